@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The job table: what the control plane tells the engines about jobs.
+ *
+ * Immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a whole new
+ * table, swaps the pointer and frees the old one after every worker has passed a quiescent state.
+ * Microcode reads it as worker->jobs and keeps no pointer into it from one segment to the next:
+ * it carries the job id and looks again.
+ */
+#ifndef PPE_JOBS_H
+#define PPE_JOBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pktbuf/wire.h"
+
+#define PPE_JOB_NAME_MAX 32
+#define PPE_WINDOW_MAX   4096 /* blocks; a window is a power of two in [1, PPE_WINDOW_MAX] */
+
+/* What happens to a block that saw no new contribution for the job's timeout. */
+enum ppe_policy { PPE_POLICY_WAIT, PPE_POLICY_PARTIAL, PPE_POLICY_ERROR };
+
+/* A job, as configured. ppe: ro, ctrl: wo before publication. */
+struct ppe_job {
+	char name[PPE_JOB_NAME_MAX]; /* for people; unique */
+	uint8_t id;
+	uint8_t dtype; /* enum weir_dtype: what the base form means */
+	uint8_t op; /* enum weir_op: what the base form means */
+	uint8_t policy; /* enum ppe_policy */
+	uint16_t window; /* blocks, a power of two */
+	uint16_t elements; /* per block at most, [1, 4095] */
+	uint16_t nb_sources; /* [1, 256] */
+	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
+	uint32_t timeout_ms; /* [1, 60000] */
+	uint32_t group; /* host order; results by multicast to it; 0: unicast */
+	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */
+	uint32_t address[WEIR_SOURCES_MAX]; /* host order, of the sources that are in it */
+};
+
+/* All jobs by id; NULL where there is none. */
+struct ppe_jobs {
+	const struct ppe_job *by_id[WEIR_JOBS_MAX];
+};
+
+static inline bool
+ppe_job_has(const struct ppe_job *job, uint8_t source)
+{
+	return (job->members[source / 64] >> (source % 64) & 1) != 0;
+}
+
+/*
+ * The shard of a block: blocks of one residue modulo the window share a shard, so that block b
+ * and block b + window, which releases it, meet on one lcore; neighbours go round all shards.
+ * shards: [1, 16]. Returns [0, shards). Cost: one 32-bit division.
+ */
+static inline unsigned int
+ppe_job_shard(const struct ppe_job *job, uint32_t block, unsigned int shards)
+{
+	return (job->id + (block & (job->window - 1u))) % shards;
+}
+
+/* How many residues of the job's window a shard owns. */
+static inline unsigned int
+ppe_job_residues(const struct ppe_job *job, unsigned int shard, unsigned int shards)
+{
+	unsigned int first = (shard + shards - job->id % shards) % shards;
+
+	return first >= job->window ? 0 : (job->window - first + shards - 1) / shards;
+}
+
+/* Bytes of an aggregation buffer of the job: its block in the widest type, then the bitmap. */
+static inline uint32_t
+ppe_job_buffer_bytes(const struct ppe_job *job)
+{
+	return job->elements * 4u + WEIR_BITMAP_BYTES;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The packet-processing engines: the room's public page.
+ *
+ * A worker lcore is one engine (Trio: a PPE). It owns some port queues, one shard of the block
+ * table and of DataMemory, and `threads` thread contexts. Its loop (ppe/barrel.c) takes packets
+ * from its port queues and from the crossbar, gives each to a thread, and steps the threads round
+ * robin, a segment at a time, so that one thread's memory latency hides behind the others' work.
+ * What a thread does is microcode: a program (ppe/program.h, ppe/programs/).
+ *
+ *   port -> dispatch (program, order ticket) -> thread -> [crossbar -> thread on the owner]
+ *        -> consumed | dropped under a reason | output queue of a port -> port
+ *
+ * Nothing mutable on the packet path has two owners, so there is no lock and no atomic
+ * read-modify-write here; lcores meet in single-producer single-consumer rings only.
+ *
+ * Thread safety: every function of this page is for the one control thread, unless it says
+ * otherwise.
+ */
+#ifndef PPE_PPE_H
+#define PPE_PPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pktbuf/pktbuf.h"
+#include "ppe/drops.h"
+#include "ppe/jobs.h"
+
+#define PPE_WORKERS_MAX  16
+#define PPE_THREADS_MAX  64
+#define PPE_PORTS_MAX    64
+#define PPE_PROGRAMS_MAX 8
+
+/* What an engine does when a loop turn found nothing to do. */
+enum ppe_idle {
+	PPE_IDLE_SPIN, /* poll on: lowest latency, takes the whole CPU */
+	PPE_IDLE_YIELD, /* sched_yield(): for lcores that share a CPU */
+	PPE_IDLE_SLEEP, /* sleep idle_sleep_us after some empty turns: small machines, demos */
+};
+
+struct ppe_program;
+
+/* Filled by ctrl. Numbers are validated there; ppe_create checks them again and says -EINVAL. */
+struct ppe_config {
+	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
+	uint16_t threads; /* [1, 64] contexts per worker */
+	uint16_t burst; /* [1, 256] packets per poll of a port queue or of the crossbar */
+	enum ppe_idle idle;
+	uint32_t idle_sleep_us; /* [1, 10000] */
+	uint32_t crossbar_depth; /* packets per ordered pair of workers, a power of two */
+	uint32_t queue_depth; /* packets per output queue and priority, a power of two */
+	uint32_t timer_threads; /* [1, 1000]: the slices of an aging scan */
+	uint32_t fdb_entries; /* [16, 1 << 20] */
+	uint32_t fdb_timeout_s; /* [1, 1000000] */
+	int exception_port; /* index of the TAP port that leads to the kernel; -1: none */
+	int isa; /* enum rmw_isa: the widest vectors the kernels may use */
+	struct pktbuf_identity identity; /* the switch's MAC, IPv4 address and UDP ports */
+	uint16_t
+		first_generation; /* [1, 65535] generation before the first join; draw it at random */
+	uint32_t packets; /* mbufs of the packet pool */
+	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
+	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
+};
+
+/* What the jobs and tables take per worker, computed before anything is allocated. Bytes. */
+struct ppe_memory {
+	uint64_t packet_pools; /* all mbuf pools together, once per switch */
+	uint64_t data_memory; /* aggregation buffers, summed over the workers */
+	uint64_t block_tables; /* records and buckets, summed over the workers */
+	uint64_t fdb; /* forwarding tables, summed over the workers */
+	uint64_t rings; /* crossbar and output queues */
+	uint64_t total;
+};
+
+struct ppe; /* a running switch */
+
+/* Compute what ppe_create will allocate for this configuration. No side effects, no EAL. */
+void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
+	const struct ppe_jobs *jobs, struct ppe_memory *memory);
+
+/*
+ * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init.
+ * ports: nb_ports entries, [1, 64], copied. jobs: first table, becomes the switch's own (freed
+ * by the caller only after ppe_destroy). programs: NULL-terminated in order of precedence, the
+ * first match takes a packet; NULL stands for the built-in ones. Returns NULL with rte_errno;
+ * one log line says what failed. Nothing is left allocated on error.
+ */
+struct ppe *ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
+	unsigned int nb_ports, const struct ppe_jobs *jobs,
+	const struct ppe_program *const *programs);
+
+/* The built-in programs, NULL-terminated: collective, exception, forward. */
+const struct ppe_program *const *ppe_programs(void);
+
+/* Print the topology (ports, queues, owners, rings, pools, programs), a line each, to `out`. */
+void ppe_print(const struct ppe *ppe, FILE *out);
+
+/* Start ports and workers. 0 or -errno. */
+int ppe_start(struct ppe *ppe);
+
+/*
+ * Swap the job table and wait until no worker reads the old one. Returns the old table, which is
+ * the caller's again. Never fails. Blocks for a loop turn of the slowest worker.
+ */
+const struct ppe_jobs *ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+
+/*
+ * Stop: no more packets are received, what is under way is finished and sent, then the workers
+ * return and the ports stop. Waits at most `limit_ms` for the packets under way. Returns 0, or
+ * -ETIMEDOUT when some had to be abandoned (they are freed and counted as in flight).
+ */
+int ppe_stop(struct ppe *ppe, unsigned int limit_ms);
+
+/* What was not given back after ppe_stop: all zero in a switch that keeps its books. */
+struct ppe_leaks {
+	uint64_t packets, headers, attaches; /* mbufs missing from their pools */
+	uint64_t buffers; /* aggregation buffers missing from DataMemory */
+	uint64_t records; /* block records still in the tables */
+};
+
+/*
+ * Free everything. ppe: NULL is fine; a running one is stopped first. leaks: what was found
+ * missing, may be NULL.
+ */
+void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
+
+/* One port's counters. */
+struct ppe_port_stats {
+	uint64_t rx_packets, rx_bytes;
+	uint64_t tx_packets[2], tx_bytes[2]; /* by priority: results, bulk */
+	uint64_t queue_full[2];
+	uint64_t missed; /* what the device itself dropped before Weir saw it */
+};
+
+/* Counters of a job that X-macro lists keep in step with their names and documentation. */
+#define PPE_JOB_COUNTERS(X)                                                                        \
+	X(contributions, "contributions added to a block")                                         \
+	X(duplicates, "contributions of a source that was in the open block already")              \
+	X(late, "contributions to a block that was completed without them")                        \
+	X(asked_again, "contributions to a completed block, answered with its result")             \
+	X(blocks_opened, "blocks opened by a first contribution")                                  \
+	X(blocks_complete, "blocks completed by every source")                                     \
+	X(blocks_partial, "blocks completed by the timeout with sources missing")                  \
+	X(blocks_error, "blocks failed by the timeout")                                            \
+	X(blocks_mismatch, "blocks failed because contributions disagreed")                        \
+	X(blocks_waiting, "times a block was found past its timeout and left to wait")             \
+	X(held_back, "contributions that would have needed a third buffer of their residue")       \
+	X(expired, "contributions to a block whose result is gone")                                \
+	X(stale, "packets of another generation")                                                  \
+	X(results, "result and reply packets built")                                               \
+	X(joins, "join packets taken")                                                             \
+	X(generations, "generations begun")
+
+struct ppe_job_stats {
+#define X(name, help) uint64_t name;
+	PPE_JOB_COUNTERS(X)
+#undef X
+	uint16_t generation;
+	uint32_t blocks_in_flight;
+	uint32_t buffers_used, buffers_reserved;
+};
+
+struct ppe_worker_stats {
+	uint64_t turns, busy_turns; /* loop turns, and those that found work */
+	uint64_t threads_started; /* packets and timers given to a thread */
+	uint64_t hops_out, hops_in; /* threads sent and taken over the crossbar */
+	uint64_t segments; /* segments run */
+	uint64_t timer_runs;
+};
+
+/*
+ * The books. Every packet has one end:
+ *   received + created = sent + consumed + sum of drops + in_flight
+ * created: results, replies and the copies of floods. Exact when traffic is at rest or the
+ * switch is stopped; a snapshot of moving counters otherwise.
+ */
+struct ppe_stats {
+	uint64_t received, created, sent, consumed, in_flight;
+	uint64_t drops[PPE_DROP_COUNT];
+	unsigned int nb_ports, nb_workers;
+	struct ppe_port_stats port[PPE_PORTS_MAX];
+	struct ppe_worker_stats worker[PPE_WORKERS_MAX];
+	uint32_t fdb_used, blocks_used;
+};
+
+/* Sum the per-worker counters. Reads only; any time between create and destroy. */
+void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
+
+/* Sum a job's counters. 0, or -ENOENT. */
+int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats);
+
+#endif
