@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The doors of the house; meson does the work. `make help` lists them.
+#
+#   SANITIZE=address,undefined   build with sanitizers, into build-sanitize/
+#   SUITE="unit lint"            test only these suites
+#   JOBS=2                       compile with so many processes
+
+SHELL := /bin/sh
+JOBS ?= $(shell nproc)
+ifeq ($(SANITIZE),)
+BUILD := build
+SETUP :=
+else
+BUILD := build-sanitize
+# -O1: the optimizer's warnings and the sanitizers' code do not go together.
+SETUP := -Db_sanitize=$(SANITIZE) -Db_lundef=false -Doptimization=1 \
+	-Dc_args=-fno-sanitize-recover=all
+export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
+export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+endif
+
+.PHONY: help build test demo format clean install
+
+help:
+	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
+	@echo 'make test    all tests (SUITE="unit eal functional lint", SANITIZE=address,undefined)'
+	@echo 'make build   only build, into $(BUILD)/'
+	@echo 'make format  put the C sources into the house format'
+	@echo 'make clean   remove build/ and build-sanitize/'
+
+install:
+	@.ci/install
+
+# meson is asked to configure once, and again when the options are others than last time.
+build: install
+	@set -e; if [ ! -f $(BUILD)/build.ninja ]; then \
+		echo 'build: configure $(BUILD)/'; \
+		rm -rf $(BUILD); meson setup $(BUILD) $(SETUP); echo '$(SETUP)' >$(BUILD)/.setup; \
+	elif [ "$$(cat $(BUILD)/.setup 2>/dev/null)" != "$$(echo '$(SETUP)')" ]; then \
+		echo 'build: configure $(BUILD)/ again'; \
+		meson configure $(BUILD) $(SETUP); echo '$(SETUP)' >$(BUILD)/.setup; \
+	fi
+	@echo 'build: compile into $(BUILD)/'
+	@ninja -C $(BUILD) -j $(JOBS)
+
+test: build
+	@tests/run $(BUILD) $(SUITE)
+
+demo: build
+	@apps/demo/demo.py $(BUILD)
+
+format:
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
+
+clean:
+	rm -rf build build-sanitize

@@ -1,0 +1,294 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The house rules that a program can check. Prints TAP.
+
+    lint.py ROOT BUILD [CHECK...]
+
+ROOT is the tree to look at, BUILD a configured build directory (its compile_commands.json says
+with which warnings the project compiles). Without CHECK, all of them run.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOMS = ['pktbuf', 'hashengine', 'rmw', 'ppe', 'ctrl', 'apps']
+MAY_INCLUDE = {
+    'pktbuf': {'pktbuf'},
+    'hashengine': {'hashengine'},
+    'rmw': {'rmw'},
+    'ppe': {'ppe', 'pktbuf', 'hashengine', 'rmw'},
+    'ctrl': {'ctrl', 'ppe', 'pktbuf', 'hashengine', 'rmw'},
+    'apps': {'apps', 'ctrl', 'ppe', 'pktbuf', 'hashengine', 'rmw'},
+}
+DATA_PLANE = ['pktbuf', 'hashengine', 'rmw', 'ppe']
+LINES_MAX = 800
+
+# (where, what, why). `where` is a path pattern; the pattern is looked for in code, without its
+# comments and strings.
+FORBIDDEN = [
+    (r'^(pktbuf|hashengine|rmw|ppe|ctrl)/.*\.[ch]$',
+     r'\b(exit|_exit|_Exit|quick_exit|abort|rte_exit|rte_panic|RTE_VERIFY)\s*\(',
+     'only apps may end the process'),
+    (r'^apps/host/(weir|lib)[^/]*\.[ch]$',
+     r'\b(exit|_exit|_Exit|quick_exit|abort)\s*\(',
+     'a library does not end its program'),
+    (r'^(pktbuf|hashengine|rmw|ppe)/.*\.[ch]$',
+     r'\bjson_[a-z_]+\s*\(|\bjson_t\b',
+     'JSON stays in ctrl and apps'),
+    (r'^(pktbuf|hashengine|rmw|ppe)/.*\.[ch]$',
+     r'\bpthread_(mutex|spin|rwlock|cond)_?\w*|\bsem_wait\b|\brte_(spinlock|rwlock|ticketlock|mcslock|'
+     r'seqlock|seqcount)\w*|\b__sync_\w+|\batomic_(fetch|compare|exchange)\w*|'
+     r'\b__atomic_(fetch|add|sub|and|or|xor|nand|compare|exchange|test_and_set)\w*|'
+     r'\brte_atomic\d+_(add|sub|inc|dec|cmpset|exchange|test|clear)\w*',
+     'no lock and no atomic read-modify-write in the data plane'),
+    (r'^apps/host/.*\.[ch]$', r'\brte_\w+', 'the host library and its tools know no DPDK'),
+    (r'_fast\.h$',
+     r'\b(malloc|calloc|realloc|free|rte_malloc\w*|rte_zmalloc\w*|rte_free)\s*\(',
+     'a _fast.h neither allocates nor frees'),
+    (r'_fast\.h$', r'\b(RTE_LOG\w*|rte_log|v?f?printf|puts|perror|syslog)\s*\(',
+     'a _fast.h does not log'),
+    (r'_fast\.h$',
+     r'\b(rte_rdtsc\w*|rte_get_(tsc|timer)_cycles|clock_gettime|gettimeofday|time)\s*\(',
+     'a _fast.h does not read a clock: pass now'),
+    (r'_fast\.h$', r'\b(json_\w+|usleep|nanosleep|sched_yield|read|write|send|recv)\s*\(',
+     'a _fast.h makes no system call and knows no JSON'),
+]
+FORBIDDEN_INCLUDES = [
+    (r'^(pktbuf|hashengine|rmw|ppe)/', r'jansson\.h', 'JSON stays in ctrl and apps'),
+    (r'^apps/host/', r'rte_\w+\.h', 'the host library and its tools know no DPDK'),
+]
+# Spelled apart, so that this file passes its own check.
+LEFT_OPEN = re.compile(r'\b(%s)\b' % '|'.join(['TO' + 'DO', 'FIX' + 'ME', 'X' * 3]))
+
+
+class Tree:
+    """The files of a source tree, without build directories."""
+
+    def __init__(self, root, build):
+        self.root, self.build = root, build
+        self.files = []
+        for folder, names, files in os.walk(root):
+            names[:] = sorted(n for n in names
+                              if n not in ('.git', '__pycache__') and not n.startswith('build'))
+            for name in sorted(files):
+                self.files.append(os.path.relpath(os.path.join(folder, name), root))
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), errors='replace') as file:
+            return file.read()
+
+    def sources(self, *ends):
+        return [f for f in self.files if f.endswith(ends)]
+
+
+def strip(text):
+    """C source without comments and string contents, on the same lines."""
+    def blank(match):
+        word = match.group(0)
+        if word.startswith('/'):
+            return re.sub(r'[^\n]', ' ', word)
+        return word[0] + word[-1]
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text,
+                  flags=re.S)
+
+
+def line_of(text, place):
+    return text.count('\n', 0, place) + 1
+
+
+def room_of(path):
+    return path.split(os.sep)[0]
+
+
+def c_flags(tree):
+    """The flags that the project compiles with: warnings and defines of the build, and includes."""
+    flags = ['-std=gnu11', '-Werror']
+    commands = os.path.join(tree.build, 'compile_commands.json')
+    if os.path.exists(commands):
+        with open(commands) as file:
+            entries = json.load(file)
+        if entries:
+            flags += [w for w in entries[0]['command'].split()
+                      if w.startswith(('-W', '-D')) and not w.startswith('-Wl,')]
+    config = subprocess.run(['pkg-config', '--cflags', 'libdpdk', 'libbsd', 'jansson',
+                             'criterion'], check=True, stdout=subprocess.PIPE, text=True)
+    for word in config.stdout.split():
+        if word.startswith('-I'):
+            flags += ['-isystem', word[2:]]
+        else:
+            flags.append(word)
+    return flags + ['-I', tree.root]
+
+
+def compiles(command, path):
+    code = '#include "%s"\n' % path
+    done = subprocess.run(command + ['-'], input=code, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    return [] if done.returncode == 0 else done.stdout.splitlines()[:20]
+
+
+def check_headers(tree):
+    """Each header compiles alone"""
+    flags = c_flags(tree)
+    for path in tree.sources('.h'):
+        yield path, compiles(['gcc', '-fsyntax-only', '-x', 'c'] + flags, path)
+        if path in ('apps/host/weir.h', 'pktbuf/wire.h'):
+            yield path + ' as C++', compiles(
+                ['g++', '-std=c++17', '-Wall', '-Wextra', '-Werror', '-fsyntax-only', '-x', 'c++',
+                 '-I', tree.root], path)
+
+
+def check_format(tree):
+    """The C sources are as clang-format leaves them (make format)"""
+    sources = tree.sources('.c', '.h')
+    found = []
+    for path in sources:
+        done = subprocess.run(['clang-format', '--dry-run', '-Werror', '--ferror-limit=1', path],
+                              cwd=tree.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+        if done.returncode != 0:
+            found += done.stdout.splitlines()[:1] or [path + ': clang-format failed']
+    yield 'clang-format', found
+
+
+def check_includes(tree):
+    """Include lines are addresses from the root, and point one way"""
+    outward, address, own, system = [], [], [], []
+    for path in tree.sources('.c', '.h'):
+        text = tree.read(path)
+        first = None
+        for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', text, re.M):
+            where = '%s:%d' % (path, line_of(text, match.start()))
+            kind, target = match.groups()
+            first = first or target
+            for pattern, name, why in FORBIDDEN_INCLUDES:
+                if re.search(pattern, path) and re.search(name, target):
+                    system.append('%s: %s: %s' % (where, target, why))
+            if kind == '<':
+                continue
+            if not os.path.exists(os.path.join(tree.root, target)):
+                address.append('%s: %s is not a path from the root' % (where, target))
+            allowed = MAY_INCLUDE.get(room_of(path))
+            if allowed is not None and room_of(target) not in allowed:
+                outward.append('%s: %s must not include %s' % (where, room_of(path), target))
+        header = path[:-2] + '.h'
+        if path.endswith('.c') and header in tree.files and first != header:
+            own.append('%s: includes %s before its own header' % (path, first))
+    yield 'include directions', outward
+    yield 'include lines are paths from the root', address
+    yield 'own header first', own
+    yield 'system headers where they belong', system
+
+
+def check_tokens(tree):
+    """Words that must not be written"""
+    for where, what, why in FORBIDDEN:
+        found = []
+        for path in tree.sources('.c', '.h'):
+            if re.search(where, path):
+                code = strip(tree.read(path))
+                for match in re.finditer(what, code):
+                    found.append('%s:%d: %s' % (path, line_of(code, match.start()),
+                                                match.group(0).strip()))
+        yield why, found
+    found = []
+    for path in tree.files:
+        if path.endswith(('.c', '.h', '.py', '.md', '.sh', '.json', 'meson.build', 'Makefile')):
+            text = tree.read(path)
+            for match in LEFT_OPEN.finditer(text):
+                found.append('%s:%d: %s' % (path, line_of(text, match.start()), match.group(0)))
+    yield 'nothing is left open', found
+
+
+def check_files(tree):
+    """Length, licence and line ends of the sources"""
+    long, unmarked, ends = [], [], []
+    for path in tree.files:
+        script = '.' not in os.path.basename(path) and tree.read(path).startswith('#!')
+        if not script and not path.endswith(('.c', '.h', '.py', '.sh', 'meson.build', 'Makefile')):
+            continue
+        text = tree.read(path)
+        lines = text.count('\n')
+        if lines > LINES_MAX:
+            long.append('%s: %d lines, at most %d' % (path, lines, LINES_MAX))
+        if not path.endswith('meson.build') and \
+                'SPDX-License-Identifier: BSD-3-Clause' not in '\n'.join(text.split('\n')[:3]):
+            unmarked.append('%s: no SPDX line' % path)
+        if '\r' in text or re.search(r'[ \t]+$', text, re.M) or (text and text[-1] != '\n'):
+            ends.append('%s: carriage return, blanks at a line end, or no last line end' % path)
+    yield 'no source over %d lines' % LINES_MAX, long
+    yield 'every source names its licence', unmarked
+    yield 'line ends', ends
+
+
+def anchors(text):
+    """The fragments that a page's headings answer to, as code hosts make them."""
+    found, seen = set(), {}
+    text = re.sub(r'^```.*?^```', '', text, flags=re.S | re.M)
+    for heading in re.findall(r'^#+\s+(.+?)\s*#*$', text, re.M):
+        heading = re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', heading)
+        slug = re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
+        again = seen.get(slug, 0)
+        seen[slug] = again + 1
+        found.add(slug + ('-%d' % again if again else ''))
+    return found
+
+
+def check_docs(tree):
+    """Links between pages lead somewhere"""
+    found, named = [], []
+    for path in tree.sources('.md'):
+        text = re.sub(r'^```.*?^```', lambda m: re.sub(r'[^\n]', ' ', m.group(0)),
+                      tree.read(path), flags=re.S | re.M)
+        for match in re.finditer(r'\]\(([^)\s]+)(?:\s+"[^"]*")?\)', text):
+            target = match.group(1)
+            where = '%s:%d' % (path, line_of(text, match.start()))
+            if re.match(r'[a-z]+:', target):
+                continue
+            page, _, fragment = target.partition('#')
+            full = os.path.normpath(os.path.join(os.path.dirname(path), page)) if page else path
+            if not os.path.exists(os.path.join(tree.root, full)):
+                found.append('%s: %s does not exist' % (where, target))
+            elif fragment and full.endswith('.md') and fragment not in anchors(tree.read(full)):
+                found.append('%s: %s has no heading #%s' % (where, full, fragment))
+        # A source file that a page names in `code` exists.
+        rooms = '|'.join(ROOMS + ['tests', 'configs', 'docs'])
+        for match in re.finditer(r'`((?:%s)/[\w./-]+\.(?:c|h|py|json|md))`' % rooms, text):
+            if not os.path.exists(os.path.join(tree.root, match.group(1))):
+                named.append('%s:%d: %s does not exist' % (path, line_of(text, match.start()),
+                                                           match.group(1)))
+    yield 'relative links', found
+    yield 'files that pages name', named
+
+
+CHECKS = {
+    'headers': check_headers,
+    'format': check_format,
+    'includes': check_includes,
+    'tokens': check_tokens,
+    'files': check_files,
+    'docs': check_docs,
+}
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    tree = Tree(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+    number = failed = 0
+    for name in sys.argv[3:] or CHECKS:
+        for case, found in CHECKS[name](tree):
+            number += 1
+            failed += bool(found)
+            print('%sok %d - %s: %s' % ('not ' if found else '', number, name,
+                                        case.replace('#', '')))
+            for line in found:
+                print('# %s' % line)
+    print('1..%d' % number)
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

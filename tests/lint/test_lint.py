@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every lint check can fail: each is shown a tree that breaks its rule, and one that does not."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MARK = '/* SPDX-License-Identifier: BSD-3-Clause */\n'
+GOOD = {
+    'rmw/rmw.h': MARK + '#include <stdint.h>\n\nuint32_t rmw_add(uint32_t a);\n',
+    'rmw/rmw.c': MARK + '#include "rmw/rmw.h"\n\n#include <string.h>\n',
+    'ppe/x_fast.h': MARK + '/* never calls malloc() or exit() */\n#include "rmw/rmw.h"\n',
+    'ppe/good.c': MARK + '#include "ppe/x_fast.h"\n\nstatic const char *s = "abort() // here";\n',
+    'apps/main.c': MARK + '#include <stdlib.h>\n\nvoid\nstop(void)\n{\n\texit(1);\n}\n',
+    'apps/host/weir.h': MARK + 'int weir_open(void);\n',
+    'README.md': '# Weir\n\n[a](docs/a.md#the-walk) and `rmw/rmw.c`\n',
+    'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n',
+}
+# check, the case that must fail, path, text
+BAD = [
+    ('headers', 'rmw/bad.h', 'rmw/bad.h', MARK + 'uint32_t f(void);\n'),
+    ('headers', 'apps/host/weir.h as C[+][+]', 'apps/host/weir.h', MARK + 'int f(int class);\n'),
+    ('format', 'clang-format', 'rmw/bad.c', MARK + 'int   a;\n'),
+    ('includes', 'include directions', 'rmw/bad.c', MARK + '#include "ppe/x_fast.h"\n'),
+    ('includes', 'include directions', 'ppe/bad.c', MARK + '#include "apps/host/weir.h"\n'),
+    ('includes', 'include lines', 'rmw/bad.c', MARK + '#include "rmw.h"\n'),
+    ('includes', 'own header', 'rmw/rmw.c', MARK + '#include <a.h>\n#include "rmw/rmw.h"\n'),
+    ('includes', 'system headers', 'ppe/bad.c', MARK + '#include <jansson.h>\n'),
+    ('includes', 'system headers', 'apps/host/bad.c', MARK + '#include <rte_mbuf.h>\n'),
+    ('tokens', 'only apps', 'ctrl/bad.c', MARK + 'void f(void)\n{\n\texit(0);\n}\n'),
+    ('tokens', 'only apps', 'rmw/bad.c', MARK + 'void f(void)\n{\n\trte_exit(1, "");\n}\n'),
+    ('tokens', 'a library', 'apps/host/weir_a.c', MARK + 'void f(void)\n{\n\tabort();\n}\n'),
+    ('tokens', 'JSON', 'ppe/bad.c', MARK + 'json_t *j;\n'),
+    ('tokens', 'no lock', 'ppe/bad.c', MARK + 'pthread_mutex_t m;\n'),
+    ('tokens', 'no lock', 'ppe/bad.c', MARK + 'rte_spinlock_t m;\n'),
+    ('tokens', 'no lock', 'rmw/bad.h', MARK + 'int a = __atomic_fetch_add(&x, 1, 0);\n'),
+    ('tokens', 'no lock', 'hashengine/bad.h', MARK + 'int a = __sync_add_and_fetch(&x, 1);\n'),
+    ('tokens', 'the host', 'apps/host/bad.c', MARK + 'struct rte_mbuf *m;\n'),
+    ('tokens', 'a _fast.h neither', 'ppe/b_fast.h', MARK + 'void *p = rte_malloc(0, 1, 1);\n'),
+    ('tokens', 'a _fast.h does not log', 'ppe/b_fast.h', MARK + 'int a = printf("");\n'),
+    ('tokens', 'a _fast.h does not read', 'ppe/b_fast.h', MARK + 'long a = rte_rdtsc();\n'),
+    ('tokens', 'a _fast.h makes', 'ppe/b_fast.h', MARK + 'int a = sched_yield();\n'),
+    ('tokens', 'nothing is left', 'docs/b.md', 'TO' + 'DO: write\n'),
+    ('tokens', 'nothing is left', 'ppe/bad.c', MARK + '/* FIX' + 'ME */\n'),
+    ('files', 'no source over', 'rmw/bad.c', MARK + 'int a;\n' * 801),
+    ('files', 'every source', 'rmw/bad.c', 'int a;\n'),
+    ('files', 'every source', 'tests/bad', '#!/bin/sh\n'),
+    ('files', 'line ends', 'rmw/bad.c', MARK + 'int a; \n'),
+    ('docs', 'relative links', 'docs/b.md', '[gone](gone.md)\n'),
+    ('docs', 'relative links', 'docs/b.md', '[gone](a.md#gone)\n'),
+    ('docs', 'files that', 'docs/b.md', 'see `rmw/gone.c`\n'),
+]
+
+
+def lint(changes, check):
+    """The TAP of a check over the good tree with some files replaced."""
+    with tempfile.TemporaryDirectory(prefix='weir-lint-') as root:
+        for path, text in {**GOOD, **changes}.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), 'w') as file:
+                file.write(text)
+        with open(os.path.join(HERE, '..', '..', '.clang-format')) as file:
+            style = file.read()
+        with open(os.path.join(root, '.clang-format'), 'w') as file:
+            file.write(style)
+        return subprocess.run([os.path.join(HERE, 'lint.py'), root, root, check], text=True,
+                              stdout=subprocess.PIPE, check=False).stdout
+
+
+def main():
+    number = failed = 0
+
+    def case(good, name, tap):
+        nonlocal number, failed
+        number += 1
+        failed += not good
+        print('%sok %d - %s' % ('' if good else 'not ', number, name))
+        if not good:
+            print(''.join('# %s\n' % line for line in tap.splitlines()))
+
+    for check in ('headers', 'format', 'includes', 'tokens', 'files', 'docs'):
+        tap = lint({}, check)
+        case('not ok' not in tap and re.search(r'^ok', tap, re.M), check + ' takes a good tree',
+             tap)
+    for check, name, path, text in BAD:
+        tap = lint({path: text}, check)
+        case(re.search(r'^not ok \d+ - %s: %s' % (check, name), tap, re.M),
+             '%s refuses a bad %s (%s)' % (check, path, name.replace('[', '').replace(']', '')),
+             tap)
+    print('1..%d' % number)
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

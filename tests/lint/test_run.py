@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The test runner sees every way in which a test can fail, also the quiet ones."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TAP = "printf 'ok 1 - a\\nok 2 - b\\n1..2\\n'"
+
+# name, what the script does ($TAP is its TAP file), arguments of meson's test(), last line
+TRIES = [
+    ('two good cases', TAP, "protocol: 'tap'", r'2 passed, 0 failed$'),
+    ('a plain program', 'true', '', r'1 passed, 0 failed$'),
+    ('a plain program that fails', 'exit 1', '', r'0 passed, 1 failed$'),
+    ('a skipped case', "echo 'ok 1 - a # SKIP no root'; echo ok 2; echo 1..2", "protocol: 'tap'",
+     r'1 passed, 0 failed, 1 skipped$'),
+    ('a failed case', "echo ok 1; echo not ok 2; echo 1..2", "protocol: 'tap'",
+     r'1 passed, 1 failed$'),
+    ('a crash after its cases', TAP + '; kill -SEGV $$', "protocol: 'tap'", r'2 passed, 1 failed$'),
+    ('an exit status after its cases', TAP + '; exit 3', "protocol: 'tap'", r'2 passed, 1 failed$'),
+    ('a timeout', TAP + '; exec sleep 30', "protocol: 'tap', timeout: 1", r'2 passed, 1 failed$'),
+    ('no output at all', 'true', "protocol: 'tap'", r'0 passed, 1 failed$'),
+    ('a plan that is not kept', 'echo 1..3; echo ok 1; echo ok 2', "protocol: 'tap'",
+     r'2 passed, 1 failed$'),
+    ('no plan', 'echo ok 1', "protocol: 'tap'", r'1 passed, 1 failed$'),
+    ('giving up', "echo 1..1; echo 'Bail out!'", "protocol: 'tap'", r'0 passed, 1 failed$'),
+    ('a TAP file', TAP + '>$TAP', 'args: @TAP@', r'2 passed, 0 failed$'),
+    ('a TAP file with a failed case', "printf '1..2\\nok 1\\nnot ok 2\\n' >$TAP; exit 1",
+     'args: @TAP@', r'1 passed, 1 failed$'),
+    ('no TAP file, status 0', 'true', 'args: @TAP@', r'0 passed, 1 failed$'),
+    ('an empty TAP file, status 0', ': >$TAP', 'args: @TAP@', r'0 passed, 1 failed$'),
+    ('a TAP file without cases, status 0', 'echo 1..0 >$TAP', 'args: @TAP@', r'0 passed, 1 failed$'),
+    ('a sanitizer report after the TAP file', TAP + '>$TAP; exit 1', 'args: @TAP@',
+     r'2 passed, 1 failed$'),
+    ('a missing program', None, '', r'0 passed, 1 failed$'),
+]
+
+
+def build_project(root):
+    """One project with a suite per try. Returns its build directory."""
+    build = os.path.join(root, 'build')
+    project = "project('try')\n"
+    for number, (_, body, arguments, _) in enumerate(TRIES, 1):
+        script, tap = 't%d' % number, os.path.join(build, '%d.tap' % number)
+        with open(os.path.join(root, script), 'w') as file:
+            file.write('#!/bin/sh\nTAP=%s\n%s\n' % (tap, body))
+        os.chmod(os.path.join(root, script), 0o755)
+        project += "test('%s', files('%s')[0], suite: 's%d'%s)\n" % (
+            script, script, number,
+            ', ' + arguments.replace('@TAP@', "['--tap=%s']" % tap) if arguments else '')
+    with open(os.path.join(root, 'meson.build'), 'w') as file:
+        file.write(project)
+    subprocess.run(['meson', 'setup', build, root], check=True, stdout=subprocess.DEVNULL)
+    for number, (_, body, _, _) in enumerate(TRIES, 1):
+        if body is None:
+            os.unlink(os.path.join(root, 't%d' % number))
+    return build
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix='weir-run-') as root:
+        build = build_project(root)
+        # Besides, a suite that nobody registered.
+        tries = [(n, 's%d' % i, last) for i, (n, _, _, last) in enumerate(TRIES, 1)]
+        tries.append(('a suite without tests', 'none', r'0 passed, 1 failed$'))
+        for number, (name, suite, last) in enumerate(tries, 1):
+            done = subprocess.run([os.path.join(HERE, '..', 'run'), build, suite], text=True,
+                                  check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            lines = done.stdout.splitlines()
+            good = bool(lines) and re.match(last, lines[-1]) and \
+                (done.returncode == 0) == (' 0 failed' in last)
+            failed += not good
+            print('%sok %d - %s' % ('' if good else 'not ', number, name))
+            if not good:
+                print('# exit status %d' % done.returncode)
+                print(''.join('# %s\n' % line for line in lines))
+    print('1..%d' % len(tries))
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
