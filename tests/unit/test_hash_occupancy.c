@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How full a table gets before an insert fails, over sizes, kinds of key and seeds: the numbers of
+ * hash.h, Sizing, printed again, and conservative bounds asserted. Always the same seeds.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "hashengine/hash.h"
+#include "hashengine/hash_fast.h"
+
+#define SEEDS 64
+
+enum keys { SEQUENTIAL, MAC, RANDOM };
+
+static const char *const key_names[] = {"sequential", "MAC", "random"};
+
+static uint64_t
+key_of(enum keys kind, uint64_t i)
+{
+	switch (kind) {
+	case SEQUENTIAL: return UINT64_C(3) << 32 | i; /* job 3, block i */
+	case MAC: /* six vendors' prefixes, consecutive addresses, as bytes lie in memory */
+		return __builtin_bswap64((UINT64_C(0x001b21000000) + (i % 6 << 24) + i / 6) << 16);
+	case RANDOM: return hash_mix(i * UINT64_C(0x9e3779b97f4a7c15));
+	}
+	return 0;
+}
+
+static struct hash_table *
+table_of(uint32_t capacity, uint32_t buckets, uint64_t seed, void **records)
+{
+	struct hash_config config = {.capacity = capacity,
+		.record_size = 64,
+		.socket = -1,
+		.seed = seed,
+		.buckets = buckets};
+	struct hash_table *table;
+
+	/* calloc: untouched pages cost nothing */
+	*records = calloc(1, hash_records_bytes(capacity, 64) + 64);
+	cr_assert_not_null(*records);
+	config.records = (void *)RTE_ALIGN_CEIL((uintptr_t)*records, (uintptr_t)64);
+	table = hash_create(&config);
+	cr_assert_not_null(table);
+	return table;
+}
+
+/* Insert keys until one fails; the share of slots in use then. */
+static double
+fill(uint32_t buckets, enum keys kind, uint64_t seed)
+{
+	struct hash_record *record;
+	struct hash_probe probe;
+	struct hash_table *table;
+	uint32_t count;
+	void *records;
+	int rc;
+
+	table = table_of(buckets * HASH_BUCKET_SLOTS, buckets, seed, &records);
+	for (uint64_t i = 0;; i++) {
+		hash_begin(table, key_of(kind, i), &probe);
+		rc = hash_insert(table, &probe, &record);
+		if (rc != 0)
+			break;
+	}
+	count = hash_count(table);
+	cr_assert(rc == -ENOSPC || count == hash_capacity(table));
+	hash_destroy(table);
+	free(records);
+	return (double)count / (buckets * HASH_BUCKET_SLOTS);
+}
+
+static int
+ascending(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+Test(hash_occupancy, first_failure, .timeout = 110)
+{
+	static const uint32_t sizes[] = {4, 16, 64, 256, 1024, 4096, 16384};
+	double share[SEEDS];
+
+	printf("occupancy at first failure, %d seeds (0 to %d)\n", SEEDS, SEEDS - 1);
+	for (enum keys kind = SEQUENTIAL; kind <= RANDOM; kind++) {
+		for (unsigned int s = 0; s < RTE_DIM(sizes); s++) {
+			for (uint64_t seed = 0; seed < SEEDS; seed++)
+				share[seed] = fill(sizes[s], kind, seed);
+			qsort(share, SEEDS, sizeof(share[0]), ascending);
+			printf("  %-10s %5u buckets: min %.2f median %.2f max %.2f\n",
+				key_names[kind], sizes[s], share[0], share[SEEDS / 2],
+				share[SEEDS - 1]);
+			fflush(stdout);
+			cr_assert_gt(share[0], 0.5, "%s, %u buckets", key_names[kind], sizes[s]);
+		}
+	}
+}
+
+/* A table at its capacity for long: a random record goes, a new key comes, and none is refused. */
+Test(hash_occupancy, churn_at_capacity, .timeout = 60)
+{
+	const uint32_t capacity = 4096, turns = 2000000;
+	struct hash_record *record;
+	struct hash_table *table;
+	struct hash_probe probe;
+	uint64_t in_primary = 0;
+	uint32_t fullest = 0;
+	void *records;
+
+	table = table_of(capacity, 0, 1, &records);
+	for (uint64_t i = 0; i < turns; i++) {
+		if (i >= capacity) {
+			record = hash_record_at(table, (uint32_t)(hash_mix(i) % capacity));
+			hash_place(table, record->key, &probe);
+			in_primary += record->bucket == probe.primary;
+			hash_delete(table, record);
+		}
+		hash_begin(table, i, &probe);
+		cr_assert_eq(
+			hash_insert(table, &probe, &record), 0, "insert %lu", (unsigned long)i);
+	}
+	cr_assert_eq(hash_count(table), capacity);
+	for (uint32_t b = 0; b < hash_buckets(table); b++)
+		fullest = RTE_MAX(fullest, (uint32_t)__builtin_popcount(table->buckets[b].used));
+	printf("churn at capacity: %u inserts, %.3f of records in their primary, fullest bucket "
+	       "%u\n",
+		turns, (double)in_primary / (turns - capacity), fullest);
+	cr_assert_lt(fullest, HASH_BUCKET_SLOTS);
+	hash_destroy(table);
+	free(records);
+}
