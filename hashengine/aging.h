@@ -7,7 +7,7 @@
  * even in time. The slices partition the buckets exactly, for any nslices >= 1: with more
  * slices than buckets some are empty. A slice is scanned within one segment, so nslices also
  * bounds how long a scan keeps its lcore from packets: 3 ns per bucket (5 ns from memory), plus 7
- * to 15 ns and the call of `fn` per record handed out. Slices of nslices and of another number may be mixed freely.
+ * to 15 ns and the work of `fn` per record handed out, measured as in hash.h.
  *
  * REF. Every hash_confirm and hash_insert sets a record's REF flag; the scan by REF clears it. So,
  * with period P, a record is handed out by every scan that finds it untouched since the

@@ -108,10 +108,12 @@
  *
  *   That is for a table that only fills. One that has been at capacity for long, deleting a random
  *   record for each insert, is less even. The fluid limit of that process (s_k: share of buckets
- *   with k or more records; lambda: records per bucket; in equilibrium
+ *   with k or more records; lambda: records per bucket; in equilibrium, Mitzenmacher 1996,
  *   lambda (s_{k-1}^2 - s_k^2) = k (s_k - s_{k+1})) gives s_8^2 as the chance that an insert finds
  *   both buckets full: 2e-20 at 40 % in use, 7e-11 at 50 %, 6e-6 at 60 %. At 40 % and ten million
- *   inserts per second that is one in more than a hundred thousand years. It is still an error that the caller sees (-ENOSPC), never a wrong answer.
+ *   inserts per second that is one in more than a hundred thousand years. It is still an error that
+ *   the caller sees (-ENOSPC), never a wrong answer. The same test computes these numbers, and
+ *   compares the limit with a table where it is large enough to be counted.
  */
 #ifndef HASHENGINE_HASH_H
 #define HASHENGINE_HASH_H

@@ -26,7 +26,7 @@ static_assert(sizeof(struct user_record) == 64, "one line");
 static void *records;
 
 static struct hash_table *
-table_of(uint32_t capacity, uint32_t buckets)
+seeded_table(uint32_t capacity, uint32_t buckets, uint64_t seed)
 {
 	size_t bytes = hash_records_bytes(capacity, sizeof(struct user_record));
 	struct hash_config config = {
@@ -34,6 +34,7 @@ table_of(uint32_t capacity, uint32_t buckets)
 		.capacity = capacity,
 		.record_size = sizeof(struct user_record),
 		.socket = -1,
+		.seed = seed,
 		.buckets = buckets,
 	};
 	struct hash_table *table;
@@ -45,6 +46,12 @@ table_of(uint32_t capacity, uint32_t buckets)
 	table = hash_create(&config);
 	cr_assert_not_null(table);
 	return table;
+}
+
+static struct hash_table *
+table_of(uint32_t capacity, uint32_t buckets)
+{
+	return seeded_table(capacity, buckets, 0);
 }
 
 static void
@@ -387,19 +394,23 @@ Test(hash, compares_agree, .timeout = 10)
 
 Test(hash, the_seed_moves_keys, .timeout = 10)
 {
-	struct hash_table *table = table_of(1000, 0);
-	unsigned int same = 0;
-	struct hash_probe a, b;
+	struct hash_probe a[1000], b[1000];
+	unsigned int same = 0, permuted = 0;
 
-	for (uint64_t key = 0; key < 1000; key++) {
-		table->seed = 0;
-		hash_place(table, key, &a);
-		table->seed = 1234567;
-		hash_place(table, key, &b);
-		same += a.primary == b.primary;
-		cr_assert_neq(a.primary, a.secondary);
-		cr_assert(a.primary < 313 && a.secondary < 313);
+	for (unsigned int seed = 0; seed < 2; seed++) {
+		struct hash_table *table = seeded_table(1000, 0, seed);
+
+		for (unsigned int key = 0; key < 1000; key++)
+			hash_place(table, key, seed == 0 ? &a[key] : &b[key]);
+		done(table);
+	}
+	for (unsigned int key = 0; key < 1000; key++) {
+		cr_assert_neq(a[key].primary, a[key].secondary);
+		cr_assert(a[key].primary < 313 && a[key].secondary < 313);
+		same += a[key].primary == b[key].primary;
+		/* were the seed not mixed itself, 1 would only swap neighbours' places */
+		permuted += a[key].primary == b[key ^ 1].primary;
 	}
 	cr_assert_lt(same, 30);
-	done(table);
+	cr_assert_lt(permuted, 30);
 }

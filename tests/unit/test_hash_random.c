@@ -233,6 +233,8 @@ seen(void *arg, struct hash_record *record)
 static void
 check_whole(struct world *w)
 {
+	for (uint32_t b = 0; b < hash_buckets(w->table); b++)
+		cr_assert_eq(w->table->buckets[b].ref & ~w->table->buckets[b].used, 0);
 	cr_assert_eq(hash_count(w->table), w->model.count);
 	cr_assert_eq(hash_scan(w->table, 0, 1, seen, w), w->model.count);
 }
