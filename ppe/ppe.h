@@ -62,6 +62,7 @@ struct ppe_config {
 	uint32_t packets; /* mbufs of the packet pool */
 	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
 	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
+	uint64_t hash_seed; /* of the FDB: draw it at random, so that nobody can fill a bucket */
 };
 
 /* What the jobs and tables take per worker, computed before anything is allocated. Bytes. */

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ppe/crossbar.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <rte_lcore.h>
+
+#include "ppe/program_fast.h"
+#include "ppe/ppe_priv.h"
+#include "rmw/rmw.h"
+
+#define RETURNS_BURST 64
+
+RTE_DEFINE_PER_LCORE(struct ppe_worker *, ppe_worker_self);
+
+uint64_t
+crossbar_bytes(unsigned int workers, uint32_t depth, uint32_t returns)
+{
+	uint64_t pairs = (uint64_t)workers * (workers - 1);
+
+	return pairs *
+		(rte_ring_get_memsize(depth) + rte_ring_get_memsize(rte_align32pow2(returns + 1)));
+}
+
+static struct rte_ring *
+ring(const struct ppe *ppe, const char *kind, unsigned int from, unsigned int to, uint32_t size)
+{
+	char name[RTE_RING_NAMESIZE];
+
+	snprintf(name, sizeof(name), "weir_%s_%u_%u", kind, from, to);
+	return rte_ring_create(name, size, (int)rte_lcore_to_socket_id(ppe->lcore[to]),
+		RING_F_SP_ENQ | RING_F_SC_DEQ);
+}
+
+int
+crossbar_create(struct ppe *ppe, uint32_t depth, uint32_t returns)
+{
+	for (unsigned int from = 0; from < ppe->config.workers; from++) {
+		for (unsigned int to = 0; to < ppe->config.workers; to++) {
+			struct ppe_peer *out = &ppe->worker[from]->peer[to];
+			struct ppe_peer *in = &ppe->worker[to]->peer[from];
+
+			if (from == to)
+				continue;
+			out->out = in->in = ring(ppe, "hop", from, to, depth);
+			out->returns_out = in->returns_in =
+				ring(ppe, "ret", from, to, rte_align32pow2(returns + 1));
+			if (out->out == NULL || out->returns_out == NULL)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/* After the workers have stopped: what is left in the rings belongs to nobody else. */
+static unsigned int
+peer_empty(struct ppe_peer *peer)
+{
+	unsigned int freed = peer->staged;
+	void *entry;
+
+	rte_pktmbuf_free_bulk(peer->stage, peer->staged);
+	peer->staged = 0;
+	while (peer->in != NULL && rte_ring_sc_dequeue(peer->in, &entry) == 0) {
+		rte_pktmbuf_free(entry);
+		freed++;
+	}
+	return freed;
+}
+
+unsigned int
+crossbar_destroy(struct ppe *ppe)
+{
+	unsigned int freed = 0;
+	void *entry;
+
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int p = 0; ppe->worker[w] != NULL && p < ppe->config.workers; p++)
+			freed += peer_empty(&ppe->worker[w]->peer[p]);
+	for (unsigned int w = 0; w < ppe->config.workers; w++) {
+		for (unsigned int p = 0; ppe->worker[w] != NULL && p < ppe->config.workers; p++) {
+			struct ppe_peer *peer = &ppe->worker[w]->peer[p];
+
+			while (peer->returns_in != NULL &&
+				rte_ring_sc_dequeue(peer->returns_in, &entry) == 0)
+				rmw_unhold(entry, 1);
+			rte_ring_free(peer->in);
+			rte_ring_free(peer->returns_in);
+		}
+	}
+	return freed;
+}
+
+/* Continue a thread that another worker sent, in a free context of ours. */
+static void
+resume(struct ppe_worker *worker, struct rte_mbuf *packet)
+{
+	struct ppe_thread *thread = worker->free[--worker->free_count];
+	const struct crossbar_hop *hop = pktbuf_priv(packet);
+
+	thread->packet = packet;
+	thread->port = hop->port;
+	thread->ordered = 0;
+	thread->program = hop->program;
+	thread->next = PPE_RUN(hop->segment);
+	thread->head = hop->head;
+	/* The head may have been a copy in the sender's context. */
+	thread->head.bytes = rte_pktmbuf_read(
+		packet, 0, RTE_MIN(packet->pkt_len, (uint32_t)PKTBUF_HEAD_BYTES), thread->scratch);
+	memcpy(thread->lmem, hop->lmem, PPE_HOP_BYTES);
+	worker->live[worker->live_count++] = thread;
+	worker->count.worker.hops_in++;
+}
+
+unsigned int
+crossbar_receive(struct ppe_worker *worker)
+{
+	unsigned int total = 0;
+
+	for (unsigned int p = 0; p < worker->workers; p++) {
+		struct ppe_peer *peer = &worker->peer[p];
+		void *entries[RETURNS_BURST];
+		unsigned int n;
+
+		if (p == worker->id)
+			continue;
+		n = rte_ring_sc_dequeue_burst(peer->returns_in, entries, RETURNS_BURST, NULL);
+		for (unsigned int i = 0; i < n; i++)
+			rmw_unhold(entries[i], 1);
+		total += n;
+
+		/* Never more than there are contexts: what is taken can start. */
+		n = RTE_MIN(worker->free_count, (unsigned int)RETURNS_BURST);
+		n = rte_ring_sc_dequeue_burst(peer->in, entries, n, NULL);
+		for (unsigned int i = 0; i < n; i++)
+			rte_prefetch0(pktbuf_priv(entries[i]));
+		for (unsigned int i = 0; i < n; i++) {
+			const struct crossbar_hop *hop = pktbuf_priv(entries[i]);
+
+			if (hop->segment != NULL)
+				resume(worker, entries[i]);
+			else
+				ppe_output(worker, entries[i], hop->port, hop->priority);
+		}
+		total += n;
+	}
+	return total;
+}
+
+void
+crossbar_flush(struct ppe_worker *worker, uint16_t to)
+{
+	struct ppe_peer *peer = &worker->peer[to];
+	unsigned int sent = rte_ring_sp_enqueue_burst(
+		peer->out, (void *const *)peer->stage, peer->staged, NULL);
+	unsigned int kept = 0;
+
+	for (unsigned int i = sent; i < peer->staged; i++) {
+		const struct crossbar_hop *hop = pktbuf_priv(peer->stage[i]);
+
+		if (hop->certain) {
+			peer->stage[kept++] = peer->stage[i];
+			continue;
+		}
+		worker->count.drops[PPE_DROP_CROSSBAR_FULL]++;
+		rte_pktmbuf_free(peer->stage[i]);
+	}
+	peer->staged = (uint16_t)kept;
+}
+
+void
+crossbar_flush_all(struct ppe_worker *worker)
+{
+	for (uint16_t p = 0; p < worker->workers; p++)
+		if (worker->peer[p].staged > 0)
+			crossbar_flush(worker, p);
+}
+
+/* Only what goes out of this worker, so that summing over workers counts each packet once. */
+unsigned int
+crossbar_in_flight(const struct ppe_worker *worker)
+{
+	unsigned int n = 0;
+
+	for (unsigned int p = 0; p < worker->workers; p++)
+		if (p != worker->id)
+			n += worker->peer[p].staged + rte_ring_count(worker->peer[p].out);
+	return n;
+}
+
+void
+crossbar_payload_released(void *address __rte_unused, void *opaque)
+{
+	struct ppe_worker *self = RTE_PER_LCORE(ppe_worker_self);
+	struct rmw_buffer *buffer = opaque;
+
+	/* The control thread frees only when no worker runs. */
+	if (self == NULL || self->id == buffer->shard)
+		rmw_unhold(buffer, 1);
+	else if (rte_ring_sp_enqueue(self->peer[buffer->shard].returns_out, buffer) != 0)
+		RTE_ASSERT(!"the ring has room for every attach mbuf");
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Dispatch and reorder: which program a packet gets, in which thread, and its turn in its flow.
+ *
+ * Order: a flow is a pair of MAC addresses (coarser than a connection, so no connection is ever
+ * reordered). A packet of an ordered program draws a ticket at its flow's slot on arrival and may
+ * leave when all earlier tickets are given back. Flows that share a slot wait for one another and
+ * nothing else. The oldest ticket's thread never waits, so there is always progress.
+ */
+#ifndef PPE_DISPATCH_FAST_H
+#define PPE_DISPATCH_FAST_H
+
+#include <rte_ether.h>
+#include <rte_hash_crc.h>
+
+#include "ppe/program_fast.h"
+#include "ppe/worker_priv.h"
+
+/* Does the packet with this head satisfy the match? */
+static inline bool
+dispatch_matches(const struct ppe_worker *worker, const struct ppe_match *match,
+	const struct pktbuf_head *head, bool to_switch)
+{
+	uint16_t conditions = match->conditions;
+
+	if ((conditions & PPE_MATCH_TO_SWITCH_MAC) && !to_switch)
+		return false;
+	if ((conditions & PPE_MATCH_ETHER_TYPE) && head->ether_type != match->ether_type)
+		return false;
+	if ((conditions & PPE_MATCH_TO_SWITCH_IP) &&
+		(!(head->flags & PKTBUF_HEAD_IPV4) || head->ip_dst != worker->identity->ip))
+		return false;
+	if ((conditions & PPE_MATCH_IP_PROTO) &&
+		(!(head->flags & PKTBUF_HEAD_IPV4) || head->ip_proto != match->ip_proto))
+		return false;
+	if ((conditions & PPE_MATCH_UDP_PORT) &&
+		(!(head->flags & PKTBUF_HEAD_UDP) || head->udp_dst != match->udp_port))
+		return false;
+	if ((conditions & PPE_MATCH_FRAGMENT) && !(head->flags & PKTBUF_HEAD_FRAGMENT))
+		return false;
+	return true;
+}
+
+/* Draw a ticket for the packet's flow. */
+static inline void
+dispatch_ticket(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const uint8_t *mac = thread->head.bytes;
+	uint64_t low;
+	uint32_t high;
+
+	memcpy(&low, mac, sizeof(low));
+	memcpy(&high, mac + sizeof(low), sizeof(high));
+	thread->flow = rte_hash_crc_8byte(low, rte_hash_crc_4byte(high, 0)) & (PPE_FLOWS - 1);
+	thread->ticket = worker->flow[thread->flow].tail++;
+	thread->ordered = 1;
+}
+
+/* Give the ticket back: the flow's next packet may leave. Tickets are given back in order
+ * because a thread ends only after its turn, or waits for it here. */
+static inline bool
+dispatch_my_turn(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	return worker->flow[thread->flow].head == thread->ticket;
+}
+
+/*
+ * Put a packet into a free context. False: nobody takes it, the packet is dropped and the context
+ * is still free. packet->port is the switch port.
+ */
+static inline bool
+dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)
+{
+	const struct ppe_match *match = worker->match;
+	const struct ppe_match *end = match + worker->nb_matches;
+	struct pktbuf_head *head = &thread->head;
+	bool to_switch;
+
+	thread->packet = packet;
+	thread->port = packet->port;
+	thread->ordered = 0;
+	pktbuf_head_parse(head, packet, thread->scratch);
+	if (unlikely(head->length < RTE_ETHER_HDR_LEN)) {
+		ppe_drop(worker, thread, PPE_DROP_MALFORMED);
+		return false;
+	}
+	to_switch = memcmp(head->bytes, worker->identity->mac, RTE_ETHER_ADDR_LEN) == 0;
+	if (unlikely((head->flags & PKTBUF_HEAD_BAD) != 0 && to_switch)) {
+		ppe_drop(worker, thread, PPE_DROP_MALFORMED);
+		return false;
+	}
+	for (; match < end; match++)
+		if (dispatch_matches(worker, match, head, to_switch))
+			break;
+	if (unlikely(match == end)) {
+		ppe_drop(worker, thread, PPE_DROP_NO_PROGRAM);
+		return false;
+	}
+	thread->program = match->program;
+	thread->next = PPE_RUN(worker->first[match->program]);
+	if (worker->ordered[match->program])
+		dispatch_ticket(worker, thread);
+	worker->count.worker.threads_started++;
+	return true;
+}
+
+#endif

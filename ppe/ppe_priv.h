@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The layout of a whole switch, and the steps of its life that are split over files. */
+#ifndef PPE_PPE_PRIV_H
+#define PPE_PPE_PRIV_H
+
+#include <rte_rcu_qsbr.h>
+
+#include "ppe/ppe.h"
+#include "ppe/program.h"
+#include "ppe/worker_priv.h"
+
+enum ppe_state {
+	PPE_STATE_IDLE,
+	PPE_STATE_RUNNING,
+	PPE_STATE_DRAINING, /* nothing is received any more */
+	PPE_STATE_STOPPED,
+};
+
+struct ppe {
+	/* ctrl: rw, workers: ro */
+	const struct ppe_jobs *jobs; /* published by release store */
+	uint32_t state; /* enum ppe_state, by release store */
+	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
+
+	/* control thread only, fixed after create */
+	struct ppe_config config;
+	const struct ppe_program *program[PPE_PROGRAMS_MAX];
+	unsigned int nb_programs;
+	unsigned int nb_ports;
+	unsigned int ports_open;
+	struct pktbuf_port port[PPE_PORTS_MAX];
+	struct pktbuf_pools pools;
+	struct ppe_worker *worker[PPE_WORKERS_MAX];
+	unsigned int lcore[PPE_WORKERS_MAX];
+	unsigned int creating_program; /* whose matches and timers are being registered */
+};
+
+/* This lcore's worker; NULL on the control thread. */
+RTE_DECLARE_PER_LCORE(struct ppe_worker *, ppe_worker_self);
+
+/* The run loop of a worker, on its lcore until the state is STOPPED. ppe/barrel.c */
+int ppe_barrel(void *worker);
+
+/* One turn's idle step; empty: consecutive turns without work. ppe/idle.c */
+void ppe_idle_turn(const struct ppe_config *config, uint32_t empty);
+/* Prepare the calling thread for the idle policy. */
+void ppe_idle_prepare(const struct ppe_config *config);
+
+/* Start the timer slices that are due, while a context is free. Returns how many. ppe/timer.c */
+unsigned int ppe_timer_launch(struct ppe_worker *worker);
+/* Set the first due times, phase-shifted by worker. */
+void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
+
+/* Packets that this worker holds: threads, backlog, crossbar, output queues. */
+uint64_t ppe_worker_in_flight(const struct ppe_worker *worker);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The program contract: how microcode is written.
+ *
+ * A program is a list of segments, plain C functions. A segment runs up to its next memory access
+ * that may miss the cache, starts it (a prefetch) and returns the segment to continue with; the
+ * barrel loop meanwhile steps the other threads. Rules:
+ *
+ *  1. A segment never waits, allocates from the heap, logs, or reads a clock (worker->now is the
+ *     time of the loop turn, in TSC cycles).
+ *  2. State lives in the thread's LMEM (ppe_lmem) and in what this worker owns. A pointer into
+ *     shared state (a record, a buffer) that is kept from one segment to the next must be checked
+ *     again: another thread of this worker ran in between.
+ *  3. What belongs to another worker is reached by ppe_hop, and by nothing else. The first
+ *     PPE_HOP_BYTES of LMEM and the parsed head travel along.
+ *  4. The packet has exactly one end: ppe_send, ppe_consume or ppe_drop; then PPE_END.
+ *
+ * docs/write-a-program.md builds one from nothing.
+ */
+#ifndef PPE_PROGRAM_H
+#define PPE_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_common.h>
+
+#include "pktbuf/pktbuf.h"
+#include "ppe/drops.h"
+#include "ppe/jobs.h"
+
+struct ppe;
+struct ppe_config;
+struct ppe_worker;
+struct ppe_thread;
+
+/* What a segment returns: the segment to run next. */
+struct ppe_next;
+typedef struct ppe_next (*ppe_segment)(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next {
+	ppe_segment run; /* NULL: the thread has ended or left this worker */
+};
+
+#define PPE_RUN(segment) ((struct ppe_next){segment})
+#define PPE_END          ((struct ppe_next){NULL})
+
+/* Local memory of a thread (Trio: 1.25 KB), and how much of it travels in a hop. */
+#define PPE_LMEM_BYTES 1280
+#define PPE_HOP_BYTES  112
+
+/*
+ * A thread context. Owner: the worker whose array it is in. The first line is the engine's; a
+ * program reads packet, port and head, and keeps its own state in lmem.
+ */
+struct ppe_thread {
+	struct ppe_next next; /* engine */
+	struct rte_mbuf
+		*packet; /* the packet; NULL in a timer's thread and after the packet's end */
+	uint16_t port; /* switch port that it came in by */
+	uint16_t flow; /* engine: reorder slot, when ordered */
+	uint16_t ticket; /* engine: turn within the flow */
+	uint8_t ordered; /* engine: holds a ticket */
+	uint8_t program; /* index in the program list */
+	uint32_t slice; /* timer threads: which slice, [0, slices) */
+	uint32_t reserved;
+	ppe_segment turn; /* engine: segment to run when the thread's turn has come */
+	struct pktbuf_head head;
+	uint8_t lmem[PPE_LMEM_BYTES] __rte_cache_aligned;
+	uint8_t scratch[PKTBUF_HEAD_BYTES]; /* engine: the head of a packet split within it */
+} __rte_cache_aligned;
+
+/* The thread's local memory as a program's own struct of at most PPE_LMEM_BYTES. */
+#define ppe_lmem(type, thread)                                                                     \
+	((type *)(__extension__({                                                                  \
+		static_assert(sizeof(type) <= PPE_LMEM_BYTES, "LMEM has 1280 bytes");              \
+		(void *)(thread)->lmem;                                                            \
+	})))
+
+/* What a program takes. All conditions that are set must hold; the first program that matches
+ * a packet gets it. */
+#define PPE_MATCH_TO_SWITCH_MAC 0x1 /* Ethernet destination is the switch's address */
+#define PPE_MATCH_TO_SWITCH_IP  0x2 /* IPv4 destination is the switch's address */
+#define PPE_MATCH_ETHER_TYPE    0x4
+#define PPE_MATCH_IP_PROTO      0x8
+#define PPE_MATCH_UDP_PORT      0x10 /* UDP destination port; implies a sane UDP header */
+#define PPE_MATCH_FRAGMENT      0x20 /* IPv4 fragments, first or later */
+
+struct ppe_match {
+	uint16_t conditions; /* PPE_MATCH_*; 0 takes every packet */
+	uint16_t ether_type; /* host order */
+	uint16_t udp_port; /* host order */
+	uint8_t ip_proto;
+	uint8_t program; /* engine */
+};
+
+/* A timer: `slices` threads per period, one each period / slices, starting `segment` with
+ * thread->packet NULL and thread->slice set. */
+struct ppe_timer {
+	ppe_segment segment;
+	uint64_t period_us; /* [10, ...]: each slice is visited once per period */
+	uint32_t slices; /* [1, 1000] */
+};
+
+/* What a program's create() is given. */
+struct ppe_setup {
+	struct ppe *ppe;
+	const struct ppe_config *config;
+	const struct ppe_jobs *jobs; /* the first table */
+	struct ppe_worker *worker; /* whose state is being made */
+	unsigned int worker_id; /* [0, workers) */
+	unsigned int workers;
+	unsigned int nb_ports;
+	int socket; /* NUMA node for the memory */
+};
+
+/* Leaks that a program reports when its state is destroyed; see struct ppe_leaks. */
+struct ppe_program_leaks {
+	uint64_t buffers, records;
+};
+
+/* A program. All functions but `first` may be NULL. */
+struct ppe_program {
+	const char *name;
+	ppe_segment first;
+	bool ordered; /* packets of a flow (a pair of MAC addresses) leave in order of arrival */
+	/* Make this worker's state: control thread, before start. 0 or -errno. The matches are
+	 * registered here with ppe_match_add, timers with ppe_timer_add. */
+	int (*create)(const struct ppe_setup *setup, void **state);
+	/* Free it: control thread, workers stopped. */
+	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
+	/* Add up the state's gauges: control thread, any time. */
+	void (*job_stats)(const void *state, uint8_t job, struct ppe_job_stats *stats);
+	void (*stats)(const void *state, struct ppe_stats *stats);
+};
+
+/* Register a match for the program being created (create() only). 0, or -ENOSPC after 16. */
+int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);
+
+/* Register a timer for the program being created (create() only). 0, -EINVAL or -ENOSPC. */
+int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
+
+/* The operations of a segment (worker, hop, send, drop, ...) are in ppe/program_fast.h. */
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a segment may do: the hot half of the program contract.
+ *
+ * All functions are for the worker that runs the thread, inside a segment. None allocates, logs,
+ * reads a clock or waits.
+ */
+#ifndef PPE_PROGRAM_FAST_H
+#define PPE_PROGRAM_FAST_H
+
+#include <assert.h>
+#include <string.h>
+
+#include "ppe/crossbar_fast.h"
+#include "ppe/program.h"
+#include "ppe/worker_priv.h"
+
+/* This worker's state of the thread's program, as create() made it. */
+static inline void *
+ppe_state(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	return worker->state[thread->program];
+}
+
+/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. Frees it. */
+static inline void
+ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	rte_pktmbuf_free(thread->packet);
+	thread->packet = NULL;
+	worker->count.consumed++;
+}
+
+/* End of the packet: dropped and counted under `reason`. Frees it. */
+static inline void
+ppe_drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
+{
+	rte_pktmbuf_free(thread->packet);
+	thread->packet = NULL;
+	worker->count.drops[reason]++;
+}
+
+/*
+ * A packet that this thread made (a result, a reply, a copy) goes to the output queue of a port:
+ * pushed here when this worker owns a queue of it, else over the crossbar to the worker that
+ * does. Takes the mbuf in every case; a full queue is a drop. The caller has counted it created.
+ * port: [0, nb_ports). priority: enum pktbuf_priority.
+ */
+static inline void
+ppe_output(struct ppe_worker *worker, struct rte_mbuf *packet, uint16_t port, unsigned int priority)
+{
+	const struct ppe_route *route = &worker->route[port];
+
+	if (likely(route->queue != NULL)) {
+		if (likely(pktbuf_outq_push(route->queue, priority, packet)))
+			return;
+		worker->count.queue_full[port][priority]++;
+		worker->count.drops[PPE_DROP_QUEUE_FULL]++;
+		rte_pktmbuf_free(packet);
+		return;
+	}
+	crossbar_send_output(worker, route->owner, packet, port, priority);
+}
+
+/* End of the packet here: to the output queue of a port. */
+static inline void
+ppe_send(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t port, unsigned int priority)
+{
+	struct rte_mbuf *packet = thread->packet;
+
+	thread->packet = NULL;
+	ppe_output(worker, packet, port, priority);
+}
+
+/*
+ * Continue with `segment` on worker `to`: [0, workers). At home already: just runs it. Else the
+ * packet, the parsed head, port and the first PPE_HOP_BYTES of LMEM travel, and this context is
+ * free; the thread gives up its turn within its flow. A full ring drops the packet (crossbar_full).
+ */
+static inline struct ppe_next
+ppe_hop(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_segment segment)
+{
+	if (to == worker->id)
+		return PPE_RUN(segment);
+	crossbar_send_thread(worker, to, thread, segment, false);
+	return PPE_END;
+}
+
+/* ppe_hop for a thread that must arrive: it waits for room in the ring. At most one per job. */
+static inline struct ppe_next
+ppe_hop_certain(
+	struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_segment segment)
+{
+	if (to == worker->id)
+		return PPE_RUN(segment);
+	crossbar_send_thread(worker, to, thread, segment, true);
+	return PPE_END;
+}
+
+/* Wait for the thread's turn in its flow, then run thread->turn. */
+struct ppe_next ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/*
+ * Continue with `segment` when all earlier packets of the flow have ended or been sent. Programs
+ * that are not `ordered` run it at once.
+ */
+static inline struct ppe_next
+ppe_in_order(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment segment)
+{
+	if (likely(!thread->ordered || worker->flow[thread->flow].head == thread->ticket))
+		return PPE_RUN(segment);
+	thread->turn = segment;
+	return PPE_RUN(ppe_wait_turn);
+}
+
+/*
+ * Give the packet to another program of this switch at its first segment (a program that looks
+ * at a packet and lets it pass). index: the program's place in the list.
+ */
+static inline struct ppe_next
+ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)
+{
+	thread->program = index;
+	return PPE_RUN(worker->first[index]);
+}
+
+/* An mbuf for a message or a copy, from the packet pool; counted created; NULL counts no_mbuf. */
+static inline struct rte_mbuf *
+ppe_packet_alloc(struct ppe_worker *worker)
+{
+	struct rte_mbuf *packet = rte_pktmbuf_alloc(worker->pools->packets);
+
+	if (likely(packet != NULL))
+		worker->count.created++;
+	else
+		worker->count.drops[PPE_DROP_NO_MBUF]++;
+	return packet;
+}
+
+#endif

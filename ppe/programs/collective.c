@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collective program: a contribution's way, top to bottom.
+ *
+ *   parse      the aggregation header, from the head                     on the lcore that received
+ *   job        is there such a job, is the source in it, which shard     "
+ *   admit      generation, address, length; starts the bucket            on the shard's owner
+ *   find       the bucket; starts the record, or opens the block         "
+ *   record     the record; starts the buffer                             "
+ *   aggregate  adds the payload; the last one fixes the result           "
+ *   emit       sends it (collective_emit.c)                              "
+ *
+ * The protocol is docs/protocol.md; the life of a block is in collective_block.c.
+ */
+#include <netinet/in.h>
+
+#include <rte_ether.h>
+
+#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/programs.h"
+
+static struct ppe_next job(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next find(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
+
+static struct ppe_next
+drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
+{
+	ppe_drop(worker, thread, reason);
+	return PPE_END;
+}
+
+/* Tell the source why, then drop. */
+static struct ppe_next
+refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
+	enum weir_status status)
+{
+	reply_status(worker, thread, &lmem(thread)->c.header, status, NULL, 0);
+	return drop(worker, thread, reason);
+}
+
+/* The aggregation header, and what is impossible in it. */
+static struct ppe_next
+parse(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct pktbuf_head *head = &thread->head;
+	struct contribution *c = &lmem(thread)->c;
+	unsigned int bytes;
+
+	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
+		return drop(worker, thread, PPE_DROP_IP_FRAGMENT);
+	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
+		return drop(worker, thread, PPE_DROP_IP_OPTIONS);
+	c->header = (struct weir_header){
+		.extended = head->udp_dst == worker->identity->port_ext,
+	};
+	bytes = weir_header_bytes(c->header.extended);
+	if (unlikely(head->payload_length < bytes))
+		return drop(worker, thread, PPE_DROP_TRUNCATED);
+	weir_header_read(&c->header, head->bytes + head->payload);
+	c->payload = head->payload + bytes;
+	c->bytes = head->payload_length - bytes;
+	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
+		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+	return PPE_RUN(job);
+}
+
+/* The job's table entry: who may send, and which shard has the block. */
+static struct ppe_next
+job(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct weir_header *h = &lmem(thread)->c.header;
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	bool joining = h->extended && h->collective == WEIR_COLLECTIVE_JOIN;
+	unsigned int shard;
+
+	if (unlikely(j == NULL))
+		return joining ? refuse(worker, thread, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED)
+			       : drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (unlikely(!ppe_job_has(j, h->src_id)))
+		return joining
+			? refuse(worker, thread, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED)
+			: drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
+	if (unlikely(j->address[h->src_id] != thread->head.ip_src))
+		return joining ? refuse(worker, thread, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED)
+			       : drop(worker, thread, PPE_DROP_ADDRESS);
+	if (unlikely(joining))
+		return ppe_hop(
+			worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
+	if (!h->extended) {
+		h->collective =
+			h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
+		h->dtype = j->dtype;
+		h->op = j->op;
+	}
+	shard = ppe_job_shard(j, h->block_id, worker->workers);
+	return ppe_hop(worker, thread, (uint16_t)shard, admit);
+}
+
+/* Is the packet from where this source sends? A job without joins learns it from each packet. */
+static bool
+from_its_source(struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
+{
+	struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
+	const uint8_t *mac = thread->head.bytes + RTE_ETHER_ADDR_LEN;
+
+	if (likely(known->valid && known->udp == thread->head.udp_src &&
+		    known->port == thread->port &&
+		    memcmp(known->mac, mac, RTE_ETHER_ADDR_LEN) == 0))
+		return true;
+	if (js->pinned)
+		return false;
+	endpoint_of(thread, h->extended, known);
+	return true;
+}
+
+/* On the shard's owner: may this contribution count? */
+static struct ppe_next
+admit(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+
+	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	if (unlikely(j == NULL || js == NULL))
+		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (unlikely(js->generation == 0))
+		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
+	if (unlikely(h->gen_id != js->generation)) {
+		js->count.stale++;
+		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
+	}
+	if (unlikely(!from_its_source(js, thread, h)))
+		return drop(worker, thread, PPE_DROP_ADDRESS);
+	if (unlikely(h->collective != WEIR_COLLECTIVE_ALLREDUCE &&
+		    h->collective != WEIR_COLLECTIVE_BARRIER))
+		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	if (unlikely(h->grad_cnt != 0 && state->kernel[h->dtype][h->op] == NULL))
+		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	if (unlikely(c->bytes != h->grad_cnt * weir_dtype_bytes(h->dtype) ||
+		    h->grad_cnt > j->elements ||
+		    (h->collective == WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)))
+		return drop(worker, thread, PPE_DROP_LENGTH);
+	hash_begin(state->blocks, block_key(js->generation, js->job, h->block_id), &c->probe);
+	rte_prefetch0(&js->slot[h->block_id & (js->window - 1u)]);
+	return PPE_RUN(find);
+}
+
+/* No such block: this contribution opens it, or comes too late or too early. */
+static struct ppe_next
+open_block(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	enum weir_status status;
+	enum ppe_drop reason =
+		block_open(state, state->job[c->header.job_id], c, worker->now, &c->block, &status);
+
+	if (likely(c->block != NULL))
+		return PPE_RUN(aggregate);
+	if (status != WEIR_STATUS_OK)
+		return refuse(worker, thread, reason, status);
+	return drop(worker, thread, reason);
+}
+
+/* The bucket is here. */
+static struct ppe_next
+find(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+
+	if (unlikely(!hash_find(state->blocks, &lmem(thread)->c.probe)))
+		return open_block(worker, thread);
+	return PPE_RUN(record);
+}
+
+/* The record is here. */
+static struct ppe_next
+record(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+
+	c->block = (struct block *)(void *)hash_confirm(state->blocks, &c->probe);
+	if (unlikely(c->block == NULL))
+		return open_block(worker, thread);
+	if (c->block->buffer != NULL)
+		rte_prefetch0(rmw_buffer_data(c->block->buffer));
+	rte_prefetch0(rte_pktmbuf_mtod_offset(thread->packet, void *, c->payload));
+	return PPE_RUN(aggregate);
+}
+
+/* Add (or, for the first, copy) the payload to the block's buffer, segment by segment. An element
+ * that lies across a segment's end is put together first. */
+static void
+add_payload(const struct rte_mbuf *packet, const struct contribution *c, uint8_t *to,
+	rmw_reduce_fn reduce, bool first)
+{
+	size_t size = weir_dtype_bytes(c->header.dtype);
+	struct pktbuf_cursor cursor;
+
+	pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
+	for (uint32_t left = c->bytes; left > 0;) {
+		uint8_t whole[8];
+		uint32_t here;
+		const uint8_t *from = pktbuf_cursor_span(&cursor, &here);
+		uint32_t take = here - here % (uint32_t)size;
+
+		if (likely(take > 0)) {
+			pktbuf_cursor_advance(&cursor, take);
+		} else {
+			take = (uint32_t)size;
+			pktbuf_cursor_copy(&cursor, whole, take);
+			from = whole;
+		}
+		if (first)
+			memcpy(to, from, take);
+		else
+			reduce(to, from, take / size);
+		to += take;
+		left -= take;
+	}
+}
+
+/* In what does the contribution disagree with the block? 0: in nothing. */
+static enum weir_field
+disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
+{
+#define DIFFERS(field, name)                                                                       \
+	if (unlikely(b->field != h->field)) {                                                      \
+		*has = b->field;                                                                   \
+		*offers = h->field;                                                                \
+		return WEIR_FIELD_##name;                                                          \
+	}
+	DIFFERS(collective, COLLECTIVE)
+	DIFFERS(grad_cnt, LENGTH)
+	if (h->grad_cnt == 0)
+		return (enum weir_field)0;
+	DIFFERS(op, OP)
+	DIFFERS(dtype, DTYPE)
+	DIFFERS(root, ROOT)
+#undef DIFFERS
+	return (enum weir_field)0;
+}
+
+/* A contribution to a finished block: its sender has lost the result, or never was in it. */
+static struct ppe_next
+answer(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
+{
+	struct collective *state = ppe_state(worker, thread);
+	uint8_t source = lmem(thread)->c.header.src_id;
+	struct job_shard *js = state->job[b->job];
+
+	if (!mask_test(b->heard, source)) {
+		mask_set(b->heard, source);
+		b->heard_count++;
+		js->count.late++;
+		block_release_previous(state, js, b);
+	} else {
+		js->count.asked_again++;
+	}
+	emit_block(worker, thread, b, source, NULL);
+	ppe_drop(worker, thread, PPE_DROP_LATE);
+	return PPE_RUN(emit);
+}
+
+/* The source is in the block already: a repeat, which must not hide the block from the aging scan.
+ * Once it is overdue, tell who is in. */
+static struct ppe_next
+repeated(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct ppe_job *j = worker->jobs->by_id[b->job];
+
+	hash_ref_clear(state->blocks, &b->hash);
+	state->job[b->job]->count.duplicates++;
+	if (j != NULL && worker->now - b->opened >= j->timeout_ms * state->tsc_per_ms)
+		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, b->heard,
+			WEIR_BITMAP_BYTES);
+	return drop(worker, thread, PPE_DROP_DUPLICATE);
+}
+
+/* The first two disagree: nobody can get a sum, so everybody is told. */
+static struct ppe_next
+disagrees(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b,
+	enum weir_field field, uint16_t has, uint16_t offers)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[b->job];
+
+	b->mismatch = (struct weir_mismatch){.field = (uint8_t)field,
+		.source = b->first_source,
+		.other = lmem(thread)->c.header.src_id};
+	weir_put16(b->mismatch.block, has);
+	weir_put16(b->mismatch.offered, offers);
+	mask_set(b->heard, lmem(thread)->c.header.src_id);
+	b->heard_count++;
+	block_finish(state, js, b, WEIR_STATUS_MISMATCH);
+	emit_block(worker, thread, b, -1, NULL);
+	ppe_drop(worker, thread, PPE_DROP_MISMATCH);
+	return PPE_RUN(emit);
+}
+
+/* Record and buffer are here: the sum. */
+static struct ppe_next
+aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	struct block *b = c->block;
+	uint16_t has, offers;
+	enum weir_field field;
+
+	if (unlikely(!block_is(b, c->probe.key)))
+		return PPE_RUN(find); /* released while we slept */
+	if (unlikely(b->state == BLOCK_DONE))
+		return answer(worker, thread, b);
+	if (unlikely(mask_test(b->heard, h->src_id)))
+		return repeated(worker, thread, b);
+	field = disagreement(b, h, &has, &offers);
+	if (unlikely(field != 0))
+		return disagrees(worker, thread, b, field, has, offers);
+
+	if (c->bytes > 0)
+		add_payload(thread->packet, c, rmw_buffer_data(b->buffer),
+			state->kernel[h->dtype][h->op], b->heard_count == 0);
+	mask_set(b->heard, h->src_id);
+	b->heard_count++;
+	b->final &= h->final;
+	b->progress = worker->now;
+	js->count.contributions++;
+	ppe_consume(worker, thread);
+	if (b->heard_count < js->nb_sources)
+		return PPE_END;
+	block_finish(state, js, b, WEIR_STATUS_OK);
+	emit_block(worker, thread, b, -1, NULL);
+	return PPE_RUN(emit);
+}
+
+static int
+create(const struct ppe_setup *setup, void **state)
+{
+	const struct pktbuf_identity *identity = &setup->config->identity;
+	const uint16_t here = PPE_MATCH_TO_SWITCH_MAC | PPE_MATCH_TO_SWITCH_IP;
+	const struct ppe_match matches[] = {
+		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = identity->port_base},
+		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = identity->port_ext},
+		/* A fragment may be one of ours; it has no place anywhere else either. */
+		{.conditions = here | PPE_MATCH_IP_PROTO | PPE_MATCH_FRAGMENT,
+			.ip_proto = IPPROTO_UDP},
+	};
+	int rc = collective_state_create(setup, state);
+
+	for (unsigned int i = 0; rc == 0 && i < RTE_DIM(matches); i++)
+		rc = ppe_match_add(setup, &matches[i]);
+	return rc;
+}
+
+const struct ppe_program collective_program = {
+	.name = "collective",
+	.first = parse,
+	.create = create,
+	.destroy = collective_state_destroy,
+	.job_stats = collective_job_stats,
+	.stats = collective_stats,
+};

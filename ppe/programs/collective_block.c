@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a block: opened by a first contribution, finished by the last one (or by its timeout,
+ * or by a disagreement), kept for those who ask again, released when every source has been heard
+ * in the block one window later. docs/protocol.md, "Blocks and the window".
+ *
+ * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window
+ * buffers: that is its quota, reserved when it was admitted.
+ */
+#include "ppe/programs/collective_priv.h"
+
+static void
+release(struct collective *state, struct block *block)
+{
+	if (block->buffer != NULL)
+		rmw_release(block->buffer);
+	hash_delete(state->blocks, &block->hash);
+}
+
+void
+block_release_previous(struct collective *state, struct job_shard *job, struct block *block)
+{
+	struct slot *slot = &job->slot[block->block_id & (job->window - 1u)];
+
+	if (block->heard_count < job->nb_sources || slot->current != block ||
+		slot->previous == NULL)
+		return;
+	release(state, slot->previous);
+	slot->previous = NULL;
+}
+
+/* May the block be opened? What its residue says of it. */
+static enum ppe_drop
+check_turn(struct job_shard *job, const struct slot *slot, const struct weir_header *h,
+	enum weir_status *status)
+{
+	int32_t ahead = weir_block_diff(h->block_id, slot->next);
+
+	*status = WEIR_STATUS_OK;
+	if (unlikely(h->gen_id != job->generation)) {
+		job->count.stale++;
+		*status = WEIR_STATUS_STALE;
+		return PPE_DROP_STALE;
+	}
+	if (ahead < 0) {
+		job->count.expired++;
+		*status = WEIR_STATUS_EXPIRED;
+		return PPE_DROP_EXPIRED;
+	}
+	if (ahead > 0 || (slot->current != NULL && slot->current->state == BLOCK_OPEN)) {
+		*status = WEIR_STATUS_WINDOW;
+		return PPE_DROP_WINDOW;
+	}
+	if (slot->previous != NULL) {
+		job->count.held_back++;
+		return PPE_DROP_HELD_BACK;
+	}
+	return PPE_DROP_COUNT;
+}
+
+static void
+fill(struct block *b, const struct contribution *c, const struct job_shard *job,
+	struct rmw_buffer *buffer, uint64_t now)
+{
+	const struct weir_header *h = &c->header;
+	struct hash_record listed = b->hash;
+
+	memset(b, 0, sizeof(*b));
+	b->hash = listed;
+	b->buffer = buffer;
+	b->grad_cnt = h->grad_cnt;
+	b->state = BLOCK_OPEN;
+	b->collective = h->collective;
+	b->op = h->op;
+	b->dtype = h->dtype;
+	b->root = h->root;
+	b->first_source = h->src_id;
+	b->final = 1;
+	b->job = job->job;
+	b->block_id = h->block_id;
+	b->opened = now;
+	b->progress = now;
+}
+
+enum ppe_drop
+block_open(struct collective *state, struct job_shard *job, struct contribution *contribution,
+	uint64_t now, struct block **block, enum weir_status *status)
+{
+	struct slot *slot = &job->slot[contribution->header.block_id & (job->window - 1u)];
+	enum ppe_drop reason = check_turn(job, slot, &contribution->header, status);
+	struct rmw_buffer *buffer = NULL;
+	struct hash_record *listed;
+	int error;
+
+	*block = NULL;
+	if (unlikely(reason != PPE_DROP_COUNT))
+		return reason;
+	if (contribution->bytes > 0) {
+		buffer = rmw_alloc(job->pool, &job->quota, &error);
+		if (unlikely(buffer == NULL)) {
+			/* A released buffer is still in an output queue. */
+			job->count.held_back++;
+			return error == -EDQUOT ? PPE_DROP_HELD_BACK : PPE_DROP_NO_MEMORY;
+		}
+		buffer->job = job->job;
+	}
+	if (unlikely(hash_insert(state->blocks, &contribution->probe, &listed) < 0)) {
+		if (buffer != NULL)
+			rmw_release(buffer);
+		return PPE_DROP_TABLE_FULL;
+	}
+	*block = (struct block *)(void *)listed;
+	fill(*block, contribution, job, buffer, now);
+	slot->previous = slot->current;
+	slot->current = *block;
+	slot->next += job->window;
+	job->count.blocks_opened++;
+	return PPE_DROP_COUNT;
+}
+
+/* The result's payload, its bitmap and its checksum. */
+static void
+fix_payload(struct block *block, enum weir_status status)
+{
+	uint8_t *data;
+
+	block->payload_bytes = block->grad_cnt * weir_dtype_bytes(block->dtype);
+	if (block->buffer == NULL)
+		return;
+	data = rmw_buffer_data(block->buffer);
+	if (status == WEIR_STATUS_PARTIAL) {
+		memcpy(data + block->payload_bytes, block->in, WEIR_BITMAP_BYTES);
+		block->payload_bytes += WEIR_BITMAP_BYTES;
+	}
+	block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
+}
+
+void
+block_finish(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status)
+{
+	block->state = BLOCK_DONE;
+	block->status = (uint8_t)status;
+	block->in_count = block->heard_count;
+	memcpy(block->in, block->heard, sizeof(block->in));
+	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
+		fix_payload(block, status);
+	job->count.blocks_complete += status == WEIR_STATUS_OK;
+	job->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
+	job->count.blocks_error += status == WEIR_STATUS_ERROR;
+	job->count.blocks_mismatch += status == WEIR_STATUS_MISMATCH;
+	block_release_previous(state, job, block);
+}
+
+void
+job_shard_clear(struct collective *state, struct job_shard *job)
+{
+	for (unsigned int residue = 0; residue < job->window; residue++) {
+		struct slot *slot = &job->slot[residue];
+
+		if (slot->current != NULL)
+			release(state, slot->current);
+		if (slot->previous != NULL)
+			release(state, slot->previous);
+		*slot = (struct slot){.next = residue};
+	}
+}
+
+void
+job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
+	const struct pktbuf_endpoint *endpoints)
+{
+	job_shard_clear(state, job);
+	job->generation = generation;
+	job->pinned = true;
+	memcpy(job->endpoint, endpoints, sizeof(job->endpoint));
+	job->count.generations++;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Joins: how a generation begins. docs/protocol.md, "Joining".
+ *
+ * The job's home shard (that of residue 0) collects one join from each source. When the last one
+ * is in, the thread that brought it walks over all shards, telling each the new generation and
+ * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
+ * the shards it visits and written by nobody.
+ */
+#include "ppe/programs/collective_priv.h"
+
+static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
+
+static struct weir_join_reply
+join_reply(const struct ppe_job *j)
+{
+	struct weir_join_reply reply = {
+		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
+		.flags = j->group != 0 ? WEIR_JOIN_MULTICAST : 0,
+	};
+
+	weir_put16(reply.window, j->window);
+	weir_put16(reply.elements, j->elements);
+	weir_put16(reply.sources, j->nb_sources);
+	weir_put32(reply.timeout_ms, j->timeout_ms);
+	weir_put32(reply.group, j->group);
+	return reply;
+}
+
+/* Answer joins with the running generation: one source's, or all (only < 0). */
+static struct ppe_next
+answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
+{
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	struct emission *e = &lmem(thread)->emission;
+	struct weir_join_reply reply;
+
+	ppe_consume(worker, thread);
+	if (j == NULL)
+		return PPE_END;
+	reply = join_reply(j);
+	*e = (struct emission){
+		.header = {.job_id = js->job,
+			.gen_id = js->generation,
+			.src_cnt = (uint8_t)js->nb_sources,
+			.collective = WEIR_COLLECTIVE_JOIN},
+		.job = js->job,
+		.join = true,
+		.small_bytes = sizeof(reply),
+		.next = only < 0 ? 0 : (uint16_t)only,
+		.end = only < 0 ? WEIR_SOURCES_MAX : (uint16_t)(only + 1),
+	};
+	memcpy(e->small, &reply, sizeof(reply));
+	return PPE_RUN(emit);
+}
+
+/* Keep the join; a source that joins again replaces its former one. */
+static void
+collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h)
+{
+	bool base = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0;
+
+	if (!mask_test(home->pending, h->src_id)) {
+		mask_set(home->pending, h->src_id);
+		home->pending_count++;
+	}
+	home->pending_nonce[h->src_id] = h->block_id;
+	endpoint_of(thread, !base, &home->pending_endpoint[h->src_id]);
+}
+
+static uint16_t
+generation_after(const struct collective *state, const struct job_shard *js)
+{
+	uint16_t next =
+		js->generation == 0 ? state->first_generation : (uint16_t)(js->generation + 1);
+
+	return next == WEIR_GEN_JOIN ? 1 : next;
+}
+
+struct ppe_next
+join(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header h = lmem(thread)->c.header;
+	struct job_shard *js = state->job[h.job_id];
+	struct job_home *home = js == NULL ? NULL : js->home;
+	struct walk *walk = &lmem(thread)->walk;
+
+	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	if (home == NULL || h.gen_id != WEIR_GEN_JOIN || h.grad_cnt != 0) {
+		/* A job of a fixed generation has no joins. */
+		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
+		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
+		return PPE_END;
+	}
+	js->count.joins++;
+	if (js->generation != 0 && home->nonce[h.src_id] == h.block_id)
+		return answer_joins(worker, thread, js, h.src_id);
+	if (home->walking) {
+		js->count.held_back++;
+		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+		return PPE_END;
+	}
+	collect(home, thread, &h);
+	if (home->pending_count < js->nb_sources) {
+		reply_status(
+			worker, thread, &h, WEIR_STATUS_WAITING, home->pending, WEIR_BITMAP_BYTES);
+		ppe_consume(worker, thread);
+		return PPE_END;
+	}
+	home->walking = true;
+	*walk = (struct walk){.home = home,
+		.home_worker = worker->id,
+		.generation = generation_after(state, js),
+		.job = js->job};
+	return ppe_hop_certain(worker, thread, 0, adopt);
+}
+
+/* On each worker in turn: the new generation. */
+static struct ppe_next
+adopt(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct walk *walk = &lmem(thread)->walk;
+
+	job_shard_begin(
+		state, state->job[walk->job], walk->generation, walk->home->pending_endpoint);
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
+	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
+}
+
+/* Home again: the collection is ours, everybody is answered. */
+static struct ppe_next
+joined(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[lmem(thread)->walk.job];
+	struct job_home *home = js->home;
+
+	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
+	memset(home->pending, 0, sizeof(home->pending));
+	home->pending_count = 0;
+	home->walking = false;
+	return answer_joins(worker, thread, js, -1);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collective program's state: jobs as one shard sees them, blocks, and a thread's LMEM.
+ *
+ * Owner of everything here: the worker of the shard. Two exceptions, both by hand-over: while a
+ * generation's walk is under way, job_home.pending is lent read-only to the shards that it visits;
+ * payload buffers are referenced by packets in other workers' queues, and come home through the
+ * crossbar.
+ */
+#ifndef PPE_PROGRAMS_COLLECTIVE_PRIV_H
+#define PPE_PROGRAMS_COLLECTIVE_PRIV_H
+
+#include <assert.h>
+
+#include "hashengine/hash_fast.h"
+#include "ppe/program_fast.h"
+#include "rmw/rmw.h"
+
+#define MASK_WORDS (WEIR_SOURCES_MAX / 64)
+
+enum block_state {
+	BLOCK_OPEN, /* collecting contributions */
+	BLOCK_DONE, /* the result is out, and kept for those who ask again */
+};
+
+/*
+ * A block's record in the hash table. Key: generation, job and block id, so that no packet of an
+ * old generation can find a new one's block. Two lines are touched per contribution; the third
+ * is for what goes wrong.
+ */
+struct block {
+	struct hash_record hash;
+	uint64_t heard[MASK_WORDS]; /* sources that contributed, or sent too late */
+	struct rmw_buffer *buffer; /* NULL when the block carries nothing */
+	uint64_t spare;
+
+	uint16_t heard_count; /* line 2 */
+	uint16_t grad_cnt;
+	uint8_t state; /* enum block_state */
+	uint8_t status; /* enum weir_status of the result, once done */
+	uint8_t collective, op, dtype, root;
+	uint8_t first_source;
+	uint8_t final; /* every contribution so far had the flag */
+	uint8_t overdue; /* counted as waiting */
+	uint8_t job;
+	uint16_t in_count; /* sources in the result, once done */
+	uint32_t payload_sum; /* ones-complement sum of the result's payload, once done */
+	uint32_t payload_bytes;
+	uint32_t block_id;
+	uint64_t opened; /* TSC */
+	uint64_t progress; /* TSC of the last new contribution */
+	uint8_t spare2[16];
+
+	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
+	struct weir_mismatch mismatch;
+	uint8_t spare3[24];
+};
+static_assert(sizeof(struct block) == 192, "three cache lines");
+
+/* The blocks of one residue modulo the window. */
+struct slot {
+	uint32_t next; /* the block that may be opened next */
+	struct block *current; /* the newest, open or done; NULL before the first */
+	struct block *previous; /* the one before, done and not yet released, or NULL */
+};
+
+/* A job as one shard sees it. */
+struct job_shard {
+	uint16_t generation; /* 0: nobody has joined yet */
+	uint16_t nb_sources;
+	uint16_t window;
+	uint8_t job;
+	bool pinned; /* endpoints come from joins; else from the last contribution */
+	struct rmw_pool *pool;
+	struct rmw_quota quota;
+	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
+	struct job_home *home; /* not NULL in the job's home shard */
+	struct ppe_job_stats count;
+	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
+};
+
+/* The collection of joins, in the home shard (the one of residue 0). */
+struct job_home {
+	bool walking; /* a new generation is being made known to the shards */
+	uint16_t pending_count;
+	uint64_t pending[MASK_WORDS];
+	uint32_t pending_nonce[WEIR_SOURCES_MAX];
+	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
+	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
+};
+
+#define POOLS_MAX 256
+
+/* The program's state on one worker. */
+struct collective {
+	struct hash_table *blocks;
+	void *records;
+	struct job_shard *job[WEIR_JOBS_MAX];
+	rmw_reduce_fn kernel[16][16]; /* by dtype and op; NULL: not served */
+	unsigned int nb_pools;
+	struct rmw_pool *pool[POOLS_MAX];
+	void *pool_memory[POOLS_MAX];
+	uint64_t tsc_per_ms;
+	uint32_t slices; /* of the aging scan */
+	uint16_t first_generation;
+};
+
+/* What is sent, to one source or to all; the state of the emit segments. */
+struct emission {
+	struct weir_header header;
+	struct pktbuf_payload payload; /* by reference, when buffer is not NULL */
+	struct rmw_buffer *buffer; /* held for as long as this emission runs */
+	uint8_t small[48]; /* else: this payload, copied */
+	uint8_t small_bytes;
+	uint8_t job;
+	bool join; /* join replies: each source's own nonce is its block id */
+	bool multicast; /* one packet per port and form */
+	uint16_t next, end; /* sources [next, end) are still to be served */
+	uint64_t ports_done[2]; /* multicast: ports served, by form */
+	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
+};
+
+/* A contribution on its way; travels in a hop. */
+struct contribution {
+	struct weir_header header;
+	struct hash_probe probe;
+	struct block *block;
+	uint32_t payload; /* offset in the packet */
+	uint32_t bytes;
+};
+
+/* The walk of a new generation over all shards; travels in a hop. */
+struct walk {
+	const struct job_home *home;
+	uint16_t home_worker;
+	uint16_t generation;
+	uint8_t job;
+};
+
+/* A timer thread's finds. */
+#define STRAGGLERS_MAX 16
+struct stragglers {
+	struct ppe_worker *worker;
+	uint64_t tsc_per_ms;
+	unsigned int count, next;
+	struct block *block[STRAGGLERS_MAX];
+	uint64_t key[STRAGGLERS_MAX];
+};
+
+struct collective_lmem {
+	union {
+		struct contribution c;
+		struct walk walk;
+		uint8_t hop[PPE_HOP_BYTES];
+	};
+	struct emission emission;
+	struct stragglers stragglers;
+};
+static_assert(sizeof(struct contribution) <= PPE_HOP_BYTES, "a contribution can hop");
+static_assert(sizeof(struct collective_lmem) <= PPE_LMEM_BYTES, "LMEM");
+
+static inline struct collective_lmem *
+lmem(struct ppe_thread *thread)
+{
+	return ppe_lmem(struct collective_lmem, thread);
+}
+
+static inline bool
+mask_test(const uint64_t mask[MASK_WORDS], uint8_t source)
+{
+	return (mask[source / 64] >> (source % 64) & 1) != 0;
+}
+
+static inline void
+mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
+{
+	mask[source / 64] |= UINT64_C(1) << (source % 64);
+}
+
+static inline uint64_t
+block_key(uint16_t generation, uint8_t job, uint32_t block)
+{
+	return (uint64_t)generation << 40 | (uint64_t)job << 32 | block;
+}
+
+/* Is this pointer, kept over a segment's end, still the block of that key? */
+static inline bool
+block_is(const struct block *block, uint64_t key)
+{
+	return block->hash.live && block->hash.key == key;
+}
+
+/*
+ * Open the block of a first contribution: collective_block.c. On success *block is listed, empty,
+ * with its buffer; else the answer is the drop reason, and *status what to tell the source
+ * (WEIR_STATUS_OK: nothing).
+ */
+enum ppe_drop block_open(struct collective *state, struct job_shard *job,
+	struct contribution *contribution, uint64_t now, struct block **block,
+	enum weir_status *status);
+
+/* The block's last contribution is in, or its time is up, or it failed: fix the result. */
+void block_finish(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* Release the block before this one when every source has been heard in this one. */
+void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
+
+/* Forget all blocks of the job in this shard. */
+void job_shard_clear(struct collective *state, struct job_shard *job);
+
+/* Begin a generation in this shard: forget the former one's blocks, pin the endpoints. */
+void job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
+	const struct pktbuf_endpoint *endpoints);
+
+/* Where the packet came from, as an address to answer to: collective_emit.c. */
+void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
+
+/* Answer the packet's sender with a status, now; payload: at most 48 bytes, may be NULL. */
+void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *asked, enum weir_status status, const void *payload,
+	uint8_t bytes);
+
+/* Prepare the emission of a finished block's result: to `only`, or to all when negative. */
+void emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
+	ppe_segment then);
+
+/* The segment that sends an emission, a few packets per step. */
+struct ppe_next emit(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* The segment that takes a join at the job's home shard: collective_join.c. */
+struct ppe_next join(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* The timer segment that looks for stragglers in a slice: collective_age.c. */
+struct ppe_next age(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* The program's life on one worker: collective_state.c. */
+int collective_state_create(const struct ppe_setup *setup, void **state);
+void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
+void collective_job_stats(const void *state, uint8_t job, struct ppe_job_stats *stats);
+void collective_stats(const void *state, struct ppe_stats *stats);
+
+/* Check the packet's IPv4 and UDP checksums; false: it has been dropped. */
+static inline bool
+checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	enum pktbuf_verdict verdict =
+		pktbuf_checksum_verify(worker->port[thread->port], thread->packet, &thread->head);
+
+	if (likely(verdict == PKTBUF_CHECKSUM_GOOD))
+		return true;
+	ppe_drop(worker, thread,
+		verdict == PKTBUF_CHECKSUM_BAD_IP ? PPE_DROP_IP_CHECKSUM : PPE_DROP_UDP_CHECKSUM);
+	return false;
+}
+
+#endif

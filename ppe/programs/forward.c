@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree).
+ *
+ *   addresses  checks both addresses, starts their buckets
+ *   learn      the source's record: its port
+ *   lookup     the destination's record
+ *   send_known / flood, in the flow's order
+ *
+ * Each worker has its own forwarding database (FDB), so that no frame hops for a look-up. The
+ * worker that receives a station's frames owns that station's entry: it ages it by the REF flag that
+ * learning sets, and tells the other workers when the station appears, moves or is gone. Theirs
+ * are copies (`owned` is false) and never age. A message that is lost costs floods, not frames.
+ */
+#include <errno.h>
+
+#include <rte_ether.h>
+#include <rte_malloc.h>
+
+#include "hashengine/aging.h"
+#include "hashengine/hash_fast.h"
+#include "ppe/program_fast.h"
+#include "ppe/programs/programs.h"
+
+/* A station. */
+struct station {
+	struct hash_record hash; /* key: the MAC address */
+	uint16_t port;
+	uint8_t owned; /* this worker receives its frames */
+	uint8_t spare[45];
+};
+static_assert(sizeof(struct station) == 64, "one cache line");
+
+struct forward {
+	struct hash_table *fdb;
+	void *records;
+	uint32_t slices;
+};
+
+/* News about a station, for the other workers; travels in a hop. */
+struct news {
+	uint64_t mac;
+	uint16_t port;
+	bool gone;
+};
+
+#define GONE_MAX 32
+
+struct forward_lmem {
+	union {
+		struct news news;
+		uint8_t hop[PPE_HOP_BYTES];
+	};
+	struct hash_probe source, destination;
+	uint16_t to;
+	unsigned int gone_count;
+	uint64_t gone[GONE_MAX]; /* timer: stations to tell about */
+	struct forward *state;
+};
+static_assert(sizeof(struct forward_lmem) <= PPE_LMEM_BYTES, "LMEM");
+
+static struct forward_lmem *
+lmem(struct ppe_thread *thread)
+{
+	return ppe_lmem(struct forward_lmem, thread);
+}
+
+static uint64_t
+mac_key(const uint8_t *mac)
+{
+	uint64_t key = 0;
+
+	memcpy(&key, mac, RTE_ETHER_ADDR_LEN);
+	return key;
+}
+
+static struct station *
+station_of(struct hash_record *record)
+{
+	return (struct station *)(void *)record;
+}
+
+/* The other side of tell(): a copy of another worker's entry appears, moves or goes. */
+static struct ppe_next
+hear(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct forward *state = ppe_state(worker, thread);
+	const struct news *news = &lmem(thread)->news;
+	struct hash_probe probe;
+	struct hash_record *record = NULL;
+
+	hash_begin(state->fdb, news->mac, &probe);
+	if (hash_find(state->fdb, &probe))
+		record = hash_confirm(state->fdb, &probe);
+	if (news->gone) {
+		if (record != NULL && !station_of(record)->owned)
+			hash_delete(state->fdb, record);
+	} else if (record != NULL || hash_insert(state->fdb, &probe, &record) == 0) {
+		station_of(record)->port = news->port;
+		station_of(record)->owned = false;
+	}
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+static void
+tell(struct ppe_worker *worker, uint8_t program, const struct news *news)
+{
+	for (uint16_t w = 0; w < worker->workers; w++) {
+		struct ppe_thread messenger;
+
+		if (w == worker->id)
+			continue;
+		messenger.packet = ppe_packet_alloc(worker);
+		if (messenger.packet == NULL)
+			return;
+		messenger.port = news->port;
+		messenger.program = program;
+		memset(&messenger.head, 0, sizeof(messenger.head));
+		*(struct news *)(void *)messenger.lmem = *news;
+		crossbar_send_thread(worker, w, &messenger, hear, false);
+	}
+}
+
+/* Send to one port. */
+static struct ppe_next
+send_known(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	ppe_send(worker, thread, lmem(thread)->to, PKTBUF_PRIO_BULK);
+	return PPE_END;
+}
+
+/* To every port but its own: copies to all but the last, which gets the frame itself. Floods are
+ * rare; a copy keeps the frames' reference counts out of it. */
+static struct ppe_next
+flood(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	int last = -1;
+
+	for (uint16_t p = 0; p < worker->nb_ports; p++) {
+		struct rte_mbuf *copy;
+
+		if (p == thread->port)
+			continue;
+		if (last >= 0) {
+			copy = rte_pktmbuf_copy(
+				thread->packet, worker->pools->packets, 0, UINT32_MAX);
+			worker->count.created++;
+			if (likely(copy != NULL))
+				ppe_output(worker, copy, (uint16_t)last, PKTBUF_PRIO_BULK);
+			else
+				worker->count.drops[PPE_DROP_NO_MBUF]++;
+		}
+		last = p;
+	}
+	if (last >= 0)
+		ppe_send(worker, thread, (uint16_t)last, PKTBUF_PRIO_BULK);
+	else
+		ppe_drop(worker, thread, PPE_DROP_NO_OTHER_PORT);
+	return PPE_END;
+}
+
+/* The destination's record is here: one port, or all. */
+static struct ppe_next
+lookup(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct forward *state = ppe_state(worker, thread);
+	struct hash_record *record = hash_peek(state->fdb, &lmem(thread)->destination);
+
+	if (record == NULL)
+		return ppe_in_order(worker, thread, flood);
+	if (station_of(record)->port == thread->port) {
+		ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
+		return PPE_END;
+	}
+	lmem(thread)->to = station_of(record)->port;
+	return ppe_in_order(worker, thread, send_known);
+}
+
+/* The source is at this port: new, moved, or known. A full table forgets nobody: it floods. */
+static void
+note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_record *record)
+{
+	struct forward *state = ppe_state(worker, thread);
+	struct hash_probe *probe = &lmem(thread)->source;
+	struct news news = {.mac = probe->key, .port = thread->port};
+
+	if (likely(record != NULL && station_of(record)->port == thread->port))
+		return;
+	if (record == NULL && hash_insert(state->fdb, probe, &record) < 0)
+		return;
+	station_of(record)->port = thread->port;
+	station_of(record)->owned = true;
+	tell(worker, thread->program, &news);
+}
+
+/* Both buckets are here; the source's record may be. */
+static struct ppe_next
+learn(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct forward *state = ppe_state(worker, thread);
+	struct forward_lmem *m = lmem(thread);
+
+	/* The kernel's own frames carry the switch's address, which is never learned. */
+	if (likely(thread->port != worker->exception_port))
+		note_source(worker, thread,
+			hash_find(state->fdb, &m->source) ? hash_confirm(state->fdb, &m->source)
+							  : NULL);
+	if (rte_is_multicast_ether_addr((const struct rte_ether_addr *)thread->head.bytes) ||
+		!hash_find(state->fdb, &m->destination))
+		return ppe_in_order(worker, thread, flood);
+	return PPE_RUN(lookup);
+}
+
+static struct ppe_next
+addresses(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	static const uint8_t reserved[5] = {0x01, 0x80, 0xc2, 0x00, 0x00};
+	struct forward *state = ppe_state(worker, thread);
+	const uint8_t *to = thread->head.bytes, *from = to + RTE_ETHER_ADDR_LEN;
+	bool own = memcmp(from, worker->identity->mac, RTE_ETHER_ADDR_LEN) == 0;
+
+	if (unlikely((from[0] & 1) != 0 || (own && thread->port != worker->exception_port))) {
+		ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+		return PPE_END;
+	}
+	if (unlikely(memcmp(to, reserved, sizeof(reserved)) == 0 && to[5] < 0x10)) {
+		ppe_drop(worker, thread, PPE_DROP_RESERVED_MAC);
+		return PPE_END;
+	}
+	hash_begin(state->fdb, mac_key(from), &lmem(thread)->source);
+	hash_begin(state->fdb, mac_key(to), &lmem(thread)->destination);
+	return PPE_RUN(learn);
+}
+
+/* A station of ours that was not heard since the last visit is forgotten. */
+static void
+forget(void *arg, struct hash_record *record)
+{
+	struct forward_lmem *m = arg;
+
+	if (!station_of(record)->owned || m->gone_count == GONE_MAX)
+		return;
+	m->gone[m->gone_count++] = record->key;
+	hash_delete(m->state->fdb, record);
+}
+
+static struct ppe_next
+age(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct forward_lmem *m = lmem(thread);
+
+	m->state = ppe_state(worker, thread);
+	m->gone_count = 0;
+	hash_age_scan(m->state->fdb, thread->slice, m->state->slices, forget, m);
+	for (unsigned int i = 0; i < m->gone_count; i++) {
+		struct news news = {.mac = m->gone[i], .gone = true};
+
+		tell(worker, thread->program, &news);
+	}
+	return PPE_END;
+}
+
+void
+forward_memory(const struct ppe_config *config, struct ppe_memory *memory)
+{
+	memory->fdb += config->workers *
+		(hash_records_bytes(config->fdb_entries, sizeof(struct station)) +
+			hash_table_bytes(config->fdb_entries));
+}
+
+static int
+create(const struct ppe_setup *setup, void **out)
+{
+	const struct ppe_match everything = {.conditions = 0};
+	/* REF costs up to two visits: a station is forgotten after 1 to 2 periods. */
+	const struct ppe_timer timer = {
+		.segment = age,
+		.period_us = setup->config->fdb_timeout_s * UINT64_C(1000000),
+		.slices = setup->config->timer_threads,
+	};
+	struct forward *state = rte_zmalloc_socket(
+		"weir_forward", sizeof(*state), RTE_CACHE_LINE_SIZE, setup->socket);
+	struct hash_config table = {
+		.name = "fdb",
+		.capacity = setup->config->fdb_entries,
+		.record_size = sizeof(struct station),
+		.socket = setup->socket,
+		.seed = setup->config->hash_seed,
+	};
+	int rc;
+
+	if (state == NULL)
+		return -ENOMEM;
+	*out = state;
+	state->slices = setup->config->timer_threads;
+	state->records = rte_zmalloc_socket("weir_stations",
+		hash_records_bytes(table.capacity, table.record_size), 64, setup->socket);
+	table.records = state->records;
+	state->fdb = state->records == NULL ? NULL : hash_create(&table);
+	if (state->fdb == NULL)
+		return -ENOMEM;
+	rc = ppe_match_add(setup, &everything);
+	return rc == 0 ? ppe_timer_add(setup, &timer) : rc;
+}
+
+static void
+destroy(void *arg, struct ppe_program_leaks *leaks __rte_unused)
+{
+	struct forward *state = arg;
+
+	if (state == NULL)
+		return;
+	hash_destroy(state->fdb);
+	rte_free(state->records);
+	rte_free(state);
+}
+
+static void
+stats(const void *arg, struct ppe_stats *out)
+{
+	const struct forward *state = arg;
+
+	out->fdb_used = RTE_MAX(out->fdb_used, hash_count(state->fdb));
+}
+
+const struct ppe_program forward_program = {
+	.name = "forward",
+	.first = addresses,
+	.ordered = true,
+	.create = create,
+	.destroy = destroy,
+	.stats = stats,
+};

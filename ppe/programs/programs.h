@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The built-in microcode, and what it needs of memory.
+ *
+ *   collective  what arrives at the switch's address on the aggregation ports: AllReduce, Barrier
+ *   exception   what else is addressed to the switch itself: to the kernel, through a TAP port
+ *   forward     everything else: a learning layer 2 switch
+ */
+#ifndef PPE_PROGRAMS_PROGRAMS_H
+#define PPE_PROGRAMS_PROGRAMS_H
+
+#include "ppe/ppe.h"
+#include "ppe/program.h"
+
+extern const struct ppe_program collective_program;
+extern const struct ppe_program exception_program;
+extern const struct ppe_program forward_program;
+
+/* Add what the program allocates, all workers together, to `memory`. No side effects. */
+void collective_memory(
+	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory);
+void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
+
+#endif

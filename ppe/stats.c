@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include <rte_ethdev.h>
+
+#include "ppe/ppe_priv.h"
+
+/*
+ * The control thread reads what workers write: each counter is one aligned 64-bit word that only
+ * grows, so a plain load gives a value that was true a moment ago.
+ */
+static void
+add_worker(struct ppe_stats *stats, const struct ppe_worker *worker)
+{
+	const struct ppe_counters *count = &worker->count;
+
+	stats->received += count->received;
+	stats->created += count->created;
+	stats->consumed += count->consumed;
+	stats->in_flight += ppe_worker_in_flight(worker);
+	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
+		stats->drops[i] += count->drops[i];
+	for (unsigned int p = 0; p < worker->nb_ports; p++) {
+		struct ppe_port_stats *port = &stats->port[p];
+
+		port->rx_packets += count->rx_packets[p];
+		port->rx_bytes += count->rx_bytes[p];
+		for (unsigned int q = 0; q < 2; q++)
+			port->queue_full[q] += count->queue_full[p][q];
+	}
+	for (unsigned int i = 0; i < worker->nb_outq; i++) {
+		const struct pktbuf_outq *queue = worker->outq[i];
+		struct ppe_port_stats *port = &stats->port[queue->port->index];
+
+		for (unsigned int q = 0; q < 2; q++) {
+			port->tx_packets[q] += queue->fifo[q].packets;
+			port->tx_bytes[q] += queue->fifo[q].bytes;
+			stats->sent += queue->fifo[q].packets;
+		}
+	}
+	stats->worker[worker->id] = count->worker;
+}
+
+void
+ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	stats->nb_ports = ppe->nb_ports;
+	stats->nb_workers = ppe->config.workers;
+	for (unsigned int w = 0; w < ppe->config.workers; w++) {
+		add_worker(stats, ppe->worker[w]);
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (ppe->program[p]->stats != NULL)
+				ppe->program[p]->stats(ppe->worker[w]->state[p], stats);
+	}
+	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
+		struct rte_eth_stats device;
+
+		if (rte_eth_stats_get(ppe->port[p].id, &device) == 0)
+			stats->port[p].missed = device.imissed + device.rx_nombuf;
+	}
+}
+
+int
+ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats)
+{
+	if (ppe->jobs->by_id[job] == NULL)
+		return -ENOENT;
+	memset(stats, 0, sizeof(*stats));
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (ppe->program[p]->job_stats != NULL)
+				ppe->program[p]->job_stats(ppe->worker[w]->state[p], job, stats);
+	return 0;
+}

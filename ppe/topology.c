@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The topology of a switch, as a list: pools, ports, workers, queues, rings, programs. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_malloc.h>
+
+#include "ppe/crossbar.h"
+#include "ppe/ppe_priv.h"
+#include "ppe/programs/programs.h"
+
+RTE_LOG_REGISTER_SUFFIX(ppe_log, ppe, NOTICE);
+#define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
+
+#define POOL_CACHE      256
+
+const struct ppe_program *const *
+ppe_programs(void)
+{
+	static const struct ppe_program *const programs[] = {
+		&collective_program, &exception_program, &forward_program, NULL};
+
+	return programs;
+}
+
+static int
+check_config(const struct ppe_config *config, unsigned int nb_ports)
+{
+	bool good = config->workers >= 1 && config->workers <= PPE_WORKERS_MAX &&
+		config->threads >= 1 && config->threads <= PPE_THREADS_MAX && config->burst >= 1 &&
+		config->burst <= 256 && nb_ports >= 1 && nb_ports <= PPE_PORTS_MAX &&
+		config->exception_port < (int)nb_ports &&
+		rte_is_power_of_2(config->crossbar_depth) &&
+		rte_is_power_of_2(config->queue_depth) && config->first_generation != 0 &&
+		config->timer_threads >= 1 && config->timer_threads <= 1000;
+
+	return good ? 0 : -EINVAL;
+}
+
+static int
+create_pools(struct ppe *ppe)
+{
+	const struct ppe_config *c = &ppe->config;
+	int socket = (int)rte_socket_id();
+
+	ppe->pools.packets =
+		pktbuf_packet_pool("weir_packets", c->packets, c->packet_bytes, POOL_CACHE, socket);
+	ppe->pools.headers = pktbuf_header_pool("weir_headers", c->headers, POOL_CACHE, socket);
+	ppe->pools.attaches = pktbuf_attach_pool("weir_attaches", c->headers, POOL_CACHE, socket);
+	if (ppe->pools.packets && ppe->pools.headers && ppe->pools.attaches)
+		return 0;
+	LOG(ERR, "no memory for the pools of %u packets and %u headers\n", c->packets, c->headers);
+	return -ENOMEM;
+}
+
+static int
+open_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
+{
+	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
+		if (pktbuf_port_open(&ppe->port[p], &ports[p], ppe->pools.packets) < 0)
+			return -rte_errno;
+		ppe->port[p].index = (uint16_t)p;
+		ppe->ports_open++;
+	}
+	return 0;
+}
+
+static struct ppe_worker *
+create_worker(struct ppe *ppe, uint16_t id)
+{
+	const struct ppe_config *c = &ppe->config;
+	int socket = (int)rte_lcore_to_socket_id(ppe->lcore[id]);
+	struct ppe_worker *w = rte_zmalloc_socket("weir_worker", sizeof(*w), 64, socket);
+
+	if (w == NULL)
+		return NULL;
+	w->ppe = ppe;
+	w->jobs = ppe->jobs;
+	w->identity = &ppe->config.identity;
+	w->pools = &ppe->pools;
+	w->id = id;
+	w->workers = c->workers;
+	w->threads = c->threads;
+	w->burst = c->burst;
+	w->nb_ports = (uint16_t)ppe->nb_ports;
+	w->exception_port = (int16_t)c->exception_port;
+	w->thread = rte_zmalloc_socket(
+		"weir_threads", sizeof(struct ppe_thread) * c->threads, 64, socket);
+	w->peer =
+		rte_zmalloc_socket("weir_peers", sizeof(struct ppe_peer) * c->workers, 64, socket);
+	for (unsigned int p = 0; p < ppe->nb_ports; p++)
+		w->port[p] = &ppe->port[p];
+	ppe->worker[id] = w;
+	if (w->thread == NULL || w->peer == NULL)
+		return NULL;
+	for (unsigned int t = 0; t < c->threads; t++)
+		w->free[w->free_count++] = &w->thread[t];
+	return w;
+}
+
+/* Receive queues go round the workers. */
+static int
+assign_rx(struct ppe *ppe)
+{
+	unsigned int turn = 0;
+
+	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
+		for (uint16_t q = 0; q < ppe->port[p].rx_queues; q++) {
+			struct ppe_worker *w = ppe->worker[turn++ % ppe->config.workers];
+
+			if (w->nb_rx == PPE_QUEUES_MAX)
+				return -ENOSPC;
+			w->rx[w->nb_rx++] = (struct ppe_rx_queue){&ppe->port[p], q};
+		}
+	}
+	return 0;
+}
+
+/* A worker has its own transmit queue of a port where there are enough; others hop to the owner. */
+static int
+assign_tx(struct ppe *ppe)
+{
+	unsigned int workers = ppe->config.workers;
+
+	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
+		unsigned int queues = RTE_MIN((unsigned int)ppe->port[p].tx_queues, workers);
+
+		for (unsigned int q = 0; q < queues; q++) {
+			struct ppe_worker *w = ppe->worker[(p + q) % workers];
+			struct pktbuf_outq *outq = pktbuf_outq_create(&ppe->port[p], (uint16_t)q,
+				ppe->config.queue_depth,
+				(int)rte_lcore_to_socket_id(ppe->lcore[w->id]));
+
+			if (outq == NULL)
+				return -rte_errno;
+			w->outq[w->nb_outq++] = outq;
+			w->route[p].queue = outq;
+		}
+		for (unsigned int i = 0; i < workers; i++)
+			ppe->worker[(p + i) % workers]->route[p].owner =
+				(uint16_t)((p + i % queues) % workers);
+	}
+	return 0;
+}
+
+static int
+create_programs(struct ppe *ppe, const struct ppe_program *const *programs)
+{
+	for (; programs[ppe->nb_programs] != NULL; ppe->nb_programs++) {
+		if (ppe->nb_programs == PPE_PROGRAMS_MAX)
+			return -ENOSPC;
+		ppe->program[ppe->nb_programs] = programs[ppe->nb_programs];
+	}
+	for (unsigned int i = 0; i < ppe->config.workers; i++) {
+		struct ppe_worker *w = ppe->worker[i];
+		struct ppe_setup setup = {ppe, &ppe->config, ppe->jobs, w, i, ppe->config.workers,
+			ppe->nb_ports, (int)rte_lcore_to_socket_id(ppe->lcore[i])};
+
+		w->nb_programs = (uint8_t)ppe->nb_programs;
+		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
+			int rc;
+
+			ppe->creating_program = p;
+			w->first[p] = ppe->program[p]->first;
+			w->ordered[p] = ppe->program[p]->ordered;
+			if (ppe->program[p]->create == NULL)
+				continue;
+			rc = ppe->program[p]->create(&setup, &w->state[p]);
+			if (rc < 0) {
+				LOG(ERR, "program %s can't start: %s\n", ppe->program[p]->name,
+					rte_strerror(-rc));
+				return rc;
+			}
+		}
+	}
+	return 0;
+}
+
+int
+ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match)
+{
+	struct ppe_worker *w = setup->worker;
+
+	if (w->nb_matches == PPE_MATCHES_MAX)
+		return -ENOSPC;
+	w->match[w->nb_matches] = *match;
+	w->match[w->nb_matches++].program = (uint8_t)setup->ppe->creating_program;
+	return 0;
+}
+
+static int
+choose_lcores(struct ppe *ppe)
+{
+	unsigned int lcore, n = 0;
+
+	RTE_LCORE_FOREACH_WORKER(lcore)
+	if (n < ppe->config.workers)
+		ppe->lcore[n++] = lcore;
+	if (n == ppe->config.workers)
+		return 0;
+	LOG(ERR, "%u workers configured, and EAL has %u worker lcores\n", ppe->config.workers, n);
+	return -EINVAL;
+}
+
+static int
+create_qsbr(struct ppe *ppe)
+{
+	size_t size = rte_rcu_qsbr_get_memsize(PPE_WORKERS_MAX);
+
+	ppe->qsbr = rte_zmalloc("weir_qsbr", size, RTE_CACHE_LINE_SIZE);
+	if (ppe->qsbr == NULL)
+		return -ENOMEM;
+	return rte_rcu_qsbr_init(ppe->qsbr, PPE_WORKERS_MAX) == 0 ? 0 : -rte_errno;
+}
+
+static int
+build(struct ppe *ppe, const struct pktbuf_port_config *ports,
+	const struct ppe_program *const *programs)
+{
+	int rc = choose_lcores(ppe);
+
+	if (rc == 0)
+		rc = create_qsbr(ppe);
+	if (rc == 0)
+		rc = create_pools(ppe);
+	if (rc == 0)
+		rc = open_ports(ppe, ports);
+	for (uint16_t w = 0; rc == 0 && w < ppe->config.workers; w++)
+		rc = create_worker(ppe, w) != NULL ? 0 : -ENOMEM;
+	if (rc == 0)
+		rc = crossbar_create(ppe, ppe->config.crossbar_depth, ppe->config.headers);
+	if (rc == 0)
+		rc = assign_rx(ppe);
+	if (rc == 0)
+		rc = assign_tx(ppe);
+	if (rc == 0)
+		rc = create_programs(ppe, programs != NULL ? programs : ppe_programs());
+	return rc;
+}
+
+struct ppe *
+ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
+	unsigned int nb_ports, const struct ppe_jobs *jobs,
+	const struct ppe_program *const *programs)
+{
+	struct ppe *ppe = NULL;
+	int rc = check_config(config, nb_ports);
+
+	if (rc == 0) {
+		ppe = rte_zmalloc("weir_ppe", sizeof(*ppe), RTE_CACHE_LINE_SIZE);
+		rc = ppe == NULL ? -ENOMEM : 0;
+	}
+	if (rc == 0) {
+		ppe->config = *config;
+		ppe->nb_ports = nb_ports;
+		ppe->jobs = jobs;
+		rc = build(ppe, ports, programs);
+	}
+	if (rc == 0)
+		return ppe;
+	LOG(ERR, "the switch can't be built: %s\n", rte_strerror(-rc));
+	ppe_destroy(ppe, NULL);
+	rte_errno = -rc;
+	return NULL;
+}
+
+static void
+destroy_worker(struct ppe *ppe, struct ppe_worker *w, struct ppe_program_leaks *leaks)
+{
+	for (unsigned int p = 0; p < w->nb_programs; p++)
+		if (ppe->program[p]->destroy != NULL)
+			ppe->program[p]->destroy(w->state[p], leaks);
+	rte_free(w->thread);
+	rte_free(w->peer);
+	rte_free(w);
+}
+
+/* Packets that a stop without time left behind; nothing of a stopped switch at rest. */
+static void
+abandon(struct ppe_worker *w)
+{
+	for (unsigned int i = 0; i < w->live_count; i++)
+		rte_pktmbuf_free(w->live[i]->packet);
+	w->live_count = 0;
+	while (w->backlog_head != w->backlog_tail)
+		rte_pktmbuf_free(w->backlog[w->backlog_head++ % PPE_BACKLOG]);
+	for (unsigned int i = 0; i < w->nb_outq; i++)
+		pktbuf_outq_destroy(w->outq[i]);
+	w->nb_outq = 0;
+}
+
+static uint64_t
+missing(const struct rte_mempool *pool)
+{
+	return pool == NULL ? 0 : pool->size - rte_mempool_avail_count(pool);
+}
+
+void
+ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
+{
+	struct ppe_program_leaks lost = {0, 0};
+
+	if (ppe == NULL)
+		return;
+	if (ppe->state == PPE_STATE_RUNNING)
+		ppe_stop(ppe, 1000);
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		if (ppe->worker[w] != NULL)
+			abandon(ppe->worker[w]);
+	crossbar_destroy(ppe);
+	for (unsigned int p = 0; p < ppe->ports_open; p++)
+		pktbuf_port_close(&ppe->port[p]);
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		if (ppe->worker[w] != NULL)
+			destroy_worker(ppe, ppe->worker[w], &lost);
+	if (leaks != NULL)
+		*leaks =
+			(struct ppe_leaks){missing(ppe->pools.packets), missing(ppe->pools.headers),
+				missing(ppe->pools.attaches), lost.buffers, lost.records};
+	rte_mempool_free(ppe->pools.packets);
+	rte_mempool_free(ppe->pools.headers);
+	rte_mempool_free(ppe->pools.attaches);
+	rte_free(ppe->qsbr);
+	rte_free(ppe);
+}
+
+int
+ppe_start(struct ppe *ppe)
+{
+	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
+		int rc = pktbuf_port_start(&ppe->port[p]);
+
+		if (rc < 0)
+			return rc;
+	}
+	__atomic_store_n(&ppe->state, PPE_STATE_RUNNING, __ATOMIC_RELEASE);
+	for (unsigned int w = 0; w < ppe->config.workers; w++) {
+		int rc = rte_eal_remote_launch(ppe_barrel, ppe->worker[w], ppe->lcore[w]);
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+const struct ppe_jobs *
+ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
+{
+	const struct ppe_jobs *old = ppe->jobs;
+
+	/* Release: the table's contents before its address. */
+	__atomic_store_n(&ppe->jobs, jobs, __ATOMIC_RELEASE);
+	rte_rcu_qsbr_synchronize(ppe->qsbr, RTE_QSBR_THRID_INVALID);
+	return old;
+}
+
+static bool
+all_rest(const struct ppe *ppe)
+{
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		/* Acquire pairs with the worker's release: its hand-overs are visible to us. */
+		if (!__atomic_load_n(&ppe->worker[w]->resting, __ATOMIC_ACQUIRE))
+			return false;
+	return true;
+}
+
+int
+ppe_stop(struct ppe *ppe, unsigned int limit_ms)
+{
+	unsigned int quiet = 0;
+
+	if (ppe->state != PPE_STATE_RUNNING)
+		return 0;
+	__atomic_store_n(&ppe->state, PPE_STATE_DRAINING, __ATOMIC_RELEASE);
+	/* Twice in a row: between two looks a worker could have been handed something. */
+	for (unsigned int ms = 0; ms < limit_ms && quiet < 2; ms++) {
+		quiet = all_rest(ppe) ? quiet + 1 : 0;
+		rte_delay_us_sleep(1000);
+	}
+	__atomic_store_n(&ppe->state, PPE_STATE_STOPPED, __ATOMIC_RELEASE);
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		rte_eal_wait_lcore(ppe->lcore[w]);
+	for (unsigned int p = 0; p < ppe->nb_ports; p++)
+		pktbuf_port_stop(&ppe->port[p]);
+	return quiet < 2 ? -ETIMEDOUT : 0;
+}
+
+void
+ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
+	const struct ppe_jobs *jobs, struct ppe_memory *memory)
+{
+	memset(memory, 0, sizeof(*memory));
+	memory->packet_pools = pktbuf_pool_bytes(config->packets, config->packet_bytes) +
+		pktbuf_pool_bytes(config->headers, PKTBUF_HEADER_BYTES) +
+		pktbuf_pool_bytes(config->headers, 0);
+	memory->rings = crossbar_bytes(config->workers, config->crossbar_depth, config->headers) +
+		(uint64_t)nb_ports * config->workers * pktbuf_outq_bytes(config->queue_depth);
+	collective_memory(config, jobs, memory);
+	forward_memory(config, memory);
+	memory->total = memory->packet_pools + memory->data_memory + memory->block_tables +
+		memory->fdb + memory->rings;
+}
+
+void
+ppe_print(const struct ppe *ppe, FILE *out)
+{
+	const struct ppe_config *c = &ppe->config;
+
+	fprintf(out, "pools     packets %u x %u B, headers %u, attaches %u\n", c->packets,
+		c->packet_bytes, c->headers, c->headers);
+	for (unsigned int p = 0; p < ppe->nb_ports; p++)
+		pktbuf_port_print(&ppe->port[p], out);
+	for (unsigned int i = 0; i < c->workers; i++) {
+		const struct ppe_worker *w = ppe->worker[i];
+
+		fprintf(out, "worker %-2u lcore %u, %u threads, burst %u, receives", i,
+			ppe->lcore[i], c->threads, c->burst);
+		for (unsigned int q = 0; q < w->nb_rx; q++)
+			fprintf(out, " %s:%u", w->rx[q].port->name, w->rx[q].queue);
+		fprintf(out, ", sends");
+		for (unsigned int q = 0; q < w->nb_outq; q++)
+			fprintf(out, " %s:%u", w->outq[q]->port->name, w->outq[q]->queue);
+		fprintf(out, "\n");
+	}
+	fprintf(out, "crossbar  %u rings of %u\n", c->workers * (c->workers - 1),
+		c->crossbar_depth);
+	fprintf(out, "programs ");
+	for (unsigned int p = 0; p < ppe->nb_programs; p++)
+		fprintf(out, " %s", ppe->program[p]->name);
+	fprintf(out, "\n");
+}

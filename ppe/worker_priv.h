@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The layout of a worker: one engine's whole state. One writer: its lcore; the control thread
+ * writes before start and after stop, and reads counters any time.
+ */
+#ifndef PPE_WORKER_PRIV_H
+#define PPE_WORKER_PRIV_H
+
+#include <stdint.h>
+
+#include <rte_common.h>
+#include <rte_ring.h>
+
+#include "ppe/ppe.h"
+#include "ppe/program.h"
+
+#define PPE_FLOWS       1024 /* reorder slots; a power of two */
+#define PPE_MATCHES_MAX 16
+#define PPE_TIMERS_MAX  8
+#define PPE_QUEUES_MAX  256 /* port queues that a worker can own */
+#define PPE_BACKLOG     1024
+#define PPE_STAGE       512 /* packets staged per destination; see ppe/crossbar.h */
+
+/* A flow's order: tickets are drawn at `tail`, the packet with ticket `head` may leave. */
+struct ppe_flow {
+	uint16_t head, tail;
+};
+
+struct ppe_rx_queue {
+	struct pktbuf_port *port;
+	uint16_t queue;
+};
+
+/* How this worker reaches a port: its own output queue, or the worker that has one. */
+struct ppe_route {
+	struct pktbuf_outq *queue; /* NULL: hop to `owner` */
+	uint16_t owner;
+};
+
+/* What a worker knows of another one: the rings between them, and what waits to enter them. */
+struct ppe_peer {
+	struct rte_ring *in, *out; /* threads and output packets */
+	struct rte_ring *returns_in, *returns_out; /* payload buffers going home */
+	uint16_t staged;
+	struct rte_mbuf *stage[PPE_STAGE];
+};
+
+struct ppe_timer_state {
+	struct ppe_timer timer;
+	uint64_t next; /* TSC of the next slice */
+	uint64_t interval; /* TSC cycles between slices */
+	uint32_t slice;
+	uint8_t program;
+};
+
+/* Counters; written by the worker, read by the control thread. */
+struct ppe_counters {
+	uint64_t received, created, consumed;
+	uint64_t drops[PPE_DROP_COUNT];
+	uint64_t rx_packets[PPE_PORTS_MAX], rx_bytes[PPE_PORTS_MAX];
+	uint64_t queue_full[PPE_PORTS_MAX][2];
+	struct ppe_worker_stats worker;
+};
+
+struct ppe_worker {
+	/* read-mostly */
+	struct ppe *ppe;
+	const struct ppe_jobs *jobs; /* the job table of this turn */
+	const struct pktbuf_identity *identity;
+	struct pktbuf_pools *pools;
+	void *state[PPE_PROGRAMS_MAX]; /* by program */
+	uint16_t id, workers, nb_ports, threads, burst;
+	uint16_t nb_rx, nb_outq, nb_matches, nb_timers;
+	int16_t exception_port;
+	uint8_t nb_programs;
+	struct ppe_match match[PPE_MATCHES_MAX];
+	ppe_segment first[PPE_PROGRAMS_MAX];
+	bool ordered[PPE_PROGRAMS_MAX];
+	struct ppe_route route[PPE_PORTS_MAX];
+	const struct pktbuf_port *port[PPE_PORTS_MAX];
+	struct ppe_rx_queue rx[PPE_QUEUES_MAX];
+	struct pktbuf_outq *outq[PPE_QUEUES_MAX];
+
+	/* own writes */
+	uint64_t now __rte_cache_aligned; /* TSC of this turn */
+	uint16_t live_count, free_count, rx_next;
+	uint16_t backlog_head, backlog_tail;
+	struct ppe_thread *live[PPE_THREADS_MAX];
+	struct ppe_thread *free[PPE_THREADS_MAX];
+	struct ppe_flow flow[PPE_FLOWS];
+	struct rte_mbuf *backlog[PPE_BACKLOG]; /* received, not yet with a thread; ring */
+	struct ppe_timer_state timer[PPE_TIMERS_MAX];
+	struct ppe_counters count;
+	struct ppe_thread *thread; /* `threads` contexts */
+	struct ppe_peer *peer; /* `workers` entries, own one unused */
+	uint32_t empty_turns;
+
+	/* written by this worker, read by the control thread */
+	uint32_t resting __rte_cache_aligned; /* 1: draining and nothing under way */
+} __rte_cache_aligned;
+
+#endif
