@@ -1,0 +1,226 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rack in a minute: weir-switch, four hosts, and the gradients of ResNet-50, AllReduced.
+
+    demo.py [BUILD]
+
+Each host holds the 161 gradient tensors of ResNet-50 (25.6 M elements, 102 MB), random. They are
+summed in the switch three times as fp32, then once more as int32, and every host compares every
+element with sums that it computed itself. Meanwhile hosts ping each other and the switch, and two
+of them hold an ordinary TCP transfer, all through the same switch. The last line is
+`demo: verified`, or says what is wrong.
+"""
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
+
+from rack import SWITCH_ADDRESS, Rack, RackError  # noqa: E402 (the path comes first)
+from transfer import transfer  # noqa: E402
+
+HOSTS = 4
+MTU = 9000
+JOB = 1
+ITERATIONS = 3
+TCP_BYTES = 20_000_000
+RUN_SECONDS = 70  # at most, for one run of weir-perf
+CONFIG = os.path.join(ROOT, 'configs', 'demo.json')
+SHAPES = os.path.join(ROOT, 'configs', 'resnet50.shapes')
+
+began = time.monotonic()
+wrong = []
+
+
+def say(text):
+    print('demo: [%5.1f s] %s' % (time.monotonic() - began, text), flush=True)
+
+
+def expect(good, text):
+    """Note a failure and go on: the demo tells everything that is wrong, not only the first."""
+    if not good:
+        wrong.append(text)
+        say('WRONG: ' + text)
+    return good
+
+
+def count_of(shape):
+    product = 1
+    for size in shape:
+        product *= size
+    return product
+
+
+def tensors():
+    """The element counts of the model's tensors."""
+    with open(SHAPES) as file:
+        lines = [line.split('#')[0].split() for line in file]
+    return [count_of(int(n) for n in words[1:]) for words in lines if words]
+
+
+def follow(run, seconds):
+    """Print a process's output as it comes, wait for its end. Returns its exit status."""
+    until = time.monotonic() + seconds
+    shown = 0
+    while True:
+        ended = run.status is not None
+        output = run.output
+        complete = len(output) if ended else output.rfind('\n') + 1
+        if complete > shown:
+            print(output[shown:complete], end='', flush=True)
+            shown = complete
+        if ended:
+            return run.status
+        if time.monotonic() > until:
+            raise RackError('%s: still running after %d s' % (run.name, seconds))
+        time.sleep(0.1)
+
+
+def all_reduce(rack, dtype):
+    """Run weir-perf on every host over the model's tensors. Returns the seconds it took."""
+    start = time.monotonic()
+    runs = [rack.perf(host, JOB, '--shapes', SHAPES, '-d', dtype, '-n', ITERATIONS, '-w', 0)
+            for host in range(HOSTS)]
+    good = follow(runs[0], RUN_SECONDS) == 0
+    expect(good, 'host 0, %s: weir-perf failed' % dtype)
+    for host in range(1, HOSTS):
+        try:
+            runs[host].wait(RUN_SECONDS if good else 10)
+        except RackError as error:
+            expect(False, 'host %d, %s: %s' % (host, dtype, error))
+    for host, run in enumerate(runs):
+        if run.status == 0:
+            with open(run.json) as file:
+                rows = json.load(file)['rows']
+            bad = sum(row['wrong'] for row in rows)
+            expect(rows and bad == 0, 'host %d, %s: %d wrong elements' % (host, dtype, bad))
+    return time.monotonic() - start
+
+
+def endless_ping(rack, host, address):
+    return rack.spawn(host, ['ping', '-n', '-i', '0.2', '-W', '5', address], 'ping')
+
+
+def end_ping(run, what):
+    """Stop a ping and read its summary: every request was answered."""
+    run.signal(signal.SIGINT)
+    run.end(15)
+    found = re.search(r'(\d+) packets transmitted, (\d+) received', run.output)
+    if not expect(found is not None, 'ping %s: %s' % (what, run.output[-200:].strip())):
+        return
+    sent, received = int(found.group(1)), int(found.group(2))
+    # The last request may be on its way at the moment of the signal.
+    expect(received >= max(1, sent - 1), 'ping %s: %d of %d lost' % (what, sent - received, sent))
+    times = re.search(r'= [\d.]+/([\d.]+)/([\d.]+)/', run.output)
+    say('ping %s: %d of %d answered%s' % (what, received, sent, times and
+        ', %s ms on average, %s ms at most' % times.groups() or ''))
+
+
+def tcp(rack):
+    """The transfer, from host 1 to host 2; its outcome is noted."""
+    start = time.monotonic()
+    try:
+        sent, received = transfer(rack, 1, 2, TCP_BYTES, RUN_SECONDS)
+    except (OSError, RackError) as error:
+        expect(False, 'TCP transfer: %s' % error)
+        return
+    if expect(sent == received, 'TCP transfer: sha256 %s became %s' % (sent, received)):
+        say('TCP from host 1 to host 2: %d MB in %.1f s, sha256 %s... at both ends' %
+            (TCP_BYTES / 1e6, time.monotonic() - start, sent[:16]))
+
+
+def print_wire(before, after, counts):
+    """Bytes on each host's wire per AllReduce, beside a ring's."""
+    payload = 4 * sum(counts)
+    ring = 2 * (HOSTS - 1) / HOSTS * payload
+    print('#')
+    print('# Bytes on the wire per AllReduce of %.1f MB (fp32; Ethernet frames, pings and'
+          % (payload / 1e6))
+    print('# repetitions included), from the counters of each host\'s interface. A ring AllReduce')
+    print('# sends and receives 2(n-1)/n times the data: %.1f MB each way, before any header.'
+          % (ring / 1e6))
+    print('#')
+    print('# %6s %12s %12s %12s %12s' % ('host', 'sent MB', 'ring MB', 'received MB', 'ring MB'))
+    for host in range(HOSTS):
+        sent, received = [(after[host][k] - before[host][k]) / ITERATIONS
+                          for k in ('tx_bytes', 'rx_bytes')]
+        print('  %6d %12.1f %12.1f %12.1f %12.1f' % (host, sent / 1e6, ring / 1e6,
+                                                    received / 1e6, ring / 1e6))
+        expect(sent >= payload and received >= payload,
+               'host %d: less on the wire than its own gradients' % host)
+    print('#', flush=True)
+
+
+def print_counters(stats):
+    print('#')
+    print('# The switch: %d received + %d created = %d sent + %d consumed + %d dropped + %d in '
+          'flight' % (stats['received'], stats['created'], stats['sent'], stats['consumed'],
+                      sum(stats['drops'].values()), stats['in_flight']))
+    for key, value in stats['drops'].items():
+        if value:
+            print('#   dropped, %s: %d' % (key, value))
+    for found in stats['jobs']:
+        print('#   job: ' + ', '.join('%s %s' % (k, v) for k, v in found.items()))
+    print('#', flush=True)
+
+
+def demo(build):
+    with Rack(build=build, hosts=HOSTS, mtu=MTU) as rack:
+        say('%d hosts in network namespaces, links of MTU %d' % (HOSTS, MTU))
+        rack.start_switch(CONFIG)
+        say('weir-switch is up with configs/demo.json')
+        for host in range(HOSTS):
+            rack.ping(host, SWITCH_ADDRESS, count=1)
+        counts = tensors()
+        say('%d tensors of ResNet-50, %.1f M elements, %.1f MB on each host' % (
+            len(counts), sum(counts) / 1e6, 4 * sum(counts) / 1e6))
+        pings = [(endless_ping(rack, 0, rack.address(3)), 'from host 0 to host 3'),
+                 (endless_ping(rack, 2, SWITCH_ADDRESS), 'from host 2 to the switch')]
+
+        say('AllReduce, fp32, %d iterations; pings meanwhile' % ITERATIONS)
+        before = [rack.wire(host) for host in range(HOSTS)]
+        took = all_reduce(rack, 'fp32')
+        after = [rack.wire(host) for host in range(HOSTS)]
+        say('fp32: done in %.1f s, verification included' % took)
+
+        say('AllReduce, int32, %d iterations; pings and a TCP transfer meanwhile' % ITERATIONS)
+        thread = threading.Thread(target=tcp, args=(rack,), daemon=True)
+        thread.start()
+        took = all_reduce(rack, 'int32')
+        thread.join(RUN_SECONDS)
+        expect(not thread.is_alive(), 'the TCP transfer did not end')
+        say('int32: done in %.1f s, verification included' % took)
+
+        for run, what in pings:
+            end_ping(run, what)
+        print_wire(before, after, counts)
+        print_counters(rack.check_books())
+        rack.stop_switch()
+        say('weir-switch stopped, everything returned')
+
+
+def main():
+    if os.getuid() != 0:
+        print('demo: needs root, for network namespaces')
+        return 1
+    try:
+        demo(sys.argv[1] if len(sys.argv) > 1 else None)
+    except RackError as error:
+        wrong.append(str(error))
+    if wrong:
+        print('demo: not verified:')
+        for text in wrong:
+            print('demo:   ' + text)
+        return 1
+    print('demo: verified')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,504 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rack on one machine: hosts and a switch in network namespaces of their own.
+
+    with Rack(hosts=4, jobs=[job(1, 4)]) as rack:
+        rack.start_switch()
+        runs = [rack.perf(i, 1, '-b', '4096', '-e', '4096') for i in range(4)]
+        for run in runs:
+            run.wait(30)
+        rack.stop_switch()
+
+Host i has the interface `eth0` with the address 10.77.0.(i+1)/24; its other end is `p<i>` in the
+switch's namespace, where weir-switch opens it as a DPDK port. The demo and the functional tests
+stand on this module, so it lives with the programs and not with the tests: apps never look into
+tests, tests may look into apps.
+
+Every wait has a bound. A rack ends only processes that it started, and takes its namespaces away
+whatever happens: at the end of `with`, at exit, on SIGINT, SIGTERM and SIGHUP. What a killed
+process left is swept by the next rack, or by hand:
+
+    rack.py sweep
+"""
+import atexit
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PREFIX = 'weir'
+NETNS = '/run/netns'
+DPDK = '/run/dpdk'
+SWITCH_ADDRESS = '10.77.0.254'
+SWITCH_MAC = '02:77:00:00:00:fe'
+CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+libc = ctypes.CDLL(None, use_errno=True)
+live = []  # racks that are up, for atexit
+
+
+class RackError(Exception):
+    """What went wrong, for people, with the last lines of the log that tells why."""
+
+
+def tail(path, lines=25):
+    """The last lines of a file, indented."""
+    try:
+        with open(path, errors='replace') as file:
+            return '\n'.join('    ' + line.rstrip() for line in file.readlines()[-lines:])
+    except OSError as error:
+        return '    (%s)' % error
+
+
+def ip(*commands):
+    """Run ip commands, each a string, in one process."""
+    done = subprocess.run(['ip', '-batch', '-'], input='\n'.join(commands) + '\n', text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                          timeout=30)
+    if done.returncode != 0:
+        raise RackError('ip: %s' % done.stdout.strip())
+
+
+def alive(pid):
+    return os.path.exists('/proc/%d' % pid)
+
+
+def owner(name):
+    """The pid in a name that a rack gave, or None. Names are weir-<pid>-<number>[-<place>]."""
+    parts = name.split('-')
+    if len(parts) >= 3 and parts[0] == PREFIX and parts[1].isdigit():
+        return int(parts[1])
+    return None
+
+
+def sweep():
+    """Remove what racks of processes that are gone have left. Returns the names."""
+    gone = []
+    for folder in (NETNS, DPDK, tempfile.gettempdir()):
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            pid = owner(name)
+            if pid is None or alive(pid):
+                continue
+            if folder == NETNS:
+                subprocess.run(['ip', 'netns', 'del', name], check=False, timeout=30,
+                               stderr=subprocess.DEVNULL)
+            else:
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+            gone.append(os.path.join(folder, name))
+    return gone
+
+
+class Process:
+    """A process in a namespace of the rack, its output in a file."""
+
+    def __init__(self, rack, place, argv, name, env=None):
+        self.name, self.argv = name, argv
+        self.log = os.path.join(rack.folder, name + '.log')
+        self.began = time.monotonic()
+        self.signalled = False
+        parent = os.getpid()
+
+        def tie():
+            # Dies with us, also when we are killed.
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+
+        with open(self.log, 'wb') as out:
+            self.popen = subprocess.Popen(
+                ['ip', 'netns', 'exec', rack.namespace(place)] + argv, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=subprocess.STDOUT, preexec_fn=tie, env=env)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    @property
+    def status(self):
+        """The exit status, negative for a signal; None while it runs."""
+        return self.popen.poll()
+
+    @property
+    def output(self):
+        with open(self.log, errors='replace') as file:
+            return file.read()
+
+    def end(self, seconds):
+        """Wait for the end. Returns the exit status; raises RackError when it takes longer."""
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise RackError('%s: still running after %g s\n%s' %
+                            (self.name, seconds, tail(self.log))) from None
+
+    def wait(self, seconds, status=0):
+        """Wait for the end and for this exit status. Returns the output."""
+        found = self.end(seconds)
+        if found != status:
+            raise RackError('%s: exit status %d, not %d: %s\n%s' % (
+                self.name, found, status, ' '.join(self.argv), tail(self.log)))
+        return self.output
+
+    def wait_line(self, line, seconds):
+        """Wait until a line of the output begins with this."""
+        until = time.monotonic() + seconds
+        while True:
+            ended = self.status is not None
+            if any(text.startswith(line) for text in self.output.splitlines()):
+                return
+            if ended:
+                raise RackError('%s: ended with status %d before it said "%s"\n%s' % (
+                    self.name, self.status, line, tail(self.log)))
+            if time.monotonic() > until:
+                raise RackError('%s: did not say "%s" within %g s\n%s' % (
+                    self.name, line, seconds, tail(self.log)))
+            time.sleep(0.01)
+
+    def signal(self, number):
+        if self.status is None:
+            self.popen.send_signal(number)
+
+    def kill(self):
+        if self.status is None:
+            self.popen.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(5)
+
+
+def job(number, sources, first=0, **options):
+    """A job's configuration: `sources` hosts from host `first` on, source i on host first + i."""
+    made = {
+        'id': number,
+        'name': 'job%d' % number,
+        'sources': [{'id': i, 'address': '10.77.0.%d' % (first + i + 1)} for i in range(sources)],
+        'window': 64,
+        'elements': 256,
+        'timeout_ms': 1000,
+    }
+    made.update(options)
+    return made
+
+
+class Rack:
+    """Hosts, links and a switch. A context manager; see the top of the file.
+
+    build: the build directory. hosts: [1, 250]. mtu: of every link, bytes. offload: whether hosts
+    leave checksums to an interface that does not exist (a veth's default); the switch then
+    sees wrong checksums, so it is off.
+    """
+
+    count = 0
+
+    def __init__(self, build=None, hosts=2, mtu=1500, jobs=(), workers=1, threads=20,
+                 changes=None):
+        self.build = os.path.abspath(build or os.environ.get('WEIR_BUILD') or
+                                     os.path.join(ROOT, 'build'))
+        self.hosts, self.mtu = hosts, mtu
+        self.jobs, self.workers, self.threads = list(jobs), workers, threads
+        self.changes = changes or {}
+        Rack.count += 1
+        self.name = '%s-%d-%d' % (PREFIX, os.getpid(), Rack.count)
+        self.folder = os.path.join(tempfile.gettempdir(), self.name)
+        self.stats_file = os.path.join(self.folder, 'stats.json')
+        self.processes, self.numbers = [], {}
+        self.switch = None
+
+    # -- namespaces and links
+
+    def namespace(self, place):
+        """place: 'sw' or a host's number."""
+        return '%s-%s' % (self.name, place if place == 'sw' else 'h%d' % place)
+
+    def places(self):
+        return ['sw'] + list(range(self.hosts))
+
+    @staticmethod
+    def address(host):
+        return '10.77.0.%d' % (host + 1)
+
+    @staticmethod
+    def mac(host):
+        return '02:77:00:00:00:%02x' % (host + 1)
+
+    def __enter__(self):
+        sweep()
+        catch_signals()
+        live.append(self)
+        try:
+            os.mkdir(self.folder)
+            self._lay_cables()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _lay_cables(self):
+        ip(*['netns add %s' % self.namespace(p) for p in self.places()])
+        for place in self.places():
+            with self.inside(place):
+                # The kernel's own chatter would make counters depend on the moment.
+                for key in ('all', 'default'):
+                    path = '/proc/sys/net/ipv6/conf/%s/disable_ipv6' % key
+                    if os.path.exists(path):
+                        with open(path, 'w') as file:
+                            file.write('1')
+        switch = self.namespace('sw')
+        ip(*['link add p%d netns %s mtu %d type veth peer name eth0 netns %s mtu %d address %s' % (
+            p, switch, self.mtu, self.namespace(p), self.mtu, self.mac(p))
+            for p in range(self.hosts)])
+        for place in self.places():
+            if place == 'sw':
+                self._ip_in(place, 'link set lo up',
+                            *['link set p%d up' % p for p in range(self.hosts)])
+            else:
+                self._ip_in(place, 'link set lo up',
+                            'address add %s/24 dev eth0' % self.address(place), 'link set eth0 up')
+                self.call(place, ['ethtool', '-K', 'eth0', 'tx', 'off'])
+
+    def _ip_in(self, place, *commands):
+        done = subprocess.run(['ip', '-n', self.namespace(place), '-batch', '-'],
+                              input='\n'.join(commands) + '\n', text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False, timeout=30)
+        if done.returncode != 0:
+            raise RackError('ip in %s: %s' % (place, done.stdout.strip()))
+
+    @contextlib.contextmanager
+    def inside(self, place):
+        """This thread is in a namespace; a socket opened here stays there."""
+        with open('/proc/thread-self/ns/net') as home, \
+                open(os.path.join(NETNS, self.namespace(place))) as there:
+            if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
+                raise RackError('setns: %s' % os.strerror(ctypes.get_errno()))
+            try:
+                yield
+            finally:
+                libc.setns(home.fileno(), CLONE_NEWNET)
+
+    # -- processes
+
+    def call(self, place, argv, seconds=30):
+        """Run a command to its end. Returns its output."""
+        done = subprocess.run(['ip', 'netns', 'exec', self.namespace(place)] + argv, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=seconds, check=False)
+        if done.returncode != 0:
+            raise RackError('%s: exit status %d: %s' % (' '.join(argv), done.returncode,
+                                                       done.stdout.strip()))
+        return done.stdout
+
+    def spawn(self, place, argv, name=None, env=None):
+        """Start a process. Returns a Process."""
+        name = name or os.path.basename(argv[0])
+        number = self.numbers[name] = self.numbers.get(name, 0) + 1
+        process = Process(self, place, argv, '%s-%s-%d' % (name, place, number), env)
+        self.processes.append(process)
+        return process
+
+    def ping(self, host, address, count=3, interval=0.2, background=False):
+        """Ping from a host; every reply has to come, within 2 s each."""
+        process = self.spawn(host, ['ping', '-n', '-c', str(count), '-i', str(interval), '-W', '2',
+                                    address], 'ping')
+        if background:
+            return process
+        return process.wait(count * (interval + 2) + 5)
+
+    def wire(self, host):
+        """What a host's interface carried: the kernel's rx_bytes, tx_packets and so on."""
+        shown = subprocess.run(['ip', '-n', self.namespace(host), '-s', '-j', 'link', 'show',
+                                'dev', 'eth0'], check=True, stdout=subprocess.PIPE, timeout=10)
+        found = json.loads(shown.stdout)[0]['stats64']
+        return {'%s_%s' % (way, key): found[way][key]
+                for way in ('rx', 'tx') for key in ('bytes', 'packets')}
+
+    # -- the switch
+
+    def program(self, name):
+        path = os.path.join(self.build, 'apps', *name)
+        if not os.path.exists(path):
+            raise RackError('%s is not built' % path)
+        return path
+
+    def config(self):
+        """The switch's configuration; `changes` replace or, where both are objects, merge."""
+        cpus = sorted(os.sched_getaffinity(0))
+        made = {
+            'switch': {'name': 'rack', 'address': SWITCH_ADDRESS, 'mac': SWITCH_MAC},
+            'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf',
+                    '--file-prefix=%s' % self.name],
+            'memory_mb': 256,
+            'workers': {'count': self.workers,
+                        'cpus': [cpus[i % len(cpus)] for i in range(self.workers)],
+                        'threads': self.threads, 'idle': 'sleep', 'idle_sleep_us': 50},
+            'exception': {'interface': 'weir0'},
+            'ports': [{'name': 'p%d' % p, 'device': self.device(p)} for p in range(self.hosts)],
+            'jobs': self.jobs,
+        }
+
+        def merge(into, changes):
+            for key, value in changes.items():
+                if isinstance(value, dict) and isinstance(into.get(key), dict):
+                    merge(into[key], value)
+                else:
+                    into[key] = value
+
+        merge(made, self.changes)
+        return made
+
+    def device(self, port):
+        """A veth end as a DPDK device. Frames are larger than the MTU: Ethernet's 14 bytes."""
+        size = 2048 if self.mtu <= 1900 else 16384
+        return 'net_af_packet%d,iface=p%d,framesz=%d,blocksz=%d,framecnt=%d,qdisc_bypass=1' % (
+            port, port, size, max(size, 4096) * 16, 512)
+
+    def write_config(self, text=None, name='switch.json'):
+        path = os.path.join(self.folder, name)
+        with open(path, 'w') as file:
+            file.write(text if text is not None else json.dumps(self.config(), indent=1) + '\n')
+        return path
+
+    def start_switch(self, path=None, seconds=30):
+        """Start weir-switch and wait until it is up."""
+        self.switch = self.spawn('sw', [
+            self.program(('switch', 'weir-switch')), '-c', path or self.write_config(),
+            '--stats-file', self.stats_file], 'switch')
+        self.switch.wait_line('weir-switch: ready', seconds)
+        return self.switch
+
+    def read_stats(self, seconds=10):
+        """Ask the running switch for its statistics."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.stats_file)
+        self.switch.signal(signal.SIGUSR1)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.switch.status is None:
+            try:
+                with open(self.stats_file) as file:
+                    return json.load(file)
+            except (FileNotFoundError, json.JSONDecodeError):
+                time.sleep(0.01)
+        raise RackError('%s: no statistics within %g s\n%s' % (self.switch.name, seconds,
+                                                               tail(self.switch.log)))
+
+    def stats_at_rest(self, seconds=10):
+        """Statistics when nothing moves: two reads alike, and nothing in flight."""
+        until = time.monotonic() + seconds
+        before = None
+        while True:
+            now = self.read_stats()
+            books = {k: now[k] for k in ('received', 'created', 'sent', 'consumed', 'in_flight',
+                                         'drops')}
+            if books == before and now['in_flight'] == 0:
+                return now
+            if time.monotonic() > until:
+                raise RackError('the switch did not come to rest in %g s: %s' % (seconds, books))
+            before = books
+            time.sleep(0.05)
+
+    def check_books(self):
+        """Packet conservation. Returns the statistics; raises RackError when they do not add up."""
+        now = self.stats_at_rest()
+        got = now['received'] + now['created']
+        gone = now['sent'] + now['consumed'] + sum(now['drops'].values()) + now['in_flight']
+        if got != gone:
+            raise RackError('packets do not add up: received %d + created %d = %d, but sent %d + '
+                            'consumed %d + dropped %d + in flight %d = %d' % (
+                                now['received'], now['created'], got, now['sent'],
+                                now['consumed'], sum(now['drops'].values()), now['in_flight'],
+                                gone))
+        return now
+
+    def stop_switch(self, number=signal.SIGTERM, seconds=20):
+        """Stop weir-switch in order. Its last line says that nothing leaked."""
+        self.switch.signal(number)
+        output = self.switch.wait(seconds)
+        last = (output.splitlines() or [''])[-1]
+        if last != 'weir-switch: stopped, everything returned':
+            raise RackError('%s: last line is "%s"\n%s' % (self.switch.name, last,
+                                                          tail(self.switch.log)))
+        self.switch = None
+        return output
+
+    # -- the hosts
+
+    def perf(self, host, number, *options, source=None):
+        """Start weir-perf on a host for a job; its report is in the process's `json`."""
+        source = host if source is None else source
+        report = os.path.join(self.folder, 'perf-%d-%d-%d.json' % (number, source,
+                                                                  len(self.processes)))
+        process = self.spawn(host, [
+            self.program(('host', 'weir-perf')), '--switch', SWITCH_ADDRESS, '--job', str(number),
+            '--source', str(source), '--address', self.address(host), '--json', report]
+            + [str(o) for o in options], 'perf-job%d' % number)
+        process.json = report
+        return process
+
+    # -- the end
+
+    def close(self):
+        """End the processes, remove namespaces and files. Idempotent, quick, never raises."""
+        if self not in live:
+            return
+        held = [(s, signal.signal(s, signal.SIG_IGN)) for s in SIGNALS]
+        try:
+            for process in self.processes:
+                if process.status is None:
+                    process.popen.kill()
+            for process in self.processes:
+                process.kill()
+            subprocess.run(['ip', '-force', '-batch', '-'], text=True, check=False, timeout=30,
+                           input=''.join('netns del %s\n' % self.namespace(p)
+                                         for p in self.places()
+                                         if os.path.exists(os.path.join(NETNS,
+                                                                        self.namespace(p)))),
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if not os.environ.get('WEIR_KEEP'):
+                shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(os.path.join(DPDK, self.name), ignore_errors=True)
+            live.remove(self)
+        finally:
+            for number, handler in held:
+                signal.signal(number, handler)
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def catch_signals():
+    """A signal unwinds the stack, so that every `with` closes."""
+    def leave(number, _frame):
+        raise SystemExit(128 + number)
+
+    for number in SIGNALS:
+        # A shell's background job ignores SIGINT; who sends it one nevertheless means it. Only
+        # nohup's wish stands.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, leave)
+
+
+@atexit.register
+def close_all():
+    for rack in list(live):
+        rack.close()
+
+
+def main():
+    if sys.argv[1:] != ['sweep']:
+        sys.exit(__doc__)
+    for name in sweep():
+        print('rack: removed %s' % name)
+
+
+if __name__ == '__main__':
+    main()

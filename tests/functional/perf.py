@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs of weir-perf on the hosts of a rack, and what must be true of them."""
+import json
+import os
+
+from tap import check
+
+ELEMENT = 4  # bytes of int32 and fp32
+
+
+def shapes(rack, counts):
+    """A file of tensors of these element counts."""
+    path = os.path.join(rack.folder, 'shapes-%d' % len(os.listdir(rack.folder)))
+    with open(path, 'w') as file:
+        for number, count in enumerate(counts):
+            file.write('t%d %d\n' % (number, count))
+    return path
+
+
+def start(rack, number, hosts, *options):
+    """Start weir-perf on these hosts; source i is on hosts[i]."""
+    return [rack.perf(host, number, *options, source=i) for i, host in enumerate(hosts)]
+
+
+def finish(runs, seconds=60):
+    """Every run ends, says that nothing was wrong, and its report says the same."""
+    for run in runs:
+        run.wait(seconds)
+    for run in runs:
+        with open(run.json) as file:
+            report = json.load(file)
+        rows = report['rows']
+        check(rows, '%s: no row in its report', run.name)
+        for row in rows:
+            check(row['wrong'] == 0, '%s: %s', run.name, row)
+    return runs
+
+
+def reduce(rack, number, hosts, *options, seconds=60):
+    return finish(start(rack, number, hosts, *options), seconds)

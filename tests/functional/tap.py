@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Test cases as functions, their outcome as TAP.
+
+    @case
+    def sums_two_hosts():
+        ...
+
+    if __name__ == '__main__':
+        main()
+
+A case fails by raising; it has SECONDS to end. Arguments of the program name the cases to run.
+"""
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                '..', '..', 'apps', 'rack'))
+
+SECONDS = 90
+cases = []
+
+
+class Skip(Exception):
+    """Raised by a case that can't run here; says why."""
+
+
+def case(function):
+    cases.append(function)
+    return function
+
+
+def check(good, message, *values):
+    """Like assert, and never compiled away."""
+    if not good:
+        raise AssertionError(message % values)
+
+
+def seed():
+    """A seeded generator; the seed is printed, and taken from WEIR_SEED when that is set."""
+    number = int(os.environ.get('WEIR_SEED') or random.SystemRandom().getrandbits(32))
+    print('# WEIR_SEED=%d' % number, flush=True)
+    return random.Random(number)
+
+
+def late(_number, _frame):
+    raise TimeoutError('the case took longer than %d s' % SECONDS)
+
+
+def main():
+    wanted = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
+    failed = 0
+    print('1..%d' % len(wanted), flush=True)
+    signal.signal(signal.SIGALRM, late)
+    for number, function in enumerate(wanted, 1):
+        name = function.__name__.replace('_', ' ')
+        began = time.monotonic()
+        signal.alarm(SECONDS)
+        try:
+            if os.getuid() != 0:
+                raise Skip('needs root, for network namespaces')
+            function()
+            line = 'ok %d - %s' % (number, name)
+        except Skip as why:
+            line = 'ok %d - %s # SKIP %s' % (number, name, why)
+        except Exception:  # whatever it is, it is this case's failure
+            failed += 1
+            line = 'not ok %d - %s' % (number, name)
+            line += ''.join('\n# %s' % text for text in traceback.format_exc().splitlines())
+        finally:
+            signal.alarm(0)
+        print(line, flush=True)
+        print('# %.1f s' % (time.monotonic() - began), flush=True)
+    sys.exit(1 if failed else 0)

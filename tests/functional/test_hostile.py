@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames that nobody should send: each ends under its reason, and the job beside them stays right."""
+from tap import case, check, main, seed
+from rack import SWITCH_ADDRESS, Rack, job
+from wire import (ALLREDUCE, BASE, EXTENDED, INT32, OK, SUM, Peer, Raw, frame, header, join_all)
+
+SUMMED = (ALLREDUCE, SUM, INT32, 0, 0)
+STRANGER = 3  # a host that is no source; its address is 10.77.0.4
+TIMES = 5
+
+
+def contribution(job_id=1, source=0, count=4, generation=1, **fields):
+    return header(job_id, 0, source, generation, count, SUMMED, **fields) + bytes(4 * count)
+
+
+def frames(generation):
+    """(reason, frame sent by the stranger)."""
+    me, first = Rack.address(STRANGER), Rack.address(0)
+    good = contribution(generation=generation)
+    base = header(1, 0, 0, generation, 4) + bytes(16)
+    return [
+        ('ip_checksum', frame(me, good, ip_error=1)),
+        ('udp_checksum', frame(me, good, udp_error=1)),
+        ('udp_checksum', frame(me, base, BASE, udp_error=7)),
+        ('ip_options', frame(me, good, options=b'\x01\x01\x01\x00')),
+        ('ip_fragment', frame(me, good, fragment=0x2000)),
+        ('ip_fragment', frame(me, good, fragment=0x0010)),
+        ('malformed', frame(me, good, ip_length=1000)),
+        ('malformed', frame(me, good, ip_length=20)),
+        ('malformed', frame(me, good, udp_length=500)),
+        ('malformed', frame(me, good, udp_length=4)),
+        ('truncated', frame(me, b'')),
+        ('truncated', frame(me, base[:11], BASE)),
+        ('truncated', frame(me, good[:15])),
+        ('unknown_job', frame(me, contribution(job_id=77, generation=generation))),
+        ('unknown_source', frame(me, contribution(source=200, generation=generation))),
+        ('address', frame(me, good)),
+        ('address', frame(me, base, BASE)),
+        ('address', frame(first, good)),  # the right address, from a wrong switch port
+        ('length', frame(me, good[:-1])),
+        ('length', frame(me, good + b'\0')),
+        ('length', frame(me, good[:16])),
+        ('length', frame(me, base[:-4], BASE)),
+        ('length', frame(me, contribution(count=300, generation=generation))),
+        ('not_a_contribution', frame(me, contribution(status=1, generation=generation))),
+        ('not_a_contribution', frame(me, contribution(degraded=1, generation=generation))),
+        ('not_a_contribution', frame(me, contribution(sources=2, generation=generation))),
+        ('bad_source_mac', frame(me, good, source_mac='03:00:00:00:00:01')),
+        ('reserved_mac', frame(me, good, destination='10.77.0.2', port=9,
+                               destination_mac='01:80:c2:00:00:00')),
+        ('same_port', frame(me, good, destination='10.77.0.4', port=9,
+                            destination_mac=Rack.mac(STRANGER))),
+    ]
+
+
+def learn(rack):
+    """Let the switch see every host once, so that nothing is flooded later."""
+    for host in range(rack.hosts):
+        rack.ping(host, SWITCH_ADDRESS, count=1)
+
+
+def delta(before, after):
+    return {k: after[k] - before[k] for k in after if after[k] != before[k]}
+
+
+@case
+def each_hostile_frame_is_counted_under_its_reason():
+    with Rack(hosts=4, jobs=[job(1, 2, window=4, elements=256, type='int32')]) as rack:
+        rack.start_switch()
+        learn(rack)
+        with Peer(rack, 0, 1, 0) as one, Peer(rack, 1, 1, 1) as two, Raw(rack, STRANGER) as raw:
+            join_all([one, two])
+            block, wrong = 0, []
+            for number, (reason, data) in enumerate(frames(one.generation)):
+                before = rack.stats_at_rest()
+                for _ in range(TIMES):
+                    raw.send(data)
+                    # The job goes on, between any two of them.
+                    one.send(block, [block, 1])
+                    two.send(block, [2, 3])
+                    for peer in (one, two):
+                        got = peer.receive()
+                        check(got is not None and got.status == OK and got.block == block and
+                              got.ints() == [block + 2, 4], 'block %d went wrong beside %s', block,
+                              reason)
+                    block += 1
+                after = rack.check_books()
+                found = delta(before['drops'], after['drops'])
+                if found != {reason: TIMES}:
+                    wrong.append('frame %d: %s, not %s' % (number, found, {reason: TIMES}))
+            check(not wrong, '%s', '; '.join(wrong))
+        rack.stop_switch()
+
+
+@case
+def a_flood_of_hostile_frames_beside_a_verified_job():
+    with Rack(hosts=4, jobs=[job(1, 2, type='int32')]) as rack:
+        rack.start_switch()
+        learn(rack)
+        runs = [rack.perf(i, 1, '-b', 65536, '-e', 1 << 20, '-f', 4, '-n', 5, '-d', 'int32')
+                for i in range(2)]
+        sent = 0
+        with Raw(rack, STRANGER) as raw:
+            while any(run.status is None for run in runs) and sent < 200000:
+                # Whatever generation is running, none of these is taken.
+                for reason, data in frames(1 + sent % 65535):
+                    if reason != 'reserved_mac':
+                        raw.send(data)
+                        sent += 1
+        for run in runs:
+            run.wait(60)
+        check(sent > 0, 'nothing was sent')
+        rack.check_books()
+        rack.stop_switch()
+
+
+@case
+def noise_is_survived():
+    with Rack(hosts=4, jobs=[job(1, 2, window=4, elements=64, type='int32')]) as rack:
+        random = seed()
+        rack.start_switch()
+        learn(rack)
+        with Peer(rack, 0, 1, 0) as one, Peer(rack, 1, 1, 1) as two, Raw(rack, 0) as raw:
+            join_all([one, two])
+            for number in range(3000):
+                payload = bytearray(contribution(count=random.randint(0, 64),
+                                                 generation=one.generation))
+                for _ in range(random.randint(1, 4)):
+                    payload[random.randrange(len(payload))] = random.getrandbits(8)
+                # Not from the source's UDP port: none of these may be taken.
+                data = bytearray(frame(Rack.address(0), bytes(payload),
+                                       random.choice((BASE, EXTENDED)), source_port=one.port - 1))
+                if random.random() < 0.3:
+                    data[random.randrange(12, len(data))] ^= 1 << random.randrange(8)
+                if random.random() < 0.1:
+                    data = data[:random.randint(14, len(data))]
+                raw.send(bytes(data))
+                if number % 100 == 0:
+                    block = number // 100
+                    one.send(block, [1, 2])
+                    two.send(block, [3, 4])
+                    for peer in (one, two):
+                        got = peer.receive()
+                        check(got is not None and got.ints() == [4, 6], 'block %d is wrong', block)
+        rack.check_books()
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    main()

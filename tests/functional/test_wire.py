@@ -1,0 +1,321 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The protocol, packet by packet, with peers that know it from docs/protocol.md alone."""
+from tap import case, check, main, seed
+from rack import Rack, job
+from wire import (BARRIER, EXPIRED, INT32, MISMATCH, OK, STALE, UNSUPPORTED, WAITING, WINDOW,
+                  ALLREDUCE, Peer, join_all)
+
+
+class Table:
+    """A rack with a running switch and joined peers of job 1; the books are checked at the end."""
+
+    def __init__(self, sources=2, extended=True, **options):
+        options = {'window': 4, 'elements': 8, 'timeout_ms': 300, 'type': 'int32', **options}
+        self.rack = Rack(hosts=sources, jobs=[job(1, sources, **options)])
+        self.sources, self.extended = sources, extended
+        self.peers = []
+
+    def __enter__(self):
+        self.rack.__enter__()
+        try:
+            self.rack.start_switch()
+            self.peers = [Peer(self.rack, i, 1, i, self.extended) for i in range(self.sources)]
+            join_all(self.peers)
+        except BaseException:
+            self.rack.close()
+            raise
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.rack.check_books()
+                self.rack.stop_switch()
+        finally:
+            for peer in self.peers:
+                peer.socket.close()
+            self.rack.close()
+
+    def drops(self):
+        return self.rack.stats_at_rest()['drops']
+
+    def whole(self, block, numbers):
+        """Every source contributes; every source gets the sum."""
+        for i, peer in enumerate(self.peers):
+            peer.send(block, [n * (i + 1) for n in numbers])
+        factor = sum(range(1, self.sources + 1))
+        for peer in self.peers:
+            result(peer, block, [wrap(n * factor) for n in numbers])
+
+
+def wrap(number):
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def result(peer, block, numbers, status=OK):
+    got = peer.receive()
+    check(got is not None, 'source %d got no result for block %d', peer.source, block)
+    check(got.status == status, 'status %d, not %d', got.status, status)
+    check(got.block == block & 0xffffffff, 'block %d, not %d', got.block, block)
+    check(got.job == 1 and got.source == peer.source, 'job %d source %d', got.job, got.source)
+    check(got.generation == peer.generation, 'generation %d', got.generation)
+    check(got.ints() == numbers, '%s, not %s', got.ints(), numbers)
+    check(len(got.payload) == 4 * len(numbers), '%d bytes of payload', len(got.payload))
+    return got
+
+
+def silent(peer, seconds=0.2):
+    got = peer.receive(seconds)
+    check(got is None, 'source %d got a packet of status %d', peer.source, got and got.status)
+
+
+@case
+def extended_form_sums_and_counts_its_sources():
+    with Table(3) as table:
+        table.peers[0].send(0, [1, -2, 2**31 - 1])
+        silent(table.peers[0])
+        table.peers[1].send(0, [10, 20, 1])
+        table.peers[2].send(0, [100, 200, 0])
+        for peer in table.peers:
+            got = result(peer, 0, [111, 218, -2**31])
+            check(got.sources == 3, 'src_cnt %d', got.sources)
+            check(got.collective == ALLREDUCE and got.dtype == INT32, 'wrong extension')
+            check(not got.degraded and not got.final, 'flags are set')
+
+
+@case
+def base_form_sums():
+    with Table(2, extended=False) as table:
+        for block in range(12):
+            table.whole(block, [block, -block, 7])
+
+
+@case
+def both_forms_meet_in_one_block():
+    with Table(2) as table:
+        with Peer(table.rack, 0, 1, 0, extended=False) as base:
+            join_all([base, table.peers[1]])
+            base.send(0, [1, 2])
+            table.peers[1].send(0, [3, 4])
+            result(base, 0, [4, 6])
+            result(table.peers[1], 0, [4, 6])
+
+
+@case
+def final_is_set_when_all_set_it():
+    with Table(2) as table:
+        table.peers[0].send(0, [1], final=1)
+        table.peers[1].send(0, [1], final=1)
+        check([result(p, 0, [2]).final for p in table.peers] == [1, 1], 'final got lost')
+        table.peers[0].send(1, [1], final=1)
+        table.peers[1].send(1, [1])
+        check([result(p, 1, [2]).final for p in table.peers] == [0, 0], 'final was made up')
+
+
+@case
+def barrier_in_both_forms():
+    for extended in (True, False):
+        with Table(3, extended=extended) as table:
+            for peer in table.peers[:2]:
+                peer.send(0)
+            silent(table.peers[0])
+            table.peers[2].send(0)
+            for peer in table.peers:
+                got = result(peer, 0, [])
+                check(not extended or got.collective == BARRIER, 'collective %d', got.collective)
+
+
+@case
+def duplicate_is_dropped_and_counted():
+    with Table(2) as table:
+        table.peers[0].send(0, [5])
+        table.peers[0].send(0, [5])
+        silent(table.peers[0], 0.1)
+        table.peers[1].send(0, [6])
+        for peer in table.peers:
+            result(peer, 0, [11])
+        check(table.drops()['duplicate'] == 1, 'drops: %s', table.drops())
+
+
+@case
+def lost_result_is_answered_alone():
+    with Table(2) as table:
+        table.whole(0, [3, 4])
+        table.peers[1].send(0, [6, 8])
+        result(table.peers[1], 0, [9, 12])
+        silent(table.peers[0])
+
+
+@case
+def waiting_names_who_is_in():
+    with Table(3) as table:
+        table.peers[1].send(0, [5])
+        silent(table.peers[1], 0.4)
+        table.peers[1].send(0, [5])
+        got = table.peers[1].receive()
+        check(got is not None and got.status == WAITING, 'no "waiting" but %s', got and got.status)
+        check(got.bitmap() == [1], 'bitmap %s', got.bitmap())
+        table.peers[0].send(0, [1])
+        table.peers[2].send(0, [1])
+        for peer in table.peers:
+            result(peer, 0, [7])
+
+
+@case
+def old_and_far_blocks_are_told():
+    with Table(2) as table:
+        for block in range(12):
+            table.whole(block, [block])
+        table.peers[0].send(0, [1])
+        got = table.peers[0].receive()
+        check(got is not None and got.status == EXPIRED and got.block == 0, 'not expired: %s',
+              got and got.status)
+        table.peers[0].send(12 + 3 * 4, [1])
+        got = table.peers[0].receive()
+        check(got is not None and got.status == WINDOW, 'not out-of-window: %s',
+              got and got.status)
+        table.whole(12, [1])
+
+
+@case
+def disagreement_fails_the_block_for_all():
+    with Table(2) as table:
+        table.peers[0].send(0, [1, 2])
+        table.peers[1].send(0, [1, 2, 3])
+        for peer in table.peers:
+            got = peer.receive()
+            check(got is not None and got.status == MISMATCH, 'source %d: %s', peer.source,
+                  got and got.status)
+            check(len(got.payload) == 8, '%d bytes of explanation', len(got.payload))
+        check(table.drops()['mismatch'] == 1, 'drops: %s', table.drops())
+
+
+@case
+def what_is_not_served_is_told():
+    with Table(2) as table:
+        table.peers[0].send(0, [1, 2], collective=7)
+        got = table.peers[0].receive()
+        check(got is not None and got.status == UNSUPPORTED, '%s', got and got.status)
+        check(table.drops()['unsupported'] == 1, 'drops: %s', table.drops())
+
+
+@case
+def another_generation_is_stale():
+    with Table(2) as table:
+        table.whole(0, [1])
+        old = table.peers[0].generation
+        join_all(table.peers)
+        check(table.peers[0].generation != old, 'the generation did not advance')
+        table.peers[0].send(0, [1], generation=old)
+        got = table.peers[0].receive()
+        check(got is not None and got.status == STALE, '%s', got and got.status)
+        table.whole(0, [2])
+
+
+@case
+def a_join_waits_for_all_and_is_repeatable():
+    rack = Rack(hosts=3, jobs=[job(1, 3, window=8, elements=16)])
+    with rack:
+        rack.start_switch()
+        peers = [Peer(rack, i, 1, i) for i in range(3)]
+        peers[0].send_join()
+        got = peers[0].receive()
+        check(got is not None and got.status == WAITING and got.bitmap() == [0], 'first join')
+        peers[2].send_join()
+        got = peers[2].receive()
+        check(got is not None and got.status == WAITING and got.bitmap() == [0, 2], 'second join')
+        peers[1].send_join()
+        replies = [peer.take_join() for peer in peers]
+        check(len({r.generation for r in replies}) == 1, 'generations differ')
+        check((peers[0].window, peers[0].elements, peers[0].nb_sources) == (8, 16, 3), 'reply')
+        peers[0].send_join(peers[0].nonce)
+        again = peers[0].receive()
+        check(again is not None and again.payload == replies[0].payload and
+              again.generation == replies[0].generation, 'the repeated join differs')
+        for peer in peers:
+            peer.socket.close()
+        rack.check_books()
+        rack.stop_switch()
+
+
+@case
+def fixed_generation_needs_no_join():
+    rack = Rack(hosts=2, jobs=[job(1, 2, window=4, elements=8, generation=9, type='int32')])
+    with rack:
+        rack.start_switch()
+        peers = [Peer(rack, i, 1, i, extended=False) for i in range(2)]
+        for peer in peers:
+            peer.generation = 9
+        for block in range(9):
+            for peer in peers:
+                peer.send(block, [block, 1])
+            for peer in peers:
+                result(peer, block, [2 * block, 2])
+        for peer in peers:
+            peer.socket.close()
+        rack.check_books()
+        rack.stop_switch()
+
+
+@case
+def partial_results_name_their_sources():
+    with Table(3, policy='partial') as table:
+        table.peers[0].send(0, [1])
+        table.peers[2].send(0, [5])
+        for peer in table.peers:
+            got = peer.receive()
+            check(got is not None and got.status == 1 and got.degraded, 'source %d', peer.source)
+            check(got.ints() == [6] and got.sources == 2, '%s of %d', got.ints(), got.sources)
+            check(got.bitmap() == [0, 2], 'bitmap %s', got.bitmap())
+
+
+@case
+def an_error_names_who_was_in():
+    with Table(3, policy='error') as table:
+        table.peers[1].send(0, [1])
+        for peer in table.peers:
+            got = peer.receive()
+            check(got is not None and got.status == 2 and got.degraded, 'source %d', peer.source)
+            check(got.count == 0 and got.bitmap() == [1], 'bitmap %s', got.bitmap())
+
+
+@case
+def random_blocks_in_random_order():
+    random = seed()
+    with Table(4) as table:
+        for start in range(0, 64, 4):
+            sent = []
+            for block in range(start, start + 4):
+                length = random.randint(1, 8)
+                for peer in table.peers:
+                    sent.append((peer, block, [random.randint(-2**31, 2**31 - 1)
+                                               for _ in range(length)]))
+            random.shuffle(sent)
+            for peer, block, numbers in sent:
+                peer.send(block, numbers)
+            expected = {}
+            for _, block, numbers in sent:
+                before = expected.get(block, [0] * len(numbers))
+                expected[block] = [wrap(a + b) for a, b in zip(before, numbers)]
+            for peer in table.peers:
+                got = {}
+                for _ in range(4):
+                    packet = peer.receive()
+                    check(packet is not None and packet.status == OK, 'no result')
+                    got[packet.block] = packet.ints()
+                check(got == expected, 'source %d: %s, not %s', peer.source, got, expected)
+
+
+@case
+def floats_as_they_lie_in_memory():
+    # 1.5 + 2.25 = 3.75, as bit patterns; the job's type is fp32 in the base form.
+    with Table(2, extended=False, type='fp32') as table:
+        table.peers[0].send(0, [0x3fc00000])
+        table.peers[1].send(0, [0x40100000])
+        for peer in table.peers:
+            result(peer, 0, [0x40700000])
+
+
+if __name__ == '__main__':
+    main()
