@@ -6,8 +6,8 @@
  * scans slice i once per period, the threads' phases spread over the period, so that the work is
  * even in time. The slices partition the buckets exactly, for any nslices >= 1: with more
  * slices than buckets some are empty. A slice is scanned within one segment, so nslices also
- * bounds how long a scan keeps its lcore from packets: 3 ns per bucket (5 ns from memory), plus 7
- * to 15 ns and the work of `fn` per record handed out, measured as in hash.h.
+ * bounds how long a scan keeps its lcore from packets: 2 ns per bucket (3 ns from beyond
+ * L2), plus 4 to 10 ns and the work of `fn` per record handed out, measured as in hash.h.
  *
  * REF. Every hash_confirm and hash_insert sets a record's REF flag; the scan by REF clears it. So,
  * with period P, a record is handed out by every scan that finds it untouched since the
@@ -16,8 +16,8 @@
  * record's own time: REF spares the record lines of what is busy, time decides.
  *
  * REF says "accessed", not "made progress". Where an access is not progress (a duplicate
- * repeated without end would keep its record young for ever), hash_ref_clear after it, or scan
- * everything with hash_scan.
+ * repeated without end would keep its record young for ever), take hash_peek for it, or
+ * hash_ref_clear after it, or scan everything with hash_scan.
  *
  * Both functions are for the table's owner, never log and never wait.
  */

@@ -121,25 +121,23 @@ hash_destroy(struct hash_table *table)
 }
 
 static struct hash_record *
-search_bucket(struct hash_table *table, uint32_t number, uint64_t key, uint16_t tag)
+search_bucket(const struct hash_table *table, uint32_t number, uint64_t key, uint16_t tag)
 {
-	struct hash_bucket *bucket = &table->buckets[number];
+	const struct hash_bucket *bucket = &table->buckets[number];
 	unsigned int match = hash_match(bucket, tag);
 
 	for (; match != 0; match &= match - 1) {
 		unsigned int slot = (unsigned int)__builtin_ctz(match);
 		struct hash_record *record = hash_record_at(table, bucket->record[slot]);
 
-		if (record->key == key) { /* listed means live */
-			bucket->ref |= (uint8_t)(1u << slot);
+		if (record->key == key) /* listed means live */
 			return record;
-		}
 	}
 	return NULL;
 }
 
 struct hash_record *
-hash_search(struct hash_table *table, const struct hash_probe *probe)
+hash_search(const struct hash_table *table, const struct hash_probe *probe)
 {
 	struct hash_record *record;
 

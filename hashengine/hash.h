@@ -8,7 +8,7 @@
  * that block. The pages, in reading order:
  *
  *   hash.h       this page: life cycle, records, insert, delete, and the design argument
- *   hash_fast.h  the split lookup, inline: hash_begin, hash_find, hash_confirm, hash_lookup
+ *   hash_fast.h  the split lookup, inline: hash_begin, hash_find, hash_confirm or hash_peek
  *   aging.h      the scans: by REF, or of everything
  *   hash_priv.h  the layouts; only hash_fast.h, this room and its white-box tests include it
  *
@@ -48,8 +48,9 @@
  *     must run in the very segment of the hash_find, hash_confirm or hash_lookup that missed. To
  *     insert in a later segment (a buffer had to be fetched first, say), ask again in that one
  *     with hash_confirm: the probe stays good for as long as its key is wanted;
- *   - a record pointer is good until its segment ends, or until the record is deleted. Carry the
- *     probe over a segment's end, never the pointer.
+ *   - a record pointer means its key until its segment ends, or until the record is deleted. Carry
+ *     the probe over a segment's end; or the pointer and the key, and believe it again only if
+ *     record->live and record->key say so (the memory stays a record, it can't dangle).
  *
  * DESIGN. Keys are block numbers of a job, which count up, and MAC addresses, which come in runs of
  * a vendor's prefix; values are cache lines. Nearly all accesses are hits (a block of n sources is
@@ -91,11 +92,11 @@
  *   line fill buffer and bandwidth: in L2, where a block table belongs, next to nothing.
  *
  *   What the split brings, measured on one core of a Sapphire Rapids (2 MiB L2), random hits on
- *   64-byte records: hash_lookup, one after another, and the three steps by 16 threads:
+ *   64-byte records: hash_lookup in a row (the CPU overlaps some), and the steps by 16 threads:
  *
  *       records    1024   32768   1048576
- *       at once      15      17        75   ns per hit
- *       split        12      14        26   ns per hit
+ *       at once      11      15        44   ns per hit
+ *       split         9      10        21   ns per hit
  *
  *   Sizing. Buckets = capacity / 3.2, so a table at capacity has 40 % of its slots in use (20 B of
  *   buckets and 4 B of free stack per record). Measured with `buckets` set by hand, 64 seeds, by
@@ -195,11 +196,11 @@ struct hash_table *hash_create(const struct hash_config *config);
 void hash_destroy(struct hash_table *table);
 
 /*
- * Insert the probe's key, which must be absent: a hash_find, hash_confirm or hash_lookup of this
- * same segment has missed it (a second record of a key would be found by chance only). Takes the
- * record freed last, so that a hot one is reused first; sets key, live and REF, and
- * the probe's candidate. The user's fields are as they were when the record was freed, zero when
- * it was never used.
+ * Insert the probe's key, which must be absent: a hash_find, hash_confirm, hash_peek or
+ * hash_lookup of this same segment has missed it (of two records of a key one would be hidden).
+ * Takes the record freed last, so that a hot one is reused first; sets key, live and REF, and the
+ * probe's candidate. The user's fields are as they were when the record was freed, zero when it
+ * was never used.
  *
  * *record: the record, the table's still: the user fills its own fields. Unchanged on error.
  * Returns 0; -ENOMEM: all `capacity` records are live; -ENOSPC: both buckets are full (see Sizing:

@@ -116,10 +116,8 @@ hash_find(struct hash_table *table, struct hash_probe *probe)
 	return true;
 }
 
-/* Search both buckets and compare keys, waiting for every line; sets REF. NULL: absent. */
-struct hash_record *hash_search(struct hash_table *table, const struct hash_probe *probe);
-
-/* Set the REF flag of a live record. Cost: its bucket line. */
+/* Set the REF flag of a live record: for an access that turned out to count only after hash_peek.
+ * Cost: its bucket line. */
 static inline void
 hash_ref_set(struct hash_table *table, const struct hash_record *record)
 {
@@ -129,9 +127,8 @@ hash_ref_set(struct hash_table *table, const struct hash_record *record)
 }
 
 /*
- * Clear the REF flag of a live record, so that the next scan hands it out: for a user whom the
- * access just made did not count as one (a duplicate that brought no progress, a look by the
- * control plane). Cost: its bucket line.
+ * Clear the REF flag of a live record, so that the next scan hands it out: for an access that
+ * turned out not to count (a duplicate, which brought no progress). Cost: its bucket line.
  */
 static inline void
 hash_ref_clear(struct hash_table *table, const struct hash_record *record)
@@ -141,25 +138,39 @@ hash_ref_clear(struct hash_table *table, const struct hash_record *record)
 	bucket->ref &= (uint8_t) ~(1u << record->slot);
 }
 
+/* Search both buckets and compare keys, waiting for every line. REF is left alone. NULL: absent. */
+struct hash_record *hash_search(const struct hash_table *table, const struct hash_probe *probe);
+
 /*
- * Step 3: the record of the probe's key, its REF set; NULL: absent, certainly, until this segment
- * ends. Right whatever happened since hash_find, and also without one. The record is the table's,
- * good until the segment ends or it is deleted. Cost: a record line and a bucket line, both warm;
- * when two keys share a tag or the candidate has gone, a search that waits for its lines.
+ * Step 3, without counting as an access: the record of the probe's key, REF left alone; NULL:
+ * absent, certainly, until this segment ends. Right whatever happened since hash_find, and also
+ * without one. The record is the table's, good until the segment ends or it is deleted.
+ * Cost: a record line, warm; when two keys share a tag or the candidate has gone, a search that
+ * waits for its lines.
  */
 static inline struct hash_record *
-hash_confirm(struct hash_table *table, struct hash_probe *probe)
+hash_peek(const struct hash_table *table, const struct hash_probe *probe)
 {
 	if (likely(probe->candidate != HASH_NO_RECORD)) {
 		struct hash_record *record = hash_record_at(table, probe->candidate);
 
 		/* A live record of this key is the record of this key, wherever it is listed. */
-		if (likely(record->key == probe->key && record->live)) {
-			hash_ref_set(table, record);
+		if (likely(record->key == probe->key && record->live))
 			return record;
-		}
 	}
 	return hash_search(table, probe);
+}
+
+/* Step 3: as hash_peek, and the access counts: REF is set. Cost: hash_peek, and the record's bucket
+ * line, which is warm too. */
+static inline struct hash_record *
+hash_confirm(struct hash_table *table, struct hash_probe *probe)
+{
+	struct hash_record *record = hash_peek(table, probe);
+
+	if (likely(record != NULL))
+		hash_ref_set(table, record);
+	return record;
 }
 
 /*

@@ -302,6 +302,8 @@ Test(hash, ref_is_set_by_insert_and_confirm_only, .timeout = 10)
 	hash_begin(table, 1, &probe);
 	cr_assert(hash_find(table, &probe));
 	cr_assert_eq(hash_age_scan(table, 0, 1, count_one, &calls), 1); /* find does not touch */
+	cr_assert_eq(hash_peek(table, &probe), record);
+	cr_assert_eq(hash_age_scan(table, 0, 1, count_one, &calls), 1); /* nor does peek */
 	cr_assert_eq(hash_confirm(table, &probe), record);
 	cr_assert_eq(hash_scan(table, 0, 1, count_one, &calls), 1); /* shows, leaves REF */
 	cr_assert_eq(hash_age_scan(table, 0, 1, count_one, &calls), 0);
@@ -311,7 +313,7 @@ Test(hash, ref_is_set_by_insert_and_confirm_only, .timeout = 10)
 	hash_delete(table, record);
 	cr_assert_eq(hash_age_scan(table, 0, 1, count_one, &calls), 0);
 	cr_assert_eq(hash_scan(table, 0, 1, count_one, &calls), 0);
-	cr_assert_eq(calls, 5);
+	cr_assert_eq(calls, 6);
 	done(table);
 }
 

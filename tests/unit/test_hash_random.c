@@ -187,10 +187,16 @@ step_thread(struct world *w)
 	case CONFIRM:
 		w->wrong_candidates += probe->candidate != HASH_NO_RECORD &&
 			hash_record_at(w->table, probe->candidate)->key != probe->key;
-		record = hash_confirm(w->table, probe);
-		if (record != NULL)
-			present(w, record, probe->key);
-		else
+		if (draw(w, 4) == 0) {
+			record = hash_peek(w->table, probe);
+			if (record != NULL)
+				check_hit(w, record);
+		} else {
+			record = hash_confirm(w->table, probe);
+			if (record != NULL)
+				present(w, record, probe->key);
+		}
+		if (record == NULL)
 			absent(w, probe);
 		w->thread[i].step = BEGIN;
 		break;
