@@ -174,23 +174,6 @@ hash_confirm(struct hash_table *table, struct hash_probe *probe)
 }
 
 /*
- * hash_confirm without setting REF: for a look that is no use of the record (a switch that finds a
- * station as a destination, and ages it as a source). Two keys that share a tag are searched, and
- * that search sets REF: an entry then lives for one more visit, once in thousands.
- */
-static inline struct hash_record *
-hash_peek(struct hash_table *table, struct hash_probe *probe)
-{
-	if (likely(probe->candidate != HASH_NO_RECORD)) {
-		struct hash_record *record = hash_record_at(table, probe->candidate);
-
-		if (likely(record->key == probe->key && record->live))
-			return record;
-	}
-	return hash_search(table, probe);
-}
-
-/*
  * All steps at once: for code off the packet path, or tables that fit the L1 cache. Sets REF. NULL:
  * absent, until this segment ends; to insert then, hash_place a probe. Cost: waits for one or two
  * bucket lines and then for a record line.
