@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reference switch: docs/protocol.md for one job, slow and obvious.
+ *
+ * A state machine without clock, threads, sockets or randomness: datagrams go in with the time,
+ * datagrams come out through a callback. What the real switch does is compared with it, and it is
+ * what libweir is tested against. It favours being read beside the page over everything else: it
+ * keeps whole blocks in plain arrays, copies, and adds element by element.
+ *
+ * It serves AllReduce (sum) of int32 and fp32, and barriers. fp32 is added in order of arrival.
+ * One thread at a time.
+ */
+#ifndef TESTS_MODEL_SWITCH_MODEL_H
+#define TESTS_MODEL_SWITCH_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/wire.h"
+
+enum model_policy { MODEL_WAIT, MODEL_PARTIAL, MODEL_ERROR };
+
+struct model_config {
+	uint8_t job;
+	unsigned int sources; /* [1, 256]; their ids are [0, sources) */
+	unsigned int window; /* a power of two */
+	unsigned int elements; /* per block at most */
+	enum weir_dtype dtype; /* what the base form means */
+	enum weir_op op;
+	enum model_policy policy;
+	uint32_t timeout_ms;
+	uint32_t group; /* host order; results by multicast; 0: unicast */
+	uint16_t fixed_generation; /* 0: sources join */
+	uint32_t address[WEIR_SOURCES_MAX]; /* host order; 0: any address will do */
+};
+
+/* A UDP end point. */
+struct model_peer {
+	uint32_t address; /* host order */
+	uint16_t port; /* host order */
+};
+
+/* A datagram that the switch sends, from its UDP port of the form. Valid during the callback. */
+struct model_packet {
+	struct model_peer to; /* of a multicast: the group, and the form's own port */
+	bool multicast;
+	bool extended; /* the form */
+	const uint8_t *bytes; /* the UDP payload */
+	size_t size;
+};
+
+typedef void (*model_send)(void *argument, const struct model_packet *packet);
+
+struct model;
+
+/* NULL without memory. The model owns nothing of config afterwards. */
+struct model *model_create(const struct model_config *config);
+void model_destroy(struct model *model); /* NULL is fine */
+
+/*
+ * A datagram arrived at the switch's port of the form (extended or not) at now_ms (never running
+ * backwards). Sends 0 to `sources` datagrams. Returns what became of the packet: "consumed",
+ * "join", or the reason of its drop, in the words of docs/counters.md; a literal.
+ */
+const char *model_input(struct model *model, uint64_t now_ms, bool extended,
+	const struct model_peer *from, const uint8_t *bytes, size_t size, model_send send,
+	void *argument);
+
+/* Time passes: blocks without a new contribution for the timeout meet the policy. */
+void model_tick(struct model *model, uint64_t now_ms, model_send send, void *argument);
+
+/* The running generation, 0 before the first. */
+uint16_t model_generation(const struct model *model);
+
+/* Blocks held now, open and done: never more than 2 * window. */
+unsigned int model_blocks(const struct model *model);
+
+#endif
