@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/host/weir_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SET_MAX 256 /* characters of a printed set of sources */
+
+int
+weir_explain(struct weir *weir, int code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(weir->error, sizeof(weir->error), format, arguments);
+	va_end(arguments);
+	return code;
+}
+
+/* The sources s < limit with has(s) == wanted, as "0-2, 5"; returns how many. */
+static unsigned int
+print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int limit)
+{
+	unsigned int count = 0;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned int s = 0; s < limit; s++) {
+		unsigned int last = s;
+
+		if (weir_bitmap_has(bitmap, s) != wanted)
+			continue;
+		while (last + 1 < limit && weir_bitmap_has(bitmap, last + 1) == wanted)
+			last++;
+		count += last - s + 1;
+		if (used + 16 < SET_MAX)
+			used += (size_t)snprintf(text + used, SET_MAX - used,
+				last > s ? "%s%u-%u" : "%s%u", used ? ", " : "", s, last);
+		else if (used + 5 < SET_MAX)
+			used += (size_t)snprintf(text + used, SET_MAX - used, ", ...");
+		s = last;
+	}
+	return count;
+}
+
+/*
+ * "missing: 3, 5" when the bitmap and the number of sources allow to tell, else who is there:
+ * source ids need not be dense, and then the missing ones can't be told from those that don't exist.
+ */
+static void
+print_missing(char *text, size_t size, const uint8_t *bitmap, unsigned int sources)
+{
+	char missing[SET_MAX], present[SET_MAX];
+	unsigned int in = print_set(present, bitmap, true, WEIR_SOURCES_MAX);
+	unsigned int out = print_set(missing, bitmap, false, sources);
+
+	if (in + out == sources)
+		snprintf(text, size, "missing: source%s %s (%u of %u are in)", out == 1 ? "" : "s",
+			missing, in, sources);
+	else if (in == 0)
+		snprintf(text, size, "no source is in");
+	else
+		snprintf(text, size, "only source%s %s %s in, the job's others are missing",
+			in == 1 ? "" : "s", present, in == 1 ? "is" : "are");
+}
+
+static void
+print_switch(char *text, size_t size, const struct weir *weir)
+{
+	const struct sockaddr_in *to =
+		weir->base_form && weir->running ? &weir->switch_base : &weir->switch_ext;
+	char address[INET_ADDRSTRLEN] = "?";
+
+	inet_ntop(AF_INET, &to->sin_addr, address, sizeof(address));
+	snprintf(text, size, "%s:%u", address, ntohs(to->sin_port));
+}
+
+static void
+print_network_error(char *text, size_t size, int error)
+{
+	text[0] = '\0';
+	if (error == ECONNREFUSED)
+		snprintf(text, size, " (%s: nobody listens there)", strerror(error));
+	else if (error != 0)
+		snprintf(text, size, " (%s)", strerror(error));
+}
+
+int
+weir_explain_join(struct weir *weir, uint64_t waited)
+{
+	char where[64], network[96], missing[3 * SET_MAX];
+	unsigned long long ms = waited / WEIR_NS_PER_MS;
+
+	print_switch(where, sizeof(where), weir);
+	print_network_error(network, sizeof(network), weir->network_error);
+	if (weir->have_waiting) {
+		print_missing(missing, sizeof(missing), weir->waiting, weir->expected);
+		return weir_explain(weir, -ETIMEDOUT,
+			"job %u did not begin within %llu ms, %s; start every source of the job "
+			"within "
+			"the join timeout",
+			weir->job, ms, missing);
+	}
+	return weir_explain(weir, -ETIMEDOUT,
+		"the switch at %s has not answered the join of job %u, source %u for %llu ms%s; is "
+		"it "
+		"running, and is the job in its configuration?",
+		where, weir->job, weir->source, ms, network);
+}
+
+int
+weir_explain_timeout(struct weir *weir, uint64_t now)
+{
+	const struct weir_operation *o = weir->current;
+	char where[64], network[96], missing[3 * SET_MAX];
+	unsigned long long ms = (now - o->progressed) / WEIR_NS_PER_MS;
+	uint64_t silent;
+
+	print_switch(where, sizeof(where), weir);
+	print_network_error(network, sizeof(network), weir->network_error);
+	if (weir->have_waiting) {
+		print_missing(missing, sizeof(missing), weir->waiting, weir->sources);
+		return weir_explain(weir, -ETIMEDOUT,
+			"job %u: no block has completed for %llu ms (%u of %u have); block %u "
+			"waits, %s; "
+			"they are dead, slow, or not in this operation",
+			weir->job, ms, o->done, o->blocks, weir->waiting_block, missing);
+	}
+	silent = now - (weir->heard_at > o->started ? weir->heard_at : o->started);
+	ms = silent / WEIR_NS_PER_MS;
+	return weir_explain(weir, -ETIMEDOUT,
+		"the switch at %s has not answered source %u of job %u for %llu ms%s (%u of %u "
+		"blocks "
+		"have completed); is it running? It names missing sources only after the job's "
+		"timeout "
+		"of %u ms",
+		where, weir->source, weir->job, ms, network, o->done, o->blocks, weir->timeout_ms);
+}
+
+static int
+explain_mismatch(struct weir *weir, uint32_t block, const uint8_t *p, size_t bytes)
+{
+	struct weir_mismatch m;
+
+	if (bytes < sizeof(m))
+		return weir_explain(weir, -EPROTO, "job %u: the sources disagree about block %u",
+			weir->job, block);
+	memcpy(&m, p, sizeof(m));
+	return weir_explain(weir, -EPROTO,
+		"job %u: the sources disagree about the %s of block %u: source %u has %u, source "
+		"%u has "
+		"%u; every source must call the same operation with the same count and type",
+		weir->job, weir_field_text(m.field), block, m.source, weir_get16(m.block), m.other,
+		weir_get16(m.offered));
+}
+
+int
+weir_explain_status(
+	struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
+{
+	char missing[3 * SET_MAX] = "";
+	uint32_t nth = h->block_id - weir->current->first;
+	uint32_t of = weir->current->blocks;
+
+	switch (h->status) {
+	case WEIR_STATUS_ERROR:
+		if (bytes >= WEIR_BITMAP_BYTES)
+			print_missing(missing, sizeof(missing), payload, weir->sources);
+		return weir_explain(weir, -EIO,
+			"job %u: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
+			"job's "
+			"policy is `error`: restart the missing sources and open again on all",
+			weir->job, h->block_id, nth + 1, of, weir->timeout_ms, missing);
+	case WEIR_STATUS_MISMATCH: return explain_mismatch(weir, h->block_id, payload, bytes);
+	case WEIR_STATUS_EXPIRED:
+		return weir_explain(weir, -ENODATA,
+			"job %u: the result of block %u is gone at the switch (expired): another "
+			"sender "
+			"uses source %u, or the switch lost its state; open again on all sources",
+			weir->job, h->block_id, weir->source);
+	case WEIR_STATUS_STALE:
+		return weir_explain(weir, -ESTALE,
+			"job %u has generation %u now, this handle is of %u: the job's sources "
+			"have "
+			"joined again without this one's knowledge; close and open again",
+			weir->job, h->gen_id, weir->generation);
+	case WEIR_STATUS_WINDOW:
+		return weir_explain(weir, -ERANGE,
+			"job %u: the switch takes block %u for ahead of the window of %u: the "
+			"switch was "
+			"restarted, or another sender uses source %u; open again on all sources",
+			weir->job, h->block_id, weir->window_job, weir->source);
+	case WEIR_STATUS_UNSUPPORTED:
+		return weir_explain(weir, -EOPNOTSUPP,
+			"job %u: the switch does not serve this operation (collective %u, type %u, "
+			"op %u)",
+			weir->job, weir->current->collective, weir->current->dtype,
+			weir->current->op);
+	case WEIR_STATUS_REFUSED:
+		return weir_explain(weir, -EACCES,
+			"job %u: the switch refuses source %u: it is not in the job, or this "
+			"host's "
+			"address is not the one that the job's configuration gives it",
+			weir->job, weir->source);
+	default:
+		return weir_explain(weir, -EPROTO, "job %u: block %u came back with status %u",
+			weir->job, h->block_id, h->status);
+	}
+}
+
+int
+weir_explain_size(struct weir *weir, size_t datagram)
+{
+	return weir_explain(weir, -EMSGSIZE,
+		"a block of %zu bytes (%u elements and the header), %zu with IP and UDP, does not "
+		"fit the "
+		"MTU of the interface: raise the MTU to at least that, on the switch's side too, "
+		"or lower "
+		"the job's `elements`",
+		datagram, weir->current ? weir->current->per_block : weir->elements, datagram + 28);
+}
+
+int
+weir_explain_partial(struct weir *weir)
+{
+	char missing[SET_MAX];
+
+	print_set(missing, weir->result.missing, true, WEIR_SOURCES_MAX);
+	return weir_explain(weir, WEIR_PARTIAL,
+		"job %u: %llu of %llu blocks are partial sums, of at least %u of %u sources; "
+		"source(s) %s "
+		"came later than the job's timeout of %u ms",
+		weir->job, (unsigned long long)weir->result.degraded,
+		(unsigned long long)weir->result.blocks, weir->result.sources_least, weir->sources,
+		missing, weir->timeout_ms);
+}

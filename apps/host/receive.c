@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/host/weir_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS_MAX 16 /* batches before the timers get their turn */
+
+bool
+weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended)
+{
+	*extended = from->sin_port == weir->switch_ext.sin_port;
+	return from->sin_family == AF_INET &&
+		from->sin_addr.s_addr == weir->switch_ext.sin_addr.s_addr &&
+		(*extended || from->sin_port == weir->switch_base.sin_port);
+}
+
+/* Remember a degraded block. Without memory for the record the counts still tell. */
+static void
+note_degraded(
+	struct weir *weir, const struct weir_slot *slot, uint16_t count, const uint8_t *present)
+{
+	const struct weir_operation *o = weir->current;
+	unsigned int in = 0;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		if (weir_bitmap_has(present, s))
+			in++;
+		else if (s < weir->sources)
+			weir->result.missing[s / 8] |= (uint8_t)(1u << (s % 8));
+	}
+	if (in < weir->result.sources_least)
+		weir->result.sources_least = in;
+	weir->result.degraded++;
+	if (weir->degraded_count == weir->degraded_room) {
+		size_t room = weir->degraded_room ? weir->degraded_room * 2 : 64;
+		struct weir_degraded *more = realloc(weir->degraded, room * sizeof(*more));
+
+		if (more == NULL)
+			return;
+		weir->degraded = more;
+		weir->degraded_room = room;
+	}
+	weir->degraded[weir->degraded_count].first =
+		(size_t)(slot->block - o->first) * o->per_block;
+	weir->degraded[weir->degraded_count].count = count;
+	memcpy(weir->degraded[weir->degraded_count++].present, present, WEIR_BITMAP_BYTES);
+}
+
+/*
+ * A result, whole or partial, of a block in flight: everything in it must be as it was sent, and
+ * its length exact.
+ */
+static bool
+result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	size_t payload)
+{
+	const struct weir_operation *o = weir->current;
+	bool partial = h->status == WEIR_STATUS_PARTIAL;
+
+	if (h->degraded != partial ||
+		(size_t)h->grad_cnt * o->element_bytes != slot->payload_bytes ||
+		payload != slot->payload_bytes + (partial ? WEIR_BITMAP_BYTES : 0u))
+		return false;
+	if (h->extended &&
+		(h->collective != o->collective || h->op != o->op || h->dtype != o->dtype))
+		return false;
+	return partial || h->src_cnt == (uint8_t)weir->sources;
+}
+
+static void
+take_result(struct weir *weir, struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *payload, uint64_t now)
+{
+	struct weir_operation *o = weir->current;
+
+	if (slot->payload_bytes != 0)
+		memcpy(o->recv + (size_t)(slot->block - o->first) * o->per_block * o->element_bytes,
+			payload, slot->payload_bytes);
+	WEIR_COUNT(weir, payload_received, slot->payload_bytes);
+	weir->result.completed++;
+	if (h->status == WEIR_STATUS_PARTIAL) {
+		WEIR_COUNT(weir, results_partial, 1);
+		note_degraded(weir, slot, h->grad_cnt, payload + slot->payload_bytes);
+	} else {
+		WEIR_COUNT(weir, results_ok, 1);
+	}
+	weir_window_answered(weir, slot, now);
+	if (o->done == o->blocks)
+		weir_finish(weir, weir->result.degraded ? weir_explain_partial(weir) : 0);
+}
+
+/* A reply that is not a result, to a block in flight. */
+static void
+take_status(struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
+{
+	if (h->status == WEIR_STATUS_WAITING) {
+		if (bytes != WEIR_BITMAP_BYTES) {
+			WEIR_COUNT(weir, malformed, 1);
+			return;
+		}
+		WEIR_COUNT(weir, waiting, 1);
+		memcpy(weir->waiting, payload, WEIR_BITMAP_BYTES);
+		weir->waiting_block = h->block_id;
+		weir->have_waiting = true;
+	} else if (h->status > WEIR_STATUS_REFUSED) {
+		WEIR_COUNT(weir, malformed, 1);
+	} else {
+		WEIR_COUNT(weir, results_error, 1);
+		weir_finish(weir, weir_explain_status(weir, h, payload, bytes));
+	}
+}
+
+static void
+take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
+	bool multicast, uint64_t now)
+{
+	struct weir_header h = {0};
+	struct weir_slot *slot;
+	unsigned int header;
+
+	WEIR_COUNT(weir, packets_received, 1);
+	WEIR_COUNT(weir, wire_received, weir_wire_bytes(bytes));
+	if (!weir_from_switch(weir, from, &h.extended)) {
+		WEIR_COUNT(weir, foreign, 1);
+		return;
+	}
+	header = weir_header_bytes(h.extended);
+	if (bytes < header || bytes > weir->inbox.stride) {
+		WEIR_COUNT(weir, malformed, 1);
+		return;
+	}
+	weir_header_read(&h, packet);
+	/* A stale reply names the job's new generation; every other packet must name ours. */
+	if (h.job_id != weir->job || (!multicast && h.src_id != weir->source) ||
+		(h.gen_id != weir->generation) != (h.status == WEIR_STATUS_STALE) ||
+		h.extended == weir->base_form ||
+		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN)) {
+		WEIR_COUNT(weir, foreign, 1);
+		return;
+	}
+	weir->heard_at = now;
+	weir->network_error = 0;
+	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
+	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
+		WEIR_COUNT(weir, duplicates, 1);
+	} else if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {
+		take_status(weir, &h, packet + header, bytes - header);
+	} else if (!result_fits(weir, slot, &h, bytes - header)) {
+		WEIR_COUNT(weir, malformed, 1);
+	} else {
+		take_result(weir, slot, &h, packet + header, now);
+	}
+}
+
+void
+weir_receive(struct weir *weir, int fd, bool multicast)
+{
+	struct weir_inbox *in = &weir->inbox;
+
+	for (int round = 0; round < ROUNDS_MAX; round++) {
+		uint64_t now;
+		int n;
+
+		for (int i = 0; i < WEIR_BATCH; i++) {
+			in->messages[i].msg_hdr.msg_namelen = sizeof(in->from[i]);
+			in->messages[i].msg_hdr.msg_flags = 0;
+		}
+		n = recvmmsg(fd, in->messages, WEIR_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
+		if (n <= 0) {
+			if (n < 0 && errno != EAGAIN && errno != EINTR)
+				weir_socket_drain_errors(weir);
+			return;
+		}
+		now = weir_now();
+		for (int i = 0; i < n; i++)
+			take(weir, &in->from[i], in->bytes + (size_t)i * in->stride,
+				in->messages[i].msg_len, multicast, now);
+		/* The window moves with each batch: the switch must not wait for our next one. */
+		if (weir->current != NULL) {
+			weir_window_repeat(weir, now);
+			weir_window_flush(weir, now);
+		}
+		if (n < WEIR_BATCH)
+			return;
+	}
+}

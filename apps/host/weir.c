@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/host/weir.h"
+#include "apps/host/weir_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 30000
+
+static int
+read_config(struct weir *weir, const struct weir_config *c)
+{
+	uint16_t base = c->port_base ? c->port_base : WEIR_PORT_BASE;
+	uint16_t ext = c->port_ext ? c->port_ext : WEIR_PORT_EXT;
+
+	weir->switch_base.sin_family = weir->switch_ext.sin_family = AF_INET;
+	weir->own.sin_family = AF_INET;
+	weir->switch_base.sin_port = htons(base);
+	weir->switch_ext.sin_port = htons(ext);
+	if (c->switch_address == NULL ||
+		inet_pton(AF_INET, c->switch_address, &weir->switch_ext.sin_addr) != 1)
+		return weir_explain(weir, -EINVAL, "switch_address: \"%s\" is not an IPv4 address",
+			c->switch_address ? c->switch_address : "");
+	weir->switch_base.sin_addr = weir->switch_ext.sin_addr;
+	if (c->address == NULL || inet_pton(AF_INET, c->address, &weir->own.sin_addr) != 1)
+		return weir_explain(weir, -EINVAL, "address: \"%s\" is not an IPv4 address",
+			c->address ? c->address : "");
+	if (base == ext)
+		return weir_explain(weir, -EINVAL, "port_base and port_ext are both %u", base);
+	if (c->source < 0 || c->source >= WEIR_SOURCES_MAX)
+		return weir_explain(weir, -EINVAL, "source: %d is not in [0, 256)", c->source);
+	if (c->sources > WEIR_SOURCES_MAX)
+		return weir_explain(weir, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
+	weir->job = c->job;
+	weir->source = (uint8_t)c->source;
+	weir->base_form = c->base_form;
+	weir->expected = c->sources;
+	weir->window_limit = c->window_limit;
+	weir->join_timeout =
+		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	weir->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	return 0;
+}
+
+static int
+create_inbox(struct weir_inbox *in, unsigned int elements)
+{
+	/* No result is longer: 4 bytes an element (weir_elements), at least one of 8. */
+	size_t payload = elements > 1 ? elements * 4u : 8u;
+
+	in->stride = WEIR_EXT_BYTES + payload + WEIR_BITMAP_BYTES;
+	in->bytes = malloc(WEIR_BATCH * in->stride);
+	if (in->bytes == NULL)
+		return -ENOMEM;
+	for (int i = 0; i < WEIR_BATCH; i++) {
+		in->vectors[i] = (struct iovec){in->bytes + (size_t)i * in->stride, in->stride};
+		in->messages[i].msg_hdr = (struct msghdr){
+			.msg_name = &in->from[i],
+			.msg_iov = &in->vectors[i],
+			.msg_iovlen = 1,
+		};
+	}
+	return 0;
+}
+
+static int
+start_thread(struct weir *weir)
+{
+	sigset_t all, before;
+	int error;
+
+	/* The application's signals are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	weir->running = true;
+	error = pthread_create(&weir->thread, NULL, weir_progress, weir);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error == 0)
+		return 0;
+	weir->running = false;
+	return weir_explain(weir, -error, "cannot start the progress thread: %s", strerror(error));
+}
+
+static int
+open_handle(struct weir *weir, const struct weir_config *config)
+{
+	int code = read_config(weir, config);
+
+	if (code == 0)
+		code = weir_socket_open(weir);
+	if (code == 0)
+		code = weir_join(weir);
+	if (code < 0)
+		return code;
+	if (weir->group.s_addr != 0)
+		code = weir_socket_join_group(weir);
+	if (code < 0)
+		return code;
+	if (create_inbox(&weir->inbox, weir->elements) < 0)
+		return weir_explain(weir, -ENOMEM, "out of memory");
+	weir_socket_size(weir);
+	if (weir_ring_create(&weir->ring, weir->ring.window) < 0)
+		return weir_explain(weir, -ENOMEM, "out of memory");
+	return start_thread(weir);
+}
+
+int
+weir_open(const struct weir_config *config, struct weir **out)
+{
+	struct weir *weir = calloc(1, sizeof(*weir));
+
+	*out = weir;
+	if (weir == NULL)
+		return -ENOMEM;
+	weir->fd = weir->group_fd = weir->wake_fd = -1;
+	pthread_mutex_init(&weir->lock, NULL);
+	pthread_cond_init(&weir->finished, NULL);
+	weir->failed = open_handle(weir, config);
+	return weir->failed;
+}
+
+static void
+wake(struct weir *weir)
+{
+	const uint64_t one = 1;
+
+	/* Only a full counter could fail this, and then the thread is awake. */
+	if (write(weir->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void
+weir_close(struct weir *weir)
+{
+	if (weir == NULL)
+		return;
+	if (weir->running) {
+		pthread_mutex_lock(&weir->lock);
+		weir->stop = true;
+		pthread_mutex_unlock(&weir->lock);
+		wake(weir);
+		pthread_join(weir->thread, NULL);
+	}
+	if (weir->fd >= 0)
+		close(weir->fd);
+	if (weir->group_fd >= 0)
+		close(weir->group_fd);
+	if (weir->wake_fd >= 0)
+		close(weir->wake_fd);
+	weir_ring_destroy(&weir->ring);
+	free(weir->inbox.bytes);
+	free(weir->degraded);
+	pthread_cond_destroy(&weir->finished);
+	pthread_mutex_destroy(&weir->lock);
+	free(weir);
+}
+
+/* Hand an operation over and wait for its end. */
+static int
+run(struct weir *weir, struct weir_operation *operation)
+{
+	pthread_mutex_lock(&weir->lock);
+	if (weir->busy) {
+		pthread_mutex_unlock(&weir->lock);
+		return -EBUSY;
+	}
+	weir->busy = true;
+	weir->error[0] = '\0';
+	weir->degraded_count = 0;
+	weir->result = (struct weir_result){
+		.blocks = operation->blocks,
+		.sources_least = weir->sources,
+	};
+	weir->submitted = operation;
+	wake(weir);
+	while (!operation->finished)
+		pthread_cond_wait(&weir->finished, &weir->lock);
+	weir->busy = false;
+	pthread_mutex_unlock(&weir->lock);
+	return operation->code;
+}
+
+int
+weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count, enum weir_dtype dtype,
+	enum weir_op op)
+{
+	struct weir_operation operation = {
+		.send = send,
+		.recv = recv,
+		.count = count,
+		.element_bytes = weir_dtype_bytes(dtype),
+		.collective = WEIR_COLLECTIVE_ALLREDUCE,
+		.dtype = (uint8_t)dtype,
+		.op = (uint8_t)op,
+	};
+	size_t blocks;
+
+	if (weir->failed != 0)
+		return weir->failed;
+	if (operation.element_bytes == 0 || (unsigned int)op > WEIR_OP_LXOR)
+		return weir_explain(weir, -EINVAL, "type %u or operation %u does not exist",
+			(unsigned int)dtype, (unsigned int)op);
+	if (weir->base_form && (dtype != weir->job_dtype || op != weir->job_op))
+		return weir_explain(weir, -EINVAL,
+			"the base form carries only the job's own type (%u) and operation (%u), "
+			"not %u "
+			"and %u: open without base_form",
+			weir->job_dtype, weir->job_op, (unsigned int)dtype, (unsigned int)op);
+	if (count == 0) {
+		weir->result = (struct weir_result){.sources_least = weir->sources};
+		weir->degraded_count = 0;
+		return 0;
+	}
+	if (send == NULL || recv == NULL)
+		return weir_explain(weir, -EINVAL, "%s is NULL and count is %zu",
+			send == NULL ? "send" : "recv", count);
+	operation.per_block = weir_elements(weir, dtype);
+	blocks = count / operation.per_block + (count % operation.per_block != 0);
+	if (blocks > INT32_MAX)
+		return weir_explain(
+			weir, -EINVAL, "%zu elements are more than 2^31 - 1 blocks", count);
+	operation.blocks = (uint32_t)blocks;
+	return run(weir, &operation);
+}
+
+int
+weir_barrier(struct weir *weir)
+{
+	struct weir_operation operation = {
+		.collective = WEIR_COLLECTIVE_BARRIER,
+		.per_block = 1,
+		.blocks = 1,
+	};
+
+	if (weir->failed != 0)
+		return weir->failed;
+	return run(weir, &operation);
+}
+
+const char *
+weir_error(const struct weir *weir)
+{
+	return weir == NULL ? "no memory for a handle" : weir->error;
+}
+
+void
+weir_last_result(const struct weir *weir, struct weir_result *result)
+{
+	*result = weir->result;
+}
+
+size_t
+weir_degraded(const struct weir *weir, const struct weir_degraded **blocks)
+{
+	*blocks = weir->degraded;
+	return weir->degraded_count;
+}
+
+void
+weir_stats(const struct weir *weir, struct weir_stats *stats)
+{
+#define X(name, help) stats->name = __atomic_load_n(&weir->stats.name, __ATOMIC_RELAXED);
+	WEIR_STATS_LIST(X)
+#undef X
+}
+
+unsigned int
+weir_sources(const struct weir *weir)
+{
+	return weir->sources;
+}
+
+unsigned int
+weir_window(const struct weir *weir)
+{
+	return weir->ring.window;
+}
+
+unsigned int
+weir_timeout_ms(const struct weir *weir)
+{
+	return weir->timeout_ms;
+}
+
+unsigned int
+weir_generation(const struct weir *weir)
+{
+	return weir->generation;
+}
+
+enum weir_dtype
+weir_job_dtype(const struct weir *weir)
+{
+	return (enum weir_dtype)weir->job_dtype;
+}
+
+enum weir_op
+weir_job_op(const struct weir *weir)
+{
+	return (enum weir_op)weir->job_op;
+}
+
+unsigned int
+weir_elements(const struct weir *weir, enum weir_dtype dtype)
+{
+	unsigned int elements = weir_dtype_bytes(dtype) > 4 ? weir->elements / 2 : weir->elements;
+
+	return elements == 0 ? weir->elements : elements;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libweir: collectives through a Weir switch, from plain C, over UDP sockets.
+ *
+ *	struct weir_config config = {
+ *		.switch_address = "10.0.0.1", .address = "10.0.0.10", .job = 1, .source = 0,
+ *	};
+ *	struct weir *weir;
+ *
+ *	if (weir_open(&config, &weir) < 0 ||
+ *		weir_allreduce(weir, data, data, count, WEIR_DTYPE_FP32, WEIR_OP_SUM) != 0)
+ *		fprintf(stderr, "%s\n", weir_error(weir));
+ *	weir_close(weir);
+ *
+ * A handle is one source of one job, for one generation: weir_open joins and returns when every
+ * source of the job has joined. From then on all sources must call the same operations in the same
+ * order with the same count, type and operation. Blocks are numbered through the generation.
+ *
+ * Threads: a handle has a progress thread of its own, which owns the sockets and all state of the
+ * protocol. The functions below may be called from any thread, for one handle from one thread at a
+ * time, unless the function says otherwise. Handles are independent of each other. A handle does
+ * not survive fork(): open it in the child.
+ *
+ * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_error() has
+ * a text for people. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
+ * ends when for op_timeout_ms no block of it has completed.
+ *
+ * A failed operation (a negative value other than -EINVAL and -EBUSY) ends the handle: the sources
+ * may have parted in what they have sent, so each later operation fails with the same value and
+ * text. Close it, and open again on every source: that begins a new generation. What is in the
+ * receive buffer after a failure is undefined.
+ *
+ * Cost: an operation costs two thread switches, one system call per up to 64 packets each way, no
+ * copy on the way out and one on the way in. Nothing spins: the progress thread sleeps in ppoll.
+ */
+#ifndef APPS_HOST_WEIR_H
+#define APPS_HOST_WEIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/wire.h" /* enum weir_dtype, enum weir_op, weir_dtype_bytes() */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_API __attribute__((visibility("default")))
+
+/*
+ * The operation completed, but at least one block of its result is the sum of some sources only:
+ * a source was late and the job's policy is `partial`. weir_last_result() tells how many blocks and
+ * who is missing, weir_degraded() which elements. Positive, so that `!= 0` catches it and nobody
+ * takes a part for the whole. The handle stays usable.
+ */
+#define WEIR_PARTIAL 1
+
+/* What weir_open needs to know. Zero it first: every zero is a default, or an error that is told. */
+struct weir_config {
+	const char *switch_address; /* IPv4 of the switch, dotted; required */
+	const char *address; /* own IPv4, of the interface towards the switch; required */
+	uint16_t port_base; /* UDP port of the base form at the switch; 0: 12000 */
+	uint16_t port_ext; /* UDP port of the extended form; 0: 12001; another than port_base */
+	uint8_t job; /* the job's id */
+	bool base_form; /* send the 12-byte form: only the job's own type and operation */
+	int source; /* who I am in the job, [0, 256) */
+	unsigned int sources; /* sources of the job if known: errors of weir_open can then say
+				who is missing, not only who is there; 0: unknown */
+	unsigned int join_timeout_ms; /* 0: 30000 */
+	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
+	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
+					two; 0: the job's window */
+};
+
+struct weir;
+
+/*
+ * Join the job and wait for the other sources. config is only read during the call.
+ *
+ * On success 0, and *weir is a handle. On failure -errno, and *weir is a handle that can do nothing
+ * but weir_error() and weir_close(); it is NULL only for -ENOMEM (weir_error(NULL) is fine). In
+ * either case the caller owns *weir and closes it.
+ *
+ *   -EINVAL      config: a required field is missing, or out of its range
+ *   -ETIMEDOUT   the switch did not answer, or not all sources joined; the text tells which
+ *   -EACCES      refused: this source is not in the job, or its address is not the source's
+ *   -EPROTO      the switch's reply makes no sense (another version?), or it says that the
+ *                job has another number of sources than config.sources
+ *   others       from socket(2), bind(2), setsockopt(2), pthread_create(3)
+ */
+WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
+
+/*
+ * Reduce `count` elements over all sources; every source gets the whole result.
+ *
+ * send: count elements, aligned as the type; not written to. recv: room for as many. send == recv
+ * is allowed (in place); any other overlap is not. Both stay the caller's; the library reads and
+ * writes them only during the call. count 0 returns 0 at once and sends no block: it needs, like
+ * every count, to be the same on all sources. At most 2^31 - 1 blocks.
+ *
+ * Returns 0: recv holds the whole result; WEIR_PARTIAL: see there; or
+ *
+ *   -EINVAL      unknown type or operation; base form and not the job's type and operation;
+ *                NULL with count > 0; too many blocks. Nothing was sent.
+ *   -EBUSY       another thread's operation is under way on this handle
+ *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing sources, or
+ *                says that the switch is silent
+ *   -EIO         status error: a source was late and the job's policy is `error`
+ *   -EPROTO      mismatch: the sources called different operations; the text says in what
+ *   -EOPNOTSUPP  the switch does not serve this type or operation
+ *   -ESTALE      the job has a new generation, without this handle
+ *   -ENODATA     expired: the block is over and its result gone
+ *   -ERANGE      out-of-window: the switch and the library disagree about the window
+ *   -EACCES      refused
+ *   -EMSGSIZE    a block does not fit the MTU of the interface
+ *   -ECANCELED   the handle was closed meanwhile
+ *   others       from sendmmsg(2)
+ */
+WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op);
+
+/* Return when every source has called it: one block without payload. Returns as weir_allreduce. */
+WEIR_API int weir_barrier(struct weir *weir);
+
+/*
+ * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the switch and the
+ * other sources nothing: results that they still lack the switch has. An operation of another
+ * thread, if there is one, is cancelled, and must have returned before the memory is gone: so don't.
+ */
+WEIR_API void weir_close(struct weir *weir);
+
+/*
+ * The text of the last failure (or of WEIR_PARTIAL) of this handle, one line without newline, ""
+ * when nothing failed. Valid until the next call with this handle. NULL: a text about -ENOMEM.
+ */
+WEIR_API const char *weir_error(const struct weir *weir);
+
+/* How the last operation ended. */
+struct weir_result {
+	uint64_t blocks; /* blocks of the operation */
+	uint64_t completed; /* that have a result, degraded ones too */
+	uint64_t degraded; /* results that not all sources are in */
+	unsigned int sources_least; /* sources in the poorest result; all of them if whole */
+	uint8_t missing[WEIR_BITMAP_BYTES]; /* sources that are not in at least one result;
+						bit (s % 8) of byte (s / 8) */
+};
+
+WEIR_API void weir_last_result(const struct weir *weir, struct weir_result *result);
+
+/* One degraded block of the last operation. */
+struct weir_degraded {
+	size_t first; /* the block's elements: [first, first + count) of the operation */
+	size_t count;
+	uint8_t present[WEIR_BITMAP_BYTES]; /* the sources that are in it */
+};
+
+/*
+ * The degraded blocks of the last operation, in no order. *blocks points at the returned number of
+ * them, owned by the handle and valid until its next operation.
+ */
+WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degraded **blocks);
+
+/*
+ * What happened since weir_open returned. On-the-wire bytes count Ethernet (14), IPv4 (20), UDP
+ * (8), the aggregation header and the payload, at least 60 a frame; no preamble and no FCS.
+ */
+#define WEIR_STATS_LIST(X)                                                                         \
+	X(packets_sent, "contributions sent, repetitions too")                                     \
+	X(payload_sent, "bytes of elements in them")                                               \
+	X(wire_sent, "bytes on the wire of them")                                                  \
+	X(packets_received, "packets received, whatever became of them")                           \
+	X(payload_received, "bytes of elements in the accepted results")                           \
+	X(wire_received, "bytes on the wire of all packets received")                              \
+	X(retransmissions, "contributions sent again, for whatever reason")                        \
+	X(timeouts, "of these: nothing came within the retransmission timeout")                    \
+	X(gaps, "of these: later blocks were answered first")                                      \
+	X(results_ok, "blocks completed with every source in them")                                \
+	X(results_partial, "blocks completed with sources missing")                                \
+	X(results_error, "replies that failed an operation, of any status")                        \
+	X(waiting, "replies that a block still waits for sources")                                 \
+	X(duplicates, "results of blocks that had theirs already, or ahead of their turn")         \
+	X(foreign, "packets of another job, generation or source, or not from the switch")         \
+	X(malformed, "packets from the switch that failed a check of length, type or range")       \
+	X(send_errors, "errors of sendmmsg(2) and ICMP errors, repaired by repetition")            \
+	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included; now")          \
+	X(rto_ns, "retransmission timeout; now")                                                   \
+	X(window, "blocks in flight at most, as used")                                             \
+	X(window_job, "the same as the job allows it")                                             \
+	X(receive_buffer, "bytes that the kernel granted to the receiving socket")
+
+struct weir_stats {
+#define X(name, help) uint64_t name;
+	WEIR_STATS_LIST(X)
+#undef X
+};
+
+/* Copy the counters. Any thread, at any time between weir_open and weir_close. */
+WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
+
+/* What the switch said about the job when it took the join; 0 for a handle that failed to open. */
+WEIR_API unsigned int weir_sources(const struct weir *weir); /* [1, 256] */
+WEIR_API unsigned int weir_window(const struct weir *weir); /* in use; see window_limit */
+WEIR_API unsigned int weir_timeout_ms(const struct weir *weir); /* the job's block timeout */
+WEIR_API unsigned int weir_generation(const struct weir *weir); /* [1, 65536) */
+WEIR_API enum weir_dtype weir_job_dtype(const struct weir *weir); /* what the base form means */
+WEIR_API enum weir_op weir_job_op(const struct weir *weir);
+
+/*
+ * Elements per block at most, of this type: the job's `elements`, and for types of 8 bytes half of
+ * it (at least 1), as the switch sizes its buffers for 4 bytes an element.
+ */
+WEIR_API unsigned int weir_elements(const struct weir *weir, enum weir_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of libweir share. The life of a handle:
+ *
+ *	weir.c      the public calls: hand an operation over, wait for it
+ *	socket.c    the sockets: open, options, errors that the kernel queued
+ *	join.c      the beginning of a generation; runs in weir_open's thread, before the progress
+ *	            thread exists
+ *	progress.c  the progress thread: one loop around ppoll
+ *	window.c    which block is sent when, and again: the ring, the timer, the gaps
+ *	receive.c   what comes in: checked, then applied
+ *	explain.c   every text for people
+ *	rtt.h       the round-trip estimator
+ *
+ * Ownership: what is marked `shared` is guarded by `lock`; after the join everything else belongs
+ * to the progress thread, until an operation is finished: then its result and the error text are
+ * the caller's until it submits the next.
+ */
+#ifndef APPS_HOST_WEIR_PRIV_H
+#define APPS_HOST_WEIR_PRIV_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "apps/host/weir.h"
+#include "apps/host/rtt.h"
+
+#define WEIR_BATCH      64 /* packets per system call at most */
+#define WEIR_ERROR_MAX  768
+#define WEIR_NS_PER_MS  UINT64_C(1000000)
+#define WEIR_WINDOW_MAX 4096
+
+/* One collective call. The caller's until submitted, the progress thread's until finished. */
+struct weir_operation {
+	const uint8_t *send;
+	uint8_t *recv;
+	size_t count; /* elements */
+	unsigned int element_bytes;
+	unsigned int per_block; /* elements of a whole block */
+	uint8_t collective, op, dtype;
+	uint32_t first; /* number of its first block */
+	uint32_t blocks, done;
+	uint64_t started, progressed; /* ns: handed over; last completed block */
+	bool finished; /* shared */
+	int code; /* what the call returns */
+};
+
+/*
+ * A place in the window: the chain of blocks of one residue modulo the window. It is in exactly
+ * one state; the block in it is `block` when it is not idle.
+ */
+enum weir_slot_state {
+	WEIR_SLOT_IDLE, /* in no list */
+	WEIR_SLOT_READY, /* in `ready`: to be sent, for the first time or again */
+	WEIR_SLOT_FLYING, /* in `flying`: sent, no result yet */
+};
+
+struct weir_slot {
+	TAILQ_ENTRY(weir_slot) link;
+	uint64_t sent_at; /* ns, of the last transmission */
+	uint64_t transmission; /* its number: transmissions are numbered through the handle */
+	uint32_t block;
+	uint32_t tries; /* transmissions so far */
+	enum weir_slot_state state;
+	bool by_gap; /* the last repetition was gap detection's */
+	uint8_t header_bytes;
+	uint8_t header[WEIR_EXT_BYTES];
+	const uint8_t *payload; /* a slice of the operation's send buffer */
+	uint32_t payload_bytes;
+};
+TAILQ_HEAD(weir_slots, weir_slot);
+
+/*
+ * The window. A slot moves idle -> ready -> flying -> (ready -> flying ->)* idle, and with the
+ * result of block b in it on to b + window, if the operation reaches that far: the rule of the
+ * protocol is the shape of the ring, there is no other book-keeping, and a hole in one residue
+ * holds nobody else up. `flying` is in the order of transmission, so that its head is the next to
+ * time out (one timeout for all, RFC 6298 with a common back-off) and the first of a gap.
+ *
+ * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source, and
+ * repeating the whole window would only burden the switch. So silence is broken by PROBE blocks per
+ * timeout, with back-off, and each result that arrives allows two repetitions more: a lost
+ * window is repaired as fast as a slow start, a straggler costs each host PROBE packets a time.
+ *
+ * Gaps: a block is taken for lost when a block transmitted `gap` or more transmissions later has
+ * its result (only results of blocks sent once prove that). Result order may differ, as
+ * blocks are spread over the switch's lcores: a repetition that is answered far too soon
+ * was not needed, and doubles `gap`.
+ */
+#define WEIR_PROBE     4
+#define WEIR_GAP_FIRST 3
+
+struct weir_ring {
+	struct weir_slot *slots;
+	uint32_t window; /* slots, a power of two */
+	struct weir_slots ready, flying;
+	struct weir_rtt rtt;
+	uint64_t transmissions; /* number of the last one */
+	uint64_t answered; /* the highest one with a result, of blocks that were sent once */
+	uint64_t gap; /* [WEIR_GAP_FIRST, window] */
+	uint64_t allowance; /* repetitions that timeouts may still make */
+	uint64_t probe_at; /* ns: when silence is broken next */
+	uint64_t retry_at; /* ns: when a refused send is tried again; 0: not refused */
+	bool want_write; /* the socket was full: wait for POLLOUT */
+};
+
+/* Where packets are received into: WEIR_BATCH buffers in one allocation. */
+struct weir_inbox {
+	uint8_t *bytes;
+	size_t stride; /* bytes per buffer: the largest result */
+	struct mmsghdr messages[WEIR_BATCH];
+	struct iovec vectors[WEIR_BATCH];
+	struct sockaddr_in from[WEIR_BATCH];
+};
+
+struct weir {
+	/* Fixed after weir_open. */
+	struct sockaddr_in switch_base, switch_ext, own;
+	uint8_t job, source;
+	bool base_form;
+	unsigned int expected; /* config.sources */
+	uint64_t join_timeout, op_timeout; /* ns */
+	unsigned int window_limit;
+	uint16_t generation;
+	uint16_t window_job, elements, sources;
+	uint8_t job_dtype, job_op;
+	uint32_t timeout_ms;
+	struct in_addr group; /* 0: unicast results */
+
+	int fd; /* sends and receives */
+	int group_fd; /* receives multicast results; -1 without */
+	int wake_fd; /* eventfd: an operation was handed over, or stop */
+	pthread_t thread;
+	bool running; /* the thread exists */
+
+	/* The progress thread's. */
+	struct weir_ring ring;
+	struct weir_inbox inbox;
+	struct weir_operation *current;
+	uint32_t next_block;
+	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
+	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
+	bool have_waiting; /* of the current operation, or join */
+	uint32_t waiting_block;
+	uint8_t waiting[WEIR_BITMAP_BYTES];
+	struct weir_stats stats; /* relaxed atomics: one writer, any reader */
+
+	/* Handed to and fro with the operation. */
+	struct weir_result result;
+	struct weir_degraded *degraded;
+	size_t degraded_count, degraded_room;
+	int failed; /* the -errno that ended the handle; 0: usable */
+	char error[WEIR_ERROR_MAX];
+
+	pthread_mutex_t lock;
+	pthread_cond_t finished;
+	struct weir_operation *submitted; /* shared: waits for the progress thread */
+	bool busy; /* shared: an operation is submitted or under way */
+	bool stop; /* shared */
+};
+
+/* Count; progress thread (and the join before it exists). */
+#define WEIR_COUNT(weir, field, n)                                                                 \
+	__atomic_store_n(&(weir)->stats.field, (weir)->stats.field + (n), __ATOMIC_RELAXED)
+#define WEIR_SET(weir, field, value)                                                               \
+	__atomic_store_n(&(weir)->stats.field, (uint64_t)(value), __ATOMIC_RELAXED)
+
+/* CLOCK_MONOTONIC in ns, never 0. */
+uint64_t weir_now(void);
+
+/* socket.c */
+int weir_socket_open(struct weir *weir);
+int weir_socket_join_group(struct weir *weir);
+void weir_socket_size(struct weir *weir);
+void weir_socket_drain_errors(struct weir *weir);
+bool weir_socket_soft_error(int error);
+
+/* join.c: 0 or -errno with the text set. */
+int weir_join(struct weir *weir);
+
+/* progress.c */
+void *weir_progress(void *weir);
+/* End the current operation with this code and wake its caller. The slots are idle afterwards. */
+void weir_finish(struct weir *weir, int code);
+
+/* window.c */
+int weir_ring_create(struct weir_ring *ring, uint32_t window);
+void weir_ring_destroy(struct weir_ring *ring);
+void weir_window_begin(struct weir *weir); /* make the first blocks of `current` ready */
+void weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now);
+void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
+void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
+uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
+
+/* receive.c: take all that the socket has (bounded); multicast: fd is the group's. */
+void weir_receive(struct weir *weir, int fd, bool multicast);
+/* Whether the packet is from the switch; *extended says in which form. */
+bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
+
+/* explain.c: set weir->error and return `code`. */
+int weir_explain(struct weir *weir, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int weir_explain_join(struct weir *weir, uint64_t waited);
+int weir_explain_timeout(struct weir *weir, uint64_t now);
+int weir_explain_status(
+	struct weir *weir, const struct weir_header *header, const uint8_t *payload, size_t bytes);
+int weir_explain_size(struct weir *weir, size_t datagram);
+int weir_explain_partial(struct weir *weir);
+
+/* receive.c, join.c: sets of sources */
+static inline bool
+weir_bitmap_has(const uint8_t *bitmap, unsigned int source)
+{
+	return (bitmap[source / 8] >> (source % 8) & 1) != 0;
+}
+
+/* Bytes of a UDP datagram with this payload on the wire; see struct weir_stats. */
+static inline uint64_t
+weir_wire_bytes(size_t datagram)
+{
+	uint64_t frame = datagram + 14 + 20 + 8;
+
+	return frame < 60 ? 60 : frame;
+}
+
+#endif
