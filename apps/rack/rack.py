@@ -260,8 +260,9 @@ class Rack:
             for p in range(self.hosts)])
         for place in self.places():
             if place == 'sw':
+                # The kernel here would answer ARP for its TAP interface's address on any of them.
                 self._ip_in(place, 'link set lo up',
-                            *['link set p%d up' % p for p in range(self.hosts)])
+                            *['link set p%d arp off up' % p for p in range(self.hosts)])
             else:
                 self._ip_in(place, 'link set lo up',
                             'address add %s/24 dev eth0' % self.address(place), 'link set eth0 up')

@@ -40,8 +40,11 @@ class Packet:
         self.status, self.final, self.degraded = bits >> 4, bits >> 3 & 1, bits >> 2 & 1
         self.count = count & 0xfff
         self.payload = data[12:]
+        self.collective = self.op = self.dtype = self.flags = self.root = None
         if extended:
-            first, second, self.root, self.ext_status = struct.unpack('BBBB', data[12:16])
+            first, second, self.root, status = struct.unpack('BBBB', data[12:16])
+            if status != self.status:
+                raise AssertionError('two statuses: %d and %d' % (self.status, status))
             self.collective, self.op = first >> 4, first & 15
             self.dtype, self.flags = second >> 4, second & 15
             self.payload = data[16:]
