@@ -335,9 +335,9 @@ class Rack:
         """The switch's configuration; `changes` replace or, where both are objects, merge."""
         cpus = sorted(os.sched_getaffinity(0))
         made = {
-            'switch': {'name': 'rack', 'address': SWITCH_ADDRESS, 'mac': SWITCH_MAC},
-            'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf',
-                    '--file-prefix=%s' % self.name],
+            # The name is DPDK's file prefix too: racks beside each other need their own.
+            'switch': {'name': self.name, 'address': SWITCH_ADDRESS + '/24', 'mac': SWITCH_MAC},
+            'eal': ['--no-huge', '--no-pci'],
             'memory_mb': 256,
             'workers': {'count': self.workers,
                         'cpus': [cpus[i % len(cpus)] for i in range(self.workers)],
@@ -436,12 +436,14 @@ class Rack:
     def perf(self, host, number, *options, source=None):
         """Start weir-perf on a host for a job; its report is in the process's `json`."""
         source = host if source is None else source
+        sources = [len(j['sources']) for j in self.jobs if j['id'] == number]
         report = os.path.join(self.folder, 'perf-%d-%d-%d.json' % (number, source,
                                                                   len(self.processes)))
         process = self.spawn(host, [
             self.program(('host', 'weir-perf')), '--switch', SWITCH_ADDRESS, '--job', str(number),
             '--source', str(source), '--address', self.address(host), '--json', report]
-            + [str(o) for o in options], 'perf-job%d' % number)
+            + ['--sources=%d' % n for n in sources] + [str(o) for o in options],
+            'perf-job%d' % number)
         process.json = report
         return process
 

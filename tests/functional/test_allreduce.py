@@ -57,6 +57,13 @@ def nothing_and_one_element():
 
 
 @case
+def barriers():
+    for form in ((), ('--base-form',)):
+        stats = run(4, ('-C', 'barrier', '-n', 200) + form)
+        check(stats['jobs'][0]['blocks_complete'] >= 200, '%s', stats['jobs'][0])
+
+
+@case
 def sizes_as_nccl_tests_ask_for_them():
     run(3, ('-b', 8, '-e', '1M', '-f', 4, '-n', 3, '-w', 1, '-d', 'fp32'))
 
@@ -89,7 +96,7 @@ def window_of_one_block():
 
 @case
 def multicast_results():
-    many = job(1, 4, results={'multicast': '239.77.0.1'})
+    many = job(1, 4, results='239.77.0.1')
     run(4, sizes('int32'), sizes('fp32'), jobs=[many])
 
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames that nobody should send: each ends under its reason, and the job beside them stays right."""
 from tap import case, check, main, seed
-from rack import SWITCH_ADDRESS, Rack, job
+from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
 from wire import (ALLREDUCE, BASE, EXTENDED, INT32, OK, SUM, Peer, Raw, frame, header, join_all)
 
 SUMMED = (ALLREDUCE, SUM, INT32, 0, 0)
-STRANGER = 3  # a host that is no source; its address is 10.77.0.4
+STRANGER = 3  # a host that is no source
 TIMES = 5
 
 
@@ -14,43 +14,50 @@ def contribution(job_id=1, source=0, count=4, generation=1, **fields):
     return header(job_id, 0, source, generation, count, SUMMED, **fields) + bytes(4 * count)
 
 
-def frames(generation):
-    """(reason, frame sent by the stranger)."""
-    me, first = Rack.address(STRANGER), Rack.address(0)
+def frames(generation, port):
+    """(reason, frame). Each is host 0's as source 0 would send it, but for the one thing."""
+    me, stranger = Rack.address(0), Rack.address(STRANGER)
     good = contribution(generation=generation)
     base = header(1, 0, 0, generation, 4) + bytes(16)
+
+    def of(payload, form=EXTENDED, source=me, **wrong):
+        return frame(source, payload, form, **{'source_port': port, **wrong})
+
     return [
-        ('ip_checksum', frame(me, good, ip_error=1)),
-        ('udp_checksum', frame(me, good, udp_error=1)),
-        ('udp_checksum', frame(me, base, BASE, udp_error=7)),
-        ('ip_options', frame(me, good, options=b'\x01\x01\x01\x00')),
-        ('ip_fragment', frame(me, good, fragment=0x2000)),
-        ('ip_fragment', frame(me, good, fragment=0x0010)),
-        ('malformed', frame(me, good, ip_length=1000)),
-        ('malformed', frame(me, good, ip_length=20)),
-        ('malformed', frame(me, good, udp_length=500)),
-        ('malformed', frame(me, good, udp_length=4)),
-        ('truncated', frame(me, b'')),
-        ('truncated', frame(me, base[:11], BASE)),
-        ('truncated', frame(me, good[:15])),
-        ('unknown_job', frame(me, contribution(job_id=77, generation=generation))),
-        ('unknown_source', frame(me, contribution(source=200, generation=generation))),
-        ('address', frame(me, good)),
-        ('address', frame(me, base, BASE)),
-        ('address', frame(first, good)),  # the right address, from a wrong switch port
-        ('length', frame(me, good[:-1])),
-        ('length', frame(me, good + b'\0')),
-        ('length', frame(me, good[:16])),
-        ('length', frame(me, base[:-4], BASE)),
-        ('length', frame(me, contribution(count=300, generation=generation))),
-        ('not_a_contribution', frame(me, contribution(status=1, generation=generation))),
-        ('not_a_contribution', frame(me, contribution(degraded=1, generation=generation))),
-        ('not_a_contribution', frame(me, contribution(sources=2, generation=generation))),
-        ('bad_source_mac', frame(me, good, source_mac='03:00:00:00:00:01')),
-        ('reserved_mac', frame(me, good, destination='10.77.0.2', port=9,
-                               destination_mac='01:80:c2:00:00:00')),
-        ('same_port', frame(me, good, destination='10.77.0.4', port=9,
-                            destination_mac=Rack.mac(STRANGER))),
+        ('ip_checksum', of(good, ip_error=1)),
+        ('udp_checksum', of(good, udp_error=1)),
+        ('udp_checksum', of(base, BASE, udp_error=7)),
+        ('ip_options', of(good, options=b'\x01\x01\x01\x00')),
+        ('ip_fragment', of(good, fragment=0x2000)),
+        ('ip_fragment', of(good, fragment=0x0010)),
+        ('malformed', of(good, ip_length=1000)),
+        ('malformed', of(good, ip_length=20)),
+        ('malformed', of(good, udp_length=500)),
+        ('malformed', of(good, udp_length=4)),
+        ('truncated', of(b'')),
+        ('truncated', of(base[:11], BASE)),
+        ('truncated', of(good[:15])),
+        ('unknown_job', of(contribution(job_id=77, generation=generation))),
+        ('unknown_source', of(contribution(source=200, generation=generation))),
+        ('address', of(good, source=stranger)),
+        ('address', of(good, source_mac=Rack.mac(STRANGER))),
+        ('address', of(good, source_port=port - 1)),
+        ('address', of(base, BASE, source_port=port - 1)),
+        ('address', of(contribution(source=1, generation=generation))),
+        ('length', of(good[:-1])),
+        ('length', of(good + b'\0')),
+        ('length', of(good[:16])),
+        ('length', of(base[:-4], BASE)),
+        ('length', of(contribution(count=300, generation=generation))),
+        ('not_a_contribution', of(contribution(status=1, generation=generation))),
+        ('not_a_contribution', of(contribution(degraded=1, generation=generation))),
+        ('not_a_contribution', of(contribution(sources=2, generation=generation))),
+        ('bad_source_mac', of(b'x', 9, source_mac='03:00:00:00:00:01',
+                              destination=Rack.address(1), destination_mac=Rack.mac(1))),
+        ('bad_source_mac', of(b'x', 9, source_mac=SWITCH_MAC, destination=Rack.address(1),
+                              destination_mac=Rack.mac(1))),
+        ('reserved_mac', of(b'x', 9, destination_mac='01:80:c2:00:00:00')),
+        ('same_port', of(b'x', 9, destination=me, destination_mac=Rack.mac(0))),
     ]
 
 
@@ -69,10 +76,10 @@ def each_hostile_frame_is_counted_under_its_reason():
     with Rack(hosts=4, jobs=[job(1, 2, window=4, elements=256, type='int32')]) as rack:
         rack.start_switch()
         learn(rack)
-        with Peer(rack, 0, 1, 0) as one, Peer(rack, 1, 1, 1) as two, Raw(rack, STRANGER) as raw:
+        with Peer(rack, 0, 1, 0) as one, Peer(rack, 1, 1, 1) as two, Raw(rack, 0) as raw:
             join_all([one, two])
             block, wrong = 0, []
-            for number, (reason, data) in enumerate(frames(one.generation)):
+            for number, (reason, data) in enumerate(frames(one.generation, one.port)):
                 before = rack.stats_at_rest()
                 for _ in range(TIMES):
                     raw.send(data)
@@ -103,9 +110,9 @@ def a_flood_of_hostile_frames_beside_a_verified_job():
         sent = 0
         with Raw(rack, STRANGER) as raw:
             while any(run.status is None for run in runs) and sent < 200000:
-                # Whatever generation is running, none of these is taken.
-                for reason, data in frames(1 + sent % 65535):
-                    if reason != 'reserved_mac':
+                # From another port than source 0's: none is taken, whatever the generation.
+                for reason, data in frames(1 + sent % 65535, 40000):
+                    if reason not in ('reserved_mac', 'same_port'):
                         raw.send(data)
                         sent += 1
         for run in runs:
