@@ -47,21 +47,31 @@ print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int l
 }
 
 /*
- * "missing: 3, 5" when the bitmap and the number of sources allow to tell, else who is there:
- * source ids need not be dense, and then the missing ones can't be told from those that don't exist.
+ * Who is missing, as far as it can be told: from the number of sources if that is known (not 0),
+ * else the gaps below the highest source that is there. Source ids need not be dense; where
+ * missing ones can't be told from those that don't exist, the text says who is there.
  */
 static void
 print_missing(char *text, size_t size, const uint8_t *bitmap, unsigned int sources)
 {
 	char missing[SET_MAX], present[SET_MAX];
 	unsigned int in = print_set(present, bitmap, true, WEIR_SOURCES_MAX);
-	unsigned int out = print_set(missing, bitmap, false, sources);
+	unsigned int out = print_set(missing, bitmap, false, sources), highest = WEIR_SOURCES_MAX;
 
-	if (in + out == sources)
+	if (in + out == sources) {
 		snprintf(text, size, "missing: source%s %s (%u of %u are in)", out == 1 ? "" : "s",
 			missing, in, sources);
-	else if (in == 0)
+		return;
+	}
+	while (highest > 0 && !weir_bitmap_has(bitmap, highest - 1))
+		highest--;
+	out = print_set(missing, bitmap, false, highest);
+	if (in == 0)
 		snprintf(text, size, "no source is in");
+	else if (sources == 0 && out > 0)
+		snprintf(text, size,
+			"missing: source%s %s, and those above %u if the job has them (in: %s)",
+			out == 1 ? "" : "s", missing, highest - 1, present);
 	else
 		snprintf(text, size, "only source%s %s %s in, the job's others are missing",
 			in == 1 ? "" : "s", present, in == 1 ? "is" : "are");

@@ -117,6 +117,8 @@ weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 		TAILQ_REMOVE(&r->ready, slot, link);
 	}
 	slot->state = WEIR_SLOT_IDLE;
+	if (slot->block == weir->waiting_block)
+		weir->have_waiting = false;
 	o->done++;
 	o->progressed = now;
 	if (next < o->blocks)

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/host/perf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+run_all(struct perf_run *run, const struct perf_shapes *shapes)
+{
+	if (run->options->barrier)
+		return perf_run_barrier(run);
+	if (run->options->shapes != NULL)
+		return perf_run_shapes(run, shapes);
+	return perf_run_sizes(run);
+}
+
+/* The exit status of a run whose measurements ended with this code. */
+static enum perf_exit
+judge(const struct perf_run *run, int code)
+{
+	uint64_t wrong = 0;
+
+	for (unsigned int i = 0; i < run->row_count; i++)
+		wrong += run->rows[i].out.wrong + run->rows[i].in.wrong;
+	if (wrong != 0)
+		perf_say(run, "%llu elements are wrong on some rank", (unsigned long long)wrong);
+	if (code < 0 || wrong != 0)
+		return PERF_FAILED;
+	if (run->degraded == 0)
+		return PERF_RIGHT;
+	perf_say(run, "%llu blocks were partial sums: sources came later than the job's timeout",
+		(unsigned long long)run->degraded);
+	return PERF_PARTIAL;
+}
+
+static enum perf_exit
+run_with(struct perf_run *run, const struct perf_shapes *shapes)
+{
+	enum perf_exit status;
+	int code;
+
+	run->ranks = weir_sources(run->weir);
+	run->data = (struct perf_data){
+		.seed = run->options->seed,
+		.dtype = run->options->dtype,
+		.ranks = run->ranks,
+	};
+	if (run->rank >= run->ranks) {
+		perf_say(run, "the job has %u sources, and weir-perf needs them numbered from 0",
+			run->ranks);
+		return PERF_FAILED;
+	}
+	perf_report_header(run);
+	code = run_all(run, shapes);
+	if (code == 0)
+		perf_report_end(run);
+	status = judge(run, code);
+	if (perf_report_json(run, code < 0 ? weir_error(run->weir) : NULL) < 0)
+		status = PERF_FAILED;
+	return status;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct perf_options options;
+	struct perf_shapes shapes = {0};
+	struct perf_run run = {.options = &options};
+	enum perf_exit status = PERF_FAILED;
+	char error[512];
+	int code = perf_options_parse(&options, argc, argv);
+
+	if (code != 0)
+		return code - 1;
+	run.rank = (unsigned int)options.weir.source;
+	if (options.shapes != NULL &&
+		perf_shapes_read(options.shapes, &shapes, error, sizeof(error)) < 0) {
+		perf_say(&run, "%s", error);
+		return PERF_USAGE;
+	}
+	if (weir_open(&options.weir, &run.weir) < 0) {
+		perf_say(&run, "%s", weir_error(run.weir));
+		if (run.weir != NULL)
+			(void)perf_report_json(&run, weir_error(run.weir));
+	} else {
+		status = run_with(&run, &shapes);
+	}
+	weir_close(run.weir);
+	perf_shapes_destroy(&shapes);
+	free(run.rows);
+	return (int)status;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * weir-perf: the benchmark of libweir. One process per host; options and table as in nccl-tests.
+ *
+ *	perf.c          main: options, open, run, report, exit status
+ *	perf_options.c  the command line
+ *	perf_shapes.c   a model's tensors from a file
+ *	perf_data.c     what each rank reduces, and whether the result is right
+ *	perf_run.c      the measurements
+ *	perf_report.c   the table and the JSON report
+ *
+ * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
+ */
+#ifndef APPS_HOST_PERF_H
+#define APPS_HOST_PERF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "apps/host/weir.h"
+
+/* Exit statuses. */
+enum perf_exit {
+	PERF_RIGHT = 0, /* all ran, nothing was wrong, no result was partial */
+	PERF_FAILED = 1, /* an error, or wrong elements on some rank */
+	PERF_USAGE = 2,
+	PERF_PARTIAL = 3, /* nothing wrong, but some results lacked sources (policy `partial`) */
+};
+
+struct perf_options {
+	struct weir_config weir;
+	bool barrier; /* measure barriers, not AllReduce */
+	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0: multiply */
+	double step_factor;
+	unsigned int iterations, warmup;
+	bool check;
+	enum weir_dtype dtype; /* INT32 or FP32 */
+	uint64_t seed;
+	const char *json, *shapes; /* files; NULL: none */
+};
+
+/* Parse the command line. 0: run; else the exit status plus 1 (so that 1 is "exit with 0"). */
+int perf_options_parse(struct perf_options *options, int argc, char **argv);
+
+/* A model: the sizes of its tensors. */
+struct perf_shapes {
+	size_t *counts; /* elements of each tensor */
+	unsigned int tensors;
+	size_t elements; /* of all */
+};
+
+/*
+ * Read a file of lines `name dimension...`; '#' begins a comment, empty lines are skipped. On
+ * failure -errno and a text `file:line: reason` in error. The caller destroys *shapes on success.
+ */
+int perf_shapes_read(const char *path, struct perf_shapes *shapes, char *error, size_t error_size);
+void perf_shapes_destroy(struct perf_shapes *shapes);
+
+/*
+ * The data: element i of rank r in iteration k is a function of (seed, r, k, i) alone, so that
+ * every rank knows what the others have and checks its result against sums of its own.
+ * int32: all 2^32 values, so that sums overflow and must wrap; fp32: [-1, 1) in steps of 2^-31.
+ */
+struct perf_data {
+	uint64_t seed;
+	enum weir_dtype dtype;
+	unsigned int ranks; /* [1, 256] */
+};
+
+/* Write elements [first, first + count) of a rank to `to` (4 bytes each). */
+void perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iteration,
+	size_t first, size_t count, void *to);
+
+/*
+ * How many of the elements [first, first + count) at `got` are wrong as a sum of the ranks in
+ * `present` (a bitmap as on the wire; NULL: all).
+ *
+ * int32 must be exact modulo 2^32. fp32 is compared with the sum in fp64: adding n floats in any
+ * order is off by at most (n - 1) u (1 + O(nu)) sum|x|, u = 2^-24: Higham, Accuracy and Stability of
+ * Numerical Algorithms, 2nd ed., eq. 4.4 (first order bound of recursive summation; it holds for
+ * every order). The slack 1 + 2^-14 covers its O(u^2) up to 256 ranks and the reference's own error,
+ * n * 2^-149 denormal numbers. A NaN is wrong.
+ */
+size_t perf_data_wrong(const struct perf_data *data, const uint8_t *present, uint64_t iteration,
+	size_t first, size_t count, const void *got);
+#define PERF_FP32_BOUND "|got - fp64 sum| <= (n-1) 2^-24 (1+2^-14) sum|x| (Higham, eq. 4.4)"
+
+/* One way of calling (out of place, in place), measured. */
+struct perf_timing {
+	bool measured;
+	double us; /* per operation */
+	double algbw, busbw; /* GB/s: bytes / time; times 2(n-1)/n, what a ring moves per link */
+	uint64_t wrong; /* elements, over all ranks */
+	uint64_t own_wrong; /* on this rank */
+	uint64_t degraded; /* blocks with sources missing, on this rank */
+};
+
+struct perf_row {
+	size_t bytes, count;
+	unsigned int tensors; /* operations that the row is the sum of */
+	int iteration; /* of --shapes; -1: an average */
+	struct perf_timing out, in;
+};
+
+/* What a run adds up. */
+struct perf_run {
+	const struct perf_options *options;
+	struct weir *weir;
+	unsigned int rank, ranks;
+	struct perf_data data;
+	struct perf_row *rows;
+	unsigned int row_count;
+	uint64_t iteration; /* number of the next one; names its data */
+	uint64_t degraded;
+	double reduced_bytes; /* of all AllReduces, to compare with a ring */
+	double ring_wire_bytes; /* what a ring would have sent for them, headers too */
+	uint64_t spoke_ns; /* when progress was last told */
+};
+
+/* Run the measurements; rows are printed as they come. */
+int perf_run_sizes(struct perf_run *run);
+int perf_run_barrier(struct perf_run *run);
+int perf_run_shapes(struct perf_run *run, const struct perf_shapes *shapes);
+
+/* Rank 0 prints to stdout, the others only their last line. */
+void perf_report_header(const struct perf_run *run);
+void perf_report_row(const struct perf_run *run, const struct perf_row *row);
+void perf_report_end(const struct perf_run *run);
+/* error: why the run ended early, or NULL. -errno when the file can't be written. */
+int perf_report_json(const struct perf_run *run, const char *error);
+
+/* `weir-perf: rank N: ...` on stderr. */
+void perf_say(const struct perf_run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/host/perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: weir-perf --switch ADDRESS --address OWN_ADDRESS --source I [--job N] [options]\n"
+	"\n"
+	"Measures collectives through a Weir switch; one process per host. The options of "
+	"nccl-tests:\n"
+	"  -b, --minbytes N       smallest message (32M); sizes take K, M, G (powers of 1024)\n"
+	"  -e, --maxbytes N       largest message (32M)\n"
+	"  -f, --stepfactor F     multiply the size by F each step\n"
+	"  -i, --stepbytes N      or add N to it (1M)\n"
+	"  -n, --iters N          measured iterations (20)\n"
+	"  -w, --warmup_iters N   iterations before that (1)\n"
+	"  -c, --check 0|1        check every element of every result (1)\n"
+	"  -d, --datatype T       int32, or fp32 (also float); (fp32)\n"
+	"  -o, --op sum           the operation\n"
+	"  -C, --collective C     allreduce or barrier (allreduce); also --op-name\n"
+	"and of Weir:\n"
+	"  --switch ADDRESS       IPv4 of the switch\n"
+	"  --address ADDRESS      own IPv4, towards the switch\n"
+	"  --source I             who this host is: 0 .. ranks - 1; source 0 prints the table\n"
+	"  --job N                job of the switch (1)\n"
+	"  --sources N            ranks of the job if known: better error texts\n"
+	"  --timeout MS           for the join, and for an operation without progress (30000)\n"
+	"  --join-timeout MS      for the join alone\n"
+	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"
+	"  --window N             blocks in flight at most (the job's window)\n"
+	"  --port-base P, --port-ext P  UDP ports of the switch (12000, 12001)\n"
+	"  --shapes FILE          reduce every tensor of a model, in place, one call each\n"
+	"  --json FILE            write a report\n"
+	"  --seed N               of the data; the same on all ranks (1)\n"
+	"\n"
+	"Exit status: 0 all right; 1 an error or wrong elements; 2 usage; 3 nothing wrong, but "
+	"some\n"
+	"results were partial (the job's policy).\n";
+
+enum {
+	OPT_SWITCH = 256,
+	OPT_ADDRESS,
+	OPT_SOURCE,
+	OPT_JOB,
+	OPT_SOURCES,
+	OPT_TIMEOUT,
+	OPT_JOIN_TIMEOUT,
+	OPT_BASE_FORM,
+	OPT_WINDOW,
+	OPT_PORT_BASE,
+	OPT_PORT_EXT,
+	OPT_SHAPES,
+	OPT_JSON,
+	OPT_SEED,
+	OPT_VERSION,
+};
+
+static const struct option longs[] = {
+	{"minbytes", required_argument, NULL, 'b'},
+	{"maxbytes", required_argument, NULL, 'e'},
+	{"stepfactor", required_argument, NULL, 'f'},
+	{"stepbytes", required_argument, NULL, 'i'},
+	{"iters", required_argument, NULL, 'n'},
+	{"warmup_iters", required_argument, NULL, 'w'},
+	{"check", required_argument, NULL, 'c'},
+	{"datatype", required_argument, NULL, 'd'},
+	{"op", required_argument, NULL, 'o'},
+	{"collective", required_argument, NULL, 'C'},
+	{"op-name", required_argument, NULL, 'C'},
+	{"help", no_argument, NULL, 'h'},
+	{"switch", required_argument, NULL, OPT_SWITCH},
+	{"address", required_argument, NULL, OPT_ADDRESS},
+	{"source", required_argument, NULL, OPT_SOURCE},
+	{"job", required_argument, NULL, OPT_JOB},
+	{"sources", required_argument, NULL, OPT_SOURCES},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"join-timeout", required_argument, NULL, OPT_JOIN_TIMEOUT},
+	{"base-form", no_argument, NULL, OPT_BASE_FORM},
+	{"window", required_argument, NULL, OPT_WINDOW},
+	{"port-base", required_argument, NULL, OPT_PORT_BASE},
+	{"port-ext", required_argument, NULL, OPT_PORT_EXT},
+	{"shapes", required_argument, NULL, OPT_SHAPES},
+	{"json", required_argument, NULL, OPT_JSON},
+	{"seed", required_argument, NULL, OPT_SEED},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{NULL, 0, NULL, 0},
+};
+
+/* A number of [least, most], with a suffix K, M or G where `sizes`. */
+static bool
+number(const char *text, bool sizes, uint64_t least, uint64_t most, uint64_t *value)
+{
+	const char *suffixes = "KMG", *found;
+	char *end;
+	uint64_t v;
+
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (errno != 0 || end == text || text[0] == '-')
+		return false;
+	if (sizes && *end != '\0') {
+		found = strchr(suffixes, *end >= 'a' ? *end - 'a' + 'A' : *end);
+		for (long n = found ? found - suffixes + 1 : 0; n > 0; n--) {
+			if (v > UINT64_MAX / 1024)
+				return false;
+			v *= 1024;
+		}
+		if (found == NULL || strcmp(end + 1, "") != 0)
+			return false;
+	}
+	*value = v;
+	return *end == '\0' || sizes ? v >= least && v <= most : false;
+}
+
+static bool
+choice(const char *text, const char *one, const char *two, bool *second)
+{
+	*second = two != NULL && strcmp(text, two) == 0;
+	return *second || strcmp(text, one) == 0;
+}
+
+/* One option; false: its argument is wrong. */
+static bool
+take(struct perf_options *o, int option, const char *text)
+{
+	uint64_t v = 0;
+	bool second = false, good = true;
+	char *end;
+
+	switch (option) {
+	case 'b':
+		good = number(text, true, 0, UINT64_C(1) << 40, &v);
+		o->min_bytes = v;
+		break;
+	case 'e':
+		good = number(text, true, 0, UINT64_C(1) << 40, &v);
+		o->max_bytes = v;
+		break;
+	case 'f':
+		o->step_factor = strtod(text, &end);
+		o->step_bytes = 0;
+		return end != text && *end == '\0' && isfinite(o->step_factor) &&
+			o->step_factor > 1;
+	case 'i':
+		good = number(text, true, 1, UINT64_C(1) << 40, &v);
+		o->step_bytes = v;
+		break;
+	case 'n':
+		good = number(text, false, 1, 1000000000, &v);
+		o->iterations = (unsigned int)v;
+		break;
+	case 'w':
+		good = number(text, false, 0, 1000000000, &v);
+		o->warmup = (unsigned int)v;
+		break;
+	case 'c':
+		good = number(text, false, 0, 1, &v);
+		o->check = v != 0;
+		break;
+	case 'd':
+		good = choice(
+			text, "int32", strcmp(text, "float") == 0 ? "float" : "fp32", &second);
+		o->dtype = second ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;
+		break;
+	case 'o': return choice(text, "sum", NULL, &second);
+	case 'C':
+		good = choice(text, "allreduce", "barrier", &second);
+		o->barrier = second;
+		break;
+	case OPT_SWITCH: o->weir.switch_address = text; break;
+	case OPT_ADDRESS: o->weir.address = text; break;
+	case OPT_SOURCE:
+		good = number(text, false, 0, WEIR_SOURCES_MAX - 1, &v);
+		o->weir.source = (int)v;
+		break;
+	case OPT_JOB:
+		good = number(text, false, 0, WEIR_JOBS_MAX - 1, &v);
+		o->weir.job = (uint8_t)v;
+		break;
+	case OPT_SOURCES:
+		good = number(text, false, 1, WEIR_SOURCES_MAX, &v);
+		o->weir.sources = (unsigned int)v;
+		break;
+	case OPT_TIMEOUT:
+		good = number(text, false, 1, 86400000, &v);
+		o->weir.op_timeout_ms = (unsigned int)v;
+		break;
+	case OPT_JOIN_TIMEOUT:
+		good = number(text, false, 1, 86400000, &v);
+		o->weir.join_timeout_ms = (unsigned int)v;
+		break;
+	case OPT_BASE_FORM: o->weir.base_form = true; break;
+	case OPT_WINDOW:
+		good = number(text, false, 1, 4096, &v);
+		o->weir.window_limit = (unsigned int)v;
+		break;
+	case OPT_PORT_BASE:
+		good = number(text, false, 1, 65535, &v);
+		o->weir.port_base = (uint16_t)v;
+		break;
+	case OPT_PORT_EXT:
+		good = number(text, false, 1, 65535, &v);
+		o->weir.port_ext = (uint16_t)v;
+		break;
+	case OPT_SHAPES: o->shapes = text; break;
+	case OPT_JSON: o->json = text; break;
+	case OPT_SEED:
+		good = number(text, false, 0, UINT64_MAX, &v);
+		o->seed = v;
+		break;
+	default: return false;
+	}
+	return good;
+}
+
+static int
+wrong_usage(const char *text)
+{
+	fprintf(stderr, "weir-perf: %s; see weir-perf --help\n", text);
+	return PERF_USAGE + 1;
+}
+
+int
+perf_options_parse(struct perf_options *o, int argc, char **argv)
+{
+	int option, index = 0;
+
+	*o = (struct perf_options){
+		.weir = {.job = 1, .source = -1},
+		.min_bytes = 32 << 20,
+		.max_bytes = 32 << 20,
+		.step_bytes = 1 << 20,
+		.step_factor = 2,
+		.iterations = 20,
+		.warmup = 1,
+		.check = true,
+		.dtype = WEIR_DTYPE_FP32,
+		.seed = 1,
+	};
+	while ((option = getopt_long(argc, argv, "b:e:f:i:n:w:c:d:o:C:h", longs, &index)) != -1) {
+		if (option == 'h') {
+			fputs(usage, stdout);
+			return 1;
+		}
+		if (option == OPT_VERSION) {
+			puts("weir-perf " WEIR_VERSION);
+			return 1;
+		}
+		if (option == '?')
+			return wrong_usage("unknown option, or one without its argument");
+		if (!take(o, option, optarg)) {
+			if (option < 256)
+				fprintf(stderr, "weir-perf: -%c: ", option);
+			else
+				fprintf(stderr, "weir-perf: --%s: ", longs[index].name);
+			fprintf(stderr, "\"%s\" is not possible; see weir-perf --help\n", optarg);
+			return PERF_USAGE + 1;
+		}
+	}
+	if (optind < argc)
+		return wrong_usage("an argument that is no option");
+	if (o->weir.switch_address == NULL || o->weir.address == NULL || o->weir.source < 0)
+		return wrong_usage("--switch, --address and --source are needed");
+	if (o->max_bytes < o->min_bytes)
+		return wrong_usage("-e is less than -b");
+	if (o->weir.join_timeout_ms == 0)
+		o->weir.join_timeout_ms = o->weir.op_timeout_ms;
+	return 0;
+}

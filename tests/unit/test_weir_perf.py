@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-perf against the reference switch on loopback: its table, its report, its exit status.
+
+usage: test_weir_perf.py weir-perf weir-fake-switch resnet50.shapes
+"""
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+PERF, SWITCH, RESNET50 = sys.argv[1:4]
+SEED = os.environ.get('WEIR_SEED', '1')
+
+
+@contextlib.contextmanager
+def switch(*options):
+    """A fake switch; yields its two ports."""
+    process = subprocess.Popen([SWITCH, '-seconds', '60', '-seed', SEED] + [str(o) for o in options],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        words = process.stdout.readline().split()
+        assert words and words[0] == 'ready', words
+        yield words[1:3]
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def start(ports, folder, rank, *options):
+    report = os.path.join(folder, '%d.json' % rank)
+    process = subprocess.Popen(
+        [PERF, '--switch', '127.0.0.1', '--address', '127.0.0.%d' % (10 + rank), '--source',
+         str(rank), '--port-base', ports[0], '--port-ext', ports[1], '--timeout', '20000', '--json',
+         report] + [str(o) for o in options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.report = report
+    return process
+
+
+def run(ports, ranks, *options, each=None, status=0):
+    """Run a rank each; (outputs, errors, reports) by rank."""
+    with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
+        runs = [start(ports, folder, r, *options, *(each[r] if each else ())) for r in range(ranks)]
+        try:
+            ends = [r.communicate(timeout=60) for r in runs]
+        finally:
+            for r in runs:
+                if r.poll() is None:
+                    r.kill()
+        for rank, r in enumerate(runs):
+            assert r.returncode == status, 'rank %d: exit status %d instead of %d\n%s%s' % (
+                (rank, r.returncode, status) + ends[rank])
+        reports = [json.load(open(r.report)) for r in runs if os.path.exists(r.report)]
+    return [e[0] for e in ends], [e[1] for e in ends], reports
+
+
+def table(output):
+    return [line.split() for line in output.splitlines() if line and not line.startswith('#')]
+
+
+def sizes():
+    for kind in ('int32', 'fp32'):
+        with switch('-sources', 3) as ports:
+            out, _, reports = run(ports, 3, '-b', 0, '-e', '64K', '-i', '31K', '-n', 2, '-d', kind)
+        rows = table(out[0])
+        assert [int(r[0]) for r in rows] == [0, 31744, 63488], rows
+        assert all(r[8] == '0' and r[12] == '0' for r in rows), rows
+        assert table(out[1]) == [], 'the table is rank 0\'s'
+        for report in reports:
+            assert [r['wrong'] for r in report['rows']] == [0, 0, 0]
+            row = report['rows'][2]['in_place']
+            assert abs(row['busbw'] / row['algbw'] - 4 / 3) < 1e-6
+
+
+def losses_and_the_base_form():
+    with switch('-sources', 2, '-type', 'int32', '-loss', 0.03, '-duplicate', 0.03, '-reorder',
+                0.05) as ports:
+        _, _, reports = run(ports, 2, '-b', 4, '-e', '32K', '-f', 8, '-n', 2, '-d', 'int32',
+                            '--base-form')
+    assert sum(r['stats']['retransmissions'] for r in reports) > 0
+
+
+def a_model():
+    with switch('-sources', 2) as ports, tempfile.NamedTemporaryFile('w') as file:
+        file.write('# a model\nconv 16 3 7 7\nbias 16\none 1\n')
+        file.flush()
+        out, _, reports = run(ports, 2, '--shapes', file.name, '-n', 3, '-w', 0)
+    rows = table(out[0])
+    assert [r[3] for r in rows] == ['3', '3', '3'], rows
+    assert [r['size'] for r in reports[1]['rows']] == [4 * (16 * 147 + 17)] * 3
+
+
+def barriers():
+    with switch('-sources', 2) as ports:
+        out, _, _ = run(ports, 2, '-C', 'barrier', '-n', 50)
+    assert table(out[0])[0][0] == 'barrier'
+
+
+def wrong_sums_are_seen():
+    # Ranks with different seeds expect different data of each other.
+    with switch('-sources', 2) as ports:
+        out, errors, reports = run(ports, 2, '-b', 4096, '-e', 4096, '-n', 1, '-w', 0, '-d',
+                                   'int32', each=[['--seed', 1], ['--seed', 2]], status=1)
+    assert 'FAILED' in out[0] and 'wrong' in errors[1]
+    assert reports[0]['rows'][0]['out_of_place']['wrong'] == 2048, 'over both ranks'
+
+
+def a_straggler_is_told():
+    # Rank 1 runs for one more size than rank 0 gives it: its last operation has nobody else.
+    with switch('-sources', 2, '-policy', 'partial', '-timeout', 200) as ports:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = [start(ports, folder, 0, '-C', 'barrier', '-n', 5, '-w', 0),
+                    start(ports, folder, 1, '-C', 'barrier', '-n', 6, '-w', 0)]
+            ends = [r.communicate(timeout=30) for r in runs]
+    assert runs[0].returncode == 0 and runs[1].returncode == 3, ends
+    assert 'partial' in ends[1][1], ends
+
+
+def failures():
+    with switch('-sources', 2) as ports:
+        _, errors, reports = run(ports, 1, '--join-timeout', 300, status=1)
+    assert errors[0].startswith('weir-perf: rank 0: job 1 did not begin'), errors
+    assert 'did not begin' in reports[0]['error']
+    for options in (['-b', '3q'], ['--job', '256'], ['-d', 'fp64'], ['-f', '1'], ['stray'], []):
+        end = subprocess.run([PERF] + options, capture_output=True, text=True, timeout=10,
+                             check=False)
+        assert end.returncode == 2 and end.stderr.startswith('weir-perf: '), (options, end)
+    assert '--shapes' in subprocess.run([PERF, '--help'], capture_output=True, text=True, timeout=10,
+                                        check=True).stdout
+
+
+def the_model_of_the_demo():
+    names = [line.split()[0] for line in open(RESNET50) if not line.startswith('#')]
+    assert len(set(names)) == 161 and not [n for n in names if not re.fullmatch(r'[a-z0-9.]+', n)]
+
+
+print('WEIR_SEED=' + SEED)
+for case in (sizes, losses_and_the_base_form, a_model, barriers, wrong_sums_are_seen,
+             a_straggler_is_told, failures, the_model_of_the_demo):
+    case()
+    print('ok', case.__name__, flush=True)
