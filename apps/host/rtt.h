@@ -4,7 +4,10 @@
  *
  * A block's round trip ends when the slowest source has contributed, so the estimate includes the
  * stragglers' time, and follows it. Karn's rule is the caller's: only blocks that were sent once
- * give samples. A back-off lasts until the next sample.
+ * give samples. A back-off lasts until anything is answered, a repeated block too, as in Linux'
+ * TCP and unlike RFC 6298 (5.7): where half of all packets are lost, blocks that go through at the
+ * first attempt are too rare to wait for. That the timeout may then be too short for a slow source
+ * costs little: repetitions without answers are rationed (weir_priv.h).
  */
 #ifndef APPS_HOST_RTT_H
 #define APPS_HOST_RTT_H
@@ -18,13 +21,14 @@
 struct weir_rtt {
 	uint64_t srtt; /* ns; 0: no sample yet */
 	uint64_t rttvar; /* ns */
-	uint64_t rto; /* ns, [WEIR_RTO_LEAST, WEIR_RTO_MOST] */
+	uint64_t base; /* ns, [WEIR_RTO_LEAST, WEIR_RTO_MOST]: the timeout without back-off */
+	uint64_t rto; /* ns, [base, WEIR_RTO_MOST]: the timeout */
 };
 
 static inline void
 weir_rtt_init(struct weir_rtt *rtt)
 {
-	*rtt = (struct weir_rtt){.rto = WEIR_RTO_FIRST};
+	*rtt = (struct weir_rtt){.base = WEIR_RTO_FIRST, .rto = WEIR_RTO_FIRST};
 }
 
 static inline void
@@ -40,13 +44,21 @@ weir_rtt_sample(struct weir_rtt *rtt, uint64_t ns)
 		rtt->rttvar = rtt->rttvar - rtt->rttvar / 4 + error / 4;
 		rtt->srtt = rtt->srtt - rtt->srtt / 8 + ns / 8;
 	}
-	rtt->rto = rtt->srtt + 4 * rtt->rttvar;
-	if (rtt->rto < WEIR_RTO_LEAST)
-		rtt->rto = WEIR_RTO_LEAST;
-	if (rtt->rto > WEIR_RTO_MOST)
-		rtt->rto = WEIR_RTO_MOST;
+	rtt->base = rtt->srtt + 4 * rtt->rttvar;
+	if (rtt->base < WEIR_RTO_LEAST)
+		rtt->base = WEIR_RTO_LEAST;
+	if (rtt->base > WEIR_RTO_MOST)
+		rtt->base = WEIR_RTO_MOST;
 }
 
+/* Something was answered: the back-off is over. */
+static inline void
+weir_rtt_answered(struct weir_rtt *rtt)
+{
+	rtt->rto = rtt->base;
+}
+
+/* Nothing was, for a whole timeout. */
 static inline void
 weir_rtt_back_off(struct weir_rtt *rtt)
 {

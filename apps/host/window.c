@@ -96,10 +96,11 @@ learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 		if (slot->transmission > r->answered)
 			r->answered = slot->transmission;
 		WEIR_SET(weir, srtt_ns, r->rtt.srtt);
-		WEIR_SET(weir, rto_ns, r->rtt.rto);
 	} else if (slot->by_gap && ago < r->rtt.srtt / 4) {
 		r->gap = r->gap * 2 < r->window ? r->gap * 2 : r->window;
 	}
+	weir_rtt_answered(&r->rtt);
+	WEIR_SET(weir, rto_ns, r->rtt.rto);
 }
 
 void
