@@ -62,13 +62,17 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	uint8_t bytes)
 {
 	const struct collective *state = ppe_state(worker, thread);
-	const struct job_shard *js = state->job[asked->job_id];
+	struct job_shard *js = state->job[asked->job_id];
 	struct weir_header header = *asked;
 	struct pktbuf_endpoint to;
 
 	endpoint_of(thread, asked->extended, &to);
 	/* A stale source learns the generation that runs. */
-	header.gen_id = js != NULL ? js->generation : WEIR_GEN_JOIN;
+	header.gen_id = WEIR_GEN_JOIN;
+	if (js != NULL) {
+		header.gen_id = js->generation;
+		js->count.results++;
+	}
 	header.status = (uint8_t)status;
 	header.grad_cnt = 0;
 	header.src_cnt = 0;
