@@ -156,18 +156,19 @@ ppe_barrel(void *arg)
 
 	/* Acquire: what the control thread wrote before it changed the state is seen here. */
 	while ((state = __atomic_load_n(&ppe->state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED) {
-		unsigned int work;
+		unsigned int work, timers = 0;
 
 		worker->now = rte_rdtsc();
 		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 		worker->jobs = __atomic_load_n(&ppe->jobs, __ATOMIC_ACQUIRE);
 		work = crossbar_receive(worker);
 		if (likely(state == PPE_STATE_RUNNING)) {
-			ppe_timer_launch(worker);
+			timers = ppe_timer_launch(worker);
 			work += receive(worker);
 		}
 		fill(worker);
-		work += worker->live_count;
+		/* A timer's slice is no reason to stay awake. */
+		work += worker->live_count - timers;
 		do {
 			barrel_round(worker);
 		} while (worker->backlog_head != worker->backlog_tail);

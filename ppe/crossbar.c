@@ -25,28 +25,36 @@ crossbar_bytes(unsigned int workers, uint32_t depth, uint32_t returns)
 }
 
 static struct rte_ring *
-ring(const struct ppe *ppe, const char *kind, unsigned int from, unsigned int to, uint32_t size)
+ring(const struct ppe *ppe, const char *kind, unsigned int from, unsigned int to, uint32_t size,
+	unsigned int flags)
 {
 	char name[RTE_RING_NAMESIZE];
 
 	snprintf(name, sizeof(name), "weir_%s_%u_%u", kind, from, to);
-	return rte_ring_create(name, size, (int)rte_lcore_to_socket_id(ppe->lcore[to]),
-		RING_F_SP_ENQ | RING_F_SC_DEQ);
+	return rte_ring_create(name, size, (int)rte_lcore_to_socket_id(ppe->lcore[to]), flags);
 }
 
 int
 crossbar_create(struct ppe *ppe, uint32_t depth, uint32_t returns)
 {
-	for (unsigned int from = 0; from < ppe->config.workers; from++) {
-		for (unsigned int to = 0; to < ppe->config.workers; to++) {
+	/* RTS: a producer that is preempted half-way does not stop the others. */
+	const unsigned int many = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
+	const unsigned int single = RING_F_SP_ENQ | RING_F_SC_DEQ;
+	uint32_t home = rte_align32pow2(returns + 1);
+
+	for (unsigned int to = 0; to < ppe->config.workers; to++) {
+		ppe->worker[to]->foreign = ring(ppe, "for", to, to, home, many);
+		if (ppe->worker[to]->foreign == NULL)
+			return -ENOMEM;
+		for (unsigned int from = 0; from < ppe->config.workers; from++) {
 			struct ppe_peer *out = &ppe->worker[from]->peer[to];
 			struct ppe_peer *in = &ppe->worker[to]->peer[from];
 
 			if (from == to)
 				continue;
-			out->out = in->in = ring(ppe, "hop", from, to, depth);
+			out->out = in->in = ring(ppe, "hop", from, to, depth, single);
 			out->returns_out = in->returns_in =
-				ring(ppe, "ret", from, to, rte_align32pow2(returns + 1));
+				ring(ppe, "ret", from, to, home, single);
 			if (out->out == NULL || out->returns_out == NULL)
 				return -ENOMEM;
 		}
@@ -70,24 +78,32 @@ peer_empty(struct ppe_peer *peer)
 	return freed;
 }
 
+/* Buffers on their way home, of a ring that nobody uses any more. */
+static void
+take_home(struct rte_ring *ring_home)
+{
+	void *buffer;
+
+	while (ring_home != NULL && rte_ring_sc_dequeue(ring_home, &buffer) == 0)
+		rmw_unhold(buffer, 1);
+	rte_ring_free(ring_home);
+}
+
 unsigned int
 crossbar_destroy(struct ppe *ppe)
 {
 	unsigned int freed = 0;
-	void *entry;
 
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		for (unsigned int p = 0; ppe->worker[w] != NULL && p < ppe->config.workers; p++)
 			freed += peer_empty(&ppe->worker[w]->peer[p]);
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
-		for (unsigned int p = 0; ppe->worker[w] != NULL && p < ppe->config.workers; p++) {
-			struct ppe_peer *peer = &ppe->worker[w]->peer[p];
-
-			while (peer->returns_in != NULL &&
-				rte_ring_sc_dequeue(peer->returns_in, &entry) == 0)
-				rmw_unhold(entry, 1);
-			rte_ring_free(peer->in);
-			rte_ring_free(peer->returns_in);
+		if (ppe->worker[w] == NULL)
+			continue;
+		take_home(ppe->worker[w]->foreign);
+		for (unsigned int p = 0; p < ppe->config.workers; p++) {
+			take_home(ppe->worker[w]->peer[p].returns_in);
+			rte_ring_free(ppe->worker[w]->peer[p].in);
 		}
 	}
 	return freed;
@@ -114,10 +130,21 @@ resume(struct ppe_worker *worker, struct rte_mbuf *packet)
 	worker->count.worker.hops_in++;
 }
 
+static unsigned int
+receive_home(struct rte_ring *ring_home)
+{
+	void *entries[RETURNS_BURST];
+	unsigned int n = rte_ring_sc_dequeue_burst(ring_home, entries, RETURNS_BURST, NULL);
+
+	for (unsigned int i = 0; i < n; i++)
+		rmw_unhold(entries[i], 1);
+	return n;
+}
+
 unsigned int
 crossbar_receive(struct ppe_worker *worker)
 {
-	unsigned int total = 0;
+	unsigned int total = receive_home(worker->foreign);
 
 	for (unsigned int p = 0; p < worker->workers; p++) {
 		struct ppe_peer *peer = &worker->peer[p];
@@ -126,10 +153,7 @@ crossbar_receive(struct ppe_worker *worker)
 
 		if (p == worker->id)
 			continue;
-		n = rte_ring_sc_dequeue_burst(peer->returns_in, entries, RETURNS_BURST, NULL);
-		for (unsigned int i = 0; i < n; i++)
-			rmw_unhold(entries[i], 1);
-		total += n;
+		total += receive_home(peer->returns_in);
 
 		/* Never more than there are contexts: what is taken can start. */
 		n = RTE_MIN(worker->free_count, (unsigned int)RETURNS_BURST);
@@ -196,9 +220,14 @@ crossbar_payload_released(void *address __rte_unused, void *opaque)
 	struct ppe_worker *self = RTE_PER_LCORE(ppe_worker_self);
 	struct rmw_buffer *buffer = opaque;
 
-	/* The control thread frees only when no worker runs. */
-	if (self == NULL || self->id == buffer->shard)
+	struct ppe_worker *owner = buffer->user;
+	int full = 0;
+
+	if (likely(self == owner))
 		rmw_unhold(buffer, 1);
-	else if (rte_ring_sp_enqueue(self->peer[buffer->shard].returns_out, buffer) != 0)
-		RTE_ASSERT(!"the ring has room for every attach mbuf");
+	else if (self != NULL)
+		full = rte_ring_sp_enqueue(self->peer[owner->id].returns_out, buffer);
+	else
+		full = rte_ring_enqueue(owner->foreign, buffer);
+	RTE_VERIFY(full == 0); /* there is room for every attach mbuf */
 }

@@ -15,7 +15,8 @@
  *
  * A second ring per ordered pair returns payload buffers: when a worker's driver has sent a packet
  * whose payload is another worker's aggregation buffer, the hold goes home. It is as deep as there
- * are attach mbufs, so it can't be full.
+ * are attach mbufs, so it can't be full. A thread that is no worker (a capture, a port made of
+ * rings) returns payloads through the owner's `foreign` ring, which takes many producers.
  *
  * Cost of a hop: 3 lines written and read (private area), a share of a ring line.
  */
@@ -55,7 +56,7 @@ unsigned int crossbar_in_flight(const struct ppe_worker *worker);
 
 /*
  * The release callback of result payloads (rte_mbuf_extbuf_free_callback_t): opaque is the
- * rmw_buffer. Called by whatever lcore frees the attached mbuf.
+ * rmw_buffer, its user field the owning worker. Called by whatever thread frees the attached mbuf.
  */
 void crossbar_payload_released(void *address, void *opaque);
 

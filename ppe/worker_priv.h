@@ -93,6 +93,7 @@ struct ppe_worker {
 	struct ppe_counters count;
 	struct ppe_thread *thread; /* `threads` contexts */
 	struct ppe_peer *peer; /* `workers` entries, own one unused */
+	struct rte_ring *foreign; /* payload buffers that no worker freed */
 	uint32_t empty_turns;
 
 	/* written by this worker, read by the control thread */

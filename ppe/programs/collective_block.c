@@ -102,7 +102,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 			job->count.held_back++;
 			return error == -EDQUOT ? PPE_DROP_HELD_BACK : PPE_DROP_NO_MEMORY;
 		}
-		buffer->job = job->job;
+		buffer->user = state->worker;
 	}
 	if (unlikely(hash_insert(state->blocks, &contribution->probe, &listed) < 0)) {
 		if (buffer != NULL)

@@ -93,6 +93,7 @@ struct job_home {
 
 /* The program's state on one worker. */
 struct collective {
+	struct ppe_worker *worker;
 	struct hash_table *blocks;
 	void *records;
 	struct job_shard *job[WEIR_JOBS_MAX];

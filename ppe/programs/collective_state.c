@@ -169,6 +169,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	if (state == NULL)
 		return -ENOMEM;
 	*out = state;
+	state->worker = setup->worker;
 	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
 	state->first_generation = setup->config->first_generation;
 	state->slices = setup->config->timer_threads;

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A whole switch on a bench: real engines on EAL lcores that share the machine's CPUs, ports made
+ * of rings, and hosts played by the test. Main thread only; EAL starts once per process.
+ */
+#ifndef TESTS_EAL_RIG_H
+#define TESTS_EAL_RIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ppe/ppe.h"
+#include "ppe/program.h"
+#include "rmw/rmw.h"
+
+#define RIG_PORTS_MAX 8
+#define RIG_FRAME_MAX 9216
+#define RIG_SWITCH_IP 0x0a4d00fe /* 10.77.0.254 */
+
+struct rig_config {
+	unsigned int workers, threads, ports;
+	unsigned int jobs; /* entries of `job` in use */
+	struct ppe_job job[4];
+	uint32_t fdb_timeout_s; /* 0: 300 */
+	const struct ppe_program *const *programs; /* NULL: the built-in ones */
+};
+
+struct rig {
+	struct ppe *ppe;
+	struct ppe_config config;
+	struct ppe_jobs jobs;
+	struct ppe_job job[4];
+	unsigned int ports;
+	struct rte_mempool *pool;
+	struct rte_ring *to[RIG_PORTS_MAX], *from[RIG_PORTS_MAX];
+	uint64_t seed; /* splits frames over segments when not 0 */
+};
+
+extern const uint8_t rig_switch_mac[6];
+
+/* A job of `sources` sources at 10.77.0.1 and up, with sensible defaults. */
+struct ppe_job rig_job(uint8_t id, uint16_t sources, uint16_t window, uint16_t elements);
+
+/* Start EAL (once) and a switch. Aborts the test with a message on failure. */
+void rig_start(struct rig *rig, const struct rig_config *config);
+
+/* Stop; checks the books and that everything was returned. Returns a text on failure, else NULL. */
+const char *rig_stop(struct rig *rig);
+
+/* Offer a frame to a port, over random segments when rig->seed is set. */
+void rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int bytes);
+
+/* The next frame that left by a port: its bytes, or 0 when none came within `ms`. */
+unsigned int rig_receive(
+	struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms);
+
+/* Wait until nothing is under way (at most a second), then read the statistics. */
+void rig_settle(struct rig *rig, struct ppe_stats *stats);
+
+/* A source's address on the bench: source s is at port s % ports. */
+uint32_t rig_source_ip(unsigned int source);
+void rig_source_mac(unsigned int source, uint8_t mac[6]);
+
+/*
+ * Write an aggregation frame from a source: header in its form, payload behind it, checksums
+ * right. Returns its bytes. frame: RIG_FRAME_MAX.
+ */
+unsigned int rig_frame(uint8_t *frame, unsigned int source, const struct weir_header *header,
+	const void *payload, unsigned int payload_bytes);
+
+/* Set both checksums of an IPv4/UDP frame, by the plainest code there is. */
+void rig_fix_checksums(uint8_t *frame);
+
+/* Are both checksums of this frame right? */
+bool rig_checksums_hold(const uint8_t *frame);
+
+/* The aggregation header and payload of a frame from the switch; false: it is none. */
+bool rig_parse(const uint8_t *frame, unsigned int bytes, struct weir_header *header,
+	const uint8_t **payload, unsigned int *payload_bytes);
+
+/* Join all sources of the job (index in rig->job); returns the generation. */
+uint16_t rig_join(struct rig *rig, unsigned int job, bool base_form);
+
+/* splitmix64, for all randomness of the tests. */
+uint64_t rig_random(uint64_t *state);
+
+/* WEIR_SEED, or a fixed default; printed. */
+uint64_t rig_seed(void);
+
+#endif

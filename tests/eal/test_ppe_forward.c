@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The learning switch on the bench: floods, learning, moves, aging, order, the exception port. */
+#include <criterion/criterion.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "tests/eal/rig.h"
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+
+static void
+start(unsigned int workers, unsigned int threads, unsigned int ports, uint32_t fdb_timeout_s)
+{
+	struct rig_config config = {.workers = workers,
+		.threads = threads,
+		.ports = ports,
+		.fdb_timeout_s = fdb_timeout_s};
+
+	rig_start(&rig, &config);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+/* A frame of an experimental EtherType (IEEE 802, 0x88b5) with a number in it. */
+static void
+send_frame(unsigned int port, const uint8_t to[6], const uint8_t from[6], uint32_t number)
+{
+	memset(frame, 0, 64);
+	memcpy(frame, to, 6);
+	memcpy(frame + 6, from, 6);
+	weir_put16(frame + 12, 0x88b5);
+	weir_put32(frame + 14, number);
+	rig_send(&rig, port, frame, 64);
+}
+
+static const uint8_t all[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+static const uint8_t a[6] = {2, 0, 0, 0, 0, 0xa}, b[6] = {2, 0, 0, 0, 0, 0xb};
+
+static void
+expect_at(unsigned int port, uint32_t number)
+{
+	cr_assert_eq(rig_receive(&rig, port, frame, 2000), 64, "nothing at port %u", port);
+	cr_assert_eq(weir_get32(frame + 14), number);
+}
+
+static void
+expect_nothing(void)
+{
+	struct ppe_stats stats;
+
+	rig_settle(&rig, &stats);
+	for (unsigned int p = 0; p < rig.ports; p++)
+		cr_assert_eq(rig_receive(&rig, p, frame, 0), 0, "a frame too many at port %u", p);
+}
+
+static void
+learns(unsigned int workers)
+{
+	start(workers, 8, 3, 0);
+	send_frame(0, b, a, 1); /* nobody knows b */
+	expect_at(1, 1);
+	expect_at(2, 1);
+	send_frame(1, a, b, 2); /* a was learned */
+	expect_at(0, 2);
+	expect_nothing();
+	rte_delay_us_sleep(20000); /* the news of b reaches the other workers */
+	send_frame(0, b, a, 3);
+	expect_at(1, 3);
+	expect_nothing();
+	send_frame(2, all, b, 4); /* b has moved */
+	expect_at(0, 4);
+	expect_at(1, 4);
+	rte_delay_us_sleep(20000);
+	send_frame(0, b, a, 5);
+	expect_at(2, 5);
+	expect_nothing();
+	stop();
+}
+
+Test(ppe_forward, one_worker_learns, .timeout = 30)
+{
+	learns(1);
+}
+
+Test(ppe_forward, three_workers_learn, .timeout = 30)
+{
+	learns(3);
+}
+
+Test(ppe_forward, a_silent_station_is_forgotten, .timeout = 30)
+{
+	start(2, 8, 3, 1);
+	send_frame(1, all, b, 1);
+	expect_at(0, 1);
+	expect_at(2, 1);
+	rte_delay_us_sleep(20000);
+	send_frame(0, b, a, 2);
+	expect_at(1, 2);
+	expect_nothing();
+	rte_delay_us_sleep(2500000);
+	send_frame(0, b, a, 3);
+	expect_at(1, 3);
+	expect_at(2, 3);
+	stop();
+}
+
+/* Frames of one flow stay in order, whatever their neighbours do. */
+static void
+keeps_order(unsigned int workers, unsigned int threads)
+{
+	uint64_t random = rig_seed();
+	uint32_t sent[4] = {0}, got[4] = {0}, left = 0;
+
+	start(workers, threads, 4, 0);
+	for (unsigned int i = 0; i < 20000; i++) {
+		unsigned int flow = (unsigned int)(rig_random(&random) % 4);
+		uint8_t from[6] = {2, 0, 0, 0, 1, (uint8_t)flow};
+		const uint8_t *to = flow % 2 == 0 ? all : b;
+
+		send_frame(flow, to, from, flow << 24 | sent[flow]++);
+		if (i % 64 != 63)
+			continue;
+		for (unsigned int p = 0; p < 4; p++) {
+			while (rig_receive(&rig, p, frame, 0) > 0) {
+				uint32_t number = weir_get32(frame + 14);
+
+				if (p != ((number >> 24) + 1) % 4)
+					continue; /* watch each flow at one port */
+				left += (number & 0xffffff) < got[number >> 24];
+				got[number >> 24] = number & 0xffffff;
+			}
+		}
+	}
+	cr_expect_eq(left, 0, "%u frames overtook others", left);
+	stop();
+}
+
+Test(ppe_forward, order_with_one_thread, .timeout = 60)
+{
+	keeps_order(1, 1);
+}
+
+Test(ppe_forward, order_with_many_threads, .timeout = 60)
+{
+	keeps_order(1, 64);
+}
+
+Test(ppe_forward, order_over_the_crossbar, .timeout = 60)
+{
+	keeps_order(3, 20);
+}
+
+Test(ppe_forward, bad_addresses_are_counted, .timeout = 30)
+{
+	static const uint8_t group[6] = {1, 0, 0, 0, 0, 1}, bridge[6] = {0x01, 0x80, 0xc2, 0, 0, 0};
+	struct ppe_stats stats;
+
+	start(1, 8, 2, 0);
+	send_frame(0, b, group, 1);
+	send_frame(0, b, rig_switch_mac, 1);
+	send_frame(0, bridge, a, 1);
+	send_frame(0, rig_switch_mac, a, 1); /* there is no exception port */
+	rig_send(&rig, 0, frame, 13);
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[PPE_DROP_BAD_SOURCE_MAC], 2);
+	cr_expect_eq(stats.drops[PPE_DROP_RESERVED_MAC], 1);
+	cr_expect_eq(stats.drops[PPE_DROP_NO_EXCEPTION_PORT], 1);
+	cr_expect_eq(stats.drops[PPE_DROP_MALFORMED], 1);
+	expect_nothing();
+	send_frame(0, all, a, 1);
+	expect_at(1, 1);
+	send_frame(0, a, b, 2); /* a is at that very port */
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[PPE_DROP_SAME_PORT], 1);
+	stop();
+}
