@@ -337,7 +337,7 @@ class Rack:
         made = {
             # The name is DPDK's file prefix too: racks beside each other need their own.
             'switch': {'name': self.name, 'address': SWITCH_ADDRESS + '/24', 'mac': SWITCH_MAC},
-            'eal': ['--no-huge', '--no-pci'],
+            'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf', '--in-memory'],
             'memory_mb': 256,
             'workers': {'count': self.workers,
                         'cpus': [cpus[i % len(cpus)] for i in range(self.workers)],
@@ -358,10 +358,9 @@ class Rack:
         return made
 
     def device(self, port):
-        """A veth end as a DPDK device. Frames are larger than the MTU: Ethernet's 14 bytes."""
-        size = 2048 if self.mtu <= 1900 else 16384
-        return 'net_af_packet%d,iface=p%d,framesz=%d,blocksz=%d,framecnt=%d,qdisc_bypass=1' % (
-            port, port, size, max(size, 4096) * 16, 512)
+        """A veth end as a DPDK device; a ring's frame holds the MTU and some headers."""
+        ring = 'framesz=2048,blocksz=4096' if self.mtu <= 1500 else 'framesz=9216,blocksz=36864'
+        return 'net_af_packet%d,iface=p%d,%s,framecnt=1024,qdisc_bypass=1' % (port, port, ring)
 
     def write_config(self, text=None, name='switch.json'):
         path = os.path.join(self.folder, name)
@@ -407,29 +406,49 @@ class Rack:
             before = books
             time.sleep(0.05)
 
-    def check_books(self):
-        """Packet conservation. Returns the statistics; raises RackError when they do not add up."""
-        now = self.stats_at_rest()
-        got = now['received'] + now['created']
-        gone = now['sent'] + now['consumed'] + sum(now['drops'].values()) + now['in_flight']
+    @staticmethod
+    def add_up(stats):
+        """Packet conservation; raises RackError when the books do not add up."""
+        dropped = sum(stats['drops'].values())
+        got = stats['received'] + stats['created']
+        gone = stats['sent'] + stats['consumed'] + dropped + stats['in_flight']
         if got != gone:
             raise RackError('packets do not add up: received %d + created %d = %d, but sent %d + '
                             'consumed %d + dropped %d + in flight %d = %d' % (
-                                now['received'], now['created'], got, now['sent'],
-                                now['consumed'], sum(now['drops'].values()), now['in_flight'],
-                                gone))
+                                stats['received'], stats['created'], got, stats['sent'],
+                                stats['consumed'], dropped, stats['in_flight'], gone))
+
+    def check_books(self):
+        """Packet conservation in the running switch, at rest. Returns the statistics."""
+        now = self.stats_at_rest()
+        self.add_up(now)
         return now
 
     def stop_switch(self, number=signal.SIGTERM, seconds=20):
-        """Stop weir-switch in order. Its last line says that nothing leaked."""
+        """Stop weir-switch in order: it returns everything, says so last, and its books add up.
+
+        Returns its last statistics.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.stats_file)
         self.switch.signal(number)
         output = self.switch.wait(seconds)
         last = (output.splitlines() or [''])[-1]
         if last != 'weir-switch: stopped, everything returned':
             raise RackError('%s: last line is "%s"\n%s' % (self.switch.name, last,
                                                           tail(self.switch.log)))
+        try:
+            with open(self.stats_file) as file:
+                final = json.load(file)
+        except (OSError, json.JSONDecodeError) as error:
+            raise RackError('%s: no last statistics: %s' % (self.switch.name, error)) from None
+        self.add_up(final)
+        lost = {k: v for k, v in final['leaks'].items() if v != 0}
+        if lost or final['in_flight'] != 0:
+            raise RackError('%s: leaked %s, %d in flight' % (self.switch.name, lost,
+                                                             final['in_flight']))
         self.switch = None
-        return output
+        return final
 
     # -- the hosts
 
