@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define RECEIVE_BUFFER_JOIN (256 * 1024)
+#define BUFFER_LEAST (256 * 1024) /* bytes: small windows get duplicates and replies too */
 
 bool
 weir_socket_soft_error(int error)
@@ -61,7 +61,7 @@ weir_socket_open(struct weir *weir)
 			"cannot bind the own address: %s; is `address` one of this host's "
 			"interfaces?",
 			strerror(errno));
-	(void)receive_buffer(weir->fd, RECEIVE_BUFFER_JOIN);
+	(void)receive_buffer(weir->fd, BUFFER_LEAST);
 	return 0;
 }
 
@@ -96,11 +96,12 @@ weir_socket_size(struct weir *weir)
 	uint64_t each = 2 * (uint64_t)weir->inbox.stride + 1024, granted, room;
 	int fd = weir->group_fd >= 0 ? weir->group_fd : weir->fd;
 	uint32_t window = weir->window_job;
-	int send = (int)((uint64_t)window * each > INT32_MAX / 2 ? INT32_MAX / 2 : window * each);
+	uint64_t wanted = window * each > BUFFER_LEAST ? window * each : BUFFER_LEAST;
+	int send = wanted > INT32_MAX / 2 ? INT32_MAX / 2 : (int)wanted;
 
-	granted = receive_buffer(weir->fd, window * each);
+	granted = receive_buffer(weir->fd, wanted);
 	if (fd != weir->fd)
-		granted = receive_buffer(fd, window * each);
+		granted = receive_buffer(fd, wanted);
 	if (setsockopt(weir->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send, sizeof(send)) < 0)
 		(void)setsockopt(weir->fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
 	room = granted / each;
