@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+
+#include "ctrl/config_priv.h"
+#include "ctrl/schema.h"
+#include "ctrl/values.h"
+
+#define FILE_MAX (4u << 20) /* bytes; 256 jobs of 256 sources fit */
+
+static int
+draw_at_random(struct ppe_config *ppe)
+{
+	if (getrandom(&ppe->hash_seed, sizeof(ppe->hash_seed), 0) != sizeof(ppe->hash_seed))
+		return -EIO;
+	do {
+		if (getrandom(&ppe->first_generation, sizeof(ppe->first_generation), 0) !=
+			sizeof(ppe->first_generation))
+			return -EIO;
+	} while (ppe->first_generation == 0);
+	return 0;
+}
+
+static int
+read_switch(struct ctrl_reading *reading)
+{
+	struct ctrl_config *config = reading->config;
+	const json_t *object = json_object_get(reading->root, "switch");
+	struct pktbuf_identity *identity = &config->ppe.identity;
+
+	strlcpy(config->name, ctrl_string(object, "switch.name"), sizeof(config->name));
+	ctrl_parse_subnet(ctrl_string(object, "switch.address"), &identity->ip, &config->prefix);
+	ctrl_parse_mac(ctrl_string(object, "switch.mac"), identity->mac);
+	identity->port_base = (uint16_t)ctrl_integer(object, "switch.port_base");
+	identity->port_ext = (uint16_t)ctrl_integer(object, "switch.port_extended");
+	if (identity->port_base == identity->port_ext)
+		return ctrl_refuse(&reading->source, ctrl_path("switch.port_extended"),
+			"%u is the base form's port too", identity->port_ext);
+	return 0;
+}
+
+static int
+read_workers(struct ctrl_reading *reading)
+{
+	struct ctrl_config *config = reading->config;
+	const json_t *object = json_object_get(reading->root, "workers");
+	const json_t *cpus = json_object_get(object, "cpus");
+	struct ppe_config *ppe = &config->ppe;
+
+	ppe->workers = (uint16_t)ctrl_integer(object, "workers.count");
+	ppe->threads = (uint16_t)ctrl_integer(object, "workers.threads");
+	ppe->burst = (uint16_t)ctrl_integer(object, "workers.burst");
+	ppe->idle = (enum ppe_idle)ctrl_word(object, "workers.idle");
+	ppe->idle_sleep_us = (uint32_t)ctrl_integer(object, "workers.idle_sleep_us");
+	ppe->isa = ctrl_word(object, "workers.vectors");
+	config->main_cpu = (unsigned int)ctrl_integer(object, "workers.main_cpu");
+	config->nb_cpus = cpus == NULL ? 1 : (unsigned int)json_array_size(cpus);
+	for (unsigned int i = 0; cpus != NULL && i < config->nb_cpus; i++)
+		config->cpu[i] = (uint16_t)json_integer_value(json_array_get(cpus, i));
+	return 0;
+}
+
+static void
+read_depths(struct ctrl_reading *reading)
+{
+	const json_t *queues = json_object_get(reading->root, "queues");
+	const json_t *tables = json_object_get(reading->root, "tables");
+	struct ppe_config *ppe = &reading->config->ppe;
+
+	ppe->queue_depth = (uint32_t)ctrl_integer(queues, "queues.output_depth");
+	ppe->crossbar_depth = (uint32_t)ctrl_integer(queues, "queues.crossbar_depth");
+	ppe->fdb_entries = (uint32_t)ctrl_integer(tables, "tables.fdb_entries");
+	ppe->fdb_timeout_s = (uint32_t)ctrl_integer(tables, "tables.fdb_timeout_s");
+	ppe->timer_threads = (uint32_t)ctrl_integer(tables, "tables.timer_threads");
+}
+
+static int
+read_all(struct ctrl_reading *reading)
+{
+	int rc = read_switch(reading);
+
+	if (rc == 0)
+		rc = read_workers(reading);
+	if (rc == 0)
+		read_depths(reading);
+	if (rc == 0)
+		rc = ctrl_read_ports(reading);
+	if (rc == 0)
+		rc = ctrl_read_jobs(reading);
+	if (rc == 0)
+		rc = ctrl_read_pools(reading);
+	if (rc == 0)
+		rc = ctrl_read_eal(reading);
+	if (rc == 0)
+		rc = draw_at_random(&reading->config->ppe);
+	return rc;
+}
+
+int
+ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl_config **config,
+	char *error, size_t error_size)
+{
+	struct ctrl_reading reading = {.source = {name, text, length, error, error_size}};
+	json_error_t json_error;
+	json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &json_error);
+	int rc;
+
+	*config = NULL;
+	error[0] = '\0';
+	if (root == NULL) {
+		snprintf(error, error_size, "%s:%d:%d: %s", name, RTE_MAX(json_error.line, 1),
+			RTE_MAX(json_error.column, 1), json_error.text);
+		error[strcspn(error, "\n")] = '\0';
+		return -EINVAL;
+	}
+	reading.root = root;
+	reading.config = calloc(1, sizeof(*reading.config));
+	rc = reading.config == NULL ? -ENOMEM : ctrl_schema_check(&reading.source, root);
+	if (rc == 0)
+		rc = read_all(&reading);
+	json_decref(root);
+	if (rc == 0) {
+		*config = reading.config;
+		return 0;
+	}
+	if (error[0] == '\0')
+		snprintf(error, error_size, "%s: %s", name, strerror(-rc));
+	ctrl_config_destroy(reading.config);
+	return rc;
+}
+
+/* Returns the text, to be freed, or NULL with errno. */
+static char *
+read_file(const char *path, size_t *length)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = fd < 0 ? NULL : malloc(FILE_MAX + 1);
+	ssize_t got = 1;
+	int saved;
+
+	for (*length = 0; text != NULL && got > 0 && *length <= FILE_MAX; *length += (size_t)got) {
+		got = read(fd, text + *length, FILE_MAX + 1 - *length);
+		if (got < 0)
+			break;
+	}
+	if (got >= 0 && *length > FILE_MAX) {
+		got = -1;
+		errno = EFBIG;
+	}
+	saved = errno;
+	if (fd >= 0)
+		close(fd);
+	if (text == NULL || got >= 0)
+		return text;
+	free(text);
+	errno = saved;
+	return NULL;
+}
+
+int
+ctrl_config_load(const char *path, struct ctrl_config **config, char *error, size_t error_size)
+{
+	size_t length;
+	char *text = read_file(path, &length);
+	int rc;
+
+	*config = NULL;
+	if (text == NULL) {
+		rc = -errno;
+		snprintf(error, error_size, "%s: %s", path, strerror(-rc));
+		return rc;
+	}
+	rc = ctrl_config_parse(text, length, path, config, error, error_size);
+	free(text);
+	return rc;
+}
+
+void
+ctrl_config_destroy(struct ctrl_config *config)
+{
+	if (config == NULL)
+		return;
+	for (int i = 0; i < config->argc; i++)
+		free(config->argv[i]);
+	free(config->argv);
+	free(config->job);
+	free(config);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration of a switch: one JSON file, read once, validated whole, then frozen.
+ *
+ * docs/configuration.md lists the keys. What is refused is refused here, before anything starts,
+ * with the place and the reason. Reading a configuration has no side effects and needs no EAL;
+ * whether this machine has the interfaces and CPUs that it names is asked when the switch starts.
+ *
+ * Thread safety: a configuration is read-only once loaded.
+ */
+#ifndef CTRL_CONFIG_H
+#define CTRL_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/port.h"
+#include "ppe/jobs.h"
+#include "ppe/ppe.h"
+
+#define CTRL_NAME_BYTES      32 /* terminators included */
+#define CTRL_DEVICE_BYTES    256
+#define CTRL_INTERFACE_BYTES 16
+#define CTRL_CPUS_MAX        64
+#define CTRL_ERROR_BYTES     1024 /* a buffer of this size holds every reason whole */
+
+/* What a port is besides its pktbuf_port_config. */
+struct ctrl_port {
+	char arguments[CTRL_DEVICE_BYTES]; /* the device as EAL takes it: name and arguments */
+	char device[CTRL_DEVICE_BYTES]; /* its name, by which DPDK knows the port */
+	char interface[CTRL_INTERFACE_BYTES]; /* the kernel interface that it stands on, or "" */
+	uint32_t frame_max; /* bytes of the largest frame that it carries; 0: not known here */
+	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
+	bool pci;
+	bool holds_mbufs; /* its receive rings are filled with packet buffers */
+};
+
+/* A configuration. All of it is owned by the struct, and read-only. */
+struct ctrl_config {
+	char name[CTRL_NAME_BYTES];
+	uint8_t prefix; /* of the switch's subnet, [1, 30]; the address is ppe.identity.ip */
+	char exception[CTRL_INTERFACE_BYTES]; /* the TAP's name, or "" */
+	struct ppe_config ppe;
+	unsigned int nb_ports; /* the exception port, the last one, included */
+	struct pktbuf_port_config port[PPE_PORTS_MAX];
+	struct ctrl_port port_more[PPE_PORTS_MAX];
+	unsigned int nb_jobs;
+	struct ppe_job *job; /* nb_jobs, in the file's order */
+	struct ppe_jobs jobs; /* the same by id: the first table of the switch */
+	unsigned int main_cpu;
+	unsigned int nb_cpus;
+	uint16_t cpu[CTRL_CPUS_MAX]; /* worker i runs on cpu[i % nb_cpus] */
+	uint32_t memory_mb;
+	struct ppe_memory memory; /* what the switch will take, within memory_mb */
+	int argc; /* of EAL */
+	char **argv; /* NULL-terminated; EAL gets a copy of the pointers, because it moves them */
+};
+
+/*
+ * Read a file. 0 and a configuration for ctrl_config_destroy, or -errno, *config NULL and the
+ * reason in `error` (one line, no line end): -EINVAL for a wrong file, others for an unreadable
+ * one. Draws first_generation and hash_seed at random.
+ */
+int ctrl_config_load(const char *path, struct ctrl_config **config, char *error, size_t error_size);
+
+/* The same from `length` bytes of text; `name` stands for the file's in the reason. */
+int ctrl_config_parse(const char *text, size_t length, const char *name,
+	struct ctrl_config **config, char *error, size_t error_size);
+
+/* Free. config: NULL is fine. Not before the switch that runs on its job table is destroyed. */
+void ctrl_config_destroy(struct ctrl_config *config);
+
+/* Bytes of the largest Ethernet frame (without FCS) of a job: a result in the extended form. */
+uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include "ctrl/config_priv.h"
+#include "ctrl/values.h"
+
+static const uint8_t type_codes[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
+static const uint8_t op_codes[] = {WEIR_OP_SUM};
+
+uint32_t
+ctrl_job_frame_bytes(const struct ppe_job *job)
+{
+	uint32_t bitmap = job->policy == PPE_POLICY_PARTIAL ? WEIR_BITMAP_BYTES : 0;
+
+	return 14 + 20 + 8 + WEIR_EXT_BYTES + job->elements * weir_dtype_bytes(job->dtype) + bitmap;
+}
+
+static int
+check_address(struct ctrl_reading *reading, struct ctrl_path path, uint32_t address)
+{
+	const struct ctrl_config *config = reading->config;
+	uint32_t own = config->ppe.identity.ip;
+	uint32_t hosts = UINT32_MAX >> config->prefix;
+
+	if (address == own)
+		return ctrl_refuse(&reading->source, path, "%s is the switch's own address",
+			ctrl_address_text(address).text);
+	if ((address & ~hosts) != (own & ~hosts))
+		return ctrl_refuse(&reading->source, path,
+			"%s is outside the switch's subnet %s/%u", ctrl_address_text(address).text,
+			ctrl_address_text(own & ~hosts).text, config->prefix);
+	if ((address & hosts) == 0 || (address & hosts) == hosts)
+		return ctrl_refuse(&reading->source, path, "%s is not a host's address in %s/%u",
+			ctrl_address_text(address).text, ctrl_address_text(own & ~hosts).text,
+			config->prefix);
+	return 0;
+}
+
+static int
+read_sources(struct ctrl_reading *reading, unsigned int index, const json_t *sources)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	unsigned int first[WEIR_SOURCES_MAX]; /* the entry that an id was first seen in */
+	size_t count = json_array_size(sources);
+
+	job->nb_sources = (uint16_t)count;
+	for (unsigned int i = 0; i < count; i++) {
+		const json_t *object = json_array_get(sources, i);
+		uint8_t id = (uint8_t)ctrl_integer(object, "jobs[].sources[].id");
+		int rc;
+
+		if (ppe_job_has(job, id))
+			return ctrl_refuse(&reading->source,
+				ctrl_path("jobs[%u].sources[%u].id", index, i),
+				"%u is the id of jobs[%u].sources[%u] already", id, index,
+				first[id]);
+		ctrl_parse_address(
+			ctrl_string(object, "jobs[].sources[].address"), &job->address[id]);
+		rc = check_address(reading, ctrl_path("jobs[%u].sources[%u].address", index, i),
+			job->address[id]);
+		if (rc < 0)
+			return rc;
+		job->members[id / 64] |= UINT64_C(1) << (id % 64);
+		first[id] = i;
+	}
+	return 0;
+}
+
+/* Every frame of the job must pass every port. */
+static int
+check_frames(struct ctrl_reading *reading, unsigned int index)
+{
+	const struct ctrl_config *config = reading->config;
+	const struct ppe_job *job = &config->job[index];
+	uint32_t frame = ctrl_job_frame_bytes(job);
+
+	for (unsigned int p = 0; p < config->nb_ports; p++) {
+		uint32_t most = config->port_more[p].frame_max;
+
+		if (most > 0 && frame > most)
+			return ctrl_refuse(&reading->source, ctrl_path("jobs[%u].elements", index),
+				"%u elements make frames of %u bytes, and port %s carries %u",
+				job->elements, frame, config->port[p].name, most);
+	}
+	return 0;
+}
+
+static int
+check_unique(struct ctrl_reading *reading, unsigned int index)
+{
+	const struct ppe_job *job = reading->config->job;
+
+	for (unsigned int i = 0; i < index; i++) {
+		if (job[i].id == job[index].id)
+			return ctrl_refuse(&reading->source, ctrl_path("jobs[%u].id", index),
+				"%u is the id of jobs[%u] already", job[i].id, i);
+		if (strcmp(job[i].name, job[index].name) == 0)
+			return ctrl_refuse(&reading->source, ctrl_path("jobs[%u].name", index),
+				"\"%s\" is the name of jobs[%u] already", job[i].name, i);
+	}
+	return 0;
+}
+
+static int
+read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	int rc;
+
+	job->id = (uint8_t)ctrl_integer(object, "jobs[].id");
+	strlcpy(job->name, ctrl_string(object, "jobs[].name"), sizeof(job->name));
+	rc = check_unique(reading, index);
+	if (rc == 0)
+		rc = read_sources(reading, index, json_object_get(object, "sources"));
+	if (rc < 0)
+		return rc;
+	job->window = (uint16_t)ctrl_integer(object, "jobs[].window");
+	job->elements = (uint16_t)ctrl_integer(object, "jobs[].elements");
+	job->timeout_ms = (uint32_t)ctrl_integer(object, "jobs[].timeout_ms");
+	job->policy = (uint8_t)ctrl_word(object, "jobs[].policy");
+	job->dtype = type_codes[ctrl_word(object, "jobs[].type")];
+	job->op = op_codes[ctrl_word(object, "jobs[].op")];
+	job->fixed_generation = (uint16_t)ctrl_integer(object, "jobs[].generation");
+	if (!ctrl_parse_address(ctrl_string(object, "jobs[].results"), &job->group))
+		job->group = 0;
+	return check_frames(reading, index);
+}
+
+int
+ctrl_read_jobs(struct ctrl_reading *reading)
+{
+	struct ctrl_config *config = reading->config;
+	const json_t *jobs = json_object_get(reading->root, "jobs");
+	unsigned int count = (unsigned int)json_array_size(jobs);
+
+	config->job = calloc(count > 0 ? count : 1, sizeof(*config->job));
+	if (config->job == NULL)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) {
+		int rc = read_job(reading, i, json_array_get(jobs, i));
+
+		if (rc < 0)
+			return rc;
+		config->jobs.by_id[config->job[i].id] = &config->job[i];
+		config->nb_jobs++;
+	}
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The steps of reading a configuration: each fills its part of the struct, or refuses. */
+#ifndef CTRL_CONFIG_PRIV_H
+#define CTRL_CONFIG_PRIV_H
+
+#include <jansson.h>
+
+#include "ctrl/config.h"
+#include "ctrl/refuse.h"
+
+/* A reading under way. All steps return 0, or -errno with the reason written. */
+struct ctrl_reading {
+	struct ctrl_source source;
+	const json_t *root; /* passed ctrl_schema_check */
+	struct ctrl_config *config;
+};
+
+/* ports, and the exception port; after switch and workers. ctrl/config_ports.c */
+int ctrl_read_ports(struct ctrl_reading *reading);
+
+/* jobs; after switch. ctrl/config_jobs.c */
+int ctrl_read_jobs(struct ctrl_reading *reading);
+
+/* pools, and whether frames, packets and memory suffice; after all others. ctrl/config_pools.c */
+int ctrl_read_pools(struct ctrl_reading *reading);
+
+/* eal, and the arguments that Weir adds; last. ctrl/config_eal.c */
+int ctrl_read_eal(struct ctrl_reading *reading);
+
+/*
+ * Take a device string apart into `port`: what it is, and what its arguments imply. ctrl/device.c
+ * path: of the string, for refusals.
+ */
+int ctrl_read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
+	struct ctrl_port *port, unsigned int *queue_pairs);
+
+#endif

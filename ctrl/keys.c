@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/keys.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "ppe/jobs.h"
+#include "ppe/ppe.h"
+
+/* clang-format off */
+#define OBJECT(path, help) {path, CTRL_OBJECT, "", "", 0, 0, NULL, help}
+#define NUMBER(path, unit, fallback, min, max, help) \
+	{path, CTRL_INTEGER, unit, fallback, min, max, NULL, help}
+#define POWER(path, unit, fallback, min, max, help) \
+	{path, CTRL_POWER, unit, fallback, min, max, NULL, help}
+#define WORD(path, fallback, words, help) {path, CTRL_WORD, "", fallback, 0, 0, words, help}
+
+const struct ctrl_key ctrl_keys[] = {
+	{"comment", CTRL_TEXT, "", "", 0, 4095, NULL, "For people; not used."},
+	NUMBER("memory_mb", "MiB", "512", 64, 1048576,
+		"DPDK memory of the switch (EAL's `-m`). A configuration that needs more is refused."),
+
+	{"switch", CTRL_OBJECT, "", NULL, 0, 0, NULL, "Who the switch is."},
+	{"switch.name", CTRL_NAME, "", "weir", 1, 31, NULL,
+		"Name in printouts and statistics, and of DPDK's run-time folder."},
+	{"switch.address", CTRL_SUBNET, "", NULL, 0, 0, NULL,
+		"The switch's IPv4 address and the prefix length of its subnet, which all jobs' sources are in."},
+	{"switch.mac", CTRL_MAC, "", "02:57:45:49:52:01", 0, 0, NULL,
+		"The switch's MAC address; not the same for two switches of one network."},
+	NUMBER("switch.port_base", "", "12000", 1, 65535, "UDP port of the base form."),
+	NUMBER("switch.port_extended", "", "12001", 1, 65535, "UDP port of the extended form."),
+
+	{"eal", CTRL_ARRAY, "", "[]", 0, 64, NULL,
+		"Further arguments for DPDK's EAL. Lcores, memory, devices and log levels are Weir's."},
+	{"eal[]", CTRL_TEXT, "", NULL, 1, 255, NULL, "One argument."},
+
+	OBJECT("workers", "The engines."),
+	NUMBER("workers.count", "lcores", "1", 1, PPE_WORKERS_MAX, "Worker lcores, each one engine."),
+	{"workers.cpus", CTRL_ARRAY, "", "[0]", 1, 64, NULL,
+		"Worker i runs on CPU `cpus[i mod length]`: workers may share a CPU."},
+	NUMBER("workers.cpus[]", "CPU", NULL, 0, 1023, "A CPU's number."),
+	NUMBER("workers.main_cpu", "CPU", "0", 0, 1023, "Where the control thread runs; it mostly sleeps."),
+	NUMBER("workers.threads", "", "20", 1, PPE_THREADS_MAX,
+		"Thread contexts of an engine: packets that it works on at a time."),
+	NUMBER("workers.burst", "packets", "32", 1, 256, "Packets per poll of a queue."),
+	WORD("workers.idle", "sleep", "spin|yield|sleep",
+		"What an engine without work does: poll on, give the CPU to others, or sleep."),
+	NUMBER("workers.idle_sleep_us", "µs", "50", 1, 10000, "How long `sleep` sleeps."),
+	WORD("workers.vectors", "auto", "auto|scalar|avx2|avx512",
+		"The widest vector instructions that sums may use; `auto`: what the CPU has."),
+
+	OBJECT("pools", "Packet memory."),
+	NUMBER("pools.packets", "packets", "4096", 256, 4194304,
+		"Packet buffers, for received packets and their copies."),
+	NUMBER("pools.frame_bytes", "bytes", "0", 0, 65408,
+		"Size of a packet buffer; 0: the largest frame of the ports, at least 2048."),
+	NUMBER("pools.headers", "packets", "4096", 256, 4194304,
+		"Buffers for the headers of results and replies, and for as many payloads attached to them."),
+
+	OBJECT("queues", "Rings between the parts."),
+	POWER("queues.output_depth", "packets", "1024", 64, 65536,
+		"Output queue of a port, each of the two priorities."),
+	POWER("queues.crossbar_depth", "packets", "1024", 64, 65536,
+		"Ring from one worker to another."),
+
+	OBJECT("tables", "Forwarding table and timers."),
+	NUMBER("tables.fdb_entries", "stations", "4096", 16, 1048576,
+		"MAC addresses that each worker can learn."),
+	NUMBER("tables.fdb_timeout_s", "s", "300", 1, 1000000,
+		"A station that was silent for so long is forgotten."),
+	NUMBER("tables.timer_threads", "", "100", 1, 1000,
+		"Slices of an aging scan: a straggler is found within 1 + 1/slices of the timeout."),
+
+	OBJECT("exception", "Where packets for the switch itself go (ARP, ping); without it they are dropped."),
+	{"exception.interface", CTRL_NAME, "", NULL, 1, 15, NULL,
+		"TAP interface that Weir makes, with the switch's MAC and IPv4 address."},
+
+	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, "The ports, in order."},
+	OBJECT("ports[]", "A port."),
+	{"ports[].name", CTRL_NAME, "", NULL, 1, 31, NULL, "Name in printouts and statistics; unique."},
+	{"ports[].device", CTRL_TEXT, "", NULL, 1, 255, NULL,
+		"PCI address, or a virtual device (`net_...`), with its arguments after a comma each."},
+	NUMBER("ports[].rx_queues", "queues", "1", 1, PPE_WORKERS_MAX,
+		"Receive queues, at most one per worker."),
+	NUMBER("ports[].tx_queues", "queues", "1", 1, PPE_WORKERS_MAX,
+		"Transmit queues, at most one per worker; workers without one send over another's."),
+	NUMBER("ports[].rx_descriptors", "packets", "512", 32, 32768, "Ring of a receive queue."),
+	NUMBER("ports[].tx_descriptors", "packets", "512", 32, 32768, "Ring of a transmit queue."),
+	WORD("ports[].rx_checksum", "auto", "auto|software|offload|off",
+		"Who verifies IPv4 and UDP checksums: the device where it can, Weir, the device, nobody."),
+	WORD("ports[].tx_checksum", "auto", "auto|software|offload|off", "Who writes them."),
+	NUMBER("ports[].mtu", "bytes", "0", 0, 65407, "MTU to set; 0: leave the device's."),
+	{"ports[].promiscuous", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
+		"Receive frames for other stations too: a switch has to."},
+
+	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, "The jobs."},
+	OBJECT("jobs[]", "A job."),
+	NUMBER("jobs[].id", "", NULL, 0, WEIR_JOBS_MAX - 1, "The job's number on the wire; unique."),
+	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL, "For people; unique."},
+	{"jobs[].sources", CTRL_ARRAY, "", NULL, 1, WEIR_SOURCES_MAX, NULL,
+		"Who takes part; every block is the sum over all of them."},
+	OBJECT("jobs[].sources[]", "A source."),
+	NUMBER("jobs[].sources[].id", "", NULL, 0, WEIR_SOURCES_MAX - 1,
+		"The source's number on the wire; unique in the job."),
+	{"jobs[].sources[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
+		"Its IPv4 address, in the switch's subnet. Sources may share one: workers of one host."},
+	POWER("jobs[].window", "blocks", "64", 1, PPE_WINDOW_MAX,
+		"Blocks that a source has in flight at most; twice as many buffers are reserved."),
+	NUMBER("jobs[].elements", "elements", "256", 1, WEIR_ELEMENTS_MAX,
+		"Elements of a block at most; a frame has to hold them."),
+	NUMBER("jobs[].timeout_ms", "ms", "1000", 1, 60000,
+		"A block without a new contribution for so long is a straggler's."),
+	WORD("jobs[].policy", "wait", "wait|partial|error",
+		"What a straggler's block does: wait, go out without it, or fail."),
+	{"jobs[].results", CTRL_RESULTS, "", "unicast", 0, 0, NULL,
+		"A copy of a result to each source, or one to a multicast group."},
+	WORD("jobs[].type", "fp32", "int32|fp32", "Type of the elements in the base form."),
+	WORD("jobs[].op", "sum", "sum", "Operation of the base form."),
+	NUMBER("jobs[].generation", "", "0", 0, 65535,
+		"0: sources join, and a generation begins when all have. Otherwise the generation's number, and no joining: for packet generators."),
+};
+/* clang-format on */
+
+const size_t ctrl_keys_count = sizeof(ctrl_keys) / sizeof(ctrl_keys[0]);
+
+const struct ctrl_key *
+ctrl_key_find(const char *path)
+{
+	for (size_t i = 0; i < ctrl_keys_count; i++)
+		if (strcmp(ctrl_keys[i].path, path) == 0)
+			return &ctrl_keys[i];
+	return NULL;
+}
+
+const char *
+ctrl_kind_text(enum ctrl_kind kind)
+{
+	static const char *const texts[] = {
+		[CTRL_OBJECT] = "object",
+		[CTRL_ARRAY] = "array",
+		[CTRL_INTEGER] = "integer",
+		[CTRL_POWER] = "power of two",
+		[CTRL_BOOLEAN] = "boolean",
+		[CTRL_WORD] = "word",
+		[CTRL_TEXT] = "string",
+		[CTRL_NAME] = "name",
+		[CTRL_ADDRESS] = "IPv4 address",
+		[CTRL_SUBNET] = "IPv4 address/prefix",
+		[CTRL_RESULTS] = "word or IPv4 address",
+		[CTRL_MAC] = "MAC address",
+	};
+
+	return texts[kind];
+}
+
+const char *
+ctrl_key_name(const struct ctrl_key *key)
+{
+	const char *dot = strrchr(key->path, '.');
+
+	return dot == NULL ? key->path : dot + 1;
+}
+
+static void
+print_range(const struct ctrl_key *key, FILE *out)
+{
+	switch (key->kind) {
+	case CTRL_INTEGER:
+	case CTRL_POWER: fprintf(out, "%" PRId64 "..%" PRId64, key->min, key->max); break;
+	case CTRL_ARRAY:
+		fprintf(out, "%" PRId64 "..%" PRId64 " entries", key->min, key->max);
+		break;
+	case CTRL_TEXT:
+	case CTRL_NAME:
+		fprintf(out, "%" PRId64 "..%" PRId64 " characters", key->min, key->max);
+		break;
+	case CTRL_WORD:
+		for (const char *p = key->words; *p != '\0'; p++)
+			if (*p == '|')
+				fputs(", ", out);
+			else
+				fputc(*p, out);
+		break;
+	case CTRL_RESULTS: fputs("unicast, 224.0.0.0/4", out); break;
+	case CTRL_SUBNET: fputs("prefix 1..30", out); break;
+	case CTRL_BOOLEAN: fputs("true, false", out); break;
+	case CTRL_ADDRESS:
+	case CTRL_MAC:
+	case CTRL_OBJECT: break;
+	}
+}
+
+/* An empty cell is one blank: the table looks the same as text. */
+void
+ctrl_key_row(const struct ctrl_key *key, FILE *out)
+{
+	fprintf(out, "| `%s` | %s |%s%s | ", key->path, ctrl_kind_text(key->kind),
+		key->unit[0] != '\0' ? " " : "", key->unit);
+	if (key->fallback == NULL)
+		fputs("required | ", out);
+	else if (key->fallback[0] == '\0')
+		fputs("none | ", out);
+	else
+		fprintf(out, "`%s` | ", key->fallback);
+	print_range(key, out);
+	fprintf(out, " | %s |", key->help);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* docs/configuration.md has every key's row as the list of keys has it, and the configs pass. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/config.h"
+#include "ctrl/keys.h"
+#include "ctrl/values.h"
+
+/* WEIR_SOURCE: the source tree, from meson. */
+static const char *
+in_tree(const char *path)
+{
+	static char full[1024];
+	const char *root = getenv("WEIR_SOURCE");
+
+	cr_assert_not_null(root, "WEIR_SOURCE is not set");
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	return full;
+}
+
+static char *
+read_page(void)
+{
+	FILE *file = fopen(in_tree("docs/configuration.md"), "r");
+	char *text = NULL;
+	size_t size = 0;
+
+	cr_assert_not_null(file);
+	cr_assert_gt(getdelim(&text, &size, '\0', file), 0);
+	fclose(file);
+	return text;
+}
+
+Test(ctrl_docs, every_key_has_its_row, .timeout = 10)
+{
+	char *page = read_page();
+
+	for (size_t i = 0; i < ctrl_keys_count; i++) {
+		char *row = NULL;
+		size_t size;
+		FILE *out = open_memstream(&row, &size);
+
+		fputc('\n', out);
+		ctrl_key_row(&ctrl_keys[i], out);
+		fputc('\n', out);
+		fclose(out);
+		cr_expect_not_null(
+			strstr(page, row), "docs/configuration.md lacks the row %s", row);
+		free(row);
+	}
+	free(page);
+}
+
+Test(ctrl_docs, every_row_is_of_a_key, .timeout = 10)
+{
+	char *page = read_page();
+	size_t rows = 0;
+
+	for (const char *p = strstr(page, "\n| `"); p != NULL; p = strstr(p + 1, "\n| `")) {
+		char path[CTRL_PATH_MAX];
+		size_t length = strcspn(p + 4, "`");
+
+		cr_assert_lt(length, sizeof(path));
+		memcpy(path, p + 4, length);
+		path[length] = '\0';
+		cr_expect_not_null(ctrl_key_find(path), "docs/configuration.md has %s", path);
+		rows++;
+	}
+	cr_assert_eq(rows, ctrl_keys_count);
+	free(page);
+}
+
+/* The list itself: a default is a value that its own key would take. */
+Test(ctrl_docs, defaults_are_in_range, .timeout = 10)
+{
+	for (size_t i = 0; i < ctrl_keys_count; i++) {
+		const struct ctrl_key *key = &ctrl_keys[i];
+
+		if (key->fallback == NULL || key->fallback[0] == '\0')
+			continue;
+		if (key->kind == CTRL_INTEGER || key->kind == CTRL_POWER) {
+			cr_expect_geq(atoll(key->fallback), key->min, "%s", key->path);
+			cr_expect_leq(atoll(key->fallback), key->max, "%s", key->path);
+		}
+		if (key->kind == CTRL_WORD)
+			cr_expect_geq(
+				ctrl_parse_word(key->words, key->fallback), 0, "%s", key->path);
+	}
+}
+
+Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 10)
+{
+	DIR *folder = opendir(in_tree("configs"));
+	unsigned int count = 0;
+
+	cr_assert_not_null(folder);
+	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+		size_t length = strlen(entry->d_name);
+		char path[1400], error[CTRL_ERROR_BYTES];
+		struct ctrl_config *config;
+
+		if (length < 5 || strcmp(entry->d_name + length - 5, ".json") != 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", in_tree("configs"), entry->d_name);
+		cr_expect_eq(ctrl_config_load(path, &config, error, sizeof(error)), 0, "%s", error);
+		ctrl_config_destroy(config);
+		count++;
+	}
+	closedir(folder);
+	cr_assert_geq(count, 2);
+}
