@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/interface.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+
+/* One request about an interface. 0 or -errno. */
+static int
+ask(const char *name, unsigned long request, struct ifreq *ifr)
+{
+	int fd, rc;
+
+	if (strlcpy(ifr->ifr_name, name, sizeof(ifr->ifr_name)) >= sizeof(ifr->ifr_name))
+		return -ENODEV;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	rc = ioctl(fd, request, ifr) < 0 ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+static int
+set_address(const char *name, unsigned long request, uint32_t address)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+	struct ifreq ifr = {0};
+
+	memcpy(&ifr.ifr_addr, &in, sizeof(in));
+	return ask(name, request, &ifr);
+}
+
+int
+ctrl_interface_set(const char *name, uint32_t address, uint8_t prefix)
+{
+	struct ifreq ifr = {0};
+	int rc = set_address(name, SIOCSIFADDR, address);
+
+	if (rc == 0)
+		rc = set_address(name, SIOCSIFNETMASK, ~(UINT32_MAX >> prefix));
+	if (rc == 0)
+		rc = ask(name, SIOCGIFFLAGS, &ifr);
+	if (rc < 0)
+		return rc;
+	ifr.ifr_flags |= IFF_UP;
+	return ask(name, SIOCSIFFLAGS, &ifr);
+}
+
+int
+ctrl_interface_mtu(const char *name)
+{
+	struct ifreq ifr = {0};
+	int rc = ask(name, SIOCGIFMTU, &ifr);
+
+	return rc < 0 ? rc : ifr.ifr_mtu;
+}
+
+int
+ctrl_interface_is_up(const char *name)
+{
+	struct ifreq ifr = {0};
+	int rc = ask(name, SIOCGIFFLAGS, &ifr);
+
+	return rc < 0 ? rc : (ifr.ifr_flags & IFF_UP) != 0;
+}

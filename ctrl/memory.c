@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/memory.h"
+
+#include <inttypes.h>
+
+static void
+print_sum(FILE *out, const char *what, uint64_t bytes)
+{
+	fprintf(out, "memory    %-20s %10.2f MiB\n", what, (double)bytes / (1 << 20));
+}
+
+void
+ctrl_memory_print(const struct ctrl_config *config, FILE *out)
+{
+	const struct ppe_memory *m = &config->memory;
+
+	print_sum(out, "packet pools", m->packet_pools);
+	print_sum(out, "aggregation buffers", m->data_memory);
+	print_sum(out, "block tables", m->block_tables);
+	print_sum(out, "forwarding tables", m->fdb);
+	print_sum(out, "rings", m->rings);
+	fprintf(out, "memory    %-20s %10.2f MiB of %u\n", "total", (double)m->total / (1 << 20),
+		config->memory_mb);
+	for (unsigned int i = 0; i < config->nb_jobs; i++) {
+		const struct ppe_job *job = &config->job[i];
+		uint64_t buffers = 2u * job->window;
+
+		fprintf(out,
+			"job %-5u %s: %u sources, window %u, %u elements; reserves %" PRIu64
+			" buffers of %u B, %.2f MiB\n",
+			job->id, job->name, job->nb_sources, job->window, job->elements, buffers,
+			ppe_job_buffer_bytes(job),
+			(double)(buffers * ppe_job_buffer_bytes(job)) / (1 << 20));
+	}
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Statistics as text and as JSON, from made-up counters: every counter in its place. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+
+#include "ctrl/memory.h"
+#include "ctrl/stats.h"
+
+static struct ctrl_config config;
+static struct ctrl_stats stats;
+static struct ppe_job job = {.name = "train",
+	.id = 9,
+	.window = 4,
+	.elements = 256,
+	.nb_sources = 3,
+	.dtype = WEIR_DTYPE_FP32};
+
+/* Every counter gets a number of its own. */
+static void
+setup(void)
+{
+	uint64_t next = 1000;
+
+	memset(&config, 0, sizeof(config));
+	memset(&stats, 0, sizeof(stats));
+	strcpy(config.name, "weir0");
+	strcpy(config.port[0].name, "p0");
+	strcpy(config.port[1].name, "p1");
+	config.nb_ports = 2;
+	config.nb_jobs = 1;
+	config.job = &job;
+	config.memory_mb = 64;
+	config.memory.total = 3 << 20;
+	stats.config = &config;
+	stats.total.nb_ports = 2;
+	stats.total.nb_workers = 1;
+	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
+		stats.total.drops[i] = next++;
+#define X(name, help) stats.job[0].name = next++;
+	PPE_JOB_COUNTERS(X)
+#undef X
+	stats.job[0].generation = 77;
+	stats.total.sent = 5;
+	stats.total.consumed = 6;
+	stats.total.in_flight = 7;
+	stats.total.created = 8;
+	stats.total.received = ctrl_stats_dropped(&stats.total) + 5 + 6 + 7 - 8;
+	stats.total.port[1].rx_packets = 11;
+	stats.total.port[1].tx_packets[0] = 12;
+	stats.total.port[1].tx_packets[1] = 13;
+	stats.total.port[1].missed = 14;
+	stats.total.worker[0].segments = 15;
+}
+
+TestSuite(ctrl_stats, .init = setup, .timeout = 10);
+
+static char *
+printed(void)
+{
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	ctrl_stats_print(&stats, out);
+	fclose(out);
+	return text;
+}
+
+Test(ctrl_stats, books)
+{
+	char *text = printed();
+
+	cr_assert_eq(ctrl_stats_off_by(&stats.total), 0);
+	cr_assert_not_null(strstr(text, " + in flight 7: balanced\n"), "%s", text);
+	free(text);
+	stats.total.received += 3;
+	cr_assert_eq(ctrl_stats_off_by(&stats.total), 3);
+	text = printed();
+	cr_assert_not_null(strstr(text, " + in flight 7: OFF BY 3\n"), "%s", text);
+	free(text);
+	stats.total.received -= 5;
+	cr_assert_eq(ctrl_stats_off_by(&stats.total), -2);
+}
+
+Test(ctrl_stats, only_drops_that_happened_are_printed)
+{
+	char *text;
+
+	stats.total.drops[PPE_DROP_LATE] = 0;
+	text = printed();
+	cr_assert_null(strstr(text, " late: "));
+	cr_assert_not_null(strstr(text, " malformed: "));
+	free(text);
+}
+
+static json_int_t
+number(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	cr_assert(json_is_integer(value), "no %s", key);
+	return json_integer_value(value);
+}
+
+Test(ctrl_stats, json_has_every_counter)
+{
+	char folder[] = "/tmp/weir-test-XXXXXX", path[64];
+	const json_t *drops, *jobs, *port;
+	json_t *root;
+
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/stats.json", folder);
+	cr_assert_eq(ctrl_stats_write(&stats, path), 0);
+	root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+	cr_assert_not_null(root);
+	cr_assert_eq(number(root, "received"), (json_int_t)stats.total.received);
+	cr_assert_eq(number(root, "in_flight"), 7);
+	cr_assert(json_is_true(json_object_get(root, "balanced")));
+	drops = json_object_get(root, "drops");
+	cr_assert_eq(json_object_size(drops), PPE_DROP_COUNT);
+	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
+		cr_assert_eq(number(drops, ppe_drop_key((enum ppe_drop)i)), 1000 + i);
+	jobs = json_array_get(json_object_get(root, "jobs"), 0);
+	cr_assert_eq(number(jobs, "id"), 9);
+	cr_assert_eq(number(jobs, "generation"), 77);
+#define X(name, help) cr_assert_eq(number(jobs, #name), (json_int_t)stats.job[0].name);
+	PPE_JOB_COUNTERS(X)
+#undef X
+	port = json_array_get(json_object_get(root, "ports"), 1);
+	cr_assert_str_eq(json_string_value(json_object_get(port, "name")), "p1");
+	cr_assert_eq(number(port, "rx_packets"), 11);
+	cr_assert_eq(number(port, "tx_result_packets"), 12);
+	cr_assert_eq(number(port, "tx_bulk_packets"), 13);
+	cr_assert_eq(number(port, "missed"), 14);
+	cr_assert_eq(json_array_size(json_object_get(root, "workers")), 1);
+	cr_assert_eq(number(json_array_get(json_object_get(root, "workers"), 0), "segments"), 15);
+	cr_assert_null(json_object_get(root, "leaks"));
+	json_decref(root);
+
+	stats.stopped = true;
+	stats.leaks.buffers = 2;
+	cr_assert(!ctrl_leaks_none(&stats.leaks));
+	cr_assert_eq(ctrl_stats_write(&stats, path), 0);
+	root = json_load_file(path, 0, NULL);
+	cr_assert_eq(number(json_object_get(root, "leaks"), "buffers"), 2);
+	json_decref(root);
+	/* Nothing beside it is left: the folder is empty without the file. */
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(rmdir(folder), 0);
+}
+
+Test(ctrl_stats, a_file_that_cannot_be_written)
+{
+	cr_assert_eq(ctrl_stats_write(&stats, "/nowhere/stats.json"), -ENOENT);
+}
+
+Test(ctrl_stats, memory_table)
+{
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	config.memory.total = 3 << 20;
+	ctrl_memory_print(&config, out);
+	fclose(out);
+	cr_assert_not_null(strstr(text, "total                      3.00 MiB of 64\n"), "%s", text);
+	cr_assert_not_null(strstr(text,
+				   "job 9     train: 3 sources, window 4, 256 elements; reserves 8 "
+				   "buffers of 1056 B, 0.01 MiB\n"),
+		"%s", text);
+	free(text);
+}
