@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/switch/preflight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ctrl/interface.h"
+
+static int complain(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int
+complain(int rc, const char *format, ...)
+{
+	va_list args;
+
+	fputs("weir-switch: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return rc;
+}
+
+static int
+check_mtu(const struct ctrl_config *config, unsigned int p, int mtu)
+{
+	const char *interface = config->port_more[p].interface;
+
+	if (config->port[p].mtu > 0)
+		return 0; /* it will be set */
+	for (unsigned int j = 0; j < config->nb_jobs; j++) {
+		uint32_t frame = ctrl_job_frame_bytes(&config->job[j]);
+
+		if (frame > (uint32_t)mtu + 14)
+			return complain(-EINVAL,
+				"interface %s of port %s has MTU %d, and job %s sends frames of %u "
+				"bytes: ip link set dev %s mtu %u",
+				interface, config->port[p].name, mtu, config->job[j].name, frame,
+				interface, frame - 14);
+	}
+	return 0;
+}
+
+static int
+check_interface(const struct ctrl_config *config, unsigned int p)
+{
+	const char *interface = config->port_more[p].interface;
+	const char *port = config->port[p].name;
+	int mtu = ctrl_interface_mtu(interface);
+	int fd;
+
+	if (mtu < 0)
+		return complain(mtu,
+			"interface %s of port %s does not exist: make it, or start the switch in "
+			"the network namespace that it is in (ip netns exec)",
+			interface, port);
+	if (ctrl_interface_is_up(interface) == 0)
+		return complain(-ENETDOWN, "interface %s of port %s is down: ip link set dev %s up",
+			interface, port, interface);
+	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return complain(-errno,
+			"port %s needs CAP_NET_RAW (%s): run as root, or setcap "
+			"cap_net_raw,cap_net_admin+ep on weir-switch",
+			port, strerror(errno));
+	close(fd);
+	return check_mtu(config, p, mtu);
+}
+
+/* The TAP driver's own words for this are about an ioctl. */
+static int
+check_tun(void)
+{
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return complain(-errno,
+			"exception.interface needs /dev/net/tun (%s): modprobe tun, run as root, "
+			"or "
+			"leave \"exception\" out of the configuration",
+			strerror(errno));
+	close(fd);
+	return 0;
+}
+
+static int
+check_cpu(const cpu_set_t *set, unsigned int cpu, const char *key)
+{
+	if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, set))
+		return 0;
+	return complain(-EINVAL,
+		"%s: CPU %u is not for this process: choose from those that taskset -p $$ shows",
+		key, cpu);
+}
+
+static int
+check_cpus(const struct ctrl_config *config)
+{
+	cpu_set_t set;
+	int rc;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 0; /* more CPUs than a set holds: EAL will tell */
+	rc = check_cpu(&set, config->main_cpu, "workers.main_cpu");
+	for (unsigned int w = 0; rc == 0 && w < config->ppe.workers; w++)
+		rc = check_cpu(&set, config->cpu[w % config->nb_cpus], "workers.cpus");
+	return rc;
+}
+
+static int
+check_huge_pages(const struct ctrl_config *config)
+{
+	glob_t found;
+	unsigned long pages = 0;
+
+	for (int i = 0; i < config->argc; i++)
+		if (strcmp(config->argv[i], "--no-huge") == 0)
+			return 0;
+	if (glob("/sys/kernel/mm/hugepages/*/nr_hugepages", 0, NULL, &found) != 0)
+		return 0;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char text[32] = "";
+		FILE *file = fopen(found.gl_pathv[i], "r");
+
+		if (file != NULL && fgets(text, sizeof(text), file) != NULL)
+			pages += strtoul(text, NULL, 10);
+		if (file != NULL)
+			fclose(file);
+	}
+	globfree(&found);
+	if (pages > 0)
+		return 0;
+	return complain(-ENOMEM,
+		"there are no huge pages: reserve some (docs/configuration.md), or add "
+		"\"--no-huge\" "
+		"to \"eal\"");
+}
+
+int
+preflight(const struct ctrl_config *config)
+{
+	int rc = check_cpus(config);
+
+	if (rc == 0)
+		rc = check_huge_pages(config);
+	for (unsigned int p = 0; rc == 0 && p < config->nb_ports; p++)
+		if (config->port_more[p].interface[0] != '\0')
+			rc = check_interface(config, p);
+	if (rc == 0 && config->exception[0] != '\0')
+		rc = check_tun();
+	return rc;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef APPS_SWITCH_PREFLIGHT_H
+#define APPS_SWITCH_PREFLIGHT_H
+
+#include "ctrl/config.h"
+
+/*
+ * Ask this machine for what the configuration names - interfaces, MTUs, CPUs, huge pages,
+ * privileges - before DPDK fails over it. 0, or -errno with one line on stderr that says what to
+ * do. Starts nothing.
+ */
+int preflight(const struct ctrl_config *config);
+
+#endif
