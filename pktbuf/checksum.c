@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pktbuf/checksum.h"
+
+#include <rte_ip.h>
+
+#include "pktbuf/port.h"
+
+uint16_t
+pktbuf_sum_bytes(const void *bytes, size_t length)
+{
+	return rte_raw_cksum(bytes, length);
+}
+
+static bool
+ip_holds(const struct pktbuf_head *head)
+{
+	return rte_raw_cksum(head->bytes + head->l3, (size_t)(head->l4 - head->l3)) == 0xffff;
+}
+
+static bool
+udp_holds(const struct rte_mbuf *packet, const struct pktbuf_head *head)
+{
+	const uint8_t *ip = head->bytes + head->l3, *udp = head->bytes + head->l4;
+	uint32_t length = head->payload_length + 8u;
+	uint32_t sum;
+	uint16_t bytes;
+
+	if (udp[6] == 0 && udp[7] == 0)
+		return true;
+	if (rte_raw_cksum_mbuf(packet, head->l4, length, &bytes) < 0)
+		return false;
+	/* The pseudo-header: both addresses, the protocol and the UDP length. */
+	sum = rte_raw_cksum(ip + 12, 8) + rte_cpu_to_be_16(IPPROTO_UDP) +
+		rte_cpu_to_be_16((uint16_t)length) + (uint32_t)bytes;
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return sum == 0xffff;
+}
+
+enum pktbuf_verdict
+pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *packet,
+	const struct pktbuf_head *head)
+{
+	uint64_t ip = 0, udp = 0; /* 0: the device has no verdict */
+
+	if (port->rx_checksum == PKTBUF_CHECKSUM_OFF)
+		return PKTBUF_CHECKSUM_GOOD;
+	if (port->rx_checksum == PKTBUF_CHECKSUM_OFFLOAD) {
+		ip = packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
+		udp = packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+	}
+	if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
+		(ip != RTE_MBUF_F_RX_IP_CKSUM_GOOD && !ip_holds(head)))
+		return PKTBUF_CHECKSUM_BAD_IP;
+	if (udp == RTE_MBUF_F_RX_L4_CKSUM_BAD ||
+		(udp != RTE_MBUF_F_RX_L4_CKSUM_GOOD && !udp_holds(packet, head)))
+		return PKTBUF_CHECKSUM_BAD_UDP;
+	return PKTBUF_CHECKSUM_GOOD;
+}

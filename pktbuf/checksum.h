@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Internet checksums (RFC 1071) of what arrives, and sums for what will leave.
+ *
+ * In software the verification reads the whole UDP payload once; where the port has the offload
+ * and is configured to use it, the device's verdict is taken, and software only where the
+ * device has none. A UDP checksum of 0 means "not computed" (RFC 768) and is accepted.
+ */
+#ifndef PKTBUF_CHECKSUM_H
+#define PKTBUF_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#include "pktbuf/head.h"
+
+struct pktbuf_port;
+
+/* How a port treats checksums in one direction. */
+enum pktbuf_checksum {
+	PKTBUF_CHECKSUM_AUTO, /* offload where the device has it, else software */
+	PKTBUF_CHECKSUM_SOFTWARE, /* never the device */
+	PKTBUF_CHECKSUM_OFFLOAD, /* the device, or the port does not open */
+	PKTBUF_CHECKSUM_OFF, /* receive: not verified; send: UDP 0, IPv4 in software */
+};
+
+/* What verification found. */
+enum pktbuf_verdict { PKTBUF_CHECKSUM_GOOD, PKTBUF_CHECKSUM_BAD_IP, PKTBUF_CHECKSUM_BAD_UDP };
+
+/*
+ * Verify the IPv4 header checksum and the UDP checksum of a packet received by `port`. head: as
+ * parsed, with PKTBUF_HEAD_UDP set. Cost: the UDP payload is read once, unless the device did it.
+ */
+enum pktbuf_verdict pktbuf_checksum_verify(const struct pktbuf_port *port,
+	const struct rte_mbuf *packet, const struct pktbuf_head *head);
+
+/*
+ * Folded ones-complement sum of contiguous bytes, in the machine's byte order, not inverted; an odd
+ * last byte is padded with zero. bytes: any address, length [0, 65535]. Sums add up when each part
+ * but the last has even length.
+ */
+uint16_t pktbuf_sum_bytes(const void *bytes, size_t length);
+
+#endif

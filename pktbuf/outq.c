@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pktbuf/outq_fast.h"
+
+#include <errno.h>
+
+#include <rte_errno.h>
+#include <rte_malloc.h>
+
+#define BURST 64
+
+size_t
+pktbuf_outq_bytes(uint32_t depth)
+{
+	return sizeof(struct pktbuf_outq) + PKTBUF_PRIOS * depth * sizeof(struct rte_mbuf *);
+}
+
+struct pktbuf_outq *
+pktbuf_outq_create(const struct pktbuf_port *port, uint16_t queue, uint32_t depth, int socket)
+{
+	struct pktbuf_outq *outq;
+
+	if (!rte_is_power_of_2(depth)) {
+		rte_errno = EINVAL;
+		return NULL;
+	}
+	outq = rte_zmalloc_socket(
+		"weir_outq", pktbuf_outq_bytes(depth), RTE_CACHE_LINE_SIZE, socket);
+	if (outq == NULL) {
+		rte_errno = ENOMEM;
+		return NULL;
+	}
+	outq->port = port;
+	outq->queue = queue;
+	outq->depth = depth;
+	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
+		outq->fifo[p].ring = (struct rte_mbuf **)(outq + 1) + p * depth;
+	return outq;
+}
+
+void
+pktbuf_outq_destroy(struct pktbuf_outq *outq)
+{
+	if (outq == NULL)
+		return;
+	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++) {
+		struct pktbuf_fifo *fifo = &outq->fifo[p];
+
+		while (fifo->head != fifo->tail)
+			rte_pktmbuf_free(fifo->ring[fifo->head++ & (outq->depth - 1)]);
+	}
+	rte_free(outq);
+}
+
+/* One burst of a FIFO: what lies contiguously in the ring. False: the device is full, or nothing
+ * is left. */
+static bool
+burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
+{
+	uint32_t at = fifo->head & (outq->depth - 1);
+	uint32_t n = RTE_MIN(fifo->tail - fifo->head, outq->depth - at);
+	uint32_t lengths[BURST];
+	uint16_t taken;
+
+	n = RTE_MIN(n, (uint32_t)BURST);
+	if (n == 0)
+		return false;
+	/* A packet that the device took may be gone: its length is read before. */
+	for (uint32_t i = 0; i < n; i++)
+		lengths[i] = fifo->ring[at + i]->pkt_len;
+	taken = rte_eth_tx_burst(outq->port->id, outq->queue, &fifo->ring[at], (uint16_t)n);
+	for (uint16_t i = 0; i < taken; i++)
+		fifo->bytes += lengths[i];
+	fifo->packets += taken;
+	fifo->head += taken;
+	*sent += taken;
+	return taken == n;
+}
+
+unsigned int
+pktbuf_outq_send(struct pktbuf_outq *outq)
+{
+	unsigned int sent = 0;
+
+	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++) {
+		while (burst(outq, &outq->fifo[p], &sent))
+			;
+		/* Strict priority: bulk has its turn when no result waits. */
+		if (outq->fifo[p].head != outq->fifo[p].tail)
+			break;
+	}
+	return sent;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The hot half of the output queues. See pktbuf/outq.h. */
+#ifndef PKTBUF_OUTQ_FAST_H
+#define PKTBUF_OUTQ_FAST_H
+
+#include <stdbool.h>
+
+#include "pktbuf/outq.h"
+
+/* Queue a packet; the owner. False: that FIFO is full, and the packet is still the caller's. */
+static inline bool
+pktbuf_outq_push(struct pktbuf_outq *outq, unsigned int priority, struct rte_mbuf *packet)
+{
+	struct pktbuf_fifo *fifo = &outq->fifo[priority];
+
+	if (unlikely(fifo->tail - fifo->head == outq->depth))
+		return false;
+	fifo->ring[fifo->tail++ & (outq->depth - 1)] = packet;
+	return true;
+}
+
+/* Packets waiting. Any thread; exact for the owner. */
+static inline unsigned int
+pktbuf_outq_depth(const struct pktbuf_outq *outq)
+{
+	unsigned int n = 0;
+
+	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
+		n += outq->fifo[p].tail - outq->fifo[p].head;
+	return n;
+}
+
+/* Offer all that waits to the device, results first. Out of line: pktbuf/outq.c. */
+unsigned int pktbuf_outq_send(struct pktbuf_outq *outq);
+
+/* Send what waits, results first; the owner. What the device does not take stays. Returns how many
+ * packets it took. Cost when nothing waits: one line. */
+static inline unsigned int
+pktbuf_outq_flush(struct pktbuf_outq *outq)
+{
+	return pktbuf_outq_depth(outq) == 0 ? 0 : pktbuf_outq_send(outq);
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mbuf pools. Three kinds:
+ *
+ *   packets   what ports receive into, and copies; a private area of PKTBUF_PRIV_BYTES, where the
+ *             engines keep the state of a thread that travels between lcores
+ *   headers   the headers of results and replies; small
+ *   attaches  mbufs without data, through which a result refers to its payload; the private area
+ *             holds the reference's own count
+ *
+ * All use the ring_mt_rts mempool: when an lcore is preempted half-way through an exchange with the
+ * common ring, the others go on. With DPDK's default they would spin until it is scheduled again,
+ * which stops a machine whose lcores share CPUs (DPDK Programmer's Guide, Ring Library,
+ * "Relaxed Tail Sync").
+ */
+#ifndef PKTBUF_POOL_H
+#define PKTBUF_POOL_H
+
+#include <stddef.h>
+
+#include <rte_mbuf.h>
+
+#define PKTBUF_PRIV_BYTES        192 /* private area of a packet mbuf */
+#define PKTBUF_SMALL_PRIV_BYTES  64 /* private area of header and attach mbufs */
+#define PKTBUF_HEADER_DATA_BYTES 128 /* room of a header mbuf behind the headroom */
+
+/* The pools of a switch. */
+struct pktbuf_pools {
+	struct rte_mempool *packets, *headers, *attaches;
+};
+
+/*
+ * Make a pool of n mbufs, each lcore caching up to `cache` of them ([0, 512], at most n / 1.5).
+ * data_bytes: the largest frame, or the driver's frame size when that is larger (net_af_packet
+ * copies a whole ring frame); headroom is added. Control thread, after EAL. Returns NULL with
+ * rte_errno. The caller frees with rte_mempool_free when every mbuf is back.
+ */
+struct rte_mempool *pktbuf_packet_pool(
+	const char *name, unsigned int n, unsigned int data_bytes, unsigned int cache, int socket);
+struct rte_mempool *pktbuf_header_pool(
+	const char *name, unsigned int n, unsigned int cache, int socket);
+struct rte_mempool *pktbuf_attach_pool(
+	const char *name, unsigned int n, unsigned int cache, int socket);
+
+/* Bytes that such a pool takes, near enough (the ring and per-object overhead are estimated). */
+size_t pktbuf_packet_pool_bytes(unsigned int n, unsigned int data_bytes);
+size_t pktbuf_header_pool_bytes(unsigned int n);
+size_t pktbuf_attach_pool_bytes(unsigned int n);
+
+/* The private area of an mbuf of one of these pools; aligned to 64 bytes. */
+static inline void *
+pktbuf_priv(struct rte_mbuf *packet)
+{
+	return rte_mbuf_to_priv(packet);
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pktbuf/port.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include <rte_errno.h>
+#include <rte_log.h>
+
+RTE_LOG_REGISTER_SUFFIX(pktbuf_log, pktbuf, NOTICE);
+
+#define REFUSE(config, code, format, ...)                                                          \
+	(rte_log(RTE_LOG_ERR, (uint32_t)pktbuf_log, "weir: port %s: " format "\n", (config)->name, \
+		 ##__VA_ARGS__),                                                                   \
+		(code))
+
+#define TX_CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
+#define RX_CHECKSUMS (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM)
+
+static int
+find(const struct pktbuf_port_config *config, uint16_t *id)
+{
+	char device[PKTBUF_DEVICE_MAX];
+
+	strlcpy(device, config->device, sizeof(device));
+	device[strcspn(device, ",")] = '\0';
+	if (rte_eth_dev_get_port_by_name(device, id) == 0)
+		return 0;
+	return REFUSE(config, -ENODEV,
+		"EAL has no device %s: does the interface exist, and is the driver there?", device);
+}
+
+/* What AUTO means on this device, or why the wish can't be had. */
+static int
+resolve(const struct pktbuf_port_config *config, enum pktbuf_checksum wish, bool has,
+	const char *direction, enum pktbuf_checksum *resolved)
+{
+	*resolved = wish;
+	if (wish == PKTBUF_CHECKSUM_AUTO)
+		*resolved = has ? PKTBUF_CHECKSUM_OFFLOAD : PKTBUF_CHECKSUM_SOFTWARE;
+	if (wish == PKTBUF_CHECKSUM_OFFLOAD && !has)
+		return REFUSE(config, -ENOTSUP, "the device has no %s checksum offload", direction);
+	return 0;
+}
+
+static int
+setup_queues(const struct pktbuf_port *port, const struct pktbuf_port_config *config,
+	const struct rte_eth_dev_info *info, struct rte_mempool *pool)
+{
+	uint16_t rx = config->rx_descriptors, tx = config->tx_descriptors;
+	int socket = rte_eth_dev_socket_id(port->id);
+	int rc = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, &rx, &tx);
+
+	for (uint16_t q = 0; rc == 0 && q < port->rx_queues; q++)
+		rc = rte_eth_rx_queue_setup(
+			port->id, q, rx, (unsigned int)socket, &info->default_rxconf, pool);
+	for (uint16_t q = 0; rc == 0 && q < port->tx_queues; q++)
+		rc = rte_eth_tx_queue_setup(
+			port->id, q, tx, (unsigned int)socket, &info->default_txconf);
+	return rc;
+}
+
+static int
+configure(struct pktbuf_port *port, const struct pktbuf_port_config *config,
+	struct rte_eth_dev_info *info, struct rte_mempool *pool)
+{
+	struct rte_eth_conf conf = {.rxmode.mtu = config->mtu};
+	int rc;
+
+	if (port->rx_checksum == PKTBUF_CHECKSUM_OFFLOAD)
+		conf.rxmode.offloads |= RX_CHECKSUMS;
+	if (port->tx_checksum == PKTBUF_CHECKSUM_OFFLOAD)
+		conf.txmode.offloads |= TX_CHECKSUMS;
+	conf.rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
+	conf.txmode.offloads |= info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (port->rx_queues > 1) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = info->flow_type_rss_offloads &
+			(RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+		if (conf.rx_adv_conf.rss_conf.rss_hf == 0)
+			conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE; /* the device spreads by itself */
+	}
+	rc = rte_eth_dev_configure(port->id, port->rx_queues, port->tx_queues, &conf);
+	if (rc == 0) {
+		info->default_rxconf.offloads = conf.rxmode.offloads;
+		info->default_txconf.offloads = conf.txmode.offloads;
+		rc = setup_queues(port, config, info, pool);
+	}
+	if (rc < 0)
+		return REFUSE(
+			config, rc, "the device refuses its configuration: %s", rte_strerror(-rc));
+	return 0;
+}
+
+int
+pktbuf_port_open(
+	struct pktbuf_port *port, const struct pktbuf_port_config *config, struct rte_mempool *pool)
+{
+	struct rte_eth_dev_info info;
+	int rc;
+
+	memset(port, 0, sizeof(*port));
+	strlcpy(port->name, config->name, sizeof(port->name));
+	port->rx_queues = config->rx_queues;
+	port->tx_queues = config->tx_queues;
+	rc = find(config, &port->id);
+	if (rc < 0)
+		return rc;
+	rc = rte_eth_dev_info_get(port->id, &info);
+	if (rc < 0)
+		return REFUSE(config, rc, "the device says nothing of itself");
+	strlcpy(port->driver, info.driver_name, sizeof(port->driver));
+	if (config->rx_queues > info.max_rx_queues || config->tx_queues > info.max_tx_queues)
+		return REFUSE(config, -ENOTSUP,
+			"%u receive and %u transmit queues wanted, the device has %u and %u",
+			config->rx_queues, config->tx_queues, info.max_rx_queues,
+			info.max_tx_queues);
+	rc = resolve(config, config->rx_checksum,
+		(info.rx_offload_capa & RX_CHECKSUMS) == RX_CHECKSUMS, "receive",
+		&port->rx_checksum);
+	if (rc == 0)
+		rc = resolve(config, config->tx_checksum,
+			(info.tx_offload_capa & TX_CHECKSUMS) == TX_CHECKSUMS, "transmit",
+			&port->tx_checksum);
+	if (rc == 0)
+		rc = configure(port, config, &info, pool);
+	if (rc < 0)
+		return rc;
+	rte_eth_macaddr_get(port->id, &port->mac);
+	if (config->promiscuous) {
+		rc = rte_eth_promiscuous_enable(port->id);
+		if (rc < 0 && rc != -ENOTSUP)
+			return REFUSE(config, rc, "the device can't be made promiscuous: %s",
+				rte_strerror(-rc));
+	}
+	return 0;
+}
+
+int
+pktbuf_port_start(struct pktbuf_port *port)
+{
+	int rc = rte_eth_dev_start(port->id);
+
+	if (rc < 0)
+		return REFUSE(port, rc, "the device does not start: %s", rte_strerror(-rc));
+	port->started = true;
+	return 0;
+}
+
+void
+pktbuf_port_stop(struct pktbuf_port *port)
+{
+	if (port->started)
+		rte_eth_dev_stop(port->id);
+	port->started = false;
+}
+
+void
+pktbuf_port_close(struct pktbuf_port *port)
+{
+	pktbuf_port_stop(port);
+	rte_eth_dev_close(port->id);
+}
+
+static const char *
+mode(enum pktbuf_checksum checksum)
+{
+	static const char *const names[] = {"auto", "software", "offload", "off"};
+
+	return names[checksum];
+}
+
+void
+pktbuf_port_print(const struct pktbuf_port *port, FILE *out)
+{
+	fprintf(out,
+		"port %-3u %-8s %-14s " RTE_ETHER_ADDR_PRT_FMT
+		"  queues rx %u tx %u, checksums rx %s tx %s\n",
+		port->index, port->name, port->driver, RTE_ETHER_ADDR_BYTES(&port->mac),
+		port->rx_queues, port->tx_queues, mode(port->rx_checksum), mode(port->tx_checksum));
+}

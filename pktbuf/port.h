@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports: ethdevs of any driver. A (port, queue) belongs to one lcore; who owns which is ppe's.
+ *
+ * Results leave as chains of two mbufs. Of DPDK 22.11's virtual devices net_af_packet, net_tap,
+ * net_memif and net_pcap gather such a chain as they copy it out; net_ring hands it on as it is,
+ * and whoever takes it frees it; a NIC reads the payload where it lies, and frees when it has sent.
+ *
+ * net_af_packet says that its largest frame has 1518 bytes, yet carries jumbo frames when the port
+ * keeps its default MTU (mtu 0 here), the interface has MTU 9000, framesz is larger than the frame,
+ * and the mbufs are larger than framesz.
+ */
+#ifndef PKTBUF_PORT_H
+#define PKTBUF_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rte_ethdev.h>
+
+#include "pktbuf/checksum.h"
+
+#define PKTBUF_NAME_MAX   32
+#define PKTBUF_DEVICE_MAX 256
+
+/* Filled by ctrl. */
+struct pktbuf_port_config {
+	char name[PKTBUF_NAME_MAX]; /* for people; unique */
+	char device[PKTBUF_DEVICE_MAX]; /* EAL device; what follows a comma is for EAL alone */
+	uint16_t rx_queues, tx_queues; /* [1, what the device has] */
+	uint16_t rx_descriptors, tx_descriptors; /* wishes; the device rounds them */
+	enum pktbuf_checksum rx_checksum, tx_checksum;
+	uint16_t mtu; /* bytes; 0: leave the device's own */
+	bool promiscuous;
+};
+
+/* An open port. ctrl: wo before start, workers: ro */
+struct pktbuf_port {
+	uint16_t id; /* ethdev */
+	uint16_t index; /* among the switch's ports; set by the caller after open */
+	uint16_t rx_queues, tx_queues;
+	enum pktbuf_checksum rx_checksum, tx_checksum; /* resolved: never AUTO */
+	struct rte_ether_addr mac; /* the device's own */
+	bool started;
+	char name[PKTBUF_NAME_MAX];
+	char driver[PKTBUF_NAME_MAX];
+};
+
+/*
+ * Find the device, which EAL has probed, configure it and its queues; packets are received into
+ * `pool`. Control thread. Returns 0, or -errno with one log line that says which port and why:
+ * -ENODEV (no such device), -ENOTSUP (too many queues, or an offload that it lacks), -EINVAL.
+ * Nothing stays configured on error.
+ */
+int pktbuf_port_open(struct pktbuf_port *port, const struct pktbuf_port_config *config,
+	struct rte_mempool *pool);
+
+/* Start, stop, close; control thread. start: 0 or -errno with a log line. */
+int pktbuf_port_start(struct pktbuf_port *port);
+void pktbuf_port_stop(struct pktbuf_port *port);
+void pktbuf_port_close(struct pktbuf_port *port);
+
+/* One line: name, driver, address, queues, checksums. */
+void pktbuf_port_print(const struct pktbuf_port *port, FILE *out);
+
+/* Receive up to n packets; the owner of the queue. The packets are the caller's. */
+static inline uint16_t
+pktbuf_port_rx(
+	const struct pktbuf_port *port, uint16_t queue, struct rte_mbuf **packets, uint16_t n)
+{
+	return rte_eth_rx_burst(port->id, queue, packets, n);
+}
+
+#endif
