@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Vector kernels: acc[i] = acc[i] OP src[i] over n elements, for each element type and operation,
+ * in variants for what the CPU has. No DPDK here.
+ *
+ * WHAT IS SERVED. The table has a cell per type and operation. An empty cell is NULL and means "not
+ * supported", which the caller turns into an answer of its protocol:
+ *
+ *              int32  fp32   the others
+ *     sum        x      x        -
+ *     the others -      -        -
+ *
+ * RESULTS ARE THE SAME BITS IN EVERY VARIANT, so that a sum does not depend on the machine, nor on
+ * where a packet was cut:
+ *   int32 sum  wraps (two's complement).
+ *   fp32 sum   IEEE 754 binary32, in the rounding mode and with the denormal handling of the thread's
+ *              MXCSR, which nobody in Weir changes: round to nearest, ties to even, denormals kept
+ *              (never flushed). Each element is one addition, acc + src. When one operand is NaN,
+ *              the result is that NaN, made quiet (bit 22 set), sign and payload kept; when both
+ *              are, that of acc, the first operand. inf + -inf is 0xffc00000. That is what x86's
+ *              addition does with acc as its first operand; a compiler may exchange the operands
+ *              of a C addition (and does), so the kernels spell the instruction.
+ *              Floating-point sums depend on the order of the additions: a block's result is that
+ *              of the order in which its contributions were added.
+ *
+ * MEMORY. acc and src must not overlap. Both may lie anywhere (src is a packet's payload, at any
+ * byte); acc aligned to 64 is faster. Exactly n elements are read from each, and written to acc:
+ * not a byte beyond, be it only read. Elements are little-endian, as on the wire and as x86 has
+ * them.
+ *
+ * DESIGN. One file per instruction set, each compiled with its own flags, because the rest of the
+ * program is compiled for any x86-64 (DPDK: corei7); a table of function pointers is filled
+ * from the CPU's features when the program starts. An indirect call per segment of a packet is
+ * nothing beside 1024 additions. The kernels are loops of four vectors; AVX-512 ends with a masked
+ * vector, AVX2 element by element. Measured on one core of a Sapphire Rapids (2 MiB L2), 1024
+ * elements, acc aligned and src 58 bytes into a line, GB/s of src (as much is read and written in
+ * acc):
+ *
+ *                      int32                    fp32
+ *               scalar  AVX2  AVX-512    scalar  AVX2  AVX-512    copy
+ *     in L2         32    45       47        10    44       47      45
+ *     beyond L2     15    15       15        11    15       15      15
+ *
+ * So a vector kernel is as fast as a copy: the loop waits for its cache, where wider unrolling or
+ * prefetches gain nothing. (Scalar int32 is vectorised by the compiler, for SSE2.)
+ */
+#ifndef RMW_KERNELS_H
+#define RMW_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Types of elements: name, number (that of the wire), text, bytes. */
+#define RMW_TYPE_LIST(X)                                                                           \
+	X(INT8, 0, "int8", 1)                                                                      \
+	X(UINT8, 1, "uint8", 1)                                                                    \
+	X(INT16, 2, "int16", 2)                                                                    \
+	X(UINT16, 3, "uint16", 2)                                                                  \
+	X(INT32, 4, "int32", 4)                                                                    \
+	X(UINT32, 5, "uint32", 4)                                                                  \
+	X(INT64, 6, "int64", 8)                                                                    \
+	X(UINT64, 7, "uint64", 8)                                                                  \
+	X(FP16, 8, "fp16", 2)                                                                      \
+	X(BF16, 9, "bf16", 2)                                                                      \
+	X(FP32, 10, "fp32", 4)                                                                     \
+	X(FP64, 11, "fp64", 8)
+
+enum rmw_type {
+#define X(name, code, text, bytes) RMW_TYPE_##name = code,
+	RMW_TYPE_LIST(X)
+#undef X
+};
+
+/* Operations: name, number (that of the wire), text. */
+#define RMW_OP_LIST(X)                                                                             \
+	X(SUM, 0, "sum")                                                                           \
+	X(PROD, 1, "prod")                                                                         \
+	X(MIN, 2, "min")                                                                           \
+	X(MAX, 3, "max")                                                                           \
+	X(AVG, 4, "avg")                                                                           \
+	X(BAND, 5, "band")                                                                         \
+	X(BOR, 6, "bor")                                                                           \
+	X(BXOR, 7, "bxor")                                                                         \
+	X(LAND, 8, "land")                                                                         \
+	X(LOR, 9, "lor")                                                                           \
+	X(LXOR, 10, "lxor")
+
+enum rmw_op {
+#define X(name, code, text) RMW_OP_##name = code,
+	RMW_OP_LIST(X)
+#undef X
+};
+
+/* Instruction sets, narrowest first: name, number, text (as in the configuration). */
+#define RMW_ISA_LIST(X)                                                                            \
+	X(AUTO, 0, "auto")                                                                         \
+	X(SCALAR, 1, "scalar")                                                                     \
+	X(AVX2, 2, "avx2")                                                                         \
+	X(AVX512, 3, "avx512")
+
+enum rmw_isa {
+#define X(name, code, text) RMW_ISA_##name = code,
+	RMW_ISA_LIST(X)
+#undef X
+};
+
+#define X(...) +1
+enum {
+	RMW_TYPE_COUNT = 0 RMW_TYPE_LIST(X), /* types are [0, RMW_TYPE_COUNT) */
+	RMW_OP_COUNT = 0 RMW_OP_LIST(X),
+	RMW_ISA_COUNT = 0 RMW_ISA_LIST(X),
+};
+#undef X
+
+/* acc[i] = acc[i] OP src[i], i in [0, n_elements); n_elements may be 0. Owner of acc. */
+typedef void (*rmw_reduce_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
+
+/* Copy `bytes` bytes; they must not overlap. Exactly these are read and written. Owner of `to`. */
+typedef void (*rmw_copy_fn)(void *restrict to, const void *restrict from, size_t bytes);
+
+/*
+ * Choose the variant that rmw_kernel and rmw_kernel_copy give from now on: the widest that this CPU
+ * has and that is not wider than `limit` (RMW_ISA_AUTO: no limit; a number out of range too).
+ * Returns it, never AUTO. Control thread, before the kernels are asked for; without a call, AUTO.
+ */
+enum rmw_isa rmw_kernels_select(enum rmw_isa limit);
+
+/* The chosen kernel; NULL: not supported. type, op: any number. Not per packet: keep the pointer. */
+rmw_reduce_fn rmw_kernel(enum rmw_type type, enum rmw_op op);
+rmw_copy_fn rmw_kernel_copy(void);
+
+/* Can this CPU, and this build, run the variant? AUTO: true. isa: any number. Any thread. */
+bool rmw_isa_supported(enum rmw_isa isa);
+
+/* The kernels of one variant, whatever is chosen; NULL: not supported, by it or by this CPU.
+ * isa: any number, AUTO stands for the widest. Any thread. For tests and benches. */
+rmw_reduce_fn rmw_kernel_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op);
+rmw_copy_fn rmw_kernel_copy_of(enum rmw_isa isa);
+
+/* Size of an element in bytes: 1, 2, 4 or 8; 0 for a type that does not exist. */
+unsigned int rmw_type_size(enum rmw_type type);
+
+/* Names, as in the lists; "?" for numbers that do not exist. */
+const char *rmw_type_name(enum rmw_type type);
+const char *rmw_op_name(enum rmw_op op);
+const char *rmw_isa_name(enum rmw_isa isa);
+
+/* The number of a name, exactly as in the lists; -EINVAL when there is none. name: not NULL. */
+int rmw_type_parse(const char *name);
+int rmw_op_parse(const char *name);
+int rmw_isa_parse(const char *name);
+
+#endif
