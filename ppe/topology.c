@@ -14,6 +14,7 @@
 #include "ppe/crossbar.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
+#include "rmw/rmw.h"
 
 RTE_LOG_REGISTER_SUFFIX(ppe_log, ppe, NOTICE);
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
@@ -63,8 +64,10 @@ static int
 open_ports(struct ppe *ppe, const struct pktbuf_port_config *ports)
 {
 	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
-		if (pktbuf_port_open(&ppe->port[p], &ports[p], ppe->pools.packets) < 0)
-			return -rte_errno;
+		int rc = pktbuf_port_open(&ppe->port[p], &ports[p], ppe->pools.packets);
+
+		if (rc < 0)
+			return rc;
 		ppe->port[p].index = (uint16_t)p;
 		ppe->ports_open++;
 	}
@@ -258,6 +261,7 @@ ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *por
 	}
 	if (rc == 0) {
 		ppe->config = *config;
+		rmw_kernels_select((enum rmw_isa)config->isa);
 		ppe->nb_ports = nb_ports;
 		ppe->jobs = jobs;
 		rc = build(ppe, ports, programs);
@@ -396,9 +400,9 @@ ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 	const struct ppe_jobs *jobs, struct ppe_memory *memory)
 {
 	memset(memory, 0, sizeof(*memory));
-	memory->packet_pools = pktbuf_pool_bytes(config->packets, config->packet_bytes) +
-		pktbuf_pool_bytes(config->headers, PKTBUF_HEADER_BYTES) +
-		pktbuf_pool_bytes(config->headers, 0);
+	memory->packet_pools = pktbuf_packet_pool_bytes(config->packets, config->packet_bytes) +
+		pktbuf_header_pool_bytes(config->headers) +
+		pktbuf_attach_pool_bytes(config->headers);
 	memory->rings = crossbar_bytes(config->workers, config->crossbar_depth, config->headers) +
 		(uint64_t)nb_ports * config->workers * pktbuf_outq_bytes(config->queue_depth);
 	collective_memory(config, jobs, memory);
