@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,8 +16,15 @@
 #include "ctrl/config_priv.h"
 #include "ctrl/schema.h"
 #include "ctrl/values.h"
+#include "rmw/kernels.h"
 
 #define FILE_MAX (4u << 20) /* bytes; 256 jobs of 256 sources fit */
+
+static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
+	"the words of workers.vectors are in this order");
+static_assert(PPE_IDLE_SPIN == 0 && PPE_IDLE_YIELD == 1 && PPE_IDLE_SLEEP == 2 &&
+		PPE_POLICY_WAIT == 0 && PPE_POLICY_PARTIAL == 1 && PPE_POLICY_ERROR == 2,
+	"the words of workers.idle and jobs[].policy are in this order");
 
 static int
 draw_at_random(struct ppe_config *ppe)

@@ -47,9 +47,25 @@ is_refused(const char *argument, const char *option)
 	return length > 2 && strncmp(argument, option, length) == 0;
 }
 
+static bool
+given(const json_t *list, const char *option)
+{
+	size_t length = strlen(option);
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strncmp(json_string_value(json_array_get(list, i)), option, length) == 0)
+			return true;
+	return false;
+}
+
 static int
 check_argument(struct ctrl_reading *reading, unsigned int index, const char *argument)
 {
+	const json_t *list = json_object_get(reading->root, "eal");
+
+	if (strcmp(argument, "--in-memory") == 0 && given(list, "--no-huge"))
+		return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+			"EAL does not take --in-memory with --no-huge: use --no-shconf");
 	for (unsigned int i = 0; i < RTE_DIM(allowed); i++)
 		if (strncmp(argument, allowed[i], strlen(allowed[i])) == 0)
 			return 0;
@@ -93,17 +109,6 @@ add_lcores(struct ctrl_config *config)
 	return add(config, "--lcores=%s", list) < 0 ? -ENOMEM : add(config, "--main-lcore=0");
 }
 
-static bool
-given(const json_t *list, const char *option)
-{
-	size_t length = strlen(option);
-
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (strncmp(json_string_value(json_array_get(list, i)), option, length) == 0)
-			return true;
-	return false;
-}
-
 int
 ctrl_read_eal(struct ctrl_reading *reading)
 {
@@ -122,9 +127,15 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	rc |= add(config, "weir-switch");
 	rc |= add_lcores(config);
 	rc |= add(config, "-m%u", config->memory_mb);
-	/* EAL and drivers tell at length what they do; what goes wrong is enough. */
-	if (!given(list, "--log-level"))
+	/*
+	 * EAL and drivers tell at length what they do; what goes wrong is enough. A TAP's driver
+	 * takes a kernel without flow offload, and a process without secondaries, for errors.
+	 */
+	if (!given(list, "--log-level")) {
 		rc |= add(config, "--log-level=*:warning");
+		if (config->exception[0] != '\0')
+			rc |= add(config, "--log-level=pmd.net.tap:critical");
+	}
 	if (!given(list, "--file-prefix"))
 		rc |= add(config, "--file-prefix=weir-%s", config->name);
 	for (unsigned int i = 0; i < count; i++)

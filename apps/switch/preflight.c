@@ -77,10 +77,16 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 
 /* The TAP driver's own words for this are about an ioctl. */
 static int
-check_tun(void)
+check_exception(const char *interface)
 {
-	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+	int fd;
 
+	if (ctrl_interface_mtu(interface) >= 0)
+		return complain(-EEXIST,
+			"exception.interface: %s exists already: is another switch running here? "
+			"choose another name, or ip link del %s",
+			interface, interface);
+	fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return complain(-errno,
 			"exception.interface needs /dev/net/tun (%s): modprobe tun, run as root, "
@@ -155,6 +161,6 @@ preflight(const struct ctrl_config *config)
 		if (config->port_more[p].interface[0] != '\0')
 			rc = check_interface(config, p);
 	if (rc == 0 && config->exception[0] != '\0')
-		rc = check_tun();
+		rc = check_exception(config->exception);
 	return rc;
 }
