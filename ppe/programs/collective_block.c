@@ -174,5 +174,4 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 	job->generation = generation;
 	job->pinned = true;
 	memcpy(job->endpoint, endpoints, sizeof(job->endpoint));
-	job->count.generations++;
 }

@@ -144,5 +144,6 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	memset(home->pending, 0, sizeof(home->pending));
 	home->pending_count = 0;
 	home->walking = false;
+	js->count.generations++; /* here alone: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
 }
