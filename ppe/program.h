@@ -31,6 +31,8 @@
 
 struct ppe;
 struct ppe_config;
+struct ppe_job_stats;
+struct ppe_stats;
 struct ppe_worker;
 struct ppe_thread;
 
@@ -138,6 +140,20 @@ int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);
 
 /* Register a timer for the program being created (create() only). 0, -EINVAL or -ENOSPC. */
 int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
+
+/*
+ * The place of the program of this name in the list, for ppe_pass (create() only). -ENOENT when it
+ * is not in the list, so that create() can fail and say so.
+ */
+int ppe_program_find(const struct ppe_setup *setup, const char *name);
+
+/*
+ * What create() of `program` made on a worker, for a reader of its numbers. Control thread, any time
+ * between ppe_create and ppe_destroy; the worker may be writing. NULL when the program is not in
+ * the list, or worker is not in [0, workers).
+ */
+const void *ppe_program_state(
+	const struct ppe *ppe, const struct ppe_program *program, unsigned int worker);
 
 /* The operations of a segment (worker, hop, send, drop, ...) are in ppe/program_fast.h. */
 

@@ -115,7 +115,9 @@ ppe_in_order(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment s
 
 /*
  * Give the packet to another program of this switch at its first segment (a program that looks
- * at a packet and lets it pass). index: the program's place in the list.
+ * at a packet and lets it pass). index: the program's place in the list, from ppe_program_find.
+ * LMEM is the next program's now. Order was settled at dispatch: to pass packets to an `ordered`
+ * program, a program is ordered itself.
  */
 static inline struct ppe_next
 ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)

@@ -197,6 +197,26 @@ ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match)
 	return 0;
 }
 
+int
+ppe_program_find(const struct ppe_setup *setup, const char *name)
+{
+	const struct ppe *ppe = setup->ppe;
+
+	for (unsigned int p = 0; p < ppe->nb_programs; p++)
+		if (strcmp(ppe->program[p]->name, name) == 0)
+			return (int)p;
+	return -ENOENT;
+}
+
+const void *
+ppe_program_state(const struct ppe *ppe, const struct ppe_program *program, unsigned int worker)
+{
+	for (unsigned int p = 0; worker < ppe->config.workers && p < ppe->nb_programs; p++)
+		if (ppe->program[p] == program)
+			return ppe->worker[worker]->state[p];
+	return NULL;
+}
+
 static int
 choose_lcores(struct ppe *ppe)
 {
