@@ -169,18 +169,39 @@ rig_start(struct rig *rig, const struct rig_config *config)
 		FAIL("the switch does not start");
 }
 
+/* Is nothing under way? Reads the statistics. */
+static bool
+at_rest(struct rig *rig, struct ppe_stats *stats)
+{
+	unsigned int waiting = 0;
+
+	for (unsigned int p = 0; p < rig->ports; p++)
+		waiting += rte_ring_count(rig->to[p]);
+	rte_delay_us_sleep(1000);
+	ppe_stats_read(rig->ppe, stats);
+	return waiting == 0 && stats->in_flight == 0;
+}
+
 void
 rig_settle(struct rig *rig, struct ppe_stats *stats)
 {
-	for (unsigned int ms = 0; ms < 1000; ms++) {
-		bool full = false;
-
-		for (unsigned int p = 0; p < rig->ports; p++)
-			full |= rte_ring_count(rig->to[p]) > 0;
-		rte_delay_us_sleep(1000);
-		ppe_stats_read(rig->ppe, stats);
-		if (!full && stats->in_flight == 0)
+	for (unsigned int ms = 0; ms < 1000; ms++)
+		if (at_rest(rig, stats))
 			break;
+}
+
+/* Take what comes out until nothing is under way: ports that are full would hold up a stop. */
+static void
+drain(struct rig *rig, uint8_t *frame)
+{
+	struct ppe_stats stats;
+	bool rest = false;
+
+	for (unsigned int ms = 0; ms < 5000 && !rest; ms++) {
+		for (unsigned int p = 0; p < rig->ports; p++)
+			while (rig_receive(rig, p, frame, 0) > 0)
+				;
+		rest = at_rest(rig, &stats);
 	}
 }
 
@@ -203,7 +224,7 @@ rig_stop(struct rig *rig)
 	uint8_t *frame = malloc(RIG_FRAME_MAX);
 	int rc;
 
-	rig_settle(rig, &stats);
+	drain(rig, frame);
 	rc = ppe_stop(rig->ppe, 2000);
 	ppe_stats_read(rig->ppe, &stats);
 	for (unsigned int p = 0; p < rig->ports; p++)
