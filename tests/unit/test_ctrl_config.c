@@ -160,9 +160,9 @@ Test(ctrl_config, job, .timeout = 10)
 Test(ctrl_config, eal_arguments, .timeout = 10)
 {
 	static const char *const want[] = {"weir-switch", "--lcores=0@3,1@4,2@5", "--main-lcore=0",
-		"-m256", "--log-level=*:warning", "--file-prefix=weir-weir", "--no-huge",
-		"--no-pci", "--vdev=net_af_packet0,iface=a", "--allow=1:0.0,x=1",
-		"--vdev=net_tap_weir,iface=weir0,mac=02:57:45:49:52:01"};
+		"-m256", "--log-level=*:warning", "--log-level=pmd.net.tap:critical",
+		"--file-prefix=weir-weir", "--no-huge", "--no-pci", "--vdev=net_af_packet0,iface=a",
+		"--allow=1:0.0,x=1", "--vdev=net_tap_weir,iface=weir0,mac=02:57:45:49:52:01"};
 	struct ctrl_config *c = must_take(text_with_two(5,
 		"\"workers\": { \"count\": 2, \"main_cpu\": 3, \"cpus\": [4, 5, 6] }, "
 		"\"exception\": { \"interface\": \"weir0\" },",
@@ -436,6 +436,9 @@ Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 10)
 			bad[i][0], bad[i][1]);
 		refuse(4, line, reason);
 	}
+	refuse(4, "  \"eal\": [\"--no-huge\", \"--in-memory\"],",
+		"x.json:4:24: eal[1]: EAL does not take --in-memory with --no-huge: use "
+		"--no-shconf");
 	ctrl_config_destroy(
 		must_take(text_with(4, "\"eal\": [\"--huge-dir=/x\", \"-n\", \"4\"],")));
 }
