@@ -7,6 +7,7 @@
 
 #include <rte_cycles.h>
 
+#include "ppe/program_fast.h"
 #include "tests/eal/rig.h"
 
 static struct rig rig;
@@ -158,6 +159,95 @@ Test(ppe_forward, order_with_many_threads, .timeout = 60)
 Test(ppe_forward, order_over_the_crossbar, .timeout = 60)
 {
 	keeps_order(3, 20);
+}
+
+/* A program whose packets take from 1 to 9 segments, and of which some end early. */
+static struct ppe_next
+wobble_out(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	ppe_send(worker, thread, (uint16_t)((thread->port + 1) % 4), PKTBUF_PRIO_BULK);
+	return PPE_END;
+}
+
+static struct ppe_next
+wobble_step(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	uint64_t *left = ppe_lmem(uint64_t, thread);
+
+	if ((*left)-- > 0)
+		return PPE_RUN(wobble_step);
+	return ppe_in_order(worker, thread, wobble_out);
+}
+
+static struct ppe_next
+wobble(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	uint64_t number = weir_get32(thread->head.bytes + 14);
+	uint64_t *left = ppe_lmem(uint64_t, thread);
+
+	if (number % 11 == 0) {
+		ppe_drop(worker, thread, PPE_DROP_NO_PROGRAM);
+		return PPE_END;
+	}
+	*left = rig_random(&number) % 8;
+	return PPE_RUN(wobble_step);
+}
+
+static int
+wobble_create(const struct ppe_setup *setup, void **state)
+{
+	const struct ppe_match everything = {.conditions = 0};
+
+	*state = NULL;
+	return ppe_match_add(setup, &everything);
+}
+
+static void
+wobbling(unsigned int workers, bool ordered)
+{
+	const struct ppe_program program = {
+		.name = "wobble", .first = wobble, .ordered = ordered, .create = wobble_create};
+	const struct ppe_program *const programs[] = {&program, NULL};
+	struct rig_config config = {
+		.workers = workers, .threads = 32, .ports = 4, .programs = programs};
+	uint32_t last[4] = {0}, overtaken = 0, came = 0;
+
+	rig_start(&rig, &config);
+	for (uint32_t i = 0; i < 8000 || came < 8000 - 8000 / 11 - 4; i++) {
+		uint8_t from[6] = {2, 0, 0, 0, 1, (uint8_t)(i % 4)};
+
+		if (i < 8000)
+			send_frame(i % 4, b, from, i);
+		else
+			rte_delay_us_sleep(1000);
+		cr_assert_lt(i, 20000, "%u came", came);
+		for (unsigned int p = 0; p < 4; p++) {
+			while (rig_receive(&rig, p, frame, 0) > 0) {
+				uint32_t number = weir_get32(frame + 14);
+
+				came++;
+				overtaken += number < last[p];
+				last[p] = number;
+			}
+		}
+	}
+	cr_expect_eq(overtaken > 0, !ordered, "%u frames overtook others", overtaken);
+	stop();
+}
+
+Test(ppe_forward, an_ordered_program_keeps_order, .timeout = 60)
+{
+	wobbling(1, true);
+}
+
+Test(ppe_forward, an_ordered_program_keeps_order_on_three_workers, .timeout = 60)
+{
+	wobbling(3, true);
+}
+
+Test(ppe_forward, an_unordered_program_does_not, .timeout = 60)
+{
+	wobbling(1, false);
 }
 
 Test(ppe_forward, bad_addresses_are_counted, .timeout = 30)
