@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The policer: exact rates over long runs, bursts, jumps of the clock, and an exact model. */
+#include <errno.h>
+
+#include <criterion/criterion.h>
+
+#include "rmw/policer.h"
+#include "tests/unit/rmw_random.h"
+
+#define GHZ UINT64_C(1000000000)
+#define TSC UINT64_C(2099997703) /* a prime: nothing cancels */
+
+static const uint64_t clocks[] = {1, 1000, 1000000, GHZ, TSC, 5 * GHZ};
+
+/*
+ * `calls` packets of `bytes` at `load` times the rate, evenly: what conforms, after the burst, is
+ * the rate. The last of them decides, so the error of a run is at most a packet and a tick.
+ */
+static void
+long_run(uint64_t rate, uint64_t hz, uint32_t bytes, double load, uint64_t calls)
+{
+	double ticks_apart = (double)bytes * 8 * (double)hz / ((double)rate * load), expected,
+	       error;
+	uint64_t conforming = 0, now = 0, began = 0;
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, rate, 3 * bytes, hz, 1000), 0);
+	while (rmw_police(&p, 1000, bytes)) /* the burst */
+		conforming++;
+	cr_assert_eq(conforming, 3);
+	conforming = 0;
+	for (uint64_t i = 1; i <= calls; i++) {
+		now = 1000 + (uint64_t)((double)i * ticks_apart);
+		conforming += rmw_police(&p, now, bytes);
+	}
+	began = 1000;
+	expected = (double)(now - began) / (double)hz * (double)rate / 8;
+	error = (double)conforming * bytes / expected - 1;
+	printf("%lu bit/s, clock %lu Hz, load %.2f: %lu of %lu conform, error %.5f %%\n", rate, hz,
+		load, conforming, calls, error * 100);
+	fflush(stdout);
+	cr_assert(error < 0.0000001, "more than the rate");
+	cr_assert(error > -0.001, "less than the rate by 0.1 %%");
+}
+
+Test(rmw_policer, long_run_rate, .timeout = 60)
+{
+	static const uint64_t rates[] = {1000, GHZ, 400 * GHZ};
+
+	for (size_t r = 0; r < 3; r++) {
+		long_run(rates[r], GHZ, 1500, 1.07, 200000);
+		long_run(rates[r], TSC, 1500, 2.5, 200000);
+		long_run(rates[r], TSC, 64, 400, 2000000); /* many calls bring less than a byte */
+		long_run(rates[r], 5 * GHZ, 9000, 1.9, 200000);
+	}
+	long_run(1000, 1000, 125, 10, 100000);
+}
+
+Test(rmw_policer, below_the_rate_everything_conforms, .timeout = 10)
+{
+	struct rmw_policer p;
+
+	/* 1500 bytes in 12 us are exactly 1 Gbit/s */
+	cr_assert_eq(rmw_policer_init(&p, GHZ, 1500, GHZ, 0), 0);
+	for (uint64_t i = 0; i < 1000000; i++)
+		cr_assert(rmw_police(&p, i * 12000, 1500), "packet %lu", i);
+	cr_assert_not(rmw_police(&p, UINT64_C(999999) * 12000 + 11999, 1500), "a tick too early");
+	cr_assert(rmw_police(&p, UINT64_C(1000000) * 12000, 1500));
+}
+
+Test(rmw_policer, burst, .timeout = 10)
+{
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, 8000, 1000, 1000, 0), 0); /* a byte per tick */
+	cr_assert(rmw_police(&p, 0, 0), "nothing costs nothing");
+	cr_assert_not(rmw_police(&p, 0, 1001), "longer than the burst: never");
+	cr_assert_not(rmw_police(&p, 0, UINT32_MAX));
+	cr_assert(rmw_police(&p, 0, 1000));
+	cr_assert_not(rmw_police(&p, 0, 1));
+	cr_assert(rmw_police(&p, 0, 0));
+	cr_assert_not(rmw_police(&p, 9, 10));
+	cr_assert(rmw_police(&p, 10, 10), "a refused packet took nothing");
+	cr_assert_not(rmw_police(&p, 1009, 1000));
+	cr_assert(rmw_police(&p, 1010, 1000));
+	cr_assert_not(rmw_police(&p, 1000000, 1001));
+	cr_assert(rmw_police(&p, 1000000, 600), "however long it was quiet: one burst");
+	cr_assert_not(rmw_police(&p, 1000000, 401));
+	cr_assert(rmw_police(&p, 1000000, 400));
+}
+
+Test(rmw_policer, clock_jumps, .timeout = 10)
+{
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, 8000, 1000, 1000, 5000), 0);
+	cr_assert(rmw_police(&p, 5000, 1000));
+	cr_assert_not(rmw_police(&p, 4000, 1), "back: brings nothing");
+	cr_assert_not(rmw_police(&p, 0, 1));
+	cr_assert(rmw_police(&p, 100, 100), "and time goes on from there");
+	cr_assert_not(rmw_police(&p, 100, 1));
+	cr_assert(rmw_police(&p, UINT64_C(1) << 62, 1000), "ahead: one burst");
+	cr_assert_not(rmw_police(&p, UINT64_C(1) << 62, 1));
+	cr_assert_not(rmw_police(&p, 7, 1));
+	cr_assert(rmw_police(&p, INT64_MAX, 1000));
+	cr_assert_not(rmw_police(&p, INT64_MAX, 1));
+	/* the clock's own wrap is a step like any other */
+	cr_assert_eq(rmw_policer_init(&p, 8000, 1000, 1000, UINT64_MAX - 4), 0);
+	cr_assert(rmw_police(&p, UINT64_MAX - 4, 1000));
+	cr_assert_not(rmw_police(&p, 4, 10));
+	cr_assert(rmw_police(&p, 5, 10));
+}
+
+Test(rmw_policer, refuses_wrong_numbers, .timeout = 10)
+{
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, 0, 1, 1, 0), -EINVAL);
+	cr_assert_eq(rmw_policer_init(&p, 1000 * GHZ + 1, 1, 1, 0), -EINVAL);
+	cr_assert_eq(rmw_policer_init(&p, 1, 0, 1, 0), -EINVAL);
+	cr_assert_eq(rmw_policer_init(&p, 1, 1, 0, 0), -EINVAL);
+	cr_assert_eq(rmw_policer_init(&p, 1, 1, 10 * GHZ + 1, 0), -EINVAL);
+	/* what policer.h says of the range */
+	cr_assert_eq(rmw_policer_init(&p, 1, 57000000, 10 * GHZ, 0), 0);
+	cr_assert_eq(rmw_policer_init(&p, 1, 58000000, 10 * GHZ, 0), -ERANGE);
+	cr_assert_eq(rmw_policer_init(&p, 1000, UINT32_MAX, GHZ, 0), 0);
+	cr_assert_eq(rmw_policer_init(&p, 399999999 * UINT64_C(1000), UINT32_MAX, GHZ, 0), 0);
+	cr_assert_eq(rmw_policer_init(&p, 1000 * GHZ, 1, 1, 0), 0);
+	cr_assert_eq(rmw_policer_init(&p, 1, 1, 10 * GHZ, 0), 0);
+}
+
+/* Tokens as an exact fraction: units of 1 / (8 hz) byte in 128 bits, nothing divided. */
+struct model {
+	unsigned __int128 units, full;
+	uint64_t rate, hz, last;
+};
+
+static bool
+model_police(struct model *m, uint64_t now, uint32_t bytes)
+{
+	unsigned __int128 cost = (unsigned __int128)bytes * 8 * m->hz;
+
+	if ((int64_t)(now - m->last) > 0)
+		m->units += (unsigned __int128)(now - m->last) * m->rate;
+	if (m->units > m->full)
+		m->units = m->full;
+	m->last = now;
+	if (cost > m->units)
+		return false;
+	m->units -= cost;
+	return true;
+}
+
+static uint64_t
+interval(uint64_t *state, uint64_t packet_ticks)
+{
+	switch (random_below(state, 64)) {
+	case 0: return random_bits(state) >> 1; /* far ahead */
+	case 1: return (uint64_t) - (int64_t)random_below(state, 4 * packet_ticks + 2); /* back */
+	case 2: return (uint64_t) - (int64_t)(random_bits(state) >> 2);
+	default: return random_below(state, packet_ticks + 2);
+	}
+}
+
+Test(rmw_policer, random_against_a_model, .timeout = 60)
+{
+	uint64_t state = random_seed(), passed = 0, calls = 0;
+
+	for (unsigned int run = 0; run < 2000; run++) {
+		uint64_t hz = clocks[random_below(&state, 6)], now = random_bits(&state);
+		uint64_t rate = 1 + (random_bits(&state) >> (25 + random_below(&state, 39)));
+		uint32_t burst =
+			1 + (uint32_t)(random_bits(&state) >> (38 + random_below(&state, 26)));
+		uint64_t ticks = (uint64_t)((double)burst * 8 / 4 * (double)hz / (double)rate);
+		struct model m = {.rate = rate, .hz = hz, .last = now};
+		struct rmw_policer p;
+
+		if (rate > 1000 * GHZ)
+			rate = m.rate = 1000 * GHZ;
+		m.units = m.full = (unsigned __int128)burst * 8 * hz;
+		cr_assert_eq(rmw_policer_init(&p, rate, burst, hz, now), 0);
+		for (unsigned int i = 0; i < 500; i++) {
+			uint32_t bytes = (uint32_t)random_below(&state, burst / 2 + 2);
+			bool conforms = model_police(&m, now, bytes);
+
+			cr_assert_eq(rmw_police(&p, now, bytes), conforms,
+				"rate %lu, burst %u, clock %lu, call %u", rate, burst, hz, i);
+			passed += conforms;
+			calls++;
+			now += interval(&state, ticks);
+		}
+	}
+	printf("%lu of %lu conform\n", passed, calls);
+	fflush(stdout);
+	cr_assert(passed > calls / 10 && passed < calls * 9 / 10);
+}
