@@ -132,9 +132,9 @@ ppe_packet_alloc(struct ppe_worker *worker)
 {
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(worker->pools->packets);
 
-	if (likely(packet != NULL))
-		worker->count.created++;
-	else
+	/* One that could not be had was created, and dropped: the books balance. */
+	worker->count.created++;
+	if (unlikely(packet == NULL))
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 	return packet;
 }
