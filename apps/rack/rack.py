@@ -337,7 +337,7 @@ class Rack:
         made = {
             # The name is DPDK's file prefix too: racks beside each other need their own.
             'switch': {'name': self.name, 'address': SWITCH_ADDRESS + '/24', 'mac': SWITCH_MAC},
-            'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf', '--in-memory'],
+            'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf'],
             'memory_mb': 256,
             'workers': {'count': self.workers,
                         'cpus': [cpus[i % len(cpus)] for i in range(self.workers)],
