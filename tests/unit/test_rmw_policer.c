@@ -89,6 +89,17 @@ Test(rmw_policer, burst, .timeout = 10)
 	cr_assert(rmw_police(&p, 1000000, 400));
 }
 
+/* The cost of a packet longer than the burst may not fit 64 bits: it must not come out small. */
+Test(rmw_policer, long_packets, .timeout = 10)
+{
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, 1, 57000000, 10 * GHZ, 0), 0);
+	for (uint64_t bytes = 57000001; bytes <= UINT32_MAX; bytes += 9999991)
+		cr_assert_not(rmw_police(&p, 0, (uint32_t)bytes), "%lu bytes", bytes);
+	cr_assert(rmw_police(&p, 0, 57000000));
+}
+
 Test(rmw_policer, clock_jumps, .timeout = 10)
 {
 	struct rmw_policer p;
