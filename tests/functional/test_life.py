@@ -21,7 +21,7 @@ def refused(rack, text, name):
         status = run.end(15)
         check(status > 0, '%s %s: exit status %d\n%s', name, more, status, run.output)
         check(name in run.output, '%s: the message does not name it: %s', name, run.output)
-        check('ready' not in run.output and 'EAL' not in run.output, '%s: it started: %s', name,
+        check('weir-switch: ready' not in run.output and 'EAL' not in run.output, '%s: it started: %s', name,
               run.output)
 
 
@@ -59,7 +59,7 @@ def a_good_configuration_passes_the_check_and_starts_nothing():
         run = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '-c',
                                 rack.write_config(), '--check'])
         output = run.wait(15)
-        check('ready' not in output and 'EAL' not in output, 'it started: %s', output)
+        check('weir-switch: ready' not in output and 'EAL' not in output, 'it started: %s', output)
 
 
 def stops(number):

@@ -114,3 +114,23 @@ Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 10)
 	closedir(folder);
 	cr_assert_geq(count, 2);
 }
+
+/* The page's complete example: the last block of JSON. */
+Test(ctrl_docs, the_example_is_taken, .timeout = 10)
+{
+	char *page = read_page(), *begin = NULL, *end;
+	char error[CTRL_ERROR_BYTES];
+	struct ctrl_config *config;
+
+	for (char *p = page; (p = strstr(p, "```json\n")) != NULL;)
+		begin = p += strlen("```json\n");
+	cr_assert_not_null(begin);
+	end = strstr(begin, "```");
+	cr_assert_not_null(end);
+	cr_assert_eq(ctrl_config_parse(begin, (size_t)(end - begin), "example", &config, error,
+			     sizeof(error)),
+		0, "%s", error);
+	cr_assert_eq(config->ppe.workers, 4);
+	ctrl_config_destroy(config);
+	free(page);
+}
