@@ -153,7 +153,8 @@ rig_start(struct rig *rig, const struct rig_config *config)
 		.fdb_timeout_s = config->fdb_timeout_s != 0 ? config->fdb_timeout_s : 300,
 		.exception_port = -1,
 		.isa = RMW_ISA_AVX512,
-		.first_generation = 65534, /* wraps in the tests */
+		.first_generation =
+			config->first_generation != 0 ? config->first_generation : 65534,
 		.packets = 4096,
 		.packet_bytes = RIG_FRAME_MAX,
 		.headers = 4096,

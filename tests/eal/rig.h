@@ -22,6 +22,7 @@ struct rig_config {
 	unsigned int jobs; /* entries of `job` in use */
 	struct ppe_job job[4];
 	uint32_t fdb_timeout_s; /* 0: 300 */
+	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
 };
 

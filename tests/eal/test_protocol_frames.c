@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * docs/protocol.md against the switch: what the page gives as sent to the switch is sent to one,
+ * and what comes out is, byte for byte, what the page says. Sources 0, 1 and 2 of job 1 are at
+ * the ports of their number; the page has the bench's addresses.
+ */
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "tests/eal/rig.h"
+#include "tests/model/doc_page.h"
+
+#define GENERATION 7
+#define NONCE      UINT32_C(0xc0ffee01)
+
+static struct rig rig;
+static char *page;
+static uint8_t frame[RIG_FRAME_MAX], wanted[RIG_FRAME_MAX];
+
+/* The bytes of the packet under this heading of the page. */
+static unsigned int
+of_page(const char *title, uint8_t *bytes)
+{
+	char heading[80], *block, *line;
+	unsigned int n = 0, byte;
+	const char *at;
+	int used;
+
+	snprintf(heading, sizeof(heading), "\n### %s\n", title);
+	at = strstr(page, heading);
+	cr_assert_not_null(at, "the page has no packet \"%s\"", title);
+	block = doc_block(&at, "frame");
+	cr_assert_not_null(block);
+	line = strstr(block, "\n\n");
+	cr_assert_not_null(line);
+	for (line += 2; *line != 0; line = strchr(line, '\n') + 1) {
+		line += 4;
+		for (; sscanf(line, " %2x%n", &byte, &used) == 1 && line[0] == ' '; line += used)
+			bytes[n++] = (uint8_t)byte;
+	}
+	free(block);
+	return n;
+}
+
+/* What the page says that source `source` sends. */
+static void
+send_page(unsigned int source, const char *title)
+{
+	unsigned int bytes = of_page(title, frame);
+
+	rig_send(&rig, source % rig.ports, frame, bytes);
+}
+
+/* The next packet at the port of a source is the one of the page. */
+static void
+expect(unsigned int source, const char *title)
+{
+	unsigned int bytes = of_page(title, wanted);
+	unsigned int got = rig_receive(&rig, source % rig.ports, frame, 3000);
+
+	cr_assert_gt(got, 0, "%s: nothing came", title);
+	for (unsigned int i = 0; i < got && i < bytes; i++)
+		cr_assert_eq(frame[i], wanted[i], "%s: byte %04x is %02x, the page says %02x",
+			title, i, frame[i], wanted[i]);
+	cr_assert_eq(got, bytes, "%s: %u bytes, the page has %u", title, got, bytes);
+}
+
+/* Any one packet at the port of a source, not looked at. */
+static void
+skip(unsigned int source)
+{
+	cr_assert_gt(rig_receive(&rig, source % rig.ports, frame, 3000), 0);
+}
+
+static void
+send_header(unsigned int source, struct weir_header header, const float *data)
+{
+	unsigned int bytes;
+
+	header.job_id = 1;
+	header.src_id = (uint8_t)source;
+	bytes = rig_frame(frame, source, &header, data, header.grad_cnt * 4u);
+	rig_send(&rig, source % rig.ports, frame, bytes);
+}
+
+/* Until the switch has taken what was sent: ports are polled in no order that we know. */
+static void
+settle(void)
+{
+	struct ppe_stats stats;
+
+	rig_settle(&rig, &stats);
+}
+
+/* A contribution of up to 3 numbers; source 0 sends in the base form. */
+static void
+contribute(unsigned int source, uint32_t block, unsigned int n, float a, float b, float c)
+{
+	const float data[3] = {a, b, c};
+
+	send_header(source,
+		(struct weir_header){.extended = source != 0,
+			.block_id = block,
+			.gen_id = GENERATION,
+			.grad_cnt = (uint16_t)n,
+			.final = block == 41,
+			.dtype = WEIR_DTYPE_FP32},
+		data);
+}
+
+static void
+send_join(unsigned int source)
+{
+	send_header(source,
+		(struct weir_header){.extended = true,
+			.collective = WEIR_COLLECTIVE_JOIN,
+			.block_id = NONCE + source},
+		NULL);
+}
+
+static void
+start(enum ppe_policy policy, uint32_t timeout_ms, uint32_t group)
+{
+	struct rig_config config = {.workers = 1,
+		.threads = 20,
+		.ports = 3,
+		.jobs = 1,
+		.job = {rig_job(1, 3, 64, 256)},
+		.first_generation = GENERATION};
+
+	page = doc_read("docs/protocol.md");
+	cr_assert_not_null(page);
+	config.job[0].dtype = WEIR_DTYPE_FP32;
+	config.job[0].policy = (uint8_t)policy;
+	config.job[0].timeout_ms = timeout_ms;
+	config.job[0].group = group;
+	rig_start(&rig, &config);
+}
+
+static void
+join_all(void)
+{
+	send_page(0, "Join");
+	skip(0);
+	send_join(2);
+	skip(2);
+	send_page(0, "Join");
+	expect(0, "Join, not complete yet");
+	send_join(1);
+	for (unsigned int s = 1; s < 3; s++)
+		skip(s);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+	free(page);
+}
+
+Test(protocol_frames, results, .timeout = 60)
+{
+	start(PPE_POLICY_WAIT, 1000, 0);
+	join_all();
+	expect(0, "Join, accepted");
+	send_join(9);
+	skip(0); /* another nonce than the page's */
+	send_page(0, "Contribution, base form");
+	send_page(1, "Contribution, extended form");
+	contribute(2, 41, 3, 4, 4, 4);
+	expect(0, "Result, base form");
+	expect(1, "Result, extended form");
+	skip(2);
+	send_page(1, "Barrier, extended form");
+	settle();
+	send_page(0, "Barrier, base form");
+	send_header(2,
+		(struct weir_header){.extended = true,
+			.collective = WEIR_COLLECTIVE_BARRIER,
+			.block_id = 43,
+			.gen_id = GENERATION},
+		NULL);
+	skip(0);
+	expect(1, "Result of a barrier");
+	stop();
+}
+
+Test(protocol_frames, refusals, .timeout = 60)
+{
+	const float one = 1;
+
+	start(PPE_POLICY_WAIT, 1000, 0);
+	join_all();
+	skip(0);
+	send_header(9,
+		(struct weir_header){.extended = true,
+			.collective = WEIR_COLLECTIVE_JOIN,
+			.block_id = 0xc0ffee09},
+		NULL);
+	expect(0, "Join, refused");
+	contribute(0, 45, 2, 1, 1, 0);
+	settle();
+	contribute(1, 45, 3, 1, 1, 1);
+	expect(2, "Mismatch");
+	skip(0);
+	skip(1);
+	for (uint32_t block = 3; block <= 67; block += 64) {
+		for (unsigned int s = 0; s < 3; s++)
+			contribute(s, block, 1, 1, 0, 0);
+		for (unsigned int s = 0; s < 3; s++)
+			skip(s);
+	}
+	contribute(1, 3, 1, 1, 0, 0);
+	expect(1, "Expired");
+	contribute(1, 1000, 1, 1, 0, 0);
+	expect(1, "Out of window");
+	send_header(1,
+		(struct weir_header){.extended = true,
+			.block_id = 41,
+			.gen_id = GENERATION - 1,
+			.grad_cnt = 1,
+			.dtype = WEIR_DTYPE_FP32},
+		&one);
+	expect(1, "Stale");
+	send_header(1,
+		(struct weir_header){.extended = true,
+			.block_id = 46,
+			.gen_id = GENERATION,
+			.grad_cnt = 1,
+			.op = WEIR_OP_BOR,
+			.dtype = WEIR_DTYPE_FP32},
+		&one);
+	expect(1, "Unsupported");
+	stop();
+}
+
+static void
+straggle(void)
+{
+	join_all();
+	skip(0);
+	contribute(0, 44, 2, 1, 1, 0);
+	settle();
+	contribute(1, 44, 2, 2, -2, 0);
+}
+
+Test(protocol_frames, waiting, .timeout = 60)
+{
+	start(PPE_POLICY_WAIT, 100, 0);
+	straggle();
+	rte_delay_us_sleep(200000);
+	contribute(0, 44, 2, 1, 1, 0);
+	expect(0, "Waiting, base form");
+	contribute(1, 44, 2, 2, -2, 0);
+	expect(1, "Waiting");
+	stop();
+}
+
+Test(protocol_frames, partial, .timeout = 60)
+{
+	start(PPE_POLICY_PARTIAL, 100, 0);
+	straggle();
+	expect(0, "Partial result, base form");
+	expect(2, "Partial result, extended form");
+	stop();
+}
+
+Test(protocol_frames, error, .timeout = 60)
+{
+	start(PPE_POLICY_ERROR, 100, 0);
+	straggle();
+	expect(2, "Error");
+	stop();
+}
+
+Test(protocol_frames, multicast, .timeout = 60)
+{
+	start(PPE_POLICY_WAIT, 1000, 0xef4d0001);
+	join_all();
+	skip(0);
+	send_page(0, "Contribution, base form");
+	send_page(1, "Contribution, extended form");
+	contribute(2, 41, 3, 4, 4, 4);
+	expect(1, "Result, multicast");
+	stop();
+}
