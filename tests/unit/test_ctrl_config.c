@@ -249,6 +249,15 @@ Test(ctrl_config, unknown_keys_are_refused, .timeout = 10)
 		"pools, queues, tables, exception, ports, jobs");
 }
 
+/* Strings on the way to a place may hold what looks like structure. */
+Test(ctrl_config, places_behind_odd_strings, .timeout = 10)
+{
+	const char *text = text_with_two(
+		3, "  \"comment\": \"a \\\" } ] , \\\\\",", 16, "      \"window\": 63");
+
+	refuse_text(text, strlen(text), "x.json:16:17: jobs[0].window: 63 is not a power of two");
+}
+
 Test(ctrl_config, missing_keys_are_refused, .timeout = 10)
 {
 	refuse_text("{}", 2, "x.json:1:1: the key \"switch\" is missing");

@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The daemon's manners: its command line, what it says when the machine lacks something, its
+statistics, its exception interface, its end."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+from tap import case, check, main
+from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
+
+
+def says(run, status, line):
+    """A run ends with this status, and one line of its output matches, at its begin."""
+    found = run.end(15)
+    check(found == status, 'exit status %s, not %d\n%s', found, status, run.output)
+    check(re.search('^' + line, run.output, re.M), '"%s" is not in:\n%s', line, run.output)
+
+
+def start(rack, changes=None, place='sw'):
+    """weir-switch with a configuration that is the rack's but for `changes`."""
+    rack.changes = changes or {}
+    return rack.spawn(place, [rack.program(('switch', 'weir-switch')), '-c', rack.write_config()])
+
+
+@case
+def the_command_line():
+    with Rack(hosts=1) as rack:
+        program = rack.program(('switch', 'weir-switch'))
+
+        def run(*options):
+            return rack.spawn('sw', [program] + list(options))
+
+        says(run('--version'), 0, r'weir-switch \d+\.\d+\.\d+$')
+        says(run('--help'), 0, 'weir-switch -c FILE')
+        says(run('--keys'), 0, r'\| `jobs\[\]\.window` \| power of two \| blocks \|')
+        says(run(), 2, 'weir-switch: -c FILE is missing')
+        says(run('-c', 'x', 'y'), 2, 'weir-switch: there is an argument too many')
+        says(run('--surprise'), 2, 'weir-switch --help')
+
+
+@case
+def what_the_machine_lacks_is_said_in_a_line():
+    with Rack(hosts=2, jobs=[job(1, 2, elements=256)]) as rack:
+        says(start(rack, {'workers': {'cpus': [1000]}}), 1,
+             r'weir-switch: workers\.cpus: CPU 1000 is not for this process')
+        says(start(rack, place=0), 1,
+             'weir-switch: interface p0 of port p0 does not exist: make it, or start')
+        says(start(rack, {'exception': {'interface': 'lo'}}), 1,
+             'weir-switch: exception.interface: lo exists already')
+        rack._ip_in('sw', 'link set p1 mtu 1000')
+        says(start(rack), 1, r'weir-switch: interface p1 of port p1 has MTU 1000, and job job1 '
+             r'sends frames of 1082 bytes: ip link set dev p1 mtu 1068')
+        rack._ip_in('sw', 'link set p1 mtu 1500 down')
+        says(start(rack), 1, 'weir-switch: interface p1 of port p1 is down')
+
+
+@case
+def without_privileges_one_line_tells_what_to_do():
+    with Rack(hosts=2) as rack:
+        os.chmod(rack.folder, 0o755)
+        run = rack.spawn('sw', ['setpriv', '--bounding-set=-net_raw', '--inh-caps=-net_raw',
+                                rack.program(('switch', 'weir-switch')), '-c',
+                                rack.write_config()])
+        says(run, 1, 'weir-switch: port p0 needs CAP_NET_RAW')
+
+
+@case
+def an_unknown_driver_is_named():
+    with Rack(hosts=2) as rack:
+        run = start(rack, {'ports': [{'name': 'p0', 'device': 'net_surprise0'}]})
+        says(run, 1, 'weir-switch: DPDK does not start')
+
+
+@case
+def the_exception_interface_has_the_switch_s_addresses():
+    with Rack(hosts=2) as rack:
+        rack.start_switch()
+        shown = json.loads(subprocess.run(
+            ['ip', '-n', rack.namespace('sw'), '-j', 'address', 'show', 'dev', 'weir0'],
+            check=True, stdout=subprocess.PIPE, timeout=10).stdout)[0]
+        check(shown['address'] == SWITCH_MAC, 'MAC %s', shown['address'])
+        check('UP' in shown['flags'], 'flags %s', shown['flags'])
+        found = [(a['local'], a['prefixlen']) for a in shown['addr_info'] if a['family'] == 'inet']
+        check(found == [(SWITCH_ADDRESS, 24)], 'addresses %s', found)
+        rack.ping(0, SWITCH_ADDRESS)
+        rack.stop_switch()
+        check('weir0' not in rack.call('sw', ['ip', 'link']), 'weir0 is still there')
+
+
+@case
+def statistics_on_a_signal_and_at_the_end():
+    with Rack(hosts=2, jobs=[job(7, 2)]) as rack:
+        switch = rack.start_switch()
+        rack.ping(0, rack.address(1))
+        now = rack.check_books()
+        check([p['name'] for p in now['ports']] == ['p0', 'p1', 'exception'], '%s', now['ports'])
+        check(now['jobs'][0]['id'] == 7 and now['balanced'] is True, '%s', now)
+        check('leaks' not in now, 'leaks of a running switch: %s', now)
+        for number in (signal.SIGUSR1,) * 3:
+            switch.signal(number)
+        rack.stop_switch()
+        check(re.search(r'^received \d+ \+ created \d+ = .*: balanced$', switch.output, re.M), '%s',
+              switch.output)
+        with open(rack.stats_file) as file:
+            end = json.load(file)
+        check(not any(end['leaks'].values()), '%s', end['leaks'])
+        check(end['received'] >= now['received'], 'counters went back: %s', end)
+        left = [n for n in os.listdir(rack.folder) if n.startswith('stats.json.')]
+        check(not left, 'left behind: %s', left)
+
+
+@case
+def an_idle_switch_sleeps():
+    """Control thread and worker together take a small part of a CPU."""
+    with Rack(hosts=2) as rack:
+        switch = rack.start_switch()
+
+        def ticks():
+            # `ip netns exec` has become the program: the pid is weir-switch's.
+            with open('/proc/%d/stat' % switch.pid) as file:
+                fields = file.read().rsplit(')', 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+
+        before = ticks()
+        rack.call('sw', ['sleep', '2'])
+        share = (ticks() - before) / os.sysconf('SC_CLK_TCK') / 2
+        check(share < 0.5, 'an idle switch took %.0f %% of a CPU', 100 * share)
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    main()
