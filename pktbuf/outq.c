@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "pktbuf/outq_fast.h"
+#include "pktbuf/outq.h"
 
 #include <errno.h>
 
 #include <rte_errno.h>
 #include <rte_malloc.h>
+
+#include "pktbuf/outq_fast.h"
 
 #define BURST 64
 

@@ -266,7 +266,7 @@ weir_header_read(struct weir_header *h, const uint8_t *p)
 	h->dtype = p[13] >> 4;
 	h->flags = p[13] & 0xf;
 	h->root = p[14];
-	h->status = p[15];
+	h->status |= p[15]; /* the two agree in every packet that means something */
 }
 
 /* Write the header in its form (h->extended) to `p`; returns the bytes written, 12 or 16. */

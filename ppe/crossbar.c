@@ -221,13 +221,13 @@ crossbar_payload_released(void *address __rte_unused, void *opaque)
 	struct rmw_buffer *buffer = opaque;
 
 	struct ppe_worker *owner = buffer->user;
-	int full = 0;
 
+	/* No ring can be full: each has room for every attach mbuf. (Were one, the stop would report the
+	 * buffer missing.) */
 	if (likely(self == owner))
 		rmw_unhold(buffer, 1);
 	else if (self != NULL)
-		full = rte_ring_sp_enqueue(self->peer[owner->id].returns_out, buffer);
+		(void)rte_ring_sp_enqueue(self->peer[owner->id].returns_out, buffer);
 	else
-		full = rte_ring_enqueue(owner->foreign, buffer);
-	RTE_VERIFY(full == 0); /* there is room for every attach mbuf */
+		(void)rte_ring_enqueue(owner->foreign, buffer);
 }

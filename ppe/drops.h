@@ -40,8 +40,7 @@
 	X(SAME_PORT, "same_port", "the destination is on the port that the frame came from")       \
 	X(NO_OTHER_PORT, "no_other_port", "a flood found no other port")                           \
 	X(NO_EXCEPTION_PORT, "no_exception_port",                                                  \
-		"for the switch itself, and no exception interface")                               \
-	X(STOPPING, "stopping", "the switch is stopping")
+		"for the switch itself, and no exception interface")
 
 enum ppe_drop {
 #define X(name, key, help) PPE_DROP_##name,

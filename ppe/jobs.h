@@ -69,11 +69,18 @@ ppe_job_residues(const struct ppe_job *job, unsigned int shard, unsigned int sha
 	return first >= job->window ? 0 : (job->window - first + shards - 1) / shards;
 }
 
-/* Bytes of an aggregation buffer of the job: its block in the widest type, then the bitmap. */
+/* Bytes of the job's largest payload: `elements` of 4 bytes, so half as many of 8. */
+static inline uint32_t
+ppe_job_payload_bytes(const struct ppe_job *job)
+{
+	return job->elements * 4u;
+}
+
+/* Bytes of an aggregation buffer of the job: the largest payload, then the bitmap. */
 static inline uint32_t
 ppe_job_buffer_bytes(const struct ppe_job *job)
 {
-	return job->elements * 4u + WEIR_BITMAP_BYTES;
+	return ppe_job_payload_bytes(job) + WEIR_BITMAP_BYTES;
 }
 
 #endif

@@ -76,6 +76,9 @@ job(struct ppe_worker *worker, struct ppe_thread *thread)
 	bool joining = h->extended && h->collective == WEIR_COLLECTIVE_JOIN;
 	unsigned int shard;
 
+	/* A join is answered here, too: not before its checksums are right. */
+	if (unlikely(joining) && !checksums_hold(worker, thread))
+		return PPE_END;
 	if (unlikely(j == NULL))
 		return joining ? refuse(worker, thread, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED)
 			       : drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
@@ -144,7 +147,7 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(h->grad_cnt != 0 && state->kernel[h->dtype][h->op] == NULL))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (unlikely(c->bytes != h->grad_cnt * weir_dtype_bytes(h->dtype) ||
-		    h->grad_cnt > j->elements ||
+		    h->grad_cnt > j->elements || c->bytes > ppe_job_payload_bytes(j) ||
 		    (h->collective == WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)))
 		return drop(worker, thread, PPE_DROP_LENGTH);
 	hash_begin(state->blocks, block_key(js->generation, js->job, h->block_id), &c->probe);

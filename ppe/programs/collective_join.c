@@ -87,9 +87,11 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_home *home = js == NULL ? NULL : js->home;
 	struct walk *walk = &lmem(thread)->walk;
 
-	if (!checksums_hold(worker, thread))
+	if (lmem(thread)->c.bytes != 0) {
+		ppe_drop(worker, thread, PPE_DROP_LENGTH);
 		return PPE_END;
-	if (home == NULL || h.gen_id != WEIR_GEN_JOIN || h.grad_cnt != 0) {
+	}
+	if (home == NULL || h.gen_id != WEIR_GEN_JOIN) {
 		/* A job of a fixed generation has no joins. */
 		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
 		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);

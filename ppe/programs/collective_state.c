@@ -144,6 +144,16 @@ add_timer(const struct ppe_setup *setup)
 	return ppe_timer_add(setup, &timer);
 }
 
+/* The wire's numbers are the kernels' numbers. */
+#define X(name, code, text, bytes)                                                                 \
+	static_assert((int)RMW_TYPE_##name == (int)WEIR_DTYPE_##name, "type " text);
+WEIR_DTYPE_LIST(X)
+#undef X
+#define X(name, code, text)                                                                        \
+	static_assert((int)RMW_OP_##name == (int)WEIR_OP_##name, "operation " text);
+WEIR_OP_LIST(X)
+#undef X
+
 static void
 fill_kernels(struct collective *state)
 {
