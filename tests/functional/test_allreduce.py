@@ -143,6 +143,30 @@ def sixty_four_threads():
 
 
 @case
+def two_queues_per_port():
+    ports = [{'name': 'p%d' % p, 'rx_queues': 2, 'tx_queues': 2,
+              'device': 'net_af_packet%d,iface=p%d,framesz=2048,blocksz=4096,framecnt=1024,qpairs=2'
+                        % (p, p)} for p in range(4)]
+    run(4, sizes('int32'), sizes('fp32'), workers=2, changes={'ports': ports})
+
+
+def idle(policy):
+    # Two workers on one CPU, beside the hosts: the worst that a policy can meet.
+    changes = {'workers': {'idle': policy, 'cpus': [0]}}
+    run(2, ('--shapes', [1, 7919], '-d', 'int32', '-n', 2, '-w', 1), workers=2, changes=changes)
+
+
+@case
+def workers_that_yield():
+    idle('yield')
+
+
+@case
+def workers_that_spin():
+    idle('spin')
+
+
+@case
 def a_wrong_result_would_be_seen():
     # The sources of one job disagree in what they reduce: none of them may call that right.
     with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
