@@ -157,16 +157,13 @@ def print_wire(before, after, counts):
     print('#', flush=True)
 
 
-def print_counters(stats):
+def print_counters(log):
+    """The tables that the switch printed when it stopped."""
+    said = 'port ' + log.rstrip().split('\nport ')[-1]
+    print('# The switch, when it stopped:')
     print('#')
-    print('# The switch: %d received + %d created = %d sent + %d consumed + %d dropped + %d in '
-          'flight' % (stats['received'], stats['created'], stats['sent'], stats['consumed'],
-                      sum(stats['drops'].values()), stats['in_flight']))
-    for key, value in stats['drops'].items():
-        if value:
-            print('#   dropped, %s: %d' % (key, value))
-    for found in stats['jobs']:
-        print('#   job: ' + ', '.join('%s %s' % (k, v) for k, v in found.items()))
+    for line in said.split('\n'):
+        print('  ' + line)
     print('#', flush=True)
 
 
@@ -200,9 +197,11 @@ def demo(build):
         for run, what in pings:
             end_ping(run, what)
         print_wire(before, after, counts)
-        print_counters(rack.check_books())
+        rack.check_books()
+        log = rack.switch.log
         rack.stop_switch()
-        say('weir-switch stopped, everything returned')
+        with open(log) as file:
+            print_counters(file.read())
 
 
 def main():
