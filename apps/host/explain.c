@@ -107,7 +107,7 @@ weir_explain_join(struct weir *weir, uint64_t waited)
 	print_switch(where, sizeof(where), weir);
 	print_network_error(network, sizeof(network), weir->network_error);
 	if (weir->have_waiting) {
-		print_missing(missing, sizeof(missing), weir->waiting, weir->expected);
+		print_missing(missing, sizeof(missing), weir->waiting, weir->waited_for);
 		return weir_explain(weir, -ETIMEDOUT,
 			"job %u did not begin within %llu ms, %s; start every source of the job "
 			"within "

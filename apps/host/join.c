@@ -103,6 +103,7 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 		if (bytes == WEIR_BITMAP_BYTES) {
 			memcpy(weir->waiting, payload, WEIR_BITMAP_BYTES);
 			weir->have_waiting = true;
+			weir->waited_for = h.src_cnt != 0 ? h.src_cnt : WEIR_SOURCES_MAX;
 		}
 		return 0;
 	case WEIR_STATUS_REFUSED:

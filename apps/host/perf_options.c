@@ -27,7 +27,7 @@ static const char usage[] =
 	"  --address ADDRESS      own IPv4, towards the switch\n"
 	"  --source I             who this host is: 0 .. ranks - 1; source 0 prints the table\n"
 	"  --job N                job of the switch (1)\n"
-	"  --sources N            ranks of the job if known: better error texts\n"
+	"  --sources N            ranks that the job must have (as many as the switch says)\n"
 	"  --timeout MS           for the join, and for an operation without progress (30000)\n"
 	"  --join-timeout MS      for the join alone\n"
 	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"

@@ -65,8 +65,7 @@ struct weir_config {
 	uint8_t job; /* the job's id */
 	bool base_form; /* send the 12-byte form: only the job's own type and operation */
 	int source; /* who I am in the job, [0, 256) */
-	unsigned int sources; /* sources of the job if known: errors of weir_open can then say
-				who is missing, not only who is there; 0: unknown */
+	unsigned int sources; /* sources that the job must have; 0: as many as the switch says */
 	unsigned int join_timeout_ms; /* 0: 30000 */
 	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of

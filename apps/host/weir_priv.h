@@ -122,6 +122,7 @@ struct weir {
 	uint8_t job, source;
 	bool base_form;
 	unsigned int expected; /* config.sources */
+	unsigned int waited_for; /* sources of the job, by the switch's last `waiting` to a join */
 	uint64_t join_timeout, op_timeout; /* ns */
 	unsigned int window_limit;
 	uint16_t generation;

@@ -75,7 +75,6 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	}
 	header.status = (uint8_t)status;
 	header.grad_cnt = 0;
-	header.src_cnt = 0;
 	header.flags = 0;
 	header.degraded = status == WEIR_STATUS_WAITING;
 	send_small(worker, &to, &header, payload, bytes);

@@ -82,7 +82,7 @@ struct ppe_next
 join(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
-	const struct weir_header h = lmem(thread)->c.header;
+	struct weir_header h = lmem(thread)->c.header;
 	struct job_shard *js = state->job[h.job_id];
 	struct job_home *home = js == NULL ? NULL : js->home;
 	struct walk *walk = &lmem(thread)->walk;
@@ -107,6 +107,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	collect(home, thread, &h);
 	if (home->pending_count < js->nb_sources) {
+		h.src_cnt = (uint8_t)js->nb_sources;
 		reply_status(
 			worker, thread, &h, WEIR_STATUS_WAITING, home->pending, WEIR_BITMAP_BYTES);
 		ppe_consume(worker, thread);

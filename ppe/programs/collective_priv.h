@@ -217,7 +217,8 @@ void job_shard_begin(struct collective *state, struct job_shard *job, uint16_t g
 /* Where the packet came from, as an address to answer to: collective_emit.c. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
 
-/* Answer the packet's sender with a status, now; payload: at most 48 bytes, may be NULL. */
+/* Answer the packet's sender with a status, now: `asked` with that status and no elements. payload: at
+ * most 64 bytes, may be NULL. */
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);

@@ -158,7 +158,9 @@ reply(struct model *m, const struct model_peer *to, const struct weir_header *to
 	h.grad_cnt = 0;
 	h.final = false;
 	h.degraded = bitmap != NULL;
-	h.src_cnt = 0;
+	/* A join is told how many are waited for. */
+	h.src_cnt =
+		h.collective == WEIR_COLLECTIVE_JOIN && bitmap != NULL ? (uint8_t)m->c.sources : 0;
 	emit(m, to, false, &h, NULL, 0, bitmap);
 }
 
