@@ -21,7 +21,7 @@
  * it can see), and memory can't run out half-way through a job that was admitted.
  *
  * DESIGN. Last freed, first reused: the free list is a stack, linked through the buffers' own header
- * lines. Aggregation runs three times as fast on a payload in L2 as on one in L3 (DESIGN §7), and
+ * lines. Aggregation runs three times as fast on a payload in L2 as on one in L3 (kernels.h), and
  * the payload freed last is the likeliest to be there; a queue would walk the whole pool and keep
  * all of it in L3. A pool is sized for 2 x window buffers, of which a well-behaved job uses little
  * more than half: the rest is never touched. The link costs nothing, as alloc and release write the
