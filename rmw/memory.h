@@ -29,10 +29,8 @@
  * that the hardware prefetchers see a run.
  *
  * The header is a cache line of its own in front of the payload: header fields change while a
- * device reads the payload, and rmw_buffer_data is an addition. A 4 KiB payload's buffer is then
- * 65 lines long, an odd number: equal offsets of consecutive buffers fall into different sets of a
- * cache, and no two payloads are a multiple of 4096 bytes apart (which makes the CPU take a load of
- * the one for a store to the other).
+ * device reads the payload, and rmw_buffer_data is an addition. It also keeps the payloads of a power
+ * of two bytes from all beginning in the same few sets of a cache.
  *
  * Errors of the caller (a second release, one unhold too many, a hold on a free buffer) are
  * recognised as far as the header still tells, change nothing, and are counted: rmw_pool_faults.

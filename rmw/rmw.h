@@ -17,9 +17,9 @@
  * What is called an engine in Trio is an lcore here: a *shard* of DataMemory, everything allocated
  * from it, and every word that an operation changes, belong to one lcore, and a thread that needs
  * another shard hops to its owner. So an operation is
- * a plain load, some arithmetic and a plain store: no lock, no atomic instruction, and results that
- * do not depend on the number of lcores. Owner means that lcore, in all pages of this room; before
- * the lcores start and after they have stopped, it is the control thread.
+ * a plain load, some arithmetic and a plain store: no lock, no atomic instruction. Owner means that
+ * lcore, in all pages of this room; before the lcores start and after they have stopped, it is the
+ * control thread.
  *
  * What an address is used for is not this room's business: it knows no packets, no blocks and no
  * protocol. The numbers of element types and operations are those of the wire, so that its users
