@@ -34,8 +34,9 @@ ctrl_stats_off_by(const struct ppe_stats *total)
 bool
 ctrl_leaks_none(const struct ppe_leaks *leaks)
 {
-	return (leaks->packets | leaks->headers | leaks->attaches | leaks->buffers |
-		       leaks->records) == 0;
+#define X(name, help) leaks->name |
+	return (PPE_LEAKS(X) 0) == 0;
+#undef X
 }
 
 static void

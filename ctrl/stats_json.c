@@ -99,11 +99,9 @@ leaks(const struct ppe_leaks *lost)
 {
 	json_t *object = json_object();
 
-	put(object, "packets", lost->packets);
-	put(object, "headers", lost->headers);
-	put(object, "attaches", lost->attaches);
-	put(object, "buffers", lost->buffers);
-	put(object, "records", lost->records);
+#define X(name, help) put(object, #name, lost->name);
+	PPE_LEAKS(X)
+#undef X
 	return object;
 }
 

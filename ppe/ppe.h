@@ -115,10 +115,18 @@ const struct ppe_jobs *ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *
 int ppe_stop(struct ppe *ppe, unsigned int limit_ms);
 
 /* What was not given back after ppe_stop: all zero in a switch that keeps its books. */
+#define PPE_LEAKS(X)                                                                               \
+	X(packets, "mbufs missing from the packet pool")                                           \
+	X(headers, "mbufs missing from the header pool")                                           \
+	X(attaches, "mbufs missing from the attach pool")                                          \
+	X(buffers, "aggregation buffers missing from DataMemory")                                  \
+	X(records, "block records still in the tables")                                            \
+	X(faults, "releases and holds of aggregation buffers that made no sense")
+
 struct ppe_leaks {
-	uint64_t packets, headers, attaches; /* mbufs missing from their pools */
-	uint64_t buffers; /* aggregation buffers missing from DataMemory */
-	uint64_t records; /* block records still in the tables */
+#define X(name, help) uint64_t name;
+	PPE_LEAKS(X)
+#undef X
 };
 
 /*

@@ -117,7 +117,7 @@ struct ppe_setup {
 
 /* Leaks that a program reports when its state is destroyed; see struct ppe_leaks. */
 struct ppe_program_leaks {
-	uint64_t buffers, records;
+	uint64_t buffers, records, faults;
 };
 
 /* A program. All functions but `first` may be NULL. */

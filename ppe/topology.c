@@ -328,7 +328,7 @@ missing(const struct rte_mempool *pool)
 void
 ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 {
-	struct ppe_program_leaks lost = {0, 0};
+	struct ppe_program_leaks lost = {0};
 
 	if (ppe == NULL)
 		return;
@@ -344,9 +344,12 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 		if (ppe->worker[w] != NULL)
 			destroy_worker(ppe, ppe->worker[w], &lost);
 	if (leaks != NULL)
-		*leaks =
-			(struct ppe_leaks){missing(ppe->pools.packets), missing(ppe->pools.headers),
-				missing(ppe->pools.attaches), lost.buffers, lost.records};
+		*leaks = (struct ppe_leaks){.packets = missing(ppe->pools.packets),
+			.headers = missing(ppe->pools.headers),
+			.attaches = missing(ppe->pools.attaches),
+			.buffers = lost.buffers,
+			.records = lost.records,
+			.faults = lost.faults};
 	rte_mempool_free(ppe->pools.packets);
 	rte_mempool_free(ppe->pools.headers);
 	rte_mempool_free(ppe->pools.attaches);

@@ -108,9 +108,12 @@ account(const struct ctrl_stats *stats)
 		puts("weir-switch: stopped, everything returned");
 		return 0;
 	}
-	printf("weir-switch: stopped, not returned: %" PRIu64 " packets, %" PRIu64
-	       " headers, %" PRIu64 " attaches, %" PRIu64 " buffers, %" PRIu64 " records\n",
-		l->packets, l->headers, l->attaches, l->buffers, l->records);
+	puts("weir-switch: stopped, not everything returned:");
+#define X(name, help)                                                                              \
+	if (l->name != 0)                                                                          \
+		printf("  %" PRIu64 " %s: " help "\n", l->name, #name);
+	PPE_LEAKS(X)
+#undef X
 	return 1;
 }
 

@@ -12,6 +12,8 @@
 
 #include <assert.h>
 
+#include <rte_memzone.h>
+
 #include "hashengine/hash_fast.h"
 #include "ppe/program_fast.h"
 #include "rmw/rmw.h"
@@ -100,7 +102,7 @@ struct collective {
 	rmw_reduce_fn kernel[16][16]; /* by dtype and op; NULL: not served */
 	unsigned int nb_pools;
 	struct rmw_pool *pool[POOLS_MAX];
-	void *pool_memory[POOLS_MAX];
+	const struct rte_memzone *pool_memory[POOLS_MAX];
 	uint64_t tsc_per_ms;
 	uint32_t slices; /* of the aging scan */
 	uint16_t first_generation;

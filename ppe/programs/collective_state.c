@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The collective program's state on one worker: made before start, freed after stop. */
 #include <errno.h>
+#include <stdio.h>
 
 #include <rte_cycles.h>
 #include <rte_malloc.h>
@@ -72,23 +73,27 @@ collective_memory(
 	}
 }
 
-/* The pool for buffers of this size, made when it is met first. */
+/* The pool for buffers of this size, made when it is met first. Devices read the payloads where they
+ * lie, so the memory is one piece for them, too. */
 static struct rmw_pool *
 pool_for(struct collective *state, const struct ppe_setup *setup, uint32_t bytes)
 {
 	struct rmw_pool_config config = {.shard = (uint16_t)setup->worker_id, .bytes = bytes};
-	void *memory;
+	const struct rte_memzone *memory;
+	char name[RTE_MEMZONE_NAMESIZE];
 
 	for (unsigned int p = 0; p < state->nb_pools; p++)
 		if (rmw_pool_buffer_bytes(state->pool[p]) == bytes)
 			return state->pool[p];
 	config.count = buffers_of_size(setup->jobs, bytes, setup->worker_id, setup->workers);
 	config.length = rmw_pool_bytes(bytes, config.count);
-	memory = rte_zmalloc_socket("weir_datamemory", config.length, 64, setup->socket);
+	snprintf(name, sizeof(name), "weir_data_%u_%u", setup->worker_id, state->nb_pools);
+	memory = rte_memzone_reserve_aligned(
+		name, config.length, setup->socket, RTE_MEMZONE_IOVA_CONTIG, RTE_CACHE_LINE_SIZE);
 	if (memory == NULL)
 		return NULL;
-	config.memory = memory;
-	config.iova = rte_malloc_virt2iova(memory);
+	config.memory = memory->addr;
+	config.iova = memory->iova;
 	state->pool_memory[state->nb_pools] = memory;
 	state->pool[state->nb_pools] = rmw_pool_create(&config);
 	return state->pool[state->nb_pools++];
@@ -210,8 +215,9 @@ collective_state_destroy(void *arg, struct ppe_program_leaks *leaks)
 		leaks->records += hash_count(state->blocks);
 	for (unsigned int p = 0; p < state->nb_pools; p++) {
 		leaks->buffers += rmw_pool_used(state->pool[p]);
+		leaks->faults += rmw_pool_faults(state->pool[p]);
 		rmw_pool_destroy(state->pool[p]);
-		rte_free(state->pool_memory[p]);
+		rte_memzone_free(state->pool_memory[p]);
 	}
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		if (state->job[id] == NULL)

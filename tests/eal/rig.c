@@ -216,6 +216,18 @@ imbalance(const struct ppe_stats *s)
 	return s->received + s->created - ends;
 }
 
+/* The first thing that was not returned; NULL: nothing. */
+static const char *
+leaked(const struct ppe_leaks *leaks)
+{
+#define X(name, help)                                                                              \
+	if (leaks->name != 0)                                                                      \
+		return #name ": " help;
+	PPE_LEAKS(X)
+#undef X
+	return NULL;
+}
+
 const char *
 rig_stop(struct rig *rig)
 {
@@ -239,12 +251,8 @@ rig_stop(struct rig *rig)
 	else if (imbalance(&stats) != 0)
 		snprintf(text, sizeof(text), "the books are off by %" PRId64,
 			(int64_t)imbalance(&stats));
-	else if (leaks.packets + leaks.headers + leaks.attaches + leaks.buffers + leaks.records !=
-		0)
-		snprintf(text, sizeof(text),
-			"leaked %" PRIu64 " packets %" PRIu64 " headers %" PRIu64
-			" attaches %" PRIu64 " buffers %" PRIu64 " records",
-			leaks.packets, leaks.headers, leaks.attaches, leaks.buffers, leaks.records);
+	else if (leaked(&leaks) != NULL)
+		snprintf(text, sizeof(text), "%s", leaked(&leaks));
 	else if (rte_mempool_avail_count(rig->pool) != rig->pool->size)
 		snprintf(text, sizeof(text), "%u of the test's mbufs leaked",
 			rig->pool->size - rte_mempool_avail_count(rig->pool));
