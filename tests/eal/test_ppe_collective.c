@@ -528,3 +528,35 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 30)
 	}
 	stop();
 }
+
+Test(ppe_life, a_job_table_is_swapped_while_packets_run, .timeout = 30)
+{
+	struct ppe_jobs without = {0};
+	const uint8_t *payload;
+	unsigned int bytes;
+	struct weir_header h;
+	uint16_t generation;
+
+	start(PPE_POLICY_WAIT, 1000);
+	generation = rig_join(&rig, 0, false);
+	without.by_id[1] = &rig.job[0];
+	h = header(9, 5, 0, 0, 8);
+	offer(&h, 32); /* a block of job 9 is open */
+	expect_drop(PPE_DROP_UNKNOWN_JOB, 0);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &without), &rig.jobs);
+	h = header(9, 5, 1, 0, 8);
+	offer(&h, 32);
+	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
+	for (unsigned int s = 0; s < 2; s++) { /* job 1 does not notice */
+		h = header(1, generation, s, 0, 8);
+		offer(&h, 32);
+	}
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), &without);
+	h = header(9, 5, 1, 0, 8);
+	offer(&h, 32);
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	stop();
+}
