@@ -73,8 +73,9 @@ def alive(pid):
 
 
 def owner(name):
-    """The pid in a name that a rack gave, or None. Names are weir-<pid>-<number>[-<place>]."""
-    parts = name.split('-')
+    """The pid in a name that a rack gave, or None. Names are weir-<pid>-<number>[-<place>], with
+    another weir- in front where the switch's name made a name of DPDK's."""
+    parts = name.replace(PREFIX + '-' + PREFIX + '-', PREFIX + '-', 1).split('-')
     if len(parts) >= 3 and parts[0] == PREFIX and parts[1].isdigit():
         return int(parts[1])
     return None

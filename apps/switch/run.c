@@ -173,6 +173,7 @@ run_switch(const struct ctrl_config *config, const char *stats_file)
 			fprintf(stderr, "weir-switch: the switch can't be built: %s\n",
 				rte_strerror(rte_errno));
 		rte_eal_cleanup();
+		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
 	}
 	free(stats);
 	fflush(stdout);

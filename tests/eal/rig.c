@@ -245,6 +245,7 @@ rig_stop(struct rig *rig)
 			;
 	free(frame);
 	ppe_destroy(rig->ppe, &leaks);
+	rmdir(rte_eal_get_runtime_dir());
 	if (rc < 0 || stats.in_flight != 0)
 		snprintf(
 			text, sizeof(text), "stop: %d, %" PRIu64 " in flight", rc, stats.in_flight);
