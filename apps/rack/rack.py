@@ -25,6 +25,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -73,12 +74,11 @@ def alive(pid):
 
 
 def owner(name):
-    """The pid in a name that a rack gave, or None. Names are weir-<pid>-<number>[-<place>], with
-    another weir- in front where the switch's name made a name of DPDK's."""
-    parts = name.replace(PREFIX + '-' + PREFIX + '-', PREFIX + '-', 1).split('-')
-    if len(parts) >= 3 and parts[0] == PREFIX and parts[1].isdigit():
-        return int(parts[1])
-    return None
+    """The pid in a name that a rack gave, weir-<pid>-<number>[-<place>], or a test of EAL,
+    weir_<what>_<pid>; None for other names.
+    """
+    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?|weir(?:_[a-z]+)*_(\d+)', name)
+    return int(found.group(1) or found.group(2)) if found else None
 
 
 def sweep():
@@ -336,8 +336,9 @@ class Rack:
         """The switch's configuration; `changes` replace or, where both are objects, merge."""
         cpus = sorted(os.sched_getaffinity(0))
         made = {
-            # The name is DPDK's file prefix too: racks beside each other need their own.
-            'switch': {'name': self.name, 'address': SWITCH_ADDRESS + '/24', 'mac': SWITCH_MAC},
+            # DPDK's file prefix is weir-NAME: racks beside each other need their own.
+            'switch': {'name': self.name[len(PREFIX) + 1:], 'address': SWITCH_ADDRESS + '/24',
+                       'mac': SWITCH_MAC},
             'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf'],
             'memory_mb': 256,
             'workers': {'count': self.workers,

@@ -27,7 +27,7 @@ def header(job, block, source, generation, count, extended=None, final=0, status
                        count)
     if extended is not None:
         collective, op, dtype, flags, root = extended
-        made += struct.pack('BBBB', collective << 4 | op, dtype << 4 | flags, root, 0)
+        made += struct.pack('BBBB', collective << 4 | op, dtype << 4 | flags, root, status)
     return made
 
 
