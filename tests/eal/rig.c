@@ -81,8 +81,8 @@ rig_job(uint8_t id, uint16_t sources, uint16_t window, uint16_t elements)
 	return job;
 }
 
-static void
-start_eal(unsigned int workers)
+void
+rig_start_eal(unsigned int workers)
 {
 	char lcores[256], prefix[64];
 	size_t at = (size_t)snprintf(lcores, sizeof(lcores), "0@0");
@@ -129,13 +129,20 @@ make_ports(struct rig *rig, struct pktbuf_port_config *configs)
 }
 
 void
+rig_stop_eal(void)
+{
+	/* No rte_eal_cleanup: what tests still look at lives in its memory. */
+	rmdir(rte_eal_get_runtime_dir());
+}
+
+void
 rig_start(struct rig *rig, const struct rig_config *config)
 {
 	struct pktbuf_port_config ports[RIG_PORTS_MAX];
 
 	memset(rig, 0, sizeof(*rig));
 	rig->ports = config->ports;
-	start_eal(config->workers);
+	rig_start_eal(config->workers);
 	make_ports(rig, ports);
 	memcpy(rig->job, config->job, sizeof(rig->job));
 	for (unsigned int j = 0; j < config->jobs; j++)
@@ -245,7 +252,7 @@ rig_stop(struct rig *rig)
 			;
 	free(frame);
 	ppe_destroy(rig->ppe, &leaks);
-	rmdir(rte_eal_get_runtime_dir());
+	rig_stop_eal();
 	if (rc < 0 || stats.in_flight != 0)
 		snprintf(
 			text, sizeof(text), "stop: %d, %" PRIu64 " in flight", rc, stats.in_flight);
