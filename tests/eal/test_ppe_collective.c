@@ -403,10 +403,13 @@ Test(ppe_life, a_new_generation_forgets_the_old_one, .timeout = 30)
 	cr_expect_neq(second, 0);
 	cr_expect_neq(rig_join(&rig, 0, false), 0, "generation 0 is reserved");
 	second = rig_join(&rig, 0, false);
-	for (unsigned int s = 0; s < 2; s++) {
-		h = header(1, second, s, 0, 8);
-		offer(&h, 32);
-	}
+	h = header(1, second, 0, 0, 8);
+	offer(&h, 32);
+	h = header(1, first, 1, 0, 8); /* to a block that is open in the new one */
+	offer(&h, 32);
+	expect(1, WEIR_STATUS_STALE, &payload, &bytes);
+	h = header(1, second, 1, 0, 8);
+	offer(&h, 32);
 	for (unsigned int s = 0; s < 2; s++) {
 		expect(s, WEIR_STATUS_OK, &payload, &bytes);
 		memcpy(&got, payload, 4);
@@ -558,5 +561,59 @@ Test(ppe_life, a_job_table_is_swapped_while_packets_run, .timeout = 30)
 	offer(&h, 32);
 	for (unsigned int s = 0; s < 2; s++)
 		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	stop();
+}
+
+Test(ppe_life, repeats_do_not_hide_a_straggler, .timeout = 30)
+{
+	struct weir_header h, got = {0};
+	const uint8_t *payload;
+	unsigned int bytes, n = 0;
+
+	start(PPE_POLICY_PARTIAL, 60);
+	h = header(1, rig_join(&rig, 0, false), 1, 0, 8);
+	for (unsigned int ms = 0; ms < 2000 && n == 0; ms++) {
+		offer(&h, 32); /* many within each visit of the aging scan */
+		n = rig_receive(&rig, 0, frame, 1);
+	}
+	cr_assert_gt(n, 0, "no partial result");
+	cr_assert(rig_parse(frame, n, &got, &payload, &bytes));
+	cr_expect_eq(got.status, WEIR_STATUS_PARTIAL);
+	stop();
+}
+
+Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
+{
+	struct ppe_job_stats stats;
+	const uint8_t *payload;
+	unsigned int bytes;
+	struct weir_header h;
+	uint16_t generation;
+
+	start(PPE_POLICY_PARTIAL, 20);
+	generation = rig_join(&rig, 0, false);
+	for (uint32_t b = 0; b <= 4; b += 4) { /* source 0 contributes to neither */
+		h = header(1, generation, 1, b, 8);
+		offer(&h, 32);
+		for (unsigned int s = 0; s < 2; s++)
+			expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
+	}
+	h = header(1, generation, 1, 8, 8);
+	offer(&h, 32);
+	expect_drop(PPE_DROP_HELD_BACK, 1);
+	/* Its late contribution to block 4 says that it has block 0: that one is released. */
+	h = header(1, generation, 0, 4, 8);
+	offer(&h, 32);
+	expect(0, WEIR_STATUS_PARTIAL, &payload, &bytes);
+	for (unsigned int s = 0; s < 2; s++) {
+		h = header(1, generation, s, 8, 8);
+		offer(&h, 32);
+	}
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &stats), 0);
+	cr_expect_eq(stats.buffers_used, 1, "%u buffers", stats.buffers_used);
+	cr_expect_eq(stats.held_back, 1);
+	cr_expect_eq(stats.late, 1);
 	stop();
 }
