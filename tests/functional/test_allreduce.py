@@ -23,7 +23,7 @@ def run(hosts, *option_lists, jobs=None, **rack_options):
 
 
 def sizes(dtype, *more):
-    return ('--shapes', ODD, '-d', dtype, '-n', 2, '-w', 1) + more
+    return ('--shapes', ODD, '-d', dtype, '-n', 2, '-w', 0) + more
 
 
 @case
