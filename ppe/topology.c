@@ -19,7 +19,20 @@
 RTE_LOG_REGISTER_SUFFIX(ppe_log, ppe, NOTICE);
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
 
-#define POOL_CACHE      256
+#define POOL_CACHE_MOST 256
+
+/*
+ * Mbufs that an lcore may keep to itself. It frees what others allocated (a contribution is received by
+ * one worker and consumed by another) and gives back only what exceeds 1.5 caches; all caches
+ * together must leave most of the pool to those who receive, or they starve.
+ */
+static unsigned int
+pool_cache(const struct ppe *ppe, unsigned int n)
+{
+	unsigned int fair = n / (4 * (ppe->config.workers + 1u));
+
+	return RTE_MIN(fair, (unsigned int)POOL_CACHE_MOST);
+}
 
 const struct ppe_program *const *
 ppe_programs(void)
@@ -50,10 +63,12 @@ create_pools(struct ppe *ppe)
 	const struct ppe_config *c = &ppe->config;
 	int socket = (int)rte_socket_id();
 
-	ppe->pools.packets =
-		pktbuf_packet_pool("weir_packets", c->packets, c->packet_bytes, POOL_CACHE, socket);
-	ppe->pools.headers = pktbuf_header_pool("weir_headers", c->headers, POOL_CACHE, socket);
-	ppe->pools.attaches = pktbuf_attach_pool("weir_attaches", c->headers, POOL_CACHE, socket);
+	ppe->pools.packets = pktbuf_packet_pool(
+		"weir_packets", c->packets, c->packet_bytes, pool_cache(ppe, c->packets), socket);
+	ppe->pools.headers =
+		pktbuf_header_pool("weir_headers", c->headers, pool_cache(ppe, c->headers), socket);
+	ppe->pools.attaches = pktbuf_attach_pool(
+		"weir_attaches", c->headers, pool_cache(ppe, c->headers), socket);
 	if (ppe->pools.packets && ppe->pools.headers && ppe->pools.attaches)
 		return 0;
 	LOG(ERR, "no memory for the pools of %u packets and %u headers\n", c->packets, c->headers);
@@ -360,11 +375,22 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 int
 ppe_start(struct ppe *ppe)
 {
+	unsigned int left;
+
 	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
 		int rc = pktbuf_port_start(&ppe->port[p]);
 
 		if (rc < 0)
 			return rc;
+	}
+	/* Drivers keep mbufs in their receive queues. */
+	left = rte_mempool_avail_count(ppe->pools.packets);
+	if (left < (unsigned int)ppe->config.workers * ppe->config.burst) {
+		LOG(ERR,
+			"the ports' receive queues keep %u of %u packets: more packets are "
+			"needed\n",
+			ppe->config.packets - left, ppe->config.packets);
+		return -ENOMEM;
 	}
 	__atomic_store_n(&ppe->state, PPE_STATE_RUNNING, __ATOMIC_RELEASE);
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {

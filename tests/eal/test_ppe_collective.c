@@ -184,6 +184,7 @@ SHAPE(two_workers, .workers = 2, .threads = 20, .lossy = true, .segmented = true
 SHAPE(two_workers_one_thread, .workers = 2, .threads = 1, .lossy = true)
 SHAPE(four_workers, .workers = 4, .threads = 20, .lossy = true)
 SHAPE(four_workers_64_threads, .workers = 4, .threads = 64, .lossy = true)
+SHAPE(sixteen_workers, .workers = 16, .threads = 4, .lossy = true)
 SHAPE(three_workers_base_form, .workers = 3, .threads = 7, .lossy = true, .base_form = true)
 SHAPE(multicast, .workers = 2, .threads = 20, .multicast = true, .lossy = true)
 SHAPE(without_loss, .workers = 1, .threads = 20)

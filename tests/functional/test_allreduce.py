@@ -143,6 +143,12 @@ def sixty_four_threads():
 
 
 @case
+def sixteen_workers_share_the_packets():
+    # Most workers free what few receive: none may keep more than its share of a pool.
+    workers(16, threads=4)
+
+
+@case
 def two_queues_per_port():
     ports = [{'name': 'p%d' % p, 'rx_queues': 2, 'tx_queues': 2,
               'device': 'net_af_packet%d,iface=p%d,framesz=2048,blocksz=4096,framecnt=1024,qpairs=2'
