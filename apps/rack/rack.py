@@ -210,7 +210,7 @@ class Rack:
         self.name = '%s-%d-%d' % (PREFIX, os.getpid(), Rack.count)
         self.folder = os.path.join(tempfile.gettempdir(), self.name)
         self.stats_file = os.path.join(self.folder, 'stats.json')
-        self.processes, self.numbers = [], {}
+        self.processes, self.numbers, self.runtimes = [], {}, set()
         self.switch = None
 
     # -- namespaces and links
@@ -372,8 +372,12 @@ class Rack:
 
     def start_switch(self, path=None, seconds=30):
         """Start weir-switch and wait until it is up."""
+        path = path or self.write_config()
+        with open(path) as file:
+            # EAL's folder, which a switch that is killed leaves behind.
+            self.runtimes.add(os.path.join(DPDK, 'weir-' + json.load(file)['switch']['name']))
         self.switch = self.spawn('sw', [
-            self.program(('switch', 'weir-switch')), '-c', path or self.write_config(),
+            self.program(('switch', 'weir-switch')), '-c', path,
             '--stats-file', self.stats_file], 'switch')
         self.switch.wait_line('weir-switch: ready', seconds)
         return self.switch
@@ -489,7 +493,8 @@ class Rack:
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             if not os.environ.get('WEIR_KEEP'):
                 shutil.rmtree(self.folder, ignore_errors=True)
-            shutil.rmtree(os.path.join(DPDK, self.name), ignore_errors=True)
+            for runtime in self.runtimes:
+                shutil.rmtree(runtime, ignore_errors=True)
             live.remove(self)
         finally:
             for number, handler in held:
