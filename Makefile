@@ -17,7 +17,6 @@ SETUP := -Db_sanitize=$(SANITIZE) -Db_lundef=false -Doptimization=1 \
 	-Dc_args=-fno-sanitize-recover=all
 export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
-export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
 endif
 
 .PHONY: help build test demo format clean install

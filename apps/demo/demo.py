@@ -212,6 +212,9 @@ def main():
         demo(sys.argv[1] if len(sys.argv) > 1 else None)
     except RackError as error:
         wrong.append(str(error))
+    except SystemExit:
+        print('demo: interrupted; processes and namespaces are gone', flush=True)
+        raise
     if wrong:
         print('demo: not verified:')
         for text in wrong:
