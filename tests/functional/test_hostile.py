@@ -52,6 +52,9 @@ def frames(generation, port):
         ('length', of(base[:-4], BASE)),
         ('length', of(contribution(count=300, generation=generation))),
         ('not_a_contribution', of(contribution(status=1, generation=generation))),
+        # The status in one of its two places only.
+        ('not_a_contribution', of(good[:5] + b'\x10' + good[6:])),
+        ('not_a_contribution', of(good[:15] + b'\x01' + good[16:])),
         ('not_a_contribution', of(contribution(degraded=1, generation=generation))),
         ('not_a_contribution', of(contribution(sources=2, generation=generation))),
         ('bad_source_mac', of(b'x', 9, source_mac='03:00:00:00:00:01',
