@@ -317,11 +317,12 @@ perf_run_shapes(struct perf_run *run, const struct perf_shapes *shapes)
 	uint8_t *data = malloc(shapes->elements * 4);
 	bool *checked = malloc(shapes->tensors * sizeof(*checked));
 	int code = data == NULL || checked == NULL ? -ENOMEM : 0;
+	uint64_t early_wrong = 0;
 
 	if (code < 0)
 		perf_say(run, "no memory for %zu elements", shapes->elements);
 	for (unsigned int k = 0; code >= 0 && k < o->warmup + o->iterations; k++) {
-		struct perf_row discarded, *row = &discarded;
+		struct perf_row warm, *row = &warm;
 
 		if (k >= o->warmup && (row = new_row(run)) == NULL) {
 			code = -ENOMEM;
@@ -332,11 +333,14 @@ perf_run_shapes(struct perf_run *run, const struct perf_shapes *shapes)
 			.bytes = shapes->elements * 4,
 			.tensors = shapes->tensors,
 			.iteration = (int)(k - o->warmup),
+			.in.own_wrong = early_wrong,
 		};
 		code = iterate_shapes(
 			run, shapes, data, checked, row, k < o->warmup ? 0 : k - o->warmup);
 		if (code >= 0)
 			code = gather_wrong(run, &row->in);
+		/* What was wrong before the measurement began is told in its first row. */
+		early_wrong = k < o->warmup ? row->in.own_wrong : 0;
 		if (code >= 0 && k >= o->warmup)
 			perf_report_row(run, row);
 		run->iteration++;
