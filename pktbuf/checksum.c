@@ -63,7 +63,11 @@ enum pktbuf_verdict
 pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *packet,
 	const struct pktbuf_head *head)
 {
-	uint64_t ip = 0, udp = 0; /* 0: the device has no verdict */
+	/*
+	 * 0: the device has no verdict. NONE is one: a sender on the same machine left the sum to a
+	 * device that the packet never met, so what lies in it is wrong, and its content is right.
+	 */
+	uint64_t ip = 0, udp = 0;
 
 	if (port->rx_checksum == PKTBUF_CHECKSUM_OFF)
 		return PKTBUF_CHECKSUM_GOOD;
@@ -71,11 +75,9 @@ pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *pa
 		ip = packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
 		udp = packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
 	}
-	if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
-		(ip != RTE_MBUF_F_RX_IP_CKSUM_GOOD && !ip_holds(head)))
+	if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD || (ip == 0 && !ip_holds(head)))
 		return PKTBUF_CHECKSUM_BAD_IP;
-	if (udp == RTE_MBUF_F_RX_L4_CKSUM_BAD ||
-		(udp != RTE_MBUF_F_RX_L4_CKSUM_GOOD && !udp_holds(packet, head)))
+	if (udp == RTE_MBUF_F_RX_L4_CKSUM_BAD || (udp == 0 && !udp_holds(packet, head)))
 		return PKTBUF_CHECKSUM_BAD_UDP;
 	return PKTBUF_CHECKSUM_GOOD;
 }
