@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Heads of good, cut, lying and foreign frames, compared with a slow parse of the flat frame. */
+#include <criterion/criterion.h>
+
+#include "pktbuf/head.h"
+#include "tests/unit/packet.h"
+
+static uint64_t seed;
+
+static void
+begin(void)
+{
+	seed = packet_seed();
+}
+
+TestSuite(pktbuf_head, .init = begin, .timeout = 60);
+
+/* What the page of head.h says, field by field, from a flat frame. Only valid fields are set. */
+static struct pktbuf_head
+slow_parse(const uint8_t *f, unsigned int n)
+{
+	struct pktbuf_head e = {.length = n};
+	unsigned int words, total, room, udp;
+
+	if (n < 14)
+		return e;
+	e.ether_type = (uint16_t)(f[12] * 256 + f[13]);
+	if (e.ether_type != 0x0800)
+		return e;
+	e.flags = PKTBUF_HEAD_BAD;
+	if (n < 34)
+		return e;
+	words = f[14] % 16;
+	total = f[16] * 256u + f[17];
+	if (f[14] / 16 != 4 || words < 5 || total < 4 * words || total > n - 14)
+		return e;
+	e.flags = PKTBUF_HEAD_IPV4 | (words > 5 ? PKTBUF_HEAD_OPTIONS : 0);
+	e.l3 = 14;
+	e.l4 = (uint8_t)(14 + 4 * words);
+	e.ip_proto = f[23];
+	for (unsigned int i = 0; i < 4; i++) {
+		e.ip_src = e.ip_src * 256 + f[26 + i];
+		e.ip_dst = e.ip_dst * 256 + f[30 + i];
+	}
+	/* The bit 0x20 says that more follow; the low 13 bits are the offset. */
+	if ((f[20] & 0x20) != 0 || f[20] % 32 != 0 || f[21] != 0) {
+		e.flags |= PKTBUF_HEAD_FRAGMENT;
+		return e;
+	}
+	if (e.ip_proto != 17)
+		return e;
+	room = total - 4 * words;
+	udp = room < 8 ? 0 : f[e.l4 + 4] * 256u + f[e.l4 + 5];
+	if (udp < 8 || udp > room) {
+		e.flags |= PKTBUF_HEAD_BAD;
+		return e;
+	}
+	e.flags |= PKTBUF_HEAD_UDP;
+	e.udp_src = (uint16_t)(f[e.l4] * 256 + f[e.l4 + 1]);
+	e.udp_dst = (uint16_t)(f[e.l4 + 2] * 256 + f[e.l4 + 3]);
+	e.payload = (uint16_t)(e.l4 + 8);
+	e.payload_length = (uint16_t)(udp - 8);
+	return e;
+}
+
+/* Parse, compare with the slow parse, and return the flags. */
+static unsigned int
+check(const uint8_t *f, unsigned int n, bool split)
+{
+	const struct rte_mbuf *m = packet_make(f, n, split ? &seed : NULL);
+	const struct pktbuf_head e = slow_parse(f, n);
+	uint8_t scratch[PKTBUF_HEAD_BYTES];
+	struct pktbuf_head h;
+
+	memset(&h, 0xee, sizeof(h));
+	pktbuf_head_parse(&h, m, scratch);
+	cr_assert_eq(h.length, n);
+	cr_assert(n == 0 || memcmp(h.bytes, f, n < PKTBUF_HEAD_BYTES ? n : PKTBUF_HEAD_BYTES) == 0);
+	cr_assert_eq(h.ether_type, e.ether_type);
+	cr_assert_eq(h.flags, e.flags, "flags %#x, not %#x, of %u bytes", h.flags, e.flags, n);
+	if (e.flags & PKTBUF_HEAD_IPV4)
+		cr_assert(h.l3 == e.l3 && h.l4 == e.l4 && h.ip_proto == e.ip_proto &&
+			h.ip_src == e.ip_src && h.ip_dst == e.ip_dst);
+	if (e.flags & PKTBUF_HEAD_UDP)
+		cr_assert(h.udp_src == e.udp_src && h.udp_dst == e.udp_dst &&
+			h.payload == e.payload && h.payload_length == e.payload_length);
+	return h.flags;
+}
+
+Test(pktbuf_head, every_truncation_in_any_split)
+{
+	uint8_t f[512];
+
+	for (unsigned int options = 0; options <= 10; options++) {
+		unsigned int n = packet_frame(f, options, 150, &seed);
+
+		for (unsigned int cut = 0; cut <= n; cut++)
+			for (unsigned int split = 0; split < 8; split++)
+				cr_assert_eq((check(f, cut, split > 0) & PKTBUF_HEAD_UDP) != 0,
+					cut == n);
+		/* Ethernet pads: more bytes than the packet has are no lie. */
+		for (unsigned int pad = 0; pad < 40; pad++)
+			cr_assert(check(f, n + pad, true) & PKTBUF_HEAD_UDP);
+	}
+}
+
+Test(pktbuf_head, a_frame_cut_at_any_two_places)
+{
+	uint8_t f[256], scratch[PKTBUF_HEAD_BYTES];
+	unsigned int n = packet_frame(f, 1, 30, &seed);
+
+	for (unsigned int a = 0; a <= n; a++) {
+		for (unsigned int b = a; b <= n; b++) {
+			const uint16_t sizes[] = {
+				(uint16_t)a, (uint16_t)(b - a), (uint16_t)(n - b)};
+			struct pktbuf_head h;
+
+			pktbuf_head_parse(&h, packet_guarded(f, sizes, 3), scratch);
+			cr_assert_eq(
+				h.flags, PKTBUF_HEAD_IPV4 | PKTBUF_HEAD_UDP | PKTBUF_HEAD_OPTIONS);
+			cr_assert(h.payload == 46 && h.payload_length == 30);
+			cr_assert_eq(memcmp(h.bytes, f, n), 0);
+		}
+	}
+}
+
+Test(pktbuf_head, first_bytes_are_copied_only_when_they_are_not_contiguous)
+{
+	uint8_t f[512], scratch[PKTBUF_HEAD_BYTES];
+	unsigned int n = packet_frame(f, 0, 300, &seed);
+
+	for (unsigned int first = 0; first <= n; first++) {
+		const uint16_t sizes[] = {(uint16_t)first, (uint16_t)(n - first)};
+		const struct rte_mbuf *m = packet_guarded(f, sizes, 2);
+		struct pktbuf_head h;
+
+		pktbuf_head_parse(&h, m, scratch);
+		if (first >= PKTBUF_HEAD_BYTES)
+			cr_assert_eq(h.bytes, rte_pktmbuf_mtod(m, const uint8_t *));
+		else if (first > 0)
+			cr_assert_eq(h.bytes, scratch, "a first segment of %u bytes", first);
+		cr_assert_eq(memcmp(h.bytes, f, PKTBUF_HEAD_BYTES), 0);
+	}
+}
+
+Test(pktbuf_head, every_version_and_header_length)
+{
+	uint8_t f[512];
+
+	for (unsigned int payload = 0; payload < 60; payload += 3) {
+		unsigned int n = packet_frame(f, 0, payload, &seed);
+
+		for (unsigned int first = 0; first < 256; first++) {
+			f[14] = (uint8_t)first;
+			check(f, n, first % 2 == 0);
+		}
+	}
+}
+
+Test(pktbuf_head, every_total_length)
+{
+	uint8_t f[512];
+
+	for (unsigned int options = 0; options < 3; options++) {
+		unsigned int n = packet_frame(f, options, 70, &seed);
+
+		for (unsigned int total = 0; total < 65536; total++) {
+			weir_put16(f + 16, (uint16_t)total);
+			check(f, n, total % 16 == 0);
+		}
+	}
+}
+
+Test(pktbuf_head, every_udp_length)
+{
+	uint8_t f[512];
+
+	for (unsigned int options = 0; options < 3; options++) {
+		unsigned int n = packet_frame(f, options, 70, &seed);
+		unsigned int l4 = 34 + 4 * options;
+
+		for (unsigned int udp = 0; udp < 65536; udp++) {
+			weir_put16(f + l4 + 4, (uint16_t)udp);
+			check(f, n, udp % 16 == 0);
+		}
+	}
+}
+
+Test(pktbuf_head, every_fragment_field)
+{
+	uint8_t f[512];
+	unsigned int n = packet_frame(f, 0, 70, &seed);
+
+	for (unsigned int field = 0; field < 65536; field++) {
+		unsigned int flags;
+
+		weir_put16(f + 20, (uint16_t)field);
+		flags = check(f, n, field % 16 == 0);
+		/* A whole packet has neither "more" nor an offset: only the two high bits are free. */
+		cr_assert_eq((flags & PKTBUF_HEAD_UDP) != 0, field % 0x4000 == 0);
+	}
+}
+
+Test(pktbuf_head, every_protocol_and_ether_type)
+{
+	uint8_t f[512];
+	unsigned int n = packet_frame(f, 0, 70, &seed);
+
+	for (unsigned int proto = 0; proto < 256; proto++) {
+		f[23] = (uint8_t)proto;
+		cr_assert_eq((check(f, n, true) & PKTBUF_HEAD_UDP) != 0, proto == 17);
+	}
+	f[23] = 17;
+	for (unsigned int type = 0; type < 65536; type++) {
+		weir_put16(f + 12, (uint16_t)type); /* VLAN, ARP and IPv6 among them */
+		cr_assert_eq(check(f, n, type % 16 == 0) != 0, type == 0x0800);
+	}
+}
+
+Test(pktbuf_head, short_frames_have_no_type)
+{
+	uint8_t f[14];
+
+	memset(f, 0x08, sizeof(f));
+	for (unsigned int n = 0; n < 14; n++)
+		for (unsigned int split = 0; split < 50; split++)
+			cr_assert_eq(check(f, n, split > 0), 0);
+}
+
+Test(pktbuf_head, noise_and_damaged_frames)
+{
+	uint8_t f[2048];
+
+	for (unsigned int turn = 0; turn < 30000; turn++) {
+		unsigned int n = packet_frame(f, (unsigned int)(chain_random(&seed) % 11),
+			(unsigned int)(chain_random(&seed) % (turn % 10 == 0 ? 1800 : 200)), &seed);
+		unsigned int hits = (unsigned int)(chain_random(&seed) % 4);
+
+		for (unsigned int i = 0; i < hits; i++)
+			f[12 + chain_random(&seed) % 70 % (n - 12)] = (uint8_t)chain_random(&seed);
+		if (turn % 3 == 0)
+			n = (unsigned int)(chain_random(&seed) % (n + 1));
+		check(f, n, turn % 4 != 0);
+	}
+}
