@@ -29,6 +29,9 @@ make_printable(char *text)
 			*text = '?';
 }
 
+static void write_error(const struct ctrl_source *source, struct ctrl_place place,
+	const char *where, const char *format, va_list args) __attribute__((format(printf, 4, 0)));
+
 static void
 write_error(const struct ctrl_source *source, struct ctrl_place place, const char *where,
 	const char *format, va_list args)
