@@ -108,14 +108,15 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *j = worker->jobs->by_id[block->job];
+	const struct job_shard *js = state->job[block->job];
 	struct emission *e = &lmem(thread)->emission;
 
 	*e = (struct emission){
-		.header = result_header(block, state->job[block->job]->generation),
+		.header = result_header(block, js->generation),
 		.job = block->job,
 		.multicast = only < 0 && j != NULL && j->group != 0,
 		.next = only < 0 ? 0 : (uint16_t)only,
-		.end = only < 0 ? WEIR_SOURCES_MAX : (uint16_t)(only + 1),
+		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 		.then = then,
 	};
 	switch ((enum weir_status)block->status) {

@@ -49,7 +49,7 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 		.join = true,
 		.small_bytes = sizeof(reply),
 		.next = only < 0 ? 0 : (uint16_t)only,
-		.end = only < 0 ? WEIR_SOURCES_MAX : (uint16_t)(only + 1),
+		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 	};
 	memcpy(e->small, &reply, sizeof(reply));
 	return PPE_RUN(emit);

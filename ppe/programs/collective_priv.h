@@ -71,6 +71,7 @@ struct job_shard {
 	uint16_t generation; /* 0: nobody has joined yet */
 	uint16_t nb_sources;
 	uint16_t window;
+	uint16_t source_end; /* one more than the highest source id */
 	uint8_t job;
 	bool pinned; /* endpoints come from joins; else from the last contribution */
 	struct rmw_pool *pool;

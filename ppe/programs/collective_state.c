@@ -112,6 +112,9 @@ add_job(struct collective *state, const struct ppe_setup *setup, const struct pp
 	js->job = j->id;
 	js->nb_sources = j->nb_sources;
 	js->window = j->window;
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(j, (uint8_t)s))
+			js->source_end = (uint16_t)(s + 1);
 	js->generation = j->fixed_generation;
 	js->slot = rte_zmalloc_socket(
 		"weir_slots", j->window * sizeof(*js->slot), RTE_CACHE_LINE_SIZE, setup->socket);
