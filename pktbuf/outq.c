@@ -13,7 +13,7 @@
 size_t
 pktbuf_outq_bytes(uint32_t depth)
 {
-	return sizeof(struct pktbuf_outq) + PKTBUF_PRIOS * depth * sizeof(struct rte_mbuf *);
+	return sizeof(struct pktbuf_outq) + sizeof(struct rte_mbuf *) * PKTBUF_PRIOS * depth;
 }
 
 struct pktbuf_outq *
