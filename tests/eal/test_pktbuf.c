@@ -222,6 +222,226 @@ Test(pktbuf_eal, checksums_are_left_to_a_device_that_can, .timeout = 30)
 	stop();
 }
 
+/* What a release told: one of these per destination. */
+struct note {
+	void *data;
+	unsigned int calls, lcore;
+};
+
+static void
+on_note(void *data, void *opaque)
+{
+	struct note *note = opaque;
+
+	note->data = data;
+	note->lcore = rte_lcore_id();
+	note->calls++;
+}
+
+static int
+free_all(void *packets)
+{
+	for (struct rte_mbuf **m = packets; *m != NULL; m++)
+		rte_pktmbuf_free(*m);
+	return 0;
+}
+
+Test(pktbuf_eal, a_release_names_its_destination_on_the_lcore_that_frees, .timeout = 30)
+{
+	const struct weir_header h = {.extended = true};
+	struct rte_mbuf *mine[9] = {NULL}, *theirs[9] = {NULL};
+	struct note notes[16] = {0};
+
+	start(31, 31);
+	for (unsigned int round = 1; round <= 3; round++) { /* mbufs come back and serve again */
+		for (unsigned int i = 0; i < 16; i++) {
+			struct pktbuf_payload payload = {.data = block + 64 * i,
+				.bytes = 10 + i,
+				.released = on_note,
+				.opaque = &notes[i]};
+
+			(i % 2 == 0 ? mine : theirs)[i / 2] =
+				pktbuf_result_build(&pools, &port, &identity, &host, &h, &payload);
+		}
+		for (unsigned int i = 0; i < 16; i++)
+			cr_assert_eq(notes[i].calls, round - 1);
+		cr_assert_eq(rte_eal_remote_launch(free_all, theirs, 1), 0);
+		cr_assert_eq(rte_eal_wait_lcore(1), 0);
+		for (unsigned int i = 0; i < 16; i++)
+			cr_assert_eq(notes[i].calls, i % 2 == 0 ? round - 1 : round);
+		free_all(mine);
+		for (unsigned int i = 0; i < 16; i++) {
+			cr_assert_eq(notes[i].calls, round);
+			cr_assert_eq(notes[i].data, block + 64 * i);
+			cr_assert_eq(notes[i].lcore, i % 2);
+		}
+	}
+	stop();
+}
+
+Test(pktbuf_eal, no_header_is_an_error_and_leaks_nothing, .timeout = 30)
+{
+	const struct weir_header h = {.extended = true};
+	struct pktbuf_payload payload = payload_of(100);
+	struct rte_mbuf *m[8] = {NULL};
+
+	start(7, 15);
+	for (unsigned int i = 0; i < 7; i++)
+		cr_assert_not_null(
+			m[i] = pktbuf_reply_build(&pools, &port, &identity, &host, &h, NULL, 0));
+	cr_assert_null(pktbuf_result_build(&pools, &port, &identity, &host, &h, &payload));
+	cr_assert_null(pktbuf_reply_build(&pools, &port, &identity, &host, &h, NULL, 0));
+	cr_assert_eq(released, 0);
+	cr_assert_eq(rte_mempool_avail_count(pools.attaches), 15);
+	free_all(m);
+	stop();
+}
+
+Test(pktbuf_eal, a_result_has_these_bytes, .timeout = 30)
+{
+	static const uint8_t right[] = {/* Ethernet: to the host, from the switch, IPv4 */
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0xfe, 0x08, 0x00,
+		/* IPv4: 43 bytes, don't fragment, 64 hops, UDP */
+		0x45, 0x00, 0x00, 0x2b, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x25, 0x2a, 0x0a, 0x4d,
+		0x00, 0xfe, 0x0a, 0x4d, 0x00, 0x01,
+		/* UDP: from 12000 to 40000, 23 bytes */
+		0x2e, 0xe0, 0x9c, 0x40, 0x00, 0x17, 0x7b, 0x33,
+		/* The base form, and the payload */
+		0x01, 0x01, 0x02, 0x03, 0x04, 0x18, 0x00, 0x07, 0xff, 0xfe, 0x00, 0x03, 0xde, 0xad,
+		0xbe};
+	const struct weir_header h = {.job_id = 1,
+		.block_id = 0x01020304,
+		.status = WEIR_STATUS_PARTIAL,
+		.final = true,
+		.src_cnt = 7,
+		.gen_id = 0xfffe,
+		.grad_cnt = 3};
+	struct pktbuf_payload payload;
+	struct rte_mbuf *m;
+	uint8_t flat[128];
+
+	start(7, 7);
+	memcpy(block, right + 54, 3);
+	payload = payload_of(3);
+	m = pktbuf_result_build(&pools, &port, &identity, &host, &h, &payload);
+	cr_assert_eq(flatten(m, flat), sizeof(right));
+	cr_assert_eq(memcmp(flat, right, sizeof(right)), 0);
+	rte_pktmbuf_free(m);
+	m = pktbuf_reply_build(&pools, &port, &identity, &host, &h, block, 3);
+	cr_assert_eq(flatten(m, flat), sizeof(right));
+	cr_assert_eq(memcmp(flat, right, sizeof(right)), 0);
+	rte_pktmbuf_free(m);
+	stop();
+}
+
+Test(pktbuf_eal, the_largest_payload_fits, .timeout = 30)
+{
+	static uint8_t large[65000], flat[66000];
+	const struct weir_header h = {.extended = true};
+	struct note note = {0};
+	struct pktbuf_payload payload = {
+		.data = large, .bytes = sizeof(large), .released = on_note, .opaque = &note};
+	struct rte_mbuf *m;
+
+	start(7, 7);
+	memset(large, 0xff, sizeof(large)); /* all ones carry most */
+	payload.sum = pktbuf_sum_bytes(large, sizeof(large));
+	m = pktbuf_result_build(&pools, &port, &identity, &host, &h, &payload);
+	cr_assert_eq(m->pkt_len, 42 + 16 + sizeof(large));
+	cr_assert_eq(flatten(m, flat), m->pkt_len);
+	cr_assert(rig_checksums_hold(flat));
+	rte_pktmbuf_free(m);
+	cr_assert_eq(note.calls, 1);
+	stop();
+}
+
+/* A result or a reply of the first bytes of the block, flat. Returns its ol_flags. */
+static uint64_t
+built(const struct pktbuf_port *by, const struct weir_header *h, unsigned int bytes, bool reply,
+	uint8_t *flat)
+{
+	struct pktbuf_payload payload = payload_of(bytes);
+	struct rte_mbuf *m = reply
+		? pktbuf_reply_build(&pools, by, &identity, &host, h, block, (uint8_t)bytes)
+		: pktbuf_result_build(&pools, by, &identity, &host, h, &payload);
+	uint64_t flags = m->ol_flags;
+
+	if ((flags & RTE_MBUF_F_TX_UDP_CKSUM) != 0)
+		cr_assert(m->l2_len == 14 && m->l3_len == 20);
+	flatten(m, flat);
+	rte_pktmbuf_free(m);
+	return flags;
+}
+
+Test(pktbuf_eal, a_sum_of_zero_is_sent_as_all_ones, .timeout = 30)
+{
+	const struct weir_header h = {.extended = true};
+	uint8_t flat[256];
+
+	start(7, 7);
+	for (unsigned int reply = 0; reply < 2; reply++) {
+		memset(block, 0x5a, 64);
+		weir_put16(block + 38, 0);
+		built(&port, &h, 40, reply, flat);
+		weir_put16(block + 38, weir_get16(flat + 40)); /* now the sum is all ones */
+		built(&port, &h, 40, reply, flat);
+		cr_assert_eq(weir_get16(flat + 40), 0xffff);
+	}
+	stop();
+}
+
+/* RFC 1071 over n bytes and what was summed before; big-endian words, folded. */
+static uint32_t
+plain_sum(uint32_t sum, const uint8_t *p, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		sum += (i & 1) != 0 ? p[i] : (uint32_t)p[i] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+Test(pktbuf_eal, every_form_size_and_mode_of_checksums, .timeout = 30)
+{
+	const uint64_t all = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_IP_CKSUM |
+		RTE_MBUF_F_TX_L4_MASK;
+	const uint64_t wanted =
+		RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
+	uint64_t random = rig_seed();
+	struct pktbuf_port software, offload, off;
+	uint8_t flat[256];
+
+	start(7, 7);
+	software = offload = off = port;
+	software.tx_checksum = PKTBUF_CHECKSUM_SOFTWARE;
+	offload.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD;
+	off.tx_checksum = PKTBUF_CHECKSUM_OFF;
+	for (unsigned int turn = 0; turn < 64 * 4; turn++) {
+		unsigned int bytes = 1 + turn / 4;
+		bool reply = turn & 1;
+		struct weir_header h = {.block_id = turn, .extended = turn >> 1 & 1};
+		unsigned int udp = 8 + weir_header_bytes(h.extended) + bytes;
+
+		for (unsigned int i = 0; i < 64; i++)
+			block[i] = (uint8_t)rig_random(&random);
+		cr_assert_eq(built(&software, &h, bytes, reply, flat) & all, 0);
+		cr_assert(rig_checksums_hold(flat));
+
+		cr_assert_eq(built(&off, &h, bytes, reply, flat) & all, 0);
+		cr_assert_eq(weir_get16(flat + 40), 0, "UDP: not computed");
+		cr_assert_eq(plain_sum(0, flat + 14, 20), 0xffff, "IPv4: in software");
+
+		/* A device sums what is there, the pseudo-header's sum in UDP's field included. */
+		cr_assert_eq(built(&offload, &h, bytes, reply, flat) & all, wanted);
+		cr_assert_eq(weir_get16(flat + 24), 0);
+		cr_assert_eq(weir_get16(flat + 40), plain_sum(17 + udp, flat + 26, 8));
+		weir_put16(flat + 24, (uint16_t)~plain_sum(0, flat + 14, 20));
+		weir_put16(flat + 40, (uint16_t)~plain_sum(0, flat + 34, udp));
+		cr_assert(rig_checksums_hold(flat));
+	}
+	stop();
+}
+
 /* A packet that carries a number. */
 static struct rte_mbuf *
 numbered(uint32_t number)
