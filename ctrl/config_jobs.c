@@ -105,10 +105,29 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 	return 0;
 }
 
+/* Ids of few bits repeat: fine for a capture in a loop, but a join does not tell hosts of them. */
+static int
+check_block_bits(struct ctrl_reading *reading, unsigned int index, unsigned int bits)
+{
+	const struct ppe_job *job = &reading->config->job[index];
+	struct ctrl_path path = ctrl_path("jobs[%u].block_bits", index);
+
+	if (bits < 32 && job->fixed_generation == 0)
+		return ctrl_refuse(&reading->source, path,
+			"%u bits go with a fixed generation only: sources that join count with 32",
+			bits);
+	if (job->window > UINT32_C(1) << (bits - 2))
+		return ctrl_refuse(&reading->source, path,
+			"%u bits tell %u blocks apart, and 4 windows of %u are more", bits,
+			1u << bits, job->window);
+	return 0;
+}
+
 static int
 read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
 	struct ppe_job *job = &reading->config->job[index];
+	unsigned int block_bits = (unsigned int)ctrl_integer(object, "jobs[].block_bits");
 	int rc;
 
 	job->id = (uint8_t)ctrl_integer(object, "jobs[].id");
@@ -127,7 +146,9 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 	job->fixed_generation = (uint16_t)ctrl_integer(object, "jobs[].generation");
 	if (!ctrl_parse_address(ctrl_string(object, "jobs[].results"), &job->group))
 		job->group = 0;
-	return check_frames(reading, index);
+	job->block_shift = (uint8_t)(32 - block_bits);
+	rc = check_block_bits(reading, index, block_bits);
+	return rc < 0 ? rc : check_frames(reading, index);
 }
 
 int

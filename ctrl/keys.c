@@ -118,6 +118,8 @@ const struct ctrl_key ctrl_keys[] = {
 	WORD("jobs[].op", "sum", "sum", "Operation of the base form."),
 	NUMBER("jobs[].generation", "", "0", 0, 65535,
 		"0: sources join, and a generation begins when all have. Otherwise the generation's number, and no joining: for packet generators."),
+	NUMBER("jobs[].block_bits", "bits", "32", 8, 32,
+		"Block ids count modulo 2 to this power, at least 4 windows. Less than 32 only with a fixed `generation`: for captures that are replayed in a loop."),
 };
 /* clang-format on */
 

@@ -28,7 +28,8 @@ struct ppe_job {
 	uint8_t dtype; /* enum weir_dtype: what the base form means */
 	uint8_t op; /* enum weir_op: what the base form means */
 	uint8_t policy; /* enum ppe_policy */
-	uint16_t window; /* blocks, a power of two */
+	uint8_t block_shift; /* high bits of a block id that do not count, [0, 24] */
+	uint16_t window; /* blocks, a power of two, at most 2^(30 - block_shift) */
 	uint16_t elements; /* per block at most, [1, 4095] */
 	uint16_t nb_sources; /* [1, 256] */
 	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
@@ -47,6 +48,13 @@ static inline bool
 ppe_job_has(const struct ppe_job *job, uint8_t source)
 {
 	return (job->members[source / 64] >> (source % 64) & 1) != 0;
+}
+
+/* A block's number in the job: its id without the bits that do not count. */
+static inline uint32_t
+ppe_job_block(const struct ppe_job *job, uint32_t id)
+{
+	return id & UINT32_MAX >> job->block_shift;
 }
 
 /*

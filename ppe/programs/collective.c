@@ -98,6 +98,7 @@ job(struct ppe_worker *worker, struct ppe_thread *thread)
 		h->dtype = j->dtype;
 		h->op = j->op;
 	}
+	h->block_id = ppe_job_block(j, h->block_id);
 	shard = ppe_job_shard(j, h->block_id, worker->workers);
 	return ppe_hop(worker, thread, (uint16_t)shard, admit);
 }

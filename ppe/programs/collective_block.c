@@ -34,7 +34,9 @@ static enum ppe_drop
 check_turn(struct job_shard *job, const struct slot *slot, const struct weir_header *h,
 	enum weir_status *status)
 {
-	int32_t ahead = weir_block_diff(h->block_id, slot->next);
+	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
+	int32_t ahead =
+		weir_block_diff(h->block_id << job->block_shift, slot->next << job->block_shift);
 
 	*status = WEIR_STATUS_OK;
 	if (unlikely(h->gen_id != job->generation)) {

@@ -61,7 +61,8 @@ static_assert(sizeof(struct block) == 192, "three cache lines");
 
 /* The blocks of one residue modulo the window. */
 struct slot {
-	uint32_t next; /* the block that may be opened next */
+	uint32_t
+		next; /* the block that may be opened next; its high block_shift bits don't count */
 	struct block *current; /* the newest, open or done; NULL before the first */
 	struct block *previous; /* the one before, done and not yet released, or NULL */
 };
@@ -73,6 +74,7 @@ struct job_shard {
 	uint16_t window;
 	uint16_t source_end; /* one more than the highest source id */
 	uint8_t job;
+	uint8_t block_shift; /* of the job */
 	bool pinned; /* endpoints come from joins; else from the last contribution */
 	struct rmw_pool *pool;
 	struct rmw_quota quota;

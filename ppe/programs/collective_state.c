@@ -112,6 +112,7 @@ add_job(struct collective *state, const struct ppe_setup *setup, const struct pp
 	js->job = j->id;
 	js->nb_sources = j->nb_sources;
 	js->window = j->window;
+	js->block_shift = j->block_shift;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (ppe_job_has(j, (uint8_t)s))
 			js->source_end = (uint16_t)(s + 1);

@@ -50,6 +50,23 @@ struct model {
 	void *argument;
 };
 
+/* Block numbers that there are, less one. */
+static uint32_t
+last_number(const struct model *m)
+{
+	return m->c.block_bits == 0 ? UINT32_MAX : UINT32_MAX >> (32 - m->c.block_bits);
+}
+
+/* How far a is ahead of b: at least minus half as many as there are numbers, less than half. */
+static int64_t
+ahead_of(const struct model *m, uint32_t a, uint32_t b)
+{
+	int64_t there_are = (int64_t)last_number(m) + 1;
+	int64_t ahead = (int64_t)((a - b) & last_number(m));
+
+	return ahead < there_are / 2 ? ahead : ahead - there_are;
+}
+
 static bool
 set_has(const struct set *set, unsigned int s)
 {
@@ -367,7 +384,7 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 	b->opened_ms = b->progress_ms = m->now_ms;
 	b->first = *h;
 	b->final = h->final;
-	r->next += m->c.window;
+	r->next = (r->next + m->c.window) & last_number(m);
 	set_add(&b->in, h->src_id);
 	acknowledge(m, r, h->src_id);
 	memcpy(b->sum, payload, (size_t)h->grad_cnt * 4);
@@ -414,7 +431,7 @@ take_contribution(struct model *m, const struct model_peer *from, const struct w
 	const uint8_t *payload)
 {
 	struct residue *r = &m->residues[h->block_id % m->c.window];
-	int32_t ahead = weir_block_diff(h->block_id, r->next);
+	int64_t ahead = ahead_of(m, h->block_id, r->next);
 	struct block *b;
 	const char *what;
 
@@ -496,6 +513,7 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	if (size != header + (size_t)h.grad_cnt * 4 || h.grad_cnt > m->c.elements ||
 		(h.grad_cnt == 0) != (h.collective == WEIR_COLLECTIVE_BARRIER))
 		return "length";
+	h.block_id &= last_number(m);
 	return take_contribution(m, from, &h, bytes + header);
 }
 

@@ -32,6 +32,7 @@ struct model_config {
 	uint32_t timeout_ms;
 	uint32_t group; /* host order; results by multicast; 0: unicast */
 	uint16_t fixed_generation; /* 0: sources join */
+	unsigned int block_bits; /* block ids count modulo 2^block_bits; 0: 32 */
 	uint32_t address[WEIR_SOURCES_MAX]; /* host order; 0: any address will do */
 };
 

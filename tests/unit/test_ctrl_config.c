@@ -140,7 +140,8 @@ Test(ctrl_config, job, .timeout = 10)
 	struct ctrl_config *c = must_take(text_with(16,
 		"\"window\": 16, \"elements\": 300, \"timeout_ms\": 60000, \"policy\": "
 		"\"partial\", "
-		"\"results\": \"239.77.0.1\", \"type\": \"int32\", \"generation\": 9"));
+		"\"results\": \"239.77.0.1\", \"type\": \"int32\", \"generation\": 9, "
+		"\"block_bits\": 12"));
 	const struct ppe_job *j = c->jobs.by_id[1];
 
 	cr_assert_str_eq(j->name, "train");
@@ -155,8 +156,28 @@ Test(ctrl_config, job, .timeout = 10)
 	cr_assert_eq(j->dtype, WEIR_DTYPE_INT32);
 	cr_assert_eq(j->op, WEIR_OP_SUM);
 	cr_assert_eq(j->fixed_generation, 9);
+	cr_assert_eq(j->block_shift, 32 - 12);
 	cr_assert_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1200 + 32);
 	ctrl_config_destroy(c);
+}
+
+Test(ctrl_config, block_bits, .timeout = 10)
+{
+	struct ctrl_config *c = must_take(text_with(0, NULL));
+
+	cr_assert_eq(c->jobs.by_id[1]->block_shift, 0);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 64"));
+	cr_assert_eq(c->jobs.by_id[1]->block_shift, 24);
+	ctrl_config_destroy(c);
+	refuse(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 128",
+		"x.json:16:32: jobs[0].block_bits: 8 bits tell 256 blocks apart, and 4 windows of "
+		"128 are more");
+	refuse(16, "\"block_bits\": 31",
+		"x.json:16:15: jobs[0].block_bits: 31 bits go with a fixed generation only: "
+		"sources that join count with 32");
+	refuse(16, "\"block_bits\": 7", "x.json:16:15: jobs[0].block_bits: 7 is not in 8..32");
+	refuse(16, "\"block_bits\": 33", "x.json:16:15: jobs[0].block_bits: 33 is not in 8..32");
 }
 
 Test(ctrl_config, eal_arguments, .timeout = 10)
