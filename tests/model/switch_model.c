@@ -1,54 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tests/model/switch_model.h"
+#include "tests/model/switch_model_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define PACKET_MAX (WEIR_EXT_BYTES + WEIR_ELEMENTS_MAX * 8 + WEIR_BITMAP_BYTES)
-
-/* A set of sources, as on the wire. */
-struct set {
-	uint8_t bits[WEIR_BITMAP_BYTES];
-};
-
-struct block {
-	bool held; /* the record exists */
-	bool open; /* still adding; else its result is fixed */
-	uint32_t id;
-	uint64_t opened_ms, progress_ms;
-	struct weir_header first; /* of the contribution that opened it */
-	struct set in; /* whose contributions are in the sum */
-	struct set heard; /* who has sent anything for it: what acknowledges block - window */
-	bool final; /* every contribution had the bit */
-	uint8_t status; /* of the result */
-	struct weir_mismatch mismatch;
-	uint8_t sum[WEIR_ELEMENTS_MAX * 4];
-};
-
-/* The blocks of one residue modulo the window. */
-struct residue {
-	uint32_t next; /* the block that is opened next */
-	struct block older, newer; /* older: done, not yet released */
-};
-
-struct joined {
-	bool valid;
-	uint32_t nonce;
-	bool base_results;
-	struct model_peer peer;
-};
-
-struct model {
-	struct model_config c;
-	uint16_t generation; /* 0: none yet */
-	uint16_t last_generation;
-	struct joined running[WEIR_SOURCES_MAX];
-	struct joined collecting[WEIR_SOURCES_MAX]; /* for the next generation */
-	struct residue *residues;
-	uint64_t now_ms;
-	model_send send;
-	void *argument;
-};
 
 /* Block numbers that there are, less one. */
 static uint32_t
@@ -65,28 +19,6 @@ ahead_of(const struct model *m, uint32_t a, uint32_t b)
 	int64_t ahead = (int64_t)((a - b) & last_number(m));
 
 	return ahead < there_are / 2 ? ahead : ahead - there_are;
-}
-
-static bool
-set_has(const struct set *set, unsigned int s)
-{
-	return (set->bits[s / 8] >> (s % 8) & 1) != 0;
-}
-
-static void
-set_add(struct set *set, unsigned int s)
-{
-	set->bits[s / 8] |= (uint8_t)(1u << (s % 8));
-}
-
-static unsigned int
-set_count(const struct set *set)
-{
-	unsigned int n = 0;
-
-	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		n += set_has(set, s);
-	return n;
 }
 
 static void
@@ -111,6 +43,8 @@ model_create(const struct model_config *config)
 		free(m);
 		return NULL;
 	}
+	if (config->first_generation != 0)
+		m->last_generation = (uint16_t)(config->first_generation - 1);
 	if (config->fixed_generation != 0)
 		begin_generation(m, config->fixed_generation);
 	return m;
@@ -141,125 +75,42 @@ model_blocks(const struct model *m)
 	return n;
 }
 
-/* ---- sending ---- */
-
-static void
-emit(struct model *m, const struct model_peer *to, bool multicast, const struct weir_header *h,
-	const void *payload, size_t size, const struct set *bitmap)
+void
+model_set_policy(struct model *m, enum model_policy policy, uint32_t timeout_ms)
 {
-	uint8_t bytes[PACKET_MAX];
-	size_t used = weir_header_write(h, bytes);
-	struct model_packet packet = {
-		.to = *to, .multicast = multicast, .extended = h->extended, .bytes = bytes};
-
-	if (size != 0)
-		memcpy(bytes + used, payload, size);
-	used += size;
-	if (bitmap != NULL) {
-		memcpy(bytes + used, bitmap->bits, WEIR_BITMAP_BYTES);
-		used += WEIR_BITMAP_BYTES;
-	}
-	packet.size = used;
-	m->send(m->argument, &packet);
-}
-
-/* A reply to one packet, to where it came from, in its form, with nothing but a status. */
-static void
-reply(struct model *m, const struct model_peer *to, const struct weir_header *to_what,
-	uint8_t status, const struct set *bitmap)
-{
-	struct weir_header h = *to_what;
-
-	h.status = status;
-	h.gen_id = m->generation;
-	h.grad_cnt = 0;
-	h.final = false;
-	h.degraded = bitmap != NULL;
-	/* A join is told how many are waited for. */
-	h.src_cnt =
-		h.collective == WEIR_COLLECTIVE_JOIN && bitmap != NULL ? (uint8_t)m->c.sources : 0;
-	emit(m, to, false, &h, NULL, 0, bitmap);
-}
-
-/* The fixed result of a block, to one source or to the group (source < 0, in this form). */
-static void
-send_result(struct model *m, const struct block *b, int source, const struct model_peer *to,
-	bool extended)
-{
-	struct weir_header h = b->first;
-	bool data = b->status == WEIR_STATUS_OK || b->status == WEIR_STATUS_PARTIAL;
-	bool late = b->status == WEIR_STATUS_PARTIAL || b->status == WEIR_STATUS_ERROR;
-	const void *payload = data ? (const void *)b->sum : &b->mismatch;
-	size_t size = data ? (size_t)b->first.grad_cnt * 4 : 0;
-
-	if (b->status == WEIR_STATUS_MISMATCH)
-		size = sizeof(b->mismatch);
-	h.extended = extended;
-	h.status = b->status;
-	h.gen_id = m->generation;
-	h.src_id = source < 0 ? 0 : (uint8_t)source;
-	h.src_cnt = (uint8_t)set_count(&b->in);
-	h.final = b->final;
-	h.degraded = late;
-	h.flags = 0;
-	if (!data)
-		h.grad_cnt = 0;
-	emit(m, to, source < 0, &h, payload, size, late ? &b->in : NULL);
+	m->c.policy = policy;
+	m->c.timeout_ms = timeout_ms;
 }
 
 static void
-send_to_all(struct model *m, const struct block *b)
+look(const struct block *b, struct model_block *out)
 {
-	bool forms[2] = {false, false};
+	*out = (struct model_block){
+		.held = b->held, .open = b->open, .id = b->id, .elements = b->first.grad_cnt};
+	memcpy(out->in, b->in.bits, sizeof(out->in));
+}
 
-	for (unsigned int s = 0; s < m->c.sources; s++) {
-		const struct joined *j = &m->running[s];
+uint32_t
+model_look(
+	const struct model *m, uint32_t block, struct model_block *older, struct model_block *newer)
+{
+	const struct residue *r = &m->residues[block % m->c.window];
 
-		if (!j->valid)
-			continue;
-		if (m->c.group == 0)
-			send_result(m, b, (int)s, &j->peer, !j->base_results);
-		forms[!j->base_results] = true;
-	}
-	for (int extended = 0; m->c.group != 0 && extended < 2; extended++) {
-		/* The port is the form's own: who runs the model knows it. */
-		const struct model_peer group = {.address = m->c.group, .port = 0};
+	look(&r->older, older);
+	look(&r->newer, newer);
+	return r->next;
+}
 
-		if (forms[extended])
-			send_result(m, b, -1, &group, extended != 0);
-	}
+const struct model_counters *
+model_count(const struct model *m)
+{
+	return &m->count;
 }
 
 /* ---- joining ---- */
 
-static void
-accept_join(struct model *m, uint8_t source)
-{
-	const struct joined *j = &m->running[source];
-	struct weir_join_reply r = {0};
-	struct weir_header h = {
-		.extended = true,
-		.job_id = m->c.job,
-		.src_id = source,
-		.block_id = j->nonce,
-		.gen_id = m->generation,
-		.collective = WEIR_COLLECTIVE_JOIN,
-		.flags = j->base_results ? WEIR_FLAG_BASE_RESULTS : 0,
-		.status = WEIR_STATUS_OK,
-	};
-
-	weir_put16(r.window, (uint16_t)m->c.window);
-	weir_put16(r.elements, (uint16_t)m->c.elements);
-	weir_put16(r.sources, (uint16_t)m->c.sources);
-	r.dtype_op = (uint8_t)((unsigned int)m->c.dtype << 4 | (unsigned int)m->c.op);
-	r.flags = m->c.group != 0 ? WEIR_JOIN_MULTICAST : 0;
-	weir_put32(r.timeout_ms, m->c.timeout_ms);
-	weir_put32(r.group, m->c.group);
-	emit(m, &j->peer, false, &h, &r, sizeof(r), NULL);
-}
-
 static const char *
-take_join(struct model *m, const struct model_peer *from, const struct weir_header *h)
+take_join(struct model *m, const struct model_peer *from, const struct weir_header *h, size_t size)
 {
 	struct joined *running = &m->running[h->src_id];
 	struct set bitmap = {{0}};
@@ -267,15 +118,18 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 
 	if (h->src_id >= m->c.sources ||
 		(m->c.address[h->src_id] != 0 && m->c.address[h->src_id] != from->address)) {
-		reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
+		model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
 		return h->src_id >= m->c.sources ? "unknown_source" : "address";
 	}
-	if (m->c.fixed_generation != 0) {
-		reply(m, from, h, WEIR_STATUS_UNSUPPORTED, NULL);
+	if (size != WEIR_EXT_BYTES || h->grad_cnt != 0)
+		return "length";
+	if (m->c.fixed_generation != 0 || h->gen_id != WEIR_GEN_JOIN) {
+		model_reply(m, from, h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
+	m->count.joins++;
 	if (running->valid && running->nonce == h->block_id) {
-		accept_join(m, h->src_id);
+		model_accept_join(m, h->src_id);
 		return "join";
 	}
 	m->collecting[h->src_id] = (struct joined){
@@ -288,40 +142,57 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 		if (m->collecting[s].valid)
 			set_add(&bitmap, s);
 	if (set_count(&bitmap) < m->c.sources) {
-		reply(m, from, h, WEIR_STATUS_WAITING, &bitmap);
+		model_reply(m, from, h, WEIR_STATUS_WAITING, &bitmap);
 		return "join";
 	}
 	next = (uint16_t)(m->last_generation + 1);
 	begin_generation(m, next == WEIR_GEN_JOIN ? 1 : next);
+	m->count.generations++;
 	memcpy(m->running, m->collecting, sizeof(m->running));
 	memset(m->collecting, 0, sizeof(m->collecting));
 	for (unsigned int s = 0; s < m->c.sources; s++)
-		accept_join(m, (uint8_t)s);
+		model_accept_join(m, (uint8_t)s);
 	return "join";
 }
 
 /* ---- blocks ---- */
 
 static void
-add(const struct block *b, uint8_t *sum, const uint8_t *payload)
+add_element(unsigned int dtype, uint8_t *sum, const uint8_t *payload)
 {
-	for (unsigned int i = 0; i < b->first.grad_cnt; i++, sum += 4, payload += 4) {
-		if (b->first.dtype == WEIR_DTYPE_INT32) {
-			uint32_t x, y;
+	unsigned int carry = 0;
+	double x, y;
+	float u, v;
 
-			memcpy(&x, sum, 4);
-			memcpy(&y, payload, 4);
-			x += y;
-			memcpy(sum, &x, 4);
-		} else {
-			float x, y;
-
-			memcpy(&x, sum, 4);
-			memcpy(&y, payload, 4);
-			x += y;
-			memcpy(sum, &x, 4);
+	switch (dtype) {
+	case WEIR_DTYPE_FP32:
+		memcpy(&u, sum, sizeof(u));
+		memcpy(&v, payload, sizeof(v));
+		u += v;
+		memcpy(sum, &u, sizeof(u));
+		break;
+	case WEIR_DTYPE_FP64:
+		memcpy(&x, sum, sizeof(x));
+		memcpy(&y, payload, sizeof(y));
+		x += y;
+		memcpy(sum, &x, sizeof(x));
+		break;
+	default: /* integers, signed or not: modulo 2^bits, from the low byte up */
+		for (unsigned int i = 0; i < weir_dtype_bytes(dtype); i++) {
+			carry += (unsigned int)sum[i] + payload[i];
+			sum[i] = (uint8_t)carry;
+			carry >>= 8;
 		}
 	}
+}
+
+static void
+add(const struct block *b, uint8_t *sum, const uint8_t *payload)
+{
+	unsigned int bytes = weir_dtype_bytes(b->first.dtype);
+
+	for (unsigned int i = 0; i < b->first.grad_cnt; i++)
+		add_element(b->first.dtype, sum + i * bytes, payload + i * bytes);
 }
 
 /* The block's result is fixed: tell everybody. */
@@ -330,7 +201,11 @@ complete(struct model *m, struct block *b, uint8_t status)
 {
 	b->open = false;
 	b->status = status;
-	send_to_all(m, b);
+	m->count.blocks_complete += status == WEIR_STATUS_OK;
+	m->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
+	m->count.blocks_error += status == WEIR_STATUS_ERROR;
+	m->count.blocks_mismatch += status == WEIR_STATUS_MISMATCH;
+	model_send_to_all(m, b);
 }
 
 /* In what a contribution disagrees with the block; 0: in nothing. */
@@ -342,15 +217,17 @@ disagree(const struct weir_header *b, const struct weir_header *h, uint16_t *has
 		uint16_t has, offers;
 	} fields[] = {
 		{WEIR_FIELD_COLLECTIVE, b->collective, h->collective},
+		{WEIR_FIELD_LENGTH, b->grad_cnt, h->grad_cnt},
 		{WEIR_FIELD_OP, b->op, h->op},
 		{WEIR_FIELD_DTYPE, b->dtype, h->dtype},
 		{WEIR_FIELD_ROOT, b->root, h->root},
-		{WEIR_FIELD_LENGTH, b->grad_cnt, h->grad_cnt},
 	};
 
 	for (unsigned int i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		if (fields[i].has == fields[i].offers)
 			continue;
+		if (h->grad_cnt == 0 && i > 1)
+			return 0; /* nothing is sent: nothing more to disagree in */
 		*has = fields[i].has;
 		*offers = fields[i].offers;
 		return fields[i].field;
@@ -374,8 +251,10 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 
 	if (b->held && b->open)
 		return "window"; /* nobody can have its result */
-	if (b->held && r->older.held)
+	if (b->held && r->older.held) {
+		m->count.held_back++;
 		return "held_back";
+	}
 	if (b->held)
 		r->older = *b;
 	memset(b, 0, sizeof(*b));
@@ -387,7 +266,9 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 	r->next = (r->next + m->c.window) & last_number(m);
 	set_add(&b->in, h->src_id);
 	acknowledge(m, r, h->src_id);
-	memcpy(b->sum, payload, (size_t)h->grad_cnt * 4);
+	memcpy(b->sum, payload, (size_t)h->grad_cnt * weir_dtype_bytes(h->dtype));
+	m->count.blocks_opened++;
+	m->count.contributions++;
 	if (m->c.sources == 1)
 		complete(m, b, WEIR_STATUS_OK);
 	return "consumed";
@@ -402,13 +283,15 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 	unsigned int field;
 
 	if (set_has(&b->in, h->src_id)) {
+		m->count.duplicates++;
 		if (m->now_ms - b->opened_ms > m->c.timeout_ms)
-			reply(m, from, h, WEIR_STATUS_WAITING, &b->in);
+			model_reply(m, from, h, WEIR_STATUS_WAITING, &b->in);
 		return "duplicate";
 	}
 	acknowledge(m, r, h->src_id);
 	field = disagree(&b->first, h, &has, &offers);
 	if (field != 0) {
+		set_add(&b->in, h->src_id); /* the answer counts it */
 		b->mismatch.field = (uint8_t)field;
 		b->mismatch.source = b->first.src_id;
 		b->mismatch.other = h->src_id;
@@ -420,6 +303,7 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 	set_add(&b->in, h->src_id);
 	b->final = b->final && h->final;
 	b->progress_ms = m->now_ms;
+	m->count.contributions++;
 	add(b, b->sum, payload);
 	if (set_count(&b->in) == m->c.sources)
 		complete(m, b, WEIR_STATUS_OK);
@@ -438,11 +322,11 @@ take_contribution(struct model *m, const struct model_peer *from, const struct w
 	if (ahead == 0) {
 		what = open_block(m, r, h, payload);
 		if (strcmp(what, "window") == 0)
-			reply(m, from, h, WEIR_STATUS_WINDOW, NULL);
+			model_reply(m, from, h, WEIR_STATUS_WINDOW, NULL);
 		return what;
 	}
 	if (ahead > 0) {
-		reply(m, from, h, WEIR_STATUS_WINDOW, NULL);
+		model_reply(m, from, h, WEIR_STATUS_WINDOW, NULL);
 		return "window";
 	}
 	if (r->newer.held && r->newer.id == h->block_id) {
@@ -450,21 +334,51 @@ take_contribution(struct model *m, const struct model_peer *from, const struct w
 	} else if (r->older.held && r->older.id == h->block_id) {
 		b = &r->older;
 	} else {
-		reply(m, from, h, WEIR_STATUS_EXPIRED, NULL);
+		m->count.expired++;
+		model_reply(m, from, h, WEIR_STATUS_EXPIRED, NULL);
 		return "expired";
 	}
 	if (b->open)
 		return contribute(m, r, from, h, payload);
+	m->count.asked_again += set_has(&b->heard, h->src_id);
+	m->count.late += !set_has(&b->heard, h->src_id);
+	set_add(&b->heard, h->src_id);
 	if (b == &r->newer)
 		acknowledge(m, r, h->src_id);
-	send_result(m, b, h->src_id, from, !m->running[h->src_id].base_results);
-	return set_has(&b->in, h->src_id) ? "duplicate" : "late";
+	model_send_result(m, b, h->src_id, from, !m->running[h->src_id].base_results);
+	return "late";
 }
 
 static bool
 same_peer(const struct model_peer *a, const struct model_peer *b)
 {
-	return a->address == b->address && a->port == b->port;
+	return a->address == b->address && a->port == b->port && a->link == b->link &&
+		memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+}
+
+/* A join is told that its job does not exist. */
+static const char *
+unknown_job(struct model *m, const struct model_peer *from, const struct weir_header *h)
+{
+	uint16_t generation = m->generation;
+
+	m->generation = 0;
+	if (h->collective == WEIR_COLLECTIVE_JOIN)
+		model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
+	m->generation = generation;
+	return "unknown_job";
+}
+
+/* Nothing is done with the elements of a contribution that has none. */
+static bool
+served(const struct weir_header *h)
+{
+	if (h->collective == WEIR_COLLECTIVE_BARRIER || h->grad_cnt == 0)
+		return h->collective == WEIR_COLLECTIVE_BARRIER ||
+			h->collective == WEIR_COLLECTIVE_ALLREDUCE;
+	return h->collective == WEIR_COLLECTIVE_ALLREDUCE && h->op == WEIR_OP_SUM &&
+		weir_dtype_bytes(h->dtype) != 0 && h->dtype != WEIR_DTYPE_FP16 &&
+		h->dtype != WEIR_DTYPE_BF16;
 }
 
 const char *
@@ -473,7 +387,7 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 {
 	struct weir_header h = {
 		.extended = extended, .dtype = (uint8_t)m->c.dtype, .op = (uint8_t)m->c.op};
-	size_t header = weir_header_bytes(extended);
+	size_t header = weir_header_bytes(extended), bytes_of_payload;
 
 	m->now_ms = now_ms;
 	m->send = send;
@@ -483,37 +397,36 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	weir_header_read(&h, bytes);
 	if (!extended)
 		h.collective = h.grad_cnt ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
-	if (h.job_id != m->c.job)
-		return "unknown_job";
 	if (h.status != 0 || h.degraded || h.src_cnt != 0)
 		return "not_a_contribution";
+	if (h.job_id != m->c.job)
+		return unknown_job(m, from, &h);
 	if (h.collective == WEIR_COLLECTIVE_JOIN)
-		return size == header && h.grad_cnt == 0 ? take_join(m, from, &h) : "length";
+		return take_join(m, from, &h, size);
 	if (h.src_id >= m->c.sources)
 		return "unknown_source";
-	if (m->generation == 0)
-		return "not_joined";
+	if (m->c.address[h.src_id] != 0 && m->c.address[h.src_id] != from->address)
+		return "address";
+	h.block_id &= last_number(m);
+	if (h.gen_id != m->generation || m->generation == 0) {
+		model_reply(m, from, &h, WEIR_STATUS_STALE, NULL);
+		m->count.stale += m->generation != 0;
+		return m->generation != 0 ? "stale" : "not_joined";
+	}
 	if (m->c.fixed_generation != 0)
 		m->running[h.src_id] =
 			(struct joined){.valid = true, .base_results = !extended, .peer = *from};
-	if (h.gen_id != m->generation) {
-		reply(m, from, &h, WEIR_STATUS_STALE, NULL);
-		return "stale";
-	}
 	if (!same_peer(from, &m->running[h.src_id].peer))
 		return "address";
-	if (h.collective == WEIR_COLLECTIVE_BARRIER) {
-		/* A barrier has no type and no operation to disagree in. */
-		h.dtype = h.op = 0;
-	} else if (h.collective != WEIR_COLLECTIVE_ALLREDUCE || h.op != WEIR_OP_SUM ||
-		(h.dtype != WEIR_DTYPE_INT32 && h.dtype != WEIR_DTYPE_FP32)) {
-		reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
+	if (!served(&h)) {
+		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
-	if (size != header + (size_t)h.grad_cnt * 4 || h.grad_cnt > m->c.elements ||
-		(h.grad_cnt == 0) != (h.collective == WEIR_COLLECTIVE_BARRIER))
+	bytes_of_payload = (size_t)h.grad_cnt * weir_dtype_bytes(h.dtype);
+	if (size != header + bytes_of_payload || h.grad_cnt > m->c.elements ||
+		bytes_of_payload > m->c.elements * 4u ||
+		(h.grad_cnt != 0 && h.collective == WEIR_COLLECTIVE_BARRIER))
 		return "length";
-	h.block_id &= last_number(m);
 	return take_contribution(m, from, &h, bytes + header);
 }
 
@@ -523,12 +436,18 @@ model_tick(struct model *m, uint64_t now_ms, model_send send, void *argument)
 	m->now_ms = now_ms;
 	m->send = send;
 	m->argument = argument;
-	for (uint32_t r = 0; r < m->c.window && m->c.policy != MODEL_WAIT; r++) {
+	for (uint32_t r = 0; r < m->c.window; r++) {
 		struct block *b = &m->residues[r].newer;
 
-		if (b->held && b->open && now_ms - b->progress_ms > m->c.timeout_ms)
+		if (!b->held || !b->open || now_ms - b->progress_ms <= m->c.timeout_ms)
+			continue;
+		if (m->c.policy != MODEL_WAIT) {
 			complete(m, b,
 				m->c.policy == MODEL_PARTIAL ? WEIR_STATUS_PARTIAL
 							     : WEIR_STATUS_ERROR);
+			continue;
+		}
+		m->count.blocks_waiting += !b->overdue;
+		b->overdue = true;
 	}
 }

@@ -7,7 +7,8 @@
  * what libweir is tested against. It favours being read beside the page over everything else: it
  * keeps whole blocks in plain arrays, copies, and adds element by element.
  *
- * It serves AllReduce (sum) of int32 and fp32, and barriers. fp32 is added in order of arrival.
+ * It serves AllReduce (sum) of integers, fp32 and fp64, and barriers. Floats are added in order of
+ * arrival.
  * One thread at a time.
  */
 #ifndef TESTS_MODEL_SWITCH_MODEL_H
@@ -33,18 +34,21 @@ struct model_config {
 	uint32_t group; /* host order; results by multicast; 0: unicast */
 	uint16_t fixed_generation; /* 0: sources join */
 	unsigned int block_bits; /* block ids count modulo 2^block_bits; 0: 32 */
+	uint16_t first_generation; /* the one that joins begin first; 0: 1 */
 	uint32_t address[WEIR_SOURCES_MAX]; /* host order; 0: any address will do */
 };
 
-/* A UDP end point. */
+/* A UDP end point, and what of Ethernet is pinned with it: 0 where a test has no Ethernet. */
 struct model_peer {
 	uint32_t address; /* host order */
 	uint16_t port; /* host order */
+	uint8_t link; /* the switch's port that leads there */
+	uint8_t mac[6];
 };
 
 /* A datagram that the switch sends, from its UDP port of the form. Valid during the callback. */
 struct model_packet {
-	struct model_peer to; /* of a multicast: the group, and the form's own port */
+	struct model_peer to; /* of a multicast: the group at a link; the port is the form's own */
 	bool multicast;
 	bool extended; /* the form */
 	const uint8_t *bytes; /* the UDP payload */
@@ -52,6 +56,21 @@ struct model_packet {
 };
 
 typedef void (*model_send)(void *argument, const struct model_packet *packet);
+
+/* What ppe/ppe.h counts for a job, under the same names. */
+struct model_counters {
+	uint64_t contributions, duplicates, late, asked_again;
+	uint64_t blocks_opened, blocks_complete, blocks_partial, blocks_error, blocks_mismatch;
+	uint64_t blocks_waiting, held_back, expired, stale, results, joins, generations;
+};
+
+/* A block, for tests that look inside. */
+struct model_block {
+	bool held, open;
+	uint32_t id;
+	uint16_t elements;
+	uint8_t in[WEIR_BITMAP_BYTES]; /* whose contributions are in the sum */
+};
 
 struct model;
 
@@ -71,10 +90,19 @@ const char *model_input(struct model *model, uint64_t now_ms, bool extended,
 /* Time passes: blocks without a new contribution for the timeout meet the policy. */
 void model_tick(struct model *model, uint64_t now_ms, model_send send, void *argument);
 
+/* From now on this policy and this timeout hold, for open blocks too. */
+void model_set_policy(struct model *model, enum model_policy policy, uint32_t timeout_ms);
+
 /* The running generation, 0 before the first. */
 uint16_t model_generation(const struct model *model);
 
 /* Blocks held now, open and done: never more than 2 * window. */
 unsigned int model_blocks(const struct model *model);
+
+/* The residue (block modulo window) that `block` is in: the block opened next, and up to two held. */
+uint32_t model_look(const struct model *model, uint32_t block, struct model_block *older,
+	struct model_block *newer);
+
+const struct model_counters *model_count(const struct model *model);
 
 #endif
