@@ -97,5 +97,6 @@ double bench_median(double *values, size_t n);
 double bench_quantile(const double *sorted, size_t n, double quantile);
 
 /* The benches, each in a file of its name; main.c lists them. */
+extern const struct bench bench_engine;
 
 #endif

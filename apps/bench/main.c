@@ -18,7 +18,7 @@ static const struct bench_option common_options[] = {
 	{0},
 };
 
-static const struct bench *const benches[] = {NULL};
+static const struct bench *const benches[] = {&bench_engine, NULL};
 
 static void
 usage(FILE *out)

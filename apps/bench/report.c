@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Records and what is done with them. */
+#include "apps/bench/report.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "apps/bench/report.h"
 
 struct bench_report {
 	const char *bench;

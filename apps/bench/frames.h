@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contributions ready in mbufs: what a generator offers to a switch over and over.
+ *
+ * A row holds one frame from each source, for a block at a time; enough rows are made that what
+ * comes in lies where a device would have put it, not where the last lap left it. Only its block id is written anew (and its checksum, when the switch verifies it), so handing
+ * out a contribution costs next to nothing. The pool that the switch frees them into keeps no books: its
+ * ring is replaced by nothing at all, and the frames stay whole.
+ */
+#ifndef APPS_BENCH_FRAMES_H
+#define APPS_BENCH_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#include "pktbuf/pktbuf.h"
+#include "rmw/rmw.h"
+
+struct frames_config {
+	unsigned int id; /* of the set; names the pool */
+	unsigned int sources; /* [1, 256] */
+	unsigned int rows; /* of a frame from each source, [1, ...] */
+	unsigned int elements; /* [1, 4095] */
+	enum rmw_type type;
+	bool checksum; /* UDP checksums filled; else 0, "not computed" */
+	uint8_t job;
+	uint16_t generation;
+	const struct pktbuf_identity *identity; /* the switch, to whom they go */
+};
+
+struct frames {
+	struct frames_config config;
+	unsigned int bytes; /* of a frame */
+	struct rte_mempool *pool;
+	struct rte_mbuf **mbuf; /* [row * sources + source] */
+	const uint8_t **payload; /* the same, payload addresses */
+	uint32_t *
+		sum; /* the same, folded sum of all that the UDP checksum covers but the block id */
+	uint8_t **expected; /* [row]: the sum of the row's payloads */
+};
+
+/* Bytes that frames_create takes from EAL's memory, about. */
+uint64_t frames_memory(const struct frames_config *config);
+
+/* NULL: no memory; a line on standard error says so. Main thread. */
+struct frames *frames_create(const struct frames_config *config);
+
+/* NULL is fine. No switch may hold a frame any more. */
+void frames_destroy(struct frames *frames);
+
+/* Offset of the aggregation header in a frame (base form). */
+#define FRAMES_HEADER (14 + 20 + 8)
+
+/* The frame of (row, source) as the contribution to `block`; it must not be under way. */
+static inline struct rte_mbuf *
+frames_take(const struct frames *frames, unsigned int row, unsigned int source, uint32_t block)
+{
+	unsigned int i = row * frames->config.sources + source;
+	struct rte_mbuf *packet = frames->mbuf[i];
+	uint8_t *header = rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAMES_HEADER);
+
+	weir_put32(header + 1, block);
+	if (frames->config.checksum) {
+		/* The id lies at an odd offset: its bytes count in the other halves. */
+		uint32_t sum = frames->sum[i] + (block >> 24) + (block >> 8 & 0xffff) +
+			(block << 8 & 0xff00);
+
+		sum = (sum >> 16) + (sum & 0xffff);
+		sum = (sum >> 16) + (sum & 0xffff);
+		weir_put16(header - 2, sum == 0xffff ? 0xffff : (uint16_t)~sum);
+	}
+	return packet;
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The worker's half: contributions in, results out. See generator.h. */
+#include "apps/bench/generator_priv.h"
+
+#include <string.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_ring.h>
+
+#ifdef HAVE_CALLGRIND
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_TOGGLE_COLLECT
+#endif
+
+#define BURST 64
+
+/* xorshift64*, for the choice of shards. */
+static inline uint64_t
+draw(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+/* The worker whose shard gets the next block. */
+static unsigned int
+choose_shard(struct generator *g)
+{
+	unsigned int n = g->work->workers;
+	double chance;
+
+	if (n == 1 || g->work->far <= 0)
+		return g->id;
+	chance = (double)(draw(&g->random) >> 11) / (double)(UINT64_C(1) << 53);
+	if (chance >= g->work->far)
+		return g->id;
+	return (g->id + 1 + (unsigned int)(draw(&g->random) % (n - 1))) % n;
+}
+
+/* The next block of a shard: its residues go round, each with its next multiple of the window. */
+static void
+next_block(struct generator *g, unsigned int slot)
+{
+	unsigned int shard = choose_shard(g);
+	unsigned int i = g->next_in_shard[shard];
+	uint32_t residue = g->shard_residue[shard][i];
+
+	g->next_in_shard[shard] = i + 1 == g->nb_shard[shard] ? 0 : i + 1;
+	g->block[slot] = residue + g->lap[residue]++ * g->work->window;
+	g->slot_of_residue[residue] = slot;
+	g->row[slot] = g->copy * g->work->depth + slot;
+}
+
+/* The next contributions of the lap, up to `max` and up to a slot whose results have not all left. */
+static uint16_t
+give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
+{
+	unsigned int sources = g->work->sources;
+	uint16_t n = 0;
+
+	while (n < max) {
+		uint32_t step = g->step[g->at];
+		unsigned int slot = step >> 16;
+
+		if (g->given[slot] == sources) {
+			if (__atomic_load_n(&g->done[slot].results, __ATOMIC_ACQUIRE) !=
+				g->results_per_block)
+				break;
+			__atomic_store_n(&g->done[slot].results, 0, __ATOMIC_RELAXED);
+			g->given[slot] = 0;
+			next_block(g, slot);
+		}
+		packets[n++] = frames_take(g->frames, g->row[slot], step & 0xffff, g->block[slot]);
+		g->given[slot]++;
+		if (++g->at == g->steps) {
+			g->at = 0;
+			if (++g->copy == g->work->copies)
+				g->copy = 0;
+		}
+	}
+	g->packets += n;
+	return n;
+}
+
+/* Is the result's payload the sum? */
+static bool
+right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
+{
+	unsigned int bytes = owner->work->elements * rmw_type_size(owner->work->type);
+
+	return result->nb_segs == 2 && result->next->data_len == bytes &&
+		memcmp(rte_pktmbuf_mtod(result->next, void *),
+			owner->frames->expected[owner->row[slot]], bytes) == 0;
+}
+
+static inline void
+take_result(struct generator *g, const struct rte_mbuf *result)
+{
+	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAMES_HEADER);
+	struct generator *owner = &g->all[header[0]];
+	uint32_t block = weir_get32(header + 1);
+	unsigned int slot = owner->slot_of_residue[block & (owner->work->window - 1)];
+	struct slot_done *done = &owner->done[slot];
+
+	if (unlikely(g->phase < 0)) {
+		g->verified++;
+		g->wrong += !right(owner, result, slot);
+	}
+	/* Release: the frames of the block have been freed before the slot is seen to be done. */
+	__atomic_store_n(&done->results, done->results + 1, __ATOMIC_RELEASE);
+}
+
+void
+generator_drain(struct generator *g)
+{
+	struct rte_mbuf *results[BURST];
+
+	for (unsigned int p = 0; p < g->work->workers; p++) {
+		unsigned int n;
+
+		do {
+			n = rte_ring_sc_dequeue_burst(g->out[p], (void **)results, BURST, NULL);
+			for (unsigned int i = 0; i < n; i++)
+				take_result(g, results[i]);
+			rte_pktmbuf_free_bulk(results, n);
+		} while (n == BURST);
+	}
+}
+
+static uint64_t
+cpu_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void
+open_stretch(struct generator *g, struct stretch *s)
+{
+	perf_counters_read(&g->counters, &s->counts_from);
+	s->packets_from = g->packets;
+	s->from = cpu_time();
+}
+
+static void
+close_stretch(struct generator *g, struct stretch *s)
+{
+	s->to = cpu_time();
+	s->packets_to = g->packets;
+	perf_counters_read(&g->counters, &s->counts_to);
+}
+
+/* A new phase begins; the last one, if it was the switch's and is still open, ends here. */
+static void
+enter_phase(struct generator *g, int phase)
+{
+	if (g->phase >= 0 && g->phase % 2 == 0) {
+		struct stretch *last = &g->stretch[g->phase];
+
+		if (last->from != 0 && last->to == 0)
+			close_stretch(g, last);
+	}
+	g->phase = phase;
+}
+
+/* The first tenth of a phase warms the caches again, and in the last twentieth other workers may have
+ * stopped: neither is counted. */
+static void
+watch(struct generator *g, uint64_t now, uint64_t begin)
+{
+	struct stretch *s = &g->stretch[g->phase];
+	uint64_t length = g->schedule->length;
+
+	if (s->from == 0 && now - begin >= length / 10)
+		open_stretch(g, s);
+	else if (s->to == 0 && s->from != 0 && now - begin >= length - length / 20)
+		close_stretch(g, s);
+}
+
+static void
+measure_bare(struct generator *g, uint64_t now, uint64_t begin)
+{
+	struct stretch *s = &g->stretch[g->phase];
+
+	bare_run(g, now + g->schedule->length / 20);
+	s->from = cpu_time();
+	s->packets_from = g->bare.packets;
+	bare_run(g, begin + g->schedule->length);
+	s->to = cpu_time();
+	s->packets_to = g->bare.packets;
+}
+
+/* Callgrind collects between two counts of packets: the same work every time. */
+static uint16_t
+give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
+{
+	uint64_t from = UINT64_C(4) * g->steps;
+
+	if (g->phase < 0 && g->packets >= from) {
+		g->phase = 0;
+		g->stretch[0].packets_from = g->packets;
+		CALLGRIND_TOGGLE_COLLECT;
+	} else if (g->phase == 0 && g->packets >= from + g->work->packets) {
+		CALLGRIND_TOGGLE_COLLECT;
+		g->stretch[0].packets_to = g->packets;
+		g->phase = 1;
+		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);
+	}
+	return g->finished ? 0 : give(g, packets, max);
+}
+
+uint16_t
+generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct rte_mbuf *packets[],
+	uint16_t n __rte_unused, uint16_t max, void *arg)
+{
+	struct generator *g = arg;
+	const struct schedule *schedule = g->schedule;
+	uint64_t start = __atomic_load_n(&schedule->start, __ATOMIC_ACQUIRE);
+	uint64_t now, begin;
+	int phase;
+
+	generator_drain(g);
+	if (start == 0 || __atomic_load_n(&schedule->stop, __ATOMIC_RELAXED))
+		return 0;
+	if (g->work->packets != 0)
+		return give_counted(g, packets, max);
+	now = rte_rdtsc();
+	if (now < start)
+		return give(g, packets, max);
+	if (unlikely(g->phase < 0))
+		perf_counters_open(&g->counters);
+	phase = (int)RTE_MIN((now - start) / schedule->length, (uint64_t)schedule->phases);
+	if (unlikely(phase != g->phase))
+		enter_phase(g, phase);
+	if (unlikely(g->phase == (int)schedule->phases)) {
+		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);
+		return 0;
+	}
+	begin = start + (uint64_t)g->phase * schedule->length;
+	if (g->phase % 2 == 0) {
+		watch(g, now, begin);
+		return give(g, packets, max);
+	}
+	measure_bare(g, now, begin);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The generator: hosts that cost next to nothing, on the switch's own lcores.
+ *
+ * A port is an ethdev of rings whose receive ring stays empty; a receive callback of DPDK puts ready
+ * contributions (frames.h) into the worker's burst, so the real engines run on them as if a device
+ * had delivered them. Results leave through the port's transmit rings and are taken out again, and
+ * freed, in the same callback, as a device does after sending. Each worker has a port, and a job on
+ * it whose sources all sit there.
+ *
+ * The loop is closed, as hosts close it: a block's slot is used for the next block only when its
+ * results have left.
+ *
+ * Time is cut into phases: a warm-up, in which each result is compared with the expected sum, then in
+ * turn the switch and the bare kernel. In a bare phase the callback keeps the lcore for itself and
+ * does the same vector operations, on the same frames, into as many buffers in the same order, and
+ * nothing else: so both are measured on one core, one after the other, many times.
+ */
+#ifndef APPS_BENCH_GENERATOR_H
+#define APPS_BENCH_GENERATOR_H
+
+#include "apps/bench/frames.h"
+#include "ppe/ppe.h"
+
+#define GENERATOR_REPEAT_MAX 99
+
+enum generator_order {
+	GENERATOR_BLOCK, /* a block's contributions one after the other */
+	GENERATOR_SOURCE, /* a source's contributions to half a window, then the next source's */
+	GENERATOR_RANDOM, /* half a window's contributions shuffled */
+};
+
+/* One point of a sweep. */
+struct generator_work {
+	unsigned int workers; /* [1, 16] */
+	unsigned int threads, burst;
+	unsigned int sources, window, elements;
+	unsigned int depth; /* blocks under way at most, [1, window] */
+	unsigned int copies; /* laps until a frame is used again, [1, ...] */
+	enum rmw_type type;
+	enum generator_order order;
+	bool checksum; /* software verifies and computes UDP checksums; else as with a NIC's offload */
+	bool multicast;
+	double far; /* probability that a block's shard is another worker's, [0, 1) */
+	int isa; /* enum rmw_isa */
+	unsigned int repeat, phase_ms;
+	uint64_t
+		packets; /* not 0: no phases; after the warm-up so many packets, counted by callgrind */
+};
+
+/* What one phase pair gave, over all workers. */
+struct generator_sample {
+	double rate, bare_rate; /* packets per second of CPU time, sums of the workers' rates */
+	double instructions, cycles; /* per packet; negative: the machine does not count */
+};
+
+struct generator_result {
+	unsigned int samples; /* those in which every worker got the CPU */
+	struct generator_sample sample[GENERATOR_REPEAT_MAX];
+	uint64_t verified, wrong; /* results compared with the expected sum */
+	uint64_t hops; /* over the whole run, */
+	uint64_t contributions; /* likewise */
+};
+
+/* EAL memory that the point takes, MiB. */
+unsigned int generator_memory_mb(const struct generator_work *work);
+
+/* Build the switch and run it. 0, or -1 after a line on standard error (no memory; the switch drops or
+ * stands still; a wrong sum). Main thread; EAL has workers + 1 lcores. */
+int generator_run(const struct generator_work *work, struct generator_result *result);
+
+#endif

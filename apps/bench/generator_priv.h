@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The generator's state on one worker. Owner: the worker; what others touch says so. */
+#ifndef APPS_BENCH_GENERATOR_PRIV_H
+#define APPS_BENCH_GENERATOR_PRIV_H
+
+#include "apps/bench/generator.h"
+#include "apps/bench/perf_counters.h"
+
+#define GENERATOR_WORKERS 16
+
+/* How many results of a slot's block have left. Written by the worker that sends them, read and reset by
+ * the generator that owns the slot, in turn. */
+struct slot_done {
+	uint32_t results;
+} __rte_cache_aligned;
+
+/* One measured stretch. */
+struct stretch {
+	uint64_t from,
+		to; /* CPU time of the thread, ns: others may want the CPU, too; 0: not yet */
+	uint64_t packets_from, packets_to;
+	struct perf_counts counts_from, counts_to;
+};
+
+/* The bare kernel's blocks: buffers taken and given back as the switch does it. */
+struct bare {
+	uint8_t *memory;
+	uint8_t **free; /* last freed, first used */
+	unsigned int nb_free;
+	uint8_t **buffer; /* [slot] */
+	uint8_t **kept; /* [residue]: the finished block's, until the next one is finished */
+	unsigned int *left; /* [slot] contributions missing */
+	unsigned int *residue; /* [slot] */
+	unsigned int next_residue;
+	unsigned int at, round; /* its own place in the lap, and lap's frames */
+	rmw_reduce_fn reduce;
+	rmw_copy_fn copy;
+	uint64_t packets;
+};
+
+struct generator {
+	/* read-mostly */
+	const struct generator_work *work;
+	const struct schedule *schedule;
+	struct generator *all; /* `workers` entries */
+	unsigned int id;
+	uint16_t port; /* ethdev */
+	struct frames *frames;
+	struct rte_ring
+		*out[GENERATOR_WORKERS]; /* transmit rings of all ports that this worker owns */
+	struct rte_ring *empty; /* the port's receive ring */
+	uint32_t *step; /* a lap: slot << 16 | source, `steps` entries */
+	unsigned int steps;
+	unsigned int nb_shard[GENERATOR_WORKERS];
+	uint32_t *shard_residue[GENERATOR_WORKERS]; /* by shard: the residues that it owns */
+	unsigned int results_per_block;
+	uint32_t *slot_of_residue; /* others read it, for the results they send */
+
+	/* own writes */
+	unsigned int at; /* in the lap */
+	uint64_t packets;
+	uint64_t random;
+	unsigned int *given; /* [slot]: contributions given out of the block under way */
+	uint32_t *block; /* [slot]: its id */
+	uint32_t *row; /* [slot]: its row of frames */
+	unsigned int copy; /* of the frames, this lap */
+	uint32_t *lap; /* [residue]: how often it was used */
+	unsigned int next_in_shard[GENERATOR_WORKERS];
+	struct slot_done *done; /* [slot] */
+	uint64_t verified, wrong;
+	int phase;
+	bool finished; /* main thread: ro */
+	struct stretch stretch[2 * GENERATOR_REPEAT_MAX];
+	struct perf_counters counters;
+	struct bare bare;
+} __rte_cache_aligned;
+
+/* When phases begin: phase i is [start + i * length, start + (i + 1) * length); even ones are the switch's, odd
+ * ones the bare kernel's. Before `start`: the warm-up. main: wo, workers: ro */
+struct schedule {
+	uint64_t start; /* TSC; 0: nothing is offered yet */
+	uint64_t length;
+	unsigned int phases;
+	bool stop; /* offer nothing more */
+};
+
+/* The receive callback: results out, contributions in. arg: the worker's struct generator. */
+uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
+	uint16_t max, void *arg);
+
+/* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
+void generator_drain(struct generator *generator);
+
+/* 0, or -1: no memory. */
+int bare_create(struct bare *bare, const struct generator_work *work);
+void bare_destroy(struct bare *bare);
+
+/* Run the bare kernel over the generator's frames until TSC `end`. */
+void bare_run(struct generator *generator, uint64_t end);
+
+#endif

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The main thread's half: builds ports, jobs, frames and the switch, runs the phases, sums up. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+
+#include "apps/bench/generator_priv.h"
+
+#define RING         16384 /* results between two polls: a burst may finish so many */
+#define WARM_UP_MS   30
+#define SWITCH_IP    0x0a4d00fe
+#define PATIENCE_MS  3000
+#define PATIENCE_MAX 600000 /* under callgrind */
+
+static const uint8_t switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
+
+struct bench_switch {
+	const struct generator_work *work;
+	struct schedule schedule;
+	struct generator *generator; /* `workers` entries */
+	struct ppe_config config;
+	struct ppe_jobs jobs;
+	struct ppe_job job[GENERATOR_WORKERS];
+	struct pktbuf_port_config port[GENERATOR_WORKERS];
+	struct rte_ring *ring[GENERATOR_WORKERS][GENERATOR_WORKERS + 1]; /* the last: receive */
+	const struct rte_eth_rxtx_callback *callback[GENERATOR_WORKERS];
+	struct ppe *ppe;
+};
+
+static void
+configure(struct bench_switch *s)
+{
+	const struct generator_work *w = s->work;
+
+	s->config = (struct ppe_config){
+		.workers = (uint16_t)w->workers,
+		.threads = (uint16_t)w->threads,
+		.burst = (uint16_t)w->burst,
+		.idle = PPE_IDLE_SPIN,
+		.idle_sleep_us = 50,
+		.crossbar_depth = 4096,
+		.queue_depth = RING,
+		.timer_threads = 100,
+		.fdb_entries = 1024,
+		.fdb_timeout_s = 300,
+		.exception_port = -1,
+		.isa = w->isa,
+		.first_generation = 1,
+		.packets = 1024 * w->workers,
+		.packet_bytes = 2048,
+		.headers = RING,
+	};
+	memcpy(s->config.identity.mac, switch_mac, 6);
+	s->config.identity.ip = SWITCH_IP;
+	s->config.identity.port_base = WEIR_PORT_BASE;
+	s->config.identity.port_ext = WEIR_PORT_EXT;
+}
+
+static void
+configure_job(struct bench_switch *s, unsigned int id)
+{
+	const struct generator_work *w = s->work;
+	struct ppe_job *job = &s->job[id];
+
+	*job = (struct ppe_job){.id = (uint8_t)id,
+		.dtype = (uint8_t)w->type,
+		.op = WEIR_OP_SUM,
+		.policy = PPE_POLICY_WAIT,
+		.window = (uint16_t)w->window,
+		.elements = (uint16_t)w->elements,
+		.nb_sources = (uint16_t)w->sources,
+		.fixed_generation = 1,
+		.timeout_ms = 60000,
+		.group = w->multicast ? 0xef4d0000 + id : 0};
+	snprintf(job->name, sizeof(job->name), "job%u", id);
+	for (unsigned int i = 0; i < w->sources; i++) {
+		job->members[i / 64] |= UINT64_C(1) << (i % 64);
+		job->address[i] = 0x0a4d0001 + i;
+	}
+	s->jobs.by_id[id] = job;
+}
+
+static int
+make_port(struct bench_switch *s, unsigned int p)
+{
+	static unsigned int serial; /* a device's name is not used twice */
+	unsigned int n = s->work->workers;
+	struct pktbuf_port_config *port = &s->port[p];
+	char name[32];
+	int id;
+
+	for (unsigned int q = 0; q <= n; q++) {
+		snprintf(name, sizeof(name), "bench%u_%u_%u", serial, p, q);
+		s->ring[p][q] = rte_ring_create(
+			name, q < n ? RING : 64, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (s->ring[p][q] == NULL)
+			return -1;
+	}
+	snprintf(name, sizeof(name), "bench%u_%u", serial++, p);
+	id = rte_eth_from_rings(name, &s->ring[p][n], 1, s->ring[p], n, 0);
+	if (id < 0)
+		return -1;
+	*port = (struct pktbuf_port_config){.rx_queues = 1,
+		.tx_queues = (uint16_t)n,
+		.rx_descriptors = 512,
+		.tx_descriptors = 512,
+		.rx_checksum = s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF,
+		.tx_checksum = s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF};
+	snprintf(port->name, sizeof(port->name), "p%u", p);
+	rte_eth_dev_get_name_by_port((uint16_t)id, port->device);
+	s->generator[p].port = (uint16_t)id;
+	return 0;
+}
+
+static void
+shuffle(uint32_t *steps, unsigned int n)
+{
+	uint64_t state = 88172645463325252;
+
+	for (unsigned int i = n; i > 1; i--) {
+		unsigned int j;
+		uint32_t t;
+
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		j = (unsigned int)(state % i);
+		t = steps[i - 1];
+		steps[i - 1] = steps[j];
+		steps[j] = t;
+	}
+}
+
+/* A lap in the order of arrival: in two halves, so that one is under way while the other finishes. */
+static void
+make_steps(struct generator *g)
+{
+	const struct generator_work *w = g->work;
+	unsigned int half = w->depth > 1 ? w->depth / 2 : 1, n = 0;
+
+	g->step = calloc((size_t)w->depth * w->sources, sizeof(*g->step));
+	for (unsigned int from = 0; from < w->depth; from += half) {
+		unsigned int to = RTE_MIN(from + half, w->depth), first = n;
+
+		if (w->order == GENERATOR_SOURCE) {
+			for (unsigned int s = 0; s < w->sources; s++)
+				for (unsigned int k = from; k < to; k++)
+					g->step[n++] = k << 16 | s;
+		} else {
+			for (unsigned int k = from; k < to; k++)
+				for (unsigned int s = 0; s < w->sources; s++)
+					g->step[n++] = k << 16 | s;
+		}
+		if (w->order == GENERATOR_RANDOM)
+			shuffle(g->step + first, n - first);
+	}
+	g->steps = n;
+}
+
+static void
+make_residues(struct generator *g, const struct ppe_job *job)
+{
+	unsigned int n = g->work->workers;
+
+	for (unsigned int shard = 0; shard < n; shard++)
+		g->shard_residue[shard] = calloc(g->work->window, sizeof(uint32_t));
+	for (uint32_t r = 0; r < g->work->window; r++) {
+		unsigned int shard = ppe_job_shard(job, r, n);
+
+		g->shard_residue[shard][g->nb_shard[shard]++] = r;
+	}
+}
+
+static int
+make_generator(struct bench_switch *s, unsigned int id)
+{
+	const struct generator_work *w = s->work;
+	struct generator *g = &s->generator[id];
+	const struct frames_config frames = {.id = id,
+		.sources = w->sources,
+		.rows = w->depth * w->copies,
+		.elements = w->elements,
+		.type = w->type,
+		.checksum = w->checksum,
+		.job = (uint8_t)id,
+		.generation = 1,
+		.identity = &s->config.identity};
+
+	g->work = w;
+	g->schedule = &s->schedule;
+	g->all = s->generator;
+	g->id = id;
+	g->phase = -1;
+	g->random = 0x9e3779b97f4a7c15u + id;
+	g->results_per_block = w->multicast ? 1 : w->sources;
+	g->frames = frames_create(&frames);
+	g->given = calloc(w->depth, sizeof(*g->given));
+	g->block = calloc(w->depth, sizeof(*g->block));
+	g->row = calloc(w->depth, sizeof(*g->row));
+	g->lap = calloc(w->window, sizeof(*g->lap));
+	g->slot_of_residue = calloc(w->window, sizeof(*g->slot_of_residue));
+	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, w->depth * sizeof(*g->done));
+	if (g->frames == NULL || bare_create(&g->bare, w) < 0)
+		return -1;
+	for (unsigned int k = 0; k < w->depth; k++) {
+		g->given[k] = w->sources;
+		g->done[k].results = g->results_per_block;
+	}
+	make_steps(g);
+	make_residues(g, &s->job[id]);
+	return 0;
+}
+
+static void
+destroy_generator(struct generator *g)
+{
+	frames_destroy(g->frames);
+	bare_destroy(&g->bare);
+	free(g->step);
+	for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
+		free(g->shard_residue[shard]);
+	free(g->given);
+	free(g->block);
+	free(g->row);
+	free(g->lap);
+	free(g->slot_of_residue);
+	free(g->done);
+	perf_counters_close(&g->counters);
+}
+
+/* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
+static void
+join_rings(struct bench_switch *s)
+{
+	unsigned int n = s->work->workers;
+
+	for (unsigned int p = 0; p < n; p++)
+		for (unsigned int q = 0; q < n; q++)
+			s->generator[(p + q) % n].out[p] = s->ring[p][q];
+}
+
+static int
+build(struct bench_switch *s)
+{
+	unsigned int n = s->work->workers;
+
+	configure(s);
+	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
+	memset(s->generator, 0, n * sizeof(*s->generator));
+	for (unsigned int i = 0; i < n; i++) {
+		configure_job(s, i);
+		if (make_generator(s, i) < 0 || make_port(s, i) < 0) {
+			fprintf(stderr, "weir-bench: no memory for generator %u\n", i);
+			return -1;
+		}
+	}
+	join_rings(s);
+	for (unsigned int i = 0; i < n; i++)
+		s->callback[i] = rte_eth_add_rx_callback(
+			s->generator[i].port, 0, generator_offer, &s->generator[i]);
+	s->ppe = ppe_create(&s->config, s->port, n, &s->jobs, NULL);
+	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
+}
+
+static bool
+all_finished(const struct bench_switch *s)
+{
+	for (unsigned int i = 0; i < s->work->workers; i++)
+		if (!__atomic_load_n(&s->generator[i].finished, __ATOMIC_ACQUIRE))
+			return false;
+	return true;
+}
+
+/* Say which generator waits for what. */
+static void
+explain_stall(const struct bench_switch *s)
+{
+	for (unsigned int i = 0; i < s->work->workers; i++) {
+		const struct generator *g = &s->generator[i];
+		unsigned int slot = g->step[g->at] >> 16;
+
+		fprintf(stderr,
+			"weir-bench: worker %u stands still after %" PRIu64
+			" contributions: block %u has %u of %u results\n",
+			i, g->packets, g->block[slot], g->done[slot].results, g->results_per_block);
+	}
+}
+
+static int
+run_phases(struct bench_switch *s)
+{
+	uint64_t hz = rte_get_tsc_hz(), before = UINT64_MAX;
+	unsigned int quiet = 0, patience = s->work->packets != 0 ? PATIENCE_MAX : PATIENCE_MS;
+
+	s->schedule.length = hz / 1000 * s->work->phase_ms;
+	s->schedule.phases = 2 * s->work->repeat;
+	__atomic_store_n(
+		&s->schedule.start, rte_rdtsc() + hz / 1000 * WARM_UP_MS, __ATOMIC_RELEASE);
+	while (!all_finished(s)) {
+		uint64_t now = 0;
+
+		for (unsigned int i = 0; i < s->work->workers; i++)
+			now += s->generator[i].packets + s->generator[i].bare.packets;
+		rte_delay_us_sleep(1000);
+		quiet = now == before ? quiet + 1 : 0;
+		before = now;
+		if (quiet > patience + s->work->phase_ms) {
+			explain_stall(s);
+			return -1;
+		}
+	}
+	__atomic_store_n(&s->schedule.stop, true, __ATOMIC_RELAXED);
+	rte_delay_us_sleep(5000);
+	return 0;
+}
+
+/* Packets per second of CPU time; 0: the worker did not get to measure in this phase. */
+static double
+rate_of(const struct stretch *stretch)
+{
+	if (stretch->from == 0 || stretch->to <= stretch->from)
+		return 0;
+	return (double)(stretch->packets_to - stretch->packets_from) /
+		(double)(stretch->to - stretch->from) * 1e9;
+}
+
+/* One pair of phases over all workers. false: a worker did not get the CPU. */
+static bool
+sum_pair(const struct bench_switch *s, unsigned int pair, struct generator_sample *sample)
+{
+	double instructions = 0, cycles = 0, packets = 0;
+
+	*sample = (struct generator_sample){.instructions = -1, .cycles = -1};
+	for (unsigned int i = 0; i < s->work->workers; i++) {
+		const struct stretch *own = &s->generator[i].stretch[2 * pair];
+		double rate = rate_of(own), bare = rate_of(own + 1);
+
+		if (rate <= 0 || bare <= 0)
+			return false;
+		sample->rate += rate;
+		sample->bare_rate += bare;
+		packets += (double)(own->packets_to - own->packets_from);
+		instructions +=
+			(double)(own->counts_to.instructions - own->counts_from.instructions);
+		cycles += (double)(own->counts_to.cycles - own->counts_from.cycles);
+	}
+	if (instructions > 0)
+		sample->instructions = instructions / packets;
+	if (cycles > 0)
+		sample->cycles = cycles / packets;
+	return true;
+}
+
+static void
+sum_up(const struct bench_switch *s, struct generator_result *result)
+{
+	for (unsigned int r = 0; s->work->packets == 0 && r < s->work->repeat; r++)
+		if (sum_pair(s, r, &result->sample[result->samples]))
+			result->samples++;
+	for (unsigned int i = 0; i < s->work->workers; i++) {
+		result->verified += s->generator[i].verified;
+		result->wrong += s->generator[i].wrong;
+		result->contributions += s->generator[i].packets;
+	}
+}
+
+/* The switch may neither drop nor keep anything. */
+static int
+check(struct bench_switch *s, struct generator_result *result)
+{
+	struct ppe_stats stats;
+	uint64_t dropped = 0;
+
+	ppe_stats_read(s->ppe, &stats);
+	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
+		if (stats.drops[d] > 0)
+			fprintf(stderr, "weir-bench: the switch dropped %" PRIu64 ": %s\n",
+				stats.drops[d], ppe_drop_key((enum ppe_drop)d));
+		dropped += stats.drops[d];
+	}
+	for (unsigned int i = 0; i < s->work->workers; i++)
+		result->hops += stats.worker[i].hops_out;
+	if (result->wrong > 0)
+		fprintf(stderr, "weir-bench: %" PRIu64 " of %" PRIu64 " results are WRONG\n",
+			result->wrong, result->verified);
+	if (result->verified == 0)
+		fprintf(stderr, "weir-bench: no result was verified\n");
+	if (result->samples == 0 && s->work->packets == 0) {
+		fprintf(stderr,
+			"weir-bench: other processes left the workers no time to measure\n");
+		return -1;
+	}
+	return dropped > 0 || result->wrong > 0 || result->verified == 0 ? -1 : 0;
+}
+
+static void
+tear_down(struct bench_switch *s)
+{
+	if (s->ppe != NULL)
+		ppe_stop(s->ppe, 1000);
+	for (unsigned int i = 0; s->ppe != NULL && i < s->work->workers; i++) {
+		generator_drain(&s->generator[i]);
+		/* It would stay with the port's number, and meet the next switch. */
+		rte_eth_remove_rx_callback(s->generator[i].port, 0, s->callback[i]);
+		rte_free((void *)(uintptr_t)s->callback[i]);
+	}
+	ppe_destroy(s->ppe, NULL);
+	for (unsigned int p = 0; s->generator != NULL && p < s->work->workers; p++) {
+		destroy_generator(&s->generator[p]);
+		for (unsigned int q = 0; q <= s->work->workers; q++)
+			rte_ring_free(s->ring[p][q]);
+	}
+	free(s->generator);
+	free(s);
+}
+
+unsigned int
+generator_memory_mb(const struct generator_work *work)
+{
+	const struct frames_config frames = {.sources = work->sources,
+		.rows = work->depth * work->copies,
+		.elements = work->elements,
+		.type = work->type};
+	uint64_t buffers = UINT64_C(5) * work->window * (work->elements * 4 + 256);
+	uint64_t pools = UINT64_C(2) * RING * 640 + 1024 * 3072 + 4 * RING * sizeof(void *);
+	uint64_t per_worker = frames_memory(&frames) + buffers + pools + (UINT64_C(4) << 20);
+
+	return (unsigned int)(work->workers * per_worker * 5 / 4 >> 20) + 64;
+}
+
+int
+generator_run(const struct generator_work *work, struct generator_result *result)
+{
+	struct bench_switch *s = calloc(1, sizeof(*s));
+	int rc;
+
+	memset(result, 0, sizeof(*result));
+	if (s == NULL)
+		return -1;
+	s->work = work;
+	rc = build(s);
+	if (rc == 0)
+		rc = run_phases(s);
+	if (rc == 0) {
+		sum_up(s, result);
+		rc = check(s, result);
+	}
+	tear_down(s);
+	return rc < 0 ? -1 : 0;
+}
