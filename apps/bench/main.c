@@ -18,7 +18,11 @@ static const struct bench_option common_options[] = {
 	{0},
 };
 
-static const struct bench *const benches[] = {&bench_engine, NULL};
+static const struct bench *const benches[] = {
+	&bench_engine,
+	&bench_ports,
+	NULL,
+};
 
 static void
 usage(FILE *out)

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contributions to a job, and the check of what comes back. Sources with even numbers are at port 0
+ * of a link, the others at port 1. From a switch come results, each compared with the sum; from a device that
+ * forwards (testpmd), the contributions themselves, whose headers are read.
+ *
+ * All frames are made beforehand: one per source and variant. Block b carries variant b mod 5, so that
+ * the sum of block b - window is wrong for block b. A frame is sent again and again with another
+ * block number, which the driver allows that copies it out as it sends. Sums of small integers are exact
+ * in any order. For one thread.
+ */
+#ifndef APPS_BENCH_CONTRIBUTIONS_H
+#define APPS_BENCH_CONTRIBUTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "apps/bench/target.h"
+
+#define CONTRIBUTION_VARIANTS 5
+#define CONTRIBUTION_HEADERS  54 /* Ethernet, IPv4, UDP, base form */
+
+struct contributions_config {
+	struct target *target;
+	unsigned int sources, window, elements;
+	bool multicast; /* results: one per port */
+	bool spoil; /* damage a result before it is checked: the bench must notice */
+};
+
+struct contributions_count {
+	uint64_t blocks; /* complete */
+	uint64_t frames; /* received that count for one */
+	uint64_t repeated; /* contributions sent again */
+	uint64_t again; /* frames of a block that had them already */
+	uint64_t foreign; /* frames that are neither */
+	uint64_t wrong; /* results that are not the sum */
+};
+
+struct contributions;
+
+/* NULL after a line. */
+struct contributions *contributions_create(const struct contributions_config *config);
+void contributions_destroy(struct contributions *c);
+
+/* Bytes of a contribution's frame, without frame check sequence. */
+unsigned int contributions_frame_bytes(unsigned int elements);
+
+/*
+ * Closed loop for `ms`: block b + window is sent when all of block b is back, and sent again after 50 ms
+ * without. Then wait for what is under way. *rate: contributions per second; *idle: share of the
+ * time, [0, 1], in which the generator had nothing to do. 0, or -1 after a line that names block and
+ * sources that got no answer within 2 s, or the first wrong result.
+ */
+int contributions_run(struct contributions *c, uint64_t ms, double *rate, double *idle);
+
+const struct contributions_count *contributions_count(const struct contributions *c);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/bench/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+#include <rte_common.h>
+#include <rte_ethdev.h>
+
+#define START_LIMIT_MS 10000
+#define BENCH_MEMORY   256 /* MiB */
+#define TESTPMD_MEMORY "256"
+
+struct target_options target_options = {
+	.over = "memif",
+	.idle = "spin",
+	.zero_copy = "no",
+	.checksum = "software",
+	.slots = 512,
+	.threads = 20,
+};
+
+static char folder[CHILD_PATH_MAX];
+static bool in_eal;
+
+int
+target_enter(void)
+{
+	child_prepare();
+	if ((target_options.slots & (target_options.slots - 1)) != 0) {
+		fprintf(stderr, "weir-bench: --slots must be a power of two\n");
+		return 2;
+	}
+	if (strcmp(target_options.over, "af_packet") == 0 && link_enter_namespace() < 0)
+		return 2;
+	if (child_folder_make(folder) < 0)
+		return 2;
+	if (bench_start_eal(0, BENCH_MEMORY, NULL) < 0)
+		return 2;
+	in_eal = true;
+	if (strcmp(target_options.zero_copy, "yes") == 0 && !bench_on_huge_pages()) {
+		fprintf(stderr, "weir-bench: zero-copy needs huge pages\n");
+		return 2;
+	}
+	return 0;
+}
+
+void
+target_leave(void)
+{
+	if (in_eal)
+		bench_stop_eal();
+	in_eal = false;
+	child_folder_remove(folder);
+	folder[0] = '\0';
+}
+
+/* weir-switch: as told, or where the build or an installation has it. */
+static const char *
+switch_path(void)
+{
+	static char path[2 * CHILD_PATH_MAX];
+	static const char *const beside[] = {"../switch/weir-switch", "weir-switch"};
+	char self[CHILD_PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (target_options.weir_switch != NULL)
+		return target_options.weir_switch;
+	self[length < 0 ? 0 : length] = '\0';
+	if (strrchr(self, '/') != NULL)
+		*strrchr(self, '/') = '\0';
+	for (unsigned int i = 0; i < RTE_DIM(beside); i++) {
+		snprintf(path, sizeof(path), "%s/%s", self, beside[i]);
+		if (access(path, X_OK) == 0)
+			return path;
+	}
+	return "weir-switch";
+}
+
+static unsigned int
+last_cpu(void)
+{
+	return (unsigned int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+}
+
+static json_t *
+job(const struct target_config *config, int id, const char *name, const char *results)
+{
+	json_t *sources = json_array();
+
+	for (unsigned int s = 0; s < config->sources; s++) {
+		char address[32];
+
+		snprintf(address, sizeof(address), "10.77.0.%u", s + 1);
+		json_array_append_new(
+			sources, json_pack("{siss}", "id", (int)s, "address", address));
+	}
+	return json_pack("{sissso sisisi siss}", "id", id, "name", name, "sources", sources,
+		"window", (int)config->window, "elements", (int)config->elements, "generation",
+		TARGET_GENERATION, "timeout_ms", 60000, "results", results);
+}
+
+static json_t *
+eal_arguments(void)
+{
+	json_t *list = json_pack("[sss]", "--no-pci", "--no-shconf", "--no-telemetry");
+
+	json_array_append_new(
+		list, json_string(bench_on_huge_pages() ? "--in-memory" : "--no-huge"));
+	if (bench_on_huge_pages())
+		json_array_append_new(list, json_string("--single-file-segments"));
+	return list;
+}
+
+/* The switch's configuration, as a file in our folder. */
+static int
+write_config(const struct target *target, const struct target_config *config, const char *path)
+{
+	char name[32];
+	json_t *ports = json_array(), *jobs = json_array(), *root;
+	int rc;
+
+	snprintf(name, sizeof(name), "bench-%d", (int)getpid());
+	for (unsigned int p = 0; p < LINK_PORTS; p++) {
+		char port[8];
+
+		snprintf(port, sizeof(port), "p%u", p);
+		json_array_append_new(ports,
+			json_pack("{ssssss}", "name", port, "device", target->link.device[p],
+				"rx_checksum", config->verify ? "software" : "off"));
+	}
+	if (config->elements > 0) {
+		json_array_append_new(jobs, job(config, TARGET_JOB_UNICAST, "unicast", "unicast"));
+		json_array_append_new(
+			jobs, job(config, TARGET_JOB_MULTICAST, "multicast", "239.77.0.1"));
+	}
+	root = json_pack("{s{ssss} s{si s[i] si ss si} s{si} so so so}", "switch", "name", name,
+		"address", "10.77.0.254/24", "workers", "count", 1, "cpus", (int)last_cpu(),
+		"main_cpu", 0, "idle", target_options.idle, "threads", (int)target_options.threads,
+		"pools", "frame_bytes", (int)target->link.buffer_bytes, "eal", eal_arguments(),
+		"ports", ports, "jobs", jobs);
+	rc = root == NULL ? -1 : json_dump_file(root, path, JSON_INDENT(1));
+	json_decref(root);
+	if (rc != 0)
+		fprintf(stderr, "weir-bench: %s can't be written\n", path);
+	return rc;
+}
+
+/* A frame in at port 0; did one come out at port 1? */
+static bool
+forwards(struct link *link)
+{
+	struct rte_mbuf *burst[LINK_BURST], *probe = rte_pktmbuf_alloc(link->pool);
+	uint8_t *bytes = probe == NULL ? NULL : (uint8_t *)rte_pktmbuf_append(probe, 60);
+	uint16_t n;
+
+	if (bytes != NULL) {
+		memset(bytes, 0, 60);
+		memset(bytes, 0xff, 6);
+		bytes[6] = 0x02;
+		bytes[12] = 0x88; /* local experimental ethertype */
+		bytes[13] = 0xb5;
+		if (rte_eth_tx_burst(link->port[0], 0, &probe, 1) == 1)
+			probe = NULL;
+	}
+	rte_pktmbuf_free(probe);
+	usleep(1000);
+	n = rte_eth_rx_burst(link->port[1], 0, burst, LINK_BURST);
+	rte_pktmbuf_free_bulk(burst, n);
+	return n > 0;
+}
+
+/* Wait until the device's ports see ours and it forwards; then pause it. */
+static int
+connect_target(struct target *target)
+{
+	for (unsigned int ms = 0; ms < START_LIMIT_MS && !child_interrupted(); ms++) {
+		if (link_is_up(&target->link) && forwards(&target->link)) {
+			usleep(10000); /* other probes are under way, and nobody waits for them */
+			child_pause(&target->child);
+			return 0;
+		}
+		if (!child_alive(&target->child))
+			break;
+		usleep(1000);
+	}
+	target_blame(target, "does not forward");
+	return -1;
+}
+
+static int
+open_link(struct target *target, const struct target_config *config, const char *name)
+{
+	struct link_config link = config->link;
+
+	memset(target, 0, sizeof(*target));
+	target->name = link.name = name;
+	return link_open(&target->link, &link);
+}
+
+int
+target_start_switch(struct target *target, const struct target_config *config)
+{
+	char path[2 * CHILD_PATH_MAX];
+	const char *argv[] = {switch_path(), "-c", path, NULL};
+
+	if (open_link(target, config, "switch") < 0)
+		return -1;
+	target->is_switch = true;
+	snprintf(path, sizeof(path), "%s/switch.json", folder);
+	if (write_config(target, config, path) < 0 ||
+		child_start(&target->child, "weir-switch", argv, folder) < 0)
+		return -1;
+	return connect_target(target);
+}
+
+int
+target_start_testpmd(struct target *target, const struct target_config *config)
+{
+	char lcores[32], prefix[32], size[32];
+	const char *argv[40] = {
+		target_options.testpmd != NULL ? target_options.testpmd : "dpdk-testpmd"};
+	unsigned int n = 1;
+
+	if (open_link(target, config, "testpmd") < 0)
+		return -1;
+	snprintf(lcores, sizeof(lcores), "0@0,1@%u", last_cpu());
+	snprintf(prefix, sizeof(prefix), "weir_testpmd_%d", (int)getpid());
+	snprintf(size, sizeof(size), "--mbuf-size=%u",
+		target->link.buffer_bytes + RTE_PKTMBUF_HEADROOM);
+	for (const char *const *word = (const char *const[]){"--lcores", lcores, "--no-pci",
+		     "--no-shconf", "--no-telemetry", "-m", TESTPMD_MEMORY, "--file-prefix", prefix,
+		     NULL};
+		*word != NULL; word++)
+		argv[n++] = *word;
+	argv[n++] = bench_on_huge_pages() ? "--in-memory" : "--no-huge";
+	if (bench_on_huge_pages())
+		argv[n++] = "--single-file-segments";
+	for (unsigned int p = 0; p < LINK_PORTS; p++) {
+		argv[n++] = "--vdev";
+		argv[n++] = target->link.device[p];
+	}
+	/* What its engine is at its fastest: frames are not touched. */
+	for (const char *const *word = (const char *const[]){"--", "--forward-mode=io",
+		     "--port-topology=paired", "--nb-cores=1", "--total-num-mbufs=4096",
+		     "--burst=32", "--disable-link-check", "--no-lsc-interrupt", size, NULL};
+		*word != NULL; word++)
+		argv[n++] = *word;
+	argv[n] = NULL;
+	if (child_start(&target->child, "dpdk-testpmd", argv, folder) < 0)
+		return -1;
+	return connect_target(target);
+}
+
+int
+target_stop(struct target *target)
+{
+	const char *name = target->child.name;
+	bool started = target->child.pid != 0, alive = child_alive(&target->child);
+	struct child ended = target->child;
+	int status = child_end(&target->child);
+
+	link_close(&target->link);
+	if (!started || child_interrupted() || (alive && status == 0))
+		return 0;
+	fprintf(stderr, "weir-bench: %s ended with status %d:\n", name, status);
+	child_last_words(&ended);
+	return -1;
+}
+
+void
+target_select(struct target *target)
+{
+	child_resume(&target->child);
+}
+
+void
+target_deselect(struct target *target)
+{
+	child_pause(&target->child);
+}
+
+void
+target_blame(struct target *target, const char *what)
+{
+	if (child_interrupted())
+		return;
+	fprintf(stderr, "weir-bench: %s: %s; the process %s:\n", target->child.name, what,
+		child_alive(&target->child) ? "lives" : "has ended");
+	child_last_words(&target->child);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A device under test: a real weir-switch, or the dpdk-testpmd that it is measured against, at the
+ * far end of a link of two ports. Its one worker has the last CPU, the generator (the bench's main
+ * thread) CPU 0, where the device's control thread sleeps. Both devices live at once, and the one
+ * that is not measured is paused. For the main thread.
+ */
+#ifndef APPS_BENCH_TARGET_H
+#define APPS_BENCH_TARGET_H
+
+#include "apps/bench/bench.h"
+#include "apps/bench/child.h"
+#include "apps/bench/link.h"
+
+#define TARGET_JOB_UNICAST   1
+#define TARGET_JOB_MULTICAST 2
+#define TARGET_GENERATION    7
+#define TARGET_SOURCES_MAX   64
+
+struct target_config {
+	struct link_config link; /* its name is set here */
+	unsigned int sources, window, elements; /* of the jobs; elements 0: no jobs */
+	bool verify; /* the switch verifies checksums of what arrives */
+};
+
+struct target {
+	const char *name;
+	struct child child;
+	struct link link;
+	bool is_switch;
+};
+
+/* The options that every bench with devices has: where the programs are, what connects them. */
+struct target_options {
+	const char *weir_switch, *testpmd; /* paths; NULL: found */
+	const char *over; /* memif | af_packet */
+	const char *idle; /* of the switch's worker: spin | yield | sleep */
+	const char *zero_copy; /* yes | no */
+	const char *checksum; /* software | off */
+	uint64_t slots, threads, burst;
+};
+extern struct target_options target_options;
+
+/* As rows of a struct bench_option table. */
+#define TARGET_OPTIONS                                                                             \
+	{"over", BENCH_TEXT, &target_options.over, 0, 0, "memif|af_packet",                        \
+		"driver of the ports between generator and device"},                               \
+		{"zero-copy", BENCH_TEXT, &target_options.zero_copy, 0, 0, "yes|no",               \
+			"memif: without the device's copies; needs huge pages"},                   \
+		{"slots", BENCH_UINT, &target_options.slots, 64, 16384, NULL,                      \
+			"memif: slots of a ring, a power of two"},                                 \
+		{"idle", BENCH_TEXT, &target_options.idle, 0, 0, "spin|yield|sleep",               \
+			"what the switch's worker does without work"},                             \
+		{"rx-checksum", BENCH_TEXT, &target_options.checksum, 0, 0, "software|off",        \
+			"does the switch verify the checksums of contributions"},                  \
+		{"threads", BENCH_UINT, &target_options.threads, 1, 64, NULL,                      \
+			"contexts of the switch's worker"},                                        \
+		{"switch", BENCH_TEXT, &target_options.weir_switch, 0, 0, NULL,                    \
+			"path of weir-switch; none: beside weir-bench, or in PATH"},               \
+	{                                                                                          \
+		"testpmd", BENCH_TEXT, &target_options.testpmd, 0, 0, NULL, "path of dpdk-testpmd" \
+	}
+
+/*
+ * Before anything else of this file: signals, folder, namespace, EAL. 0, or an exit status after a
+ * line. target_leave undoes it, also after a failure.
+ */
+int target_enter(void);
+void target_leave(void);
+
+/* Start a device; it is paused then. 0, or -1 after lines that say why. target_stop also after a failure; it returns
+ * -1 after a line when the device did not end well (the switch keeps books). */
+int target_start_switch(struct target *target, const struct target_config *config);
+int target_start_testpmd(struct target *target, const struct target_config *config);
+int target_stop(struct target *target);
+
+/* Give the worker's CPU to this device alone. */
+void target_select(struct target *target);
+void target_deselect(struct target *target);
+
+/* Why a device does not answer, on standard error: is it there, what did it say? */
+void target_blame(struct target *target, const char *what);
+
+#endif
