@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/capture/plan.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctrl/config.h"
+#include "ctrl/values.h"
+
+#define HEADERS   (14 + 20 + 8) /* Ethernet, IPv4, UDP */
+#define FRAME_MIN 60 /* without the frame check sequence */
+#define FCS       4
+
+static int __attribute__((format(printf, 2, 3))) refuse(char *error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(error, CAPTURE_ERROR_BYTES, format, arguments);
+	va_end(arguments);
+	return -EINVAL;
+}
+
+size_t
+plan_frame_bytes(const struct plan *plan)
+{
+	size_t bytes = HEADERS + weir_header_bytes(plan->extended) +
+		(size_t)plan->elements * weir_dtype_bytes(plan->job.dtype);
+
+	return bytes < FRAME_MIN ? FRAME_MIN : bytes;
+}
+
+/* A number at *text, which moves behind it; false: there is none, or it is too large. */
+static bool
+number(const char **text, unsigned long max, unsigned long *value)
+{
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*value = strtoul(*text, &end, 10);
+	*text = end;
+	return errno == 0 && *value <= max;
+}
+
+static const struct ppe_job *
+find_job(const struct ctrl_config *config, const char *wanted)
+{
+	const char *end = wanted;
+	unsigned long id;
+
+	if (wanted == NULL)
+		return config->nb_jobs == 1 ? &config->job[0] : NULL;
+	for (unsigned int i = 0; i < config->nb_jobs; i++)
+		if (strcmp(config->job[i].name, wanted) == 0)
+			return &config->job[i];
+	if (!number(&end, WEIR_JOBS_MAX - 1, &id) || *end != '\0')
+		return NULL;
+	return config->jobs.by_id[id];
+}
+
+/* The job as the switch will know it. What is both there and on the command line is refused: the
+ * switch would go by its own. */
+static int
+from_config(struct plan *plan, const struct capture_wish *wish, char *error)
+{
+	struct ctrl_config *config;
+	const struct ppe_job *job;
+	int rc;
+
+	if (wish->job_id >= 0 || wish->sources >= 0 || wish->window >= 0 || wish->generation >= 0 ||
+		wish->block_bits >= 0 || wish->address != NULL || wish->switch_address != NULL ||
+		wish->switch_mac != NULL || wish->type != NULL)
+		return refuse(error,
+			"--config tells --job-id, --sources, --address, --window, --type, "
+			"--generation, --block-bits, --switch and --switch-mac: leave them out");
+	rc = ctrl_config_load(wish->config, &config, error, CAPTURE_ERROR_BYTES);
+	if (rc < 0)
+		return rc;
+	job = find_job(config, wish->job);
+	if (job == NULL)
+		rc = wish->job != NULL
+			? refuse(error, "%s: there is no job \"%s\"", wish->config, wish->job)
+			: refuse(error, "%s has %u jobs: name one with --job", wish->config,
+				  config->nb_jobs);
+	else if (job->fixed_generation == 0)
+		rc = refuse(error,
+			"%s: job \"%s\" begins with joins, which a capture can't answer: give it a "
+			"\"generation\"",
+			wish->config, job->name);
+	if (rc == 0) {
+		plan->job = *job;
+		plan->to = config->ppe.identity;
+	}
+	ctrl_config_destroy(config);
+	return rc;
+}
+
+static int64_t
+given(int64_t value, int64_t otherwise)
+{
+	return value >= 0 ? value : otherwise;
+}
+
+/* Sources 0 and up, with addresses that count up. */
+static int
+number_sources(struct plan *plan, const struct capture_wish *wish, char *error)
+{
+	struct ppe_job *job = &plan->job;
+	uint32_t first;
+
+	if (!ctrl_parse_address(wish->address != NULL ? wish->address : "10.77.0.1", &first))
+		return refuse(error, "--address: \"%s\" is not an IPv4 address", wish->address);
+	for (unsigned int s = 0; s < job->nb_sources; s++) {
+		job->members[s / 64] |= UINT64_C(1) << (s % 64);
+		job->address[s] = first + s;
+		if (job->address[s] == plan->to.ip)
+			return refuse(error,
+				"source %u would have the switch's address: give another --address "
+				"to begin at, or --switch",
+				s);
+	}
+	return 0;
+}
+
+static int
+from_flags(struct plan *plan, const struct capture_wish *wish, char *error)
+{
+	static const uint8_t mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
+	unsigned int bits = (unsigned int)given(wish->block_bits, 32);
+	struct ppe_job *job = &plan->job;
+
+	if (wish->job != NULL)
+		return refuse(error, "--job names a job of a --config: without one, use --job-id");
+	memcpy(plan->to.mac, mac, sizeof(mac));
+	plan->to.port_base = WEIR_PORT_BASE;
+	plan->to.port_ext = WEIR_PORT_EXT;
+	if (!ctrl_parse_address(wish->switch_address != NULL ? wish->switch_address : "10.77.0.254",
+		    &plan->to.ip))
+		return refuse(
+			error, "--switch: \"%s\" is not an IPv4 address", wish->switch_address);
+	if (wish->switch_mac != NULL && !ctrl_parse_mac(wish->switch_mac, plan->to.mac))
+		return refuse(error, "--switch-mac: \"%s\" is not a MAC address", wish->switch_mac);
+	job->id = (uint8_t)given(wish->job_id, 1);
+	job->nb_sources = (uint16_t)given(wish->sources, 2);
+	job->window = (uint16_t)given(wish->window, 64);
+	job->elements = (uint16_t)given(wish->elements, 256);
+	job->fixed_generation = (uint16_t)given(wish->generation, 1);
+	job->block_shift = (uint8_t)(32 - bits);
+	job->dtype = WEIR_DTYPE_FP32;
+	job->op = WEIR_OP_SUM;
+	if (wish->type != NULL && strcmp(wish->type, "int32") == 0)
+		job->dtype = WEIR_DTYPE_INT32;
+	else if (wish->type != NULL && strcmp(wish->type, "fp32") != 0)
+		return refuse(error, "--type: \"%s\" is not one of int32, fp32", wish->type);
+	if ((job->window & (job->window - 1)) != 0)
+		return refuse(error, "--window: %u is not a power of two", job->window);
+	if (job->window > UINT32_C(1) << (bits - 2))
+		return refuse(error, "--block-bits: %u bits hold less than 4 windows of %u blocks",
+			bits, job->window);
+	return number_sources(plan, wish, error);
+}
+
+/* Which of the job's sources are in the capture: all, or those of a list. */
+static int
+choose_sources(struct plan *plan, const char *only, char *error)
+{
+	bool chosen[WEIR_SOURCES_MAX] = {false};
+	const char *at = only;
+
+	for (unsigned int s = 0; only == NULL && s < WEIR_SOURCES_MAX; s++)
+		chosen[s] = ppe_job_has(&plan->job, (uint8_t)s);
+	while (at != NULL) {
+		unsigned long from, to;
+
+		if (!number(&at, WEIR_SOURCES_MAX - 1, &from))
+			return refuse(error, "--only: \"%s\" is not a list such as 0,3-5", only);
+		to = from;
+		if (*at == '-' && (at++, !number(&at, WEIR_SOURCES_MAX - 1, &to)))
+			return refuse(error, "--only: \"%s\" is not a list such as 0,3-5", only);
+		for (; from <= to; from++) {
+			if (!ppe_job_has(&plan->job, (uint8_t)from))
+				return refuse(error, "--only: the job has no source %lu", from);
+			chosen[from] = true;
+		}
+		if (*at != '\0' && *at != ',')
+			return refuse(error, "--only: \"%s\" is not a list such as 0,3-5", only);
+		at = *at == ',' ? at + 1 : NULL;
+	}
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (chosen[s])
+			plan->source[plan->nb_sources++] = (uint8_t)s;
+	return plan->nb_sources > 0 ? 0 : refuse(error, "--only: \"%s\" names no source", only);
+}
+
+static int
+plan_contributions(struct plan *plan, const struct capture_wish *wish, char *error)
+{
+	uint64_t numbers = UINT64_C(1) << (32 - plan->job.block_shift);
+	uint64_t some = plan->job.block_shift > 0 ? numbers : 4u * plan->job.window;
+
+	plan->elements = (uint16_t)given(wish->elements, plan->job.elements);
+	if (plan->elements > plan->job.elements)
+		return refuse(error, "--elements: job \"%s\" has %u at most", plan->job.name,
+			plan->job.elements);
+	if (wish->endless && wish->blocks >= 0)
+		return refuse(error, "--endless and --blocks exclude each other");
+	if (!wish->endless)
+		plan->blocks = (uint32_t)given(wish->blocks, (int64_t)some);
+	plan->first = wish->first;
+	plan->order = wish->order;
+	plan->duplicates = wish->duplicates;
+	plan->extended = wish->extended;
+	if (plan_frame_bytes(plan) > CAPTURE_FRAME_MAX)
+		return refuse(error, "frames of %zu bytes are too long", plan_frame_bytes(plan));
+	return choose_sources(plan, wish->only, error);
+}
+
+static int
+plan_ordinary(struct plan *plan, const struct capture_wish *wish, char *error)
+{
+	const char *at = wish->sizes;
+
+	if (wish->config != NULL || wish->only != NULL || wish->blocks >= 0)
+		return refuse(error,
+			"--ordinary frames belong to no job: leave --config, --only and --blocks "
+			"out");
+	for (;;) {
+		unsigned long size;
+
+		if (!number(&at, CAPTURE_FRAME_MAX, &size) || (*at != '\0' && *at != ','))
+			return refuse(error, "--ordinary: \"%s\" is not a list such as 64,1518",
+				wish->sizes);
+		if (size < FRAME_MIN + FCS || plan->nb_sizes == CAPTURE_SIZES_MAX)
+			return refuse(error, "--ordinary: up to %u sizes of at least %u bytes",
+				CAPTURE_SIZES_MAX, FRAME_MIN + FCS);
+		plan->size[plan->nb_sizes++] = (uint16_t)size;
+		if (*at++ == '\0')
+			break;
+	}
+	plan->stations = (uint32_t)given(wish->stations, 1);
+	plan->frames = (uint64_t)given(wish->frames, (int64_t)plan->nb_sizes * plan->stations);
+	plan->reverse = wish->reverse;
+	return 0;
+}
+
+int
+plan_make(struct plan *plan, const struct capture_wish *wish, char *error)
+{
+	int rc;
+
+	*plan = (struct plan){.seed = wish->seed, .endless = wish->endless};
+	if (wish->sizes != NULL)
+		return plan_ordinary(plan, wish, error);
+	if (wish->frames >= 0 || wish->stations >= 0 || wish->reverse)
+		return refuse(error, "--frames, --stations and --reverse go with --ordinary");
+	rc = wish->config != NULL ? from_config(plan, wish, error) : from_flags(plan, wish, error);
+	return rc < 0 ? rc : plan_contributions(plan, wish, error);
+}

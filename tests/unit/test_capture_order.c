@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Orders of arrival: everything once, and never a block before its window. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "apps/capture/order.h"
+
+#define SOURCES_MAX 7
+#define BLOCKS      150 /* no multiple of a window */
+
+static uint64_t
+seed(void)
+{
+	const char *text = getenv("WEIR_SEED");
+	uint64_t number = text != NULL ? strtoull(text, NULL, 0) : 20221122;
+
+	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", number);
+	return number;
+}
+
+/* What the steps so far have said. */
+struct heard {
+	bool in[BLOCKS][SOURCES_MAX];
+	unsigned int count[BLOCKS];
+	unsigned int steps, duplicates;
+};
+
+static void
+take(struct heard *heard, const struct order_config *c, const struct order_step *step)
+{
+	uint64_t b = step->block;
+
+	cr_assert_lt(b, BLOCKS);
+	cr_assert_lt(step->source, c->sources);
+	if (b >= c->window)
+		cr_assert_eq(heard->count[b - c->window], c->sources,
+			"block %" PRIu64 " before block %" PRIu64 " is complete", b, b - c->window);
+	if (step->duplicate) {
+		cr_assert(heard->in[b][step->source], "a repeat comes first");
+		cr_assert(b + c->window >= BLOCKS || heard->count[b + c->window] == 0,
+			"block %" PRIu64 " is repeated after its result was used", b);
+		cr_assert(!step->completes);
+		heard->duplicates++;
+		return;
+	}
+	cr_assert(!heard->in[b][step->source], "block %" PRIu64 ", source %u: twice", b,
+		step->source);
+	heard->in[b][step->source] = true;
+	heard->count[b]++;
+	heard->steps++;
+	cr_assert_eq(step->completes, heard->count[b] == c->sources);
+}
+
+static void
+check_order(const struct order_config *c)
+{
+	struct heard heard;
+	struct order *order = order_create(c);
+	struct order_step step;
+
+	memset(&heard, 0, sizeof(heard));
+	cr_assert_not_null(order);
+	while (order_next(order, &step))
+		take(&heard, c, &step);
+	cr_assert_eq(heard.steps, BLOCKS * c->sources);
+	if (c->duplicates == 0)
+		cr_assert_eq(heard.duplicates, 0);
+	else if (c->sources > 1 && c->window >= 16)
+		cr_assert_gt(heard.duplicates, heard.steps / 20);
+	order_destroy(order);
+}
+
+Test(capture_order, everything_once_and_in_its_window, .timeout = 20)
+{
+	static const uint32_t windows[] = {1, 2, 16, 64, 256};
+	uint64_t from = seed();
+
+	for (unsigned int w = 0; w < sizeof(windows) / sizeof(windows[0]); w++)
+		for (unsigned int s = 1; s <= SOURCES_MAX; s += 2)
+			for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++)
+				for (unsigned int d = 0; d <= 30; d += 30) {
+					struct order_config c = {.order = (enum capture_order)o,
+						.sources = s,
+						.window = windows[w],
+						.blocks = BLOCKS,
+						.seed = from + w,
+						.duplicates = d};
+
+					check_order(&c);
+				}
+}
+
+Test(capture_order, counting_orders_count, .timeout = 10)
+{
+	struct order_config c = {.sources = 2, .window = 2, .blocks = 3};
+	/* source, block */
+	static const unsigned int by_blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}};
+	static const unsigned int by_sources[][2] = {
+		{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 2}, {1, 2}};
+
+	for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_SOURCES; o++) {
+		const unsigned int(*want)[2] = o == CAPTURE_BLOCKS ? by_blocks : by_sources;
+		struct order_step step;
+		struct order *order;
+
+		c.order = (enum capture_order)o;
+		order = order_create(&c);
+		for (unsigned int i = 0; i < 6; i++) {
+			cr_assert(order_next(order, &step));
+			cr_expect_eq(step.source, want[i][0]);
+			cr_expect_eq(step.block, want[i][1]);
+		}
+		cr_expect(!order_next(order, &step));
+		order_destroy(order);
+	}
+}
+
+Test(capture_order, random_order_follows_its_seed, .timeout = 10)
+{
+	struct order_config c = {
+		.order = CAPTURE_RANDOM, .sources = 4, .window = 16, .blocks = 64, .seed = seed()};
+	unsigned int same = 0;
+	struct order *a = order_create(&c), *b = order_create(&c), *other;
+	struct order_step x, y, z;
+
+	c.seed++;
+	other = order_create(&c);
+	while (order_next(a, &x)) {
+		cr_assert(order_next(b, &y));
+		cr_assert(order_next(other, &z));
+		cr_assert(x.block == y.block && x.source == y.source);
+		same += x.block == z.block && x.source == z.source;
+	}
+	cr_expect_lt(same, 64u, "another seed, and the same order");
+	order_destroy(a);
+	order_destroy(b);
+	order_destroy(other);
+}
+
+Test(capture_order, endless_goes_on, .timeout = 10)
+{
+	for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++) {
+		struct order_config c = {
+			.order = (enum capture_order)o, .sources = 3, .window = 8, .duplicates = 5};
+		struct order *order = order_create(&c);
+		struct order_step step = {.block = 0};
+		uint64_t newest = 0;
+
+		for (unsigned int i = 0; i < 100000; i++) {
+			cr_assert(order_next(order, &step));
+			newest = step.block > newest ? step.block : newest;
+		}
+		cr_expect_gt(newest, 100000 / 3 * 9 / 10);
+		order_destroy(order);
+	}
+}
