@@ -21,6 +21,7 @@ static const struct bench_option common_options[] = {
 static const struct bench *const benches[] = {
 	&bench_engine,
 	&bench_ports,
+	&bench_hash,
 	NULL,
 };
 
