@@ -4,7 +4,7 @@
  *
  *   packets   what ports receive into, and copies; a private area of PKTBUF_PRIV_BYTES, where the
  *             engines keep the state of a thread that travels between lcores
- *   headers   the headers of results and replies; small
+ *   headers   the headers of results and replies, and small payloads
  *   attaches  mbufs without data, through which a result refers to its payload; the private area
  *             holds the reference's own count
  *
@@ -22,7 +22,7 @@
 
 #define PKTBUF_PRIV_BYTES        192 /* private area of a packet mbuf */
 #define PKTBUF_SMALL_PRIV_BYTES  64 /* private area of header and attach mbufs */
-#define PKTBUF_HEADER_DATA_BYTES 128 /* room of a header mbuf behind the headroom */
+#define PKTBUF_HEADER_DATA_BYTES 640 /* room of a header mbuf behind the headroom */
 
 /* The pools of a switch. */
 struct pktbuf_pools {

@@ -9,124 +9,207 @@
 
 #include "pktbuf/checksum.h"
 
-#define REPLY_BYTES_MAX 64
+#define BUILD_MAX 64
 
 struct frame {
 	struct rte_ether_hdr ether;
 	struct rte_ipv4_hdr ip;
 	struct rte_udp_hdr udp;
-	uint8_t header[WEIR_EXT_BYTES + REPLY_BYTES_MAX];
+	uint8_t header[WEIR_EXT_BYTES];
+	uint8_t payload[PKTBUF_COPY_BYTES];
 } __rte_packed __rte_aligned(2);
+static_assert(offsetof(struct frame, header) == sizeof(((struct pktbuf_envelope *)0)->frame),
+	"an envelope is a frame up to the aggregation header");
 static_assert(sizeof(struct frame) <= PKTBUF_HEADER_DATA_BYTES, "a header mbuf holds a frame");
 
-/* Everything before the aggregation header; udp_bytes: header and payload behind UDP's own. */
-static void
-address(struct frame *f, const struct pktbuf_identity *from, const struct pktbuf_endpoint *to,
-	bool extended, uint32_t udp_bytes)
+static uint16_t
+fold(uint32_t sum)
 {
-	memcpy(&f->ether.dst_addr, to->mac, RTE_ETHER_ADDR_LEN);
-	memcpy(&f->ether.src_addr, from->mac, RTE_ETHER_ADDR_LEN);
-	f->ether.ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4);
-	f->ip = (struct rte_ipv4_hdr){
-		.version_ihl = RTE_IPV4_VHL_DEF,
-		.total_length =
-			rte_cpu_to_be_16((uint16_t)(sizeof(f->ip) + sizeof(f->udp) + udp_bytes)),
-		.fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
-		.time_to_live = 64,
-		.next_proto_id = IPPROTO_UDP,
-		.src_addr = rte_cpu_to_be_32(from->ip),
-		.dst_addr = rte_cpu_to_be_32(to->ip),
-	};
-	f->udp = (struct rte_udp_hdr){
-		.src_port = rte_cpu_to_be_16(extended ? from->port_ext : from->port_base),
-		.dst_port = rte_cpu_to_be_16(to->udp),
-		.dgram_len = rte_cpu_to_be_16((uint16_t)(sizeof(f->udp) + udp_bytes)),
-	};
+	sum = (sum >> 16) + (sum & 0xffff);
+	return (uint16_t)((sum >> 16) + (sum & 0xffff));
 }
 
-/* Both checksums; header_bytes of the aggregation header (and reply) are in the frame, and the
- * rest of the payload has the sum `rest`. */
-static void
-checksums(struct rte_mbuf *packet, struct frame *f, const struct pktbuf_port *port,
-	unsigned int header_bytes, uint32_t rest)
+void
+pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_identity *identity,
+	const struct pktbuf_endpoint *to, uint8_t source)
 {
-	uint32_t sum;
+	struct frame f = {
+		.ether.ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4),
+		.ip = {.version_ihl = RTE_IPV4_VHL_DEF,
+			.fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
+			.time_to_live = 64,
+			.next_proto_id = IPPROTO_UDP,
+			.src_addr = rte_cpu_to_be_32(identity->ip),
+			.dst_addr = rte_cpu_to_be_32(to->ip)},
+		.udp = {.src_port = rte_cpu_to_be_16(
+				to->extended ? identity->port_ext : identity->port_base),
+			.dst_port = rte_cpu_to_be_16(to->udp)},
+	};
 
-	if (port->tx_checksum == PKTBUF_CHECKSUM_OFFLOAD) {
+	memcpy(&f.ether.dst_addr, to->mac, RTE_ETHER_ADDR_LEN);
+	memcpy(&f.ether.src_addr, identity->mac, RTE_ETHER_ADDR_LEN);
+	*envelope = (struct pktbuf_envelope){
+		.port = to->port,
+		.ip_sum = rte_raw_cksum(&f.ip, sizeof(f.ip)),
+		.pseudo_sum = (uint32_t)rte_raw_cksum(&f.ip.src_addr, 8) + RTE_BE16(IPPROTO_UDP),
+		.extended = to->extended,
+		.source = source,
+	};
+	envelope->udp_sum = envelope->pseudo_sum + rte_raw_cksum(&f.udp, 4);
+	memcpy(envelope->frame, &f, sizeof(envelope->frame));
+}
+
+void
+pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *header,
+	const struct pktbuf_payload *payload)
+{
+	struct weir_header shared = *header;
+	uint32_t udp;
+
+	shared.src_id = 0;
+	letter->header_bytes = (uint8_t)weir_header_write(&shared, letter->header);
+	udp = (uint32_t)sizeof(struct rte_udp_hdr) + letter->header_bytes + payload->bytes;
+	letter->udp_length = rte_cpu_to_be_16((uint16_t)udp);
+	letter->ip_length = rte_cpu_to_be_16((uint16_t)(sizeof(struct rte_ipv4_hdr) + udp));
+	letter->sum = rte_raw_cksum(letter->header, letter->header_bytes) +
+		2 * (uint32_t)letter->udp_length + payload->sum;
+}
+
+/* An mbuf straight from its pool, as rte_pktmbuf_reset() makes it, in few stores: data_off, refcnt 1,
+ * nb_segs and an invalid port are one word, as drivers rearm it. */
+static inline void
+init(struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, uint32_t all)
+{
+	const uint16_t rearm[4] = {data_off, 1, segments, RTE_MBUF_PORT_INVALID};
+
+	memcpy(&m->rearm_data, rearm, sizeof(rearm));
+	m->ol_flags = 0;
+	m->packet_type = 0;
+	m->pkt_len = all;
+	m->data_len = (uint16_t)bytes;
+	m->vlan_tci = 0;
+	m->vlan_tci_outer = 0;
+	m->tx_offload = 0;
+}
+
+static inline void
+checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
+	const struct pktbuf_envelope *to, const struct pktbuf_letter *letter)
+{
+	uint16_t sum;
+
+	if (mode == PKTBUF_CHECKSUM_OFFLOAD) {
 		packet->l2_len = sizeof(f->ether);
 		packet->l3_len = sizeof(f->ip);
-		packet->ol_flags |=
+		packet->ol_flags =
 			RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-		f->udp.dgram_cksum = rte_ipv4_phdr_cksum(&f->ip, packet->ol_flags);
+		f->udp.dgram_cksum = fold(to->pseudo_sum + letter->udp_length);
 		return;
 	}
-	f->ip.hdr_checksum = rte_ipv4_cksum(&f->ip);
-	if (port->tx_checksum == PKTBUF_CHECKSUM_OFF)
+	f->ip.hdr_checksum = (uint16_t)~fold(to->ip_sum + letter->ip_length);
+	if (mode == PKTBUF_CHECKSUM_OFF)
 		return;
-	sum = rte_ipv4_phdr_cksum(&f->ip, 0) +
-		(uint32_t)rte_raw_cksum(&f->udp, sizeof(f->udp) + header_bytes) + rest;
-	sum = (sum >> 16) + (sum & 0xffff);
-	sum = (sum >> 16) + (sum & 0xffff);
+	/* src_id is the first byte of its pair: the low one, here. */
+	sum = fold(to->udp_sum + letter->sum + rte_cpu_to_le_16(to->source));
 	/* A sum of 0 is sent as all ones: 0 would mean "not computed" (RFC 768). */
 	f->udp.dgram_cksum = sum == 0xffff ? 0xffff : (uint16_t)~sum;
 }
 
-struct rte_mbuf *
-pktbuf_reply_build(const struct pktbuf_pools *pools, const struct pktbuf_port *port,
-	const struct pktbuf_identity *identity, const struct pktbuf_endpoint *to,
-	const struct weir_header *header, const void *payload, uint8_t bytes)
+/* Headers and, when it is copied, payload. */
+static inline void
+write_frame(struct rte_mbuf *packet, const struct pktbuf_port *port,
+	const struct pktbuf_envelope *to, const struct pktbuf_letter *letter,
+	const struct pktbuf_payload *payload)
 {
-	struct rte_mbuf *packet = rte_pktmbuf_alloc(pools->headers);
+	uint32_t own = (uint32_t)offsetof(struct frame, header) + letter->header_bytes;
+	bool copied = !pktbuf_payload_referred(payload);
 	struct frame *f;
-	unsigned int used;
 
-	if (unlikely(packet == NULL))
-		return NULL;
+	init(packet, RTE_PKTMBUF_HEADROOM, copied ? 1 : 2, copied ? own + payload->bytes : own,
+		own + payload->bytes);
 	f = rte_pktmbuf_mtod(packet, struct frame *);
-	used = weir_header_write(header, f->header);
-	if (bytes > 0)
-		memcpy(f->header + used, payload, bytes);
-	used += bytes;
-	packet->data_len = (uint16_t)(offsetof(struct frame, header) + used);
-	packet->pkt_len = packet->data_len;
-	address(f, identity, to, header->extended, used);
-	checksums(packet, f, port, used, 0);
-	return packet;
+	memcpy(f, to->frame, sizeof(to->frame));
+	f->ip.total_length = letter->ip_length;
+	f->udp.dgram_len = letter->udp_length;
+	memcpy(f->header, letter->header, sizeof(letter->header));
+	f->header[offsetof(struct weir_base, src_id)] = to->source;
+	if (copied && payload->bytes > 0)
+		memcpy(f->header + letter->header_bytes, payload->data, payload->bytes);
+	checksums(packet, f, port->tx_checksum, to, letter);
+}
+
+/* Make the packet a chain whose second mbuf refers to the payload. */
+static inline void
+refer(struct rte_mbuf *packet, struct rte_mbuf *attach, const struct pktbuf_payload *payload)
+{
+	struct rte_mbuf_ext_shared_info *count = pktbuf_priv(attach);
+
+	count->free_cb = payload->released;
+	count->fcb_opaque = payload->opaque;
+	count->refcnt = 1;
+	init(attach, 0, 1, payload->bytes, payload->bytes);
+	attach->buf_addr = payload->data;
+	rte_mbuf_iova_set(attach, payload->iova);
+	attach->buf_len = (uint16_t)payload->bytes;
+	attach->ol_flags = RTE_MBUF_F_EXTERNAL;
+	attach->shinfo = count;
+	packet->next = attach;
+}
+
+/* n mbufs of a pool, or as many as there are. */
+static unsigned int
+take(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
+{
+	unsigned int got = 0;
+
+	if (likely(rte_mempool_get_bulk(pool, (void **)mbufs, n) == 0))
+		return n;
+	while (got < n && rte_mempool_get(pool, (void **)&mbufs[got]) == 0)
+		got++;
+	return got;
+}
+
+unsigned int
+pktbuf_results_build(const struct pktbuf_pools *pools, const struct pktbuf_port *const *port,
+	const struct pktbuf_letter letter[2], const struct pktbuf_payload *payload,
+	const struct pktbuf_envelope *const *to, struct rte_mbuf **packets, unsigned int n)
+{
+	struct rte_mbuf *attach[BUILD_MAX];
+	unsigned int built = take(pools->headers, packets, RTE_MIN(n, (unsigned int)BUILD_MAX));
+
+	if (pktbuf_payload_referred(payload)) {
+		unsigned int got = take(pools->attaches, attach, built);
+
+		if (unlikely(got < built))
+			rte_mempool_put_bulk(pools->headers, (void **)&packets[got], built - got);
+		built = got;
+	}
+	for (unsigned int i = 0; i < built; i++)
+		write_frame(
+			packets[i], port[to[i]->port], to[i], &letter[to[i]->extended], payload);
+	for (unsigned int i = 0; pktbuf_payload_referred(payload) && i < built; i++)
+		refer(packets[i], attach[i], payload);
+	return built;
 }
 
 struct rte_mbuf *
-pktbuf_result_build(const struct pktbuf_pools *pools, const struct pktbuf_port *port,
+pktbuf_reply_build(const struct pktbuf_pools *pools, const struct pktbuf_port *const *port,
 	const struct pktbuf_identity *identity, const struct pktbuf_endpoint *to,
-	const struct weir_header *header, const struct pktbuf_payload *payload)
+	const struct weir_header *header, const void *payload, uint8_t bytes)
 {
-	struct rte_mbuf *packet = rte_pktmbuf_alloc(pools->headers);
-	struct rte_mbuf *attach = rte_pktmbuf_alloc(pools->attaches);
-	struct rte_mbuf_ext_shared_info *count;
-	struct frame *f;
-	unsigned int used;
+	const struct pktbuf_payload small = {.data = (void *)(uintptr_t)payload,
+		.bytes = bytes,
+		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(payload, bytes)};
+	struct pktbuf_envelope envelope;
+	const struct pktbuf_envelope *only = &envelope;
+	struct pktbuf_endpoint there = *to;
+	struct pktbuf_letter letter[2];
+	struct rte_mbuf *packet;
 
-	if (unlikely(packet == NULL || attach == NULL)) {
-		rte_pktmbuf_free(packet);
-		rte_pktmbuf_free(attach);
+	there.extended = header->extended;
+	pktbuf_envelope_write(&envelope, identity, &there, header->src_id);
+	pktbuf_letter_write(&letter[header->extended], header, &small);
+	if (pktbuf_results_build(pools, port, letter, &small, &only, &packet, 1) == 0)
 		return NULL;
-	}
-	count = pktbuf_priv(attach);
-	count->free_cb = payload->released;
-	count->fcb_opaque = payload->opaque;
-	rte_mbuf_ext_refcnt_set(count, 1);
-	rte_pktmbuf_attach_extbuf(
-		attach, payload->data, payload->iova, (uint16_t)payload->bytes, count);
-	attach->data_off = 0;
-	attach->data_len = (uint16_t)payload->bytes;
-	attach->pkt_len = payload->bytes;
-
-	f = rte_pktmbuf_mtod(packet, struct frame *);
-	used = weir_header_write(header, f->header);
-	packet->data_len = (uint16_t)(offsetof(struct frame, header) + used);
-	packet->pkt_len = packet->data_len + payload->bytes;
-	packet->next = attach;
-	packet->nb_segs = 2;
-	address(f, identity, to, header->extended, used + payload->bytes);
-	checksums(packet, f, port, used, payload->sum);
 	return packet;
 }

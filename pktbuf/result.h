@@ -2,18 +2,24 @@
 /*
  * Results and replies: what the switch itself sends.
  *
- * A result is a chain of two mbufs per destination: a small header mbuf (Ethernet, IPv4, UDP,
- * aggregation header), and an attach mbuf that refers to the payload where it lies. Each attach
- * mbuf carries its own reference count of 1 in its private area, so no count is shared between
- * destinations or lcores: freeing it calls `released` once, on the lcore that frees, and the
- * payload's owner counts. The payload is never copied here.
+ * A result goes to many destinations, block after block. What does not change is written once: an
+ * *envelope* per destination (its Ethernet, IPv4 and UDP headers, and the sums of what their
+ * checksums cover), a *letter* per block (aggregation header, lengths, payload sum). To send is then
+ * to copy one line, put in the lengths, and fold two sums.
  *
- * Checksums: the payload's sum is computed once per block by the caller; each destination's header
- * is added to it, or the device does it all.
+ * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain of
+ * a header mbuf and an attach mbuf that refers to the payload where it lies. Each attach mbuf carries
+ * its own reference count of 1 in its private area, so no count is shared between destinations
+ * or lcores: freeing it calls `released` once, on the lcore that frees, and the payload's owner
+ * counts. The border is where a copy costs as much as making and freeing the attach mbuf.
+ *
+ * Checksums: the payload's sum is computed once per block by the caller, and only when some port
+ * needs it (pktbuf_port.tx_checksum).
  */
 #ifndef PKTBUF_RESULT_H
 #define PKTBUF_RESULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <rte_mbuf.h>
@@ -21,6 +27,9 @@
 #include "pktbuf/pool.h"
 #include "pktbuf/port.h"
 #include "pktbuf/wire.h"
+
+/* Payloads of at most so many bytes are copied. */
+#define PKTBUF_COPY_BYTES 512
 
 /* Who the switch is. Host order. */
 struct pktbuf_identity {
@@ -40,29 +49,70 @@ struct pktbuf_endpoint {
 };
 static_assert(sizeof(struct pktbuf_endpoint) == 16, "a quarter of a cache line");
 
-/* A payload to refer to. */
+/* A destination's headers, ready to be copied. Sums are unfolded, in the machine's order, without lengths. */
+struct pktbuf_envelope {
+	uint8_t frame[42]; /* lengths and checksums are 0 */
+	uint16_t port; /* switch port, by index */
+	uint32_t ip_sum; /* of the IPv4 header */
+	uint32_t pseudo_sum; /* of the UDP pseudo-header */
+	uint32_t udp_sum; /* of the pseudo-header and the UDP header */
+	uint8_t extended;
+	uint8_t source; /* src_id in what goes there */
+	uint8_t spare[6];
+} __rte_cache_aligned;
+static_assert(sizeof(struct pktbuf_envelope) == RTE_CACHE_LINE_SIZE, "one line per destination");
+
+/* What all copies of a message share, in one header form. */
+struct pktbuf_letter {
+	uint8_t header[WEIR_EXT_BYTES]; /* src_id 0 */
+	uint8_t header_bytes;
+	uint16_t ip_length, udp_length; /* big-endian, as in the headers */
+	uint32_t sum; /* of lengths, header and payload; as an envelope's */
+};
+
+/* A payload to copy or to refer to. */
 struct pktbuf_payload {
-	void *data; /* must stay until `released` has been called for each result built */
+	void *data; /* a referred one must stay until `released` has been called for each result built */
 	rte_iova_t iova;
-	uint32_t bytes; /* [1, 65000] */
-	uint32_t sum; /* pktbuf_sum_bytes() of it */
+	uint32_t bytes; /* [0, 65000] */
+	uint32_t sum; /* pktbuf_sum_bytes() of it, when a port computes checksums in software */
 	rte_mbuf_extbuf_free_callback_t released; /* (data, opaque), on the freeing thread */
 	void *opaque;
 };
 
-/*
- * Build a result for `to`, leaving by `port` (whose checksum mode counts). header->extended says
- * the form. The chain is the caller's. NULL: a pool is empty; nothing was attached. Worker.
- * Cost: 4 lines written (two mbufs, header data, the count); the payload is not touched.
- */
-struct rte_mbuf *pktbuf_result_build(const struct pktbuf_pools *pools,
-	const struct pktbuf_port *port, const struct pktbuf_identity *identity,
-	const struct pktbuf_endpoint *to, const struct weir_header *header,
+/* Is this payload referred to, rather than copied? */
+static inline bool
+pktbuf_payload_referred(const struct pktbuf_payload *payload)
+{
+	return payload->bytes > PKTBUF_COPY_BYTES;
+}
+
+/* Write the envelope of an endpoint. source: the src_id for what goes there. Any thread. */
+void pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_identity *identity,
+	const struct pktbuf_endpoint *to, uint8_t source);
+
+/* Write the letter of a header and a payload, in the form of header->extended; src_id is ignored. */
+void pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *header,
 	const struct pktbuf_payload *payload);
 
-/* The same with a small payload that is copied behind the header: at most 64 bytes, NULL with 0. */
+/*
+ * Build the results for `n` destinations, [1, 64]: envelope->extended chooses between letter[0] (base)
+ * and letter[1] (extended); the mode of port[envelope->port] says who computes checksums. Returns
+ * how many were built, the first ones; fewer when a pool is empty. They are the caller's; of a
+ * referred payload each took one reference. Worker.
+ * Cost per result: 3 lines written and the copied payload, or 6 lines when it is referred to.
+ */
+unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,
+	const struct pktbuf_port *const *port, const struct pktbuf_letter letter[2],
+	const struct pktbuf_payload *payload, const struct pktbuf_envelope *const *to,
+	struct rte_mbuf **packets, unsigned int n);
+
+/*
+ * One reply to one endpoint, with a payload of at most 64 bytes that is copied behind the header, NULL
+ * with 0. The packet is the caller's. NULL: the pool is empty. Worker.
+ */
 struct rte_mbuf *pktbuf_reply_build(const struct pktbuf_pools *pools,
-	const struct pktbuf_port *port, const struct pktbuf_identity *identity,
+	const struct pktbuf_port *const *port, const struct pktbuf_identity *identity,
 	const struct pktbuf_endpoint *to, const struct weir_header *header, const void *payload,
 	uint8_t bytes);
 

@@ -118,6 +118,36 @@ fill(struct ppe_worker *worker)
 	}
 }
 
+/* Whole packets of one segment go back to their pools in bulk; chains by DPDK's own way. */
+void
+ppe_free_consumed(struct ppe_worker *worker)
+{
+	struct rte_mbuf *group[PPE_CONSUMED];
+	struct rte_mempool *pool = NULL;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < worker->nb_consumed; i++) {
+		struct rte_mbuf *packet = worker->consumed[i];
+
+		if (unlikely(packet->nb_segs != 1)) {
+			rte_pktmbuf_free(packet);
+			continue;
+		}
+		packet = rte_pktmbuf_prefree_seg(packet);
+		if (unlikely(packet == NULL))
+			continue;
+		if (unlikely(packet->pool != pool && n > 0)) {
+			rte_mempool_put_bulk(pool, (void **)group, n);
+			n = 0;
+		}
+		pool = packet->pool;
+		group[n++] = packet;
+	}
+	if (n > 0)
+		rte_mempool_put_bulk(pool, (void **)group, n);
+	worker->nb_consumed = 0;
+}
+
 static unsigned int
 transmit(struct ppe_worker *worker)
 {
@@ -172,6 +202,7 @@ ppe_barrel(void *arg)
 		do {
 			barrel_round(worker);
 		} while (worker->backlog_head != worker->backlog_tail);
+		ppe_free_consumed(worker);
 		crossbar_flush_all(worker);
 		work += transmit(worker);
 		/* No thread keeps a pointer into the job table over a segment's end. */

@@ -13,6 +13,7 @@
 #include <rte_ether.h>
 #include <rte_hash_crc.h>
 
+#include "pktbuf/head_fast.h"
 #include "ppe/program_fast.h"
 #include "ppe/worker_priv.h"
 
@@ -79,7 +80,8 @@ dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 	thread->packet = packet;
 	thread->port = packet->port;
 	thread->ordered = 0;
-	pktbuf_head_parse(head, packet, thread->scratch);
+	if (unlikely(!pktbuf_head_parse_udp(head, packet)))
+		pktbuf_head_parse(head, packet, thread->scratch);
 	if (unlikely(head->length < RTE_ETHER_HDR_LEN)) {
 		ppe_drop(worker, thread, PPE_DROP_MALFORMED);
 		return false;

@@ -60,12 +60,14 @@ ppe_job_block(const struct ppe_job *job, uint32_t id)
 /*
  * The shard of a block: blocks of one residue modulo the window share a shard, so that block b
  * and block b + window, which releases it, meet on one lcore; neighbours go round all shards.
- * shards: [1, 16]. Returns [0, shards). Cost: one 32-bit division.
+ * shards: [1, 16]. Returns [0, shards). Cost: a mask, or one 32-bit division.
  */
 static inline unsigned int
 ppe_job_shard(const struct ppe_job *job, uint32_t block, unsigned int shards)
 {
-	return (job->id + (block & (job->window - 1u))) % shards;
+	unsigned int turn = job->id + (block & (job->window - 1u));
+
+	return (shards & (shards - 1)) == 0 ? turn & (shards - 1) : turn % shards;
 }
 
 /* How many residues of the job's window a shard owns. */

@@ -22,13 +22,16 @@ ppe_state(const struct ppe_worker *worker, const struct ppe_thread *thread)
 	return worker->state[thread->program];
 }
 
-/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. Frees it. */
+/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed with
+ * others, at the end of the turn at the latest. */
 static inline void
 ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	rte_pktmbuf_free(thread->packet);
+	worker->consumed[worker->nb_consumed++] = thread->packet;
 	thread->packet = NULL;
 	worker->count.consumed++;
+	if (unlikely(worker->nb_consumed == PPE_CONSUMED))
+		ppe_free_consumed(worker);
 }
 
 /* End of the packet: dropped and counted under `reason`. Frees it. */
@@ -73,7 +76,7 @@ ppe_send(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t port, un
 }
 
 /*
- * Continue with `segment` on worker `to`: [0, workers). At home already: just runs it. Else the
+ * Continue with `segment` on worker `to`: [0, workers). At home already: runs it at once. Else the
  * packet, the parsed head, port and the first PPE_HOP_BYTES of LMEM travel, and this context is
  * free; the thread gives up its turn within its flow. A full ring drops the packet (crossbar_full).
  */
@@ -81,7 +84,7 @@ static inline struct ppe_next
 ppe_hop(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t to, ppe_segment segment)
 {
 	if (to == worker->id)
-		return PPE_RUN(segment);
+		return segment(worker, thread);
 	crossbar_send_thread(worker, to, thread, segment, false);
 	return PPE_END;
 }

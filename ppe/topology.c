@@ -324,6 +324,7 @@ destroy_worker(struct ppe *ppe, struct ppe_worker *w, struct ppe_program_leaks *
 static void
 abandon(struct ppe_worker *w)
 {
+	ppe_free_consumed(w);
 	for (unsigned int i = 0; i < w->live_count; i++)
 		rte_pktmbuf_free(w->live[i]->packet);
 	w->live_count = 0;

@@ -19,6 +19,7 @@
 #define PPE_TIMERS_MAX  8
 #define PPE_QUEUES_MAX  256 /* port queues that a worker can own */
 #define PPE_BACKLOG     1024
+#define PPE_CONSUMED    32 /* packets freed together */
 #define PPE_STAGE       512 /* packets staged per destination; see ppe/crossbar.h */
 
 /* A flow's order: tickets are drawn at `tail`, the packet with ticket `head` may leave. */
@@ -83,10 +84,11 @@ struct ppe_worker {
 
 	/* own writes */
 	uint64_t now __rte_cache_aligned; /* TSC of this turn */
-	uint16_t live_count, free_count, rx_next;
+	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
 	struct ppe_thread *live[PPE_THREADS_MAX];
 	struct ppe_thread *free[PPE_THREADS_MAX];
+	struct rte_mbuf *consumed[PPE_CONSUMED]; /* counted as consumed, not yet freed */
 	struct ppe_flow flow[PPE_FLOWS];
 	struct rte_mbuf *backlog[PPE_BACKLOG]; /* received, not yet with a thread; ring */
 	struct ppe_timer_state timer[PPE_TIMERS_MAX];
@@ -99,5 +101,8 @@ struct ppe_worker {
 	/* written by this worker, read by the control thread */
 	uint32_t resting __rte_cache_aligned; /* 1: draining and nothing under way */
 } __rte_cache_aligned;
+
+/* Free the consumed packets: when many have come together, and at the end of a turn (barrel.c). */
+void ppe_free_consumed(struct ppe_worker *worker);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The worker's half: contributions in, results out. See generator.h. */
-#include "apps/bench/generator_priv.h"
+#include "apps/bench/generator.h"
 
 #include <string.h>
 #include <time.h>
 
 #include <rte_cycles.h>
 #include <rte_ring.h>
+
+#include "apps/bench/generator_priv.h"
 
 #ifdef HAVE_CALLGRIND
 #include <valgrind/callgrind.h>
@@ -91,10 +93,17 @@ static bool
 right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
 {
 	unsigned int bytes = owner->work->elements * rmw_type_size(owner->work->type);
+	const uint8_t *payload =
+		rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAMES_HEADER + WEIR_BASE_BYTES);
 
-	return result->nb_segs == 2 && result->next->data_len == bytes &&
-		memcmp(rte_pktmbuf_mtod(result->next, void *),
-			owner->frames->expected[owner->row[slot]], bytes) == 0;
+	if (result->pkt_len != FRAMES_HEADER + WEIR_BASE_BYTES + bytes)
+		return false;
+	if (result->nb_segs == 2) {
+		if (result->next->data_len != bytes)
+			return false;
+		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
+	}
+	return memcmp(payload, owner->frames->expected[owner->row[slot]], bytes) == 0;
 }
 
 static inline void

@@ -64,7 +64,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->bytes = head->payload_length - bytes;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
 		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
-	return PPE_RUN(job);
+	return job(worker, thread); /* few jobs, at every packet: their lines are here */
 }
 
 /* The job's table entry: who may send, and which shard has the block. */
@@ -105,10 +105,12 @@ job(struct ppe_worker *worker, struct ppe_thread *thread)
 
 /* Is the packet from where this source sends? A job without joins learns it from each packet. */
 static bool
-from_its_source(struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
+from_its_source(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
+	const struct weir_header *h)
 {
-	struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
+	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
 	const uint8_t *mac = thread->head.bytes + RTE_ETHER_ADDR_LEN;
+	struct pktbuf_endpoint seen;
 
 	if (likely(known->valid && known->udp == thread->head.udp_src &&
 		    known->port == thread->port &&
@@ -116,7 +118,8 @@ from_its_source(struct job_shard *js, const struct ppe_thread *thread, const str
 		return true;
 	if (js->pinned)
 		return false;
-	endpoint_of(thread, h->extended, known);
+	endpoint_of(thread, h->extended, &seen);
+	source_is_at(worker, js, h->src_id, &seen);
 	return true;
 }
 
@@ -140,7 +143,7 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 		js->count.stale++;
 		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	}
-	if (unlikely(!from_its_source(js, thread, h)))
+	if (unlikely(!from_its_source(worker, js, thread, h)))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
 	if (unlikely(h->collective != WEIR_COLLECTIVE_ALLREDUCE &&
 		    h->collective != WEIR_COLLECTIVE_BARRIER))
@@ -200,10 +203,10 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(aggregate);
 }
 
-/* Add (or, for the first, copy) the payload to the block's buffer, segment by segment. An element
- * that lies across a segment's end is put together first. */
-static void
-add_payload(const struct rte_mbuf *packet, const struct contribution *c, uint8_t *to,
+/* The payload of a packet in several mbufs, segment by segment. An element that lies across a segment's
+ * end is put together first. */
+static __rte_noinline void
+add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t *to,
 	rmw_reduce_fn reduce, bool first)
 {
 	size_t size = weir_dtype_bytes(c->header.dtype);
@@ -230,6 +233,23 @@ add_payload(const struct rte_mbuf *packet, const struct contribution *c, uint8_t
 		to += take;
 		left -= take;
 	}
+}
+
+/* Add (or, for the first, copy) the payload to the block's buffer. */
+static inline void
+add_payload(const struct collective *state, const struct rte_mbuf *packet,
+	const struct contribution *c, struct block *b)
+{
+	rmw_reduce_fn reduce = state->kernel[c->header.dtype][c->header.op];
+	uint8_t *to = rmw_buffer_data(b->buffer);
+	const uint8_t *from = rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload);
+
+	if (unlikely(packet->data_len < c->payload + c->bytes))
+		add_pieces(packet, c, to, reduce, b->heard_count == 0);
+	else if (b->heard_count == 0)
+		state->copy(to, from, c->bytes);
+	else
+		reduce(to, from, c->header.grad_cnt);
 }
 
 /* In what does the contribution disagree with the block? 0: in nothing. */
@@ -334,8 +354,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return disagrees(worker, thread, b, field, has, offers);
 
 	if (c->bytes > 0)
-		add_payload(thread->packet, c, rmw_buffer_data(b->buffer),
-			state->kernel[h->dtype][h->op], b->heard_count == 0);
+		add_payload(state, thread->packet, c, b);
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
 	b->final &= h->final;

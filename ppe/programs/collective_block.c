@@ -120,9 +120,9 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	return PPE_DROP_COUNT;
 }
 
-/* The result's payload, its bitmap and its checksum. */
+/* The result's payload, its bitmap, and its sum when that will be asked for. */
 static void
-fix_payload(struct block *block, enum weir_status status)
+fix_payload(const struct collective *state, struct block *block, enum weir_status status)
 {
 	uint8_t *data;
 
@@ -134,7 +134,8 @@ fix_payload(struct block *block, enum weir_status status)
 		memcpy(data + block->payload_bytes, block->in, WEIR_BITMAP_BYTES);
 		block->payload_bytes += WEIR_BITMAP_BYTES;
 	}
-	block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
+	if (state->sums)
+		block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
 }
 
 void
@@ -146,7 +147,7 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	block->in_count = block->heard_count;
 	memcpy(block->in, block->heard, sizeof(block->in));
 	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
-		fix_payload(block, status);
+		fix_payload(state, block, status);
 	job->count.blocks_complete += status == WEIR_STATUS_OK;
 	job->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
 	job->count.blocks_error += status == WEIR_STATUS_ERROR;
@@ -170,10 +171,11 @@ job_shard_clear(struct collective *state, struct job_shard *job)
 
 void
 job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
-	const struct pktbuf_endpoint *endpoints)
+	const struct pktbuf_endpoint endpoints[WEIR_SOURCES_MAX])
 {
 	job_shard_clear(state, job);
 	job->generation = generation;
 	job->pinned = true;
-	memcpy(job->endpoint, endpoints, sizeof(job->endpoint));
+	for (unsigned int source = 0; source < job->source_end; source++)
+		source_is_at(state->worker, job, (uint8_t)source, &endpoints[source]);
 }

@@ -10,7 +10,7 @@
 #include "ppe/programs/collective_priv.h"
 
 /* Packets per step: the other threads run in between. */
-#define EMIT_STEP 8
+#define EMIT_STEP 16
 
 void
 endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint)
@@ -23,36 +23,27 @@ endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoi
 	endpoint->valid = 1;
 }
 
-static void
+void
+source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
+	const struct pktbuf_endpoint *endpoint)
+{
+	job->endpoint[source] = *endpoint;
+	if (endpoint->valid)
+		pktbuf_envelope_write(&job->envelope[source], worker->identity, endpoint, source);
+}
+
+void
 send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes)
 {
-	struct rte_mbuf *packet = pktbuf_reply_build(worker->pools, worker->port[to->port],
-		worker->identity, to, header, payload, bytes);
-
-	if (unlikely(packet == NULL)) {
-		worker->count.drops[PPE_DROP_NO_MBUF]++;
-		worker->count.created++;
-		return;
-	}
-	worker->count.created++;
-	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
-}
-
-static void
-send_payload(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
-	const struct weir_header *header, const struct pktbuf_payload *payload,
-	struct rmw_buffer *buffer)
-{
-	struct rte_mbuf *packet = pktbuf_result_build(
-		worker->pools, worker->port[to->port], worker->identity, to, header, payload);
+	struct rte_mbuf *packet = pktbuf_reply_build(
+		worker->pools, worker->port, worker->identity, to, header, payload, bytes);
 
 	worker->count.created++;
 	if (unlikely(packet == NULL)) {
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
 	}
-	rmw_hold(buffer, 1);
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
@@ -102,6 +93,41 @@ result_header(const struct block *b, uint16_t generation)
 	};
 }
 
+/* What the result carries: the sum, by reference or copied; or a few bytes that say what went wrong. */
+static void
+enclose(struct emission *e, const struct block *block)
+{
+	const void *small = NULL;
+	uint32_t bytes = 0;
+
+	if (block->status == WEIR_STATUS_MISMATCH) {
+		small = &block->mismatch;
+		bytes = sizeof(block->mismatch);
+	} else if (block->status == WEIR_STATUS_ERROR ||
+		(block->status == WEIR_STATUS_PARTIAL && block->buffer == NULL)) {
+		small = block->in;
+		bytes = WEIR_BITMAP_BYTES;
+	} else if (block->buffer != NULL) {
+		rmw_hold(block->buffer, 1);
+		e->buffer = block->buffer;
+		e->payload = (struct pktbuf_payload){
+			.data = rmw_buffer_data(block->buffer),
+			.iova = block->buffer->iova,
+			.bytes = block->payload_bytes,
+			.sum = block->payload_sum,
+			.released = crossbar_payload_released,
+			.opaque = block->buffer,
+		};
+		return;
+	}
+	e->buffer = NULL;
+	e->payload = (struct pktbuf_payload){.data = e->small, .bytes = bytes};
+	if (bytes == 0)
+		return;
+	memcpy(e->small, small, bytes);
+	e->payload.sum = pktbuf_sum_bytes(e->small, bytes);
+}
+
 void
 emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
 	ppe_segment then)
@@ -109,75 +135,35 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	const struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *j = worker->jobs->by_id[block->job];
 	const struct job_shard *js = state->job[block->job];
+	struct weir_header header = result_header(block, js->generation);
 	struct emission *e = &lmem(thread)->emission;
 
-	*e = (struct emission){
-		.header = result_header(block, js->generation),
-		.job = block->job,
-		.multicast = only < 0 && j != NULL && j->group != 0,
-		.next = only < 0 ? 0 : (uint16_t)only,
-		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
-		.then = then,
-	};
-	switch ((enum weir_status)block->status) {
-	case WEIR_STATUS_MISMATCH:
-		e->small_bytes = sizeof(block->mismatch);
-		memcpy(e->small, &block->mismatch, sizeof(block->mismatch));
-		return;
-	case WEIR_STATUS_ERROR:
-		e->small_bytes = WEIR_BITMAP_BYTES;
-		memcpy(e->small, block->in, WEIR_BITMAP_BYTES);
-		return;
-	case WEIR_STATUS_PARTIAL:
-		if (block->buffer == NULL) {
-			e->small_bytes = WEIR_BITMAP_BYTES;
-			memcpy(e->small, block->in, WEIR_BITMAP_BYTES);
-		}
-		break;
-	case WEIR_STATUS_OK:
-	case WEIR_STATUS_WAITING:
-	case WEIR_STATUS_EXPIRED:
-	case WEIR_STATUS_STALE:
-	case WEIR_STATUS_WINDOW:
-	case WEIR_STATUS_UNSUPPORTED:
-	case WEIR_STATUS_REFUSED: break;
-	}
-	if (block->buffer == NULL)
-		return;
-	rmw_hold(block->buffer, 1);
-	e->buffer = block->buffer;
-	e->payload = (struct pktbuf_payload){
-		.data = rmw_buffer_data(block->buffer),
-		.iova = block->buffer->iova,
-		.bytes = block->payload_bytes,
-		.sum = block->payload_sum,
-		.released = crossbar_payload_released,
-		.opaque = block->buffer,
-	};
-}
-
-static void
-send_one(struct ppe_worker *worker, struct emission *e, const struct pktbuf_endpoint *to,
-	const struct weir_header *header)
-{
-	if (e->buffer != NULL)
-		send_payload(worker, to, header, &e->payload, e->buffer);
-	else
-		send_small(worker, to, header, e->small, e->small_bytes);
+	e->job = block->job;
+	e->multicast = only < 0 && j != NULL && j->group != 0;
+	e->next = only < 0 ? 0 : (uint16_t)only;
+	e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
+	e->ports_done[0] = 0;
+	e->ports_done[1] = 0;
+	e->then = then;
+	enclose(e, block);
+	pktbuf_letter_write(&e->letter[0], &header, &e->payload);
+	header.extended = true;
+	pktbuf_letter_write(&e->letter[1], &header, &e->payload);
 }
 
 /* The group's address, at the port and in the form of this member; false: served already. */
 static bool
 multicast_of(struct ppe_worker *worker, struct emission *e, const struct pktbuf_endpoint *member,
-	struct pktbuf_endpoint *group)
+	struct pktbuf_envelope *envelope)
 {
 	const struct ppe_job *j = worker->jobs->by_id[e->job];
 	uint64_t bit = UINT64_C(1) << member->port;
+	struct pktbuf_endpoint group;
 
 	if (unlikely(j == NULL) || (e->ports_done[member->extended] & bit) != 0)
 		return false;
 	e->ports_done[member->extended] |= bit;
-	*group = (struct pktbuf_endpoint){
+	group = (struct pktbuf_endpoint){
 		/* RFC 1112, 6.4: the low 23 bits of the group. */
 		.mac = {0x01, 0x00, 0x5e, j->group >> 16 & 0x7f, j->group >> 8 & 0xff,
 			j->group & 0xff},
@@ -187,33 +173,26 @@ multicast_of(struct ppe_worker *worker, struct emission *e, const struct pktbuf_
 		.extended = member->extended,
 		.valid = 1,
 	};
+	pktbuf_envelope_write(envelope, worker->identity, &group, 0);
 	return true;
 }
 
+/* Build the results for these destinations, and queue them. */
 static void
-emit_to(struct ppe_worker *worker, struct emission *e, struct job_shard *js, uint8_t source)
+send_results(struct ppe_worker *worker, struct emission *e, const struct pktbuf_envelope *const *to,
+	unsigned int n)
 {
-	const struct pktbuf_endpoint *to = &js->endpoint[source];
-	struct weir_header header = e->header;
-	struct pktbuf_endpoint group;
+	struct rte_mbuf *packet[EMIT_STEP];
+	unsigned int built = pktbuf_results_build(
+		worker->pools, worker->port, e->letter, &e->payload, to, packet, n);
 
-	header.src_id = source;
-	header.extended = e->join || to->extended;
-	if (e->join) {
-		struct pktbuf_endpoint joiner = *to;
-
-		joiner.extended = true;
-		header.block_id = js->home->nonce[source];
-		send_small(worker, &joiner, &header, e->small, e->small_bytes);
-	} else if (e->multicast) {
-		header.src_id = 0;
-		if (!multicast_of(worker, e, to, &group))
-			return;
-		send_one(worker, e, &group, &header);
-	} else {
-		send_one(worker, e, to, &header);
-	}
-	js->count.results++;
+	worker->count.created += n;
+	if (unlikely(built < n))
+		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
+	if (pktbuf_payload_referred(&e->payload))
+		rmw_hold(e->buffer, built);
+	for (unsigned int i = 0; i < built; i++)
+		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
 }
 
 struct ppe_next
@@ -222,13 +201,24 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct collective *state = ppe_state(worker, thread);
 	struct emission *e = &lmem(thread)->emission;
 	struct job_shard *js = state->job[e->job];
+	const struct pktbuf_envelope *to[EMIT_STEP];
+	unsigned int n = 0;
 
-	for (unsigned int sent = 0; e->next < e->end && sent < EMIT_STEP; e->next++) {
+	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
+		struct pktbuf_envelope group;
+
 		if (!js->endpoint[e->next].valid)
 			continue;
-		emit_to(worker, e, js, (uint8_t)e->next);
-		sent++;
+		js->count.results++;
+		if (likely(!e->multicast)) {
+			to[n++] = &js->envelope[e->next];
+		} else if (multicast_of(worker, e, &js->endpoint[e->next], &group)) {
+			to[0] = &group;
+			send_results(worker, e, to, 1);
+		}
 	}
+	if (n > 0)
+		send_results(worker, e, to, n);
 	if (e->next < e->end)
 		return PPE_RUN(emit);
 	if (e->buffer != NULL)

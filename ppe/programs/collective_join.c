@@ -28,31 +28,53 @@ join_reply(const struct ppe_job *j)
 	return reply;
 }
 
+/* Packets per step: the other threads run in between. */
+#define ANSWER_STEP 8
+
+/* The segment that answers sources, each under its own nonce. */
+static struct ppe_next
+answer(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct answers *a = &lmem(thread)->answers;
+	struct job_shard *js = state->job[a->header.job_id];
+
+	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
+		struct pktbuf_endpoint to = js->endpoint[a->next];
+
+		if (!to.valid)
+			continue;
+		to.extended = true;
+		a->header.src_id = (uint8_t)a->next;
+		a->header.block_id = js->home->nonce[a->next];
+		send_small(worker, &to, &a->header, &a->reply, sizeof(a->reply));
+		js->count.results++;
+		sent++;
+	}
+	return a->next < a->end ? PPE_RUN(answer) : PPE_END;
+}
+
 /* Answer joins with the running generation: one source's, or all (only < 0). */
 static struct ppe_next
 answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
 {
 	const struct ppe_job *j = worker->jobs->by_id[js->job];
-	struct emission *e = &lmem(thread)->emission;
-	struct weir_join_reply reply;
+	struct answers *a = &lmem(thread)->answers;
 
 	ppe_consume(worker, thread);
 	if (j == NULL)
 		return PPE_END;
-	reply = join_reply(j);
-	*e = (struct emission){
-		.header = {.job_id = js->job,
+	*a = (struct answers){
+		.header = {.extended = true,
+			.job_id = js->job,
 			.gen_id = js->generation,
 			.src_cnt = (uint8_t)js->nb_sources,
 			.collective = WEIR_COLLECTIVE_JOIN},
-		.job = js->job,
-		.join = true,
-		.small_bytes = sizeof(reply),
+		.reply = join_reply(j),
 		.next = only < 0 ? 0 : (uint16_t)only,
 		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 	};
-	memcpy(e->small, &reply, sizeof(reply));
-	return PPE_RUN(emit);
+	return PPE_RUN(answer);
 }
 
 /* Keep the join; a source that joins again replaces its former one. */

@@ -82,6 +82,7 @@ struct job_shard {
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct ppe_job_stats count;
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
+	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
 };
 
 /* The collection of joins, in the home shard (the one of residue 0). */
@@ -103,6 +104,8 @@ struct collective {
 	void *records;
 	struct job_shard *job[WEIR_JOBS_MAX];
 	rmw_reduce_fn kernel[16][16]; /* by dtype and op; NULL: not served */
+	rmw_copy_fn copy;
+	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	unsigned int nb_pools;
 	struct rmw_pool *pool[POOLS_MAX];
 	const struct rte_memzone *pool_memory[POOLS_MAX];
@@ -111,19 +114,25 @@ struct collective {
 	uint16_t first_generation;
 };
 
-/* What is sent, to one source or to all; the state of the emit segments. */
+/* A result on its way, to one source or to all; the state of the emit segment. */
 struct emission {
-	struct weir_header header;
-	struct pktbuf_payload payload; /* by reference, when buffer is not NULL */
-	struct rmw_buffer *buffer; /* held for as long as this emission runs */
-	uint8_t small[48]; /* else: this payload, copied */
-	uint8_t small_bytes;
+	struct pktbuf_letter letter[2]; /* base form, extended form */
+	struct pktbuf_payload payload;
+	struct rmw_buffer *
+		buffer; /* where the payload lies, held for as long as this emission runs; or NULL */
+	uint8_t small[48]; /* else the payload is this */
 	uint8_t job;
-	bool join; /* join replies: each source's own nonce is its block id */
 	bool multicast; /* one packet per port and form */
 	uint16_t next, end; /* sources [next, end) are still to be served */
 	uint64_t ports_done[2]; /* multicast: ports served, by form */
 	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
+};
+
+/* The answers to joins on their way. */
+struct answers {
+	struct weir_header header;
+	struct weir_join_reply reply;
+	uint16_t next, end; /* as an emission's */
 };
 
 /* A contribution on its way; travels in a hop. */
@@ -159,7 +168,10 @@ struct collective_lmem {
 		struct walk walk;
 		uint8_t hop[PPE_HOP_BYTES];
 	};
-	struct emission emission;
+	union {
+		struct emission emission;
+		struct answers answers;
+	};
 	struct stragglers stragglers;
 };
 static_assert(sizeof(struct contribution) <= PPE_HOP_BYTES, "a contribution can hop");
@@ -217,10 +229,18 @@ void job_shard_clear(struct collective *state, struct job_shard *job);
 
 /* Begin a generation in this shard: forget the former one's blocks, pin the endpoints. */
 void job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
-	const struct pktbuf_endpoint *endpoints);
+	const struct pktbuf_endpoint endpoints[WEIR_SOURCES_MAX]);
 
 /* Where the packet came from, as an address to answer to: collective_emit.c. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
+
+/* Note where a source is: endpoint and envelope. */
+void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
+	const struct pktbuf_endpoint *endpoint);
+
+/* Send a small packet to an endpoint, counted as created. payload: at most 64 bytes. */
+void send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
+	const struct weir_header *header, const void *payload, uint8_t bytes);
 
 /* Answer the packet's sender with a status, now: `asked` with that status and no elements. payload: at
  * most 64 bytes, may be NULL. */

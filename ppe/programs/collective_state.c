@@ -193,6 +193,9 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->first_generation = setup->config->first_generation;
 	state->slices = setup->config->timer_threads;
 	fill_kernels(state);
+	state->copy = rmw_kernel_copy();
+	for (unsigned int p = 0; p < setup->nb_ports; p++)
+		state->sums |= setup->worker->port[p]->tx_checksum == PKTBUF_CHECKSUM_SOFTWARE;
 	state->records = rte_zmalloc_socket("weir_blocks",
 		hash_records_bytes(records, sizeof(struct block)), 64, setup->socket);
 	table.records = state->records;
