@@ -100,5 +100,6 @@ double bench_quantile(const double *sorted, size_t n, double quantile);
 extern const struct bench bench_engine;
 extern const struct bench bench_ports;
 extern const struct bench bench_hash;
+extern const struct bench bench_memory;
 
 #endif

@@ -22,6 +22,7 @@ static const struct bench *const benches[] = {
 	&bench_engine,
 	&bench_ports,
 	&bench_hash,
+	&bench_memory,
 	NULL,
 };
 
