@@ -99,6 +99,8 @@ double bench_quantile(const double *sorted, size_t n, double quantile);
 /* The benches, each in a file of its name; main.c lists them. */
 extern const struct bench bench_engine;
 extern const struct bench bench_ports;
+extern const struct bench bench_latency;
+extern const struct bench bench_rfc2544;
 extern const struct bench bench_hash;
 extern const struct bench bench_memory;
 

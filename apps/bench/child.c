@@ -16,9 +16,9 @@
 
 #include <bsd/string.h>
 
-#define END_LIMIT_MS 3000
+#define END_LIMIT_MS 5000
 #define STEP_US      5000
-#define WORDS_BYTES  1024
+#define WORDS_BYTES  2048
 
 static volatile sig_atomic_t interrupted;
 static cpu_set_t cpus;
@@ -185,6 +185,7 @@ child_end(struct child *child)
 	if (child->pid == 0)
 		return 0;
 	child_resume(child);
+	close(child->input);
 	kill(child->pid, SIGTERM);
 	for (unsigned int us = 0; us < END_LIMIT_MS * 1000 && child_alive(child); us += STEP_US)
 		usleep(STEP_US);
@@ -193,7 +194,6 @@ child_end(struct child *child)
 		kill(child->pid, SIGKILL);
 	}
 	waitpid(child->pid, &status, 0);
-	close(child->input);
 	child->pid = 0;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

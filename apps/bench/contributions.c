@@ -10,36 +10,13 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
+#include "apps/bench/contributions_priv.h"
 #include "pktbuf/wire.h"
 
-#define REPEAT_MS  20
-#define GIVE_UP_MS 2000
-#define HEADER_AT  (CONTRIBUTION_HEADERS - WEIR_BASE_BYTES)
-#define UDP_AT     (HEADER_AT - 8)
-#define IP_AT      (UDP_AT - 20)
-#define UDP_PORT   40000
-
-/* A block in flight; residue of its number modulo the window. */
-struct place {
-	uint32_t block;
-	bool open;
-	uint64_t got; /* bits of sources, or of ports */
-	uint64_t sent; /* TSC */
-};
-
-struct contributions {
-	struct contributions_config config;
-	struct contributions_count count;
-	uint8_t job;
-	uint64_t all; /* what `got` is when the block is complete */
-	uint32_t done[4096]; /* residues whose blocks this poll has completed */
-	unsigned int done_count, open_count;
-	struct place place[4096];
-	/* By variant and source; the ones-complement sum of each UDP packet but for the block. */
-	struct rte_mbuf *frame[CONTRIBUTION_VARIANTS][TARGET_SOURCES_MAX];
-	uint32_t sum[CONTRIBUTION_VARIANTS][TARGET_SOURCES_MAX];
-	float *expected[CONTRIBUTION_VARIANTS];
-};
+#define HEADER_AT (CONTRIBUTION_HEADERS - WEIR_BASE_BYTES)
+#define UDP_AT    (HEADER_AT - 8)
+#define IP_AT     (UDP_AT - 20)
+#define UDP_PORT  40000
 
 unsigned int
 contributions_frame_bytes(unsigned int elements)
@@ -121,7 +98,7 @@ contributions_create(const struct contributions_config *config)
 	c->job = config->multicast ? TARGET_JOB_MULTICAST : TARGET_JOB_UNICAST;
 	c->all = receivers == 64 ? UINT64_MAX : (UINT64_C(1) << receivers) - 1;
 	for (unsigned int b = 0; b < config->window; b++)
-		c->place[b].block = b;
+		c->place[b].block = b + config->target->block[c->job][b];
 	for (unsigned int v = 0; v < CONTRIBUTION_VARIANTS; v++) {
 		c->expected[v] = calloc(config->elements + 1, sizeof(float));
 		for (unsigned int s = 0; s < config->sources; s++)
@@ -139,6 +116,9 @@ contributions_destroy(struct contributions *c)
 {
 	if (c == NULL)
 		return;
+	/* Who comes after us goes on with the blocks after ours. */
+	for (unsigned int b = 0; b < c->config.window; b++)
+		c->config.target->block[c->job][b] = c->place[b].block - b;
 	for (unsigned int v = 0; v < CONTRIBUTION_VARIANTS; v++) {
 		for (unsigned int s = 0; s < TARGET_SOURCES_MAX; s++)
 			rte_pktmbuf_free(c->frame[v][s]);
@@ -153,9 +133,8 @@ contributions_count(const struct contributions *c)
 	return &c->count;
 }
 
-/* The frame of this source for this block, with a reference for the driver to free. */
-static struct rte_mbuf *
-prepare(struct contributions *c, unsigned int source, uint32_t block)
+struct rte_mbuf *
+contributions_prepare(struct contributions *c, unsigned int source, uint32_t block)
 {
 	unsigned int variant = block % CONTRIBUTION_VARIANTS;
 	struct rte_mbuf *m = c->frame[variant][source];
@@ -249,6 +228,8 @@ take(struct contributions *c, unsigned int p, struct rte_mbuf *m)
 		else if (m->pkt_len != contributions_frame_bytes(c->config.elements))
 			complain(c, &h, "came back with another length");
 		c->count.frames++;
+		if (place->got == 0 && c->samples != NULL)
+			samples_add(c->samples, c->now - place->due);
 		place->got |= bit;
 		if (place->got != c->all)
 			return;
@@ -259,148 +240,23 @@ take(struct contributions *c, unsigned int p, struct rte_mbuf *m)
 	}
 }
 
-/* Receive once from each port. */
-static unsigned int
-poll(struct contributions *c)
+unsigned int
+contributions_poll(struct contributions *c)
 {
 	struct rte_mbuf *burst[LINK_BURST];
 	unsigned int total = 0;
 
+	c->done_count = 0;
 	for (unsigned int p = 0; p < LINK_PORTS; p++) {
 		uint16_t n = rte_eth_rx_burst(c->config.target->link.port[p], 0, burst, LINK_BURST);
 
+		if (n == 0)
+			continue;
+		c->now = rte_rdtsc();
 		for (uint16_t i = 0; i < n; i++)
 			take(c, p, burst[i]);
 		rte_pktmbuf_free_bulk(burst, n);
 		total += n;
 	}
 	return total;
-}
-
-/* Send contributions of the sources that are not in `but`. Those that the ring has no room for are left to
- * the repetition. */
-static unsigned int
-send_block(struct contributions *c, struct place *place, uint64_t but)
-{
-	unsigned int sent = 0;
-
-	for (unsigned int p = 0; p < LINK_PORTS; p++) {
-		struct rte_mbuf *list[TARGET_SOURCES_MAX];
-		uint16_t n = 0, taken;
-
-		for (unsigned int s = p; s < c->config.sources; s += LINK_PORTS)
-			if ((but >> s & 1) == 0)
-				list[n++] = prepare(c, s, place->block);
-		taken = n == 0 ? 0 : rte_eth_tx_burst(c->config.target->link.port[p], 0, list, n);
-		rte_pktmbuf_free_bulk(list + taken, n - taken);
-		sent += taken;
-	}
-	place->sent = rte_rdtsc();
-	return sent;
-}
-
-static void
-open_place(struct contributions *c, struct place *place)
-{
-	place->open = true;
-	place->got = 0;
-	c->open_count++;
-	send_block(c, place, 0);
-}
-
-/* Repeat what is late. A multicast result says nothing of sources: all repeat. */
-static void
-repeat(struct contributions *c)
-{
-	uint64_t late = rte_rdtsc() - rte_get_tsc_hz() / 1000 * REPEAT_MS;
-	bool by_source = !c->config.multicast || !c->config.target->is_switch;
-
-	for (unsigned int i = 0; i < c->config.window; i++) {
-		struct place *place = &c->place[i];
-
-		if (place->open && place->sent < late)
-			c->count.repeated += send_block(c, place, by_source ? place->got : 0);
-	}
-}
-
-/* Which block waits for whom? */
-static int
-give_up(struct contributions *c)
-{
-	char what[256];
-	size_t at;
-
-	for (unsigned int i = 0; i < c->config.window; i++) {
-		const struct place *place = &c->place[i];
-
-		if (!place->open)
-			continue;
-		at = (size_t)snprintf(what, sizeof(what),
-			"block %u of job %u (%u elements): nothing within %u ms for %s",
-			place->block, c->job, c->config.elements, GIVE_UP_MS,
-			c->config.multicast && c->config.target->is_switch ? "ports" : "sources");
-		for (unsigned int s = 0; s < 64 && at < sizeof(what) - 8; s++)
-			if ((c->all & ~place->got) >> s & 1)
-				at += (size_t)snprintf(what + at, sizeof(what) - at, " %u", s);
-		break;
-	}
-	target_blame(c->config.target, what);
-	return -1;
-}
-
-/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work. */
-static int
-loop(struct contributions *c, uint64_t end, uint64_t *idle)
-{
-	uint64_t ms = rte_get_tsc_hz() / 1000, now = rte_rdtsc(), checked = now, progress = now;
-
-	while (end != 0 ? now < end : c->open_count > 0) {
-		uint64_t before = now, blocks = c->count.blocks;
-		unsigned int n;
-
-		c->done_count = 0;
-		n = poll(c);
-		for (unsigned int i = 0; i < c->done_count; i++) {
-			struct place *place = &c->place[c->done[i]];
-
-			place->block += c->config.window;
-			if (end != 0)
-				open_place(c, place);
-		}
-		now = rte_rdtsc();
-		if (n == 0)
-			*idle += now - before;
-		if (c->count.blocks != blocks)
-			progress = now;
-		if (now - checked > ms) {
-			checked = now;
-			repeat(c);
-			if (now - progress > GIVE_UP_MS * ms || child_interrupted())
-				return give_up(c);
-		}
-		if (unlikely(c->count.wrong > 0))
-			return -1;
-	}
-	return 0;
-}
-
-int
-contributions_run(struct contributions *c, uint64_t ms, double *rate, double *idle)
-{
-	uint64_t hz = rte_get_tsc_hz(), began, blocks, waited = 0, ignored = 0;
-
-	for (unsigned int i = 0; i < c->config.window; i++)
-		open_place(c, &c->place[i]);
-	/* The device wakes up, caches fill. */
-	if (loop(c, rte_rdtsc() + hz / 1000 * (ms / 4 + 1), &ignored) < 0)
-		return -1;
-	began = rte_rdtsc();
-	blocks = c->count.blocks;
-	if (loop(c, began + hz / 1000 * ms, &waited) < 0)
-		return -1;
-	blocks = c->count.blocks - blocks;
-	began = rte_rdtsc() - began;
-	*rate = (double)blocks * c->config.sources * (double)hz / (double)began;
-	*idle = (double)waited / (double)began;
-	return loop(c, 0, &ignored);
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "apps/bench/open_loop.h"
 #include "apps/bench/target.h"
 
 #define CONTRIBUTION_VARIANTS 5
@@ -52,6 +53,15 @@ unsigned int contributions_frame_bytes(unsigned int elements);
  * sources that got no answer within 2 s, or the first wrong result.
  */
 int contributions_run(struct contributions *c, uint64_t ms, double *rate, double *idle);
+
+/*
+ * Open loop for `ms`: contributions one by one, source after source, block after block, on a schedule of `rate` per
+ * second. One whose block - window is not complete waits, and is late. samples: from when a block's last
+ * contribution was due to its first result; may be NULL. What is lost is repeated afterwards. 0, or
+ * -1 as above.
+ */
+int contributions_offer(struct contributions *c, double rate, uint64_t ms, struct samples *samples,
+	struct open_loop *result);
 
 const struct contributions_count *contributions_count(const struct contributions *c);
 

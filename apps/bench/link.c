@@ -15,7 +15,7 @@
 #include "pktbuf/pool.h"
 
 #define BUFFER_LEAST 2048 /* what DPDK's mbufs have, so that short frames get no odd advantage */
-#define POOL_PACKETS 8191
+#define POOL_PACKETS 2047
 #define POOL_CACHE   256
 #define SNAP_BYTES   66 /* of a frame of net_af_packet's ring, before the data */
 

@@ -21,6 +21,8 @@ static const struct bench_option common_options[] = {
 static const struct bench *const benches[] = {
 	&bench_engine,
 	&bench_ports,
+	&bench_latency,
+	&bench_rfc2544,
 	&bench_hash,
 	&bench_memory,
 	NULL,

@@ -9,15 +9,25 @@
 #include <string.h>
 
 #include "apps/bench/contributions.h"
+#include "apps/bench/pair.h"
+#include "apps/bench/stream.h"
 
+/* Values of a measurement. */
+enum { RATE, IDLE };
+
+#define FLYING     256
+#define FRAME_MOST 1514
 #define WIRE_EXTRA 24 /* of Ethernet: frame check sequence, preamble, gap */
 
 static uint64_t sources = 8, window = 64;
 static struct bench_list elements = {3, {1024, 256, 64}};
+static struct bench_list frames = {7, {64, 128, 256, 512, 1024, 1280, 1518}};
 static bool spoil;
 
 static const struct bench_option options[] = {
 	{"elements", BENCH_LIST, &elements, 1, 2000, NULL, "elements of a contribution, fp32"},
+	{"frames", BENCH_LIST, &frames, 64, 1518, NULL,
+		"bytes of ordinary frames, with check sequence"},
 	{"sources", BENCH_UINT, &sources, 2, TARGET_SOURCES_MAX, NULL, "sources of the job"},
 	{"window", BENCH_UINT, &window, 1, 4096, NULL, "blocks in flight, a power of two"},
 	{"spoil", BENCH_FLAG, &spoil, 0, 0, NULL,
@@ -25,20 +35,6 @@ static const struct bench_option options[] = {
 	TARGET_OPTIONS,
 	{0},
 };
-
-/* What one pair of measurements gave: contributions per second, and the generator's idle share. */
-struct pair {
-	double rate[2], idle[2];
-};
-
-static int
-compare(const void *a, const void *b)
-{
-	const struct pair *x = a, *y = b;
-	double rx = x->rate[0] / x->rate[1], ry = y->rate[0] / y->rate[1];
-
-	return (rx > ry) - (rx < ry);
-}
 
 static void
 header(FILE *out)
@@ -65,7 +61,8 @@ row(struct bench_report *report, unsigned int n, bool multicast, const struct pa
 {
 	const char *results = multicast ? "multicast" : "unicast";
 	unsigned int frame = contributions_frame_bytes(n);
-	double payload = pair->rate[0] * 4 * n, wire = pair->rate[0] * (frame + WIRE_EXTRA);
+	double payload = pair->value[0][RATE] * 4 * n,
+	       wire = pair->value[0][RATE] * (frame + WIRE_EXTRA);
 	json_t *params = json_pack("{sisisisisssssbss}", "elements", (int)n, "sources",
 		(int)sources, "window", (int)window, "frame_bytes", (int)frame, "results", results,
 		"over", target_options.over, "zero_copy",
@@ -73,27 +70,65 @@ row(struct bench_report *report, unsigned int n, bool multicast, const struct pa
 		target_options.checksum);
 
 	fprintf(bench_table(report), "%10u %8u %-9s %12.0f %9.2f %9.2f %12.0f %6.2f %6.1f %6.1f\n",
-		n, frame, results, pair->rate[0], payload * 8e-9, wire * 8e-9, pair->rate[1],
-		pair->rate[0] / pair->rate[1], 100 * pair->idle[0], 100 * pair->idle[1]);
+		n, frame, results, pair->value[0][RATE], payload * 8e-9, wire * 8e-9,
+		pair->value[1][RATE], pair->value[0][RATE] / pair->value[1][RATE],
+		100 * pair->value[0][IDLE], 100 * pair->value[1][IDLE]);
 	fflush(bench_table(report));
-	bench_add(report, "contributions", json_incref(params), pair->rate[0], "1/s", pair->rate[1],
-		"dpdk-testpmd io, same frames and ports");
-	bench_add(report, "payload", json_incref(params), payload, "byte/s", pair->rate[1] * 4 * n,
-		"dpdk-testpmd io, same frames and ports");
+	bench_add(report, "contributions", json_incref(params), pair->value[0][RATE], "1/s",
+		pair->value[1][RATE], "dpdk-testpmd io, same frames and ports");
+	bench_add(report, "payload", json_incref(params), payload, "byte/s",
+		pair->value[1][RATE] * 4 * n, "dpdk-testpmd io, same frames and ports");
 	bench_add(report, "wire", json_incref(params), wire, "byte/s",
-		pair->rate[1] * (frame + WIRE_EXTRA), "dpdk-testpmd io, same frames and ports");
-	bench_add(report, "generator_idle", params, pair->idle[0], "share", pair->idle[1],
-		"beside dpdk-testpmd");
+		pair->value[1][RATE] * (frame + WIRE_EXTRA),
+		"dpdk-testpmd io, same frames and ports");
+	bench_add(report, "generator_idle", params, pair->value[0][IDLE], "share",
+		pair->value[1][IDLE], "beside dpdk-testpmd");
 }
 
-/* Interleaved measurements of one point. */
+static void
+stream_header(FILE *out)
+{
+	fprintf(out,
+		"# ordinary frames, port 0 to port 1, addresses learned, %u under way; frame: with "
+		"its check sequence\n"
+		"#%9s %12s %9s %12s %6s %6s %6s\n#%9s %12s %9s %12s %6s %6s %6s\n",
+		FLYING, "frame", "frames/s", "wire", "testpmd/s", "ratio", "idle", "idle", "bytes",
+		"", "Gbit/s", "", "", "%", "%");
+	fflush(out);
+}
+
+static void
+stream_row(struct bench_report *report, unsigned int bytes, const struct pair *pair)
+{
+	double rate = pair->value[0][RATE], limit = pair->value[1][RATE];
+	json_t *params = json_pack("{sissss}", "frame_bytes", (int)bytes, "over",
+		target_options.over, "zero_copy", target_options.zero_copy);
+
+	fprintf(bench_table(report), "%10u %12.0f %9.2f %12.0f %6.2f %6.1f %6.1f\n", bytes, rate,
+		rate * (bytes + 20) * 8e-9, limit, rate / limit, 100 * pair->value[0][IDLE],
+		100 * pair->value[1][IDLE]);
+	fflush(bench_table(report));
+	bench_add(report, "frames", params, rate, "1/s", limit,
+		"dpdk-testpmd io, same frames and ports");
+}
+
 static int
-point(struct bench_report *report, struct target target[2], unsigned int n, bool multicast)
+measure_contributions(void *context, unsigned int t, double value[PAIR_VALUES])
+{
+	struct contributions **c = context;
+
+	return contributions_run(c[t], bench_common.phase_ms, &value[RATE], &value[IDLE]);
+}
+
+static int
+contributions_point(
+	struct bench_report *report, struct target target[2], unsigned int n, bool multicast)
 {
 	struct contributions *c[2];
-	struct pair pair[99];
+	struct pair pair;
 	int rc = 0;
 
+	bench_progress(report, "%u elements, results %s", n, multicast ? "multicast" : "unicast");
 	for (unsigned int t = 0; t < 2; t++) {
 		struct contributions_config config = {&target[t], (unsigned int)sources,
 			(unsigned int)window, n, multicast, spoil};
@@ -101,76 +136,95 @@ point(struct bench_report *report, struct target target[2], unsigned int n, bool
 		c[t] = contributions_create(&config);
 		rc |= c[t] == NULL;
 	}
-	for (unsigned int r = 0; rc == 0 && r < bench_common.repeat; r++)
-		for (unsigned int t = 0; rc == 0 && t < 2; t++) {
-			bench_progress(report, "%u elements, %s, %s, %u of %u", n,
-				multicast ? "multicast" : "unicast", target[t].name, r + 1,
-				(unsigned int)bench_common.repeat);
-			target_select(&target[t]);
-			rc = contributions_run(
-				c[t], bench_common.phase_ms, &pair[r].rate[t], &pair[r].idle[t]);
-			target_deselect(&target[t]);
-		}
+	if (rc == 0)
+		rc = pair_run(target, measure_contributions, c, &pair);
 	bench_progress(report, NULL);
 	if (rc == 0) {
-		const struct contributions_count *count = contributions_count(c[0]);
-
-		qsort(pair, bench_common.repeat, sizeof(pair[0]), compare);
-		row(report, n, multicast, &pair[bench_common.repeat / 2]);
-		if (count->repeated > 0)
-			fprintf(bench_table(report),
-				"# %" PRIu64 " contributions were repeated, %" PRIu64
-				" results came again\n",
-				count->repeated, count->again);
+		row(report, n, multicast, &pair);
+		pair_note(bench_table(report));
 	}
 	for (unsigned int t = 0; t < 2; t++)
 		contributions_destroy(c[t]);
 	return rc == 0 ? 0 : 1;
 }
 
-/* Both devices with jobs of n elements. */
 static int
-size(struct bench_report *report, unsigned int n)
+measure_stream(void *context, unsigned int t, double value[PAIR_VALUES])
 {
-	struct target_config config = {
-		.link = {.frame_bytes = contributions_frame_bytes(n) + 4, /* extended form */
-			.af_packet = strcmp(target_options.over, "af_packet") == 0,
-			.zero_copy = strcmp(target_options.zero_copy, "yes") == 0,
-			.slots = (unsigned int)target_options.slots},
-		.sources = (unsigned int)sources,
-		.window = (unsigned int)window,
-		.elements = n,
-		.verify = strcmp(target_options.checksum, "off") != 0,
-	};
-	struct target target[2] = {0};
-	int rc = 1;
+	struct stream **s = context;
 
-	bench_progress(report, "starting devices for %u elements", n);
-	if (target_start_switch(&target[0], &config) == 0 &&
-		target_start_testpmd(&target[1], &config) == 0)
-		rc = point(report, target, n, false);
+	return stream_run(s[t], FLYING, bench_common.phase_ms, &value[RATE], &value[IDLE]);
+}
+
+/* bytes: with the frame check sequence. */
+static int
+stream_point(struct bench_report *report, struct target target[2], unsigned int bytes)
+{
+	struct stream *s[2];
+	struct pair pair;
+	int rc = 0;
+
+	bench_progress(report, "frames of %u bytes", bytes);
+	for (unsigned int t = 0; t < 2; t++) {
+		target_select(&target[t]);
+		s[t] = stream_create(&target[t], bytes - 4);
+		target_deselect(&target[t]);
+		rc |= s[t] == NULL;
+	}
 	if (rc == 0)
-		rc = point(report, target, n, true);
+		rc = pair_run(target, measure_stream, s, &pair);
+	bench_progress(report, NULL);
+	if (rc == 0) {
+		stream_row(report, bytes, &pair);
+		pair_note(bench_table(report));
+	}
 	for (unsigned int t = 0; t < 2; t++)
-		if (target_stop(&target[t]) < 0)
-			rc = 1;
-	return rc;
+		stream_destroy(s[t]);
+	return rc == 0 ? 0 : 1;
+}
+
+static int
+contributions_size(struct bench_report *report, unsigned int n)
+{
+	static struct target target[2];
+	int rc;
+
+	bench_progress(report, "starting the devices for %u elements", n);
+	rc = target_start_both(target, (unsigned int)sources, (unsigned int)window, n,
+		contributions_frame_bytes(n) + 4); /* as large in the extended form */
+	if (rc == 0)
+		rc = contributions_point(report, target, n, false);
+	if (rc == 0)
+		rc = contributions_point(report, target, n, true);
+	return target_stop_both(target) | rc;
+}
+
+static int
+streams(struct bench_report *report)
+{
+	static struct target target[2];
+	int rc;
+
+	bench_progress(report, "starting the devices for ordinary frames");
+	rc = target_start_both(target, 0, 0, 0, FRAME_MOST);
+	if (rc == 0)
+		stream_header(bench_table(report));
+	for (unsigned int i = 0; rc == 0 && i < frames.count; i++)
+		rc = stream_point(report, target, (unsigned int)frames.value[i]);
+	return target_stop_both(target) | rc;
 }
 
 static int
 run(struct bench_report *report)
 {
-	int rc;
+	int rc = target_enter();
 
-	if ((window & (window - 1)) != 0) {
-		fprintf(stderr, "weir-bench: --window must be a power of two\n");
-		return 2;
-	}
-	rc = target_enter();
 	if (rc == 0)
 		header(bench_table(report));
 	for (unsigned int i = 0; rc == 0 && i < elements.count; i++)
-		rc = size(report, (unsigned int)elements.value[i]);
+		rc = contributions_size(report, (unsigned int)elements.value[i]);
+	if (rc == 0)
+		rc = streams(report);
 	target_leave();
 	return child_interrupted() ? 1 : rc;
 }

@@ -2,6 +2,7 @@
 #include "apps/bench/target.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +12,7 @@
 #include <rte_ethdev.h>
 
 #define START_LIMIT_MS 10000
-#define BENCH_MEMORY   256 /* MiB */
-#define TESTPMD_MEMORY "256"
+#define MEMORY_MB      96 /* of each: generator, switch, testpmd */
 
 struct target_options target_options = {
 	.over = "memif",
@@ -26,6 +26,20 @@ struct target_options target_options = {
 static char folder[CHILD_PATH_MAX];
 static bool in_eal;
 
+static bool
+huge_pages_for_all(void)
+{
+	FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
+	unsigned int pages = 0;
+
+	if (file == NULL)
+		return false;
+	if (fscanf(file, "%u", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages >= 3 * MEMORY_MB / 2;
+}
+
 int
 target_enter(void)
 {
@@ -38,7 +52,10 @@ target_enter(void)
 		return 2;
 	if (child_folder_make(folder) < 0)
 		return 2;
-	if (bench_start_eal(0, BENCH_MEMORY, NULL) < 0)
+	/* All three are on huge pages, or none. */
+	if (strcmp(bench_common.huge, "auto") == 0 && !huge_pages_for_all())
+		bench_common.huge = "no";
+	if (bench_start_eal(0, MEMORY_MB, NULL) < 0)
 		return 2;
 	in_eal = true;
 	if (strcmp(target_options.zero_copy, "yes") == 0 && !bench_on_huge_pages()) {
@@ -130,18 +147,18 @@ write_config(const struct target *target, const struct target_config *config, co
 		snprintf(port, sizeof(port), "p%u", p);
 		json_array_append_new(ports,
 			json_pack("{ssssss}", "name", port, "device", target->link.device[p],
-				"rx_checksum", config->verify ? "software" : "off"));
+				"rx_checksum", target_options.checksum));
 	}
 	if (config->elements > 0) {
 		json_array_append_new(jobs, job(config, TARGET_JOB_UNICAST, "unicast", "unicast"));
 		json_array_append_new(
 			jobs, job(config, TARGET_JOB_MULTICAST, "multicast", "239.77.0.1"));
 	}
-	root = json_pack("{s{ssss} s{si s[i] si ss si} s{si} so so so}", "switch", "name", name,
+	root = json_pack("{s{ssss} s{si s[i] si ss si} s{si} so so so si}", "switch", "name", name,
 		"address", "10.77.0.254/24", "workers", "count", 1, "cpus", (int)last_cpu(),
 		"main_cpu", 0, "idle", target_options.idle, "threads", (int)target_options.threads,
 		"pools", "frame_bytes", (int)target->link.buffer_bytes, "eal", eal_arguments(),
-		"ports", ports, "jobs", jobs);
+		"ports", ports, "jobs", jobs, "memory_mb", MEMORY_MB);
 	rc = root == NULL ? -1 : json_dump_file(root, path, JSON_INDENT(1));
 	json_decref(root);
 	if (rc != 0)
@@ -194,10 +211,16 @@ connect_target(struct target *target)
 static int
 open_link(struct target *target, const struct target_config *config, const char *name)
 {
-	struct link_config link = config->link;
+	struct link_config link = {
+		.name = name,
+		.af_packet = strcmp(target_options.over, "af_packet") == 0,
+		.zero_copy = strcmp(target_options.zero_copy, "yes") == 0,
+		.frame_bytes = config->frame_bytes,
+		.slots = (unsigned int)target_options.slots,
+	};
 
 	memset(target, 0, sizeof(*target));
-	target->name = link.name = name;
+	target->name = name;
 	return link_open(&target->link, &link);
 }
 
@@ -220,7 +243,7 @@ target_start_switch(struct target *target, const struct target_config *config)
 int
 target_start_testpmd(struct target *target, const struct target_config *config)
 {
-	char lcores[32], prefix[32], size[32];
+	char lcores[32], prefix[32], size[32], memory[16];
 	const char *argv[40] = {
 		target_options.testpmd != NULL ? target_options.testpmd : "dpdk-testpmd"};
 	unsigned int n = 1;
@@ -228,12 +251,12 @@ target_start_testpmd(struct target *target, const struct target_config *config)
 	if (open_link(target, config, "testpmd") < 0)
 		return -1;
 	snprintf(lcores, sizeof(lcores), "0@0,1@%u", last_cpu());
+	snprintf(memory, sizeof(memory), "%u", MEMORY_MB);
 	snprintf(prefix, sizeof(prefix), "weir_testpmd_%d", (int)getpid());
 	snprintf(size, sizeof(size), "--mbuf-size=%u",
 		target->link.buffer_bytes + RTE_PKTMBUF_HEADROOM);
 	for (const char *const *word = (const char *const[]){"--lcores", lcores, "--no-pci",
-		     "--no-shconf", "--no-telemetry", "-m", TESTPMD_MEMORY, "--file-prefix", prefix,
-		     NULL};
+		     "--no-shconf", "--no-telemetry", "-m", memory, "--file-prefix", prefix, NULL};
 		*word != NULL; word++)
 		argv[n++] = *word;
 	argv[n++] = bench_on_huge_pages() ? "--in-memory" : "--no-huge";
@@ -264,11 +287,38 @@ target_stop(struct target *target)
 	int status = child_end(&target->child);
 
 	link_close(&target->link);
-	if (!started || child_interrupted() || (alive && status == 0))
+	/* Only the switch keeps books, and ends with what is wrong with them. */
+	if (!started || child_interrupted() || (alive && (status == 0 || !target->is_switch)))
 		return 0;
 	fprintf(stderr, "weir-bench: %s ended with status %d:\n", name, status);
 	child_last_words(&ended);
 	return -1;
+}
+
+int
+target_start_both(struct target *target, unsigned int sources, unsigned int window,
+	unsigned int elements, unsigned int frame_bytes)
+{
+	struct target_config config = {frame_bytes, sources, window, elements};
+
+	memset(target, 0, 2 * sizeof(*target));
+	if ((window & (window - 1)) != 0) {
+		fprintf(stderr, "weir-bench: --window must be a power of two\n");
+		return 2;
+	}
+	if (target_start_switch(&target[0], &config) < 0)
+		return 1;
+	return target_start_testpmd(&target[1], &config) < 0;
+}
+
+int
+target_stop_both(struct target *target)
+{
+	int rc = 0;
+
+	for (unsigned int t = 0; t < 2; t++)
+		rc |= target_stop(&target[t]) < 0;
+	return rc;
 }
 
 void
@@ -290,5 +340,11 @@ target_blame(struct target *target, const char *what)
 		return;
 	fprintf(stderr, "weir-bench: %s: %s; the process %s:\n", target->child.name, what,
 		child_alive(&target->child) ? "lives" : "has ended");
+	/* Its statistics name the drops. */
+	if (target->is_switch && child_alive(&target->child)) {
+		child_resume(&target->child);
+		kill(target->child.pid, SIGUSR1);
+		usleep(200000);
+	}
 	child_last_words(&target->child);
 }

@@ -14,13 +14,14 @@
 
 #define TARGET_JOB_UNICAST   1
 #define TARGET_JOB_MULTICAST 2
+#define TARGET_JOBS          3 /* numbers of jobs are below */
+#define TARGET_WINDOW_MAX    4096
 #define TARGET_GENERATION    7
 #define TARGET_SOURCES_MAX   64
 
 struct target_config {
-	struct link_config link; /* its name is set here */
+	unsigned int frame_bytes; /* the largest, without frame check sequence */
 	unsigned int sources, window, elements; /* of the jobs; elements 0: no jobs */
-	bool verify; /* the switch verifies checksums of what arrives */
 };
 
 struct target {
@@ -28,6 +29,8 @@ struct target {
 	struct child child;
 	struct link link;
 	bool is_switch;
+	/* By job and residue modulo the window: what to add for the next block. */
+	uint32_t block[TARGET_JOBS][TARGET_WINDOW_MAX];
 };
 
 /* The options that every bench with devices has: where the programs are, what connects them. */
@@ -73,6 +76,12 @@ void target_leave(void);
 int target_start_switch(struct target *target, const struct target_config *config);
 int target_start_testpmd(struct target *target, const struct target_config *config);
 int target_stop(struct target *target);
+
+/* The switch, then testpmd: target[2], of the bench's own. Jobs of n elements for frames of that size; window: a power of two.
+ * 0, or an exit status after a line. target_stop_both also after a failure; its status is to be added. */
+int target_start_both(struct target *target, unsigned int sources, unsigned int window,
+	unsigned int elements, unsigned int frame_bytes);
+int target_stop_both(struct target *target);
 
 /* Give the worker's CPU to this device alone. */
 void target_select(struct target *target);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * weir-bench latency: from a block's last contribution to its first result, and of an ordinary
+ * frame of the same size, both beside dpdk-testpmd with as many frames per second of that size. The generator
+ * stamps around its bursts; load is open loop on a fixed schedule, and a latency counts from when the frame was
+ * due: a late generator makes latencies longer, never shorter.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "apps/bench/contributions.h"
+#include "apps/bench/pair.h"
+#include "apps/bench/stream.h"
+
+#define SAMPLES_MOST (1u << 20)
+#define UNLOADED     100000.0 /* frames per second: one at a time */
+#define PHASES       4 /* a run is so many of --phase-ms long: tails need samples */
+#define FLYING       256
+
+/* Values of a measurement; the pairs are sorted by the first. */
+enum { P50, P99, P999, WORST, RATE };
+
+static uint64_t sources = 8, window = 64;
+static struct bench_list elements = {3, {1024, 256, 64}};
+static struct bench_list loads = {4, {0, 50, 80, 95}};
+
+static const struct bench_option options[] = {
+	{"elements", BENCH_LIST, &elements, 4, 2000, NULL, "elements of a contribution, fp32"},
+	{"loads", BENCH_LIST, &loads, 0, 200, NULL,
+		"frames offered, percent of the switch's capacity; 0: 100000 per second"},
+	{"sources", BENCH_UINT, &sources, 2, TARGET_SOURCES_MAX, NULL, "sources of the job"},
+	{"window", BENCH_UINT, &window, 1, TARGET_WINDOW_MAX, NULL,
+		"blocks in flight, a power of two"},
+	TARGET_OPTIONS,
+	{0},
+};
+
+/* What is measured: contributions to the switch or frames through it; testpmd has frames always. */
+struct subject {
+	struct contributions *contributions; /* NULL: frames */
+	struct stream *stream[2];
+	struct samples samples;
+	double rate;
+};
+
+static int
+compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int
+measure(void *context, unsigned int t, double value[PAIR_VALUES])
+{
+	static const double quantile[] = {0.5, 0.99, 0.999, 1};
+	struct subject *subject = context;
+	uint64_t ms = PHASES * bench_common.phase_ms;
+	double us = 1e6 / (double)rte_get_tsc_hz();
+	struct samples *s = &subject->samples;
+	struct open_loop result;
+	int rc;
+
+	s->count = 0;
+	rc = t == 0 && subject->contributions != NULL
+		? contributions_offer(subject->contributions, subject->rate, ms, s, &result)
+		: stream_offer(subject->stream[t], subject->rate, ms, s, &result);
+	if (rc != 0 || s->count == 0)
+		return rc;
+	qsort(s->value, s->count, sizeof(double), compare);
+	for (unsigned int q = P50; q <= WORST; q++)
+		value[q] = us * bench_quantile(s->value, s->count, quantile[q]);
+	value[RATE] = result.rate;
+	return 0;
+}
+
+static void
+header(FILE *out)
+{
+	fprintf(out,
+		"# latency: over %s, %s pages; %" PRIu64 " sources, window %" PRIu64 "\n"
+		"# reduce: a block's last contribution in, its first result out; forward: an "
+		"ordinary frame "
+		"of the same size\n"
+		"# load: of the switch's capacity in a closed loop, - 100000 frames per second; "
+		"testpmd (io) "
+		"beside has as many frames\n"
+		"# counted from when a frame was due, with the generator's own time; microseconds\n"
+		"#%9s %8s %-8s %5s %10s %8s %8s %8s %8s  %8s %8s %8s %8s\n"
+		"#%9s %8s %-8s %5s %10s %8s %8s %8s %8s  %8s %8s %8s %8s\n",
+		target_options.over, bench_on_huge_pages() ? "huge" : "4 KiB", sources, window,
+		"elements", "frame", "what", "load", "frames/s", "p50", "p99", "p99.9", "max",
+		"testpmd", "p99", "p99.9", "max", "", "bytes", "", "%", "", "", "", "", "", "p50",
+		"", "", "");
+	fflush(out);
+}
+
+static void
+row(struct bench_report *report, unsigned int n, const char *what, unsigned int load,
+	const struct pair *pair)
+{
+	static const char *const name[] = {"p50", "p99", "p99.9", "max"};
+	unsigned int bytes = contributions_frame_bytes(n);
+	const double *v = pair->value[0], *limit = pair->value[1];
+	char text[12] = "-";
+
+	if (load > 0)
+		snprintf(text, sizeof(text), "%u", load);
+	fprintf(bench_table(report),
+		"%10u %8u %-8s %5s %10.0f %8.2f %8.2f %8.1f %8.1f  %8.2f %8.2f %8.1f %8.1f\n", n,
+		bytes, what, text, v[RATE], v[P50], v[P99], v[P999], v[WORST], limit[P50],
+		limit[P99], limit[P999], limit[WORST]);
+	fflush(bench_table(report));
+	for (unsigned int q = P50; q <= WORST; q++)
+		bench_add(report, name[q],
+			json_pack("{sisisssisfssss}", "elements", (int)n, "frame_bytes", (int)bytes,
+				"what", what, "load_percent", (int)load, "frames_per_second",
+				v[RATE], "over", target_options.over, "rx_checksum",
+				target_options.checksum),
+			v[q], "us", limit[q], "dpdk-testpmd io, as many frames of the size");
+}
+
+/* The capacity of the switch in a closed loop, undisturbed if that can be had. */
+static int
+capacity(void *context, unsigned int t, double value[PAIR_VALUES])
+{
+	struct subject *subject = context;
+
+	return subject->contributions != NULL
+		? contributions_run(
+			  subject->contributions, bench_common.phase_ms, &value[0], &value[1])
+		: stream_run(
+			  subject->stream[t], FLYING, bench_common.phase_ms, &value[0], &value[1]);
+}
+
+static int
+subject_run(struct bench_report *report, struct target target[2], unsigned int n, const char *what,
+	struct subject *subject)
+{
+	double most[PAIR_VALUES] = {0};
+	int rc;
+
+	bench_progress(report, "%u elements, %s: capacity", n, what);
+	rc = pair_once(&target[0], capacity, subject, 0, most);
+	for (unsigned int i = 0; rc == 0 && i < loads.count; i++) {
+		struct pair pair;
+
+		bench_progress(report, "%u elements, %s, load %" PRIu64, n, what, loads.value[i]);
+		subject->rate =
+			loads.value[i] == 0 ? UNLOADED : most[0] * (double)loads.value[i] / 100;
+		rc = pair_run(target, measure, subject, &pair);
+		bench_progress(report, NULL);
+		if (rc == 0)
+			row(report, n, what, (unsigned int)loads.value[i], &pair);
+	}
+	if (rc == 0)
+		pair_note(bench_table(report));
+	return rc;
+}
+
+static int
+point(struct bench_report *report, struct target target[2], unsigned int n)
+{
+	struct contributions_config config = {
+		.target = &target[0],
+		.sources = (unsigned int)sources,
+		.window = (unsigned int)window,
+		.elements = n,
+	};
+	struct contributions *contributions = contributions_create(&config);
+	struct subject subject = {.contributions = contributions};
+	int rc = contributions == NULL || samples_create(&subject.samples, SAMPLES_MOST) < 0;
+
+	for (unsigned int t = 0; rc == 0 && t < 2; t++) {
+		target_select(&target[t]);
+		subject.stream[t] = stream_create(&target[t], contributions_frame_bytes(n));
+		target_deselect(&target[t]);
+		rc = subject.stream[t] == NULL;
+	}
+	if (rc == 0)
+		rc = subject_run(report, target, n, "reduce", &subject);
+	subject.contributions = NULL;
+	if (rc == 0)
+		rc = subject_run(report, target, n, "forward", &subject);
+	for (unsigned int t = 0; t < 2; t++)
+		stream_destroy(subject.stream[t]);
+	samples_destroy(&subject.samples);
+	contributions_destroy(contributions);
+	return rc == 0 ? 0 : 1;
+}
+
+static int
+run(struct bench_report *report)
+{
+	static struct target target[2];
+	int rc = target_enter();
+
+	if (rc == 0)
+		header(bench_table(report));
+	for (unsigned int i = 0; rc == 0 && i < elements.count; i++) {
+		unsigned int n = (unsigned int)elements.value[i];
+
+		bench_progress(report, "starting the devices for %u elements", n);
+		rc = target_start_both(target, (unsigned int)sources, (unsigned int)window, n,
+			contributions_frame_bytes(n) + 4); /* as large in the extended form */
+		if (rc == 0)
+			rc = point(report, target, n);
+		rc |= target_stop_both(target);
+	}
+	target_leave();
+	return child_interrupted() ? 1 : rc;
+}
+
+const struct bench bench_latency = {
+	"latency", "from the last contribution to the first result, beside testpmd", options, run};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/bench/pair.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#define DISTURBED 0.03 /* share of the time */
+#define RETRIES   2 /* times as many pairs */
+#define ATTEMPTS  6
+#define MOST      (99 * RETRIES)
+
+static unsigned int measured, spoilt;
+
+/* Nanoseconds that the threads of a process were ready and had no CPU (Documentation/scheduler/
+ * sched-stats.rst). */
+static uint64_t
+waited_ns(pid_t pid)
+{
+	char path[64];
+	struct dirent *entry;
+	uint64_t total = 0;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	while (tasks != NULL && (entry = readdir(tasks)) != NULL) {
+		uint64_t ran, waited;
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", (int)pid,
+			entry->d_name);
+		file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+		if (file == NULL)
+			continue;
+		if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2)
+			total += waited;
+		fclose(file);
+	}
+	if (tasks != NULL)
+		closedir(tasks);
+	return total;
+}
+
+/* Measure once; *disturbed: share. */
+static int
+once(struct target *target, pair_measure *measure, void *context, unsigned int t,
+	double value[PAIR_VALUES], double *disturbed)
+{
+	uint64_t hz = rte_get_tsc_hz(), began, waited;
+	int rc;
+
+	target_select(target);
+	waited = waited_ns(target->child.pid) + waited_ns(getpid());
+	began = rte_rdtsc();
+	rc = measure(context, t, value);
+	began = rte_rdtsc() - began;
+	waited = waited_ns(target->child.pid) + waited_ns(getpid()) - waited;
+	target_deselect(target);
+	*disturbed = (double)waited * 1e-9 / ((double)began / (double)hz);
+	measured++;
+	spoilt += *disturbed > DISTURBED;
+	return rc;
+}
+
+int
+pair_try(struct target *target, pair_measure *measure, void *context, unsigned int t,
+	double value[PAIR_VALUES], bool *disturbed)
+{
+	double share;
+	int rc = once(target, measure, context, t, value, &share);
+
+	*disturbed = share > DISTURBED;
+	return rc;
+}
+
+int
+pair_once(struct target *target, pair_measure *measure, void *context, unsigned int t,
+	double value[PAIR_VALUES])
+{
+	bool disturbed = true;
+	int rc = 0;
+
+	for (unsigned int i = 0; rc == 0 && disturbed && i < ATTEMPTS; i++)
+		rc = pair_try(target, measure, context, t, value, &disturbed);
+	return rc;
+}
+
+static int
+by_disturbance(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+
+	return (x->disturbed > y->disturbed) - (x->disturbed < y->disturbed);
+}
+
+static int
+by_ratio(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+	double rx = x->value[0][0] * y->value[1][0], ry = y->value[0][0] * x->value[1][0];
+
+	return (rx > ry) - (rx < ry);
+}
+
+int
+pair_run(struct target target[2], pair_measure *measure, void *context, struct pair *middle)
+{
+	struct pair *pairs = calloc(MOST, sizeof(*pairs));
+	uint64_t repeat = bench_common.repeat, n = 0, good = 0;
+	int rc = pairs == NULL;
+
+	for (; rc == 0 && good < repeat && n < RETRIES * repeat; n++) {
+		struct pair *pair = &pairs[n];
+
+		for (unsigned int t = 0; rc == 0 && t < 2; t++) {
+			double disturbed;
+
+			rc = once(&target[t], measure, context, t, pair->value[t], &disturbed);
+			pair->disturbed = RTE_MAX(pair->disturbed, disturbed);
+		}
+		good += pair->disturbed <= DISTURBED;
+	}
+	if (rc == 0) {
+		qsort(pairs, n, sizeof(*pairs), by_disturbance);
+		n = RTE_MIN(n, repeat);
+		qsort(pairs, n, sizeof(*pairs), by_ratio);
+		*middle = pairs[n / 2];
+	}
+	free(pairs);
+	return rc == 0 ? 0 : 1;
+}
+
+void
+pair_note(FILE *out)
+{
+	if (spoilt > 0)
+		fprintf(out,
+			"# other processes took more than %.0f %% of the time in %u of %u "
+			"measurements; "
+			"those were repeated\n",
+			100 * DISTURBED, spoilt, measured);
+	measured = spoilt = 0;
+}
