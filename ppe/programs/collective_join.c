@@ -109,7 +109,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_home *home = js == NULL ? NULL : js->home;
 	struct walk *walk = &lmem(thread)->walk;
 
-	if (lmem(thread)->c.bytes != 0) {
+	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0) {
 		ppe_drop(worker, thread, PPE_DROP_LENGTH);
 		return PPE_END;
 	}
