@@ -158,41 +158,25 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 /* ---- blocks ---- */
 
 static void
-add_element(unsigned int dtype, uint8_t *sum, const uint8_t *payload)
-{
-	unsigned int carry = 0;
-	double x, y;
-	float u, v;
-
-	switch (dtype) {
-	case WEIR_DTYPE_FP32:
-		memcpy(&u, sum, sizeof(u));
-		memcpy(&v, payload, sizeof(v));
-		u += v;
-		memcpy(sum, &u, sizeof(u));
-		break;
-	case WEIR_DTYPE_FP64:
-		memcpy(&x, sum, sizeof(x));
-		memcpy(&y, payload, sizeof(y));
-		x += y;
-		memcpy(sum, &x, sizeof(x));
-		break;
-	default: /* integers, signed or not: modulo 2^bits, from the low byte up */
-		for (unsigned int i = 0; i < weir_dtype_bytes(dtype); i++) {
-			carry += (unsigned int)sum[i] + payload[i];
-			sum[i] = (uint8_t)carry;
-			carry >>= 8;
-		}
-	}
-}
-
-static void
 add(const struct block *b, uint8_t *sum, const uint8_t *payload)
 {
-	unsigned int bytes = weir_dtype_bytes(b->first.dtype);
+	for (unsigned int i = 0; i < b->first.grad_cnt; i++, sum += 4, payload += 4) {
+		if (b->first.dtype == WEIR_DTYPE_INT32) {
+			uint32_t x, y;
 
-	for (unsigned int i = 0; i < b->first.grad_cnt; i++)
-		add_element(b->first.dtype, sum + i * bytes, payload + i * bytes);
+			memcpy(&x, sum, 4);
+			memcpy(&y, payload, 4);
+			x += y;
+			memcpy(sum, &x, 4);
+		} else {
+			float x, y;
+
+			memcpy(&x, sum, 4);
+			memcpy(&y, payload, 4);
+			x += y;
+			memcpy(sum, &x, 4);
+		}
+	}
 }
 
 /* The block's result is fixed: tell everybody. */
@@ -266,7 +250,7 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 	r->next = (r->next + m->c.window) & last_number(m);
 	set_add(&b->in, h->src_id);
 	acknowledge(m, r, h->src_id);
-	memcpy(b->sum, payload, (size_t)h->grad_cnt * weir_dtype_bytes(h->dtype));
+	memcpy(b->sum, payload, (size_t)h->grad_cnt * 4);
 	m->count.blocks_opened++;
 	m->count.contributions++;
 	if (m->c.sources == 1)
@@ -377,8 +361,7 @@ served(const struct weir_header *h)
 		return h->collective == WEIR_COLLECTIVE_BARRIER ||
 			h->collective == WEIR_COLLECTIVE_ALLREDUCE;
 	return h->collective == WEIR_COLLECTIVE_ALLREDUCE && h->op == WEIR_OP_SUM &&
-		weir_dtype_bytes(h->dtype) != 0 && h->dtype != WEIR_DTYPE_FP16 &&
-		h->dtype != WEIR_DTYPE_BF16;
+		(h->dtype == WEIR_DTYPE_INT32 || h->dtype == WEIR_DTYPE_FP32);
 }
 
 const char *
@@ -387,7 +370,7 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 {
 	struct weir_header h = {
 		.extended = extended, .dtype = (uint8_t)m->c.dtype, .op = (uint8_t)m->c.op};
-	size_t header = weir_header_bytes(extended), bytes_of_payload;
+	size_t header = weir_header_bytes(extended);
 
 	m->now_ms = now_ms;
 	m->send = send;
@@ -422,9 +405,7 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
-	bytes_of_payload = (size_t)h.grad_cnt * weir_dtype_bytes(h.dtype);
-	if (size != header + bytes_of_payload || h.grad_cnt > m->c.elements ||
-		bytes_of_payload > m->c.elements * 4u ||
+	if (size != header + (size_t)h.grad_cnt * 4 || h.grad_cnt > m->c.elements ||
 		(h.grad_cnt != 0 && h.collective == WEIR_COLLECTIVE_BARRIER))
 		return "length";
 	return take_contribution(m, from, &h, bytes + header);

@@ -7,8 +7,7 @@
  * what libweir is tested against. It favours being read beside the page over everything else: it
  * keeps whole blocks in plain arrays, copies, and adds element by element.
  *
- * It serves AllReduce (sum) of integers, fp32 and fp64, and barriers. Floats are added in order of
- * arrival.
+ * It serves AllReduce (sum) of int32 and fp32, and barriers. fp32 is added in order of arrival.
  * One thread at a time.
  */
 #ifndef TESTS_MODEL_SWITCH_MODEL_H

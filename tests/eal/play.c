@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/eal/play.h"
+
+#include <criterion/criterion.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+unsigned int
+below(struct play *p, unsigned int n)
+{
+	return (unsigned int)(rig_random(&p->random) % n);
+}
+
+const struct ppe_job *
+job(const struct play *p, unsigned int j)
+{
+	return &p->twin.rig.job[j];
+}
+
+void
+settle(struct play *p)
+{
+	const char *wrong;
+
+	p->twin.rig.seed = below(p, 2) ? rig_random(&p->random) | 1 : 0; /* segments */
+	wrong = twin_settle(&p->twin);
+	cr_assert_null(wrong, "WEIR_SEED=%" PRIu64 ", up to step %u: %s", p->seed, p->steps, wrong);
+	memset(p->used, 0, sizeof(p->used));
+}
+
+/* ---- contributions ---- */
+
+/* What the sources of a block agree upon, from its number alone. */
+static uint64_t
+nature(const struct play *p, unsigned int j, uint32_t block)
+{
+	uint64_t s = p->seed ^ (uint64_t)model_generation(p->twin.model[j]) << 40 ^
+		(uint64_t)j << 32 ^ block;
+
+	return rig_random(&s);
+}
+
+struct weir_header
+contribution(struct play *p, unsigned int j, unsigned int source, uint32_t block)
+{
+	uint64_t n = nature(p, j, block);
+	unsigned int most = job(p, j)->elements;
+	struct weir_header h = {.job_id = job(p, j)->id,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.gen_id = model_generation(p->twin.model[j]),
+		.dtype = job(p, j)->dtype,
+		.flags = (uint8_t)below(p, 16),
+		.final = below(p, 2),
+		.extended = below(p, 2)};
+
+	if (j == JOB_FIXED) { /* its results have the form of the last contribution */
+		h.extended = source % 2;
+	} else if (n % 5 == 0) {
+		h.dtype ^= WEIR_DTYPE_INT32 ^ WEIR_DTYPE_FP32; /* the other one */
+		h.extended = true;
+	}
+	h.grad_cnt = (uint16_t)(n >> 20 & 3 ? 1 + (n >> 24) % most : most);
+	if ((n >> 16 & 7) == 0) {
+		h.collective = WEIR_COLLECTIVE_BARRIER;
+		h.grad_cnt = 0;
+		h.dtype = job(p, j)->dtype; /* which it echoes */
+	}
+	return h;
+}
+
+unsigned int
+payload(struct play *p, const struct weir_header *h, uint8_t *bytes)
+{
+	uint64_t s = p->seed ^ (uint64_t)h->gen_id << 48 ^ (uint64_t)h->job_id << 40 ^
+		(uint64_t)h->src_id << 32 ^ h->block_id;
+
+	for (unsigned int i = 0; i < h->grad_cnt; i++) {
+		uint64_t r = rig_random(&s);
+		float f = (float)((int)(r % 20001) - 10000) / 8;
+
+		memcpy(bytes + 4 * i, h->dtype == WEIR_DTYPE_FP32 ? (const void *)&f : &r, 4);
+	}
+	return h->grad_cnt * 4u;
+}
+
+void
+offer_bytes(struct play *p, const struct model_peer *from, bool extended, const uint8_t *bytes,
+	unsigned int size)
+{
+	twin_offer(&p->twin, from, extended, bytes, size, below(p, 4) ? 0 : below(p, 20),
+		below(p, 16) == 0);
+	p->steps++;
+}
+
+void
+offer_from(struct play *p, const struct model_peer *from, struct weir_header h)
+{
+	uint8_t bytes[WEIR_EXT_BYTES + WEIR_ELEMENTS_MAX * 4];
+	unsigned int header = weir_header_bytes(h.extended), n;
+
+	n = payload(p, &h, bytes + header);
+	h.block_id |= p->twin.rig.job[JOB_FIXED].id == h.job_id &&
+			p->twin.rig.job[JOB_FIXED].block_shift > 0
+		? below(p, 1u << 24) << 8
+		: 0;
+	weir_header_write(&h, bytes);
+	offer_bytes(p, from, h.extended, bytes, header + n);
+}
+
+void
+offer(struct play *p, unsigned int j, const struct weir_header *h)
+{
+	offer_from(p, &p->source[j][h->src_id].at, *h);
+}
