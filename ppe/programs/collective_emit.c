@@ -209,14 +209,15 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 
 		if (!js->endpoint[e->next].valid)
 			continue;
-		js->count.results++;
 		if (likely(!e->multicast)) {
 			to[n++] = &js->envelope[e->next];
 		} else if (multicast_of(worker, e, &js->endpoint[e->next], &group)) {
+			js->count.results++;
 			to[0] = &group;
 			send_results(worker, e, to, 1);
 		}
 	}
+	js->count.results += n;
 	if (n > 0)
 		send_results(worker, e, to, n);
 	if (e->next < e->end)
