@@ -11,8 +11,8 @@ struct order {
 	uint64_t block,
 		base; /* of the orders that count: where they are, where the window begins */
 	unsigned int source;
-	struct order_step *ready; /* random order: what may be sent by now */
-	uint64_t nb_ready;
+	struct order_step *half; /* random order: what is left of half a window, shuffled */
+	uint64_t nb_half;
 	uint64_t *begun; /* by residue: the newest block that was begun, plus one */
 	uint16_t *heard; /* by residue: sources that are in it */
 	struct order_step recent[RECENT];
@@ -36,14 +36,6 @@ within(const struct order *order, uint64_t b)
 	return order->c.blocks == 0 || b < order->c.blocks;
 }
 
-/* Every source may send block b. */
-static void
-make_ready(struct order *order, uint64_t b)
-{
-	for (unsigned int s = 0; within(order, b) && s < order->c.sources; s++)
-		order->ready[order->nb_ready++] = (struct order_step){.block = b, .source = s};
-}
-
 struct order *
 order_create(const struct order_config *config)
 {
@@ -55,16 +47,11 @@ order_create(const struct order_config *config)
 	order->random = config->seed;
 	order->begun = calloc(config->window, sizeof(*order->begun));
 	order->heard = calloc(config->window, sizeof(*order->heard));
-	if (config->order == CAPTURE_RANDOM)
-		order->ready =
-			calloc((size_t)config->window * config->sources, sizeof(*order->ready));
-	if (order->begun == NULL || order->heard == NULL ||
-		(config->order == CAPTURE_RANDOM && order->ready == NULL)) {
+	order->half = calloc((size_t)config->window * config->sources, sizeof(*order->half));
+	if (order->begun == NULL || order->heard == NULL || order->half == NULL) {
 		order_destroy(order);
 		return NULL;
 	}
-	for (uint32_t b = 0; order->ready != NULL && b < config->window; b++)
-		make_ready(order, b);
 	return order;
 }
 
@@ -75,7 +62,7 @@ order_destroy(struct order *order)
 		return;
 	free(order->begun);
 	free(order->heard);
-	free(order->ready);
+	free(order->half);
 	free(order);
 }
 
@@ -110,16 +97,29 @@ by_sources(struct order *order, struct order_step *step)
 	return true;
 }
 
+/*
+ * Any order within half a window of blocks, one half after the other. So between a block and the
+ * next of its residue lies a whole half, from the last one to the first one of the next loop, too:
+ * a source needs a moment from a result to its next contribution, and a switch works on several
+ * packets at a time.
+ */
 static bool
 at_random(struct order *order, struct order_step *step)
 {
-	uint64_t chosen;
+	uint64_t end = order->base + (order->c.window > 1 ? order->c.window / 2 : 1), chosen;
 
-	if (order->nb_ready == 0)
+	if (order->nb_half == 0) {
+		for (uint64_t b = order->base; b < end && within(order, b); b++)
+			for (unsigned int s = 0; s < order->c.sources; s++)
+				order->half[order->nb_half++] =
+					(struct order_step){.block = b, .source = s};
+		order->base = end;
+	}
+	if (order->nb_half == 0)
 		return false;
-	chosen = order_random(&order->random) % order->nb_ready;
-	*step = order->ready[chosen];
-	order->ready[chosen] = order->ready[--order->nb_ready];
+	chosen = order_random(&order->random) % order->nb_half;
+	*step = order->half[chosen];
+	order->half[chosen] = order->half[--order->nb_half];
 	return true;
 }
 
@@ -156,11 +156,8 @@ order_next(struct order *order, struct order_step *step)
 	residue = step->block % order->c.window;
 	order->begun[residue] = step->block + 1;
 	step->completes = ++order->heard[residue] == order->c.sources;
-	if (step->completes) {
+	if (step->completes)
 		order->heard[residue] = 0;
-		if (order->ready != NULL)
-			make_ready(order, step->block + order->c.window);
-	}
 	order->recent[order->nb_recent++ % RECENT] = *step;
 	return true;
 }

@@ -21,7 +21,7 @@
 enum capture_order {
 	CAPTURE_BLOCKS, /* block by block, in each the sources in turn */
 	CAPTURE_SOURCES, /* a window of one source's blocks, then the next source's */
-	CAPTURE_RANDOM, /* any contribution that its source may send by now */
+	CAPTURE_RANDOM, /* shuffled, half a window after the other */
 };
 
 /* Shape of the command line: what was given; 0, NULL or false where nothing was. */

@@ -25,6 +25,7 @@ seed(void)
 struct heard {
 	bool in[BLOCKS][SOURCES_MAX];
 	unsigned int count[BLOCKS];
+	uint64_t last[BLOCKS]; /* step of the last contribution */
 	unsigned int steps, duplicates;
 };
 
@@ -48,7 +49,12 @@ take(struct heard *heard, const struct order_config *c, const struct order_step 
 	}
 	cr_assert(!heard->in[b][step->source], "block %" PRIu64 ", source %u: twice", b,
 		step->source);
+	/* A switch works on many packets at a time: it has to be done with the block before. */
+	if (b >= c->window && c->window > 1)
+		cr_assert_geq(heard->steps - heard->last[b - c->window], (uint64_t)c->window / 2,
+			"block %" PRIu64 " comes too soon", b);
 	heard->in[b][step->source] = true;
+	heard->last[b] = heard->steps;
 	heard->count[b]++;
 	heard->steps++;
 	cr_assert_eq(step->completes, heard->count[b] == c->sources);
