@@ -1,0 +1,299 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Captures, and what replays them: net_pcap in the switch, dpdk-testpmd over shared memory. Each
+result is compared with a sum that this file makes from the capture alone."""
+import glob
+import json
+import os
+import signal
+import stat
+import struct
+import subprocess
+import time
+
+from replay import (CAPTURE, ROOT, SWITCH, Bench, Datagram, Reference, Testpmd, job, pcap_port,
+                    read_pcap)
+from tap import case, check, main, seed
+from wire import FP32, INT32
+
+TYPES = {'int32': INT32, 'fp32': FP32}
+
+
+def replayed(bench, capture_options, dtype, sources, elements, times=1):
+    """A capture goes through a switch, `times` times in a row; returns what the switch sent, and
+    its statistics."""
+    config = bench.configure('testpmd/replay.json', jobs=[job(sources, elements, dtype=dtype)])
+    told = bench.capture('-c', config, '-o', bench.path('in.pcap'), '--expect',
+                         bench.path('expect'), *capture_options)
+    frames = read_pcap(bench.path('in.pcap'))
+    check(told['frames'] == len(frames) and told['bytes'] == sum(map(len, frames)), '%s', told)
+    if times > 1:
+        with open(bench.path('in.pcap'), 'rb') as file:
+            data = file.read()
+        with open(bench.path('in.pcap'), 'wb') as file:
+            file.write(data + data[24:] * (times - 1))
+    bench.start_switch('testpmd/replay.json', jobs=[job(sources, elements, dtype=dtype)],
+                       ports=[pcap_port(rx_pcap=bench.path('in.pcap'),
+                                        tx_pcap=bench.path('out.pcap'))])
+    bench.received(len(frames) * times)
+    return told, frames, bench.stop_switch()
+
+
+def check_expected(bench, told, reference):
+    """What weir-capture foretells is what the reference has added up."""
+    kind = 'f' if reference.dtype == FP32 else 'i'
+    with open(bench.path('expect')) as file:
+        lines = [json.loads(line) for line in file]
+    check(sorted(line['block'] for line in lines) == sorted(reference.sums), 'other blocks')
+    for line in lines:
+        values = bytes.fromhex(line['payload'])
+        check(struct.unpack('<%d%s' % (len(values) // 4, kind), values) ==
+              reference.sums[line['block']], 'block %d is foretold wrong', line['block'])
+    total = sum(sum(values) for values in reference.sums.values())
+    check(told['sum'] == total, 'the sum is %s, not %s', told['sum'], total)
+
+
+@case
+def each_configuration_is_accepted():
+    found = glob.glob(os.path.join(ROOT, 'configs', 'pktgen', '*.json'))
+    found += glob.glob(os.path.join(ROOT, 'configs', 'testpmd', '*.json'))
+    check(len(found) >= 5, 'only %s', found)
+    for path in found:
+        run = subprocess.run([SWITCH, '--check', '-c', path], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, timeout=10, text=True)
+        check(run.returncode == 0, '%s', run.stdout)
+        with open(path) as file:
+            names = [j['name'] for j in json.load(file)['jobs']]
+        for name in names:
+            run = subprocess.run([CAPTURE, '-c', path, '-j', name, '-o', '/dev/null'],
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30,
+                                 text=True)
+            check(run.returncode == 0, '%s', run.stdout)
+
+
+@case
+def each_script_runs_on_a_pktgen_that_is_played():
+    """The scripts call what Pktgen has, as it has it, and print their tables."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    rows = {'contributions': 1, 'rates': 3, 'frames': 2}
+    scripts = glob.glob(os.path.join(ROOT, 'configs', 'pktgen', '*.lua'))
+    check(len(scripts) == len(rows) + 1, '%s', scripts)
+    for path in scripts:
+        subprocess.run(['luac5.4', '-p', path], check=True, timeout=10)
+        name = os.path.basename(path)[:-4]
+        if name == 'measure':
+            continue
+        with Bench() as bench:
+            env = dict(os.environ, WEIR_SECONDS='2', WEIR_RATES='1 50 100', WEIR_SIZES='64 1518',
+                       WEIR_TABLE=bench.path('table'))
+            run = subprocess.run(['lua5.4', os.path.join(here, 'pktgen_played.lua'), path],
+                                 env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 timeout=10, text=True)
+            check(run.returncode == 0, '%s', run.stdout)
+            with open(bench.path('table')) as file:
+                lines = file.read().splitlines()
+        check(len(lines) == 1 + rows[name], '%s:\n%s', name, run.stdout)
+        check('loss %' in lines[0] and lines[-1].split()[-1] == '10.0000', '%s', lines)
+
+
+@case
+def a_capture_goes_through_the_switch():
+    """Every order, form and type: one result for each contribution, and each is the sum."""
+    dice = seed()
+    for order in ('blocks', 'sources', 'random'):
+        for form in ([], ['--extended']):
+            dtype = dice.choice(['int32', 'fp32'])
+            sources, elements = dice.randint(1, 5), dice.randint(2, 60)
+            with Bench() as bench:
+                told, frames, stats = replayed(
+                    bench, ['--order', order, '--seed', dice.getrandbits(63)] + form, dtype,
+                    sources, elements)
+                reference = Reference(frames, TYPES[dtype], told['window'])
+                check(len(reference.sums) == told['blocks'] == 256, '%s', told)
+                check_expected(bench, told, reference)
+                results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+                check(sorted(results) == sorted((s, b) for s in range(sources)
+                                                for b in range(256)), 'results: %s', results[:9])
+                check(stats['dropped'] == 0, 'dropped: %s', stats['drops'])
+
+
+@case
+def repeats_change_no_sum():
+    dice = seed()
+    with Bench() as bench:
+        told, frames, stats = replayed(
+            bench, ['--order', 'random', '--duplicates', 25, '--seed', dice.getrandbits(63)],
+            'int32', 3, 16)
+        check(told['duplicates'] > 50 and told['frames'] == 768 + told['duplicates'], '%s', told)
+        reference = Reference(frames, INT32, told['window'])
+        check_expected(bench, told, reference)
+        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+        check(set(results) == {(s, b) for s in range(3) for b in range(256)}, '%s', stats)
+        check(stats['jobs'][0]['contributions'] == 768, '%s', stats['jobs'])
+        repeats = stats['drops']['duplicate'] + stats['drops']['late']
+        check(repeats == told['duplicates'] == stats['dropped'], '%s', stats['drops'])
+
+
+@case
+def a_looped_capture_aggregates_in_each_loop():
+    with Bench() as bench:
+        told, frames, stats = replayed(bench, ['--order', 'sources'], 'int32', 2, 16, times=5)
+        reference = Reference(frames, INT32, told['window'])
+        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+        check(len(results) == 5 * len(frames) and None not in results, '%d', len(results))
+        check(stats['jobs'][0]['blocks_complete'] == 5 * 256, '%s', stats['jobs'])
+        check(stats['dropped'] == 0, '%s', stats['drops'])
+
+
+@case
+def the_next_loop_repairs_a_loss():
+    """The first loop lacks a contribution, the others have it."""
+    with Bench() as bench:
+        config = bench.configure('testpmd/replay.json', jobs=[job(2, 4)])
+        bench.capture('-c', config, '-o', bench.path('whole.pcap'))
+        with open(bench.path('whole.pcap'), 'rb') as file:
+            data = file.read()
+        frames = read_pcap(bench.path('whole.pcap'))
+        record = 16 + len(frames[0])
+        lost = 24 + record * (2 * 70 + 1)  # block 70 of source 1
+        with open(bench.path('in.pcap'), 'wb') as file:
+            file.write(data[:lost] + data[lost + record:] + data[24:] * 2)
+        bench.start_switch('testpmd/replay.json', jobs=[job(2, 4)],
+                           ports=[pcap_port(rx_pcap=bench.path('in.pcap'),
+                                            tx_pcap=bench.path('out.pcap'))])
+        bench.received(3 * len(frames) - 1)
+        reference = Reference(frames, INT32, 64)
+        stats = bench.stop_switch()
+        results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+        # Residue 6 has blocks 6, 70, 134 and 198: the first loop completes 6, the second 70 and
+        # what follows, and asks again for 6; the third has all four.
+        check(stats['jobs'][0]['blocks_complete'] == 3 * 252 + 1 + 3 + 4, '%s', stats['jobs'])
+        for source in range(2):
+            check(results.count((source, 70)) == 2, 'block 70: %d', results.count((source, 70)))
+            check(results.count((source, 6)) == 3, 'block 6: %d', results.count((source, 6)))
+
+
+@case
+def a_capture_without_end():
+    """infinite_rx: the switch reads one capture again and again."""
+    with Bench() as bench:
+        jobs = [job(2, 16)]
+        config = bench.configure('testpmd/endless.json', jobs=jobs)
+        bench.capture('-c', config, '-o', bench.path('in.pcap'), '--order', 'random')
+        bench.start_switch('testpmd/endless.json', jobs=jobs,
+                           ports=[pcap_port(rx_pcap=bench.path('in.pcap'), infinite_rx=1)])
+        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 20 * 256, 'twenty loops')
+        stats = bench.stop_switch()
+        check(stats['dropped'] == 0, '%s', stats['drops'])
+        check(stats['jobs'][0]['contributions'] - 2 * stats['jobs'][0]['blocks_complete'] < 128,
+              '%s', stats['jobs'])
+
+
+@case
+def an_endless_pipe():
+    """Block ids go on; when the switch goes, weir-capture ends without a word."""
+    with Bench() as bench:
+        jobs = [job(3, 4, block_bits=32, window=16)]
+        config = bench.configure('testpmd/replay.json', jobs=jobs)
+        os.mkfifo(bench.path('pipe'))
+        writer = bench.spawn(CAPTURE, '-c', config, '-o', bench.path('pipe'), '--endless',
+                             '--order', 'random', '--seed', '7')
+        bench.start_switch('testpmd/replay.json', jobs=jobs,
+                           ports=[pcap_port(rx_pcap=bench.path('pipe'),
+                                            tx_pcap=bench.path('out.pcap'))])
+        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 1000, 'blocks')
+        stats = bench.stop_switch()
+        check(writer.wait(10) == 0 and bench.output(writer) == '', '%s', bench.output(writer))
+        check(stats['dropped'] == 0, '%s', stats['drops'])
+        # The same seed makes the same capture: as many blocks as the switch took, at least.
+        bench.capture('-c', config, '-o', bench.path('same.pcap'), '--order', 'random', '--seed',
+                      7, '--blocks', 600)
+        reference = Reference(read_pcap(bench.path('same.pcap')), INT32, 16)
+        results = read_pcap(bench.path('out.pcap'))[:1500]
+        blocks = {reference.result(f)[1] for f in results}
+        check(len(blocks) >= 490, '%d blocks', len(blocks))
+
+
+@case
+def standard_output_and_signals():
+    with Bench() as bench:
+        whole = subprocess.run([CAPTURE, '-o', '-', '--blocks', '3'], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, timeout=10)
+        with open(bench.path('out'), 'wb') as file:
+            file.write(whole.stdout)
+        check(len(read_pcap(bench.path('out'))) == 6 and b'6 frames' in whole.stderr, '%s',
+              whole.stderr)
+        run = bench.spawn(CAPTURE, '-e', '-o', bench.path('long.pcap'), '--elements', '0')
+        bench.wait(lambda: os.path.exists(bench.path('long.pcap')) and
+                   os.stat(bench.path('long.pcap')).st_size > 100000, 'a capture', run)
+        run.send_signal(signal.SIGINT)
+        check(run.wait(10) == 0, '%s', bench.output(run))
+        size = os.stat(bench.path('long.pcap')).st_size
+        check(len(read_pcap(bench.path('long.pcap'))) == (size - 24) / 76, 'a frame is cut')
+        for options, status, says in ((['-o', 'x', '--window', '0'], 2, '--window: 0 is not in'),
+                                      ([], 2, '-o FILE is missing'),
+                                      (['-o', 'x', '--order', 'y'], 2, 'is one of blocks'),
+                                      (['-o', 'x', '-c', '/none'], 1, '/none'),
+                                      (['-o', '/none/x'], 1, '/none/x: No such file'),
+                                      (['-o', '/dev/full'], 1, '/dev/full: No space left')):
+            run = subprocess.run([CAPTURE] + options, stderr=subprocess.PIPE, timeout=10,
+                                 stdout=subprocess.PIPE, text=True)
+            check(run.returncode == status and says in run.stderr, '%s: %d %s', options,
+                  run.returncode, run.stderr)
+
+
+@case
+def ordinary_frames_come_out_as_they_went_in():
+    sizes = '64,128,256,512,1024,1280,1518,9000'
+    with Bench() as bench:
+        for name, more in (('in0', []), ('in1', ['--reverse'])):
+            told = bench.capture('-o', bench.path(name), '--ordinary', sizes, '--frames', 40,
+                                 '--stations', 3, *more)
+            check(told['frames'] == 40, '%s', told)
+        bench.start_switch('testpmd/replay.json', jobs=[], pools={'frame_bytes': 9216}, ports=[
+            pcap_port(n, rx_pcap=bench.path('in%d' % n), tx_pcap=bench.path('out%d' % n))
+            for n in range(2)])
+        bench.received(80)
+        bench.stop_switch()
+        for n in range(2):
+            went, came = read_pcap(bench.path('in%d' % n)), read_pcap(bench.path('out%d' % (1 - n)))
+            check(sorted(went) == sorted(came), '%d went, %d came', len(went), len(came))
+            check([len(f) + 4 for f in went[:8]] == [int(s) for s in sizes.split(',')], 'sizes')
+            for frame in went:
+                Datagram(frame)
+
+
+@case
+def testpmd_replays_over_shared_memory():
+    for loops in (False, True):
+        with Bench() as bench:
+            socket, jobs = bench.path('memif'), [job(2, 64, dtype='fp32')]
+            ports = [{'name': 'p0', 'device': 'net_memif0,role=server,id=0,socket=%s,'
+                      'socket-abstract=no' % socket}]
+            config = bench.configure('testpmd/memif.json', jobs=jobs)
+            bench.capture('-c', config, '-o', bench.path('in.pcap'))
+            frames = read_pcap(bench.path('in.pcap'))
+            bench.start_switch('testpmd/memif.json', jobs=jobs, ports=ports)
+            check(stat.S_ISSOCK(os.stat(socket).st_mode), 'no socket')
+            if loops:
+                pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'), 'infinite_rx=1')
+                bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 5 * 256,
+                           'five loops', pmd.process)
+            else:
+                pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'),
+                              'tx_pcap=' + bench.path('out.pcap'))
+                bench.received(len(frames))
+                time.sleep(0.3)  # until testpmd has its last burst of results
+            pmd.stop()
+            stats = bench.stop_switch()
+            if loops:
+                continue
+            check(stats['dropped'] == 0, '%s', stats['drops'])
+            reference = Reference(frames, FP32, 64)
+            results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
+            check(sorted(results) == [(s, b) for s in range(2) for b in range(256)], '%d results',
+                  len(results))
+
+
+if __name__ == '__main__':
+    main()
