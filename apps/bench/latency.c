@@ -157,8 +157,6 @@ subject_run(struct bench_report *report, struct target target[2], unsigned int n
 		if (rc == 0)
 			row(report, n, what, (unsigned int)loads.value[i], &pair);
 	}
-	if (rc == 0)
-		pair_note(bench_table(report));
 	return rc;
 }
 
@@ -211,6 +209,7 @@ run(struct bench_report *report)
 			rc = point(report, target, n);
 		rc |= target_stop_both(target);
 	}
+	pair_note(bench_table(report));
 	target_leave();
 	return child_interrupted() ? 1 : rc;
 }

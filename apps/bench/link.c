@@ -51,24 +51,25 @@ memif_ends(struct link *link, const struct link_config *config, unsigned int p, 
 }
 
 static int
-af_packet_ends(
-	struct link *link, const struct link_config *config, unsigned int p, char ours[LINK_DEVICE])
+af_packet_ends(struct link *link, const struct link_config *config, unsigned int p,
+	unsigned int serial, char ours[LINK_DEVICE])
 {
 	unsigned int frame = RTE_ALIGN(config->frame_bytes + SNAP_BYTES, 4096u);
 	char command[512], rings[64];
 
+	link->veth = serial;
 	snprintf(command, sizeof(command),
-		"ip link add g%.8s%u mtu 9000 type veth peer name d%.8s%u mtu 9000 && "
-		"ip link set g%.8s%u up arp off && ip link set d%.8s%u up arp off",
-		config->name, p, config->name, p, config->name, p, config->name, p);
+		"ip link add g%up%u mtu 9000 type veth peer name d%up%u mtu 9000 && "
+		"ip link set g%up%u up arp off && ip link set d%up%u up arp off",
+		serial, p, serial, p, serial, p, serial, p);
 	if (system(command) != 0) {
 		fprintf(stderr, "weir-bench: veth pairs can't be made: is ip there?\n");
 		return -1;
 	}
 	snprintf(rings, sizeof(rings), "framesz=%u,blocksz=%u,framecnt=512", frame, frame);
-	snprintf(ours, LINK_DEVICE, "iface=g%.8s%u,%s", config->name, p, rings);
-	snprintf(link->device[p], LINK_DEVICE, "net_af_packet%u,iface=d%.8s%u,%s", p, config->name,
-		p, rings);
+	snprintf(ours, LINK_DEVICE, "iface=g%up%u,%s", serial, p, rings);
+	snprintf(link->device[p], LINK_DEVICE, "net_af_packet%u,iface=d%up%u,%s", p, serial, p,
+		rings);
 	link->buffer_bytes = RTE_MAX(link->buffer_bytes, frame);
 	return 0;
 }
@@ -118,7 +119,7 @@ link_open(struct link *link, const struct link_config *config)
 	for (unsigned int p = 0; p < LINK_PORTS; p++)
 		if (!config->af_packet)
 			memif_ends(link, config, p, serial, ours[p]);
-		else if (af_packet_ends(link, config, p, ours[p]) < 0)
+		else if (af_packet_ends(link, config, p, serial, ours[p]) < 0)
 			return -1;
 	snprintf(name, sizeof(name), "generator_%.12s", config->name);
 	link->pool = pktbuf_packet_pool(name, POOL_PACKETS, link->buffer_bytes, POOL_CACHE, 0);
@@ -155,6 +156,9 @@ link_close(struct link *link)
 		rte_eth_dev_get_name_by_port(link->port[p], name);
 		rte_eth_dev_stop(link->port[p]);
 		rte_eal_hotplug_remove("vdev", name);
+		snprintf(name, sizeof(name), "ip link del g%up%u", link->veth, p);
+		if (link->veth != 0 && system(name) != 0)
+			fprintf(stderr, "weir-bench: %s failed\n", name);
 	}
 	link->ports = 0;
 	rte_mempool_free(link->pool);

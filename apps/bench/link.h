@@ -34,6 +34,7 @@ struct link_config {
 struct link {
 	uint16_t port[LINK_PORTS]; /* ethdevs of the generator */
 	unsigned int ports; /* that are open */
+	unsigned int veth; /* number of the veth pairs; 0: none */
 	unsigned int buffer_bytes; /* data room that the device's mbufs must have */
 	struct rte_mempool *pool;
 	char device[LINK_PORTS][LINK_DEVICE]; /* the device's ends, for its EAL */

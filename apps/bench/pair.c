@@ -142,7 +142,6 @@ pair_note(FILE *out)
 		fprintf(out,
 			"# other processes took more than %.0f %% of the time in %u of %u "
 			"measurements; "
-			"those were repeated\n",
+			"those were repeated, or count less\n",
 			100 * DISTURBED, spoilt, measured);
-	measured = spoilt = 0;
 }

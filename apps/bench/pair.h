@@ -32,7 +32,7 @@ int pair_try(struct target *target, pair_measure *measure, void *context, unsign
 int pair_once(struct target *target, pair_measure *measure, void *context, unsigned int t,
 	double value[PAIR_VALUES]);
 
-/* How many measurements were disturbed, of how many, since the last call: a line of the table when any was. */
+/* At the end of a table: how many measurements were disturbed, when any was. */
 void pair_note(FILE *out);
 
 #endif

@@ -141,7 +141,6 @@ contributions_point(
 	bench_progress(report, NULL);
 	if (rc == 0) {
 		row(report, n, multicast, &pair);
-		pair_note(bench_table(report));
 	}
 	for (unsigned int t = 0; t < 2; t++)
 		contributions_destroy(c[t]);
@@ -176,7 +175,6 @@ stream_point(struct bench_report *report, struct target target[2], unsigned int 
 	bench_progress(report, NULL);
 	if (rc == 0) {
 		stream_row(report, bytes, &pair);
-		pair_note(bench_table(report));
 	}
 	for (unsigned int t = 0; t < 2; t++)
 		stream_destroy(s[t]);
@@ -225,6 +223,7 @@ run(struct bench_report *report)
 		rc = contributions_size(report, (unsigned int)elements.value[i]);
 	if (rc == 0)
 		rc = streams(report);
+	pair_note(bench_table(report));
 	target_leave();
 	return child_interrupted() ? 1 : rc;
 }

@@ -185,7 +185,6 @@ point(struct bench_report *report, struct target target[2], unsigned int bytes,
 	bench_progress(report, NULL);
 	if (rc == 0) {
 		row(report, bytes, elements, best);
-		pair_note(bench_table(report));
 	}
 	return rc == 0 ? 0 : 1;
 }
@@ -208,6 +207,7 @@ run(struct bench_report *report)
 		rc = point(report, target, (unsigned int)frames.value[i],
 			((unsigned int)frames.value[i] - HEAD_BYTES) / 4);
 	rc |= target_stop_both(target);
+	pair_note(bench_table(report));
 	target_leave();
 	return child_interrupted() ? 1 : rc;
 }

@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-bench ports, latency and rfc2544: rows and records with tiny parameters over both kinds of
+ports; wrong results, devices that end or hang, and interrupts are survived and leave nothing."""
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from tap import Skip, case, check, main
+
+BENCH = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'apps', 'bench', 'weir-bench')
+TINY = ['--huge', 'no', '--sources', '4', '--window', '8', '--idle', 'yield']
+SHORT = TINY + ['--repeat', '1', '--phase-ms', '2']
+
+
+def processes(pid):
+    """Processes whose command line names the files or sockets of bench `pid`."""
+    found = []
+    for path in glob.glob('/proc/[0-9]*/cmdline'):
+        try:
+            with open(path, 'rb') as file:
+                line = file.read().replace(b'\0', b' ').decode()
+        except OSError:
+            continue
+        if 'weir-bench-%d-' % pid in line or 'weir_testpmd_%d' % pid in line:
+            found.append(line)
+    return found
+
+
+def wait_for(what, seconds, message):
+    until = time.monotonic() + seconds
+    while not what():
+        check(time.monotonic() < until, '%s within %g s', message, seconds)
+        time.sleep(0.02)
+
+
+class Bench:
+    """A run of weir-bench; nothing of it is left afterwards."""
+
+    def __init__(self, *options):
+        if shutil.which('dpdk-testpmd') is None:
+            raise Skip('dpdk-testpmd is not installed')
+        self.run = subprocess.Popen([BENCH] + list(options), stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+
+    def end(self, status=0, seconds=60):
+        try:
+            self.out, self.err = self.run.communicate(timeout=seconds)
+        finally:
+            self.run.kill()
+        check(self.run.returncode == status, 'exit status %d, not %d\n%s', self.run.returncode,
+              status, self.err)
+        left = glob.glob('/tmp/weir-bench-%d-*' % self.run.pid)
+        check(not left, 'left behind: %s', left)
+        wait_for(lambda: not processes(self.run.pid), 2, 'its processes do not end')
+        return self
+
+
+def records(*options):
+    bench = Bench(*options, '--json', '-').end()
+    found = json.loads(bench.out)
+    rows = [line.split() for line in bench.err.splitlines() if line[:1] == ' ']
+    check(rows, 'no rows:\n%s', bench.err)
+    for record in found:
+        check(record['limit_is'], 'no limit: %s', record)
+    return rows, found
+
+
+def ports(over):
+    rows, found = records('ports', *SHORT, '--over', over, '--elements', '300,1', '--frames',
+                          '64,1518')
+    check([r[:3] for r in rows[:4]] == [['300', '1254', 'unicast'], ['300', '1254', 'multicast'],
+                                        ['1', '58', 'unicast'], ['1', '58', 'multicast']],
+          'rows %s', rows)
+    check([r[0] for r in rows[4:]] == ['64', '1518'], 'rows %s', rows)
+    for record in found:
+        if record['metric'] != 'generator_idle':
+            check(record['value'] > 0 and record['limit'] > 0, 'nothing measured: %s', record)
+    wire = [r for r in found if r['metric'] == 'wire'][0]
+    rate = [r for r in found if r['metric'] == 'contributions'][0]
+    check(abs(wire['value'] / rate['value'] - 1278) < 0.01, 'bytes on the wire %s %s', wire, rate)
+
+
+@case
+def ports_over_memif():
+    ports('memif')
+
+
+@case
+def ports_over_veth_pairs_in_a_namespace_of_their_own():
+    ports('af_packet')
+
+
+@case
+def latencies_are_in_order():
+    rows, found = records('latency', *SHORT, '--elements', '16', '--loads', '0,10')
+    check([r[2:4] for r in rows] == [[w, l] for w in ('reduce', 'forward') for l in ('-', '10')],
+          'rows %s', rows)
+    for i in range(0, len(found), 4):
+        values = [r['value'] for r in found[i:i + 4]]
+        check([r['metric'] for r in found[i:i + 4]] == ['p50', 'p99', 'p99.9', 'max'], '%s', found)
+        check(0 < values[0] and values == sorted(values), 'quantiles %s', values)
+
+
+@case
+def lossless_rates():
+    rows, found = records('rfc2544', *TINY, '--frames', '64,512', '--trial-ms', '2',
+                          '--resolution', '50')
+    check([r[:3] for r in rows] == [['64', 'forward', '-'], ['512', 'forward', '-'],
+                                    ['64', 'reduce', '1'], ['512', 'reduce', '113']],
+          'rows %s', rows)
+    check([r['metric'] for r in found] == ['forward'] * 2 + ['reduce'] * 2, '%s', found)
+
+
+@case
+def a_wrong_result_is_noticed():
+    bench = Bench('ports', *SHORT, '--elements', '16', '--spoil').end(1)
+    check('is not the sum' in bench.err, 'it says:\n%s', bench.err)
+
+
+@case
+def a_switch_that_ends_at_once_is_named():
+    bench = Bench('ports', *SHORT, '--switch', '/bin/false').end(1)
+    check('weir-switch: does not forward; the process has ended' in bench.err, 'it says:\n%s',
+          bench.err)
+
+
+@case
+def a_switch_that_hangs_is_named():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'hangs')
+        with open(path, 'w') as file:
+            file.write('#!/bin/sh\nexec sleep 60 # "$@"\n')
+        os.chmod(path, 0o755)
+        bench = Bench('ports', *SHORT, '--switch', path).end(1)
+    check('weir-switch: does not forward; the process lives' in bench.err, 'it says:\n%s',
+          bench.err)
+
+
+@case
+def an_interrupt_ends_all():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        bench = Bench('ports', *TINY, '--repeat', '99', '--phase-ms', '50')
+        wait_for(lambda: len(processes(bench.run.pid)) >= 2, 20, 'the devices do not start')
+        time.sleep(0.3)
+        bench.run.send_signal(number)
+        bench.end(1, 20)
+
+
+@case
+def a_killed_bench_leaves_no_process():
+    bench = Bench('ports', *TINY, '--repeat', '99', '--phase-ms', '50')
+    wait_for(lambda: len(processes(bench.run.pid)) >= 2, 20, 'the devices do not start')
+    bench.run.kill()
+    bench.run.communicate(timeout=10)
+    wait_for(lambda: not processes(bench.run.pid), 5, 'its processes do not end')
+    for folder in glob.glob('/tmp/weir-bench-%d-*' % bench.run.pid):
+        shutil.rmtree(folder)
+
+
+@case
+def bad_options_are_refused():
+    for options in (['--window', '7'], ['--slots', '100'], ['--sources', '65'], ['--over', 'udp']):
+        Bench('ports', '--huge', 'no', *options).end(2)
+
+
+if __name__ == '__main__':
+    main()
