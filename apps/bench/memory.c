@@ -17,7 +17,7 @@
 #include "apps/bench/memory_demo.h"
 #include "apps/bench/memory_switch.h"
 
-#define HEAP_MB      128u /* and what jobs take beyond */
+#define HEAP_MB      256u /* and what large blocks take beyond */
 #define HIDDEN       (UINT64_C(4) << 20)
 #define DEVICE_KEEPS 1024u /* net_null never frees its dummy packets */
 #define JOB_BOOKS    16384u /* what a job's home shard has for joins is not computed */
@@ -155,10 +155,11 @@ report_switch(
 	FILE *out = bench_table(report);
 
 	fprintf(out,
-		"#\n# A switch with one such job, %u packet buffers of 2 KiB and %u stations; "
+		"#\n# A switch with one such job, %u packet buffers of %u B and %u stations; "
 		"resident: what the\n# process grew by, zeroed memory and the device included. Its "
 		"payload in flight: %.0f KiB\n#\n# %-24s %9s\n",
-		shape->packets, shape->stations, limit / 1024, "part", "KiB");
+		shape->packets, memory_switch_frame(shape), shape->stations, limit / 1024, "part",
+		"KiB");
 	for (unsigned int i = 0; i < rows; i++) {
 		fprintf(out, "  %-24s %9.1f\n", row[i].name, (double)row[i].bytes / 1024);
 		bench_add(report, "switch", json_pack("{s:s}", "part", row[i].name),

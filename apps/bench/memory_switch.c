@@ -75,6 +75,12 @@ fill_job(struct ppe_job *job, uint8_t id, const struct memory_shape *shape)
 	}
 }
 
+uint32_t
+memory_switch_frame(const struct memory_shape *shape)
+{
+	return RTE_MAX(FRAME, RTE_ALIGN_CEIL(shape->elements * 4 + 128, 64));
+}
+
 /* What a configuration file leaves to the defaults. */
 static void
 fill_config(struct ppe_config *config, const struct memory_shape *shape)
@@ -93,7 +99,7 @@ fill_config(struct ppe_config *config, const struct memory_shape *shape)
 		.isa = RMW_ISA_AVX512,
 		.first_generation = 1,
 		.packets = shape->packets,
-		.packet_bytes = RTE_MAX(FRAME, RTE_ALIGN_CEIL(shape->elements * 4 + 128, 64)),
+		.packet_bytes = memory_switch_frame(shape),
 		.headers = 4096};
 	config->identity.ip = 0x0a4d00fe;
 	config->identity.port_base = WEIR_PORT_BASE;

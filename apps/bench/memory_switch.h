@@ -34,6 +34,9 @@ struct memory_use {
 int memory_switch_measure(
 	const struct memory_shape *shape, uint64_t hidden, struct memory_use *use);
 
+/* Bytes of a frame that its packet buffers have room for. */
+uint32_t memory_switch_frame(const struct memory_shape *shape);
+
 /* Bytes of a process's memory that are in RAM, shared pages by their share; pid 0: this one. */
 uint64_t memory_resident(int pid);
 
