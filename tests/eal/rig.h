@@ -24,6 +24,7 @@ struct rig_config {
 	uint32_t fdb_timeout_s; /* 0: 300 */
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
+	bool spin, sleep; /* how workers idle; else they yield */
 };
 
 struct rig {
