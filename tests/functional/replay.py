@@ -235,11 +235,13 @@ class Testpmd:
             '--vdev=net_pcap0,' + ','.join(pcap),
             '--vdev=net_memif0,role=client,id=0,socket=%s,socket-abstract=no' % socket,
             # Without --no-flush-rx it throws away what a port has when forwarding starts.
-            '--', '-i', '--forward-mode=io', '--no-flush-rx', '--total-num-mbufs=4096',
+            '--', '-i', '--no-flush-rx', '--total-num-mbufs=4096',
             stdin=subprocess.PIPE)
         # It forwards once it is told to, and not before the switch has taken the link.
         bench.wait(self.has_link, 'the link', self.process)
-        self.says('start')
+        with open(os.path.join(ROOT, 'configs', 'testpmd', 'retry.cmds')) as file:
+            for line in file.read().splitlines():
+                self.says(line)
 
     def says(self, line):
         self.process.stdin.write(line.encode() + b'\n')
