@@ -1,12 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pktbuf/pool.h"
 
+#include <stdbool.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+/* Where addresses are what devices use, a packet's is that of its bytes. */
+static void
+address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int i)
+{
+	struct rte_mbuf *m = object;
+
+	RTE_SET_USED(pool);
+	RTE_SET_USED(arg);
+	RTE_SET_USED(i);
+	m->buf_iova = (uintptr_t)m->buf_addr;
+}
+
+/*
+ * Without huge pages a mempool lets no object cross the end of a page of 4 KiB, as that may not be
+ * contiguous for devices: up to half of each page is lost, and all objects begin at the same place
+ * of a page, so that their first lines share a few sets of L1. Where devices see virtual addresses
+ * there is no such end; the mempool does not know, so we say that nobody needs its IOVAs, and
+ * fill them in.
+ */
 static struct rte_mempool *
 make(const char *name, unsigned int n, unsigned int priv, unsigned int data, unsigned int cache,
 	int socket)
 {
-	return rte_pktmbuf_pool_create_by_ops(name, n, RTE_MIN(cache, n * 2 / 3), (uint16_t)priv,
-		(uint16_t)data, socket, "ring_mt_rts");
+	bool packed = !rte_eal_has_hugepages() && rte_eal_iova_mode() == RTE_IOVA_VA;
+	struct rte_pktmbuf_pool_private sizes = {
+		.mbuf_data_room_size = (uint16_t)data, .mbuf_priv_size = (uint16_t)priv};
+	struct rte_mempool *pool = rte_mempool_create_empty(name, n,
+		(unsigned int)sizeof(struct rte_mbuf) + priv + data, RTE_MIN(cache, n * 2 / 3),
+		sizeof(sizes), socket, packed ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0);
+	int rc;
+
+	if (pool == NULL)
+		return NULL;
+	rc = rte_mempool_set_ops_byname(pool, "ring_mt_rts", NULL);
+	if (rc == 0) {
+		rte_pktmbuf_pool_init(pool, &sizes);
+		rc = rte_mempool_populate_default(pool);
+	}
+	if (rc < 0) {
+		rte_mempool_free(pool);
+		rte_errno = -rc;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	if (packed)
+		rte_mempool_obj_iter(pool, address_is_iova, NULL);
+	return pool;
 }
 
 struct rte_mempool *
