@@ -194,20 +194,43 @@ make_row(struct frames *frames, unsigned int row)
 	}
 }
 
+/* Packed, as the switch packs its packets (pktbuf/pool.c). */
+static struct rte_mempool *
+make_pool(const struct frames_config *config, unsigned int n)
+{
+	struct rte_pktmbuf_pool_private sizes = {
+		.mbuf_data_room_size = (uint16_t)room(config), .mbuf_priv_size = PKTBUF_PRIV_BYTES};
+	char name[RTE_MEMPOOL_NAMESIZE];
+	struct rte_mempool *pool;
+
+	snprintf(name, sizeof(name), "bench_frames_%u", config->id);
+	pool = rte_mempool_create_empty(name, n,
+		(unsigned int)sizeof(struct rte_mbuf) + PKTBUF_PRIV_BYTES + room(config),
+		RTE_MIN(n / 2, 256u), sizeof(sizes), SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+	if (pool == NULL || rte_mempool_set_ops_byname(pool, once_ops.name, NULL) < 0) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_pktmbuf_pool_init(pool, &sizes);
+	if (rte_mempool_populate_default(pool) < 0) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
 struct frames *
 frames_create(const struct frames_config *config)
 {
 	unsigned int n = config->sources * config->rows;
 	struct frames *frames = calloc(1, sizeof(*frames));
-	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (frames == NULL)
 		return NULL;
 	frames->config = *config;
 	frames->bytes = FRAMES_HEADER + WEIR_BASE_BYTES + payload_bytes(config);
-	snprintf(name, sizeof(name), "bench_frames_%u", config->id);
-	frames->pool = rte_pktmbuf_pool_create_by_ops(name, n, RTE_MIN(n / 2, 256u),
-		PKTBUF_PRIV_BYTES, (uint16_t)room(config), SOCKET_ID_ANY, once_ops.name);
+	frames->pool = make_pool(config, n);
 	if (frames->pool == NULL) {
 		fprintf(stderr, "weir-bench: no memory for %u frames of %u bytes: %s\n", n,
 			frames->bytes, rte_strerror(rte_errno));

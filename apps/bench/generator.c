@@ -57,6 +57,23 @@ next_block(struct generator *g, unsigned int slot)
 	g->row[slot] = g->copy * g->work->depth + slot;
 }
 
+/* What the next call will write to, as a driver prefetches the mbufs behind its next descriptors. */
+static inline void
+prefetch(const struct generator *g, unsigned int n)
+{
+	unsigned int at = g->at, row = g->copy * g->work->depth;
+
+	for (unsigned int i = 0; i < n; i++) {
+		uint32_t step = g->step[at];
+		unsigned int frame = (row + (step >> 16)) * g->work->sources + (step & 0xffff);
+
+		rte_prefetch0(g->frames->mbuf[frame]);
+		rte_prefetch0(g->frames->payload[frame] - WEIR_BASE_BYTES);
+		if (++at == g->steps)
+			at = 0;
+	}
+}
+
 /* The next contributions of the lap, up to `max` and up to a slot whose results have not all left. */
 static uint16_t
 give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
@@ -85,6 +102,7 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 		}
 	}
 	g->packets += n;
+	prefetch(g, max);
 	return n;
 }
 
