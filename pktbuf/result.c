@@ -59,20 +59,47 @@ pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_iden
 	memcpy(envelope->frame, &f, sizeof(envelope->frame));
 }
 
+/* The aggregation header as two words: bytes stored one by one and read again as words stall. */
+static inline void
+header_words(const struct weir_header *h, uint64_t word[2])
+{
+	uint8_t flags = (uint8_t)(h->status << WEIR_AGE_SHIFT | (h->final ? WEIR_FINAL : 0) |
+		(h->degraded ? WEIR_DEGRADED : 0));
+
+	word[0] = (uint64_t)h->job_id << 56 | (uint64_t)h->block_id << 24 | (uint64_t)flags << 16 |
+		h->src_cnt; /* src_id is 0 here */
+	word[1] = (uint64_t)h->gen_id << 48 | (uint64_t)(h->grad_cnt & WEIR_ELEMENTS_MAX) << 32;
+	if (h->extended)
+		word[1] |= (uint64_t)(h->collective << 4 | (h->op & 0xf)) << 24 |
+			(uint64_t)(h->dtype << 4 | (h->flags & 0xf)) << 16 |
+			(uint64_t)h->root << 8 | h->status;
+	word[0] = rte_cpu_to_be_64(word[0]);
+	word[1] = rte_cpu_to_be_64(word[1]);
+}
+
+/* A word's four 16-bit parts, added up. */
+static inline uint32_t
+sum_word(uint64_t word)
+{
+	word = (word & UINT64_C(0xffff0000ffff)) + (word >> 16 & UINT64_C(0xffff0000ffff));
+	return (uint32_t)word + (uint32_t)(word >> 32);
+}
+
 void
 pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *header,
 	const struct pktbuf_payload *payload)
 {
-	struct weir_header shared = *header;
+	uint64_t word[2];
 	uint32_t udp;
 
-	shared.src_id = 0;
-	letter->header_bytes = (uint8_t)weir_header_write(&shared, letter->header);
+	header_words(header, word);
+	memcpy(letter->header, word, sizeof(word));
+	letter->header_bytes = (uint8_t)weir_header_bytes(header->extended);
 	udp = (uint32_t)sizeof(struct rte_udp_hdr) + letter->header_bytes + payload->bytes;
 	letter->udp_length = rte_cpu_to_be_16((uint16_t)udp);
 	letter->ip_length = rte_cpu_to_be_16((uint16_t)(sizeof(struct rte_ipv4_hdr) + udp));
-	letter->sum = rte_raw_cksum(letter->header, letter->header_bytes) +
-		2 * (uint32_t)letter->udp_length + payload->sum;
+	letter->sum = sum_word(word[0]) + sum_word(word[1]) + 2 * (uint32_t)letter->udp_length +
+		payload->sum;
 }
 
 /* An mbuf straight from its pool, as rte_pktmbuf_reset() makes it, in few stores: data_off, refcnt 1,
