@@ -118,7 +118,17 @@ fill(struct ppe_worker *worker)
 	}
 }
 
-/* Whole packets of one segment go back to their pools in bulk; chains by DPDK's own way. */
+/* Is the packet nobody else's, and one mbuf with its data in itself? Told from its first line. */
+static inline bool
+plain(const struct rte_mbuf *packet)
+{
+	return packet->nb_segs == 1 && rte_mbuf_refcnt_read(packet) == 1 && RTE_MBUF_DIRECT(packet);
+}
+
+/*
+ * Plain packets go back to their pool in bulk, as drivers do it that know what they sent; the rest by
+ * DPDK's own way, which reads each mbuf's second line for nothing but a pointer that is NULL.
+ */
 void
 ppe_free_consumed(struct ppe_worker *worker)
 {
@@ -129,13 +139,10 @@ ppe_free_consumed(struct ppe_worker *worker)
 	for (unsigned int i = 0; i < worker->nb_consumed; i++) {
 		struct rte_mbuf *packet = worker->consumed[i];
 
-		if (unlikely(packet->nb_segs != 1)) {
+		if (unlikely(!plain(packet))) {
 			rte_pktmbuf_free(packet);
 			continue;
 		}
-		packet = rte_pktmbuf_prefree_seg(packet);
-		if (unlikely(packet == NULL))
-			continue;
 		if (unlikely(packet->pool != pool && n > 0)) {
 			rte_mempool_put_bulk(pool, (void **)group, n);
 			n = 0;

@@ -65,12 +65,9 @@ dispatch_my_turn(const struct ppe_worker *worker, const struct ppe_thread *threa
 	return worker->flow[thread->flow].head == thread->ticket;
 }
 
-/*
- * Put a packet into a free context. False: nobody takes it, the packet is dropped and the context
- * is still free. packet->port is the switch port.
- */
-static inline bool
-dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)
+/* dispatch_start for a packet that nobody recognised: parse it and ask the matches. */
+static __rte_noinline bool
+dispatch_match(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)
 {
 	const struct ppe_match *match = worker->match;
 	const struct ppe_match *end = match + worker->nb_matches;
@@ -79,7 +76,6 @@ dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 
 	thread->packet = packet;
 	thread->port = packet->port;
-	thread->ordered = 0;
 	if (unlikely(!pktbuf_head_parse_udp(head, packet)))
 		pktbuf_head_parse(head, packet, thread->scratch);
 	if (unlikely(head->length < RTE_ETHER_HDR_LEN)) {
@@ -102,6 +98,22 @@ dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 	thread->next = PPE_RUN(worker->first[match->program]);
 	if (worker->ordered[match->program])
 		dispatch_ticket(worker, thread);
+	return true;
+}
+
+/*
+ * Put a packet into a free context. False: nobody takes it, the packet is dropped and the context
+ * is still free. packet->port is the switch port.
+ */
+static inline bool
+dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)
+{
+	thread->ordered = 0;
+	if (likely(worker->recognise != NULL &&
+		    worker->recognise(worker, worker->state[worker->recogniser], thread, packet)))
+		thread->program = worker->recogniser;
+	else if (!dispatch_match(worker, thread, packet))
+		return false;
 	worker->count.worker.threads_started++;
 	return true;
 }

@@ -187,6 +187,11 @@ create_programs(struct ppe *ppe, const struct ppe_program *const *programs)
 			ppe->creating_program = p;
 			w->first[p] = ppe->program[p]->first;
 			w->ordered[p] = ppe->program[p]->ordered;
+			/* Of the first program only: a shortcut must not pass an earlier one by. */
+			if (p == 0 && ppe->program[p]->recognise != NULL) {
+				w->recognise = ppe->program[p]->recognise;
+				w->recogniser = (uint8_t)p;
+			}
 			if (ppe->program[p]->create == NULL)
 				continue;
 			rc = ppe->program[p]->create(&setup, &w->state[p]);

@@ -74,6 +74,9 @@ struct ppe_worker {
 	uint16_t nb_rx, nb_outq, nb_matches, nb_timers;
 	int16_t exception_port;
 	uint8_t nb_programs;
+	uint8_t recogniser; /* the program with a shortcut, when recognise is not NULL */
+	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
+		struct rte_mbuf *packet);
 	struct ppe_match match[PPE_MATCHES_MAX];
 	ppe_segment first[PPE_PROGRAMS_MAX];
 	bool ordered[PPE_PROGRAMS_MAX];

@@ -3,7 +3,7 @@
  * The collective program: a contribution's way, top to bottom.
  *
  *   parse      the aggregation header, from the head                     on the lcore that received
- *   job        is there such a job, is the source in it, which shard     "
+ *   job_entry  is there such a job, is the source in it, which shard     "
  *   admit      generation, address, length; starts the bucket            on the shard's owner
  *   find       the bucket; starts the record, or opens the block         "
  *   record     the record; starts the buffer                             "
@@ -19,13 +19,12 @@
 #include "ppe/programs/collective_priv.h"
 #include "ppe/programs/programs.h"
 
-static struct ppe_next job(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next find(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
-static struct ppe_next
+static __rte_noinline struct ppe_next
 drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
 {
 	ppe_drop(worker, thread, reason);
@@ -33,7 +32,7 @@ drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
 }
 
 /* Tell the source why, then drop. */
-static struct ppe_next
+static __rte_noinline struct ppe_next
 refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
 	enum weir_status status)
 {
@@ -47,6 +46,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct pktbuf_head *head = &thread->head;
 	struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js;
 	unsigned int bytes;
 
 	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
@@ -64,34 +64,44 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->bytes = head->payload_length - bytes;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
 		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
-	return job(worker, thread); /* few jobs, at every packet: their lines are here */
+	js = ((const struct collective *)ppe_state(worker, thread))->job[c->header.job_id];
+	if (likely(js != NULL))
+		memo_learn(js, thread, c);
+	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
+}
+
+/* A join: answered here when it can't be taken, so not before its checksums are right. */
+static __rte_noinline struct ppe_next
+joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
+{
+	const struct weir_header *h = &lmem(thread)->c.header;
+
+	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	if (j == NULL)
+		return refuse(worker, thread, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED);
+	if (!ppe_job_has(j, h->src_id))
+		return refuse(worker, thread, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
+	if (j->address[h->src_id] != thread->head.ip_src)
+		return refuse(worker, thread, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED);
+	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
 }
 
 /* The job's table entry: who may send, and which shard has the block. */
-static struct ppe_next
-job(struct ppe_worker *worker, struct ppe_thread *thread)
+struct ppe_next
+job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct weir_header *h = &lmem(thread)->c.header;
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
-	bool joining = h->extended && h->collective == WEIR_COLLECTIVE_JOIN;
-	unsigned int shard;
 
-	/* A join is answered here, too: not before its checksums are right. */
-	if (unlikely(joining) && !checksums_hold(worker, thread))
-		return PPE_END;
+	if (unlikely(h->extended && h->collective == WEIR_COLLECTIVE_JOIN))
+		return joining(worker, thread, j);
 	if (unlikely(j == NULL))
-		return joining ? refuse(worker, thread, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED)
-			       : drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (unlikely(!ppe_job_has(j, h->src_id)))
-		return joining
-			? refuse(worker, thread, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED)
-			: drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
+		return drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
 	if (unlikely(j->address[h->src_id] != thread->head.ip_src))
-		return joining ? refuse(worker, thread, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED)
-			       : drop(worker, thread, PPE_DROP_ADDRESS);
-	if (unlikely(joining))
-		return ppe_hop(
-			worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
+		return drop(worker, thread, PPE_DROP_ADDRESS);
 	if (!h->extended) {
 		h->collective =
 			h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
@@ -99,28 +109,50 @@ job(struct ppe_worker *worker, struct ppe_thread *thread)
 		h->op = j->op;
 	}
 	h->block_id = ppe_job_block(j, h->block_id);
-	shard = ppe_job_shard(j, h->block_id, worker->workers);
-	return ppe_hop(worker, thread, (uint16_t)shard, admit);
+	return ppe_hop(
+		worker, thread, (uint16_t)ppe_job_shard(j, h->block_id, worker->workers), admit);
 }
 
-/* Is the packet from where this source sends? A job without joins learns it from each packet. */
-static bool
-from_its_source(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
-	const struct weir_header *h)
+/* Is the packet from where this source sends? */
+static inline bool
+from_its_source(
+	const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
 {
 	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
 	const uint8_t *mac = thread->head.bytes + RTE_ETHER_ADDR_LEN;
+	uint32_t low[2];
+	uint16_t high[2];
+
+	memcpy(&low[0], known->mac, 4);
+	memcpy(&high[0], known->mac + 4, 2);
+	memcpy(&low[1], mac, 4);
+	memcpy(&high[1], mac + 4, 2);
+	return known->valid && known->udp == thread->head.udp_src && known->port == thread->port &&
+		low[0] == low[1] && high[0] == high[1];
+}
+
+/* It is not: a job without joins learns from each packet where its sources are. false: refused. */
+static __rte_noinline bool
+moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
+	const struct weir_header *h)
+{
 	struct pktbuf_endpoint seen;
 
-	if (likely(known->valid && known->udp == thread->head.udp_src &&
-		    known->port == thread->port &&
-		    memcmp(known->mac, mac, RTE_ETHER_ADDR_LEN) == 0))
-		return true;
 	if (js->pinned)
 		return false;
 	endpoint_of(thread, h->extended, &seen);
 	source_is_at(worker, js, h->src_id, &seen);
 	return true;
+}
+
+/* Not this generation's. */
+static __rte_noinline struct ppe_next
+stale(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	if (js->generation == 0)
+		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
+	js->count.stale++;
+	return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
 }
 
 /* On the shard's owner: may this contribution count? */
@@ -137,20 +169,17 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	if (unlikely(j == NULL || js == NULL))
 		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (unlikely(js->generation == 0))
-		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
-	if (unlikely(h->gen_id != js->generation)) {
-		js->count.stale++;
-		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
-	}
-	if (unlikely(!from_its_source(worker, js, thread, h)))
+	/* A generation is never 0 in a packet that gets here: 0 means that nobody has joined. */
+	if (unlikely(h->gen_id != js->generation || js->generation == 0))
+		return stale(worker, thread, js);
+	if (unlikely(!from_its_source(js, thread, h)) && !moved(worker, js, thread, h))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
 	if (unlikely(h->collective != WEIR_COLLECTIVE_ALLREDUCE &&
 		    h->collective != WEIR_COLLECTIVE_BARRIER))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (unlikely(h->grad_cnt != 0 && state->kernel[h->dtype][h->op] == NULL))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	if (unlikely(c->bytes != h->grad_cnt * weir_dtype_bytes(h->dtype) ||
+	if (unlikely(c->bytes != h->grad_cnt * (uint32_t)state->dtype_bytes[h->dtype] ||
 		    h->grad_cnt > j->elements || c->bytes > ppe_job_payload_bytes(j) ||
 		    (h->collective == WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)))
 		return drop(worker, thread, PPE_DROP_LENGTH);
@@ -160,7 +189,7 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 /* No such block: this contribution opens it, or comes too late or too early. */
-static struct ppe_next
+static __rte_noinline struct ppe_next
 open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
@@ -176,6 +205,20 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	return drop(worker, thread, reason);
 }
 
+/* Start lines [from, to) of the payload, as far as it goes. The device's prefetcher takes over from there;
+ * all of a large payload at once would push out what other threads have started. */
+static inline void
+start_payload(
+	const struct ppe_thread *thread, const struct contribution *c, uint32_t from, uint32_t to)
+{
+	const uint8_t *payload =
+		rte_pktmbuf_mtod_offset(thread->packet, const uint8_t *, c->payload);
+	uint32_t end = RTE_MIN(to * RTE_CACHE_LINE_SIZE, c->bytes);
+
+	for (uint32_t at = from * RTE_CACHE_LINE_SIZE; at < end; at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0(payload + at);
+}
+
 /* The bucket is here. */
 static struct ppe_next
 find(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -184,6 +227,7 @@ find(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (unlikely(!hash_find(state->blocks, &lmem(thread)->c.probe)))
 		return open_block(worker, thread);
+	start_payload(thread, &lmem(thread)->c, 0, 8);
 	return PPE_RUN(record);
 }
 
@@ -197,9 +241,10 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->block = (struct block *)(void *)hash_confirm(state->blocks, &c->probe);
 	if (unlikely(c->block == NULL))
 		return open_block(worker, thread);
+	rte_prefetch0(&c->block->heard_count);
 	if (c->block->buffer != NULL)
 		rte_prefetch0(rmw_buffer_data(c->block->buffer));
-	rte_prefetch0(rte_pktmbuf_mtod_offset(thread->packet, void *, c->payload));
+	start_payload(thread, c, 8, 16);
 	return PPE_RUN(aggregate);
 }
 
@@ -252,8 +297,24 @@ add_payload(const struct collective *state, const struct rte_mbuf *packet,
 		reduce(to, from, c->header.grad_cnt);
 }
 
-/* In what does the contribution disagree with the block? 0: in nothing. */
-static enum weir_field
+/* Do block and contribution agree? The four fields lie side by side in both. */
+static inline bool
+agree(const struct block *b, const struct weir_header *h)
+{
+	uint32_t has, offers;
+
+	static_assert(offsetof(struct block, root) - offsetof(struct block, collective) == 3 &&
+			offsetof(struct weir_header, root) -
+					offsetof(struct weir_header, collective) ==
+				3,
+		"collective, op, dtype, root");
+	memcpy(&has, &b->collective, sizeof(has));
+	memcpy(&offers, &h->collective, sizeof(offers));
+	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt);
+}
+
+/* In what does the contribution disagree with the block? 0: in nothing that counts. */
+static __rte_noinline enum weir_field
 disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
 {
 #define DIFFERS(field, name)                                                                       \
@@ -274,7 +335,7 @@ disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, 
 }
 
 /* A contribution to a finished block: its sender has lost the result, or never was in it. */
-static struct ppe_next
+static __rte_noinline struct ppe_next
 answer(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 {
 	struct collective *state = ppe_state(worker, thread);
@@ -296,7 +357,7 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 
 /* The source is in the block already: a repeat, which must not hide the block from the aging scan.
  * Once it is overdue, tell who is in. */
-static struct ppe_next
+static __rte_noinline struct ppe_next
 repeated(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
 {
 	struct collective *state = ppe_state(worker, thread);
@@ -311,7 +372,7 @@ repeated(struct ppe_worker *worker, struct ppe_thread *thread, const struct bloc
 }
 
 /* The first two disagree: nobody can get a sum, so everybody is told. */
-static struct ppe_next
+static __rte_noinline struct ppe_next
 disagrees(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b,
 	enum weir_field field, uint16_t has, uint16_t offers)
 {
@@ -331,6 +392,16 @@ disagrees(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b,
 	return PPE_RUN(emit);
 }
 
+/* The last contribution is in. */
+static __rte_noinline struct ppe_next
+complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
+	struct job_shard *js, struct block *b)
+{
+	block_finish(state, js, b, WEIR_STATUS_OK);
+	emit_block(worker, thread, b, -1, NULL);
+	return emit(worker, thread);
+}
+
 /* Record and buffer are here: the sum. */
 static struct ppe_next
 aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -340,8 +411,6 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct weir_header *h = &c->header;
 	struct job_shard *js = state->job[h->job_id];
 	struct block *b = c->block;
-	uint16_t has, offers;
-	enum weir_field field;
 
 	if (unlikely(!block_is(b, c->probe.key)))
 		return PPE_RUN(find); /* released while we slept */
@@ -349,11 +418,14 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return answer(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
 		return repeated(worker, thread, b);
-	field = disagreement(b, h, &has, &offers);
-	if (unlikely(field != 0))
-		return disagrees(worker, thread, b, field, has, offers);
+	if (unlikely(!agree(b, h))) {
+		uint16_t has, offers;
+		enum weir_field field = disagreement(b, h, &has, &offers);
 
-	if (c->bytes > 0)
+		if (field != 0)
+			return disagrees(worker, thread, b, field, has, offers);
+	}
+	if (likely(c->bytes > 0))
 		add_payload(state, thread->packet, c, b);
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
@@ -361,11 +433,9 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	b->progress = worker->now;
 	js->count.contributions++;
 	ppe_consume(worker, thread);
-	if (b->heard_count < js->nb_sources)
+	if (likely(b->heard_count < js->nb_sources))
 		return PPE_END;
-	block_finish(state, js, b, WEIR_STATUS_OK);
-	emit_block(worker, thread, b, -1, NULL);
-	return PPE_RUN(emit);
+	return complete(worker, thread, state, js, b);
 }
 
 static int
@@ -390,6 +460,7 @@ create(const struct ppe_setup *setup, void **state)
 const struct ppe_program collective_program = {
 	.name = "collective",
 	.first = parse,
+	.recognise = memo_recognise,
 	.create = create,
 	.destroy = collective_state_destroy,
 	.job_stats = collective_job_stats,

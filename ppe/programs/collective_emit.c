@@ -151,30 +151,41 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	pktbuf_letter_write(&e->letter[1], &header, &e->payload);
 }
 
-/* The group's address, at the port and in the form of this member; false: served already. */
-static bool
-multicast_of(struct ppe_worker *worker, struct emission *e, const struct pktbuf_endpoint *member,
-	struct pktbuf_envelope *envelope)
+/* The envelopes of a multicast group, in both forms. */
+static __rte_noinline void
+address_group(struct ppe_worker *worker, struct job_shard *js, uint32_t group)
+{
+	for (unsigned int extended = 0; extended < 2; extended++) {
+		const struct pktbuf_endpoint to = {
+			/* RFC 1112, 6.4: the low 23 bits of the group. */
+			.mac = {0x01, 0x00, 0x5e, group >> 16 & 0x7f, group >> 8 & 0xff,
+				group & 0xff},
+			.ip = group,
+			.udp = extended ? worker->identity->port_ext : worker->identity->port_base,
+			.extended = (uint8_t)extended,
+			.valid = 1,
+		};
+
+		pktbuf_envelope_write(&js->group_envelope[extended], worker->identity, &to, 0);
+	}
+	js->group = group;
+}
+
+/* The envelope to the group at the port and in the form of this member; NULL: served already. */
+static const struct pktbuf_envelope *
+multicast_of(struct ppe_worker *worker, struct emission *e, struct job_shard *js,
+	const struct pktbuf_endpoint *member)
 {
 	const struct ppe_job *j = worker->jobs->by_id[e->job];
 	uint64_t bit = UINT64_C(1) << member->port;
-	struct pktbuf_endpoint group;
 
 	if (unlikely(j == NULL) || (e->ports_done[member->extended] & bit) != 0)
-		return false;
+		return NULL;
 	e->ports_done[member->extended] |= bit;
-	group = (struct pktbuf_endpoint){
-		/* RFC 1112, 6.4: the low 23 bits of the group. */
-		.mac = {0x01, 0x00, 0x5e, j->group >> 16 & 0x7f, j->group >> 8 & 0xff,
-			j->group & 0xff},
-		.port = member->port,
-		.ip = j->group,
-		.udp = member->extended ? worker->identity->port_ext : worker->identity->port_base,
-		.extended = member->extended,
-		.valid = 1,
-	};
-	pktbuf_envelope_write(envelope, worker->identity, &group, 0);
-	return true;
+	if (unlikely(js->group != j->group))
+		address_group(worker, js, j->group);
+	js->group_envelope[member->extended].port = member->port;
+	return &js->group_envelope[member->extended];
 }
 
 /* Build the results for these destinations, and queue them. */
@@ -205,15 +216,15 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	unsigned int n = 0;
 
 	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
-		struct pktbuf_envelope group;
-
 		if (!js->endpoint[e->next].valid)
 			continue;
 		if (likely(!e->multicast)) {
 			to[n++] = &js->envelope[e->next];
-		} else if (multicast_of(worker, e, &js->endpoint[e->next], &group)) {
+			continue;
+		}
+		to[0] = multicast_of(worker, e, js, &js->endpoint[e->next]);
+		if (to[0] != NULL) {
 			js->count.results++;
-			to[0] = &group;
 			send_results(worker, e, to, 1);
 		}
 	}

@@ -67,6 +67,22 @@ struct slot {
 	struct block *previous; /* the one before, done and not yet released, or NULL */
 };
 
+/*
+ * What a source's last contribution looked like, and what was read out of it. Of a stream of
+ * contributions only block id, the final flag, checksums and IPv4's identification change from one to
+ * the next; a packet that is the same in everything else needs no parsing. A memo speaks of bytes
+ * alone, so it can't be outdated: what depends on jobs, generations or endpoints is checked
+ * after it, packet by packet.
+ */
+struct memo {
+	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
+	struct pktbuf_head head; /* length 0: nothing seen yet */
+	struct weir_header header;
+	uint16_t port;
+	uint16_t spare;
+} __rte_cache_aligned;
+static_assert(sizeof(struct memo) == 128, "two lines");
+
 /* A job as one shard sees it. */
 struct job_shard {
 	uint16_t generation; /* 0: nobody has joined yet */
@@ -83,6 +99,9 @@ struct job_shard {
 	struct ppe_job_stats count;
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
 	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
+	struct memo memo[WEIR_SOURCES_MAX]; /* of what this worker received */
+	uint32_t group; /* host order; whose envelopes these are; 0: none yet */
+	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
 };
 
 /* The collection of joins, in the home shard (the one of residue 0). */
@@ -104,6 +123,7 @@ struct collective {
 	void *records;
 	struct job_shard *job[WEIR_JOBS_MAX];
 	rmw_reduce_fn kernel[16][16]; /* by dtype and op; NULL: not served */
+	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	rmw_copy_fn copy;
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	unsigned int nb_pools;
@@ -267,12 +287,24 @@ void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
 void collective_job_stats(const void *state, uint8_t job, struct ppe_job_stats *stats);
 void collective_stats(const void *state, struct ppe_stats *stats);
 
+/* The segment after parsing: collective.c. */
+struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* The program's shortcut, and how it learns: collective_memo.c. */
+bool memo_recognise(
+	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
+void memo_learn(struct job_shard *job, const struct ppe_thread *thread,
+	const struct contribution *contribution);
+
 /* Check the packet's IPv4 and UDP checksums; false: it has been dropped. */
 static inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	enum pktbuf_verdict verdict =
-		pktbuf_checksum_verify(worker->port[thread->port], thread->packet, &thread->head);
+	const struct pktbuf_port *port = worker->port[thread->port];
+	enum pktbuf_verdict verdict = PKTBUF_CHECKSUM_GOOD;
+
+	if (port->rx_checksum != PKTBUF_CHECKSUM_OFF)
+		verdict = pktbuf_checksum_verify(port, thread->packet, &thread->head);
 
 	if (likely(verdict == PKTBUF_CHECKSUM_GOOD))
 		return true;

@@ -194,6 +194,8 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->slices = setup->config->timer_threads;
 	fill_kernels(state);
 	state->copy = rmw_kernel_copy();
+	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
+		state->dtype_bytes[type] = (uint8_t)weir_dtype_bytes(type);
 	for (unsigned int p = 0; p < setup->nb_ports; p++)
 		state->sums |= setup->worker->port[p]->tx_checksum == PKTBUF_CHECKSUM_SOFTWARE;
 	state->records = rte_zmalloc_socket("weir_blocks",
