@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tests/model/switch_model_priv.h"
+#include "tests/model/switch_model.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/model/switch_model_priv.h"
 
 /* Block numbers that there are, less one. */
 static uint32_t
