@@ -174,7 +174,7 @@ order_of(const char *text)
 	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(words[i], text) == 0)
 			return (enum capture_order)i;
-	wrong("--order: is one of blocks, sources, random");
+	wrong("--order is one of blocks, sources, random");
 }
 
 static void

@@ -29,7 +29,7 @@ struct order_step {
 
 struct order;
 
-/* NULL without memory: 24 bytes per source and block of the window. */
+/* NULL without memory: 16 bytes per source and block of the window. */
 struct order *order_create(const struct order_config *config);
 void order_destroy(struct order *order); /* NULL is fine */
 

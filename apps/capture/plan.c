@@ -203,6 +203,9 @@ plan_contributions(struct plan *plan, const struct capture_wish *wish, char *err
 	uint64_t numbers = UINT64_C(1) << (32 - plan->job.block_shift);
 	uint64_t some = plan->job.block_shift > 0 ? numbers : 4u * plan->job.window;
 
+	if ((plan->job.dtype != WEIR_DTYPE_INT32 && plan->job.dtype != WEIR_DTYPE_FP32) ||
+		plan->job.op != WEIR_OP_SUM)
+		return refuse(error, "job \"%s\" adds up neither int32 nor fp32", plan->job.name);
 	plan->elements = (uint16_t)given(wish->elements, plan->job.elements);
 	if (plan->elements > plan->job.elements)
 		return refuse(error, "--elements: job \"%s\" has %u at most", plan->job.name,
