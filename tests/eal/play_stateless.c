@@ -51,7 +51,7 @@ impostor(struct play *p, unsigned int j, const struct weir_header *h)
 {
 	struct model_peer from = p->source[j][h->src_id].at;
 
-	switch (j == JOB_FIXED ? 0 : below(p, 4)) {
+	switch (j == JOB_FIXED ? 0 : below(p, p->ports > 1 ? 4 : 3)) {
 	case 0: from.address ^= 1u << below(p, 8); break;
 	case 1: from.port ^= 1; break;
 	case 2: from.mac[5] ^= 1; break;
@@ -77,8 +77,15 @@ void
 stateless(struct play *p, unsigned int j)
 {
 	unsigned int s = below(p, job(p, j)->nb_sources);
-	struct weir_header h = contribution(p, j, s, (uint32_t)rig_random(&p->random));
+	uint32_t block = (uint32_t)rig_random(&p->random);
+	struct model_block older, newer;
+	struct weir_header h;
 
+	/* Mostly a block that could be hit, if what is wrong were not seen. */
+	model_look(p->twin.model[j], block, &older, &newer);
+	if (newer.held && below(p, 4))
+		block = newer.id;
+	h = contribution(p, j, s, block);
 	h.block_id &= UINT32_MAX >> job(p, j)->block_shift;
 	switch (below(p, 9)) {
 	case 0: h.job_id = (uint8_t)(250 + below(p, 3)); break;
