@@ -151,6 +151,12 @@ contributions_prepare(struct contributions *c, unsigned int source, uint32_t blo
 	return m;
 }
 
+bool
+contributions_in_use(const struct contributions *c, unsigned int source, uint32_t block)
+{
+	return rte_mbuf_refcnt_read(c->frame[block % CONTRIBUTION_VARIANTS][source]) > 1;
+}
+
 /* Is the payload behind the headers `bytes` of `expected`? Frames come in any number of segments. */
 static bool
 payload_is(const struct rte_mbuf *m, const void *expected, unsigned int bytes)

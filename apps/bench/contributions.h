@@ -48,11 +48,12 @@ unsigned int contributions_frame_bytes(unsigned int elements);
 
 /*
  * Closed loop for `ms`: block b + window is sent when all of block b is back, and sent again after 50 ms
- * without. Then wait for what is under way. *rate: contributions per second; *idle: share of the
+ * without. Then wait for what is under way. *rate: contributions per second, and *disturbed, by slice.h; *idle: share of the
  * time, [0, 1], in which the generator had nothing to do. 0, or -1 after a line that names block and
  * sources that got no answer within 2 s, or the first wrong result.
  */
-int contributions_run(struct contributions *c, uint64_t ms, double *rate, double *idle);
+int contributions_run(
+	struct contributions *c, uint64_t ms, double *rate, double *idle, double *disturbed);
 
 /*
  * Open loop for `ms`: contributions one by one, source after source, block after block, on a schedule of `rate` per

@@ -35,6 +35,9 @@ struct contributions {
 struct rte_mbuf *contributions_prepare(
 	struct contributions *c, unsigned int source, uint32_t block);
 
+/* Is that frame prepared, and not sent yet? */
+bool contributions_in_use(const struct contributions *c, unsigned int source, uint32_t block);
+
 /* Receive once from each port and check what came; completed places are listed in `done`. Returns the frames. */
 unsigned int contributions_poll(struct contributions *c);
 

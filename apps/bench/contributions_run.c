@@ -8,6 +8,7 @@
 #include <rte_ethdev.h>
 
 #include "apps/bench/contributions_priv.h"
+#include "apps/bench/slice.h"
 
 #define REPEAT_MS  50
 #define GIVE_UP_MS 2000
@@ -83,9 +84,10 @@ give_up(struct contributions *c)
 	return -1;
 }
 
-/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work. */
+/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work; slices: may be
+ * NULL. */
 static int
-loop(struct contributions *c, uint64_t end, uint64_t *idle)
+loop(struct contributions *c, uint64_t end, uint64_t *idle, struct slices *slices)
 {
 	uint64_t ms = rte_get_tsc_hz() / 1000, now = rte_rdtsc(), checked = now, progress = now;
 
@@ -104,6 +106,8 @@ loop(struct contributions *c, uint64_t end, uint64_t *idle)
 		now = rte_rdtsc();
 		if (n == 0)
 			*idle += now - before;
+		if (slices != NULL)
+			slices_turn(slices, now, n > 0, c->count.blocks);
 		if (c->count.blocks != blocks)
 			progress = now;
 		if (now - checked > ms) {
@@ -119,24 +123,24 @@ loop(struct contributions *c, uint64_t end, uint64_t *idle)
 }
 
 int
-contributions_run(struct contributions *c, uint64_t ms, double *rate, double *idle)
+contributions_run(
+	struct contributions *c, uint64_t ms, double *rate, double *idle, double *disturbed)
 {
-	uint64_t hz = rte_get_tsc_hz(), began, blocks, waited = 0, ignored = 0;
+	uint64_t hz = rte_get_tsc_hz(), began, waited = 0, ignored = 0;
+	struct slices slices;
 
 	for (unsigned int i = 0; i < c->config.window; i++)
 		open_place(c, &c->place[i]);
 	/* The device wakes up, caches fill. */
-	if (loop(c, rte_rdtsc() + hz / 1000 * (ms / 4 + 1), &ignored) < 0)
+	if (loop(c, rte_rdtsc() + hz / 1000 * (ms / 4 + 1), &ignored, NULL) < 0)
 		return -1;
 	began = rte_rdtsc();
-	blocks = c->count.blocks;
-	if (loop(c, began + hz / 1000 * ms, &waited) < 0)
+	slices_begin(&slices, began, c->count.blocks);
+	if (loop(c, began + hz / 1000 * ms, &waited, &slices) < 0)
 		return -1;
-	blocks = c->count.blocks - blocks;
-	began = rte_rdtsc() - began;
-	*rate = (double)blocks * c->config.sources * (double)hz / (double)began;
-	*idle = (double)waited / (double)began;
-	return loop(c, 0, &ignored);
+	*rate = slices_rate(&slices, c->count.blocks, disturbed) * c->config.sources;
+	*idle = (double)waited / (double)(slices.turn - began);
+	return loop(c, 0, &ignored, NULL);
 }
 
 /* Open loop: the next n contributions in order, the first of them due at `due` and each later one by `step`.
@@ -150,17 +154,16 @@ send_due(void *context, unsigned int n, double due, double step)
 	uint16_t count[LINK_PORTS] = {0};
 	unsigned int i;
 
-	/* A frame of one source and variant exists once. */
-	n = RTE_MIN(n,
-		RTE_MIN(c->config.sources * (CONTRIBUTION_VARIANTS - 1), (unsigned int)LINK_BURST));
+	n = RTE_MIN(n, (unsigned int)LINK_BURST);
 	for (i = 0; i < n; i++) {
 		unsigned int source = c->next % c->config.sources;
 		struct place *place = &c->place[c->next / c->config.sources];
 		unsigned int p = source % LINK_PORTS;
 
+		/* A frame of one source and variant exists once, and may be in the list already. */
+		if (contributions_in_use(c, source, place->block) || (source == 0 && place->open))
+			break;
 		if (source == 0) {
-			if (place->open)
-				break;
 			place->open = true;
 			place->got = 0;
 			c->open_count++;
@@ -207,6 +210,6 @@ contributions_offer(struct contributions *c, double rate, uint64_t ms, struct sa
 	open_loop_run(&load, rate, ms, result);
 	c->samples = NULL;
 	/* What was lost is repeated, so that the job can go on. */
-	rc = loop(c, 0, &ignored);
+	rc = loop(c, 0, &ignored, NULL);
 	return c->count.wrong > 0 ? -1 : rc;
 }

@@ -17,7 +17,9 @@
 
 #define SAMPLES_MOST (1u << 20)
 #define UNLOADED     100000.0 /* frames per second: one at a time */
-#define PHASES       4 /* a run is so many of --phase-ms long: tails need samples */
+#define PARTS        4 /* of --phase-ms: short runs are disturbed more rarely */
+#define LIMIT_PHASES 12 /* of --phase-ms, for a measurement */
+#define RUNS         16 /* in a measurement: tails need samples */
 #define FLYING       256
 
 /* Values of a measurement; the pairs are sorted by the first. */
@@ -40,6 +42,7 @@ static const struct bench_option options[] = {
 
 /* What is measured: contributions to the switch or frames through it; testpmd has frames always. */
 struct subject {
+	struct target *target[2];
 	struct contributions *contributions; /* NULL: frames */
 	struct stream *stream[2];
 	struct samples samples;
@@ -54,27 +57,54 @@ compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* One short run; its samples are taken back when it was disturbed and `keep` is false. */
+static int
+run_once(struct subject *subject, unsigned int t, bool keep, bool *clean, double *rate)
+{
+	uint64_t ms = RTE_MAX(bench_common.phase_ms / PARTS, UINT64_C(1));
+	struct samples *s = &subject->samples;
+	size_t before = s->count;
+	struct open_loop result;
+	uint64_t waited = pair_waited_ns(subject->target[t]);
+	int rc = t == 0 && subject->contributions != NULL
+		? contributions_offer(subject->contributions, subject->rate, ms, s, &result)
+		: stream_offer(subject->stream[t], subject->rate, ms, s, &result);
+
+	waited = pair_waited_ns(subject->target[t]) - waited;
+	*clean = (double)waited < PAIR_LIMIT * 1e6 * (double)ms;
+	if (!*clean && !keep)
+		s->count = before;
+	else
+		*rate = result.rate;
+	return rc;
+}
+
+/* Short runs, until enough were undisturbed. */
 static int
 measure(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	static const double quantile[] = {0.5, 0.99, 0.999, 1};
 	struct subject *subject = context;
-	uint64_t ms = PHASES * bench_common.phase_ms;
 	double us = 1e6 / (double)rte_get_tsc_hz();
 	struct samples *s = &subject->samples;
-	struct open_loop result;
-	int rc;
+	uint64_t limit =
+		rte_rdtsc() + rte_get_tsc_hz() / 1000 * LIMIT_PHASES * bench_common.phase_ms;
+	unsigned int good = 0;
+	bool clean, late = false;
+	int rc = 0;
 
 	s->count = 0;
-	rc = t == 0 && subject->contributions != NULL
-		? contributions_offer(subject->contributions, subject->rate, ms, s, &result)
-		: stream_offer(subject->stream[t], subject->rate, ms, s, &result);
+	while (rc == 0 && good < RUNS && !late) {
+		late = rte_rdtsc() > limit;
+		rc = run_once(subject, t, late && good == 0, &clean, &value[RATE]);
+		good += clean;
+	}
 	if (rc != 0 || s->count == 0)
 		return rc;
 	qsort(s->value, s->count, sizeof(double), compare);
 	for (unsigned int q = P50; q <= WORST; q++)
 		value[q] = us * bench_quantile(s->value, s->count, quantile[q]);
-	value[RATE] = result.rate;
+	value[PAIR_DISTURBED] = good > 0 ? 0 : 1;
 	return 0;
 }
 
@@ -131,10 +161,10 @@ capacity(void *context, unsigned int t, double value[PAIR_VALUES])
 	struct subject *subject = context;
 
 	return subject->contributions != NULL
-		? contributions_run(
-			  subject->contributions, bench_common.phase_ms, &value[0], &value[1])
-		: stream_run(
-			  subject->stream[t], FLYING, bench_common.phase_ms, &value[0], &value[1]);
+		? contributions_run(subject->contributions, bench_common.phase_ms, &value[0],
+			  &value[1], &value[PAIR_DISTURBED])
+		: stream_run(subject->stream[t], FLYING, bench_common.phase_ms, &value[0],
+			  &value[1], &value[PAIR_DISTURBED]);
 }
 
 static int
@@ -170,7 +200,8 @@ point(struct bench_report *report, struct target target[2], unsigned int n)
 		.elements = n,
 	};
 	struct contributions *contributions = contributions_create(&config);
-	struct subject subject = {.contributions = contributions};
+	struct subject subject = {
+		.target = {&target[0], &target[1]}, .contributions = contributions};
 	int rc = contributions == NULL || samples_create(&subject.samples, SAMPLES_MOST) < 0;
 
 	for (unsigned int t = 0; rc == 0 && t < 2; t++) {

@@ -9,10 +9,9 @@
 
 #include <rte_cycles.h>
 
-#define DISTURBED 0.03 /* share of the time */
-#define RETRIES   2 /* times as many pairs */
-#define ATTEMPTS  6
-#define MOST      (99 * RETRIES)
+#define RETRIES  2 /* times as many pairs */
+#define ATTEMPTS 6
+#define MOST     (99 * RETRIES)
 
 static unsigned int measured, spoilt;
 
@@ -46,6 +45,12 @@ waited_ns(pid_t pid)
 	return total;
 }
 
+uint64_t
+pair_waited_ns(const struct target *target)
+{
+	return waited_ns(target->child.pid) + waited_ns(getpid());
+}
+
 /* Measure once; *disturbed: share. */
 static int
 once(struct target *target, pair_measure *measure, void *context, unsigned int t,
@@ -54,16 +59,19 @@ once(struct target *target, pair_measure *measure, void *context, unsigned int t
 	uint64_t hz = rte_get_tsc_hz(), began, waited;
 	int rc;
 
+	value[PAIR_DISTURBED] = -1;
 	target_select(target);
-	waited = waited_ns(target->child.pid) + waited_ns(getpid());
+	waited = pair_waited_ns(target);
 	began = rte_rdtsc();
 	rc = measure(context, t, value);
 	began = rte_rdtsc() - began;
-	waited = waited_ns(target->child.pid) + waited_ns(getpid()) - waited;
+	waited = pair_waited_ns(target) - waited;
 	target_deselect(target);
 	*disturbed = (double)waited * 1e-9 / ((double)began / (double)hz);
+	if (value[PAIR_DISTURBED] >= 0)
+		*disturbed = value[PAIR_DISTURBED];
 	measured++;
-	spoilt += *disturbed > DISTURBED;
+	spoilt += *disturbed > PAIR_LIMIT;
 	return rc;
 }
 
@@ -74,7 +82,7 @@ pair_try(struct target *target, pair_measure *measure, void *context, unsigned i
 	double share;
 	int rc = once(target, measure, context, t, value, &share);
 
-	*disturbed = share > DISTURBED;
+	*disturbed = share > PAIR_LIMIT;
 	return rc;
 }
 
@@ -123,7 +131,7 @@ pair_run(struct target target[2], pair_measure *measure, void *context, struct p
 			rc = once(&target[t], measure, context, t, pair->value[t], &disturbed);
 			pair->disturbed = RTE_MAX(pair->disturbed, disturbed);
 		}
-		good += pair->disturbed <= DISTURBED;
+		good += pair->disturbed <= PAIR_LIMIT;
 	}
 	if (rc == 0) {
 		qsort(pairs, n, sizeof(*pairs), by_disturbance);
@@ -143,5 +151,5 @@ pair_note(FILE *out)
 			"# other processes took more than %.0f %% of the time in %u of %u "
 			"measurements; "
 			"those were repeated, or count less\n",
-			100 * DISTURBED, spoilt, measured);
+			100 * PAIR_LIMIT, spoilt, measured);
 }

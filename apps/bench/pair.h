@@ -9,7 +9,10 @@
 
 #include "apps/bench/target.h"
 
-#define PAIR_VALUES 5
+#define PAIR_VALUES    6
+#define PAIR_DISTURBED 5 /* the last: a measurement's own judgement, share of the time */
+
+#define PAIR_LIMIT     0.03 /* what is disturbed more counts less */
 
 struct pair {
 	double value
@@ -17,7 +20,8 @@ struct pair {
 	double disturbed; /* share of the time in which a CPU was missing */
 };
 
-/* Measure once with target t, which is selected; fill values. 0, or not 0 after a line. */
+/* Measure once with target t, which is selected; fill values, of PAIR_DISTURBED only if it can judge itself. 0, or
+ * not 0 after a line. */
 typedef int pair_measure(void *context, unsigned int t, double value[PAIR_VALUES]);
 
 /* Of bench_common.repeat undisturbed pairs, or of the least disturbed of twice as many, the one whose ratio of
@@ -31,6 +35,9 @@ int pair_try(struct target *target, pair_measure *measure, void *context, unsign
 /* The same until it is undisturbed, 6 times at most. */
 int pair_once(struct target *target, pair_measure *measure, void *context, unsigned int t,
 	double value[PAIR_VALUES]);
+
+/* Nanoseconds, so far, that the device and the generator were ready and had no CPU. */
+uint64_t pair_waited_ns(const struct target *target);
 
 /* At the end of a table: how many measurements were disturbed, when any was. */
 void pair_note(FILE *out);

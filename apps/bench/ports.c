@@ -117,7 +117,8 @@ measure_contributions(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	struct contributions **c = context;
 
-	return contributions_run(c[t], bench_common.phase_ms, &value[RATE], &value[IDLE]);
+	return contributions_run(
+		c[t], bench_common.phase_ms, &value[RATE], &value[IDLE], &value[PAIR_DISTURBED]);
 }
 
 static int
@@ -152,7 +153,8 @@ measure_stream(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	struct stream **s = context;
 
-	return stream_run(s[t], FLYING, bench_common.phase_ms, &value[RATE], &value[IDLE]);
+	return stream_run(s[t], FLYING, bench_common.phase_ms, &value[RATE], &value[IDLE],
+		&value[PAIR_DISTURBED]);
 }
 
 /* bytes: with the frame check sequence. */

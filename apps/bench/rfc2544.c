@@ -50,9 +50,10 @@ closed_loop(void *context, unsigned int t, double value[PAIR_VALUES])
 	const struct trial *trial = context;
 
 	(void)t;
-	return trial->stream != NULL
-		? stream_run(trial->stream, FLYING, trial_ms, &value[0], &value[1])
-		: contributions_run(trial->contributions, trial_ms, &value[0], &value[1]);
+	return trial->stream != NULL ? stream_run(trial->stream, FLYING, trial_ms, &value[0],
+					       &value[1], &value[PAIR_DISTURBED])
+				     : contributions_run(trial->contributions, trial_ms, &value[0],
+					       &value[1], &value[PAIR_DISTURBED]);
 }
 
 static int

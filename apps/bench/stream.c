@@ -10,6 +10,7 @@
 #include <rte_ethdev.h>
 #include <rte_ip.h>
 
+#include "apps/bench/slice.h"
 #include "pktbuf/wire.h"
 
 #define IP_AT      14
@@ -195,18 +196,21 @@ verdict(struct stream *s, uint64_t received)
 }
 
 int
-stream_run(struct stream *s, unsigned int window, uint64_t ms, double *rate, double *idle)
+stream_run(struct stream *s, unsigned int window, uint64_t ms, double *rate, double *idle,
+	double *disturbed)
 {
-	uint64_t hz = rte_get_tsc_hz(), began = rte_rdtsc(), now = began, last = began;
-	uint64_t warm = began + hz / 1000 * (ms / 4 + 1), received = 0, empty = 0;
+	uint64_t cycles = rte_get_tsc_hz() / 1000, began = rte_rdtsc(), now = began, last = began;
+	uint64_t warm = began + cycles * (ms / 4 + 1), received = 0, empty = 0;
+	struct slices slices;
 	unsigned int flying = 0;
 
 	drain(s->link);
 	s->first = s->number;
 	s->damaged = 0;
+	slices_begin(&slices, began, 0);
 	/* On a busy machine the device may not even run in a short time. */
-	while (now < warm || now - began < hz / 1000 * ms ||
-		(received == 0 && now - began < hz / 1000 * GIVE_UP_MS && !child_interrupted())) {
+	while (now < warm || now - began < cycles * ms ||
+		(received == 0 && now - began < cycles * GIVE_UP_MS && !child_interrupted())) {
 		uint64_t before = now;
 		unsigned int done, burst = RTE_MIN(window - flying, (unsigned int)LINK_BURST);
 
@@ -219,18 +223,20 @@ stream_run(struct stream *s, unsigned int window, uint64_t ms, double *rate, dou
 		flying -= RTE_MIN(done, flying);
 		received += done;
 		now = rte_rdtsc();
+		slices_turn(&slices, now, done > 0, received);
 		if (done > 0)
 			last = now;
-		else if (now - last > hz / 1000 * LOST_MS)
+		else if (now - last > cycles * LOST_MS)
 			flying = 0;
 		if (done == 0 && burst == 0)
 			empty += now - before;
 		if (before < warm && now >= warm) {
 			began = now;
-			received = empty = 0;
+			empty = 0;
+			slices_begin(&slices, now, received);
 		}
 	}
-	*rate = (double)received * (double)hz / (double)(now - began);
+	*rate = slices_rate(&slices, received, disturbed);
 	*idle = (double)empty / (double)(now - began);
 	return verdict(s, received);
 }

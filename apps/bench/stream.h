@@ -23,10 +23,11 @@ void stream_destroy(struct stream *stream);
 
 /*
  * Closed loop for `ms`: at most `window` frames are under way, and those that are missing for 20 ms are lost. *rate: frames
- * received per second; *idle: share of the time in which the generator had nothing to do. 0, or -1
+ * received per second, and *disturbed, by slice.h; *idle: share of the time in which the generator had nothing to do. 0, or -1
  * after a line: nothing came, or a frame came back damaged.
  */
-int stream_run(struct stream *stream, unsigned int window, uint64_t ms, double *rate, double *idle);
+int stream_run(struct stream *stream, unsigned int window, uint64_t ms, double *rate, double *idle,
+	double *disturbed);
 
 /* Open loop, as open_loop_run; samples: from when a frame was due until it came, may be NULL. 0, or
  * -1 after a line. */
