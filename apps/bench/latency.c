@@ -18,6 +18,7 @@
 #define SAMPLES_MOST (1u << 20)
 #define UNLOADED     100000.0 /* frames per second: one at a time */
 #define PARTS        4 /* of --phase-ms: short runs are disturbed more rarely */
+#define GIVE_UP_S    2
 #define LIMIT_PHASES 12 /* of --phase-ms, for a measurement */
 #define RUNS         16 /* in a measurement: tails need samples */
 #define FLYING       256
@@ -94,10 +95,15 @@ measure(void *context, unsigned int t, double value[PAIR_VALUES])
 	int rc = 0;
 
 	s->count = 0;
-	while (rc == 0 && good < RUNS && !late) {
+	/* Until enough were undisturbed or time is up; then at least some samples. */
+	while (rc == 0 && good < RUNS && (!late || s->count == 0)) {
 		late = rte_rdtsc() > limit;
 		rc = run_once(subject, t, late && good == 0, &clean, &value[RATE]);
 		good += clean;
+		if (s->count == 0 && rte_rdtsc() > limit + GIVE_UP_S * rte_get_tsc_hz()) {
+			target_blame(subject->target[t], "nothing comes through in time");
+			return -1;
+		}
 	}
 	if (rc != 0 || s->count == 0)
 		return rc;
