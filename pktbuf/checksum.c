@@ -1,21 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pktbuf/checksum.h"
 
-#include <rte_ip.h>
+#include <netinet/in.h>
+
+#include <rte_byteorder.h>
 
 #include "pktbuf/cursor.h"
 #include "pktbuf/port.h"
+#include "pktbuf/sum_priv.h"
+
+static pktbuf_sum_fn sum_of = pktbuf_sum_scalar;
+
+void
+pktbuf_sum_select(unsigned int bits)
+{
+	sum_of = pktbuf_sum_scalar;
+#ifdef __x86_64__
+	if (bits >= 256 && __builtin_cpu_supports("avx2"))
+		sum_of = pktbuf_sum_avx2;
+	if (bits >= 512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+		sum_of = pktbuf_sum_avx512;
+#endif
+}
+
+/* Before main: whoever sums first finds it chosen. */
+static __attribute__((constructor)) void
+select_widest(void)
+{
+	pktbuf_sum_select(512);
+}
+
+static uint16_t
+fold(uint64_t sum)
+{
+	sum = (sum >> 32) + (sum & 0xffffffff);
+	sum = (sum >> 32) + (sum & 0xffffffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return (uint16_t)((sum >> 16) + (sum & 0xffff));
+}
 
 uint16_t
 pktbuf_sum_bytes(const void *bytes, size_t length)
 {
-	return rte_raw_cksum(bytes, length);
+	return fold(sum_of(bytes, length));
 }
 
 static bool
 ip_holds(const struct pktbuf_head *head)
 {
-	return rte_raw_cksum(head->bytes + head->l3, (size_t)(head->l4 - head->l3)) == 0xffff;
+	return fold(pktbuf_sum_rest(head->bytes + head->l3, (size_t)(head->l4 - head->l3))) ==
+		0xffff;
 }
 
 /*
@@ -30,16 +64,18 @@ sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length)
 	const uint8_t *bytes;
 	uint32_t sum = 0;
 
+	if (likely(offset + length <= rte_pktmbuf_data_len(packet)))
+		return pktbuf_sum_bytes(
+			rte_pktmbuf_mtod_offset(packet, const uint8_t *, offset), length);
 	pktbuf_cursor_init(&cursor, packet, offset, length);
 	while ((bytes = pktbuf_cursor_span(&cursor, &here)) != NULL) {
-		uint16_t part = rte_raw_cksum(bytes, here);
+		uint16_t part = pktbuf_sum_bytes(bytes, here);
 
 		sum += (done & 1) != 0 ? rte_bswap16(part) : part;
 		done += here;
 		pktbuf_cursor_advance(&cursor, here);
 	}
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)((sum >> 16) + (sum & 0xffff));
+	return fold(sum);
 }
 
 static bool
@@ -47,16 +83,13 @@ udp_holds(const struct rte_mbuf *packet, const struct pktbuf_head *head)
 {
 	const uint8_t *ip = head->bytes + head->l3, *udp = head->bytes + head->l4;
 	uint32_t length = head->payload_length + 8u;
-	uint32_t sum;
 
 	if (udp[6] == 0 && udp[7] == 0)
 		return true;
 	/* The pseudo-header: both addresses, the protocol and the UDP length. */
-	sum = rte_raw_cksum(ip + 12, 8) + rte_cpu_to_be_16(IPPROTO_UDP) +
-		rte_cpu_to_be_16((uint16_t)length) + (uint32_t)sum_chain(packet, head->l4, length);
-	sum = (sum >> 16) + (sum & 0xffff);
-	sum = (sum >> 16) + (sum & 0xffff);
-	return sum == 0xffff;
+	return fold(pktbuf_sum_rest(ip + 12, 8) + rte_cpu_to_be_16(IPPROTO_UDP) +
+		       rte_cpu_to_be_16((uint16_t)length) + sum_chain(packet, head->l4, length)) ==
+		0xffff;
 }
 
 enum pktbuf_verdict

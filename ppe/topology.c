@@ -287,6 +287,15 @@ build(struct ppe *ppe, const struct pktbuf_port_config *ports,
 	return rc;
 }
 
+/* The widest vectors of sums over elements, and over bytes. */
+static void
+select_vectors(enum rmw_isa limit)
+{
+	enum rmw_isa isa = rmw_kernels_select(limit);
+
+	pktbuf_sum_select(isa == RMW_ISA_AVX512 ? 512 : isa == RMW_ISA_AVX2 ? 256 : 128);
+}
+
 struct ppe *
 ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
 	unsigned int nb_ports, const struct ppe_jobs *jobs,
@@ -301,7 +310,7 @@ ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *por
 	}
 	if (rc == 0) {
 		ppe->config = *config;
-		rmw_kernels_select((enum rmw_isa)config->isa);
+		select_vectors((enum rmw_isa)config->isa);
 		ppe->nb_ports = nb_ports;
 		ppe->jobs = jobs;
 		rc = build(ppe, ports, programs);
