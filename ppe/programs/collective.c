@@ -62,6 +62,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	weir_header_read(&c->header, head->bytes + head->payload);
 	c->payload = head->payload + bytes;
 	c->bytes = head->payload_length - bytes;
+	c->verified = false;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
 		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 	js = ((const struct collective *)ppe_state(worker, thread))->job[c->header.job_id];
@@ -145,14 +146,64 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 	return true;
 }
 
-/* Not this generation's. */
-static __rte_noinline struct ppe_next
-stale(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+/* Do the lengths fit each other, and the job? */
+static inline bool
+lengths_fit(const struct collective *state, const struct ppe_job *j, const struct contribution *c)
 {
+	const struct weir_header *h = &c->header;
+
+	return c->bytes == h->grad_cnt * (uint32_t)state->dtype_bytes[h->dtype] &&
+		h->grad_cnt <= j->elements && c->bytes <= ppe_job_payload_bytes(j) &&
+		(h->collective != WEIR_COLLECTIVE_BARRIER || h->grad_cnt == 0);
+}
+
+/* Is this collective, type and operation served here? */
+static inline bool
+served(const struct collective *state, const struct weir_header *h)
+{
+	return (h->collective == WEIR_COLLECTIVE_ALLREDUCE ||
+		       h->collective == WEIR_COLLECTIVE_BARRIER) &&
+		(h->grad_cnt == 0 || state->kernel[h->dtype][h->op] != NULL);
+}
+
+/* Start the bucket. */
+static inline struct ppe_next
+admitted(struct collective *state, struct job_shard *js, struct contribution *c)
+{
+	hash_begin(
+		state->blocks, block_key(js->generation, js->job, c->header.block_id), &c->probe);
+	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
+	return PPE_RUN(find);
+}
+
+/* Something is not as usual. What it is, in the order in which it is told, once the checksums hold. */
+static __rte_noinline struct ppe_next
+examine(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+
+	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	c->verified = true;
+	if (j == NULL || js == NULL)
+		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (js->generation == 0)
 		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
-	js->count.stale++;
-	return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
+	if (h->gen_id != js->generation) {
+		js->count.stale++;
+		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
+	}
+	if (!from_its_source(js, thread, h) && !moved(worker, js, thread, h))
+		return drop(worker, thread, PPE_DROP_ADDRESS);
+	if (!served(state, h))
+		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	if (!lengths_fit(state, j, c))
+		return drop(worker, thread, PPE_DROP_LENGTH);
+	return admitted(state, js, c);
 }
 
 /* On the shard's owner: may this contribution count? */
@@ -165,27 +216,11 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h->job_id];
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
-	if (!checksums_hold(worker, thread))
-		return PPE_END;
-	if (unlikely(j == NULL || js == NULL))
-		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	/* A generation is never 0 in a packet that gets here: 0 means that nobody has joined. */
-	if (unlikely(h->gen_id != js->generation || js->generation == 0))
-		return stale(worker, thread, js);
-	if (unlikely(!from_its_source(js, thread, h)) && !moved(worker, js, thread, h))
-		return drop(worker, thread, PPE_DROP_ADDRESS);
-	if (unlikely(h->collective != WEIR_COLLECTIVE_ALLREDUCE &&
-		    h->collective != WEIR_COLLECTIVE_BARRIER))
-		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	if (unlikely(h->grad_cnt != 0 && state->kernel[h->dtype][h->op] == NULL))
-		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	if (unlikely(c->bytes != h->grad_cnt * (uint32_t)state->dtype_bytes[h->dtype] ||
-		    h->grad_cnt > j->elements || c->bytes > ppe_job_payload_bytes(j) ||
-		    (h->collective == WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)))
-		return drop(worker, thread, PPE_DROP_LENGTH);
-	hash_begin(state->blocks, block_key(js->generation, js->job, h->block_id), &c->probe);
-	rte_prefetch0(&js->slot[h->block_id & (js->window - 1u)]);
-	return PPE_RUN(find);
+	/* A running generation is never 0; before the first join the shard's is. */
+	if (likely(j != NULL && js != NULL && js->generation != 0 && h->gen_id == js->generation &&
+		    from_its_source(js, thread, h) && served(state, h) && lengths_fit(state, j, c)))
+		return admitted(state, js, c);
+	return examine(worker, thread);
 }
 
 /* No such block: this contribution opens it, or comes too late or too early. */
@@ -195,11 +230,15 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
 	enum weir_status status;
-	enum ppe_drop reason =
-		block_open(state, state->job[c->header.job_id], c, worker->now, &c->block, &status);
+	enum ppe_drop reason;
 
+	if (!c->verified && !checksums_hold(worker, thread))
+		return PPE_END;
+	c->verified = true;
+	reason =
+		block_open(state, state->job[c->header.job_id], c, worker->now, &c->block, &status);
 	if (likely(c->block != NULL))
-		return PPE_RUN(aggregate);
+		return aggregate(worker, thread);
 	if (status != WEIR_STATUS_OK)
 		return refuse(worker, thread, reason, status);
 	return drop(worker, thread, reason);
@@ -238,7 +277,7 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
 
-	c->block = (struct block *)(void *)hash_confirm(state->blocks, &c->probe);
+	c->block = (struct block *)(void *)hash_peek(state->blocks, &c->probe);
 	if (unlikely(c->block == NULL))
 		return open_block(worker, thread);
 	rte_prefetch0(&c->block->heard_count);
@@ -355,15 +394,14 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 	return PPE_RUN(emit);
 }
 
-/* The source is in the block already: a repeat, which must not hide the block from the aging scan.
- * Once it is overdue, tell who is in. */
+/* The source is in the block already: a repeat, which is no progress and sets no REF. Once the block is
+ * overdue, tell who is in. */
 static __rte_noinline struct ppe_next
 repeated(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *j = worker->jobs->by_id[b->job];
 
-	hash_ref_clear(state->blocks, &b->hash);
 	state->job[b->job]->count.duplicates++;
 	if (j != NULL && worker->now - b->opened >= j->timeout_ms * state->tsc_per_ms)
 		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, b->heard,
@@ -414,6 +452,8 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (unlikely(!block_is(b, c->probe.key)))
 		return PPE_RUN(find); /* released while we slept */
+	if (!c->verified && unlikely(!checksums_hold(worker, thread)))
+		return PPE_END;
 	if (unlikely(b->state == BLOCK_DONE))
 		return answer(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
@@ -427,6 +467,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (likely(c->bytes > 0))
 		add_payload(state, thread->packet, c, b);
+	hash_ref_set(state->blocks, &b->hash);
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
 	b->final &= h->final;

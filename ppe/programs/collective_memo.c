@@ -88,6 +88,7 @@ memo_recognise(struct ppe_worker *worker __rte_unused, void *arg, struct ppe_thr
 	c->header.final = (p[FLAGS_AT] & WEIR_FINAL) != 0;
 	c->payload = JOB_AT + weir_header_bytes(memo->header.extended);
 	c->bytes = memo->head.payload_length - weir_header_bytes(memo->header.extended);
+	c->verified = false;
 	return true;
 }
 

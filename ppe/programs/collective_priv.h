@@ -162,6 +162,7 @@ struct contribution {
 	struct block *block;
 	uint32_t payload; /* offset in the packet */
 	uint32_t bytes;
+	bool verified; /* its checksums hold; else nobody has looked yet */
 };
 
 /* The walk of a new generation over all shards; travels in a hop. */
@@ -296,7 +297,11 @@ bool memo_recognise(
 void memo_learn(struct job_shard *job, const struct ppe_thread *thread,
 	const struct contribution *contribution);
 
-/* Check the packet's IPv4 and UDP checksums; false: it has been dropped. */
+/*
+ * Check the packet's IPv4 and UDP checksums; false: it has been dropped. In software that reads the whole
+ * payload, so it is put off until just before the payload is added, which then reads it from L1; but
+ * nothing may change, and nobody may be answered, before.
+ */
 static inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 {
