@@ -4,6 +4,7 @@
 #   SANITIZE=address,undefined   build with sanitizers, into build-sanitize/
 #   SUITE="unit lint"            test only these suites
 #   JOBS=2                       compile with so many processes
+#   BENCH="engine hash"          run only these benches
 
 SHELL := /bin/sh
 JOBS ?= $(shell nproc)
@@ -19,11 +20,12 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test demo format clean install
+.PHONY: help build test demo bench format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
 	@echo 'make test    all tests (SUITE="unit eal functional lint", SANITIZE=address,undefined)'
+	@echo 'make bench   every figure of docs/performance.md on this machine, in five minutes (BENCH="engine hash")'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
 	@echo 'make clean   remove build/ and build-sanitize/'
@@ -48,6 +50,9 @@ test: build
 
 demo: build
 	@apps/demo/demo.py $(BUILD)
+
+bench: build
+	@apps/bench/bench.py $(BUILD) $(BENCH)
 
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i

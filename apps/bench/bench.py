@@ -1,0 +1,335 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every figure of docs/performance.md on this machine, in a few minutes.
+
+    bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] BUILD [BENCH...]
+
+Runs a selection of each bench of weir-bench (or only of those named), one after the other, each
+within a bound of time. Into BUILD/bench (or FOLDER) it writes, for each bench, its records
+(BENCH.json) and its tables (BENCH.txt); then all.json with every record, machine.json, and plots
+(*.svg). Last it prints a table of figures beside their limits and aims.
+
+A bench that fails or runs too long is reported with its last lines, and the rest goes on; the
+exit status is then 1. An aim that is not met does not change the exit status: machines differ.
+As root it reserves huge pages for the run where there are none, and gives them back.
+"""
+import argparse
+import glob
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from figures import figures, print_figures
+from plots import draw
+
+NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
+HUGE_PAGES = 768  # of 2 MiB: what the largest bench takes
+HUGE_SHARE = 0.5  # of the memory that is free, at most
+ERROR_LINES = 8  # of a failed bench that are shown
+
+# Bench, what is varied, options, seconds that it takes on two CPUs. Three times as long and 20 s
+# more are the bound.
+SELECTION = [
+    ('engine', 'elements', ['--elements', '32..2048', '--repeat', '7'], 8),
+    ('engine', 'threads', ['--threads', '1,2,4,8,16,20,32,64', '--elements', '64,256,1024',
+                           '--type', 'fp32'], 12),
+    ('engine', 'window', ['--window', '8..1024', '--elements', '64,256,1024', '--type', 'fp32'],
+     14),
+    ('scaling', 'lcores', [], 25),
+    ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 12),
+    ('memory', 'elements', [], 2),
+    ('ports', 'elements and frames', ['--repeat', '3'], 30),
+    ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 20),
+    ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 45),
+]
+
+
+class Interrupted(Exception):
+    """SIGINT or SIGTERM."""
+
+
+def interrupt(_number, _frame):
+    # Once: what cleans up is not to be interrupted itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Interrupted
+
+
+def number_in(path, pattern=r'(\d+)', otherwise=0):
+    try:
+        with open(path) as file:
+            found = re.search(pattern, file.read())
+    except OSError:
+        return otherwise
+    return int(found.group(1)) if found else otherwise
+
+
+class HugePages:
+    """Huge pages for the run, where this process may reserve some; as before afterwards."""
+
+    def __init__(self, wanted):
+        self.before = number_in(NR_HUGEPAGES)
+        self.changed = False
+        free = number_in('/proc/meminfo', r'HugePages_Free:\s+(\d+)')
+        spare = number_in('/proc/meminfo', r'MemAvailable:\s+(\d+)') * 1024
+        size = number_in('/proc/meminfo', r'Hugepagesize:\s+(\d+)') * 1024
+        more = min(HUGE_PAGES - free, int(spare * HUGE_SHARE / size) if size else 0)
+        if wanted and size == 2 << 20 and more > 0:
+            self.changed = self.write(self.before + more)
+
+    @staticmethod
+    def write(pages):
+        try:
+            with open(NR_HUGEPAGES, 'w') as file:
+                file.write('%d\n' % pages)
+        except OSError:
+            return False
+        return True
+
+    @property
+    def there(self):
+        return number_in('/proc/meminfo', r'HugePages_Free:\s+(\d+)')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.changed:
+            self.write(self.before)
+
+
+def machine(huge):
+    """What the figures depend on, for the plots' subtitles."""
+    model = 'CPU unknown'
+    with open('/proc/cpuinfo') as file:
+        found = re.search(r'model name\s*:\s*(.+)', file.read())
+    if found:
+        model = re.sub(r'\s+', ' ', re.sub(r'\((R|TM|tm)\)|CPU(?= @)', '', found.group(1))).strip()
+    return {'cpu': model, 'cpus': os.cpu_count(), 'kernel': platform.release(),
+            'huge_pages': huge.there, 'load_before': os.getloadavg()[0]}
+
+
+class Progress:
+    """Which run, how many of how many, elapsed and expected; a line that is written over on a
+    terminal, elsewhere a line for each run."""
+
+    def __init__(self, runs):
+        self.runs = runs
+        self.began = time.monotonic()
+        self.terminal = sys.stdout.isatty()
+        self.at = 0
+
+    def line(self, run_began):
+        bench, varied, _, seconds = self.runs[self.at]
+        now = time.monotonic()
+        return 'bench: %d of %d: %s (%s), %.0f of %.0f s; in all %.0f of %.0f s' % (
+            self.at + 1, len(self.runs), bench, varied, now - run_began, seconds,
+            now - self.began, sum(r[3] for r in self.runs))
+
+    def begin(self, at):
+        self.at = at
+        if not self.terminal:
+            print(self.line(time.monotonic()), flush=True)
+
+    def tick(self, run_began):
+        if self.terminal:
+            print('\r\033[K' + self.line(run_began), end='', flush=True)
+
+    def end(self):
+        if self.terminal:
+            print('\r\033[K', end='', flush=True)
+
+
+def stop(process):
+    """End a bench: it ends what it started when asked; if it does not, nothing of it stays."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    for path in glob.glob('/tmp/weir-bench-%d-*' % process.pid):
+        shutil.rmtree(path, ignore_errors=True)
+    try:
+        os.rmdir('/run/dpdk/weir_bench_%d' % process.pid)
+    except OSError:
+        pass
+
+
+def last_lines(path):
+    with open(path, errors='replace') as file:
+        lines = [line.rstrip() for line in file if line.strip()]
+    return lines[-ERROR_LINES:]
+
+
+class Run:
+    """One run of a bench: its records, and what went wrong."""
+
+    def __init__(self, program, selected, folder, huge):
+        self.bench, self.varied, self.options, self.seconds = selected
+        self.bound = 3 * self.seconds + 20
+        self.parts = os.path.join(folder, 'run')
+        self.command = [program, self.bench] + self.options + \
+            ['--json', self.parts + '.json', '--huge', huge]
+        self.records, self.wrong, self.lines = [], None, []
+
+    def run(self, progress):
+        began = time.monotonic()
+        with open(self.parts + '.out', 'w') as out, open(self.parts + '.err', 'w') as err:
+            process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=err, start_new_session=True)
+            try:
+                while process.poll() is None and time.monotonic() - began < self.bound:
+                    progress.tick(began)
+                    try:
+                        process.wait(0.5)
+                    except subprocess.TimeoutExpired:
+                        pass
+                late = process.poll() is None
+            finally:
+                stop(process)
+        if late:
+            self.wrong = 'not done after %d s' % self.bound
+        elif process.returncode != 0:
+            self.wrong = 'exit status %d' % process.returncode
+        self.take()
+
+    def take(self):
+        """The records and tables of a run, also of one that failed on the way."""
+        try:
+            with open(self.parts + '.json') as file:
+                self.records = json.load(file)
+        except (OSError, ValueError):
+            self.wrong = self.wrong or 'wrote no records'
+        for record in self.records:
+            record['run'] = self.varied
+        with open(self.parts + '.out', errors='replace') as file:
+            self.table = file.read()
+        if self.wrong:
+            self.lines = last_lines(self.parts + '.err') or last_lines(self.parts + '.out')
+
+    def remove(self):
+        for end in ('.json', '.out', '.err'):
+            if os.path.exists(self.parts + end):
+                os.unlink(self.parts + end)
+
+
+def write_json(path, what):
+    with open(path, 'w') as file:
+        json.dump(what, file, indent=1)
+        file.write('\n')
+
+
+def write_bench(folder, bench, runs):
+    """A bench's files, again after each of its runs: an interrupt loses one run only."""
+    mine = [r for r in runs if r.bench == bench]
+    write_json(os.path.join(folder, bench + '.json'), [r for run in mine for r in run.records])
+    with open(os.path.join(folder, bench + '.txt'), 'w') as file:
+        for run in mine:
+            file.write('$ weir-bench %s\n%s%s\n' % (
+                ' '.join([bench] + run.options), run.table,
+                '# failed: %s\n' % run.wrong if run.wrong else ''))
+
+
+def offered(program):
+    """The benches that this weir-bench has."""
+    done = subprocess.run([program, '--help'], capture_output=True, text=True, timeout=20,
+                          check=False)
+    return set(re.findall(r'^  (\w+) ', done.stdout, re.M))
+
+
+def measure(program, selection, folder, huge):
+    """Run all, return the runs. One that failed is told at once."""
+    progress, runs = Progress(selection), []
+    for at, selected in enumerate(selection):
+        run = Run(program, selected, folder, huge)
+        progress.begin(at)
+        try:
+            run.run(progress)
+        finally:
+            progress.end()
+            run.remove()
+        runs.append(run)
+        write_bench(folder, run.bench, runs)
+        if run.wrong:
+            print('bench: %s (%s) failed: %s' % (run.bench, run.varied, run.wrong))
+            for line in run.lines:
+                print('bench:   | ' + line)
+            sys.stdout.flush()
+    return runs
+
+
+def clean(folder):
+    """What an earlier run left would pass for this one's."""
+    os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(folder):
+        if name.endswith(('.json', '.txt', '.svg')):
+            os.unlink(os.path.join(folder, name))
+
+
+def bench(program, selection, folder, wanted_huge):
+    began = time.monotonic()
+    clean(folder)
+    with HugePages(wanted_huge) as huge:
+        here = machine(huge)
+        pages = '%d huge pages' % here['huge_pages'] if wanted_huge and here['huge_pages'] \
+            else 'pages of 4 KiB'
+        print('bench: %s, %d CPUs, %s' % (here['cpu'], here['cpus'], pages))
+        if here['load_before'] > 0.5:
+            print('bench: the machine is busy (load %.1f): the figures will suffer' %
+                  here['load_before'])
+        write_json(os.path.join(folder, 'machine.json'), here)
+        runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no')
+    records = [r for run in runs for r in run.records]
+    write_json(os.path.join(folder, 'all.json'), records)
+    plots = draw(records, here, folder)
+    print_figures(figures(records), sys.stdout)
+    for text in plots.wrong:
+        print('bench: plot: ' + text)
+    failed = ['%s (%s)' % (run.bench, run.varied) for run in runs if run.wrong]
+    print('bench: %d records, %d plots in %s, after %.0f s' % (
+        len(records), len(plots.made), os.path.relpath(folder), time.monotonic() - began))
+    print('bench: failed: ' + ', '.join(failed) if failed else 'bench: all benches ran')
+    return 1 if failed or plots.wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split('\n\n')[1].strip())
+    parser.add_argument('build')
+    parser.add_argument('bench', nargs='*')
+    parser.add_argument('--weir-bench')
+    parser.add_argument('--out')
+    parser.add_argument('--huge', choices=['auto', 'no'], default='auto')
+    args = parser.parse_args()
+    program = args.weir_bench or os.path.join(args.build, 'apps', 'bench', 'weir-bench')
+    has = offered(program)
+    known = [s for s in SELECTION if s[0] in has]
+    unknown = set(args.bench) - {s[0] for s in known}
+    if unknown or not known:
+        print('bench: no bench %s; there are: %s' % (
+            ', '.join(sorted(unknown)), ' '.join(dict.fromkeys(s[0] for s in known))))
+        return 2
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        return bench(program, [s for s in known if not args.bench or s[0] in args.bench],
+                     os.path.abspath(args.out or os.path.join(args.build, 'bench')),
+                     args.huge == 'auto')
+    except Interrupted:
+        print('\nbench: interrupted; its processes are gone, huge pages are as before')
+        return 130
+
+
+if __name__ == '__main__':
+    sys.exit(main())

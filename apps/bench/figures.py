@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures that Weir is measured by, found among the benches' records, beside their aims."""
+
+# The point at which the engine's aims hold.
+ENGINE = {'lcores': 1, 'sources': 8, 'window': 64}
+THREADS = 20
+RATIO_AIMS = ((64, 0.55), (256, 0.80), (1024, 0.90))
+MET, MISSED, OPEN = 'met', 'not met', 'not measured'
+
+
+class Figure:
+    """A row: a value, the limit that the same run measured, their ratio, the aim."""
+
+    def __init__(self, name, value=None, limit=None, ratio=None, aim='', met=OPEN):
+        self.name, self.value, self.limit, self.ratio = name, value, limit, ratio
+        self.aim, self.met = aim, met
+
+
+def pick(found, bench, metric, /, **params):
+    """The records of a metric whose parameters are these."""
+    return [r for r in found if r['bench'] == bench and r['metric'] == metric
+            and r['value'] is not None
+            and all(r['params'].get(k) == v for k, v in params.items())]
+
+
+def amount(value, unit):
+    """A number as a table has it: three digits that count."""
+    if value is None:
+        return '-'
+    if unit == 'byte/s':
+        value, unit = value * 8e-9, 'Gbit/s'
+    elif unit == '1/s':
+        value, unit = value / 1e6, 'M/s'
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
+    return '%.*f %s' % (digits, value, unit)
+
+
+def at_least(name, found, aim):
+    """The ratio to the limit must be at least so much."""
+    if not found:
+        return Figure(name, aim='ratio >= %.2f' % aim)
+    r = found[0]
+    good = r['ratio'] is not None and r['ratio'] >= aim
+    return Figure(name, amount(r['value'], r['unit']), amount(r['limit'], r['unit']), r['ratio'],
+                  'ratio >= %.2f' % aim, MET if good else MISSED)
+
+
+def of_engine(records):
+    for kind in ('int32', 'fp32'):
+        for elements, aim in RATIO_AIMS:
+            yield at_least('engine, %s, %d elements' % (kind, elements),
+                           pick(records, 'engine', 'payload', type=kind, elements=elements,
+                                threads=THREADS, **ENGINE), aim)
+    for elements in (64, 256, 1024):
+        yield of_threads(records, elements)
+    name, aim = 'payload per lcore, 1024 elements, huge pages', '>= 100 Gbit/s'
+    found = pick(records, 'engine', 'payload', elements=1024, threads=THREADS, huge_pages=True,
+                 **ENGINE)
+    if not found:
+        yield Figure(name, aim=aim)
+        return
+    worst = min(found, key=lambda r: r['value'])
+    yield Figure(name, amount(worst['value'], 'Gbit/s'), amount(worst['limit'], 'Gbit/s'),
+                 worst['ratio'], aim, MET if worst['value'] >= 100 else MISSED)
+
+
+def of_threads(records, elements):
+    """16 threads beside one: what latency hiding brings."""
+    name, aim = '16 threads beside 1, fp32, %d elements' % elements, 'ratio >= 1.15'
+    rate = {n: pick(records, 'engine', 'rate', type='fp32', elements=elements, threads=n, **ENGINE)
+            for n in (1, 16)}
+    if not all(rate.values()):
+        return Figure(name, aim=aim)
+    one, many = rate[1][0]['value'], rate[16][0]['value']
+    return Figure(name, amount(many, 'Mpps'), amount(one, 'Mpps'), many / one, aim,
+                  MET if many >= 1.15 * one else MISSED)
+
+
+def of_scaling(records):
+    """Twice the lcores, twice the payload?"""
+    name, aim = 'scaling, 2 lcores beside twice 1', 'ratio >= 0.90'
+    found = pick(records, 'scaling', 'payload')
+    one = [r for r in found if r['params'].get('lcores') == 1]
+    pairs = [(r, o) for r in found if r['params'].get('lcores') == 2 for o in one
+             if all(o['params'].get(k) == v for k, v in r['params'].items()
+                    if k in ('elements', 'type', 'threads', 'window', 'sources'))]
+    if not pairs:
+        yield Figure(name, aim=aim)
+    for two, alone in pairs:
+        far = two['params'].get('far')
+        ideal = 2 * alone['value']
+        yield Figure(name + (', far %.2g' % far if far is not None else ''),
+                     amount(two['value'], two['unit']), amount(ideal, two['unit']),
+                     two['value'] / ideal, aim, MET if two['value'] >= 0.9 * ideal else MISSED)
+
+
+def of_latency(records):
+    """The median of an unloaded switch beside testpmd's."""
+    aim = 'testpmd + 2 us'
+    for what in ('reduce', 'forward'):
+        name = 'latency p50, unloaded, %s, 1024 elements' % what
+        found = pick(records, 'latency', 'p50', what=what, load_percent=0, elements=1024)
+        if not found:
+            yield Figure(name, aim=aim)
+            continue
+        r = found[0]
+        good = r['limit'] is not None and r['value'] <= r['limit'] + 2
+        yield Figure(name, amount(r['value'], 'us'), amount(r['limit'], 'us'), r['ratio'], aim,
+                     MET if good else MISSED)
+
+
+def figures(records):
+    """All rows, those that were not measured too."""
+    rows = list(of_engine(records))
+    rows += of_scaling(records)
+    rows.append(at_least('hash hits, a million records',
+                         pick(records, 'hash', 'hit', records=1000000), 1.5))
+    for results in ('unicast', 'multicast'):
+        rows.append(at_least('ports, 1024 elements, %s' % results,
+                             pick(records, 'ports', 'wire', elements=1024, results=results), 0.85))
+    rows += of_latency(records)
+    return rows
+
+
+def print_figures(rows, out):
+    head = ('figure', 'value', 'limit', 'ratio', 'aim', '')
+    table = [head] + [(f.name, f.value or '-', f.limit or '-',
+                       '-' if f.ratio is None else '%.2f' % f.ratio, f.aim, f.met) for f in rows]
+    wide = [max(len(row[c]) for row in table) for c in range(len(head))]
+    print('#', file=out)
+    for number, row in enumerate(table):
+        cells = [row[0].ljust(wide[0])] + [row[c].rjust(wide[c]) for c in (1, 2, 3)] + \
+            [row[4].ljust(wide[4]), row[5]]
+        print(('# ' if number == 0 else '  ') + '  '.join(cells).rstrip(), file=out)
+    count = [sum(f.met == m for f in rows) for m in (MET, MISSED, OPEN)]
+    print('#\n# aims: %d met, %d not met, %d not measured' % tuple(count), file=out, flush=True)
