@@ -147,16 +147,17 @@ row(struct bench_report *report, unsigned int n, const char *what, unsigned int 
 	if (load > 0)
 		snprintf(text, sizeof(text), "%u", load);
 	fprintf(bench_table(report),
-		"%10u %8u %-8s %5s %10.0f %8.2f %8.2f %8.1f %8.1f  %8.2f %8.2f %8.1f %8.1f\n", n,
+		"%10u %8u %-8s %5s %10.0f %8.2f %8.2f %8.1f %8.1f  %8.2f %8.2f %8.1f %8.1f%s\n", n,
 		bytes, what, text, v[RATE], v[P50], v[P99], v[P999], v[WORST], limit[P50],
-		limit[P99], limit[P999], limit[WORST]);
+		limit[P99], limit[P999], limit[WORST], pair_mark(pair));
 	fflush(bench_table(report));
 	for (unsigned int q = P50; q <= WORST; q++)
 		bench_add(report, name[q],
-			json_pack("{sisisssisfssss}", "elements", (int)n, "frame_bytes", (int)bytes,
-				"what", what, "load_percent", (int)load, "frames_per_second",
-				v[RATE], "over", target_options.over, "rx_checksum",
-				target_options.checksum),
+			json_pack("{sisisssisfsssssb}", "elements", (int)n, "frame_bytes",
+				(int)bytes, "what", what, "load_percent", (int)load,
+				"frames_per_second", v[RATE], "over", target_options.over,
+				"rx_checksum", target_options.checksum, "disturbed",
+				pair->disturbed > PAIR_LIMIT),
 			v[q], "us", limit[q], "dpdk-testpmd io, as many frames of the size");
 }
 

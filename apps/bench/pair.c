@@ -150,6 +150,6 @@ pair_note(FILE *out)
 		fprintf(out,
 			"# other processes took more than %.0f %% of the time in %u of %u "
 			"measurements; "
-			"those were repeated, or count less\n",
+			"those were repeated; rows marked * are of such ones\n",
 			100 * PAIR_LIMIT, spoilt, measured);
 }

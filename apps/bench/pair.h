@@ -39,6 +39,13 @@ int pair_once(struct target *target, pair_measure *measure, void *context, unsig
 /* Nanoseconds, so far, that the device and the generator were ready and had no CPU. */
 uint64_t pair_waited_ns(const struct target *target);
 
+/* Behind a row's values: a mark when the pair was disturbed; see pair_note. */
+static inline const char *
+pair_mark(const struct pair *pair)
+{
+	return pair->disturbed > PAIR_LIMIT ? " *" : "";
+}
+
 /* At the end of a table: how many measurements were disturbed, when any was. */
 void pair_note(FILE *out);
 

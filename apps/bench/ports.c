@@ -63,16 +63,17 @@ row(struct bench_report *report, unsigned int n, bool multicast, const struct pa
 	unsigned int frame = contributions_frame_bytes(n);
 	double payload = pair->value[0][RATE] * 4 * n,
 	       wire = pair->value[0][RATE] * (frame + WIRE_EXTRA);
-	json_t *params = json_pack("{sisisisisssssbss}", "elements", (int)n, "sources",
+	json_t *params = json_pack("{sisisisisssssbsssb}", "elements", (int)n, "sources",
 		(int)sources, "window", (int)window, "frame_bytes", (int)frame, "results", results,
 		"over", target_options.over, "zero_copy",
 		strcmp(target_options.zero_copy, "yes") == 0, "rx_checksum",
-		target_options.checksum);
+		target_options.checksum, "disturbed", pair->disturbed > PAIR_LIMIT);
 
-	fprintf(bench_table(report), "%10u %8u %-9s %12.0f %9.2f %9.2f %12.0f %6.2f %6.1f %6.1f\n",
-		n, frame, results, pair->value[0][RATE], payload * 8e-9, wire * 8e-9,
-		pair->value[1][RATE], pair->value[0][RATE] / pair->value[1][RATE],
-		100 * pair->value[0][IDLE], 100 * pair->value[1][IDLE]);
+	fprintf(bench_table(report),
+		"%10u %8u %-9s %12.0f %9.2f %9.2f %12.0f %6.2f %6.1f %6.1f%s\n", n, frame, results,
+		pair->value[0][RATE], payload * 8e-9, wire * 8e-9, pair->value[1][RATE],
+		pair->value[0][RATE] / pair->value[1][RATE], 100 * pair->value[0][IDLE],
+		100 * pair->value[1][IDLE], pair_mark(pair));
 	fflush(bench_table(report));
 	bench_add(report, "contributions", json_incref(params), pair->value[0][RATE], "1/s",
 		pair->value[1][RATE], "dpdk-testpmd io, same frames and ports");
@@ -101,12 +102,13 @@ static void
 stream_row(struct bench_report *report, unsigned int bytes, const struct pair *pair)
 {
 	double rate = pair->value[0][RATE], limit = pair->value[1][RATE];
-	json_t *params = json_pack("{sissss}", "frame_bytes", (int)bytes, "over",
-		target_options.over, "zero_copy", target_options.zero_copy);
+	json_t *params = json_pack("{sisssssb}", "frame_bytes", (int)bytes, "over",
+		target_options.over, "zero_copy", target_options.zero_copy, "disturbed",
+		pair->disturbed > PAIR_LIMIT);
 
-	fprintf(bench_table(report), "%10u %12.0f %9.2f %12.0f %6.2f %6.1f %6.1f\n", bytes, rate,
+	fprintf(bench_table(report), "%10u %12.0f %9.2f %12.0f %6.2f %6.1f %6.1f%s\n", bytes, rate,
 		rate * (bytes + 20) * 8e-9, limit, rate / limit, 100 * pair->value[0][IDLE],
-		100 * pair->value[1][IDLE]);
+		100 * pair->value[1][IDLE], pair_mark(pair));
 	fflush(bench_table(report));
 	bench_add(report, "frames", params, rate, "1/s", limit,
 		"dpdk-testpmd io, same frames and ports");

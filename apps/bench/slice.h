@@ -65,7 +65,7 @@ slices_rate(const struct slices *s, uint64_t units, double *disturbed)
 	double hz = (double)rte_get_tsc_hz(), all = (double)(s->turn - s->begin);
 
 	*disturbed = 0;
-	if ((double)s->good_cycles >= all / 10)
+	if (s->good_cycles >= 4 * s->length || (double)s->good_cycles >= all / 10)
 		return (double)s->good_units * hz / (double)s->good_cycles;
 	*disturbed = 1 - (double)s->good_cycles / all;
 	return (double)(units - s->begin_units) * hz / all;
