@@ -97,7 +97,7 @@ double bench_median(double *values, size_t n);
 double bench_quantile(const double *sorted, size_t n, double quantile);
 
 /* The benches, each in a file of its name; main.c lists them. */
-extern const struct bench bench_engine;
+extern const struct bench bench_engine, bench_scaling;
 extern const struct bench bench_ports;
 extern const struct bench bench_latency;
 extern const struct bench bench_rfc2544;

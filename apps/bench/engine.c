@@ -117,13 +117,14 @@ report_point(struct bench_report *report, const struct generator_work *w,
 		NULL);
 }
 
-/* Blocks under way: the window, or what the memory for ready frames allows. */
+/* Blocks under way: a shard's part of the window, all of which may fall into one shard; or what the
+ * memory for ready frames allows. */
 static unsigned int
 depth_of(const struct generator_work *w)
 {
 	uint64_t most = FRAME_MEMORY / (w->sources * (w->elements * UINT64_C(4) + 512));
 
-	return (unsigned int)RTE_MAX(RTE_MIN((uint64_t)w->window, most), UINT64_C(1));
+	return (unsigned int)RTE_MAX(RTE_MIN((uint64_t)w->window / w->workers, most), UINT64_C(1));
 }
 
 /* Call `each` for every point of the sweep. */
@@ -196,7 +197,10 @@ measure(struct bench_report *report, const struct generator_work *w)
 		return -1;
 	if (result.samples > 0)
 		report_point(report, w, &result);
-	return 0;
+	else if (packets == 0)
+		fprintf(stderr,
+			"weir-bench: other processes left the workers no time to measure\n");
+	return result.samples > 0 || packets != 0 ? 0 : -1;
 }
 
 static int

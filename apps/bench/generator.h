@@ -35,7 +35,7 @@ struct generator_work {
 	unsigned int workers; /* [1, 16] */
 	unsigned int threads, burst;
 	unsigned int sources, window, elements;
-	unsigned int depth; /* blocks under way at most, [1, window] */
+	unsigned int depth; /* blocks under way at most per worker, [1, window / workers] */
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */
 	enum rmw_type type;
 	enum generator_order order;

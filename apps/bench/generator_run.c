@@ -390,11 +390,6 @@ check(struct bench_switch *s, struct generator_result *result)
 			result->wrong, result->verified);
 	if (result->verified == 0)
 		fprintf(stderr, "weir-bench: no result was verified\n");
-	if (result->samples == 0 && s->work->packets == 0) {
-		fprintf(stderr,
-			"weir-bench: other processes left the workers no time to measure\n");
-		return -1;
-	}
 	return dropped > 0 || result->wrong > 0 || result->verified == 0 ? -1 : 0;
 }
 

@@ -20,6 +20,7 @@ static const struct bench_option common_options[] = {
 
 static const struct bench *const benches[] = {
 	&bench_engine,
+	&bench_scaling,
 	&bench_ports,
 	&bench_latency,
 	&bench_rfc2544,
