@@ -70,41 +70,48 @@ ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(thread->turn);
 }
 
-/* One segment of each live thread; a context whose thread ends takes the next packet at once. */
+/*
+ * Has this thread come to its end? An ordered one that ended before its turn (it dropped early) stays until
+ * then, or tickets would be given back out of order.
+ */
+static inline bool
+ended(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	if (likely(!thread->ordered))
+		return true;
+	if (unlikely(!dispatch_my_turn(worker, thread))) {
+		thread->next = PPE_RUN(ended_early);
+		return false;
+	}
+	worker->flow[thread->flow].head++;
+	thread->ordered = 0;
+	return true;
+}
+
+/* One segment of each live thread, the oldest first: packets stay in the order in which they came, as far
+ * as their threads take equally many segments, and ordered ones seldom wait. */
 static void
 barrel_round(struct ppe_worker *worker)
 {
-	unsigned int i = 0;
+	unsigned int live = 0;
 
 	worker->count.worker.segments += worker->live_count;
-	while (i < worker->live_count) {
+	for (unsigned int i = 0; i < worker->live_count; i++) {
 		struct ppe_thread *thread = worker->live[i];
 		struct ppe_next next = thread->next.run(worker, thread);
 
-		if (likely(next.run != NULL)) {
+		if (likely(next.run != NULL))
 			thread->next = next;
-			i++;
+		else if (likely(ended(worker, thread))) {
+			worker->free[worker->free_count++] = thread;
 			continue;
 		}
-		if (thread->ordered) {
-			if (unlikely(!dispatch_my_turn(worker, thread))) {
-				thread->next = PPE_RUN(ended_early);
-				i++;
-				continue;
-			}
-			worker->flow[thread->flow].head++;
-			thread->ordered = 0;
-		}
-		if (start_next(worker, thread)) {
-			i++;
-			continue;
-		}
-		worker->free[worker->free_count++] = thread;
-		worker->live[i] = worker->live[--worker->live_count];
+		worker->live[live++] = thread;
 	}
+	worker->live_count = (uint16_t)live;
 }
 
-/* Threads for the backlog while contexts are free. */
+/* Threads for the backlog while contexts are free; the newest last. */
 static void
 fill(struct ppe_worker *worker)
 {
@@ -206,9 +213,12 @@ ppe_barrel(void *arg)
 		fill(worker);
 		/* A timer's slice is no reason to stay awake. */
 		work += worker->live_count - timers;
-		do {
+		for (;;) {
 			barrel_round(worker);
-		} while (worker->backlog_head != worker->backlog_tail);
+			if (worker->backlog_head == worker->backlog_tail)
+				break;
+			fill(worker);
+		}
 		ppe_free_consumed(worker);
 		crossbar_flush_all(worker);
 		work += transmit(worker);
