@@ -103,5 +103,6 @@ extern const struct bench bench_latency;
 extern const struct bench bench_rfc2544;
 extern const struct bench bench_hash;
 extern const struct bench bench_memory;
+extern const struct bench bench_plan;
 
 #endif

@@ -33,6 +33,12 @@ HUGE_PAGES = 768  # of 2 MiB: what the largest bench takes
 HUGE_SHARE = 0.5  # of the memory that is free, at most
 ERROR_LINES = 8  # of a failed bench that are shown
 
+
+def lcores():
+    """The largest power of two that this machine has CPUs for."""
+    return 1 << max(min(len(os.sched_getaffinity(0)), 16).bit_length() - 1, 1)
+
+
 # Bench, what is varied, options, seconds that it takes on two CPUs. Three times as long and 20 s
 # more are the bound.
 SELECTION = [
@@ -41,7 +47,7 @@ SELECTION = [
                            '--type', 'fp32'], 12),
     ('engine', 'window', ['--window', '8..1024', '--elements', '64,256,1024', '--type', 'fp32'],
      14),
-    ('scaling', 'lcores', [], 25),
+    ('scaling', 'lcores', ['--lcores', '1..%d' % lcores()], 25),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 12),
     ('memory', 'elements', [], 2),
     ('ports', 'elements and frames', ['--repeat', '3'], 30),

@@ -26,6 +26,7 @@ static const struct bench *const benches[] = {
 	&bench_rfc2544,
 	&bench_hash,
 	&bench_memory,
+	&bench_plan,
 	NULL,
 };
 

@@ -165,28 +165,40 @@ def latency(records):
                panels)
 
 
+def hop_lines(found):
+    """Records by how many of the packets hop; one lcore belongs to all."""
+    kinds = (('no packet hops', lambda n, far: far == 0),
+             ('half of them hop', lambda n, far: far == 0.5),
+             ('(n - 1) / n of them hop', lambda n, far: n > 2 and abs(far - 1 + 1 / n) < 1e-3))
+    for name, belongs in kinds:
+        mine = [r for r in found if r['params']['lcores'] == 1 or
+                belongs(r['params']['lcores'], r['params']['far'])]
+        if any(r['params']['lcores'] > 1 for r in mine):
+            yield name, mine
+
+
 def scaling(records):
     found = pick(records, 'scaling', 'payload')
-    payload = Panel('Payload of all lcores', 'worker lcores', 'Gbit/s')
+    large = [r for r in found if r['params']['elements'] == 1024]
+    lcores = sorted({r['params']['lcores'] for r in found})
+    payload = Panel('Payload of all lcores, 1024 elements', 'worker lcores', 'Gbit/s')
     share = Panel('Share of the ideal', 'worker lcores', 'payload / (lcores x one lcore)')
     share.limit('ideal', 1)
-    one = [r['value'] for r in found if r['params']['lcores'] == 1]
-    lcores = sorted({r['params']['lcores'] for r in found})
     for panel in (payload, share):
         panel.ticks = [(n, str(n)) for n in lcores]
+    one = [r['value'] for r in large if r['params']['lcores'] == 1]
     if one:
-        payload.line('ideal: lcores x one lcore', [(n, n * one[0]) for n in lcores], GREY,
-                     dashed=True)
-        for far, colour in zip(sorted({r['params'].get('far', 0) for r in found
-                                       if r['params']['lcores'] > 1}), COLOURS):
-            name = '%.0f %% of packets hop' % (100 * far)
-            mine = [r for r in found if r['params']['lcores'] == 1 or
-                    r['params'].get('far', 0) == far]
-            payload.line(name, over(mine, 'lcores'), colour)
-            share.line(name, over(mine, 'lcores',
-                                  lambda r: r['value'] / (r['params']['lcores'] * one[0])), colour)
+        payload.line('ideal', [(n, n * one[0]) for n in lcores], GREY, dashed=True)
+    for (name, mine), colour in zip(hop_lines(large), COLOURS):
+        payload.line(name, over(mine, 'lcores'), colour)
+    for elements, colour in zip((64, 256, 1024), COLOURS):
+        lines = dict(hop_lines([r for r in found if r['params']['elements'] == elements]))
+        share.line('%d elements' % elements, over(lines.get('no packet hops', []), 'lcores',
+                                                  ratio), colour)
+        share.beside(over(lines.get('half of them hop', []), 'lcores', ratio), colour)
+    share.explain('half of them hop')
     yield Plot('scaling', 'Scaling over lcores',
-               'contributions that lie in mbufs already; more lcores than CPUs share these',
+               'contributions of 8 sources that lie in mbufs already; ideal: n times one lcore',
                [payload, share])
 
 
