@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every figure of docs/performance.md on this machine, in a few minutes.
 
-    bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] BUILD [BENCH...]
+    bench.py [--weir-bench PATH] [--out FOLDER] [--huge auto|no] [--bound S] BUILD [BENCH...]
 
 Runs a selection of each bench of weir-bench (or only of those named), one after the other, each
 within a bound of time. Into BUILD/bench (or FOLDER) it writes, for each bench, its records
@@ -182,9 +182,9 @@ def last_lines(path):
 class Run:
     """One run of a bench: its records, and what went wrong."""
 
-    def __init__(self, program, selected, folder, huge):
+    def __init__(self, program, selected, folder, huge, bound):
         self.bench, self.varied, self.options, self.seconds = selected
-        self.bound = 3 * self.seconds + 20
+        self.bound = bound or 3 * self.seconds + 20
         self.parts = os.path.join(folder, 'run')
         self.command = [program, self.bench] + self.options + \
             ['--json', self.parts + '.json', '--huge', huge]
@@ -206,7 +206,7 @@ class Run:
             finally:
                 stop(process)
         if late:
-            self.wrong = 'not done after %d s' % self.bound
+            self.wrong = 'not done after %g s' % self.bound
         elif process.returncode != 0:
             self.wrong = 'exit status %d' % process.returncode
         self.take()
@@ -255,11 +255,11 @@ def offered(program):
     return set(re.findall(r'^  (\w+) ', done.stdout, re.M))
 
 
-def measure(program, selection, folder, huge):
+def measure(program, selection, folder, huge, bound):
     """Run all, return the runs. One that failed is told at once."""
     progress, runs = Progress(selection), []
     for at, selected in enumerate(selection):
-        run = Run(program, selected, folder, huge)
+        run = Run(program, selected, folder, huge, bound)
         progress.begin(at)
         try:
             run.run(progress)
@@ -284,23 +284,23 @@ def clean(folder):
             os.unlink(os.path.join(folder, name))
 
 
-def bench(program, selection, folder, wanted_huge):
+def bench(program, selection, folder, wanted_huge, bound):
     began = time.monotonic()
     clean(folder)
     with HugePages(wanted_huge) as huge:
         here = machine(huge)
-        pages = '%d huge pages' % here['huge_pages'] if wanted_huge and here['huge_pages'] \
-            else 'pages of 4 KiB'
+        here['huge_pages'] = here['huge_pages'] if wanted_huge else 0
+        pages = '%d huge pages' % here['huge_pages'] if here['huge_pages'] else 'pages of 4 KiB'
         print('bench: %s, %d CPUs, %s' % (here['cpu'], here['cpus'], pages))
         if here['load_before'] > 0.5:
             print('bench: the machine is busy (load %.1f): the figures will suffer' %
                   here['load_before'])
         write_json(os.path.join(folder, 'machine.json'), here)
-        runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no')
+        runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no', bound)
     records = [r for run in runs for r in run.records]
     write_json(os.path.join(folder, 'all.json'), records)
     plots = draw(records, here, folder)
-    print_figures(figures(records), sys.stdout)
+    print_figures(figures(records, {run.bench for run in runs}), sys.stdout)
     for text in plots.wrong:
         print('bench: plot: ' + text)
     failed = ['%s (%s)' % (run.bench, run.varied) for run in runs if run.wrong]
@@ -317,6 +317,7 @@ def main():
     parser.add_argument('--weir-bench')
     parser.add_argument('--out')
     parser.add_argument('--huge', choices=['auto', 'no'], default='auto')
+    parser.add_argument('--bound', type=float, help='seconds that a run may take')
     args = parser.parse_args()
     program = args.weir_bench or os.path.join(args.build, 'apps', 'bench', 'weir-bench')
     has = offered(program)
@@ -331,7 +332,7 @@ def main():
     try:
         return bench(program, [s for s in known if not args.bench or s[0] in args.bench],
                      os.path.abspath(args.out or os.path.join(args.build, 'bench')),
-                     args.huge == 'auto')
+                     args.huge == 'auto', args.bound)
     except Interrupted:
         print('\nbench: interrupted; its processes are gone, huge pages are as before')
         return 130

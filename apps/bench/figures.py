@@ -100,23 +100,30 @@ def of_latency(records):
                      MET if good else MISSED)
 
 
-def figures(records):
-    """All rows, those that were not measured too."""
-    rows = list(of_engine(records))
-    rows += of_scaling(records)
-    rows.append(at_least('hash hits, a million records',
-                         pick(records, 'hash', 'hit', records=1000000), 1.5))
+def of_hash(records):
+    yield at_least('hash hits, a million records', pick(records, 'hash', 'hit', records=1000000),
+                   1.5)
+
+
+def of_ports(records):
     for results in ('unicast', 'multicast'):
-        rows.append(at_least('ports, 1024 elements, %s' % results,
-                             pick(records, 'ports', 'wire', elements=1024, results=results), 0.85))
-    rows += of_latency(records)
-    return rows
+        yield at_least('ports, 1024 elements, %s' % results,
+                       pick(records, 'ports', 'wire', elements=1024, results=results), 0.85)
+
+
+def figures(records, benches):
+    """The rows of these benches, those that were not measured too."""
+    groups = {'engine': of_engine, 'scaling': of_scaling, 'hash': of_hash, 'ports': of_ports,
+              'latency': of_latency}
+    return [row for bench, of in groups.items() if bench in benches for row in of(records)]
 
 
 def print_figures(rows, out):
+    if not rows:
+        return
     head = ('figure', 'value', 'limit', 'ratio', 'aim', '')
     table = [head] + [(f.name, f.value or '-', f.limit or '-',
-                       '-' if f.ratio is None else '%.2f' % f.ratio, f.aim, f.met) for f in rows]
+                       '-' if f.ratio is None else '%.3f' % f.ratio, f.aim, f.met) for f in rows]
     wide = [max(len(row[c]) for row in table) for c in range(len(head))]
     print('#', file=out)
     for number, row in enumerate(table):

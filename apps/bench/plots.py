@@ -14,7 +14,7 @@ from figures import pick
 COLOURS = ('#0b6fb8', '#d95f02', '#1b9e77', '#8e5bb5', '#5b5b5b')
 GREY = '#8c8c8c'
 GREY_TEXT = '#555555'
-PANEL = (470, 360)  # pixels
+PANEL = (470, 366)  # pixels
 HEAD = 64  # above the panels, for title and subtitle
 ENGINE = {'lcores': 1, 'sources': 8}
 
@@ -196,7 +196,7 @@ def scaling(records):
         share.line('%d elements' % elements, over(lines.get('no packet hops', []), 'lcores',
                                                   ratio), colour)
         share.beside(over(lines.get('half of them hop', []), 'lcores', ratio), colour)
-    share.explain('half of them hop')
+    share.explain('half hop')
     yield Plot('scaling', 'Scaling over lcores',
                'contributions of 8 sources that lie in mbufs already; ideal: n times one lcore',
                [payload, share])
@@ -314,7 +314,7 @@ def plot_script(plot, subtitle, path):
               '"#ffffff" font "Helvetica,Arial,sans-serif,12"' % (width, height),
               'set output %s' % text(path), 'set border 3 lc rgb "#555555"',
               'set tics nomirror out scale 0.6', 'set grid ytics lc rgb "#e4e4e4" lt 1 lw 0.8',
-              'set key center top horizontal Left reverse samplen 2.4 spacing 1.2 width 2 maxcols 3 '
+              'set key center top horizontal Left reverse samplen 2 spacing 1.05 width -2 maxcols 3 '
               'font ",11"',
               'set multiplot']
     for number, (words, below, size, colour) in enumerate((
@@ -330,11 +330,11 @@ def plot_script(plot, subtitle, path):
         script += ['set size %g,%g' % (1 / columns, share / rows), 'set origin %g,%g' % (left, low),
                    'set lmargin at screen %g' % first, 'set rmargin at screen %g' % last,
                    'set tmargin at screen %g' % (head - 50 / height),
-                   'set bmargin at screen %g' % (low + 110 / height),
-                   'set key at screen %g, screen %g' % (middle, low + 44 / height)]
+                   'set bmargin at screen %g' % (low + 116 / height),
+                   'set key at screen %g, screen %g' % (middle, low + 52 / height)]
         script += label(4, panel.title, first, head - 22 / height, 13)
         script += label(5, panel.y, first, head - 38 / height, 11, GREY_TEXT)
-        script += label(6, panel.x, middle, low + 54 / height, 11, GREY_TEXT, 'center')
+        script += label(6, panel.x, middle, low + 60 / height, 11, GREY_TEXT, 'center')
         panel_script(panel, script)
         script += ['unset label', 'unset xrange', 'set xtics autofreq']
     script.append('unset multiplot')
