@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "apps/bench/bench.h"
+#include "apps/bench/collect.h"
 #include "apps/bench/generator.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
@@ -16,7 +17,7 @@ static struct bench_list lcores = {1, {1}}, threads = {1, {20}}, sources = {1, {
 			 window = {1, {64}}, elements = {3, {64, 256, 1024}};
 static uint64_t burst = 32, frames = 4096, packets;
 static const char *type = "all", *order = "block", *checksum = "offload", *results = "unicast",
-		  *isa = "auto";
+		  *isa = "auto", *traffic = "aggregate";
 
 static const struct bench_option options[] = {
 	{"lcores", BENCH_LIST, &lcores, 1, 16, NULL, "worker lcores"},
@@ -25,6 +26,8 @@ static const struct bench_option options[] = {
 	{"window", BENCH_LIST, &window, 1, 4096, NULL, "blocks, a power of two"},
 	{"elements", BENCH_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
 	{"type", BENCH_TEXT, &type, 0, 0, "int32|fp32|all", "type of the elements"},
+	{"traffic", BENCH_TEXT, &traffic, 0, 0, "aggregate|forward",
+		"contributions, or ordinary frames of their size to a known station"},
 	{"order", BENCH_TEXT, &order, 0, 0, "block|source|random", "order of arrival"},
 	{"checksum", BENCH_TEXT, &checksum, 0, 0, "offload|software",
 		"who verifies and computes UDP checksums"},
@@ -36,33 +39,33 @@ static const struct bench_option options[] = {
 		"sources x window"},
 	{"isa", BENCH_TEXT, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
 	{"packets", BENCH_UINT, &packets, 0, 100000000, NULL,
-		"for callgrind: only so many contributions, collected, and no figures"},
+		"for callgrind: only so many packets, collected, and no figures"},
 	{0},
 };
 
 static json_t *
 parameters(const struct generator_work *w)
 {
-	return json_pack("{s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}", "lcores",
-		(int)w->workers, "threads", (int)w->threads, "sources", (int)w->sources, "window",
-		(int)w->window, "elements", (int)w->elements, "type", rmw_type_name(w->type),
-		"order", order, "checksum", checksum, "results", results, "burst", (int)w->burst,
-		"isa", isa, "frames", (int)(w->copies * w->depth * w->sources), "huge_pages",
-		bench_on_huge_pages());
+	return json_pack("{s:s,s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}", "traffic",
+		traffic, "lcores", (int)w->workers, "threads", (int)w->threads, "sources",
+		(int)w->sources, "window", (int)w->window, "elements", (int)w->elements, "type",
+		rmw_type_name(w->type), "order", order, "checksum", checksum, "results", results,
+		"burst", (int)w->burst, "isa", isa, "frames",
+		(int)(w->copies * w->depth * w->sources), "huge_pages", bench_on_huge_pages());
 }
 
 static void
 print_head(FILE *out)
 {
 	fprintf(out,
-		"# order %s, checksums %s, results %s, burst %" PRIu64 ", %s pages\n"
+		"# traffic %s, order %s, checksums %s, results %s, burst %" PRIu64 ", %s pages\n"
 		"# bare: the same vector operations on the same frames, alone, in the same run\n"
 		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s\n"
 		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s\n",
-		order, checksum, results, burst, bench_on_huge_pages() ? "huge" : "small", "lcores",
-		"threads", "sources", "window", "elements", "type", "time", "rate", "payload",
-		"bare", "ratio", "instr.", "cycles", "", "", "", "", "", "", "ns/packet", "Mpps",
-		"Gbit/s", "Gbit/s", "", "/packet", "/packet");
+		traffic, order, checksum, results, burst, bench_on_huge_pages() ? "huge" : "small",
+		"lcores", "threads", "sources", "window", "elements", "type", "time", "rate",
+		"payload", "bare", "ratio", "instr.", "cycles", "", "", "", "", "", "", "ns/packet",
+		"Mpps", "Gbit/s", "Gbit/s", "", "/packet", "/packet");
 }
 
 static void
@@ -72,6 +75,15 @@ print_count(FILE *out, double value)
 		fprintf(out, " %7s", "-");
 	else
 		fprintf(out, " %7.0f", value);
+}
+
+/* A record with its limit, which forwarding has not. */
+static void
+add_beside_bare(struct bench_report *report, const char *metric, const struct generator_work *w,
+	double value, const char *unit, double limit)
+{
+	bench_add(report, metric, parameters(w), value, unit, w->forward ? BENCH_NONE : limit,
+		w->forward ? NULL : "bare kernel");
 }
 
 /* Medians over the samples; the ratio is that of pairs. */
@@ -98,19 +110,22 @@ report_point(struct bench_report *report, const struct generator_work *w,
 	i = bench_median(instructions, result->samples);
 	c = bench_median(cycles, result->samples);
 	bench_progress(report, NULL);
-	fprintf(out, " %6u %7u %7u %7u %8u %6s %9.1f %8.3f %9.1f %9.1f %6.3f", w->workers,
-		w->threads, w->sources, w->window, w->elements, rmw_type_name(w->type),
-		1e9 * w->workers / r, r / 1e6, r * bits / 1e9, b * bits / 1e9, q);
+	fprintf(out, " %6u %7u %7u %7u %8u %6s %9.1f %8.3f %9.1f", w->workers, w->threads,
+		w->sources, w->window, w->elements, rmw_type_name(w->type), 1e9 * w->workers / r,
+		r / 1e6, r * bits / 1e9);
+	if (w->forward)
+		fprintf(out, " %9s %6s", "-", "-");
+	else
+		fprintf(out, " %9.1f %6.3f", b * bits / 1e9, q);
 	print_count(out, i);
 	print_count(out, c);
 	fputc('\n', out);
 	fflush(out);
 	/* The limit is put so that value / limit is the median of the pairs' ratios. */
-	bench_add(report, "payload", parameters(w), r * bits / 1e9, "Gbit/s", r * bits / 1e9 / q,
-		"bare kernel");
-	bench_add(report, "time", parameters(w), 1e9 * w->workers / r, "ns/packet",
-		1e9 * w->workers / r * q, "bare kernel");
-	bench_add(report, "rate", parameters(w), r / 1e6, "Mpps", r / 1e6 / q, "bare kernel");
+	add_beside_bare(report, "payload", w, r * bits / 1e9, "Gbit/s", r * bits / 1e9 / q);
+	add_beside_bare(
+		report, "time", w, 1e9 * w->workers / r, "ns/packet", 1e9 * w->workers / r * q);
+	add_beside_bare(report, "rate", w, r / 1e6, "Mpps", r / 1e6 / q);
 	bench_add(report, "instructions", parameters(w), i < 0 ? BENCH_NONE : i, "per packet",
 		BENCH_NONE, NULL);
 	bench_add(report, "cycles", parameters(w), c < 0 ? BENCH_NONE : c, "per packet", BENCH_NONE,
@@ -149,6 +164,7 @@ sweep(struct bench_report *report,
 						  : GENERATOR_RANDOM,
 			.checksum = checksum[0] == 's',
 			.multicast = results[0] == 'm',
+			.forward = traffic[0] == 'f',
 			.far = 1 - 1.0 / (double)lcores.value[at[0]],
 			.isa = rmw_isa_parse(isa),
 			.repeat = (unsigned int)bench_common.repeat,
@@ -195,9 +211,12 @@ measure(struct bench_report *report, const struct generator_work *w)
 		w->workers, w->threads, w->sources, w->window, w->elements, rmw_type_name(w->type));
 	if (generator_run(w, &result) < 0)
 		return -1;
+	bench_progress(report, NULL);
 	if (result.samples > 0)
 		report_point(report, w, &result);
-	else if (packets == 0)
+	else if (packets != 0)
+		fprintf(bench_table(report), "counted %" PRIu64 " packets\n", result.counted);
+	else
 		fprintf(stderr,
 			"weir-bench: other processes left the workers no time to measure\n");
 	return result.samples > 0 || packets != 0 ? 0 : -1;
@@ -211,6 +230,10 @@ run(struct bench_report *report)
 
 	for (unsigned int i = 0; i < lcores.count; i++)
 		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
+	if (packets != 0 && !BENCH_CAN_COLLECT) {
+		fprintf(stderr, "weir-bench: built without valgrind's header\n");
+		return 2;
+	}
 	if (sweep(report, look) < 0 || bench_start_eal(most, memory_needed, NULL) < 0)
 		return 2;
 	if (packets == 0)

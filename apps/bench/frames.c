@@ -151,8 +151,9 @@ write_frame(const struct frames *frames, struct rte_mbuf *packet, unsigned int s
 
 	memset(f, 0, FRAMES_HEADER);
 	memcpy(f, c->identity->mac, 6);
-	f[6] = 0x02;
-	f[11] = (uint8_t)source;
+	if (c->ordinary)
+		frames_station(f, c->to_port, 0);
+	frames_station(f + 6, c->id, source);
 	weir_put16(f + 12, 0x0800);
 	ip[0] = 0x45;
 	weir_put16(ip + 2, (uint16_t)(20 + length));
@@ -160,7 +161,7 @@ write_frame(const struct frames *frames, struct rte_mbuf *packet, unsigned int s
 	ip[8] = 64;
 	ip[9] = 17;
 	weir_put32(ip + 12, 0x0a4d0001 + source);
-	weir_put32(ip + 16, c->identity->ip);
+	weir_put32(ip + 16, c->ordinary ? c->identity->ip + 1 : c->identity->ip);
 	weir_put16(ip + 10, (uint16_t)~add_up(0, ip, 20));
 	weir_put16(udp, (uint16_t)(40000 + source));
 	weir_put16(udp + 2, c->identity->port_base);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <rte_mbuf.h>
 
@@ -19,12 +20,14 @@
 #include "rmw/rmw.h"
 
 struct frames_config {
-	unsigned int id; /* of the set; names the pool */
+	unsigned int id; /* of the set, names the pool; the port that they come in through */
 	unsigned int sources; /* [1, 256] */
 	unsigned int rows; /* of a frame from each source, [1, ...] */
 	unsigned int elements; /* [1, 4095] */
 	enum rmw_type type;
 	bool checksum; /* UDP checksums filled; else 0, "not computed" */
+	bool ordinary; /* no contributions: to station 0 behind `to_port` */
+	unsigned int to_port;
 	uint8_t job;
 	uint16_t generation;
 	const struct pktbuf_identity *identity; /* the switch, to whom they go */
@@ -49,6 +52,15 @@ struct frames *frames_create(const struct frames_config *config);
 
 /* NULL is fine. No switch may hold a frame any more. */
 void frames_destroy(struct frames *frames);
+
+/* The MAC address of a host: station `number` behind port `port`. */
+static inline void
+frames_station(uint8_t *mac, unsigned int port, unsigned int number)
+{
+	const uint8_t address[6] = {0x02, 0, 0, 0, (uint8_t)port, (uint8_t)number};
+
+	memcpy(mac, address, sizeof(address));
+}
 
 /* Offset of the aggregation header in a frame (base form). */
 #define FRAMES_HEADER (14 + 20 + 8)

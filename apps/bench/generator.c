@@ -8,13 +8,8 @@
 #include <rte_cycles.h>
 #include <rte_ring.h>
 
+#include "apps/bench/collect.h"
 #include "apps/bench/generator_priv.h"
-
-#ifdef HAVE_CALLGRIND
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_TOGGLE_COLLECT
-#endif
 
 #define BURST 64
 
@@ -95,15 +90,17 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 		}
 		packets[n++] = frames_take(g->frames, g->row[slot], step & 0xffff, g->block[slot]);
 		g->given[slot]++;
-		if (++g->at == g->steps) {
-			g->at = 0;
-			if (++g->copy == g->work->copies)
-				g->copy = 0;
-		}
+		generator_step(g);
 	}
 	g->packets += n;
 	prefetch(g, max);
 	return n;
+}
+
+static inline uint16_t
+give_some(struct generator *g, struct rte_mbuf **packets, uint16_t max)
+{
+	return g->work->forward ? generator_forward_give(g, packets, max) : give(g, packets, max);
 }
 
 /* Is the result's payload the sum? */
@@ -146,13 +143,17 @@ generator_drain(struct generator *g)
 {
 	struct rte_mbuf *results[BURST];
 
-	for (unsigned int p = 0; p < g->work->workers; p++) {
+	for (unsigned int p = 0; p < g->nb_ports; p++) {
 		unsigned int n;
 
 		do {
 			n = rte_ring_sc_dequeue_burst(g->out[p], (void **)results, BURST, NULL);
-			for (unsigned int i = 0; i < n; i++)
-				take_result(g, results[i]);
+			for (unsigned int i = 0; i < n; i++) {
+				if (g->work->forward)
+					generator_forward_take(g, results[i], p);
+				else
+					take_result(g, results[i]);
+			}
 			rte_pktmbuf_free_bulk(results, n);
 		} while (n == BURST);
 	}
@@ -223,23 +224,30 @@ measure_bare(struct generator *g, uint64_t now, uint64_t begin)
 	s->packets_to = g->bare.packets;
 }
 
-/* Callgrind collects between two counts of packets: the same work every time. */
+/*
+ * Callgrind collects between two counts of packets: the same work every time. Handing packets out is
+ * left out; taking results is not: freeing them is a driver's work that the switch causes.
+ */
 static uint16_t
 give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
 	uint64_t from = UINT64_C(4) * g->steps;
+	uint16_t n;
 
+	if (g->phase == 0)
+		BENCH_COLLECT_TOGGLE;
 	if (g->phase < 0 && g->packets >= from) {
 		g->phase = 0;
 		g->stretch[0].packets_from = g->packets;
-		CALLGRIND_TOGGLE_COLLECT;
 	} else if (g->phase == 0 && g->packets >= from + g->work->packets) {
-		CALLGRIND_TOGGLE_COLLECT;
-		g->stretch[0].packets_to = g->packets;
 		g->phase = 1;
+		g->stretch[0].packets_to = g->packets;
 		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);
 	}
-	return g->finished ? 0 : give(g, packets, max);
+	n = g->finished ? 0 : give_some(g, packets, max);
+	if (g->phase == 0)
+		BENCH_COLLECT_TOGGLE;
+	return n;
 }
 
 uint16_t
@@ -259,7 +267,7 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 		return give_counted(g, packets, max);
 	now = rte_rdtsc();
 	if (now < start)
-		return give(g, packets, max);
+		return give_some(g, packets, max);
 	if (unlikely(g->phase < 0))
 		perf_counters_open(&g->counters);
 	phase = (int)RTE_MIN((now - start) / schedule->length, (uint64_t)schedule->phases);
@@ -272,7 +280,7 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 	begin = start + (uint64_t)g->phase * schedule->length;
 	if (g->phase % 2 == 0) {
 		watch(g, now, begin);
-		return give(g, packets, max);
+		return give_some(g, packets, max);
 	}
 	measure_bare(g, now, begin);
 	return 0;

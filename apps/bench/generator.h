@@ -8,6 +8,10 @@
  * freed, in the same callback, as a device does after sending. Each worker has a port, and a job on
  * it whose sources all sit there.
  *
+ * Instead of contributions, `forward` offers ordinary frames: the same mbufs, of the same size, as UDP
+ * datagrams between hosts, all to a station behind one port more, which is taught to the switch by a frame of
+ * its own through that port's receive ring. There is no bare kernel of forwarding.
+ *
  * The loop is closed, as hosts close it: a block's slot is used for the next block only when its
  * results have left.
  *
@@ -41,6 +45,7 @@ struct generator_work {
 	enum generator_order order;
 	bool checksum; /* software verifies and computes UDP checksums; else as with a NIC's offload */
 	bool multicast;
+	bool forward; /* ordinary frames */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
 	unsigned int repeat, phase_ms;
@@ -58,6 +63,7 @@ struct generator_result {
 	unsigned int samples; /* those in which every worker got the CPU */
 	struct generator_sample sample[GENERATOR_REPEAT_MAX];
 	uint64_t verified, wrong; /* results compared with the expected sum */
+	uint64_t counted; /* packets in the stretch that callgrind collects */
 	uint64_t hops; /* over the whole run, */
 	uint64_t contributions; /* likewise */
 };

@@ -7,6 +7,7 @@
 #include "apps/bench/perf_counters.h"
 
 #define GENERATOR_WORKERS 16
+#define GENERATOR_PORTS   (GENERATOR_WORKERS + 1) /* the last: where frames are forwarded to */
 
 /* How many results of a slot's block have left. Written by the worker that sends them, read and reset by
  * the generator that owns the slot, in turn. */
@@ -46,8 +47,8 @@ struct generator {
 	unsigned int id;
 	uint16_t port; /* ethdev */
 	struct frames *frames;
-	struct rte_ring
-		*out[GENERATOR_WORKERS]; /* transmit rings of all ports that this worker owns */
+	unsigned int nb_ports;
+	struct rte_ring *out[GENERATOR_PORTS]; /* its own transmit rings, of all ports */
 	struct rte_ring *empty; /* the port's receive ring */
 	uint32_t *step; /* a lap: slot << 16 | source, `steps` entries */
 	unsigned int steps;
@@ -59,6 +60,7 @@ struct generator {
 	/* own writes */
 	unsigned int at; /* in the lap */
 	uint64_t packets;
+	uint64_t forwarded; /* of them, those that have left */
 	uint64_t random;
 	unsigned int *given; /* [slot]: contributions given out of the block under way */
 	uint32_t *block; /* [slot]: its id */
@@ -87,6 +89,30 @@ struct schedule {
 /* The receive callback: results out, contributions in. arg: the worker's struct generator. */
 uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
 	uint16_t max, void *arg);
+
+/* The step after this one: round the lap, and then on to the lap's next copy of the frames. */
+static inline void
+generator_step(struct generator *g)
+{
+	if (++g->at < g->steps)
+		return;
+	g->at = 0;
+	if (++g->copy == g->work->copies)
+		g->copy = 0;
+}
+
+/* Ordinary frames (work->forward). The next ones, up to `max` and up to a lap under way. */
+uint16_t generator_forward_give(struct generator *g, struct rte_mbuf **packets, uint16_t max);
+
+/* One that has left through a port; the caller frees it. */
+void generator_forward_take(struct generator *g, const struct rte_mbuf *packet, unsigned int port);
+
+/*
+ * A frame from the station that frames are forwarded to, put into its port's receive ring so that the
+ * switch learns where it is. Returns it, to be destroyed after the switch, or NULL: no memory. Main thread.
+ */
+struct frames *generator_forward_teach(const struct generator_work *work,
+	const struct pktbuf_identity *identity, struct rte_ring *receive);
 
 /* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
 void generator_drain(struct generator *generator);

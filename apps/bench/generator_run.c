@@ -26,8 +26,10 @@ struct bench_switch {
 	struct ppe_config config;
 	struct ppe_jobs jobs;
 	struct ppe_job job[GENERATOR_WORKERS];
-	struct pktbuf_port_config port[GENERATOR_WORKERS];
-	struct rte_ring *ring[GENERATOR_WORKERS][GENERATOR_WORKERS + 1]; /* the last: receive */
+	unsigned int nb_ports;
+	struct pktbuf_port_config port[GENERATOR_PORTS];
+	struct rte_ring *ring[GENERATOR_PORTS][GENERATOR_WORKERS + 1]; /* the last: receive */
+	struct frames *lesson; /* generator_forward_teach */
 	const struct rte_eth_rxtx_callback *callback[GENERATOR_WORKERS];
 	struct ppe *ppe;
 };
@@ -41,7 +43,7 @@ configure(struct bench_switch *s)
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
 		.burst = (uint16_t)w->burst,
-		.idle = PPE_IDLE_SPIN,
+		.idle = w->packets != 0 ? PPE_IDLE_YIELD : PPE_IDLE_SPIN,
 		.idle_sleep_us = 50,
 		.crossbar_depth = 4096,
 		.queue_depth = RING,
@@ -113,7 +115,8 @@ make_port(struct bench_switch *s, unsigned int p)
 		.tx_checksum = s->work->checksum ? PKTBUF_CHECKSUM_SOFTWARE : PKTBUF_CHECKSUM_OFF};
 	snprintf(port->name, sizeof(port->name), "p%u", p);
 	rte_eth_dev_get_name_by_port((uint16_t)id, port->device);
-	s->generator[p].port = (uint16_t)id;
+	if (p < n)
+		s->generator[p].port = (uint16_t)id;
 	return 0;
 }
 
@@ -187,6 +190,8 @@ make_generator(struct bench_switch *s, unsigned int id)
 		.elements = w->elements,
 		.type = w->type,
 		.checksum = w->checksum,
+		.ordinary = w->forward,
+		.to_port = w->workers,
 		.job = (uint8_t)id,
 		.generation = 1,
 		.identity = &s->config.identity};
@@ -195,6 +200,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->schedule = &s->schedule;
 	g->all = s->generator;
 	g->id = id;
+	g->nb_ports = s->nb_ports;
 	g->phase = -1;
 	g->random = 0x9e3779b97f4a7c15u + id;
 	g->results_per_block = w->multicast ? 1 : w->sources;
@@ -239,9 +245,23 @@ join_rings(struct bench_switch *s)
 {
 	unsigned int n = s->work->workers;
 
-	for (unsigned int p = 0; p < n; p++)
+	for (unsigned int p = 0; p < s->nb_ports; p++)
 		for (unsigned int q = 0; q < n; q++)
 			s->generator[(p + q) % n].out[p] = s->ring[p][q];
+}
+
+/* The port more, and the station behind it. */
+static int
+teach(struct bench_switch *s)
+{
+	unsigned int n = s->work->workers;
+
+	if (make_port(s, n) == 0)
+		s->lesson = generator_forward_teach(s->work, &s->config.identity, s->ring[n][n]);
+	if (s->lesson != NULL)
+		return 0;
+	fprintf(stderr, "weir-bench: no memory for the port that frames are forwarded to\n");
+	return -1;
 }
 
 static int
@@ -250,6 +270,7 @@ build(struct bench_switch *s)
 	unsigned int n = s->work->workers;
 
 	configure(s);
+	s->nb_ports = s->work->forward ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
 	memset(s->generator, 0, n * sizeof(*s->generator));
 	for (unsigned int i = 0; i < n; i++) {
@@ -259,11 +280,13 @@ build(struct bench_switch *s)
 			return -1;
 		}
 	}
+	if (s->work->forward && teach(s) < 0)
+		return -1;
 	join_rings(s);
 	for (unsigned int i = 0; i < n; i++)
 		s->callback[i] = rte_eth_add_rx_callback(
 			s->generator[i].port, 0, generator_offer, &s->generator[i]);
-	s->ppe = ppe_create(&s->config, s->port, n, &s->jobs, NULL);
+	s->ppe = ppe_create(&s->config, s->port, s->nb_ports, &s->jobs, NULL);
 	return s->ppe == NULL ? -1 : ppe_start(s->ppe);
 }
 
@@ -366,6 +389,9 @@ sum_up(const struct bench_switch *s, struct generator_result *result)
 		result->verified += s->generator[i].verified;
 		result->wrong += s->generator[i].wrong;
 		result->contributions += s->generator[i].packets;
+		if (s->work->packets != 0)
+			result->counted += s->generator[i].stretch[0].packets_to -
+				s->generator[i].stretch[0].packets_from;
 	}
 }
 
@@ -390,6 +416,11 @@ check(struct bench_switch *s, struct generator_result *result)
 			result->wrong, result->verified);
 	if (result->verified == 0)
 		fprintf(stderr, "weir-bench: no result was verified\n");
+	if (s->work->forward && stats.fdb_used <= s->work->sources) {
+		fprintf(stderr, "weir-bench: the switch knows only %u stations: it floods\n",
+			stats.fdb_used);
+		return -1;
+	}
 	return dropped > 0 || result->wrong > 0 || result->verified == 0 ? -1 : 0;
 }
 
@@ -405,8 +436,10 @@ tear_down(struct bench_switch *s)
 		rte_free((void *)(uintptr_t)s->callback[i]);
 	}
 	ppe_destroy(s->ppe, NULL);
-	for (unsigned int p = 0; s->generator != NULL && p < s->work->workers; p++) {
-		destroy_generator(&s->generator[p]);
+	for (unsigned int i = 0; s->generator != NULL && i < s->work->workers; i++)
+		destroy_generator(&s->generator[i]);
+	frames_destroy(s->lesson);
+	for (unsigned int p = 0; p < s->nb_ports; p++) {
 		for (unsigned int q = 0; q <= s->work->workers; q++)
 			rte_ring_free(s->ring[p][q]);
 	}
