@@ -16,6 +16,7 @@
 #include <rte_lcore.h>
 
 #include "apps/bench/bench.h"
+#include "apps/bench/collect.h"
 #include "apps/bench/hash_heap.h"
 #include "apps/bench/hash_side.h"
 
@@ -24,6 +25,7 @@
 
 #define REPEAT_MAX     99u
 
+/* The first four as enum bench_hash_operation. */
 enum operation { HIT, MISS, INSERT, DELETE, SCAN, AGE, OPERATIONS };
 
 static const char *const operation_name[OPERATIONS] = {
@@ -31,8 +33,8 @@ static const char *const operation_name[OPERATIONS] = {
 
 static struct bench_list records = {.count = 4, .value = {1000, 32000, 1000000, 4000000}};
 static struct bench_list loads = {.count = 3, .value = {10, 50, 90}};
-static uint64_t batch = 32, seed = 1;
-static const char *mix = "both", *pages = "eal";
+static uint64_t batch = 32, seed = 1, operations;
+static const char *mix = "both", *pages = "eal", *only = "hit";
 static bool spoil;
 
 static const struct bench_option options[] = {
@@ -44,6 +46,10 @@ static const struct bench_option options[] = {
 	{"pages", BENCH_TEXT, &pages, 0, 0, "eal|transparent",
 		"where the tables lie: EAL's heap, or the kernel's transparent huge pages"},
 	{"seed", BENCH_UINT, &seed, 0, UINT64_MAX, NULL, "of the keys"},
+	{"operations", BENCH_UINT, &operations, 0, 100000000, NULL,
+		"for callgrind: only so many of Weir's, collected, with the first --records and "
+		"--load; and no figures"},
+	{"operation", BENCH_TEXT, &only, 0, 0, "hit|miss|insert|delete", "which"},
 	{"spoil", BENCH_FLAG, &spoil, 0, 0, NULL, "damage a record, to see that it is noticed"},
 	{0},
 };
@@ -206,6 +212,39 @@ print_header(struct bench_report *report, int socket)
 		BENCH_HASH_RECORD_SIZE, batch, seed, socket, where);
 }
 
+static enum bench_hash_operation
+parse_operation(void)
+{
+	unsigned int i = 0;
+
+	while (strcmp(only, operation_name[i]) != 0)
+		i++;
+	return (enum bench_hash_operation)i;
+}
+
+static int
+run_collected(struct bench_report *report)
+{
+	uint32_t capacity = (uint32_t)records.value[0];
+	uint32_t live = (uint32_t)((uint64_t)capacity * loads.value[0] / 100);
+	struct bench_hash_side side;
+
+	if (!BENCH_CAN_COLLECT) {
+		fprintf(stderr, "weir-bench: built without valgrind's header\n");
+		return 2;
+	}
+	if (bench_hash_side_create(&side, &bench_hash_weir, capacity, (int)rte_socket_id(), seed,
+		    (uint32_t)batch) < 0)
+		return 2;
+	bench_hash_side_fill(&side, live);
+	bench_hash_side_collect(&side, parse_operation(), live, operations);
+	fprintf(bench_table(report), "counted %" PRIu64 " operations\n", operations);
+	if (side.wrong > 0)
+		fprintf(stderr, "weir-bench: %" PRIu64 " wrong answers\n", side.wrong);
+	bench_hash_side_destroy(&side);
+	return side.wrong > 0 ? 1 : 0;
+}
+
 static int
 run(struct bench_report *report)
 {
@@ -220,6 +259,11 @@ run(struct bench_report *report)
 	qsort(loads.value, loads.count, sizeof(loads.value[0]), ascending);
 	if (bench_start_eal(0, transparent ? HEAP_MORE : heap_mb, NULL) < 0)
 		return 2;
+	if (operations > 0) {
+		rc = run_collected(report);
+		bench_stop_eal();
+		return rc;
+	}
 	socket = transparent ? bench_hash_heap((size_t)heap_mb << 20) : (int)rte_socket_id();
 	if (socket < 0)
 		rc = 2;

@@ -8,6 +8,7 @@
 #include <rte_errno.h>
 
 #include "apps/bench/bench.h"
+#include "apps/bench/collect.h"
 #include "apps/bench/hash_heap.h"
 
 #define CHUNK  2048u /* keys of one clock reading */
@@ -85,6 +86,40 @@ elapsed_ns(uint64_t since)
 	return (double)(rte_rdtsc_precise() - since) * 1e9 / (double)rte_get_tsc_hz();
 }
 
+/* Keys to look up. */
+static void
+choose_keys(struct bench_hash_side *side, bool hit, uint32_t live, uint64_t *key, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		key[i] = hit ? key_of(side, side->live[random_below(side, live)])
+			     : key_of(side, ABSENT + random_below(side, ABSENT));
+}
+
+/* Keys to delete: random live ones, which go to the tail of the list. */
+static void
+choose_victims(struct bench_hash_side *side, uint32_t live, uint64_t *key, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t *last = &side->live[live - 1 - i];
+		uint64_t *chosen = &side->live[random_below(side, live - i)];
+
+		RTE_SWAP(*last, *chosen);
+		key[i] = key_of(side, *last);
+	}
+}
+
+/* New keys in the places of the tail. */
+static void
+make_keys(struct bench_hash_side *side, uint32_t live, uint64_t *key, uint32_t n)
+{
+	uint64_t *tail = side->live + live - n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		tail[i] = side->next++;
+		key[i] = key_of(side, tail[i]);
+	}
+}
+
 double
 bench_hash_side_lookup(struct bench_hash_side *side, bool hit, uint32_t live)
 {
@@ -94,9 +129,7 @@ bench_hash_side_lookup(struct bench_hash_side *side, bool hit, uint32_t live)
 	while (ns < (double)bench_common.phase_ms * 1e6) {
 		uint64_t key[CHUNK], start;
 
-		for (uint32_t i = 0; i < CHUNK; i++)
-			key[i] = hit ? key_of(side, side->live[random_below(side, live)])
-				     : key_of(side, ABSENT + random_below(side, ABSENT));
+		choose_keys(side, hit, live, key, CHUNK);
 		start = rte_rdtsc_precise();
 		side->wrong += (hit ? side->ops->hit : side->ops->miss)(
 			side->table, key, CHUNK, side->batch);
@@ -116,23 +149,14 @@ bench_hash_side_churn(
 	uint64_t done = 0;
 
 	while (insert + removal < (double)bench_common.phase_ms * 1e6) {
-		uint64_t key[CHUNK], *tail = side->live + live - n, start;
+		uint64_t key[CHUNK], start;
 
-		for (uint32_t i = 0; i < n; i++) {
-			uint64_t *last = &side->live[live - 1 - i];
-			uint64_t *chosen = &side->live[random_below(side, live - i)];
-
-			RTE_SWAP(*last, *chosen);
-			key[i] = key_of(side, *last);
-		}
+		choose_victims(side, live, key, n);
 		start = rte_rdtsc_precise();
 		side->wrong += side->ops->remove(side->table, key, n, side->batch);
 		removal += elapsed_ns(start);
 
-		for (uint32_t i = 0; i < n; i++) {
-			tail[i] = side->next++;
-			key[i] = key_of(side, tail[i]);
-		}
+		make_keys(side, live, key, n);
 		start = rte_rdtsc_precise();
 		side->wrong += side->ops->insert(side->table, key, n, side->batch);
 		insert += elapsed_ns(start);
@@ -140,6 +164,49 @@ bench_hash_side_churn(
 	}
 	*ns_insert = insert / (double)done;
 	*ns_delete = removal / (double)done;
+}
+
+typedef uint32_t (*hash_operation)(
+	struct bench_hash *table, const uint64_t *key, uint32_t n, uint32_t batch);
+
+static void
+collect(struct bench_hash_side *side, hash_operation run, bool wanted, const uint64_t *key,
+	uint32_t n)
+{
+	uint32_t wrong;
+
+	if (wanted)
+		BENCH_COLLECT_TOGGLE;
+	wrong = run(side->table, key, n, side->batch);
+	if (wanted)
+		BENCH_COLLECT_TOGGLE;
+	side->wrong += wrong;
+}
+
+void
+bench_hash_side_collect(struct bench_hash_side *side, enum bench_hash_operation operation,
+	uint32_t live, uint64_t operations)
+{
+	const struct bench_hash_ops *ops = side->ops;
+	uint32_t most = RTE_MIN(CHUNK, RTE_MAX(live / 4, 1u));
+	uint64_t key[CHUNK];
+
+	while (operations > 0) {
+		uint32_t n = (uint32_t)RTE_MIN(operations, (uint64_t)most);
+
+		if (operation == BENCH_HASH_HIT || operation == BENCH_HASH_MISS) {
+			bool hit = operation == BENCH_HASH_HIT;
+
+			choose_keys(side, hit, live, key, n);
+			collect(side, hit ? ops->hit : ops->miss, true, key, n);
+		} else {
+			choose_victims(side, live, key, n);
+			collect(side, ops->remove, operation == BENCH_HASH_DELETE, key, n);
+			make_keys(side, live, key, n);
+			collect(side, ops->insert, operation == BENCH_HASH_INSERT, key, n);
+		}
+		operations -= n;
+	}
 }
 
 double

@@ -34,6 +34,12 @@ double bench_hash_side_lookup(struct bench_hash_side *side, bool hit, uint32_t l
 void bench_hash_side_churn(
 	struct bench_hash_side *side, uint32_t live, double *ns_insert, double *ns_delete);
 
+enum bench_hash_operation { BENCH_HASH_HIT, BENCH_HASH_MISS, BENCH_HASH_INSERT, BENCH_HASH_DELETE };
+
+/* Callgrind collects so many operations, and nothing else (collect.h). */
+void bench_hash_side_collect(struct bench_hash_side *side, enum bench_hash_operation operation,
+	uint32_t live, uint64_t operations);
+
 /* Visit all live records, for a millisecond at least; ns per record. */
 double bench_hash_side_scan(struct bench_hash_side *side, uint32_t live);
 
