@@ -9,6 +9,7 @@
 #include "pktbuf/outq_fast.h"
 
 #define BURST 64
+#define FEW   16 /* results of a block, say: no load, where an extra call of the driver counts */
 
 size_t
 pktbuf_outq_bytes(uint32_t depth)
@@ -58,13 +59,14 @@ pktbuf_outq_destroy(struct pktbuf_outq *outq)
 static bool
 burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 {
-	uint32_t at = fifo->head & (outq->depth - 1);
-	uint32_t n = RTE_MIN(fifo->tail - fifo->head, outq->depth - at);
+	uint32_t at = fifo->head & (outq->depth - 1), waiting = fifo->tail - fifo->head;
+	/* Little waits: the first goes by itself, not behind the copies of all others. */
+	uint32_t n = *sent == 0 && waiting <= FEW ? 1 : RTE_MIN(waiting, outq->depth - at);
 	uint32_t lengths[BURST];
 	uint16_t taken;
 
 	n = RTE_MIN(n, (uint32_t)BURST);
-	if (n == 0)
+	if (waiting == 0)
 		return false;
 	/* A packet that the device took may be gone: its length is read before. */
 	for (uint32_t i = 0; i < n; i++)

@@ -5,6 +5,10 @@
 #include "ppe/dispatch_fast.h"
 #include "ppe/ppe_priv.h"
 
+/* Rounds of the barrel in a turn when nothing waits behind its threads: most packets then end in the turn
+ * in which they came, and wait for no polls. Others go on in the next one. */
+#define ROUNDS 8
+
 /* Poll each port queue of ours once, as far as the backlog has room. */
 static unsigned int
 receive(struct ppe_worker *worker)
@@ -213,11 +217,12 @@ ppe_barrel(void *arg)
 		fill(worker);
 		/* A timer's slice is no reason to stay awake. */
 		work += worker->live_count - timers;
-		for (;;) {
+		for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
 			barrel_round(worker);
 			if (worker->backlog_head == worker->backlog_tail)
-				break;
+				continue;
 			fill(worker);
+			rounds = 0;
 		}
 		ppe_free_consumed(worker);
 		crossbar_flush_all(worker);
