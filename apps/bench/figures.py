@@ -5,7 +5,7 @@
 ENGINE = {'lcores': 1, 'sources': 8, 'window': 64}
 THREADS = 20
 RATIO_AIMS = ((64, 0.55), (256, 0.80), (1024, 0.90))
-MET, MISSED, OPEN = 'met', 'not met', 'not measured'
+MET, MISSED, DISTURBED, OPEN = 'met', 'not met', 'disturbed', 'not measured'
 
 
 class Figure:
@@ -35,6 +35,11 @@ def amount(value, unit):
     return '%.*f %s' % (digits, value, unit)
 
 
+def judge(record, good):
+    """A figure that other processes disturbed tells nothing, whatever it is."""
+    return DISTURBED if record['params'].get('disturbed') else MET if good else MISSED
+
+
 def at_least(name, found, aim):
     """The ratio to the limit must be at least so much."""
     if not found:
@@ -42,7 +47,7 @@ def at_least(name, found, aim):
     r = found[0]
     good = r['ratio'] is not None and r['ratio'] >= aim
     return Figure(name, amount(r['value'], r['unit']), amount(r['limit'], r['unit']), r['ratio'],
-                  'ratio >= %.2f' % aim, MET if good else MISSED)
+                  'ratio >= %.2f' % aim, judge(r, good))
 
 
 def of_engine(records):
@@ -97,7 +102,7 @@ def of_latency(records):
         r = found[0]
         good = r['limit'] is not None and r['value'] <= r['limit'] + 2
         yield Figure(name, amount(r['value'], 'us'), amount(r['limit'], 'us'), r['ratio'], aim,
-                     MET if good else MISSED)
+                     judge(r, good))
 
 
 def of_hash(records):
@@ -130,5 +135,10 @@ def print_figures(rows, out):
         cells = [row[0].ljust(wide[0])] + [row[c].rjust(wide[c]) for c in (1, 2, 3)] + \
             [row[4].ljust(wide[4]), row[5]]
         print(('# ' if number == 0 else '  ') + '  '.join(cells).rstrip(), file=out)
-    count = [sum(f.met == m for f in rows) for m in (MET, MISSED, OPEN)]
-    print('#\n# aims: %d met, %d not met, %d not measured' % tuple(count), file=out, flush=True)
+    count = ', '.join('%d %s' % (sum(f.met == m for f in rows), m)
+                      for m in (MET, MISSED, DISTURBED, OPEN))
+    print('#\n# aims: %s' % count, file=out)
+    if any(f.met == DISTURBED for f in rows):
+        print('# disturbed: other processes took CPU time while it was measured; measure again '
+              'on an idle machine', file=out)
+    out.flush()

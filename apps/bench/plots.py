@@ -349,6 +349,14 @@ def pages(records, bench):
         tuple(huge), ', huge pages and pages of 4 KiB')
 
 
+def disturbed(records, bench):
+    """A warning when other processes disturbed what was measured."""
+    said = [r['params']['disturbed'] for r in records
+            if r['bench'] == bench and 'disturbed' in r['params']]
+    return '; DISTURBED by other processes in %d of %d records' % (sum(said), len(said)) \
+        if any(said) else ''
+
+
 def draw(records, machine, folder):
     """Draw what the records have. machine: 'cpu', 'cpus', 'kernel', 'huge_pages'. A Drawn."""
     drawn = Drawn()
@@ -364,8 +372,9 @@ def draw(records, machine, folder):
             bench = plot.name.split('-')[0]
             which = pages(records, bench) or (
                 ', huge pages' if machine['huge_pages'] else ', pages of 4 KiB')
-            subtitle = '%s, %d CPUs, Linux %s%s' % (machine['cpu'], machine['cpus'],
-                                                    machine['kernel'], which)
+            subtitle = '%s, %d CPUs, Linux %s%s%s' % (
+                machine['cpu'], machine['cpus'], machine['kernel'], which,
+                disturbed(records, bench))
             path = os.path.join(folder, plot.name + '.svg')
             done = subprocess.run(['gnuplot'], input=plot_script(plot, subtitle, path),
                                   capture_output=True, text=True, timeout=30, check=False)

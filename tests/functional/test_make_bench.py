@@ -145,6 +145,17 @@ def an_aim_that_is_not_met_is_no_failure():
 
 
 @case
+def what_was_disturbed_is_not_judged():
+    import figures
+    record = {'bench': 'ports', 'metric': 'wire', 'value': 2e9, 'limit': 1e9, 'ratio': 2.0,
+              'unit': 'byte/s', 'params': {'elements': 1024, 'results': 'unicast'}}
+    for said, verdict in ((True, 'disturbed'), (False, 'met')):
+        record['params']['disturbed'] = said
+        rows = figures.figures([record], {'ports'})
+        check([r.met for r in rows] == [verdict, 'not measured'], '%s', [r.met for r in rows])
+
+
+@case
 def a_bench_that_fails_is_told_and_the_rest_goes_on():
     with Made() as made:
         out = made.run(FAKE='hash=fail', status=1)
