@@ -172,7 +172,9 @@ print_formula(const struct plan *plan, FILE *out)
 		"window = rate x rtt / (8 x bytes)\n"
 		"  = %g Gbit/s x %g us / (8 x %u B) = %.1f blocks, so %u%s\n\n",
 		r->rate, rtt_us, plan->wire_bytes, product, plan->window,
-		plan->window < product ? " as asked for: the rate will not be reached" : "");
+		plan->window < product ? " as asked for: the rate will not be reached"
+			: plan->lcores > product && window == 0 ? ": at least one for each lcore"
+								: "");
 }
 
 /* The keys that depend on the plan; ports and sources are the reader's own. */
@@ -193,14 +195,15 @@ print_snippet(const struct plan *plan, const json_t *root, FILE *out)
 	json_object_del(port, "name");
 	json_object_del(port, "device");
 	text = json_dumps(port, 0);
-	fprintf(out, "each of %u ports: %s\n", plan->rack.ports, text);
+	fprintf(out, "ports, each of %u: %s\n", plan->rack.ports, text);
 	free(text);
 	json_object_del(job, "id");
 	json_object_del(job, "name");
 	json_object_del(job, "sources");
 	json_object_del(job, "results");
 	text = json_dumps(job, 0);
-	fprintf(out, "each of %u jobs of %u sources: %s\n", plan->jobs, plan->rack.sources, text);
+	fprintf(out, "jobs, each of %u, of up to %u sources: %s\n", plan->jobs, plan->rack.sources,
+		text);
 	free(text);
 	json_decref(port);
 	json_decref(job);
@@ -268,7 +271,7 @@ run(struct bench_report *report)
 	if (choose_window(&plan) < 0)
 		return 1;
 	fprintf(out,
-		"# plan: %u hosts of %g Gbit/s each way, %u jobs, contributions of %u %s "
+		"# plan: %u hosts of %g Gbit/s each way, jobs: %u, contributions of %u %s "
 		"elements\n",
 		plan.rack.hosts, plan.rack.rate, plan.jobs, plan.rack.elements,
 		rmw_type_name(plan.rack.type));
