@@ -43,7 +43,8 @@ configure(struct bench_switch *s)
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
 		.burst = (uint16_t)w->burst,
-		.idle = w->packets != 0 ? PPE_IDLE_YIELD : PPE_IDLE_SPIN,
+		/* valgrind runs one thread at a time: who waits must let the others run. */
+		.idle = w->packets != 0 ? PPE_IDLE_SLEEP : PPE_IDLE_SPIN,
 		.idle_sleep_us = 50,
 		.crossbar_depth = 4096,
 		.queue_depth = RING,
