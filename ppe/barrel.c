@@ -207,7 +207,9 @@ ppe_barrel(void *arg)
 		unsigned int work, timers = 0;
 
 		worker->now = rte_rdtsc();
-		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
+		/* Acquire pairs with the releases in ppe_publish_jobs: the table is whole, and not older
+		 * than its version. */
+		worker->jobs_version = __atomic_load_n(&ppe->jobs_version, __ATOMIC_ACQUIRE);
 		worker->jobs = __atomic_load_n(&ppe->jobs, __ATOMIC_ACQUIRE);
 		work = crossbar_receive(worker);
 		if (likely(state == PPE_STATE_RUNNING)) {

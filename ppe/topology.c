@@ -424,6 +424,7 @@ ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 
 	/* Release: the table's contents before its address. */
 	__atomic_store_n(&ppe->jobs, jobs, __ATOMIC_RELEASE);
+	__atomic_store_n(&ppe->jobs_version, ppe->jobs_version + 1, __ATOMIC_RELEASE);
 	rte_rcu_qsbr_synchronize(ppe->qsbr, RTE_QSBR_THRID_INVALID);
 	return old;
 }

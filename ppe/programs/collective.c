@@ -5,7 +5,7 @@
  *   parse      the aggregation header, from the head                     on the lcore that received
  *   job_entry  is there such a job, is the source in it, which shard     "
  *   admit      generation, address, length; starts the bucket            on the shard's owner
- *   find       the bucket; starts the record, or opens the block         "
+ *   find_block the bucket; starts the record, or opens the block         "
  *   record     the record; starts the buffer                             "
  *   aggregate  adds the payload; the last one fixes the result           "
  *   emit       sends it (collective_emit.c)                              "
@@ -20,7 +20,6 @@
 #include "ppe/programs/programs.h"
 
 static struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next find(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
@@ -63,6 +62,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->payload = head->payload + bytes;
 	c->bytes = head->payload_length - bytes;
 	c->verified = false;
+	c->learned = false;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
 		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 	js = ((const struct collective *)ppe_state(worker, thread))->job[c->header.job_id];
@@ -94,6 +94,7 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct weir_header *h = &lmem(thread)->c.header;
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	uint16_t shard;
 
 	if (unlikely(h->extended && h->collective == WEIR_COLLECTIVE_JOIN))
 		return joining(worker, thread, j);
@@ -110,8 +111,11 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 		h->op = j->op;
 	}
 	h->block_id = ppe_job_block(j, h->block_id);
-	return ppe_hop(
-		worker, thread, (uint16_t)ppe_job_shard(j, h->block_id, worker->workers), admit);
+	shard = (uint16_t)ppe_job_shard(j, h->block_id, worker->workers);
+	/* The memo stays here. */
+	if (shard != worker->id)
+		lmem(thread)->c.learned = false;
+	return ppe_hop(worker, thread, shard, admit);
 }
 
 /* Is the packet from where this source sends? */
@@ -166,16 +170,6 @@ served(const struct collective *state, const struct weir_header *h)
 		(h->grad_cnt == 0 || state->kernel[h->dtype][h->op] != NULL);
 }
 
-/* Start the bucket. */
-static inline struct ppe_next
-admitted(struct collective *state, struct job_shard *js, struct contribution *c)
-{
-	hash_begin(
-		state->blocks, block_key(js->generation, js->job, c->header.block_id), &c->probe);
-	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
-	return PPE_RUN(find);
-}
-
 /* Something is not as usual. What it is, in the order in which it is told, once the checksums hold. */
 static __rte_noinline struct ppe_next
 examine(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -203,7 +197,8 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (!lengths_fit(state, j, c))
 		return drop(worker, thread, PPE_DROP_LENGTH);
-	return admitted(state, js, c);
+	start_bucket(state, js, c);
+	return PPE_RUN(find_block);
 }
 
 /* On the shard's owner: may this contribution count? */
@@ -217,10 +212,14 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
 	/* A running generation is never 0; before the first join the shard's is. */
-	if (likely(j != NULL && js != NULL && js->generation != 0 && h->gen_id == js->generation &&
-		    from_its_source(js, thread, h) && served(state, h) && lengths_fit(state, j, c)))
-		return admitted(state, js, c);
-	return examine(worker, thread);
+	if (unlikely(j == NULL || js == NULL || js->generation == 0 ||
+		    h->gen_id != js->generation || !from_its_source(js, thread, h) ||
+		    !served(state, h) || !lengths_fit(state, j, c)))
+		return examine(worker, thread);
+	if (unlikely(c->learned))
+		memo_pass(worker, js, c);
+	start_bucket(state, js, c);
+	return PPE_RUN(find_block);
 }
 
 /* No such block: this contribution opens it, or comes too late or too early. */
@@ -259,8 +258,8 @@ start_payload(
 }
 
 /* The bucket is here. */
-static struct ppe_next
-find(struct ppe_worker *worker, struct ppe_thread *thread)
+struct ppe_next
+find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 
@@ -451,7 +450,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct block *b = c->block;
 
 	if (unlikely(!block_is(b, c->probe.key)))
-		return PPE_RUN(find); /* released while we slept */
+		return PPE_RUN(find_block); /* released while we slept */
 	if (!c->verified && unlikely(!checksums_hold(worker, thread)))
 		return PPE_END;
 	if (unlikely(b->state == BLOCK_DONE))

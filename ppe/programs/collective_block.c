@@ -175,6 +175,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 {
 	job_shard_clear(state, job);
 	job->generation = generation;
+	job->version++;
 	job->pinned = true;
 	for (unsigned int source = 0; source < job->source_end; source++)
 		source_is_at(state->worker, job, (uint8_t)source, &endpoints[source]);

@@ -28,6 +28,7 @@ source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint)
 {
 	job->endpoint[source] = *endpoint;
+	job->version++;
 	if (endpoint->valid)
 		pktbuf_envelope_write(&job->envelope[source], worker->identity, endpoint, source);
 }

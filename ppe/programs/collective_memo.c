@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parser's memo: a contribution that looks like its source's last one is not parsed again.
+ * The memo: a contribution that looks like its source's last one is not parsed again, and not admitted
+ * again while nothing has changed that its admission depends on.
  *
  * Eight words are compared under a mask, about 20 instructions, in place of the parsing of four
- * headers and the matching of programs, about 250. (The idea is that of Open vSwitch's exact-match
+ * headers, the matching of programs and a dozen questions, about 400. (The idea is that of Open vSwitch's exact-match
  * cache: B. Pfaff et al., "The Design and Implementation of Open vSwitch", NSDI 2015, 4.2; here
  * without a hash, because the packet says its job and source.)
  */
@@ -58,42 +59,69 @@ alike(const struct memo *memo, const uint8_t *p)
 	return difference == 0;
 }
 
-bool
-memo_recognise(struct ppe_worker *worker __rte_unused, void *arg, struct ppe_thread *thread,
-	struct rte_mbuf *packet)
+/* The source's memo, when the packet looks like it. */
+static inline const struct memo *
+memo_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *packet)
 {
-	const struct collective *state = arg;
+	const struct memo *memo = &js->memo[p[SOURCE_AT]];
+
+	if (likely(alike(memo, p) && memo->head.length == packet->pkt_len &&
+		    memo->port == packet->port))
+		return memo;
+	return NULL;
+}
+
+/*
+ * A contribution for this worker's own shard needs a pass besides, and is then admitted: nothing that its
+ * admission asked of the last one has changed. One for another shard goes to the job's entry, and hops.
+ */
+bool
+memo_recognise(
+	struct ppe_worker *worker, void *arg, struct ppe_thread *thread, struct rte_mbuf *packet)
+{
+	struct collective *state = arg;
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
-	const struct job_shard *js;
+	struct contribution *c = &lmem(thread)->c;
+	const struct ppe_job *j;
 	const struct memo *memo;
-	struct contribution *c;
+	struct job_shard *js;
+	uint32_t block;
+	bool home;
 
 	if (unlikely(packet->data_len < 8 * WORDS || packet->nb_segs != 1))
 		return false;
+	j = worker->jobs->by_id[p[JOB_AT]];
 	js = state->job[p[JOB_AT]];
-	if (unlikely(js == NULL))
+	if (unlikely(j == NULL || js == NULL))
 		return false;
-	memo = &js->memo[p[SOURCE_AT]];
-	if (unlikely(!alike(memo, p) || memo->head.length != packet->pkt_len ||
-		    memo->port != packet->port))
+	memo = memo_of(js, p, packet);
+	if (unlikely(memo == NULL))
 		return false;
-	c = &lmem(thread)->c;
+	block = ppe_job_block(j, weir_get32(p + BLOCK_AT));
+	home = ppe_job_shard(j, block, worker->workers) == worker->id;
+	if (home && unlikely(js->pass[p[SOURCE_AT]] != pass_now(worker, js)))
+		return false;
 	thread->packet = packet;
 	thread->port = packet->port;
 	thread->head = memo->head;
 	thread->head.bytes = p;
-	thread->next = PPE_RUN(job_entry);
 	c->header = memo->header;
-	c->header.block_id = weir_get32(p + BLOCK_AT);
+	c->header.block_id = block;
 	c->header.final = (p[FLAGS_AT] & WEIR_FINAL) != 0;
 	c->payload = JOB_AT + weir_header_bytes(memo->header.extended);
 	c->bytes = memo->head.payload_length - weir_header_bytes(memo->header.extended);
 	c->verified = false;
+	c->learned = false;
+	thread->next = PPE_RUN(job_entry);
+	if (home) {
+		start_bucket(state, js, c);
+		thread->next = PPE_RUN(find_block);
+	}
 	return true;
 }
 
 void
-memo_learn(struct job_shard *js, const struct ppe_thread *thread, const struct contribution *c)
+memo_learn(struct job_shard *js, const struct ppe_thread *thread, struct contribution *c)
 {
 	const struct rte_mbuf *packet = thread->packet;
 	struct memo *memo = &js->memo[c->header.src_id];
@@ -106,4 +134,18 @@ memo_learn(struct job_shard *js, const struct ppe_thread *thread, const struct c
 	memo->head = thread->head;
 	memo->header = c->header;
 	memo->port = thread->port;
+	js->pass[c->header.src_id] = 0;
+	c->learned = true;
+}
+
+void
+memo_pass(const struct ppe_worker *worker, struct job_shard *js, const struct contribution *c)
+{
+	struct weir_header *header = &js->memo[c->header.src_id].header;
+
+	/* The base form does not say them: they are the job's. */
+	header->collective = c->header.collective;
+	header->dtype = c->header.dtype;
+	header->op = c->header.op;
+	js->pass[c->header.src_id] = pass_now(worker, js);
 }

@@ -71,8 +71,8 @@ struct slot {
  * What a source's last contribution looked like, and what was read out of it. Of a stream of
  * contributions only block id, the final flag, checksums and IPv4's identification change from one to
  * the next; a packet that is the same in everything else needs no parsing. A memo speaks of bytes
- * alone, so it can't be outdated: what depends on jobs, generations or endpoints is checked
- * after it, packet by packet.
+ * alone, so it can't be outdated. What admission asks beyond them, of jobs, generations and endpoints, is
+ * the matter of a pass (job_shard.pass), which holds only until one of these changes.
  */
 struct memo {
 	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
@@ -100,6 +100,9 @@ struct job_shard {
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
 	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
 	struct memo memo[WEIR_SOURCES_MAX]; /* of what this worker received */
+	uint32_t pass
+		[WEIR_SOURCES_MAX]; /* pass_now() when a packet like the memo was admitted here */
+	uint32_t version; /* counts what admission depends on: generations, and where sources are */
 	uint32_t group; /* host order; whose envelopes these are; 0: none yet */
 	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
 };
@@ -163,6 +166,7 @@ struct contribution {
 	uint32_t payload; /* offset in the packet */
 	uint32_t bytes;
 	bool verified; /* its checksums hold; else nobody has looked yet */
+	bool learned; /* its source's memo is of this very packet */
 };
 
 /* The walk of a new generation over all shards; travels in a hop. */
@@ -288,13 +292,35 @@ void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
 void collective_job_stats(const void *state, uint8_t job, struct ppe_job_stats *stats);
 void collective_stats(const void *state, struct ppe_stats *stats);
 
-/* The segment after parsing: collective.c. */
+/* The segments after parsing, and after admission: collective.c. */
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* Start the bucket of an admitted contribution; find_block is next. */
+static inline void
+start_bucket(struct collective *state, struct job_shard *js, struct contribution *c)
+{
+	hash_begin(
+		state->blocks, block_key(js->generation, js->job, c->header.block_id), &c->probe);
+	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
+}
+
+/* What admission depends on beside the packet, as a number: neither count ever goes back, so while the sum
+ * is the same, nothing has changed. 0: never. */
+static inline uint32_t
+pass_now(const struct ppe_worker *worker, const struct job_shard *js)
+{
+	return js->version + worker->jobs_version + 1;
+}
 
 /* The program's shortcut, and how it learns: collective_memo.c. */
 bool memo_recognise(
 	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
-void memo_learn(struct job_shard *job, const struct ppe_thread *thread,
+void memo_learn(
+	struct job_shard *job, const struct ppe_thread *thread, struct contribution *contribution);
+
+/* A packet like the memo has been admitted, in the call that learned it. */
+void memo_pass(const struct ppe_worker *worker, struct job_shard *job,
 	const struct contribution *contribution);
 
 /*
