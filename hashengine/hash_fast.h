@@ -95,22 +95,21 @@ hash_begin(const struct hash_table *table, uint64_t key, struct hash_probe *prob
 /*
  * Step 2: scan the tags. true: there is a candidate, its first line is prefetched: end the segment
  * and hash_confirm it. false: the key is absent, certainly, until this segment ends. REF is left
- * alone. Cost: both bucket lines.
+ * alone. Cost: one bucket line, or both.
  */
 static inline bool
 hash_find(struct hash_table *table, struct hash_probe *probe)
 {
-	const struct hash_bucket *primary = &table->buckets[probe->primary];
-	const struct hash_bucket *secondary = &table->buckets[probe->secondary];
-	unsigned int first = hash_match(primary, probe->tag);
-	unsigned int second = hash_match(secondary, probe->tag);
-	/* Which of the two it is, no branch predictor knows: so both are looked at, and none is asked. */
-	const struct hash_bucket *bucket = first != 0 ? primary : secondary;
-	unsigned int match = first != 0 ? first : second;
+	const struct hash_bucket *bucket = &table->buckets[probe->primary];
+	unsigned int match = hash_match(bucket, probe->tag);
 
 	if (match == 0) {
-		probe->candidate = HASH_NO_RECORD;
-		return false;
+		bucket = &table->buckets[probe->secondary];
+		match = hash_match(bucket, probe->tag);
+		if (match == 0) {
+			probe->candidate = HASH_NO_RECORD;
+			return false;
+		}
 	}
 	probe->candidate = bucket->record[__builtin_ctz(match)];
 	rte_prefetch0(hash_record_at(table, probe->candidate));
