@@ -22,9 +22,21 @@ stride_of(uint32_t bytes)
 }
 
 size_t
-rmw_pool_bytes(uint32_t bytes, uint32_t count)
+rmw_pool_bytes(uint32_t bytes, uint32_t count, uint32_t page)
 {
-	return sizeof(struct rmw_pool) + stride_of(bytes) * count;
+	size_t stride = stride_of(bytes), all = stride * count;
+	size_t ends = page == 0 ? 0 : 1 + all / (page - stride);
+
+	return sizeof(struct rmw_pool) + all + ends * stride;
+}
+
+/* The place of a buffer at `at` or after it: the next page when it would lie across two. */
+static uint8_t *
+place_of(uint8_t *at, size_t stride, size_t page)
+{
+	uint8_t *next = page == 0 ? at : RTE_PTR_ALIGN_CEIL(at, page);
+
+	return next < at + stride ? next : at;
 }
 
 static const char *
@@ -36,7 +48,10 @@ config_error(const struct rmw_pool_config *config)
 		return "count is out of range";
 	if (config->memory == NULL || (uintptr_t)config->memory % RMW_LINE != 0)
 		return "memory is NULL or not aligned to 64 bytes";
-	if (config->length < rmw_pool_bytes(config->bytes, config->count))
+	if (config->page != 0 &&
+		(!rte_is_power_of_2(config->page) || config->page < 2 * stride_of(config->bytes)))
+		return "page is not a power of two, or less than two buffers";
+	if (config->length < rmw_pool_bytes(config->bytes, config->count, config->page))
 		return "memory is too short";
 	return NULL;
 }
@@ -47,7 +62,8 @@ rmw_pool_create(const struct rmw_pool_config *config)
 	const char *error = config_error(config);
 	size_t stride = stride_of(config->bytes);
 	struct rmw_pool *pool = config->memory;
-	uint8_t *first;
+	struct rmw_buffer **link;
+	uint8_t *at;
 
 	if (error != NULL) {
 		RMW_LOG(ERR, "pool of %u x %u bytes in shard %u: %s\n", config->count,
@@ -55,26 +71,25 @@ rmw_pool_create(const struct rmw_pool_config *config)
 		rte_errno = EINVAL;
 		return NULL;
 	}
-	first = (uint8_t *)(pool + 1);
 	memset(pool, 0, sizeof(*pool));
 	pool->bytes = config->bytes;
 	pool->count = config->count;
 	pool->shard = config->shard;
-	/* From the last to the first, so that the first is on top. */
-	for (uint32_t i = config->count; i-- > 0;) {
-		size_t at = stride * i;
-		struct rmw_buffer *buffer = (struct rmw_buffer *)(void *)(first + at);
+	at = (uint8_t *)(pool + 1);
+	link = &pool->free;
+	for (uint32_t i = 0; i < config->count; i++, at += stride) {
+		struct rmw_buffer *buffer;
 
+		at = place_of(at, stride, config->page);
+		buffer = (struct rmw_buffer *)(void *)at;
 		memset(buffer, 0, sizeof(*buffer));
-		buffer->next = pool->free;
 		buffer->pool = pool;
-		buffer->iova = config->iova == RTE_BAD_IOVA
-			? RTE_BAD_IOVA
-			: config->iova + sizeof(*pool) + at + sizeof(*buffer);
+		buffer->iova = config->iova_of == NULL ? RTE_BAD_IOVA : config->iova_of(buffer + 1);
 		buffer->bytes = config->bytes;
 		buffer->shard = config->shard;
 		buffer->state = RMW_BUFFER_FREE;
-		pool->free = buffer;
+		*link = buffer;
+		link = &buffer->next;
 	}
 	return pool;
 }

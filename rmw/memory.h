@@ -89,20 +89,24 @@ struct rmw_pool_config {
 	uint32_t count; /* buffers, [1, RMW_POOL_COUNT_MAX] */
 	void *memory; /* aligned to 64; the pool's until rmw_pool_destroy; any content */
 	size_t length; /* bytes at `memory`, at least rmw_pool_bytes(bytes, count) */
-	uint64_t iova; /* of `memory`, contiguous over `length`; RTE_BAD_IOVA: no device reads it */
+	/* Devices see memory in pages: no payload lies across a multiple of `page` bytes. A power of
+	 * two, at least twice a buffer's place; 0: all of `memory` is one piece for them. */
+	uint32_t page;
+	uint64_t (*iova_of)(const void *address); /* what devices call it; NULL: none reads it */
 };
 
 /*
  * Bytes of memory that a pool needs, its own 128 bytes included: count times the payload, rounded up
- * to 64, and 64. Arguments as in the configuration; others give numbers that mean nothing. Pure.
+ * to 64, and 64; and as much again once per page, which is the most that a page's end can cost.
+ * Arguments as in the configuration; others give numbers that mean nothing. Pure.
  */
-size_t rmw_pool_bytes(uint32_t bytes, uint32_t count);
+size_t rmw_pool_bytes(uint32_t bytes, uint32_t count, uint32_t page);
 
 /*
  * Carve config->memory into a pool; config is copied. All buffers are free, the first in memory is
  * handed out first. Any thread, which then hands the pool to its owner. NULL with rte_errno EINVAL
  * (a field is out of its range, memory is too short or not aligned; one log line says which).
- * Cost: writes every header line.
+ * Cost: writes every header line, and calls config->iova_of once per buffer.
  */
 struct rmw_pool *rmw_pool_create(const struct rmw_pool_config *config);
 

@@ -5,6 +5,7 @@
 
 #include <rte_cycles.h>
 #include <rte_malloc.h>
+#include <rte_memory.h>
 
 #include "ppe/programs/collective_priv.h"
 #include "ppe/programs/programs.h"
@@ -49,6 +50,10 @@ records_needed(const struct ppe_jobs *jobs, unsigned int shard, unsigned int sha
 	return RTE_MAX(n, 1u);
 }
 
+/* The smallest huge page: what is one piece for a device that knows physical addresses. Larger
+ * pages, and devices that use our addresses, don't mind. */
+#define DEVICE_PAGE (UINT32_C(2) << 20)
+
 void
 collective_memory(
 	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory)
@@ -68,17 +73,33 @@ collective_memory(
 				sizeof(struct job_shard) + j->window * sizeof(struct slot);
 			if (first_of_size(jobs, id))
 				memory->data_memory += rmw_pool_bytes(bytes,
-					buffers_of_size(jobs, bytes, shard, config->workers));
+					buffers_of_size(jobs, bytes, shard, config->workers),
+					DEVICE_PAGE);
 		}
 	}
 }
 
-/* The pool for buffers of this size, made when it is met first. Devices read the payloads where they
- * lie, so the memory is one piece for them, too. */
+/* Devices read the payloads where they lie. */
+static uint64_t
+iova_of(const void *address)
+{
+	const struct rte_memseg *page = rte_mem_virt2memseg(address, NULL);
+
+	if (page == NULL || page->iova == RTE_BAD_IOVA)
+		return RTE_BAD_IOVA;
+	return page->iova + RTE_PTR_DIFF(address, page->addr);
+}
+
+/* The pool for buffers of this size, made when it is met first. */
 static struct rmw_pool *
 pool_for(struct collective *state, const struct ppe_setup *setup, uint32_t bytes)
 {
-	struct rmw_pool_config config = {.shard = (uint16_t)setup->worker_id, .bytes = bytes};
+	struct rmw_pool_config config = {
+		.shard = (uint16_t)setup->worker_id,
+		.bytes = bytes,
+		.page = DEVICE_PAGE,
+		.iova_of = iova_of,
+	};
 	const struct rte_memzone *memory;
 	char name[RTE_MEMZONE_NAMESIZE];
 
@@ -86,14 +107,13 @@ pool_for(struct collective *state, const struct ppe_setup *setup, uint32_t bytes
 		if (rmw_pool_buffer_bytes(state->pool[p]) == bytes)
 			return state->pool[p];
 	config.count = buffers_of_size(setup->jobs, bytes, setup->worker_id, setup->workers);
-	config.length = rmw_pool_bytes(bytes, config.count);
+	config.length = rmw_pool_bytes(bytes, config.count, DEVICE_PAGE);
 	snprintf(name, sizeof(name), "weir_data_%u_%u", setup->worker_id, state->nb_pools);
 	memory = rte_memzone_reserve_aligned(
-		name, config.length, setup->socket, RTE_MEMZONE_IOVA_CONTIG, RTE_CACHE_LINE_SIZE);
+		name, config.length, setup->socket, 0, RTE_CACHE_LINE_SIZE);
 	if (memory == NULL)
 		return NULL;
 	config.memory = memory->addr;
-	config.iova = memory->iova;
 	state->pool_memory[state->nb_pools] = memory;
 	state->pool[state->nb_pools] = rmw_pool_create(&config);
 	return state->pool[state->nb_pools++];

@@ -10,23 +10,38 @@
 #include "rmw/memory_fast.h"
 #include "tests/unit/rmw_random.h"
 
-#define IOVA UINT64_C(0x123400000)
+/* As if devices had the memory at another place. */
+#define ELSEWHERE UINT64_C(0x123400000)
+
+static uint64_t
+elsewhere(const void *address)
+{
+	return (uintptr_t)address + ELSEWHERE;
+}
 
 static struct rmw_pool *
-pool_of(uint32_t bytes, uint32_t count)
+paged_pool_of(uint32_t bytes, uint32_t count, uint32_t page, size_t alignment, size_t offset)
 {
 	struct rmw_pool_config config = {
 		.shard = 7,
 		.bytes = bytes,
 		.count = count,
-		.length = rmw_pool_bytes(bytes, count),
-		.iova = IOVA,
+		.length = rmw_pool_bytes(bytes, count, page),
+		.page = page,
+		.iova_of = elsewhere,
 	};
 
-	config.memory = aligned_alloc(64, config.length);
+	config.memory = aligned_alloc(alignment, RTE_ALIGN_CEIL(config.length + offset, alignment));
 	cr_assert_not_null(config.memory);
+	config.memory = (uint8_t *)config.memory + offset;
 	memset(config.memory, 0xa5, config.length); /* any content is fine */
 	return rmw_pool_create(&config);
+}
+
+static struct rmw_pool *
+pool_of(uint32_t bytes, uint32_t count)
+{
+	return paged_pool_of(bytes, count, 0, 64, 0);
 }
 
 static void
@@ -77,8 +92,8 @@ Test(rmw_memory, layout, .timeout = 10)
 			cr_assert_eq((uintptr_t)data % 64, 0);
 			cr_assert(data > end, "in the order of addresses, apart");
 			end = data + sizes[s];
-			cr_assert(end <= (uint8_t *)pool + rmw_pool_bytes(sizes[s], 5));
-			cr_assert_eq(b->iova, IOVA + (uint64_t)(data - (uint8_t *)pool));
+			cr_assert(end <= (uint8_t *)pool + rmw_pool_bytes(sizes[s], 5, 0));
+			cr_assert_eq(b->iova, (uintptr_t)data + ELSEWHERE);
 			cr_assert(b->bytes == sizes[s] && b->shard == 7 && b->holds == 0);
 			cr_assert(b->job == 0 && b->user == NULL);
 			memset(data, 0xff, sizes[s]);
@@ -89,16 +104,44 @@ Test(rmw_memory, layout, .timeout = 10)
 	}
 }
 
+/* Wherever the memory begins: no payload across pages, none over another, all of them there. */
+Test(rmw_memory, payloads_within_pages, .timeout = 20)
+{
+	static const uint32_t sizes[] = {1, 100, 1000, 1984};
+
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		for (size_t offset = 0; offset < 4096; offset += 64) {
+			struct rmw_pool *pool = paged_pool_of(sizes[s], 50, 4096, 4096, offset);
+			size_t length = rmw_pool_bytes(sizes[s], 50, 4096);
+			struct rmw_quota quota = {.limit = 50};
+			uint8_t *end = (uint8_t *)pool + 128;
+
+			for (unsigned int i = 0; i < 50; i++) {
+				struct rmw_buffer *b = take(pool, &quota);
+				uint8_t *data = rmw_buffer_data(b);
+
+				cr_assert((uint8_t *)b >= end);
+				end = data + sizes[s];
+				cr_assert_eq((uintptr_t)data / 4096, (uintptr_t)(end - 1) / 4096);
+				cr_assert_eq(b->iova, (uintptr_t)data + ELSEWHERE);
+			}
+			cr_assert(end <= (uint8_t *)pool + length);
+			cannot_take(pool, &quota, -EDQUOT);
+			free((uint8_t *)pool - offset);
+		}
+	}
+}
+
 Test(rmw_memory, refuses_wrong_configurations, .timeout = 10)
 {
 	static _Alignas(64) uint8_t memory[4096];
 	const struct rmw_pool_config right = {
 		.bytes = 100, .count = 10, .memory = memory, .length = 128 + 10 * 192};
-	struct rmw_pool_config wrong[8];
+	struct rmw_pool_config wrong[10];
 
-	cr_assert_eq(rmw_pool_bytes(100, 10), right.length);
+	cr_assert_eq(rmw_pool_bytes(100, 10, 0), right.length);
 	cr_assert_not_null(rmw_pool_create(&right));
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < 10; i++)
 		wrong[i] = right;
 	wrong[0].bytes = 0;
 	wrong[1].bytes = RMW_BUFFER_BYTES_MAX + 1;
@@ -108,7 +151,9 @@ Test(rmw_memory, refuses_wrong_configurations, .timeout = 10)
 	wrong[5].memory = memory + 32;
 	wrong[6].length--;
 	wrong[7].bytes = 129;
-	for (size_t i = 0; i < 8; i++) {
+	wrong[8].page = 256; /* a buffer's place takes 192 */
+	wrong[9].page = 1000;
+	for (size_t i = 0; i < 10; i++) {
 		rte_errno = 0;
 		cr_assert_null(rmw_pool_create(&wrong[i]), "case %zu", i);
 		cr_assert_eq(rte_errno, EINVAL);
@@ -121,11 +166,8 @@ Test(rmw_memory, refuses_wrong_configurations, .timeout = 10)
 Test(rmw_memory, without_devices, .timeout = 10)
 {
 	static _Alignas(64) uint8_t memory[4096];
-	const struct rmw_pool_config config = {.bytes = 100,
-		.count = 3,
-		.memory = memory,
-		.length = sizeof(memory),
-		.iova = RTE_BAD_IOVA};
+	const struct rmw_pool_config config = {
+		.bytes = 100, .count = 3, .memory = memory, .length = sizeof(memory)};
 	struct rmw_pool *pool = rmw_pool_create(&config);
 	struct rmw_quota quota = {.limit = 3};
 
@@ -366,7 +408,7 @@ random_run(uint64_t seed, uint32_t bytes, uint32_t count)
 	struct rmw_quota quotas[QUOTAS] = {{0}};
 	uint64_t state = seed, allocated = 0;
 	struct model m = {0};
-	size_t stride = (rmw_pool_bytes(bytes, 2) - rmw_pool_bytes(bytes, 1));
+	size_t stride = rmw_pool_bytes(bytes, 2, 0) - rmw_pool_bytes(bytes, 1, 0);
 
 	for (m.nb_free = 0; m.nb_free < count; m.nb_free++)
 		m.free[m.nb_free] = (struct rmw_buffer *)(void *)((uint8_t *)pool + 128 +
