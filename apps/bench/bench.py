@@ -43,6 +43,8 @@ def lcores():
 # more are the bound.
 SELECTION = [
     ('engine', 'elements', ['--elements', '32..2048', '--repeat', '7'], 8),
+    ('engine', 'elements', ['--elements', '32..2048', '--repeat', '7',
+                            '--results', 'multicast'], 8),
     ('engine', 'threads', ['--threads', '1,2,4,8,16,20,32,64', '--elements', '64,256,1024',
                            '--type', 'fp32'], 9),
     ('engine', 'window', ['--window', '8..512', '--elements', '64,256,1024', '--type', 'fp32'],

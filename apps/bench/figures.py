@@ -51,11 +51,12 @@ def at_least(name, found, aim):
 
 
 def of_engine(records):
-    for kind in ('int32', 'fp32'):
-        for elements, aim in RATIO_AIMS:
-            yield at_least('engine, %s, %d elements' % (kind, elements),
-                           pick(records, 'engine', 'payload', type=kind, elements=elements,
-                                threads=THREADS, **ENGINE), aim)
+    for results in ('unicast', 'multicast'):
+        for kind in ('int32', 'fp32'):
+            for elements, aim in RATIO_AIMS:
+                yield at_least('engine, %s, %d elements, %s' % (kind, elements, results),
+                               pick(records, 'engine', 'payload', type=kind, elements=elements,
+                                    threads=THREADS, results=results, **ENGINE), aim)
     for elements in (64, 256, 1024):
         yield of_threads(records, elements)
     name, aim = 'payload per lcore, 1024 elements, huge pages', '>= 100 Gbit/s'

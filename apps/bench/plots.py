@@ -111,8 +111,10 @@ def engine(records):
     yield Plot('engine-elements', 'Engine: contributions of different sizes',
                'contributions of 8 sources that lie in mbufs already, window 64, 20 threads',
                engine_panels('elements', 'elements of a contribution (4 bytes each)',
-                             [(t, [r for r in found if r['params']['type'] == t])
-                              for t in ('int32', 'fp32')]))
+                             [('%s, %s' % (t, how),
+                               [r for r in found if r['params']['type'] == t
+                                and r['params']['results'] == how])
+                              for t in ('int32', 'fp32') for how in ('unicast', 'multicast')]))
     for x, label, beside in (
             ('threads', 'thread contexts', 'window 64'),
             ('window', 'window, blocks', '20 threads')):
