@@ -25,7 +25,7 @@ endif
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
 	@echo 'make test    all tests (SUITE="unit eal functional instructions lint", SANITIZE=address,undefined)'
-	@echo 'make bench   every figure of docs/performance.md on this machine, in five minutes (BENCH="engine hash")'
+	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
 	@echo 'make clean   remove build/ and build-sanitize/'

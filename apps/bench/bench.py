@@ -42,20 +42,20 @@ def lcores():
 # Bench, what is varied, options, seconds that it takes on two CPUs. Three times as long and 20 s
 # more are the bound.
 SELECTION = [
-    ('engine', 'elements', ['--elements', '32..2048', '--repeat', '7'], 8),
+    ('engine', 'elements', ['--elements', '32..2048', '--repeat', '7'], 6),
     ('engine', 'elements', ['--elements', '32..2048', '--repeat', '7',
-                            '--results', 'multicast'], 8),
+                            '--results', 'multicast'], 6),
     ('engine', 'threads', ['--threads', '1,2,4,8,16,20,32,64', '--elements', '64,256,1024',
-                           '--type', 'fp32'], 9),
+                           '--type', 'fp32'], 7),
     ('engine', 'window', ['--window', '8..512', '--elements', '64,256,1024', '--type', 'fp32'],
-     8),
+     7),
     ('scaling', 'lcores', ['--lcores', '1..%d' % lcores()],
-     20 * (lcores().bit_length() - 1)),
+     16 * (lcores().bit_length() - 1)),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),
     ('memory', 'elements', [], 2),
-    ('ports', 'elements and frames', ['--repeat', '3'], 15),
-    ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 30),
-    ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 55),
+    ('ports', 'elements and frames', ['--repeat', '3'], 10),
+    ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 15),
+    ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 25),
 ]
 
 
