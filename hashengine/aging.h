@@ -16,8 +16,8 @@
  * record's own time: REF spares the record lines of what is busy, time decides.
  *
  * REF says "accessed", not "made progress". Where an access is not progress (a duplicate
- * repeated without end would keep its record young for ever), take hash_peek for it, or
- * hash_ref_clear after it, or scan everything with hash_scan.
+ * repeated without end would keep its record young for ever), take hash_peek, and hash_ref_set once
+ * it counts, or scan everything with hash_scan.
  *
  * Both functions are for the table's owner, never log and never wait.
  */

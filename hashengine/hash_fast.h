@@ -126,18 +126,6 @@ hash_ref_set(struct hash_table *table, const struct hash_record *record)
 	bucket->ref |= (uint8_t)(1u << record->slot);
 }
 
-/*
- * Clear the REF flag of a live record, so that the next scan hands it out: for an access that
- * turned out not to count (a duplicate, which brought no progress). Cost: its bucket line.
- */
-static inline void
-hash_ref_clear(struct hash_table *table, const struct hash_record *record)
-{
-	struct hash_bucket *bucket = &table->buckets[record->bucket];
-
-	bucket->ref &= (uint8_t) ~(1u << record->slot);
-}
-
 /* Search both buckets and compare keys, waiting for every line. REF is left alone. NULL: absent. */
 struct hash_record *hash_search(const struct hash_table *table, const struct hash_probe *probe);
 

@@ -53,8 +53,8 @@ ip_holds(const struct pktbuf_head *head)
 }
 
 /*
- * Folded sum over a chain. rte_raw_cksum_mbuf of DPDK 22.11 would do, but where a segment begins at an
- * odd offset it cuts the unfolded sum to 16 bits before it swaps, and gives a wrong one.
+ * Folded sum over a chain. rte_raw_cksum_mbuf of DPDK 22.11 would do, but where a segment begins at
+ * an odd offset it cuts the unfolded sum to 16 bits before it swaps, and gives a wrong one.
  */
 static uint16_t
 sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length)

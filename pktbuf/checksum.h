@@ -37,8 +37,8 @@ enum pktbuf_verdict pktbuf_checksum_verify(const struct pktbuf_port *port,
 	const struct rte_mbuf *packet, const struct pktbuf_head *head);
 
 /*
- * Choose the widest vectors that sums may use: 128, 256 or 512 bits, as far as the CPU has them. Before it
- * is called: the widest there are. Control thread, workers stopped.
+ * Choose the widest vectors that sums may use: 128, 256 or 512 bits, as far as the CPU has them.
+ * Before it is called: the widest there are. Control thread, workers stopped.
  */
 void pktbuf_sum_select(unsigned int bits);
 

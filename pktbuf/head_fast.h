@@ -7,8 +7,8 @@
 #include "pktbuf/wire.h"
 
 /*
- * Parse a frame that is whole where one expects it: its first bytes contiguous, Ethernet, IPv4 without
- * options, no fragment, UDP, lengths in order. false: it is not; *head is undefined, and
+ * Parse a frame that is whole where one expects it: its first bytes contiguous, Ethernet, IPv4
+ * without options, no fragment, UDP, lengths in order. false: it is not; *head is undefined, and
  * pktbuf_head_parse() finds out what it is. On true, *head is what that would have said.
  * Cost: the mbuf's first line and one line of the packet.
  */

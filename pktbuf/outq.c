@@ -60,8 +60,9 @@ static bool
 burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 {
 	uint32_t at = fifo->head & (outq->depth - 1), waiting = fifo->tail - fifo->head;
-	/* Little waits: the first goes by itself, not behind the copies of all others. */
-	uint32_t n = *sent == 0 && waiting <= FEW ? 1 : RTE_MIN(waiting, outq->depth - at);
+	/* Few results: the first goes by itself, not behind the copies of all others. */
+	bool alone = fifo == &outq->fifo[0] && *sent == 0 && waiting <= FEW;
+	uint32_t n = alone ? 1 : RTE_MIN(waiting, outq->depth - at);
 	uint32_t lengths[BURST];
 	uint16_t taken;
 

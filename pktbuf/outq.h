@@ -32,8 +32,8 @@ struct pktbuf_outq {
 	struct pktbuf_fifo fifo[PKTBUF_PRIOS];
 };
 
-/* Make the queue of (port, queue), each FIFO `depth` deep, a power of two. Control thread. NULL with
- * rte_errno EINVAL or ENOMEM. The port must outlive it. */
+/* Make the queue of (port, queue), each FIFO `depth` deep, a power of two. Control thread. NULL
+ * with rte_errno EINVAL or ENOMEM. The port must outlive it. */
 struct pktbuf_outq *pktbuf_outq_create(
 	const struct pktbuf_port *port, uint16_t queue, uint32_t depth, int socket);
 

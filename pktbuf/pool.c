@@ -23,7 +23,8 @@ address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int 
  * contiguous for devices: up to half of each page is lost, and all objects begin at the same place
  * of a page, so that their first lines share a few sets of L1. Where devices see virtual addresses
  * there is no such end; the mempool does not know, so we say that nobody needs its IOVAs, and
- * fill them in.
+ * fill them in. (Drivers that register memory with their device leave such a pool out: they want
+ * huge pages anyway.)
  */
 static struct rte_mempool *
 make(const char *name, unsigned int n, unsigned int priv, unsigned int data, unsigned int cache,

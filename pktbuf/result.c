@@ -102,8 +102,8 @@ pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *head
 		payload->sum;
 }
 
-/* An mbuf straight from its pool, as rte_pktmbuf_reset() makes it, in few stores: data_off, refcnt 1,
- * nb_segs and an invalid port are one word, as drivers rearm it. */
+/* An mbuf straight from its pool, as rte_pktmbuf_reset() makes it, in few stores: data_off, refcnt
+ * 1, nb_segs and an invalid port are one word, as drivers rearm it. */
 static inline void
 init(struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, uint32_t all)
 {

@@ -4,14 +4,15 @@
  *
  * A result goes to many destinations, block after block. What does not change is written once: an
  * *envelope* per destination (its Ethernet, IPv4 and UDP headers, and the sums of what their
- * checksums cover), a *letter* per block (aggregation header, lengths, payload sum). To send is then
- * to copy one line, put in the lengths, and fold two sums.
+ * checksums cover), a *letter* per block (aggregation header, lengths, payload sum). To send is
+ * then to copy one line, put in the lengths, and fold two sums.
  *
- * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain of
- * a header mbuf and an attach mbuf that refers to the payload where it lies. Each attach mbuf carries
- * its own reference count of 1 in its private area, so no count is shared between destinations
- * or lcores: freeing it calls `released` once, on the lcore that frees, and the payload's owner
- * counts. The border is where a copy costs as much as making and freeing the attach mbuf.
+ * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain
+ * of a header mbuf and an attach mbuf that refers to the payload where it lies. Each attach mbuf
+ * carries its own reference count of 1 in its private area, so no count is shared between
+ * destinations or lcores: freeing it calls `released` once, on the lcore that frees, and the
+ * payload's owner counts. The border is where a copy costs as much as making and freeing the attach
+ * mbuf.
  *
  * Checksums: the payload's sum is computed once per block by the caller, and only when some port
  * needs it (pktbuf_port.tx_checksum).
@@ -49,7 +50,8 @@ struct pktbuf_endpoint {
 };
 static_assert(sizeof(struct pktbuf_endpoint) == 16, "a quarter of a cache line");
 
-/* A destination's headers, ready to be copied. Sums are unfolded, in the machine's order, without lengths. */
+/* A destination's headers, ready to be copied. Sums are unfolded, in the machine's order, without
+ * lengths. */
 struct pktbuf_envelope {
 	uint8_t frame[42]; /* lengths and checksums are 0 */
 	uint16_t port; /* switch port, by index */
@@ -91,15 +93,17 @@ pktbuf_payload_referred(const struct pktbuf_payload *payload)
 void pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_identity *identity,
 	const struct pktbuf_endpoint *to, uint8_t source);
 
-/* Write the letter of a header and a payload, in the form of header->extended; src_id is ignored. */
+/*
+ * Write the letter of a header and a payload, in the form of header->extended; src_id is ignored.
+ */
 void pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *header,
 	const struct pktbuf_payload *payload);
 
 /*
- * Build the results for `n` destinations, [1, 64]: envelope->extended chooses between letter[0] (base)
- * and letter[1] (extended); the mode of port[envelope->port] says who computes checksums. Returns
- * how many were built, the first ones; fewer when a pool is empty. They are the caller's; of a
- * referred payload each took one reference. Worker.
+ * Build the results for `n` destinations, [1, 64]: envelope->extended chooses between letter[0]
+ * (base) and letter[1] (extended); the mode of port[envelope->port] says who computes checksums.
+ * Returns how many were built, the first ones; fewer when a pool is empty. They are the caller's;
+ * of a referred payload each took one reference. Worker.
  * Cost per result: 3 lines written and the copied payload, or 6 lines when it is referred to.
  */
 unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,
@@ -108,8 +112,8 @@ unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,
 	struct rte_mbuf **packets, unsigned int n);
 
 /*
- * One reply to one endpoint, with a payload of at most 64 bytes that is copied behind the header, NULL
- * with 0. The packet is the caller's. NULL: the pool is empty. Worker.
+ * One reply to one endpoint, with a payload of at most 64 bytes that is copied behind the header,
+ * NULL with 0. The packet is the caller's. NULL: the pool is empty. Worker.
  */
 struct rte_mbuf *pktbuf_reply_build(const struct pktbuf_pools *pools,
 	const struct pktbuf_port *const *port, const struct pktbuf_identity *identity,

@@ -5,8 +5,8 @@
 #include "ppe/dispatch_fast.h"
 #include "ppe/ppe_priv.h"
 
-/* Rounds of the barrel in a turn when nothing waits behind its threads: most packets then end in the turn
- * in which they came, and wait for no polls. Others go on in the next one. */
+/* Rounds of the barrel in a turn when nothing waits behind its threads: most packets then end in
+ * the turn in which they came, and wait for no polls. Others go on in the next one. */
 #define ROUNDS 8
 
 /* Poll each port queue of ours once, as far as the backlog has room. */
@@ -75,8 +75,8 @@ ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 /*
- * Has this thread come to its end? An ordered one that ended before its turn (it dropped early) stays until
- * then, or tickets would be given back out of order.
+ * Has this thread come to its end? An ordered one that ended before its turn (it dropped early)
+ * stays until then, or tickets would be given back out of order.
  */
 static inline bool
 ended(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -92,8 +92,8 @@ ended(struct ppe_worker *worker, struct ppe_thread *thread)
 	return true;
 }
 
-/* One segment of each live thread, the oldest first: packets stay in the order in which they came, as far
- * as their threads take equally many segments, and ordered ones seldom wait. */
+/* One segment of each live thread, the oldest first: packets stay in the order in which they came,
+ * as far as their threads take equally many segments, and ordered ones seldom wait. */
 static void
 barrel_round(struct ppe_worker *worker)
 {
@@ -137,8 +137,8 @@ plain(const struct rte_mbuf *packet)
 }
 
 /*
- * Plain packets go back to their pool in bulk, as drivers do it that know what they sent; the rest by
- * DPDK's own way, which reads each mbuf's second line for nothing but a pointer that is NULL.
+ * Plain packets go back to their pool in bulk, as drivers do it that know what they sent; the rest
+ * by DPDK's own way, which reads each mbuf's second line for nothing but a pointer that is NULL.
  */
 void
 ppe_free_consumed(struct ppe_worker *worker)
@@ -207,9 +207,7 @@ ppe_barrel(void *arg)
 		unsigned int work, timers = 0;
 
 		worker->now = rte_rdtsc();
-		/* Acquire pairs with the releases in ppe_publish_jobs: the table is whole, and not older
-		 * than its version. */
-		worker->jobs_version = __atomic_load_n(&ppe->jobs_version, __ATOMIC_ACQUIRE);
+		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 		worker->jobs = __atomic_load_n(&ppe->jobs, __ATOMIC_ACQUIRE);
 		work = crossbar_receive(worker);
 		if (likely(state == PPE_STATE_RUNNING)) {

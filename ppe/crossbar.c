@@ -235,8 +235,8 @@ crossbar_payload_released(void *address __rte_unused, void *opaque)
 
 	struct ppe_worker *owner = buffer->user;
 
-	/* No ring can be full: each has room for every attach mbuf. (Were one, the stop would report the
-	 * buffer missing.) */
+	/* No ring can be full: each has room for every attach mbuf. (Were one, the stop would
+	 * report the buffer missing.) */
 	if (likely(self == owner))
 		rmw_unhold(buffer, 1);
 	else if (self != NULL)

@@ -41,6 +41,7 @@ struct ppe_job {
 
 /* All jobs by id; NULL where there is none. */
 struct ppe_jobs {
+	uint32_t version; /* counts the tables; given by the engines on publication */
 	const struct ppe_job *by_id[WEIR_JOBS_MAX];
 };
 

@@ -105,7 +105,7 @@ int ppe_start(struct ppe *ppe);
  * Swap the job table and wait until no worker reads the old one. Returns the old table, which is
  * the caller's again. Never fails. Blocks for a loop turn of the slowest worker.
  */
-const struct ppe_jobs *ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+const struct ppe_jobs *ppe_publish_jobs(struct ppe *ppe, struct ppe_jobs *jobs);
 
 /*
  * Stop: no more packets are received, what is under way is finished and sent, then the workers

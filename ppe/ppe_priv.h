@@ -19,7 +19,6 @@ enum ppe_state {
 struct ppe {
 	/* ctrl: rw, workers: ro */
 	const struct ppe_jobs *jobs; /* published by release store */
-	uint32_t jobs_version; /* counts the tables published; stored after each */
 	uint32_t state; /* enum ppe_state, by release store */
 	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
 

@@ -127,10 +127,10 @@ struct ppe_program {
 	bool ordered; /* packets of a flow (a pair of MAC addresses) leave in order of arrival */
 	/*
 	 * A shortcut of dispatch, for the packets that come by the million: knows from its first
-	 * bytes a packet of which it has parsed the like, and starts it in this context: sets packet,
-	 * port, head and next, and returns true; else false, and touches nothing. May say true only
-	 * of what matching and `first` would have taken the same way. Used of the first program
-	 * in the list alone, and not of an ordered one.
+	 * bytes a packet of which it has parsed the like, and starts it in this context: sets
+	 * packet, port, head and next, and returns true; else false, and touches nothing. May say
+	 * true only of what matching and `first` would have taken the same way. Used of the first
+	 * program in the list alone, and not of an ordered one.
 	 */
 	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
@@ -157,9 +157,9 @@ int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
 int ppe_program_find(const struct ppe_setup *setup, const char *name);
 
 /*
- * What create() of `program` made on a worker, for a reader of its numbers. Control thread, any time
- * between ppe_create and ppe_destroy; the worker may be writing. NULL when the program is not in
- * the list, or worker is not in [0, workers).
+ * What create() of `program` made on a worker, for a reader of its numbers. Control thread, any
+ * time between ppe_create and ppe_destroy; the worker may be writing. NULL when the program is not
+ * in the list, or worker is not in [0, workers).
  */
 const void *ppe_program_state(
 	const struct ppe *ppe, const struct ppe_program *program, unsigned int worker);

@@ -22,8 +22,8 @@ ppe_state(const struct ppe_worker *worker, const struct ppe_thread *thread)
 	return worker->state[thread->program];
 }
 
-/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed with
- * others, at the end of the turn at the latest. */
+/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed
+ * with others, at the end of the turn at the latest. */
 static inline void
 ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
 {

@@ -22,9 +22,9 @@ RTE_LOG_REGISTER_SUFFIX(ppe_log, ppe, NOTICE);
 #define POOL_CACHE_MOST 256
 
 /*
- * Mbufs that an lcore may keep to itself. It frees what others allocated (a contribution is received by
- * one worker and consumed by another) and gives back only what exceeds 1.5 caches; all caches
- * together must leave most of the pool to those who receive, or they starve.
+ * Mbufs that an lcore may keep to itself. It frees what others allocated (a contribution is
+ * received by one worker and consumed by another) and gives back only what exceeds 1.5 caches; all
+ * caches together must leave most of the pool to those who receive, or they starve.
  */
 static unsigned int
 pool_cache(const struct ppe *ppe, unsigned int n)
@@ -188,7 +188,7 @@ create_programs(struct ppe *ppe, const struct ppe_program *const *programs)
 			w->first[p] = ppe->program[p]->first;
 			w->ordered[p] = ppe->program[p]->ordered;
 			/* Of the first program only: a shortcut must not pass an earlier one by. */
-			if (p == 0 && ppe->program[p]->recognise != NULL) {
+			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognise != NULL) {
 				w->recognise = ppe->program[p]->recognise;
 				w->recogniser = (uint8_t)p;
 			}
@@ -418,13 +418,13 @@ ppe_start(struct ppe *ppe)
 }
 
 const struct ppe_jobs *
-ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
+ppe_publish_jobs(struct ppe *ppe, struct ppe_jobs *jobs)
 {
 	const struct ppe_jobs *old = ppe->jobs;
 
+	jobs->version = old->version + 1;
 	/* Release: the table's contents before its address. */
 	__atomic_store_n(&ppe->jobs, jobs, __ATOMIC_RELEASE);
-	__atomic_store_n(&ppe->jobs_version, ppe->jobs_version + 1, __ATOMIC_RELEASE);
 	rte_rcu_qsbr_synchronize(ppe->qsbr, RTE_QSBR_THRID_INVALID);
 	return old;
 }

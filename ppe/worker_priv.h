@@ -67,7 +67,6 @@ struct ppe_worker {
 	/* read-mostly */
 	struct ppe *ppe;
 	const struct ppe_jobs *jobs; /* the job table of this turn */
-	uint32_t jobs_version; /* of this table or of the one before, never of a later one */
 	const struct pktbuf_identity *identity;
 	struct pktbuf_pools *pools;
 	void *state[PPE_PROGRAMS_MAX]; /* by program */

@@ -13,7 +13,8 @@
  * RESULTS ARE THE SAME BITS IN EVERY VARIANT, so that a sum does not depend on the machine, nor on
  * where a packet was cut:
  *   int32 sum  wraps (two's complement).
- *   fp32 sum   IEEE 754 binary32, in the rounding mode and with the denormal handling of the thread's
+ *   fp32 sum   IEEE 754 binary32, in the rounding mode and with the denormal handling of the
+ *              thread's
  *              MXCSR, which nobody in Weir changes: round to nearest, ties to even, denormals kept
  *              (never flushed). Each element is one addition, acc + src. When one operand is NaN,
  *              the result is that NaN, made quiet (bit 22 set), sign and payload kept; when both
@@ -127,7 +128,9 @@ typedef void (*rmw_copy_fn)(void *restrict to, const void *restrict from, size_t
  */
 enum rmw_isa rmw_kernels_select(enum rmw_isa limit);
 
-/* The chosen kernel; NULL: not supported. type, op: any number. Not per packet: keep the pointer. */
+/*
+ * The chosen kernel; NULL: not supported. type, op: any number. Not per packet: keep the pointer.
+ */
 rmw_reduce_fn rmw_kernel(enum rmw_type type, enum rmw_op op);
 rmw_copy_fn rmw_kernel_copy(void);
 

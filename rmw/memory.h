@@ -20,17 +20,17 @@
  * pool. So a job that stays below its limit always gets a buffer (-EDQUOT is the only failure that
  * it can see), and memory can't run out half-way through a job that was admitted.
  *
- * DESIGN. Last freed, first reused: the free list is a stack, linked through the buffers' own header
- * lines. Aggregation runs three times as fast on a payload in L2 as on one in L3 (kernels.h), and
- * the payload freed last is the likeliest to be there; a queue would walk the whole pool and keep
- * all of it in L3. A pool is sized for 2 x window buffers, of which a well-behaved job uses little
- * more than half: the rest is never touched. The link costs nothing, as alloc and release write the
- * header line anyway. A pool that was never used is handed out in the order of addresses, so
- * that the hardware prefetchers see a run.
+ * DESIGN. Last freed, first reused: the free list is a stack, linked through the buffers' own
+ * header lines. Aggregation runs three times as fast on a payload in L2 as on one in L3
+ * (kernels.h), and the payload freed last is the likeliest to be there; a queue would walk the
+ * whole pool and keep all of it in L3. A pool is sized for 2 x window buffers, of which a
+ * well-behaved job uses little more than half: the rest is never touched. The link costs nothing,
+ * as alloc and release write the header line anyway. A pool that was never used is handed out in
+ * the order of addresses, so that the hardware prefetchers see a run.
  *
  * The header is a cache line of its own in front of the payload: header fields change while a
- * device reads the payload, and rmw_buffer_data is an addition. It also keeps the payloads of a power
- * of two bytes from all beginning in the same few sets of a cache.
+ * device reads the payload, and rmw_buffer_data is an addition. It also keeps the payloads of a
+ * power of two bytes from all beginning in the same few sets of a cache.
  *
  * Errors of the caller (a second release, one unhold too many, a hold on a free buffer) are
  * recognised as far as the header still tells, change nothing, and are counted: rmw_pool_faults.
@@ -54,7 +54,9 @@
 
 struct rmw_pool;
 
-/* What a job may use of a pool. All zero before the first rmw_pool_reserve. owner: rw, others: ro */
+/*
+ * What a job may use of a pool. All zero before the first rmw_pool_reserve. owner: rw, others: ro
+ */
 struct rmw_quota {
 	uint32_t limit; /* buffers reserved; written by rmw_pool_reserve and _unreserve alone */
 	uint32_t used; /* buffers allocated and not yet back, released ones too; never > limit */
@@ -89,15 +91,15 @@ struct rmw_pool_config {
 	uint32_t count; /* buffers, [1, RMW_POOL_COUNT_MAX] */
 	void *memory; /* aligned to 64; the pool's until rmw_pool_destroy; any content */
 	size_t length; /* bytes at `memory`, at least rmw_pool_bytes(bytes, count) */
-	/* Devices see memory in pages: no payload lies across a multiple of `page` bytes. A power of
-	 * two, at least twice a buffer's place; 0: all of `memory` is one piece for them. */
+	/* Devices see memory in pages: no payload lies across a multiple of `page` bytes. A power
+	 * of two, at least twice a buffer's place; 0: all of `memory` is one piece for them. */
 	uint32_t page;
 	uint64_t (*iova_of)(const void *address); /* what devices call it; NULL: none reads it */
 };
 
 /*
- * Bytes of memory that a pool needs, its own 128 bytes included: count times the payload, rounded up
- * to 64, and 64; and as much again once per page, which is the most that a page's end can cost.
+ * Bytes of memory that a pool needs, its own 128 bytes included: count times the payload, rounded
+ * up to 64, and 64; and as much again once per page, which is the most that a page's end can cost.
  * Arguments as in the configuration; others give numbers that mean nothing. Pure.
  */
 size_t rmw_pool_bytes(uint32_t bytes, uint32_t count, uint32_t page);

@@ -39,8 +39,8 @@ static_assert(sizeof(struct rmw_policer) == 64, "one line");
 /*
  * Set a policer up, its bucket full. Owner, or any thread before the owner uses it.
  * rate: bit/s of what is counted as `bytes` below, [1, 10^12]. burst: bytes, [1, 2^32); a packet
- * longer than it never conforms. hz: ticks per second of the clock, [1, 10^10]: 10^9 for ns, the TSC's
- * frequency for cycles. now: the clock.
+ * longer than it never conforms. hz: ticks per second of the clock, [1, 10^10]: 10^9 for ns, the
+ * TSC's frequency for cycles. now: the clock.
  * 0; -EINVAL when a number is out of its range; -ERANGE when the bucket would have more than 2^62
  * units: burst x 8 x hz / gcd(rate, 8 x hz) > 2^62. A burst of 57 MB never has, at any rate and
  * clock; on a clock of nanoseconds and a rate in whole kbit/s, no burst has.

@@ -11,7 +11,8 @@
  *   memory.h       DataMemory: a shard's region carved into pools of equal buffers; quotas of jobs
  *   memory_fast.h  rmw_alloc, rmw_hold, rmw_unhold, rmw_release, inline
  *   kernels.h      sums and their kin over vectors; the widest instructions are picked at run time
- *   ops.h          the engines' operations on single words: counters, fetch-and-or, swap, ..., inline
+ *   ops.h          the engines' operations on single words: counters, fetch-and-or, swap, ...,
+ * inline
  *   policer.h      the token-bucket policer
  *
  * What is called an engine in Trio is an lcore here: a *shard* of DataMemory, everything allocated
@@ -26,7 +27,8 @@
  * can check that and then pass them on.
  *
  *   quota (per job and shard)                  pool (per shard and buffer size)
- *   limit, used, peak  --- rmw_alloc ------->  header line | payload ... | header line | payload ...
+ *   limit, used, peak  --- rmw_alloc ------->  header line | payload ... | header line | payload
+ * ...
  *                                                  |            |
  *                      holds, released, user  <----+            +---->  kernel(payload, source, n)
  *

@@ -60,7 +60,8 @@ struct plan {
 	bool reverse; /* ordinary frames go the other way */
 };
 
-/* Fill `plan`. 0, or -errno (-EINVAL: a wrong wish) and the reason in `error` (CAPTURE_ERROR_BYTES). */
+/* Fill `plan`. 0, or -errno (-EINVAL: a wrong wish) and the reason in `error`
+ * (CAPTURE_ERROR_BYTES). */
 int plan_make(struct plan *plan, const struct capture_wish *wish, char *error);
 
 /* Bytes of a contribution's frame, padding included. */

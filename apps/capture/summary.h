@@ -20,7 +20,8 @@ int summary_contribution(
 /* An ordinary frame was written. */
 void summary_frame(struct summary *summary, size_t bytes);
 
-/* Print, as text or as one line of JSON; to standard error when the capture goes to standard output. */
+/* Print, as text or as one line of JSON; to standard error when the capture goes to standard
+ * output. */
 void summary_print(const struct summary *summary, const struct output_config *output, bool json);
 
 /* Close the file of results. NULL is fine. 0 or -errno. */

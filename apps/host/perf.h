@@ -78,10 +78,10 @@ void perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t it
  * `present` (a bitmap as on the wire; NULL: all).
  *
  * int32 must be exact modulo 2^32. fp32 is compared with the sum in fp64: adding n floats in any
- * order is off by at most (n - 1) u (1 + O(nu)) sum|x|, u = 2^-24: Higham, Accuracy and Stability of
- * Numerical Algorithms, 2nd ed., eq. 4.4 (first order bound of recursive summation; it holds for
- * every order). The slack 1 + 2^-14 covers its O(u^2) up to 256 ranks and the reference's own error,
- * n * 2^-149 denormal numbers. A NaN is wrong.
+ * order is off by at most (n - 1) u (1 + O(nu)) sum|x|, u = 2^-24: Higham, Accuracy and Stability
+ * of Numerical Algorithms, 2nd ed., eq. 4.4 (first order bound of recursive summation; it holds for
+ * every order). The slack 1 + 2^-14 covers its O(u^2) up to 256 ranks and the reference's own
+ * error, n * 2^-149 denormal numbers. A NaN is wrong.
  */
 size_t perf_data_wrong(const struct perf_data *data, const uint8_t *present, uint64_t iteration,
 	size_t first, size_t count, const void *got);

@@ -40,8 +40,8 @@ failed(const struct perf_run *run, int code)
 }
 
 /*
- * What a ring AllReduce of so many bytes sends per host: 2(n-1)/n of them, in TCP segments that make
- * IP packets as large as a whole block's (Ethernet 14, IPv4 20, TCP 20).
+ * What a ring AllReduce of so many bytes sends per host: 2(n-1)/n of them, in TCP segments that
+ * make IP packets as large as a whole block's (Ethernet 14, IPv4 20, TCP 20).
  */
 static double
 ring_bytes(const struct perf_run *run, double bytes)
@@ -272,9 +272,9 @@ perf_run_barrier(struct perf_run *run)
 }
 
 /*
- * One iteration over all tensors. Degraded tensors are checked at once, as the library knows what is
- * in them only until its next operation; the others when all are reduced, so that no rank waits in
- * the measurement while another checks. checked: one per tensor.
+ * One iteration over all tensors. Degraded tensors are checked at once, as the library knows what
+ * is in them only until its next operation; the others when all are reduced, so that no rank waits
+ * in the measurement while another checks. checked: one per tensor.
  */
 static int
 iterate_shapes(struct perf_run *run, const struct perf_shapes *shapes, uint8_t *data, bool *checked,

@@ -9,10 +9,11 @@
  * first attempt are too rare to wait for. That the timeout may then be too short for a slow source
  * costs little: repetitions without answers are rationed (weir_priv.h).
  *
- * The least timeout is far above a round trip on purpose, as TCP's is: results come in bursts, and a
- * host whose CPU is shared gets to them milliseconds late. Measured with 4 hosts and the switch on 2
- * CPUs: with 2 ms, 20 to 45 % of all packets were needless repetitions; with 20 ms, 0.02 %. Losses
- * inside a stream are found by gap detection long before; the timeout is for the last blocks.
+ * The least timeout is far above a round trip on purpose, as TCP's is: results come in bursts, and
+ * a host whose CPU is shared gets to them milliseconds late. Measured with 4 hosts and the switch
+ * on 2 CPUs: with 2 ms, 20 to 45 % of all packets were needless repetitions; with 20 ms, 0.02 %.
+ * Losses inside a stream are found by gap detection long before; the timeout is for the last
+ * blocks.
  */
 #ifndef APPS_HOST_RTT_H
 #define APPS_HOST_RTT_H

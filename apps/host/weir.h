@@ -56,7 +56,9 @@ extern "C" {
  */
 #define WEIR_PARTIAL 1
 
-/* What weir_open needs to know. Zero it first: every zero is a default, or an error that is told. */
+/*
+ * What weir_open needs to know. Zero it first: every zero is a default, or an error that is told.
+ */
 struct weir_config {
 	const char *switch_address; /* IPv4 of the switch, dotted; required */
 	const char *address; /* own IPv4, of the interface towards the switch; required */
@@ -125,7 +127,8 @@ WEIR_API int weir_barrier(struct weir *weir);
 /*
  * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the switch and the
  * other sources nothing: results that they still lack the switch has. An operation of another
- * thread, if there is one, is cancelled, and must have returned before the memory is gone: so don't.
+ * thread, if there is one, is cancelled, and must have returned before the memory is gone: so
+ * don't.
  */
 WEIR_API void weir_close(struct weir *weir);
 

@@ -2,20 +2,26 @@
 /*
  * The collective program: a contribution's way, top to bottom.
  *
- *   parse      the aggregation header, from the head                     on the lcore that received
+ *   (memo)     like its source's last one: on to job_entry or find_block on the lcore that received
+ *   parse      the aggregation header, from the head                     "
  *   job_entry  is there such a job, is the source in it, which shard     "
  *   admit      generation, address, length; starts the bucket            on the shard's owner
  *   find_block the bucket; starts the record, or opens the block         "
  *   record     the record; starts the buffer                             "
- *   aggregate  adds the payload; the last one fixes the result           "
+ *   aggregate  verifies the checksums, adds the payload; the last one fixes the result
  *   emit       sends it (collective_emit.c)                              "
  *
- * The protocol is docs/protocol.md; the life of a block is in collective_block.c.
+ * Checksums are verified as late as that because the payload is in L1 then. Until they are, nothing
+ * is changed and nobody is answered: every other end of a packet verifies them first.
+ *
+ * The protocol is docs/protocol.md; the life of a block is in collective_block.c, the memo in
+ * collective_memo.c.
  */
 #include <netinet/in.h>
 
 #include <rte_ether.h>
 
+#include "ppe/programs/collective_payload.h"
 #include "ppe/programs/collective_priv.h"
 #include "ppe/programs/programs.h"
 
@@ -45,7 +51,6 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct pktbuf_head *head = &thread->head;
 	struct contribution *c = &lmem(thread)->c;
-	struct job_shard *js;
 	unsigned int bytes;
 
 	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
@@ -65,9 +70,7 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->learned = false;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
 		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
-	js = ((const struct collective *)ppe_state(worker, thread))->job[c->header.job_id];
-	if (likely(js != NULL))
-		memo_learn(js, thread, c);
+	memo_learn(worker, thread, c);
 	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
 }
 
@@ -170,7 +173,9 @@ served(const struct collective *state, const struct weir_header *h)
 		(h->grad_cnt == 0 || state->kernel[h->dtype][h->op] != NULL);
 }
 
-/* Something is not as usual. What it is, in the order in which it is told, once the checksums hold. */
+/*
+ * Something is not as usual. What it is, in the order in which it is told, once the checksums hold.
+ */
 static __rte_noinline struct ppe_next
 examine(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -243,20 +248,6 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	return drop(worker, thread, reason);
 }
 
-/* Start lines [from, to) of the payload, as far as it goes. The device's prefetcher takes over from there;
- * all of a large payload at once would push out what other threads have started. */
-static inline void
-start_payload(
-	const struct ppe_thread *thread, const struct contribution *c, uint32_t from, uint32_t to)
-{
-	const uint8_t *payload =
-		rte_pktmbuf_mtod_offset(thread->packet, const uint8_t *, c->payload);
-	uint32_t end = RTE_MIN(to * RTE_CACHE_LINE_SIZE, c->bytes);
-
-	for (uint32_t at = from * RTE_CACHE_LINE_SIZE; at < end; at += RTE_CACHE_LINE_SIZE)
-		rte_prefetch0(payload + at);
-}
-
 /* The bucket is here. */
 struct ppe_next
 find_block(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -284,55 +275,6 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 		rte_prefetch0(rmw_buffer_data(c->block->buffer));
 	start_payload(thread, c, 8, 16);
 	return PPE_RUN(aggregate);
-}
-
-/* The payload of a packet in several mbufs, segment by segment. An element that lies across a segment's
- * end is put together first. */
-static __rte_noinline void
-add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t *to,
-	rmw_reduce_fn reduce, bool first)
-{
-	size_t size = weir_dtype_bytes(c->header.dtype);
-	struct pktbuf_cursor cursor;
-
-	pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
-	for (uint32_t left = c->bytes; left > 0;) {
-		uint8_t whole[8];
-		uint32_t here;
-		const uint8_t *from = pktbuf_cursor_span(&cursor, &here);
-		uint32_t take = here - here % (uint32_t)size;
-
-		if (likely(take > 0)) {
-			pktbuf_cursor_advance(&cursor, take);
-		} else {
-			take = (uint32_t)size;
-			pktbuf_cursor_copy(&cursor, whole, take);
-			from = whole;
-		}
-		if (first)
-			memcpy(to, from, take);
-		else
-			reduce(to, from, take / size);
-		to += take;
-		left -= take;
-	}
-}
-
-/* Add (or, for the first, copy) the payload to the block's buffer. */
-static inline void
-add_payload(const struct collective *state, const struct rte_mbuf *packet,
-	const struct contribution *c, struct block *b)
-{
-	rmw_reduce_fn reduce = state->kernel[c->header.dtype][c->header.op];
-	uint8_t *to = rmw_buffer_data(b->buffer);
-	const uint8_t *from = rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload);
-
-	if (unlikely(packet->data_len < c->payload + c->bytes))
-		add_pieces(packet, c, to, reduce, b->heard_count == 0);
-	else if (b->heard_count == 0)
-		state->copy(to, from, c->bytes);
-	else
-		reduce(to, from, c->header.grad_cnt);
 }
 
 /* Do block and contribution agree? The four fields lie side by side in both. */
@@ -393,8 +335,8 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
 	return PPE_RUN(emit);
 }
 
-/* The source is in the block already: a repeat, which is no progress and sets no REF. Once the block is
- * overdue, tell who is in. */
+/* The source is in the block already: a repeat, which is no progress and sets no REF. Once the
+ * block is overdue, tell who is in. */
 static __rte_noinline struct ppe_next
 repeated(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
 {

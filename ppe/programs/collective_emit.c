@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results and replies on their way out: one small header mbuf per destination, the payload attached
- * by reference to the aggregation buffer.
+ * Results and replies on their way out: one small header mbuf per destination, a small payload
+ * copied behind the headers, a larger one attached by reference to the aggregation buffer.
  *
  * The emission holds the buffer while it runs, and each packet holds it until its driver has sent
  * it, so that a release meanwhile only marks it.
@@ -94,7 +94,8 @@ result_header(const struct block *b, uint16_t generation)
 	};
 }
 
-/* What the result carries: the sum, by reference or copied; or a few bytes that say what went wrong. */
+/* What the result carries: the sum, by reference or copied; or a few bytes that say what went
+ * wrong. */
 static void
 enclose(struct emission *e, const struct block *block)
 {

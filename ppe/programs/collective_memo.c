@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memo: a contribution that looks like its source's last one is not parsed again, and not admitted
- * again while nothing has changed that its admission depends on.
+ * The memo: a contribution that looks like its source's last one is not parsed again, and not
+ * admitted again while nothing has changed that its admission depends on.
  *
  * Eight words are compared under a mask, about 20 instructions, in place of the parsing of four
- * headers, the matching of programs and a dozen questions, about 400. (The idea is that of Open vSwitch's exact-match
- * cache: B. Pfaff et al., "The Design and Implementation of Open vSwitch", NSDI 2015, 4.2; here
- * without a hash, because the packet says its job and source.)
+ * headers, the matching of programs and a dozen questions, about 400. (The idea is that of Open
+ * vSwitch's exact-match cache: B. Pfaff et al., "The Design and Implementation of Open vSwitch",
+ * NSDI
+ * 2015, 4.2; here without a hash, because the packet says its job and source.)
  */
 #include "ppe/programs/collective_priv.h"
 
@@ -25,7 +26,8 @@ union mask {
 	uint64_t word[WORDS];
 };
 
-/* All of it, but IPv4's identification and checksum, UDP's checksum, the block id and the final flag. */
+/* All of it, but IPv4's identification and checksum, UDP's checksum, the block id and the final
+ * flag. */
 #define MASK(end)                                                                                  \
 	{                                                                                          \
 		.byte = {                                                                          \
@@ -72,8 +74,9 @@ memo_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *pac
 }
 
 /*
- * A contribution for this worker's own shard needs a pass besides, and is then admitted: nothing that its
- * admission asked of the last one has changed. One for another shard goes to the job's entry, and hops.
+ * A contribution for this worker's own shard needs a pass besides, and is then admitted: nothing
+ * that its admission asked of the last one has changed. One for another shard goes to the job's
+ * entry, and hops.
  */
 bool
 memo_recognise(
@@ -120,14 +123,32 @@ memo_recognise(
 	return true;
 }
 
-void
-memo_learn(struct job_shard *js, const struct ppe_thread *thread, struct contribution *c)
+/* Only what the job's source sends from its own address: nobody else can write over a memo. A
+ * join's block field is a number that none of its bits may be masked of. */
+static bool
+worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *h)
 {
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 	const struct rte_mbuf *packet = thread->packet;
-	struct memo *memo = &js->memo[c->header.src_id];
 
-	if (packet->data_len < 8 * WORDS || packet->nb_segs != 1 || thread->head.payload != JOB_AT)
+	return j != NULL && ppe_job_has(j, h->src_id) &&
+		j->address[h->src_id] == thread->head.ip_src &&
+		!(h->extended && h->collective == WEIR_COLLECTIVE_JOIN) &&
+		packet->data_len >= 8 * WORDS && packet->nb_segs == 1 &&
+		thread->head.payload == JOB_AT;
+}
+
+void
+memo_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *c)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[c->header.job_id];
+	struct memo *memo;
+
+	if (js == NULL || !worth_learning(worker, thread, &c->header))
 		return;
+	memo = &js->memo[c->header.src_id];
 	memcpy(memo->frame, thread->head.bytes, sizeof(memo->frame));
 	for (unsigned int i = 0; i < WORDS; i++)
 		memo->frame[i] &= masks[c->header.extended].word[i];

@@ -69,10 +69,10 @@ struct slot {
 
 /*
  * What a source's last contribution looked like, and what was read out of it. Of a stream of
- * contributions only block id, the final flag, checksums and IPv4's identification change from one to
- * the next; a packet that is the same in everything else needs no parsing. A memo speaks of bytes
- * alone, so it can't be outdated. What admission asks beyond them, of jobs, generations and endpoints, is
- * the matter of a pass (job_shard.pass), which holds only until one of these changes.
+ * contributions only block id, the final flag, checksums and IPv4's identification change from one
+ * to the next; a packet that is the same in everything else needs no parsing. A memo speaks of
+ * bytes alone, so it can't be outdated. What admission asks beyond them, of jobs, generations and
+ * endpoints, is the matter of a pass (job_shard.pass), which holds only until one of these changes.
  */
 struct memo {
 	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
@@ -267,8 +267,8 @@ void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t sour
 void send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes);
 
-/* Answer the packet's sender with a status, now: `asked` with that status and no elements. payload: at
- * most 64 bytes, may be NULL. */
+/* Answer the packet's sender with a status, now: `asked` with that status and no elements. payload:
+ * at most 64 bytes, may be NULL. */
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
@@ -305,28 +305,27 @@ start_bucket(struct collective *state, struct job_shard *js, struct contribution
 	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
 }
 
-/* What admission depends on beside the packet, as a number: neither count ever goes back, so while the sum
- * is the same, nothing has changed. 0: never. */
+/* What admission depends on beside the packet, as a number: neither count ever goes back, so while
+ * the sum is the same, nothing has changed. 0: never. */
 static inline uint32_t
 pass_now(const struct ppe_worker *worker, const struct job_shard *js)
 {
-	return js->version + worker->jobs_version + 1;
+	return js->version + worker->jobs->version + 1;
 }
 
 /* The program's shortcut, and how it learns: collective_memo.c. */
 bool memo_recognise(
 	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
-void memo_learn(
-	struct job_shard *job, const struct ppe_thread *thread, struct contribution *contribution);
+void memo_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *c);
 
 /* A packet like the memo has been admitted, in the call that learned it. */
 void memo_pass(const struct ppe_worker *worker, struct job_shard *job,
 	const struct contribution *contribution);
 
 /*
- * Check the packet's IPv4 and UDP checksums; false: it has been dropped. In software that reads the whole
- * payload, so it is put off until just before the payload is added, which then reads it from L1; but
- * nothing may change, and nobody may be answered, before.
+ * Check the packet's IPv4 and UDP checksums; false: it has been dropped. In software that reads the
+ * whole payload, so it is put off until just before the payload is added, which then reads it from
+ * L1; but nothing may change, and nobody may be answered, before.
  */
 static inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)

@@ -8,9 +8,10 @@
  *   send_known / flood, in the flow's order
  *
  * Each worker has its own forwarding database (FDB), so that no frame hops for a look-up. The
- * worker that receives a station's frames owns that station's entry: it ages it by the REF flag that
- * learning sets, and tells the other workers when the station appears, moves or is gone. Theirs
- * are copies (`owned` is false) and never age. A message that is lost costs floods, not frames.
+ * worker that receives a station's frames owns that station's entry: it ages it by the REF flag
+ * that learning sets, and tells the other workers when the station appears, moves or is gone.
+ * Theirs are copies (`owned` is false) and never age. A message that is lost costs floods, not
+ * frames.
  */
 #include <errno.h>
 

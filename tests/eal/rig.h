@@ -43,7 +43,9 @@ extern const uint8_t rig_switch_mac[6];
 /* A job of `sources` sources at 10.77.0.1 and up, with sensible defaults. */
 struct ppe_job rig_job(uint8_t id, uint16_t sources, uint16_t window, uint16_t elements);
 
-/* Start EAL alone, with lcore 0 and `workers` more, which share the machine's CPUs. Once a process. */
+/*
+ * Start EAL alone, with lcore 0 and `workers` more, which share the machine's CPUs. Once a process.
+ */
 void rig_start_eal(unsigned int workers);
 
 /* Remove what EAL leaves in the file system. */

@@ -506,7 +506,9 @@ Test(pktbuf_eal, output_queues_are_bounded_ordered_and_strict, .timeout = 30)
 	rte_pktmbuf_free(extra);
 	cr_assert_eq(pktbuf_outq_depth(outq), 42);
 
-	/* The device takes 15: the results, then bulk; the rest stays and leaves later, in order. */
+	/*
+	 * The device takes 15: the results, then bulk; the rest stays and leaves later, in order.
+	 */
 	cr_assert_eq(pktbuf_outq_flush(outq), 15);
 	for (uint32_t i = 0; i < 15; i++)
 		cr_assert_eq(next_number(), i < 10 ? i : 100 + i - 10);

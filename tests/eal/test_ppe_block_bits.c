@@ -116,7 +116,9 @@ Test(ppe_block_bits, past_and_future_are_half_the_numbers, .timeout = 30)
 	start();
 	for (uint32_t b = 0; b < BLOCKS + 1; b++)
 		reduce(b);
-	/* Residue 0 awaits block 64: 128 is ahead of it, and 192 as far ahead as behind, so over. */
+	/*
+	 * Residue 0 awaits block 64: 128 is ahead of it, and 192 as far ahead as behind, so over.
+	 */
 	offer(0, 128);
 	expect(0, 128, WEIR_STATUS_WINDOW);
 	offer(0, 192);

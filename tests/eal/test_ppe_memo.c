@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shortcuts are only shortcuts: a contribution that looks like its source's last one must end as it would
- * have ended without a memo (ppe/programs/collective_memo.c).
+ * Shortcuts are only shortcuts: a contribution that looks like its source's last one must end as it
+ * would have ended without a memo (ppe/programs/collective_memo.c).
  */
 #include <criterion/criterion.h>
 
@@ -130,8 +130,8 @@ offer_flipped(struct bench *bench, unsigned int byte, unsigned int bit)
 	return end;
 }
 
-/* Each bit of all headers, once after a contribution that looks the same else, and once after one that does
- * not: the ends are the same. */
+/* Each bit of all headers, once after a contribution that looks the same else, and once after one
+ * that does not: the ends are the same. */
 static void
 flip_every_bit(bool extended)
 {
@@ -227,7 +227,7 @@ Test(ppe_memo, a_new_job_table_is_asked, .timeout = 60)
 	struct bench bench;
 	struct outcome end;
 	struct ppe_job moved;
-	struct ppe_jobs table = {{NULL}};
+	struct ppe_jobs table = {0};
 
 	start(&bench, 1, false);
 	complete_block(&bench, 8);

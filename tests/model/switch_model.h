@@ -98,7 +98,9 @@ uint16_t model_generation(const struct model *model);
 /* Blocks held now, open and done: never more than 2 * window. */
 unsigned int model_blocks(const struct model *model);
 
-/* The residue (block modulo window) that `block` is in: the block opened next, and up to two held. */
+/*
+ * The residue (block modulo window) that `block` is in: the block opened next, and up to two held.
+ */
 uint32_t model_look(const struct model *model, uint32_t block, struct model_block *older,
 	struct model_block *newer);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hand-built mbuf chains for tests without EAL: each segment has memory of exactly its size, so that a
- * sanitizer sees every read beyond it. */
+/* Hand-built mbuf chains for tests without EAL: each segment has memory of exactly its size, so
+ * that a sanitizer sees every read beyond it. */
 #ifndef TESTS_UNIT_CHAIN_H
 #define TESTS_UNIT_CHAIN_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets for the tests of pktbuf: right frames made by the plainest code, and chains whose segments
- * each end right before a page that can't be read, so that reading beyond one kills the test in any
- * build. One such chain at a time. (chain.h has chains without bounds on their length.)
+ * Packets for the tests of pktbuf: right frames made by the plainest code, and chains whose
+ * segments each end right before a page that can't be read, so that reading beyond one kills the
+ * test in any build. One such chain at a time. (chain.h has chains without bounds on their length.)
  */
 #ifndef TESTS_UNIT_PACKET_H
 #define TESTS_UNIT_PACKET_H

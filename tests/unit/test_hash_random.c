@@ -154,10 +154,7 @@ present(struct world *w, struct hash_record *record, uint64_t key)
 	case 0:
 	case 1:
 	case 2: delete_record(w, record); break;
-	case 3:
-		hash_ref_clear(w->table, record);
-		hash_model_get(&w->model, key)->ref = false;
-		break;
+	case 3: hash_ref_set(w->table, record); break;
 	default: break;
 	}
 }

@@ -36,7 +36,9 @@ slow_sum(uint32_t sum, const uint8_t *p, unsigned int n)
 	return (uint16_t)sum;
 }
 
-/* A right frame: Ethernet, IPv4 with `options` words of options, UDP, payload. Returns its length. */
+/*
+ * A right frame: Ethernet, IPv4 with `options` words of options, UDP, payload. Returns its length.
+ */
 static unsigned int
 frame(uint8_t *f, unsigned int options, unsigned int payload)
 {

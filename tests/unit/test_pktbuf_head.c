@@ -196,7 +196,9 @@ Test(pktbuf_head, every_fragment_field)
 
 		weir_put16(f + 20, (uint16_t)field);
 		flags = check(f, n, field % 16 == 0);
-		/* A whole packet has neither "more" nor an offset: only the two high bits are free. */
+		/*
+		 * A whole packet has neither "more" nor an offset: only the two high bits are free.
+		 */
 		cr_assert_eq((flags & PKTBUF_HEAD_UDP) != 0, field % 0x4000 == 0);
 	}
 }

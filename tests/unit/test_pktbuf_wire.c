@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The wire's headers: bytes written down by hand, round trips in both directions, serial numbers. */
+/*
+ * The wire's headers: bytes written down by hand, round trips in both directions, serial numbers.
+ */
 #include <criterion/criterion.h>
 
 #include "pktbuf/wire.h"
@@ -41,7 +43,8 @@ Test(pktbuf_wire, bytes_by_hand)
 		uint8_t bytes[16];
 		struct weir_header header;
 	} known[] = {
-		/* A contribution in the base form: job 3, block 0x01020304, source 5, 1024 elements. */
+		/* A contribution in the base form: job 3, block 0x01020304, source 5, 1024
+		 * elements. */
 		{{3, 1, 2, 3, 4, 0x00, 5, 0, 0xff, 0xfe, 0x04, 0x00},
 			{.job_id = 3,
 				.block_id = 0x01020304,

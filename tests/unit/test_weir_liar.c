@@ -189,7 +189,8 @@ Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
 	for (unsigned int i = 0; i < LIES; i++)
 		malformed += lies[i].malformed;
 	weir_stats(weir, &stats);
-	/* The duplicate of the last block may still be on its way; a busy machine may see repetitions. */
+	/* The duplicate of the last block may still be on its way; a busy machine may see
+	 * repetitions. */
 	cr_expect_geq(stats.malformed, (uint64_t)malformed * BLOCKS);
 	cr_expect_geq(stats.foreign, (uint64_t)(LIES - malformed) * BLOCKS);
 	cr_expect_geq(stats.duplicates, 2u * (BLOCKS - 1));

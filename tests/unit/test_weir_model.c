@@ -156,7 +156,9 @@ Test(weir_model, join_begins_a_generation, .timeout = 10)
 	cr_expect_eq(weir_get16(r.elements), ELEMENTS);
 	cr_expect_eq(weir_get16(r.sources), SOURCES);
 	cr_expect_eq(weir_get32(r.timeout_ms), (uint32_t)TIMEOUT);
-	/* the same nonce again: the same answer, to it alone; another: the next generation collects */
+	/*
+	 * the same nonce again: the same answer, to it alone; another: the next generation collects
+	 */
 	join(1, 11);
 	cr_expect_eq(count, 1u);
 	expect(0, 1, WEIR_STATUS_OK, sizeof(r));
