@@ -29,7 +29,7 @@ struct bench_list {
 enum bench_kind {
 	BENCH_UINT, /* to: uint64_t * */
 	BENCH_LIST, /* to: struct bench_list * */
-	BENCH_REAL, /* to: double * */
+	BENCH_REAL, /* to: double *; least and most in thousandths, the default may lie beyond */
 	BENCH_TEXT, /* to: const char **; one of `choices` when that is not NULL */
 	BENCH_FLAG, /* to: bool *; no argument */
 };
@@ -38,7 +38,7 @@ struct bench_option {
 	const char *name; /* without dashes; NULL ends the list */
 	enum bench_kind kind;
 	void *to; /* holds the default */
-	uint64_t least, most; /* BENCH_UINT, BENCH_LIST */
+	uint64_t least, most; /* BENCH_UINT, BENCH_LIST, BENCH_REAL */
 	const char *choices; /* "a|b|c"; for BENCH_TEXT */
 	const char *help;
 };
@@ -67,10 +67,15 @@ FILE *bench_table(const struct bench_report *report);
 
 /*
  * Add a record. params: a JSON object, stolen. limit: BENCH_NONE when there is none; limit_is says
- * what the limit is ("bare kernel"). The record's ratio is value / limit.
+ * what the limit is ("bare kernel"). The record's ratio is value / limit. params say what was asked
+ * for and nothing that was measured: by them the records of two runs are matched.
  */
 void bench_add(struct bench_report *report, const char *metric, json_t *params, double value,
 	const char *unit, double limit, const char *limit_is);
+
+/* What was seen while the following records were measured (losses, disturbances): an object, stolen,
+ * that stands beside their params until the next call. NULL: nothing. */
+void bench_observe(struct bench_report *report, json_t *observed);
 
 /* Say on standard error what is measured now, when that is a terminal. NULL wipes the line. */
 void bench_progress(const struct bench_report *report, const char *format, ...)
@@ -93,7 +98,8 @@ void bench_stop_eal(void);
 /* The value in the middle; sorts. n: [1, ...]. */
 double bench_median(double *values, size_t n);
 
-/* The value at a quantile, [0, 1], of sorted values, by the nearest rank. */
+/* The value at a quantile, [0, 1], of sorted values, by the nearest rank: the least value that so
+ * great a share of all does not exceed. n: [1, ...]. */
 double bench_quantile(const double *sorted, size_t n, double quantile);
 
 /* The benches, each in a file of its name; main.c lists them. */

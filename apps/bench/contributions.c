@@ -127,12 +127,6 @@ contributions_destroy(struct contributions *c)
 	free(c);
 }
 
-const struct contributions_count *
-contributions_count(const struct contributions *c)
-{
-	return &c->count;
-}
-
 struct rte_mbuf *
 contributions_prepare(struct contributions *c, unsigned int source, uint32_t block)
 {
@@ -203,6 +197,21 @@ check_result(struct contributions *c, struct rte_mbuf *m, const struct weir_head
 		complain(c, h, "is not the sum");
 }
 
+/* Whom a frame from port p is for, as a bit of place->got; 0: nobody of ours. The switch answers a
+ * repetition by unicast, also in a job with a multicast group: the port of that source has then what
+ * the group's result would have brought. */
+static uint64_t
+addressee(const struct contributions *c, unsigned int p, const uint8_t *bytes,
+	const struct weir_header *h)
+{
+	unsigned int source = h->src_id & 63u;
+	bool to_group = weir_get16(bytes + UDP_AT + 2) == WEIR_PORT_BASE;
+
+	if (!c->config.target->is_switch || !c->config.multicast)
+		return c->config.target->is_switch && to_group ? 0 : UINT64_C(1) << source;
+	return to_group || source % LINK_PORTS == p ? UINT64_C(1) << p : 0;
+}
+
 /* One received frame, from port p of the link. */
 static void
 take(struct contributions *c, unsigned int p, struct rte_mbuf *m)
@@ -214,18 +223,17 @@ take(struct contributions *c, unsigned int p, struct rte_mbuf *m)
 	uint64_t bit;
 
 	if (m->data_len < CONTRIBUTION_HEADERS ||
-		weir_get16(bytes + UDP_AT + (results ? 0 : 2)) != WEIR_PORT_BASE ||
-		(results &&
-			(weir_get16(bytes + UDP_AT + 2) == WEIR_PORT_BASE) !=
-				c->config.multicast)) {
+		weir_get16(bytes + UDP_AT + (results ? 0 : 2)) != WEIR_PORT_BASE) {
 		c->count.foreign++;
 		return;
 	}
 	weir_header_read(&h, bytes + HEADER_AT);
 	place = &c->place[h.block_id & (c->config.window - 1)];
-	bit = UINT64_C(1) << (results && c->config.multicast ? p : h.src_id & 63u);
+	bit = addressee(c, p, bytes, &h);
 	if (h.job_id != c->job || (bit & c->all) == 0) {
 		c->count.foreign++;
+	} else if (c->config.lose != 0 && ++c->came % c->config.lose == 0) {
+		return;
 	} else if (!place->open || place->block != h.block_id || (place->got & bit) != 0) {
 		c->count.again++;
 	} else {

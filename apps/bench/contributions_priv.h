@@ -9,6 +9,7 @@
 struct place {
 	uint32_t block;
 	bool open;
+	bool missed; /* what it lacked after 50 ms has been counted as lost */
 	uint64_t got; /* bits of sources, or of ports */
 	uint64_t sent; /* TSC */
 	uint64_t due; /* TSC; open loop: when its last contribution should leave */
@@ -18,6 +19,7 @@ struct contributions {
 	struct contributions_config config;
 	struct contributions_count count;
 	uint8_t job;
+	uint64_t came; /* frames, for config.lose */
 	unsigned int next; /* open loop: the next contribution, in units of sources */
 	struct samples *samples; /* open loop: where latencies go; may be NULL */
 	uint64_t now; /* TSC after the last receive */
@@ -38,7 +40,8 @@ struct rte_mbuf *contributions_prepare(
 /* Is that frame prepared, and not sent yet? */
 bool contributions_in_use(const struct contributions *c, unsigned int source, uint32_t block);
 
-/* Receive once from each port and check what came; completed places are listed in `done`. Returns the frames. */
+/* Receive once from each port and check what came; completed places are listed in `done`. Returns
+ * the frames. */
 unsigned int contributions_poll(struct contributions *c);
 
 #endif

@@ -13,8 +13,8 @@
 #define REPEAT_MS  50
 #define GIVE_UP_MS 2000
 
-/* Send contributions of the sources that are not in `but`. Those that the ring has no room for are left to
- * the repetition. */
+/* Send contributions of the sources that are not in `but`. Those that the ring has no room for are
+ * left to the repetition. */
 static unsigned int
 send_block(struct contributions *c, struct place *place, uint64_t but)
 {
@@ -39,6 +39,7 @@ static void
 open_place(struct contributions *c, struct place *place)
 {
 	place->open = true;
+	place->missed = false;
 	place->got = 0;
 	c->open_count++;
 	send_block(c, place, 0);
@@ -54,8 +55,12 @@ repeat(struct contributions *c)
 	for (unsigned int i = 0; i < c->config.window; i++) {
 		struct place *place = &c->place[i];
 
-		if (place->open && place->sent < late)
-			c->count.repeated += send_block(c, place, by_source ? place->got : 0);
+		if (!place->open || place->sent >= late)
+			continue;
+		if (!place->missed)
+			c->count.lost += (uint64_t)__builtin_popcountll(c->all & ~place->got);
+		place->missed = true;
+		c->count.repeated += send_block(c, place, by_source ? place->got : 0);
 	}
 }
 
@@ -84,8 +89,8 @@ give_up(struct contributions *c)
 	return -1;
 }
 
-/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work; slices: may be
- * NULL. */
+/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work; slices: may
+ * be NULL. */
 static int
 loop(struct contributions *c, uint64_t end, uint64_t *idle, struct slices *slices)
 {
@@ -107,7 +112,7 @@ loop(struct contributions *c, uint64_t end, uint64_t *idle, struct slices *slice
 		if (n == 0)
 			*idle += now - before;
 		if (slices != NULL)
-			slices_turn(slices, now, n > 0, c->count.blocks);
+			slices_turn(slices, now, c->count.blocks);
 		if (c->count.blocks != blocks)
 			progress = now;
 		if (now - checked > ms) {
@@ -123,10 +128,9 @@ loop(struct contributions *c, uint64_t end, uint64_t *idle, struct slices *slice
 }
 
 int
-contributions_run(
-	struct contributions *c, uint64_t ms, double *rate, double *idle, double *disturbed)
+contributions_run(struct contributions *c, uint64_t ms, struct closed_loop *result)
 {
-	uint64_t hz = rte_get_tsc_hz(), began, waited = 0, ignored = 0;
+	uint64_t hz = rte_get_tsc_hz(), began, waited = 0, ignored = 0, lost = c->count.lost;
 	struct slices slices;
 
 	for (unsigned int i = 0; i < c->config.window; i++)
@@ -142,13 +146,19 @@ contributions_run(
 			return -1;
 	} while (c->count.blocks == slices.begin_units &&
 		rte_rdtsc() - began < hz / 1000 * GIVE_UP_MS);
-	*rate = slices_rate(&slices, c->count.blocks, disturbed) * c->config.sources;
-	*idle = (double)waited / (double)(slices.turn - began);
-	return loop(c, 0, &ignored, NULL);
+	result->rate = slices_rate(&slices, c->count.blocks) * c->config.sources;
+	result->idle = (double)waited / (double)(slices.turn - began);
+	result->good = slices_good(&slices);
+	result->enough = slices_suffice(&slices);
+	/* What is missing now is noticed here. */
+	if (loop(c, 0, &ignored, NULL) < 0)
+		return -1;
+	result->lost = c->count.lost - lost;
+	return 0;
 }
 
-/* Open loop: the next n contributions in order, the first of them due at `due` and each later one by `step`.
- * A contribution whose window is not open yet stays; returns how many are on their way, or lost
+/* Open loop: the next n contributions in order, the first of them due at `due` and each later one by
+ * `step`. A contribution whose window is not open yet stays; returns how many are on their way, or lost
  * because the device does not take them. */
 static unsigned int
 send_due(void *context, unsigned int n, double due, double step)
@@ -169,6 +179,7 @@ send_due(void *context, unsigned int n, double due, double step)
 			break;
 		if (source == 0) {
 			place->open = true;
+			place->missed = false;
 			place->got = 0;
 			c->open_count++;
 		}
@@ -212,8 +223,8 @@ contributions_offer(struct contributions *c, double rate, uint64_t ms, struct sa
 	c->samples = samples;
 	c->next = 0;
 	open_loop_run(&load, rate, ms, result);
-	c->samples = NULL;
-	/* What was lost is repeated, so that the job can go on. */
+	/* What was lost is repeated, so that the job can go on, and its latency is the repair's. */
 	rc = loop(c, 0, &ignored, NULL);
+	c->samples = NULL;
 	return c->count.wrong > 0 ? -1 : rc;
 }

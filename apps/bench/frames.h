@@ -3,9 +3,10 @@
  * Contributions ready in mbufs: what a generator offers to a switch over and over.
  *
  * A row holds one frame from each source, for a block at a time; enough rows are made that what
- * comes in lies where a device would have put it, not where the last lap left it. Only its block id is written anew (and its checksum, when the switch verifies it), so handing
- * out a contribution costs next to nothing. The pool that the switch frees them into keeps no books: its
- * ring is replaced by nothing at all, and the frames stay whole.
+ * comes in lies where a device would have put it, not where the last lap left it. Only its block id
+ * is written anew (and its checksum, when the switch verifies it), so handing out a contribution
+ * costs next to nothing. The pool that the switch frees them into keeps no books: its ring is
+ * replaced by nothing at all, and the frames stay whole.
  */
 #ifndef APPS_BENCH_FRAMES_H
 #define APPS_BENCH_FRAMES_H

@@ -9,8 +9,8 @@
 #define GENERATOR_WORKERS 16
 #define GENERATOR_PORTS   (GENERATOR_WORKERS + 1) /* the last: where frames are forwarded to */
 
-/* How many results of a slot's block have left. Written by the worker that sends them, read and reset by
- * the generator that owns the slot, in turn. */
+/* How many results of a slot's block have left. Written by the worker that sends them, read and reset
+ * by the generator that owns the slot, in turn. */
 struct slot_done {
 	uint32_t results;
 } __rte_cache_aligned;
@@ -77,8 +77,8 @@ struct generator {
 	struct bare bare;
 } __rte_cache_aligned;
 
-/* When phases begin: phase i is [start + i * length, start + (i + 1) * length); even ones are the switch's, odd
- * ones the bare kernel's. Before `start`: the warm-up. main: wo, workers: ro */
+/* When phases begin: phase i is [start + i * length, start + (i + 1) * length); even ones are the
+ * switch's, odd ones the bare kernel's. Before `start`: the warm-up. main: wo, workers: ro */
 struct schedule {
 	uint64_t start; /* TSC; 0: nothing is offered yet */
 	uint64_t length;
@@ -109,7 +109,8 @@ void generator_forward_take(struct generator *g, const struct rte_mbuf *packet, 
 
 /*
  * A frame from the station that frames are forwarded to, put into its port's receive ring so that the
- * switch learns where it is. Returns it, to be destroyed after the switch, or NULL: no memory. Main thread.
+ * switch learns where it is. Returns it, to be destroyed after the switch, or NULL: no memory. Main
+ * thread.
  */
 struct frames *generator_forward_teach(const struct generator_work *work,
 	const struct pktbuf_identity *identity, struct rte_ring *receive);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * weir-bench latency: from a block's last contribution to its first result, and of an ordinary
- * frame of the same size, both beside dpdk-testpmd with as many frames per second of that size. The generator
- * stamps around its bursts; load is open loop on a fixed schedule, and a latency counts from when the frame was
- * due: a late generator makes latencies longer, never shorter.
+ * frame of the same size, both beside dpdk-testpmd with as many frames per second of that size, of
+ * which as many are samples. The generator stamps around its bursts; load is open loop on a fixed
+ * schedule, and a latency counts from when the frame was due: a late generator makes latencies
+ * longer, never shorter. What is lost is a sample, too, of the longest kind.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "apps/bench/stream.h"
 
 #define SAMPLES_MOST (1u << 20)
+#define SAMPLES_P999 10000 /* with fewer, p99.9 is a guess */
 #define UNLOADED     100000.0 /* frames per second: one at a time */
 #define PARTS        4 /* of --phase-ms: short runs are disturbed more rarely */
 #define GIVE_UP_S    2
@@ -24,9 +26,9 @@
 #define FLYING       256
 
 /* Values of a measurement; the pairs are sorted by the first. */
-enum { P50, P99, P999, WORST, RATE };
+enum { P50, P99, P999, WORST, RATE, SAMPLES };
 
-static uint64_t sources = 8, window = 64;
+static uint64_t sources = 8, window = 64, lose;
 static struct bench_list elements = {3, {1024, 256, 64}};
 static struct bench_list loads = {4, {0, 50, 80, 95}};
 
@@ -37,6 +39,8 @@ static const struct bench_option options[] = {
 	{"sources", BENCH_UINT, &sources, 2, TARGET_SOURCES_MAX, NULL, "sources of the job"},
 	{"window", BENCH_UINT, &window, 1, TARGET_WINDOW_MAX, NULL,
 		"blocks in flight, a power of two"},
+	{"lose", BENCH_UINT, &lose, 0, 1000000000, NULL,
+		"throw away one in so many frames that come back: it must be told; 0: none"},
 	TARGET_OPTIONS,
 	{0},
 };
@@ -58,10 +62,12 @@ compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* One short run; its samples are taken back when it was disturbed and `keep` is false. */
+/* One short run; its samples are taken back when it was disturbed and `keep` is false. A block is
+ * one sample: so that testpmd has as many, one of its frames in `sources` is one. */
 static int
-run_once(struct subject *subject, unsigned int t, bool keep, bool *clean, double *rate)
+run_once(struct subject *subject, unsigned int t, bool keep, bool *clean, double *value)
 {
+	unsigned int each = subject->contributions != NULL ? (unsigned int)sources : 1;
 	uint64_t ms = RTE_MAX(bench_common.phase_ms / PARTS, UINT64_C(1));
 	struct samples *s = &subject->samples;
 	size_t before = s->count;
@@ -69,15 +75,19 @@ run_once(struct subject *subject, unsigned int t, bool keep, bool *clean, double
 	uint64_t waited = pair_waited_ns(subject->target[t]);
 	int rc = t == 0 && subject->contributions != NULL
 		? contributions_offer(subject->contributions, subject->rate, ms, s, &result)
-		: stream_offer(subject->stream[t], subject->rate, ms, s, &result);
+		: stream_offer(subject->stream[t], subject->rate, ms, s, each, &result);
 
 	waited = pair_waited_ns(subject->target[t]) - waited;
 	*clean = (double)waited < PAIR_LIMIT * 1e6 * (double)ms;
-	if (!*clean && !keep)
+	if (rc != 0)
+		return rc;
+	if (!*clean && !keep) {
 		s->count = before;
-	else
-		*rate = result.rate;
-	return rc;
+		return 0;
+	}
+	value[RATE] = result.rate;
+	value[PAIR_LOST] += (double)(result.sent - result.done);
+	return 0;
 }
 
 /* Short runs, until enough were undisturbed. */
@@ -98,7 +108,7 @@ measure(void *context, unsigned int t, double value[PAIR_VALUES])
 	/* Until enough were undisturbed or time is up; then at least some samples. */
 	while (rc == 0 && good < RUNS && (!late || s->count == 0)) {
 		late = rte_rdtsc() > limit;
-		rc = run_once(subject, t, late && good == 0, &clean, &value[RATE]);
+		rc = run_once(subject, t, late && good == 0, &clean, value);
 		good += clean;
 		if (s->count == 0 && rte_rdtsc() > limit + GIVE_UP_S * rte_get_tsc_hz()) {
 			target_blame(subject->target[t], "nothing comes through in time");
@@ -110,6 +120,9 @@ measure(void *context, unsigned int t, double value[PAIR_VALUES])
 	qsort(s->value, s->count, sizeof(double), compare);
 	for (unsigned int q = P50; q <= WORST; q++)
 		value[q] = us * bench_quantile(s->value, s->count, quantile[q]);
+	if (s->count < SAMPLES_P999)
+		value[P999] = BENCH_NONE;
+	value[SAMPLES] = (double)s->count;
 	value[PAIR_DISTURBED] = good > 0 ? 0 : 1;
 	return 0;
 }
@@ -126,13 +139,26 @@ header(FILE *out)
 		"testpmd (io) "
 		"beside has as many frames\n"
 		"# counted from when a frame was due, with the generator's own time; microseconds\n"
-		"#%9s %8s %-8s %5s %10s %8s %8s %8s %8s  %8s %8s %8s %8s\n"
-		"#%9s %8s %-8s %5s %10s %8s %8s %8s %8s  %8s %8s %8s %8s\n",
+		"# samples: of the switch; p99.9 of %u at least; what is lost, and blocks whose "
+		"repair took long, are among them\n"
+		"#%9s %8s %-8s %5s %10s %8s %8s %8s %8s %8s %6s  %8s %8s %8s %8s %6s\n"
+		"#%9s %8s %-8s %5s %10s %8s %8s %8s %8s %8s %6s  %8s %8s %8s %8s %6s\n",
 		target_options.over, bench_on_huge_pages() ? "huge" : "4 KiB", sources, window,
-		"elements", "frame", "what", "load", "frames/s", "p50", "p99", "p99.9", "max",
-		"testpmd", "p99", "p99.9", "max", "", "bytes", "", "%", "", "", "", "", "", "p50",
-		"", "", "");
+		SAMPLES_P999, "elements", "frame", "what", "load", "frames/s", "samples", "p50",
+		"p99", "p99.9", "max", "lost", "testpmd", "p99", "p99.9", "max", "lost", "",
+		"bytes", "", "%", "", "", "", "", "", "", "", "p50", "", "", "", "");
 	fflush(out);
+}
+
+static void
+print_side(FILE *out, const double *v)
+{
+	fprintf(out, " %8.2f %8.2f", v[P50], v[P99]);
+	if (v[P999] == BENCH_NONE)
+		fprintf(out, " %8s", "-");
+	else
+		fprintf(out, " %8.1f", v[P999]);
+	fprintf(out, " %8.1f %6.0f", v[WORST], v[PAIR_LOST]);
 }
 
 static void
@@ -142,23 +168,28 @@ row(struct bench_report *report, unsigned int n, const char *what, unsigned int 
 	static const char *const name[] = {"p50", "p99", "p99.9", "max"};
 	unsigned int bytes = contributions_frame_bytes(n);
 	const double *v = pair->value[0], *limit = pair->value[1];
+	FILE *out = bench_table(report);
 	char text[12] = "-";
 
 	if (load > 0)
 		snprintf(text, sizeof(text), "%u", load);
-	fprintf(bench_table(report),
-		"%10u %8u %-8s %5s %10.0f %8.2f %8.2f %8.1f %8.1f  %8.2f %8.2f %8.1f %8.1f%s\n", n,
-		bytes, what, text, v[RATE], v[P50], v[P99], v[P999], v[WORST], limit[P50],
-		limit[P99], limit[P999], limit[WORST], pair_mark(pair));
-	fflush(bench_table(report));
+	fprintf(out, "%10u %8u %-8s %5s %10.0f %8.0f", n, bytes, what, text, v[RATE], v[SAMPLES]);
+	print_side(out, v);
+	fputc(' ', out);
+	print_side(out, limit);
+	fprintf(out, "%s\n", pair_mark(pair));
+	fflush(out);
+	pair_observe(report, pair);
 	for (unsigned int q = P50; q <= WORST; q++)
 		bench_add(report, name[q],
-			json_pack("{sisisssisfsssssb}", "elements", (int)n, "frame_bytes",
-				(int)bytes, "what", what, "load_percent", (int)load,
-				"frames_per_second", v[RATE], "over", target_options.over,
-				"rx_checksum", target_options.checksum, "disturbed",
-				pair->disturbed > PAIR_LIMIT),
+			json_pack("{sisisssissss}", "elements", (int)n, "frame_bytes", (int)bytes,
+				"what", what, "load_percent", (int)load, "over",
+				target_options.over, "rx_checksum", target_options.checksum),
 			v[q], "us", limit[q], "dpdk-testpmd io, as many frames of the size");
+	bench_add(report, "rate",
+		json_pack("{sisssiss}", "elements", (int)n, "what", what, "load_percent", (int)load,
+			"over", target_options.over),
+		v[RATE], "1/s", limit[RATE], "dpdk-testpmd io, as many frames of the size");
 }
 
 /* The capacity of the switch in a closed loop, undisturbed if that can be had. */
@@ -166,12 +197,13 @@ static int
 capacity(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	struct subject *subject = context;
+	struct closed_loop loop = {0};
+	int rc = subject->contributions != NULL
+		? contributions_run(subject->contributions, bench_common.phase_ms, &loop)
+		: stream_run(subject->stream[t], FLYING, bench_common.phase_ms, &loop);
 
-	return subject->contributions != NULL
-		? contributions_run(subject->contributions, bench_common.phase_ms, &value[0],
-			  &value[1], &value[PAIR_DISTURBED])
-		: stream_run(subject->stream[t], FLYING, bench_common.phase_ms, &value[0],
-			  &value[1], &value[PAIR_DISTURBED]);
+	pair_closed_loop(&loop, value);
+	return rc;
 }
 
 static int
@@ -205,6 +237,7 @@ point(struct bench_report *report, struct target target[2], unsigned int n)
 		.sources = (unsigned int)sources,
 		.window = (unsigned int)window,
 		.elements = n,
+		.lose = (unsigned int)lose,
 	};
 	struct contributions *contributions = contributions_create(&config);
 	struct subject subject = {
@@ -213,7 +246,8 @@ point(struct bench_report *report, struct target target[2], unsigned int n)
 
 	for (unsigned int t = 0; rc == 0 && t < 2; t++) {
 		target_select(&target[t]);
-		subject.stream[t] = stream_create(&target[t], contributions_frame_bytes(n));
+		subject.stream[t] =
+			stream_create(&target[t], contributions_frame_bytes(n), (unsigned int)lose);
 		target_deselect(&target[t]);
 		rc = subject.stream[t] == NULL;
 	}

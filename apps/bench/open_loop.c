@@ -57,4 +57,5 @@ open_loop_run(const struct open_loop_load *load, double rate, uint64_t ms, struc
 			break;
 	}
 	result->rate = (double)result->sent * hz / (double)((ended != 0 ? ended : now) - began);
+	result->cycles = now - began;
 }

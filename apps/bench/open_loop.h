@@ -18,8 +18,8 @@ struct samples {
 
 struct open_loop_load {
 	void *context;
-	/* Send up to n units, the first due at `due` (TSC), the others `step` cycles apart. Returns how many were dealt
-	 * with; the rest is offered again. */
+	/* Send up to n units, the first due at `due` (TSC), the others `step` cycles apart. Returns
+	 * how many were dealt with; the rest is offered again. */
 	unsigned int (*send)(void *context, unsigned int n, double due, double step);
 	/* Receive; returns the units that are done by that. */
 	unsigned int (*poll)(void *context);
@@ -29,6 +29,7 @@ struct open_loop_load {
 struct open_loop {
 	uint64_t sent, done; /* units */
 	double rate; /* at which they were sent, per second */
+	uint64_t cycles; /* all of it, with the wait for what was under way */
 };
 
 /* 0, or -ENOMEM. */
@@ -40,6 +41,15 @@ samples_add(struct samples *samples, uint64_t cycles)
 {
 	if (samples->count < samples->most)
 		samples->value[samples->count++] = (double)cycles;
+}
+
+/* What never came took as long as it was waited for. Such a sample has its place always. */
+static inline void
+samples_add_lost(struct samples *samples, uint64_t cycles)
+{
+	if (samples->count == samples->most)
+		samples->count--;
+	samples_add(samples, cycles);
 }
 
 /* Offer `rate` units per second for `ms`, then wait until all are done, 20 ms without any at most. */

@@ -22,7 +22,8 @@ complain(const struct bench_option *option, const char *text)
 	if (option->kind == BENCH_TEXT)
 		fprintf(stderr, "must be one of %s\n", option->choices);
 	else if (option->kind == BENCH_REAL)
-		fprintf(stderr, "must be a number\n");
+		fprintf(stderr, "must be a number in %g..%g\n", (double)option->least / 1000,
+			(double)option->most / 1000);
 	else
 		fprintf(stderr, "must be %sin %" PRIu64 "..%" PRIu64 "\n",
 			option->kind == BENCH_LIST ? "numbers like 64,256 or 8..4096, each " : "",
@@ -94,10 +95,25 @@ read_text(const struct bench_option *option, const char *text)
 }
 
 static int
+read_real(const struct bench_option *option, const char *text)
+{
+	char *end;
+	double value = strtod(text, &end), otherwise = *(double *)option->to;
+
+	if (end == text || *end != '\0')
+		return complain(option, text);
+	/* Not a number is in no range. */
+	if (!(value >= (double)option->least / 1000 && value <= (double)option->most / 1000) &&
+		!(value >= otherwise && value <= otherwise))
+		return complain(option, text);
+	*(double *)option->to = value;
+	return 0;
+}
+
+static int
 read_value(const struct bench_option *option, const char *text)
 {
 	const char *at = text;
-	char *end;
 
 	switch (option->kind) {
 	case BENCH_UINT:
@@ -105,9 +121,7 @@ read_value(const struct bench_option *option, const char *text)
 			return complain(option, text);
 		return 0;
 	case BENCH_LIST: return read_list(option, text);
-	case BENCH_REAL:
-		*(double *)option->to = strtod(text, &end);
-		return end == text || *end != '\0' ? complain(option, text) : 0;
+	case BENCH_REAL: return read_real(option, text);
 	case BENCH_TEXT: return read_text(option, text);
 	case BENCH_FLAG:
 	default: return -1;

@@ -14,6 +14,7 @@
 #define MOST     (99 * RETRIES)
 
 static unsigned int measured, spoilt;
+static bool marked_disturbed, marked_lost, marked_busy;
 
 /* Nanoseconds that the threads of a process were ready and had no CPU (Documentation/scheduler/
  * sched-stats.rst). */
@@ -59,7 +60,10 @@ once(struct target *target, pair_measure *measure, void *context, unsigned int t
 	uint64_t hz = rte_get_tsc_hz(), began, waited;
 	int rc;
 
-	value[PAIR_DISTURBED] = -1;
+	value[PAIR_IDLE] = 1;
+	value[PAIR_GOOD] = 1;
+	value[PAIR_LOST] = 0;
+	value[PAIR_DISTURBED] = 0;
 	target_select(target);
 	waited = pair_waited_ns(target);
 	began = rte_rdtsc();
@@ -68,8 +72,8 @@ once(struct target *target, pair_measure *measure, void *context, unsigned int t
 	waited = pair_waited_ns(target) - waited;
 	target_deselect(target);
 	*disturbed = (double)waited * 1e-9 / ((double)began / (double)hz);
-	if (value[PAIR_DISTURBED] >= 0)
-		*disturbed = value[PAIR_DISTURBED];
+	/* Neither judgement overrides the other. */
+	*disturbed = RTE_MAX(*disturbed, value[PAIR_DISTURBED]);
 	measured++;
 	spoilt += *disturbed > PAIR_LIMIT;
 	return rc;
@@ -125,7 +129,8 @@ pair_run(struct target target[2], pair_measure *measure, void *context, struct p
 	for (; rc == 0 && good < repeat && n < RETRIES * repeat; n++) {
 		struct pair *pair = &pairs[n];
 
-		for (unsigned int t = 0; rc == 0 && t < 2; t++) {
+		for (unsigned int i = 0; rc == 0 && i < 2; i++) {
+			unsigned int t = (unsigned int)(n + i) % 2; /* who begins takes turns */
 			double disturbed;
 
 			rc = once(&target[t], measure, context, t, pair->value[t], &disturbed);
@@ -138,9 +143,63 @@ pair_run(struct target target[2], pair_measure *measure, void *context, struct p
 		n = RTE_MIN(n, repeat);
 		qsort(pairs, n, sizeof(*pairs), by_ratio);
 		*middle = pairs[n / 2];
+		/* A loss is rarely in the pair in the middle. */
+		for (unsigned int t = 0; t < 2; t++) {
+			middle->value[t][PAIR_LOST] = 0;
+			for (uint64_t i = 0; i < n; i++)
+				middle->value[t][PAIR_LOST] += pairs[i].value[t][PAIR_LOST];
+		}
 	}
 	free(pairs);
 	return rc == 0 ? 0 : 1;
+}
+
+void
+pair_closed_loop(const struct closed_loop *loop, double value[PAIR_VALUES])
+{
+	value[0] = loop->rate;
+	value[PAIR_IDLE] = loop->idle;
+	value[PAIR_GOOD] = loop->good;
+	value[PAIR_LOST] = (double)loop->lost;
+	value[PAIR_DISTURBED] = loop->enough ? 0 : 1 - loop->good;
+}
+
+static bool
+lost(const struct pair *pair)
+{
+	return pair->value[0][PAIR_LOST] > 0 || pair->value[1][PAIR_LOST] > 0;
+}
+
+static bool
+busy(const struct pair *pair)
+{
+	return RTE_MIN(pair->value[0][PAIR_IDLE], pair->value[1][PAIR_IDLE]) < PAIR_BUSY;
+}
+
+const char *
+pair_mark(const struct pair *pair)
+{
+	static char mark[8];
+	bool disturbed = pair->disturbed > PAIR_LIMIT;
+
+	snprintf(mark, sizeof(mark), "%s%s%s", disturbed ? " *" : "", lost(pair) ? " !" : "",
+		busy(pair) ? " g" : "");
+	marked_disturbed |= disturbed;
+	marked_lost |= lost(pair);
+	marked_busy |= busy(pair);
+	return mark;
+}
+
+void
+pair_observe(struct bench_report *report, const struct pair *pair)
+{
+	const double *v = pair->value[0], *limit = pair->value[1];
+
+	bench_observe(report,
+		json_pack("{sbsbsIsIsfsf}", "disturbed", pair->disturbed > PAIR_LIMIT,
+			"generator_bound", busy(pair), "lost", (json_int_t)v[PAIR_LOST],
+			"limit_lost", (json_int_t)limit[PAIR_LOST], "good", v[PAIR_GOOD],
+			"limit_good", limit[PAIR_GOOD]));
 }
 
 void
@@ -149,7 +208,17 @@ pair_note(FILE *out)
 	if (spoilt > 0)
 		fprintf(out,
 			"# other processes took more than %.0f %% of the time in %u of %u "
-			"measurements; "
-			"those were repeated; rows marked * are of such ones\n",
+			"measurements; those were repeated\n",
 			100 * PAIR_LIMIT, spoilt, measured);
+	if (marked_disturbed)
+		fputs("# *: such a disturbed measurement\n", out);
+	if (marked_lost)
+		fputs("# !: something was lost, on one side or both: a rate with losses is no "
+		      "capacity\n",
+			out);
+	if (marked_busy)
+		fprintf(out,
+			"# g: the generator was idle for less than %.0f %% of the time: it is the "
+			"limit, and beside testpmd the ratio flatters the switch\n",
+			100 * PAIR_BUSY);
 }

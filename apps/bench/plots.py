@@ -353,8 +353,8 @@ def pages(records, bench):
 
 def disturbed(records, bench):
     """A warning when other processes disturbed what was measured."""
-    said = [r['params']['disturbed'] for r in records
-            if r['bench'] == bench and 'disturbed' in r['params']]
+    said = [r['observed']['disturbed'] for r in records
+            if r['bench'] == bench and 'disturbed' in r.get('observed', {})]
     return '; DISTURBED by other processes in %d of %d records' % (sum(said), len(said)) \
         if any(said) else ''
 

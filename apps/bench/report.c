@@ -2,6 +2,7 @@
 /* Records and what is done with them. */
 #include "apps/bench/report.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 struct bench_report {
 	const char *bench;
 	json_t *records;
+	json_t *observed; /* beside the next records' params; may be NULL */
 	bool to_stdout;
 };
 
@@ -51,6 +53,7 @@ report_destroy(struct bench_report *report)
 	if (report == NULL)
 		return;
 	json_decref(report->records);
+	json_decref(report->observed);
 	free(report);
 }
 
@@ -82,7 +85,16 @@ bench_add(struct bench_report *report, const char *metric, json_t *params, doubl
 	json_object_set_new(
 		record, "limit_is", limit_is == NULL ? json_null() : json_string(limit_is));
 	json_object_set_new(record, "ratio", limited ? json_real(value / limit) : json_null());
+	if (report->observed != NULL)
+		json_object_set(record, "observed", report->observed);
 	json_array_append_new(report->records, record);
+}
+
+void
+bench_observe(struct bench_report *report, json_t *observed)
+{
+	json_decref(report->observed);
+	report->observed = observed;
 }
 
 void
@@ -120,7 +132,8 @@ bench_median(double *values, size_t n)
 double
 bench_quantile(const double *sorted, size_t n, double quantile)
 {
-	size_t rank = (size_t)(quantile * (double)n);
+	/* What a product of decimals lacks or has too much must not move the rank. */
+	double rank = ceil(quantile * (double)n - 1e-9 * (double)n);
 
-	return sorted[rank < n ? rank : n - 1];
+	return sorted[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
 }

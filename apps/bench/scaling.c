@@ -22,8 +22,8 @@ static double far_chance = -1;
 static const struct bench_option options[] = {
 	{"lcores", BENCH_LIST, &lcores, 1, 16, NULL, "worker lcores; each wants a CPU"},
 	{"elements", BENCH_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
-	{"far", BENCH_REAL, &far_chance, 0, 0, NULL,
-		"probability of another worker's shard; below 0: 0, 0.5 and 1 - 1/lcores"},
+	{"far", BENCH_REAL, &far_chance, 0, 999, NULL,
+		"probability of another worker's shard; -1: 0, 0.5 and 1 - 1/lcores"},
 	{"threads", BENCH_UINT, &threads, 1, 64, NULL, "thread contexts per lcore"},
 	{"burst", BENCH_UINT, &burst, 1, 256, NULL, "packets per poll"},
 	{"sources", BENCH_UINT, &sources, 2, 256, NULL, "contributions to a block"},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A closed loop on a machine with other work: time is cut in slices of half a millisecond, and a slice
- * counts when the generator turned and frames arrived all along. In a saturated loop both are
- * microseconds apart; a gap of a fifth of a millisecond is the scheduler's. For one thread.
+ * A closed loop on a machine with other work: time is cut in slices of half a millisecond, and a
+ * slice counts when the generator turned all along. Its turns are microseconds apart; a gap of a fifth
+ * of a millisecond is the scheduler's. A gap in what arrives excludes nothing: it may be the device
+ * that lost frames or stood still. For one thread.
  */
 #ifndef APPS_BENCH_SLICE_H
 #define APPS_BENCH_SLICE_H
@@ -10,15 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rte_common.h>
 #include <rte_cycles.h>
 
 struct slices {
 	uint64_t length, gap; /* cycles */
 	uint64_t begin, first; /* of all; of this slice: TSC */
-	uint64_t turn, received; /* TSC of the last */
+	uint64_t turn; /* TSC of the last */
 	uint64_t units; /* when this slice began */
 	bool bad;
-	uint64_t good_cycles, good_units; /* of slices that count */
+	uint64_t good, good_cycles, good_units; /* slices that count */
 	uint64_t begin_units;
 };
 
@@ -33,22 +35,20 @@ slices_begin(struct slices *s, uint64_t now, uint64_t units)
 		.begin = now,
 		.first = now,
 		.turn = now,
-		.received = now,
 		.units = units,
 		.begin_units = units};
 }
 
 static inline void
-slices_turn(struct slices *s, uint64_t now, bool received, uint64_t units)
+slices_turn(struct slices *s, uint64_t now, uint64_t units)
 {
-	if (now - s->turn > s->gap || now - s->received > s->gap)
+	if (now - s->turn > s->gap)
 		s->bad = true;
 	s->turn = now;
-	if (received)
-		s->received = now;
 	if (now - s->first < s->length)
 		return;
 	if (!s->bad) {
+		s->good++;
 		s->good_cycles += now - s->first;
 		s->good_units += units - s->units;
 	}
@@ -57,18 +57,34 @@ slices_turn(struct slices *s, uint64_t now, bool received, uint64_t units)
 	s->bad = false;
 }
 
-/* Units per second, by the slices that count; by all, and *disturbed is their share, when they are
- * less than a quarter. */
+/* Share of the time, [0, 1], in slices that count. */
 static inline double
-slices_rate(const struct slices *s, uint64_t units, double *disturbed)
+slices_good(const struct slices *s)
+{
+	double all = (double)(s->turn - s->begin);
+
+	return all > 0 ? RTE_MIN((double)s->good_cycles / all, 1.0) : 0;
+}
+
+/* Do the slices that count suffice for a rate: four, and a quarter of the time? A measurement of
+ * less than four slices needs all that fit. */
+static inline bool
+slices_suffice(const struct slices *s)
+{
+	uint64_t fit = (s->turn - s->begin) / s->length;
+
+	return s->good > 0 && s->good >= RTE_MIN(fit, UINT64_C(4)) && slices_good(s) >= 0.25;
+}
+
+/* Units per second, by the slices that count; by all when those do not suffice. */
+static inline double
+slices_rate(const struct slices *s, uint64_t units)
 {
 	double hz = (double)rte_get_tsc_hz(), all = (double)(s->turn - s->begin);
 
-	*disturbed = 0;
-	if (s->good_cycles >= 4 * s->length || (double)s->good_cycles >= all / 10)
+	if (slices_suffice(s))
 		return (double)s->good_units * hz / (double)s->good_cycles;
-	*disturbed = 1 - (double)s->good_cycles / all;
-	return (double)(units - s->begin_units) * hz / all;
+	return all > 0 ? (double)(units - s->begin_units) * hz / all : 0;
 }
 
 #endif

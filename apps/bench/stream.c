@@ -31,7 +31,10 @@ struct stream {
 	uint64_t number; /* of the next frame */
 	uint64_t first; /* frames before are of an earlier run */
 	uint64_t damaged, late;
+	uint64_t came; /* for `lose` */
+	unsigned int lose; /* of so many frames one; 0: none */
 	struct samples *samples;
+	unsigned int each; /* of so many frames one is a sample */
 };
 
 static void
@@ -96,7 +99,7 @@ learn(struct stream *s)
 }
 
 struct stream *
-stream_create(struct target *target, unsigned int bytes)
+stream_create(struct target *target, unsigned int bytes, unsigned int lose)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 	bool made = s != NULL;
@@ -107,6 +110,7 @@ stream_create(struct target *target, unsigned int bytes)
 		s->target = target;
 		s->link = &target->link;
 		s->bytes = bytes;
+		s->lose = lose;
 		s->frame[i] = rte_pktmbuf_alloc(s->link->pool);
 		p = s->frame[i] == NULL
 			? NULL
@@ -170,9 +174,11 @@ poll_done(void *context)
 			s->damaged++;
 		} else if (mark.number < s->first || mark.number >= s->number) {
 			s->late++;
+		} else if (s->lose != 0 && ++s->came % s->lose == 0) {
+			continue;
 		} else {
 			done++;
-			if (s->samples != NULL)
+			if (s->samples != NULL && mark.number % s->each == 0)
 				samples_add(s->samples, now - mark.due);
 		}
 	}
@@ -195,9 +201,24 @@ verdict(struct stream *s, uint64_t received)
 	return -1;
 }
 
+/* How many of those under way still come: until none has for 20 ms. */
+static uint64_t
+wait_for_rest(struct stream *s, uint64_t missing)
+{
+	uint64_t patience = rte_get_tsc_hz() / 1000 * LOST_MS, last = rte_rdtsc(), received = 0;
+
+	while (received < missing && rte_rdtsc() - last < patience && !child_interrupted()) {
+		unsigned int done = poll_done(s);
+
+		received += done;
+		if (done > 0)
+			last = rte_rdtsc();
+	}
+	return received;
+}
+
 int
-stream_run(struct stream *s, unsigned int window, uint64_t ms, double *rate, double *idle,
-	double *disturbed)
+stream_run(struct stream *s, unsigned int window, uint64_t ms, struct closed_loop *result)
 {
 	uint64_t cycles = rte_get_tsc_hz() / 1000, began = rte_rdtsc(), now = began, last = began;
 	uint64_t warm = began + cycles * (ms / 4 + 1), received = 0, empty = 0;
@@ -223,7 +244,7 @@ stream_run(struct stream *s, unsigned int window, uint64_t ms, double *rate, dou
 		flying -= RTE_MIN(done, flying);
 		received += done;
 		now = rte_rdtsc();
-		slices_turn(&slices, now, done > 0, received);
+		slices_turn(&slices, now, received);
 		if (done > 0)
 			last = now;
 		else if (now - last > cycles * LOST_MS)
@@ -236,13 +257,17 @@ stream_run(struct stream *s, unsigned int window, uint64_t ms, double *rate, dou
 			slices_begin(&slices, now, received);
 		}
 	}
-	*rate = slices_rate(&slices, received, disturbed);
-	*idle = (double)empty / (double)(now - began);
+	result->rate = slices_rate(&slices, received);
+	result->idle = (double)empty / (double)(now - began);
+	result->good = slices_good(&slices);
+	result->enough = slices_suffice(&slices);
+	received += wait_for_rest(s, s->number - s->first - received);
+	result->lost = s->number - s->first - received;
 	return verdict(s, received);
 }
 
 int
-stream_offer(struct stream *s, double rate, uint64_t ms, struct samples *samples,
+stream_offer(struct stream *s, double rate, uint64_t ms, struct samples *samples, unsigned int each,
 	struct open_loop *result)
 {
 	const struct open_loop_load load = {s, send_due, poll_done, 1};
@@ -251,7 +276,10 @@ stream_offer(struct stream *s, double rate, uint64_t ms, struct samples *samples
 	s->first = s->number;
 	s->damaged = 0;
 	s->samples = samples;
+	s->each = each;
 	open_loop_run(&load, rate, ms, result);
 	s->samples = NULL;
+	for (uint64_t i = (result->sent - result->done) / each; samples != NULL && i > 0; i--)
+		samples_add_lost(samples, result->cycles);
 	return verdict(s, result->done + child_alive(&s->target->child));
 }

@@ -71,14 +71,15 @@ extern struct target_options target_options;
 int target_enter(void);
 void target_leave(void);
 
-/* Start a device; it is paused then. 0, or -1 after lines that say why. target_stop also after a failure; it returns
- * -1 after a line when the device did not end well (the switch keeps books). */
+/* Start a device; it is paused then. 0, or -1 after lines that say why. target_stop also after a
+ * failure; it returns -1 after a line when the device did not end well (the switch keeps books). */
 int target_start_switch(struct target *target, const struct target_config *config);
 int target_start_testpmd(struct target *target, const struct target_config *config);
 int target_stop(struct target *target);
 
-/* The switch, then testpmd: target[2], of the bench's own. Jobs of n elements for frames of that size; window: a power of two.
- * 0, or an exit status after a line. target_stop_both also after a failure; its status is to be added. */
+/* The switch, then testpmd: target[2], of the bench's own. Jobs of n elements for frames of that
+ * size; window: a power of two. 0, or an exit status after a line. target_stop_both also after a
+ * failure; its status is to be added. */
 int target_start_both(struct target *target, unsigned int sources, unsigned int window,
 	unsigned int elements, unsigned int frame_bytes);
 int target_stop_both(struct target *target);

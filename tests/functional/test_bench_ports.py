@@ -101,9 +101,12 @@ def latencies_are_in_order():
     rows, found = records('latency', *SHORT, '--elements', '16', '--loads', '0,10')
     check([r[2:4] for r in rows] == [[w, l] for w in ('reduce', 'forward') for l in ('-', '10')],
           'rows %s', rows)
-    for i in range(0, len(found), 4):
-        values = [r['value'] for r in found[i:i + 4]]
-        check([r['metric'] for r in found[i:i + 4]] == ['p50', 'p99', 'p99.9', 'max'], '%s', found)
+    for i in range(0, len(found), 5):
+        check([r['metric'] for r in found[i:i + 5]] == ['p50', 'p99', 'p99.9', 'max', 'rate'], '%s',
+              found)
+        # Some hundred samples: no p99.9.
+        check(found[i + 2]['value'] is None and rows[i // 5][8] == '-', 'p99.9 %s', found[i + 2])
+        values = [found[i + k]['value'] for k in (0, 1, 3)]
         check(0 < values[0] and values == sorted(values), 'quantiles %s', values)
 
 
@@ -112,9 +115,38 @@ def lossless_rates():
     rows, found = records('rfc2544', *TINY, '--frames', '64,512', '--trial-ms', '2',
                           '--resolution', '50')
     check([r[:3] for r in rows] == [['64', 'forward', '-'], ['512', 'forward', '-'],
-                                    ['64', 'reduce', '1'], ['512', 'reduce', '113']],
+                                    ['62', 'reduce', '1'], ['510', 'reduce', '113']],
           'rows %s', rows)
     check([r['metric'] for r in found] == ['forward'] * 2 + ['reduce'] * 2, '%s', found)
+
+
+@case
+def what_is_lost_is_told():
+    rows, found = records('ports', *TINY, '--repeat', '1', '--phase-ms', '20', '--elements', '16',
+                          '--frames', '64', '--lose', '100')
+    lost = {r['params'].get('results', 'frames'): r['observed'] for r in found}
+    check(set(lost) == {'unicast', 'multicast', 'frames'}, '%s', lost)
+    for what, seen in lost.items():
+        check(seen['lost'] > 0 and seen['limit_lost'] > 0, '%s: %s', what, seen)
+    check(all('!' in row for row in rows), 'rows %s', rows)
+
+
+@case
+def lost_frames_are_latencies_of_the_longest_kind():
+    rows, found = records('latency', *TINY, '--repeat', '1', '--phase-ms', '20', '--elements', '16',
+                          '--loads', '0', '--lose', '100')
+    # A trial waits 20 ms for what is missing, contributions 50 ms until they are repeated.
+    longest = {r['params']['what']: r for r in found if r['metric'] == 'max'}
+    check(longest['forward']['value'] > 20e3 and longest['forward']['limit'] > 20e3, '%s', longest)
+    check(all(r['observed']['lost'] > 0 for r in longest.values()), '%s', longest)
+    check(all('!' in row for row in rows), 'rows %s', rows)
+
+
+@case
+def no_rate_without_loss():
+    bench = Bench('rfc2544', *TINY, '--frames', '64', '--trial-ms', '2', '--lose', '2').end(1)
+    for what in ('forward', 'reduce'):
+        check('(%s): no rate from 1000 per second on' % what in bench.err, 'it says:\n%s', bench.err)
 
 
 @case
@@ -167,6 +199,9 @@ def a_killed_bench_leaves_no_process():
 def bad_options_are_refused():
     for options in (['--window', '7'], ['--slots', '100'], ['--sources', '65'], ['--over', 'udp']):
         Bench('ports', '--huge', 'no', *options).end(2)
+    for resolution in ('-1', '0', 'nan', '1e9'):
+        bench = Bench('rfc2544', '--huge', 'no', '--resolution', resolution).end(2)
+        check('in 0.1..50' in bench.err, 'it says:\n%s', bench.err)
 
 
 if __name__ == '__main__':

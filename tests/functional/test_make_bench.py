@@ -151,8 +151,11 @@ def what_was_disturbed_is_not_judged():
     import figures
     record = {'bench': 'ports', 'metric': 'wire', 'value': 2e9, 'limit': 1e9, 'ratio': 2.0,
               'unit': 'byte/s', 'params': {'elements': 1024, 'results': 'unicast'}}
-    for said, verdict in ((True, 'disturbed'), (False, 'met')):
-        record['params']['disturbed'] = said
+    for disturbed, bound, ratio, verdict in (
+            (True, False, 2.0, 'disturbed'), (False, False, 2.0, 'met'),
+            (False, True, 2.0, 'met, generator-bound'), (False, True, 0.5, 'not met')):
+        record['observed'] = {'disturbed': disturbed, 'generator_bound': bound}
+        record['ratio'] = ratio
         rows = figures.figures([record], {'ports'})
         check([r.met for r in rows] == [verdict, 'not measured'], '%s', [r.met for r in rows])
 
