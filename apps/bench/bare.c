@@ -4,10 +4,12 @@
 
 #include <rte_cycles.h>
 #include <rte_malloc.h>
+#include <rte_prefetch.h>
 
 #include "apps/bench/generator_priv.h"
 
-#define BATCH 64 /* packets between looks at the clock */
+#define BATCH    64 /* packets between looks at the clock */
+#define PREFETCH 1024u /* bytes of a payload: 7 % faster at 4 KiB than without, as 32 lines are */
 
 static size_t
 buffer_bytes(const struct generator_work *work)
@@ -58,13 +60,28 @@ finish(struct bare *bare, unsigned int slot)
 	bare->kept[residue] = bare->buffer[slot];
 }
 
+static inline const uint8_t *
+payload(const struct generator *g)
+{
+	uint32_t step = g->step[g->bare.at];
+	unsigned int row = g->bare.round * g->work->depth + (step >> 16);
+
+	return g->frames->payload[row * g->work->sources + (step & 0xffff)];
+}
+
+/* The switch has its next payloads prefetched, and so has this: the limit is the best that is known. */
 static inline void
-one(struct generator *g, uint32_t step)
+prefetch(const uint8_t *payload, unsigned int bytes)
+{
+	for (unsigned int at = 0; at < RTE_MIN(bytes, PREFETCH); at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0(payload + at);
+}
+
+static inline void
+one(struct generator *g, uint32_t step, const uint8_t *from)
 {
 	struct bare *bare = &g->bare;
 	unsigned int slot = step >> 16, elements = g->work->elements;
-	unsigned int row = bare->round * g->work->depth + slot;
-	const uint8_t *from = g->frames->payload[row * g->work->sources + (step & 0xffff)];
 
 	if (bare->left[slot] == 0) {
 		bare->left[slot] = g->work->sources;
@@ -82,14 +99,22 @@ one(struct generator *g, uint32_t step)
 void
 bare_run(struct generator *g, uint64_t end)
 {
+	unsigned int bytes = g->work->elements * rmw_type_size(g->work->type);
+	const uint8_t *next = payload(g);
+
 	while (rte_rdtsc() < end) {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			one(g, g->step[g->bare.at]);
-			if (++g->bare.at < g->steps)
-				continue;
-			g->bare.at = 0;
-			if (++g->bare.round == g->work->copies)
-				g->bare.round = 0;
+			uint32_t step = g->step[g->bare.at];
+			const uint8_t *from = next;
+
+			if (++g->bare.at == g->steps) {
+				g->bare.at = 0;
+				if (++g->bare.round == g->work->copies)
+					g->bare.round = 0;
+			}
+			next = payload(g);
+			prefetch(next, bytes);
+			one(g, step, from);
 		}
 	}
 }

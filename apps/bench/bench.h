@@ -82,9 +82,20 @@ void bench_progress(const struct bench_report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Start EAL with lcore 0 for the main thread and `workers` more: [0, 127], on the machine's CPUs in
- * turn from the last one down, so that the main thread's CPU is used last. Huge pages as bench_common.huge
- * says; memory_mb without them. extra: NULL-terminated further arguments (--vdev ...), may be NULL. 0,
+ * The CPUs that this process may use, as it was started: how many, and the i-th of them. EAL binds
+ * threads later, and changes nothing of that.
+ */
+unsigned int bench_cpus(void);
+unsigned int bench_cpu(unsigned int i);
+
+/* Has each of `workers` lcores a CPU of its own? Rates are of CPU time: two that share one would
+ * measure as two. 0, or -1 after a line. */
+int bench_lcores_fit(unsigned int workers);
+
+/*
+ * Start EAL with lcore 0 for the main thread, on the first of these CPUs, and `workers` more: [0, 127],
+ * on all of them in turn from the last one down, so that the main thread's is used last. Huge pages
+ * as bench_common.huge says; memory_mb without them. extra: NULL-terminated further arguments (--vdev ...), may be NULL. 0,
  * or a line on standard error and -1. Once a process.
  */
 int bench_start_eal(unsigned int workers, unsigned int memory_mb, const char *const *extra);

@@ -36,7 +36,7 @@ ERROR_LINES = 8  # of a failed bench that are shown
 
 def lcores():
     """The largest power of two that this machine has CPUs for."""
-    return 1 << max(min(len(os.sched_getaffinity(0)), 16).bit_length() - 1, 1)
+    return 1 << (min(len(os.sched_getaffinity(0)), 16).bit_length() - 1)
 
 
 # Bench, what is varied, options, seconds that it takes on two CPUs. Three times as long and 20 s
@@ -47,10 +47,12 @@ SELECTION = [
                             '--results', 'multicast'], 6),
     ('engine', 'threads', ['--threads', '1,2,4,8,16,20,32,64', '--elements', '64,256,1024',
                            '--type', 'fp32'], 7),
+    ('engine', 'threads', ['--threads', '1,16', '--elements', '64,256,1024', '--type', 'int32'],
+     2),
     ('engine', 'window', ['--window', '8..512', '--elements', '64,256,1024', '--type', 'fp32'],
      7),
     ('scaling', 'lcores', ['--lcores', '1..%d' % lcores()],
-     16 * (lcores().bit_length() - 1)),
+     16 * max(lcores().bit_length() - 1, 1)),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),
     ('memory', 'elements', [], 2),
     ('ports', 'elements and frames', ['--repeat', '3'], 10),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* EAL for a bench: an lcore per CPU, huge pages where the machine has them. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,40 @@
 #define HUGE_FREE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
 static bool on_huge_pages;
+static unsigned int cpu[CPU_SETSIZE], cpus; /* 0: not asked yet */
+
+unsigned int
+bench_cpus(void)
+{
+	cpu_set_t set;
+
+	if (cpus > 0)
+		return cpus;
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		CPU_SET(0, &set);
+	for (unsigned int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &set))
+			cpu[cpus++] = i;
+	return cpus;
+}
+
+unsigned int
+bench_cpu(unsigned int i)
+{
+	return cpu[i % bench_cpus()];
+}
+
+int
+bench_lcores_fit(unsigned int workers)
+{
+	if (workers <= bench_cpus())
+		return 0;
+	fprintf(stderr,
+		"weir-bench: --lcores %u: this process may use %u CPUs, and each lcore wants one\n",
+		workers, bench_cpus());
+	return -1;
+}
 
 /* Are there free huge pages of 2 MiB for `megabytes`? */
 static bool
@@ -47,8 +82,8 @@ int
 bench_start_eal(unsigned int workers, unsigned int memory_mb, const char *const *extra)
 {
 	char lcores[1024], prefix[64], memory[16];
-	size_t at = (size_t)snprintf(lcores, sizeof(lcores), "0@0");
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned int n = bench_cpus();
+	size_t at = (size_t)snprintf(lcores, sizeof(lcores), "0@%u", bench_cpu(0));
 	const char *argv[64] = {"weir-bench", "--no-shconf", "--no-pci", "--no-telemetry", "-m",
 		memory, "--log-level=*:error", "--lcores", lcores, "--file-prefix", prefix};
 	int argc = 11;
@@ -56,8 +91,8 @@ bench_start_eal(unsigned int workers, unsigned int memory_mb, const char *const 
 	if (choose_pages(memory_mb) < 0)
 		return -1;
 	for (unsigned int w = 0; w < workers; w++)
-		at += (size_t)snprintf(lcores + at, sizeof(lcores) - at, ",%u@%ld", w + 1,
-			cpus - 1 - (long)w % cpus);
+		at += (size_t)snprintf(lcores + at, sizeof(lcores) - at, ",%u@%u", w + 1,
+			bench_cpu(n - 1 - w % n));
 	snprintf(memory, sizeof(memory), "%u", memory_mb);
 	snprintf(prefix, sizeof(prefix), "weir_bench_%d", (int)getpid());
 	argv[argc++] = on_huge_pages ? "--in-memory" : "--no-huge";

@@ -16,21 +16,26 @@
 static struct bench_list lcores = {1, {1}}, threads = {1, {20}}, sources = {1, {8}},
 			 window = {1, {64}}, elements = {3, {64, 256, 1024}};
 static uint64_t burst = 32, frames = 4096, packets;
-static const char *type = "all", *order = "block", *checksum = "offload", *results = "unicast",
+static double far_chance;
+static bool any_disturbed;
+static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
 static const struct bench_option options[] = {
-	{"lcores", BENCH_LIST, &lcores, 1, 16, NULL, "worker lcores"},
+	{"lcores", BENCH_LIST, &lcores, 1, 16, NULL, "worker lcores; each wants a CPU"},
+	{"far", BENCH_REAL, &far_chance, 0, 999, NULL,
+		"with more than one: probability that a block's contributions hop to another"},
 	{"threads", BENCH_LIST, &threads, 1, 64, NULL, "thread contexts per lcore"},
 	{"sources", BENCH_LIST, &sources, 2, 256, NULL, "contributions to a block"},
 	{"window", BENCH_LIST, &window, 1, 4096, NULL, "blocks, a power of two"},
 	{"elements", BENCH_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
-	{"type", BENCH_TEXT, &type, 0, 0, "int32|fp32|all", "type of the elements"},
+	{"type", BENCH_TEXT, &type, 0, 0, "int32|fp32|all",
+		"type of the elements: those that vector kernels exist for, or both"},
 	{"traffic", BENCH_TEXT, &traffic, 0, 0, "aggregate|forward",
 		"contributions, or ordinary frames of their size to a known station"},
 	{"order", BENCH_TEXT, &order, 0, 0, "block|source|random", "order of arrival"},
-	{"checksum", BENCH_TEXT, &checksum, 0, 0, "offload|software",
-		"who verifies and computes UDP checksums"},
+	{"checksum", BENCH_TEXT, &checksum, 0, 0, "none|software",
+		"UDP checksums: neither verified nor computed, or by software both"},
 	{"results", BENCH_TEXT, &results, 0, 0, "unicast|multicast",
 		"a result for each source, or one for all"},
 	{"burst", BENCH_UINT, &burst, 1, 256, NULL, "packets per poll"},
@@ -46,11 +51,11 @@ static const struct bench_option options[] = {
 static json_t *
 parameters(const struct generator_work *w)
 {
-	return json_pack("{s:s,s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}", "traffic",
-		traffic, "lcores", (int)w->workers, "threads", (int)w->threads, "sources",
-		(int)w->sources, "window", (int)w->window, "elements", (int)w->elements, "type",
-		rmw_type_name(w->type), "order", order, "checksum", checksum, "results", results,
-		"burst", (int)w->burst, "isa", isa, "frames",
+	return json_pack("{s:s,s:i,s:f,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}", "traffic",
+		traffic, "lcores", (int)w->workers, "far", w->far, "threads", (int)w->threads,
+		"sources", (int)w->sources, "window", (int)w->window, "elements", (int)w->elements,
+		"type", rmw_type_name(w->type), "order", order, "checksum", checksum, "results",
+		results, "burst", (int)w->burst, "isa", isa, "frames",
 		(int)(w->copies * w->depth * w->sources), "huge_pages", bench_on_huge_pages());
 }
 
@@ -58,14 +63,19 @@ static void
 print_head(FILE *out)
 {
 	fprintf(out,
-		"# traffic %s, order %s, checksums %s, results %s, burst %" PRIu64 ", %s pages\n"
+		"# traffic %s, order %s, checksums %s, results %s, burst %" PRIu64
+		", far %g, %s pages\n"
 		"# bare: the same vector operations on the same frames, alone, in the same run\n"
+		"# time, rate, payload: of CPU time; results are compared with the expected ones "
+		"in "
+		"the warm-up, then one in 1024\n"
 		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s\n"
 		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s\n",
-		traffic, order, checksum, results, burst, bench_on_huge_pages() ? "huge" : "small",
-		"lcores", "threads", "sources", "window", "elements", "type", "time", "rate",
-		"payload", "bare", "ratio", "instr.", "cycles", "", "", "", "", "", "", "ns/packet",
-		"Mpps", "Gbit/s", "Gbit/s", "", "/packet", "/packet");
+		traffic, order, checksum, results, burst, far_chance,
+		bench_on_huge_pages() ? "huge" : "small", "lcores", "threads", "sources", "window",
+		"elements", "type", "time", "rate", "payload", "bare", "ratio", "instr.", "cycles",
+		"", "", "", "", "", "", "ns/packet", "Mpps", "Gbit/s", "Gbit/s", "", "/packet",
+		"/packet");
 }
 
 static void
@@ -95,7 +105,8 @@ report_point(struct bench_report *report, const struct generator_work *w,
 	double instructions[GENERATOR_REPEAT_MAX], cycles[GENERATOR_REPEAT_MAX];
 	double bits = w->elements * rmw_type_size(w->type) * 8.0;
 	FILE *out = bench_table(report);
-	double r, b, q, i, c;
+	double cpu[GENERATOR_REPEAT_MAX], r, b, q, i, c;
+	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
 		rate[n] = result->sample[n].rate;
@@ -103,7 +114,10 @@ report_point(struct bench_report *report, const struct generator_work *w,
 		ratio[n] = rate[n] / bare[n];
 		instructions[n] = result->sample[n].instructions;
 		cycles[n] = result->sample[n].cycles;
+		cpu[n] = result->sample[n].cpu;
 	}
+	disturbed = bench_median(cpu, result->samples) < GENERATOR_CPU;
+	any_disturbed |= disturbed;
 	r = bench_median(rate, result->samples);
 	b = bench_median(bare, result->samples);
 	q = bench_median(ratio, result->samples);
@@ -119,8 +133,9 @@ report_point(struct bench_report *report, const struct generator_work *w,
 		fprintf(out, " %9.1f %6.3f", b * bits / 1e9, q);
 	print_count(out, i);
 	print_count(out, c);
-	fputc('\n', out);
+	fputs(disturbed ? " *\n" : "\n", out);
 	fflush(out);
+	bench_observe(report, json_pack("{s:b}", "disturbed", disturbed));
 	/* The limit is put so that value / limit is the median of the pairs' ratios. */
 	add_beside_bare(report, "payload", w, r * bits / 1e9, "Gbit/s", r * bits / 1e9 / q);
 	add_beside_bare(
@@ -165,7 +180,7 @@ sweep(struct bench_report *report,
 			.checksum = checksum[0] == 's',
 			.multicast = results[0] == 'm',
 			.forward = traffic[0] == 'f',
-			.far = 1 - 1.0 / (double)lcores.value[at[0]],
+			.far = lcores.value[at[0]] > 1 ? far_chance : 0,
 			.isa = rmw_isa_parse(isa),
 			.repeat = (unsigned int)bench_common.repeat,
 			.phase_ms = (unsigned int)bench_common.phase_ms,
@@ -234,11 +249,15 @@ run(struct bench_report *report)
 		fprintf(stderr, "weir-bench: built without valgrind's header\n");
 		return 2;
 	}
+	if (packets == 0 && bench_lcores_fit(most) < 0)
+		return 2;
 	if (sweep(report, look) < 0 || bench_start_eal(most, memory_needed, NULL) < 0)
 		return 2;
 	if (packets == 0)
 		print_head(bench_table(report));
 	rc = sweep(report, measure);
+	if (any_disturbed)
+		fprintf(bench_table(report), GENERATOR_DISTURBED);
 	bench_stop_eal();
 	return rc < 0 ? 1 : 0;
 }

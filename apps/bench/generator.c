@@ -11,7 +11,8 @@
 #include "apps/bench/collect.h"
 #include "apps/bench/generator_priv.h"
 
-#define BURST 64
+#define BURST       64
+#define VERIFY_EACH 1024 /* after the warm-up; a power of two: the check costs nothing so */
 
 /* xorshift64*, for the choice of shards. */
 static inline uint64_t
@@ -103,14 +104,19 @@ give_some(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 	return g->work->forward ? generator_forward_give(g, packets, max) : give(g, packets, max);
 }
 
-/* Is the result's payload the sum? */
+/* Is it the result of the slot's block, of all sources, and its payload the sum? */
 static bool
 right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
 {
 	unsigned int bytes = owner->work->elements * rmw_type_size(owner->work->type);
 	const uint8_t *payload =
 		rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAMES_HEADER + WEIR_BASE_BYTES);
+	struct weir_header h = {0};
 
+	weir_header_read(&h, payload - WEIR_BASE_BYTES);
+	if (h.block_id != owner->block[slot] || h.status != WEIR_STATUS_OK || h.degraded ||
+		h.src_cnt != (uint8_t)owner->work->sources || h.grad_cnt != owner->work->elements)
+		return false;
 	if (result->pkt_len != FRAMES_HEADER + WEIR_BASE_BYTES + bytes)
 		return false;
 	if (result->nb_segs == 2) {
@@ -130,7 +136,7 @@ take_result(struct generator *g, const struct rte_mbuf *result)
 	unsigned int slot = owner->slot_of_residue[block & (owner->work->window - 1)];
 	struct slot_done *done = &owner->done[slot];
 
-	if (unlikely(g->phase < 0)) {
+	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
 		g->wrong += !right(owner, result, slot);
 	}
@@ -173,6 +179,7 @@ open_stretch(struct generator *g, struct stretch *s)
 {
 	perf_counters_read(&g->counters, &s->counts_from);
 	s->packets_from = g->packets;
+	s->tsc_from = rte_rdtsc();
 	s->from = cpu_time();
 }
 
@@ -180,6 +187,7 @@ static void
 close_stretch(struct generator *g, struct stretch *s)
 {
 	s->to = cpu_time();
+	s->tsc_to = rte_rdtsc();
 	s->packets_to = g->packets;
 	perf_counters_read(&g->counters, &s->counts_to);
 }
@@ -217,10 +225,12 @@ measure_bare(struct generator *g, uint64_t now, uint64_t begin)
 	struct stretch *s = &g->stretch[g->phase];
 
 	bare_run(g, now + g->schedule->length / 20);
+	s->tsc_from = rte_rdtsc();
 	s->from = cpu_time();
 	s->packets_from = g->bare.packets;
 	bare_run(g, begin + g->schedule->length);
 	s->to = cpu_time();
+	s->tsc_to = rte_rdtsc();
 	s->packets_to = g->bare.packets;
 }
 

@@ -15,8 +15,9 @@
  * The loop is closed, as hosts close it: a block's slot is used for the next block only when its
  * results have left.
  *
- * Time is cut into phases: a warm-up, in which each result is compared with the expected sum, then in
- * turn the switch and the bare kernel. In a bare phase the callback keeps the lcore for itself and
+ * Time is cut into phases: a warm-up, in which each result is compared with the expected one (block,
+ * status, sources, sum), then, with one result in 1024 compared, in turn the switch and the bare
+ * kernel. In a bare phase the callback keeps the lcore for itself and
  * does the same vector operations, on the same frames, into as many buffers in the same order, and
  * nothing else: so both are measured on one core, one after the other, many times.
  */
@@ -27,12 +28,18 @@
 #include "ppe/ppe.h"
 
 #define GENERATOR_REPEAT_MAX 99
+#define GENERATOR_CPU        0.9 /* with less of a phase on a CPU, others disturbed it */
 
 enum generator_order {
 	GENERATOR_BLOCK, /* a block's contributions one after the other */
 	GENERATOR_SOURCE, /* a source's contributions to half a window, then the next source's */
 	GENERATOR_RANDOM, /* half a window's contributions shuffled */
 };
+
+/* Below a table with rows that it holds for. */
+#define GENERATOR_DISTURBED                                                                        \
+	"# *: other processes had the CPU for more than a tenth of most phases: rates of CPU "     \
+	"time, with caches that others used\n"
 
 /* One point of a sweep. */
 struct generator_work {
@@ -43,7 +50,7 @@ struct generator_work {
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */
 	enum rmw_type type;
 	enum generator_order order;
-	bool checksum; /* software verifies and computes UDP checksums; else as with a NIC's offload */
+	bool checksum; /* software verifies and computes UDP checksums; else nobody does */
 	bool multicast;
 	bool forward; /* ordinary frames */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
@@ -57,6 +64,7 @@ struct generator_work {
 struct generator_sample {
 	double rate, bare_rate; /* packets per second of CPU time, sums of the workers' rates */
 	double instructions, cycles; /* per packet; negative: the machine does not count */
+	double cpu; /* the least share of a phase, over workers and both phases, spent on a CPU */
 };
 
 struct generator_result {

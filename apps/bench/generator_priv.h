@@ -17,8 +17,9 @@ struct slot_done {
 
 /* One measured stretch. */
 struct stretch {
-	uint64_t from,
-		to; /* CPU time of the thread, ns: others may want the CPU, too; 0: not yet */
+	/* CPU time of the thread, ns: others may want the CPU, too; 0: not yet */
+	uint64_t from, to;
+	uint64_t tsc_from, tsc_to;
 	uint64_t packets_from, packets_to;
 	struct perf_counts counts_from, counts_to;
 };
@@ -69,6 +70,7 @@ struct generator {
 	uint32_t *lap; /* [residue]: how often it was used */
 	unsigned int next_in_shard[GENERATOR_WORKERS];
 	struct slot_done *done; /* [slot] */
+	uint64_t results; /* after the warm-up */
 	uint64_t verified, wrong;
 	int phase;
 	bool finished; /* main thread: ro */

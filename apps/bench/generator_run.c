@@ -10,6 +10,7 @@
 #include <rte_malloc.h>
 
 #include "apps/bench/generator_priv.h"
+#include "rmw/kernels.h"
 
 #define RING         16384 /* results between two polls: a burst may finish so many */
 #define WARM_UP_MS   30
@@ -270,6 +271,8 @@ build(struct bench_switch *s)
 {
 	unsigned int n = s->work->workers;
 
+	/* The bare kernels are asked for before the switch chooses: on every point by its isa. */
+	rmw_kernels_select((enum rmw_isa)s->work->isa);
 	configure(s);
 	s->nb_ports = s->work->forward ? n + 1 : n;
 	s->generator = aligned_alloc(RTE_CACHE_LINE_SIZE, n * sizeof(*s->generator));
@@ -353,13 +356,22 @@ rate_of(const struct stretch *stretch)
 		(double)(stretch->to - stretch->from) * 1e9;
 }
 
+/* Share of the stretch that the thread had a CPU. */
+static double
+cpu_of(const struct stretch *stretch)
+{
+	double ns = (double)(stretch->tsc_to - stretch->tsc_from) * 1e9 / (double)rte_get_tsc_hz();
+
+	return ns > 0 ? RTE_MIN((double)(stretch->to - stretch->from) / ns, 1.0) : 0;
+}
+
 /* One pair of phases over all workers. false: a worker did not get the CPU. */
 static bool
 sum_pair(const struct bench_switch *s, unsigned int pair, struct generator_sample *sample)
 {
 	double instructions = 0, cycles = 0, packets = 0;
 
-	*sample = (struct generator_sample){.instructions = -1, .cycles = -1};
+	*sample = (struct generator_sample){.instructions = -1, .cycles = -1, .cpu = 1};
 	for (unsigned int i = 0; i < s->work->workers; i++) {
 		const struct stretch *own = &s->generator[i].stretch[2 * pair];
 		double rate = rate_of(own), bare = rate_of(own + 1);
@@ -368,6 +380,7 @@ sum_pair(const struct bench_switch *s, unsigned int pair, struct generator_sampl
 			return false;
 		sample->rate += rate;
 		sample->bare_rate += bare;
+		sample->cpu = RTE_MIN(sample->cpu, RTE_MIN(cpu_of(own), cpu_of(own + 1)));
 		packets += (double)(own->packets_to - own->packets_from);
 		instructions +=
 			(double)(own->counts_to.instructions - own->counts_from.instructions);

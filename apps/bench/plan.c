@@ -19,7 +19,7 @@
 
 static uint64_t hosts = 8, ports, elements = 1024, sources, window, frame, threads = 20;
 static double rate = 25, load = 80, rtt_us = 100, hop_ns = PLAN_UNKNOWN, port_ns = 60;
-static const char *type = "fp32", *results = "unicast", *checksum = "offload", *from, *config_path;
+static const char *type = "fp32", *results = "unicast", *checksum = "none", *from, *config_path;
 
 static const struct bench_option options[] = {
 	{"hosts", BENCH_UINT, &hosts, 2, 16384, NULL, "hosts of the rack"},
@@ -42,8 +42,8 @@ static const struct bench_option options[] = {
 		"per cent of its time that an lcore may be busy"},
 	{"threads", BENCH_UINT, &threads, 1, 64, NULL, "thread contexts per lcore"},
 	{"results", BENCH_TEXT, &results, 0, 0, "unicast|multicast", "how results are sent"},
-	{"checksum", BENCH_TEXT, &checksum, 0, 0, "offload|software",
-		"who verifies and computes UDP checksums"},
+	{"checksum", BENCH_TEXT, &checksum, 0, 0, "none|software",
+		"UDP checksums: not by the lcores (the device, or nobody), or by software"},
 	{"port-ns", BENCH_REAL, &port_ns, 0, 1000000000, NULL,
 		"ns of the port's driver to receive a packet and send one: 1e9 / pps of testpmd"},
 	{"hop-ns", BENCH_REAL, &hop_ns, 0, 1000000000, NULL, "ns of a hop; -1: as measured"},

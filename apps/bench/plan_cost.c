@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rte_common.h>
 
@@ -12,6 +11,7 @@
 #include "rmw/kernels.h"
 
 #define MEASURED_WINDOW 64u /* the window changes little; make bench shows it */
+#define MEASURED_BURST  32u
 #define FRAMES          4096u
 #define SIZES_MAX       64u
 #define TRIES           5u
@@ -19,6 +19,8 @@
 /* A measured cost at a size. */
 struct at_size {
 	double elements, ns;
+	unsigned int sources;
+	bool huge_pages;
 };
 
 static bool
@@ -29,7 +31,7 @@ is(const json_t *record, const char *key, const char *value)
 	return text != NULL && strcmp(text, value) == 0;
 }
 
-/* The engine's time on one lcore, with the rack's types and threads? */
+/* The engine's time of contributions on one lcore, as this rack's switch has them? */
 static bool
 matches(const json_t *record, const struct plan_rack *rack)
 {
@@ -37,11 +39,14 @@ matches(const json_t *record, const struct plan_rack *rack)
 
 	return is(record, "bench", "engine") && is(record, "metric", "time") &&
 		json_is_number(json_object_get(record, "value")) &&
-		is(params, "type", rmw_type_name(rack->type)) &&
-		is(params, "checksum", rack->software_checksum ? "software" : "offload") &&
+		is(params, "traffic", "aggregate") && is(params, "isa", "auto") &&
+		is(params, "order", "block") && is(params, "type", rmw_type_name(rack->type)) &&
+		is(params, "checksum", rack->software_checksum ? "software" : "none") &&
 		is(params, "results", rack->multicast ? "multicast" : "unicast") &&
 		json_integer_value(json_object_get(params, "lcores")) == 1 &&
 		json_integer_value(json_object_get(params, "threads")) == rack->threads &&
+		json_integer_value(json_object_get(params, "burst")) == MEASURED_BURST &&
+		json_integer_value(json_object_get(params, "sources")) > 0 &&
 		json_integer_value(json_object_get(params, "window")) == MEASURED_WINDOW;
 }
 
@@ -53,20 +58,49 @@ by_elements(const void *a, const void *b)
 	return (x->elements > y->elements) - (x->elements < y->elements);
 }
 
-/* Between two sizes a cost is a line: headers, and so much per element. */
+/* Between two sizes a cost is a line: headers, and so much per element. Of the sizes that were
+ * measured with as many sources; sorted by elements. */
 static double
-interpolate(struct at_size *size, unsigned int n, double elements)
+interpolate(const struct at_size *size, unsigned int n, unsigned int sources, double elements)
 {
-	qsort(size, n, sizeof(*size), by_elements);
+	const struct at_size *last = NULL;
+
 	for (unsigned int i = 0; i < n; i++) {
-		if (size[i].elements == elements)
-			return size[i].ns;
-		if (i > 0 && size[i - 1].elements < elements && elements < size[i].elements)
-			return size[i - 1].ns +
-				(size[i].ns - size[i - 1].ns) * (elements - size[i - 1].elements) /
-				(size[i].elements - size[i - 1].elements);
+		const struct at_size *at = &size[i];
+
+		if (at->sources != sources)
+			continue;
+		if (at->elements == elements)
+			return at->ns;
+		if (last != NULL && last->elements < elements && elements < at->elements)
+			return last->ns +
+				(at->ns - last->ns) * (elements - last->elements) /
+				(at->elements - last->elements);
+		last = at;
 	}
 	return PLAN_UNKNOWN;
+}
+
+/* The cost with the number of sources nearest to the rack's that was measured around its size; sets
+ * which. */
+static double
+nearest_cost(struct at_size *size, unsigned int n, const struct plan_rack *rack,
+	const struct at_size **which)
+{
+	double nearest = INFINITY, found = PLAN_UNKNOWN;
+
+	qsort(size, n, sizeof(*size), by_elements);
+	for (unsigned int i = 0; i < n; i++) {
+		double distance = fabs(log((double)size[i].sources / rack->sources));
+		double ns = interpolate(size, n, size[i].sources, rack->elements);
+
+		if (ns == PLAN_UNKNOWN || distance >= nearest)
+			continue;
+		nearest = distance;
+		found = ns;
+		*which = &size[i];
+	}
+	return found;
 }
 
 /* The hop that was measured with a size nearest to the rack's: what waits in caches matters. */
@@ -88,6 +122,7 @@ find_costs(const json_t *records, const char *path, const struct plan_rack *rack
 	struct plan_cost *cost)
 {
 	double nearest = INFINITY, hop = PLAN_UNKNOWN;
+	const struct at_size *which = NULL;
 	struct at_size size[SIZES_MAX];
 	unsigned int n = 0;
 	size_t index;
@@ -99,7 +134,10 @@ find_costs(const json_t *records, const char *path, const struct plan_rack *rack
 
 		if (n < SIZES_MAX && matches(record, rack))
 			size[n++] = (struct at_size){
-				json_number_value(json_object_get(params, "elements")), value};
+				json_number_value(json_object_get(params, "elements")), value,
+				(unsigned int)json_integer_value(
+					json_object_get(params, "sources")),
+				json_is_true(json_object_get(params, "huge_pages"))};
 		if (is(record, "bench", "scaling") && is(record, "metric", "hop") && value > 0)
 			take_hop(params, value, rack, &nearest, &hop);
 	}
@@ -107,17 +145,18 @@ find_costs(const json_t *records, const char *path, const struct plan_rack *rack
 		cost->hop = hop;
 		snprintf(cost->hop_from, sizeof(cost->hop_from), "measured by the bench scaling");
 	}
-	cost->contribution = interpolate(size, n, rack->elements);
+	cost->contribution = nearest_cost(size, n, rack, &which);
 	if (cost->contribution != PLAN_UNKNOWN) {
 		snprintf(cost->contribution_from, sizeof(cost->contribution_from),
-			"measured by the bench engine");
+			"measured by the bench engine, %u sources, %s pages", which->sources,
+			which->huge_pages ? "huge" : "small");
 		return 0;
 	}
 	fprintf(stderr,
 		"weir-bench: %s has no times of the engine for %u elements (%s, %u threads, %s "
 		"checksums, %s results), nor around; leave --from out to measure\n",
 		path, rack->elements, rmw_type_name(rack->type), rack->threads,
-		rack->software_checksum ? "software" : "offload",
+		rack->software_checksum ? "software" : "none",
 		rack->multicast ? "multicast" : "unicast");
 	return -1;
 }
@@ -145,7 +184,7 @@ work_of(const struct plan_rack *rack, unsigned int workers, double far)
 	struct generator_work w = {
 		.workers = workers,
 		.threads = rack->threads,
-		.burst = 32,
+		.burst = MEASURED_BURST,
 		.sources = RTE_MAX(rack->sources, 2u),
 		.window = MEASURED_WINDOW,
 		.elements = rack->elements,
@@ -205,7 +244,7 @@ measure_hop(struct bench_report *report, const struct plan_rack *rack, struct pl
 int
 plan_cost_measure(struct bench_report *report, const struct plan_rack *rack, struct plan_cost *cost)
 {
-	bool hop = cost->hop == PLAN_UNKNOWN && sysconf(_SC_NPROCESSORS_ONLN) >= 2;
+	bool hop = cost->hop == PLAN_UNKNOWN && bench_cpus() >= 2;
 	struct generator_work one = work_of(rack, 1, 0), two = work_of(rack, 2, 0.5);
 	double hops;
 	int rc;

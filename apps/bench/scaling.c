@@ -16,8 +16,9 @@
 
 static struct bench_list lcores = {2, {1, 2}}, elements = {3, {64, 256, 1024}};
 static uint64_t threads = 20, burst = 32, sources = 8, window = 64, frames = 4096;
-static const char *type = "int32", *checksum = "offload", *results = "unicast";
+static const char *type = "int32", *checksum = "none", *results = "unicast";
 static double far_chance = -1;
+static bool any_disturbed;
 
 static const struct bench_option options[] = {
 	{"lcores", BENCH_LIST, &lcores, 1, 16, NULL, "worker lcores; each wants a CPU"},
@@ -30,7 +31,8 @@ static const struct bench_option options[] = {
 	{"window", BENCH_UINT, &window, 16, 4096, NULL, "blocks, a power of two"},
 	{"frames", BENCH_UINT, &frames, 1, 1000000, NULL, "mbufs in rotation per lcore"},
 	{"type", BENCH_TEXT, &type, 0, 0, "int32|fp32", "type of the elements"},
-	{"checksum", BENCH_TEXT, &checksum, 0, 0, "offload|software", "of UDP"},
+	{"checksum", BENCH_TEXT, &checksum, 0, 0, "none|software",
+		"UDP checksums: neither verified nor computed, or by software both"},
 	{"results", BENCH_TEXT, &results, 0, 0, "unicast|multicast",
 		"a result for each source, or one for all"},
 	{0},
@@ -44,6 +46,7 @@ struct point {
 	double one[ROUNDS_MAX]; /* the single lcore of the same round */
 	double efficiency[ROUNDS_MAX];
 	double bare[ROUNDS_MAX]; /* the bare kernel on all of the workers at once */
+	double cpu[ROUNDS_MAX]; /* least share of a phase on a CPU, of one lcore and of all */
 	double hops; /* per contribution */
 };
 
@@ -73,11 +76,13 @@ work_of(unsigned int workers, double far, unsigned int n)
 }
 
 /* Best of the run's samples: contributions per second; also the bare kernel's. A worker that other
- * processes kept from its CPU spoils a sample for all: then once more. */
+ * processes kept from its CPU spoils a sample for all: then once more. *cpu: lowered to the best
+ * sample's share of time on a CPU. */
 static int
-measure(const struct generator_work *work, double *rate, double *bare, double *hops)
+measure(const struct generator_work *work, double *rate, double *bare, double *cpu, double *hops)
 {
 	struct generator_result result;
+	double whole = *cpu;
 
 	for (unsigned int i = 0; i < TRIES; i++) {
 		if (generator_run(work, &result) < 0)
@@ -93,6 +98,8 @@ measure(const struct generator_work *work, double *rate, double *bare, double *h
 	*rate = 0;
 	*bare = 0;
 	for (unsigned int i = 0; i < result.samples; i++) {
+		if (result.sample[i].rate > *rate)
+			*cpu = RTE_MIN(whole, result.sample[i].cpu);
 		*rate = RTE_MAX(*rate, result.sample[i].rate);
 		*bare = RTE_MAX(*bare, result.sample[i].bare_rate);
 	}
@@ -110,8 +117,10 @@ measure_point(struct bench_report *report, struct point *point, unsigned int n)
 	for (unsigned int r = 0; r < bench_common.repeat; r++) {
 		bench_progress(report, "%u elements, %u lcores, far %.2f, round %u of %u", n,
 			point->workers, point->far, r + 1, (unsigned int)bench_common.repeat);
-		if (measure(&one, &point->one[r], &bare, &hops) < 0 ||
-			measure(&all, &point->rate[r], &point->bare[r], &point->hops) < 0)
+		point->cpu[r] = 1;
+		if (measure(&one, &point->one[r], &bare, &point->cpu[r], &hops) < 0 ||
+			measure(&all, &point->rate[r], &point->bare[r], &point->cpu[r],
+				&point->hops) < 0)
 			return -1;
 		point->efficiency[r] = point->rate[r] / point->one[r] / point->workers;
 	}
@@ -138,6 +147,7 @@ report_point(struct bench_report *report, struct point *point, unsigned int n, d
 	double efficiency = bench_median(point->efficiency, rounds);
 	double bare = bench_median(point->bare, rounds);
 	double time = 1e9 * point->workers / rate, hop = BENCH_NONE;
+	bool disturbed = bench_median(point->cpu, rounds) < GENERATOR_CPU;
 	FILE *out = bench_table(report);
 
 	if (point->hops > 0 && near > 0)
@@ -147,10 +157,13 @@ report_point(struct bench_report *report, struct point *point, unsigned int n, d
 		point->far, n, point->hops, time, rate * bits / 1e9,
 		one * point->workers * bits / 1e9, bare * bits / 1e9, efficiency, rate / bare);
 	if (hop == BENCH_NONE)
-		fprintf(out, " %7s\n", "-");
+		fprintf(out, " %7s", "-");
 	else
-		fprintf(out, " %7.1f\n", hop);
+		fprintf(out, " %7.1f", hop);
+	fputs(disturbed ? " *\n" : "\n", out);
 	fflush(out);
+	any_disturbed |= disturbed;
+	bench_observe(report, json_pack("{s:b}", "disturbed", disturbed));
 	/* The limit is put so that value / limit is the median of the rounds' efficiencies. */
 	bench_add(report, "payload", parameters(point, n), rate * bits / 1e9, "Gbit/s",
 		rate * bits / 1e9 / efficiency, "as many times one lcore without hops");
@@ -223,7 +236,7 @@ check(unsigned int *most, unsigned int *memory_mb)
 		fprintf(stderr, "weir-bench: --far must be below 1, --window a power of two\n");
 		return -1;
 	}
-	return 0;
+	return bench_lcores_fit(*most);
 }
 
 static int
@@ -235,7 +248,7 @@ run(struct bench_report *report)
 	if (check(&most, &memory_mb) < 0 || bench_start_eal(most, memory_mb, NULL) < 0)
 		return 2;
 	fprintf(bench_table(report),
-		"# checksums %s, results %s, %s pages\n"
+		"# checksums %s, results %s, %s pages; time, payload: of CPU time\n"
 		"# far: probability that a contribution hops to another worker\n"
 		"# limit: as many times one lcore without hops; bare: the vector operations alone, "
 		"on all lcores at once\n"
@@ -246,6 +259,8 @@ run(struct bench_report *report)
 		"hop", "", "", "", "/pkt", "ns/packet", "Gbit/s", "Gbit/s", "Gbit/s", "", "bare",
 		"ns");
 	rc = measure_all(report);
+	if (any_disturbed)
+		fprintf(bench_table(report), GENERATOR_DISTURBED);
 	bench_stop_eal();
 	return rc < 0 ? 1 : 0;
 }

@@ -100,7 +100,7 @@ switch_path(void)
 static unsigned int
 last_cpu(void)
 {
-	return (unsigned int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+	return bench_cpu(bench_cpus() - 1);
 }
 
 static json_t *
@@ -156,9 +156,9 @@ write_config(const struct target *target, const struct target_config *config, co
 	}
 	root = json_pack("{s{ssss} s{si s[i] si ss si} s{si} so so so si}", "switch", "name", name,
 		"address", "10.77.0.254/24", "workers", "count", 1, "cpus", (int)last_cpu(),
-		"main_cpu", 0, "idle", target_options.idle, "threads", (int)target_options.threads,
-		"pools", "frame_bytes", (int)target->link.buffer_bytes, "eal", eal_arguments(),
-		"ports", ports, "jobs", jobs, "memory_mb", MEMORY_MB);
+		"main_cpu", (int)bench_cpu(0), "idle", target_options.idle, "threads",
+		(int)target_options.threads, "pools", "frame_bytes", (int)target->link.buffer_bytes,
+		"eal", eal_arguments(), "ports", ports, "jobs", jobs, "memory_mb", MEMORY_MB);
 	rc = root == NULL ? -1 : json_dump_file(root, path, JSON_INDENT(1));
 	json_decref(root);
 	if (rc != 0)
@@ -250,7 +250,7 @@ target_start_testpmd(struct target *target, const struct target_config *config)
 
 	if (open_link(target, config, "testpmd") < 0)
 		return -1;
-	snprintf(lcores, sizeof(lcores), "0@0,1@%u", last_cpu());
+	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", bench_cpu(0), last_cpu());
 	snprintf(memory, sizeof(memory), "%u", MEMORY_MB);
 	snprintf(prefix, sizeof(prefix), "weir_testpmd_%d", (int)getpid());
 	snprintf(size, sizeof(size), "--mbuf-size=%u",

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """weir-bench engine with a count of packets: contributions and ordinary frames reach their ends."""
+import json
 import os
 import re
 import subprocess
@@ -33,6 +34,46 @@ def contributions_are_counted_by_bursts():
 def ordinary_frames_reach_the_station():
     check(2000 <= counted('--traffic', 'forward') < 2032, 'too many or too few')
     check(4000 <= counted('--traffic', 'forward', '--lcores', '2') < 4064, 'two workers')
+
+
+@case
+def more_lcores_than_cpus_are_refused():
+    have = len(os.sched_getaffinity(0))
+    if have >= 16:
+        raise Skip('16 CPUs')
+    for bench in ('engine', 'scaling'):
+        end = subprocess.run([BENCH, bench, '--lcores', str(have + 1), '--huge', 'no'],
+                             capture_output=True, text=True, timeout=60, check=False)
+        check(end.returncode == 2 and 'may use %d CPUs' % have in end.stderr, 'it says:\n%s',
+              end.stderr)
+
+
+@case
+def only_the_allowed_cpus_are_used():
+    first = min(os.sched_getaffinity(0))
+    end = subprocess.run(['taskset', '-c', str(first), BENCH, 'engine', '--huge', 'no',
+                          '--lcores', '2'], capture_output=True, text=True, timeout=60, check=False)
+    check(end.returncode == 2 and 'may use 1 CPUs' in end.stderr, 'it says:\n%s', end.stderr)
+
+
+@case
+def nothing_hops_unless_it_is_asked_for():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip('one CPU')
+    for options, far in (([], 0), (['--far', '0.5'], 0.5)):
+        end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--json', '-',
+                              '--lcores', '2', '--type', 'fp32'] + options,
+                             capture_output=True, text=True, timeout=60, check=False)
+        if 'no time to measure' in end.stderr:
+            raise Skip('the machine is too busy')
+        check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
+        found = json.loads(end.stdout)
+        check(found and all(r['params']['far'] == far for r in found), '%s', found)
+        check('far %g,' % far in end.stderr, 'it says:\n%s', end.stderr)
+        check(all('disturbed' in r['observed'] for r in found), '%s', found)
+    end = subprocess.run([BENCH, 'engine', '--far', '1'], capture_output=True, text=True,
+                         timeout=60, check=False)
+    check(end.returncode == 2 and 'in 0..0.999' in end.stderr, 'it says:\n%s', end.stderr)
 
 
 if __name__ == '__main__':

@@ -128,7 +128,7 @@ def files_plots_and_figures():
                      'bare kernel', '1024 elements'):
             check(text in plot, 'the plot lacks %s', text)
         with open(made.path('out', 'engine.txt')) as file:
-            check(file.read().count('# table of engine') == 4, 'tables of engine')
+            check(file.read().count('# table of engine') == 5, 'tables of engine')
         check(re.search(r'engine, int32, 1024 elements, unicast +120\.0 Gbit/s +126\.3 Gbit/s +0\.950  '
                         r'ratio >= 0\.90 +met', out), 'figures:\n%s', out)
         check(re.search(r'engine, fp32, 64 elements, multicast +120\.0 Gbit/s', out), '%s', out)
@@ -158,6 +158,20 @@ def what_was_disturbed_is_not_judged():
         record['ratio'] = ratio
         rows = figures.figures([record], {'ports'})
         check([r.met for r in rows] == [verdict, 'not measured'], '%s', [r.met for r in rows])
+
+
+@case
+def a_machine_that_cannot_is_not_judged():
+    import figures
+    record = {'bench': 'engine', 'metric': 'payload', 'unit': 'Gbit/s', 'value': 80.0, 'ratio': 0.8,
+              'params': {'lcores': 1, 'sources': 8, 'window': 64, 'threads': 20, 'elements': 1024,
+                         'huge_pages': True}}
+    for limit, disturbed, verdict in ((100.0, False, 'not judged'), (120.0, False, 'not met'),
+                                      (120.0, True, 'disturbed')):
+        record['limit'] = limit
+        record['observed'] = {'disturbed': disturbed}
+        met = [r.met for r in figures.figures([record], {'engine'}) if r.name.startswith('payload')]
+        check(met == [verdict], '%s', met)
 
 
 @case
@@ -230,7 +244,8 @@ def time_record(elements, ns, **other):
     return {'bench': 'engine', 'metric': 'time', 'value': ns, 'unit': 'ns/packet', 'limit': None,
             'limit_is': None, 'ratio': None,
             'params': dict({'lcores': 1, 'threads': 20, 'sources': 8, 'window': 64, 'type': 'fp32',
-                            'elements': elements, 'checksum': 'offload', 'results': 'unicast'},
+                            'elements': elements, 'checksum': 'none', 'results': 'unicast', 'traffic': 'aggregate',
+                            'isa': 'auto', 'order': 'block', 'burst': 32},
                            **other)}
 
 
@@ -240,7 +255,9 @@ def hop_record(elements, ns):
 
 
 RECORDS = [time_record(256, 100), time_record(1024, 300), time_record(1024, 999, type='int32'),
-           time_record(1024, 999, threads=1), time_record(1024, 999, results='multicast'),
+           time_record(1024, 999, traffic='forward'), time_record(1024, 999, isa='scalar'),
+           time_record(1024, 999, burst=8), time_record(1024, 999, threads=1), time_record(1024, 999, results='multicast'),
+           time_record(256, 130, sources=64), time_record(1024, 230, sources=64),
            hop_record(64, 900), hop_record(1024, 80), hop_record(2048, 700)]
 
 
@@ -281,6 +298,11 @@ def a_plan_is_its_formula():
     same(found, expected(16, 10, 1024, 300, 80))
     check('16 x 10 Gbit/s / (8 x 4174 B) = 4.792 million' in out, 'it says:\n%s', out)
     check('300.0 + 0.667 x 80.0 + 60.0 = 413.3 ns' in out, 'it says:\n%s', out)
+    check('bench engine, 8 sources, small pages' in out, 'it says:\n%s', out)
+    # The nearest number of sources, here on both sides of the rack's.
+    found, out = plan('--hosts', '48', '--rate', '1', '--elements', '512')
+    same(found, expected(48, 1, 512, 130 + 100 * 256 / 768, 80))
+    check('bench engine, 64 sources' in out, 'it says:\n%s', out)
     # Between two sizes: halfway in elements is halfway in time.
     found, _ = plan('--hosts', '8', '--rate', '25', '--elements', '640', '--hop-ns', '10',
                     '--port-ns', '33', '--load', '50', '--rtt-us', '400')
