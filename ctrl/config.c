@@ -101,6 +101,7 @@ read_all(struct ctrl_reading *reading)
 		rc = read_workers(reading);
 	if (rc == 0)
 		read_depths(reading);
+	ctrl_read_log(reading);
 	if (rc == 0)
 		rc = ctrl_read_ports(reading);
 	if (rc == 0)

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ctrl/log.h"
 #include "pktbuf/port.h"
 #include "ppe/jobs.h"
 #include "ppe/ppe.h"
@@ -40,6 +41,7 @@ struct ctrl_config {
 	char name[CTRL_NAME_BYTES];
 	uint8_t prefix; /* of the switch's subnet, [1, 30]; the address is ppe.identity.ip */
 	char exception[CTRL_INTERFACE_BYTES]; /* the TAP's name, or "" */
+	struct ctrl_log_config log;
 	struct ppe_config ppe;
 	unsigned int nb_ports; /* the exception port, the last one, included */
 	struct pktbuf_port_config port[PPE_PORTS_MAX];

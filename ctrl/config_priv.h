@@ -15,6 +15,9 @@ struct ctrl_reading {
 	struct ctrl_config *config;
 };
 
+/* log; never refused after ctrl_schema_check. ctrl/config_log.c */
+void ctrl_read_log(struct ctrl_reading *reading);
+
 /* ports, and the exception port; after switch and workers. ctrl/config_ports.c */
 int ctrl_read_ports(struct ctrl_reading *reading);
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ctrl/log.h"
 #include "ppe/jobs.h"
 #include "ppe/ppe.h"
 
@@ -29,6 +30,13 @@ const struct ctrl_key ctrl_keys[] = {
 		"The switch's MAC address; not the same for two switches of one network."},
 	NUMBER("switch.port_base", "", "12000", 1, 65535, "UDP port of the base form."),
 	NUMBER("switch.port_extended", "", "12001", 1, 65535, "UDP port of the extended form."),
+
+	OBJECT("log", "What is logged, on stderr, a line of key=value an event."),
+	WORD("log.level", "notice", CTRL_LOG_LEVELS, "The least important level that is logged."),
+	OBJECT("log.rooms", "Levels of rooms that have another than `log.level`."),
+#define X(name, word, help) {"log.rooms." word, CTRL_WORD, "", "", 0, 0, CTRL_LOG_LEVELS, help},
+	CTRL_LOG_ROOMS(X)
+#undef X
 
 	{"eal", CTRL_ARRAY, "", "[]", 0, 64, NULL,
 		"Further arguments for DPDK's EAL. Lcores, memory, devices and log levels are Weir's."},

@@ -10,7 +10,7 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 
-RTE_LOG_REGISTER_SUFFIX(pktbuf_log, pktbuf, NOTICE);
+RTE_LOG_REGISTER(pktbuf_log, weir.pktbuf, NOTICE);
 
 #define REFUSE(config, code, format, ...)                                                          \
 	(rte_log(RTE_LOG_ERR, (uint32_t)pktbuf_log, "weir: port %s: " format "\n", (config)->name, \

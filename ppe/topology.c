@@ -16,7 +16,7 @@
 #include "ppe/programs/programs.h"
 #include "rmw/rmw.h"
 
-RTE_LOG_REGISTER_SUFFIX(ppe_log, ppe, NOTICE);
+RTE_LOG_REGISTER(ppe_log, weir.ppe, NOTICE);
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
 
 #define POOL_CACHE_MOST 256

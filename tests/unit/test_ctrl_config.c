@@ -183,7 +183,7 @@ Test(ctrl_config, block_bits, .timeout = 10)
 Test(ctrl_config, eal_arguments, .timeout = 10)
 {
 	static const char *const want[] = {"weir-switch", "--lcores=0@3,1@4,2@5", "--main-lcore=0",
-		"-m256", "--log-level=warning", "--log-level=pmd.net.tap:critical",
+		"-m256", "--log-level=*:warning", "--log-level=pmd.net.tap:critical",
 		"--file-prefix=weir-weir", "--no-huge", "--no-pci", "--vdev=net_af_packet0,iface=a",
 		"--allow=1:0.0,x=1", "--vdev=net_tap_weir,iface=weir0,mac=02:57:45:49:52:01"};
 	struct ctrl_config *c = must_take(text_with_two(5,
@@ -210,6 +210,28 @@ Test(ctrl_config, own_prefix_and_log_level_stand, .timeout = 10)
 	cr_assert_str_eq(c->argv[4], "--file-prefix=mine");
 	cr_assert_str_eq(c->argv[5], "--log-level=debug");
 	ctrl_config_destroy(c);
+}
+
+Test(ctrl_config, levels_of_logs, .timeout = 10)
+{
+	struct ctrl_config *c = must_take(text_with(4, ""));
+
+	cr_assert_not(c->log.given);
+	for (int i = 0; i < CTRL_LOG_ROOM_COUNT; i++)
+		cr_assert_eq(c->log.level[i], CTRL_LOG_NOTICE);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(
+		4, "\"log\": { \"level\": \"error\", \"rooms\": { \"api\": \"debug\" } },"));
+	cr_assert(c->log.given);
+	cr_assert_eq(c->log.level[CTRL_LOG_CTRL], CTRL_LOG_ERROR);
+	cr_assert_eq(c->log.level[CTRL_LOG_API], CTRL_LOG_DEBUG);
+	ctrl_config_destroy(c);
+	refuse(4, "\"log\": { \"level\": \"loud\" },",
+		"x.json:4:19: log.level: \"loud\" is not one of error, warning, notice, info, "
+		"debug");
+	refuse(4, "\"log\": { \"rooms\": { \"attic\": \"info\" } },",
+		"x.json:4:21: log.rooms.attic: unknown key; known here: switch, ctrl, api, ppe, "
+		"pktbuf, rmw, hashengine");
 }
 
 Test(ctrl_config, buffers_follow_the_frames, .timeout = 10)
@@ -263,10 +285,11 @@ Test(ctrl_config, unknown_keys_are_refused, .timeout = 10)
 		"x.json:2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
 	refuse(3, "  \"switch.name\": \"x\",",
 		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, switch, "
-		"eal, "
+		"log, eal, "
 		"workers, pools, queues, tables, exception, ports, jobs");
 	refuse(3, "  \"\": 1,",
-		"x.json:3:3: unknown key; known here: comment, memory_mb, switch, eal, workers, "
+		"x.json:3:3: unknown key; known here: comment, memory_mb, switch, log, eal, "
+		"workers, "
 		"pools, queues, tables, exception, ports, jobs");
 }
 

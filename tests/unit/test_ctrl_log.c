@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log lines: their form in both places, levels, limits, and that nobody forges one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <rte_log.h>
+
+#include "ctrl/log.h"
+#include "ctrl/log_priv.h"
+
+static int pipe_fd[2];
+static char got[8 * CTRL_LOG_LINE_BYTES];
+
+static void
+setup(void)
+{
+	cr_assert_eq(pipe(pipe_fd), 0);
+	ctrl_log_to(pipe_fd[1], true);
+}
+
+/* All that was written, once. */
+static const char *
+read_all(void)
+{
+	ssize_t length;
+
+	close(pipe_fd[1]);
+	length = read(pipe_fd[0], got, sizeof(got) - 1);
+	cr_assert_geq(length, 0);
+	got[length] = '\0';
+	return got;
+}
+
+static struct ctrl_log_config
+levels(enum ctrl_log_level level)
+{
+	struct ctrl_log_config config = {.given = true};
+
+	for (int i = 0; i < CTRL_LOG_ROOM_COUNT; i++)
+		config.level[i] = level;
+	return config;
+}
+
+Test(ctrl_log, a_line_for_the_journal, .timeout = 10, .init = setup)
+{
+	ctrl_log(CTRL_LOG_API, CTRL_LOG_WARNING, "request refused", "status=%d path=%s", 404,
+		ctrl_log_quote("/v1/x y").text);
+	cr_assert_str_eq(read_all(),
+		"<4>level=warning room=api msg=\"request refused\" status=404 path=\"/v1/x y\"\n");
+}
+
+Test(ctrl_log, a_line_with_a_time, .timeout = 10, .init = setup)
+{
+	int year, month, day, hour, minute, second, ms, end = 0;
+
+	ctrl_log_to(pipe_fd[1], false);
+	ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "ready");
+	cr_assert_eq(sscanf(read_all(), "time=%d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &year, &month, &day,
+			     &hour, &minute, &second, &ms, &end),
+		7, "%s", got);
+	cr_assert_str_eq(got + end, "level=notice room=switch msg=\"ready\"\n");
+}
+
+Test(ctrl_log, each_room_has_its_level, .timeout = 10, .init = setup)
+{
+	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
+
+	config.level[CTRL_LOG_API] = CTRL_LOG_DEBUG;
+	config.level[CTRL_LOG_CTRL] = CTRL_LOG_ERROR;
+	ctrl_log_start(&config);
+	ctrl_log_to(pipe_fd[1], true);
+	ctrl_log_say(CTRL_LOG_API, CTRL_LOG_DEBUG, "one");
+	ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_WARNING, "two");
+	ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_INFO, "three", "n=%d", 3);
+	ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "four");
+	cr_assert_str_eq(read_all(),
+		"<7>level=debug room=api msg=\"one\"\n<3>level=error room=ctrl msg=\"four\"\n");
+}
+
+Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 10, .init = setup)
+{
+	struct ctrl_log_config config = levels(CTRL_LOG_ERROR);
+	struct ctrl_log_who root = ctrl_log_who_process(0, 4711);
+	struct ctrl_log_who team = ctrl_log_who_tenant("team a", "[::1]:80");
+
+	ctrl_log_start(&config);
+	ctrl_log_to(pipe_fd[1], true);
+	ctrl_log_change(&root, "job created", "job=%s size=%u", "ring", 4);
+	ctrl_log_change(&team, "job deleted", "job=%s", "ring");
+	cr_assert_str_eq(read_all(),
+		"<5>level=notice room=ctrl msg=\"job created\" uid=0 pid=4711 job=ring size=4\n"
+		"<5>level=notice room=ctrl msg=\"job deleted\" tenant=\"team a\" address=[::1]:80 "
+		"job=ring\n");
+}
+
+Test(ctrl_log, values, .timeout = 10)
+{
+	char long_text[400], *end;
+	struct ctrl_log_value value;
+
+	cr_assert_str_eq(ctrl_log_quote("10.77.0.1").text, "10.77.0.1");
+	cr_assert_str_eq(ctrl_log_quote("").text, "\"\"");
+	cr_assert_str_eq(ctrl_log_quote("a=b").text, "\"a=b\"");
+	cr_assert_str_eq(ctrl_log_quote("a\"b\\c\n\x1b").text, "\"a\\\"b\\\\c\\x0a\\x1b\"");
+	for (int c = 1; c < 256; c++) {
+		memset(long_text, c, sizeof(long_text) - 1);
+		long_text[sizeof(long_text) - 1] = '\0';
+		value = ctrl_log_quote(long_text);
+		cr_assert_leq(strlen(value.text), 120, "0x%02x", c);
+		end = value.text + strlen(value.text);
+		cr_assert_str_eq(end - 4, "...\"", "0x%02x", c);
+	}
+}
+
+Test(ctrl_log, nobody_forges_a_line, .timeout = 10, .init = setup)
+{
+	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f");
+	cr_assert_str_eq(read_all(), "<3>level=error room=api msg=\"bad\" name=x?<0>forged?[2J?\n");
+}
+
+Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 10, .init = setup)
+{
+	char text[3000];
+	size_t length;
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "long", "a=%s b=%d", text, 7);
+	length = strlen(read_all());
+	cr_assert_leq(length, CTRL_LOG_LINE_BYTES);
+	cr_assert_str_eq(got + length - strlen("xx truncated=1\n"), "xx truncated=1\n");
+}
+
+Test(ctrl_log, a_bucket_empties_and_fills, .timeout = 10)
+{
+	struct ctrl_log_limit limit = {0};
+	unsigned int passed = 0;
+
+	for (int i = 0; i < 100; i++)
+		passed += ctrl_log_allow(&limit, 5);
+	cr_assert_eq(passed, CTRL_LOG_BURST);
+	cr_assert_eq(limit.suppressed, 100 - CTRL_LOG_BURST);
+	/* One more an interval, to the millisecond. */
+	cr_assert_not(ctrl_log_allow(&limit, 5 + CTRL_LOG_INTERVAL_MS - 1));
+	cr_assert(ctrl_log_allow(&limit, 5 + CTRL_LOG_INTERVAL_MS));
+	cr_assert_not(ctrl_log_allow(&limit, 5 + CTRL_LOG_INTERVAL_MS));
+	/* After a long silence no more than a burst. */
+	for (int i = passed = 0; i < 100; i++)
+		passed += ctrl_log_allow(&limit, 1000000000);
+	cr_assert_eq(passed, CTRL_LOG_BURST);
+}
+
+Test(ctrl_log, the_next_line_tells_what_was_suppressed, .timeout = 10, .init = setup)
+{
+	struct ctrl_log_limit limit = {.full_at_ms = UINT64_MAX / 2};
+
+	for (int i = 0; i < 3; i++)
+		ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", i);
+	limit.full_at_ms = 0;
+	ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", 3);
+	ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", 4);
+	cr_assert_str_eq(read_all(),
+		"<3>level=error room=api msg=\"hot\" n=3 suppressed=3\n"
+		"<3>level=error room=api msg=\"hot\" n=4\n");
+}
+
+Test(ctrl_log, each_site_has_its_limit, .timeout = 10, .init = setup)
+{
+	unsigned int lines = 0;
+
+	for (int i = 0; i < 3 * CTRL_LOG_BURST; i++) {
+		CTRL_LOG_LIMITED(CTRL_LOG_API, CTRL_LOG_ERROR, "a", "n=%d", i);
+		CTRL_LOG_LIMITED(CTRL_LOG_API, CTRL_LOG_ERROR, "b", "n=%d", i);
+	}
+	for (const char *p = read_all(); (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	/* One more each if a second passed meanwhile. */
+	cr_assert(lines >= 2 * CTRL_LOG_BURST && lines <= 2 * CTRL_LOG_BURST + 4, "%u", lines);
+}
+
+Test(ctrl_log, rte_log_has_the_same_form, .timeout = 10, .init = setup)
+{
+	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
+	int type = rte_log_register("weir.rmw");
+
+	ctrl_log_start(&config);
+	ctrl_log_to(pipe_fd[1], true);
+	rte_log_set_level((uint32_t)type, RTE_LOG_DEBUG);
+	rte_log(RTE_LOG_WARNING, (uint32_t)type, "rmw: \"%s\"\nand more\n", "x");
+	rte_log(RTE_LOG_EMERG, RTE_LOGTYPE_EAL, "EAL: no\tmemory\n");
+	cr_assert_str_eq(read_all(),
+		"<4>level=warning room=rmw msg=\"rmw: \\\"x\\\"\"\n"
+		"<4>level=warning room=rmw msg=\"and more\"\n"
+		"<3>level=error room=dpdk msg=\"EAL: no?memory\"\n");
+}
+
+Test(ctrl_log, rte_log_is_limited, .timeout = 10, .init = setup)
+{
+	unsigned int lines = 0;
+
+	for (int i = 0; i < 100; i++)
+		ctrl_log_rte_line(RTE_LOGTYPE_EAL, RTE_LOG_ERR, "again");
+	for (const char *p = read_all(); (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	cr_assert(lines >= CTRL_LOG_BURST && lines <= CTRL_LOG_BURST + 2, "%u", lines);
+}
+
+Test(ctrl_log, levels_reach_rte_log, .timeout = 10)
+{
+	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
+	int type = rte_log_register("weir.rmw");
+
+	config.level[CTRL_LOG_RMW] = CTRL_LOG_DEBUG;
+	ctrl_log_apply(&config);
+	cr_assert_eq(rte_log_get_level((uint32_t)type), RTE_LOG_DEBUG);
+	config.given = false;
+	config.level[CTRL_LOG_RMW] = CTRL_LOG_ERROR;
+	ctrl_log_apply(&config);
+	cr_assert_eq(rte_log_get_level((uint32_t)type), RTE_LOG_DEBUG);
+}
