@@ -113,8 +113,9 @@ report_operation(struct bench_report *report, struct point *point, enum operatio
 		rte_ns = ns * bench_median(ratio, bench_common.repeat);
 		fprintf(out, " %7.1f %7.1f %7.2f\n", rte_ns, 1e3 / rte_ns, rte_ns / ns);
 	}
-	params = json_pack("{s:i, s:i, s:I, s:s, s:f}", "records", (int)point->records, "load",
-		(int)point->load, "batch", (json_int_t)batch, "pages", pages, "ns", ns);
+	params = json_pack("{s:i, s:i, s:I, s:s}", "records", (int)point->records, "load",
+		(int)point->load, "batch", (json_int_t)batch, "pages", pages);
+	bench_observe(report, json_pack("{s:f}", "ns", ns));
 	bench_add(report, operation_name[operation], params, 1e3 / ns, "Mops/s",
 		rte_ns == BENCH_NONE ? BENCH_NONE : 1e3 / rte_ns,
 		rte_ns == BENCH_NONE ? NULL : "rte_hash");
@@ -123,6 +124,7 @@ report_operation(struct bench_report *report, struct point *point, enum operatio
 static void
 report_bytes(struct bench_report *report, const struct point *point)
 {
+	bench_observe(report, NULL);
 	bench_add(report, "bytes", json_pack("{s:i}", "records", (int)point->records),
 		(double)point->side[0].bytes / point->records, "B/record",
 		(double)point->side[1].bytes / point->records, "rte_hash");

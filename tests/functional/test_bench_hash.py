@@ -33,6 +33,8 @@ def a_row_and_a_record_for_every_operation():
     check(len(records) == 2 * (1 + 2 * len(OPERATIONS)), '%d records', len(records))
     for record in records:
         check(record['value'] > 0, 'nothing measured: %s', record)
+        # What was measured is no parameter: by those the records of two runs are matched.
+        check(set(record['params']) <= {'records', 'load', 'batch', 'pages'}, '%s', record)
         if record['metric'] != 'age':
             check(record['limit_is'] == 'rte_hash', 'no limit: %s', record)
             check(abs(record['ratio'] - record['value'] / record['limit']) < 1e-3 *

@@ -48,6 +48,8 @@ def a_block_costs_two_buffers_and_two_records():
     records = json.loads(bench('--elements', '256,1024', '--window', '16').stdout)
     block = {r['params']['elements']: r for r in records if r['metric'] == 'block'}
     record = [r['value'] for r in records if r['metric'] == 'record'][0]
+    check(set(block[256]['params']) == {'elements', 'window', 'sources'} and
+          block[256]['observed']['computed'] > 0, '%s', block[256])
     for elements in (256, 1024):
         payload = 4 * elements
         check(block[elements]['limit'] == payload, 'limit %s', block[elements])
