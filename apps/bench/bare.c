@@ -69,7 +69,8 @@ payload(const struct generator *g)
 	return g->frames->payload[row * g->work->sources + (step & 0xffff)];
 }
 
-/* The switch has its next payloads prefetched, and so has this: the limit is the best that is known. */
+/* The switch has its next payloads prefetched, and so has this: the limit is the best that is
+ * known. */
 static inline void
 prefetch(const uint8_t *payload, unsigned int bytes)
 {

@@ -57,8 +57,8 @@ struct bench_report;
 struct bench {
 	const char *name, *help;
 	const struct bench_option *options;
-	/* 0, or an exit status: 1 when something was wrong (a wrong sum, no result), 2 when it can't run
-	 * here; a line on standard error has said why. */
+	/* 0, or an exit status: 1 when something was wrong (a wrong sum, no result), 2 when it
+	 * can't run here; a line on standard error has said why. */
 	int (*run)(struct bench_report *report);
 };
 
@@ -73,8 +73,8 @@ FILE *bench_table(const struct bench_report *report);
 void bench_add(struct bench_report *report, const char *metric, json_t *params, double value,
 	const char *unit, double limit, const char *limit_is);
 
-/* What was seen while the following records were measured (losses, disturbances): an object, stolen,
- * that stands beside their params until the next call. NULL: nothing. */
+/* What was seen while the following records were measured (losses, disturbances): an object,
+ * stolen, that stands beside their params until the next call. NULL: nothing. */
 void bench_observe(struct bench_report *report, json_t *observed);
 
 /* Say on standard error what is measured now, when that is a terminal. NULL wipes the line. */
@@ -93,10 +93,10 @@ unsigned int bench_cpu(unsigned int i);
 int bench_lcores_fit(unsigned int workers);
 
 /*
- * Start EAL with lcore 0 for the main thread, on the first of these CPUs, and `workers` more: [0, 127],
- * on all of them in turn from the last one down, so that the main thread's is used last. Huge pages
- * as bench_common.huge says; memory_mb without them. extra: NULL-terminated further arguments (--vdev ...), may be NULL. 0,
- * or a line on standard error and -1. Once a process.
+ * Start EAL with lcore 0 for the main thread, on the first of these CPUs, and `workers` more: [0,
+ * 127], on all of them in turn from the last one down, so that the main thread's is used last. Huge
+ * pages as bench_common.huge says; memory_mb without them. extra: NULL-terminated further arguments
+ * (--vdev ...), may be NULL. 0, or a line on standard error and -1. Once a process.
  */
 int bench_start_eal(unsigned int workers, unsigned int memory_mb, const char *const *extra);
 

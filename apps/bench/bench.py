@@ -51,14 +51,21 @@ SELECTION = [
      2),
     ('engine', 'window', ['--window', '8..512', '--elements', '64,256,1024', '--type', 'fp32'],
      7),
+    ('engine', 'sources', ['--sources', '2..64', '--elements', '64,1024', '--type', 'fp32'], 4),
     ('scaling', 'lcores', ['--lcores', '1..%d' % lcores()],
      16 * max(lcores().bit_length() - 1, 1)),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),
+    ('hash', 'load', ['--records', '1M', '--load', '90'], 3),
     ('memory', 'elements', [], 2),
     ('ports', 'elements and frames', ['--repeat', '3'], 10),
+    ('ports', 'af_packet', ['--over', 'af_packet', '--elements', '1024', '--frames', '1518',
+                            '--repeat', '3'], 5),
     ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 15),
     ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 25),
 ]
+
+
+PRIVILEGED = {'af_packet'}  # runs that are left out, with a line, where they may not be
 
 
 class Interrupted(Exception):
@@ -189,11 +196,12 @@ class Run:
 
     def __init__(self, program, selected, folder, huge, bound):
         self.bench, self.varied, self.options, self.seconds = selected
+        self.table = ''
         self.bound = bound or 3 * self.seconds + 20
         self.parts = os.path.join(folder, 'run')
         self.command = [program, self.bench] + self.options + \
             ['--json', self.parts + '.json', '--huge', huge]
-        self.records, self.wrong, self.lines = [], None, []
+        self.records, self.wrong, self.left_out, self.lines = [], None, None, []
 
     def run(self, progress):
         began = time.monotonic()
@@ -212,9 +220,12 @@ class Run:
                 stop(process)
         if late:
             self.wrong = 'not done after %g s' % self.bound
+        elif process.returncode == 2 and self.varied in PRIVILEGED:
+            self.left_out = ' '.join(last_lines(self.parts + '.err')[-1:])
         elif process.returncode != 0:
             self.wrong = 'exit status %d' % process.returncode
-        self.take()
+        if not self.left_out:
+            self.take()
 
     def take(self):
         """The records and tables of a run, also of one that failed on the way."""
@@ -250,7 +261,8 @@ def write_bench(folder, bench, runs):
         for run in mine:
             file.write('$ weir-bench %s\n%s%s\n' % (
                 ' '.join([bench] + run.options), run.table,
-                '# failed: %s\n' % run.wrong if run.wrong else ''))
+                '# failed: %s\n' % run.wrong if run.wrong else
+                '# left out: %s\n' % run.left_out if run.left_out else ''))
 
 
 def offered(program):
@@ -273,6 +285,9 @@ def measure(program, selection, folder, huge, bound):
             run.remove()
         runs.append(run)
         write_bench(folder, run.bench, runs)
+        if run.left_out:
+            print('bench: %s (%s) left out: %s' % (run.bench, run.varied, run.left_out),
+                  flush=True)
         if run.wrong:
             print('bench: %s (%s) failed: %s' % (run.bench, run.varied, run.wrong))
             for line in run.lines:

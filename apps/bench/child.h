@@ -42,8 +42,8 @@ void child_last_words(const struct child *child);
 void child_pause(struct child *child);
 void child_resume(struct child *child);
 
-/* SIGTERM, and SIGKILL when that does not help within 5 s. Its exit status, -1 when a signal ended it.
- * Without a process: 0. */
+/* SIGTERM, and SIGKILL when that does not help within 5 s. Its exit status, -1 when a signal ended
+ * it. Without a process: 0. */
 int child_end(struct child *child);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What callgrind collects: under --collect-atstart=no, what a thread runs between two BENCH_COLLECT_TOGGLE
- * of its own. A no-op elsewhere. Where the build found no header of valgrind's, BENCH_CAN_COLLECT is
- * false, and a bench that is asked to count must say so.
+ * What callgrind collects: under --collect-atstart=no, what a thread runs between two
+ * BENCH_COLLECT_TOGGLE of its own. A no-op elsewhere. Where the build found no header of
+ * valgrind's, BENCH_CAN_COLLECT is false, and a bench that is asked to count must say so.
  */
 #ifndef APPS_BENCH_COLLECT_H
 #define APPS_BENCH_COLLECT_H

@@ -151,7 +151,8 @@ contributions_in_use(const struct contributions *c, unsigned int source, uint32_
 	return rte_mbuf_refcnt_read(c->frame[block % CONTRIBUTION_VARIANTS][source]) > 1;
 }
 
-/* Is the payload behind the headers `bytes` of `expected`? Frames come in any number of segments. */
+/* Is the payload behind the headers `bytes` of `expected`? Frames come in any number of
+ * segments. */
 static bool
 payload_is(const struct rte_mbuf *m, const void *expected, unsigned int bytes)
 {
@@ -198,8 +199,8 @@ check_result(struct contributions *c, struct rte_mbuf *m, const struct weir_head
 }
 
 /* Whom a frame from port p is for, as a bit of place->got; 0: nobody of ours. The switch answers a
- * repetition by unicast, also in a job with a multicast group: the port of that source has then what
- * the group's result would have brought. */
+ * repetition by unicast, also in a job with a multicast group: the port of that source has then
+ * what the group's result would have brought. */
 static uint64_t
 addressee(const struct contributions *c, unsigned int p, const uint8_t *bytes,
 	const struct weir_header *h)

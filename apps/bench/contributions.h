@@ -61,8 +61,8 @@ int contributions_run(struct contributions *c, uint64_t ms, struct closed_loop *
  * Open loop for `ms`: contributions one by one, source after source, block after block, on a
  * schedule of `rate` per second. One whose block - window is not complete waits, and is late.
  * samples: from when a block's last contribution was due to its first result; may be NULL. What is
- * lost is repeated afterwards: the sample of such a block is as long as the repair took. 0, or -1 as
- * above.
+ * lost is repeated afterwards: the sample of such a block is as long as the repair took. 0, or -1
+ * as above.
  */
 int contributions_offer(struct contributions *c, double rate, uint64_t ms, struct samples *samples,
 	struct open_loop *result);

@@ -89,8 +89,8 @@ give_up(struct contributions *c)
 	return -1;
 }
 
-/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work; slices: may
- * be NULL. */
+/* Loop until `end` (TSC; 0: until nothing is in flight). *idle: adds cycles without work; slices:
+ * may be NULL. */
 static int
 loop(struct contributions *c, uint64_t end, uint64_t *idle, struct slices *slices)
 {
@@ -157,9 +157,9 @@ contributions_run(struct contributions *c, uint64_t ms, struct closed_loop *resu
 	return 0;
 }
 
-/* Open loop: the next n contributions in order, the first of them due at `due` and each later one by
- * `step`. A contribution whose window is not open yet stays; returns how many are on their way, or lost
- * because the device does not take them. */
+/* Open loop: the next n contributions in order, the first of them due at `due` and each later one
+ * by `step`. A contribution whose window is not open yet stays; returns how many are on their way,
+ * or lost because the device does not take them. */
 static unsigned int
 send_due(void *context, unsigned int n, double due, double step)
 {

@@ -53,7 +53,8 @@ next_block(struct generator *g, unsigned int slot)
 	g->row[slot] = g->copy * g->work->depth + slot;
 }
 
-/* What the next call will write to, as a driver prefetches the mbufs behind its next descriptors. */
+/* What the next call will write to, as a driver prefetches the mbufs behind its next
+ * descriptors. */
 static inline void
 prefetch(const struct generator *g, unsigned int n)
 {
@@ -70,7 +71,8 @@ prefetch(const struct generator *g, unsigned int n)
 	}
 }
 
-/* The next contributions of the lap, up to `max` and up to a slot whose results have not all left. */
+/* The next contributions of the lap, up to `max` and up to a slot whose results have not all
+ * left. */
 static uint16_t
 give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
@@ -205,8 +207,8 @@ enter_phase(struct generator *g, int phase)
 	g->phase = phase;
 }
 
-/* The first tenth of a phase warms the caches again, and in the last twentieth other workers may have
- * stopped: neither is counted. */
+/* The first tenth of a phase warms the caches again, and in the last twentieth other workers may
+ * have stopped: neither is counted. */
 static void
 watch(struct generator *g, uint64_t now, uint64_t begin)
 {
@@ -235,8 +237,8 @@ measure_bare(struct generator *g, uint64_t now, uint64_t begin)
 }
 
 /*
- * Callgrind collects between two counts of packets: the same work every time. Handing packets out is
- * left out; taking results is not: freeing them is a driver's work that the switch causes.
+ * Callgrind collects between two counts of packets: the same work every time. Handing packets out
+ * is left out; taking results is not: freeing them is a driver's work that the switch causes.
  */
 static uint16_t
 give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)

@@ -2,24 +2,24 @@
 /*
  * The generator: hosts that cost next to nothing, on the switch's own lcores.
  *
- * A port is an ethdev of rings whose receive ring stays empty; a receive callback of DPDK puts ready
- * contributions (frames.h) into the worker's burst, so the real engines run on them as if a device
- * had delivered them. Results leave through the port's transmit rings and are taken out again, and
- * freed, in the same callback, as a device does after sending. Each worker has a port, and a job on
- * it whose sources all sit there.
+ * A port is an ethdev of rings whose receive ring stays empty; a receive callback of DPDK puts
+ * ready contributions (frames.h) into the worker's burst, so the real engines run on them as if a
+ * device had delivered them. Results leave through the port's transmit rings and are taken out
+ * again, and freed, in the same callback, as a device does after sending. Each worker has a port,
+ * and a job on it whose sources all sit there.
  *
- * Instead of contributions, `forward` offers ordinary frames: the same mbufs, of the same size, as UDP
- * datagrams between hosts, all to a station behind one port more, which is taught to the switch by a frame of
- * its own through that port's receive ring. There is no bare kernel of forwarding.
+ * Instead of contributions, `forward` offers ordinary frames: the same mbufs, of the same size, as
+ * UDP datagrams between hosts, all to a station behind one port more, which is taught to the switch
+ * by a frame of its own through that port's receive ring. There is no bare kernel of forwarding.
  *
  * The loop is closed, as hosts close it: a block's slot is used for the next block only when its
  * results have left.
  *
- * Time is cut into phases: a warm-up, in which each result is compared with the expected one (block,
- * status, sources, sum), then, with one result in 1024 compared, in turn the switch and the bare
- * kernel. In a bare phase the callback keeps the lcore for itself and
- * does the same vector operations, on the same frames, into as many buffers in the same order, and
- * nothing else: so both are measured on one core, one after the other, many times.
+ * Time is cut into phases: a warm-up, in which each result is compared with the expected one
+ * (block, status, sources, sum), then, with one result in 1024 compared, in turn the switch and the
+ * bare kernel. In a bare phase the callback keeps the lcore for itself and does the same vector
+ * operations, on the same frames, into as many buffers in the same order, and nothing else: so both
+ * are measured on one core, one after the other, many times.
  */
 #ifndef APPS_BENCH_GENERATOR_H
 #define APPS_BENCH_GENERATOR_H
@@ -56,8 +56,8 @@ struct generator_work {
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
 	unsigned int repeat, phase_ms;
-	uint64_t
-		packets; /* not 0: no phases; after the warm-up so many packets, counted by callgrind */
+	/* Not 0: no phases; after the warm-up so many packets, counted by callgrind. */
+	uint64_t packets;
 };
 
 /* What one phase pair gave, over all workers. */
@@ -79,8 +79,8 @@ struct generator_result {
 /* EAL memory that the point takes, MiB. */
 unsigned int generator_memory_mb(const struct generator_work *work);
 
-/* Build the switch and run it. 0, or -1 after a line on standard error (no memory; the switch drops or
- * stands still; a wrong sum). Main thread; EAL has workers + 1 lcores. */
+/* Build the switch and run it. 0, or -1 after a line on standard error (no memory; the switch drops
+ * or stands still; a wrong sum). Main thread; EAL has workers + 1 lcores. */
 int generator_run(const struct generator_work *work, struct generator_result *result);
 
 #endif

@@ -9,8 +9,8 @@
 #define GENERATOR_WORKERS 16
 #define GENERATOR_PORTS   (GENERATOR_WORKERS + 1) /* the last: where frames are forwarded to */
 
-/* How many results of a slot's block have left. Written by the worker that sends them, read and reset
- * by the generator that owns the slot, in turn. */
+/* How many results of a slot's block have left. Written by the worker that sends them, read and
+ * reset by the generator that owns the slot, in turn. */
 struct slot_done {
 	uint32_t results;
 } __rte_cache_aligned;
@@ -110,9 +110,9 @@ uint16_t generator_forward_give(struct generator *g, struct rte_mbuf **packets, 
 void generator_forward_take(struct generator *g, const struct rte_mbuf *packet, unsigned int port);
 
 /*
- * A frame from the station that frames are forwarded to, put into its port's receive ring so that the
- * switch learns where it is. Returns it, to be destroyed after the switch, or NULL: no memory. Main
- * thread.
+ * A frame from the station that frames are forwarded to, put into its port's receive ring so that
+ * the switch learns where it is. Returns it, to be destroyed after the switch, or NULL: no memory.
+ * Main thread.
  */
 struct frames *generator_forward_teach(const struct generator_work *work,
 	const struct pktbuf_identity *identity, struct rte_ring *receive);

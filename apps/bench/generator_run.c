@@ -141,7 +141,8 @@ shuffle(uint32_t *steps, unsigned int n)
 	}
 }
 
-/* A lap in the order of arrival: in two halves, so that one is under way while the other finishes. */
+/* A lap in the order of arrival: in two halves, so that one is under way while the other
+ * finishes. */
 static void
 make_steps(struct generator *g)
 {

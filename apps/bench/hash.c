@@ -4,9 +4,9 @@
  * records of 64 bytes, the same loads, in turn in one run. Every answer is checked.
  *
  * A point is a table made for so many records with a share of them live. Its four operations:
- * lookups of random live keys (hit) and of keys that were never there (miss); deletes of random live
- * keys; inserts of new keys in their places. Deletes and inserts take turns by thousands, so that
- * the load stays and the tables age as they do in a switch.
+ * lookups of random live keys (hit) and of keys that were never there (miss); deletes of random
+ * live keys; inserts of new keys in their places. Deletes and inserts take turns by thousands, so
+ * that the load stays and the tables age as they do in a switch.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * computed inline, bulk lookups with the hashes given. The position that it returns for a key is
  * the number of the record: DPDK's own idiom, which needs neither a pointer beside the key nor a
  * free list of our own, and lets the record be prefetched for the whole batch. Keys of 8 bytes are
- * compared by its memcmp: a function of our own (rte_hash_set_cmp_func) was no faster at hits and 4 %
- * slower at deletes.
+ * compared by its memcmp: a function of our own (rte_hash_set_cmp_func) was no faster at hits and
+ * 4 % slower at deletes.
  */
 #include "apps/bench/hash_tables.h"
 

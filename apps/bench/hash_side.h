@@ -21,7 +21,8 @@ struct bench_hash_side {
 	uint64_t wrong; /* answers */
 };
 
-/* An empty table. seed, batch: of all that is done with it. 0, or a line on standard error and -1. */
+/* An empty table. seed, batch: of all that is done with it. 0, or a line on standard error and
+ * -1. */
 int bench_hash_side_create(struct bench_hash_side *side, const struct bench_hash_ops *ops,
 	uint32_t capacity, int socket, uint64_t seed, uint32_t batch);
 void bench_hash_side_destroy(struct bench_hash_side *side);

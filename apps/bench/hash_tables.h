@@ -17,7 +17,8 @@ struct bench_hash; /* one table with its records */
 
 struct bench_hash_ops {
 	const char *name;
-	/* An empty table for `capacity` records, on this socket of the DPDK heap. NULL: rte_errno. */
+	/* An empty table for `capacity` records, on this socket of the DPDK heap. NULL:
+	 * rte_errno. */
 	struct bench_hash *(*create)(uint32_t capacity, int socket);
 	void (*destroy)(struct bench_hash *table);
 	/* Share of the buckets' places that `live` records fill. */

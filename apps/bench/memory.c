@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * weir-bench memory: what one job, block, record, source, station or packet more costs. Computed, as
- * the switch does before it starts, and taken: DPDK's heap before and after, for two switches that
- * differ in nothing else. The limit is what a block in flight must hold at least, its payload once.
+ * weir-bench memory: what one job, block, record, source, station or packet more costs. Computed,
+ * as the switch does before it starts, and taken: DPDK's heap before and after, for two switches
+ * that differ in nothing else. The limit is what a block in flight must hold at least, its payload
+ * once.
  *
  * Computed and taken must agree, and all must come back: else the bench fails. Packets are only
  * shown: on pages of 4 KiB a mempool wastes the end of each, which depends on EAL's arguments.

@@ -52,7 +52,8 @@ samples_add_lost(struct samples *samples, uint64_t cycles)
 	samples_add(samples, cycles);
 }
 
-/* Offer `rate` units per second for `ms`, then wait until all are done, 20 ms without any at most. */
+/* Offer `rate` units per second for `ms`, then wait until all are done, 20 ms without any at
+ * most. */
 void open_loop_run(
 	const struct open_loop_load *load, double rate, uint64_t ms, struct open_loop *result);
 

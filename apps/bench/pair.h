@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs of measurements: the switch and testpmd, who begins taking turns, and the pair in the middle
- * counts. The kernel tells how long the generator or the device had to wait for a CPU while one was
- * measured: a pair that others disturbed is measured again, some times.
+ * Pairs of measurements: the switch and testpmd, who begins taking turns, and the pair in the
+ * middle counts. The kernel tells how long the generator or the device had to wait for a CPU while
+ * one was measured: a pair that others disturbed is measured again, some times.
  */
 #ifndef APPS_BENCH_PAIR_H
 #define APPS_BENCH_PAIR_H
@@ -31,8 +31,8 @@ struct pair {
 /* Measure once with target t, which is selected; fill values. 0, or not 0 after a line. */
 typedef int pair_measure(void *context, unsigned int t, double value[PAIR_VALUES]);
 
-/* Of bench_common.repeat undisturbed pairs, or of the least disturbed of twice as many, the one whose ratio of
- * first values is in the middle. 0, or 1. */
+/* Of bench_common.repeat undisturbed pairs, or of the least disturbed of twice as many, the one
+ * whose ratio of first values is in the middle. 0, or 1. */
 int pair_run(struct target target[2], pair_measure *measure, void *context, struct pair *middle);
 
 /* Measure target t once, disturbed or not. */

@@ -104,7 +104,8 @@ far_of(unsigned int lcores)
 	return 1 - 1.0 / lcores;
 }
 
-/* The fewest lcores that bear it: more of them hop more. Far more than a switch has end the search. */
+/* The fewest lcores that bear it: more of them hop more. Far more than a switch has end the
+ * search. */
 static void
 solve(struct plan *plan)
 {

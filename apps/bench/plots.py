@@ -206,13 +206,14 @@ def scaling(records):
 
 def ports(records):
     found = pick(records, 'ports', 'wire')
+    over_what = found[0]['params']['over'] if found else 'memif'
+    found = [r for r in found if r['params']['over'] == over_what]
     groups = [('%d\\n%s' % (r['params']['elements'], r['params']['results']),
                gigabits(r['value']), gigabits(r['limit'])) for r in found]
     frames = [(str(r['params']['frame_bytes']),
                r['value'] * (r['params']['frame_bytes'] + 20) * 8e-9,
                (r['limit'] or 0) * (r['params']['frame_bytes'] + 20) * 8e-9)
-              for r in pick(records, 'ports', 'frames')]
-    over_what = found[0]['params']['over'] if found else 'memif'
+              for r in pick(records, 'ports', 'frames', over=over_what)]
     yield Plot('ports', 'Whole switch beside testpmd',
                'received from the wire by the device over %s, closed loop' % over_what,
                [Panel('Contributions', 'elements of a contribution, results', 'Gbit/s on the wire',

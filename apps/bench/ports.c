@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * weir-bench ports: the whole switch over real ports, beside dpdk-testpmd on the same frames. The
- * generator is the same for both and checks every result of the switch, and testpmd's frames by their
- * headers alone. Where the generator has time to spare beside both, the ratio is that of the devices.
- * Where it has none beside testpmd, it is the generator that testpmd's rate tells of, and the ratio
- * flatters the switch; such rows are marked.
+ * generator is the same for both and checks every result of the switch, and testpmd's frames by
+ * their headers alone. Where the generator has time to spare beside both, the ratio is that of the
+ * devices. Where it has none beside testpmd, it is the generator that testpmd's rate tells of, and
+ * the ratio flatters the switch; such rows are marked.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * weir-bench rfc2544: the highest rate without loss, by bisection (RFC 2544, 26.1), of ordinary frames
- * and of contributions, beside dpdk-testpmd by the same procedure. Trials are far shorter than the
- * RFC's 60 s unless --trial-ms says so; a trial that failed while others held a CPU is repeated.
+ * weir-bench rfc2544: the highest rate without loss, by bisection (RFC 2544, 26.1), of ordinary
+ * frames and of contributions, beside dpdk-testpmd by the same procedure. Trials are far shorter
+ * than the RFC's 60 s unless --trial-ms says so; a trial that failed while others held a CPU is
+ * repeated.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ struct trial {
 	struct contributions *contributions;
 	struct stream *stream;
 	double rate;
-	bool slow; /* the last one that failed did so because the generator could not offer its rate */
+	bool slow; /* the last one that failed: the generator could not offer its rate */
 };
 
 /* What a search found. */
@@ -87,9 +88,10 @@ offer(void *context, unsigned int t, double value[PAIR_VALUES])
 }
 
 /*
- * Without loss, and at the rate that was asked for? The first trial decides when it passes. A failure
- * counts when it was undisturbed; after one, two trials must pass before a second one fails: what
- * loses frames now and then does not pass. *disturbed: nothing was decided in all trials.
+ * Without loss, and at the rate that was asked for? The first trial decides when it passes. A
+ * failure counts when it was undisturbed; after one, two trials must pass before a second one
+ * fails: what loses frames now and then does not pass. *disturbed: nothing was decided in all
+ * trials.
  */
 static int
 passes(struct target *target, struct trial *trial, bool *passed, bool *disturbed)
@@ -118,9 +120,9 @@ passes(struct target *target, struct trial *trial, bool *passed, bool *disturbed
 }
 
 /*
- * The highest rate that passes, to the resolution. No rate is too high to be tried first: open loop can
- * beat what a window allows. A bound that nothing has failed at is tried itself, and raised when it
- * passes.
+ * The highest rate that passes, to the resolution. No rate is too high to be tried first: open loop
+ * can beat what a window allows. A bound that nothing has failed at is tried itself, and raised
+ * when it passes.
  */
 static int
 search(struct target *target, struct trial *trial, struct found *found)
@@ -242,8 +244,8 @@ search_with(struct target *target, unsigned int bytes, unsigned int elements, st
 }
 
 /*
- * elements: 0 for ordinary frames of so many bytes, with check sequence. 0, or an exit status: 1 when
- * something went wrong. *nothing: set when no rate passed, after a line.
+ * elements: 0 for ordinary frames of so many bytes, with check sequence. 0, or an exit status: 1
+ * when something went wrong. *nothing: set when no rate passed, after a line.
  */
 static int
 point(struct bench_report *report, struct target target[2], unsigned int bytes,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * weir-bench scaling: one lcore, then more. Each worker has a port, and a job whose sources all sit there;
- * a contribution belongs to another worker's shard with a given probability, and then hops. The limit
- * of n lcores is n times what one does without hops, measured before each point.
+ * weir-bench scaling: one lcore, then more. Each worker has a port, and a job whose sources all sit
+ * there; a contribution belongs to another worker's shard with a given probability, and then hops.
+ * The limit of n lcores is n times what one does without hops, measured before each point.
  */
 #include <stdlib.h>
 #include <string.h>

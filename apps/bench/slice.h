@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A closed loop on a machine with other work: time is cut in slices of half a millisecond, and a
- * slice counts when the generator turned all along. Its turns are microseconds apart; a gap of a fifth
- * of a millisecond is the scheduler's. A gap in what arrives excludes nothing: it may be the device
- * that lost frames or stood still. For one thread.
+ * slice counts when the generator turned all along. Its turns are microseconds apart; a gap of a
+ * fifth of a millisecond is the scheduler's. A gap in what arrives excludes nothing: it may be the
+ * device that lost frames or stood still. For one thread.
  */
 #ifndef APPS_BENCH_SLICE_H
 #define APPS_BENCH_SLICE_H

@@ -287,8 +287,8 @@ target_stop(struct target *target)
 	int status = child_end(&target->child);
 
 	link_close(&target->link);
-	/* Only the switch keeps books, and ends with what is wrong with them. With zero-copy it misses
-	 * the mbufs that lie in the driver's rings, which DPDK 22.11 does not free. */
+	/* Only the switch keeps books, and ends with what is wrong with them. With zero-copy it
+	 * misses the mbufs that lie in the driver's rings, which DPDK 22.11 does not free. */
 	if (!started || child_interrupted() ||
 		(alive &&
 			(status == 0 || !target->is_switch ||

@@ -2,8 +2,8 @@
 /*
  * A device under test: a real weir-switch, or the dpdk-testpmd that it is measured against, at the
  * far end of a link of two ports. Its one worker has the last CPU, the generator (the bench's main
- * thread) the first, where the device's control thread sleeps. Both devices live at once, and the one
- * that is not measured is paused. For the main thread.
+ * thread) the first, where the device's control thread sleeps. Both devices live at once, and the
+ * one that is not measured is paused. For the main thread.
  */
 #ifndef APPS_BENCH_TARGET_H
 #define APPS_BENCH_TARGET_H

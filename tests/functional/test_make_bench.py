@@ -25,12 +25,16 @@ sys.path.insert(0, os.path.abspath(APPS_BENCH))
 FAKE = r'''#!/usr/bin/python3
 import itertools, json, os, sys, time
 if sys.argv[1:] == ['--help']:
-    print('usage\n\n  engine    x\n  hash      x\n  memory    x\n')
+    print('usage\n\n  engine    x\n  hash      x\n  memory    x\n' +
+          ('  ports     x\n' if 'FAKE_PORTS' in os.environ else ''))
     sys.exit(0)
 name, options = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
 do = dict(w.split('=') for w in os.environ.get('FAKE', '').split()).get(name, 'work')
 print('# table of ' + name)
 sys.stdout.flush()
+if do == 'forbid' and '--over' in options:
+    print('weir-bench: ports need root', file=sys.stderr)
+    sys.exit(2)
 if do == 'hang':
     open(os.environ['FAKE_PID'], 'w').write(str(os.getpid()))
     time.sleep(60)
@@ -43,7 +47,7 @@ records = []
 if name == 'engine':
     for t, w, e in itertools.product(values('--threads', '20'), values('--window', '64'),
                                      values('--elements', '64')):
-        for kind in ('int32', 'fp32') if '--type' not in options else ('fp32',):
+        for kind in [options['--type']] if '--type' in options else ['int32', 'fp32']:
             ratio = float(os.environ.get('FAKE_RATIO', '0.95'))
             params = {'lcores': 1, 'sources': 8, 'threads': t, 'window': w, 'elements': e,
                       'type': kind, 'huge_pages': False,
@@ -128,12 +132,13 @@ def files_plots_and_figures():
                      'bare kernel', '1024 elements'):
             check(text in plot, 'the plot lacks %s', text)
         with open(made.path('out', 'engine.txt')) as file:
-            check(file.read().count('# table of engine') == 5, 'tables of engine')
+            check(file.read().count('# table of engine') == 6, 'tables of engine')
         check(re.search(r'engine, int32, 1024 elements, unicast +120\.0 Gbit/s +126\.3 Gbit/s +0\.950  '
                         r'ratio >= 0\.90 +met', out), 'figures:\n%s', out)
         check(re.search(r'engine, fp32, 64 elements, multicast +120\.0 Gbit/s', out), '%s', out)
         check(re.search(r'16 threads beside 1, fp32, 64 elements +116\.0 Mpps +101\.0 Mpps +1\.149',
                         out), 'figures:\n%s', out)
+        check(re.search(r'16 threads beside 1, int32, 64 elements +116\.0 Mpps', out), '%s', out)
         check(re.search(r'hash hits, a million records .*not measured', out), 'figures:\n%s', out)
         check(out.endswith('bench: all benches ran\n'), 'it says:\n%s', out)
 
@@ -150,7 +155,7 @@ def an_aim_that_is_not_met_is_no_failure():
 def what_was_disturbed_is_not_judged():
     import figures
     record = {'bench': 'ports', 'metric': 'wire', 'value': 2e9, 'limit': 1e9, 'ratio': 2.0,
-              'unit': 'byte/s', 'params': {'elements': 1024, 'results': 'unicast'}}
+              'unit': 'byte/s', 'params': {'elements': 1024, 'results': 'unicast', 'over': 'memif'}}
     for disturbed, bound, ratio, verdict in (
             (True, False, 2.0, 'disturbed'), (False, False, 2.0, 'met'),
             (False, True, 2.0, 'met, generator-bound'), (False, True, 0.5, 'not met')):
@@ -181,10 +186,20 @@ def a_bench_that_fails_is_told_and_the_rest_goes_on():
         check('hash (records) failed: exit status 1\nbench:   | one\nbench:   | two: went wrong\n'
               in out, 'it says:\n%s', out)
         check('# table of memory' in open(made.path('out', 'memory.txt')).read(), 'no memory')
-        check(out.endswith('bench: failed: hash (records)\n'), 'it says:\n%s', out)
+        check(out.endswith('bench: failed: hash (records), hash (load)\n'), 'it says:\n%s', out)
         out = made.run('hash', FAKE='hash=nothing', status=1)
         check('wrote no records' in out, 'it says:\n%s', out)
         check(not os.path.exists(made.path('out', 'engine.json')), 'an earlier file stays')
+
+
+@case
+def what_needs_root_is_left_out_without_it():
+    with Made() as made:
+        out = made.run('ports', FAKE='ports=forbid', FAKE_PORTS='')
+        check('ports (af_packet) left out: weir-bench: ports need root\n' in out, 'it says:\n%s', out)
+        check(out.endswith('bench: all benches ran\n'), 'it says:\n%s', out)
+        with open(made.path('out', 'ports.txt')) as file:
+            check('# left out: weir-bench: ports need root' in file.read(), 'silence')
 
 
 @case
