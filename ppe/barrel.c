@@ -4,14 +4,21 @@
 
 #include "ppe/dispatch_fast.h"
 #include "ppe/ppe_priv.h"
+#include "ppe/trace_fast.h"
 
 /* Rounds of the barrel in a turn when nothing waits behind its threads: most packets then end in
  * the turn in which they came, and wait for no polls. Others go on in the next one. */
 #define ROUNDS 8
 
+/*
+ * The functions of a turn are compiled twice, for turns without a trace and with one (`traced` is a
+ * constant), so that nothing is asked on the way.
+ */
+#define TWICE static __rte_always_inline
+
 /* Poll each port queue of ours once, as far as the backlog has room. */
-static unsigned int
-receive(struct ppe_worker *worker)
+TWICE unsigned int
+receive(struct ppe_worker *worker, const bool traced)
 {
 	struct rte_mbuf *packets[256];
 	unsigned int total = 0;
@@ -40,6 +47,8 @@ receive(struct ppe_worker *worker)
 		worker->count.rx_bytes[rx->port->index] += bytes;
 		worker->count.received += n;
 		total += n;
+		if (traced)
+			ppe_trace_step(worker, PPE_EVENT_RECEIVE, rx->port->index, n);
 	}
 	return total;
 }
@@ -58,11 +67,11 @@ start_next(struct ppe_worker *worker, struct ppe_thread *thread)
 /* Waiting threads of this flow may go on when this one has given its ticket back. A thread that
  * ended without its turn (it dropped early) stays until it is its turn, or tickets would be given
  * back out of order. */
-static struct ppe_next
-ended_early(struct ppe_worker *worker, struct ppe_thread *thread)
+struct ppe_next
+ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	if (!dispatch_my_turn(worker, thread))
-		return PPE_RUN(ended_early);
+		return PPE_RUN(ppe_ended_early);
 	return PPE_END;
 }
 
@@ -84,7 +93,7 @@ ended(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (likely(!thread->ordered))
 		return true;
 	if (unlikely(!dispatch_my_turn(worker, thread))) {
-		thread->next = PPE_RUN(ended_early);
+		thread->next = PPE_RUN(ppe_ended_early);
 		return false;
 	}
 	worker->flow[thread->flow].head++;
@@ -94,15 +103,16 @@ ended(struct ppe_worker *worker, struct ppe_thread *thread)
 
 /* One segment of each live thread, the oldest first: packets stay in the order in which they came,
  * as far as their threads take equally many segments, and ordered ones seldom wait. */
-static void
-barrel_round(struct ppe_worker *worker)
+TWICE void
+barrel_round(struct ppe_worker *worker, const bool traced)
 {
 	unsigned int live = 0;
 
 	worker->count.worker.segments += worker->live_count;
 	for (unsigned int i = 0; i < worker->live_count; i++) {
 		struct ppe_thread *thread = worker->live[i];
-		struct ppe_next next = thread->next.run(worker, thread);
+		struct ppe_next next =
+			traced ? ppe_trace_run(worker, thread) : thread->next.run(worker, thread);
 
 		if (likely(next.run != NULL))
 			thread->next = next;
@@ -116,16 +126,22 @@ barrel_round(struct ppe_worker *worker)
 }
 
 /* Threads for the backlog while contexts are free; the newest last. */
-static void
-fill(struct ppe_worker *worker)
+TWICE void
+fill(struct ppe_worker *worker, const bool traced)
 {
+	unsigned int before = worker->live_count;
+
 	while (worker->free_count > 0) {
 		struct ppe_thread *thread = worker->free[worker->free_count - 1];
 
 		if (!start_next(worker, thread))
-			return;
+			break;
 		worker->free_count--;
 		worker->live[worker->live_count++] = thread;
+	}
+	if (traced) {
+		ppe_trace_starts(worker, before);
+		ppe_trace_step(worker, PPE_EVENT_DISPATCH, 0, worker->live_count - before);
 	}
 }
 
@@ -166,14 +182,84 @@ ppe_free_consumed(struct ppe_worker *worker)
 	worker->nb_consumed = 0;
 }
 
-static unsigned int
-transmit(struct ppe_worker *worker)
+TWICE unsigned int
+transmit(struct ppe_worker *worker, const bool traced)
 {
-	unsigned int sent = 0;
+	unsigned int total = 0;
 
-	for (unsigned int i = 0; i < worker->nb_outq; i++)
-		sent += pktbuf_outq_flush(worker->outq[i]);
-	return sent;
+	for (unsigned int i = 0; i < worker->nb_outq; i++) {
+		unsigned int sent = pktbuf_outq_flush(worker->outq[i]);
+
+		if (traced)
+			ppe_trace_step(
+				worker, PPE_EVENT_TRANSMIT, worker->outq[i]->port->index, sent);
+		total += sent;
+	}
+	return total;
+}
+
+/* What other workers sent. */
+TWICE unsigned int
+cross(struct ppe_worker *worker, const bool traced)
+{
+	unsigned int before = worker->live_count, n = crossbar_receive(worker);
+
+	if (traced) {
+		ppe_trace_step(worker, PPE_EVENT_CROSSBAR, 0, n);
+		ppe_trace_arrivals(worker, before);
+	}
+	return n;
+}
+
+TWICE unsigned int
+launch_timers(struct ppe_worker *worker, const bool traced)
+{
+	unsigned int before = worker->live_count, n = ppe_timer_launch(worker);
+
+	if (traced) {
+		ppe_trace_starts(worker, before);
+		ppe_trace_step(worker, PPE_EVENT_TIMERS, 0, n);
+	}
+	return n;
+}
+
+/* From the rings and ports to the rings and ports. Returns the pieces of work. */
+TWICE unsigned int
+turn(struct ppe_worker *worker, uint32_t state, const bool traced)
+{
+	unsigned int work = cross(worker, traced), timers = 0;
+
+	if (likely(state == PPE_STATE_RUNNING)) {
+		timers = launch_timers(worker, traced);
+		work += receive(worker, traced);
+	}
+	fill(worker, traced);
+	/* A timer's slice is no reason to stay awake. */
+	work += worker->live_count - timers;
+	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
+		barrel_round(worker, traced);
+		if (worker->backlog_head == worker->backlog_tail)
+			continue;
+		fill(worker, traced);
+		rounds = 0;
+	}
+	ppe_free_consumed(worker);
+	crossbar_flush_all(worker);
+	return work + transmit(worker, traced);
+}
+
+static __rte_noinline unsigned int
+traced_turn(struct ppe_worker *worker, uint32_t state, struct ppe_trace *trace)
+{
+	struct ppe_tracer *tracer = ppe_tracer_of(trace, worker);
+	unsigned int work;
+
+	if (tracer == NULL)
+		return turn(worker, state, false);
+	ppe_trace_turn_begin(worker, tracer);
+	work = turn(worker, state, true);
+	ppe_trace_turn_end(worker, work);
+	return work;
 }
 
 uint64_t
@@ -204,29 +290,16 @@ ppe_barrel(void *arg)
 
 	/* Acquire: what the control thread wrote before it changed the state is seen here. */
 	while ((state = __atomic_load_n(&ppe->state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED) {
-		unsigned int work, timers = 0;
+		struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
+		unsigned int work;
 
 		worker->now = rte_rdtsc();
 		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 		worker->jobs = __atomic_load_n(&ppe->jobs, __ATOMIC_ACQUIRE);
-		work = crossbar_receive(worker);
-		if (likely(state == PPE_STATE_RUNNING)) {
-			timers = ppe_timer_launch(worker);
-			work += receive(worker);
-		}
-		fill(worker);
-		/* A timer's slice is no reason to stay awake. */
-		work += worker->live_count - timers;
-		for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
-			barrel_round(worker);
-			if (worker->backlog_head == worker->backlog_tail)
-				continue;
-			fill(worker);
-			rounds = 0;
-		}
-		ppe_free_consumed(worker);
-		crossbar_flush_all(worker);
-		work += transmit(worker);
+		if (likely(trace == NULL))
+			work = turn(worker, state, false);
+		else
+			work = traced_turn(worker, state, trace);
 		/* No thread keeps a pointer into the job table over a segment's end. */
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 

@@ -16,8 +16,18 @@ enum ppe_state {
 	PPE_STATE_STOPPED,
 };
 
+/* The trace that is being made; ctrl only. ppe/trace_control.c */
+struct ppe_tracing {
+	struct ppe_trace *trace; /* NULL: none */
+	uint64_t until; /* TSC */
+	uint64_t token; /* of the quiescent states that end it */
+	bool over; /* the workers have been told */
+	bool let_go; /* and none of them writes any more */
+};
+
 struct ppe {
 	/* ctrl: rw, workers: ro */
+	struct ppe_trace *trace; /* being made now, or NULL; by release store */
 	const struct ppe_jobs *jobs; /* published by release store */
 	uint32_t state; /* enum ppe_state, by release store */
 	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
@@ -32,6 +42,7 @@ struct ppe {
 	struct pktbuf_pools pools;
 	struct ppe_worker *worker[PPE_WORKERS_MAX];
 	unsigned int lcore[PPE_WORKERS_MAX];
+	struct ppe_tracing tracing;
 	unsigned int creating_program; /* whose matches and timers are being registered */
 };
 
@@ -40,6 +51,9 @@ RTE_DECLARE_PER_LCORE(struct ppe_worker *, ppe_worker_self);
 
 /* The run loop of a worker, on its lcore until the state is STOPPED. ppe/barrel.c */
 int ppe_barrel(void *worker);
+
+/* The segment of a thread that ended before its turn within its flow. ppe/barrel.c */
+struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* One turn's idle step; empty: consecutive turns without work. ppe/idle.c */
 void ppe_idle_turn(const struct ppe_config *config, uint32_t empty);

@@ -120,6 +120,14 @@ struct ppe_program_leaks {
 	uint64_t buffers, records, faults;
 };
 
+/* A segment's name in traces. */
+struct ppe_segment_name {
+	ppe_segment segment;
+	const char *name; /* NULL ends a list */
+};
+
+#define PPE_SEGMENT_LISTS 4
+
 /* A program. All functions but `first` may be NULL. */
 struct ppe_program {
 	const char *name;
@@ -142,7 +150,19 @@ struct ppe_program {
 	/* Add up the state's gauges: control thread, any time. */
 	void (*job_stats)(const void *state, uint8_t job, struct ppe_job_stats *stats);
 	void (*stats)(const void *state, struct ppe_stats *stats);
+	/* Names of the segments for traces (ppe/trace.h), a list per file; NULL: no more. */
+	const struct ppe_segment_name *segments[PPE_SEGMENT_LISTS];
+	/* While a trace runs: which block's and source's is the packet that the thread has begun
+	 * with? ppe_trace_id; 0: nobody's. */
+	uint64_t (*identify)(const struct ppe_worker *worker, const struct ppe_thread *thread);
 };
+
+/* What a trace calls a packet; without the source, a block. generation 0: not of a block. */
+static inline uint64_t
+ppe_trace_id(uint8_t source, uint16_t generation, uint8_t job, uint32_t block)
+{
+	return (uint64_t)source << 56 | (uint64_t)generation << 40 | (uint64_t)job << 32 | block;
+}
 
 /* Register a match for the program being created (create() only). 0, or -ENOSPC after 16. */
 int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);

@@ -14,6 +14,7 @@
 #include "ppe/crossbar.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
+#include "ppe/trace.h"
 #include "rmw/rmw.h"
 
 RTE_LOG_REGISTER(ppe_log, weir.ppe, NOTICE);
@@ -364,6 +365,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 		return;
 	if (ppe->state == PPE_STATE_RUNNING)
 		ppe_stop(ppe, 1000);
+	ppe_trace_free(ppe->tracing.trace);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			abandon(ppe->worker[w]);

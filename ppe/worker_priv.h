@@ -63,6 +63,8 @@ struct ppe_counters {
 	struct ppe_worker_stats worker;
 };
 
+struct ppe_tracer;
+
 struct ppe_worker {
 	/* read-mostly */
 	struct ppe *ppe;
@@ -89,6 +91,7 @@ struct ppe_worker {
 	uint64_t now __rte_cache_aligned; /* TSC of this turn */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
+	struct ppe_tracer *tracer; /* within a traced turn; else NULL */
 	struct ppe_thread *live[PPE_THREADS_MAX];
 	struct ppe_thread *free[PPE_THREADS_MAX];
 	struct rte_mbuf *consumed[PPE_CONSUMED]; /* counted as consumed, not yet freed */

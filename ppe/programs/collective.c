@@ -439,6 +439,34 @@ create(const struct ppe_setup *setup, void **state)
 	return rc;
 }
 
+/* The contribution's block and source, as the packet says it. */
+static uint64_t
+identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
+{
+	const struct pktbuf_head *head = &thread->head;
+	struct weir_header h = {.extended = head->udp_dst == worker->identity->port_ext};
+	const struct ppe_job *j;
+
+	if ((head->flags & (PKTBUF_HEAD_FRAGMENT | PKTBUF_HEAD_OPTIONS)) != 0 ||
+		head->payload_length < weir_header_bytes(h.extended))
+		return 0;
+	weir_header_read(&h, head->bytes + head->payload);
+	j = worker->jobs->by_id[h.job_id];
+	return ppe_trace_id(h.src_id, h.gen_id, h.job_id,
+		j == NULL ? h.block_id : ppe_job_block(j, h.block_id));
+}
+
+static const struct ppe_segment_name segments[] = {
+	{parse, "parse"},
+	{job_entry, "job_entry"},
+	{admit, "admit"},
+	{find_block, "find_block"},
+	{record, "record"},
+	{aggregate, "aggregate"},
+	{emit, "emit"},
+	{NULL, NULL},
+};
+
 const struct ppe_program collective_program = {
 	.name = "collective",
 	.first = parse,
@@ -447,4 +475,6 @@ const struct ppe_program collective_program = {
 	.destroy = collective_state_destroy,
 	.job_stats = collective_job_stats,
 	.stats = collective_stats,
+	.segments = {segments, age_segments, join_segments},
+	.identify = identify,
 };

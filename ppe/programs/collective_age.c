@@ -69,3 +69,9 @@ age(struct ppe_worker *worker, struct ppe_thread *thread)
 	hash_age_scan(state->blocks, thread->slice, state->slices, note, found);
 	return found->count > 0 ? PPE_RUN(straggler) : PPE_END;
 }
+
+const struct ppe_segment_name age_segments[] = {
+	{age, "age"},
+	{straggler, "straggler"},
+	{NULL, NULL},
+};

@@ -8,12 +8,14 @@
  * buffers: that is its quota, reserved when it was admitted.
  */
 #include "ppe/programs/collective_priv.h"
+#include "ppe/trace_fast.h"
 
 static void
 release(struct collective *state, struct block *block)
 {
 	if (block->buffer != NULL)
 		rmw_release(block->buffer);
+	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_RELEASED, block->hash.key);
 	hash_delete(state->blocks, &block->hash);
 }
 
@@ -117,6 +119,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	slot->current = *block;
 	slot->next += job->window;
 	job->count.blocks_opened++;
+	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_OPENED, contribution->probe.key);
 	return PPE_DROP_COUNT;
 }
 
@@ -148,6 +151,7 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	memcpy(block->in, block->heard, sizeof(block->in));
 	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
 		fix_payload(state, block, status);
+	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
 	job->count.blocks_complete += status == WEIR_STATUS_OK;
 	job->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
 	job->count.blocks_error += status == WEIR_STATUS_ERROR;

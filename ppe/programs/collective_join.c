@@ -172,3 +172,11 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	js->count.generations++; /* here alone: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
 }
+
+const struct ppe_segment_name join_segments[] = {
+	{join, "join"},
+	{adopt, "adopt"},
+	{joined, "joined"},
+	{answer, "answer"},
+	{NULL, NULL},
+};

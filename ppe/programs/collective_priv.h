@@ -286,6 +286,9 @@ struct ppe_next join(struct ppe_worker *worker, struct ppe_thread *thread);
 /* The timer segment that looks for stragglers in a slice: collective_age.c. */
 struct ppe_next age(struct ppe_worker *worker, struct ppe_thread *thread);
 
+/* The names of the segments there. */
+extern const struct ppe_segment_name age_segments[], join_segments[];
+
 /* The program's life on one worker: collective_state.c. */
 int collective_state_create(const struct ppe_setup *setup, void **state);
 void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);

@@ -37,9 +37,16 @@ create(const struct ppe_setup *setup, void **state __rte_unused)
 	return ppe_match_add(setup, &match);
 }
 
+static const struct ppe_segment_name segments[] = {
+	{classify, "classify"},
+	{to_kernel, "to_kernel"},
+	{NULL, NULL},
+};
+
 const struct ppe_program exception_program = {
 	.name = "exception",
 	.first = classify,
 	.ordered = true,
 	.create = create,
+	.segments = {segments},
 };

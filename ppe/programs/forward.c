@@ -325,6 +325,17 @@ stats(const void *arg, struct ppe_stats *out)
 	out->fdb_used = RTE_MAX(out->fdb_used, hash_count(state->fdb));
 }
 
+static const struct ppe_segment_name segments[] = {
+	{addresses, "addresses"},
+	{learn, "learn"},
+	{lookup, "lookup"},
+	{send_known, "send_known"},
+	{flood, "flood"},
+	{hear, "hear"},
+	{age, "age"},
+	{NULL, NULL},
+};
+
 const struct ppe_program forward_program = {
 	.name = "forward",
 	.first = addresses,
@@ -332,4 +343,5 @@ const struct ppe_program forward_program = {
 	.create = create,
 	.destroy = destroy,
 	.stats = stats,
+	.segments = {segments},
 };

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control thread's side of a trace. The workers' side is ppe/trace.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "ppe/ppe_priv.h"
+#include "ppe/program_fast.h"
+#include "ppe/trace.h"
+
+/* Ordinary memory, not EAL's: a switch that was given no more than it needs can be traced, too.
+ * Written to once, so that no worker meets a page fault. */
+static struct ppe_event *
+new_ring(unsigned int events)
+{
+	void *ring = NULL;
+	size_t bytes = events * sizeof(struct ppe_event);
+
+	if (posix_memalign(&ring, RTE_CACHE_LINE_SIZE, bytes) != 0)
+		return NULL;
+	memset(ring, 0, bytes);
+	return ring;
+}
+
+void
+ppe_trace_free(struct ppe_trace *trace)
+{
+	if (trace == NULL)
+		return;
+	for (unsigned int w = 0; w < trace->nb_workers; w++)
+		free(trace->worker[w].event);
+	free(trace);
+}
+
+static struct ppe_trace *
+new_trace(const struct ppe *ppe, unsigned int events)
+{
+	struct ppe_trace *trace;
+	void *memory = NULL;
+
+	if (posix_memalign(&memory, RTE_CACHE_LINE_SIZE, sizeof(*trace)) != 0)
+		return NULL;
+	trace = memset(memory, 0, sizeof(*trace));
+	trace->hz = rte_get_tsc_hz();
+	trace->nb_workers = ppe->config.workers;
+	trace->threads = ppe->config.threads;
+	trace->nb_ports = ppe->nb_ports;
+	trace->nb_programs = ppe->nb_programs;
+	memcpy(trace->lcore, ppe->lcore, sizeof(trace->lcore));
+	memcpy(trace->program, ppe->program, sizeof(trace->program));
+	for (unsigned int p = 0; p < ppe->nb_ports; p++)
+		memcpy(trace->port[p], ppe->port[p].name, PKTBUF_NAME_MAX);
+	for (unsigned int w = 0; w < trace->nb_workers; w++) {
+		trace->worker[w].size = events;
+		trace->worker[w].event = new_ring(events);
+		if (trace->worker[w].event == NULL) {
+			ppe_trace_free(trace);
+			return NULL;
+		}
+	}
+	return trace;
+}
+
+int
+ppe_trace_start(struct ppe *ppe, unsigned int ms, unsigned int events)
+{
+	struct ppe_trace *trace;
+
+	if (ms == 0 || ms > PPE_TRACE_MS_MAX || events < PPE_TRACE_EVENTS_MIN ||
+		events > PPE_TRACE_EVENTS_MAX)
+		return -EINVAL;
+	if (ppe->tracing.trace != NULL)
+		return -EBUSY;
+	trace = new_trace(ppe, events);
+	if (trace == NULL)
+		return -ENOMEM;
+	trace->ms = ms;
+	trace->begin = rte_rdtsc();
+	ppe->tracing = (struct ppe_tracing){
+		.trace = trace,
+		.until = trace->begin + ms * (trace->hz / 1000),
+	};
+	/* Release: the rings before their address. */
+	__atomic_store_n(&ppe->trace, trace, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static bool
+some_ring_full(const struct ppe_trace *trace)
+{
+	for (unsigned int w = 0; w < trace->nb_workers; w++)
+		if (__atomic_load_n(&trace->worker[w].full, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* Switch off. Workers that have turned once more have seen it. */
+static void
+switch_off(struct ppe *ppe, uint64_t now)
+{
+	struct ppe_tracing *tracing = &ppe->tracing;
+
+	__atomic_store_n(&ppe->trace, NULL, __ATOMIC_RELEASE);
+	tracing->trace->end = now;
+	tracing->token = rte_rcu_qsbr_start(ppe->qsbr);
+	tracing->over = true;
+}
+
+int
+ppe_trace_done(struct ppe *ppe)
+{
+	struct ppe_tracing *tracing = &ppe->tracing;
+	uint64_t now = rte_rdtsc();
+
+	if (tracing->trace == NULL)
+		return -ENOENT;
+	if (!tracing->over) {
+		if ((int64_t)(now - tracing->until) < 0 && !some_ring_full(tracing->trace) &&
+			ppe->state != PPE_STATE_STOPPED)
+			return 0;
+		switch_off(ppe, now);
+	}
+	if (rte_rcu_qsbr_check(ppe->qsbr, tracing->token, false)) {
+		tracing->trace->full = some_ring_full(tracing->trace);
+		tracing->let_go = true;
+		return 1;
+	}
+	return now - tracing->trace->end < tracing->trace->hz ? 0 : -ETIMEDOUT;
+}
+
+struct ppe_trace *
+ppe_trace_take(struct ppe *ppe)
+{
+	struct ppe_trace *trace = ppe->tracing.trace;
+
+	if (!ppe->tracing.let_go)
+		return NULL;
+	ppe->tracing = (struct ppe_tracing){0};
+	return trace;
+}
+
+int
+ppe_trace(struct ppe *ppe, unsigned int ms, unsigned int events, struct ppe_trace **out)
+{
+	int rc = ppe_trace_start(ppe, ms, events);
+
+	if (rc < 0)
+		return rc;
+	while ((rc = ppe_trace_done(ppe)) == 0)
+		rte_delay_us_sleep(1000);
+	if (rc < 0)
+		return rc;
+	*out = ppe_trace_take(ppe);
+	return 0;
+}
+
+const char *
+ppe_trace_segment(const struct ppe_trace *trace, const struct ppe_event *event)
+{
+	const struct ppe_program *program = trace->program[event->program];
+
+	if (event->segment == ppe_wait_turn || event->segment == ppe_ended_early)
+		return "wait for its turn";
+	for (unsigned int list = 0; program != NULL && list < RTE_DIM(program->segments); list++)
+		for (const struct ppe_segment_name *s = program->segments[list];
+			s != NULL && s->name != NULL; s++)
+			if (s->segment == event->segment)
+				return s->name;
+	return NULL;
+}

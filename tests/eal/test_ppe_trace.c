@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A trace tells what happened: of a switch of two workers, whose traffic lies within the trace, every
+ * slice, hop, contribution and block is there, once, and in order.
+ */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "ppe/trace.h"
+#include "tests/eal/rig.h"
+
+#define SOURCES  4
+#define WINDOW   16
+#define ELEMENTS 32
+#define BLOCKS   48
+
+struct stage {
+	struct rig rig;
+	uint16_t generation;
+	uint8_t frame[RIG_FRAME_MAX];
+};
+
+static void
+open_stage(struct stage *stage)
+{
+	struct rig_config config = {.workers = 2,
+		.threads = 4,
+		.ports = SOURCES,
+		.jobs = 1,
+		.job = {rig_job(1, SOURCES, WINDOW, ELEMENTS)}};
+
+	rig_start(&stage->rig, &config);
+	stage->generation = rig_join(&stage->rig, 0, false);
+}
+
+static void
+close_stage(struct stage *stage)
+{
+	const char *books = rig_stop(&stage->rig);
+
+	cr_assert_null(books, "%s", books);
+}
+
+static void
+contribute(struct stage *stage, unsigned int source, uint32_t block)
+{
+	struct weir_header h = {.job_id = 1,
+		.block_id = block,
+		.src_id = (uint8_t)source,
+		.gen_id = stage->generation,
+		.grad_cnt = ELEMENTS,
+		.extended = true,
+		.dtype = WEIR_DTYPE_INT32};
+	uint32_t values[ELEMENTS] = {source};
+
+	rig_send(&stage->rig, source, stage->frame,
+		rig_frame(stage->frame, source, &h, values, sizeof(values)));
+}
+
+/* Blocks [from, to), whole, with everything at rest at the end. */
+static void
+blocks(struct stage *stage, uint32_t from, uint32_t to)
+{
+	struct ppe_stats stats;
+
+	for (uint32_t b = from; b < to; b++) {
+		for (unsigned int s = 0; s < SOURCES; s++)
+			contribute(stage, s, b);
+		for (unsigned int s = 0; s < SOURCES; s++)
+			cr_assert_gt(rig_receive(&stage->rig, s, stage->frame, 2000), 0,
+				"no result of block %u for source %u", b, s);
+	}
+	rig_settle(&stage->rig, &stats);
+}
+
+/* Both workers have seen that a trace is on. */
+static void
+wait_for_turns(const struct stage *stage)
+{
+	struct ppe_stats before, now;
+	bool turned = false;
+
+	ppe_stats_read(stage->rig.ppe, &before);
+	for (unsigned int ms = 0; ms < 2000 && !turned; ms++) {
+		rte_delay_us_sleep(1000);
+		ppe_stats_read(stage->rig.ppe, &now);
+		turned = now.worker[0].turns > before.worker[0].turns + 1 &&
+			now.worker[1].turns > before.worker[1].turns + 1;
+	}
+	cr_assert(turned, "a worker does not turn");
+}
+
+static struct ppe_trace *
+finish(struct stage *stage)
+{
+	int rc;
+
+	while ((rc = ppe_trace_done(stage->rig.ppe)) == 0)
+		rte_delay_us_sleep(1000);
+	cr_assert_eq(rc, 1, "%d", rc);
+	return ppe_trace_take(stage->rig.ppe);
+}
+
+/* A trace of BLOCKS blocks, with others before and after it. */
+static struct ppe_trace *
+traced_blocks(struct stage *stage)
+{
+	struct ppe_trace *trace;
+
+	blocks(stage, 0, WINDOW);
+	cr_assert_eq(ppe_trace_start(stage->rig.ppe, 1500, PPE_TRACE_EVENTS), 0);
+	wait_for_turns(stage);
+	blocks(stage, WINDOW, WINDOW + BLOCKS);
+	trace = finish(stage);
+	cr_assert_not_null(trace);
+	cr_assert(!trace->full);
+	blocks(stage, WINDOW + BLOCKS, 2 * WINDOW + BLOCKS);
+	return trace;
+}
+
+#define FOREACH_EVENT(e, trace, w)                                                                 \
+	for (const struct ppe_event *e = (trace)->worker[w].event;                                 \
+		e < (trace)->worker[w].event + (trace)->worker[w].used; e++)
+
+/* Events go by time; thread slices of a worker follow each other, within its turns. */
+static void
+check_order(const struct ppe_trace *trace, unsigned int w)
+{
+	uint64_t last = trace->begin, busy = 0, turn_end = 0;
+
+	FOREACH_EVENT(e, trace, w)
+	{
+		cr_assert_geq(e->tsc, last, "worker %u event %td", w, e - trace->worker[w].event);
+		last = e->tsc;
+		switch ((enum ppe_event_kind)e->kind) {
+		case PPE_EVENT_TURN:
+			cr_assert_geq(e->tsc, turn_end);
+			cr_assert_gt(e->cycles, 0, "a turn without an end");
+			turn_end = e->tsc + e->cycles;
+			break;
+		case PPE_EVENT_SEGMENT:
+			cr_assert_not_null(ppe_trace_segment(trace, e));
+			cr_assert_lt(e->thread, trace->threads);
+			/* fall through */
+		case PPE_EVENT_CROSSBAR:
+		case PPE_EVENT_TIMERS:
+		case PPE_EVENT_RECEIVE:
+		case PPE_EVENT_DISPATCH:
+		case PPE_EVENT_TRANSMIT:
+			cr_assert_gt(e->cycles, 0, "a slice without an end");
+			cr_assert_geq(e->tsc, busy, "slices overlap");
+			busy = e->tsc + e->cycles;
+			cr_assert_leq(busy, turn_end);
+			break;
+		case PPE_EVENT_HOP_OUT:
+		case PPE_EVENT_HOP_IN:
+		case PPE_EVENT_BLOCK_OPENED:
+		case PPE_EVENT_BLOCK_DONE:
+		case PPE_EVENT_BLOCK_RELEASED: cr_assert_leq(e->tsc, turn_end); break;
+		case PPE_EVENT_KINDS: cr_assert_fail();
+		}
+	}
+}
+
+/* Each departure has its arrival, on the other worker, later. */
+static unsigned int
+check_hops(const struct ppe_trace *trace, unsigned int from)
+{
+	unsigned int hops = 0;
+
+	FOREACH_EVENT(out, trace, from)
+	{
+		const struct ppe_event *arrival = NULL;
+
+		if (out->kind != PPE_EVENT_HOP_OUT)
+			continue;
+		FOREACH_EVENT(in, trace, 1 - from)
+		if (in->kind == PPE_EVENT_HOP_IN && in->value == out->value &&
+			in->tsc >= out->tsc) {
+			arrival = in;
+			break;
+		}
+		cr_assert_not_null(arrival, "a hop that does not arrive");
+		cr_assert_eq(arrival->id, out->id, "another packet arrived");
+		hops++;
+	}
+	return hops;
+}
+
+static unsigned int
+count(const struct ppe_trace *trace, unsigned int w, enum ppe_event_kind kind)
+{
+	unsigned int n = 0;
+
+	FOREACH_EVENT(e, trace, w)
+	n += e->kind == kind;
+	return n;
+}
+
+/* The block is opened, gets its contributions, is done and releases the one before it: in this
+ * order. */
+static void
+check_block(const struct ppe_trace *trace, uint16_t generation, uint32_t block)
+{
+	uint64_t key = ppe_trace_id(0, generation, 1, block), opened = 0, done = 0, released = 0;
+	unsigned int heard[SOURCES] = {0};
+
+	for (unsigned int w = 0; w < trace->nb_workers; w++)
+		FOREACH_EVENT(e, trace, w)
+		{
+			if ((e->id & ~(UINT64_C(0xff) << 56)) != key)
+				continue;
+			if (e->kind == PPE_EVENT_SEGMENT && e->end == PPE_END_CONSUMED) {
+				heard[ppe_trace_source(e->id)]++;
+				cr_assert_eq(released, 0, "after its release");
+			}
+			if (e->kind == PPE_EVENT_BLOCK_OPENED) {
+				cr_assert_eq(opened, 0, "opened twice");
+				opened = e->tsc;
+			}
+			if (e->kind == PPE_EVENT_BLOCK_DONE) {
+				cr_assert(opened != 0 && done == 0, "done unopened, or twice");
+				done = e->tsc;
+			}
+			if (e->kind == PPE_EVENT_BLOCK_RELEASED) {
+				cr_assert(done != 0 && released == 0, "released undone, or twice");
+				released = e->tsc;
+			}
+		}
+	for (unsigned int s = 0; s < SOURCES; s++)
+		cr_assert_eq(heard[s], 1, "block %u source %u: %u", block, s, heard[s]);
+	cr_assert(opened != 0 && done >= opened, "block %u", block);
+	cr_assert_eq(released != 0, block < BLOCKS, "block %u", block);
+}
+
+Test(ppe_trace, tells_everything_in_order, .timeout = 60)
+{
+	static struct stage stage;
+	struct ppe_trace *trace;
+	unsigned int hops, in;
+
+	open_stage(&stage);
+	trace = traced_blocks(&stage);
+	for (unsigned int w = 0; w < 2; w++)
+		check_order(trace, w);
+	hops = check_hops(trace, 0) + check_hops(trace, 1);
+	in = count(trace, 0, PPE_EVENT_HOP_IN) + count(trace, 1, PPE_EVENT_HOP_IN);
+	cr_assert_eq(hops, in);
+	/* Sources go round the workers, and so do blocks: half of the contributions hop. */
+	cr_assert_eq(hops, SOURCES * BLOCKS / 2);
+	for (uint32_t b = WINDOW; b < WINDOW + BLOCKS; b++)
+		check_block(trace, stage.generation, b);
+	ppe_trace_free(trace);
+	close_stage(&stage);
+}
+
+/* Nothing before the trace and nothing after it. */
+Test(ppe_trace, off_means_no_event, .timeout = 60)
+{
+	static struct stage stage;
+	struct ppe_trace *trace;
+
+	open_stage(&stage);
+	trace = traced_blocks(&stage);
+	for (unsigned int w = 0; w < 2; w++)
+		FOREACH_EVENT(e, trace, w)
+		{
+			cr_assert_lt(e->tsc, trace->end + trace->hz);
+			if (e->kind != PPE_EVENT_BLOCK_OPENED && e->kind != PPE_EVENT_BLOCK_DONE)
+				continue;
+			cr_assert_geq(ppe_trace_block(e->id), WINDOW);
+			cr_assert_lt(ppe_trace_block(e->id), WINDOW + BLOCKS);
+		}
+	ppe_trace_free(trace);
+	close_stage(&stage);
+}
+
+Test(ppe_trace, a_full_ring_ends_it_early, .timeout = 60)
+{
+	static struct stage stage;
+	struct ppe_trace *trace;
+	uint64_t began = rte_rdtsc();
+
+	open_stage(&stage);
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX, PPE_TRACE_EVENTS_MIN), 0);
+	wait_for_turns(&stage);
+	blocks(&stage, 0, BLOCKS);
+	trace = finish(&stage);
+	cr_assert_lt(rte_rdtsc() - began, 5 * trace->hz);
+	cr_assert(trace->full);
+	for (unsigned int w = 0; w < 2; w++)
+		cr_assert_leq(trace->worker[w].used, PPE_TRACE_EVENTS_MIN);
+	cr_assert(trace->worker[0].full || trace->worker[1].full);
+	ppe_trace_free(trace);
+	blocks(&stage, BLOCKS, BLOCKS + WINDOW);
+	close_stage(&stage);
+}
+
+Test(ppe_trace, one_at_a_time, .timeout = 60)
+{
+	static struct stage stage;
+	struct ppe_trace *trace = NULL;
+
+	open_stage(&stage);
+	cr_assert_eq(ppe_trace_done(stage.rig.ppe), -ENOENT);
+	cr_assert_null(ppe_trace_take(stage.rig.ppe));
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 0, 1000), -EINVAL);
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX + 1, 1000), -EINVAL);
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1), -EINVAL);
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX, 1000), 0);
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), -EBUSY);
+	cr_assert_eq(ppe_trace_done(stage.rig.ppe), 0);
+	cr_assert_null(ppe_trace_take(stage.rig.ppe), "taken from under the workers");
+	/* A switch that stops ends its trace. */
+	cr_assert_eq(ppe_stop(stage.rig.ppe, 2000), 0);
+	trace = finish(&stage);
+	ppe_trace_free(trace);
+	cr_assert_eq(ppe_trace(stage.rig.ppe, 1, 1000, &trace), 0);
+	cr_assert_eq(trace->worker[0].used, 0);
+	ppe_trace_free(trace);
+	/* One that nobody takes goes with the switch. */
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), 0);
+	close_stage(&stage);
+}
+
+/* A frame for nobody known: forwarded to the other ports, and no block's. */
+Test(ppe_trace, tells_of_other_packets, .timeout = 60)
+{
+	static struct stage stage;
+	struct ppe_trace *trace;
+	unsigned int floods = 0, dropped = 0;
+	uint8_t frame[64] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xb5};
+
+	open_stage(&stage);
+	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 300, PPE_TRACE_EVENTS), 0);
+	wait_for_turns(&stage);
+	rig_send(&stage.rig, 0, frame, sizeof(frame));
+	memset(frame + 6, 0xff, 6);
+	rig_send(&stage.rig, 0, frame, sizeof(frame));
+	trace = finish(&stage);
+	for (unsigned int w = 0; w < 2; w++)
+		FOREACH_EVENT(e, trace, w)
+		{
+			if (e->kind != PPE_EVENT_SEGMENT || e->end == PPE_END_NONE)
+				continue;
+			cr_assert_eq(e->id, 0);
+			floods += e->end == PPE_END_SENT &&
+				strcmp(ppe_trace_segment(trace, e), "flood") == 0;
+			dropped += e->end == PPE_END_DROPPED + PPE_DROP_BAD_SOURCE_MAC;
+		}
+	cr_assert_eq(floods, 1);
+	cr_assert_eq(dropped, 1);
+	ppe_trace_free(trace);
+	close_stage(&stage);
+}
