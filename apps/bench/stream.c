@@ -245,10 +245,13 @@ stream_run(struct stream *s, unsigned int window, uint64_t ms, struct closed_loo
 		received += done;
 		now = rte_rdtsc();
 		slices_turn(&slices, now, received);
-		if (done > 0)
+		if (done > 0) {
 			last = now;
-		else if (now - last > cycles * LOST_MS)
+		} else if (now - last > cycles * LOST_MS) {
+			/* One window more, and then again as long: no flood. */
 			flying = 0;
+			last = now;
+		}
 		if (done == 0 && burst == 0)
 			empty += now - before;
 		if (before < warm && now >= warm) {
