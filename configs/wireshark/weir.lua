@@ -1,0 +1,667 @@
+-- SPDX-License-Identifier: BSD-3-Clause
+-- Wireshark's dissector of Weir's aggregation protocol, both header forms (docs/protocol.md).
+--
+-- Install: copy this file into the personal Lua plugin folder (Help > About Wireshark > Folders;
+-- on Linux ~/.local/lib/wireshark/plugins), or: tshark -X lua_script:weir.lua -r FILE
+--
+-- Nothing here trusts a packet: each byte is read only where the captured frame has it, and every
+-- number that does not go with docs/protocol.md is shown with an expert info. Links between packets
+-- are made once, when Wireshark first sees them in order; later visits only look them up.
+
+local weir = Proto("weir", "Weir Aggregation Protocol")
+
+-- Codes, as the tables of docs/protocol.md have them.
+local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", "mismatch",
+	"out-of-window", "unsupported", "refused" }
+local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
+	"allgather", "alltoall", "barrier", [15] = "join" }
+local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+	"fp16", "bf16", "fp32", "fp64" }
+local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8 }
+local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
+local FIELD = { "collective", "op", "type", "root", "grad_cnt" }
+local KIND = { "contribution", "join", "result", "reply" }
+local CONTRIBUTION, JOINING, RESULT, REPLY = 1, 2, 3, 4
+local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED = 0, 1, 2, 3, 6, 9
+local BARRIER, JOIN = 8, 15
+local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
+
+local FORM_BASE, FORM_EXTENDED = 0, 1
+local FORM = { [0] = "base", "extended" }
+
+local f = {
+	kind = ProtoField.uint8("weir.kind", "kind", base.DEC, KIND),
+	form = ProtoField.uint8("weir.form", "form", base.DEC, FORM),
+	job = ProtoField.uint8("weir.job", "job_id"),
+	block = ProtoField.uint32("weir.block", "block_id"),
+	nonce = ProtoField.uint32("weir.nonce", "block_id (nonce)", base.HEX),
+	age_op = ProtoField.uint8("weir.age_op", "age_op", base.DEC, STATUS, 0xf0),
+	final = ProtoField.bool("weir.final", "final", 8, nil, 0x08),
+	degraded = ProtoField.bool("weir.degraded", "degraded", 8, nil, 0x04),
+	reserved = ProtoField.uint8("weir.reserved", "reserved", base.DEC, nil, 0x03),
+	src = ProtoField.uint8("weir.src", "src_id"),
+	src_cnt = ProtoField.uint8("weir.src_cnt", "src_cnt"),
+	gen = ProtoField.uint16("weir.gen", "gen_id"),
+	reserved_cnt = ProtoField.uint16("weir.reserved_cnt", "reserved", base.DEC, nil, 0xf000),
+	grad_cnt = ProtoField.uint16("weir.grad_cnt", "grad_cnt", base.DEC, nil, 0x0fff),
+	collective = ProtoField.uint8("weir.collective", "collective", base.DEC, COLLECTIVE, 0xf0),
+	op = ProtoField.uint8("weir.op", "op", base.DEC, OP, 0x0f),
+	dtype = ProtoField.uint8("weir.dtype", "dtype", base.DEC, DTYPE, 0xf0),
+	flags = ProtoField.uint8("weir.flags", "flags", base.HEX, nil, 0x0f),
+	base_results = ProtoField.bool("weir.flags.base_results", "results in the base form", 8, nil, 0x01),
+	root = ProtoField.uint8("weir.root", "root"),
+	status = ProtoField.uint8("weir.status", "status", base.DEC, STATUS),
+	payload = ProtoField.bytes("weir.payload", "payload"),
+	payload_dtype = ProtoField.uint8("weir.payload.dtype", "dtype of the payload", base.DEC, DTYPE),
+	int = ProtoField.int64("weir.element.int", "element"),
+	uint = ProtoField.uint64("weir.element.uint", "element"),
+	float = ProtoField.double("weir.element.float", "element"),
+	bitmap = ProtoField.bytes("weir.bitmap", "bitmap"),
+	ranks = ProtoField.string("weir.bitmap.sources", "sources in it"),
+	rank = ProtoField.uint8("weir.bitmap.source", "source"),
+	missing = ProtoField.string("weir.bitmap.missing", "sources missing"),
+	trailer = ProtoField.bytes("weir.trailer", "beyond the packet"),
+	window = ProtoField.uint16("weir.join.window", "window"),
+	elements = ProtoField.uint16("weir.join.elements", "elements"),
+	join_sources = ProtoField.uint16("weir.join.sources", "sources"),
+	join_dtype = ProtoField.uint8("weir.join.dtype", "dtype", base.DEC, DTYPE, 0xf0),
+	join_op = ProtoField.uint8("weir.join.op", "op", base.DEC, OP, 0x0f),
+	join_flags = ProtoField.uint8("weir.join.flags", "flags", base.HEX),
+	multicast = ProtoField.bool("weir.join.multicast", "results come by multicast", 8, nil, 0x01),
+	timeout = ProtoField.uint32("weir.join.timeout_ms", "timeout_ms"),
+	group = ProtoField.ipv4("weir.join.group", "group"),
+	field = ProtoField.uint8("weir.mismatch.field", "field", base.DEC, FIELD),
+	m_source = ProtoField.uint8("weir.mismatch.source", "source"),
+	m_block = ProtoField.uint16("weir.mismatch.block", "block"),
+	m_other = ProtoField.uint8("weir.mismatch.other", "other"),
+	m_reserved = ProtoField.uint8("weir.mismatch.reserved", "reserved"),
+	m_offered = ProtoField.uint16("weir.mismatch.offered", "offered"),
+	answer_in = ProtoField.framenum("weir.answer_in", "answered in frame", base.NONE,
+		frametype.RESPONSE),
+	answer_to = ProtoField.framenum("weir.answer_to", "answers frame", base.NONE, frametype.REQUEST),
+	time = ProtoField.double("weir.time", "time since that frame, in seconds"),
+	repeats = ProtoField.framenum("weir.repeats", "repeats frame", base.NONE, frametype.RETRANS_PREV),
+	late = ProtoField.framenum("weir.late", "later than the block's result in frame"),
+}
+local expert = {
+	truncated = ProtoExpert.new("weir.expert.truncated", "the packet is cut off",
+		expert.group.MALFORMED, expert.severity.ERROR),
+	impossible = ProtoExpert.new("weir.expert.impossible", "a value that can't be",
+		expert.group.PROTOCOL, expert.severity.WARN),
+	late = ProtoExpert.new("weir.expert.late", "comes after its block's result",
+		expert.group.SEQUENCE, expert.severity.WARN),
+	repeated = ProtoExpert.new("weir.expert.repeated", "is repeated",
+		expert.group.SEQUENCE, expert.severity.NOTE),
+	status = ProtoExpert.new("weir.expert.status", "not every source is in the result",
+		expert.group.RESPONSE_CODE, expert.severity.NOTE),
+}
+-- The order of `pairs` is no order: registered by name, so that every start is alike.
+local function sorted(set)
+	local names, list = {}, {}
+	for name in pairs(set) do names[#names + 1] = name end
+	table.sort(names)
+	for i, name in ipairs(names) do list[i] = set[name] end
+	return list
+end
+weir.fields, weir.experts = sorted(f), sorted(expert)
+
+weir.prefs.base_port = Pref.uint("UDP port, base form", 12000, "switch.port_base")
+weir.prefs.extended_port = Pref.uint("UDP port, extended form", 12001, "switch.port_extended")
+weir.prefs.dtype = Pref.enum("Type of the base form", 10,
+	"What the elements of the base form are, where the capture has no accepted join that tells",
+	(function()
+		local list = {}
+		for code = 0, #DTYPE do list[code + 1] = { code + 1, DTYPE[code], code } end
+		return list
+	end)(), false)
+weir.prefs.shown = Pref.uint("Elements shown", 16, "Of each payload, the first so many")
+
+-- ---------------------------------------------------------------- what the capture has told
+
+local frames -- by frame number: what stands in it besides its bytes
+local jobs -- by switch and job: {sources = number, dtype = code, source = {[id] = true}}
+local streams -- by switch, job and generation: {[source] = stream}
+
+function weir.init()
+	frames, jobs, streams = {}, {}, {}
+end
+
+local function named(names, code)
+	return names[code] or ("reserved " .. code)
+end
+
+local function job_of(h)
+	local key = h.switch .. "/" .. h.job
+	jobs[key] = jobs[key] or { source = {}, highest = -1 }
+	return jobs[key]
+end
+
+-- {0, 1, 2, 5} as "0-2, 5".
+local function ranges(list)
+	local parts, i = {}, 1
+	while i <= #list do
+		local j = i
+		while list[j + 1] == list[j] + 1 do j = j + 1 end
+		parts[#parts + 1] = i == j and tostring(list[i]) or (list[i] .. "-" .. list[j])
+		i = j + 1
+	end
+	return #parts > 0 and table.concat(parts, ", ") or "none"
+end
+
+local function streams_of(h)
+	local key = h.switch .. "/" .. h.job .. "/" .. (h.join and "join" or h.gen)
+	streams[key] = streams[key] or {}
+	return streams[key]
+end
+
+local function stream_of(h, source)
+	local sources = streams_of(h)
+	sources[source] = sources[source] or { block = {}, count = 0, open = 0, deepest = 1 }
+	return sources[source], sources
+end
+
+-- A stream repeats a block of a moment ago; one that is replayed in a loop comes to its number
+-- again after 4 windows or more. `deepest`, its blocks in flight at most, stands for the window.
+local function is_repeat(stream, entry)
+	return entry ~= nil and stream.count - entry.number < 3 * stream.deepest
+end
+
+local function link_request(h, number, now, frame)
+	local stream, sources = stream_of(h, h.src)
+	local entry = stream.block[h.block]
+	if is_repeat(stream, entry) then
+		frame.repeats = entry.frame
+		frame.late = entry.result
+		entry.last, entry.last_time = number, now
+		entry.request[#entry.request + 1] = frame
+		return
+	end
+	-- Another source's result of this block: the block went out without this source.
+	for source, other in pairs(sources) do
+		local there = other.block[h.block]
+		if source ~= h.src and there ~= nil and there.result ~= nil and is_repeat(other, there) then
+			frame.late = math.min(frame.late or there.result, there.result)
+		end
+	end
+	stream.count = stream.count + 1
+	stream.open = stream.open + 1
+	stream.deepest = math.max(stream.deepest, stream.open)
+	stream.block[h.block] = { frame = number, time = now, last = number, last_time = now,
+		number = stream.count, request = { frame } }
+end
+
+-- What ends a block (a join: the accepted one) answers the first contribution to it; any other
+-- reply, and a result that is sent again, answer the last one.
+local function link_to(stream, h, number, now, frame)
+	local entry = stream.block[h.block]
+	if entry == nil then
+		return
+	end
+	local first = h.ends and entry.result == nil
+	frame.answer_to = first and entry.frame or entry.last
+	frame.time = now - (first and entry.time or entry.last_time)
+	if first then
+		entry.result = number
+		stream.open = math.max(stream.open - 1, 0)
+	end
+	for _, request in ipairs(entry.request) do
+		if request.answer_in == nil or (h.ends and not request.ended) then
+			request.answer_in, request.ended = number, h.ends
+		end
+	end
+	entry.request = h.ends and {} or entry.request
+end
+
+local function link_answer(h, number, now, frame)
+	if not h.multicast then
+		link_to(stream_of(h, h.src), h, number, now, frame)
+		return
+	end
+	local last = -1
+	for _, stream in pairs(streams_of(h)) do
+		local one = {}
+		link_to(stream, h, number, now, one)
+		-- Of a multicast result, the contribution that completed the block.
+		if one.answer_to ~= nil and one.answer_to > last then
+			last, frame.answer_to, frame.time = one.answer_to, one.answer_to, one.time
+		end
+	end
+end
+
+-- What an accepted join tells about its job, from the payload at `at`.
+local function learn_join(h, buf, at)
+	if h.kind ~= REPLY or not h.join or h.status ~= OK or buf:len() < at + JOIN_BYTES then
+		return
+	end
+	local job = job_of(h)
+	job.sources = buf(at + 4, 2):uint()
+	local dtype = buf(at + 6, 1):bitfield(0, 4)
+	job.dtype = DTYPE[dtype] and dtype or job.dtype
+end
+
+-- Once for each frame, in order.
+local function learn(h, buf, pinfo)
+	local frame = {}
+	frames[pinfo.number] = frame
+	learn_join(h, buf, h.bytes)
+	local job = job_of(h)
+	if not h.multicast and h.status ~= REFUSED then
+		job.source[h.src] = true
+		job.highest = math.max(job.highest, h.src)
+	end
+	frame.dtype = job.dtype
+	frame.job_sources = job.sources
+	frame.highest = job.highest
+	local now = pinfo.rel_ts
+	if h.kind == CONTRIBUTION or h.kind == JOINING then
+		link_request(h, pinfo.number, now, frame)
+	else
+		link_answer(h, pinfo.number, now, frame)
+	end
+	return frame
+end
+
+-- ---------------------------------------------------------------- the header
+
+-- 224.0.0.0/4. The switch sends results there from and to the same port.
+local function is_multicast(pinfo)
+	local first = tonumber(tostring(pinfo.dst):match("^(%d+)%.%d+%.%d+%.%d+$"))
+	return first ~= nil and first >= 224 and first <= 239
+end
+
+-- Whole header at the start of buf, as numbers.
+local function read_header(buf, pinfo, form, to_switch)
+	local h = { form = form, bytes = form == FORM_EXTENDED and EXTENDED_BYTES or BASE_BYTES }
+	h.job, h.block = buf(0, 1):uint(), buf(1, 4):uint()
+	h.age_op = buf(5, 1):bitfield(0, 4)
+	h.final, h.degraded = buf(5, 1):bitfield(4, 1) == 1, buf(5, 1):bitfield(5, 1) == 1
+	h.src, h.src_cnt = buf(6, 1):uint(), buf(7, 1):uint()
+	h.gen, h.count = buf(8, 2):uint(), buf(10, 2):bitfield(4, 12)
+	h.status = h.age_op
+	if form == FORM_EXTENDED then
+		h.collective, h.op = buf(12, 1):bitfield(0, 4), buf(12, 1):bitfield(4, 4)
+		h.dtype, h.flags = buf(13, 1):bitfield(0, 4), buf(13, 1):bitfield(4, 4)
+		h.root, h.second = buf(14, 1):uint(), buf(15, 1):uint()
+	end
+	h.join = h.collective == JOIN
+	if to_switch then
+		h.kind = h.join and JOINING or CONTRIBUTION
+	elseif not h.join and (h.status == OK or h.status == PARTIAL) then
+		h.kind = RESULT
+	else
+		h.kind = REPLY
+	end
+	h.ends = h.kind == RESULT or h.status == ERROR or h.status == MISMATCH or
+		(h.kind == REPLY and h.join and h.status == OK)
+	h.barrier = not h.join and (h.collective == BARRIER or (h.collective == nil and h.count == 0))
+	h.multicast = not to_switch and is_multicast(pinfo)
+	h.switch = tostring(to_switch and pinfo.dst or pinfo.src)
+	return h
+end
+
+-- The form of a packet and whether it goes to the switch; nil when neither port is Weir's.
+local function direction(buf, pinfo)
+	local form = { [weir.prefs.base_port] = FORM_BASE, [weir.prefs.extended_port] = FORM_EXTENDED }
+	local to, from = form[pinfo.dst_port], form[pinfo.src_port]
+	if to ~= nil and from ~= nil then
+		-- Whoever sends from the switch's own port number: only an answer counts sources.
+		local answer = is_multicast(pinfo) or buf:len() >= 8 and buf(7, 1):uint() ~= 0
+		return answer and from or to, not answer
+	end
+	return to or from, to ~= nil
+end
+
+local function show_header(tree, buf, h)
+	tree:add(f.kind, h.kind):set_generated()
+	tree:add(f.form, h.form):set_generated()
+	tree:add(f.job, buf(0, 1))
+	tree:add(h.join and f.nonce or f.block, buf(1, 4))
+	tree:add(f.age_op, buf(5, 1))
+	tree:add(f.final, buf(5, 1))
+	tree:add(f.degraded, buf(5, 1))
+	tree:add(f.reserved, buf(5, 1))
+	tree:add(f.src, buf(6, 1))
+	tree:add(f.src_cnt, buf(7, 1))
+	tree:add(f.gen, buf(8, 2))
+	tree:add(f.reserved_cnt, buf(10, 2))
+	tree:add(f.grad_cnt, buf(10, 2))
+	if h.form == FORM_EXTENDED then
+		tree:add(f.collective, buf(12, 1))
+		tree:add(f.op, buf(12, 1))
+		tree:add(f.dtype, buf(13, 1))
+		tree:add(f.flags, buf(13, 1)):add(f.base_results, buf(13, 1))
+		tree:add(f.root, buf(14, 1))
+		tree:add(f.status, buf(15, 1))
+	else
+		tree:add(f.status, buf(5, 1), h.status):set_generated()
+	end
+end
+
+-- The rules of docs/protocol.md that a header can break. complain(text) for each.
+local function check_request(h, complain)
+	if h.status ~= 0 or h.degraded or h.src_cnt ~= 0 or (h.second or 0) ~= 0 then
+		complain("a packet to the switch has no status, degraded or src_cnt: it is dropped")
+	end
+	if h.join and (h.gen ~= 0 or h.count ~= 0) then
+		complain("a join has gen_id 0 and grad_cnt 0")
+	end
+	if h.collective == BARRIER and h.count ~= 0 then
+		complain("a barrier has no elements")
+	end
+end
+
+local function check_answer(h, complain)
+	if h.second ~= nil and h.second ~= h.age_op then
+		complain("age_op and status differ: " .. h.age_op .. " and " .. h.second)
+	end
+	if STATUS[h.status] == nil then
+		complain("status " .. h.status .. " is reserved")
+	end
+	local bitmap = h.status == PARTIAL or h.status == ERROR or h.status == WAITING
+	if bitmap ~= h.degraded then
+		complain("status " .. named(STATUS, h.status) .. (h.degraded and " has no bitmap, yet degraded "
+			.. "is set" or " has a bitmap, yet degraded is not set"))
+	end
+	if h.kind == REPLY and h.count ~= 0 then
+		complain("a reply without elements has grad_cnt 0")
+	end
+	if h.join and h.status == PARTIAL then
+		complain("a join is never answered partial")
+	end
+end
+
+local function check_header(h, complain)
+	if h.kind == CONTRIBUTION or h.kind == JOINING then
+		check_request(h, complain)
+	else
+		check_answer(h, complain)
+	end
+	if h.collective ~= nil and COLLECTIVE[h.collective] == nil then
+		complain("collective " .. h.collective .. " is reserved")
+	end
+	if h.op ~= nil and OP[h.op] == nil then
+		complain("op " .. h.op .. " is reserved")
+	end
+	if h.dtype ~= nil and DTYPE[h.dtype] == nil then
+		complain("dtype " .. h.dtype .. " is reserved")
+	end
+end
+
+-- ---------------------------------------------------------------- the payload
+
+-- A binary float of few bits, as a number.
+local function small_float(bits, exponent_bits, fraction_bits)
+	local one = 2 ^ fraction_bits
+	local sign = bits >= 0x8000 and -1 or 1
+	local exponent = math.floor(bits / one) % 2 ^ exponent_bits
+	local fraction = bits % one
+	local bias = 2 ^ (exponent_bits - 1) - 1
+	if exponent == 2 ^ exponent_bits - 1 then
+		return fraction == 0 and sign * math.huge or 0 / 0
+	elseif exponent == 0 then
+		return sign * fraction / one * 2 ^ (1 - bias)
+	end
+	return sign * (1 + fraction / one) * 2 ^ (exponent - bias)
+end
+
+-- The field and the value of an element.
+local function element(range, dtype)
+	if dtype == 8 then return f.float, small_float(range:le_uint(), 5, 10) end
+	if dtype == 9 then return f.float, small_float(range:le_uint(), 8, 7) end
+	if dtype >= 10 then return f.float, range:le_float() end
+	if dtype % 2 == 0 then return f.int, range:le_int64() end
+	return f.uint, range:le_uint64()
+end
+
+local function value_text(value)
+	return type(value) == "number" and string.format("%.9g", value) or tostring(value)
+end
+
+-- `whole` bytes of elements from `at` on, of which the capture may have fewer.
+local function show_elements(tree, buf, at, whole, dtype, count)
+	local there = math.min(whole, buf:len() - at)
+	if there <= 0 then
+		return
+	end
+	local item = tree:add(f.payload, buf(at, there))
+	item:set_text(string.format("payload: %d %s", count, named(DTYPE, dtype)))
+	local size = DTYPE_BYTES[dtype]
+	if size == nil then
+		return
+	end
+	local shown = math.min(weir.prefs.shown, math.floor(there / size))
+	for i = 0, shown - 1 do
+		local range = buf(at + i * size, size)
+		local field, value = element(range, dtype)
+		item:add(field, range, value):set_text("[" .. i .. "]: " .. value_text(value))
+		item:append_text((i == 0 and ": " or i < 4 and ", " or "")
+			.. (i < 4 and value_text(value) or ""))
+	end
+	if count > math.min(shown, 4) then
+		item:append_text(", ...")
+	end
+end
+
+local function read_bitmap(buf, at)
+	local list = {}
+	for byte = 0, BITMAP_BYTES - 1 do
+		local bits = buf(at + byte, 1):uint()
+		for bit = 0, 7 do
+			if math.floor(bits / 2 ^ bit) % 2 == 1 then
+				list[#list + 1] = byte * 8 + bit
+			end
+		end
+	end
+	return list
+end
+
+-- Who is missing, where the capture has told how many sources there are, numbered from 0.
+local function missing_from(list, frame)
+	local count = frame.job_sources
+	if count == nil or frame.highest >= count or (list[#list] or 0) >= count then
+		return nil
+	end
+	local is_in, missing = {}, {}
+	for _, source in ipairs(list) do is_in[source] = true end
+	for source = 0, count - 1 do
+		if not is_in[source] then missing[#missing + 1] = source end
+	end
+	return ranges(missing)
+end
+
+local function show_bitmap(tree, buf, at, h, frame, complain)
+	local range, list = buf(at, BITMAP_BYTES), read_bitmap(buf, at)
+	local item = tree:add(f.bitmap, range)
+	h.ranks = ranges(list)
+	item:set_text("bitmap: " .. h.ranks)
+	item:add(f.ranks, range, h.ranks):set_generated()
+	for _, source in ipairs(list) do
+		item:add(f.rank, buf(at + math.floor(source / 8), 1), source)
+	end
+	h.missing = missing_from(list, frame)
+	if h.missing ~= nil then
+		item:add(f.missing, range, h.missing):set_generated()
+	end
+	if (h.status == PARTIAL or h.status == ERROR) and #list % 256 ~= h.src_cnt then
+		complain("src_cnt is " .. h.src_cnt .. ", and the bitmap has " .. #list .. " sources")
+	end
+end
+
+local function show_join(tree, buf, at, h, complain)
+	local item = tree:add(weir, buf(at, JOIN_BYTES), "accepted join")
+	local window, elements = buf(at, 2):uint(), buf(at + 2, 2):uint()
+	local sources = buf(at + 4, 2):uint()
+	local dtype, op = buf(at + 6, 1):bitfield(0, 4), buf(at + 6, 1):bitfield(4, 4)
+	item:add(f.window, buf(at, 2))
+	item:add(f.elements, buf(at + 2, 2))
+	item:add(f.join_sources, buf(at + 4, 2))
+	item:add(f.join_dtype, buf(at + 6, 1))
+	item:add(f.join_op, buf(at + 6, 1))
+	item:add(f.join_flags, buf(at + 7, 1)):add(f.multicast, buf(at + 7, 1))
+	item:add(f.timeout, buf(at + 8, 4))
+	item:add(f.group, buf(at + 12, 4))
+	h.told = string.format(", window %d, %d elements, %d sources", window, elements, sources)
+	local power = 1
+	while power < window do power = power * 2 end
+	if window ~= power then complain("window " .. window .. " is no power of two") end
+	if elements < 1 or elements > 4095 then complain("elements " .. elements .. " is not in 1..4095") end
+	if sources < 1 or sources > 256 then complain("sources " .. sources .. " is not in 1..256") end
+	if not DTYPE[dtype] or not OP[op] then complain("dtype or op of the base form is reserved") end
+	local group = buf(at + 12, 1):uint()
+	if (buf(at + 7, 1):bitfield(7, 1) == 1) ~= (group >= 224 and group <= 239) then
+		complain("the flag and the group of multicast results do not agree")
+	end
+end
+
+local function show_mismatch(tree, buf, at, h, complain)
+	local item = tree:add(weir, buf(at, MISMATCH_BYTES), "mismatch")
+	local field = buf(at, 1):uint()
+	item:add(f.field, buf(at, 1))
+	item:add(f.m_source, buf(at + 1, 1))
+	item:add(f.m_block, buf(at + 2, 2))
+	item:add(f.m_other, buf(at + 4, 1))
+	item:add(f.m_reserved, buf(at + 5, 1))
+	item:add(f.m_offered, buf(at + 6, 2))
+	h.told = string.format(": %s is %d of source %d, %d of source %d", named(FIELD, field),
+		buf(at + 2, 2):uint(), buf(at + 1, 1):uint(), buf(at + 6, 2):uint(), buf(at + 4, 1):uint())
+	if FIELD[field] == nil then complain("field " .. field .. " is reserved") end
+end
+
+-- What follows the header, part by part: {bytes, show(at)}, in order.
+local function parts_of(tree, buf, h, frame, complain)
+	local parts = {}
+	local elements = h.kind == CONTRIBUTION or h.kind == RESULT
+	if elements and h.count > 0 then
+		local dtype = h.dtype or frame.dtype or weir.prefs.dtype
+		if h.dtype == nil then
+			tree:add(f.payload_dtype, dtype):set_generated():append_text(
+				frame.dtype and ", from an accepted join" or ", from the preferences")
+		end
+		local beyond = h.degraded and h.kind == RESULT and BITMAP_BYTES or 0
+		-- Elements of an unknown type are all that there is.
+		local whole = DTYPE_BYTES[dtype] and h.count * DTYPE_BYTES[dtype] or
+			math.max(buf:reported_len() - h.bytes - beyond, 0)
+		parts[1] = { whole, function(at) show_elements(tree, buf, at, whole, dtype, h.count) end, true }
+	elseif h.kind == REPLY and h.join and h.status == OK then
+		parts[1] = { JOIN_BYTES, function(at) show_join(tree, buf, at, h, complain) end }
+	elseif h.kind == REPLY and h.status == MISMATCH then
+		parts[1] = { MISMATCH_BYTES, function(at) show_mismatch(tree, buf, at, h, complain) end }
+	end
+	if h.degraded and (h.kind == RESULT or h.kind == REPLY) then
+		parts[#parts + 1] = { BITMAP_BYTES,
+			function(at) show_bitmap(tree, buf, at, h, frame, complain) end }
+	end
+	return parts
+end
+
+local function cut_off(tree, buf, need)
+	local text = buf:reported_len() < need and
+		string.format("the packet has %d bytes where %d belong", buf:reported_len(), need) or
+		string.format("the capture has %d bytes of %d", buf:len(), buf:reported_len())
+	tree:add_proto_expert_info(expert.truncated, text)
+end
+
+local function show_payload(tree, buf, h, frame, complain)
+	local at = h.bytes
+	for _, part in ipairs(parts_of(tree, buf, h, frame, complain)) do
+		-- Elements may be shown in part; other things are there whole or not at all.
+		if part[3] or buf:len() >= at + part[1] then
+			part[2](at)
+		end
+		at = at + part[1]
+	end
+	if buf:len() < at or buf:len() < buf:reported_len() then
+		cut_off(tree, buf, at)
+	end
+	if buf:reported_len() > at then
+		complain("the packet has " .. buf:reported_len() .. " bytes where " .. at .. " belong")
+		if buf:len() > at then tree:add(f.trailer, buf(at)) end
+	end
+end
+
+-- ---------------------------------------------------------------- the whole
+
+local function show_links(tree, frame)
+	if frame.answer_in then tree:add(f.answer_in, frame.answer_in):set_generated() end
+	if frame.answer_to then
+		tree:add(f.answer_to, frame.answer_to):set_generated()
+		tree:add(f.time, frame.time):set_generated()
+	end
+	if frame.repeats then
+		tree:add(f.repeats, frame.repeats):set_generated()
+		tree:add_proto_expert_info(expert.repeated, "repeats frame " .. frame.repeats)
+	end
+	if frame.late then
+		tree:add(f.late, frame.late):set_generated()
+		tree:add_proto_expert_info(expert.late, "comes after its block's result, frame " .. frame.late)
+	end
+end
+
+local function info_text(h, frame)
+	local of = string.format(" job %d block %d gen %d", h.job, h.block, h.gen)
+	local size = h.barrier and "" or string.format(", %d elements", h.count)
+	local last = (h.final and ", final" or "")
+	local ranks = h.ranks and ", sources " .. h.ranks or ""
+	ranks = ranks .. (h.missing and ", missing " .. h.missing or "")
+	if h.kind == CONTRIBUTION then
+		return (frame.late and "Late " or frame.repeats and "Repeated " or "")
+			.. (h.barrier and "Barrier" or "Contribution") .. of .. " from source " .. h.src .. size .. last
+	elseif h.kind == JOINING then
+		return string.format("%sJoin job %d from source %d, nonce 0x%08x%s", frame.repeats and "Repeated "
+			or "", h.job, h.src, h.block, h.flags % 2 == 1 and ", results in the base form" or "")
+	elseif h.kind == RESULT then
+		return (h.status == PARTIAL and "Partial result" or "Result") .. of .. " to "
+			.. (h.multicast and "all" or "source " .. h.src) .. size .. ", of "
+			.. (h.src_cnt == 0 and 256 or h.src_cnt) .. " sources" .. last .. ranks
+	elseif h.join then
+		return string.format("Join %s job %d to source %d, gen %d%s%s", h.status == OK and "accepted" or
+			named(STATUS, h.status), h.job, h.src, h.gen, h.told or "", ranks)
+	end
+	local status = named(STATUS, h.status)
+	return "Status " .. status .. of .. " to source " .. h.src .. (h.told or "") .. ranks
+end
+
+function weir.dissector(buf, pinfo, root)
+	local form, to_switch = direction(buf, pinfo)
+	pinfo.cols.protocol = "WEIR"
+	local tree = root:add(weir, buf())
+	if form == nil or buf:len() < (form == FORM_EXTENDED and EXTENDED_BYTES or BASE_BYTES) then
+		pinfo.cols.info = "Truncated"
+		cut_off(tree, buf, form == FORM_EXTENDED and EXTENDED_BYTES or BASE_BYTES)
+		return buf:len()
+	end
+	local h = read_header(buf, pinfo, form, to_switch)
+	local frame = frames[pinfo.number]
+	if frame == nil then
+		-- An ICMP error quotes a packet; that is no packet of its own.
+		frame = pinfo.in_error_pkt and {} or learn(h, buf, pinfo)
+	end
+	local function complain(text)
+		h.wrong = true
+		tree:add_proto_expert_info(expert.impossible, text)
+	end
+	show_header(tree, buf, h)
+	check_header(h, complain)
+	show_payload(tree, buf, h, frame, complain)
+	show_links(tree, frame)
+	if h.status ~= OK and h.kind ~= CONTRIBUTION and h.kind ~= JOINING then
+		tree:add_proto_expert_info(expert.status, "status " .. named(STATUS, h.status))
+	end
+	pinfo.cols.info = info_text(h, frame) .. (h.wrong and " [impossible]" or "")
+	tree:append_text(", " .. info_text(h, frame))
+	return buf:len()
+end
+
+-- ---------------------------------------------------------------- the ports
+
+local added = {}
+
+local function listen()
+	local ports = DissectorTable.get("udp.port")
+	for port in pairs(added) do ports:remove(port, weir) end
+	added = { [weir.prefs.base_port] = true, [weir.prefs.extended_port] = true }
+	for port in pairs(added) do ports:add(port, weir) end
+end
+
+weir.prefs_changed = listen
+listen()

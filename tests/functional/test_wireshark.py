@@ -1,0 +1,471 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""configs/wireshark/weir.lua in tshark: the packets of docs/protocol.md, a rack's, weir-capture's,
+and mutilated ones. Each field is compared with what this side reads from the bytes."""
+import contextlib
+import os
+import re
+import shutil
+import signal
+import struct
+import tempfile
+import time
+
+from perf import reduce
+from rack import SWITCH_ADDRESS, Rack, job
+from replay import Bench, Datagram, read_pcap
+from replay import job as replayed_job
+from tap import case, check, main, seed
+from tshark import ROOT, fields, number, tshark, write_pcap
+from wire import (ALLREDUCE, BASE, BARRIER, ERROR, EXTENDED, FP32, INT32, JOIN, OK, PARTIAL,
+                  SWITCH_MAC, WAITING, Packet, checksum, frame, header)
+
+CONTRIBUTION, JOINING, RESULT, REPLY = 1, 2, 3, 4
+HEADER = {'job_id': 'weir.job', 'block_id': 'weir.block', 'gen_id': 'weir.gen',
+          'src_id': 'weir.src', 'src_cnt': 'weir.src_cnt', 'grad_cnt': 'weir.grad_cnt',
+          'final': 'weir.final', 'degraded': 'weir.degraded', 'status': 'weir.status',
+          'collective': 'weir.collective', 'op': 'weir.op', 'dtype': 'weir.dtype',
+          'flags': 'weir.flags', 'root': 'weir.root'}
+JOIN_FIELDS = ['window', 'elements', 'sources', 'dtype', 'op', 'flags', 'timeout_ms', 'group']
+MISMATCH_FIELDS = ['field', 'source', 'block', 'other', 'offered']
+PARTS = ['weir.element.int', 'weir.element.float', 'weir.bitmap.source', 'weir.nonce', 'weir.form',
+         'weir.kind', 'weir.expert.impossible', 'weir.expert.truncated'] + \
+    ['weir.join.' + f for f in JOIN_FIELDS] + ['weir.mismatch.' + f for f in MISMATCH_FIELDS]
+EVERYTHING = list(HEADER.values()) + PARTS
+LINKS = ['weir.answer_in', 'weir.answer_to', 'weir.time', 'weir.repeats', 'weir.late']
+
+
+@contextlib.contextmanager
+def folder():
+    path = tempfile.mkdtemp(prefix='weir-wireshark-')
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def protocol_page():
+    with open(os.path.join(ROOT, 'docs', 'protocol.md')) as file:
+        return file.read()
+
+
+def codes(heading):
+    """A table of codes of docs/protocol.md: {code: name}."""
+    section = protocol_page().split('\n### %s\n' % heading)[1].split('\n#')[0]
+    found = {int(c): n for c, n in re.findall(r'^\| (\d+) \| ([\w-]+) \|', section, re.M)}
+    check(len(found) >= 5, 'table %s: %s', heading, found)
+    return found
+
+
+def page_frames():
+    """The packets of docs/protocol.md: [(fields by line, bytes)]."""
+    found = []
+    for block in re.findall(r'^```frame\n(.*?)^```', protocol_page(), re.S | re.M):
+        lines, dump = block.split('\n\n')
+        said = dict(line.split(': ', 1) for line in lines.splitlines())
+        data = bytes.fromhex(''.join(line[6:] for line in dump.splitlines()))
+        found.append((said, data))
+    check(len(found) >= 20, 'only %d packets', len(found))
+    return found
+
+
+def pairs(text):
+    return dict(word.split('=') for word in text.split())
+
+
+def code(names, heading):
+    """A number, or a code's name in a table, as a number."""
+    table = {name: value for value, name in codes(heading).items()}
+    return table[names] if names in table else int(names, 0)
+
+
+def check_row(row, said):
+    """A packet of the page: every field that its text names, and 0 for the others."""
+    form = 'base' if 'base' in said else 'extended'
+    texts = pairs(said[form])
+    check(number(row, 'weir.form') == (form == 'extended'), 'form of %s', said)
+    joining = texts.get('collective') == 'join'
+    for name, field in HEADER.items():
+        found = number(row, field)
+        if form == 'base' and name in ('collective', 'op', 'dtype', 'flags', 'root'):
+            check(found is None, '%s in the base form', name)
+            continue
+        heading = {'status': 'Status', 'collective': 'Collective', 'op': 'Operation',
+                   'dtype': 'Type'}.get(name, 'Status')
+        wanted = code(texts.get(name, '0'), heading)
+        if joining and name == 'block_id':
+            found = number(row, 'weir.nonce')
+        check(found == wanted, '%s is %s, not %d: %s', name, found, wanted, said)
+    kind, *values = said.get('payload', 'fp32').split()
+    field = 'weir.element.' + ('float' if kind == 'fp32' else 'int')
+    check([float(v) for v in row[field]] == [float(v) for v in values], '%s: %s', said, row[field])
+    check([int(s) for s in row['weir.bitmap.source']] ==
+          [int(s) for s in said.get('bitmap', '').split()], 'bitmap of %s', said)
+    for part, names, headings in (('join', JOIN_FIELDS, {'dtype': 'Type', 'op': 'Operation'}),
+                                  ('mismatch', MISMATCH_FIELDS, {'field': 'Field'})):
+        wanted = pairs(said[part]) if part in said else {}
+        for name in names:
+            found = row['weir.%s.%s' % (part, name)]
+            if name not in wanted:
+                check(found == [], '%s of %s: %s', name, said, found)
+            elif name == 'group':
+                check(found == [wanted[name]], '%s: %s', name, found)
+            else:
+                check(int(found[0], 0) == code(wanted[name], headings.get(name, 'Status')),
+                      '%s of %s: %s', name, said, found)
+    check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', said, row)
+
+
+@case
+def packets_of_the_protocol_page():
+    found = page_frames()
+    with folder() as home:
+        path = os.path.join(home, 'page.pcap')
+        # As on a wire, too: what is shorter than 60 bytes is padded.
+        write_pcap(path, [data for _, data in found] + [data + bytes(60 - len(data))
+                                                       for _, data in found if len(data) < 60])
+        rows = fields(path, EVERYTHING, home=home)
+        for row, (said, _) in zip(rows, found + [f for f in found if len(f[1]) < 60]):
+            check_row(row, said)
+        infos = [i for row in fields(path, ['_ws.col.Info'], home=home)
+                 for i in row['_ws.col.Info']]
+        starts = ['Contribution', 'Contribution', 'Contribution', 'Result', 'Result', 'Result',
+                  'Barrier', 'Barrier', 'Result', 'Join job', 'Join waiting', 'Join accepted',
+                  'Join refused', 'Status waiting', 'Status waiting', 'Partial result',
+                  'Partial result', 'Status error', 'Status mismatch', 'Status expired',
+                  'Status stale', 'Status out-of-window', 'Status unsupported']
+        for info, start in zip(infos, starts):
+            check(re.sub('^(Late|Repeated) ', '', info).startswith(start), '%s: %s', start, info)
+        check('missing 2' in infos[13], 'who is missing: %s', infos[13])
+
+
+@case
+def codes_of_the_protocol_page():
+    """Every code, named in the tree as the page names it; the others are impossible."""
+    tables = {'weir.collective': ('Collective', 12, 4), 'weir.op': ('Operation', 12, 0),
+              'weir.dtype': ('Type', 13, 4)}
+    frames, wanted = [], []
+    for heading, at, shift in tables.values():
+        for value in range(16):
+            data = bytearray(header(1, 1, 0, 7, 0, (0, 0, FP32, 0, 0)))
+            data[at] = data[at] & (0x0f if shift else 0xf0) | value << shift
+            frames.append(frame('10.77.0.1', bytes(data)))
+            wanted.append(codes(heading).get(value))
+    for value in range(16):
+        data = bytearray(header(1, 1, 0, 7, 0, (0, 0, FP32, 0, 0), status=value))
+        frames.append(reply(bytes(data)))
+        wanted.append(codes('Status').get(value))
+    with folder() as home:
+        path = os.path.join(home, 'codes.pcap')
+        write_pcap(path, frames)
+        trees = tshark(path, '-V', '-O', 'weir', home=home).split('\nFrame ')
+        rows = fields(path, ['weir.expert.impossible'], home=home)
+    check(len(trees) == len(rows) == len(frames) == 64, '%d trees', len(trees))
+    for place, (tree, name, row) in enumerate(zip(trees, wanted, rows)):
+        label = ['collective', 'op', 'dtype', 'status'][place // 16]
+        value = place % 16
+        check('%s: %s (%d)' % (label, name or 'Unknown', value) in tree, '%s %d %s: %s', label,
+              value, name, tree)
+        check(name or row['weir.expert.impossible'], '%s %d is not impossible', label, value)
+
+
+def reply(data, to='10.77.0.1', extended=True, to_port=40000, **more):
+    """A packet from the switch."""
+    return frame(SWITCH_ADDRESS, data, port=to_port, destination=to, source_mac=SWITCH_MAC,
+                 destination_mac='02:77:00:00:00:01',
+                 source_port=EXTENDED if extended else BASE, **more)
+
+
+def quoted(data):
+    """An ICMP error about a frame: who sent this can't be reached."""
+    icmp = struct.pack('>BBHI', 3, 3, 0, 0) + data[14:]
+    icmp = icmp[:2] + struct.pack('>H', checksum(icmp)) + icmp[4:]
+    head = struct.pack('>BBHHHBBH', 0x45, 0, 20 + len(icmp), 1, 0, 64, 1, 0) + data[30:34] + data[26:30]
+    head = head[:10] + struct.pack('>H', checksum(head)) + head[12:]
+    return data[6:12] + data[:6] + b'\x08\x00' + head + icmp
+
+
+def contribution(source, block, values=(1, 2), generation=7, extended=True):
+    form = (ALLREDUCE if values else BARRIER, 0, INT32, 0, 0) if extended else None
+    data = header(1, block, source, generation, len(values), form)
+    return frame('10.77.0.%d' % (source + 1), data + struct.pack('<%di' % len(values), *values),
+                 port=EXTENDED if extended else BASE, source_port=40000 + source)
+
+
+def result(source, block, values=(3, 6), sources=3, status=OK, bitmap=None, generation=7):
+    data = header(1, block, source, generation, len(values), (ALLREDUCE, 0, INT32, 0, 0),
+                  status=status, degraded=int(bitmap is not None), sources=sources)
+    data += struct.pack('<%di' % len(values), *values)
+    if bitmap is not None:
+        data += sum(1 << s for s in bitmap).to_bytes(32, 'little')
+    return reply(data, '10.77.0.%d' % (source + 1), to_port=40000 + source)
+
+
+@case
+def links_repeats_and_what_is_late():
+    # Each line: the frame, and its links, frames numbered from 1.
+    story = [
+        (contribution(0, 0), {'answer_in': 6}),
+        (contribution(1, 0), {'answer_in': 4}),
+        (contribution(1, 0), {'answer_in': 4, 'repeats': 2}),
+        (result(1, 0, (), 0, WAITING, [0, 1]), {'answer_to': 3, 'time': .001}),
+        (result(2, 0, sources=2, status=PARTIAL, bitmap=[0, 1]), {}),
+        (result(0, 0, sources=2, status=PARTIAL, bitmap=[0, 1]), {'answer_to': 1, 'time': .005}),
+        (contribution(2, 0), {'late': 6, 'answer_in': 8}),
+        (result(2, 0, sources=2, status=PARTIAL, bitmap=[0, 1]), {'answer_to': 7, 'time': .001}),
+        (contribution(0, 1), {'answer_in': 12}),
+        (quoted(contribution(1, 0)), {}),
+        (contribution(0, 0), {'repeats': 1, 'late': 6, 'answer_in': 13}),
+        (result(0, 1, (), 0, ERROR, []), {'answer_to': 9, 'time': .003}),
+        (result(0, 0, sources=2, status=PARTIAL, bitmap=[0, 1]), {'answer_to': 11, 'time': .002}),
+    ]
+    # The second packet of the story gets its partial result at last.
+    story[1][1]['answer_in'] = 14
+    story[2][1]['answer_in'] = 14
+    story.append((result(1, 0, sources=2, status=PARTIAL, bitmap=[0, 1]),
+                  {'answer_to': 2, 'time': .012}))
+    with folder() as home:
+        path = os.path.join(home, 'story.pcap')
+        write_pcap(path, [data for data, _ in story])
+        rows = fields(path, LINKS + ['weir.expert.late', 'weir.expert.repeated'], '-2', home=home)
+    for place, (row, (_, wanted)) in enumerate(zip(rows, story), 1):
+        for name in LINKS:
+            name = name[5:]
+            found = row['weir.' + name]
+            check(len(found) == (name in wanted), 'frame %d: %s is %s, not %s', place, name, found,
+                  wanted.get(name))
+            check(not found or abs(float(found[0]) - wanted[name]) < 1e-6,
+                  'frame %d: %s is %s, not %s', place, name, found, wanted.get(name))
+        check(bool(row['weir.expert.late']) == ('late' in wanted), 'frame %d: late', place)
+        check(bool(row['weir.expert.repeated']) == ('repeats' in wanted), 'frame %d', place)
+
+
+@case
+def multicast_results_and_loops():
+    group = {'destination': '239.77.0.1', 'port': EXTENDED, 'source_port': EXTENDED,
+             'source_mac': SWITCH_MAC, 'destination_mac': '01:00:5e:4d:00:01'}
+    frames = []
+    for turn in range(2):  # a capture of 256 blocks, replayed
+        for block in range(256):
+            frames += [contribution(s, block) for s in range(2)]
+            data = header(1, block, 0, 7, 2, (ALLREDUCE, 0, INT32, 0, 0), sources=2)
+            frames.append(frame(SWITCH_ADDRESS, data + struct.pack('<2i', turn, block), **group))
+    with folder() as home:
+        path = os.path.join(home, 'loop.pcap')
+        write_pcap(path, frames, apart=1e-4)
+        rows = fields(path, LINKS + ['weir.kind', 'weir.expert.impossible'], '-2', home=home)
+    for place, row in enumerate(rows):
+        kind, turn = place % 3, place // 3 * 3
+        check(row['weir.late'] == row['weir.repeats'] == row['weir.expert.impossible'] == [],
+              'frame %d: %s', place + 1, row)
+        if kind == 2:
+            check(number(row, 'weir.kind') == RESULT and number(row, 'weir.answer_to') == turn + 2,
+                  'frame %d: %s', place + 1, row)
+        else:
+            check(number(row, 'weir.answer_in') == turn + 3, 'frame %d: %s', place + 1, row)
+
+
+def check_packets(path, home, *options, dtype=None):
+    """Every frame of a capture: tshark's fields are those of Packet. dtype: of the base form."""
+    frames = read_pcap(path)
+    rows = fields(path, EVERYTHING + ['weir.payload.dtype'], '-o', 'weir.shown:4095', *options,
+                  home=home)
+    check(len(rows) == len(frames), '%d rows of %d frames', len(rows), len(frames))
+    counted = {}
+    for data, row in zip(frames, rows):
+        if data[12:14] != b'\x08\x00' or data[23] != 17:
+            check(row['weir.job'] == [], 'not Weir: %s', row)
+            continue
+        d = Datagram(data)
+        to_switch = d.to_ip == SWITCH_ADDRESS
+        extended = (d.to_port if to_switch else d.from_port) == EXTENDED
+        p = Packet(d.payload, extended)
+        joins = p.collective == JOIN
+        wanted = {'job': p.job, 'block': None if joins else p.block, 'gen': p.generation,
+                  'nonce': p.block if joins else None, 'src': p.source, 'src_cnt': p.sources,
+                  'grad_cnt': p.count, 'final': p.final, 'degraded': p.degraded,
+                  'status': p.status, 'collective': p.collective, 'op': p.op, 'dtype': p.dtype,
+                  'flags': p.flags, 'root': p.root, 'form': int(extended)}
+        for name, value in wanted.items():
+            check(number(row, 'weir.' + name) == value, '%s: %s, not %s', name, row, value)
+        kind = (JOINING if joins else CONTRIBUTION) if to_switch else \
+            REPLY if joins or p.status > PARTIAL else RESULT
+        check(number(row, 'weir.kind') == kind, 'kind: %s', row)
+        kinds = dtype if p.dtype is None else p.dtype
+        letter, field = ('f', 'float') if kinds == FP32 else ('i', 'int')
+        # tshark prints 15 digits, more than an fp32 has.
+        shown = [float(v) if letter == 'f' else int(v) for v in row['weir.element.' + field]]
+        check(struct.pack('<%d%s' % (len(shown), letter), *shown) == p.payload[:4 * p.count],
+              '%s elements of %s', field, row)
+        if p.degraded:
+            check([int(s) for s in row['weir.bitmap.source']] == p.bitmap(), 'bitmap: %s', row)
+        check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s', row)
+        counted[kind] = counted.get(kind, 0) + 1
+    return counted
+
+
+def check_links(path, home):
+    """Of a source's packets in a clean capture: the result of a block answers its contribution."""
+    rows = fields(path, ['frame.number', 'frame.time_relative', 'weir.kind', 'weir.job',
+                         'weir.gen', 'weir.block', 'weir.src'] + LINKS, '-2', '-Y',
+                  'weir.kind == 1 || weir.kind == 3', home=home)
+    sent, links = {}, 0
+    by_number = {number(row, 'frame.number'): row for row in rows}
+    for row in rows:
+        key = tuple(number(row, 'weir.' + n) for n in ('job', 'gen', 'block', 'src'))
+        if number(row, 'weir.kind') == CONTRIBUTION:
+            check((key in sent) == bool(row['weir.repeats']), '%s', row)
+            sent.setdefault(key, row)
+            continue
+        to = number(row, 'weir.answer_to')
+        check(by_number[to] is sent[key], '%s answers %s', row, to)
+        check(number(by_number[to], 'weir.answer_in') == number(row, 'frame.number'), '%s', row)
+        took = float(row['frame.time_relative'][0]) - \
+            float(by_number[to]['frame.time_relative'][0])
+        check(abs(took - float(row['weir.time'][0])) < 1e-6, '%s took %g', row, took)
+        links += 1
+    return links
+
+
+@case
+def a_rack_as_dumpcap_saw_it():
+    jobs = [job(1, 3), job(2, 2, type='int32')]
+    with Rack(hosts=3, jobs=jobs) as rack:
+        path = os.path.join(rack.folder, 'eth0.pcap')
+        rack.start_switch()
+        capture = rack.spawn(0, ['dumpcap', '-q', '-P', '-i', 'eth0', '-a', 'duration:60', '-w',
+                                 path])
+        capture.wait_line('File:', 20)
+        reduce(rack, 1, range(3), '-b', 8192, '-e', 8192, '-n', 2, '-w', 0, '-d', 'fp32')
+        reduce(rack, 2, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0, '-d', 'int32',
+               '--base-form')
+        time.sleep(0.5)
+        capture.signal(signal.SIGINT)
+        capture.wait(10)
+        rack.check_books()
+        rack.stop_switch()
+        counted = check_packets(path, rack.folder, dtype=INT32)
+        check(counted[CONTRIBUTION] >= 2 * (8 + 4) and counted[RESULT] >= 2 * (8 + 4) and
+              counted[JOINING] >= 2 and counted[REPLY] >= 2, '%s', counted)
+        check(check_links(path, rack.folder) >= 2 * (8 + 4), 'too few links')
+        # The accepted join has told that the base form of job 2 is int32.
+        found = fields(path, ['weir.payload.dtype'], '-Y', 'weir.form == 0 && weir.grad_cnt > 0',
+                       home=rack.folder)
+        check(found and all(row['weir.payload.dtype'] == [str(INT32)] for row in found), 'dtype')
+        found = fields(path, ['weir.job'], '-Y', 'weir.job == 2 && weir.block == 1',
+                       home=rack.folder)
+        check(found and all(row['weir.job'] == ['2'] for row in found), 'a filter: %s', found)
+
+
+@case
+def captures_of_weir_capture():
+    for dtype, value in (('int32', INT32), ('fp32', FP32)):
+        with Bench() as bench, folder() as home:
+            config = bench.configure('testpmd/replay.json', jobs=[replayed_job(3, 33, dtype=dtype)])
+            for form in ([], ['--extended']):
+                path = bench.path('form%d.pcap' % len(form))
+                told = bench.capture('-c', config, '-o', path, '--blocks', 20, *form)
+                counted = check_packets(path, home, '-o', 'weir.dtype:%s' % dtype, dtype=value)
+                check(counted == {CONTRIBUTION: told['frames']}, '%s of %s', counted, told)
+
+
+@case
+def other_ports():
+    ports = {'weir.base_port': 13000, 'weir.extended_port': 13001}
+    options = [word for name, port in ports.items() for word in ('-o', '%s:%d' % (name, port))]
+    data = header(1, 5, 0, 7, 0)
+    frames = [frame('10.77.0.1', data, port=port) for port in (12000, 12001, 13000)]
+    frames.append(frame('10.77.0.1', header(1, 5, 0, 7, 0, (BARRIER, 0, 0, 0, 0)), port=13001))
+    with folder() as home:
+        path = os.path.join(home, 'ports.pcap')
+        write_pcap(path, frames)
+        rows = fields(path, ['weir.form'], *options, home=home)
+    check([row['weir.form'] for row in rows] == [[], [], ['0'], ['1']], '%s', rows)
+
+
+@case
+def impossible_and_cut_off_packets():
+    whole = result(1, 5, sources=2, status=PARTIAL, bitmap=[0, 1])
+    short = contribution(0, 5, tuple(range(100)))
+    stories = [
+        # frame, impossible, truncated
+        (whole, 0, 0), (result(1, 5, sources=3, status=PARTIAL, bitmap=[0, 1]), 1, 0),
+        (result(1, 5, status=PARTIAL), 1, 0), (result(1, 5, bitmap=[0]), 1, 0),
+        ((short[:100], len(short)), 0, 1), ((short[:50], len(short)), 0, 1),
+        ((whole[:70], len(whole)), 0, 1),
+        (frame('10.77.0.1', b'\1\0\0\0', port=BASE), 0, 1), (frame('10.77.0.1', b'', port=BASE), 0, 0),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 3), port=BASE), 0, 1),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 0) + b'12', port=BASE), 1, 0),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 0, status=4), port=BASE), 1, 0),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0))), 1, 0),
+        (reply(header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0)) + bytes(16)), 1, 0),
+    ]
+    with folder() as home:
+        path = os.path.join(home, 'bad.pcap')
+        write_pcap(path, [data for data, _, _ in stories])
+        rows = fields(path, ['weir.expert.impossible', 'weir.expert.truncated'], home=home)
+    for place, (row, (_, impossible, truncated)) in enumerate(zip(rows, stories), 1):
+        check(bool(row['weir.expert.impossible']) == impossible and
+              bool(row['weir.expert.truncated']) == truncated, 'frame %d: %s', place, row)
+
+
+def mutilated(draw, frames):
+    """A frame with other bits, other lengths, or cut off by the capture."""
+    data = bytearray(draw.choice(frames))
+    for _ in range(draw.choice((0, 1, 1, 2, 8, 40))):
+        data[draw.randrange(42, len(data)) if len(data) > 42 else 41] = draw.randrange(256)
+    if draw.random() < 0.3:
+        # Another UDP length, and perhaps IPv4's with it.
+        size = draw.randrange(0, len(data) + 20)
+        data[38:40] = struct.pack('>H', size)
+        if draw.random() < 0.5:
+            data[16:18] = struct.pack('>H', min(size + 20, 65535))
+    if draw.random() < 0.1:
+        data[draw.randrange(12, 42)] = draw.randrange(256)
+    if draw.random() < 0.2:
+        data = data[:draw.randrange(43, len(data) + 1)] if len(data) > 43 else data
+        data[16:18] = struct.pack('>H', max(len(data) - 14, 0))
+        data[38:40] = struct.pack('>H', max(len(data) - 34, 0))
+    length = len(data)
+    if draw.random() < 0.2:
+        data = data[:draw.randrange(14, length + 1)]
+    return bytes(data), length
+
+
+@case
+def fields_of_the_captures_page():
+    with open(os.path.join(ROOT, 'docs', 'captures.md')) as file:
+        named = set(re.findall(r'\bweir\.[a-z_]+(?:\.[a-z_]+)*', file.read())) - {'weir.lua'}
+    with folder() as home:
+        path = os.path.join(home, 'one.pcap')
+        write_pcap(path, [contribution(0, 0)])
+        check(len(named) > 20, 'only %s', named)
+        # An unknown field or preference is tshark's error.
+        preferences = {'weir.base_port': 12000, 'weir.extended_port': 12001, 'weir.shown': 4}
+        options = [word for name, value in preferences.items() if name in named
+                   for word in ('-o', '%s:%d' % (name, value))]
+        check(len(options) == 2 * len(preferences), '%s', options)
+        fields(path, sorted(named - set(preferences)), *options, home=home)
+
+
+@case
+def mutilated_packets():
+    draw = seed()
+    known = [data for _, data in page_frames()]
+    known += [contribution(draw.randrange(3), b, tuple(range(draw.randrange(200))),
+                           extended=draw.random() < 0.5) for b in range(20)]
+    known += [quoted(data) for data in known[:8]]
+    known += [reply(bytes(draw.randrange(256) for _ in range(draw.randrange(80))))
+              for _ in range(20)]
+    with folder() as home:
+        path = os.path.join(home, 'mutilated.pcap')
+        write_pcap(path, [mutilated(draw, known) for _ in range(8000)])
+        text = tshark(path, '-2', '-V', '-O', 'weir', home=home)
+        check(text.count('Weir Aggregation Protocol') > 5000, 'few of them are Weir\'s')
+        check('Expert Info' in text, 'nothing to complain about')
+        rows = fields(path, ['_ws.col.Info'], '-o', 'weir.shown:4095', home=home)
+        check(len(rows) == 8000, '%d rows', len(rows))
+
+
+if __name__ == '__main__':
+    main()
