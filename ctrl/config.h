@@ -11,6 +11,7 @@
 #ifndef CTRL_CONFIG_H
 #define CTRL_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,7 @@ struct ctrl_config {
 	unsigned int nb_cpus;
 	uint16_t cpu[CTRL_CPUS_MAX]; /* worker i runs on cpu[i % nb_cpus] */
 	uint32_t memory_mb;
+	bool capture; /* a second process may attach and capture: EAL's memory is shared */
 	struct ppe_memory memory; /* what the switch will take, within memory_mb */
 	int argc; /* of EAL */
 	char **argv; /* NULL-terminated; EAL gets a copy of the pointers, because it moves them */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ctrl/config_priv.h"
+#include "ctrl/values.h"
 
 /* Before the file's own: program, lcores, memory, prefix, logs; and two per port, and NULL. */
 #define ARGUMENTS_OWN 16
@@ -35,6 +36,9 @@ static const struct {
 /* Long options that begin like a refused one. */
 static const char *const allowed[] = {"--huge-dir", "--huge-unlink", "--base-virtaddr"};
 
+/* With these a process keeps its memory, or what tells of it, to itself. */
+static const char *const unshared[] = {"--no-huge", "--no-shconf", "--in-memory"};
+
 static bool
 is_refused(const char *argument, const char *option)
 {
@@ -63,6 +67,13 @@ check_argument(struct ctrl_reading *reading, unsigned int index, const char *arg
 {
 	const json_t *list = json_object_get(reading->root, "eal");
 
+	if (reading->config->capture)
+		for (unsigned int i = 0; i < RTE_DIM(unshared); i++)
+			if (is_refused(argument, unshared[i]))
+				return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+					"with %s nobody can attach to the switch: leave it out, "
+					"or \"capture\"",
+					argument);
 	if (strcmp(argument, "--in-memory") == 0 && given(list, "--no-huge"))
 		return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
 			"EAL does not take --in-memory with --no-huge: use --no-shconf");
@@ -117,6 +128,7 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	size_t count = json_array_size(list);
 	int rc = 0;
 
+	config->capture = ctrl_boolean(reading->root, "capture");
 	for (unsigned int i = 0; rc == 0 && i < count; i++)
 		rc = check_argument(reading, i, json_string_value(json_array_get(list, i)));
 	if (rc < 0)

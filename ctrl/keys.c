@@ -21,6 +21,9 @@ const struct ctrl_key ctrl_keys[] = {
 	NUMBER("memory_mb", "MiB", "512", 64, 1048576,
 		"DPDK memory of the switch (EAL's `-m`). A configuration that needs more is refused."),
 
+	{"capture", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
+		"Let `dpdk-dumpcap` attach and capture what enters and leaves the ports. Needs huge pages."},
+
 	{"switch", CTRL_OBJECT, "", NULL, 0, 0, NULL, "Who the switch is."},
 	{"switch.name", CTRL_NAME, "", "weir", 1, 31, NULL,
 		"Name in printouts and statistics, and of DPDK's run-time folder."},

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <mntent.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,6 +122,25 @@ check_cpus(const struct ctrl_config *config)
 	return rc;
 }
 
+/* Shared huge pages are files; EAL says only in a notice that there is no place for them. */
+static int
+check_mount(void)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "r");
+	const struct mntent *mount;
+	bool there = mounts == NULL;
+
+	while (!there && (mount = getmntent(mounts)) != NULL)
+		there = strcmp(mount->mnt_type, "hugetlbfs") == 0;
+	if (mounts != NULL)
+		endmntent(mounts);
+	if (there)
+		return 0;
+	return complain(-ENOENT,
+		"\"capture\" shares huge pages as files, and no hugetlbfs is mounted: mkdir -p "
+		"/dev/hugepages; mount -t hugetlbfs none /dev/hugepages");
+}
+
 static int
 check_huge_pages(const struct ctrl_config *config)
 {
@@ -143,11 +163,12 @@ check_huge_pages(const struct ctrl_config *config)
 	}
 	globfree(&found);
 	if (pages > 0)
-		return 0;
-	return complain(-ENOMEM,
-		"there are no huge pages: reserve some (docs/configuration.md), or add "
-		"\"--no-huge\" "
-		"to \"eal\"");
+		return config->capture ? check_mount() : 0;
+	return complain(-ENOMEM, "%s",
+		config->capture ? "there are no huge pages, and \"capture\" needs some: reserve "
+				  "them (docs/captures.md), or leave \"capture\" out"
+				: "there are no huge pages: reserve some "
+				  "(docs/configuration.md), or add \"--no-huge\" to \"eal\"");
 }
 
 int

@@ -10,6 +10,7 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_pdump.h>
 
 #include "ctrl/interface.h"
 #include "ctrl/stats.h"
@@ -50,6 +51,16 @@ start_eal(const struct ctrl_config *config)
 	}
 	free(argv);
 	return rc < 0 ? rc : 0;
+}
+
+/* Answer dpdk-dumpcap. What it costs begins when that attaches: a callback of each queue. */
+static int
+offer_capture(void)
+{
+	if (rte_pdump_init() == 0)
+		return 0;
+	fprintf(stderr, "weir-switch: \"capture\" does not start: %s\n", rte_strerror(rte_errno));
+	return -EIO;
 }
 
 /* The TAP is a port of the switch by now; make it an interface of this machine. */
@@ -132,6 +143,8 @@ live(const struct ctrl_config *config, struct ppe *ppe, struct ctrl_stats *stats
 		fprintf(stderr, "weir-switch: the switch does not start: %s\n", strerror(-rc));
 	if (rc == 0)
 		rc = set_exception(config);
+	if (rc == 0 && config->capture)
+		rc = offer_capture();
 	if (rc < 0) {
 		ppe_destroy(ppe, NULL);
 		return 1;

@@ -284,11 +284,13 @@ Test(ctrl_config, unknown_keys_are_refused, .timeout = 10)
 	refuse(2, SWITCH("\"n\xc3\xa4me\": \"x\""),
 		"x.json:2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
 	refuse(3, "  \"switch.name\": \"x\",",
-		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, switch, "
+		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
+		"switch, "
 		"log, eal, "
 		"workers, pools, queues, tables, exception, ports, jobs");
 	refuse(3, "  \"\": 1,",
-		"x.json:3:3: unknown key; known here: comment, memory_mb, switch, log, eal, "
+		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, switch, log, "
+		"eal, "
 		"workers, "
 		"pools, queues, tables, exception, ports, jobs");
 }
@@ -496,6 +498,29 @@ Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 10)
 		"--no-shconf");
 	ctrl_config_destroy(
 		must_take(text_with(4, "\"eal\": [\"--huge-dir=/x\", \"-n\", \"4\"],")));
+}
+
+Test(ctrl_config, capture_needs_shared_memory, .timeout = 10)
+{
+	static const char *const bad[] = {"--no-huge", "--no-shconf", "--no-sh", "--in-memory"};
+	char line[128], reason[256];
+	struct ctrl_config *config;
+
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(line, sizeof(line),
+			"  \"capture\": true, \"eal\": [\"--no-pci\", \"%s\"],", bad[i]);
+		snprintf(reason, sizeof(reason),
+			"x.json:4:40: eal[1]: with %s nobody can attach to the switch: leave it "
+			"out, or \"capture\"",
+			bad[i]);
+		refuse(4, line, reason);
+	}
+	config = must_take(text_with(4, "\"capture\": true, \"eal\": [\"--no-pci\"],"));
+	cr_assert(config->capture);
+	ctrl_config_destroy(config);
+	config = must_take(text_with(4, "\"eal\": [\"--no-huge\"],"));
+	cr_assert_not(config->capture);
+	ctrl_config_destroy(config);
 }
 
 Test(ctrl_config, memory_is_summed, .timeout = 10)

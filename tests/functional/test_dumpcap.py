@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""dpdk-dumpcap on a running switch: with "capture" and huge pages, all that enters and leaves a
+port; the books stay in order whatever becomes of it."""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from perf import reduce
+from rack import PREFIX, Rack, RackError, job
+from tap import Skip, case, check, main
+from tshark import fields, number as number_of
+
+NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
+PAGES = 64  # of 2 MiB: the switch's 96 MiB, and dpdk-dumpcap's ring and packets
+SWITCH_MB = 96
+
+
+def pages(name='HugePages_Free'):
+    with open('/proc/meminfo') as file:
+        found = dict(line.split(':') for line in file)
+    return int(found.get(name, '0').split()[0])
+
+
+def reserve(count):
+    with open(NR_HUGEPAGES, 'w') as file:
+        file.write('%d\n' % count)
+
+
+@contextlib.contextmanager
+def huge_pages():
+    """A mount of hugetlbfs of its own, with pages enough; both are taken back."""
+    if shutil.which('dpdk-dumpcap') is None:
+        raise Skip('dpdk-dumpcap is not installed (package dpdk-dev)')
+    if not os.path.exists(NR_HUGEPAGES) or pages('Hugepagesize') != 2048:
+        raise Skip('no huge pages of 2 MiB in this kernel')
+    before, folder = pages('HugePages_Total'), tempfile.mkdtemp(prefix='weir-huge-')
+    missing = PAGES - pages()
+    mounted = False
+    try:
+        if missing > 0:
+            with contextlib.suppress(OSError):
+                reserve(before + missing)
+        if pages() < PAGES:
+            raise Skip('%d huge pages are free, %d wanted' % (pages(), PAGES))
+        done = subprocess.run(['mount', '-t', 'hugetlbfs', '-o', 'pagesize=2M', 'none', folder],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=10, check=False)
+        if done.returncode != 0:
+            raise Skip('hugetlbfs: %s' % done.stdout.strip())
+        mounted = True
+        yield folder
+    finally:
+        if mounted:
+            subprocess.run(['umount', '-l', folder], timeout=10, check=False)
+        os.rmdir(folder)
+        if missing > 0:
+            with contextlib.suppress(OSError):
+                reserve(before)
+
+
+def configuration(folder, **changes):
+    return dict({'capture': True, 'memory_mb': SWITCH_MB,
+                 'eal': ['--no-pci', '--no-telemetry', '--huge-dir=' + folder]}, **changes)
+
+
+class Dumpcap:
+    """dpdk-dumpcap on a port, capturing by the time this returns."""
+
+    def __init__(self, rack, port, name):
+        self.path = os.path.join(rack.folder, name)
+        self.process = rack.spawn('sw', ['dpdk-dumpcap', '--file-prefix=%s-%s' % (
+            PREFIX, rack.config()['switch']['name']), '-i', port, '-w', self.path])
+        until = time.monotonic() + 20
+        # The file's header is written once the callbacks are in place.
+        while not os.path.exists(self.path) or os.path.getsize(self.path) == 0:
+            check(self.process.status is None and time.monotonic() < until, 'dpdk-dumpcap: %s',
+                  self.process.output)
+            time.sleep(0.05)
+        time.sleep(0.3)
+
+    def stop(self, number=signal.SIGINT):
+        time.sleep(0.3)
+        self.process.signal(number)
+        return self.process.wait(10)
+
+
+def kinds(path, home):
+    """How many packets of each kind the dissector finds."""
+    found = {}
+    for row in fields(path, ['weir.kind', 'weir.expert.impossible'], home=home):
+        check(row['weir.expert.impossible'] == [], '%s', row)
+        kind = number_of(row, 'weir.kind')
+        found[kind] = found.get(kind, 0) + 1
+    return found
+
+
+@case
+def all_that_enters_and_leaves_a_port():
+    with huge_pages() as folder, Rack(hosts=2, jobs=[job(1, 2)],
+                                      changes=configuration(folder)) as rack:
+        rack.start_switch()
+        capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
+        reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
+        ports = {p['name']: p for p in rack.check_books()['ports']}
+        said = capture.stop()
+        found = kinds(capture.path, rack.folder)
+        wanted = sum(ports['p0'][k] for k in ('rx_packets', 'tx_result_packets', 'tx_bulk_packets'))
+        check(sum(found.values()) == wanted, '%s of %d packets: %s', found, wanted, said)
+        check(found[1] == found[3] >= 8, '%s', found)
+        # Once more, after the first one has gone in order.
+        capture = Dumpcap(rack, 'net_af_packet1', 'p1.pcapng')
+        reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
+        capture.stop(signal.SIGTERM)
+        check(kinds(capture.path, rack.folder)[1] >= 8, 'nothing the second time')
+        rack.stop_switch()
+
+
+@case
+def the_switch_outlives_a_killed_dumpcap():
+    with huge_pages() as folder, Rack(hosts=2, jobs=[job(1, 2)],
+                                      changes=configuration(folder)) as rack:
+        rack.start_switch()
+        capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
+        reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
+        capture.process.kill()
+        # More packets than its ring holds.
+        reduce(rack, 1, range(2), '-b', '256K', '-e', '256K', '-n', 50, '-w', 0)
+        rack.check_books()
+        rack.stop_switch()
+
+
+@case
+def without_huge_pages_it_is_refused():
+    changes = {'capture': True, 'eal': ['--no-pci', '--no-telemetry']}
+    if pages('HugePages_Total') > 0:
+        raise Skip('there are huge pages on this machine')
+    with Rack(hosts=1, jobs=[job(1, 1)], changes=changes) as rack:
+        try:
+            rack.start_switch()
+        except RackError as why:
+            check('"capture" needs some' in str(why), '%s', why)
+        else:
+            check(False, 'it started')
+
+
+if __name__ == '__main__':
+    main()
