@@ -144,7 +144,7 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	 * takes a kernel without flow offload, and a process without secondaries, for errors.
 	 */
 	if (!given(list, "--log-level")) {
-		rc |= add(config, "--log-level=*:warning");
+		rc |= add(config, "--log-level=warning");
 		if (config->exception[0] != '\0')
 			rc |= add(config, "--log-level=pmd.net.tap:critical");
 	}

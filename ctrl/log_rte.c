@@ -97,9 +97,35 @@ ctrl_log_take_rte(void)
 		rte_openlog_stream(stream);
 }
 
+/*
+ * EAL has a level for all types beside theirs. Where a room wants more than it lets through, each
+ * type is given it instead, so that the others stay as quiet as they were.
+ */
+static void
+lift(uint32_t wanted)
+{
+	uint32_t all = rte_log_get_global_level();
+	int level;
+
+	if (wanted <= all)
+		return;
+	for (uint32_t type = 0; (level = rte_log_get_level(type)) >= 0; type++)
+		if ((uint32_t)level > all)
+			rte_log_set_level(type, all);
+	rte_log_set_global_level(wanted);
+}
+
 void
 ctrl_log_apply(const struct ctrl_log_config *config)
 {
-	for (unsigned int i = 0; config->given && i < RTE_DIM(rooms); i++)
-		rte_log_set_level_pattern(rooms[i].type, config->level[rooms[i].room] + 1);
+	uint32_t most = 0;
+
+	if (!config->given)
+		return;
+	for (unsigned int i = 0; i < RTE_DIM(rooms); i++)
+		most = RTE_MAX(most, (uint32_t)config->level[rooms[i].room] + 1);
+	lift(most);
+	for (unsigned int i = 0; i < RTE_DIM(rooms); i++)
+		rte_log_set_level_pattern(
+			rooms[i].type, (uint32_t)config->level[rooms[i].room] + 1);
 }

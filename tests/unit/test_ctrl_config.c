@@ -183,7 +183,7 @@ Test(ctrl_config, block_bits, .timeout = 10)
 Test(ctrl_config, eal_arguments, .timeout = 10)
 {
 	static const char *const want[] = {"weir-switch", "--lcores=0@3,1@4,2@5", "--main-lcore=0",
-		"-m256", "--log-level=*:warning", "--log-level=pmd.net.tap:critical",
+		"-m256", "--log-level=warning", "--log-level=pmd.net.tap:critical",
 		"--file-prefix=weir-weir", "--no-huge", "--no-pci", "--vdev=net_af_packet0,iface=a",
 		"--allow=1:0.0,x=1", "--vdev=net_tap_weir,iface=weir0,mac=02:57:45:49:52:01"};
 	struct ctrl_config *c = must_take(text_with_two(5,

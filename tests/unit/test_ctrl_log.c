@@ -212,12 +212,20 @@ Test(ctrl_log, levels_reach_rte_log, .timeout = 10)
 {
 	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
 	int type = rte_log_register("weir.rmw");
+	int quiet = rte_log_register("some.driver"), quieter = rte_log_register("quiet.driver");
 
+	/* As with EAL's --log-level=warning. */
+	rte_log_set_global_level(RTE_LOG_WARNING);
+	rte_log_set_level((uint32_t)quiet, RTE_LOG_INFO);
+	rte_log_set_level((uint32_t)quieter, RTE_LOG_CRIT);
 	config.level[CTRL_LOG_RMW] = CTRL_LOG_DEBUG;
 	ctrl_log_apply(&config);
-	cr_assert_eq(rte_log_get_level((uint32_t)type), RTE_LOG_DEBUG);
+	cr_assert(rte_log_can_log((uint32_t)type, RTE_LOG_DEBUG));
+	cr_assert(rte_log_can_log((uint32_t)quiet, RTE_LOG_WARNING));
+	cr_assert_not(rte_log_can_log((uint32_t)quiet, RTE_LOG_NOTICE));
+	cr_assert_not(rte_log_can_log((uint32_t)quieter, RTE_LOG_ERR));
 	config.given = false;
 	config.level[CTRL_LOG_RMW] = CTRL_LOG_ERROR;
 	ctrl_log_apply(&config);
-	cr_assert_eq(rte_log_get_level((uint32_t)type), RTE_LOG_DEBUG);
+	cr_assert(rte_log_can_log((uint32_t)type, RTE_LOG_DEBUG));
 }
