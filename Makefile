@@ -20,15 +20,16 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test demo bench format clean install
+.PHONY: help build test demo bench deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
 	@echo 'make test    all tests (SUITE="unit eal functional instructions lint", SANITIZE=address,undefined)'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
+	@echo 'make deb     a Debian package, into build-deb/'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
-	@echo 'make clean   remove build/ and build-sanitize/'
+	@echo 'make clean   remove build/, build-sanitize/ and build-deb/'
 
 install:
 	@.ci/install
@@ -54,8 +55,11 @@ demo: build
 bench: build
 	@apps/bench/bench.py $(BUILD) $(BENCH)
 
+deb: install
+	@JOBS=$(JOBS) .ci/deb build-deb
+
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize
+	rm -rf build build-sanitize build-deb

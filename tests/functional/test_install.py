@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is installed works where it is installed: from `meson install`, and from the Debian package,
+in a throw-away copy of this machine."""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import tap
+from tap import Skip, case, check, main
+from machine import Machine
+
+tap.SECONDS = 280  # the package is compiled without tests and debugging
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get('WEIR_BUILD') or os.path.join(ROOT, 'build'))
+
+
+def call(argv, **options):
+    done = subprocess.run(argv, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=240, check=False, **options)
+    check(done.returncode == 0, '%s: exit status %d\n%s', ' '.join(argv), done.returncode,
+          done.stdout)
+    return done.stdout
+
+
+def option(name):
+    with open(os.path.join(BUILD, 'meson-info', 'intro-buildoptions.json')) as file:
+        return next(o['value'] for o in json.load(file) if o['name'] == name)
+
+
+class Stage:
+    """`meson install` into a folder."""
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix='weir-stage-')
+        try:
+            call(['meson', 'install', '-C', BUILD, '--no-rebuild', '--quiet'],
+                 env=dict(os.environ, DESTDIR=self.folder))
+        except BaseException:
+            self.__exit__()
+            raise
+        self.prefix = self.folder + option('prefix')
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, *names):
+        return os.path.join(self.prefix, *names)
+
+
+@case
+def installed_programs_and_configurations():
+    with Stage() as stage:
+        switch = stage.path('bin', 'weir-switch')
+        check(re.match(r'weir-switch \d', call([switch, '--version'])), 'no version')
+        for name in ('demo', 'minimal'):
+            call([switch, '--check', '-c', stage.path('share/weir/configs', name + '.json')])
+        for name in ('perf', 'capture', 'bench'):
+            call([stage.path('bin', 'weir-' + name), '--help'])
+        for name in ('operations.md', 'configuration.md', 'LICENSE'):
+            check(os.path.exists(stage.path('share/doc/weir', name)), '%s is missing', name)
+        page = open(stage.path('share/man/man8/weir-switch.8')).read()
+        for name in re.findall(r'--([a-z-]+)', call([switch, '--help'])):
+            check(re.search(r'Fl -' + name + r'\b', page), 'weir-switch(8) lacks --%s', name)
+        unit = open(stage.path('lib/systemd/system/weir-switch@.service')).read()
+        check('@' not in re.sub(r'weir-switch@|modprobe@|=~?@[a-z-]+( @[a-z-]+)*|~@[a-z @-]+', '',
+                                unit), 'a place holder is left in the unit:\n%s', unit)
+        check('ExecStart=%s/bin/weir-switch ' % option('prefix') in unit, '%s', unit)
+
+
+@case
+def a_program_builds_with_the_installed_library():
+    if option('b_sanitize') != 'none':
+        raise Skip('the library is built with sanitizers')
+    with Stage() as stage:
+        code, program = stage.path('x.c'), stage.path('x')
+        with open(code, 'w') as file:
+            file.write('#include <weir.h>\n#include <stdio.h>\n'
+                       'int main(void) { weir_close(NULL); puts("linked"); return 0; }\n')
+        where = glob.glob(stage.path('lib', '**', 'libweir.pc'), recursive=True)[0]
+        # With a sysroot, pkg-config puts the stage before the paths of the file.
+        flags = call(['pkg-config', '--cflags', '--libs', 'libweir'], env=dict(
+            os.environ, PKG_CONFIG_PATH=os.path.dirname(where),
+            PKG_CONFIG_SYSROOT_DIR=stage.folder)).split()
+        libraries = os.path.dirname(os.path.dirname(where))
+        call(['gcc', '-Wall', '-Werror', '-o', program, code] + flags)
+        check(call([program], env={'LD_LIBRARY_PATH': libraries}) == 'linked\n', 'shared')
+        call(['gcc', '-Wall', '-Werror', '-o', program, code] +
+             [f for f in flags if f.startswith('-I')] +
+             [os.path.join(libraries, 'libweir.a'), '-pthread'])
+        check(call([program], env={}) == 'linked\n', 'static')
+
+
+def package():
+    """The Debian package, built once and then kept in the build directory."""
+    if option('b_sanitize') != 'none':
+        raise Skip('sanitizers are not packed')
+    said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb')])
+    return said.splitlines()[-1]
+
+
+LIST = 'find /etc /usr /var/lib /run -xdev 2>/dev/null | sort >/tmp/%s\n'
+
+
+@case
+def the_package_installs_and_leaves_no_trace():
+    deb = package()
+    call(['dpkg-deb', '--info', deb])
+    with Machine() as machine:
+        shutil.copy(deb, os.path.join(machine.folder, 'weir.deb'))
+        said = machine.run(LIST % 'before' + '''
+            dpkg -i /exchange/weir.deb
+            weir-switch --version
+            weir-switch --check -c /etc/weir/demo.json
+            weir-switch --check -c /usr/share/weir/configs/minimal.json
+            dpkg --verify weir
+            if command -v systemd-analyze; then
+            SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no weir-switch@demo.service 2>&1 \\
+                | grep weir-switch && exit 1
+            systemd-analyze security --offline=true --threshold=40 weir-switch@.service | tail -1
+            fi
+            mkdir -p /var/lib/weir; touch /var/lib/weir/demo.state
+            echo '{"mine": true}' >/etc/weir/mine.json
+            dpkg -r weir
+            test ! -e /usr/bin/weir-switch
+            test -e /etc/weir/demo.json -a -e /var/lib/weir/demo.state
+            dpkg -P weir
+            cat /etc/weir/mine.json
+            rm /etc/weir/mine.json; rmdir /etc/weir
+        ''' + LIST % 'after' + 'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
+        check(said.endswith('nothing is left\n'), '%s', said)
+
+
+if __name__ == '__main__':
+    main()
