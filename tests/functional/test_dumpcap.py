@@ -127,6 +127,7 @@ def the_switch_outlives_a_killed_dumpcap():
         rack.start_switch()
         capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
+        check(capture.process.status is None, 'it has not attached: %s', capture.process.output)
         capture.process.kill()
         # More packets than its ring holds.
         reduce(rack, 1, range(2), '-b', '256K', '-e', '256K', '-n', 50, '-w', 0)
