@@ -4,6 +4,7 @@
 port; the books stay in order whatever becomes of it."""
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -83,6 +84,13 @@ class Dumpcap:
             time.sleep(0.05)
         time.sleep(0.3)
 
+    def wait_packets(self, seconds):
+        """It counts on its terminal what it has captured."""
+        until = time.monotonic() + seconds
+        while not re.search(r'Packets captured: .*[1-9]', self.process.output, re.S):
+            check(time.monotonic() < until, 'nothing captured: %s', self.process.output)
+            time.sleep(0.05)
+
     def stop(self, number=signal.SIGINT):
         time.sleep(0.3)
         self.process.signal(number)
@@ -127,7 +135,7 @@ def the_switch_outlives_a_killed_dumpcap():
         rack.start_switch()
         capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
-        check(capture.process.status is None, 'it has not attached: %s', capture.process.output)
+        capture.wait_packets(10)
         capture.process.kill()
         # More packets than its ring holds.
         reduce(rack, 1, range(2), '-b', '256K', '-e', '256K', '-n', 50, '-w', 0)
