@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The live page's heart: asks the switch each second, keeps what it said, has it shown.
+// Everything from the switch is shown as text, never as markup: names come from the network.
+import { Series } from './series.js';
+import { BLOCKS_ASKED } from './trouble.js';
+import { age, list, number, record, text } from './words.js';
+import { show, showLink } from './view.js';
+
+const INTERVAL = 1000; // ms between the begins of two rounds
+const PATIENCE = 2.5; // seconds without any answer until the page says so
+const PATHS = {
+    health: '/v1/health',
+    status: '/v1/status',
+    jobs: '/v1/jobs',
+    ports: '/v1/ports',
+    counters: '/v1/counters',
+    history: '/v1/history',
+    blocks: '/v1/blocks?stuck=1&limit=' + BLOCKS_ASKED,
+};
+const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
+const LARGE = 100000; // characters; a larger answer is asked for each 5 s only
+
+const state = {
+    data: { refused: [] }, // key of PATHS → body, or null
+    times: {}, // key of PATHS → when that body came, in seconds
+    members: new Map(), // name of a job → the job with its members
+    series: new Series(),
+    answered: null, // when the last answer came, in seconds
+    began: performance.now() / 1000,
+    failing: false, // the last round had no answer at all
+    token: sessionStorage.getItem('token'),
+    denied: new Set(), // paths that ask for a token
+};
+const rest = new Map(); // path → second before which it is not asked again
+const refused = new Map(); // path → what it answered that can't be used
+const now = () => performance.now() / 1000;
+
+// The body of an answer, null when it has nothing to show, undefined when it was not time to ask;
+// throws when there is no answer.
+async function ask(path) {
+    if (now() < (rest.get(path) || 0)) return undefined;
+    const headers = state.token ? { Authorization: 'Bearer ' + state.token } : {};
+    const answer = await fetch(path, { headers, cache: 'no-store', signal: AbortSignal.timeout(4000) });
+    const content = await answer.text();
+    state.answered = now();
+    state.failing = false;
+    refused.delete(path);
+    state.denied.delete(path);
+    if (answer.status === 401) state.denied.add(path);
+    // Not there, or not for us: ask again, but not each second.
+    if ([401, 403, 404].includes(answer.status)) {
+        rest.set(path, now() + 10);
+        return null;
+    }
+    if (content.length > LARGE) rest.set(path, now() + 4.5);
+    try {
+        if (!answer.ok && path !== PATHS.health) throw new SyntaxError('status');
+        return record(JSON.parse(content));
+    } catch {
+        refused.set(path, answer.ok ? `The answer to ${path} is not JSON.` :
+            `The switch answers ${answer.status} to ${path}.`);
+        return null;
+    }
+}
+
+// Each counter is counted at the time of its own answer: one that is asked for less often has its
+// true rate, too.
+function count() {
+    const { series, data, times } = state;
+    for (const worker of list(record(data.status).workers)) {
+        const name = 'worker/' + text(worker.id);
+        series.put(name, number(worker.busy), times.status);
+        series.count(name + '/hops', worker.hops_in, times.status);
+    }
+    for (const [name, value] of Object.entries(record(record(data.status).books)))
+        series.count('book/' + name, value, times.status);
+    for (const [reason, value] of Object.entries(record(record(data.counters).drops)))
+        series.count('drop/' + reason, value, times.counters);
+    for (const port of list(record(data.ports).ports)) {
+        const name = 'port/' + text(port.name);
+        const sent = record(port.tx_bytes);
+        const received = number(port.rx_bytes);
+        series.count(name + '/rx', received === null ? null : received * 8, times.ports);
+        series.count(name + '/tx', ((number(sent.results) || 0) + (number(sent.bulk) || 0)) * 8,
+            times.ports);
+    }
+    for (const job of list(record(data.jobs).jobs)) {
+        const name = 'job/' + text(job.name), counters = record(job.counters);
+        series.count(name + '/contributions', counters.contributions, times.jobs);
+        series.count(name + '/blocks', counters.blocks_complete, times.jobs);
+        series.count(name + '/degraded',
+            (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0), times.jobs);
+    }
+    series.forget(now());
+}
+
+// Jobs with stuck blocks first, then those whose members have not been asked for longest.
+async function askMembers() {
+    const names = list(record(state.data.jobs).jobs).map((job) => text(job.name)).filter(Boolean);
+    const stuck = new Set(list(record(state.data.blocks).blocks).map((block) => text(block.job)));
+    for (const name of state.members.keys()) {
+        if (!names.includes(name)) state.members.delete(name);
+    }
+    const age = (name) => stuck.has(name) ? -1 : (state.members.get(name) || { at: 0 }).at;
+    names.sort((a, b) => age(a) - age(b));
+    await Promise.all(names.slice(0, MEMBERS_A_ROUND).map(async (name) => {
+        const job = await ask('/v1/jobs/' + encodeURIComponent(name));
+        if (job !== undefined) state.members.set(name, { at: now(), job });
+    }));
+}
+
+// One question of a round: whether it had an answer, or needed none.
+async function askOne(key) {
+    try {
+        const body = await ask(PATHS[key]);
+        if (body !== undefined) {
+            state.data[key] = body;
+            state.times[key] = now();
+        }
+        return true;
+    } catch {
+        return false;
+    }
+}
+
+async function round() {
+    const keys = Object.keys(PATHS);
+    const before = state.answered;
+    const answers = await Promise.all(keys.map(askOne));
+    if (state.answered === before) {
+        state.failing = true;
+        return;
+    }
+    // The switch lives, but for this: show the rest.
+    keys.filter((_, i) => !answers[i]).forEach((key) => {
+        refused.set(PATHS[key], `No answer to ${PATHS[key]}.`);
+        rest.set(PATHS[key], now() + 10);
+        state.data[key] = null;
+    });
+    await askMembers().catch(() => {});
+    state.data.refused = [...refused.values()];
+    count();
+    show(state);
+}
+
+// How long the switch has been silent, in words, or '' while it answers.
+function silence() {
+    const since = now() - (state.answered ?? state.began);
+    if (!state.failing && since < PATIENCE) return '';
+    return (state.answered === null ? 'no answer yet, for ' : 'no answer since ') +
+        age(Math.max(1, Math.round(since)));
+}
+
+function rounds() {
+    let busy = false;
+    let due = 0;
+    return async () => {
+        showLink(silence(), state);
+        if (busy || document.hidden || now() < due) return;
+        busy = true;
+        due = now() + INTERVAL / 1000 - 0.05;
+        await round().catch((error) => console.error(error));
+        showLink(silence(), state);
+        busy = false;
+    };
+}
+
+document.getElementById('token').addEventListener('submit', (event) => {
+    event.preventDefault();
+    const field = document.getElementById('token-value');
+    state.token = field.value.trim();
+    sessionStorage.setItem('token', state.token);
+    field.value = '';
+    rest.clear();
+});
+const turn = rounds();
+setInterval(turn, 250);
+document.addEventListener('visibilitychange', turn);
+turn();

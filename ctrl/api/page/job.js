@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The card of a job: its rates, its window, and its members with who is late.
+import { Chart, ceiling, highest } from './chart.js';
+import { Figure, attribute, h, reveal, set, sync } from './dom.js';
+import { age, enumeration, heard, number, perSecond, percent, plural, record, text, whole }
+    from './words.js';
+
+const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
+const SHOWN = 8; // members told in words while the list is closed
+
+class Seat {
+    constructor() {
+        this.fill = h('span', 'fill');
+        this.mark = h('span', 'sign');
+        this.rank = h('span', 'rank');
+        this.node = h('li', '', h('span', 'pillar', this.fill, this.mark), this.rank);
+    }
+
+    update(seat) {
+        const name = 'seat ' + seat.state;
+        if (this.node.className !== name) this.node.className = name;
+        this.fill.style.height = (Math.min(Math.max(seat.share, 0), 1) * 100).toFixed(1) + '%';
+        set(this.mark, MARKS[seat.state]);
+        set(this.rank, text(seat.rank));
+        const words = `rank ${text(seat.rank)}${seat.address ? ', ' + seat.address : ''}: ${seat.says}, ` +
+            `${percent(seat.share)} of the waiting, ${heard(seat.heard)}`;
+        attribute(this.node, 'aria-label', words);
+        attribute(this.node, 'title', words);
+    }
+}
+
+class Row {
+    constructor() {
+        this.cells = ['rank', 'address', 'port', 'how', 'share', 'heard'].map((name) => h('td', name));
+        this.node = h('tr', '', ...this.cells);
+    }
+
+    update(seat) {
+        if (this.node.className !== seat.state) this.node.className = seat.state;
+        const [rank, address, port, how, share, last] = this.cells;
+        set(rank, text(seat.rank));
+        set(address, seat.address || '–');
+        set(port, seat.port || '–');
+        set(how, (MARKS[seat.state] + ' ' + seat.says).trim());
+        set(share, seat.awaited ? 'now' : percent(seat.share));
+        set(last, seat.heard === null ? 'never' : age(seat.heard) + ' ago');
+    }
+}
+
+// The members that a person wants to know of, by rank; all of them when they are few.
+function notable(seats, open) {
+    if (open || seats.length <= SHOWN) return seats;
+    const weight = { dead: 3, late: 2, absent: 1, well: 0 };
+    return seats.filter((seat) => seat.state !== 'well')
+        .sort((a, b) => weight[b.state] - weight[a.state] || b.share - a.share)
+        .slice(0, SHOWN).sort((a, b) => a.rank - b.rank);
+}
+
+function about(job) {
+    const words = [
+        text(job.id) ? 'job ' + text(job.id) : '',
+        [text(job.type), text(job.op)].join(' ').trim(),
+        number(job.elements) === null ? '' : whole(job.elements) + ' elements a block',
+        text(job.policy) ? 'policy ' + text(job.policy) +
+            (number(job.timeout_ms) > 0 ? ' after ' + age(job.timeout_ms / 1000) : '') : '',
+        text(job.tenant) ? 'tenant ' + text(job.tenant) : '',
+        job.origin === 'api' ? 'made through the API' : '',
+    ];
+    return words.filter(Boolean).join(' · ');
+}
+
+export class JobCard {
+    constructor(item) {
+        const name = text(item.job.name);
+        this.name = h('h3', '', name);
+        this.about = h('p', 'about');
+        this.state = h('p', 'badge');
+        this.contributions = new Figure('contributions');
+        this.blocks = new Figure('blocks done');
+        this.degraded = new Figure('degraded');
+        this.window = new Figure('blocks in flight', true);
+        this.buffers = new Figure('buffers', true);
+        this.chart = new Chart('Contributions to job ' + name, [{ name: 'contributions', area: true }],
+            perSecond);
+        this.seats = h('ol', 'seats');
+        this.summary = h('p', 'summary');
+        this.rows = h('tbody');
+        this.more = h('button', 'more');
+        this.more.type = 'button';
+        this.open = false;
+        this.more.addEventListener('click', () => {
+            this.open = !this.open;
+            this.members();
+        });
+        this.node = h('article', 'card job',
+            h('header', '', h('div', '', this.name, this.about), this.state),
+            h('dl', 'figures', this.contributions.node, this.blocks.node, this.degraded.node,
+                this.window.node, this.buffers.node),
+            h('div', 'over-time', h('h4', '', 'Contributions, last five minutes'), this.chart.node),
+            this.membersPart());
+    }
+
+    membersPart() {
+        const heads = [['rank', 'rank'], ['address', 'address'], ['port', 'port'], ['how', 'state'],
+            ['share', 'waited for'], ['heard', 'last heard']];
+        this.table = h('table', '', h('thead', '', h('tr', '', ...heads.map(([name, words]) => {
+            const head = h('th', name, words);
+            head.scope = 'col';
+            return head;
+        }))), this.rows);
+        this.who = h('div', 'who-waits', h('h4', '', 'Who is waited for'), this.seats, this.summary,
+            this.table, this.more);
+        return this.who;
+    }
+
+    update({ job, seats, series }) {
+        this.of = seats;
+        const worst = ['dead', 'late'].find((state) =>
+            seats.some((seat) => seat.state === state && (seat.awaited || state === 'dead')));
+        attribute(this.node, 'data-worst', worst || 'none');
+        set(this.about, about(job));
+        set(this.state, text(job.state) +
+            (number(job.generation) > 0 ? ', generation ' + job.generation : ''));
+        attribute(this.state, 'data-state', text(job.state));
+        const counters = record(job.counters);
+        this.contributions.update(perSecond(series.contributionsNow));
+        this.blocks.update(perSecond(series.blocksNow));
+        const degraded = (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0);
+        this.degraded.update(series.degradedNow > 0 ? perSecond(series.degradedNow) :
+            degraded ? whole(degraded) + ' in all' : 'none');
+        this.degraded.node.classList.toggle('warn', series.degradedNow > 0);
+        this.occupancy(job);
+        this.chart.show([series.contributions], ceiling(highest(series.contributions)));
+        reveal(this.chart.node, series.contributions.length > 0);
+        this.members();
+    }
+
+    occupancy(job) {
+        const part = (figure, used, size) => {
+            reveal(figure.node, number(used) !== null);
+            figure.update(number(size) > 0 ? `${whole(used)} of ${whole(size)}` : whole(used),
+                used / size, used >= size);
+        };
+        part(this.window, job.blocks_in_flight, job.window);
+        part(this.buffers, record(job.buffers).used, record(job.buffers).reserved);
+    }
+
+    members() {
+        const shown = notable(this.of, this.open);
+        reveal(this.who, this.of.length > 0);
+        this.seats.classList.toggle('few', this.of.length <= 16);
+        this.seats.classList.toggle('many', this.of.length > 64);
+        sync(this.seats, this.of, (seat) => seat.rank, () => new Seat());
+        sync(this.rows, shown, (seat) => seat.rank, () => new Row());
+        reveal(this.table, shown.length > 0);
+        const total = this.of.length;
+        const well = this.of.filter((seat) => seat.state === 'well').length;
+        const other = ['dead', 'late', 'absent'].map((state) => {
+            const some = this.of.filter((seat) => seat.state === state);
+            return some.length ? plural(some.length, some[0].says, some[0].says) : '';
+        }).filter(Boolean);
+        set(this.summary, well === total ? `All ${whole(total)} hosts keep pace.` :
+            `${enumeration(other, 4)}; ${whole(well)} of ${whole(total)} hosts keep pace.`);
+        reveal(this.more, total > SHOWN);
+        set(this.more, this.open ? 'Only those to look at' : `All ${whole(total)} members`);
+        attribute(this.more, 'aria-expanded', String(this.open));
+    }
+
+    remove() {
+        this.chart.remove();
+        this.node.remove();
+    }
+}

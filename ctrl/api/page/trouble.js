@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is wrong, in words, from what the switch says. No screen here: data in, sentences out.
+import { age, enumeration, heard, list, number, percent, plural, ranges, record, text }
+    from './words.js';
+
+// Seconds of silence after which a host that others wait for is called dead. A living host repeats
+// its contributions many times in this time.
+const SILENCE = 3;
+export const BLOCKS_ASKED = 256;
+
+export const host = (member) => {
+    const address = text(member.address);
+    return 'rank ' + text(member.rank) + (address ? ' (' + address + ')' : '');
+};
+
+// The stuck blocks, those that wait for the same hosts together: [{job, policy, numbers, missing, …}].
+export function groups(blocks) {
+    const found = new Map();
+    for (const block of blocks) {
+        const missing = list(block.missing);
+        const ranks = missing.map((one) => text(one.rank)).sort();
+        const key = JSON.stringify([text(block.job), block.generation, text(block.policy), ranks]);
+        let group = found.get(key);
+        if (!group) {
+            group = { key, job: text(block.job), policy: text(block.policy), missing, numbers: [],
+                count: 0, oldest: 0, act: null };
+            found.set(key, group);
+        }
+        group.count++;
+        group.numbers.push(number(block.block));
+        group.oldest = Math.max(group.oldest, number(block.age) || 0);
+        const act = number(block.policy_in);
+        if (act !== null) group.act = group.act === null ? act : Math.min(group.act, act);
+    }
+    return [...found.values()];
+}
+
+function hosts(members) {
+    if (members.length === 0) return 'a host that is not named';
+    if (members.length === 1) return host(members[0]);
+    return 'ranks ' + enumeration(members.map((one) => host(one).replace(/^rank /, '')), 4);
+}
+
+function lastHeard(members) {
+    const known = members.map((one) => number(one.last_heard));
+    if (known.length === 0) return '';
+    const least = Math.min(...known.map((s) => s ?? Infinity));
+    const most = Math.max(...known.map((s) => s ?? Infinity));
+    if (least === Infinity) return ', never heard';
+    if (most === Infinity) return ', some never heard';
+    return ', ' + (most - least < 1 ? heard(most) :
+        'last heard ' + age(least) + ' to ' + age(most) + ' ago');
+}
+
+function whatThePolicyDoes(group) {
+    const when = group.act === null ? 'soon' : 'in ' + age(group.act);
+    const them = group.missing.length === 1 ? 'it' : 'them';
+    const send = group.missing.length === 1 ? 'it sends' : 'they send';
+    switch (group.policy) {
+    case 'wait': return `Policy wait: nothing happens until ${send}.`;
+    case 'partial': return `Policy partial: completed without ${them} ${when}.`;
+    case 'error': return `Policy error: failed ${when}.`;
+    default: return group.policy ? `Policy ${group.policy}.` : '';
+    }
+}
+
+const silent = (member) => (number(member.last_heard) ?? Infinity) > SILENCE;
+
+function stuck(group, whole) {
+    const blocks = group.count === 1 ? `block ${ranges(group.numbers)} waits` :
+        plural(group.count, 'block waits', 'blocks wait');
+    const oldest = group.count === 1 ? `Open for ${age(group.oldest)}.` :
+        `Blocks ${ranges(group.numbers)}, the oldest open for ${age(group.oldest)}.`;
+    return {
+        key: 'stuck ' + group.key,
+        level: group.missing.some(silent) ? 'bad' : 'warn',
+        says: `Job ${group.job}: ${whole ? '' : 'at least '}${blocks} for ${hosts(group.missing)}` +
+            `${lastHeard(group.missing)}.`,
+        more: `${oldest} ${whatThePolicyDoes(group)}`,
+        short: `job ${group.job} waits for ${hosts(group.missing)}`,
+    };
+}
+
+// How the members of a job do: [{rank, address, port, share, heard, state, says}], by rank. `state`
+// is 'dead', 'late', 'absent' or 'well'; `shares` is the history's late_share, or null.
+export function seats(job, stuckGroups, shares) {
+    const awaited = new Map(stuckGroups.filter((group) => group.job === text(job.name))
+        .flatMap((group) => group.missing.map((one) => [number(one.rank), one])));
+    const members = list(job.members);
+    const waited = members.reduce((sum, one) => sum + (number(one.waited) || 0), 0);
+    const share = new Map((Array.isArray(shares) ? shares : []).filter(Array.isArray));
+    const threshold = Math.max(0.5, Math.min(0.8, 2 / members.length));
+    const someoneSpeaks = members.some((one) => (number(one.last_heard) ?? Infinity) < 2);
+    return members.map((one) => {
+        const rank = number(one.rank);
+        const seat = { rank, address: text(one.address), port: text(one.port),
+            heard: number(one.last_heard), joined: number(one.joined),
+            share: number(share.get(rank)) ?? (waited > 0 ? (number(one.waited) || 0) / waited : 0) };
+        const isAwaited = awaited.has(rank) || (job.state === 'running' && one.state === 'joined' &&
+            number(job.blocks_in_flight) > 0 && someoneSpeaks && silent(one));
+        seat.awaited = isAwaited;
+        if (one.state === 'expired' || (isAwaited && silent(one))) seat.state = 'dead';
+        else if (one.state === 'expected') seat.state = 'absent';
+        else if (isAwaited || seat.share >= threshold) seat.state = 'late';
+        else seat.state = 'well';
+        seat.says = { dead: one.state === 'expired' ? 'expired' : 'silent', late: 'late',
+            absent: 'not joined', well: 'well' }[seat.state];
+        return seat;
+    }).sort((a, b) => a.rank - b.rank);
+}
+
+function membersTrouble(job, places, stuckGroups) {
+    const named = new Set(stuckGroups.filter((group) => group.job === text(job.name))
+        .flatMap((group) => group.missing.map((one) => number(one.rank))));
+    const found = [];
+    for (const how of ['silent', 'expired']) {
+        const dead = places.filter((seat) =>
+            seat.state === 'dead' && seat.says === how && !named.has(seat.rank));
+        if (dead.length === 0) continue;
+        const says = `ob ${text(job.name)}: ${hosts(dead)} ${dead.length === 1 ? 'is' : 'are'} ${how}`;
+        found.push({
+            key: `${how} ${text(job.name)}`,
+            level: 'bad',
+            says: `J${says}${lastHeard(dead.map((seat) => ({ last_heard: seat.heard })))}.`,
+            more: '',
+            short: 'j' + says,
+        });
+    }
+    const slow = places.filter((seat) => seat.state === 'late' && !seat.awaited);
+    if (slow.length) found.push({
+        key: `late ${text(job.name)}`,
+        level: 'note',
+        says: `Job ${text(job.name)}: ${hosts(slow)} ${slow.length === 1 ? 'is' : 'are'} late.`,
+        more: `${percent(slow.reduce((sum, seat) => sum + seat.share, 0))} of the waiting is for ` +
+            (slow.length === 1 ? 'it.' : 'them.'),
+        short: `job ${text(job.name)}: ${hosts(slow)} late`,
+    });
+    const size = number(job.size), joined = number(job.joined);
+    if (job.state === 'joining' && size !== null && joined !== null && joined < size) {
+        const missing = places.filter((seat) => seat.state === 'absent');
+        found.push({
+            key: `joining ${text(job.name)}`,
+            level: 'note',
+            says: `Job ${text(job.name)} begins when all have joined: ${joined} of ${size} have.`,
+            more: missing.length ? `It waits for ${hosts(missing)}.` : '',
+            short: `job ${text(job.name)}: ${joined} of ${size} joined`,
+        });
+    }
+    return found;
+}
+
+function switchTrouble(data) {
+    const found = [];
+    const say = (level, says, more) => found.push({ key: says, level, says, more: more || '', short: says });
+    if (data.health && text(data.health.status) !== 'ok')
+        say('bad', 'A worker of the switch stands still.', text(record(data.health.error).message));
+    for (const port of list(record(data.ports).ports)) {
+        if (port.up === false) say('warn', `Port ${text(port.name)} is down.`);
+    }
+    for (const [name, pool] of Object.entries(record(record(data.status).pools))) {
+        const size = number(record(pool).size), free = number(record(pool).free);
+        if (size > 0 && free !== null && free < size / 20)
+            say('warn', `Pool ${name} is nearly used up: ${percent(free / size)} free.`);
+    }
+    return found;
+}
+
+// All troubles, the worst first. `rooms` maps a job's name to its seats.
+export function troubles(data, rooms) {
+    const blocks = list(record(data.blocks).blocks);
+    const found = groups(blocks);
+    const jobs = list(record(data.jobs).jobs);
+    const all = [
+        ...found.map((group) => stuck(group, blocks.length < BLOCKS_ASKED)),
+        ...jobs.flatMap((job) => membersTrouble(job, rooms.get(text(job.name)) || [], found)),
+        ...switchTrouble(data),
+        ...data.refused.map((path) => ({ key: path, level: 'warn', says: path, more: '', short: path })),
+    ];
+    const order = { bad: 0, warn: 1, note: 2 };
+    return all.sort((a, b) => order[a.level] - order[b.level]);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Values in words. What the switch says is taken as it may be: a missing or absurd value becomes
+// null here and a dash on the screen, never an exception.
+
+export const number = (value) =>
+    typeof value === 'number' && Number.isFinite(value) ? value : null;
+export const text = (value) => value === null || value === undefined ? '' : String(value);
+export const list = (value) => Array.isArray(value) ?
+    value.filter((one) => one !== null && typeof one === 'object') : [];
+export const record = (value) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value) ? value : {};
+
+const NONE = '–';
+const SPACE = '\u00a0';
+
+// Three digits that count, and the prefix that goes with them: 12345678, 'bit/s' → "12.3 Mbit/s".
+export function scaled(value, unit) {
+    if (number(value) === null) return NONE;
+    const prefixes = ['', 'k', 'M', 'G', 'T', 'P'];
+    let size = Math.abs(value), at = 0;
+    while (size >= 999.5 && at < prefixes.length - 1) {
+        size /= 1000;
+        at++;
+    }
+    const digits = at === 0 && Number.isInteger(size) ? 0 : size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+    const tail = prefixes[at] + unit; // "12 k/s", but "12/s"
+    return (value < 0 ? '−' : '') + size.toFixed(digits) + (/^[a-zA-Z]/.test(tail) ? SPACE : '') + tail;
+}
+
+export const bits = (value) => scaled(value, 'bit/s');
+export const perSecond = (value) => scaled(value, '/s');
+
+// 1234567 → "1 234 567": whole numbers to compare digit by digit.
+export function whole(value) {
+    if (number(value) === null) return NONE;
+    return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+}
+
+export function bytes(value) {
+    if (number(value) === null) return NONE;
+    const prefixes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+    let size = value, at = 0;
+    while (size >= 1023.5 && at < prefixes.length - 1) {
+        size /= 1024;
+        at++;
+    }
+    return size.toFixed(at === 0 || size >= 99.95 ? 0 : 1) + SPACE + prefixes[at];
+}
+
+// A duration in at most two units: 50 ms, 1.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
+export function age(seconds) {
+    const value = number(seconds);
+    if (value === null) return NONE;
+    if (Number.isInteger(value) && value >= 0 && value < 60) return value + SPACE + 's';
+    if (value < 0.9995) return Math.round(Math.max(value, 0) * 1000) + SPACE + 'ms';
+    if (value < 9.95) return value.toFixed(1) + SPACE + 's';
+    const s = Math.round(value);
+    const pair = (high, highUnit, low, lowUnit) =>
+        high + SPACE + highUnit + (low ? ' ' + low + SPACE + lowUnit : '');
+    if (s < 60) return s + SPACE + 's';
+    if (s < 3600) return pair(Math.floor(s / 60), 'min', s % 60, 's');
+    if (s < 86400) return pair(Math.floor(s / 3600), 'h', Math.floor(s / 60) % 60, 'min');
+    return pair(Math.floor(s / 86400), 'd', Math.floor(s / 3600) % 24, 'h');
+}
+
+export const heard = (seconds) =>
+    number(seconds) === null ? 'never heard' : 'last heard ' + age(seconds) + ' ago';
+
+export const percent = (share) =>
+    number(share) === null ? NONE : Math.round(share * 100) + SPACE + '%';
+
+export const plural = (count, one, many) => whole(count) + SPACE + (count === 1 ? one : many);
+
+// [17, 18, 19, 40] → "17–19, 40"; after three ranges it ends in "…".
+export function ranges(numbers) {
+    const sorted = [...new Set(numbers.filter((n) => number(n) !== null))].sort((a, b) => a - b);
+    const found = [];
+    for (const n of sorted) {
+        const last = found[found.length - 1];
+        if (last && n === last[1] + 1) last[1] = n;
+        else found.push([n, n]);
+    }
+    const said = found.slice(0, 3).map(([from, to]) => from === to ? text(from) : from + '–' + to);
+    return said.join(', ') + (found.length > 3 ? ', …' : '');
+}
+
+// ['a', 'b', 'c'] → "a, b and c"; more than `most`: "a, b and 7 more".
+export function enumeration(words, most) {
+    if (words.length <= 1) return words.join('');
+    if (words.length <= most) return words.slice(0, -1).join(', ') + ' and ' + words[words.length - 1];
+    return words.slice(0, most - 1).join(', ') + ' and ' + (words.length - most + 1) + ' more';
+}
