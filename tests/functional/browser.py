@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A headless Chromium, steered over its DevTools pipe: no window, no port, every wait bounded."""
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+OPTIONS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
+           '--hide-scrollbars', '--remote-debugging-pipe', '--disable-extensions', '--mute-audio',
+           '--disable-background-networking', '--disable-component-update', '--disable-sync',
+           '--disable-default-apps', '--renderer-process-limit=1', '--force-color-profile=srgb',
+           '--no-proxy-server', 'about:blank']
+
+
+def found():
+    return shutil.which('chromium')
+
+
+class Browser:
+    """One page of one browser; `with Browser() as page`."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='weir-browser-')
+        self.number, self.buffer, self.session = 0, b'', None
+        self.said = []  # errors of scripts and what the browser refused to load
+        # Above the two descriptors that the browser wants, so that none lands on another.
+        theirs_in, self.out = os.pipe()
+        self.into, theirs_out = os.pipe()
+        ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (theirs_in, theirs_out)]
+
+        def place():
+            os.dup2(ends[0], 3)
+            os.dup2(ends[1], 4)
+
+        # pylint: disable=subprocess-popen-preexec-fn
+        self.process = subprocess.Popen(
+            [found(), '--user-data-dir=' + self.folder] + OPTIONS, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(3, 4), preexec_fn=place,
+            start_new_session=True, env=dict(os.environ, HOME=self.folder, LANG='C.UTF-8'))
+        for fd in ends + [theirs_in, theirs_out]:
+            os.close(fd)
+
+    def __enter__(self):
+        try:
+            target = [t for t in self.call('Target.getTargets')['targetInfos']
+                      if t['type'] == 'page'][0]
+            self.session = self.call('Target.attachToTarget', targetId=target['targetId'],
+                                     flatten=True)['sessionId']
+            for domain in ('Page', 'Runtime', 'Log'):
+                self.call(domain + '.enable')
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+        os.close(self.out)
+        os.close(self.into)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def read(self, until):
+        """The next message, or None when none has come until then."""
+        while b'\0' not in self.buffer:
+            ready, _, _ = select.select([self.into], [], [], max(0, until - time.monotonic()))
+            if not ready:
+                return None
+            data = os.read(self.into, 1 << 20)
+            if not data:
+                raise RuntimeError('the browser is gone')
+            self.buffer += data
+        message, self.buffer = self.buffer.split(b'\0', 1)
+        return json.loads(message)
+
+    def event(self, message):
+        values = message.get('params', {})
+        if message.get('method') == 'Runtime.exceptionThrown':
+            details = values['exceptionDetails']
+            self.said.append(details.get('exception', {}).get('description', details['text']))
+        elif message.get('method') == 'Runtime.consoleAPICalled' and values['type'] == 'error':
+            self.said.append(' '.join(str(a.get('description', a.get('value'))) for a in values['args']))
+        elif message.get('method') == 'Log.entryAdded' and values['entry']['source'] != 'network':
+            self.said.append(values['entry']['text'])
+
+    def call(self, method, seconds=20, **values):
+        self.number += 1
+        message = {'id': self.number, 'method': method, 'params': values}
+        if self.session:
+            message['sessionId'] = self.session
+        os.write(self.out, json.dumps(message).encode() + b'\0')
+        until = time.monotonic() + seconds
+        while True:
+            answer = self.read(until)
+            if answer is None:
+                raise TimeoutError('%s has no answer after %d s' % (method, seconds))
+            if answer.get('id') != self.number:
+                self.event(answer)
+            elif 'error' in answer:
+                raise RuntimeError('%s: %s' % (method, answer['error']['message']))
+            else:
+                return answer['result']
+
+    def size(self, width, height, dark=False, phone=False):
+        self.call('Emulation.setDeviceMetricsOverride', width=width, height=height,
+                  deviceScaleFactor=1, mobile=phone)
+        self.call('Emulation.setEmulatedMedia', features=[
+            {'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}])
+
+    def go(self, address):
+        self.call('Page.navigate', url=address)
+        self.wait('document.readyState === "complete" && location.href === %s' % json.dumps(address))
+
+    def ask(self, expression):
+        """The value of an expression (awaited when it is a promise)."""
+        answer = self.call('Runtime.evaluate', expression=expression, returnByValue=True,
+                           awaitPromise=True)
+        if 'exceptionDetails' in answer:
+            raise RuntimeError(answer['exceptionDetails'].get('exception', {}).get('description'))
+        return answer['result'].get('value')
+
+    def text(self, selector='body'):
+        """What a person reads there; no-break spaces are spaces."""
+        words = self.ask('[...document.querySelectorAll(%s)].map((n) => n.innerText).join("\\n")'
+                         % json.dumps(selector)) or ''
+        return words.replace('\u00a0', ' ').replace('\u202f', ' ')
+
+    def wait(self, expression, seconds=8):
+        """Until the expression holds; returns how many seconds that took."""
+        began = time.monotonic()
+        while not self.ask('Boolean(%s)' % expression):
+            if time.monotonic() - began > seconds:
+                raise AssertionError('not within %d s: %s\nThe page says:\n%s' % (
+                    seconds, expression, self.text()[:3000]))
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def key(self, name):
+        more = {'text': '\r'} if name == 'Enter' else {}
+        for kind in ('keyDown', 'keyUp'):
+            self.call('Input.dispatchKeyEvent', type=kind, key=name, code=name,
+                      windowsVirtualKeyCode={'ArrowLeft': 37, 'Enter': 13}[name], **more)
+
+    def picture(self, path, whole=False):
+        """A PNG of the window, or of the whole page."""
+        data = self.call('Page.captureScreenshot', format='png', captureBeyondViewport=whole)
+        with open(path, 'wb') as file:
+            file.write(base64.b64decode(data['data']))

@@ -1,0 +1,293 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The live page in a real browser, before a fake switch: what should be on the screen is there. With
+WEIR_PICTURES=FOLDER, each case leaves pictures of a laptop's and a phone's screen there."""
+import os
+import re
+import time
+
+from browser import Browser, found
+from fake_switch import PAGE, FakeSwitch, Job
+from tap import Skip, case, check, main
+
+HOSTILE = ['<img src=x onerror="document.title=1;window.pwned=1">', '"><script>window.pwned=1</script>',
+           '__proto__', '../../v1/status?x=#', '\u202egnp.exe\u0000', 'x' * 300, ' ', '%00%2f..']
+SCREENS = [('laptop', 1280, 800, False), ('laptop-dark', 1280, 800, True), ('phone', 390, 844, False),
+           ('phone-dark', 390, 844, True)]
+
+
+class Visit:
+    """A browser on a switch's page; at the end nothing of the page may have failed."""
+
+    def __init__(self, name, switch, strange=False):
+        if not found():
+            raise Skip('needs chromium')
+        self.name, self.switch, self.strange = name, switch, strange
+        self.page = Browser()
+
+    def __enter__(self):
+        page = self.page.__enter__()
+        page.size(1280, 800)
+        page.go(self.switch.address)
+        return page
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.screens()
+                check(self.page.said == [], 'the browser says: %s', self.page.said)
+        finally:
+            self.page.close()
+
+    def screens(self):
+        """No screen is wider than the window; pictures where they are wanted."""
+        folder = os.environ.get('WEIR_PICTURES')
+        for name, width, height, dark in SCREENS:
+            self.page.size(width, height, dark, name.startswith('phone'))
+            wide = self.page.ask('document.documentElement.scrollWidth')
+            check(wide <= width, 'on a %s the page is %s wide', name, wide)
+            if folder:
+                time.sleep(0.6)
+                self.page.picture(os.path.join(folder, '%s-%s.png' % (self.name, name)))
+                whole = self.page.ask('document.documentElement.scrollHeight')
+                self.page.size(width, max(whole, height), dark, name.startswith('phone'))
+                time.sleep(0.6)
+                self.page.picture(os.path.join(folder, '%s-%s-whole.png' % (self.name, name)))
+
+
+def has(words, *patterns):
+    for pattern in patterns:
+        check(re.search(pattern, words), '"%s" is not on the page:\n%s', pattern, words)
+
+
+def seats(page, card=0):
+    return page.ask('[...document.querySelectorAll(".job")[%d].querySelectorAll(".seat")]'
+                    '.map((s) => s.className.replace("seat ", ""))' % card)
+
+
+@case
+def the_files_keep_to_the_policy():
+    """What the browser would refuse, or what would make code of a name, is not in the files."""
+    for name in sorted(os.listdir(PAGE)):
+        if not name.endswith(('.html', '.js', '.css')):
+            continue
+        with open(os.path.join(PAGE, name), encoding='utf-8') as file:
+            text = file.read()
+        for pattern in (r'(inner|outer)HTML', r'insertAdjacentHTML', r'document\.write', r'\beval\b',
+                        r'new Function', r'DOMParser', r'\sstyle="', r'\son[a-z]+="', r'<style',
+                        r'<script(?! type="module" src=)', r'javascript:', r'url\(', r'@import',
+                        r'https?://(?!www\.w3\.org/2000/svg\b)', r'[=(]\s*[\'"]//'):
+            check(not re.search(pattern, text), '%s has %s', name, pattern)
+
+
+@case
+def the_files_are_in_the_table():
+    """What was embedded when the program was built is what lies in the folder."""
+    table = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'ctrl', 'api', 'page', 'page_table.c')
+    with open(table) as file:
+        text = file.read()
+    rows = re.findall(r'\{ "([^"]+)", "([^"]+)", "\\"(\w{16})\\"", (file_\d+)', text)
+    files = {'/' + n for n in os.listdir(PAGE) if n.endswith(('.js', '.css', '.svg'))} | {'/'}
+    check({row[0] for row in rows} == files, 'the table has %s', rows)
+    for path, kind, _, array in rows:
+        body = re.search(r'%s\[\] = \{\n(.*?)\n\};' % array, text, re.S).group(1)
+        with open(os.path.join(PAGE, path[1:] or 'index.html'), 'rb') as file:
+            check(bytes(int(b) for b in body.split(',')) == file.read(), '%s differs', path)
+        check(kind.startswith(('text/', 'image/svg')), '%s is %s', path, kind)
+
+
+@case
+def a_healthy_switch():
+    with FakeSwitch([Job(1, 'ring', 4), Job(2, 'embeddings', 16, {11: 0.62, 3: 0.1}, 1e4)]) as switch, \
+            Visit('healthy', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 20')
+        page.wait('document.querySelector("#books dd").textContent.includes("M/s")')
+        words = page.text()
+        has(words, 'rack7', r'10\.77\.0\.254', 'live', r'No block is stuck\. 2 jobs run, 4 ports up',
+            r'23 of 64', r'All 4 hosts keep pace', r'rank 11 \(10\.77\.1\.12\) is late\. 62 % of the',
+            r'1 late; 15 of 16', r'duplicate\s+[\d.]+/s\s+18 233', r'lcore 1\s+\d+ % busy',
+            r'19\.0 MiB of 64\.0 MiB', r'31 dropped at a full queue', r'MTU 1500')
+        check('malformed' not in words, 'a reason that never happened is shown')
+        check(seats(page, 1)[11] == 'late', 'seats: %s', seats(page, 1))
+        drawn = page.ask('[...document.querySelectorAll("#ports .chart path.area, #ports .chart '
+                         'path.line")].map((p) => p.getAttribute("d").length)')
+        check(len(drawn) == 8 and min(drawn) > 1000, 'charts: %s', drawn)
+        check(page.ask('document.title') == 'rack7', 'title %s', page.ask('document.title'))
+        # The members of a large job open by keyboard, and stay open.
+        page.ask('document.querySelectorAll("button.more")[1].focus()')
+        page.key('Enter')
+        page.wait('document.querySelectorAll(".job")[1].querySelectorAll("tbody tr").length === 16')
+        time.sleep(1.5)
+        check(page.ask('document.activeElement.textContent') == 'Only those to look at',
+              'the focus is lost')
+        # The charts' cursor.
+        page.ask('document.querySelector("#ports .chart").focus()')
+        page.key('ArrowLeft')
+        has(page.text('#ports .reading'), r'^1 s ago: rx [\d.]+ Gbit/s, tx')
+
+
+@case
+def a_host_dies():
+    with FakeSwitch([Job(1, 'ring', 4), Job(2, 'other', 2)]) as switch, Visit('dead', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 6')
+        switch.jobs[0].dead[2] = time.monotonic()
+        took = page.wait('document.querySelector(".seat.dead")')
+        check(took < 6, 'it turned red after %.1f s', took)
+        check(seats(page) == ['well', 'well', 'dead', 'well'], 'seats: %s', seats(page))
+        has(page.text('#verdict'), r'Job ring: 64 blocks wait for rank 2 \(10\.77\.0\.3\), last heard '
+            r'[\d.]+ s ago\.\s+Blocks 17–80, the oldest open for [\d.]+ s\. Policy wait: nothing '
+            r'happens until it sends\.')
+        has(page.text('.job tr.dead'), r'2\s+10\.77\.0\.3\s+p2\s+✕ silent\s+now\s+[\d.]+ s ago')
+        has(page.ask('document.title'), '✕ job ring waits for rank 2')
+        spoken = page.text('#spoken')
+        time.sleep(2)
+        check(page.text('#spoken') == spoken, 'it is spoken again: %s', spoken)
+        switch.jobs[0].policy = 'partial'
+        switch.absent.add('/v1/blocks')  # who is silent while others speak is seen without it
+        page.wait('/rank 2 .10.77.0.3. is silent, last heard/.test(document.querySelector("#verdict")'
+                  '.innerText)', 15)
+        switch.absent.clear()
+        page.wait('/64\\sblocks wait/.test(document.querySelector("#verdict").innerText)', 15)
+        page.wait('/completed without it in 800.ms/.test(document.querySelector("#verdict").innerText)')
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('back', switch) as page:
+        switch.jobs[0].dead.update({1: time.monotonic() - 9, 3: time.monotonic() - 30})
+        page.wait('document.querySelectorAll(".seat.dead").length === 2')
+        page.wait('/64\\sblocks wait/.test(document.getElementById("verdict").innerText)')
+        has(page.text('#verdict'), r'ranks 1 \(10\.77\.0\.2\) and 3 \(10\.77\.0\.4\), last heard '
+            r'[\d.]+ s to 3\d s ago')
+        switch.jobs[0].dead.clear()
+        page.wait('!document.querySelector(".seat.dead, .trouble")')
+
+
+@case
+def the_switch_goes_away():
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('gone', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 4')
+        switch.stop()
+        took = page.wait('!document.getElementById("lost").hidden')
+        check(took < 2, 'it was said after %.1f s', took)
+        page.wait('document.getElementById("link").innerText.includes("no answer since 4")')
+        has(page.text('#lost'), 'The switch does not answer')
+        has(page.ask('document.title'), 'no answer')
+        Visit.screens(type('', (), {'page': page, 'name': 'gone-now'}))
+        switch.start()
+        page.wait('document.getElementById("lost").hidden')
+        page.wait('document.title === "rack7"')
+        # It is there, and says nothing.
+        switch.stall.set()
+        took = page.wait('!document.getElementById("lost").hidden')
+        check(took < 3.7, 'it was said after %.1f s', took)
+        switch.stall.clear()
+        page.wait('document.getElementById("lost").hidden')
+
+
+@case
+def hostile_names_are_only_text():
+    jobs = [Job(n + 1, name, 3) for n, name in enumerate(HOSTILE)]
+    for job, name in zip(jobs, HOSTILE):
+        job.address = lambda rank, name=name: name
+    jobs[0].dead[1] = time.monotonic() - 5
+    with FakeSwitch(jobs, ports=HOSTILE, name=HOSTILE[0]) as switch:
+        switch.answers['/v1/counters'] = (200, {'drops': dict.fromkeys(HOSTILE, 7)})
+        with Visit('hostile', switch) as page:
+            page.wait('document.querySelectorAll(".job").length === %d' % len(HOSTILE))
+            page.wait('document.querySelector(".seat.dead")')
+            page.wait('document.querySelectorAll("#drop-rows tr").length === %d' % (len(HOSTILE) + 3))
+            names = page.ask('[...document.querySelectorAll(".job h3")].map((n) => n.textContent)')
+            check(names[:4] == HOSTILE[:4], 'names: %s', names)
+            check(names[4] == '\ufffdgnp.exe\ufffd', 'signs that turn the writing: %s', names[4])
+            check(page.ask('document.getElementById("name").textContent') == HOSTILE[0], 'the name')
+            check(page.ask('document.querySelectorAll("img, script").length') == 2,
+                  'a name became an element')
+            check(page.ask('window.pwned') is None, 'a name became code')
+            has(page.ask('document.title'), '<img src=x')
+
+
+@case
+def what_is_not_there_is_left_out():
+    switch = FakeSwitch([Job(1, 'ring', 4)])
+    switch.absent |= {'/v1/history', '/v1/jobs', '/v1/blocks', '/v1/counters', '/v1/health'}
+    with switch, Visit('little', switch) as page:
+        page.wait('document.querySelectorAll(".port").length === 4')
+        time.sleep(1.2)
+        words = page.text()
+        for word in ('Jobs', 'Drops', '404', 'not JSON', '!'):
+            check(word not in words, '"%s" is on the page:\n%s', word, words)
+        asked = len([path for path in switch.asked if path == '/v1/history'])
+        check(asked == 1, 'what is not there was asked for %d times', asked)
+
+
+@case
+def absurd_answers_do_no_harm():
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch:
+        switch.answers.update({
+            '/v1/history': (200, {'ports': [None, 7, {'name': None, 'rx_bps': 'x'}], 'jobs': {},
+                                  'drops': {'late': [None, 'x', -5, 1e308, True]}}),
+            '/v1/blocks': (200, {'blocks': [{}, {'missing': 'x'}, {'missing': [None, {}], 'job': 5}]}),
+            '/v1/ports': (200, {'ports': 7}),
+            '/v1/counters': (200, [1, 2]),
+            '/v1/jobs': (500, b'<html>no'),
+            '/v1/health': (503, {'error': {'message': 'worker 2 has not turned for 4 s'}}),
+        })
+        with Visit('absurd', switch) as page:
+            page.wait('document.querySelectorAll(".trouble").length >= 3')
+            has(page.text('#verdict'), r'The switch answers 500 to /v1/jobs', 'worker 2 has not turned',
+                'wait for a host that is not named|waits for a host that is not named')
+            switch.answers['/v1/status'] = (200, b'{"name": ')
+            page.wait('/answer to .v1.status is not JSON/.test(document.body.innerText)')
+            for answer in (b'', b'null', b'[]', b'"x"', b'{"workers": [{"busy": {}}], "pools": [7]}'):
+                switch.answers['/v1/status'] = (200, answer)
+                time.sleep(1.1)
+            switch.answers.clear()
+            page.wait('document.querySelectorAll(".seat").length === 4')
+            page.wait('!document.querySelector(".trouble")')
+
+
+@case
+def many_ports_members_and_joins():
+    jobs = [Job(1, 'large', 256, {200: 0.7}), Job(2, 'begins', 8), Job(3, 'a', 2), Job(4, 'b', 3)]
+    jobs[1].state, jobs[1].joined = 'joining', 5
+    with FakeSwitch(jobs, ports=['port%d' % n for n in range(64)]) as switch, \
+            Visit('many', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 269')
+        has(page.text('#verdict'), r'Job begins begins when all have joined: 5 of 8 have\. It waits for '
+            r'ranks 5 \(10\.77\.1\.6\), 6 \(10\.77\.1\.7\) and 7')
+        check(seats(page, 1)[4:] == ['well'] + ['absent'] * 3, 'seats: %s', seats(page, 1))
+        check(page.ask('document.querySelectorAll("article.port").length') == 64, 'not all ports')
+        time.sleep(2)  # a large history is asked for less often, and the page goes on
+        history = len([path for path in switch.asked if path == '/v1/history'])
+        check(history <= 2, 'a large history was asked for %d times', history)
+
+
+@case
+def a_token_is_asked_for():
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch:
+        switch.token = 'secret'
+        with Visit('token', switch) as page:
+            page.wait('!document.getElementById("token").hidden')
+            page.ask('document.getElementById("token-value").value = "secret"')
+            page.ask('document.getElementById("token").requestSubmit()')
+            page.wait('document.querySelectorAll(".seat").length === 4')
+            check(page.ask('document.getElementById("token").hidden'), 'it is still asked for')
+
+
+@case
+def values_in_words():
+    with FakeSwitch([]) as switch, Visit('none', switch) as page:
+        page.wait('document.getElementById("link-words").textContent === "live"')
+        has(page.text(), 'No job is there yet', 'No block is stuck')
+        for expression, wanted in (
+                ('bits(0)', '0 bit/s'), ('bits(999)', '999 bit/s'), ('bits(999600)', '1.00 Mbit/s'),
+                ('bits(12.34e9)', '12.3 Gbit/s'), ('perSecond(5)', '5/s'), ('perSecond(null)', '–'),
+                ('perSecond(0.25)', '0.25/s'), ('whole(1234567)', '1 234 567'), ('age(0.05)', '50 ms'),
+                ('age(9.96)', '10 s'), ('age(59.7)', '1 min'), ('age(3725)', '1 h 2 min'),
+                ('age("x")', '–'), ('ranges([3, 1, 2, 9])', '1–3, 9'), ('percent(0.625)', '63 %'),
+                ('ranges([1, 3, 5, 7])', '1, 3, 5, …'), ('bytes(1536)', '1.5 KiB'),
+                ('enumeration(["a", "b", "c", "d", "e"], 3)', 'a, b and 3 more')):
+            said = page.ask('import("/words.js").then((w) => w.%s)' % expression)
+            said = said.replace('\u00a0', ' ').replace('\u202f', ' ')
+            check(said == wanted, '%s is "%s", not "%s"', expression, said, wanted)
+
+
+if __name__ == '__main__':
+    main()
