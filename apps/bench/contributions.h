@@ -53,7 +53,7 @@ unsigned int contributions_frame_bytes(unsigned int elements);
  * Closed loop for `ms`: block b + window is sent when all of block b is back, and sent again after
  * 50 ms without. Then wait for what is under way. result: in contributions; `lost` in frames that
  * were to come back. 0, or -1 after a line that names block and sources that got no answer within
- * 2 s, or the first wrong result.
+ * 5 s, or the first wrong result.
  */
 int contributions_run(struct contributions *c, uint64_t ms, struct closed_loop *result);
 

@@ -115,8 +115,14 @@ measure(void *context, unsigned int t, double value[PAIR_VALUES])
 			return -1;
 		}
 	}
-	if (rc != 0 || s->count == 0)
+	if (rc != 0)
 		return rc;
+	if (s->count == 0) { /* the share of a capacity that others left: not one frame was due */
+		for (unsigned int q = P50; q <= WORST; q++)
+			value[q] = BENCH_NONE;
+		value[PAIR_DISTURBED] = 1;
+		return 0;
+	}
 	qsort(s->value, s->count, sizeof(double), compare);
 	for (unsigned int q = P50; q <= WORST; q++)
 		value[q] = us * bench_quantile(s->value, s->count, quantile[q]);
@@ -153,12 +159,12 @@ header(FILE *out)
 static void
 print_side(FILE *out, const double *v)
 {
-	fprintf(out, " %8.2f %8.2f", v[P50], v[P99]);
-	if (v[P999] == BENCH_NONE)
-		fprintf(out, " %8s", "-");
-	else
-		fprintf(out, " %8.1f", v[P999]);
-	fprintf(out, " %8.1f %6.0f", v[WORST], v[PAIR_LOST]);
+	for (unsigned int q = P50; q <= WORST; q++)
+		if (v[q] == BENCH_NONE)
+			fprintf(out, " %8s", "-");
+		else
+			fprintf(out, " %8.*f", q <= P99 ? 2 : 1, v[q]);
+	fprintf(out, " %6.0f", v[PAIR_LOST]);
 }
 
 static void

@@ -263,10 +263,11 @@ point(struct bench_report *report, struct target target[2], unsigned int bytes,
 			continue;
 		fprintf(stderr,
 			"weir-bench: %s: frames of %u bytes (%s): no rate from %d per second on "
-			"passes without loss\n",
+			"passes without loss%s\n",
 			target[t].child.name, bytes, elements > 0 ? "reduce" : "forward",
-			RATE_LEAST);
-		*nothing = true;
+			RATE_LEAST,
+			found[t].disturbed ? ", but other processes disturbed the trials" : "");
+		*nothing |= !found[t].disturbed;
 	}
 	row(report, bytes, elements, found);
 	return child_interrupted() ? 1 : 0;

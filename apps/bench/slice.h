@@ -67,13 +67,13 @@ slices_good(const struct slices *s)
 }
 
 /* Do the slices that count suffice for a rate: four, and a quarter of the time? A measurement of
- * less than four slices needs all that fit. */
+ * less than four slices needs all that fit. What came only in the others is not to be nothing. */
 static inline bool
 slices_suffice(const struct slices *s)
 {
 	uint64_t fit = (s->turn - s->begin) / s->length;
 
-	return s->good > 0 && s->good >= RTE_MIN(fit, UINT64_C(4)) && slices_good(s) >= 0.25;
+	return s->good_units > 0 && s->good >= RTE_MIN(fit, UINT64_C(4)) && slices_good(s) >= 0.25;
 }
 
 /* Units per second, by the slices that count; by all when those do not suffice. */

@@ -231,7 +231,8 @@ stream_run(struct stream *s, unsigned int window, uint64_t ms, struct closed_loo
 	slices_begin(&slices, began, 0);
 	/* On a busy machine the device may not even run in a short time. */
 	while (now < warm || now - began < cycles * ms ||
-		(received == 0 && now - began < cycles * GIVE_UP_MS && !child_interrupted())) {
+		(received == slices.begin_units && now - began < cycles * GIVE_UP_MS &&
+			!child_interrupted())) {
 		uint64_t before = now;
 		unsigned int done, burst = RTE_MIN(window - flying, (unsigned int)LINK_BURST);
 
@@ -282,7 +283,8 @@ stream_offer(struct stream *s, double rate, uint64_t ms, struct samples *samples
 	s->each = each;
 	open_loop_run(&load, rate, ms, result);
 	s->samples = NULL;
-	for (uint64_t i = (result->sent - result->done) / each; samples != NULL && i > 0; i--)
+	for (uint64_t i = (result->sent - result->done + each - 1) / each; samples != NULL && i > 0;
+		i--)
 		samples_add_lost(samples, result->cycles);
 	return verdict(s, result->done + child_alive(&s->target->child));
 }

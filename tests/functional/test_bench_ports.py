@@ -53,8 +53,8 @@ class Bench:
             self.out, self.err = self.run.communicate(timeout=seconds)
         finally:
             self.run.kill()
-        check(self.run.returncode == status, 'exit status %d, not %d\n%s', self.run.returncode,
-              status, self.err)
+        check(self.run.returncode in (status if isinstance(status, tuple) else (status,)),
+              'exit status %d, not %s\n%s', self.run.returncode, status, self.err)
         left = glob.glob('/tmp/weir-bench-%d-*' % self.run.pid)
         check(not left, 'left behind: %s', left)
         wait_for(lambda: not processes(self.run.pid), 2, 'its processes do not end')
@@ -107,6 +107,9 @@ def latencies_are_in_order():
         # Some hundred samples: no p99.9.
         check(found[i + 2]['value'] is None and rows[i // 5][8] == '-', 'p99.9 %s', found[i + 2])
         values = [found[i + k]['value'] for k in (0, 1, 3)]
+        if None in values:  # the machine left the switch no capacity to load it with
+            check(found[i]['observed']['disturbed'], '%s', found[i])
+            continue
         check(0 < values[0] and values == sorted(values), 'quantiles %s', values)
 
 
@@ -123,7 +126,7 @@ def lossless_rates():
 @case
 def what_is_lost_is_told():
     rows, found = records('ports', *TINY, '--repeat', '1', '--phase-ms', '20', '--elements', '16',
-                          '--frames', '64', '--lose', '100')
+                          '--frames', '64', '--lose', '10')
     lost = {r['params'].get('results', 'frames'): r['observed'] for r in found}
     check(set(lost) == {'unicast', 'multicast', 'frames'}, '%s', lost)
     for what, seen in lost.items():
@@ -134,7 +137,7 @@ def what_is_lost_is_told():
 @case
 def lost_frames_are_latencies_of_the_longest_kind():
     rows, found = records('latency', *TINY, '--repeat', '1', '--phase-ms', '20', '--elements', '16',
-                          '--loads', '0', '--lose', '100')
+                          '--loads', '0', '--lose', '10')
     # A trial waits 20 ms for what is missing, contributions 50 ms until they are repeated.
     longest = {r['params']['what']: r for r in found if r['metric'] == 'max'}
     check(longest['forward']['value'] > 20e3 and longest['forward']['limit'] > 20e3, '%s', longest)
@@ -144,7 +147,11 @@ def lost_frames_are_latencies_of_the_longest_kind():
 
 @case
 def no_rate_without_loss():
-    bench = Bench('rfc2544', *TINY, '--frames', '64', '--trial-ms', '2', '--lose', '2').end(1)
+    bench = Bench('rfc2544', *TINY, '--frames', '64', '--trial-ms', '20', '--lose', '2')
+    # On a machine that leaves the devices no CPU a trial decides nothing.
+    bench.end((0, 1))
+    lines = [line for line in bench.err.splitlines() if 'no rate from' in line]
+    check(bench.run.returncode == any('disturbed' not in line for line in lines), '%s', bench.err)
     for what in ('forward', 'reduce'):
         check('(%s): no rate from 1000 per second on' % what in bench.err, 'it says:\n%s', bench.err)
 
