@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asking the switch, and saying what went wrong. */
+#include <curl/curl.h>
+#include <err.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/ctl/ctl.h"
+#include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/units.h"
+
+char *
+ctl_path(const char *before, const char *name, const char *after)
+{
+	char *escaped = curl_easy_escape(NULL, name == NULL ? "" : name, 0);
+	char *path;
+
+	if (escaped == NULL || asprintf(&path, "%s%s%s", before, escaped, after) < 0)
+		err(CTL_REFUSED, "path");
+	curl_free(escaped);
+	return path;
+}
+
+void
+ctl_say(const char *format, ...)
+{
+	static const char begin[] = "weirctl: ";
+	va_list arguments;
+	char *text, *line;
+
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) < 0 || asprintf(&line, "%s%s", begin, text) < 0)
+		err(CTL_REFUSED, "message");
+	va_end(arguments);
+	get_clean(line);
+	fflush(stdout);
+	text_print(line, stderr, sizeof(begin) - 1, terminal_width());
+	free(line);
+	free(text);
+}
+
+/* What an operator can do about a refusal that its message can't say. */
+static void
+advise(const struct ctl *ctl, long status, const char *code)
+{
+	const char *token_file = client_token_file(ctl->client);
+
+	if (status == 401 && token_file == NULL)
+		ctl_say("it wants a tenant's token: --token-file FILE or WEIR_TOKEN_FILE");
+	else if (status == 401)
+		ctl_say("it does not accept the token in %s", token_file);
+	else if (status == 403 && token_file != NULL)
+		ctl_say("the token in %s does not allow it", token_file);
+	else if (status == 403)
+		ctl_say("only an admin may: a tenant's token (--token-file FILE), or the switch's "
+			"Unix socket as root");
+	else if (strcmp(code, "unknown_job") == 0)
+		ctl_say("weirctl jobs lists the jobs");
+	else if (strcmp(code, "unknown_path") == 0)
+		ctl_say("this switch may be older than weirctl " WEIR_VERSION);
+}
+
+/* "free" and "needed" of a 507, as {key: number}. */
+static void
+say_amounts(json_t *error, const char *what)
+{
+	json_t *amounts = get(error, what), *value;
+	char line[512] = "";
+	const char *key;
+
+	json_object_foreach (amounts, key, value) {
+		size_t used = strlen(line);
+		double amount = json_number_value(value);
+		bool bytes = strcmp(key, "memory") == 0 || strstr(key, "bytes") != NULL;
+
+		if (json_is_number(value))
+			snprintf(line + used, sizeof(line) - used, "%s%s %s", used > 0 ? ", " : "",
+				bytes ? units_bytes(amount).text : units_exact(amount).text, key);
+	}
+	if (json_is_number(amounts))
+		snprintf(line, sizeof(line), "%s", units_bytes(json_number_value(amounts)).text);
+	if (line[0] != '\0')
+		ctl_say("%s: %s", what, line);
+}
+
+void
+ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
+{
+	json_error_t where;
+	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
+	json_t *error = get(all, "error");
+	const char *key = get_text(error, "key");
+	const char *code = get_text(error, "code");
+
+	if (json_is_string(get(all, "status"))) {
+		ctl_say("the switch says: %s", get_text(all, "status"));
+	} else if (!json_is_object(error)) {
+		ctl_say("%s answers HTTP status %ld, and not as a switch does",
+			client_address(ctl->client), answer->status);
+	} else {
+		ctl_say("%s%s%s (%s)", key[0] == '-' ? "" : key, key[0] == '-' ? "" : ": ",
+			get_text(error, "message"), code);
+		say_amounts(error, "needed");
+		say_amounts(error, "free");
+	}
+	advise(ctl, answer->status, code);
+	json_decref(all);
+}
+
+/* Parsed; NULL when it is not what a switch says. */
+static json_t *
+parse(const struct ctl *ctl, const struct client_answer *answer, bool quiet)
+{
+	json_error_t where;
+	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
+
+	if (!json_is_object(all) && !quiet)
+		ctl_say("%s does not answer in JSON as a switch does: is it one?",
+			client_address(ctl->client));
+	if (!json_is_object(all)) {
+		json_decref(all);
+		return NULL;
+	}
+	return all;
+}
+
+bool
+ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key)
+{
+	if (key == NULL || get(answer, key) != NULL)
+		return false;
+	ctl_say("the answer of %s has no \"%s\": it is no weir-switch, or not of this version "
+		"(" WEIR_VERSION ")",
+		client_address(ctl->client), key);
+	return true;
+}
+
+static bool
+print_raw(struct ctl *ctl, const struct client_answer *answer)
+{
+	json_t *all = parse(ctl, answer, false);
+
+	ctl->status = CTL_REFUSED;
+	if (all == NULL)
+		return false;
+	json_decref(all);
+	fwrite(answer->body, 1, answer->length, stdout);
+	if (answer->length > 0 && answer->body[answer->length - 1] != '\n')
+		putchar('\n');
+	ctl->status = answer->status / 100 == 2 ? CTL_OK : CTL_REFUSED;
+	return ctl->status == CTL_OK;
+}
+
+bool
+ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, json_t **answer)
+{
+	char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+	struct client_answer raw;
+	enum client_end end;
+
+	*answer = NULL;
+	json_decref(body);
+	end = client_request(ctl->client, method, path, text, 0, &raw);
+	free(text);
+	if (end != CLIENT_ANSWERED) {
+		ctl_say("%s", client_error(ctl->client));
+		ctl->status = CTL_NO_CONNECTION;
+		return false;
+	}
+	if (raw.status / 100 != 2) {
+		ctl_refused(ctl, &raw);
+		ctl->status = CTL_REFUSED;
+		/* Programs want the error as JSON. */
+		if (ctl->options.json && raw.length > 0 && raw.body[0] == '{')
+			print_raw(ctl, &raw);
+	} else if (ctl->options.json) {
+		print_raw(ctl, &raw);
+	} else {
+		*answer = parse(ctl, &raw, false);
+		ctl->status = *answer == NULL ? CTL_REFUSED : CTL_OK;
+	}
+	client_answer_free(&raw);
+	return *answer != NULL;
+}
+
+bool
+ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer)
+{
+	struct client_answer raw;
+	enum client_end end = client_request(ctl->client, "GET", path, NULL, 0, &raw);
+	bool missing = false;
+
+	*answer = NULL;
+	if (end != CLIENT_ANSWERED) {
+		if (!quiet)
+			ctl_say("%s", client_error(ctl->client));
+		ctl->status = CTL_NO_CONNECTION;
+		return false;
+	}
+	ctl->status = CTL_REFUSED;
+	if (raw.status == 404)
+		missing = true;
+	else if (raw.status == 200)
+		*answer = parse(ctl, &raw, quiet);
+	else if (!quiet)
+		ctl_refused(ctl, &raw);
+	client_answer_free(&raw);
+	return missing || *answer != NULL;
+}

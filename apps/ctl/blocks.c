@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weirctl blocks. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/ctl/ctl.h"
+#include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/units.h"
+#include "apps/ctl/views.h"
+
+#define LIMIT       256
+#define LIMIT_STUCK 1024 /* they are summed up */
+#define RANKS_MAX   256
+
+/* "2, 5..7" */
+static void
+ranks(json_t *missing, char *text, size_t size)
+{
+	uint64_t numbers[RANKS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < json_array_size(missing) && count < RANKS_MAX; i++) {
+		double rank = get_number(json_array_get(missing, i), "rank");
+
+		if (rank >= 0 && rank < 0x1p32)
+			numbers[count++] = (uint64_t)rank;
+	}
+	units_ranges(numbers, count, 3, text, size);
+}
+
+void
+view_blocks(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"JOB", 0, 1, 0},
+		{"BLOCK", 1, 0, 0},
+		{"GENERATION", 1, 0, 3},
+		{"STATE", 0, 0, 1},
+		{"AGE", 1, 0, 0},
+		{"IDLE", 1, 0, 0},
+		{"HEARD", 1, 0, 0},
+		{"MISSING", 0, 1, 0},
+		{"POLICY", 0, 0, 2},
+		{"ACTS IN", 1, 0, 2},
+	};
+	json_t *list = get(answer, "blocks");
+	struct table *table;
+
+	if (json_array_size(list) == 0) {
+		fputs("no blocks in flight\n", out);
+		return;
+	}
+	table = table_create(columns, 10);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *b = json_array_get(list, i);
+		double acts = get_number(b, "policy_in");
+		char missing[128];
+
+		ranks(get(b, "missing"), missing, sizeof(missing));
+		table_cell(table, "%s", get_text(b, "job"));
+		table_cell(table, "%s", units_exact(get_number(b, "block")).text);
+		table_cell(table, "%s", units_exact(get_number(b, "generation")).text);
+		table_cell(table, "%s", get_text(b, "state"));
+		table_cell(table, "%s", units_age(get_number(b, "age")).text);
+		table_cell(table, "%s", units_age(get_number(b, "idle")).text);
+		table_cell(table, "%s of %s", units_exact(get_number(b, "heard")).text,
+			units_exact(get_number(b, "size")).text);
+		table_cell(table, "%s", missing);
+		table_cell(table, "%s", get_text(b, "policy"));
+		table_cell(table, "%s", isfinite(acts) ? units_age(acts).text : "never");
+	}
+	table_print(table, out, width);
+	table_destroy(table);
+}
+
+/* Jobs that have not begun: they have no blocks, and yet their hosts wait. */
+static unsigned int
+joining(struct ctl *ctl)
+{
+	const char *wanted = ctl->options.job;
+	unsigned int found = 0;
+	json_t *all, *job, *list;
+
+	if (!ctl_get(ctl, "/v1/jobs", true, &all))
+		return 0;
+	list = get(all, "jobs");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *name = get_text(json_array_get(list, i), "name");
+		char *path;
+
+		if (strcmp(get_text(json_array_get(list, i), "state"), "joining") != 0 ||
+			(wanted != NULL && strcmp(name, wanted) != 0))
+			continue;
+		path = ctl_path("/v1/jobs/", name, "");
+		if (ctl_get(ctl, path, true, &job))
+			found += view_joining(job, stdout, ctl->width);
+		free(path);
+		json_decref(job);
+	}
+	json_decref(all);
+	return found;
+}
+
+static void
+show_stuck(struct ctl *ctl, json_t *answer, unsigned int limit)
+{
+	size_t count = json_array_size(get(answer, "blocks"));
+	unsigned int told = view_stuck(answer, stdout, ctl->width);
+
+	if (count >= limit)
+		text_printf(stdout, 2, ctl->width,
+			"only the %u oldest blocks are told; --limit N tells more", limit);
+	told += joining(ctl);
+	if (told == 0)
+		puts("nothing is stuck");
+}
+
+int
+command_blocks(struct ctl *ctl)
+{
+	const struct ctl_options *o = &ctl->options;
+	unsigned int limit = o->limit > 0 ? o->limit : o->stuck ? LIMIT_STUCK : LIMIT;
+	char query[64];
+	json_t *answer;
+	char *path;
+	bool asked;
+
+	snprintf(query, sizeof(query), "%slimit=%u%s", o->job != NULL ? "&" : "?", limit,
+		o->stuck ? "&stuck=1" : "");
+	path = o->job != NULL ? ctl_path("/v1/blocks?job=", o->job, query)
+			      : ctl_path("/v1/blocks", NULL, query);
+	asked = ctl_ask(ctl, "GET", path, NULL, &answer);
+	free(path);
+	if (!asked)
+		return ctl->status;
+	if (ctl_lacks(ctl, answer, "blocks")) {
+		ctl->status = CTL_REFUSED;
+	} else if (o->stuck) {
+		show_stuck(ctl, answer, limit);
+		ctl->status = CTL_OK; /* whatever the jobs' details said */
+	} else {
+		view_blocks(answer, stdout, ctl->width);
+		if (json_array_size(get(answer, "blocks")) >= limit)
+			printf("only the %u oldest blocks are shown; --limit N shows more\n",
+				limit);
+	}
+	json_decref(answer);
+	return ctl->status;
+}

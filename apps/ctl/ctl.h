@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weirctl's parts: options, what a command runs with, and how it asks. */
+#ifndef APPS_CTL_CTL_H
+#define APPS_CTL_CTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "apps/ctl/client.h"
+
+#define CTL_FOLDER "/run/weir" /* where a switch's socket is */
+
+/* The exit status. */
+enum {
+	CTL_OK,
+	CTL_REFUSED, /* the switch says no, or what it says is no answer */
+	CTL_USAGE,
+	CTL_NO_CONNECTION,
+};
+
+struct ctl_options {
+	/* everywhere */
+	const char *address, *token_file, *ca_file;
+	double timeout;
+	bool json;
+	/* of some commands */
+	const char *job, *output;
+	double span, interval;
+	unsigned int limit, count;
+	bool stuck, watch, once, zeros, wait;
+	json_t *fields; /* of a job: the body of create and set */
+	/* what is no option */
+	const char *words[4];
+	unsigned int words_count;
+};
+
+struct ctl {
+	struct ctl_options options;
+	struct client *client;
+	unsigned int width; /* of the terminal; 0: none */
+	int status; /* of the program, when ctl_ask() said false */
+};
+
+struct ctl_command;
+
+/* Reads the command line; ends the program on a mistake. Returns the command. */
+const struct ctl_command *options_read(struct ctl_options *options, int argc, char **argv);
+
+/* The whole command: ask, print. Returns the exit status. */
+int command_run(const struct ctl_command *command, struct ctl *ctl);
+
+/**
+ * Ask the switch, and say what went wrong.
+ *
+ * With --json its answer is printed as it came, and there is nothing left to do.
+ *
+ * @param body    a reference that is taken; NULL: no body
+ * @param[out] answer  parsed, of status 2xx; NULL with --json
+ * @return whether there is an answer to show; else the program ends with ctl->status
+ */
+bool ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, json_t **answer);
+
+/* The same for a command that needs several answers: prints none of them, and is silent when
+ * `quiet`. A status of 404 is then no error but NULL in `answer`. */
+bool ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer);
+
+/* Whether an answer lacks a key without which it is none (NULL: it needs none); says so. */
+bool ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key);
+
+/* A path around a job's name, which is escaped. Ends the program when there is no memory; freed by
+ * the caller. */
+char *ctl_path(const char *before, const char *name, const char *after);
+
+/* weirctl: ..., on stderr, broken to the terminal. */
+void ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Why the switch refuses, from its answer. */
+void ctl_refused(const struct ctl *ctl, const struct client_answer *answer);
+
+/* Commands that are more than a question and a table. */
+int command_blocks(struct ctl *ctl);
+int command_counters(struct ctl *ctl);
+int command_trace(struct ctl *ctl);
+int command_top(struct ctl *ctl);
+int command_job_create(struct ctl *ctl);
+int command_job_set(struct ctl *ctl);
+int command_job_delete(struct ctl *ctl);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/ctl/get.h"
+
+#include <err.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+#include <wctype.h>
+
+json_t *
+get(json_t *from, const char *path)
+{
+	while (from != NULL) {
+		size_t length = strcspn(path, ".");
+		char key[64];
+
+		if (length >= sizeof(key))
+			return NULL;
+		memcpy(key, path, length);
+		key[length] = '\0';
+		from = json_object_get(from, key);
+		if (path[length] == '\0')
+			return from;
+		path += length + 1;
+	}
+	return NULL;
+}
+
+double
+get_number(json_t *from, const char *path)
+{
+	json_t *value = get(from, path);
+
+	if (json_is_boolean(value))
+		return json_is_true(value);
+	return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+const char *
+get_text(json_t *from, const char *path)
+{
+	const char *text = json_string_value(get(from, path));
+
+	return text == NULL || text[0] == '\0' ? "-" : text;
+}
+
+bool
+get_true(json_t *from, const char *path)
+{
+	return json_is_true(get(from, path));
+}
+
+json_t *
+get_where_text(json_t *array, const char *key, const char *value)
+{
+	size_t i;
+	json_t *entry;
+
+	for (i = 0; (entry = json_array_get(array, i)) != NULL; i++)
+		if (strcmp(get_text(entry, key), value) == 0)
+			return entry;
+	return NULL;
+}
+
+static bool
+harmless(wchar_t c)
+{
+	/* Marks that turn the direction of writing, or that nobody sees. */
+	if ((c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+		(c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0xad)
+		return false;
+	return iswprint((wint_t)c) && wcwidth(c) >= 0;
+}
+
+void
+get_clean(char *text)
+{
+	char *to = text;
+
+	while (*text != '\0') {
+		mbstate_t state = {0};
+		wchar_t c;
+		size_t bytes = mbrtowc(&c, text, strlen(text), &state);
+
+		if (bytes != 0 && bytes <= MB_CUR_MAX && harmless(c)) {
+			memmove(to, text, bytes);
+			to += bytes;
+		} else {
+			if (bytes == 0 || bytes > MB_CUR_MAX)
+				bytes = 1;
+			*to++ = '?';
+		}
+		text += bytes;
+	}
+	*to = '\0';
+}
+
+/* A clean copy; NULL when `text` is clean. */
+static char *
+cleaned(const char *text)
+{
+	char *copy = strdup(text);
+
+	if (copy == NULL)
+		err(1, "answer");
+	get_clean(copy);
+	if (strcmp(copy, text) != 0)
+		return copy;
+	free(copy);
+	return NULL;
+}
+
+/* All strings and keys below a value, in place. */
+static void
+clean(json_t *value)
+{
+	json_t *entry;
+	const char *key;
+	char *text;
+	void *next;
+
+	if (json_is_string(value) && (text = cleaned(json_string_value(value))) != NULL) {
+		/* It is no UTF-8 in a locale that is neither this nor ASCII. */
+		if (json_string_set(value, text) < 0)
+			json_string_set(value, "?");
+		free(text);
+	}
+	for (size_t i = 0; i < json_array_size(value); i++)
+		clean(json_array_get(value, i));
+	json_object_foreach_safe(value, next, key, entry)
+	{
+		clean(entry);
+		text = cleaned(key);
+		if (text == NULL)
+			continue;
+		json_object_set(value, text, entry);
+		json_object_del(value, key);
+		free(text);
+	}
+}
+
+json_t *
+get_parsed(const char *body, size_t length, json_error_t *error)
+{
+	json_t *value = json_loadb(body, length, JSON_DECODE_ANY, error);
+
+	/* A counter that is too large for jansson's integers is none for its reals. */
+	if (value == NULL && json_error_code(error) == json_error_numeric_overflow)
+		value = json_loadb(body, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, error);
+	if (value != NULL)
+		clean(value);
+	return value;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a switch answers, read without trust: a missing or odd value is "-" or NaN, never an error,
+ * and no text reaches a terminal as a command to it.
+ */
+#ifndef APPS_CTL_GET_H
+#define APPS_CTL_GET_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* The value below a path such as "memory.free"; NULL when there is none. Takes NULL. */
+json_t *get(json_t *from, const char *path);
+
+/* NaN when it is no number; true and false are 1 and 0. */
+double get_number(json_t *from, const char *path);
+
+/* "-" when it is no string, or an empty one. */
+const char *get_text(json_t *from, const char *path);
+
+/* Whether it is true. */
+bool get_true(json_t *from, const char *path);
+
+/* The object in an array whose `key` is this text; NULL when there is none. */
+json_t *get_where_text(json_t *array, const char *key, const char *value);
+
+/**
+ * Parse an answer, and replace in all its strings and keys, by "?", what must not reach a terminal:
+ * control characters (C0, C1, DEL), marks of writing direction, and what the locale can't print.
+ *
+ * @return NULL when it is not JSON
+ */
+json_t *get_parsed(const char *body, size_t length, json_error_t *error);
+
+/* The same replacement for other text, in place. */
+void get_clean(char *text);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weirctl: look at a running switch, and change its jobs. */
+#include <errno.h>
+#include <locale.h>
+#include <string.h>
+
+#include "apps/ctl/ctl.h"
+#include "apps/ctl/table.h"
+
+/* A table that did not reach its file is an error, too. */
+static int
+finish(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	ctl_say("standard output: %s", strerror(errno));
+	return status == CTL_OK ? CTL_REFUSED : status;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct ctl ctl = {0};
+	struct client_config config;
+	const struct ctl_command *command;
+	char found[1024], error[1024];
+	int status;
+
+	setlocale(LC_CTYPE, "");
+	command = options_read(&ctl.options, argc, argv);
+	ctl.width = terminal_width();
+	if (ctl.options.address == NULL || ctl.options.address[0] == '\0') {
+		if (!client_find(CTL_FOLDER, found, sizeof(found))) {
+			ctl_say("%s", found);
+			return CTL_NO_CONNECTION;
+		}
+		ctl.options.address = found;
+	}
+	config = (struct client_config){
+		.address = ctl.options.address,
+		.token_file = ctl.options.token_file,
+		.ca_file = ctl.options.ca_file,
+		.timeout = ctl.options.timeout,
+	};
+	ctl.client = client_create(&config, error, sizeof(error));
+	if (ctl.client == NULL) {
+		ctl_say("%s", error);
+		return CTL_USAGE;
+	}
+	status = command_run(command, &ctl);
+	client_destroy(ctl.client);
+	json_decref(ctl.options.fields);
+	return finish(status);
+}

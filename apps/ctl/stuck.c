@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* "Why is it stuck?": which blocks wait for whom, how long, and what will happen. */
+#include <err.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/units.h"
+#include "apps/ctl/views.h"
+
+#define SOURCES_NAMED 4 /* sources told with name and address; of others, the ranks */
+#define RANGES_NAMED  8
+
+/* Blocks of a job that wait for the same sources under the same policy. */
+struct group {
+	json_t *first; /* one of them */
+	uint64_t *blocks;
+	size_t count;
+	double oldest, idle_most, idle_least; /* seconds */
+	double acts_first, acts_last; /* seconds until the policy acts; NaN: never */
+};
+
+static bool
+same_missing(json_t *a, json_t *b)
+{
+	if (json_array_size(a) != json_array_size(b))
+		return false;
+	for (size_t i = 0; i < json_array_size(a); i++) {
+		json_t *one = json_array_get(a, i), *other = json_array_get(b, i);
+
+		if (get_number(one, "rank") != get_number(other, "rank") ||
+			strcmp(get_text(one, "address"), get_text(other, "address")) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+same(json_t *a, json_t *b)
+{
+	return strcmp(get_text(a, "job"), get_text(b, "job")) == 0 &&
+		strcmp(get_text(a, "policy"), get_text(b, "policy")) == 0 &&
+		units_exact(get_number(a, "generation")).text[0] != '\0' &&
+		strcmp(units_exact(get_number(a, "generation")).text,
+			units_exact(get_number(b, "generation")).text) == 0 &&
+		same_missing(get(a, "missing"), get(b, "missing"));
+}
+
+static void
+add(struct group *group, json_t *block)
+{
+	double number = get_number(block, "block"), idle = get_number(block, "idle"),
+	       acts = get_number(block, "policy_in");
+
+	if (group->count == 0) {
+		group->first = block;
+		group->oldest = get_number(block, "age");
+		group->idle_most = group->idle_least = idle;
+		group->acts_first = group->acts_last = acts;
+	}
+	group->blocks = reallocarray(group->blocks, group->count + 1, sizeof(*group->blocks));
+	if (group->blocks == NULL)
+		err(1, "blocks");
+	group->blocks[group->count++] = number >= 0 && number < 0x1p63 ? (uint64_t)number : 0;
+	group->oldest = fmax(group->oldest, get_number(block, "age"));
+	group->idle_most = fmax(group->idle_most, idle);
+	group->idle_least = fmin(group->idle_least, idle);
+	group->acts_first = fmin(group->acts_first, acts);
+	group->acts_last = fmax(group->acts_last, acts);
+}
+
+/* In the order in which the switch tells them: the oldest first. */
+static struct group *
+grouped(json_t *blocks, size_t *count)
+{
+	struct group *groups = calloc(json_array_size(blocks) + 1, sizeof(*groups));
+
+	if (groups == NULL)
+		err(1, "blocks");
+	*count = 0;
+	for (size_t i = 0; i < json_array_size(blocks); i++) {
+		json_t *block = json_array_get(blocks, i);
+		size_t g = *count;
+
+		/* Blocks of one cause stand together: look from the last group on. */
+		while (g > 0 && !same(groups[g - 1].first, block))
+			g--;
+		add(&groups[g > 0 ? g - 1 : (*count)++], block);
+	}
+	return groups;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* "rank 2 (host-c, 10.77.0.3)" */
+static void
+name_source(json_t *source, FILE *out)
+{
+	const char *name = get_text(source, "name"), *address = get_text(source, "address");
+	bool named = strcmp(name, "-") != 0 && strcmp(name, address) != 0;
+
+	fprintf(out, "rank %s", units_exact(get_number(source, "rank")).text);
+	if (named || strcmp(address, "-") != 0)
+		fprintf(out, " (%s%s%s)", named ? name : "", named ? ", " : "",
+			strcmp(address, "-") != 0 ? address : "address unknown");
+}
+
+static void
+name_heard(json_t *source, FILE *out)
+{
+	double heard = get_number(source, "last_heard");
+
+	if (isfinite(heard))
+		fprintf(out, ", last heard %s ago", units_age(heard).text);
+	else
+		fputs(", never heard", out);
+}
+
+/* The sources beyond the first SOURCES_NAMED, by rank. */
+static void
+name_others(json_t *missing, FILE *out)
+{
+	size_t count = json_array_size(missing), used = 0;
+	uint64_t *ranks = calloc(count, sizeof(*ranks));
+	char text[256];
+
+	if (ranks == NULL)
+		err(1, "ranks");
+	for (size_t i = SOURCES_NAMED; i < count; i++) {
+		double rank = get_number(json_array_get(missing, i), "rank");
+
+		if (rank >= 0 && rank < 0x1p63)
+			ranks[used++] = (uint64_t)rank;
+	}
+	qsort(ranks, used, sizeof(*ranks), by_number);
+	units_ranges(ranks, used, RANGES_NAMED, text, sizeof(text));
+	fprintf(out, "; and for %zu more: ranks %s", count - SOURCES_NAMED, text);
+	free(ranks);
+}
+
+static void
+name_missing(json_t *missing, FILE *out)
+{
+	size_t count = json_array_size(missing);
+
+	if (count == 0)
+		fputs("a source that the switch does not name", out);
+	for (size_t i = 0; i < count && i < SOURCES_NAMED; i++) {
+		json_t *source = json_array_get(missing, i);
+
+		if (i > 0)
+			fputs(i + 1 == count ? "; and for " : "; ", out);
+		name_source(source, out);
+		name_heard(source, out);
+	}
+	if (count > SOURCES_NAMED)
+		name_others(missing, out);
+}
+
+/* What the policy will do, and when. */
+static void
+name_policy(const struct group *group, FILE *out)
+{
+	const char *policy = get_text(group->first, "policy");
+	bool many = json_array_size(get(group->first, "missing")) > 1;
+	const char *they = many ? "they send" : "it sends";
+	const char *what;
+
+	fprintf(out, "; policy %s: ", policy);
+	if (strcmp(policy, "wait") == 0) {
+		fprintf(out, "nothing will happen until %s", they);
+		return;
+	}
+	what = strcmp(policy, "partial") == 0
+		? many ? "results without them go out" : "results without it go out"
+		: strcmp(policy, "error") == 0 ? "every source is told that it failed"
+					       : "it acts";
+	if (!isfinite(group->acts_first))
+		fprintf(out, "%s after the job's timeout", what);
+	else if (group->acts_last <= 0)
+		fprintf(out, "%s now", what);
+	else if (group->acts_last - group->acts_first < 0.05 * group->acts_last)
+		fprintf(out, "%s in %s", what, units_age(group->acts_last).text);
+	else
+		fprintf(out, "%s in %s to %s", what, units_age(group->acts_first).text,
+			units_age(group->acts_last).text);
+}
+
+static void
+tell(struct group *group, FILE *out, unsigned int width)
+{
+	json_t *first = group->first;
+	double heard = get_number(first, "heard"), size = get_number(first, "size");
+	char ranges[256];
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	if (to == NULL)
+		err(1, "blocks");
+	qsort(group->blocks, group->count, sizeof(*group->blocks), by_number);
+	units_ranges(group->blocks, group->count, RANGES_NAMED, ranges, sizeof(ranges));
+	fprintf(to, "job %s: ", get_text(first, "job"));
+	if (group->count == 1)
+		fprintf(to, "block %s waits for ", ranges);
+	else
+		fprintf(to, "%zu blocks %s wait for ", group->count, ranges);
+	name_missing(get(first, "missing"), to);
+	name_policy(group, to);
+	fclose(to);
+	text_print(text, out, 2, width);
+	free(text);
+
+	to = open_memstream(&text, &length);
+	if (to == NULL)
+		err(1, "blocks");
+	fprintf(to, "  %s%s, nothing new for %s",
+		group->count == 1 ? "open for " : "the oldest open for ",
+		units_age(group->oldest).text, units_age(group->idle_least).text);
+	if (group->idle_most > 1.1 * group->idle_least + 0.05)
+		fprintf(to, " to %s", units_age(group->idle_most).text);
+	if (isfinite(heard) && isfinite(size))
+		fprintf(to, "; %s of %s sources are in%s", units_exact(heard).text,
+			units_exact(size).text, group->count == 1 ? " it" : " them");
+	if (isfinite(get_number(first, "generation")))
+		fprintf(to, "; generation %s", units_exact(get_number(first, "generation")).text);
+	fclose(to);
+	text_print(text, out, 2, width);
+	free(text);
+}
+
+unsigned int
+view_stuck(json_t *answer, FILE *out, unsigned int width)
+{
+	size_t count;
+	struct group *groups = grouped(get(answer, "blocks"), &count);
+
+	for (size_t g = 0; g < count; g++) {
+		tell(&groups[g], out, width);
+		free(groups[g].blocks);
+	}
+	free(groups);
+	return (unsigned int)count;
+}
+
+unsigned int
+view_joining(json_t *job, FILE *out, unsigned int width)
+{
+	json_t *list = get(job, "members");
+	json_t *missing = json_array();
+	double joined = get_number(job, "joined"), size = get_number(job, "size");
+	char *text = NULL;
+	size_t length;
+	FILE *to;
+
+	if (strcmp(get_text(job, "state"), "joining") != 0 || !(joined < size)) {
+		json_decref(missing);
+		return 0;
+	}
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strcmp(get_text(json_array_get(list, i), "state"), "joined") != 0)
+			json_array_append(missing, json_array_get(list, i));
+	to = open_memstream(&text, &length);
+	if (to == NULL)
+		err(1, "jobs");
+	fprintf(to, "job %s: has not begun: %s of %s sources have joined", get_text(job, "name"),
+		units_exact(joined).text, units_exact(size).text);
+	if (json_array_size(missing) > 0) {
+		fputs("; it waits for ", to);
+		name_missing(missing, to);
+	}
+	fclose(to);
+	text_print(text, out, 2, width);
+	free(text);
+	json_decref(missing);
+	return 1;
+}

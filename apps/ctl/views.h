@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers of the switch as people read them. Each takes the parsed answer and the width of the
+ * terminal (0: none). What is missing in an answer is a dash.
+ */
+#ifndef APPS_CTL_VIEWS_H
+#define APPS_CTL_VIEWS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef void view_print(json_t *answer, FILE *out, unsigned int width);
+
+view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
+	view_json, view_health;
+
+/**
+ * What is stuck, in words: blocks that wait for the same sources are one paragraph.
+ *
+ * @return paragraphs written
+ */
+unsigned int view_stuck(json_t *answer, FILE *out, unsigned int width);
+
+/* The same for a job whose sources have not all joined; 0 when they have. */
+unsigned int view_joining(json_t *job, FILE *out, unsigned int width);
+
+#endif

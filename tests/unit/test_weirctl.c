@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What weirctl prints: units, ranges, tables, paragraphs, and text that came from outside. */
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/top.h"
+#include "apps/ctl/units.h"
+#include "apps/ctl/views.h"
+
+static uint64_t
+seed(void)
+{
+	const char *text = getenv("WEIR_SEED");
+	uint64_t number = text != NULL ? strtoull(text, NULL, 0) : 20221122;
+
+	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", number);
+	return number;
+}
+
+Test(weirctl, counts, .timeout = 5)
+{
+	static const struct {
+		double value;
+		const char *text;
+	} cases[] = {{0, "0"}, {7, "7"}, {999, "999"}, {1000, "1.00k"}, {1234, "1.23k"},
+		{9994, "9.99k"}, {9996, "10.0k"}, {99949, "99.9k"}, {99960, "100k"},
+		{999499, "999k"}, {999500, "1.00M"}, {12345678, "12.3M"}, {1.8e19, "18.0E"},
+		{-1500, "-1.50k"}, {(double)NAN, "-"}, {(double)INFINITY, "-"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_assert_str_eq(units_count(cases[i].value).text, cases[i].text);
+	cr_assert_str_eq(units_exact(12345678).text, "12345678");
+	cr_assert_str_eq(units_rate(0).text, "0/s");
+	cr_assert_str_eq(units_rate(0.3).text, "0.3/s");
+	cr_assert_str_eq(units_rate(0.001).text, "0.1/s");
+	cr_assert_str_eq(units_rate(12.4).text, "12/s");
+	cr_assert_str_eq(units_rate(1.2e6).text, "1.20M/s");
+	cr_assert_str_eq(units_bits(9.41e9).text, "9.41 Gbit/s");
+	cr_assert_str_eq(units_bits(0).text, "0 bit/s");
+	cr_assert_str_eq(units_bytes(1024).text, "1.00 KiB");
+	cr_assert_str_eq(units_bytes(1023).text, "1023 B");
+	cr_assert_str_eq(units_bytes(38797312).text, "37.0 MiB");
+	cr_assert_str_eq(units_share(0.434).text, "43 %");
+}
+
+Test(weirctl, spans, .timeout = 5)
+{
+	static const struct {
+		double value;
+		const char *text;
+	} cases[] = {{-1, "0 s"}, {0, "0 s"}, {412e-6, "412 us"}, {0.0123, "12.3 ms"},
+		{0.9994, "999 ms"}, {0.9996, "1.0 s"}, {12.4, "12.4 s"}, {99.94, "99.9 s"},
+		{99.96, "1 min 40 s"}, {192, "3 min 12 s"}, {3599.6, "1 h 0 min"},
+		{7985, "2 h 13 min"}, {86399.9, "1 d 0 h"}, {356400, "4 d 3 h"}};
+	static const char *const wrong[] = {
+		"", "ms", "-1s", "1 s", "1x", "inf", "nan", "0x10", "1e999", "5sec"};
+	double value;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_assert_str_eq(units_age(cases[i].value).text, cases[i].text);
+	cr_assert(units_read_span("50ms", &value) && fabs(value - 0.05) < 1e-9);
+	cr_assert(units_read_span("1.5", &value) && fabs(value - 1.5) < 1e-9);
+	cr_assert(units_read_span("2min", &value) && fabs(value - 120) < 1e-9);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		cr_assert_not(units_read_span(wrong[i], &value), "%s is taken", wrong[i]);
+}
+
+Test(weirctl, no_number_is_longer_than_its_column, .timeout = 5)
+{
+	uint64_t state = seed();
+
+	for (unsigned int i = 0; i < 100000; i++) {
+		double value;
+
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		value = ldexp((double)(state >> 11), (int)(state % 64) - 53);
+		cr_assert_leq(strlen(units_count(value).text), 5, "%g", value);
+		cr_assert_leq(strlen(units_rate(value).text), 7, "%g", value);
+		cr_assert_leq(strlen(units_bits(value).text), 11, "%g", value);
+		cr_assert_leq(strlen(units_bytes(value).text), 8, "%g", value);
+		cr_assert_leq(strlen(units_age(value * 1e-9).text), 13, "%g", value * 1e-9);
+	}
+}
+
+Test(weirctl, ranges, .timeout = 5)
+{
+	const uint64_t numbers[] = {1, 3, 5, 6, 7, 7, 9, UINT64_MAX - 1, UINT64_MAX};
+	char text[64], tiny[8];
+
+	units_ranges(numbers, 9, 8, text, sizeof(text));
+	cr_assert_str_eq(text, "1, 3, 5..7, 9, 18446744073709551614..18446744073709551615");
+	units_ranges(numbers, 9, 2, text, sizeof(text));
+	cr_assert_str_eq(text, "1, 3 and 7 more");
+	units_ranges(numbers, 1, 2, text, sizeof(text));
+	cr_assert_str_eq(text, "1");
+	units_ranges(numbers, 0, 2, text, sizeof(text));
+	cr_assert_str_eq(text, "");
+	units_ranges(numbers, 9, 8, tiny, sizeof(tiny));
+	cr_assert_str_eq(tiny, "1, 3, 5");
+}
+
+static char *
+print(json_t *answer, view_print *view, unsigned int width)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	view(answer, out, width);
+	fclose(out);
+	return text;
+}
+
+static void
+check_width(const char *text, unsigned int width)
+{
+	char line[4096];
+
+	while (*text != '\0') {
+		size_t length = strcspn(text, "\n");
+
+		cr_assert_lt(length, sizeof(line));
+		memcpy(line, text, length);
+		line[length] = '\0';
+		cr_assert_leq(text_width(line), width, "wider than %u: %s", width, line);
+		cr_assert(length == 0 || line[length - 1] != ' ', "a blank at the end: %s", line);
+		text += length + (text[length] == '\n');
+	}
+}
+
+Test(weirctl, tables_fit, .timeout = 10)
+{
+	json_error_t error;
+	static const char body[] =
+		"{\"ports\": [{\"name\": \"a\", \"up\": true, \"device\": "
+		"\"net_memif_of_a_long_name\","
+		"\"rx_packets\": 18446744073709551615, \"mtu\": 1500, \"missed\": 1},"
+		"{\"name\": \"port-of-the-longest-name-that-there-is\", \"up\": false}, {}, 7]}";
+	json_t *answer = get_parsed(body, sizeof(body) - 1, &error);
+	char *text = print(answer, view_ports, 0);
+
+	setlocale(LC_CTYPE, "C");
+	cr_assert(strstr(text, "port-of-the-longest-name-that-there-is  down") != NULL, "%s", text);
+	cr_assert(strstr(text, "18446744073709551616") != NULL, "%s", text);
+	free(text);
+	for (unsigned int width = 1; width < 200; width++) {
+		text = print(answer, view_ports, width);
+		check_width(text, width);
+		free(text);
+	}
+	text = print(answer, view_ports, 80);
+	cr_assert(strstr(text, "port-of-t~") != NULL, "%s", text);
+	free(text);
+	json_decref(answer);
+}
+
+Test(weirctl, paragraphs_break_at_blanks, .timeout = 5)
+{
+	static const char text[] = "key   the quick brown fox jumps over the_laziest_of_all_dogs";
+	char *out = NULL;
+	size_t length;
+	FILE *to = open_memstream(&out, &length);
+
+	text_print(text, to, 6, 30);
+	text_print(text, to, 6, 0);
+	fclose(to);
+	cr_assert_str_eq(out,
+		"key   the quick brown fox\n"
+		"      jumps over\n"
+		"      the_laziest_of_all_dogs\n"
+		"key   the quick brown fox jumps over the_laziest_of_all_dogs\n");
+	free(out);
+}
+
+Test(weirctl, no_text_commands_the_terminal, .timeout = 5)
+{
+	static const char body[] =
+		"{\"k\\u001b[2J\": \"a\\u001b[31m\\u0007\\u007f\\u009b\\u202eb\\n\\r\\tc\", \"n\": "
+		"[\"\\u0001\"]}";
+	char text[] = "a\033]0;x\007b";
+	json_error_t error;
+
+	for (int i = 0; i < 2; i++) {
+		json_t *answer;
+
+		cr_assert_not_null(setlocale(LC_CTYPE, i == 0 ? "C" : "C.UTF-8"));
+		answer = get_parsed(body, sizeof(body) - 1, &error);
+		cr_assert_str_eq(get_text(answer, "k?[2J"),
+			i == 0 ? "a?[31m???????b???c" : "a?[31m????b???c");
+		cr_assert_str_eq(json_string_value(json_array_get(get(answer, "n"), 0)), "?");
+		json_decref(answer);
+	}
+	get_clean(text);
+	cr_assert_str_eq(text, "a?]0;x?b");
+}
+
+Test(weirctl, stuck_in_words, .timeout = 5)
+{
+	static const char body[] =
+		"{\"blocks\": ["
+		"{\"job\": \"ring\", \"block\": 18, \"age\": 2, \"idle\": 1.5, \"heard\": 3, "
+		"\"size\": 4,"
+		" \"missing\": [{\"rank\": 2, \"address\": \"10.77.0.3\", \"last_heard\": 1.4}],"
+		" \"policy\": \"partial\", \"policy_in\": 0.25},"
+		"{\"job\": \"ring\", \"block\": 17, \"age\": 3, \"idle\": 1.5, \"heard\": 3, "
+		"\"size\": 4,"
+		" \"missing\": [{\"rank\": 2, \"address\": \"10.77.0.3\", \"last_heard\": 1.4}],"
+		" \"policy\": \"partial\", \"policy_in\": 0.5},"
+		"{\"job\": \"other\", \"block\": 5, \"age\": 9, \"idle\": 8, \"heard\": 1, "
+		"\"size\": 7,"
+		" \"missing\": [{\"rank\": 0, \"name\": \"h0\", \"address\": \"10.0.0.1\", "
+		"\"last_heard\": null},"
+		" {\"rank\": 1}, {\"rank\": 3}, {\"rank\": 4}, {\"rank\": 5}, {\"rank\": 6}],"
+		" \"policy\": \"error\", \"policy_in\": null}]}";
+	json_error_t error;
+	json_t *answer = get_parsed(body, sizeof(body) - 1, &error);
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	cr_assert_eq(view_stuck(answer, to, 0), 2);
+	fclose(to);
+	cr_assert_str_eq(text,
+		"job ring: 2 blocks 17..18 wait for rank 2 (10.77.0.3), last heard 1.4 s ago; "
+		"policy "
+		"partial: results without it go out in 250 ms to 500 ms\n"
+		"  the oldest open for 3.0 s, nothing new for 1.5 s; 3 of 4 sources are in them\n"
+		"job other: block 5 waits for rank 0 (h0, 10.0.0.1), never heard; rank 1, never "
+		"heard; "
+		"rank 3, never heard; rank 4, never heard; and for 2 more: ranks 5..6; policy "
+		"error: "
+		"every source is told that it failed after the job's timeout\n"
+		"  open for 9.0 s, nothing new for 8.0 s; 1 of 7 sources are in it\n");
+	free(text);
+	json_decref(answer);
+}
+
+Test(weirctl, top_rates, .timeout = 5)
+{
+	static const char old[] =
+		"{\"ports\": [{\"name\": \"p0\", \"rx_bytes\": 1000, \"tx_bytes\":"
+		" {\"results\": 0, \"bulk\": 500}, \"missed\": 9}]}";
+	static const char new[] =
+		"{\"ports\": [{\"name\": \"p0\", \"rx_bytes\": 251000, \"tx_bytes\":"
+		" {\"results\": 2500, \"bulk\": 500}, \"missed\": 3}]}";
+	json_error_t error;
+	struct top_sample before = {.time = 10, .ports = get_parsed(old, sizeof(old) - 1, &error)};
+	struct top_sample now = {.time = 12, .ports = get_parsed(new, sizeof(new) - 1, &error)};
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	top_frame(&before, &now, "lost", 3, to, 0, 0);
+	fclose(to);
+	cr_assert(strstr(text, "1.00 Mbit/s  10.0 kbit/s") != NULL, "%s", text);
+	cr_assert(strstr(text, "\002no answer for 3.0 s: lost\n") != NULL, "%s", text);
+	/* A counter that went back has no rate. */
+	cr_assert(strstr(text, " -\n") != NULL, "%s", text);
+	free(text);
+	for (unsigned int width = 1; width < 120; width++) {
+		to = open_memstream(&text, &length);
+		top_frame(&before, &now, "lost", 3, to, width, 24);
+		fclose(to);
+		for (char *c = text; *c != '\0'; c++)
+			if (*c == TOP_TITLE || *c == TOP_ALARM)
+				memmove(c, c + 1, strlen(c));
+		check_width(text, width);
+		free(text);
+	}
+	json_decref(before.ports);
+	json_decref(now.ports);
+}
