@@ -89,6 +89,7 @@ read_depths(struct ctrl_reading *reading)
 	ppe->crossbar_depth = (uint32_t)ctrl_integer(queues, "queues.crossbar_depth");
 	ppe->fdb_entries = (uint32_t)ctrl_integer(tables, "tables.fdb_entries");
 	ppe->fdb_timeout_s = (uint32_t)ctrl_integer(tables, "tables.fdb_timeout_s");
+	ppe->blocks = (uint32_t)ctrl_integer(tables, "tables.blocks");
 	ppe->timer_threads = (uint32_t)ctrl_integer(tables, "tables.timer_threads");
 }
 

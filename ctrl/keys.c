@@ -74,11 +74,13 @@ const struct ctrl_key ctrl_keys[] = {
 	POWER("queues.crossbar_depth", "packets", "1024", 64, 65536,
 		"Ring from one worker to another."),
 
-	OBJECT("tables", "Forwarding table and timers."),
+	OBJECT("tables", "Forwarding table, block table and timers."),
 	NUMBER("tables.fdb_entries", "stations", "4096", 16, 1048576,
 		"MAC addresses that each worker can learn."),
 	NUMBER("tables.fdb_timeout_s", "s", "300", 1, 1000000,
 		"A station that was silent for so long is forgotten."),
+	NUMBER("tables.blocks", "block records", "16384", 1, 1 << 24,
+		"Blocks that each worker can keep, 2 x window of a job over all workers. More when `jobs` need more: room for jobs that come later."),
 	NUMBER("tables.timer_threads", "", "100", 1, 1000,
 		"Slices of an aging scan: a straggler is found within 1 + 1/slices of the timeout."),
 

@@ -275,11 +275,22 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	return n;
 }
 
+/* Other jobs: let the threads that know the present ones come to their ends first, so that no
+ * thread sees both tables. They wait for nothing but each other. */
+static __rte_noinline void
+take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
+{
+	while (worker->live_count > 0)
+		barrel_round(worker, false);
+	ppe_take_jobs(worker, table);
+}
+
 int
 ppe_barrel(void *arg)
 {
 	struct ppe_worker *worker = arg;
 	struct ppe *ppe = worker->ppe;
+	const struct ppe_job_table *table;
 	uint32_t state;
 
 	RTE_PER_LCORE(ppe_worker_self) = worker;
@@ -295,12 +306,14 @@ ppe_barrel(void *arg)
 
 		worker->now = rte_rdtsc();
 		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
-		worker->jobs = __atomic_load_n(&ppe->jobs, __ATOMIC_ACQUIRE);
+		table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
+		if (unlikely(table != worker->table))
+			take_jobs(worker, table);
 		if (likely(trace == NULL))
 			work = turn(worker, state, false);
 		else
 			work = traced_turn(worker, state, trace);
-		/* No thread keeps a pointer into the job table over a segment's end. */
+		/* Nothing is held that the control thread may take back, jobs apart: ppe_take_jobs. */
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 
 		worker->count.worker.turns++;

@@ -4,6 +4,7 @@
  *
  * Immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a whole new
  * table, swaps the pointer and frees the old one after every worker has passed a quiescent state.
+ * A worker takes a table between threads: no thread sees two.
  * Microcode reads it as worker->jobs and keeps no pointer into it from one segment to the next:
  * it carries the job id and looks again.
  */
@@ -33,6 +34,8 @@ struct ppe_job {
 	uint16_t elements; /* per block at most, [1, 4095] */
 	uint16_t nb_sources; /* [1, 256] */
 	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
+	uint16_t first_generation; /* before the first join is done; 0: the switch's */
+	uint32_t instance; /* tells jobs apart that had the same id one after the other */
 	uint32_t timeout_ms; /* [1, 60000] */
 	uint32_t group; /* host order; results by multicast to it; 0: unicast */
 	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */
@@ -41,7 +44,7 @@ struct ppe_job {
 
 /* All jobs by id; NULL where there is none. */
 struct ppe_jobs {
-	uint32_t version; /* counts the tables; given by the engines on publication */
+	uint32_t version; /* counts the tables; the engines' */
 	const struct ppe_job *by_id[WEIR_JOBS_MAX];
 };
 

@@ -62,6 +62,8 @@ struct ppe_config {
 	uint32_t packets; /* mbufs of the packet pool */
 	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
 	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
+	uint32_t
+		blocks; /* block records per worker, [0, 1 << 24]; more when the first jobs need more */
 	uint64_t hash_seed; /* of the FDB: draw it at random, so that nobody can fill a bucket */
 };
 
@@ -83,8 +85,8 @@ void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 
 /*
  * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init.
- * ports: nb_ports entries, [1, 64], copied. jobs: first table, becomes the switch's own (freed
- * by the caller only after ppe_destroy). programs: NULL-terminated in order of precedence, the
+ * ports: nb_ports entries, [1, 64], copied. jobs: the first jobs; the table is copied, the jobs
+ * themselves are the caller's, to be freed when another table or ppe_destroy has replaced them. programs: NULL-terminated in order of precedence, the
  * first match takes a packet; NULL stands for the built-in ones. Returns NULL with rte_errno;
  * one log line says what failed. Nothing is left allocated on error.
  */
@@ -102,10 +104,31 @@ void ppe_print(const struct ppe *ppe, FILE *out);
 int ppe_start(struct ppe *ppe);
 
 /*
- * Swap the job table and wait until no worker reads the old one. Returns the old table, which is
- * the caller's again. Never fails. Blocks for a loop turn of the slowest worker.
+ * From now on these are the jobs. A job stays the same while id, instance and shape (window, elements,
+ * sources, generation, block bits) do: members, addresses, timeout and policy may be others, and no
+ * block of it, or of another job, notices. A job that is new gets its buffers and records now; one
+ * that is no longer there forgets its blocks, and its packets are unknown_job. Every worker changes
+ * from the one table to the other between two packets.
+ *
+ * The table is copied; the jobs are the caller's, those of the former table again on return, when no
+ * worker reads them any more. 0; -ENOMEM (DPDK's memory) or -ENOSPC (block records), and then nothing has
+ * changed. Waits for a loop turn of the slowest worker.
  */
-const struct ppe_jobs *ppe_publish_jobs(struct ppe *ppe, struct ppe_jobs *jobs);
+int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+
+/*
+ * Jobs that are gone, but whose last results are still on their way: their memory is given back
+ * here, when it can be. Call it now and then. Returns how many are left.
+ */
+unsigned int ppe_jobs_leaving(struct ppe *ppe);
+
+/* What a job of this shape would take, and what there is. */
+struct ppe_room {
+	uint64_t memory_needed, memory_free; /* bytes; free: the largest piece that DPDK has */
+	uint32_t records_needed, records_free; /* block records, on the worker with the fewest */
+};
+
+void ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room);
 
 /*
  * Stop: no more packets are received, what is under way is finished and sent, then the workers

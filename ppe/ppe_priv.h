@@ -25,10 +25,23 @@ struct ppe_tracing {
 	bool let_go; /* and none of them writes any more */
 };
 
+/* What the programs keep of a job, by worker and program. ppe/jobs.c */
+struct ppe_job_shards {
+	struct ppe_job job; /* as it was when they were made */
+	struct ppe_job_shards *next; /* in ppe.leaving */
+	void *of[PPE_WORKERS_MAX][PPE_PROGRAMS_MAX];
+};
+
+/* The jobs of this moment. Immutable once published. */
+struct ppe_job_table {
+	struct ppe_jobs jobs;
+	struct ppe_job_shards *shards[WEIR_JOBS_MAX];
+};
+
 struct ppe {
 	/* ctrl: rw, workers: ro */
 	struct ppe_trace *trace; /* being made now, or NULL; by release store */
-	const struct ppe_jobs *jobs; /* published by release store */
+	struct ppe_job_table *table; /* published by release store */
 	uint32_t state; /* enum ppe_state, by release store */
 	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
 
@@ -44,6 +57,7 @@ struct ppe {
 	unsigned int lcore[PPE_WORKERS_MAX];
 	struct ppe_tracing tracing;
 	unsigned int creating_program; /* whose matches and timers are being registered */
+	struct ppe_job_shards *leaving; /* of jobs that are gone, held by packets on their way */
 };
 
 /* This lcore's worker; NULL on the control thread. */
@@ -64,6 +78,13 @@ void ppe_idle_prepare(const struct ppe_config *config);
 unsigned int ppe_timer_launch(struct ppe_worker *worker);
 /* Set the first due times, phase-shifted by worker. */
 void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
+
+/* The jobs of a switch that has not started. 0 or -errno. ppe/jobs.c */
+int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+/* This worker goes over to another table; it has no threads. */
+void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
+/* Free all that is kept of jobs; the workers have stopped. */
+void ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks);
 
 /* Packets that this worker holds: threads, backlog, crossbar, output queues. */
 uint64_t ppe_worker_in_flight(const struct ppe_worker *worker);

@@ -107,7 +107,7 @@ struct ppe_timer {
 struct ppe_setup {
 	struct ppe *ppe;
 	const struct ppe_config *config;
-	const struct ppe_jobs *jobs; /* the first table */
+	const struct ppe_jobs *jobs; /* the first table; NULL in job_create */
 	struct ppe_worker *worker; /* whose state is being made */
 	unsigned int worker_id; /* [0, workers) */
 	unsigned int workers;
@@ -148,13 +148,35 @@ struct ppe_program {
 	/* Free it: control thread, workers stopped. */
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
 	/* Add up the state's gauges: control thread, any time. */
-	void (*job_stats)(const void *state, uint8_t job, struct ppe_job_stats *stats);
 	void (*stats)(const void *state, struct ppe_stats *stats);
 	/* Names of the segments for traces (ppe/trace.h), a list per file; NULL: no more. */
 	const struct ppe_segment_name *segments[PPE_SEGMENT_LISTS];
 	/* While a trace runs: which block's and source's is the packet that the thread has begun
 	 * with? ppe_trace_id; 0: nobody's. */
 	uint64_t (*identify)(const struct ppe_worker *worker, const struct ppe_thread *thread);
+	/*
+	 * Jobs come and go while the switch runs. What the program keeps of a job on one worker is its
+	 * shard, made before any job table names the job, and destroyed when none does any more:
+	 *
+	 *   job_create  control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of a fixed
+	 *               size has no room: then nothing is left behind
+	 *   job_take    the worker, between threads, so that no thread sees both: the shard of job `id`
+	 *               is this from now on; NULL: there is no such job any more
+	 *   jobs_taken  the worker, after all job_take of a table: something about some job has changed
+	 *   job_idle    control thread, taken back: does no packet need the shard's memory any more?
+	 *   job_destroy control thread: free it, and report what is missing
+	 *   job_stats   control thread, any time: add up its counters
+	 *
+	 * A thread that comes from another worker may belong to a job that this worker has no more:
+	 * the segments that are hopped to look again.
+	 */
+	int (*job_create)(const struct ppe_setup *setup, void *state, const struct ppe_job *job,
+		void **shard);
+	void (*job_take)(void *state, uint8_t id, void *shard);
+	void (*jobs_taken)(void *state);
+	bool (*job_idle)(const void *shard);
+	void (*job_destroy)(void *shard, struct ppe_program_leaks *leaks);
+	void (*job_stats)(const void *shard, struct ppe_job_stats *stats);
 };
 
 /* What a trace calls a packet; without the source, a block. generation 0: not of a block. */
@@ -169,6 +191,9 @@ int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);
 
 /* Register a timer for the program being created (create() only). 0, -EINVAL or -ENOSPC. */
 int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
+
+/* From now on each slice of the timer of `segment` is visited once per period_us. Worker. */
+void ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t period_us);
 
 /*
  * The place of the program of this name in the list, for ppe_pass (create() only). -ENOENT when it

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <string.h>
 
 #include <rte_ethdev.h>
@@ -60,17 +59,4 @@ ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 		if (rte_eth_stats_get(ppe->port[p].id, &device) == 0)
 			stats->port[p].missed = device.imissed + device.rx_nombuf;
 	}
-}
-
-int
-ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats)
-{
-	if (ppe->jobs->by_id[job] == NULL)
-		return -ENOENT;
-	memset(stats, 0, sizeof(*stats));
-	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		for (unsigned int p = 0; p < ppe->nb_programs; p++)
-			if (ppe->program[p]->job_stats != NULL)
-				ppe->program[p]->job_stats(ppe->worker[w]->state[p], job, stats);
-	return 0;
 }

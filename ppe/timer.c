@@ -21,16 +21,35 @@ ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 	return 0;
 }
 
-void
-ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
+static void
+set_interval(struct ppe_timer_state *state)
 {
-	uint64_t hz = rte_get_tsc_hz();
+	state->interval = state->timer.period_us * rte_get_tsc_hz() / 1000000 / state->timer.slices;
+	state->interval = RTE_MAX(state->interval, 1u);
+}
 
+void
+ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t period_us)
+{
 	for (unsigned int i = 0; i < worker->nb_timers; i++) {
 		struct ppe_timer_state *state = &worker->timer[i];
 
-		state->interval = state->timer.period_us * hz / 1000000 / state->timer.slices;
-		state->interval = RTE_MAX(state->interval, 1u);
+		if (state->timer.segment != segment)
+			continue;
+		state->timer.period_us = RTE_MAX(period_us, UINT64_C(10));
+		set_interval(state);
+		/* Not after the long interval that ran. */
+		state->next = RTE_MIN(state->next, worker->now + state->interval);
+	}
+}
+
+void
+ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
+{
+	for (unsigned int i = 0; i < worker->nb_timers; i++) {
+		struct ppe_timer_state *state = &worker->timer[i];
+
+		set_interval(state);
 		/* Workers are phase-shifted, so that their scans don't meet in the memory bus. */
 		state->next = now + state->interval * (worker->id + 1u) / worker->workers;
 	}

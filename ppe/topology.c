@@ -100,7 +100,6 @@ create_worker(struct ppe *ppe, uint16_t id)
 	if (w == NULL)
 		return NULL;
 	w->ppe = ppe;
-	w->jobs = ppe->jobs;
 	w->identity = &ppe->config.identity;
 	w->pools = &ppe->pools;
 	w->id = id;
@@ -169,7 +168,8 @@ assign_tx(struct ppe *ppe)
 }
 
 static int
-create_programs(struct ppe *ppe, const struct ppe_program *const *programs)
+create_programs(
+	struct ppe *ppe, const struct ppe_jobs *jobs, const struct ppe_program *const *programs)
 {
 	for (; programs[ppe->nb_programs] != NULL; ppe->nb_programs++) {
 		if (ppe->nb_programs == PPE_PROGRAMS_MAX)
@@ -178,7 +178,7 @@ create_programs(struct ppe *ppe, const struct ppe_program *const *programs)
 	}
 	for (unsigned int i = 0; i < ppe->config.workers; i++) {
 		struct ppe_worker *w = ppe->worker[i];
-		struct ppe_setup setup = {ppe, &ppe->config, ppe->jobs, w, i, ppe->config.workers,
+		struct ppe_setup setup = {ppe, &ppe->config, jobs, w, i, ppe->config.workers,
 			ppe->nb_ports, (int)rte_lcore_to_socket_id(ppe->lcore[i])};
 
 		w->nb_programs = (uint8_t)ppe->nb_programs;
@@ -264,7 +264,7 @@ create_qsbr(struct ppe *ppe)
 }
 
 static int
-build(struct ppe *ppe, const struct pktbuf_port_config *ports,
+build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_jobs *jobs,
 	const struct ppe_program *const *programs)
 {
 	int rc = choose_lcores(ppe);
@@ -284,7 +284,9 @@ build(struct ppe *ppe, const struct pktbuf_port_config *ports,
 	if (rc == 0)
 		rc = assign_tx(ppe);
 	if (rc == 0)
-		rc = create_programs(ppe, programs != NULL ? programs : ppe_programs());
+		rc = create_programs(ppe, jobs, programs != NULL ? programs : ppe_programs());
+	if (rc == 0)
+		rc = ppe_first_jobs(ppe, jobs);
 	return rc;
 }
 
@@ -313,8 +315,7 @@ ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *por
 		ppe->config = *config;
 		select_vectors((enum rmw_isa)config->isa);
 		ppe->nb_ports = nb_ports;
-		ppe->jobs = jobs;
-		rc = build(ppe, ports, programs);
+		rc = build(ppe, ports, jobs, programs);
 	}
 	if (rc == 0)
 		return ppe;
@@ -372,6 +373,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	crossbar_destroy(ppe);
 	for (unsigned int p = 0; p < ppe->ports_open; p++)
 		pktbuf_port_close(&ppe->port[p]);
+	ppe_destroy_jobs(ppe, &lost);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			destroy_worker(ppe, ppe->worker[w], &lost);
@@ -417,18 +419,6 @@ ppe_start(struct ppe *ppe)
 			return rc;
 	}
 	return 0;
-}
-
-const struct ppe_jobs *
-ppe_publish_jobs(struct ppe *ppe, struct ppe_jobs *jobs)
-{
-	const struct ppe_jobs *old = ppe->jobs;
-
-	jobs->version = old->version + 1;
-	/* Release: the table's contents before its address. */
-	__atomic_store_n(&ppe->jobs, jobs, __ATOMIC_RELEASE);
-	rte_rcu_qsbr_synchronize(ppe->qsbr, RTE_QSBR_THRID_INVALID);
-	return old;
 }
 
 static bool

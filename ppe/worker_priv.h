@@ -64,11 +64,13 @@ struct ppe_counters {
 };
 
 struct ppe_tracer;
+struct ppe_job_table;
 
 struct ppe_worker {
 	/* read-mostly */
 	struct ppe *ppe;
-	const struct ppe_jobs *jobs; /* the job table of this turn */
+	const struct ppe_job_table *table; /* the jobs that this worker knows */
+	const struct ppe_jobs *jobs; /* the same, without what programs keep of them */
 	const struct pktbuf_identity *identity;
 	struct pktbuf_pools *pools;
 	void *state[PPE_PROGRAMS_MAX]; /* by program */
@@ -106,6 +108,7 @@ struct ppe_worker {
 
 	/* written by this worker, read by the control thread */
 	uint32_t resting __rte_cache_aligned; /* 1: draining and nothing under way */
+	const struct ppe_job_table *taken; /* of which it is done with the one before */
 } __rte_cache_aligned;
 
 /* Free the consumed packets: when many have come together, and at the end of a turn (barrel.c). */

@@ -9,7 +9,6 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
-#include <rte_memzone.h>
 
 #include "rmw/kernels.h"
 
@@ -48,13 +47,6 @@ heap_used(void)
 		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
 			bytes += stats.heap_allocsz_bytes;
 	return bytes;
-}
-
-static void
-add_data(const struct rte_memzone *zone, void *bytes)
-{
-	if (strncmp(zone->name, "weir_data_", strlen("weir_data_")) == 0)
-		*(uint64_t *)bytes += zone->len;
 }
 
 static void
@@ -113,12 +105,14 @@ look(const struct ppe_config *config, const struct pktbuf_port_config *port,
 	uint64_t heap = heap_used(), resident = memory_resident(0);
 	void *secret = hidden == 0 ? NULL : rte_malloc("bench", hidden, 0);
 	struct ppe *ppe = ppe_create(config, port, 1, jobs, NULL);
+	struct ppe_memory needed;
 	struct ppe_leaks leaks;
 
 	if (ppe != NULL) {
 		use->taken = heap_used() - heap;
 		use->resident = memory_resident(0) - resident;
-		rte_memzone_walk(add_data, &use->data);
+		ppe_memory_needed(config, 1, jobs, &needed);
+		use->data = needed.data_memory;
 		ppe_destroy(ppe, &leaks);
 	} else {
 		fprintf(stderr, "weir-bench: the switch can't be made: %s\n",

@@ -21,9 +21,7 @@ struct flowcount { /* a worker's own */
 	struct flow flow[FLOWS]; /* the table's records */
 };
 
-/*
- * The record is here, if it still is this flow's; else insert it. Count, and let the packet pass.
- */
+/* The record is here, if it still is this flow's; else insert it. Count; the packet passes. */
 static struct ppe_next
 count(struct ppe_worker *worker, struct ppe_thread *thread)
 {

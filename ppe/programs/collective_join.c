@@ -92,10 +92,9 @@ collect(struct job_home *home, const struct ppe_thread *thread, const struct wei
 }
 
 static uint16_t
-generation_after(const struct collective *state, const struct job_shard *js)
+generation_after(const struct job_shard *js)
 {
-	uint16_t next =
-		js->generation == 0 ? state->first_generation : (uint16_t)(js->generation + 1);
+	uint16_t next = js->generation == 0 ? js->first_generation : (uint16_t)(js->generation + 1);
 
 	return next == WEIR_GEN_JOIN ? 1 : next;
 }
@@ -137,10 +136,21 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	home->walking = true;
 	*walk = (struct walk){.home = home,
+		.instance = js->instance,
 		.home_worker = worker->id,
-		.generation = generation_after(state, js),
+		.generation = generation_after(js),
 		.job = js->job};
 	return ppe_hop_certain(worker, thread, 0, adopt);
+}
+
+/* The walk's job here; NULL: it is gone. (While it is here, no worker is done with its table, and its
+ * home can't have been freed.) */
+static struct job_shard *
+walked(const struct collective *state, const struct walk *walk)
+{
+	struct job_shard *js = state->job[walk->job];
+
+	return js != NULL && js->instance == walk->instance ? js : NULL;
 }
 
 /* On each worker in turn: the new generation. */
@@ -149,9 +159,10 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct walk *walk = &lmem(thread)->walk;
+	struct job_shard *js = walked(state, walk);
 
-	job_shard_begin(
-		state, state->job[walk->job], walk->generation, walk->home->pending_endpoint);
+	if (likely(js != NULL))
+		job_shard_begin(state, js, walk->generation, walk->home->pending_endpoint);
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
 	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
@@ -162,9 +173,14 @@ static struct ppe_next
 joined(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
-	struct job_shard *js = state->job[lmem(thread)->walk.job];
-	struct job_home *home = js->home;
+	struct job_shard *js = walked(state, &lmem(thread)->walk);
+	struct job_home *home;
 
+	if (unlikely(js == NULL)) {
+		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return PPE_END;
+	}
+	home = js->home;
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
 	memset(home->pending, 0, sizeof(home->pending));
 	home->pending_count = 0;

@@ -12,8 +12,6 @@
 
 #include <assert.h>
 
-#include <rte_memzone.h>
-
 #include "hashengine/hash_fast.h"
 #include "ppe/program_fast.h"
 #include "rmw/rmw.h"
@@ -89,11 +87,16 @@ struct job_shard {
 	uint16_t nb_sources;
 	uint16_t window;
 	uint16_t source_end; /* one more than the highest source id */
+	uint16_t first_generation;
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
 	bool pinned; /* endpoints come from joins; else from the last contribution */
-	struct rmw_pool *pool;
+	struct rmw_pool
+		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
+	uint32_t records; /* of the block table, set aside for it */
+	uint32_t instance; /* of the job */
+	struct collective_ledger *ledger; /* where they are booked; control thread's */
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct ppe_job_stats count;
@@ -117,7 +120,10 @@ struct job_home {
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
 };
 
-#define POOLS_MAX 256
+/* Block records that the jobs of a worker have set aside. Control thread: rw. */
+struct collective_ledger {
+	uint32_t capacity, reserved;
+};
 
 /* The program's state on one worker. */
 struct collective {
@@ -129,12 +135,9 @@ struct collective {
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	rmw_copy_fn copy;
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
-	unsigned int nb_pools;
-	struct rmw_pool *pool[POOLS_MAX];
-	const struct rte_memzone *pool_memory[POOLS_MAX];
 	uint64_t tsc_per_ms;
 	uint32_t slices; /* of the aging scan */
-	uint16_t first_generation;
+	struct collective_ledger *ledger; /* not the worker's */
 };
 
 /* A result on its way, to one source or to all; the state of the emit segment. */
@@ -172,6 +175,7 @@ struct contribution {
 /* The walk of a new generation over all shards; travels in a hop. */
 struct walk {
 	const struct job_home *home;
+	uint32_t instance; /* of the job: it may be gone, and another have its id */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;
@@ -292,8 +296,16 @@ extern const struct ppe_segment_name age_segments[], join_segments[];
 /* The program's life on one worker: collective_state.c. */
 int collective_state_create(const struct ppe_setup *setup, void **state);
 void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
-void collective_job_stats(const void *state, uint8_t job, struct ppe_job_stats *stats);
 void collective_stats(const void *state, struct ppe_stats *stats);
+
+/* A job's life in one shard: collective_job.c. */
+int collective_job_create(
+	const struct ppe_setup *setup, void *state, const struct ppe_job *job, void **shard);
+void collective_job_take(void *state, uint8_t id, void *shard);
+void collective_jobs_taken(void *state);
+bool collective_job_idle(const void *shard);
+void collective_job_destroy(void *shard, struct ppe_program_leaks *leaks);
+void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
 
 /* The segments after parsing, and after admission: collective.c. */
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);

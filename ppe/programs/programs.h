@@ -19,6 +19,11 @@ extern const struct ppe_program forward_program;
 /* Add what the program allocates, all workers together, to `memory`. No side effects. */
 void collective_memory(
 	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory);
+void collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned int shards,
+	struct ppe_memory *memory);
 void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
+
+/* Lower room->records_free to what the worker with the fewest has. Control thread. */
+void collective_room(const struct ppe *ppe, struct ppe_room *room);
 
 #endif

@@ -226,7 +226,7 @@ Test(ppe_memo, a_new_job_table_is_asked, .timeout = 60)
 {
 	struct bench bench;
 	struct outcome end;
-	struct ppe_job moved;
+	struct ppe_job moved, another;
 	struct ppe_jobs table = {0};
 
 	start(&bench, 1, false);
@@ -235,17 +235,19 @@ Test(ppe_memo, a_new_job_table_is_asked, .timeout = 60)
 	moved = bench.rig.job[0];
 	moved.address[0]++;
 	table.by_id[1] = &moved;
-	ppe_publish_jobs(bench.rig.ppe, &table);
+	cr_assert_eq(ppe_publish_jobs(bench.rig.ppe, &table), 0);
 	end = offer(&bench, write_contribution(&bench, 0, 8));
 	cr_assert_eq(end.contributions, 0);
 	cr_assert_eq(end.drops[PPE_DROP_ADDRESS], 1);
 	moved.address[0]--;
-	moved.elements = 7;
-	ppe_publish_jobs(bench.rig.ppe, &bench.rig.jobs);
+	another = moved;
+	another.instance++;
+	cr_assert_eq(ppe_publish_jobs(bench.rig.ppe, &bench.rig.jobs), 0);
 	complete_block(&bench, 8);
-	ppe_publish_jobs(bench.rig.ppe, &table);
+	table.by_id[1] = &another;
+	cr_assert_eq(ppe_publish_jobs(bench.rig.ppe, &table), 0); /* another job of this id */
 	end = offer(&bench, write_contribution(&bench, 0, 8));
-	cr_assert_eq(end.drops[PPE_DROP_LENGTH], 1);
-	ppe_publish_jobs(bench.rig.ppe, &bench.rig.jobs);
+	cr_assert_eq(end.drops[PPE_DROP_NOT_JOINED], 1);
+	cr_assert_eq(ppe_publish_jobs(bench.rig.ppe, &bench.rig.jobs), 0);
 	stop(&bench);
 }

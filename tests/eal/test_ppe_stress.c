@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two jobs at once, each twice: their hosts join, reduce blocks, join again and reduce others, and
- * repair what the test loses on the way in and out, while two stations talk across the switch.
+ * repair what the test loses on the way in and out, while two stations talk across the switch, and
+ * other jobs come and go.
  * Every result is compared with the sum; a sum of another job or generation would not be equal.
  */
 #include <criterion/criterion.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #define BLOCKS_MAX 512
 #define ELEMENTS   64
 #define LIMIT_S    9
+#define OTHERS     8 /* jobs of the ids above those two */
 #define STATION    60 /* bytes of a station's frame */
 #define STATION_AT 0x88b5 /* its ethertype, IEEE 802 local experimental */
 
@@ -31,6 +34,7 @@ struct shape {
 	unsigned int threads, window, blocks; /* per generation */
 	unsigned int workers; /* 0: 4 */
 	bool spin, sleep, segmented;
+	bool others; /* jobs come and go meanwhile */
 };
 
 struct host {
@@ -49,6 +53,8 @@ struct play {
 	uint64_t random;
 	struct host host[HOSTS];
 	uint32_t talked[2], heard[2]; /* by station: frames sent, and of the other one's received */
+	struct ppe_job others[2][OTHERS], job[2][JOBS]; /* of the table that runs, and the next */
+	unsigned int running, tables, refused; /* which; how many there were; for want of room */
 	unsigned int wrong;
 	char what[160]; /* the first wrong thing */
 	uint8_t frame[RIG_FRAME_MAX];
@@ -244,6 +250,9 @@ receive(struct play *p, unsigned int port)
 			station_hears(p, port, n);
 			continue;
 		}
+		if (p->shape->others && rig_parse(p->frame, n, &h, &payload, &bytes) &&
+			h.job_id > JOBS)
+			continue;
 		if (!rig_parse(p->frame, n, &h, &payload, &bytes) ||
 			!rig_checksums_hold(p->frame) || (h.job_id != 1 && h.job_id != 2) ||
 			h.src_id >= sources[h.job_id - 1] || h.src_id % PORTS != port) {
@@ -279,6 +288,106 @@ stations_talk(struct play *p)
 		p->talked[s]++;
 		rig_send(&p->rig, s, p->frame, STATION);
 	}
+}
+
+/* ---- other jobs ---- */
+
+static struct ppe_job
+other_job(struct play *p, uint8_t id)
+{
+	struct ppe_job job = rig_job(id, (uint16_t)(1 + below(p, 3)), (uint16_t)(1u << below(p, 6)),
+		(uint16_t)(1 + below(p, ELEMENTS)));
+
+	job.instance = p->tables;
+	if (below(p, 2) == 0)
+		job.fixed_generation = 7;
+	return job;
+}
+
+/* Each of the others stays, goes, comes, or gives way to another of its id; and the two that matter
+ * get other timeouts. */
+static void
+publish(struct play *p)
+{
+	unsigned int next = 1 - p->running;
+	struct ppe_jobs table = {0};
+	int rc;
+
+	p->tables++;
+	for (unsigned int j = 0; j < JOBS; j++) {
+		p->job[next][j] = p->rig.job[j];
+		p->job[next][j].timeout_ms = 1000 + below(p, 1000);
+		table.by_id[job_id[j]] = &p->job[next][j];
+	}
+	for (unsigned int o = 0; o < OTHERS; o++) {
+		p->others[next][o] = p->others[p->running][o];
+		if (below(p, 2) == 0)
+			p->others[next][o] = other_job(p, (uint8_t)(JOBS + 1 + o));
+		else if (below(p, 3) == 0)
+			p->others[next][o].window = 0; /* gone */
+		if (p->others[next][o].window != 0)
+			table.by_id[JOBS + 1 + o] = &p->others[next][o];
+	}
+	rc = ppe_publish_jobs(p->rig.ppe, &table);
+	if (rc == 0)
+		p->running = next;
+	else if (rc == -ENOSPC || rc == -ENOMEM)
+		p->refused++;
+	else
+		wrong(p, "publication", &(struct weir_header){0});
+}
+
+/* Joins and contributions to jobs that may be there: blocks open, complete, and are left open. */
+static void
+disturb(struct play *p)
+{
+	const uint32_t values[ELEMENTS] = {0};
+
+	for (unsigned int n = below(p, 8); n > 0; n--) {
+		unsigned int o = below(p, OTHERS);
+		struct weir_header h = {.job_id = (uint8_t)(JOBS + 1 + o),
+			.src_id = (uint8_t)below(p, 3),
+			.block_id = below(p, 64),
+			.gen_id = 7,
+			.grad_cnt = (uint16_t)below(p, ELEMENTS + 1),
+			.dtype = WEIR_DTYPE_INT32,
+			.extended = true};
+
+		if (below(p, 4) == 0) {
+			h.gen_id = WEIR_GEN_JOIN;
+			h.collective = WEIR_COLLECTIVE_JOIN;
+			h.grad_cnt = 0;
+		} else if (h.grad_cnt == 0) {
+			h.collective = WEIR_COLLECTIVE_BARRIER;
+		}
+		rig_send(&p->rig, h.src_id % PORTS, p->frame,
+			rig_frame(p->frame, h.src_id, &h, values, h.grad_cnt * 4u));
+	}
+	if (below(p, 32) == 0)
+		publish(p);
+}
+
+/* Only the two jobs are left, and nothing of the others. */
+static void
+check_gone(struct play *p)
+{
+	struct ppe_jobs table = {0};
+	struct ppe_stats stats;
+	unsigned int left;
+
+	for (unsigned int j = 0; j < JOBS; j++)
+		table.by_id[job_id[j]] = &p->rig.job[j];
+	cr_expect_eq(ppe_publish_jobs(p->rig.ppe, &table), 0);
+	for (unsigned int port = 0; port < PORTS; port++)
+		receive(p, port);
+	rig_settle(&p->rig, &stats);
+	for (unsigned int port = 0; port < PORTS; port++)
+		receive(p, port);
+	rig_settle(&p->rig, &stats);
+	left = ppe_jobs_leaving(p->rig.ppe);
+	cr_expect_eq(left, 0, "%u jobs never left", left);
+	cr_expect_gt(p->tables, 5, "%u tables", p->tables);
+	cr_expect_lt(p->refused, p->tables / 4, "%u of %u refused", p->refused, p->tables);
 }
 
 /* ---- the runs ---- */
@@ -356,12 +465,16 @@ run(const struct shape *shape)
 		for (unsigned int h = 0; h < HOSTS; h++)
 			turn(p, &p->host[below(p, HOSTS)]);
 		stations_talk(p);
+		if (shape->others)
+			disturb(p);
 		for (unsigned int port = 0; port < PORTS; port++)
 			receive(p, port);
 		if (!shape->spin)
 			sched_yield();
 	}
 	cr_expect_eq(unfinished(p), 0, "%u hosts are not finished", unfinished(p));
+	if (shape->others)
+		check_gone(p);
 	if (unfinished(p) == 0)
 		check_rest(p);
 	books = rig_stop(&p->rig);
@@ -385,3 +498,7 @@ SHAPE(twenty_threads_window_256, .threads = 20, .window = 256, .blocks = 512)
 SHAPE(many_threads_window_8, .threads = 64, .window = 8, .blocks = 300, .segmented = true)
 SHAPE(many_threads_window_256, .threads = 64, .window = 256, .blocks = 512, .sleep = true)
 SHAPE(spinning, .workers = 2, .threads = 20, .window = 8, .blocks = 16, .spin = true)
+SHAPE(jobs_come_and_go, .threads = 20, .window = 8, .blocks = 80, .others = true)
+SHAPE(jobs_come_and_go_window_1, .threads = 3, .window = 1, .blocks = 20, .others = true)
+SHAPE(jobs_come_and_go_large, .threads = 64, .window = 256, .blocks = 256, .segmented = true,
+	.others = true)

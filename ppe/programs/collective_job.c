@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job's life in one shard: made with all its memory by the control thread, taken by the worker when
+ * a job table names it, given back when none does, destroyed when its last buffer has come home.
+ */
+#include <errno.h>
+
+#include <rte_malloc.h>
+#include <rte_memory.h>
+
+#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/programs.h"
+
+/* The smallest huge page: what is one piece for a device that knows physical addresses. Larger
+ * pages, and devices that use our addresses, don't mind. */
+#define DEVICE_PAGE (UINT32_C(2) << 20)
+
+/* Devices read the payloads where they lie. */
+static uint64_t
+iova_of(const void *address)
+{
+	const struct rte_memseg *page = rte_mem_virt2memseg(address, NULL);
+
+	if (page == NULL || page->iova == RTE_BAD_IOVA)
+		return RTE_BAD_IOVA;
+	return page->iova + RTE_PTR_DIFF(address, page->addr);
+}
+
+void
+collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned int shards,
+	struct ppe_memory *memory)
+{
+	unsigned int residues = ppe_job_residues(job, shard, shards);
+	bool home = job->fixed_generation == 0 && ppe_job_shard(job, 0, shards) == shard;
+
+	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
+		(home ? sizeof(struct job_home) : 0);
+	if (residues > 0)
+		memory->data_memory +=
+			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
+}
+
+static int
+create_pool(struct job_shard *js, const struct ppe_setup *setup, uint32_t bytes, uint32_t count)
+{
+	struct rmw_pool_config config = {
+		.shard = (uint16_t)setup->worker_id,
+		.bytes = bytes,
+		.count = count,
+		.length = rmw_pool_bytes(bytes, count, DEVICE_PAGE),
+		.page = DEVICE_PAGE,
+		.iova_of = iova_of,
+	};
+
+	config.memory =
+		rte_malloc_socket("weir_data", config.length, RTE_CACHE_LINE_SIZE, setup->socket);
+	if (config.memory == NULL)
+		return -ENOMEM;
+	js->pool = rmw_pool_create(&config);
+	return rmw_pool_reserve(js->pool, &js->quota, count);
+}
+
+/* Set records of the block table aside for the job. */
+static int
+book(struct job_shard *js, struct collective_ledger *ledger, uint32_t records)
+{
+	if (records > ledger->capacity - ledger->reserved)
+		return -ENOSPC;
+	ledger->reserved += records;
+	js->ledger = ledger;
+	js->records = records;
+	return 0;
+}
+
+static void
+describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_job *job)
+{
+	js->job = job->id;
+	js->instance = job->instance;
+	js->nb_sources = job->nb_sources;
+	js->window = job->window;
+	js->block_shift = job->block_shift;
+	js->generation = job->fixed_generation;
+	js->first_generation = job->first_generation != 0 ? job->first_generation
+							  : setup->config->first_generation;
+	/* Members may come later: then they are numbered from 0. */
+	js->source_end = job->nb_sources;
+	for (unsigned int s = job->nb_sources; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(job, (uint8_t)s))
+			js->source_end = (uint16_t)(s + 1);
+}
+
+int
+collective_job_create(
+	const struct ppe_setup *setup, void *arg, const struct ppe_job *job, void **shard)
+{
+	const struct collective *state = arg;
+	unsigned int residues = ppe_job_residues(job, setup->worker_id, setup->workers);
+	bool home = job->fixed_generation == 0 &&
+		ppe_job_shard(job, 0, setup->workers) == setup->worker_id;
+	struct job_shard *js =
+		rte_zmalloc_socket("weir_job", sizeof(*js), RTE_CACHE_LINE_SIZE, setup->socket);
+	int rc = js == NULL ? -ENOMEM : book(js, state->ledger, 2 * residues);
+
+	if (rc == 0) {
+		describe(js, setup, job);
+		js->slot = rte_zmalloc_socket("weir_slots", job->window * sizeof(*js->slot),
+			RTE_CACHE_LINE_SIZE, setup->socket);
+		rc = js->slot == NULL ? -ENOMEM : 0;
+	}
+	for (uint32_t residue = 0; rc == 0 && residue < job->window; residue++)
+		js->slot[residue].next = residue;
+	if (rc == 0 && home) {
+		js->home = rte_zmalloc_socket(
+			"weir_home", sizeof(*js->home), RTE_CACHE_LINE_SIZE, setup->socket);
+		rc = js->home == NULL ? -ENOMEM : 0;
+	}
+	if (rc == 0 && residues > 0)
+		rc = create_pool(js, setup, ppe_job_buffer_bytes(job), 2 * residues);
+	if (rc == 0) {
+		*shard = js;
+	} else {
+		struct ppe_program_leaks none = {0};
+
+		collective_job_destroy(js, &none);
+	}
+	return rc;
+}
+
+void
+collective_job_take(void *arg, uint8_t id, void *shard)
+{
+	struct collective *state = arg;
+
+	if (state->job[id] != NULL)
+		job_shard_clear(state, state->job[id]);
+	state->job[id] = shard;
+}
+
+/* Visits of a record per timeout. REF costs up to two visits, so a straggler is found within
+ * 1.1 timeouts. */
+#define VISITS 20
+
+void
+collective_jobs_taken(void *arg)
+{
+	const struct collective *state = arg;
+	const struct ppe_jobs *jobs = state->worker->jobs;
+	uint32_t shortest = 60000;
+
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (jobs->by_id[id] != NULL)
+			shortest = RTE_MIN(shortest, jobs->by_id[id]->timeout_ms);
+	ppe_timer_set_period(state->worker, age, shortest * UINT64_C(1000) / VISITS);
+}
+
+bool
+collective_job_idle(const void *shard)
+{
+	const struct job_shard *js = shard;
+
+	return rmw_pool_used(js->pool) == 0;
+}
+
+void
+collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
+{
+	struct job_shard *js = shard;
+
+	if (js == NULL)
+		return;
+	if (js->pool != NULL) {
+		leaks->buffers += rmw_pool_used(js->pool);
+		leaks->faults += rmw_pool_faults(js->pool);
+		rmw_pool_destroy(js->pool);
+		rte_free(js->pool); /* it lies at the beginning of its memory */
+	}
+	if (js->ledger != NULL)
+		js->ledger->reserved -= js->records;
+	rte_free(js->slot);
+	rte_free(js->home);
+	rte_free(js);
+}
+
+void
+collective_job_stats(const void *shard, struct ppe_job_stats *stats)
+{
+	const struct job_shard *js = shard;
+
+#define X(name, help) stats->name += js->count.name;
+	PPE_JOB_COUNTERS(X)
+#undef X
+	stats->generation = js->generation;
+	stats->buffers_used += js->quota.used;
+	stats->buffers_reserved += js->quota.limit;
+	for (unsigned int r = 0; r < js->window; r++) {
+		/* Racy by nature; records are never unmapped, so the worst is an old state. */
+		const struct block *current = js->slot[r].current;
+
+		stats->blocks_in_flight += current != NULL && current->state == BLOCK_OPEN;
+	}
+}
