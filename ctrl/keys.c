@@ -80,7 +80,8 @@ const struct ctrl_key ctrl_keys[] = {
 	NUMBER("tables.fdb_timeout_s", "s", "300", 1, 1000000,
 		"A station that was silent for so long is forgotten."),
 	NUMBER("tables.blocks", "block records", "16384", 1, 1 << 24,
-		"Blocks that each worker can keep, 2 x window of a job over all workers. More when `jobs` need more: room for jobs that come later."),
+		"Block records of each worker. A job takes 2 x window, over all workers; "
+		"those of `jobs` are there in any case."),
 	NUMBER("tables.timer_threads", "", "100", 1, 1000,
 		"Slices of an aging scan: a straggler is found within 1 + 1/slices of the timeout."),
 
