@@ -7,6 +7,8 @@
  * thread's again when no worker has a table that names it. It is freed when the last packet that
  * refers to its memory has left.
  */
+#include "ppe/jobs.h"
+
 #include <errno.h>
 #include <string.h>
 
