@@ -108,6 +108,8 @@ read_all(struct ctrl_reading *reading)
 	if (rc == 0)
 		rc = ctrl_read_jobs(reading);
 	if (rc == 0)
+		rc = ctrl_read_api(reading);
+	if (rc == 0)
 		rc = ctrl_read_pools(reading);
 	if (rc == 0)
 		rc = ctrl_read_eal(reading);
@@ -138,11 +140,12 @@ ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl
 	rc = reading.config == NULL ? -ENOMEM : ctrl_schema_check(&reading.source, root);
 	if (rc == 0)
 		rc = read_all(&reading);
-	json_decref(root);
 	if (rc == 0) {
+		reading.config->document = root;
 		*config = reading.config;
 		return 0;
 	}
+	json_decref(root);
 	if (error[0] == '\0')
 		snprintf(error, error_size, "%s: %s", name, strerror(-rc));
 	ctrl_config_destroy(reading.config);
@@ -204,5 +207,7 @@ ctrl_config_destroy(struct ctrl_config *config)
 		free(config->argv[i]);
 	free(config->argv);
 	free(config->job);
+	free(config->api.tenant);
+	json_decref(config->document);
 	free(config);
 }

@@ -11,9 +11,12 @@
 #ifndef CTRL_CONFIG_H
 #define CTRL_CONFIG_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "ctrl/log.h"
 #include "pktbuf/port.h"
@@ -24,7 +27,12 @@
 #define CTRL_DEVICE_BYTES    256
 #define CTRL_INTERFACE_BYTES 16
 #define CTRL_CPUS_MAX        64
+#define CTRL_LISTENERS_MAX   8
+#define CTRL_FILE_BYTES      256 /* a path of a file */
+#define CTRL_HASH_BYTES      32 /* SHA-256 */
 #define CTRL_ERROR_BYTES     1024 /* a buffer of this size holds every reason whole */
+
+struct json_t;
 
 /* What a port is besides its pktbuf_port_config. */
 struct ctrl_port {
@@ -35,6 +43,45 @@ struct ctrl_port {
 	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
 	bool pci;
 	bool holds_mbufs; /* its receive rings are filled with packet buffers */
+};
+
+/* Where the control API is reached. */
+struct ctrl_listener {
+	char text[CTRL_FILE_BYTES]; /* as in the file */
+	bool exception; /* on the switch's own address, which comes with the exception interface */
+	socklen_t length;
+	union {
+		struct sockaddr any;
+		struct sockaddr_un un;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} address;
+};
+
+/* What a tenant may have at most; 0: no limit. */
+struct ctrl_quota {
+	uint32_t jobs;
+	uint32_t memory_mb; /* MiB of aggregation buffers */
+	uint32_t blocks; /* in flight, of all its jobs together */
+	uint32_t rate_mbit;
+};
+
+/* Who may use the control API with a token. */
+struct ctrl_tenant {
+	char name[CTRL_NAME_BYTES];
+	uint8_t token_sha256[CTRL_HASH_BYTES];
+	bool admin; /* may do everything, to every job */
+	struct ctrl_quota quota;
+};
+
+/* The control API. */
+struct ctrl_api {
+	unsigned int nb_listeners; /* 0: there is no API */
+	struct ctrl_listener listener[CTRL_LISTENERS_MAX];
+	char certificate[CTRL_FILE_BYTES], key[CTRL_FILE_BYTES]; /* of TLS, or "" */
+	bool open_read; /* reading the public resources needs no token */
+	unsigned int nb_tenants;
+	struct ctrl_tenant *tenant;
 };
 
 /* A configuration. All of it is owned by the struct, and read-only. */
@@ -50,12 +97,14 @@ struct ctrl_config {
 	unsigned int nb_jobs;
 	struct ppe_job *job; /* nb_jobs, in the file's order */
 	struct ppe_jobs jobs; /* the same by id: the first table of the switch */
+	struct ctrl_api api;
 	unsigned int main_cpu;
 	unsigned int nb_cpus;
 	uint16_t cpu[CTRL_CPUS_MAX]; /* worker i runs on cpu[i % nb_cpus] */
 	uint32_t memory_mb;
 	bool capture; /* a second process may attach and capture: EAL's memory is shared */
 	struct ppe_memory memory; /* what the switch will take, within memory_mb */
+	struct json_t *document; /* the file; for ctrl/config_json.h */
 	int argc; /* of EAL */
 	char **argv; /* NULL-terminated; EAL gets a copy of the pointers, because it moves them */
 };

@@ -24,6 +24,9 @@ int ctrl_read_ports(struct ctrl_reading *reading);
 /* jobs; after switch. ctrl/config_jobs.c */
 int ctrl_read_jobs(struct ctrl_reading *reading);
 
+/* api; after ports. ctrl/config_api.c */
+int ctrl_read_api(struct ctrl_reading *reading);
+
 /* pools, and whether frames, packets and memory suffice; after all others. ctrl/config_pools.c */
 int ctrl_read_pools(struct ctrl_reading *reading);
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ctrl/config.h"
 #include "ctrl/log.h"
 #include "ppe/jobs.h"
 #include "ppe/ppe.h"
@@ -88,6 +89,31 @@ const struct ctrl_key ctrl_keys[] = {
 	OBJECT("exception", "Where packets for the switch itself go (ARP, ping); without it they are dropped."),
 	{"exception.interface", CTRL_NAME, "", NULL, 1, 15, NULL,
 		"TAP interface that Weir makes, with the switch's MAC and IPv4 address."},
+
+	OBJECT("api", "The control API (docs/openapi.yaml); without it there is none."),
+	{"api.listen", CTRL_ARRAY, "", "[\"unix:/run/weir/NAME.sock\"]", 1, CTRL_LISTENERS_MAX, NULL,
+		"Where it listens. NAME is `switch.name`."},
+	{"api.listen[]", CTRL_TEXT, "", NULL, 6, 128, NULL,
+		"`unix:PATH`, `tcp:ADDRESS:PORT`, or `tcp:SWITCH:PORT`: the switch's own address, through the exception interface."},
+	{"api.open_read", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
+		"Health, readiness, status, metrics and the page need no token."},
+	OBJECT("api.tls", "The `tcp:` listeners speak TLS."),
+	{"api.tls.certificate", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
+		"File with the certificate and those that it depends on, PEM."},
+	{"api.tls.key", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
+		"File with the certificate's private key, PEM, without a password."},
+	{"api.tenants", CTRL_ARRAY, "", "[]", 0, 256, NULL, "Who has a token."},
+	OBJECT("api.tenants[]", "A tenant: sees and changes its own jobs."),
+	{"api.tenants[].name", CTRL_NAME, "", NULL, 1, CTRL_NAME_BYTES - 1, NULL, "For people; unique."},
+	{"api.tenants[].token_sha256", CTRL_TEXT, "", NULL, 64, 64, NULL,
+		"SHA-256 of the token, in hex: `printf %s TOKEN \\| sha256sum`; unique."},
+	{"api.tenants[].admin", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
+		"May do everything, to every job."},
+	OBJECT("api.tenants[].quota", "What the tenant may have at most; 0: no limit."),
+	NUMBER("api.tenants[].quota.jobs", "jobs", "0", 0, WEIR_JOBS_MAX, "Jobs at a time."),
+	NUMBER("api.tenants[].quota.memory_mb", "MiB", "0", 0, 1048576, "Aggregation buffers of all its jobs."),
+	NUMBER("api.tenants[].quota.blocks", "blocks", "0", 0, 16777216, "Blocks in flight of all its jobs."),
+	NUMBER("api.tenants[].quota.rate_mbit", "Mbit/s", "0", 0, 10000000, "Contributions of all its jobs."),
 
 	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, "The ports, in order."},
 	OBJECT("ports[]", "A port."),

@@ -152,15 +152,11 @@ check_length(const struct spot *spot, const char *text)
 static int
 check_name(const struct spot *spot, const char *text)
 {
-	size_t good =
-		strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-
-	if (text[good] != '\0')
-		return REFUSE(spot, "\"%.64s\" has other characters than letters, digits and . _ -",
-			text);
+	if (ctrl_is_name(text))
+		return check_length(spot, text);
 	if (text[0] == '.' || text[0] == '-')
 		return REFUSE(spot, "\"%.64s\" begins with a %c", text, text[0]);
-	return check_length(spot, text);
+	return REFUSE(spot, "\"%.64s\" has other characters than letters, digits and . _ -", text);
 }
 
 static int

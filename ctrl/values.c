@@ -74,6 +74,15 @@ ctrl_is_host(uint32_t address)
 	return first != 0 && first != 127 && first < 224;
 }
 
+bool
+ctrl_is_name(const char *text)
+{
+	static const char good[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return text[strspn(text, good)] == '\0' && text[0] != '.' && text[0] != '-';
+}
+
 int
 ctrl_parse_word(const char *words, const char *text)
 {
