@@ -12,25 +12,24 @@
 #include <rte_errno.h>
 #include <rte_pdump.h>
 
+#include "apps/switch/loop.h"
+#include "ctrl/api/server.h"
 #include "ctrl/interface.h"
+#include "ctrl/running.h"
 #include "ctrl/stats.h"
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
 
-/* The signals that the control thread takes, one by one, when it is ready for them. */
-static sigset_t
-our_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGUSR1);
-	return set;
-}
+/* A switch between ppe_create and ppe_destroy, and what the loop's handlers need. */
+struct run {
+	const struct ctrl_config *config;
+	const char *stats_file; /* NULL: none */
+	struct ppe *ppe;
+	struct ctrl_stats *stats;
+	struct ctrl_running *running;
+	struct api_server *server;
+};
 
 static int
 start_eal(const struct ctrl_config *config)
@@ -90,24 +89,28 @@ report(const struct ctrl_stats *stats, const char *stats_file)
 	fflush(stdout);
 }
 
-/* Sleep until a signal says stop; answer SIGUSR1 meanwhile. */
 static void
-serve(const struct ctrl_config *config, const struct ppe *ppe, struct ctrl_stats *stats,
-	const char *stats_file)
+on_tick(void *context)
 {
-	sigset_t set = our_signals();
+	struct run *run = context;
 
-	for (;;) {
-		int number = sigwaitinfo(&set, NULL);
+	ctrl_running_tick(run->running);
+}
 
-		/* EINTR: drivers have signals of their own (net_tap's real-time ones). */
-		if (number < 0)
-			continue;
-		if (number != SIGUSR1)
-			return;
-		ctrl_stats_read(stats, ppe, config);
-		report(stats, stats_file);
-	}
+static void
+on_report(void *context)
+{
+	struct run *run = context;
+
+	ctrl_stats_read(run->stats, run->ppe, run->config);
+	report(run->stats, run->stats_file);
+}
+
+static void
+on_reload(void *context)
+{
+	(void)context;
+	fprintf(stderr, "weir-switch: SIGHUP: the configuration is read at start only\n");
 }
 
 static int
@@ -128,49 +131,78 @@ account(const struct ctrl_stats *stats)
 	return 1;
 }
 
-/* From a built switch to a destroyed one. Returns the exit status. */
+/* Ports, workers, the exception interface, then whoever asks over it. */
 static int
-live(const struct ctrl_config *config, struct ppe *ppe, struct ctrl_stats *stats,
-	const char *stats_file)
+start(struct run *run)
 {
-	int rc;
+	char error[CTRL_ERROR_BYTES];
+	int rc = ctrl_running_create(run->config, run->ppe, &run->running);
 
-	ppe_print(ppe, stdout);
-	fflush(stdout);
-	/* After the ports have started: the driver takes the TAP up and down by itself. */
-	rc = ppe_start(ppe);
+	if (rc == 0)
+		rc = ppe_start(run->ppe);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the switch does not start: %s\n", strerror(-rc));
+	/* After the ports have started: the driver takes the TAP up and down by itself. */
 	if (rc == 0)
-		rc = set_exception(config);
-	if (rc == 0 && config->capture)
+		rc = set_exception(run->config);
+	if (rc == 0 && run->config->capture)
 		rc = offer_capture();
-	if (rc < 0) {
-		ppe_destroy(ppe, NULL);
-		return 1;
-	}
-	puts("weir-switch: ready");
-	fflush(stdout);
-	serve(config, ppe, stats, stats_file);
-	if (ppe_stop(ppe, STOP_LIMIT_MS) < 0)
+	if (rc < 0)
+		return rc;
+	rc = api_server_create(run->running, &run->server, error, sizeof(error));
+	if (rc < 0)
+		fprintf(stderr, "weir-switch: api: %s\n", error);
+	return rc;
+}
+
+static void
+stop(struct run *run)
+{
+	run->running->ready = false;
+	api_server_destroy(run->server);
+	if (ppe_stop(run->ppe, STOP_LIMIT_MS) < 0)
 		fprintf(stderr, "weir-switch: packets under way were abandoned after %d ms\n",
 			STOP_LIMIT_MS);
-	ctrl_stats_read(stats, ppe, config);
-	ppe_destroy(ppe, &stats->leaks);
-	stats->stopped = true;
-	report(stats, stats_file);
-	return account(stats);
+	ctrl_stats_read(run->stats, run->ppe, run->config);
+	ctrl_running_destroy(run->running);
+	ppe_destroy(run->ppe, &run->stats->leaks);
+	run->stats->stopped = true;
+}
+
+/* From a built switch to a destroyed one. Returns the exit status. */
+static int
+live(struct run *run)
+{
+	const struct loop_handlers handlers = {run, on_tick, on_report, on_reload};
+	int rc;
+
+	ppe_print(run->ppe, stdout);
+	fflush(stdout);
+	if (start(run) < 0) {
+		ctrl_running_destroy(run->running);
+		ppe_destroy(run->ppe, NULL);
+		return 1;
+	}
+	run->running->ready = true;
+	puts("weir-switch: ready");
+	fflush(stdout);
+	rc = loop_run(&handlers, run->server);
+	if (rc < 0)
+		fprintf(stderr, "weir-switch: the event loop: %s\n", strerror(-rc));
+	stop(run);
+	report(run->stats, run->stats_file);
+	return account(run->stats) != 0 || rc < 0;
 }
 
 int
 run_switch(const struct ctrl_config *config, const char *stats_file)
 {
-	struct ctrl_stats *stats = calloc(1, sizeof(*stats));
-	sigset_t set = our_signals();
-	struct ppe *ppe;
+	struct run run = {.config = config, .stats_file = stats_file};
+	sigset_t set = loop_signals();
 	int status = 1;
 
-	if (stats == NULL)
+	run.stats = calloc(1, sizeof(*run.stats));
+	if (run.stats == NULL)
 		return 1;
 	/* Before EAL makes its threads, which inherit this. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -179,16 +211,17 @@ run_switch(const struct ctrl_config *config, const char *stats_file)
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	if (start_eal(config) == 0) {
-		ppe = ppe_create(&config->ppe, config->port, config->nb_ports, &config->jobs, NULL);
-		if (ppe != NULL)
-			status = live(config, ppe, stats, stats_file);
+		run.ppe = ppe_create(
+			&config->ppe, config->port, config->nb_ports, &config->jobs, NULL);
+		if (run.ppe != NULL)
+			status = live(&run);
 		else
 			fprintf(stderr, "weir-switch: the switch can't be built: %s\n",
 				rte_strerror(rte_errno));
 		rte_eal_cleanup();
 		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
 	}
-	free(stats);
+	free(run.stats);
 	fflush(stdout);
 	return status;
 }

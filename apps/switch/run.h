@@ -5,8 +5,8 @@
 #include "ctrl/config.h"
 
 /*
- * Run a switch until SIGINT, SIGTERM or SIGHUP: start EAL, build, start, serve signals, stop,
- * account. stats_file: NULL for none. Returns the exit status: 0, or 1 with a line on stderr that
+ * Run a switch until SIGINT or SIGTERM: start EAL, build, start, serve signals and the control
+ * API, stop, account. stats_file: NULL for none. Returns the exit status: 0, or 1 with a line on stderr that
  * says why. Once per process, because EAL starts once.
  */
 int run_switch(const struct ctrl_config *config, const char *stats_file);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control thread's event loop: signals, the control API, a tick each second. It sleeps
+ * whenever there is nothing to do, and no client can hold it up.
+ */
+#ifndef APPS_SWITCH_LOOP_H
+#define APPS_SWITCH_LOOP_H
+
+#include <signal.h>
+
+#include "ctrl/api/server.h"
+
+/* What is called when; none may wait. */
+struct loop_handlers {
+	void *context;
+	void (*tick)(void *context); /* each second */
+	void (*report)(void *context); /* SIGUSR1 */
+	void (*reload)(void *context); /* SIGHUP */
+};
+
+/* The signals that the loop takes; block them before any thread is made. */
+sigset_t loop_signals(void);
+
+/*
+ * Run until SIGINT or SIGTERM. The signals are blocked. server: NULL is fine. 0, or -errno when
+ * the loop can't be made or fails.
+ */
+int loop_run(const struct loop_handlers *handlers, struct api_server *server);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A request's way: target, route, caller, body, handler, perhaps a wait, answer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctrl/api/body.h"
+#include "ctrl/api/route.h"
+#include "ctrl/api/server_priv.h"
+
+struct api_connection *
+api_connection_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info == NULL ? NULL : info->socket_context;
+}
+
+/* libmicrohttpd hands the raw target to nobody else, and decodes what it hands on. */
+void *
+api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+	const struct api_listener *listener = cls;
+	struct api_request *request = calloc(1, sizeof(*request));
+
+	if (request == NULL)
+		return NULL;
+	request->connection = connection;
+	request->call.running = listener->server->running;
+	request->call.caller = &request->caller;
+	request->call.target = &request->target;
+	request->parsed = api_target_parse(&request->target, uri);
+	return request;
+}
+
+void
+api_request_end(void *cls, struct MHD_Connection *connection, void **context,
+	enum MHD_RequestTerminationCode why)
+{
+	struct api_listener *listener = cls;
+	struct api_request *request = *context;
+
+	(void)connection;
+	(void)why;
+	if (request == NULL)
+		return;
+	*context = NULL;
+	if (request->waiting)
+		TAILQ_REMOVE(&listener->server->waiting, request, next);
+	if (request->peer != NULL) {
+		request->peer->waiting = false;
+		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
+	}
+	if (request->call.context_free != NULL)
+		request->call.context_free(request->call.context);
+	api_answer_clear(&request->call.answer);
+	json_decref(request->call.body);
+	free(request->text);
+	free(request);
+}
+
+static const char *
+header(const struct api_request *request, const char *name)
+{
+	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+static void
+refuse_caller(struct api_call *call, enum api_verdict verdict)
+{
+	if (verdict == API_FORBIDDEN) {
+		api_error(call, 403, "forbidden", NULL,
+			"this caller may not: use the Unix socket as root, or the token of a "
+			"tenant that may");
+		return;
+	}
+	api_error(call, 401, "unauthorized", NULL,
+		"a token is needed, as \"Authorization: Bearer TOKEN\": the administrator has one "
+		"for each of api.tenants");
+	api_header(call, "WWW-Authenticate", "Bearer realm=\"weir\"");
+}
+
+/* Everything that can be said before the body has come. Errors are in the answer then. */
+static void
+admit(struct api_request *request, const char *method)
+{
+	struct api_call *call = &request->call;
+	const struct ctrl_api *api = &call->running->config->api;
+	const struct api_route *route;
+	enum api_verdict verdict;
+
+	if (!request->parsed) {
+		api_error(call, 404, "unknown_path", NULL,
+			"nothing can be here: docs/openapi.yaml lists the paths");
+		return;
+	}
+	route = api_route_find(call, method);
+	if (route == NULL)
+		return;
+	if (!api_authenticate(api, header(request, "Authorization"), &request->caller)) {
+		api_error(call, 401, "unauthorized", NULL,
+			"the token is none of api.tenants': is it the right one, without a line "
+			"end?");
+		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
+		return;
+	}
+	verdict = api_may(api, &request->caller, route->access);
+	if (verdict != API_ALLOWED)
+		refuse_caller(call, verdict);
+	else if (api_route_query(call, route))
+		request->route = route;
+}
+
+static void
+refuse_size(struct api_call *call)
+{
+	api_error(call, 413, "too_large", NULL, "a body has at most %d bytes", API_BODY_BYTES);
+}
+
+/* A body that says itself that it is too large is not waited for. */
+static bool
+too_large(const struct api_request *request)
+{
+	const char *length = header(request, "Content-Length");
+
+	return length != NULL && strtoull(length, NULL, 10) > API_BODY_BYTES;
+}
+
+/* False: enough is enough, close the connection. */
+static bool
+take_body(struct api_request *request, const char *data, size_t size)
+{
+	if (request->text == NULL && request->length == 0)
+		request->text = malloc(API_BODY_BYTES);
+	if (request->text != NULL && request->length + size <= API_BODY_BYTES) {
+		memcpy(request->text + request->length, data, size);
+	} else {
+		free(request->text);
+		request->text = NULL;
+	}
+	request->length += size;
+	return request->length <= API_DISCARD_BYTES;
+}
+
+/*
+ * Browsers let any page send text to this server, but "application/json" only after asking it,
+ * which it does not grant: so no page can change anything here.
+ */
+static bool
+check_type(struct api_request *request)
+{
+	const char *type = header(request, "Content-Type");
+	static const char json[] = "application/json";
+
+	if (request->caller.local)
+		return true;
+	if (type != NULL && strncasecmp(type, json, strlen(json)) == 0 &&
+		(type[strlen(json)] == '\0' || strchr("; ", type[strlen(json)]) != NULL))
+		return true;
+	api_error(&request->call, 415, "wrong_type", NULL,
+		"a body needs the header Content-Type: application/json");
+	return false;
+}
+
+static bool
+read_body(struct api_request *request)
+{
+	struct api_call *call = &request->call;
+
+	if (request->length == 0 || call->body != NULL)
+		return true;
+	if (request->length > API_BODY_BYTES) {
+		refuse_size(call);
+		return false;
+	}
+	if (request->text == NULL) {
+		api_error_memory(call);
+		return false;
+	}
+	if (request->route->method == API_GET || request->route->method == API_DELETE) {
+		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
+		return false;
+	}
+	if (!check_type(request))
+		return false;
+	call->body = api_body_parse(call, request->text, request->length);
+	return call->body != NULL;
+}
+
+static enum MHD_Result
+suspend(struct api_request *request)
+{
+	struct api_call *call = &request->call;
+
+	request->due = ctrl_monotonic() + call->wait_ms / 1e3;
+	call->wait_ms = 0;
+	request->waiting = true;
+	request->peer->waiting = true;
+	TAILQ_INSERT_TAIL(&request->peer->listener->server->waiting, request, next);
+	MHD_suspend_connection(request->connection);
+	return MHD_YES;
+}
+
+static enum MHD_Result
+finish(struct api_request *request)
+{
+	struct api_call *call = &request->call;
+
+	if (request->route != NULL && read_body(request)) {
+		request->route->handler(call);
+		if (call->wait_ms > 0)
+			return suspend(request);
+		if (call->answer.status == 0)
+			api_error(call, 500, "busy", NULL, "the switch had no answer");
+	}
+	return api_respond(request->connection, call);
+}
+
+enum MHD_Result
+api_request_serve(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
+	const char *version, const char *data, size_t *size, void **context)
+{
+	struct api_request *request = *context;
+
+	(void)cls;
+	(void)url;
+	(void)version;
+	if (request == NULL)
+		return MHD_NO;
+	if (!request->begun) {
+		request->begun = true;
+		request->peer = api_connection_of(connection);
+		if (request->peer == NULL)
+			return MHD_NO;
+		request->caller = request->peer->caller;
+		admit(request, method);
+		if (!too_large(request))
+			return MHD_YES;
+		refuse_size(&request->call);
+		return api_respond(connection, &request->call);
+	}
+	if (*size > 0) {
+		bool more = take_body(request, data, *size);
+
+		*size = 0;
+		return more ? MHD_YES : MHD_NO;
+	}
+	return finish(request);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every handler of the route table, by file; docs/openapi.yaml says what each answers. */
+#ifndef CTRL_API_RESOURCES_H
+#define CTRL_API_RESOURCES_H
+
+struct api_call;
+
+/* status.c */
+void api_get_health(struct api_call *call);
+void api_get_ready(struct api_call *call);
+void api_get_status(struct api_call *call);
+
+/* ports.c */
+void api_get_ports(struct api_call *call);
+void api_get_port(struct api_call *call);
+
+/* counters.c */
+void api_get_counters(struct api_call *call);
+
+/* jobs.c */
+void api_get_jobs(struct api_call *call);
+void api_get_job(struct api_call *call);
+
+/* config.c */
+void api_get_config(struct api_call *call);
+void api_get_tenants(struct api_call *call);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The route table: one line per method and path; ctrl/api/call.h says how to add one. */
+#include "ctrl/api/call.h"
+#include "ctrl/api/resources.h"
+
+/* clang-format off */
+const struct api_route api_routes[] = {
+	{API_GET, "/v1/health", API_PUBLIC, NULL, api_get_health},
+	{API_GET, "/v1/ready", API_PUBLIC, NULL, api_get_ready},
+	{API_GET, "/v1/status", API_PUBLIC, NULL, api_get_status},
+	{API_GET, "/v1/ports", API_READ, NULL, api_get_ports},
+	{API_GET, "/v1/ports/{name}", API_READ, NULL, api_get_port},
+	{API_GET, "/v1/counters", API_READ, NULL, api_get_counters},
+	{API_GET, "/v1/config", API_READ_ALL, NULL, api_get_config},
+	{API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs},
+	{API_GET, "/v1/jobs/{name}", API_READ, NULL, api_get_job},
+	{API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants},
+};
+/* clang-format on */
+
+const size_t api_routes_count = sizeof(api_routes) / sizeof(api_routes[0]);

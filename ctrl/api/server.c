@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/api/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "ctrl/api/server_priv.h"
+
+#define PEM_BYTES      (1 << 20)
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
+static void keep_reason(void *cls, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
+
+/* What clients send wrong is told to them; only a start that fails is told here. */
+static void
+keep_reason(void *cls, const char *format, va_list args)
+{
+	struct api_server *server = cls;
+
+	vsnprintf(server->reason, sizeof(server->reason), format, args);
+	server->reason[strcspn(server->reason, "\n")] = '\0';
+}
+
+/* -- connections */
+
+static void
+name_caller(struct api_connection *c, const struct sockaddr *address)
+{
+	struct api_caller *caller = &c->caller;
+	char text[INET6_ADDRSTRLEN] = "?";
+	uint16_t port = 0;
+
+	if (address->sa_family == AF_INET) {
+		struct sockaddr_in in;
+
+		memcpy(&in, address, sizeof(in));
+		inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+		port = ntohs(in.sin_port);
+		caller->ip = ntohl(in.sin_addr.s_addr);
+	} else if (address->sa_family == AF_INET6) {
+		struct sockaddr_in6 in6;
+
+		memcpy(&in6, address, sizeof(in6));
+		inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
+		port = ntohs(in6.sin6_port);
+	}
+	snprintf(caller->name, sizeof(caller->name), "address=%s port=%u", text, port);
+}
+
+static struct api_connection *
+meet(struct api_listener *listener, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *fd =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *peer =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	struct api_connection *c = calloc(1, sizeof(*c));
+	struct ucred credentials;
+	socklen_t length = sizeof(credentials);
+
+	if (c == NULL)
+		return NULL;
+	c->listener = listener;
+	c->fd = fd->connect_fd;
+	c->deadline = ctrl_monotonic() + API_REQUEST_S;
+	c->caller.private = listener->tls;
+	if (listener->config->address.any.sa_family != AF_UNIX) {
+		name_caller(c, peer->client_addr);
+	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
+		c->caller.local = c->caller.private = true;
+		c->caller.uid = credentials.uid;
+		c->caller.pid = credentials.pid;
+		snprintf(c->caller.name, sizeof(c->caller.name), "uid=%u pid=%d", credentials.uid,
+			credentials.pid);
+	} else {
+		free(c);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&listener->server->connections, c, next);
+	return c;
+}
+
+static void
+notify(void *cls, struct MHD_Connection *connection, void **context,
+	enum MHD_ConnectionNotificationCode code)
+{
+	struct api_listener *listener = cls;
+	struct api_connection *c = *context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		*context = meet(listener, connection); /* NULL: its requests are refused */
+	} else if (c != NULL) {
+		TAILQ_REMOVE(&listener->server->connections, c, next);
+		free(c);
+		*context = NULL;
+	}
+}
+
+/* -- start and end */
+
+static int
+complain(char *error, size_t size, int rc, const char *what, const char *why)
+{
+	snprintf(error, size, "%s: %s", what, why);
+	return rc;
+}
+
+static int
+read_pem(const char *path, char **text, char *error, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	size_t length;
+
+	if (file == NULL)
+		return complain(error, size, -errno, path, strerror(errno));
+	*text = calloc(1, PEM_BYTES + 1);
+	length = *text == NULL ? 0 : fread(*text, 1, PEM_BYTES, file);
+	fclose(file);
+	return length > 0 ? 0
+			  : complain(error, size, -EINVAL, path, "it can't be read, or is empty");
+}
+
+static int
+start_daemon(struct api_listener *listener, char *error, size_t size)
+{
+	struct api_server *server = listener->server;
+	struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, server->certificate},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, server->key},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+		{MHD_OPTION_END, 0, NULL},
+	};
+	unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+		(listener->tls ? MHD_USE_TLS : 0);
+
+	listener->daemon = MHD_start_daemon(flags, 0, NULL, NULL, api_request_serve, listener,
+		MHD_OPTION_EXTERNAL_LOGGER, keep_reason, server, /* first: it hears of the others */
+		MHD_OPTION_LISTEN_SOCKET, listener->socket.fd, MHD_OPTION_CONNECTION_LIMIT,
+		API_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, API_PER_ADDRESS,
+		MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)API_HEAD_BYTES, MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
+		MHD_OPTION_NOTIFY_COMPLETED, api_request_end, listener,
+		MHD_OPTION_NOTIFY_CONNECTION, notify, listener, MHD_OPTION_ARRAY,
+		listener->tls ? tls : &tls[3], MHD_OPTION_END);
+	if (listener->daemon != NULL)
+		return 0;
+	snprintf(error, size, "%s does not start: %s%s", listener->config->text, server->reason,
+		listener->tls ? ": do api.tls.certificate and api.tls.key fit?" : "");
+	return -EIO;
+}
+
+static int
+add_daemon(struct api_server *server, struct MHD_Daemon *daemon)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	struct epoll_event event = {.events = EPOLLIN};
+
+	if (info == NULL)
+		return -EIO;
+	return epoll_ctl(server->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) < 0 ? -errno : 0;
+}
+
+static int
+open_listener(
+	struct api_server *server, const struct ctrl_listener *config, char *error, size_t size)
+{
+	struct api_listener *listener = &server->listener[server->nb_listeners];
+	int rc;
+
+	listener->server = server;
+	listener->config = config;
+	listener->tls = server->certificate != NULL && config->address.any.sa_family != AF_UNIX;
+	rc = api_listen(config, &listener->socket, error, size);
+	if (rc < 0)
+		return rc;
+	server->nb_listeners++;
+	rc = start_daemon(listener, error, size);
+	if (rc < 0)
+		return rc;
+	rc = add_daemon(server, listener->daemon);
+	return rc < 0 ? complain(error, size, rc, config->text, strerror(-rc)) : 0;
+}
+
+int
+api_server_create(
+	struct ctrl_running *running, struct api_server **out, char *error, size_t error_size)
+{
+	const struct ctrl_api *api = &running->config->api;
+	struct api_server *server = calloc(1, sizeof(*server));
+	int rc = 0;
+
+	*out = NULL;
+	if (server == NULL)
+		return complain(error, error_size, -ENOMEM, "the API", strerror(ENOMEM));
+	server->running = running;
+	TAILQ_INIT(&server->connections);
+	TAILQ_INIT(&server->waiting);
+	server->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll < 0)
+		rc = complain(error, error_size, -errno, "epoll", strerror(errno));
+	if (rc == 0 && api->certificate[0] != '\0')
+		rc = read_pem(api->certificate, &server->certificate, error, error_size);
+	if (rc == 0 && api->key[0] != '\0')
+		rc = read_pem(api->key, &server->key, error, error_size);
+	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
+		rc = open_listener(server, &api->listener[i], error, error_size);
+	if (rc < 0) {
+		api_server_destroy(server);
+		return rc;
+	}
+	*out = server;
+	return 0;
+}
+
+/* libmicrohttpd ends the process over a daemon that stops with a connection suspended. */
+static void
+resume(struct api_request *request)
+{
+	struct api_server *server = request->peer->listener->server;
+
+	TAILQ_REMOVE(&server->waiting, request, next);
+	request->waiting = false;
+	request->peer->waiting = false;
+	request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
+	MHD_resume_connection(request->connection);
+}
+
+void
+api_server_destroy(struct api_server *server)
+{
+	struct api_request *request;
+
+	if (server == NULL)
+		return;
+	while ((request = TAILQ_FIRST(&server->waiting)) != NULL) {
+		/* It is answered by no handler any more: what they would ask is going away. */
+		request->route = NULL;
+		api_error(&request->call, 503, "busy", NULL, "the switch stops");
+		resume(request);
+	}
+	for (unsigned int i = 0; i < server->nb_listeners; i++) {
+		struct api_listener *listener = &server->listener[i];
+
+		api_unlisten(listener->config, &listener->socket);
+		if (listener->daemon != NULL) {
+			MHD_run(listener->daemon);
+			MHD_stop_daemon(listener->daemon); /* closes the socket, too */
+		} else {
+			close(listener->socket.fd);
+		}
+	}
+	if (server->epoll >= 0)
+		close(server->epoll);
+	if (server->key != NULL)
+		explicit_bzero(server->key, strlen(server->key));
+	free(server->certificate);
+	free(server->key);
+	free(server);
+}
+
+/* -- the loop's side */
+
+int
+api_server_fd(const struct api_server *server)
+{
+	return server->epoll;
+}
+
+int
+api_server_timeout(const struct api_server *server)
+{
+	const struct api_request *request;
+	double wait = -1, now = ctrl_monotonic();
+
+	for (unsigned int i = 0; i < server->nb_listeners; i++) {
+		MHD_UNSIGNED_LONG_LONG ms;
+
+		if (MHD_get_timeout(server->listener[i].daemon, &ms) == MHD_YES &&
+			(wait < 0 || (double)ms < wait))
+			wait = (double)ms;
+	}
+	TAILQ_FOREACH (request, &server->waiting, next) {
+		double ms = request->due <= now ? 0 : (request->due - now) * 1e3 + 1;
+
+		if (wait < 0 || ms < wait)
+			wait = ms;
+	}
+	return (int)(wait > 60000 ? 60000 : wait);
+}
+
+void
+api_server_run(struct api_server *server)
+{
+	double now = ctrl_monotonic();
+	struct api_request *request, *next;
+
+	for (request = TAILQ_FIRST(&server->waiting); request != NULL; request = next) {
+		next = TAILQ_NEXT(request, next);
+		if (request->due <= now)
+			resume(request);
+	}
+	for (unsigned int i = 0; i < server->nb_listeners; i++)
+		MHD_run(server->listener[i].daemon);
+}
+
+void
+api_server_tick(struct api_server *server)
+{
+	double now = ctrl_monotonic();
+	struct api_connection *c;
+
+	TAILQ_FOREACH (c, &server->connections, next)
+		if (!c->waiting && now > c->deadline)
+			shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd finds it closed */
+	api_server_run(server);
+}

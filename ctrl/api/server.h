@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control API's HTTP server, for an event loop that belongs to somebody else.
+ *
+ * It makes no threads and never waits: sockets don't block, and a client that is slow, or sends
+ * nothing, holds a connection and nothing else. Each listener has 64 connections, 16 per IP
+ * address, so what comes over TCP takes no place of the Unix socket's. A connection that is idle
+ * for 15 s, or takes 30 s over one request, is closed. Heads of requests have at most some 12 KiB,
+ * bodies 64 KiB.
+ *
+ * Thread safety: for the one control thread.
+ */
+#ifndef CTRL_API_SERVER_H
+#define CTRL_API_SERVER_H
+
+#include <stddef.h>
+
+#include "ctrl/running.h"
+
+struct api_server;
+
+/*
+ * Open every listener of running->config->api; the exception interface is up. 0, or -errno with
+ * the reason in `error` (a line), and nothing is left. No listeners: 0, and a server that does
+ * nothing. `running` outlives the server.
+ */
+int api_server_create(
+	struct ctrl_running *running, struct api_server **server, char *error, size_t error_size);
+
+/* Close all connections and remove the Unix sockets. server: NULL is fine. */
+void api_server_destroy(struct api_server *server);
+
+/* Readable when api_server_run has something to do. It stays the same. */
+int api_server_fd(const struct api_server *server);
+
+/* In how many ms api_server_run is wanted, even if nothing becomes readable; -1: never. */
+int api_server_timeout(const struct api_server *server);
+
+/* Do all there is to do, without waiting. Cost: per request that is complete, its handler. */
+void api_server_run(struct api_server *server);
+
+/* Once a second: close what takes too long. */
+void api_server_tick(struct api_server *server);
+
+#endif

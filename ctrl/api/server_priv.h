@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The layout of the server, its connections and requests. */
+#ifndef CTRL_API_SERVER_PRIV_H
+#define CTRL_API_SERVER_PRIV_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include <microhttpd.h>
+
+#include "ctrl/api/call.h"
+#include "ctrl/api/listen.h"
+#include "ctrl/api/server.h"
+
+#define API_BODY_BYTES    65536
+#define API_CONNECTIONS   64
+#define API_PER_ADDRESS   16
+#define API_HEAD_BYTES    16384 /* of a connection, for heads of requests and answers */
+#define API_IDLE_S        15
+#define API_REQUEST_S     30
+#define API_DISCARD_BYTES (1u << 20) /* of a body too large, read so that the client hears of it */
+
+struct api_listener {
+	struct api_server *server;
+	const struct ctrl_listener *config;
+	struct api_socket socket;
+	struct MHD_Daemon *daemon;
+	bool tls;
+};
+
+/* One connection; in libmicrohttpd's socket context. */
+struct api_connection {
+	TAILQ_ENTRY(api_connection) next;
+	struct api_listener *listener;
+	int fd;
+	double deadline; /* CLOCK_MONOTONIC, s: closed then, unless a request waits */
+	bool waiting; /* a request of it is in server->waiting */
+	struct api_caller caller; /* without its token */
+};
+
+/* One request; libmicrohttpd's connection context. */
+struct api_request {
+	TAILQ_ENTRY(api_request) next; /* while it waits */
+	struct MHD_Connection *connection;
+	struct api_connection *peer;
+	const struct api_route *route; /* NULL: none yet, or the answer is an error already */
+	bool begun; /* libmicrohttpd has called for it before */
+	bool parsed; /* the target is sound */
+	bool waiting;
+	double due; /* when it waits no longer */
+	char *text; /* the body so far, API_BODY_BYTES */
+	size_t length; /* of it; more than API_BODY_BYTES: too large, and what was there is gone */
+	struct api_caller caller;
+	struct api_target target;
+	struct api_call call;
+};
+
+struct api_server {
+	struct ctrl_running *running;
+	int epoll;
+	unsigned int nb_listeners;
+	struct api_listener listener[CTRL_LISTENERS_MAX];
+	char *certificate, *key; /* PEM; libmicrohttpd reads them when a daemon starts */
+	char reason[256]; /* libmicrohttpd's last complaint */
+	TAILQ_HEAD(, api_connection) connections;
+	TAILQ_HEAD(, api_request) waiting;
+};
+
+/* Callbacks of libmicrohttpd; cls: the listener. ctrl/api/request.c */
+void *api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection);
+enum MHD_Result api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
+	const char *method, const char *version, const char *data, size_t *size, void **context);
+void api_request_end(void *cls, struct MHD_Connection *connection, void **context,
+	enum MHD_RequestTerminationCode why);
+
+/* The connection's own, or NULL. */
+struct api_connection *api_connection_of(struct MHD_Connection *connection);
+
+/* Put an answer into libmicrohttpd's hands; it is empty then. ctrl/api/respond.c */
+enum MHD_Result api_respond(struct MHD_Connection *connection, struct api_call *call);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GET /v1/health, /v1/ready, /v1/status */
+#include <stdio.h>
+#include <unistd.h>
+
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+
+#include "ctrl/api/call.h"
+#include "ctrl/api/json.h"
+#include "ctrl/api/resources.h"
+#include "ctrl/stats.h"
+#include "ctrl/values.h"
+
+void
+api_get_health(struct api_call *call)
+{
+	int stuck;
+
+	ctrl_running_read(call->running);
+	stuck = ctrl_running_stuck_worker(call->running);
+	if (stuck >= 0) {
+		api_error(call, 503, "busy", NULL,
+			"worker %d has not turned for more than a second: is its CPU taken by "
+			"something else?",
+			stuck);
+		return;
+	}
+	api_answer(call, 200,
+		json_pack(
+			"{s:s,s:f}", "status", "ok", "uptime", ctrl_running_uptime(call->running)));
+}
+
+void
+api_get_ready(struct api_call *call)
+{
+	if (call->running->ready)
+		api_answer(call, 200, json_pack("{s:b}", "ready", 1));
+	else
+		api_error(call, 503, "busy", NULL, "packets do not flow yet, or no more");
+}
+
+static json_t *
+memory(const struct ctrl_running *running)
+{
+	const struct ctrl_config *config = running->config;
+	struct rte_malloc_socket_stats heap;
+	uint64_t free_bytes = 0, reserved = 0;
+	json_t *object = json_object();
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &heap) == 0)
+			free_bytes += heap.heap_freesz_bytes;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL)
+			reserved += 2ul * running->by_id[i]->job->window;
+	api_put(object, "total", (uint64_t)config->memory_mb << 20);
+	api_put(object, "free", free_bytes);
+	api_put(object, "data", config->memory.data_memory);
+	api_put(object, "blocks_capacity", reserved);
+	api_put(object, "blocks_reserved", reserved);
+	api_put(object, "blocks_used", running->stats.blocks_used);
+	return object;
+}
+
+static json_t *
+pools(const struct ppe_gauges *gauges)
+{
+	const struct ppe_pool_gauge *g[] = {&gauges->packets, &gauges->headers, &gauges->attaches};
+	static const char *const names[] = {"packets", "headers", "attaches"};
+	json_t *object = json_object();
+
+	for (unsigned int i = 0; i < 3; i++) {
+		json_t *pool = json_object();
+
+		api_put(pool, "size", g[i]->size);
+		api_put(pool, "free", g[i]->free);
+		json_object_set_new(object, names[i], pool);
+	}
+	return object;
+}
+
+static json_t *
+books(const struct ppe_stats *stats)
+{
+	json_t *object = json_object();
+
+	api_put(object, "received", stats->received);
+	api_put(object, "created", stats->created);
+	api_put(object, "sent", stats->sent);
+	api_put(object, "consumed", stats->consumed);
+	api_put(object, "dropped", ctrl_stats_dropped(stats));
+	api_put(object, "in_flight", stats->in_flight);
+	json_object_set_new(object, "off_by", json_integer(ctrl_stats_off_by(stats)));
+	return object;
+}
+
+static void
+put_identity(json_t *object, const struct ctrl_config *config)
+{
+	const struct pktbuf_identity *identity = &config->ppe.identity;
+	const uint8_t *m = identity->mac;
+	char mac[18];
+
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
+		m[5]);
+	api_put_text(object, "address", ctrl_address_text(identity->ip).text);
+	api_put_text(object, "mac", mac);
+	api_put(object, "udp_port", identity->port_base);
+	api_put(object, "udp_port_ext", identity->port_ext);
+}
+
+void
+api_get_status(struct api_call *call)
+{
+	struct ctrl_running *running = call->running;
+	json_t *object = json_object();
+	unsigned int jobs = 0;
+	struct ppe_gauges gauges;
+
+	ctrl_running_read(running);
+	ppe_gauges_read(running->ppe, &gauges);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		jobs += running->by_id[i] != NULL;
+	api_put_text(object, "name", running->config->name);
+	api_put_text(object, "version", WEIR_VERSION);
+	api_put(object, "pid", (uint64_t)getpid());
+	json_object_set_new(object, "uptime", json_real(ctrl_running_uptime(running)));
+	put_identity(object, running->config);
+	json_object_set_new(object, "workers", api_workers_json(running, &gauges));
+	api_put(object, "ports", running->config->nb_ports);
+	api_put(object, "jobs", jobs);
+	json_object_set_new(object, "memory", memory(running));
+	json_object_set_new(object, "pools", pools(&gauges));
+	json_object_set_new(object, "books", books(&running->stats));
+	api_answer(call, 200, object);
+}
