@@ -70,17 +70,29 @@ close_loop(struct loop *loop)
 }
 
 static void
+take_signal(struct loop *loop, const struct signalfd_siginfo *info)
+{
+	const struct loop_handlers *handlers = loop->handlers;
+	struct ctrl_log_who who = ctrl_log_who_process(info->ssi_uid, (pid_t)info->ssi_pid);
+
+	if (info->ssi_signo == SIGUSR1) {
+		handlers->report(handlers->context);
+	} else if (info->ssi_signo == SIGHUP) {
+		handlers->reload(handlers->context, &who);
+	} else if (!loop->stop) {
+		loop->stop = true;
+		handlers->stop(
+			handlers->context, &who, info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+	}
+}
+
+static void
 take_signals(struct loop *loop)
 {
 	struct signalfd_siginfo info;
 
 	while (read(loop->signals, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1)
-			loop->handlers->report(loop->handlers->context);
-		else if (info.ssi_signo == SIGHUP)
-			loop->handlers->reload(loop->handlers->context);
-		else
-			loop->stop = true;
+		take_signal(loop, &info);
 	}
 }
 

@@ -9,13 +9,16 @@
 #include <signal.h>
 
 #include "ctrl/api/server.h"
+#include "ctrl/log.h"
 
 /* What is called when; none may wait. */
 struct loop_handlers {
 	void *context;
 	void (*tick)(void *context); /* each second */
 	void (*report)(void *context); /* SIGUSR1 */
-	void (*reload)(void *context); /* SIGHUP */
+	void (*reload)(void *context, const struct ctrl_log_who *who); /* SIGHUP, and its sender */
+	/* SIGINT, SIGTERM: the loop ends after it. */
+	void (*stop)(void *context, const struct ctrl_log_who *who, const char *signal);
 };
 
 /* The signals that the loop takes; block them before any thread is made. */

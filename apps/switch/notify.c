@@ -25,7 +25,7 @@ static struct {
 	socklen_t length;
 	uint64_t every_us; /* 0: no watchdog */
 	uint64_t told_us; /* when the manager was last told that we live */
-	bool stopping, standing;
+	bool stopping;
 } manager = {.fd = -1};
 
 static uint64_t
@@ -133,19 +133,6 @@ notify_stopping(const char *why)
 	tell(text);
 }
 
-static void
-note(bool workers_alive)
-{
-	if (workers_alive == !manager.standing)
-		return;
-	manager.standing = !workers_alive;
-	if (workers_alive)
-		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers turn again");
-	else
-		ctrl_log_say(
-			CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second");
-}
-
 /* Half a tick early rather than half a tick late. */
 void
 notify_tick(bool workers_alive)
@@ -154,7 +141,6 @@ notify_tick(bool workers_alive)
 
 	if (manager.stopping)
 		return;
-	note(workers_alive);
 	if (manager.every_us == 0 || !workers_alive ||
 		now + TICK_US / 2 < manager.told_us + manager.every_us)
 		return;

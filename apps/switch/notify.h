@@ -29,8 +29,7 @@ void notify_stopping(const char *why);
 /*
  * Once a second. workers_alive: every worker has turned since the last call. Then, and at half of
  * the watchdog's time, the manager is told that the switch lives: it kills a switch that hangs. A
- * worker that stands, or a control thread that does not come here, is a hang. Logs a worker that
- * stopped turning and one that turns again.
+ * worker that stands, or a control thread that does not come here, is a hang.
  */
 void notify_tick(bool workers_alive);
 

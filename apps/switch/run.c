@@ -13,8 +13,10 @@
 #include <rte_pdump.h>
 
 #include "apps/switch/loop.h"
+#include "apps/switch/notify.h"
 #include "ctrl/api/server.h"
 #include "ctrl/interface.h"
+#include "ctrl/log.h"
 #include "ctrl/running.h"
 #include "ctrl/stats.h"
 #include "ppe/ppe.h"
@@ -29,6 +31,7 @@ struct run {
 	struct ctrl_stats *stats;
 	struct ctrl_running *running;
 	struct api_server *server;
+	int stuck; /* the worker that does not turn; -1: all do */
 };
 
 static int
@@ -84,7 +87,9 @@ report(const struct ctrl_stats *stats, const char *stats_file)
 	int rc = stats_file == NULL ? 0 : ctrl_stats_write(stats, stats_file);
 
 	if (rc < 0)
-		fprintf(stderr, "weir-switch: %s: %s\n", stats_file, strerror(-rc));
+		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "statistics were not written",
+			"file=%s error=%s", ctrl_log_quote(stats_file).text,
+			ctrl_log_quote(strerror(-rc)).text);
 	ctrl_stats_print(stats, stdout);
 	fflush(stdout);
 }
@@ -94,7 +99,18 @@ on_tick(void *context)
 {
 	struct run *run = context;
 
+	int stuck;
+
 	ctrl_running_tick(run->running);
+	stuck = ctrl_running_stuck_worker(run->running);
+	if (stuck >= 0 && stuck != run->stuck)
+		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second",
+			"worker=%d cpu=%u", stuck,
+			run->config->cpu[(unsigned int)stuck % run->config->nb_cpus]);
+	else if (stuck < 0 && run->stuck >= 0)
+		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers turn again");
+	run->stuck = stuck;
+	notify_tick(stuck < 0);
 }
 
 static void
@@ -107,10 +123,21 @@ on_report(void *context)
 }
 
 static void
-on_reload(void *context)
+on_reload(void *context, const struct ctrl_log_who *who)
 {
 	(void)context;
-	fprintf(stderr, "weir-switch: SIGHUP: the configuration is read at start only\n");
+	notify_reloading();
+	ctrl_log_change(who, "reload refused", "reason=%s",
+		ctrl_log_quote("the configuration is read at start only").text);
+	notify_ready();
+}
+
+static void
+on_stop(void *context, const struct ctrl_log_who *who, const char *name)
+{
+	(void)context;
+	ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "stop", "%s signal=%s", who->text, name);
+	notify_stopping(name);
 }
 
 static int
@@ -173,7 +200,7 @@ stop(struct run *run)
 static int
 live(struct run *run)
 {
-	const struct loop_handlers handlers = {run, on_tick, on_report, on_reload};
+	const struct loop_handlers handlers = {run, on_tick, on_report, on_reload, on_stop};
 	int rc;
 
 	ppe_print(run->ppe, stdout);
@@ -186,6 +213,9 @@ live(struct run *run)
 	run->running->ready = true;
 	puts("weir-switch: ready");
 	fflush(stdout);
+	notify_ready();
+	notify_status("%s: %u ports, %u jobs of the file", run->config->name, run->config->nb_ports,
+		run->config->nb_jobs);
 	rc = loop_run(&handlers, run->server);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the event loop: %s\n", strerror(-rc));
@@ -197,13 +227,15 @@ live(struct run *run)
 int
 run_switch(const struct ctrl_config *config, const char *stats_file)
 {
-	struct run run = {.config = config, .stats_file = stats_file};
+	struct run run = {.config = config, .stats_file = stats_file, .stuck = -1};
 	sigset_t set = loop_signals();
 	int status = 1;
 
 	run.stats = calloc(1, sizeof(*run.stats));
 	if (run.stats == NULL)
 		return 1;
+	ctrl_log_start(&config->log);
+	notify_open();
 	/* Before EAL makes its threads, which inherit this. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	/* Shells start background jobs with SIGINT ignored; who sends it means it. */
@@ -211,6 +243,7 @@ run_switch(const struct ctrl_config *config, const char *stats_file)
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	if (start_eal(config) == 0) {
+		ctrl_log_apply(&config->log);
 		run.ppe = ppe_create(
 			&config->ppe, config->port, config->nb_ports, &config->jobs, NULL);
 		if (run.ppe != NULL)

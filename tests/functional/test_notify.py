@@ -1,0 +1,210 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the service manager and the journal hear of a switch, with a manager that is played."""
+import ctypes
+import os
+import re
+import signal
+import socket
+import time
+
+from tap import case, check, main
+from rack import Rack
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 17, 0x4206, 0x4207, 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Manager:
+    """The socket that a service notifies."""
+
+    def __init__(self, rack, abstract=False):
+        self.path = os.path.join(rack.folder, 'notify')
+        with rack.inside('sw'):  # abstract names belong to a network namespace
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(('\0' if abstract else '') + self.path)
+        self.name = ('@' if abstract else '') + self.path
+        self.said = []  # (when, datagram)
+        self.heard = 0  # as many of them `wait` has passed
+
+    def environment(self, watchdog_us=None):
+        made = dict(os.environ, NOTIFY_SOCKET=self.name)
+        if watchdog_us:
+            made['WATCHDOG_USEC'] = str(watchdog_us)
+        return made
+
+    def listen(self, seconds):
+        """Take what comes within this time. Returns the datagrams."""
+        until = time.monotonic() + seconds
+        found = []
+        while time.monotonic() < until:
+            self.socket.settimeout(max(0.01, until - time.monotonic()))
+            try:
+                text = self.socket.recv(4096).decode()
+            except TimeoutError:
+                break
+            found.append(text)
+            self.said.append((time.monotonic(), text))
+        return found
+
+    def wait(self, begin, seconds):
+        """Take datagrams until one begins like this. Returns it."""
+        until = time.monotonic() + seconds
+        while True:
+            while self.heard < len(self.said):
+                self.heard += 1
+                if self.said[self.heard - 1][1].startswith(begin):
+                    return self.said[self.heard - 1][1]
+            if time.monotonic() > until:
+                raise AssertionError('no %s within %g s, but %s' % (begin, seconds, self.said))
+            self.listen(0.1)
+
+
+def start(rack, environment, wrap=None):
+    program = [rack.program(('switch', 'weir-switch')), '-c', rack.write_config()]
+    rack.switch = rack.spawn('sw', (wrap or []) + program, 'switch', env=environment)
+    return rack.switch
+
+
+def end(run):
+    run.signal(signal.SIGTERM)
+    return run.wait(15)
+
+
+class Frozen:
+    """One thread of a process stands still."""
+
+    def __init__(self, pid, name):
+        tasks = '/proc/%d/task' % pid
+        found = [int(t) for t in os.listdir(tasks)
+                 if re.search(name, open(os.path.join(tasks, t, 'comm')).read())]
+        check(len(found) == 1, 'threads %s: %s', name, found)
+        self.thread = found[0]
+
+    def __enter__(self):
+        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+            check(libc.ptrace(request, self.thread, None, None) == 0, 'ptrace: %s',
+                  os.strerror(ctypes.get_errno()))
+        os.waitpid(self.thread, WALL)
+        return self
+
+    def __exit__(self, *_):
+        libc.ptrace(PTRACE_DETACH, self.thread, None, None)
+
+
+@case
+def ready_when_packets_flow_and_stopping_when_told():
+    with Rack(hosts=2) as rack:
+        for abstract in (False, True):
+            manager = Manager(rack, abstract)
+            run = start(rack, manager.environment())
+            manager.wait('READY=1', 30)
+            check('weir-switch: ready' in run.output, '%s', run.output)
+            manager.wait('STATUS=', 5)
+            rack.ping(0, rack.address(1))
+            check(not [t for _, t in manager.said if 'WATCHDOG' in t], '%s', manager.said)
+            said = end(run)
+            check(manager.wait('STOPPING=1', 5).startswith('STOPPING=1\nSTATUS=stopping'), '')
+            check(re.search(r'^time=\S+Z level=notice room=switch msg="stop" uid=0 pid=%d '
+                            r'signal=SIGTERM$' % os.getpid(), said, re.M), '%s', said)
+            manager.socket.close()
+            if not abstract:
+                os.unlink(manager.path)
+
+
+@case
+def the_watchdog_is_fed_only_while_workers_turn():
+    with Rack(hosts=2, workers=2) as rack:
+        manager = Manager(rack)
+        run = start(rack, manager.environment(watchdog_us=2000000))
+        manager.wait('READY=1', 30)
+        fed = [t for t in manager.listen(5) if t == 'WATCHDOG=1']
+        check(3 <= len(fed) <= 6, 'fed %d times in 5 s', len(fed))
+        with Frozen(run.pid, r'worker-2'):
+            manager.listen(2.5)  # it may take so long until it is noticed
+            found = manager.listen(3)
+            check(not found, 'a worker stands, and the manager hears %s', found)
+        check('WATCHDOG=1' in manager.listen(3), 'not fed again: %s', manager.said)
+        said = end(run)
+        check(re.search('level=error room=switch msg="a worker has not turned', said), '%s', said)
+        check(re.search('level=notice room=switch msg="all workers turn again"', said), '%s', said)
+
+
+@case
+def a_watchdog_for_another_process_is_not_fed():
+    with Rack(hosts=2) as rack:
+        manager = Manager(rack)
+        run = start(rack, dict(manager.environment(1000000), WATCHDOG_PID='1'))
+        manager.wait('READY=1', 30)
+        check('WATCHDOG=1' not in manager.listen(3), '%s', manager.said)
+        end(run)
+
+
+@case
+def a_reload_begins_and_ends():
+    with Rack(hosts=2) as rack:
+        manager = Manager(rack)
+        run = start(rack, manager.environment())
+        manager.wait('READY=1', 30)
+        manager.listen(0.5)
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        run.signal(signal.SIGHUP)
+        found = re.fullmatch(r'RELOADING=1\nMONOTONIC_USEC=(\d+)', manager.wait('RELOADING', 5))
+        check(found and before <= int(found.group(1)) <= before + 5000000, '%s', manager.said)
+        manager.wait('READY=1', 5)
+        said = end(run)
+        check(re.search(r'level=notice room=ctrl msg="[^"]*" uid=0 pid=%d' % os.getpid(), said),
+              '%s', said)
+
+
+@case
+def a_manager_that_is_gone_or_deaf_holds_nobody_up():
+    with Rack(hosts=2) as rack:
+        manager = Manager(rack)
+        manager.socket.close()
+        for name in (manager.name, '/nowhere/notify', 'nonsense', '', '/' + 300 * 'x'):
+            run = start(rack, dict(os.environ, NOTIFY_SOCKET=name, WATCHDOG_USEC='1'))
+            run.wait_line('weir-switch: ready', 30)
+            end(run)
+        # One that never reads: the socket fills, and lines are lost, no more.
+        os.unlink(manager.path)
+        manager = Manager(rack)
+        run = start(rack, manager.environment())
+        run.wait_line('weir-switch: ready', 30)
+        for _ in range(600):
+            run.signal(signal.SIGHUP)
+            time.sleep(0.001)
+        rack.ping(0, rack.address(1))
+        end(run)
+
+
+@case
+def the_journal_gets_priorities_and_no_times():
+    with Rack(hosts=2) as rack:
+        run = start(rack, None, [
+            'sh', '-c', 'JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$@"', '-'])
+        run.wait_line('weir-switch: ready', 30)
+        said = end(run)
+        check(re.search('^<5>level=notice room=switch msg="stop" ', said, re.M), '%s', said)
+        check('time=' not in said, '%s', said)
+
+
+@case
+def what_drivers_say_has_the_same_form_and_the_rooms_level():
+    with Rack(hosts=2, changes={'log': {'rooms': {'switch': 'error'}},
+                                'ports': [{'name': 'p0', 'device': 'net_surprise0'}]}) as rack:
+        run = start(rack, None)
+        check(run.end(15) == 1, '%s', run.output)
+        lines = [l for l in run.output.splitlines() if 'EAL' in l and 'weir-switch' not in l]
+        check(lines, '%s', run.output)
+        for line in lines:
+            check(re.fullmatch(r'time=\S+Z level=\w+ room=dpdk msg=".*"( suppressed=\d+)?', line),
+                  '%s', line)
+    with Rack(hosts=2, changes={'log': {'rooms': {'switch': 'error'}}}) as rack:
+        run = start(rack, None)
+        run.wait_line('weir-switch: ready', 30)
+        check('room=switch' not in end(run), '%s', run.output)
+
+
+if __name__ == '__main__':
+    main()
