@@ -43,6 +43,10 @@ mount -t tmpfs tmpfs "$R/tmp"
 CHROOT = 'exec chroot "$R" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive '
 UNITS = r'''
 mount -t cgroup2 cgroup2 "$R/sys/fs/cgroup"
+# As in any container: its units for sysctls, devices and modules see that these are not theirs.
+mount -o remount,bind,ro "$R/sys"
+mount --bind "$R/proc/sys" "$R/proc/sys"
+mount -o remount,bind,ro "$R/proc/sys"
 rm -f "$R/etc/systemd/system.conf"
 cat >"$R/etc/systemd/system/weir-test.target" <<'END'
 [Unit]

@@ -137,5 +137,59 @@ def the_package_installs_and_leaves_no_trace():
         check(said.endswith('nothing is left\n'), '%s', said)
 
 
+SERVICE = '''
+mkdir -p /run/systemd/system/weir-switch@.service.d
+printf '[Service]\\nWatchdogSec=4\\n' >/run/systemd/system/weir-switch@.service.d/test.conf
+dpkg -i /exchange/weir.deb
+ip link set lo up
+# Before its interfaces are there it fails, and says why.
+timeout 60 systemctl start weir-switch@demo && exit 1
+journalctl -u weir-switch@demo -o cat | grep 'interface p0 of port p0 does not exist'
+systemctl stop weir-switch@demo
+systemctl reset-failed weir-switch@demo 2>/dev/null || true
+/usr/share/weir/demo-rack up
+timeout 60 systemctl start weir-switch@demo
+systemctl is-active weir-switch@demo
+systemctl show -p StatusText -p Result weir-switch@demo
+systemctl reload weir-switch@demo
+journalctl -u weir-switch@demo -o cat | grep 'level=notice room=ctrl msg="reload'
+# It does its work under all that the unit denies it.
+ip netns exec weir-h1 weir-perf --switch 10.77.0.254 --address 10.77.0.2 --source 1 --job 2 -b 4K -e 64K -f 4 -n 3 &
+ip netns exec weir-h0 weir-perf --switch 10.77.0.254 --address 10.77.0.1 --source 0 --job 2 -b 4K -e 64K -f 4 -n 3
+wait $!
+ip netns exec weir-h2 ping -n -c 3 -i 0.2 10.77.0.254
+ls -la /run/weir /var/lib/weir /run/dpdk
+# An upgrade leaves it alone.
+before=$(systemctl show -p MainPID --value weir-switch@demo)
+dpkg -i /exchange/weir.deb
+test "$before" = "$(systemctl show -p MainPID --value weir-switch@demo)"
+# A switch that hangs is ended and started again.
+kill -STOP "$before"
+set +x
+for i in $(seq 150); do
+    now=$(systemctl show -p NRestarts -p ActiveState --value weir-switch@demo | tr '\\n' ' ')
+    test "$now" = '1 active ' -o "$now" = 'active 1 ' && break
+    sleep 0.1
+done
+set -x
+test "$(systemctl show -p NRestarts --value weir-switch@demo)" = 1
+systemctl is-active weir-switch@demo
+dpkg -P weir
+systemctl is-active weir-switch@demo && exit 1
+journalctl -u weir-switch@demo -o cat | grep 'everything returned'
+/usr/share/weir/demo-rack down 2>/dev/null || true
+test ! -e /etc/weir -a ! -e /run/weir -a ! -e /var/lib/weir
+'''
+
+
+@case
+def the_demo_runs_as_a_service():
+    deb = package()
+    with Machine() as machine:
+        shutil.copy(deb, os.path.join(machine.folder, 'weir.deb'))
+        said = machine.boot(SERVICE)
+        check(said.count('weir-switch: stopped, everything returned') == 1, '%s', said)
+
+
 if __name__ == '__main__':
     main()
