@@ -164,6 +164,7 @@ ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
 	next = thread->next.run(worker, thread);
 	if (packet != NULL && thread->packet == NULL)
 		event->end = end_of(worker, count, consumed, hops);
+	tracer->blocks += ppe_event_contributes(event);
 	if (event->end == PPE_END_HOPPED) {
 		uint64_t before = tracer->event[tracer->used - 1].tsc;
 

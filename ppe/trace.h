@@ -81,7 +81,8 @@ struct ppe_tracer {
 	struct ppe_event *event; /* `used` of `size`; worker: wo, ctrl: ro after the end */
 	uint32_t used, size;
 	uint32_t full; /* 1: an event found no room. worker: wo, ctrl: ro, any time */
-	uint32_t hops, blocks; /* events of these kinds, so that a reader can size its tables */
+	uint32_t hops; /* events that tell of a hop, so that a reader can size its tables */
+	uint32_t blocks; /* and those that tell of a block, contributions among them */
 	uint32_t turn; /* worker's own: place of the turn's event */
 	uint64_t clock; /* worker's own: TSC up to which its time is told */
 	uint64_t id[PPE_THREADS_MAX]; /* worker's own: of the threads' packets */
@@ -131,6 +132,14 @@ int ppe_trace(struct ppe *ppe, unsigned int ms, unsigned int events, struct ppe_
 
 /* The name of a segment's event, as the program gives it; NULL: it gives none. */
 const char *ppe_trace_segment(const struct ppe_trace *trace, const struct ppe_event *event);
+
+/* Did this segment add a contribution to the block of its id? */
+static inline bool
+ppe_event_contributes(const struct ppe_event *event)
+{
+	return event->kind == PPE_EVENT_SEGMENT && event->end == PPE_END_CONSUMED &&
+		(uint16_t)(event->id >> 40) != WEIR_GEN_JOIN;
+}
 
 /* The parts of an id. A join's generation is 0, and its block the join's nonce. */
 static inline uint8_t

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
 #include <rte_cycles.h>
 
+#include "ctrl/trace_json.h"
 #include "ppe/trace.h"
 #include "tests/eal/rig.h"
 
@@ -132,7 +134,8 @@ traced_blocks(struct stage *stage)
 static void
 check_order(const struct ppe_trace *trace, unsigned int w)
 {
-	uint64_t last = trace->begin, busy = 0, turn_end = 0;
+	/* The counter may be read a moment before the trace is seen. */
+	uint64_t last = trace->begin - trace->hz / 1000000, busy = 0, turn_end = 0;
 
 	FOREACH_EVENT(e, trace, w)
 	{
@@ -261,6 +264,55 @@ Test(ppe_trace, tells_everything_in_order, .timeout = 60)
 }
 
 /* Nothing before the trace and nothing after it. */
+/* How many events of this phase, and name if one is given. */
+static unsigned int
+told(const json_t *root, const char *phase, const char *name)
+{
+	const json_t *event;
+	unsigned int n = 0;
+	size_t i;
+
+	json_array_foreach (json_object_get(root, "traceEvents"), i, event)
+		n += strcmp(json_string_value(json_object_get(event, "ph")), phase) == 0 &&
+			(name == NULL ||
+				strcmp(json_string_value(json_object_get(event, "name")), name) ==
+					0);
+	return n;
+}
+
+/* All of it is in the JSON: arrows, blocks, contributions. */
+Test(ppe_trace, as_json, .timeout = 60)
+{
+	static struct stage stage;
+	static char text[4 << 20];
+	struct ctrl_trace_json *json;
+	json_error_t error;
+	json_t *root;
+
+	open_stage(&stage);
+	json = ctrl_trace_json_create(traced_blocks(&stage), "bench", &stage.rig.jobs);
+	cr_assert_not_null(json);
+	cr_assert_lt(ctrl_trace_json_read(json, text, sizeof(text)), (ssize_t)sizeof(text));
+	ctrl_trace_json_destroy(json);
+	root = json_loads(text, 0, &error);
+	cr_assert_not_null(root, "line %d: %s", error.line, error.text);
+	cr_assert_eq(told(root, "s", NULL), SOURCES * BLOCKS / 2);
+	cr_assert_eq(told(root, "f", NULL), SOURCES * BLOCKS / 2);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "source %u", s);
+		cr_assert_eq(told(root, "n", name), BLOCKS);
+	}
+	cr_assert_eq(told(root, "b", "collecting"), BLOCKS);
+	cr_assert_eq(told(root, "e", "collecting"), BLOCKS);
+	/* Each block of the trace releases one, of which the first WINDOW are from before it. */
+	cr_assert_eq(told(root, "b", NULL), 3 * BLOCKS + 2 * WINDOW);
+	cr_assert_eq(told(root, "b", NULL), told(root, "e", NULL));
+	json_decref(root);
+	close_stage(&stage);
+}
+
 Test(ppe_trace, off_means_no_event, .timeout = 60)
 {
 	static struct stage stage;
