@@ -17,6 +17,9 @@ void api_get_port(struct api_call *call);
 /* counters.c */
 void api_get_counters(struct api_call *call);
 
+/* page.c */
+void api_get_page(struct api_call *call);
+
 /* jobs.c */
 void api_get_jobs(struct api_call *call);
 void api_get_job(struct api_call *call);

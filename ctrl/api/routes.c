@@ -15,6 +15,8 @@ const struct api_route api_routes[] = {
 	{API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs},
 	{API_GET, "/v1/jobs/{name}", API_READ, NULL, api_get_job},
 	{API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants},
+	{API_GET, "/", API_PUBLIC, NULL, api_get_page},
+	{API_GET, "/{file}", API_PUBLIC, NULL, api_get_page}, /* after all others of one segment */
 };
 /* clang-format on */
 

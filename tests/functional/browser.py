@@ -23,9 +23,10 @@ def found():
 
 
 class Browser:
-    """One page of one browser; `with Browser() as page`."""
+    """One page of one browser; `with Browser() as page`. It is started through `through`, such as
+    ip netns exec NAME."""
 
-    def __init__(self):
+    def __init__(self, through=()):
         self.folder = tempfile.mkdtemp(prefix='weir-browser-')
         self.number, self.buffer, self.session = 0, b'', None
         self.said = []  # errors of scripts and what the browser refused to load
@@ -40,7 +41,7 @@ class Browser:
 
         # pylint: disable=subprocess-popen-preexec-fn
         self.process = subprocess.Popen(
-            [found(), '--user-data-dir=' + self.folder] + OPTIONS, stdin=subprocess.DEVNULL,
+            list(through) + [found(), '--user-data-dir=' + self.folder] + OPTIONS, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(3, 4), preexec_fn=place,
             start_new_session=True, env=dict(os.environ, HOME=self.folder, LANG='C.UTF-8'))
         for fd in ends + [theirs_in, theirs_out]:

@@ -5,10 +5,13 @@ WEIR_PICTURES=FOLDER, each case leaves pictures of a laptop's and a phone's scre
 import os
 import re
 import time
+import urllib.error
+import urllib.request
 
 from browser import Browser, found
-from fake_switch import PAGE, FakeSwitch, Job
+from fake_switch import PAGE, SECURITY, FakeSwitch, Job
 from tap import Skip, case, check, main
+from rack import Rack, job
 
 HOSTILE = ['<img src=x onerror="document.title=1;window.pwned=1">', '"><script>window.pwned=1</script>',
            '__proto__', '../../v1/status?x=#', '\u202egnp.exe\u0000', 'x' * 300, ' ', '%00%2f..']
@@ -19,11 +22,11 @@ SCREENS = [('laptop', 1280, 800, False), ('laptop-dark', 1280, 800, True), ('pho
 class Visit:
     """A browser on a switch's page; at the end nothing of the page may have failed."""
 
-    def __init__(self, name, switch, strange=False):
+    def __init__(self, name, switch, through=()):
         if not found():
             raise Skip('needs chromium')
-        self.name, self.switch, self.strange = name, switch, strange
-        self.page = Browser()
+        self.name, self.switch = name, switch
+        self.page = Browser(through)
 
     def __enter__(self):
         page = self.page.__enter__()
@@ -86,10 +89,10 @@ def the_files_are_in_the_table():
     table = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'ctrl', 'api', 'page', 'page_table.c')
     with open(table) as file:
         text = file.read()
-    rows = re.findall(r'\{ "([^"]+)", "([^"]+)", "\\"(\w{16})\\"", (file_\d+)', text)
+    rows = re.findall(r'\{ "([^"]+)", "([^"]+)", (file_\d+)', text)
     files = {'/' + n for n in os.listdir(PAGE) if n.endswith(('.js', '.css', '.svg'))} | {'/'}
     check({row[0] for row in rows} == files, 'the table has %s', rows)
-    for path, kind, _, array in rows:
+    for path, kind, array in rows:
         body = re.search(r'%s\[\] = \{\n(.*?)\n\};' % array, text, re.S).group(1)
         with open(os.path.join(PAGE, path[1:] or 'index.html'), 'rb') as file:
             check(bytes(int(b) for b in body.split(',')) == file.read(), '%s differs', path)
@@ -133,6 +136,7 @@ def a_host_dies():
         switch.jobs[0].dead[2] = time.monotonic()
         took = page.wait('document.querySelector(".seat.dead")')
         check(took < 6, 'it turned red after %.1f s', took)
+        check(page.ask('document.querySelectorAll(".job .meter.full").length') == 1, 'full windows')
         check(seats(page) == ['well', 'well', 'dead', 'well'], 'seats: %s', seats(page))
         has(page.text('#verdict'), r'Job ring: 64 blocks wait for rank 2 \(10\.77\.0\.3\), last heard '
             r'[\d.]+ s ago\.\s+Blocks 17–80, the oldest open for [\d.]+ s\. Policy wait: nothing '
@@ -287,6 +291,57 @@ def values_in_words():
             said = page.ask('import("/words.js").then((w) => w.%s)' % expression)
             said = said.replace('\u00a0', ' ').replace('\u202f', ' ')
             check(said == wanted, '%s is "%s", not "%s"', expression, said, wanted)
+
+
+class Real:
+    address = 'http://127.0.0.1:8080/'
+
+
+@case
+def a_real_switch():
+    with Rack(hosts=2, jobs=[job(1, 2, window=32)]) as rack:
+        rack.changes = {'api': {'listen': ['tcp:127.0.0.1:8080']}}
+        rack.start_switch()
+        through = ['ip', 'netns', 'exec', rack.namespace('sw')]
+        with Visit('real', Real, through) as page:
+            page.wait('document.querySelectorAll(".job").length === 1')
+            # As many bytes as last for some seconds here.
+            runs = [rack.perf(host, 1, '-b', '1M', '-e', '1M', '-n', 4000) for host in range(2)]
+            page.wait('[...document.querySelectorAll(".port .value")].filter((v) => '
+                      '/[1-9].*[kMG]bit.s/.test(v.textContent)).length === 4', 15)
+            page.wait('/[1-9].*s/.test(document.querySelector(".job dd").textContent)')
+            has(page.text(), 'live', 'No block is stuck', r'job 1 · fp32 sum', 'policy wait',
+                r'lcore \d+\s+\d+ % busy', 'data memory', r'p0\s+up')
+            for run in runs:
+                run.kill()
+            check(page.said == [], 'the browser says: %s', page.said)
+        rack.stop_switch()
+
+
+@case
+def the_switch_serves_the_files():
+    with Rack(hosts=1, jobs=[]) as rack:
+        rack.changes = {'api': {'listen': ['tcp:127.0.0.1:8080']}}
+        rack.start_switch()
+        for name in sorted(os.listdir(PAGE)):
+            if name.endswith(('.py', '.build')):
+                continue
+            with open(os.path.join(PAGE, name), 'rb') as file:
+                content = file.read()
+            with rack.inside('sw'), urllib.request.urlopen(
+                    Real.address + name.replace('index.html', ''), timeout=5) as answer:
+                check(answer.read() == content, '%s differs', name)
+                check(answer.headers['Content-Security-Policy'] == SECURITY, '%s: %s', name,
+                      answer.headers['Content-Security-Policy'])
+                check(answer.headers['X-Content-Type-Options'] == 'nosniff', '%s may be sniffed', name)
+        for name in ('index.html', 'app.jsx', 'page.c', 'x' * 200, 'sub/app.js', '..%2fapp.js'):
+            try:
+                with rack.inside('sw'):
+                    urllib.request.urlopen(Real.address + name, timeout=5)
+                raise AssertionError('%s is there' % name)
+            except urllib.error.HTTPError as answer:
+                check(answer.code == 404, '%s: status %d', name, answer.code)
+        rack.stop_switch()
 
 
 if __name__ == '__main__':

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the files of the page as C: embed.py OUTPUT FILE... (the table of ctrl/api/page.h)."""
-import hashlib
 import os
 import sys
 
@@ -24,9 +23,8 @@ def main(output, *files):
                  for at in range(0, len(content), 24)]
         arrays.append('static const unsigned char file_%d[] = {\n\t%s\n};\n'
                       % (number, ',\n\t'.join(lines)))
-        rows.append((path, '\t{ "%s", "%s", "\\"%s\\"", file_%d, sizeof(file_%d) },\n' % (
-            path, TYPES[os.path.splitext(name)[1]], hashlib.sha256(content).hexdigest()[:16],
-            number, number)))
+        rows.append((path, '\t{ "%s", "%s", file_%d, sizeof(file_%d) },\n' % (
+            path, TYPES[os.path.splitext(name)[1]], number, number)))
     with open(output, 'w') as target:
         target.write('/* Written by ctrl/api/page/embed.py. */\n#include "ctrl/api/page.h"\n\n')
         target.write('\n'.join(arrays))

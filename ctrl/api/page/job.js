@@ -129,17 +129,18 @@ export class JobCard {
         this.degraded.update(series.degradedNow > 0 ? perSecond(series.degradedNow) :
             degraded ? whole(degraded) + ' in all' : 'none');
         this.degraded.node.classList.toggle('warn', series.degradedNow > 0);
-        this.occupancy(job);
+        this.occupancy(job, Boolean(worst));
         this.chart.show([series.contributions], ceiling(highest(series.contributions)));
         reveal(this.chart.node, series.contributions.length > 0);
         this.members();
     }
 
-    occupancy(job) {
+    // A full window is what busy hosts make of it; it is marked only while someone is waited for.
+    occupancy(job, waits) {
         const part = (figure, used, size) => {
             reveal(figure.node, number(used) !== null);
             figure.update(number(size) > 0 ? `${whole(used)} of ${whole(size)}` : whole(used),
-                used / size, used >= size);
+                used / size, waits && used >= size);
         };
         part(this.window, job.blocks_in_flight, job.window);
         part(this.buffers, record(job.buffers).used, record(job.buffers).reserved);
@@ -159,6 +160,7 @@ export class JobCard {
             const some = this.of.filter((seat) => seat.state === state);
             return some.length ? plural(some.length, some[0].says, some[0].says) : '';
         }).filter(Boolean);
+        reveal(this.summary, well < total || this.of.some((seat) => seat.heard !== null));
         set(this.summary, well === total ? `All ${whole(total)} hosts keep pace.` :
             `${enumeration(other, 4)}; ${whole(well)} of ${whole(total)} hosts keep pace.`);
         reveal(this.more, total > SHOWN);

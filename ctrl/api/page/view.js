@@ -240,14 +240,15 @@ function showWorkers({ data, series }) {
 function memoryRows(status) {
     const memory = record(status.memory);
     const rows = [];
-    const row = (name, used, size, unit, more) => {
+    const row = (name, used, size, unit, more, most = 0.95) => {
         if (number(used) !== null && size > 0)
             rows.push({ name, value: `${unit(used)} of ${unit(size)}`, share: used / size,
-                full: used / size > 0.95, more });
+                full: used / size > most, more });
     };
     row('data memory', memory.total - memory.free, memory.total, bytes);
     row('blocks reserved', memory.blocks_reserved, memory.blocks_capacity, whole,
-        number(memory.blocks_used) === null ? '' : whole(memory.blocks_used) + ' used now');
+        number(memory.blocks_used) === null ? '' : whole(memory.blocks_used) + ' used now',
+        1); // as many as the jobs of the file need: full by design
     for (const [name, pool] of Object.entries(record(status.pools)))
         row(name, record(pool).size - record(pool).free, record(pool).size, whole);
     return rows;
