@@ -17,37 +17,46 @@ finish(int status)
 	return status == CTL_OK ? CTL_REFUSED : status;
 }
 
+/* Makes the client; says why not. */
+static int
+connect_to(struct ctl *ctl, char *found, size_t size)
+{
+	struct client_config config = {
+		.address = ctl->options.address,
+		.token_file = ctl->options.token_file,
+		.ca_file = ctl->options.ca_file,
+		.timeout = ctl->options.timeout,
+	};
+	char error[1024];
+
+	if (config.address == NULL || config.address[0] == '\0') {
+		if (!client_find(CTL_FOLDER, found, size)) {
+			ctl_say("%s", found);
+			return CTL_NO_CONNECTION;
+		}
+		config.address = found;
+	}
+	ctl->client = client_create(&config, error, sizeof(error));
+	if (ctl->client != NULL)
+		return CTL_OK;
+	ctl_say("%s", error);
+	return CTL_USAGE;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct ctl ctl = {0};
-	struct client_config config;
 	const struct ctl_command *command;
-	char found[1024], error[1024];
+	char found[1024];
 	int status;
 
 	setlocale(LC_CTYPE, "");
 	command = options_read(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
-	if (ctl.options.address == NULL || ctl.options.address[0] == '\0') {
-		if (!client_find(CTL_FOLDER, found, sizeof(found))) {
-			ctl_say("%s", found);
-			return CTL_NO_CONNECTION;
-		}
-		ctl.options.address = found;
-	}
-	config = (struct client_config){
-		.address = ctl.options.address,
-		.token_file = ctl.options.token_file,
-		.ca_file = ctl.options.ca_file,
-		.timeout = ctl.options.timeout,
-	};
-	ctl.client = client_create(&config, error, sizeof(error));
-	if (ctl.client == NULL) {
-		ctl_say("%s", error);
-		return CTL_USAGE;
-	}
-	status = command_run(command, &ctl);
+	status = connect_to(&ctl, found, sizeof(found));
+	if (status == CTL_OK)
+		status = command_run(command, &ctl);
 	client_destroy(ctl.client);
 	json_decref(ctl.options.fields);
 	return finish(status);

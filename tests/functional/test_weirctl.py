@@ -371,7 +371,7 @@ def absurd_answers():
                     continue
                 check(run.status == 1 and 'weirctl: ' in run.err, '%s: %s', str(body)[:40], run)
         for _ in range(12):
-            api.routes = {path: spoil(random, value) for path, value in healthy().items()}
+            api.routes = {path: (200, spoil(random, value)) for path, value in healthy().items()}
             for words in READ + ['counters --watch --count 1 --interval 100ms']:
                 run = ctl(api.address, *words.split(), columns=80)
                 check(run.status in (0, 1), '%s: %s', words, run)
