@@ -116,8 +116,11 @@ def why_is_it_stuck():
         api.routes['/v1/blocks'] = {'blocks': [
             block(5, missing=(1,), policy='partial', policy_in=0.8),
             block(6, missing=(1, 3), policy='error', policy_in=-0.1),
+            block(7, missing=(3,), policy='partial', policy_in=0.8),
             block(9, 'eval', missing=(1,), policy='partial', policy_in=2.0)]}
         out = good(ctl(api.address, 'blocks', '--stuck'))
+        check(len(re.findall('^job ', out, re.M)) == 4, 'other sources, one paragraph: %s', out)
+        check('job ring: block 7 waits for rank 3 (10.77.0.4)' in out, '%s', out)
         check(re.search(r'^job ring: block 5 waits for rank 1 .*results without it go out in 800 ms$',
                         out, re.M), '%s', out)
         check(re.search(r'^job ring: block 6 waits for rank 1 \(10\.77\.0\.2\).*; and for rank 3 .*'
