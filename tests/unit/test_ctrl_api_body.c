@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bodies: what is taken, and how each error is told. */
+#include <stdio.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/api/body.h"
+#include "ctrl/api/call.h"
+
+static const struct api_field inner[] = {
+	{.key = "n", .kind = API_INTEGER, .required = true, .min = 0, .max = 9},
+	{NULL},
+};
+static const struct api_field fields[] = {
+	{.key = "name", .kind = API_NAME, .required = true, .min = 1, .max = 31},
+	{.key = "size", .kind = API_INTEGER, .min = 1, .max = 256},
+	{.key = "window", .kind = API_POWER, .min = 1, .max = 4096},
+	{.key = "rate", .kind = API_REAL, .min = 0, .max = 100},
+	{.key = "on", .kind = API_BOOLEAN},
+	{.key = "policy", .kind = API_WORD, .words = "wait|partial|error"},
+	{.key = "text", .kind = API_TEXT, .min = 1, .max = 3},
+	{.key = "address", .kind = API_ADDRESS},
+	{.key = "results", .kind = API_RESULTS},
+	{.key = "create", .kind = API_OBJECT, .fields = inner},
+	{NULL},
+};
+
+static struct api_call call;
+
+static void
+drop(void)
+{
+	json_decref(call.body);
+	api_answer_clear(&call.answer);
+	call.body = NULL;
+}
+
+TestSuite(ctrl_api_body, .timeout = 10);
+
+static bool
+take(const char *text)
+{
+	drop();
+	call.body = api_body_parse(&call, text, strlen(text));
+	return call.body != NULL && api_body_check(&call, fields);
+}
+
+static void
+refuse(const char *text, const char *code, const char *key)
+{
+	const json_t *error, *found;
+
+	cr_expect(!take(text), "%s is taken", text);
+	cr_expect_eq(call.answer.status, 400);
+	error = json_object_get(call.answer.json, "error");
+	cr_expect_str_eq(json_string_value(json_object_get(error, "code")), code, "%s", text);
+	found = json_object_get(error, "key");
+	if (key == NULL)
+		cr_expect_null(found, "%s", text);
+	else
+		cr_expect_str_eq(found == NULL ? "" : json_string_value(found), key, "%s", text);
+}
+
+Test(ctrl_api_body, what_is_taken)
+{
+	cr_assert(take("{\"name\":\"ring-1.a_b\"}"));
+	cr_assert_eq(api_integer(call.body, "size", 64), 64);
+	cr_assert_str_eq(api_text(call.body, "policy", "wait"), "wait");
+	cr_assert(take("{\"name\":\"r\",\"size\":256,\"window\":64,\"rate\":0.5,\"on\":true,"
+		       "\"policy\":\"error\",\"text\":\"abc\",\"address\":\"10.0.0.1\","
+		       "\"results\":\"239.1.1.1\",\"create\":{\"n\":9}}"));
+	cr_assert_eq(api_integer(call.body, "size", 64), 256);
+	cr_assert_eq(api_real(call.body, "rate", 0), 0.5);
+	cr_assert(api_boolean(call.body, "on", false));
+	cr_assert_eq(api_integer(json_object_get(call.body, "create"), "n", 0), 9);
+	cr_assert(take("{\"name\":\"r\",\"rate\":7,\"results\":\"unicast\"}"));
+	cr_assert_eq(api_real(call.body, "rate", 0), 7.0);
+	drop();
+}
+
+Test(ctrl_api_body, what_is_no_object)
+{
+	static const char *const broken[] = {"{", "nul", "{\"name\":\"r\"} {}", "{\"name\":\"r\",}",
+		"{'name':1}", "{\"name\":\"\xff\"}", "{\"name\":\"a\\u0000b\"}",
+		"{\"size\":99999999999999999999999999}"};
+
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+		refuse(broken[i], "bad_json", NULL);
+	refuse("{\"name\":\"r\",\"name\":\"s\"}", "duplicate", NULL);
+	refuse("[]", "wrong_type", NULL);
+	refuse("[1]", "wrong_type", NULL);
+	drop();
+	cr_assert(!api_body_check(&call, fields), "no body at all");
+	cr_assert_eq(call.answer.status, 400);
+	drop();
+}
+
+Test(ctrl_api_body, keys)
+{
+	refuse("{}", "missing_key", "name");
+	refuse("{\"name\":\"r\",\"nam\":1}", "unknown_key", "nam");
+	refuse("{\"name\":\"r\",\"create\":{}}", "missing_key", "create.n");
+	refuse("{\"name\":\"r\",\"create\":{\"n\":1,\"m\":1}}", "unknown_key", "create.m");
+	refuse("{\"name\":\"r\",\"\":1}", "unknown_key", "");
+	drop();
+}
+
+Test(ctrl_api_body, types)
+{
+	static const struct {
+		const char *text, *key;
+	} wrong[] = {
+		{"{\"name\":1}", "name"},
+		{"{\"name\":null}", "name"},
+		{"{\"name\":\"r\",\"size\":\"1\"}", "size"},
+		{"{\"name\":\"r\",\"size\":1.0}", "size"},
+		{"{\"name\":\"r\",\"window\":true}", "window"},
+		{"{\"name\":\"r\",\"rate\":\"1\"}", "rate"},
+		{"{\"name\":\"r\",\"on\":1}", "on"},
+		{"{\"name\":\"r\",\"policy\":[]}", "policy"},
+		{"{\"name\":\"r\",\"address\":1}", "address"},
+		{"{\"name\":\"r\",\"create\":[]}", "create"},
+		{"{\"name\":\"r\",\"create\":{\"n\":\"1\"}}", "create.n"},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		refuse(wrong[i].text, "wrong_type", wrong[i].key);
+	drop();
+}
+
+Test(ctrl_api_body, ranges)
+{
+	static const struct {
+		const char *text, *key;
+	} wrong[] = {
+		{"{\"name\":\"\"}", "name"},
+		{"{\"name\":\"-r\"}", "name"},
+		{"{\"name\":\"a b\"}", "name"},
+		{"{\"name\":\"<img>\"}", "name"},
+		{"{\"name\":\"12345678901234567890123456789012\"}", "name"},
+		{"{\"name\":\"r\",\"size\":0}", "size"},
+		{"{\"name\":\"r\",\"size\":257}", "size"},
+		{"{\"name\":\"r\",\"size\":-9223372036854775808}", "size"},
+		{"{\"name\":\"r\",\"window\":3}", "window"},
+		{"{\"name\":\"r\",\"window\":8192}", "window"},
+		{"{\"name\":\"r\",\"rate\":-0.1}", "rate"},
+		{"{\"name\":\"r\",\"rate\":1e300}", "rate"},
+		{"{\"name\":\"r\",\"policy\":\"wai\"}", "policy"},
+		{"{\"name\":\"r\",\"policy\":\"\"}", "policy"},
+		{"{\"name\":\"r\",\"text\":\"abcd\"}", "text"},
+		{"{\"name\":\"r\",\"address\":\"127.0.0.1\"}", "address"},
+		{"{\"name\":\"r\",\"address\":\"10.0.0\"}", "address"},
+		{"{\"name\":\"r\",\"results\":\"10.0.0.1\"}", "results"},
+		{"{\"name\":\"r\",\"create\":{\"n\":10}}", "create.n"},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		refuse(wrong[i].text, "out_of_range", wrong[i].key);
+	drop();
+}
