@@ -19,10 +19,12 @@ enum ppe_state {
 /* The trace that is being made; ctrl only. ppe/trace_control.c */
 struct ppe_tracing {
 	struct ppe_trace *trace; /* NULL: none */
+	unsigned int ready; /* rings; when all are, the trace runs */
 	uint64_t until; /* TSC */
 	uint64_t token; /* of the quiescent states that end it */
 	bool over; /* the workers have been told */
 	bool let_go; /* and none of them writes any more */
+	bool abandoned; /* nobody will take it */
 };
 
 /* What the programs keep of a job, by worker and program. ppe/jobs.c */

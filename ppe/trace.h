@@ -8,7 +8,7 @@
  *
  * Off, it costs a load and a branch per turn, and one branch per event of a block: the traced turn
  * is another compilation of the same loop (ppe/barrel.c), chosen once per turn. On, it costs a
- * reading of the time-stamp counter and a store of 32 bytes per segment, about 30 ns.
+ * reading of the time-stamp counter and a store of 32 bytes per segment, about 20 ns.
  *
  *   ppe_trace_start -> ppe_trace_done, from the event loop, until it is 1 -> ppe_trace_take
  *   -> read -> ppe_trace_free
@@ -104,24 +104,29 @@ struct ppe_trace {
 };
 
 /*
- * Begin a trace of ms: [1, 10000] milliseconds into rings of `events` each:
- * [16, 1 << 22]. Allocates 32 bytes per event and worker, and touches them (about 0.2 ms per
- * MiB), so that the workers need not. 0, -EINVAL, -EBUSY: another one runs or was not taken,
+ * Ask for a trace of ms: [1, 10000] milliseconds into rings of `events` each: [16, 1 << 22].
+ * Allocates 32 bytes per event and worker. 0, -EINVAL, -EBUSY: another one runs or was not taken,
  * -ENOMEM. A switch that does not run has an empty trace.
  */
 int ppe_trace_start(struct ppe *ppe, unsigned int ms, unsigned int events);
 
 /*
- * Is the trace over and has every worker let go? Switches off when the time is up or a ring is
- * full; never waits, so ask again: a turn of the slowest worker later the answer is yes.
- * 1: ppe_trace_take is next. 0: not yet. -ENOENT: there is none. -ETIMEDOUT: a worker has not
- * turned for a second since the end; asking on is fine, taking is not.
+ * Go on, and say whether the trace is over and every worker has let go. The first calls, as many
+ * as there are workers, touch a ring each (0.5 ms per MiB); with the last of them the trace begins.
+ * Later ones switch it off when the time is up or a ring is full. Never waits, so ask again: a turn
+ * of the slowest worker after its end the answer is yes. 1: ppe_trace_take is next. 0: not yet.
+ * -ENOENT: there is none. -ETIMEDOUT: a worker has not turned for a second since the end; asking on
+ * is fine, taking is not.
  */
 int ppe_trace_done(struct ppe *ppe);
 
 /* The trace, when ppe_trace_done has said 1; else NULL. The caller's, who gives it to
  * ppe_trace_free. */
 struct ppe_trace *ppe_trace_take(struct ppe *ppe);
+
+/* Nobody will take the trace that is being made, if one is: it is switched off now, and freed by the
+ * next ppe_trace_start, or with the switch. */
+void ppe_trace_abandon(struct ppe *ppe);
 
 /* NULL is fine. */
 void ppe_trace_free(struct ppe_trace *trace);

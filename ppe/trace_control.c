@@ -10,8 +10,7 @@
 #include "ppe/program_fast.h"
 #include "ppe/trace.h"
 
-/* Ordinary memory, not EAL's: a switch that was given no more than it needs can be traced, too.
- * Written to once, so that no worker meets a page fault. */
+/* Ordinary memory, not EAL's: a switch that was given no more than it needs can be traced, too. */
 static struct ppe_event *
 new_ring(unsigned int events)
 {
@@ -20,7 +19,6 @@ new_ring(unsigned int events)
 
 	if (posix_memalign(&ring, RTE_CACHE_LINE_SIZE, bytes) != 0)
 		return NULL;
-	memset(ring, 0, bytes);
 	return ring;
 }
 
@@ -63,30 +61,6 @@ new_trace(const struct ppe *ppe, unsigned int events)
 	return trace;
 }
 
-int
-ppe_trace_start(struct ppe *ppe, unsigned int ms, unsigned int events)
-{
-	struct ppe_trace *trace;
-
-	if (ms == 0 || ms > PPE_TRACE_MS_MAX || events < PPE_TRACE_EVENTS_MIN ||
-		events > PPE_TRACE_EVENTS_MAX)
-		return -EINVAL;
-	if (ppe->tracing.trace != NULL)
-		return -EBUSY;
-	trace = new_trace(ppe, events);
-	if (trace == NULL)
-		return -ENOMEM;
-	trace->ms = ms;
-	trace->begin = rte_rdtsc();
-	ppe->tracing = (struct ppe_tracing){
-		.trace = trace,
-		.until = trace->begin + ms * (trace->hz / 1000),
-	};
-	/* Release: the rings before their address. */
-	__atomic_store_n(&ppe->trace, trace, __ATOMIC_RELEASE);
-	return 0;
-}
-
 static bool
 some_ring_full(const struct ppe_trace *trace)
 {
@@ -94,6 +68,24 @@ some_ring_full(const struct ppe_trace *trace)
 		if (__atomic_load_n(&trace->worker[w].full, __ATOMIC_RELAXED))
 			return true;
 	return false;
+}
+
+/* Write to a ring once, so that its worker meets no page fault: the most that a call may take. When
+ * all are ready the trace begins. */
+static void
+prepare(struct ppe *ppe)
+{
+	struct ppe_tracing *tracing = &ppe->tracing;
+	struct ppe_trace *trace = tracing->trace;
+	struct ppe_tracer *tracer = &trace->worker[tracing->ready++];
+
+	memset(tracer->event, 0, tracer->size * sizeof(*tracer->event));
+	if (tracing->ready < trace->nb_workers)
+		return;
+	trace->begin = rte_rdtsc();
+	tracing->until = trace->begin + trace->ms * (trace->hz / 1000);
+	/* Release: the rings before their address. */
+	__atomic_store_n(&ppe->trace, trace, __ATOMIC_RELEASE);
 }
 
 /* Switch off. Workers that have turned once more have seen it. */
@@ -116,6 +108,10 @@ ppe_trace_done(struct ppe *ppe)
 
 	if (tracing->trace == NULL)
 		return -ENOENT;
+	if (tracing->ready < tracing->trace->nb_workers && !tracing->over) {
+		prepare(ppe);
+		return 0;
+	}
 	if (!tracing->over) {
 		if ((int64_t)(now - tracing->until) < 0 && !some_ring_full(tracing->trace) &&
 			ppe->state != PPE_STATE_STOPPED)
@@ -139,6 +135,39 @@ ppe_trace_take(struct ppe *ppe)
 		return NULL;
 	ppe->tracing = (struct ppe_tracing){0};
 	return trace;
+}
+
+void
+ppe_trace_abandon(struct ppe *ppe)
+{
+	struct ppe_tracing *tracing = &ppe->tracing;
+
+	if (tracing->trace == NULL)
+		return;
+	if (!tracing->over)
+		switch_off(ppe, rte_rdtsc());
+	tracing->abandoned = true;
+}
+
+int
+ppe_trace_start(struct ppe *ppe, unsigned int ms, unsigned int events)
+{
+	struct ppe_trace *trace;
+
+	if (ms == 0 || ms > PPE_TRACE_MS_MAX || events < PPE_TRACE_EVENTS_MIN ||
+		events > PPE_TRACE_EVENTS_MAX)
+		return -EINVAL;
+	if (ppe->tracing.abandoned && ppe_trace_done(ppe) == 1)
+		ppe_trace_free(ppe_trace_take(ppe));
+	if (ppe->tracing.trace != NULL)
+		return -EBUSY;
+	trace = new_trace(ppe, events);
+	if (trace == NULL)
+		return -ENOMEM;
+	trace->ms = ms;
+	trace->begin = trace->end = rte_rdtsc();
+	ppe->tracing = (struct ppe_tracing){.trace = trace};
+	return 0;
 }
 
 int

@@ -28,4 +28,7 @@ void api_get_job(struct api_call *call);
 void api_get_config(struct api_call *call);
 void api_get_tenants(struct api_call *call);
 
+/* trace.c */
+void api_get_trace(struct api_call *call);
+
 #endif

@@ -98,6 +98,16 @@ wait_for_turns(const struct stage *stage)
 	cr_assert(turned, "a worker does not turn");
 }
 
+/* Start a trace; when this returns, both workers write. */
+static void
+begin(struct stage *stage, unsigned int ms, unsigned int events)
+{
+	cr_assert_eq(ppe_trace_start(stage->rig.ppe, ms, events), 0);
+	for (unsigned int w = 0; w < 2; w++)
+		cr_assert_eq(ppe_trace_done(stage->rig.ppe), 0);
+	wait_for_turns(stage);
+}
+
 static struct ppe_trace *
 finish(struct stage *stage)
 {
@@ -116,8 +126,7 @@ traced_blocks(struct stage *stage)
 	struct ppe_trace *trace;
 
 	blocks(stage, 0, WINDOW);
-	cr_assert_eq(ppe_trace_start(stage->rig.ppe, 1500, PPE_TRACE_EVENTS), 0);
-	wait_for_turns(stage);
+	begin(stage, 1500, PPE_TRACE_EVENTS);
 	blocks(stage, WINDOW, WINDOW + BLOCKS);
 	trace = finish(stage);
 	cr_assert_not_null(trace);
@@ -340,8 +349,7 @@ Test(ppe_trace, a_full_ring_ends_it_early, .timeout = 60)
 	uint64_t began = rte_rdtsc();
 
 	open_stage(&stage);
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX, PPE_TRACE_EVENTS_MIN), 0);
-	wait_for_turns(&stage);
+	begin(&stage, PPE_TRACE_MS_MAX, PPE_TRACE_EVENTS_MIN);
 	blocks(&stage, 0, BLOCKS);
 	trace = finish(&stage);
 	cr_assert_lt(rte_rdtsc() - began, 5 * trace->hz);
@@ -365,10 +373,14 @@ Test(ppe_trace, one_at_a_time, .timeout = 60)
 	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 0, 1000), -EINVAL);
 	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX + 1, 1000), -EINVAL);
 	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1), -EINVAL);
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, PPE_TRACE_MS_MAX, 1000), 0);
+	begin(&stage, PPE_TRACE_MS_MAX, 1000);
 	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), -EBUSY);
 	cr_assert_eq(ppe_trace_done(stage.rig.ppe), 0);
 	cr_assert_null(ppe_trace_take(stage.rig.ppe), "taken from under the workers");
+	/* One that nobody wants any more makes room for the next. */
+	ppe_trace_abandon(stage.rig.ppe);
+	wait_for_turns(&stage);
+	begin(&stage, PPE_TRACE_MS_MAX, 1000);
 	/* A switch that stops ends its trace. */
 	cr_assert_eq(ppe_stop(stage.rig.ppe, 2000), 0);
 	trace = finish(&stage);
@@ -390,8 +402,7 @@ Test(ppe_trace, tells_of_other_packets, .timeout = 60)
 	uint8_t frame[64] = {2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xb5};
 
 	open_stage(&stage);
-	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 300, PPE_TRACE_EVENTS), 0);
-	wait_for_turns(&stage);
+	begin(&stage, 300, PPE_TRACE_EVENTS);
 	rig_send(&stage.rig, 0, frame, sizeof(frame));
 	memset(frame + 6, 0xff, 6);
 	rig_send(&stage.rig, 0, frame, sizeof(frame));

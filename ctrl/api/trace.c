@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GET /v1/trace?ms=50: what the workers do in the next milliseconds. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ctrl/api/call.h"
+#include "ctrl/api/resources.h"
+#include "ctrl/trace_json.h"
+#include "ppe/trace.h"
+
+#define DEFAULT_MS 50
+#define LOOK_MS    5 /* between two looks: a full ring ends a trace early */
+
+/* A request whose trace is being made. */
+struct request {
+	struct ppe *ppe;
+	bool taken;
+};
+
+/* Its client may have gone. */
+static void
+end(void *context)
+{
+	struct request *request = context;
+
+	if (!request->taken)
+		ppe_trace_abandon(request->ppe);
+	free(request);
+}
+
+static void
+start(struct api_call *call)
+{
+	struct request *request;
+	uint64_t ms;
+	int rc;
+
+	if (!api_query_number(call, "ms", 1, PPE_TRACE_MS_MAX, DEFAULT_MS, &ms))
+		return;
+	request = calloc(1, sizeof(*request));
+	rc = request == NULL
+		? -ENOMEM
+		: ppe_trace_start(call->running->ppe, (unsigned int)ms, PPE_TRACE_EVENTS);
+	if (rc < 0) {
+		free(request);
+		if (rc == -EBUSY)
+			api_error(call, 503, "busy", NULL,
+				"another trace is being made: ask again when it is over");
+		else
+			api_error_memory(call);
+		return;
+	}
+	request->ppe = call->running->ppe;
+	call->context = request;
+	call->context_free = end;
+	api_wait(call, LOOK_MS);
+}
+
+static void
+answer(struct api_call *call, struct request *request)
+{
+	struct ppe_trace *trace = ppe_trace_take(request->ppe);
+	struct ctrl_trace_json *json;
+	struct ppe_jobs jobs = {0};
+
+	request->taken = true;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (call->running->by_id[id] != NULL)
+			jobs.by_id[id] = call->running->by_id[id]->job;
+	json = ctrl_trace_json_create(trace, call->running->config->name, &jobs);
+	if (json == NULL) {
+		api_error_memory(call);
+		return;
+	}
+	api_answer_stream(
+		call, "application/json", ctrl_trace_json_read, json, ctrl_trace_json_destroy);
+	api_header(call, "Content-Disposition", "attachment; filename=\"weir-trace.json\"");
+}
+
+void
+api_get_trace(struct api_call *call)
+{
+	struct request *request = call->context;
+	int rc;
+
+	if (request == NULL) {
+		start(call);
+		return;
+	}
+	rc = ppe_trace_done(request->ppe);
+	if (rc == 1)
+		answer(call, request);
+	else if (rc == 0)
+		api_wait(call, LOOK_MS);
+	else
+		api_error(call, 503, "busy", NULL,
+			"a worker has not turned for a second: see /v1/health");
+}
