@@ -301,3 +301,37 @@ ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *sta
 				ppe->program[p]->job_stats(shards->of[w][p], stats);
 	return 0;
 }
+
+int
+ppe_source_stats_read(
+	const struct ppe *ppe, uint8_t job, uint8_t source, struct ppe_source_stats *stats)
+{
+	const struct ppe_job_shards *shards = ppe->table->shards[job];
+
+	memset(stats, 0, sizeof(*stats));
+	stats->silent_us = UINT64_MAX;
+	if (shards == NULL)
+		return -ENOENT;
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (shards->of[w][p] != NULL && ppe->program[p]->job_source != NULL)
+				ppe->program[p]->job_source(shards->of[w][p], source, stats);
+	return 0;
+}
+
+int
+ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
+	struct ppe_block_info *blocks, unsigned int max)
+{
+	const struct ppe_job_shards *shards = ppe->table->shards[job];
+	unsigned int n = 0;
+
+	if (shards == NULL)
+		return -ENOENT;
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int p = 0; p < ppe->nb_programs; p++)
+			if (shards->of[w][p] != NULL && ppe->program[p]->job_blocks != NULL)
+				n += ppe->program[p]->job_blocks(shards->of[w][p], open, idle_us,
+					n < max ? &blocks[n] : NULL, n < max ? max - n : 0);
+	return (int)n;
+}

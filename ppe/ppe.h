@@ -185,10 +185,21 @@ struct ppe_port_stats {
 	X(joins, "join packets taken")                                                             \
 	X(generations, "generations begun")
 
+/* Times by powers of two: bucket 0 counts those under 1 us, bucket i those under 2^i us, the last
+ * one all others. */
+#define PPE_BUCKETS 25
+
+struct ppe_histogram {
+	uint64_t bucket[PPE_BUCKETS];
+	uint64_t sum_us;
+};
+
 struct ppe_job_stats {
 #define X(name, help) uint64_t name;
 	PPE_JOB_COUNTERS(X)
 #undef X
+	struct ppe_histogram latency; /* of blocks: first contribution to result */
+	struct ppe_histogram spread; /* of blocks: first contribution to last one */
 	uint16_t generation;
 	uint32_t blocks_in_flight;
 	uint32_t buffers_used, buffers_reserved;
@@ -222,5 +233,42 @@ void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
 
 /* Sum a job's counters. 0, or -ENOENT. */
 int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats);
+
+/* A source, as far as packets tell. */
+struct ppe_source_stats {
+	uint64_t last; /* blocks that it was the last one in */
+	uint64_t waited_us; /* how long they waited for it, from the last contribution but one */
+	bool heard; /* a packet came from its address */
+	uint64_t silent_us; /* since the last one, to a few ms; when heard */
+	bool placed; /* the switch knows where to send its results: by the generation's join */
+	uint16_t port; /* that way; index of the port */
+	uint16_t udp; /* its UDP port */
+	uint8_t mac[6];
+};
+
+/* A source of a job. 0, or -ENOENT when there is no such job. Costs a line per worker. */
+int ppe_source_stats_read(
+	const struct ppe *ppe, uint8_t job, uint8_t source, struct ppe_source_stats *stats);
+
+/* A block that the switch keeps. */
+struct ppe_block_info {
+	uint32_t block;
+	uint16_t generation;
+	uint8_t job;
+	bool open; /* else its result is out, and kept for those who ask again */
+	uint16_t heard_count;
+	uint64_t heard[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in it */
+	uint64_t age_us; /* since the first contribution */
+	uint64_t idle_us; /* since the last new one */
+};
+
+/*
+ * The blocks of a job that saw no new contribution for `idle_us` or more; open: only those without
+ * a result. Fills at most `max`, in no order, and returns how many there are; -ENOENT: no such job.
+ * The workers run on meanwhile: each block is told as it was at one moment of the call, one that
+ * changed just then may be missing. Cost: the job's window, a line or two each.
+ */
+int ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
+	struct ppe_block_info *blocks, unsigned int max);
 
 #endif

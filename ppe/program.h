@@ -31,7 +31,9 @@
 
 struct ppe;
 struct ppe_config;
+struct ppe_block_info;
 struct ppe_job_stats;
+struct ppe_source_stats;
 struct ppe_stats;
 struct ppe_worker;
 struct ppe_thread;
@@ -166,6 +168,8 @@ struct ppe_program {
 	 *   job_idle    control thread, taken back: does no packet need the shard's memory any more?
 	 *   job_destroy control thread: free it, and report what is missing
 	 *   job_stats   control thread, any time: add up its counters
+	 *   job_source  likewise, those of a source
+	 *   job_blocks  likewise, list blocks as ppe_blocks_read does
 	 *
 	 * A thread that comes from another worker may belong to a job that this worker has no more:
 	 * the segments that are hopped to look again.
@@ -177,6 +181,9 @@ struct ppe_program {
 	bool (*job_idle)(const void *shard);
 	void (*job_destroy)(void *shard, struct ppe_program_leaks *leaks);
 	void (*job_stats)(const void *shard, struct ppe_job_stats *stats);
+	void (*job_source)(const void *shard, uint8_t source, struct ppe_source_stats *stats);
+	unsigned int (*job_blocks)(const void *shard, bool open, uint64_t idle_us,
+		struct ppe_block_info *blocks, unsigned int max);
 };
 
 /* What a trace calls a packet; without the source, a block. generation 0: not of a block. */

@@ -74,6 +74,18 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
 }
 
+/* The source lives: its packet came from its address. */
+static inline void
+note_heard(const struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *h = &lmem(thread)->c.header;
+	struct job_shard *js = state->job[h->job_id];
+
+	if (likely(js != NULL))
+		js->seen[h->src_id].heard = heard_now(worker->now);
+}
+
 /* A join: answered here when it can't be taken, so not before its checksums are right. */
 static __rte_noinline struct ppe_next
 joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
@@ -88,6 +100,7 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 		return refuse(worker, thread, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
 	if (j->address[h->src_id] != thread->head.ip_src)
 		return refuse(worker, thread, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED);
+	note_heard(worker, thread);
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
 }
 
@@ -107,6 +120,7 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 		return drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
 	if (unlikely(j->address[h->src_id] != thread->head.ip_src))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
+	note_heard(worker, thread);
 	if (!h->extended) {
 		h->collective =
 			h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
@@ -390,6 +404,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct weir_header *h = &c->header;
 	struct job_shard *js = state->job[h->job_id];
 	struct block *b = c->block;
+	uint64_t waited;
 
 	if (unlikely(!block_is(b, c->probe.key)))
 		return PPE_RUN(find_block); /* released while we slept */
@@ -412,11 +427,14 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
 	b->final &= h->final;
+	waited = worker->now - b->progress;
 	b->progress = worker->now;
 	js->count.contributions++;
 	ppe_consume(worker, thread);
 	if (likely(b->heard_count < js->nb_sources))
 		return PPE_END;
+	js->late[h->src_id].last++;
+	js->late[h->src_id].waited += waited;
 	return complete(worker, thread, state, js, b);
 }
 
@@ -482,4 +500,6 @@ const struct ppe_program collective_program = {
 	.job_idle = collective_job_idle,
 	.job_destroy = collective_job_destroy,
 	.job_stats = collective_job_stats,
+	.job_source = collective_job_source,
+	.job_blocks = collective_job_blocks,
 };

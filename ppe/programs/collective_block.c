@@ -141,6 +141,15 @@ fix_payload(const struct collective *state, struct block *block, enum weir_statu
 		block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
 }
 
+static void
+count_time(struct ppe_histogram *histogram, uint64_t us)
+{
+	unsigned int bucket = us == 0 ? 0 : 64 - (unsigned int)__builtin_clzll(us);
+
+	histogram->bucket[RTE_MIN(bucket, PPE_BUCKETS - 1u)]++;
+	histogram->sum_us += us;
+}
+
 void
 block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
@@ -152,6 +161,8 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
 		fix_payload(state, block, status);
 	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
+	count_time(&job->count.latency, (state->worker->now - block->opened) / state->tsc_per_us);
+	count_time(&job->count.spread, (block->progress - block->opened) / state->tsc_per_us);
 	job->count.blocks_complete += status == WEIR_STATUS_OK;
 	job->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
 	job->count.blocks_error += status == WEIR_STATUS_ERROR;

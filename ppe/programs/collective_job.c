@@ -181,22 +181,3 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 	rte_free(js->home);
 	rte_free(js);
 }
-
-void
-collective_job_stats(const void *shard, struct ppe_job_stats *stats)
-{
-	const struct job_shard *js = shard;
-
-#define X(name, help) stats->name += js->count.name;
-	PPE_JOB_COUNTERS(X)
-#undef X
-	stats->generation = js->generation;
-	stats->buffers_used += js->quota.used;
-	stats->buffers_reserved += js->quota.limit;
-	for (unsigned int r = 0; r < js->window; r++) {
-		/* Racy by nature; records are never unmapped, so the worst is an old state. */
-		const struct block *current = js->slot[r].current;
-
-		stats->blocks_in_flight += current != NULL && current->state == BLOCK_OPEN;
-	}
-}

@@ -87,6 +87,7 @@ memo_recognise(
 	struct contribution *c = &lmem(thread)->c;
 	const struct ppe_job *j;
 	const struct memo *memo;
+	struct source_seen *seen;
 	struct job_shard *js;
 	uint32_t block;
 	bool home;
@@ -102,8 +103,10 @@ memo_recognise(
 		return false;
 	block = ppe_job_block(j, weir_get32(p + BLOCK_AT));
 	home = ppe_job_shard(j, block, worker->workers) == worker->id;
-	if (home && unlikely(js->pass[p[SOURCE_AT]] != pass_now(worker, js)))
+	seen = &js->seen[p[SOURCE_AT]];
+	if (home && unlikely(seen->pass != pass_now(worker, js)))
 		return false;
+	seen->heard = heard_now(worker->now);
 	thread->packet = packet;
 	thread->port = packet->port;
 	thread->head = memo->head;
@@ -155,7 +158,7 @@ memo_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribu
 	memo->head = thread->head;
 	memo->header = c->header;
 	memo->port = thread->port;
-	js->pass[c->header.src_id] = 0;
+	js->seen[c->header.src_id].pass = 0;
 	c->learned = true;
 }
 
@@ -168,5 +171,5 @@ memo_pass(const struct ppe_worker *worker, struct job_shard *js, const struct co
 	header->collective = c->header.collective;
 	header->dtype = c->header.dtype;
 	header->op = c->header.op;
-	js->pass[c->header.src_id] = pass_now(worker, js);
+	js->seen[c->header.src_id].pass = pass_now(worker, js);
 }

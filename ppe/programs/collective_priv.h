@@ -70,7 +70,7 @@ struct slot {
  * contributions only block id, the final flag, checksums and IPv4's identification change from one
  * to the next; a packet that is the same in everything else needs no parsing. A memo speaks of
  * bytes alone, so it can't be outdated. What admission asks beyond them, of jobs, generations and
- * endpoints, is the matter of a pass (job_shard.pass), which holds only until one of these changes.
+ * endpoints, is the matter of a pass (source_seen.pass), which holds only until one of these changes.
  */
 struct memo {
 	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
@@ -80,6 +80,18 @@ struct memo {
 	uint16_t spare;
 } __rte_cache_aligned;
 static_assert(sizeof(struct memo) == 128, "two lines");
+
+/* What a worker that receives from a source notes of it, one after the other in a line or two. */
+struct source_seen {
+	uint32_t pass; /* pass_now() when a packet like the memo was admitted here */
+	uint32_t heard; /* heard_now() of the last packet from its address; 0: none yet */
+};
+
+/* Whom blocks wait for; a line is touched once per block. */
+struct source_late {
+	uint64_t last; /* blocks that it completed */
+	uint64_t waited; /* TSC cycles that they waited for it */
+};
 
 /* A job as one shard sees it. */
 struct job_shard {
@@ -99,12 +111,12 @@ struct job_shard {
 	struct collective_ledger *ledger; /* where they are booked; control thread's */
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
 	struct job_home *home; /* not NULL in the job's home shard */
-	struct ppe_job_stats count;
+	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
 	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
 	struct memo memo[WEIR_SOURCES_MAX]; /* of what this worker received */
-	uint32_t pass
-		[WEIR_SOURCES_MAX]; /* pass_now() when a packet like the memo was admitted here */
+	struct source_seen seen[WEIR_SOURCES_MAX];
+	struct source_late late[WEIR_SOURCES_MAX];
 	uint32_t version; /* counts what admission depends on: generations, and where sources are */
 	uint32_t group; /* host order; whose envelopes these are; 0: none yet */
 	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
@@ -135,7 +147,7 @@ struct collective {
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	rmw_copy_fn copy;
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
-	uint64_t tsc_per_ms;
+	uint64_t tsc_per_ms, tsc_per_us;
 	uint32_t slices; /* of the aging scan */
 	struct collective_ledger *ledger; /* not the worker's */
 };
@@ -306,6 +318,9 @@ void collective_jobs_taken(void *state);
 bool collective_job_idle(const void *shard);
 void collective_job_destroy(void *shard, struct ppe_program_leaks *leaks);
 void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
+void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);
+unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_us,
+	struct ppe_block_info *blocks, unsigned int max);
 
 /* The segments after parsing, and after admission: collective.c. */
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -318,6 +333,15 @@ start_bucket(struct collective *state, struct job_shard *js, struct contribution
 	hash_begin(
 		state->blocks, block_key(js->generation, js->job, c->header.block_id), &c->probe);
 	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
+}
+
+/* The time as source_seen has it: a tick is about a millisecond, 0 is never. */
+#define HEARD_SHIFT 22
+
+static inline uint32_t
+heard_now(uint64_t tsc)
+{
+	return (uint32_t)(tsc >> HEARD_SHIFT) | 1;
 }
 
 /* What admission depends on beside the packet, as a number: neither count ever goes back, so while

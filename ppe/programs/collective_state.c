@@ -85,6 +85,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	*out = state;
 	state->worker = setup->worker;
 	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
+	state->tsc_per_us = rte_get_tsc_hz() / 1000000;
 	state->slices = setup->config->timer_threads;
 	fill_kernels(state);
 	state->copy = rmw_kernel_copy();

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the control thread sees of a job's shard while its worker runs. Counters only grow, and each
+ * is one aligned word; records are never unmapped, so the worst that a look can meet is a block that
+ * has just become another one, which its key tells.
+ */
+#include <rte_cycles.h>
+
+#include "ppe/programs/collective_priv.h"
+
+static void
+add_histogram(struct ppe_histogram *sum, const struct ppe_histogram *histogram)
+{
+	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
+		sum->bucket[i] += histogram->bucket[i];
+	sum->sum_us += histogram->sum_us;
+}
+
+void
+collective_job_stats(const void *shard, struct ppe_job_stats *stats)
+{
+	const struct job_shard *js = shard;
+
+#define X(name, help) stats->name += js->count.name;
+	PPE_JOB_COUNTERS(X)
+#undef X
+	add_histogram(&stats->latency, &js->count.latency);
+	add_histogram(&stats->spread, &js->count.spread);
+	stats->generation = js->generation;
+	stats->buffers_used += js->quota.used;
+	stats->buffers_reserved += js->quota.limit;
+	for (unsigned int r = 0; r < js->window; r++) {
+		const struct block *current = js->slot[r].current;
+
+		stats->blocks_in_flight += current != NULL && current->state == BLOCK_OPEN;
+	}
+}
+
+void
+collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats)
+{
+	const struct job_shard *js = shard;
+	const struct pktbuf_endpoint *endpoint = &js->endpoint[source];
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint32_t heard = js->seen[source].heard;
+
+	stats->last += js->late[source].last;
+	stats->waited_us += (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
+	if (heard != 0) {
+		uint32_t ticks = heard_now(now) - heard;
+		double us = (double)ticks * (double)(UINT64_C(1) << HEARD_SHIFT) * 1e6 / (double)hz;
+
+		/* A worker's clock may be a tick ahead. */
+		if (ticks > UINT32_MAX / 2)
+			us = 0;
+		stats->heard = true;
+		stats->silent_us = RTE_MIN(stats->silent_us, (uint64_t)us);
+	}
+	if (!endpoint->valid || stats->placed)
+		return;
+	stats->placed = true;
+	stats->port = endpoint->port;
+	stats->udp = endpoint->udp;
+	memcpy(stats->mac, endpoint->mac, sizeof(stats->mac));
+}
+
+/* A block as it is at this moment. false: it is becoming another one. */
+static bool
+look(const struct block *block, struct block *copy)
+{
+	const volatile uint64_t *key = &block->hash.key;
+	uint64_t before = *key;
+
+	memcpy(copy, block, sizeof(*copy));
+	rte_compiler_barrier();
+	return copy->hash.live && copy->hash.key == before && *key == before;
+}
+
+static uint64_t
+us_since(uint64_t tsc, uint64_t now, uint64_t hz)
+{
+	return (int64_t)(now - tsc) < 0 ? 0 : (uint64_t)((double)(now - tsc) * 1e6 / (double)hz);
+}
+
+unsigned int
+collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe_block_info *blocks,
+	unsigned int max)
+{
+	const struct job_shard *js = shard;
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < 2u * js->window; i++) {
+		const struct slot *slot = &js->slot[i / 2];
+		const struct block *block = i % 2 == 0 ? slot->current : slot->previous;
+		struct block copy;
+
+		if (block == NULL || !look(block, &copy) || copy.job != js->job ||
+			(open && copy.state != BLOCK_OPEN) ||
+			us_since(copy.progress, now, hz) < idle_us)
+			continue;
+		if (n < max) {
+			blocks[n] = (struct ppe_block_info){.block = copy.block_id,
+				.generation = (uint16_t)(copy.hash.key >> 40),
+				.job = copy.job,
+				.open = copy.state == BLOCK_OPEN,
+				.heard_count = copy.heard_count,
+				.age_us = us_since(copy.opened, now, hz),
+				.idle_us = us_since(copy.progress, now, hz)};
+			memcpy(blocks[n].heard, copy.heard, sizeof(copy.heard));
+		}
+		n++;
+	}
+	return n;
+}
