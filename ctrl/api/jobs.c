@@ -5,14 +5,6 @@
 #include "ctrl/api/resources.h"
 #include "ctrl/values.h"
 
-static const char *
-policy_text(uint8_t policy)
-{
-	static const char *const texts[] = {"wait", "partial", "error"};
-
-	return policy < sizeof(texts) / sizeof(texts[0]) ? texts[policy] : "wait";
-}
-
 static void
 put_shape(json_t *object, const struct ppe_job *job)
 {
@@ -20,7 +12,7 @@ put_shape(json_t *object, const struct ppe_job *job)
 	api_put(object, "elements", job->elements);
 	api_put_text(object, "type", job->dtype == WEIR_DTYPE_INT32 ? "int32" : "fp32");
 	api_put_text(object, "op", "sum");
-	api_put_text(object, "policy", policy_text(job->policy));
+	api_put_text(object, "policy", api_policy_text(job->policy));
 	api_put(object, "timeout_ms", job->timeout_ms);
 	api_put_text(object, "results",
 		job->group == 0 ? "unicast" : ctrl_address_text(job->group).text);
@@ -37,19 +29,38 @@ put_state(json_t *object, const struct ppe_job_stats *stats)
 	json_object_set_new(object, "buffers", buffers);
 }
 
-/* Sources of the file: who is expected, and from where. */
+/* A source: who it is, where it is, when it was last heard, and how long blocks waited for it. */
 static json_t *
-members(const struct ppe_job *job, bool joined)
+member(const struct ctrl_running *running, const struct ppe_job *job, uint8_t rank)
+{
+	json_t *object = json_object();
+	struct ppe_source_stats source;
+	bool joined;
+
+	ppe_source_stats_read(running->ppe, job->id, rank, &source);
+	joined = source.placed || job->fixed_generation != 0;
+	api_put(object, "rank", rank);
+	api_put_text(object, "address", ctrl_address_text(job->address[rank]).text);
+	api_put_text(
+		object, "port", source.placed ? running->config->port[source.port].name : NULL);
+	json_object_set_new(object, "udp", source.placed ? json_integer(source.udp) : json_null());
+	json_object_set_new(object, "joined", json_null());
+	json_object_set_new(object, "last_heard",
+		source.heard ? json_real((double)source.silent_us / 1e6) : json_null());
+	json_object_set_new(object, "waited", json_real((double)source.waited_us / 1e6));
+	api_put(object, "last", source.last);
+	api_put_text(object, "state", joined ? "joined" : "expected");
+	return object;
+}
+
+static json_t *
+members(const struct ctrl_running *running, const struct ppe_job *job)
 {
 	json_t *list = json_array();
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (ppe_job_has(job, (uint8_t)s))
-			json_array_append_new(list,
-				json_pack("{s:i,s:s,s:n,s:n,s:n,s:n,s:f,s:i,s:s}", "rank", (int)s,
-					"address", ctrl_address_text(job->address[s]).text, "port",
-					"udp", "joined", "last_heard", "waited", 0.0, "last", 0,
-					"state", joined ? "joined" : "expected"));
+			json_array_append_new(list, member(running, job, (uint8_t)s));
 	return list;
 }
 
@@ -78,7 +89,7 @@ job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool wh
 	api_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
 	if (whole)
-		json_object_set_new(object, "members", members(shape, joined));
+		json_object_set_new(object, "members", members(running, shape));
 	return object;
 }
 

@@ -47,3 +47,11 @@ api_put_job_counters(json_t *object, const struct ppe_job_stats *stats)
 	PPE_JOB_COUNTERS(X)
 #undef X
 }
+
+const char *
+api_policy_text(uint8_t policy)
+{
+	static const char *const texts[] = {"wait", "partial", "error"};
+
+	return policy < sizeof(texts) / sizeof(texts[0]) ? texts[policy] : "wait";
+}

@@ -19,6 +19,9 @@ json_t *api_workers_json(const struct ctrl_running *running, const struct ppe_ga
 json_t *api_port_json(const struct ctrl_running *running, unsigned int index);
 json_t *api_ports_json(const struct ctrl_running *running);
 
+/* The word of an enum ppe_policy. */
+const char *api_policy_text(uint8_t policy);
+
 /* Every PPE_JOB_COUNTERS name, into an object. */
 void api_put_job_counters(json_t *object, const struct ppe_job_stats *stats);
 

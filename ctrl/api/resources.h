@@ -24,6 +24,9 @@ void api_get_page(struct api_call *call);
 void api_get_jobs(struct api_call *call);
 void api_get_job(struct api_call *call);
 
+/* blocks.c */
+void api_get_blocks(struct api_call *call);
+
 /* config.c */
 void api_get_config(struct api_call *call);
 void api_get_tenants(struct api_call *call);

@@ -14,6 +14,7 @@ const struct api_route api_routes[] = {
 	{API_GET, "/v1/config", API_READ_ALL, NULL, api_get_config},
 	{API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs},
 	{API_GET, "/v1/jobs/{name}", API_READ, NULL, api_get_job},
+	{API_GET, "/v1/blocks", API_READ, "job|stuck|limit", api_get_blocks},
 	{API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace},
 	{API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants},
 	{API_GET, "/", API_PUBLIC, NULL, api_get_page},

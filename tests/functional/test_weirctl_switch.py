@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 
 from perf import finish, start
 from rack import Rack, job
@@ -77,6 +78,34 @@ def every_command_answers():
         frame = ctl('top', '--once', '--interval', '200ms')
         check(re.search(r'^lcore +\d+ \[[| ]{16}\] +\d+ %', frame, re.M), '%s', frame)
         check(re.search(r'^p1 +up ', frame, re.M), '%s', frame)
+
+
+@case
+def a_host_that_is_killed_is_named_within_seconds():
+    with switch() as (rack, ctl):
+        first = ctl('blocks', '--stuck')
+        check('has not begun' in first, 'before anything ran:\n%s', first)
+        runs = start(rack, 1, [0, 1], '-b', '4M', '-e', '4M', '-n', 10000, '-w', 0)
+        time.sleep(1.5)
+        check(all(run.status is None for run in runs), '%s', runs[0].output)
+        runs[1].kill()
+        killed = time.monotonic()
+        words = ''
+        while 'rank 1' not in words and time.monotonic() < killed + 10:
+            time.sleep(0.2)
+            words = ctl('blocks', '--stuck')
+        check(time.monotonic() < killed + 5, 'only after %.1f s:\n%s', time.monotonic() - killed,
+              words)
+        for text in ('job1', 'rank 1', '10.77.0.2', 'last heard', 'wait'):
+            check(text in words, '%s is not said:\n%s', text, words)
+        check('rank 0' not in words, 'the host that lives is blamed:\n%s', words)
+        found = json.loads(ctl('--json', 'blocks', '--stuck'))
+        check(found['total'] == len(found['blocks']) > 0, '%s', found)
+        ages = [block['age'] for block in found['blocks']]
+        check(ages == sorted(ages, reverse=True), 'oldest first: %s', ages)
+        member = json.loads(ctl('--json', 'job', 'job1'))['members'][1]
+        check(member['last_heard'] >= 1 and member['port'] == 'p1', '%s', member)
+        runs[0].kill()
 
 
 @case

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GET /v1/blocks: which block waits for whom, since when, and what will be done about it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ctrl/api/call.h"
+#include "ctrl/api/json.h"
+#include "ctrl/api/resources.h"
+#include "ctrl/values.h"
+
+#define LIMIT_DEFAULT 256
+#define LIMIT_MAX     10000
+#define STUCK_US      UINT64_C(1000000)
+
+/* The blocks found, with the jobs that they are of. */
+struct found {
+	struct ppe_block_info *block;
+	unsigned int count, room;
+	bool whole; /* false: no memory for all */
+};
+
+static void
+find(struct found *found, const struct ctrl_running *running, const struct ctrl_job *job,
+	bool stuck)
+{
+	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
+	uint64_t idle_us = stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
+	unsigned int least = 2u * job->job->window, n;
+	int rc;
+
+	if (found->room - found->count < least) {
+		unsigned int room = found->count + least;
+		struct ppe_block_info *more = realloc(found->block, room * sizeof(*more));
+
+		if (more == NULL) {
+			found->whole = false;
+			return;
+		}
+		found->block = more;
+		found->room = room;
+	}
+	rc = ppe_blocks_read(running->ppe, job->job->id, stuck, idle_us,
+		&found->block[found->count], found->room - found->count);
+	n = rc < 0 ? 0 : (unsigned int)rc;
+	found->count += RTE_MIN(n, found->room - found->count);
+}
+
+static int
+oldest_first(const void *a, const void *b)
+{
+	uint64_t x = ((const struct ppe_block_info *)a)->age_us;
+	uint64_t y = ((const struct ppe_block_info *)b)->age_us;
+
+	return x > y ? -1 : x < y;
+}
+
+static double
+seconds(uint64_t us)
+{
+	return (double)us / 1e6;
+}
+
+static json_t *
+missing(const struct ctrl_running *running, const struct ppe_job *job,
+	const struct ppe_block_info *block)
+{
+	json_t *list = json_array();
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		struct ppe_source_stats source;
+		json_t *object;
+
+		/* Ranks that nobody has joined as are missing, too. */
+		if ((!ppe_job_has(job, (uint8_t)s) && s >= job->nb_sources) ||
+			(block->heard[s / 64] >> (s % 64) & 1) != 0)
+			continue;
+		object = json_object();
+		ppe_source_stats_read(running->ppe, job->id, (uint8_t)s, &source);
+		api_put(object, "rank", s);
+		api_put_text(object, "address",
+			ppe_job_has(job, (uint8_t)s) ? ctrl_address_text(job->address[s]).text
+						     : NULL);
+		json_object_set_new(object, "last_heard",
+			source.heard ? json_real(seconds(source.silent_us)) : json_null());
+		json_array_append_new(list, object);
+	}
+	return list;
+}
+
+/* What the policy does, and when: null when it waits for ever, or has nothing left to do. */
+static json_t *
+policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
+{
+	double left = (double)job->timeout_ms / 1e3 - seconds(block->idle_us);
+
+	if (!block->open || job->policy == PPE_POLICY_WAIT)
+		return json_null();
+	return json_real(left < 0 ? 0 : left);
+}
+
+static json_t *
+block_json(const struct ctrl_running *running, const struct ppe_block_info *block)
+{
+	const struct ppe_job *job = running->by_id[block->job]->job;
+	json_t *object = json_object();
+
+	api_put_text(object, "job", job->name);
+	api_put(object, "block", block->block);
+	api_put(object, "generation", block->generation);
+	api_put_text(object, "state", block->open ? "open" : "done");
+	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
+	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
+	api_put(object, "heard", block->heard_count);
+	api_put(object, "size", job->nb_sources);
+	json_object_set_new(object, "missing", missing(running, job, block));
+	api_put_text(object, "policy", api_policy_text(job->policy));
+	json_object_set_new(object, "policy_in", policy_in(job, block));
+	return object;
+}
+
+static void
+answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
+{
+	json_t *list = json_array();
+
+	if (!found->whole) {
+		api_error(call, 503, "busy", NULL,
+			"no memory for the list of blocks; ask for one job");
+		json_decref(list);
+		return;
+	}
+	if (found->count > 0)
+		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
+	for (unsigned int i = 0; i < found->count && i < limit; i++)
+		json_array_append_new(list, block_json(call->running, &found->block[i]));
+	api_answer(call, 200, json_pack("{s:o,s:i}", "blocks", list, "total", (int)found->count));
+}
+
+void
+api_get_blocks(struct api_call *call)
+{
+	const struct ctrl_running *running = call->running;
+	const char *name = api_query(call->target, "job");
+	struct found found = {.whole = true};
+	bool stuck, any = name == NULL;
+	uint64_t limit;
+
+	if (!api_query_flag(call, "stuck", &stuck) ||
+		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &limit))
+		return;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job == NULL || !api_owns(&running->config->api, call->caller, job->tenant) ||
+			(name != NULL && strcmp(job->job->name, name) != 0))
+			continue;
+		any = true;
+		find(&found, running, job, stuck);
+	}
+	if (any)
+		answer_blocks(call, &found, limit);
+	else
+		api_error(call, 404, "unknown_job", "job", "no job is called \"%.64s\"", name);
+	free(found.block);
+}
