@@ -117,13 +117,16 @@ refuse_size(struct api_call *call)
 	api_error(call, 413, "too_large", NULL, "a body has at most %d bytes", API_BODY_BYTES);
 }
 
-/* A body that says itself that it is too large is not waited for. */
+/*
+ * A body that says itself that it is far too large is not waited for. One that is a little too
+ * large is: a client that still sends when the connection closes may never read why.
+ */
 static bool
-too_large(const struct api_request *request)
+far_too_large(const struct api_request *request)
 {
 	const char *length = header(request, "Content-Length");
 
-	return length != NULL && strtoull(length, NULL, 10) > API_BODY_BYTES;
+	return length != NULL && strtoull(length, NULL, 10) > API_DISCARD_BYTES;
 }
 
 /* False: enough is enough, close the connection. */
@@ -234,7 +237,7 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 			return MHD_NO;
 		request->caller = request->peer->caller;
 		admit(request, method);
-		if (!too_large(request))
+		if (!far_too_large(request))
 			return MHD_YES;
 		refuse_size(&request->call);
 		return api_respond(connection, &request->call);

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The control API of a rack's switch, spoken to by Python's own HTTP client.
+
+    api = Control(rack)                 # before start_switch: the configuration listens
+    rack.start_switch()
+    status, body = api.get('/v1/status')
+    api.tcp('GET', '/v1/jobs', token='...')
+"""
+import contextlib
+import http.client
+import json
+import os
+import socket
+import ssl
+
+from tap import check
+
+PORT = 18080
+SECONDS = 10
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__('weir', timeout=SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.text = response.read()
+
+    @property
+    def body(self):
+        return json.loads(self.text)
+
+    @property
+    def code(self):
+        """Of an error."""
+        return self.body['error']['code']
+
+
+class Control:
+    """Listens on a Unix socket, on loopback and on the switch's own address."""
+
+    def __init__(self, rack, **section):
+        self.rack = rack
+        self.path = os.path.join(rack.folder, 'run', 'api.sock')
+        self.tls = None
+        section.setdefault('listen', ['unix:' + self.path, 'tcp:127.0.0.1:%d' % PORT,
+                                      'tcp:SWITCH:%d' % PORT])
+        rack.changes['api'] = section
+
+    def connect(self, place=None, address='127.0.0.1'):
+        """An open connection: the Unix socket's, or TCP from a place of the rack."""
+        if place is None:
+            connection = UnixConnection(self.path)
+        elif self.tls is None:
+            connection = http.client.HTTPConnection(address, PORT, timeout=SECONDS)
+        else:
+            connection = http.client.HTTPSConnection(address, PORT, timeout=SECONDS,
+                                                     context=self.tls)
+        if place is None:
+            connection.connect()
+        else:
+            with self.rack.inside(place):
+                connection.connect()
+        return connection
+
+    def ask(self, connection, method, path, body=None, token=None, headers=()):
+        headers = dict(headers)
+        if token is not None:
+            headers['Authorization'] = 'Bearer ' + token
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers.setdefault('Content-Type', 'application/json')
+        connection.request(method, path, body=body, headers=headers)
+        return Answer(connection.getresponse())
+
+    def unix(self, method, path, *args, **more):
+        with contextlib.closing(self.connect()) as connection:
+            return self.ask(connection, method, path, *args, **more)
+
+    def tcp(self, method, path, *args, place='sw', address='127.0.0.1', **more):
+        with contextlib.closing(self.connect(place, address)) as connection:
+            return self.ask(connection, method, path, *args, **more)
+
+    def get(self, path):
+        """The body of a GET over the Unix socket, which has to succeed."""
+        answer = self.unix('GET', path)
+        check(answer.status == 200, '%s: %d %s', path, answer.status, answer.text)
+        return answer.body
+
+    def raw(self, data, seconds=2, place=None):
+        """Bytes to the server and whatever comes back until it closes, or time is up."""
+        connection = self.connect(place)
+        with contextlib.closing(connection):
+            connection.sock.settimeout(seconds)
+            got = b''
+            with contextlib.suppress(OSError):
+                connection.sock.sendall(data)
+                connection.sock.shutdown(socket.SHUT_WR)
+                while True:
+                    part = connection.sock.recv(65536)
+                    if not part:
+                        break
+                    got += part
+            return got
+
+    def trust(self, certificate):
+        """Speak TLS from now on, and trust this certificate alone."""
+        self.tls = ssl.create_default_context(cafile=certificate)

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server with a route table of this test: handlers that wait, stream, say nothing, echo. The
+ * client is in the same thread, so each step of both sides is where the test puts it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/api/body.h"
+#include "ctrl/api/call.h"
+#include "ctrl/api/server.h"
+
+static unsigned int calls, ends;
+
+static void
+count_end(void *context)
+{
+	(void)context;
+	ends++;
+}
+
+/* Answers when it is called the third time. */
+static void
+wait_twice(struct api_call *call)
+{
+	calls++;
+	call->context = &calls;
+	call->context_free = count_end;
+	if (calls < 3)
+		api_wait(call, 20);
+	else
+		api_answer(call, 200, json_pack("{s:i}", "calls", (int)calls));
+}
+
+static void
+wait_for_ever(struct api_call *call)
+{
+	calls++;
+	call->context_free = count_end;
+	api_wait(call, 60000);
+}
+
+static ssize_t
+read_numbers(void *stream, char *out, size_t room)
+{
+	unsigned int *left = stream;
+
+	if (*left == 0)
+		return 0;
+	return snprintf(out, room, "%u\n", (*left)--);
+}
+
+static void
+stream(struct api_call *call)
+{
+	calls = 20000;
+	api_answer_stream(call, "text/plain", read_numbers, &calls, count_end);
+}
+
+static void
+say_nothing(struct api_call *call)
+{
+	(void)call;
+}
+
+static void
+echo(struct api_call *call)
+{
+	api_answer(call, 200, json_incref(call->body));
+}
+
+const struct api_route api_routes[] = {
+	{API_GET, "/twice", API_PUBLIC, NULL, wait_twice},
+	{API_GET, "/ever", API_PUBLIC, NULL, wait_for_ever},
+	{API_GET, "/stream", API_PUBLIC, NULL, stream},
+	{API_GET, "/nothing", API_PUBLIC, NULL, say_nothing},
+	{API_POST, "/echo", API_CHANGE, NULL, echo},
+};
+const size_t api_routes_count = sizeof(api_routes) / sizeof(api_routes[0]);
+
+static char folder[] = "/tmp/weir-test-XXXXXX";
+static struct ctrl_config config;
+static struct ctrl_running *running;
+static struct api_server *server;
+
+static void
+setup(void)
+{
+	struct ctrl_listener *listener = &config.api.listener[0];
+	char error[256] = "";
+
+	cr_assert_not_null(mkdtemp(folder));
+	listener->address.un.sun_family = AF_UNIX;
+	listener->length = sizeof(listener->address.un);
+	snprintf(listener->address.un.sun_path, sizeof(listener->address.un.sun_path), "%s/s/api",
+		folder);
+	config.api.nb_listeners = 1;
+	config.api.open_read = true;
+	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
+	cr_assert_eq(api_server_create(running, &server, error, sizeof(error)), 0, "%s", error);
+}
+
+static void
+teardown(void)
+{
+	char path[128];
+
+	api_server_destroy(server);
+	ctrl_running_destroy(running);
+	snprintf(path, sizeof(path), "%s/s", folder);
+	cr_expect_eq(rmdir(path), 0, "the socket is left: %s", strerror(errno));
+	cr_expect_eq(rmdir(folder), 0);
+}
+
+TestSuite(ctrl_api_server, .init = setup, .fini = teardown, .timeout = 20);
+
+static int
+client(void)
+{
+	const struct ctrl_listener *listener = &config.api.listener[0];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	cr_assert_eq(connect(fd, &listener->address.any, listener->length), 0);
+	return fd;
+}
+
+static void
+send_text(int fd, const char *text)
+{
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+/* The server's loop for `ms` at most, or until the client has read `until`. Returns what it read. */
+static char *
+turn(int fd, const char *until, unsigned int ms)
+{
+	static char got[1 << 20];
+	size_t length = 0;
+	double end = ctrl_monotonic() + ms / 1e3;
+
+	got[0] = '\0';
+	while (ctrl_monotonic() < end && (until == NULL || strstr(got, until) == NULL)) {
+		struct pollfd fds[] = {{api_server_fd(server), POLLIN, 0}, {fd, POLLIN, 0}};
+		int wait = api_server_timeout(server);
+		ssize_t n;
+
+		poll(fds, 2, wait < 0 || wait > 10 ? 10 : wait);
+		api_server_run(server);
+		n = read(fd, got + length, sizeof(got) - length - 1);
+		if (n > 0)
+			length += (size_t)n;
+		got[length] = '\0';
+		if (n == 0)
+			break;
+	}
+	return got;
+}
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+
+Test(ctrl_api_server, a_handler_waits_and_is_called_again)
+{
+	double began = ctrl_monotonic();
+	int fd = client();
+
+	send_text(fd, GET("/twice"));
+	cr_assert_not_null(strstr(turn(fd, "}", 2000), "{\"calls\":3}"));
+	cr_assert_geq(ctrl_monotonic() - began, 0.04);
+	turn(fd, NULL, 20);
+	cr_assert_eq(ends, 1);
+	/* The connection goes on. */
+	send_text(fd, GET("/twice"));
+	cr_assert_not_null(strstr(turn(fd, "}", 2000), "{\"calls\":4}"));
+	close(fd);
+}
+
+Test(ctrl_api_server, others_are_served_meanwhile)
+{
+	int waits = client(), fd = client();
+
+	send_text(waits, GET("/ever"));
+	turn(fd, NULL, 50);
+	cr_assert_eq(calls, 1);
+	send_text(fd, GET("/nothing"));
+	cr_assert_not_null(strstr(turn(fd, "}", 2000), " 500 "));
+	close(fd);
+	close(waits);
+}
+
+/* Stopping with a request that waits, and with one whose client has gone: no leak, no abort. */
+Test(ctrl_api_server, the_end_does_not_wait)
+{
+	int here = client(), gone = client();
+
+	send_text(here, GET("/ever"));
+	send_text(gone, GET("/ever"));
+	turn(here, NULL, 50);
+	cr_assert_eq(calls, 2);
+	close(gone);
+	turn(here, NULL, 50);
+	api_server_destroy(server);
+	server = NULL;
+	cr_assert_eq(ends, 2);
+	close(here);
+}
+
+Test(ctrl_api_server, it_sleeps_while_a_request_waits)
+{
+	int fd = client();
+	unsigned int turns = 0;
+
+	send_text(fd, GET("/ever"));
+	turn(fd, NULL, 50);
+	for (double end = ctrl_monotonic() + 0.3; ctrl_monotonic() < end; turns++) {
+		struct pollfd fds = {api_server_fd(server), POLLIN, 0};
+		int wait = api_server_timeout(server);
+
+		poll(&fds, 1, wait < 0 || wait > 100 ? 100 : wait);
+		api_server_run(server);
+	}
+	cr_assert_lt(turns, 10, "%u turns in 0.3 s", turns);
+	close(fd);
+}
+
+Test(ctrl_api_server, a_long_answer_is_streamed)
+{
+	int fd = client();
+	const char *got;
+
+	send_text(fd, GET("/stream"));
+	got = turn(fd, "\n2\r\n1\n", 5000);
+	cr_assert_not_null(strstr(got, "Transfer-Encoding: chunked"));
+	got = strstr(got, "20000\n");
+	cr_assert_not_null(got);
+	close(fd);
+	turn(client(), NULL, 20);
+	cr_assert_eq(ends, 1);
+}
+
+/* Half of a stream, then the client has enough. */
+Test(ctrl_api_server, a_stream_ends_with_its_client)
+{
+	int fd = client();
+
+	send_text(fd, GET("/stream"));
+	turn(fd, "20000", 2000);
+	close(fd);
+	turn(client(), NULL, 50);
+	cr_assert_eq(ends, 1);
+}
+
+Test(ctrl_api_server, bodies_in_pieces)
+{
+	int fd = client();
+
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{\"a\"");
+	turn(fd, NULL, 20);
+	send_text(fd, ":\"bcde\"}\n");
+	cr_assert_null(strstr(turn(fd, "}", 100), " 200 "), "13 of 14 bytes are no body");
+	send_text(fd, "\n");
+	cr_assert_not_null(strstr(turn(fd, "}\n", 2000), "{\"a\":\"bcde\"}\n"));
+	send_text(fd,
+		"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+		"3\r\n{\"a\r\n4\r\n\":7}\r\n0\r\n\r\n");
+	cr_assert_not_null(strstr(turn(fd, "}\n", 2000), "{\"a\":7}\n"));
+	/* Two at once. */
+	send_text(fd,
+		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n{\"b\":1}"
+		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n{\"b\":2}");
+	cr_assert_not_null(strstr(turn(fd, "{\"b\":2}\n", 2000), "{\"b\":1}\n"));
+	close(fd);
+}
