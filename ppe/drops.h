@@ -27,6 +27,7 @@
 	X(LATE, "late", "the block was completed without or before it; answered with the result")  \
 	X(EXPIRED, "expired", "the block is over and its result gone; answered")                   \
 	X(WINDOW, "window", "ahead of the job's window; answered")                                 \
+	X(POLICED, "policed", "the job sends more than its rate")                                  \
 	X(HELD_BACK, "held_back", "would need a third buffer of its residue")                      \
 	X(MISMATCH, "mismatch", "disagrees with the block; every source is told")                  \
 	X(TABLE_FULL, "table_full", "no room in the block table")                                  \

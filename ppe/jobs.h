@@ -37,6 +37,7 @@ struct ppe_job {
 	uint16_t first_generation; /* before the first join is done; 0: the switch's */
 	uint32_t instance; /* tells jobs apart that had the same id one after the other */
 	uint32_t timeout_ms; /* [1, 60000] */
+	uint32_t rate_mbit; /* Mbit/s of its contributions' frames, [1, 10^6]; 0: any */
 	uint32_t group; /* host order; results by multicast to it; 0: unicast */
 	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */
 	uint32_t address[WEIR_SOURCES_MAX]; /* host order, of the sources that are in it */

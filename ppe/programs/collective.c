@@ -187,6 +187,14 @@ served(const struct collective *state, const struct weir_header *h)
 		(h->grad_cnt == 0 || state->kernel[h->dtype][h->op] != NULL);
 }
 
+/* Is the contribution within its job's rate? */
+static inline bool
+conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread)
+{
+	return likely(js->rate_mbit == 0) ||
+		rmw_police(&js->policer, worker->now, thread->packet->pkt_len);
+}
+
 /*
  * Something is not as usual. What it is, in the order in which it is told, once the checksums hold.
  */
@@ -216,6 +224,8 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (!lengths_fit(state, j, c))
 		return drop(worker, thread, PPE_DROP_LENGTH);
+	if (!conforms(worker, js, thread))
+		return drop(worker, thread, PPE_DROP_POLICED);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);
 }
@@ -235,7 +245,10 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 		    h->gen_id != js->generation || !from_its_source(js, thread, h) ||
 		    !served(state, h) || !lengths_fit(state, j, c)))
 		return examine(worker, thread);
-	if (unlikely(c->learned))
+	if (unlikely(!conforms(worker, js, thread)))
+		return drop(worker, thread, PPE_DROP_POLICED);
+	/* A job with a rate is asked each time. */
+	if (unlikely(c->learned) && js->rate_mbit == 0)
 		memo_pass(worker, js, c);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include <rte_cycles.h>
 #include <rte_malloc.h>
 #include <rte_memory.h>
 
@@ -141,6 +142,30 @@ collective_job_take(void *arg, uint8_t id, void *shard)
  * 1.1 timeouts. */
 #define VISITS 20
 
+/* A burst is what may come at once: 10 ms at the rate, and two windows at least, or a job of a low
+ * rate could never fill its window. */
+#define BURST_MS   10
+#define BURST_MOST UINT64_C(57000000) /* which any policer can count */
+
+/* The rate is divided as the blocks are. A new rate begins with a full bucket. */
+static void
+set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
+{
+	unsigned int residues = ppe_job_residues(job, worker->id, worker->workers);
+	uint64_t rate = UINT64_C(1000000) * job->rate_mbit * residues / job->window;
+	uint64_t frame = PKTBUF_HEAD_BYTES + ppe_job_payload_bytes(job);
+	uint64_t burst = rate / 8 * BURST_MS / 1000;
+
+	if (js->rate_mbit == job->rate_mbit)
+		return;
+	js->rate_mbit = residues == 0 ? 0 : job->rate_mbit;
+	if (js->rate_mbit == 0)
+		return;
+	burst = RTE_MAX(burst, 2 * frame * residues * job->nb_sources);
+	burst = RTE_MIN(burst, BURST_MOST);
+	rmw_policer_init(&js->policer, rate, (uint32_t)burst, rte_get_tsc_hz(), worker->now);
+}
+
 void
 collective_jobs_taken(void *arg)
 {
@@ -148,9 +173,15 @@ collective_jobs_taken(void *arg)
 	const struct ppe_jobs *jobs = state->worker->jobs;
 	uint32_t shortest = 60000;
 
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (jobs->by_id[id] != NULL)
-			shortest = RTE_MIN(shortest, jobs->by_id[id]->timeout_ms);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ppe_job *job = jobs->by_id[id];
+
+		if (job == NULL)
+			continue;
+		shortest = RTE_MIN(shortest, job->timeout_ms);
+		if (state->job[id] != NULL)
+			set_rate(state->job[id], state->worker, job);
+	}
 	ppe_timer_set_period(state->worker, age, shortest * UINT64_C(1000) / VISITS);
 }
 

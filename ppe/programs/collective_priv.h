@@ -106,10 +106,12 @@ struct job_shard {
 	struct rmw_pool
 		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
+	uint32_t rate_mbit; /* of `policer`; 0: the job may send what it can */
 	uint32_t records; /* of the block table, set aside for it */
 	uint32_t instance; /* of the job */
 	struct collective_ledger *ledger; /* where they are booked; control thread's */
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
+	struct rmw_policer policer; /* of this shard's part of the job's rate */
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];

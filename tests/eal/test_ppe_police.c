@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A job with a rate gets no more than that; another one does not notice. */
+#include <string.h>
+
+#include <criterion/criterion.h>
+#include <rte_cycles.h>
+
+#include "tests/eal/rig.h"
+
+#define MBIT   1 /* far less than even a busy machine sends */
+#define BLOCKS 400
+#define WINDOW 4
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+
+static void
+start(unsigned int workers, uint32_t rate_mbit)
+{
+	struct rig_config config = {.workers = workers, .threads = 4, .ports = 2, .jobs = 2};
+
+	for (unsigned int j = 0; j < 2; j++) {
+		config.job[j] = rig_job((uint8_t)(1 + j), 1, WINDOW, 16);
+		config.job[j].fixed_generation = 7;
+	}
+	config.job[0].rate_mbit = rate_mbit;
+	rig_start(&rig, &config);
+}
+
+/* Send blocks to a job of one source, each until it is answered. Returns the bytes
+ * that were taken; *dropped: how many contributions were not. */
+static uint64_t
+send_blocks(uint8_t job, uint32_t from, unsigned int blocks, unsigned int *dropped)
+{
+	const uint32_t values[16] = {0};
+	uint64_t taken = 0;
+
+	*dropped = 0;
+	for (uint32_t block = from; block < from + blocks; block++) {
+		const struct weir_header h = {.job_id = job,
+			.block_id = block,
+			.gen_id = 7,
+			.grad_cnt = 16,
+			.dtype = WEIR_DTYPE_INT32,
+			.extended = true};
+		unsigned int bytes = rig_frame(frame, 0, &h, values, sizeof(values)), n = 0;
+		uint8_t answer[RIG_FRAME_MAX];
+
+		while (n == 0) {
+			struct ppe_stats stats;
+			uint64_t before;
+
+			ppe_stats_read(rig.ppe, &stats);
+			before = stats.drops[PPE_DROP_POLICED];
+			rig_send(&rig, 0, frame, bytes);
+			for (unsigned int ms = 0; n == 0 && ms < 2000; ms++) {
+				n = rig_receive(&rig, 0, answer, 1);
+				ppe_stats_read(rig.ppe, &stats);
+				if (stats.drops[PPE_DROP_POLICED] > before)
+					break;
+			}
+			cr_assert(n > 0 || stats.drops[PPE_DROP_POLICED] > before,
+				"block %u: neither answered nor policed", block);
+			*dropped += n == 0;
+		}
+		taken += bytes;
+	}
+	return taken;
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+/* Two buckets of a quarter of the window each, full at first, and what came since. */
+static void
+holds_the_rate(unsigned int workers)
+{
+	uint64_t began, bytes, us, burst = 2 * (192 + 64) * WINDOW + 2 * 1250;
+	unsigned int dropped;
+
+	start(workers, MBIT);
+	began = rte_rdtsc();
+	bytes = send_blocks(1, 0, BLOCKS, &dropped);
+	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+	cr_expect_gt(dropped, 0, "nothing was policed in %lu us", us);
+	cr_expect_leq(bytes, burst + us * MBIT / 8, "%lu bytes in %lu us", bytes, us);
+	send_blocks(2, 0, BLOCKS, &dropped);
+	cr_expect_eq(dropped, 0, "the other job lost %u", dropped);
+	stop();
+}
+
+Test(ppe_police, holds_the_rate, .timeout = 30)
+{
+	holds_the_rate(1);
+}
+
+Test(ppe_police, holds_the_rate_on_two_workers, .timeout = 30)
+{
+	holds_the_rate(2);
+}
+
+Test(ppe_police, the_rate_is_changed_while_it_runs, .timeout = 30)
+{
+	struct ppe_jobs table = {0};
+	struct ppe_job changed;
+	unsigned int dropped;
+
+	start(2, 0);
+	send_blocks(1, 0, BLOCKS, &dropped);
+	cr_expect_eq(dropped, 0);
+	changed = rig.job[0];
+	changed.rate_mbit = MBIT;
+	table.by_id[1] = &changed;
+	table.by_id[2] = &rig.job[1];
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+	send_blocks(1, BLOCKS, BLOCKS, &dropped);
+	cr_expect_gt(dropped, 0);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), 0);
+	send_blocks(1, 2 * BLOCKS, BLOCKS, &dropped);
+	cr_expect_eq(dropped, 0);
+	stop();
+}
