@@ -72,13 +72,16 @@ main(int argc, char **argv)
 
 	if (code != 0)
 		return code - 1;
-	run.rank = (unsigned int)options.weir.source;
+	run.rank = options.weir.source < 0 ? 0 : (unsigned int)options.weir.source;
 	if (options.shapes != NULL &&
 		perf_shapes_read(options.shapes, &shapes, error, sizeof(error)) < 0) {
 		perf_say(&run, "%s", error);
 		return PERF_USAGE;
 	}
-	if (weir_open(&options.weir, &run.weir) < 0) {
+	code = weir_open(&options.weir, &run.weir);
+	if (run.weir != NULL && options.weir.source < 0)
+		run.rank = weir_source(run.weir); /* as the launcher says */
+	if (code < 0) {
 		perf_say(&run, "%s", weir_error(run.weir));
 		if (run.weir != NULL)
 			(void)perf_report_json(&run, weir_error(run.weir));

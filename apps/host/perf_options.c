@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const char usage[] =
-	"usage: weir-perf --switch ADDRESS --address OWN_ADDRESS --source I [--job N] [options]\n"
+	"usage: weir-perf --switch URL --job-name NAME [--create] [options]\n"
+	"       weir-perf --switch ADDRESS --address OWN_ADDRESS --source I [--job N] [options]\n"
 	"\n"
 	"Measures collectives through a Weir switch; one process per host. The options of "
 	"nccl-tests:\n"
@@ -23,11 +24,21 @@ static const char usage[] =
 	"  -o, --op sum           the operation\n"
 	"  -C, --collective C     allreduce or barrier (allreduce); also --op-name\n"
 	"and of Weir:\n"
-	"  --switch ADDRESS       IPv4 of the switch\n"
+	"  --switch URL           the switch's control API, http://HOST:PORT, https://HOST:PORT "
+	"or\n"
+	"                         unix:/PATH; it tells all that is needed (WEIR_SWITCH)\n"
+	"  --job-name NAME        with it: the job (WEIR_JOB)\n"
+	"  --create               with it: make the job if there is none of this name\n"
+	"  --token-file FILE      with it: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)\n"
+	"  --ca FILE              with https: certificates to trust (WEIR_CA)\n"
+	"  --switch ADDRESS       or the IPv4 of the switch; then also needed:\n"
 	"  --address ADDRESS      own IPv4, towards the switch\n"
-	"  --source I             who this host is: 0 .. ranks - 1; source 0 prints the table\n"
+	"  --source I             who this host is: 0 .. ranks - 1; source 0 prints the table; "
+	"with\n"
+	"                         a URL as mpirun, srun, torchrun or WEIR_RANK say\n"
 	"  --job N                job of the switch (1)\n"
-	"  --sources N            ranks that the job must have (as many as the switch says)\n"
+	"  --sources N            ranks that the job must have (as many as the switch, or with a\n"
+	"                         URL the launcher or WEIR_SIZE says)\n"
 	"  --timeout MS           for the join, and for an operation without progress (30000)\n"
 	"  --join-timeout MS      for the join alone\n"
 	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"
@@ -43,6 +54,10 @@ static const char usage[] =
 
 enum {
 	OPT_SWITCH = 256,
+	OPT_JOB_NAME,
+	OPT_CREATE,
+	OPT_TOKEN_FILE,
+	OPT_CA,
 	OPT_ADDRESS,
 	OPT_SOURCE,
 	OPT_JOB,
@@ -73,6 +88,10 @@ static const struct option longs[] = {
 	{"op-name", required_argument, NULL, 'C'},
 	{"help", no_argument, NULL, 'h'},
 	{"switch", required_argument, NULL, OPT_SWITCH},
+	{"job-name", required_argument, NULL, OPT_JOB_NAME},
+	{"create", no_argument, NULL, OPT_CREATE},
+	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+	{"ca", required_argument, NULL, OPT_CA},
 	{"address", required_argument, NULL, OPT_ADDRESS},
 	{"source", required_argument, NULL, OPT_SOURCE},
 	{"job", required_argument, NULL, OPT_JOB},
@@ -123,6 +142,12 @@ choice(const char *text, const char *one, const char *two, bool *second)
 	return *second || strcmp(text, one) == 0;
 }
 
+static bool
+is_url(const char *text)
+{
+	return strstr(text, "://") != NULL || strncmp(text, "unix:", 5) == 0;
+}
+
 /* One option; false: its argument is wrong. */
 static bool
 take(struct perf_options *o, int option, const char *text)
@@ -171,7 +196,14 @@ take(struct perf_options *o, int option, const char *text)
 		good = choice(text, "allreduce", "barrier", &second);
 		o->barrier = second;
 		break;
-	case OPT_SWITCH: o->weir.switch_address = text; break;
+	case OPT_SWITCH:
+		o->weir.control = is_url(text) ? text : NULL;
+		o->weir.switch_address = is_url(text) ? NULL : text;
+		break;
+	case OPT_JOB_NAME: o->weir.job_name = text; break;
+	case OPT_CREATE: o->weir.create = true; break;
+	case OPT_TOKEN_FILE: o->weir.token_file = text; break;
+	case OPT_CA: o->weir.ca_file = text; break;
 	case OPT_ADDRESS: o->weir.address = text; break;
 	case OPT_SOURCE:
 		good = number(text, false, 0, WEIR_SOURCES_MAX - 1, &v);
@@ -263,8 +295,15 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		return wrong_usage("an argument that is no option");
-	if (o->weir.switch_address == NULL || o->weir.address == NULL || o->weir.source < 0)
-		return wrong_usage("--switch, --address and --source are needed");
+	if (o->weir.switch_address == NULL && o->weir.control == NULL &&
+		getenv("WEIR_SWITCH") == NULL)
+		return wrong_usage("--switch URL is needed, or WEIR_SWITCH");
+	if (o->weir.switch_address != NULL && (o->weir.address == NULL || o->weir.source < 0))
+		return wrong_usage("--address and --source are needed, or an URL for --switch");
+	if (o->weir.switch_address != NULL && (o->weir.job_name != NULL || o->weir.create))
+		return wrong_usage("--job-name and --create need an URL for --switch");
+	if (o->weir.switch_address == NULL && o->weir.source >= 0 && o->weir.sources == 0)
+		return wrong_usage("--source with an URL for --switch needs --sources, too");
 	if (o->max_bytes < o->min_bytes)
 		return wrong_usage("-e is less than -b");
 	if (o->weir.join_timeout_ms == 0)

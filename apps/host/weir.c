@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/host/weir.h"
 #include "apps/host/weir_priv.h"
+#include "apps/host/control.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,11 +15,25 @@
 static int
 read_config(struct weir *weir, const struct weir_config *c)
 {
+	if (c->sources > WEIR_SOURCES_MAX)
+		return weir_explain(weir, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
+	weir->switch_base.sin_family = weir->switch_ext.sin_family = AF_INET;
+	weir->own.sin_family = AF_INET;
+	weir->base_form = c->base_form;
+	weir->window_limit = c->window_limit;
+	weir->join_timeout =
+		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	weir->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	return 0;
+}
+
+/* Where the switch is and who this host is, all given. */
+static int
+read_addresses(struct weir *weir, const struct weir_config *c)
+{
 	uint16_t base = c->port_base ? c->port_base : WEIR_PORT_BASE;
 	uint16_t ext = c->port_ext ? c->port_ext : WEIR_PORT_EXT;
 
-	weir->switch_base.sin_family = weir->switch_ext.sin_family = AF_INET;
-	weir->own.sin_family = AF_INET;
 	weir->switch_base.sin_port = htons(base);
 	weir->switch_ext.sin_port = htons(ext);
 	if (c->switch_address == NULL ||
@@ -33,17 +48,25 @@ read_config(struct weir *weir, const struct weir_config *c)
 		return weir_explain(weir, -EINVAL, "port_base and port_ext are both %u", base);
 	if (c->source < 0 || c->source >= WEIR_SOURCES_MAX)
 		return weir_explain(weir, -EINVAL, "source: %d is not in [0, 256)", c->source);
-	if (c->sources > WEIR_SOURCES_MAX)
-		return weir_explain(weir, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
 	weir->job = c->job;
 	weir->source = (uint8_t)c->source;
-	weir->base_form = c->base_form;
 	weir->expected = c->sources;
-	weir->window_limit = c->window_limit;
-	weir->join_timeout =
-		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
-	weir->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
 	return 0;
+}
+
+/* The same, given or learned from the control API; the join has what is left of its time. */
+static int
+find_switch(struct weir *weir, const struct weir_config *config)
+{
+	uint64_t deadline = weir_now() + weir->join_timeout, now;
+	int code;
+
+	if (!weir_control_wanted(config))
+		return read_addresses(weir, config);
+	code = weir_control_join(weir, config, deadline);
+	now = weir_now();
+	weir->join_timeout = deadline > now ? deadline - now : 1;
+	return code;
 }
 
 static int
@@ -90,6 +113,8 @@ open_handle(struct weir *weir, const struct weir_config *config)
 {
 	int code = read_config(weir, config);
 
+	if (code == 0)
+		code = find_switch(weir, config);
 	if (code == 0)
 		code = weir_socket_open(weir);
 	if (code == 0)
@@ -145,6 +170,7 @@ weir_close(struct weir *weir)
 		wake(weir);
 		pthread_join(weir->thread, NULL);
 	}
+	weir_control_leave(weir->control);
 	if (weir->fd >= 0)
 		close(weir->fd);
 	if (weir->group_fd >= 0)
@@ -266,6 +292,12 @@ weir_stats(const struct weir *weir, struct weir_stats *stats)
 #define X(name, help) stats->name = __atomic_load_n(&weir->stats.name, __ATOMIC_RELAXED);
 	WEIR_STATS_LIST(X)
 #undef X
+}
+
+unsigned int
+weir_source(const struct weir *weir)
+{
+	return weir->source;
 }
 
 unsigned int

@@ -12,6 +12,28 @@
  *		fprintf(stderr, "%s\n", weir_error(weir));
  *	weir_close(weir);
  *
+ * Where the switch has a control API, a host needs no address at all:
+ *
+ *	struct weir_config config = {
+ *		.control = "http://10.0.0.1:8080", .job_name = "resnet50", .create = true,
+ *	};
+ *
+ * and not even these, if the environment has WEIR_SWITCH and WEIR_JOB. weir_open then becomes a
+ * member of the job over HTTP, learns the rest from the answer, and weir_close leaves. Rank and
+ * size are the launcher's. What the configuration gives is believed before the environment:
+ *
+ *	WEIR_SWITCH                      control
+ *	WEIR_JOB                         job_name
+ *	WEIR_RANK, WEIR_SIZE             source, sources; else what Open MPI (OMPI_COMM_WORLD_RANK,
+ *	                                 ..._SIZE), PMI (PMI_RANK, PMI_SIZE), Slurm (SLURM_PROCID,
+ *	                                 SLURM_NTASKS) or torchrun (RANK, WORLD_SIZE) set; the first
+ *	                                 of these that has a rank, for the size, too
+ *	WEIR_TOKEN, or WEIR_TOKEN_FILE   token, token_file
+ *	WEIR_CA                          ca_file
+ *
+ * The environment is looked at only when there is a control address, and never in a set-user-ID
+ * program.
+ *
  * A handle is one source of one job, for one generation: weir_open joins and returns when every
  * source of the job has joined. From then on all sources must call the same operations in the same
  * order with the same count, type and operation. Blocks are numbered through the generation.
@@ -57,27 +79,54 @@ extern "C" {
 #define WEIR_PARTIAL 1
 
 /*
+ * What a job is made with, when weir_open makes it (weir_config.create). Texts and ranges are the
+ * control API's (docs/openapi.yaml); zero or NULL: the switch's default.
+ */
+struct weir_job_settings {
+	unsigned int window; /* blocks, a power of two */
+	unsigned int elements; /* of a block */
+	unsigned int timeout_ms; /* of a block */
+	const char *type; /* "fp32", "int32" */
+	const char *op; /* "sum" */
+	const char *policy; /* "wait", "partial", "error" */
+};
+
+/*
  * What weir_open needs to know. Zero it first: every zero is a default, or an error that is told.
+ * Either `control` and what is below it, or the addresses and numbers of the first part.
  */
 struct weir_config {
-	const char *switch_address; /* IPv4 of the switch, dotted; required */
-	const char *address; /* own IPv4, of the interface towards the switch; required */
+	const char *switch_address; /* IPv4 of the switch, dotted */
+	const char *address; /* own IPv4, of the interface towards the switch; with control
+				also NULL: the one that this host's packets to the switch have */
 	uint16_t port_base; /* UDP port of the base form at the switch; 0: 12000 */
 	uint16_t port_ext; /* UDP port of the extended form; 0: 12001; another than port_base */
-	uint8_t job; /* the job's id */
+	uint8_t job; /* the job's id; with control unused */
 	bool base_form; /* send the 12-byte form: only the job's own type and operation */
-	int source; /* who I am in the job, [0, 256) */
-	unsigned int sources; /* sources that the job must have; 0: as many as the switch says */
+	int source; /* who I am in the job, [0, 256); with control -1, or 0 while sources is 0
+			too: as the launcher says */
+	unsigned int sources; /* sources that the job must have; 0: as many as the switch says,
+				with control: as the launcher says */
 	unsigned int join_timeout_ms; /* 0: 30000 */
 	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
+
+	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
+				unix:/PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
+	const char *job_name; /* the job's name */
+	bool create; /* make the job if there is none of this name */
+	struct weir_job_settings settings; /* of the job that is made */
+	const char *token; /* of the tenant; readable on the wire unless control is https */
+	const char *token_file; /* a file with it, in one line; token goes before */
+	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */
 };
 
 struct weir;
 
 /*
- * Join the job and wait for the other sources. config is only read during the call.
+ * Join the job and wait for the other sources; all within join_timeout_ms. config is only read
+ * during the call.
  *
  * On success 0, and *weir is a handle. On failure -errno, and *weir is a handle that can do nothing
  * but weir_error() and weir_close(); it is NULL only for -ENOMEM (weir_error(NULL) is fine). In
@@ -89,6 +138,22 @@ struct weir;
  *   -EPROTO      the switch's reply makes no sense (another version?), or it says that the
  *                job has another number of sources than config.sources
  *   others       from socket(2), bind(2), setsockopt(2), pthread_create(3)
+ *
+ * and with control
+ *
+ *   -EINVAL      also: no job name, no rank or size, or the switch refuses a setting
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ENOENT (a socket) and their like: nobody is there
+ *   -ETIMEDOUT   also: the control API does not answer
+ *   -EACCES      also: it wants another token, or any
+ *   -ENOENT      there is no such job, and create is not set
+ *   -EADDRINUSE  another living host has this rank
+ *   -ENOSPC      the switch has no memory for the job; -EDQUOT: the tenant's quota is used up
+ *   -EBUSY       the switch is too busy, until the end of join_timeout_ms
+ *   -EPROTO      also: no switch's control API, or none that TLS trusts; or the job has another
+ *                size
+ *   -EOPNOTSUPP  the library was built without the control API
+ *
+ * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY.
  */
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 
@@ -125,10 +190,11 @@ WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, siz
 WEIR_API int weir_barrier(struct weir *weir);
 
 /*
- * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the switch and the
- * other sources nothing: results that they still lack the switch has. An operation of another
- * thread, if there is one, is cancelled, and must have returned before the memory is gone: so
- * don't.
+ * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
+ * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
+ * member that joined by the control API leaves by it, within 2 s and whether it hears or not. An
+ * operation of another thread, if there is one, is cancelled, and must have returned before the
+ * memory is gone: so don't.
  */
 WEIR_API void weir_close(struct weir *weir);
 
@@ -199,6 +265,9 @@ struct weir_stats {
 
 /* Copy the counters. Any thread, at any time between weir_open and weir_close. */
 WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
+
+/* Who I am in the job, [0, 256); known once the configuration is read. */
+WEIR_API unsigned int weir_source(const struct weir *weir);
 
 /* What the switch said about the job when it took the join; 0 for a handle that failed to open. */
 WEIR_API unsigned int weir_sources(const struct weir *weir); /* [1, 256] */

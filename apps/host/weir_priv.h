@@ -4,6 +4,8 @@
  *
  *	weir.c      the public calls: hand an operation over, wait for it
  *	socket.c    the sockets: open, options, errors that the kernel queued
+ *	control.c   membership by the switch's control API: http.c asks, member.c reads the answers,
+ *	            launch.c knows the launchers' environments; runs in weir_open's thread
  *	join.c      the beginning of a generation; runs in weir_open's thread, before the progress
  *	            thread exists
  *	progress.c  the progress thread: one loop around ppoll
@@ -136,6 +138,7 @@ struct weir {
 	int wake_fd; /* eventfd: an operation was handed over, or stop */
 	pthread_t thread;
 	bool running; /* the thread exists */
+	struct weir_control *control; /* NULL: joined by addresses */
 
 	/* The progress thread's. */
 	struct weir_ring ring;

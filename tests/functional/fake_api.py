@@ -6,7 +6,8 @@
         subprocess.run([WEIRCTL, '-s', api.address, 'jobs'])
 
 A route is the path without its query. Its value is a JSON value, or bytes (sent as they are), or
-(status, value), or a function of the handler that returns one of these. `api.asked` lists what was
+(status, value), or a function of the handler (`.command`, `.body`, `.headers`) that returns one of
+these. `api.asked` lists what was
 asked: (method, path with query, body, headers).
 """
 import http.server
@@ -40,8 +41,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         api = self.server.api
         length = int(self.headers.get('Content-Length') or 0)
         body = self.rfile.read(length) if length else None
-        api.asked.append((self.command, self.path, json.loads(body) if body else None,
-                          dict(self.headers)))
+        self.body = json.loads(body) if body else None
+        api.asked.append((self.command, self.path, self.body, dict(self.headers)))
         found = api.routes.get(self.path.split('?')[0], api.unknown)
         if callable(found):
             found = found(self)
@@ -68,13 +69,14 @@ class FakeApi:
     unknown = (404, {'error': {'status': 404, 'code': 'unknown_path', 'key': None,
                                'message': 'there is no such path'}})
 
-    def __init__(self, tcp=False, context=None, folder=None, name='fake.sock'):
+    def __init__(self, tcp=False, context=None, folder=None, name='fake.sock', host='127.0.0.1',
+                 port=0):
         self.routes, self.asked = {}, []
         self.made = None if folder else tempfile.mkdtemp(prefix='weir-fake-api-')
         if tcp:
-            self.server = TcpServer(('127.0.0.1', 0), Handler)
-            self.address = '%s://127.0.0.1:%d' % ('https' if context else 'http',
-                                                  self.server.server_port)
+            self.server = TcpServer((host, port), Handler)
+            self.address = '%s://%s:%d' % ('https' if context else 'http', host,
+                                           self.server.server_port)
         else:
             path = os.path.join(folder or self.made, name)
             self.server = UnixServer(path, Handler)

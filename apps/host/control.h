@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Joining a job and leaving it through the switch's control API. Runs in the threads of weir_open
+ * and weir_close. Built without libcurl (-Dhost_control=false), weir_control_join only says so.
+ */
+#ifndef APPS_HOST_CONTROL_H
+#define APPS_HOST_CONTROL_H
+
+#include <stdbool.h>
+
+#include "apps/host/weir_priv.h"
+
+struct weir_control;
+
+/* Whether this handle joins through the control API: the configuration or WEIR_SWITCH says so. */
+bool weir_control_wanted(const struct weir_config *config);
+
+/*
+ * Become a member of the job, by `deadline` at the latest (ns, weir_now). Fills in the handle's
+ * addresses, job, source and expected sources. What fails has its text set.
+ */
+int weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline);
+
+/* Tell the switch that the member leaves, if it joined; takes a bounded time, and frees. NULL is
+ * fine. */
+void weir_control_leave(struct weir_control *control);
+
+#endif

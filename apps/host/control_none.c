@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* libweir without libcurl: hosts join by addresses alone. */
+#include "apps/host/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+bool
+weir_control_wanted(const struct weir_config *config)
+{
+	/* A program that gives no address relies on WEIR_SWITCH: say why that can't be. */
+	return config->control != NULL ||
+		(config->switch_address == NULL && secure_getenv("WEIR_SWITCH") != NULL);
+}
+
+int
+weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline)
+{
+	(void)config;
+	(void)deadline;
+	return weir_explain(weir, -EOPNOTSUPP,
+		"this libweir was built without the control API (meson -Dhost_control=false): give "
+		"switch_address, address, job and source, and unset WEIR_SWITCH");
+}
+
+void
+weir_control_leave(struct weir_control *control)
+{
+	(void)control;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/host/member.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/host/weir_priv.h" /* WEIR_WINDOW_MAX */
+
+/* NULL and 0 are left to the switch. */
+static bool
+add_text(json_t *to, const char *key, const char *value)
+{
+	return value == NULL || json_object_set_new(to, key, json_string(value)) == 0;
+}
+
+static bool
+add_number(json_t *to, const char *key, unsigned int value)
+{
+	return value == 0 || json_object_set_new(to, key, json_integer((json_int_t)value)) == 0;
+}
+
+char *
+weir_member_request(
+	const struct weir_config *config, const struct weir_launch *who, const char *address)
+{
+	const struct weir_job_settings *settings = &config->settings;
+	json_t *all = json_pack(
+		"{s:i, s:i, s:s}", "rank", who->rank, "size", (int)who->size, "address", address);
+	json_t *create = json_object();
+	char *text = NULL;
+	bool good = add_number(create, "window", settings->window) &&
+		add_number(create, "elements", settings->elements) &&
+		add_number(create, "timeout_ms", settings->timeout_ms) &&
+		add_text(create, "type", settings->type) && add_text(create, "op", settings->op) &&
+		add_text(create, "policy", settings->policy);
+
+	if (config->create)
+		good = json_object_set(all, "create", create) == 0 && good;
+	if (good)
+		text = json_dumps(all, JSON_COMPACT);
+	json_decref(create);
+	json_decref(all);
+	return text;
+}
+
+static json_t *
+parse(const char *body, size_t length)
+{
+	return json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
+}
+
+/* An integer of [least, most]. */
+static bool
+read_number(json_t *from, const char *key, json_int_t least, json_int_t most, json_int_t *to)
+{
+	json_t *value = json_object_get(from, key);
+
+	*to = json_integer_value(value);
+	return json_is_integer(value) && *to >= least && *to <= most;
+}
+
+static bool
+read_address(json_t *from, const char *key, struct in_addr *to)
+{
+	const char *text = json_string_value(json_object_get(from, key));
+
+	return text != NULL && inet_pton(AF_INET, text, to) == 1;
+}
+
+static int
+senseless(const char *what, char *text, size_t size)
+{
+	snprintf(text, size,
+		"the control API's answer to the join makes no sense (%s): do switch and library "
+		"have the same version?",
+		what);
+	return -EPROTO;
+}
+
+/* NULL, or the key that is missing or wrong. */
+static const char *
+read_member(json_t *all, const struct weir_launch *who, struct weir_member *m)
+{
+	json_t *where = json_object_get(all, "switch");
+	json_int_t v;
+
+	if (!read_number(all, "job", 0, WEIR_JOBS_MAX - 1, &v))
+		return "job";
+	m->job = (uint8_t)v;
+	if (!read_number(all, "source", who->rank, who->rank, &v))
+		return "source";
+	m->source = (uint8_t)v;
+	if (!read_number(all, "size", who->size, who->size, &v))
+		return "size";
+	if (!read_number(all, "window", 1, WEIR_WINDOW_MAX, &v) || (v & (v - 1)) != 0)
+		return "window";
+	m->window = (uint16_t)v;
+	if (!read_number(all, "elements", 1, WEIR_ELEMENTS_MAX, &v))
+		return "elements";
+	m->elements = (uint16_t)v;
+	if (!read_address(where, "address", &m->address))
+		return "switch.address";
+	if (!read_number(where, "udp_port", 1, UINT16_MAX, &v))
+		return "switch.udp_port";
+	m->port_base = (uint16_t)v;
+	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
+		return "switch.udp_port_ext";
+	m->port_ext = (uint16_t)v;
+	return NULL;
+}
+
+int
+weir_member_read(const char *body, size_t length, const struct weir_launch *who,
+	struct weir_member *member, char *text, size_t size)
+{
+	json_t *all = parse(body, length);
+	const char *wrong = json_is_object(all) ? read_member(all, who, member) : "no JSON object";
+
+	json_decref(all);
+	return wrong == NULL ? 0 : senseless(wrong, text, size);
+}
+
+int
+weir_member_read_status(
+	const char *body, size_t length, struct in_addr *address, char *text, size_t size)
+{
+	json_t *all = parse(body, length);
+	bool good = read_address(all, "address", address);
+
+	json_decref(all);
+	return good ? 0 : senseless("address in /v1/status", text, size);
+}
+
+/* A text of the switch, for a log or a terminal: no control characters, not endless. */
+static void
+copy_clean(char *to, size_t size, const char *from)
+{
+	size_t n = 0;
+
+	for (; from != NULL && *from != '\0' && n + 1 < size; from++)
+		to[n++] = (unsigned char)*from < ' ' || *from == 0x7f ? '?' : *from;
+	to[n] = '\0';
+}
+
+/* "needed" or "free" of a 507: {key: number}, a few of them. */
+static void
+add_amounts(char *to, size_t size, json_t *error, const char *what)
+{
+	size_t used = strlen(to), begin = used;
+	json_t *value;
+	const char *key;
+
+	json_object_foreach (json_object_get(error, what), key, value) {
+		char name[40];
+
+		if (!json_is_number(value) || used + 100 > size)
+			continue;
+		copy_clean(name, sizeof(name), key);
+		used += (size_t)snprintf(to + used, size - used, "%s%s %.0f",
+			used > begin ? ", " : "; ", name, json_number_value(value));
+	}
+	if (used > begin)
+		snprintf(to + used, size - used, " %s", what);
+}
+
+/* The message of an answer {"error": {"message", "key", "needed", "free"}}. */
+static void
+read_message(json_t *error, char *to, size_t size)
+{
+	char key[64], message[256];
+
+	copy_clean(key, sizeof(key), json_string_value(json_object_get(error, "key")));
+	copy_clean(message, sizeof(message), json_string_value(json_object_get(error, "message")));
+	snprintf(to, size, "%s%s%s", key, key[0] != '\0' ? ": " : "", message);
+	add_amounts(to, size, error, "needed");
+	add_amounts(to, size, error, "free");
+}
+
+/* A refusal and what to do about it; `about` is the key that it is about. */
+static int
+judge(const struct weir_refused *r, long status, const char *code, const char *about,
+	const char *message, char *text, size_t size)
+{
+	const char *advice;
+	int result;
+
+	if (status == 401 && r->token_from == NULL) {
+		advice = "it wants a tenant's token: WEIR_TOKEN_FILE or WEIR_TOKEN "
+			 "(weir_config.token)";
+		result = -EACCES;
+	} else if (status == 401 || (status == 403 && strcmp(code, "quota") != 0)) {
+		snprintf(text, size, "job \"%.64s\": %s refuses%s%s: %s", r->job, r->where,
+			r->token_from != NULL ? " the token of " : " without a token",
+			r->token_from != NULL ? r->token_from : "", message);
+		return -EACCES;
+	} else if (status == 403) {
+		advice = "the tenant's quota is used up: weirctl jobs shows by what";
+		result = -EDQUOT;
+	} else if (status == 404 && strcmp(code, "unknown_job") == 0) {
+		advice = "make it (weirctl job create NAME --size N), or let its hosts make it "
+			 "(weir_config.create, weir-perf --create)";
+		result = -ENOENT;
+	} else if (status == 409 && strcmp(about, "size") == 0) {
+		advice = "the ranks disagree about the size of the job, or a job of this name is "
+			 "left from another run (weirctl job delete NAME)";
+		result = -EPROTO;
+	} else if (status == 409) {
+		advice = "has another host this rank, or is the job another run's? weirctl members "
+			 "NAME shows who is in it";
+		result = -EADDRINUSE;
+	} else if (status == 507) {
+		advice = "delete a job, or ask for a smaller window or fewer elements";
+		result = -ENOSPC;
+	} else if (status == 503) {
+		advice = "is it starting, or overloaded? weirctl status shows it";
+		result = -EBUSY;
+	} else {
+		advice = "this library and the switch may be of different versions";
+		result = status == 400 ? -EINVAL : -EPROTO;
+	}
+	snprintf(text, size, "job \"%.64s\": %s says: %s (HTTP status %ld); %s", r->job, r->where,
+		message[0] != '\0' ? message : "nothing", status, advice);
+	return result;
+}
+
+int
+weir_member_refused(const struct weir_refused *refused, long status, const char *body,
+	size_t length, char *text, size_t size)
+{
+	json_t *all = parse(body, length), *error = json_object_get(all, "error");
+	const char *code = json_string_value(json_object_get(error, "code"));
+	const char *about = json_string_value(json_object_get(error, "key"));
+	char message[512];
+	int result;
+
+	if (!json_is_object(error)) {
+		snprintf(text, size,
+			"%s answers with HTTP status %ld, and not as a switch's control API does: "
+			"is "
+			"the address right?",
+			refused->where, status);
+		result = status == 503 ? -EBUSY : -EPROTO;
+	} else {
+		read_message(error, message, sizeof(message));
+		result = judge(refused, status, code != NULL ? code : "",
+			about != NULL ? about : "", message, text, size);
+	}
+	json_decref(all);
+	return result;
+}

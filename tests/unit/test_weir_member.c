@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What hosts and the control API say to each other: what is sent, and answers right and hostile. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/host/member.h"
+
+static const struct weir_launch who = {.rank = 2, .size = 4};
+static const char good[] =
+	"{'job': 7, 'name': 'ring', 'source': 2, 'size': 4, 'generation': 0, 'window': 64,"
+	" 'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000, 'key': null, 'more': "
+	"[1],"
+	" 'switch': {'address': '10.77.0.254', 'udp_port': 12000, 'udp_port_ext': 12001}}";
+
+static char text[640];
+
+/* JSON written with single quotes. */
+static char *
+quoted(const char *single)
+{
+	char *copy = strdup(single);
+
+	for (char *c = copy; *c != '\0'; c++)
+		if (*c == '\'')
+			*c = '"';
+	return copy;
+}
+
+static int
+read_text(const char *json, struct weir_member *member)
+{
+	/* An allocation of just its length: a read past the end is seen by the sanitizer. */
+	size_t length = strlen(json);
+	char *exact = malloc(length ? length : 1);
+	int code;
+
+	memcpy(exact, json, length);
+	text[0] = '\0';
+	code = weir_member_read(exact, length, &who, member, text, sizeof(text));
+	free(exact);
+	return code;
+}
+
+Test(weir_member, the_answer, .timeout = 10)
+{
+	struct weir_member m;
+	char *json = quoted(good);
+
+	cr_assert_eq(read_text(json, &m), 0, "%s", text);
+	cr_assert(m.job == 7 && m.source == 2 && m.window == 64 && m.elements == 256);
+	cr_assert(m.port_base == 12000 && m.port_ext == 12001);
+	cr_assert_eq(m.address.s_addr, inet_addr("10.77.0.254"));
+	free(json);
+}
+
+/* Every key that matters, missing and with values of other types and ranges. */
+Test(weir_member, wrong_answers, .timeout = 20)
+{
+	static const char *const keys[] = {"job", "source", "size", "window", "elements", "switch",
+		"switch.address", "switch.udp_port", "switch.udp_port_ext"};
+	static const char *const values[] = {"null", "true", "-1", "1e300", "2.0", "65536", "0.5",
+		"9223372036854775807", "\"\"", "\"7\"", "[]", "{}", "[[[[]]]]", "257", "3000",
+		"\"10.77.0\"", "\"::1\"", "\"10.77.0.254 \""};
+	char *json = quoted(good);
+	struct weir_member m;
+
+	for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
+		const char *dot = strchr(keys[k], '.'), *key = dot != NULL ? dot + 1 : keys[k];
+
+		for (size_t v = 0; v <= sizeof(values) / sizeof(values[0]); v++) {
+			bool missing = v == sizeof(values) / sizeof(values[0]);
+			bool right = (v == 13 || v == 14) &&
+				(strcmp(key, "elements") == 0 || strncmp(key, "udp_port", 8) == 0);
+			json_t *all, *in;
+			char *made;
+
+			if (right && !missing)
+				continue;
+			all = json_loads(json, 0, NULL);
+			in = dot != NULL ? json_object_get(all, "switch") : all;
+			if (missing)
+				json_object_del(in, key);
+			else
+				json_object_set_new(
+					in, key, json_loads(values[v], JSON_DECODE_ANY, NULL));
+			made = json_dumps(all, 0);
+			cr_assert_eq(read_text(made, &m), -EPROTO, "taken: %s", made);
+			cr_assert(strstr(text, keys[k]) != NULL || strcmp(keys[k], "switch") == 0,
+				"%s not named: %s", keys[k], text);
+			free(made);
+			json_decref(all);
+		}
+	}
+	free(json);
+}
+
+Test(weir_member, no_json_at_all, .timeout = 20)
+{
+	static const char *const bodies[] = {"", "null", "[]", "1", "\"x\"", "{", "{}x", "\xff\xfe",
+		"<html>404</html>", "{\"job\": 1, \"job\": 2}", "{\"job\": \"\\u0000\"}"};
+	struct weir_member m;
+	char deep[60001], *json = quoted(good), *cut;
+
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+		cr_assert_eq(read_text(bodies[i], &m), -EPROTO, "taken: %s", bodies[i]);
+	memset(deep, '[', sizeof(deep) - 1);
+	deep[sizeof(deep) - 1] = '\0';
+	cr_assert_eq(read_text(deep, &m), -EPROTO);
+	for (size_t end = 0; end < strlen(json); end++) {
+		cut = strndup(json, end);
+		cr_assert_eq(read_text(cut, &m), -EPROTO, "taken: %s", cut);
+		free(cut);
+	}
+	free(json);
+}
+
+Test(weir_member, the_status, .timeout = 10)
+{
+	static const char fine[] = "{\"address\": \"10.77.0.254\", \"name\": \"x\"}";
+	static const char none[] = "{\"address\": 3}";
+	struct in_addr to;
+
+	cr_assert_eq(weir_member_read_status(fine, strlen(fine), &to, text, sizeof(text)), 0);
+	cr_assert_eq(to.s_addr, inet_addr("10.77.0.254"));
+	cr_assert_eq(weir_member_read_status(none, strlen(none), &to, text, sizeof(text)), -EPROTO);
+	cr_assert_eq(weir_member_read_status("x", 1, &to, text, sizeof(text)), -EPROTO);
+}
+
+Test(weir_member, the_request, .timeout = 10)
+{
+	struct weir_config config = {
+		.settings = {.window = 128, .type = "int32", .policy = "error"}};
+	char *body = weir_member_request(&config, &who, "10.77.0.3");
+
+	cr_assert_str_eq(body, "{\"rank\":2,\"size\":4,\"address\":\"10.77.0.3\"}");
+	free(body);
+	config.create = true;
+	body = weir_member_request(&config, &who, "10.77.0.3");
+	cr_assert_str_eq(body,
+		"{\"rank\":2,\"size\":4,\"address\":\"10.77.0.3\",\"create\":{\"window\":128,"
+		"\"type\":\"int32\",\"policy\":\"error\"}}");
+	free(body);
+	config.settings = (struct weir_job_settings){0};
+	body = weir_member_request(&config, &who, "10.77.0.3");
+	cr_assert(strstr(body, "\"create\":{}") != NULL, "%s", body);
+	free(body);
+	config.settings.op = "\xff";
+	body = weir_member_request(&config, &who, "10.77.0.3");
+	cr_assert_null(body);
+}
+
+static void
+refused(long status, const char *single, const char *token, int code, const char *words)
+{
+	const struct weir_refused about = {
+		.where = "http://10.0.0.1:8080", .job = "ring", .token_from = token};
+	char *body = quoted(single);
+
+	cr_assert_eq(weir_member_refused(&about, status, body, strlen(body), text, sizeof(text)),
+		code, "%ld: %s", status, text);
+	cr_assert(strstr(text, words) != NULL, "\"%s\" is not in: %s", words, text);
+	for (const char *c = text; *c != '\0'; c++)
+		cr_assert(*c >= ' ' || *c < 0, "a control character: %s", text);
+	free(body);
+}
+
+Test(weir_member, refusals, .timeout = 10)
+{
+	refused(401, "{'error': {'code': 'unauthorized', 'message': 'no'}}", NULL, -EACCES,
+		"WEIR_TOKEN_FILE");
+	refused(401, "{'error': {'code': 'unauthorized', 'message': 'no'}}", "WEIR_TOKEN", -EACCES,
+		"the token of WEIR_TOKEN");
+	refused(403, "{'error': {'code': 'forbidden', 'message': 'another tenant'}}", "t", -EACCES,
+		"another tenant");
+	refused(403, "{'error': {'code': 'quota', 'message': '2 jobs'}}", "t", -EDQUOT, "quota");
+	refused(404, "{'error': {'code': 'unknown_job', 'message': 'no job ring'}}", NULL, -ENOENT,
+		"--create");
+	refused(404, "{'error': {'code': 'unknown_path', 'message': 'no'}}", NULL, -EPROTO,
+		"versions");
+	refused(409, "{'error': {'code': 'conflict', 'key': 'size', 'message': '3'}}", NULL,
+		-EPROTO, "disagree about the size");
+	refused(409, "{'error': {'code': 'conflict', 'key': 'address', 'message': 'alive'}}", NULL,
+		-EADDRINUSE, "another host");
+	refused(507,
+		"{'error': {'code': 'no_memory', 'message': 'full', 'needed': {'memory': 4096},"
+		" 'free': {'memory': 512, 'blocks': 3}}}",
+		NULL, -ENOSPC, "memory 4096 needed; memory 512, blocks 3 free");
+	refused(400, "{'error': {'code': 'out_of_range', 'key': 'create.window', 'message': 'x'}}",
+		NULL, -EINVAL, "create.window: x");
+	refused(503, "{'error': {'code': 'busy', 'message': 'x'}}", NULL, -EBUSY, "overloaded");
+}
+
+Test(weir_member, hostile_refusals, .timeout = 10)
+{
+	char huge[40000], *body;
+
+	refused(404, "", NULL, -EPROTO, "HTTP status 404");
+	refused(200000, "[]", NULL, -EPROTO, "HTTP status 200000");
+	refused(500, "{'error': {'code': 1, 'key': [], 'message': {}, 'free': 3}}", NULL, -EPROTO,
+		"nothing");
+	refused(409, "{'error': {'message': 'a\\u001b[2Jb\\nc'}}", NULL, -EADDRINUSE, "a?[2Jb?c");
+	memset(huge, 'm', sizeof(huge) - 1);
+	huge[sizeof(huge) - 1] = '\0';
+	cr_assert(asprintf(&body,
+			  "{'error': {'code': 'x', 'key': '%s', 'message': '%s', 'free': "
+			  "{'%s': 1e300, 'b': -1e308, 'c': 3}}}",
+			  huge, huge, huge) > 0);
+	refused(507, body, NULL, -ENOSPC, "mmm");
+	free(body);
+}
