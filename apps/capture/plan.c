@@ -223,15 +223,44 @@ plan_contributions(struct plan *plan, const struct capture_wish *wish, char *err
 	return choose_sources(plan, wish->only, error);
 }
 
+/* The first option that is given and says something of a job's contributions; NULL: none. */
+static const char *
+of_a_job(const struct capture_wish *wish)
+{
+	const struct {
+		const char *option;
+		bool given;
+	} options[] = {
+		{"--config", wish->config != NULL},
+		{"--job", wish->job != NULL},
+		{"--job-id", wish->job_id >= 0},
+		{"--only", wish->only != NULL},
+		{"--blocks", wish->blocks >= 0},
+		{"--sources", wish->sources >= 0},
+		{"--window", wish->window >= 0},
+		{"--elements", wish->elements >= 0},
+		{"--generation", wish->generation >= 0},
+		{"--block-bits", wish->block_bits >= 0},
+		{"--type", wish->type != NULL},
+		{"--first", wish->first != 0},
+		{"--order", wish->order != 0},
+		{"--duplicates", wish->duplicates != 0},
+		{"--extended", wish->extended},
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].given)
+			return options[i].option;
+	return NULL;
+}
+
 static int
 plan_ordinary(struct plan *plan, const struct capture_wish *wish, char *error)
 {
-	const char *at = wish->sizes;
+	const char *at = wish->sizes, *useless = of_a_job(wish);
 
-	if (wish->config != NULL || wish->only != NULL || wish->blocks >= 0)
-		return refuse(error,
-			"--ordinary frames belong to no job: leave --config, --only and --blocks "
-			"out");
+	if (useless != NULL)
+		return refuse(error, "--ordinary frames belong to no job: leave %s out", useless);
 	for (;;) {
 		unsigned long size;
 

@@ -103,7 +103,11 @@ Test(capture_plan, wrong_wishes_are_refused, .timeout = 10)
 	REFUSE("go with --ordinary", w.frames = 3);
 	REFUSE("at least 64 bytes", w.sizes = "63");
 	REFUSE("is not a list such as", w.sizes = "64,");
-	REFUSE("belong to no job", w.sizes = "64", w.only = "0");
+	REFUSE("leave --only out", w.sizes = "64", w.only = "0");
+	REFUSE("leave --first out", w.sizes = "64", w.first = 1);
+	REFUSE("leave --order out", w.sizes = "64", w.order = 1);
+	REFUSE("leave --duplicates out", w.sizes = "64", w.duplicates = 1);
+	REFUSE("leave --extended out", w.sizes = "64", w.extended = true);
 	REFUSE("leave them out", w.config = "x.json", w.window = 64);
 	REFUSE("is not a MAC address", w.switch_mac = "02:57");
 #undef REFUSE
