@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,25 +147,36 @@ copy_clean(char *to, size_t size, const char *from)
 	to[n] = '\0';
 }
 
-/* "needed" or "free" of a 507: {key: number}, a few of them. */
+/* Add to a text of `size` bytes; what does not fit is cut off. */
+static void __attribute__((format(printf, 3, 4)))
+append(char *to, size_t size, const char *format, ...)
+{
+	size_t used = strlen(to);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(to + used, size - used, format, arguments);
+	va_end(arguments);
+}
+
+/* "needed" or "free" of a 507: {key: number}. */
 static void
 add_amounts(char *to, size_t size, json_t *error, const char *what)
 {
-	size_t used = strlen(to), begin = used;
+	const char *before = "; ", *key;
 	json_t *value;
-	const char *key;
 
 	json_object_foreach (json_object_get(error, what), key, value) {
 		char name[40];
 
-		if (!json_is_number(value) || used + 100 > size)
+		if (!json_is_number(value))
 			continue;
 		copy_clean(name, sizeof(name), key);
-		used += (size_t)snprintf(to + used, size - used, "%s%s %.0f",
-			used > begin ? ", " : "; ", name, json_number_value(value));
+		append(to, size, "%s%s %.15g", before, name, json_number_value(value));
+		before = ", ";
 	}
-	if (used > begin)
-		snprintf(to + used, size - used, " %s", what);
+	if (before[0] == ',')
+		append(to, size, " %s", what);
 }
 
 /* The message of an answer {"error": {"message", "key", "needed", "free"}}. */

@@ -33,7 +33,7 @@ perf_report_header(const struct perf_run *run)
 	if (run->rank != 0)
 		return;
 	printf("# weir-perf %s: job %u, %u ranks, %s form, generation %u\n", WEIR_VERSION,
-		o->weir.job, run->ranks, o->weir.base_form ? "base" : "extended",
+		weir_job(run->weir), run->ranks, o->weir.base_form ? "base" : "extended",
 		weir_generation(w));
 	printf("# window %u blocks of at most %u elements, block timeout %u ms\n", weir_window(w),
 		weir_elements(w, o->dtype), weir_timeout_ms(w));
@@ -173,7 +173,7 @@ int
 perf_report_json(const struct perf_run *run, const char *error)
 {
 	const struct perf_options *o = run->options;
-	json_t *rows = json_array(), *stats = json_object(), *all;
+	json_t *rows, *stats, *all;
 	struct weir_stats s;
 	uint64_t wrong;
 	double busbw;
@@ -181,6 +181,8 @@ perf_report_json(const struct perf_run *run, const char *error)
 
 	if (o->json == NULL)
 		return 0;
+	rows = json_array();
+	stats = json_object();
 	weir_stats(run->weir, &s);
 	totals(run, &wrong, &busbw);
 	for (unsigned int i = 0; i < run->row_count; i++)
@@ -192,12 +194,12 @@ perf_report_json(const struct perf_run *run, const char *error)
 		"{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:i, s:i, s:I, s:f, s:I, s:f, s:f, s:o, s:o, "
 		"s:s?}",
 		"version", WEIR_VERSION, "rank", (int)run->rank, "ranks", (int)run->ranks, "job",
-		(int)o->weir.job, "generation", (int)weir_generation(run->weir), "base_form",
-		o->weir.base_form, "seed", (json_int_t)o->seed, "iterations", (int)o->iterations,
-		"warmup", (int)o->warmup, "wrong", (json_int_t)wrong, "avg_busbw", busbw,
-		"degraded", (json_int_t)run->degraded, "reduced_bytes", run->reduced_bytes,
-		"ring_wire_bytes", run->ring_wire_bytes, "stats", stats, "rows", rows, "error",
-		error);
+		(int)weir_job(run->weir), "generation", (int)weir_generation(run->weir),
+		"base_form", o->weir.base_form, "seed", (json_int_t)o->seed, "iterations",
+		(int)o->iterations, "warmup", (int)o->warmup, "wrong", (json_int_t)wrong,
+		"avg_busbw", busbw, "degraded", (json_int_t)run->degraded, "reduced_bytes",
+		run->reduced_bytes, "ring_wire_bytes", run->ring_wire_bytes, "stats", stats, "rows",
+		rows, "error", error);
 	if (all == NULL)
 		return -ENOMEM;
 	code = json_dump_file(all, o->json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -301,6 +301,12 @@ weir_source(const struct weir *weir)
 }
 
 unsigned int
+weir_job(const struct weir *weir)
+{
+	return weir->job;
+}
+
+unsigned int
 weir_sources(const struct weir *weir)
 {
 	return weir->sources;

@@ -266,8 +266,9 @@ struct weir_stats {
 /* Copy the counters. Any thread, at any time between weir_open and weir_close. */
 WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
 
-/* Who I am in the job, [0, 256); known once the configuration is read. */
+/* Who I am in the job, and the job's id: [0, 256), given or learned; 0 until known. */
 WEIR_API unsigned int weir_source(const struct weir *weir);
+WEIR_API unsigned int weir_job(const struct weir *weir);
 
 /* What the switch said about the job when it took the join; 0 for a handle that failed to open. */
 WEIR_API unsigned int weir_sources(const struct weir *weir); /* [1, 256] */

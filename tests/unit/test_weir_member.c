@@ -199,6 +199,7 @@ Test(weir_member, refusals, .timeout = 10)
 Test(weir_member, hostile_refusals, .timeout = 10)
 {
 	char huge[40000], *body;
+	size_t at;
 
 	refused(404, "", NULL, -EPROTO, "HTTP status 404");
 	refused(200000, "[]", NULL, -EPROTO, "HTTP status 200000");
@@ -213,4 +214,10 @@ Test(weir_member, hostile_refusals, .timeout = 10)
 			  huge, huge, huge) > 0);
 	refused(507, body, NULL, -ENOSPC, "mmm");
 	free(body);
+	/* Many amounts: the text ends, and nothing is written behind it. */
+	at = (size_t)snprintf(huge, sizeof(huge), "{'error': {'free': {'a': 1");
+	for (int i = 0; i < 500; i++)
+		at += (size_t)snprintf(huge + at, sizeof(huge) - at, ", 'k%d': %d", i, 1000000 + i);
+	snprintf(huge + at, sizeof(huge) - at, "}}}");
+	refused(507, huge, NULL, -ENOSPC, "a 1, k0 1000000, k1 1000001");
 }
