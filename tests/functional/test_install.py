@@ -85,15 +85,18 @@ def a_program_builds_with_the_installed_library():
                        'int main(void) { weir_close(NULL); puts("linked"); return 0; }\n')
         where = glob.glob(stage.path('lib', '**', 'libweir.pc'), recursive=True)[0]
         # With a sysroot, pkg-config puts the stage before the paths of the file.
-        flags = call(['pkg-config', '--cflags', '--libs', 'libweir'], env=dict(
-            os.environ, PKG_CONFIG_PATH=os.path.dirname(where),
-            PKG_CONFIG_SYSROOT_DIR=stage.folder)).split()
+        staged = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(where),
+                      PKG_CONFIG_SYSROOT_DIR=stage.folder)
+        flags = call(['pkg-config', '--cflags', '--libs', 'libweir'], env=staged).split()
         libraries = os.path.dirname(os.path.dirname(where))
         call(['gcc', '-Wall', '-Werror', '-o', program, code] + flags)
         check(call([program], env={'LD_LIBRARY_PATH': libraries}) == 'linked\n', 'shared')
+        needed = [line.split()[0] for line in call(
+            ['pkg-config', '--print-requires-private', 'libweir'], env=staged).splitlines()]
+        needs = call(['pkg-config', '--libs'] + needed).split() if needed else []
         call(['gcc', '-Wall', '-Werror', '-o', program, code] +
              [f for f in flags if f.startswith('-I')] +
-             [os.path.join(libraries, 'libweir.a'), '-pthread'])
+             [os.path.join(libraries, 'libweir.a'), '-pthread'] + needs)
         check(call([program], env={}) == 'linked\n', 'static')
 
 
