@@ -6,6 +6,7 @@
 #include <rte_mempool.h>
 
 #include "ppe/ppe_priv.h"
+#include "ppe/programs/programs.h"
 
 static struct ppe_pool_gauge
 read_pool(const struct rte_mempool *pool)
@@ -20,6 +21,7 @@ ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges)
 	gauges->packets = read_pool(ppe->pools.packets);
 	gauges->headers = read_pool(ppe->pools.headers);
 	gauges->attaches = read_pool(ppe->pools.attaches);
+	collective_records(ppe, &gauges->records.size, &gauges->records.free);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		gauges->threads_live[w] =
 			__atomic_load_n(&ppe->worker[w]->live_count, __ATOMIC_RELAXED);

@@ -8,11 +8,12 @@
 #include "ppe/ppe.h"
 
 struct ppe_pool_gauge {
-	uint32_t size, free; /* mbufs */
+	uint32_t size, free; /* mbufs, or records */
 };
 
 struct ppe_gauges {
 	struct ppe_pool_gauge packets, headers, attaches;
+	struct ppe_pool_gauge records; /* of blocks, all workers; free: set aside for no job */
 	uint16_t threads_live[PPE_WORKERS_MAX]; /* by worker: contexts with a packet or a timer */
 };
 

@@ -189,6 +189,45 @@ wait_for_taking(const struct ppe *ppe, const struct ppe_job_table *table)
 	}
 }
 
+/* The workers are done with the shards: what they say is final. A walk may have been cut short, and
+ * then some are a generation ahead. */
+static void
+note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
+{
+	uint16_t *last = &ppe->last_generation[shards->job.id];
+
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
+			struct ppe_job_stats stats = {0};
+
+			if (shards->of[w][p] == NULL || ppe->program[p]->job_stats == NULL)
+				continue;
+			ppe->program[p]->job_stats(shards->of[w][p], &stats);
+			if (stats.generation != 0 &&
+				(*last == 0 || (int16_t)(stats.generation - *last) > 0))
+				*last = stats.generation;
+		}
+}
+
+uint16_t
+ppe_generation_after(const struct ppe *ppe, uint8_t id)
+{
+	uint16_t last = ppe->last_generation[id];
+
+	if (last == 0)
+		return 0;
+	return last == UINT16_MAX ? 1 : (uint16_t)(last + 1);
+}
+
+bool
+ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
+{
+	for (const struct ppe_job_shards *s = ppe->leaving; s != NULL; s = s->next)
+		if (s->job.id == id && s->job.instance == instance)
+			return true;
+	return false;
+}
+
 int
 ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
@@ -205,6 +244,7 @@ ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		if (old->shards[id] == NULL || old->shards[id] == table->shards[id])
 			continue;
+		note_generation(ppe, old->shards[id]);
 		old->shards[id]->next = ppe->leaving;
 		ppe->leaving = old->shards[id];
 	}

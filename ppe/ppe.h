@@ -122,6 +122,16 @@ int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
  */
 unsigned int ppe_jobs_leaving(struct ppe *ppe);
 
+/* Is a job that is gone among those that ppe_jobs_leaving has to wait for? */
+bool ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance);
+
+/*
+ * What a new job of this id is to begin with (ppe_job.first_generation), so that packets of the jobs
+ * that had the id before are stale in it: the generation after their last one, [1, 65535]; 0: there
+ * was none, the switch's own will do.
+ */
+uint16_t ppe_generation_after(const struct ppe *ppe, uint8_t id);
+
 /* What a job of this shape would take, and what there is. */
 struct ppe_room {
 	uint64_t memory_needed, memory_free; /* bytes; free: the largest piece that DPDK has */

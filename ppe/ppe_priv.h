@@ -60,6 +60,8 @@ struct ppe {
 	struct ppe_tracing tracing;
 	unsigned int creating_program; /* whose matches and timers are being registered */
 	struct ppe_job_shards *leaving; /* of jobs that are gone, held by packets on their way */
+	uint16_t last_generation
+		[WEIR_JOBS_MAX]; /* of the last job of the id that is gone; 0: none */
 };
 
 /* This lcore's worker; NULL on the control thread. */

@@ -139,3 +139,16 @@ collective_room(const struct ppe *ppe, struct ppe_room *room)
 		room->records_free = RTE_MIN(
 			room->records_free, state->ledger->capacity - state->ledger->reserved);
 }
+
+void
+collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free)
+{
+	const struct collective *state;
+
+	*size = *free = 0;
+	for (unsigned int w = 0; (state = ppe_program_state(ppe, &collective_program, w)) != NULL;
+		w++) {
+		*size += state->ledger->capacity;
+		*free += state->ledger->capacity - state->ledger->reserved;
+	}
+}

@@ -26,4 +26,7 @@ void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
 /* Lower room->records_free to what the worker with the fewest has. Control thread. */
 void collective_room(const struct ppe *ppe, struct ppe_room *room);
 
+/* The block records of all workers, and those that no job has. Control thread. */
+void collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free);
+
 #endif
