@@ -6,38 +6,17 @@
 #include <bsd/string.h>
 
 #include "ctrl/config_priv.h"
+#include "ctrl/job_check.h"
 #include "ctrl/values.h"
 
 static const uint8_t type_codes[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
 static const uint8_t op_codes[] = {WEIR_OP_SUM};
 
-uint32_t
-ctrl_job_frame_bytes(const struct ppe_job *job)
-{
-	uint32_t bitmap = job->policy == PPE_POLICY_PARTIAL ? WEIR_BITMAP_BYTES : 0;
-
-	return 14 + 20 + 8 + WEIR_EXT_BYTES + job->elements * weir_dtype_bytes(job->dtype) + bitmap;
-}
-
+/* The check's reason, at a place of the file. */
 static int
-check_address(struct ctrl_reading *reading, struct ctrl_path path, uint32_t address)
+refuse(struct ctrl_reading *reading, struct ctrl_path path, const struct ctrl_reason *reason)
 {
-	const struct ctrl_config *config = reading->config;
-	uint32_t own = config->ppe.identity.ip;
-	uint32_t hosts = UINT32_MAX >> config->prefix;
-
-	if (address == own)
-		return ctrl_refuse(&reading->source, path, "%s is the switch's own address",
-			ctrl_address_text(address).text);
-	if ((address & ~hosts) != (own & ~hosts))
-		return ctrl_refuse(&reading->source, path,
-			"%s is outside the switch's subnet %s/%u", ctrl_address_text(address).text,
-			ctrl_address_text(own & ~hosts).text, config->prefix);
-	if ((address & hosts) == 0 || (address & hosts) == hosts)
-		return ctrl_refuse(&reading->source, path, "%s is not a host's address in %s/%u",
-			ctrl_address_text(address).text, ctrl_address_text(own & ~hosts).text,
-			config->prefix);
-	return 0;
+	return ctrl_refuse(&reading->source, path, "%s", reason->text);
 }
 
 static int
@@ -51,7 +30,7 @@ read_sources(struct ctrl_reading *reading, unsigned int index, const json_t *sou
 	for (unsigned int i = 0; i < count; i++) {
 		const json_t *object = json_array_get(sources, i);
 		uint8_t id = (uint8_t)ctrl_integer(object, "jobs[].sources[].id");
-		int rc;
+		struct ctrl_reason reason;
 
 		if (ppe_job_has(job, id))
 			return ctrl_refuse(&reading->source,
@@ -60,31 +39,11 @@ read_sources(struct ctrl_reading *reading, unsigned int index, const json_t *sou
 				first[id]);
 		ctrl_parse_address(
 			ctrl_string(object, "jobs[].sources[].address"), &job->address[id]);
-		rc = check_address(reading, ctrl_path("jobs[%u].sources[%u].address", index, i),
-			job->address[id]);
-		if (rc < 0)
-			return rc;
+		if (!ctrl_check_address(reading->config, job->address[id], &reason))
+			return refuse(reading, ctrl_path("jobs[%u].sources[%u].address", index, i),
+				&reason);
 		job->members[id / 64] |= UINT64_C(1) << (id % 64);
 		first[id] = i;
-	}
-	return 0;
-}
-
-/* Every frame of the job must pass every port. */
-static int
-check_frames(struct ctrl_reading *reading, unsigned int index)
-{
-	const struct ctrl_config *config = reading->config;
-	const struct ppe_job *job = &config->job[index];
-	uint32_t frame = ctrl_job_frame_bytes(job);
-
-	for (unsigned int p = 0; p < config->nb_ports; p++) {
-		uint32_t most = config->port_more[p].frame_max;
-
-		if (most > 0 && frame > most)
-			return ctrl_refuse(&reading->source, ctrl_path("jobs[%u].elements", index),
-				"%u elements make frames of %u bytes, and port %s carries %u",
-				job->elements, frame, config->port[p].name, most);
 	}
 	return 0;
 }
@@ -128,6 +87,7 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
 	struct ppe_job *job = &reading->config->job[index];
 	unsigned int block_bits = (unsigned int)ctrl_integer(object, "jobs[].block_bits");
+	struct ctrl_reason reason;
 	int rc;
 
 	job->id = (uint8_t)ctrl_integer(object, "jobs[].id");
@@ -149,7 +109,9 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 		job->group = 0;
 	job->block_shift = (uint8_t)(32 - block_bits);
 	rc = check_block_bits(reading, index, block_bits);
-	return rc < 0 ? rc : check_frames(reading, index);
+	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))
+		rc = refuse(reading, ctrl_path("jobs[%u].elements", index), &reason);
+	return rc;
 }
 
 int

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "ctrl/config_priv.h"
+#include "ctrl/job_check.h"
 #include "ctrl/values.h"
 
 #define FRAME_LEAST   2048u
@@ -23,7 +24,7 @@ buffer_bytes_needed(const struct ctrl_config *config)
 		need = RTE_MAX(need, port->buffer_bytes);
 	}
 	for (unsigned int j = 0; j < config->nb_jobs; j++)
-		need = RTE_MAX(need, ctrl_job_frame_bytes(&config->job[j]) + VLAN_AND_FCS);
+		need = RTE_MAX(need, ctrl_job_packet_bytes(&config->job[j]));
 	return RTE_ALIGN(need, 64);
 }
 
