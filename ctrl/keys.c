@@ -112,8 +112,9 @@ const struct ctrl_key ctrl_keys[] = {
 	OBJECT("api.tenants[].quota", "What the tenant may have at most; 0: no limit."),
 	NUMBER("api.tenants[].quota.jobs", "jobs", "0", 0, WEIR_JOBS_MAX, "Jobs at a time."),
 	NUMBER("api.tenants[].quota.memory_mb", "MiB", "0", 0, 1048576, "Aggregation buffers of all its jobs."),
-	NUMBER("api.tenants[].quota.blocks", "blocks", "0", 0, 16777216, "Blocks in flight of all its jobs."),
-	NUMBER("api.tenants[].quota.rate_mbit", "Mbit/s", "0", 0, 10000000, "Contributions of all its jobs."),
+	NUMBER("api.tenants[].quota.blocks", "blocks", "0", 0, 16777216,
+		"Blocks that its jobs may keep: twice their windows."),
+	NUMBER("api.tenants[].quota.rate_mbit", "Mbit/s", "0", 0, 10000000, "Sum of its jobs' rates; each needs one then."),
 
 	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, "The ports, in order."},
 	OBJECT("ports[]", "A port."),

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "ctrl/jobs.h"
+
 #define STUCK_S 1.0
 
 static double
@@ -40,6 +42,7 @@ ctrl_running_create(
 		return -ENOMEM;
 	r->config = config;
 	r->ppe = ppe;
+	r->engine = &ctrl_engine_ppe;
 	r->started = ctrl_monotonic();
 	r->started_at = ctrl_unix_time();
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
@@ -66,7 +69,13 @@ ctrl_running_destroy(struct ctrl_running *running)
 	if (running == NULL)
 		return;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		free(running->by_id[i]);
+		ctrl_job_free(running->by_id[i]);
+	while (running->leaving != NULL) {
+		struct ctrl_job *job = running->leaving;
+
+		running->leaving = job->leaving_next;
+		ctrl_job_free(job);
+	}
 	free(running);
 }
 
@@ -102,6 +111,7 @@ void
 ctrl_running_tick(struct ctrl_running *running)
 {
 	feel(running, true);
+	ctrl_jobs_tick(running);
 }
 
 void
@@ -136,10 +146,17 @@ ctrl_running_find_job(struct ctrl_running *running, const char *name)
 	return NULL;
 }
 
+bool
+ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job)
+{
+	return running->by_id[job->job->id] != job;
+}
+
 void
 ctrl_running_job_stats(
 	const struct ctrl_running *running, const struct ctrl_job *job, struct ppe_job_stats *stats)
 {
-	if (ppe_job_stats_read(running->ppe, job->job->id, stats) < 0)
+	if (ctrl_job_is_leaving(running, job) ||
+		ppe_job_stats_read(running->ppe, job->job->id, stats) < 0)
 		memset(stats, 0, sizeof(*stats));
 }

@@ -15,12 +15,33 @@
 #include "ctrl/config.h"
 #include "ppe/ppe.h"
 
-/* A job that exists now. */
+struct ctrl_engine; /* ctrl/jobs.h */
+
+enum ctrl_member_state {
+	CTRL_MEMBER_EXPECTED, /* it has not joined, or has left */
+	CTRL_MEMBER_JOINED,
+	CTRL_MEMBER_EXPIRED, /* it was silent for longer than the job allows */
+};
+
+/* A source of a job that hosts join over the control API. */
+struct ctrl_member {
+	enum ctrl_member_state state;
+	uint32_t address; /* host order; not of expected ones */
+	double joined; /* Unix time, s */
+	double seen; /* its last join; CLOCK_MONOTONIC, s */
+};
+
+/* A job that exists now, or has just ceased to. */
 struct ctrl_job {
-	const struct ppe_job *job; /* as published */
+	const struct ppe_job *job; /* as published; the configuration's, or `copy` */
+	struct ppe_job *copy; /* NULL: as in the configuration */
+	struct ppe_job *next; /* to be published in place of `job`, while a change is made */
 	const struct ctrl_tenant *tenant; /* whose it is; NULL: nobody's, the administrator's */
-	bool from_file; /* the configuration has it */
+	bool from_file; /* the configuration has it, and its sources */
 	double created; /* Unix time, s */
+	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
+	struct ctrl_member *member; /* nb_sources, by rank; NULL: the configuration's */
+	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
 };
 
 /* What a worker did in the last second. */
@@ -38,13 +59,17 @@ struct ctrl_running {
 	double started_at; /* Unix time, s */
 	bool ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
+	struct ctrl_job *leaving; /* jobs that are gone, their last results not: "draining" */
+	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
+	uint32_t instances; /* jobs made since the start */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
 };
 
 /*
- * Take over a built switch with the jobs of its configuration. 0, or -ENOMEM. Both must outlive
- * the result; ctrl_running_destroy (NULL is fine) leaves them as they are.
+ * Take over a built switch with the jobs of its configuration. 0, or -ENOMEM. The configuration
+ * must outlive the result. ctrl_running_destroy (NULL is fine) frees jobs that the switch may run
+ * on: destroy that first.
  */
 int ctrl_running_create(
 	const struct ctrl_config *config, struct ppe *ppe, struct ctrl_running **running);
@@ -65,10 +90,13 @@ void ctrl_running_read(struct ctrl_running *running);
  */
 int ctrl_running_stuck_worker(struct ctrl_running *running);
 
-/* The job of a name, or NULL. */
+/* The job of a name, or NULL; those that are leaving have none. */
 struct ctrl_job *ctrl_running_find_job(struct ctrl_running *running, const char *name);
 
-/* A job's counters; all zero when the engines do not know it. */
+/* Is it a job no more, and only its last results are on their way? */
+bool ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job);
+
+/* A job's counters; all zero when the engines do not know it, or no more. */
 void ctrl_running_job_stats(const struct ctrl_running *running, const struct ctrl_job *job,
 	struct ppe_job_stats *stats);
 

@@ -4,14 +4,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <bsd/string.h>
+
 void
-ctrl_stats_read(struct ctrl_stats *stats, const struct ppe *ppe, const struct ctrl_config *config)
+ctrl_stats_read(struct ctrl_stats *stats, const struct ctrl_running *running)
 {
 	memset(stats, 0, sizeof(*stats));
-	stats->config = config;
-	ppe_stats_read(ppe, &stats->total);
-	for (unsigned int i = 0; i < config->nb_jobs; i++)
-		ppe_job_stats_read(ppe, config->job[i].id, &stats->job[i]);
+	stats->config = running->config;
+	ppe_stats_read(running->ppe, &stats->total);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+		struct ctrl_stats_job *told = &stats->job[stats->nb_jobs];
+
+		if (job == NULL)
+			continue;
+		strlcpy(told->name, job->job->name, sizeof(told->name));
+		told->id = job->job->id;
+		ctrl_running_job_stats(running, job, &told->count);
+		stats->nb_jobs++;
+	}
 }
 
 uint64_t
@@ -74,8 +85,10 @@ print_workers(const struct ctrl_stats *stats, FILE *out)
 }
 
 static void
-print_job(const struct ppe_job *job, const struct ppe_job_stats *stats, FILE *out)
+print_job(const struct ctrl_stats_job *job, FILE *out)
 {
+	const struct ppe_job_stats *stats = &job->count;
+
 	fprintf(out, "job %u %s: generation %u, %u blocks in flight, %u of %u buffers used",
 		job->id, job->name, stats->generation, stats->blocks_in_flight, stats->buffers_used,
 		stats->buffers_reserved);
@@ -99,8 +112,8 @@ ctrl_stats_print(const struct ctrl_stats *stats, FILE *out)
 		if (total->drops[i] != 0)
 			fprintf(out, "dropped %12" PRIu64 " %s: %s\n", total->drops[i],
 				ppe_drop_key((enum ppe_drop)i), ppe_drop_help((enum ppe_drop)i));
-	for (unsigned int i = 0; i < stats->config->nb_jobs; i++)
-		print_job(&stats->config->job[i], &stats->job[i], out);
+	for (unsigned int i = 0; i < stats->nb_jobs; i++)
+		print_job(&stats->job[i], out);
 	fprintf(out, "stations learned %u, block records used %u\n", total->fdb_used,
 		total->blocks_used);
 	fprintf(out,

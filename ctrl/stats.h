@@ -13,20 +13,28 @@
 #include <stdio.h>
 
 #include "ctrl/config.h"
+#include "ctrl/running.h"
 #include "ppe/ppe.h"
 
-/* Everything there is to tell, read at one moment. About 60 KiB: not for the stack. */
+/* A job's, with what tells it from others: it may be gone when this is told. */
+struct ctrl_stats_job {
+	char name[PPE_JOB_NAME_MAX];
+	uint8_t id;
+	struct ppe_job_stats count;
+};
+
+/* Everything there is to tell, read at one moment. Some 200 KiB: not for the stack. */
 struct ctrl_stats {
 	const struct ctrl_config *config; /* not owned; for names */
 	struct ppe_stats total;
-	struct ppe_job_stats job[WEIR_JOBS_MAX]; /* by position in config->job */
+	unsigned int nb_jobs;
+	struct ctrl_stats_job job[WEIR_JOBS_MAX]; /* that exist now, by id */
 	bool stopped; /* the switch is destroyed, and `leaks` is what it left */
 	struct ppe_leaks leaks;
 };
 
-/* Read the counters of a switch that runs, or is stopped, with this configuration. */
-void ctrl_stats_read(
-	struct ctrl_stats *stats, const struct ppe *ppe, const struct ctrl_config *config);
+/* Read the counters of a switch that runs, or is stopped and not destroyed. */
+void ctrl_stats_read(struct ctrl_stats *stats, const struct ctrl_running *running);
 
 /* Sum of the drops of all reasons. */
 uint64_t ctrl_stats_dropped(const struct ppe_stats *total);

@@ -66,12 +66,12 @@ jobs(const struct ctrl_stats *stats)
 {
 	json_t *list = json_array();
 
-	for (unsigned int i = 0; i < stats->config->nb_jobs; i++) {
-		const struct ppe_job_stats *job = &stats->job[i];
+	for (unsigned int i = 0; i < stats->nb_jobs; i++) {
+		const struct ppe_job_stats *job = &stats->job[i].count;
 		json_t *object = json_object();
 
-		put(object, "id", stats->config->job[i].id);
-		json_object_set_new(object, "name", json_string(stats->config->job[i].name));
+		put(object, "id", stats->job[i].id);
+		json_object_set_new(object, "name", json_string(stats->job[i].name));
 		put(object, "generation", job->generation);
 		put(object, "blocks_in_flight", job->blocks_in_flight);
 		put(object, "buffers_used", job->buffers_used);

@@ -118,7 +118,7 @@ on_report(void *context)
 {
 	struct run *run = context;
 
-	ctrl_stats_read(run->stats, run->ppe, run->config);
+	ctrl_stats_read(run->stats, run->running);
 	report(run->stats, run->stats_file);
 }
 
@@ -190,9 +190,9 @@ stop(struct run *run)
 	if (ppe_stop(run->ppe, STOP_LIMIT_MS) < 0)
 		fprintf(stderr, "weir-switch: packets under way were abandoned after %d ms\n",
 			STOP_LIMIT_MS);
-	ctrl_stats_read(run->stats, run->ppe, run->config);
-	ctrl_running_destroy(run->running);
+	ctrl_stats_read(run->stats, run->running);
 	ppe_destroy(run->ppe, &run->stats->leaks);
+	ctrl_running_destroy(run->running);
 	run->stats->stopped = true;
 }
 
@@ -206,8 +206,8 @@ live(struct run *run)
 	ppe_print(run->ppe, stdout);
 	fflush(stdout);
 	if (start(run) < 0) {
-		ctrl_running_destroy(run->running);
 		ppe_destroy(run->ppe, NULL);
+		ctrl_running_destroy(run->running);
 		return 1;
 	}
 	run->running->ready = true;

@@ -4,6 +4,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/config_json.h"
+#include "ctrl/tenants.h"
 
 void
 api_get_config(struct api_call *call)
@@ -23,38 +24,19 @@ quota_json(const struct ctrl_quota *quota)
 	return object;
 }
 
-/* Buffers that the tenant's jobs have reserved, header lines included. */
-static uint64_t
-memory_of(const struct ppe_job *job)
-{
-	uint64_t bytes = (ppe_job_buffer_bytes(job) + 63u) & ~63u;
-
-	return 2ul * job->window * (bytes + 64);
-}
-
 static json_t *
 tenant_json(const struct ctrl_running *running, const struct ctrl_tenant *tenant)
 {
 	json_t *object = json_object();
-	uint64_t jobs = 0, memory = 0, blocks = 0;
+	struct ctrl_use use;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-		struct ppe_job_stats stats;
-
-		if (job == NULL || job->tenant != tenant)
-			continue;
-		ctrl_running_job_stats(running, job, &stats);
-		jobs++;
-		memory += memory_of(job->job);
-		blocks += stats.blocks_in_flight;
-	}
+	ctrl_tenant_use(running, tenant, &use);
 	api_put_text(object, "name", tenant->name);
 	json_object_set_new(object, "admin", json_boolean(tenant->admin));
-	api_put(object, "jobs", jobs);
-	api_put(object, "memory", memory);
-	api_put(object, "blocks", blocks);
-	api_put(object, "rate_mbit", tenant->quota.rate_mbit);
+	api_put(object, "jobs", use.jobs);
+	api_put(object, "memory", use.memory);
+	api_put(object, "blocks", use.blocks);
+	api_put(object, "rate_mbit", use.rate_mbit);
 	json_object_set_new(object, "quota", quota_json(&tenant->quota));
 	return object;
 }

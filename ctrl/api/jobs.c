@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GET /v1/jobs, /v1/jobs/{name} */
+#include "ctrl/api/jobs.h"
+
+#include <string.h>
+
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/values.h"
+
+const char *
+api_type_text(const struct ppe_job *job)
+{
+	return job->dtype == WEIR_DTYPE_INT32 ? "int32" : "fp32";
+}
+
+const char *
+api_op_text(const struct ppe_job *job)
+{
+	(void)job;
+	return "sum";
+}
 
 static void
 put_shape(json_t *object, const struct ppe_job *job)
 {
 	api_put(object, "window", job->window);
 	api_put(object, "elements", job->elements);
-	api_put_text(object, "type", job->dtype == WEIR_DTYPE_INT32 ? "int32" : "fp32");
-	api_put_text(object, "op", "sum");
+	api_put_text(object, "type", api_type_text(job));
+	api_put_text(object, "op", api_op_text(job));
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	api_put(object, "timeout_ms", job->timeout_ms);
 	api_put_text(object, "results",
@@ -29,68 +46,98 @@ put_state(json_t *object, const struct ppe_job_stats *stats)
 	json_object_set_new(object, "buffers", buffers);
 }
 
+static const char *
+state_text(enum ctrl_member_state state)
+{
+	static const char *const texts[] = {"expected", "joined", "expired"};
+
+	return texts[state];
+}
+
+static void
+put_or_null(json_t *object, const char *key, bool there, json_t *value)
+{
+	json_object_set_new(object, key, there ? value : json_null());
+	if (!there)
+		json_decref(value);
+}
+
 /* A source: who it is, where it is, when it was last heard, and how long blocks waited for it. */
 static json_t *
-member(const struct ctrl_running *running, const struct ppe_job *job, uint8_t rank)
+member_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
 {
+	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
+	uint32_t address = member == NULL ? job->job->address[rank] : member->address;
+	enum ctrl_member_state state;
 	json_t *object = json_object();
-	struct ppe_source_stats source;
-	bool joined;
+	struct ppe_source_stats s = {0};
 
-	ppe_source_stats_read(running->ppe, job->id, rank, &source);
-	joined = source.placed || job->fixed_generation != 0;
+	ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)rank, &s);
+	/* Sources of the configuration join on the wire alone. */
+	state = member != NULL                                ? member->state
+		: s.placed || job->job->fixed_generation != 0 ? CTRL_MEMBER_JOINED
+							      : CTRL_MEMBER_EXPECTED;
 	api_put(object, "rank", rank);
-	api_put_text(object, "address", ctrl_address_text(job->address[rank]).text);
-	api_put_text(
-		object, "port", source.placed ? running->config->port[source.port].name : NULL);
-	json_object_set_new(object, "udp", source.placed ? json_integer(source.udp) : json_null());
-	json_object_set_new(object, "joined", json_null());
-	json_object_set_new(object, "last_heard",
-		source.heard ? json_real((double)source.silent_us / 1e6) : json_null());
-	json_object_set_new(object, "waited", json_real((double)source.waited_us / 1e6));
-	api_put(object, "last", source.last);
-	api_put_text(object, "state", joined ? "joined" : "expected");
+	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
+	api_put_text(object, "port", s.placed ? running->config->port[s.port].name : NULL);
+	put_or_null(object, "udp", s.placed, json_integer(s.udp));
+	put_or_null(object, "joined", member != NULL && member->joined > 0,
+		json_real(member == NULL ? 0 : member->joined));
+	put_or_null(object, "last_heard", s.heard, json_real((double)s.silent_us / 1e6));
+	json_object_set_new(object, "waited", json_real((double)s.waited_us / 1e6));
+	api_put(object, "last", s.last);
+	api_put_text(object, "state", state_text(state));
 	return object;
 }
 
+/* Who is expected, and who is in. */
 static json_t *
-members(const struct ctrl_running *running, const struct ppe_job *job)
+members(const struct ctrl_running *running, const struct ctrl_job *job)
 {
 	json_t *list = json_array();
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(job, (uint8_t)s))
-			json_array_append_new(list, member(running, job, (uint8_t)s));
+		if (job->member == NULL ? ppe_job_has(job->job, (uint8_t)s)
+					: s < job->job->nb_sources)
+			json_array_append_new(list, member_json(running, job, s));
 	return list;
 }
 
-static json_t *
-job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole)
+json_t *
+api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole)
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
+	bool leaving = ctrl_job_is_leaving(running, job), running_now;
 	struct ppe_job_stats stats;
-	bool joined;
 
 	ctrl_running_job_stats(running, job, &stats);
 	/* A generation begins when all have joined. */
-	joined = shape->fixed_generation != 0 || stats.generations > 0;
+	running_now = shape->fixed_generation != 0 || stats.generations > 0;
 	api_put(object, "id", shape->id);
 	api_put_text(object, "name", shape->name);
 	api_put_text(object, "tenant", job->tenant == NULL ? NULL : job->tenant->name);
 	api_put_text(object, "origin", job->from_file ? "file" : "api");
 	api_put(object, "size", shape->nb_sources);
-	api_put(object, "joined", joined ? shape->nb_sources : 0);
+	api_put(object, "joined", job->member != NULL || running_now ? ctrl_job_joined(job) : 0);
 	api_put(object, "generation", stats.generation);
 	put_shape(object, shape);
-	api_put_text(object, "state", joined ? "running" : "joining");
+	api_put(object, "expire_s", job->expire_s);
+	api_put(object, "rate_mbit", shape->rate_mbit);
+	api_put_text(object, "state", leaving ? "draining" : running_now ? "running" : "joining");
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));
 	api_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
-	if (whole)
-		json_object_set_new(object, "members", members(running, shape));
+	if (whole && !leaving)
+		json_object_set_new(object, "members", members(running, job));
 	return object;
+}
+
+static bool
+may_see(const struct api_call *call, const struct ctrl_job *job)
+{
+	return api_owns(&call->running->config->api, call->caller, job->tenant);
 }
 
 void
@@ -102,23 +149,45 @@ api_get_jobs(struct api_call *call)
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
-		if (job != NULL && api_owns(&running->config->api, call->caller, job->tenant))
-			json_array_append_new(list, job_json(running, job, false));
+		if (job != NULL && may_see(call, job))
+			json_array_append_new(list, api_job_json(running, job, false));
 	}
+	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		if (may_see(call, job))
+			json_array_append_new(list, api_job_json(running, job, false));
 	api_answer(call, 200, json_pack("{s:o}", "jobs", list));
 }
 
+const struct ctrl_job *
+api_find_leaving(const struct api_call *call)
+{
+	const struct ctrl_job *job = call->running->leaving;
+
+	while (job != NULL &&
+		(strcmp(job->job->name, call->parameter[0]) != 0 || !may_see(call, job)))
+		job = job->leaving_next;
+	return job;
+}
+
 /* Others' jobs are not there for a tenant: a name in use elsewhere is nobody's business. */
+struct ctrl_job *
+api_find_job(struct api_call *call)
+{
+	struct ctrl_job *job = ctrl_running_find_job(call->running, call->parameter[0]);
+
+	if (job != NULL && may_see(call, job))
+		return job;
+	api_error(call, 404, "unknown_job", NULL, "no job is called \"%.64s\"", call->parameter[0]);
+	return NULL;
+}
+
 void
 api_get_job(struct api_call *call)
 {
-	struct ctrl_running *running = call->running;
-	const struct ctrl_job *job = ctrl_running_find_job(running, call->parameter[0]);
+	const struct ctrl_job *job = api_find_job(call);
 
-	if (job == NULL || !api_owns(&running->config->api, call->caller, job->tenant)) {
-		api_error(call, 404, "unknown_job", NULL, "no job is called \"%.64s\"",
-			call->parameter[0]);
-		return;
-	}
-	api_answer(call, 200, job_json(running, job, true));
+	if (job == NULL)
+		job = api_find_leaving(call);
+	if (job != NULL)
+		api_answer(call, 200, api_job_json(call->running, job, true));
 }

@@ -27,6 +27,15 @@ void api_get_job(struct api_call *call);
 /* blocks.c */
 void api_get_blocks(struct api_call *call);
 
+/* jobs_change.c */
+void api_post_jobs(struct api_call *call);
+void api_patch_job(struct api_call *call);
+void api_delete_job(struct api_call *call);
+
+/* members.c */
+void api_post_member(struct api_call *call);
+void api_delete_member(struct api_call *call);
+
 /* config.c */
 void api_get_config(struct api_call *call);
 void api_get_tenants(struct api_call *call);

@@ -10,6 +10,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/stats.h"
+#include "ctrl/tenants.h"
 #include "ctrl/values.h"
 
 void
@@ -41,11 +42,11 @@ api_get_ready(struct api_call *call)
 }
 
 static json_t *
-memory(const struct ctrl_running *running)
+memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 {
 	const struct ctrl_config *config = running->config;
 	struct rte_malloc_socket_stats heap;
-	uint64_t free_bytes = 0, reserved = 0;
+	uint64_t free_bytes = 0, data = 0;
 	json_t *object = json_object();
 
 	for (unsigned int i = 0; i < rte_socket_count(); i++)
@@ -53,12 +54,12 @@ memory(const struct ctrl_running *running)
 			free_bytes += heap.heap_freesz_bytes;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
-			reserved += 2ul * running->by_id[i]->job->window;
+			data += ctrl_job_memory(running->by_id[i]->job);
 	api_put(object, "total", (uint64_t)config->memory_mb << 20);
 	api_put(object, "free", free_bytes);
-	api_put(object, "data", config->memory.data_memory);
-	api_put(object, "blocks_capacity", reserved);
-	api_put(object, "blocks_reserved", reserved);
+	api_put(object, "data", data);
+	api_put(object, "blocks_capacity", gauges->records.size);
+	api_put(object, "blocks_reserved", gauges->records.size - gauges->records.free);
 	api_put(object, "blocks_used", running->stats.blocks_used);
 	return object;
 }
@@ -130,7 +131,7 @@ api_get_status(struct api_call *call)
 	json_object_set_new(object, "workers", api_workers_json(running, &gauges));
 	api_put(object, "ports", running->config->nb_ports);
 	api_put(object, "jobs", jobs);
-	json_object_set_new(object, "memory", memory(running));
+	json_object_set_new(object, "memory", memory(running, &gauges));
 	json_object_set_new(object, "pools", pools(&gauges));
 	json_object_set_new(object, "books", books(&running->stats));
 	api_answer(call, 200, object);

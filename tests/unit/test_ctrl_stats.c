@@ -43,10 +43,13 @@ setup(void)
 	stats.total.nb_workers = 1;
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
 		stats.total.drops[i] = next++;
-#define X(name, help) stats.job[0].name = next++;
+#define X(name, help) stats.job[0].count.name = next++;
 	PPE_JOB_COUNTERS(X)
 #undef X
-	stats.job[0].generation = 77;
+	stats.nb_jobs = 1;
+	stats.job[0].id = 9;
+	strcpy(stats.job[0].name, "train");
+	stats.job[0].count.generation = 77;
 	stats.total.sent = 5;
 	stats.total.consumed = 6;
 	stats.total.in_flight = 7;
@@ -130,7 +133,7 @@ Test(ctrl_stats, json_has_every_counter)
 	jobs = json_array_get(json_object_get(root, "jobs"), 0);
 	cr_assert_eq(number(jobs, "id"), 9);
 	cr_assert_eq(number(jobs, "generation"), 77);
-#define X(name, help) cr_assert_eq(number(jobs, #name), (json_int_t)stats.job[0].name);
+#define X(name, help) cr_assert_eq(number(jobs, #name), (json_int_t)stats.job[0].count.name);
 	PPE_JOB_COUNTERS(X)
 #undef X
 	port = json_array_get(json_object_get(root, "ports"), 1);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the resources of jobs and members share. */
+#ifndef CTRL_API_JOBS_H
+#define CTRL_API_JOBS_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "ctrl/api/body.h"
+#include "ctrl/jobs.h"
+
+struct api_call;
+
+/* The job of parameter[0], if the caller may see it; else NULL, and 404 is answered. */
+struct ctrl_job *api_find_job(struct api_call *call);
+
+/* Likewise one that is leaving; NULL: none, and nothing is answered. */
+const struct ctrl_job *api_find_leaving(const struct api_call *call);
+
+/* A job, with its members (whole) or without. New, or NULL. */
+json_t *api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole);
+
+/* Answer a refusal. prefix: the key's place in the body, such as "create", or NULL. */
+void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);
+
+/* The caller, for the log. */
+struct ctrl_log_who api_who(const struct api_call *call);
+
+/* A new job's keys: of a body, and of another object's "create", where name and size may be missing. */
+extern const struct api_field api_new_job[], api_create_job[];
+
+/*
+ * Read a new job that passed its table. name, size: what they are where it has none. False: answered.
+ */
+bool api_read_wish(struct api_call *call, const json_t *object, const char *name, unsigned int size,
+	struct ctrl_job_wish *wish);
+
+/* "int32", "sum": of the base form. */
+const char *api_type_text(const struct ppe_job *job);
+const char *api_op_text(const struct ppe_job *job);
+
+#endif

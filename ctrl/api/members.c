@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* POST /v1/jobs/{name}/members, DELETE /v1/jobs/{name}/members/{rank} */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctrl/api/call.h"
+#include "ctrl/api/jobs.h"
+#include "ctrl/api/json.h"
+#include "ctrl/api/resources.h"
+#include "ctrl/values.h"
+
+static const struct api_field joining[] = {
+	{.key = "rank", .kind = API_INTEGER, .required = true, .max = WEIR_SOURCES_MAX - 1},
+	{.key = "size", .kind = API_INTEGER, .required = true, .min = 1, .max = WEIR_SOURCES_MAX},
+	{.key = "address", .kind = API_ADDRESS},
+	{.key = "create", .kind = API_OBJECT, .fields = api_create_job},
+	{NULL},
+};
+
+static json_t *
+joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
+{
+	const struct pktbuf_identity *identity = &running->config->ppe.identity;
+	const struct ppe_job *shape = job->job;
+	json_t *object = json_object(), *at = json_object();
+	struct ppe_job_stats stats;
+
+	ctrl_running_job_stats(running, job, &stats);
+	api_put(object, "job", shape->id);
+	api_put_text(object, "name", shape->name);
+	api_put(object, "source", rank);
+	api_put(object, "size", shape->nb_sources);
+	api_put(object, "generation", stats.generation);
+	api_put(object, "window", shape->window);
+	api_put(object, "elements", shape->elements);
+	api_put_text(object, "type", api_type_text(shape));
+	api_put_text(object, "op", api_op_text(shape));
+	api_put(object, "timeout_ms", shape->timeout_ms);
+	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
+	api_put(at, "udp_port", identity->port_base);
+	api_put(at, "udp_port_ext", identity->port_ext);
+	json_object_set_new(object, "switch", at);
+	return object;
+}
+
+/* The address that is meant: the body's, or the client's own. False: none, answered. */
+static bool
+read_address(struct api_call *call, uint32_t *address)
+{
+	if (ctrl_parse_address(api_text(call->body, "address", ""), address))
+		return true;
+	*address = call->caller->ip;
+	if (*address != 0)
+		return true;
+	api_error(call, 400, "missing_key", "address",
+		"a host that asks over the Unix socket or IPv6 has to give its address");
+	return false;
+}
+
+/* Read what is to be created. False: it may not be, answered. */
+static bool
+read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish)
+{
+	const json_t *create = json_object_get(call->body, "create");
+	const char *name = call->parameter[0];
+
+	if (api_may(&call->running->config->api, call->caller, API_CHANGE) != API_ALLOWED) {
+		api_error(call, 403, "forbidden", "create",
+			"there is no job \"%.64s\", and this caller may not create one: an "
+			"administrator has to, or a tenant by its token",
+			name);
+		return false;
+	}
+	if (!ctrl_is_name(name) || strlen(name) >= PPE_JOB_NAME_MAX) {
+		api_error(call, 400, "out_of_range", "create.name",
+			"\"%.64s\" is no name of at most %d letters, digits and . _ -", name,
+			PPE_JOB_NAME_MAX - 1);
+		return false;
+	}
+	if (!api_read_wish(call, create, name, size, wish))
+		return false;
+	if (strcmp(wish->shape.name, name) == 0 && wish->shape.nb_sources == size)
+		return true;
+	api_error(call, 409, "conflict",
+		wish->shape.nb_sources == size ? "create.name" : "create.size",
+		"the job to create is not the one to join: leave name and size out of \"create\"");
+	return false;
+}
+
+/* The job to join. *made: it is new. NULL: answered. */
+static struct ctrl_job *
+job_to_join(struct api_call *call, unsigned int size, bool *made)
+{
+	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_job_wish wish;
+	struct ctrl_refusal why;
+
+	*made = false;
+	if (job != NULL || json_object_get(call->body, "create") == NULL)
+		return job;
+	if (!read_create(call, size, &wish))
+		return NULL;
+	if (ctrl_job_create(call->running, &wish, call->caller->tenant, &who, &job, &why) < 0) {
+		api_answer_refusal(call, &why, "create");
+		return NULL;
+	}
+	*made = true;
+	return job;
+}
+
+void
+api_post_member(struct api_call *call)
+{
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_refusal why, ignored;
+	unsigned int rank, size;
+	struct ctrl_job *job;
+	uint32_t address;
+	bool made, leaving;
+
+	if (!api_body_check(call, joining) || !read_address(call, &address))
+		return;
+	rank = (unsigned int)api_integer(call->body, "rank", 0);
+	size = (unsigned int)api_integer(call->body, "size", 0);
+	job = job_to_join(call, size, &made);
+	if (job == NULL)
+		return;
+	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) == 0) {
+		api_answer(call, 200, joined_json(call->running, job, rank));
+		return;
+	}
+	/* All or nothing: a job that nobody got into is not left behind. */
+	if (made)
+		ctrl_job_delete(call->running, job, &who, &leaving, &ignored);
+	api_answer_refusal(call, &why, NULL);
+}
+
+void
+api_delete_member(struct api_call *call)
+{
+	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_log_who who = api_who(call);
+	const char *text = call->parameter[1];
+	struct ctrl_refusal why;
+	char *end;
+	unsigned long rank;
+
+	if (job == NULL)
+		return;
+	rank = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {
+		api_error(call, 404, "unknown_member", NULL, "\"%.32s\" is no rank in 0..%d", text,
+			WEIR_SOURCES_MAX - 1);
+		return;
+	}
+	if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, json_object());
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/jobs.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include "ctrl/job_check.h"
+#include "ctrl/jobs_priv.h"
+#include "ctrl/tenants.h"
+
+int
+ctrl_deny(
+	struct ctrl_refusal *why, enum ctrl_refused code, const char *key, const char *format, ...)
+{
+	va_list args;
+
+	memset(why, 0, sizeof(*why));
+	why->code = code;
+	if (key != NULL)
+		strlcpy(why->key, key, sizeof(why->key));
+	va_start(args, format);
+	vsnprintf(why->message, sizeof(why->message), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+int
+ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
+	const struct ctrl_refusal *why)
+{
+	static const char *const codes[] = {
+#define X(name, code, status) code,
+		CTRL_REFUSALS(X)
+#undef X
+	};
+
+	/* With a limit: whoever may ask may ask as often as they like. */
+	if (rc < 0)
+		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "change refused",
+			"%s change=%s job=%s code=%s reason=%s", who->text, what,
+			ctrl_log_quote(job).text, codes[why->code],
+			ctrl_log_quote(why->message).text);
+	return rc;
+}
+
+int
+ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why)
+{
+	int stuck = running->engine->stuck(running);
+
+	if (stuck < 0)
+		return 0;
+	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+		"worker %d does not turn, and a change of jobs would wait for it: is its CPU taken "
+		"by something else?",
+		stuck);
+}
+
+void
+ctrl_job_free(struct ctrl_job *job)
+{
+	if (job == NULL)
+		return;
+	free(job->copy);
+	free(job->next);
+	free(job->member);
+	free(job);
+}
+
+struct ppe_job *
+ctrl_job_draft(struct ctrl_job *job)
+{
+	free(job->next);
+	job->next = malloc(sizeof(*job->next));
+	if (job->next != NULL)
+		*job->next = *job->job;
+	return job->next;
+}
+
+/* What was drafted is what runs; or is forgotten. The workers read neither the loser. */
+static void
+settle(struct ctrl_job *job, bool published)
+{
+	if (published && job->next != NULL) {
+		free(job->copy);
+		job->copy = job->next;
+		job->job = job->copy;
+	} else {
+		free(job->next);
+	}
+	job->next = NULL;
+}
+
+void
+ctrl_jobs_settle(struct ctrl_running *running, bool published)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL)
+			settle(running->by_id[i], published);
+}
+
+/* -ENOMEM or -ENOSPC, in words. */
+static int
+deny_room(
+	struct ctrl_running *running, const struct ppe_job *asked, int rc, struct ctrl_refusal *why)
+{
+	struct ppe_room room = {0};
+
+	running->engine->room(running->ppe, asked, &room);
+	if (rc == -ENOSPC)
+		ctrl_deny(why, CTRL_REFUSED_MEMORY, "window",
+			"a window of %u needs %u block records on each worker, and one has %u: a "
+			"smaller window, fewer jobs, or more tables.blocks in the configuration",
+			asked->window, room.records_needed, room.records_free);
+	else
+		ctrl_deny(why, CTRL_REFUSED_MEMORY, NULL,
+			"the job needs %.2f MiB, and the largest free piece has %.2f: a smaller "
+			"window, fewer elements, fewer jobs, or more memory_mb in the "
+			"configuration",
+			(double)room.memory_needed / (1 << 20),
+			(double)room.memory_free / (1 << 20));
+	why->room = room;
+	return -EINVAL;
+}
+
+int
+ctrl_jobs_publish(
+	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
+{
+	struct ppe_jobs jobs = {0};
+	int rc;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job != NULL)
+			jobs.by_id[i] = job->next != NULL ? job->next : job->job;
+	}
+	rc = running->engine->publish(running->ppe, &jobs);
+	if (rc < 0)
+		rc = deny_room(running, asked, rc, why);
+	ctrl_jobs_settle(running, rc == 0);
+	return rc;
+}
+
+static bool
+id_is_leaving(const struct ctrl_running *running, unsigned int id)
+{
+	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		if (job->job->id == id)
+			return true;
+	return false;
+}
+
+/* Ids of jobs that are leaving could be had; for people's sake they come last. -1: none is free. */
+static int
+lowest_free(const struct ctrl_running *running)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] == NULL && !id_is_leaving(running, i))
+			return (int)i;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] == NULL)
+			return (int)i;
+	return -1;
+}
+
+static int
+check_wish(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
+{
+	const struct ppe_job *shape = &wish->shape;
+	struct ctrl_reason reason;
+
+	if (ctrl_running_find_job(running, shape->name) != NULL)
+		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "name",
+			"a job is called \"%s\" already: names are unique", shape->name);
+	if (wish->id >= 0 && running->by_id[wish->id] != NULL)
+		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "id",
+			"a job has the id %d already: leave \"id\" out for the lowest free one",
+			wish->id);
+	if (lowest_free(running) < 0)
+		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
+			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
+	if (!ctrl_check_frames(running->config, shape, &reason) ||
+		!ctrl_check_buffers(running->config, shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
+	return ctrl_tenant_check(running, tenant, shape, NULL, why);
+}
+
+static struct ctrl_job *
+make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant)
+{
+	struct ctrl_job *job = calloc(1, sizeof(*job));
+	struct ppe_job *copy;
+
+	if (job == NULL)
+		return NULL;
+	job->copy = copy = malloc(sizeof(*copy));
+	job->member = calloc(wish->shape.nb_sources, sizeof(*job->member));
+	if (copy == NULL || job->member == NULL) {
+		ctrl_job_free(job);
+		return NULL;
+	}
+	*copy = wish->shape;
+	copy->id = (uint8_t)(wish->id >= 0 ? wish->id : lowest_free(running));
+	copy->instance = ++running->instances;
+	copy->first_generation = running->engine->generation_after(running->ppe, copy->id);
+	memset(copy->members, 0, sizeof(copy->members));
+	memset(copy->address, 0, sizeof(copy->address));
+	job->job = copy;
+	job->tenant = tenant;
+	job->created = ctrl_unix_time();
+	job->expire_s = wish->expire_s;
+	return job;
+}
+
+static int
+deny_memory(struct ctrl_refusal *why)
+{
+	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
+}
+
+static int
+create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
+{
+	struct ctrl_job *job;
+	int rc = check_wish(running, wish, tenant, why);
+
+	if (rc == 0)
+		rc = ctrl_jobs_check_turning(running, why);
+	if (rc < 0)
+		return rc;
+	job = make(running, wish, tenant);
+	if (job == NULL)
+		return deny_memory(why);
+	running->by_id[job->job->id] = job;
+	rc = ctrl_jobs_publish(running, job->job, why);
+	if (rc < 0) {
+		running->by_id[job->job->id] = NULL;
+		ctrl_job_free(job);
+		return rc;
+	}
+	*out = job;
+	return 0;
+}
+
+int
+ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
+	struct ctrl_refusal *why)
+{
+	int rc = create(running, wish, tenant, job, why);
+
+	if (rc < 0)
+		return ctrl_jobs_refused(rc, who, "create", wish->shape.name, why);
+	ctrl_log_change(who, "job created", "job=%s id=%u tenant=%s size=%u window=%u elements=%u",
+		ctrl_log_quote((*job)->job->name).text, (*job)->job->id,
+		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
+		(*job)->job->window, (*job)->job->elements);
+	return 0;
+}
+
+/* Set in `shape` what is to be published. Returns whether anything is. */
+static bool
+apply(const struct ctrl_job_change *change, struct ppe_job *shape)
+{
+	if (change->set_timeout)
+		shape->timeout_ms = change->timeout_ms;
+	if (change->set_policy)
+		shape->policy = change->policy;
+	if (change->set_rate)
+		shape->rate_mbit = change->rate_mbit;
+	return change->set_timeout || change->set_policy || change->set_rate;
+}
+
+static int
+check_change(struct ctrl_running *running, const struct ctrl_job *job, const struct ppe_job *shape,
+	const struct ctrl_job_change *change, struct ctrl_refusal *why)
+{
+	struct ctrl_reason reason;
+
+	/* A partial result carries a bitmap. */
+	if (!ctrl_check_frames(running->config, shape, &reason) ||
+		!ctrl_check_buffers(running->config, shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "policy", "%s", reason.text);
+	if (change->set_expire && change->expire_s > 0 && job->member == NULL)
+		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
+			"the job's members are the configuration's and do not expire");
+	return change->set_rate ? ctrl_tenant_check(running, job->tenant, shape, job, why) : 0;
+}
+
+static int
+change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_change *change,
+	struct ctrl_refusal *why)
+{
+	struct ppe_job shape = *job->job, *next;
+	bool publish = apply(change, &shape);
+	int rc = check_change(running, job, &shape, change, why);
+
+	if (rc == 0 && publish)
+		rc = ctrl_jobs_check_turning(running, why);
+	if (rc == 0 && publish) {
+		next = ctrl_job_draft(job);
+		if (next == NULL)
+			return deny_memory(why);
+		*next = shape;
+		rc = ctrl_jobs_publish(running, job->job, why);
+	}
+	if (rc == 0 && change->set_expire)
+		job->expire_s = change->expire_s;
+	return rc;
+}
+
+int
+ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
+	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
+	struct ctrl_refusal *why)
+{
+	static const char *const policies[] = {"wait", "partial", "error"};
+	int rc = change_job(running, job, change, why);
+
+	if (rc < 0)
+		return ctrl_jobs_refused(rc, who, "set", job->job->name, why);
+	ctrl_log_change(who, "job changed",
+		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u",
+		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,
+		policies[job->job->policy], job->expire_s, job->job->rate_mbit);
+	return 0;
+}
+
+/* Forget those that have left. */
+static void
+reap(struct ctrl_running *running)
+{
+	struct ctrl_job **link = &running->leaving;
+
+	if (*link == NULL)
+		return;
+	running->engine->reap(running->ppe);
+	while (*link != NULL) {
+		struct ctrl_job *job = *link;
+
+		if (running->engine->is_leaving(running->ppe, job->job->id, job->job->instance)) {
+			link = &job->leaving_next;
+			continue;
+		}
+		*link = job->leaving_next;
+		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_INFO, "job gone", "job=%s id=%u",
+			ctrl_log_quote(job->job->name).text, job->job->id);
+		ctrl_job_free(job);
+	}
+}
+
+int
+ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_log_who *who,
+	bool *leaving, struct ctrl_refusal *why)
+{
+	uint8_t id = job->job->id;
+	uint32_t instance = job->job->instance;
+	int rc = ctrl_jobs_check_turning(running, why);
+
+	if (rc == 0) {
+		running->by_id[id] = NULL;
+		rc = ctrl_jobs_publish(running, job->job, why);
+	}
+	if (rc < 0) {
+		running->by_id[id] = job;
+		return ctrl_jobs_refused(rc, who, "delete", job->job->name, why);
+	}
+	ctrl_log_change(
+		who, "job deleted", "job=%s id=%u", ctrl_log_quote(job->job->name).text, id);
+	job->leaving_next = running->leaving;
+	running->leaving = job;
+	reap(running);
+	*leaving = running->engine->is_leaving(running->ppe, id, instance);
+	return 0;
+}
+
+void
+ctrl_jobs_tick(struct ctrl_running *running)
+{
+	reap(running);
+	ctrl_members_tick(running);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The registry's view of the engines that run. */
+#include "ctrl/jobs.h"
+
+static double
+silent(const struct ppe *ppe, uint8_t id, uint8_t source)
+{
+	struct ppe_source_stats stats;
+
+	if (ppe_source_stats_read(ppe, id, source, &stats) < 0 || !stats.heard)
+		return -1;
+	return (double)stats.silent_us / 1e6;
+}
+
+static int
+stuck(struct ctrl_running *running)
+{
+	ctrl_running_read(running);
+	return ctrl_running_stuck_worker(running);
+}
+
+const struct ctrl_engine ctrl_engine_ppe = {
+	.publish = ppe_publish_jobs,
+	.room = ppe_job_room,
+	.reap = ppe_jobs_leaving,
+	.is_leaving = ppe_job_is_leaving,
+	.generation_after = ppe_generation_after,
+	.silent = silent,
+	.stuck = stuck,
+};

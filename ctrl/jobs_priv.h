@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps that the registry's files share. */
+#ifndef CTRL_JOBS_PRIV_H
+#define CTRL_JOBS_PRIV_H
+
+#include "ctrl/jobs.h"
+
+/* Write a refusal; key: NULL for none. Returns -EINVAL. */
+int ctrl_deny(struct ctrl_refusal *why, enum ctrl_refused code, const char *key, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+
+/* Nobody waits for a worker that does not turn. 0, or refused. */
+int ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why);
+
+/* A copy of the job to change and publish, in job->next. NULL: no memory. */
+struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
+
+/*
+ * Publish the jobs of by_id, each as its `next` where it has one. 0, and they are what runs; or
+ * refused, and the drafts are gone. asked: whose memory may be what is missing.
+ */
+int ctrl_jobs_publish(
+	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why);
+
+/* The drafts are what runs, or are gone. */
+void ctrl_jobs_settle(struct ctrl_running *running, bool published);
+
+/* Log a refusal, of whatever kind of change, and return `rc`; 0 is not logged. */
+int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
+	const struct ctrl_refusal *why);
+
+/* Let members expire. ctrl/members.c */
+void ctrl_members_tick(struct ctrl_running *running);
+
+#endif

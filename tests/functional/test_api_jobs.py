@@ -1,0 +1,414 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs that come and go over the control API, with real hosts: made, used, changed, deleted, and
+refused; and what becomes of the others meanwhile."""
+import contextlib
+import hashlib
+import re
+import sys
+import time
+
+from control import Control
+from openapi import Document
+from perf import finish, reduce, start
+from rack import SWITCH_ADDRESS, Rack, job
+from tap import case, check, main
+
+OUTSIDE = '192.0.2.1'
+
+
+@contextlib.contextmanager
+def switch(hosts=2, jobs=(), changes=None, **section):
+    with Rack(hosts=hosts, jobs=list(jobs), changes=changes) as rack:
+        api = Api(rack, **section)
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
+def hash_of(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Api(Control):
+    """Answers are compared with the document."""
+
+    def __init__(self, rack, **section):
+        super().__init__(rack, **section)
+        self.document = Document()
+
+    def judge(self, method, path, answer):
+        path = re.sub(r'^(/v1/jobs/)[^/]+', r'\1{name}', path)
+        path = re.sub(r'(/members/).+', r'\1{rank}', path)
+        operation = self.document.root['paths'][path][method.lower()]
+        check(not operation.get('x-planned'), '%s %s is planned', method, path)
+        self.document.check(operation, answer.status, answer.body)
+
+    def do(self, method, path, body=None, status=200, code=None, key=None, **who):
+        """Ask, on the Unix socket or with a token over TCP; returns the body."""
+        way = self.tcp if who else self.unix
+        answer = way(method, path, body, **who)
+        check(answer.status == status, '%s %s: %d %s', method, path, answer.status, answer.text)
+        self.judge(method, path, answer)
+        if code is not None:
+            check(answer.code == code, '%s: %s', path, answer.text)
+        if key is not None:
+            check(answer.body['error'].get('key') == key, '%s: %s', path, answer.text)
+        return answer.body
+
+    def create(self, name, size, status=201, **more):
+        who = {k: more.pop(k) for k in ('token', 'code', 'key') if k in more}
+        return self.do('POST', '/v1/jobs', dict(more, name=name, size=size), status, **who)
+
+    def join(self, name, rank, size, host, **more):
+        who = {k: more.pop(k) for k in ('token', 'status', 'code', 'key', 'place', 'address')
+               if k in more}
+        where = {'address': self.rack.address(host)} if host is not None else {}
+        return self.do('POST', '/v1/jobs/%s/members' % name,
+                       dict(more, rank=rank, size=size, **where), **who)
+
+    def job_of(self, name, hosts, **more):
+        """A job of these hosts, all of them in. Returns its id."""
+        made = self.create(name, len(hosts), **more)
+        for rank, host in enumerate(hosts):
+            self.join(name, rank, len(hosts), host)
+        return made['id']
+
+    def delete(self, name, seconds=5):
+        """And wait until it is gone."""
+        answer = self.unix('DELETE', '/v1/jobs/' + name)
+        check(answer.status in (200, 202), '%s: %s', name, answer.text)
+        self.judge('DELETE', '/v1/jobs/' + name, answer)
+        until = time.monotonic() + seconds
+        while any(j['name'] == name for j in self.get('/v1/jobs')['jobs']):
+            check(time.monotonic() < until, '%s does not go', name)
+            time.sleep(0.02)
+
+    def memory(self):
+        """What jobs take."""
+        found = self.get('/v1/status')['memory']
+        return {key: found[key] for key in ('free', 'data', 'blocks_reserved', 'blocks_used')}
+
+
+# -- a job's life
+
+@case
+def a_job_is_made_used_changed_and_deleted():
+    with switch() as (rack, api):
+        before = api.memory()
+        made = api.create('ring', 2, window=16, policy='wait', timeout_ms=200)
+        check(made['state'] == 'joining' and made['origin'] == 'api' and made['joined'] == 0 and
+              made['size'] == 2 and made['id'] == 0 and made['generation'] == 0, '%s', made)
+        check(api.memory()['blocks_reserved'] == before['blocks_reserved'] + 32, 'records')
+        check(api.memory()['free'] < before['free'], 'memory')
+        # Before a host has joined over HTTP its packets are not taken.
+        early = rack.perf(0, 0, '-b', '4K', '-e', '4K', '--join-timeout', 700, source=0)
+        check(early.end(20) == 1, '%s', early.output)
+        found = api.join('ring', 0, 2, 0)
+        check(found['job'] == 0 and found['source'] == 0 and found['window'] == 16 and
+              found['switch']['address'] == SWITCH_ADDRESS, '%s', found)
+        api.join('ring', 1, 2, 1)
+        check(api.join('ring', 1, 2, 1) is not None, 'the same again')
+        reduce(rack, 0, [0, 1], '-b', '4K', '-e', '64K', '-f', 4, '-n', 5)
+        now = api.get('/v1/jobs/ring')
+        check(now['state'] == 'running' and now['joined'] == 2 and now['generation'] > 0, '%s', now)
+        check([m['state'] for m in now['members']] == ['joined'] * 2, '%s', now['members'])
+        check([m['port'] for m in now['members']] == ['p0', 'p1'], '%s', now['members'])
+        check(now['counters']['blocks_complete'] > 0, '%s', now)
+        # A change while it runs.
+        runs = start(rack, 0, [0, 1], '-b', '256K', '-e', '256K', '-n', 60)
+        for timeout in (100, 900, 300):
+            changed = api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': timeout, 'policy': 'error'})
+            check(changed['timeout_ms'] == timeout and changed['policy'] == 'error', '%s', changed)
+        api.do('PATCH', '/v1/jobs/ring', {'policy': 'wait'})
+        finish(runs)
+        stats = rack.stats_at_rest()
+        told = [j for j in stats['jobs'] if j['name'] == 'ring']
+        check(len(told) == 1 and told[0]['blocks_complete'] > 0, '%s', stats['jobs'])
+        # Deleted under its hosts' feet: they hear within their bound, and not wrong sums.
+        runs = start(rack, 0, [0, 1], '-b', '4M', '-e', '4M', '-n', 1000, '--timeout', 1500)
+        time.sleep(1)
+        check(all(run.status is None for run in runs), 'over already: %s', runs[0].output)
+        api.delete('ring')
+        began = time.monotonic()
+        for run in runs:
+            check(run.end(10) == 1, '%s', run.output)
+        check(time.monotonic() - began < 5, 'hosts took %.1f s', time.monotonic() - began)
+        api.do('GET', '/v1/jobs/ring', status=404, code='unknown_job')
+        api.do('DELETE', '/v1/jobs/ring', status=404, code='unknown_job')
+        check(api.memory() == before, '%s is not %s', api.memory(), before)
+        check(rack.stats_at_rest()['drops']['unknown_job'] > 0, 'unknown_job')
+
+
+@case
+def the_next_job_of_an_id_is_another():
+    """Its generation follows, so that what still flies of the former one is stale."""
+    with switch() as (rack, api):
+        seen = []
+        for turn in range(3):
+            number = api.job_of('turn%d' % turn, [0, 1], id=9, elements=64 << turn)
+            check(number == 9, '%d', number)
+            reduce(rack, 9, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+            seen.append(api.get('/v1/jobs/turn%d' % turn)['generation'])
+            api.delete('turn%d' % turn)
+        check(seen[1] == seen[0] % 65535 + 1 and seen[2] == seen[1] % 65535 + 1, '%s', seen)
+
+
+@case
+def jobs_of_the_file_change_too():
+    with switch(jobs=[job(1, 2)]) as (rack, api):
+        changed = api.do('PATCH', '/v1/jobs/job1', {'timeout_ms': 123})
+        check(changed['timeout_ms'] == 123 and changed['origin'] == 'file', '%s', changed)
+        reduce(rack, 1, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        joined = api.join('job1', 1, 2, 1)
+        check(joined['job'] == 1 and joined['timeout_ms'] == 123, '%s', joined)
+        api.join('job1', 1, 2, 0, status=409, code='conflict', key='address')
+        api.join('job1', 2, 2, 0, status=409, code='conflict', key='rank')
+        api.do('DELETE', '/v1/jobs/job1/members/1')
+        api.do('DELETE', '/v1/jobs/job1/members/5', status=404, code='unknown_member')
+        reduce(rack, 1, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        api.do('PATCH', '/v1/jobs/job1', {'expire_s': 5}, 409, 'conflict', 'expire_s')
+        api.delete('job1')
+        number = api.job_of('job1', [1, 0])
+        check(number == 0, '%d', number)
+        reduce(rack, number, [1, 0], '-b', '16K', '-e', '16K', '-n', 3)
+
+
+# -- members
+
+@case
+def members_leave_and_others_take_their_rank():
+    with switch(hosts=3) as (rack, api):
+        number = api.job_of('pair', [0, 1])
+        reduce(rack, number, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        api.join('pair', 1, 2, 2, status=409, code='conflict', key='address')
+        api.do('DELETE', '/v1/jobs/pair/members/1')
+        api.do('DELETE', '/v1/jobs/pair/members/1', status=404, code='unknown_member')
+        api.do('DELETE', '/v1/jobs/pair/members/x', status=404, code='unknown_member')
+        check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['joined', 'expected'],
+              'members')
+        api.join('pair', 1, 2, 2)
+        reduce(rack, number, [0, 2], '-b', '16K', '-e', '16K', '-n', 3)
+        # Over TCP the client's address is the default, over the Unix socket there is none.
+        api.do('DELETE', '/v1/jobs/pair/members/1')
+        api.join('pair', 1, 2, None, status=400, code='missing_key', key='address')
+        api.join('pair', 1, 2, None, place=1, address=SWITCH_ADDRESS)
+        check(api.get('/v1/jobs/pair')['members'][1]['address'] == rack.address(1), 'address')
+        reduce(rack, number, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+
+
+@case
+def members_who_are_silent_expire():
+    with switch() as (rack, api):
+        number = api.job_of('pair', [0, 1], expire_s=2)
+        runs = start(rack, number, [0, 1], '-b', '64K', '-e', '64K', '-n', 40000)
+        time.sleep(4)
+        now = api.get('/v1/jobs/pair')
+        check([m['state'] for m in now['members']] == ['joined'] * 2, 'who sends expires: %s', now)
+        for run in runs:
+            run.kill()
+        until = time.monotonic() + 6
+        while api.get('/v1/jobs/pair')['joined'] > 0:
+            check(time.monotonic() < until, 'nobody expires: %s', api.get('/v1/jobs/pair'))
+            time.sleep(0.1)
+        check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['expired'] * 2, 'state')
+        check('msg="member expired"' in rack.switch.output, 'not logged')
+        # In the place of who has expired anybody may come.
+        api.join('pair', 0, 2, 1)
+        api.join('pair', 1, 2, 0)
+        reduce(rack, number, [1, 0], '-b', '16K', '-e', '16K', '-n', 3)
+
+
+@case
+def a_join_makes_the_job():
+    with switch() as (rack, api):
+        api.join('made', 0, 2, 0, status=404, code='unknown_job')
+        create = {'window': 8, 'elements': 64}
+        found = api.join('made', 0, 2, 0, create=create)
+        check(found['window'] == 8 and found['elements'] == 64, '%s', found)
+        api.join('made', 1, 2, 1, create=create)
+        reduce(rack, found['job'], [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        # All or nothing.
+        where = {'address': OUTSIDE, 'rank': 0, 'size': 2}
+        api.do('POST', '/v1/jobs/other/members', dict(where, create=create), 400, 'out_of_range',
+               'address')
+        api.do('GET', '/v1/jobs/other', status=404, code='unknown_job')
+        api.join('other', 0, 2, 0, create={'size': 3}, status=409, code='conflict',
+                 key='create.size')
+        api.join('other', 0, 2, 0, create={'name': 'x'}, status=409, code='conflict',
+                 key='create.name')
+        api.join('other', 0, 2, 0, create={'windov': 3}, status=400, code='unknown_key',
+                 key='create.windov')
+        api.join('other', 0, 2, 0, create={'window': 4096, 'elements': 4000}, status=400,
+                 code='out_of_range', key='create.elements')
+        # Without tenants, whoever comes over TCP may join, and not create.
+        api.join('other', 0, 2, None, create=create, place=0, address=SWITCH_ADDRESS, status=403,
+                 code='forbidden', key='create')
+        api.join('made', 0, 2, None, place=0, address=SWITCH_ADDRESS)
+
+
+# -- refusals
+
+@case
+def what_can_not_be_is_refused_and_changes_nothing():
+    with switch(jobs=[job(1, 2)], changes={'tables': {'blocks': 4096}}) as (rack, api):
+        api.create('ring', 2)
+        before, jobs = api.memory(), api.get('/v1/jobs')
+
+        def refused(body, status, code, key=None):
+            api.do('POST', '/v1/jobs', body, status, code, key)
+
+        good = {'name': 'x', 'size': 2}
+        refused(dict(good, name='ring'), 409, 'exists', 'name')
+        refused(dict(good, name='job1'), 409, 'exists', 'name')
+        refused(dict(good, id=1), 409, 'exists', 'id')
+        refused(dict(good, id=256), 400, 'out_of_range', 'id')
+        refused({'name': 'x'}, 400, 'missing_key', 'size')
+        refused({'size': 2}, 400, 'missing_key', 'name')
+        refused(dict(good, name='-x'), 400, 'out_of_range', 'name')
+        refused(dict(good, name='x' * 32), 400, 'out_of_range', 'name')
+        refused(dict(good, size=257), 400, 'out_of_range', 'size')
+        refused(dict(good, size='2'), 400, 'wrong_type', 'size')
+        refused(dict(good, window=48), 400, 'out_of_range', 'window')
+        refused(dict(good, window=8192), 400, 'out_of_range', 'window')
+        refused(dict(good, type='fp16'), 400, 'out_of_range', 'type')
+        refused(dict(good, results='10.0.0.1'), 400, 'out_of_range', 'results')
+        refused(dict(good, sources=[]), 400, 'unknown_key', 'sources')
+        refused(dict(good, authenticate=True), 400, 'out_of_range', 'authenticate')
+        # More than a frame of the ports carries.
+        refused(dict(good, elements=500), 400, 'out_of_range', 'elements')
+        # 2 x 2048 records are there, less those of the two jobs.
+        error = api.do('POST', '/v1/jobs', dict(good, window=2048), 507, 'no_memory', 'window')
+        error = error['error']
+        check(error['needed']['blocks'] == 4096 and error['free']['blocks'] == 4096 - 256, '%s',
+              error)
+        api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': 0}, 400, 'out_of_range', 'timeout_ms')
+        api.do('PATCH', '/v1/jobs/ring', {'window': 32}, 400, 'unknown_key', 'window')
+        api.do('PATCH', '/v1/jobs/none', {'timeout_ms': 10}, 404, 'unknown_job')
+        for wrong in (OUTSIDE, SWITCH_ADDRESS, '10.77.0.255', '10.77.0.0'):
+            api.do('POST', '/v1/jobs/ring/members', {'rank': 0, 'size': 2, 'address': wrong}, 400,
+                   'out_of_range', 'address')
+        api.join('ring', 2, 2, 0, status=400, code='out_of_range', key='rank')
+        api.join('ring', 0, 3, 0, status=409, code='conflict', key='size')
+        check(api.memory() == before, '%s is not %s', api.memory(), before)
+        check(api.get('/v1/jobs')['jobs'][0]['joined'] == 0, '%s', jobs)
+        check([j['name'] for j in api.get('/v1/jobs')['jobs']] == ['ring', 'job1'], 'jobs')
+
+
+@case
+def memory_runs_out_and_is_said():
+    with switch(changes={'tables': {'blocks': 1 << 17}, 'memory_mb': 160}) as (rack, api):
+        before = api.memory()
+        names = []
+        for number in range(256):
+            answer = api.unix('POST', '/v1/jobs', {'name': 'j%d' % number, 'size': 2,
+                                                   'window': 2048, 'elements': 340})
+            if answer.status != 201:
+                break
+            names.append('j%d' % number)
+        check(answer.status == 507 and answer.code == 'no_memory', '%s', answer.text)
+        api.judge('POST', '/v1/jobs', answer)
+        error = answer.body['error']
+        check(error['free']['memory'] < error['needed']['memory'] and len(names) > 2, '%s', error)
+        number = api.create('small', 2, window=1)['id']
+        check(number == len(names), '%d', number)
+        for name in names + ['small']:
+            api.delete(name)
+        check(api.memory() == before, '%s is not %s', api.memory(), before)
+
+
+# -- tenants
+
+@case
+def tenants_do_not_see_each_other():
+    quota = {'jobs': 2, 'blocks': 512, 'memory_mb': 1, 'rate_mbit': 1000}
+    tenants = [{'name': 'vision', 'token_sha256': hash_of('v'), 'quota': quota},
+               {'name': 'speech', 'token_sha256': hash_of('s')}]
+    with switch(tenants=tenants) as (rack, api):
+        v, s = {'token': 'v'}, {'token': 's'}
+        mine = api.create('ring', 2, rate_mbit=600, **v)
+        check(mine['tenant'] == 'vision', '%s', mine)
+        for method, path, body in (
+                ('GET', '/v1/jobs/ring', None), ('DELETE', '/v1/jobs/ring', None),
+                ('PATCH', '/v1/jobs/ring', {'timeout_ms': 1}),
+                ('POST', '/v1/jobs/ring/members', {'rank': 0, 'size': 2, 'address': '10.77.0.1'}),
+                ('DELETE', '/v1/jobs/ring/members/0', None)):
+            api.do(method, path, body, 404, 'unknown_job', **s)
+        check(api.do('GET', '/v1/jobs', **s)['jobs'] == [], 'seen')
+        api.create('ring', 2, status=409, code='exists', key='name', **s)
+        api.do('POST', '/v1/jobs', {'name': 'x', 'size': 2}, 401, 'unauthorized', place='sw')
+        # What vision may have.
+        api.create('x', 2, status=403, code='quota', key='rate_mbit', **v)
+        api.create('x', 2, rate_mbit=401, status=403, code='quota', key='rate_mbit', **v)
+        api.create('x', 2, rate_mbit=1, window=256, status=403, code='quota', key='window', **v)
+        api.do('PATCH', '/v1/jobs/ring', {'rate_mbit': 1001}, 403, 'quota', 'rate_mbit', **v)
+        api.create('two', 1, rate_mbit=400, window=1, **v)
+        api.create('three', 1, rate_mbit=1, window=1, status=403, code='quota', **v)
+        use = {t['name']: t for t in api.do('GET', '/v1/tenants')['tenants']}
+        check(use['vision']['jobs'] == 2 and use['vision']['blocks'] == 130 and
+              use['vision']['rate_mbit'] == 1000 and use['vision']['memory'] > 128 * 1024, '%s', use)
+        check(use['speech']['jobs'] == 0 and use['speech']['memory'] == 0, '%s', use)
+        # A job of one that is an administrator's on the socket stays whose it is.
+        api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': 500})
+        check(api.do('GET', '/v1/jobs/ring', **v)['timeout_ms'] == 500, 'changed')
+        for rank in range(2):
+            api.join('ring', rank, 2, rank, **v)
+        reduce(rack, mine['id'], [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        api.do('DELETE', '/v1/jobs/two', **v)
+        api.create('three', 1, rate_mbit=1, window=1, **v)
+        log = rack.switch.output
+        for word in ('msg="job created"', 'tenant=vision', 'msg="change refused"', 'code=quota',
+                     'msg="job changed"', 'msg="member joined"', 'msg="job deleted"'):
+            check(word in log, '%s is not logged', word)
+
+
+# -- the others do not notice
+
+@case
+def many_jobs_come_and_go_while_two_run():
+    with switch(hosts=4, jobs=[job(1, 2), job(2, 2, first=2)]) as (rack, api):
+        # Once before: what DPDK's heap keeps for itself is there then.
+        api.job_of('warm', [0, 1], window=64)
+        api.delete('warm')
+        before = api.memory()
+
+        def go():
+            return [start(rack, 1 + i, [2 * i, 2 * i + 1], '-b', '256K', '-e', '256K', '-n', 300)
+                    for i in range(2)]
+
+        runs, rounds, beside = go(), 1, 0
+        for turn in range(64):
+            number = api.job_of('turn%d' % turn, [turn % 4, (turn + 1) % 4],
+                                window=1 << turn % 8, elements=1 + turn * 5)
+            if turn % 8 == 0:
+                reduce(rack, number, [turn % 4, (turn + 1) % 4], '-b', '4K', '-e', '4K', '-n', 2)
+            api.delete('turn%d' % turn)
+            if all(run.status is None for pair in runs for run in pair):
+                beside += 1
+            else:
+                for pair in runs:
+                    finish(pair)
+                runs, rounds = go(), rounds + 1
+        for pair in runs:
+            finish(pair)
+        print('# %d of 64 turns while both ran, in %d rounds' % (beside, rounds))
+        check(beside >= 16, 'both ran in %d turns', beside)
+        for name in ('job1', 'job2'):
+            count = api.get('/v1/jobs/' + name)['counters']
+            check(count['blocks_error'] == 0 and count['blocks_partial'] == 0 and
+                  count['blocks_mismatch'] == 0 and count['stale'] == 0, '%s', count)
+        deadline = time.monotonic() + 5
+        while api.memory()['free'] != before['free'] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        now = api.memory()
+        # The two jobs keep the results of their last windows.
+        used = now.pop('blocks_used')
+        before.pop('blocks_used')
+        check(now == before, '%s is not %s', now, before)
+        check(used <= 256, '%d blocks', used)
+        check(api.get('/v1/status')['jobs'] == 2, 'jobs')
+        rack.check_books()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
