@@ -109,7 +109,8 @@ enum weir_op {
 };
 
 /* ext.flags */
-#define WEIR_FLAG_BASE_RESULTS 0x1 /* in a join: send me my results in the base form */
+#define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: send me my results in the base form */
+#define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
 
 /* The base header. All multi-byte fields big-endian. */
 struct weir_base {
@@ -148,6 +149,27 @@ struct weir_join_reply {
 };
 static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_JOIN_MULTICAST 0x1
+
+/*
+ * Authentication: docs/protocol.md, "Authenticated jobs". Keys are derived with HMAC-SHA256 under
+ * these labels; a tag is GMAC with AES-256 in contributions and results, HMAC-SHA256 elsewhere.
+ */
+#define WEIR_TAG_BYTES        16
+#define WEIR_KEY_BYTES        32
+#define WEIR_CHALLENGE_BYTES  16
+#define WEIR_GMAC_IV_BYTES    12 /* 0, 0, 0, status, number of the block:64 */
+#define WEIR_LABEL_SOURCE     "weir source" /* and src_id: a source's key, from the job's */
+#define WEIR_LABEL_RESULTS    "weir results" /* the results' key, from the job's */
+#define WEIR_LABEL_GENERATION "weir generation" /* challenge, gen_id: GMAC's key, from those two */
+#define WEIR_LABEL_JOIN       "weir join" /* header, payload: the tag of a join */
+#define WEIR_LABEL_REPLY      "weir reply" /* what is answered, header, payload: of a reply */
+
+/* The payload of a join for an authenticated job. */
+struct weir_join_proof {
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* the switch's, or zeros: tell me */
+	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* the source's */
+};
+static_assert(sizeof(struct weir_join_proof) == 32, "32 bytes");
 
 /* The payload of a mismatch reply. */
 struct weir_mismatch {

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tags of authenticated jobs: GMAC with AES-256 (NIST SP 800-38D) for what there is much of,
+ * HMAC-SHA256 (RFC 2104) for keys, joins and replies.
+ *
+ * GMAC comes from the library that DPDK's software crypto devices are made of (ipsec_mb), HMAC from
+ * OpenSSL: docs/authentication.md has the measurements behind it. With GMAC no two messages may have
+ * one key and one nonce: who can forge one packet then can forge all. So its keys live for one
+ * generation, and a nonce is a block's number, which occurs once in it.
+ */
+#ifndef PKTBUF_TAG_H
+#define PKTBUF_TAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#include "pktbuf/wire.h"
+
+/* An expanded key of GMAC; no pointers in it. */
+struct pktbuf_tag_key {
+	uint8_t expanded[1024];
+} __rte_cache_aligned;
+
+/* What makes a message's nonce. */
+struct pktbuf_nonce {
+	uint64_t number; /* of the block in its generation, [0, 2^64) */
+	uint8_t status; /* enum weir_status; 0 in a contribution */
+};
+
+/* HMAC's working memory: one per thread that uses it. */
+struct pktbuf_hmac;
+
+/* Choose the implementation for this CPU. Control thread; again is fine. 0, -ENOTSUP, -ENOMEM. */
+int pktbuf_tag_init(void);
+
+/* Expand a key. After pktbuf_tag_init(); any thread. Cost: 0.1 us. */
+void pktbuf_tag_expand(struct pktbuf_tag_key *key, const uint8_t bytes[WEIR_KEY_BYTES]);
+
+/*
+ * The tag of a message: header, then payload. Any thread. Cost: 30 ns, and 1 ns per 18 bytes.
+ */
+void pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
+	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
+	uint8_t tag[WEIR_TAG_BYTES]);
+
+/*
+ * Is what follows the message its tag? The message: bytes [offset, offset + length) of the packet, which
+ * goes on for WEIR_TAG_BYTES at least; any segmentation. The comparison takes the same time whatever
+ * the tag is. Cost: as pktbuf_tag_make().
+ */
+bool pktbuf_tag_holds(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
+	const struct rte_mbuf *packet, uint32_t offset, uint32_t length);
+
+/* Are two tags the same? Takes the same time whatever they are. */
+bool pktbuf_tag_equal(const uint8_t a[WEIR_TAG_BYTES], const uint8_t b[WEIR_TAG_BYTES]);
+
+/* Control thread. NULL: no memory. */
+struct pktbuf_hmac *pktbuf_hmac_create(void);
+void pktbuf_hmac_destroy(struct pktbuf_hmac *hmac); /* NULL is fine */
+
+/*
+ * HMAC-SHA256 of a message of at most 255 bytes. false: no memory, and `out` is zeros. The thread that
+ * owns hmac. Cost: 0.6 us, and OpenSSL allocates: not for every packet.
+ */
+bool pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const void *message,
+	size_t bytes, uint8_t out[WEIR_KEY_BYTES]);
+
+#endif

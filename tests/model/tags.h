@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The keys and tags of authenticated jobs as docs/protocol.md says them, by OpenSSL alone and one call
+ * at a time: what the switch and the hosts' library are compared with.
+ */
+#ifndef TESTS_MODEL_TAGS_H
+#define TESTS_MODEL_TAGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/wire.h"
+
+void tags_source_key(const uint8_t job[32], uint8_t source, uint8_t key[32]);
+void tags_results_key(const uint8_t job[32], uint8_t key[32]);
+void tags_generation_key(
+	const uint8_t from[32], const uint8_t challenge[16], uint16_t generation, uint8_t key[32]);
+
+/* GMAC of header and payload. */
+void tags_gmac(const uint8_t key[32], uint8_t status, uint64_t number, const uint8_t header[16],
+	const void *payload, size_t bytes, uint8_t tag[16]);
+
+/* The first 16 bytes of HMAC-SHA256 of up to three pieces, one after the other. */
+void tags_hmac(const uint8_t key[32], const char *label, const void *a, size_t a_bytes,
+	const void *b, size_t b_bytes, uint8_t tag[16]);
+
+#endif
