@@ -18,6 +18,7 @@
 	X(UNKNOWN_JOB, "unknown_job", "no job has this id")                                        \
 	X(UNKNOWN_SOURCE, "unknown_source", "source id is not in the job")                         \
 	X(ADDRESS, "address", "source address, UDP port or switch port is not the source's")       \
+	X(FORGED, "forged", "no tag, or a wrong one, in a packet of an authenticated job")         \
 	X(STALE, "stale", "another generation than the job's")                                     \
 	X(NOT_JOINED, "not_joined", "the job has no generation yet: its sources have not joined")  \
 	X(NOT_A_CONTRIBUTION, "not_a_contribution",                                                \

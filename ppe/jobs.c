@@ -79,7 +79,8 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 {
 	return a->instance == b->instance && a->window == b->window && a->elements == b->elements &&
 		a->nb_sources == b->nb_sources && a->block_shift == b->block_shift &&
-		a->fixed_generation == b->fixed_generation;
+		a->fixed_generation == b->fixed_generation &&
+		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
 /* The table of these jobs: shards of jobs that stay are the running table's, others are made. */

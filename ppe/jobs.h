@@ -35,6 +35,8 @@ struct ppe_job {
 	uint16_t nb_sources; /* [1, 256] */
 	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
 	uint16_t first_generation; /* before the first join is done; 0: the switch's */
+	bool authenticated; /* every packet of it bears a tag; not with a fixed generation */
+	uint8_t key[WEIR_KEY_BYTES]; /* from which all others are derived; when authenticated */
 	uint32_t instance; /* tells jobs apart that had the same id one after the other */
 	uint32_t timeout_ms; /* [1, 60000] */
 	uint32_t rate_mbit; /* Mbit/s of its contributions' frames, [1, 10^6]; 0: any */
@@ -91,11 +93,12 @@ ppe_job_payload_bytes(const struct ppe_job *job)
 	return job->elements * 4u;
 }
 
-/* Bytes of an aggregation buffer of the job: the largest payload, then the bitmap. */
+/* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag. */
 static inline uint32_t
 ppe_job_buffer_bytes(const struct ppe_job *job)
 {
-	return ppe_job_payload_bytes(job) + WEIR_BITMAP_BYTES;
+	return ppe_job_payload_bytes(job) + WEIR_BITMAP_BYTES +
+		(job->authenticated ? WEIR_TAG_BYTES : 0);
 }
 
 #endif

@@ -190,6 +190,7 @@ struct ppe_port_stats {
 	X(blocks_waiting, "times a block was found past its timeout and left to wait")             \
 	X(held_back, "contributions that would have needed a third buffer of their residue")       \
 	X(expired, "contributions to a block whose result is gone")                                \
+	X(forged, "packets without the right tag, of an authenticated job")                        \
 	X(stale, "packets of another generation")                                                  \
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \

@@ -14,6 +14,9 @@
  * Checksums are verified as late as that because the payload is in L1 then. Until they are, nothing
  * is changed and nobody is answered: every other end of a packet verifies them first.
  *
+ * What an authenticated job's packets are worth their tags say: examine verifies them, for each (and no
+ * memo spares one that).
+ *
  * The protocol is docs/protocol.md; the life of a block is in collective_block.c, the memo in
  * collective_memo.c.
  */
@@ -92,7 +95,11 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 {
 	const struct weir_header *h = &lmem(thread)->c.header;
 
+	struct collective *state = ppe_state(worker, thread);
+
 	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	if (j != NULL && j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;
 	if (j == NULL)
 		return refuse(worker, thread, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED);
@@ -212,6 +219,8 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->verified = true;
 	if (j == NULL || js == NULL)
 		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (js->keys != NULL && !authentic(worker, thread, js))
+		return PPE_END;
 	if (js->generation == 0)
 		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
 	if (h->gen_id != js->generation) {
@@ -230,6 +239,19 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(find_block);
 }
 
+/* Not as usual, or of an authenticated job, which is always examined: its payload will be read. */
+static __rte_noinline struct ppe_next
+unusual(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct job_shard *js = state->job[lmem(thread)->c.header.job_id];
+
+	if (js == NULL || js->keys == NULL)
+		return examine(worker, thread);
+	start_payload(thread, &lmem(thread)->c, 0, 16);
+	return PPE_RUN(examine);
+}
+
 /* On the shard's owner: may this contribution count? */
 static struct ppe_next
 admit(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -241,10 +263,10 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
 	/* A running generation is never 0; before the first join the shard's is. */
-	if (unlikely(j == NULL || js == NULL || js->generation == 0 ||
+	if (unlikely(j == NULL || js == NULL || js->generation == 0 || js->keys != NULL ||
 		    h->gen_id != js->generation || !from_its_source(js, thread, h) ||
 		    !served(state, h) || !lengths_fit(state, j, c)))
-		return examine(worker, thread);
+		return unusual(worker, thread);
 	if (unlikely(!conforms(worker, js, thread)))
 		return drop(worker, thread, PPE_DROP_POLICED);
 	/* A job with a rate is asked each time. */
@@ -491,6 +513,7 @@ static const struct ppe_segment_name segments[] = {
 	{parse, "parse"},
 	{job_entry, "job_entry"},
 	{admit, "admit"},
+	{examine, "examine"},
 	{find_block, "find_block"},
 	{record, "record"},
 	{aggregate, "aggregate"},

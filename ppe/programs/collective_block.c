@@ -37,8 +37,8 @@ check_turn(struct job_shard *job, const struct slot *slot, const struct weir_hea
 	enum weir_status *status)
 {
 	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
-	int32_t ahead =
-		weir_block_diff(h->block_id << job->block_shift, slot->next << job->block_shift);
+	int32_t ahead = weir_block_diff(
+		h->block_id << job->block_shift, (uint32_t)slot->next << job->block_shift);
 
 	*status = WEIR_STATUS_OK;
 	if (unlikely(h->gen_id != job->generation)) {
@@ -125,7 +125,8 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 
 /* The result's payload, its bitmap, and its sum when that will be asked for. */
 static void
-fix_payload(const struct collective *state, struct block *block, enum weir_status status)
+fix_payload(const struct collective *state, const struct job_shard *job, struct block *block,
+	enum weir_status status)
 {
 	uint8_t *data;
 
@@ -137,6 +138,8 @@ fix_payload(const struct collective *state, struct block *block, enum weir_statu
 		memcpy(data + block->payload_bytes, block->in, WEIR_BITMAP_BYTES);
 		block->payload_bytes += WEIR_BITMAP_BYTES;
 	}
+	if (unlikely(job->keys != NULL))
+		block->payload_bytes += tag_result(job, block, data, block->payload_bytes);
 	if (state->sums)
 		block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
 }
@@ -159,7 +162,7 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	block->in_count = block->heard_count;
 	memcpy(block->in, block->heard, sizeof(block->in));
 	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
-		fix_payload(state, block, status);
+		fix_payload(state, job, block, status);
 	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
 	count_time(&job->count.latency, (state->worker->now - block->opened) / state->tsc_per_us);
 	count_time(&job->count.spread, (block->progress - block->opened) / state->tsc_per_us);

@@ -6,6 +6,7 @@
  * The emission holds the buffer while it runs, and each packet holds it until its driver has sent
  * it, so that a release meanwhile only marks it.
  */
+#include "pktbuf/cursor.h"
 #include "ppe/crossbar.h"
 #include "ppe/programs/collective_priv.h"
 
@@ -48,15 +49,31 @@ send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
+/* What ties a reply to what it answers: a contribution's tag, a join's nonce. */
+static void
+answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
+	uint8_t bytes[WEIR_TAG_BYTES])
+{
+	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
+	uint32_t offset = c->payload +
+		(asked->collective == WEIR_COLLECTIVE_JOIN ? WEIR_CHALLENGE_BYTES : c->bytes);
+	struct pktbuf_cursor cursor;
+
+	memset(bytes, 0, WEIR_TAG_BYTES);
+	pktbuf_cursor_init(&cursor, thread->packet, offset, WEIR_TAG_BYTES);
+	pktbuf_cursor_copy(&cursor, bytes, WEIR_TAG_BYTES);
+}
+
 void
 reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes)
 {
-	const struct collective *state = ppe_state(worker, thread);
+	struct collective *state = ppe_state(worker, thread);
 	struct job_shard *js = state->job[asked->job_id];
 	struct weir_header header = *asked;
 	struct pktbuf_endpoint to;
+	uint8_t tagged[64];
 
 	endpoint_of(thread, asked->extended, &to);
 	/* A stale source learns the generation that runs. */
@@ -69,17 +86,27 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	header.grad_cnt = 0;
 	header.flags = 0;
 	header.degraded = status == WEIR_STATUS_WAITING;
+	if (js != NULL && js->keys != NULL) {
+		uint8_t answered[WEIR_TAG_BYTES];
+
+		answered_bytes(thread, asked, answered);
+		header.flags = WEIR_FLAG_AUTHENTICATED;
+		if (bytes > 0)
+			memcpy(tagged, payload, bytes);
+		bytes += tag_reply(state, js, &header, answered, tagged, bytes);
+		payload = tagged;
+	}
 	send_small(worker, &to, &header, payload, bytes);
 }
 
-/* The header that all copies of the block's result share. */
-static struct weir_header
-result_header(const struct block *b, uint16_t generation)
+struct weir_header
+result_header(const struct block *b, const struct job_shard *js)
 {
 	return (struct weir_header){
 		.job_id = b->job,
 		.block_id = b->block_id,
-		.gen_id = generation,
+		.gen_id = js->generation,
+		.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 		.status = b->status,
 		.src_cnt = (uint8_t)b->in_count,
 		.collective = b->collective,
@@ -97,7 +124,7 @@ result_header(const struct block *b, uint16_t generation)
 /* What the result carries: the sum, by reference or copied; or a few bytes that say what went
  * wrong. */
 static void
-enclose(struct emission *e, const struct block *block)
+enclose(struct emission *e, const struct job_shard *js, const struct block *block)
 {
 	const void *small = NULL;
 	uint32_t bytes = 0;
@@ -123,10 +150,13 @@ enclose(struct emission *e, const struct block *block)
 		return;
 	}
 	e->buffer = NULL;
+	if (bytes > 0)
+		memcpy(e->small, small, bytes);
+	if (js->keys != NULL)
+		bytes += tag_result(js, block, e->small, bytes);
 	e->payload = (struct pktbuf_payload){.data = e->small, .bytes = bytes};
 	if (bytes == 0)
 		return;
-	memcpy(e->small, small, bytes);
 	e->payload.sum = pktbuf_sum_bytes(e->small, bytes);
 }
 
@@ -137,7 +167,7 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	const struct collective *state = ppe_state(worker, thread);
 	const struct ppe_job *j = worker->jobs->by_id[block->job];
 	const struct job_shard *js = state->job[block->job];
-	struct weir_header header = result_header(block, js->generation);
+	struct weir_header header = result_header(block, js);
 	struct emission *e = &lmem(thread)->emission;
 
 	e->job = block->job;
@@ -147,7 +177,7 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	e->ports_done[0] = 0;
 	e->ports_done[1] = 0;
 	e->then = then;
-	enclose(e, block);
+	enclose(e, js, block);
 	pktbuf_letter_write(&e->letter[0], &header, &e->payload);
 	header.extended = true;
 	pktbuf_letter_write(&e->letter[1], &header, &e->payload);

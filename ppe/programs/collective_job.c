@@ -27,6 +27,18 @@ iova_of(const void *address)
 	return page->iova + RTE_PTR_DIFF(address, page->addr);
 }
 
+/* One more than the highest source id. Members may come later: then they are numbered from 0. */
+static uint16_t
+sources_end(const struct ppe_job *job)
+{
+	uint16_t end = job->nb_sources;
+
+	for (unsigned int s = job->nb_sources; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(job, (uint8_t)s))
+			end = (uint16_t)(s + 1);
+	return end;
+}
+
 void
 collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned int shards,
 	struct ppe_memory *memory)
@@ -35,7 +47,8 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 	bool home = job->fixed_generation == 0 && ppe_job_shard(job, 0, shards) == shard;
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
-		(home ? sizeof(struct job_home) : 0);
+		(home ? sizeof(struct job_home) : 0) +
+		(job->authenticated ? job_keys_bytes(sources_end(job)) : 0);
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
@@ -84,11 +97,7 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->generation = job->fixed_generation;
 	js->first_generation = job->first_generation != 0 ? job->first_generation
 							  : setup->config->first_generation;
-	/* Members may come later: then they are numbered from 0. */
-	js->source_end = job->nb_sources;
-	for (unsigned int s = job->nb_sources; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(job, (uint8_t)s))
-			js->source_end = (uint16_t)(s + 1);
+	js->source_end = sources_end(job);
 }
 
 int
@@ -111,10 +120,16 @@ collective_job_create(
 	}
 	for (uint32_t residue = 0; rc == 0 && residue < job->window; residue++)
 		js->slot[residue].next = residue;
+	if (rc == 0 && job->authenticated) {
+		js->keys = job_keys_create(job, js->source_end, setup->socket);
+		rc = js->keys == NULL ? -ENOMEM : 0;
+	}
 	if (rc == 0 && home) {
 		js->home = rte_zmalloc_socket(
 			"weir_home", sizeof(*js->home), RTE_CACHE_LINE_SIZE, setup->socket);
 		rc = js->home == NULL ? -ENOMEM : 0;
+		if (rc == 0 && js->keys != NULL && !job_keys_challenge(js->home->challenge))
+			rc = -EIO;
 	}
 	if (rc == 0 && residues > 0)
 		rc = create_pool(js, setup, ppe_job_buffer_bytes(job), 2 * residues);
@@ -210,5 +225,6 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 		js->ledger->reserved -= js->records;
 	rte_free(js->slot);
 	rte_free(js->home);
+	rte_free(js->keys);
 	rte_free(js);
 }

@@ -31,6 +31,25 @@ join_reply(const struct ppe_job *j)
 /* Packets per step: the other threads run in between. */
 #define ANSWER_STEP 8
 
+/* One source's answer: a->header is for it. */
+static void
+send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+	const struct pktbuf_endpoint *to)
+{
+	struct answers *a = &lmem(thread)->answers;
+	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_TAG_BYTES];
+	uint8_t bytes = sizeof(a->reply);
+
+	memcpy(payload, &a->reply, bytes);
+	if (js->keys != NULL) {
+		memcpy(payload + bytes, a->challenge, WEIR_CHALLENGE_BYTES);
+		bytes += WEIR_CHALLENGE_BYTES;
+		bytes += tag_reply(ppe_state(worker, thread), js, &a->header,
+			js->home->proof[a->header.src_id], payload, bytes);
+	}
+	send_small(worker, to, &a->header, payload, bytes);
+}
+
 /* The segment that answers sources, each under its own nonce. */
 static struct ppe_next
 answer(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -47,7 +66,7 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 		to.extended = true;
 		a->header.src_id = (uint8_t)a->next;
 		a->header.block_id = js->home->nonce[a->next];
-		send_small(worker, &to, &a->header, &a->reply, sizeof(a->reply));
+		send_accepted(worker, thread, js, &to);
 		js->count.results++;
 		sent++;
 	}
@@ -69,20 +88,31 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 			.job_id = js->job,
 			.gen_id = js->generation,
 			.src_cnt = (uint8_t)js->nb_sources,
+			.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 			.collective = WEIR_COLLECTIVE_JOIN},
 		.reply = join_reply(j),
 		.next = only < 0 ? 0 : (uint16_t)only,
 		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 	};
+	if (js->keys != NULL)
+		memcpy(a->challenge, js->keys->challenge, sizeof(a->challenge));
 	return PPE_RUN(answer);
 }
 
-/* Keep the join; a source that joins again replaces its former one. */
+/* Keep the join; a source that joins again replaces its former one. A tag does not cover where the
+ * packet came from: so a repeat with the same proof, which anybody can send, moves nothing. */
 static void
-collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h)
+collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h,
+	const struct weir_join_proof *proof)
 {
 	bool base = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0;
 
+	if (proof != NULL) {
+		if (mask_test(home->pending, h->src_id) &&
+			pktbuf_tag_equal(home->pending_proof[h->src_id], proof->nonce))
+			return;
+		memcpy(home->pending_proof[h->src_id], proof->nonce, sizeof(proof->nonce));
+	}
 	if (!mask_test(home->pending, h->src_id)) {
 		mask_set(home->pending, h->src_id);
 		home->pending_count++;
@@ -99,6 +129,43 @@ generation_after(const struct job_shard *js)
 	return next == WEIR_GEN_JOIN ? 1 : next;
 }
 
+/* Tell a source that joins who is there and, for an authenticated job, what to quote. */
+static struct ppe_next
+tell_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
+{
+	struct weir_header h = lmem(thread)->c.header;
+	uint8_t payload[WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES];
+	uint8_t bytes = WEIR_BITMAP_BYTES;
+
+	memcpy(payload, js->home->pending, WEIR_BITMAP_BYTES);
+	if (js->keys != NULL) {
+		memcpy(payload + bytes, js->home->challenge, WEIR_CHALLENGE_BYTES);
+		bytes += WEIR_CHALLENGE_BYTES;
+	}
+	h.src_cnt = (uint8_t)js->nb_sources;
+	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+/* The proof of an authenticated job's join, which has been verified; NULL: there is none. */
+static const struct weir_join_proof *
+proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join_proof *room)
+{
+	if (js->keys == NULL)
+		return NULL;
+	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
+}
+
+/* Is it the join that brought this source into the running generation? */
+static bool
+accepted(const struct job_shard *js, const struct weir_header *h,
+	const struct weir_join_proof *proof)
+{
+	return js->generation != 0 && js->home->nonce[h->src_id] == h->block_id &&
+		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
+}
+
 struct ppe_next
 join(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -107,6 +174,8 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h.job_id];
 	struct job_home *home = js == NULL ? NULL : js->home;
 	struct walk *walk = &lmem(thread)->walk;
+	struct weir_join_proof room;
+	const struct weir_join_proof *proof;
 
 	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0) {
 		ppe_drop(worker, thread, PPE_DROP_LENGTH);
@@ -118,22 +187,26 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
 		return PPE_END;
 	}
+	proof = proof_of(js, thread, &room);
+	if (proof != NULL && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0) {
+		/* The base form has no place for a tag. */
+		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
+		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
+		return PPE_END;
+	}
 	js->count.joins++;
-	if (js->generation != 0 && home->nonce[h.src_id] == h.block_id)
+	if (accepted(js, &h, proof))
 		return answer_joins(worker, thread, js, h.src_id);
 	if (home->walking) {
 		js->count.held_back++;
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
 	}
-	collect(home, thread, &h);
-	if (home->pending_count < js->nb_sources) {
-		h.src_cnt = (uint8_t)js->nb_sources;
-		reply_status(
-			worker, thread, &h, WEIR_STATUS_WAITING, home->pending, WEIR_BITMAP_BYTES);
-		ppe_consume(worker, thread);
-		return PPE_END;
-	}
+	/* Without the challenge it may be of any time: an answer is all it can have. */
+	if (proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge))
+		collect(home, thread, &h, proof);
+	if (home->pending_count < js->nb_sources)
+		return tell_waiting(worker, thread, js);
 	home->walking = true;
 	*walk = (struct walk){.home = home,
 		.instance = js->instance,
@@ -161,8 +234,11 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct walk *walk = &lmem(thread)->walk;
 	struct job_shard *js = walked(state, walk);
 
-	if (likely(js != NULL))
+	if (likely(js != NULL)) {
+		if (js->keys != NULL)
+			job_keys_begin(state, js, walk->generation, walk->home->challenge);
 		job_shard_begin(state, js, walk->generation, walk->home->pending_endpoint);
+	}
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
 	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
@@ -182,9 +258,11 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	home = js->home;
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
+	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
 	memset(home->pending, 0, sizeof(home->pending));
 	home->pending_count = 0;
-	home->walking = false;
+	/* Never the same challenge again: rather no further generation. */
+	home->walking = js->keys != NULL && !job_keys_challenge(home->challenge);
 	js->count.generations++; /* here alone: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
 }

@@ -13,6 +13,7 @@
 #include <assert.h>
 
 #include "hashengine/hash_fast.h"
+#include "pktbuf/tag.h"
 #include "ppe/program_fast.h"
 #include "rmw/rmw.h"
 
@@ -59,8 +60,8 @@ static_assert(sizeof(struct block) == 192, "three cache lines");
 
 /* The blocks of one residue modulo the window. */
 struct slot {
-	uint32_t
-		next; /* the block that may be opened next; its high block_shift bits don't count */
+	uint64_t next; /* the block that may be opened next, without wrapping; its low 32 bits are
+			  its id, of which the high block_shift bits don't count */
 	struct block *current; /* the newest, open or done; NULL before the first */
 	struct block *previous; /* the one before, done and not yet released, or NULL */
 };
@@ -113,6 +114,7 @@ struct job_shard {
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
 	struct rmw_policer policer; /* of this shard's part of the job's rate */
 	struct job_home *home; /* not NULL in the job's home shard */
+	struct job_keys *keys; /* not NULL when the job is authenticated */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
 	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
@@ -132,6 +134,25 @@ struct job_home {
 	uint32_t pending_nonce[WEIR_SOURCES_MAX];
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
+	/* An authenticated job's: */
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* that joins must quote */
+	uint8_t pending_proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* their long nonces */
+	uint8_t proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* of the generation that runs */
+};
+
+/*
+ * The keys of an authenticated job in one shard: the job's, and GMAC's of the running generation. A
+ * source's is derived when its first contribution comes, so that no worker stands still for all at once.
+ */
+struct job_keys {
+	uint8_t job[WEIR_KEY_BYTES];
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* of the generation that runs */
+	uint8_t former_challenge[WEIR_CHALLENGE_BYTES]; /* of the one before */
+	uint16_t former; /* that generation; 0: there was none */
+	bool results_derived;
+	uint64_t derived[MASK_WORDS]; /* sources whose key is there */
+	struct pktbuf_tag_key results;
+	struct pktbuf_tag_key source[]; /* [source_end] */
 };
 
 /* Block records that the jobs of a worker have set aside. Control thread: rw. */
@@ -152,6 +173,7 @@ struct collective {
 	uint64_t tsc_per_ms, tsc_per_us;
 	uint32_t slices; /* of the aging scan */
 	struct collective_ledger *ledger; /* not the worker's */
+	struct pktbuf_hmac *hmac;
 };
 
 /* A result on its way, to one source or to all; the state of the emit segment. */
@@ -172,6 +194,7 @@ struct emission {
 struct answers {
 	struct weir_header header;
 	struct weir_join_reply reply;
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* behind it, when the job is authenticated */
 	uint16_t next, end; /* as an emission's */
 };
 
@@ -260,6 +283,9 @@ enum ppe_drop block_open(struct collective *state, struct job_shard *job,
 	struct contribution *contribution, uint64_t now, struct block **block,
 	enum weir_status *status);
 
+/* The header that all copies of the finished block's result share. */
+struct weir_header result_header(const struct block *block, const struct job_shard *job);
+
 /* The block's last contribution is in, or its time is up, or it failed: fix the result. */
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
@@ -273,6 +299,36 @@ void job_shard_clear(struct collective *state, struct job_shard *job);
 /* Begin a generation in this shard: forget the former one's blocks, pin the endpoints. */
 void job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
 	const struct pktbuf_endpoint endpoints[WEIR_SOURCES_MAX]);
+
+/*
+ * Authentication: collective_auth.c.
+ *
+ * The keys of a job in a shard, with room for sources [0, source_end); NULL: no memory. Control thread.
+ */
+struct job_keys *job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket);
+size_t job_keys_bytes(uint16_t source_end);
+
+/* A random challenge. false: the system has no random bytes, and no generation may begin. */
+bool job_keys_challenge(uint8_t challenge[WEIR_CHALLENGE_BYTES]);
+
+/* Begin a generation: js->generation is still the former one. */
+void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t generation,
+	const uint8_t challenge[WEIR_CHALLENGE_BYTES]);
+
+/* Is the contribution (or the join) its source's? It then ends before its tag. false: it has been
+ * dropped. After checksums_hold(). */
+bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* Write the tag of a finished block's result behind its payload; returns the tag's bytes. */
+uint32_t tag_result(
+	const struct job_shard *job, const struct block *block, void *payload, uint32_t bytes);
+
+/* Write the tag of a reply behind its payload: answered are the bytes that tie it to what it answers.
+ * Returns the tag's bytes. */
+uint8_t tag_reply(struct collective *state, const struct job_shard *job,
+	const struct weir_header *header, const uint8_t answered[WEIR_TAG_BYTES], void *payload,
+	uint8_t bytes);
 
 /* Where the packet came from, as an address to answer to: collective_emit.c. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);

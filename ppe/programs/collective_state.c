@@ -103,6 +103,9 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	if (state->ledger == NULL)
 		return -ENOMEM;
 	state->ledger->capacity = records;
+	state->hmac = pktbuf_hmac_create();
+	if (state->hmac == NULL)
+		return -ENOMEM;
 	return ppe_timer_add(setup, &timer);
 }
 
@@ -118,6 +121,7 @@ collective_state_destroy(void *arg, struct ppe_program_leaks *leaks)
 	hash_destroy(state->blocks);
 	rte_free(state->records);
 	rte_free(state->ledger);
+	pktbuf_hmac_destroy(state->hmac);
 	rte_free(state);
 }
 

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Authenticated jobs: hosts that know the key get right sums under right tags; what others send, or
+ * send again, changes nothing and is not answered.
+ */
+#include <criterion/criterion.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/eal/rig.h"
+#include "tests/model/tags.h"
+
+#define SOURCES 3
+#define WINDOW  4
+#define TAG     WEIR_TAG_BYTES
+#define HEADER  42 /* where the aggregation header begins */
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
+static uint8_t job_key[32], source_key[SOURCES][32];
+static uint64_t random_state;
+
+/* What a generation's packets are made with. */
+static struct epoch {
+	uint16_t generation;
+	uint8_t challenge[16], source[SOURCES][32], results[32];
+} now, before;
+
+static void
+start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t timeout_ms)
+{
+	struct rig_config config = {.workers = workers,
+		.threads = 8,
+		.ports = SOURCES,
+		.jobs = 2,
+		.job = {rig_job(1, SOURCES, WINDOW, elements), rig_job(2, SOURCES, WINDOW, 8)}};
+
+	random_state = rig_seed();
+	for (unsigned int i = 0; i < sizeof(job_key); i++)
+		job_key[i] = (uint8_t)rig_random(&random_state);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		tags_source_key(job_key, (uint8_t)s, source_key[s]);
+	config.job[0].authenticated = true;
+	config.job[0].policy = (uint8_t)policy;
+	config.job[0].timeout_ms = timeout_ms;
+	memcpy(config.job[0].key, job_key, sizeof(job_key));
+	rig_start(&rig, &config);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+static void
+expect_drop(enum ppe_drop reason, uint64_t count)
+{
+	struct ppe_stats stats;
+
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[reason], count, "%s: %" PRIu64 ", not %" PRIu64,
+		ppe_drop_key(reason), stats.drops[reason], count);
+}
+
+static void
+expect_silence(unsigned int source)
+{
+	cr_expect_eq(rig_receive(&rig, source, answer, 30), 0, "source %u is answered", source);
+}
+
+/* Take an answer to a source; its payload is without the tag, which is at payload + *bytes. */
+static struct weir_header
+take(unsigned int source, const uint8_t **payload, unsigned int *bytes)
+{
+	struct weir_header h = {.status = 255};
+	unsigned int n = rig_receive(&rig, source, answer, 2000);
+
+	cr_assert_gt(n, 0, "source %u gets nothing", source);
+	cr_assert(rig_parse(answer, n, &h, payload, bytes));
+	cr_assert(rig_checksums_hold(answer));
+	cr_assert(h.extended && h.flags == WEIR_FLAG_AUTHENTICATED && *bytes >= TAG);
+	*bytes -= TAG;
+	return h;
+}
+
+/* Is the answer's tag that of a reply to what bore these bytes? */
+static bool
+reply_holds(unsigned int source, const uint8_t answered[16], unsigned int bytes)
+{
+	uint8_t tag[16];
+
+	tags_hmac(source_key[source], "weir reply", answered, 16, answer + HEADER, 16 + bytes, tag);
+	return memcmp(tag, answer + HEADER + 16 + bytes, 16) == 0;
+}
+
+/* Is it that of a result? */
+static bool
+result_holds(const struct weir_header *h, unsigned int bytes)
+{
+	uint8_t tag[16], header[16];
+
+	memcpy(header, answer + HEADER, 16);
+	header[6] = 0; /* src_id is not covered: all copies have one tag */
+	tags_gmac(now.results, h->status, h->block_id, header, answer + HEADER + 16, bytes, tag);
+	return memcmp(tag, answer + HEADER + 16 + bytes, 16) == 0;
+}
+
+/* --- joining ---------------------------------------------------------------------------------- */
+
+static unsigned int
+join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce[16])
+{
+	const struct weir_header h = {.job_id = 1,
+		.src_id = (uint8_t)source,
+		.block_id = weir_get32(nonce),
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = WEIR_FLAG_AUTHENTICATED,
+		.extended = true};
+	uint8_t payload[48], header[16], message[48];
+
+	memcpy(payload, challenge, 16);
+	memcpy(payload + 16, nonce, 16);
+	weir_header_write(&h, header);
+	memcpy(message, header, 16);
+	memcpy(message + 16, payload, 32);
+	tags_hmac(source_key[source], "weir join", message, 48, NULL, 0, payload + 32);
+	return rig_frame(frame, source, &h, payload, sizeof(payload));
+}
+
+static void
+draw(uint8_t nonce[16])
+{
+	for (unsigned int i = 0; i < 16; i++)
+		nonce[i] = (uint8_t)rig_random(&random_state);
+}
+
+/* What the switch challenges joins with. */
+static void
+ask_challenge(uint8_t challenge[16])
+{
+	static const uint8_t none[16];
+	const uint8_t *payload;
+	struct weir_header h;
+	unsigned int bytes;
+	uint8_t nonce[16];
+
+	draw(nonce);
+	rig_send(&rig, 0, frame, join_frame(0, none, nonce));
+	h = take(0, &payload, &bytes);
+	cr_assert_eq(h.status, WEIR_STATUS_WAITING);
+	cr_assert_eq(bytes, 48);
+	cr_assert(reply_holds(0, nonce, bytes));
+	memcpy(challenge, payload + 32, 16);
+}
+
+static void
+enter(void)
+{
+	uint8_t nonce[SOURCES][16];
+	const uint8_t *payload;
+	unsigned int bytes;
+
+	before = now;
+	ask_challenge(now.challenge);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		draw(nonce[s]);
+		rig_send(&rig, s, frame, join_frame(s, now.challenge, nonce[s]));
+		if (s + 1 == SOURCES)
+			break;
+		cr_assert_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
+		cr_assert(reply_holds(s, nonce[s], bytes));
+		cr_assert_eq(payload[0], (2u << s) - 1u);
+	}
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_assert_eq(h.status, WEIR_STATUS_OK);
+		cr_assert_eq(bytes, 32);
+		cr_assert(reply_holds(s, nonce[s], bytes));
+		cr_assert_arr_eq(payload + 16, now.challenge, 16);
+		now.generation = h.gen_id;
+	}
+	cr_assert_neq(now.generation, before.generation);
+	cr_assert_neq(memcmp(now.challenge, before.challenge, 16), 0);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		tags_generation_key(source_key[s], now.challenge, now.generation, now.source[s]);
+	tags_results_key(job_key, now.results);
+	tags_generation_key(now.results, now.challenge, now.generation, now.results);
+}
+
+/* --- contributions ------------------------------------------------------------------------------ */
+
+static struct weir_header
+header(const struct epoch *epoch, unsigned int source, uint32_t block, unsigned int count)
+{
+	return (struct weir_header){.job_id = 1,
+		.gen_id = epoch->generation,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.grad_cnt = (uint16_t)count,
+		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
+		.dtype = WEIR_DTYPE_INT32,
+		.flags = WEIR_FLAG_AUTHENTICATED,
+		.extended = true};
+}
+
+static uint32_t
+value(unsigned int source, uint32_t block, unsigned int element)
+{
+	uint64_t s = (uint64_t)source << 48 ^ (uint64_t)block << 16 ^ element;
+
+	return (uint32_t)rig_random(&s);
+}
+
+/* Make a contribution in `frame`, with a tag under this key and number; returns its bytes. */
+static unsigned int
+contribution(const struct weir_header *h, const uint8_t key[32], uint64_t number)
+{
+	static uint8_t payload[4 * 1024 + TAG];
+	uint32_t bytes = h->grad_cnt * 4u;
+	uint8_t bare[16];
+
+	for (unsigned int i = 0; i < h->grad_cnt; i++) {
+		uint32_t v = value(h->src_id, h->block_id, i);
+
+		memcpy(payload + 4 * i, &v, 4);
+	}
+	weir_header_write(h, bare);
+	tags_gmac(key, 0, number, bare, payload, bytes, payload + bytes);
+	return rig_frame(frame, h->src_id, h, payload, bytes + TAG);
+}
+
+static void
+offer(unsigned int source, uint32_t block, unsigned int count)
+{
+	struct weir_header h = header(&now, source, block, count);
+
+	rig_send(&rig, source, frame, contribution(&h, now.source[source], block));
+}
+
+/* Every source gets the block's result, sources of `in` in it. */
+static void
+expect_result(uint32_t block, unsigned int count, enum weir_status status, unsigned int in)
+{
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		const uint8_t *payload;
+		unsigned int bytes;
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_assert_eq(h.status, status, "%s", weir_status_text(h.status));
+		cr_assert(h.block_id == block && h.src_id == s);
+		cr_assert_eq(bytes, count * 4 + (status == WEIR_STATUS_PARTIAL ? 32 : 0));
+		cr_assert(result_holds(&h, bytes), "block %u of %u elements", block, count);
+		for (unsigned int i = 0; i < count; i++) {
+			uint32_t sum = 0, got;
+
+			for (unsigned int from = 0; from < SOURCES; from++)
+				sum += (in >> from & 1) != 0 ? value(from, block, i) : 0;
+			memcpy(&got, payload + 4 * i, 4);
+			cr_assert_eq(got, sum);
+		}
+	}
+}
+
+static void
+whole_block(uint32_t block, unsigned int count)
+{
+	for (unsigned int s = 0; s < SOURCES; s++)
+		offer(s, block, count);
+	expect_result(block, count, WEIR_STATUS_OK, 7);
+}
+
+/* Small payloads are copied, large ones referred to, barriers have none; over all segmentations. */
+static void
+sums(unsigned int workers, bool segmented)
+{
+	static const unsigned int counts[] = {1, 0, 127, 128, 129, 300, 1000, 1, 0, 33, 1000, 7};
+
+	start(workers, 1000, PPE_POLICY_WAIT, 1000);
+	rig.seed = segmented ? random_state : 0;
+	for (unsigned int generation = 0; generation < 3; generation++) {
+		enter();
+		for (uint32_t b = 0; b < RTE_DIM(counts); b++)
+			whole_block(b, counts[b]);
+	}
+	expect_drop(PPE_DROP_FORGED, 0);
+	stop();
+}
+
+Test(ppe_auth, sums_one_worker, .timeout = 60)
+{
+	sums(1, false);
+}
+Test(ppe_auth, sums_two_workers_segments, .timeout = 60)
+{
+	sums(2, true);
+}
+Test(ppe_auth, sums_four_workers, .timeout = 60)
+{
+	sums(4, false);
+}
+
+Test(ppe_auth, partial_result, .timeout = 30)
+{
+	start(2, 8, PPE_POLICY_PARTIAL, 50);
+	enter();
+	offer(0, 0, 8);
+	offer(2, 0, 8);
+	expect_result(0, 8, WEIR_STATUS_PARTIAL, 5);
+	/* A barrier's has the bitmap and nothing else. */
+	offer(1, 1, 0);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		const uint8_t *payload;
+		unsigned int bytes;
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_expect(h.status == WEIR_STATUS_PARTIAL && bytes == 32 && payload[0] == 2);
+		cr_expect(result_holds(&h, bytes));
+	}
+	stop();
+}
+
+Test(ppe_auth, error_and_mismatch, .timeout = 30)
+{
+	const uint8_t *payload;
+	unsigned int bytes;
+
+	start(2, 8, PPE_POLICY_ERROR, 50);
+	enter();
+	offer(0, 0, 8);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_expect(h.status == WEIR_STATUS_ERROR && bytes == 32 && payload[0] == 1);
+		cr_expect(result_holds(&h, bytes));
+	}
+	offer(0, 1, 8);
+	offer(1, 1, 7);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_expect(h.status == WEIR_STATUS_MISMATCH && bytes == 8);
+		cr_expect(result_holds(&h, bytes));
+	}
+	stop();
+}
+
+/* --- what must not pass --------------------------------------------------------------------------- */
+
+/* Nothing happened: no block, no answer. */
+static void
+expect_nothing(uint64_t contributions)
+{
+	struct ppe_job_stats stats;
+	struct ppe_stats all;
+
+	rig_settle(&rig, &all);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		expect_silence(s);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &stats), 0);
+	cr_expect_eq(stats.contributions, contributions);
+	cr_expect_eq(stats.generation, now.generation);
+}
+
+/* Send `frame` with one bit changed. */
+static void
+send_flipped(unsigned int source, unsigned int n, unsigned int bit)
+{
+	uint8_t kept[RIG_FRAME_MAX];
+
+	memcpy(kept, frame, n);
+	frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	rig_fix_checksums(frame);
+	rig_send(&rig, source, frame, n);
+	memcpy(frame, kept, n);
+}
+
+Test(ppe_auth, every_changed_bit, .timeout = 60)
+{
+	struct ppe_stats stats;
+	struct weir_header h;
+	unsigned int n;
+
+	start(2, 8, PPE_POLICY_WAIT, 20);
+	enter();
+	h = header(&now, 0, 0, 8);
+	n = contribution(&h, now.source[0], 0);
+	for (unsigned int bit = 8 * (HEADER + WEIR_EXT_BYTES); bit < 8 * n; bit++)
+		send_flipped(0, n, bit);
+	expect_drop(PPE_DROP_FORGED, 8 * (n - HEADER - WEIR_EXT_BYTES));
+	for (unsigned int bit = 8 * HEADER; bit < 8 * (HEADER + WEIR_EXT_BYTES); bit++)
+		send_flipped(0, n, bit);
+	expect_nothing(0);
+	rig_settle(&rig, &stats);
+	/* Bits 5 of the flags' byte that are reserved, and those of job, source and generation, are
+	 * missed elsewhere; the rest is forged. */
+	cr_expect_geq(stats.drops[PPE_DROP_FORGED], 8 * (n - HEADER - WEIR_EXT_BYTES) + 60);
+	/* The block is as if nothing had been. */
+	whole_block(0, 8);
+	stop();
+}
+
+Test(ppe_auth, no_tag, .timeout = 30)
+{
+	const uint8_t elements[32 + TAG] = {1};
+	struct weir_header h;
+
+	start(2, 8, PPE_POLICY_WAIT, 20);
+	enter();
+	h = header(&now, 0, 0, 8);
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
+	h.flags = 0;
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32 + TAG));
+	h.extended = false;
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32));
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 32 + TAG));
+	h = header(&now, 0, 0, 0);
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, 0));
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, elements, TAG - 1));
+	expect_drop(PPE_DROP_FORGED, 7);
+	expect_nothing(0);
+	stop();
+}
+
+Test(ppe_auth, tag_of_something_else, .timeout = 30)
+{
+	struct weir_header h;
+	uint8_t key[32];
+
+	start(2, 8, PPE_POLICY_WAIT, 20);
+	enter();
+	enter();
+	h = header(&now, 0, 0, 8);
+	/* of another source, generation, block, round of block ids; of a result; under keys above */
+	rig_send(&rig, 0, frame, contribution(&h, now.source[1], 0));
+	rig_send(&rig, 0, frame, contribution(&h, before.source[0], 0));
+	rig_send(&rig, 0, frame, contribution(&h, now.source[0], 1));
+	rig_send(&rig, 0, frame, contribution(&h, now.source[0], UINT64_C(1) << 32));
+	rig_send(&rig, 0, frame, contribution(&h, now.results, 0));
+	rig_send(&rig, 0, frame, contribution(&h, source_key[0], 0));
+	rig_send(&rig, 0, frame, contribution(&h, job_key, 0));
+	tags_generation_key(source_key[0], now.challenge, (uint16_t)(now.generation + 1), key);
+	rig_send(&rig, 0, frame, contribution(&h, key, 0));
+	expect_drop(PPE_DROP_FORGED, 8);
+	expect_nothing(0);
+	whole_block(0, 8);
+	stop();
+}
+
+Test(ppe_auth, replay, .timeout = 30)
+{
+	uint8_t old[RIG_FRAME_MAX], tag[16];
+	const uint8_t *payload;
+	struct weir_header h;
+	unsigned int n, bytes;
+
+	start(2, 8, PPE_POLICY_WAIT, 5000);
+	enter();
+	/* In its own block: a duplicate; in a finished one the source gets its result again. */
+	h = header(&now, 0, 0, 8);
+	n = contribution(&h, now.source[0], 0);
+	memcpy(old, frame, n);
+	memcpy(tag, old + n - TAG, TAG);
+	rig_send(&rig, 0, old, n);
+	rig_send(&rig, 0, old, n);
+	expect_drop(PPE_DROP_DUPLICATE, 1);
+	expect_nothing(1);
+	/* From another switch port than the source's. */
+	rig_send(&rig, 1, old, n);
+	expect_drop(PPE_DROP_ADDRESS, 1);
+	offer(1, 0, 8);
+	offer(2, 0, 8);
+	expect_result(0, 8, WEIR_STATUS_OK, 7);
+	rig_send(&rig, 0, old, n);
+	h = take(0, &payload, &bytes);
+	cr_expect(h.status == WEIR_STATUS_OK && result_holds(&h, bytes));
+	for (uint32_t b = 1; b < 3 * WINDOW; b++)
+		whole_block(b, 8);
+	rig_send(&rig, 0, old, n);
+	h = take(0, &payload, &bytes);
+	cr_expect(h.status == WEIR_STATUS_EXPIRED && bytes == 0 && reply_holds(0, tag, 0));
+	/* In the next generation it is stale, and told so; in the one after that nobody can tell. */
+	enter();
+	rig_send(&rig, 0, old, n);
+	h = take(0, &payload, &bytes);
+	cr_expect(h.status == WEIR_STATUS_STALE && h.gen_id == now.generation);
+	cr_expect(bytes == 0 && reply_holds(0, tag, 0));
+	/* An untagged one of that generation is not. */
+	old[n - 1] ^= 1;
+	rig_fix_checksums(old);
+	rig_send(&rig, 0, old, n);
+	old[n - 1] ^= 1;
+	rig_fix_checksums(old);
+	enter();
+	rig_send(&rig, 0, old, n);
+	expect_drop(PPE_DROP_STALE, 3);
+	expect_nothing(3 * WINDOW * SOURCES);
+	stop();
+}
+
+Test(ppe_auth, waiting_is_tied_to_its_question, .timeout = 30)
+{
+	struct weir_header h;
+	const uint8_t *payload;
+	unsigned int n, bytes;
+	uint8_t tag[16];
+
+	start(2, 8, PPE_POLICY_WAIT, 20);
+	enter();
+	offer(0, 0, 8);
+	rig_receive(&rig, 0, answer, 100);
+	h = header(&now, 0, 0, 8);
+	n = contribution(&h, now.source[0], 0);
+	memcpy(tag, frame + n - TAG, TAG);
+	rig_send(&rig, 0, frame, n);
+	h = take(0, &payload, &bytes);
+	cr_expect(h.status == WEIR_STATUS_WAITING && bytes == 32 && payload[0] == 1);
+	cr_expect(reply_holds(0, tag, bytes));
+	stop();
+}
+
+Test(ppe_auth, joins, .timeout = 60)
+{
+	uint8_t challenge[16], nonce[16], kept[RIG_FRAME_MAX];
+	const uint8_t *payload;
+	unsigned int n, bytes;
+	struct weir_header h = {
+		.job_id = 1, .block_id = 5, .collective = WEIR_COLLECTIVE_JOIN, .extended = true};
+
+	start(2, 8, PPE_POLICY_WAIT, 1000);
+	/* Without a tag, and with one bit wrong. */
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, NULL, 0));
+	draw(nonce);
+	draw(challenge);
+	n = join_frame(0, challenge, nonce);
+	for (unsigned int bit = 8 * (HEADER + WEIR_EXT_BYTES); bit < 8 * n; bit++)
+		send_flipped(0, n, bit);
+	expect_drop(PPE_DROP_FORGED, 1 + 8 * 48);
+	expect_nothing(0);
+	/* Under another source's key: src_id is under the tag. */
+	join_frame(0, challenge, nonce);
+	frame[HEADER + 6] = 1;
+	frame[29] = 2;
+	rig_fix_checksums(frame);
+	rig_send(&rig, 1, frame, n);
+	expect_drop(PPE_DROP_FORGED, 2 + 8 * 48);
+	enter();
+	/* The joins of a former generation begin none, sent again by whoever it be. */
+	memcpy(challenge, now.challenge, 16);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		draw(nonce);
+		n = join_frame(s, challenge, nonce);
+		rig_send(&rig, s, frame, n);
+		h = take(s, &payload, &bytes);
+		cr_expect(h.status == WEIR_STATUS_WAITING && payload[0] == 0);
+		cr_expect_neq(memcmp(payload + 32, challenge, 16), 0);
+	}
+	expect_nothing(0);
+	/* A join that is sent again from elsewhere does not move its source. */
+	ask_challenge(challenge);
+	draw(nonce);
+	n = join_frame(0, challenge, nonce);
+	memcpy(kept, frame, n);
+	rig_send(&rig, 0, kept, n);
+	take(0, &payload, &bytes);
+	kept[11] ^= 0x40;
+	rig_send(&rig, 1, kept, n);
+	take(1, &payload, &bytes);
+	for (unsigned int s = 1; s < SOURCES; s++) {
+		draw(nonce);
+		rig_send(&rig, s, frame, join_frame(s, challenge, nonce));
+		if (s + 1 < SOURCES)
+			cr_expect_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
+	}
+	for (unsigned int s = 0; s < SOURCES; s++)
+		cr_expect_eq(take(s, &payload, &bytes).status, WEIR_STATUS_OK);
+	stop();
+}
+
+Test(ppe_auth, another_job_needs_none, .timeout = 30)
+{
+	uint16_t generation;
+	const int32_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+	const uint8_t *payload;
+	unsigned int bytes;
+	struct weir_header h;
+
+	start(2, 8, PPE_POLICY_WAIT, 1000);
+	generation = rig_join(&rig, 1, false);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		h = header(&(struct epoch){.generation = generation}, s, 0, 8);
+		h.job_id = 2;
+		h.flags = 0;
+		rig_send(&rig, s, frame, rig_frame(frame, s, &h, ones, 32));
+	}
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		unsigned int n = rig_receive(&rig, s, answer, 2000);
+
+		cr_assert(rig_parse(answer, n, &h, &payload, &bytes));
+		cr_expect(h.status == WEIR_STATUS_OK && bytes == 32 && h.flags == 0);
+	}
+	stop();
+}
