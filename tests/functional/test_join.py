@@ -106,10 +106,11 @@ class Members:
         return {}
 
 
-def hosts_with(rack, address, each=None, options=(), **settings):
-    """A weir-perf on every host, told nothing but where the switch is, the job, and who it is."""
+def hosts_with(rack, address, each=None, options=(), only=None, **settings):
+    """A weir-perf on every host, or on `only` these, told nothing but where the switch is, the job,
+    and who it is."""
     runs = []
-    for host in range(rack.hosts):
+    for host in range(rack.hosts) if only is None else only:
         report = os.path.join(rack.folder, 'report-%d-%d.json' % (host, len(rack.processes)))
         known = dict(rank=host, size=rack.hosts, launcher=host, WEIR_SWITCH=address,
                      WEIR_JOB='ring')
@@ -177,16 +178,7 @@ def a_token_that_is_wrong():
 
 
 TENANTS = [{'name': 'lab', 'token_sha256': hashlib.sha256(b's3cret').hexdigest(), 'admin': False},
-           {'name': 'root', 'token_sha256': hashlib.sha256(b'r00t').hexdigest(), 'admin': True}]
-
-
-def takes_members(rack, address):
-    """Whether this switch's control API has members."""
-    said = rack.call(0, ['curl', '-sS', '--max-time', '5', '-X', 'POST', '-H',
-                         'Authorization: Bearer r00t', '-H', 'Content-Type: application/json', '-d',
-                         '{"rank": 0, "size": 1}', address + '/v1/jobs/nobody/members'])
-    code = json.loads(said)['error']['code']
-    return code not in ('unknown_path', 'method_not_allowed')
+           {'name': 'other', 'token_sha256': hashlib.sha256(b'0ther').hexdigest(), 'admin': False}]
 
 
 @contextlib.contextmanager
@@ -198,8 +190,6 @@ def switch_with_api(hosts, jobs=(), tenants=None):
     with Rack(hosts=hosts, jobs=jobs, changes={'api': api}) as rack:
         rack.start_switch()
         address = 'http://%s:%d' % (SWITCH_ADDRESS, PORT)
-        if not takes_members(rack, address):
-            raise Skip('this switch has no members in its control API')
         yield rack, address
         rack.stop_switch()
 
@@ -224,6 +214,32 @@ def a_real_switch_and_a_wrong_token():
         for run in hosts_with(rack, address, options=['--create']):
             check('WEIR_TOKEN_FILE' in run.wait(20, 1), '%s', run.output)
         right(hosts_with(rack, address, options=['--create'], WEIR_TOKEN='s3cret'))
+
+
+@case
+def a_job_of_the_file_needs_no_token():
+    with switch_with_api(2, [job(1, 2, name='ring')]) as (rack, address):
+        right(hosts_with(rack, address))
+        for run in hosts_with(rack, address, WEIR_JOB='nobody', options=['--create']):
+            check('refuses without a token' in run.wait(20, 1), '%s', run.output)
+
+
+@case
+def a_rank_is_taken():
+    """Two hosts are told that they are rank 0: the second hears of the first."""
+    with switch_with_api(2, tenants=TENANTS) as (rack, address):
+        settings = dict(options=['--create', '--join-timeout', '20000'], WEIR_TOKEN='s3cret')
+        [first] = hosts_with(rack, address, lambda _: dict(rank=0), only=[0], **settings)
+        until = time.monotonic() + 15
+        while json.loads(rack.call(0, ['curl', '-sS', '--max-time', '5', '-H',
+                                       'Authorization: Bearer s3cret', address + '/v1/jobs/ring'])
+                         ).get('joined') != 1:
+            check(time.monotonic() < until, 'rank 0 has not joined')
+            time.sleep(0.1)
+        [second] = hosts_with(rack, address, lambda _: dict(rank=0), only=[1], **settings)
+        check('has another host this rank' in second.wait(15, 1), '%s', second.output)
+        [last] = hosts_with(rack, address, only=[1], **settings)
+        right([first, last])
 
 
 @case
