@@ -549,6 +549,9 @@ Test(ppe_life, a_job_table_is_swapped_while_packets_run, .timeout = 30)
 	offer(&h, 32); /* a block of job 9 is open */
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 0);
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &without), 0);
+	cr_expect_eq(ppe_generation_after(rig.ppe, 9), 6); /* it had 5 */
+	cr_expect_eq(ppe_generation_after(rig.ppe, 1), 0);
+	cr_expect(!ppe_job_is_leaving(rig.ppe, 9, rig.jobs.by_id[9]->instance));
 	h = header(9, 5, 1, 0, 8);
 	offer(&h, 32);
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The registry of jobs on engines that are played: ids, instances, generations, members, quotas, and
+ * that a change which fails has not happened. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/jobs.h"
+#include "ctrl/tenants.h"
+
+#define SWITCH 0x0a4d00fe /* 10.77.0.254 */
+#define HOST   0x0a4d0001
+
+static struct ctrl_config config;
+static struct ppe_job of_file = {.name = "file",
+	.id = 1,
+	.window = 64,
+	.elements = 256,
+	.nb_sources = 2,
+	.dtype = WEIR_DTYPE_FP32,
+	.timeout_ms = 1000,
+	.members = {3},
+	.address = {HOST, HOST + 1}};
+static struct ctrl_tenant tenant = {.name = "vision"};
+static struct ctrl_running *running;
+static struct ctrl_log_who who = {"uid=0"};
+static struct ctrl_refusal why;
+
+/* The engines played: what they were given last, and what they say. */
+static struct {
+	struct ppe_jobs table;
+	struct ppe_job job[WEIR_JOBS_MAX]; /* copies: the registry may free its own */
+	unsigned int published;
+	int rc;
+	int stuck;
+	bool leaving[WEIR_JOBS_MAX];
+	uint16_t generation[WEIR_JOBS_MAX];
+	double silent[WEIR_SOURCES_MAX];
+} played;
+
+static int
+publish(struct ppe *ppe, const struct ppe_jobs *jobs)
+{
+	(void)ppe;
+	if (played.rc < 0)
+		return played.rc;
+	played.published++;
+	played.table = *jobs;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (jobs->by_id[i] != NULL)
+			played.job[i] = *jobs->by_id[i];
+	return 0;
+}
+
+static void
+room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *r)
+{
+	(void)ppe;
+	*r = (struct ppe_room){1000u * job->window, 77, 2u * job->window, 9};
+}
+
+static unsigned int
+reap(struct ppe *ppe)
+{
+	(void)ppe;
+	return 0;
+}
+
+static bool
+is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
+{
+	(void)ppe;
+	(void)instance;
+	return played.leaving[id];
+}
+
+static uint16_t
+generation_after(const struct ppe *ppe, uint8_t id)
+{
+	(void)ppe;
+	return played.generation[id];
+}
+
+static double
+silent(const struct ppe *ppe, uint8_t id, uint8_t source)
+{
+	(void)ppe;
+	(void)id;
+	return played.silent[source];
+}
+
+static int
+stuck(struct ctrl_running *r)
+{
+	(void)r;
+	return played.stuck;
+}
+
+static const struct ctrl_engine engine = {
+	publish, room, reap, is_leaving, generation_after, silent, stuck};
+
+static void
+setup(void)
+{
+	memset(&played, 0, sizeof(played));
+	memset(&config, 0, sizeof(config));
+	memset(&tenant.quota, 0, sizeof(tenant.quota));
+	played.stuck = -1;
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		played.silent[s] = -1;
+	config.ppe.identity.ip = SWITCH;
+	config.ppe.packet_bytes = 2048;
+	config.prefix = 24;
+	config.nb_ports = 1;
+	config.port_more[0].frame_max = 1982;
+	config.nb_jobs = 1;
+	config.job = &of_file;
+	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
+	running->engine = &engine;
+}
+
+static void
+teardown(void)
+{
+	ctrl_running_destroy(running);
+}
+
+TestSuite(ctrl_jobs, .init = setup, .fini = teardown, .timeout = 20);
+
+static struct ctrl_job_wish
+wish_of(const char *name)
+{
+	struct ctrl_job_wish wish = {.id = -1,
+		.shape = {.window = 64,
+			.elements = 256,
+			.nb_sources = 4,
+			.timeout_ms = 1000,
+			.dtype = WEIR_DTYPE_FP32}};
+
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "%s", name);
+	return wish;
+}
+
+static struct ctrl_job *
+create(const char *name)
+{
+	struct ctrl_job_wish wish = wish_of(name);
+	struct ctrl_job *job = NULL;
+
+	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "%s: %s", name,
+		why.message);
+	return job;
+}
+
+static bool delete (struct ctrl_job *job)
+{
+	bool leaving;
+
+	cr_assert_eq(ctrl_job_delete(running, job, &who, &leaving, &why), 0);
+	return leaving;
+}
+
+static void
+refused(int rc, enum ctrl_refused code, const char *key)
+{
+	cr_assert_eq(rc, -EINVAL);
+	cr_assert_eq(why.code, code, "code %d, not %d: %s", why.code, code, why.message);
+	cr_assert_str_eq(why.key, key);
+	cr_assert_gt(strlen(why.message), 10);
+}
+
+static void
+create_refused(struct ctrl_job_wish wish, const struct ctrl_tenant *whose, enum ctrl_refused code,
+	const char *key)
+{
+	unsigned int before = played.published;
+	struct ctrl_job *job = NULL;
+
+	refused(ctrl_job_create(running, &wish, whose, &who, &job, &why), code, key);
+	cr_assert_eq(played.published, before);
+	cr_assert_null(job);
+}
+
+/* What runs is what the registry says, and no draft is left. */
+static void
+expect_in_step(void)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		cr_assert_eq(job == NULL, played.table.by_id[i] == NULL, "job %u", i);
+		if (job == NULL)
+			continue;
+		cr_assert_null(job->next);
+		cr_assert_eq(job->job, played.table.by_id[i]);
+		cr_assert_arr_eq(job->job, &played.job[i], sizeof(*job->job));
+		cr_assert_eq(job->job->id, i);
+	}
+}
+
+Test(ctrl_jobs, the_lowest_free_id)
+{
+	struct ctrl_job_wish wish = wish_of("asked");
+	struct ctrl_job *job, *zero = create("a");
+
+	cr_assert_eq(zero->job->id, 0);
+	cr_assert_eq(create("b")->job->id, 2, "1 is the file's");
+	wish.id = 200;
+	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0);
+	cr_assert_eq(job->job->id, 200);
+	create_refused(wish, NULL, CTRL_REFUSED_EXISTS, "name");
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "other");
+	create_refused(wish, NULL, CTRL_REFUSED_EXISTS, "id");
+	delete (zero);
+	cr_assert_eq(create("c")->job->id, 0);
+	expect_in_step();
+}
+
+Test(ctrl_jobs, all_ids_in_use)
+{
+	char name[16];
+
+	for (unsigned int i = 1; i < WEIR_JOBS_MAX; i++) {
+		snprintf(name, sizeof(name), "j%u", i);
+		create(name);
+	}
+	create_refused(wish_of("more"), NULL, CTRL_REFUSED_CONFLICT, "");
+	played.leaving[77] = true;
+	delete (running->by_id[77]);
+	cr_assert_eq(create("more")->job->id, 77, "that of one which is leaving, if need be");
+	expect_in_step();
+}
+
+/* An id comes back with another instance, and a generation that goes on. */
+Test(ctrl_jobs, the_next_job_of_an_id)
+{
+	struct ctrl_job *job = create("a");
+	uint32_t instance = job->job->instance;
+
+	cr_assert_neq(instance, 0, "jobs of the file have 0");
+	cr_assert_eq(job->job->first_generation, 0, "the switch's own");
+	played.leaving[0] = true;
+	cr_assert(delete (job));
+	cr_assert_not_null(running->leaving);
+	cr_assert(ctrl_job_is_leaving(running, running->leaving));
+	cr_assert_null(ctrl_running_find_job(running, "a"));
+	played.generation[2] = 4711;
+	job = create("a");
+	cr_assert_eq(job->job->id, 2, "ids of those that are leaving come last");
+	cr_assert_eq(job->job->first_generation, 4711);
+	cr_assert_neq(job->job->instance, instance);
+	ctrl_jobs_tick(running);
+	cr_assert_not_null(running->leaving);
+	played.leaving[0] = false;
+	ctrl_jobs_tick(running);
+	cr_assert_null(running->leaving);
+	cr_assert(!delete (job), "gone at once");
+	cr_assert_null(running->leaving);
+	expect_in_step();
+}
+
+Test(ctrl_jobs, what_fails_has_not_happened)
+{
+	struct ctrl_job_change change = {
+		.set_timeout = true, .timeout_ms = 7, .set_expire = true, .expire_s = 9};
+	struct ctrl_job *job = create("a");
+	bool leaving;
+
+	played.rc = -ENOMEM;
+	create_refused(wish_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
+	cr_assert_eq(why.room.memory_needed, 64000);
+	cr_assert_eq(why.room.memory_free, 77);
+	played.rc = -ENOSPC;
+	create_refused(wish_of("b"), NULL, CTRL_REFUSED_MEMORY, "window");
+	cr_assert_eq(why.room.records_needed, 128);
+	cr_assert_eq(why.room.records_free, 9);
+	cr_assert_null(running->by_id[2]);
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_MEMORY, "window");
+	cr_assert_eq(job->job->timeout_ms, 1000);
+	cr_assert_eq(job->expire_s, 0);
+	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_MEMORY, "window");
+	refused(ctrl_member_join(running, job, 0, 4, HOST, &who, &why), CTRL_REFUSED_MEMORY,
+		"window");
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPECTED);
+	cr_assert_eq(running->by_id[0], job);
+	cr_assert_null(running->leaving);
+	expect_in_step();
+}
+
+/* Nobody waits for a worker that does not turn. */
+Test(ctrl_jobs, a_stuck_worker)
+{
+	struct ctrl_job_change change = {.set_timeout = true, .timeout_ms = 7};
+	struct ctrl_job *job = create("a");
+	bool leaving;
+
+	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST, &who, &why), 0);
+	job->expire_s = 1;
+	job->member[0].seen -= 5;
+	played.stuck = 3;
+	create_refused(wish_of("b"), NULL, CTRL_REFUSED_BUSY, "");
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_BUSY, "");
+	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_BUSY, "");
+	refused(ctrl_member_join(running, job, 1, 4, HOST, &who, &why), CTRL_REFUSED_BUSY, "");
+	refused(ctrl_member_leave(running, job, 0, &who, &why), CTRL_REFUSED_BUSY, "");
+	ctrl_jobs_tick(running);
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
+	expect_in_step();
+	played.stuck = -1;
+	ctrl_jobs_tick(running);
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPIRED);
+	expect_in_step();
+}
+
+Test(ctrl_jobs, a_change)
+{
+	struct ctrl_job_change change = {.set_timeout = true, .timeout_ms = 7};
+	struct ctrl_job *job = create("a"), *file = running->by_id[1];
+	struct ctrl_job_wish wish = wish_of("large");
+
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(played.job[0].timeout_ms, 7);
+	cr_assert_eq(ctrl_job_change(running, file, &change, &who, &why), 0);
+	cr_assert_eq(played.job[1].timeout_ms, 7);
+	cr_assert_eq(of_file.timeout_ms, 1000, "the configuration stays");
+	cr_assert_eq(played.job[1].instance, 0, "the same job");
+	change = (struct ctrl_job_change){.set_expire = true, .expire_s = 5};
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(job->expire_s, 5);
+	refused(ctrl_job_change(running, file, &change, &who, &why), CTRL_REFUSED_CONFLICT,
+		"expire_s");
+	/* 1982 = 58 + 4 x 481; a partial result needs 32 bytes more. */
+	wish.shape.elements = 482;
+	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "elements");
+	wish.shape.elements = 481;
+	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "%s", why.message);
+	change = (struct ctrl_job_change){.set_policy = true, .policy = PPE_POLICY_PARTIAL};
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_RANGE, "policy");
+	/* Buffers were made for less than the ports could carry. */
+	config.ppe.packet_bytes = 1024;
+	wish = wish_of("small");
+	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "elements");
+	expect_in_step();
+}
+
+Test(ctrl_jobs, quotas)
+{
+	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_change change = {.set_rate = true, .rate_mbit = 101};
+	struct ctrl_job *job;
+	struct ctrl_use use;
+
+	tenant.quota =
+		(struct ctrl_quota){.jobs = 2, .memory_mb = 1, .blocks = 256, .rate_mbit = 100};
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "rate_mbit");
+	wish.shape.rate_mbit = 101;
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "rate_mbit");
+	wish.shape.rate_mbit = 60;
+	wish.shape.window = 256;
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "window");
+	wish.shape.window = 128;
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	ctrl_tenant_use(running, &tenant, &use);
+	cr_assert_eq(use.jobs, 1);
+	cr_assert_eq(use.blocks, 256);
+	cr_assert_eq(use.rate_mbit, 60);
+	cr_assert_eq(
+		use.memory, 256 * (1024 + 64 + 64), "payload and bitmap in lines, and a header");
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
+		"rate_mbit");
+	change.rate_mbit = 100; /* itself does not count twice */
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	change.rate_mbit = 99;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	wish = wish_of("b");
+	wish.shape.rate_mbit = 1;
+	wish.shape.window = 1;
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "window");
+	tenant.quota.blocks = 258;
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	wish = wish_of("c");
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "");
+	delete (job);
+	tenant.quota = (struct ctrl_quota){.memory_mb = 1};
+	wish.shape.window = 512;
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "window");
+	cr_assert_eq(
+		ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "nobody's has none");
+	expect_in_step();
+}
+
+Test(ctrl_jobs, members)
+{
+	struct ctrl_job *job = create("a");
+	unsigned int before;
+
+	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(played.job[0].members[0], 1u << 3);
+	cr_assert_eq(played.job[0].address[3], HOST);
+	before = played.published;
+	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(played.published, before, "the same join is no change");
+	cr_assert_eq(ctrl_job_joined(job), 1);
+	refused(ctrl_member_join(running, job, 3, 4, HOST + 1, &who, &why), CTRL_REFUSED_CONFLICT,
+		"address");
+	refused(ctrl_member_join(running, job, 4, 4, HOST, &who, &why), CTRL_REFUSED_RANGE, "rank");
+	refused(ctrl_member_join(running, job, 1, 5, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
+		"size");
+	refused(ctrl_member_join(running, job, 1, 4, SWITCH, &who, &why), CTRL_REFUSED_RANGE,
+		"address");
+	refused(ctrl_member_join(running, job, 1, 4, HOST + 256, &who, &why), CTRL_REFUSED_RANGE,
+		"address");
+	refused(ctrl_member_leave(running, job, 1, &who, &why), CTRL_REFUSED_MEMBER, "");
+	refused(ctrl_member_leave(running, job, 4, &who, &why), CTRL_REFUSED_MEMBER, "");
+	cr_assert_eq(ctrl_member_leave(running, job, 3, &who, &why), 0);
+	cr_assert_eq(played.job[0].members[0], 0);
+	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST + 1, &who, &why), 0);
+	expect_in_step();
+}
+
+Test(ctrl_jobs, members_of_the_file)
+{
+	struct ctrl_job *job = running->by_id[1];
+
+	cr_assert_eq(ctrl_member_join(running, job, 1, 2, HOST + 1, &who, &why), 0);
+	refused(ctrl_member_join(running, job, 1, 2, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
+		"address");
+	refused(ctrl_member_join(running, job, 255, 2, HOST, &who, &why), CTRL_REFUSED_CONFLICT,
+		"rank");
+	cr_assert_eq(ctrl_member_leave(running, job, 1, &who, &why), 0);
+	refused(ctrl_member_leave(running, job, 2, &who, &why), CTRL_REFUSED_MEMBER, "");
+	cr_assert_eq(ctrl_job_joined(job), 2);
+	cr_assert_eq(played.published, 0);
+}
+
+/* All that are due at once go in one table; who sends packets stays. */
+Test(ctrl_jobs, expiry)
+{
+	struct ctrl_job *job = create("a"), *other = create("b");
+
+	for (unsigned int rank = 0; rank < 4; rank++) {
+		cr_assert_eq(ctrl_member_join(running, job, rank, 4, HOST + rank, &who, &why), 0);
+		cr_assert_eq(ctrl_member_join(running, other, rank, 4, HOST + rank, &who, &why), 0);
+		job->member[rank].seen -= 100;
+		other->member[rank].seen -= 100;
+	}
+	played.published = 0;
+	ctrl_jobs_tick(running);
+	cr_assert_eq(played.published, 0, "without expire_s nobody expires");
+	job->expire_s = 10;
+	played.silent[1] = 9;
+	played.silent[2] = 11;
+	job->member[3].seen = ctrl_monotonic();
+	played.silent[3] = 99;
+	ctrl_jobs_tick(running);
+	cr_assert_eq(played.published, 1);
+	cr_assert_eq(played.job[0].members[0], 0xa);
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPIRED);
+	cr_assert_eq(job->member[0].address, HOST, "for people");
+	cr_assert_eq(job->member[2].state, CTRL_MEMBER_EXPIRED);
+	cr_assert_eq(ctrl_job_joined(other), 4);
+	ctrl_jobs_tick(running);
+	cr_assert_eq(played.published, 1, "once");
+	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST + 9, &who, &why), 0);
+	cr_assert_eq(ctrl_member_leave(running, job, 2, &who, &why), 0, "an expired one may leave");
+	cr_assert_eq(job->member[2].state, CTRL_MEMBER_EXPECTED);
+	expect_in_step();
+}
+
+/* Anything in any order, engines that fail at times: the registry and what runs stay in step. */
+Test(ctrl_jobs, any_order)
+{
+	const char *set = getenv("WEIR_SEED");
+	unsigned int seed = set != NULL ? (unsigned int)strtoul(set, NULL, 0)
+					: (unsigned int)(time(NULL) ^ getpid());
+	struct ctrl_job *job;
+	char name[16];
+
+	fprintf(stderr, "WEIR_SEED=%u\n", seed);
+	srandom(seed);
+	create("first"); /* the played table is known from now on */
+	for (unsigned int step = 0; step < 20000; step++) {
+		struct ctrl_job_change change = {
+			.set_timeout = true, .timeout_ms = 1 + (uint32_t)random() % 60000};
+		unsigned int id = (unsigned int)random() % 8, rank = (unsigned int)random() % 5;
+		struct ctrl_job_wish wish;
+		bool leaving;
+
+		played.rc = random() % 4 == 0 ? random() % 2 == 0 ? -ENOMEM : -ENOSPC : 0;
+		played.stuck = random() % 16 == 0 ? 0 : -1;
+		played.leaving[random() % 8] = random() % 2 == 0;
+		job = running->by_id[id];
+		snprintf(name, sizeof(name), "j%u", (unsigned int)random() % 8);
+		wish = wish_of(name);
+		wish.id = (int)id - 1;
+		if (job == NULL || random() % 8 == 0)
+			ctrl_job_create(running, &wish, NULL, &who, &job, &why);
+		else if (random() % 8 == 0)
+			ctrl_job_delete(running, job, &who, &leaving, &why);
+		else if (random() % 3 == 0)
+			ctrl_job_change(running, job, &change, &who, &why);
+		else if (random() % 3 == 0)
+			ctrl_member_leave(running, job, rank, &who, &why);
+		else
+			ctrl_member_join(
+				running, job, rank, 4, HOST + (uint32_t)random() % 4, &who, &why);
+		if (random() % 16 == 0)
+			ctrl_jobs_tick(running);
+		expect_in_step();
+	}
+}
