@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include <bsd/string.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 
 #include "ctrl/job_check.h"
 #include "ctrl/jobs_priv.h"
@@ -61,13 +63,22 @@ ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why)
 		stuck);
 }
 
+/* It may have a key. */
+static void
+free_shape(struct ppe_job *shape)
+{
+	if (shape != NULL)
+		OPENSSL_cleanse(shape->key, sizeof(shape->key));
+	free(shape);
+}
+
 void
 ctrl_job_free(struct ctrl_job *job)
 {
 	if (job == NULL)
 		return;
-	free(job->copy);
-	free(job->next);
+	free_shape(job->copy);
+	free_shape(job->next);
 	free(job->member);
 	free(job);
 }
@@ -75,7 +86,7 @@ ctrl_job_free(struct ctrl_job *job)
 struct ppe_job *
 ctrl_job_draft(struct ctrl_job *job)
 {
-	free(job->next);
+	free_shape(job->next);
 	job->next = malloc(sizeof(*job->next));
 	if (job->next != NULL)
 		*job->next = *job->job;
@@ -87,11 +98,11 @@ static void
 settle(struct ctrl_job *job, bool published)
 {
 	if (published && job->next != NULL) {
-		free(job->copy);
+		free_shape(job->copy);
 		job->copy = job->next;
 		job->job = job->copy;
 	} else {
-		free(job->next);
+		free_shape(job->next);
 	}
 	job->next = NULL;
 }
@@ -214,6 +225,10 @@ make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	copy->first_generation = running->engine->generation_after(running->ppe, copy->id);
 	memset(copy->members, 0, sizeof(copy->members));
 	memset(copy->address, 0, sizeof(copy->address));
+	if (copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1) {
+		ctrl_job_free(job);
+		return NULL;
+	}
 	job->job = copy;
 	job->tenant = tenant;
 	job->created = ctrl_unix_time();

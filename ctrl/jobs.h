@@ -50,7 +50,7 @@ struct ctrl_refusal {
 
 /* A job as it is asked for. Single values are in their ranges. */
 struct ctrl_job_wish {
-	struct ppe_job shape; /* without id, members and what the registry gives */
+	struct ppe_job shape; /* without id, members, key and what else the registry gives */
 	int id; /* [0, 256); -1: the lowest that is free */
 	uint32_t expire_s;
 };

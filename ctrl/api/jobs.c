@@ -124,6 +124,7 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 	put_shape(object, shape);
 	api_put(object, "expire_s", job->expire_s);
 	api_put(object, "rate_mbit", shape->rate_mbit);
+	json_object_set_new(object, "authenticated", json_boolean(shape->authenticated));
 	api_put_text(object, "state", leaving ? "draining" : running_now ? "running" : "joining");
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));

@@ -30,11 +30,9 @@ struct ctrl_log_who api_who(const struct api_call *call);
 /* A new job's keys: of a body, and of another object's "create", where name and size may be missing. */
 extern const struct api_field api_new_job[], api_create_job[];
 
-/*
- * Read a new job that passed its table. name, size: what they are where it has none. False: answered.
- */
-bool api_read_wish(struct api_call *call, const json_t *object, const char *name, unsigned int size,
-	struct ctrl_job_wish *wish);
+/* Read a new job that passed its table. name, size: what they are where it has none. */
+void api_read_wish(
+	const json_t *object, const char *name, unsigned int size, struct ctrl_job_wish *wish);
 
 /* "int32", "sum": of the base form. */
 const char *api_type_text(const struct ppe_job *job);

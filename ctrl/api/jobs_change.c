@@ -97,9 +97,8 @@ api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const 
 		call, "needed", room_json(why->room.memory_needed, why->room.records_needed));
 }
 
-bool
-api_read_wish(struct api_call *call, const json_t *object, const char *name, unsigned int size,
-	struct ctrl_job_wish *wish)
+void
+api_read_wish(const json_t *object, const char *name, unsigned int size, struct ctrl_job_wish *wish)
 {
 	struct ppe_job *shape = &wish->shape;
 
@@ -114,13 +113,9 @@ api_read_wish(struct api_call *call, const json_t *object, const char *name, uns
 	shape->policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(object, "policy", "wait"));
 	shape->dtype = type_codes[ctrl_parse_word(TYPES, api_text(object, "type", "fp32"))];
 	shape->op = WEIR_OP_SUM;
+	shape->authenticated = api_boolean(object, "authenticate", false);
 	if (!ctrl_parse_address(api_text(object, "results", "unicast"), &shape->group))
 		shape->group = 0;
-	if (!api_boolean(object, "authenticate", false))
-		return true;
-	api_error(call, 400, "out_of_range", "authenticate",
-		"packets are not authenticated by this version: leave it out or false");
-	return false;
 }
 
 /* Whose a new job is: the caller's. An administrator on the Unix socket is nobody. */
@@ -132,8 +127,9 @@ api_post_jobs(struct api_call *call)
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
 
-	if (!api_body_check(call, api_new_job) || !api_read_wish(call, call->body, "", 0, &wish))
+	if (!api_body_check(call, api_new_job))
 		return;
+	api_read_wish(call->body, "", 0, &wish);
 	if (ctrl_job_create(call->running, &wish, call->caller->tenant, &who, &job, &why) < 0) {
 		api_answer_refusal(call, &why, NULL);
 		return;

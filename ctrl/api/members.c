@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
@@ -16,6 +19,19 @@ static const struct api_field joining[] = {
 	{.key = "create", .kind = API_OBJECT, .fields = api_create_job},
 	{NULL},
 };
+
+/* The key of an authenticated job, for whoever has just joined it. */
+static void
+put_key(json_t *object, const struct ppe_job *job)
+{
+	unsigned char text[(WEIR_KEY_BYTES + 2) / 3 * 4 + 1];
+
+	if (!job->authenticated)
+		return;
+	EVP_EncodeBlock(text, job->key, WEIR_KEY_BYTES);
+	api_put_text(object, "key", (const char *)text);
+	OPENSSL_cleanse(text, sizeof(text));
+}
 
 static json_t *
 joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
@@ -40,6 +56,7 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(at, "udp_port", identity->port_base);
 	api_put(at, "udp_port_ext", identity->port_ext);
 	json_object_set_new(object, "switch", at);
+	put_key(object, shape);
 	return object;
 }
 
@@ -77,13 +94,25 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish
 			PPE_JOB_NAME_MAX - 1);
 		return false;
 	}
-	if (!api_read_wish(call, create, name, size, wish))
-		return false;
+	api_read_wish(create, name, size, wish);
 	if (strcmp(wish->shape.name, name) == 0 && wish->shape.nb_sources == size)
 		return true;
 	api_error(call, 409, "conflict",
 		wish->shape.nb_sources == size ? "create.name" : "create.size",
 		"the job to create is not the one to join: leave name and size out of \"create\"");
+	return false;
+}
+
+/* The answer to a join has the job's key: nobody may listen. False: answered. */
+static bool
+check_private(struct api_call *call, const struct ctrl_job *job)
+{
+	if (!job->job->authenticated || call->caller->private)
+		return true;
+	api_error(call, 403, "forbidden", NULL,
+		"job %s is authenticated, and its key is handed out over TLS or the Unix socket "
+		"alone: use https://, with api.tls in the switch's configuration",
+		job->job->name);
 	return false;
 }
 
@@ -126,6 +155,11 @@ api_post_member(struct api_call *call)
 	job = job_to_join(call, size, &made);
 	if (job == NULL)
 		return;
+	if (!check_private(call, job)) {
+		if (made)
+			ctrl_job_delete(call->running, job, &who, &leaving, &ignored);
+		return;
+	}
 	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) == 0) {
 		api_answer(call, 200, joined_json(call->running, job, rank));
 		return;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs that come and go over the control API, with real hosts: made, used, changed, deleted, and
 refused; and what becomes of the others meanwhile."""
+import base64
 import contextlib
 import hashlib
 import re
@@ -247,6 +248,28 @@ def a_join_makes_the_job():
         api.join('made', 0, 2, None, place=0, address=SWITCH_ADDRESS)
 
 
+@case
+def keys_go_where_nobody_listens():
+    with switch() as (rack, api):
+        made = api.create('sealed', 2, authenticate=True)
+        check(made['authenticated'] and 'key' not in made, '%s', made)
+        keys = [base64.b64decode(api.join('sealed', rank, 2, rank)['key']) for rank in (0, 1)]
+        check(keys[0] == keys[1] and len(keys[0]) == 32 and len(set(keys[0])) > 8, '%s', keys)
+        found = api.join('sealed', 0, 2, 0, place='sw', status=403, code='forbidden')
+        check('TLS' in found['error']['message'], '%s', found)
+        # Who has no key is not heard.
+        run = rack.perf(0, made['id'], '-b', '4K', '-e', '4K', '--join-timeout', 700, source=0)
+        check(run.end(20) == 1, '%s', run.output)
+        check(api.get('/v1/counters')['drops']['forged'] > 0, 'forged')
+        api.create('open', 2)
+        check('key' not in api.join('open', 0, 2, 0), 'a key without need')
+        api.create('another', 2, authenticate=True)
+        other = base64.b64decode(api.join('another', 0, 2, 0)['key'])
+        check(other != keys[0], 'two jobs with one key')
+        check('key' not in str(api.get('/v1/jobs/sealed')) and
+              base64.b64encode(other).decode() not in rack.switch.output, 'the key is told')
+
+
 # -- refusals
 
 @case
@@ -274,7 +297,6 @@ def what_can_not_be_is_refused_and_changes_nothing():
         refused(dict(good, type='fp16'), 400, 'out_of_range', 'type')
         refused(dict(good, results='10.0.0.1'), 400, 'out_of_range', 'results')
         refused(dict(good, sources=[]), 400, 'unknown_key', 'sources')
-        refused(dict(good, authenticate=True), 400, 'out_of_range', 'authenticate')
         # More than a frame of the ports carries.
         refused(dict(good, elements=500), 400, 'out_of_range', 'elements')
         # 2 x 2048 records are there, less those of the two jobs.
