@@ -19,8 +19,8 @@ OUTSIDE = '192.0.2.1'
 
 
 @contextlib.contextmanager
-def switch(hosts=2, jobs=(), changes=None, **section):
-    with Rack(hosts=hosts, jobs=list(jobs), changes=changes) as rack:
+def switch(hosts=2, jobs=(), changes=None, workers=1, **section):
+    with Rack(hosts=hosts, jobs=list(jobs), changes=changes, workers=workers) as rack:
         api = Api(rack, **section)
         rack.start_switch()
         yield rack, api
@@ -144,7 +144,7 @@ def a_job_is_made_used_changed_and_deleted():
 @case
 def the_next_job_of_an_id_is_another():
     """Its generation follows, so that what still flies of the former one is stale."""
-    with switch() as (rack, api):
+    with switch(workers=3) as (rack, api):
         seen = []
         for turn in range(3):
             number = api.job_of('turn%d' % turn, [0, 1], id=9, elements=64 << turn)
@@ -388,7 +388,7 @@ def tenants_do_not_see_each_other():
 
 @case
 def many_jobs_come_and_go_while_two_run():
-    with switch(hosts=4, jobs=[job(1, 2), job(2, 2, first=2)]) as (rack, api):
+    with switch(hosts=4, jobs=[job(1, 2), job(2, 2, first=2)], workers=2) as (rack, api):
         # Once before: what DPDK's heap keeps for itself is there then.
         api.job_of('warm', [0, 1], window=64)
         api.delete('warm')
