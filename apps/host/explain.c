@@ -117,8 +117,9 @@ weir_explain_join(struct weir *weir, uint64_t waited)
 	return weir_explain(weir, -ETIMEDOUT,
 		"the switch at %s has not answered the join of job %u, source %u for %llu ms%s; is "
 		"it "
-		"running, and is the job in its configuration?",
-		where, weir->job, weir->source, ms, network);
+		"running, is the job in its configuration, and %s?",
+		where, weir->job, weir->source, ms, network,
+		weir->auth != NULL ? "is this the job's key" : "does it need no key");
 }
 
 int

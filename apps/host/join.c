@@ -19,11 +19,17 @@ send_join(struct weir *weir, uint32_t nonce)
 		.block_id = nonce,
 		.gen_id = WEIR_GEN_JOIN,
 		.collective = WEIR_COLLECTIVE_JOIN,
-		.flags = weir->base_form ? WEIR_FLAG_BASE_RESULTS : 0,
+		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED
+			: weir->base_form   ? WEIR_FLAG_BASE_RESULTS
+					    : 0,
 	};
-	uint8_t packet[WEIR_EXT_BYTES];
-	unsigned int bytes = weir_header_write(&h, packet);
+	uint8_t packet[WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
+	size_t bytes = weir_header_write(&h, packet);
 
+	if (weir->auth != NULL)
+		bytes = weir_auth_join(weir->auth, packet);
+	if (bytes == 0)
+		return weir_explain(weir, -ENOMEM, "out of memory");
 	if (sendto(weir->fd, packet, bytes, 0, (const struct sockaddr *)&weir->switch_ext,
 		    sizeof(weir->switch_ext)) >= 0)
 		return 0;
@@ -80,6 +86,7 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 {
 	struct weir_header h = {.extended = true};
 	const uint8_t *payload = packet + WEIR_EXT_BYTES;
+	size_t more; /* what an authenticated job's payloads have besides */
 	bool extended;
 
 	if (!weir_from_switch(weir, from, &extended) || !extended || bytes < WEIR_EXT_BYTES)
@@ -88,19 +95,35 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	if (h.collective != WEIR_COLLECTIVE_JOIN || h.job_id != weir->job ||
 		h.src_id != weir->source || h.block_id != nonce)
 		return 0;
+	if (weir->auth != NULL) {
+		if (!weir_auth_reply(weir->auth, NULL, packet, bytes)) {
+			WEIR_COUNT(weir, forged, 1);
+			return 0;
+		}
+		bytes -= WEIR_TAG_BYTES;
+	}
 	weir->heard_at = weir_now();
 	bytes -= WEIR_EXT_BYTES;
+	more = weir->auth != NULL ? WEIR_CHALLENGE_BYTES : 0;
 	switch (h.status) {
 	case WEIR_STATUS_OK:
-		if (bytes != sizeof(struct weir_join_reply))
+		if (bytes != sizeof(struct weir_join_reply) + more)
 			return weir_explain(weir, -EPROTO,
 				"job %u: the switch's reply to the join has %zu bytes instead of "
 				"%zu: do "
 				"switch and library have the same version?",
-				weir->job, bytes, sizeof(struct weir_join_reply));
+				weir->job, bytes, sizeof(struct weir_join_reply) + more);
+		if (weir->auth != NULL) {
+			weir_auth_challenge(weir->auth, payload + sizeof(struct weir_join_reply));
+			if (!weir_auth_begin(weir->auth, h.gen_id))
+				return weir_explain(weir, -ENOMEM, "out of memory");
+		}
 		return accept_reply(weir, &h, payload) < 0 ? -EPROTO : 1;
 	case WEIR_STATUS_WAITING:
-		if (bytes == WEIR_BITMAP_BYTES) {
+		if (bytes == WEIR_BITMAP_BYTES + more) {
+			if (weir->auth != NULL)
+				weir->join_again |= weir_auth_challenge(
+					weir->auth, payload + WEIR_BITMAP_BYTES);
 			memcpy(weir->waiting, payload, WEIR_BITMAP_BYTES);
 			weir->have_waiting = true;
 			weir->waited_for = h.src_cnt != 0 ? h.src_cnt : WEIR_SOURCES_MAX;
@@ -149,7 +172,10 @@ weir_join(struct weir *weir)
 	uint64_t interval = JOIN_FIRST_NS, now;
 	uint32_t nonce = 0;
 
-	if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
+	if (weir->auth != NULL) {
+		if (weir_auth_draw(weir->auth, &nonce) < 0)
+			return weir_explain(weir, -EIO, "the system has no random bytes");
+	} else if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
 		nonce = (uint32_t)(begin ^ begin >> 32);
 	while ((now = weir_now()) < deadline) {
 		struct pollfd p = {.fd = weir->fd, .events = POLLIN};
@@ -157,7 +183,8 @@ weir_join(struct weir *weir)
 		uint64_t until;
 		int code;
 
-		if (now >= next) {
+		if (now >= next || weir->join_again) {
+			weir->join_again = false;
 			code = send_join(weir, nonce);
 			if (code < 0)
 				return code;

@@ -30,6 +30,9 @@ static const char usage[] =
 	"  --job-name NAME        with it: the job (WEIR_JOB)\n"
 	"  --create               with it: make the job if there is none of this name\n"
 	"  --token-file FILE      with it: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)\n"
+	"  --key-file FILE        the key of an authenticated job: 64 hexadecimal digits, or 128 "
+	"of\n"
+	"                         this source's own\n"
 	"  --ca FILE              with https: certificates to trust (WEIR_CA)\n"
 	"  --switch ADDRESS       or the IPv4 of the switch; then also needed:\n"
 	"  --address ADDRESS      own IPv4, towards the switch\n"
@@ -58,6 +61,7 @@ enum {
 	OPT_CREATE,
 	OPT_TOKEN_FILE,
 	OPT_CA,
+	OPT_KEY_FILE,
 	OPT_ADDRESS,
 	OPT_SOURCE,
 	OPT_JOB,
@@ -91,6 +95,7 @@ static const struct option longs[] = {
 	{"job-name", required_argument, NULL, OPT_JOB_NAME},
 	{"create", no_argument, NULL, OPT_CREATE},
 	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+	{"key-file", required_argument, NULL, OPT_KEY_FILE},
 	{"ca", required_argument, NULL, OPT_CA},
 	{"address", required_argument, NULL, OPT_ADDRESS},
 	{"source", required_argument, NULL, OPT_SOURCE},
@@ -148,6 +153,34 @@ is_url(const char *text)
 	return strstr(text, "://") != NULL || strncmp(text, "unix:", 5) == 0;
 }
 
+/* A key from a file of hexadecimal digits. */
+static bool
+read_key(struct weir_config *weir, const char *path)
+{
+	static uint8_t key[2 * WEIR_KEY_BYTES];
+	char text[4 * WEIR_KEY_BYTES + 2];
+	FILE *file = fopen(path, "re");
+	size_t digits;
+
+	if (file == NULL)
+		return false;
+	digits = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[digits] = '\0';
+	digits = strspn(text, "0123456789abcdefABCDEF");
+	if (text[digits + strspn(text + digits, "\n")] != '\0' ||
+		(digits != sizeof(key) && digits != 2 * sizeof(key)))
+		return false;
+	for (size_t i = 0; i < digits / 2; i++) {
+		const char byte[3] = {text[2 * i], text[2 * i + 1], '\0'};
+
+		key[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+	weir->key = key;
+	weir->key_bytes = digits / 2;
+	return true;
+}
+
 /* One option; false: its argument is wrong. */
 static bool
 take(struct perf_options *o, int option, const char *text)
@@ -203,6 +236,7 @@ take(struct perf_options *o, int option, const char *text)
 	case OPT_JOB_NAME: o->weir.job_name = text; break;
 	case OPT_CREATE: o->weir.create = true; break;
 	case OPT_TOKEN_FILE: o->weir.token_file = text; break;
+	case OPT_KEY_FILE: good = read_key(&o->weir, text); break;
 	case OPT_CA: o->weir.ca_file = text; break;
 	case OPT_ADDRESS: o->weir.address = text; break;
 	case OPT_SOURCE:

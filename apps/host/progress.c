@@ -36,6 +36,7 @@ weir_finish(struct weir *weir, int code)
 	r->want_write = false;
 	weir->current = NULL;
 	weir->next_block = o->first + o->blocks;
+	weir->next_number = o->number + o->blocks;
 	if (code < 0)
 		weir->failed = code;
 	pthread_mutex_lock(&weir->lock);
@@ -67,6 +68,7 @@ take_operation(struct weir *weir)
 		weir_finish(weir, weir_explain(weir, -ECANCELED, "the handle was closed"));
 	} else if (now != 0 && weir->current != NULL) {
 		weir->current->first = weir->next_block;
+		weir->current->number = weir->next_number;
 		weir->current->started = weir->current->progressed = now;
 		weir->have_waiting = false;
 		weir_window_begin(weir);

@@ -112,6 +112,18 @@ take_status(struct weir *weir, const struct weir_header *h, const uint8_t *paylo
 	}
 }
 
+/* Is it what the switch says of this block? Statuses of results are under the results' key, others
+ * answer the contribution that is in flight. */
+static bool
+authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *packet, size_t bytes)
+{
+	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
+		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
+		return weir_auth_result(weir->auth, slot->number, packet, bytes);
+	return weir_auth_reply(weir->auth, slot->tag, packet, bytes);
+}
+
 static void
 take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
 	bool multicast, uint64_t now)
@@ -140,9 +152,20 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 		WEIR_COUNT(weir, foreign, 1);
 		return;
 	}
+	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
+	if (weir->auth != NULL) {
+		if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
+			WEIR_COUNT(weir, duplicates, 1);
+			return;
+		}
+		if (!authentic(weir, slot, &h, packet, bytes)) {
+			WEIR_COUNT(weir, forged, 1);
+			return;
+		}
+		bytes -= WEIR_TAG_BYTES;
+	}
 	weir->heard_at = now;
 	weir->network_error = 0;
-	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
 	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
 		WEIR_COUNT(weir, duplicates, 1);
 	} else if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {

@@ -75,7 +75,7 @@ create_inbox(struct weir_inbox *in, unsigned int elements)
 	/* No result is longer: 4 bytes an element (weir_elements), at least one of 8. */
 	size_t payload = elements > 1 ? elements * 4u : 8u;
 
-	in->stride = WEIR_EXT_BYTES + payload + WEIR_BITMAP_BYTES;
+	in->stride = WEIR_EXT_BYTES + payload + WEIR_BITMAP_BYTES + WEIR_TAG_BYTES;
 	in->bytes = malloc(WEIR_BATCH * in->stride);
 	if (in->bytes == NULL)
 		return -ENOMEM;
@@ -109,12 +109,29 @@ start_thread(struct weir *weir)
 }
 
 static int
+read_key(struct weir *weir, const struct weir_config *c)
+{
+	int code;
+
+	if (weir->base_form)
+		return weir_explain(
+			weir, -EINVAL, "the base form has no place for an authenticated job's tag");
+	code = weir_auth_create(&weir->auth, c->key, c->key_bytes, weir->source);
+	if (code == -EINVAL)
+		return weir_explain(weir, code, "key_bytes: %zu is neither %u nor %u", c->key_bytes,
+			WEIR_KEY_BYTES, 2 * WEIR_KEY_BYTES);
+	return code == 0 ? 0 : weir_explain(weir, code, "out of memory");
+}
+
+static int
 open_handle(struct weir *weir, const struct weir_config *config)
 {
 	int code = read_config(weir, config);
 
 	if (code == 0)
 		code = find_switch(weir, config);
+	if (code == 0 && config->key != NULL)
+		code = read_key(weir, config);
 	if (code == 0)
 		code = weir_socket_open(weir);
 	if (code == 0)
@@ -178,6 +195,7 @@ weir_close(struct weir *weir)
 	if (weir->wake_fd >= 0)
 		close(weir->wake_fd);
 	weir_ring_destroy(&weir->ring);
+	weir_auth_destroy(weir->auth);
 	free(weir->inbox.bytes);
 	free(weir->degraded);
 	pthread_cond_destroy(&weir->finished);

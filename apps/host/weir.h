@@ -119,6 +119,11 @@ struct weir_config {
 	struct weir_job_settings settings; /* of the job that is made */
 	const char *token; /* of the tenant; readable on the wire unless control is https */
 	const char *token_file; /* a file with it, in one line; token goes before */
+	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or what the switch hands to this
+	 * source alone (twice as many: source's key, results' key). Nobody but the job's hosts may
+	 * read it. NULL: not authenticated. Not with base_form. */
+	const uint8_t *key;
+	size_t key_bytes;
 	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */
 };
 
@@ -249,6 +254,7 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(waiting, "replies that a block still waits for sources")                                 \
 	X(duplicates, "results of blocks that had theirs already, or ahead of their turn")         \
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \
+	X(forged, "packets without the right tag, in an authenticated job; ignored")               \
 	X(malformed, "packets from the switch that failed a check of length, type or range")       \
 	X(send_errors, "errors of sendmmsg(2) and ICMP errors, repaired by repetition")            \
 	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included; now")          \

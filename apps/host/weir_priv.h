@@ -12,6 +12,7 @@
  *	window.c    which block is sent when, and again: the ring, the timer, the gaps
  *	receive.c   what comes in: checked, then applied
  *	explain.c   every text for people
+ *	auth.c      keys and tags of an authenticated job
  *	rtt.h       the round-trip estimator
  *
  * Ownership: what is marked `shared` is guarded by `lock`; after the join everything else belongs
@@ -27,6 +28,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "apps/host/auth.h"
 #include "apps/host/weir.h"
 #include "apps/host/rtt.h"
 
@@ -43,7 +45,8 @@ struct weir_operation {
 	unsigned int element_bytes;
 	unsigned int per_block; /* elements of a whole block */
 	uint8_t collective, op, dtype;
-	uint32_t first; /* number of its first block */
+	uint32_t first; /* id of its first block */
+	uint64_t number; /* the same, without wrapping */
 	uint32_t blocks, done;
 	uint64_t started, progressed; /* ns: handed over; last completed block */
 	bool finished; /* shared */
@@ -72,6 +75,9 @@ struct weir_slot {
 	uint8_t header[WEIR_EXT_BYTES];
 	const uint8_t *payload; /* a slice of the operation's send buffer */
 	uint32_t payload_bytes;
+	uint64_t number; /* the block's, without wrapping */
+	uint8_t tag_bytes; /* 0: the job is not authenticated */
+	uint8_t tag[WEIR_TAG_BYTES]; /* made once: repetitions are the same bytes */
 };
 TAILQ_HEAD(weir_slots, weir_slot);
 
@@ -138,6 +144,8 @@ struct weir {
 	int wake_fd; /* eventfd: an operation was handed over, or stop */
 	pthread_t thread;
 	bool running; /* the thread exists */
+	struct weir_auth *auth; /* NULL: the job is not authenticated */
+	bool join_again; /* the switch told its challenge: join with it, now */
 	struct weir_control *control; /* NULL: joined by addresses */
 
 	/* The progress thread's. */
@@ -145,6 +153,7 @@ struct weir {
 	struct weir_inbox inbox;
 	struct weir_operation *current;
 	uint32_t next_block;
+	uint64_t next_number; /* the same, without wrapping */
 	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
 	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
 	bool have_waiting; /* of the current operation, or join */

@@ -48,6 +48,7 @@ load(struct weir *weir, uint32_t nth)
 		.collective = o->collective,
 		.op = o->op,
 		.dtype = o->dtype,
+		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 	};
 
 	slot->block = block;
@@ -56,6 +57,14 @@ load(struct weir *weir, uint32_t nth)
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
 	slot->payload_bytes = (uint32_t)(count * o->element_bytes);
 	slot->payload = slot->payload_bytes ? o->send + begin * o->element_bytes : NULL;
+	slot->number = o->number + nth;
+	slot->tag_bytes = 0;
+	if (weir->auth != NULL) {
+		/* Without memory for it the tag is wrong, and the block times out. */
+		weir_auth_contribution(weir->auth, slot->number, slot->header, slot->payload,
+			slot->payload_bytes, slot->tag);
+		slot->tag_bytes = WEIR_TAG_BYTES;
+	}
 	slot->state = WEIR_SLOT_READY;
 	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
 }
@@ -194,6 +203,12 @@ send_refused(struct weir *weir, int error, size_t datagram, uint64_t now)
 	}
 }
 
+static size_t
+datagram_bytes(const struct weir_slot *slot)
+{
+	return slot->header_bytes + slot->payload_bytes + slot->tag_bytes;
+}
+
 static void
 sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 {
@@ -208,7 +223,7 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	TAILQ_INSERT_TAIL(&r->flying, slot, link);
 	WEIR_COUNT(weir, packets_sent, 1);
 	WEIR_COUNT(weir, payload_sent, slot->payload_bytes);
-	WEIR_COUNT(weir, wire_sent, weir_wire_bytes(slot->header_bytes + slot->payload_bytes));
+	WEIR_COUNT(weir, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
 }
 
 void
@@ -217,7 +232,7 @@ weir_window_flush(struct weir *weir, uint64_t now)
 	struct weir_ring *r = &weir->ring;
 	struct sockaddr_in *to = weir->base_form ? &weir->switch_base : &weir->switch_ext;
 	struct mmsghdr messages[WEIR_BATCH];
-	struct iovec vectors[WEIR_BATCH][2];
+	struct iovec vectors[WEIR_BATCH][3];
 
 	if (r->want_write || (r->retry_at != 0 && now < r->retry_at))
 		return;
@@ -234,19 +249,21 @@ weir_window_flush(struct weir *weir, uint64_t now)
 			/* iovec has no const; sendmmsg only reads */
 			vectors[n][1] = (struct iovec){
 				(void *)(uintptr_t)slot->payload, slot->payload_bytes};
+			vectors[n][2] = (struct iovec){slot->tag, slot->tag_bytes};
 			messages[n].msg_hdr = (struct msghdr){
 				.msg_name = to,
 				.msg_namelen = sizeof(*to),
 				.msg_iov = vectors[n],
-				.msg_iovlen = slot->payload_bytes ? 2 : 1,
+				.msg_iovlen = slot->tag_bytes ? 3
+					: slot->payload_bytes ? 2
+							      : 1,
 			};
 			n++;
 		}
 		done = sendmmsg(weir->fd, messages, n, MSG_DONTWAIT);
 		if (done <= 0) {
 			slot = TAILQ_FIRST(&r->ready);
-			send_refused(weir, done < 0 ? errno : EAGAIN,
-				slot->header_bytes + slot->payload_bytes, now);
+			send_refused(weir, done < 0 ? errno : EAGAIN, datagram_bytes(slot), now);
 			return;
 		}
 		while (done-- > 0)
