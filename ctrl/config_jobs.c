@@ -109,6 +109,8 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 		job->group = 0;
 	job->block_shift = (uint8_t)(32 - block_bits);
 	rc = check_block_bits(reading, index, block_bits);
+	if (rc == 0)
+		rc = ctrl_read_job_key(reading, index, ctrl_string(object, "jobs[].key_file"));
 	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))
 		rc = refuse(reading, ctrl_path("jobs[%u].elements", index), &reason);
 	return rc;

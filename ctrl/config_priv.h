@@ -24,6 +24,9 @@ int ctrl_read_ports(struct ctrl_reading *reading);
 /* jobs; after switch. ctrl/config_jobs.c */
 int ctrl_read_jobs(struct ctrl_reading *reading);
 
+/* The key of jobs[index] from its file `name`; "": it is not authenticated. config_key.c */
+int ctrl_read_job_key(struct ctrl_reading *reading, unsigned int index, const char *name);
+
 /* api; after ports. ctrl/config_api.c */
 int ctrl_read_api(struct ctrl_reading *reading);
 

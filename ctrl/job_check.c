@@ -23,8 +23,10 @@ uint32_t
 ctrl_job_frame_bytes(const struct ppe_job *job)
 {
 	uint32_t bitmap = job->policy == PPE_POLICY_PARTIAL ? WEIR_BITMAP_BYTES : 0;
+	uint32_t tag = job->authenticated ? WEIR_TAG_BYTES : 0;
 
-	return 14 + 20 + 8 + WEIR_EXT_BYTES + job->elements * weir_dtype_bytes(job->dtype) + bitmap;
+	return 14 + 20 + 8 + WEIR_EXT_BYTES + job->elements * weir_dtype_bytes(job->dtype) +
+		bitmap + tag;
 }
 
 uint32_t

@@ -161,6 +161,8 @@ const struct ctrl_key ctrl_keys[] = {
 	WORD("jobs[].op", "sum", "sum", "Operation of the base form."),
 	NUMBER("jobs[].generation", "", "0", 0, 65535,
 		"0: sources join, and a generation begins when all have. Otherwise the generation's number, and no joining: for packet generators."),
+	{"jobs[].key_file", CTRL_TEXT, "", "", 0, CTRL_FILE_BYTES - 1, NULL,
+		"A file with a key of 64 hexadecimal digits, which others can't read: all packets of the job then bear tags. Its hosts need the same key."},
 	NUMBER("jobs[].block_bits", "bits", "32", 8, 32,
 		"Block ids count modulo 2 to this power, at least 4 windows. Less than 32 only with a fixed `generation`: for captures that are replayed in a loop."),
 };

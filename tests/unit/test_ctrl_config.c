@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <criterion/criterion.h>
 
@@ -159,6 +161,71 @@ Test(ctrl_config, job, .timeout = 10)
 	cr_assert_eq(j->block_shift, 32 - 12);
 	cr_assert_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1200 + 32);
 	ctrl_config_destroy(c);
+}
+
+/* Write a key file; returns the job's line that names it. */
+static const char *
+key_file(const char *text, mode_t mode)
+{
+	static char line[128];
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/tmp/weir_key_%d", (int)getpid());
+	unlink(path);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	fputs(text, file);
+	fclose(file);
+	cr_assert_eq(chmod(path, mode), 0);
+	snprintf(line, sizeof(line), "\"key_file\": \"%s\"", path);
+	return line;
+}
+
+#define KEY "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"
+
+/* Refuse this key file; what is said after its name. The file is gone then. */
+static void
+refuse_key(const char *text, mode_t mode, const char *said)
+{
+	const char *line = key_file(text, mode);
+	char why[384], path[64];
+
+	snprintf(path, sizeof(path), "/tmp/weir_key_%d", (int)getpid());
+	snprintf(why, sizeof(why), "x.json:16:13: jobs[0].key_file: %s%s", path, said);
+	refuse(16, line, why);
+	unlink(path);
+}
+
+Test(ctrl_config, key_file, .timeout = 10)
+{
+	static const char wrong[] = ": a key is 64 hexadecimal digits and nothing else; `openssl "
+				    "rand -hex 32` makes one";
+	struct ctrl_config *c = must_take(text_with(16, key_file(" " KEY "\n", 0640)));
+	const struct ppe_job *j = c->jobs.by_id[1];
+
+	cr_expect(j->authenticated);
+	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++)
+		cr_expect_eq(j->key[i], i);
+	cr_expect_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1024 + 16);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(16, "\"key_file\": \"\""));
+	cr_expect_not(c->jobs.by_id[1]->authenticated);
+	ctrl_config_destroy(c);
+	refuse_key(KEY, 0644,
+		" may be read or changed by everybody: chmod o= "
+		"it, and make another key");
+	refuse_key(KEY "0", 0600, wrong);
+	refuse_key("0" KEY, 0600, wrong);
+	refuse_key("", 0600, wrong);
+	refuse_key("0x" KEY, 0600, wrong);
+	refuse_key(KEY " " KEY KEY KEY, 0600, wrong);
+	refuse(16, "\"key_file\": \"/nowhere/weir.key\", \"generation\": 5",
+		"x.json:16:13: jobs[0].key_file: a job with a fixed generation has no joins, and "
+		"so "
+		"no fresh keys: it can't be authenticated");
+	refuse(16, "\"key_file\": \"/nowhere/weir.key\"",
+		"x.json:16:13: jobs[0].key_file: /nowhere/weir.key: No such file or directory");
 }
 
 Test(ctrl_config, block_bits, .timeout = 10)

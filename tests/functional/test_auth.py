@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""An authenticated job: weir-perf with its key, and an attacker in a namespace of its own."""
+import collections
+import contextlib
+import json
+import os
+import signal
+import socket
+import tempfile
+import time
+
+from tap import case, check, main
+from perf import finish, start
+from rack import SWITCH_ADDRESS, Rack, job
+from wire import (ALLREDUCE, EXTENDED, INT32, JOIN, SUM, Raw, frame, header)
+
+AUTHENTICATED = 2  # the flag
+ATTACKER = 2  # a host that is no source
+
+
+@contextlib.contextmanager
+def key_file(text=None):
+    """A file with a key."""
+    handle, path = tempfile.mkstemp(prefix='weir-key-')
+    with os.fdopen(handle, 'w') as file:
+        file.write((text or os.urandom(32).hex()) + '\n')
+    try:
+        yield path
+    finally:
+        os.unlink(path)
+
+
+def report(run):
+    with open(run.json) as file:
+        return json.load(file)
+
+
+def sums(*options, **job_options):
+    with key_file() as key:
+        keyed = job(1, 3, key_file=key, **job_options)
+        with Rack(hosts=3, jobs=[keyed, job(2, 3)], workers=2) as rack:
+            rack.start_switch()
+            for _ in range(2):  # a second generation
+                runs = start(rack, 1, range(3), '--key-file', key, *options)
+                runs += start(rack, 2, range(3), *options)
+                finish(runs)
+                for run in runs:
+                    check(report(run)['stats']['forged'] == 0, '%s', report(run)['stats'])
+            stats = rack.check_books()
+            check(stats['drops']['forged'] == 0, '%s', stats['drops'])
+            check(stats['jobs'][0]['generations'] == 2, '%s', stats['jobs'][0])
+            rack.stop_switch()
+
+
+@case
+def sums_are_right():
+    sums('-b', 4, '-e', '1M', '-f', 4, '-n', 4, '-d', 'int32')
+
+
+@case
+def sums_by_multicast_are_right():
+    sums('-b', 4, '-e', '1M', '-f', 8, '-n', 4, '-d', 'fp32', results='239.77.0.1')
+
+
+@case
+def barriers():
+    sums('-C', 'barrier', '-n', 200)
+
+
+def overheard(rack, host):
+    """A socket that hears what a host sends and receives."""
+    with rack.inside(host):
+        heard = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        heard.bind(('eth0', 0))
+        heard.settimeout(0.2)
+    return heard
+
+
+Said = collections.namedtuple('Said', 'data block generation port')
+
+
+def listen(heard):
+    """The next contribution that the host sends; None: something else, or nothing."""
+    try:
+        data = heard.recv(9000)
+    except socket.timeout:
+        return None
+    if len(data) < 74 or data[23] != 17 or data[36:38] != EXTENDED.to_bytes(2, 'big'):
+        return None
+    generation = int.from_bytes(data[50:52], 'big')
+    if generation == 0:
+        return None
+    return Said(data, int.from_bytes(data[43:47], 'big'), generation,
+                int.from_bytes(data[34:36], 'big'))
+
+
+def last_of(heard, said):
+    """The contribution of the highest block among those that have been sent so far."""
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        more = listen(heard)
+        if more is not None and more.block > said.block:
+            said = more
+    return said
+
+
+def forgeries(generation, number, port):
+    """Frames of one who knows all but the key: to the switch, and to source 0."""
+    me, switch = Rack.mac(ATTACKER), SWITCH_ADDRESS
+    allreduce = (ALLREDUCE, SUM, INT32, AUTHENTICATED, 0)
+    for source in range(2):
+        for tag in (b'', bytes(16), os.urandom(16)):
+            payload = header(1, number, source, generation, 4, allreduce) + bytes(16) + tag
+            yield frame(Rack.address(source), payload, EXTENDED, source_mac=me, source_port=port)
+        payload = header(1, number, source, generation, 4, (ALLREDUCE, SUM, INT32, 0, 0))
+        yield frame(Rack.address(source), payload + bytes(16), EXTENDED, source_mac=me,
+                    source_port=port)
+        join = header(1, number, source, 0, 0, (JOIN, 0, 0, AUTHENTICATED, 0)) + os.urandom(48)
+        yield frame(Rack.address(source), join, EXTENDED, source_mac=me, source_port=port)
+    for status in (0, 4, 5, 9):
+        more = 256 if status == 0 else 0
+        payload = header(1, number, 0, generation + (status == 5), more,
+                         (ALLREDUCE, SUM, INT32, AUTHENTICATED, status), status=status,
+                         sources=2 if status == 0 else 0)
+        yield frame(switch, payload + bytes(4 * more) + os.urandom(16), port, Rack.address(0),
+                    source_mac=me, destination_mac=Rack.mac(0), source_port=EXTENDED)
+
+
+@case
+def an_attacker_changes_nothing():
+    with key_file() as key:
+        keyed = job(1, 2, key_file=key, type='int32', window=16)
+        with Rack(hosts=3, jobs=[keyed], workers=2) as rack:
+            rack.start_switch()
+            for host in range(3):
+                rack.ping(host, SWITCH_ADDRESS, count=1)
+            runs = [rack.perf(i, 1, '--key-file', key, '-b', '256K', '-e', '256K', '-n', 60, '-w',
+                              0, '-d', 'int32') for i in range(2)]
+            sent, repeated = 0, 0
+            with Raw(rack, ATTACKER) as raw, contextlib.closing(overheard(rack, 0)) as heard:
+                while any(run.status is None for run in runs) and sent < 30000:
+                    said = listen(heard)
+                    if said is None:
+                        continue
+                    if sent == 0:  # source 0 waits for results, so forged ones come first
+                        runs[1].signal(signal.SIGSTOP)
+                        time.sleep(0.1)
+                        said = last_of(heard, said)
+                    for block in range(said.block - 16, said.block + 1):
+                        for data in forgeries(said.generation, block & 0xffffffff, said.port):
+                            raw.send(data)
+                            sent += 1
+                    runs[1].signal(signal.SIGCONT)
+                    # Once more what source 0 said, from another place.
+                    raw.send(said.data[:6] + mac_bytes(ATTACKER) + said.data[12:])
+                    repeated += 1
+            finish(runs)
+            stats = rack.check_books()
+            check(sent > 100 and repeated > 0, '%d sent, %d repeated', sent, repeated)
+            check(stats['drops']['forged'] > 100, '%d sent: %s', sent, stats['drops'])
+            check(stats['jobs'][0]['forged'] == stats['drops']['forged'], '%s', stats['jobs'][0])
+            check(stats['jobs'][0]['generations'] == 1, '%s', stats['jobs'][0])
+            check(report(runs[0])['stats']['forged'] > 0, '%s', report(runs[0])['stats'])
+            rack.stop_switch()
+
+
+def mac_bytes(host):
+    return bytes.fromhex(Rack.mac(host).replace(':', ''))
+
+
+def ends(key_of_job, options, words):
+    """weir-perf ends within its time, and says so."""
+    with Rack(hosts=1, jobs=[job(1, 1, **key_of_job)]) as rack:
+        rack.start_switch()
+        run = rack.perf(0, 1, '-b', 4, '-e', 4, '--join-timeout', 500, *options)
+        run.wait(10, status=1)
+        check(words in run.output, '%s', run.output)
+        rack.check_books()
+        rack.stop_switch()
+
+
+@case
+def another_key_or_none_ends_in_time():
+    with key_file() as key, key_file() as other:
+        ends({'key_file': key}, ['--key-file', other], 'has not answered the join')
+        ends({'key_file': key}, [], 'has not answered the join')
+        ends({}, ['--key-file', other], 'has not answered the join')
+
+
+if __name__ == '__main__':
+    main()
