@@ -45,6 +45,11 @@ ctrl_running_create(
 	r->engine = &ctrl_engine_ppe;
 	r->started = ctrl_monotonic();
 	r->started_at = ctrl_unix_time();
+	r->history = ctrl_history_create(r->started);
+	if (r->history == NULL) {
+		ctrl_running_destroy(r);
+		return -ENOMEM;
+	}
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		struct ctrl_job *job = calloc(1, sizeof(*job));
 
@@ -76,6 +81,7 @@ ctrl_running_destroy(struct ctrl_running *running)
 		running->leaving = job->leaving_next;
 		ctrl_job_free(job);
 	}
+	ctrl_history_destroy(running->history);
 	free(running);
 }
 
@@ -112,6 +118,7 @@ ctrl_running_tick(struct ctrl_running *running)
 {
 	feel(running, true);
 	ctrl_jobs_tick(running);
+	ctrl_history_tick(running->history, running);
 }
 
 void

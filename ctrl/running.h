@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "ctrl/config.h"
+#include "ctrl/history.h"
 #include "ppe/ppe.h"
 
 struct ctrl_engine; /* ctrl/jobs.h */
@@ -64,6 +65,7 @@ struct ctrl_running {
 	uint32_t instances; /* jobs made since the start */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
+	struct ctrl_history *history; /* owned */
 };
 
 /*

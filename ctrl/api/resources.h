@@ -43,4 +43,10 @@ void api_get_tenants(struct api_call *call);
 /* trace.c */
 void api_get_trace(struct api_call *call);
 
+/* metrics.c */
+void api_get_metrics(struct api_call *call);
+
+/* history.c */
+void api_get_history(struct api_call *call);
+
 #endif

@@ -15,6 +15,7 @@ const struct api_route api_routes[] = {
 	{API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs},
 	{API_GET, "/v1/jobs/{name}", API_READ, NULL, api_get_job},
 	{API_GET, "/v1/blocks", API_READ, "job|stuck|limit", api_get_blocks},
+	{API_GET, "/v1/history", API_READ, NULL, api_get_history},
 	{API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace},
 	{API_POST, "/v1/jobs", API_CHANGE, NULL, api_post_jobs},
 	{API_PATCH, "/v1/jobs/{name}", API_CHANGE, NULL, api_patch_job},
@@ -22,6 +23,7 @@ const struct api_route api_routes[] = {
 	{API_POST, "/v1/jobs/{name}/members", API_JOIN, NULL, api_post_member},
 	{API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, NULL, api_delete_member},
 	{API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants},
+	{API_GET, "/metrics", API_PUBLIC, NULL, api_get_metrics},
 	{API_GET, "/", API_PUBLIC, NULL, api_get_page},
 	{API_GET, "/{file}", API_PUBLIC, NULL, api_get_page}, /* after all others of one segment */
 };

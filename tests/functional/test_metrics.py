@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""GET /metrics and GET /v1/history of a real switch."""
+import contextlib
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from control import Control
+from exposition import parse
+from rack import ROOT, Rack, job
+from tap import Skip, case, check, main
+
+PAGE = os.path.join(ROOT, 'docs', 'metrics.md')
+SAMPLES = os.path.join(ROOT, 'configs', 'prometheus')
+
+
+@contextlib.contextmanager
+def switch(jobs=None, hosts=2, changes=None, **section):
+    with Rack(hosts=hosts, jobs=jobs if jobs is not None else [job(1, 2)],
+              changes=changes) as rack:
+        api = Control(rack, **section)
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
+def scrape(api, **more):
+    answer = api.unix('GET', '/metrics', **more)
+    check(answer.status == 200, '%d', answer.status)
+    check(answer.headers['Content-Type'] == 'text/plain; version=0.0.4; charset=utf-8', '%s',
+          answer.headers['Content-Type'])
+    return parse(answer.text.decode())
+
+
+def sums(rack, size='65536'):
+    runs = [rack.perf(i, 1, '-b', size, '-e', size) for i in range(2)]
+    for run in runs:
+        run.wait(30)
+
+
+def promtool():
+    path = os.environ.get('WEIR_PROMTOOL') or shutil.which('promtool')
+    if path is None:
+        raise Skip('promtool is not there: Debian package prometheus')
+    return path
+
+
+@case
+def every_metric_is_in_the_page_and_no_other():
+    with open(PAGE) as file:
+        rows = [[cell.strip() for cell in line.strip('|\n').split('|')] for line in file
+                if line.startswith('| `weir_')]
+    page = {row[0].strip('`'): row[1:] for row in rows}
+    check(len(page) == len(rows), 'a metric twice')
+    # A source of more than has series of its own, and one that was heard: every label occurs.
+    with switch([job(1, 2), many(2, 66)]) as (rack, api):
+        sums(rack)
+        families = scrape(api)
+    for name, family in families.items():
+        check(name in page, '%s is not in docs/metrics.md', name)
+        type_, labels, meaning = page[name]
+        check(type_ == family.type, '%s: %s in the page, %s', name, type_, family.type)
+        check(set(re.findall(r'`(\w+)`', labels)) == family.labels(), '%s: labels %s, %s', name,
+              labels, family.labels())
+        check(meaning == family.help, '%s:\n%s\n%s', name, meaning, family.help)
+    for name in page:
+        check(name in families, '%s is in docs/metrics.md, and not in the answer', name)
+
+
+def many(number, sources, **options):
+    """A job of more sources than hosts: they share addresses."""
+    made = job(number, 2, **options)
+    made['sources'] = [{'id': i, 'address': '10.77.0.%d' % (i % 2 + 1)} for i in range(sources)]
+    return made
+
+
+@case
+def the_metrics_are_true():
+    with switch() as (rack, api):
+        sums(rack)
+        stats = rack.check_books()
+        counters = api.get('/v1/counters')
+        found = scrape(api)
+
+        def value(name, *args, **labels):
+            return found['weir_' + name].value(*args, **labels)
+
+        check(value('packets_received_total') == stats['received'], 'received')
+        for reason, count in stats['drops'].items():
+            check(value('packets_dropped_total', reason=reason) == count, '%s', reason)
+        check(len(found['weir_packets_dropped_total'].samples) == len(stats['drops']), 'reasons')
+        for port in counters['ports']:
+            check(value('port_receive_bytes_total', port=port['name']) == port['rx_bytes'], 'rx')
+            for priority in ('results', 'bulk'):
+                check(value('port_transmit_packets_total', port=port['name'], priority=priority) ==
+                      port['tx_packets'][priority], '%s %s', port['name'], priority)
+        for key, count in counters['jobs'][0].items():
+            if key not in ('job', 'name'):
+                check(value('job_%s_total' % key, job='job1') == count, '%s', key)
+        blocks = value('job_blocks_complete_total', job='job1')
+        check(blocks > 50, '%d blocks', blocks)
+        for name in ('block_latency', 'contribution_spread'):
+            check(value('job_%s_seconds' % name, '_count', job='job1') == blocks, '%s', name)
+            check(0 < value('job_%s_seconds' % name, '_sum', job='job1') < 60, '%s', name)
+        check(value('job_members_joined', job='job1') == 2, 'joined')
+        last = [value('source_last_blocks_total', job='job1', rank=str(r)) for r in range(2)]
+        check(sum(last) == blocks, '%s of %d', last, blocks)
+        check(value('source_silent_seconds', job='job1', rank='0') < 30, 'silent')
+        check(0 < value('pool_free_buffers', pool='packets') <= value('pool_buffers',
+                                                                    pool='packets'), 'pools')
+        check(value('metrics_left_out') == 0 and value('ready') == 1, 'left out')
+        check(value('job_info', job='job1', id='1', policy='wait', tenant='', origin='file') == 1,
+              'info')
+
+
+@case
+def prometheus_takes_them():
+    path = promtool()
+    with switch() as (rack, api):
+        sums(rack)
+        text = api.unix('GET', '/metrics').text
+        done = subprocess.run([path, 'check', 'metrics'], input=text, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=30, check=False)
+        check(done.returncode == 0 and done.stdout == b'', '%s', done.stdout.decode())
+
+
+@case
+def prometheus_takes_the_samples_of_its_configuration():
+    path = promtool()
+    rules = glob.glob(os.path.join(SAMPLES, '*rules.yml'))
+    check(rules, 'no rules in %s', SAMPLES)
+    for command in (['check', 'rules'] + rules,
+                    ['check', 'config', os.path.join(SAMPLES, 'prometheus.yml')],
+                    ['test', 'rules', os.path.join(SAMPLES, 'rules_test.yml')]):
+        done = subprocess.run([path] + command, stdout=subprocess.PIPE, cwd=SAMPLES,
+                              stderr=subprocess.STDOUT, timeout=30, check=False)
+        check(done.returncode == 0, '%s: %s', command, done.stdout.decode())
+
+
+@case
+def rules_ask_for_metrics_that_are_there():
+    with switch() as (_rack, api):
+        families = scrape(api)
+    for path in glob.glob(os.path.join(SAMPLES, '*rules.yml')):
+        with open(path) as file:
+            asked = set(re.findall(r'\bweir_\w+', file.read()))
+        for name in asked:
+            check(re.sub('_(bucket|sum|count)$', '', name) in families, '%s: %s', path, name)
+
+
+@case
+def sources_without_end_are_summed_up():
+    with switch([many(n, 256, window=1, elements=1) for n in range(20)] + [job(20, 2)]) as (
+            _rack, api):
+        found = scrape(api)
+        waited = found['weir_source_waited_seconds_total']
+        check(len(waited.samples) == 20 * (64 + 1) + 2, '%d', len(waited.samples))
+        check(waited.value(job='job7', rank='others') == 0, 'others')
+        check(found['weir_metrics_left_out'].value() == 20 * 192, 'left out')
+
+
+@case
+def a_tenant_sees_its_own():
+    def hash_of(token):
+        return hashlib.sha256(token.encode()).hexdigest()
+
+    tenants = [{'name': 'vision', 'token_sha256': hash_of('look')},
+               {'name': 'ops', 'token_sha256': hash_of('run'), 'admin': True}]
+    with switch(tenants=tenants) as (_rack, api):
+        for token, jobs in ((None, 0), ('look', 0), ('run', 1)):
+            found = parse(api.tcp('GET', '/metrics', token=token).text.decode())
+            check(found['weir_jobs'].value() == jobs, '%s: %s', token, found['weir_jobs'].samples)
+            check(len(found['weir_job_info'].samples) == jobs, '%s', token)
+            check(len(found['weir_packets_dropped_total'].samples) > 20, '%s', token)
+        check(api.tcp('GET', '/v1/history').status == 401, 'history without a token')
+        time.sleep(1.2)
+        check(api.tcp('GET', '/v1/history', token='look').body['jobs'] == [], "others' history")
+        check(len(api.tcp('GET', '/v1/history', token='run').body['jobs']) == 1, 'history')
+
+
+def cpu_of(pid):
+    """Seconds of CPU that the control thread has used."""
+    with open('/proc/%d/task/%d/schedstat' % (pid, pid)) as file:
+        return int(file.read().split()[0]) / 1e9
+
+
+@case
+def a_scrape_is_cheap():
+    jobs = [many(n, 64, window=64) for n in range(64)]
+    with switch(jobs, changes={'memory_mb': 768}) as (rack, api):
+        with contextlib.closing(api.connect()) as connection:
+            length = len(api.ask(connection, 'GET', '/metrics').text)
+            before = cpu_of(rack.switch.pid)
+            for _ in range(20):
+                api.ask(connection, 'GET', '/metrics')
+            cost = (cpu_of(rack.switch.pid) - before) / 20
+        print('# 64 jobs of 64 sources: %d bytes, %.2f ms of CPU' % (length, 1000 * cost),
+              flush=True)
+        # Built and sent, on the control thread's CPU; sanitizers make it several times as dear.
+        check(cost < (0.01 if not os.environ.get('ASAN_OPTIONS') else 0.2), '%.1f ms', 1000 * cost)
+
+
+@case
+def the_history_tells_what_was():
+    with switch() as (rack, api):
+        sums(rack, '1048576')
+        rack.ping(0, '10.77.0.200', background=True)
+        time.sleep(3.2)
+        found, counters = api.get('/v1/history'), api.get('/v1/counters')
+        check(found['interval'] == 1 and abs(found['time'] - time.time()) < 5, '%s', found['time'])
+        length = len(found['ports'][0]['rx_bps'])
+        check(3 <= length < 60, '%d samples', length)
+        for port, now in zip(found['ports'], counters['ports']):
+            check(port['name'] == now['name'], '%s', port['name'])
+            check(len(port['rx_bps']) == len(port['tx_bps']) == length, '%s', port['name'])
+            check(abs(sum(port['rx_bps']) / 8 - now['rx_bytes']) <= 0.25 * now['rx_bytes'] + 2000,
+                  '%s: %s, %d bytes', port['name'], port['rx_bps'], now['rx_bytes'])
+        one, now = found['jobs'][0], counters['jobs'][0]
+        check(one['name'] == 'job1' and len(one['blocks']) == length, '%s', one)
+        check(abs(sum(one['blocks']) - now['blocks_complete']) < 0.25 * now['blocks_complete'], '%s', one['blocks'])
+        check(abs(sum(one['contributions']) - now['contributions']) < 0.25 * now['contributions'], '%s', one)
+        check([rank for rank, _ in one['late_share']] == [0, 1], '%s', one['late_share'])
+        check(abs(sum(share for _, share in one['late_share']) - 1) < 0.001, '%s', one)
+        for reason, rates in found['drops'].items():
+            check(counters['drops'][reason] > 0 and len(rates) == length, '%s', reason)
+
+
+if __name__ == '__main__':
+    main()
