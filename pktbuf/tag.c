@@ -152,3 +152,19 @@ pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const v
 	memset(out, 0, WEIR_KEY_BYTES);
 	return false;
 }
+
+bool
+pktbuf_member_key(
+	const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint8_t key[PKTBUF_MEMBER_KEY_BYTES])
+{
+	uint8_t label[] = WEIR_LABEL_SOURCE; /* its final zero is the source's place */
+	struct pktbuf_hmac *hmac = pktbuf_hmac_create();
+	bool made;
+
+	label[sizeof(label) - 1] = source;
+	made = hmac != NULL && pktbuf_hmac(hmac, job, label, sizeof(label), key) &&
+		pktbuf_hmac(hmac, job, WEIR_LABEL_RESULTS, sizeof(WEIR_LABEL_RESULTS) - 1,
+			key + WEIR_KEY_BYTES);
+	pktbuf_hmac_destroy(hmac);
+	return made;
+}

@@ -68,4 +68,12 @@ void pktbuf_hmac_destroy(struct pktbuf_hmac *hmac); /* NULL is fine */
 bool pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const void *message,
 	size_t bytes, uint8_t out[WEIR_KEY_BYTES]);
 
+/*
+ * What a source of an authenticated job is given: its own key, then the results' key. Any thread.
+ * false: no memory. OpenSSL allocates.
+ */
+#define PKTBUF_MEMBER_KEY_BYTES (2 * WEIR_KEY_BYTES)
+bool pktbuf_member_key(
+	const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint8_t key[PKTBUF_MEMBER_KEY_BYTES]);
+
 #endif

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "apps/host/http.h"
 #include "apps/host/member.h"
 
@@ -241,7 +243,10 @@ join(struct weir *weir, struct weir_http *http, const struct weir_config *config
 	weir->source = member.source;
 	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
 	weir->expected = control->who.size;
-	return 0;
+	if (member.authenticated)
+		code = weir_use_key(weir, member.key, sizeof(member.key));
+	OPENSSL_cleanse(&member, sizeof(member));
+	return code;
 }
 
 static int

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -82,6 +84,29 @@ senseless(const char *what, char *text, size_t size)
 	return -EPROTO;
 }
 
+/* The key of an authenticated job, in base64; false: it is none. */
+static bool
+read_key(json_t *from, struct weir_member *m)
+{
+	const char *text = json_string_value(from);
+	/* Whole groups of three bytes; so many are two more than the key's, and read as zeros. */
+	uint8_t bytes[(sizeof(m->key) + 2) / 3 * 3];
+	const size_t digits = sizeof(bytes) / 3 * 4;
+	bool good;
+
+	m->authenticated = from != NULL && !json_is_null(from);
+	if (!m->authenticated)
+		return true;
+	good = text != NULL && strlen(text) == digits &&
+		strcspn(text, "=") == digits - (sizeof(bytes) - sizeof(m->key)) &&
+		EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)digits) ==
+			(int)sizeof(bytes);
+	if (good)
+		memcpy(m->key, bytes, sizeof(m->key));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return good;
+}
+
 /* NULL, or the key that is missing or wrong. */
 static const char *
 read_member(json_t *all, const struct weir_launch *who, struct weir_member *m)
@@ -111,6 +136,8 @@ read_member(json_t *all, const struct weir_launch *who, struct weir_member *m)
 	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
 		return "switch.udp_port_ext";
 	m->port_ext = (uint16_t)v;
+	if (!read_key(json_object_get(all, "key"), m))
+		return "key";
 	return NULL;
 }
 

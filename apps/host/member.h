@@ -7,6 +7,7 @@
 #define APPS_HOST_MEMBER_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,8 @@ struct weir_member {
 	uint16_t window, elements;
 	struct in_addr address; /* the switch's */
 	uint16_t port_base, port_ext;
+	uint8_t key[2 * WEIR_KEY_BYTES]; /* of an authenticated job: the source's, the results' */
+	bool authenticated; /* there is one */
 };
 
 /* The body that joins. The caller frees it; NULL: no memory, or text that is not UTF-8. */

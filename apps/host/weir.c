@@ -108,17 +108,18 @@ start_thread(struct weir *weir)
 	return weir_explain(weir, -error, "cannot start the progress thread: %s", strerror(error));
 }
 
-static int
-read_key(struct weir *weir, const struct weir_config *c)
+int
+weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 {
 	int code;
 
 	if (weir->base_form)
 		return weir_explain(
 			weir, -EINVAL, "the base form has no place for an authenticated job's tag");
-	code = weir_auth_create(&weir->auth, c->key, c->key_bytes, weir->source);
+	weir_auth_destroy(weir->auth);
+	code = weir_auth_create(&weir->auth, key, bytes, weir->source);
 	if (code == -EINVAL)
-		return weir_explain(weir, code, "key_bytes: %zu is neither %u nor %u", c->key_bytes,
+		return weir_explain(weir, code, "key_bytes: %zu is neither %u nor %u", bytes,
 			WEIR_KEY_BYTES, 2 * WEIR_KEY_BYTES);
 	return code == 0 ? 0 : weir_explain(weir, code, "out of memory");
 }
@@ -131,7 +132,7 @@ open_handle(struct weir *weir, const struct weir_config *config)
 	if (code == 0)
 		code = find_switch(weir, config);
 	if (code == 0 && config->key != NULL)
-		code = read_key(weir, config);
+		code = weir_use_key(weir, config->key, config->key_bytes);
 	if (code == 0)
 		code = weir_socket_open(weir);
 	if (code == 0)

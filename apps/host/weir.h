@@ -121,7 +121,8 @@ struct weir_config {
 	const char *token_file; /* a file with it, in one line; token goes before */
 	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or what the switch hands to this
 	 * source alone (twice as many: source's key, results' key). Nobody but the job's hosts may
-	 * read it. NULL: not authenticated. Not with base_form. */
+	 * read it. NULL: with control what the switch hands out, if the job is authenticated;
+	 * else not authenticated. Not with base_form. */
 	const uint8_t *key;
 	size_t key_bytes;
 	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */

@@ -184,6 +184,9 @@ struct weir {
 /* CLOCK_MONOTONIC in ns, never 0. */
 uint64_t weir_now(void);
 
+/* weir.c: the key of an authenticated job, once the source is known. 0 or -errno with the text. */
+int weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes);
+
 /* socket.c */
 int weir_socket_open(struct weir *weir);
 int weir_socket_join_group(struct weir *weir);

@@ -11,6 +11,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/values.h"
+#include "pktbuf/tag.h"
 
 static const struct api_field joining[] = {
 	{.key = "rank", .kind = API_INTEGER, .required = true, .max = WEIR_SOURCES_MAX - 1},
@@ -20,16 +21,21 @@ static const struct api_field joining[] = {
 	{NULL},
 };
 
-/* The key of an authenticated job, for whoever has just joined it. */
+/* The keys of an authenticated job that its new member needs. Not the job's own: with that it could
+ * send as another member. */
 static void
-put_key(json_t *object, const struct ppe_job *job)
+put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
 {
-	unsigned char text[(WEIR_KEY_BYTES + 2) / 3 * 4 + 1];
+	unsigned char text[(PKTBUF_MEMBER_KEY_BYTES + 2) / 3 * 4 + 1];
+	uint8_t key[PKTBUF_MEMBER_KEY_BYTES];
 
 	if (!job->authenticated)
 		return;
-	EVP_EncodeBlock(text, job->key, WEIR_KEY_BYTES);
-	api_put_text(object, "key", (const char *)text);
+	if (pktbuf_member_key(job->key, (uint8_t)rank, key)) {
+		EVP_EncodeBlock(text, key, sizeof(key));
+		api_put_text(object, "key", (const char *)text);
+	}
+	OPENSSL_cleanse(key, sizeof(key));
 	OPENSSL_cleanse(text, sizeof(text));
 }
 
@@ -56,7 +62,7 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(at, "udp_port", identity->port_base);
 	api_put(at, "udp_port_ext", identity->port_ext);
 	json_object_set_new(object, "switch", at);
-	put_key(object, shape);
+	put_key(object, shape, rank);
 	return object;
 }
 

@@ -254,13 +254,23 @@ def keys_go_where_nobody_listens():
         made = api.create('sealed', 2, authenticate=True)
         check(made['authenticated'] and 'key' not in made, '%s', made)
         keys = [base64.b64decode(api.join('sealed', rank, 2, rank)['key']) for rank in (0, 1)]
-        check(keys[0] == keys[1] and len(keys[0]) == 32 and len(set(keys[0])) > 8, '%s', keys)
+        check(all(len(key) == 64 and len(set(key)) > 16 for key in keys), '%s', keys)
+        # The results' key is of all; its own is of each alone.
+        check(keys[0][32:] == keys[1][32:] and keys[0][:32] != keys[1][:32], '%s', keys)
         found = api.join('sealed', 0, 2, 0, place='sw', status=403, code='forbidden')
         check('TLS' in found['error']['message'], '%s', found)
         # Who has no key is not heard.
         run = rack.perf(0, made['id'], '-b', '4K', '-e', '4K', '--join-timeout', 700, source=0)
         check(run.end(20) == 1, '%s', run.output)
         check(api.get('/v1/counters')['drops']['forged'] > 0, 'forged')
+        # Who asks for it sums under it.
+        runs = [rack.spawn(host, [rack.program(('host', 'weir-perf')), '--switch',
+                                  'unix:' + api.path, '--job-name', 'sealed', '--address',
+                                  rack.address(host), '--source', str(host), '--sources', '2', '-b',
+                                  '4', '-e', '64K', '-f', '8', '-n', '3', '-d', 'int32'])
+                for host in range(2)]
+        for run in runs:
+            run.wait(30)
         api.create('open', 2)
         check('key' not in api.join('open', 0, 2, 0), 'a key without need')
         api.create('another', 2, authenticate=True)

@@ -59,6 +59,44 @@ Test(weir_member, the_answer, .timeout = 10)
 	free(json);
 }
 
+/* An authenticated job's answer has 64 bytes in base64. */
+Test(weir_member, authentication_key, .timeout = 10)
+{
+	static const char right[] = "'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
+				    "LS4vMDEyMzQ1Njc4OTo7PD0+Pw=='";
+	static const char *const wrong[] = {"''", "7", "true", "[]", "'AAECAwQ='",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
+		"LS4vMDEyMzQ1Njc4OTo7PD0+P==='",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
+		"LS4vMDEyMzQ1Njc4OTo7PD0+P0BB'",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
+		"LS4vMDEyMzQ1Njc4OTo7PD0!Pw=='"};
+	char *json = quoted(good), *other = quoted(right), *made;
+	struct weir_member m;
+	json_t *all = json_loads(json, 0, NULL);
+
+	cr_assert_eq(read_text(json, &m), 0, "%s", text);
+	cr_assert_not(m.authenticated);
+	json_object_set_new(all, "key", json_loads(other, JSON_DECODE_ANY, NULL));
+	made = json_dumps(all, 0);
+	cr_assert_eq(read_text(made, &m), 0, "%s", text);
+	cr_assert(m.authenticated);
+	for (unsigned int i = 0; i < sizeof(m.key); i++)
+		cr_assert_eq(m.key[i], i);
+	free(made);
+	free(other);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		other = quoted(wrong[i]);
+		json_object_set_new(all, "key", json_loads(other, JSON_DECODE_ANY, NULL));
+		made = json_dumps(all, 0);
+		cr_assert_eq(read_text(made, &m), -EPROTO, "taken: %s", made);
+		free(made);
+		free(other);
+	}
+	json_decref(all);
+	free(json);
+}
+
 /* Every key that matters, missing and with values of other types and ranges. */
 Test(weir_member, wrong_answers, .timeout = 20)
 {
