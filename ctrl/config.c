@@ -78,6 +78,23 @@ read_workers(struct ctrl_reading *reading)
 	return 0;
 }
 
+static int
+read_state(struct ctrl_reading *reading)
+{
+	const json_t *object = json_object_get(reading->root, "state");
+	char *file = reading->config->state_file;
+
+	if (object == NULL)
+		return 0;
+	strlcpy(file, ctrl_string(object, "state.file"), CTRL_FILE_BYTES);
+	if (file[0] != '/' || file[strlen(file) - 1] == '/')
+		return ctrl_refuse(&reading->source, ctrl_path("state.file"),
+			"\"%.64s\" is not an absolute path of a file, such as "
+			"/var/lib/weir/weir.json",
+			file);
+	return 0;
+}
+
 static void
 read_depths(struct ctrl_reading *reading)
 {
@@ -103,6 +120,8 @@ read_all(struct ctrl_reading *reading)
 	if (rc == 0)
 		read_depths(reading);
 	ctrl_read_log(reading);
+	if (rc == 0)
+		rc = read_state(reading);
 	if (rc == 0)
 		rc = ctrl_read_ports(reading);
 	if (rc == 0)
@@ -152,9 +171,8 @@ ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl
 	return rc;
 }
 
-/* Returns the text, to be freed, or NULL with errno. */
-static char *
-read_file(const char *path, size_t *length)
+char *
+ctrl_read_file(const char *path, size_t *length)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char *text = fd < 0 ? NULL : malloc(FILE_MAX + 1);
@@ -184,7 +202,7 @@ int
 ctrl_config_load(const char *path, struct ctrl_config **config, char *error, size_t error_size)
 {
 	size_t length;
-	char *text = read_file(path, &length);
+	char *text = ctrl_read_file(path, &length);
 	int rc;
 
 	*config = NULL;

@@ -89,6 +89,7 @@ struct ctrl_config {
 	char name[CTRL_NAME_BYTES];
 	uint8_t prefix; /* of the switch's subnet, [1, 30]; the address is ppe.identity.ip */
 	char exception[CTRL_INTERFACE_BYTES]; /* the TAP's name, or "" */
+	char state_file[CTRL_FILE_BYTES]; /* what outlives a restart (ctrl/state.h), or "" */
 	struct ctrl_log_config log;
 	struct ppe_config ppe;
 	unsigned int nb_ports; /* the exception port, the last one, included */

@@ -11,8 +11,10 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include "ctrl/generations.h"
 #include "ctrl/job_check.h"
 #include "ctrl/jobs_priv.h"
+#include "ctrl/state.h"
 #include "ctrl/tenants.h"
 
 int
@@ -222,7 +224,7 @@ make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	*copy = wish->shape;
 	copy->id = (uint8_t)(wish->id >= 0 ? wish->id : lowest_free(running));
 	copy->instance = ++running->instances;
-	copy->first_generation = running->engine->generation_after(running->ppe, copy->id);
+	copy->first_generation = ctrl_generations_begin(running, copy->id);
 	memset(copy->members, 0, sizeof(copy->members));
 	memset(copy->address, 0, sizeof(copy->address));
 	if (copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1) {
@@ -242,6 +244,21 @@ deny_memory(struct ctrl_refusal *why)
 	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
 }
 
+/* Publish a job that is made; refused, it is gone. */
+static int
+begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *why)
+{
+	int rc;
+
+	running->by_id[job->job->id] = job;
+	rc = ctrl_jobs_publish(running, job->job, why);
+	if (rc < 0) {
+		running->by_id[job->job->id] = NULL;
+		ctrl_job_free(job);
+	}
+	return rc;
+}
+
 static int
 create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
@@ -256,15 +273,36 @@ create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	job = make(running, wish, tenant);
 	if (job == NULL)
 		return deny_memory(why);
-	running->by_id[job->job->id] = job;
-	rc = ctrl_jobs_publish(running, job->job, why);
-	if (rc < 0) {
-		running->by_id[job->job->id] = NULL;
-		ctrl_job_free(job);
+	rc = begin(running, job, why);
+	if (rc == 0)
+		*out = job;
+	return rc;
+}
+
+int
+ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
+	struct ctrl_refusal *why)
+{
+	struct ctrl_job *job;
+	struct ctrl_reason reason;
+	int rc = check_wish(running, wish, NULL, why);
+
+	for (unsigned int rank = 0; rc == 0 && rank < wish->shape.nb_sources; rank++)
+		if (member[rank].state != CTRL_MEMBER_EXPECTED &&
+			!ctrl_check_address(running->config, member[rank].address, &reason))
+			rc = ctrl_deny(why, CTRL_REFUSED_RANGE, "address", "%s", reason.text);
+	if (rc < 0)
 		return rc;
-	}
-	*out = job;
-	return 0;
+	job = make(running, wish, tenant);
+	if (job == NULL)
+		return deny_memory(why);
+	job->created = created;
+	memcpy(job->member, member, wish->shape.nb_sources * sizeof(*member));
+	for (unsigned int rank = 0; rank < wish->shape.nb_sources; rank++)
+		if (member[rank].state == CTRL_MEMBER_JOINED)
+			ctrl_member_set(job->copy, rank, member[rank].address);
+	return begin(running, job, why);
 }
 
 int
@@ -280,6 +318,7 @@ ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 		ctrl_log_quote((*job)->job->name).text, (*job)->job->id,
 		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
 		(*job)->job->window, (*job)->job->elements);
+	ctrl_state_save(running);
 	return 0;
 }
 
@@ -348,6 +387,7 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u",
 		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,
 		policies[job->job->policy], job->expire_s, job->job->rate_mbit);
+	ctrl_state_save(running);
 	return 0;
 }
 
@@ -394,6 +434,7 @@ ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct
 		who, "job deleted", "job=%s id=%u", ctrl_log_quote(job->job->name).text, id);
 	job->leaving_next = running->leaving;
 	running->leaving = job;
+	ctrl_state_save(running);
 	reap(running);
 	*leaving = running->engine->is_leaving(running->ppe, id, instance);
 	return 0;
@@ -404,4 +445,5 @@ ctrl_jobs_tick(struct ctrl_running *running)
 {
 	reap(running);
 	ctrl_members_tick(running);
+	ctrl_state_tick(running);
 }

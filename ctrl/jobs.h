@@ -71,6 +71,14 @@ int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wi
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
 	struct ctrl_refusal *why);
 
+/*
+ * Bring a job back that a former run made, with its id, members (size of them) and when it was created
+ * (Unix time). It had its quota's leave then. The caller logs.
+ */
+int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
+	struct ctrl_refusal *why);
+
 /* Change a job; blocks in flight are not disturbed. */
 int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
@@ -108,6 +116,8 @@ struct ctrl_engine {
 	unsigned int (*reap)(struct ppe *ppe);
 	bool (*is_leaving)(const struct ppe *ppe, uint8_t id, uint32_t instance);
 	uint16_t (*generation_after)(const struct ppe *ppe, uint8_t id);
+	/* The generation that a job runs in; 0: none yet. */
+	uint16_t (*generation)(const struct ppe *ppe, uint8_t id);
 	/* Seconds since a packet came from a source; negative: none yet. */
 	double (*silent)(const struct ppe *ppe, uint8_t id, uint8_t source);
 	/* A worker that does not turn, so that a change would wait for it; -1: all turn. */

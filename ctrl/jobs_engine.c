@@ -2,6 +2,14 @@
 /* The registry's view of the engines that run. */
 #include "ctrl/jobs.h"
 
+static uint16_t
+generation(const struct ppe *ppe, uint8_t id)
+{
+	struct ppe_job_stats stats;
+
+	return ppe_job_stats_read(ppe, id, &stats) < 0 ? 0 : stats.generation;
+}
+
 static double
 silent(const struct ppe *ppe, uint8_t id, uint8_t source)
 {
@@ -25,6 +33,7 @@ const struct ctrl_engine ctrl_engine_ppe = {
 	.reap = ppe_jobs_leaving,
 	.is_leaving = ppe_job_is_leaving,
 	.generation_after = ppe_generation_after,
+	.generation = generation,
 	.silent = silent,
 	.stuck = stuck,
 };

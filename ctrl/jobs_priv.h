@@ -29,6 +29,9 @@ void ctrl_jobs_settle(struct ctrl_running *running, bool published);
 int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why);
 
+/* Members of a table's job: a rank is at an address (host order), or nowhere (0). ctrl/members.c */
+void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address);
+
 /* Let members expire. ctrl/members.c */
 void ctrl_members_tick(struct ctrl_running *running);
 

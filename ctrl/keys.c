@@ -116,6 +116,10 @@ const struct ctrl_key ctrl_keys[] = {
 		"Blocks that its jobs may keep: twice their windows."),
 	NUMBER("api.tenants[].quota.rate_mbit", "Mbit/s", "0", 0, 10000000, "Sum of its jobs' rates; each needs one then."),
 
+	OBJECT("state", "What outlives a restart; without it, jobs made over the API do not."),
+	{"state.file", CTRL_TEXT, "", NULL, 2, CTRL_FILE_BYTES - 1, NULL,
+		"File to keep it in, an absolute path: `/var/lib/weir/NAME.json`. Its folder exists."},
+
 	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, "The ports, in order."},
 	OBJECT("ports[]", "A port."),
 	{"ports[].name", CTRL_NAME, "", NULL, 1, 31, NULL, "Name in printouts and statistics; unique."},

@@ -4,12 +4,13 @@
 
 #include "ctrl/job_check.h"
 #include "ctrl/jobs_priv.h"
+#include "ctrl/state.h"
 #include "ctrl/values.h"
 
 #define CONFLICT CTRL_REFUSED_CONFLICT
 
-static void
-set_member(struct ppe_job *job, unsigned int rank, uint32_t address)
+void
+ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address)
 {
 	uint64_t bit = UINT64_C(1) << (rank % 64);
 
@@ -88,7 +89,7 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	if (next == NULL)
 		return ctrl_deny(
 			why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
-	set_member(next, rank, address);
+	ctrl_member_set(next, rank, address);
 	return ctrl_jobs_publish(running, job->job, why);
 }
 
@@ -116,6 +117,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	ctrl_log_change(who, "member joined", "job=%s rank=%u address=%s joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
 		ctrl_job_joined(job), size);
+	ctrl_state_note_soon(running);
 	return 0;
 }
 
@@ -147,6 +149,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 	ctrl_log_change(who, "member left", "job=%s rank=%u joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_job_joined(job),
 		job->job->nb_sources);
+	ctrl_state_note_soon(running);
 	return 0;
 }
 
@@ -171,7 +174,7 @@ draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double no
 			continue;
 		if (job->next == NULL && ctrl_job_draft(job) == NULL)
 			return;
-		set_member(job->next, rank, 0);
+		ctrl_member_set(job->next, rank, 0);
 	}
 }
 
@@ -219,6 +222,7 @@ ctrl_members_tick(struct ctrl_running *running)
 	}
 	if (ctrl_jobs_publish(running, due->job, &why) < 0)
 		return;
+	ctrl_state_note_soon(running);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL && running->by_id[i]->member != NULL)
 			mark_expired(running->by_id[i]);

@@ -18,6 +18,8 @@ struct ctrl_source {
 	size_t length;
 	char *error;
 	size_t error_size;
+	const struct ctrl_key *keys; /* what may be in it; NULL: a configuration's */
+	size_t nb_keys;
 };
 
 /* A path to a value, such as "jobs[0].sources[2].id". */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ctrl/generations.h"
 #include "ctrl/jobs.h"
 
 #define STUCK_S 1.0
@@ -52,6 +53,7 @@ ctrl_running_create(
 	}
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		struct ctrl_job *job = calloc(1, sizeof(*job));
+		uint16_t first;
 
 		if (job == NULL) {
 			ctrl_running_destroy(r);
@@ -61,6 +63,10 @@ ctrl_running_create(
 		job->from_file = true;
 		job->created = r->started_at;
 		r->by_id[job->job->id] = job;
+		first = job->job->first_generation != 0 ? job->job->first_generation
+							: config->ppe.first_generation;
+		if (job->job->fixed_generation == 0 && first != 0)
+			ctrl_generations_reserve(r, job->job->id, first);
 	}
 	for (unsigned int w = 0; w < PPE_WORKERS_MAX; w++)
 		r->pulse[w].changed = r->started;

@@ -32,6 +32,9 @@ struct ctrl_member {
 	double seen; /* its last join; CLOCK_MONOTONIC, s */
 };
 
+/* When what has changed is written. */
+enum ctrl_state_due { CTRL_STATE_CLEAN, CTRL_STATE_AT_TICK, CTRL_STATE_AT_TURN };
+
 /* A job that exists now, or has just ceased to. */
 struct ctrl_job {
 	const struct ppe_job *job; /* as published; the configuration's, or `copy` */
@@ -62,7 +65,11 @@ struct ctrl_running {
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
 	struct ctrl_job *leaving; /* jobs that are gone, their last results not: "draining" */
 	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
-	uint32_t instances; /* jobs made since the start */
+	uint32_t instances; /* of jobs made over the API: tells one from the next of its id */
+	uint16_t reserved[WEIR_JOBS_MAX]; /* generations, by id; 0: none yet (ctrl/generations.h) */
+	enum ctrl_state_due state_due; /* when the state file is to be written (ctrl/state.h) */
+	bool state_open; /* it has been read: it may be written */
+	bool state_failed; /* it could not be */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
 	struct ctrl_history *history; /* owned */

@@ -15,6 +15,25 @@
 static int check_value(
 	const struct ctrl_source *source, struct ctrl_path path, const char *schema, json_t *value);
 
+static const struct ctrl_key *
+keys_of(const struct ctrl_source *source, size_t *count)
+{
+	*count = source->keys == NULL ? ctrl_keys_count : source->nb_keys;
+	return source->keys == NULL ? ctrl_keys : source->keys;
+}
+
+static const struct ctrl_key *
+find_key(const struct ctrl_source *source, const char *path)
+{
+	size_t count;
+	const struct ctrl_key *keys = keys_of(source, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(keys[i].path, path) == 0)
+			return &keys[i];
+	return NULL;
+}
+
 /* Where a value stands in the list and in the file. */
 struct spot {
 	const struct ctrl_source *source;
@@ -71,9 +90,11 @@ refuse_unknown(const struct ctrl_source *source, struct ctrl_path path, const ch
 	const char *near = NULL;
 	unsigned int best = 3;
 	char known[512] = "";
+	size_t count;
+	const struct ctrl_key *keys = keys_of(source, &count);
 
-	for (size_t i = 0; i < ctrl_keys_count; i++) {
-		const char *other = member_of(&ctrl_keys[i], schema);
+	for (size_t i = 0; i < count; i++) {
+		const char *other = member_of(&keys[i], schema);
 		unsigned int steps;
 
 		if (other == NULL)
@@ -223,6 +244,8 @@ check_object(
 {
 	const char *name;
 	json_t *value;
+	size_t count;
+	const struct ctrl_key *keys = keys_of(source, &count);
 
 	json_object_foreach (object, name, value) {
 		struct ctrl_path in =
@@ -231,15 +254,15 @@ check_object(
 		int rc;
 
 		snprintf(sub, sizeof(sub), "%s%s%.64s", schema, schema[0] != '\0' ? "." : "", name);
-		if (strpbrk(name, ".[]") != NULL || ctrl_key_find(sub) == NULL)
+		if (strpbrk(name, ".[]") != NULL || find_key(source, sub) == NULL)
 			return refuse_unknown(source, path, schema, name);
 		rc = check_value(source, in, sub, value);
 		if (rc < 0)
 			return rc;
 	}
-	for (size_t i = 0; i < ctrl_keys_count; i++) {
-		name = member_of(&ctrl_keys[i], schema);
-		if (name != NULL && ctrl_keys[i].fallback == NULL &&
+	for (size_t i = 0; i < count; i++) {
+		name = member_of(&keys[i], schema);
+		if (name != NULL && keys[i].fallback == NULL &&
 			json_object_get(object, name) == NULL)
 			return ctrl_refuse(source, path, "the key \"%s\" is missing", name);
 	}
@@ -290,7 +313,7 @@ static int
 check_value(
 	const struct ctrl_source *source, struct ctrl_path path, const char *schema, json_t *value)
 {
-	struct spot spot = {source, ctrl_key_find(schema), path};
+	struct spot spot = {source, find_key(source, schema), path};
 	const char *wanted = "a string";
 
 	switch (spot.key->kind) {

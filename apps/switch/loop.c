@@ -125,6 +125,7 @@ turn(struct loop *loop)
 			take_tick(loop);
 	if (loop->server != NULL)
 		api_server_run(loop->server);
+	loop->handlers->settle(loop->handlers->context);
 	return 0;
 }
 

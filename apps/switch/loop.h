@@ -15,6 +15,7 @@
 struct loop_handlers {
 	void *context;
 	void (*tick)(void *context); /* each second */
+	void (*settle)(void *context); /* at the end of each turn */
 	void (*report)(void *context); /* SIGUSR1 */
 	void (*reload)(void *context, const struct ctrl_log_who *who); /* SIGHUP, and its sender */
 	/* SIGINT, SIGTERM: the loop ends after it. */

@@ -8,7 +8,7 @@
 #include "ctrl/keys.h"
 
 static const char help[] =
-	"weir-switch -c FILE [--check] [--stats-file FILE]\n"
+	"weir-switch -c FILE [--check] [--forget-state] [--stats-file FILE]\n"
 	"\n"
 	"Run the switch that FILE configures, in the foreground, until SIGINT or SIGTERM.\n"
 	"\n"
@@ -16,6 +16,7 @@ static const char help[] =
 	"  -n, --check          read it, print what it takes, start nothing; status 1 if it is "
 	"wrong\n"
 	"  -s, --stats-file FILE  write statistics there as JSON, on SIGUSR1 and at the end\n"
+	"      --forget-state   lay state.file aside, as FILE.forgotten, and start without it\n"
 	"  -k, --keys           print all keys of a configuration, as a table\n"
 	"  -V, --version        print the version\n"
 	"  -h, --help           print this\n"
@@ -50,6 +51,7 @@ options_read(struct options *options, int argc, char **argv)
 		{"config", required_argument, NULL, 'c'},
 		{"check", no_argument, NULL, 'n'},
 		{"stats-file", required_argument, NULL, 's'},
+		{"forget-state", no_argument, NULL, 'F'},
 		{"keys", no_argument, NULL, 'k'},
 		{"version", no_argument, NULL, 'V'},
 		{"help", no_argument, NULL, 'h'},
@@ -62,6 +64,7 @@ options_read(struct options *options, int argc, char **argv)
 		switch (c) {
 		case 'c': options->config = optarg; break;
 		case 'n': options->check = true; break;
+		case 'F': options->forget_state = true; break;
 		case 's': options->stats_file = optarg; break;
 		case 'k': print_keys(); exit(0);
 		case 'V': puts("weir-switch " WEIR_VERSION); exit(0);

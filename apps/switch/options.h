@@ -9,6 +9,7 @@ struct options {
 	const char *config;
 	const char *stats_file; /* NULL: none */
 	bool check;
+	bool forget_state;
 };
 
 /* Read it. Ends the process after --help, --version, --keys (0) and on a wrong line (2). */

@@ -18,6 +18,7 @@
 #include "ctrl/interface.h"
 #include "ctrl/log.h"
 #include "ctrl/running.h"
+#include "ctrl/state.h"
 #include "ctrl/stats.h"
 #include "ppe/ppe.h"
 
@@ -25,8 +26,9 @@
 
 /* A switch between ppe_create and ppe_destroy, and what the loop's handlers need. */
 struct run {
-	const struct ctrl_config *config;
-	const char *stats_file; /* NULL: none */
+	const struct options *options;
+	struct ctrl_config **config; /* a reload puts another one there */
+	const struct ctrl_state *state; /* what the last run has left */
 	struct ppe *ppe;
 	struct ctrl_stats *stats;
 	struct ctrl_running *running;
@@ -106,11 +108,19 @@ on_tick(void *context)
 	if (stuck >= 0 && stuck != run->stuck)
 		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second",
 			"worker=%d cpu=%u", stuck,
-			run->config->cpu[(unsigned int)stuck % run->config->nb_cpus]);
+			(*run->config)->cpu[(unsigned int)stuck % (*run->config)->nb_cpus]);
 	else if (stuck < 0 && run->stuck >= 0)
 		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers turn again");
 	run->stuck = stuck;
 	notify_tick(stuck < 0);
+}
+
+static void
+on_settle(void *context)
+{
+	struct run *run = context;
+
+	ctrl_state_settle(run->running);
 }
 
 static void
@@ -119,7 +129,7 @@ on_report(void *context)
 	struct run *run = context;
 
 	ctrl_stats_read(run->stats, run->running);
-	report(run->stats, run->stats_file);
+	report(run->stats, run->options->stats_file);
 }
 
 static void
@@ -162,17 +172,22 @@ account(const struct ctrl_stats *stats)
 static int
 start(struct run *run)
 {
+	const struct ctrl_config *config = *run->config;
 	char error[CTRL_ERROR_BYTES];
-	int rc = ctrl_running_create(run->config, run->ppe, &run->running);
+	int rc = ctrl_running_create(config, run->ppe, &run->running);
 
+	if (rc == 0 && ctrl_state_restore(run->running, run->state, error, sizeof(error)) < 0) {
+		fprintf(stderr, "weir-switch: %s\n", error);
+		return -EINVAL;
+	}
 	if (rc == 0)
 		rc = ppe_start(run->ppe);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the switch does not start: %s\n", strerror(-rc));
 	/* After the ports have started: the driver takes the TAP up and down by itself. */
 	if (rc == 0)
-		rc = set_exception(run->config);
-	if (rc == 0 && run->config->capture)
+		rc = set_exception(config);
+	if (rc == 0 && config->capture)
 		rc = offer_capture();
 	if (rc < 0)
 		return rc;
@@ -200,7 +215,8 @@ stop(struct run *run)
 static int
 live(struct run *run)
 {
-	const struct loop_handlers handlers = {run, on_tick, on_report, on_reload, on_stop};
+	const struct loop_handlers handlers = {
+		run, on_tick, on_settle, on_report, on_reload, on_stop};
 	int rc;
 
 	ppe_print(run->ppe, stdout);
@@ -214,20 +230,22 @@ live(struct run *run)
 	puts("weir-switch: ready");
 	fflush(stdout);
 	notify_ready();
-	notify_status("%s: %u ports, %u jobs of the file", run->config->name, run->config->nb_ports,
-		run->config->nb_jobs);
+	notify_status("%s: %u ports, %u jobs of the file", (*run->config)->name,
+		(*run->config)->nb_ports, (*run->config)->nb_jobs);
 	rc = loop_run(&handlers, run->server);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the event loop: %s\n", strerror(-rc));
 	stop(run);
-	report(run->stats, run->stats_file);
+	report(run->stats, run->options->stats_file);
 	return account(run->stats) != 0 || rc < 0;
 }
 
 int
-run_switch(const struct ctrl_config *config, const char *stats_file)
+run_switch(
+	const struct options *options, struct ctrl_config **in_out, const struct ctrl_state *state)
 {
-	struct run run = {.config = config, .stats_file = stats_file, .stuck = -1};
+	struct run run = {.options = options, .config = in_out, .state = state, .stuck = -1};
+	struct ctrl_config *config = *in_out;
 	sigset_t set = loop_signals();
 	int status = 1;
 
@@ -244,6 +262,7 @@ run_switch(const struct ctrl_config *config, const char *stats_file)
 	signal(SIGPIPE, SIG_IGN);
 	if (start_eal(config) == 0) {
 		ctrl_log_apply(&config->log);
+		ctrl_state_begin(state, config);
 		run.ppe = ppe_create(
 			&config->ppe, config->port, config->nb_ports, &config->jobs, NULL);
 		if (run.ppe != NULL)

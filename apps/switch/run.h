@@ -2,13 +2,17 @@
 #ifndef APPS_SWITCH_RUN_H
 #define APPS_SWITCH_RUN_H
 
+#include "apps/switch/options.h"
 #include "ctrl/config.h"
+#include "ctrl/state.h"
 
 /*
  * Run a switch until SIGINT or SIGTERM: start EAL, build, start, serve signals and the control
- * API, stop, account. stats_file: NULL for none. Returns the exit status: 0, or 1 with a line on stderr that
- * says why. Once per process, because EAL starts once.
+ * API, stop, account. *config is what it begins with, and then what the last reload has put in its
+ * place; state: what the last run has left. Returns the exit status: 0, or 1 with a line on stderr
+ * that says why. Once per process, because EAL starts once.
  */
-int run_switch(const struct ctrl_config *config, const char *stats_file);
+int run_switch(
+	const struct options *options, struct ctrl_config **config, const struct ctrl_state *state);
 
 #endif

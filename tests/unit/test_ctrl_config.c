@@ -354,12 +354,12 @@ Test(ctrl_config, unknown_keys_are_refused, .timeout = 10)
 		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
 		"switch, "
 		"log, eal, "
-		"workers, pools, queues, tables, exception, api, ports, jobs");
+		"workers, pools, queues, tables, exception, api, state, ports, jobs");
 	refuse(3, "  \"\": 1,",
 		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, switch, log, "
 		"eal, "
 		"workers, "
-		"pools, queues, tables, exception, api, ports, jobs");
+		"pools, queues, tables, exception, api, state, ports, jobs");
 }
 
 /* Strings on the way to a place may hold what looks like structure. */

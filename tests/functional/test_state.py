@@ -1,0 +1,247 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What outlives a restart: jobs made over the API, their members, and that no generation comes
+twice; after an end in peace, after kill -9 at any moment, and what is said of a file that is not
+one."""
+import http.client
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+from control import Control
+from perf import reduce
+from rack import Rack, job
+from tap import case, check, main
+
+
+class Kept:
+    """A rack whose switch keeps its state, to be started again and again."""
+
+    def __init__(self, hosts=2, jobs=(), changes=None, **section):
+        self.rack = Rack(hosts=hosts, jobs=list(jobs), changes=changes)
+        self.api = Control(self.rack, **section)
+        self.file = os.path.join(self.rack.folder, 'state.json')
+        self.rack.changes['state'] = {'file': self.file}
+
+    def __enter__(self):
+        self.rack.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.rack.__exit__(*error)
+
+    def start(self, *options):
+        rack = self.rack
+        path = rack.write_config()
+        rack.runtimes.add('/run/dpdk/weir-' + rack.config()['switch']['name'])
+        rack.switch = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '-c', path,
+                                        '--stats-file', rack.stats_file, *options], 'switch')
+        return rack.switch
+
+    def up(self, *options):
+        self.start(*options).wait_line('weir-switch: ready', 30)
+
+    def kill(self):
+        self.rack.switch.kill()
+        # Its TAP goes with it; the kernel takes a moment.
+        until = time.monotonic() + 5
+        while os.path.exists('/proc/%d' % self.rack.switch.pid) and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def end(self):
+        self.rack.switch.signal(signal.SIGTERM)
+        return self.rack.switch.wait(20)
+
+    def ask(self, method, path, body=None, status=None):
+        answer = self.api.unix(method, path, body)
+        check(status is None or answer.status == status, '%s %s: %d %s', method, path,
+              answer.status, answer.text)
+        return answer.body
+
+    def create(self, name, size, **more):
+        return self.ask('POST', '/v1/jobs', dict(more, name=name, size=size), 201)
+
+    def join(self, name, rank, size, host):
+        return self.ask('POST', '/v1/jobs/%s/members' % name,
+                        {'rank': rank, 'size': size, 'address': self.rack.address(host)}, 200)
+
+    def jobs(self):
+        return {j['name']: j for j in self.api.get('/v1/jobs')['jobs']}
+
+    def state(self):
+        with open(self.file) as file:
+            return json.load(file)
+
+
+def kept_of(made):
+    """What of a job stays over a restart."""
+    keys = ['id', 'name', 'tenant', 'origin', 'size', 'window', 'elements', 'type', 'op', 'policy',
+            'timeout_ms', 'results', 'rate_mbit', 'expire_s']
+    if made['origin'] == 'api':
+        keys.append('joined')
+    return {key: made[key] for key in keys}
+
+
+@case
+def jobs_and_members_come_back():
+    with Kept(jobs=[job(7, 2)]) as kept:
+        kept.up()
+        check(os.stat(kept.file).st_mode & 0o777 == 0o600, 'others may read the state')
+        kept.create('ring', 2, window=16, policy='partial', timeout_ms=300, elements=99,
+                    expire_s=9000, rate_mbit=900)
+        kept.create('gone', 2)
+        kept.create('group', 3, results='224.1.2.3', type='int32', id=200)
+        for rank in range(2):
+            kept.join('ring', rank, 2, rank)
+        kept.ask('PATCH', '/v1/jobs/ring', {'timeout_ms': 345}, 200)
+        kept.ask('DELETE', '/v1/jobs/gone')
+        reduce(kept.rack, 0, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        reduce(kept.rack, 7, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        before = kept.jobs()
+        generations = [before['ring']['generation'], before['job7']['generation']]
+        for way in (kept.end, kept.kill, kept.kill):
+            way()
+            kept.up()
+            now = kept.jobs()
+            check({n: kept_of(j) for n, j in now.items()} ==
+                  {n: kept_of(j) for n, j in before.items()}, '%s\n%s', now, before)
+            check(abs(now['ring']['created'] - before['ring']['created']) < 1.1, 'created')
+            members = kept.api.get('/v1/jobs/ring')['members']
+            check([m['state'] for m in members] == ['joined'] * 2 and
+                  members[1]['address'] == '10.77.0.2', '%s', members)
+            check('msg="job restored"' in kept.rack.switch.output, 'not logged')
+            # Hosts that know nothing of it go on, and in generations that were never before.
+            reduce(kept.rack, 0, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+            reduce(kept.rack, 7, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+            now = kept.jobs()
+            for index, name in ((0, 'ring'), (1, 'job7')):
+                ahead = (now[name]['generation'] - generations[index]) % 65535
+                check(0 < ahead < 3000, '%s: %d after %d', name, now[name]['generation'],
+                      generations[index])
+                generations[index] = now[name]['generation']
+        kept.end()
+
+
+@case
+def killed_at_any_moment_it_keeps_what_it_confirmed():
+    seed = int(os.environ.get('WEIR_SEED', random.SystemRandom().randrange(1 << 32)))
+    print('# WEIR_SEED=%d' % seed)
+    dice = random.Random(seed)
+    with Kept() as kept:
+        confirmed, number, kills = {}, 0, 0
+        while kills < 6:
+            kept.up()
+            found = kept.jobs()
+            for name, there in confirmed.items():
+                check((name in found) == there or there is None, '%s is %s after kill %d', name,
+                      'lost' if there else 'back', kills)
+            confirmed = {name: True for name in found}
+            timer = threading.Timer(dice.uniform(0.02, 0.6), kept.rack.switch.popen.kill)
+            timer.start()
+            try:
+                while True:
+                    name = 'j%d' % number
+                    number += 1
+                    confirmed[name] = None  # asked for: may be there or not
+                    kept.create(name, 2, window=1, elements=1)
+                    confirmed[name] = True
+                    if len(found) + number % 40 > 30:
+                        victim = dice.choice([n for n, t in confirmed.items() if t])
+                        confirmed[victim] = None
+                        kept.ask('DELETE', '/v1/jobs/' + victim)
+                        confirmed[victim] = False
+            except (OSError, http.client.HTTPException):
+                pass
+            timer.join()
+            kept.kill()
+            kills += 1
+        print('# %d jobs asked for, %d there' % (number, len(kept.state()['jobs'])))
+        check(number > 50, '%d jobs', number)
+
+
+@case
+def a_damaged_state_refuses_the_start_and_stays():
+    with Kept() as kept:
+        kept.up()
+        kept.create('ring', 2)
+        kept.end()
+        with open(kept.file) as file:
+            good = file.read()
+        for text, reason in ((good[:len(good) // 2], 'state.json:'), ('', 'state.json:'),
+                             (good.replace('"window": 64', '"window": 65'), 'jobs[0].window: 65'),
+                             (good.replace('"weir_state": 1', '"weir_state": 9'), 'a later Weir'),
+                             (good.replace('"switch": "', '"switch": "x'), 'the state of switch')):
+            with open(kept.file, 'w') as file:
+                file.write(text)
+            run = kept.start()
+            check(run.end(20) == 1, '%s', run.output)
+            check(reason in run.output and '--forget-state' in run.output, '%s', run.output)
+            check(kept.file in run.output, '%s', run.output)
+            with open(kept.file) as file:
+                check(file.read() == text, 'it was touched')
+        kept.up('--forget-state')
+        check(kept.jobs() == {}, '%s', kept.jobs())
+        with open(kept.file + '.forgotten') as file:
+            check(file.read() == text, 'not laid aside')
+        kept.end()
+
+
+@case
+def a_state_that_does_not_fit_the_configuration_is_said():
+    with Kept() as kept:
+        kept.up()
+        kept.create('ring', 2, id=5)
+        kept.end()
+        for jobs in ([job(5, 2)], [job(6, 2, name='ring')]):
+            kept.rack.jobs = jobs
+            run = kept.start()
+            check(run.end(20) == 1, '%s', run.output)
+            check('"ring" was made over the API' in run.output and 'already' in run.output, '%s',
+                  run.output)
+        kept.rack.jobs = []
+        kept.up()
+        check(list(kept.jobs()) == ['ring'], 'lost')
+        kept.end()
+
+
+@case
+def a_folder_that_can_not_be_written_is_said():
+    with Kept() as kept:
+        kept.rack.changes['state'] = {'file': '/nowhere/weir/state.json'}
+        run = kept.start()
+        check(run.end(20) == 1 and '/nowhere/weir/state.json can\'t be written' in run.output, '%s',
+              run.output)
+        kept.rack.changes['state'] = {'file': 'state.json'}
+        run = kept.start()
+        check(run.end(20) == 1 and 'state.file' in run.output, '%s', run.output)
+
+
+@case
+def a_disk_that_fails_later_is_logged_and_tried_again():
+    with Kept() as kept:
+        folder = os.path.join(kept.rack.folder, 'state')
+        os.mkdir(folder)
+        kept.file = os.path.join(folder, 's.json')
+        kept.rack.changes['state'] = {'file': kept.file}
+        kept.up()
+        os.rename(folder, folder + '.away')
+        kept.create('ring', 2)
+        check('the state was not written' in kept.rack.switch.output, 'not logged')
+        os.rename(folder + '.away', folder)
+        until = time.monotonic() + 5
+        while not kept.state()['jobs']:
+            check(time.monotonic() < until, 'not tried again')
+            time.sleep(0.05)
+        check('the state is written again' in kept.rack.switch.output, 'not logged')
+        kept.kill()
+        kept.up()
+        check(list(kept.jobs()) == ['ring'], 'lost')
+        kept.end()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state file: what is read of it and what is not, and that no crash leaves half of it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/generations.h"
+#include "ctrl/jobs.h"
+#include "ctrl/replace.h"
+#include "ctrl/state_priv.h"
+
+TestSuite(ctrl_state, .timeout = 60);
+
+static char folder[] = "/tmp/weir-state-XXXXXX";
+static char path[64];
+
+static void
+make_folder(void)
+{
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/s.json", folder);
+}
+
+static void
+remove_folder(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	cr_assert_eq(system(command), 0);
+}
+
+/* -- engines that are played */
+
+static uint16_t last[WEIR_JOBS_MAX]; /* as ppe_generation_after tells */
+
+static int
+publish(struct ppe *ppe, const struct ppe_jobs *jobs)
+{
+	(void)ppe;
+	(void)jobs;
+	return 0;
+}
+
+static unsigned int
+reap(struct ppe *ppe)
+{
+	(void)ppe;
+	return 0;
+}
+
+static bool
+is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
+{
+	(void)ppe;
+	(void)id;
+	(void)instance;
+	return false;
+}
+
+static uint16_t
+generation_after(const struct ppe *ppe, uint8_t id)
+{
+	(void)ppe;
+	return last[id] == 0 ? 0 : ctrl_generation_add(last[id], 1);
+}
+
+static uint16_t now[WEIR_JOBS_MAX]; /* the generations that run */
+
+static uint16_t
+generation(const struct ppe *ppe, uint8_t id)
+{
+	(void)ppe;
+	return now[id];
+}
+
+static double
+silent(const struct ppe *ppe, uint8_t id, uint8_t source)
+{
+	(void)ppe;
+	(void)id;
+	(void)source;
+	return -1;
+}
+
+static int
+stuck(struct ctrl_running *running)
+{
+	(void)running;
+	return -1;
+}
+
+static const struct ctrl_engine engine = {.publish = publish,
+	.reap = reap,
+	.is_leaving = is_leaving,
+	.generation_after = generation_after,
+	.generation = generation,
+	.silent = silent,
+	.stuck = stuck};
+
+static struct ctrl_tenant tenants[] = {{.name = "vision"}};
+static struct ctrl_config config = {.name = "weir",
+	.prefix = 24,
+	.ppe = {.identity = {.ip = 0x0a4d00fe}, .packet_bytes = 9000, .first_generation = 65000},
+	.api = {.nb_tenants = 1, .tenant = tenants}};
+static struct ctrl_log_who who = {"uid=0"};
+
+static struct ctrl_running *
+start(void)
+{
+	struct ctrl_running *running;
+	struct ctrl_state *state;
+	char error[CTRL_ERROR_BYTES];
+
+	cr_assert_eq(ctrl_state_load(path, "weir", &state, error, sizeof(error)), 0, "%s", error);
+	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
+	running->engine = &engine;
+	cr_assert_eq(ctrl_state_restore(running, state, error, sizeof(error)), 0, "%s", error);
+	ctrl_state_destroy(state);
+	return running;
+}
+
+static struct ctrl_job *
+create(struct ctrl_running *running, const char *name, const struct ctrl_tenant *tenant)
+{
+	struct ctrl_job_wish wish = {.id = -1,
+		.expire_s = 77,
+		.shape = {.nb_sources = 3,
+			.window = 16,
+			.elements = 100,
+			.timeout_ms = 250,
+			.policy = PPE_POLICY_PARTIAL,
+			.dtype = WEIR_DTYPE_INT32,
+			.rate_mbit = tenant == NULL ? 5 : 0,
+			.group = tenant == NULL ? 0 : 0xe0000005}};
+	struct ctrl_refusal why;
+	struct ctrl_job *job = NULL;
+
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "%s", name);
+	cr_assert_eq(
+		ctrl_job_create(running, &wish, tenant, &who, &job, &why), 0, "%s", why.message);
+	return job;
+}
+
+Test(ctrl_state, jobs_come_back_whole)
+{
+	struct ctrl_running *running;
+	struct ctrl_refusal why;
+	struct ctrl_job *ring, *pair;
+	struct ppe_job was[2];
+
+	make_folder();
+	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
+	running = start();
+	ring = create(running, "ring", NULL);
+	pair = create(running, "pair", &tenants[0]);
+	cr_assert_eq(ctrl_member_join(running, ring, 2, 3, 0x0a4d0003, &who, &why), 0);
+	cr_assert_eq(running->state_due, CTRL_STATE_AT_TURN);
+	ctrl_state_settle(running);
+	cr_assert_eq(running->state_due, CTRL_STATE_CLEAN);
+	was[0] = *ring->job;
+	was[1] = *pair->job;
+	ctrl_running_destroy(running);
+
+	running = start();
+	ring = running->by_id[0];
+	pair = running->by_id[1];
+	cr_assert_not_null(ring);
+	cr_assert_not_null(pair);
+	cr_assert_eq(pair->tenant, &tenants[0]);
+	cr_assert_null(ring->tenant);
+	cr_assert(!ring->from_file && ring->expire_s == 77);
+	cr_assert_eq(ring->member[2].state, CTRL_MEMBER_JOINED);
+	cr_assert_eq(ring->member[2].address, 0x0a4d0003);
+	cr_assert(ring->member[2].joined > 1e9 && ring->created > 1e9);
+	cr_assert_eq(ring->member[0].state, CTRL_MEMBER_EXPECTED);
+	/* No instance, and no generation, of the former run comes again; all else is as it was. */
+	cr_assert_gt(ring->job->instance, was[1].instance);
+	cr_assert_eq(ring->job->first_generation,
+		ctrl_generation_add(config.ppe.first_generation, CTRL_GENERATIONS_AHEAD));
+	for (int i = 0; i < 2; i++) {
+		was[i].instance = running->by_id[i]->job->instance;
+		was[i].first_generation = running->by_id[i]->job->first_generation;
+		cr_assert_eq(memcmp(&was[i], running->by_id[i]->job, sizeof(was[i])), 0, "%d", i);
+	}
+	ctrl_running_destroy(running);
+	remove_folder();
+}
+
+Test(ctrl_state, a_crash_before_anything_is_written_uses_up_what_was_reserved)
+{
+	struct ctrl_running *running;
+	uint16_t first[3];
+
+	make_folder();
+	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
+	running = start();
+	create(running, "ring", NULL);
+	ctrl_running_destroy(running);
+	for (int i = 0; i < 3; i++) {
+		running = start();
+		first[i] = running->by_id[0]->job->first_generation;
+		ctrl_running_destroy(running); /* no tick, no save: killed */
+	}
+	cr_assert_eq(first[1], ctrl_generation_add(first[0], CTRL_GENERATIONS_AHEAD));
+	cr_assert_eq(first[2], ctrl_generation_add(first[1], CTRL_GENERATIONS_AHEAD));
+	remove_folder();
+}
+
+Test(ctrl_state, generations_are_a_ring)
+{
+	cr_assert_eq(ctrl_generation_add(1, 0), 1);
+	cr_assert_eq(ctrl_generation_add(65535, 1), 1);
+	cr_assert_eq(ctrl_generation_add(65000, 1024), 489);
+	cr_assert_eq(ctrl_generation_ahead(65000, 489), 1024);
+	cr_assert_eq(ctrl_generation_ahead(1, 65535), 65534);
+	cr_assert_eq(ctrl_generation_ahead(7, 7), 0);
+}
+
+Test(ctrl_state, reservations_move_on_in_time)
+{
+	static struct ctrl_running running = {.engine = &engine, .config = &config};
+
+	cr_assert_eq(ctrl_generations_begin(&running, 3), 0); /* the switch's own */
+	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 1023));
+	ctrl_generations_reserve(&running, 3, ctrl_generation_add(65000, 500));
+	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 1023), "too early");
+	ctrl_generations_reserve(&running, 3, ctrl_generation_add(65000, 512));
+	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 512 + 1023));
+	/* A joined one has left: the engines know its last generation. */
+	last[3] = ctrl_generation_add(65000, 600);
+	cr_assert_eq(ctrl_generations_begin(&running, 3), ctrl_generation_add(65000, 601));
+	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 512 + 1023));
+}
+
+/* What only counts is written by the tick, and only when it is due. */
+Test(ctrl_state, the_tick_writes_what_counts)
+{
+	struct ctrl_running *running;
+	struct stat before, after;
+
+	make_folder();
+	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
+	running = start();
+	create(running, "ring", NULL);
+	now[0] = 65010;
+	cr_assert_eq(stat(path, &before), 0);
+	ctrl_state_tick(running);
+	cr_assert_eq(stat(path, &after), 0);
+	cr_assert_eq(before.st_ino, after.st_ino, "written for nothing");
+	now[0] = ctrl_generation_add(65010, 900);
+	ctrl_state_tick(running);
+	ctrl_running_destroy(running);
+	running = start();
+	cr_assert_eq(running->by_id[0]->job->first_generation,
+		ctrl_generation_add(65010, 900 + CTRL_GENERATIONS_AHEAD));
+	ctrl_running_destroy(running);
+	remove_folder();
+}
+
+/* -- reading */
+
+#define JOB                                                                                        \
+	"{\"id\": 0, \"name\": \"ring\", \"tenant\": \"\", \"size\": 2, \"window\": 64, "          \
+	"\"elements\": 256, \"type\": \"fp32\", \"op\": \"sum\", \"policy\": \"wait\", "           \
+	"\"timeout_ms\": 1000, \"results\": \"unicast\", \"rate_mbit\": 0, \"expire_s\": 0, "      \
+	"\"authenticate\": false, \"created\": 1, \"members\": [{\"rank\": 1, "                    \
+	"\"address\": \"10.77.0.2\", \"joined\": 2, \"state\": \"joined\"}]}"
+#define STATE(jobs)                                                                                \
+	"{\"weir_state\": 1, \"switch\": \"weir\", \"saved\": 1, \"instances\": 1,\n"              \
+	"\"generations\": [{\"job\": 0, \"reserved\": 9}],\n\"jobs\": [" jobs "]}"
+
+static int
+parse(const char *text, char *error)
+{
+	struct ctrl_state *state;
+	int rc = ctrl_state_parse(text, strlen(text), "s.json", "weir", &state, error, 1024);
+
+	ctrl_state_destroy(state);
+	return rc;
+}
+
+/* One piece of the good text replaced. */
+static void
+expect_refused(const char *from, const char *to, const char *reason)
+{
+	const char *good = STATE(JOB), *at = strstr(good, from);
+	char text[2048], error[1024];
+
+	cr_assert_not_null(at, "%s", from);
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good), good, to, at + strlen(from));
+	cr_expect_lt(parse(text, error), 0, "%s is taken", to);
+	cr_expect_not_null(strstr(error, reason), "%s: %s", to, error);
+	cr_expect_not_null(strstr(error, "--forget-state"), "what to do: %s", error);
+	cr_expect_not_null(strstr(error, "s.json:"), "the file: %s", error);
+}
+
+Test(ctrl_state, what_is_not_understood_is_refused_with_its_place)
+{
+	char error[1024];
+
+	cr_assert_eq(parse(STATE(JOB), error), 0, "%s", error);
+	cr_assert_eq(parse(STATE(""), error), 0, "%s", error);
+	expect_refused("\"window\": 64", "\"window\": 63", "jobs[0].window: 63 is not a power");
+	expect_refused("\"window\": 64, ", "", "jobs[0]: the key \"window\" is missing");
+	expect_refused("\"window\"", "\"windov\"", "jobs[0].windov: unknown key");
+	expect_refused("\"weir_state\": 1", "\"weir_state\": 2", "a later Weir");
+	expect_refused("\"weir_state\": 1", "\"weir_state\": 0", "weir_state: 0 is not in");
+	expect_refused("\"switch\": \"weir\"", "\"switch\": \"rack\"", "the state of switch");
+	expect_refused("\"reserved\": 9", "\"reserved\": 0", "generations[0].reserved: 0");
+	expect_refused("\"rank\": 1", "\"rank\": 2", "jobs[0].members[0].rank: 2 in a job of 2");
+	expect_refused("\"10.77.0.2\"", "\"10.77.0\"", "jobs[0].members[0].address");
+	expect_refused("\"policy\": \"wait\"", "\"policy\": \"hope\"", "jobs[0].policy");
+	expect_refused("\"saved\": 1", "\"saved\": true", "saved: a boolean");
+	expect_refused("[{\"job\"", "[{\"job\": 0, \"reserved\": 1}, {\"job\"", "there twice");
+	expect_refused("[{\"id\"", "[" JOB ", {\"id\"", "jobs[1].id: 0 is there twice");
+	expect_refused("\"joined\"}", "\"joined\"", "");
+}
+
+/* A file that was cut off anywhere is no state. */
+Test(ctrl_state, a_part_is_refused)
+{
+	const char *whole = STATE(JOB);
+	char error[1024];
+
+	for (size_t length = 0; length < strlen(whole); length++) {
+		struct ctrl_state *state;
+
+		cr_expect_lt(ctrl_state_parse(whole, length, "s.json", "weir", &state, error, 1024),
+			0, "%zu bytes", length);
+		cr_expect_null(state);
+	}
+}
+
+/* -- writing */
+
+static int steps, dies_at;
+
+static void
+count_steps(const char *call)
+{
+	(void)call;
+	if (++steps == dies_at)
+		kill(getpid(), SIGKILL);
+}
+
+static char *
+contents(void)
+{
+	FILE *file = fopen(path, "r");
+	char *text = NULL;
+	size_t size = 0;
+
+	if (file == NULL)
+		return NULL;
+	if (getdelim(&text, &size, '\0', file) < 0) {
+		free(text);
+		text = NULL;
+	}
+	fclose(file);
+	return text;
+}
+
+Test(ctrl_state, death_at_any_step_leaves_the_old_or_the_new)
+{
+	static char old[20000], new[30000];
+	int total, seen_old = 0, seen_new = 0, status;
+	struct stat found;
+
+	make_folder();
+	memset(old, 'o', sizeof(old) - 1);
+	memset(new, 'n', sizeof(new) - 1);
+	ctrl_replace_step = count_steps;
+	cr_assert_eq(ctrl_replace_file(path, new, sizeof(new) - 1), 0);
+	total = steps;
+	cr_assert_geq(total, 12);
+	cr_assert_eq(stat(path, &found), 0);
+	cr_assert_eq(found.st_mode & 0777, 0600);
+	for (dies_at = 1; dies_at <= total; dies_at++) {
+		char *text;
+		pid_t pid;
+
+		ctrl_replace_step = NULL;
+		cr_assert_eq(ctrl_replace_file(path, old, sizeof(old) - 1), 0);
+		ctrl_replace_step = count_steps;
+		steps = 0;
+		pid = fork();
+		if (pid == 0) {
+			ctrl_replace_file(path, new, sizeof(new) - 1);
+			_exit(9);
+		}
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert(WIFSIGNALED(status), "step %d did not die", dies_at);
+		text = contents();
+		cr_assert_not_null(text);
+		cr_assert(strcmp(text, old) == 0 || strcmp(text, new) == 0, "at step %d: %zu bytes",
+			dies_at, strlen(text));
+		seen_old += strcmp(text, old) == 0;
+		seen_new += strcmp(text, new) == 0;
+		free(text);
+	}
+	cr_assert(seen_old > 0 && seen_new > 0, "%d old, %d new", seen_old, seen_new);
+	remove_folder();
+}
+
+Test(ctrl_state, what_can_not_be_written_changes_nothing)
+{
+	char *text;
+
+	make_folder();
+	cr_assert_eq(ctrl_replace_file(path, "old", 3), 0);
+	cr_assert_eq(ctrl_replace_file("/nowhere/s.json", "new", 3), -ENOENT);
+	cr_assert_eq(ctrl_replace_file("s.json", "new", 3), -EINVAL);
+	text = contents();
+	cr_assert_str_eq(text, "old");
+	free(text);
+	remove_folder();
+}
