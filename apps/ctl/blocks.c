@@ -10,6 +10,8 @@
 #include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
 
+#define BLOCK_BYTES (32u << 10) /* of a block in an answer, with all its sources */
+#define JOBS_ASKED  256 /* as many as a switch has */
 #define LIMIT       256
 #define LIMIT_STUCK 1024 /* they are summed up */
 #define RANKS_MAX   256
@@ -86,7 +88,7 @@ joining(struct ctl *ctl)
 	if (!ctl_get(ctl, "/v1/jobs", true, &all))
 		return 0;
 	list = get(all, "jobs");
-	for (size_t i = 0; i < json_array_size(list); i++) {
+	for (size_t i = 0; i < json_array_size(list) && i < JOBS_ASKED; i++) {
 		const char *name = get_text(json_array_get(list, i), "name");
 		char *path;
 
@@ -123,7 +125,8 @@ command_blocks(struct ctl *ctl)
 	const struct ctl_options *o = &ctl->options;
 	unsigned int limit = o->limit > 0 ? o->limit : o->stuck ? LIMIT_STUCK : LIMIT;
 	char query[64];
-	json_t *answer;
+	json_t *answer, *list;
+	size_t bytes;
 	char *path;
 	bool asked;
 
@@ -131,10 +134,17 @@ command_blocks(struct ctl *ctl)
 		o->stuck ? "&stuck=1" : "");
 	path = o->job != NULL ? ctl_path("/v1/blocks?job=", o->job, query)
 			      : ctl_path("/v1/blocks", NULL, query);
+	bytes = CLIENT_BODY_MAX + (size_t)limit * BLOCK_BYTES;
+	client_expect(ctl->client, bytes < CLIENT_TRACE_MAX ? bytes : CLIENT_TRACE_MAX);
 	asked = ctl_ask(ctl, "GET", path, NULL, &answer);
+	client_expect(ctl->client, CLIENT_BODY_MAX);
 	free(path);
 	if (!asked)
 		return ctl->status;
+	/* More than was asked for is none of a switch's. */
+	list = get(answer, "blocks");
+	while (json_array_size(list) > limit)
+		json_array_remove(list, json_array_size(list) - 1);
 	if (ctl_lacks(ctl, answer, "blocks")) {
 		ctl->status = CTL_REFUSED;
 	} else if (o->stuck) {
@@ -142,7 +152,7 @@ command_blocks(struct ctl *ctl)
 		ctl->status = CTL_OK; /* whatever the jobs' details said */
 	} else {
 		view_blocks(answer, stdout, ctl->width);
-		if (json_array_size(get(answer, "blocks")) >= limit)
+		if (json_array_size(list) >= limit)
 			printf("only the %u oldest blocks are shown; --limit N shows more\n",
 				limit);
 	}

@@ -19,6 +19,7 @@ struct client {
 	const char *path; /* of the socket; NULL: TCP */
 	const char *base; /* what a URL begins with */
 	int fd;
+	size_t most;
 	bool (*interrupted)(void *);
 	void *argument;
 	char detail[CURL_ERROR_SIZE];
@@ -62,7 +63,7 @@ receive(char *data, size_t one, size_t count, void *to)
 	struct client_answer *answer = to;
 	size_t more = one * count;
 
-	if (answer->length + more > CLIENT_BODY_MAX)
+	if (answer->length + more > answer->most)
 		return 0;
 	if (answer->length + more + 1 > answer->room) {
 		size_t room = 2 * (answer->length + more) + 4096;
@@ -114,6 +115,7 @@ client_create(const struct client_config *config, char *error, size_t size)
 		goto no_memory;
 	client->config = *config;
 	client->fd = -1;
+	client->most = CLIENT_BODY_MAX;
 	client->base = address;
 	if (strncmp(address, "unix:", 5) == 0 || address[0] == '/') {
 		client->path = address[0] == '/' ? address : address + 5;
@@ -153,6 +155,12 @@ client_watch(struct client *client, int fd, bool (*interrupted)(void *), void *a
 	client->fd = fd;
 	client->interrupted = interrupted;
 	client->argument = argument;
+}
+
+void
+client_expect(struct client *client, size_t bytes)
+{
+	client->most = bytes;
 }
 
 static size_t
@@ -231,7 +239,7 @@ explain(struct client *client, CURLcode code, double seconds)
 			where, seconds);
 	else if (code == CURLE_WRITE_ERROR)
 		snprintf(to, size, "the answer of %s is larger than %zu MiB", where,
-			CLIENT_BODY_MAX >> 20);
+			client->most >> 20);
 	else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
 		snprintf(to, size, "%s: %s: --ca FILE names the certificate to trust", where,
 			detail);
@@ -251,7 +259,7 @@ client_request(struct client *client, const char *method, const char *path, cons
 	enum client_end end;
 	CURLcode code = CURLE_OK;
 
-	*answer = (struct client_answer){0};
+	*answer = (struct client_answer){.most = client->most};
 	client->detail[0] = '\0';
 	/* An address such as http://host:8080/ ends in a slash, and so begins a path. */
 	snprintf(url, sizeof(url), "%.*s%s", (int)base_length(client->base), client->base, path);

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CLIENT_BODY_MAX ((size_t)256 << 20) /* bytes of an answer: room for any trace */
+/* Bytes of an answer that is taken: of most, and of the largest, a trace. */
+#define CLIENT_BODY_MAX  ((size_t)8 << 20)
+#define CLIENT_TRACE_MAX ((size_t)256 << 20)
 
 struct client;
 
@@ -25,6 +27,7 @@ struct client_answer {
 	char *body; /* terminated; may be NULL */
 	size_t length;
 	size_t room;
+	size_t most; /* bytes that are taken */
 };
 
 enum client_end {
@@ -45,6 +48,9 @@ void client_destroy(struct client *client);
 /* Look at `fd`, too, while waiting for an answer: when it is readable, `interrupted` is called, and
  * ends the request by returning true. */
 void client_watch(struct client *client, int fd, bool (*interrupted)(void *), void *argument);
+
+/* Take answers of up to `bytes` from now on; before the first call it is CLIENT_BODY_MAX. */
+void client_expect(struct client *client, size_t bytes);
 
 /**
  * Send a request and wait for its answer.

@@ -52,15 +52,18 @@ get_true(json_t *from, const char *path)
 }
 
 json_t *
-get_where_text(json_t *array, const char *key, const char *value)
+get_by_text(json_t *array, const char *key)
 {
-	size_t i;
-	json_t *entry;
+	json_t *all = json_object();
 
-	for (i = 0; (entry = json_array_get(array, i)) != NULL; i++)
-		if (strcmp(get_text(entry, key), value) == 0)
-			return entry;
-	return NULL;
+	if (all == NULL)
+		err(1, "answer");
+	for (size_t i = json_array_size(array); i-- > 0;) {
+		json_t *entry = json_array_get(array, i);
+
+		json_object_set(all, get_text(entry, key), entry);
+	}
+	return all;
 }
 
 static bool
@@ -81,7 +84,7 @@ get_clean(char *text)
 	while (*text != '\0') {
 		mbstate_t state = {0};
 		wchar_t c;
-		size_t bytes = mbrtowc(&c, text, strlen(text), &state);
+		size_t bytes = mbrtowc(&c, text, strnlen(text, MB_CUR_MAX), &state);
 
 		if (bytes != 0 && bytes <= MB_CUR_MAX && harmless(c)) {
 			memmove(to, text, bytes);
@@ -96,7 +99,29 @@ get_clean(char *text)
 	*to = '\0';
 }
 
-/* A clean copy; NULL when `text` is clean. */
+/* Leave at most GET_TEXT_MAX characters of a clean text. */
+static void
+cut(char *text)
+{
+	static const char mark[] = "...";
+	size_t bytes = 0, begin = 0;
+
+	for (size_t i = 0; text[bytes] != '\0'; i++) {
+		mbstate_t state = {0};
+		size_t more =
+			mbrtowc(NULL, text + bytes, strnlen(text + bytes, MB_CUR_MAX), &state);
+
+		if (i == GET_TEXT_MAX) {
+			memcpy(text + begin, mark, sizeof(mark));
+			return;
+		}
+		bytes += more > MB_CUR_MAX ? 1 : more;
+		if (i + 1 == GET_TEXT_MAX - (sizeof(mark) - 1))
+			begin = bytes;
+	}
+}
+
+/* A clean and short copy; NULL when `text` is both. */
 static char *
 cleaned(const char *text)
 {
@@ -105,6 +130,7 @@ cleaned(const char *text)
 	if (copy == NULL)
 		err(1, "answer");
 	get_clean(copy);
+	cut(copy);
 	if (strcmp(copy, text) != 0)
 		return copy;
 	free(copy);

@@ -9,6 +9,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#define GET_TEXT_MAX 256 /* characters of a text in an answer */
+
 /* The value below a path such as "memory.free"; NULL when there is none. Takes NULL. */
 json_t *get(json_t *from, const char *path);
 
@@ -21,18 +23,21 @@ const char *get_text(json_t *from, const char *path);
 /* Whether it is true. */
 bool get_true(json_t *from, const char *path);
 
-/* The object in an array whose `key` is this text; NULL when there is none. */
-json_t *get_where_text(json_t *array, const char *key, const char *value);
+/* A new object of the objects in an array by their text `key`, the first of each. Takes NULL. Ends
+ * the program when there is no memory. */
+json_t *get_by_text(json_t *array, const char *key);
 
 /**
  * Parse an answer, and replace in all its strings and keys, by "?", what must not reach a terminal:
  * control characters (C0, C1, DEL), marks of writing direction, and what the locale can't print.
+ * Of a text of more than GET_TEXT_MAX characters the beginning and "..." are left: a table or a
+ * paragraph of more helps nobody.
  *
  * @return NULL when it is not JSON
  */
 json_t *get_parsed(const char *body, size_t length, json_error_t *error);
 
-/* The same replacement for other text, in place. */
+/* The same replacement for other text, in place, and of any length. */
 void get_clean(char *text);
 
 #endif

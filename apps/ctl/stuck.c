@@ -15,37 +15,51 @@
 
 /* Blocks of a job that wait for the same sources under the same policy. */
 struct group {
-	json_t *first; /* one of them */
-	uint64_t *blocks;
+	json_t *first; /* in the answer */
+	size_t at; /* its place there */
+	uint64_t *blocks; /* their numbers */
 	size_t count;
 	double oldest, idle_most, idle_least; /* seconds */
 	double acts_first, acts_last; /* seconds until the policy acts; NaN: never */
 };
 
-static bool
-same_missing(json_t *a, json_t *b)
-{
-	if (json_array_size(a) != json_array_size(b))
-		return false;
-	for (size_t i = 0; i < json_array_size(a); i++) {
-		json_t *one = json_array_get(a, i), *other = json_array_get(b, i);
+/* A block, and in a text all that it shares with the others of its group. */
+struct cause {
+	json_t *block;
+	char *text;
+	size_t at; /* its place in the answer */
+};
 
-		if (get_number(one, "rank") != get_number(other, "rank") ||
-			strcmp(get_text(one, "address"), get_text(other, "address")) != 0)
-			return false;
+/* Texts of an answer have no line ends. */
+static char *
+cause_text(json_t *block)
+{
+	json_t *missing = get(block, "missing");
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	if (to == NULL)
+		err(1, "blocks");
+	fprintf(to, "%s\n%s\n%s\n", get_text(block, "job"), get_text(block, "policy"),
+		units_exact(get_number(block, "generation")).text);
+	for (size_t i = 0; i < json_array_size(missing); i++) {
+		json_t *source = json_array_get(missing, i);
+
+		fprintf(to, "%.17g %s\n", get_number(source, "rank"), get_text(source, "address"));
 	}
-	return true;
+	if (fclose(to) != 0)
+		err(1, "blocks");
+	return text;
 }
 
-static bool
-same(json_t *a, json_t *b)
+static int
+by_cause(const void *a, const void *b)
 {
-	return strcmp(get_text(a, "job"), get_text(b, "job")) == 0 &&
-		strcmp(get_text(a, "policy"), get_text(b, "policy")) == 0 &&
-		units_exact(get_number(a, "generation")).text[0] != '\0' &&
-		strcmp(units_exact(get_number(a, "generation")).text,
-			units_exact(get_number(b, "generation")).text) == 0 &&
-		same_missing(get(a, "missing"), get(b, "missing"));
+	const struct cause *x = a, *y = b;
+	int order = strcmp(x->text, y->text);
+
+	return order != 0 ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
 static void
@@ -60,9 +74,6 @@ add(struct group *group, json_t *block)
 		group->idle_most = group->idle_least = idle;
 		group->acts_first = group->acts_last = acts;
 	}
-	group->blocks = reallocarray(group->blocks, group->count + 1, sizeof(*group->blocks));
-	if (group->blocks == NULL)
-		err(1, "blocks");
 	group->blocks[group->count++] = number >= 0 && number < 0x1p63 ? (uint64_t)number : 0;
 	group->oldest = fmax(group->oldest, get_number(block, "age"));
 	group->idle_most = fmax(group->idle_most, idle);
@@ -71,24 +82,42 @@ add(struct group *group, json_t *block)
 	group->acts_last = fmax(group->acts_last, acts);
 }
 
-/* In the order in which the switch tells them: the oldest first. */
-static struct group *
-grouped(json_t *blocks, size_t *count)
+static int
+by_place(const void *a, const void *b)
 {
-	struct group *groups = calloc(json_array_size(blocks) + 1, sizeof(*groups));
+	const struct group *x = a, *y = b;
 
-	if (groups == NULL)
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* In the order in which the switch tells them: the oldest first. `numbers` has room for all. */
+static struct group *
+grouped(json_t *blocks, uint64_t *numbers, size_t *count)
+{
+	size_t size = json_array_size(blocks);
+	struct group *groups = calloc(size + 1, sizeof(*groups));
+	struct cause *causes = calloc(size + 1, sizeof(*causes));
+
+	if (groups == NULL || causes == NULL)
 		err(1, "blocks");
-	*count = 0;
-	for (size_t i = 0; i < json_array_size(blocks); i++) {
-		json_t *block = json_array_get(blocks, i);
-		size_t g = *count;
-
-		/* Blocks of one cause stand together: look from the last group on. */
-		while (g > 0 && !same(groups[g - 1].first, block))
-			g--;
-		add(&groups[g > 0 ? g - 1 : (*count)++], block);
+	for (size_t i = 0; i < size; i++) {
+		causes[i].block = json_array_get(blocks, i);
+		causes[i].text = cause_text(causes[i].block);
+		causes[i].at = i;
 	}
+	qsort(causes, size, sizeof(*causes), by_cause);
+	*count = 0;
+	for (size_t i = 0; i < size; i++) {
+		if (i == 0 || strcmp(causes[i - 1].text, causes[i].text) != 0) {
+			groups[*count].blocks = numbers + i;
+			groups[(*count)++].at = causes[i].at;
+		}
+		add(&groups[*count - 1], causes[i].block);
+	}
+	qsort(groups, *count, sizeof(*groups), by_place);
+	for (size_t i = 0; i < size; i++)
+		free(causes[i].text);
+	free(causes);
 	return groups;
 }
 
@@ -240,14 +269,18 @@ tell(struct group *group, FILE *out, unsigned int width)
 unsigned int
 view_stuck(json_t *answer, FILE *out, unsigned int width)
 {
+	json_t *blocks = get(answer, "blocks");
+	uint64_t *numbers = calloc(json_array_size(blocks) + 1, sizeof(*numbers));
+	struct group *groups;
 	size_t count;
-	struct group *groups = grouped(get(answer, "blocks"), &count);
 
-	for (size_t g = 0; g < count; g++) {
+	if (numbers == NULL)
+		err(1, "blocks");
+	groups = grouped(blocks, numbers, &count);
+	for (size_t g = 0; g < count; g++)
 		tell(&groups[g], out, width);
-		free(groups[g].blocks);
-	}
 	free(groups);
+	free(numbers);
 	return (unsigned int)count;
 }
 

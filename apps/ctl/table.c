@@ -20,6 +20,7 @@ struct table {
 
 /* What a table becomes on a screen. */
 struct layout {
+	size_t *whole; /* what the cells want */
 	size_t *width;
 	bool *left_out;
 };
@@ -120,20 +121,51 @@ total(const struct table *table, const struct layout *layout)
 	return sum;
 }
 
-/* One column narrower: the widest of the flexible ones. */
-static bool
-shorten(const struct table *table, struct layout *layout)
+/* What a column takes when none of the flexible ones may be wider than `most`. */
+static size_t
+narrowed(const struct table *table, const struct layout *layout, size_t c, size_t most)
 {
-	size_t widest = table->count;
+	size_t whole = layout->whole[c];
+
+	return table->columns[c].flexible && whole > most ? most : whole;
+}
+
+static size_t
+narrow(const struct table *table, struct layout *layout, size_t most)
+{
+	for (size_t c = 0; c < table->count; c++)
+		layout->width[c] = narrowed(table, layout, c, most);
+	return total(table, layout);
+}
+
+/* The widest of the flexible columns become narrower until all fit, in few steps however wide they
+ * are. Returns whether they do. */
+static bool
+shorten(const struct table *table, struct layout *layout, size_t width)
+{
+	size_t fits = TABLE_SHORT, wide = TABLE_SHORT, left;
 
 	for (size_t c = 0; c < table->count; c++)
-		if (table->columns[c].flexible && !layout->left_out[c] &&
-			layout->width[c] > TABLE_SHORT &&
-			(widest == table->count || layout->width[c] > layout->width[widest]))
-			widest = c;
-	if (widest == table->count)
+		if (!layout->left_out[c] && layout->whole[c] > wide)
+			wide = layout->whole[c];
+	if (narrow(table, layout, wide) <= width)
+		return true;
+	if (narrow(table, layout, fits) > width)
 		return false;
-	layout->width[widest]--;
+	while (wide - fits > 1) {
+		size_t middle = fits + (wide - fits) / 2;
+
+		if (narrow(table, layout, middle) <= width)
+			fits = middle;
+		else
+			wide = middle;
+	}
+	left = width - narrow(table, layout, fits);
+	for (size_t c = table->count; c-- > 0 && left > 0;)
+		if (!layout->left_out[c] && narrowed(table, layout, c, fits + 1) > fits) {
+			layout->width[c] = narrowed(table, layout, c, fits + 1);
+			left--;
+		}
 	return true;
 }
 
@@ -153,20 +185,20 @@ leave_out(const struct table *table, struct layout *layout)
 	return true;
 }
 
-/* Full widths again, of what is shown. */
 static void
 measure(const struct table *table, struct layout *layout)
 {
 	size_t rows = table->used / table->count;
 
 	for (size_t c = 0; c < table->count; c++) {
-		layout->width[c] = text_width(table->columns[c].title);
+		layout->whole[c] = text_width(table->columns[c].title);
 		for (size_t r = 0; r < rows; r++) {
 			size_t width = text_width(table->cells[r * table->count + c]);
 
-			if (width > layout->width[c])
-				layout->width[c] = width;
+			if (width > layout->whole[c])
+				layout->whole[c] = width;
 		}
+		layout->width[c] = layout->whole[c];
 	}
 }
 
@@ -174,14 +206,9 @@ static void
 fit(const struct table *table, struct layout *layout, unsigned int width)
 {
 	measure(table, layout);
-	while (width > 0 && total(table, layout) > width) {
-		if (shorten(table, layout))
-			continue;
+	while (width > 0 && !shorten(table, layout, width))
 		if (!leave_out(table, layout))
 			return;
-		/* There is room again for what had been shortened. */
-		measure(table, layout);
-	}
 }
 
 static void
@@ -239,16 +266,18 @@ void
 table_print(const struct table *table, FILE *out, unsigned int width)
 {
 	struct layout layout = {
+		.whole = calloc(table->count, sizeof(*layout.whole)),
 		.width = calloc(table->count, sizeof(*layout.width)),
 		.left_out = calloc(table->count, sizeof(*layout.left_out)),
 	};
 
-	if (layout.width == NULL || layout.left_out == NULL)
+	if (layout.whole == NULL || layout.width == NULL || layout.left_out == NULL)
 		err(1, "table");
 	fit(table, &layout, width);
 	row(table, &layout, NULL, out, width);
 	for (size_t r = 0; r < table->used / table->count; r++)
 		row(table, &layout, table->cells + r * table->count, out, width);
+	free(layout.whole);
 	free(layout.width);
 	free(layout.left_out);
 }
@@ -257,10 +286,11 @@ table_print(const struct table *table, FILE *out, unsigned int width)
 static size_t
 word_print(const char *word, FILE *out, size_t at, unsigned int width)
 {
-	while (width > 0 && at + text_width(word) > width) {
+	while (width > 0) {
+		/* Never the width of all that is left: that takes the square of a long word. */
 		size_t bytes = text_fit(word, width > at ? width - at : 0);
 
-		if (bytes == 0 && at == 0)
+		if (word[bytes] == '\0' || (bytes == 0 && at == 0))
 			break;
 		fprintf(out, "%.*s\n", (int)bytes, word);
 		word += bytes;

@@ -195,16 +195,17 @@ ports(const struct frame *f)
 		{"QUEUE FULL", 1, 0, 2},
 		{"MISSED", 1, 0, 2},
 	};
-	json_t *list = get(f->now->ports, "ports"), *old = get(f->before->ports, "ports");
+	json_t *list = get(f->now->ports, "ports"), *old;
 	size_t count = json_array_size(list);
 	struct table *table;
 
 	if (count == 0)
 		return;
 	table = table_create(columns, 8);
+	old = get_by_text(get(f->before->ports, "ports"), "name");
 	for (size_t i = 0; i < count && (f->most == 0 || i < f->most); i++) {
 		json_t *p = json_array_get(list, i);
-		json_t *b = get_where_text(old, "name", get_text(p, "name"));
+		json_t *b = json_object_get(old, get_text(p, "name"));
 
 		table_cell(table, "%s", get_text(p, "name"));
 		table_cell(table, "%s",
@@ -221,16 +222,17 @@ ports(const struct frame *f)
 			units_rate(rate(f, both(b, "queue_full"), both(p, "queue_full"))).text);
 		table_cell(table, "%s", units_rate(rate_of(f, b, p, "missed")).text);
 	}
+	json_decref(old);
 	fprintf(f->out, "\n%c", TOP_TITLE);
 	table_print(table, f->out, f->width);
 	table_destroy(table);
 	more(f, count);
 }
 
+/* `b` is the job as it was before; NULL: it was not there. */
 static void
-job(const struct frame *f, struct table *table, json_t *j)
+job(const struct frame *f, struct table *table, json_t *b, json_t *j)
 {
-	json_t *b = get_where_text(get(f->before->jobs, "jobs"), "name", get_text(j, "name"));
 	double flight = get_number(j, "blocks_in_flight"), window = get_number(j, "window");
 	double degraded = get_number(j, "counters.blocks_partial");
 
@@ -263,15 +265,20 @@ jobs(const struct frame *f)
 		{"TOTAL", 1, 0, 3},
 		{"LATE", 1, 0, 5},
 	};
-	json_t *list = get(f->now->jobs, "jobs");
+	json_t *list = get(f->now->jobs, "jobs"), *old;
 	size_t count = json_array_size(list);
 	struct table *table;
 
 	if (count == 0)
 		return;
 	table = table_create(columns, 10);
-	for (size_t i = 0; i < count && (f->most == 0 || i < f->most); i++)
-		job(f, table, json_array_get(list, i));
+	old = get_by_text(get(f->before->jobs, "jobs"), "name");
+	for (size_t i = 0; i < count && (f->most == 0 || i < f->most); i++) {
+		json_t *j = json_array_get(list, i);
+
+		job(f, table, json_object_get(old, get_text(j, "name")), j);
+	}
+	json_decref(old);
 	fprintf(f->out, "\n%c", TOP_TITLE);
 	table_print(table, f->out, f->width);
 	table_destroy(table);

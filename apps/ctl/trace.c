@@ -77,6 +77,7 @@ command_trace(struct ctl *ctl)
 		return CTL_USAGE;
 	}
 	snprintf(path, sizeof(path), "/v1/trace?ms=%.0f", o->span * 1e3 < 1 ? 1 : o->span * 1e3);
+	client_expect(ctl->client, CLIENT_TRACE_MAX);
 	if (client_request(ctl->client, "GET", path, NULL, o->span, &trace) != CLIENT_ANSWERED) {
 		ctl_say("%s", client_error(ctl->client));
 		return CTL_NO_CONNECTION;

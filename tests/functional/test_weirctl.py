@@ -418,12 +418,44 @@ def broken_transfers():
             run = says(ctl(api.address, 'jobs', '-t', '1s'), 3, 'weirctl: ')
             check(run.seconds < 3, '%s', run)
         api.routes['/v1/jobs'] = endless
-        says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 256 MiB|no answer')
+        says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8 MiB')
         # Large, and right: 1024 blocks with 256 missing sources each.
         api.routes['/v1/blocks'] = {'blocks': [block(b, missing=range(256)) for b in range(1024)]}
         run = says(ctl(api.address, 'blocks', '--stuck', '-t', '30s'), 0,
                    '1024 blocks 0..1023 wait for rank 0 .*; and for 252 more: ranks 4..255')
         check('only the 1024 oldest' in run.out, '%s', run)
+
+
+@case
+def heavy_answers():
+    """An answer costs time as it is long, not as the square of it."""
+    with FakeApi() as api:
+        def quick(status, *words):
+            run = says(ctl(api.address, *words, '-t', '20s', columns=80), status)
+            check(run.seconds < 8, '%s took %.1f s', words, run.seconds)
+            return run
+
+        api.fill()
+        api.routes['/v1/jobs'] = {'jobs': [job('x' * 7000000, 1), job('y' * 300, 2)]}
+        out = quick(0, 'jobs').out
+        check(all(len(line) <= 80 for line in out.split('\n')), '%s', out)
+        check(re.search(r'^x+…  ', out, re.M), '%s', out)
+        check(quick(0, 'top', '--once', '--interval', '100ms').out.count('xxxx') < 9, 'top')
+        api.routes['/v1/jobs'] = (500, {'error': {'code': 'z' * 1000000, 'message': 'w' * 5000000}})
+        check(len(quick(1, 'jobs').err) < 1000, 'all of the message')
+        api.routes['/v1/jobs'] = {'jobs': [job('x' * 20000000, 1)]}
+        err = ' '.join(quick(3, 'jobs').err.split())
+        check('is larger than 8 MiB' in err, '%s', err)
+        api.fill()
+        api.routes['/v1/blocks'] = {'blocks': [block(b, 'job-%d' % b) for b in range(40000)]}
+        out = quick(0, 'blocks', '--stuck', '--limit', '1000000').out
+        check(len(re.findall('^job job-', out, re.M)) == 40000, 'not all')
+        out = quick(0, 'blocks', '--stuck').out
+        check(len(re.findall('^job job-', out, re.M)) == 1024, 'more than was asked for')
+        api.fill()
+        many = [{'name': 'p%d' % p, 'missed': p} for p in range(100000)]
+        api.routes['/v1/ports'] = {'ports': many}
+        quick(0, 'top', '--once', '--interval', '100ms')
 
 
 @case

@@ -179,6 +179,61 @@ Test(weirctl, paragraphs_break_at_blanks, .timeout = 5)
 	free(out);
 }
 
+/* Each of these took the square of its length. */
+Test(weirctl, long_texts_take_no_time, .timeout = 10)
+{
+	static const struct table_column columns[] = {
+		{"A", 0, 1, 0}, {"B", 0, 1, 0}, {"C", 0, 0, 0}};
+	const size_t length = 4000000;
+	char *text = malloc(length + 1), *out = NULL;
+	struct table *table = table_create(columns, 3);
+	FILE *to = fopen("/dev/null", "w");
+	size_t written;
+
+	setlocale(LC_CTYPE, "C");
+	cr_assert(text != NULL && to != NULL);
+	memset(text, 'x', length);
+	text[length] = '\0';
+	text_print(text, to, 2, 80);
+	get_clean(text);
+	fclose(to);
+	to = open_memstream(&out, &written);
+	table_cell(table, "%s", text);
+	table_cell(table, "%.30s", text);
+	table_cell(table, "c");
+	table_print(table, to, 42);
+	fclose(to);
+	/* What is over is with the last column. */
+	cr_assert_str_eq(out,
+		"A                   B                    C\n"
+		"xxxxxxxxxxxxxxxxx~  xxxxxxxxxxxxxxxxxx~  c\n");
+	table_destroy(table);
+	free(out);
+	free(text);
+}
+
+Test(weirctl, texts_of_answers_are_cut, .timeout = 5)
+{
+	char body[4096] = "[\"", expected[1024] = "";
+	json_error_t error;
+	json_t *answer;
+
+	setlocale(LC_CTYPE, "C.UTF-8");
+	for (unsigned int i = 0; i < GET_TEXT_MAX; i++)
+		strcat(body, "\u00e4");
+	strcat(body, "\",\"");
+	for (unsigned int i = 0; i < GET_TEXT_MAX + 1; i++)
+		strcat(body, "\u00e4");
+	strcat(body, "\"]");
+	for (unsigned int i = 0; i < GET_TEXT_MAX - 3; i++)
+		strcat(expected, "\u00e4");
+	answer = get_parsed(body, strlen(body), &error);
+	cr_assert_eq(strlen(json_string_value(json_array_get(answer, 0))), 2 * GET_TEXT_MAX);
+	strcat(expected, "...");
+	cr_assert_str_eq(json_string_value(json_array_get(answer, 1)), expected);
+	json_decref(answer);
+}
+
 Test(weirctl, no_text_commands_the_terminal, .timeout = 5)
 {
 	static const char body[] =
