@@ -113,7 +113,15 @@ ctrl_log_begin(struct ctrl_log_line *line, const char *room, enum ctrl_log_level
 	ctrl_log_add(line, "level=%s room=%s", level_words[level], room);
 }
 
-/* Whatever got into the line, it is one line, and a terminal takes no orders from it. */
+/* Of other bytes than these a terminal may take orders: C0, DEL, and above them C1 and parts of
+ * characters in whatever it takes for the encoding. */
+static bool
+is_plain(char c)
+{
+	return c >= ' ' && c <= '~';
+}
+
+/* Whatever got into the line, it is one line, of printable ASCII. */
 void
 ctrl_log_end(struct ctrl_log_line *line)
 {
@@ -126,7 +134,7 @@ ctrl_log_end(struct ctrl_log_line *line)
 		line->length += sizeof(mark) - 1;
 	}
 	for (size_t i = 0; i < line->length; i++)
-		if ((unsigned char)line->text[i] < ' ' || line->text[i] == 0x7f)
+		if (!is_plain(line->text[i]))
 			line->text[i] = '?';
 	line->text[line->length++] = '\n';
 	do
@@ -276,7 +284,7 @@ ctrl_log_quote(const char *text)
 
 		if (c == '"' || c == '\\')
 			value.text[used++] = '\\';
-		if (c < ' ' || c == 0x7f)
+		if (!is_plain(*text))
 			used += (size_t)snprintf(
 				value.text + used, sizeof(value.text) - used, "\\x%02x", c);
 		else

@@ -9,7 +9,7 @@
  * DPDK and the data plane's rooms log through rte_log comes out in the same form.
  *
  * Fields are a printf format of key=value pairs. Text from outside goes through ctrl_log_quote;
- * control characters are escaped whatever the caller does, so that nobody forges a line.
+ * what is not printable ASCII is replaced whatever the caller does, so that nobody forges a line.
  *
  * Thread safety: a line is one write(2), and any thread may log; a call site with a limit is the
  * control thread's.

@@ -163,14 +163,14 @@ weir_member_read_status(
 	return good ? 0 : senseless("address in /v1/status", text, size);
 }
 
-/* A text of the switch, for a log or a terminal: no control characters, not endless. */
+/* A text of the switch, for a log or a terminal: printable ASCII, not endless. */
 static void
 copy_clean(char *to, size_t size, const char *from)
 {
 	size_t n = 0;
 
 	for (; from != NULL && *from != '\0' && n + 1 < size; from++)
-		to[n++] = (unsigned char)*from < ' ' || *from == 0x7f ? '?' : *from;
+		to[n++] = *from < ' ' || *from > '~' ? '?' : *from;
 	to[n] = '\0';
 }
 

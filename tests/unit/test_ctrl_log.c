@@ -105,6 +105,7 @@ Test(ctrl_log, values, .timeout = 10)
 	cr_assert_str_eq(ctrl_log_quote("").text, "\"\"");
 	cr_assert_str_eq(ctrl_log_quote("a=b").text, "\"a=b\"");
 	cr_assert_str_eq(ctrl_log_quote("a\"b\\c\n\x1b").text, "\"a\\\"b\\\\c\\x0a\\x1b\"");
+	cr_assert_str_eq(ctrl_log_quote("\xc2\x9b").text, "\"\\xc2\\x9b\"");
 	for (int c = 1; c < 256; c++) {
 		memset(long_text, c, sizeof(long_text) - 1);
 		long_text[sizeof(long_text) - 1] = '\0';
@@ -117,8 +118,9 @@ Test(ctrl_log, values, .timeout = 10)
 
 Test(ctrl_log, nobody_forges_a_line, .timeout = 10, .init = setup)
 {
-	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f");
-	cr_assert_str_eq(read_all(), "<3>level=error room=api msg=\"bad\" name=x?<0>forged?[2J?\n");
+	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f\x9b\xff");
+	cr_assert_str_eq(
+		read_all(), "<3>level=error room=api msg=\"bad\" name=x?<0>forged?[2J???\n");
 }
 
 Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 10, .init = setup)
