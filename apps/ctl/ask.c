@@ -146,7 +146,7 @@ print_raw(struct ctl *ctl, const struct client_answer *answer)
 	if (all == NULL)
 		return false;
 	json_decref(all);
-	fwrite(answer->body, 1, answer->length, stdout);
+	get_print(answer->body, answer->length, stdout);
 	if (answer->length > 0 && answer->body[answer->length - 1] != '\n')
 		putchar('\n');
 	ctl->status = answer->status / 100 == 2 ? CTL_OK : CTL_REFUSED;

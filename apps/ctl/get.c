@@ -3,8 +3,10 @@
 
 #include <err.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <wchar.h>
 #include <wctype.h>
 
@@ -177,4 +179,48 @@ get_parsed(const char *body, size_t length, json_error_t *error)
 	if (value != NULL)
 		clean(value);
 	return value;
+}
+
+/* The next character of UTF-8, whatever the locale; a byte that begins none is taken for itself. */
+static size_t
+decode(const char *text, size_t length, uint32_t *c)
+{
+	unsigned char first = (unsigned char)text[0];
+	size_t bytes = first >= 0xf0 && first < 0xf5 ? 4
+		: first >= 0xe0 && first < 0xf0      ? 3
+		: first >= 0xc2 && first < 0xe0      ? 2
+						     : 1;
+
+	*c = bytes == 1 ? first : first & (0xffu >> (bytes + 1));
+	for (size_t i = 1; i < bytes; i++) {
+		if (i == length || (text[i] & 0xc0) != 0x80) {
+			*c = first;
+			return 1;
+		}
+		*c = *c << 6 | (text[i] & 0x3fu);
+	}
+	return bytes;
+}
+
+void
+get_print(const char *body, size_t length, FILE *out)
+{
+	if (!isatty(fileno(out))) {
+		fwrite(body, 1, length, out);
+		return;
+	}
+	for (size_t at = 0; at < length;) {
+		uint32_t c;
+
+		at += decode(body + at, length - at, &c);
+		if ((c >= ' ' && c <= '~') || c == '\n' || c == '\t')
+			fputc((int)c, out);
+		else if (c == '\r')
+			fputc(' ', out); /* a blank of JSON, and it overwrites the line */
+		else if (c < 0x10000)
+			fprintf(out, "\\u%04x", c);
+		else
+			fprintf(out, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10 & 0x3ff),
+				0xdc00 + (c & 0x3ff));
+	}
 }

@@ -8,6 +8,8 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 
 #define GET_TEXT_MAX 256 /* characters of a text in an answer */
 
@@ -37,7 +39,13 @@ json_t *get_by_text(json_t *array, const char *key);
  */
 json_t *get_parsed(const char *body, size_t length, json_error_t *error);
 
-/* The same replacement for other text, in place, and of any length. */
+/**
+ * Write JSON as it came; to a terminal, with all but printable ASCII, blanks and line ends as \u
+ * escapes, which is the same JSON. What is no JSON is no order to the terminal either.
+ */
+void get_print(const char *body, size_t length, FILE *out);
+
+/* The replacement of get_parsed() for other text, in place, and of any length. */
 void get_clean(char *text);
 
 #endif

@@ -174,6 +174,28 @@ def json_is_what_the_switch_says():
 
 
 @case
+def json_is_no_order_to_a_terminal():
+    exact = '{"jobs": [{"name": "a\u009b31m\u00e4\u4e2d\U0001f600\u007f"}],\r "x": 18446744073709551615}'
+    shown = (r'{"jobs": [{"name": "a\u009b31m\u00e4\u4e2d\ud83d\ude00\u007f"}],  '
+             '"x": 18446744073709551615}')
+    with FakeApi() as api:
+        api.routes['/v1/jobs'] = api.routes['/v1/trace'] = exact.encode()
+        for words in (['jobs', '--json'], ['trace', '-o', '-'], ['trace', '-o', '/dev/tty']):
+            pid, fd = pty.fork()
+            if pid == 0:
+                os.execv(WEIRCTL, [WEIRCTL, '-s', api.address, *words])
+            out = b''
+            with contextlib.suppress(OSError):
+                while select.select([fd], [], [], 10)[0]:
+                    out += os.read(fd, 4096)
+            os.close(fd)
+            check(os.waitpid(pid, 0)[1] == 0, '%s: %s', words, out)
+            check(shown.encode() in out and not re.search(rb'[\x7f-\xff]', out), '%s: %s', words, out)
+        run = ctl(api.address, 'jobs', '--json')
+        check(run.out == exact + '\n', 'not as it came')
+
+
+@case
 def jobs_are_made_changed_and_ended():
     with FakeApi() as api:
         made = dict(job('new', 7), members=[])
@@ -507,7 +529,15 @@ def traces():
         check(not os.path.isfile('/dev/null'), '/dev/null is a file now')
         if os.path.exists('/dev/full'):
             says(ctl(api.address, 'trace', '-o', '/dev/full'), 1, 'No space left')
-        check(os.listdir(folder) == ['t.json'], '%s', os.listdir(folder))
+        # A name that could be guessed, and a link behind it, is nobody's way to another file.
+        os.symlink(folder + '/victim', name + '.part')
+        previous = os.umask(0o027)
+        try:
+            says(ctl(api.address, 'trace', '-o', name), 0)
+        finally:
+            os.umask(previous)
+        check(os.stat(name).st_mode & 0o777 == 0o640, '%o', os.stat(name).st_mode)
+        check(sorted(os.listdir(folder)) == ['t.json', 't.json.part'], '%s', os.listdir(folder))
 
 
 class Terminal:
