@@ -29,6 +29,7 @@ static const struct {
 	{"--allow", "devices are in \"ports\""},
 	{"--socket-mem", "memory is \"memory_mb\""},
 	{"--proc-type", "a switch is a primary process"},
+	{"--telemetry", "it is \"telemetry\""},
 	{"--help", "it would end the switch"},
 	{"--", "it would hide Weir's own arguments"},
 };
@@ -74,6 +75,9 @@ check_argument(struct ctrl_reading *reading, unsigned int index, const char *arg
 					"with %s nobody can attach to the switch: leave it out, "
 					"or \"capture\"",
 					argument);
+	if (reading->config->telemetry && is_refused(argument, "--no-telemetry"))
+		return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+			"with %s nobody can ask: leave it out, or \"telemetry\"", argument);
 	if (strcmp(argument, "--in-memory") == 0 && given(list, "--no-huge"))
 		return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
 			"EAL does not take --in-memory with --no-huge: use --no-shconf");
@@ -129,6 +133,7 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	int rc = 0;
 
 	config->capture = ctrl_boolean(reading->root, "capture");
+	config->telemetry = ctrl_boolean(reading->root, "telemetry");
 	for (unsigned int i = 0; rc == 0 && i < count; i++)
 		rc = check_argument(reading, i, json_string_value(json_array_get(list, i)));
 	if (rc < 0)
@@ -148,6 +153,8 @@ ctrl_read_eal(struct ctrl_reading *reading)
 		if (config->exception[0] != '\0')
 			rc |= add(config, "--log-level=pmd.net.tap:critical");
 	}
+	if (!config->telemetry)
+		rc |= add(config, "--no-telemetry");
 	if (!given(list, "--file-prefix"))
 		rc |= add(config, "--file-prefix=weir-%s", config->name);
 	for (unsigned int i = 0; i < count; i++)

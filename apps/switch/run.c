@@ -20,6 +20,7 @@
 #include "ctrl/running.h"
 #include "ctrl/state.h"
 #include "ctrl/stats.h"
+#include "ctrl/telemetry.h"
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
@@ -67,6 +68,17 @@ offer_capture(void)
 	return -EIO;
 }
 
+/* EAL has its socket by now; add Weir's own commands. */
+static int
+offer_telemetry(struct ctrl_running *running)
+{
+	int rc = ctrl_telemetry_start(running);
+
+	if (rc < 0)
+		fprintf(stderr, "weir-switch: \"telemetry\" does not start: %s\n", strerror(-rc));
+	return rc;
+}
+
 /* The TAP is a port of the switch by now; make it an interface of this machine. */
 static int
 set_exception(const struct ctrl_config *config)
@@ -104,6 +116,7 @@ on_tick(void *context)
 	int stuck;
 
 	ctrl_running_tick(run->running);
+	ctrl_telemetry_tick(run->running);
 	stuck = ctrl_running_stuck_worker(run->running);
 	if (stuck >= 0 && stuck != run->stuck)
 		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second",
@@ -189,6 +202,8 @@ start(struct run *run)
 		rc = set_exception(config);
 	if (rc == 0 && config->capture)
 		rc = offer_capture();
+	if (rc == 0 && config->telemetry)
+		rc = offer_telemetry(run->running);
 	if (rc < 0)
 		return rc;
 	rc = api_server_create(run->running, &run->server, error, sizeof(error));
@@ -202,6 +217,7 @@ stop(struct run *run)
 {
 	run->running->ready = false;
 	api_server_destroy(run->server);
+	ctrl_telemetry_stop();
 	if (ppe_stop(run->ppe, STOP_LIMIT_MS) < 0)
 		fprintf(stderr, "weir-switch: packets under way were abandoned after %d ms\n",
 			STOP_LIMIT_MS);
@@ -222,6 +238,7 @@ live(struct run *run)
 	ppe_print(run->ppe, stdout);
 	fflush(stdout);
 	if (start(run) < 0) {
+		ctrl_telemetry_stop();
 		ppe_destroy(run->ppe, NULL);
 		ctrl_running_destroy(run->running);
 		return 1;

@@ -1,18 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""GET /metrics and GET /v1/history of a real switch."""
+"""GET /metrics and GET /v1/history of a real switch, and what it tells DPDK's telemetry."""
 import contextlib
 import glob
 import hashlib
+import json
 import os
 import re
 import shutil
+import socket
 import subprocess
+import threading
 import time
 
 from control import Control
 from exposition import parse
-from rack import ROOT, Rack, job
+from rack import DPDK, ROOT, Rack, job
 from tap import Skip, case, check, main
 
 PAGE = os.path.join(ROOT, 'docs', 'metrics.md')
@@ -228,6 +231,112 @@ def the_history_tells_what_was():
         check(abs(sum(share for _, share in one['late_share']) - 1) < 0.001, '%s', one)
         for reason, rates in found['drops'].items():
             check(counters['drops'][reason] > 0 and len(rates) == length, '%s', reason)
+
+
+TELEMETRY = {'telemetry': True, 'eal': ['--no-huge', '--no-pci', '--no-shconf']}
+
+
+@contextlib.contextmanager
+def telemetry(rack):
+    """A function that asks DPDK's telemetry of the switch."""
+    path = os.path.join(DPDK, 'weir-' + rack.config()['switch']['name'], 'dpdk_telemetry.v2')
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(10)
+        client.connect(path)
+        check('pid' in json.loads(client.recv(1024)), 'greeting')
+
+        def ask(command):
+            client.send(command.encode())
+            return json.loads(client.recv(16384))[command.split(',')[0]]
+
+        yield ask
+
+
+@case
+def telemetry_tells_the_same():
+    with switch([job(1, 2), job(2, 2)], changes=TELEMETRY) as (rack, api):
+        sums(rack)
+        time.sleep(2.1)
+        stats, counters = rack.check_books(), api.get('/v1/counters')
+        with telemetry(rack) as ask:
+            listed = ask('/')
+            for command in ('status', 'ports', 'drops', 'jobs', 'job', 'blocks'):
+                check('/weir/' + command in listed, '%s', listed)
+                check(len(ask('/help,/weir/' + command)) > 0, 'help')
+            status = ask('/weir/status')
+            for key in ('received', 'created', 'sent', 'consumed', 'in_flight'):
+                check(status[key] == stats[key], '%s: %s, %s', key, status, stats[key])
+            check(status['jobs'] == 2 and len(status['busy_percent']) == 1, '%s', status)
+            check(ask('/weir/drops') == stats['drops'], 'drops')
+            ports = ask('/weir/ports')
+            for key in ('name', 'rx_packets', 'rx_bytes', 'missed'):
+                check(ports[key] == [port[key] for port in counters['ports']], '%s', ports)
+            check(ports['tx_result_bytes'] == [port['tx_bytes']['results']
+                                               for port in counters['ports']], '%s', ports)
+            check(ask('/weir/jobs') == ['job1', 'job2'], 'jobs')
+            one = ask('/weir/job,job1')
+            for key, value in counters['jobs'][0].items():
+                check(key == 'job' or one[key] == value, '%s: %s', key, one)
+            blocks = ask('/weir/blocks,job1')
+            check((blocks['job'], blocks['size'], blocks['open'], blocks['block']) ==
+                  ('job1', 2, 0, []), '%s', blocks)
+            for wrong in ('/weir/job,job3', '/weir/job', '/weir/blocks,', '/weir/blocks,' + 'x' * 900):
+                check(ask(wrong) is None, '%s', wrong)
+
+
+@case
+def telemetry_shows_open_blocks():
+    with switch(changes=TELEMETRY) as (rack, _api):
+        runs = [rack.perf(i, 1, '-b', '4194304', '-e', '4194304', '-n', '100000') for i in range(2)]
+        time.sleep(1)
+        runs[1].signal(9)
+        time.sleep(2.2)
+        with telemetry(rack) as ask:
+            found = ask('/weir/blocks,job1')
+        check(found['open'] > 0, '%s', found)
+        for key in ('block', 'heard', 'age_us', 'idle_us'):
+            check(len(found[key]) == min(found['open'], 32), '%s', found)
+        check(set(found['heard']) == {1}, '%s', found)
+        check(all(age >= idle > 0 for age, idle in zip(found['age_us'], found['idle_us'])), '%s',
+              found)
+        runs[0].kill()
+
+
+@case
+def telemetry_holds_nobody_up():
+    """Clients that ask without a pause: the switch goes on, and what is told is not old."""
+    with switch(changes=TELEMETRY) as (rack, api):
+        until = time.monotonic() + 4
+
+        def hammer():
+            with telemetry(rack) as ask:
+                while time.monotonic() < until:
+                    ask('/weir/ports')
+
+        threads = [threading.Thread(target=hammer) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        longest = 0
+        while time.monotonic() < until:
+            began = time.monotonic()
+            api.get('/v1/health')
+            longest = max(longest, time.monotonic() - began)
+            time.sleep(0.05)
+        for thread in threads:
+            thread.join()
+        check(longest < 0.5, '%.2f s', longest)
+        sums(rack)
+        time.sleep(2.1)
+        with telemetry(rack) as ask:
+            check(ask('/weir/job,job1')['blocks_complete'] > 50, 'it is old')
+
+
+@case
+def telemetry_is_not_there_unless_asked_for():
+    with switch(changes={'eal': ['--no-huge', '--no-pci', '--no-shconf']}) as (rack, _api):
+        folder = os.path.join(DPDK, 'weir-' + rack.config()['switch']['name'])
+        found = os.listdir(folder) if os.path.isdir(folder) else []
+        check(not any('telemetry' in name for name in found), '%s', found)
 
 
 if __name__ == '__main__':

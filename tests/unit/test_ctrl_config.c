@@ -251,8 +251,9 @@ Test(ctrl_config, eal_arguments, .timeout = 10)
 {
 	static const char *const want[] = {"weir-switch", "--lcores=0@3,1@4,2@5", "--main-lcore=0",
 		"-m256", "--log-level=warning", "--log-level=pmd.net.tap:critical",
-		"--file-prefix=weir-weir", "--no-huge", "--no-pci", "--vdev=net_af_packet0,iface=a",
-		"--allow=1:0.0,x=1", "--vdev=net_tap_weir,iface=weir0,mac=02:57:45:49:52:01"};
+		"--no-telemetry", "--file-prefix=weir-weir", "--no-huge", "--no-pci",
+		"--vdev=net_af_packet0,iface=a", "--allow=1:0.0,x=1",
+		"--vdev=net_tap_weir,iface=weir0,mac=02:57:45:49:52:01"};
 	struct ctrl_config *c = must_take(text_with_two(5,
 		"\"workers\": { \"count\": 2, \"main_cpu\": 3, \"cpus\": [4, 5, 6] }, "
 		"\"exception\": { \"interface\": \"weir0\" },",
@@ -274,8 +275,8 @@ Test(ctrl_config, own_prefix_and_log_level_stand, .timeout = 10)
 	struct ctrl_config *c = must_take(
 		text_with(4, "\"eal\": [\"--file-prefix=mine\", \"--log-level=debug\"],"));
 
-	cr_assert_str_eq(c->argv[4], "--file-prefix=mine");
-	cr_assert_str_eq(c->argv[5], "--log-level=debug");
+	cr_assert_str_eq(c->argv[5], "--file-prefix=mine");
+	cr_assert_str_eq(c->argv[6], "--log-level=debug");
 	ctrl_config_destroy(c);
 }
 
@@ -352,14 +353,12 @@ Test(ctrl_config, unknown_keys_are_refused, .timeout = 10)
 		"x.json:2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
 	refuse(3, "  \"switch.name\": \"x\",",
 		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
-		"switch, "
-		"log, eal, "
-		"workers, pools, queues, tables, exception, api, state, ports, jobs");
+		"telemetry, switch, log, eal, workers, pools, queues, tables, exception, api, "
+		"state, ports, jobs");
 	refuse(3, "  \"\": 1,",
-		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, switch, log, "
-		"eal, "
-		"workers, "
-		"pools, queues, tables, exception, api, state, ports, jobs");
+		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, telemetry, "
+		"switch, log, eal, workers, pools, queues, tables, exception, api, state, "
+		"ports, jobs");
 }
 
 /* Strings on the way to a place may hold what looks like structure. */
@@ -551,6 +550,7 @@ Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 10)
 		{"-a01:00.0", "devices are in \"ports\""},
 		{"--", "it would hide Weir's own arguments"},
 		{"--help", "it would end the switch"},
+		{"--telemetry", "it is \"telemetry\""},
 	};
 	char line[128], reason[256];
 
@@ -588,6 +588,31 @@ Test(ctrl_config, capture_needs_shared_memory, .timeout = 10)
 	config = must_take(text_with(4, "\"eal\": [\"--no-huge\"],"));
 	cr_assert_not(config->capture);
 	ctrl_config_destroy(config);
+}
+
+static bool
+has_argument(const struct ctrl_config *config, const char *argument)
+{
+	for (int i = 0; i < config->argc; i++)
+		if (strcmp(config->argv[i], argument) == 0)
+			return true;
+	return false;
+}
+
+Test(ctrl_config, telemetry_is_asked_for, .timeout = 10)
+{
+	struct ctrl_config *config = must_take(text_with(4, "\"eal\": [\"--no-huge\"],"));
+
+	cr_assert_not(config->telemetry);
+	cr_assert(has_argument(config, "--no-telemetry"));
+	ctrl_config_destroy(config);
+	config = must_take(text_with(4, "\"telemetry\": true, \"eal\": [\"--no-huge\"],"));
+	cr_assert(config->telemetry);
+	cr_assert_not(has_argument(config, "--no-telemetry"));
+	ctrl_config_destroy(config);
+	refuse(4, "  \"telemetry\": true, \"eal\": [\"--no-telemetry\"],",
+		"x.json:4:30: eal[0]: with --no-telemetry nobody can ask: leave it out, or "
+		"\"telemetry\"");
 }
 
 Test(ctrl_config, memory_is_summed, .timeout = 10)
