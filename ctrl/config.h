@@ -30,6 +30,8 @@
 #define CTRL_LISTENERS_MAX   8
 #define CTRL_FILE_BYTES      256 /* a path of a file */
 #define CTRL_HASH_BYTES      32 /* SHA-256 */
+#define CTRL_HOSTS_MAX       16
+#define CTRL_HOST_BYTES      254 /* a DNS name */
 #define CTRL_ERROR_BYTES     1024 /* a buffer of this size holds every reason whole */
 
 struct json_t;
@@ -79,6 +81,8 @@ struct ctrl_api {
 	unsigned int nb_listeners; /* 0: there is no API */
 	struct ctrl_listener listener[CTRL_LISTENERS_MAX];
 	char certificate[CTRL_FILE_BYTES], key[CTRL_FILE_BYTES]; /* of TLS, or "" */
+	unsigned int nb_names;
+	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* that clients may call the switch by */
 	bool open_read; /* reading the public resources needs no token */
 	unsigned int nb_tenants;
 	struct ctrl_tenant *tenant;

@@ -135,6 +135,14 @@ read_listeners(struct ctrl_reading *reading, const json_t *list)
 	return read_listener(reading, ctrl_path("api"), text);
 }
 
+static void
+read_names(const json_t *list, struct ctrl_api *api)
+{
+	for (; api->nb_names < json_array_size(list); api->nb_names++)
+		strlcpy(api->name[api->nb_names],
+			json_string_value(json_array_get(list, api->nb_names)), CTRL_HOST_BYTES);
+}
+
 static bool
 parse_hash(const char *text, uint8_t hash[CTRL_HASH_BYTES])
 {
@@ -216,6 +224,7 @@ ctrl_read_api(struct ctrl_reading *reading)
 			sizeof(api->certificate));
 		strlcpy(api->key, ctrl_string(tls, "api.tls.key"), sizeof(api->key));
 	}
+	read_names(json_object_get(object, "names"), api);
 	rc = read_listeners(reading, json_object_get(object, "listen"));
 	return rc < 0 ? rc : read_tenants(reading, json_object_get(object, "tenants"));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ctrl/api/body.h"
+#include "ctrl/api/origin.h"
 #include "ctrl/api/route.h"
 #include "ctrl/api/server_priv.h"
 
@@ -80,6 +81,33 @@ refuse_caller(struct api_call *call, enum api_verdict verdict)
 	api_header(call, "WWW-Authenticate", "Bearer realm=\"weir\"");
 }
 
+/*
+ * No page of another site reads or changes anything here, whatever it makes its names mean. A client
+ * that sends no Host is no browser.
+ */
+static bool
+check_site(struct api_request *request)
+{
+	const struct ctrl_api *api = &request->call.running->config->api;
+	const char *host = header(request, "Host"), *origin = header(request, "Origin");
+
+	if (request->caller.local)
+		return true;
+	if (host != NULL && !api_host_is_own(api, host)) {
+		api_error(&request->call, 421, "misdirected", NULL,
+			"the switch is not called \"%.64s\": use its IP address, or add the name "
+			"to "
+			"api.names of its configuration",
+			host);
+		return false;
+	}
+	if (origin == NULL || (host != NULL && api_origin_is_host(origin, host)))
+		return true;
+	api_error(&request->call, 403, "forbidden", NULL,
+		"the request comes from a page of another site, \"%.64s\"", origin);
+	return false;
+}
+
 /* Everything that can be said before the body has come. Errors are in the answer then. */
 static void
 admit(struct api_request *request, const char *method)
@@ -89,6 +117,8 @@ admit(struct api_request *request, const char *method)
 	const struct api_route *route;
 	enum api_verdict verdict;
 
+	if (!check_site(request))
+		return;
 	if (!request->parsed) {
 		api_error(call, 404, "unknown_path", NULL,
 			"nothing can be here: docs/openapi.yaml lists the paths");

@@ -252,6 +252,27 @@ def reading_can_be_closed():
         expect(api.tcp('GET', '/v1/jobs'), 403, 'forbidden')
 
 
+@case
+def pages_of_other_sites_get_nothing():
+    with switch(names=['Rack7.example.org']) as (_rack, api):
+        def ask(**headers):
+            return api.tcp('GET', '/v1/status', headers=headers)
+
+        for host in ('127.0.0.1', '10.77.0.254:18080', '[::1]:18080', 'localhost',
+                     'rack7.example.org:18080'):
+            expect(ask(Host=host), 200)
+            expect(ask(Host=host, Origin='http://' + host), 200)
+        for host in ('evil.example', 'evil.example:18080', '127.0.0.1.evil.example', 'rack7', ''):
+            expect(ask(Host=host), 421, 'misdirected')
+            expect(ask(Host=host, Origin='http://' + host), 421, 'misdirected')
+        for origin in ('http://evil.example', 'null', 'http://127.0.0.1', 'http://localhost:18080'):
+            expect(ask(Host='127.0.0.1:18080', Origin=origin), 403, 'forbidden')
+        found = api.tcp('DELETE', '/v1/jobs/job1/members/0', headers={'Host': 'evil.example'})
+        expect(found, 421, 'misdirected')
+        # Whoever is on this machine's socket is no page.
+        expect(api.unix('GET', '/v1/status', headers={'Host': 'anything'}), 200)
+
+
 # -- TLS
 
 def certificate(rack, name):

@@ -138,6 +138,17 @@ Test(ctrl_config_api, tenants)
 	ctrl_config_destroy(config);
 }
 
+Test(ctrl_config_api, names)
+{
+	struct ctrl_config *config = take("{\"names\":[\"a.example.org\",\"b\"]}", false);
+
+	cr_assert_eq(config->api.nb_names, 2);
+	cr_assert_str_eq(config->api.name[0], "a.example.org");
+	cr_assert_str_eq(config->api.name[1], "b");
+	ctrl_config_destroy(config);
+	refuse("{\"names\":[\"b:80\"]}", "api.names[0]: \"b:80\" has other characters");
+}
+
 Test(ctrl_config_api, wrong_tenants)
 {
 	refuse("{\"tenants\":[" TENANT("a", HASH_A) "," TENANT("a", HASH_B) "]}",
