@@ -80,6 +80,25 @@ read_address(struct api_call *call, uint32_t *address)
 	return false;
 }
 
+/*
+ * May the caller say that a member of the job is at this address? The job's owner and administrators
+ * may; of others, who have shown nothing but where they are, each may for itself. False: answered.
+ */
+static bool
+check_peer(struct api_call *call, const struct ctrl_job *job, uint32_t address)
+{
+	const struct api_caller *caller = call->caller;
+
+	if (caller->admin || (caller->tenant != NULL && caller->tenant == job->tenant) ||
+		(caller->ip != 0 && caller->ip == address))
+		return true;
+	api_error(call, 403, "forbidden", "address",
+		"the member is at %s, and this request comes from elsewhere: ask from there, leave "
+		"\"address\" out, or be an administrator",
+		ctrl_address_text(address).text);
+	return false;
+}
+
 /* Read what is to be created. False: it may not be, answered. */
 static bool
 read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish)
@@ -161,7 +180,7 @@ api_post_member(struct api_call *call)
 	job = job_to_join(call, size, &made);
 	if (job == NULL)
 		return;
-	if (!check_private(call, job)) {
+	if (!check_private(call, job) || !check_peer(call, job, address)) {
 		if (made)
 			ctrl_job_delete(call->running, job, &who, &leaving, &ignored);
 		return;
@@ -176,6 +195,15 @@ api_post_member(struct api_call *call)
 	api_answer_refusal(call, &why, NULL);
 }
 
+/* Where a member is; 0: nobody of this rank has joined. */
+static uint32_t
+member_address(const struct ctrl_job *job, unsigned int rank)
+{
+	if (job->member == NULL)
+		return job->job->address[rank];
+	return rank < job->job->nb_sources ? job->member[rank].address : 0;
+}
+
 void
 api_delete_member(struct api_call *call)
 {
@@ -185,6 +213,7 @@ api_delete_member(struct api_call *call)
 	struct ctrl_refusal why;
 	char *end;
 	unsigned long rank;
+	uint32_t address;
 
 	if (job == NULL)
 		return;
@@ -194,6 +223,9 @@ api_delete_member(struct api_call *call)
 			WEIR_SOURCES_MAX - 1);
 		return;
 	}
+	address = member_address(job, (unsigned int)rank);
+	if (address != 0 && !check_peer(call, job, address))
+		return;
 	if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else

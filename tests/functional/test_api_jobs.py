@@ -199,6 +199,29 @@ def members_leave_and_others_take_their_rank():
 
 
 @case
+def each_host_speaks_for_itself():
+    """Without tenants, whoever comes over TCP may join and leave: at its own address alone."""
+    with switch(jobs=[job(1, 2)]) as (rack, api):
+        api.create('pair', 2)
+        there = [{'place': n, 'address': SWITCH_ADDRESS} for n in range(2)]
+        api.join('pair', 0, 2, None, **there[0])
+
+        def ask(host, method, path, body=None):
+            return api.do(method, path, body, 403, 'forbidden', 'address', **there[host])
+
+        ask(0, 'POST', '/v1/jobs/pair/members', {'rank': 1, 'size': 2, 'address': rack.address(1)})
+        ask(1, 'DELETE', '/v1/jobs/pair/members/0')
+        ask(1, 'DELETE', '/v1/jobs/job1/members/0')
+        check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['joined', 'expected'],
+              'members')
+        api.do('DELETE', '/v1/jobs/pair/members/1', None, 404, 'unknown_member', **there[0])
+        api.do('DELETE', '/v1/jobs/pair/members/0', **there[0])
+        # An administrator speaks for everybody.
+        api.join('pair', 0, 2, 1)
+        api.do('DELETE', '/v1/jobs/pair/members/0')
+
+
+@case
 def members_who_are_silent_expire():
     with switch() as (rack, api):
         number = api.job_of('pair', [0, 1], expire_s=2)
@@ -257,7 +280,8 @@ def keys_go_where_nobody_listens():
         check(all(len(key) == 64 and len(set(key)) > 16 for key in keys), '%s', keys)
         # The results' key is of all; its own is of each alone.
         check(keys[0][32:] == keys[1][32:] and keys[0][:32] != keys[1][:32], '%s', keys)
-        found = api.join('sealed', 0, 2, 0, place='sw', status=403, code='forbidden')
+        found = api.join('sealed', 0, 2, 0, place=0, address=SWITCH_ADDRESS, status=403,
+                         code='forbidden')
         check('TLS' in found['error']['message'], '%s', found)
         # Who has no key is not heard.
         run = rack.perf(0, made['id'], '-b', '4K', '-e', '4K', '--join-timeout', 700, source=0)
