@@ -10,6 +10,7 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
+#include "ctrl/refuse.h"
 #include "ctrl/values.h"
 #include "pktbuf/tag.h"
 
@@ -99,6 +100,47 @@ check_peer(struct api_call *call, const struct ctrl_job *job, uint32_t address)
 	return false;
 }
 
+/* Is what `create` says what the job has? All that is given counts, and what is left out does not. */
+static bool
+check_same(struct api_call *call, const struct ctrl_job *job)
+{
+	const json_t *create = json_object_get(call->body, "create");
+	const struct ppe_job *is = job->job, *asked;
+	struct ctrl_job_wish wish;
+
+	api_read_wish(create, is->name, is->nb_sources, &wish);
+	asked = &wish.shape;
+	const struct {
+		const char *key;
+		bool same;
+	} values[] = {
+		{"name", strcmp(asked->name, is->name) == 0},
+		{"size", asked->nb_sources == is->nb_sources},
+		{"id", wish.id == is->id},
+		{"window", asked->window == is->window},
+		{"elements", asked->elements == is->elements},
+		{"type", asked->dtype == is->dtype},
+		{"op", asked->op == is->op},
+		{"results", asked->group == is->group},
+		{"authenticate", asked->authenticated == is->authenticated},
+		{"policy", asked->policy == is->policy},
+		{"timeout_ms", asked->timeout_ms == is->timeout_ms},
+		{"rate_mbit", asked->rate_mbit == is->rate_mbit},
+		{"expire_s", wish.expire_s == job->expire_s},
+	};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		if (values[i].same || json_object_get(create, values[i].key) == NULL)
+			continue;
+		api_error(call, 409, "conflict", ctrl_path("create.%s", values[i].key).text,
+			"job %s is there already, with another \"%s\": do all ranks say the same, "
+			"or is it another run's?",
+			is->name, values[i].key);
+		return false;
+	}
+	return true;
+}
+
 /* Read what is to be created. False: it may not be, answered. */
 static bool
 read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish)
@@ -151,8 +193,10 @@ job_to_join(struct api_call *call, unsigned int size, bool *made)
 	struct ctrl_refusal why;
 
 	*made = false;
-	if (job != NULL || json_object_get(call->body, "create") == NULL)
+	if (json_object_get(call->body, "create") == NULL)
 		return job;
+	if (job != NULL)
+		return check_same(call, job) ? job : NULL;
 	if (!read_create(call, size, &wish))
 		return NULL;
 	if (ctrl_job_create(call->running, &wish, call->caller->tenant, &who, &job, &why) < 0) {

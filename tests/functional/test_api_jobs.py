@@ -252,6 +252,17 @@ def a_join_makes_the_job():
         check(found['window'] == 8 and found['elements'] == 64, '%s', found)
         api.join('made', 1, 2, 1, create=create)
         reduce(rack, found['job'], [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        # What is there is what they ask for, or they hear of it: nothing is taken silently.
+        same = dict(create, name='made', size=2, type='fp32', op='sum', results='unicast',
+                    policy='wait', timeout_ms=1000, rate_mbit=0, expire_s=0, authenticate=False)
+        api.join('made', 1, 2, 1, create=dict(same, id=found['job']))
+        api.join('made', 1, 2, 1, create={})
+        for key, other in (('window', 16), ('elements', 65), ('type', 'int32'), ('size', 3),
+                           ('name', 'mad'), ('results', '239.1.2.3'), ('policy', 'error'),
+                           ('timeout_ms', 999), ('rate_mbit', 1), ('expire_s', 1),
+                           ('authenticate', True), ('id', found['job'] + 1)):
+            api.join('made', 1, 2, 1, create=dict(create, **{key: other}), status=409,
+                     code='conflict', key='create.' + key)
         # All or nothing.
         where = {'address': OUTSIDE, 'rank': 0, 'size': 2}
         api.do('POST', '/v1/jobs/other/members', dict(where, create=create), 400, 'out_of_range',
