@@ -64,5 +64,8 @@ api_route_query(struct api_call *call, const struct api_route *route)
 			route->query == NULL ? "none" : route->query);
 		return false;
 	}
-	return true;
+	if (call->target->twice == NULL)
+		return true;
+	api_error(call, 400, "duplicate", call->target->twice, "the query has this key twice");
+	return false;
 }

@@ -11,7 +11,7 @@
  */
 const struct api_route *api_route_find(struct api_call *call, const char *method);
 
-/* Every key of the query is one of the route's. False: answered. */
+/* Every key of the query is one of the route's, and there once. False: answered. */
 bool api_route_query(struct api_call *call, const struct api_route *route);
 
 /* "GET". */

@@ -52,8 +52,10 @@ parse_query(struct api_target *target, char *text)
 		strsep(&value, "=");
 		if (!decode(part, true) || (value != NULL && !decode(value, true)))
 			return false;
-		if (api_query(target, part) != NULL)
-			return false;
+		if (api_query(target, part) != NULL) {
+			target->twice = part;
+			continue;
+		}
 		target->query[target->nb_query].key = part;
 		target->query[target->nb_query].value = value == NULL ? "" : value;
 		target->nb_query++;
@@ -68,6 +70,7 @@ api_target_parse(struct api_target *target, const char *raw)
 	char *path = target->text, *query;
 
 	target->nb_segments = target->nb_query = 0;
+	target->twice = NULL;
 	target->text[0] = '\0';
 	if (length >= sizeof(target->text) || raw[0] != '/')
 		return false;

@@ -24,12 +24,13 @@ struct api_target {
 	struct {
 		const char *key, *value; /* decoded; "" where there is no "=" */
 	} query[API_QUERY_MAX];
+	const char *twice; /* a key that the query has more than once, decoded; or NULL */
 	char text[API_TARGET_BYTES];
 };
 
 /*
  * Take a raw target apart. False when it is none that any resource could have: too long, no path,
- * an empty segment, a wrong or zero escape, too many parts, a key of the query twice.
+ * an empty segment, a wrong or zero escape, too many parts.
  */
 bool api_target_parse(struct api_target *target, const char *raw);
 

@@ -110,7 +110,10 @@ def what_is_not_there_is_refused():
         found = api.unix('GET', '/v1/status?verbose=1')
         expect(found, 400, 'unknown_key')
         check(found.body['error']['key'] == 'verbose', '%s', found.body)
-        expect(api.unix('GET', '/v1/status?a=1&a=2'), 404, 'unknown_path')
+        found = api.unix('GET', '/v1/blocks?limit=1&limit=2')
+        expect(found, 400, 'duplicate')
+        check(found.body['error']['key'] == 'limit', '%s', found.body)
+        expect(api.unix('GET', '/v1/status?a=1&a=2'), 400, 'unknown_key')
         # A path in another spelling is the same path.
         expect(api.unix('GET', '/v1/%73tatus'), 200)
         expect(api.unix('GET', '/v1/status', body='{}'), 400, 'unknown_key')

@@ -38,7 +38,7 @@ Test(ctrl_api_route, what_is_no_target)
 {
 	static const char *const wrong[] = {"", "*", "v1", "http://x/v1/health", "//", "/v1/",
 		"/v1//health", "/v1/%", "/v1/%4", "/v1/%zz", "/v1/%00x", "/v1?a=%00", "/v1?a=%g0",
-		"/v1?a=1&a=2", "/1/2/3/4/5/6/7/8/9", "/?1&2&3&4&5&6&7&8&9"};
+		"/1/2/3/4/5/6/7/8/9", "/?1&2&3&4&5&6&7&8&9"};
 	char longer[API_TARGET_BYTES + 1];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
