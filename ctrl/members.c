@@ -114,7 +114,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
 	*member = (struct ctrl_member){
 		CTRL_MEMBER_JOINED, address, ctrl_unix_time(), ctrl_monotonic()};
-	ctrl_log_change(who, "member joined", "job=%s rank=%u address=%s joined=%u size=%u",
+	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
 		ctrl_job_joined(job), size);
 	ctrl_state_note_soon(running);
@@ -190,7 +190,8 @@ mark_expired(struct ctrl_job *job)
 		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
 			continue;
 		member->state = CTRL_MEMBER_EXPIRED;
-		ctrl_log_change(&who, "member expired", "job=%s rank=%u address=%s expire_s=%u",
+		ctrl_log_change(&who, "member expired",
+			"job=%s rank=%u member_address=%s expire_s=%u",
 			ctrl_log_quote(job->job->name).text, rank,
 			ctrl_address_text(member->address).text, job->expire_s);
 	}
