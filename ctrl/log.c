@@ -2,10 +2,13 @@
 #include "ctrl/log.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +21,11 @@ static struct {
 	enum ctrl_log_level level[CTRL_LOG_ROOM_COUNT];
 	int fd;
 	bool journal;
+	pthread_mutex_t lock; /* of what follows, and of the room that poll has found */
+	uint32_t lost; /* lines since the last one written, for which there was no room */
+	bool torn; /* the last one was cut off: a line end is missing */
 } out = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.level = {[0 ... CTRL_LOG_ROOM_COUNT - 1] = CTRL_LOG_NOTICE},
 	.fd = STDERR_FILENO,
 };
@@ -121,26 +128,59 @@ is_plain(char c)
 	return c >= ' ' && c <= '~';
 }
 
-/* Whatever got into the line, it is one line, of printable ASCII. */
+/* Add the last words; what is there gives way. One byte stays for the line end. */
+static void
+put_mark(struct ctrl_log_line *line, const char *mark)
+{
+	size_t length = strlen(mark);
+
+	line->length = RTE_MIN(line->length, sizeof(line->text) - length - 1);
+	memcpy(line->text + line->length, mark, length);
+	line->length += length;
+}
+
+/* All or nothing, as far as that can be had. Nobody reads: there is no room, and it is not waited for. */
+static bool
+put(const char *text, size_t length)
+{
+	struct pollfd fd = {out.fd, POLLOUT, 0};
+	ssize_t done;
+
+	/* A pipe that polls writable has room for PIPE_BUF bytes, which is more than a line. */
+	if (poll(&fd, 1, 0) != 1)
+		return false;
+	do {
+		done = send(out.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (done < 0 && errno == ENOTSOCK)
+			done = write(out.fd, text, length);
+	} while (done < 0 && errno == EINTR);
+	out.torn = done >= 0 ? (size_t)done < length : out.torn;
+	return done >= 0 && !out.torn;
+}
+
+/*
+ * Whatever got into the line, it is one line, of printable ASCII. The descriptor is others' too, and
+ * stays as blocking as they made it: the switch waits for no reader of its log.
+ */
 void
 ctrl_log_end(struct ctrl_log_line *line)
 {
-	static const char mark[] = " truncated=1";
-	ssize_t done;
+	char mark[48] = "", lost[32] = "";
 
-	if (line->truncated) {
-		line->length = RTE_MIN(line->length, sizeof(line->text) - sizeof(mark) - 1);
-		memcpy(line->text + line->length, mark, sizeof(mark) - 1);
-		line->length += sizeof(mark) - 1;
-	}
+	pthread_mutex_lock(&out.lock);
+	if (out.lost > 0)
+		snprintf(lost, sizeof(lost), " lost=%u", out.lost);
+	snprintf(mark, sizeof(mark), "%s%s", line->truncated ? " truncated=1" : "", lost);
+	put_mark(line, mark);
 	for (size_t i = 0; i < line->length; i++)
 		if (!is_plain(line->text[i]))
 			line->text[i] = '?';
 	line->text[line->length++] = '\n';
-	do
-		done = write(out.fd, line->text, line->length);
-	while (done < 0 && errno == EINTR);
-	/* Nobody to tell when it can't be written. */
+	if ((!out.torn || put("\n", 1)) && put(line->text, line->length))
+		out.lost = 0;
+	else
+		out.lost++;
+	pthread_mutex_unlock(&out.lock);
 }
 
 static void

@@ -11,6 +11,9 @@
  * Fields are a printf format of key=value pairs. Text from outside goes through ctrl_log_quote;
  * what is not printable ASCII is replaced whatever the caller does, so that nobody forges a line.
  *
+ * Nobody waits for who reads it: a line for which a pipe or socket has no room is lost, and the next
+ * one that is written ends in lost=N.
+ *
  * Thread safety: a line is one write(2), and any thread may log; a call site with a limit is the
  * control thread's.
  */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Log lines: their form in both places, levels, limits, and that nobody forges one. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
@@ -230,4 +232,49 @@ Test(ctrl_log, levels_reach_rte_log, .timeout = 10)
 	config.level[CTRL_LOG_RMW] = CTRL_LOG_ERROR;
 	ctrl_log_apply(&config);
 	cr_assert(rte_log_can_log((uint32_t)type, RTE_LOG_DEBUG));
+}
+
+/* -- nobody reads */
+
+/* More lines than there is room for: none waits. Then all that came is read, and there is room again. */
+static void
+nobody_reads(int to, int from)
+{
+	char text[1 << 14], *last;
+	size_t room = 0;
+	ssize_t part;
+
+	ctrl_log_to(to, true);
+	for (unsigned int i = 0; i < 20000; i++)
+		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "many", "n=%u", i);
+	cr_assert_eq(fcntl(from, F_SETFL, O_NONBLOCK), 0);
+	while (read(from, text, sizeof(text)) > 0)
+		;
+	ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "after", "n=1");
+	ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "again", "n=1");
+	close(to);
+	while ((part = read(from, text + room, sizeof(text) - 1 - room)) > 0)
+		room += (size_t)part;
+	text[room] = '\0';
+	last = strstr(text, "msg=\"after\" n=1 lost=");
+	cr_assert_not_null(last, "%s", text);
+	cr_assert_gt(atoi(strstr(last, "lost=") + 5), 1000);
+	cr_assert_null(strstr(strchr(last, '\n'), "lost="), "told twice: %s", last);
+	cr_assert_not_null(strstr(last, "\n<3>level=error room=ctrl msg=\"again\" n=1\n"));
+}
+
+Test(ctrl_log, a_pipe_that_nobody_reads, .timeout = 10)
+{
+	int fd[2];
+
+	cr_assert_eq(pipe(fd), 0);
+	nobody_reads(fd[1], fd[0]);
+}
+
+Test(ctrl_log, a_socket_that_nobody_reads, .timeout = 10)
+{
+	int fd[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	nobody_reads(fd[1], fd[0]);
 }
