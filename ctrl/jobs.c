@@ -183,6 +183,22 @@ lowest_free(const struct ctrl_running *running)
 	return -1;
 }
 
+/* Results in a group reach whoever is in it: two tenants' would reach both. */
+static int
+check_group(const struct ctrl_running *running, uint32_t group, const struct ctrl_tenant *tenant,
+	struct ctrl_refusal *why)
+{
+	for (unsigned int i = 0; group != 0 && i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job != NULL && job->job->group == group && job->tenant != tenant)
+			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "results",
+				"another tenant's job sends its results to this group: choose "
+				"another group, or unicast");
+	}
+	return 0;
+}
+
 static int
 check_wish(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
@@ -267,6 +283,8 @@ create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	int rc = check_wish(running, wish, tenant, why);
 
 	if (rc == 0)
+		rc = check_group(running, wish->shape.group, tenant, why);
+	if (rc == 0)
 		rc = ctrl_jobs_check_turning(running, why);
 	if (rc < 0)
 		return rc;
@@ -322,17 +340,23 @@ ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	return 0;
 }
 
-/* Set in `shape` what is to be published. Returns whether anything is. */
+/* Set in `shape` what is to be published. Returns whether anything is: another value than there was. */
 static bool
 apply(const struct ctrl_job_change *change, struct ppe_job *shape)
 {
+	const struct {
+		uint32_t timeout_ms, rate_mbit;
+		uint8_t policy;
+	} is = {shape->timeout_ms, shape->rate_mbit, shape->policy};
+
 	if (change->set_timeout)
 		shape->timeout_ms = change->timeout_ms;
 	if (change->set_policy)
 		shape->policy = change->policy;
 	if (change->set_rate)
 		shape->rate_mbit = change->rate_mbit;
-	return change->set_timeout || change->set_policy || change->set_rate;
+	return shape->timeout_ms != is.timeout_ms || shape->policy != is.policy ||
+		shape->rate_mbit != is.rate_mbit;
 }
 
 static int
@@ -351,9 +375,10 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job, const str
 	return change->set_rate ? ctrl_tenant_check(running, job->tenant, shape, job, why) : 0;
 }
 
+/* *changed: something is as it was not before. */
 static int
 change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_change *change,
-	struct ctrl_refusal *why)
+	bool *changed, struct ctrl_refusal *why)
 {
 	struct ppe_job shape = *job->job, *next;
 	bool publish = apply(change, &shape);
@@ -368,8 +393,11 @@ change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl
 		*next = shape;
 		rc = ctrl_jobs_publish(running, job->job, why);
 	}
-	if (rc == 0 && change->set_expire)
+	*changed = publish;
+	if (rc == 0 && change->set_expire && change->expire_s != job->expire_s) {
 		job->expire_s = change->expire_s;
+		*changed = true;
+	}
 	return rc;
 }
 
@@ -379,10 +407,13 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	struct ctrl_refusal *why)
 {
 	static const char *const policies[] = {"wait", "partial", "error"};
-	int rc = change_job(running, job, change, why);
+	bool changed;
+	int rc = change_job(running, job, change, &changed, why);
 
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "set", job->job->name, why);
+	if (!changed)
+		return 0;
 	ctrl_log_change(who, "job changed",
 		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u",
 		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,

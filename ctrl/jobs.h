@@ -79,7 +79,10 @@ int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wis
 	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
 	struct ctrl_refusal *why);
 
-/* Change a job; blocks in flight are not disturbed. */
+/*
+ * Change a job; blocks in flight are not disturbed. To the values that it has already: nothing is done,
+ * nor logged.
+ */
 int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
 	struct ctrl_refusal *why);

@@ -36,6 +36,9 @@ sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
 		if (job != NULL && job != but && job->tenant == tenant)
 			add(use, job->job);
 	}
+	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		if (job->tenant == tenant)
+			add(use, job->job);
 }
 
 void

@@ -19,7 +19,10 @@ struct ctrl_use {
 /* Bytes of aggregation buffers that a job reserves, their headers included. */
 uint64_t ctrl_job_memory(const struct ppe_job *job);
 
-/* tenant: NULL for the jobs that are nobody's. Jobs that are leaving do not count. */
+/*
+ * tenant: NULL for the jobs that are nobody's. Jobs that are leaving count: they have their memory
+ * until they are gone.
+ */
 void ctrl_tenant_use(
 	const struct ctrl_running *running, const struct ctrl_tenant *tenant, struct ctrl_use *use);
 

@@ -66,10 +66,12 @@ check_results(const struct spot *spot, const char *text)
 	uint32_t group;
 
 	if (strcmp(text, "unicast") == 0 ||
-		(ctrl_parse_address(text, &group) && group >> 28 == 0xe))
+		(ctrl_parse_address(text, &group) && group >> 28 == 0xe && group >> 8 != 0xe00000))
 		return true;
 	return REFUSE(spot, "out_of_range",
-		"\"%.64s\" is neither \"unicast\" nor an IPv4 multicast group (224.0.0.0/4)", text);
+		"\"%.64s\" is neither \"unicast\" nor an IPv4 multicast group: 224.0.0.0/4 without "
+		"224.0.0.0/24, which is the network's own",
+		text);
 }
 
 static bool

@@ -33,7 +33,7 @@ enum api_kind {
 	API_NAME, /* letters, digits and . _ -, not . or - first; [min, max] bytes */
 	API_TEXT, /* [min, max] bytes */
 	API_ADDRESS, /* IPv4 of a host */
-	API_RESULTS, /* "unicast", or an IPv4 multicast group */
+	API_RESULTS, /* "unicast", or an IPv4 multicast group that is not link-local */
 	API_OBJECT, /* with `fields` */
 };
 

@@ -30,6 +30,13 @@ struct ctrl_log_who api_who(const struct api_call *call);
 /* A new job's keys: of a body, and of another object's "create", where name and size may be missing. */
 extern const struct api_field api_new_job[], api_create_job[];
 
+/*
+ * May the caller choose the id that the object has, if it has one? Administrators alone: ids are on
+ * the wire, and what still flies for a job that was another's would find them. prefix: as above.
+ * False: answered.
+ */
+bool api_may_id(struct api_call *call, const json_t *object, const char *prefix);
+
 /* Read a new job that passed its table. name, size: what they are where it has none. */
 void api_read_wish(
 	const json_t *object, const char *name, unsigned int size, struct ctrl_job_wish *wish);

@@ -118,6 +118,18 @@ api_read_wish(const json_t *object, const char *name, unsigned int size, struct 
 		shape->group = 0;
 }
 
+bool
+api_may_id(struct api_call *call, const json_t *object, const char *prefix)
+{
+	if (call->caller->admin || json_object_get(object, "id") == NULL)
+		return true;
+	api_error(call, 403, "forbidden",
+		ctrl_path("%s%sid", prefix == NULL ? "" : prefix, prefix == NULL ? "" : ".").text,
+		"only an administrator gives a job its id: leave \"id\" out for the lowest free "
+		"one");
+	return false;
+}
+
 /* Whose a new job is: the caller's. An administrator on the Unix socket is nobody. */
 void
 api_post_jobs(struct api_call *call)
@@ -127,7 +139,7 @@ api_post_jobs(struct api_call *call)
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
 
-	if (!api_body_check(call, api_new_job))
+	if (!api_body_check(call, api_new_job) || !api_may_id(call, call->body, NULL))
 		return;
 	api_read_wish(call->body, "", 0, &wish);
 	if (ctrl_job_create(call->running, &wish, call->caller->tenant, &who, &job, &why) < 0) {

@@ -187,14 +187,17 @@ check_private(struct api_call *call, const struct ctrl_job *job)
 static struct ctrl_job *
 job_to_join(struct api_call *call, unsigned int size, bool *made)
 {
+	const json_t *create = json_object_get(call->body, "create");
 	struct ctrl_job *job = api_find_job(call);
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_wish wish;
 	struct ctrl_refusal why;
 
 	*made = false;
-	if (json_object_get(call->body, "create") == NULL)
+	if (create == NULL)
 		return job;
+	if (!api_may_id(call, create, "create"))
+		return NULL;
 	if (job != NULL)
 		return check_same(call, job) ? job : NULL;
 	if (!read_create(call, size, &wish))

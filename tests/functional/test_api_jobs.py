@@ -341,6 +341,7 @@ def what_can_not_be_is_refused_and_changes_nothing():
         refused(dict(good, window=8192), 400, 'out_of_range', 'window')
         refused(dict(good, type='fp16'), 400, 'out_of_range', 'type')
         refused(dict(good, results='10.0.0.1'), 400, 'out_of_range', 'results')
+        refused(dict(good, results='224.0.0.251'), 400, 'out_of_range', 'results')
         refused(dict(good, sources=[]), 400, 'unknown_key', 'sources')
         # More than a frame of the ports carries.
         refused(dict(good, elements=500), 400, 'out_of_range', 'elements')
@@ -404,6 +405,18 @@ def tenants_do_not_see_each_other():
         check(api.do('GET', '/v1/jobs', **s)['jobs'] == [], 'seen')
         api.create('ring', 2, status=409, code='exists', key='name', **s)
         api.do('POST', '/v1/jobs', {'name': 'x', 'size': 2}, 401, 'unauthorized', place='sw')
+        # Ids are the administrator's to give.
+        api.create('x', 2, id=9, status=403, code='forbidden', key='id', **s)
+        api.do('POST', '/v1/jobs/x/members', {'rank': 0, 'size': 2, 'address': '10.77.0.1',
+                                              'create': {'id': 9}}, 403, 'forbidden', 'create.id',
+               **s)
+        # So that nobody gets another's results.
+        api.create('group', 2, results='239.1.1.1', **s)
+        api.create('x', 2, rate_mbit=1, results='239.1.1.1', status=409, code='conflict',
+                   key='results', **v)
+        api.create('again', 2, results='239.1.1.1', **s)
+        api.do('DELETE', '/v1/jobs/group', **s)
+        api.do('DELETE', '/v1/jobs/again', **s)
         # What vision may have.
         api.create('x', 2, status=403, code='quota', key='rate_mbit', **v)
         api.create('x', 2, rate_mbit=401, status=403, code='quota', key='rate_mbit', **v)

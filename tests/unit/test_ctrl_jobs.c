@@ -2,6 +2,7 @@
 /* The registry of jobs on engines that are played: ids, instances, generations, members, quotas, and
  * that a change which fails has not happened. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +299,71 @@ Test(ctrl_jobs, what_fails_has_not_happened)
 	cr_assert_eq(running->by_id[0], job);
 	cr_assert_null(running->leaving);
 	expect_in_step();
+}
+
+/* To what is so already: no table is published, and no line is logged. */
+Test(ctrl_jobs, a_change_of_nothing)
+{
+	struct ctrl_job_change change = {.set_timeout = true,
+		.timeout_ms = 1000,
+		.set_policy = true,
+		.policy = PPE_POLICY_WAIT,
+		.set_rate = true,
+		.set_expire = true};
+	struct ctrl_job *job = create("a");
+	const struct ppe_job *shape = job->job;
+	unsigned int published = played.published;
+	char line[64];
+	int fd[2];
+
+	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
+	ctrl_log_to(fd[1], true);
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(played.published, published);
+	cr_assert_eq(job->job, shape);
+	cr_assert_lt(read(fd[0], line, sizeof(line)), 0, "%.60s", line);
+	change.expire_s = 3;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_gt(read(fd[0], line, sizeof(line)), 0);
+	cr_assert_eq(played.published, published, "members' times are no engine's business");
+	cr_assert_eq(job->expire_s, 3);
+	change.timeout_ms = 1001;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(played.published, published + 1);
+	ctrl_log_to(STDERR_FILENO, false);
+	expect_in_step();
+}
+
+/* Results that two tenants share would be read by both. */
+Test(ctrl_jobs, a_group_is_one_tenants)
+{
+	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job *job;
+
+	wish.shape.group = 0xef010101;
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "b");
+	create_refused(wish, NULL, CTRL_REFUSED_CONFLICT, "results");
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "c");
+	wish.shape.group++;
+	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0);
+}
+
+/* A job keeps its memory until its last results have left: making and deleting gets no more. */
+Test(ctrl_jobs, who_leaves_counts)
+{
+	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job *job;
+
+	tenant.quota.jobs = 1;
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	played.leaving[job->job->id] = true;
+	cr_assert(delete (job));
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "");
+	memset(played.leaving, 0, sizeof(played.leaving));
+	ctrl_jobs_tick(running);
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
 }
 
 /* Nobody waits for a worker that does not turn. */
