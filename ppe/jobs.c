@@ -24,8 +24,18 @@
 RTE_LOG_REGISTER_SUFFIX(ppe_jobs_log, jobs, NOTICE);
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_jobs_log, "weir: " __VA_ARGS__)
 
-#define TAKE_POLL_US    50
-#define TAKE_WARN_US    1000000
+/* What takes a turn of the slowest worker is waited for so long, and left to the next tick then. */
+#define POLL_US 50
+#define WAIT_US 500000
+
+/* Tables and shards may hold keys. */
+static void
+forget(void *memory, size_t bytes)
+{
+	if (memory != NULL)
+		explicit_bzero(memory, bytes);
+	rte_free(memory);
+}
 
 static struct ppe_setup
 setup_of(struct ppe *ppe, unsigned int worker)
@@ -46,7 +56,7 @@ destroy_shards(struct ppe *ppe, struct ppe_job_shards *shards, struct ppe_progra
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
 			if (shards->of[w][p] != NULL)
 				ppe->program[p]->job_destroy(shards->of[w][p], leaks);
-	rte_free(shards);
+	forget(shards, sizeof(*shards));
 }
 
 static int
@@ -55,10 +65,12 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	struct ppe_program_leaks none = {0};
 	struct ppe_job_shards *shards = rte_zmalloc("weir_shards", sizeof(*shards), 0);
 	int rc = shards == NULL ? -ENOMEM : 0;
+	uint32_t serial = ++ppe->serials;
 
 	for (unsigned int w = 0; rc == 0 && w < ppe->config.workers; w++) {
 		struct ppe_setup setup = setup_of(ppe, w);
 
+		setup.serial = serial;
 		for (unsigned int p = 0; rc == 0 && p < ppe->nb_programs; p++)
 			if (ppe->program[p]->job_create != NULL)
 				rc = ppe->program[p]->job_create(
@@ -83,19 +95,41 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
+/* A table with copies of these jobs, and no shards yet. */
+static struct ppe_job_table *
+copy_table(const struct ppe_jobs *jobs)
+{
+	struct ppe_job_table *table;
+	size_t bytes = sizeof(*table);
+	unsigned int n = 0;
+
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		bytes += jobs->by_id[id] == NULL ? 0 : sizeof(table->job[0]);
+	table = rte_zmalloc("weir_jobs", bytes, 0);
+	if (table == NULL)
+		return NULL;
+	table->bytes = bytes;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		if (jobs->by_id[id] == NULL)
+			continue;
+		table->job[n] = *jobs->by_id[id];
+		table->jobs.by_id[id] = &table->job[n++];
+	}
+	return table;
+}
+
 /* The table of these jobs: shards of jobs that stay are the running table's, others are made. */
 static int
 make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **out)
 {
 	const struct ppe_job_table *old = ppe->table;
 	struct ppe_program_leaks none = {0};
-	struct ppe_job_table *table = rte_zmalloc("weir_jobs", sizeof(*table), 0);
+	struct ppe_job_table *table = copy_table(jobs);
 	int rc = table == NULL ? -ENOMEM : 0;
 
 	for (unsigned int id = 0; rc == 0 && id < WEIR_JOBS_MAX; id++) {
-		const struct ppe_job *job = jobs->by_id[id];
+		const struct ppe_job *job = table->jobs.by_id[id];
 
-		table->jobs.by_id[id] = job;
 		if (job == NULL)
 			continue;
 		if (old != NULL && old->shards[id] != NULL && same_job(&old->shards[id]->job, job))
@@ -112,7 +146,7 @@ make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **
 		if (table->shards[id] != NULL &&
 			(old == NULL || table->shards[id] != old->shards[id]))
 			destroy_shards(ppe, table->shards[id], &none);
-	rte_free(table);
+	forget(table, table == NULL ? 0 : table->bytes);
 	return rc;
 }
 
@@ -159,35 +193,36 @@ ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	return rc;
 }
 
-/* Until every worker has passed a turn's end. Those that don't run have nothing to pass. */
-static void
-wait_for_turns(struct ppe *ppe)
+static bool
+running(const struct ppe *ppe)
 {
-	if (ppe->state == PPE_STATE_RUNNING)
-		rte_rcu_qsbr_synchronize(ppe->qsbr, RTE_QSBR_THRID_INVALID);
+	return ppe->state == PPE_STATE_RUNNING || ppe->state == PPE_STATE_DRAINING;
+}
+
+/* Wait for something that takes workers a turn; false: one did not turn for so long. */
+static bool
+wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *), const void *arg)
+{
+	for (unsigned int us = 0; !over(ppe, arg); us += POLL_US) {
+		if (us >= WAIT_US)
+			return false;
+		rte_delay_us_sleep(POLL_US);
+	}
+	return true;
 }
 
 /*
- * Until every worker has taken the table. A quiescent state would not do: threads that live on over
- * a turn's end keep their worker at its old table, and the worker alone knows when it changes over.
+ * Has every worker taken the table? A quiescent state would not do: threads that live on over a
+ * turn's end keep their worker at its old table, and the worker alone knows when it changes over.
  */
-static void
-wait_for_taking(const struct ppe *ppe, const struct ppe_job_table *table)
+static bool
+taken(const struct ppe *ppe, const void *table)
 {
-	for (unsigned int w = 0; w < ppe->config.workers; w++) {
-		struct ppe_worker *worker = ppe->worker[w];
-		unsigned int us = 0;
-
-		/* Acquire pairs with the release in ppe_take_jobs: the worker is done with the old one. */
-		while (__atomic_load_n(&worker->taken, __ATOMIC_ACQUIRE) != table) {
-			rte_delay_us_sleep(TAKE_POLL_US);
-			us += TAKE_POLL_US;
-			if (us == TAKE_WARN_US)
-				LOG(WARNING,
-					"worker %u does not turn: a change of jobs waits for it\n",
-					w);
-		}
-	}
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		/* Acquire pairs with the release in ppe_take_jobs: it is done with the old one. */
+		if (__atomic_load_n(&ppe->worker[w]->taken, __ATOMIC_ACQUIRE) != table)
+			return false;
+	return true;
 }
 
 /* The workers are done with the shards: what they say is final. A walk may have been cut short, and
@@ -229,27 +264,44 @@ ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 	return false;
 }
 
+/* All have the table: what it no longer names leaves, and its former one is freed. */
+static void
+settle(struct ppe *ppe)
+{
+	struct ppe_job_table *table = ppe->table, *former = table->former;
+
+	if (former == NULL || !taken(ppe, table))
+		return;
+	table->former = NULL;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		if (former->shards[id] == NULL || former->shards[id] == table->shards[id])
+			continue;
+		note_generation(ppe, former->shards[id]);
+		former->shards[id]->next = ppe->leaving;
+		ppe->leaving = former->shards[id];
+	}
+	forget(former, former->bytes);
+}
+
 int
 ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
-	struct ppe_job_table *old = ppe->table, *table;
-	int rc = make_table(ppe, jobs, &table);
+	struct ppe_job_table *table;
+	int rc;
 
+	settle(ppe);
+	if (ppe->table->former != NULL)
+		return -EBUSY;
+	rc = make_table(ppe, jobs, &table);
 	if (rc < 0)
 		return rc;
+	table->former = ppe->table;
 	/* Release: the table's contents before its address. */
 	__atomic_store_n(&ppe->table, table, __ATOMIC_RELEASE);
-	for (unsigned int w = 0; ppe->state != PPE_STATE_RUNNING && w < ppe->config.workers; w++)
+	for (unsigned int w = 0; !running(ppe) && w < ppe->config.workers; w++)
 		ppe_take_jobs(ppe->worker[w], table);
-	wait_for_taking(ppe, table);
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		if (old->shards[id] == NULL || old->shards[id] == table->shards[id])
-			continue;
-		note_generation(ppe, old->shards[id]);
-		old->shards[id]->next = ppe->leaving;
-		ppe->leaving = old->shards[id];
-	}
-	rte_free(old);
+	if (!wait_until(ppe, taken, table))
+		LOG(WARNING, "a worker does not turn: it has yet to take a change of jobs\n");
 	ppe_jobs_leaving(ppe);
 	return 0;
 }
@@ -265,27 +317,59 @@ idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 	return true;
 }
 
+/* Have all workers ended the turn in which the last buffer came home? */
+static bool
+turned(const struct ppe *ppe, const void *shards)
+{
+	return !running(ppe) ||
+		rte_rcu_qsbr_check(
+			ppe->qsbr, ((const struct ppe_job_shards *)shards)->token, false) == 1;
+}
+
+/* May the shards be destroyed? The worker that gave the last buffer back may be at it still. */
+static bool
+left(struct ppe *ppe, struct ppe_job_shards *shards)
+{
+	if (!shards->came_home) {
+		if (!idle(ppe, shards))
+			return false;
+		shards->came_home = true;
+		shards->token = rte_rcu_qsbr_start(ppe->qsbr);
+		return wait_until(ppe, turned, shards);
+	}
+	return turned(ppe, shards);
+}
+
 unsigned int
 ppe_jobs_leaving(struct ppe *ppe)
 {
 	struct ppe_job_shards **link = &ppe->leaving;
-	struct ppe_program_leaks none = {0};
-	unsigned int left = 0;
+	unsigned int n = 0;
 
+	settle(ppe);
 	while (*link != NULL) {
 		struct ppe_job_shards *shards = *link;
 
-		if (!idle(ppe, shards)) {
+		if (!left(ppe, shards)) {
 			link = &shards->next;
-			left++;
+			n++;
 			continue;
 		}
 		*link = shards->next;
-		/* The worker that gave the last buffer back may be at it still. */
-		wait_for_turns(ppe);
-		destroy_shards(ppe, shards, &none);
+		destroy_shards(ppe, shards, &ppe->lost);
 	}
-	return left;
+	return n;
+}
+
+static void
+destroy_table(struct ppe *ppe, struct ppe_job_table *table, const struct ppe_job_table *next,
+	struct ppe_program_leaks *leaks)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (table->shards[id] != NULL &&
+			(next == NULL || table->shards[id] != next->shards[id]))
+			destroy_shards(ppe, table->shards[id], leaks);
+	forget(table, table->bytes);
 }
 
 void
@@ -294,10 +378,10 @@ ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks)
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->table != NULL && ppe->worker[w] != NULL)
 			tell_programs(ppe->worker[w], ppe->worker[w]->table, NULL);
-	for (unsigned int id = 0; ppe->table != NULL && id < WEIR_JOBS_MAX; id++)
-		if (ppe->table->shards[id] != NULL)
-			destroy_shards(ppe, ppe->table->shards[id], leaks);
-	rte_free(ppe->table);
+	if (ppe->table != NULL && ppe->table->former != NULL)
+		destroy_table(ppe, ppe->table->former, ppe->table, leaks);
+	if (ppe->table != NULL)
+		destroy_table(ppe, ppe->table, NULL, leaks);
 	ppe->table = NULL;
 	while (ppe->leaving != NULL) {
 		struct ppe_job_shards *shards = ppe->leaving;

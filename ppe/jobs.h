@@ -3,7 +3,7 @@
  * The job table: what the control plane tells the engines about jobs.
  *
  * Immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a whole new
- * table, swaps the pointer and frees the old one after every worker has passed a quiescent state.
+ * table, swaps the pointer and frees the old one when every worker has taken it.
  * A worker takes a table between threads: no thread sees two.
  * Microcode reads it as worker->jobs and keeps no pointer into it from one segment to the next:
  * it carries the job id and looks again.

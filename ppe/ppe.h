@@ -85,10 +85,9 @@ void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 
 /*
  * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init.
- * ports: nb_ports entries, [1, 64], copied. jobs: the first jobs; the table is copied, the jobs
- * themselves are the caller's, to be freed when another table or ppe_destroy has replaced them. programs: NULL-terminated in order of precedence, the
- * first match takes a packet; NULL stands for the built-in ones. Returns NULL with rte_errno;
- * one log line says what failed. Nothing is left allocated on error.
+ * ports: nb_ports entries, [1, 64], copied. jobs: the first jobs, copied. programs: NULL-terminated
+ * in order of precedence, the first match takes a packet; NULL stands for the built-in ones. Returns
+ * NULL with rte_errno; one log line says what failed. Nothing is left allocated on error.
  */
 struct ppe *ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
 	unsigned int nb_ports, const struct ppe_jobs *jobs,
@@ -110,9 +109,10 @@ int ppe_start(struct ppe *ppe);
  * that is no longer there forgets its blocks, and its packets are unknown_job. Every worker changes
  * from the one table to the other between two packets.
  *
- * The table is copied; the jobs are the caller's, those of the former table again on return, when no
- * worker reads them any more. 0; -ENOMEM (DPDK's memory) or -ENOSPC (block records), and then nothing has
- * changed. Waits for a loop turn of the slowest worker.
+ * Table and jobs are copied. 0; -ENOMEM (DPDK's memory), -ENOSPC (block records) or -EBUSY (a worker
+ * has not taken the change before this one), and then nothing has changed. Waits for a loop turn of
+ * the slowest worker, half a second at most: one that does not turn then takes the change when it
+ * does.
  */
 int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
@@ -189,6 +189,7 @@ struct ppe_port_stats {
 	X(blocks_mismatch, "blocks failed because contributions disagreed")                        \
 	X(blocks_waiting, "times a block was found past its timeout and left to wait")             \
 	X(held_back, "contributions that would have needed a third buffer of their residue")       \
+	X(policed, "contributions beyond the job's rate")                                          \
 	X(expired, "contributions to a block whose result is gone")                                \
 	X(forged, "packets without the right tag, of an authenticated job")                        \
 	X(stale, "packets of another generation")                                                  \

@@ -31,13 +31,18 @@ struct ppe_tracing {
 struct ppe_job_shards {
 	struct ppe_job job; /* as it was when they were made */
 	struct ppe_job_shards *next; /* in ppe.leaving */
+	bool came_home; /* the last buffer has, in the quiescent state `token` */
+	uint64_t token;
 	void *of[PPE_WORKERS_MAX][PPE_PROGRAMS_MAX];
 };
 
 /* The jobs of this moment. Immutable once published. */
 struct ppe_job_table {
-	struct ppe_jobs jobs;
+	struct ppe_jobs jobs; /* by_id points into `job` */
 	struct ppe_job_shards *shards[WEIR_JOBS_MAX];
+	struct ppe_job_table *former; /* some worker may still have it; control thread only */
+	size_t bytes; /* of all this */
+	struct ppe_job job[];
 };
 
 struct ppe {
@@ -59,6 +64,8 @@ struct ppe {
 	unsigned int lcore[PPE_WORKERS_MAX];
 	struct ppe_tracing tracing;
 	unsigned int creating_program; /* whose matches and timers are being registered */
+	uint32_t serials; /* of jobs' shards */
+	struct ppe_program_leaks lost; /* by jobs that have left */
 	struct ppe_job_shards *leaving; /* of jobs that are gone, held by packets on their way */
 	uint16_t last_generation
 		[WEIR_JOBS_MAX]; /* of the last job of the id that is gone; 0: none */

@@ -115,6 +115,7 @@ struct ppe_setup {
 	unsigned int workers;
 	unsigned int nb_ports;
 	int socket; /* NUMA node for the memory */
+	uint32_t serial; /* job_create: tells all shards of a job from those of any other */
 };
 
 /* Leaks that a program reports when its state is destroyed; see struct ppe_leaks. */
@@ -171,8 +172,10 @@ struct ppe_program {
 	 *   job_source  likewise, those of a source
 	 *   job_blocks  likewise, list blocks as ppe_blocks_read does
 	 *
-	 * A thread that comes from another worker may belong to a job that this worker has no more:
-	 * the segments that are hopped to look again.
+	 * job_create, job_idle and job_destroy: all or none. A thread that comes from another worker
+	 * may be of a job that this worker has no more, or of one that it does not have yet: the
+	 * segments that are hopped to compare serials. Threads must end after finitely many segments:
+	 * a worker that changes over waits for them.
 	 */
 	int (*job_create)(const struct ppe_setup *setup, void *state, const struct ppe_job *job,
 		void **shard);

@@ -55,7 +55,8 @@ ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
 	}
 }
 
-/* A slice that could not start in time starts late; none is skipped. */
+/* A slice that could not start in time starts late; none is skipped, unless a whole period is behind:
+ * then the scan is slower than it should be, and packets come first. */
 unsigned int
 ppe_timer_launch(struct ppe_worker *worker)
 {
@@ -76,6 +77,9 @@ ppe_timer_launch(struct ppe_worker *worker)
 			if (++state->slice == state->timer.slices)
 				state->slice = 0;
 			state->next += state->interval;
+			if ((int64_t)(worker->now - state->next) >
+				(int64_t)(state->interval * state->timer.slices))
+				state->next = worker->now + state->interval;
 			launched++;
 		}
 	}

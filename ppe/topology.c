@@ -178,8 +178,14 @@ create_programs(
 	}
 	for (unsigned int i = 0; i < ppe->config.workers; i++) {
 		struct ppe_worker *w = ppe->worker[i];
-		struct ppe_setup setup = {ppe, &ppe->config, jobs, w, i, ppe->config.workers,
-			ppe->nb_ports, (int)rte_lcore_to_socket_id(ppe->lcore[i])};
+		struct ppe_setup setup = {.ppe = ppe,
+			.config = &ppe->config,
+			.jobs = jobs,
+			.worker = w,
+			.worker_id = i,
+			.workers = ppe->config.workers,
+			.nb_ports = ppe->nb_ports,
+			.socket = (int)rte_lcore_to_socket_id(ppe->lcore[i])};
 
 		w->nb_programs = (uint8_t)ppe->nb_programs;
 		for (unsigned int p = 0; p < ppe->nb_programs; p++) {
@@ -360,19 +366,21 @@ missing(const struct rte_mempool *pool)
 void
 ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 {
-	struct ppe_program_leaks lost = {0};
+	struct ppe_program_leaks lost;
 
 	if (ppe == NULL)
 		return;
+	lost = ppe->lost;
 	if (ppe->state == PPE_STATE_RUNNING)
 		ppe_stop(ppe, 1000);
 	ppe_trace_free(ppe->tracing.trace);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			abandon(ppe->worker[w]);
-	crossbar_destroy(ppe);
+	/* Drivers may give mbufs back only now, and with them buffers that go home by the crossbar. */
 	for (unsigned int p = 0; p < ppe->ports_open; p++)
 		pktbuf_port_close(&ppe->port[p]);
+	crossbar_destroy(ppe);
 	ppe_destroy_jobs(ppe, &lost);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)

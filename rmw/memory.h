@@ -15,7 +15,7 @@
  *
  * A hold that another lcore drops must travel home: only the owner may call rmw_unhold.
  *
- * QUOTAS. Several jobs share a pool, and none may starve another. Each has a quota per shard, and
+ * QUOTAS. Several quotas may share a pool, and none may starve another. Each has a quota per shard, and
  * rmw_pool_reserve raises its limit only while the limits of all quotas together do not exceed the
  * pool. So a job that stays below its limit always gets a buffer (-EDQUOT is the only failure that
  * it can see), and memory can't run out half-way through a job that was admitted.
@@ -90,7 +90,7 @@ struct rmw_pool_config {
 	uint32_t bytes; /* payload of a buffer, [1, RMW_BUFFER_BYTES_MAX]; need not be aligned */
 	uint32_t count; /* buffers, [1, RMW_POOL_COUNT_MAX] */
 	void *memory; /* aligned to 64; the pool's until rmw_pool_destroy; any content */
-	size_t length; /* bytes at `memory`, at least rmw_pool_bytes(bytes, count) */
+	size_t length; /* bytes at `memory`, at least rmw_pool_bytes(bytes, count, page) */
 	/* Devices see memory in pages: no payload lies across a multiple of `page` bytes. A power
 	 * of two, at least twice a buffer's place; 0: all of `memory` is one piece for them. */
 	uint32_t page;

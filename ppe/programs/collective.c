@@ -11,8 +11,9 @@
  *   aggregate  verifies the checksums, adds the payload; the last one fixes the result
  *   emit       sends it (collective_emit.c)                              "
  *
- * Checksums are verified as late as that because the payload is in L1 then. Until they are, nothing
- * is changed and nobody is answered: every other end of a packet verifies them first.
+ * Checksums are verified as late as that because the payload is in L1 then. Until they are, no
+ * sum is changed and nobody is answered. What counts before: the time at which a source was heard, and
+ * the job's rate.
  *
  * What an authenticated job's packets are worth their tags say: examine verifies them, for each (and no
  * memo spares one that).
@@ -77,16 +78,16 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
 }
 
-/* The source lives: its packet came from its address. */
+/* The packet is taken for this job; and the source lives: it came from its address. */
 static inline void
-note_heard(const struct ppe_worker *worker, struct ppe_thread *thread)
+note_job(const struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
 	struct job_shard *js = state->job[h->job_id];
 
-	if (likely(js != NULL))
-		js->seen[h->src_id].heard = heard_now(worker->now);
+	lmem(thread)->c.serial = js->serial;
+	js->seen[h->src_id].heard = heard_now(worker->now);
 }
 
 /* A join: answered here when it can't be taken, so not before its checksums are right. */
@@ -107,7 +108,7 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 		return refuse(worker, thread, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
 	if (j->address[h->src_id] != thread->head.ip_src)
 		return refuse(worker, thread, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED);
-	note_heard(worker, thread);
+	note_job(worker, thread);
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
 }
 
@@ -127,7 +128,7 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 		return drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
 	if (unlikely(j->address[h->src_id] != thread->head.ip_src))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
-	note_heard(worker, thread);
+	note_job(worker, thread);
 	if (!h->extended) {
 		h->collective =
 			h->grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
@@ -194,6 +195,14 @@ served(const struct collective *state, const struct weir_header *h)
 		(h->grad_cnt == 0 || state->kernel[h->dtype][h->op] != NULL);
 }
 
+/* It is not. */
+static __rte_noinline struct ppe_next
+police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	js->count.policed++;
+	return drop(worker, thread, PPE_DROP_POLICED);
+}
+
 /* Is the contribution within its job's rate? */
 static inline bool
 conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread)
@@ -217,7 +226,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (!checksums_hold(worker, thread))
 		return PPE_END;
 	c->verified = true;
-	if (j == NULL || js == NULL)
+	if (j == NULL || js == NULL || js->serial != c->serial)
 		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (js->keys != NULL && !authentic(worker, thread, js))
 		return PPE_END;
@@ -234,7 +243,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (!lengths_fit(state, j, c))
 		return drop(worker, thread, PPE_DROP_LENGTH);
 	if (!conforms(worker, js, thread))
-		return drop(worker, thread, PPE_DROP_POLICED);
+		return police(worker, thread, js);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);
 }
@@ -263,12 +272,13 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
 	/* A running generation is never 0; before the first join the shard's is. */
-	if (unlikely(j == NULL || js == NULL || js->generation == 0 || js->keys != NULL ||
-		    h->gen_id != js->generation || !from_its_source(js, thread, h) ||
-		    !served(state, h) || !lengths_fit(state, j, c)))
+	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
+		    js->keys != NULL || h->gen_id != js->generation ||
+		    !from_its_source(js, thread, h) || !served(state, h) ||
+		    !lengths_fit(state, j, c)))
 		return unusual(worker, thread);
 	if (unlikely(!conforms(worker, js, thread)))
-		return drop(worker, thread, PPE_DROP_POLICED);
+		return police(worker, thread, js);
 	/* A job with a rate is asked each time. */
 	if (unlikely(c->learned) && js->rate_mbit == 0)
 		memo_pass(worker, js, c);

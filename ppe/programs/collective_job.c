@@ -71,6 +71,10 @@ create_pool(struct job_shard *js, const struct ppe_setup *setup, uint32_t bytes,
 	if (config.memory == NULL)
 		return -ENOMEM;
 	js->pool = rmw_pool_create(&config);
+	if (js->pool == NULL) {
+		rte_free(config.memory);
+		return -EINVAL;
+	}
 	return rmw_pool_reserve(js->pool, &js->quota, count);
 }
 
@@ -90,7 +94,7 @@ static void
 describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_job *job)
 {
 	js->job = job->id;
-	js->instance = job->instance;
+	js->serial = setup->serial;
 	js->nb_sources = job->nb_sources;
 	js->window = job->window;
 	js->block_shift = job->block_shift;
@@ -157,8 +161,8 @@ collective_job_take(void *arg, uint8_t id, void *shard)
  * 1.1 timeouts. */
 #define VISITS 20
 
-/* A burst is what may come at once: 10 ms at the rate, and two windows at least, or a job of a low
- * rate could never fill its window. */
+/* A burst is what may come at once: 10 ms at the rate, and two windows where that is no more than BURST_MOST, or a
+ * job of a low rate could never fill its window. */
 #define BURST_MS   10
 #define BURST_MOST UINT64_C(57000000) /* which any policer can count */
 
@@ -181,6 +185,36 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 	rmw_policer_init(&js->policer, rate, (uint32_t)burst, rte_get_tsc_hz(), worker->now);
 }
 
+/* A member that left, or came back from elsewhere, is somebody new: nothing of the former one is
+ * left, neither a join nor a place to send results to. */
+static void
+set_members(struct job_shard *js, const struct ppe_job *job)
+{
+	for (unsigned int s = 0; s < js->source_end; s++) {
+		uint32_t address = ppe_job_has(job, (uint8_t)s) ? job->address[s] : 0;
+
+		if (js->address[s] == address)
+			continue;
+		if (js->address[s] != 0) {
+			js->endpoint[s].valid = 0;
+			js->memo[s] = (struct memo){0};
+			js->seen[s] = (struct source_seen){0};
+			js->late[s] = (struct source_late){0};
+			js->version++;
+		}
+		if (js->address[s] != 0 && js->home != NULL &&
+			mask_test(js->home->pending, (uint8_t)s)) {
+			js->home->pending[s / 64] &= ~(UINT64_C(1) << (s % 64));
+			js->home->pending_count--;
+		}
+		js->address[s] = address;
+	}
+}
+
+/* Nanoseconds that a scan takes per block record that the table has room for, at most; it may have a
+ * tenth of the worker. A short timeout of one job must not cost the others more. */
+#define SCAN_NS_PER_RECORD 2
+
 void
 collective_jobs_taken(void *arg)
 {
@@ -194,10 +228,14 @@ collective_jobs_taken(void *arg)
 		if (job == NULL)
 			continue;
 		shortest = RTE_MIN(shortest, job->timeout_ms);
-		if (state->job[id] != NULL)
-			set_rate(state->job[id], state->worker, job);
+		if (state->job[id] == NULL)
+			continue;
+		set_rate(state->job[id], state->worker, job);
+		set_members(state->job[id], job);
 	}
-	ppe_timer_set_period(state->worker, age, shortest * UINT64_C(1000) / VISITS);
+	ppe_timer_set_period(state->worker, age,
+		RTE_MAX(shortest * UINT64_C(1000) / VISITS,
+			UINT64_C(10) * SCAN_NS_PER_RECORD * state->ledger->capacity / 1000));
 }
 
 bool

@@ -174,9 +174,16 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h.job_id];
 	struct job_home *home = js == NULL ? NULL : js->home;
 	struct walk *walk = &lmem(thread)->walk;
+	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
 	struct weir_join_proof room;
 	const struct weir_join_proof *proof;
 
+	/* On the way here the job may have become another one, or the source no member of it. */
+	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
+		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src)) {
+		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return PPE_END;
+	}
 	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0) {
 		ppe_drop(worker, thread, PPE_DROP_LENGTH);
 		return PPE_END;
@@ -209,21 +216,21 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return tell_waiting(worker, thread, js);
 	home->walking = true;
 	*walk = (struct walk){.home = home,
-		.instance = js->instance,
+		.serial = js->serial,
 		.home_worker = worker->id,
 		.generation = generation_after(js),
 		.job = js->job};
 	return ppe_hop_certain(worker, thread, 0, adopt);
 }
 
-/* The walk's job here; NULL: it is gone. (While it is here, no worker is done with its table, and its
+/* The walk's job here; NULL: it is gone, or has not come yet. (While it is here, no worker is done with its table, and its
  * home can't have been freed.) */
 static struct job_shard *
 walked(const struct collective *state, const struct walk *walk)
 {
 	struct job_shard *js = state->job[walk->job];
 
-	return js != NULL && js->instance == walk->instance ? js : NULL;
+	return js != NULL && js->serial == walk->serial ? js : NULL;
 }
 
 /* On each worker in turn: the new generation. */
@@ -231,13 +238,15 @@ static struct ppe_next
 adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
-	const struct walk *walk = &lmem(thread)->walk;
+	struct walk *walk = &lmem(thread)->walk;
 	struct job_shard *js = walked(state, walk);
 
 	if (likely(js != NULL)) {
 		if (js->keys != NULL)
 			job_keys_begin(state, js, walk->generation, walk->home->challenge);
 		job_shard_begin(state, js, walk->generation, walk->home->pending_endpoint);
+	} else {
+		walk->missed = true;
 	}
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
@@ -255,6 +264,11 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(js == NULL)) {
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 		return PPE_END;
+	}
+	if (unlikely(lmem(thread)->walk.missed)) {
+		/* A worker has not changed over yet. Or the job is gone there: soon it is here, too. */
+		lmem(thread)->walk.missed = false;
+		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
 	home = js->home;
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));

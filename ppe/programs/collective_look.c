@@ -30,7 +30,8 @@ collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 	stats->buffers_used += js->quota.used;
 	stats->buffers_reserved += js->quota.limit;
 	for (unsigned int r = 0; r < js->window; r++) {
-		const struct block *current = js->slot[r].current;
+		const struct block *current =
+			__atomic_load_n(&js->slot[r].current, __ATOMIC_RELAXED);
 
 		stats->blocks_in_flight += current != NULL && current->state == BLOCK_OPEN;
 	}
@@ -50,8 +51,8 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 		uint32_t ticks = heard_now(now) - heard;
 		double us = (double)ticks * (double)(UINT64_C(1) << HEARD_SHIFT) * 1e6 / (double)hz;
 
-		/* A worker's clock may be a tick ahead. */
-		if (ticks > UINT32_MAX / 2)
+		/* A worker's clock may be a tick or two ahead. */
+		if (-ticks <= 4)
 			us = 0;
 		stats->heard = true;
 		stats->silent_us = RTE_MIN(stats->silent_us, (uint64_t)us);
@@ -71,9 +72,22 @@ look(const struct block *block, struct block *copy)
 	const volatile uint64_t *key = &block->hash.key;
 	uint64_t before = *key;
 
+	rte_compiler_barrier();
 	memcpy(copy, block, sizeof(*copy));
 	rte_compiler_barrier();
-	return copy->hash.live && copy->hash.key == before && *key == before;
+	/* The key is set before the rest of a new block is. */
+	return copy->hash.live && *key == before &&
+		before == block_key((uint16_t)(before >> 40), copy->job, copy->block_id);
+}
+
+static unsigned int
+heard_in(const struct block *block)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		n += (unsigned int)__builtin_popcountll(block->heard[i]);
+	return n;
 }
 
 static uint64_t
@@ -90,21 +104,26 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
 	unsigned int n = 0;
 
+	const struct block *listed = NULL;
+
 	for (unsigned int i = 0; i < 2u * js->window; i++) {
 		const struct slot *slot = &js->slot[i / 2];
-		const struct block *block = i % 2 == 0 ? slot->current : slot->previous;
+		/* A block that becomes the previous one between two looks is listed once. */
+		const struct block *block = __atomic_load_n(
+			i % 2 == 0 ? &slot->current : &slot->previous, __ATOMIC_RELAXED);
 		struct block copy;
 
-		if (block == NULL || !look(block, &copy) || copy.job != js->job ||
-			(open && copy.state != BLOCK_OPEN) ||
+		if (block == NULL || block == listed || !look(block, &copy) ||
+			copy.job != js->job || (open && copy.state != BLOCK_OPEN) ||
 			us_since(copy.progress, now, hz) < idle_us)
 			continue;
+		listed = block;
 		if (n < max) {
 			blocks[n] = (struct ppe_block_info){.block = copy.block_id,
 				.generation = (uint16_t)(copy.hash.key >> 40),
 				.job = copy.job,
 				.open = copy.state == BLOCK_OPEN,
-				.heard_count = copy.heard_count,
+				.heard_count = (uint16_t)heard_in(&copy),
 				.age_us = us_since(copy.opened, now, hz),
 				.idle_us = us_since(copy.progress, now, hz)};
 			memcpy(blocks[n].heard, copy.heard, sizeof(copy.heard));

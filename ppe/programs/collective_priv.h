@@ -109,7 +109,7 @@ struct job_shard {
 	struct rmw_quota quota;
 	uint32_t rate_mbit; /* of `policer`; 0: the job may send what it can */
 	uint32_t records; /* of the block table, set aside for it */
-	uint32_t instance; /* of the job */
+	uint32_t serial; /* of the job's shards */
 	struct collective_ledger *ledger; /* where they are booked; control thread's */
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
 	struct rmw_policer policer; /* of this shard's part of the job's rate */
@@ -121,6 +121,8 @@ struct job_shard {
 	struct memo memo[WEIR_SOURCES_MAX]; /* of what this worker received */
 	struct source_seen seen[WEIR_SOURCES_MAX];
 	struct source_late late[WEIR_SOURCES_MAX];
+	uint32_t address
+		[WEIR_SOURCES_MAX]; /* of the members, by the table that was taken; 0: none */
 	uint32_t version; /* counts what admission depends on: generations, and where sources are */
 	uint32_t group; /* host order; whose envelopes these are; 0: none yet */
 	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
@@ -205,6 +207,8 @@ struct contribution {
 	struct block *block;
 	uint32_t payload; /* offset in the packet */
 	uint32_t bytes;
+	uint32_t
+		serial; /* of the job that it was taken for; the owner of its shard may have another */
 	bool verified; /* its checksums hold; else nobody has looked yet */
 	bool learned; /* its source's memo is of this very packet */
 };
@@ -212,7 +216,8 @@ struct contribution {
 /* The walk of a new generation over all shards; travels in a hop. */
 struct walk {
 	const struct job_home *home;
-	uint32_t instance; /* of the job: it may be gone, and another have its id */
+	uint32_t serial; /* of the job: it may be gone, and another have its id */
+	bool missed; /* a worker does not have the job, or not yet */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;
@@ -403,11 +408,13 @@ heard_now(uint64_t tsc)
 }
 
 /* What admission depends on beside the packet, as a number: neither count ever goes back, so while
- * the sum is the same, nothing has changed. 0: never. */
+ * the sum is the same, nothing has changed. Never 0, which is no pass. */
 static inline uint32_t
 pass_now(const struct ppe_worker *worker, const struct job_shard *js)
 {
-	return js->version + worker->jobs->version + 1;
+	uint32_t sum = js->version + worker->jobs->version + 1;
+
+	return unlikely(sum == 0) ? 1 : sum;
 }
 
 /* The program's shortcut, and how it learns: collective_memo.c. */

@@ -243,7 +243,8 @@ Test(ppe_memo, a_new_job_table_is_asked, .timeout = 60)
 	another = moved;
 	another.instance++;
 	cr_assert_eq(ppe_publish_jobs(bench.rig.ppe, &bench.rig.jobs), 0);
-	complete_block(&bench, 8);
+	end = offer(&bench, write_contribution(&bench, 0, 8));
+	cr_assert_eq(end.drops[PPE_DROP_ADDRESS], 1, "who came back has not joined again");
 	table.by_id[1] = &another;
 	cr_assert_eq(ppe_publish_jobs(bench.rig.ppe, &table), 0); /* another job of this id */
 	end = offer(&bench, write_contribution(&bench, 0, 8));
