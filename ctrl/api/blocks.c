@@ -9,13 +9,16 @@
 #include "ctrl/values.h"
 
 #define LIMIT_DEFAULT 256
-#define LIMIT_MAX     10000
+#define LIMIT_MAX     1024
+#define FOUND_MAX     16384 /* blocks that are sorted by age */
+#define MISSING_MAX   16384 /* entries of all lists of missing ranks in an answer */
 #define STUCK_US      UINT64_C(1000000)
 
 /* The blocks found, with the jobs that they are of. */
 struct found {
 	struct ppe_block_info *block;
 	unsigned int count, room;
+	uint64_t total; /* also those that there was no room for */
 	bool whole; /* false: no memory for all */
 };
 
@@ -25,11 +28,11 @@ find(struct found *found, const struct ctrl_running *running, const struct ctrl_
 {
 	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
 	uint64_t idle_us = stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
-	unsigned int least = 2u * job->job->window, n;
-	int rc;
+	unsigned int most = RTE_MIN(2u * job->job->window, FOUND_MAX - found->count);
+	int n;
 
-	if (found->room - found->count < least) {
-		unsigned int room = found->count + least;
+	if (found->room - found->count < most) {
+		unsigned int room = found->count + most;
 		struct ppe_block_info *more = realloc(found->block, room * sizeof(*more));
 
 		if (more == NULL) {
@@ -39,10 +42,12 @@ find(struct found *found, const struct ctrl_running *running, const struct ctrl_
 		found->block = more;
 		found->room = room;
 	}
-	rc = ppe_blocks_read(running->ppe, job->job->id, stuck, idle_us,
-		&found->block[found->count], found->room - found->count);
-	n = rc < 0 ? 0 : (unsigned int)rc;
-	found->count += RTE_MIN(n, found->room - found->count);
+	n = ppe_blocks_read(running->ppe, job->job->id, stuck, idle_us,
+		most == 0 ? NULL : &found->block[found->count], most);
+	if (n <= 0)
+		return;
+	found->total += (unsigned int)n;
+	found->count += RTE_MIN((unsigned int)n, most);
 }
 
 static int
@@ -122,6 +127,7 @@ static void
 answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 {
 	json_t *list = json_array();
+	size_t told = 0;
 
 	if (!found->whole) {
 		api_error(call, 503, "busy", NULL,
@@ -131,9 +137,15 @@ answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 	}
 	if (found->count > 0)
 		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
-	for (unsigned int i = 0; i < found->count && i < limit; i++)
-		json_array_append_new(list, block_json(call->running, &found->block[i]));
-	api_answer(call, 200, json_pack("{s:o,s:i}", "blocks", list, "total", (int)found->count));
+	/* What a client may ask is done within some milliseconds: this thread serves others, too. */
+	for (unsigned int i = 0; i < found->count && i < limit && told < MISSING_MAX; i++) {
+		json_t *block = block_json(call->running, &found->block[i]);
+
+		told += json_array_size(json_object_get(block, "missing"));
+		json_array_append_new(list, block);
+	}
+	api_answer(call, 200,
+		json_pack("{s:o,s:I}", "blocks", list, "total", (json_int_t)found->total));
 }
 
 void
