@@ -11,6 +11,9 @@
 #include "ctrl/memory.h"
 #include "ctrl/state.h"
 
+/* The exit status when a file is wrong, as when the command line is: starting again is no use. */
+#define WRONG_FILE 2
+
 /* What the last run has left. NULL: it can't be used, and why is said. */
 static struct ctrl_state *
 load_state(const struct options *options, const struct ctrl_config *config)
@@ -43,13 +46,13 @@ main(int argc, char **argv)
 	options_read(&options, argc, argv);
 	if (ctrl_config_load(options.config, &config, error, sizeof(error)) < 0) {
 		fprintf(stderr, "%s\n", error);
-		return 1;
+		return WRONG_FILE;
 	}
 	printf("weir-switch " WEIR_VERSION ": %s, %s\n", config->name, options.config);
 	ctrl_memory_print(config, stdout);
 	state = load_state(&options, config);
 	if (state == NULL)
-		status = 1;
+		status = WRONG_FILE;
 	else if (!options.check)
 		status = preflight(config) < 0 ? 1 : run_switch(&options, &config, state);
 	ctrl_state_destroy(state);

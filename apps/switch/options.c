@@ -13,7 +13,7 @@ static const char help[] =
 	"Run the switch that FILE configures, in the foreground, until SIGINT or SIGTERM.\n"
 	"\n"
 	"  -c, --config FILE    the configuration, JSON (docs/configuration.md)\n"
-	"  -n, --check          read it, print what it takes, start nothing; status 1 if it is "
+	"  -n, --check          read it, print what it takes, start nothing; status 2 if it is "
 	"wrong\n"
 	"  -s, --stats-file FILE  write statistics there as JSON, on SIGUSR1 and at the end\n"
 	"      --forget-state   lay state.file aside, as FILE.forgotten, and start without it\n"

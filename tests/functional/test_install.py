@@ -130,7 +130,10 @@ def the_package_installs_and_leaves_no_trace():
             fi
             mkdir -p /var/lib/weir; touch /var/lib/weir/demo.state
             echo '{"mine": true}' >/etc/weir/mine.json
+            systemctl enable weir-switch@demo weir-switch@mine
             dpkg -r weir
+            test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@demo.service
+            test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@mine.service
             test ! -e /usr/bin/weir-switch
             test -e /etc/weir/demo.json -a -e /var/lib/weir/demo.state
             dpkg -P weir
@@ -150,6 +153,12 @@ timeout 60 systemctl start weir-switch@demo && exit 1
 journalctl -u weir-switch@demo -o cat | grep 'interface p0 of port p0 does not exist'
 systemctl stop weir-switch@demo
 systemctl reset-failed weir-switch@demo 2>/dev/null || true
+# A wrong file is not tried again.
+echo '{"switch": 7}' >/etc/weir/wrong.json
+timeout 60 systemctl start weir-switch@wrong && exit 1
+sleep 3
+test "$(systemctl show -p NRestarts -p ExecMainStatus -p ActiveState --value weir-switch@wrong | sort | tr '\\n' ' ')" = '0 2 failed '
+rm /etc/weir/wrong.json
 /usr/share/weir/demo-rack up
 timeout 60 systemctl start weir-switch@demo
 systemctl is-active weir-switch@demo
@@ -177,7 +186,9 @@ done
 set -x
 test "$(systemctl show -p NRestarts --value weir-switch@demo)" = 1
 systemctl is-active weir-switch@demo
+systemctl enable weir-switch@demo
 dpkg -P weir
+test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@demo.service
 systemctl is-active weir-switch@demo && exit 1
 journalctl -u weir-switch@demo -o cat | grep 'everything returned'
 /usr/share/weir/demo-rack down 2>/dev/null || true
