@@ -10,6 +10,7 @@ element with sums that it computed itself. Meanwhile hosts ping each other and t
 of them hold an ordinary TCP transfer, all through the same switch. The last line is
 `demo: verified`, or says what is wrong.
 """
+import contextlib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from rack import SWITCH_ADDRESS, Rack, RackError  # noqa: E402 (the path comes first)
+from rack import SOCKETS, SWITCH_ADDRESS, Rack, RackError  # noqa: E402 (the path comes first)
 from transfer import transfer  # noqa: E402
 
 HOSTS = 4
@@ -167,11 +168,28 @@ def print_counters(log):
     print('#', flush=True)
 
 
+def own_config(rack):
+    """The configuration with an API's socket of this demo's own: another may run. It is where
+    weirctl looks, if that can be written to. Returns the file and the address."""
+    folder = SOCKETS
+    with contextlib.suppress(OSError):
+        os.mkdir(folder, 0o755)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        folder = rack.folder
+    address = 'unix:' + os.path.join(folder, rack.name + '.sock')
+    with open(CONFIG) as file:
+        config = json.load(file)
+    config['api']['listen'] = [address]
+    return rack.write_config(json.dumps(config, indent=1) + '\n'), address
+
+
 def demo(build):
     with Rack(build=build, hosts=HOSTS, mtu=MTU) as rack:
         say('%d hosts in network namespaces, links of MTU %d' % (HOSTS, MTU))
-        rack.start_switch(CONFIG)
-        say('weir-switch is up with configs/demo.json')
+        path, address = own_config(rack)
+        rack.start_switch(path)
+        say('weir-switch is up with configs/demo.json; in another terminal: %s -s %s top'
+            % (os.path.relpath(rack.program(('ctl', 'weirctl'))), address))
         for host in range(HOSTS):
             rack.ping(host, SWITCH_ADDRESS, count=1)
         counts = tensors()

@@ -36,6 +36,7 @@ import time
 PREFIX = 'weir'
 NETNS = '/run/netns'
 DPDK = '/run/dpdk'
+SOCKETS = '/run/weir'
 SWITCH_ADDRESS = '10.77.0.254'
 SWITCH_MAC = '02:77:00:00:00:fe'
 CLONE_NEWNET = 0x40000000
@@ -75,16 +76,22 @@ def alive(pid):
 
 def owner(name):
     """The pid in a name that a rack gave, weir-<pid>-<number>[-<place>], or a test of EAL,
-    weir_<what>_<pid>; None for other names.
+    weir_<what>_<pid>, or of a socket, weir-<pid>-<number>.sock; None for other names.
     """
-    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?|weir(?:_[a-z]+)*_(\d+)', name)
+    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?(?:\.sock(?:\.lock)?)?|weir(?:_[a-z]+)*_(\d+)', name)
     return int(found.group(1) or found.group(2)) if found else None
+
+
+def remove(path):
+    """A file that may be gone already."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def sweep():
     """Remove what racks of processes that are gone have left. Returns the names."""
     gone = []
-    for folder in (NETNS, DPDK, tempfile.gettempdir()):
+    for folder in (NETNS, DPDK, SOCKETS, tempfile.gettempdir()):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
             pid = owner(name)
             if pid is None or alive(pid):
@@ -92,6 +99,8 @@ def sweep():
             if folder == NETNS:
                 subprocess.run(['ip', 'netns', 'del', name], check=False, timeout=30,
                                stderr=subprocess.DEVNULL)
+            elif folder == SOCKETS:
+                remove(os.path.join(folder, name))
             else:
                 shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
             gone.append(os.path.join(folder, name))
@@ -211,6 +220,7 @@ class Rack:
         self.folder = os.path.join(tempfile.gettempdir(), self.name)
         self.stats_file = os.path.join(self.folder, 'stats.json')
         self.processes, self.numbers, self.runtimes = [], {}, set()
+        self.sockets = set()
         self.switch = None
 
     # -- namespaces and links
@@ -374,8 +384,11 @@ class Rack:
         """Start weir-switch and wait until it is up."""
         path = path or self.write_config()
         with open(path) as file:
-            # EAL's folder, which a switch that is killed leaves behind.
-            self.runtimes.add(os.path.join(DPDK, 'weir-' + json.load(file)['switch']['name']))
+            config = json.load(file)
+        # EAL's folder and the sockets, which a switch that is killed leaves behind.
+        self.runtimes.add(os.path.join(DPDK, 'weir-' + config['switch']['name']))
+        self.sockets.update(w[len('unix:'):] for w in config.get('api', {}).get('listen', [])
+                            if w.startswith('unix:'))
         self.switch = self.spawn('sw', [
             self.program(('switch', 'weir-switch')), '-c', path,
             '--stats-file', self.stats_file], 'switch')
@@ -495,6 +508,9 @@ class Rack:
                 shutil.rmtree(self.folder, ignore_errors=True)
             for runtime in self.runtimes:
                 shutil.rmtree(runtime, ignore_errors=True)
+            for path in self.sockets:
+                remove(path)
+                remove(path + '.lock')
             live.remove(self)
         finally:
             for number, handler in held:
