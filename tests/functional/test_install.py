@@ -163,6 +163,7 @@ rm /etc/weir/wrong.json
 timeout 60 systemctl start weir-switch@demo
 systemctl is-active weir-switch@demo
 systemctl show -p StatusText -p Result weir-switch@demo
+weirctl jobs | grep '^resnet50 .*joining'
 systemctl reload weir-switch@demo
 journalctl -u weir-switch@demo -o cat | grep 'level=notice room=ctrl msg="reload'
 # It does its work under all that the unit denies it.
