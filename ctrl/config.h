@@ -81,6 +81,7 @@ struct ctrl_api {
 	unsigned int nb_listeners; /* 0: there is no API */
 	struct ctrl_listener listener[CTRL_LISTENERS_MAX];
 	char certificate[CTRL_FILE_BYTES], key[CTRL_FILE_BYTES]; /* of TLS, or "" */
+	char socket_group[CTRL_NAME_BYTES]; /* of Unix sockets; "": the process's */
 	unsigned int nb_names;
 	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* that clients may call the switch by */
 	bool open_read; /* reading the public resources needs no token */
@@ -128,6 +129,12 @@ int ctrl_config_parse(const char *text, size_t length, const char *name,
 
 /* Free. config: NULL is fine. Not before the switch that runs on its job table is destroyed. */
 void ctrl_config_destroy(struct ctrl_config *config);
+
+/*
+ * The first listener on which tokens, and what they open, can be read on the way: TCP for other
+ * machines without TLS, where there are tenants. NULL: none.
+ */
+const struct ctrl_listener *ctrl_api_clear_text(const struct ctrl_api *api);
 
 /* Bytes of the largest Ethernet frame (without FCS) of a job: a result in the extended form. */
 uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);

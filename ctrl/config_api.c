@@ -224,7 +224,30 @@ ctrl_read_api(struct ctrl_reading *reading)
 			sizeof(api->certificate));
 		strlcpy(api->key, ctrl_string(tls, "api.tls.key"), sizeof(api->key));
 	}
+	if (json_object_get(object, "socket_group") != NULL)
+		strlcpy(api->socket_group, ctrl_string(object, "api.socket_group"),
+			sizeof(api->socket_group));
 	read_names(json_object_get(object, "names"), api);
 	rc = read_listeners(reading, json_object_get(object, "listen"));
 	return rc < 0 ? rc : read_tenants(reading, json_object_get(object, "tenants"));
+}
+
+static bool
+is_loopback(const struct ctrl_listener *listener)
+{
+	if (listener->address.any.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&listener->address.in6.sin6_addr);
+	return ntohl(listener->address.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+const struct ctrl_listener *
+ctrl_api_clear_text(const struct ctrl_api *api)
+{
+	if (api->nb_tenants == 0 || api->certificate[0] != '\0')
+		return NULL;
+	for (unsigned int i = 0; i < api->nb_listeners; i++)
+		if (api->listener[i].address.any.sa_family != AF_UNIX &&
+			!is_loopback(&api->listener[i]))
+			return &api->listener[i];
+	return NULL;
 }

@@ -98,6 +98,8 @@ const struct ctrl_key ctrl_keys[] = {
 		"Where it listens. NAME is `switch.name`."},
 	{"api.listen[]", CTRL_TEXT, "", NULL, 6, 128, NULL,
 		"`unix:PATH`, `tcp:ADDRESS:PORT`, or `tcp:SWITCH:PORT`: the switch's own address, through the exception interface."},
+	{"api.socket_group", CTRL_NAME, "", "", 1, CTRL_NAME_BYTES - 1, NULL,
+		"Group that may connect to the `unix:` sockets; none: the switch's own."},
 	{"api.names", CTRL_ARRAY, "", "[]", 0, CTRL_HOSTS_MAX, NULL,
 		"Names that clients over TCP may call the switch by (header Host), besides IP addresses and `localhost`."},
 	{"api.names[]", CTRL_NAME, "", NULL, 1, CTRL_HOST_BYTES - 1, NULL, "A DNS name, without a port."},

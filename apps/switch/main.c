@@ -34,6 +34,19 @@ load_state(const struct options *options, const struct ctrl_config *config)
 	return state;
 }
 
+/* What is allowed, and hardly meant. */
+static void
+warn(const struct ctrl_config *config)
+{
+	const struct ctrl_listener *clear = ctrl_api_clear_text(&config->api);
+
+	if (clear != NULL)
+		fprintf(stderr,
+			"weir-switch: warning: tenants' tokens travel in the clear to %s: whoever "
+			"is on the way can use them; set api.tls\n",
+			clear->text);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -50,6 +63,7 @@ main(int argc, char **argv)
 	}
 	printf("weir-switch " WEIR_VERSION ": %s, %s\n", config->name, options.config);
 	ctrl_memory_print(config, stdout);
+	warn(config);
 	state = load_state(&options, config);
 	if (state == NULL)
 		status = WRONG_FILE;

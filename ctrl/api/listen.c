@@ -2,10 +2,13 @@
 #include "ctrl/api/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
@@ -35,58 +38,169 @@ open_socket(const struct ctrl_listener *listener)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Does somebody listen on this path? A full backlog is somebody, too. */
-static bool
-is_served(const struct ctrl_listener *listener)
+/*
+ * Make sure that the socket at the path is one that nobody serves any more. Only the kernel's plain
+ * "refused" says so: another kind of socket, a path that is not ours to connect to, or a full backlog
+ * is somebody's.
+ */
+static int
+check_stale(const struct ctrl_listener *listener, char *error, size_t size)
 {
-	int fd = open_socket(listener);
-	bool served = fd >= 0 &&
-		(connect(fd, &listener->address.any, listener->length) == 0 || errno == EAGAIN);
+	const char *path = listener->address.un.sun_path;
+	int fd = open_socket(listener), reason = 0;
 
-	if (fd >= 0)
-		close(fd);
-	return served;
+	if (fd < 0)
+		return complain(error, size, fd, "%s: %s", path, strerror(-fd));
+	if (connect(fd, &listener->address.any, listener->length) < 0)
+		reason = errno;
+	close(fd);
+	if (reason == ECONNREFUSED)
+		return 0;
+	if (reason == 0 || reason == EAGAIN)
+		return complain(error, size, -EADDRINUSE,
+			"somebody listens on %s already: is another switch running?", path);
+	return complain(error, size, -reason,
+		"%s is a socket that this switch can't ask whether it is in use: %s: remove it, or "
+		"choose another path",
+		path, strerror(reason));
 }
 
-/* Make room at the path: its folder, and nothing there but perhaps a socket that nobody serves. */
+/* The folder of the path, made if it is missing. Where anybody may rename files, none is safe. */
+static int
+take_folder(const char *path, char *error, size_t size)
+{
+	char folder[CTRL_FILE_BYTES];
+	struct stat found;
+
+	strlcpy(folder, path, sizeof(folder));
+	strrchr(folder, '/')[folder[0] == '/' && strrchr(folder, '/') == folder] = '\0';
+	if (mkdir(folder, 0755) == 0)
+		chmod(folder, 0755); /* whatever the umask is */
+	if (stat(folder, &found) < 0)
+		return complain(error, size, -errno, "%s: %s", folder, strerror(errno));
+	if ((found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0)
+		return complain(error, size, -EPERM,
+			"everybody may write to %s, and could put another socket in this one's "
+			"place: chmod o-w it, or choose another folder",
+			folder);
+	return 0;
+}
+
+/*
+ * From here to the end of the switch the path is this process's: two that start at once both find
+ * a stale socket, and the second would remove the first one's. The file of the lock goes with its
+ * owner, so whoever gets a lock looks whether it is still the one that the others see.
+ */
+static int
+lock_path(const char *path, struct api_socket *s, char *error, size_t size)
+{
+	char name[CTRL_FILE_BYTES];
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	for (;;) {
+		struct stat mine, seen;
+
+		s->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (s->lock < 0)
+			return complain(error, size, -errno, "%s: %s", name, strerror(errno));
+		if (flock(s->lock, LOCK_EX | LOCK_NB) < 0)
+			return complain(error, size, -EADDRINUSE,
+				"somebody listens on %s already: is another switch running?", path);
+		if (fstat(s->lock, &mine) == 0 && lstat(name, &seen) == 0 &&
+			mine.st_ino == seen.st_ino && mine.st_dev == seen.st_dev)
+			return 0;
+		close(s->lock);
+	}
+}
+
+static void
+unlock_path(const char *path, struct api_socket *s, bool owned)
+{
+	char name[CTRL_FILE_BYTES];
+
+	if (s->lock < 0)
+		return;
+	snprintf(name, sizeof(name), "%s.lock", path);
+	if (owned)
+		unlink(name);
+	close(s->lock);
+	s->lock = -1;
+}
+
+/* Nothing at the path, but perhaps a socket that nobody serves: it is removed. */
 static int
 clear_path(const struct ctrl_listener *listener, char *error, size_t size)
 {
 	const char *path = listener->address.un.sun_path;
-	char folder[sizeof(listener->address.un.sun_path)];
 	struct stat found;
+	int rc;
 
-	strlcpy(folder, path, sizeof(folder));
-	*strrchr(folder, '/') = '\0';
-	if (folder[0] != '\0' && mkdir(folder, 0755) == 0)
-		chmod(folder, 0755); /* whatever the umask is */
 	if (lstat(path, &found) < 0)
 		return 0; /* nothing there; or bind will tell */
 	if (!S_ISSOCK(found.st_mode))
 		return complain(error, size, -EEXIST,
 			"%s exists and is no socket: remove it, or choose another path", path);
-	if (is_served(listener))
-		return complain(error, size, -EADDRINUSE,
-			"somebody listens on %s already: is another switch running?", path);
-	if (unlink(path) < 0)
-		return complain(error, size, -errno, "%s is stale and can't be removed: %s", path,
+	rc = check_stale(listener, error, size);
+	if (rc == 0 && unlink(path) < 0)
+		rc = complain(error, size, -errno, "%s is stale and can't be removed: %s", path,
 			strerror(errno));
+	return rc;
+}
+
+/* Whose group the socket is, and that it may connect. */
+static int
+open_to_group(const char *path, const char *group, char *error, size_t size)
+{
+	const struct group *found = NULL;
+
+	if (group[0] != '\0') {
+		errno = 0;
+		found = getgrnam(group);
+		if (found == NULL)
+			return complain(error, size, -ENOENT,
+				"api.socket_group: there is no group \"%s\" here", group);
+	}
+	if (found != NULL && chown(path, (uid_t)-1, found->gr_gid) < 0)
+		return complain(error, size, -errno, "%s can't be given to the group %s: %s", path,
+			group, strerror(errno));
+	if (chmod(path, 0660) < 0)
+		return complain(error, size, -errno, "%s: %s", path, strerror(errno));
 	return 0;
 }
 
 /* The new file is nobody else's to connect to before it has its mode: umask has no part in it. */
 static int
-bind_unix(const struct ctrl_listener *listener, struct api_socket *s, char *error, size_t size)
+bind_unix(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
+	char *error, size_t size)
 {
 	const char *path = listener->address.un.sun_path;
-	int rc = clear_path(listener, error, size);
+	int rc = take_folder(path, error, size);
 
-	if (rc < 0)
+	if (rc == 0)
+		rc = lock_path(path, s, error, size);
+	if (rc < 0) {
+		unlock_path(path, s, false);
 		return rc;
-	if (fchmod(s->fd, 0600) < 0 || bind(s->fd, &listener->address.any, listener->length) < 0 ||
-		chmod(path, 0660) < 0 || lstat(path, &s->file) < 0)
-		return complain(error, size, -errno, "%s: %s", path, strerror(errno));
-	return 0;
+	}
+	rc = clear_path(listener, error, size);
+	if (rc == 0 &&
+		(fchmod(s->fd, 0600) < 0 ||
+			bind(s->fd, &listener->address.any, listener->length) < 0))
+		rc = complain(error, size, -errno, "%s: %s", path, strerror(errno));
+	if (rc < 0) {
+		unlock_path(path, s, true);
+		return rc;
+	}
+	rc = open_to_group(path, group, error, size);
+	if (rc == 0 && lstat(path, &s->file) < 0)
+		rc = complain(error, size, -errno, "%s: %s", path, strerror(errno));
+	if (rc == 0 && listen(s->fd, BACKLOG) < 0)
+		rc = complain(error, size, -errno, "%s: %s", listener->text, strerror(errno));
+	if (rc < 0) {
+		unlink(path);
+		unlock_path(path, s, true);
+	}
+	return rc;
 }
 
 static int
@@ -97,7 +211,8 @@ bind_tcp(const struct ctrl_listener *listener, const struct api_socket *s, char 
 	setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	if (listener->address.any.sa_family == AF_INET6)
 		setsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
-	if (bind(s->fd, &listener->address.any, listener->length) == 0)
+	if (bind(s->fd, &listener->address.any, listener->length) == 0 &&
+		listen(s->fd, BACKLOG) == 0)
 		return 0;
 	return complain(error, size, -errno, "%s: %s%s", listener->text, strerror(errno),
 		errno == EADDRINUSE              ? ": choose another port"
@@ -106,19 +221,19 @@ bind_tcp(const struct ctrl_listener *listener, const struct api_socket *s, char 
 }
 
 int
-api_listen(const struct ctrl_listener *listener, struct api_socket *s, char *error, size_t size)
+api_listen(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
+	char *error, size_t size)
 {
 	int rc;
 
+	s->lock = -1;
 	s->fd = open_socket(listener);
 	if (s->fd < 0)
 		return complain(error, size, s->fd, "%s: %s", listener->text, strerror(-s->fd));
 	if (listener->address.any.sa_family == AF_UNIX)
-		rc = bind_unix(listener, s, error, size);
+		rc = bind_unix(listener, group, s, error, size);
 	else
 		rc = bind_tcp(listener, s, error, size);
-	if (rc == 0 && listen(s->fd, BACKLOG) < 0)
-		rc = complain(error, size, -errno, "%s: %s", listener->text, strerror(errno));
 	if (rc < 0) {
 		close(s->fd);
 		s->fd = -1;
@@ -127,13 +242,14 @@ api_listen(const struct ctrl_listener *listener, struct api_socket *s, char *err
 }
 
 void
-api_unlisten(const struct ctrl_listener *listener, const struct api_socket *s)
+api_unlisten(const struct ctrl_listener *listener, struct api_socket *s)
 {
 	const char *path = listener->address.un.sun_path;
 	struct stat now;
 
-	if (listener->address.any.sa_family != AF_UNIX || lstat(path, &now) < 0)
+	if (listener->address.any.sa_family != AF_UNIX)
 		return;
-	if (now.st_ino == s->file.st_ino && now.st_dev == s->file.st_dev)
+	if (lstat(path, &now) == 0 && now.st_ino == s->file.st_ino && now.st_dev == s->file.st_dev)
 		unlink(path);
+	unlock_path(path, s, true);
 }

@@ -11,18 +11,20 @@
 /* A socket that listens. */
 struct api_socket {
 	int fd;
+	int lock; /* of a Unix socket: held on PATH.lock */
 	struct stat file; /* of a Unix socket: which one it is */
 };
 
 /*
- * Listen, without blocking. A Unix socket has mode 0660, in a folder that is made with 0755 when
- * it is missing; one that nobody listens on any more is replaced. 0, or -errno with a line that
- * says what to do in `error` (-EADDRINUSE: somebody listens there).
+ * Listen, without blocking. A Unix socket has mode 0660 and this group ("": the process's), in a
+ * folder that is made with 0755 when it is missing, and that not everybody may write to; one that
+ * nobody listens on any more is replaced. While it is there, PATH.lock is held. 0, or -errno with a
+ * line that says what to do in `error` (-EADDRINUSE: somebody listens there); then no file is left.
  */
-int api_listen(
-	const struct ctrl_listener *listener, struct api_socket *s, char *error, size_t size);
+int api_listen(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
+	char *error, size_t size);
 
-/* Remove a Unix socket's file, if it is still ours. The descriptor is closed by its owner. */
-void api_unlisten(const struct ctrl_listener *listener, const struct api_socket *s);
+/* Remove a Unix socket's file, if it is still ours, and its lock. The descriptor is its owner's. */
+void api_unlisten(const struct ctrl_listener *listener, struct api_socket *s);
 
 #endif

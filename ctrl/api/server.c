@@ -176,7 +176,8 @@ open_listener(
 	listener->server = server;
 	listener->config = config;
 	listener->tls = server->certificate != NULL && config->address.any.sa_family != AF_UNIX;
-	rc = api_listen(config, &listener->socket, error, size);
+	rc = api_listen(
+		config, server->running->config->api.socket_group, &listener->socket, error, size);
 	if (rc < 0)
 		return rc;
 	server->nb_listeners++;

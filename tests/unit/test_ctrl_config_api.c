@@ -149,6 +149,38 @@ Test(ctrl_config_api, names)
 	refuse("{\"names\":[\"b:80\"]}", "api.names[0]: \"b:80\" has other characters");
 }
 
+/* Where tokens can be read on the way. */
+Test(ctrl_config_api, tokens_in_the_clear)
+{
+	static const struct {
+		const char *api, *listener;
+	} all[] = {
+		{"{\"listen\":[\"tcp:10.77.0.254:80\"]}", NULL},
+		{"{\"tenants\":[" TENANT("a", HASH_A) "]}", NULL},
+		{"{\"listen\":[\"unix:/x\",\"tcp:127.0.0.9:80\",\"tcp:[::1]:80\"],"
+		 "\"tenants\":[" TENANT("a", HASH_A) "]}",
+			NULL},
+		{"{\"listen\":[\"tcp:127.0.0.1:80\",\"tcp:SWITCH:80\"],"
+		 "\"tenants\":[" TENANT("a", HASH_A) "]}",
+			"tcp:SWITCH:80"},
+		{"{\"listen\":[\"tcp:[::]:80\"],\"tenants\":[" TENANT("a", HASH_A) "]}",
+			"tcp:[::]:80"},
+		{"{\"listen\":[\"tcp:0.0.0.0:80\"],\"tls\":{\"certificate\":\"c\",\"key\":\"k\"},"
+		 "\"tenants\":[" TENANT("a", HASH_A) "]}",
+			NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct ctrl_config *config = take(all[i].api, true);
+		const struct ctrl_listener *found = ctrl_api_clear_text(&config->api);
+
+		cr_expect_eq(found == NULL, all[i].listener == NULL, "%s", all[i].api);
+		if (found != NULL && all[i].listener != NULL)
+			cr_expect_str_eq(found->text, all[i].listener);
+		ctrl_config_destroy(config);
+	}
+}
+
 Test(ctrl_config_api, wrong_tenants)
 {
 	refuse("{\"tenants\":[" TENANT("a", HASH_A) "," TENANT("a", HASH_B) "]}",
