@@ -23,9 +23,13 @@ api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 {
 	const struct api_listener *listener = cls;
 	struct api_request *request = calloc(1, sizeof(*request));
+	struct api_connection *peer = api_connection_of(connection);
 
 	if (request == NULL)
 		return NULL;
+	/* The first request's head has had its time since the connection came. */
+	if (peer != NULL && peer->served)
+		peer->deadline = ctrl_monotonic() + API_HEAD_S;
 	request->connection = connection;
 	request->call.running = listener->server->running;
 	request->call.caller = &request->caller;
@@ -49,8 +53,9 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	if (request->waiting)
 		TAILQ_REMOVE(&listener->server->waiting, request, next);
 	if (request->peer != NULL) {
-		request->peer->waiting = false;
-		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
+		request->peer->waiting = request->peer->serving = false;
+		request->peer->served = true;
+		request->peer->deadline = ctrl_monotonic() + API_IDLE_S + API_HEAD_S;
 	}
 	if (request->call.context_free != NULL)
 		request->call.context_free(request->call.context);
@@ -134,6 +139,8 @@ admit(struct api_request *request, const char *method)
 		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
 		return;
 	}
+	if (request->caller.tenant != NULL)
+		request->peer->known = true;
 	verdict = api_may(api, &request->caller, route->access);
 	if (verdict != API_ALLOWED)
 		refuse_caller(call, verdict);
@@ -265,6 +272,8 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		request->peer = api_connection_of(connection);
 		if (request->peer == NULL)
 			return MHD_NO;
+		request->peer->serving = true;
+		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 		request->caller = request->peer->caller;
 		admit(request, method);
 		if (!far_too_large(request))

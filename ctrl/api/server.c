@@ -68,14 +68,17 @@ meet(struct api_listener *listener, struct MHD_Connection *connection)
 		return NULL;
 	c->listener = listener;
 	c->fd = fd->connect_fd;
-	c->deadline = ctrl_monotonic() + API_REQUEST_S;
+	c->began = ctrl_monotonic();
+	c->deadline = c->began + API_HEAD_S;
 	c->caller.private = listener->tls;
 	if (listener->config->address.any.sa_family != AF_UNIX) {
 		name_caller(c, peer->client_addr);
+		c->network = api_network(peer->client_addr);
 	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
 		c->caller.local = c->caller.private = true;
 		c->caller.uid = credentials.uid;
 		c->caller.pid = credentials.pid;
+		c->known = credentials.uid == 0 || credentials.uid == geteuid();
 		snprintf(c->caller.name, sizeof(c->caller.name), "uid=%u pid=%d", credentials.uid,
 			credentials.pid);
 	} else {
@@ -139,12 +142,13 @@ start_daemon(struct api_listener *listener, char *error, size_t size)
 	unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
 		(listener->tls ? MHD_USE_TLS : 0);
 
-	listener->daemon = MHD_start_daemon(flags, 0, NULL, NULL, api_request_serve, listener,
-		MHD_OPTION_EXTERNAL_LOGGER, keep_reason, server, /* first: it hears of the others */
+	listener->daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve,
+		listener, MHD_OPTION_EXTERNAL_LOGGER, keep_reason,
+		server, /* first: it hears of the others */
 		MHD_OPTION_LISTEN_SOCKET, listener->socket.fd, MHD_OPTION_CONNECTION_LIMIT,
-		API_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, API_PER_ADDRESS,
-		MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)API_HEAD_BYTES, MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
+		API_CONNECTIONS + API_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_BYTES,
+		MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
 		MHD_OPTION_NOTIFY_COMPLETED, api_request_end, listener,
 		MHD_OPTION_NOTIFY_CONNECTION, notify, listener, MHD_OPTION_ARRAY,
 		listener->tls ? tls : &tls[3], MHD_OPTION_END);
@@ -318,6 +322,6 @@ api_server_tick(struct api_server *server)
 
 	TAILQ_FOREACH (c, &server->connections, next)
 		if (!c->waiting && now > c->deadline)
-			shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd finds it closed */
+			api_close(c);
 	api_server_run(server);
 }

@@ -3,9 +3,11 @@
  * The control API's HTTP server, for an event loop that belongs to somebody else.
  *
  * It makes no threads and never waits: sockets don't block, and a client that is slow, or sends
- * nothing, holds a connection and nothing else. Each listener has 64 connections, 16 per IP
- * address, so what comes over TCP takes no place of the Unix socket's. A connection that is idle
- * for 15 s, or takes 30 s over one request, is closed. Heads of requests have at most some 12 KiB,
+ * nothing, holds a connection and nothing else. Each listener has 64 connections, 16 per network (an
+ * IPv4 address, or the /64 of an IPv6 one) and 8 of those without a token, so what comes over TCP
+ * takes no place of the Unix socket's; when they are all taken, the oldest that does nothing and has
+ * shown no token gives its place to who comes. A connection that is idle for 15 s, takes 5 s over the
+ * head of a request, or 30 s over all of it, is closed. Heads of requests have at most some 12 KiB,
  * bodies 64 KiB.
  *
  * Thread safety: for the one control thread.

@@ -14,10 +14,14 @@
 
 #define API_BODY_BYTES    65536
 #define API_CONNECTIONS   64
+#define API_CLOSING       16 /* more, that are closed and not gone yet */
 #define API_PER_ADDRESS   16
+#define API_STRANGERS     8 /* of an address, without a token ... */
+#define API_STRANGE_S     0.5 /* ... for so long: they had the time to show one */
 #define API_HEAD_BYTES    16384 /* of a connection, for heads of requests and answers */
 #define API_IDLE_S        15
 #define API_REQUEST_S     30
+#define API_HEAD_S        5
 #define API_DISCARD_BYTES (1u << 20) /* of a body too large, read so that the client hears of it */
 
 struct api_listener {
@@ -33,6 +37,12 @@ struct api_connection {
 	TAILQ_ENTRY(api_connection) next;
 	struct api_listener *listener;
 	int fd;
+	uint64_t network; /* where it comes from: an IPv4 address, or the /64 of an IPv6 one */
+	double began;
+	bool known; /* its peer has shown who it is: a token, or a user on the Unix socket */
+	bool serving; /* between the head of a request and the end of its answer */
+	bool served; /* a request of it has had its answer */
+	bool closing; /* it is shut down, and libmicrohttpd has not found out */
 	double deadline; /* CLOCK_MONOTONIC, s: closed then, unless a request waits */
 	bool waiting; /* a request of it is in server->waiting */
 	struct api_caller caller; /* without its token */
@@ -72,6 +82,18 @@ enum MHD_Result api_request_serve(void *cls, struct MHD_Connection *connection, 
 	const char *method, const char *version, const char *data, size_t *size, void **context);
 void api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_RequestTerminationCode why);
+
+/*
+ * May this one connect? Who has shown no right to be here is kept out first: by its number, and when
+ * the listener is full by closing the oldest of those that do nothing. ctrl/api/admission.c
+ */
+enum MHD_Result api_accept(void *cls, const struct sockaddr *address, socklen_t length);
+
+/* Where a connection comes from, for counting. */
+uint64_t api_network(const struct sockaddr *address);
+
+/* End a connection, whatever it does; libmicrohttpd finds it closed. */
+void api_close(struct api_connection *c);
 
 /* The connection's own, or NULL. */
 struct api_connection *api_connection_of(struct MHD_Connection *connection);
