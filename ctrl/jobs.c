@@ -422,9 +422,8 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	return 0;
 }
 
-/* Forget those that have left. */
-static void
-reap(struct ctrl_running *running)
+void
+ctrl_jobs_reap(struct ctrl_running *running)
 {
 	struct ctrl_job **link = &running->leaving;
 
@@ -466,7 +465,7 @@ ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct
 	job->leaving_next = running->leaving;
 	running->leaving = job;
 	ctrl_state_save(running);
-	reap(running);
+	ctrl_jobs_reap(running);
 	*leaving = running->engine->is_leaving(running->ppe, id, instance);
 	return 0;
 }
@@ -474,7 +473,7 @@ ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct
 void
 ctrl_jobs_tick(struct ctrl_running *running)
 {
-	reap(running);
+	ctrl_jobs_reap(running);
 	ctrl_members_tick(running);
 	ctrl_state_tick(running);
 }

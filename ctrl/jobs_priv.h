@@ -25,6 +25,9 @@ int ctrl_jobs_publish(
 /* The drafts are what runs, or are gone. */
 void ctrl_jobs_settle(struct ctrl_running *running, bool published);
 
+/* Forget the jobs that have left. */
+void ctrl_jobs_reap(struct ctrl_running *running);
+
 /* Log a refusal, of whatever kind of change, and return `rc`; 0 is not logged. */
 int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why);

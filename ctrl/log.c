@@ -65,6 +65,18 @@ ctrl_log_start(const struct ctrl_log_config *config)
 }
 
 void
+ctrl_log_change_levels(const struct ctrl_log_config *config)
+{
+	struct ctrl_log_config given = *config;
+
+	/* Other threads log meanwhile. */
+	for (unsigned int room = 0; room < CTRL_LOG_ROOM_COUNT; room++)
+		__atomic_store_n(&out.level[room], config->level[room], __ATOMIC_RELAXED);
+	given.given = true; /* also defaults are other than what was */
+	ctrl_log_apply(&given);
+}
+
+void
 ctrl_log_to(int fd, bool journal)
 {
 	out.fd = fd;
@@ -74,7 +86,7 @@ ctrl_log_to(int fd, bool journal)
 bool
 ctrl_log_is_on(enum ctrl_log_room room, enum ctrl_log_level level)
 {
-	return level <= out.level[room];
+	return level <= __atomic_load_n(&out.level[room], __ATOMIC_RELAXED);
 }
 
 void

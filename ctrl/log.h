@@ -70,6 +70,9 @@ struct ctrl_log_config {
  */
 void ctrl_log_start(const struct ctrl_log_config *config);
 
+/* Other levels while running, those of rte_log with them. */
+void ctrl_log_change_levels(const struct ctrl_log_config *config);
+
 /*
  * Tell rte_log the levels of Weir's rooms that log through it: after EAL has started, which sets
  * levels of its own. Without the section `log` they stay as EAL's --log-level left them.

@@ -53,13 +53,17 @@ ctrl_running_create(
 	}
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		struct ctrl_job *job = calloc(1, sizeof(*job));
+		struct ppe_job *copy = malloc(sizeof(*copy));
 		uint16_t first;
 
-		if (job == NULL) {
+		if (job == NULL || copy == NULL) {
+			free(job);
+			free(copy);
 			ctrl_running_destroy(r);
 			return -ENOMEM;
 		}
-		job->job = &config->job[i];
+		*copy = config->job[i];
+		job->job = job->copy = copy;
 		job->from_file = true;
 		job->created = r->started_at;
 		r->by_id[job->job->id] = job;

@@ -37,8 +37,8 @@ enum ctrl_state_due { CTRL_STATE_CLEAN, CTRL_STATE_AT_TICK, CTRL_STATE_AT_TURN }
 
 /* A job that exists now, or has just ceased to. */
 struct ctrl_job {
-	const struct ppe_job *job; /* as published; the configuration's, or `copy` */
-	struct ppe_job *copy; /* NULL: as in the configuration */
+	const struct ppe_job *job; /* as published, or to be: `copy` */
+	struct ppe_job *copy;
 	struct ppe_job *next; /* to be published in place of `job`, while a change is made */
 	const struct ctrl_tenant *tenant; /* whose it is; NULL: nobody's, the administrator's */
 	bool from_file; /* the configuration has it, and its sources */
@@ -57,7 +57,8 @@ struct ctrl_pulse {
 };
 
 struct ctrl_running {
-	const struct ctrl_config *config; /* not owned */
+	const struct ctrl_config *config; /* not owned; a reload puts another one there */
+	uint32_t reloads; /* how often it has */
 	struct ppe *ppe; /* not owned */
 	double started; /* CLOCK_MONOTONIC, s */
 	double started_at; /* Unix time, s */

@@ -14,6 +14,7 @@
 
 #include "apps/switch/loop.h"
 #include "apps/switch/notify.h"
+#include "apps/switch/reload.h"
 #include "ctrl/api/server.h"
 #include "ctrl/interface.h"
 #include "ctrl/log.h"
@@ -148,10 +149,10 @@ on_report(void *context)
 static void
 on_reload(void *context, const struct ctrl_log_who *who)
 {
-	(void)context;
+	struct run *run = context;
+
 	notify_reloading();
-	ctrl_log_change(who, "reload refused", "reason=%s",
-		ctrl_log_quote("the configuration is read at start only").text);
+	reload(run->options->config, run->config, run->running, run->server, who);
 	notify_ready();
 }
 

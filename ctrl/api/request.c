@@ -113,14 +113,36 @@ check_site(struct api_request *request)
 	return false;
 }
 
+/* Who it is and whether they may. Errors are in the answer. */
+static bool
+authorize(struct api_request *request, const struct api_route *route)
+{
+	struct api_call *call = &request->call;
+	const struct ctrl_api *api = &call->running->config->api;
+	enum api_verdict verdict;
+
+	request->reloads = call->running->reloads;
+	if (!api_authenticate(api, header(request, "Authorization"), &request->caller)) {
+		api_error(call, 401, "unauthorized", NULL,
+			"the token is none of api.tenants': is it the right one, without a line "
+			"end?");
+		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
+		return false;
+	}
+	if (request->caller.tenant != NULL)
+		request->peer->known = true;
+	verdict = api_may(api, &request->caller, route->access);
+	if (verdict != API_ALLOWED)
+		refuse_caller(call, verdict);
+	return verdict == API_ALLOWED;
+}
+
 /* Everything that can be said before the body has come. Errors are in the answer then. */
 static void
 admit(struct api_request *request, const char *method)
 {
 	struct api_call *call = &request->call;
-	const struct ctrl_api *api = &call->running->config->api;
 	const struct api_route *route;
-	enum api_verdict verdict;
 
 	if (!check_site(request))
 		return;
@@ -132,20 +154,19 @@ admit(struct api_request *request, const char *method)
 	route = api_route_find(call, method);
 	if (route == NULL)
 		return;
-	if (!api_authenticate(api, header(request, "Authorization"), &request->caller)) {
-		api_error(call, 401, "unauthorized", NULL,
-			"the token is none of api.tenants': is it the right one, without a line "
-			"end?");
-		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
-		return;
-	}
-	if (request->caller.tenant != NULL)
-		request->peer->known = true;
-	verdict = api_may(api, &request->caller, route->access);
-	if (verdict != API_ALLOWED)
-		refuse_caller(call, verdict);
-	else if (api_route_query(call, route))
+	if (authorize(request, route) && api_route_query(call, route))
 		request->route = route;
+}
+
+/* A reload since then has freed the tenant that it was, and may have taken the right away. */
+static void
+readmit(struct api_request *request)
+{
+	if (request->reloads == request->call.running->reloads)
+		return;
+	request->caller = request->peer->caller;
+	if (!authorize(request, request->route))
+		request->route = NULL;
 }
 
 static void
@@ -246,6 +267,8 @@ finish(struct api_request *request)
 {
 	struct api_call *call = &request->call;
 
+	if (request->route != NULL)
+		readmit(request);
 	if (request->route != NULL && read_body(request)) {
 		request->route->handler(call);
 		if (call->wait_ms > 0)

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,34 +130,58 @@ read_pem(const char *path, char **text, char *error, size_t size)
 			  : complain(error, size, -EINVAL, path, "it can't be read, or is empty");
 }
 
+static void
+free_pems(struct api_pem *pem)
+{
+	if (pem->key != NULL)
+		explicit_bzero(pem->key, strlen(pem->key));
+	free(pem->certificate);
+	free(pem->key);
+	*pem = (struct api_pem){0};
+}
+
 static int
-start_daemon(struct api_listener *listener, char *error, size_t size)
+read_pems(const struct ctrl_api *api, struct api_pem *pem, char *error, size_t size)
+{
+	int rc = 0;
+
+	if (api->certificate[0] != '\0')
+		rc = read_pem(api->certificate, &pem->certificate, error, size);
+	if (rc == 0 && api->key[0] != '\0')
+		rc = read_pem(api->key, &pem->key, error, size);
+	return rc;
+}
+
+/* A daemon on the listening socket fd. NULL: `error` tells. */
+static struct MHD_Daemon *
+start_daemon(
+	struct api_listener *listener, int fd, const struct api_pem *pem, char *error, size_t size)
 {
 	struct api_server *server = listener->server;
+	struct MHD_Daemon *daemon;
 	struct MHD_OptionItem tls[] = {
-		{MHD_OPTION_HTTPS_MEM_CERT, 0, server->certificate},
-		{MHD_OPTION_HTTPS_MEM_KEY, 0, server->key},
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, pem->certificate},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, pem->key},
 		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
 		{MHD_OPTION_END, 0, NULL},
 	};
 	unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
 		(listener->tls ? MHD_USE_TLS : 0);
 
-	listener->daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve,
-		listener, MHD_OPTION_EXTERNAL_LOGGER, keep_reason,
-		server, /* first: it hears of the others */
-		MHD_OPTION_LISTEN_SOCKET, listener->socket.fd, MHD_OPTION_CONNECTION_LIMIT,
+	daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve, listener,
+		MHD_OPTION_EXTERNAL_LOGGER, keep_reason, server, /* first: it hears of the others */
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 		API_CONNECTIONS + API_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_BYTES,
 		MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
 		MHD_OPTION_NOTIFY_COMPLETED, api_request_end, listener,
 		MHD_OPTION_NOTIFY_CONNECTION, notify, listener, MHD_OPTION_ARRAY,
 		listener->tls ? tls : &tls[3], MHD_OPTION_END);
-	if (listener->daemon != NULL)
-		return 0;
+	if (daemon != NULL)
+		return daemon;
 	snprintf(error, size, "%s does not start: %s%s", listener->config->text, server->reason,
 		listener->tls ? ": do api.tls.certificate and api.tls.key fit?" : "");
-	return -EIO;
+	return NULL;
 }
 
 static int
@@ -179,15 +204,15 @@ open_listener(
 
 	listener->server = server;
 	listener->config = config;
-	listener->tls = server->certificate != NULL && config->address.any.sa_family != AF_UNIX;
+	listener->tls = server->pem.certificate != NULL && config->address.any.sa_family != AF_UNIX;
 	rc = api_listen(
 		config, server->running->config->api.socket_group, &listener->socket, error, size);
 	if (rc < 0)
 		return rc;
 	server->nb_listeners++;
-	rc = start_daemon(listener, error, size);
-	if (rc < 0)
-		return rc;
+	listener->daemon = start_daemon(listener, listener->socket.fd, &server->pem, error, size);
+	if (listener->daemon == NULL)
+		return -EIO;
 	rc = add_daemon(server, listener->daemon);
 	return rc < 0 ? complain(error, size, rc, config->text, strerror(-rc)) : 0;
 }
@@ -209,10 +234,8 @@ api_server_create(
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (server->epoll < 0)
 		rc = complain(error, error_size, -errno, "epoll", strerror(errno));
-	if (rc == 0 && api->certificate[0] != '\0')
-		rc = read_pem(api->certificate, &server->certificate, error, error_size);
-	if (rc == 0 && api->key[0] != '\0')
-		rc = read_pem(api->key, &server->key, error, error_size);
+	if (rc == 0)
+		rc = read_pems(api, &server->pem, error, error_size);
 	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
 		rc = open_listener(server, &api->listener[i], error, error_size);
 	if (rc < 0) {
@@ -253,6 +276,9 @@ api_server_destroy(struct api_server *server)
 		struct api_listener *listener = &server->listener[i];
 
 		api_unlisten(listener->config, &listener->socket);
+		for (unsigned int r = 0; r < API_RETIRED; r++)
+			if (listener->retired[r] != NULL)
+				MHD_stop_daemon(listener->retired[r]);
 		if (listener->daemon != NULL) {
 			MHD_run(listener->daemon);
 			MHD_stop_daemon(listener->daemon); /* closes the socket, too */
@@ -262,11 +288,127 @@ api_server_destroy(struct api_server *server)
 	}
 	if (server->epoll >= 0)
 		close(server->epoll);
-	if (server->key != NULL)
-		explicit_bzero(server->key, strlen(server->key));
-	free(server->certificate);
-	free(server->key);
+	free_pems(&server->pem);
 	free(server);
+}
+
+/* -- another certificate */
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* A place for the daemon that a new one follows; NULL: too many have connections still. */
+static struct MHD_Daemon **
+place_to_retire(struct api_listener *listener)
+{
+	for (unsigned int r = 0; r < API_RETIRED; r++)
+		if (listener->retired[r] == NULL)
+			return &listener->retired[r];
+	return NULL;
+}
+
+/* The socket once more, with a daemon that has the new certificate. */
+static int
+stage_listener(struct api_listener *listener, char *error, size_t size)
+{
+	struct api_server *server = listener->server;
+	int rc;
+
+	if (place_to_retire(listener) == NULL)
+		return complain(error, size, -EBUSY, listener->config->text,
+			"connections with former certificates are not over: again in a minute");
+	listener->staged_fd = fcntl(listener->socket.fd, F_DUPFD_CLOEXEC, 0);
+	if (listener->staged_fd < 0)
+		return complain(error, size, -errno, listener->config->text, strerror(errno));
+	listener->staged =
+		start_daemon(listener, listener->staged_fd, &server->staged, error, size);
+	if (listener->staged == NULL) {
+		/* libmicrohttpd may have closed it, or not. */
+		if (fcntl(listener->staged_fd, F_GETFD) >= 0)
+			close(listener->staged_fd);
+		return -EIO;
+	}
+	rc = add_daemon(server, listener->staged);
+	return rc < 0 ? complain(error, size, rc, listener->config->text, strerror(-rc)) : 0;
+}
+
+int
+api_server_stage(
+	struct api_server *server, const struct ctrl_config *next, char *error, size_t error_size)
+{
+	int rc = read_pems(&next->api, &server->staged, error, error_size);
+
+	if (rc == 0 && same_text(server->staged.certificate, server->pem.certificate) &&
+		same_text(server->staged.key, server->pem.key)) {
+		free_pems(&server->staged);
+		return 0;
+	}
+	for (unsigned int i = 0; rc == 0 && i < server->nb_listeners; i++)
+		if (server->listener[i].tls)
+			rc = stage_listener(&server->listener[i], error, error_size);
+	if (rc < 0)
+		api_server_unstage(server);
+	return rc;
+}
+
+void
+api_server_unstage(struct api_server *server)
+{
+	for (unsigned int i = 0; i < server->nb_listeners; i++) {
+		struct api_listener *listener = &server->listener[i];
+
+		if (listener->staged != NULL)
+			MHD_stop_daemon(listener->staged); /* and its socket */
+		listener->staged = NULL;
+	}
+	free_pems(&server->staged);
+}
+
+/* Whoever is connected stays so; who comes from now on sees the new certificate. */
+static void
+take_staged(struct api_listener *listener)
+{
+	int fd = MHD_quiesce_daemon(listener->daemon);
+
+	*place_to_retire(listener) = listener->daemon;
+	if (fd >= 0)
+		close(fd);
+	listener->daemon = listener->staged;
+	listener->socket.fd = listener->staged_fd;
+	listener->staged = NULL;
+}
+
+bool
+api_server_commit(struct api_server *server, const struct ctrl_config *next)
+{
+	bool changed = server->staged.certificate != NULL;
+
+	for (unsigned int i = 0; i < server->nb_listeners; i++) {
+		server->listener[i].config = &next->api.listener[i];
+		if (server->listener[i].staged != NULL)
+			take_staged(&server->listener[i]);
+	}
+	if (changed) {
+		free_pems(&server->pem);
+		server->pem = server->staged;
+		server->staged = (struct api_pem){0};
+	}
+	return changed;
+}
+
+static void
+end_retired(struct MHD_Daemon **daemon)
+{
+	const union MHD_DaemonInfo *info =
+		MHD_get_daemon_info(*daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+	if (info == NULL || info->num_connections > 0)
+		return;
+	MHD_stop_daemon(*daemon);
+	*daemon = NULL;
 }
 
 /* -- the loop's side */
@@ -277,6 +419,17 @@ api_server_fd(const struct api_server *server)
 	return server->epoll;
 }
 
+/* In ms; negative: never. */
+static double
+sooner(double wait, struct MHD_Daemon *daemon)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (MHD_get_timeout(daemon, &ms) != MHD_YES)
+		return wait;
+	return wait < 0 || (double)ms < wait ? (double)ms : wait;
+}
+
 int
 api_server_timeout(const struct api_server *server)
 {
@@ -284,11 +437,12 @@ api_server_timeout(const struct api_server *server)
 	double wait = -1, now = ctrl_monotonic();
 
 	for (unsigned int i = 0; i < server->nb_listeners; i++) {
-		MHD_UNSIGNED_LONG_LONG ms;
+		const struct api_listener *listener = &server->listener[i];
 
-		if (MHD_get_timeout(server->listener[i].daemon, &ms) == MHD_YES &&
-			(wait < 0 || (double)ms < wait))
-			wait = (double)ms;
+		wait = sooner(wait, listener->daemon);
+		for (unsigned int r = 0; r < API_RETIRED; r++)
+			if (listener->retired[r] != NULL)
+				wait = sooner(wait, listener->retired[r]);
 	}
 	TAILQ_FOREACH (request, &server->waiting, next) {
 		double ms = request->due <= now ? 0 : (request->due - now) * 1e3 + 1;
@@ -310,8 +464,14 @@ api_server_run(struct api_server *server)
 		if (request->due <= now)
 			resume(request);
 	}
-	for (unsigned int i = 0; i < server->nb_listeners; i++)
-		MHD_run(server->listener[i].daemon);
+	for (unsigned int i = 0; i < server->nb_listeners; i++) {
+		struct api_listener *listener = &server->listener[i];
+
+		MHD_run(listener->daemon);
+		for (unsigned int r = 0; r < API_RETIRED; r++)
+			if (listener->retired[r] != NULL)
+				MHD_run(listener->retired[r]);
+	}
 }
 
 void
@@ -324,4 +484,8 @@ api_server_tick(struct api_server *server)
 		if (!c->waiting && now > c->deadline)
 			api_close(c);
 	api_server_run(server);
+	for (unsigned int i = 0; i < server->nb_listeners; i++)
+		for (unsigned int r = 0; r < API_RETIRED; r++)
+			if (server->listener[i].retired[r] != NULL)
+				end_retired(&server->listener[i].retired[r]);
 }

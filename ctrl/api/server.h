@@ -15,6 +15,7 @@
 #ifndef CTRL_API_SERVER_H
 #define CTRL_API_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ctrl/running.h"
@@ -28,6 +29,22 @@ struct api_server;
  */
 int api_server_create(
 	struct ctrl_running *running, struct api_server **server, char *error, size_t error_size);
+
+/*
+ * A reload: read the certificate of `next`, and if it is another one, get ready to show it. 0; or
+ * -errno with the reason in `error`, and everything is as before. Then one of:
+ */
+int api_server_stage(
+	struct api_server *server, const struct ctrl_config *next, char *error, size_t error_size);
+
+/*
+ * `next` is in force, and running->config; the former may go. Its listeners are the same.
+ * Connections that there are keep the certificate that they began with. True: it is another one.
+ */
+bool api_server_commit(struct api_server *server, const struct ctrl_config *next);
+
+/* It is not. */
+void api_server_unstage(struct api_server *server);
 
 /* Close all connections and remove the Unix sockets. server: NULL is fine. */
 void api_server_destroy(struct api_server *server);

@@ -22,13 +22,22 @@
 #define API_IDLE_S        15
 #define API_REQUEST_S     30
 #define API_HEAD_S        5
+#define API_RETIRED       4 /* former certificates that connections may still have */
 #define API_DISCARD_BYTES (1u << 20) /* of a body too large, read so that the client hears of it */
+
+/* Certificate and key, PEM; NULL: no TLS. libmicrohttpd reads them when a daemon starts. */
+struct api_pem {
+	char *certificate, *key;
+};
 
 struct api_listener {
 	struct api_server *server;
 	const struct ctrl_listener *config;
 	struct api_socket socket;
 	struct MHD_Daemon *daemon;
+	struct MHD_Daemon *staged; /* with another certificate, not in use yet */
+	struct MHD_Daemon *retired[API_RETIRED]; /* with a former one: ends its connections */
+	int staged_fd; /* the socket, once more */
 	bool tls;
 };
 
@@ -55,6 +64,7 @@ struct api_request {
 	struct api_connection *peer;
 	const struct api_route *route; /* NULL: none yet, or the answer is an error already */
 	bool begun; /* libmicrohttpd has called for it before */
+	uint32_t reloads; /* of the configuration that admitted it */
 	bool parsed; /* the target is sound */
 	bool waiting;
 	double due; /* when it waits no longer */
@@ -70,7 +80,8 @@ struct api_server {
 	int epoll;
 	unsigned int nb_listeners;
 	struct api_listener listener[CTRL_LISTENERS_MAX];
-	char *certificate, *key; /* PEM; libmicrohttpd reads them when a daemon starts */
+	struct api_pem pem;
+	struct api_pem staged; /* of listeners' staged daemons */
 	char reason[256]; /* libmicrohttpd's last complaint */
 	TAILQ_HEAD(, api_connection) connections;
 	TAILQ_HEAD(, api_request) waiting;

@@ -9,6 +9,7 @@
 
 #include "ctrl/config.h"
 #include "ctrl/keys.h"
+#include "ctrl/reload.h"
 #include "ctrl/values.h"
 
 /* WEIR_SOURCE: the source tree, from meson. */
@@ -72,6 +73,26 @@ Test(ctrl_docs, every_row_is_of_a_key, .timeout = 10)
 		rows++;
 	}
 	cr_assert_eq(rows, ctrl_keys_count);
+	free(page);
+}
+
+/* What a reload takes has a row, and nothing else has. */
+Test(ctrl_docs, what_a_reload_takes, .timeout = 10)
+{
+	char *page = read_page();
+	size_t rows = 0;
+
+	for (size_t i = 0; ctrl_reload_keys[i] != NULL; i++, rows++) {
+		char row[CTRL_PATH_MAX + 16];
+
+		snprintf(row, sizeof(row), "\n| - `%s` | ", ctrl_reload_keys[i]);
+		cr_expect_not_null(strstr(page, row), "no row for %s", ctrl_reload_keys[i]);
+		cr_expect_not_null(
+			ctrl_key_find(ctrl_reload_keys[i]), "no key %s", ctrl_reload_keys[i]);
+	}
+	for (const char *p = strstr(page, "\n| - `"); p != NULL; p = strstr(p + 1, "\n| - `"))
+		rows--;
+	cr_assert_eq(rows, 0);
 	free(page);
 }
 

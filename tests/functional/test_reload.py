@@ -1,0 +1,281 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""SIGHUP: what a switch takes of a configuration while it runs, what it refuses, and that jobs
+which nothing was changed of do not notice."""
+import contextlib
+import hashlib
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import time
+
+from control import PORT, Control
+from perf import finish, reduce, start
+from rack import Rack, job
+from tap import case, check, main
+
+
+@contextlib.contextmanager
+def switch(hosts=2, jobs=(), changes=None, **section):
+    with Rack(hosts=hosts, jobs=list(jobs), changes=changes) as rack:
+        api = Control(rack, **section)
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
+def answer_to(rack, seconds=10):
+    """SIGHUP, and the line that says what came of it."""
+    lines = len(outcomes(rack))
+    rack.switch.signal(signal.SIGHUP)
+    until = time.monotonic() + seconds
+    while len(outcomes(rack)) == lines:
+        check(time.monotonic() < until and rack.switch.status is None, 'no answer to SIGHUP:\n%s',
+              rack.switch.output[-2000:])
+        time.sleep(0.01)
+    return outcomes(rack)[-1]
+
+
+def outcomes(rack):
+    return re.findall(r'^.*msg="(?:configuration reloaded|reload refused)".*$', rack.switch.output,
+                      re.M)
+
+
+def taken(rack, *parts):
+    rack.write_config()
+    line = answer_to(rack)
+    check('configuration reloaded' in line and 'uid=0 pid=' in line, '%s', line)
+    for part in parts:
+        check(part in line, '%s is not in: %s', part, line)
+
+
+def refused(rack, *parts):
+    line = answer_to(rack)
+    check('reload refused' in line and 'uid=0 pid=' in line, '%s', line)
+    for part in parts:
+        check(part in line, '%s is not in: %s', part, line)
+
+
+def jobs_of(api):
+    """Those that are leaving are not there any more."""
+    return {j['name']: j for j in api.get('/v1/jobs')['jobs'] if j['state'] != 'draining'}
+
+
+def gone(api, name, seconds=5):
+    until = time.monotonic() + seconds
+    while any(j['name'] == name for j in api.get('/v1/jobs')['jobs']):
+        check(time.monotonic() < until, '%s does not go', name)
+        time.sleep(0.05)
+
+
+@case
+def jobs_of_the_file_come_change_and_go():
+    with switch(hosts=4, jobs=[job(1, 2), job(2, 2, first=2)]) as (rack, api):
+        taken(rack, 'jobs_created=0 jobs_changed=0 jobs_replaced=0 jobs_deleted=0')
+        # One that runs on through all of it, with every sum verified.
+        runs = start(rack, 1, [0, 1], '-b', '256K', '-e', '256K', '-n', 1500, '--timeout', 60000)
+        time.sleep(0.5)
+        before = jobs_of(api)
+        rack.jobs = [job(1, 2), job(3, 2, first=2)]
+        taken(rack, 'jobs_created=1 jobs_changed=0 jobs_replaced=0 jobs_deleted=1')
+        gone(api, 'job2')
+        check(sorted(jobs_of(api)) == ['job1', 'job3'], '%s', sorted(jobs_of(api)))
+        reduce(rack, 3, [2, 3], '-b', '16K', '-e', '16K', '-n', 3)
+        first = jobs_of(api)['job3']['generation']
+        rack.jobs = [job(1, 2, timeout_ms=1500), job(3, 2, first=2, window=16)]
+        taken(rack, 'jobs_created=0 jobs_changed=1 jobs_replaced=1 jobs_deleted=0')
+        now = jobs_of(api)
+        check(now['job1']['timeout_ms'] == 1500 and now['job3']['window'] == 16, '%s', now)
+        reduce(rack, 3, [2, 3], '-b', '16K', '-e', '16K', '-n', 3)
+        # The next job of an id begins behind the generations of the former one.
+        ahead = (jobs_of(api)['job3']['generation'] - first) % 65535
+        check(0 < ahead < 3000, '%d after %d', jobs_of(api)['job3']['generation'], first)
+        rack.jobs[0] = job(1, 2, timeout_ms=1500, policy='partial', rate_mbit=90000)
+        taken(rack, 'jobs_changed=1 jobs_replaced=0')
+        check(jobs_of(api)['job1']['policy'] == 'partial', 'policy')
+        for turn in range(10):
+            rack.jobs[1] = job(3 + turn % 2, 2, first=2, elements=64 + turn)
+            taken(rack)
+        running = all(run.status is None for run in runs)
+        finish(runs, 120)
+        check(running, 'the run ended before the reloads did')
+        count = api.get('/v1/jobs/job1')
+        check(count['generation'] == before['job1']['generation'], 'another generation')
+        for key in ('blocks_error', 'blocks_partial', 'blocks_mismatch', 'stale'):
+            check(count['counters'][key] == 0, '%s', count['counters'])
+        rack.jobs = []
+        taken(rack, 'jobs_deleted=2')
+        gone(api, 'job1')
+        gone(api, 'job3')
+        gone(api, 'job4')
+        rack.check_books()
+        check(rack.switch.output.count('msg="job replaced"') >= 1, 'not logged')
+
+
+@case
+def what_the_api_changed_stays_unless_the_file_changes_it():
+    with switch(jobs=[job(1, 2), job(2, 2)]) as (rack, api):
+        api.unix('PATCH', '/v1/jobs/job1', {'timeout_ms': 77})
+        api.unix('DELETE', '/v1/jobs/job2')
+        api.unix('POST', '/v1/jobs', {'name': 'mine', 'size': 2, 'id': 9})
+        rack.changes['comment'] = 'something'
+        taken(rack, 'jobs_created=0 jobs_changed=0')
+        check(jobs_of(api)['job1']['timeout_ms'] == 77 and sorted(jobs_of(api)) ==
+              ['job1', 'mine'], '%s', jobs_of(api))
+        rack.jobs = [job(1, 2, policy='error'), job(2, 2, timeout_ms=5)]
+        taken(rack, 'jobs_created=1 jobs_changed=1')
+        check(jobs_of(api)['job1']['timeout_ms'] == 77 and
+              jobs_of(api)['job1']['policy'] == 'error', '%s', jobs_of(api))
+        # What the API has taken meanwhile is its own.
+        for other in (job(9, 2), job(8, 2, name='mine')):
+            rack.jobs.append(other)
+            rack.write_config()
+            refused(rack, 'made over the API')
+            rack.jobs.pop()
+        check(sorted(jobs_of(api)) == ['job1', 'job2', 'mine'], '%s', jobs_of(api))
+        taken(rack, 'jobs_created=0')
+
+
+@case
+def what_can_not_change_is_refused_with_every_key():
+    with switch(jobs=[job(1, 2)]) as (rack, api):
+        before = api.get('/v1/config')
+        rack.jobs = [job(1, 2, timeout_ms=5)]
+        rack.changes['workers'] = {'burst': 16}
+        rack.changes['switch'] = {'mac': '02:77:00:00:00:fd'}
+        rack.changes['queues'] = {'output_depth': 64}
+        rack.changes['tables'] = {'blocks': 99}
+        rack.changes['state'] = {'file': '/tmp/weir-none.json'}
+        path = rack.write_config()
+        with open(path) as file:
+            rack.write_config(file.read().replace('"name": "p1"', '"name": "p2"'))
+        refused(rack, 'these keys change at a restart only: ', 'workers.burst', 'switch.mac',
+                'queues.output_depth', 'tables.blocks', 'ports[1].name', 'state')
+        check('jobs' not in outcomes(rack)[-1], '%s', outcomes(rack)[-1])
+        check(api.get('/v1/config') == before, 'it changed')
+        for key in ('workers', 'switch', 'queues', 'tables', 'state'):
+            del rack.changes[key]
+        rack.changes['api'] = dict(rack.changes['api'], listen=['unix:' + api.path])
+        rack.write_config()
+        refused(rack, 'only: api.listen')
+        # A file that is wrong, or none.
+        rack.write_config('{"jobs": [}')
+        refused(rack, 'switch.json:1:')
+        rack.write_config('{"jops": []}')
+        refused(rack, 'jops: unknown key')
+        check(api.get('/v1/config') == before and jobs_of(api)['job1']['timeout_ms'] == 1000, '')
+        reduce(rack, 1, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+
+
+@case
+def too_much_for_the_memory_is_refused_whole():
+    with switch(jobs=[job(1, 2)], changes={'tables': {'blocks': 2048}}) as (rack, api):
+        before = api.get('/v1/status')['memory']
+        rack.jobs = [job(1, 2, timeout_ms=5), job(2, 2), job(3, 2, window=4096)]
+        rack.write_config()
+        refused(rack, 'block records')
+        check(list(jobs_of(api)) == ['job1'] and jobs_of(api)['job1']['timeout_ms'] == 1000, '')
+        check(api.get('/v1/status')['memory'] == before, 'memory')
+        rack.jobs.pop()
+        taken(rack, 'jobs_created=1 jobs_changed=1')
+        reduce(rack, 2, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+
+
+def tenant(name, token, **more):
+    return dict(more, name=name, token_sha256=hashlib.sha256(token.encode()).hexdigest())
+
+
+@case
+def tenants_and_levels_change():
+    with switch(tenants=[tenant('vision', 'v'), tenant('speech', 's')]) as (rack, api):
+        for name, token in (('a', 'v'), ('b', 's')):
+            made = api.tcp('POST', '/v1/jobs', {'name': name, 'size': 1}, token=token)
+            check(made.status == 201, '%s', made.text)
+        section = rack.changes['api']
+        section['tenants'] = [tenant('vision', 'w', quota={'jobs': 1}), tenant('maps', 'm')]
+        section['open_read'] = False
+        rack.changes['log'] = {'level': 'info'}
+        taken(rack, 'tenants=2')
+        check(api.tcp('GET', '/v1/jobs', token='v').status == 401, 'the old token')
+        check(api.tcp('GET', '/v1/jobs', token='s').status == 401, 'the tenant that is gone')
+        check(api.tcp('GET', '/v1/status').status == 401, 'open_read')
+        mine = api.tcp('GET', '/v1/jobs', token='w').body['jobs']
+        check([j['name'] for j in mine] == ['a'], '%s', mine)
+        check(api.tcp('GET', '/v1/jobs', token='m').body['jobs'] == [], 'maps')
+        more = api.tcp('POST', '/v1/jobs', {'name': 'c', 'size': 1}, token='w')
+        check(more.status == 403 and more.code == 'quota', '%s', more.text)
+        check(jobs_of(api)['b']['tenant'] is None, '%s', jobs_of(api)['b'])
+        check("job is nobody's now" in rack.switch.output, 'not logged')
+        api.unix('DELETE', '/v1/jobs/b')
+        time.sleep(1.5)
+        check('level=info' in rack.switch.output, 'log.level')
+        # A request that was under way belongs to nobody that is gone.
+        connection = api.connect('sw')
+        with contextlib.closing(connection):
+            body = b'{"name": "late", "size": 1}'
+            connection.sock.sendall(b'POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer m\r\n'
+                                    b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n'
+                                    % len(body) + body[:5])
+            time.sleep(0.3)
+            section['tenants'] = [tenant('vision', 'w')]
+            taken(rack, 'tenants=1')
+            connection.sock.sendall(body[5:])
+            said = connection.sock.recv(4096)
+            check(said.startswith(b'HTTP/1.1 401'), '%s', said)
+        check(sorted(jobs_of(api)) == ['a'], '%s', jobs_of(api))
+
+
+def make_certificate(rack, name):
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+                    'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', rack.folder + '/key.pem',
+                    '-out', rack.folder + '/cert.pem', '-days', '2', '-subj', '/CN=' + name,
+                    '-addext', 'subjectAltName=IP:127.0.0.1'], check=True, timeout=30,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with open(rack.folder + '/cert.pem') as file:
+        return file.read()
+
+
+@case
+def the_certificate_is_another_one():
+    with Rack(hosts=2) as rack:
+        first = make_certificate(rack, 'first')
+        with open(rack.folder + '/ca.pem', 'w') as file:
+            file.write(first)
+        api = Control(rack, tls={'certificate': rack.folder + '/cert.pem',
+                                 'key': rack.folder + '/key.pem'})
+        rack.start_switch()
+
+        def shown():
+            with rack.inside('sw'):
+                return ssl.get_server_certificate(('127.0.0.1', PORT), timeout=10).strip()
+
+        check(shown() == first.strip(), 'not the first')
+        taken(rack, 'certificate=same')
+        api.trust(rack.folder + '/ca.pem')
+        connection = api.connect('sw')
+        with contextlib.closing(connection):
+            check(api.ask(connection, 'GET', '/v1/health').status == 200, 'before')
+            second = make_certificate(rack, 'second')
+            taken(rack, 'certificate=new')
+            check(shown() == second.strip(), 'not the second')
+            # Who was connected stays so.
+            check(api.ask(connection, 'GET', '/v1/health').status == 200, 'after')
+        with open(rack.folder + '/key.pem', 'w') as file:
+            file.write('nonsense\n')
+        refused(rack, 'api.tls.key')
+        check(shown() == second.strip(), 'not the second any more')
+        for turn in range(4):
+            made = make_certificate(rack, 'turn%d' % turn)
+            time.sleep(1.2)  # connections with the former one end, a tick forgets it
+            taken(rack, 'certificate=new')
+            check(shown() == made.strip(), 'turn %d', turn)
+        del rack.changes['api']['tls']
+        rack.write_config()
+        refused(rack, 'only: api.tls')
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
