@@ -178,7 +178,7 @@ def a_damaged_state_refuses_the_start_and_stays():
             with open(kept.file, 'w') as file:
                 file.write(text)
             run = kept.start()
-            check(run.end(20) == 1, '%s', run.output)
+            check(run.end(20) == 2, '%s', run.output)
             check(reason in run.output and '--forget-state' in run.output, '%s', run.output)
             check(kept.file in run.output, '%s', run.output)
             with open(kept.file) as file:
@@ -217,7 +217,7 @@ def a_folder_that_can_not_be_written_is_said():
               run.output)
         kept.rack.changes['state'] = {'file': 'state.json'}
         run = kept.start()
-        check(run.end(20) == 1 and 'state.file' in run.output, '%s', run.output)
+        check(run.end(20) == 2 and 'state.file' in run.output, '%s', run.output)
 
 
 @case
