@@ -233,6 +233,24 @@ def the_history_tells_what_was():
             check(counters['drops'][reason] > 0 and len(rates) == length, '%s', reason)
 
 
+@case
+def the_history_keeps_jobs_that_are_gone():
+    with switch(jobs=[]) as (_rack, api):
+        for _ in range(2):  # the second takes the name and the number of the first
+            answer = api.unix('POST', '/v1/jobs', body={'name': 'ring', 'size': 2, 'id': 9})
+            check(answer.status == 201, '%s', answer.text)
+            time.sleep(1.2)
+            found = api.get('/v1/history')['jobs']
+            if len(found) == 1:
+                answer = api.unix('DELETE', '/v1/jobs/ring')
+                check(answer.status in (200, 202), '%s', answer.text)
+        # The one that is there is the last of its name, and began later.
+        check([job['name'] for job in found] == ['ring', 'ring'], '%s', found)
+        check(found[0]['late_share'] == [], '%s', found[0])
+        empty = [job['blocks'].count(None) for job in found]
+        check(empty[0] < empty[1], '%s', empty)
+
+
 TELEMETRY = {'telemetry': True, 'eal': ['--no-huge', '--no-pci', '--no-shconf']}
 
 
