@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* docs/counters.md against ppe/drops.h and ppe/ppe.h: the same names, with the same meaning. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <criterion/criterion.h>
 
@@ -53,4 +55,25 @@ Test(counters_doc, jobs)
 	};
 
 	compare("## Jobs", jobs, sizeof(jobs) / sizeof(jobs[0]));
+}
+
+/* The same counters for Prometheus; tests/functional/test_metrics.py compares the whole page. */
+Test(counters_doc, metrics_of_jobs)
+{
+	static const struct counter jobs[] = {
+#define X(name, help) {#name, help},
+		PPE_JOB_COUNTERS(X)
+#undef X
+	};
+	char *page = doc_read("docs/metrics.md");
+
+	cr_assert_not_null(page);
+	for (unsigned int i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		char row[256];
+
+		snprintf(row, sizeof(row), "| `weir_job_%s_total` | counter | `job` | %s |\n",
+			jobs[i].key, jobs[i].help);
+		cr_expect_not_null(strstr(page, row), "docs/metrics.md lacks: %s", row);
+	}
+	free(page);
 }
