@@ -247,7 +247,7 @@ read_option(struct ctl_options *options, int c)
 	case 't': options->timeout = span(c, 0.001); break;
 	case STUCK: options->stuck = true; break;
 	case JOB: options->job = optarg; break;
-	case LIMIT: options->limit = (unsigned int)number(c, 1024); break;
+	case LIMIT: options->limit = (unsigned int)number(c, 1000000); break;
 	case 'w': options->watch = true; break;
 	case ZEROS: options->zeros = true; break;
 	case INTERVAL: options->interval = span(c, 0.1); break;

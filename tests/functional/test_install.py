@@ -165,7 +165,7 @@ systemctl is-active weir-switch@demo
 systemctl show -p StatusText -p Result weir-switch@demo
 weirctl jobs | grep '^resnet50 .*joining'
 systemctl reload weir-switch@demo
-journalctl -u weir-switch@demo -o cat | grep 'level=notice room=ctrl msg="reload'
+journalctl -u weir-switch@demo -o cat | grep 'level=notice room=ctrl msg="configuration reloaded"'
 # It does its work under all that the unit denies it.
 ip netns exec weir-h1 weir-perf --switch 10.77.0.254 --address 10.77.0.2 --source 1 --job 2 -b 4K -e 64K -f 4 -n 3 &
 ip netns exec weir-h0 weir-perf --switch 10.77.0.254 --address 10.77.0.1 --source 0 --job 2 -b 4K -e 64K -f 4 -n 3
