@@ -121,5 +121,6 @@ extern const struct bench bench_rfc2544;
 extern const struct bench bench_hash;
 extern const struct bench bench_memory;
 extern const struct bench bench_plan;
+extern const struct bench bench_scrape;
 
 #endif

@@ -8,6 +8,7 @@
 
 struct closed_loop {
 	double rate; /* received per second, by the slices that count (slice.h) */
+	double whole; /* of the whole time, with the slices that do not count */
 	double idle; /* share of the time, [0, 1], in which the generator had nothing to do */
 	double good; /* share of the time in slices that count */
 	bool enough; /* those suffice; if not, the rate is that of the whole time */

@@ -147,6 +147,7 @@ contributions_run(struct contributions *c, uint64_t ms, struct closed_loop *resu
 	} while (c->count.blocks == slices.begin_units &&
 		rte_rdtsc() - began < hz / 1000 * GIVE_UP_MS);
 	result->rate = slices_rate(&slices, c->count.blocks) * c->config.sources;
+	result->whole = slices_whole_rate(&slices, c->count.blocks) * c->config.sources;
 	result->idle = (double)waited / (double)(slices.turn - began);
 	result->good = slices_good(&slices);
 	result->enough = slices_suffice(&slices);

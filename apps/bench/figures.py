@@ -130,10 +130,22 @@ def of_ports(records):
                             over='memif'), 0.85)
 
 
+def of_scrape(records):
+    """What one scrape each second costs, by the interval at which a cost shows best."""
+    for elements in (1024, 64):
+        name, aim = 'scrape each second, 65 jobs, %d elements' % elements, '< 1 % of throughput'
+        found = pick(records, 'scrape', 'cost_of_a_read', elements=elements, every_ms=20)
+        if not found:
+            yield Figure(name, aim=aim)
+            continue
+        cost = found[0]['value']
+        yield Figure(name, '%.2f %%' % (100 * cost), aim=aim, met=judge(found[0], cost < 0.01))
+
+
 def figures(records, benches):
     """The rows of these benches, those that were not measured too."""
     groups = {'engine': of_engine, 'scaling': of_scaling, 'hash': of_hash, 'ports': of_ports,
-              'latency': of_latency}
+              'latency': of_latency, 'scrape': of_scrape}
     return [row for bench, of in groups.items() if bench in benches for row in of(records)]
 
 

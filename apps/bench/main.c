@@ -27,6 +27,7 @@ static const struct bench *const benches[] = {
 	&bench_hash,
 	&bench_memory,
 	&bench_plan,
+	&bench_scrape,
 	NULL,
 };
 

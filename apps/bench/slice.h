@@ -76,15 +76,22 @@ slices_suffice(const struct slices *s)
 	return s->good_units > 0 && s->good >= RTE_MIN(fit, UINT64_C(4)) && slices_good(s) >= 0.25;
 }
 
+/* Units per second of the whole time. */
+static inline double
+slices_whole_rate(const struct slices *s, uint64_t units)
+{
+	double hz = (double)rte_get_tsc_hz(), all = (double)(s->turn - s->begin);
+
+	return all > 0 ? (double)(units - s->begin_units) * hz / all : 0;
+}
+
 /* Units per second, by the slices that count; by all when those do not suffice. */
 static inline double
 slices_rate(const struct slices *s, uint64_t units)
 {
-	double hz = (double)rte_get_tsc_hz(), all = (double)(s->turn - s->begin);
-
 	if (slices_suffice(s))
-		return (double)s->good_units * hz / (double)s->good_cycles;
-	return all > 0 ? (double)(units - s->begin_units) * hz / all : 0;
+		return (double)s->good_units * (double)rte_get_tsc_hz() / (double)s->good_cycles;
+	return slices_whole_rate(s, units);
 }
 
 #endif

@@ -120,6 +120,29 @@ job(const struct target_config *config, int id, const char *name, const char *re
 		TARGET_GENERATION, "timeout_ms", 60000, "results", results);
 }
 
+/* A job that nobody contributes to. */
+static json_t *
+quiet_job(const struct target_config *config, unsigned int i)
+{
+	json_t *sources = json_array();
+	char name[16], address[32];
+
+	snprintf(name, sizeof(name), "quiet%u", i);
+	for (unsigned int s = 0; s < config->quiet_sources; s++) {
+		snprintf(address, sizeof(address), "10.77.%u.%u", i + 1, s + 1);
+		json_array_append_new(
+			sources, json_pack("{siss}", "id", (int)s, "address", address));
+	}
+	return json_pack("{sisssosisisi}", "id", (int)(TARGET_JOBS + i), "name", name, "sources",
+		sources, "window", 1, "elements", 8, "generation", TARGET_GENERATION);
+}
+
+void
+target_api(char *path, size_t bytes)
+{
+	snprintf(path, bytes, "%s/api.sock", folder);
+}
+
 static json_t *
 eal_arguments(void)
 {
@@ -136,7 +159,7 @@ eal_arguments(void)
 static int
 write_config(const struct target *target, const struct target_config *config, const char *path)
 {
-	char name[32];
+	char name[32], path_of_socket[CHILD_PATH_MAX + 16];
 	json_t *ports = json_array(), *jobs = json_array(), *root;
 	int rc;
 
@@ -154,11 +177,18 @@ write_config(const struct target *target, const struct target_config *config, co
 		json_array_append_new(
 			jobs, job(config, TARGET_JOB_MULTICAST, "multicast", "239.77.0.1"));
 	}
+	for (unsigned int i = 0; i < config->quiet_jobs; i++)
+		json_array_append_new(jobs, quiet_job(config, i));
 	root = json_pack("{s{ssss} s{si s[i] si ss si} s{si} so so so si}", "switch", "name", name,
-		"address", "10.77.0.254/24", "workers", "count", 1, "cpus", (int)last_cpu(),
+		"address", "10.77.0.254/16", "workers", "count", 1, "cpus", (int)last_cpu(),
 		"main_cpu", (int)bench_cpu(0), "idle", target_options.idle, "threads",
 		(int)target_options.threads, "pools", "frame_bytes", (int)target->link.buffer_bytes,
 		"eal", eal_arguments(), "ports", ports, "jobs", jobs, "memory_mb", MEMORY_MB);
+	if (config->api) {
+		strlcpy(path_of_socket, "unix:", sizeof(path_of_socket));
+		target_api(path_of_socket + 5, sizeof(path_of_socket) - 5);
+		json_object_set_new(root, "api", json_pack("{s[s]}", "listen", path_of_socket));
+	}
 	rc = root == NULL ? -1 : json_dump_file(root, path, JSON_INDENT(1));
 	json_decref(root);
 	if (rc != 0)
@@ -303,7 +333,10 @@ int
 target_start_both(struct target *target, unsigned int sources, unsigned int window,
 	unsigned int elements, unsigned int frame_bytes)
 {
-	struct target_config config = {frame_bytes, sources, window, elements};
+	struct target_config config = {.frame_bytes = frame_bytes,
+		.sources = sources,
+		.window = window,
+		.elements = elements};
 
 	memset(target, 0, 2 * sizeof(*target));
 	if ((window & (window - 1)) != 0) {

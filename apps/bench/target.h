@@ -22,6 +22,8 @@
 struct target_config {
 	unsigned int frame_bytes; /* the largest, without frame check sequence */
 	unsigned int sources, window, elements; /* of the jobs; elements 0: no jobs */
+	unsigned int quiet_jobs, quiet_sources; /* further ones, of one block of 8 elements */
+	bool api; /* a control API on the Unix socket that target_api names */
 };
 
 struct target {
@@ -76,6 +78,9 @@ void target_leave(void);
 int target_start_switch(struct target *target, const struct target_config *config);
 int target_start_testpmd(struct target *target, const struct target_config *config);
 int target_stop(struct target *target);
+
+/* Path of the Unix socket of a switch with `api`. */
+void target_api(char *path, size_t bytes);
 
 /* The switch, then testpmd: target[2], of the bench's own. Jobs of n elements for frames of that
  * size; window: a power of two. 0, or an exit status after a line. target_stop_both also after a

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-bench ports, latency and rfc2544: rows and records with tiny parameters over both kinds of
+"""weir-bench ports, latency, rfc2544 and scrape: rows and records with tiny parameters over both kinds of
 ports; wrong results, devices that end or hang, and interrupts are survived and leave nothing."""
 import glob
 import json
@@ -121,6 +121,18 @@ def lossless_rates():
                                     ['62', 'reduce', '1'], ['510', 'reduce', '113']],
           'rows %s', rows)
     check([r['metric'] for r in found] == ['forward'] * 2 + ['reduce'] * 2, '%s', found)
+
+
+@case
+def reads_under_load():
+    rows, found = records('scrape', *SHORT, '--elements', '16,64', '--every', '10', '--quiet-jobs',
+                          '3', '--quiet-sources', '5')
+    check([r[:2] for r in rows] == [['16', '10'], ['64', '10']], 'rows %s', rows)
+    check([r['metric'] for r in found] ==
+          ['contributions', 'cost_of_a_read'] * 2, '%s', found)
+    for row in rows:
+        check(int(row[2]) >= 1 and float(row[3]) > 10, 'reads and KiB of an answer: %s', row)
+    check(all(r['value'] > 0 for r in found if r['metric'] == 'contributions'), '%s', found)
 
 
 @case
