@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/values.h"
@@ -66,9 +67,10 @@ seconds(uint64_t us)
 }
 
 static json_t *
-missing(const struct ctrl_running *running, const struct ppe_job *job,
+missing(const struct ctrl_running *running, const struct ctrl_job *of,
 	const struct ppe_block_info *block)
 {
+	const struct ppe_job *job = of->job;
 	json_t *list = json_array();
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
@@ -76,8 +78,7 @@ missing(const struct ctrl_running *running, const struct ppe_job *job,
 		json_t *object;
 
 		/* Ranks that nobody has joined as are missing, too. */
-		if ((!ppe_job_has(job, (uint8_t)s) && s >= job->nb_sources) ||
-			(block->heard[s / 64] >> (s % 64) & 1) != 0)
+		if (!api_has_rank(of, s) || (block->heard[s / 64] >> (s % 64) & 1) != 0)
 			continue;
 		object = json_object();
 		ppe_source_stats_read(running->ppe, job->id, (uint8_t)s, &source);
@@ -106,7 +107,8 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 static json_t *
 block_json(const struct ctrl_running *running, const struct ppe_block_info *block)
 {
-	const struct ppe_job *job = running->by_id[block->job]->job;
+	const struct ctrl_job *of = running->by_id[block->job];
+	const struct ppe_job *job = of->job;
 	json_t *object = json_object();
 
 	api_put_text(object, "job", job->name);
@@ -117,7 +119,7 @@ block_json(const struct ctrl_running *running, const struct ppe_block_info *bloc
 	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
 	api_put(object, "heard", block->heard_count);
 	api_put(object, "size", job->nb_sources);
-	json_object_set_new(object, "missing", missing(running, job, block));
+	json_object_set_new(object, "missing", missing(running, of, block));
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
 	return object;

@@ -90,6 +90,13 @@ member_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	return object;
 }
 
+bool
+api_has_rank(const struct ctrl_job *job, unsigned int rank)
+{
+	return job->member == NULL ? ppe_job_has(job->job, (uint8_t)rank)
+				   : rank < job->job->nb_sources;
+}
+
 /* Who is expected, and who is in. */
 static json_t *
 members(const struct ctrl_running *running, const struct ctrl_job *job)
@@ -97,8 +104,7 @@ members(const struct ctrl_running *running, const struct ctrl_job *job)
 	json_t *list = json_array();
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		if (job->member == NULL ? ppe_job_has(job->job, (uint8_t)s)
-					: s < job->job->nb_sources)
+		if (api_has_rank(job, s))
 			json_array_append_new(list, member_json(running, job, s));
 	return list;
 }

@@ -21,6 +21,12 @@ const struct ctrl_job *api_find_leaving(const struct api_call *call);
 /* A job, with its members (whole) or without. New, or NULL. */
 json_t *api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole);
 
+/*
+ * Is there a member of this rank, whether it has joined or not? Ranks of a job of the configuration
+ * are its sources' ids, which need not follow each other.
+ */
+bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
+
 /* Answer a refusal. prefix: the key's place in the body, such as "create", or NULL. */
 void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);
 
