@@ -240,7 +240,7 @@ print_range(const struct ctrl_key *key, FILE *out)
 			else
 				fputc(*p, out);
 		break;
-	case CTRL_RESULTS: fputs("unicast, 224.0.0.0/4", out); break;
+	case CTRL_RESULTS: fputs("unicast, 224.0.0.0/4 without 224.0.0.0/24", out); break;
 	case CTRL_SUBNET: fputs("prefix 1..30", out); break;
 	case CTRL_BOOLEAN: fputs("true, false", out); break;
 	case CTRL_ADDRESS:

@@ -2,10 +2,13 @@
 #include "ctrl/locate.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
+
+#define LEVELS 16 /* of objects and arrays, one in another, that a path goes down */
 
 /* What is left of the text. */
 struct scan {
@@ -172,4 +175,76 @@ ctrl_locate(const char *text, size_t length, const char *path, const char *key)
 	if (path != NULL && key != NULL)
 		enter_member(&s, key, true);
 	return place_of(text, s.at < s.end ? s.at : s.end);
+}
+
+/* An object or array that the walk is in. */
+struct level {
+	bool object;
+	bool at_key; /* of an object: the next string is a key */
+	unsigned int index; /* of an array */
+	const char *key;
+	int length; /* of the key; 0: none yet */
+};
+
+static void
+enter(struct level *level, bool object)
+{
+	*level = (struct level){.object = object, .at_key = object};
+}
+
+static void
+next_member(struct level *level)
+{
+	level->index++;
+	level->at_key = level->object;
+}
+
+static void
+write_path(const struct level *level, unsigned int depth, char *path, size_t size)
+{
+	size_t used = 0;
+
+	path[0] = '\0';
+	for (unsigned int i = 0; i < depth && i < LEVELS && used < size; i++) {
+		const char *dot = used > 0 ? "." : "";
+
+		used += (size_t)(level[i].object
+				? snprintf(path + used, size - used, "%s%.*s", dot, level[i].length,
+					  level[i].key)
+				: snprintf(path + used, size - used, "[%u]", level[i].index));
+	}
+}
+
+void
+ctrl_locate_key(const char *text, size_t offset, char *path, size_t size)
+{
+	struct level level[LEVELS], beyond, *now = &beyond;
+	struct scan s = {text, text + offset};
+	unsigned int depth = 0;
+
+	enter(&beyond, false);
+	for (skip_blank(&s); s.at < s.end; skip_blank(&s)) {
+		const char *token = s.at;
+		char c = *token;
+
+		if (c == '"')
+			skip_string(&s);
+		else
+			s.at++;
+		if (c == '"' && now->at_key) {
+			now->at_key = false;
+			now->key = token + 1;
+			now->length = (int)(s.at - token) - 2;
+		} else if (c == '{' || c == '[') {
+			now = depth < LEVELS ? &level[depth] : &beyond;
+			depth++;
+			enter(now, c == '{');
+		} else if ((c == '}' || c == ']') && depth > 0) {
+			depth--;
+			now = depth == 0 || depth > LEVELS ? &beyond : &level[depth - 1];
+		} else if (c == ',') {
+			next_member(now);
+		}
+	}
+	write_path(level, depth, path, size);
 }

@@ -22,4 +22,11 @@ struct ctrl_place {
  */
 struct ctrl_place ctrl_locate(const char *text, size_t length, const char *path, const char *key);
 
+/*
+ * The path, as above, of the object's key whose token is the last one that ends within the first
+ * `offset` bytes: for an error that jansson found behind it. "" where there is none. Keys are told as
+ * they are spelled; what does not fit into the buffer, or lies deeper than some levels, is cut off.
+ */
+void ctrl_locate_key(const char *text, size_t offset, char *path, size_t size);
+
 #endif

@@ -221,6 +221,11 @@ check_results(const struct spot *spot, const char *text)
 			spot, "\"%.64s\" is neither \"unicast\" nor an IPv4 multicast group", text);
 	if (group >> 28 != 0xe)
 		return REFUSE(spot, "%s is not a multicast group: they are in 224.0.0.0/4", text);
+	if (!ctrl_is_group(group))
+		return REFUSE(spot,
+			"%s is in 224.0.0.0/24, which is the network's own: choose a group of "
+			"239.0.0.0/8",
+			text);
 	return 0;
 }
 

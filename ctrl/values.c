@@ -75,6 +75,12 @@ ctrl_is_host(uint32_t address)
 }
 
 bool
+ctrl_is_group(uint32_t address)
+{
+	return address >> 28 == 0xe && address >> 8 != 0xe00000;
+}
+
+bool
 ctrl_is_name(const char *text)
 {
 	static const char good[] =

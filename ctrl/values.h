@@ -18,6 +18,9 @@ bool ctrl_parse_mac(const char *text, uint8_t mac[6]);
 /* True if a host can have this address: not 0/8, 127/8, multicast or reserved (240/4). */
 bool ctrl_is_host(uint32_t address);
 
+/* True if results may go to this multicast group: 224/4 without 224.0.0/24, the links' own. */
+bool ctrl_is_group(uint32_t address);
+
 /* True if it is made of letters, digits and . _ -, and begins with neither . nor -. */
 bool ctrl_is_name(const char *text);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/locate.h"
 #include "ctrl/refuse.h"
 #include "ctrl/values.h"
 
@@ -66,7 +67,7 @@ check_results(const struct spot *spot, const char *text)
 	uint32_t group;
 
 	if (strcmp(text, "unicast") == 0 ||
-		(ctrl_parse_address(text, &group) && group >> 28 == 0xe && group >> 8 != 0xe00000))
+		(ctrl_parse_address(text, &group) && ctrl_is_group(group)))
 		return true;
 	return REFUSE(spot, "out_of_range",
 		"\"%.64s\" is neither \"unicast\" nor an IPv4 multicast group: 224.0.0.0/4 without "
@@ -219,6 +220,23 @@ api_text(const json_t *object, const char *key, const char *fallback)
 	return value == NULL ? fallback : json_string_value(value);
 }
 
+/* A key that an object has twice is told as any other key; else there is no place but line and column. */
+static void
+refuse_text(struct api_call *call, const char *text, const json_error_t *error)
+{
+	struct ctrl_path path;
+
+	if (json_error_code(error) != json_error_duplicate_key) {
+		api_error(call, 400, "bad_json", NULL,
+			"the body is not JSON: line %d, column %d: %s", error->line, error->column,
+			error->text);
+		return;
+	}
+	ctrl_locate_key(text, (size_t)error->position, path.text, sizeof(path.text));
+	api_error(call, 400, "duplicate", path.text, "line %d, column %d: the key is here already",
+		error->line, error->column);
+}
+
 json_t *
 api_body_parse(struct api_call *call, const char *text, size_t length)
 {
@@ -226,11 +244,7 @@ api_body_parse(struct api_call *call, const char *text, size_t length)
 	json_t *body = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
 
 	if (body == NULL) {
-		bool twice = json_error_code(&error) == json_error_duplicate_key;
-
-		api_error(call, 400, twice ? "duplicate" : "bad_json", NULL,
-			"the body is not JSON: line %d, column %d: %s", error.line, error.column,
-			error.text);
+		refuse_text(call, text, &error);
 	} else if (!json_is_object(body)) {
 		api_error(call, 400, "wrong_type", NULL, "the body is JSON, but not an object");
 		json_decref(body);

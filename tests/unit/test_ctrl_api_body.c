@@ -87,7 +87,6 @@ Test(ctrl_api_body, what_is_no_object)
 
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
 		refuse(broken[i], "bad_json", NULL);
-	refuse("{\"name\":\"r\",\"name\":\"s\"}", "duplicate", NULL);
 	refuse("[]", "wrong_type", NULL);
 	refuse("[1]", "wrong_type", NULL);
 	drop();
@@ -103,6 +102,21 @@ Test(ctrl_api_body, keys)
 	refuse("{\"name\":\"r\",\"create\":{}}", "missing_key", "create.n");
 	refuse("{\"name\":\"r\",\"create\":{\"n\":1,\"m\":1}}", "unknown_key", "create.m");
 	refuse("{\"name\":\"r\",\"\":1}", "unknown_key", "");
+	drop();
+}
+
+Test(ctrl_api_body, keys_that_are_there_twice)
+{
+	refuse("{\"name\":\"r\",\"name\":\"s\"}", "duplicate", "name");
+	refuse("{\"name\": \"r\" , \"size\" :\n2, \"name\" : 1}", "duplicate", "name");
+	refuse("{\"name\":\"r\",\"create\":{\"n\":1,\"n\":2}}", "duplicate", "create.n");
+	refuse("{\"create\":{\"n\":1},\"a\":[{\"b\":\"x\"},{\"b\":\"{\",\"b\":2}],\"z\":1}",
+		"duplicate", "a[1].b");
+	refuse("{\"a\":{},\"b\":[[],[\"c\"]],\"\\\"\":1,\"\\\"\":1}", "duplicate", "\\\"");
+	refuse("{\"\":1,\"\":1}", "duplicate", "");
+	/* Deeper than a path goes. */
+	refuse("{\"a\":[[[[[[[[[[[[[[[[[{\"b\":1,\"b\":1}]]]]]]]]]]]]]]]]]}", "duplicate",
+		"a[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]");
 	drop();
 }
 

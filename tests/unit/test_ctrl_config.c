@@ -462,6 +462,9 @@ Test(ctrl_config, addresses_are_refused, .timeout = 10)
 	refuse(16, "      \"results\": \"10.77.0.9\"",
 		"x.json:16:18: jobs[0].results: 10.77.0.9 is not a multicast group: they are in "
 		"224.0.0.0/4");
+	refuse(16, "      \"results\": \"224.0.0.251\"",
+		"x.json:16:18: jobs[0].results: 224.0.0.251 is in 224.0.0.0/24, which is the "
+		"network's own: choose a group of 239.0.0.0/8");
 	refuse(16, "      \"results\": \"multicast\"",
 		"x.json:16:18: jobs[0].results: \"multicast\" is neither \"unicast\" nor an IPv4 "
 		"multicast group");
