@@ -95,3 +95,19 @@ pktbuf_outq_send(struct pktbuf_outq *outq)
 	}
 	return sent;
 }
+
+void
+pktbuf_outq_reclaim(struct pktbuf_outq *outq)
+{
+	uint64_t sent =
+		outq->fifo[PKTBUF_PRIO_RESULT].packets + outq->fifo[PKTBUF_PRIO_BULK].packets;
+	struct rte_mbuf *none = NULL;
+
+	if (sent != outq->looked) {
+		outq->looked = sent;
+		return;
+	}
+	/* Asked each time: for some drivers the answer depends on how they were set up. */
+	if (rte_eth_tx_done_cleanup(outq->port->id, outq->queue, 0) == -ENOTSUP)
+		(void)rte_eth_tx_burst(outq->port->id, outq->queue, &none, 0);
+}

@@ -29,6 +29,7 @@ struct pktbuf_outq {
 	const struct pktbuf_port *port;
 	uint16_t queue;
 	uint32_t depth; /* a power of two */
+	uint64_t looked; /* packets sent when pktbuf_outq_reclaim last looked */
 	struct pktbuf_fifo fifo[PKTBUF_PRIOS];
 };
 
@@ -42,6 +43,16 @@ void pktbuf_outq_destroy(struct pktbuf_outq *outq);
 
 /* Bytes that pktbuf_outq_create allocates. */
 size_t pktbuf_outq_bytes(uint32_t depth);
+
+/*
+ * Take back what a device that has fallen quiet has sent but keeps: drivers free sent packets when
+ * they are given more, and what those packets refer to would wait for that. Call it now and then;
+ * the owner. Does nothing when packets were sent since the last call. A driver that can't free on
+ * demand is called with no packets, which makes some look (net_memif without copies); those that
+ * copy (net_af_packet, net_tap) or hand on (net_ring) keep nothing. Cost: a line, and of a quiet
+ * queue a call of the driver.
+ */
+void pktbuf_outq_reclaim(struct pktbuf_outq *outq);
 
 /* The hot half, pktbuf_outq_push, _flush and _depth, is in pktbuf/outq_fast.h. */
 

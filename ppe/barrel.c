@@ -285,6 +285,18 @@ take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 	ppe_take_jobs(worker, table);
 }
 
+/* How often quiet devices are asked for what they have sent: a job that leaves, or one whose window
+ * they keep, waits for it. */
+#define RECLAIMS_PER_S 1000
+
+static __rte_noinline void
+reclaim(struct ppe_worker *worker)
+{
+	worker->reclaim_at = worker->now + rte_get_tsc_hz() / RECLAIMS_PER_S;
+	for (unsigned int i = 0; i < worker->nb_outq; i++)
+		pktbuf_outq_reclaim(worker->outq[i]);
+}
+
 int
 ppe_barrel(void *arg)
 {
@@ -313,6 +325,8 @@ ppe_barrel(void *arg)
 			work = turn(worker, state, false);
 		else
 			work = traced_turn(worker, state, trace);
+		if (unlikely(worker->now >= worker->reclaim_at))
+			reclaim(worker);
 		/* Nothing is held that the control thread may take back, jobs apart: ppe_take_jobs. */
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 

@@ -118,7 +118,10 @@ int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
 /*
  * Jobs that are gone, but whose last results are still on their way: their memory is given back
- * here, when it can be. Call it now and then. Returns how many are left.
+ * here, when it can be. Call it now and then. Returns how many are left. A job has left some
+ * milliseconds after its last result, also by ports that fall quiet (pktbuf_outq_reclaim); devices
+ * whose drivers free nothing on demand keep it until they have sent a ring of other packets, and so
+ * does a capture that holds packets.
  */
 unsigned int ppe_jobs_leaving(struct ppe *ppe);
 

@@ -91,6 +91,7 @@ struct ppe_worker {
 
 	/* own writes */
 	uint64_t now __rte_cache_aligned; /* TSC of this turn */
+	uint64_t reclaim_at; /* TSC of the next look for packets that devices keep */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
 	struct ppe_tracer *tracer; /* within a traced turn; else NULL */
