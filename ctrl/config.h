@@ -29,6 +29,7 @@
 #define CTRL_CPUS_MAX        64
 #define CTRL_LISTENERS_MAX   8
 #define CTRL_FILE_BYTES      256 /* a path of a file */
+#define CTRL_TENANTS_MAX     256
 #define CTRL_HASH_BYTES      32 /* SHA-256 */
 #define CTRL_HOSTS_MAX       16
 #define CTRL_HOST_BYTES      254 /* a DNS name */
@@ -66,6 +67,8 @@ struct ctrl_quota {
 	uint32_t memory_mb; /* MiB of aggregation buffers */
 	uint32_t blocks; /* in flight, of all its jobs together */
 	uint32_t rate_mbit;
+	uint32_t changes_per_s; /* requests that could change something (ctrl/api/limit.h) */
+	uint32_t changes_burst; /* of them at once, [1, 1000000] */
 };
 
 /* Who may use the control API with a token. */

@@ -166,6 +166,8 @@ read_quota(const json_t *object, struct ctrl_quota *quota)
 	quota->memory_mb = (uint32_t)ctrl_integer(object, "api.tenants[].quota.memory_mb");
 	quota->blocks = (uint32_t)ctrl_integer(object, "api.tenants[].quota.blocks");
 	quota->rate_mbit = (uint32_t)ctrl_integer(object, "api.tenants[].quota.rate_mbit");
+	quota->changes_per_s = (uint32_t)ctrl_integer(object, "api.tenants[].quota.changes_per_s");
+	quota->changes_burst = (uint32_t)ctrl_integer(object, "api.tenants[].quota.changes_burst");
 }
 
 static int

@@ -16,6 +16,7 @@
 
 #define LEAVE_NS  (2000 * WEIR_NS_PER_MS)
 #define AGAIN_NS  (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
+#define LATER_NS  (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
 #define TOKEN_MAX 4096
 #define TEXT_MAX  640 /* of an error */
 
@@ -131,12 +132,18 @@ read_settings(struct weir *weir, struct weir_control *control, const struct weir
 	return read_token(weir, control, config);
 }
 
-/* Ask until there is an answer other than "busy". 0: status 200, and the answer is there. */
+/* Before asking again, in ns; 0: the answer stays what it is. */
+static uint64_t
+pause_after(long status)
+{
+	return status == 503 ? AGAIN_NS : status == 429 ? LATER_NS : 0;
+}
+
+/* Ask until there is an answer other than "busy" or "too often". 0: status 200, and the answer is there. */
 static int
 ask(struct weir *weir, struct weir_http *http, const char *method, const char *path,
 	const char *body, uint64_t deadline)
 {
-	static const struct timespec pause = {.tv_nsec = AGAIN_NS};
 	struct weir_control *control = weir->control;
 	struct weir_http_answer *answer = &control->answer;
 	const struct weir_refused refused = {
@@ -144,14 +151,16 @@ ask(struct weir *weir, struct weir_http *http, const char *method, const char *p
 	char text[TEXT_MAX];
 
 	for (;;) {
-		uint64_t now = weir_now();
+		uint64_t now = weir_now(), pause = 0;
 		int code = weir_http_ask(http, method, path, body,
 			deadline > now ? deadline - now : 1, answer, text, sizeof(text));
 
 		if (code == 0 && answer->status == 200)
 			return 0;
-		if (code == 0 && answer->status == 503 && weir_now() + AGAIN_NS < deadline) {
-			nanosleep(&pause, NULL);
+		if (code == 0)
+			pause = pause_after(answer->status);
+		if (pause > 0 && weir_now() + pause < deadline) {
+			nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 			continue;
 		}
 		if (code == 0)

@@ -254,6 +254,10 @@ judge(const struct weir_refused *r, long status, const char *code, const char *a
 	} else if (status == 507) {
 		advice = "delete a job, or ask for a smaller window or fewer elements";
 		result = -ENOSPC;
+	} else if (status == 429) {
+		advice = "the tenant's jobs come and go too fast: ask the switch's administrator "
+			 "for more";
+		result = -EBUSY;
 	} else if (status == 503) {
 		advice = "is it starting, or overloaded? weirctl status shows it";
 		result = -EBUSY;

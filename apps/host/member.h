@@ -52,7 +52,7 @@ struct weir_refused {
  *
  * @return -EACCES (401, 403), -EDQUOT (403, a quota), -ENOENT (404, no such job), -EADDRINUSE (409,
  * another host has this rank), -EPROTO (409, another size; and whatever no switch says), -ENOSPC
- * (507), -EINVAL (400), -EBUSY (503)
+ * (507), -EINVAL (400), -EBUSY (429, 503)
  */
 int weir_member_refused(const struct weir_refused *refused, long status, const char *body,
 	size_t length, char *text, size_t size);

@@ -154,7 +154,7 @@ struct weir;
  *   -ENOENT      there is no such job, and create is not set
  *   -EADDRINUSE  another living host has this rank
  *   -ENOSPC      the switch has no memory for the job; -EDQUOT: the tenant's quota is used up
- *   -EBUSY       the switch is too busy, until the end of join_timeout_ms
+ *   -EBUSY       the switch is too busy, or the tenant asks too often, until the end of join_timeout_ms
  *   -EPROTO      also: no switch's control API, or none that TLS trusts; or the job has another
  *                size
  *   -EOPNOTSUPP  the library was built without the control API

@@ -21,6 +21,8 @@ quota_json(const struct ctrl_quota *quota)
 	api_put(object, "memory_mb", quota->memory_mb);
 	api_put(object, "blocks", quota->blocks);
 	api_put(object, "rate_mbit", quota->rate_mbit);
+	api_put(object, "changes_per_s", quota->changes_per_s);
+	api_put(object, "changes_burst", quota->changes_burst);
 	return object;
 }
 

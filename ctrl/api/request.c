@@ -137,6 +137,30 @@ authorize(struct api_request *request, const struct api_route *route)
 	return verdict == API_ALLOWED;
 }
 
+/* Nobody's changes keep the control thread from others. An administrator without a token is no tenant. */
+static bool
+check_rate(struct api_request *request, const struct api_route *route)
+{
+	struct api_limits *limits = &request->peer->listener->server->limits;
+	const struct ctrl_tenant *tenant = request->caller.tenant;
+	double wait;
+
+	if (route->method == API_GET || tenant == NULL)
+		return true;
+	wait = api_limits_take(limits, tenant, ctrl_monotonic());
+	if (wait <= 0)
+		return true;
+	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a tenant changes too often",
+		"tenant=%s changes_per_s=%u", ctrl_log_quote(tenant->name).text,
+		tenant->quota.changes_per_s);
+	api_error(&request->call, 429, "too_often", NULL,
+		"tenant %s may change something %u times a second: ask again in %.2f s, or have "
+		"quota.changes_per_s raised in the switch's configuration",
+		tenant->name, tenant->quota.changes_per_s, wait);
+	api_header(&request->call, "Retry-After", "%u", (unsigned int)wait + 1);
+	return false;
+}
+
 /* Everything that can be said before the body has come. Errors are in the answer then. */
 static void
 admit(struct api_request *request, const char *method)
@@ -154,7 +178,7 @@ admit(struct api_request *request, const char *method)
 	route = api_route_find(call, method);
 	if (route == NULL)
 		return;
-	if (authorize(request, route) && api_route_query(call, route))
+	if (authorize(request, route) && api_route_query(call, route) && check_rate(request, route))
 		request->route = route;
 }
 

@@ -229,6 +229,7 @@ api_server_create(
 	if (server == NULL)
 		return complain(error, error_size, -ENOMEM, "the API", strerror(ENOMEM));
 	server->running = running;
+	api_limits_set(&server->limits, api);
 	TAILQ_INIT(&server->connections);
 	TAILQ_INIT(&server->waiting);
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -386,6 +387,7 @@ api_server_commit(struct api_server *server, const struct ctrl_config *next)
 {
 	bool changed = server->staged.certificate != NULL;
 
+	api_limits_set(&server->limits, &next->api);
 	for (unsigned int i = 0; i < server->nb_listeners; i++) {
 		server->listener[i].config = &next->api.listener[i];
 		if (server->listener[i].staged != NULL)

@@ -9,6 +9,7 @@
 #include <microhttpd.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/api/limit.h"
 #include "ctrl/api/listen.h"
 #include "ctrl/api/server.h"
 
@@ -82,6 +83,7 @@ struct api_server {
 	struct api_listener listener[CTRL_LISTENERS_MAX];
 	struct api_pem pem;
 	struct api_pem staged; /* of listeners' staged daemons */
+	struct api_limits limits;
 	char reason[256]; /* libmicrohttpd's last complaint */
 	TAILQ_HEAD(, api_connection) connections;
 	TAILQ_HEAD(, api_request) waiting;

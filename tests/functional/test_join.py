@@ -298,7 +298,7 @@ def refusals():
 
         def later(_handler):
             busy.append(1)
-            return error(503, 'busy') if len(busy) < 3 else error(403, 'quota')
+            return error(*((503, 'busy'), (429, 'too_often'), (403, 'quota'))[len(busy) - 1])
 
         refused(later, 'quota')
         check(len(busy) == 3, 'asked %d times', len(busy))

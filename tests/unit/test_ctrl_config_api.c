@@ -135,6 +135,10 @@ Test(ctrl_config_api, tenants)
 	cr_assert_eq(t[0].quota.jobs, 0);
 	cr_assert_eq(t[1].quota.jobs, 3);
 	cr_assert_eq(t[1].quota.rate_mbit, 10);
+	/* Not without a limit, unless somebody says so. */
+	cr_assert_eq(t[0].quota.changes_per_s, 50);
+	cr_assert_eq(t[0].quota.changes_burst, 1024);
+	cr_assert_eq(t[1].quota.changes_per_s, 50);
 	ctrl_config_destroy(config);
 }
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How often a tenant may change something: bursts, the long run, reloads. */
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/api/limit.h"
+
+#define EPSILON 1e-6
+
+static struct ctrl_tenant tenants[3];
+static struct ctrl_api api = {.nb_tenants = 2, .tenant = tenants};
+static struct api_limits limits;
+
+static void
+setup(void)
+{
+	strcpy(tenants[0].name, "vision");
+	strcpy(tenants[1].name, "speech");
+	tenants[0].quota = (struct ctrl_quota){.changes_per_s = 10, .changes_burst = 5};
+	tenants[1].quota = tenants[0].quota;
+	api_limits_set(&limits, &api);
+}
+
+TestSuite(ctrl_api_limit, .init = setup, .timeout = 10);
+
+/* Requests at one time until one is refused. */
+static unsigned int
+take_all(const struct ctrl_tenant *tenant, double now)
+{
+	unsigned int taken = 0;
+
+	while (taken < 10000 && api_limits_take(&limits, tenant, now) <= 0)
+		taken++;
+	return taken;
+}
+
+Test(ctrl_api_limit, a_burst_and_then_the_rate)
+{
+	const double long_up = 40 * 86400.0;
+
+	cr_assert_eq(take_all(&tenants[0], long_up), 5);
+	cr_assert_float_eq(api_limits_take(&limits, &tenants[0], long_up), 0.1, EPSILON);
+	/* Refused ones don't count. */
+	cr_assert_float_eq(api_limits_take(&limits, &tenants[0], long_up + 0.04), 0.06, EPSILON);
+	cr_assert_eq(take_all(&tenants[0], long_up + 0.1), 1);
+	cr_assert_eq(take_all(&tenants[0], long_up + 0.4), 3);
+	cr_assert_eq(take_all(&tenants[0], long_up + 1000), 5);
+	/* Nobody pays for another. */
+	cr_assert_eq(take_all(&tenants[1], long_up + 1000), 5);
+}
+
+Test(ctrl_api_limit, in_the_long_run)
+{
+	unsigned int taken = 0;
+
+	for (unsigned int ms = 0; ms < 100000; ms++)
+		taken += api_limits_take(&limits, &tenants[0], ms / 1e3) <= 0;
+	cr_assert_geq(taken, 1000);
+	cr_assert_leq(taken, 1005);
+}
+
+Test(ctrl_api_limit, bursts_of_one_and_no_limit)
+{
+	tenants[0].quota.changes_burst = 1;
+	cr_assert_eq(take_all(&tenants[0], 7), 1);
+	tenants[1].quota.changes_per_s = 0;
+	cr_assert_eq(take_all(&tenants[1], 7), 10000);
+	strcpy(tenants[2].name, "maps");
+	tenants[2].quota = tenants[0].quota;
+	cr_assert_eq(take_all(&tenants[2], 7), 10000, "it is none of those that were set");
+}
+
+Test(ctrl_api_limit, a_reload_gives_nothing_back)
+{
+	struct ctrl_tenant next[2] = {tenants[1], tenants[0]};
+	struct ctrl_api then = {.nb_tenants = 2, .tenant = next};
+
+	strcpy(next[0].name, "maps");
+	cr_assert_eq(take_all(&tenants[0], 9), 5);
+	api_limits_set(&limits, &then);
+	cr_assert_eq(take_all(&next[1], 9), 0);
+	cr_assert_eq(take_all(&next[0], 9), 5);
+	next[1].quota.changes_per_s = 100;
+	cr_assert_eq(take_all(&next[1], 9.5), 5, "at the new rate it is full again");
+}
