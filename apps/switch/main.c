@@ -8,6 +8,7 @@
 #include "apps/switch/preflight.h"
 #include "apps/switch/run.h"
 #include "ctrl/config.h"
+#include "ctrl/lock.h"
 #include "ctrl/memory.h"
 #include "ctrl/state.h"
 
@@ -34,6 +35,34 @@ load_state(const struct options *options, const struct ctrl_config *config)
 	return state;
 }
 
+/*
+ * Two switches on one state would each write what the other has not done. *lock is for ctrl_unlock.
+ * False: it is another's, or can't be had, and that is said.
+ */
+static bool
+lock_state(const struct ctrl_config *config, int *lock)
+{
+	const char *file = config->state_file;
+
+	*lock = -1;
+	if (file[0] == '\0')
+		return true;
+	*lock = ctrl_lock(file);
+	if (*lock == -EWOULDBLOCK)
+		fprintf(stderr,
+			"weir-switch: state.file: another switch runs on %s: stop that one, or "
+			"give "
+			"this one a file of its own\n",
+			file);
+	else if (*lock < 0)
+		fprintf(stderr,
+			"weir-switch: state.file: %s can't be written: %s.lock: %s: does its "
+			"folder "
+			"exist, and is it writable?\n",
+			file, file, strerror(-*lock));
+	return *lock >= 0;
+}
+
 /* What is allowed, and hardly meant. */
 static void
 warn(const struct ctrl_config *config)
@@ -47,14 +76,28 @@ warn(const struct ctrl_config *config)
 			clear->text);
 }
 
+/* From a configuration to the end. Returns the exit status. */
+static int
+take_state(const struct options *options, struct ctrl_config **config)
+{
+	struct ctrl_state *state = load_state(options, *config);
+	int status = 0;
+
+	if (state == NULL)
+		status = WRONG_FILE;
+	else if (!options->check)
+		status = preflight(*config) < 0 ? 1 : run_switch(options, config, state);
+	ctrl_state_destroy(state);
+	return status;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct options options;
 	struct ctrl_config *config;
 	char error[CTRL_ERROR_BYTES];
-	struct ctrl_state *state;
-	int status = 0;
+	int status, lock = -1;
 
 	options_read(&options, argc, argv);
 	if (ctrl_config_load(options.config, &config, error, sizeof(error)) < 0) {
@@ -64,12 +107,11 @@ main(int argc, char **argv)
 	printf("weir-switch " WEIR_VERSION ": %s, %s\n", config->name, options.config);
 	ctrl_memory_print(config, stdout);
 	warn(config);
-	state = load_state(&options, config);
-	if (state == NULL)
-		status = WRONG_FILE;
-	else if (!options.check)
-		status = preflight(config) < 0 ? 1 : run_switch(&options, &config, state);
-	ctrl_state_destroy(state);
+	if (options.check || lock_state(config, &lock))
+		status = take_state(&options, &config);
+	else
+		status = 1;
+	ctrl_unlock(config->state_file, lock);
 	ctrl_config_destroy(config);
 	return status;
 }

@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
+
+#include "ctrl/lock.h"
 
 #define BACKLOG 64
 
@@ -88,42 +89,24 @@ take_folder(const char *path, char *error, size_t size)
 
 /*
  * From here to the end of the switch the path is this process's: two that start at once both find
- * a stale socket, and the second would remove the first one's. The file of the lock goes with its
- * owner, so whoever gets a lock looks whether it is still the one that the others see.
+ * a stale socket, and the second would remove the first one's.
  */
 static int
 lock_path(const char *path, struct api_socket *s, char *error, size_t size)
 {
-	char name[CTRL_FILE_BYTES];
-
-	snprintf(name, sizeof(name), "%s.lock", path);
-	for (;;) {
-		struct stat mine, seen;
-
-		s->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (s->lock < 0)
-			return complain(error, size, -errno, "%s: %s", name, strerror(errno));
-		if (flock(s->lock, LOCK_EX | LOCK_NB) < 0)
-			return complain(error, size, -EADDRINUSE,
-				"somebody listens on %s already: is another switch running?", path);
-		if (fstat(s->lock, &mine) == 0 && lstat(name, &seen) == 0 &&
-			mine.st_ino == seen.st_ino && mine.st_dev == seen.st_dev)
-			return 0;
-		close(s->lock);
-	}
+	s->lock = ctrl_lock(path);
+	if (s->lock >= 0)
+		return 0;
+	if (s->lock == -EWOULDBLOCK)
+		return complain(error, size, -EADDRINUSE,
+			"somebody listens on %s already: is another switch running?", path);
+	return complain(error, size, s->lock, "%s.lock: %s", path, strerror(-s->lock));
 }
 
 static void
-unlock_path(const char *path, struct api_socket *s, bool owned)
+unlock_path(const char *path, struct api_socket *s)
 {
-	char name[CTRL_FILE_BYTES];
-
-	if (s->lock < 0)
-		return;
-	snprintf(name, sizeof(name), "%s.lock", path);
-	if (owned)
-		unlink(name);
-	close(s->lock);
+	ctrl_unlock(path, s->lock);
 	s->lock = -1;
 }
 
@@ -178,17 +161,15 @@ bind_unix(const struct ctrl_listener *listener, const char *group, struct api_so
 
 	if (rc == 0)
 		rc = lock_path(path, s, error, size);
-	if (rc < 0) {
-		unlock_path(path, s, false);
+	if (rc < 0)
 		return rc;
-	}
 	rc = clear_path(listener, error, size);
 	if (rc == 0 &&
 		(fchmod(s->fd, 0600) < 0 ||
 			bind(s->fd, &listener->address.any, listener->length) < 0))
 		rc = complain(error, size, -errno, "%s: %s", path, strerror(errno));
 	if (rc < 0) {
-		unlock_path(path, s, true);
+		unlock_path(path, s);
 		return rc;
 	}
 	rc = open_to_group(path, group, error, size);
@@ -198,7 +179,7 @@ bind_unix(const struct ctrl_listener *listener, const char *group, struct api_so
 		rc = complain(error, size, -errno, "%s: %s", listener->text, strerror(errno));
 	if (rc < 0) {
 		unlink(path);
-		unlock_path(path, s, true);
+		unlock_path(path, s);
 	}
 	return rc;
 }
@@ -251,5 +232,5 @@ api_unlisten(const struct ctrl_listener *listener, struct api_socket *s)
 		return;
 	if (lstat(path, &now) == 0 && now.st_ino == s->file.st_ino && now.st_dev == s->file.st_dev)
 		unlink(path);
-	unlock_path(path, s, true);
+	unlock_path(path, s);
 }

@@ -208,6 +208,49 @@ def a_state_that_does_not_fit_the_configuration_is_said():
         kept.end()
 
 
+def second(kept, *options):
+    """Another switch on the same state, with nothing else in common."""
+    config = {'switch': {'name': kept.rack.name[5:] + '-b', 'address': '10.77.0.253/24'},
+              'memory_mb': 128, 'eal': ['--no-huge', '--no-pci', '--no-telemetry', '--no-shconf'],
+              'ports': [{'name': 'p0', 'device': 'net_null0,no-rx=1'}],
+              'state': {'file': kept.file}}
+    path = kept.rack.write_config(json.dumps(config), 'second.json')
+    return kept.rack.spawn('sw', [kept.rack.program(('switch', 'weir-switch')), '-c', path,
+                                  *options])
+
+
+@case
+def a_state_is_one_switch_s():
+    with Kept() as kept:
+        lock = kept.file + '.lock'
+        for turn in range(2):
+            kept.up()
+            kept.create('ring%d' % turn, 2)
+            before = kept.state()
+            for options in ((), ('--forget-state',)):
+                run = second(kept, *options)
+                check(run.end(20) == 1 and 'another switch runs on ' + kept.file in run.output,
+                      '%s', run.output)
+            # Looking is allowed, and changes nothing. (The state is another switch's, it says.)
+            run = second(kept, '--check')
+            check(run.end(20) == 2 and 'another switch runs' not in run.output, '%s', run.output)
+            check(kept.state() == before and os.path.exists(lock), 'touched')
+            # What a killed one leaves is no lock; and what is replaced meanwhile is still this one's.
+            kept.create('more%d' % turn, 2)
+            check(second(kept).end(20) == 1, 'the lock went with a change')
+            kept.kill()
+            check(os.path.exists(lock), 'a killed switch has cleaned up')
+        kept.up()
+        check(sorted(kept.jobs()) == ['more0', 'more1', 'ring0', 'ring1'], '%s', kept.jobs())
+        kept.end()
+        check(not os.path.exists(lock), 'the lock is still there')
+        os.rename(kept.file, kept.file + '.away')
+        run = second(kept)
+        run.wait_line('weir-switch: ready', 30)
+        run.signal(signal.SIGTERM)
+        run.wait(20)
+
+
 @case
 def a_folder_that_can_not_be_written_is_said():
     with Kept() as kept:
