@@ -139,7 +139,7 @@ create(struct ctrl_running *running, const char *name, const struct ctrl_tenant 
 			.policy = PPE_POLICY_PARTIAL,
 			.dtype = WEIR_DTYPE_INT32,
 			.rate_mbit = tenant == NULL ? 5 : 0,
-			.group = tenant == NULL ? 0 : 0xe0000005}};
+			.group = tenant == NULL ? 0 : 0xef000005}};
 	struct ctrl_refusal why;
 	struct ctrl_job *job = NULL;
 
