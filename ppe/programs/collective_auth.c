@@ -3,10 +3,12 @@
  * Authenticated jobs: keys, and the tags that they make and verify. docs/protocol.md, "Authenticated
  * jobs", and why it is so: docs/authentication.md.
  *
- * What keeps GMAC's nonces apart: a generation's keys come from a challenge that the switch drew for
+ * What keeps GMAC's nonces apart: a generation's keys come from a challenge that the switch made for
  * it; a source's contributions have keys of their own, and so have the results; a block has one result in
  * a generation, fixed by block_finish() once.
  */
+#include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include <rte_malloc.h>
@@ -34,10 +36,30 @@ job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket)
 	return keys;
 }
 
-bool
-job_keys_challenge(uint8_t challenge[WEIR_CHALLENGE_BYTES])
+int
+job_challenges_create(struct job_home *home)
 {
-	return getrandom(challenge, WEIR_CHALLENGE_BYTES, 0) == WEIR_CHALLENGE_BYTES;
+	uint8_t key[WEIR_KEY_BYTES];
+
+	if (getrandom(key, sizeof(key), 0) != sizeof(key))
+		return -EIO;
+	pktbuf_tag_expand(&home->challenger, key);
+	explicit_bzero(key, sizeof(key));
+	job_challenge_next(home);
+	return 0;
+}
+
+/* GMAC of one message under counted nonces is AES of a counter, and the same added to each: a
+ * permutation, so no challenge comes twice, and who lacks the key foresees none. It needs neither
+ * memory nor the system, and can't fail. */
+void
+job_challenge_next(struct job_home *home)
+{
+	static const uint8_t label[WEIR_EXT_BYTES] = "weir challenge";
+
+	static_assert(WEIR_CHALLENGE_BYTES == WEIR_TAG_BYTES, "a challenge is a tag");
+	pktbuf_tag_make(&home->challenger, (struct pktbuf_nonce){.number = home->challenges++},
+		label, NULL, 0, home->challenge);
 }
 
 /* A source's key, from the job's. */

@@ -132,8 +132,8 @@ collective_job_create(
 		js->home = rte_zmalloc_socket(
 			"weir_home", sizeof(*js->home), RTE_CACHE_LINE_SIZE, setup->socket);
 		rc = js->home == NULL ? -ENOMEM : 0;
-		if (rc == 0 && js->keys != NULL && !job_keys_challenge(js->home->challenge))
-			rc = -EIO;
+		if (rc == 0 && js->keys != NULL)
+			rc = job_challenges_create(js->home);
 	}
 	if (rc == 0 && residues > 0)
 		rc = create_pool(js, setup, ppe_job_buffer_bytes(job), 2 * residues);

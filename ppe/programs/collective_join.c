@@ -275,8 +275,9 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
 	memset(home->pending, 0, sizeof(home->pending));
 	home->pending_count = 0;
-	/* Never the same challenge again: rather no further generation. */
-	home->walking = js->keys != NULL && !job_keys_challenge(home->challenge);
+	if (js->keys != NULL)
+		job_challenge_next(home);
+	home->walking = false;
 	js->count.generations++; /* here alone: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
 }

@@ -137,6 +137,8 @@ struct job_home {
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
 	/* An authenticated job's: */
+	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */
+	uint64_t challenges; /* made so far */
 	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* that joins must quote */
 	uint8_t pending_proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* their long nonces */
 	uint8_t proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* of the generation that runs */
@@ -313,8 +315,11 @@ void job_shard_begin(struct collective *state, struct job_shard *job, uint16_t g
 struct job_keys *job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket);
 size_t job_keys_bytes(uint16_t source_end);
 
-/* A random challenge. false: the system has no random bytes, and no generation may begin. */
-bool job_keys_challenge(uint8_t challenge[WEIR_CHALLENGE_BYTES]);
+/* Draw what the job's challenges are made with. Control thread. -EIO: the system has no random bytes. */
+int job_challenges_create(struct job_home *home);
+
+/* Put the next challenge in home->challenge: none twice, and none that can be foreseen. */
+void job_challenge_next(struct job_home *home);
 
 /* Begin a generation: js->generation is still the former one. */
 void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t generation,

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rig with an authenticated job, and its hosts: they know the key, join, contribute under right tags,
+ * and hold the answers' tags against the model's. For one test file each; main thread.
+ */
+#ifndef TESTS_EAL_AUTH_RIG_H
+#define TESTS_EAL_AUTH_RIG_H
+
+#include <criterion/criterion.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/eal/rig.h"
+#include "tests/model/tags.h"
+
+#define SOURCES 3
+#define WINDOW  4
+#define TAG     WEIR_TAG_BYTES
+#define HEADER  42 /* where the aggregation header begins */
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
+static uint8_t job_key[32], source_key[SOURCES][32];
+static uint64_t random_state;
+
+/* What a generation's packets are made with. */
+static struct epoch {
+	uint16_t generation;
+	uint8_t challenge[16], source[SOURCES][32], results[32];
+} now, before;
+
+static inline void
+start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t timeout_ms)
+{
+	struct rig_config config = {.workers = workers,
+		.threads = 8,
+		.ports = SOURCES,
+		.jobs = 2,
+		.job = {rig_job(1, SOURCES, WINDOW, elements), rig_job(2, SOURCES, WINDOW, 8)}};
+
+	random_state = rig_seed();
+	for (unsigned int i = 0; i < sizeof(job_key); i++)
+		job_key[i] = (uint8_t)rig_random(&random_state);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		tags_source_key(job_key, (uint8_t)s, source_key[s]);
+	config.job[0].authenticated = true;
+	config.job[0].policy = (uint8_t)policy;
+	config.job[0].timeout_ms = timeout_ms;
+	memcpy(config.job[0].key, job_key, sizeof(job_key));
+	rig_start(&rig, &config);
+}
+
+static inline void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+static inline void
+expect_drop(enum ppe_drop reason, uint64_t count)
+{
+	struct ppe_stats stats;
+
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[reason], count, "%s: %" PRIu64 ", not %" PRIu64,
+		ppe_drop_key(reason), stats.drops[reason], count);
+}
+
+static inline void
+expect_silence(unsigned int source)
+{
+	cr_expect_eq(rig_receive(&rig, source, answer, 30), 0, "source %u is answered", source);
+}
+
+/* Take an answer to a source; its payload is without the tag, which is at payload + *bytes. */
+static inline struct weir_header
+take(unsigned int source, const uint8_t **payload, unsigned int *bytes)
+{
+	struct weir_header h = {.status = 255};
+	unsigned int n = rig_receive(&rig, source, answer, 2000);
+
+	cr_assert_gt(n, 0, "source %u gets nothing", source);
+	cr_assert(rig_parse(answer, n, &h, payload, bytes));
+	cr_assert(rig_checksums_hold(answer));
+	cr_assert(h.extended && h.flags == WEIR_FLAG_AUTHENTICATED && *bytes >= TAG);
+	*bytes -= TAG;
+	return h;
+}
+
+/* Is the answer's tag that of a reply to what bore these bytes? */
+static inline bool
+reply_holds(unsigned int source, const uint8_t answered[16], unsigned int bytes)
+{
+	uint8_t tag[16];
+
+	tags_hmac(source_key[source], "weir reply", answered, 16, answer + HEADER, 16 + bytes, tag);
+	return memcmp(tag, answer + HEADER + 16 + bytes, 16) == 0;
+}
+
+/* Is it that of a result? */
+static inline bool
+result_holds(const struct weir_header *h, unsigned int bytes)
+{
+	uint8_t tag[16], header[16];
+
+	memcpy(header, answer + HEADER, 16);
+	header[6] = 0; /* src_id is not covered: all copies have one tag */
+	tags_gmac(now.results, h->status, h->block_id, header, answer + HEADER + 16, bytes, tag);
+	return memcmp(tag, answer + HEADER + 16 + bytes, 16) == 0;
+}
+
+/* --- joining ---------------------------------------------------------------------------------- */
+
+static inline unsigned int
+join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce[16])
+{
+	const struct weir_header h = {.job_id = 1,
+		.src_id = (uint8_t)source,
+		.block_id = weir_get32(nonce),
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = WEIR_FLAG_AUTHENTICATED,
+		.extended = true};
+	uint8_t payload[48], header[16], message[48];
+
+	memcpy(payload, challenge, 16);
+	memcpy(payload + 16, nonce, 16);
+	weir_header_write(&h, header);
+	memcpy(message, header, 16);
+	memcpy(message + 16, payload, 32);
+	tags_hmac(source_key[source], "weir join", message, 48, NULL, 0, payload + 32);
+	return rig_frame(frame, source, &h, payload, sizeof(payload));
+}
+
+static inline void
+draw(uint8_t nonce[16])
+{
+	for (unsigned int i = 0; i < 16; i++)
+		nonce[i] = (uint8_t)rig_random(&random_state);
+}
+
+/* What the switch challenges joins with. */
+static inline void
+ask_challenge(uint8_t challenge[16])
+{
+	static const uint8_t none[16];
+	const uint8_t *payload;
+	struct weir_header h;
+	unsigned int bytes;
+	uint8_t nonce[16];
+
+	draw(nonce);
+	rig_send(&rig, 0, frame, join_frame(0, none, nonce));
+	h = take(0, &payload, &bytes);
+	cr_assert_eq(h.status, WEIR_STATUS_WAITING);
+	cr_assert_eq(bytes, 48);
+	cr_assert(reply_holds(0, nonce, bytes));
+	memcpy(challenge, payload + 32, 16);
+}
+
+static inline void
+enter(void)
+{
+	uint8_t nonce[SOURCES][16];
+	const uint8_t *payload;
+	unsigned int bytes;
+
+	before = now;
+	ask_challenge(now.challenge);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		draw(nonce[s]);
+		rig_send(&rig, s, frame, join_frame(s, now.challenge, nonce[s]));
+		if (s + 1 == SOURCES)
+			break;
+		cr_assert_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
+		cr_assert(reply_holds(s, nonce[s], bytes));
+		cr_assert_eq(payload[0], (2u << s) - 1u);
+	}
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_assert_eq(h.status, WEIR_STATUS_OK);
+		cr_assert_eq(bytes, 32);
+		cr_assert(reply_holds(s, nonce[s], bytes));
+		cr_assert_arr_eq(payload + 16, now.challenge, 16);
+		now.generation = h.gen_id;
+	}
+	cr_assert_neq(now.generation, before.generation);
+	cr_assert_neq(memcmp(now.challenge, before.challenge, 16), 0);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		tags_generation_key(source_key[s], now.challenge, now.generation, now.source[s]);
+	tags_results_key(job_key, now.results);
+	tags_generation_key(now.results, now.challenge, now.generation, now.results);
+}
+
+/* --- contributions ------------------------------------------------------------------------------ */
+
+static inline struct weir_header
+header(const struct epoch *epoch, unsigned int source, uint32_t block, unsigned int count)
+{
+	return (struct weir_header){.job_id = 1,
+		.gen_id = epoch->generation,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.grad_cnt = (uint16_t)count,
+		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
+		.dtype = WEIR_DTYPE_INT32,
+		.flags = WEIR_FLAG_AUTHENTICATED,
+		.extended = true};
+}
+
+static inline uint32_t
+value(unsigned int source, uint32_t block, unsigned int element)
+{
+	uint64_t s = (uint64_t)source << 48 ^ (uint64_t)block << 16 ^ element;
+
+	return (uint32_t)rig_random(&s);
+}
+
+/* Make a contribution in `frame`, with a tag under this key and number; returns its bytes. */
+static inline unsigned int
+contribution(const struct weir_header *h, const uint8_t key[32], uint64_t number)
+{
+	static uint8_t payload[4 * 1024 + TAG];
+	uint32_t bytes = h->grad_cnt * 4u;
+	uint8_t bare[16];
+
+	for (unsigned int i = 0; i < h->grad_cnt; i++) {
+		uint32_t v = value(h->src_id, h->block_id, i);
+
+		memcpy(payload + 4 * i, &v, 4);
+	}
+	weir_header_write(h, bare);
+	tags_gmac(key, 0, number, bare, payload, bytes, payload + bytes);
+	return rig_frame(frame, h->src_id, h, payload, bytes + TAG);
+}
+
+static inline void
+offer(unsigned int source, uint32_t block, unsigned int count)
+{
+	struct weir_header h = header(&now, source, block, count);
+
+	rig_send(&rig, source, frame, contribution(&h, now.source[source], block));
+}
+
+/* Every source gets the block's result, sources of `in` in it. */
+static inline void
+expect_result(uint32_t block, unsigned int count, enum weir_status status, unsigned int in)
+{
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		const uint8_t *payload;
+		unsigned int bytes;
+		struct weir_header h = take(s, &payload, &bytes);
+
+		cr_assert_eq(h.status, status, "%s", weir_status_text(h.status));
+		cr_assert(h.block_id == block && h.src_id == s);
+		cr_assert_eq(bytes, count * 4 + (status == WEIR_STATUS_PARTIAL ? 32 : 0));
+		cr_assert(result_holds(&h, bytes), "block %u of %u elements", block, count);
+		for (unsigned int i = 0; i < count; i++) {
+			uint32_t sum = 0, got;
+
+			for (unsigned int from = 0; from < SOURCES; from++)
+				sum += (in >> from & 1) != 0 ? value(from, block, i) : 0;
+			memcpy(&got, payload + 4 * i, 4);
+			cr_assert_eq(got, sum);
+		}
+	}
+}
+
+static inline void
+whole_block(uint32_t block, unsigned int count)
+{
+	for (unsigned int s = 0; s < SOURCES; s++)
+		offer(s, block, count);
+	expect_result(block, count, WEIR_STATUS_OK, 7);
+}
+
+#endif
