@@ -19,7 +19,7 @@
  * memo spares one that).
  *
  * The protocol is docs/protocol.md; the life of a block is in collective_block.c, the memo in
- * collective_memo.c.
+ * collective_memo.c, what is not added to its block in collective_odd.c.
  */
 #include <netinet/in.h>
 
@@ -352,84 +352,6 @@ agree(const struct block *b, const struct weir_header *h)
 	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt);
 }
 
-/* In what does the contribution disagree with the block? 0: in nothing that counts. */
-static __rte_noinline enum weir_field
-disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
-{
-#define DIFFERS(field, name)                                                                       \
-	if (unlikely(b->field != h->field)) {                                                      \
-		*has = b->field;                                                                   \
-		*offers = h->field;                                                                \
-		return WEIR_FIELD_##name;                                                          \
-	}
-	DIFFERS(collective, COLLECTIVE)
-	DIFFERS(grad_cnt, LENGTH)
-	if (h->grad_cnt == 0)
-		return (enum weir_field)0;
-	DIFFERS(op, OP)
-	DIFFERS(dtype, DTYPE)
-	DIFFERS(root, ROOT)
-#undef DIFFERS
-	return (enum weir_field)0;
-}
-
-/* A contribution to a finished block: its sender has lost the result, or never was in it. */
-static __rte_noinline struct ppe_next
-answer(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
-{
-	struct collective *state = ppe_state(worker, thread);
-	uint8_t source = lmem(thread)->c.header.src_id;
-	struct job_shard *js = state->job[b->job];
-
-	if (!mask_test(b->heard, source)) {
-		mask_set(b->heard, source);
-		b->heard_count++;
-		js->count.late++;
-		block_release_previous(state, js, b);
-	} else {
-		js->count.asked_again++;
-	}
-	emit_block(worker, thread, b, source, NULL);
-	ppe_drop(worker, thread, PPE_DROP_LATE);
-	return PPE_RUN(emit);
-}
-
-/* The source is in the block already: a repeat, which is no progress and sets no REF. Once the
- * block is overdue, tell who is in. */
-static __rte_noinline struct ppe_next
-repeated(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
-{
-	struct collective *state = ppe_state(worker, thread);
-	const struct ppe_job *j = worker->jobs->by_id[b->job];
-
-	state->job[b->job]->count.duplicates++;
-	if (j != NULL && worker->now - b->opened >= j->timeout_ms * state->tsc_per_ms)
-		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, b->heard,
-			WEIR_BITMAP_BYTES);
-	return drop(worker, thread, PPE_DROP_DUPLICATE);
-}
-
-/* The first two disagree: nobody can get a sum, so everybody is told. */
-static __rte_noinline struct ppe_next
-disagrees(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b,
-	enum weir_field field, uint16_t has, uint16_t offers)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct job_shard *js = state->job[b->job];
-
-	b->mismatch = (struct weir_mismatch){.field = (uint8_t)field,
-		.source = b->first_source,
-		.other = lmem(thread)->c.header.src_id};
-	weir_put16(b->mismatch.block, has);
-	weir_put16(b->mismatch.offered, offers);
-	mask_set(b->heard, lmem(thread)->c.header.src_id);
-	b->heard_count++;
-	block_finish(state, js, b, WEIR_STATUS_MISMATCH);
-	emit_block(worker, thread, b, -1, NULL);
-	ppe_drop(worker, thread, PPE_DROP_MISMATCH);
-	return PPE_RUN(emit);
-}
-
 /* The last contribution is in. */
 static __rte_noinline struct ppe_next
 complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
@@ -456,7 +378,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (!c->verified && unlikely(!checksums_hold(worker, thread)))
 		return PPE_END;
 	if (unlikely(b->state == BLOCK_DONE))
-		return answer(worker, thread, b);
+		return answer_late(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
 		return repeated(worker, thread, b);
 	if (unlikely(!agree(b, h))) {

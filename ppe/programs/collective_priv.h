@@ -390,6 +390,29 @@ void collective_job_source(const void *shard, uint8_t source, struct ppe_source_
 unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
 
+/*
+ * Contributions that are not added: collective_odd.c. For aggregate, once the checksums hold; each
+ * ends the packet.
+ *
+ * To a finished block: its sender has lost the result, or never was in it.
+ */
+struct ppe_next answer_late(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
+
+/* The source is in the block already: a repeat, which is no progress and sets no REF. Once the
+ * block is overdue, tell who is in. */
+struct ppe_next repeated(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
+
+/* In what does the contribution disagree with the block, what is there and what is offered? 0: in
+ * nothing that counts. */
+enum weir_field disagreement(const struct block *block, const struct weir_header *header,
+	uint16_t *has, uint16_t *offers);
+
+/* The first two disagree: nobody can get a sum, so everybody is told. */
+struct ppe_next disagrees(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block,
+	enum weir_field field, uint16_t has, uint16_t offers);
+
 /* The segments after parsing, and after admission: collective.c. */
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
