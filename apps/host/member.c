@@ -39,7 +39,9 @@ weir_member_request(
 		add_number(create, "elements", settings->elements) &&
 		add_number(create, "timeout_ms", settings->timeout_ms) &&
 		add_text(create, "type", settings->type) && add_text(create, "op", settings->op) &&
-		add_text(create, "policy", settings->policy);
+		add_text(create, "policy", settings->policy) &&
+		(!settings->authenticate ||
+			json_object_set_new(create, "authenticate", json_true()) == 0);
 
 	if (config->create)
 		good = json_object_set(all, "create", create) == 0 && good;

@@ -29,6 +29,7 @@ static const char usage[] =
 	"                         unix:/PATH; it tells all that is needed (WEIR_SWITCH)\n"
 	"  --job-name NAME        with it: the job (WEIR_JOB)\n"
 	"  --create               with it: make the job if there is none of this name\n"
+	"  --authenticate         with --create: its packets bear tags; needs https or unix\n"
 	"  --token-file FILE      with it: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)\n"
 	"  --key-file FILE        the key of an authenticated job: 64 hexadecimal digits, or 128 "
 	"of\n"
@@ -59,6 +60,7 @@ enum {
 	OPT_SWITCH = 256,
 	OPT_JOB_NAME,
 	OPT_CREATE,
+	OPT_AUTHENTICATE,
 	OPT_TOKEN_FILE,
 	OPT_CA,
 	OPT_KEY_FILE,
@@ -94,6 +96,7 @@ static const struct option longs[] = {
 	{"switch", required_argument, NULL, OPT_SWITCH},
 	{"job-name", required_argument, NULL, OPT_JOB_NAME},
 	{"create", no_argument, NULL, OPT_CREATE},
+	{"authenticate", no_argument, NULL, OPT_AUTHENTICATE},
 	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
 	{"key-file", required_argument, NULL, OPT_KEY_FILE},
 	{"ca", required_argument, NULL, OPT_CA},
@@ -235,6 +238,7 @@ take(struct perf_options *o, int option, const char *text)
 		break;
 	case OPT_JOB_NAME: o->weir.job_name = text; break;
 	case OPT_CREATE: o->weir.create = true; break;
+	case OPT_AUTHENTICATE: o->weir.settings.authenticate = true; break;
 	case OPT_TOKEN_FILE: o->weir.token_file = text; break;
 	case OPT_KEY_FILE: good = read_key(&o->weir, text); break;
 	case OPT_CA: o->weir.ca_file = text; break;
@@ -336,6 +340,8 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 		return wrong_usage("--address and --source are needed, or an URL for --switch");
 	if (o->weir.switch_address != NULL && (o->weir.job_name != NULL || o->weir.create))
 		return wrong_usage("--job-name and --create need an URL for --switch");
+	if (o->weir.settings.authenticate && !o->weir.create)
+		return wrong_usage("--authenticate needs --create: it says what job is made");
 	if (o->weir.switch_address == NULL && o->weir.source >= 0 && o->weir.sources == 0)
 		return wrong_usage("--source with an URL for --switch needs --sources, too");
 	if (o->max_bytes < o->min_bytes)

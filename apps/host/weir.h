@@ -89,6 +89,7 @@ struct weir_job_settings {
 	const char *type; /* "fp32", "int32" */
 	const char *op; /* "sum" */
 	const char *policy; /* "wait", "partial", "error" */
+	bool authenticate; /* its packets bear tags; control must be https or unix */
 };
 
 /*

@@ -12,11 +12,25 @@ import json
 import os
 import socket
 import ssl
+import subprocess
 
 from tap import check
+from rack import SWITCH_ADDRESS
 
 PORT = 18080
 SECONDS = 10
+
+
+def make_certificate(rack, name):
+    """A self-signed certificate for the switch, on loopback and its own address: files of it and its
+    key."""
+    made = [os.path.join(rack.folder, '%s.%s' % (name, what)) for what in ('crt', 'key')]
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+                    'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=weir',
+                    '-addext', 'subjectAltName=IP:127.0.0.1,IP:' + SWITCH_ADDRESS,
+                    '-out', made[0], '-keyout', made[1]], check=True, timeout=30,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return made
 
 
 class UnixConnection(http.client.HTTPConnection):

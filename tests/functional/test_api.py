@@ -10,10 +10,9 @@ import os
 import signal
 import socket
 import stat
-import subprocess
 import time
 
-from control import PORT, Control
+from control import PORT, Control, make_certificate
 from openapi import Document
 from rack import SWITCH_ADDRESS, Rack, RackError, job
 from tap import case, check, main, seed
@@ -315,20 +314,10 @@ def pages_of_other_sites_get_nothing():
 
 # -- TLS
 
-def certificate(rack, name):
-    made = [os.path.join(rack.folder, '%s.%s' % (name, what)) for what in ('crt', 'key')]
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=weir',
-                    '-addext', 'subjectAltName=IP:127.0.0.1,IP:' + SWITCH_ADDRESS,
-                    '-out', made[0], '-keyout', made[1]], check=True, timeout=30,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return made
-
-
 @case
 def tls_on_tcp_alone():
     with switch(start=False) as (rack, api):
-        crt, key = certificate(rack, 'one')
+        crt, key = make_certificate(rack, 'one')
         rack.changes['api']['tls'] = {'certificate': crt, 'key': key}
         rack.start_switch()
         expect(api.unix('GET', '/v1/health'), 200)
@@ -353,7 +342,7 @@ def tls_on_tcp_alone():
 @case
 def certificates_that_do_not_fit_are_refused():
     with switch(start=False) as (rack, _api):
-        one, other = certificate(rack, 'one'), certificate(rack, 'other')
+        one, other = make_certificate(rack, 'one'), make_certificate(rack, 'other')
         for tls, reason in (({'certificate': one[0], 'key': other[1]}, 'does not start'),
                             ({'certificate': one[0], 'key': '/nowhere'}, '/nowhere: No such file')):
             rack.changes['api']['tls'] = tls

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import time
 
+from control import PORT, Control, make_certificate
 from tap import case, check, main
 from perf import finish, start
 from rack import SWITCH_ADDRESS, Rack, job
@@ -127,42 +128,109 @@ def forgeries(generation, number, port):
                     source_mac=me, destination_mac=Rack.mac(0), source_port=EXTENDED)
 
 
+def attack(rack, runs, old=None):
+    """Forge and repeat until the runs end. Returns the last contribution that was overheard."""
+    sent, repeated, last = 0, 0, None
+    with Raw(rack, ATTACKER) as raw, contextlib.closing(overheard(rack, 0)) as heard:
+        while any(run.status is None for run in runs) and sent < 30000:
+            said = listen(heard)
+            if said is None:
+                continue
+            if sent == 0:  # source 0 waits for results, so forged ones come first
+                runs[1].signal(signal.SIGSTOP)
+                time.sleep(0.1)
+                said = last_of(heard, said)
+            for block in range(said.block - 16, said.block + 1):
+                for data in forgeries(said.generation, block & 0xffffffff, said.port):
+                    raw.send(data)
+                    sent += 1
+            runs[1].signal(signal.SIGCONT)
+            # Once more what source 0 said, from another place; and what it said in another run.
+            for again in filter(None, (said, old)):
+                raw.send(again.data[:6] + mac_bytes(ATTACKER) + again.data[12:])
+                repeated += 1
+            last = said
+    check(sent > 100 and repeated > 0, '%d sent, %d repeated', sent, repeated)
+    return last
+
+
+def changed_nothing(rack, runs, generations=1):
+    """The sums are right, and what was sent beside them is dropped under its reasons."""
+    finish(runs)
+    stats = rack.check_books()
+    check(stats['drops']['forged'] > 100 and stats['drops']['address'] > 0, '%s', stats['drops'])
+    check(stats['jobs'][0]['forged'] == stats['drops']['forged'], '%s', stats['jobs'][0])
+    check(stats['jobs'][0]['generations'] == generations, '%s', stats['jobs'][0])
+    check(report(runs[0])['stats']['forged'] > 0, '%s', report(runs[0])['stats'])
+    return stats
+
+
+ATTACKED = ('-b', '256K', '-e', '256K', '-n', 60, '-w', 0, '-d', 'int32')
+
+
+def learn(rack):
+    """Let the switch see every host once, so that nothing is flooded later."""
+    for host in range(rack.hosts):
+        rack.ping(host, SWITCH_ADDRESS, count=1)
+
+
 @case
 def an_attacker_changes_nothing():
     with key_file() as key:
         keyed = job(1, 2, key_file=key, type='int32', window=16)
         with Rack(hosts=3, jobs=[keyed], workers=2) as rack:
             rack.start_switch()
-            for host in range(3):
-                rack.ping(host, SWITCH_ADDRESS, count=1)
-            runs = [rack.perf(i, 1, '--key-file', key, '-b', '256K', '-e', '256K', '-n', 60, '-w',
-                              0, '-d', 'int32') for i in range(2)]
-            sent, repeated = 0, 0
-            with Raw(rack, ATTACKER) as raw, contextlib.closing(overheard(rack, 0)) as heard:
-                while any(run.status is None for run in runs) and sent < 30000:
-                    said = listen(heard)
-                    if said is None:
-                        continue
-                    if sent == 0:  # source 0 waits for results, so forged ones come first
-                        runs[1].signal(signal.SIGSTOP)
-                        time.sleep(0.1)
-                        said = last_of(heard, said)
-                    for block in range(said.block - 16, said.block + 1):
-                        for data in forgeries(said.generation, block & 0xffffffff, said.port):
-                            raw.send(data)
-                            sent += 1
-                    runs[1].signal(signal.SIGCONT)
-                    # Once more what source 0 said, from another place.
-                    raw.send(said.data[:6] + mac_bytes(ATTACKER) + said.data[12:])
-                    repeated += 1
-            finish(runs)
-            stats = rack.check_books()
-            check(sent > 100 and repeated > 0, '%d sent, %d repeated', sent, repeated)
-            check(stats['drops']['forged'] > 100, '%d sent: %s', sent, stats['drops'])
-            check(stats['jobs'][0]['forged'] == stats['drops']['forged'], '%s', stats['jobs'][0])
-            check(stats['jobs'][0]['generations'] == 1, '%s', stats['jobs'][0])
-            check(report(runs[0])['stats']['forged'] > 0, '%s', report(runs[0])['stats'])
+            learn(rack)
+            runs = [rack.perf(i, 1, '--key-file', key, *ATTACKED) for i in range(2)]
+            attack(rack, runs)
+            changed_nothing(rack, runs)
             rack.stop_switch()
+
+
+def members(rack, url, *options):
+    """weir-perf on hosts 0 and 1, which know where the switch is, the job's name, and who they are."""
+    runs = []
+    for rank in range(2):
+        path = os.path.join(rack.folder, 'report-%d-%d.json' % (rank, len(rack.processes)))
+        runs.append(rack.spawn(rank, [rack.program(('host', 'weir-perf'))] + [
+            str(o) for o in ('--switch', url, '--job-name', 'sealed', '--address',
+                             rack.address(rank), '--source', rank, '--sources', 2, '--timeout',
+                             20000, '--json', path, *ATTACKED, *options)], 'perf'))
+        runs[-1].json = path
+    return runs
+
+
+@case
+def members_that_get_their_keys_over_tls():
+    with Rack(hosts=3, workers=2) as rack:
+        crt, key = make_certificate(rack, 'switch')
+        api = Control(rack, tls={'certificate': crt, 'key': key})
+        rack.start_switch()
+        learn(rack)
+        made = api.unix('POST', '/v1/jobs', {'name': 'sealed', 'size': 2, 'id': 1, 'window': 16,
+                                             'type': 'int32', 'authenticate': True})
+        check(made.status == 201, '%d %s', made.status, made.text)
+        url = 'https://%s:%d' % (SWITCH_ADDRESS, PORT)
+        runs = members(rack, url, '--ca', crt)
+        old = attack(rack, runs)
+        before = changed_nothing(rack, runs)['drops']['stale']
+        # The next run has other keys: what is repeated from this one is stale.
+        runs = members(rack, url, '--ca', crt)
+        attack(rack, runs, old)
+        check(changed_nothing(rack, runs, 2)['drops']['stale'] > before, 'nothing is stale')
+        rack.stop_switch()
+
+
+@case
+def members_make_an_authenticated_job():
+    with Rack(hosts=2) as rack:
+        api = Control(rack)
+        rack.start_switch()
+        runs = members(rack, 'unix:' + api.path, '--create', '--authenticate')
+        finish(runs)
+        check(api.get('/v1/jobs/sealed')['authenticated'], 'sealed')
+        check(rack.check_books()['drops']['forged'] == 0, 'forged')
+        rack.stop_switch()
 
 
 def mac_bytes(host):
