@@ -170,17 +170,45 @@ id_is_leaving(const struct ctrl_running *running, unsigned int id)
 	return false;
 }
 
+/* The configuration's jobs are back at the next start, also those that were deleted: one in their
+ * place would be in their way then. */
+static bool
+id_is_free(const struct ctrl_running *running, unsigned int id)
+{
+	return running->by_id[id] == NULL && running->config->jobs.by_id[id] == NULL;
+}
+
 /* Ids of jobs that are leaving could be had; for people's sake they come last. -1: none is free. */
 static int
 lowest_free(const struct ctrl_running *running)
 {
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] == NULL && !id_is_leaving(running, i))
+		if (id_is_free(running, i) && !id_is_leaving(running, i))
 			return (int)i;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (running->by_id[i] == NULL)
+		if (id_is_free(running, i))
 			return (int)i;
 	return -1;
+}
+
+/* A name or an id that a job of the configuration has, which was deleted. */
+static int
+check_deleted(const struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	struct ctrl_refusal *why)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ppe_job *job = running->config->jobs.by_id[i];
+		bool same_name = job != NULL && strcmp(job->name, wish->shape.name) == 0;
+
+		if (same_name || (job != NULL && wish->id == (int)i))
+			return ctrl_deny(why, CTRL_REFUSED_EXISTS, same_name ? "name" : "id",
+				"job \"%s\" with the id %u was deleted, but is in the "
+				"configuration "
+				"file, and back at the next start: take another %s, or remove it "
+				"there and reload",
+				job->name, i, same_name ? "name" : "id");
+	}
+	return 0;
 }
 
 /* Results in a group reach whoever is in it: two tenants' would reach both. */
@@ -205,6 +233,7 @@ check_wish(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 {
 	const struct ppe_job *shape = &wish->shape;
 	struct ctrl_reason reason;
+	int rc;
 
 	if (ctrl_running_find_job(running, shape->name) != NULL)
 		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "name",
@@ -213,6 +242,9 @@ check_wish(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "id",
 			"a job has the id %d already: leave \"id\" out for the lowest free one",
 			wish->id);
+	rc = check_deleted(running, wish, why);
+	if (rc < 0)
+		return rc;
 	if (lowest_free(running) < 0)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
 			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
@@ -427,8 +459,7 @@ ctrl_jobs_reap(struct ctrl_running *running)
 {
 	struct ctrl_job **link = &running->leaving;
 
-	if (*link == NULL)
-		return;
+	/* The engines may hold more than is known here: a table that a worker took late. */
 	running->engine->reap(running->ppe);
 	while (*link != NULL) {
 		struct ctrl_job *job = *link;

@@ -9,8 +9,9 @@
  *
  * A job that is deleted is out of the table at once, and its packets are unknown_job. Its memory
  * comes back when the last result that lies in it has been sent; until then it is *leaving*
- * ("draining"). Its name and id are free at once. A new job of an id begins with the generation
- * after the last one that the id had, so that packets which still fly are stale in it.
+ * ("draining"). Its name and id are free at once, unless the configuration has them: that job is
+ * back at the next start. A new job of an id begins with the generation after the last one that the
+ * id had, so that packets which still fly are stale in it.
  *
  * Thread safety: for the one control thread.
  */

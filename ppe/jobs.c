@@ -255,9 +255,22 @@ ppe_generation_after(const struct ppe *ppe, uint8_t id)
 	return last == UINT16_MAX ? 1 : (uint16_t)(last + 1);
 }
 
+/* Has a worker perhaps yet to give it up? It is in the table that all have had, and in the next no more. */
+static bool
+is_given_up(const struct ppe_job_table *table, uint8_t id, uint32_t instance)
+{
+	const struct ppe_job_table *former = table->former;
+
+	return former != NULL && former->shards[id] != NULL &&
+		former->shards[id] != table->shards[id] &&
+		former->shards[id]->job.instance == instance;
+}
+
 bool
 ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 {
+	if (is_given_up(ppe->table, id, instance))
+		return true;
 	for (const struct ppe_job_shards *s = ppe->leaving; s != NULL; s = s->next)
 		if (s->job.id == id && s->job.instance == instance)
 			return true;

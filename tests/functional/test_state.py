@@ -252,6 +252,21 @@ def a_state_is_one_switch_s():
 
 
 @case
+def a_deleted_job_of_the_file_is_back_whatever_was_made():
+    with Kept(jobs=[job(0, 2)]) as kept:
+        kept.up()
+        kept.ask('DELETE', '/v1/jobs/job0', status=200)
+        check(kept.create('b', 2)['id'] == 1, 'it took the id that the file has')
+        for taken in ({'name': 'job0'}, {'name': 'c', 'id': 0}):
+            error = kept.ask('POST', '/v1/jobs', dict(taken, size=2), 409)['error']
+            check('is in the configuration file' in error['message'], '%s', error)
+        kept.kill()
+        kept.up()
+        check(sorted(kept.jobs()) == ['b', 'job0'], '%s', kept.jobs())
+        kept.end()
+
+
+@case
 def a_folder_that_can_not_be_written_is_said():
     with Kept() as kept:
         kept.rack.changes['state'] = {'file': '/nowhere/weir/state.json'}

@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Changes of jobs while a worker stands still: what is answered is true, and nothing is left behind."""
+import contextlib
+import ctypes
+import os
+import sys
+import time
+
+from control import Control
+from rack import Rack
+from tap import Skip, case, check, main
+
+SEIZE, INTERRUPT, DETACH, ALL_THREADS = 0x4206, 0x4207, 17, 0x40000000
+
+
+@contextlib.contextmanager
+def switch():
+    with Rack() as rack:
+        api = Control(rack)
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
+def worker_of(process):
+    """The thread of its first worker."""
+    tasks = '/proc/%d/task' % process.pid
+    for task in sorted(os.listdir(tasks), key=int):
+        with open('%s/%s/comm' % (tasks, task)) as file:
+            if 'worker' in file.read():
+                return int(task)
+    raise AssertionError('no worker')
+
+
+@contextlib.contextmanager
+def standing(rack):
+    """A worker that a debugger has stopped."""
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long] * 4
+    worker = worker_of(rack.switch)
+    if ptrace(SEIZE, worker, 0, 0) != 0:
+        raise Skip('needs ptrace: %s' % os.strerror(ctypes.get_errno()))
+    ptrace(INTERRUPT, worker, 0, 0)
+    os.waitpid(worker, ALL_THREADS)
+    try:
+        yield
+    finally:
+        ptrace(DETACH, worker, 0, 0)
+
+
+def memory_of(api):
+    return api.get('/v1/status')['memory']
+
+
+@case
+def a_deleted_job_drains_until_the_worker_has_let_go():
+    with switch() as (rack, api):
+        before = memory_of(api)
+        answer = api.unix('POST', '/v1/jobs', {'name': 'one', 'size': 2})
+        check(answer.status == 201, '%s', answer.text)
+        check(memory_of(api) != before, 'the job takes no memory: %s', before)
+        with standing(rack):
+            answer = api.unix('DELETE', '/v1/jobs/one')
+            check(answer.status == 202 and answer.body['state'] == 'draining', '%d %s',
+                  answer.status, answer.text)
+            jobs = [(j['name'], j['state']) for j in api.get('/v1/jobs')['jobs']]
+            check(jobs == [('one', 'draining')], '%s', jobs)
+        until = time.monotonic() + 5
+        while memory_of(api) != before:
+            check(time.monotonic() < until, '%s, and before %s', memory_of(api), before)
+            time.sleep(0.1)
+        check(api.get('/v1/jobs')['jobs'] == [], 'it still drains')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

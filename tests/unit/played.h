@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Engines that are played, and the registry of jobs on them, for its tests. */
+#ifndef TESTS_UNIT_PLAYED_H
+#define TESTS_UNIT_PLAYED_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "ctrl/jobs.h"
+#include "ctrl/tenants.h"
+
+#define SWITCH 0x0a4d00fe /* 10.77.0.254 */
+#define HOST   0x0a4d0001
+
+static struct ctrl_config config;
+static struct ppe_job of_file = {.name = "file",
+	.id = 1,
+	.window = 64,
+	.elements = 256,
+	.nb_sources = 2,
+	.dtype = WEIR_DTYPE_FP32,
+	.timeout_ms = 1000,
+	.members = {3},
+	.address = {HOST, HOST + 1}};
+static struct ctrl_tenant tenant = {.name = "vision"};
+static struct ctrl_running *running;
+static struct ctrl_log_who who = {"uid=0"};
+static struct ctrl_refusal why;
+
+/* The engines played: what they were given last, and what they say. */
+static struct {
+	struct ppe_jobs table;
+	struct ppe_job job[WEIR_JOBS_MAX]; /* copies: the registry may free its own */
+	unsigned int published;
+	int rc;
+	int stuck;
+	unsigned int reaped;
+	bool leaving[WEIR_JOBS_MAX];
+	uint16_t generation[WEIR_JOBS_MAX];
+	double silent[WEIR_SOURCES_MAX];
+} played;
+
+static int
+publish(struct ppe *ppe, const struct ppe_jobs *jobs)
+{
+	(void)ppe;
+	if (played.rc < 0)
+		return played.rc;
+	played.published++;
+	played.table = *jobs;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (jobs->by_id[i] != NULL)
+			played.job[i] = *jobs->by_id[i];
+	return 0;
+}
+
+static void
+room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *r)
+{
+	(void)ppe;
+	*r = (struct ppe_room){1000u * job->window, 77, 2u * job->window, 9};
+}
+
+static unsigned int
+reap(struct ppe *ppe)
+{
+	(void)ppe;
+	played.reaped++;
+	return 0;
+}
+
+static bool
+is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
+{
+	(void)ppe;
+	(void)instance;
+	return played.leaving[id];
+}
+
+static uint16_t
+generation_after(const struct ppe *ppe, uint8_t id)
+{
+	(void)ppe;
+	return played.generation[id];
+}
+
+static uint16_t
+generation(const struct ppe *ppe, uint8_t id)
+{
+	(void)ppe;
+	(void)id;
+	return 0;
+}
+
+static double
+silent(const struct ppe *ppe, uint8_t id, uint8_t source)
+{
+	(void)ppe;
+	(void)id;
+	return played.silent[source];
+}
+
+static int
+stuck(struct ctrl_running *r)
+{
+	(void)r;
+	return played.stuck;
+}
+
+static const struct ctrl_engine engine = {
+	publish, room, reap, is_leaving, generation_after, generation, silent, stuck};
+
+static inline void
+setup(void)
+{
+	memset(&played, 0, sizeof(played));
+	memset(&config, 0, sizeof(config));
+	memset(&tenant.quota, 0, sizeof(tenant.quota));
+	played.stuck = -1;
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		played.silent[s] = -1;
+	config.ppe.identity.ip = SWITCH;
+	config.ppe.packet_bytes = 2048;
+	config.prefix = 24;
+	config.nb_ports = 1;
+	config.port_more[0].frame_max = 1982;
+	config.nb_jobs = 1;
+	config.job = &of_file;
+	config.jobs.by_id[of_file.id] = &of_file;
+	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
+	running->engine = &engine;
+}
+
+static inline void
+teardown(void)
+{
+	ctrl_running_destroy(running);
+}
+
+static inline struct ctrl_job_wish
+wish_of(const char *name)
+{
+	struct ctrl_job_wish wish = {.id = -1,
+		.shape = {.window = 64,
+			.elements = 256,
+			.nb_sources = 4,
+			.timeout_ms = 1000,
+			.dtype = WEIR_DTYPE_FP32}};
+
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "%s", name);
+	return wish;
+}
+
+static inline struct ctrl_job *
+create(const char *name)
+{
+	struct ctrl_job_wish wish = wish_of(name);
+	struct ctrl_job *job = NULL;
+
+	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "%s: %s", name,
+		why.message);
+	return job;
+}
+
+static inline bool delete (struct ctrl_job *job)
+{
+	bool leaving;
+
+	cr_assert_eq(ctrl_job_delete(running, job, &who, &leaving, &why), 0);
+	return leaving;
+}
+
+static inline void
+refused(int rc, enum ctrl_refused code, const char *key)
+{
+	cr_assert_eq(rc, -EINVAL);
+	cr_assert_eq(why.code, code, "code %d, not %d: %s", why.code, code, why.message);
+	cr_assert_str_eq(why.key, key);
+	cr_assert_gt(strlen(why.message), 10);
+}
+
+static inline void
+create_refused(struct ctrl_job_wish wish, const struct ctrl_tenant *whose, enum ctrl_refused code,
+	const char *key)
+{
+	unsigned int before = played.published;
+	struct ctrl_job *job = NULL;
+
+	refused(ctrl_job_create(running, &wish, whose, &who, &job, &why), code, key);
+	cr_assert_eq(played.published, before);
+	cr_assert_null(job);
+}
+
+/* What runs is what the registry says, and no draft is left. */
+static inline void
+expect_in_step(void)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		cr_assert_eq(job == NULL, played.table.by_id[i] == NULL, "job %u", i);
+		if (job == NULL)
+			continue;
+		cr_assert_null(job->next);
+		cr_assert_eq(job->job, played.table.by_id[i]);
+		cr_assert_arr_eq(job->job, &played.job[i], sizeof(*job->job));
+		cr_assert_eq(job->job->id, i);
+	}
+}
+
+#endif
