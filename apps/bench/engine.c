@@ -17,7 +17,7 @@ static struct bench_list lcores = {1, {1}}, threads = {1, {20}}, sources = {1, {
 			 window = {1, {64}}, elements = {3, {64, 256, 1024}};
 static uint64_t burst = 32, frames = 4096, packets;
 static double far_chance;
-static bool any_disturbed;
+static bool any_disturbed, authenticate;
 static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
@@ -38,6 +38,8 @@ static const struct bench_option options[] = {
 		"UDP checksums: neither verified nor computed, or by software both"},
 	{"results", BENCH_TEXT, &results, 0, 0, "unicast|multicast",
 		"a result for each source, or one for all"},
+	{"authenticate", BENCH_FLAG, &authenticate, 0, 0, NULL,
+		"each point a second time with an authenticated job; hosts' tags are not counted"},
 	{"burst", BENCH_UINT, &burst, 1, 256, NULL, "packets per poll"},
 	{"frames", BENCH_UINT, &frames, 1, 1000000, NULL,
 		"mbufs in rotation per lcore (as many as a port's receive ring and pool), at least "
@@ -51,12 +53,16 @@ static const struct bench_option options[] = {
 static json_t *
 parameters(const struct generator_work *w)
 {
-	return json_pack("{s:s,s:i,s:f,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}", "traffic",
-		traffic, "lcores", (int)w->workers, "far", w->far, "threads", (int)w->threads,
-		"sources", (int)w->sources, "window", (int)w->window, "elements", (int)w->elements,
-		"type", rmw_type_name(w->type), "order", order, "checksum", checksum, "results",
-		results, "burst", (int)w->burst, "isa", isa, "frames",
+	json_t *made = json_pack("{s:s,s:i,s:f,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}",
+		"traffic", traffic, "lcores", (int)w->workers, "far", w->far, "threads",
+		(int)w->threads, "sources", (int)w->sources, "window", (int)w->window, "elements",
+		(int)w->elements, "type", rmw_type_name(w->type), "order", order, "checksum",
+		checksum, "results", results, "burst", (int)w->burst, "isa", isa, "frames",
 		(int)(w->copies * w->depth * w->sources), "huge_pages", bench_on_huge_pages());
+
+	if (authenticate)
+		json_object_set_new(made, "authenticated", json_boolean(w->authenticated));
+	return made;
 }
 
 static void
@@ -69,13 +75,14 @@ print_head(FILE *out)
 		"# time, rate, payload: of CPU time; results are compared with the expected ones "
 		"in "
 		"the warm-up, then one in 1024\n"
-		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s\n"
-		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s\n",
+		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s%s\n"
+		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s%s\n",
 		traffic, order, checksum, results, burst, far_chance,
 		bench_on_huge_pages() ? "huge" : "small", "lcores", "threads", "sources", "window",
 		"elements", "type", "time", "rate", "payload", "bare", "ratio", "instr.", "cycles",
-		"", "", "", "", "", "", "ns/packet", "Mpps", "Gbit/s", "Gbit/s", "", "/packet",
-		"/packet");
+		authenticate ? "    tags   ratio" : "", "", "", "", "", "", "", "ns/packet", "Mpps",
+		"Gbit/s", "Gbit/s", "", "/packet", "/packet",
+		authenticate ? "         to none" : "");
 }
 
 static void
@@ -94,6 +101,23 @@ add_beside_bare(struct bench_report *report, const char *metric, const struct ge
 {
 	bench_add(report, metric, parameters(w), value, unit, w->forward ? BENCH_NONE : limit,
 		w->forward ? NULL : "bare kernel");
+}
+
+/* An authenticated job beside the same without tags, which was measured just before: each was
+ * divided by the bare kernel of its own phases. */
+static void
+print_beside_plain(struct bench_report *report, const struct generator_work *w, double beside_bare)
+{
+	static double plain;
+
+	if (!w->authenticated) {
+		plain = beside_bare;
+		fprintf(bench_table(report), " %7s %7s", "no", "-");
+		return;
+	}
+	fprintf(bench_table(report), " %7s %7.3f", "yes", beside_bare / plain);
+	bench_add(report, "authenticated", parameters(w), beside_bare / plain,
+		"of the rate without tags", 1, "not authenticated");
 }
 
 /* Medians over the samples; the ratio is that of pairs. */
@@ -133,6 +157,8 @@ report_point(struct bench_report *report, const struct generator_work *w,
 		fprintf(out, " %9.1f %6.3f", b * bits / 1e9, q);
 	print_count(out, i);
 	print_count(out, c);
+	if (authenticate)
+		print_beside_plain(report, w, q);
 	fputs(disturbed ? " *\n" : "\n", out);
 	fflush(out);
 	bench_observe(report, json_pack("{s:b}", "disturbed", disturbed));
@@ -194,7 +220,11 @@ sweep(struct bench_report *report,
 			w.type = types[t];
 			if (strcmp(type, "all") != 0 && strcmp(type, rmw_type_name(w.type)) != 0)
 				continue;
+			w.authenticated = false;
 			if (each(report, &w) < 0)
+				return -1;
+			w.authenticated = authenticate;
+			if (authenticate && each(report, &w) < 0)
 				return -1;
 		}
 		while (i > 0 && ++at[i - 1] == list[i - 1]->count)
@@ -245,6 +275,12 @@ run(struct bench_report *report)
 
 	for (unsigned int i = 0; i < lcores.count; i++)
 		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
+	if (authenticate && (traffic[0] == 'f' || checksum[0] == 's')) {
+		fprintf(stderr,
+			"weir-bench: --authenticate goes with --traffic aggregate and --checksum "
+			"none\n");
+		return 2;
+	}
 	if (packets != 0 && !BENCH_CAN_COLLECT) {
 		fprintf(stderr, "weir-bench: built without valgrind's header\n");
 		return 2;

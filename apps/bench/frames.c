@@ -96,9 +96,16 @@ payload_bytes(const struct frames_config *config)
 }
 
 static unsigned int
+frame_bytes(const struct frames_config *config)
+{
+	return FRAMES_HEADER + weir_header_bytes(config->authenticated) + payload_bytes(config) +
+		(config->authenticated ? WEIR_TAG_BYTES : 0);
+}
+
+static unsigned int
 room(const struct frames_config *config)
 {
-	return RTE_PKTMBUF_HEADROOM + FRAMES_HEADER + WEIR_BASE_BYTES + payload_bytes(config);
+	return RTE_PKTMBUF_HEADROOM + frame_bytes(config);
 }
 
 uint64_t
@@ -144,6 +151,9 @@ write_frame(const struct frames *frames, struct rte_mbuf *packet, unsigned int s
 	const struct weir_header header = {.job_id = c->job,
 		.src_id = (uint8_t)source,
 		.gen_id = c->generation,
+		.extended = c->authenticated,
+		.dtype = (uint8_t)c->type,
+		.flags = WEIR_FLAG_AUTHENTICATED,
 		.grad_cnt = (uint16_t)c->elements};
 	uint8_t *f = rte_pktmbuf_mtod(packet, uint8_t *);
 	uint8_t *ip = f + 14, *udp = ip + 20;
@@ -164,7 +174,7 @@ write_frame(const struct frames *frames, struct rte_mbuf *packet, unsigned int s
 	weir_put32(ip + 16, c->ordinary ? c->identity->ip + 1 : c->identity->ip);
 	weir_put16(ip + 10, (uint16_t)~add_up(0, ip, 20));
 	weir_put16(udp, (uint16_t)(40000 + source));
-	weir_put16(udp + 2, c->identity->port_base);
+	weir_put16(udp + 2, c->authenticated ? c->identity->port_ext : c->identity->port_base);
 	weir_put16(udp + 4, (uint16_t)length);
 	weir_header_write(&header, f + FRAMES_HEADER);
 	return add_up(add_up(17 + length, ip + 12, 8), udp, length);
@@ -182,8 +192,8 @@ make_row(struct frames *frames, unsigned int row)
 		uint8_t *payload;
 
 		rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
-		payload =
-			rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAMES_HEADER + WEIR_BASE_BYTES);
+		payload = rte_pktmbuf_mtod_offset(
+			packet, uint8_t *, FRAMES_HEADER + weir_header_bytes(c->authenticated));
 		fill_payload(c, payload, i + 1);
 		frames->mbuf[i] = packet;
 		frames->payload[i] = payload;
@@ -230,7 +240,7 @@ frames_create(const struct frames_config *config)
 	if (frames == NULL)
 		return NULL;
 	frames->config = *config;
-	frames->bytes = FRAMES_HEADER + WEIR_BASE_BYTES + payload_bytes(config);
+	frames->bytes = frame_bytes(config);
 	frames->pool = make_pool(config, n);
 	if (frames->pool == NULL) {
 		fprintf(stderr, "weir-bench: no memory for %u frames of %u bytes: %s\n", n,

@@ -96,6 +96,8 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 		generator_step(g);
 	}
 	g->packets += n;
+	if (g->auth != NULL)
+		generator_auth_tag(g, packets, n);
 	prefetch(g, max);
 	return n;
 }
@@ -111,21 +113,24 @@ static bool
 right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
 {
 	unsigned int bytes = owner->work->elements * rmw_type_size(owner->work->type);
-	const uint8_t *payload =
-		rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAMES_HEADER + WEIR_BASE_BYTES);
-	struct weir_header h = {0};
+	unsigned int tag = owner->auth != NULL ? WEIR_TAG_BYTES : 0;
+	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAMES_HEADER);
+	struct weir_header h = {.extended = owner->auth != NULL};
+	const uint8_t *payload = header + weir_header_bytes(h.extended);
 
-	weir_header_read(&h, payload - WEIR_BASE_BYTES);
+	weir_header_read(&h, header);
 	if (h.block_id != owner->block[slot] || h.status != WEIR_STATUS_OK || h.degraded ||
 		h.src_cnt != (uint8_t)owner->work->sources || h.grad_cnt != owner->work->elements)
 		return false;
-	if (result->pkt_len != FRAMES_HEADER + WEIR_BASE_BYTES + bytes)
+	if (result->pkt_len != FRAMES_HEADER + weir_header_bytes(h.extended) + bytes + tag)
 		return false;
 	if (result->nb_segs == 2) {
-		if (result->next->data_len != bytes)
+		if (result->next->data_len != bytes + tag)
 			return false;
 		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
 	}
+	if (tag != 0 && !generator_auth_holds(owner, header, payload, bytes))
+		return false;
 	return memcmp(payload, owner->frames->expected[owner->row[slot]], bytes) == 0;
 }
 
@@ -138,6 +143,8 @@ take_result(struct generator *g, const struct rte_mbuf *result)
 	unsigned int slot = owner->slot_of_residue[block & (owner->work->window - 1)];
 	struct slot_done *done = &owner->done[slot];
 
+	if (owner->auth != NULL && generator_auth_take(owner, result))
+		return;
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
 		g->wrong += !right(owner, result, slot);
@@ -181,6 +188,7 @@ open_stretch(struct generator *g, struct stretch *s)
 {
 	perf_counters_read(&g->counters, &s->counts_from);
 	s->packets_from = g->packets;
+	s->aside_from = g->aside;
 	s->tsc_from = rte_rdtsc();
 	s->from = cpu_time();
 }
@@ -191,6 +199,7 @@ close_stretch(struct generator *g, struct stretch *s)
 	s->to = cpu_time();
 	s->tsc_to = rte_rdtsc();
 	s->packets_to = g->packets;
+	s->aside_to = g->aside;
 	perf_counters_read(&g->counters, &s->counts_to);
 }
 
@@ -275,6 +284,8 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 	generator_drain(g);
 	if (start == 0 || __atomic_load_n(&schedule->stop, __ATOMIC_RELAXED))
 		return 0;
+	if (g->auth != NULL && unlikely(!generator_auth_joined(g->auth)))
+		return generator_auth_join(g, packets, max);
 	if (g->work->packets != 0)
 		return give_counted(g, packets, max);
 	now = rte_rdtsc();

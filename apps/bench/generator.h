@@ -12,6 +12,9 @@
  * UDP datagrams between hosts, all to a station behind one port more, which is taught to the switch
  * by a frame of its own through that port's receive ring. There is no bare kernel of forwarding.
  *
+ * `authenticated`: the hosts join the job with its key, tag what they send and verify the results that
+ * are compared. Tags are made for each contribution anew, and their time is taken out of the figures.
+ *
  * The loop is closed, as hosts close it: a block's slot is used for the next block only when its
  * results have left.
  *
@@ -52,6 +55,7 @@ struct generator_work {
 	enum generator_order order;
 	bool checksum; /* software verifies and computes UDP checksums; else nobody does */
 	bool multicast;
+	bool authenticated; /* hosts join, and tag contributions in the extended form; no checksums */
 	bool forward; /* ordinary frames */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */

@@ -193,6 +193,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 		.elements = w->elements,
 		.type = w->type,
 		.checksum = w->checksum,
+		.authenticated = w->authenticated,
 		.ordinary = w->forward,
 		.to_port = w->workers,
 		.job = (uint8_t)id,
@@ -214,7 +215,8 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->lap = calloc(w->window, sizeof(*g->lap));
 	g->slot_of_residue = calloc(w->window, sizeof(*g->slot_of_residue));
 	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, w->depth * sizeof(*g->done));
-	if (g->frames == NULL || bare_create(&g->bare, w) < 0)
+	if (g->frames == NULL || bare_create(&g->bare, w) < 0 ||
+		(w->authenticated && generator_auth_create(g, &s->job[id]) < 0))
 		return -1;
 	for (unsigned int k = 0; k < w->depth; k++) {
 		g->given[k] = w->sources;
@@ -230,6 +232,7 @@ destroy_generator(struct generator *g)
 {
 	frames_destroy(g->frames);
 	bare_destroy(&g->bare);
+	generator_auth_destroy(g->auth);
 	free(g->step);
 	for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
 		free(g->shard_residue[shard]);
@@ -347,69 +350,6 @@ run_phases(struct bench_switch *s)
 	return 0;
 }
 
-/* Packets per second of CPU time; 0: the worker did not get to measure in this phase. */
-static double
-rate_of(const struct stretch *stretch)
-{
-	if (stretch->from == 0 || stretch->to <= stretch->from)
-		return 0;
-	return (double)(stretch->packets_to - stretch->packets_from) /
-		(double)(stretch->to - stretch->from) * 1e9;
-}
-
-/* Share of the stretch that the thread had a CPU. */
-static double
-cpu_of(const struct stretch *stretch)
-{
-	double ns = (double)(stretch->tsc_to - stretch->tsc_from) * 1e9 / (double)rte_get_tsc_hz();
-
-	return ns > 0 ? RTE_MIN((double)(stretch->to - stretch->from) / ns, 1.0) : 0;
-}
-
-/* One pair of phases over all workers. false: a worker did not get the CPU. */
-static bool
-sum_pair(const struct bench_switch *s, unsigned int pair, struct generator_sample *sample)
-{
-	double instructions = 0, cycles = 0, packets = 0;
-
-	*sample = (struct generator_sample){.instructions = -1, .cycles = -1, .cpu = 1};
-	for (unsigned int i = 0; i < s->work->workers; i++) {
-		const struct stretch *own = &s->generator[i].stretch[2 * pair];
-		double rate = rate_of(own), bare = rate_of(own + 1);
-
-		if (rate <= 0 || bare <= 0)
-			return false;
-		sample->rate += rate;
-		sample->bare_rate += bare;
-		sample->cpu = RTE_MIN(sample->cpu, RTE_MIN(cpu_of(own), cpu_of(own + 1)));
-		packets += (double)(own->packets_to - own->packets_from);
-		instructions +=
-			(double)(own->counts_to.instructions - own->counts_from.instructions);
-		cycles += (double)(own->counts_to.cycles - own->counts_from.cycles);
-	}
-	if (instructions > 0)
-		sample->instructions = instructions / packets;
-	if (cycles > 0)
-		sample->cycles = cycles / packets;
-	return true;
-}
-
-static void
-sum_up(const struct bench_switch *s, struct generator_result *result)
-{
-	for (unsigned int r = 0; s->work->packets == 0 && r < s->work->repeat; r++)
-		if (sum_pair(s, r, &result->sample[result->samples]))
-			result->samples++;
-	for (unsigned int i = 0; i < s->work->workers; i++) {
-		result->verified += s->generator[i].verified;
-		result->wrong += s->generator[i].wrong;
-		result->contributions += s->generator[i].packets;
-		if (s->work->packets != 0)
-			result->counted += s->generator[i].stretch[0].packets_to -
-				s->generator[i].stretch[0].packets_from;
-	}
-}
-
 /* The switch may neither drop nor keep anything. */
 static int
 check(struct bench_switch *s, struct generator_result *result)
@@ -490,7 +430,7 @@ generator_run(const struct generator_work *work, struct generator_result *result
 	if (rc == 0)
 		rc = run_phases(s);
 	if (rc == 0) {
-		sum_up(s, result);
+		generator_sum_up(s->generator, work, result);
 		rc = check(s, result);
 	}
 	tear_down(s);

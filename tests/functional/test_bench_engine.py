@@ -12,16 +12,16 @@ BENCH = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'apps', 'bench', 'we
 COUNTED = ['--packets', '2000', '--frames', '512', '--elements', '16', '--type', 'int32']
 
 
-def counted(*options):
-    """Packets that a run without callgrind would have collected."""
+def counted(*options, times=1):
+    """Packets that a run without callgrind would have collected, `times` in turn."""
     end = subprocess.run([BENCH, 'engine', '--huge', 'no'] + COUNTED + list(options),
                          capture_output=True, text=True, timeout=60, check=False)
     if 'without valgrind' in end.stderr:
         raise Skip('built without the header of valgrind')
     check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
-    found = re.search(r'^counted (\d+) packets$', end.stdout, re.M)
-    check(found, 'it prints:\n%s', end.stdout)
-    return int(found.group(1))
+    found = re.findall(r'^counted (\d+) packets$', end.stdout, re.M)
+    check(len(found) == times, 'it prints:\n%s', end.stdout)
+    return int(found[-1])
 
 
 @case
@@ -34,6 +34,36 @@ def contributions_are_counted_by_bursts():
 def ordinary_frames_reach_the_station():
     check(2000 <= counted('--traffic', 'forward') < 2032, 'too many or too few')
     check(4000 <= counted('--traffic', 'forward', '--lcores', '2') < 4064, 'two workers')
+
+
+@case
+def authenticated_contributions_are_taken():
+    for options in ([], ['--results', 'multicast'], ['--sources', '3', '--window', '4']):
+        check(2000 <= counted('--authenticate', *options, times=2) < 2032, '%s', options)
+    check(4000 <= counted('--authenticate', '--lcores', '2', '--far', '0.5', times=2) < 4064, 'far')
+    for options in (['--traffic', 'forward'], ['--checksum', 'software']):
+        end = subprocess.run([BENCH, 'engine', '--authenticate'] + options, capture_output=True,
+                             text=True, timeout=60, check=False)
+        check(end.returncode == 2 and '--authenticate goes with' in end.stderr, '%s', end.stderr)
+
+
+@case
+def an_authenticated_job_stands_beside_the_same_without():
+    end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--type', 'int32',
+                          '--authenticate', '--json', '-'], capture_output=True, text=True,
+                         timeout=60, check=False)
+    if 'no time to measure' in end.stderr:
+        raise Skip('the machine is too busy')
+    check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
+    found = json.loads(end.stdout)
+    for metric in ('time', 'rate', 'payload'):
+        check([r['params']['authenticated'] for r in found if r['metric'] == metric] ==
+              [False, True], '%s: %s', metric, found)
+    ratios = [r for r in found if r['metric'] == 'authenticated']
+    check(len(ratios) == 1 and ratios[0]['params']['authenticated'], '%s', ratios)
+    check(0 < ratios[0]['value'] < 2 and ratios[0]['limit'] == 1, '%s', ratios)
+    rows = [line.split() for line in end.stderr.splitlines() if line.strip()[:1].isdigit()]
+    check([row[13] for row in rows] == ['no', 'yes'] and float(rows[1][14]) > 0, '%s', end.stderr)
 
 
 @case
