@@ -130,7 +130,7 @@ authorize(struct api_request *request, const struct api_route *route)
 		return false;
 	}
 	if (request->caller.tenant != NULL)
-		request->peer->known = true;
+		api_meet_tenant(request->peer, request->caller.tenant);
 	verdict = api_may(api, &request->caller, route->access);
 	if (verdict != API_ALLOWED)
 		refuse_caller(call, verdict);
@@ -197,6 +197,19 @@ static void
 refuse_size(struct api_call *call)
 {
 	api_error(call, 413, "too_large", NULL, "a body has at most %d bytes", API_BODY_BYTES);
+}
+
+/*
+ * What is refused needs no body, but its client may read the answer only when it has sent it. So it
+ * has a moment for that, and no more: else whoever sends slowly would keep a place without any right.
+ * One that asks before it sends is told at once.
+ */
+static bool
+asks_first(const struct api_request *request)
+{
+	const char *expect = header(request, "Expect");
+
+	return expect != NULL && strcasecmp(expect, "100-continue") == 0;
 }
 
 /*
@@ -323,6 +336,10 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 		request->caller = request->peer->caller;
 		admit(request, method);
+		if (request->route == NULL)
+			request->peer->deadline = ctrl_monotonic() + API_REFUSED_S;
+		if (request->route == NULL && asks_first(request))
+			return api_respond(connection, &request->call);
 		if (!far_too_large(request))
 			return MHD_YES;
 		refuse_size(&request->call);

@@ -125,6 +125,7 @@ add_headers(struct MHD_Response *response, const struct api_answer *answer)
 enum MHD_Result
 api_respond(struct MHD_Connection *connection, struct api_call *call)
 {
+	const struct api_connection *c = api_connection_of(connection);
 	struct api_answer *answer = &call->answer;
 	struct MHD_Response *response = make_response(answer);
 	enum MHD_Result queued;
@@ -136,6 +137,8 @@ api_respond(struct MHD_Connection *connection, struct api_call *call)
 	if (response == NULL)
 		return MHD_NO; /* the connection is closed */
 	add_headers(response, answer);
+	if (c == NULL || c->retired)
+		MHD_add_response_header(response, "Connection", "close");
 	queued = MHD_queue_response(connection, answer->status, response);
 	MHD_destroy_response(response);
 	api_answer_clear(answer);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/api/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,84 +25,6 @@ keep_reason(void *cls, const char *format, va_list args)
 
 	vsnprintf(server->reason, sizeof(server->reason), format, args);
 	server->reason[strcspn(server->reason, "\n")] = '\0';
-}
-
-/* -- connections */
-
-static void
-name_caller(struct api_connection *c, const struct sockaddr *address)
-{
-	struct api_caller *caller = &c->caller;
-	char text[INET6_ADDRSTRLEN] = "?";
-	uint16_t port = 0;
-
-	if (address->sa_family == AF_INET) {
-		struct sockaddr_in in;
-
-		memcpy(&in, address, sizeof(in));
-		inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
-		port = ntohs(in.sin_port);
-		caller->ip = ntohl(in.sin_addr.s_addr);
-	} else if (address->sa_family == AF_INET6) {
-		struct sockaddr_in6 in6;
-
-		memcpy(&in6, address, sizeof(in6));
-		inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
-		port = ntohs(in6.sin6_port);
-	}
-	snprintf(caller->name, sizeof(caller->name), "address=%s port=%u", text, port);
-}
-
-static struct api_connection *
-meet(struct api_listener *listener, struct MHD_Connection *connection)
-{
-	const union MHD_ConnectionInfo *fd =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	const union MHD_ConnectionInfo *peer =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	struct api_connection *c = calloc(1, sizeof(*c));
-	struct ucred credentials;
-	socklen_t length = sizeof(credentials);
-
-	if (c == NULL)
-		return NULL;
-	c->listener = listener;
-	c->fd = fd->connect_fd;
-	c->began = ctrl_monotonic();
-	c->deadline = c->began + API_HEAD_S;
-	c->caller.private = listener->tls;
-	if (listener->config->address.any.sa_family != AF_UNIX) {
-		name_caller(c, peer->client_addr);
-		c->network = api_network(peer->client_addr);
-	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
-		c->caller.local = c->caller.private = true;
-		c->caller.uid = credentials.uid;
-		c->caller.pid = credentials.pid;
-		c->known = credentials.uid == 0 || credentials.uid == geteuid();
-		snprintf(c->caller.name, sizeof(c->caller.name), "uid=%u pid=%d", credentials.uid,
-			credentials.pid);
-	} else {
-		free(c);
-		return NULL;
-	}
-	TAILQ_INSERT_TAIL(&listener->server->connections, c, next);
-	return c;
-}
-
-static void
-notify(void *cls, struct MHD_Connection *connection, void **context,
-	enum MHD_ConnectionNotificationCode code)
-{
-	struct api_listener *listener = cls;
-	struct api_connection *c = *context;
-
-	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		*context = meet(listener, connection); /* NULL: its requests are refused */
-	} else if (c != NULL) {
-		TAILQ_REMOVE(&listener->server->connections, c, next);
-		free(c);
-		*context = NULL;
-	}
 }
 
 /* -- start and end */
@@ -175,7 +96,7 @@ start_daemon(
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_BYTES,
 		MHD_OPTION_URI_LOG_CALLBACK, api_request_begin, listener,
 		MHD_OPTION_NOTIFY_COMPLETED, api_request_end, listener,
-		MHD_OPTION_NOTIFY_CONNECTION, notify, listener, MHD_OPTION_ARRAY,
+		MHD_OPTION_NOTIFY_CONNECTION, api_notify, listener, MHD_OPTION_ARRAY,
 		listener->tls ? tls : &tls[3], MHD_OPTION_END);
 	if (daemon != NULL)
 		return daemon;
@@ -368,12 +289,29 @@ api_server_unstage(struct api_server *server)
 	free_pems(&server->staged);
 }
 
-/* Whoever is connected stays so; who comes from now on sees the new certificate. */
+/* Those that do nothing now are closed, and others with their next answer: or a client that keeps its
+ * connection would keep the former certificate, and its daemon, for ever. */
+static void
+retire_connections(struct api_listener *listener)
+{
+	struct api_connection *c;
+
+	TAILQ_FOREACH (c, &listener->server->connections, next) {
+		if (c->listener != listener || c->retired)
+			continue;
+		c->retired = true;
+		if (c->served && !c->serving)
+			api_close(c);
+	}
+}
+
+/* Who comes from now on sees the new certificate. */
 static void
 take_staged(struct api_listener *listener)
 {
 	int fd = MHD_quiesce_daemon(listener->daemon);
 
+	retire_connections(listener);
 	*place_to_retire(listener) = listener->daemon;
 	if (fd >= 0)
 		close(fd);
@@ -388,6 +326,7 @@ api_server_commit(struct api_server *server, const struct ctrl_config *next)
 	bool changed = server->staged.certificate != NULL;
 
 	api_limits_set(&server->limits, &next->api);
+	api_meet_again(server, &next->api);
 	for (unsigned int i = 0; i < server->nb_listeners; i++) {
 		server->listener[i].config = &next->api.listener[i];
 		if (server->listener[i].staged != NULL)

@@ -5,10 +5,13 @@
  * It makes no threads and never waits: sockets don't block, and a client that is slow, or sends
  * nothing, holds a connection and nothing else. Each listener has 64 connections, 16 per network (an
  * IPv4 address, or the /64 of an IPv6 one) and 8 of those without a token, so what comes over TCP
- * takes no place of the Unix socket's; when they are all taken, the oldest that does nothing and has
- * shown no token gives its place to who comes. A connection that is idle for 15 s, takes 5 s over the
- * head of a request, or 30 s over all of it, is closed. Heads of requests have at most some 12 KiB,
- * bodies 64 KiB.
+ * takes no place of the Unix socket's. When they are all taken, who comes gets the place of one: of
+ * those without a token first (on the Unix socket: of users that are no administrators), then of a
+ * tenant with more than 16, of other tenants, of administrators; there of the network, user or tenant
+ * that has the most, and of these the oldest, a tenant's rather while it does nothing. A connection
+ * that is idle for 15 s, takes 5 s over the head of a request, 30 s over all of it, or 1 s over the
+ * body of one that is refused, is
+ * closed. Heads of requests have at most some 12 KiB, bodies 64 KiB.
  *
  * Thread safety: for the one control thread.
  */
@@ -39,7 +42,8 @@ int api_server_stage(
 
 /*
  * `next` is in force, and running->config; the former may go. Its listeners are the same.
- * Connections that there are keep the certificate that they began with. True: it is another one.
+ * With another certificate, connections of the former one that do nothing are closed, and others
+ * with their next answer. True: it is another one.
  */
 bool api_server_commit(struct api_server *server, const struct ctrl_config *next);
 

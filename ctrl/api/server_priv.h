@@ -17,12 +17,14 @@
 #define API_CONNECTIONS   64
 #define API_CLOSING       16 /* more, that are closed and not gone yet */
 #define API_PER_ADDRESS   16
+#define API_SHARE         16 /* of a tenant; those beyond make room first */
 #define API_STRANGERS     8 /* of an address, without a token ... */
 #define API_STRANGE_S     0.5 /* ... for so long: they had the time to show one */
 #define API_HEAD_BYTES    16384 /* of a connection, for heads of requests and answers */
 #define API_IDLE_S        15
 #define API_REQUEST_S     30
 #define API_HEAD_S        5
+#define API_REFUSED_S     1 /* for the body of a request that is refused whatever it says */
 #define API_RETIRED       4 /* former certificates that connections may still have */
 #define API_DISCARD_BYTES (1u << 20) /* of a body too large, read so that the client hears of it */
 
@@ -42,6 +44,13 @@ struct api_listener {
 	bool tls;
 };
 
+/* What a connection's peer has shown; when a listener is full, the lowest make room. */
+enum api_rank {
+	API_RANK_STRANGER,
+	API_RANK_TENANT,
+	API_RANK_ADMIN, /* an administrator's token; root or the switch's user on the Unix socket */
+};
+
 /* One connection; in libmicrohttpd's socket context. */
 struct api_connection {
 	TAILQ_ENTRY(api_connection) next;
@@ -49,7 +58,10 @@ struct api_connection {
 	int fd;
 	uint64_t network; /* where it comes from: an IPv4 address, or the /64 of an IPv6 one */
 	double began;
-	bool known; /* its peer has shown who it is: a token, or a user on the Unix socket */
+	enum api_rank rank;
+	enum api_rank own_rank; /* without a token */
+	const struct ctrl_tenant *tenant; /* of the last token, in running->config; or NULL */
+	bool retired; /* it has a former certificate: it ends with the next answer */
 	bool serving; /* between the head of a request and the end of its answer */
 	bool served; /* a request of it has had its answer */
 	bool closing; /* it is shut down, and libmicrohttpd has not found out */
@@ -98,9 +110,19 @@ void api_request_end(void *cls, struct MHD_Connection *connection, void **contex
 
 /*
  * May this one connect? Who has shown no right to be here is kept out first: by its number, and when
- * the listener is full by closing the oldest of those that do nothing. ctrl/api/admission.c
+ * the listener is full one of those gives its place. ctrl/api/admission.c
  */
 enum MHD_Result api_accept(void *cls, const struct sockaddr *address, socklen_t length);
+
+/* A connection begins, or has ended. */
+void api_notify(void *cls, struct MHD_Connection *connection, void **context,
+	enum MHD_ConnectionNotificationCode code);
+
+/* The connection's peer has shown this tenant's token. */
+void api_meet_tenant(struct api_connection *c, const struct ctrl_tenant *tenant);
+
+/* A reload: connections are of the tenants that have their tokens now. The former ones are there still. */
+void api_meet_again(struct api_server *server, const struct ctrl_api *api);
 
 /* Where a connection comes from, for counting. */
 uint64_t api_network(const struct sockaddr *address);

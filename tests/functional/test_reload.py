@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -260,8 +261,8 @@ def the_certificate_is_another_one():
             second = make_certificate(rack, 'second')
             taken(rack, 'certificate=new')
             check(shown() == second.strip(), 'not the second')
-            # Who was connected stays so.
-            check(api.ask(connection, 'GET', '/v1/health').status == 200, 'after')
+            # Who did nothing has to come again.
+            check(connection.sock.recv(1) == b'', 'it has its former certificate still')
         with open(rack.folder + '/key.pem', 'w') as file:
             file.write('nonsense\n')
         refused(rack, 'api.tls.key')
@@ -274,6 +275,37 @@ def the_certificate_is_another_one():
         del rack.changes['api']['tls']
         rack.write_config()
         refused(rack, 'only: api.tls')
+        rack.stop_switch()
+
+
+@case
+def clients_that_stay_do_not_stop_new_certificates():
+    with Rack(hosts=2) as rack:
+        make_certificate(rack, 'first')
+        Control(rack, tls={'certificate': rack.folder + '/cert.pem',
+                           'key': rack.folder + '/key.pem'})
+        rack.start_switch()
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        ask = b'GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+        held = []
+        for turn in range(7):
+            with rack.inside('sw'):
+                connection = context.wrap_socket(
+                    socket.create_connection(('127.0.0.1', PORT), 5))
+            held.append(connection)
+            connection.sendall(ask[:-2])  # on its way, when the certificate changes
+            make_certificate(rack, 'turn%d' % turn)
+            time.sleep(0.1)
+            taken(rack, 'certificate=new')
+            connection.sendall(ask[-2:])
+            said = connection.recv(4096)
+            check(said.startswith(b'HTTP/1.1 200') and b'Connection: close' in said, '%s', said)
+            while connection.recv(4096):  # until it closes
+                pass
+            time.sleep(1.2)
+        for connection in held:
+            connection.close()
         rack.stop_switch()
 
 

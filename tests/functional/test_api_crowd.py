@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Listeners that are full: whoever fills one, with whatever requests, keeps nobody else out."""
+import contextlib
+import grp
+import hashlib
+import os
+import signal
+import socket
+import sys
+import time
+
+from control import PORT, Control
+from rack import Rack
+from tap import Skip, case, check, main
+
+PLACES = 64  # of a listener
+ENDLESS = b'POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n%s\r\n'
+
+
+def tenant(name, **more):
+    """Its token is its name."""
+    return dict(name=name, token_sha256=hashlib.sha256(name.encode()).hexdigest(), **more)
+
+
+def bearer(name):
+    return b'Authorization: Bearer %s\r\n' % name.encode()
+
+
+@contextlib.contextmanager
+def switch(**section):
+    with Rack() as rack:
+        api = Control(rack, tenants=[tenant('a'), tenant('b'), tenant('root', admin=True)],
+                      **section)
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
+def connect(rack, number):
+    """From one of many addresses of this machine."""
+    with rack.inside('sw'):
+        return socket.create_connection(('127.0.0.1', PORT), 3, ('127.0.0.%d' % (2 + number), 0))
+
+
+def hears(rack, name, number=200):
+    with contextlib.closing(connect(rack, number)) as connection:
+        try:
+            connection.sendall(b'GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n%s\r\n' % bearer(name))
+            return connection.recv(1000).startswith(b'HTTP/1.1 200')
+        except OSError:
+            return False
+
+
+def is_over(connection):
+    connection.settimeout(0.001)
+    try:
+        while connection.recv(4096):
+            pass
+    except (socket.timeout, TimeoutError):
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@contextlib.contextmanager
+def full(rack, data):
+    """All places taken, eight by each address, each by a request that gets its answer, or has none."""
+    held = []
+    try:
+        for number in range(PLACES):
+            held.append(connect(rack, number // 8))
+            held[-1].sendall(data)
+        time.sleep(0.3)
+        yield held
+    finally:
+        for connection in held:
+            connection.close()
+
+
+@case
+def strangers_that_send_slowly():
+    with switch() as (rack, _api):
+        with full(rack, ENDLESS % b'') as held:
+            for name in ('root', 'a'):
+                check(hears(rack, name), '%s is kept out', name)
+            # What is refused in any case has a moment for its body.
+            until = time.monotonic() + 4
+            while not all(is_over(connection) for connection in held):
+                check(time.monotonic() < until, 'kept for ever')
+                time.sleep(0.1)
+
+
+@case
+def a_refusal_comes_before_the_body_for_who_waits_for_it():
+    with switch() as (rack, _api), contextlib.closing(connect(rack, 0)) as connection:
+        connection.sendall(ENDLESS % b'Expect: 100-continue\r\n')
+        said = connection.recv(4096)
+        check(said.startswith(b'HTTP/1.1 401'), '%s', said)
+
+
+@case
+def a_tenant_that_fills_all_places():
+    idle = b'GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n%s\r\n' % bearer('a')
+    with switch() as (rack, _api):
+        for data in (idle, ENDLESS % bearer('a')):
+            with full(rack, data) as held:
+                for name in ('root', 'b', 'root', 'b'):
+                    check(hears(rack, name), '%s is kept out by %s', name, data)
+                lost = sum(is_over(connection) for connection in held)
+                check(lost <= 4, '%d were closed for 4', lost)
+                # It may itself come again, and somebody else does not pay for it.
+                with contextlib.closing(connect(rack, 200)) as b:
+                    b.sendall(idle.replace(b'Bearer a', b'Bearer b'))
+                    check(b.recv(1000).startswith(b'HTTP/1.1 200'), 'b')
+                    for _ in range(3):
+                        check(hears(rack, 'a', 201), 'a is kept out by itself')
+                    check(not is_over(b), 'another tenant made room')
+
+
+def crowd_of_a_user(path, say):
+    """In a child: the Unix socket full of a user of its group, who is no administrator."""
+    os.setgroups([])
+    os.setgid(grp.getgrnam('daemon').gr_gid)
+    os.setuid(1)
+    held = []
+    for _ in range(PLACES):
+        held.append(socket.socket(socket.AF_UNIX))
+        held[-1].connect(path)
+        held[-1].sendall(ENDLESS % bearer('a'))
+    os.write(say, b'full')
+    time.sleep(30)
+
+
+@case
+def a_user_of_the_sockets_group():
+    try:
+        grp.getgrnam('daemon')
+    except KeyError:
+        raise Skip('no group daemon') from None
+    with switch(socket_group='daemon') as (_rack, api):
+        hear, say = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                crowd_of_a_user(api.path, say)
+            os._exit(0)
+        os.close(say)
+        try:
+            check(os.read(hear, 4) == b'full', 'the socket could not be filled')
+            for _ in range(3):
+                check(api.unix('GET', '/v1/jobs').status == 200, 'root is kept out')
+        finally:
+            os.close(hear)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+@case
+def a_reload_forgets_who_is_no_tenant_any_more():
+    with switch() as (rack, api):
+        with contextlib.closing(connect(rack, 0)) as gone, \
+             contextlib.closing(connect(rack, 1)) as stays:
+            for connection, name in ((gone, 'a'), (stays, 'b')):
+                connection.sendall(b'GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n%s\r\n' %
+                                   bearer(name))
+                check(connection.recv(1000).startswith(b'HTTP/1.1 200'), '%s', name)
+            rack.changes['api']['tenants'] = [tenant('b'), tenant('root', admin=True)]
+            rack.write_config()
+            rack.switch.signal(signal.SIGHUP)
+            until = time.monotonic() + 10
+            while 'configuration reloaded' not in rack.switch.output:
+                check(time.monotonic() < until, '%s', rack.switch.output)
+                time.sleep(0.05)
+            with full(rack, b'') as _strangers:
+                check(hears(rack, 'b'), 'a tenant is kept out')
+                check(is_over(gone), 'as if it were a tenant still')
+                check(not is_over(stays), 'a tenant made room for strangers')
+        check(api.unix('GET', '/v1/health').status == 200, 'it has ended')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
