@@ -70,10 +70,12 @@ void ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *
 
 /*
  * What a sample is made of. begin: false when no second has passed yet, and then nothing follows.
- * job: the place of a job, a free one when it is new.
+ * keep: of every job that is there, before the first `job`: their places are none to be taken. job:
+ * the place of a job; when it is new a free one, or that of the job gone longest.
  */
 bool ctrl_history_begin(struct ctrl_history *history, double now, double unix_time);
 void ctrl_history_put(struct ctrl_history *history, struct ctrl_series *series, uint64_t counter);
+void ctrl_history_keep(struct ctrl_history *history, const struct ppe_job *job);
 struct ctrl_job_history *ctrl_history_job(
 	struct ctrl_history *history, const struct ppe_job *job, const char *tenant);
 

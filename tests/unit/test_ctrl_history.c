@@ -146,6 +146,30 @@ Test(ctrl_history, there_is_a_place_for_every_job)
 	}
 }
 
+/* All places are in use, and one job goes as another comes: whoever is there keeps its place. */
+Test(ctrl_history, who_is_there_makes_no_room)
+{
+	struct ctrl_job_history *place[WEIR_JOBS_MAX];
+	struct ppe_job job;
+
+	second(1);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		job = job_of("j", (uint8_t)i, 0);
+		place[i] = ctrl_history_job(history, &job, "");
+	}
+	second(1);
+	/* Job 200 has gone, and what comes now has a lower number than most. */
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		job = job_of("j", (uint8_t)i, 0);
+		if (i != 200)
+			ctrl_history_keep(history, &job);
+	}
+	job = job_of("new", 200, 1);
+	cr_assert_eq(ctrl_history_job(history, &job, ""), place[200]);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		cr_assert_str_eq(place[i]->name, i == 200 ? "new" : "j", "%u", i);
+}
+
 Test(ctrl_history, waiting_is_of_the_last_five_minutes)
 {
 	struct ppe_job job = job_of("ring", 3, 0);
