@@ -16,8 +16,8 @@
 #define METRICS_LABEL_BYTES (PPE_JOB_NAME_MAX * 2 + 16)
 
 /* Series of sources: of a job, and of all jobs; the rest of a job is one series. */
-#define METRICS_JOB_SOURCES 64
-#define METRICS_SOURCES     4096
+#define METRICS_JOB_SOURCES 64u
+#define METRICS_SOURCES     4096u
 
 /* The text, and the family that is being written. */
 struct metrics {

@@ -34,14 +34,42 @@ struct metrics_jobs {
 	struct one_source source[]; /* METRICS_SOURCES at most */
 };
 
+/* One more than the highest rank. */
 static unsigned int
-count_sources(const struct ppe_job *job)
+rank_end(const struct ppe_job *job)
 {
-	unsigned int count = 0;
+	unsigned int end = job->nb_sources;
 
-	for (unsigned int i = 0; i < RTE_DIM(job->members); i++)
-		count += (unsigned int)__builtin_popcountll(job->members[i]);
-	return count;
+	for (unsigned int s = end; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(job, (uint8_t)s))
+			end = s + 1;
+	return end;
+}
+
+/*
+ * The ranks below which a job's sources have series of their own: the first METRICS_JOB_SOURCES, as
+ * long as there are some of METRICS_SOURCES left. A job has them as long as it is there. Were they
+ * shared out at each scrape, whoever joins or leaves would move a source in or out of the sum of the
+ * others, which is a counter.
+ */
+static void
+give_ranks(const struct ctrl_running *running)
+{
+	unsigned int given = 0;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && running->by_id[i]->has_series)
+			given += running->by_id[i]->series;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		struct ctrl_job *job = running->by_id[i];
+
+		if (job == NULL || job->has_series)
+			continue;
+		job->has_series = true;
+		job->series = (uint16_t)RTE_MIN(
+			METRICS_SOURCES - given, RTE_MIN(METRICS_JOB_SOURCES, rank_end(job->job)));
+		given += job->series;
+	}
 }
 
 static void
@@ -52,7 +80,7 @@ read_source(struct metrics_jobs *jobs, struct one_job *one, const struct ppe *pp
 
 	ppe_source_stats_read(ppe, job->id, rank, &stats);
 	one->joined += stats.placed || job->fixed_generation != 0;
-	if (one->count < METRICS_JOB_SOURCES && jobs->nb_sources < METRICS_SOURCES) {
+	if (rank < one->job->series) {
 		struct one_source *source = &jobs->source[jobs->nb_sources++];
 
 		snprintf(source->label, sizeof(source->label), "rank=\"%u\"", rank);
@@ -87,15 +115,15 @@ metrics_jobs_read(const struct ctrl_running *running, const struct api_caller *c
 	unsigned int nb_jobs = 0, nb_sources = 0;
 	struct metrics_jobs *jobs;
 
+	give_ranks(running);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
 		if (job == NULL || !api_owns(&running->config->api, caller, job->tenant))
 			continue;
 		visible[nb_jobs++] = job;
-		nb_sources += RTE_MIN(count_sources(job->job), (unsigned int)METRICS_JOB_SOURCES);
+		nb_sources += job->series;
 	}
-	nb_sources = RTE_MIN(nb_sources, (unsigned int)METRICS_SOURCES);
 	jobs = calloc(1,
 		sizeof(*jobs) + nb_sources * sizeof(jobs->source[0]) +
 			nb_jobs * sizeof(*jobs->job));

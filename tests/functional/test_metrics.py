@@ -167,6 +167,42 @@ def sources_without_end_are_summed_up():
         check(found['weir_metrics_left_out'].value() == 20 * 192, 'left out')
 
 
+def of_sources(api):
+    samples = scrape(api)['weir_source_last_blocks_total'].samples
+    return sorted((dict(labels)['job'], dict(labels)['rank']) for _suffix, labels in samples)
+
+
+@case
+def a_rank_is_always_in_the_same_series():
+    """Whoever joins moves nobody into the sum of the others, or out of it."""
+    with switch([]) as (_rack, api):
+        check(api.unix('POST', '/v1/jobs', {'name': 'wide', 'size': 70}).status == 201, 'create')
+        for rank in list(range(1, 66)) + [0]:
+            answer = api.unix('POST', '/v1/jobs/wide/members',
+                              {'rank': rank, 'size': 70, 'address': '10.77.0.%d' % (rank + 1)})
+            check(answer.status == 200, '%s', answer.text)
+            if rank in (64, 65, 0):
+                own = {r for _job, r in of_sources(api)}
+                check(own == {str(r) for r in range(0 if rank == 0 else 1, 64)} | {'others'},
+                      '%s', own)
+
+
+@case
+def a_job_that_goes_moves_no_series():
+    with switch([many(n, 64, window=1, elements=1) for n in range(66)]) as (_rack, api):
+        before = of_sources(api)
+        check(('job63', '63') in before and ('job64', 'others') in before and
+              ('job64', '0') not in before, '%s', before[-70:])
+        check(api.unix('DELETE', '/v1/jobs/job3').status in (200, 202), 'delete')
+        after = of_sources(api)
+        check(after == [s for s in before if s[0] != 'job3'], '%s', set(before) ^ set(after))
+        check(api.unix('POST', '/v1/jobs', {'name': 'new', 'size': 64, 'window': 1}).status == 201,
+              'create')
+        check(api.unix('POST', '/v1/jobs/new/members',
+                       {'rank': 9, 'size': 64, 'address': '10.77.0.1'}).status == 200, 'join')
+        check(of_sources(api) == sorted(after + [('new', '9')]), 'what is free is the next one\'s')
+
+
 @case
 def a_tenant_sees_its_own():
     def hash_of(token):
