@@ -39,18 +39,25 @@ ctrl_generations_reserve(struct ctrl_running *running, uint8_t id, uint16_t firs
 }
 
 uint16_t
-ctrl_generations_begin(struct ctrl_running *running, uint8_t id)
+ctrl_generations_next(const struct ctrl_running *running, uint8_t id)
 {
-	uint16_t drawn = running->config->ppe.first_generation;
 	uint16_t first = running->engine->generation_after(running->ppe, id);
 
 	/* The engines know no job of before the start, and none that has begun nothing. A job that runs
 	 * still, and makes place for the new one, is known to go no further than what is reserved. */
 	if ((first == 0 || running->by_id[id] != NULL) && running->reserved[id] != 0)
 		first = ctrl_generation_add(running->reserved[id], 1);
-	if (first != 0 || drawn != 0)
-		ctrl_generations_reserve(running, id, first != 0 ? first : drawn);
 	return first;
+}
+
+void
+ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job)
+{
+	uint16_t drawn = running->config->ppe.first_generation;
+	uint16_t first = job->first_generation != 0 ? job->first_generation : drawn;
+
+	if (job->fixed_generation == 0 && first != 0)
+		ctrl_generations_reserve(running, job->id, first);
 }
 
 void

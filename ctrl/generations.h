@@ -27,10 +27,13 @@ uint16_t ctrl_generation_add(uint16_t g, unsigned int n);
 unsigned int ctrl_generation_ahead(uint16_t from, uint16_t to);
 
 /*
- * What a job that begins now with this id is to begin with (ppe_job.first_generation; 0: what the
- * switch drew). Reserves from there on.
+ * What a job that is to be made with this id, while by_id has what it follows, is to begin with
+ * (ppe_job.first_generation; 0: what the switch drew). Nothing is reserved yet: it may be refused.
  */
-uint16_t ctrl_generations_begin(struct ctrl_running *running, uint8_t id);
+uint16_t ctrl_generations_next(const struct ctrl_running *running, uint8_t id);
+
+/* It runs now: reserve from its first one on. */
+void ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job);
 
 /* Reserve for a job that begins with `first`, [1, 65535]. */
 void ctrl_generations_reserve(struct ctrl_running *running, uint8_t id, uint16_t first);

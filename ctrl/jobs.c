@@ -161,99 +161,6 @@ ctrl_jobs_publish(
 	return rc;
 }
 
-static bool
-id_is_leaving(const struct ctrl_running *running, unsigned int id)
-{
-	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
-		if (job->job->id == id)
-			return true;
-	return false;
-}
-
-/* The configuration's jobs are back at the next start, also those that were deleted: one in their
- * place would be in their way then. */
-static bool
-id_is_free(const struct ctrl_running *running, unsigned int id)
-{
-	return running->by_id[id] == NULL && running->config->jobs.by_id[id] == NULL;
-}
-
-/* Ids of jobs that are leaving could be had; for people's sake they come last. -1: none is free. */
-static int
-lowest_free(const struct ctrl_running *running)
-{
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (id_is_free(running, i) && !id_is_leaving(running, i))
-			return (int)i;
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		if (id_is_free(running, i))
-			return (int)i;
-	return -1;
-}
-
-/* A name or an id that a job of the configuration has, which was deleted. */
-static int
-check_deleted(const struct ctrl_running *running, const struct ctrl_job_wish *wish,
-	struct ctrl_refusal *why)
-{
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ppe_job *job = running->config->jobs.by_id[i];
-		bool same_name = job != NULL && strcmp(job->name, wish->shape.name) == 0;
-
-		if (same_name || (job != NULL && wish->id == (int)i))
-			return ctrl_deny(why, CTRL_REFUSED_EXISTS, same_name ? "name" : "id",
-				"job \"%s\" with the id %u was deleted, but is in the "
-				"configuration "
-				"file, and back at the next start: take another %s, or remove it "
-				"there and reload",
-				job->name, i, same_name ? "name" : "id");
-	}
-	return 0;
-}
-
-/* Results in a group reach whoever is in it: two tenants' would reach both. */
-static int
-check_group(const struct ctrl_running *running, uint32_t group, const struct ctrl_tenant *tenant,
-	struct ctrl_refusal *why)
-{
-	for (unsigned int i = 0; group != 0 && i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (job != NULL && job->job->group == group && job->tenant != tenant)
-			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "results",
-				"another tenant's job sends its results to this group: choose "
-				"another group, or unicast");
-	}
-	return 0;
-}
-
-static int
-check_wish(struct ctrl_running *running, const struct ctrl_job_wish *wish,
-	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
-{
-	const struct ppe_job *shape = &wish->shape;
-	struct ctrl_reason reason;
-	int rc;
-
-	if (ctrl_running_find_job(running, shape->name) != NULL)
-		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "name",
-			"a job is called \"%s\" already: names are unique", shape->name);
-	if (wish->id >= 0 && running->by_id[wish->id] != NULL)
-		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "id",
-			"a job has the id %d already: leave \"id\" out for the lowest free one",
-			wish->id);
-	rc = check_deleted(running, wish, why);
-	if (rc < 0)
-		return rc;
-	if (lowest_free(running) < 0)
-		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
-			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
-	if (!ctrl_check_frames(running->config, shape, &reason) ||
-		!ctrl_check_buffers(running->config, shape, &reason))
-		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
-	return ctrl_tenant_check(running, tenant, shape, NULL, why);
-}
-
 static struct ctrl_job *
 make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	const struct ctrl_tenant *tenant)
@@ -270,9 +177,9 @@ make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 		return NULL;
 	}
 	*copy = wish->shape;
-	copy->id = (uint8_t)(wish->id >= 0 ? wish->id : lowest_free(running));
-	copy->instance = ++running->instances;
-	copy->first_generation = ctrl_generations_begin(running, copy->id);
+	copy->id = (uint8_t)(wish->id >= 0 ? wish->id : ctrl_wish_free_id(running));
+	copy->instance = running->instances + 1;
+	copy->first_generation = ctrl_generations_next(running, copy->id);
 	memset(copy->members, 0, sizeof(copy->members));
 	memset(copy->address, 0, sizeof(copy->address));
 	if (copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1) {
@@ -303,8 +210,12 @@ begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *w
 	if (rc < 0) {
 		running->by_id[job->job->id] = NULL;
 		ctrl_job_free(job);
+		return rc;
 	}
-	return rc;
+	/* Only now: what is refused uses nothing up. */
+	running->instances++;
+	ctrl_generations_begin(running, job->job);
+	return 0;
 }
 
 static int
@@ -312,10 +223,13 @@ create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
 {
 	struct ctrl_job *job;
-	int rc = check_wish(running, wish, tenant, why);
+	int rc = ctrl_wish_check(running, wish, tenant, why);
 
 	if (rc == 0)
-		rc = check_group(running, wish->shape.group, tenant, why);
+		rc = ctrl_wish_check_group(running, wish->shape.group, tenant, why);
+	if (rc == 0 && wish->first_address != 0)
+		rc = ctrl_member_check(running, wish->first_rank, wish->shape.nb_sources,
+			wish->first_address, why);
 	if (rc == 0)
 		rc = ctrl_jobs_check_turning(running, why);
 	if (rc < 0)
@@ -323,6 +237,8 @@ create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	job = make(running, wish, tenant);
 	if (job == NULL)
 		return deny_memory(why);
+	if (wish->first_address != 0)
+		ctrl_member_set(job->copy, wish->first_rank, wish->first_address);
 	rc = begin(running, job, why);
 	if (rc == 0)
 		*out = job;
@@ -336,7 +252,7 @@ ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 {
 	struct ctrl_job *job;
 	struct ctrl_reason reason;
-	int rc = check_wish(running, wish, NULL, why);
+	int rc = ctrl_wish_check(running, wish, NULL, why);
 
 	for (unsigned int rank = 0; rc == 0 && rank < wish->shape.nb_sources; rank++)
 		if (member[rank].state != CTRL_MEMBER_EXPECTED &&
@@ -368,6 +284,8 @@ ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 		ctrl_log_quote((*job)->job->name).text, (*job)->job->id,
 		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
 		(*job)->job->window, (*job)->job->elements);
+	if (wish->first_address != 0)
+		ctrl_member_begin(*job, wish->first_rank, wish->first_address, who);
 	ctrl_state_save(running);
 	return 0;
 }
@@ -404,7 +322,7 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job, const str
 	if (change->set_expire && change->expire_s > 0 && job->member == NULL)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
 			"the job's members are the configuration's and do not expire");
-	return change->set_rate ? ctrl_tenant_check(running, job->tenant, shape, job, why) : 0;
+	return ctrl_tenant_check_rate(running, job, shape->rate_mbit, why);
 }
 
 /* *changed: something is as it was not before. */

@@ -54,6 +54,9 @@ struct ctrl_job_wish {
 	struct ppe_job shape; /* without id, members, key and what else the registry gives */
 	int id; /* [0, 256); -1: the lowest that is free */
 	uint32_t expire_s;
+	uint32_t
+		first_address; /* host order: of a host that joins with first_rank at once; 0: none */
+	unsigned int first_rank;
 };
 
 /* What a change of a job sets. */
@@ -99,6 +102,10 @@ int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
 int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
 	struct ctrl_refusal *why);
+
+/* May a host at this address have this rank of a job of this size, which hosts join? 0, or refused. */
+int ctrl_member_check(const struct ctrl_running *running, unsigned int rank, unsigned int size,
+	uint32_t address, struct ctrl_refusal *why);
 
 /* A member leaves. Those of a job of the configuration stay its sources. */
 int ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,

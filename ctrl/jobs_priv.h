@@ -32,8 +32,23 @@ void ctrl_jobs_reap(struct ctrl_running *running);
 int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why);
 
+/* The id of the next job; -1: all are in use. ctrl/wish.c */
+int ctrl_wish_free_id(const struct ctrl_running *running);
+
+/* May a tenant (NULL: everything) have this job? 0, or refused. */
+int ctrl_wish_check(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
+
+/* Results in a group reach whoever is in it: two tenants' would reach both. 0, or refused. */
+int ctrl_wish_check_group(const struct ctrl_running *running, uint32_t group,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
+
 /* Members of a table's job: a rank is at an address (host order), or nowhere (0). ctrl/members.c */
 void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address);
+
+/* A rank is published at an address: it is a member from now on, and that is logged. ctrl/members.c */
+void ctrl_member_begin(
+	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who);
 
 /* Let members expire. ctrl/members.c */
 void ctrl_members_tick(struct ctrl_running *running);

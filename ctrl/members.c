@@ -48,18 +48,12 @@ join_fixed(
 	return 0;
 }
 
-static int
-check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
-	unsigned int size, uint32_t address, struct ctrl_refusal *why)
+int
+ctrl_member_check(const struct ctrl_running *running, unsigned int rank, unsigned int size,
+	uint32_t address, struct ctrl_refusal *why)
 {
 	struct ctrl_reason reason;
 
-	if (size != job->job->nb_sources)
-		return ctrl_deny(why, CONFLICT, "size",
-			"job %s is of %u members, not of %u: do all ranks name the same job?",
-			job->job->name, job->job->nb_sources, size);
-	if (job->member == NULL)
-		return join_fixed(job, rank, address, why);
 	if (rank >= size)
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "rank",
 			"%u is not in 0..%u: ranks of a job of %u", rank, size - 1, size);
@@ -67,6 +61,24 @@ check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsig
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "address",
 			"%s: give the host's address on the switch's links as \"address\"",
 			reason.text);
+	return 0;
+}
+
+static int
+check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
+	unsigned int size, uint32_t address, struct ctrl_refusal *why)
+{
+	int rc;
+
+	if (size != job->job->nb_sources)
+		return ctrl_deny(why, CONFLICT, "size",
+			"job %s is of %u members, not of %u: do all ranks name the same job?",
+			job->job->name, job->job->nb_sources, size);
+	if (job->member == NULL)
+		return join_fixed(job, rank, address, why);
+	rc = ctrl_member_check(running, rank, size, address, why);
+	if (rc < 0)
+		return rc;
 	if (job->member[rank].state == CTRL_MEMBER_JOINED && job->member[rank].address != address)
 		return ctrl_deny(why, CONFLICT, "address",
 			"rank %u of job %s is at %s: two hosts with one rank, or a former run; "
@@ -93,6 +105,17 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	return ctrl_jobs_publish(running, job->job, why);
 }
 
+void
+ctrl_member_begin(
+	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who)
+{
+	job->member[rank] = (struct ctrl_member){
+		CTRL_MEMBER_JOINED, address, ctrl_unix_time(), ctrl_monotonic()};
+	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
+		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
+		ctrl_job_joined(job), job->job->nb_sources);
+}
+
 int
 ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
@@ -112,11 +135,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 		rc = move(running, job, rank, address, why);
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
-	*member = (struct ctrl_member){
-		CTRL_MEMBER_JOINED, address, ctrl_unix_time(), ctrl_monotonic()};
-	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
-		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
-		ctrl_job_joined(job), size);
+	ctrl_member_begin(job, rank, address, who);
 	ctrl_state_note_soon(running);
 	return 0;
 }

@@ -13,6 +13,7 @@ struct plan {
 	const struct ctrl_config *next;
 	struct ctrl_job *before[WEIR_JOBS_MAX]; /* by_id, should it be refused */
 	const struct ppe_job *made; /* one of those that are new, or NULL */
+	uint32_t nb_made;
 	struct ctrl_refusal *why;
 };
 
@@ -66,9 +67,9 @@ put_new(struct plan *plan, const struct ppe_job *shape)
 		return deny_memory(plan->why);
 	}
 	*job->copy = *shape;
-	job->copy->instance = ++running->instances;
+	job->copy->instance = running->instances + ++plan->nb_made;
 	if (shape->fixed_generation == 0)
-		job->copy->first_generation = ctrl_generations_begin(running, shape->id);
+		job->copy->first_generation = ctrl_generations_next(running, shape->id);
 	job->job = plan->made = job->copy;
 	job->from_file = true;
 	job->created = ctrl_unix_time();
@@ -170,6 +171,7 @@ finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_l
 {
 	struct ctrl_running *running = plan->running;
 
+	running->instances += plan->nb_made;
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		struct ctrl_job *was = plan->before[id], *is = running->by_id[id];
 
@@ -179,6 +181,8 @@ finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_l
 		}
 		if (was == is)
 			continue;
+		if (is != NULL)
+			ctrl_generations_begin(running, is->job);
 		if (was == NULL) {
 			done->created++;
 			tell(who, "job created", is->job);

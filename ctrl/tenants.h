@@ -26,11 +26,15 @@ uint64_t ctrl_job_memory(const struct ppe_job *job);
 void ctrl_tenant_use(
 	const struct ctrl_running *running, const struct ctrl_tenant *tenant, struct ctrl_use *use);
 
-/*
- * May the tenant (NULL: everything) have a job of this shape beside its others? but: one of
- * them that does not count, because it is what changes; or NULL. 0, or refused.
- */
+/* May the tenant (NULL: everything) have a job of this shape beside its others? 0, or refused. */
 int ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
-	const struct ppe_job *job, const struct ctrl_job *but, struct ctrl_refusal *why);
+	const struct ppe_job *job, struct ctrl_refusal *why);
+
+/*
+ * May the job's tenant have it with this rate? A lower one always, also when a reload has lowered the
+ * quota under what there is. 0, or refused.
+ */
+int ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job *job,
+	uint32_t rate_mbit, struct ctrl_refusal *why);
 
 #endif

@@ -82,15 +82,15 @@ read_address(struct api_call *call, uint32_t *address)
 }
 
 /*
- * May the caller say that a member of the job is at this address? The job's owner and administrators
+ * May the caller say that a member of the owner's job is at this address? The owner and administrators
  * may; of others, who have shown nothing but where they are, each may for itself. False: answered.
  */
 static bool
-check_peer(struct api_call *call, const struct ctrl_job *job, uint32_t address)
+check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
 {
 	const struct api_caller *caller = call->caller;
 
-	if (caller->admin || (caller->tenant != NULL && caller->tenant == job->tenant) ||
+	if (caller->admin || (caller->tenant != NULL && caller->tenant == owner) ||
 		(caller->ip != 0 && caller->ip == address))
 		return true;
 	api_error(call, 403, "forbidden", "address",
@@ -172,74 +172,78 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish
 
 /* The answer to a join has the job's key: nobody may listen. False: answered. */
 static bool
-check_private(struct api_call *call, const struct ctrl_job *job)
+check_private(struct api_call *call, const struct ppe_job *shape)
 {
-	if (!job->job->authenticated || call->caller->private)
+	if (!shape->authenticated || call->caller->private)
 		return true;
 	api_error(call, 403, "forbidden", NULL,
 		"job %s is authenticated, and its key is handed out over TLS or the Unix socket "
 		"alone: use https://, with api.tls in the switch's configuration",
-		job->job->name);
+		shape->name);
 	return false;
 }
 
-/* The job to join. *made: it is new. NULL: answered. */
-static struct ctrl_job *
-job_to_join(struct api_call *call, unsigned int size, bool *made)
+/*
+ * Join a job that is not there yet. It begins with this member, in one table: so there is never a job
+ * that nobody got into, also when workers do not turn.
+ */
+static void
+join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t address)
 {
-	const json_t *create = json_object_get(call->body, "create");
-	struct ctrl_job *job = api_find_job(call);
+	const struct ctrl_tenant *tenant = call->caller->tenant;
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_wish wish;
 	struct ctrl_refusal why;
+	struct ctrl_job *job;
 
-	*made = false;
-	if (create == NULL)
-		return job;
-	if (!api_may_id(call, create, "create"))
-		return NULL;
-	if (job != NULL)
-		return check_same(call, job) ? job : NULL;
-	if (!read_create(call, size, &wish))
-		return NULL;
-	if (ctrl_job_create(call->running, &wish, call->caller->tenant, &who, &job, &why) < 0) {
+	if (!read_create(call, size, &wish) || !check_private(call, &wish.shape) ||
+		!check_peer(call, tenant, address))
+		return;
+	wish.first_rank = rank;
+	wish.first_address = address;
+	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else if (ctrl_job_create(call->running, &wish, tenant, &who, &job, &why) < 0)
 		api_answer_refusal(call, &why, "create");
-		return NULL;
-	}
-	*made = true;
-	return job;
+	else
+		api_answer(call, 200, joined_json(call->running, job, rank));
+}
+
+static void
+join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned int size,
+	uint32_t address)
+{
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_refusal why;
+
+	if (!check_private(call, job->job) || !check_peer(call, job->tenant, address))
+		return;
+	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, joined_json(call->running, job, rank));
 }
 
 void
 api_post_member(struct api_call *call)
 {
-	struct ctrl_log_who who = api_who(call);
-	struct ctrl_refusal why, ignored;
 	unsigned int rank, size;
 	struct ctrl_job *job;
+	const json_t *create;
 	uint32_t address;
-	bool made, leaving;
 
 	if (!api_body_check(call, joining) || !read_address(call, &address))
 		return;
 	rank = (unsigned int)api_integer(call->body, "rank", 0);
 	size = (unsigned int)api_integer(call->body, "size", 0);
-	job = job_to_join(call, size, &made);
-	if (job == NULL)
+	create = json_object_get(call->body, "create");
+	job = api_find_job(call);
+	if (create != NULL && !api_may_id(call, create, "create"))
 		return;
-	if (!check_private(call, job) || !check_peer(call, job, address)) {
-		if (made)
-			ctrl_job_delete(call->running, job, &who, &leaving, &ignored);
-		return;
-	}
-	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) == 0) {
-		api_answer(call, 200, joined_json(call->running, job, rank));
-		return;
-	}
-	/* All or nothing: a job that nobody got into is not left behind. */
-	if (made)
-		ctrl_job_delete(call->running, job, &who, &leaving, &ignored);
-	api_answer_refusal(call, &why, NULL);
+	if (job == NULL && create != NULL)
+		join_new(call, rank, size, address);
+	else if (job != NULL && (create == NULL || check_same(call, job)))
+		join(call, job, rank, size, address);
 }
 
 /* Where a member is; 0: nobody of this rank has joined. */
@@ -271,7 +275,7 @@ api_delete_member(struct api_call *call)
 		return;
 	}
 	address = member_address(job, (unsigned int)rank);
-	if (address != 0 && !check_peer(call, job, address))
+	if (address != 0 && !check_peer(call, job->tenant, address))
 		return;
 	if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
 		api_answer_refusal(call, &why, NULL);

@@ -73,5 +73,16 @@ def a_deleted_job_drains_until_the_worker_has_let_go():
         check(api.get('/v1/jobs')['jobs'] == [], 'it still drains')
 
 
+@case
+def a_join_that_makes_the_job_is_whole_or_nothing():
+    with switch() as (_rack, api):
+        with standing(_rack):
+            answer = api.unix('POST', '/v1/jobs/ring/members',
+                              {'rank': 0, 'size': 2, 'address': '10.77.0.1', 'create': {}})
+        said = [(j['name'], j['joined']) for j in api.get('/v1/jobs')['jobs']]
+        check(said == ([('ring', 1)] if answer.status == 200 else []), '%d %s: %s', answer.status,
+              answer.text, said)
+
+
 if __name__ == '__main__':
     sys.exit(main())

@@ -267,6 +267,23 @@ def a_deleted_job_of_the_file_is_back_whatever_was_made():
 
 
 @case
+def a_running_switchs_state_is_not_laid_aside():
+    with Kept() as kept:
+        kept.up()
+        kept.create('ring', 2)
+        first = kept.rack.switch
+        second = kept.start('--forget-state')
+        check(second.end(20) == 1, '%s', second.output)
+        check('another switch runs on' in second.output, '%s', second.output)
+        check(os.path.exists(kept.file) and not os.path.exists(kept.file + '.forgotten'), 'taken')
+        kept.rack.switch = first
+        kept.kill()
+        kept.up()
+        check(list(kept.jobs()) == ['ring'], '%s', kept.jobs())
+        kept.end()
+
+
+@case
 def a_folder_that_can_not_be_written_is_said():
     with Kept() as kept:
         kept.rack.changes['state'] = {'file': '/nowhere/weir/state.json'}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The registry at its edges: what a restart would find, what is refused and may leave nothing behind,
  * what the engines know and it does not. On engines that are played. */
+#include <string.h>
+
 #include <criterion/criterion.h>
 
 #include "tests/unit/played.h"
@@ -33,4 +35,96 @@ Test(ctrl_jobs_edges, the_engines_are_always_asked_to_reap)
 	cr_assert_null(running->leaving);
 	ctrl_jobs_tick(running);
 	cr_assert_eq(played.reaped, 1);
+}
+
+/* Neither numbers of instances nor generations, which would be asked from a ring until it is round. */
+Test(ctrl_jobs_edges, what_is_refused_uses_nothing_up)
+{
+	struct ctrl_job *job;
+	uint16_t reserved[WEIR_JOBS_MAX];
+	uint32_t instances;
+
+	config.ppe.first_generation = 700;
+	delete (create("a"));
+	instances = running->instances;
+	memcpy(reserved, running->reserved, sizeof(reserved));
+	cr_assert_neq(reserved[0], 0);
+	played.rc = -ENOMEM;
+	for (unsigned int i = 0; i < 100; i++)
+		create_refused(wish_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
+	cr_assert_eq(running->instances, instances);
+	cr_assert_arr_eq(running->reserved, reserved, sizeof(reserved));
+	played.rc = 0;
+	job = create("b");
+	cr_assert_eq(job->job->instance, instances + 1);
+	cr_assert_eq(running->instances, instances + 1);
+	cr_assert_neq(running->reserved[0], reserved[0]);
+}
+
+/* A job with its first member is one change: there is no moment when it has none. */
+Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
+{
+	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job *job;
+	unsigned int published = played.published;
+
+	wish.first_rank = 2;
+	wish.first_address = HOST;
+	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0);
+	cr_assert_eq(played.published, published + 1);
+	cr_assert_eq(played.job[0].members[0], 1u << 2);
+	cr_assert_eq(played.job[0].address[2], HOST);
+	cr_assert_eq(job->member[2].state, CTRL_MEMBER_JOINED);
+	cr_assert_eq(job->member[2].address, HOST);
+	cr_assert_eq(ctrl_job_joined(job), 1);
+	wish = wish_of("b");
+	wish.first_rank = 4;
+	wish.first_address = HOST;
+	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "rank");
+	wish.first_rank = 3;
+	wish.first_address = SWITCH;
+	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "address");
+	expect_in_step();
+}
+
+/* A reload lowers the quota under what there is: then the way down is open, and the way up is not. */
+Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
+{
+	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_change change = {.set_rate = true, .rate_mbit = 400};
+	struct ctrl_job *job;
+
+	wish.shape.rate_mbit = 500;
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "b");
+	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	tenant.quota =
+		(struct ctrl_quota){.jobs = 1, .memory_mb = 1, .blocks = 1, .rate_mbit = 600};
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0, "%s", why.message);
+	change.rate_mbit = 401;
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
+		"rate_mbit");
+	change.rate_mbit = 0;
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
+		"rate_mbit");
+	change.rate_mbit = 100;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	change.rate_mbit = 101;
+	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
+		"rate_mbit");
+	tenant.quota.rate_mbit = 601;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0,
+		"jobs and memory are not what it raises");
+	/* One without a limit may get one, also one that the quota does not have. */
+	tenant.quota = (struct ctrl_quota){0};
+	change.rate_mbit = 0;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	tenant.quota.rate_mbit = 1;
+	change.rate_mbit = 700;
+	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	tenant.quota = (struct ctrl_quota){.jobs = 1};
+	snprintf(wish.shape.name, sizeof(wish.shape.name), "c");
+	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "");
+	cr_assert_not_null(strstr(why.message, "has 2 jobs"), "%s", why.message);
+	cr_assert_not_null(strstr(why.message, "may have 1"), "%s", why.message);
 }

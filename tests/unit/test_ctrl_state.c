@@ -227,8 +227,11 @@ Test(ctrl_state, generations_are_a_ring)
 Test(ctrl_state, reservations_move_on_in_time)
 {
 	static struct ctrl_running running = {.engine = &engine, .config = &config};
+	struct ppe_job job = {.id = 3};
 
-	cr_assert_eq(ctrl_generations_begin(&running, 3), 0); /* the switch's own */
+	cr_assert_eq(ctrl_generations_next(&running, 3), 0); /* the switch's own */
+	cr_assert_eq(running.reserved[3], 0, "it does not run yet");
+	ctrl_generations_begin(&running, &job);
 	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 1023));
 	ctrl_generations_reserve(&running, 3, ctrl_generation_add(65000, 500));
 	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 1023), "too early");
@@ -236,7 +239,9 @@ Test(ctrl_state, reservations_move_on_in_time)
 	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 512 + 1023));
 	/* A joined one has left: the engines know its last generation. */
 	last[3] = ctrl_generation_add(65000, 600);
-	cr_assert_eq(ctrl_generations_begin(&running, 3), ctrl_generation_add(65000, 601));
+	job.first_generation = ctrl_generations_next(&running, 3);
+	cr_assert_eq(job.first_generation, ctrl_generation_add(65000, 601));
+	ctrl_generations_begin(&running, &job);
 	cr_assert_eq(running.reserved[3], ctrl_generation_add(65000, 512 + 1023));
 }
 
