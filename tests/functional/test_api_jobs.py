@@ -170,7 +170,10 @@ def jobs_of_the_file_change_too():
         reduce(rack, 1, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
         api.do('PATCH', '/v1/jobs/job1', {'expire_s': 5}, 409, 'conflict', 'expire_s')
         api.delete('job1')
-        number = api.job_of('job1', [1, 0])
+        # The file has its name and its id: it is back at the next start.
+        for taken in ({'name': 'job1'}, {'name': 'job2', 'id': 1}):
+            api.do('POST', '/v1/jobs', dict(taken, size=2), 409, 'exists')
+        number = api.job_of('job2', [1, 0])
         check(number == 0, '%d', number)
         reduce(rack, number, [1, 0], '-b', '16K', '-e', '16K', '-n', 3)
 
