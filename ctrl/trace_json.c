@@ -20,6 +20,7 @@ struct ctrl_trace_json {
 	enum step step;
 	uint32_t next[PPE_WORKERS_MAX]; /* event of each worker */
 	unsigned int track; /* next one to be named */
+	unsigned int change; /* next one of the jobs */
 	struct {
 		uint64_t id; /* of a contribution whose instant is still to be told; 0: none */
 		uint64_t end; /* of its slice, TSC */
@@ -27,7 +28,6 @@ struct ctrl_trace_json {
 	struct story story;
 	uint64_t last; /* the latest TSC seen */
 	char name[64];
-	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX];
 	unsigned int length, told; /* of `piece`, and how much of it the reader has */
 	char piece[PIECE_BYTES];
 };
@@ -50,22 +50,8 @@ put(struct ctrl_trace_json *json, const char *format, ...)
 		json->length += (unsigned int)RTE_MIN((size_t)n, room - 1);
 }
 
-/* A name as it may stand within a JSON string. Configured names are harmless already. */
-static void
-copy_name(char *to, size_t size, const char *from)
-{
-	size_t i = 0;
-
-	for (; from[i] != '\0' && i + 1 < size; i++) {
-		unsigned char c = (unsigned char)from[i];
-
-		to[i] = c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : from[i];
-	}
-	to[i] = '\0';
-}
-
 struct ctrl_trace_json *
-ctrl_trace_json_create(struct ppe_trace *trace, const char *name, const struct ppe_jobs *jobs)
+ctrl_trace_json_create(struct ppe_trace *trace, const char *name)
 {
 	struct ctrl_trace_json *json = calloc(1, sizeof(*json));
 
@@ -76,12 +62,9 @@ ctrl_trace_json_create(struct ppe_trace *trace, const char *name, const struct p
 	}
 	json->trace = trace;
 	json->last = trace->end;
-	copy_name(json->name, sizeof(json->name), name);
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		snprintf(json->job[id], sizeof(json->job[id]), "job %u", id);
-		if (jobs != NULL && jobs->by_id[id] != NULL)
-			copy_name(json->job[id], sizeof(json->job[id]), jobs->by_id[id]->name);
-	}
+	story_text(json->name, sizeof(json->name), name);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		story_name(&json->story, (uint8_t)id, trace->job[id]);
 	return json;
 }
 
@@ -139,7 +122,7 @@ put_head(struct ctrl_trace_json *json)
 		ns / 1000000, (unsigned int)(ns / 1000 % 1000), trace->full ? "true" : "false");
 	if (trace->full)
 		put(json, ",\"why\":\"a worker's ring was full: ask for fewer milliseconds\"");
-	put(json, ",\"workers\":[");
+	put(json, ",\"changes_missed\":%u,\"workers\":[", trace->changes_missed);
 	for (unsigned int w = 0; w < trace->nb_workers; w++)
 		put(json, "%s{\"worker\":%u,\"lcore\":%u,\"events\":%u,\"room\":%u,\"full\":%s}",
 			w > 0 ? "," : "", w, trace->lcore[w], trace->worker[w].used,
@@ -173,7 +156,7 @@ put_track(struct ctrl_trace_json *json)
 static void
 put_packet(struct ctrl_trace_json *json, uint64_t id)
 {
-	const char *job = json->job[ppe_trace_job(id)];
+	const char *job = json->story.job[ppe_trace_job(id)];
 
 	if (id == 0)
 		return;
@@ -227,7 +210,7 @@ put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_eve
 	if (port) {
 		char text[PKTBUF_NAME_MAX];
 
-		copy_name(text, sizeof(text), json->trace->port[event->port]);
+		story_text(text, sizeof(text), json->trace->port[event->port]);
 		put(json, "%s", text);
 	}
 	put(json, "\",\"args\":{\"%s\":%" PRIu64 "}}", counts, event->value);
@@ -265,7 +248,7 @@ put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, u
 	if (name != NULL)
 		put(json, ",\"name\":\"%s\"}", name);
 	else
-		put(json, ",\"name\":\"%s block %u\"}", json->job[ppe_trace_job(key)], block);
+		put(json, ",\"name\":\"%s block %u\"}", json->story.job[ppe_trace_job(key)], block);
 }
 
 #define COLLECTING "collecting"
@@ -400,7 +383,22 @@ put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_ev
 	}
 }
 
-/* Tell the earliest event of all workers. False: there is none. */
+/* Packets of a job that is gone keep its name: they may be on their way still. */
+static void
+put_change(struct ctrl_trace_json *json, const struct ppe_trace_change *change)
+{
+	static const char *const what[] = {"added", "changed", "removed"};
+	char name[PPE_JOB_NAME_MAX];
+
+	story_text(name, sizeof(name), change->name);
+	if (change->kind != PPE_TRACE_REMOVED)
+		story_name(&json->story, change->id, change->name);
+	begin(json, "i", tid_of(0), change->tsc);
+	put(json, ",\"s\":\"g\",\"cat\":\"jobs\",\"name\":\"%s %s\"", name, what[change->kind]);
+	put(json, ",\"args\":{\"job\":\"%s\",\"id\":%u}}", name, change->id);
+}
+
+/* Tell the earliest event of all workers, or change of the jobs. False: there is none. */
 static bool
 put_next(struct ctrl_trace_json *json)
 {
@@ -415,6 +413,11 @@ put_next(struct ctrl_trace_json *json)
 			first = event;
 			whose = w;
 		}
+	}
+	if (json->change < json->trace->changes &&
+		(first == NULL || json->trace->change[json->change].tsc <= first->tsc)) {
+		put_change(json, &json->trace->change[json->change++]);
+		return true;
 	}
 	if (first == NULL)
 		return false;

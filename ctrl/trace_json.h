@@ -7,7 +7,9 @@
  * the worker itself does. A hop is an arrow (ph s and f). A block is an asynchronous span (ph b and
  * e, cat "job", id job/generation/block) from its opening to its release, with a span "collecting"
  * and then one "result kept" in it, and an instant (ph n) per contribution. What began before the
- * trace begins with it, and what goes on after it ends with it, so all spans are closed.
+ * trace begins with it, and what goes on after it ends with it, so all spans are closed. A job that
+ * is added, changed or removed meanwhile is an instant over all tracks (ph i, cat "jobs", name
+ * "NAME added"), and what follows bears its name.
  *
  * The text is written piece by piece into the reader's buffer, in the order of the events' time; it
  * never exists as a whole. Memory: a few bytes per event that tells of a hop or a block.
@@ -23,12 +25,8 @@
 
 struct ctrl_trace_json;
 
-/*
- * Begin. trace: taken, also on failure. name: of the switch. jobs: for their names; may be NULL;
- * both are read here only. NULL: no memory.
- */
-struct ctrl_trace_json *ctrl_trace_json_create(
-	struct ppe_trace *trace, const char *name, const struct ppe_jobs *jobs);
+/* Begin. trace: taken, also on failure. name: of the switch, read here only. NULL: no memory. */
+struct ctrl_trace_json *ctrl_trace_json_create(struct ppe_trace *trace, const char *name);
 
 /*
  * The next `room` bytes at most: [1, ...). Returns how many, 0 at the end. About 0.5 us per event.

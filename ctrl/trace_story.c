@@ -2,6 +2,7 @@
 #include "ctrl/trace_story.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <rte_common.h>
@@ -35,6 +36,28 @@ story_free(struct story *story)
 	free(story->hop);
 	free(story->block);
 	*story = (struct story){0};
+}
+
+void
+story_text(char *to, size_t size, const char *from)
+{
+	size_t i = 0;
+
+	for (; from[i] != '\0' && i + 1 < size; i++) {
+		unsigned char c = (unsigned char)from[i];
+
+		to[i] = c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : from[i];
+	}
+	to[i] = '\0';
+}
+
+void
+story_name(struct story *story, uint8_t id, const char *name)
+{
+	if (name[0] == '\0')
+		snprintf(story->job[id], sizeof(story->job[id]), "job %u", id);
+	else
+		story_text(story->job[id], sizeof(story->job[id]), name);
 }
 
 /* Fibonacci hashing: the high bits are mixed, whatever the low ones are. */

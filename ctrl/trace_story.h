@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a reader of a trace remembers from one event to a later one: departures whose arrival is
- * still to come, and the blocks that there are.
+ * still to come, the blocks that there are, and what the jobs are called.
  *
  * Two hash tables with open addressing that never delete: the trace says how many events tell of
  * hops and blocks, so they are made twice as large and can't fill up. Memory is 24 and 8 bytes per
@@ -11,6 +11,7 @@
 #define CTRL_TRACE_STORY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ppe/trace.h"
@@ -34,7 +35,14 @@ struct story {
 	uint64_t *block; /* key << 8 | 4 | enum story_state; 0: a free place */
 	uint32_t hops; /* that arrived so far: the last one's number */
 	uint32_t left; /* how far story_left has come */
+	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* story_name */
 };
+
+/* A name as it may stand within a JSON string. Configured names are harmless already. */
+void story_text(char *to, size_t size, const char *from);
+
+/* From now on the job of this id is called so; "": by its id. */
+void story_name(struct story *story, uint8_t id, const char *name);
 
 /* 0 or -ENOMEM, and nothing is allocated then. */
 int story_init(struct story *story, const struct ppe_trace *trace);

@@ -21,8 +21,7 @@
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
 
-RTE_LOG_REGISTER_SUFFIX(ppe_jobs_log, jobs, NOTICE);
-#define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_jobs_log, "weir: " __VA_ARGS__)
+#define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
 
 /* What takes a turn of the slowest worker is waited for so long, and left to the next tick then. */
 #define POLL_US 50
@@ -309,6 +308,7 @@ ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	if (rc < 0)
 		return rc;
 	table->former = ppe->table;
+	ppe_trace_note_jobs(ppe, ppe->table, table);
 	/* Release: the table's contents before its address. */
 	__atomic_store_n(&ppe->table, table, __ATOMIC_RELEASE);
 	for (unsigned int w = 0; !running(ppe) && w < ppe->config.workers; w++)

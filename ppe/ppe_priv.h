@@ -71,6 +71,9 @@ struct ppe {
 		[WEIR_JOBS_MAX]; /* of the last job of the id that is gone; 0: none */
 };
 
+/* The room's log type, weir.ppe. ppe/topology.c */
+extern int ppe_log;
+
 /* This lcore's worker; NULL on the control thread. */
 RTE_DECLARE_PER_LCORE(struct ppe_worker *, ppe_worker_self);
 
@@ -96,6 +99,10 @@ int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
 /* Free all that is kept of jobs; the workers have stopped. */
 void ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks);
+
+/* A table takes another one's place: tell it in the trace that runs. ppe/trace_control.c */
+void ppe_trace_note_jobs(
+	struct ppe *ppe, const struct ppe_job_table *former, const struct ppe_job_table *table);
 
 /* Packets that this worker holds: threads, backlog, crossbar, output queues. */
 uint64_t ppe_worker_in_flight(const struct ppe_worker *worker);

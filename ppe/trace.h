@@ -90,6 +90,19 @@ struct ppe_tracer {
 	struct ppe_event spare; /* where events go that find no room */
 } __rte_cache_aligned;
 
+/* What became of a job while the trace ran. */
+enum ppe_trace_change_kind { PPE_TRACE_ADDED, PPE_TRACE_CHANGED, PPE_TRACE_REMOVED };
+
+#define PPE_TRACE_CHANGES                                                                          \
+	256 /* of a trace; more are counted, and their jobs keep the names they had */
+
+struct ppe_trace_change {
+	uint64_t tsc; /* when the table was published: workers take it in their next turns */
+	uint8_t kind; /* enum ppe_trace_change_kind */
+	uint8_t id;
+	char name[PPE_JOB_NAME_MAX];
+};
+
 /* A trace that has been taken is its reader's; all is plain data. */
 struct ppe_trace {
 	uint64_t begin, end; /* TSC */
@@ -100,6 +113,9 @@ struct ppe_trace {
 	unsigned int lcore[PPE_WORKERS_MAX];
 	const struct ppe_program *program[PPE_PROGRAMS_MAX];
 	char port[PPE_PORTS_MAX][PKTBUF_NAME_MAX];
+	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* when the trace began; "": there was none */
+	unsigned int changes, changes_missed;
+	struct ppe_trace_change change[PPE_TRACE_CHANGES]; /* in the order of their time */
 	struct ppe_tracer worker[PPE_WORKERS_MAX];
 };
 
@@ -132,7 +148,8 @@ void ppe_trace_abandon(struct ppe *ppe);
 void ppe_trace_free(struct ppe_trace *trace);
 
 /* The three steps in one, sleeping in between: at most ms and two seconds. For tests and tools. On
- * success *out is the caller's. 0, or the errors of the steps. */
+ * success *out is the caller's. 0, or the errors of the steps: then the trace is abandoned, and its
+ * memory freed when the last worker has let go of it. */
 int ppe_trace(struct ppe *ppe, unsigned int ms, unsigned int events, struct ppe_trace **out);
 
 /* The name of a segment's event, as the program gives it; NULL: it gives none. */

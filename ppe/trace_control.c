@@ -82,6 +82,9 @@ prepare(struct ppe *ppe)
 	memset(tracer->event, 0, tracer->size * sizeof(*tracer->event));
 	if (tracing->ready < trace->nb_workers)
 		return;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (ppe->table->jobs.by_id[id] != NULL)
+			memcpy(trace->job[id], ppe->table->jobs.by_id[id]->name, PPE_JOB_NAME_MAX);
 	trace->begin = rte_rdtsc();
 	tracing->until = trace->begin + trace->ms * (trace->hz / 1000);
 	/* Release: the rings before their address. */
@@ -98,6 +101,46 @@ switch_off(struct ppe *ppe, uint64_t now)
 	tracing->trace->end = now;
 	tracing->token = rte_rcu_qsbr_start(ppe->qsbr);
 	tracing->over = true;
+}
+
+static void
+note_change(struct ppe_trace *trace, enum ppe_trace_change_kind kind, const struct ppe_job *job)
+{
+	struct ppe_trace_change *change = &trace->change[trace->changes];
+
+	if (trace->changes == PPE_TRACE_CHANGES) {
+		trace->changes_missed++;
+		return;
+	}
+	*change =
+		(struct ppe_trace_change){.tsc = rte_rdtsc(), .kind = (uint8_t)kind, .id = job->id};
+	memcpy(change->name, job->name, sizeof(change->name));
+	trace->changes++;
+}
+
+void
+ppe_trace_note_jobs(
+	struct ppe *ppe, const struct ppe_job_table *former, const struct ppe_job_table *table)
+{
+	struct ppe_tracing *tracing = &ppe->tracing;
+
+	if (tracing->trace == NULL || tracing->over || tracing->ready < tracing->trace->nb_workers)
+		return;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ppe_job *before = former->jobs.by_id[id];
+		const struct ppe_job *now = table->jobs.by_id[id];
+
+		/* Shards are kept where the job stays the same one; the tables hold copies. */
+		if (before != NULL && now != NULL && former->shards[id] == table->shards[id]) {
+			if (memcmp(before, now, sizeof(*now)) != 0)
+				note_change(tracing->trace, PPE_TRACE_CHANGED, now);
+			continue;
+		}
+		if (before != NULL)
+			note_change(tracing->trace, PPE_TRACE_REMOVED, before);
+		if (now != NULL)
+			note_change(tracing->trace, PPE_TRACE_ADDED, now);
+	}
 }
 
 int
@@ -179,8 +222,10 @@ ppe_trace(struct ppe *ppe, unsigned int ms, unsigned int events, struct ppe_trac
 		return rc;
 	while ((rc = ppe_trace_done(ppe)) == 0)
 		rte_delay_us_sleep(1000);
-	if (rc < 0)
+	if (rc < 0) {
+		ppe_trace_abandon(ppe);
 		return rc;
+	}
 	*out = ppe_trace_take(ppe);
 	return 0;
 }

@@ -61,13 +61,9 @@ answer(struct api_call *call, struct request *request)
 {
 	struct ppe_trace *trace = ppe_trace_take(request->ppe);
 	struct ctrl_trace_json *json;
-	struct ppe_jobs jobs = {0};
 
 	request->taken = true;
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (call->running->by_id[id] != NULL)
-			jobs.by_id[id] = call->running->by_id[id]->job;
-	json = ctrl_trace_json_create(trace, call->running->config->name, &jobs);
+	json = ctrl_trace_json_create(trace, call->running->config->name);
 	if (json == NULL) {
 		api_error_memory(call);
 		return;

@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <rte_cycles.h>
+#include <rte_ethdev.h>
 
 #include "ctrl/trace_json.h"
 #include "ppe/trace.h"
@@ -299,7 +300,7 @@ Test(ppe_trace, as_json, .timeout = 60)
 	json_t *root;
 
 	open_stage(&stage);
-	json = ctrl_trace_json_create(traced_blocks(&stage), "bench", &stage.rig.jobs);
+	json = ctrl_trace_json_create(traced_blocks(&stage), "bench");
 	cr_assert_not_null(json);
 	cr_assert_lt(ctrl_trace_json_read(json, text, sizeof(text)), (ssize_t)sizeof(text));
 	ctrl_trace_json_destroy(json);
@@ -319,6 +320,49 @@ Test(ppe_trace, as_json, .timeout = 60)
 	cr_assert_eq(told(root, "b", NULL), 3 * BLOCKS + 2 * WINDOW);
 	cr_assert_eq(told(root, "b", NULL), told(root, "e", NULL));
 	json_decref(root);
+	close_stage(&stage);
+}
+
+/* A job comes, is changed, gives way to another of its id, and goes, all while a trace runs: each is an
+ * instant, in this order, and blocks bear the name of the job that they are of. */
+Test(ppe_trace, jobs_that_change, .timeout = 60)
+{
+	static const char *const told_of[] = {
+		"late added", "late changed", "late removed", "later added", "later removed"};
+	static struct stage stage;
+	static char text[4 << 20];
+	struct ppe_job job = rig_job(7, 1, 1, 4);
+	struct ppe_jobs table;
+	struct ctrl_trace_json *json;
+	const char *at = text;
+
+	open_stage(&stage);
+	table = stage.rig.jobs;
+	begin(&stage, 2000, PPE_TRACE_EVENTS);
+	strcpy(job.name, "late");
+	table.by_id[7] = &job;
+	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0);
+	job.timeout_ms++;
+	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0);
+	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0); /* nothing new */
+	job.instance++;
+	strcpy(job.name, "later");
+	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &table), 0);
+	cr_assert_eq(ppe_publish_jobs(stage.rig.ppe, &stage.rig.jobs), 0);
+	blocks(&stage, 0, 1);
+	json = ctrl_trace_json_create(finish(&stage), "bench");
+	cr_assert_not_null(json);
+	cr_assert_lt(ctrl_trace_json_read(json, text, sizeof(text)), (ssize_t)sizeof(text));
+	ctrl_trace_json_destroy(json);
+	for (unsigned int i = 0; i < RTE_DIM(told_of); i++) {
+		char name[40];
+
+		snprintf(name, sizeof(name), "\"name\":\"%s\"", told_of[i]);
+		at = strstr(at, name);
+		cr_assert_not_null(at, "%s is not told, or not in its place", told_of[i]);
+		cr_assert_null(strstr(at + 1, name), "%s is told twice", told_of[i]);
+	}
+	cr_assert_not_null(strstr(at, "\"name\":\"job1 block 0\""));
 	close_stage(&stage);
 }
 
@@ -390,6 +434,44 @@ Test(ppe_trace, one_at_a_time, .timeout = 60)
 	ppe_trace_free(trace);
 	/* One that nobody takes goes with the switch. */
 	cr_assert_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), 0);
+	close_stage(&stage);
+}
+
+/* A worker that stands still: it is held where it receives. */
+static uint16_t
+stand_still(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n, uint16_t most,
+	void *arg)
+{
+	(void)port, (void)queue, (void)packets, (void)most;
+	while (__atomic_load_n((uint32_t *)arg, __ATOMIC_ACQUIRE) == 1)
+		rte_delay_us_sleep(1000);
+	return n;
+}
+
+/* The trace is given up, not freed under the worker, and the next one finds room. */
+Test(ppe_trace, of_a_worker_that_stands_still, .timeout = 60)
+{
+	static struct stage stage;
+	static uint32_t still;
+	struct ppe_trace *trace = NULL;
+	uint16_t id;
+	int rc = -EBUSY;
+
+	open_stage(&stage);
+	cr_assert_eq(rte_eth_dev_get_port_by_name("net_ring_rig0", &id), 0);
+	cr_assert_not_null(rte_eth_add_rx_callback(id, 0, stand_still, &still));
+	__atomic_store_n(&still, 1, __ATOMIC_RELEASE);
+	rte_delay_us_sleep(50000);
+	cr_expect_eq(ppe_trace(stage.rig.ppe, 1, 1000, &trace), -ETIMEDOUT);
+	cr_expect_null(trace);
+	cr_expect_eq(ppe_trace_start(stage.rig.ppe, 1, 1000), -EBUSY, "freed under the worker");
+	__atomic_store_n(&still, 0, __ATOMIC_RELEASE);
+	for (unsigned int ms = 0; ms < 2000 && rc == -EBUSY; ms++) {
+		rte_delay_us_sleep(1000);
+		rc = ppe_trace(stage.rig.ppe, 1, 1000, &trace);
+	}
+	cr_expect_eq(rc, 0, "%d", rc);
+	ppe_trace_free(trace);
 	close_stage(&stage);
 }
 

@@ -29,8 +29,6 @@ two(struct ppe_worker *worker, struct ppe_thread *thread)
 
 static const struct ppe_segment_name names[] = {{one, "one"}, {NULL, NULL}};
 static const struct ppe_program program = {.name = "made_up", .segments = {names}};
-static const struct ppe_job job = {.name = "ring", .id = 1};
-static const struct ppe_jobs jobs = {.by_id = {[1] = &job}};
 
 static struct ppe_trace *
 new_trace(void)
@@ -51,6 +49,7 @@ new_trace(void)
 	trace->lcore[0] = 4;
 	trace->lcore[1] = 5;
 	trace->program[0] = &program;
+	strcpy(trace->job[1], "ring");
 	strcpy(trace->port[0], "p0");
 	strcpy(trace->port[1], "p1");
 	for (unsigned int w = 0; w < 2; w++) {
@@ -74,7 +73,7 @@ add(struct ppe_trace *trace, unsigned int worker, struct ppe_event event)
 static char *
 text_of(struct ppe_trace *trace, size_t room)
 {
-	struct ctrl_trace_json *json = ctrl_trace_json_create(trace, "weir0", &jobs);
+	struct ctrl_trace_json *json = ctrl_trace_json_create(trace, "weir0");
 	char *text = NULL;
 	size_t length = 0;
 	ssize_t n;
