@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
@@ -397,67 +396,6 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	rte_mempool_free(ppe->pools.attaches);
 	rte_free(ppe->qsbr);
 	rte_free(ppe);
-}
-
-int
-ppe_start(struct ppe *ppe)
-{
-	unsigned int left;
-
-	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
-		int rc = pktbuf_port_start(&ppe->port[p]);
-
-		if (rc < 0)
-			return rc;
-	}
-	/* Drivers keep mbufs in their receive queues. */
-	left = rte_mempool_avail_count(ppe->pools.packets);
-	if (left < (unsigned int)ppe->config.workers * ppe->config.burst) {
-		LOG(ERR,
-			"the ports' receive queues keep %u of %u packets: more packets are "
-			"needed\n",
-			ppe->config.packets - left, ppe->config.packets);
-		return -ENOMEM;
-	}
-	__atomic_store_n(&ppe->state, PPE_STATE_RUNNING, __ATOMIC_RELEASE);
-	for (unsigned int w = 0; w < ppe->config.workers; w++) {
-		int rc = rte_eal_remote_launch(ppe_barrel, ppe->worker[w], ppe->lcore[w]);
-
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static bool
-all_rest(const struct ppe *ppe)
-{
-	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		/* Acquire pairs with the worker's release: its hand-overs are visible to us. */
-		if (!__atomic_load_n(&ppe->worker[w]->resting, __ATOMIC_ACQUIRE))
-			return false;
-	return true;
-}
-
-int
-ppe_stop(struct ppe *ppe, unsigned int limit_ms)
-{
-	unsigned int quiet = 0;
-
-	if (ppe->state != PPE_STATE_RUNNING)
-		return 0;
-	__atomic_store_n(&ppe->state, PPE_STATE_DRAINING, __ATOMIC_RELEASE);
-	/* Twice in a row: between two looks a worker could have been handed something. */
-	for (unsigned int ms = 0; ms < limit_ms && quiet < 2; ms++) {
-		quiet = all_rest(ppe) ? quiet + 1 : 0;
-		rte_delay_us_sleep(1000);
-	}
-	__atomic_store_n(&ppe->state, PPE_STATE_STOPPED, __ATOMIC_RELEASE);
-	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		rte_eal_wait_lcore(ppe->lcore[w]);
-	for (unsigned int p = 0; p < ppe->nb_ports; p++)
-		pktbuf_port_stop(&ppe->port[p]);
-	return quiet < 2 ? -ETIMEDOUT : 0;
 }
 
 void
