@@ -109,6 +109,9 @@ int ppe_start(struct ppe *ppe);
  * that is no longer there forgets its blocks, and its packets are unknown_job. Every worker changes
  * from the one table to the other between two packets.
  *
+ * The new job is made while the former one is there: to replace a job by one of another shape takes
+ * room for both, buffers and records, until the former one has left (ppe_jobs_leaving).
+ *
  * Table and jobs are copied. 0; -ENOMEM (DPDK's memory), -ENOSPC (block records) or -EBUSY (a worker
  * has not taken the change before this one), and then nothing has changed. Waits for a loop turn of
  * the slowest worker, half a second at most: one that does not turn then takes the change when it
@@ -246,7 +249,8 @@ struct ppe_stats {
 /* Sum the per-worker counters. Reads only; any time between create and destroy. */
 void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
 
-/* Sum a job's counters. 0, or -ENOENT. */
+/* Sum a job's counters. 0, or -ENOENT. Costs a walk over its window on each worker, window x workers
+ * slots, a cache line or two each, which the workers write: for a scrape, not for a loop. */
 int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats);
 
 /* A source, as far as packets tell. */
@@ -281,7 +285,7 @@ struct ppe_block_info {
  * The blocks of a job that saw no new contribution for `idle_us` or more; open: only those without
  * a result. Fills at most `max`, in no order, and returns how many there are; -ENOENT: no such job.
  * The workers run on meanwhile: each block is told as it was at one moment of the call, one that
- * changed just then may be missing. Cost: the job's window, a line or two each.
+ * changed just then may be missing. Cost: window x workers slots, and a line or two of each block.
  */
 int ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
