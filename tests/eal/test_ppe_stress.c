@@ -56,6 +56,7 @@ struct play {
 	uint32_t talked[2], heard[2]; /* by station: frames sent, and of the other one's received */
 	struct ppe_job others[2][OTHERS], job[2][JOBS]; /* of the table that runs, and the next */
 	unsigned int running, tables, refused; /* which; how many there were; for want of room */
+	unsigned int summed; /* results of others */
 	unsigned int wrong;
 	char what[160]; /* the first wrong thing */
 	uint8_t frame[RIG_FRAME_MAX];
@@ -238,6 +239,31 @@ station_hears(struct play *p, unsigned int port, unsigned int bytes)
 	p->heard[me] = number + 1;
 }
 
+/* A result of a job that comes and goes is the sum of as many sources as it says, of this job and
+ * block, each once. Jobs that follow one another under an id get the same values. */
+static void
+other_finished(
+	struct play *p, const struct weir_header *h, const uint8_t *payload, unsigned int bytes)
+{
+	if (h->collective != WEIR_COLLECTIVE_ALLREDUCE || h->status != WEIR_STATUS_OK)
+		return;
+	if (h->job_id > JOBS + OTHERS || h->src_cnt == 0 || h->src_cnt > 3 || bytes == 0 ||
+		bytes != h->grad_cnt * 4u || !rig_checksums_hold(p->frame)) {
+		wrong(p, "header of another job", h);
+		return;
+	}
+	for (unsigned int i = 0; i < bytes / 4; i++) {
+		uint32_t sum = 0, got;
+
+		for (unsigned int s = 0; s < h->src_cnt; s++)
+			sum += value(h->job_id, 0, s, h->block_id, i);
+		memcpy(&got, payload + 4 * i, 4);
+		if (got != sum)
+			wrong(p, "sum of another job", h);
+	}
+	p->summed++;
+}
+
 static void
 receive(struct play *p, unsigned int port)
 {
@@ -252,8 +278,10 @@ receive(struct play *p, unsigned int port)
 			continue;
 		}
 		if (p->shape->others && rig_parse(p->frame, n, &h, &payload, &bytes) &&
-			h.job_id > JOBS)
+			h.job_id > JOBS) {
+			other_finished(p, &h, payload, bytes);
 			continue;
+		}
 		if (!rig_parse(p->frame, n, &h, &payload, &bytes) ||
 			!rig_checksums_hold(p->frame) || (h.job_id != 1 && h.job_id != 2) ||
 			h.src_id >= sources[h.job_id - 1] || h.src_id % PORTS != port) {
@@ -342,7 +370,7 @@ publish(struct play *p)
 static void
 disturb(struct play *p)
 {
-	const uint32_t values[ELEMENTS] = {0};
+	uint32_t values[ELEMENTS];
 
 	for (unsigned int n = below(p, 8); n > 0; n--) {
 		unsigned int o = below(p, OTHERS);
@@ -350,10 +378,13 @@ disturb(struct play *p)
 			.src_id = (uint8_t)below(p, 3),
 			.block_id = below(p, 64),
 			.gen_id = 7,
-			.grad_cnt = (uint16_t)below(p, ELEMENTS + 1),
 			.dtype = WEIR_DTYPE_INT32,
 			.extended = true};
 
+		/* Most agree on a block's length, or few blocks would come to a sum. */
+		h.grad_cnt = (uint16_t)(below(p, 8) == 0 ? below(p, ELEMENTS + 1) : h.block_id % 8);
+		for (unsigned int i = 0; i < h.grad_cnt; i++)
+			values[i] = value(h.job_id, 0, h.src_id, h.block_id, i);
 		if (below(p, 4) == 0) {
 			h.gen_id = WEIR_GEN_JOIN;
 			h.collective = WEIR_COLLECTIVE_JOIN;
@@ -368,7 +399,8 @@ disturb(struct play *p)
 		publish(p);
 }
 
-/* Only the two jobs are left, and nothing of the others. */
+/* Only the two jobs are left, and nothing of the others. What they lost or did wrong with their
+ * buffers the engines keep until the end, and rig_stop tells. */
 static void
 check_gone(struct play *p)
 {
@@ -388,6 +420,7 @@ check_gone(struct play *p)
 	left = ppe_jobs_leaving(p->rig.ppe);
 	cr_expect_eq(left, 0, "%u jobs never left", left);
 	cr_expect_gt(p->tables, 5, "%u tables", p->tables);
+	cr_expect_gt(p->summed, 10, "%u results of others", p->summed);
 	cr_expect_lt(p->refused, p->tables / 4, "%u of %u refused", p->refused, p->tables);
 }
 
