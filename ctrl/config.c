@@ -18,6 +18,9 @@
 #include "ctrl/values.h"
 #include "rmw/kernels.h"
 
+/* Answers a second and worker to who is no source of a job: with those that ask in vain, some hundred
+ * hosts of a job that is deleted are told at their first repetition, and a flood has no echo. */
+#define REFUSALS 1000
 #define FILE_MAX (4u << 20) /* bytes; 256 jobs of 256 sources fit */
 
 static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
@@ -107,6 +110,7 @@ read_depths(struct ctrl_reading *reading)
 	ppe->fdb_entries = (uint32_t)ctrl_integer(tables, "tables.fdb_entries");
 	ppe->fdb_timeout_s = (uint32_t)ctrl_integer(tables, "tables.fdb_timeout_s");
 	ppe->blocks = (uint32_t)ctrl_integer(tables, "tables.blocks");
+	ppe->refusals = REFUSALS;
 	ppe->timer_threads = (uint32_t)ctrl_integer(tables, "tables.timer_threads");
 }
 

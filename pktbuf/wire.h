@@ -40,7 +40,8 @@
 	X(WINDOW, 7, "out-of-window", "the block is ahead of what the job's window allows")        \
 	X(UNSUPPORTED, 8, "unsupported", "this collective, type or operation is not served here")  \
 	X(REFUSED, 9, "refused",                                                                   \
-		"this source is not in the job, or its address is not the source's")
+		"there is no such job, this source is not in it, or its address is not the "       \
+		"source's")
 
 enum weir_status {
 #define X(name, code, text, help) WEIR_STATUS_##name = code,

@@ -52,7 +52,8 @@ check_config(const struct ppe_config *config, unsigned int nb_ports)
 		config->exception_port < (int)nb_ports &&
 		rte_is_power_of_2(config->crossbar_depth) &&
 		rte_is_power_of_2(config->queue_depth) && config->first_generation != 0 &&
-		config->timer_threads >= 1 && config->timer_threads <= 1000;
+		config->timer_threads >= 1 && config->timer_threads <= 1000 &&
+		config->refusals <= 1000000;
 
 	return good ? 0 : -EINVAL;
 }

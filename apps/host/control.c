@@ -12,13 +12,15 @@
 #include <openssl/crypto.h>
 
 #include "apps/host/http.h"
+#include "apps/host/inquiry.h"
 #include "apps/host/member.h"
 
-#define LEAVE_NS  (2000 * WEIR_NS_PER_MS)
-#define AGAIN_NS  (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
-#define LATER_NS  (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
-#define TOKEN_MAX 4096
-#define TEXT_MAX  640 /* of an error */
+#define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
+#define INQUIRE_NS (1000 * WEIR_NS_PER_MS) /* of a question */
+#define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
+#define LATER_NS   (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
+#define TOKEN_MAX  4096
+#define TEXT_MAX   640 /* of an error */
 
 struct weir_control {
 	char *address, *job, *token, *ca_file;
@@ -290,6 +292,72 @@ weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t 
 	code = join(weir, http, config, deadline);
 	weir_http_close(http);
 	return code;
+}
+
+/* One question; false: no answer, and why is in text. */
+static bool
+question(struct weir_control *control, struct weir_http *http, const char *path, char *text,
+	size_t size)
+{
+	text[0] = '\0';
+	if (weir_http_ask(
+		    http, "GET", path, NULL, INQUIRE_NS, &control->answer, text + 2, size - 2) == 0)
+		return true;
+	memcpy(text, "; ", 2);
+	return false;
+}
+
+/* About the job, and who its oldest block waits for when the switch has not told. */
+static int
+inquire(struct weir_control *control, const struct weir_inquiry *inquiry, struct weir_http *http,
+	char *text, size_t size)
+{
+	const struct weir_http_answer *answer = &control->answer;
+	int name = (int)(strlen(control->members) - strlen("/v1/jobs//members"));
+	char *job, *blocks, ignored[TEXT_MAX];
+	int verdict = 0;
+
+	if (asprintf(&job, "/v1/jobs/%.*s", name, control->members + strlen("/v1/jobs/")) < 0)
+		return 0;
+	if (question(control, http, job, text, size))
+		verdict = weir_inquiry_read(
+			inquiry, answer->status, answer->body, answer->length, text, size);
+	if (verdict == 0 && answer->status == 200 && inquiry->present == NULL &&
+		asprintf(&blocks, "/v1/blocks?stuck=1&limit=1&job=%s", job + strlen("/v1/jobs/")) >=
+			0) {
+		if (question(control, http, blocks, ignored, sizeof(ignored)))
+			weir_inquiry_read_block(inquiry, answer->body, answer->length, text, size);
+		free(blocks);
+	}
+	free(job);
+	return verdict;
+}
+
+int
+weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
+{
+	struct weir_control *control = weir->control;
+	char address[INET_ADDRSTRLEN] = "", why[TEXT_MAX];
+	struct weir_http *http;
+	int verdict;
+
+	text[0] = '\0';
+	if (control == NULL || !control->joined || open_http(control, &http, why, sizeof(why)) < 0)
+		return 0;
+	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
+	verdict = inquire(control,
+		&(struct weir_inquiry){
+			.where = control->address,
+			.name = control->job,
+			.address = address,
+			.job = weir->job,
+			.source = weir->source,
+			.generation = weir->generation,
+			.present = present,
+		},
+		http, text, size);
+	weir_http_close(http);
+	return verdict;
 }
 
 static void

@@ -21,6 +21,13 @@ bool weir_control_wanted(const struct weir_config *config);
  */
 int weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline);
 
+/*
+ * Ask what became of the job: weir_inquiry_read() says what comes of it. present: the bitmap of who
+ * the switch says is in; NULL: it is silent. Bounded: two seconds at most. Reads only what is fixed after
+ * weir_open, so any thread may ask while the progress thread works. Not a member: 0, and an empty text.
+ */
+int weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size);
+
 /* Tell the switch that the member leaves, if it joined; takes a bounded time, and frees. NULL is
  * fine. */
 void weir_control_leave(struct weir_control *control);

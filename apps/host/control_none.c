@@ -23,6 +23,16 @@ weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t 
 		"switch_address, address, job and source, and unset WEIR_SWITCH");
 }
 
+int
+weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
+{
+	(void)weir;
+	(void)present;
+	if (size > 0)
+		text[0] = '\0';
+	return 0;
+}
+
 void
 weir_control_leave(struct weir_control *control)
 {

@@ -211,10 +211,15 @@ weir_explain_status(
 			weir->job, weir->current->collective, weir->current->dtype,
 			weir->current->op);
 	case WEIR_STATUS_REFUSED:
+		if (h->gen_id == WEIR_GEN_JOIN)
+			return weir_explain(weir, -ENOENT,
+				"job %u is gone at the switch: it was deleted, or the switch was "
+				"restarted without it; make it again, and open again on all "
+				"sources",
+				weir->job);
 		return weir_explain(weir, -EACCES,
-			"job %u: the switch refuses source %u: it is not in the job, or this "
-			"host's "
-			"address is not the one that the job's configuration gives it",
+			"job %u: the switch refuses source %u: it is no longer in the job "
+			"(expired, or left), or another host has its place; open again",
 			weir->job, weir->source);
 	default:
 		return weir_explain(weir, -EPROTO, "job %u: block %u came back with status %u",

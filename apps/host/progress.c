@@ -51,12 +51,14 @@ static bool
 take_operation(struct weir *weir)
 {
 	uint64_t wakes, now = weir_now();
+	int verdict;
 	bool stop;
 
 	if (read(weir->wake_fd, &wakes, sizeof(wakes)) < 0 && errno != EAGAIN)
 		return false;
 	pthread_mutex_lock(&weir->lock);
 	stop = weir->stop;
+	verdict = weir->verdict;
 	if (weir->current == NULL && weir->submitted != NULL) {
 		weir->current = weir->submitted;
 		weir->submitted = NULL;
@@ -66,6 +68,8 @@ take_operation(struct weir *weir)
 	pthread_mutex_unlock(&weir->lock);
 	if (weir->current != NULL && stop) {
 		weir_finish(weir, weir_explain(weir, -ECANCELED, "the handle was closed"));
+	} else if (now == 0 && weir->current != NULL && verdict != 0) {
+		weir_finish(weir, verdict); /* the caller has the text */
 	} else if (now != 0 && weir->current != NULL) {
 		weir->current->first = weir->next_block;
 		weir->current->number = weir->next_number;

@@ -124,6 +124,13 @@ authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_hea
 	return weir_auth_reply(weir->auth, slot->tag, packet, bytes);
 }
 
+static bool
+generation_fits(const struct weir *weir, const struct weir_header *h)
+{
+	return h->status == WEIR_STATUS_REFUSED ||
+		(h->gen_id != weir->generation) == (h->status == WEIR_STATUS_STALE);
+}
+
 static void
 take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
 	bool multicast, uint64_t now)
@@ -144,10 +151,10 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 		return;
 	}
 	weir_header_read(&h, packet);
-	/* A stale reply names the job's new generation; every other packet must name ours. */
+	/* A stale reply names the job's new generation, a refusal the one of a job that this source is
+	 * not in, or none; every other packet must name ours. */
 	if (h.job_id != weir->job || (!multicast && h.src_id != weir->source) ||
-		(h.gen_id != weir->generation) != (h.status == WEIR_STATUS_STALE) ||
-		h.extended == weir->base_form ||
+		!generation_fits(weir, &h) || h.extended == weir->base_form ||
 		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN)) {
 		WEIR_COUNT(weir, foreign, 1);
 		return;

@@ -6,11 +6,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 30000
+#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
 
 static int
 read_config(struct weir *weir, const struct weir_config *c)
@@ -124,6 +126,29 @@ weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 	return code == 0 ? 0 : weir_explain(weir, code, "out of memory");
 }
 
+/*
+ * What the control API says to an operation or a join that fails in silence: its verdict instead, or
+ * what it adds to the text. Nobody else waits meanwhile: the progress thread has nothing to do.
+ */
+static int
+inquire(struct weir *weir, int code)
+{
+	char text[WEIR_ERROR_MAX];
+	size_t used;
+	int verdict;
+
+	if (weir->control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT))
+		return code;
+	verdict = weir_control_inquire(
+		weir, weir->have_waiting ? weir->waiting : NULL, text, sizeof(text));
+	if (verdict < 0)
+		return weir_explain(weir, verdict, "%s", text);
+	used = strlen(weir->error);
+	if (code == -ETIMEDOUT)
+		snprintf(weir->error + used, sizeof(weir->error) - used, "%s", text);
+	return code;
+}
+
 static int
 open_handle(struct weir *weir, const struct weir_config *config)
 {
@@ -138,7 +163,7 @@ open_handle(struct weir *weir, const struct weir_config *config)
 	if (code == 0)
 		code = weir_join(weir);
 	if (code < 0)
-		return code;
+		return inquire(weir, code);
 	if (weir->group.s_addr != 0)
 		code = weir_socket_join_group(weir);
 	if (code < 0)
@@ -204,10 +229,49 @@ weir_close(struct weir *weir)
 	free(weir);
 }
 
+/*
+ * Wait for the end of the operation; under the lock. When the switch is silent for some seconds, ask
+ * its control API whether there is anything to wait for: a job that is gone need not take the whole
+ * time limit. The progress thread goes on meanwhile.
+ */
+static void
+await(struct weir *weir, struct weir_operation *operation, char *text, size_t size)
+{
+	uint64_t heard = __atomic_load_n(&weir->stats.packets_received, __ATOMIC_RELAXED);
+	uint64_t interval = SILENCE_NS;
+
+	while (!operation->finished && weir->control == NULL)
+		pthread_cond_wait(&weir->finished, &weir->lock);
+	while (!operation->finished) {
+		uint64_t at = weir_now() + interval, packets;
+		struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
+		int rc = 0;
+
+		while (!operation->finished && rc == 0)
+			rc = pthread_cond_clockwait(
+				&weir->finished, &weir->lock, CLOCK_MONOTONIC, &until);
+		packets = __atomic_load_n(&weir->stats.packets_received, __ATOMIC_RELAXED);
+		if (!operation->finished && packets == heard && weir->verdict == 0) {
+			int verdict;
+
+			pthread_mutex_unlock(&weir->lock);
+			verdict = weir_control_inquire(weir, NULL, text, size);
+			pthread_mutex_lock(&weir->lock);
+			weir->verdict = verdict;
+			wake(weir);
+			interval *= 2;
+		}
+		heard = packets;
+	}
+}
+
 /* Hand an operation over and wait for its end. */
 static int
 run(struct weir *weir, struct weir_operation *operation)
 {
+	char text[WEIR_ERROR_MAX];
+	int verdict;
+
 	pthread_mutex_lock(&weir->lock);
 	if (weir->busy) {
 		pthread_mutex_unlock(&weir->lock);
@@ -222,11 +286,17 @@ run(struct weir *weir, struct weir_operation *operation)
 	};
 	weir->submitted = operation;
 	wake(weir);
-	while (!operation->finished)
-		pthread_cond_wait(&weir->finished, &weir->lock);
+	weir->verdict = 0;
+	await(weir, operation, text, sizeof(text));
+	verdict = weir->verdict;
 	weir->busy = false;
 	pthread_mutex_unlock(&weir->lock);
-	return operation->code;
+	if (operation->code >= 0)
+		return operation->code;
+	if (verdict != 0 && operation->code == verdict)
+		return weir_explain(weir, verdict, "%s", text);
+	weir->failed = inquire(weir, operation->code);
+	return weir->failed;
 }
 
 int

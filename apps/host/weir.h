@@ -185,10 +185,15 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -ESTALE      the job has a new generation, without this handle
  *   -ENODATA     expired: the block is over and its result gone
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
- *   -EACCES      refused
+ *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
+ *   -EACCES      this source is not in the job any more
  *   -EMSGSIZE    a block does not fit the MTU of the interface
  *   -ECANCELED   the handle was closed meanwhile
  *   others       from sendmmsg(2)
+ *
+ * With control the library asks the control API when the switch is silent for seconds, and when the
+ * operation fails: then it need not wait for op_timeout_ms to learn that the job is gone, and the
+ * text names those that are missing by their addresses. The call takes up to 2 s longer for that.
  */
 WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
 	enum weir_dtype dtype, enum weir_op op);

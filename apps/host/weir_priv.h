@@ -5,7 +5,8 @@
  *	weir.c      the public calls: hand an operation over, wait for it
  *	socket.c    the sockets: open, options, errors that the kernel queued
  *	control.c   membership by the switch's control API: http.c asks, member.c reads the answers,
- *	            launch.c knows the launchers' environments; runs in weir_open's thread
+ *	            inquiry.c what it knows of a job that hangs, launch.c knows the launchers'
+ *	            environments; runs in the callers' threads
  *	join.c      the beginning of a generation; runs in weir_open's thread, before the progress
  *	            thread exists
  *	progress.c  the progress thread: one loop around ppoll
@@ -33,7 +34,7 @@
 #include "apps/host/rtt.h"
 
 #define WEIR_BATCH      64 /* packets per system call at most */
-#define WEIR_ERROR_MAX  768
+#define WEIR_ERROR_MAX  1280
 #define WEIR_NS_PER_MS  UINT64_C(1000000)
 #define WEIR_WINDOW_MAX 4096
 
@@ -173,6 +174,7 @@ struct weir {
 	struct weir_operation *submitted; /* shared: waits for the progress thread */
 	bool busy; /* shared: an operation is submitted or under way */
 	bool stop; /* shared */
+	int verdict; /* shared: the operation is to end with this; 0: not */
 };
 
 /* Count; progress thread (and the join before it exists). */

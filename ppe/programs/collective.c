@@ -90,24 +90,27 @@ note_job(const struct ppe_worker *worker, struct ppe_thread *thread)
 	js->seen[h->src_id].heard = heard_now(worker->now);
 }
 
+/* Has the job this source, at the packet's address? */
+static inline bool
+is_source(const struct ppe_job *j, struct ppe_thread *thread)
+{
+	uint8_t source = lmem(thread)->c.header.src_id;
+
+	return j != NULL && ppe_job_has(j, source) && j->address[source] == thread->head.ip_src;
+}
+
 /* A join: answered here when it can't be taken, so not before its checksums are right. */
 static __rte_noinline struct ppe_next
 joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
-	const struct weir_header *h = &lmem(thread)->c.header;
-
 	struct collective *state = ppe_state(worker, thread);
 
 	if (!checksums_hold(worker, thread))
 		return PPE_END;
 	if (j != NULL && j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;
-	if (j == NULL)
-		return refuse(worker, thread, PPE_DROP_UNKNOWN_JOB, WEIR_STATUS_REFUSED);
-	if (!ppe_job_has(j, h->src_id))
-		return refuse(worker, thread, PPE_DROP_UNKNOWN_SOURCE, WEIR_STATUS_REFUSED);
-	if (j->address[h->src_id] != thread->head.ip_src)
-		return refuse(worker, thread, PPE_DROP_ADDRESS, WEIR_STATUS_REFUSED);
+	if (!is_source(j, thread))
+		return refuse_stranger(worker, thread, j);
 	note_job(worker, thread);
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
 }
@@ -122,12 +125,8 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 
 	if (unlikely(h->extended && h->collective == WEIR_COLLECTIVE_JOIN))
 		return joining(worker, thread, j);
-	if (unlikely(j == NULL))
-		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (unlikely(!ppe_job_has(j, h->src_id)))
-		return drop(worker, thread, PPE_DROP_UNKNOWN_SOURCE);
-	if (unlikely(j->address[h->src_id] != thread->head.ip_src))
-		return drop(worker, thread, PPE_DROP_ADDRESS);
+	if (unlikely(!is_source(j, thread)))
+		return refuse_stranger(worker, thread, j);
 	note_job(worker, thread);
 	if (!h->extended) {
 		h->collective =

@@ -178,6 +178,8 @@ struct collective {
 	uint32_t slices; /* of the aging scan */
 	struct collective_ledger *ledger; /* not the worker's */
 	struct pktbuf_hmac *hmac;
+	struct rmw_policer
+		refusals; /* a byte is an answer to a stranger; all zero: none is given */
 };
 
 /* A result on its way, to one source or to all; the state of the emit segment. */
@@ -356,6 +358,14 @@ void send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
+
+/* Drop what comes from no source of its job (NULL: there is no such job), and tell the sender so, as
+ * far as its kind is answered: collective_refuse.c. Ends the thread. */
+struct ppe_next refuse_stranger(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *job);
+
+/* Set up how many of them a worker answers, `per_second`. 0 or -errno. */
+int refusals_init(struct collective *state, uint32_t per_second);
 
 /* Prepare the emission of a finished block's result: to `only`, or to all when negative. */
 void emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,

@@ -87,6 +87,8 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
 	state->tsc_per_us = rte_get_tsc_hz() / 1000000;
 	state->slices = setup->config->timer_threads;
+	if (refusals_init(state, setup->config->refusals) < 0)
+		return -EINVAL;
 	fill_kernels(state);
 	state->copy = rmw_kernel_copy();
 	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)

@@ -158,6 +158,7 @@ rig_start(struct rig *rig, const struct rig_config *config)
 		.crossbar_depth = 1024,
 		.queue_depth = 1024,
 		.timer_threads = 100,
+		.refusals = 1000000, /* all that tests send */
 		.blocks = 4096,
 		.fdb_entries = 1024,
 		.fdb_timeout_s = config->fdb_timeout_s != 0 ? config->fdb_timeout_s : 300,

@@ -114,7 +114,8 @@ Test(ppe_auth, every_changed_bit, .timeout = 60)
 {
 	struct ppe_stats stats;
 	struct weir_header h;
-	unsigned int n;
+	unsigned int n, size, bytes;
+	const uint8_t *payload;
 
 	start(2, 8, PPE_POLICY_WAIT, 20);
 	enter();
@@ -125,6 +126,12 @@ Test(ppe_auth, every_changed_bit, .timeout = 60)
 	expect_drop(PPE_DROP_FORGED, 8 * (n - HEADER - WEIR_EXT_BYTES));
 	for (unsigned int bit = 8 * HEADER; bit < 8 * (HEADER + WEIR_EXT_BYTES); bit++)
 		send_flipped(0, n, bit);
+	/* Other jobs there are none, which is said without a tag; nothing else is answered. */
+	for (unsigned int bit = 0; bit < 8; bit++) {
+		cr_assert_gt(size = rig_receive(&rig, 0, answer, 2000), 0);
+		cr_assert(rig_parse(answer, size, &h, &payload, &bytes));
+		cr_expect(h.status == WEIR_STATUS_REFUSED && bytes == 0);
+	}
 	expect_nothing(0);
 	rig_settle(&rig, &stats);
 	/* Bits 5 of the flags' byte that are reserved, and those of job, source and generation, are

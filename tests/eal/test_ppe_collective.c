@@ -457,9 +457,11 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 30)
 
 	h = header(77, generation, 1, 0, 8);
 	offer(&h, 32);
+	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, WEIR_GEN_JOIN);
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
 	h = header(1, generation, 3, 0, 8);
 	offer(&h, 32);
+	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, generation);
 	expect_drop(PPE_DROP_UNKNOWN_SOURCE, 1);
 	h = header(1, generation, 1, 0, 8);
 	offer(&h, 31);
@@ -501,6 +503,7 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 30)
 	weir_put32(frame + 26, rig_source_ip(0)); /* source 1 from source 0's address */
 	rig_fix_checksums(frame);
 	rig_send(&rig, 0, frame, n);
+	expect(0, WEIR_STATUS_REFUSED, &payload, &bytes);
 	expect_drop(PPE_DROP_ADDRESS, 1);
 	n = rig_frame(frame, 1, &h, NULL, 0); /* the right address at the wrong port */
 	rig_send(&rig, 0, frame, n);
@@ -554,6 +557,7 @@ Test(ppe_life, a_job_table_is_swapped_while_packets_run, .timeout = 30)
 	cr_expect(!ppe_job_is_leaving(rig.ppe, 9, rig.jobs.by_id[9]->instance));
 	h = header(9, 5, 1, 0, 8);
 	offer(&h, 32);
+	expect(1, WEIR_STATUS_REFUSED, &payload, &bytes);
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
 	for (unsigned int s = 0; s < 2; s++) { /* job 1 does not notice */
 		h = header(1, generation, s, 0, 8);

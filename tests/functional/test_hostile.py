@@ -1,9 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames that nobody should send: each ends under its reason, and the job beside them stays right."""
+import contextlib
+import os
+import tempfile
+import time
+
 from tap import case, check, main, seed
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
-from wire import (ALLREDUCE, BASE, EXTENDED, INT32, OK, SUM, Peer, Raw, frame, header, join_all)
+from wire import (ALLREDUCE, BASE, EXTENDED, INT32, OK, REFUSED, SUM, Peer, Raw, frame, header,
+                  join_all)
 
 SUMMED = (ALLREDUCE, SUM, INT32, 0, 0)
 STRANGER = 3  # a host that is no source
@@ -66,6 +72,14 @@ def frames(generation, port):
     ]
 
 
+def result(peer):
+    """What a source hears next, but for refusals of what was sent in its name."""
+    got = peer.receive()
+    while got is not None and got.status == REFUSED:
+        got = peer.receive()
+    return got
+
+
 def learn(rack):
     """Let the switch see every host once, so that nothing is flooded later."""
     for host in range(rack.hosts):
@@ -92,7 +106,7 @@ def each_hostile_frame_is_counted_under_its_reason():
                     one.send(block, [block, 1])
                     two.send(block, [2, 3])
                     for peer in (one, two):
-                        got = peer.receive()
+                        got = result(peer)
                         check(got is not None and got.status == OK and got.block == block and
                               got.ints() == [block + 2, 4], 'block %d went wrong beside %s', block,
                               reason)
@@ -103,6 +117,57 @@ def each_hostile_frame_is_counted_under_its_reason():
                     wrong.append('frame %d: %s, not %s' % (number, found, {reason: TIMES}))
             check(not wrong, '%s', '; '.join(wrong))
         rack.stop_switch()
+
+
+def told(peer, seconds=0.5):
+    """Status, generation and bytes of payload of the answer; None: there is none."""
+    got = peer.receive(seconds)
+    return None if got is None else (got.status, got.generation, len(got.payload))
+
+
+@case
+def who_is_in_no_job_is_told():
+    """A host whose job is gone, or which is not in it any more, need not wait for its timeout. But
+    nobody gets more bytes than came, or answers without end."""
+    with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as key:
+        key.write(os.urandom(32).hex() + '\n')
+        key.flush()
+        jobs = [job(1, 2, type='int32'), job(2, 2, key_file=key.name)]
+        with Rack(hosts=4, jobs=jobs) as rack:
+            rack.start_switch()
+            learn(rack)
+            with contextlib.ExitStack() as held:
+                def peer(host, *which, **more):
+                    return held.enter_context(Peer(rack, host, *which, **more))
+
+                one, two = peer(0, 1, 0), peer(1, 1, 1)
+                join_all([one, two])
+                before = rack.stats_at_rest()['drops']
+                for made, generation in ((peer(0, 77, 0), 0), (peer(0, 77, 0, extended=False), 0),
+                                         (peer(0, 1, 5), one.generation),
+                                         (peer(STRANGER, 1, 0), one.generation)):
+                    made.generation = one.generation
+                    for numbers in ((), [1] * 64):
+                        made.send(3, numbers)
+                        got = told(made)
+                        check(got == (REFUSED, generation, 0), '%s', got)
+                silent = peer(0, 2, 9)  # of an authenticated job: without a tag, and of no source
+                silent.send(3, [1])
+                check(told(silent) is None, 'an answer to who has shown no tag')
+                found = delta(before, rack.stats_at_rest()['drops'])
+                check(found == {'unknown_job': 4, 'unknown_source': 3, 'address': 2}, '%s', found)
+                flood, began, answers = peer(STRANGER, 77, 0), time.monotonic(), 0
+                for number in range(6000):
+                    flood.send(number)
+                while told(flood, 0.2) is not None:
+                    answers += 1
+                most = 250 + 1000 * (time.monotonic() - began)
+                check(50 <= answers <= most, '%d answers, not at most %d', answers, most)
+                one.send(0, [1, 2])
+                two.send(0, [3, 4])
+                check(one.receive().ints() == [4, 6], 'the job beside it is wrong')
+            rack.check_books()
+            rack.stop_switch()
 
 
 @case
@@ -153,7 +218,7 @@ def noise_is_survived():
                     one.send(block, [1, 2])
                     two.send(block, [3, 4])
                     for peer in (one, two):
-                        got = peer.receive()
+                        got = result(peer)
                         check(got is not None and got.ints() == [4, 6], 'block %d is wrong', block)
         rack.check_books()
         rack.stop_switch()

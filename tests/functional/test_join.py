@@ -242,6 +242,107 @@ def a_rank_is_taken():
         right([first, last])
 
 
+def ask(rack, method, path, place=0):
+    """What the control API of a real switch says."""
+    out = rack.call(place, ['curl', '-sS', '--max-time', '5', '-X', method,
+                            '-H', 'Authorization: Bearer adm1n',
+                            'http://%s:%d%s' % (SWITCH_ADDRESS, PORT, path)])
+    return json.loads(out) if out else None
+
+
+OPERATED = TENANTS + [{'name': 'desk', 'token_sha256': hashlib.sha256(b'adm1n').hexdigest(),
+                       'admin': True}]
+LONG = ('-b', '1M', '-e', '1M', '-n', '100000')
+
+
+def hears(run, seconds, *patterns):
+    """The run fails within so many seconds, and its error says why."""
+    began = time.monotonic()
+    out = run.wait(seconds, 1)
+    for pattern in patterns:
+        check(re.search(pattern, out), '"%s" is not in:\n%s', pattern, out)
+    return time.monotonic() - began
+
+
+def under_way(rack, runs, name='ring'):
+    """Wait until the job has a generation, and blocks."""
+    until = time.monotonic() + 20
+    while not ask(rack, 'GET', '/v1/jobs/' + name).get('counters', {}).get('blocks_complete'):
+        check(time.monotonic() < until, 'nothing happens: %s', runs[0].output)
+        time.sleep(0.05)
+
+
+@case
+def a_job_that_is_deleted_under_its_hosts():
+    """They need not wait for their own timeouts, of 20 s: neither those that joined here nor those
+    that have addresses alone."""
+    with switch_with_api(4, [job(9, 2, 2, name='static')], OPERATED) as (rack, address):
+        runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
+                          WEIR_TOKEN='s3cret')
+        alone = [rack.perf(2 + i, 9, *LONG, '--timeout', '20000', source=i) for i in range(2)]
+        under_way(rack, runs)
+        under_way(rack, alone, 'static')
+        for name in ('ring', 'static'):
+            ask(rack, 'DELETE', '/v1/jobs/' + name)
+        for run in runs:
+            check(hears(run, 8, 'job "ring" is gone at the switch .says http://.*: it was deleted')
+                  < 6, 'late')
+        for run in alone:
+            hears(run, 4, 'job 9 is gone at the switch: it was deleted')
+        # The name is another job's by the time that a host asks.
+        runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
+                          WEIR_TOKEN='s3cret')
+        under_way(rack, runs)
+        ask(rack, 'DELETE', '/v1/jobs/ring')
+        for run in runs:
+            hears(run, 8, 'is gone at the switch')
+
+
+@case
+def a_member_that_expires_and_one_that_is_replaced():
+    with switch_with_api(3, tenants=OPERATED) as (rack, address):
+        runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
+                          WEIR_TOKEN='s3cret')
+        under_way(rack, runs)
+        # As if it had left: the switch forgets rank 1 while it sends.
+        ask(rack, 'DELETE', '/v1/jobs/ring/members/1', place='sw')
+        hears(runs[1], 8, 'source 1 is no longer a member of job "ring"')
+        runs[0].kill()
+
+
+@case
+def a_straggler_is_named_by_its_address():
+    """Also before the job's own timeout has passed, when the switch tells nobody yet."""
+    for timeout in (500, 30000):
+        shape = job(1, 2, name='ring', timeout_ms=timeout)
+        with switch_with_api(2, [shape], OPERATED) as (rack, address):
+            runs = hosts_with(rack, address, options=['--timeout', '4000', *LONG],
+                              WEIR_TOKEN='adm1n')
+            under_way(rack, runs)
+            runs[1].kill()
+            hears(runs[0], 12, r'source 1 \(10\.77\.0\.2, last heard [0-9.]+ s ago\)')
+
+
+@case
+def who_has_not_joined_is_named():
+    with switch_with_api(3, tenants=OPERATED) as (rack, address):
+        [run] = hosts_with(rack, address, only=[0], options=['--create', '--join-timeout', '1500'],
+                           WEIR_TOKEN='s3cret')
+        hears(run, 8, 'missing: sources 1-2', r'source 1 \(has not joined\), source 2')
+
+
+@case
+def a_switch_that_restarts():
+    with switch_with_api(2, tenants=OPERATED) as (rack, address):
+        made = hosts_with(rack, address, only=[0, 1], WEIR_JOB='made', size=2,
+                          options=['--create', *LONG], WEIR_TOKEN='s3cret')
+        under_way(rack, made, 'made')
+        rack.switch.kill()
+        rack.start_switch()
+        for run in made:
+            hears(run, 12, 'job "made" is gone at the switch')
+
+
 @case
 def a_switch_that_is_not_there():
     with Rack(hosts=2) as rack:  # links, and no switch

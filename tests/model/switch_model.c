@@ -118,11 +118,6 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 	struct set bitmap = {{0}};
 	uint16_t next;
 
-	if (h->src_id >= m->c.sources ||
-		(m->c.address[h->src_id] != 0 && m->c.address[h->src_id] != from->address)) {
-		model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
-		return h->src_id >= m->c.sources ? "unknown_source" : "address";
-	}
 	if (size != WEIR_EXT_BYTES || h->grad_cnt != 0)
 		return "length";
 	if (m->c.fixed_generation != 0 || h->gen_id != WEIR_GEN_JOIN) {
@@ -342,17 +337,29 @@ same_peer(const struct model_peer *a, const struct model_peer *b)
 		memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
 }
 
-/* A join is told that its job does not exist. */
+/* Whoever sends for a job that does not exist is told. */
 static const char *
 unknown_job(struct model *m, const struct model_peer *from, const struct weir_header *h)
 {
 	uint16_t generation = m->generation;
 
 	m->generation = 0;
-	if (h->collective == WEIR_COLLECTIVE_JOIN)
-		model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
+	model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
 	m->generation = generation;
+	m->count.results--; /* it is no job's */
 	return "unknown_job";
+}
+
+/* So is who is not in the job, or not where the job has it; a join, too. NULL: it is a source. */
+static const char *
+stranger(struct model *m, const struct model_peer *from, const struct weir_header *h)
+{
+	bool unknown = h->src_id >= m->c.sources;
+
+	if (!unknown && (m->c.address[h->src_id] == 0 || m->c.address[h->src_id] == from->address))
+		return NULL;
+	model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
+	return unknown ? "unknown_source" : "address";
 }
 
 /* Nothing is done with the elements of a contribution that has none. */
@@ -373,6 +380,7 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	struct weir_header h = {
 		.extended = extended, .dtype = (uint8_t)m->c.dtype, .op = (uint8_t)m->c.op};
 	size_t header = weir_header_bytes(extended);
+	const char *end;
 
 	m->now_ms = now_ms;
 	m->send = send;
@@ -386,12 +394,11 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 		return "not_a_contribution";
 	if (h.job_id != m->c.job)
 		return unknown_job(m, from, &h);
+	end = stranger(m, from, &h);
+	if (end != NULL)
+		return end;
 	if (h.collective == WEIR_COLLECTIVE_JOIN)
 		return take_join(m, from, &h, size);
-	if (h.src_id >= m->c.sources)
-		return "unknown_source";
-	if (m->c.address[h.src_id] != 0 && m->c.address[h.src_id] != from->address)
-		return "address";
 	h.block_id &= last_number(m);
 	if (h.gen_id != m->generation || m->generation == 0) {
 		model_reply(m, from, &h, WEIR_STATUS_STALE, NULL);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is no source of the job: its job was deleted or its membership has expired while it sent, the
+ * switch was restarted without the job, or it never was one. A host that is told so need not repeat
+ * into the void until its own timeout.
+ *
+ * It has shown nothing, not even that its address is its own. So that nobody can have a third one
+ * pelted with answers: one is a header, never longer than what it answers, and a worker gives a
+ * limited number a second. Who is no source of an authenticated job, and may lack its keys, is
+ * told nothing.
+ */
+#include <rte_cycles.h>
+#include <rte_ether.h>
+
+#include "ppe/programs/collective_priv.h"
+
+#define BURST_LEAST 64
+
+int
+refusals_init(struct collective *state, uint32_t per_second)
+{
+	uint32_t burst = RTE_MAX(per_second / 4, (uint32_t)BURST_LEAST);
+
+	if (per_second == 0)
+		return 0;
+	return rmw_policer_init(
+		&state->refusals, UINT64_C(8) * per_second, burst, rte_get_tsc_hz(), rte_rdtsc());
+}
+
+static enum ppe_drop
+reason_of(const struct ppe_job *j, uint8_t source)
+{
+	if (j == NULL)
+		return PPE_DROP_UNKNOWN_JOB;
+	return ppe_job_has(j, source) ? PPE_DROP_ADDRESS : PPE_DROP_UNKNOWN_SOURCE;
+}
+
+/* An authenticated job's join comes here with a tag that holds. */
+static bool
+may_know(const struct ppe_job *j, const struct weir_header *h)
+{
+	return j == NULL || !j->authenticated ||
+		(h->extended && h->collective == WEIR_COLLECTIVE_JOIN);
+}
+
+struct ppe_next
+refuse_stranger(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *h = &lmem(thread)->c.header;
+	const struct rte_ether_addr *from =
+		(const struct rte_ether_addr *)(thread->head.bytes + RTE_ETHER_ADDR_LEN);
+
+	if (may_know(j, h) && rte_is_unicast_ether_addr(from) &&
+		rmw_police(&state->refusals, worker->now, 1)) {
+		if (!checksums_hold(worker, thread))
+			return PPE_END;
+		reply_status(worker, thread, h, WEIR_STATUS_REFUSED, NULL, 0);
+	}
+	ppe_drop(worker, thread, reason_of(j, h->src_id));
+	return PPE_END;
+}
