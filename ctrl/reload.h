@@ -22,11 +22,6 @@ extern const char *const ctrl_reload_keys[];
 int ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next, char *error,
 	size_t error_size);
 
-/* What a reload has done. */
-struct ctrl_reloaded {
-	unsigned int created, changed, replaced, deleted; /* jobs */
-};
-
 /*
  * Let a configuration that passed the check take the place of running->config: its jobs, its
  * tenants. Jobs with another shape are replaced: the former one leaves, and the next begins behind

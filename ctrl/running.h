@@ -59,9 +59,24 @@ struct ctrl_pulse {
 	double busy; /* [0, 1]: share of the turns of the last second that found work */
 };
 
+/* What a reload has done. */
+struct ctrl_reloaded {
+	unsigned int created, changed, replaced, deleted; /* jobs */
+	bool certificate; /* there is another one */
+};
+
+/* Reloads that are asked for, by number, and what came of the last one (ctrl/api/reload.c). */
+struct ctrl_reloading {
+	uint32_t asked, done; /* they differ: the owner of the loop has to do one */
+	struct ctrl_log_who who; /* asks */
+	struct ctrl_reloaded did;
+	char refused[CTRL_ERROR_BYTES]; /* why nothing was done; "": it was */
+};
+
 struct ctrl_running {
 	const struct ctrl_config *config; /* not owned; a reload puts another one there */
 	uint32_t reloads; /* how often it has */
+	struct ctrl_reloading reloading;
 	struct ppe *ppe; /* not owned */
 	double started; /* CLOCK_MONOTONIC, s */
 	double started_at; /* Unix time, s */

@@ -80,4 +80,7 @@ const char *client_token_file(const struct client *client);
  */
 bool client_find(const char *folder, char *text, size_t size);
 
+/* The same for a switch's configuration: the first Unix socket that it listens on. */
+bool client_find_of(const char *file, char *text, size_t size);
+
 #endif

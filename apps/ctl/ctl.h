@@ -21,7 +21,7 @@ enum {
 
 struct ctl_options {
 	/* everywhere */
-	const char *address, *token_file, *ca_file;
+	const char *address, *config, *token_file, *ca_file;
 	double timeout;
 	bool json;
 	/* of some commands */
@@ -86,5 +86,6 @@ int command_top(struct ctl *ctl);
 int command_job_create(struct ctl *ctl);
 int command_job_set(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
+int command_reload(struct ctl *ctl);
 
 #endif

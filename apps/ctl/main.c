@@ -29,8 +29,9 @@ connect_to(struct ctl *ctl, char *found, size_t size)
 	};
 	char error[1024];
 
-	if (config.address == NULL || config.address[0] == '\0') {
-		if (!client_find(CTL_FOLDER, found, size)) {
+	if (ctl->options.config != NULL || config.address == NULL || config.address[0] == '\0') {
+		if (!(ctl->options.config != NULL ? client_find_of(ctl->options.config, found, size)
+						  : client_find(CTL_FOLDER, found, size))) {
 			ctl_say("%s", found);
 			return CTL_NO_CONNECTION;
 		}

@@ -28,6 +28,7 @@ enum {
 	TIMEOUT_S,
 	TOKEN_FILE,
 	CA_FILE,
+	CONFIG,
 	FIELD,
 	SIZE = FIELD,
 	ID,
@@ -83,6 +84,8 @@ static const struct ctl_command commands[] = {
 		NULL, NULL, command_trace},
 	{"top", "", "a live view; q quits", 0, {ONCE, INTERVAL}, NULL, NULL, NULL, command_top},
 	{"config", "", "the configuration as it runs, JSON", 0, {0}, "/v1/config", view_json, NULL, NULL},
+	{"reload", "", "have it read its configuration again; status 1 if it is refused", 0, {0}, NULL,
+		NULL, NULL, command_reload},
 	{"tenants", "", "tenants, what they use and may use", 0, {0}, "/v1/tenants", view_tenants, "tenants", NULL},
 };
 /* clang-format on */
@@ -96,6 +99,8 @@ static const char help_end[] =
 	"\n"
 	"  -s, --switch ADDRESS   unix:PATH, http://HOST:PORT or https://HOST:PORT; else\n"
 	"                         WEIR_SWITCH, else the only socket in " CTL_FOLDER "\n"
+	"      --config FILE      instead: the switch that runs on this configuration, at its\n"
+	"                         first Unix socket\n"
 	"      --token-file FILE  a tenant's token; else WEIR_TOKEN_FILE\n"
 	"      --ca FILE          the certificate to trust, with https\n"
 	"  -j, --json             print the switch's answer as it came\n"
@@ -119,6 +124,7 @@ static const char help_end[] =
 static const struct option list[] = {
 	{"switch", required_argument, NULL, 's'},
 	{"token-file", required_argument, NULL, TOKEN_FILE},
+	{"config", required_argument, NULL, CONFIG},
 	{"ca", required_argument, NULL, CA_FILE},
 	{"json", no_argument, NULL, 'j'},
 	{"timeout", required_argument, NULL, 't'},
@@ -242,6 +248,7 @@ read_option(struct ctl_options *options, int c)
 	switch (c) {
 	case 's': options->address = optarg; break;
 	case TOKEN_FILE: options->token_file = optarg; break;
+	case CONFIG: options->config = optarg; break;
 	case CA_FILE: options->ca_file = optarg; break;
 	case 'j': options->json = true; break;
 	case 't': options->timeout = span(c, 0.001); break;
@@ -299,7 +306,7 @@ takes(const struct ctl_command *command, int option)
 		if (command->options[i] == option)
 			return true;
 	return option == 's' || option == 'j' || option == 't' || option == TOKEN_FILE ||
-		option == CA_FILE;
+		option == CA_FILE || option == CONFIG;
 }
 
 const struct ctl_command *
@@ -323,6 +330,8 @@ options_read(struct ctl_options *options, int argc, char **argv)
 		used[c] = true;
 		read_option(options, c);
 	}
+	if (used[CONFIG] && used['s'])
+		wrong("--config and --switch each say where to ask: give one of them");
 	command = find(options, argc, argv);
 	for (c = 0; c < FIELDS_END; c++)
 		if (used[c] && !takes(command, c))

@@ -25,28 +25,27 @@ static int
 take(struct ctrl_config *next, struct ctrl_running *running, struct api_server *server,
 	const struct ctrl_log_who *who, char *error)
 {
-	struct ctrl_reloaded done;
+	struct ctrl_reloaded *done = &running->reloading.did;
 	struct ctrl_refusal why;
-	bool certificate;
 	int rc = ctrl_reload_check(running->config, next, error, CTRL_ERROR_BYTES);
 
 	if (rc == 0)
 		rc = api_server_stage(server, next, error, CTRL_ERROR_BYTES);
 	if (rc < 0)
 		return rc;
-	rc = ctrl_reload_apply(running, next, who, &done, &why);
+	rc = ctrl_reload_apply(running, next, who, done, &why);
 	if (rc < 0) {
 		api_server_unstage(server);
 		strlcpy(error, why.message, CTRL_ERROR_BYTES);
 		return rc;
 	}
-	certificate = api_server_commit(server, next);
+	done->certificate = api_server_commit(server, next);
 	ctrl_log_change_levels(&next->log);
 	ctrl_log_change(who, "configuration reloaded",
 		"jobs_created=%u jobs_changed=%u jobs_replaced=%u jobs_deleted=%u tenants=%u "
 		"certificate=%s",
-		done.created, done.changed, done.replaced, done.deleted, next->api.nb_tenants,
-		certificate ? "new" : "same");
+		done->created, done->changed, done->replaced, done->deleted, next->api.nb_tenants,
+		done->certificate ? "new" : "same");
 	return 0;
 }
 
@@ -54,12 +53,15 @@ void
 reload(const char *path, struct ctrl_config **config, struct ctrl_running *running,
 	struct api_server *server, const struct ctrl_log_who *who)
 {
-	char error[CTRL_ERROR_BYTES];
+	struct ctrl_reloading *reloading = &running->reloading;
 	struct ctrl_config *next, *former = *config;
+	char error[CTRL_ERROR_BYTES];
 	int rc = ctrl_config_load(path, &next, error, sizeof(error));
 
 	if (rc == 0)
 		rc = take(next, running, server, who, error);
+	reloading->done = reloading->asked;
+	strlcpy(reloading->refused, rc < 0 ? error : "", sizeof(reloading->refused));
 	if (rc == 0) {
 		char **argv = former->argv;
 

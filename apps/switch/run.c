@@ -130,14 +130,6 @@ on_tick(void *context)
 }
 
 static void
-on_settle(void *context)
-{
-	struct run *run = context;
-
-	ctrl_state_settle(run->running);
-}
-
-static void
 on_report(void *context)
 {
 	struct run *run = context;
@@ -154,6 +146,17 @@ on_reload(void *context, const struct ctrl_log_who *who)
 	notify_reloading();
 	reload(run->options->config, run->config, run->running, run->server, who);
 	notify_ready();
+}
+
+static void
+on_settle(void *context)
+{
+	struct run *run = context;
+
+	/* Here no request is being served: a reload may take from under it what it stands on. */
+	if (run->running->reloading.asked != run->running->reloading.done)
+		on_reload(context, &run->running->reloading.who);
+	ctrl_state_settle(run->running);
 }
 
 static void

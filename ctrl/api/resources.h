@@ -40,6 +40,9 @@ void api_delete_member(struct api_call *call);
 void api_get_config(struct api_call *call);
 void api_get_tenants(struct api_call *call);
 
+/* reload.c */
+void api_post_reload(struct api_call *call);
+
 /* trace.c */
 void api_get_trace(struct api_call *call);
 

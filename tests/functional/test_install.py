@@ -166,6 +166,14 @@ systemctl show -p StatusText -p Result weir-switch@demo
 weirctl jobs | grep '^resnet50 .*joining'
 systemctl reload weir-switch@demo
 journalctl -u weir-switch@demo -o cat | grep 'level=notice room=ctrl msg="configuration reloaded"'
+# One that is refused fails, says why, and leaves the switch alone.
+cp /etc/weir/demo.json /tmp/good.json
+sed 's/"switch": *{/"switch": { "jops": 1, /' /tmp/good.json >/etc/weir/demo.json
+systemctl reload weir-switch@demo && exit 1
+journalctl -u weir-switch@demo -o cat | grep 'weirctl: .*jops: unknown key'
+systemctl is-active weir-switch@demo
+cp /tmp/good.json /etc/weir/demo.json
+systemctl reload weir-switch@demo
 # It does its work under all that the unit denies it.
 ip netns exec weir-h1 weir-perf --switch 10.77.0.254 --address 10.77.0.2 --source 1 --job 2 -b 4K -e 64K -f 4 -n 3 &
 ip netns exec weir-h0 weir-perf --switch 10.77.0.254 --address 10.77.0.1 --source 0 --job 2 -b 4K -e 64K -f 4 -n 3

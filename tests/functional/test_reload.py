@@ -4,6 +4,7 @@
 which nothing was changed of do not notice."""
 import contextlib
 import hashlib
+import os
 import re
 import signal
 import socket
@@ -13,6 +14,7 @@ import sys
 import time
 
 from control import PORT, Control
+from openapi import Document
 from perf import finish, reduce, start
 from rack import Rack, job
 from tap import case, check, main
@@ -168,6 +170,72 @@ def what_can_not_change_is_refused_with_every_key():
         refused(rack, 'jops: unknown key')
         check(api.get('/v1/config') == before and jobs_of(api)['job1']['timeout_ms'] == 1000, '')
         reduce(rack, 1, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+
+
+@case
+def who_asks_is_told_what_came_of_it():
+    tenants = [tenant('vision', 'v'), tenant('ops', 'o', admin=True)]
+    with switch(jobs=[job(1, 2)], tenants=tenants) as (rack, api):
+        operation = Document().root['paths']['/v1/reload']['post']
+
+        def ask(status, *parts, way=api.unix, **more):
+            answer = way('POST', '/v1/reload', **more)
+            check(answer.status == status, '%d %s', answer.status, answer.text)
+            Document().check(operation, answer.status, answer.body)
+            for part in parts:
+                check(part in answer.text.decode(), '%s is not in %s', part, answer.text)
+            return answer.body
+
+        def ctl(status, *parts):
+            run = rack.spawn('sw', [rack.program(('ctl', 'weirctl')), '--config',
+                                    os.path.join(rack.folder, 'switch.json'), 'reload'])
+            check(run.end(20) == status, '%s', run.output)
+            for part in parts:
+                check(part in run.output, '%s is not in %s', part, run.output)
+
+        rack.jobs.append(job(2, 2))
+        rack.write_config()
+        check(ask(200)['jobs_created'] == 1 and set(jobs_of(api)) == {'job1', 'job2'}, 'no job2')
+        check('configuration reloaded' in outcomes(rack)[-1] and 'pid=' in outcomes(rack)[-1], '%s',
+              outcomes(rack))
+        ctl(0, 'reloaded: jobs created 0, changed 0, replaced 0, deleted 0; 2 tenants')
+        # An administrator's token, of a tenant that the reload has made anew.
+        ask(200, way=api.tcp, token='o')
+        check('tenant=ops' in outcomes(rack)[-1], '%s', outcomes(rack)[-1])
+        # Who may not, and what a request must not have.
+        lines = len(outcomes(rack))
+        ask(403, 'forbidden', way=api.tcp, token='v')
+        ask(401, 'unauthorized', way=api.tcp)
+        ask(400, 'unknown_key', body={'file': '/etc/passwd'})
+        ask(400, 'bad_json', body='x')
+        check(len(outcomes(rack)) == lines, 'reloaded for somebody who may not')
+        # Whoever is no tenant after it gets no answer of an administrator's.
+        rack.changes['api']['tenants'] = tenants[:1]
+        rack.write_config()
+        ask(401, way=api.tcp, token='o')
+        check('configuration reloaded' in outcomes(rack)[-1], '%s', outcomes(rack)[-1])
+        # Refused.
+        rack.changes['workers'] = {'burst': 16}
+        rack.write_config()
+        ask(409, 'conflict', 'these keys change at a restart only: workers.burst')
+        ctl(1, 'these keys change at a restart only: workers.burst')
+        rack.write_config('{"jops": []}')
+        ask(409, 'jops: unknown key')
+        ctl(3, 'listens on no Unix socket')
+        rack.write_config('{"jobs": [}')
+        ask(409, 'switch.json:1:')
+        ctl(3, 'switch.json:1:')
+        check('reload refused' in outcomes(rack)[-1] and len(jobs_of(api)) == 2, 'it changed')
+        # Several at once, and SIGHUP between them.
+        del rack.changes['workers']
+        rack.write_config()
+        waiting = [api.connect() for _ in range(8)]
+        for connection in waiting:
+            connection.request('POST', '/v1/reload')
+        rack.switch.signal(signal.SIGHUP)
+        for connection in waiting:
+            check(connection.getresponse().status == 200, 'of several')
+            connection.close()
 
 
 @case

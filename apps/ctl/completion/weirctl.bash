@@ -6,7 +6,7 @@ _weirctl_jobs() {
 	local i where=()
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-s | --switch | --token-file | --ca) where+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
+		-s | --switch | --config | --token-file | --ca) where+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
 		esac
 	done
 	weirctl "${where[@]}" --timeout 500ms jobs 2>/dev/null |
@@ -15,7 +15,7 @@ _weirctl_jobs() {
 
 _weirctl() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command='' second=''
-	local all='-s --switch --token-file --ca -j --json -t --timeout -h --help -V --version'
+	local all='-s --switch --config --token-file --ca -j --json -t --timeout -h --help -V --version'
 	local set='--timeout-ms --policy --rate-mbit --expire-s' own=''
 	COMPREPLY=()
 
@@ -23,7 +23,7 @@ _weirctl() {
 	-s | --switch)
 		mapfile -t COMPREPLY < <(compgen -W "$(printf 'unix:%s ' /run/weir/*.sock)" -- "$word")
 		return ;;
-	--token-file | --ca | -o | --output)
+	--config | --token-file | --ca | -o | --output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return ;;
 	--policy) mapfile -t COMPREPLY < <(compgen -W 'wait partial error' -- "$word"); return ;;
@@ -37,7 +37,7 @@ _weirctl() {
 
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-s | --switch | --token-file | --ca | -t | --timeout) ((i++)) ;;
+		-s | --switch | --config | --token-file | --ca | -t | --timeout) ((i++)) ;;
 		-*) ;;
 		*)
 			if [[ -z $command ]]; then command=${COMP_WORDS[i]}
@@ -45,7 +45,7 @@ _weirctl() {
 		esac
 	done
 	case $command in
-	'') own='status health ports jobs job members blocks counters trace top config tenants' ;;
+	'') own='status health ports jobs job members blocks counters trace top config reload tenants' ;;
 	blocks) own='--stuck --job --limit' ;;
 	counters) own='-w --watch --zeros --interval --count' ;;
 	trace) own='--for -o --output' ;;
