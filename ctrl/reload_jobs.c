@@ -17,14 +17,16 @@ struct plan {
 	struct ctrl_refusal *why;
 };
 
-/* What hosts and the engines hold a job by; another one is another job. */
+/* What hosts and the engines hold a job by; another one is another job. And so is one with a source
+ * that it has no room for. */
 static bool
 same_shape(const struct ppe_job *a, const struct ppe_job *b)
 {
 	return strcmp(a->name, b->name) == 0 && a->window == b->window &&
-		a->elements == b->elements && a->nb_sources == b->nb_sources &&
-		a->dtype == b->dtype && a->op == b->op && a->group == b->group &&
-		a->block_shift == b->block_shift && a->fixed_generation == b->fixed_generation &&
+		ppe_job_source_end(b) <= ppe_job_source_end(a) && a->elements == b->elements &&
+		a->nb_sources == b->nb_sources && a->dtype == b->dtype && a->op == b->op &&
+		a->group == b->group && a->block_shift == b->block_shift &&
+		a->fixed_generation == b->fixed_generation &&
 		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 

@@ -84,12 +84,14 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	return rc;
 }
 
-/* Is it the job that runs, perhaps with other attributes? Its shards have its shape. */
+/* Is b the job that runs, and was made as a, perhaps with other attributes? Its shards have its shape,
+ * and room for its sources. */
 static bool
 same_job(const struct ppe_job *a, const struct ppe_job *b)
 {
 	return a->instance == b->instance && a->window == b->window && a->elements == b->elements &&
 		a->nb_sources == b->nb_sources && a->block_shift == b->block_shift &&
+		ppe_job_source_end(b) <= ppe_job_source_end(a) &&
 		a->fixed_generation == b->fixed_generation &&
 		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }

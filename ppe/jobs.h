@@ -57,6 +57,21 @@ ppe_job_has(const struct ppe_job *job, uint8_t source)
 	return (job->members[source / 64] >> (source % 64) & 1) != 0;
 }
 
+/*
+ * One more than the highest source id that the job has room for, [1, 256]. Members that come while it
+ * runs are numbered below it: one beyond makes it another job.
+ */
+static inline uint16_t
+ppe_job_source_end(const struct ppe_job *job)
+{
+	uint16_t end = job->nb_sources;
+
+	for (unsigned int s = job->nb_sources; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(job, (uint8_t)s))
+			end = (uint16_t)(s + 1);
+	return end;
+}
+
 /* A block's number in the job: its id without the bits that do not count. */
 static inline uint32_t
 ppe_job_block(const struct ppe_job *job, uint32_t id)

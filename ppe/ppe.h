@@ -107,7 +107,8 @@ int ppe_start(struct ppe *ppe);
 /*
  * From now on these are the jobs. A job stays the same while id, instance and shape (window, elements,
  * sources, generation, block bits) do: members, addresses, timeout and policy may be others, and no
- * block of it, or of another job, notices. A job that is new gets its buffers and records now; one
+ * block of it, or of another job, notices. No member's id may reach the ppe_job_source_end() that the
+ * job began with: then it is another job, as in another shape. A job that is new gets its buffers and records now; one
  * that is no longer there forgets its blocks, and its packets are unknown_job. Every worker changes
  * from the one table to the other between two packets.
  *

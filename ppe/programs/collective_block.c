@@ -187,14 +187,24 @@ job_shard_clear(struct collective *state, struct job_shard *job)
 	}
 }
 
-void
+bool
 job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
-	const struct pktbuf_endpoint endpoints[WEIR_SOURCES_MAX])
+	const struct job_home *home)
 {
+	static const struct pktbuf_endpoint nowhere;
+	bool all = true;
+
 	job_shard_clear(state, job);
 	job->generation = generation;
 	job->version++;
 	job->pinned = true;
-	for (unsigned int source = 0; source < job->source_end; source++)
-		source_is_at(state->worker, job, (uint8_t)source, &endpoints[source]);
+	for (unsigned int s = 0; s < job->source_end; s++) {
+		const struct pktbuf_endpoint *joined = &home->pending_endpoint[s];
+		bool pending = mask_test(home->pending, (uint8_t)s);
+		bool member = pending && joined->ip == job->address[s];
+
+		source_is_at(state->worker, job, (uint8_t)s, member ? joined : &nowhere);
+		all = all && member == pending;
+	}
+	return all;
 }

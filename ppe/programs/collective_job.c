@@ -27,18 +27,6 @@ iova_of(const void *address)
 	return page->iova + RTE_PTR_DIFF(address, page->addr);
 }
 
-/* One more than the highest source id. Members may come later: then they are numbered from 0. */
-static uint16_t
-sources_end(const struct ppe_job *job)
-{
-	uint16_t end = job->nb_sources;
-
-	for (unsigned int s = job->nb_sources; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(job, (uint8_t)s))
-			end = (uint16_t)(s + 1);
-	return end;
-}
-
 void
 collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned int shards,
 	struct ppe_memory *memory)
@@ -48,7 +36,7 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
 		(home ? sizeof(struct job_home) : 0) +
-		(job->authenticated ? job_keys_bytes(sources_end(job)) : 0);
+		(job->authenticated ? job_keys_bytes(ppe_job_source_end(job)) : 0);
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
@@ -101,7 +89,7 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->generation = job->fixed_generation;
 	js->first_generation = job->first_generation != 0 ? job->first_generation
 							  : setup->config->first_generation;
-	js->source_end = sources_end(job);
+	js->source_end = ppe_job_source_end(job);
 }
 
 int
@@ -185,6 +173,22 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 	rmw_policer_init(&js->policer, rate, (uint32_t)burst, rte_get_tsc_hz(), worker->now);
 }
 
+/* The home's part: the source's joins are nobody's any more. One that a walk carries is left alone, for
+ * others read it; that walk will come to nothing. */
+static void
+forget_joins(struct job_home *home, uint8_t source)
+{
+	mask_clear(home->in, source);
+	if (!mask_test(home->pending, source))
+		return;
+	if (home->walking) {
+		mask_set(home->gone, source);
+		return;
+	}
+	mask_clear(home->pending, source);
+	home->pending_count--;
+}
+
 /* A member that left, or came back from elsewhere, is somebody new: nothing of the former one is
  * left, neither a join nor a place to send results to. */
 static void
@@ -202,11 +206,8 @@ set_members(struct job_shard *js, const struct ppe_job *job)
 			js->late[s] = (struct source_late){0};
 			js->version++;
 		}
-		if (js->address[s] != 0 && js->home != NULL &&
-			mask_test(js->home->pending, (uint8_t)s)) {
-			js->home->pending[s / 64] &= ~(UINT64_C(1) << (s % 64));
-			js->home->pending_count--;
-		}
+		if (js->address[s] != 0 && js->home != NULL)
+			forget_joins(js->home, (uint8_t)s);
 		js->address[s] = address;
 	}
 }

@@ -5,7 +5,7 @@
  * The job's home shard (that of residue 0) collects one join from each source. When the last one
  * is in, the thread that brought it walks over all shards, telling each the new generation and
  * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
- * the shards it visits and written by nobody.
+ * the shards it visits and written by nobody. Should a member leave meanwhile, nobody is answered.
  */
 #include "ppe/programs/collective_priv.h"
 
@@ -58,10 +58,13 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct answers *a = &lmem(thread)->answers;
 	struct job_shard *js = state->job[a->header.job_id];
 
+	/* The next generation may have begun: its sources are answered by its own thread. */
+	if (unlikely(js == NULL || js->generation != a->header.gen_id))
+		return PPE_END;
 	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
 		struct pktbuf_endpoint to = js->endpoint[a->next];
 
-		if (!to.valid)
+		if (!to.valid || !mask_test(js->home->in, (uint8_t)a->next))
 			continue;
 		to.extended = true;
 		a->header.src_id = (uint8_t)a->next;
@@ -124,7 +127,8 @@ collect(struct job_home *home, const struct ppe_thread *thread, const struct wei
 static uint16_t
 generation_after(const struct job_shard *js)
 {
-	uint16_t next = js->generation == 0 ? js->first_generation : (uint16_t)(js->generation + 1);
+	uint16_t begun = js->home->begun;
+	uint16_t next = begun == 0 ? js->first_generation : (uint16_t)(begun + 1);
 
 	return next == WEIR_GEN_JOIN ? 1 : next;
 }
@@ -162,7 +166,7 @@ static bool
 accepted(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
 {
-	return js->generation != 0 && js->home->nonce[h->src_id] == h->block_id &&
+	return mask_test(js->home->in, h->src_id) && js->home->nonce[h->src_id] == h->block_id &&
 		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
 }
 
@@ -215,10 +219,12 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (home->pending_count < js->nb_sources)
 		return tell_waiting(worker, thread, js);
 	home->walking = true;
+	home->begun = generation_after(js);
+	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
 	*walk = (struct walk){.home = home,
 		.serial = js->serial,
 		.home_worker = worker->id,
-		.generation = generation_after(js),
+		.generation = home->begun,
 		.job = js->job};
 	return ppe_hop_certain(worker, thread, 0, adopt);
 }
@@ -242,15 +248,34 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = walked(state, walk);
 
 	if (likely(js != NULL)) {
-		if (js->keys != NULL)
+		/* Not again, should the walk have been here. */
+		if (js->keys != NULL && js->generation != walk->generation)
 			job_keys_begin(state, js, walk->generation, walk->home->challenge);
-		job_shard_begin(state, js, walk->generation, walk->home->pending_endpoint);
+		if (unlikely(!job_shard_begin(state, js, walk->generation, walk->home)))
+			walk->missed = true;
 	} else {
 		walk->missed = true;
 	}
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
 	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
+}
+
+/* Has a member of the new generation left meanwhile? Then it is abandoned, and its number with it: what
+ * shards know of it, they have told nobody. The others' joins wait for the one that is missing. */
+static bool
+abandon(struct job_home *home)
+{
+	bool any = false;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (mask_test(home->gone, (uint8_t)s)) {
+			mask_clear(home->pending, (uint8_t)s);
+			home->pending_count--;
+			any = true;
+		}
+	memset(home->gone, 0, sizeof(home->gone));
+	return any;
 }
 
 /* Home again: the collection is ours, everybody is answered. */
@@ -265,15 +290,25 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 		return PPE_END;
 	}
+	home = js->home;
+	if (unlikely(abandon(home))) {
+		home->walking = false;
+		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+		return PPE_END;
+	}
 	if (unlikely(lmem(thread)->walk.missed)) {
-		/* A worker has not changed over yet. Or the job is gone there: soon it is here, too. */
+		/* A worker has not changed over yet. Or the job, or a member, is gone there: soon
+		 * it is here, too. */
 		lmem(thread)->walk.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
-	home = js->home;
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
 	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
+	memcpy(home->in, home->pending, sizeof(home->in));
 	memset(home->pending, 0, sizeof(home->pending));
+	memset(home->pending_nonce, 0, sizeof(home->pending_nonce));
+	memset(home->pending_proof, 0, sizeof(home->pending_proof));
+	memset(home->pending_endpoint, 0, sizeof(home->pending_endpoint));
 	home->pending_count = 0;
 	if (js->keys != NULL)
 		job_challenge_next(home);

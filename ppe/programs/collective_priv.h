@@ -131,8 +131,11 @@ struct job_shard {
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
 	bool walking; /* a new generation is being made known to the shards */
+	uint16_t begun; /* the last generation that was; none is tried twice. 0: none yet */
 	uint16_t pending_count;
 	uint64_t pending[MASK_WORDS];
+	uint64_t gone[MASK_WORDS]; /* of the pending, who left while the walk was on its way */
+	uint64_t in[MASK_WORDS]; /* whose joins brought about the generation that runs */
 	uint32_t pending_nonce[WEIR_SOURCES_MAX];
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
@@ -221,7 +224,7 @@ struct contribution {
 struct walk {
 	const struct job_home *home;
 	uint32_t serial; /* of the job: it may be gone, and another have its id */
-	bool missed; /* a worker does not have the job, or not yet */
+	bool missed; /* a worker does not have the job, or a member, or not yet */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;
@@ -270,6 +273,12 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
+static inline void
+mask_clear(uint64_t mask[MASK_WORDS], uint8_t source)
+{
+	mask[source / 64] &= ~(UINT64_C(1) << (source % 64));
+}
+
 static inline uint64_t
 block_key(uint16_t generation, uint8_t job, uint32_t block)
 {
@@ -305,9 +314,11 @@ void block_release_previous(struct collective *state, struct job_shard *job, str
 /* Forget all blocks of the job in this shard. */
 void job_shard_clear(struct collective *state, struct job_shard *job);
 
-/* Begin a generation in this shard: forget the former one's blocks, pin the endpoints. */
-void job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
-	const struct pktbuf_endpoint endpoints[WEIR_SOURCES_MAX]);
+/* Begin a generation in this shard: forget the former one's blocks, pin the endpoints of those who
+ * joined. false: one of them is no member here, or from elsewhere: home and shard have different
+ * tables. */
+bool job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
+	const struct job_home *home);
 
 /*
  * Authentication: collective_auth.c.

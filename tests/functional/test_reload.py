@@ -118,6 +118,22 @@ def jobs_of_the_file_come_change_and_go():
 
 
 @case
+def a_higher_source_id_makes_another_job():
+    def sources(*ids):
+        return [dict(job(1, 2), sources=[{'id': i, 'address': '10.77.0.%d' % (1 + n)}
+                                         for n, i in enumerate(ids)])]
+
+    with switch() as (rack, api):
+        rack.jobs = sources(0, 2)
+        taken(rack, 'jobs_created=1')
+        rack.jobs = sources(0, 1)
+        taken(rack, 'jobs_changed=1 jobs_replaced=0')
+        rack.jobs = sources(0, 9)
+        taken(rack, 'jobs_changed=0 jobs_replaced=1')
+        check(len(jobs_of(api)) == 1, '%s', jobs_of(api))
+
+
+@case
 def what_the_api_changed_stays_unless_the_file_changes_it():
     with switch(jobs=[job(1, 2), job(2, 2)]) as (rack, api):
         api.unix('PATCH', '/v1/jobs/job1', {'timeout_ms': 77})
