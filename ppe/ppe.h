@@ -260,7 +260,8 @@ int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats 
 struct ppe_source_stats {
 	uint64_t last; /* blocks that it was the last one in */
 	uint64_t waited_us; /* how long they waited for it, from the last contribution but one */
-	bool heard; /* a packet came from its address */
+	bool heard; /* a packet came from where it sends, or a join from its address; and under its
+		       tag, of an authenticated job */
 	uint64_t silent_us; /* since the last one, to a few ms; when heard */
 	bool placed; /* the switch knows where to send its results: by the generation's join */
 	uint16_t port; /* that way; index of the port */

@@ -12,8 +12,8 @@
  *   emit       sends it (collective_emit.c)                              "
  *
  * Checksums are verified as late as that because the payload is in L1 then. Until they are, no
- * sum is changed and nobody is answered. What counts before: the time at which a source was heard, and
- * the job's rate.
+ * sum is changed and nobody is answered. What counts before: the time at which a source was heard (of an
+ * authenticated job it does not), and the job's rate.
  *
  * What an authenticated job's packets are worth their tags say: examine verifies them, for each (and no
  * memo spares one that).
@@ -78,16 +78,14 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
 }
 
-/* The packet is taken for this job; and the source lives: it came from its address. */
+/* The packet is taken for this job. */
 static inline void
 note_job(const struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	const struct collective *state = ppe_state(worker, thread);
-	const struct weir_header *h = &lmem(thread)->c.header;
-	struct job_shard *js = state->job[h->job_id];
+	struct contribution *c = &lmem(thread)->c;
 
-	lmem(thread)->c.serial = js->serial;
-	js->seen[h->src_id].heard = heard_now(worker->now);
+	c->serial = state->job[c->header.job_id]->serial;
 }
 
 /* Has the job this source, at the packet's address? */
@@ -171,6 +169,7 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 		return false;
 	endpoint_of(thread, h->extended, &seen);
 	source_is_at(worker, js, h->src_id, &seen);
+	note_heard(worker, js, h->src_id);
 	return true;
 }
 
@@ -221,6 +220,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct weir_header *h = &c->header;
 	struct job_shard *js = state->job[h->job_id];
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	bool from;
 
 	if (!checksums_hold(worker, thread))
 		return PPE_END;
@@ -229,13 +229,16 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (js->keys != NULL && !authentic(worker, thread, js))
 		return PPE_END;
+	from = from_its_source(js, thread, h);
+	if (from)
+		note_heard(worker, js, h->src_id);
 	if (js->generation == 0)
 		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
 	if (h->gen_id != js->generation) {
 		js->count.stale++;
 		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	}
-	if (!from_its_source(js, thread, h) && !moved(worker, js, thread, h))
+	if (!from && !moved(worker, js, thread, h))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
 	if (!served(state, h))
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
@@ -276,6 +279,7 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 		    !from_its_source(js, thread, h) || !served(state, h) ||
 		    !lengths_fit(state, j, c)))
 		return unusual(worker, thread);
+	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))
 		return police(worker, thread, js);
 	/* A job with a rate is asked each time. */

@@ -181,6 +181,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
 	struct weir_join_proof room;
 	const struct weir_join_proof *proof;
+	bool fresh;
 
 	/* On the way here the job may have become another one, or the source no member of it. */
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
@@ -206,6 +207,10 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	}
 	js->count.joins++;
+	/* Without the challenge it may be of any time: an answer is all it can have. */
+	fresh = proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge);
+	if (fresh)
+		note_heard(worker, js, h.src_id);
 	if (accepted(js, &h, proof))
 		return answer_joins(worker, thread, js, h.src_id);
 	if (home->walking) {
@@ -213,8 +218,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
 	}
-	/* Without the challenge it may be of any time: an answer is all it can have. */
-	if (proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge))
+	if (fresh)
 		collect(home, thread, &h, proof);
 	if (home->pending_count < js->nb_sources)
 		return tell_waiting(worker, thread, js);

@@ -106,7 +106,6 @@ memo_recognise(
 	seen = &js->seen[p[SOURCE_AT]];
 	if (home && unlikely(seen->pass != pass_now(worker, js)))
 		return false;
-	seen->heard = heard_now(worker->now);
 	thread->packet = packet;
 	thread->port = packet->port;
 	thread->head = memo->head;
@@ -120,6 +119,7 @@ memo_recognise(
 	c->learned = false;
 	thread->next = PPE_RUN(job_entry);
 	if (home) {
+		seen->heard = heard_now(worker->now);
 		start_bucket(state, js, c);
 		thread->next = PPE_RUN(find_block);
 	}

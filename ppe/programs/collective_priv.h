@@ -82,10 +82,10 @@ struct memo {
 } __rte_cache_aligned;
 static_assert(sizeof(struct memo) == 128, "two lines");
 
-/* What a worker that receives from a source notes of it, one after the other in a line or two. */
+/* What a worker notes of a source, one after the other in a line or two. */
 struct source_seen {
 	uint32_t pass; /* pass_now() when a packet like the memo was admitted here */
-	uint32_t heard; /* heard_now() of the last packet from its address; 0: none yet */
+	uint32_t heard; /* heard_now() of the last packet that was its own; 0: none yet */
 };
 
 /* Whom blocks wait for; a line is touched once per block. */
@@ -454,6 +454,14 @@ static inline uint32_t
 heard_now(uint64_t tsc)
 {
 	return (uint32_t)(tsc >> HEARD_SHIFT) | 1;
+}
+
+/* The source lives. On its block's owner, once the packet is from where the source sends, and under its
+ * tag where there are tags: what others send in its name tells nothing. */
+static inline void
+note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
+{
+	js->seen[source].heard = heard_now(worker->now);
 }
 
 /* What admission depends on beside the packet, as a number: neither count ever goes back, so while

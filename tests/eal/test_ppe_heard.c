@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A source is heard by what it sends, and not by what others send in its name. */
+#include <string.h>
+
+#include <criterion/criterion.h>
+#include <rte_cycles.h>
+
+#include "tests/eal/rig.h"
+
+#define WINDOW   4
+#define PAUSE_US 50000
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+
+static void
+start(unsigned int workers, bool authenticated)
+{
+	struct rig_config config = {.workers = workers, .threads = 4, .ports = 2, .jobs = 1};
+
+	config.job[0] = rig_job(1, 2, WINDOW, 16);
+	config.job[0].authenticated = authenticated;
+	rig_start(&rig, &config);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+/* A contribution of source 0, to each shard, twice alike but for the block. */
+static void
+contribute(uint16_t generation, unsigned int port, bool forged)
+{
+	const uint32_t values[4] = {0};
+	struct ppe_stats stats;
+
+	for (uint32_t block = 0; block < WINDOW; block++) {
+		const struct weir_header h = {.job_id = 1,
+			.block_id = block,
+			.gen_id = generation,
+			.grad_cnt = 4,
+			.dtype = WEIR_DTYPE_INT32,
+			.extended = true};
+		unsigned int bytes = rig_frame(frame, 0, &h, values, sizeof(values));
+
+		frame[11] ^= forged ? 0x55 : 0; /* of the MAC; no checksum covers it */
+		rig_send(&rig, port, frame, bytes);
+	}
+	rig_settle(&rig, &stats);
+}
+
+static struct ppe_source_stats
+source_0(void)
+{
+	struct ppe_source_stats s;
+
+	cr_assert_eq(ppe_source_stats_read(rig.ppe, 1, 0, &s), 0);
+	return s;
+}
+
+static void
+heard_by_its_own(unsigned int workers)
+{
+	uint16_t generation;
+
+	start(workers, false);
+	generation = rig_join(&rig, 0, false);
+	cr_expect(source_0().heard, "it joined");
+	rte_delay_us_sleep(PAUSE_US);
+	contribute(generation, 0, true);
+	cr_expect_geq(source_0().silent_us, PAUSE_US / 2, "heard from another MAC");
+	contribute(generation, 1, false);
+	cr_expect_geq(source_0().silent_us, PAUSE_US / 2, "heard at another port");
+	contribute(generation, 0, false);
+	cr_expect_lt(source_0().silent_us, PAUSE_US / 2);
+	rte_delay_us_sleep(PAUSE_US);
+	contribute((uint16_t)(generation + 1), 0, false);
+	cr_expect_lt(source_0().silent_us, PAUSE_US / 2, "it lives, in whatever generation");
+	stop();
+}
+
+Test(ppe_heard, by_its_own_packets, .timeout = 30)
+{
+	heard_by_its_own(1);
+}
+
+Test(ppe_heard, by_its_own_packets_on_two_workers, .timeout = 30)
+{
+	heard_by_its_own(2);
+}
+
+Test(ppe_heard, not_without_the_key, .timeout = 30)
+{
+	const struct weir_header h = {.job_id = 1,
+		.block_id = 1,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = WEIR_FLAG_AUTHENTICATED,
+		.extended = true};
+	const uint8_t proof[48] = {0};
+	struct ppe_stats stats;
+
+	start(2, true);
+	contribute(1, 0, false);
+	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, proof, sizeof(proof)));
+	rig_settle(&rig, &stats);
+	cr_expect_not(source_0().heard);
+	cr_expect_eq(stats.drops[PPE_DROP_FORGED], 1 + WINDOW);
+	stop();
+}
