@@ -97,7 +97,8 @@ is_source(const struct ppe_job *j, struct ppe_thread *thread)
 	return j != NULL && ppe_job_has(j, source) && j->address[source] == thread->head.ip_src;
 }
 
-/* A join: answered here when it can't be taken, so not before its checksums are right. */
+/* A join: answered here when it can't be taken, so not before its checksums are right. Whether the
+ * tag of one for an authenticated job holds is dear: only who may be its source is asked. */
 static __rte_noinline struct ppe_next
 joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
@@ -105,10 +106,10 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 
 	if (!checksums_hold(worker, thread))
 		return PPE_END;
-	if (j != NULL && j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
-		return PPE_END;
 	if (!is_source(j, thread))
 		return refuse_stranger(worker, thread, j);
+	if (j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
+		return PPE_END;
 	note_job(worker, thread);
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
 }

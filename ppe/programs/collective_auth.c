@@ -19,7 +19,7 @@
 size_t
 job_keys_bytes(uint16_t source_end)
 {
-	return sizeof(struct job_keys) + source_end * sizeof(struct pktbuf_tag_key);
+	return sizeof(struct job_keys) + source_end * sizeof(struct source_keys);
 }
 
 struct job_keys *
@@ -31,8 +31,10 @@ job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket)
 		return NULL;
 	keys = rte_zmalloc_socket(
 		"weir_keys", job_keys_bytes(source_end), RTE_CACHE_LINE_SIZE, socket);
-	if (keys != NULL)
-		memcpy(keys->job, job->key, sizeof(keys->job));
+	if (keys == NULL)
+		return NULL;
+	memcpy(keys->job, job->key, sizeof(keys->job));
+	keys->source_end = source_end;
 	return keys;
 }
 
@@ -62,15 +64,20 @@ job_challenge_next(struct job_home *home)
 		label, NULL, 0, home->challenge);
 }
 
-/* A source's key, from the job's. */
-static bool
-source_key(struct pktbuf_hmac *hmac, const struct job_keys *keys, uint8_t source,
-	uint8_t key[WEIR_KEY_BYTES])
+/* A source's own key, from the job's; NULL: it can't be derived. */
+static const uint8_t *
+source_key(struct pktbuf_hmac *hmac, struct job_keys *keys, uint8_t source)
 {
 	uint8_t message[] = WEIR_LABEL_SOURCE; /* its final zero is the source's place */
 
+	if (likely(mask_test(keys->known, source)))
+		return keys->source[source].own;
 	message[sizeof(message) - 1] = source;
-	return pktbuf_hmac(hmac, keys->job, message, sizeof(message), key);
+	if (source >= keys->source_end ||
+		!pktbuf_hmac(hmac, keys->job, message, sizeof(message), keys->source[source].own))
+		return NULL;
+	mask_set(keys->known, source);
+	return keys->source[source].own;
 }
 
 /* GMAC's key of a generation, from a source's key or the results'. */
@@ -139,16 +146,17 @@ static const struct pktbuf_tag_key *
 key_of(struct collective *state, const struct job_shard *js, uint8_t source)
 {
 	struct job_keys *keys = js->keys;
-	uint8_t from[WEIR_KEY_BYTES];
+	const uint8_t *own;
 
 	if (likely(mask_test(keys->derived, source)))
-		return &keys->source[source];
-	if (source >= js->source_end || !source_key(state->hmac, keys, source, from) ||
-		!generation_key(
-			state->hmac, from, js->generation, keys->challenge, &keys->source[source]))
+		return &keys->source[source].generation;
+	own = source_key(state->hmac, keys, source);
+	if (own == NULL ||
+		!generation_key(state->hmac, own, js->generation, keys->challenge,
+			&keys->source[source].generation))
 		return NULL;
 	mask_set(keys->derived, source);
-	return &keys->source[source];
+	return &keys->source[source].generation;
 }
 
 /* Of the former generation a contribution can still be told from a forged one, and be answered. Only
@@ -157,13 +165,15 @@ static bool
 of_former(struct collective *state, const struct ppe_thread *thread, const struct job_shard *js,
 	const struct contribution *c)
 {
-	const struct job_keys *keys = js->keys;
+	struct job_keys *keys = js->keys;
 	struct pktbuf_tag_key key;
-	uint8_t from[WEIR_KEY_BYTES];
+	const uint8_t *own;
 
-	return keys->former != 0 && c->header.gen_id == keys->former &&
-		source_key(state->hmac, keys, c->header.src_id, from) &&
-		generation_key(state->hmac, from, keys->former, keys->former_challenge, &key) &&
+	if (keys->former == 0 || c->header.gen_id != keys->former)
+		return false;
+	own = source_key(state->hmac, keys, c->header.src_id);
+	return own != NULL &&
+		generation_key(state->hmac, own, keys->former, keys->former_challenge, &key) &&
 		holds(thread, c, &key, c->header.block_id);
 }
 
@@ -197,14 +207,15 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 
 /* HMAC's tag of up to 96 bytes under a label and a source's key. */
 static bool
-short_tag(struct collective *state, const struct job_keys *keys, uint8_t source, const char *label,
+short_tag(struct collective *state, struct job_keys *keys, uint8_t source, const char *label,
 	const void *bytes, size_t length, uint8_t tag[WEIR_TAG_BYTES])
 {
-	uint8_t message[128], key[WEIR_KEY_BYTES], out[WEIR_KEY_BYTES];
+	const uint8_t *key = source_key(state->hmac, keys, source);
+	uint8_t message[128], out[WEIR_KEY_BYTES];
 	size_t before = strlen(label);
 
 	memset(tag, 0, WEIR_TAG_BYTES);
-	if (before + length > sizeof(message) || !source_key(state->hmac, keys, source, key))
+	if (before + length > sizeof(message) || key == NULL)
 		return false;
 	memcpy(message, label, before);
 	memcpy(message + before, bytes, length);

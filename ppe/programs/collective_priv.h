@@ -147,9 +147,16 @@ struct job_home {
 	uint8_t proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* of the generation that runs */
 };
 
+/* A source's keys in one shard. */
+struct source_keys {
+	struct pktbuf_tag_key generation; /* GMAC's, of the running generation */
+	uint8_t own[WEIR_KEY_BYTES]; /* from which that comes, and the tags of joins and replies */
+};
+
 /*
  * The keys of an authenticated job in one shard: the job's, and GMAC's of the running generation. A
- * source's is derived when its first contribution comes, so that no worker stands still for all at once.
+ * source's are derived when a packet of it needs them, so that no worker stands still for all at once;
+ * and then kept, for each costs an HMAC or two, and whoever knows an address can ask for them.
  */
 struct job_keys {
 	uint8_t job[WEIR_KEY_BYTES];
@@ -157,9 +164,11 @@ struct job_keys {
 	uint8_t former_challenge[WEIR_CHALLENGE_BYTES]; /* of the one before */
 	uint16_t former; /* that generation; 0: there was none */
 	bool results_derived;
-	uint64_t derived[MASK_WORDS]; /* sources whose key is there */
+	uint16_t source_end; /* the job's */
+	uint64_t derived[MASK_WORDS]; /* sources whose key of the generation is there */
+	uint64_t known[MASK_WORDS]; /* sources whose own key is there */
 	struct pktbuf_tag_key results;
-	struct pktbuf_tag_key source[]; /* [source_end] */
+	struct source_keys source[]; /* [source_end] */
 };
 
 /* Block records that the jobs of a worker have set aside. Control thread: rw. */

@@ -35,14 +35,6 @@ reason_of(const struct ppe_job *j, uint8_t source)
 	return ppe_job_has(j, source) ? PPE_DROP_ADDRESS : PPE_DROP_UNKNOWN_SOURCE;
 }
 
-/* An authenticated job's join comes here with a tag that holds. */
-static bool
-may_know(const struct ppe_job *j, const struct weir_header *h)
-{
-	return j == NULL || !j->authenticated ||
-		(h->extended && h->collective == WEIR_COLLECTIVE_JOIN);
-}
-
 struct ppe_next
 refuse_stranger(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
@@ -51,7 +43,7 @@ refuse_stranger(struct ppe_worker *worker, struct ppe_thread *thread, const stru
 	const struct rte_ether_addr *from =
 		(const struct rte_ether_addr *)(thread->head.bytes + RTE_ETHER_ADDR_LEN);
 
-	if (may_know(j, h) && rte_is_unicast_ether_addr(from) &&
+	if ((j == NULL || !j->authenticated) && rte_is_unicast_ether_addr(from) &&
 		rmw_police(&state->refusals, worker->now, 1)) {
 		if (!checksums_hold(worker, thread))
 			return PPE_END;

@@ -93,6 +93,29 @@ Test(ppe_heard, by_its_own_packets_on_two_workers, .timeout = 30)
 	heard_by_its_own(2);
 }
 
+/* A stranger's join costs a look at the table, and no HMAC: so its tag is not what it is dropped for. */
+Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 30)
+{
+	struct weir_header h = {.job_id = 1,
+		.block_id = 1,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = WEIR_FLAG_AUTHENTICATED,
+		.extended = true};
+	const uint8_t proof[48] = {0};
+	struct ppe_stats stats;
+
+	start(1, true);
+	rig_send(&rig, 0, frame, rig_frame(frame, 5, &h, proof, sizeof(proof)));
+	h.src_id = 5;
+	rig_send(&rig, 0, frame, rig_frame(frame, 5, &h, proof, sizeof(proof)));
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[PPE_DROP_ADDRESS], 1);
+	cr_expect_eq(stats.drops[PPE_DROP_UNKNOWN_SOURCE], 1);
+	cr_expect_eq(stats.drops[PPE_DROP_FORGED], 0);
+	cr_expect_eq(rig_receive(&rig, 0, frame, 20), 0, "a stranger is answered");
+	stop();
+}
+
 Test(ppe_heard, not_without_the_key, .timeout = 30)
 {
 	const struct weir_header h = {.job_id = 1,
