@@ -117,13 +117,19 @@ ctrl_jobs_settle(struct ctrl_running *running, bool published)
 			settle(running->by_id[i], published);
 }
 
-/* -ENOMEM or -ENOSPC, in words. */
+/* What the engines said, in words. */
 static int
-deny_room(
+deny_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, int rc, struct ctrl_refusal *why)
 {
 	struct ppe_room room = {0};
 
+	if (rc == -EBUSY)
+		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+			"a worker has not taken the change before this one yet: ask again");
+	if (rc != -ENOMEM && rc != -ENOSPC)
+		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+			"the engines did not take the change: %s", strerror(-rc));
 	running->engine->room(running->ppe, asked, &room);
 	if (rc == -ENOSPC)
 		ctrl_deny(why, CTRL_REFUSED_MEMORY, "window",
@@ -156,7 +162,7 @@ ctrl_jobs_publish(
 	}
 	rc = running->engine->publish(running->ppe, &jobs);
 	if (rc < 0)
-		rc = deny_room(running, asked, rc, why);
+		rc = deny_publish(running, asked, rc, why);
 	ctrl_jobs_settle(running, rc == 0);
 	return rc;
 }

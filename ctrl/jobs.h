@@ -126,7 +126,7 @@ struct ctrl_engine {
 	void (*room)(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room);
 	unsigned int (*reap)(struct ppe *ppe);
 	bool (*is_leaving)(const struct ppe *ppe, uint8_t id, uint32_t instance);
-	uint16_t (*generation_after)(const struct ppe *ppe, uint8_t id);
+	uint16_t (*generation_after)(struct ppe *ppe, uint8_t id);
 	/* The generation that a job runs in; 0: none yet. */
 	uint16_t (*generation)(const struct ppe *ppe, uint8_t id);
 	/* Seconds since a packet came from a source; negative: none yet. */

@@ -204,8 +204,11 @@ running(const struct ppe *ppe)
 static bool
 wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *), const void *arg)
 {
-	for (unsigned int us = 0; !over(ppe, arg); us += POLL_US) {
-		if (us >= WAIT_US)
+	/* By the clock: on a busy machine a sleep takes longer than it says. */
+	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = rte_rdtsc();
+
+	while (!over(ppe, arg)) {
+		if (rte_rdtsc() - began >= limit)
 			return false;
 		rte_delay_us_sleep(POLL_US);
 	}
@@ -244,16 +247,6 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 				(*last == 0 || (int16_t)(stats.generation - *last) > 0))
 				*last = stats.generation;
 		}
-}
-
-uint16_t
-ppe_generation_after(const struct ppe *ppe, uint8_t id)
-{
-	uint16_t last = ppe->last_generation[id];
-
-	if (last == 0)
-		return 0;
-	return last == UINT16_MAX ? 1 : (uint16_t)(last + 1);
 }
 
 /* Has a worker perhaps yet to give it up? It is in the table that all have had, and in the next no more. */
@@ -297,6 +290,24 @@ settle(struct ppe *ppe)
 	forget(former, former->bytes);
 }
 
+uint16_t
+ppe_generation_after(struct ppe *ppe, uint8_t id)
+{
+	const struct ppe_job_table *former;
+	uint16_t last;
+
+	settle(ppe);
+	former = ppe->table->former;
+	last = ppe->last_generation[id];
+	/* Its former job may begin one more. */
+	if (former != NULL && former->shards[id] != NULL &&
+		former->shards[id] != ppe->table->shards[id])
+		last = 0;
+	if (last == 0)
+		return 0;
+	return last == UINT16_MAX ? 1 : (uint16_t)(last + 1);
+}
+
 int
 ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
@@ -315,9 +326,10 @@ ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	__atomic_store_n(&ppe->table, table, __ATOMIC_RELEASE);
 	for (unsigned int w = 0; !running(ppe) && w < ppe->config.workers; w++)
 		ppe_take_jobs(ppe->worker[w], table);
-	if (!wait_until(ppe, taken, table))
+	if (wait_until(ppe, taken, table))
+		ppe_jobs_leaving(ppe);
+	else
 		LOG(WARNING, "a worker does not turn: it has yet to take a change of jobs\n");
-	ppe_jobs_leaving(ppe);
 	return 0;
 }
 
@@ -332,27 +344,32 @@ idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 	return true;
 }
 
-/* Have all workers ended the turn in which the last buffer came home? */
+/* Have all workers ended the turn of a token? */
 static bool
-turned(const struct ppe *ppe, const void *shards)
+turned(const struct ppe *ppe, const void *token)
 {
-	return !running(ppe) ||
-		rte_rcu_qsbr_check(
-			ppe->qsbr, ((const struct ppe_job_shards *)shards)->token, false) == 1;
+	return !running(ppe) || rte_rcu_qsbr_check(ppe->qsbr, *(const uint64_t *)token, false) == 1;
 }
 
-/* May the shards be destroyed? The worker that gave the last buffer back may be at it still. */
-static bool
-left(struct ppe *ppe, struct ppe_job_shards *shards)
+/* The worker that gave the last buffer back may be at it still: its turn is waited for, once for all
+ * whose last one is home now. */
+static void
+note_home(struct ppe *ppe)
 {
-	if (!shards->came_home) {
-		if (!idle(ppe, shards))
-			return false;
-		shards->came_home = true;
-		shards->token = rte_rcu_qsbr_start(ppe->qsbr);
-		return wait_until(ppe, turned, shards);
+	uint64_t token = 0;
+	bool any = false;
+
+	for (struct ppe_job_shards *s = ppe->leaving; s != NULL; s = s->next) {
+		if (s->came_home || !idle(ppe, s))
+			continue;
+		if (!any)
+			token = rte_rcu_qsbr_start(ppe->qsbr);
+		any = true;
+		s->came_home = true;
+		s->token = token;
 	}
-	return turned(ppe, shards);
+	if (any)
+		wait_until(ppe, turned, &token);
 }
 
 unsigned int
@@ -362,10 +379,11 @@ ppe_jobs_leaving(struct ppe *ppe)
 	unsigned int n = 0;
 
 	settle(ppe);
+	note_home(ppe);
 	while (*link != NULL) {
 		struct ppe_job_shards *shards = *link;
 
-		if (!left(ppe, shards)) {
+		if (!shards->came_home || !turned(ppe, &shards->token)) {
 			link = &shards->next;
 			n++;
 			continue;

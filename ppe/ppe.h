@@ -115,16 +115,19 @@ int ppe_start(struct ppe *ppe);
  * The new job is made while the former one is there: to replace a job by one of another shape takes
  * room for both, buffers and records, until the former one has left (ppe_jobs_leaving).
  *
- * Table and jobs are copied. 0; -ENOMEM (DPDK's memory), -ENOSPC (block records) or -EBUSY (a worker
- * has not taken the change before this one), and then nothing has changed. Waits for a loop turn of
- * the slowest worker, half a second at most: one that does not turn then takes the change when it
- * does.
+ * Table and jobs are copied. 0; or -ENOMEM (DPDK's memory, or OpenSSL's for an authenticated job),
+ * -ENOSPC (block records), -EBUSY (a worker has not taken the change before this one), -EIO (no random
+ * bytes for an authenticated job) or -EINVAL (buffers of a shape that no job of the configuration
+ * has), and then nothing has changed. Waits for a loop turn of the slowest worker, half a second at
+ * most: one that does not turn then takes the change when it does; and, when all have, as
+ * ppe_jobs_leaving() does.
  */
 int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
 /*
  * Jobs that are gone, but whose last results are still on their way: their memory is given back
- * here, when it can be. Call it now and then. Returns how many are left. A job has left some
+ * here, when it can be. Call it now and then. Returns how many are left. Waits for a loop turn of the
+ * slowest worker, half a second at most, when the last results of some have just gone. A job has left some
  * milliseconds after its last result, also by ports that fall quiet (pktbuf_outq_reclaim); devices
  * whose drivers free nothing on demand keep it until they have sent a ring of other packets, and so
  * does a capture that holds packets.
@@ -136,10 +139,11 @@ bool ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance);
 
 /*
  * What a new job of this id is to begin with (ppe_job.first_generation), so that packets of the jobs
- * that had the id before are stale in it: the generation after their last one, [1, 65535]; 0: there
- * was none, the switch's own will do.
+ * that had the id before are stale in it: the generation after their last one, [1, 65535]. 0: there
+ * was none, and the switch's own will do; or a worker that does not turn has the last one still, which
+ * may begin another generation.
  */
-uint16_t ppe_generation_after(const struct ppe *ppe, uint8_t id);
+uint16_t ppe_generation_after(struct ppe *ppe, uint8_t id);
 
 /* What a job of this shape would take, and what there is. */
 struct ppe_room {

@@ -81,7 +81,7 @@ is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 }
 
 static uint16_t
-generation_after(const struct ppe *ppe, uint8_t id)
+generation_after(struct ppe *ppe, uint8_t id)
 {
 	(void)ppe;
 	return played.generation[id];

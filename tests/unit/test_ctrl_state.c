@@ -66,7 +66,7 @@ is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 }
 
 static uint16_t
-generation_after(const struct ppe *ppe, uint8_t id)
+generation_after(struct ppe *ppe, uint8_t id)
 {
 	(void)ppe;
 	return last[id] == 0 ? 0 : ctrl_generation_add(last[id], 1);
