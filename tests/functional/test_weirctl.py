@@ -21,7 +21,6 @@ from fake_api import FakeApi, block, healthy, job, members, port
 from tap import Skip, case, check, main, seed
 
 WEIRCTL = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'ctl', 'weirctl')
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ENTER, LEAVE = '\033[?1049h', '\033[?1049l'
 READ = ['status', 'health', 'ports', 'jobs', 'job ring', 'members ring', 'blocks', 'blocks --stuck',
         'counters', 'config', 'tenants', 'top --once --interval 100ms']
@@ -690,57 +689,6 @@ def top_is_stopped_and_goes_on():
             terminal.until(re.escape(ENTER))
             terminal.key('q')
             check(terminal.end() == 0, 'q')
-
-
-@case
-def pages_and_completion():
-    help_text = good(ctl(None, '--help'))
-    commands = set(re.findall(r'^  ([a-z]+)(?: [a-z]+)? +(?:NAME)? ', help_text, re.M))
-    options = set(re.findall(r'--([a-z-]+)', help_text))
-    check(len(commands) >= 10 and len(options) >= 25, '%s %s', commands, options)
-    folder = os.path.join(ROOT, 'apps', 'ctl')
-    for name in ('weirctl.1', 'completion/weirctl.bash', 'completion/_weirctl'):
-        with open(os.path.join(folder, name)) as file:
-            text = file.read()
-        text = text.replace('\\-', '-')
-        for word in commands | options:
-            check(re.search(r'(?<![a-z])%s(?![a-z-])' % word, text), '%s lacks %s', name, word)
-    for command in (['mandoc', '-T', 'lint', '-W', 'style', folder + '/weirctl.1'],
-                    ['bash', '-n', folder + '/completion/weirctl.bash'],
-                    ['zsh', '-n', folder + '/completion/_weirctl']):
-        try:
-            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 timeout=20)
-        except FileNotFoundError:
-            print('# %s is not there' % command[0])
-            continue
-        check(run.returncode == 0 and not run.stdout, '%s: %s', command[0], run.stdout)
-
-
-@case
-def completion_in_bash():
-    """What Tab offers, names of jobs among it."""
-    with FakeApi() as api:
-        api.fill()
-
-        def offers(*words):
-            script = ('source %s/apps/ctl/completion/weirctl.bash; COMP_WORDS=(%s); COMP_CWORD=%d; '
-                      '_weirctl; printf "%%s\\n" "${COMPREPLY[@]}"'
-                      % (ROOT, ' '.join("'%s'" % w for w in ('weirctl',) + words), len(words)))
-            env = dict(os.environ, WEIR_SWITCH=api.address,
-                       PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'])
-            run = subprocess.run(['bash', '--norc', '-c', script], env=env, timeout=10, text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            check(run.returncode == 0 and not run.stderr, '%s', run)
-            return set(run.stdout.split())
-        check({'status', 'top', 'blocks', 'job'} <= offers(''), '%s', offers(''))
-        check(offers('bl') == {'blocks'}, '%s', offers('bl'))
-        check({'create', 'set', 'delete', 'ring', 'eval'} == offers('job', ''), '%s', offers('job', ''))
-        check(offers('job', 'delete', 'r') == {'ring'}, 'delete')
-        check(offers('members', '') == {'ring', 'eval'}, 'members')
-        check('--stuck' in offers('blocks', '--'), '%s', offers('blocks', '--'))
-        check('--stuck' not in offers('jobs', '--'), '%s', offers('jobs', '--'))
-        check(offers('job', 'set', 'ring', '--policy', '') == {'wait', 'partial', 'error'}, 'policy')
 
 
 if __name__ == '__main__':
