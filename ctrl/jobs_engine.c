@@ -15,7 +15,11 @@ silent(const struct ppe *ppe, uint8_t id, uint8_t source)
 {
 	struct ppe_source_stats stats;
 
-	if (ppe_source_stats_read(ppe, id, source, &stats) < 0 || !stats.heard)
+	if (ppe_source_stats_read(ppe, id, source, &stats) < 0)
+		return -1;
+	if (stats.joining)
+		return 0;
+	if (!stats.heard)
 		return -1;
 	return (double)stats.silent_us / 1e6;
 }

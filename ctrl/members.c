@@ -109,8 +109,10 @@ void
 ctrl_member_begin(
 	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who)
 {
-	job->member[rank] = (struct ctrl_member){
-		CTRL_MEMBER_JOINED, address, ctrl_unix_time(), ctrl_monotonic()};
+	job->member[rank] = (struct ctrl_member){.state = CTRL_MEMBER_JOINED,
+		.address = address,
+		.joined = ctrl_unix_time(),
+		.seen = ctrl_monotonic()};
 	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
 		ctrl_job_joined(job), job->job->nb_sources);
@@ -146,7 +148,25 @@ is_known(const struct ctrl_job *job, unsigned int rank)
 {
 	if (job->member == NULL)
 		return rank < WEIR_SOURCES_MAX && ppe_job_has(job->job, (uint8_t)rank);
-	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_EXPECTED;
+	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_EXPECTED &&
+		job->member[rank].state != CTRL_MEMBER_LEFT;
+}
+
+/* Before the engines forget the member: when its last packet came. */
+static void
+note_heard(const struct ctrl_running *running, struct ctrl_job *job, unsigned int rank)
+{
+	double silent = running->engine->silent(running->ppe, job->job->id, (uint8_t)rank);
+
+	job->member[rank].heard = silent < 0 ? 0 : ctrl_monotonic() - silent;
+}
+
+/* It is no member any more. Who waits for it is told when it went, and from where. */
+static void
+note_gone(struct ctrl_member *member, enum ctrl_member_state how)
+{
+	member->state = how;
+	member->gone = ctrl_monotonic();
 }
 
 int
@@ -160,11 +180,13 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 			rank, job->job->name);
 	else if (job->member == NULL)
 		return 0;
-	else if (job->member[rank].state == CTRL_MEMBER_JOINED)
+	else if (job->member[rank].state == CTRL_MEMBER_JOINED) {
+		note_heard(running, job, rank);
 		rc = move(running, job, rank, 0, why);
+	}
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
-	memset(&job->member[rank], 0, sizeof(job->member[rank]));
+	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
 	ctrl_log_change(who, "member left", "job=%s rank=%u joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_job_joined(job),
 		job->job->nb_sources);
@@ -193,6 +215,7 @@ draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double no
 			continue;
 		if (job->next == NULL && ctrl_job_draft(job) == NULL)
 			return;
+		note_heard(running, job, rank);
 		ctrl_member_set(job->next, rank, 0);
 	}
 }
@@ -208,7 +231,7 @@ mark_expired(struct ctrl_job *job)
 
 		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
 			continue;
-		member->state = CTRL_MEMBER_EXPIRED;
+		note_gone(member, CTRL_MEMBER_EXPIRED);
 		ctrl_log_change(&who, "member expired",
 			"job=%s rank=%u member_address=%s expire_s=%u",
 			ctrl_log_quote(job->job->name).text, rank,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/running.h"
 
+#include "ctrl/attendance.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,4 +178,7 @@ ctrl_running_job_stats(
 	if (ctrl_job_is_leaving(running, job) ||
 		ppe_job_stats_read(running->ppe, job->job->id, stats) < 0)
 		memset(stats, 0, sizeof(*stats));
+	/* Blocks of those who all are gone wait for nobody, and nobody for them. */
+	if (ctrl_job_is_abandoned(job, stats))
+		stats->blocks_in_flight = 0;
 }

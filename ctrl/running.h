@@ -19,9 +19,10 @@
 struct ctrl_engine; /* ctrl/jobs.h */
 
 enum ctrl_member_state {
-	CTRL_MEMBER_EXPECTED, /* it has not joined, or has left */
+	CTRL_MEMBER_EXPECTED, /* it has not joined */
 	CTRL_MEMBER_JOINED,
 	CTRL_MEMBER_EXPIRED, /* it was silent for longer than the job allows */
+	CTRL_MEMBER_LEFT,
 };
 
 /* A source of a job that hosts join over the control API. */
@@ -30,6 +31,8 @@ struct ctrl_member {
 	uint32_t address; /* host order; not of expected ones */
 	double joined; /* Unix time, s */
 	double seen; /* its last join; CLOCK_MONOTONIC, s */
+	double gone; /* when it left or expired; likewise */
+	double heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
 };
 
 /* When what has changed is written. */

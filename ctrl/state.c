@@ -42,7 +42,7 @@ members_json(const struct ctrl_job *job)
 		const struct ctrl_member *member = &job->member[rank];
 		json_t *object;
 
-		if (member->state == CTRL_MEMBER_EXPECTED)
+		if (member->state == CTRL_MEMBER_EXPECTED || member->state == CTRL_MEMBER_LEFT)
 			continue;
 		object = json_object();
 		put(object, "rank", rank);

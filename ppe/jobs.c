@@ -27,6 +27,9 @@
 #define POLL_US 50
 #define WAIT_US 500000
 
+/* A source that asks to join, and is still heard so much later, is two processes. */
+#define CONTESTED_US UINT64_C(1000000)
+
 /* Tables and shards may hold keys. */
 static void
 forget(void *memory, size_t bytes)
@@ -474,6 +477,9 @@ ppe_source_stats_read(
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
 			if (shards->of[w][p] != NULL && ppe->program[p]->job_source != NULL)
 				ppe->program[p]->job_source(shards->of[w][p], source, stats);
+	/* Who began anew contributes no more; a moment for what was under way. */
+	stats->contested |= stats->joining && stats->heard &&
+		stats->silent_us + CONTESTED_US < stats->joining_us;
 	return 0;
 }
 

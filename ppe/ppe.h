@@ -226,6 +226,10 @@ struct ppe_job_stats {
 	struct ppe_histogram latency; /* of blocks: first contribution to result */
 	struct ppe_histogram spread; /* of blocks: first contribution to last one */
 	uint16_t generation;
+	/* Bit s: source s is in the generation, and has neither left nor asked for another since. All 0 in
+	 * a job of a fixed generation. */
+	uint64_t present[WEIR_SOURCES_MAX / 64];
+	uint64_t joining[WEIR_SOURCES_MAX / 64]; /* bit s: it asks for the next generation now */
 	uint32_t blocks_in_flight;
 	uint32_t buffers_used, buffers_reserved;
 };
@@ -263,10 +267,15 @@ int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats 
 /* A source, as far as packets tell. */
 struct ppe_source_stats {
 	uint64_t last; /* blocks that it was the last one in */
-	uint64_t waited_us; /* how long they waited for it, from the last contribution but one */
-	bool heard; /* a packet came from where it sends, or a join from its address; and under its
-		       tag, of an authenticated job */
+	uint64_t
+		waited_us; /* how long some block waited for it, from its last contribution but one; of
+			       the worker where that was longest */
+	bool heard; /* a packet came from where it sends, under its tag where there are tags; joins
+		       count when a generation has begun by them */
 	uint64_t silent_us; /* since the last one, to a few ms; when heard */
+	bool joining; /* it asks for the next generation now: its join is kept, and repeated */
+	bool contested; /* two processes do: of joins in turn; or one, and another still contributes */
+	uint64_t joining_us; /* since it first asked; when joining */
 	bool placed; /* the switch knows where to send its results: by the generation's join */
 	uint16_t port; /* that way; index of the port */
 	uint16_t udp; /* its UDP port */

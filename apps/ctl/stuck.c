@@ -142,11 +142,26 @@ name_source(json_t *source, FILE *out)
 			strcmp(address, "-") != 0 ? address : "address unknown");
 }
 
+/* Where it is now, if not at work; and when it was heard. */
 static void
 name_heard(json_t *source, FILE *out)
 {
-	double heard = get_number(source, "last_heard");
+	double heard = get_number(source, "last_heard"), gone = get_number(source, "gone"),
+	       asks = get_number(source, "asks");
+	const char *state = get_text(source, "state");
 
+	if (isfinite(asks)) {
+		fprintf(out, ", %s %s ago and asks to join",
+			get_true(source, "contested") ? "as which another process began"
+						      : "which began anew",
+			units_age(asks).text);
+		return;
+	}
+	if (strcmp(state, "left") == 0 || strcmp(state, "expired") == 0) {
+		fprintf(out, ", %s", state);
+		if (isfinite(gone))
+			fprintf(out, " %s ago", units_age(gone).text);
+	}
 	if (isfinite(heard))
 		fprintf(out, ", last heard %s ago", units_age(heard).text);
 	else
@@ -194,6 +209,24 @@ name_missing(json_t *missing, FILE *out)
 		name_others(missing, out);
 }
 
+/* Will these sources never contribute in this generation? Then all the others have to begin anew. */
+static const char *
+name_end(json_t *missing)
+{
+	const char *what = NULL;
+
+	for (size_t i = 0; i < json_array_size(missing); i++) {
+		json_t *source = json_array_get(missing, i);
+		const char *state = get_text(source, "state");
+
+		if (isfinite(get_number(source, "asks")))
+			return "the others must open again";
+		if (strcmp(state, "left") == 0 || strcmp(state, "expired") == 0)
+			what = "the job goes on when all ranks join again";
+	}
+	return what;
+}
+
 /* What the policy will do, and when. */
 static void
 name_policy(const struct group *group, FILE *out)
@@ -201,13 +234,16 @@ name_policy(const struct group *group, FILE *out)
 	const char *policy = get_text(group->first, "policy");
 	bool many = json_array_size(get(group->first, "missing")) > 1;
 	const char *they = many ? "they send" : "it sends";
-	const char *what;
+	const char *end = name_end(get(group->first, "missing")), *what;
 
-	fprintf(out, "; policy %s: ", policy);
 	if (strcmp(policy, "wait") == 0) {
-		fprintf(out, "nothing will happen until %s", they);
+		if (end != NULL)
+			fprintf(out, "; %s", end);
+		else
+			fprintf(out, "; policy wait: nothing will happen until %s", they);
 		return;
 	}
+	fprintf(out, "; policy %s: ", policy);
 	what = strcmp(policy, "partial") == 0
 		? many ? "results without them go out" : "results without it go out"
 		: strcmp(policy, "error") == 0 ? "every source is told that it failed"
@@ -284,28 +320,50 @@ view_stuck(json_t *answer, FILE *out, unsigned int width)
 	return (unsigned int)count;
 }
 
+/* The members that are not in. New. */
+static json_t *
+absent_members(json_t *job)
+{
+	json_t *all = get(job, "members"), *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(all); i++)
+		if (strcmp(get_text(json_array_get(all, i), "state"), "joined") != 0)
+			json_array_append(list, json_array_get(all, i));
+	return list;
+}
+
+/* Does a host wait for the job to begin? Before the first generation that is taken for granted. */
+static bool
+somebody_asks(json_t *job)
+{
+	json_t *all = get(job, "members");
+
+	for (size_t i = 0; i < json_array_size(all); i++)
+		if (isfinite(get_number(json_array_get(all, i), "asks")))
+			return true;
+	return !(get_number(job, "generation") > 0);
+}
+
 unsigned int
 view_joining(json_t *job, FILE *out, unsigned int width)
 {
-	json_t *list = get(job, "members");
-	json_t *missing = json_array();
 	double joined = get_number(job, "joined"), size = get_number(job, "size");
+	bool again = get_number(job, "generation") > 0;
 	char *text = NULL;
+	json_t *missing;
 	size_t length;
 	FILE *to;
 
-	if (strcmp(get_text(job, "state"), "joining") != 0 || !(joined < size)) {
-		json_decref(missing);
+	if (strcmp(get_text(job, "state"), "joining") != 0 || !(joined < size) ||
+		!somebody_asks(job))
 		return 0;
-	}
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (strcmp(get_text(json_array_get(list, i), "state"), "joined") != 0)
-			json_array_append(missing, json_array_get(list, i));
+	missing = absent_members(job);
 	to = open_memstream(&text, &length);
 	if (to == NULL)
 		err(1, "jobs");
-	fprintf(to, "job %s: has not begun: %s of %s sources have joined", get_text(job, "name"),
-		units_exact(joined).text, units_exact(size).text);
+	fprintf(to, "job %s: %s%s of %s sources have joined%s", get_text(job, "name"),
+		again ? "" : "has not begun: ", units_exact(joined).text, units_exact(size).text,
+		again ? " to begin anew" : "");
 	if (json_array_size(missing) > 0) {
 		fputs("; it waits for ", to);
 		name_missing(missing, to);

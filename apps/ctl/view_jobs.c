@@ -63,27 +63,43 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 }
 
 /* A point in time, as "12.4 s ago". */
-static struct units_text
-since(double unix_seconds)
+static double
+age_of(double unix_seconds)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return units_age(isfinite(unix_seconds)
-			? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - unix_seconds
-			: (double)NAN);
+	return isfinite(unix_seconds)
+		? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - unix_seconds
+		: (double)NAN;
 }
 
-/* Whoever keeps the others waiting: the largest share of the time, if it says anything. */
-static json_t *
-straggler(json_t *members, double *share)
+static struct units_text
+since(double unix_seconds)
 {
-	json_t *worst = NULL;
-	double sum = 0, most = 0;
+	return units_age(age_of(unix_seconds));
+}
+
+/* How long blocks have waited for a member, those that are open now included. */
+static double
+waited_for(json_t *member)
+{
+	double waiting = get_number(member, "waiting");
+
+	return get_number(member, "waited") + (isfinite(waiting) ? waiting : 0);
+}
+
+/* Whoever keeps the others waiting: the largest share of the time, if it says anything. Below a
+ * hundredth of the job's life, nobody does. */
+static json_t *
+straggler(json_t *job, double *share)
+{
+	json_t *members = get(job, "members"), *worst = NULL;
+	double sum = 0, most = 0, least = 0.01 * age_of(get_number(job, "created"));
 
 	for (size_t i = 0; i < json_array_size(members); i++) {
 		json_t *m = json_array_get(members, i);
-		double waited = get_number(m, "waited");
+		double waited = waited_for(m);
 
 		if (!isfinite(waited))
 			continue;
@@ -94,7 +110,24 @@ straggler(json_t *members, double *share)
 		}
 	}
 	*share = sum > 0 ? most / sum : 0;
-	return *share > 1.5 / (double)(json_array_size(members) + 1) ? worst : NULL;
+	return *share > 1.5 / (double)(json_array_size(members) + 1) && !(most < least) ? worst
+											: NULL;
+}
+
+/* Ranks that two processes have: neither of them gets on. */
+static void
+name_rivals(json_t *members, FILE *out, unsigned int width)
+{
+	for (size_t i = 0; i < json_array_size(members); i++) {
+		json_t *m = json_array_get(members, i);
+
+		if (get_true(m, "contested"))
+			text_printf(out, 2, width,
+				"two processes join as rank %s (%s): end one of them, or give it a "
+				"rank "
+				"of its own",
+				units_exact(get_number(m, "rank")).text, get_text(m, "address"));
+	}
 }
 
 void
@@ -132,13 +165,14 @@ view_members(json_t *job, FILE *out, unsigned int width)
 		table_cell(table, "%s", get_text(m, "port"));
 		table_cell(table, "%s%s", isfinite(heard) ? units_age(heard).text : "never",
 			isfinite(heard) ? " ago" : "");
-		table_cell(table, "%s", units_age(get_number(m, "waited")).text);
+		table_cell(table, "%s", units_age(waited_for(m)).text);
 		table_cell(table, "%s", units_exact(get_number(m, "last")).text);
 		table_cell(table, "%s%s", since(joined).text, isfinite(joined) ? " ago" : "");
 	}
 	table_print(table, out, width);
 	table_destroy(table);
-	worst = straggler(list, &share);
+	name_rivals(list, out, width);
+	worst = straggler(job, &share);
 	if (worst != NULL)
 		text_printf(out, 2, width,
 			"rank %s (%s) has %s of the time that blocks waited for their last source",

@@ -6,8 +6,8 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
+#include "ctrl/api/member.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/values.h"
 
 #define LIMIT_DEFAULT 256
 #define LIMIT_MAX     1024
@@ -21,6 +21,7 @@ struct found {
 	unsigned int count, room;
 	uint64_t total; /* also those that there was no room for */
 	bool whole; /* false: no memory for all */
+	struct ctrl_attendance attendance[WEIR_JOBS_MAX]; /* of the jobs, by id */
 };
 
 static void
@@ -30,8 +31,15 @@ find(struct found *found, const struct ctrl_running *running, const struct ctrl_
 	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
 	uint64_t idle_us = stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
 	unsigned int most = RTE_MIN(2u * job->job->window, FOUND_MAX - found->count);
+	struct ctrl_attendance *attendance = &found->attendance[job->job->id];
+	struct ppe_job_stats stats;
 	int n;
 
+	ctrl_running_job_stats(running, job, &stats);
+	ctrl_attendance_of(running, job, &stats, attendance);
+	/* What nobody waits for is not stuck. */
+	if (stuck && attendance->abandoned)
+		return;
 	if (found->room - found->count < most) {
 		unsigned int room = found->count + most;
 		struct ppe_block_info *more = realloc(found->block, room * sizeof(*more));
@@ -68,7 +76,7 @@ seconds(uint64_t us)
 
 static json_t *
 missing(const struct ctrl_running *running, const struct ctrl_job *of,
-	const struct ppe_block_info *block)
+	const struct ctrl_attendance *attendance, const struct ppe_block_info *block)
 {
 	const struct ppe_job *job = of->job;
 	json_t *list = json_array();
@@ -82,12 +90,7 @@ missing(const struct ctrl_running *running, const struct ctrl_job *of,
 			continue;
 		object = json_object();
 		ppe_source_stats_read(running->ppe, job->id, (uint8_t)s, &source);
-		api_put(object, "rank", s);
-		api_put_text(object, "address",
-			ppe_job_has(job, (uint8_t)s) ? ctrl_address_text(job->address[s]).text
-						     : NULL);
-		json_object_set_new(object, "last_heard",
-			source.heard ? json_real(seconds(source.silent_us)) : json_null());
+		api_put_presence(object, of, attendance, s, &source);
 		json_array_append_new(list, object);
 	}
 	return list;
@@ -105,7 +108,8 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 }
 
 static json_t *
-block_json(const struct ctrl_running *running, const struct ppe_block_info *block)
+block_json(const struct ctrl_running *running, const struct ctrl_attendance *attendance,
+	const struct ppe_block_info *block)
 {
 	const struct ctrl_job *of = running->by_id[block->job];
 	const struct ppe_job *job = of->job;
@@ -114,12 +118,15 @@ block_json(const struct ctrl_running *running, const struct ppe_block_info *bloc
 	api_put_text(object, "job", job->name);
 	api_put(object, "block", block->block);
 	api_put(object, "generation", block->generation);
-	api_put_text(object, "state", block->open ? "open" : "done");
+	api_put_text(object, "state",
+		!block->open                    ? "done"
+			: attendance->abandoned ? "abandoned"
+						: "open");
 	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
 	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
 	api_put(object, "heard", block->heard_count);
 	api_put(object, "size", job->nb_sources);
-	json_object_set_new(object, "missing", missing(running, of, block));
+	json_object_set_new(object, "missing", missing(running, of, attendance, block));
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
 	return object;
@@ -141,7 +148,8 @@ answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
 	/* What a client may ask is done within some milliseconds: this thread serves others, too. */
 	for (unsigned int i = 0; i < found->count && i < limit && told < MISSING_MAX; i++) {
-		json_t *block = block_json(call->running, &found->block[i]);
+		json_t *block = block_json(
+			call->running, &found->attendance[found->block[i].job], &found->block[i]);
 
 		told += json_array_size(json_object_get(block, "missing"));
 		json_array_append_new(list, block);

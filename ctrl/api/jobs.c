@@ -6,6 +6,7 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
+#include "ctrl/api/member.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/values.h"
 
@@ -46,50 +47,6 @@ put_state(json_t *object, const struct ppe_job_stats *stats)
 	json_object_set_new(object, "buffers", buffers);
 }
 
-static const char *
-state_text(enum ctrl_member_state state)
-{
-	static const char *const texts[] = {"expected", "joined", "expired"};
-
-	return texts[state];
-}
-
-static void
-put_or_null(json_t *object, const char *key, bool there, json_t *value)
-{
-	json_object_set_new(object, key, there ? value : json_null());
-	if (!there)
-		json_decref(value);
-}
-
-/* A source: who it is, where it is, when it was last heard, and how long blocks waited for it. */
-static json_t *
-member_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
-{
-	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
-	uint32_t address = member == NULL ? job->job->address[rank] : member->address;
-	enum ctrl_member_state state;
-	json_t *object = json_object();
-	struct ppe_source_stats s = {0};
-
-	ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)rank, &s);
-	/* Sources of the configuration join on the wire alone. */
-	state = member != NULL                                ? member->state
-		: s.placed || job->job->fixed_generation != 0 ? CTRL_MEMBER_JOINED
-							      : CTRL_MEMBER_EXPECTED;
-	api_put(object, "rank", rank);
-	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
-	api_put_text(object, "port", s.placed ? running->config->port[s.port].name : NULL);
-	put_or_null(object, "udp", s.placed, json_integer(s.udp));
-	put_or_null(object, "joined", member != NULL && member->joined > 0,
-		json_real(member == NULL ? 0 : member->joined));
-	put_or_null(object, "last_heard", s.heard, json_real((double)s.silent_us / 1e6));
-	json_object_set_new(object, "waited", json_real((double)s.waited_us / 1e6));
-	api_put(object, "last", s.last);
-	api_put_text(object, "state", state_text(state));
-	return object;
-}
-
 bool
 api_has_rank(const struct ctrl_job *job, unsigned int rank)
 {
@@ -99,13 +56,18 @@ api_has_rank(const struct ctrl_job *job, unsigned int rank)
 
 /* Who is expected, and who is in. */
 static json_t *
-members(const struct ctrl_running *running, const struct ctrl_job *job)
+members(const struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ctrl_attendance *attendance)
 {
+	uint64_t waits_us[WEIR_SOURCES_MAX] = {0};
 	json_t *list = json_array();
 
+	if (!attendance->abandoned)
+		api_read_waits(running, job, waits_us);
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (api_has_rank(job, s))
-			json_array_append_new(list, member_json(running, job, s));
+			json_array_append_new(
+				list, api_member_json(running, job, attendance, s, waits_us[s]));
 	return list;
 }
 
@@ -114,30 +76,29 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
-	bool leaving = ctrl_job_is_leaving(running, job), running_now;
+	struct ctrl_attendance attendance;
 	struct ppe_job_stats stats;
 
 	ctrl_running_job_stats(running, job, &stats);
-	/* A generation begins when all have joined. */
-	running_now = shape->fixed_generation != 0 || stats.generations > 0;
+	ctrl_attendance_of(running, job, &stats, &attendance);
 	api_put(object, "id", shape->id);
 	api_put_text(object, "name", shape->name);
 	api_put_text(object, "tenant", job->tenant == NULL ? NULL : job->tenant->name);
 	api_put_text(object, "origin", job->from_file ? "file" : "api");
 	api_put(object, "size", shape->nb_sources);
-	api_put(object, "joined", job->member != NULL || running_now ? ctrl_job_joined(job) : 0);
+	api_put(object, "joined", attendance.joined);
 	api_put(object, "generation", stats.generation);
 	put_shape(object, shape);
 	api_put(object, "expire_s", job->expire_s);
 	api_put(object, "rate_mbit", shape->rate_mbit);
 	json_object_set_new(object, "authenticated", json_boolean(shape->authenticated));
-	api_put_text(object, "state", leaving ? "draining" : running_now ? "running" : "joining");
+	api_put_text(object, "state", ctrl_job_state_text(attendance.state));
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));
 	api_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
-	if (whole && !leaving)
-		json_object_set_new(object, "members", members(running, job));
+	if (whole && attendance.state != CTRL_JOB_DRAINING)
+		json_object_set_new(object, "members", members(running, job, &attendance));
 	return object;
 }
 

@@ -252,7 +252,9 @@ member_address(const struct ctrl_job *job, unsigned int rank)
 {
 	if (job->member == NULL)
 		return job->job->address[rank];
-	return rank < job->job->nb_sources ? job->member[rank].address : 0;
+	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_LEFT
+		? job->member[rank].address
+		: 0;
 }
 
 void

@@ -5,6 +5,7 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
+#include "ctrl/api/member.h"
 #include "ctrl/api/metrics.h"
 #include "ctrl/jobs.h"
 
@@ -15,6 +16,8 @@
 struct one_source {
 	char label[16]; /* rank="255" */
 	struct ppe_source_stats stats;
+	bool heard;
+	double silent; /* s; when heard */
 };
 
 struct one_job {
@@ -22,7 +25,7 @@ struct one_job {
 	char label[METRICS_LABEL_BYTES]; /* job="..." */
 	struct ppe_job_stats stats;
 	unsigned int first, count; /* its own series, in `source` */
-	unsigned int joined; /* sources whose place is known, or need not be; on the wire */
+	unsigned int joined;
 	unsigned int left_out; /* sources without series of their own; the sums of these: */
 	uint64_t last, waited_us;
 };
@@ -33,6 +36,14 @@ struct metrics_jobs {
 	struct one_job *job;
 	struct one_source source[]; /* METRICS_SOURCES at most */
 };
+
+/* Also one that is gone: that it is silent is just what somebody wants to see. */
+static bool
+is_told(const struct ctrl_job *job, unsigned int rank)
+{
+	return ppe_job_has(job->job, (uint8_t)rank) ||
+		(rank < job->job->nb_sources && api_is_gone(job, rank));
+}
 
 /* One more than the highest rank. */
 static unsigned int
@@ -75,16 +86,15 @@ give_ranks(const struct ctrl_running *running)
 static void
 read_source(struct metrics_jobs *jobs, struct one_job *one, const struct ppe *ppe, uint8_t rank)
 {
-	const struct ppe_job *job = one->job->job;
 	struct ppe_source_stats stats;
 
-	ppe_source_stats_read(ppe, job->id, rank, &stats);
-	one->joined += stats.placed || job->fixed_generation != 0;
+	ppe_source_stats_read(ppe, one->job->job->id, rank, &stats);
 	if (rank < one->job->series) {
 		struct one_source *source = &jobs->source[jobs->nb_sources++];
 
 		snprintf(source->label, sizeof(source->label), "rank=\"%u\"", rank);
 		source->stats = stats;
+		source->heard = api_silence(one->job, rank, &stats, &source->silent);
 		one->count++;
 		return;
 	}
@@ -97,13 +107,16 @@ static void
 read_job(struct metrics_jobs *jobs, const struct ctrl_running *running, const struct ctrl_job *job)
 {
 	struct one_job *one = &jobs->job[jobs->nb_jobs++];
+	struct ctrl_attendance attendance;
 
 	one->job = job;
 	one->first = jobs->nb_sources;
 	metrics_label(one->label, sizeof(one->label), "job", job->job->name);
 	ctrl_running_job_stats(running, job, &one->stats);
+	ctrl_attendance_of(running, job, &one->stats, &attendance);
+	one->joined = attendance.joined;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(job->job, (uint8_t)s))
+		if (is_told(job, s))
 			read_source(jobs, one, running->ppe, (uint8_t)s);
 	jobs->left_out += one->left_out;
 }
@@ -176,8 +189,9 @@ put_levels(struct metrics *metrics, const struct metrics_jobs *jobs)
 {
 	PUT_JOBS("weir_job_members", "gauge", "Sources that the job has when it is complete",
 		one->job->job->nb_sources);
-	PUT_JOBS("weir_job_members_joined", "gauge", "Sources that have joined",
-		one->job->member != NULL ? ctrl_job_joined(one->job) : one->joined);
+	PUT_JOBS("weir_job_members_joined", "gauge",
+		"Sources that are in; of a job that waits for others to join, those that ask",
+		one->joined);
 	PUT_JOBS("weir_job_generation", "gauge", "The job's generation; 0: none has begun",
 		one->stats.generation);
 	PUT_JOBS("weir_job_window_blocks", "gauge", "Blocks that a source has in flight at most",
@@ -258,14 +272,14 @@ put_sources(struct metrics *metrics, const struct metrics_jobs *jobs)
 			metrics_u64(metrics, "", one->label, "rank=\"others\"", one->last);
 	}
 	metrics_family(metrics, "weir_source_silent_seconds", "gauge",
-		"Time since the source was heard; missing while it never was");
+		"Time since the source was heard in the generation; missing while it never was");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
 		const struct one_job *one = &jobs->job[i];
 
 		for (unsigned int s = one->first; s < one->first + one->count; s++)
-			if (jobs->source[s].stats.heard)
+			if (jobs->source[s].heard)
 				metrics_us(metrics, "", one->label, jobs->source[s].label,
-					jobs->source[s].stats.silent_us);
+					(uint64_t)(jobs->source[s].silent * 1e6));
 	}
 	metrics_family(metrics, "weir_metrics_left_out", "gauge",
 		"Sources without series of their own, which their job's rank others sums up");

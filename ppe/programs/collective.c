@@ -375,7 +375,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct weir_header *h = &c->header;
 	struct job_shard *js = state->job[h->job_id];
 	struct block *b = c->block;
-	uint64_t waited;
+	uint64_t since;
 
 	if (unlikely(!block_is(b, c->probe.key)))
 		return PPE_RUN(find_block); /* released while we slept */
@@ -398,14 +398,17 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
 	b->final &= h->final;
-	waited = worker->now - b->progress;
+	since = b->progress;
 	b->progress = worker->now;
 	js->count.contributions++;
 	ppe_consume(worker, thread);
 	if (likely(b->heard_count < js->nb_sources))
 		return PPE_END;
 	js->late[h->src_id].last++;
-	js->late[h->src_id].waited += waited;
+	if ((int64_t)(js->late[h->src_id].until - since) > 0)
+		since = js->late[h->src_id].until;
+	js->late[h->src_id].waited += worker->now - since;
+	js->late[h->src_id].until = worker->now;
 	return complete(worker, thread, state, js, b);
 }
 

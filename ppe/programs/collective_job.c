@@ -179,6 +179,8 @@ static void
 forget_joins(struct job_home *home, uint8_t source)
 {
 	mask_clear(home->in, source);
+	mask_clear(home->present, source);
+	home->asked[source] = (struct asked){0};
 	if (!mask_test(home->pending, source))
 		return;
 	if (home->walking) {

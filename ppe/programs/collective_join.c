@@ -7,6 +7,8 @@
  * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
  * the shards it visits and written by nobody. Should a member leave meanwhile, nobody is answered.
  */
+#include <rte_cycles.h>
+
 #include "ppe/programs/collective_priv.h"
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -102,14 +104,52 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	return PPE_RUN(answer);
 }
 
+/* A source asks for the next generation: since when, and whether another process does so in turn, each
+ * with a nonce of its own. */
+static void
+note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
+{
+	struct asked *asked = &home->asked[source];
+
+	if (!mask_test(home->pending, source)) {
+		asked->since = now;
+		asked->former_nonce = 0;
+	} else if (home->pending_nonce[source] != nonce) {
+		if (asked->former_nonce == nonce)
+			asked->rival = now;
+		asked->former_nonce = home->pending_nonce[source];
+	}
+	asked->last = now;
+	/* Whoever was in the running generation as this source is in it no more. */
+	mask_clear(home->present, source);
+}
+
+/* Forget the joins of those who stopped asking: a generation must not begin with them. */
+static void
+forget_old(struct job_home *home, uint32_t now)
+{
+	uint64_t hz = rte_get_tsc_hz();
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		for (uint64_t left = home->pending[i]; left != 0; left &= left - 1) {
+			uint8_t source = (uint8_t)(64 * i + (unsigned int)__builtin_ctzll(left));
+
+			if (!join_is_old(&home->asked[source], now, hz))
+				continue;
+			mask_clear(home->pending, source);
+			home->pending_count--;
+		}
+}
+
 /* Keep the join; a source that joins again replaces its former one. A tag does not cover where the
  * packet came from: so a repeat with the same proof, which anybody can send, moves nothing. */
 static void
 collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h,
-	const struct weir_join_proof *proof)
+	const struct weir_join_proof *proof, uint32_t now)
 {
 	bool base = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0;
 
+	note_asking(home, h->src_id, h->block_id, now);
 	if (proof != NULL) {
 		if (mask_test(home->pending, h->src_id) &&
 			pktbuf_tag_equal(home->pending_proof[h->src_id], proof->nonce))
@@ -179,6 +219,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_home *home = js == NULL ? NULL : js->home;
 	struct walk *walk = &lmem(thread)->walk;
 	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
+	uint32_t now = heard_now(worker->now);
 	struct weir_join_proof room;
 	const struct weir_join_proof *proof;
 	bool fresh;
@@ -209,17 +250,19 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	js->count.joins++;
 	/* Without the challenge it may be of any time: an answer is all it can have. */
 	fresh = proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge);
-	if (fresh)
-		note_heard(worker, js, h.src_id);
-	if (accepted(js, &h, proof))
+	if (accepted(js, &h, proof)) {
+		if (fresh)
+			home->asked[h.src_id].accepted = now;
 		return answer_joins(worker, thread, js, h.src_id);
+	}
 	if (home->walking) {
 		js->count.held_back++;
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
 	}
+	forget_old(home, now);
 	if (fresh)
-		collect(home, thread, &h, proof);
+		collect(home, thread, &h, proof, now);
 	if (home->pending_count < js->nb_sources)
 		return tell_waiting(worker, thread, js);
 	home->walking = true;
@@ -309,6 +352,9 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
 	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
 	memcpy(home->in, home->pending, sizeof(home->in));
+	memcpy(home->present, home->pending, sizeof(home->present));
+	for (unsigned int s = 0; s < js->source_end; s++)
+		home->asked[s].accepted = home->asked[s].last;
 	memset(home->pending, 0, sizeof(home->pending));
 	memset(home->pending_nonce, 0, sizeof(home->pending_nonce));
 	memset(home->pending_proof, 0, sizeof(home->pending_proof));

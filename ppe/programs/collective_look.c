@@ -16,6 +16,57 @@ add_histogram(struct ppe_histogram *sum, const struct ppe_histogram *histogram)
 	sum->sum_us += histogram->sum_us;
 }
 
+static uint64_t
+ticks_us(uint32_t tick, uint64_t now, uint64_t hz)
+{
+	return (uint64_t)((double)ticks_since(tick, heard_now(now)) *
+		(double)(UINT64_C(1) << HEARD_SHIFT) * 1e6 / (double)hz);
+}
+
+static void
+tell_heard(struct ppe_source_stats *stats, uint32_t heard, uint64_t now, uint64_t hz)
+{
+	if (heard == 0)
+		return;
+	stats->heard = true;
+	stats->silent_us = RTE_MIN(stats->silent_us, ticks_us(heard, now, hz));
+}
+
+/* Has its join been collected, and lately repeated? */
+static bool
+is_asking(const struct job_home *home, unsigned int source, uint64_t now, uint64_t hz)
+{
+	return mask_test(home->pending, (uint8_t)source) &&
+		!join_is_old(&home->asked[source], heard_now(now), hz);
+}
+
+static void
+look_at_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_t hz,
+	struct ppe_source_stats *stats)
+{
+	const struct asked *asked = &home->asked[source];
+
+	tell_heard(stats, asked->accepted, now, hz);
+	stats->joining = is_asking(home, source, now, hz);
+	if (!stats->joining)
+		return;
+	stats->joining_us = ticks_us(asked->since, now, hz);
+	stats->contested = asked->rival != 0 &&
+		ticks_us(asked->rival, now, hz) < JOIN_FORGOTTEN_S * UINT64_C(1000000);
+}
+
+static void
+look_at_attendance(
+	const struct job_home *home, unsigned int source_end, struct ppe_job_stats *stats)
+{
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+
+	memcpy(stats->present, home->present, sizeof(stats->present));
+	for (unsigned int s = 0; s < source_end; s++)
+		if (is_asking(home, s, now, hz))
+			mask_set(stats->joining, (uint8_t)s);
+}
+
 void
 collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 {
@@ -27,6 +78,8 @@ collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 	add_histogram(&stats->latency, &js->count.latency);
 	add_histogram(&stats->spread, &js->count.spread);
 	stats->generation = js->generation;
+	if (js->home != NULL)
+		look_at_attendance(js->home, js->source_end, stats);
 	stats->buffers_used += js->quota.used;
 	stats->buffers_reserved += js->quota.limit;
 	for (unsigned int r = 0; r < js->window; r++) {
@@ -43,20 +96,15 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	const struct job_shard *js = shard;
 	const struct pktbuf_endpoint *endpoint = &js->endpoint[source];
 	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
-	uint32_t heard = js->seen[source].heard;
+	uint64_t waited_us;
 
 	stats->last += js->late[source].last;
-	stats->waited_us += (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
-	if (heard != 0) {
-		uint32_t ticks = heard_now(now) - heard;
-		double us = (double)ticks * (double)(UINT64_C(1) << HEARD_SHIFT) * 1e6 / (double)hz;
-
-		/* A worker's clock may be a tick or two ahead. */
-		if (-ticks <= 4)
-			us = 0;
-		stats->heard = true;
-		stats->silent_us = RTE_MIN(stats->silent_us, (uint64_t)us);
-	}
+	/* The shards' blocks wait at the same time. */
+	waited_us = (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
+	stats->waited_us = RTE_MAX(stats->waited_us, waited_us);
+	tell_heard(stats, js->seen[source].heard, now, hz);
+	if (js->home != NULL)
+		look_at_joins(js->home, source, now, hz, stats);
 	if (!endpoint->valid || stats->placed)
 		return;
 	stats->placed = true;

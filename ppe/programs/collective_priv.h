@@ -91,7 +91,8 @@ struct source_seen {
 /* Whom blocks wait for; a line is touched once per block. */
 struct source_late {
 	uint64_t last; /* blocks that it completed */
-	uint64_t waited; /* TSC cycles that they waited for it */
+	uint64_t waited; /* TSC cycles that some of them waited for it */
+	uint64_t until; /* TSC: counted up to here. Blocks overlap, and time is counted once */
 };
 
 /* A job as one shard sees it. */
@@ -128,6 +129,14 @@ struct job_shard {
 	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
 };
 
+/* When a source asked to join, as heard_now(). Home shard: rw, control: ro. */
+struct asked {
+	uint32_t since, last; /* first and last join for the next generation, while it is pending */
+	uint32_t accepted; /* last join of the one that runs; 0: none */
+	uint32_t rival; /* last time that two processes were found to join in turn; 0: never */
+	uint32_t former_nonce; /* of the pending join that the present one replaced; 0: none */
+};
+
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
 	bool walking; /* a new generation is being made known to the shards */
@@ -138,7 +147,9 @@ struct job_home {
 	uint64_t in[MASK_WORDS]; /* whose joins brought about the generation that runs */
 	uint32_t pending_nonce[WEIR_SOURCES_MAX];
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
+	struct asked asked[WEIR_SOURCES_MAX];
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
+	uint64_t present[MASK_WORDS]; /* in it, and has neither left nor asked for another since */
 	/* An authenticated job's: */
 	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */
 	uint64_t challenges; /* made so far */
@@ -277,15 +288,15 @@ mask_test(const uint64_t mask[MASK_WORDS], uint8_t source)
 }
 
 static inline void
-mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
-{
-	mask[source / 64] |= UINT64_C(1) << (source % 64);
-}
-
-static inline void
 mask_clear(uint64_t mask[MASK_WORDS], uint8_t source)
 {
 	mask[source / 64] &= ~(UINT64_C(1) << (source % 64));
+}
+
+static inline void
+mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
+{
+	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
 static inline uint64_t
@@ -471,6 +482,23 @@ static inline void
 note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
 {
 	js->seen[source].heard = heard_now(worker->now);
+}
+
+/* Ticks since then. A worker's clock may be a tick or two ahead. */
+static inline uint32_t
+ticks_since(uint32_t tick, uint32_t now)
+{
+	return tick - now <= 4 ? 0 : now - tick;
+}
+
+/* A join that is not repeated for so long is forgotten: its host is dead, or has given up. Hosts repeat
+ * theirs each 500 ms. */
+#define JOIN_FORGOTTEN_S 3
+
+static inline bool
+join_is_old(const struct asked *asked, uint32_t now, uint64_t hz)
+{
+	return ticks_since(asked->last, now) > (JOIN_FORGOTTEN_S * hz) >> HEARD_SHIFT;
 }
 
 /* What admission depends on beside the packet, as a number: neither count ever goes back, so while

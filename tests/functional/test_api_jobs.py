@@ -189,7 +189,7 @@ def members_leave_and_others_take_their_rank():
         api.do('DELETE', '/v1/jobs/pair/members/1')
         api.do('DELETE', '/v1/jobs/pair/members/1', status=404, code='unknown_member')
         api.do('DELETE', '/v1/jobs/pair/members/x', status=404, code='unknown_member')
-        check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['joined', 'expected'],
+        check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['joined', 'left'],
               'members')
         api.join('pair', 1, 2, 2)
         reduce(rack, number, [0, 2], '-b', '16K', '-e', '16K', '-n', 3)

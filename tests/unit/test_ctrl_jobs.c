@@ -345,7 +345,8 @@ Test(ctrl_jobs, expiry)
 	cr_assert_eq(played.published, 1, "once");
 	cr_assert_eq(ctrl_member_join(running, job, 0, 4, HOST + 9, &who, &why), 0);
 	cr_assert_eq(ctrl_member_leave(running, job, 2, &who, &why), 0, "an expired one may leave");
-	cr_assert_eq(job->member[2].state, CTRL_MEMBER_EXPECTED);
+	cr_assert_eq(job->member[2].state, CTRL_MEMBER_LEFT);
+	cr_assert(job->member[2].gone > 0, "and when it went is known");
 	expect_in_step();
 }
 

@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who is in a job, and what it waits for: in a second run, after hosts left, died or began anew."""
+import contextlib
+import re
+import sys
+import time
+
+from control import Control
+from rack import Rack, job
+from tap import case, check, main
+from wire import WAITING, Peer, join_all
+
+WEIRCTL = ('ctl', 'weirctl')
+FORGOTTEN = 3  # seconds: docs/protocol.md
+
+
+@contextlib.contextmanager
+def switch(hosts, *jobs):
+    with Rack(hosts=hosts, jobs=list(jobs)) as rack:
+        api = Control(rack)
+        rack.start_switch()
+        yield rack, api
+        rack.stop_switch()
+
+
+@contextlib.contextmanager
+def sources(rack, number, count):
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(Peer(rack, s, number, s)) for s in range(count)]
+
+
+def ctl(rack, api, *words):
+    run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', 'unix:' + api.path, *words])
+    check(run.end(20) == 0, 'weirctl %s:\n%s', words, run.output)
+    return re.sub(r'\s+', ' ', run.output)
+
+
+def metric(api, name, **labels):
+    """Its value, or None."""
+    text = api.unix('GET', '/metrics').text.decode()
+    for line in text.splitlines():
+        found = re.match(r'weir_%s{([^}]*)} (\S+)$' % name, line)
+        if found and all('%s="%s"' % one in found.group(1) for one in labels.items()):
+            return float(found.group(2))
+    return None
+
+
+def make(rack, api, name, size, **more):
+    """A job over the API, with all its members in. Returns its id."""
+    made = api.unix('POST', '/v1/jobs', dict(more, name=name, size=size))
+    check(made.status == 201, '%s', made.text)
+    for rank in range(size):
+        enter(rack, api, name, rank, size)
+    return made.body['id']
+
+
+def enter(rack, api, name, rank, size):
+    answer = api.unix('POST', '/v1/jobs/%s/members' % name,
+                      {'rank': rank, 'size': size, 'address': rack.address(rank)})
+    check(answer.status == 200, '%s', answer.text)
+
+
+def leave(api, name, rank):
+    answer = api.unix('DELETE', '/v1/jobs/%s/members/%d' % (name, rank))
+    check(answer.status == 200, '%s', answer.text)
+
+
+def state(api, name):
+    found = api.get('/v1/jobs/' + name)
+    return found['state'], found['joined'], [m['state'] for m in found['members']]
+
+
+def until(seconds, what):
+    """What a function returns, as soon as that is something."""
+    end = time.monotonic() + seconds
+    while True:
+        found = what()
+        if found or time.monotonic() > end:
+            return found
+        time.sleep(0.05)
+
+
+@case
+def a_second_run_of_a_job_of_the_file_lacks_a_host():
+    with switch(3, job(1, 3)) as (rack, api), sources(rack, 1, 3) as peers:
+        check(state(api, 'job1') == ('joining', 0, ['expected'] * 3), '%s', state(api, 'job1'))
+        join_all(peers)
+        check(state(api, 'job1') == ('running', 3, ['joined'] * 3), '%s', state(api, 'job1'))
+        for peer in peers[:2]:
+            peer.send_join()
+            check(peer.receive().status == WAITING, 'waiting')
+        now = state(api, 'job1')
+        check(now == ('joining', 2, ['joined', 'joined', 'expected']), '%s', now)
+        check(metric(api, 'job_members_joined', job='job1') == 2, 'metric')
+        check(re.search(r'job1 +1 +joining +2 of 3', ctl(rack, api, 'jobs')), 'weirctl jobs')
+        told = ctl(rack, api, 'blocks', '--stuck')
+        check('job job1: 2 of 3 sources have joined' in told and 'rank 2 (10.77.0.3)' in told and
+              'rank 0' not in told and 'rank 1' not in told, '%s', told)
+        peers[2].send_join()
+        for peer in peers:
+            peer.take_join()
+        check(state(api, 'job1') == ('running', 3, ['joined'] * 3), '%s', state(api, 'job1'))
+
+
+@case
+def a_second_run_of_a_job_of_the_api_lacks_a_host():
+    with switch(2) as (rack, api):
+        number = make(rack, api, 'ring', 2)
+        with sources(rack, number, 2) as peers:
+            join_all(peers)
+            check(state(api, 'ring') == ('running', 2, ['joined'] * 2), '%s', state(api, 'ring'))
+            for rank in range(2):
+                leave(api, 'ring', rank)
+            check(state(api, 'ring') == ('idle', 0, ['left'] * 2), '%s', state(api, 'ring'))
+            check(ctl(rack, api, 'blocks', '--stuck') == 'nothing is stuck ', 'idle')
+            enter(rack, api, 'ring', 1, 2)
+            peers[1].send_join()
+            check(peers[1].receive().status == WAITING, 'waiting')
+            check(state(api, 'ring') == ('joining', 1, ['left', 'joined']), '%s',
+                  state(api, 'ring'))
+            told = ctl(rack, api, 'blocks', '--stuck')
+            check('job ring: 1 of 2 sources have joined to begin anew; it waits for rank 0 '
+                  '(10.77.0.1), left '
+                  in told, '%s', told)
+
+
+@case
+def who_left_or_expired_is_named_with_its_address():
+    with switch(2) as (rack, api):
+        number = make(rack, api, 'ring', 2, expire_s=1)
+        with sources(rack, number, 2) as peers:
+            join_all(peers)
+            peers[1].send(0, [1])
+            check(peers[1].receive(0.1) is None, 'no result')
+            peers[0].send(1, [1])
+            leave(api, 'ring', 1)
+            time.sleep(0.3)
+            found = api.get('/v1/blocks?job=ring')['blocks'][1]['missing'][0]
+            check(found['address'] == rack.address(1) and found['state'] == 'left' and
+                  0.2 < found['gone'] < found['last_heard'] < 5, '%s', found)
+            check(metric(api, 'source_silent_seconds', job='ring', rank='1') > 0.2, 'metric')
+            check(state(api, 'ring')[:2] == ('joining', 1), '%s', state(api, 'ring'))
+
+            # Rank 0 is heard until its own end; then nobody is there to wait.
+            def words():
+                peers[0].send(1, [1])
+                told = ctl(rack, api, 'blocks', '--stuck')
+                return told if 'block 1 ' in told else None
+            told = until(5, words)
+            check(re.search(r'block 1 waits for rank 1 \(10\.77\.0\.2\), left [\d.]+ m?s ago', told)
+                  and 'the job goes on when all ranks join again' in told, '%s', told)
+            check(until(6, lambda: state(api, 'ring')[0] == 'idle'), '%s', state(api, 'ring'))
+            check(state(api, 'ring') == ('idle', 0, ['expired', 'left']), 'expired')
+            check(ctl(rack, api, 'blocks', '--stuck') == 'nothing is stuck ', 'stuck')
+            check(metric(api, 'job_blocks_in_flight', job='ring') == 0, 'in flight')
+            check([b['state'] for b in api.get('/v1/blocks')['blocks']] == ['abandoned'] * 2,
+                  '%s', api.get('/v1/blocks'))
+            check(metric(api, 'source_silent_seconds', job='ring', rank='0') > 1, 'metric')
+
+
+@case
+def a_host_that_began_anew_is_told_from_one_that_is_slow():
+    with switch(2, job(1, 2)) as (rack, api), sources(rack, 1, 2) as peers:
+        join_all(peers)
+        peers[0].send(0, [1])
+        time.sleep(0.7)
+        with Peer(rack, 1, 1, 1) as again:
+            for _ in range(6):
+                again.send_join(77)
+                peers[0].send(0, [1])
+                time.sleep(0.1)
+            found = api.get('/v1/blocks?stuck=1')['blocks'][0]['missing'][0]
+            check(found['rank'] == 1 and found['last_heard'] > 1 and 0.3 < found['asks'] < 5 and
+                  not found['contested'], '%s', found)
+            told = ctl(rack, api, 'blocks', '--stuck')
+            check(re.search(r'rank 1 \(10\.77\.0\.2\), which began anew [\d.]+ m?s ago and asks to '
+                            r'join; the others must open again', told), '%s', told)
+
+
+@case
+def joins_of_the_dead_are_forgotten():
+    with switch(2, job(1, 2)) as (rack, api), sources(rack, 1, 2) as peers:
+        peers[1].send_join()
+        check(peers[1].receive().bitmap() == [1], 'bitmap')
+        time.sleep(FORGOTTEN / 2)
+        peers[1].send_join(peers[1].nonce)
+        peers[1].receive()
+        time.sleep(FORGOTTEN / 2 + 0.3)
+        check(state(api, 'job1')[:2] == ('joining', 1), 'repeated in time')
+        time.sleep(FORGOTTEN / 2 + 0.3)
+        check(state(api, 'job1')[:2] == ('joining', 0), '%s', state(api, 'job1'))
+        peers[0].send_join()
+        reply = peers[0].receive()
+        check(reply.status == WAITING and reply.bitmap() == [0], '%s', reply.status)
+        peers[1].send_join()
+        for peer in peers:
+            peer.take_join()
+
+
+@case
+def two_processes_of_one_rank_are_seen():
+    with switch(3, job(1, 3)) as (rack, api), sources(rack, 1, 3) as peers:
+        def contested():
+            return [m['contested'] for m in api.get('/v1/jobs/job1')['members']]
+
+        peers[0].send_join()
+        with Peer(rack, 1, 1, 1) as other:
+            for turn in range(3):
+                peers[1].send_join(11)
+                time.sleep(0.05)
+                check(contested() == [False, turn > 0, False], 'turn %d: %s', turn, contested())
+                other.send_join(12)
+                time.sleep(0.05)
+            told = ctl(rack, api, 'members', 'job1')
+            check('two processes join as rank 1 (10.77.0.2)' in told, '%s', told)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
