@@ -52,7 +52,25 @@ function lastHeard(members) {
         'last heard ' + age(least) + ' to ' + age(most) + ' ago');
 }
 
+const began = (member) => number(member.asks) !== null;
+const gone = (member) => member.state === 'left' || member.state === 'expired';
+
+// What those who are waited for do instead: ", left 3 s ago".
+function whereabouts(members) {
+    const one = members.find(began) || members.find(gone);
+    if (!one) return lastHeard(members);
+    const who = members.length === 1 ? ', ' : `, of which ${host(one)} `;
+    if (began(one))
+        return `${who}${members.length === 1 ? 'which ' : ''}` +
+            `${one.contested === true ? 'began as another process too' : 'began anew'} ` +
+            `${age(one.asks)} ago and asks to join`;
+    return who + one.state + (number(one.gone) === null ? '' : ` ${age(one.gone)} ago`);
+}
+
 function whatThePolicyDoes(group) {
+    if (group.policy === 'wait' && group.missing.some(began)) return 'The others must open again.';
+    if (group.policy === 'wait' && group.missing.some(gone))
+        return 'The job goes on when all ranks join again.';
     const when = group.act === null ? 'soon' : 'in ' + age(group.act);
     const them = group.missing.length === 1 ? 'it' : 'them';
     const send = group.missing.length === 1 ? 'it sends' : 'they send';
@@ -75,7 +93,7 @@ function stuck(group, whole) {
         key: 'stuck ' + group.key,
         level: group.missing.some(silent) ? 'bad' : 'warn',
         says: `Job ${group.job}: ${whole ? '' : 'at least '}${blocks} for ${hosts(group.missing)}` +
-            `${lastHeard(group.missing)}.`,
+            `${whereabouts(group.missing)}.`,
         more: `${oldest} ${whatThePolicyDoes(group)}`,
         short: `job ${group.job} waits for ${hosts(group.missing)}`,
     };
@@ -87,7 +105,8 @@ export function seats(job, stuckGroups, shares) {
     const awaited = new Map(stuckGroups.filter((group) => group.job === text(job.name))
         .flatMap((group) => group.missing.map((one) => [number(one.rank), one])));
     const members = list(job.members);
-    const waited = members.reduce((sum, one) => sum + (number(one.waited) || 0), 0);
+    const waitedFor = (one) => (number(one.waited) || 0) + (number(one.waiting) || 0);
+    const waited = members.reduce((sum, one) => sum + waitedFor(one), 0);
     const share = new Map((Array.isArray(shares) ? shares : []).filter(Array.isArray));
     const threshold = Math.max(0.5, Math.min(0.8, 2 / members.length));
     const someoneSpeaks = members.some((one) => (number(one.last_heard) ?? Infinity) < 2);
@@ -95,16 +114,18 @@ export function seats(job, stuckGroups, shares) {
         const rank = number(one.rank);
         const seat = { rank, address: text(one.address), port: text(one.port),
             heard: number(one.last_heard), joined: number(one.joined),
-            share: number(share.get(rank)) ?? (waited > 0 ? (number(one.waited) || 0) / waited : 0) };
+            share: number(share.get(rank)) ?? (waited > 0 ? waitedFor(one) / waited : 0) };
         const isAwaited = awaited.has(rank) || (job.state === 'running' && one.state === 'joined' &&
             number(job.blocks_in_flight) > 0 && someoneSpeaks && silent(one));
         seat.awaited = isAwaited;
-        if (one.state === 'expired' || (isAwaited && silent(one))) seat.state = 'dead';
-        else if (one.state === 'expected') seat.state = 'absent';
+        // A job that everybody left has ended: nobody is missed there.
+        if ((one.state === 'expired' && job.state !== 'idle') ||
+            (isAwaited && (silent(one) || gone(one)))) seat.state = 'dead';
+        else if (one.state === 'expected' || gone(one)) seat.state = 'absent';
         else if (isAwaited || seat.share >= threshold) seat.state = 'late';
         else seat.state = 'well';
-        seat.says = { dead: one.state === 'expired' ? 'expired' : 'silent', late: 'late',
-            absent: 'not joined', well: 'well' }[seat.state];
+        seat.says = { dead: gone(one) ? one.state : 'silent', late: 'late',
+            absent: gone(one) ? one.state : 'not joined', well: 'well' }[seat.state];
         return seat;
     }).sort((a, b) => a.rank - b.rank);
 }
@@ -113,11 +134,11 @@ function membersTrouble(job, places, stuckGroups) {
     const named = new Set(stuckGroups.filter((group) => group.job === text(job.name))
         .flatMap((group) => group.missing.map((one) => number(one.rank))));
     const found = [];
-    for (const how of ['silent', 'expired']) {
+    for (const how of ['silent', 'expired', 'left']) {
         const dead = places.filter((seat) =>
             seat.state === 'dead' && seat.says === how && !named.has(seat.rank));
         if (dead.length === 0) continue;
-        const says = `ob ${text(job.name)}: ${hosts(dead)} ${dead.length === 1 ? 'is' : 'are'} ${how}`;
+        const says = `ob ${text(job.name)}: ${hosts(dead)} ${how === 'left' ? '' : dead.length === 1 ? 'is ' : 'are '}${how}`;
         found.push({
             key: `${how} ${text(job.name)}`,
             level: 'bad',
@@ -141,7 +162,8 @@ function membersTrouble(job, places, stuckGroups) {
         found.push({
             key: `joining ${text(job.name)}`,
             level: 'note',
-            says: `Job ${text(job.name)} begins when all have joined: ${joined} of ${size} have.`,
+            says: `Job ${text(job.name)} begins ${list(job.members).some(began) &&
+                number(job.generation) > 0 ? 'anew ' : ''}when all have joined: ${joined} of ${size} have.`,
             more: missing.length ? `It waits for ${hosts(missing)}.` : '',
             short: `job ${text(job.name)}: ${joined} of ${size} joined`,
         });
