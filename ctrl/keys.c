@@ -168,7 +168,9 @@ const struct ctrl_key ctrl_keys[] = {
 	NUMBER("jobs[].timeout_ms", "ms", "1000", 1, 60000,
 		"A block without a new contribution for so long is a straggler's."),
 	NUMBER("jobs[].rate_mbit", "Mbit/s", "0", 0, 1000000,
-		"Most that its contributions may bring, frames counted whole; what is more is `policed`. 0: any."),
+		"Most that its contributions may bring, frames counted whole; what is more is `policed`. "
+		"At once may come 10 ms of it or a window of all sources; "
+		"two windows, if that is no more than a second of it. 0: any."),
 	WORD("jobs[].policy", "wait", "wait|partial|error",
 		"What a straggler's block does: wait, go out without it, or fail."),
 	{"jobs[].results", CTRL_RESULTS, "", "unicast", 0, 0, NULL,

@@ -41,3 +41,20 @@ rmw_policer_init(
 	policer->last = now;
 	return 0;
 }
+
+int
+rmw_policer_change(
+	struct rmw_policer *policer, uint64_t rate, uint32_t burst, uint64_t hz, uint64_t now)
+{
+	struct rmw_policer next;
+	int rc = rmw_policer_init(&next, rate, burst, hz, now);
+	uint64_t bytes;
+
+	if (rc < 0)
+		return rc;
+	rmw_police(policer, now, 0); /* what came until now came at the former rate */
+	bytes = policer->units / policer->per_byte;
+	next.units = (bytes < burst ? bytes : burst) * next.per_byte;
+	*policer = next;
+	return 0;
+}

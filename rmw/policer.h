@@ -49,6 +49,14 @@ int rmw_policer_init(
 	struct rmw_policer *policer, uint64_t rate, uint32_t burst, uint64_t hz, uint64_t now);
 
 /*
+ * Another rate and burst from now on. What is in the bucket stays, in whole bytes, as far as it has room:
+ * however often it is changed, nobody gets more than the rates and the largest burst. Ranges and errors
+ * are those of rmw_policer_init(), and then nothing has changed. Owner.
+ */
+int rmw_policer_change(
+	struct rmw_policer *policer, uint64_t rate, uint32_t burst, uint64_t hz, uint64_t now);
+
+/*
  * Does a packet of `bytes` bytes, [0, 2^32), conform at time `now`? true: its tokens are taken.
  * false: none are. Over any interval of t seconds, the bytes that conform are at most
  * burst + t x rate / 8. Owner. now: ticks, counting up; a clock that jumps ahead fills the bucket

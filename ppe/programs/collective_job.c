@@ -149,28 +149,39 @@ collective_job_take(void *arg, uint8_t id, void *shard)
  * 1.1 timeouts. */
 #define VISITS 20
 
-/* A burst is what may come at once: 10 ms at the rate, and two windows where that is no more than BURST_MOST, or a
- * job of a low rate could never fill its window. */
-#define BURST_MS   10
-#define BURST_MOST UINT64_C(57000000) /* which any policer can count */
+/* A burst is what may come at once: 10 ms at the rate, or a window of all sources, or such a job would
+ * never fill it. Better are two, of which one is on its way back; but not for more than a second's rate. */
+#define BURST_MS     10
+#define BURST_TWO_MS 1000
+#define BURST_MOST   UINT64_C(57000000) /* bytes, which any policer can count */
 
-/* The rate is divided as the blocks are. A new rate begins with a full bucket. */
+static uint32_t
+burst_of(const struct ppe_job *job, uint64_t rate, unsigned int residues)
+{
+	uint64_t frame = PKTBUF_HEAD_BYTES + ppe_job_payload_bytes(job);
+	uint64_t window = frame * residues * job->nb_sources;
+	uint64_t burst = RTE_MIN(2 * window, rate / 8 * BURST_TWO_MS / 1000);
+
+	burst = RTE_MAX(burst, RTE_MAX(window, rate / 8 * BURST_MS / 1000));
+	return (uint32_t)RTE_MIN(burst, BURST_MOST);
+}
+
+/* The rate is divided as the blocks are. A job that had none begins with a full bucket; one that had
+ * another keeps what is in it. */
 static void
 set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
 {
 	unsigned int residues = ppe_job_residues(job, worker->id, worker->workers);
 	uint64_t rate = UINT64_C(1000000) * job->rate_mbit * residues / job->window;
-	uint64_t frame = PKTBUF_HEAD_BYTES + ppe_job_payload_bytes(job);
-	uint64_t burst = rate / 8 * BURST_MS / 1000;
+	uint32_t former = js->rate_mbit;
 
-	if (js->rate_mbit == job->rate_mbit)
+	if (former == job->rate_mbit)
 		return;
 	js->rate_mbit = residues == 0 ? 0 : job->rate_mbit;
 	if (js->rate_mbit == 0)
 		return;
-	burst = RTE_MAX(burst, 2 * frame * residues * job->nb_sources);
-	burst = RTE_MIN(burst, BURST_MOST);
-	rmw_policer_init(&js->policer, rate, (uint32_t)burst, rte_get_tsc_hz(), worker->now);
+	(former == 0 ? rmw_policer_init : rmw_policer_change)(
+		&js->policer, rate, burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
 }
 
 /* The home's part: the source's joins are nobody's any more. One that a walk carries is left alone, for

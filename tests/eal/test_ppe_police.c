@@ -7,21 +7,23 @@
 
 #include "tests/eal/rig.h"
 
-#define MBIT     1 /* far less than even a busy machine sends */
-#define BLOCKS   100
-#define WINDOW   4
-#define ELEMENTS 512 /* large frames: the sender waits for the policer, not the other way round */
+#define MBIT         1 /* far less than even a busy machine sends */
+#define BLOCKS       100
+#define WINDOW       4
+#define ELEMENTS_MAX 512
 
+/* Of each block. Large frames: the sender waits for the policer, not the other way round. */
+static unsigned int elements = ELEMENTS_MAX;
 static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 static void
-start(unsigned int workers, uint32_t rate_mbit)
+start(unsigned int workers, uint16_t window, uint32_t rate_mbit)
 {
 	struct rig_config config = {.workers = workers, .threads = 4, .ports = 2, .jobs = 2};
 
 	for (unsigned int j = 0; j < 2; j++) {
-		config.job[j] = rig_job((uint8_t)(1 + j), 1, WINDOW, ELEMENTS);
+		config.job[j] = rig_job((uint8_t)(1 + j), 1, window, (uint16_t)elements);
 		config.job[j].fixed_generation = 7;
 	}
 	config.job[0].rate_mbit = rate_mbit;
@@ -42,7 +44,7 @@ static uint64_t
 send_blocks(uint8_t job, uint32_t from, unsigned int blocks, unsigned int *dropped,
 	struct short_of *less)
 {
-	const uint32_t values[ELEMENTS] = {0};
+	static const uint32_t values[ELEMENTS_MAX];
 	uint64_t taken = 0, last = 0;
 
 	*dropped = 0;
@@ -51,10 +53,10 @@ send_blocks(uint8_t job, uint32_t from, unsigned int blocks, unsigned int *dropp
 		const struct weir_header h = {.job_id = job,
 			.block_id = block,
 			.gen_id = 7,
-			.grad_cnt = ELEMENTS,
+			.grad_cnt = (uint16_t)elements,
 			.dtype = WEIR_DTYPE_INT32,
 			.extended = true};
-		unsigned int bytes = rig_frame(frame, 0, &h, values, sizeof(values)), n = 0;
+		unsigned int bytes = rig_frame(frame, 0, &h, values, 4 * elements), n = 0;
 		uint8_t answer[RIG_FRAME_MAX];
 
 		while (n == 0) {
@@ -97,11 +99,11 @@ stop(void)
 static void
 holds_the_rate(unsigned int workers)
 {
-	uint64_t began, bytes, us, burst = 2 * (192 + 4 * ELEMENTS) * WINDOW + 2 * 1250;
+	uint64_t began, bytes, us, burst = 2 * (192 + 4 * elements) * WINDOW + 2 * 1250;
 	unsigned int dropped;
 	struct short_of less, none;
 
-	start(workers, MBIT);
+	start(workers, WINDOW, MBIT);
 	began = rte_rdtsc();
 	bytes = send_blocks(1, 0, BLOCKS, &dropped, &less);
 	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
@@ -109,7 +111,7 @@ holds_the_rate(unsigned int workers)
 	cr_expect_leq(bytes, burst + us * MBIT / 8, "%lu bytes in %lu us", bytes, us);
 	us = less.tsc * 1000000 / rte_get_tsc_hz();
 	cr_expect_gt(us, 200000, "only %lu us were long enough to say", us);
-	cr_expect_geq(less.bytes + 4 * 4 * ELEMENTS, us * MBIT / 8 * 9 / 10,
+	cr_expect_geq(less.bytes + 4 * 4 * elements, us * MBIT / 8 * 9 / 10,
 		"only %lu bytes in %lu us", less.bytes, us);
 	send_blocks(2, 0, BLOCKS, &dropped, &none);
 	cr_expect_eq(dropped, 0, "the other job lost %u", dropped);
@@ -133,7 +135,7 @@ Test(ppe_police, the_rate_is_changed_while_it_runs, .timeout = 30)
 	unsigned int dropped;
 	struct short_of less;
 
-	start(2, 0);
+	start(2, WINDOW, 0);
 	send_blocks(1, 0, BLOCKS, &dropped, &less);
 	cr_expect_eq(dropped, 0);
 	changed = rig.job[0];
@@ -146,5 +148,49 @@ Test(ppe_police, the_rate_is_changed_while_it_runs, .timeout = 30)
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), 0);
 	send_blocks(1, 2 * BLOCKS, BLOCKS, &dropped, &less);
 	cr_expect_eq(dropped, 0);
+	stop();
+}
+
+/* However often the rate is changed, the bucket is not filled by that: all that is taken is one burst and
+ * what the higher rate brings. */
+Test(ppe_police, a_change_of_the_rate_fills_no_bucket, .timeout = 30)
+{
+	const uint64_t burst = 2 * 16 * (192 + 1024);
+	struct ppe_jobs table = {0};
+	uint64_t began, bytes, us;
+	struct ppe_job changed;
+	struct short_of less;
+	unsigned int dropped;
+
+	elements = 256;
+	start(1, 16, MBIT);
+	changed = rig.job[0];
+	table.by_id[1] = &changed;
+	table.by_id[2] = &rig.job[1];
+	began = rte_rdtsc();
+	bytes = send_blocks(1, 0, 64, &dropped, &less);
+	cr_assert_gt(dropped, 0, "the bucket is not empty");
+	for (uint32_t i = 0; i < 20; i++) {
+		changed.rate_mbit = i % 2 == 0 ? 2 * MBIT : MBIT;
+		cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
+		bytes += send_blocks(1, 64 + 8 * i, 8, &dropped, &less);
+	}
+	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+	cr_expect_leq(bytes, burst + us * 2 * MBIT / 8, "%lu bytes in %lu us", bytes, us);
+	stop();
+}
+
+/* A slow job's whole window may come at once, and no more than that. */
+Test(ppe_police, a_burst_is_a_window_of_a_slow_job, .timeout = 30)
+{
+	struct short_of less;
+	unsigned int dropped;
+
+	elements = 256;
+	start(1, 256, MBIT);
+	send_blocks(1, 0, 256, &dropped, &less);
+	cr_expect_eq(dropped, 0, "of its first window it lost %u", dropped);
+	send_blocks(1, 256, 244, &dropped, &less);
+	cr_expect_gt(dropped, 0, "nothing was policed after its window");
 	stop();
 }

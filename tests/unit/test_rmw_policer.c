@@ -205,3 +205,26 @@ Test(rmw_policer, random_against_a_model, .timeout = 60)
 	fflush(stdout);
 	cr_assert(passed > calls / 10 && passed < calls * 9 / 10);
 }
+
+Test(rmw_policer, a_change_keeps_what_is_in_the_bucket, .timeout = 10)
+{
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, 8000, 1000, GHZ, 0), 0); /* 1000 bytes a second */
+	cr_assert(rmw_police(&p, 0, 900));
+	/* 100 are left, and half a second brings 500. */
+	cr_assert_eq(rmw_policer_change(&p, 16000, 5000, TSC, GHZ / 2), 0);
+	cr_expect_not(rmw_police(&p, GHZ / 2, 601));
+	cr_expect(rmw_police(&p, GHZ / 2, 600));
+	/* The new rate, on the new clock: 2000 in a second. */
+	cr_expect_not(rmw_police(&p, GHZ / 2 + TSC, 2001));
+	cr_expect(rmw_police(&p, GHZ / 2 + TSC, 2000));
+	/* Into a smaller bucket goes what it holds. */
+	cr_assert_eq(rmw_policer_init(&p, 8000, 1000, GHZ, 0), 0);
+	cr_assert_eq(rmw_policer_change(&p, 8000, 10, GHZ, 0), 0);
+	cr_expect_not(rmw_police(&p, 0, 11));
+	cr_expect(rmw_police(&p, 0, 10));
+	/* What can't be leaves it as it was. */
+	cr_expect_eq(rmw_policer_change(&p, 0, 10, GHZ, 0), -EINVAL);
+	cr_expect(rmw_police(&p, GHZ, 10));
+}
