@@ -268,8 +268,13 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	uint64_t n = crossbar_in_flight(worker);
 
 	n += (uint16_t)(worker->backlog_tail - worker->backlog_head);
-	for (unsigned int i = 0; i < worker->live_count; i++)
-		n += worker->live[i]->packet != NULL;
+	/* Of a worker that runs, this is a glance: entries come and go, and none was ever freed. */
+	for (unsigned int i = 0; i < __atomic_load_n(&worker->live_count, __ATOMIC_RELAXED); i++) {
+		const struct ppe_thread *thread =
+			__atomic_load_n(&worker->live[i], __ATOMIC_RELAXED);
+
+		n += thread != NULL && __atomic_load_n(&thread->packet, __ATOMIC_RELAXED) != NULL;
+	}
 	for (unsigned int i = 0; i < worker->nb_outq; i++)
 		n += pktbuf_outq_depth(worker->outq[i]);
 	return n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A switch that has been built is started, and stopped. */
+/* A switch that has been built is started; and stopped: what is under way goes out, the workers return. */
 #include <errno.h>
 
 #include <rte_cycles.h>
@@ -9,6 +9,9 @@
 #include "ppe/ppe_priv.h"
 
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
+
+/* For a worker to see that it is over; a turn takes it far less. */
+#define RETURN_MS 1000
 
 int
 ppe_start(struct ppe *ppe)
@@ -50,22 +53,56 @@ all_rest(const struct ppe *ppe)
 	return true;
 }
 
+/* A worker that has not returned, or -1. */
+static int
+still_out(const struct ppe *ppe)
+{
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		if (rte_eal_get_lcore_state(ppe->lcore[w]) == RUNNING)
+			return (int)w;
+	return -1;
+}
+
+static bool
+all_return(const struct ppe *ppe)
+{
+	const uint64_t limit = rte_get_tsc_hz() / 1000 * RETURN_MS, began = rte_rdtsc();
+	int w;
+
+	while ((w = still_out(ppe)) >= 0) {
+		if (rte_rdtsc() - began >= limit) {
+			LOG(ERR, "worker %d does not turn: it did not stop within %d ms\n", w,
+				RETURN_MS);
+			return false;
+		}
+		rte_delay_us_sleep(1000);
+	}
+	/* They have returned: this takes their last stores, and does not wait. */
+	for (unsigned int i = 0; i < ppe->config.workers; i++)
+		rte_eal_wait_lcore(ppe->lcore[i]);
+	return true;
+}
+
 int
 ppe_stop(struct ppe *ppe, unsigned int limit_ms)
 {
-	unsigned int quiet = 0;
+	unsigned int quiet = 2;
 
-	if (ppe->state != PPE_STATE_RUNNING)
+	if (ppe->state == PPE_STATE_IDLE || ppe->returned)
 		return 0;
-	__atomic_store_n(&ppe->state, PPE_STATE_DRAINING, __ATOMIC_RELEASE);
-	/* Twice in a row: between two looks a worker could have been handed something. */
-	for (unsigned int ms = 0; ms < limit_ms && quiet < 2; ms++) {
-		quiet = all_rest(ppe) ? quiet + 1 : 0;
-		rte_delay_us_sleep(1000);
+	if (ppe->state == PPE_STATE_RUNNING) {
+		__atomic_store_n(&ppe->state, PPE_STATE_DRAINING, __ATOMIC_RELEASE);
+		quiet = 0;
+		/* Twice in a row: between two looks a worker could have been handed something. */
+		for (unsigned int ms = 0; ms < limit_ms && quiet < 2; ms++) {
+			quiet = all_rest(ppe) ? quiet + 1 : 0;
+			rte_delay_us_sleep(1000);
+		}
+		__atomic_store_n(&ppe->state, PPE_STATE_STOPPED, __ATOMIC_RELEASE);
 	}
-	__atomic_store_n(&ppe->state, PPE_STATE_STOPPED, __ATOMIC_RELEASE);
-	for (unsigned int w = 0; w < ppe->config.workers; w++)
-		rte_eal_wait_lcore(ppe->lcore[w]);
+	if (!all_return(ppe))
+		return -EBUSY;
+	ppe->returned = true;
 	for (unsigned int p = 0; p < ppe->nb_ports; p++)
 		pktbuf_port_stop(&ppe->port[p]);
 	return quiet < 2 ? -ETIMEDOUT : 0;

@@ -155,8 +155,10 @@ void ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_r
 
 /*
  * Stop: no more packets are received, what is under way is finished and sent, then the workers
- * return and the ports stop. Waits at most `limit_ms` for the packets under way. Returns 0, or
- * -ETIMEDOUT when some had to be abandoned (they are freed and counted as in flight).
+ * return and the ports stop. Waits at most `limit_ms` for the packets under way. Returns 0;
+ * -ETIMEDOUT when some had to be abandoned (they are freed and counted as in flight); or -EBUSY when a
+ * worker did not return within a second more: a log line says which. It stops as soon as it turns, and
+ * another call waits another second.
  */
 int ppe_stop(struct ppe *ppe, unsigned int limit_ms);
 
@@ -176,8 +178,9 @@ struct ppe_leaks {
 };
 
 /*
- * Free everything. ppe: NULL is fine; a running one is stopped first. leaks: what was found
- * missing, may be NULL.
+ * Free everything. ppe: NULL is fine; a running one is stopped first, and nothing is freed when
+ * ppe_stop() says -EBUSY: EAL must not be cleaned up then, either. leaks: what was found missing, may
+ * be NULL.
  */
 void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
 

@@ -58,6 +58,7 @@ struct ppe {
 	unsigned int nb_programs;
 	unsigned int nb_ports;
 	unsigned int ports_open;
+	bool returned; /* all workers have, after a stop */
 	struct pktbuf_port port[PPE_PORTS_MAX];
 	struct pktbuf_pools pools;
 	struct ppe_worker *worker[PPE_WORKERS_MAX];

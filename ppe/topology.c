@@ -370,9 +370,15 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 
 	if (ppe == NULL)
 		return;
+	if (ppe_stop(ppe, 1000) == -EBUSY) {
+		/* A worker may go on any moment, and needs all of it. */
+		if (leaks != NULL)
+			*leaks = (struct ppe_leaks){.packets = missing(ppe->pools.packets),
+				.headers = missing(ppe->pools.headers),
+				.attaches = missing(ppe->pools.attaches)};
+		return;
+	}
 	lost = ppe->lost;
-	if (ppe->state == PPE_STATE_RUNNING)
-		ppe_stop(ppe, 1000);
 	ppe_trace_free(ppe->tracing.trace);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)

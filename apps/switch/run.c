@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -36,6 +37,7 @@ struct run {
 	struct ctrl_running *running;
 	struct api_server *server;
 	int stuck; /* the worker that does not turn; -1: all do */
+	bool abandoned; /* one did not stop either, and has what it had */
 };
 
 static int
@@ -219,10 +221,14 @@ start(struct run *run)
 static void
 stop(struct run *run)
 {
+	int rc;
+
 	run->running->ready = false;
 	api_server_destroy(run->server);
 	ctrl_telemetry_stop();
-	if (ppe_stop(run->ppe, STOP_LIMIT_MS) < 0)
+	rc = ppe_stop(run->ppe, STOP_LIMIT_MS);
+	run->abandoned = rc == -EBUSY;
+	if (rc == -ETIMEDOUT)
 		fprintf(stderr, "weir-switch: packets under way were abandoned after %d ms\n",
 			STOP_LIMIT_MS);
 	ctrl_stats_read(run->stats, run->running);
@@ -291,6 +297,11 @@ run_switch(
 		else
 			fprintf(stderr, "weir-switch: the switch can't be built: %s\n",
 				rte_strerror(rte_errno));
+		/* Under the feet of a worker that still is at it nothing is taken away. */
+		if (run.abandoned) {
+			fflush(stdout);
+			_exit(1);
+		}
 		rte_eal_cleanup();
 		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
 	}

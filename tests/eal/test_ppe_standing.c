@@ -78,6 +78,7 @@ Test(ppe_standing, a_change_waits_half_a_second, .timeout = 60)
 	cr_expect(ms >= HALF_S && ms < HALF_S + LATE, "%.1f ms", ms);
 	cr_expect_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), -EBUSY);
 	stand(false);
+	rte_delay_us_sleep(50000); /* it takes the table */
 	publish(&rig.jobs);
 	stop();
 }
@@ -105,6 +106,23 @@ Test(ppe_standing, all_that_leave_wait_once, .timeout = 60)
 	stand(false);
 	rte_delay_us_sleep(50000);
 	cr_expect_eq(ppe_jobs_leaving(rig.ppe), 0);
+	stop();
+}
+
+/* A switch stops without a worker that stands, says so, and frees nothing that the worker has. */
+Test(ppe_standing, a_stop_is_bounded, .timeout = 60)
+{
+	uint64_t began;
+	double ms;
+
+	start(0);
+	stand(true);
+	began = rte_rdtsc();
+	cr_expect_eq(ppe_stop(rig.ppe, 100), -EBUSY);
+	ppe_destroy(rig.ppe, NULL);
+	ms = (double)(rte_rdtsc() - began) * 1e3 / (double)rte_get_tsc_hz();
+	cr_expect_lt(ms, 3000, "%.1f ms", ms);
+	stand(false);
 	stop();
 }
 
