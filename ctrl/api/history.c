@@ -62,9 +62,6 @@ living(const struct ctrl_running *running, const struct ctrl_job_history *place)
 		: NULL;
 }
 
-/* Of the time, below which waiting is not told. */
-#define LEAST_SHARE 0.01
-
 /* [[rank, share]...] of all members: that nobody waited for one is said, too. */
 static void
 put_shares(struct api_text *text, const struct ctrl_running *running, const struct ppe_job *job,
@@ -73,8 +70,6 @@ put_shares(struct api_text *text, const struct ctrl_running *running, const stru
 	const uint64_t *before = ctrl_history_waited_before(place);
 	double waited[WEIR_SOURCES_MAX], sum = 0;
 	const char *comma = "";
-	/* At most, when the job is young. */
-	double span_us = 1e6 * CTRL_HISTORY_STEP * RTE_MIN(place->steps + 1, CTRL_HISTORY_STEPS);
 
 	for (unsigned int s = 0; job != NULL && s < WEIR_SOURCES_MAX; s++) {
 		struct ppe_source_stats source;
@@ -87,9 +82,6 @@ put_shares(struct api_text *text, const struct ctrl_running *running, const stru
 			waited[s] = (double)(source.waited_us - before[s]);
 		sum += waited[s];
 	}
-	/* Nobody is late where next to nothing was waited for. */
-	if (sum < LEAST_SHARE * span_us)
-		sum = 0;
 	api_text_put(text, ",\"late_share\":[");
 	for (unsigned int s = 0; job != NULL && s < WEIR_SOURCES_MAX; s++) {
 		if (!ppe_job_has(job, (uint8_t)s))
