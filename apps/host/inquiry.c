@@ -73,7 +73,8 @@ judge_member(const struct weir_inquiry *q, const json_t *member, char *text, siz
 {
 	char at[INET_ADDRSTRLEN];
 
-	if (member == NULL || is_state(member, "expired") || address_of(member, at)[0] == '\0') {
+	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
+		address_of(member, at)[0] == '\0') {
 		snprintf(text, size,
 			"source %u is no longer a member of job \"%.64s\" (says %s): it %s; open "
 			"again to join it again",
@@ -107,6 +108,8 @@ add_source(char *text, size_t size, unsigned int rank, const json_t *member)
 	append(text, size, "source %u (%s, ", rank, at);
 	if (is_state(member, "expired"))
 		append(text, size, "has expired)");
+	else if (is_state(member, "left"))
+		append(text, size, "has left)");
 	else if (json_is_number(heard))
 		append(text, size, "last heard %.1f s ago)", json_number_value(heard));
 	else

@@ -40,7 +40,9 @@ def ordinary_frames_reach_the_station():
 def authenticated_contributions_are_taken():
     for options in ([], ['--results', 'multicast'], ['--sources', '3', '--window', '4']):
         check(2000 <= counted('--authenticate', *options, times=2) < 2032, '%s', options)
-    check(4000 <= counted('--authenticate', '--lcores', '2', '--far', '0.5', times=2) < 4064, 'far')
+    # Each lcore ends with its own burst, a little before or after the other has its share.
+    far = counted('--authenticate', '--lcores', '2', '--far', '0.5', times=2)
+    check(3872 <= far < 4128, '%d of about 4000', far)
     for options in (['--traffic', 'forward'], ['--checksum', 'software']):
         end = subprocess.run([BENCH, 'engine', '--authenticate'] + options, capture_output=True,
                              text=True, timeout=60, check=False)

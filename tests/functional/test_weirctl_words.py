@@ -102,7 +102,7 @@ def each_command_has_the_same_options_everywhere():
     mistake. (What weirctl takes is compared with the summary elsewhere.)"""
     folder = os.path.join(ROOT, 'apps', 'ctl')
     want, common = options_by_command(summary())
-    check(len(want) == 7 and len(common) == 7, '%s %s', want, common)
+    check(len(want) == 7 and len(common) == 8, '%s %s', want, common)
     with open(os.path.join(folder, 'weirctl.1')) as file:
         text = file.read().replace('\\-', '-')
     told = set(re.findall(r'^\.It Fl (?:[a-zA-Z] , )?-([a-z-]+)', text, re.M))
