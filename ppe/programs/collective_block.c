@@ -31,10 +31,25 @@ block_release_previous(struct collective *state, struct job_shard *job, struct b
 	slot->previous = NULL;
 }
 
+/*
+ * Who sends block b + window has the result of b, also when what it sent for b was lost, and b was
+ * finished without it: it will never send b again. Without this, one lost contribution to a block
+ * that timed out would hold the job back for ever.
+ */
+static void
+acknowledge(struct collective *state, struct job_shard *job, struct block *block, uint8_t source)
+{
+	if (mask_test(block->heard, source))
+		return;
+	mask_set(block->heard, source);
+	block->heard_count++;
+	block_release_previous(state, job, block);
+}
+
 /* May the block be opened? What its residue says of it. */
 static enum ppe_drop
-check_turn(struct job_shard *job, const struct slot *slot, const struct weir_header *h,
-	enum weir_status *status)
+check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
+	const struct weir_header *h, enum weir_status *status)
 {
 	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
 	int32_t ahead = weir_block_diff(
@@ -55,6 +70,8 @@ check_turn(struct job_shard *job, const struct slot *slot, const struct weir_hea
 		*status = WEIR_STATUS_WINDOW;
 		return PPE_DROP_WINDOW;
 	}
+	if (slot->previous != NULL)
+		acknowledge(state, job, slot->current, h->src_id);
 	if (slot->previous != NULL) {
 		job->count.held_back++;
 		return PPE_DROP_HELD_BACK;
@@ -91,7 +108,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	uint64_t now, struct block **block, enum weir_status *status)
 {
 	struct slot *slot = &job->slot[contribution->header.block_id & (job->window - 1u)];
-	enum ppe_drop reason = check_turn(job, slot, &contribution->header, status);
+	enum ppe_drop reason = check_turn(state, job, slot, &contribution->header, status);
 	struct rmw_buffer *buffer = NULL;
 	struct hash_record *listed;
 	int error;

@@ -629,3 +629,42 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
 	cr_expect_eq(stats.late, 1);
 	stop();
 }
+
+/* Source 0's contribution to block 4 is lost, and block 4 goes out without it: to source 0, too, which
+ * therefore never sends it again. */
+Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout = 30)
+{
+	struct ppe_job_stats stats;
+	const uint8_t *payload;
+	unsigned int bytes;
+	struct weir_header h;
+	uint16_t generation;
+
+	start(PPE_POLICY_PARTIAL, 20);
+	generation = rig_join(&rig, 0, false);
+	for (unsigned int s = 0; s < 2; s++) {
+		h = header(1, generation, s, 0, 8);
+		offer(&h, 32);
+	}
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	h = header(1, generation, 1, 4, 8);
+	offer(&h, 32);
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
+	h = header(1, generation, 1, 8, 8); /* nobody knows yet whether source 0 has block 0 */
+	offer(&h, 32);
+	expect_drop(PPE_DROP_HELD_BACK, 1);
+	for (unsigned int s = 0; s < 2; s++) {
+		h = header(1, generation, s, 8, 8);
+		offer(&h, 32);
+		expect_drop(PPE_DROP_HELD_BACK, 1);
+	}
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &stats), 0);
+	cr_expect_eq(stats.buffers_used, 1, "%u buffers", stats.buffers_used);
+	cr_expect_eq(stats.held_back, 1);
+	cr_expect_eq(stats.late, 0);
+	stop();
+}

@@ -232,6 +232,8 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 
 	if (b->held && b->open)
 		return "window"; /* nobody can have its result */
+	if (b->held && r->older.held)
+		acknowledge(m, r, h->src_id);
 	if (b->held && r->older.held) {
 		m->count.held_back++;
 		return "held_back";
