@@ -20,11 +20,12 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test demo bench deb format clean install
+.PHONY: help build test model demo bench deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
-	@echo 'make test    all tests (SUITE="unit eal functional instructions lint", SANITIZE=address,undefined)'
+	@echo 'make test    all tests (SUITE="unit model eal functional instructions lint", SANITIZE=address,undefined)'
+	@echo 'make model   search all states of the life of a block in larger models than make test does, in some minutes'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make deb     a Debian package, into build-deb/'
 	@echo 'make build   only build, into $(BUILD)/'
@@ -48,6 +49,9 @@ build: install
 
 test: build
 	@tests/run $(BUILD) $(SUITE)
+
+model: install
+	@tests/spin/check.py --large
 
 demo: build
 	@apps/demo/demo.py $(BUILD)

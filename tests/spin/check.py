@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Check the life of a block (block.pml) with spin. Prints TAP.
+
+    check.py [--large] [NAME...]
+
+Each case is a configuration of the model that must hold, or one with a fault planted that must be
+found, for the right reason. --large: configurations that take minutes, instead (make model). NAME:
+only the cases whose name has this in it. A trail of what went wrong is kept, and named.
+"""
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODEL = os.path.join(HERE, 'block.pml')
+MEMORY_MB = 1000  # what one search may use
+SECONDS = 100  # that one search may take; on a machine that is busy, too
+LARGE_SECONDS = 1800
+
+LOSSY = 'LOSSES=1 DUPLICATES=1 '
+AGAIN = 'LIVES=2 EPOCHS=2 '  # who fails opens again, once
+
+# name, definitions
+HOLDS = [
+    ('wait: two losses, two duplicates', 'LOSSES=2 DUPLICATES=2'),
+    ('wait, window 2: loss, duplicate', LOSSY + 'WINDOW=2'),
+    ('wait, window 2: any packet at any time', 'ADVERSARY WINDOW=2'),
+    ('partial: loss, duplicate', LOSSY + 'POLICY=PARTIAL'),
+    ('partial, window 2: any packet at any time', 'ADVERSARY POLICY=PARTIAL WINDOW=2'),
+    ('error: loss, duplicate', LOSSY + 'POLICY=ERROR'),
+    ('error, window 2: any packet at any time', 'ADVERSARY POLICY=ERROR WINDOW=2'),
+    ('the switch restarts: loss, duplicate', LOSSY + 'RESTARTS=1 LIVES=2 EPOCHS=3'),
+    ('the switch restarts: any packet at any time', 'ADVERSARY BLOCKS=2 RESTARTS=1 ' + AGAIN),
+    ('a source crashes: loss', 'LOSSES=1 CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
+    ('a source crashes: any packet at any time', 'ADVERSARY CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
+    ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
+]
+LARGE = [
+    ('wait, window 2: two losses, two duplicates', 'LOSSES=2 DUPLICATES=2 WINDOW=2'),
+    ('partial, window 2: loss', 'LOSSES=1 POLICY=PARTIAL WINDOW=2'),
+    ('partial: two losses, two duplicates', 'LOSSES=2 DUPLICATES=2 POLICY=PARTIAL'),
+    ('error, window 2: loss, duplicate', LOSSY + 'POLICY=ERROR WINDOW=2'),
+    ('a source crashes, window 2: any packet at any time',
+     'ADVERSARY CRASHES=1 POLICY=PARTIAL WINDOW=2 ' + AGAIN),
+    ('three sources, partial, three blocks: any packet at any time',
+     'ADVERSARY SOURCES=3 POLICY=PARTIAL'),
+]
+
+# What spin says when it finds it.
+HANG = r'assertion violated excused \('
+WRONG = r'assertion violated \(\w+!=0\)'
+FORMER = r'assertion violated \(.*==epoch\['
+PART = r'assertion violated \(\(told\['
+BUFFERS = r'assertion violated \(buffers<='
+REFUSED = r'assertion violated \(excused\|\|'
+RESTART = 'ADVERSARY RESTARTS=1 ' + AGAIN
+
+# fault, definitions, what is found
+FAULTS = [
+    ('RELEASED_EARLY', 'LOSSES=1', REFUSED),
+    ('NOT_ACKNOWLEDGED', 'LOSSES=1 POLICY=PARTIAL', HANG),
+    ('NOT_HELD_BACK', 'ADVERSARY POLICY=PARTIAL', BUFFERS),
+    ('FRESH_RECORD', 'ADVERSARY', BUFFERS),
+    ('DUPLICATE_ADDED', 'ADVERSARY', WRONG),
+    ('LATE_ADDED', 'ADVERSARY POLICY=PARTIAL', PART),
+    ('NO_BITMAP', 'ADVERSARY POLICY=PARTIAL', WRONG),
+    ('NOT_ANSWERED', 'LOSSES=1', HANG),
+    ('NOT_REPEATED', 'LOSSES=1', HANG),
+    ('WINDOW_IGNORED', 'ADVERSARY', REFUSED),
+    ('ANY_GENERATION', RESTART, WRONG),
+    ('NUMBER_REUSED', RESTART, FORMER + '|' + WRONG),
+    ('RESULT_OF_ANY_GENERATION', RESTART, FORMER),
+    ('JOIN_NOT_ANSWERED', 'LOSSES=1', HANG),
+    ('ACCEPTED_EARLY', 'ADVERSARY WINDOW=2', REFUSED),
+]
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, ((MEMORY_MB + 100) << 20,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(folder, seconds, *argv):
+    """Run a program in the folder. Returns (status, output)."""
+    try:
+        done = subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
+                              preexec_fn=limit)
+    except subprocess.TimeoutExpired:
+        return 124, '%s: longer than %d s' % (argv[0], seconds)
+    return done.returncode, done.stdout
+
+
+def search(folder, definitions, optimise, seconds):
+    """Search the model's states. Returns (output of the search, what went wrong before it or None)."""
+    shutil.copy(MODEL, folder)
+    options = ['-D' + word for word in definitions.split()]
+    status, text = run(folder, 60, 'spin', *options, '-a', 'block.pml')
+    if status != 0 or 'rror' in text:
+        return text, 'spin does not take the model'
+    status, text = run(folder, 120, 'gcc', '-w', optimise, '-DSAFETY', '-DNOFAIR',
+                       '-DMEMLIM=%d' % MEMORY_MB, '-o', 'pan', 'pan.c')
+    if status != 0:
+        return text, 'the checker does not compile'
+    status, text = run(folder, seconds, './pan', '-m1000000', '-w22')
+    if status == 124:
+        return text, text
+    return text, None
+
+
+def figures(text):
+    """States and depth of a search, in words."""
+    states = re.search(r'^ *([\d.e+]+) states, stored', text, re.M)
+    depth = re.search(r'depth reached (\d+)', text)
+    if not states or not depth:
+        return 'no figures'
+    return '%d states, depth %s' % (float(states.group(1)), depth.group(1))
+
+
+def incomplete(text):
+    """Why the search has not seen all states; None: it has."""
+    for sign in ('Search not completed', 'max search depth', 'MEMLIM', 'out of memory', 'hash-compact'):
+        if sign in text:
+            return sign
+    return None if re.search(r'errors: \d', text) else 'no result'
+
+
+def judge_holds(text):
+    found = re.search(r'^pan:\d+: (.*)$', text, re.M)
+    if found:
+        return found.group(1)
+    if not re.search(r'errors: 0\b', text):
+        return 'the search has not ended'
+    return incomplete(text)
+
+
+def judge_fault(text, wanted):
+    found = re.search(r'^pan:\d+: (.*)$', text, re.M)
+    if not found:
+        return 'the fault is not found'
+    return None if re.match(wanted, found.group(1)) else 'found is: ' + found.group(1)
+
+
+def check(definitions, wanted, seconds):
+    """One case. Returns (what is wrong or None, [lines to print])."""
+    folder = tempfile.mkdtemp(prefix='weir-spin-')
+    began = time.monotonic()
+    # A fault is found after a few states: that takes less time than to optimise.
+    text, wrong = search(folder, definitions, '-O0' if wanted else '-O1', seconds)
+    if wrong is None:
+        wrong = judge_holds(text) if wanted is None else judge_fault(text, wanted)
+    lines = ['%s: %s, %.1f s' % (definitions, figures(text), time.monotonic() - began)]
+    if wrong is None:
+        shutil.rmtree(folder)
+        return None, lines
+    lines += [wrong] + text.splitlines()[-20:]
+    lines.append('to replay: cd %s && spin %s -t -p -g block.pml' % (
+        folder, ' '.join('-D' + word for word in definitions.split())))
+    return wrong, lines
+
+
+def main():
+    words = sys.argv[1:]
+    large = '--large' in words
+    words = [word for word in words if word != '--large']
+    if any(word.startswith('-') for word in words):
+        sys.exit(__doc__)
+    cases = [(name, definitions, None) for name, definitions in (LARGE if large else HOLDS)]
+    if not large:
+        cases += [('a fault is found: ' + fault, 'BUG_%s %s' % (fault, definitions), wanted)
+                  for fault, definitions, wanted in FAULTS]
+    cases = [case for case in cases if not words or any(word in case[0] for word in words)]
+    failed = 0
+    print('1..%d%s' % (len(cases), '' if cases else ' # no such case'), flush=True)
+    if shutil.which('spin') is None:
+        for number, case in enumerate(cases, 1):
+            print('ok %d - %s # SKIP no spin (Debian package spin)' % (number, case[0]))
+        return 0
+    for number, (name, definitions, wanted) in enumerate(cases, 1):
+        wrong, lines = check(definitions, wanted, LARGE_SECONDS if large else SECONDS)
+        failed += wrong is not None
+        print('%sok %d - %s' % ('not ' if wrong else '', number, name))
+        for line in lines:
+            print('# ' + line)
+        sys.stdout.flush()
+    return 1 if failed or not cases else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

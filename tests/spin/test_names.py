@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The states and transitions of a block have one name each: in the code, in docs/protocol.md and in
+block.pml. Prints TAP.
+
+    test_names.py ROOT
+"""
+import glob
+import os
+import re
+import sys
+
+ROOT = sys.argv[1]
+SWITCH, HOST = 'ppe/programs/collective*.[ch]', 'apps/host/*.c'
+# Of block.pml: what has no function of its own in the code.
+OWN = {'pick', 'tell', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
+       'check_result', 'lost', 'lose_contribution', 'lose_join', 'lose_accepted', 'lose_result'}
+
+
+def read(path):
+    with open(os.path.join(ROOT, path)) as file:
+        return file.read()
+
+
+def functions(pattern):
+    """The functions of the files, name -> [body]."""
+    found = {}
+    for path in glob.glob(os.path.join(ROOT, pattern)):
+        text = re.sub(r'/\*.*?\*/', '', read(path), flags=re.S)
+        for match in re.finditer(r'^(\w+)\([^;{}]*\)\n\{\n(.*?)^\}', text, re.M | re.S):
+            found.setdefault(match.group(1), []).append(match.group(2))
+    assert found, 'no functions in ' + pattern
+    return found
+
+
+def who(code, pattern):
+    """The functions in which the pattern is found."""
+    return {name for name, bodies in code.items() if any(re.search(pattern, b) for b in bodies)}
+
+
+def diagram(number):
+    """[(from, to, transition)] of a diagram of the page."""
+    drawn = re.findall(r'^```mermaid\nstateDiagram-v2\n(.*?)^```', read('docs/protocol.md'), re.M | re.S)
+    assert len(drawn) == 2, 'docs/protocol.md has %d state diagrams' % len(drawn)
+    lines = drawn[number].splitlines()
+    edges = [re.fullmatch(r' *(\S+) --> (\S+)(?:: (\w+))?', line) for line in lines]
+    assert all(edges), 'not an edge: %s' % [l for l, e in zip(lines, edges) if not e]
+    return [edge.groups() for edge in edges]
+
+
+def to(edges, state, *origins):
+    return {name for origin, end, name in edges
+            if end == state and name and (not origins or origin in origins)}
+
+
+def states(edges):
+    return {state for edge in edges for state in edge[:2]} - {'[*]'}
+
+
+def enumerated(path, name):
+    body = re.search(r'^enum %s \{(.*?)\}' % name, read(path), re.M | re.S).group(1)
+    return set(re.findall(r'^\s*(\w+)', re.sub(r'/\*.*?\*/', '', body, flags=re.S), re.M))
+
+
+def same(what, drawn, written):
+    assert drawn == written, '%s: only in docs/protocol.md %s, only in the code %s' % (
+        what, sorted(drawn - written), sorted(written - drawn))
+
+
+def a_blocks_diagram_is_the_code():
+    edges, code = diagram(0), functions(SWITCH)
+    same('states', states(edges), enumerated('ppe/programs/collective_priv.h', 'block_state'))
+    for _, _, name in edges:
+        assert name in code, 'no such function: %s' % name
+    same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
+    assert who(code, r'->state = BLOCK_OPEN\b') == {'fill'}, 'others than fill() open blocks'
+    assert who(code, r'->state = BLOCK_DONE\b') == {'block_finish'}, 'others than block_finish()'
+    same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_finish\('))
+    same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
+    same('who is heard', {'aggregate', 'answer_late', 'acknowledge', 'disagrees'},
+         who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b'))
+    inside = {name for begin, end, name in edges if begin == end} | {'disagrees'}
+    assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
+
+
+def a_slots_diagram_is_the_code():
+    edges, code = diagram(1), functions(HOST)
+    drawn = states(edges)
+    same('states', drawn, enumerated('apps/host/weir_priv.h', 'weir_slot_state'))
+    for state in sorted(drawn):
+        same('what leads to ' + state, to(edges, state, *drawn), who(code, r'->state = %s\b' % state))
+
+
+def each_transition_is_explained():
+    page = read('docs/protocol.md')
+    section = re.search(r'^## The life of a block\n(.*?)(?=^## )', page, re.M | re.S).group(1)
+    rows = set(re.findall(r'^\| (\w+) \|', section, re.M)) - {'transition'}
+    same('rows', rows, {name for n in (0, 1) for _, _, name in diagram(n) if name})
+
+
+def the_model_names_functions():
+    model = read('tests/spin/block.pml')
+    named = set(re.findall(r'^inline (\w+)\(', model, re.M)) - OWN
+    known = set(functions(SWITCH)) | set(functions(HOST))
+    assert len(named) > 15, 'only %d inlines' % len(named)
+    assert named <= known, 'no such functions: %s' % sorted(named - known)
+    for _, _, name in diagram(0):
+        if name != 'disagrees':  # payloads have no length in the model
+            assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
+
+
+def the_checker_knows_the_faults():
+    planted = set(re.findall(r'BUG_(\w+)', read('tests/spin/block.pml')))
+    tried = set(re.findall(r"^    \('([A-Z_]+)', (?:'|RESTART)", read('tests/spin/check.py'), re.M))
+    assert planted == tried and planted, 'planted, but not tried, or the other way: %s' % sorted(planted ^ tried)
+
+
+CASES = [a_blocks_diagram_is_the_code, a_slots_diagram_is_the_code, each_transition_is_explained,
+         the_model_names_functions, the_checker_knows_the_faults]
+
+
+def main():
+    failed = 0
+    print('1..%d' % len(CASES))
+    for number, case in enumerate(CASES, 1):
+        try:
+            case()
+            print('ok %d - %s' % (number, case.__name__.replace('_', ' ')))
+        except AssertionError as wrong:
+            failed += 1
+            print('not ok %d - %s\n# %s' % (number, case.__name__.replace('_', ' '), wrong))
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
