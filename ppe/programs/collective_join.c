@@ -201,7 +201,8 @@ proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join
 	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
 }
 
-/* Is it the join that brought this source into the running generation? */
+/* Is it the join that brought this source into the running generation? Halfway through a walk nobody
+ * knows: what it is told would be of the next generation, and its join of the former one. */
 static bool
 accepted(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)

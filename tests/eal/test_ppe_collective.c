@@ -668,3 +668,49 @@ Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout =
 	cr_expect_eq(stats.late, 0);
 	stop();
 }
+
+static void
+offer_join(unsigned int source, uint32_t nonce)
+{
+	struct weir_header h = header(2, WEIR_GEN_JOIN, source, nonce, 0);
+
+	h.extended = true;
+	h.collective = WEIR_COLLECTIVE_JOIN;
+	rig_send(&rig, 0, frame, rig_frame(frame, source, &h, NULL, 0));
+}
+
+/* Late copies of a former join, on the heels of the one that begins the next generation: they meet it
+ * while it is being made known to all workers. */
+Test(ppe_life, a_former_join_is_not_told_the_next_generation, .timeout = 60)
+{
+	struct weir_header h;
+	const uint8_t *payload;
+	unsigned int bytes, n;
+	uint16_t generation = 0;
+	/* Joins of job 2 are collected by the first worker, where a walk begins. */
+	struct rig_config config = {
+		.workers = 2, .threads = 8, .ports = 2, .jobs = 1, .job = {rig_job(2, 2, 4, 8)}};
+
+	rig_start(&rig, &config);
+	for (uint32_t nonce = 1; nonce < 30; nonce++) {
+		offer_join(0, nonce);
+		expect(0, WEIR_STATUS_WAITING, &payload, &bytes);
+		offer_join(1, nonce);
+		for (unsigned int i = 0; nonce > 1 && i < 40; i++)
+			offer_join(0, nonce - 1);
+		while ((n = rig_receive(&rig, 0, frame, 20)) > 0) {
+			cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
+			if (h.status != WEIR_STATUS_OK)
+				continue;
+			if (h.block_id == nonce)
+				generation = h.gen_id;
+			else
+				cr_assert_eq(
+					h.gen_id, generation, "nonce %u of %u", h.block_id, nonce);
+		}
+		while (rig_receive(&rig, 1, frame, 0) > 0)
+			;
+	}
+	cr_assert_neq(generation, 0);
+	stop();
+}

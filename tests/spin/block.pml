@@ -95,6 +95,7 @@ byte next[WINDOW];
 byte generation[WINDOW]; /* epoch, by shard; each residue is a shard of its own; 0: none */
 byte buffers;
 byte pending, pending_nonce[SOURCES], accepted_nonce[SOURCES];
+byte accepted_generation; /* epoch, that accepted_nonce is of */
 byte walking; /* the shard that adopts next, + 1; 0: no walk */
 byte restarts = RESTARTS;
 
@@ -382,7 +383,11 @@ inline accept(s)
 inline join(s, nonce)
 {
 	if
+#ifdef BUG_TOLD_WHILE_WALKING
 	:: generation[0] != 0 && accepted_nonce[s] == nonce ->
+#else
+	:: generation[0] != 0 && generation[0] == accepted_generation && accepted_nonce[s] == nonce ->
+#endif
 #ifndef BUG_JOIN_NOT_ANSWERED
 		accept(s)
 #else
@@ -417,6 +422,7 @@ inline join(s, nonce)
 
 inline joined()
 {
+	accepted_generation = epochs;
 	i = 0;
 	do
 	:: i == SOURCES -> break
@@ -486,6 +492,7 @@ inline restart()
 	:: else -> accepted_nonce[i] = 0; pending_nonce[i] = 0; i++
 	od;
 	pending = 0;
+	accepted_generation = 0;
 	walking = 0;
 #ifdef BUG_NUMBER_REUSED
 	last_number = 0;

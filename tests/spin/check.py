@@ -39,6 +39,8 @@ HOLDS = [
     ('the switch restarts: any packet at any time', 'ADVERSARY BLOCKS=2 RESTARTS=1 ' + AGAIN),
     ('a source crashes: loss', 'LOSSES=1 CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
     ('a source crashes: any packet at any time', 'ADVERSARY CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
+    ('a source crashes twice: any packet at any time',
+     'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2'),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -59,6 +61,7 @@ FORMER = r'assertion violated \(.*==epoch\['
 PART = r'assertion violated \(\(told\['
 BUFFERS = r'assertion violated \(buffers<='
 REFUSED = r'assertion violated \(excused\|\|'
+PLACE = r'assertion violated \(began_with\['
 RESTART = 'ADVERSARY RESTARTS=1 ' + AGAIN
 
 # fault, definitions, what is found
@@ -78,6 +81,7 @@ FAULTS = [
     ('RESULT_OF_ANY_GENERATION', RESTART, FORMER),
     ('JOIN_NOT_ANSWERED', 'LOSSES=1', HANG),
     ('ACCEPTED_EARLY', 'ADVERSARY WINDOW=2', REFUSED),
+    ('TOLD_WHILE_WALKING', 'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2', PLACE),
 ]
 
 
