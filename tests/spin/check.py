@@ -18,7 +18,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODEL = os.path.join(HERE, 'block.pml')
+MODEL = ['block.pml', 'switch.pml', 'source.pml']
 MEMORY_MB = 1000  # what one search may use
 SECONDS = 100  # that one search may take; on a machine that is busy, too
 LARGE_SECONDS = 1800
@@ -103,7 +103,8 @@ def run(folder, seconds, *argv):
 
 def search(folder, definitions, optimise, seconds):
     """Search the model's states. Returns (output of the search, what went wrong before it or None)."""
-    shutil.copy(MODEL, folder)
+    for name in MODEL:
+        shutil.copy(os.path.join(HERE, name), folder)
     options = ['-D' + word for word in definitions.split()]
     status, text = run(folder, 60, 'spin', *options, '-a', 'block.pml')
     if status != 0 or 'rror' in text:

@@ -22,6 +22,10 @@ def read(path):
         return file.read()
 
 
+def read_model():
+    return ''.join(read('tests/spin/' + name) for name in ('block.pml', 'switch.pml', 'source.pml'))
+
+
 def functions(pattern):
     """The functions of the files, name -> [body]."""
     found = {}
@@ -99,7 +103,7 @@ def each_transition_is_explained():
 
 
 def the_model_names_functions():
-    model = read('tests/spin/block.pml')
+    model = read_model()
     named = set(re.findall(r'^inline (\w+)\(', model, re.M)) - OWN
     known = set(functions(SWITCH)) | set(functions(HOST))
     assert len(named) > 15, 'only %d inlines' % len(named)
@@ -110,7 +114,7 @@ def the_model_names_functions():
 
 
 def the_checker_knows_the_faults():
-    planted = set(re.findall(r'BUG_(\w+)', read('tests/spin/block.pml')))
+    planted = set(re.findall(r'BUG_(\w+)', read_model()))
     tried = set(re.findall(r"^    \('([A-Z_]+)', (?:'|RESTART)", read('tests/spin/check.py'), re.M))
     assert planted == tried and planted, 'planted, but not tried, or the other way: %s' % sorted(planted ^ tried)
 

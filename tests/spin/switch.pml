@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The switch: included by block.pml. */
+
+/* ---- collective_block.c ---- */
+
+inline release(r)
+{
+	previous[r].state = nothing;
+	previous[r].block = 0;
+	previous[r].heard = 0;
+	previous[r].sum = 0;
+	previous[r].spoilt = false;
+	previous[r].says = 0;
+	buffers--
+}
+
+/* After a contribution to this block's record, which is `current` when `newest`. */
+inline block_release_previous(r, newest)
+{
+	if
+#ifdef BUG_RELEASED_EARLY
+	:: newest && previous[r].state != nothing -> release(r)
+#else
+	:: newest && current[r].heard == ALL && previous[r].state != nothing -> release(r)
+#endif
+	:: else -> skip
+	fi
+}
+
+inline emit_block(r, rec, only)
+{
+	i = 0;
+	do
+	:: i == SOURCES -> break
+	:: else ->
+		if
+		:: (only) == NONE || (only) == i ->
+			tell(i, PAIR(generation[r], rec.block), rec.says)
+		:: else -> skip
+		fi;
+		i++
+	od
+}
+
+/* status: what the result claims: ALL for ok, the bitmap for partial, or SAYS_ERROR. */
+inline block_finish(r, rec, newest, status)
+{
+	rec.state = done;
+	if
+	:: (status) != SAYS_ERROR && (rec.spoilt || rec.sum != (status)) -> rec.says = SAYS_WRONG
+	:: else -> rec.says = status
+	fi;
+	rec.sum = 0;
+	rec.spoilt = false;
+	block_release_previous(r, newest)
+}
+
+inline fill(rec, b)
+{
+	rec.state = open;
+	rec.block = b;
+	rec.heard = 0;
+	rec.sum = 0;
+	rec.spoilt = false;
+	rec.says = 0;
+	buffers++;
+	assert(buffers <= 2 * WINDOW)
+}
+
+inline open_next(r, s, e, b)
+{
+	if
+	:: current[r].state == done ->
+		previous[r].state = done;
+		previous[r].block = current[r].block;
+		previous[r].heard = current[r].heard;
+		previous[r].says = current[r].says
+	:: else -> skip
+	fi;
+	next[r] = next[r] + WINDOW;
+	fill(current[r], b);
+	aggregate(r, current[r], true, s, e)
+}
+
+/* Who sends the next block has the result of the one before, whatever has become of what it sent. */
+inline acknowledge(r, s)
+{
+#ifdef BUG_NOT_ACKNOWLEDGED
+	skip
+#else
+	current[r].heard = current[r].heard | (1 << s);
+	block_release_previous(r, true)
+#endif
+}
+
+inline block_open(r, s, e, b)
+{
+	if
+#ifdef BUG_FRESH_RECORD
+	:: b < next[r] ->
+		fill(fresh, b);
+		aggregate(r, fresh, false, s, e)
+#else
+	:: b < next[r] -> tell(s, PAIR(e, b), SAYS_EXPIRED)
+#endif
+	:: b > next[r] || (b == next[r] && current[r].state == open) ->
+		tell(s, PAIR(e, b), SAYS_WINDOW)
+	:: b == next[r] && current[r].state != open ->
+		if
+		:: previous[r].state != nothing -> acknowledge(r, s)
+		:: else -> skip
+		fi;
+		if
+#ifndef BUG_NOT_HELD_BACK
+		:: previous[r].state != nothing -> skip /* held back: a third buffer */
+#endif
+		:: else -> open_next(r, s, e, b)
+		fi
+	fi
+}
+
+/* ---- collective.c, collective_odd.c ---- */
+
+/* A contribution to a finished block: its sender has lost the result, or never was in it. */
+inline answer_late(r, rec, newest, s)
+{
+#ifdef BUG_LATE_ADDED
+	if
+	:: !HAS(rec.heard, s) && (rec.heard | (1 << s)) == ALL -> rec.says = ALL
+	:: else -> skip
+	fi;
+#endif
+	rec.heard = rec.heard | (1 << s);
+	block_release_previous(r, newest);
+#ifndef BUG_NOT_ANSWERED
+	emit_block(r, rec, s)
+#endif
+}
+
+inline add_payload(r, rec, s, e)
+{
+	if
+	:: HAS(rec.sum, s) || e != generation[r] -> rec.spoilt = true
+	:: else -> skip
+	fi;
+	rec.sum = rec.sum | (1 << s)
+}
+
+inline aggregate(r, rec, newest, s, e)
+{
+	if
+	:: rec.state == done -> answer_late(r, rec, newest, s)
+#ifdef BUG_DUPLICATE_ADDED
+	:: rec.state == open && HAS(rec.heard, s) -> add_payload(r, rec, s, e)
+#else
+	:: rec.state == open && HAS(rec.heard, s) -> skip /* repeated() */
+#endif
+	:: rec.state == open && !HAS(rec.heard, s) ->
+		add_payload(r, rec, s, e);
+		rec.heard = rec.heard | (1 << s);
+#ifdef BUG_RELEASED_EARLY
+		block_release_previous(r, newest);
+#endif
+		if
+		:: rec.heard == ALL -> /* complete() */
+			block_finish(r, rec, newest, ALL);
+			emit_block(r, rec, NONE)
+		:: else -> skip
+		fi
+	fi
+}
+
+inline admit(s, e, b)
+{
+	r = b % WINDOW;
+	if
+#ifdef BUG_ANY_GENERATION
+	:: generation[r] == 0 -> tell(s, PAIR(e, b), SAYS_STALE)
+#else
+	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) ->
+		tell(s, PAIR(e, b), SAYS_STALE)
+#endif
+	:: else ->
+		if
+		:: current[r].state != nothing && current[r].block == b ->
+			aggregate(r, current[r], true, s, e)
+		:: previous[r].state != nothing && previous[r].block == b ->
+			aggregate(r, previous[r], false, s, e)
+		:: else -> block_open(r, s, e, b)
+		fi
+	fi
+}
+
+/* ---- collective_age.c ---- */
+
+#define STRAGGLES(r) (POLICY != WAIT_FOR_ALL && current[r].state == open)
+
+inline straggler(r)
+{
+#if POLICY == PARTIAL
+#ifdef BUG_NO_BITMAP
+	block_finish(r, current[r], true, ALL);
+#else
+	block_finish(r, current[r], true, current[r].heard);
+#endif
+#else
+	block_finish(r, current[r], true, SAYS_ERROR);
+#endif
+	emit_block(r, current[r], NONE)
+}
+
+/* ---- collective_join.c ---- */
+
+inline accept(s)
+{
+	if
+	:: ENDED(s) -> skip
+	:: else ->
+		join_down[s * LIVES + accepted_nonce[s] - 1] =
+			join_down[s * LIVES + accepted_nonce[s] - 1] | (1 << generation[0])
+	fi
+}
+
+inline join(s, nonce)
+{
+	if
+#ifdef BUG_TOLD_WHILE_WALKING
+	:: generation[0] != 0 && accepted_nonce[s] == nonce ->
+#else
+	:: generation[0] != 0 && generation[0] == accepted_generation && accepted_nonce[s] == nonce ->
+#endif
+#ifndef BUG_JOIN_NOT_ANSWERED
+		accept(s)
+#else
+		skip
+#endif
+	:: else ->
+		if
+		:: walking != 0 -> skip /* held back */
+		:: else ->
+			pending = pending | (1 << s);
+			pending_nonce[s] = nonce;
+			if
+			:: pending == ALL && epochs < EPOCHS ->
+				epochs++;
+				i = 0;
+				do
+				:: i == SOURCES -> break
+				:: else ->
+					began_with[(epochs - 1) * SOURCES + i] = pending_nonce[i];
+					i++
+				od;
+#ifdef BUG_NUMBER_REUSED
+				last_number++;
+				number[epochs] = last_number;
+#endif
+				walking = 1
+			:: else -> skip
+			fi
+		fi
+	fi
+}
+
+inline joined()
+{
+	accepted_generation = epochs;
+	i = 0;
+	do
+	:: i == SOURCES -> break
+	:: else ->
+		accepted_nonce[i] = pending_nonce[i];
+		pending_nonce[i] = 0;
+		accept(i);
+		i++
+	od;
+	pending = 0
+}
+
+inline job_shard_clear(r)
+{
+	if
+	:: previous[r].state != nothing -> release(r)
+	:: else -> skip
+	fi;
+	if
+	:: current[r].state != nothing ->
+		current[r].state = nothing;
+		current[r].block = 0;
+		current[r].heard = 0;
+		current[r].sum = 0;
+		current[r].spoilt = false;
+		current[r].says = 0;
+		buffers--
+	:: else -> skip
+	fi;
+	next[r] = r
+}
+
+/* The walk over the shards: one a step, contributions come in between. */
+inline adopt()
+{
+	r = walking - 1;
+	job_shard_clear(r);
+	generation[r] = epochs;
+#ifdef BUG_ACCEPTED_EARLY
+	if
+	:: r == 0 -> joined()
+	:: else -> skip
+	fi;
+#endif
+	if
+	:: walking == WINDOW ->
+#ifndef BUG_ACCEPTED_EARLY
+		joined();
+#endif
+		walking = 0
+	:: else -> walking++
+	fi
+}
+
+/* kill -9, and a fresh start: nothing is left, not even the number of its last generation, which
+ * is why the first one is drawn at random, or kept in the state file. */
+inline restart()
+{
+	r = 0;
+	do
+	:: r == WINDOW -> break
+	:: else -> job_shard_clear(r); generation[r] = 0; r++
+	od;
+	i = 0;
+	do
+	:: i == SOURCES -> break
+	:: else -> accepted_nonce[i] = 0; pending_nonce[i] = 0; i++
+	od;
+	pending = 0;
+	accepted_generation = 0;
+	walking = 0;
+#ifdef BUG_NUMBER_REUSED
+	last_number = 0;
+#endif
+	excused = true
+}
+
+inline take_join(s)
+{
+	pick(join_up[s], p);
+	if
+	:: !KEEPS -> join_up[s] = join_up[s] & ~(1 << p)
+	:: !KEEPS && duplicates > 0 -> duplicates--
+	:: KEEPS -> skip
+	fi;
+	d_step {
+		join(s, p);
+		p = 0; i = 0
+	}
+}
+
+proctype Switch()
+{
+	byte p, s, e, b, r, i;
+
+end:
+	do
+	:: atomic { up != 0 ->
+			pick(up, p);
+			if
+			:: !KEEPS -> up = up & ~(1 << p)
+			:: !KEEPS && duplicates > 0 -> duplicates--
+			:: KEEPS -> skip
+			fi;
+			d_step {
+				s = p / PAIRS;
+				e = (p % PAIRS) / BLOCKS + 1;
+				b = p % BLOCKS;
+				admit(s, e, b);
+				p = 0; s = 0; e = 0; b = 0; r = 0; i = 0
+			}
+		}
+	:: atomic { join_up[0] != 0 -> take_join(0) }
+	:: atomic { join_up[1] != 0 -> take_join(1) }
+#if SOURCES == 3
+	:: atomic { join_up[2] != 0 -> take_join(2) }
+#endif
+	:: d_step { STRAGGLES(0) -> straggler(0); i = 0 }
+#if WINDOW == 2
+	:: d_step { STRAGGLES(1) -> straggler(1); i = 0 }
+#endif
+	:: d_step { walking != 0 -> adopt(); r = 0; i = 0 }
+	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }
+	od;
+}
