@@ -97,7 +97,7 @@ int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
 
 /*
  * A host joins with a rank, for a job of this size. The same again, from the same address, changes
- * nothing but that the member has been heard. In a job of the configuration the file says who may.
+ * nothing but that the member has been heard, and has another membership: the host's last join's. In a job of the configuration the file says who may.
  */
 int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
@@ -106,6 +106,12 @@ int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigne
 /* May a host at this address have this rank of a job of this size, which hosts join? 0, or refused. */
 int ctrl_member_check(const struct ctrl_running *running, unsigned int rank, unsigned int size,
 	uint32_t address, struct ctrl_refusal *why);
+
+/*
+ * May the one that joined with this number (ctrl_member.membership) say that the member of this rank
+ * leaves? Not when another has joined in its place since.
+ */
+bool ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership);
 
 /* A member leaves. Those of a job of the configuration stay its sources. */
 int ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,

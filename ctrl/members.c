@@ -2,6 +2,8 @@
 /* Members of jobs: who is in, from where. The source id on the wire is the rank. */
 #include <string.h>
 
+#include <rte_common.h>
+
 #include "ctrl/job_check.h"
 #include "ctrl/jobs_priv.h"
 #include "ctrl/state.h"
@@ -105,12 +107,24 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	return ctrl_jobs_publish(running, job->job, why);
 }
 
+/* No other join has it, nor had it before a restart: for a clock that does not go back the time will do. */
+static uint64_t
+draw_membership(void)
+{
+	static uint64_t last; /* the control thread's */
+	uint64_t now = (uint64_t)(ctrl_unix_time() * 1e6);
+
+	last = RTE_MAX(last + 1, now);
+	return last;
+}
+
 void
 ctrl_member_begin(
 	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who)
 {
 	job->member[rank] = (struct ctrl_member){.state = CTRL_MEMBER_JOINED,
 		.address = address,
+		.membership = draw_membership(),
 		.joined = ctrl_unix_time(),
 		.seen = ctrl_monotonic()};
 	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
@@ -131,6 +145,9 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	member = &job->member[rank];
 	if (rc == 0 && member->state == CTRL_MEMBER_JOINED) {
 		member->seen = ctrl_monotonic();
+		/* It may be another process of that host: from now on it is this one's. */
+		member->membership = draw_membership();
+		ctrl_state_note_soon(running);
 		return 0;
 	}
 	if (rc == 0)
@@ -150,6 +167,14 @@ is_known(const struct ctrl_job *job, unsigned int rank)
 		return rank < WEIR_SOURCES_MAX && ppe_job_has(job->job, (uint8_t)rank);
 	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_EXPECTED &&
 		job->member[rank].state != CTRL_MEMBER_LEFT;
+}
+
+bool
+ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership)
+{
+	return job->member == NULL || rank >= job->job->nb_sources ||
+		job->member[rank].state != CTRL_MEMBER_JOINED ||
+		job->member[rank].membership == membership || job->member[rank].membership == 0;
 }
 
 /* Before the engines forget the member: when its last packet came. */

@@ -47,6 +47,7 @@ members_json(const struct ctrl_job *job)
 		object = json_object();
 		put(object, "rank", rank);
 		put_text(object, "address", ctrl_address_text(member->address).text);
+		put(object, "membership", (double)member->membership);
 		put(object, "joined", member->joined);
 		put_text(object, "state",
 			member->state == CTRL_MEMBER_JOINED ? "joined" : "expired");
@@ -234,6 +235,7 @@ read_members(const json_t *list, struct ctrl_member member[WEIR_SOURCES_MAX])
 		struct ctrl_member *one = &member[number(object, "rank")];
 
 		ctrl_parse_address(text_of(object, "address"), &one->address);
+		one->membership = (uint64_t)number(object, "membership");
 		one->joined = (double)number(object, "joined");
 		one->seen = ctrl_monotonic();
 		one->state = strcmp(text_of(object, "state"), "joined") == 0 ? CTRL_MEMBER_JOINED

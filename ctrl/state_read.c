@@ -52,6 +52,8 @@ static const struct ctrl_key keys[] = {
 	LIST("jobs[].members", WEIR_SOURCES_MAX),
 	NUMBER("jobs[].members[].rank", 0, WEIR_SOURCES_MAX - 1),
 	{"jobs[].members[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL, ""},
+	/* Files of Weir before it had memberships lack it. */
+	{"jobs[].members[].membership", CTRL_INTEGER, "", "0", 0, INT64_C(1) << 53, NULL, ""},
 	NUMBER("jobs[].members[].joined", 0, TIME_MAX),
 	WORD("jobs[].members[].state", CTRL_STATE_MEMBERS),
 };

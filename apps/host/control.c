@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct weir_control {
 	char *members; /* the path /v1/jobs/NAME/members */
 	struct weir_launch who;
 	bool joined;
+	uint64_t membership; /* of the join; 0: not known */
 	struct weir_http_answer answer;
 };
 
@@ -245,6 +247,7 @@ join(struct weir *weir, struct weir_http *http, const struct weir_config *config
 	control->joined = true;
 	code = weir_member_read(control->answer.body, control->answer.length, &control->who,
 		&member, text, sizeof(text));
+	control->membership = member.membership;
 	if (code < 0)
 		return weir_explain(weir, code, "%s: %s", control->address, text);
 	weir->switch_base.sin_addr = weir->switch_ext.sin_addr = member.address;
@@ -363,10 +366,13 @@ weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size
 static void
 leave(struct weir_control *control)
 {
-	char text[TEXT_MAX], *path;
+	char text[TEXT_MAX], which[40] = "", *path;
 	struct weir_http *http;
 
-	if (asprintf(&path, "%s/%d", control->members, control->who.rank) < 0)
+	/* Only this join's: a supervisor may have started the next process of this rank already. */
+	if (control->membership != 0)
+		snprintf(which, sizeof(which), "?membership=%" PRIu64, control->membership);
+	if (asprintf(&path, "%s/%d%s", control->members, control->who.rank, which) < 0)
 		return;
 	if (open_http(control, &http, text, sizeof(text)) == 0) {
 		(void)weir_http_ask(

@@ -73,6 +73,7 @@ judge_member(const struct weir_inquiry *q, const json_t *member, char *text, siz
 {
 	char at[INET_ADDRSTRLEN];
 
+	/* The address of one that has left stays: who waits for it is told where it was. */
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
 		address_of(member, at)[0] == '\0') {
 		snprintf(text, size,

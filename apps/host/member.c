@@ -13,6 +13,8 @@
 
 #include "apps/host/weir_priv.h" /* WEIR_WINDOW_MAX */
 
+#define MEMBERSHIP_MAX (INT64_C(1) << 53)
+
 /* NULL and 0 are left to the switch. */
 static bool
 add_text(json_t *to, const char *key, const char *value)
@@ -116,6 +118,9 @@ read_member(json_t *all, const struct weir_launch *who, struct weir_member *m)
 	json_t *where = json_object_get(all, "switch");
 	json_int_t v;
 
+	/* First: whatever is wrong with the rest, the member leaves with it. */
+	if (read_number(all, "membership", 1, MEMBERSHIP_MAX, &v))
+		m->membership = (uint64_t)v;
 	if (!read_number(all, "job", 0, WEIR_JOBS_MAX - 1, &v))
 		return "job";
 	m->job = (uint8_t)v;

@@ -17,6 +17,7 @@
 /* What the switch answers to a member that joins. */
 struct weir_member {
 	uint8_t job, source;
+	uint64_t membership; /* of this join, to leave with; 0: the switch has not said */
 	uint16_t window, elements;
 	struct in_addr address; /* the switch's */
 	uint16_t port_base, port_ext;

@@ -14,6 +14,8 @@
 #include "ctrl/values.h"
 #include "pktbuf/tag.h"
 
+#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* what every JSON has exactly */
+
 static const struct api_field joining[] = {
 	{.key = "rank", .kind = API_INTEGER, .required = true, .max = WEIR_SOURCES_MAX - 1},
 	{.key = "size", .kind = API_INTEGER, .required = true, .min = 1, .max = WEIR_SOURCES_MAX},
@@ -63,6 +65,8 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(at, "udp_port", identity->port_base);
 	api_put(at, "udp_port_ext", identity->port_ext);
 	json_object_set_new(object, "switch", at);
+	if (job->member != NULL)
+		api_put(object, "membership", job->member[rank].membership);
 	put_key(object, shape, rank);
 	return object;
 }
@@ -267,8 +271,9 @@ api_delete_member(struct api_call *call)
 	char *end;
 	unsigned long rank;
 	uint32_t address;
+	uint64_t membership;
 
-	if (job == NULL)
+	if (job == NULL || !api_query_number(call, "membership", 1, MEMBERSHIP_MAX, 0, &membership))
 		return;
 	rank = strtoul(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {
@@ -279,7 +284,10 @@ api_delete_member(struct api_call *call)
 	address = member_address(job, (unsigned int)rank);
 	if (address != 0 && !check_peer(call, job->tenant, address))
 		return;
-	if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
+	/* A process that is late must not take the place of the one that joined after it. */
+	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))
+		api_answer(call, 200, json_object());
+	else if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
 	else
 		api_answer(call, 200, json_object());

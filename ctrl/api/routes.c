@@ -21,7 +21,7 @@ const struct api_route api_routes[] = {
 	{API_PATCH, "/v1/jobs/{name}", API_CHANGE, NULL, api_patch_job},
 	{API_DELETE, "/v1/jobs/{name}", API_CHANGE, NULL, api_delete_job},
 	{API_POST, "/v1/jobs/{name}/members", API_JOIN, NULL, api_post_member},
-	{API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, NULL, api_delete_member},
+	{API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, "membership", api_delete_member},
 	{API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants},
 	{API_POST, "/v1/reload", API_ADMIN, NULL, api_post_reload},
 	{API_GET, "/metrics", API_PUBLIC, NULL, api_get_metrics},

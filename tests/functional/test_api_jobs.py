@@ -191,6 +191,18 @@ def members_leave_and_others_take_their_rank():
         api.do('DELETE', '/v1/jobs/pair/members/x', status=404, code='unknown_member')
         check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['joined', 'left'],
               'members')
+        # One that is late takes nothing from its successor, of the same host and rank.
+        late = api.join('pair', 1, 2, 2)['membership']
+        now = api.join('pair', 1, 2, 2)['membership']
+        leaves = '/v1/jobs/pair/members/1?membership='
+        check(now > late, '%d, then %d', late, now)
+        api.do('DELETE', leaves + str(late))
+        member = api.get('/v1/jobs/pair')['members'][1]
+        check(member['state'] != 'left' and member['gone'] is None, '%s', member)
+        for wrong, code in (('0', 'out_of_range'), ('x', 'wrong_type')):
+            api.do('DELETE', leaves + wrong, status=400, code=code, key='membership')
+        api.do('DELETE', leaves + str(now))
+        api.do('DELETE', leaves + str(now), status=404, code='unknown_member')
         api.join('pair', 1, 2, 2)
         reduce(rack, number, [0, 2], '-b', '16K', '-e', '16K', '-n', 3)
         # Over TCP the client's address is the default, over the Unix socket there is none.

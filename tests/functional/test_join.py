@@ -97,12 +97,14 @@ class Members:
             return error(401, 'unauthorized', message='this token is nobody\'s')
         rank = handler.body['rank']
         self.now[rank] = self.ever[rank] = handler.body
-        return answer(rank, self.size)
+        return answer(rank, self.size, membership=1000 + rank)
 
     def leave(self, handler):
         if not self.trusted(handler):
             return error(401, 'unauthorized')
-        del self.now[int(handler.path.rsplit('/', 1)[1])]
+        rank, membership = map(int, re.findall(r'[0-9]+', handler.path.rsplit('/', 1)[1]))
+        check(membership == 1000 + rank, '%s', handler.path)
+        del self.now[rank]
         return {}
 
 
@@ -240,6 +242,24 @@ def a_rank_is_taken():
         check('has another host this rank' in second.wait(15, 1), '%s', second.output)
         [last] = hosts_with(rack, address, only=[1], **settings)
         right([first, last])
+
+
+@case
+def the_next_of_a_rank_stays_when_the_last_one_leaves():
+    """A supervisor starts a rank again before the one that has failed is gone."""
+    with switch_with_api(2, tenants=TENANTS) as (rack, address):
+        settings = dict(only=[1], WEIR_TOKEN='s3cret', options=['--create', '--join-timeout'])
+        [failed] = hosts_with(rack, address, **dict(settings, options=settings['options'] + ['3000']))
+        path = '%s/v1/jobs/ring' % address
+        until = time.monotonic() + 15
+        while json.loads(rack.call(1, ['curl', '-sS', '--max-time', '5', '-H',
+                                       'Authorization: Bearer s3cret', path])).get('joined') != 1:
+            check(time.monotonic() < until, 'rank 1 has not joined')
+            time.sleep(0.1)
+        [again] = hosts_with(rack, address, **dict(settings, options=settings['options'] + ['20000']))
+        failed.wait(15, 1)
+        right([again] + hosts_with(rack, address, only=[0], options=['--create'],
+                                   WEIR_TOKEN='s3cret'))
 
 
 def ask(rack, method, path, place=0):

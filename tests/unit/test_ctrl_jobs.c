@@ -275,13 +275,20 @@ Test(ctrl_jobs, members)
 {
 	struct ctrl_job *job = create("a");
 	unsigned int before;
+	uint64_t first;
 
 	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
 	cr_assert_eq(played.job[0].members[0], 1u << 3);
 	cr_assert_eq(played.job[0].address[3], HOST);
+	first = job->member[3].membership;
+	cr_assert(first > 0 && first < UINT64_C(1) << 53);
 	before = played.published;
 	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
 	cr_assert_eq(played.published, before, "the same join is no change");
+	cr_assert(job->member[3].membership > first, "but from now on it is the later one's");
+	cr_assert_not(ctrl_member_is(job, 3, first));
+	cr_assert(ctrl_member_is(job, 3, job->member[3].membership));
+	cr_assert(ctrl_member_is(job, 4, first) && ctrl_member_is(job, 0, first), "nobody's");
 	cr_assert_eq(ctrl_job_joined(job), 1);
 	refused(ctrl_member_join(running, job, 3, 4, HOST + 1, &who, &why), CTRL_REFUSED_CONFLICT,
 		"address");

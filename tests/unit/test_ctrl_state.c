@@ -155,6 +155,7 @@ Test(ctrl_state, jobs_come_back_whole)
 	struct ctrl_refusal why;
 	struct ctrl_job *ring, *pair;
 	struct ppe_job was[2];
+	uint64_t membership;
 
 	make_folder();
 	snprintf(config.state_file, sizeof(config.state_file), "%s", path);
@@ -165,6 +166,7 @@ Test(ctrl_state, jobs_come_back_whole)
 	cr_assert_eq(running->state_due, CTRL_STATE_AT_TURN);
 	ctrl_state_settle(running);
 	cr_assert_eq(running->state_due, CTRL_STATE_CLEAN);
+	membership = ring->member[2].membership;
 	was[0] = *ring->job;
 	was[1] = *pair->job;
 	ctrl_running_destroy(running);
@@ -179,6 +181,7 @@ Test(ctrl_state, jobs_come_back_whole)
 	cr_assert(!ring->from_file && ring->expire_s == 77);
 	cr_assert_eq(ring->member[2].state, CTRL_MEMBER_JOINED);
 	cr_assert_eq(ring->member[2].address, 0x0a4d0003);
+	cr_assert_eq(ring->member[2].membership, membership);
 	cr_assert(ring->member[2].joined > 1e9 && ring->created > 1e9);
 	cr_assert_eq(ring->member[0].state, CTRL_MEMBER_EXPECTED);
 	/* No instance, and no generation, of the former run comes again; all else is as it was. */
