@@ -255,6 +255,9 @@ join(struct weir *weir, struct weir_http *http, const struct weir_config *config
 	weir->switch_ext.sin_port = htons(member.port_ext);
 	weir->job = member.job;
 	weir->source = member.source;
+	weir->rank = "rank";
+	snprintf(weir->job_text, sizeof(weir->job_text), "job \"%.64s\" (%u)", control->job,
+		member.job);
 	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
 	weir->expected = control->who.size;
 	if (member.authenticated)

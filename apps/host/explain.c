@@ -52,28 +52,29 @@ print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int l
  * missing ones can't be told from those that don't exist, the text says who is there.
  */
 static void
-print_missing(char *text, size_t size, const uint8_t *bitmap, unsigned int sources)
+print_missing(const struct weir *weir, char *text, size_t size, const uint8_t *bitmap,
+	unsigned int sources)
 {
 	char missing[SET_MAX], present[SET_MAX];
 	unsigned int in = print_set(present, bitmap, true, WEIR_SOURCES_MAX);
 	unsigned int out = print_set(missing, bitmap, false, sources), highest = WEIR_SOURCES_MAX;
 
 	if (in + out == sources) {
-		snprintf(text, size, "missing: source%s %s (%u of %u are in)", out == 1 ? "" : "s",
-			missing, in, sources);
+		snprintf(text, size, "missing: %s%s %s (%u of %u are in)", weir->rank,
+			out == 1 ? "" : "s", missing, in, sources);
 		return;
 	}
 	while (highest > 0 && !weir_bitmap_has(bitmap, highest - 1))
 		highest--;
 	out = print_set(missing, bitmap, false, highest);
 	if (in == 0)
-		snprintf(text, size, "no source is in");
+		snprintf(text, size, "no %s is in", weir->rank);
 	else if (sources == 0 && out > 0)
 		snprintf(text, size,
-			"missing: source%s %s, and those above %u if the job has them (in: %s)",
-			out == 1 ? "" : "s", missing, highest - 1, present);
+			"missing: %s%s %s, and those above %u if the job has them (in: %s)",
+			weir->rank, out == 1 ? "" : "s", missing, highest - 1, present);
 	else
-		snprintf(text, size, "only source%s %s %s in, the job's others are missing",
+		snprintf(text, size, "only %s%s %s %s in, the job's others are missing", weir->rank,
 			in == 1 ? "" : "s", present, in == 1 ? "is" : "are");
 }
 
@@ -86,6 +87,14 @@ print_switch(char *text, size_t size, const struct weir *weir)
 
 	inet_ntop(AF_INET, &to->sin_addr, address, sizeof(address));
 	snprintf(text, size, "%s:%u", address, ntohs(to->sin_port));
+}
+
+static const char *
+print_own(char text[INET_ADDRSTRLEN], const struct weir *weir)
+{
+	const char *printed = inet_ntop(AF_INET, &weir->own.sin_addr, text, INET_ADDRSTRLEN);
+
+	return printed != NULL ? printed : "?";
 }
 
 static void
@@ -101,24 +110,22 @@ print_network_error(char *text, size_t size, int error)
 int
 weir_explain_join(struct weir *weir, uint64_t waited)
 {
-	char where[64], network[96], missing[3 * SET_MAX];
+	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN];
 	unsigned long long ms = waited / WEIR_NS_PER_MS;
 
 	print_switch(where, sizeof(where), weir);
 	print_network_error(network, sizeof(network), weir->network_error);
 	if (weir->have_waiting) {
-		print_missing(missing, sizeof(missing), weir->waiting, weir->waited_for);
+		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->waited_for);
 		return weir_explain(weir, -ETIMEDOUT,
-			"job %u did not begin within %llu ms, %s; start every source of the job "
-			"within "
-			"the join timeout",
-			weir->job, ms, missing);
+			"%s did not begin within %llu ms, %s; start every %s of the job within the "
+			"join timeout",
+			weir->job_text, ms, missing, weir->rank);
 	}
 	return weir_explain(weir, -ETIMEDOUT,
-		"the switch at %s has not answered the join of job %u, source %u for %llu ms%s; is "
-		"it "
+		"the switch at %s has not answered the join of %s, %s %u (%s) for %llu ms%s; is it "
 		"running, is the job in its configuration, and %s?",
-		where, weir->job, weir->source, ms, network,
+		where, weir->job_text, weir->rank, weir->source, print_own(own, weir), ms, network,
 		weir->auth != NULL ? "is this the job's key" : "does it need no key");
 }
 
@@ -126,29 +133,28 @@ int
 weir_explain_timeout(struct weir *weir, uint64_t now)
 {
 	const struct weir_operation *o = weir->current;
-	char where[64], network[96], missing[3 * SET_MAX];
+	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN];
 	unsigned long long ms = (now - o->progressed) / WEIR_NS_PER_MS;
 	uint64_t silent;
 
 	print_switch(where, sizeof(where), weir);
 	print_network_error(network, sizeof(network), weir->network_error);
 	if (weir->have_waiting) {
-		print_missing(missing, sizeof(missing), weir->waiting, weir->sources);
+		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->sources);
 		return weir_explain(weir, -ETIMEDOUT,
-			"job %u: no block has completed for %llu ms (%u of %u have); block %u "
-			"waits, %s; "
+			"%s: no block has completed for %llu ms (%u of %u have); block %u waits, "
+			"%s; "
 			"they are dead, slow, or not in this operation",
-			weir->job, ms, o->done, o->blocks, weir->waiting_block, missing);
+			weir->job_text, ms, o->done, o->blocks, weir->waiting_block, missing);
 	}
 	silent = now - (weir->heard_at > o->started ? weir->heard_at : o->started);
 	ms = silent / WEIR_NS_PER_MS;
 	return weir_explain(weir, -ETIMEDOUT,
-		"the switch at %s has not answered source %u of job %u for %llu ms%s (%u of %u "
-		"blocks "
-		"have completed); is it running? It names missing sources only after the job's "
-		"timeout "
+		"the switch at %s has not answered %s %u (%s) of %s for %llu ms%s (%u of %u blocks "
+		"have completed); is it running? It names missing %ss only after the job's timeout "
 		"of %u ms",
-		where, weir->source, weir->job, ms, network, o->done, o->blocks, weir->timeout_ms);
+		where, weir->rank, weir->source, print_own(own, weir), weir->job_text, ms, network,
+		o->done, o->blocks, weir->rank, weir->timeout_ms);
 }
 
 static int
@@ -157,15 +163,45 @@ explain_mismatch(struct weir *weir, uint32_t block, const uint8_t *p, size_t byt
 	struct weir_mismatch m;
 
 	if (bytes < sizeof(m))
-		return weir_explain(weir, -EPROTO, "job %u: the sources disagree about block %u",
-			weir->job, block);
+		return weir_explain(weir, -EPROTO, "%s: the %ss disagree about block %u",
+			weir->job_text, weir->rank, block);
 	memcpy(&m, p, sizeof(m));
 	return weir_explain(weir, -EPROTO,
-		"job %u: the sources disagree about the %s of block %u: source %u has %u, source "
-		"%u has "
-		"%u; every source must call the same operation with the same count and type",
-		weir->job, weir_field_text(m.field), block, m.source, weir_get16(m.block), m.other,
-		weir_get16(m.offered));
+		"%s: the %ss disagree about the %s of block %u: %s %u has %u, %s %u has %u; every "
+		"%s must call the same operation with the same count and type",
+		weir->job_text, weir->rank, weir_field_text(m.field), block, weir->rank, m.source,
+		weir_get16(m.block), weir->rank, m.other, weir_get16(m.offered), weir->rank);
+}
+
+/* A contribution of a generation that is not the switch's. */
+static int
+explain_stale(struct weir *weir, unsigned int generation)
+{
+	if (generation == WEIR_GEN_JOIN)
+		return weir_explain(weir, -ESTALE,
+			"%s has not begun at the switch, this handle is of generation %u: the "
+			"switch was restarted, or the job made again; open again on every host",
+			weir->job_text, weir->generation);
+	return weir_explain(weir, -ESTALE,
+		"%s has generation %u now, this handle is of %u: the job's %ss have joined again "
+		"without this one's knowledge; close and open again",
+		weir->job_text, generation, weir->generation, weir->rank);
+}
+
+static int
+explain_refused(struct weir *weir, unsigned int generation)
+{
+	char own[INET_ADDRSTRLEN];
+
+	if (generation == WEIR_GEN_JOIN)
+		return weir_explain(weir, -ENOENT,
+			"%s is gone at the switch: it was deleted, or the switch was restarted "
+			"without it; make it again, and open again on all %ss",
+			weir->job_text, weir->rank);
+	return weir_explain(weir, -EACCES,
+		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
+		"left), or another host has its place; open again",
+		weir->job_text, weir->rank, weir->source, print_own(own, weir));
 }
 
 int
@@ -179,51 +215,35 @@ weir_explain_status(
 	switch (h->status) {
 	case WEIR_STATUS_ERROR:
 		if (bytes >= WEIR_BITMAP_BYTES)
-			print_missing(missing, sizeof(missing), payload, weir->sources);
+			print_missing(weir, missing, sizeof(missing), payload, weir->sources);
 		return weir_explain(weir, -EIO,
-			"job %u: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
-			"job's "
-			"policy is `error`: restart the missing sources and open again on all",
-			weir->job, h->block_id, nth + 1, of, weir->timeout_ms, missing);
+			"%s: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
+			"job's policy is `error`: restart the missing %ss and open again on all",
+			weir->job_text, h->block_id, nth + 1, of, weir->timeout_ms, missing,
+			weir->rank);
 	case WEIR_STATUS_MISMATCH: return explain_mismatch(weir, h->block_id, payload, bytes);
 	case WEIR_STATUS_EXPIRED:
 		return weir_explain(weir, -ENODATA,
-			"job %u: the result of block %u is gone at the switch (expired): another "
-			"sender "
-			"uses source %u, or the switch lost its state; open again on all sources",
-			weir->job, h->block_id, weir->source);
-	case WEIR_STATUS_STALE:
-		return weir_explain(weir, -ESTALE,
-			"job %u has generation %u now, this handle is of %u: the job's sources "
-			"have "
-			"joined again without this one's knowledge; close and open again",
-			weir->job, h->gen_id, weir->generation);
+			"%s: the result of block %u is gone at the switch (expired): another "
+			"sender uses %s %u, or the switch lost its state; open again on all %ss",
+			weir->job_text, h->block_id, weir->rank, weir->source, weir->rank);
+	case WEIR_STATUS_STALE: return explain_stale(weir, h->gen_id);
 	case WEIR_STATUS_WINDOW:
 		return weir_explain(weir, -ERANGE,
-			"job %u: the switch takes block %u for ahead of the window of %u: the "
-			"switch was "
-			"restarted, or another sender uses source %u; open again on all sources",
-			weir->job, h->block_id, weir->window_job, weir->source);
+			"%s: the switch takes block %u for ahead of the window of %u: the switch "
+			"was restarted, or another sender uses %s %u; open again on all %ss",
+			weir->job_text, h->block_id, weir->window_job, weir->rank, weir->source,
+			weir->rank);
 	case WEIR_STATUS_UNSUPPORTED:
 		return weir_explain(weir, -EOPNOTSUPP,
-			"job %u: the switch does not serve this operation (collective %u, type %u, "
+			"%s: the switch does not serve this operation (collective %u, type %u, "
 			"op %u)",
-			weir->job, weir->current->collective, weir->current->dtype,
+			weir->job_text, weir->current->collective, weir->current->dtype,
 			weir->current->op);
-	case WEIR_STATUS_REFUSED:
-		if (h->gen_id == WEIR_GEN_JOIN)
-			return weir_explain(weir, -ENOENT,
-				"job %u is gone at the switch: it was deleted, or the switch was "
-				"restarted without it; make it again, and open again on all "
-				"sources",
-				weir->job);
-		return weir_explain(weir, -EACCES,
-			"job %u: the switch refuses source %u: it is no longer in the job "
-			"(expired, or left), or another host has its place; open again",
-			weir->job, weir->source);
+	case WEIR_STATUS_REFUSED: return explain_refused(weir, h->gen_id);
 	default:
-		return weir_explain(weir, -EPROTO, "job %u: block %u came back with status %u",
-			weir->job, h->block_id, h->status);
+		return weir_explain(weir, -EPROTO, "%s: block %u came back with status %u",
+			weir->job_text, h->block_id, h->status);
 	}
 }
 
@@ -242,14 +262,15 @@ weir_explain_size(struct weir *weir, size_t datagram)
 int
 weir_explain_partial(struct weir *weir)
 {
-	char missing[SET_MAX];
+	bool all = weir_find_missing(weir);
+	char late[SET_MAX];
 
-	print_set(missing, weir->result.missing, true, WEIR_SOURCES_MAX);
+	/* Where not all ids are known, those that were in time say more. */
+	print_set(late, all ? weir->result.missing : weir->punctual, true, WEIR_SOURCES_MAX);
 	return weir_explain(weir, WEIR_PARTIAL,
-		"job %u: %llu of %llu blocks are partial sums, of at least %u of %u sources; "
-		"source(s) %s "
+		"%s: %llu of %llu blocks are partial sums, of at least %u of %u %ss; %s%s(s) %s "
 		"came later than the job's timeout of %u ms",
-		weir->job, (unsigned long long)weir->result.degraded,
+		weir->job_text, (unsigned long long)weir->result.degraded,
 		(unsigned long long)weir->result.blocks, weir->result.sources_least, weir->sources,
-		missing, weir->timeout_ms);
+		weir->rank, all ? "" : "all but ", weir->rank, late, weir->timeout_ms);
 }

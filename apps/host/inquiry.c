@@ -62,7 +62,7 @@ gone(const struct weir_inquiry *q, const char *how, char *text, size_t size)
 {
 	snprintf(text, size,
 		"job \"%.64s\" is gone at the switch (says %s): %s; make it again, and open again "
-		"on all sources",
+		"on all ranks",
 		q->name, q->where, how);
 	return -ENOENT;
 }
@@ -77,7 +77,7 @@ judge_member(const struct weir_inquiry *q, const json_t *member, char *text, siz
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
 		address_of(member, at)[0] == '\0') {
 		snprintf(text, size,
-			"source %u is no longer a member of job \"%.64s\" (says %s): it %s; open "
+			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; open "
 			"again to join it again",
 			q->source, q->name, q->where,
 			member != NULL && is_state(member, "expired")
@@ -88,9 +88,9 @@ judge_member(const struct weir_inquiry *q, const json_t *member, char *text, siz
 	if (strcmp(at, q->address) == 0)
 		return 0;
 	snprintf(text, size,
-		"source %u of job \"%.64s\" is another host now, %s (says %s): open again, as "
+		"rank %u of job \"%.64s\" is another host now, %s (says %s): open again, as "
 		"another "
-		"source or when it has left",
+		"rank or when it has left",
 		q->source, q->name, at, q->where);
 	return -EACCES;
 }
@@ -103,10 +103,10 @@ add_source(char *text, size_t size, unsigned int rank, const json_t *member)
 	char at[INET_ADDRSTRLEN];
 
 	if (address_of(member, at)[0] == '\0') {
-		append(text, size, "source %u (has not joined)", rank);
+		append(text, size, "rank %u (has not joined)", rank);
 		return;
 	}
-	append(text, size, "source %u (%s, ", rank, at);
+	append(text, size, "rank %u (%s, ", rank, at);
 	if (is_state(member, "expired"))
 		append(text, size, "has expired)");
 	else if (is_state(member, "left"))
@@ -167,10 +167,19 @@ judge(const struct weir_inquiry *q, const json_t *job, char *text, size_t size)
 	code = judge_member(q, member, text, size);
 	if (code < 0)
 		return code;
+	if (q->generation != 0 && json_integer_value(generation) == 0) {
+		snprintf(text, size,
+			"job \"%.64s\" has not begun at the switch (says %s), this handle is of "
+			"generation %u: the switch was restarted, or the job made again; open "
+			"again "
+			"on every host",
+			q->name, q->where, q->generation);
+		return -ESTALE;
+	}
 	if (q->generation != 0 && json_integer_value(generation) != q->generation) {
 		snprintf(text, size,
 			"job \"%.64s\" has generation %d now, this handle is of %u (says %s): its "
-			"sources have joined again, or the switch was restarted; close and open "
+			"ranks have joined again, or the switch was restarted; close and open "
 			"again",
 			q->name, (int)json_integer_value(generation), q->generation, q->where);
 		return -ESTALE;

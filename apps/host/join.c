@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/host/weir_priv.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -66,16 +67,16 @@ accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payl
 		weir->job_op > WEIR_OP_LXOR ||
 		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(weir->group.s_addr))))
 		return weir_explain(weir, -EPROTO,
-			"job %u: the switch's reply to the join makes no sense (generation %u, "
+			"%s: the switch's reply to the join makes no sense (generation %u, "
 			"window %u, "
 			"%u elements, %u sources): do switch and library have the same version?",
-			weir->job, h->gen_id, window, weir->elements, weir->sources);
+			weir->job_text, h->gen_id, window, weir->elements, weir->sources);
 	if (weir->expected != 0 && weir->expected != weir->sources)
 		return weir_explain(weir, -EPROTO,
-			"job %u has %u sources at the switch, but %u were expected here: one of "
+			"%s has %u %ss at the switch, but %u were expected here: one of "
 			"the two "
 			"configurations is wrong",
-			weir->job, weir->sources, weir->expected);
+			weir->job_text, weir->sources, weir->rank, weir->expected);
 	return 0;
 }
 
@@ -86,6 +87,7 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 {
 	struct weir_header h = {.extended = true};
 	const uint8_t *payload = packet + WEIR_EXT_BYTES;
+	char own[INET_ADDRSTRLEN];
 	size_t more; /* what an authenticated job's payloads have besides */
 	bool extended;
 
@@ -109,10 +111,10 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	case WEIR_STATUS_OK:
 		if (bytes != sizeof(struct weir_join_reply) + more)
 			return weir_explain(weir, -EPROTO,
-				"job %u: the switch's reply to the join has %zu bytes instead of "
+				"%s: the switch's reply to the join has %zu bytes instead of "
 				"%zu: do "
 				"switch and library have the same version?",
-				weir->job, bytes, sizeof(struct weir_join_reply) + more);
+				weir->job_text, bytes, sizeof(struct weir_join_reply) + more);
 		if (weir->auth != NULL) {
 			weir_auth_challenge(weir->auth, payload + sizeof(struct weir_join_reply));
 			if (!weir_auth_begin(weir->auth, h.gen_id))
@@ -125,21 +127,22 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 				weir->join_again |= weir_auth_challenge(
 					weir->auth, payload + WEIR_BITMAP_BYTES);
 			memcpy(weir->waiting, payload, WEIR_BITMAP_BYTES);
+			weir_note_known(weir, payload);
 			weir->have_waiting = true;
 			weir->waited_for = h.src_cnt != 0 ? h.src_cnt : WEIR_SOURCES_MAX;
 		}
 		return 0;
 	case WEIR_STATUS_REFUSED:
 		return weir_explain(weir, -EACCES,
-			"the switch refuses source %u of job %u: it is not in the job, or this "
-			"host's "
-			"address is not the one that the job's configuration gives it",
-			weir->source, weir->job);
+			"the switch refuses %s %u of %s: it is not in the job, or this host's "
+			"address, %s, is not the one that it has there",
+			weir->rank, weir->source, weir->job_text,
+			inet_ntop(AF_INET, &weir->own.sin_addr, own, sizeof(own)));
 	default:
 		return weir_explain(weir, -EOPNOTSUPP,
-			"the switch answers the join of job %u with `%s`: has the job a fixed "
+			"the switch answers the join of %s with `%s`: has the job a fixed "
 			"generation?",
-			weir->job, weir_status_text(h.status));
+			weir->job_text, weir_status_text(h.status));
 	}
 }
 

@@ -16,6 +16,25 @@ weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *
 		(*extended || from->sin_port == weir->switch_base.sin_port);
 }
 
+bool
+weir_find_missing(struct weir *weir)
+{
+	uint8_t *missing = weir->result.missing;
+	bool dense = true;
+	unsigned int known = 0;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		known += weir_bitmap_has(weir->known, s);
+		dense = dense && (s < weir->sources || !weir_bitmap_has(weir->known, s));
+	}
+	memset(missing, 0, WEIR_BITMAP_BYTES);
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if ((dense ? s < weir->sources : weir_bitmap_has(weir->known, s)) &&
+			!weir_bitmap_has(weir->punctual, s))
+			missing[s / 8] |= (uint8_t)(1u << s % 8);
+	return dense || known == weir->sources;
+}
+
 /* Remember a degraded block. Without memory for the record the counts still tell. */
 static void
 note_degraded(
@@ -24,12 +43,13 @@ note_degraded(
 	const struct weir_operation *o = weir->current;
 	unsigned int in = 0;
 
-	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
-		if (weir_bitmap_has(present, s))
-			in++;
-		else if (s < weir->sources)
-			weir->result.missing[s / 8] |= (uint8_t)(1u << (s % 8));
-	}
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		in += weir_bitmap_has(present, s);
+	weir_note_known(weir, present);
+	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
+		weir->punctual[i] =
+			weir->result.degraded == 0 ? present[i] : weir->punctual[i] & present[i];
+	weir_find_missing(weir);
 	if (in < weir->result.sources_least)
 		weir->result.sources_least = in;
 	weir->result.degraded++;
@@ -102,6 +122,7 @@ take_status(struct weir *weir, const struct weir_header *h, const uint8_t *paylo
 		}
 		WEIR_COUNT(weir, waiting, 1);
 		memcpy(weir->waiting, payload, WEIR_BITMAP_BYTES);
+		weir_note_known(weir, payload);
 		weir->waiting_block = h->block_id;
 		weir->have_waiting = true;
 	} else if (h->status > WEIR_STATUS_REFUSED) {

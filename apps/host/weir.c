@@ -53,6 +53,7 @@ read_addresses(struct weir *weir, const struct weir_config *c)
 	weir->job = c->job;
 	weir->source = (uint8_t)c->source;
 	weir->expected = c->sources;
+	snprintf(weir->job_text, sizeof(weir->job_text), "job %u", weir->job);
 	return 0;
 }
 
@@ -156,6 +157,7 @@ open_handle(struct weir *weir, const struct weir_config *config)
 
 	if (code == 0)
 		code = find_switch(weir, config);
+	weir->known[weir->source / 8] |= (uint8_t)(1u << weir->source % 8);
 	if (code == 0 && config->key != NULL)
 		code = weir_use_key(weir, config->key, config->key_bytes);
 	if (code == 0)
@@ -184,6 +186,7 @@ weir_open(const struct weir_config *config, struct weir **out)
 	*out = weir;
 	if (weir == NULL)
 		return -ENOMEM;
+	weir->rank = "source";
 	weir->fd = weir->group_fd = weir->wake_fd = -1;
 	pthread_mutex_init(&weir->lock, NULL);
 	pthread_cond_init(&weir->finished, NULL);

@@ -223,7 +223,8 @@ struct weir_result {
 	uint64_t degraded; /* results that not all sources are in */
 	unsigned int sources_least; /* sources in the poorest result; all of them if whole */
 	uint8_t missing[WEIR_BITMAP_BYTES]; /* sources that are not in at least one result;
-						bit (s % 8) of byte (s / 8) */
+						bit (s % 8) of byte (s / 8). In a job with other ids
+						than [0, sources), of those seen so far */
 };
 
 WEIR_API void weir_last_result(const struct weir *weir, struct weir_result *result);

@@ -129,6 +129,8 @@ struct weir {
 	/* Fixed after weir_open. */
 	struct sockaddr_in switch_base, switch_ext, own;
 	uint8_t job, source;
+	char job_text[96]; /* for people: `job 2`, or `job "ring" (2)` where its name is known */
+	const char *rank; /* for people: what `source` is to them, "source" or "rank" */
 	bool base_form;
 	unsigned int expected; /* config.sources */
 	unsigned int waited_for; /* sources of the job, by the switch's last `waiting` to a join */
@@ -160,6 +162,9 @@ struct weir {
 	bool have_waiting; /* of the current operation, or join */
 	uint32_t waiting_block;
 	uint8_t waiting[WEIR_BITMAP_BYTES];
+	uint8_t known
+		[WEIR_BITMAP_BYTES]; /* sources that were in any bitmap: their ids need not be dense */
+	uint8_t punctual[WEIR_BITMAP_BYTES]; /* those in all degraded results of the operation */
 	struct weir_stats stats; /* relaxed atomics: one writer, any reader */
 
 	/* Handed to and fro with the operation. */
@@ -218,6 +223,13 @@ void weir_receive(struct weir *weir, int fd, bool multicast);
 /* Whether the packet is from the switch; *extended says in which form. */
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
 
+/*
+ * Who was not in time in one result at least becomes the result's `missing`. Ids below the number of
+ * sources are taken for all of them until a higher one is seen: then those are known that were seen.
+ * False: who else is missing is not known.
+ */
+bool weir_find_missing(struct weir *weir);
+
 /* explain.c: set weir->error and return `code`. */
 int weir_explain(struct weir *weir, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -233,6 +245,13 @@ static inline bool
 weir_bitmap_has(const uint8_t *bitmap, unsigned int source)
 {
 	return (bitmap[source / 8] >> (source % 8) & 1) != 0;
+}
+
+static inline void
+weir_note_known(struct weir *weir, const uint8_t *bitmap)
+{
+	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
+		weir->known[i] |= bitmap[i];
 }
 
 /* Bytes of a UDP datagram with this payload on the wire; see struct weir_stats. */

@@ -326,7 +326,7 @@ def a_member_that_expires_and_one_that_is_replaced():
         under_way(rack, runs)
         # As if it had left: the switch forgets rank 1 while it sends.
         ask(rack, 'DELETE', '/v1/jobs/ring/members/1', place='sw')
-        hears(runs[1], 8, 'source 1 is no longer a member of job "ring"')
+        hears(runs[1], 8, 'rank 1 is no longer a member of job "ring"')
         runs[0].kill()
 
 
@@ -340,7 +340,7 @@ def a_straggler_is_named_by_its_address():
                               WEIR_TOKEN='adm1n')
             under_way(rack, runs)
             runs[1].kill()
-            hears(runs[0], 12, r'source 1 \(10\.77\.0\.2, last heard [0-9.]+ s ago\)')
+            hears(runs[0], 12, r'rank 1 \(10\.77\.0\.2, last heard [0-9.]+ s ago\)')
 
 
 @case
@@ -348,7 +348,8 @@ def who_has_not_joined_is_named():
     with switch_with_api(3, tenants=OPERATED) as (rack, address):
         [run] = hosts_with(rack, address, only=[0], options=['--create', '--join-timeout', '1500'],
                            WEIR_TOKEN='s3cret')
-        hears(run, 8, 'missing: sources 1-2', r'source 1 \(has not joined\), source 2')
+        hears(run, 8, 'missing: ranks 1-2', r'rank 1 \(has not joined\), rank 2',
+              r'job "ring" \(\d+\) did not begin')
 
 
 @case

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libweir believes nothing: a switch that sends, before each right result, one packet of every kind
- * that must not be taken, each with wrong sums in it. All are counted, none is delivered.
+ * that must not be taken, each with wrong sums in it. All are counted, none is delivered. And one that
+ * tells what is true and rare: sources with gaps between their ids, a generation that is gone.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -104,6 +105,59 @@ answer_join(const struct sockaddr_in *to, struct weir_header *h)
 	send_to(true, to, h, payload, WEIR_EXT_BYTES + (int)sizeof(r));
 }
 
+/* The right result of a block, after every lie. */
+static void
+answer_with_lies(const struct sockaddr_in *to, struct weir_header *h)
+{
+	int right = WEIR_EXT_BYTES + ELEMENTS * 4;
+	int32_t sums[ELEMENTS];
+
+	h->src_cnt = SOURCES;
+	for (unsigned int i = 0; i < LIES; i++) {
+		struct weir_header lie = *h;
+
+		for (int e = 0; e < ELEMENTS; e++)
+			sums[e] = -1000 - (int)i;
+		lies[i].change(&lie);
+		send_to(!lies[i].from_base_port, to, &lie, sums, right + lies[i].bytes);
+	}
+	h->block_id += 4; /* not in flight: whatever it says, it is not for us yet */
+	send_to(true, to, h, sums, right);
+	h->block_id -= 4;
+	for (int e = 0; e < ELEMENTS; e++)
+		sums[e] = (int32_t)h->block_id * 100 + e;
+	send_to(true, to, h, sums, right);
+	send_to(true, to, h, sums, right);
+}
+
+/* Of sources 2, 7 and 200: blocks 0 and 2 are without 200, block 1 is without 7. */
+static void
+answer_without_some(const struct sockaddr_in *to, struct weir_header *h)
+{
+	uint8_t packet[512] = {0}, *bitmap = packet + WEIR_EXT_BYTES + ELEMENTS * 4;
+	unsigned int other = h->block_id == 1 ? 200 : 7;
+
+	h->src_cnt = SOURCES - 1;
+	h->degraded = true;
+	h->status = WEIR_STATUS_PARTIAL;
+	weir_header_write(h, packet);
+	bitmap[SOURCE / 8] |= 1u << SOURCE % 8;
+	bitmap[other / 8] |= (uint8_t)(1u << other % 8);
+	sendto(sockets[1], packet, WEIR_EXT_BYTES + ELEMENTS * 4 + WEIR_BITMAP_BYTES, 0,
+		(const struct sockaddr *)to, sizeof(*to));
+}
+
+static void
+answer_that_none_runs(const struct sockaddr_in *to, struct weir_header *h)
+{
+	h->gen_id = WEIR_GEN_JOIN;
+	h->status = WEIR_STATUS_STALE;
+	h->grad_cnt = 0;
+	send_to(true, to, h, NULL, WEIR_EXT_BYTES);
+}
+
+static void (*answer)(const struct sockaddr_in *to, struct weir_header *h);
+
 static void *
 liar(void *argument)
 {
@@ -112,9 +166,7 @@ liar(void *argument)
 		struct weir_header h = {.extended = true};
 		struct sockaddr_in from;
 		socklen_t size = sizeof(from);
-		int32_t sums[ELEMENTS];
 		uint8_t packet[512];
-		int right = WEIR_EXT_BYTES + ELEMENTS * 4;
 
 		if (recvfrom(sockets[1], packet, sizeof(packet), 0, (struct sockaddr *)&from,
 			    &size) < 0)
@@ -124,22 +176,7 @@ liar(void *argument)
 			answer_join(&from, &h);
 			continue;
 		}
-		h.src_cnt = SOURCES;
-		for (unsigned int i = 0; i < LIES; i++) {
-			struct weir_header lie = h;
-
-			for (int e = 0; e < ELEMENTS; e++)
-				sums[e] = -1000 - (int)i;
-			lies[i].change(&lie);
-			send_to(!lies[i].from_base_port, &from, &lie, sums, right + lies[i].bytes);
-		}
-		h.block_id += 4; /* not in flight: whatever it says, it is not for us yet */
-		send_to(true, &from, &h, sums, right);
-		h.block_id -= 4;
-		for (int e = 0; e < ELEMENTS; e++)
-			sums[e] = (int32_t)h.block_id * 100 + e;
-		send_to(true, &from, &h, sums, right);
-		send_to(true, &from, &h, sums, right);
+		answer(&from, &h);
 	}
 	return NULL;
 }
@@ -161,13 +198,38 @@ open_sockets(void)
 	}
 }
 
-Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
+static struct weir *
+open_handle(pthread_t *thread)
 {
 	struct weir_config config = {.switch_address = "127.0.0.1",
 		.address = "127.0.0.2",
 		.job = JOB,
 		.source = SOURCE,
 		.op_timeout_ms = 5000};
+	struct weir *weir;
+	int code;
+
+	open_sockets();
+	config.port_base = ports[0];
+	config.port_ext = ports[1];
+	cr_assert_eq(pthread_create(thread, NULL, liar, NULL), 0);
+	code = weir_open(&config, &weir);
+	cr_assert_eq(code, 0, "%s", weir_error(weir));
+	return weir;
+}
+
+static void
+close_handle(struct weir *weir, pthread_t thread)
+{
+	weir_close(weir);
+	stop = true;
+	pthread_join(thread, NULL);
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
+{
 	int32_t data[BLOCKS * ELEMENTS] = {0};
 	unsigned int malformed = 0;
 	struct weir_stats stats;
@@ -175,12 +237,8 @@ Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
 	pthread_t thread;
 	int code;
 
-	open_sockets();
-	config.port_base = ports[0];
-	config.port_ext = ports[1];
-	cr_assert_eq(pthread_create(&thread, NULL, liar, NULL), 0);
-	code = weir_open(&config, &weir);
-	cr_assert_eq(code, 0, "%s", weir_error(weir));
+	answer = answer_with_lies;
+	weir = open_handle(&thread);
 	code = weir_allreduce(weir, data, data, BLOCKS * ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
 	cr_expect_eq(code, 0, "%d: %s", code, weir_error(weir));
 	for (int i = 0; i < BLOCKS * ELEMENTS; i++)
@@ -195,9 +253,51 @@ Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
 	cr_expect_geq(stats.foreign, (uint64_t)(LIES - malformed) * BLOCKS);
 	cr_expect_geq(stats.duplicates, 2u * (BLOCKS - 1));
 	cr_expect_eq(stats.results_ok, (uint64_t)BLOCKS);
-	weir_close(weir);
-	stop = true;
-	pthread_join(thread, NULL);
-	close(sockets[0]);
-	close(sockets[1]);
+	close_handle(weir, thread);
+}
+
+/* Reduce this many blocks more: it ends with this code, and these words in its text. */
+static void
+ends(struct weir *weir, int blocks, int code, const char *words)
+{
+	int32_t data[BLOCKS * ELEMENTS] = {0};
+	int got = weir_allreduce(
+		weir, data, data, (size_t)blocks * ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+
+	cr_expect_eq(got, code, "%d: %s", got, weir_error(weir));
+	cr_expect_not_null(strstr(weir_error(weir), words), "%s", weir_error(weir));
+}
+
+Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 20)
+{
+	struct weir_result result;
+	struct weir *weir;
+	pthread_t thread;
+
+	answer = answer_without_some;
+	weir = open_handle(&thread);
+	/* Nobody has told that there is a source 200. */
+	ends(weir, 1, WEIR_PARTIAL, "; all but source(s) 2, 7 came later");
+	weir_last_result(weir, &result);
+	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
+		cr_expect_eq(result.missing[i], 0, "%u", i);
+	ends(weir, 2, WEIR_PARTIAL, "; source(s) 7, 200 came later");
+	weir_last_result(weir, &result);
+	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
+		cr_expect_eq(result.missing[i], i == 0 ? 1 << 7 : i == 25 ? 1 : 0, "%u", i);
+	ends(weir, 1, WEIR_PARTIAL, "; source(s) 200 came later");
+	close_handle(weir, thread);
+}
+
+Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 20)
+{
+	struct weir *weir;
+	pthread_t thread;
+
+	answer = answer_that_none_runs;
+	weir = open_handle(&thread);
+	ends(weir, 1, -ESTALE, "job 9 has not begun at the switch");
+	cr_expect_not_null(strstr(weir_error(weir), "open again on every host"));
+	cr_expect_null(strstr(weir_error(weir), "generation 0"), "%s", weir_error(weir));
+	close_handle(weir, thread);
 }
