@@ -50,10 +50,27 @@ read_number(const char *name, long *number, char *text, size_t size)
 	return -EINVAL;
 }
 
+/* Is it a rank of a job? from: where the two are from, for people. */
+static int
+check(const struct weir_launch *launch, const char *rank_from, const char *size_from, char *text,
+	size_t size)
+{
+	if (launch->size == 0 || launch->size > WEIR_SOURCES_MAX)
+		snprintf(text, size, "a job of %u ranks (%s): it may have 1 to %d", launch->size,
+			size_from, WEIR_SOURCES_MAX);
+	else if (launch->rank < 0 || (unsigned int)launch->rank >= launch->size)
+		snprintf(text, size, "rank %d (%s) of a job of %u ranks (%s): they are 0..%u",
+			launch->rank, rank_from, launch->size, size_from, launch->size - 1);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 int
 weir_launch_complete(struct weir_launch *launch, char *text, size_t size)
 {
 	const struct launcher *by = find();
+	const char *rank_from = "as configured", *size_from = "as configured";
 	long number;
 
 	if (launch->rank < 0) {
@@ -66,6 +83,7 @@ weir_launch_complete(struct weir_launch *launch, char *text, size_t size)
 		if (read_number(by->rank, &number, text, size) < 0)
 			return -EINVAL;
 		launch->rank = (int)number;
+		rank_from = by->rank;
 	}
 	if (launch->size == 0) {
 		const char *name = by != NULL ? by->size : "WEIR_SIZE";
@@ -78,12 +96,7 @@ weir_launch_complete(struct weir_launch *launch, char *text, size_t size)
 		if (read_number(name, &number, text, size) < 0)
 			return -EINVAL;
 		launch->size = (unsigned int)number;
+		size_from = name;
 	}
-	if (launch->size > 0 && launch->size <= WEIR_SOURCES_MAX && launch->rank >= 0 &&
-		(unsigned int)launch->rank < launch->size)
-		return 0;
-	snprintf(text, size,
-		"rank %d of a job of %u ranks: ranks count from 0, and there are [1, %d]",
-		launch->rank, launch->size, WEIR_SOURCES_MAX);
-	return -EINVAL;
+	return check(launch, rank_from, size_from, text, size);
 }

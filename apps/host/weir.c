@@ -14,6 +14,12 @@
 #define TIMEOUT_MS 30000
 #define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
 
+/*
+ * The handle, by its number, whose operation of another thread kept this thread's from beginning: the
+ * error text is that operation's, so this thread is told from here. 0: none.
+ */
+static _Thread_local uint64_t kept_out_by;
+
 static int
 read_config(struct weir *weir, const struct weir_config *c)
 {
@@ -181,11 +187,13 @@ open_handle(struct weir *weir, const struct weir_config *config)
 int
 weir_open(const struct weir_config *config, struct weir **out)
 {
+	static uint64_t handles;
 	struct weir *weir = calloc(1, sizeof(*weir));
 
 	*out = weir;
 	if (weir == NULL)
 		return -ENOMEM;
+	weir->number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
 	weir->rank = "source";
 	weir->fd = weir->group_fd = weir->wake_fd = -1;
 	pthread_mutex_init(&weir->lock, NULL);
@@ -278,6 +286,7 @@ run(struct weir *weir, struct weir_operation *operation)
 	pthread_mutex_lock(&weir->lock);
 	if (weir->busy) {
 		pthread_mutex_unlock(&weir->lock);
+		kept_out_by = weir->number;
 		return -EBUSY;
 	}
 	weir->busy = true;
@@ -317,6 +326,7 @@ weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count, en
 	};
 	size_t blocks;
 
+	kept_out_by = 0;
 	if (weir->failed != 0)
 		return weir->failed;
 	if (operation.element_bytes == 0 || (unsigned int)op > WEIR_OP_LXOR)
@@ -354,6 +364,7 @@ weir_barrier(struct weir *weir)
 		.blocks = 1,
 	};
 
+	kept_out_by = 0;
 	if (weir->failed != 0)
 		return weir->failed;
 	return run(weir, &operation);
@@ -362,7 +373,12 @@ weir_barrier(struct weir *weir)
 const char *
 weir_error(const struct weir *weir)
 {
-	return weir == NULL ? "no memory for a handle" : weir->error;
+	if (weir == NULL)
+		return "no memory for a handle";
+	if (weir->number == kept_out_by)
+		return "another thread's operation is under way on this handle: wait for its end, "
+		       "or open a handle for each thread";
+	return weir->error;
 }
 
 void

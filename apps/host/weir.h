@@ -212,7 +212,8 @@ WEIR_API void weir_close(struct weir *weir);
 
 /*
  * The text of the last failure (or of WEIR_PARTIAL) of this handle, one line without newline, ""
- * when nothing failed. Valid until the next call with this handle. NULL: a text about -ENOMEM.
+ * when nothing failed; to the thread that got -EBUSY, a text about that. Valid until the next call with
+ * this handle. NULL: a text about -ENOMEM.
  */
 WEIR_API const char *weir_error(const struct weir *weir);
 

@@ -129,6 +129,7 @@ struct weir {
 	/* Fixed after weir_open. */
 	struct sockaddr_in switch_base, switch_ext, own;
 	uint8_t job, source;
+	uint64_t number; /* of the handle, no other's of the process */
 	char job_text[96]; /* for people: `job 2`, or `job "ring" (2)` where its name is known */
 	const char *rank; /* for people: what `source` is to them, "source" or "rank" */
 	bool base_form;

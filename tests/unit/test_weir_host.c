@@ -373,6 +373,48 @@ Test(weir_host, straggler_is_named_when_the_operation_times_out, .timeout = 30)
 		(unsigned long long)hosts[0].stats.packets_sent);
 }
 
+static void *
+intrude(void *argument)
+{
+	struct host *h = argument;
+
+	sleep_ms(200);
+	h->opened = weir_barrier(h->weir);
+	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	return NULL;
+}
+
+/* Host 1 keeps host 0 waiting, which meanwhile begins an operation in another thread, too. */
+static int
+two_at_once(struct host *h)
+{
+	pthread_t thread;
+
+	if (h->id == 1)
+		sleep_ms(600);
+	hosts[2].weir = hosts[0].weir;
+	if (h->id == 0 && pthread_create(&thread, NULL, intrude, &hosts[2]) != 0)
+		return h->code = -1;
+	h->code = weir_barrier(h->weir);
+	if (h->id == 0)
+		pthread_join(thread, NULL);
+	return h->code;
+}
+
+Test(weir_host, who_is_kept_out_is_told, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(2);
+
+	start_switch(&c);
+	hosts[0].body = hosts[1].body = two_at_once;
+	run_hosts(0, 2);
+	expect_right(2);
+	cr_expect_eq(hosts[2].opened, -EBUSY);
+	cr_expect_not_null(strstr(hosts[2].error, "another thread's"), "%s", hosts[2].error);
+	cr_expect_str_empty(hosts[0].error, "%s", hosts[0].error);
+	fake_switch_stop(fake, NULL);
+}
+
 Test(weir_host, straggler_is_waited_for, .timeout = 30)
 {
 	struct fake_switch_config c = switch_config(3);

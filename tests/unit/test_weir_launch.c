@@ -120,11 +120,13 @@ Test(weir_launch, nonsense, .init = clear, .timeout = 10)
 		fails(-1, 0, "WEIR_RANK");
 	}
 	setenv("WEIR_RANK", "4", 1);
-	fails(-1, 0, "rank 4 of a job of 4");
+	fails(-1, 0, "rank 4 (WEIR_RANK) of a job of 4 ranks (WEIR_SIZE): they are 0..3");
+	fails(7, 0, "rank 7 (as configured) of a job of 4 ranks (WEIR_SIZE): they are 0..3");
+	fails(-1, 2, "rank 4 (WEIR_RANK) of a job of 2 ranks (as configured): they are 0..1");
 	setenv("WEIR_RANK", "0", 1);
 	setenv("WEIR_SIZE", "0", 1);
-	fails(-1, 0, "0 ranks");
-	fails(-1, 257, "257");
+	fails(-1, 0, "a job of 0 ranks (WEIR_SIZE): it may have 1 to 256");
+	fails(-1, 257, "a job of 257 ranks (as configured)");
 	setenv("WEIR_SIZE", "many", 1);
 	fails(-1, 0, "WEIR_SIZE");
 }
