@@ -225,6 +225,25 @@ find_address(struct weir *weir, struct weir_http *http, const struct weir_config
 	return own_address(weir, to);
 }
 
+/* Take over what the switch says. */
+static int
+become(struct weir *weir, const struct weir_member *member)
+{
+	weir->switch_base.sin_addr = weir->switch_ext.sin_addr = member->address;
+	weir->switch_base.sin_port = htons(member->port_base);
+	weir->switch_ext.sin_port = htons(member->port_ext);
+	weir->job = member->job;
+	weir->source = member->source;
+	weir->rank = "rank";
+	snprintf(weir->job_text, sizeof(weir->job_text), "job \"%.64s\" (%u)", weir->control->job,
+		member->job);
+	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
+	weir->expected = weir->control->who.size;
+	if (!member->authenticated)
+		return 0;
+	return weir_use_key(weir, member->key, sizeof(member->key));
+}
+
 static int
 join(struct weir *weir, struct weir_http *http, const struct weir_config *config, uint64_t deadline)
 {
@@ -249,19 +268,9 @@ join(struct weir *weir, struct weir_http *http, const struct weir_config *config
 		&member, text, sizeof(text));
 	control->membership = member.membership;
 	if (code < 0)
-		return weir_explain(weir, code, "%s: %s", control->address, text);
-	weir->switch_base.sin_addr = weir->switch_ext.sin_addr = member.address;
-	weir->switch_base.sin_port = htons(member.port_base);
-	weir->switch_ext.sin_port = htons(member.port_ext);
-	weir->job = member.job;
-	weir->source = member.source;
-	weir->rank = "rank";
-	snprintf(weir->job_text, sizeof(weir->job_text), "job \"%.64s\" (%u)", control->job,
-		member.job);
-	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
-	weir->expected = control->who.size;
-	if (member.authenticated)
-		code = weir_use_key(weir, member.key, sizeof(member.key));
+		weir_explain(weir, code, "%s: %s", control->address, text);
+	else
+		code = become(weir, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
 	return code;
 }
@@ -297,6 +306,8 @@ weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t 
 		return weir_explain(weir, code, "%s", text);
 	code = join(weir, http, config, deadline);
 	weir_http_close(http);
+	/* Also of an answer that was cut off, and that nobody has read. */
+	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
 	return code;
 }
 

@@ -42,6 +42,8 @@ receive(char *data, size_t one, size_t count, void *to)
 		return 0;
 	memcpy(answer->body + answer->length, data, more);
 	answer->length += more;
+	/* There may be a key in it, and libcurl frees its buffer as it is. */
+	explicit_bzero(data, more);
 	return more;
 }
 

@@ -88,22 +88,49 @@ senseless(const char *what, char *text, size_t size)
 	return -EPROTO;
 }
 
+/* Whole groups of three bytes; so many are two more than the key's, and read as zeros. */
+#define KEY_ROOM   ((2 * WEIR_KEY_BYTES + 2) / 3 * 3)
+#define KEY_DIGITS (KEY_ROOM / 3 * 4)
+#define TAKEN      '*' /* stands in the answer where the key's digits were */
+
+/*
+ * Take the digits of "key" out of the answer before it is parsed: the parser's buffers, of which there are
+ * several, are freed as they are. In JSON these bytes are a key wherever they stand. No digits
+ * are taken from what is no key in length: the parser finds it wrong.
+ */
+static void
+take_key(char *body, size_t length, char digits[KEY_DIGITS])
+{
+	static const char name[] = "\"key\"", blanks[] = " \t\r\n";
+	char *end = body + length, *at = memmem(body, length, name, sizeof(name) - 1);
+
+	if (at == NULL)
+		return;
+	at += sizeof(name) - 1;
+	while (at < end && (*at == ':' || memchr(blanks, *at, sizeof(blanks) - 1) != NULL))
+		at++;
+	if (end - at < KEY_DIGITS + 2 || at[0] != '"' || at[KEY_DIGITS + 1] != '"' ||
+		memchr(at + 1, '"', KEY_DIGITS) != NULL || memchr(at, '\\', KEY_DIGITS) != NULL)
+		return;
+	memcpy(digits, at + 1, KEY_DIGITS);
+	memset(at + 1, TAKEN, KEY_DIGITS);
+}
+
 /* The key of an authenticated job, in base64; false: it is none. */
 static bool
-read_key(json_t *from, struct weir_member *m)
+read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
 {
 	const char *text = json_string_value(from);
-	/* Whole groups of three bytes; so many are two more than the key's, and read as zeros. */
-	uint8_t bytes[(sizeof(m->key) + 2) / 3 * 3];
-	const size_t digits = sizeof(bytes) / 3 * 4;
+	uint8_t bytes[KEY_ROOM];
 	bool good;
 
 	m->authenticated = from != NULL && !json_is_null(from);
 	if (!m->authenticated)
 		return true;
-	good = text != NULL && strlen(text) == digits &&
-		strcspn(text, "=") == digits - (sizeof(bytes) - sizeof(m->key)) &&
-		EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)digits) ==
+	good = text != NULL && strlen(text) == KEY_DIGITS && text[0] == TAKEN &&
+		memchr(digits, '=', KEY_DIGITS) ==
+			digits + KEY_DIGITS - (sizeof(bytes) - sizeof(m->key)) &&
+		EVP_DecodeBlock(bytes, (const unsigned char *)digits, KEY_DIGITS) ==
 			(int)sizeof(bytes);
 	if (good)
 		memcpy(m->key, bytes, sizeof(m->key));
@@ -113,7 +140,8 @@ read_key(json_t *from, struct weir_member *m)
 
 /* NULL, or the key that is missing or wrong. */
 static const char *
-read_member(json_t *all, const struct weir_launch *who, struct weir_member *m)
+read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch *who,
+	struct weir_member *m)
 {
 	json_t *where = json_object_get(all, "switch");
 	json_int_t v;
@@ -143,19 +171,24 @@ read_member(json_t *all, const struct weir_launch *who, struct weir_member *m)
 	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
 		return "switch.udp_port_ext";
 	m->port_ext = (uint16_t)v;
-	if (!read_key(json_object_get(all, "key"), m))
+	if (!read_key(json_object_get(all, "key"), digits, m))
 		return "key";
 	return NULL;
 }
 
 int
-weir_member_read(const char *body, size_t length, const struct weir_launch *who,
+weir_member_read(char *body, size_t length, const struct weir_launch *who,
 	struct weir_member *member, char *text, size_t size)
 {
-	json_t *all = parse(body, length);
-	const char *wrong = json_is_object(all) ? read_member(all, who, member) : "no JSON object";
+	char digits[KEY_DIGITS] = {0};
+	const char *wrong;
+	json_t *all;
 
+	take_key(body, length, digits);
+	all = parse(body, length);
+	wrong = json_is_object(all) ? read_member(all, digits, who, member) : "no JSON object";
 	json_decref(all);
+	OPENSSL_cleanse(digits, sizeof(digits));
 	return wrong == NULL ? 0 : senseless(wrong, text, size);
 }
 

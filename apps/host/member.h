@@ -30,11 +30,12 @@ char *weir_member_request(
 	const struct weir_config *config, const struct weir_launch *who, const char *address);
 
 /*
- * Read the answer to it. Keys that are not known are a newer switch's, and passed over.
+ * Read the answer to it. Keys that are not known are a newer switch's, and passed over. The
+ * job's key is gone from the body then, and nowhere but in member: the caller's to cleanse.
  *
  * @return 0; or -EPROTO and why, in text
  */
-int weir_member_read(const char *body, size_t length, const struct weir_launch *who,
+int weir_member_read(char *body, size_t length, const struct weir_launch *who,
 	struct weir_member *member, char *text, size_t size);
 
 /* The switch's address from an answer to GET /v1/status. As weir_member_read. */

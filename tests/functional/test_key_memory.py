@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A host's key is in its memory where packets are signed, and nowhere as it came over HTTP."""
+import base64
+import os
+import re
+import subprocess
+import time
+
+from fake_api import FakeApi
+from tap import case, check, main, seed
+
+PERF = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'host', 'weir-perf')
+# A switch that takes members, and that nobody reaches: the host is heard asking, with its key.
+SWITCH = {'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': 10}
+ANSWER = {'job': 1, 'name': 'ring', 'source': 0, 'size': 2, 'generation': 0, 'window': 64,
+          'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000, 'switch': SWITCH}
+
+
+def memory(pid):
+    """What the process may write to, a range at a time."""
+    with open('/proc/%d/maps' % pid) as maps, open('/proc/%d/mem' % pid, 'rb', 0) as mem:
+        for line in maps:
+            found = re.match(r'([0-9a-f]+)-([0-9a-f]+) rw', line)
+            if found and '[v' not in line:
+                begin, end = (int(n, 16) for n in found.groups())
+                if end - begin > 1 << 28:  # a sanitizer's own
+                    continue
+                mem.seek(begin)
+                try:
+                    yield line.split()[-1], mem.read(end - begin)
+                except OSError:  # a guard
+                    continue
+
+
+def host(address):
+    """One that joins, and then waits."""
+    known = dict(os.environ, WEIR_SWITCH=address, WEIR_JOB='ring', WEIR_RANK='0', WEIR_SIZE='2')
+    return subprocess.Popen([PERF, '-b', '4K', '-e', '4K', '--join-timeout', '5000'], env=known,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT)
+
+
+def joined(api, process):
+    until = time.monotonic() + 10
+    while not [a for a in api.asked if a[0] == 'POST']:
+        check(time.monotonic() < until and process.poll() is None, 'it does not join')
+        time.sleep(0.02)
+    time.sleep(0.5)  # it reads the answer
+    check(process.poll() is None, 'it ended: %s', process.returncode)
+
+
+@case
+def the_answer_leaves_no_key_behind():
+    key = seed().getrandbits(8 * 64).to_bytes(64, 'big')
+    digits = base64.b64encode(key)
+    with FakeApi(tcp=True) as api:
+        api.routes['/v1/status'] = {'address': '127.0.0.1'}
+        # A text behind it, too: what was parsed before is written over by nothing.
+        for answer in (dict(ANSWER, key=digits.decode()),
+                       dict(key=digits.decode(), more='m' * 20000, **ANSWER)):
+            api.asked.clear()
+            api.routes['/v1/jobs/ring/members'] = answer
+            process = host(api.address)
+            try:
+                joined(api, process)
+                text = [where for where, data in memory(process.pid) if digits[:24] in data]
+                used = [where for where, data in memory(process.pid) if b'/members' in data]
+            finally:
+                process.kill()
+                process.communicate()
+            check(used, 'nothing of its memory was seen')
+            check(not text, 'the key is in %s', text)
+
+
+if __name__ == '__main__':
+    main()
