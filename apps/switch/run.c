@@ -15,6 +15,7 @@
 
 #include "apps/switch/loop.h"
 #include "apps/switch/notify.h"
+#include "apps/switch/output.h"
 #include "apps/switch/reload.h"
 #include "ctrl/api/server.h"
 #include "ctrl/interface.h"
@@ -26,6 +27,7 @@
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
+#define LAST_WORDS_MS 1000 /* for who reads stdout, at the end */
 
 /* A switch between ppe_create and ppe_destroy, and what the loop's handlers need. */
 struct run {
@@ -98,17 +100,24 @@ set_exception(const struct ctrl_config *config)
 	return rc;
 }
 
+/* wait_ms: for who reads stdout. */
 static void
-report(const struct ctrl_stats *stats, const char *stats_file)
+report(const struct ctrl_stats *stats, const char *stats_file, int wait_ms)
 {
+	static struct ctrl_log_limit limit;
+	struct output output;
 	int rc = stats_file == NULL ? 0 : ctrl_stats_write(stats, stats_file);
 
 	if (rc < 0)
 		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "statistics were not written",
 			"file=%s error=%s", ctrl_log_quote(stats_file).text,
 			ctrl_log_quote(strerror(-rc)).text);
-	ctrl_stats_print(stats, stdout);
-	fflush(stdout);
+	if (output_begin(&output))
+		ctrl_stats_print(stats, output.to);
+	if (!output_end(&output, STDOUT_FILENO, wait_ms))
+		ctrl_log_limited(&limit, CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+			"statistics were not printed whole", "why=%s",
+			ctrl_log_quote("nobody reads stdout").text);
 }
 
 static void
@@ -137,7 +146,7 @@ on_report(void *context)
 	struct run *run = context;
 
 	ctrl_stats_read(run->stats, run->running);
-	report(run->stats, run->options->stats_file);
+	report(run->stats, run->options->stats_file, 0);
 }
 
 static void
@@ -169,22 +178,30 @@ on_stop(void *context, const struct ctrl_log_who *who, const char *name)
 	notify_stopping(name);
 }
 
+static void
+print_account(const struct ppe_leaks *l, FILE *out)
+{
+	if (ctrl_leaks_none(l)) {
+		fputs("weir-switch: stopped, everything returned\n", out);
+		return;
+	}
+	fputs("weir-switch: stopped, not everything returned:\n", out);
+#define X(name, help)                                                                              \
+	if (l->name != 0)                                                                          \
+		fprintf(out, "  %" PRIu64 " %s: " help "\n", l->name, #name);
+	PPE_LEAKS(X)
+#undef X
+}
+
 static int
 account(const struct ctrl_stats *stats)
 {
-	const struct ppe_leaks *l = &stats->leaks;
+	struct output output;
 
-	if (ctrl_leaks_none(l)) {
-		puts("weir-switch: stopped, everything returned");
-		return 0;
-	}
-	puts("weir-switch: stopped, not everything returned:");
-#define X(name, help)                                                                              \
-	if (l->name != 0)                                                                          \
-		printf("  %" PRIu64 " %s: " help "\n", l->name, #name);
-	PPE_LEAKS(X)
-#undef X
-	return 1;
+	if (output_begin(&output))
+		print_account(&stats->leaks, output.to);
+	output_end(&output, STDOUT_FILENO, LAST_WORDS_MS);
+	return ctrl_leaks_none(&stats->leaks) ? 0 : 1;
 }
 
 /* Ports, workers, the exception interface, then whoever asks over it. */
@@ -263,7 +280,7 @@ live(struct run *run)
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the event loop: %s\n", strerror(-rc));
 	stop(run);
-	report(run->stats, run->options->stats_file);
+	report(run->stats, run->options->stats_file, LAST_WORDS_MS);
 	return account(run->stats) != 0 || rc < 0;
 }
 

@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The daemon's manners: its command line, what it says when the machine lacks something, its
 statistics, its exception interface, its end."""
+import fcntl
 import json
 import os
 import re
+import select
 import signal
 import subprocess
+import time
 
+from control import Control
 from tap import case, check, main
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
 
@@ -23,6 +27,21 @@ def start(rack, changes=None, place='sw'):
     """weir-switch with a configuration that is the rack's but for `changes`."""
     rack.changes = changes or {}
     return rack.spawn(place, [rack.program(('switch', 'weir-switch')), '-c', rack.write_config()])
+
+
+F_SETPIPE_SZ = 1031  # Python knows it by name since 3.10
+
+
+def read_until(fd, words, seconds):
+    """What a pipe that does not block has, until these words; b'': until it has no more."""
+    text, until = b'', time.monotonic() + seconds
+    while words not in text if words else True:
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([fd], [], [], left)[0]:
+            check(not words, 'no %s in %s', words, text)
+            break
+        text += os.read(fd, 1 << 16)
+    return text
 
 
 @case
@@ -110,6 +129,41 @@ def statistics_on_a_signal_and_at_the_end():
         check(end['received'] >= now['received'], 'counters went back: %s', end)
         left = [n for n in os.listdir(rack.folder) if n.startswith('stats.json.')]
         check(not left, 'left behind: %s', left)
+
+
+@case
+def who_does_not_read_holds_nobody_up():
+    """A report goes to a pipe that is full: the control API answers, and the switch ends."""
+    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
+        api = Control(rack)
+        path = os.path.join(rack.folder, 'out')
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            program = rack.program(('switch', 'weir-switch'))
+            run = rack.spawn('sw', ['sh', '-c', 'exec "$0" -c "$1" >"$2"', program,
+                                    rack.write_config(), path])
+            read_until(reader, b'weir-switch: ready\n', 30)
+            fcntl.fcntl(reader, F_SETPIPE_SZ, 4096)
+            for _ in range(20):
+                run.signal(signal.SIGUSR1)
+                time.sleep(0.02)
+                check(api.unix('GET', '/v1/health').status == 200, 'not healthy')
+            check('statistics were not printed whole' in run.output, '%s', run.output)
+            # Somebody reads again: the next report is whole, and begins a line.
+            read_until(reader, b'', 1)
+            fcntl.fcntl(reader, F_SETPIPE_SZ, 1 << 16)
+            run.signal(signal.SIGUSR1)
+            text = read_until(reader, b'\njob ', 10)
+            check(text.startswith(b'\nport '), '%s', text)
+            fcntl.fcntl(reader, F_SETPIPE_SZ, 4096)
+            for _ in range(5):
+                run.signal(signal.SIGUSR1)
+                time.sleep(0.02)
+            run.signal(signal.SIGTERM)
+            check(run.end(10) == 0, '%s', run.output)
+        finally:
+            os.close(reader)
 
 
 @case
