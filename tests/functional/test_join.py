@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -226,18 +227,34 @@ def a_job_of_the_file_needs_no_token():
             check('refuses without a token' in run.wait(20, 1), '%s', run.output)
 
 
+def ask(rack, method, path, body=None):
+    """What the control API of a real switch says to its administrator."""
+    out = rack.call('sw', ['curl', '-sS', '--max-time', '5', '-X', method,
+                           '-H', 'Authorization: Bearer adm1n',
+                           *(['-d', json.dumps(body), '-H', 'Content-Type: application/json']
+                             if body else []), 'http://%s:%d%s' % (SWITCH_ADDRESS, PORT, path)])
+    return json.loads(out) if out else None
+
+
+OPERATED = TENANTS + [{'name': 'desk', 'token_sha256': hashlib.sha256(b'adm1n').hexdigest(),
+                       'admin': True}]
+
+
+def one_is_in(rack):
+    """Wait until the job has its first member."""
+    until = time.monotonic() + 15
+    while ask(rack, 'GET', '/v1/jobs/ring').get('joined') != 1:
+        check(time.monotonic() < until, 'nobody has joined')
+        time.sleep(0.1)
+
+
 @case
 def a_rank_is_taken():
     """Two hosts are told that they are rank 0: the second hears of the first."""
-    with switch_with_api(2, tenants=TENANTS) as (rack, address):
+    with switch_with_api(2, tenants=OPERATED) as (rack, address):
         settings = dict(options=['--create', '--join-timeout', '20000'], WEIR_TOKEN='s3cret')
         [first] = hosts_with(rack, address, lambda _: dict(rank=0), only=[0], **settings)
-        until = time.monotonic() + 15
-        while json.loads(rack.call(0, ['curl', '-sS', '--max-time', '5', '-H',
-                                       'Authorization: Bearer s3cret', address + '/v1/jobs/ring'])
-                         ).get('joined') != 1:
-            check(time.monotonic() < until, 'rank 0 has not joined')
-            time.sleep(0.1)
+        one_is_in(rack)
         [second] = hosts_with(rack, address, lambda _: dict(rank=0), only=[1], **settings)
         check('has another host this rank' in second.wait(15, 1), '%s', second.output)
         [last] = hosts_with(rack, address, only=[1], **settings)
@@ -247,32 +264,20 @@ def a_rank_is_taken():
 @case
 def the_next_of_a_rank_stays_when_the_last_one_leaves():
     """A supervisor starts a rank again before the one that has failed is gone."""
-    with switch_with_api(2, tenants=TENANTS) as (rack, address):
-        settings = dict(only=[1], WEIR_TOKEN='s3cret', options=['--create', '--join-timeout'])
-        [failed] = hosts_with(rack, address, **dict(settings, options=settings['options'] + ['3000']))
-        path = '%s/v1/jobs/ring' % address
-        until = time.monotonic() + 15
-        while json.loads(rack.call(1, ['curl', '-sS', '--max-time', '5', '-H',
-                                       'Authorization: Bearer s3cret', path])).get('joined') != 1:
-            check(time.monotonic() < until, 'rank 1 has not joined')
-            time.sleep(0.1)
-        [again] = hosts_with(rack, address, **dict(settings, options=settings['options'] + ['20000']))
+    def rank_1(timeout):
+        return hosts_with(rack, address, only=[1], WEIR_TOKEN='s3cret',
+                          options=['--create', '--join-timeout', timeout])[0]
+
+    with switch_with_api(2, tenants=OPERATED) as (rack, address):
+        failed = rank_1('3000')
+        one_is_in(rack)
+        again = rank_1('20000')
         failed.wait(15, 1)
         time.sleep(1)  # on the wire, too, the last that asked is the one that lives
         right([again] + hosts_with(rack, address, only=[0], options=['--create'],
                                    WEIR_TOKEN='s3cret'))
 
 
-def ask(rack, method, path, place=0):
-    """What the control API of a real switch says."""
-    out = rack.call(place, ['curl', '-sS', '--max-time', '5', '-X', method,
-                            '-H', 'Authorization: Bearer adm1n',
-                            'http://%s:%d%s' % (SWITCH_ADDRESS, PORT, path)])
-    return json.loads(out) if out else None
-
-
-OPERATED = TENANTS + [{'name': 'desk', 'token_sha256': hashlib.sha256(b'adm1n').hexdigest(),
-                       'admin': True}]
 LONG = ('-b', '1M', '-e', '1M', '-n', '100000')
 
 
@@ -320,15 +325,35 @@ def a_job_that_is_deleted_under_its_hosts():
 
 
 @case
-def a_member_that_expires_and_one_that_is_replaced():
+def a_member_that_is_removed_expires_or_is_replaced():
+    """While it sends nothing; it hears of it when it sends again."""
+    def removed(rack, job_path):
+        ask(rack, 'DELETE', job_path + '/members/1')
+
+    def expired(rack, job_path):
+        ask(rack, 'PATCH', job_path, {'expire_s': 1})
+        until = time.monotonic() + 15
+        while ask(rack, 'GET', job_path)['members'][1]['state'] != 'expired':
+            check(time.monotonic() < until, 'rank 1 does not expire')
+            time.sleep(0.1)
+
+    def replaced(rack, job_path):
+        removed(rack, job_path)
+        other = {'rank': 1, 'size': 2, 'address': rack.address(2)}
+        check(ask(rack, 'POST', job_path + '/members', other).get('source') == 1, 'not taken')
+
     with switch_with_api(3, tenants=OPERATED) as (rack, address):
-        runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
-                          WEIR_TOKEN='s3cret')
-        under_way(rack, runs)
-        # As if it had left: the switch forgets rank 1 while it sends.
-        ask(rack, 'DELETE', '/v1/jobs/ring/members/1', place='sw')
-        hears(runs[1], 8, 'rank 1 is no longer a member of job "ring"')
-        runs[0].kill()
+        for how, words in ((removed, 'no longer a member .*: it has left, or was removed'),
+                           (expired, 'no longer a member .*: it was silent for longer than the'),
+                           (replaced, r'rank 1 of job "replaced" is another host now, 10\.77\.0\.3')):
+            runs = hosts_with(rack, address, only=[0, 1], size=2, options=['--create', *LONG],
+                              WEIR_TOKEN='s3cret', WEIR_JOB=how.__name__)
+            under_way(rack, runs, how.__name__)
+            runs[1].signal(signal.SIGSTOP)
+            how(rack, '/v1/jobs/' + how.__name__)
+            runs[1].signal(signal.SIGCONT)
+            hears(runs[1], 8, words)
+            runs[0].kill()
 
 
 @case
