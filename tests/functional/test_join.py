@@ -1,112 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts that join through the control API: by a played one before a real switch, over the links
-that they train on; and what they say when it refuses, lies, or is not there."""
+"""Hosts that join through the control API, a played one and a switch's own, over the links that
+they train on; and what they say when something becomes of their job."""
 import contextlib
 import hashlib
 import json
 import os
 import re
 import signal
-import socket
-import ssl
-import subprocess
-import tempfile
 import time
 
 from fake_api import FakeApi
-from tap import Skip, case, check, main
+from join_hosts import PERF, PORT, SHORT, Members, environment
+from tap import case, check, main
 from rack import SWITCH_ADDRESS, Rack, job
-
-BUILD = os.environ['WEIR_BUILD']
-PERF = os.path.join(BUILD, 'apps', 'host', 'weir-perf')
-PORT = 8080
-SHORT = ('-b', '4K', '-e', '64K', '-f', '4', '-n', '3')
-LAUNCHERS = [('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS'),
-             ('RANK', 'WORLD_SIZE'), ('WEIR_RANK', 'WEIR_SIZE'), ('PMI_RANK', 'PMI_SIZE')]
-
-
-def environment(rank=None, size=None, launcher=3, **more):
-    """What a launcher leaves, and nothing of the one that started this test."""
-    names = {name for pair in LAUNCHERS for name in pair}
-    made = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_') and k not in names}
-    if rank is not None:
-        made.update(zip(LAUNCHERS[launcher % len(LAUNCHERS)], (str(rank), str(size))))
-    made.update(more)
-    return made
-
-
-class Ended:
-    def __init__(self, process, seconds=40):
-        began = time.monotonic()
-        try:
-            self.out, self.err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise AssertionError('still running after %d s' % seconds) from None
-        self.status, self.seconds = process.returncode, time.monotonic() - began
-
-    def __str__(self):
-        return 'status %s after %.1f s\n%s%s' % (self.status, self.seconds, self.out, self.err)
-
-
-def start(address, *options, **settings):
-    """weir-perf here, as rank 0 of 2 of the job "ring" unless told otherwise."""
-    known = dict(rank=0, size=2, WEIR_SWITCH=address, WEIR_JOB='ring')
-    known.update(settings)
-    return subprocess.Popen([PERF, *SHORT, '--timeout', '5000', *options], text=True,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=environment(**known))
-
-
-def fails(run, *patterns, within=4):
-    check(run.status == 1, 'not status 1: %s', run)
-    check(run.seconds < within, 'not within %g s: %s', within, run)
-    check(run.err.count('\n') == 1, 'not a line: %s', run)
-    for pattern in patterns:
-        check(re.search(pattern, run.err), '"%s" is not in:\n%s', pattern, run)
-
-
-def error(status, code, key=None, message='so it is', **more):
-    return status, {'error': dict(status=status, code=code, key=key, message=message, **more)}
-
-
-def answer(rank, size, number=1, **more):
-    """What the switch says to a member that it takes."""
-    made = {'job': number, 'name': 'ring', 'source': rank, 'size': size, 'generation': 0,
-            'window': 64, 'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000,
-            'switch': {'address': SWITCH_ADDRESS, 'udp_port': 12000, 'udp_port_ext': 12001}}
-    made.update(more)
-    return made
-
-
-class Members:
-    """The members of one job as the control API keeps them."""
-
-    def __init__(self, api, size, name='ring', token=None):
-        self.size, self.token, self.now, self.ever = size, token, {}, {}
-        api.routes['/v1/status'] = {'name': 'played', 'address': SWITCH_ADDRESS}
-        api.routes['/v1/jobs/%s/members' % name] = self.join
-        for rank in range(size):
-            api.routes['/v1/jobs/%s/members/%d' % (name, rank)] = self.leave
-
-    def trusted(self, handler):
-        return not self.token or handler.headers.get('Authorization') == 'Bearer ' + self.token
-
-    def join(self, handler):
-        if not self.trusted(handler):
-            return error(401, 'unauthorized', message='this token is nobody\'s')
-        rank = handler.body['rank']
-        self.now[rank] = self.ever[rank] = handler.body
-        return answer(rank, self.size, membership=1000 + rank)
-
-    def leave(self, handler):
-        if not self.trusted(handler):
-            return error(401, 'unauthorized')
-        rank, membership = map(int, re.findall(r'[0-9]+', handler.path.rsplit('/', 1)[1]))
-        check(membership == 1000 + rank, '%s', handler.path)
-        del self.now[rank]
-        return {}
 
 
 def hosts_with(rack, address, each=None, options=(), only=None, **settings):
@@ -388,139 +295,6 @@ def a_switch_that_restarts():
         rack.start_switch()
         for run in made:
             hears(run, 12, 'job "made" is gone at the switch')
-
-
-@case
-def a_switch_that_is_not_there():
-    with Rack(hosts=2) as rack:  # links, and no switch
-        [run, _] = hosts_with(rack, 'http://%s:%d' % (SWITCH_ADDRESS, PORT),
-                              options=['--join-timeout', '1000'])
-        began = time.monotonic()
-        out = run.wait(15, 1)
-        check(time.monotonic() - began < 5, 'took %.1f s', time.monotonic() - began)
-        check(re.search(r'(No route to host|for (1000|9[0-9][0-9]) ms)', out), '%s', out)
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        run = Ended(start('http://127.0.0.1:%d' % free.getsockname()[1]))
-        fails(run, 'Connection refused', 'is the switch running', 'api.listen', within=3)
-        free.listen(8)  # takes connections and says nothing
-        run = Ended(start('http://127.0.0.1:%d' % free.getsockname()[1], '--join-timeout', '700'))
-        fails(run, 'no answer .* for [67][0-9][0-9] ms', within=4)
-    fails(Ended(start('unix:/nowhere/at.all')), 'No such file', 'is the switch running')
-    fails(Ended(start('10.77.0.254')), 'none of http://')
-    fails(Ended(start('http://127.0.0.1:99999')), 'control address')
-
-
-@case
-def what_is_not_known_is_asked_for():
-    with FakeApi(tcp=True) as api:
-        Members(api, 2)
-        fails(Ended(start(api.address, WEIR_JOB='')), 'which job', 'WEIR_JOB')
-        fails(Ended(start(api.address, rank=None)), 'which rank', 'mpirun')
-        fails(Ended(start(api.address, rank=2)), r'rank 2 \(\S+\) of a job of 2 ranks \(\S+\): they are 0\.\.1$')
-        fails(Ended(start(api.address, WEIR_TOKEN_FILE='/nowhere')), '/nowhere: No such file')
-        fails(Ended(start(api.address, WEIR_TOKEN='a b')), 'blanks')
-        check(not api.asked, 'asked although it knew better: %s', api.asked)
-
-
-@case
-def refusals():
-    with FakeApi(tcp=True) as api:
-        Members(api, 2)
-        api.routes['/v1/status']['address'] = '127.0.0.1'
-
-        def refused(said, *patterns, **options):
-            api.routes['/v1/jobs/ring/members'] = said
-            fails(Ended(start(api.address)), *patterns, **options)
-
-        refused(error(401, 'unauthorized'), "wants a tenant's token: WEIR_TOKEN_FILE")
-        refused(error(403, 'forbidden', message='job of another tenant'), 'another tenant')
-        refused(error(404, 'unknown_job'), 'weirctl job create', 'weir-perf --create')
-        refused(error(409, 'conflict', 'address', 'rank 0 is 10.77.0.9'), '10.77.0.9', 'this rank')
-        refused(error(409, 'conflict', 'size', 'the job has 4'), 'the job has 4', 'disagree')
-        refused(error(507, 'no_memory', needed={'blocks': 128}, free={'blocks': 100}),
-                'blocks 128 needed; blocks 100 free', 'smaller window')
-        refused(error(400, 'out_of_range', 'rank', 'too large'), 'rank: too large')
-        refused((404, b'<html>not found</html>'), 'not as a switch')
-        busy = []
-
-        def later(_handler):
-            busy.append(1)
-            return error(*((503, 'busy'), (429, 'too_often'), (403, 'quota'))[len(busy) - 1])
-
-        refused(later, 'quota')
-        check(len(busy) == 3, 'asked %d times', len(busy))
-        check(not [a for a in api.asked if a[0] == 'DELETE'], 'left without having joined')
-
-
-@case
-def answers_that_lie():
-    def drip(handler):
-        handler.send_response(200)
-        handler.end_headers()
-        for _ in range(80):
-            handler.wfile.write(b' ')
-            handler.wfile.flush()
-            time.sleep(0.1)
-
-    with FakeApi(tcp=True) as api:
-        Members(api, 2)
-        api.routes['/v1/status']['address'] = '127.0.0.1'
-
-        def lied(said, *patterns, options=(), within=4):
-            api.routes['/v1/jobs/ring/members'] = said
-            fails(Ended(start(api.address, *options)), *patterns, within=within)
-
-        for said in (b'', b'null', b'[' * 60000, b'\xff', answer(1, 2), answer(0, 3),
-                     answer(0, 2, window=0), answer(0, 2, elements=2**63), answer(0, 2, switch=7)):
-            lied(said, 'makes no sense')
-        lied(b' ' * (1 << 24), 'larger than 64 KiB')
-        lied(drip, 'no answer', options=['--join-timeout', '800'])
-        # It promises a switch where there is none: the join over UDP has what is left of the time.
-        lied(answer(0, 2, switch={'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': 10}),
-             '127.0.0.1:10 has not answered', options=['--join-timeout', '800'])
-        check(api.asked[-1][:2] == ('DELETE', '/v1/jobs/ring/members/0'), '%s', api.asked[-1])
-        api.routes['/v1/status'] = {'address': 3}
-        lied(answer(0, 2), 'makes no sense .address in /v1/status')
-
-
-@case
-def leaving_is_bounded():
-    """The control API hangs when the member leaves: that holds nobody for long."""
-    with FakeApi(tcp=True) as api:
-        Members(api, 2)
-        api.routes['/v1/status']['address'] = '127.0.0.1'
-        api.routes['/v1/jobs/ring/members'] = answer(0, 2, switch={
-            'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': 10})
-        api.routes['/v1/jobs/ring/members/0'] = lambda _: time.sleep(15)
-        run = Ended(start(api.address, '--join-timeout', '500'))
-        fails(run, 'has not answered', within=5)
-        check(run.seconds > 2, 'did not try to leave: %s', run)
-
-
-@case
-def trust():
-    """A switch behind TLS: only with the right certificate."""
-    with tempfile.TemporaryDirectory(prefix='weir-join-') as folder:
-        key, certificate = folder + '/key.pem', folder + '/certificate.pem'
-        try:
-            subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                            'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=switch',
-                            '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out',
-                            certificate], check=True, timeout=30, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)
-        except FileNotFoundError:
-            raise Skip('openssl is not there') from None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        with FakeApi(tcp=True, context=context) as api:
-            Members(api, 2)
-            api.routes['/v1/status']['address'] = '127.0.0.1'
-            api.routes['/v1/jobs/ring/members'] = error(404, 'unknown_job')
-            fails(Ended(start(api.address)), 'WEIR_CA')
-            check(not api.asked, 'it was asked before it was trusted: %s', api.asked)
-            fails(Ended(start(api.address, WEIR_CA=certificate)), 'weirctl job create')
-            fails(Ended(start(api.address, '--ca', certificate)), 'weirctl job create')
 
 
 if __name__ == '__main__':
