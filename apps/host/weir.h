@@ -182,7 +182,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -EIO         status error: a source was late and the job's policy is `error`
  *   -EPROTO      mismatch: the sources called different operations; the text says in what
  *   -EOPNOTSUPP  the switch does not serve this type or operation
- *   -ESTALE      the job has a new generation, without this handle
+ *   -ESTALE      the job has a new generation, without this handle; or none, in a switch that
+ *                was restarted
  *   -ENODATA     expired: the block is over and its result gone
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
@@ -204,9 +205,9 @@ WEIR_API int weir_barrier(struct weir *weir);
 /*
  * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
  * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
- * member that joined by the control API leaves by it, within 2 s and whether it hears or not. An
- * operation of another thread, if there is one, is cancelled, and must have returned before the
- * memory is gone: so don't.
+ * member that joined by the control API leaves by it, within 2 s and whether it hears or not; not
+ * if another handle has joined as this rank since, which then stays. An operation of another
+ * thread, if there is one, is cancelled, and must have returned before the memory is gone: so don't.
  */
 WEIR_API void weir_close(struct weir *weir);
 

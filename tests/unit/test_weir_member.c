@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/host/inquiry.h"
 #include "apps/host/member.h"
 
 static const struct weir_launch who = {.rank = 2, .size = 4};
@@ -264,4 +265,38 @@ Test(weir_member, hostile_refusals, .timeout = 10)
 		at += (size_t)snprintf(huge + at, sizeof(huge) - at, ", 'k%d': %d", i, 1000000 + i);
 	snprintf(huge + at, sizeof(huge) - at, "}}}");
 	refused(507, huge, NULL, -ENOSPC, "a 1, k0 1000000, k1 1000001");
+}
+
+/* The job of a silent switch: its generation, and of this host's member state and address. */
+static void
+settles(int generation, const char *state, const char *address, int verdict, const char *words)
+{
+	static const struct weir_inquiry inquiry = {.where = "http://10.0.0.1:8080",
+		.name = "ring",
+		.address = "10.77.0.3",
+		.job = 7,
+		.source = 2,
+		.generation = 4};
+	char single[400], *body;
+
+	snprintf(single, sizeof(single),
+		"{'id': 7, 'name': 'ring', 'state': 'running', 'generation': %d, 'members': "
+		"[{'rank': 2, 'address': '%s', 'state': '%s', 'last_heard': 0.5}]}",
+		generation, address, state);
+	body = quoted(single);
+	cr_assert_eq(
+		weir_inquiry_read(&inquiry, 200, body, strlen(body), text, sizeof(text)), verdict);
+	cr_assert(strstr(text, words) != NULL, "\"%s\" is not in: %s", words, text);
+	free(body);
+}
+
+Test(weir_member, a_job_that_hangs, .timeout = 10)
+{
+	settles(4, "joined", "10.77.0.3", 0, "rank 2 (10.77.0.3, last heard 0.5 s ago)");
+	settles(4, "expected", "10.77.0.3", 0, "rank 2");
+	settles(5, "joined", "10.77.0.3", -ESTALE, "has generation 5 now");
+	settles(0, "joined", "10.77.0.3", -ESTALE, "has not begun at the switch");
+	settles(4, "left", "10.77.0.3", -EACCES, "it has left, or was removed");
+	settles(4, "expired", "10.77.0.3", -EACCES, "silent for longer than");
+	settles(4, "joined", "10.77.0.4", -EACCES, "is another host now, 10.77.0.4");
 }
