@@ -16,6 +16,7 @@ struct client {
 	CURL *easy;
 	CURLM *multi;
 	struct curl_slist *headers;
+	struct curl_slist typed; /* these headers, before them a body's type */
 	const char *path; /* of the socket; NULL: TCP */
 	const char *base; /* what a URL begins with */
 	int fd;
@@ -255,16 +256,18 @@ client_request(struct client *client, const char *method, const char *path, cons
 {
 	CURL *easy = client->easy;
 	double seconds = client->config.timeout + more;
+	static char json[] = "Content-Type: application/json";
 	char url[2048];
 	enum client_end end;
 	CURLcode code = CURLE_OK;
 
+	client->typed = (struct curl_slist){.data = json, .next = client->headers};
 	*answer = (struct client_answer){.most = client->most};
 	client->detail[0] = '\0';
 	/* An address such as http://host:8080/ ends in a slash, and so begins a path. */
 	snprintf(url, sizeof(url), "%.*s%s", (int)base_length(client->base), client->base, path);
 	curl_easy_setopt(easy, CURLOPT_URL, url);
-	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, body != NULL ? &client->typed : client->headers);
 	curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
 	curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
 	if (body == NULL)

@@ -7,8 +7,9 @@
 
 A route is the path without its query. Its value is a JSON value, or bytes (sent as they are), or
 (status, value), or a function of the handler (`.command`, `.body`, `.headers`) that returns one of
-these. `api.asked` lists what was
-asked: (method, path with query, body, headers).
+these. As a
+switch does over TCP, a body that does not say that it is JSON is refused. `api.asked` lists what
+was asked: (method, path with query, body, headers).
 """
 import http.server
 import json
@@ -44,6 +45,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.body = json.loads(body) if body else None
         api.asked.append((self.command, self.path, self.body, dict(self.headers)))
         found = api.routes.get(self.path.split('?')[0], api.unknown)
+        if body and self.headers.get('Content-Type') != 'application/json':
+            found = api.wrong_type
         if callable(found):
             found = found(self)
         if found is None:  # the function has answered, in its way
@@ -68,6 +71,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class FakeApi:
     unknown = (404, {'error': {'status': 404, 'code': 'unknown_path', 'key': None,
                                'message': 'there is no such path'}})
+
+    wrong_type = (415, {'error': {'status': 415, 'code': 'wrong_type', 'key': None,
+                                  'message': 'a body needs the header Content-Type: application/json'}})
 
     def __init__(self, tcp=False, context=None, folder=None, name='fake.sock', host='127.0.0.1',
                  port=0):
