@@ -77,35 +77,43 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 	table_destroy(table);
 }
 
-/* Jobs that have not begun: they have no blocks, and yet their hosts wait. */
-static unsigned int
-joining(struct ctl *ctl)
+/* One such job, by its members; it may be gone meanwhile. False: they could not be asked. */
+static bool
+joining_one(struct ctl *ctl, const char *name, unsigned int *told)
 {
-	const char *wanted = ctl->options.job;
-	unsigned int found = 0;
-	json_t *all, *job, *list;
+	char *path = ctl_path("/v1/jobs/", name, "");
+	json_t *job;
+	bool asked = ctl_get(ctl, path, false, &job);
 
-	if (!ctl_get(ctl, "/v1/jobs", true, &all))
-		return 0;
-	list = get(all, "jobs");
-	for (size_t i = 0; i < json_array_size(list) && i < JOBS_ASKED; i++) {
-		const char *name = get_text(json_array_get(list, i), "name");
-		char *path;
-
-		if (strcmp(get_text(json_array_get(list, i), "state"), "joining") != 0 ||
-			(wanted != NULL && strcmp(name, wanted) != 0))
-			continue;
-		path = ctl_path("/v1/jobs/", name, "");
-		if (ctl_get(ctl, path, true, &job))
-			found += view_joining(job, stdout, ctl->width);
-		free(path);
-		json_decref(job);
-	}
-	json_decref(all);
-	return found;
+	if (asked)
+		*told += view_joining(job, stdout, ctl->width);
+	free(path);
+	json_decref(job);
+	return asked;
 }
 
-static void
+/* Jobs that have not begun: they have no blocks, and yet their hosts wait. False: the switch could
+ * not be asked for them, and ctl->status is that of it. */
+static bool
+joining(struct ctl *ctl, unsigned int *told)
+{
+	const char *wanted = ctl->options.job;
+	json_t *all, *list;
+	bool asked = ctl_get(ctl, "/v1/jobs", false, &all) && !ctl_lacks(ctl, all, "jobs");
+
+	list = get(all, "jobs");
+	for (size_t i = 0; asked && i < json_array_size(list) && i < JOBS_ASKED; i++) {
+		const char *name = get_text(json_array_get(list, i), "name");
+
+		if (strcmp(get_text(json_array_get(list, i), "state"), "joining") == 0 &&
+			(wanted == NULL || strcmp(name, wanted) == 0))
+			asked = joining_one(ctl, name, told);
+	}
+	json_decref(all);
+	return asked;
+}
+
+static int
 show_stuck(struct ctl *ctl, json_t *answer, unsigned int limit)
 {
 	size_t count = json_array_size(get(answer, "blocks"));
@@ -114,9 +122,15 @@ show_stuck(struct ctl *ctl, json_t *answer, unsigned int limit)
 	if (count >= limit)
 		text_printf(stdout, 2, ctl->width,
 			"only the %u oldest blocks are told; --limit N tells more", limit);
-	told += joining(ctl);
+	if (!joining(ctl, &told)) {
+		ctl_say("%sso it is not known whether a job waits to begin",
+			count == 0 ? "no block is stuck, but the jobs could not be asked: "
+				   : "the jobs could not be asked: ");
+		return ctl->status == CTL_OK ? CTL_REFUSED : ctl->status;
+	}
 	if (told == 0)
 		puts("nothing is stuck");
+	return CTL_OK;
 }
 
 int
@@ -148,8 +162,7 @@ command_blocks(struct ctl *ctl)
 	if (ctl_lacks(ctl, answer, "blocks")) {
 		ctl->status = CTL_REFUSED;
 	} else if (o->stuck) {
-		show_stuck(ctl, answer, limit);
-		ctl->status = CTL_OK; /* whatever the jobs' details said */
+		ctl->status = show_stuck(ctl, answer, limit);
 	} else {
 		view_blocks(answer, stdout, ctl->width);
 		if (json_array_size(list) >= limit)

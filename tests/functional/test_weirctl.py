@@ -17,46 +17,13 @@ import tempfile
 import termios
 import time
 
+from ctl import WEIRCTL, Ended, ctl, good, says
 from fake_api import FakeApi, block, healthy, job, members, port
 from tap import Skip, case, check, main, seed
 
-WEIRCTL = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'ctl', 'weirctl')
 ENTER, LEAVE = '\033[?1049h', '\033[?1049l'
 READ = ['status', 'health', 'ports', 'jobs', 'job ring', 'members ring', 'blocks', 'blocks --stuck',
         'counters', 'config', 'tenants', 'top --once --interval 100ms']
-
-
-class Ended:
-    def __init__(self, status, out, err, seconds):
-        self.status, self.out, self.err, self.seconds = status, out, err, seconds
-
-    def __str__(self):
-        return 'status %s after %.1f s\n%s%s' % (self.status, self.seconds, self.out, self.err)
-
-
-def ctl(address, *words, columns=0, **environment):
-    env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_') and k != 'COLUMNS'}
-    env.update(LC_ALL='C.UTF-8', **environment)
-    if columns:
-        env['COLUMNS'] = str(columns)
-    if address:
-        env['WEIR_SWITCH'] = address
-    began = time.monotonic()
-    run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=30,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return Ended(run.returncode, run.stdout.decode(), run.stderr.decode(), time.monotonic() - began)
-
-
-def good(run):
-    check(run.status == 0 and not run.err, '%s', run)
-    return run.out
-
-
-def says(run, status, *patterns):
-    check(run.status == status, 'not status %d: %s', status, run)
-    for pattern in patterns:
-        check(re.search(pattern, run.out + run.err), '"%s" is not in:\n%s', pattern, run)
-    return run
 
 
 def asked(api, method, path):
@@ -108,47 +75,6 @@ def tables():
         check(good(ctl(api.address, 'health')) == 'ok, up 2 h 13 min\n', 'health')
         api.routes['/v1/jobs'] = {'jobs': []}
         check(good(ctl(api.address, 'jobs')) == 'no jobs\n', 'jobs')
-
-
-@case
-def why_is_it_stuck():
-    with FakeApi() as api:
-        api.fill()
-        out = good(ctl(api.address, 'blocks', '--stuck'))
-        check(out.startswith('job ring: 64 blocks 17..80 wait for rank 2 (10.77.0.3), last heard '
-                             '12.4 s ago; policy wait: nothing will happen until it sends\n'),
-              '%s', out)
-        check('the oldest open for 12.6 s' in out and '3 of 4 sources' in out, '%s', out)
-        check(('GET', '/v1/blocks?limit=1024&stuck=1') in [a[:2] for a in api.asked], '%s', api.asked)
-        api.routes['/v1/blocks'] = {'blocks': [
-            block(5, missing=(1,), policy='partial', policy_in=0.8),
-            block(6, missing=(1, 3), policy='error', policy_in=-0.1),
-            block(7, missing=(3,), policy='partial', policy_in=0.8),
-            block(9, 'eval', missing=(1,), policy='partial', policy_in=2.0)]}
-        out = good(ctl(api.address, 'blocks', '--stuck'))
-        check(len(re.findall('^job ', out, re.M)) == 4, 'other sources, one paragraph: %s', out)
-        check('job ring: block 7 waits for rank 3 (10.77.0.4)' in out, '%s', out)
-        check(re.search(r'^job ring: block 5 waits for rank 1 .*results without it go out in 800 ms$',
-                        out, re.M), '%s', out)
-        check(re.search(r'^job ring: block 6 waits for rank 1 \(10\.77\.0\.2\).*; and for rank 3 .*'
-                        'every source is told that it failed now$', out, re.M), '%s', out)
-        check(re.search('^job eval: block 9 ', out, re.M), '%s', out)
-        api.routes['/v1/blocks'] = {'blocks': []}
-        check(good(ctl(api.address, 'blocks', '--stuck')) == 'nothing is stuck\n', 'nothing')
-        # No block, and yet everybody waits: one has not joined.
-        late = members()
-        late[3].update(state='expected', last_heard=None)
-        api.routes['/v1/jobs'] = {'jobs': [job('ring', 1, state='joining', joined=3)]}
-        api.routes['/v1/jobs/ring'] = job('ring', 1, state='joining', joined=3, generation=0,
-                                           members=late)
-        out = good(ctl(api.address, 'blocks', '--stuck'))
-        check(out == 'job ring: has not begun: 3 of 4 sources have joined; it waits for rank 3 '
-              '(10.77.0.4), never heard\n', '%s', out)
-        good(ctl(api.address, 'blocks', '--stuck', '--job', 'a/b&c', '--limit', '7'))
-        check(('GET', '/v1/blocks?job=a%2Fb%26c&limit=7&stuck=1') in [a[:2] for a in api.asked],
-              '%s', api.asked)
-        del api.routes['/v1/jobs']
-        check(good(ctl(api.address, 'blocks', '--stuck')) == 'nothing is stuck\n', 'without jobs')
 
 
 @case
@@ -449,6 +375,7 @@ def broken_transfers():
             check(run.seconds < 3, '%s', run)
         api.routes['/v1/jobs'] = endless
         says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8 MiB')
+        api.routes['/v1/jobs'] = {'jobs': []}
         # Large, and right: 1024 blocks with 256 missing sources each.
         api.routes['/v1/blocks'] = {'blocks': [block(b, missing=range(256)) for b in range(1024)]}
         run = says(ctl(api.address, 'blocks', '--stuck', '-t', '30s'), 0,
