@@ -83,9 +83,11 @@ check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsig
 		return rc;
 	if (job->member[rank].state == CTRL_MEMBER_JOINED && job->member[rank].address != address)
 		return ctrl_deny(why, CONFLICT, "address",
-			"rank %u of job %s is at %s: two hosts with one rank, or a former run; "
-			"delete the member first if it is gone",
-			rank, job->job->name, ctrl_address_text(job->member[rank].address).text);
+			"rank %u of job %s is at %s: two hosts with one rank, or a former run; if "
+			"that "
+			"host is gone, delete the member first: weirctl member delete %s %u",
+			rank, job->job->name, ctrl_address_text(job->member[rank].address).text,
+			job->job->name, rank);
 	return 0;
 }
 

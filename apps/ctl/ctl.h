@@ -86,6 +86,7 @@ int command_top(struct ctl *ctl);
 int command_job_create(struct ctl *ctl);
 int command_job_set(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
+int command_member_delete(struct ctl *ctl);
 int command_reload(struct ctl *ctl);
 
 #endif

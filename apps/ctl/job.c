@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weirctl job create, set and delete. */
+/* weirctl job create, set and delete; member delete. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -103,5 +103,51 @@ command_job_delete(struct ctl *ctl)
 		json_decref(answer);
 	}
 	free(path);
+	return ctl->status;
+}
+
+/* Is there still a member of this rank? Sources of the configuration stay, and a host that lives
+ * joins again. */
+static bool
+is_member(struct ctl *ctl, const char *job, const char *rank)
+{
+	char *path = ctl_path("/v1/jobs/", job, "");
+	json_t *answer, *list;
+	bool found = false;
+
+	if (ctl_get(ctl, path, false, &answer)) {
+		list = get(answer, "members");
+		for (size_t i = 0; i < json_array_size(list); i++) {
+			json_t *member = json_array_get(list, i);
+
+			found |= get_number(member, "rank") == atof(rank) &&
+				strcmp(get_text(member, "state"), "joined") == 0;
+		}
+		ctl->status = found ? CTL_REFUSED : CTL_OK;
+		json_decref(answer);
+	}
+	free(path);
+	return found;
+}
+
+int
+command_member_delete(struct ctl *ctl)
+{
+	const char *job = ctl->options.words[0], *rank = ctl->options.words[1];
+	char *members = ctl_path("/v1/jobs/", job, "/members/");
+	char *path = ctl_path(members, rank, "");
+	json_t *answer;
+
+	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
+		json_decref(answer);
+		if (is_member(ctl, job, rank))
+			ctl_say("rank %s is still in job %s: its place is the configuration's, or "
+				"it has joined again",
+				rank, job);
+		else if (ctl->status == CTL_OK)
+			puts("gone");
+	}
+	free(path);
+	free(members);
 	return ctl->status;
 }

@@ -76,6 +76,8 @@ static const struct ctl_command commands[] = {
 		command_job_delete},
 	{"job", "NAME", "one job: its settings, counters and members", 1, {0}, "/v1/jobs/", view_job, "name", NULL},
 	{"members", "NAME", "who is in a job, and who is late", 1, {0}, "/v1/jobs/", view_members, "members", NULL},
+	{"member delete", "NAME RANK", "free the rank of a host that is gone", 2, {0}, NULL, NULL, NULL,
+		command_member_delete},
 	{"blocks", "", "blocks in flight; --stuck: what waits for whom, in words", 0,
 		{STUCK, JOB, LIMIT}, NULL, NULL, NULL, command_blocks},
 	{"counters", "", "every counter that is not 0; --watch: rates, each second", 0,
@@ -181,7 +183,7 @@ print_help(void)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		const struct ctl_command *c = &commands[i];
 
-		printf("  %s %-*s %s\n", c->name, (int)(16 - strlen(c->name)), c->arguments,
+		printf("  %s %-*s %s\n", c->name, (int)(22 - strlen(c->name)), c->arguments,
 			c->help);
 	}
 	fputs(help_end, stdout);

@@ -289,7 +289,8 @@ judge(const struct weir_refused *r, long status, const char *code, const char *a
 		result = -EPROTO;
 	} else if (status == 409) {
 		advice = "has another host this rank, or is the job another run's? weirctl members "
-			 "NAME shows who is in it";
+			 "NAME shows who is in it, weirctl member delete NAME RANK frees the rank "
+			 "of one that is gone";
 		result = -EADDRINUSE;
 	} else if (status == 507) {
 		advice = "delete a job, or ask for a smaller window or fewer elements";

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weirctl against a real switch, as its operator would use it: before, during and after a run."""
 import contextlib
+import hashlib
 import json
 import os
 import re
 import sys
 import time
 
+from control import PORT, Control, make_certificate
 from perf import finish, start
 from rack import Rack, job
 from tap import case, check, main
@@ -106,6 +108,92 @@ def a_host_that_is_killed_is_named_within_seconds():
         member = json.loads(ctl('--json', 'job', 'job1'))['members'][1]
         check(member['last_heard'] >= 1 and member['port'] == 'p1', '%s', member)
         runs[0].kill()
+
+
+@contextlib.contextmanager
+def tenant(certify=False):
+    """A switch that is asked over TCP, and weirctl with a tenant's token for it."""
+    with Rack(hosts=2) as rack:
+        more, words = {}, []
+        if certify:
+            certificate, key = make_certificate(rack, 'api')
+            more['tls'] = {'certificate': certificate, 'key': key}
+            words = ['--ca', certificate]
+        Control(rack, tenants=[{'name': 'vision',
+                                'token_sha256': hashlib.sha256(b'secret').hexdigest()}], **more)
+        rack.start_switch()
+        token = os.path.join(rack.folder, 'token')
+        with open(token, 'w') as file:
+            file.write('secret\n')
+        address = 'http%s://127.0.0.1:%d' % ('s' if certify else '', PORT)
+
+        def ctl(*given, status=0):
+            run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', address, '--token-file', token,
+                                    *words, *given])
+            found = run.end(20)
+            check(found == status, 'weirctl %s: status %s, not %d\n%s', given, found, status,
+                  run.output)
+            return run.output
+
+        yield rack, ctl
+        rack.stop_switch()
+
+
+@case
+def a_tenant_changes_jobs_over_tcp():
+    for certify in (False, True):
+        with tenant(certify) as (_rack, ctl):
+            made = ctl('job', 'create', 'ring', '--size', '2')
+            check(made.startswith('job      ring, id 0,'), '%s', made)
+            made = ctl('job', 'set', 'ring', '--policy', 'partial')
+            check('policy   partial' in made, '%s', made)
+            check('vision' in ctl('jobs'), 'of no tenant')
+            check(ctl('job', 'delete', 'ring', '--wait') == 'gone\n', 'delete')
+
+
+@case
+def the_rank_of_a_host_that_is_gone_is_freed():
+    """What the refusal of a taken rank advises, word by word."""
+    with tenant() as (rack, ctl):
+        ctl('job', 'create', 'ring', '--size', '2')
+
+        def join(host):
+            return rack.spawn(host, [
+                rack.program(('host', 'weir-perf')), '--switch', 'http://10.77.0.254:%d' % PORT,
+                '--job-name', 'ring'], env=dict(os.environ, WEIR_RANK='0', WEIR_SIZE='2',
+                                               WEIR_TOKEN='secret'))
+
+        gone = join(0)
+        until = time.monotonic() + 10
+        while '1 of 2' not in ctl('jobs') and time.monotonic() < until:
+            time.sleep(0.1)
+        gone.kill()
+        second = join(1)
+        check(second.end(20) != 0, '%s', second.output)
+        advice = re.findall(r'weirctl (member delete ring 0)', second.output)
+        check(advice and 'weirctl member delete NAME RANK' in second.output, '%s', second.output)
+        check(ctl(*advice[0].split()) == 'gone\n', 'delete')
+        check('unknown_member' in ctl('member', 'delete', 'ring', '0', status=1), 'again')
+        check('unknown_member' in ctl('member', 'delete', 'ring', 'x/../1', status=1), 'no rank')
+        check('unknown_job' in ctl('member', 'delete', 'none', '0', status=1), 'no job')
+        third = join(1)
+        until = time.monotonic() + 10
+        while '10.77.0.2' not in ctl('members', 'ring') and time.monotonic() < until:
+            time.sleep(0.1)
+        check('10.77.0.2' in ctl('members', 'ring'), '%s', third.output)
+        third.kill()
+
+
+@case
+def a_source_of_the_configuration_keeps_its_place():
+    with switch() as (rack, ctl):
+        runs = start(rack, 1, [0, 1], '-b', '64K', '-e', '64K', '-n', 100000, '-w', 0)
+        until = time.monotonic() + 10
+        while '2 of 2' not in ctl('jobs') and time.monotonic() < until:
+            time.sleep(0.1)
+        check('still in job job1' in ctl('member', 'delete', 'job1', '1', status=1), 'said')
+        for run in runs:
+            run.kill()
 
 
 @case

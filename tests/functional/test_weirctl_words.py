@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weirctl's summary, its manual page and its completions for bash and zsh: they say the same."""
 import os
+import pty
 import re
+import select
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 
 from fake_api import FakeApi
 from tap import case, check, main
@@ -151,6 +156,52 @@ def completion_in_bash():
         check('--stuck' in offers('blocks', '--'), '%s', offers('blocks', '--'))
         check('--stuck' not in offers('jobs', '--'), '%s', offers('jobs', '--'))
         check(offers('job', 'set', 'ring', '--policy', '') == {'wait', 'partial', 'error'}, 'policy')
+        check(offers('member', '') == {'delete'}, '%s', offers('member', ''))
+        check(offers('member', 'delete', '') == {'ring', 'eval'}, 'member')
+        check(offers('member', 'delete', 'ring', '') == set(), 'a rank')
+
+
+def typed(keys, folder):
+    """What stands in the line of a bash after these keys, the last of which is a Tab."""
+    rc = os.path.join(folder, 'bashrc')
+    with open(rc, 'w') as file:
+        file.write('PS1="> "; bind "set enable-bracketed-paste off"; HISTFILE=\n'
+                   'source %s/apps/ctl/completion/weirctl.bash\n' % ROOT)
+    pid, fd = pty.fork()
+    if pid == 0:
+        env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_')}
+        env.update(TERM='dumb', COLUMNS='500', PATH=os.path.dirname(WEIRCTL) + ':' + env['PATH'])
+        os.execvpe('bash', ['bash', '--noprofile', '--rcfile', rc, '-i'], env)
+    # Then to its begin and its end, so that printf shows it as it stands.
+    said, until, keys = b'', time.monotonic() + 10, keys + '\t\x01printf "<%s>" \'\x05\'\n'
+    try:
+        while b'\n<' not in said and time.monotonic() < until:
+            if select.select([fd], [], [], 0.5)[0]:
+                said += os.read(fd, 4096)
+            if keys and b'> ' in said:
+                os.write(fd, keys.encode())
+                keys = ''
+    finally:
+        os.close(fd)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    found = re.search(rb'\n<(.*?)>', said)
+    check(found, '%s', said)
+    return found.group(1).decode()
+
+
+@case
+def completion_behind_an_address_in_a_terminal():
+    """Colons and equals signs break words for readline: an address comes to the function in pieces."""
+    with FakeApi() as api, tempfile.TemporaryDirectory(prefix='weir-words-') as folder:
+        api.fill()
+        for begin in ('weirctl -s ' + api.address, 'weirctl --switch=' + api.address):
+            for keys, end in (('job del', 'job delete '), ('job delete r', 'job delete ring '),
+                              ('members e', 'members eval '), ('bl', 'blocks '),
+                              ('job set ring --policy par', 'job set ring --policy partial '),
+                              ('job set ring --policy=par', 'job set ring --policy=partial ')):
+                line = typed('%s %s' % (begin, keys), folder)
+                check(line == '%s %s' % (begin, end), '%s: %s', keys, line)
 
 
 if __name__ == '__main__':

@@ -1,23 +1,56 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Completion of weirctl for bash.
 
+# COMP_WORDS as the shell passes them on: where : and = break words for readline, an address comes in
+# pieces. What stood together in the line is one word again: `words`, and the cursor in `at`.
+_weirctl_words() {
+	local i part before='' line=$COMP_LINE rest
+	words=() at=0
+	for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+		part=${COMP_WORDS[i]}
+		rest=${line#"${line%%[![:space:]]*}"}
+		if ((i > 0)) && [[ $line == "$rest" && ($part == [:=]* || $before == [:=]*) ]]; then
+			words[-1]+=$part
+		else
+			words+=("$part")
+		fi
+		((i == COMP_CWORD)) && at=$((${#words[@]} - 1))
+		before=$part line=${rest#"$part"}
+	done
+}
+
 # Names of jobs, from the switch that the line speaks of; quickly, or none.
 _weirctl_jobs() {
 	local i where=()
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
-		-s | --switch | --config | --token-file | --ca) where+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
+	for ((i = 1; i < at; i++)); do
+		case ${words[i]} in
+		-s | --switch | --config | --token-file | --ca) where+=("${words[i]}" "${words[i + 1]}") ;;
+		--switch=* | --config=* | --token-file=* | --ca=*) where+=("${words[i]}") ;;
 		esac
 	done
 	weirctl "${where[@]}" --timeout 500ms jobs 2>/dev/null |
 		awk 'NR > 1 && $1 ~ /^[A-Za-z0-9._-]+$/ { print $1 }'
 }
 
+# readline replaces what stands behind the last colon alone.
 _weirctl() {
-	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command='' second=''
+	local words at begin
+	_weirctl_words
+	_weirctl_offer
+	begin=${words[at]%"${words[at]##*:}"}
+	if [[ -n $begin && $COMP_WORDBREAKS == *:* ]]; then
+		COMPREPLY=("${COMPREPLY[@]#"$begin"}")
+	fi
+}
+
+_weirctl_offer() {
+	local word=${words[at]} before=${words[at - 1]} i command='' second='' third=''
 	local all='-s --switch --config --token-file --ca -j --json -t --timeout -h --help -V --version'
 	local set='--timeout-ms --policy --rate-mbit --expire-s' own=''
 	COMPREPLY=()
+	if [[ $word == --*=* ]]; then
+		before=${word%%=*} word=${word#*=}
+	fi
 
 	case $before in
 	-s | --switch)
@@ -35,22 +68,28 @@ _weirctl() {
 		--timeout-ms | --rate-mbit | --expire-s) return ;;
 	esac
 
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
+	for ((i = 1; i < at; i++)); do
+		case ${words[i]} in
 		-s | --switch | --config | --token-file | --ca | -t | --timeout) ((i++)) ;;
 		-*) ;;
 		*)
-			if [[ -z $command ]]; then command=${COMP_WORDS[i]}
-			elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
+			if [[ -z $command ]]; then command=${words[i]}
+			elif [[ -z $second ]]; then second=${words[i]}
+			elif [[ -z $third ]]; then third=${words[i]}; fi ;;
 		esac
 	done
 	case $command in
-	'') own='status health ports jobs job members blocks counters trace top config reload tenants' ;;
+	'') own='status health ports jobs job members member blocks counters trace top config reload tenants' ;;
 	blocks) own='--stuck --job --limit' ;;
 	counters) own='-w --watch --zeros --interval --count' ;;
 	trace) own='--for -o --output' ;;
 	top) own='--once --interval' ;;
 	members) [[ -z $second ]] && own=$(_weirctl_jobs) ;;
+	member)
+		case $second in
+		'') own=delete ;;
+		delete) [[ -z $third ]] && own=$(_weirctl_jobs) ;;
+		esac ;;
 	job)
 		case $second in
 		'') own="create set delete $(_weirctl_jobs)" ;;
