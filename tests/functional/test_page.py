@@ -217,6 +217,7 @@ def what_is_not_there_is_left_out():
         words = page.text()
         for word in ('Jobs', 'Drops', '404', 'not JSON', '!'):
             check(word not in words, '"%s" is on the page:\n%s', word, words)
+        has(words, 'Whether a block is stuck is not known: the switch does not tell it')
         asked = len([path for path in switch.asked if path == '/v1/history'])
         check(asked == 1, 'what is not there was asked for %d times', asked)
 
@@ -269,10 +270,56 @@ def a_token_is_asked_for():
         switch.token = 'secret'
         with Visit('token', switch) as page:
             page.wait('!document.getElementById("token").hidden')
+            page.wait('!document.getElementById("unknown").hidden')
+            words = page.text('#verdict')
+            has(words, 'Whether a block is stuck is not known: a token is needed')
+            check('No block' not in words, 'all is well: %s', words)
+            check(page.ask('document.title') == '? Weir', 'title %s', page.ask('document.title'))
             page.ask('document.getElementById("token-value").value = "secret"')
             page.ask('document.getElementById("token").requestSubmit()')
             page.wait('document.querySelectorAll(".seat").length === 4')
             check(page.ask('document.getElementById("token").hidden'), 'it is still asked for')
+            page.wait('document.getElementById("unknown").hidden')
+            has(page.text('#verdict'), 'No block is stuck')
+
+
+@case
+def a_tab_in_the_background_is_not_alarmed():
+    hide = ('Object.defineProperty(document, "hidden", {get: () => %s, configurable: true}); '
+            'document.dispatchEvent(new Event("visibilitychange"))')
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('hidden', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 4')
+        page.ask(hide % 'true')
+        time.sleep(0.5)
+        asked = len(switch.asked)
+        time.sleep(3.5)
+        check(len(switch.asked) == asked, 'it asks while nobody looks')
+        check(page.ask('document.title') == 'rack7', 'title %s', page.ask('document.title'))
+        check(page.text('#link').strip() == 'live', '%s', page.text('#link'))
+        page.ask('window.alarms = 0; new MutationObserver(() => { window.alarms += '
+                 '!document.getElementById("lost").hidden; }).observe(document.getElementById("lost"), '
+                 '{attributes: true}); ' + hide % 'false')
+        page.wait('window.alarms === 0')
+        time.sleep(1.5)
+        check(page.ask('window.alarms') == 0 and len(switch.asked) > asked, 'an alarm at the return')
+        # Of a switch that went meanwhile it is told soon.
+        page.ask(hide % 'true')
+        switch.stop()
+        time.sleep(3)
+        check(page.ask('document.getElementById("lost").hidden'), 'an alarm while hidden')
+        page.ask(hide % 'false')
+        took = page.wait('!document.getElementById("lost").hidden')
+        check(took < 3, 'it was said after %.1f s', took)
+
+
+@case
+def the_members_of_all_stuck_jobs_are_asked_for():
+    jobs = [Job(n + 1, 'job%d' % n, 2) for n in range(12)]
+    for one in jobs[:10]:
+        one.dead[1] = time.monotonic() - 5
+        one.stuck = lambda one=one: Job.stuck(one)[:2]
+    with FakeSwitch(jobs) as switch, Visit('stuck', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 24', 6)
 
 
 @case

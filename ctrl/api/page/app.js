@@ -18,6 +18,7 @@ const PATHS = {
     blocks: '/v1/blocks?stuck=1&limit=' + BLOCKS_ASKED,
 };
 const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
+const STUCK_A_ROUND = 6; // of them, those with stuck blocks: the others age, too
 const LARGE = 100000; // characters; a larger answer is asked for each 5 s only
 
 const state = {
@@ -26,7 +27,7 @@ const state = {
     members: new Map(), // name of a job → the job with its members
     series: new Series(),
     answered: null, // when the last answer came, in seconds
-    began: performance.now() / 1000,
+    began: performance.now() / 1000, // when it was opened, or looked at again
     failing: false, // the last round had no answer at all
     token: sessionStorage.getItem('token'),
     denied: new Set(), // paths that ask for a token
@@ -94,16 +95,18 @@ function count() {
     series.forget(now());
 }
 
-// Jobs with stuck blocks first, then those whose members have not been asked for longest.
+// Jobs with stuck blocks first, and of both kinds those whose members have not been asked for longest.
 async function askMembers() {
     const names = list(record(state.data.jobs).jobs).map((job) => text(job.name)).filter(Boolean);
     const stuck = new Set(list(record(state.data.blocks).blocks).map((block) => text(block.job)));
     for (const name of state.members.keys()) {
         if (!names.includes(name)) state.members.delete(name);
     }
-    const age = (name) => stuck.has(name) ? -1 : (state.members.get(name) || { at: 0 }).at;
-    names.sort((a, b) => age(a) - age(b));
-    await Promise.all(names.slice(0, MEMBERS_A_ROUND).map(async (name) => {
+    const asked = (name) => (state.members.get(name) || { at: 0 }).at;
+    names.sort((a, b) => asked(a) - asked(b));
+    const first = names.filter((name) => stuck.has(name)).slice(0, STUCK_A_ROUND);
+    const turns = new Set([...first, ...names]);
+    await Promise.all([...turns].slice(0, MEMBERS_A_ROUND).map(async (name) => {
         const job = await ask('/v1/jobs/' + encodeURIComponent(name));
         if (job !== undefined) state.members.set(name, { at: now(), job });
     }));
@@ -145,22 +148,37 @@ async function round() {
 
 // How long the switch has been silent, in words, or '' while it answers.
 function silence() {
-    const since = now() - (state.answered ?? state.began);
+    const since = now() - Math.max(state.answered ?? 0, state.began);
     if (!state.failing && since < PATIENCE) return '';
     return (state.answered === null ? 'no answer yet, for ' : 'no answer since ') +
         age(Math.max(1, Math.round(since)));
 }
 
+// Nothing is asked while nobody looks, so there is no silence then: when somebody looks again, the
+// first round tells.
 function rounds() {
     let busy = false;
+    let away = false;
     let due = 0;
+    const link = () => {
+        if (!document.hidden) showLink(silence(), state);
+    };
     return async () => {
-        showLink(silence(), state);
-        if (busy || document.hidden || now() < due) return;
+        if (document.hidden) {
+            away = true;
+            return;
+        }
+        if (away) {
+            away = false;
+            state.began = now();
+            state.failing = false;
+        }
+        link();
+        if (busy || now() < due) return;
         busy = true;
         due = now() + INTERVAL / 1000 - 0.05;
         await round().catch((error) => console.error(error));
-        showLink(silence(), state);
+        link();
         busy = false;
     };
 }

@@ -52,20 +52,34 @@ function wellWords(data, rates) {
         rates.length ? bits(rates.reduce((sum, rate) => sum + (last(rate.rx) || 0), 0)) + ' in' : '',
         rates.length ? bits(rates.reduce((sum, rate) => sum + (last(rate.tx) || 0), 0)) + ' out' : '',
     ];
-    return 'No block is stuck. ' + words.filter(Boolean).join(', ') + '.';
+    const told = words.filter(Boolean).join(', ');
+    return 'No block is stuck.' + (told && ` ${told}.`);
 }
 
-function showVerdict(data, rooms, rates) {
+// Why it is not known whether blocks are stuck; '' when it is.
+function unknownWords({ data, denied, token }) {
+    if (data.blocks) return '';
+    return 'Whether a block is stuck is not known: ' + (!denied.size ? 'the switch does not tell it.' :
+        token ? 'the token is not accepted.' : 'a token is needed.');
+}
+
+function showVerdict(state, rooms, rates) {
+    const { data } = state;
+    const unknown = unknownWords(state);
     const found = troubles(data, rooms);
     const ill = found.filter((trouble) => trouble.level !== 'note');
     reveal(byId('verdict'), true);
-    reveal(byId('well'), ill.length === 0);
-    if (ill.length === 0) set(byId('well'), wellWords(data, rates));
+    const well = ill.length === 0 && !unknown;
+    reveal(byId('well'), well);
+    if (well) set(byId('well'), wellWords(data, rates));
+    reveal(byId('unknown'), Boolean(unknown));
+    set(byId('unknown'), unknown);
     sync(byId('troubles'), found, (trouble) => trouble.key, () => new Trouble());
     // Spoken when the set of troubles changes, not when their ages do.
-    set(byId('spoken'), found.map((trouble) => trouble.short).join('. '));
+    set(byId('spoken'), [unknown, ...found.map((trouble) => trouble.short)].filter(Boolean).join('. '));
     const name = text(record(data.status).name) || 'Weir';
-    const title = ill.length ? `${ill[0].level === 'bad' ? '✕' : '!'} ${ill[0].short} – ${name}` : name;
+    const title = ill.length ? `${ill[0].level === 'bad' ? '✕' : '!'} ${ill[0].short} – ${name}` :
+        unknown ? '? ' + name : name;
     if (document.title !== clean(title)) document.title = clean(title);
 }
 
@@ -291,7 +305,7 @@ export function show(state) {
         () => { rooms = roomsOf(state); },
         () => { rates = portRates(state); },
         () => showHead(data),
-        () => showVerdict(data, rooms, rates),
+        () => showVerdict(state, rooms, rates),
         () => showJobs(state, rooms),
         () => showPorts(rates),
         () => showDrops(state),
