@@ -5,8 +5,10 @@ import contextlib
 import grp
 import hashlib
 import os
+import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -155,6 +157,55 @@ def a_user_of_the_sockets_group():
             os.close(hear)
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+
+
+UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'configs', 'systemd',
+                    'weir-switch@.service.in')
+
+
+@case
+def the_sockets_group_with_what_the_unit_leaves_of_root():
+    with open(UNIT) as file:
+        caps = re.search(r'^CapabilityBoundingSet=(.*)$', file.read(), re.M).group(1)
+    kept = ['-all'] + ['+' + cap[len('CAP_'):].lower() for cap in caps.split()]
+    with Rack() as rack:
+        api = Control(rack, socket_group='daemon')
+        path = rack.write_config()
+        rack.switch = rack.spawn('sw', [
+            'setpriv', '--bounding-set', ','.join(kept), '--inh-caps=-all', '--no-new-privs',
+            rack.program(('switch', 'weir-switch')), '-c', path,
+            '--stats-file', rack.stats_file], 'switch')
+        rack.switch.wait_line('weir-switch: ready', 30)
+        found = os.stat(api.path)
+        check(found.st_gid == grp.getgrnam('daemon').gr_gid and found.st_mode & 0o777 == 0o660,
+              '%s', found)
+        rack.stop_switch()
+
+
+def calls_of(name, sets):
+    """The system calls of a filter's word, such as @chown."""
+    if not name.startswith('@'):
+        return {name}
+    return set().union(*(calls_of(word, sets) for word in sets[name]))
+
+
+@case
+def the_system_calls_that_the_unit_leaves():
+    try:
+        said = subprocess.run(['systemd-analyze', 'syscall-filter'], check=True, text=True, timeout=20,
+                              stdout=subprocess.PIPE).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        raise Skip('no systemd-analyze') from None
+    sets = {lines[0]: [line.strip() for line in lines[1:] if not line.strip().startswith('#')]
+            for lines in (part.split('\n') for part in said.strip().split('\n\n'))
+            if lines[0].startswith('@')}
+    allowed = set()
+    with open(UNIT) as file:
+        for sign, words in re.findall(r'^SystemCallFilter=(~?)(.*)$', file.read(), re.M):
+            calls = set().union(*(calls_of(word, sets) for word in words.split()))
+            allowed = allowed - calls if sign else allowed | calls
+    check({'chown', 'fchownat', 'bind', 'chmod'} <= allowed, '%s', sorted(allowed))
+    check(not {'setuid', 'keyctl', 'bpf', 'mount', 'chroot'} & allowed, '%s', sorted(allowed))
 
 
 @case

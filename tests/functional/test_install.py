@@ -174,6 +174,11 @@ journalctl -u weir-switch@demo -o cat | grep 'weirctl: .*jops: unknown key'
 systemctl is-active weir-switch@demo
 cp /tmp/good.json /etc/weir/demo.json
 systemctl reload weir-switch@demo
+# A group may use its socket.
+python3 -c 'import json, sys; c = json.load(sys.stdin); c["api"]["socket_group"] = "daemon"; print(json.dumps(c))' \
+    </tmp/good.json >/etc/weir/demo.json
+timeout 60 systemctl restart weir-switch@demo
+test "$(stat -c '%a %G' /run/weir/demo.sock)" = '660 daemon'
 # It does its work under all that the unit denies it.
 ip netns exec weir-h1 weir-perf --switch 10.77.0.254 --address 10.77.0.2 --source 1 --job 2 -b 4K -e 64K -f 4 -n 3 &
 ip netns exec weir-h0 weir-perf --switch 10.77.0.254 --address 10.77.0.1 --source 0 --job 2 -b 4K -e 64K -f 4 -n 3
