@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the README has people type, typed: "By hand" and then "Operate" in the same shell, in
+namespaces of its own that end with it."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from tap import Skip, case, check, main
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ['WEIR_BUILD']
+OWN = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc']
+BEGIN = '''
+set -e
+mount -t tmpfs none /run
+ip link set lo up
+within() { for _ in $(seq 100); do eval "$1" && return 0; sleep 0.1; done; echo "not within 10 s: $1"; exit 1; }
+'''
+
+
+def section(title):
+    """Its blocks of commands."""
+    with open(os.path.join(ROOT, 'README.md')) as file:
+        text = re.search(r'^## %s\n(.*?)^## ' % title, file.read(), re.M | re.S).group(1)
+    return re.findall(r'^```\n(.*?)^```$', text, re.M | re.S)
+
+
+def by_hand():
+    """The block, which says in words when to go on, and leaves hosts in the background."""
+    (block,) = section('By hand')
+    check('weir-switch -c configs/join.json &    # and wait until it says ready\n' in block, '%s', block)
+    block = block.replace('&    # and wait until it says ready',
+                          '>switch.log 2>&1 & within "grep -q ready switch.log"')
+    return block + 'wait $!; echo "the other host: $?"\n'
+
+
+def operate(hosts):
+    """The commands behind the prompts of both blocks, each announced; between them, what the text
+    around them tells to happen."""
+    words, count = '', 0
+    for block in section('Operate'):
+        for command in re.findall(r'^# (.*)$', block, re.M):
+            before = {2: '%s within "build/apps/ctl/weirctl jobs | grep -q \'2 of 2\'"' % hosts,
+                      3: 'sleep 0.5; kill -STOP $(pgrep -ox weir-perf); sleep 3',
+                      4: 'pkill -CONT -x weir-perf; sleep 0.5'}
+            words += '%s\necho "# %s"\n%s\n' % (before.get(count, ''), command.replace('"', ''), command)
+            count += 1
+    check(count == 6, '%d commands', count)
+    return words
+
+
+def long_hosts():
+    """Hosts as those of the block, with the options that the text names."""
+    with open(os.path.join(ROOT, 'README.md')) as file:
+        options = re.search(r'`--job-name long ([^`]*)`', file.read()).group(1)
+    lines = [line.rstrip('& ') for line in section('By hand')[0].splitlines() if 'weir-perf' in line]
+    check(len(lines) == 2, '%s', lines)
+    return '\n'.join(re.sub(r'--job-name try .*', '--job-name long ' + options, line) +
+                     ' >/dev/null 2>&1 &' for line in lines) + '\n'
+
+
+@case
+def by_hand_and_operate():
+    with tempfile.TemporaryDirectory(prefix='weir-readme-') as folder:
+        os.symlink(BUILD, os.path.join(folder, 'build'))
+        os.symlink(os.path.join(ROOT, 'configs'), os.path.join(folder, 'configs'))
+        env = {k: v for k, v in os.environ.items() if not k.startswith(('WEIR_', 'COLUMNS'))}
+        done = subprocess.run(OWN + ['bash', '-c', BEGIN + by_hand() + operate(long_hosts())],
+                              cwd=folder, env=env, timeout=80, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    said = done.stdout
+    if re.search(r'^(unshare|mount): ', said, re.M):
+        raise Skip('no namespaces of its own: ' + said.strip())
+    check(done.returncode == 0, 'status %d\n%s', done.returncode, said)
+    check('the other host: 0' in said and 'Out of bounds values : 0 OK' in said, 'the run:\n%s', said)
+    for pattern in (r'^job      long, id 0, joining, from the API$', r'^long +0  running  2 of 2 ',
+                    r'^job long: block \d+ waits for rank 1 \(10\.77\.0\.2\), last heard 3\.\d s ago; policy '
+                    'wait', r'^weir_job_blocks_complete_total\{job="long"\} \d+$', r'^gone\n(?:.*\n)+gone$'):
+        check(re.search(pattern, said, re.M), '%s is not said:\n%s', pattern, said)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
