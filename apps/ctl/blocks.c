@@ -105,7 +105,7 @@ joining(struct ctl *ctl, unsigned int *told)
 	for (size_t i = 0; asked && i < json_array_size(list) && i < JOBS_ASKED; i++) {
 		const char *name = get_text(json_array_get(list, i), "name");
 
-		if (strcmp(get_text(json_array_get(list, i), "state"), "joining") == 0 &&
+		if (view_may_join(json_array_get(list, i)) &&
 			(wanted == NULL || strcmp(name, wanted) == 0))
 			asked = joining_one(ctl, name, told);
 	}

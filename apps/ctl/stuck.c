@@ -259,32 +259,16 @@ name_policy(const struct group *group, FILE *out)
 			units_age(group->acts_last).text);
 }
 
+/* How long its blocks wait, and what is in them. */
 static void
-tell(struct group *group, FILE *out, unsigned int width)
+tell_ages(const struct group *group, FILE *out, unsigned int width)
 {
 	json_t *first = group->first;
 	double heard = get_number(first, "heard"), size = get_number(first, "size");
-	char ranges[256];
 	char *text = NULL;
 	size_t length;
 	FILE *to = open_memstream(&text, &length);
 
-	if (to == NULL)
-		err(1, "blocks");
-	qsort(group->blocks, group->count, sizeof(*group->blocks), by_number);
-	units_ranges(group->blocks, group->count, RANGES_NAMED, ranges, sizeof(ranges));
-	fprintf(to, "job %s: ", get_text(first, "job"));
-	if (group->count == 1)
-		fprintf(to, "block %s waits for ", ranges);
-	else
-		fprintf(to, "%zu blocks %s wait for ", group->count, ranges);
-	name_missing(get(first, "missing"), to);
-	name_policy(group, to);
-	fclose(to);
-	text_print(text, out, 2, width);
-	free(text);
-
-	to = open_memstream(&text, &length);
 	if (to == NULL)
 		err(1, "blocks");
 	fprintf(to, "  %s%s, nothing new for %s",
@@ -302,8 +286,37 @@ tell(struct group *group, FILE *out, unsigned int width)
 	free(text);
 }
 
-unsigned int
-view_stuck(json_t *answer, FILE *out, unsigned int width)
+/* `brief`: in one paragraph, that begins with the age, so that it may be cut. */
+static void
+tell(struct group *group, bool brief, FILE *out, unsigned int width)
+{
+	json_t *first = group->first;
+	char ranges[256];
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+
+	if (to == NULL)
+		err(1, "blocks");
+	qsort(group->blocks, group->count, sizeof(*group->blocks), by_number);
+	units_ranges(group->blocks, group->count, RANGES_NAMED, ranges, sizeof(ranges));
+	fprintf(to, "job %s%s%s: ", get_text(first, "job"), brief ? ", for " : "",
+		brief ? units_age(group->oldest).text : "");
+	if (group->count == 1)
+		fprintf(to, "block %s waits for ", ranges);
+	else
+		fprintf(to, "%zu blocks %s wait for ", group->count, ranges);
+	name_missing(get(first, "missing"), to);
+	name_policy(group, to);
+	fclose(to);
+	text_print(text, out, 2, width);
+	free(text);
+	if (!brief)
+		tell_ages(group, out, width);
+}
+
+static unsigned int
+tell_all(json_t *answer, bool brief, FILE *out, unsigned int width)
 {
 	json_t *blocks = get(answer, "blocks");
 	uint64_t *numbers = calloc(json_array_size(blocks) + 1, sizeof(*numbers));
@@ -314,10 +327,22 @@ view_stuck(json_t *answer, FILE *out, unsigned int width)
 		err(1, "blocks");
 	groups = grouped(blocks, numbers, &count);
 	for (size_t g = 0; g < count; g++)
-		tell(&groups[g], out, width);
+		tell(&groups[g], brief, out, width);
 	free(groups);
 	free(numbers);
 	return (unsigned int)count;
+}
+
+unsigned int
+view_stuck(json_t *answer, FILE *out, unsigned int width)
+{
+	return tell_all(answer, false, out, width);
+}
+
+unsigned int
+view_stuck_brief(json_t *answer, FILE *out, unsigned int width)
+{
+	return tell_all(answer, true, out, width);
 }
 
 /* The members that are not in. New. */
@@ -332,7 +357,8 @@ absent_members(json_t *job)
 	return list;
 }
 
-/* Does a host wait for the job to begin? Before the first generation that is taken for granted. */
+/* Does a host wait for the job to begin? Before the first generation whoever is in does, and a job
+ * that was made and is not used yet waits for nobody. */
 static bool
 somebody_asks(json_t *job)
 {
@@ -342,6 +368,15 @@ somebody_asks(json_t *job)
 		if (isfinite(get_number(json_array_get(all, i), "asks")))
 			return true;
 	return !(get_number(job, "generation") > 0);
+}
+
+bool
+view_may_join(json_t *job)
+{
+	double joined = get_number(job, "joined");
+
+	return strcmp(get_text(job, "state"), "joining") == 0 && joined > 0 &&
+		joined < get_number(job, "size");
 }
 
 unsigned int
@@ -354,8 +389,7 @@ view_joining(json_t *job, FILE *out, unsigned int width)
 	size_t length;
 	FILE *to;
 
-	if (strcmp(get_text(job, "state"), "joining") != 0 || !(joined < size) ||
-		!somebody_asks(job))
+	if (!view_may_join(job) || !somebody_asks(job))
 		return 0;
 	missing = absent_members(job);
 	to = open_memstream(&text, &length);

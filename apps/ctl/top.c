@@ -8,8 +8,10 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
+#include "apps/ctl/views.h"
 
-#define STUCK_LIMIT "256"
+#define STUCK_LIMIT   "256"
+#define JOINING_ASKED 4 /* jobs that wait to begin, of which the members are asked for */
 
 struct top {
 	struct ctl *ctl;
@@ -36,7 +38,32 @@ sample_free(struct top_sample *sample)
 	json_decref(sample->jobs);
 	json_decref(sample->counters);
 	json_decref(sample->stuck);
+	json_decref(sample->joining);
 	*sample = (struct top_sample){0};
+}
+
+/* The jobs that wait to begin: they have no blocks that could be stuck. */
+static bool
+take_joining(struct ctl *ctl, struct top_sample *sample, bool quiet)
+{
+	json_t *list = get(sample->jobs, "jobs"), *job;
+	bool asked = true;
+
+	sample->joining = json_array();
+	for (size_t i = 0; asked && i < json_array_size(list) &&
+		json_array_size(sample->joining) < JOINING_ASKED;
+		i++) {
+		char *path;
+
+		if (!view_may_join(json_array_get(list, i)))
+			continue;
+		path = ctl_path("/v1/jobs/", get_text(json_array_get(list, i), "name"), "");
+		asked = ctl_get(ctl, path, quiet, &job);
+		if (job != NULL)
+			json_array_append_new(sample->joining, job);
+		free(path);
+	}
+	return asked;
 }
 
 /* The status must be there; the rest is left out where the switch has none of it. */
@@ -49,7 +76,8 @@ sample_take(struct ctl *ctl, struct top_sample *sample, bool quiet)
 		ctl_get(ctl, "/v1/ports", quiet, &sample->ports) &&
 		ctl_get(ctl, "/v1/jobs", quiet, &sample->jobs) &&
 		ctl_get(ctl, "/v1/counters", quiet, &sample->counters) &&
-		ctl_get(ctl, "/v1/blocks?stuck=1&limit=" STUCK_LIMIT, quiet, &sample->stuck))
+		ctl_get(ctl, "/v1/blocks?stuck=1&limit=" STUCK_LIMIT, quiet, &sample->stuck) &&
+		take_joining(ctl, sample, quiet))
 		return true;
 	sample_free(sample);
 	return false;

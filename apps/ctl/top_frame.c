@@ -163,15 +163,17 @@ stuck(const struct frame *f)
 	size_t length;
 	FILE *to;
 
-	if (json_array_size(get(f->now->stuck, "blocks")) == 0)
-		return;
 	to = open_memstream(&text, &length);
 	if (to == NULL)
 		err(1, "top");
-	view_stuck(f->now->stuck, to, f->width);
+	view_stuck_brief(f->now->stuck, to, f->width);
+	for (size_t i = 0; i < json_array_size(f->now->joining); i++)
+		view_joining(json_array_get(f->now->joining, i), to, f->width);
 	fclose(to);
-	fprintf(f->out, "\n%cSTUCK\n", TOP_TITLE);
-	stuck_lines(f, text);
+	if (length > 0) {
+		fprintf(f->out, "\n%cSTUCK\n", TOP_TITLE);
+		stuck_lines(f, text);
+	}
 	free(text);
 }
 
@@ -242,9 +244,8 @@ job(const struct frame *f, struct table *table, json_t *b, json_t *j)
 		units_exact(get_number(j, "size")).text);
 	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.contributions")).text);
 	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.blocks_complete")).text);
-	table_cell(table, "%s", units_exact(flight).text);
-	table_cell(table, "%s of %s", bar(window > 0 ? fmin(flight / window, 1) : (double)NAN).text,
-		units_exact(window).text);
+	table_cell(table, "%s of %s", units_exact(flight).text, units_exact(window).text);
+	table_cell(table, "%s", bar(window > 0 ? fmin(flight / window, 1) : (double)NAN).text);
 	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.blocks_partial")).text);
 	table_cell(table, "%s", units_exact(degraded).text);
 	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.late")).text);

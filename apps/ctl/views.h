@@ -22,7 +22,13 @@ view_print view_status, view_ports, view_jobs, view_job, view_members, view_bloc
  */
 unsigned int view_stuck(json_t *answer, FILE *out, unsigned int width);
 
-/* The same for a job whose sources have not all joined; 0 when they have. */
+/* The same in a paragraph each, which begin with the job and how long it waits: they may be cut. */
+unsigned int view_stuck_brief(json_t *answer, FILE *out, unsigned int width);
+
+/* Might hosts wait for a job to begin? Of one without its members, too; then view_joining tells. */
+bool view_may_join(json_t *job);
+
+/* The same for a job that hosts wait for because not all sources have joined; else 0. */
 unsigned int view_joining(json_t *job, FILE *out, unsigned int width);
 
 #endif

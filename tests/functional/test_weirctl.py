@@ -550,9 +550,9 @@ def top_frame():
         out = good(ctl(api.address, 'top', '--once', '--interval', '100ms', columns=110))
         check('\033' not in out and '\x01' not in out and '\x02' not in out, '%r', out)
         check('lcore  1 [|||||||         ]  43 %' in out, '%s', out)
-        check('job ring: 64 blocks 17..80 wait for rank 2' in out, '%s', out)
-        check(re.search(r'^ring .*\[\|{16}\] of 64', out, re.M), '%s', out)
-        check(re.search(r'^eval .*\[\| {15}\] of 64 +0/s +17 ', out, re.M), '%s', out)
+        check('job ring, for 12.6 s: 64 blocks 17..80 wait for rank 2' in out, '%s', out)
+        check(re.search(r'^ring .* 64 of 64  \[\|{16}\] ', out, re.M), '%s', out)
+        check(re.search(r'^eval .* 5 of 64  \[\| {15}\] +0/s +17 ', out, re.M), '%s', out)
         check(out.index('duplicate') < out.index('queue_full') < out.index('late '), '%s', out)
         del api.routes['/v1/blocks'], api.routes['/v1/counters']
         out = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))

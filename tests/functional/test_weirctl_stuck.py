@@ -76,5 +76,49 @@ def what_could_not_be_asked_is_not_well():
              'weirctl: the jobs could not be asked')
 
 
+@case
+def a_job_that_nobody_uses_is_not_stuck():
+    new = job('new', 7, state='joining', joined=0, generation=0,
+              members=[dict(one, state='expected') for one in members()])
+    with FakeApi() as api:
+        api.fill()
+        api.routes.update({'/v1/blocks': {'blocks': []}, '/v1/jobs': {'jobs': [new]},
+                           '/v1/jobs/new': new})
+        check(good(ctl(api.address, 'blocks', '--stuck')) == 'nothing is stuck\n', 'new')
+        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
+        check('STUCK' not in frame, '%s', frame)
+
+
+@case
+def top_shows_jobs_that_wait_to_begin():
+    late = members()
+    late[3].update(state='expected', last_heard=None)
+    waits = job('late', 1, state='joining', joined=3, generation=0, members=late)
+    with FakeApi() as api:
+        api.fill()
+        api.routes['/v1/blocks'] = {'blocks': []}
+        api.routes['/v1/jobs']['jobs'].append(waits)
+        api.routes['/v1/jobs/late'] = waits
+        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
+        check(re.search(r'^STUCK\njob late: has not begun: 3 of 4 sources have joined; it waits for rank '
+                        r'3 \(10\.77\.0\.4\)', frame, re.M), '%s', frame)
+        del api.routes['/v1/jobs/late']  # gone meanwhile
+        good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
+
+
+@case
+def top_keeps_ages_and_windows_at_80_columns():
+    with FakeApi() as api:
+        api.fill()
+        api.routes['/v1/blocks'] = {'blocks': [
+            block(n, name, missing=(0, 1, 2)) for name in ('ring', 'eval') for n in (5, 7, 9)]}
+        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms', columns=80))
+        check(re.search(r'^ring +running .* 64 of 64 ', frame, re.M), '%s', frame)
+        check(re.search(r'^job ring, for 12\.6 s: 3 blocks 5, 7, 9 wait for rank 0 ', frame, re.M), '%s',
+              frame)
+        wide = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
+        check(re.search(r'^ring .* 64 of 64  \[\|{16}\] ', wide, re.M), '%s', wide)
+
+
 if __name__ == '__main__':
     sys.exit(main())
