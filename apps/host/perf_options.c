@@ -26,7 +26,7 @@ static const char usage[] =
 	"and of Weir:\n"
 	"  --switch URL           the switch's control API, http://HOST:PORT, https://HOST:PORT "
 	"or\n"
-	"                         unix:/PATH; it tells all that is needed (WEIR_SWITCH)\n"
+	"                         unix:PATH; it tells all that is needed (WEIR_SWITCH)\n"
 	"  --job-name NAME        with it: the job (WEIR_JOB)\n"
 	"  --create               with it: make the job if there is none of this name\n"
 	"  --authenticate         with --create: its packets bear tags; needs https or unix\n"
@@ -153,32 +153,45 @@ choice(const char *text, const char *one, const char *two, bool *second)
 static bool
 is_url(const char *text)
 {
-	return strstr(text, "://") != NULL || strncmp(text, "unix:", 5) == 0;
+	return strstr(text, "://") != NULL || strncmp(text, "unix:", 5) == 0 || text[0] == '/';
 }
 
-/* A key from a file of hexadecimal digits. */
+/* A key from a file of hexadecimal digits. False: it is none, said. */
 static bool
 read_key(struct weir_config *weir, const char *path)
 {
 	static uint8_t key[2 * WEIR_KEY_BYTES];
 	char text[4 * WEIR_KEY_BYTES + 2];
 	FILE *file = fopen(path, "re");
-	size_t digits;
+	size_t read = 0, digits;
 
-	if (file == NULL)
+	if (file != NULL)
+		read = fread(text, 1, sizeof(text) - 1, file);
+	if (file == NULL || ferror(file)) {
+		fprintf(stderr, "weir-perf: --key-file %s: %s\n", path, strerror(errno));
+		if (file != NULL)
+			fclose(file);
 		return false;
-	digits = fread(text, 1, sizeof(text) - 1, file);
+	}
 	fclose(file);
-	text[digits] = '\0';
+	text[read] = '\0';
 	digits = strspn(text, "0123456789abcdefABCDEF");
-	if (text[digits + strspn(text + digits, "\n")] != '\0' ||
-		(digits != sizeof(key) && digits != 2 * sizeof(key)))
+	if (digits + strspn(text + digits, "\n") != read ||
+		(digits != sizeof(key) && digits != 2 * sizeof(key))) {
+		fprintf(stderr,
+			"weir-perf: --key-file %s: it should hold %zu or %zu hexadecimal digits "
+			"and a "
+			"line end, and no more; it begins with %zu\n",
+			path, sizeof(key), 2 * sizeof(key), digits);
+		explicit_bzero(text, sizeof(text));
 		return false;
+	}
 	for (size_t i = 0; i < digits / 2; i++) {
 		const char byte[3] = {text[2 * i], text[2 * i + 1], '\0'};
 
 		key[i] = (uint8_t)strtoul(byte, NULL, 16);
 	}
+	explicit_bzero(text, sizeof(text));
 	weir->key = key;
 	weir->key_bytes = digits / 2;
 	return true;
@@ -240,7 +253,6 @@ take(struct perf_options *o, int option, const char *text)
 	case OPT_CREATE: o->weir.create = true; break;
 	case OPT_AUTHENTICATE: o->weir.settings.authenticate = true; break;
 	case OPT_TOKEN_FILE: o->weir.token_file = text; break;
-	case OPT_KEY_FILE: good = read_key(&o->weir, text); break;
 	case OPT_CA: o->weir.ca_file = text; break;
 	case OPT_ADDRESS: o->weir.address = text; break;
 	case OPT_SOURCE:
@@ -322,6 +334,11 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 		}
 		if (option == '?')
 			return wrong_usage("unknown option, or one without its argument");
+		if (option == OPT_KEY_FILE) {
+			if (!read_key(&o->weir, optarg))
+				return PERF_USAGE + 1;
+			continue;
+		}
 		if (!take(o, option, optarg)) {
 			if (option < 256)
 				fprintf(stderr, "weir-perf: -%c: ", option);

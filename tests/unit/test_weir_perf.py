@@ -128,6 +128,21 @@ def failures():
         end = subprocess.run([PERF] + options, capture_output=True, text=True, timeout=10,
                              check=False)
         assert end.returncode == 2 and end.stderr.startswith('weir-perf: '), (options, end)
+    with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
+        name = os.path.join(folder, 'key')
+        for text, wanted in ((None, 'No such file or directory'), ('ab' * 20, 'begins with 40'),
+                             ('ab' * 31 + 'xy', 'begins with 62'), ('ab' * 200, 'should hold 64 or 128'),
+                             ('ab' * 32 + '\0\0', 'should hold')):
+            if text is not None:
+                with open(name, 'w') as file:
+                    file.write(text)
+            end = subprocess.run([PERF, '--key-file', name], capture_output=True, text=True, timeout=10,
+                                 check=False)
+            assert end.returncode == 2 and name in end.stderr and wanted in end.stderr, end
+            assert 'abab' not in end.stderr, end
+        end = subprocess.run([PERF, '--key-file', folder], capture_output=True, text=True, timeout=10,
+                             check=False)
+        assert end.returncode == 2 and 'Is a directory' in end.stderr, end
     assert '--shapes' in subprocess.run([PERF, '--help'], capture_output=True, text=True, timeout=10,
                                         check=True).stdout
 
