@@ -45,14 +45,15 @@ ctl_say(const char *format, ...)
 static void
 advise(const struct ctl *ctl, long status, const char *code)
 {
-	const char *token_file = client_token_file(ctl->client);
+	const char *token = client_token_from(ctl->client);
 
-	if (status == 401 && token_file == NULL)
-		ctl_say("it wants a tenant's token: --token-file FILE or WEIR_TOKEN_FILE");
+	if (status == 401 && token == NULL)
+		ctl_say("it wants a tenant's token: --token-file FILE, WEIR_TOKEN_FILE or "
+			"WEIR_TOKEN");
 	else if (status == 401)
-		ctl_say("it does not accept the token in %s", token_file);
-	else if (status == 403 && token_file != NULL)
-		ctl_say("the token in %s does not allow it", token_file);
+		ctl_say("it does not accept the token in %s", token);
+	else if (status == 403 && token != NULL)
+		ctl_say("the token in %s does not allow it", token);
 	else if (status == 403)
 		ctl_say("only an admin may: a tenant's token (--token-file FILE), or the switch's "
 			"Unix socket as root");

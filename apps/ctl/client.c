@@ -27,35 +27,61 @@ struct client {
 	char error[1024];
 };
 
-/* Read the token; it becomes a header line, so it must be one line without blanks. */
+/* A token becomes a header line, so it must be one line without blanks. */
 static bool
-read_token(struct client *client, char *error, size_t size)
+take_token(struct client *client, const char *token, size_t length)
+{
+	char line[TOKEN_MAX + 64] = "Authorization: Bearer ";
+	size_t at = strlen(line);
+
+	for (size_t i = 0; i < length; i++)
+		if (token[i] <= ' ' || token[i] > '~')
+			length = 0;
+	if (length == 0 || length >= TOKEN_MAX - 1)
+		return false;
+	memcpy(line + at, token, length);
+	line[at + length] = '\0';
+	client->headers = curl_slist_append(client->headers, line);
+	explicit_bzero(line, sizeof(line));
+	return client->headers != NULL;
+}
+
+static bool
+read_token_file(struct client *client, char *error, size_t size)
 {
 	const char *name = client->config.token_file;
-	char line[TOKEN_MAX + 64] = "Authorization: Bearer ";
-	size_t at = strlen(line), length;
+	char token[TOKEN_MAX];
+	size_t length;
 	FILE *file = fopen(name, "re");
+	bool taken;
 
 	if (file == NULL) {
 		snprintf(error, size, "token file %s: %s", name, strerror(errno));
 		return false;
 	}
-	length = fread(line + at, 1, TOKEN_MAX, file);
+	length = fread(token, 1, sizeof(token), file);
 	fclose(file);
-	while (length > 0 && strchr(" \t\r\n", line[at + length - 1]) != NULL)
+	while (length > 0 && strchr(" \t\r\n", token[length - 1]) != NULL)
 		length--;
-	line[at + length] = '\0';
-	for (size_t i = 0; i < length; i++)
-		if (line[at + i] <= ' ' || line[at + i] > '~')
-			length = 0;
-	if (length == 0 || length >= TOKEN_MAX - 1) {
+	taken = take_token(client, token, length);
+	explicit_bzero(token, sizeof(token));
+	if (!taken)
 		snprintf(error, size,
 			"token file %s: it should hold one token, a line without blanks", name);
-		return false;
-	}
-	client->headers = curl_slist_append(client->headers, line);
-	explicit_bzero(line, sizeof(line));
-	return client->headers != NULL;
+	return taken;
+}
+
+static bool
+read_token(struct client *client, char *error, size_t size)
+{
+	const char *token = client->config.token;
+
+	if (client->config.token_file != NULL)
+		return read_token_file(client, error, size);
+	if (token == NULL || take_token(client, token, strlen(token)))
+		return true;
+	snprintf(error, size, "WEIR_TOKEN: it should be one token, without blanks");
+	return false;
 }
 
 static size_t
@@ -118,7 +144,7 @@ client_create(const struct client_config *config, char *error, size_t size)
 	client->fd = -1;
 	client->most = CLIENT_BODY_MAX;
 	client->base = address;
-	if (strncmp(address, "unix:", 5) == 0 || address[0] == '/') {
+	if ((strncmp(address, "unix:", 5) == 0 && address[5] != '\0') || address[0] == '/') {
 		client->path = address[0] == '/' ? address : address + 5;
 		client->base = "http://localhost";
 	} else if (strncmp(address, "http://", 7) != 0 && strncmp(address, "https://", 8) != 0) {
@@ -129,7 +155,7 @@ client_create(const struct client_config *config, char *error, size_t size)
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !set_up(client))
 		goto no_memory;
-	if (config->token_file != NULL && !read_token(client, error, size))
+	if (!read_token(client, error, size))
 		goto fail;
 	return client;
 no_memory:
@@ -242,8 +268,8 @@ explain(struct client *client, CURLcode code, double seconds)
 		snprintf(to, size, "the answer of %s is larger than %zu MiB", where,
 			client->most >> 20);
 	else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-		snprintf(to, size, "%s: %s: --ca FILE names the certificate to trust", where,
-			detail);
+		snprintf(to, size, "%s: %s: --ca FILE or WEIR_CA names the certificate to trust",
+			where, detail);
 	else if (code == CURLE_URL_MALFORMAT || code == CURLE_COULDNT_RESOLVE_HOST)
 		snprintf(to, size, "%s: %s", where, detail);
 	else
@@ -308,9 +334,11 @@ client_address(const struct client *client)
 }
 
 const char *
-client_token_file(const struct client *client)
+client_token_from(const struct client *client)
 {
-	return client->config.token_file;
+	return client->config.token_file != NULL ? client->config.token_file
+		: client->config.token != NULL   ? "WEIR_TOKEN"
+						 : NULL;
 }
 
 bool

@@ -17,7 +17,8 @@ struct client;
 
 struct client_config {
 	const char *address; /* unix:PATH, http://HOST:PORT or https://HOST:PORT */
-	const char *token_file; /* NULL: no token */
+	const char *token_file; /* where the token is; NULL: `token` */
+	const char *token; /* itself, of WEIR_TOKEN; NULL: none */
 	const char *ca_file; /* certificates to trust instead of the system's; NULL */
 	double timeout; /* seconds that a request takes at most, > 0 */
 };
@@ -70,7 +71,9 @@ const char *client_error(const struct client *client);
 
 /* Where it sends to, as configured. */
 const char *client_address(const struct client *client);
-const char *client_token_file(const struct client *client);
+
+/* Where the token came from, for people; NULL: there is none. */
+const char *client_token_from(const struct client *client);
 
 /**
  * The address when none is given: the only socket in a folder.

@@ -21,7 +21,7 @@ enum {
 
 struct ctl_options {
 	/* everywhere */
-	const char *address, *config, *token_file, *ca_file;
+	const char *address, *config, *token_file, *token, *ca_file;
 	double timeout;
 	bool json;
 	/* of some commands */

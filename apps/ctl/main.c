@@ -24,6 +24,7 @@ connect_to(struct ctl *ctl, char *found, size_t size)
 	struct client_config config = {
 		.address = ctl->options.address,
 		.token_file = ctl->options.token_file,
+		.token = ctl->options.token,
 		.ca_file = ctl->options.ca_file,
 		.timeout = ctl->options.timeout,
 	};

@@ -103,8 +103,9 @@ static const char help_end[] =
 	"                         WEIR_SWITCH, else the only socket in " CTL_FOLDER "\n"
 	"      --config FILE      instead: the switch that runs on this configuration, at its\n"
 	"                         first Unix socket\n"
-	"      --token-file FILE  a tenant's token; else WEIR_TOKEN_FILE\n"
-	"      --ca FILE          the certificate to trust, with https\n"
+	"      --token-file FILE  a tenant's token; else WEIR_TOKEN itself, or\n"
+	"                         WEIR_TOKEN_FILE\n"
+	"      --ca FILE          the certificate to trust, with https; else WEIR_CA\n"
 	"  -j, --json             print the switch's answer as it came\n"
 	"  -t, --timeout TIME     wait so long for an answer (5s)\n"
 	"  -V, --version          print the version\n"
@@ -311,6 +312,27 @@ takes(const struct ctl_command *command, int option)
 		option == CA_FILE || option == CONFIG;
 }
 
+/* NULL: it is not set, or to nothing. */
+static const char *
+variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+/* What no option said: the same variables as libweir's, in the same order. */
+static void
+read_environment(struct ctl_options *options)
+{
+	if (options->ca_file == NULL)
+		options->ca_file = variable("WEIR_CA");
+	if (options->token_file == NULL)
+		options->token = variable("WEIR_TOKEN");
+	if (options->token_file == NULL && options->token == NULL)
+		options->token_file = variable("WEIR_TOKEN_FILE");
+}
+
 const struct ctl_command *
 options_read(struct ctl_options *options, int argc, char **argv)
 {
@@ -320,7 +342,6 @@ options_read(struct ctl_options *options, int argc, char **argv)
 
 	*options = (struct ctl_options){
 		.address = getenv("WEIR_SWITCH"),
-		.token_file = getenv("WEIR_TOKEN_FILE"),
 		.timeout = TIMEOUT,
 		.interval = 1,
 		.span = 0.05,
@@ -332,6 +353,7 @@ options_read(struct ctl_options *options, int argc, char **argv)
 		used[c] = true;
 		read_option(options, c);
 	}
+	read_environment(options);
 	if (used[CONFIG] && used['s'])
 		wrong("--config and --switch each say where to ask: give one of them");
 	command = find(options, argc, argv);

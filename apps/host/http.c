@@ -117,14 +117,16 @@ weir_http_open(
 	const struct weir_http_config *config, struct weir_http **out, char *text, size_t size)
 {
 	const char *address = config->address;
+	bool socket =
+		(strncmp(address, "unix:", 5) == 0 && address[5] != '\0') || address[0] == '/';
 	struct weir_http *http;
 
 	*out = NULL;
-	if (strncmp(address, "unix:/", 6) != 0 && strncmp(address, "http://", 7) != 0 &&
+	if (!socket && strncmp(address, "http://", 7) != 0 &&
 		strncmp(address, "https://", 8) != 0) {
 		snprintf(text, size,
 			"the control address \"%.100s\" is none of http://HOST:PORT, "
-			"https://HOST:PORT and unix:/PATH",
+			"https://HOST:PORT and unix:PATH",
 			address);
 		return -EINVAL;
 	}
@@ -136,8 +138,8 @@ weir_http_open(
 	if (http != NULL) {
 		http->config = *config;
 		http->base = address;
-		if (address[0] == 'u') {
-			http->path = address + 5;
+		if (socket) {
+			http->path = address[0] == '/' ? address : address + 5;
 			http->base = "http://localhost";
 		}
 		pthread_once(&once, start);

@@ -114,7 +114,7 @@ struct weir_config {
 					two; 0: the job's window */
 
 	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
-				unix:/PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
+				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
 	const char *job_name; /* the job's name */
 	bool create; /* make the job if there is none of this name */
 	struct weir_job_settings settings; /* of the job that is made */

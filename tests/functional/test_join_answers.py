@@ -30,7 +30,9 @@ def a_switch_that_is_not_there():
         free.listen(8)  # takes connections and says nothing
         run = Ended(start('http://127.0.0.1:%d' % free.getsockname()[1], '--join-timeout', '700'))
         fails(run, 'no answer .* for [67][0-9][0-9] ms', within=4)
-    fails(Ended(start('unix:/nowhere/at.all')), 'No such file', 'is the switch running')
+    for address in ('unix:/nowhere/at.all', '/nowhere/at.all', 'unix:nowhere'):  # as weirctl does
+        fails(Ended(start(address)), 'No such file', 'is the switch running')
+    fails(Ended(start('unix:')), 'none of')
     fails(Ended(start('10.77.0.254')), 'none of http://')
     fails(Ended(start('http://127.0.0.1:99999')), 'control address')
 

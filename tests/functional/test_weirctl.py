@@ -178,6 +178,7 @@ def usage():
                   ('job', 'create', 'x', '--size', '-4'), ('top', '--json')):
         says(ctl('unix:/nowhere', *words), 2, 'weirctl')
     says(ctl('gopher://x', 'jobs'), 2, 'unix:PATH')
+    says(ctl('unix:', 'jobs'), 2, 'unix:PATH')
     says(ctl('unix:' + '/x' * 100, 'jobs'), 3, 'weirctl')
     out = good(ctl(None, '--help'))
     for line in out.split('\n'):
@@ -255,6 +256,12 @@ def tokens():
             says(run, status, 'JOB' if status == 0 else 'does not accept the token in ' + name)
             check('s3cret' not in run.out + run.err, '%s', run)
             says(ctl(api.address, 'jobs', WEIR_TOKEN_FILE=name), status)
+            # As libweir: an option, the token itself, a file of it; set to nothing is not set.
+            said = 'JOB' if status == 0 else 'does not accept the token in WEIR_TOKEN\n'
+            says(ctl(api.address, 'jobs', WEIR_TOKEN=text.strip(), WEIR_TOKEN_FILE='/no'), status, said)
+            says(ctl(api.address, 'jobs', '--token-file', name, WEIR_TOKEN='other'), status)
+            says(ctl(api.address, 'jobs', WEIR_TOKEN='', WEIR_TOKEN_FILE=name), status)
+        says(ctl(api.address, 'jobs', WEIR_TOKEN='two words'), 2, 'WEIR_TOKEN: it should be one token')
         for text in ('', 'two words\n', 'a\r\nHost: evil\n', 'x' * 5000):
             with open(name, 'w', newline='') as file:
                 file.write(text)
@@ -282,7 +289,9 @@ def tls():
         with FakeApi(tcp=True, context=context) as api:
             api.fill()
             says(ctl(api.address, 'jobs', '--ca', certificate), 0, '^JOB ')
-            says(ctl(api.address, 'jobs'), 3, '--ca FILE names the certificate')
+            says(ctl(api.address, 'jobs', WEIR_CA=certificate), 0, '^JOB ')
+            says(ctl(api.address, 'jobs', '--ca', certificate, WEIR_CA='/none'), 0, '^JOB ')
+            says(ctl(api.address, 'jobs', WEIR_CA=''), 3, '--ca FILE or WEIR_CA names the certificate')
             says(ctl(api.address.replace('https', 'http'), 'jobs'), 3, 'did not answer|closed')
             says(ctl(api.address, 'jobs', '--ca', folder + '/none'), 3, '--ca')
         with FakeApi(tcp=True) as api:
