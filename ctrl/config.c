@@ -145,7 +145,11 @@ int
 ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl_config **config,
 	char *error, size_t error_size)
 {
-	struct ctrl_reading reading = {.source = {name, text, length, error, error_size}};
+	struct ctrl_reading reading = {.source = {.file = name,
+					       .text = text,
+					       .length = length,
+					       .error = error,
+					       .error_size = error_size}};
 	json_error_t json_error;
 	json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &json_error);
 	int rc;

@@ -195,7 +195,7 @@ ctrl_log_end(struct ctrl_log_line *line)
 	pthread_mutex_unlock(&out.lock);
 }
 
-static void
+__attribute__((format(printf, 6, 0))) static void
 write_line(enum ctrl_log_room room, enum ctrl_log_level level, const char *who, const char *what,
 	uint32_t suppressed, const char *format, va_list args)
 {

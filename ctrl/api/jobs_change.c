@@ -48,10 +48,10 @@
 		.key = "authenticate", .kind = API_BOOLEAN                                         \
 	}
 
-const struct api_field api_new_job[] = {NEW_JOB(true), CHANGEABLE, {NULL}};
-const struct api_field api_create_job[] = {NEW_JOB(false), CHANGEABLE, {NULL}};
+const struct api_field api_new_job[] = {NEW_JOB(true), CHANGEABLE, {.key = NULL}};
+const struct api_field api_create_job[] = {NEW_JOB(false), CHANGEABLE, {.key = NULL}};
 
-static const struct api_field changeable[] = {CHANGEABLE, {NULL}};
+static const struct api_field changeable[] = {CHANGEABLE, {.key = NULL}};
 
 static const uint8_t type_codes[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
 

@@ -21,7 +21,7 @@ static const struct api_field joining[] = {
 	{.key = "size", .kind = API_INTEGER, .required = true, .min = 1, .max = WEIR_SOURCES_MAX},
 	{.key = "address", .kind = API_ADDRESS},
 	{.key = "create", .kind = API_OBJECT, .fields = api_create_job},
-	{NULL},
+	{.key = NULL},
 };
 
 /* The keys of an authenticated job that its new member needs. Not the job's own: with that it could

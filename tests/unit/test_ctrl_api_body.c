@@ -10,7 +10,7 @@
 
 static const struct api_field inner[] = {
 	{.key = "n", .kind = API_INTEGER, .required = true, .min = 0, .max = 9},
-	{NULL},
+	{.key = NULL},
 };
 static const struct api_field fields[] = {
 	{.key = "name", .kind = API_NAME, .required = true, .min = 1, .max = 31},
@@ -23,7 +23,7 @@ static const struct api_field fields[] = {
 	{.key = "address", .kind = API_ADDRESS},
 	{.key = "results", .kind = API_RESULTS},
 	{.key = "create", .kind = API_OBJECT, .fields = inner},
-	{NULL},
+	{.key = NULL},
 };
 
 static struct api_call call;
