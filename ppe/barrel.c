@@ -3,6 +3,7 @@
 #include <rte_lcore.h>
 
 #include "ppe/dispatch_fast.h"
+#include "ppe/faults_priv.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/trace_fast.h"
 
@@ -43,6 +44,8 @@ receive(struct ppe_worker *worker, const bool traced)
 			bytes += packet->pkt_len;
 			worker->backlog[worker->backlog_tail++ % PPE_BACKLOG] = packet;
 		}
+		if (unlikely(worker->faults != NULL) && n > 0)
+			ppe_faults_in(worker, (unsigned int)(rx - worker->rx), n);
 		worker->count.rx_packets[rx->port->index] += n;
 		worker->count.rx_bytes[rx->port->index] += bytes;
 		worker->count.received += n;
@@ -187,6 +190,8 @@ transmit(struct ppe_worker *worker, const bool traced)
 {
 	unsigned int total = 0;
 
+	if (unlikely(worker->faults != NULL))
+		ppe_faults_out(worker);
 	for (unsigned int i = 0; i < worker->nb_outq; i++) {
 		unsigned int sent = pktbuf_outq_flush(worker->outq[i]);
 
@@ -233,6 +238,8 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 		timers = launch_timers(worker, traced);
 		work += receive(worker, traced);
 	}
+	if (unlikely(worker->faults != NULL))
+		work += ppe_faults_release(worker, state != PPE_STATE_RUNNING);
 	fill(worker, traced);
 	/* A timer's slice is no reason to stay awake. */
 	work += worker->live_count - timers;
@@ -277,6 +284,7 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	}
 	for (unsigned int i = 0; i < worker->nb_outq; i++)
 		n += pktbuf_outq_depth(worker->outq[i]);
+	n += ppe_faults_held(worker);
 	return n;
 }
 
@@ -308,6 +316,7 @@ ppe_barrel(void *arg)
 	struct ppe_worker *worker = arg;
 	struct ppe *ppe = worker->ppe;
 	const struct ppe_job_table *table;
+	struct ppe_fault_set *faults;
 	uint32_t state;
 
 	RTE_PER_LCORE(ppe_worker_self) = worker;
@@ -326,6 +335,9 @@ ppe_barrel(void *arg)
 		table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
 		if (unlikely(table != worker->table))
 			take_jobs(worker, table);
+		faults = __atomic_load_n(&ppe->faults, __ATOMIC_ACQUIRE);
+		if (unlikely(faults != worker->fault_set))
+			ppe_take_faults(worker, faults);
 		if (likely(trace == NULL))
 			work = turn(worker, state, false);
 		else

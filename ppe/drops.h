@@ -42,7 +42,9 @@
 	X(SAME_PORT, "same_port", "the destination is on the port that the frame came from")       \
 	X(NO_OTHER_PORT, "no_other_port", "a flood found no other port")                           \
 	X(NO_EXCEPTION_PORT, "no_exception_port",                                                  \
-		"for the switch itself, and no exception interface")
+		"for the switch itself, and no exception interface")                               \
+	X(FAULT_DROP, "fault_drop", "dropped on purpose: a fault that was set")                    \
+	X(FAULT_BLACKOUT, "fault_blackout", "dropped in a black-out: a fault that was set")
 
 enum ppe_drop {
 #define X(name, key, help) PPE_DROP_##name,

@@ -36,6 +36,8 @@ struct ppe_job_shards {
 	void *of[PPE_WORKERS_MAX][PPE_PROGRAMS_MAX];
 };
 
+struct ppe_fault_set;
+
 /* The jobs of this moment. Immutable once published. */
 struct ppe_job_table {
 	struct ppe_jobs jobs; /* by_id points into `job` */
@@ -49,6 +51,7 @@ struct ppe {
 	/* ctrl: rw, workers: ro */
 	struct ppe_trace *trace; /* being made now, or NULL; by release store */
 	struct ppe_job_table *table; /* published by release store */
+	struct ppe_fault_set *faults; /* published by release store; NULL: none */
 	uint32_t state; /* enum ppe_state, by release store */
 	struct rte_rcu_qsbr *qsbr; /* each worker reports its quiescent states */
 
@@ -65,6 +68,7 @@ struct ppe {
 	unsigned int lcore[PPE_WORKERS_MAX];
 	struct ppe_tracing tracing;
 	unsigned int creating_program; /* whose matches and timers are being registered */
+	struct ppe_fault_set *former_faults; /* some worker may still have them */
 	uint32_t serials; /* of jobs' shards */
 	struct ppe_program_leaks lost; /* by jobs that have left */
 	struct ppe_job_shards *leaving; /* of jobs that are gone, held by packets on their way */

@@ -11,6 +11,7 @@
 #include <rte_malloc.h>
 
 #include "ppe/crossbar.h"
+#include "ppe/faults_priv.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
 #include "ppe/trace.h"
@@ -352,6 +353,7 @@ abandon(struct ppe_worker *w)
 	w->live_count = 0;
 	while (w->backlog_head != w->backlog_tail)
 		rte_pktmbuf_free(w->backlog[w->backlog_head++ % PPE_BACKLOG]);
+	ppe_faults_abandon(w);
 	for (unsigned int i = 0; i < w->nb_outq; i++)
 		pktbuf_outq_destroy(w->outq[i]);
 	w->nb_outq = 0;
@@ -388,6 +390,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 		pktbuf_port_close(&ppe->port[p]);
 	crossbar_destroy(ppe);
 	ppe_destroy_jobs(ppe, &lost);
+	ppe_destroy_faults(ppe);
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			destroy_worker(ppe, ppe->worker[w], &lost);

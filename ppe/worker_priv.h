@@ -64,6 +64,8 @@ struct ppe_counters {
 };
 
 struct ppe_tracer;
+struct ppe_fault_set;
+struct ppe_fault_store;
 struct ppe_job_table;
 
 struct ppe_worker {
@@ -94,6 +96,8 @@ struct ppe_worker {
 	uint64_t reclaim_at; /* TSC of the next look for packets that devices keep */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
+	struct ppe_fault_store *faults; /* NULL: there are none, and nothing is held */
+	struct ppe_fault_set *fault_set; /* the faults that this worker knows */
 	struct ppe_tracer *tracer; /* within a traced turn; else NULL */
 	struct ppe_thread *live[PPE_THREADS_MAX];
 	struct ppe_thread *free[PPE_THREADS_MAX];
@@ -110,6 +114,9 @@ struct ppe_worker {
 	/* written by this worker, read by the control thread */
 	uint32_t resting __rte_cache_aligned; /* 1: draining and nothing under way */
 	const struct ppe_job_table *taken; /* of which it is done with the one before */
+	const struct ppe_fault_set *fault_taken; /* so here */
+	/* made by the control thread before its first faults, then the worker's */
+	struct ppe_fault_store *store;
 } __rte_cache_aligned;
 
 /* Free the consumed packets: when many have come together, and at the end of a turn (barrel.c). */

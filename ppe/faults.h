@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults: what a switch does to its own traffic on purpose, so that losses can be repeated.
+ *
+ * A rule is a match, a choice among what it matched, and an action. The choice of the n-th packet
+ * is a hash of (seed, rule, port, queue, direction, n): the same seed and the same arrivals give
+ * the same faults, whatever the timing. Packets that a rule matched are numbered from 1 per
+ * queue of a port, and a packet goes through the rules in their order until one drops it.
+ *
+ * A packet that comes in is judged after its port's counters, before dispatch; one that goes out
+ * when it is in its output queue, before the device has it. Without faults this costs a branch per
+ * burst and two per turn of the loop (ppe/barrel.c).
+ *
+ * Packets that are held (delay, reorder) are kept by the worker, at most ppe_faults.held of them;
+ * when that is full, or no mbuf is left for a copy, the packet passes unharmed and is counted as
+ * spared. When other faults are published, or the switch drains, what is held goes on its way.
+ *
+ * Thread safety: for the one control thread.
+ */
+#ifndef PPE_FAULTS_H
+#define PPE_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ppe/ppe.h"
+
+#define PPE_FAULT_RULES_MAX    64
+#define PPE_FAULT_ORDINALS_MAX 32
+#define PPE_FAULT_BEHIND_MAX   64 /* packets of a worker that wait to be overtaken */
+#define PPE_FAULT_HELD_MAX     16384
+#define PPE_FAULT_BITS_MAX     64
+#define PPE_FAULT_DELAY_MAX_US 10000000
+
+/* A packet that nobody overtakes goes on after this. */
+#define PPE_FAULT_BEHIND_US 10000
+
+enum ppe_fault_direction { PPE_FAULT_IN, PPE_FAULT_OUT };
+
+/* What a rule matches. Whatever is not a whole aggregation packet is ordinary. */
+enum ppe_fault_what {
+	PPE_FAULT_ANY,
+	PPE_FAULT_CONTRIBUTION, /* to one of the switch's aggregation ports; joins, too */
+	PPE_FAULT_RESULT, /* from one of them; replies, too */
+	PPE_FAULT_ORDINARY,
+};
+
+/* Which of the packets that were matched. */
+enum ppe_fault_choice {
+	PPE_FAULT_CHANCE, /* each with `probability` */
+	PPE_FAULT_EVERY, /* the nth, the 2 nth, ... */
+	PPE_FAULT_LIST, /* those whose numbers are in `ordinal` */
+	PPE_FAULT_BURST, /* Gilbert and Elliott's two states; begins in the good one */
+};
+
+enum ppe_fault_action {
+	PPE_FAULT_DROP, /* dropped as fault_drop */
+	PPE_FAULT_BLACKOUT, /* dropped as fault_blackout */
+	PPE_FAULT_DUPLICATE, /* a copy follows; no rule sees it */
+	PPE_FAULT_REORDER, /* [1, distance] later packets of its queue overtake it */
+	PPE_FAULT_DELAY,
+	PPE_FAULT_CORRUPT, /* `bits` bits, anywhere in the frame, are flipped */
+};
+
+enum ppe_fault_delay {
+	PPE_FAULT_CONSTANT, /* us */
+	PPE_FAULT_UNIFORM, /* [us, most_us] */
+	PPE_FAULT_EXPONENTIAL, /* mean us, at most most_us */
+	PPE_FAULT_PARETO, /* us or more, with `shape`; at most most_us */
+};
+
+struct ppe_fault_rule {
+	/* match */
+	int port; /* [0, nb_ports), or -1: any */
+	enum ppe_fault_direction direction;
+	enum ppe_fault_what what;
+	int job,
+		source; /* [0, 255] of an aggregation packet, or -1: any. A result's is its receiver */
+	uint32_t first,
+		last; /* block ids as in the packets; 0, UINT32_MAX: any, ordinary ones too */
+	/* choice */
+	enum ppe_fault_choice choice;
+	double probability; /* [0, 1] */
+	uint32_t nth; /* [1, UINT32_MAX] */
+	unsigned int ordinals; /* [1, PPE_FAULT_ORDINALS_MAX] */
+	uint64_t ordinal[PPE_FAULT_ORDINALS_MAX]; /* from 1 */
+	double enter, leave; /* from good to bad, and back, per packet; [0, 1] */
+	double good, bad; /* chance of the action in the two states; [0, 1] */
+	/* Milliseconds since publication within which it acts: [from, to), every `repeat`. It counts
+	 * packets all the time. to 0: no end; repeat 0: once. */
+	uint32_t from_ms, to_ms, repeat_ms;
+	enum ppe_fault_action action;
+	uint32_t distance; /* of a reordering; [1, 1000] packets */
+	enum ppe_fault_delay delay;
+	uint32_t us, most_us; /* [0, PPE_FAULT_DELAY_MAX_US], us <= most_us where both count */
+	double shape; /* of Pareto; (0, 100] */
+	unsigned int bits; /* [1, PPE_FAULT_BITS_MAX] */
+};
+
+struct ppe_faults {
+	uint64_t seed;
+	uint32_t held; /* packets that a worker holds at most; [1, PPE_FAULT_HELD_MAX] */
+	unsigned int nb_rules; /* [0, PPE_FAULT_RULES_MAX] */
+	struct ppe_fault_rule rule[PPE_FAULT_RULES_MAX];
+};
+
+/* The first rule whose numbers are out of their ranges, or -1: all are fine. nb_ports: of the
+ * switch. `held` and nb_rules are checked by ppe_publish_faults alone. */
+int ppe_faults_check(const struct ppe_faults *faults, unsigned int nb_ports);
+
+/*
+ * From now on these are the faults; NULL or no rules: none. Copied. Counters and ordinals begin
+ * anew. 0; -EINVAL; -ENOMEM; -EBUSY: a worker has not taken the change before this one: then
+ * nothing has changed. Waits for a loop turn of the slowest worker, half a second at most.
+ */
+int ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults);
+
+/* The faults of this moment; NULL: none. Valid until the next ppe_publish_faults. */
+const struct ppe_faults *ppe_faults_of(const struct ppe *ppe);
+
+/* Since publication, over all ports; read while they grow. */
+struct ppe_fault_stats {
+	uint64_t matched[PPE_FAULT_RULES_MAX]; /* by rule */
+	uint64_t hit[PPE_FAULT_RULES_MAX]; /* of those: what the action was for */
+	uint64_t
+		spared; /* hit, but there was no room to hold it, or no mbuf to copy it; since start */
+	uint64_t held; /* at this moment */
+	uint64_t elapsed_us; /* since publication; 0: no faults */
+};
+
+void ppe_faults_read(const struct ppe *ppe, struct ppe_fault_stats *stats);
+
+#endif
