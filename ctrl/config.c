@@ -133,6 +133,8 @@ read_all(struct ctrl_reading *reading)
 	if (rc == 0)
 		rc = ctrl_read_api(reading);
 	if (rc == 0)
+		rc = ctrl_read_faults(reading);
+	if (rc == 0)
 		rc = ctrl_read_pools(reading);
 	if (rc == 0)
 		rc = ctrl_read_eal(reading);

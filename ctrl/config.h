@@ -20,6 +20,7 @@
 
 #include "ctrl/log.h"
 #include "pktbuf/port.h"
+#include "ppe/faults.h"
 #include "ppe/jobs.h"
 #include "ppe/ppe.h"
 
@@ -106,6 +107,7 @@ struct ctrl_config {
 	unsigned int nb_jobs;
 	struct ppe_job *job; /* nb_jobs, in the file's order */
 	struct ppe_jobs jobs; /* the same by id: the first table of the switch */
+	struct ppe_faults faults; /* without rules: none */
 	struct ctrl_api api;
 	unsigned int main_cpu;
 	unsigned int nb_cpus;

@@ -33,6 +33,9 @@ int ctrl_read_job_key(struct ctrl_reading *reading, unsigned int index, const ch
 /* api; after ports. ctrl/config_api.c */
 int ctrl_read_api(struct ctrl_reading *reading);
 
+/* faults; after ports. ctrl/config_faults.c */
+int ctrl_read_faults(struct ctrl_reading *reading);
+
 /* pools, and whether frames, packets and memory suffice; after all others. ctrl/config_pools.c */
 int ctrl_read_pools(struct ctrl_reading *reading);
 

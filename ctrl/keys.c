@@ -6,6 +6,7 @@
 
 #include "ctrl/config.h"
 #include "ctrl/log.h"
+#include "ppe/faults.h"
 #include "ppe/jobs.h"
 #include "ppe/ppe.h"
 
@@ -183,6 +184,49 @@ const struct ctrl_key ctrl_keys[] = {
 		"A file with a key of 64 hexadecimal digits, which others can't read: all packets of the job then bear tags. Its hosts need the same key."},
 	NUMBER("jobs[].block_bits", "bits", "32", 8, 32,
 		"Block ids count modulo 2 to this power, at least 4 windows. Less than 32 only with a fixed `generation`: for captures that are replayed in a loop."),
+
+	OBJECT("faults", "Faults made on purpose, for tests (docs/faults.md)."),
+	NUMBER("faults.seed", "", "1", 0, INT64_MAX, "The same seed and the same packets: the same faults."),
+	NUMBER("faults.held", "packets", "1024", 1, PPE_FAULT_HELD_MAX,
+		"Packets that a worker holds at most, delayed or to be overtaken; others pass."),
+	{"faults.rules", CTRL_ARRAY, "", NULL, 0, PPE_FAULT_RULES_MAX, NULL,
+		"A packet goes through them in this order, until one drops it."},
+	OBJECT("faults.rules[]", "A rule."),
+	{"faults.rules[].port", CTRL_NAME, "", "", 1, 31, NULL, "The port's name; none: all ports."},
+	{"faults.rules[].direction", CTRL_WORD, "", NULL, 0, 0, "in|out",
+		"Packets that the switch receives, or those that it sends."},
+	WORD("faults.rules[].what", "any", "any|contribution|result|ordinary",
+		"Which packets: contributions and joins, results and replies, or all others."),
+	NUMBER("faults.rules[].job", "", "-1", -1, WEIR_JOBS_MAX - 1, "Those of this job only; -1: of any."),
+	NUMBER("faults.rules[].source", "", "-1", -1, WEIR_SOURCES_MAX - 1,
+		"Those from this source only, or results for it; -1: any."),
+	NUMBER("faults.rules[].first_block", "", "0", 0, UINT32_MAX, "Those of this block and later ones only."),
+	NUMBER("faults.rules[].last_block", "", "4294967295", 0, UINT32_MAX, "Those up to this block only."),
+	WORD("faults.rules[].choice", "chance", "chance|every|list|burst",
+		"Which of them: by chance, every nth, those in the list, or in bursts (Gilbert-Elliott)."),
+	NUMBER("faults.rules[].chance_ppm", "1/1000000", "1000000", 0, 1000000, "`chance`: of each packet."),
+	NUMBER("faults.rules[].nth", "packets", "1", 1, UINT32_MAX, "`every`: the nth, the 2 nth, and so on."),
+	{"faults.rules[].list", CTRL_ARRAY, "", "[]", 0, PPE_FAULT_ORDINALS_MAX, NULL,
+		"`list`: numbers of packets, counted from 1 at each queue of a port."},
+	NUMBER("faults.rules[].list[]", "", NULL, 1, INT64_MAX, "A packet's number."),
+	NUMBER("faults.rules[].enter_ppm", "1/1000000", "0", 0, 1000000, "`burst`: chance of a burst's begin, per packet."),
+	NUMBER("faults.rules[].leave_ppm", "1/1000000", "1000000", 0, 1000000, "`burst`: chance of its end, per packet."),
+	NUMBER("faults.rules[].good_ppm", "1/1000000", "0", 0, 1000000, "`burst`: chance of the action outside of bursts."),
+	NUMBER("faults.rules[].bad_ppm", "1/1000000", "1000000", 0, 1000000, "`burst`: chance of the action within bursts."),
+	NUMBER("faults.rules[].from_ms", "ms", "0", 0, UINT32_MAX, "It acts from this time on; 0 is when the faults are set."),
+	NUMBER("faults.rules[].to_ms", "ms", "0", 0, UINT32_MAX, "It acts up to this time; 0: for ever."),
+	NUMBER("faults.rules[].repeat_ms", "ms", "0", 0, UINT32_MAX, "That time begins again after so long; 0: it does not."),
+	{"faults.rules[].action", CTRL_WORD, "", NULL, 0, 0, "drop|blackout|duplicate|reorder|delay|corrupt",
+		"What happens to a packet; `blackout` drops, too, and is counted by itself."},
+	NUMBER("faults.rules[].distance", "packets", "1", 1, 1000,
+		"`reorder`: at most so many later packets of its queue overtake it."),
+	WORD("faults.rules[].delay", "constant", "constant|uniform|exponential|pareto", "`delay`: its distribution."),
+	NUMBER("faults.rules[].us", "µs", "0", 0, PPE_FAULT_DELAY_MAX_US,
+		"`delay`: the constant one, the least one of `uniform` and `pareto`, the mean of `exponential`."),
+	NUMBER("faults.rules[].most_us", "µs", "10000000", 0, PPE_FAULT_DELAY_MAX_US,
+		"`delay`: the longest one of all but `constant`."),
+	NUMBER("faults.rules[].shape_percent", "1/100", "200", 1, 10000, "`delay`: the shape of `pareto`; less: longer tail."),
+	NUMBER("faults.rules[].bits", "bits", "1", 1, PPE_FAULT_BITS_MAX, "`corrupt`: bits to flip, anywhere in the frame."),
 };
 /* clang-format on */
 

@@ -9,11 +9,12 @@
 #include <jansson.h>
 
 #include "ctrl/config_json.h"
+#include "ctrl/faults.h"
 #include "ctrl/refuse.h"
 #include "ctrl/state.h"
 
-const char *const ctrl_reload_keys[] = {
-	"comment", "log", "api.names", "api.open_read", "api.tls", "api.tenants", "jobs", NULL};
+const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read", "api.tls",
+	"api.tenants", "faults", "jobs", NULL};
 
 /* Keys that differ and can't be reloaded, as a list in a buffer. */
 struct differences {
@@ -123,18 +124,35 @@ move_tenant(struct ctrl_job *job, const struct ctrl_config *next, const struct c
 			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
 }
 
+/* What the file says anew of faults; back, too, when the rest is refused. */
+static int
+reload_faults(struct ctrl_running *running, const struct ctrl_config *next,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+{
+	if (ctrl_faults_equal(&running->config->faults, &next->faults))
+		return 0;
+	return ctrl_faults_set(running, &next->faults, who, why);
+}
+
 int
 ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
+	struct ctrl_refusal undone;
 	int rc;
 
 	/* What was drawn at random, and what was computed: jobs of later have no part in it. */
 	next->ppe = running->config->ppe;
 	next->memory = running->config->memory;
-	rc = ctrl_reload_jobs(running, next, who, done, why);
+	rc = reload_faults(running, next, who, why);
 	if (rc < 0)
 		return rc;
+	rc = ctrl_reload_jobs(running, next, who, done, why);
+	if (rc < 0) {
+		if (!ctrl_faults_equal(&running->config->faults, &next->faults))
+			(void)ctrl_faults_set(running, &running->config->faults, who, &undone);
+		return rc;
+	}
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
 			move_tenant(running->by_id[i], next, who);

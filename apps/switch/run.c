@@ -18,6 +18,7 @@
 #include "apps/switch/output.h"
 #include "apps/switch/reload.h"
 #include "ctrl/api/server.h"
+#include "ctrl/faults.h"
 #include "ctrl/interface.h"
 #include "ctrl/log.h"
 #include "ctrl/running.h"
@@ -204,6 +205,16 @@ account(const struct ctrl_stats *stats)
 	return ctrl_leaks_none(&stats->leaks) ? 0 : 1;
 }
 
+/* Before the first packet: it is number 1 of its rule. */
+static int
+set_faults(struct run *run)
+{
+	struct ctrl_log_who who = ctrl_log_who_itself("start");
+	struct ctrl_refusal why;
+
+	return ctrl_faults_set(run->running, &(*run->config)->faults, &who, &why);
+}
+
 /* Ports, workers, the exception interface, then whoever asks over it. */
 static int
 start(struct run *run)
@@ -216,6 +227,8 @@ start(struct run *run)
 		fprintf(stderr, "weir-switch: %s\n", error);
 		return -EINVAL;
 	}
+	if (rc == 0 && config->faults.nb_rules > 0)
+		rc = set_faults(run);
 	if (rc == 0)
 		rc = ppe_start(run->ppe);
 	if (rc < 0)

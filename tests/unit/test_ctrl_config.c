@@ -354,11 +354,11 @@ Test(ctrl_config, unknown_keys_are_refused, .timeout = 10)
 	refuse(3, "  \"switch.name\": \"x\",",
 		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
 		"telemetry, switch, log, eal, workers, pools, queues, tables, exception, api, "
-		"state, ports, jobs");
+		"state, ports, jobs, faults");
 	refuse(3, "  \"\": 1,",
 		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, telemetry, "
 		"switch, log, eal, workers, pools, queues, tables, exception, api, state, "
-		"ports, jobs");
+		"ports, jobs, faults");
 }
 
 /* Strings on the way to a place may hold what looks like structure. */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The section `faults`: what is taken, what is refused and where, and what is told of it. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctrl/config.h"
+#include "ctrl/config_faults.h"
+
+static struct ctrl_config config = {.nb_ports = 2, .port = {{.name = "p0"}, {.name = "p1"}}};
+static struct ppe_faults faults;
+static char error[CTRL_ERROR_BYTES];
+
+static int
+parse(const char *text)
+{
+	json_t *section = json_loads(text, 0, NULL);
+	int rc;
+
+	cr_assert_not_null(section, "%s", text);
+	memset(&faults, 0, sizeof(faults));
+	error[0] = '\0';
+	rc = ctrl_faults_parse(&config, section, &faults, error, sizeof(error));
+	json_decref(section);
+	return rc;
+}
+
+Test(ctrl_faults, defaults, .timeout = 10)
+{
+	cr_assert_eq(parse("{\"rules\": [{\"direction\": \"out\", \"action\": \"drop\"}]}"), 0,
+		"%s", error);
+	cr_expect_eq(faults.seed, 1);
+	cr_expect_eq(faults.held, 1024);
+	cr_expect_eq(faults.nb_rules, 1);
+	cr_expect_eq(faults.rule[0].port, -1);
+	cr_expect_eq(faults.rule[0].direction, PPE_FAULT_OUT);
+	cr_expect_eq(faults.rule[0].job, -1);
+	cr_expect_eq(faults.rule[0].last, UINT32_MAX);
+	cr_expect_eq(faults.rule[0].probability, 1);
+	cr_expect_eq(ppe_faults_check(&faults, 2), -1);
+}
+
+static const char all[] =
+	"{\"seed\": 7, \"held\": 9, \"rules\": [{\"port\": \"p1\", \"direction\": \"in\", "
+	"\"what\": \"contribution\", \"job\": 3, \"source\": 0, \"first_block\": 5, "
+	"\"last_block\": 6, \"choice\": \"burst\", \"chance_ppm\": 1, \"nth\": 2, \"list\": [3, "
+	"4], "
+	"\"enter_ppm\": 123456, \"leave_ppm\": 7, \"good_ppm\": 8, \"bad_ppm\": 9, \"from_ms\": 1, "
+	"\"to_ms\": 2, \"repeat_ms\": 3, \"action\": \"delay\", \"distance\": 4, "
+	"\"delay\": \"pareto\", \"us\": 5, \"most_us\": 6, \"shape_percent\": 129, \"bits\": 2}]}";
+
+/* What is read is what is told, key by key. */
+Test(ctrl_faults, all_keys_there_and_back, .timeout = 10)
+{
+	json_t *section = json_loads(all, 0, NULL), *rule;
+
+	cr_assert_eq(parse(all), 0, "%s", error);
+	cr_expect_eq(faults.rule[0].port, 1);
+	cr_expect_eq(faults.rule[0].enter, 0.123456);
+	rule = ctrl_fault_rule_json(&config, &faults.rule[0]);
+	cr_expect(json_equal(rule, json_array_get(json_object_get(section, "rules"), 0)), "%s",
+		json_dumps(rule, 0));
+	json_decref(rule);
+	json_decref(section);
+}
+
+Test(ctrl_faults, what_is_wrong_is_named, .timeout = 10)
+{
+	static const struct {
+		const char *rule, *where;
+	} wrong[] = {
+		{"\"port\": \"p2\"", "faults.rules[0].port: no port has the name \"p2\""},
+		{"\"first_block\": 2, \"last_block\": 1", "faults.rules[0].last_block: "},
+		{"\"choice\": \"list\"", "faults.rules[0].choice: "},
+		{"\"from_ms\": 5, \"to_ms\": 5", "faults.rules[0].to_ms: "},
+		{"\"repeat_ms\": 5", "faults.rules[0].repeat_ms: "},
+		{"\"to_ms\": 5, \"repeat_ms\": 4", "faults.rules[0].repeat_ms: "},
+		{"\"delay\": \"uniform\", \"us\": 5, \"most_us\": 4", "faults.rules[0].most_us: "},
+		{"\"chance_ppm\": 1000001", "faults.rules[0].chance_ppm: 1000001 is not in"},
+		{"\"list\": [0]", "faults.rules[0].list[0]: "},
+		{"\"bit\": 1", "faults.rules[0].bit: unknown key; did you mean \"bits\"?"},
+	};
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			"{\"rules\": [{\"direction\": \"in\", \"action\": \"drop\", %s}]}",
+			wrong[i].rule);
+		cr_expect_eq(parse(text), -EINVAL, "%s", text);
+		cr_expect_not_null(strstr(error, wrong[i].where), "%s", error);
+	}
+	cr_expect_eq(parse("{}"), -EINVAL);
+	cr_expect_eq(parse("{\"rules\": [{\"direction\": \"in\"}]}"), -EINVAL);
+	cr_expect_not_null(strstr(error, "the key \"action\" is missing"), "%s", error);
+}
