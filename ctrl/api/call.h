@@ -20,7 +20,7 @@
 #include "ctrl/api/target.h"
 #include "ctrl/running.h"
 
-enum api_method { API_GET, API_POST, API_PATCH, API_DELETE, API_METHOD_COUNT };
+enum api_method { API_GET, API_POST, API_PATCH, API_PUT, API_DELETE, API_METHOD_COUNT };
 
 struct api_call {
 	/* the request; read-only for handlers */

@@ -10,6 +10,11 @@ void api_get_health(struct api_call *call);
 void api_get_ready(struct api_call *call);
 void api_get_status(struct api_call *call);
 
+/* faults.c */
+void api_get_faults(struct api_call *call);
+void api_put_faults(struct api_call *call);
+void api_delete_faults(struct api_call *call);
+
 /* ports.c */
 void api_get_ports(struct api_call *call);
 void api_get_port(struct api_call *call);

@@ -10,7 +10,7 @@
 const char *
 api_method_text(enum api_method method)
 {
-	static const char *const texts[] = {"GET", "POST", "PATCH", "DELETE"};
+	static const char *const texts[] = {"GET", "POST", "PATCH", "PUT", "DELETE"};
 
 	return texts[method];
 }

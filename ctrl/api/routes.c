@@ -24,6 +24,9 @@ const struct api_route api_routes[] = {
 	{API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, "membership", api_delete_member},
 	{API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants},
 	{API_POST, "/v1/reload", API_ADMIN, NULL, api_post_reload},
+	{API_GET, "/v1/faults", API_ADMIN, NULL, api_get_faults},
+	{API_PUT, "/v1/faults", API_ADMIN, NULL, api_put_faults},
+	{API_DELETE, "/v1/faults", API_ADMIN, NULL, api_delete_faults},
 	{API_GET, "/metrics", API_PUBLIC, NULL, api_get_metrics},
 	{API_GET, "/", API_PUBLIC, NULL, api_get_page},
 	{API_GET, "/{file}", API_PUBLIC, NULL, api_get_page}, /* after all others of one segment */

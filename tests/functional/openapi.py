@@ -14,7 +14,7 @@ import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, '..', '..', 'docs', 'openapi.yaml')
-METHODS = ('get', 'post', 'patch', 'delete')
+METHODS = ('get', 'post', 'patch', 'put', 'delete')
 TYPES = {'object': dict, 'array': list, 'string': str, 'boolean': bool, 'integer': int,
          'number': (int, float)}
 

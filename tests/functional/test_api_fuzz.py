@@ -26,6 +26,9 @@ BODIES = {
                                    'expire_s': 0},
     ('/v1/jobs/{name}/members', 'POST'): {'rank': 1, 'size': 2, 'address': '10.77.0.2',
                                           'create': {'window': 16, 'elements': 64}},
+    ('/v1/faults', 'PUT'): {'seed': 3, 'held': 5, 'rules': [
+        {'direction': 'in', 'action': 'drop', 'what': 'result', 'job': 255, 'choice': 'list',
+         'list': [1, 7]}]},
 }
 NAMES = ['ring'] * 20 + ['job1', 'none', '%72ing', 'RING', '.', '..', '%2e%2e', '%00', '%', '%zz',
          'a%2fb', '%ff%fe', 'r' * 31, 'r' * 32, 'r' * 300, '%3Cb%3E', "';--", '%0d%0aX:1', '-1', '0',
