@@ -61,8 +61,8 @@ struct ctrl_job_wish {
 
 /* What a change of a job sets. */
 struct ctrl_job_change {
-	bool set_timeout, set_policy, set_expire, set_rate;
-	uint32_t timeout_ms, expire_s, rate_mbit;
+	bool set_timeout, set_policy, set_expire, set_rate, set_dead;
+	uint32_t timeout_ms, expire_s, rate_mbit, dead_after_ms;
 	uint8_t policy;
 };
 

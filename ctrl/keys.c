@@ -174,6 +174,10 @@ const struct ctrl_key ctrl_keys[] = {
 		"two windows, if that is no more than a second of it. 0: any."),
 	WORD("jobs[].policy", "wait", "wait|partial|error",
 		"What a straggler's block does: wait, go out without it, or fail."),
+	NUMBER("jobs[].dead_after_ms", "ms", "10000", 0, 3600000,
+		"Policy partial: a source for whose acknowledgement the others wait so long, and that is not "
+		"heard meanwhile, is expelled, and they go on without it; it comes back when all join again. "
+		"0: never. Not for a fixed generation."),
 	{"jobs[].results", CTRL_RESULTS, "", "unicast", 0, 0, NULL,
 		"A copy of a result to each source, or one to a multicast group."},
 	WORD("jobs[].type", "fp32", "int32|fp32", "Type of the elements in the base form."),

@@ -39,6 +39,9 @@ struct ppe_job {
 	uint8_t key[WEIR_KEY_BYTES]; /* from which all others are derived; when authenticated */
 	uint32_t instance; /* tells jobs apart that had the same id one after the other */
 	uint32_t timeout_ms; /* [1, 60000] */
+	uint32_t
+		dead_after_ms; /* policy partial: a source that holds the others up for so long, and
+				is not heard, is expelled, [0, 3600000]; 0: never */
 	uint32_t rate_mbit; /* Mbit/s of its contributions' frames, [1, 10^6]; 0: any */
 	uint32_t group; /* host order; results by multicast to it; 0: unicast */
 	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */

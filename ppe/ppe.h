@@ -207,6 +207,7 @@ struct ppe_port_stats {
 	X(held_back, "contributions that would have needed a third buffer of their residue")       \
 	X(policed, "contributions beyond the job's rate")                                          \
 	X(expired, "contributions to a block whose result is gone")                                \
+	X(expelled, "sources that a worker gave up, after dead_after_ms")                          \
 	X(forged, "packets without the right tag, of an authenticated job")                        \
 	X(stale, "packets of another generation")                                                  \
 	X(results, "result and reply packets built")                                               \

@@ -40,6 +40,7 @@ enum {
 	RESULTS,
 	TIMEOUT_MS,
 	RATE_MBIT,
+	DEAD_AFTER_MS,
 	EXPIRE_S,
 	AUTHENTICATE,
 	FIELDS_END,
@@ -59,7 +60,7 @@ struct ctl_command {
 	int (*run)(struct ctl *ctl);
 };
 
-#define FIELDS_OF_SET TIMEOUT_MS, POLICY, RATE_MBIT, EXPIRE_S
+#define FIELDS_OF_SET TIMEOUT_MS, POLICY, DEAD_AFTER_MS, RATE_MBIT, EXPIRE_S
 
 /* clang-format off */
 static const struct ctl_command commands[] = {
@@ -70,7 +71,7 @@ static const struct ctl_command commands[] = {
 	{"job create", "NAME", "make a job (--size N and others)", 1,
 		{SIZE, ID, WINDOW, ELEMENTS, TYPE, OP, RESULTS, AUTHENTICATE, FIELDS_OF_SET}, NULL, NULL, NULL,
 		command_job_create},
-	{"job set", "NAME", "change a job (--timeout-ms, --policy, --rate-mbit, --expire-s)", 1,
+	{"job set", "NAME", "change a job (--timeout-ms, --policy, --dead-after-ms, ...)", 1,
 		{FIELDS_OF_SET}, NULL, NULL, NULL, command_job_set},
 	{"job delete", "NAME", "end a job; --wait until it is gone", 1, {WAIT}, NULL, NULL, NULL,
 		command_job_delete},
@@ -118,7 +119,7 @@ static const char help_end[] =
 	"job create:  --size N, and --id --window --elements --type --op --results\n"
 	"             --authenticate, and what job set takes\n"
 	"job set:     --timeout-ms N  --policy wait|partial|error  --rate-mbit N\n"
-	"             --expire-s N\n"
+	"             --expire-s N  --dead-after-ms N\n"
 	"job delete:  --wait\n"
 	"\n"
 	"TIME is a number with us, ms, s, min or h. Exit status: 0 all right, 1 the switch says\n"
@@ -152,6 +153,7 @@ static const struct option list[] = {
 	{"results", required_argument, NULL, RESULTS},
 	{"timeout-ms", required_argument, NULL, TIMEOUT_MS},
 	{"rate-mbit", required_argument, NULL, RATE_MBIT},
+	{"dead-after-ms", required_argument, NULL, DEAD_AFTER_MS},
 	{"expire-s", required_argument, NULL, EXPIRE_S},
 	{"authenticate", no_argument, NULL, AUTHENTICATE},
 	{"version", no_argument, NULL, 'V'},

@@ -18,11 +18,13 @@
 #define WINDOW   64
 #define ELEMENTS 256
 #define TIMEOUT  1000
+#define DEAD     10000
 
 #define CHANGEABLE                                                                                 \
 	{.key = "policy", .kind = API_WORD, .words = POLICIES},                                    \
 		{.key = "timeout_ms", .kind = API_INTEGER, .min = 1, .max = 60000},                \
 		{.key = "rate_mbit", .kind = API_INTEGER, .min = 0, .max = 1000000},               \
+		{.key = "dead_after_ms", .kind = API_INTEGER, .min = 0, .max = 3600000},           \
 	{                                                                                          \
 		.key = "expire_s", .kind = API_INTEGER, .min = 0, .max = 1000000                   \
 	}
@@ -109,6 +111,7 @@ api_read_wish(const json_t *object, const char *name, unsigned int size, struct 
 	shape->window = (uint16_t)api_integer(object, "window", WINDOW);
 	shape->elements = (uint16_t)api_integer(object, "elements", ELEMENTS);
 	shape->rate_mbit = (uint32_t)api_integer(object, "rate_mbit", 0);
+	shape->dead_after_ms = (uint32_t)api_integer(object, "dead_after_ms", DEAD);
 	shape->timeout_ms = (uint32_t)api_integer(object, "timeout_ms", TIMEOUT);
 	shape->policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(object, "policy", "wait"));
 	shape->dtype = type_codes[ctrl_parse_word(TYPES, api_text(object, "type", "fp32"))];
@@ -166,9 +169,11 @@ api_patch_job(struct api_call *call)
 		.set_policy = json_object_get(body, "policy") != NULL,
 		.set_expire = json_object_get(body, "expire_s") != NULL,
 		.set_rate = json_object_get(body, "rate_mbit") != NULL,
+		.set_dead = json_object_get(body, "dead_after_ms") != NULL,
 		.timeout_ms = (uint32_t)api_integer(body, "timeout_ms", 0),
 		.expire_s = (uint32_t)api_integer(body, "expire_s", 0),
 		.rate_mbit = (uint32_t)api_integer(body, "rate_mbit", 0),
+		.dead_after_ms = (uint32_t)api_integer(body, "dead_after_ms", 0),
 		.policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(body, "policy", "wait")),
 	};
 	if (ctrl_job_change(call->running, job, &change, &who, &why) < 0)

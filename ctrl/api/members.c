@@ -130,6 +130,7 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 		{"policy", asked->policy == is->policy},
 		{"timeout_ms", asked->timeout_ms == is->timeout_ms},
 		{"rate_mbit", asked->rate_mbit == is->rate_mbit},
+		{"dead_after_ms", asked->dead_after_ms == is->dead_after_ms},
 		{"expire_s", wish.expire_s == job->expire_s},
 	};
 

@@ -239,6 +239,10 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		js->count.stale++;
 		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	}
+	if (unlikely(mask_test(js->expelled, h->src_id))) {
+		js->count.expired++;
+		return refuse(worker, thread, PPE_DROP_EXPIRED, WEIR_STATUS_EXPIRED);
+	}
 	if (!from && !moved(worker, js, thread, h))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
 	if (!served(state, h))
@@ -356,12 +360,13 @@ agree(const struct block *b, const struct weir_header *h)
 	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt);
 }
 
-/* The last contribution is in. */
+/* The last contribution is in: of all sources, or of those that have not been expelled. */
 static __rte_noinline struct ppe_next
 complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
 	struct job_shard *js, struct block *b)
 {
-	block_finish(state, js, b, WEIR_STATUS_OK);
+	block_finish(state, js, b,
+		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
 	emit_block(worker, thread, b, -1, NULL);
 	return emit(worker, thread);
 }
@@ -402,7 +407,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	b->progress = worker->now;
 	js->count.contributions++;
 	ppe_consume(worker, thread);
-	if (likely(b->heard_count < js->nb_sources))
+	if (likely(!block_is_full(js, b)))
 		return PPE_END;
 	js->late[h->src_id].last++;
 	if ((int64_t)(js->late[h->src_id].until - since) > 0)

@@ -24,11 +24,11 @@ block_release_previous(struct collective *state, struct job_shard *job, struct b
 {
 	struct slot *slot = &job->slot[block->block_id & (job->window - 1u)];
 
-	if (block->heard_count < job->nb_sources || slot->current != block ||
-		slot->previous == NULL)
+	if (slot->current != block || slot->previous == NULL || !block_is_full(job, block))
 		return;
 	release(state, slot->previous);
 	slot->previous = NULL;
+	slot->held_since = 0;
 }
 
 /*
@@ -49,7 +49,7 @@ acknowledge(struct collective *state, struct job_shard *job, struct block *block
 /* May the block be opened? What its residue says of it. */
 static enum ppe_drop
 check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
-	const struct weir_header *h, enum weir_status *status)
+	const struct weir_header *h, uint64_t now, enum weir_status *status)
 {
 	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
 	int32_t ahead = weir_block_diff(
@@ -72,6 +72,8 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	}
 	if (slot->previous != NULL)
 		acknowledge(state, job, slot->current, h->src_id);
+	if (slot->previous != NULL)
+		expel(state, job, slot, now);
 	if (slot->previous != NULL) {
 		job->count.held_back++;
 		return PPE_DROP_HELD_BACK;
@@ -108,7 +110,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	uint64_t now, struct block **block, enum weir_status *status)
 {
 	struct slot *slot = &job->slot[contribution->header.block_id & (job->window - 1u)];
-	enum ppe_drop reason = check_turn(state, job, slot, &contribution->header, status);
+	enum ppe_drop reason = check_turn(state, job, slot, &contribution->header, now, status);
 	struct rmw_buffer *buffer = NULL;
 	struct hash_record *listed;
 	int error;
@@ -215,6 +217,9 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 	job->generation = generation;
 	job->version++;
 	job->pinned = true;
+	job->target = job->nb_sources;
+	memcpy(job->in, home->pending, sizeof(job->in));
+	memset(job->expelled, 0, sizeof(job->expelled));
 	for (unsigned int s = 0; s < job->source_end; s++) {
 		const struct pktbuf_endpoint *joined = &home->pending_endpoint[s];
 		bool pending = mask_test(home->pending, (uint8_t)s);

@@ -84,6 +84,7 @@ describe(struct job_shard *js, const struct ppe_setup *setup, const struct ppe_j
 	js->job = job->id;
 	js->serial = setup->serial;
 	js->nb_sources = job->nb_sources;
+	js->target = job->nb_sources;
 	js->window = job->window;
 	js->block_shift = job->block_shift;
 	js->generation = job->fixed_generation;

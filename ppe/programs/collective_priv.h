@@ -64,6 +64,8 @@ struct slot {
 			  its id, of which the high block_shift bits don't count */
 	struct block *current; /* the newest, open or done; NULL before the first */
 	struct block *previous; /* the one before, done and not yet released, or NULL */
+	uint64_t held_since; /* TSC: a contribution was held back for the first time, waiting for
+				`previous` to be released; 0: none was */
 };
 
 /*
@@ -99,6 +101,7 @@ struct source_late {
 struct job_shard {
 	uint16_t generation; /* 0: nobody has joined yet */
 	uint16_t nb_sources;
+	uint16_t target; /* the live ones of them: what a block waits for */
 	uint16_t window;
 	uint16_t source_end; /* one more than the highest source id */
 	uint16_t first_generation;
@@ -124,6 +127,8 @@ struct job_shard {
 	struct source_late late[WEIR_SOURCES_MAX];
 	uint32_t address
 		[WEIR_SOURCES_MAX]; /* of the members, by the table that was taken; 0: none */
+	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs */
+	uint64_t expelled[MASK_WORDS]; /* of these */
 	uint32_t version; /* counts what admission depends on: generations, and where sources are */
 	uint32_t group; /* host order; whose envelopes these are; 0: none yet */
 	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
@@ -330,6 +335,28 @@ void block_finish(struct collective *state, struct job_shard *job, struct block 
 
 /* Release the block before this one when every source has been heard in this one. */
 void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
+
+/* Have all live sources been heard in the block? */
+static inline bool
+block_is_full(const struct job_shard *job, const struct block *block)
+{
+	unsigned int count = 0;
+
+	if (block->heard_count < job->target)
+		return false;
+	if (likely(job->target == job->nb_sources))
+		return true;
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		count += (unsigned int)__builtin_popcountll(block->heard[i] | job->expelled[i]);
+	return count >= job->nb_sources;
+}
+
+/*
+ * A contribution is held back, because not everybody has been heard in the slot's current block, which
+ * is done. Expel those for whom the others wait for too long, and release what was kept for them:
+ * collective_expel.c.
+ */
+void expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now);
 
 /* Forget all blocks of the job in this shard. */
 void job_shard_clear(struct collective *state, struct job_shard *job);

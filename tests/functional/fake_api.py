@@ -127,7 +127,7 @@ def port(number, scale=1):
 
 
 COUNTERS = ('contributions duplicates late asked_again blocks_opened blocks_complete blocks_partial '
-            'blocks_error blocks_mismatch blocks_waiting held_back expired stale results joins '
+            'blocks_error blocks_mismatch blocks_waiting held_back expired expelled stale results joins '
             'generations').split()
 
 

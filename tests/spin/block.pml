@@ -51,6 +51,7 @@
 #define WAIT_FOR_ALL 0
 #define PARTIAL 1
 #define ERROR 2
+/* DEAD_AFTER: at any time, a source that the others wait for may be dead for all the switch knows. */
 #ifndef POLICY
 #define POLICY WAIT_FOR_ALL
 #endif
@@ -92,6 +93,12 @@ record current[WINDOW], previous[WINDOW]; /* by residue, as struct slot */
 record fresh;
 #endif
 byte next[WINDOW];
+#ifdef DEAD_AFTER
+byte expelled[WINDOW]; /* sources of the generation, by shard */
+#define EXPELLED(r) expelled[r]
+#else
+#define EXPELLED(r) 0
+#endif
 byte generation[WINDOW]; /* epoch, by shard; each residue is a shard of its own; 0: none */
 byte buffers;
 byte pending, pending_nonce[SOURCES], accepted_nonce[SOURCES];

@@ -41,6 +41,9 @@ HOLDS = [
     ('a source crashes: any packet at any time', 'ADVERSARY CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
     ('a source crashes twice: any packet at any time',
      'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2'),
+    ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
+    ('a source crashes, and is expelled: any packet at any time',
+     'ADVERSARY CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -73,6 +76,7 @@ FAULTS = [
     ('DUPLICATE_ADDED', 'ADVERSARY', WRONG),
     ('LATE_ADDED', 'ADVERSARY POLICY=PARTIAL', PART),
     ('NO_BITMAP', 'ADVERSARY POLICY=PARTIAL', WRONG),
+    ('EXPELLED_IN_RESULT', 'ADVERSARY POLICY=PARTIAL DEAD_AFTER', WRONG),
     ('NOT_ANSWERED', 'LOSSES=1', HANG),
     ('NOT_REPEATED', 'LOSSES=1', HANG),
     ('WINDOW_IGNORED', 'ADVERSARY', REFUSED),

@@ -21,7 +21,7 @@ inline block_release_previous(r, newest)
 #ifdef BUG_RELEASED_EARLY
 	:: newest && previous[r].state != nothing -> release(r)
 #else
-	:: newest && current[r].heard == ALL && previous[r].state != nothing -> release(r)
+	:: newest && (current[r].heard | EXPELLED(r)) == ALL && previous[r].state != nothing -> release(r)
 #endif
 	:: else -> skip
 	fi
@@ -162,8 +162,12 @@ inline aggregate(r, rec, newest, s, e)
 		block_release_previous(r, newest);
 #endif
 		if
-		:: rec.heard == ALL -> /* complete() */
+		:: (rec.heard | EXPELLED(r)) == ALL -> /* complete() */
+#ifdef BUG_EXPELLED_IN_RESULT
 			block_finish(r, rec, newest, ALL);
+#else
+			block_finish(r, rec, newest, rec.heard);
+#endif
 			emit_block(r, rec, NONE)
 		:: else -> skip
 		fi
@@ -179,6 +183,10 @@ inline admit(s, e, b)
 #else
 	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) ->
 		tell(s, PAIR(e, b), SAYS_STALE)
+#endif
+#ifdef DEAD_AFTER
+	:: generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && HAS(expelled[r], s) ->
+		tell(s, PAIR(e, b), SAYS_EXPIRED)
 #endif
 	:: else ->
 		if
@@ -208,6 +216,21 @@ inline straggler(r)
 #endif
 	emit_block(r, current[r], NONE)
 }
+
+/* ---- collective_expel.c ---- */
+
+#ifdef DEAD_AFTER
+/* The next block of the residue is held back, and who is not heard is silent for long enough. */
+#define HOLDS_UP(r) (current[r].state == done && previous[r].state != nothing && \
+	current[r].heard != 0 && (current[r].heard | expelled[r]) != ALL)
+
+inline expel(r)
+{
+	expelled[r] = ALL & ~current[r].heard;
+	excused = true;
+	block_release_previous(r, true)
+}
+#endif
 
 /* ---- collective_join.c ---- */
 
@@ -293,7 +316,11 @@ inline job_shard_clear(r)
 		buffers--
 	:: else -> skip
 	fi;
-	next[r] = r
+	next[r] = r;
+#ifdef DEAD_AFTER
+	expelled[r] = 0;
+#endif
+	skip
 }
 
 /* The walk over the shards: one a step, contributions come in between. */
@@ -384,6 +411,12 @@ end:
 	:: d_step { STRAGGLES(0) -> straggler(0); i = 0 }
 #if WINDOW == 2
 	:: d_step { STRAGGLES(1) -> straggler(1); i = 0 }
+#endif
+#ifdef DEAD_AFTER
+	:: d_step { HOLDS_UP(0) -> expel(0); r = 0 }
+#if WINDOW == 2
+	:: d_step { HOLDS_UP(1) -> expel(1); r = 0 }
+#endif
 #endif
 	:: d_step { walking != 0 -> adopt(); r = 0; i = 0 }
 	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }

@@ -46,7 +46,7 @@ _weirctl() {
 _weirctl_offer() {
 	local word=${words[at]} before=${words[at - 1]} i command='' second='' third=''
 	local all='-s --switch --config --token-file --ca -j --json -t --timeout -h --help -V --version'
-	local set='--timeout-ms --policy --rate-mbit --expire-s' own=''
+	local set='--timeout-ms --policy --dead-after-ms --rate-mbit --expire-s' own=''
 	COMPREPLY=()
 	if [[ $word == --*=* ]]; then
 		before=${word%%=*} word=${word#*=}
@@ -65,7 +65,7 @@ _weirctl_offer() {
 	--results) mapfile -t COMPREPLY < <(compgen -W 'unicast' -- "$word"); return ;;
 	--job) mapfile -t COMPREPLY < <(compgen -W "$(_weirctl_jobs)" -- "$word"); return ;;
 	-t | --timeout | --interval | --for | --limit | --count | --size | --id | --window | --elements | \
-		--timeout-ms | --rate-mbit | --expire-s) return ;;
+		--timeout-ms | --dead-after-ms | --rate-mbit | --expire-s) return ;;
 	esac
 
 	for ((i = 1; i < at; i++)); do

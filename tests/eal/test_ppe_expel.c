@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sources that hold the others up and are silent: when they are given up, and what becomes of them. */
+#include <string.h>
+
+#include <criterion/criterion.h>
+#include <rte_cycles.h>
+
+#include "tests/eal/rig.h"
+
+#define WINDOW  2
+#define SOURCES 3
+#define TIMEOUT 20 /* ms */
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+static uint16_t generation;
+
+/* The last packet that each source got. */
+static struct weir_header got[SOURCES];
+static uint8_t bitmap[SOURCES];
+static uint32_t sum[SOURCES];
+static unsigned int count[SOURCES];
+
+static void
+start(uint8_t policy, uint32_t dead_after_ms, uint16_t fixed_generation)
+{
+	struct rig_config config = {.workers = 2, .threads = 4, .ports = SOURCES, .jobs = 1};
+
+	config.job[0] = rig_job(1, SOURCES, WINDOW, 16);
+	config.job[0].timeout_ms = TIMEOUT;
+	config.job[0].policy = policy;
+	config.job[0].dead_after_ms = dead_after_ms;
+	config.job[0].fixed_generation = fixed_generation;
+	rig_start(&rig, &config);
+	generation = fixed_generation != 0 ? fixed_generation : rig_join(&rig, 0, false);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+static void
+contribute(unsigned int s, uint32_t block)
+{
+	const uint32_t values[2] = {1u << s, block};
+	const struct weir_header h = {.job_id = 1,
+		.block_id = block,
+		.src_id = (uint8_t)s,
+		.gen_id = generation,
+		.grad_cnt = 2,
+		.dtype = WEIR_DTYPE_INT32,
+		.extended = true};
+
+	rig_send(&rig, s, frame, rig_frame(frame, s, &h, values, sizeof(values)));
+}
+
+/* Take all that comes within so long. */
+static void
+drain(unsigned int ms)
+{
+	memset(count, 0, sizeof(count));
+	memset(got, 0xff, sizeof(got));
+	rte_delay_us_sleep(ms * 1000);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		const uint8_t *payload;
+		unsigned int n, bytes;
+
+		while ((n = rig_receive(&rig, s, frame, 5)) > 0) {
+			if (!rig_parse(frame, n, &got[s], &payload, &bytes))
+				continue;
+			count[s]++;
+			if (bytes >= 4)
+				memcpy(&sum[s], payload, 4);
+			if (bytes > 8)
+				bitmap[s] = payload[8];
+		}
+	}
+}
+
+/* Sources 0 and 1 go on with a block until it is done. Returns after how many ms. */
+static unsigned int
+two_go_on(uint32_t block, unsigned int most)
+{
+	uint64_t begin = rte_get_tsc_cycles();
+
+	for (unsigned int ms = 0; ms < most; ms += 5) {
+		contribute(0, block);
+		contribute(1, block);
+		drain(5);
+		if (count[0] > 0 && got[0].block_id == block &&
+			(got[0].status == WEIR_STATUS_PARTIAL || got[0].status == WEIR_STATUS_OK))
+			return (unsigned int)((rte_get_tsc_cycles() - begin) * 1000 /
+				rte_get_tsc_hz());
+	}
+	return UINT32_MAX;
+}
+
+static struct ppe_job_stats
+job_stats(void)
+{
+	struct ppe_job_stats stats;
+
+	ppe_job_stats_read(rig.ppe, 1, &stats);
+	return stats;
+}
+
+Test(ppe_expel, the_others_run_on, .timeout = 30)
+{
+	unsigned int ms;
+
+	start(PPE_POLICY_PARTIAL, 300, 0);
+	cr_expect_lt(two_go_on(0, 1000), 300);
+	cr_expect_lt(two_go_on(2, 1000), 300);
+	/* Nobody acknowledged for source 2: the third waits for it, and then need not. */
+	ms = two_go_on(4, 3000);
+	cr_expect(ms >= 280 && ms < 1500, "%u ms", ms);
+	cr_expect_eq(job_stats().expelled, 1);
+	/* From now on at full speed: the contribution of the second completes the block. */
+	for (uint32_t block = 6; block < 20; block += 2) {
+		contribute(0, block);
+		contribute(1, block);
+		drain(5);
+		cr_expect_eq(got[0].block_id, block);
+		cr_expect_eq(got[0].status, WEIR_STATUS_PARTIAL);
+		cr_expect_eq(got[0].src_cnt, 2);
+		cr_expect_eq(bitmap[0], 3);
+		cr_expect_eq(sum[0], 3, "block %u: %u", block, sum[0]);
+		cr_expect_eq(count[2], 0, "an expelled source gets results");
+	}
+	stop();
+}
+
+Test(ppe_expel, the_expelled_is_told, .timeout = 30)
+{
+	start(PPE_POLICY_PARTIAL, 100, 0);
+	for (uint32_t block = 0; block < 6; block += 2)
+		cr_expect_neq(two_go_on(block, 3000), UINT32_MAX);
+	cr_assert_eq(job_stats().expelled, 1);
+	/* Blocks that are gone, kept, or open: the answer is the same, and no sum changes. */
+	for (uint32_t block = 0; block <= 4; block += 2) {
+		contribute(2, block);
+		drain(5);
+		cr_expect_eq(count[2], 1);
+		cr_expect_eq(got[2].status, WEIR_STATUS_EXPIRED, "block %u: status %u", block,
+			got[2].status);
+	}
+	contribute(0, 6);
+	contribute(2, 6);
+	contribute(1, 6);
+	drain(5);
+	cr_expect_eq(got[2].status, WEIR_STATUS_EXPIRED);
+	cr_expect_eq(got[0].status, WEIR_STATUS_PARTIAL);
+	cr_expect_eq(sum[0], 3);
+	/* With the next generation it is back. */
+	generation = rig_join(&rig, 0, false);
+	for (unsigned int s = 0; s < SOURCES; s++)
+		contribute(s, 0);
+	drain(10);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		cr_expect_eq(got[s].status, WEIR_STATUS_OK);
+		cr_expect_eq(sum[s], 7);
+	}
+	stop();
+}
+
+/* It only was slow: who is heard in time is not expelled, and the others get their results. */
+Test(ppe_expel, a_late_source_stays, .timeout = 30)
+{
+	start(PPE_POLICY_PARTIAL, 1000, 0);
+	two_go_on(0, 1000);
+	two_go_on(2, 1000);
+	cr_expect_eq(two_go_on(4, 200), UINT32_MAX, "not held back");
+	contribute(2, 0);
+	drain(5);
+	cr_expect_eq(got[2].status, WEIR_STATUS_PARTIAL);
+	contribute(2, 2);
+	drain(5);
+	cr_expect_eq(got[2].status, WEIR_STATUS_PARTIAL);
+	contribute(2, 4);
+	cr_expect_lt(two_go_on(4, 1000), 500);
+	cr_expect_eq(sum[0], 7);
+	cr_expect_eq(got[0].status, WEIR_STATUS_OK);
+	cr_expect_eq(job_stats().expelled, 0);
+	stop();
+}
+
+/* Nobody sends for longer than that: nobody is dead. */
+Test(ppe_expel, idle_sources_stay, .timeout = 30)
+{
+	start(PPE_POLICY_PARTIAL, 200, 0);
+	two_go_on(0, 1000);
+	two_go_on(2, 1000); /* as if source 2 had lost what it sent, and had the results */
+	rte_delay_us_sleep(400 * 1000);
+	cr_expect_eq(two_go_on(4, 50), UINT32_MAX, "not held back");
+	contribute(2, 4);
+	drain(5);
+	cr_expect_lt(two_go_on(4, 1000), 500);
+	cr_expect_eq(job_stats().expelled, 0);
+	stop();
+}
+
+static void
+nobody_is_expelled(uint8_t policy, uint32_t dead_after_ms, uint16_t fixed_generation)
+{
+	start(policy, dead_after_ms, fixed_generation);
+	two_go_on(0, 200);
+	two_go_on(2, 200);
+	two_go_on(4, 400);
+	cr_expect_eq(job_stats().expelled, 0);
+	stop();
+}
+
+Test(ppe_expel, not_when_it_is_0, .timeout = 30)
+{
+	nobody_is_expelled(PPE_POLICY_PARTIAL, 0, 0);
+}
+
+Test(ppe_expel, not_with_policy_error, .timeout = 30)
+{
+	nobody_is_expelled(PPE_POLICY_ERROR, 50, 0);
+}
+
+Test(ppe_expel, not_of_a_fixed_generation, .timeout = 30)
+{
+	nobody_is_expelled(PPE_POLICY_PARTIAL, 50, 7);
+}
