@@ -224,8 +224,9 @@ weir_explain_status(
 	case WEIR_STATUS_MISMATCH: return explain_mismatch(weir, h->block_id, payload, bytes);
 	case WEIR_STATUS_EXPIRED:
 		return weir_explain(weir, -ENODATA,
-			"%s: the result of block %u is gone at the switch (expired): another "
-			"sender uses %s %u, or the switch lost its state; open again on all %ss",
+			"%s: the result of block %u is gone at the switch (expired): %s %u was "
+			"silent for too long, and the others went on without it, or another sender "
+			"uses its number; join again on all %ss",
 			weir->job_text, h->block_id, weir->rank, weir->source, weir->rank);
 	case WEIR_STATUS_STALE: return explain_stale(weir, h->gen_id);
 	case WEIR_STATUS_WINDOW:

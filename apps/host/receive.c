@@ -95,6 +95,15 @@ take_result(struct weir *weir, struct weir_slot *slot, const struct weir_header 
 {
 	struct weir_operation *o = weir->current;
 
+	if (h->status == WEIR_STATUS_PARTIAL && o->carried != NULL &&
+		!weir_bitmap_has(payload + slot->payload_bytes, weir->source) &&
+		!weir_carry_keep(
+			weir, o, slot->block - o->first, slot->payload, slot->payload_bytes)) {
+		weir_finish(weir,
+			weir_explain(weir, -ENOMEM,
+				"no memory to carry a contribution that missed its block"));
+		return;
+	}
 	if (slot->payload_bytes != 0)
 		memcpy(o->recv + (size_t)(slot->block - o->first) * o->per_block * o->element_bytes,
 			payload, slot->payload_bytes);

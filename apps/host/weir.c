@@ -5,14 +5,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS 30000
-#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
+#define TIMEOUT_MS  30000
+#define CARRY_BYTES (UINT64_C(256) << 20)
+#define SILENCE_NS  (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
 
 /*
  * The handle, by its number, whose operation of another thread kept this thread's from beginning: the
@@ -31,7 +31,14 @@ read_config(struct weir *weir, const struct weir_config *c)
 	weir->window_limit = c->window_limit;
 	weir->join_timeout =
 		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	weir->join_patience = weir->join_timeout;
 	weir->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	if ((unsigned int)c->partial > WEIR_PARTIAL_FAIL)
+		return weir_explain(weir, -EINVAL, "partial: %u is none of WEIR_PARTIAL_...",
+			(unsigned int)c->partial);
+	weir->partial = c->partial;
+	weir->carry = c->carry;
+	weir->carry_limit = c->carry_bytes != 0 ? c->carry_bytes : CARRY_BYTES;
 	return 0;
 }
 
@@ -78,45 +85,6 @@ find_switch(struct weir *weir, const struct weir_config *config)
 	return code;
 }
 
-static int
-create_inbox(struct weir_inbox *in, unsigned int elements)
-{
-	/* No result is longer: 4 bytes an element (weir_elements), at least one of 8. */
-	size_t payload = elements > 1 ? elements * 4u : 8u;
-
-	in->stride = WEIR_EXT_BYTES + payload + WEIR_BITMAP_BYTES + WEIR_TAG_BYTES;
-	in->bytes = malloc(WEIR_BATCH * in->stride);
-	if (in->bytes == NULL)
-		return -ENOMEM;
-	for (int i = 0; i < WEIR_BATCH; i++) {
-		in->vectors[i] = (struct iovec){in->bytes + (size_t)i * in->stride, in->stride};
-		in->messages[i].msg_hdr = (struct msghdr){
-			.msg_name = &in->from[i],
-			.msg_iov = &in->vectors[i],
-			.msg_iovlen = 1,
-		};
-	}
-	return 0;
-}
-
-static int
-start_thread(struct weir *weir)
-{
-	sigset_t all, before;
-	int error;
-
-	/* The application's signals are the application's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	weir->running = true;
-	error = pthread_create(&weir->thread, NULL, weir_progress, weir);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
-		return 0;
-	weir->running = false;
-	return weir_explain(weir, -error, "cannot start the progress thread: %s", strerror(error));
-}
-
 int
 weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 {
@@ -133,12 +101,8 @@ weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 	return code == 0 ? 0 : weir_explain(weir, code, "out of memory");
 }
 
-/*
- * What the control API says to an operation or a join that fails in silence: its verdict instead, or
- * what it adds to the text. Nobody else waits meanwhile: the progress thread has nothing to do.
- */
-static int
-inquire(struct weir *weir, int code)
+int
+weir_inquire(struct weir *weir, int code)
 {
 	char text[WEIR_ERROR_MAX];
 	size_t used;
@@ -168,20 +132,9 @@ open_handle(struct weir *weir, const struct weir_config *config)
 		code = weir_use_key(weir, config->key, config->key_bytes);
 	if (code == 0)
 		code = weir_socket_open(weir);
-	if (code == 0)
-		code = weir_join(weir);
 	if (code < 0)
-		return inquire(weir, code);
-	if (weir->group.s_addr != 0)
-		code = weir_socket_join_group(weir);
-	if (code < 0)
-		return code;
-	if (create_inbox(&weir->inbox, weir->elements) < 0)
-		return weir_explain(weir, -ENOMEM, "out of memory");
-	weir_socket_size(weir);
-	if (weir_ring_create(&weir->ring, weir->ring.window) < 0)
-		return weir_explain(weir, -ENOMEM, "out of memory");
-	return start_thread(weir);
+		return weir_inquire(weir, code);
+	return weir_begin(weir);
 }
 
 int
@@ -202,38 +155,19 @@ weir_open(const struct weir_config *config, struct weir **out)
 	return weir->failed;
 }
 
-static void
-wake(struct weir *weir)
-{
-	const uint64_t one = 1;
-
-	/* Only a full counter could fail this, and then the thread is awake. */
-	if (write(weir->wake_fd, &one, sizeof(one)) < 0)
-		return;
-}
-
 void
 weir_close(struct weir *weir)
 {
 	if (weir == NULL)
 		return;
-	if (weir->running) {
-		pthread_mutex_lock(&weir->lock);
-		weir->stop = true;
-		pthread_mutex_unlock(&weir->lock);
-		wake(weir);
-		pthread_join(weir->thread, NULL);
-	}
+	weir_end(weir);
 	weir_control_leave(weir->control);
+	weir_carry_forget(weir, NULL);
 	if (weir->fd >= 0)
 		close(weir->fd);
-	if (weir->group_fd >= 0)
-		close(weir->group_fd);
 	if (weir->wake_fd >= 0)
 		close(weir->wake_fd);
-	weir_ring_destroy(&weir->ring);
 	weir_auth_destroy(weir->auth);
-	free(weir->inbox.bytes);
 	free(weir->degraded);
 	pthread_cond_destroy(&weir->finished);
 	pthread_mutex_destroy(&weir->lock);
@@ -269,7 +203,7 @@ await(struct weir *weir, struct weir_operation *operation, char *text, size_t si
 			verdict = weir_control_inquire(weir, NULL, text, size);
 			pthread_mutex_lock(&weir->lock);
 			weir->verdict = verdict;
-			wake(weir);
+			weir_wake(weir);
 			interval *= 2;
 		}
 		heard = packets;
@@ -281,7 +215,7 @@ static int
 run(struct weir *weir, struct weir_operation *operation)
 {
 	char text[WEIR_ERROR_MAX];
-	int verdict;
+	int verdict, code;
 
 	pthread_mutex_lock(&weir->lock);
 	if (weir->busy) {
@@ -296,18 +230,26 @@ run(struct weir *weir, struct weir_operation *operation)
 		.blocks = operation->blocks,
 		.sources_least = weir->sources,
 	};
+	operation->code = weir_partial_begin(weir, operation);
+	if (operation->code < 0) {
+		weir->busy = false;
+		pthread_mutex_unlock(&weir->lock);
+		return operation->code;
+	}
 	weir->submitted = operation;
-	wake(weir);
+	weir_wake(weir);
 	weir->verdict = 0;
 	await(weir, operation, text, sizeof(text));
 	verdict = weir->verdict;
+	weir_carry_end(weir, operation);
+	code = operation->code >= 0 ? weir_partial_conclude(weir, operation) : operation->code;
 	weir->busy = false;
 	pthread_mutex_unlock(&weir->lock);
 	if (operation->code >= 0)
-		return operation->code;
+		return code;
 	if (verdict != 0 && operation->code == verdict)
 		return weir_explain(weir, verdict, "%s", text);
-	weir->failed = inquire(weir, operation->code);
+	weir->failed = weir_inquire(weir, operation->code);
 	return weir->failed;
 }
 

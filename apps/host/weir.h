@@ -47,10 +47,10 @@
  * a text for people. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
  * ends when for op_timeout_ms no block of it has completed.
  *
- * A failed operation (a negative value other than -EINVAL and -EBUSY) ends the handle: the sources
- * may have parted in what they have sent, so each later operation fails with the same value and
- * text. Close it, and open again on every source: that begins a new generation. What is in the
- * receive buffer after a failure is undefined.
+ * A failed operation (a negative value other than -EINVAL, -EBUSY and WEIR_PARTIAL_FAIL's -EIO) ends
+ * the generation for this handle: the sources may have parted in what they have sent, so each later
+ * operation fails with the same value and text. weir_rejoin on every source (or close, and open again)
+ * begins a new one. What is in the receive buffer after a failure is undefined.
  *
  * Cost: an operation costs two thread switches, one system call per up to 64 packets each way, no
  * copy on the way out and one on the way in. Nothing spins: the progress thread sleeps in ppoll.
@@ -78,6 +78,25 @@ extern "C" {
  */
 #define WEIR_PARTIAL 1
 
+/* What is made of an operation with partial results. Each source decides for itself; what comes from the
+ * switch is the same for all. */
+enum weir_partial {
+	/* Each block is the sum of those that are in it; the call returns WEIR_PARTIAL. */
+	WEIR_PARTIAL_AS_IS,
+	/*
+	 * Sums are multiplied by (sources of the job) / (sources in the block), block by block, and the
+	 * call returns WEIR_PARTIAL. Of int32, uint32, int64, uint64, fp32 and fp64 sums; sums of other
+	 * types are refused (-EINVAL), what is no sum is left as it is. fp32 is computed in fp64 and
+	 * rounded once, to nearest even; fp64 is multiplied and then divided, with two roundings.
+	 * Integers are rounded to nearest, halves away from 0, and saturate; of a sum that has
+	 * wrapped the wrapped value is scaled.
+	 */
+	WEIR_PARTIAL_RESCALE,
+	/* The call returns -EIO, and the text says who is missing. The handle stays usable: no source
+	 * has parted from the others. */
+	WEIR_PARTIAL_FAIL,
+};
+
 /*
  * What a job is made with, when weir_open makes it (weir_config.create). Texts and ranges are the
  * control API's (docs/openapi.yaml); zero or NULL: the switch's default.
@@ -89,6 +108,7 @@ struct weir_job_settings {
 	const char *type; /* "fp32", "int32" */
 	const char *op; /* "sum" */
 	const char *policy; /* "wait", "partial", "error" */
+	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
 	bool authenticate; /* its packets bear tags; control must be https or unix */
 };
 
@@ -110,6 +130,18 @@ struct weir_config {
 				with control: as the launcher says */
 	unsigned int join_timeout_ms; /* 0: 30000 */
 	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
+	enum weir_partial partial; /* what partial results are to the application */
+	/*
+	 * Error feedback: what this source sent for a block that was done without it is added to what
+	 * it sends in the next call with the same buffer (the address of `send`, count and type), until it
+	 * is delivered; so the sum of all that is delivered is, after the last repetition, the sum of
+	 * all that was contributed. For sums of int32, uint32, int64, uint64, fp32 and fp64;
+	 * others are not carried. In place, too. What is owed is the handle's, survives
+	 * weir_rejoin, and an operation that fails leaves what was owed before it. It takes a copy of
+	 * each missed block, carry_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
+	 */
+	bool carry;
+	uint64_t carry_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
 
@@ -179,7 +211,9 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -EBUSY       another thread's operation is under way on this handle
  *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing sources, or
  *                says that the switch is silent
- *   -EIO         status error: a source was late and the job's policy is `error`
+ *   -EIO         status error: a source was late and the job's policy is `error`; or a result is
+ *                partial, and weir_config.partial is WEIR_PARTIAL_FAIL
+ *   -ENOMEM      no memory for what `carry` owes
  *   -EPROTO      mismatch: the sources called different operations; the text says in what
  *   -EOPNOTSUPP  the switch does not serve this type or operation
  *   -ESTALE      the job has a new generation, without this handle; or none, in a switch that
@@ -201,6 +235,29 @@ WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, siz
 
 /* Return when every source has called it: one block without payload. Returns as weir_allreduce. */
 WEIR_API int weir_barrier(struct weir *weir);
+
+/*
+ * Begin a new generation on this handle, after a failure or without: join again, from the same address
+ * and port, and wait for the other sources, within join_timeout_ms. Every source has to, with
+ * weir_rejoin, or weir_open in a process that was started anew: so hosts go on after one of them
+ * crashed and came back, or the switch was restarted.
+ *
+ * Sources may have ended their last generation in different operations, one apart: what one of them has
+ * the result of, another may have failed in. Nothing of the former generation is left, so let them agree
+ * where to go on, for example on the least number of a step, with an AllReduce of WEIR_OP_MIN.
+ *
+ * 0: usable again, as after weir_open. -EBUSY: an operation is under way, and nothing was done. Else the
+ * handle is as after a failed operation, and may be tried again; as weir_open without its control API's.
+ * A member of a job over the control API stays the member it is: if that has expired, or the job
+ * is gone or has other keys (-EACCES, -ENOENT, -ETIMEDOUT), close and open again.
+ */
+WEIR_API int weir_rejoin(struct weir *weir);
+
+/*
+ * Forget what `carry` owes of this buffer (what was `send`), because it is freed, or holds something
+ * else now; NULL: of all. Returns the bytes that were owed. Not during an operation.
+ */
+WEIR_API uint64_t weir_carry_forget(struct weir *weir, const void *buffer);
 
 /*
  * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
@@ -261,6 +318,7 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(results_ok, "blocks completed with every source in them")                                \
 	X(results_partial, "blocks completed with sources missing")                                \
 	X(results_error, "replies that failed an operation, of any status")                        \
+	X(carried, "own contributions that missed their block, kept for the next call")            \
 	X(waiting, "replies that a block still waits for sources")                                 \
 	X(duplicates, "results of blocks that had theirs already, or ahead of their turn")         \
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \

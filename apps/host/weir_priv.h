@@ -7,12 +7,15 @@
  *	control.c   membership by the switch's control API: http.c asks, member.c reads the answers,
  *	            inquiry.c what it knows of a job that hangs, launch.c knows the launchers'
  *	            environments; runs in the callers' threads
- *	join.c      the beginning of a generation; runs in weir_open's thread, before the progress
- *	            thread exists
+ *	generation.c what a handle has for one generation: begun, ended, begun anew
+ *	join.c      its beginning at the switch; runs in the caller's thread, while there is no
+ *	            progress thread
  *	progress.c  the progress thread: one loop around ppoll
  *	window.c    which block is sent when, and again: the ring, the timer, the gaps
  *	receive.c   what comes in: checked, then applied
  *	explain.c   every text for people
+ *	partial.c   what becomes of partial results
+ *	carry.c     contributions that missed their block, for the next call
  *	auth.c      keys and tags of an authenticated job
  *	rtt.h       the round-trip estimator
  *
@@ -50,6 +53,7 @@ struct weir_operation {
 	uint64_t number; /* the same, without wrapping */
 	uint32_t blocks, done;
 	uint64_t started, progressed; /* ns: handed over; last completed block */
+	struct weir_carried *carried; /* what is owed of former calls; NULL: nothing is carried */
 	bool finished; /* shared */
 	int code; /* what the call returns */
 };
@@ -136,6 +140,12 @@ struct weir {
 	unsigned int expected; /* config.sources */
 	unsigned int waited_for; /* sources of the job, by the switch's last `waiting` to a join */
 	uint64_t join_timeout, op_timeout; /* ns */
+	uint64_t join_patience; /* the same as join_timeout, of which control.c takes its part */
+	enum weir_partial partial;
+	bool carry;
+	uint64_t carry_limit, carry_bytes; /* at most, and now */
+	struct weir_carried
+		*carried; /* of all buffers; the caller's, and read while an operation runs */
 	unsigned int window_limit;
 	uint16_t generation;
 	uint16_t window_job, elements, sources;
@@ -194,6 +204,15 @@ uint64_t weir_now(void);
 
 /* weir.c: the key of an authenticated job, once the source is known. 0 or -errno with the text. */
 int weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes);
+/* What the control API says to an operation or a join that fails in silence: its verdict instead, or what
+ * it adds to the text. Nobody else waits meanwhile: the progress thread has nothing to do. */
+int weir_inquire(struct weir *weir, int code);
+
+/* generation.c: join, and make what depends on the job as the switch tells it. 0 or -errno with the text. */
+int weir_begin(struct weir *weir);
+/* Stop the progress thread, forget the generation; but not who and where this host is. */
+void weir_end(struct weir *weir);
+void weir_wake(struct weir *weir); /* the progress thread */
 
 /* socket.c */
 int weir_socket_open(struct weir *weir);
@@ -230,6 +249,24 @@ bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, b
  * False: who else is missing is not known.
  */
 bool weir_find_missing(struct weir *weir);
+
+/* partial.c: before an operation is handed over (0 or -errno with the text), and what it returns when
+ * it has completed. */
+int weir_partial_begin(struct weir *weir, struct weir_operation *operation);
+int weir_partial_conclude(struct weir *weir, struct weir_operation *operation);
+
+/*
+ * carry.c. What is owed, of the buffer that the operation reads; caller's thread. 0 or -ENOMEM.
+ */
+int weir_carry_begin(struct weir *weir, struct weir_operation *operation);
+/* What goes out for its block number nth: NULL, or elements in place of the buffer's. Progress thread. */
+const uint8_t *weir_carry_payload(const struct weir_operation *operation, uint32_t nth);
+/* The block is done without this source: keep what it sent. Before the result is written. Progress
+ * thread. False: no memory. */
+bool weir_carry_keep(struct weir *weir, struct weir_operation *operation, uint32_t nth,
+	const uint8_t *payload, uint32_t bytes);
+/* The operation has ended: if it has completed, what was delivered is owed no more. Caller's thread. */
+void weir_carry_end(struct weir *weir, struct weir_operation *operation);
 
 /* explain.c: set weir->error and return `code`. */
 int weir_explain(struct weir *weir, int code, const char *format, ...)

@@ -56,7 +56,9 @@ load(struct weir *weir, uint32_t nth)
 	slot->by_gap = false;
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
 	slot->payload_bytes = (uint32_t)(count * o->element_bytes);
-	slot->payload = slot->payload_bytes ? o->send + begin * o->element_bytes : NULL;
+	slot->payload = weir_carry_payload(o, nth);
+	if (slot->payload == NULL)
+		slot->payload = slot->payload_bytes ? o->send + begin * o->element_bytes : NULL;
 	slot->number = o->number + nth;
 	slot->tag_bytes = 0;
 	if (weir->auth != NULL) {

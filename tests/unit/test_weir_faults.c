@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an application can make of faults: partial results as it wants them, contributions that are
+ * carried, a generation begun anew. Against the reference switch, over loopback UDP; each host is a
+ * thread. Threads return codes; only the main thread asserts.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "apps/host/weir.h"
+#include "tests/model/fake_switch.h"
+
+#define HOSTS 3
+#define JOB   3
+#define LATE  2 /* the host that is late */
+#define COUNT 150 /* elements: three blocks */
+
+static struct host {
+	struct weir_config config;
+	struct weir *weir;
+	struct weir_stats stats;
+	char address[INET_ADDRSTRLEN], error[1024];
+	unsigned int id;
+	bool in_place;
+	enum weir_dtype dtype;
+	int opened, code, second, third; /* what the calls returned, in turn */
+	uint64_t owed;
+	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */
+	int32_t integers[COUNT];
+	float floats[COUNT];
+	int (*body)(struct host *host);
+	pthread_t thread;
+} hosts[HOSTS];
+
+static struct fake_switch *fake;
+
+static void
+sleep_ms(unsigned int ms)
+{
+	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	nanosleep(&t, NULL);
+}
+
+static void
+start(uint8_t policy, uint32_t timeout_ms, int (*body)(struct host *host))
+{
+	const struct fake_switch_config c = {
+		.address = "127.0.0.1",
+		.job = {.job = JOB,
+			.sources = HOSTS,
+			.window = 64,
+			.elements = 64,
+			.dtype = WEIR_DTYPE_INT32,
+			.op = WEIR_OP_SUM,
+			.policy = policy,
+			.timeout_ms = timeout_ms},
+	};
+	int code = fake_switch_start(&c, &fake);
+
+	cr_assert_eq(code, 0, "fake switch: %s", strerror(-code));
+	memset(hosts, 0, sizeof(hosts));
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		snprintf(hosts[h].address, sizeof(hosts[h].address), "127.0.0.%u", 40 + h);
+		hosts[h].config = (struct weir_config){
+			.switch_address = "127.0.0.1",
+			.address = hosts[h].address,
+			.port_base = fake_switch_port(fake, false),
+			.port_ext = fake_switch_port(fake, true),
+			.job = JOB,
+			.source = (int)h,
+			.join_timeout_ms = 10000,
+			.op_timeout_ms = 10000,
+		};
+		hosts[h].id = h;
+		hosts[h].body = body;
+		hosts[h].dtype = WEIR_DTYPE_INT32;
+	}
+}
+
+static void *
+run_host(void *argument)
+{
+	struct host *h = argument;
+
+	h->opened = weir_open(&h->config, &h->weir);
+	if (h->opened == 0) {
+		h->body(h);
+		weir_stats(h->weir, &h->stats);
+	}
+	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	weir_close(h->weir);
+	return NULL;
+}
+
+static void
+run(void)
+{
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, run_host, &hosts[h]), 0);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		pthread_join(hosts[h].thread, NULL);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_expect_eq(hosts[h].opened, 0, "host %u: %s", h, hosts[h].error);
+}
+
+/* One AllReduce of this value in round k, added to the books. */
+static int
+round_of(struct host *h, unsigned int k, bool zero, uint32_t *send, uint32_t *recv)
+{
+	int code;
+
+	for (unsigned int i = 0; i < COUNT; i++) {
+		send[i] = zero ? 0 : (h->id + 1) * 0x3000001u * (k + 1) + i;
+		h->given[i] += send[i];
+	}
+	code = weir_allreduce(h->weir, send, recv, COUNT, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	for (unsigned int i = 0; i < COUNT; i++)
+		h->got[i] += recv[i];
+	return code;
+}
+
+/* One is late in some rounds; then all meet, and nobody contributes any more. */
+static int
+carries(struct host *h)
+{
+	uint32_t send[COUNT], other[COUNT], *recv = h->in_place ? send : other;
+
+	for (unsigned int k = 0; k < 8 && h->code >= 0; k++) {
+		if (h->id == LATE && k % 3 == 1)
+			sleep_ms(200);
+		h->code = round_of(h, k, false, send, recv);
+	}
+	if (h->code >= 0)
+		h->code = weir_rejoin(h->weir);
+	for (unsigned int k = 0; k < 2 && h->code >= 0; k++)
+		h->second = h->code = round_of(h, k, true, send, recv);
+	h->owed = weir_carry_forget(h->weir, NULL);
+	return h->code;
+}
+
+static void
+all_is_delivered(bool in_place)
+{
+	start(MODEL_PARTIAL, 50, carries);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].config.carry = true;
+		hosts[h].in_place = in_place;
+	}
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_geq(hosts[h].code, 0, "host %u: %s", h, hosts[h].error);
+		cr_expect_eq(hosts[h].second, 0, "host %u: not all met", h);
+		cr_expect_eq(hosts[h].owed, 0u);
+		for (unsigned int i = 0; i < COUNT; i++)
+			cr_assert_eq(hosts[h].got[i],
+				hosts[0].given[i] + hosts[1].given[i] + hosts[2].given[i],
+				"host %u, element %u", h, i);
+	}
+	cr_expect_gt(hosts[LATE].stats.carried, 0u);
+}
+
+Test(weir_faults, what_is_carried_is_delivered, .timeout = 60)
+{
+	all_is_delivered(false);
+}
+
+Test(weir_faults, what_is_carried_is_delivered_in_place, .timeout = 60)
+{
+	all_is_delivered(true);
+}
+
+/* What one operation with one late host returns, and after it one with all. */
+static int
+late_once(struct host *h)
+{
+	bool floats = h->dtype == WEIR_DTYPE_FP32;
+	void *data = floats ? (void *)h->floats : (void *)h->integers;
+
+	if (h->id == LATE)
+		sleep_ms(300);
+	h->code = weir_allreduce(h->weir, data, data, COUNT, h->dtype, WEIR_OP_SUM);
+	if (h->code == -ENOMEM)
+		return h->code;
+	h->second = weir_rejoin(h->weir);
+	h->third = weir_barrier(h->weir);
+	return h->code;
+}
+
+Test(weir_faults, integers_are_rescaled, .timeout = 30)
+{
+	/* Of two of three: times 1.5, halves away from 0, no further than the type. */
+	static const int32_t in[][2] = {
+		{10, 20}, {5, 10}, {-5, -10}, {0, 0}, {1 << 30, 1 << 29}, {-(1 << 30), -(1 << 29)}};
+	static const int32_t out[] = {45, 23, -23, 0, INT32_MAX, INT32_MIN};
+
+	start(MODEL_PARTIAL, 50, late_once);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].config.partial = WEIR_PARTIAL_RESCALE;
+		for (unsigned int i = 0; i < 6; i++)
+			hosts[h].integers[i] = h == LATE ? 1000 : in[i][h];
+		hosts[h].integers[COUNT - 1] = 2;
+	}
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].code, WEIR_PARTIAL, "host %u: %d %s", h, hosts[h].code,
+			hosts[h].error);
+		for (unsigned int i = 0; i < 6; i++)
+			cr_expect_eq(hosts[h].integers[i], out[i], "host %u, %u: %d", h, i,
+				hosts[h].integers[i]);
+		cr_expect_eq(hosts[h].integers[COUNT - 1], 6);
+		cr_expect_eq(hosts[h].third, 0);
+	}
+}
+
+Test(weir_faults, floats_are_rescaled, .timeout = 30)
+{
+	start(MODEL_PARTIAL, 50, late_once);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].config.partial = WEIR_PARTIAL_RESCALE;
+		hosts[h].dtype = WEIR_DTYPE_FP32;
+		for (unsigned int i = 0; i < COUNT; i++)
+			hosts[h].floats[i] = (float)(h + 1) * 0.1f;
+	}
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].code, WEIR_PARTIAL);
+		for (unsigned int i = 0; i < COUNT; i++)
+			cr_assert_eq(hosts[h].floats[i], (float)((double)(0.1f + 0.2f) * 3 / 2));
+	}
+}
+
+Test(weir_faults, partial_results_fail_where_that_is_wanted, .timeout = 30)
+{
+	start(MODEL_PARTIAL, 50, late_once);
+	for (unsigned int h = 1; h < HOSTS; h++)
+		hosts[h].config.partial = WEIR_PARTIAL_FAIL;
+	run();
+	cr_expect_eq(hosts[0].code, WEIR_PARTIAL);
+	for (unsigned int h = 1; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].code, -EIO, "host %u: %d", h, hosts[h].code);
+		cr_expect_eq(hosts[h].second, 0);
+		cr_expect_eq(hosts[h].third, 0);
+	}
+}
+
+Test(weir_faults, what_is_carried_is_bounded, .timeout = 30)
+{
+	start(MODEL_PARTIAL, 50, late_once);
+	hosts[LATE].config.carry = true;
+	hosts[LATE].config.carry_bytes = 100;
+	for (unsigned int h = 0; h < LATE; h++)
+		hosts[h].config.join_timeout_ms = 300;
+	run();
+	cr_expect_eq(hosts[LATE].code, -ENOMEM, "%d", hosts[LATE].code);
+	cr_expect_not_null(strstr(hosts[LATE].error, "carry"), "%s", hosts[LATE].error);
+}
+
+/* One leaves in the middle, as if it had crashed, and comes back as another process would. */
+static int
+crash(struct host *h)
+{
+	uint32_t data[COUNT];
+
+	if (h->id == LATE) {
+		weir_close(h->weir);
+		sleep_ms(100);
+		h->second = weir_open(&h->config, &h->weir);
+	} else {
+		h->code = round_of(h, 0, false, data, data);
+		cr_log_info("%s", weir_error(h->weir));
+		if (weir_barrier(h->weir) == h->code) /* it stays so until they join again */
+			h->second = weir_rejoin(h->weir);
+	}
+	memset(h->given, 0, sizeof(h->given));
+	memset(h->got, 0, sizeof(h->got));
+	h->third = h->second < 0 ? h->second : round_of(h, 1, false, data, data);
+	return h->third;
+}
+
+Test(weir_faults, who_comes_back_begins_a_generation, .timeout = 30)
+{
+	start(MODEL_WAIT, 100, crash);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		hosts[h].config.op_timeout_ms = 700;
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		if (h != LATE)
+			cr_expect_eq(hosts[h].code, -ETIMEDOUT, "host %u: %d", h, hosts[h].code);
+		cr_expect_eq(hosts[h].second, 0, "host %u: %s", h, hosts[h].error);
+		cr_expect_eq(hosts[h].third, 0, "host %u: %s", h, hosts[h].error);
+		for (unsigned int i = 0; i < COUNT; i++)
+			cr_assert_eq(hosts[h].got[i],
+				hosts[0].given[i] + hosts[1].given[i] + hosts[2].given[i]);
+	}
+}
