@@ -244,7 +244,8 @@ WEIR_API int weir_barrier(struct weir *weir);
  *
  * Sources may have ended their last generation in different operations, one apart: what one of them has
  * the result of, another may have failed in. Nothing of the former generation is left, so let them agree
- * where to go on, for example on the least number of a step, with an AllReduce of WEIR_OP_MIN.
+ * where to go on: for example with a sum of as many elements as sources, in which each puts its own
+ * step in its place.
  *
  * 0: usable again, as after weir_open. -EBUSY: an operation is under way, and nothing was done. Else the
  * handle is as after a failed operation, and may be tried again; as weir_open without its control API's.

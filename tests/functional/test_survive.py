@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs whose hosts are stopped, killed and started anew, or whose switch is: the right sums, or an error
+that says what happened, in bounded time."""
+import os
+import re
+import signal
+import time
+
+from tap import case, check, main
+from rack import Rack, SWITCH_ADDRESS, job
+
+STEPS = 300
+
+
+class Loops:
+    """host_loop on every host of a rack."""
+
+    def __init__(self, rack, hosts, steps=STEPS, **options):
+        self.rack, self.steps = rack, steps
+        self.options = dict({'pause': 3000, 'timeout': 3000, 'join': 15000}, **options)
+        self.runs = [self.start(host) for host in range(hosts)]
+
+    def start(self, host, **more):
+        words = ['%s=%d' % item for item in dict(self.options, **more).items()]
+        program = os.path.join(self.rack.build, 'tests', 'functional', 'weir-host-loop')
+        return self.rack.spawn(host, [program, SWITCH_ADDRESS, self.rack.address(host), str(host), '1',
+                                      str(self.steps)] + words, 'loop')
+
+    def reach(self, step, hosts=None):
+        for host in range(len(self.runs)) if hosts is None else hosts:
+            self.runs[host].wait_line('at %d' % step, 30)
+
+    def finish(self, hosts=None, seconds=60):
+        """Each ends well. Returns what they said."""
+        return [said(self.runs[host].wait(seconds))
+                for host in (range(len(self.runs)) if hosts is None else hosts)]
+
+
+def said(output):
+    last = re.search(r'^done: (.*)$', output, re.M).group(1)
+    found = {key: int(value) for key, value in (word.split('=') for word in last.split())}
+    check(found['wrong'] == 0, 'a wrong sum: %s', output)
+    found['generations'] = [int(g) for g in re.findall(r'^generation: (\d+)', output, re.M)]
+    found['failures'] = re.findall(r'^failed: (.*)$', output, re.M)
+    return found
+
+
+@case
+def a_host_is_killed_and_comes_back():
+    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200)]) as rack:
+        rack.start_switch()
+        loops = Loops(rack, 3, again=1)
+        loops.reach(40)
+        loops.runs[2].kill()
+        loops.runs[2] = loops.start(2, newcomer=1)
+        ends = loops.finish()
+        for end in ends[:2]:
+            check(end['rejoins'] == 1 and len(end['generations']) == 2, '%s', end)
+            check(any('missing: source 2' in f for f in end['failures']), '%s', end)
+        check(ends[2]['generations'] == ends[0]['generations'][1:], '%s', ends)
+        rack.check_books()
+        rack.stop_switch()
+
+
+def restarted(**changes):
+    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)]) as rack:
+        for key in changes:
+            rack.changes[key] = {'file': os.path.join(rack.folder, changes[key])}
+        rack.start_switch()
+        loops = Loops(rack, 2, again=3)
+        loops.reach(40)
+        rack.switch.kill()
+        time.sleep(0.3)
+        rack.start_switch()
+        ends = loops.finish()
+        for end in ends:
+            check(1 <= end['rejoins'] <= 2, '%s', end)
+            check(len(set(end['generations'])) == len(end['generations']), '%s', end)
+            check(any('generation' in f for f in end['failures']), '%s', end)
+        rack.stop_switch()
+    return ends
+
+
+@case
+def the_switch_is_killed_and_started():
+    restarted()
+
+
+@case
+def the_switch_is_killed_and_started_with_its_state():
+    for end in restarted(state='state.json'):
+        check(end['generations'] == sorted(end['generations']) or max(end['generations']) > 65000,
+              'generations of the state file go up: %s', end)
+
+
+@case
+def a_host_stands_still_and_what_it_had_is_carried():
+    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=16)]) as rack:
+        rack.start_switch()
+        loops = Loops(rack, 3, carry=1, timeout=10000)
+        for step in (20, 60):
+            loops.reach(step)
+            pid = loops.runs[2].pid
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.5)
+            os.kill(pid, signal.SIGCONT)
+        ends = loops.finish()
+        given = sum(end['given'] for end in ends) % (1 << 32)
+        check(sum(end['partial'] for end in ends) > 0, 'nothing was missed: %s', ends)
+        for end in ends:
+            check(end['got'] == given, 'contributed %d, delivered %s', given, ends)
+        rack.stop_switch()
+
+
+def partial_job():
+    return job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=600)
+
+
+@case
+def a_host_is_killed_and_the_others_run_on():
+    with Rack(hosts=3, jobs=[partial_job()]) as rack:
+        rack.start_switch()
+        loops = Loops(rack, 3)
+        loops.reach(40)
+        loops.runs[2].kill()
+        began = time.monotonic()
+        for end in loops.finish([0, 1]):
+            check(end['partial'] > STEPS // 2 and not end['failures'], '%s', end)
+        took = time.monotonic() - began
+        check(took < 0.6 + 20, '%.1f s for %d steps', took, STEPS)
+        stats = rack.check_books()
+        check(stats['jobs'][0]['expelled'] == 1, '%s', stats['jobs'][0])
+        rack.stop_switch()
+
+
+@case
+def a_host_that_was_away_for_too_long_is_told():
+    with Rack(hosts=3, jobs=[partial_job()]) as rack:
+        rack.start_switch()
+        loops = Loops(rack, 3, steps=1000)
+        loops.reach(40)
+        os.kill(loops.runs[2].pid, signal.SIGSTOP)
+        loops.reach(200, [0, 1])
+        os.kill(loops.runs[2].pid, signal.SIGCONT)
+        loops.runs[2].end(10)
+        end = said(loops.runs[2].output)
+        check(any('silent for too long' in f for f in end['failures']), '%s', end)
+        loops.finish([0, 1])
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    main()
