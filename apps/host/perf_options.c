@@ -45,6 +45,9 @@ static const char usage[] =
 	"                         URL the launcher or WEIR_SIZE says)\n"
 	"  --timeout MS           for the join, and for an operation without progress (30000)\n"
 	"  --join-timeout MS      for the join alone\n"
+	"  --partial HOW          take partial results as-is, rescale them, or fail (as-is);\n"
+	"                         rescale needs -c 0\n"
+	"  --carry                add what came too late to the next call; needs -c 0\n"
 	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"
 	"  --window N             blocks in flight at most (the job's window)\n"
 	"  --port-base P, --port-ext P  UDP ports of the switch (12000, 12001)\n"
@@ -70,6 +73,8 @@ enum {
 	OPT_SOURCES,
 	OPT_TIMEOUT,
 	OPT_JOIN_TIMEOUT,
+	OPT_PARTIAL,
+	OPT_CARRY,
 	OPT_BASE_FORM,
 	OPT_WINDOW,
 	OPT_PORT_BASE,
@@ -106,6 +111,8 @@ static const struct option longs[] = {
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"join-timeout", required_argument, NULL, OPT_JOIN_TIMEOUT},
+	{"partial", required_argument, NULL, OPT_PARTIAL},
+	{"carry", no_argument, NULL, OPT_CARRY},
 	{"base-form", no_argument, NULL, OPT_BASE_FORM},
 	{"window", required_argument, NULL, OPT_WINDOW},
 	{"port-base", required_argument, NULL, OPT_PORT_BASE},
@@ -148,6 +155,23 @@ choice(const char *text, const char *one, const char *two, bool *second)
 {
 	*second = two != NULL && strcmp(text, two) == 0;
 	return *second || strcmp(text, one) == 0;
+}
+
+static bool
+partial(const char *text, enum weir_partial *how)
+{
+	static const char *const words[] = {
+		[WEIR_PARTIAL_AS_IS] = "as-is",
+		[WEIR_PARTIAL_RESCALE] = "rescale",
+		[WEIR_PARTIAL_FAIL] = "fail",
+	};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(text, words[i]) == 0) {
+			*how = (enum weir_partial)i;
+			return true;
+		}
+	return false;
 }
 
 static bool
@@ -275,6 +299,8 @@ take(struct perf_options *o, int option, const char *text)
 		good = number(text, false, 1, 86400000, &v);
 		o->weir.join_timeout_ms = (unsigned int)v;
 		break;
+	case OPT_PARTIAL: return partial(text, &o->weir.partial);
+	case OPT_CARRY: o->weir.carry = true; break;
 	case OPT_BASE_FORM: o->weir.base_form = true; break;
 	case OPT_WINDOW:
 		good = number(text, false, 1, 4096, &v);
@@ -361,6 +387,9 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 		return wrong_usage("--authenticate needs --create: it says what job is made");
 	if (o->weir.switch_address == NULL && o->weir.source >= 0 && o->weir.sources == 0)
 		return wrong_usage("--source with an URL for --switch needs --sources, too");
+	if (o->check && (o->weir.carry || o->weir.partial == WEIR_PARTIAL_RESCALE))
+		return wrong_usage("--carry and --partial rescale need -c 0: results are then no "
+				   "sums of what the sources have now");
 	if (o->max_bytes < o->min_bytes)
 		return wrong_usage("-e is less than -b");
 	if (o->weir.join_timeout_ms == 0)

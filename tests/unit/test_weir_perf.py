@@ -110,13 +110,14 @@ def wrong_sums_are_seen():
 
 def a_straggler_is_told():
     # Rank 1 runs for one more size than rank 0 gives it: its last operation has nobody else.
-    with switch('-sources', 2, '-policy', 'partial', '-timeout', 200) as ports:
-        with tempfile.TemporaryDirectory() as folder:
-            runs = [start(ports, folder, 0, '-C', 'barrier', '-n', 5, '-w', 0),
-                    start(ports, folder, 1, '-C', 'barrier', '-n', 6, '-w', 0)]
-            ends = [r.communicate(timeout=30) for r in runs]
-    assert runs[0].returncode == 0 and runs[1].returncode == 3, ends
-    assert 'partial' in ends[1][1], ends
+    for how, status in (('as-is', 3), ('fail', 1)):
+        with switch('-sources', 2, '-policy', 'partial', '-timeout', 200) as ports:
+            with tempfile.TemporaryDirectory() as folder:
+                runs = [start(ports, folder, 0, '-C', 'barrier', '-n', 5, '-w', 0),
+                        start(ports, folder, 1, '-C', 'barrier', '-n', 6, '-w', 0, '--partial', how)]
+                ends = [r.communicate(timeout=30) for r in runs]
+        assert runs[0].returncode == 0 and runs[1].returncode == status, ends
+        assert 'partial' in ends[1][1], ends
 
 
 def failures():
@@ -124,7 +125,8 @@ def failures():
         _, errors, reports = run(ports, 1, '--join-timeout', 300, status=1)
     assert errors[0].startswith('weir-perf: rank 0: job 1 did not begin'), errors
     assert 'did not begin' in reports[0]['error']
-    for options in (['-b', '3q'], ['--job', '256'], ['-d', 'fp64'], ['-f', '1'], ['stray'], []):
+    for options in (['-b', '3q'], ['--job', '256'], ['-d', 'fp64'], ['-f', '1'], ['stray'], [],
+                    ['--partial', 'half']):
         end = subprocess.run([PERF] + options, capture_output=True, text=True, timeout=10,
                              check=False)
         assert end.returncode == 2 and end.stderr.startswith('weir-perf: '), (options, end)
