@@ -108,6 +108,8 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 		return PPE_END;
 	if (!is_source(j, thread))
 		return refuse_stranger(worker, thread, j);
+	if (from_group(thread))
+		return drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	if (j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;
 	note_job(worker, thread);
@@ -228,6 +230,8 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->verified = true;
 	if (j == NULL || js == NULL || js->serial != c->serial)
 		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (from_group(thread))
+		return drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	if (js->keys != NULL && !authentic(worker, thread, js))
 		return PPE_END;
 	from = from_its_source(js, thread, h);

@@ -417,6 +417,14 @@ void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
 
+/* Is the packet from an Ethernet address that many have? Nothing is ever sent there: one answer would be
+ * many. As bytes, because a frame may begin at an odd address. */
+static inline bool
+from_group(const struct ppe_thread *thread)
+{
+	return (thread->head.bytes[RTE_ETHER_ADDR_LEN] & RTE_ETHER_GROUP_ADDR) != 0;
+}
+
 /* Drop what comes from no source of its job (NULL: there is no such job), and tell the sender so, as
  * far as its kind is answered: collective_refuse.c. Ends the thread. */
 struct ppe_next refuse_stranger(

@@ -40,10 +40,8 @@ refuse_stranger(struct ppe_worker *worker, struct ppe_thread *thread, const stru
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
-	const struct rte_ether_addr *from =
-		(const struct rte_ether_addr *)(thread->head.bytes + RTE_ETHER_ADDR_LEN);
 
-	if ((j == NULL || !j->authenticated) && rte_is_unicast_ether_addr(from) &&
+	if ((j == NULL || !j->authenticated) && !from_group(thread) &&
 		rmw_police(&state->refusals, worker->now, 1)) {
 		if (!checksums_hold(worker, thread))
 			return PPE_END;
