@@ -207,7 +207,8 @@ learn(struct ppe_worker *worker, struct ppe_thread *thread)
 		note_source(worker, thread,
 			hash_find(state->fdb, &m->source) ? hash_confirm(state->fdb, &m->source)
 							  : NULL);
-	if (rte_is_multicast_ether_addr((const struct rte_ether_addr *)thread->head.bytes) ||
+	/* As bytes: a frame may begin at an odd address. */
+	if ((thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) != 0 ||
 		!hash_find(state->fdb, &m->destination))
 		return ppe_in_order(worker, thread, flood);
 	return PPE_RUN(lookup);
