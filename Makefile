@@ -5,9 +5,12 @@
 #   SUITE="unit lint"            test only these suites
 #   JOBS=2                       compile with so many processes
 #   BENCH="engine hash"          run only these benches
+#   FUZZ_TIME=600                seconds that each fuzz target searches
+#   FUZZ="packets host"          search with these targets only
 
 SHELL := /bin/sh
 JOBS ?= $(shell nproc)
+FUZZ_TIME ?= 60
 ifeq ($(SANITIZE),)
 BUILD := build
 SETUP :=
@@ -20,17 +23,18 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test model demo bench deb format clean install
+.PHONY: help build test model fuzz demo bench deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
-	@echo 'make test    all tests (SUITE="unit model eal functional instructions lint", SANITIZE=address,undefined)'
+	@echo 'make test    all tests (SUITE="unit model eal functional instructions fuzz lint", SANITIZE=address,undefined)'
 	@echo 'make model   search all states of the life of a block in larger models than make test does, in some minutes'
+	@echo 'make fuzz    search for packets and texts that break something, a minute a target (needs clang)'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make deb     a Debian package, into build-deb/'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
-	@echo 'make clean   remove build/, build-sanitize/ and build-deb/'
+	@echo 'make clean   remove build/, build-sanitize/, build-fuzz/ and build-deb/'
 
 install:
 	@.ci/install
@@ -53,6 +57,15 @@ test: build
 model: install
 	@tests/spin/check.py --large
 
+# Beside the tests: what it finds and is kept in tests/fuzz/corpus, they play again.
+fuzz: install
+	@command -v clang >/dev/null || { echo 'fuzz: libFuzzer is part of clang: apt-get install clang'; exit 1; }
+	@[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true \
+		-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
+		-Dc_args=-fno-sanitize-recover=all
+	@ninja -C build-fuzz -j $(JOBS) fuzzers
+	@tests/fuzz/search build-fuzz -t $(FUZZ_TIME) $(FUZZ)
+
 demo: build
 	@apps/demo/demo.py $(BUILD)
 
@@ -66,4 +79,4 @@ format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-deb
+	rm -rf build build-sanitize build-fuzz build-deb

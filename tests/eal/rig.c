@@ -136,7 +136,7 @@ rig_stop_eal(void)
 }
 
 void
-rig_start(struct rig *rig, const struct rig_config *config)
+rig_build(struct rig *rig, const struct rig_config *config)
 {
 	struct pktbuf_port_config ports[RIG_PORTS_MAX];
 
@@ -177,7 +177,15 @@ rig_start(struct rig *rig, const struct rig_config *config)
 	rig->pool = rte_pktmbuf_pool_create_by_ops(
 		"rig", 8191, 64, PKTBUF_PRIV_BYTES, RIG_FRAME_MAX + 128, 0, "ring_mt_rts");
 	rig->ppe = ppe_create(&rig->config, ports, rig->ports, &rig->jobs, config->programs);
-	if (rig->pool == NULL || rig->ppe == NULL || ppe_start(rig->ppe) < 0)
+	if (rig->pool == NULL || rig->ppe == NULL)
+		FAIL("the switch can't be built");
+}
+
+void
+rig_start(struct rig *rig, const struct rig_config *config)
+{
+	rig_build(rig, config);
+	if (ppe_start(rig->ppe) < 0)
 		FAIL("the switch does not start");
 }
 

@@ -54,6 +54,9 @@ void rig_stop_eal(void);
 /* Start EAL (once) and a switch. Aborts the test with a message on failure. */
 void rig_start(struct rig *rig, const struct rig_config *config);
 
+/* The same, but ppe_start() is still to be called. */
+void rig_build(struct rig *rig, const struct rig_config *config);
+
 /* Stop; checks the books and that everything was returned. Returns a text on failure, else NULL. */
 const char *rig_stop(struct rig *rig);
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Text for the readers of the control plane: the configuration, the state of a former run, bodies and
+ * targets of requests. The first byte says for whom.
+ */
+#include <string.h>
+
+#include "ctrl/api/body.h"
+#include "ctrl/api/call.h"
+#include "ctrl/api/route.h"
+#include "ctrl/config.h"
+#include "ctrl/state.h"
+#include "tests/fuzz/fuzz.h"
+
+/* A refusal is one line that says where. */
+static void
+check_refusal(int rc, const char *error)
+{
+	FUZZ_CHECK(rc < 0, "%d", rc);
+	FUZZ_CHECK(error[0] != '\0' && memchr(error, '\0', CTRL_ERROR_BYTES) != NULL,
+		"refused without a reason");
+	FUZZ_CHECK(strpbrk(error, "\n\r") == NULL, "a reason of two lines: %s", error);
+}
+
+static void
+configuration(const char *text, size_t size)
+{
+	char error[CTRL_ERROR_BYTES] = "";
+	struct ctrl_config *config = NULL;
+	int rc = ctrl_config_parse(text, size, "fuzz.json", &config, error, sizeof(error));
+
+	if (rc < 0) {
+		FUZZ_CHECK(config == NULL, "refused, and there is one");
+		check_refusal(rc, error);
+		return;
+	}
+	FUZZ_CHECK(config->nb_ports >= 1 && config->nb_ports <= PPE_PORTS_MAX, "%u ports",
+		config->nb_ports);
+	FUZZ_CHECK(config->memory.total <= (uint64_t)config->memory_mb << 20,
+		"takes more than its memory");
+	for (unsigned int j = 0; j < config->nb_jobs; j++) {
+		const struct ppe_job *job = &config->job[j];
+
+		FUZZ_CHECK(config->jobs.by_id[job->id] == job, "job %u is not in the table", j);
+		FUZZ_CHECK(job->window >= 1 && job->window <= PPE_WINDOW_MAX &&
+				(job->window & (job->window - 1)) == 0,
+			"window %u", job->window);
+		FUZZ_CHECK(job->nb_sources >= 1 && job->nb_sources <= WEIR_SOURCES_MAX &&
+				job->elements >= 1 && job->elements <= WEIR_ELEMENTS_MAX,
+			"%u sources, %u elements", job->nb_sources, job->elements);
+	}
+	ctrl_config_destroy(config);
+}
+
+static void
+state(const char *text, size_t size)
+{
+	char error[CTRL_ERROR_BYTES] = "";
+	struct ctrl_state *read = NULL;
+	int rc = ctrl_state_parse(text, size, "fuzz.state", "weir", &read, error, sizeof(error));
+
+	if (rc < 0) {
+		FUZZ_CHECK(read == NULL, "refused, and there is one");
+		check_refusal(rc, error);
+	}
+	ctrl_state_destroy(read);
+}
+
+static const struct api_field inner[] = {
+	{.key = "n", .kind = API_INTEGER, .required = true, .min = 0, .max = 9},
+	{NULL},
+};
+
+static const struct api_field fields[] = {
+	{.key = "name", .kind = API_NAME, .required = true, .min = 1, .max = 31},
+	{.key = "window", .kind = API_POWER, .min = 1, .max = 4096},
+	{.key = "rate", .kind = API_REAL, .min = 0, .max = 100},
+	{.key = "on", .kind = API_BOOLEAN},
+	{.key = "policy", .kind = API_WORD, .words = "wait|partial|error"},
+	{.key = "text", .kind = API_TEXT, .min = 1, .max = 3},
+	{.key = "address", .kind = API_ADDRESS},
+	{.key = "results", .kind = API_RESULTS},
+	{.key = "create", .kind = API_OBJECT, .fields = inner},
+	{NULL},
+};
+
+static void
+body(const char *text, size_t size)
+{
+	struct api_call call = {.body = NULL};
+
+	call.body = api_body_parse(&call, text, size);
+	if (call.body == NULL || !api_body_check(&call, fields)) {
+		FUZZ_CHECK(call.answer.status == 400, "refused with %u", call.answer.status);
+	} else {
+		int64_t window = api_integer(call.body, "window", 64);
+
+		FUZZ_CHECK(window >= 1 && window <= 4096 && (window & (window - 1)) == 0,
+			"window %lld", (long long)window);
+		FUZZ_CHECK(strlen(api_text(call.body, "name", "")) <= 31, "a long name");
+	}
+	json_decref(call.body);
+	api_answer_clear(&call.answer);
+}
+
+/* Method and target, as a request line has them. */
+static void
+request(char *text)
+{
+	static struct api_target target;
+	struct api_call call = {.target = &target};
+	char *raw = strchr(text, ' ');
+	const struct api_route *route;
+
+	if (raw == NULL)
+		return;
+	*raw++ = '\0';
+	if (!api_target_parse(&target, raw))
+		return;
+	route = api_route_find(&call, text);
+	if (route == NULL)
+		FUZZ_CHECK(call.answer.status == 404 || call.answer.status == 405,
+			"no route, and status %u", call.answer.status);
+	else if (api_route_query(&call, route))
+		FUZZ_CHECK(call.answer.status == 0, "answered %u before it is served",
+			call.answer.status);
+	api_answer_clear(&call.answer);
+}
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text;
+	uint8_t whose;
+
+	if (size == 0)
+		return 0;
+	whose = data[0];
+	size--;
+	/* As its readers get it: with a zero behind it, and not a byte more. */
+	text = malloc(size + 1);
+	if (text == NULL)
+		return 0;
+	memcpy(text, data + 1, size);
+	text[size] = '\0';
+	switch (whose) {
+	case 's': state(text, size); break;
+	case 'b': body(text, size); break;
+	case 'r': request(text); break;
+	default: configuration(text, size); break;
+	}
+	free(text);
+	return 0;
+}

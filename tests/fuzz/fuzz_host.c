@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams for libweir: a join and operations whose switch is the input. The functions that lead to
+ * the kernel are stood in front of (--wrap), so that there are neither packets nor threads, and time goes on
+ * only when the input says so.
+ *
+ * Whatever comes: each packet has one end among the counters, what the caller gets is all of an
+ * operation or an error, and nothing without the right tag is taken in an authenticated job.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/host/weir_priv.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/model/tags.h"
+
+#define JOB          9
+#define SOURCE       1
+#define SOURCES      3
+#define GENERATION   5
+#define WINDOW       4
+#define ELEMENTS     8
+#define DATAGRAM_MAX 512
+#define STEP_NS      (7 * WEIR_NS_PER_MS)
+
+static struct play {
+	struct fuzz_input in;
+	bool on; /* the kernel is the input; else it is itself */
+	bool base_form, authenticated;
+	bool signed_right; /* some packet has borne a tag made with the key */
+	uint64_t now;
+	uint32_t nonce; /* of the join */
+	uint8_t answered[WEIR_TAG_BYTES]; /* what the tag of a reply to a join covers */
+	uint8_t key[WEIR_KEY_BYTES];
+	struct weir *weir;
+} play;
+
+/* --- packets of the input's switch -------------------------------------------------------------- */
+
+static size_t
+join_reply(uint8_t *packet, unsigned int kind)
+{
+	struct weir_header h = {.extended = true,
+		.job_id = JOB,
+		.src_id = SOURCE,
+		.block_id = play.nonce,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.gen_id = GENERATION,
+		.flags = play.authenticated ? WEIR_FLAG_AUTHENTICATED : 0,
+		.src_cnt = SOURCES,
+		.status = kind == 0 ? WEIR_STATUS_OK : WEIR_STATUS_WAITING};
+	struct weir_join_reply reply = {.window = {0, WINDOW},
+		.elements = {0, ELEMENTS},
+		.sources = {0, SOURCES},
+		.dtype_op = WEIR_DTYPE_INT32 << 4 | WEIR_OP_SUM,
+		.timeout_ms = {0, 0, 0, 100}};
+	size_t bytes = weir_header_write(&h, packet);
+
+	memset(packet + bytes, 0, WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES);
+	if (kind == 0)
+		memcpy(packet + bytes, &reply, sizeof(reply));
+	bytes += kind == 0 ? sizeof(reply) : WEIR_BITMAP_BYTES;
+	return bytes + (play.authenticated ? WEIR_CHALLENGE_BYTES : 0);
+}
+
+/* What answers block `block` of the operation, of this status. */
+static size_t
+answer(uint8_t *packet, uint32_t block, unsigned int status)
+{
+	const struct weir_operation *o = play.weir->current;
+	size_t elements = o == NULL ? 0 : o->count;
+	struct weir_header h = {.extended = !play.base_form,
+		.job_id = JOB,
+		.src_id = SOURCE,
+		.block_id = block,
+		.gen_id = play.weir->generation,
+		.status = (uint8_t)status,
+		.degraded = status == WEIR_STATUS_PARTIAL,
+		.src_cnt = SOURCES,
+		.collective = o == NULL ? 0 : o->collective,
+		.op = o == NULL ? 0 : o->op,
+		.dtype = o == NULL ? 0 : o->dtype,
+		.flags = play.authenticated ? WEIR_FLAG_AUTHENTICATED : 0};
+	size_t bytes, payload = 0;
+
+	if (o != NULL && block - o->first < o->blocks) {
+		size_t begin = (size_t)(block - o->first) * o->per_block;
+
+		elements = elements - begin < o->per_block ? elements - begin : o->per_block;
+		payload = elements * o->element_bytes;
+	}
+	if (payload > DATAGRAM_MAX / 2)
+		payload = DATAGRAM_MAX / 2;
+	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
+		h.grad_cnt = (uint16_t)elements;
+	else
+		payload = 0;
+	bytes = weir_header_write(&h, packet);
+	memset(packet + bytes, 0x5a, payload);
+	bytes += payload;
+	if (status == WEIR_STATUS_PARTIAL || status == WEIR_STATUS_ERROR ||
+		status == WEIR_STATUS_WAITING) {
+		memset(packet + bytes, 0, WEIR_BITMAP_BYTES);
+		packet[bytes] = 3;
+		bytes += WEIR_BITMAP_BYTES;
+	} else if (status == WEIR_STATUS_MISMATCH) {
+		memset(packet + bytes, 1, sizeof(struct weir_mismatch));
+		bytes += sizeof(struct weir_mismatch);
+	}
+	return bytes;
+}
+
+static size_t
+sign_join(uint8_t *packet, size_t bytes)
+{
+	tags_hmac(play.key, WEIR_LABEL_REPLY, play.answered, sizeof(play.answered), packet, bytes,
+		packet + bytes);
+	return bytes + WEIR_TAG_BYTES;
+}
+
+/* As the switch signs results; replies are left to be forged. */
+static size_t
+sign_result(uint8_t *packet, size_t bytes)
+{
+	static const uint8_t challenge[WEIR_CHALLENGE_BYTES];
+	uint8_t key[WEIR_KEY_BYTES], job[WEIR_KEY_BYTES] = {1}, header[WEIR_EXT_BYTES];
+	struct weir_header h = {.extended = true};
+
+	weir_header_read(&h, packet);
+	memcpy(header, packet, sizeof(header));
+	header[6] = 0;
+	tags_results_key(job, key);
+	tags_generation_key(key, challenge, play.weir->generation, key);
+	tags_gmac(key, h.status, h.block_id, header, packet + WEIR_EXT_BYTES,
+		bytes - WEIR_EXT_BYTES, packet + bytes);
+	play.signed_right = true;
+	return bytes + WEIR_TAG_BYTES;
+}
+
+/* The input changes some bytes, and perhaps the length. */
+static size_t
+spoil(uint8_t *packet, size_t bytes, unsigned int how)
+{
+	for (unsigned int i = 0; i < (how & 3); i++) {
+		uint8_t at = fuzz_8(&play.in), value = fuzz_8(&play.in);
+
+		if (bytes > 0)
+			packet[at % bytes] ^= value;
+	}
+	if ((how & 4) != 0)
+		bytes = fuzz_8(&play.in) % (bytes + 1);
+	if ((how & 8) != 0) {
+		size_t more = fuzz_8(&play.in);
+		const uint8_t *from = fuzz_take(&play.in, &more);
+
+		if (more > DATAGRAM_MAX - bytes)
+			more = DATAGRAM_MAX - bytes;
+		if (more > 0)
+			memcpy(packet + bytes, from, more);
+		bytes += more;
+	}
+	return bytes;
+}
+
+static void
+sender(struct sockaddr_in *from, bool extended, unsigned int how)
+{
+	*from = extended ? play.weir->switch_ext : play.weir->switch_base;
+	if ((how & 1) != 0)
+		from->sin_addr.s_addr ^= htonl(1);
+	if ((how & 2) != 0)
+		from->sin_port ^= htons(fuzz_8(&play.in));
+}
+
+/* The next packet of the input. */
+static size_t
+datagram(uint8_t packet[DATAGRAM_MAX], struct sockaddr_in *from, bool joining)
+{
+	uint8_t kind = fuzz_8(&play.in), how = fuzz_8(&play.in);
+	size_t bytes = DATAGRAM_MAX / 2;
+
+	if ((kind & 7) == 7) {
+		size_t given = fuzz_8(&play.in);
+		const uint8_t *text = fuzz_take(&play.in, &given);
+
+		bytes = given;
+		if (given > 0)
+			memcpy(packet, text, given);
+	} else if (joining) {
+		bytes = join_reply(packet, kind & 1);
+	} else {
+		uint8_t block = fuzz_8(&play.in);
+
+		bytes = answer(packet, (uint32_t)(int8_t)block,
+			(kind & 7) > 1 ? fuzz_8(&play.in) % 11 : kind & 1);
+	}
+	sender(from, joining || !play.base_form, kind >> 3 & 3);
+	/* Spoiled before it is signed, or behind. */
+	if ((how & 0x10) != 0)
+		bytes = spoil(packet, bytes, how);
+	if (play.authenticated && (how & 0x20) == 0 && bytes + WEIR_TAG_BYTES <= DATAGRAM_MAX &&
+		bytes >= WEIR_EXT_BYTES)
+		bytes = joining ? sign_join(packet, bytes) : sign_result(packet, bytes);
+	return (how & 0x10) != 0 ? bytes : spoil(packet, bytes, how);
+}
+
+/* --- the kernel --------------------------------------------------------------------------------- */
+
+#define WRAP(result, name, ...)                                                                    \
+	result __real_##name(__VA_ARGS__);                                                         \
+	result __wrap_##name(__VA_ARGS__)
+
+WRAP(int, clock_gettime, clockid_t clock, struct timespec *t);
+WRAP(ssize_t, getrandom, void *to, size_t size, unsigned int flags);
+WRAP(int, ppoll, struct pollfd *polls, nfds_t n, const struct timespec *wait, const sigset_t *mask);
+WRAP(ssize_t, sendto, int fd, const void *bytes, size_t size, int flags,
+	const struct sockaddr *address, socklen_t length);
+WRAP(int, sendmmsg, int fd, struct mmsghdr *messages, unsigned int n, int flags);
+WRAP(ssize_t, recvfrom, int fd, void *bytes, size_t size, int flags, struct sockaddr *address,
+	socklen_t *length);
+WRAP(ssize_t, recvmsg, int fd, struct msghdr *message, int flags);
+WRAP(int, recvmmsg, int fd, struct mmsghdr *messages, unsigned int n, int flags,
+	struct timespec *wait);
+WRAP(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+	void *argument);
+WRAP(int, pthread_join, pthread_t thread, void **result);
+
+int
+__wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	if (!play.on)
+		return __real_clock_gettime(clock, t);
+	t->tv_sec = (time_t)(play.now / 1000000000);
+	t->tv_nsec = (long)(play.now % 1000000000);
+	return 0;
+}
+
+ssize_t
+__wrap_getrandom(void *to, size_t size, unsigned int flags)
+{
+	if (!play.on)
+		return __real_getrandom(to, size, flags);
+	memset(to, 0x33, size);
+	return (ssize_t)size;
+}
+
+/* Something to read, as long as there is input; time goes on. */
+int
+__wrap_ppoll(struct pollfd *polls, nfds_t n, const struct timespec *wait, const sigset_t *mask)
+{
+	if (!play.on)
+		return __real_ppoll(polls, n, wait, mask);
+	play.now += STEP_NS;
+	if (play.in.left == 0)
+		play.now += 1000 * STEP_NS;
+	polls[0].revents = POLLIN;
+	return 1;
+}
+
+ssize_t
+__wrap_sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *address,
+	socklen_t length)
+{
+	const uint8_t *packet = bytes;
+
+	if (!play.on)
+		return __real_sendto(fd, bytes, size, flags, address, length);
+	/* A join. */
+	play.nonce = weir_get32(packet + 1);
+	if (size == WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES)
+		memcpy(play.answered, packet + WEIR_EXT_BYTES + WEIR_CHALLENGE_BYTES,
+			WEIR_TAG_BYTES);
+	return (ssize_t)size;
+}
+
+static volatile uint8_t read_bytes;
+
+/* Each packet is read, whole: sanitizers see what is no memory. */
+int
+__wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags)
+{
+	uint8_t sum = 0;
+
+	if (!play.on)
+		return __real_sendmmsg(fd, messages, n, flags);
+	for (unsigned int i = 0; i < n; i++)
+		for (size_t v = 0; v < messages[i].msg_hdr.msg_iovlen; v++) {
+			const struct iovec *piece = &messages[i].msg_hdr.msg_iov[v];
+
+			for (size_t b = 0; b < piece->iov_len; b++)
+				sum ^= ((const uint8_t *)piece->iov_base)[b];
+		}
+	read_bytes = sum;
+	return (int)n;
+}
+
+ssize_t
+__wrap_recvfrom(
+	int fd, void *bytes, size_t size, int flags, struct sockaddr *address, socklen_t *length)
+{
+	uint8_t packet[DATAGRAM_MAX];
+	struct sockaddr_in from;
+	size_t got;
+
+	if (!play.on)
+		return __real_recvfrom(fd, bytes, size, flags, address, length);
+	if (play.in.left == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	got = datagram(packet, &from, true);
+	memcpy(bytes, packet, got < size ? got : size);
+	memcpy(address, &from, sizeof(from));
+	return (ssize_t)got;
+}
+
+ssize_t
+__wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	if (!play.on)
+		return __real_recvmsg(fd, message, flags);
+	errno = EAGAIN;
+	return -1;
+}
+
+int
+__wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags, struct timespec *wait)
+{
+	unsigned int i = 0;
+
+	if (!play.on)
+		return __real_recvmmsg(fd, messages, n, flags, wait);
+	for (; i < n && play.in.left > 0; i++) {
+		struct msghdr *m = &messages[i].msg_hdr;
+		uint8_t packet[DATAGRAM_MAX];
+		struct sockaddr_in from;
+		size_t got = datagram(packet, &from, false), room = m->msg_iov[0].iov_len;
+
+		memcpy(m->msg_iov[0].iov_base, packet, got < room ? got : room);
+		memcpy(m->msg_name, &from, sizeof(from));
+		messages[i].msg_len = (unsigned int)got;
+		if (fuzz_8(&play.in) % 4 == 0)
+			return (int)i + 1;
+	}
+	errno = EAGAIN;
+	return i == 0 ? -1 : (int)i;
+}
+
+int
+__wrap_pthread_create(
+	pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+	return play.on ? 0 : __real_pthread_create(thread, attributes, run, argument);
+}
+
+int
+__wrap_pthread_join(pthread_t thread, void **result)
+{
+	return play.on ? 0 : __real_pthread_join(thread, result);
+}
+
+/* --- a run -------------------------------------------------------------------------------------- */
+
+static void
+check_counters(const struct weir *weir)
+{
+	const struct weir_stats *s = &weir->stats;
+	uint64_t ends = s->results_ok + s->results_partial + s->results_error + s->waiting +
+		s->duplicates + s->foreign + s->malformed;
+
+	/* forged counts joins' answers, too, which packets_received does not. */
+	FUZZ_CHECK(s->packets_received >= ends && s->packets_received <= ends + s->forged,
+		"a packet has no end, or two");
+	if (play.authenticated && !play.signed_right)
+		FUZZ_CHECK(s->results_ok + s->results_partial + s->results_error + s->waiting == 0,
+			"taken without a tag");
+}
+
+/* One operation, of as many elements as the input says; the handle's thread is this function. */
+static void
+operate(struct weir *weir, size_t count)
+{
+	unsigned int per_block = weir_elements(weir, WEIR_DTYPE_INT32);
+	/* Of their own sizes: sanitizers see who goes beyond. */
+	int32_t *send = calloc(count + 1, sizeof(*send)), *recv = malloc(count * sizeof(*recv) + 1);
+	struct weir_operation o = {.send = (const uint8_t *)send,
+		.recv = (uint8_t *)recv,
+		.count = count,
+		.element_bytes = count == 0 ? 0 : 4,
+		.per_block = count == 0 ? 1 : per_block,
+		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
+		.dtype = count == 0 ? 0 : WEIR_DTYPE_INT32,
+		.blocks = count == 0 ? 1 : (uint32_t)((count + per_block - 1) / per_block),
+		.first = weir->next_block,
+		.number = weir->next_number};
+
+	o.started = o.progressed = play.now;
+	weir->result = (struct weir_result){.blocks = o.blocks, .sources_least = weir->sources};
+	weir->degraded_count = 0;
+	weir->current = &o;
+	weir_window_begin(weir);
+	weir_window_flush(weir, play.now);
+	while (weir->current != NULL && play.in.left > 0) {
+		weir_receive(weir, weir->fd, (fuzz_8(&play.in) & 1) != 0);
+		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
+		if (weir->current == NULL)
+			break;
+		weir_window_repeat(weir, play.now);
+		weir_window_flush(weir, play.now);
+		FUZZ_CHECK(o.done < o.blocks, "all blocks are done, and the operation is not");
+	}
+	if (weir->current != NULL)
+		weir_finish(weir, weir_explain_timeout(weir, play.now));
+	FUZZ_CHECK(o.finished, "the operation has no end");
+	FUZZ_CHECK(o.code < 0 || (o.done == o.blocks && weir->result.completed == o.blocks),
+		"%u of %u blocks, and no error", o.done, o.blocks);
+	FUZZ_CHECK(o.code < 0 || (o.code == WEIR_PARTIAL) == (weir->result.degraded > 0),
+		"a part is told as the whole");
+	FUZZ_CHECK(o.code == 0 || strlen(weir->error) > 0, "an error without a text");
+	FUZZ_CHECK(weir->degraded_count <= o.blocks, "more degraded blocks than blocks");
+	free(send);
+	free(recv);
+}
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	const uint8_t job[WEIR_KEY_BYTES] = {1};
+
+	(void)argc;
+	(void)argv;
+	tags_source_key(job, SOURCE, play.key);
+	return 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t job[WEIR_KEY_BYTES] = {1};
+	struct weir_config config = {.switch_address = "127.0.0.1",
+		.address = "127.0.0.1",
+		.job = JOB,
+		.source = SOURCE,
+		.join_timeout_ms = 5000};
+	uint8_t flags;
+
+	play.in = (struct fuzz_input){data, size};
+	flags = fuzz_8(&play.in);
+	play.base_form = (flags & 3) == 1;
+	play.authenticated = (flags & 3) == 2;
+	play.signed_right = false;
+	play.now = 1000000000;
+	config.base_form = play.base_form;
+	if (play.authenticated) {
+		config.key = job;
+		config.key_bytes = sizeof(job);
+	}
+	play.on = true;
+	/* The sockets need the handle's addresses before weir_open returns. */
+	if (weir_open(&config, &play.weir) == 0) {
+		for (unsigned int n = 0; n < 4 && play.in.left > 0 && play.weir->failed == 0; n++)
+			operate(play.weir, (flags >> 2) * (n + 1u) % 70);
+		check_counters(play.weir);
+	} else {
+		FUZZ_CHECK(play.weir == NULL || strlen(weir_error(play.weir)) > 0,
+			"an error without a text");
+	}
+	weir_close(play.weir);
+	play.weir = NULL;
+	play.on = false;
+	return 0;
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames for the whole switch: parser, dispatch, crossbar and all programs, with jobs of every kind. The
+ * input is a list of steps: right contributions and joins, the same with bytes changed, rubbish, time
+ * that passes, attributes that change.
+ *
+ * Whatever comes: each packet has one end, nothing is leaked, what leaves is well-formed, and as long as
+ * nothing has been changed in an aggregation header, a result is the sum of the sources that it names.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_mbuf.h>
+
+#include "tests/eal/rig.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/turned.h"
+#include "tests/model/tags.h"
+
+#define JOBS       4
+#define PORTS      3
+#define STEPS_MAX  128
+#define HEADER     42 /* where the aggregation header begins */
+#define RAW_MAX    1600
+#define ELEMENTS   8
+#define GENERATION 7 /* of the job that has it fixed */
+
+enum { JOINED, FIXED, AUTHENTICATED, GROUP };
+
+static struct rig rig;
+static struct rig_config config;
+static uint8_t frame[RIG_FRAME_MAX];
+static const uint8_t job_key[WEIR_KEY_BYTES] = {1, 2, 3};
+
+/* What hosts know of their job, from what they hear. */
+static struct {
+	uint16_t generation;
+	uint8_t challenge[WEIR_CHALLENGE_BYTES], begun[WEIR_CHALLENGE_BYTES];
+} heard[JOBS];
+static bool changed; /* some aggregation header or payload was not as a host makes it */
+static uint64_t cuts; /* 0: one segment */
+
+/* --- hosts ------------------------------------------------------------------------------------- */
+
+static void
+sign(uint8_t *header, unsigned int payload, unsigned int source, uint32_t block)
+{
+	uint8_t key[WEIR_KEY_BYTES];
+
+	tags_source_key(job_key, (uint8_t)source, key);
+	tags_generation_key(key, heard[AUTHENTICATED].begun, heard[AUTHENTICATED].generation, key);
+	tags_gmac(key, 0, block, header, header + WEIR_EXT_BYTES, payload,
+		header + WEIR_EXT_BYTES + payload);
+}
+
+static unsigned int
+contribution(unsigned int j, unsigned int source, uint32_t block, unsigned int count, bool extended)
+{
+	bool tagged = j == AUTHENTICATED;
+	struct weir_header h = {.job_id = rig.job[j].id,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.gen_id = heard[j].generation,
+		.grad_cnt = (uint16_t)count,
+		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
+		.dtype = WEIR_DTYPE_INT32,
+		.flags = tagged ? WEIR_FLAG_AUTHENTICATED : 0,
+		.extended = extended || tagged};
+	uint32_t payload[ELEMENTS + WEIR_TAG_BYTES / 4] = {0};
+	unsigned int bytes;
+
+	for (unsigned int i = 0; i < count; i++)
+		payload[i] = 1u << source;
+	bytes = rig_frame(frame, source, &h, payload, count * 4 + (tagged ? WEIR_TAG_BYTES : 0));
+	if (tagged) {
+		sign(frame + HEADER, count * 4, source, block);
+		rig_fix_checksums(frame);
+	}
+	return bytes;
+}
+
+static unsigned int
+join(unsigned int j, unsigned int source, uint8_t nonce, bool base_form)
+{
+	bool tagged = j == AUTHENTICATED;
+	struct weir_header h = {.job_id = rig.job[j].id,
+		.src_id = (uint8_t)source,
+		.block_id = nonce,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = tagged     ? WEIR_FLAG_AUTHENTICATED
+			: base_form ? WEIR_FLAG_BASE_RESULTS
+				    : 0,
+		.extended = true};
+	uint8_t payload[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES] = {0};
+	unsigned int bytes;
+
+	memcpy(payload, heard[j].challenge, WEIR_CHALLENGE_BYTES);
+	payload[WEIR_CHALLENGE_BYTES + 3] = nonce;
+	bytes = rig_frame(frame, source, &h, payload, tagged ? sizeof(payload) : 0);
+	if (tagged) {
+		uint8_t key[WEIR_KEY_BYTES];
+
+		tags_source_key(job_key, (uint8_t)source, key);
+		tags_hmac(key, WEIR_LABEL_JOIN, frame + HEADER, WEIR_EXT_BYTES,
+			frame + HEADER + WEIR_EXT_BYTES, sizeof(struct weir_join_proof),
+			frame + HEADER + WEIR_EXT_BYTES + sizeof(struct weir_join_proof));
+		rig_fix_checksums(frame);
+	}
+	return bytes;
+}
+
+/* --- what leaves --------------------------------------------------------------------------------- */
+
+static int
+job_of(uint8_t id)
+{
+	for (int j = 0; j < JOBS; j++)
+		if (rig.job[j].id == id)
+			return j;
+	return -1;
+}
+
+static void
+learn(unsigned int j, const struct weir_header *h, const uint8_t *payload, unsigned int bytes)
+{
+	const unsigned int more = sizeof(struct weir_join_reply);
+
+	if (h->status == WEIR_STATUS_OK) {
+		heard[j].generation = h->gen_id;
+		if (j == AUTHENTICATED && bytes >= more + WEIR_CHALLENGE_BYTES)
+			memcpy(heard[j].begun, payload + more, WEIR_CHALLENGE_BYTES);
+	} else if (h->status == WEIR_STATUS_WAITING && j == AUTHENTICATED &&
+		bytes >= WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES) {
+		memcpy(heard[j].challenge, payload + WEIR_BITMAP_BYTES, WEIR_CHALLENGE_BYTES);
+	}
+}
+
+/* Each source contributes a bit of its own. */
+static void
+check_sum(const struct weir_header *h, const uint8_t *payload, unsigned int bytes)
+{
+	uint32_t first = 0;
+
+	FUZZ_CHECK(bytes >= h->grad_cnt * 4u + (h->degraded ? WEIR_BITMAP_BYTES : 0),
+		"a result of %u bytes with %u elements", bytes, h->grad_cnt);
+	for (unsigned int i = 0; i < h->grad_cnt; i++) {
+		uint32_t got;
+
+		memcpy(&got, payload + 4 * i, 4);
+		first = i == 0 ? got : first;
+		FUZZ_CHECK(got == first && __builtin_popcount(got) == h->src_cnt,
+			"job %u, block %u: %#x of %u sources, element %u", h->job_id, h->block_id,
+			got, h->src_cnt, i);
+	}
+	if (h->degraded && h->grad_cnt > 0)
+		FUZZ_CHECK(payload[h->grad_cnt * 4u] == first, "the bitmap says %#x, the sum %#x",
+			payload[h->grad_cnt * 4u], first);
+}
+
+static void
+hear(const uint8_t *bytes, unsigned int size)
+{
+	struct weir_header h;
+	const uint8_t *payload;
+	unsigned int n;
+	int j;
+
+	/* Of the switch itself; what hosts send to each other is forwarded as it is. */
+	if (size < 12 || memcmp(bytes + 6, rig_switch_mac, 6) != 0 ||
+		!rig_parse(bytes, size, &h, &payload, &n))
+		return;
+	FUZZ_CHECK(rig_checksums_hold(bytes), "a wrong checksum");
+	FUZZ_CHECK(h.status <= WEIR_STATUS_REFUSED, "status %u", h.status);
+	j = job_of(h.job_id);
+	FUZZ_CHECK(j >= 0 || h.status == WEIR_STATUS_REFUSED, "%s, of job %u",
+		weir_status_text(h.status), h.job_id);
+	if (j < 0)
+		return;
+	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)
+		learn((unsigned int)j, &h, payload, n);
+	else if (!changed && (h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL))
+		check_sum(&h, payload, n);
+}
+
+static void
+drain(void)
+{
+	static uint8_t out[RIG_FRAME_MAX];
+
+	for (unsigned int p = 0; p < PORTS; p++)
+		for (unsigned int n; (n = rig_receive(&rig, p, out, 0)) > 0;)
+			hear(out, n);
+}
+
+/* --- steps --------------------------------------------------------------------------------------- */
+
+/* Some bytes change; perhaps the frame is cut, or more follows. Perhaps checksums are made right. */
+static unsigned int
+spoil(struct fuzz_input *in, unsigned int bytes)
+{
+	uint8_t how = fuzz_8(in);
+
+	for (unsigned int i = 0; i < (how & 3); i++) {
+		unsigned int at = fuzz_8(in) % bytes;
+
+		frame[at] ^= fuzz_8(in);
+		changed |= at >= HEADER;
+	}
+	if ((how & 4) != 0)
+		bytes = 1 + fuzz_8(in) % bytes;
+	if ((how & 8) != 0) {
+		size_t more = fuzz_8(in);
+		const uint8_t *from = fuzz_take(in, &more);
+
+		memcpy(frame + bytes, from, more);
+		bytes += (unsigned int)more;
+	}
+	/* A VLAN tag. */
+	if ((how & 16) != 0 && bytes > 12) {
+		memmove(frame + 16, frame + 12, bytes - 12);
+		weir_put16(frame + 12, 0x8100);
+		weir_put16(frame + 14, fuzz_8(in));
+		return bytes + 4;
+	}
+	/* The lengths as the frame's. */
+	if ((how & 32) != 0 && bytes > HEADER) {
+		weir_put16(frame + 16, (uint16_t)(bytes - 14));
+		weir_put16(frame + 38, (uint16_t)(bytes - 34));
+		changed |= (how & 15) != 0;
+	}
+	if ((how & 64) != 0 && bytes >= HEADER && 34u + weir_get16(frame + 38) <= bytes)
+		rig_fix_checksums(frame);
+	return bytes;
+}
+
+/* Segments and headroom of all sizes. */
+static void
+inject(unsigned int port, unsigned int bytes)
+{
+	struct rte_mbuf *first = NULL, *last = NULL;
+
+	for (unsigned int at = 0; at < bytes;) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(rig.pool);
+		unsigned int take = bytes - at;
+
+		FUZZ_CHECK(m != NULL, "the switch keeps all mbufs");
+		if (cuts != 0) {
+			m->data_off = (uint16_t)(rig_random(&cuts) % 129);
+			take = 1 + (unsigned int)(rig_random(&cuts) % take);
+		}
+		memcpy(rte_pktmbuf_append(m, (uint16_t)take), frame + at, take);
+		at += take;
+		if (first == NULL) {
+			first = last = m;
+			continue;
+		}
+		last->next = m;
+		last = m;
+		first->nb_segs++;
+		first->pkt_len += take;
+	}
+	if (rte_ring_enqueue(rig.to[port], first) < 0)
+		FUZZ_WRONG("port %u takes nothing", port);
+}
+
+static void
+step_contribution(struct fuzz_input *in, uint8_t kind)
+{
+	uint8_t who = fuzz_8(in), block = fuzz_8(in);
+	unsigned int j = who & 3, source = who >> 2 & 3;
+	unsigned int bytes = contribution(j, source, (uint32_t)(int8_t)block,
+		(who & 0x20) != 0 ? 0 : rig.job[j].elements, (who & 0x10) == 0);
+
+	if ((who & 0x80) != 0)
+		cuts = who * 2654435761u + block;
+	if ((kind & 0x40) != 0)
+		bytes = spoil(in, bytes);
+	inject((kind & 0x80) != 0 ? fuzz_8(in) % PORTS : source % PORTS, bytes);
+}
+
+static void
+step_join(struct fuzz_input *in, uint8_t kind)
+{
+	uint8_t who = fuzz_8(in);
+	unsigned int source = who >> 2 & 3;
+	unsigned int bytes = join(who & 3, source, who >> 5, (who & 0x10) != 0);
+
+	if ((kind & 0x40) != 0)
+		bytes = spoil(in, bytes);
+	inject((kind & 0x80) != 0 ? fuzz_8(in) % PORTS : source % PORTS, bytes);
+}
+
+/* All sources of a job join, and what they hear is taken. */
+static void
+step_join_all(struct fuzz_input *in)
+{
+	uint8_t who = fuzz_8(in);
+	unsigned int j = who & 3;
+
+	for (unsigned int round = 0; round < 2; round++) {
+		for (unsigned int s = 0; s < rig.job[j].nb_sources; s++)
+			inject(s % PORTS, join(j, s, who >> 3, (who & 4) != 0));
+		turned_rest(&rig);
+		drain();
+	}
+}
+
+static void
+step_raw(struct fuzz_input *in, uint8_t kind)
+{
+	size_t size = fuzz_8(in) * ((kind & 0x40) != 0 ? 6u : 1u);
+	const uint8_t *from = fuzz_take(in, &size);
+
+	if (size == 0)
+		return;
+	memcpy(frame, from, size);
+	changed = true;
+	inject(kind % PORTS, (unsigned int)size);
+}
+
+static void
+step_attributes(struct fuzz_input *in)
+{
+	uint8_t what = fuzz_8(in);
+	struct ppe_job *job = &rig.job[what & 3];
+
+	turned_rest(&rig);
+	drain();
+	job->policy = (uint8_t)((what >> 2 & 3) % 3);
+	job->timeout_ms = (what & 0x10) != 0 ? 10 : 100;
+	/* Its last source goes, or comes back. */
+	if ((what & 0x20) != 0)
+		job->members[0] ^= UINT64_C(1) << (job->nb_sources - 1);
+	job->rate_mbit = (what & 0x40) != 0 ? 1 : 0;
+	turned_change_jobs(&rig);
+}
+
+static void
+step(struct fuzz_input *in)
+{
+	uint8_t kind = fuzz_8(in);
+
+	switch (kind & 7) {
+	case 4: step_join(in, kind); break;
+	case 5: step_raw(in, kind >> 3); break;
+	case 6: turned_wait_us(&rig, fuzz_8(in) * ((kind & 8) != 0 ? 100000u : 1000u)); break;
+	case 7:
+		if ((kind & 8) != 0)
+			step_attributes(in);
+		else
+			step_join_all(in);
+		break;
+	default: step_contribution(in, kind); break;
+	}
+	/* Packets come together, or one after the other; turned to the end, or left in the middle. */
+	if ((kind & 0x10) == 0) {
+		turned_turn(&rig);
+		drain();
+	}
+	if ((kind & 0x20) == 0) {
+		turned_rest(&rig);
+		drain();
+	}
+}
+
+static void
+make_jobs(void)
+{
+	struct ppe_job job[JOBS] = {rig_job(1, 3, 4, ELEMENTS), rig_job(2, 2, 2, ELEMENTS),
+		rig_job(3, 2, 2, ELEMENTS), rig_job(4, 2, 4, ELEMENTS)};
+
+	for (unsigned int j = 0; j < JOBS; j++) {
+		job[j].timeout_ms = 100;
+		job[j].first_generation = 65535;
+		job[j].instance = rig.job[j].instance;
+	}
+	job[FIXED].fixed_generation = GENERATION;
+	job[FIXED].block_shift = 24;
+	job[FIXED].policy = PPE_POLICY_PARTIAL;
+	job[AUTHENTICATED].authenticated = true;
+	job[AUTHENTICATED].policy = PPE_POLICY_PARTIAL;
+	memcpy(job[AUTHENTICATED].key, job_key, sizeof(job_key));
+	job[GROUP].group = 0xef010101;
+	job[GROUP].policy = PPE_POLICY_ERROR;
+	memcpy(rig.job, job, sizeof(job));
+}
+
+ssize_t __wrap_getrandom(void *to, size_t size, unsigned int flags);
+
+/* The keys of challenges: the same in every run. */
+ssize_t
+__wrap_getrandom(void *to, size_t size, unsigned int flags)
+{
+	(void)flags;
+	memset(to, 0x33, size);
+	return (ssize_t)size;
+}
+
+static void
+at_the_end(void)
+{
+	const char *books = rig_stop(&rig);
+
+	if (books != NULL) {
+		fprintf(stderr, "fuzz: %s\n", books);
+		_exit(1);
+	}
+}
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	make_jobs();
+	memcpy(config.job, rig.job, sizeof(rig.job));
+	config.workers = 2;
+	config.threads = 4;
+	config.ports = PORTS;
+	config.jobs = JOBS;
+	turned_start(&rig, &config);
+	atexit(at_the_end);
+	return 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input in = {data, size};
+
+	memset(heard, 0, sizeof(heard));
+	heard[FIXED].generation = GENERATION;
+	changed = false;
+	cuts = 0;
+	make_jobs();
+	turned_renew_jobs(&rig);
+	for (unsigned int i = 0; i < STEPS_MAX && in.left > 0; i++)
+		step(&in);
+	turned_rest(&rig);
+	drain();
+	/* Blocks that are still open meet their end, and the table of stations its timers. */
+	turned_wait_us(&rig, 200000);
+	turned_rest(&rig);
+	drain();
+	turned_renew_jobs(&rig);
+	turned_rest(&rig);
+	drain();
+	turned_check_books(&rig);
+	return 0;
+}
