@@ -158,12 +158,8 @@ ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl
 
 	*config = NULL;
 	error[0] = '\0';
-	if (root == NULL) {
-		snprintf(error, error_size, "%s:%d:%d: %s", name, RTE_MAX(json_error.line, 1),
-			RTE_MAX(json_error.column, 1), json_error.text);
-		error[strcspn(error, "\n")] = '\0';
-		return -EINVAL;
-	}
+	if (root == NULL)
+		return ctrl_refuse_text(&reading.source, &json_error);
 	reading.root = root;
 	reading.config = calloc(1, sizeof(*reading.config));
 	rc = reading.config == NULL ? -ENOMEM : ctrl_schema_check(&reading.source, root);

@@ -71,3 +71,14 @@ ctrl_refuse_key(const struct ctrl_source *source, struct ctrl_path path, const c
 	va_end(args);
 	return -EINVAL;
 }
+
+int
+ctrl_refuse_text(const struct ctrl_source *source, const json_error_t *why)
+{
+	snprintf(source->error, source->error_size, "%s:%d:%d: %s", source->file,
+		why->line < 1 ? 1 : why->line, why->column < 1 ? 1 : why->column, why->text);
+	/* It quotes what it stands at, and goes on behind that in lines of its own. */
+	source->error[strcspn(source->error, "\n")] = '\0';
+	make_printable(source->error);
+	return -EINVAL;
+}

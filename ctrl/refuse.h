@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include <jansson.h>
+
 #include "ctrl/keys.h"
 
 /* A configuration being read: its text, and where the reason goes when it is refused. */
@@ -36,5 +38,8 @@ int ctrl_refuse(const struct ctrl_source *source, struct ctrl_path path, const c
 /* Refuse a key of the object at a path, at the key. Returns -EINVAL. */
 int ctrl_refuse_key(const struct ctrl_source *source, struct ctrl_path path, const char *key,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Refuse a text that is no JSON, with what the parser said. Returns -EINVAL. */
+int ctrl_refuse_text(const struct ctrl_source *source, const json_error_t *why);
 
 #endif

@@ -161,12 +161,8 @@ read_text(const struct ctrl_source *source, const char *name, struct ctrl_state 
 	int rc;
 
 	state->root = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
-	if (state->root == NULL) {
-		snprintf(source->error, source->error_size, "%s:%d:%d: %s", source->file,
-			RTE_MAX(error.line, 1), RTE_MAX(error.column, 1), error.text);
-		source->error[strcspn(source->error, "\n")] = '\0';
-		return -EINVAL;
-	}
+	if (state->root == NULL)
+		return ctrl_refuse_text(source, &error);
 	rc = check_version(source, state->root);
 	if (rc == 0)
 		rc = ctrl_schema_check(source, state->root);
