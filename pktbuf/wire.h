@@ -60,6 +60,7 @@ enum weir_status {
 	X(ALLGATHER, 6, "allgather")                                                               \
 	X(ALLTOALL, 7, "alltoall")                                                                 \
 	X(BARRIER, 8, "barrier")                                                                   \
+	X(ACKNOWLEDGE, 14, "acknowledge")                                                          \
 	X(JOIN, 15, "join")
 
 enum weir_collective {
@@ -159,6 +160,8 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_KEY_BYTES        32
 #define WEIR_CHALLENGE_BYTES  16
 #define WEIR_GMAC_IV_BYTES    12 /* 0, 0, 0, status, number of the block:64 */
+#define WEIR_IV_CONTRIBUTION  0 /* in place of the status, in what sources send */
+#define WEIR_IV_ACKNOWLEDGE   1
 #define WEIR_LABEL_SOURCE     "weir source" /* and src_id: a source's key, from the job's */
 #define WEIR_LABEL_RESULTS    "weir results" /* the results' key, from the job's */
 #define WEIR_LABEL_GENERATION "weir generation" /* challenge, gen_id: GMAC's key, from those two */

@@ -25,6 +25,9 @@
 		"a result, or reserved values, sent to the switch")                                \
 	X(UNSUPPORTED, "unsupported", "collective, type or operation that is not served")          \
 	X(DUPLICATE, "duplicate", "the source is in the block already")                            \
+	X(ACKNOWLEDGED, "acknowledged",                                                            \
+		"tells that a source has a result, and contributes nothing")                       \
+	X(KNOWN, "known", "acknowledgement of what is known already")                              \
 	X(LATE, "late", "the block was completed without or before it; answered with the result")  \
 	X(EXPIRED, "expired", "the block is over and its result gone; answered")                   \
 	X(WINDOW, "window", "ahead of the job's window; answered")                                 \

@@ -198,6 +198,7 @@ struct ppe_port_stats {
 	X(duplicates, "contributions of a source that was in the open block already")              \
 	X(late, "contributions to a block that was completed without them")                        \
 	X(asked_again, "contributions to a completed block, answered with its result")             \
+	X(acknowledged, "results that sources acknowledged while they could not contribute")       \
 	X(blocks_opened, "blocks opened by a first contribution")                                  \
 	X(blocks_complete, "blocks completed by every source")                                     \
 	X(blocks_partial, "blocks completed by the timeout with sources missing")                  \

@@ -187,7 +187,14 @@ bool
 weir_auth_contribution(struct weir_auth *auth, uint64_t number, const uint8_t *header,
 	const uint8_t *payload, size_t bytes, uint8_t tag[WEIR_TAG_BYTES])
 {
-	return gmac(auth->contributions, 0, number, header, payload, bytes, tag);
+	return gmac(auth->contributions, WEIR_IV_CONTRIBUTION, number, header, payload, bytes, tag);
+}
+
+bool
+weir_auth_acknowledgement(
+	struct weir_auth *auth, uint64_t number, const uint8_t *header, uint8_t tag[WEIR_TAG_BYTES])
+{
+	return gmac(auth->contributions, WEIR_IV_ACKNOWLEDGE, number, header, NULL, 0, tag);
 }
 
 /* Does the packet say that it has a tag, and room for it? */

@@ -35,6 +35,10 @@ bool weir_auth_begin(struct weir_auth *auth, uint16_t generation);
 bool weir_auth_contribution(struct weir_auth *auth, uint64_t number, const uint8_t *header,
 	const uint8_t *payload, size_t bytes, uint8_t tag[WEIR_TAG_BYTES]);
 
+/* The tag of an acknowledgement, which is a header. The same. */
+bool weir_auth_acknowledgement(struct weir_auth *auth, uint64_t number, const uint8_t *header,
+	uint8_t tag[WEIR_TAG_BYTES]);
+
 /* Whether a packet of `bytes`, its tag at the end, is the block's result. */
 bool weir_auth_result(struct weir_auth *auth, uint64_t number, const uint8_t *packet, size_t bytes);
 

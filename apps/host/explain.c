@@ -275,3 +275,19 @@ weir_explain_partial(struct weir *weir)
 		(unsigned long long)weir->result.blocks, weir->result.sources_least, weir->sources,
 		weir->rank, all ? "" : "all but ", weir->rank, late, weir->timeout_ms);
 }
+
+int
+weir_explain_ahead(struct weir *weir, const struct weir_slot *slot, const struct weir_header *kept)
+{
+	const struct weir_operation *o = weir->current;
+
+	return weir_explain(weir, -EPROTO,
+		"%s: the other %ss have called something else: block %u has %u elements of type %u "
+		"(collective %u, operation %u), and this call %u of type %u (%u, %u); every %s "
+		"must "
+		"call the same operation with the same count and type",
+		weir->job_text, weir->rank, slot->block, kept->grad_cnt, kept->dtype,
+		kept->collective, kept->op,
+		o->element_bytes == 0 ? 0 : slot->payload_bytes / o->element_bytes, o->dtype,
+		o->collective, o->op, weir->rank);
+}

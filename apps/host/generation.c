@@ -63,6 +63,8 @@ weir_begin(struct weir *weir)
 	weir_socket_size(weir);
 	if (weir_ring_create(&weir->ring, weir->ring.window) < 0)
 		return weir_explain(weir, -ENOMEM, "out of memory");
+	if (weir_ahead_create(weir) < 0)
+		return weir_explain(weir, -ENOMEM, "out of memory");
 	return start_thread(weir);
 }
 
@@ -99,6 +101,7 @@ weir_end(struct weir *weir)
 	weir->group_fd = -1;
 	weir->group.s_addr = 0;
 	weir_ring_destroy(&weir->ring);
+	weir_ahead_destroy(weir);
 	free(weir->inbox.bytes);
 	memset(&weir->ring, 0, sizeof(weir->ring));
 	memset(&weir->inbox, 0, sizeof(weir->inbox));

@@ -34,6 +34,7 @@ weir_finish(struct weir *weir, int code)
 	}
 	r->retry_at = 0;
 	r->want_write = false;
+	weir_ahead_end(weir, code);
 	weir->current = NULL;
 	weir->next_block = o->first + o->blocks;
 	weir->next_number = o->number + o->blocks;
@@ -83,13 +84,17 @@ take_operation(struct weir *weir)
 static void
 sleep_until_something(struct weir *weir, struct pollfd *polls, nfds_t count)
 {
-	uint64_t now, due;
+	uint64_t now, due = weir_ahead_due(weir);
 	struct timespec wait, *timeout = NULL;
 
 	if (weir->current != NULL) {
-		due = weir_window_due(weir);
-		if (due > weir->current->progressed + weir->op_timeout)
-			due = weir->current->progressed + weir->op_timeout;
+		uint64_t limit = weir->current->progressed + weir->op_timeout;
+
+		now = weir_window_due(weir);
+		due = now < due ? now : due;
+		due = limit < due ? limit : due;
+	}
+	if (due != UINT64_MAX) {
 		now = weir_now();
 		due = due > now ? due - now : 0;
 		wait.tv_sec = (time_t)(due / 1000000000);
@@ -123,6 +128,12 @@ weir_progress(void *argument)
 			weir_receive(weir, weir->group_fd, true);
 		if (polls[0].revents != 0 && !take_operation(weir))
 			return NULL;
+		if (weir_ahead_due(weir) != UINT64_MAX) {
+			uint64_t now = weir_now();
+
+			weir_ahead_repeat(weir, now);
+			weir_ahead_flush(weir, now);
+		}
 		if (weir->current != NULL) {
 			uint64_t now = weir_now();
 

@@ -72,8 +72,8 @@ note_degraded(
  * A result, whole or partial, of a block in flight: everything in it must be as it was sent, and
  * its length exact.
  */
-static bool
-result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+bool
+weir_result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	size_t payload)
 {
 	const struct weir_operation *o = weir->current;
@@ -89,9 +89,9 @@ result_fits(const struct weir *weir, const struct weir_slot *slot, const struct 
 	return partial || h->src_cnt == (uint8_t)weir->sources;
 }
 
-static void
-take_result(struct weir *weir, struct weir_slot *slot, const struct weir_header *h,
-	const uint8_t *payload, uint64_t now)
+bool
+weir_result_deliver(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *payload)
 {
 	struct weir_operation *o = weir->current;
 
@@ -102,7 +102,7 @@ take_result(struct weir *weir, struct weir_slot *slot, const struct weir_header 
 		weir_finish(weir,
 			weir_explain(weir, -ENOMEM,
 				"no memory to carry a contribution that missed its block"));
-		return;
+		return false;
 	}
 	if (slot->payload_bytes != 0)
 		memcpy(o->recv + (size_t)(slot->block - o->first) * o->per_block * o->element_bytes,
@@ -111,13 +111,12 @@ take_result(struct weir *weir, struct weir_slot *slot, const struct weir_header 
 	weir->result.completed++;
 	if (h->status == WEIR_STATUS_PARTIAL) {
 		WEIR_COUNT(weir, results_partial, 1);
+		weir->ahead.armed = true;
 		note_degraded(weir, slot, h->grad_cnt, payload + slot->payload_bytes);
 	} else {
 		WEIR_COUNT(weir, results_ok, 1);
 	}
-	weir_window_answered(weir, slot, now);
-	if (o->done == o->blocks)
-		weir_finish(weir, weir->result.degraded ? weir_explain_partial(weir) : 0);
+	return true;
 }
 
 /* A reply that is not a result, to a block in flight. */
@@ -190,11 +189,11 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 		return;
 	}
 	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
+	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
+		weir_ahead_take(weir, &h, packet, bytes, now);
+		return;
+	}
 	if (weir->auth != NULL) {
-		if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
-			WEIR_COUNT(weir, duplicates, 1);
-			return;
-		}
 		if (!authentic(weir, slot, &h, packet, bytes)) {
 			WEIR_COUNT(weir, forged, 1);
 			return;
@@ -203,14 +202,12 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	}
 	weir->heard_at = now;
 	weir->network_error = 0;
-	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
-		WEIR_COUNT(weir, duplicates, 1);
-	} else if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {
+	if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {
 		take_status(weir, &h, packet + header, bytes - header);
-	} else if (!result_fits(weir, slot, &h, bytes - header)) {
+	} else if (!weir_result_fits(weir, slot, &h, bytes - header)) {
 		WEIR_COUNT(weir, malformed, 1);
-	} else {
-		take_result(weir, slot, &h, packet + header, now);
+	} else if (weir_result_deliver(weir, slot, &h, packet + header)) {
+		weir_window_answered(weir, slot, now);
 	}
 }
 
@@ -242,6 +239,8 @@ weir_receive(struct weir *weir, int fd, bool multicast)
 			weir_window_repeat(weir, now);
 			weir_window_flush(weir, now);
 		}
+		weir_ahead_repeat(weir, now);
+		weir_ahead_flush(weir, now);
 		if (n < WEIR_BATCH)
 			return;
 	}

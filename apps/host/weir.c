@@ -12,6 +12,7 @@
 
 #define TIMEOUT_MS  30000
 #define CARRY_BYTES (UINT64_C(256) << 20)
+#define AHEAD_BYTES (UINT64_C(64) << 20)
 #define SILENCE_NS  (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
 
 /*
@@ -38,6 +39,7 @@ read_config(struct weir *weir, const struct weir_config *c)
 			(unsigned int)c->partial);
 	weir->partial = c->partial;
 	weir->carry = c->carry;
+	weir->ahead.limit = c->ahead_bytes != 0 ? c->ahead_bytes : AHEAD_BYTES;
 	weir->carry_limit = c->carry_bytes != 0 ? c->carry_bytes : CARRY_BYTES;
 	return 0;
 }

@@ -142,6 +142,12 @@ struct weir_config {
 	 */
 	bool carry;
 	uint64_t carry_bytes;
+	/*
+	 * While the application computes, the others' operations may time out without it (job policy
+	 * `partial`). Their results are kept for the calls to come, and acknowledged, so that the others
+	 * go on: ahead_bytes at most (0: 64 MiB). Beyond that they wait.
+	 */
+	uint64_t ahead_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
 
@@ -255,6 +261,15 @@ WEIR_API int weir_barrier(struct weir *weir);
 WEIR_API int weir_rejoin(struct weir *weir);
 
 /*
+ * How far the others are ahead: so many blocks, from the first one of the operation that is called next,
+ * have their results here already. Operations within them complete at once, with WEIR_PARTIAL, and
+ * nothing is contributed; so an application that is behind need not compute what it calls them with. (With
+ * `carry` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
+ * may have fewer; a barrier is one block. Any thread.
+ */
+WEIR_API uint64_t weir_ahead(const struct weir *weir);
+
+/*
  * Forget what `carry` owes of this buffer (what was `send`), because it is freed, or holds something
  * else now; NULL: of all. Returns the bytes that were owed. Not during an operation.
  */
@@ -320,8 +335,11 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(results_partial, "blocks completed with sources missing")                                \
 	X(results_error, "replies that failed an operation, of any status")                        \
 	X(carried, "own contributions that missed their block, kept for the next call")            \
+	X(kept_ahead, "partial results kept for operations that were not called yet")              \
+	X(acknowledged, "acknowledgements sent, repetitions too")                                  \
+	X(ahead_full, "partial results not kept: ahead_bytes are used up")                         \
 	X(waiting, "replies that a block still waits for sources")                                 \
-	X(duplicates, "results of blocks that had theirs already, or ahead of their turn")         \
+	X(duplicates, "packets about blocks that nobody waits for: they had theirs already")       \
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \
 	X(forged, "packets without the right tag, in an authenticated job; ignored")               \
 	X(malformed, "packets from the switch that failed a check of length, type or range")       \

@@ -15,6 +15,7 @@
  *	receive.c   what comes in: checked, then applied
  *	explain.c   every text for people
  *	partial.c   what becomes of partial results
+ *	ahead.c     results of operations that are not called for yet
  *	carry.c     contributions that missed their block, for the next call
  *	auth.c      keys and tags of an authenticated job
  *	rtt.h       the round-trip estimator
@@ -120,6 +121,55 @@ struct weir_ring {
 	bool want_write; /* the socket was full: wait for POLLOUT */
 };
 
+/*
+ * Results that are ahead of the application: the others' blocks timed out without this source while its
+ * application computes. A block of a residue follows only when the switch knows that every source has
+ * the result of the one before, so the progress thread keeps such results and acknowledges them, and the
+ * others go on. When the application calls for these blocks, they complete at once.
+ *
+ * What is acknowledged is always all up to a block, so a residue keeps results only in order: who loses
+ * one, and gets the next, has to ask. An acknowledgement names the block that is expected, and the switch
+ * answers with its result if that is out: so asking and acknowledging are one. All residues that are
+ * waited for are in `waiting` in the order of the last acknowledgement; losses are found as the window
+ * finds them: a hole when later ones are answered first; and in silence PROBE acknowledgements a time,
+ * with back-off. While results are kept, the others are known to go on: then it is never given up.
+ *
+ * The first block that is missed could only be acknowledged when the others' contributions to the next
+ * one are on their way: these would be held back. Once partial results have been seen (`armed`), a
+ * source that was idle for half a block's timeout therefore tells before what it has (`told`).
+ */
+enum weir_residue_state {
+	WEIR_RESIDUE_QUIET, /* in no list */
+	WEIR_RESIDUE_READY, /* in `ready`: to be acknowledged */
+	WEIR_RESIDUE_WAITING, /* in `waiting`: acknowledged, the next result has not come */
+};
+
+TAILQ_HEAD(weir_results, weir_kept);
+
+struct weir_residue {
+	TAILQ_ENTRY(weir_residue) link;
+	struct weir_results kept; /* a window apart; the first is the one that is called next */
+	uint64_t sent_at, transmission; /* as a slot's */
+	uint32_t tries;
+	enum weir_residue_state state;
+};
+TAILQ_HEAD(weir_residues, weir_residue);
+
+struct weir_ahead {
+	struct weir_residue
+		*residues; /* by block modulo the job's window, which may be more than ours */
+	struct weir_residues ready, waiting;
+	uint64_t limit, bytes; /* of memory, at most and now */
+	uint64_t kept; /* results */
+	uint64_t run; /* of these: without a hole, from the first. Relaxed atomic: any reader */
+	uint64_t transmissions, answered; /* as the ring's */
+	uint64_t least, most, rto; /* ns */
+	uint64_t allowance, probe_at, retry_at; /* as the ring's */
+	uint64_t idle_since; /* ns: when the last operation ended */
+	bool armed, told;
+	bool closed; /* an operation has failed: nothing is kept any more */
+};
+
 /* Where packets are received into: WEIR_BATCH buffers in one allocation. */
 struct weir_inbox {
 	uint8_t *bytes;
@@ -165,6 +215,7 @@ struct weir {
 	/* The progress thread's. */
 	struct weir_ring ring;
 	struct weir_inbox inbox;
+	struct weir_ahead ahead;
 	struct weir_operation *current;
 	uint32_t next_block;
 	uint64_t next_number; /* the same, without wrapping */
@@ -233,15 +284,44 @@ void weir_finish(struct weir *weir, int code);
 int weir_ring_create(struct weir_ring *ring, uint32_t window);
 void weir_ring_destroy(struct weir_ring *ring);
 void weir_window_begin(struct weir *weir); /* make the first blocks of `current` ready */
-void weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now);
+/* The block of the slot has its result. False: the operation has ended, and its memory may be gone. */
+bool weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
+
+/*
+ * ahead.c; the progress thread, but for the first two. 0 or -ENOMEM; destroy keeps the limit.
+ */
+int weir_ahead_create(struct weir *weir);
+void weir_ahead_destroy(struct weir *weir);
+/* A packet that is not for a block in flight: keep the result if it is the next of its residue. Else it
+ * is counted. */
+void weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8_t *packet,
+	size_t bytes, uint64_t now);
+void weir_ahead_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
+void weir_ahead_flush(struct weir *weir, uint64_t now); /* send what is ready */
+uint64_t weir_ahead_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
+void weir_ahead_begin(struct weir *weir); /* `current` calls for its blocks */
+/* The block's result, with its bitmap, that is there already; NULL: it is not. Until it is delivered. */
+const struct weir_header *weir_ahead_first(
+	const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes);
+void weir_ahead_delivered(struct weir *weir, uint32_t block);
+void weir_ahead_end(struct weir *weir, int code); /* the operation has ended */
 
 /* receive.c: take all that the socket has (bounded); multicast: fd is the group's. */
 void weir_receive(struct weir *weir, int fd, bool multicast);
 /* Whether the packet is from the switch; *extended says in which form. */
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
+
+/*
+ * What a result says of the slot's block goes to the application. False: the operation has failed. The
+ * result fits if it is of this block's type, operation and length.
+ */
+bool weir_result_fits(const struct weir *weir, const struct weir_slot *slot,
+	const struct weir_header *header, size_t payload);
+bool weir_result_deliver(struct weir *weir, const struct weir_slot *slot,
+	const struct weir_header *header, const uint8_t *payload);
 
 /*
  * Who was not in time in one result at least becomes the result's `missing`. Ids below the number of
@@ -277,6 +357,8 @@ int weir_explain_status(
 	struct weir *weir, const struct weir_header *header, const uint8_t *payload, size_t bytes);
 int weir_explain_size(struct weir *weir, size_t datagram);
 int weir_explain_partial(struct weir *weir);
+int weir_explain_ahead(
+	struct weir *weir, const struct weir_slot *slot, const struct weir_header *kept);
 
 /* receive.c, join.c: sets of sources */
 static inline bool

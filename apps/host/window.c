@@ -28,9 +28,9 @@ weir_ring_destroy(struct weir_ring *ring)
 	ring->slots = NULL;
 }
 
-/* Put block number `nth` of the current operation into its slot and make it ready. */
-static void
-load(struct weir *weir, uint32_t nth)
+/* Put block number `nth` of the current operation into its slot. */
+static struct weir_slot *
+fill(struct weir *weir, uint32_t nth)
 {
 	const struct weir_operation *o = weir->current;
 	uint32_t block = o->first + nth;
@@ -60,6 +60,13 @@ load(struct weir *weir, uint32_t nth)
 	if (slot->payload == NULL)
 		slot->payload = slot->payload_bytes ? o->send + begin * o->element_bytes : NULL;
 	slot->number = o->number + nth;
+	return slot;
+}
+
+/* Make it ready. */
+static void
+load(struct weir *weir, struct weir_slot *slot)
+{
 	slot->tag_bytes = 0;
 	if (weir->auth != NULL) {
 		/* Without memory for it the tag is wrong, and the block times out. */
@@ -69,6 +76,41 @@ load(struct weir *weir, uint32_t nth)
 	}
 	slot->state = WEIR_SLOT_READY;
 	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
+}
+
+/*
+ * The slot goes on with block number `nth`: over those whose result is there already, to one that has to
+ * be sent. False: the operation has ended.
+ */
+static bool
+go_on(struct weir *weir, uint32_t nth)
+{
+	struct weir_operation *o = weir->current;
+
+	for (; nth < o->blocks; nth += weir->ring.window) {
+		struct weir_slot *slot = fill(weir, nth);
+		const struct weir_header *h;
+		const uint8_t *payload;
+		size_t bytes;
+
+		h = weir_ahead_first(weir, slot->block, &payload, &bytes);
+		if (h == NULL) {
+			load(weir, slot);
+			return true;
+		}
+		if (!weir_result_fits(weir, slot, h, bytes)) {
+			weir_finish(weir, weir_explain_ahead(weir, slot, h));
+			return false;
+		}
+		if (!weir_result_deliver(weir, slot, h, payload))
+			return false;
+		weir_ahead_delivered(weir, slot->block);
+		o->done++;
+	}
+	if (o->done < o->blocks)
+		return true;
+	weir_finish(weir, weir->result.degraded ? weir_explain_partial(weir) : 0);
+	return false;
 }
 
 void
@@ -81,8 +123,10 @@ weir_window_begin(struct weir *weir)
 	r->probe_at = 0;
 	r->retry_at = 0;
 	r->want_write = false;
+	weir_ahead_begin(weir);
 	for (uint32_t nth = 0; nth < blocks && nth < r->window; nth++)
-		load(weir, nth);
+		if (!go_on(weir, nth))
+			return;
 }
 
 static void
@@ -114,7 +158,7 @@ learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 	WEIR_SET(weir, rto_ns, r->rtt.rto);
 }
 
-void
+bool
 weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
@@ -133,8 +177,7 @@ weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 		weir->have_waiting = false;
 	o->done++;
 	o->progressed = now;
-	if (next < o->blocks)
-		load(weir, next);
+	return go_on(weir, next);
 }
 
 void

@@ -14,16 +14,16 @@ local weir = Proto("weir", "Weir Aggregation Protocol")
 local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", "mismatch",
 	"out-of-window", "unsupported", "refused" }
 local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
-	"allgather", "alltoall", "barrier", [15] = "join" }
+	"allgather", "alltoall", "barrier", [14] = "acknowledge", [15] = "join" }
 local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 	"fp16", "bf16", "fp32", "fp64" }
 local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8 }
 local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
 local FIELD = { "collective", "op", "type", "root", "grad_cnt" }
-local KIND = { "contribution", "join", "result", "reply" }
-local CONTRIBUTION, JOINING, RESULT, REPLY = 1, 2, 3, 4
+local KIND = { "contribution", "join", "result", "reply", "acknowledgement" }
+local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5
 local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED = 0, 1, 2, 3, 6, 9
-local BARRIER, JOIN = 8, 15
+local BARRIER, ACKNOWLEDGE, JOIN = 8, 14, 15
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
 
 local FORM_BASE, FORM_EXTENDED = 0, 1
@@ -255,7 +255,7 @@ local function learn(h, buf, pinfo)
 	local now = pinfo.rel_ts
 	if h.kind == CONTRIBUTION or h.kind == JOINING then
 		link_request(h, pinfo.number, now, frame)
-	else
+	elseif h.kind ~= ACKNOWLEDGEMENT then
 		link_answer(h, pinfo.number, now, frame)
 	end
 	return frame
@@ -285,7 +285,7 @@ local function read_header(buf, pinfo, form, to_switch)
 	end
 	h.join = h.collective == JOIN
 	if to_switch then
-		h.kind = h.join and JOINING or CONTRIBUTION
+		h.kind = h.join and JOINING or h.collective == ACKNOWLEDGE and ACKNOWLEDGEMENT or CONTRIBUTION
 	elseif not h.join and (h.status == OK or h.status == PARTIAL) then
 		h.kind = RESULT
 	else
@@ -345,8 +345,8 @@ local function check_request(h, complain)
 	if h.join and (h.gen ~= 0 or h.count ~= 0) then
 		complain("a join has gen_id 0 and grad_cnt 0")
 	end
-	if h.collective == BARRIER and h.count ~= 0 then
-		complain("a barrier has no elements")
+	if (h.collective == BARRIER or h.collective == ACKNOWLEDGE) and h.count ~= 0 then
+		complain("a barrier has no elements, nor has an acknowledgement")
 	end
 end
 
@@ -370,8 +370,12 @@ local function check_answer(h, complain)
 	end
 end
 
+local function is_request(h)
+	return h.kind == CONTRIBUTION or h.kind == JOINING or h.kind == ACKNOWLEDGEMENT
+end
+
 local function check_header(h, complain)
-	if h.kind == CONTRIBUTION or h.kind == JOINING then
+	if is_request(h) then
 		check_request(h, complain)
 	else
 		check_answer(h, complain)
@@ -606,6 +610,8 @@ local function info_text(h, frame)
 	if h.kind == CONTRIBUTION then
 		return (frame.late and "Late " or frame.repeats and "Repeated " or "")
 			.. (h.barrier and "Barrier" or "Contribution") .. of .. " from source " .. h.src .. size .. last
+	elseif h.kind == ACKNOWLEDGEMENT then
+		return "Acknowledgement" .. of .. " from source " .. h.src
 	elseif h.kind == JOINING then
 		return string.format("%sJoin job %d from source %d, nonce 0x%08x%s", frame.repeats and "Repeated "
 			or "", h.job, h.src, h.block, h.flags % 2 == 1 and ", results in the base form" or "")
@@ -644,7 +650,7 @@ function weir.dissector(buf, pinfo, root)
 	check_header(h, complain)
 	show_payload(tree, buf, h, frame, complain)
 	show_links(tree, frame)
-	if h.status ~= OK and h.kind ~= CONTRIBUTION and h.kind ~= JOINING then
+	if h.status ~= OK and not is_request(h) then
 		tree:add_proto_expert_info(expert.status, "status " .. named(STATUS, h.status))
 	end
 	pinfo.cols.info = info_text(h, frame) .. (h.wrong and " [impossible]" or "")

@@ -15,6 +15,8 @@
  * sum is changed and nobody is answered. What counts before: the time at which a source was heard (of an
  * authenticated job it does not), and the job's rate.
  *
+ * Acknowledgements are not served as contributions are, so examine finds them: collective_ack.c.
+ *
  * What an authenticated job's packets are worth their tags say: examine verifies them, for each (and no
  * memo spares one that).
  *
@@ -184,7 +186,7 @@ lengths_fit(const struct collective *state, const struct ppe_job *j, const struc
 
 	return c->bytes == h->grad_cnt * (uint32_t)state->dtype_bytes[h->dtype] &&
 		h->grad_cnt <= j->elements && c->bytes <= ppe_job_payload_bytes(j) &&
-		(h->collective != WEIR_COLLECTIVE_BARRIER || h->grad_cnt == 0);
+		(h->collective == WEIR_COLLECTIVE_ALLREDUCE || h->grad_cnt == 0);
 }
 
 /* Is this collective, type and operation served here? */
@@ -249,12 +251,14 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (!from && !moved(worker, js, thread, h))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
-	if (!served(state, h))
+	if (!served(state, h) && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
 	if (!lengths_fit(state, j, c))
 		return drop(worker, thread, PPE_DROP_LENGTH);
 	if (!conforms(worker, js, thread))
 		return police(worker, thread, js);
+	if (h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
+		return acknowledged(worker, thread, js);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);
 }

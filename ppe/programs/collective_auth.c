@@ -4,8 +4,9 @@
  * jobs", and why it is so: docs/authentication.md.
  *
  * What keeps GMAC's nonces apart: a generation's keys come from a challenge that the switch made for
- * it; a source's contributions have keys of their own, and so have the results; a block has one result in
- * a generation, fixed by block_finish() once.
+ * it; what a source sends has keys of its own, and so have the results; a block has one contribution and
+ * one acknowledgement of a source, told apart by the nonce, and one result in a generation, fixed by
+ * block_finish() once.
  */
 #include <errno.h>
 #include <string.h>
@@ -137,8 +138,15 @@ static bool
 holds(const struct ppe_thread *thread, const struct contribution *c,
 	const struct pktbuf_tag_key *key, uint64_t number)
 {
-	return pktbuf_tag_holds(key, (struct pktbuf_nonce){.number = number}, thread->packet,
-		c->payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + c->bytes);
+	const struct pktbuf_nonce nonce = {
+		.number = number,
+		.status = c->header.collective == WEIR_COLLECTIVE_ACKNOWLEDGE
+			? WEIR_IV_ACKNOWLEDGE
+			: WEIR_IV_CONTRIBUTION,
+	};
+
+	return pktbuf_tag_holds(
+		key, nonce, thread->packet, c->payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + c->bytes);
 }
 
 /* GMAC's key of a source of the running generation; NULL: it can't be derived. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The life of a block: opened by a first contribution, finished by the last one (or by its timeout,
- * or by a disagreement), kept for those who ask again, released when every source has been heard
- * in the block one window later. docs/protocol.md, "Blocks and the window".
+ * or by a disagreement), kept for those who ask again, released when every source is known to have
+ * its result: it was heard in the block one window later, or says so (collective_ack.c). docs/protocol.md, "Blocks and the window".
  *
  * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window
  * buffers: that is its quota, reserved when it was admitted.
@@ -19,31 +19,51 @@ release(struct collective *state, struct block *block)
 	hash_delete(state->blocks, &block->hash);
 }
 
+/* Is every source known to have the result of the slot's previous block? */
+static bool
+all_received(const struct job_shard *job, const struct slot *slot)
+{
+	unsigned int count = 0;
+
+	if (likely(block_is_full(job, slot->current)))
+		return true;
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		count += (unsigned int)__builtin_popcountll(slot->current->heard[i] |
+			slot->current->received[i] | slot->previous->received[i] |
+			job->expelled[i]);
+	return count >= job->nb_sources;
+}
+
 void
 block_release_previous(struct collective *state, struct job_shard *job, struct block *block)
 {
 	struct slot *slot = &job->slot[block->block_id & (job->window - 1u)];
 
-	if (slot->current != block || slot->previous == NULL || !block_is_full(job, block))
+	if (slot->current != block || slot->previous == NULL || !all_received(job, slot))
 		return;
 	release(state, slot->previous);
 	slot->previous = NULL;
 	slot->held_since = 0;
 }
 
-/*
- * Who sends block b + window has the result of b, also when what it sent for b was lost, and b was
- * finished without it: it will never send b again. Without this, one lost contribution to a block
- * that timed out would hold the job back for ever.
- */
-static void
-acknowledge(struct collective *state, struct job_shard *job, struct block *block, uint8_t source)
+bool
+acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, struct block *block,
+	uint8_t source)
 {
-	if (mask_test(block->heard, source))
-		return;
-	mask_set(block->heard, source);
-	block->heard_count++;
-	block_release_previous(state, job, block);
+	if (slot_source_has(slot, block, source))
+		return false;
+	mask_set(block->received, source);
+	/* While the next one is open, its end will do it. */
+	if (slot->current->state == BLOCK_DONE)
+		block_release_previous(state, job, slot->current);
+	return true;
+}
+
+int32_t
+block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block)
+{
+	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
+	return weir_block_diff(block << job->block_shift, (uint32_t)slot->next << job->block_shift);
 }
 
 /* May the block be opened? What its residue says of it. */
@@ -51,9 +71,7 @@ static enum ppe_drop
 check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	const struct weir_header *h, uint64_t now, enum weir_status *status)
 {
-	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
-	int32_t ahead = weir_block_diff(
-		h->block_id << job->block_shift, (uint32_t)slot->next << job->block_shift);
+	int32_t ahead = block_ahead(job, slot, h->block_id);
 
 	*status = WEIR_STATUS_OK;
 	if (unlikely(h->gen_id != job->generation)) {
@@ -70,8 +88,13 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		*status = WEIR_STATUS_WINDOW;
 		return PPE_DROP_WINDOW;
 	}
+	/*
+	 * Who sends block b + window has the result of b, also when what it sent for b was lost, and b was
+	 * finished without it: it will never send b again. Without this, one lost contribution to a
+	 * block that timed out would hold the job back for ever.
+	 */
 	if (slot->previous != NULL)
-		acknowledge(state, job, slot->current, h->src_id);
+		acknowledge(state, job, slot, slot->current, h->src_id);
 	if (slot->previous != NULL)
 		expel(state, job, slot, now);
 	if (slot->previous != NULL) {

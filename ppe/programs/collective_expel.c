@@ -26,9 +26,9 @@ give_up(struct collective *state, struct job_shard *job, uint8_t source)
 	source_is_at(state->worker, job, source, &nowhere);
 }
 
-/* Give up those that the block lacks, and that were not heard for so long either. */
+/* Give up those who may lack the result of the slot's previous block, and were not heard for so long. */
 static bool
-give_up_silent(struct collective *state, struct job_shard *job, const struct block *block,
+give_up_silent(struct collective *state, struct job_shard *job, const struct slot *slot,
 	uint64_t patience, uint64_t now)
 {
 	bool any = false;
@@ -38,7 +38,7 @@ give_up_silent(struct collective *state, struct job_shard *job, const struct blo
 		uint32_t heard = job->seen[s].heard;
 
 		if (!mask_test(job->in, source) || mask_test(job->expelled, source) ||
-			mask_test(block->heard, source))
+			slot_source_has(slot, slot->previous, source))
 			continue;
 		if (heard != 0 && ticks_since(heard, heard_now(now)) < patience >> HEARD_SHIFT)
 			continue;
@@ -61,8 +61,7 @@ expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64
 	patience = j->dead_after_ms * state->tsc_per_ms;
 	if (slot->held_since == 0)
 		slot->held_since = now;
-	if (now - slot->held_since < patience ||
-		!give_up_silent(state, job, slot->current, patience, now))
+	if (now - slot->held_since < patience || !give_up_silent(state, job, slot, patience, now))
 		return;
 	for (unsigned int residue = 0; residue < job->window; residue++)
 		if (job->slot[residue].current != NULL)

@@ -127,7 +127,8 @@ memo_recognise(
 }
 
 /* Only what the job's source sends from its own address: nobody else can write over a memo. A
- * join's block field is a number that none of its bits may be masked of. */
+ * join's block field is a number that none of its bits may be masked of; an acknowledgement comes
+ * between contributions, whose memo is worth more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -137,7 +138,9 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 
 	return j != NULL && ppe_job_has(j, h->src_id) &&
 		j->address[h->src_id] == thread->head.ip_src &&
-		!(h->extended && h->collective == WEIR_COLLECTIVE_JOIN) &&
+		!(h->extended &&
+			(h->collective == WEIR_COLLECTIVE_JOIN ||
+				h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)) &&
 		packet->data_len >= 8 * WORDS && packet->nb_segs == 1 &&
 		thread->head.payload == JOB_AT;
 }

@@ -31,7 +31,7 @@ enum block_state {
  */
 struct block {
 	struct hash_record hash;
-	uint64_t heard[MASK_WORDS]; /* sources that contributed, or sent too late */
+	uint64_t heard[MASK_WORDS]; /* sources that contributed, or did too late */
 	struct rmw_buffer *buffer; /* NULL when the block carries nothing */
 	uint64_t spare;
 
@@ -50,11 +50,12 @@ struct block {
 	uint32_t block_id;
 	uint64_t opened; /* TSC */
 	uint64_t progress; /* TSC of the last new contribution */
-	uint8_t spare2[16];
+	struct weir_mismatch mismatch;
+	uint8_t spare2[8];
 
 	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
-	struct weir_mismatch mismatch;
-	uint8_t spare3[24];
+	uint64_t received[MASK_WORDS]; /* sources that have the result, as far as they said so with
+					  something else than a contribution to the next block */
 };
 static_assert(sizeof(struct block) == 192, "three cache lines");
 
@@ -304,6 +305,18 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
+/* Is the source known to have the result of the block, one of the slot's two: has it sent for the next
+ * one, or said so? */
+static inline bool
+slot_source_has(const struct slot *slot, const struct block *block, uint8_t source)
+{
+	if (mask_test(block->received, source))
+		return true;
+	return block != slot->current &&
+		(mask_test(slot->current->heard, source) ||
+			mask_test(slot->current->received, source));
+}
+
 static inline uint64_t
 block_key(uint16_t generation, uint8_t job, uint32_t block)
 {
@@ -333,10 +346,20 @@ struct weir_header result_header(const struct block *block, const struct job_sha
 void block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status);
 
-/* Release the block before this one when every source has been heard in this one. */
+/* Release the block before this one, which is done, when every source is known to have its result. */
 void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
 
-/* Have all live sources been heard in the block? */
+/*
+ * The source has the result of the slot's `current` or `previous`, and thus of all before it: it will
+ * never send for it again. True: that was not known.
+ */
+bool acknowledge(struct collective *state, struct job_shard *job, struct slot *slot,
+	struct block *block, uint8_t source);
+
+/* How far the block is ahead of the one that its residue opens next, in windows' sense: 0 is that one. */
+int32_t block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block);
+
+/* Have all live sources contributed to the block? */
 static inline bool
 block_is_full(const struct job_shard *job, const struct block *block)
 {
@@ -479,6 +502,13 @@ struct ppe_next answer_late(
  * block is overdue, tell who is in. */
 struct ppe_next repeated(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
+
+/*
+ * An acknowledgement, for examine, once it is admitted: the source has the results of all blocks of the
+ * residue before the one that it names, and waits for that one's: collective_ack.c. Ends the packet.
+ */
+struct ppe_next acknowledged(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
 /* In what does the contribution disagree with the block, what is there and what is offered? 0: in
  * nothing that counts. */

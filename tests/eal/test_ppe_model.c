@@ -109,6 +109,22 @@ single(struct play *p, unsigned int j, uint32_t residue, uint32_t next)
 	p->raced[j][residue] = false;
 }
 
+/* Acknowledgements of any sources, for blocks before this one. */
+static void
+acknowledge(struct play *p, unsigned int j, uint32_t block)
+{
+	for (unsigned int n = 1 + below(p, 6); n > 0; n--) {
+		struct weir_header h = contribution(p, j, below(p, job(p, j)->nb_sources), block);
+
+		if (j == JOB_FIXED && !h.extended)
+			continue; /* its results would come in another form from now on */
+		h.extended = true;
+		h.collective = WEIR_COLLECTIVE_ACKNOWLEDGE;
+		h.grad_cnt = below(p, 16) == 0;
+		offer(p, j, &h);
+	}
+}
+
 static void
 touch(struct play *p, unsigned int j)
 {
@@ -121,6 +137,12 @@ touch(struct play *p, unsigned int j)
 	next = model_look(p->twin.model[j], residue, &older, &newer);
 	switch (below(p, 9)) {
 	case 0: single(p, j, residue, next); return;
+	case 2:
+	case 3:
+		acknowledge(p, j,
+			(next + job(p, j)->window - below(p, 5) * job(p, j)->window) &
+				UINT32_MAX >> job(p, j)->block_shift);
+		return;
 	case 1:
 		if (older.held && (newer.open || below(p, 2)))
 			ask(p, j, older.id);

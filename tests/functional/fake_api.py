@@ -126,7 +126,7 @@ def port(number, scale=1):
             'queues': {'rx': 1, 'tx': 2}}
 
 
-COUNTERS = ('contributions duplicates late asked_again blocks_opened blocks_complete blocks_partial '
+COUNTERS = ('contributions duplicates late asked_again acknowledged blocks_opened blocks_complete blocks_partial '
             'blocks_error blocks_mismatch blocks_waiting held_back expired expelled stale results joins '
             'generations').split()
 

@@ -9,6 +9,7 @@
  *	timeout=MS       of operations		join=MS       of joins
  *	again=N          joins again so often	newcomer=1    takes its step from the others
  *	pause=US         between steps
+ *	nap=MS, at=STEP  computes for so long before this step, once
  *
  * Every element of every result is checked. With carry, what is contributed is not what is sent, so there
  * the sums of all steps are printed, for the test to compare, when all have met at the end.
@@ -28,7 +29,7 @@
 static struct {
 	struct weir_config config;
 	struct weir *weir;
-	unsigned int steps, again, pause_us;
+	unsigned int steps, again, pause_us, nap_ms, nap_at;
 	bool newcomer;
 	uint64_t wrong, partial, rejoins;
 	uint32_t given, got;
@@ -62,6 +63,10 @@ option(const char *text)
 		me.newcomer = number != 0;
 	else if (IS("pause"))
 		me.pause_us = number;
+	else if (IS("nap"))
+		me.nap_ms = number;
+	else if (IS("at"))
+		me.nap_at = number;
 	else
 		return false;
 	return true;
@@ -154,6 +159,36 @@ fail(int code)
 	return code;
 }
 
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Computes. Then takes what the others have done meanwhile, and says how long that took. */
+static int
+nap(unsigned int *step)
+{
+	const struct timespec t = {me.nap_ms / 1000, me.nap_ms % 1000 * 1000000L};
+	unsigned int blocks, first = *step;
+	uint64_t ahead, began;
+	int code = 0;
+
+	nanosleep(&t, NULL);
+	blocks = (COUNT + weir_elements(me.weir, WEIR_DTYPE_INT32) - 1) /
+		weir_elements(me.weir, WEIR_DTYPE_INT32);
+	ahead = weir_ahead(me.weir);
+	began = now_ms();
+	while (code >= 0 && weir_ahead(me.weir) >= blocks)
+		code = sum((*step)++, false);
+	printf("nap: ahead=%llu steps=%u ms=%llu\n", (unsigned long long)ahead, *step - first,
+		(unsigned long long)(now_ms() - began));
+	return code;
+}
+
 /* Until all steps are done, or nothing helps. */
 static int
 loop(void)
@@ -164,6 +199,8 @@ loop(void)
 	while (step < me.steps) {
 		const struct timespec t = {0, me.pause_us * 1000L};
 
+		if (code >= 0 && me.nap_ms != 0 && step == me.nap_at)
+			code = nap(&step);
 		if (code >= 0)
 			code = sum(step, false);
 		if (code >= 0) {

@@ -150,5 +150,36 @@ def a_host_that_was_away_for_too_long_is_told():
         rack.stop_switch()
 
 
+def naps(**changes):
+    """A host computes for 20 timeouts. Returns (what each says at the end, what the napper says of it)."""
+    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=4)]) as rack:
+        rack.start_switch()
+        loops = Loops(rack, 2, steps=60, timeout=5000, **changes)
+        loops.runs.append(loops.start(2, nap=2000, at=20))
+        ends = loops.finish()
+        said_of_it = re.search(r'^nap: ahead=(\d+) steps=(\d+) ms=(\d+)$', loops.runs[2].output, re.M)
+        stats = rack.check_books()['jobs'][0]
+        rack.stop_switch()
+    print('# %s, held back %d, acknowledged %d' % (said_of_it.group(0), stats['held_back'], stats['acknowledged']))
+    return ends, [int(n) for n in said_of_it.groups()]
+
+
+@case
+def an_application_computes_and_the_others_go_on():
+    ends, (ahead, steps, ms) = naps()
+    check(ahead >= 30 and steps >= 10, '%d blocks, %d steps were ahead', ahead, steps)
+    check(ms < 500, 'it took %d ms to have them', ms)
+    for end in ends:
+        check(end['partial'] >= steps and not end['failures'], '%s', end)
+
+
+@case
+def what_it_would_have_contributed_is_carried():
+    ends, (_, steps, _) = naps(carry=1)
+    given = sum(end['given'] for end in ends) % (1 << 32)
+    for end in ends:
+        check(end['partial'] >= steps and end['got'] == given, 'contributed %d, delivered %s', given, ends)
+
+
 if __name__ == '__main__':
     main()

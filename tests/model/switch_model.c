@@ -176,19 +176,6 @@ add(const struct block *b, uint8_t *sum, const uint8_t *payload)
 	}
 }
 
-/* The block's result is fixed: tell everybody. */
-static void
-complete(struct model *m, struct block *b, uint8_t status)
-{
-	b->open = false;
-	b->status = status;
-	m->count.blocks_complete += status == WEIR_STATUS_OK;
-	m->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
-	m->count.blocks_error += status == WEIR_STATUS_ERROR;
-	m->count.blocks_mismatch += status == WEIR_STATUS_MISMATCH;
-	model_send_to_all(m, b);
-}
-
 /* In what a contribution disagrees with the block; 0: in nothing. */
 static unsigned int
 disagree(const struct weir_header *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
@@ -216,13 +203,45 @@ disagree(const struct weir_header *b, const struct weir_header *h, uint16_t *has
 	return 0;
 }
 
-/* What a source sends for block b acknowledges b - window; all of them release it. */
+/* What a source sends for block b acknowledges b - window. */
+static bool
+has_older(const struct residue *r, unsigned int source)
+{
+	return set_has(&r->newer.heard, source) || set_has(&r->newer.received, source) ||
+		set_has(&r->older.received, source);
+}
+
+/* A finished block is kept until all have its result, and the next one is finished, too. */
 static void
-acknowledge(const struct model *m, struct residue *r, uint8_t source)
+release_older(const struct model *m, struct residue *r)
+{
+	for (unsigned int s = 0; s < m->c.sources; s++)
+		if (!has_older(r, s))
+			return;
+	r->older.held = r->older.held && r->newer.open;
+}
+
+static void
+hear(const struct model *m, struct residue *r, uint8_t source)
 {
 	set_add(&r->newer.heard, source);
-	if (set_count(&r->newer.heard) == m->c.sources)
-		r->older.held = false;
+	release_older(m, r);
+}
+
+/* The block's result is fixed: tell everybody. */
+static void
+complete(struct model *m, struct residue *r, uint8_t status)
+{
+	struct block *b = &r->newer;
+
+	b->open = false;
+	b->status = status;
+	m->count.blocks_complete += status == WEIR_STATUS_OK;
+	m->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
+	m->count.blocks_error += status == WEIR_STATUS_ERROR;
+	m->count.blocks_mismatch += status == WEIR_STATUS_MISMATCH;
+	model_send_to_all(m, b);
+	release_older(m, r);
 }
 
 static const char *
@@ -232,8 +251,10 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 
 	if (b->held && b->open)
 		return "window"; /* nobody can have its result */
-	if (b->held && r->older.held)
-		acknowledge(m, r, h->src_id);
+	if (b->held && r->older.held) {
+		set_add(&b->received, h->src_id);
+		release_older(m, r);
+	}
 	if (b->held && r->older.held) {
 		m->count.held_back++;
 		return "held_back";
@@ -248,12 +269,12 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 	b->final = h->final;
 	r->next = (r->next + m->c.window) & last_number(m);
 	set_add(&b->in, h->src_id);
-	acknowledge(m, r, h->src_id);
+	hear(m, r, h->src_id);
 	memcpy(b->sum, payload, (size_t)h->grad_cnt * 4);
 	m->count.blocks_opened++;
 	m->count.contributions++;
 	if (m->c.sources == 1)
-		complete(m, b, WEIR_STATUS_OK);
+		complete(m, r, WEIR_STATUS_OK);
 	return "consumed";
 }
 
@@ -271,7 +292,7 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 			model_reply(m, from, h, WEIR_STATUS_WAITING, &b->in);
 		return "duplicate";
 	}
-	acknowledge(m, r, h->src_id);
+	hear(m, r, h->src_id);
 	field = disagree(&b->first, h, &has, &offers);
 	if (field != 0) {
 		set_add(&b->in, h->src_id); /* the answer counts it */
@@ -280,7 +301,7 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 		b->mismatch.other = h->src_id;
 		weir_put16(b->mismatch.block, has);
 		weir_put16(b->mismatch.offered, offers);
-		complete(m, b, WEIR_STATUS_MISMATCH);
+		complete(m, r, WEIR_STATUS_MISMATCH);
 		return "mismatch";
 	}
 	set_add(&b->in, h->src_id);
@@ -289,7 +310,7 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 	m->count.contributions++;
 	add(b, b->sum, payload);
 	if (set_count(&b->in) == m->c.sources)
-		complete(m, b, WEIR_STATUS_OK);
+		complete(m, r, WEIR_STATUS_OK);
 	return "consumed";
 }
 
@@ -327,8 +348,39 @@ take_contribution(struct model *m, const struct model_peer *from, const struct w
 	m->count.late += !set_has(&b->heard, h->src_id);
 	set_add(&b->heard, h->src_id);
 	if (b == &r->newer)
-		acknowledge(m, r, h->src_id);
+		hear(m, r, h->src_id);
 	model_send_result(m, b, h->src_id, from, !m->running[h->src_id].base_results);
+	return "late";
+}
+
+/* The source has all before this block, waits for its result, and contributes nothing. */
+static const char *
+take_acknowledgement(struct model *m, const struct model_peer *from, const struct weir_header *h)
+{
+	struct residue *r = &m->residues[h->block_id % m->c.window];
+	int64_t ahead = ahead_of(m, h->block_id, r->next);
+	bool newest = r->newer.held && h->block_id == r->newer.id;
+	bool second = r->older.held && h->block_id == r->older.id;
+	struct block *before = ahead == 0 ? &r->newer : newest ? &r->older : NULL, *lost = NULL;
+	bool news = before != NULL && before->held &&
+		(before == &r->older ? !has_older(r, h->src_id)
+				     : !set_has(&before->received, h->src_id));
+
+	if (ahead > 0 || (ahead == 0 && r->newer.held && r->newer.open))
+		return "window";
+	if (newest && !r->newer.open && !set_has(&r->newer.received, h->src_id))
+		lost = &r->newer;
+	if (second && !has_older(r, h->src_id))
+		lost = &r->older;
+	if (news) {
+		set_add(&before->received, h->src_id);
+		m->count.acknowledged++;
+		release_older(m, r);
+	}
+	if (lost == NULL)
+		return news ? "acknowledged" : "known";
+	m->count.asked_again++;
+	model_send_result(m, lost, h->src_id, from, !m->running[h->src_id].base_results);
 	return "late";
 }
 
@@ -412,13 +464,15 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 			(struct joined){.valid = true, .base_results = !extended, .peer = *from};
 	if (!same_peer(from, &m->running[h.src_id].peer))
 		return "address";
-	if (!served(&h)) {
+	if (h.collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !served(&h)) {
 		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
 	if (size != header + (size_t)h.grad_cnt * 4 || h.grad_cnt > m->c.elements ||
-		(h.grad_cnt != 0 && h.collective == WEIR_COLLECTIVE_BARRIER))
+		(h.grad_cnt != 0 && h.collective != WEIR_COLLECTIVE_ALLREDUCE))
 		return "length";
+	if (h.collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
+		return take_acknowledgement(m, from, &h);
 	return take_contribution(m, from, &h, bytes + header);
 }
 
@@ -434,7 +488,7 @@ model_tick(struct model *m, uint64_t now_ms, model_send send, void *argument)
 		if (!b->held || !b->open || now_ms - b->progress_ms <= m->c.timeout_ms)
 			continue;
 		if (m->c.policy != MODEL_WAIT) {
-			complete(m, b,
+			complete(m, &m->residues[r],
 				m->c.policy == MODEL_PARTIAL ? WEIR_STATUS_PARTIAL
 							     : WEIR_STATUS_ERROR);
 			continue;

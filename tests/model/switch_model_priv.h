@@ -17,7 +17,8 @@ struct block {
 	uint64_t opened_ms, progress_ms;
 	struct weir_header first; /* of the contribution that opened it */
 	struct set in; /* whose contributions are in the sum */
-	struct set heard; /* who has sent anything for it: what acknowledges block - window */
+	struct set heard; /* who has contributed, or tried: what acknowledges block - window */
+	struct set received; /* who has said otherwise that it has the result */
 	bool final; /* every contribution had the bit */
 	bool overdue; /* counted as waiting */
 	uint8_t status; /* of the result */

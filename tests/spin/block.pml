@@ -51,6 +51,8 @@
 #define WAIT_FOR_ALL 0
 #define PARTIAL 1
 #define ERROR 2
+/* AWAY: source 0 contributes to no block before this one, and acknowledges instead. With ADVERSARY it does
+ * both, and so do all. */
 /* DEAD_AFTER: at any time, a source that the others wait for may be dead for all the switch knows. */
 #ifndef POLICY
 #define POLICY WAIT_FOR_ALL
@@ -72,6 +74,9 @@
 #define PAIR(e, b) (((e) - 1) * BLOCKS + (b))
 #define PAIRS (EPOCHS * BLOCKS)
 int up; /* contributions: bit source * PAIRS + PAIR */
+#ifdef AWAY
+int acks; /* acknowledgements: the same */
+#endif
 short down[SOURCES * PAIRS]; /* to a source about (epoch, block): bits SAYS_... */
 int mail[SOURCES]; /* bit PAIR: something is in `down` */
 byte join_up[SOURCES]; /* bit: nonce, which is the source's life + 1 */
@@ -84,6 +89,7 @@ typedef record {
 	mtype state = nothing;
 	byte block;
 	byte heard;
+	byte received;
 	byte sum; /* whose values are in the buffer */
 	bool spoilt; /* a value twice, or of another epoch */
 	byte says; /* once done */
@@ -187,6 +193,15 @@ inline lose_contribution()
 	lost()
 }
 
+#ifdef AWAY
+inline lose_acknowledgement()
+{
+	pick(acks, p);
+	acks = acks & ~(1 << p);
+	lost()
+}
+#endif
+
 inline lose_join(s)
 {
 	pick(join_up[s], p);
@@ -220,6 +235,9 @@ proctype Network()
 end:
 	do
 	:: atomic { losses > 0 && up != 0 -> lose_contribution() }
+#ifdef AWAY
+	:: atomic { losses > 0 && acks != 0 -> lose_acknowledgement() }
+#endif
 	:: atomic { losses > 0 && join_up[0] != 0 -> lose_join(0) }
 	:: atomic { losses > 0 && join_up[1] != 0 -> lose_join(1) }
 	:: atomic { losses > 0 && ACCEPTED(0) -> lose_accepted(0) }
@@ -239,7 +257,12 @@ end:
 #define ACCEPTED_NOT(s) (phase[s] != joining || join_down[s * LIVES + life[s]] == 0)
 #define SILENT(s) (join_up[s] == 0 && mail[s] == 0 && ACCEPTED_NOT(s))
 #define CALM(r) (!STRAGGLES(r))
-#define QUIET (up == 0 && walking == 0 && EACH(SILENT) && EACH_RESIDUE(CALM))
+#ifdef AWAY
+#define TAKEN (up == 0 && acks == 0)
+#else
+#define TAKEN (up == 0)
+#endif
+#define QUIET (TAKEN && walking == 0 && EACH(SILENT) && EACH_RESIDUE(CALM))
 
 /* Every timer of every source runs out. */
 inline weir_window_repeat()

@@ -44,6 +44,12 @@ HOLDS = [
     ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
     ('a source crashes, and is expelled: any packet at any time',
      'ADVERSARY CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
+    ('a source is away, and acknowledges: two losses, two duplicates',
+     'LOSSES=2 DUPLICATES=2 POLICY=PARTIAL BLOCKS=4 AWAY=4'),
+    ('a source comes back: loss, duplicate', LOSSY + 'POLICY=PARTIAL AWAY=2'),
+    ('acknowledgements: any packet at any time', 'ADVERSARY POLICY=PARTIAL AWAY=3 BLOCKS=4'),
+    ('acknowledgements, window 2: any packet at any time',
+     'ADVERSARY POLICY=PARTIAL AWAY=3 WINDOW=2'),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -71,6 +77,9 @@ RESTART = 'ADVERSARY RESTARTS=1 ' + AGAIN
 FAULTS = [
     ('RELEASED_EARLY', 'LOSSES=1', REFUSED),
     ('NOT_ACKNOWLEDGED', 'LOSSES=1 POLICY=PARTIAL', HANG),
+    ('ACKNOWLEDGED_EARLY', 'ADVERSARY POLICY=PARTIAL AWAY=3', REFUSED),
+    ('ACKNOWLEDGEMENT_COUNTED', 'ADVERSARY POLICY=PARTIAL AWAY=3', WRONG),
+    ('ACKNOWLEDGEMENT_NOT_ANSWERED', 'LOSSES=1 POLICY=PARTIAL AWAY=3', HANG),
     ('NOT_HELD_BACK', 'ADVERSARY POLICY=PARTIAL', BUFFERS),
     ('FRESH_RECORD', 'ADVERSARY', BUFFERS),
     ('DUPLICATE_ADDED', 'ADVERSARY', WRONG),

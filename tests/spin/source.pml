@@ -51,13 +51,35 @@ inline fail(s)
 	vain = 0
 }
 
+#ifdef AWAY
+/* All before this block of its residue is here. */
+inline weir_ahead_flush(s, b)
+{
+	acks = acks | (1 << (s * PAIRS + PAIR(epoch[s], b)));
+#ifdef BUG_ACKNOWLEDGED_EARLY
+	if
+	:: b + WINDOW < BLOCKS -> acks = acks | (1 << (s * PAIRS + PAIR(epoch[s], b + WINDOW)))
+	:: else -> skip
+	fi
+#endif
+}
+#endif
+
 /* The block of this slot goes out, if there is one left. */
 inline flush(s, r)
 {
 	if
+	:: flying[s * WINDOW + r] >= BLOCKS -> skip
+#ifdef AWAY
+#ifdef ADVERSARY
 	:: flying[s * WINDOW + r] < BLOCKS ->
+		weir_ahead_flush(s, flying[s * WINDOW + r]);
 		up = up | (1 << (s * PAIRS + PAIR(epoch[s], flying[s * WINDOW + r])))
-	:: else -> skip
+#else
+	:: s == 0 && flying[s * WINDOW + r] < AWAY -> weir_ahead_flush(s, flying[s * WINDOW + r])
+#endif
+#endif
+	:: else -> up = up | (1 << (s * PAIRS + PAIR(epoch[s], flying[s * WINDOW + r])))
 	fi
 }
 

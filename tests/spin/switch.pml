@@ -8,11 +8,15 @@ inline release(r)
 	previous[r].state = nothing;
 	previous[r].block = 0;
 	previous[r].heard = 0;
+	previous[r].received = 0;
 	previous[r].sum = 0;
 	previous[r].spoilt = false;
 	previous[r].says = 0;
 	buffers--
 }
+
+/* Who is known to have the result of `previous`. */
+#define RECEIVED(r) (current[r].heard | current[r].received | previous[r].received)
 
 /* After a contribution to this block's record, which is `current` when `newest`. */
 inline block_release_previous(r, newest)
@@ -21,7 +25,7 @@ inline block_release_previous(r, newest)
 #ifdef BUG_RELEASED_EARLY
 	:: newest && previous[r].state != nothing -> release(r)
 #else
-	:: newest && (current[r].heard | EXPELLED(r)) == ALL && previous[r].state != nothing -> release(r)
+	:: newest && (RECEIVED(r) | EXPELLED(r)) == ALL && previous[r].state != nothing -> release(r)
 #endif
 	:: else -> skip
 	fi
@@ -60,6 +64,7 @@ inline fill(rec, b)
 	rec.state = open;
 	rec.block = b;
 	rec.heard = 0;
+	rec.received = 0;
 	rec.sum = 0;
 	rec.spoilt = false;
 	rec.says = 0;
@@ -74,6 +79,7 @@ inline open_next(r, s, e, b)
 		previous[r].state = done;
 		previous[r].block = current[r].block;
 		previous[r].heard = current[r].heard;
+		previous[r].received = current[r].received;
 		previous[r].says = current[r].says
 	:: else -> skip
 	fi;
@@ -82,14 +88,17 @@ inline open_next(r, s, e, b)
 	aggregate(r, current[r], true, s, e)
 }
 
-/* Who sends the next block has the result of the one before, whatever has become of what it sent. */
-inline acknowledge(r, s)
+/* The source has the result of this block. */
+inline acknowledge(r, rec, s)
 {
 #ifdef BUG_NOT_ACKNOWLEDGED
 	skip
 #else
-	current[r].heard = current[r].heard | (1 << s);
-	block_release_previous(r, true)
+	rec.received = rec.received | (1 << s);
+	if
+	:: current[r].state == done -> block_release_previous(r, true)
+	:: else -> skip /* while the next one is open, its end will do it */
+	fi
 #endif
 }
 
@@ -107,7 +116,8 @@ inline block_open(r, s, e, b)
 		tell(s, PAIR(e, b), SAYS_WINDOW)
 	:: b == next[r] && current[r].state != open ->
 		if
-		:: previous[r].state != nothing -> acknowledge(r, s)
+		/* Who sends it has the result of the one before, whatever has become of what it sent. */
+		:: previous[r].state != nothing -> acknowledge(r, current[r], s)
 		:: else -> skip
 		fi;
 		if
@@ -174,7 +184,47 @@ inline aggregate(r, rec, newest, s, e)
 	fi
 }
 
-inline admit(s, e, b)
+#ifdef AWAY
+/* ---- collective_ack.c ---- */
+
+inline acknowledged(r, s, e, b)
+{
+	if
+	:: b == next[r] && current[r].state == done -> acknowledge(r, current[r], s)
+	:: current[r].state != nothing && current[r].block == b ->
+		if
+		:: previous[r].state != nothing -> acknowledge(r, previous[r], s)
+		:: else -> skip
+		fi;
+#ifdef BUG_ACKNOWLEDGEMENT_COUNTED
+		if
+		:: current[r].state == open -> current[r].heard = current[r].heard | (1 << s)
+		:: else -> skip
+		fi;
+		if
+		:: current[r].state == open && current[r].heard == ALL ->
+			block_finish(r, current[r], true, ALL);
+			emit_block(r, current[r], NONE)
+		:: else -> skip
+		fi;
+#endif
+#ifndef BUG_ACKNOWLEDGEMENT_NOT_ANSWERED
+		if
+		:: current[r].state == done && !HAS(current[r].received, s) ->
+			emit_block(r, current[r], s)
+		:: else -> skip
+		fi
+#else
+		skip
+#endif
+	:: previous[r].state != nothing && previous[r].block == b && !HAS(RECEIVED(r), s) ->
+		emit_block(r, previous[r], s)
+	:: else -> skip
+	fi
+}
+#endif
+
+inline admit(s, e, b, acknowledges)
 {
 	r = b % WINDOW;
 	if
@@ -187,6 +237,10 @@ inline admit(s, e, b)
 #ifdef DEAD_AFTER
 	:: generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && HAS(expelled[r], s) ->
 		tell(s, PAIR(e, b), SAYS_EXPIRED)
+#endif
+#ifdef AWAY
+	:: generation[r] != 0 && NUMBER(e) == NUMBER(generation[r]) && !HAS(EXPELLED(r), s) &&
+		acknowledges -> acknowledged(r, s, e, b)
 #endif
 	:: else ->
 		if
@@ -222,11 +276,11 @@ inline straggler(r)
 #ifdef DEAD_AFTER
 /* The next block of the residue is held back, and who is not heard is silent for long enough. */
 #define HOLDS_UP(r) (current[r].state == done && previous[r].state != nothing && \
-	current[r].heard != 0 && (current[r].heard | expelled[r]) != ALL)
+	current[r].heard != 0 && (RECEIVED(r) | expelled[r]) != ALL)
 
 inline expel(r)
 {
-	expelled[r] = ALL & ~current[r].heard;
+	expelled[r] = ALL & ~RECEIVED(r);
 	excused = true;
 	block_release_previous(r, true)
 }
@@ -310,6 +364,7 @@ inline job_shard_clear(r)
 		current[r].state = nothing;
 		current[r].block = 0;
 		current[r].heard = 0;
+		current[r].received = 0;
 		current[r].sum = 0;
 		current[r].spoilt = false;
 		current[r].says = 0;
@@ -399,10 +454,27 @@ end:
 				s = p / PAIRS;
 				e = (p % PAIRS) / BLOCKS + 1;
 				b = p % BLOCKS;
-				admit(s, e, b);
+				admit(s, e, b, false);
 				p = 0; s = 0; e = 0; b = 0; r = 0; i = 0
 			}
 		}
+#ifdef AWAY
+	:: atomic { acks != 0 ->
+			pick(acks, p);
+			if
+			:: !KEEPS -> acks = acks & ~(1 << p)
+			:: !KEEPS && duplicates > 0 -> duplicates--
+			:: KEEPS -> skip
+			fi;
+			d_step {
+				s = p / PAIRS;
+				e = (p % PAIRS) / BLOCKS + 1;
+				b = p % BLOCKS;
+				admit(s, e, b, true);
+				p = 0; s = 0; e = 0; b = 0; r = 0; i = 0
+			}
+		}
+#endif
 	:: atomic { join_up[0] != 0 -> take_join(0) }
 	:: atomic { join_up[1] != 0 -> take_join(1) }
 #if SOURCES == 3

@@ -14,7 +14,7 @@ ROOT = sys.argv[1]
 SWITCH, HOST = 'ppe/programs/collective*.[ch]', 'apps/host/*.c'
 # Of block.pml: what has no function of its own in the code.
 OWN = {'pick', 'tell', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
-       'check_result', 'lost', 'lose_contribution', 'lose_join', 'lose_accepted', 'lose_result'}
+       'check_result', 'lost', 'lose_contribution', 'lose_acknowledgement', 'lose_join', 'lose_accepted', 'lose_result'}
 
 
 def read(path):
@@ -81,8 +81,9 @@ def a_blocks_diagram_is_the_code():
     assert who(code, r'->state = BLOCK_DONE\b') == {'block_finish'}, 'others than block_finish()'
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_finish\('))
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
-    same('who is heard', {'aggregate', 'answer_late', 'acknowledge', 'disagrees'},
+    same('who is heard', {'aggregate', 'answer_late', 'disagrees'},
          who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b'))
+    same('who has a result', {'acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
     inside = {name for begin, end, name in edges if begin == end} | {'disagrees'}
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
 

@@ -506,7 +506,8 @@ Test(protocol_doc, packets)
 {
 	char *page = doc_read(PAGE);
 	const char *at = page;
-	unsigned int seen[2][16] = {0}, contributions[2] = {0}, joins = 0, barriers = 0;
+	unsigned int seen[2][16] = {0}, contributions[2] = {0}, joins = 0, barriers = 0,
+		     acknowledgements = 0;
 	struct packet p;
 
 	cr_assert_not_null(page);
@@ -524,6 +525,7 @@ Test(protocol_doc, packets)
 			seen[p.header.extended][p.header.status]++;
 		joins += p.header.collective == WEIR_COLLECTIVE_JOIN;
 		barriers += p.header.collective == WEIR_COLLECTIVE_BARRIER;
+		acknowledgements += p.header.collective == WEIR_COLLECTIVE_ACKNOWLEDGE;
 	}
 	/* Every kind is there. */
 	for (unsigned int s = 0; statuses[s].name != NULL; s++)
@@ -531,7 +533,7 @@ Test(protocol_doc, packets)
 			seen[0][s] + seen[1][s], 0, "no packet with status %s", statuses[s].name);
 	cr_assert(contributions[0] >= 2 && contributions[1] >= 3);
 	cr_assert(seen[0][WEIR_STATUS_OK] >= 1 && seen[0][WEIR_STATUS_PARTIAL] >= 1);
-	cr_assert(joins >= 4 && barriers >= 2);
+	cr_assert(joins >= 4 && barriers >= 2 && acknowledgements >= 1);
 	free(page);
 }
 
