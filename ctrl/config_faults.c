@@ -197,6 +197,20 @@ put_word(json_t *object, const char *path, unsigned int index)
 	json_object_set_new(object, ctrl_key_name(key), json_stringn(word, strcspn(word, "|")));
 }
 
+const char *
+ctrl_fault_action(enum ppe_fault_action action)
+{
+	switch (action) {
+	case PPE_FAULT_DROP: return "drop";
+	case PPE_FAULT_BLACKOUT: return "blackout";
+	case PPE_FAULT_DUPLICATE: return "duplicate";
+	case PPE_FAULT_REORDER: return "reorder";
+	case PPE_FAULT_DELAY: return "delay";
+	case PPE_FAULT_CORRUPT: return "corrupt";
+	default: return "";
+	}
+}
+
 json_t *
 ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule)
 {
@@ -223,7 +237,7 @@ ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_ru
 	put(object, "from_ms", rule->from_ms);
 	put(object, "to_ms", rule->to_ms);
 	put(object, "repeat_ms", rule->repeat_ms);
-	put_word(object, "faults.rules[].action", rule->action);
+	json_object_set_new(object, "action", json_string(ctrl_fault_action(rule->action)));
 	put(object, "distance", rule->distance);
 	put_word(object, "faults.rules[].delay", rule->delay);
 	put(object, "us", rule->us);

@@ -19,4 +19,7 @@ int ctrl_faults_parse(const struct ctrl_config *config, json_t *section, struct 
 /* A rule as the section has it, every key named. A new object, or NULL without memory. */
 json_t *ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule);
 
+/* A key's word for an action: "drop". A constant. */
+const char *ctrl_fault_action(enum ppe_fault_action action);
+
 #endif

@@ -165,10 +165,29 @@ overtake(const struct site *site, unsigned int rest)
 /* What is to happen to a packet. */
 struct sentence {
 	enum ppe_drop drop; /* PPE_DROP_COUNT: none */
-	bool duplicate;
-	uint64_t delay; /* TSC cycles */
 	uint32_t behind; /* packets; 0: none */
+	uint64_t delay; /* us */
+	uint64_t copiers, holders; /* bits of the rules that want a copy, or it held */
 };
+
+static_assert(PPE_FAULT_RULES_MAX <= 64, "rules of a sentence are bits");
+
+static struct ppe_fault_stream *
+stream_at(const struct site *site, unsigned int rule)
+{
+	const struct ppe_worker *worker = site->worker;
+
+	return &worker->fault_set
+			->stream[worker->id][(size_t)rule * ppe_fault_sites(worker) + site->index];
+}
+
+/* A rule could not have what it wanted. */
+static void
+spare(const struct site *site, unsigned int rule)
+{
+	stream_at(site, rule)->spared++;
+	site->store->spared++;
+}
 
 /* Flip bits of a copy, which nobody else reads: results share their payload. */
 static bool
@@ -188,25 +207,29 @@ corrupt(const struct site *site, const struct ppe_fault_rule *rule,
 }
 
 static void
-apply(const struct site *site, const struct ppe_fault_rule *rule,
-	const struct ppe_fault_stream *stream, uint64_t n, struct rte_mbuf **packet,
+apply(const struct site *site, unsigned int index, uint64_t n, struct rte_mbuf **packet,
 	struct sentence *sentence)
 {
+	const struct ppe_fault_rule *rule = &site->worker->fault_set->faults.rule[index];
+	const struct ppe_fault_stream *stream = stream_at(site, index);
+	const uint64_t bit = UINT64_C(1) << index;
+
 	switch (rule->action) {
 	case PPE_FAULT_DROP: sentence->drop = PPE_DROP_FAULT_DROP; break;
 	case PPE_FAULT_BLACKOUT: sentence->drop = PPE_DROP_FAULT_BLACKOUT; break;
-	case PPE_FAULT_DUPLICATE: sentence->duplicate = true; break;
+	case PPE_FAULT_DUPLICATE: sentence->copiers |= bit; break;
 	case PPE_FAULT_REORDER:
 		sentence->behind = 1 + (uint32_t)(ppe_fault_draw(stream, n, 3) % rule->distance);
+		sentence->holders |= bit;
 		break;
 	case PPE_FAULT_DELAY:
-		sentence->delay +=
-			cycles(site->worker->fault_set, ppe_fault_delay_us(rule, stream, n));
+		sentence->delay += ppe_fault_delay_us(rule, stream, n);
+		sentence->holders |= bit;
 		break;
 	case PPE_FAULT_CORRUPT:
 	default:
 		if ((*packet)->pkt_len > 0 && !corrupt(site, rule, stream, n, packet))
-			site->store->spared++;
+			spare(site, index);
 	}
 }
 
@@ -215,7 +238,6 @@ judge(const struct site *site, struct rte_mbuf **packet)
 {
 	struct ppe_worker *worker = site->worker;
 	struct ppe_fault_set *set = worker->fault_set;
-	unsigned int sites = ppe_fault_sites(worker);
 	struct sentence sentence = {.drop = PPE_DROP_COUNT};
 	struct subject subject = {.what = PPE_FAULT_ORDINARY};
 	uint64_t ms;
@@ -227,8 +249,7 @@ judge(const struct site *site, struct rte_mbuf **packet)
 		subject = classify(worker, *packet);
 	for (unsigned int i = 0; i < set->faults.nb_rules; i++) {
 		const struct ppe_fault_rule *rule = &set->faults.rule[i];
-		struct ppe_fault_stream *stream =
-			&set->stream[worker->id][(size_t)i * sites + site->index];
+		struct ppe_fault_stream *stream = stream_at(site, i);
 		uint64_t n;
 
 		if (!matches(rule, site, &subject))
@@ -237,7 +258,7 @@ judge(const struct site *site, struct rte_mbuf **packet)
 		if (!ppe_fault_choose(rule, stream, n) || !ppe_fault_in_window(rule, ms))
 			continue;
 		stream->hit++;
-		apply(site, rule, stream, n, packet, &sentence);
+		apply(site, i, n, packet, &sentence);
 		if (sentence.drop != PPE_DROP_COUNT)
 			break;
 	}
@@ -251,8 +272,9 @@ pass(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 	overtake(site, rest);
 }
 
+/* A copy for a rule. */
 static void
-repeat(const struct site *site, const struct rte_mbuf *packet, unsigned int rest)
+repeat(const struct site *site, unsigned int rule, const struct rte_mbuf *packet, unsigned int rest)
 {
 	struct ppe_worker *worker = site->worker;
 	struct rte_mbuf *copy = room(site) > rest
@@ -260,7 +282,7 @@ repeat(const struct site *site, const struct rte_mbuf *packet, unsigned int rest
 		: NULL;
 
 	if (copy == NULL) {
-		site->store->spared++;
+		spare(site, rule);
 		return;
 	}
 	worker->count.created++;
@@ -274,7 +296,8 @@ hold(const struct site *site, struct rte_mbuf *packet, const struct sentence *se
 	struct ppe_worker *worker = site->worker;
 	struct ppe_fault_store *store = site->store;
 	const struct ppe_fault_set *set = worker->fault_set;
-	struct ppe_held held = {.due = worker->now + sentence->delay,
+	struct ppe_held held = {.due = worker->now +
+			cycles(set, RTE_MIN(sentence->delay, (uint64_t)PPE_FAULT_DELAY_MAX_US)),
 		.serial = store->serial++,
 		.packet = packet,
 		.site = (uint16_t)site->index,
@@ -304,13 +327,14 @@ treat(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 		rte_pktmbuf_free(packet);
 		return;
 	}
-	/* The copy is sent at once also when the original is held. */
-	if (sentence.duplicate)
-		repeat(site, packet, rest + 1);
+	/* Copies are sent at once also when the original is held. */
+	for (uint64_t left = sentence.copiers; left != 0; left &= left - 1)
+		repeat(site, (unsigned int)__builtin_ctzll(left), packet, rest + 1);
 	if (sentence.delay > 0 || sentence.behind > 0) {
 		if (hold(site, packet, &sentence))
 			return;
-		site->store->spared++;
+		for (uint64_t left = sentence.holders; left != 0; left &= left - 1)
+			spare(site, (unsigned int)__builtin_ctzll(left));
 	}
 	pass(site, packet, rest);
 }

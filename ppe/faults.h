@@ -13,7 +13,7 @@
  *
  * Packets that are held (delay, reorder) are kept by the worker, at most ppe_faults.held of them;
  * when that is full, or no mbuf is left for a copy, the packet passes unharmed and is counted as
- * spared. When other faults are published, or the switch drains, what is held goes on its way.
+ * spared by each rule that wanted it. When other faults are published, or the switch drains, what is held goes on its way.
  *
  * Thread safety: for the one control thread.
  */
@@ -56,9 +56,9 @@ enum ppe_fault_choice {
 enum ppe_fault_action {
 	PPE_FAULT_DROP, /* dropped as fault_drop */
 	PPE_FAULT_BLACKOUT, /* dropped as fault_blackout */
-	PPE_FAULT_DUPLICATE, /* a copy follows; no rule sees it */
+	PPE_FAULT_DUPLICATE, /* a copy follows, one for each such rule; no rule sees it */
 	PPE_FAULT_REORDER, /* [1, distance] later packets of its queue overtake it */
-	PPE_FAULT_DELAY,
+	PPE_FAULT_DELAY, /* delays of several rules add up, to PPE_FAULT_DELAY_MAX_US */
 	PPE_FAULT_CORRUPT, /* `bits` bits, anywhere in the frame, are flipped */
 };
 
@@ -122,8 +122,9 @@ const struct ppe_faults *ppe_faults_of(const struct ppe *ppe);
 struct ppe_fault_stats {
 	uint64_t matched[PPE_FAULT_RULES_MAX]; /* by rule */
 	uint64_t hit[PPE_FAULT_RULES_MAX]; /* of those: what the action was for */
-	uint64_t
-		spared; /* hit, but there was no room to hold it, or no mbuf to copy it; since start */
+	uint64_t spared
+		[PPE_FAULT_RULES_MAX]; /* of those hit: no room to hold it, no mbuf to copy it */
+	uint64_t spared_ever; /* the same of all rules there ever were */
 	uint64_t held; /* at this moment */
 	uint64_t elapsed_us; /* since publication; 0: no faults */
 };

@@ -265,12 +265,13 @@ ppe_faults_read(const struct ppe *ppe, struct ppe_fault_stats *stats)
 
 		stats->held += ppe_faults_held(worker);
 		if (worker->store != NULL)
-			stats->spared += worker->store->spared;
+			stats->spared_ever += worker->store->spared;
 		if (set == NULL)
 			continue;
 		for (unsigned int i = 0; i < sites * set->faults.nb_rules; i++) {
 			stats->matched[i / sites] += set->stream[w][i].matched;
 			stats->hit[i / sites] += set->stream[w][i].hit;
+			stats->spared[i / sites] += set->stream[w][i].spared;
 		}
 	}
 }

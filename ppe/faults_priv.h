@@ -9,7 +9,7 @@
 /* A rule at one queue. One writer: the worker that owns the queue; ctrl reads the counters. */
 struct ppe_fault_stream {
 	uint64_t key; /* hash of seed, rule, port, queue, direction */
-	uint64_t matched, hit;
+	uint64_t matched, hit, spared;
 	uint64_t bad; /* 1: the bad state of a burst rule */
 };
 

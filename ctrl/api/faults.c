@@ -20,6 +20,7 @@ put_rule(json_t *list, const struct ctrl_running *running, const struct ppe_faul
 
 	api_put(rule, "matched", stats->matched[index]);
 	api_put(rule, "hit", stats->hit[index]);
+	api_put(rule, "spared", stats->spared[index]);
 	json_array_append_new(list, rule);
 }
 
@@ -39,7 +40,7 @@ answer(struct api_call *call)
 	json_object_set_new(object, "rules", rules);
 	api_put(object, "elapsed_ms", stats.elapsed_us / 1000);
 	api_put(object, "held_now", stats.held);
-	api_put(object, "spared", stats.spared);
+	api_put(object, "spared", stats.spared_ever);
 	api_answer(call, 200, object);
 }
 

@@ -305,6 +305,7 @@ api_get_metrics(struct api_call *call)
 	put_workers(&metrics, running, &gauges);
 	put_pools(&metrics, &gauges);
 	put_tables(&metrics, running);
+	metrics_faults_put(&metrics, running);
 	metrics_jobs_put(&metrics, jobs);
 	free(jobs);
 	api_text_answer(call, "text/plain; version=0.0.4; charset=utf-8", &metrics.text);

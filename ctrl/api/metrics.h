@@ -44,6 +44,9 @@ char *metrics_label(char *out, size_t size, const char *name, const char *value)
 /* name="number". out: METRICS_LABEL_BYTES. Returns it. */
 char *metrics_number(char *out, const char *name, unsigned int number);
 
+/* The families of faults. ctrl/api/metrics_faults.c */
+void metrics_faults_put(struct metrics *metrics, const struct ctrl_running *running);
+
 /* The families of jobs and their sources. ctrl/api/metrics_jobs.c */
 struct metrics_jobs;
 

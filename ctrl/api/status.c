@@ -12,6 +12,7 @@
 #include "ctrl/stats.h"
 #include "ctrl/tenants.h"
 #include "ctrl/values.h"
+#include "ppe/faults.h"
 
 void
 api_get_health(struct api_call *call)
@@ -96,6 +97,25 @@ books(const struct ppe_stats *stats)
 	return object;
 }
 
+/* Enough to tell that there are some, and that they do something; /v1/faults tells more. */
+static json_t *
+faults(const struct ctrl_running *running)
+{
+	const struct ppe_faults *set = ppe_faults_of(running->ppe);
+	json_t *object = json_object();
+	struct ppe_fault_stats stats;
+	uint64_t hit = 0;
+
+	ppe_faults_read(running->ppe, &stats);
+	for (unsigned int i = 0; i < PPE_FAULT_RULES_MAX; i++)
+		hit += stats.hit[i];
+	api_put(object, "rules", set == NULL ? 0 : set->nb_rules);
+	api_put(object, "elapsed_ms", stats.elapsed_us / 1000);
+	api_put(object, "hit", hit);
+	api_put(object, "held_now", stats.held);
+	return object;
+}
+
 static void
 put_identity(json_t *object, const struct ctrl_config *config)
 {
@@ -134,5 +154,6 @@ api_get_status(struct api_call *call)
 	json_object_set_new(object, "memory", memory(running, &gauges));
 	json_object_set_new(object, "pools", pools(&gauges));
 	json_object_set_new(object, "books", books(&running->stats));
+	json_object_set_new(object, "faults", faults(running));
 	api_answer(call, 200, object);
 }

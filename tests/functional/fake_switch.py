@@ -81,6 +81,7 @@ class FakeSwitch:
         self.absent = set()  # paths that answer 404
         self.answers = {}  # path → (status, body): instead of what would be answered
         self.token = None
+        self.faults = {'rules': 0, 'elapsed_ms': 0, 'hit': 0, 'held_now': 0}
         self.stall = threading.Event()  # while set, nothing is answered
         self.asked = []
         self.port = 0
@@ -201,7 +202,8 @@ class FakeSwitch:
             'pools': {'packets': {'size': 65535, 'free': 61020}, 'headers': {'size': 16383, 'free': 16100},
                       'attaches': {'size': 16383, 'free': 15002}},
             'books': {'received': packets, 'created': packets, 'sent': packets, 'consumed': packets - 500,
-                      'dropped': self.drop('duplicate', 0) + 3120, 'in_flight': 204, 'off_by': 0}}
+                      'dropped': self.drop('duplicate', 0) + 3120, 'in_flight': 204, 'off_by': 0},
+            'faults': self.faults}
 
     def rate(self, port, age):
         jobs = sum(job.at(age) for job in self.jobs) * 1082 * 8 / len(self.ports)

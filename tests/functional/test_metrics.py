@@ -63,6 +63,8 @@ def every_metric_is_in_the_page_and_no_other():
     # A source of more than has series of its own, and one that was heard: every label occurs.
     with switch([job(1, 2), many(2, 66)]) as (rack, api):
         sums(rack)
+        check(api.unix('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop'}]}).status ==
+              200, 'faults')
         families = scrape(api)
     for name, family in families.items():
         check(name in page, '%s is not in docs/metrics.md', name)
@@ -80,6 +82,29 @@ def many(number, sources, **options):
     made = job(number, 2, **options)
     made['sources'] = [{'id': i, 'address': '10.77.0.%d' % (i % 2 + 1)} for i in range(sources)]
     return made
+
+
+@case
+def faults_have_a_series_per_rule():
+    with switch() as (rack, api):
+        found = scrape(api)
+        check(found['weir_fault_rules'].value() == 0, 'set from the start')
+        check(not found['weir_fault_hit_packets_total'].samples, 'a rule that is not there')
+        api.unix('PUT', '/v1/faults', {'rules': [
+            {'direction': 'out', 'action': 'duplicate', 'choice': 'every', 'nth': 4, 'port': 'p1',
+             'what': 'result'},
+            {'direction': 'in', 'action': 'drop', 'what': 'ordinary', 'chance_ppm': 0}]})
+        sums(rack)
+        told = api.get('/v1/faults')['rules']
+        found = scrape(api)
+        check(found['weir_fault_rules'].value() == 2, 'rules')
+        check(told[0]['hit'] > 10 and found['weir_fault_held_packets'].value() == 0, '%s', told)
+        for index, labels in enumerate(({'action': 'duplicate', 'direction': 'out', 'port': 'p1'},
+                                        {'action': 'drop', 'direction': 'in', 'port': ''})):
+            for key in ('matched', 'hit', 'spared'):
+                value = found['weir_fault_%s_packets_total' % key].value(rule=str(index), **labels)
+                check(value == told[index][key], '%s of rule %d: %s, not %s', key, index, value,
+                      told[index])
 
 
 @case

@@ -130,6 +130,18 @@ def a_healthy_switch():
 
 
 @case
+def faults_on_purpose_are_told():
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('faults', switch) as page:
+        page.wait('document.querySelectorAll(".seat").length === 4')
+        check('purpose' not in page.text(), 'told when there are none')
+        switch.faults = {'rules': 2, 'elapsed_ms': 185000, 'hit': 12345, 'held_now': 0}
+        page.wait('document.querySelector("#troubles").textContent.includes("purpose")')
+        has(page.text(), r'Faults are set on purpose: 2 rules, for 3 min', r'12 345 packets were hit\. '
+            r'weirctl faults tells them\.')
+        check(page.ask('document.title').startswith('! faults are set on purpose'), 'title')
+
+
+@case
 def a_host_dies():
     with FakeSwitch([Job(1, 'ring', 4), Job(2, 'other', 2)]) as switch, Visit('dead', switch) as page:
         page.wait('document.querySelectorAll(".seat").length === 6')

@@ -176,6 +176,18 @@ function switchTrouble(data) {
     const say = (level, says, more) => found.push({ key: says, level, says, more: more || '', short: says });
     if (data.health && text(data.health.status) !== 'ok')
         say('bad', 'A worker of the switch stands still.', text(record(data.health.error).message));
+    const faults = record(record(data.status).faults), rules = number(faults.rules);
+    if (rules > 0) {
+        const hit = number(faults.hit), since = number(faults.elapsed_ms);
+        found.push({
+            key: 'faults',
+            level: 'warn',
+            says: `Faults are set on purpose: ${plural(rules, 'rule', 'rules')}` +
+                `${since === null ? '' : ', for ' + age(since / 1000)}.`,
+            more: (hit === null ? '' : `${plural(hit, 'packet', 'packets')} were hit. `) + 'weirctl faults tells them.',
+            short: 'faults are set on purpose',
+        });
+    }
     for (const port of list(record(data.ports).ports)) {
         if (port.up === false) say('warn', `Port ${text(port.name)} is down.`);
     }
