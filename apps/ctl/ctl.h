@@ -29,7 +29,7 @@ struct ctl_options {
 	double span, interval;
 	unsigned int limit, count;
 	bool stuck, watch, once, zeros, wait;
-	json_t *fields; /* of a job: the body of create and set */
+	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
 	/* what is no option */
 	const char *words[4];
 	unsigned int words_count;
@@ -88,5 +88,8 @@ int command_job_set(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
 int command_member_delete(struct ctl *ctl);
 int command_reload(struct ctl *ctl);
+int command_faults_set(struct ctl *ctl);
+int command_faults_add(struct ctl *ctl);
+int command_faults_clear(struct ctl *ctl);
 
 #endif

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #define SECONDS_MAX 3600
 #define TIMEOUT     5
 
-/* Options of some commands. Those above FIELD are keys of a job, passed on as they are. */
+/* Options of some commands. Those above FIELD are keys of a job or a fault's rule, passed on as they
+ * are. */
 enum {
 	STUCK = 256,
 	JOB,
@@ -43,6 +45,24 @@ enum {
 	DEAD_AFTER_MS,
 	EXPIRE_S,
 	AUTHENTICATE,
+	PORT,
+	DIRECTION,
+	WHAT,
+	SOURCE,
+	FIRST_BLOCK,
+	LAST_BLOCK,
+	PERCENT,
+	NTH,
+	LIST,
+	FROM_MS,
+	TO_MS,
+	REPEAT_MS,
+	DISTANCE,
+	DELAY,
+	US,
+	MOST_US,
+	BITS,
+	SEED,
 	FIELDS_END,
 };
 
@@ -51,7 +71,7 @@ struct ctl_command {
 	const char *arguments; /* for help */
 	const char *help;
 	unsigned int words; /* arguments, all needed */
-	int options[16]; /* that it takes, beside those of all */
+	int options[24]; /* that it takes, beside those of all */
 	/* Either the answer to a question, the name (of `words` 1) at the path's end … */
 	const char *path;
 	view_print *view;
@@ -86,6 +106,16 @@ static const struct ctl_command commands[] = {
 	{"trace", "", "write what the workers do, for Perfetto (--for 50ms -o FILE)", 0, {FOR, 'o'}, NULL,
 		NULL, NULL, command_trace},
 	{"top", "", "a live view; q quits", 0, {ONCE, INTERVAL}, NULL, NULL, NULL, command_top},
+	{"faults show", "", "the same as faults", 0, {0}, "/v1/faults", view_faults, "rules", NULL},
+	{"faults set", "FILE", "set those of a file; - is standard input", 1, {0}, NULL, NULL, NULL,
+		command_faults_set},
+	{"faults add", "ACTION", "one more: drop, blackout, duplicate, reorder, delay or corrupt", 1,
+		{PORT, DIRECTION, WHAT, JOB, SOURCE, FIRST_BLOCK, LAST_BLOCK, PERCENT, NTH, LIST, FROM_MS,
+			TO_MS, REPEAT_MS, DISTANCE, DELAY, US, MOST_US, BITS, SEED},
+		NULL, NULL, NULL, command_faults_add},
+	{"faults clear", "", "no more faults", 0, {0}, NULL, NULL, NULL, command_faults_clear},
+	{"faults", "", "faults set on purpose: what they match and hit", 0, {0}, "/v1/faults", view_faults,
+		"rules", NULL},
 	{"config", "", "the configuration as it runs, JSON", 0, {0}, "/v1/config", view_json, NULL, NULL},
 	{"reload", "", "have it read its configuration again; status 1 if it is refused", 0, {0}, NULL,
 		NULL, NULL, command_reload},
@@ -93,10 +123,11 @@ static const struct ctl_command commands[] = {
 };
 /* clang-format on */
 
-static const char help_begin[] = "weirctl [OPTION...] COMMAND [NAME] [OPTION...]\n"
-				 "\n"
-				 "Look at a running weir-switch, and change its jobs.\n"
-				 "\n";
+static const char help_begin[] =
+	"weirctl [OPTION...] COMMAND [NAME] [OPTION...]\n"
+	"\n"
+	"Look at a running weir-switch, change its jobs, and have it make faults.\n"
+	"\n";
 
 static const char help_end[] =
 	"\n"
@@ -121,6 +152,11 @@ static const char help_end[] =
 	"job set:     --timeout-ms N  --policy wait|partial|error  --rate-mbit N\n"
 	"             --expire-s N  --dead-after-ms N\n"
 	"job delete:  --wait\n"
+	"faults add:  --port NAME  --direction in|out (both)  --what contribution|result|ordinary\n"
+	"             --job NAME  --source N  --first-block N  --last-block N\n"
+	"             --percent P (100) or --nth N or --list N,N,...  --seed N\n"
+	"             --from-ms N  --to-ms N  --repeat-ms N  --distance N  --bits N\n"
+	"             --us N  --most-us N  --delay constant|uniform|exponential|pareto\n"
 	"\n"
 	"TIME is a number with us, ms, s, min or h. Exit status: 0 all right, 1 the switch says\n"
 	"no, 2 usage, 3 no connection or no answer in time. man weirctl says more.\n";
@@ -156,6 +192,24 @@ static const struct option list[] = {
 	{"dead-after-ms", required_argument, NULL, DEAD_AFTER_MS},
 	{"expire-s", required_argument, NULL, EXPIRE_S},
 	{"authenticate", no_argument, NULL, AUTHENTICATE},
+	{"port", required_argument, NULL, PORT},
+	{"direction", required_argument, NULL, DIRECTION},
+	{"what", required_argument, NULL, WHAT},
+	{"source", required_argument, NULL, SOURCE},
+	{"first-block", required_argument, NULL, FIRST_BLOCK},
+	{"last-block", required_argument, NULL, LAST_BLOCK},
+	{"percent", required_argument, NULL, PERCENT},
+	{"nth", required_argument, NULL, NTH},
+	{"list", required_argument, NULL, LIST},
+	{"from-ms", required_argument, NULL, FROM_MS},
+	{"to-ms", required_argument, NULL, TO_MS},
+	{"repeat-ms", required_argument, NULL, REPEAT_MS},
+	{"distance", required_argument, NULL, DISTANCE},
+	{"delay", required_argument, NULL, DELAY},
+	{"us", required_argument, NULL, US},
+	{"most-us", required_argument, NULL, MOST_US},
+	{"bits", required_argument, NULL, BITS},
+	{"seed", required_argument, NULL, SEED},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -225,7 +279,50 @@ number(int option, unsigned long max)
 	return value;
 }
 
-/* A key of a job: --timeout-ms is timeout_ms. The switch knows the ranges. */
+/* A share, as parts per million. */
+static json_t *
+percent(int option)
+{
+	double value = strtod(optarg, NULL);
+
+	if (optarg[strspn(optarg, "0123456789.")] != '\0' || optarg[0] == '\0' || value > 100)
+		wrong("--%s: %s is not in 0..100", option_name(option), optarg);
+	if (value > 0 && value < 1e-4)
+		wrong("--%s: less than 0.0001 is no part in a million", option_name(option));
+	return json_integer(lround(value * 1e4));
+}
+
+/* Numbers with commas between them. */
+static json_t *
+numbers(int option)
+{
+	json_t *found = json_array();
+	char *end = optarg;
+
+	for (;;) {
+		unsigned long value;
+
+		errno = 0;
+		value = strtoul(end, &end, 10);
+		if (!isdigit((unsigned char)end[-1]) || errno != 0 || value > INT64_MAX)
+			break;
+		json_array_append_new(found, json_integer((json_int_t)value));
+		if (*end == '\0')
+			return found;
+		if (*end++ != ',' || !isdigit((unsigned char)*end))
+			break;
+	}
+	wrong("--%s: %s are no numbers with commas between them", option_name(option), optarg);
+}
+
+static bool
+is_text(int option)
+{
+	return option == TYPE || option == OP || option == POLICY || option == RESULTS ||
+		option == PORT || option == DIRECTION || option == WHAT || option == DELAY;
+}
+
+/* A key of a job or a rule: --timeout-ms is timeout_ms. The switch knows the ranges. */
 static void
 field(struct ctl_options *options, int option)
 {
@@ -238,8 +335,14 @@ field(struct ctl_options *options, int option)
 			*c = '_';
 	if (option == AUTHENTICATE)
 		value = json_true();
-	else if (option == TYPE || option == OP || option == POLICY || option == RESULTS)
+	else if (is_text(option))
 		value = json_string(optarg);
+	else if (option == PERCENT)
+		value = percent(option);
+	else if (option == LIST)
+		value = numbers(option);
+	else if (option == SEED)
+		value = json_integer((json_int_t)number(option, INT64_MAX));
 	else
 		value = json_integer((json_int_t)number(option, UINT32_MAX));
 	if (value == NULL)

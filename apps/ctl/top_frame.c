@@ -112,6 +112,25 @@ head(const struct frame *f, const char *error, double silent)
 	fputc('\n', f->out);
 }
 
+/* Faults on purpose are told as what is wrong: who has forgotten them looks for the reason here. */
+static void
+faults(const struct frame *f)
+{
+	json_t *s = get(f->now->status, "faults"), *b = get(f->before->status, "faults");
+	double rules = get_number(s, "rules");
+	size_t at = 0;
+
+	if (!(rules > 0))
+		return;
+	fputc(TOP_ALARM, f->out);
+	part(f, &at, "FAULTS ON PURPOSE");
+	part(f, &at, "%s rule%s", units_exact(rules).text, rules > 1 ? "s" : "");
+	part(f, &at, "%s hit", units_rate(rate_of(f, b, s, "hit")).text);
+	part(f, &at, "for %s", units_age(get_number(s, "elapsed_ms") / 1e3).text);
+	part(f, &at, "weirctl faults tells them");
+	fputc('\n', f->out);
+}
+
 /* As many lcores in a line as fit. */
 static void
 lcores(const struct frame *f)
@@ -356,6 +375,7 @@ top_frame(const struct top_sample *before, const struct top_sample *now, const c
 				    : (rows - 14) / 3};
 
 	head(&f, error, silent);
+	faults(&f);
 	lcores(&f);
 	stuck(&f);
 	jobs(&f);

@@ -109,6 +109,7 @@ view_status(json_t *s, FILE *out, unsigned int width)
 		units_exact(get_number(s, "ports")).text, units_exact(get_number(s, "jobs")).text);
 	memory(get(s, "memory"), out, width);
 	books(get(s, "books"), out, width);
+	view_faults_brief(s, out, width);
 	if (json_array_size(get(s, "workers")) > 0) {
 		fputc('\n', out);
 		workers(get(s, "workers"), out, width);

@@ -13,7 +13,10 @@
 typedef void view_print(json_t *answer, FILE *out, unsigned int width);
 
 view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
-	view_json, view_health;
+	view_json, view_health, view_faults;
+
+/* A line when faults are set on purpose, of what the status says: nobody should forget them. */
+void view_faults_brief(json_t *status, FILE *out, unsigned int width);
 
 /**
  * What is stuck, in words: blocks that wait for the same sources are one paragraph.

@@ -59,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = answer
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
     def address_string(self):
         return 'client'
@@ -126,6 +126,30 @@ def port(number, scale=1):
             'queues': {'rx': 1, 'tx': 2}}
 
 
+def fault(**more):
+    """A rule as GET /v1/faults tells it."""
+    found = {'direction': 'in', 'what': 'any', 'job': -1, 'source': -1, 'first_block': 0,
+             'last_block': 4294967295, 'choice': 'chance', 'chance_ppm': 1000000, 'nth': 1, 'list': [],
+             'enter_ppm': 0, 'leave_ppm': 1000000, 'good_ppm': 0, 'bad_ppm': 1000000, 'from_ms': 0,
+             'to_ms': 0, 'repeat_ms': 0, 'action': 'drop', 'distance': 1, 'delay': 'constant', 'us': 0,
+             'most_us': 10000000, 'shape_percent': 200, 'bits': 1, 'matched': 12345, 'hit': 123,
+             'spared': 0}
+    found.update(more)
+    return found
+
+
+def faults():
+    return {'seed': 9007199254740993, 'held': 1024, 'elapsed_ms': 12400, 'held_now': 3, 'spared': 7,
+            'rules': [
+                fault(port='p0', what='contribution', job=3, chance_ppm=12500),
+                fault(direction='out', what='result', job=3, source=2, first_block=5, last_block=9,
+                      choice='every', nth=100, action='delay', delay='uniform', us=500, most_us=1500),
+                fault(choice='list', list=[7, 1, 2, 3], action='corrupt', bits=2, spared=4),
+                fault(choice='burst', enter_ppm=10000, leave_ppm=200000, action='blackout',
+                      from_ms=1000, to_ms=1250, repeat_ms=60000),
+                fault(action='reorder', distance=3, chance_ppm=1)]}
+
+
 COUNTERS = ('contributions duplicates late asked_again acknowledged blocks_opened blocks_complete blocks_partial '
             'blocks_error blocks_mismatch blocks_waiting held_back expired expelled stale results joins '
             'generations').split()
@@ -175,7 +199,9 @@ def healthy():
                        'blocks_capacity': 16384, 'blocks_reserved': 256, 'blocks_used': 69},
             'pools': {'packets': pool, 'headers': pool, 'attaches': pool},
             'books': {'received': 9876543, 'created': 9876284, 'sent': 9876300,
-                      'consumed': 9875700, 'dropped': 822, 'in_flight': 5, 'off_by': 0}},
+                      'consumed': 9875700, 'dropped': 822, 'in_flight': 5, 'off_by': 0},
+            'faults': {'rules': 0, 'elapsed_ms': 0, 'hit': 0, 'held_now': 0}},
+        '/v1/faults': faults(),
         '/v1/ports': {'ports': [port(0), port(1)]},
         '/v1/counters': {'time': 1700007985.25, 'drops': drops, 'workers': [worker(0), worker(1)],
                          'ports': [port(0), port(1)],

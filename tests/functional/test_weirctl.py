@@ -23,7 +23,7 @@ from tap import Skip, case, check, main, seed
 
 ENTER, LEAVE = '\033[?1049h', '\033[?1049l'
 READ = ['status', 'health', 'ports', 'jobs', 'job ring', 'members ring', 'blocks', 'blocks --stuck',
-        'counters', 'config', 'tenants', 'top --once --interval 100ms']
+        'counters', 'config', 'tenants', 'faults', 'top --once --interval 100ms']
 
 
 def asked(api, method, path):
@@ -175,7 +175,15 @@ def usage():
                   ('job', 'set', 'x'), ('jobs', '--stuck'), ('blocks', '--limit', '-1'),
                   ('blocks', '--limit'), ('trace', '--for', '5 years', '-o', 'x'), ('trace',),
                   ('status', '--timeout', '0'), ('status', '-t', '2h'), ('--surprise',),
-                  ('job', 'create', 'x', '--size', '-4'), ('top', '--json')):
+                  ('job', 'create', 'x', '--size', '-4'), ('faults', 'x'), ('faults', 'set'),
+                  ('faults', 'add'), ('faults', 'add', 'drop', '--percent', '101'),
+                  ('faults', 'add', 'drop', '--percent', '1e1'),
+                  ('faults', 'add', 'drop', '--percent', '0.00001'),
+                  ('faults', 'add', 'drop', '--list', '1,,2'), ('faults', 'add', 'drop', '--list', ''),
+                  ('faults', 'add', 'drop', '--list', '1,'), ('faults', 'add', 'drop', '--list', 'x'),
+                  ('faults', 'add', 'drop', '--list', '1,2', '--nth', '3'),
+                  ('faults', 'add', 'drop', '--seed', '9223372036854775808'),
+                  ('faults', 'set', '/nowhere/at/all'), ('faults', '--port', 'p0'), ('top', '--json')):
         says(ctl('unix:/nowhere', *words), 2, 'weirctl')
     says(ctl('gopher://x', 'jobs'), 2, 'unix:PATH')
     says(ctl('unix:', 'jobs'), 2, 'unix:PATH')

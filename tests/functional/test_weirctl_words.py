@@ -72,7 +72,7 @@ def options_of_manual(text, common):
     """The same of the manual page: what its paragraphs about a command name."""
     found = {}
     for part in re.split(r'^\.It Cm ', text.split('.Sh OPTIONS')[0], flags=re.M)[1:]:
-        command = re.match(r'job (?:create|set|delete)|[a-z]+', part).group()
+        command = re.match(r'job (?:create|set|delete)|faults add|[a-z]+', part).group()
         found.setdefault(command, set()).update(set(re.findall(r'Fl -([a-z-]+)', part)) - common)
     found['job create'] |= found['job set']
     return {command: options for command, options in found.items() if options}
@@ -84,14 +84,15 @@ def options_of_zsh(text, common):
         return set(re.findall(r"[',]--([a-z-]+)[\[},']", part))
 
     arrays = {name: words(body) for name, body in
-              re.findall(r'^\t(all|set|create)=\((.*?)^\t\)', text, re.M | re.S)}
+              re.findall(r'^\t(all|set|create|add)=\((.*?)^\t\)', text, re.M | re.S)}
     check(arrays['all'] == common, 'zsh: %s, not %s', arrays['all'], common)
     arrays['create'] |= arrays['set']
     found = {}
     for command, part in re.findall(r'^\t+([a-z]+)\) (_arguments.*?);;', text, re.M | re.S):
-        given = words(part).union(*(arrays[a] for a in ('set', 'create') if '$' + a in part))
+        given = words(part).union(*(arrays[a] for a in ('set', 'create', 'add') if '$' + a in part))
         if given:
-            found['job ' + command if command in ('create', 'set', 'delete') else command] = given
+            found['job ' + command if command in ('create', 'set', 'delete') else
+                  'faults add' if command == 'add' else command] = given
     return found
 
 
@@ -107,7 +108,7 @@ def each_command_has_the_same_options_everywhere():
     mistake. (What weirctl takes is compared with the summary elsewhere.)"""
     folder = os.path.join(ROOT, 'apps', 'ctl')
     want, common = options_by_command(summary())
-    check(len(want) == 7 and len(common) == 8, '%s %s', want, common)
+    check(len(want) == 8 and len(common) == 8, '%s %s', want, common)
     with open(os.path.join(folder, 'weirctl.1')) as file:
         text = file.read().replace('\\-', '-')
     told = set(re.findall(r'^\.It Fl (?:[a-zA-Z] , )?-([a-z-]+)', text, re.M))
@@ -156,6 +157,10 @@ def completion_in_bash():
         check('--stuck' in offers('blocks', '--'), '%s', offers('blocks', '--'))
         check('--stuck' not in offers('jobs', '--'), '%s', offers('jobs', '--'))
         check(offers('job', 'set', 'ring', '--policy', '') == {'wait', 'partial', 'error'}, 'policy')
+        check({'show', 'set', 'add', 'clear'} == offers('faults', ''), '%s', offers('faults', ''))
+        check(offers('faults', 'add', 'd') == {'drop', 'duplicate', 'delay'}, 'actions')
+        check(offers('faults', 'add', 'drop', '--port', '') == {'p0', 'p1'}, 'ports')
+        check('/etc/passwd' in offers('faults', 'set', '/etc/pass'), 'files')
         check(offers('member', '') == {'delete'}, '%s', offers('member', ''))
         check(offers('member', 'delete', '') == {'ring', 'eval'}, 'member')
         check(offers('member', 'delete', 'ring', '') == set(), 'a rank')

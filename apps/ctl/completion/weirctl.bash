@@ -19,8 +19,9 @@ _weirctl_words() {
 	done
 }
 
-# Names of jobs, from the switch that the line speaks of; quickly, or none.
-_weirctl_jobs() {
+# The first column of a command's table, names of jobs or ports, from the switch that the line speaks
+# of; quickly, or none.
+_weirctl_names() {
 	local i where=()
 	for ((i = 1; i < at; i++)); do
 		case ${words[i]} in
@@ -28,8 +29,16 @@ _weirctl_jobs() {
 		--switch=* | --config=* | --token-file=* | --ca=*) where+=("${words[i]}") ;;
 		esac
 	done
-	weirctl "${where[@]}" --timeout 500ms jobs 2>/dev/null |
+	weirctl "${where[@]}" --timeout 500ms "$1" 2>/dev/null |
 		awk 'NR > 1 && $1 ~ /^[A-Za-z0-9._-]+$/ { print $1 }'
+}
+
+_weirctl_jobs() {
+	_weirctl_names jobs
+}
+
+_weirctl_ports() {
+	_weirctl_names ports
 }
 
 # readline replaces what stands behind the last colon alone.
@@ -63,9 +72,17 @@ _weirctl_offer() {
 	--type) mapfile -t COMPREPLY < <(compgen -W 'fp32 int32' -- "$word"); return ;;
 	--op) mapfile -t COMPREPLY < <(compgen -W 'sum' -- "$word"); return ;;
 	--results) mapfile -t COMPREPLY < <(compgen -W 'unicast' -- "$word"); return ;;
+	--direction) mapfile -t COMPREPLY < <(compgen -W 'in out' -- "$word"); return ;;
+	--what) mapfile -t COMPREPLY < <(compgen -W 'any contribution result ordinary' -- "$word"); return ;;
+	--delay)
+		mapfile -t COMPREPLY < <(compgen -W 'constant uniform exponential pareto' -- "$word")
+		return ;;
+	--port) mapfile -t COMPREPLY < <(compgen -W "$(_weirctl_ports)" -- "$word"); return ;;
 	--job) mapfile -t COMPREPLY < <(compgen -W "$(_weirctl_jobs)" -- "$word"); return ;;
 	-t | --timeout | --interval | --for | --limit | --count | --size | --id | --window | --elements | \
-		--timeout-ms | --dead-after-ms | --rate-mbit | --expire-s) return ;;
+		--timeout-ms | --dead-after-ms | --rate-mbit | --expire-s | --source | --first-block | \
+		--last-block | --percent | --nth | --list | --from-ms | --to-ms | --repeat-ms | --distance | \
+		--us | --most-us | --bits | --seed) return ;;
 	esac
 
 	for ((i = 1; i < at; i++)); do
@@ -79,11 +96,25 @@ _weirctl_offer() {
 		esac
 	done
 	case $command in
-	'') own='status health ports jobs job members member blocks counters trace top config reload tenants' ;;
+	'') own='status health ports jobs job members member blocks counters trace top faults config reload tenants' ;;
 	blocks) own='--stuck --job --limit' ;;
 	counters) own='-w --watch --zeros --interval --count' ;;
 	trace) own='--for -o --output' ;;
 	top) own='--once --interval' ;;
+	faults)
+		case $second in
+		'') own='show set add clear' ;;
+		set)
+			if [[ -z $third && $word != -* ]]; then
+				mapfile -t COMPREPLY < <(compgen -f -- "$word")
+				return
+			fi ;;
+		add)
+			[[ -z $third ]] && own='drop blackout duplicate reorder delay corrupt'
+			own+=' --port --direction --what --job --source --first-block --last-block --percent'
+			own+=' --nth --list --from-ms --to-ms --repeat-ms --distance --delay --us --most-us'
+			own+=' --bits --seed' ;;
+		esac ;;
 	members) [[ -z $second ]] && own=$(_weirctl_jobs) ;;
 	member)
 		case $second in
