@@ -78,7 +78,8 @@ HEADER_CHANGE(status, h->status = WEIR_STATUS_PARTIAL)
 HEADER_CHANGE(status_unknown, h->status = 15)
 HEADER_CHANGE(a_result, h->src_cnt = 2; h->final = true)
 HEADER_CHANGE(collective_later, h->collective = WEIR_COLLECTIVE_GATHER)
-HEADER_CHANGE(collective_unknown, h->collective = 14)
+HEADER_CHANGE(collective_unknown, h->collective = 13)
+HEADER_CHANGE(acknowledges, h->collective = WEIR_COLLECTIVE_ACKNOWLEDGE)
 HEADER_CHANGE(op_unknown, h->op = 15)
 HEADER_CHANGE(type_unknown, h->dtype = 13)
 HEADER_CHANGE(not_joined, h->job_id = 3)
@@ -152,10 +153,11 @@ static const struct hostile packets[] = {
 	{"status 15", DROP(NOT_A_CONTRIBUTION), SILENCE, status_unknown, NULL, HERE, true},
 	{"a result", DROP(NOT_A_CONTRIBUTION), SILENCE, a_result, NULL, HERE, false},
 	{"gather", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), collective_later, NULL, HERE, false},
-	{"collective 14", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), collective_unknown, NULL, HERE,
+	{"collective 13", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), collective_unknown, NULL, HERE,
 		false},
 	{"operation 15", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), op_unknown, NULL, HERE, false},
 	{"type 13", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), type_unknown, NULL, HERE, false},
+	{"acknowledges with elements", DROP(LENGTH), SILENCE, acknowledges, NULL, HERE, false},
 	{"a join with elements", DROP(LENGTH), SILENCE, join, NULL, HERE, false},
 	{"from a group", DROP(BAD_SOURCE_MAC), SILENCE, NULL, group_source, HERE, false},
 	{"join from a group", DROP(BAD_SOURCE_MAC), SILENCE, join, group_source, HERE, false},

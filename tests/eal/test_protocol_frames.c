@@ -265,10 +265,16 @@ Test(protocol_frames, waiting, .timeout = 60)
 
 Test(protocol_frames, partial, .timeout = 60)
 {
+	struct ppe_job_stats stats;
+
 	start(PPE_POLICY_PARTIAL, 100, 0);
 	straggle();
 	expect(0, "Partial result, base form");
 	expect(2, "Partial result, extended form");
+	send_page(2, "Acknowledgement");
+	settle();
+	ppe_job_stats_read(rig.ppe, 1, &stats);
+	cr_expect_eq(stats.acknowledged, 1);
 	stop();
 }
 

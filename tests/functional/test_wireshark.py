@@ -132,7 +132,7 @@ def packets_of_the_protocol_page():
         starts = ['Contribution', 'Contribution', 'Contribution', 'Result', 'Result', 'Result',
                   'Barrier', 'Barrier', 'Result', 'Join job', 'Join waiting', 'Join accepted',
                   'Join refused', 'Status waiting', 'Status waiting', 'Partial result',
-                  'Partial result', 'Status error', 'Status mismatch', 'Status expired',
+                  'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
                   'Status stale', 'Status out-of-window', 'Status unsupported']
         for info, start in zip(infos, starts):
             check(re.sub('^(Late|Repeated) ', '', info).startswith(start), '%s: %s', start, info)
