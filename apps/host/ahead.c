@@ -31,9 +31,11 @@ weir_ahead_create(struct weir *weir)
 		TAILQ_INIT(&a->residues[r].kept);
 	TAILQ_INIT(&a->ready);
 	TAILQ_INIT(&a->waiting);
-	a->least = half > WEIR_RTO_LEAST ? half : WEIR_RTO_LEAST;
+	/* Others that go on have a result each timeout. A lost acknowledgement the next one makes good. */
+	a->least = 3 * half > WEIR_RTO_LEAST ? 3 * half : WEIR_RTO_LEAST;
 	a->most = a->least > WEIR_RTO_MOST ? a->least : WEIR_RTO_MOST;
 	a->rto = a->least;
+	a->scatter = half / 4;
 	return 0;
 }
 
@@ -168,6 +170,17 @@ tell_at(const struct weir *weir)
 	return a->idle_since + weir->timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
+/* When the first of those that wait is lost, for what later ones say; UINT64_MAX: they say nothing. */
+static uint64_t
+hole_at(const struct weir_ahead *a)
+{
+	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
+
+	if (r == NULL || r->transmission + WEIR_GAP_FIRST > a->answered)
+		return UINT64_MAX;
+	return a->answered_at + a->scatter;
+}
+
 void
 weir_ahead_repeat(struct weir *weir, uint64_t now)
 {
@@ -181,9 +194,8 @@ weir_ahead_repeat(struct weir *weir, uint64_t now)
 		a->probe_at = now + a->rto;
 		watch_all(weir, now, true);
 	}
-	while ((r = TAILQ_FIRST(&a->waiting)) != NULL &&
-		r->transmission + WEIR_GAP_FIRST <= a->answered)
-		make_ready(a, r);
+	while (now >= hole_at(a))
+		make_ready(a, TAILQ_FIRST(&a->waiting));
 	while ((r = TAILQ_FIRST(&a->waiting)) != NULL && r->sent_at + a->rto <= now) {
 		if (a->allowance == 0) {
 			if (now < a->probe_at)
@@ -216,6 +228,8 @@ weir_ahead_due(const struct weir *weir)
 
 		if (a->allowance == 0 && at < a->probe_at)
 			at = a->probe_at;
+		due = at < due ? at : due;
+		at = hole_at(a);
 		due = at < due ? at : due;
 	}
 	return due;
@@ -316,12 +330,13 @@ makes_sense(
 
 /* Note that the residue's result came. */
 static void
-answered(struct weir *weir, struct weir_residue *r)
+answered(struct weir *weir, struct weir_residue *r, uint64_t now)
 {
 	struct weir_ahead *a = &weir->ahead;
 
 	if (r->tries == 1 && r->transmission > a->answered)
 		a->answered = r->transmission;
+	a->answered_at = now;
 	r->tries = 0;
 	a->allowance = a->allowance + 2 < weir->window_job ? a->allowance + 2 : weir->window_job;
 	a->rto = a->least;
@@ -394,7 +409,7 @@ weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8
 	a->armed = true;
 	if (weir->current == NULL)
 		watch_all(weir, now, false);
-	answered(weir, r);
+	answered(weir, r, now);
 	count_run(weir, a->run);
 }
 

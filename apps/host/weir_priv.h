@@ -132,7 +132,8 @@ struct weir_ring {
  * answers with its result if that is out: so asking and acknowledging are one. All residues that are
  * waited for are in `waiting` in the order of the last acknowledgement; losses are found as the window
  * finds them: a hole when later ones are answered first; and in silence PROBE acknowledgements a time,
- * with back-off. While results are kept, the others are known to go on: then it is never given up.
+ * with back-off. Blocks that time out together are found by the switch in any order, within a tenth of
+ * the timeout: so a hole is one only when nothing more has come for an eighth (`scatter`). While results are kept, the others are known to go on: then it is never given up.
  *
  * The first block that is missed could only be acknowledged when the others' contributions to the next
  * one are on their way: these would be held back. Once partial results have been seen (`armed`), a
@@ -163,7 +164,8 @@ struct weir_ahead {
 	uint64_t kept; /* results */
 	uint64_t run; /* of these: without a hole, from the first. Relaxed atomic: any reader */
 	uint64_t transmissions, answered; /* as the ring's */
-	uint64_t least, most, rto; /* ns */
+	uint64_t answered_at; /* ns: the last result that was kept */
+	uint64_t scatter, least, most, rto; /* ns */
 	uint64_t allowance, probe_at, retry_at; /* as the ring's */
 	uint64_t idle_since; /* ns: when the last operation ended */
 	bool armed, told;

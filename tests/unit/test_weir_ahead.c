@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An application that computes for long while the others go on: their results are there when it calls, and
+ * nobody has waited. Against the reference switch, over loopback UDP, with faults on a seed; each host is
+ * a thread. Threads return codes; only the main thread asserts.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "apps/host/weir.h"
+#include "tests/model/fake_switch.h"
+
+#define HOSTS   3
+#define JOB     3
+#define LATE    2 /* the host that computes */
+#define BLOCKS  3 /* of an operation */
+#define COUNT   150 /* elements: a block has 64 */
+#define ROUNDS  16
+#define LONG    (64 * 40) /* elements of an operation of 40 blocks */
+#define TIMEOUT 50 /* ms */
+#define NAP     (30 * TIMEOUT)
+
+static struct host {
+	struct weir_config config;
+	struct weir *weir;
+	struct weir_stats stats;
+	char address[INET_ADDRSTRLEN], error[1024];
+	unsigned int id;
+	int opened, code, second;
+	uint64_t ahead, left, took_ms, caught_up_ms;
+	unsigned int fetched; /* rounds that were there when they were called */
+	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */
+	int (*body)(struct host *host);
+	pthread_t thread;
+} hosts[HOSTS];
+
+static struct fake_switch *fake;
+
+static void
+sleep_ms(unsigned int ms)
+{
+	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	nanosleep(&t, NULL);
+}
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static uint64_t
+seed_of_test(void)
+{
+	const char *text = getenv("WEIR_SEED");
+	uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+
+	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", seed);
+	return seed;
+}
+
+static void
+start(double faults, int (*body)(struct host *host))
+{
+	const struct fake_switch_config c = {
+		.address = "127.0.0.1",
+		.loss = faults,
+		.duplicate = faults,
+		.reorder = faults,
+		.seed = faults > 0 ? seed_of_test() : 0,
+		.job = {.job = JOB,
+			.sources = HOSTS,
+			.window = 8,
+			.elements = 64,
+			.dtype = WEIR_DTYPE_INT32,
+			.op = WEIR_OP_SUM,
+			.policy = MODEL_PARTIAL,
+			.timeout_ms = TIMEOUT},
+	};
+	int code = fake_switch_start(&c, &fake);
+
+	cr_assert_eq(code, 0, "fake switch: %s", strerror(-code));
+	memset(hosts, 0, sizeof(hosts));
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		snprintf(hosts[h].address, sizeof(hosts[h].address), "127.0.0.%u", 60 + h);
+		hosts[h].config = (struct weir_config){
+			.switch_address = "127.0.0.1",
+			.address = hosts[h].address,
+			.port_base = fake_switch_port(fake, false),
+			.port_ext = fake_switch_port(fake, true),
+			.job = JOB,
+			.source = (int)h,
+			.join_timeout_ms = 20000,
+			.op_timeout_ms = 20000,
+			.carry = true,
+		};
+		hosts[h].id = h;
+		hosts[h].body = body;
+	}
+}
+
+static void *
+run_host(void *argument)
+{
+	struct host *h = argument;
+
+	h->opened = weir_open(&h->config, &h->weir);
+	if (h->opened == 0) {
+		h->body(h);
+		weir_stats(h->weir, &h->stats);
+	}
+	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	weir_close(h->weir);
+	return NULL;
+}
+
+static void
+run(void)
+{
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, run_host, &hosts[h]), 0);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		pthread_join(hosts[h].thread, NULL);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_expect_eq(hosts[h].opened, 0, "host %u: %s", h, hosts[h].error);
+}
+
+/* One AllReduce, added to the books. */
+static int
+round_of(struct host *h, unsigned int k, bool zero)
+{
+	uint32_t data[COUNT];
+	int code;
+
+	for (unsigned int i = 0; i < COUNT; i++) {
+		data[i] = zero ? 0 : (h->id + 1) * 0x3000001u * (k + 1) + i;
+		h->given[i] += data[i];
+	}
+	code = weir_allreduce(h->weir, data, data, COUNT, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	for (unsigned int i = 0; i < COUNT; i++)
+		h->got[i] += data[i];
+	return code;
+}
+
+/* All rounds, and a long nap of one after the first; then all meet, and what is owed is delivered. */
+static int
+rounds(struct host *h)
+{
+	uint64_t began;
+	unsigned int k = 1;
+
+	h->code = round_of(h, 0, false);
+	began = now_ms();
+	if (h->id == LATE) {
+		sleep_ms(NAP);
+		h->ahead = weir_ahead(h->weir);
+		for (; h->code >= 0 && k < ROUNDS && weir_ahead(h->weir) >= BLOCKS; k++)
+			h->code = round_of(h, k, false);
+		h->fetched = k - 1;
+		h->caught_up_ms = now_ms() - began - NAP;
+	}
+	for (; k < ROUNDS && h->code >= 0; k++)
+		h->code = round_of(h, k, false);
+	h->took_ms = now_ms() - began;
+	h->left = weir_ahead(h->weir);
+	if (h->code >= 0)
+		h->code = weir_rejoin(h->weir);
+	for (unsigned int n = 0; n < 4 && h->code >= 0; n++)
+		h->second = h->code = round_of(h, 0, true);
+	return h->code;
+}
+
+static void
+check_rounds(void)
+{
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_assert_geq(hosts[h].code, 0, "host %u: %s", h, hosts[h].error);
+		for (unsigned int i = 0; i < COUNT; i++)
+			cr_assert_eq(hosts[h].got[i],
+				hosts[0].given[i] + hosts[1].given[i] + hosts[2].given[i],
+				"host %u, element %u", h, i);
+	}
+	cr_expect_geq(hosts[LATE].stats.kept_ahead, hosts[LATE].fetched * (uint64_t)BLOCKS);
+	cr_expect_geq(hosts[LATE].stats.acknowledged, hosts[LATE].stats.kept_ahead);
+}
+
+static void
+others_are_at_full_speed(void)
+{
+	/* A timeout a round: half the nap. Without acknowledgements they wait for its end. */
+	for (unsigned int h = 0; h < LATE; h++)
+		cr_expect_lt(hosts[h].took_ms, NAP, "%" PRIu64 " ms", hosts[h].took_ms);
+	cr_expect_geq(hosts[LATE].fetched, ROUNDS / 2, "%u rounds", hosts[LATE].fetched);
+	cr_expect_geq(hosts[LATE].ahead, hosts[LATE].fetched * (uint64_t)BLOCKS);
+	cr_expect_lt(
+		hosts[LATE].caught_up_ms, 4 * TIMEOUT, "%" PRIu64 " ms", hosts[LATE].caught_up_ms);
+}
+
+Test(weir_ahead, the_others_go_on, .timeout = 60)
+{
+	start(0, rounds);
+	run();
+	check_rounds();
+	others_are_at_full_speed();
+	cr_expect_eq(hosts[LATE].left, 0u);
+	cr_expect_eq(hosts[LATE].stats.ahead_full, 0u);
+}
+
+Test(weir_ahead, the_others_go_on_in_the_base_form, .timeout = 60)
+{
+	start(0, rounds);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		hosts[h].config.base_form = true;
+	run();
+	check_rounds();
+	others_are_at_full_speed();
+}
+
+/* A window of its own that is smaller than the job's, by whose residues is acknowledged. */
+Test(weir_ahead, with_a_smaller_window, .timeout = 60)
+{
+	start(0, rounds);
+	hosts[LATE].config.window_limit = 2;
+	run();
+	check_rounds();
+	others_are_at_full_speed();
+}
+
+Test(weir_ahead, whatever_is_lost, .timeout = 120)
+{
+	start(0.05, rounds);
+	run();
+	check_rounds();
+	cr_expect_gt(hosts[LATE].fetched, 0u);
+}
+
+Test(weir_ahead, what_is_kept_is_bounded, .timeout = 60)
+{
+	start(0, rounds);
+	hosts[LATE].config.ahead_bytes = 4000;
+	run();
+	check_rounds();
+	cr_expect_gt(hosts[LATE].stats.ahead_full, 0u);
+	cr_expect_gt(hosts[LATE].fetched, 0u);
+	cr_expect_leq(hosts[LATE].ahead, 4000u / 256u);
+}
+
+/* One operation of many windows; the late one calls when all of it is there, or a part. */
+static int
+one_long(struct host *h)
+{
+	static int32_t data[HOSTS][LONG];
+	const struct weir_degraded *blocks;
+	size_t n, sum = 0;
+
+	for (unsigned int i = 0; i < LONG; i++)
+		data[h->id][i] = 1 << h->id;
+	if (h->id == LATE)
+		sleep_ms(h->config.op_timeout_ms / 20);
+	h->ahead = weir_ahead(h->weir);
+	h->code = weir_allreduce(
+		h->weir, data[h->id], data[h->id], LONG, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	n = weir_degraded(h->weir, &blocks);
+	for (size_t b = 0; b < n; b++) {
+		if (blocks[b].present[0] != 3)
+			h->second = -1;
+		for (size_t i = 0; i < blocks[b].count; i++)
+			if (data[h->id][blocks[b].first + i] != 3)
+				h->second = -2;
+		sum += blocks[b].count;
+	}
+	for (unsigned int i = 0; i < LONG; i++)
+		h->got[0] += (uint32_t)data[h->id][i];
+	/* Each element that is not in a degraded block is the sum of all. */
+	if (h->got[0] != 3 * sum + 7 * (LONG - sum))
+		h->second = -3;
+	h->fetched = (unsigned int)(sum / 64);
+	return h->code;
+}
+
+static void
+long_operation(unsigned int nap_ms, bool whole)
+{
+	start(0, one_long);
+	hosts[LATE].config.op_timeout_ms = nap_ms * 20;
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].code, WEIR_PARTIAL, "%d %s", hosts[h].code, hosts[h].error);
+		cr_expect_eq(hosts[h].second, 0, "host %u: %d", h, hosts[h].second);
+		cr_expect_eq(hosts[h].fetched, hosts[0].fetched);
+	}
+	if (whole) {
+		cr_expect_eq(hosts[LATE].ahead, LONG / 64u, "%" PRIu64, hosts[LATE].ahead);
+		cr_expect_eq(hosts[LATE].stats.packets_sent, 0u, "it contributes nothing");
+		cr_expect_eq(hosts[LATE].stats.carried, LONG / 64u);
+	} else {
+		cr_expect(hosts[LATE].ahead >= 8 && hosts[LATE].ahead < LONG / 64u, "%" PRIu64,
+			hosts[LATE].ahead);
+		cr_expect_lt(hosts[0].fetched, LONG / 64u, "from then on it contributes");
+	}
+}
+
+Test(weir_ahead, an_operation_is_there_before_it_is_called, .timeout = 60)
+{
+	long_operation(NAP, true);
+}
+
+Test(weir_ahead, an_operation_is_called_half_way, .timeout = 60)
+{
+	long_operation(TIMEOUT * 5 / 2, false);
+}
+
+/* What is there is of another length than what is called. */
+static int
+another(struct host *h)
+{
+	int32_t data[64] = {0};
+
+	if (h->id == LATE)
+		sleep_ms(4 * TIMEOUT);
+	h->ahead = weir_ahead(h->weir);
+	h->code = weir_allreduce(
+		h->weir, data, data, h->id == LATE ? 30 : 20, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	h->left = weir_ahead(h->weir);
+	return h->code;
+}
+
+Test(weir_ahead, another_call_is_told, .timeout = 30)
+{
+	start(0, another);
+	run();
+	cr_expect_eq(hosts[0].code, WEIR_PARTIAL);
+	cr_expect_eq(hosts[LATE].ahead, 1u);
+	cr_expect_eq(hosts[LATE].code, -EPROTO, "%d", hosts[LATE].code);
+	cr_expect_not_null(strstr(hosts[LATE].error, "something else"), "%s", hosts[LATE].error);
+	cr_expect_not_null(strstr(hosts[LATE].error, "20 elements"), "%s", hosts[LATE].error);
+	cr_expect_not_null(strstr(hosts[LATE].error, "30 of"), "%s", hosts[LATE].error);
+}
+
+/* What was kept is of a generation that is over. */
+static int
+rejoins(struct host *h)
+{
+	if (h->id == LATE)
+		sleep_ms(6 * TIMEOUT);
+	else
+		h->code = round_of(h, 0, false);
+	h->ahead = weir_ahead(h->weir);
+	h->second = weir_rejoin(h->weir);
+	h->left = weir_ahead(h->weir);
+	weir_carry_forget(h->weir, NULL);
+	return round_of(h, 1, true);
+}
+
+Test(weir_ahead, a_new_generation_forgets, .timeout = 30)
+{
+	start(0, rejoins);
+	run();
+	cr_expect_eq(hosts[LATE].ahead, (uint64_t)BLOCKS);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].second, 0);
+		cr_expect_eq(hosts[h].left, 0u);
+	}
+	cr_expect_eq(hosts[LATE].stats.results_ok, (uint64_t)BLOCKS);
+	cr_expect_eq(hosts[LATE].stats.results_partial, 0u);
+}
