@@ -40,7 +40,7 @@ enum ppe_fault_direction { PPE_FAULT_IN, PPE_FAULT_OUT };
 /* What a rule matches. Whatever is not a whole aggregation packet is ordinary. */
 enum ppe_fault_what {
 	PPE_FAULT_ANY,
-	PPE_FAULT_CONTRIBUTION, /* to one of the switch's aggregation ports; joins, too */
+	PPE_FAULT_CONTRIBUTION, /* to one of the switch's aggregation ports; joins and acknowledgements, too */
 	PPE_FAULT_RESULT, /* from one of them; replies, too */
 	PPE_FAULT_ORDINARY,
 };

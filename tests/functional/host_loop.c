@@ -8,7 +8,7 @@
  *	partial=0|1|2    enum weir_partial	carry=1       error feedback
  *	timeout=MS       of operations		join=MS       of joins
  *	again=N          joins again so often	newcomer=1    takes its step from the others
- *	pause=US         between steps
+ *	pause=US         between steps	key=HEX       of an authenticated job
  *	nap=MS, at=STEP  computes for so long before this step, once
  *
  * Every element of every result is checked. With carry, what is contributed is not what is sent, so there
@@ -42,6 +42,21 @@ value(unsigned int source, unsigned int step, unsigned int i)
 }
 
 static bool
+read_key(const char *hex)
+{
+	static uint8_t key[WEIR_KEY_BYTES];
+
+	if (strlen(hex) != 2 * sizeof(key))
+		return false;
+	for (unsigned int i = 0; i < sizeof(key); i++)
+		if (sscanf(hex + 2 * i, "%2hhx", &key[i]) != 1)
+			return false;
+	me.config.key = key;
+	me.config.key_bytes = sizeof(key);
+	return true;
+}
+
+static bool
 option(const char *text)
 {
 	const char *is = strchr(text, '=');
@@ -63,6 +78,8 @@ option(const char *text)
 		me.newcomer = number != 0;
 	else if (IS("pause"))
 		me.pause_us = number;
+	else if (IS("key"))
+		return read_key(is + 1);
 	else if (IS("nap"))
 		me.nap_ms = number;
 	else if (IS("at"))
