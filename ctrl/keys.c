@@ -88,7 +88,7 @@ const struct ctrl_key ctrl_keys[] = {
 		"Block records of each worker. A job takes 2 x window, over all workers; "
 		"those of `jobs` are there in any case."),
 	NUMBER("tables.timer_threads", "", "100", 1, 1000,
-		"Slices of an aging scan: a straggler is found within 1 + 1/slices of the timeout."),
+		"Timer threads: each scans so small a part of a table, in turn."),
 
 	OBJECT("exception", "Where packets for the switch itself go (ARP, ping); without it they are dropped."),
 	{"exception.interface", CTRL_NAME, "", NULL, 1, 15, NULL,

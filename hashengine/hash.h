@@ -10,6 +10,7 @@
  *   hash.h       this page: life cycle, records, insert, delete, and the design argument
  *   hash_fast.h  the split lookup, inline: hash_begin, hash_find, hash_confirm or hash_peek
  *   aging.h      the scans: by REF, or of everything
+ *   deadline.h   times at which records are to be looked at, where REF would be read too often
  *   hash_priv.h  the layouts; only hash_fast.h, this room and its white-box tests include it
  *
  * WHAT IS WHERE. The table finds; the caller stores. A record begins with struct hash_record

@@ -228,6 +228,21 @@ launch_timers(struct ppe_worker *worker, const bool traced)
 	return n;
 }
 
+/*
+ * A worker may lose its CPU, or sleep, for longer than a timeout: what is late then is the worker and
+ * not the packets, which wait for it. So packets are stamped with the time at which they had been
+ * received, and timers judge by a time of which all packets are known: the beginning of the turn before,
+ * or of this one, when it found none.
+ */
+static inline void
+note_time(struct ppe_worker *worker, unsigned int work)
+{
+	if (work == 0)
+		worker->seen = worker->now;
+	else
+		worker->now = rte_rdtsc();
+}
+
 /* From the rings and ports to the rings and ports. Returns the pieces of work. */
 TWICE unsigned int
 turn(struct ppe_worker *worker, uint32_t state, const bool traced)
@@ -243,6 +258,7 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	fill(worker, traced);
 	/* A timer's slice is no reason to stay awake. */
 	work += worker->live_count - timers;
+	note_time(worker, work);
 	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
 		barrel_round(worker, traced);
 		if (worker->backlog_head == worker->backlog_tail)
@@ -317,20 +333,22 @@ ppe_barrel(void *arg)
 	struct ppe *ppe = worker->ppe;
 	const struct ppe_job_table *table;
 	struct ppe_fault_set *faults;
+	uint64_t begun = rte_rdtsc();
 	uint32_t state;
 
 	RTE_PER_LCORE(ppe_worker_self) = worker;
 	ppe_idle_prepare(&ppe->config);
 	rte_rcu_qsbr_thread_register(ppe->qsbr, worker->id);
 	rte_rcu_qsbr_thread_online(ppe->qsbr, worker->id);
-	ppe_timer_arm(worker, rte_rdtsc());
+	ppe_timer_arm(worker, begun);
 
 	/* Acquire: what the control thread wrote before it changed the state is seen here. */
 	while ((state = __atomic_load_n(&ppe->state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED) {
 		struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
 		unsigned int work;
 
-		worker->now = rte_rdtsc();
+		worker->seen = begun;
+		worker->now = begun = rte_rdtsc();
 		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 		table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
 		if (unlikely(table != worker->table))
@@ -358,7 +376,8 @@ ppe_barrel(void *arg)
 		__atomic_store_n(&worker->resting,
 			state == PPE_STATE_DRAINING && ppe_worker_in_flight(worker) == 0,
 			__ATOMIC_RELEASE);
-		ppe_idle_turn(&ppe->config, ++worker->empty_turns);
+		worker->empty_turns++;
+		ppe_idle_turn(worker);
 	}
 	rte_rcu_qsbr_thread_offline(ppe->qsbr, worker->id);
 	rte_rcu_qsbr_thread_unregister(ppe->qsbr, worker->id);

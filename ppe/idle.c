@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <rte_cycles.h>
 #include <rte_pause.h>
 
 #include "ppe/ppe_priv.h"
@@ -18,20 +19,36 @@ ppe_idle_prepare(const struct ppe_config *config)
 		prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 }
 
-void
-ppe_idle_turn(const struct ppe_config *config, uint32_t empty)
+/* Sleep as long as the configuration says, but not past what a timer has to do. */
+static void
+rest(const struct ppe_worker *worker)
 {
-	switch (config->idle) {
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc(), wake = ppe_timer_wake(worker);
+	uint64_t ns = worker->ppe->config.idle_sleep_us * UINT64_C(1000);
+	struct timespec t = {0};
+
+	if (wake <= now) {
+		sched_yield();
+		return;
+	}
+	/* Compared as cycles first: a deadline may be never, and the product would wrap. */
+	if (wake - now < ns * hz / NS_PER_S)
+		ns = (wake - now) * NS_PER_S / hz;
+	t.tv_nsec = (long)ns;
+	nanosleep(&t, NULL);
+}
+
+void
+ppe_idle_turn(const struct ppe_worker *worker)
+{
+	switch (worker->ppe->config.idle) {
 	case PPE_IDLE_SPIN: rte_pause(); return;
 	case PPE_IDLE_YIELD: sched_yield(); return;
 	case PPE_IDLE_SLEEP:
-		if (empty < PATIENCE) {
+		if (worker->empty_turns < PATIENCE)
 			sched_yield();
-		} else {
-			struct timespec t = {.tv_nsec = config->idle_sleep_us * 1000L};
-
-			nanosleep(&t, NULL);
-		}
+		else
+			rest(worker);
 		return;
 	}
 }

@@ -88,13 +88,16 @@ int ppe_barrel(void *worker);
 /* The segment of a thread that ended before its turn within its flow. ppe/barrel.c */
 struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* One turn's idle step; empty: consecutive turns without work. ppe/idle.c */
-void ppe_idle_turn(const struct ppe_config *config, uint32_t empty);
+/* One turn's idle step, after worker->empty_turns consecutive turns without work. ppe/idle.c */
+void ppe_idle_turn(const struct ppe_worker *worker);
 /* Prepare the calling thread for the idle policy. */
 void ppe_idle_prepare(const struct ppe_config *config);
 
-/* Start the timer slices that are due, while a context is free. Returns how many. ppe/timer.c */
+/* Start threads for the timer slices that are due, while a context is free. Returns how many.
+ * ppe/timer.c */
 unsigned int ppe_timer_launch(struct ppe_worker *worker);
+/* TSC at which a worker that has nothing to do must be awake for its timers; UINT64_MAX: never. */
+uint64_t ppe_timer_wake(const struct ppe_worker *worker);
 /* Set the first due times, phase-shifted by worker. */
 void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
 

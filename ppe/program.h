@@ -65,8 +65,8 @@ struct ppe_thread {
 	uint16_t ticket; /* engine: turn within the flow */
 	uint8_t ordered; /* engine: holds a ticket */
 	uint8_t program; /* index in the program list */
-	uint32_t slice; /* timer threads: which slice, [0, slices) */
-	uint32_t reserved;
+	uint32_t slice; /* timer threads: the first slice, [0, slices) */
+	uint32_t slices; /* and how many */
 	ppe_segment turn; /* engine: segment to run when the thread's turn has come */
 	struct pktbuf_head head;
 	uint8_t lmem[PPE_LMEM_BYTES] __rte_cache_aligned;
@@ -97,12 +97,20 @@ struct ppe_match {
 	uint8_t program; /* engine */
 };
 
-/* A timer: `slices` threads per period, one each period / slices, starting `segment` with
- * thread->packet NULL and thread->slice set. */
+/*
+ * A timer: `slices` threads per period, one each period / slices, starting `segment` with
+ * thread->packet NULL, for slices [thread->slice, thread->slice + thread->slices). That is one, unless
+ * the program takes them together: then those that are due at once are one thread's, and none
+ * starts within 5 us of the one before, for short periods would else cost more in threads than in scans.
+ */
 struct ppe_timer {
 	ppe_segment segment;
 	uint64_t period_us; /* [10, ...]: each slice is visited once per period */
 	uint32_t slices; /* [1, 1000] */
+	bool together;
+	/* TSC before which no slice will find anything to do: a worker that sleeps wakes for it.
+	 * UINT64_MAX: nothing is due ever. NULL: it need not, and sleeps as long as it is told to. */
+	uint64_t (*earliest)(const void *state);
 };
 
 /* What a program's create() is given. */

@@ -21,11 +21,20 @@ ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 	return 0;
 }
 
+/* Threads that take slices together start no closer than this. */
+#define START_US 5
+
 static void
 set_interval(struct ppe_timer_state *state)
 {
-	state->interval = state->timer.period_us * rte_get_tsc_hz() / 1000000 / state->timer.slices;
+	uint64_t hz = rte_get_tsc_hz();
+
+	state->interval = state->timer.period_us * hz / 1000000 / state->timer.slices;
 	state->interval = RTE_MAX(state->interval, 1u);
+	state->patience = 0;
+	if (state->timer.together && state->interval < START_US * hz / 1000000)
+		state->patience = RTE_MIN(
+			START_US * hz / 1000000, state->interval * (state->timer.slices - 1));
 }
 
 void
@@ -55,6 +64,37 @@ ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
 	}
 }
 
+/* The slices that the next thread is given: those that are due, one at least, in a row. */
+static uint32_t
+slices_due(const struct ppe_worker *worker, const struct ppe_timer_state *state)
+{
+	uint64_t due;
+
+	if (!state->timer.together)
+		return 1;
+	due = (worker->now - state->next) / state->interval + 1;
+	return (uint32_t)RTE_MIN(due, (uint64_t)(state->timer.slices - state->slice));
+}
+
+static void
+start(struct ppe_worker *worker, struct ppe_timer_state *state)
+{
+	struct ppe_thread *thread = worker->free[--worker->free_count];
+
+	thread->packet = NULL;
+	thread->ordered = 0;
+	thread->program = state->program;
+	thread->slice = state->slice;
+	thread->slices = slices_due(worker, state);
+	thread->next = PPE_RUN(state->timer.segment);
+	worker->live[worker->live_count++] = thread;
+	state->slice += thread->slices;
+	if (state->slice == state->timer.slices)
+		state->slice = 0;
+	state->next += state->interval * thread->slices;
+	worker->count.worker.timer_runs += thread->slices;
+}
+
 /* A slice that could not start in time starts late; none is skipped, unless a whole period is behind:
  * then the scan is slower than it should be, and packets come first. */
 unsigned int
@@ -64,25 +104,35 @@ ppe_timer_launch(struct ppe_worker *worker)
 
 	for (unsigned int i = 0; i < worker->nb_timers; i++) {
 		struct ppe_timer_state *state = &worker->timer[i];
+		uint64_t period = state->interval * state->timer.slices;
 
+		if (likely((int64_t)(worker->now - state->next) < (int64_t)state->patience))
+			continue;
+		if ((int64_t)(worker->now - state->next) > (int64_t)period)
+			state->next = state->timer.together ? worker->now - period + state->interval
+							    : worker->now;
 		while ((int64_t)(worker->now - state->next) >= 0 && worker->free_count > 0) {
-			struct ppe_thread *thread = worker->free[--worker->free_count];
-
-			thread->packet = NULL;
-			thread->ordered = 0;
-			thread->program = state->program;
-			thread->slice = state->slice;
-			thread->next = PPE_RUN(state->timer.segment);
-			worker->live[worker->live_count++] = thread;
-			if (++state->slice == state->timer.slices)
-				state->slice = 0;
-			state->next += state->interval;
-			if ((int64_t)(worker->now - state->next) >
-				(int64_t)(state->interval * state->timer.slices))
-				state->next = worker->now + state->interval;
+			start(worker, state);
 			launched++;
 		}
 	}
-	worker->count.worker.timer_runs += launched;
 	return launched;
+}
+
+uint64_t
+ppe_timer_wake(const struct ppe_worker *worker)
+{
+	uint64_t wake = UINT64_MAX;
+
+	for (unsigned int i = 0; i < worker->nb_timers; i++) {
+		const struct ppe_timer_state *state = &worker->timer[i];
+		uint64_t at;
+
+		if (state->timer.earliest == NULL)
+			continue;
+		at = state->timer.earliest(worker->state[state->program]);
+		/* Its slice may be another one than the next. */
+		wake = RTE_MIN(wake, RTE_MAX(at, state->next + state->patience));
+	}
+	return wake;
 }

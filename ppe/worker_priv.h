@@ -50,6 +50,8 @@ struct ppe_timer_state {
 	struct ppe_timer timer;
 	uint64_t next; /* TSC of the next slice */
 	uint64_t interval; /* TSC cycles between slices */
+	uint64_t
+		patience; /* TSC cycles that a slice waits for others, to be one thread with them */
 	uint32_t slice;
 	uint8_t program;
 };
@@ -92,7 +94,9 @@ struct ppe_worker {
 	struct pktbuf_outq *outq[PPE_QUEUES_MAX];
 
 	/* own writes */
-	uint64_t now __rte_cache_aligned; /* TSC of this turn */
+	uint64_t now __rte_cache_aligned; /* TSC of this turn, since it has taken its packets */
+	uint64_t
+		seen; /* TSC: what arrived before has been given to threads, in another turn than this */
 	uint64_t reclaim_at; /* TSC of the next look for packets that devices keep */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;

@@ -407,7 +407,6 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (likely(c->bytes > 0))
 		add_payload(state, thread->packet, c, b);
-	hash_ref_set(state->blocks, &b->hash);
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
 	b->final &= h->final;

@@ -157,6 +157,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	}
 	*block = (struct block *)(void *)listed;
 	fill(*block, contribution, job, buffer, now);
+	hash_deadline_set(state->deadlines, contribution->probe.candidate, now + job->timeout);
 	slot->previous = slot->current;
 	slot->current = *block;
 	slot->next += job->window;

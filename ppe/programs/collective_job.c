@@ -146,9 +146,9 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 	state->job[id] = shard;
 }
 
-/* Visits of a record per timeout. REF costs up to two visits, so a straggler is found within
- * 1.1 timeouts. */
-#define VISITS 20
+/* Visits of a record per timeout. A straggler may be due just after one, and packets that have come
+ * meanwhile may make it wait for another: two visits are half of the tenth that it may take. */
+#define VISITS 40
 
 /* A burst is what may come at once: 10 ms at the rate, or a window of all sources, or such a job would
  * never fill it. Better are two, of which one is on its way back; but not for more than a second's rate. */
@@ -226,14 +226,23 @@ set_members(struct job_shard *js, const struct ppe_job *job)
 	}
 }
 
-/* Nanoseconds that a scan takes per block record that the table has room for, at most; it may have a
- * tenth of the worker. A short timeout of one job must not cost the others more. */
-#define SCAN_NS_PER_RECORD 2
+/* What blocks that are open already are waited for. */
+static void
+set_timeout(struct collective *state, struct job_shard *js, const struct ppe_job *job)
+{
+	uint64_t timeout = job->timeout_ms * state->tsc_per_ms;
+
+	if (js->timeout == timeout && js->policy == job->policy)
+		return;
+	js->timeout = timeout;
+	js->policy = job->policy;
+	age_anew(state, js);
+}
 
 void
 collective_jobs_taken(void *arg)
 {
-	const struct collective *state = arg;
+	struct collective *state = arg;
 	const struct ppe_jobs *jobs = state->worker->jobs;
 	uint32_t shortest = 60000;
 
@@ -245,12 +254,11 @@ collective_jobs_taken(void *arg)
 		shortest = RTE_MIN(shortest, job->timeout_ms);
 		if (state->job[id] == NULL)
 			continue;
+		set_timeout(state, state->job[id], job);
 		set_rate(state->job[id], state->worker, job);
 		set_members(state->job[id], job);
 	}
-	ppe_timer_set_period(state->worker, age,
-		RTE_MAX(shortest * UINT64_C(1000) / VISITS,
-			UINT64_C(10) * SCAN_NS_PER_RECORD * state->ledger->capacity / 1000));
+	ppe_timer_set_period(state->worker, age, shortest * UINT64_C(1000) / VISITS);
 }
 
 bool

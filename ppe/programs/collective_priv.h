@@ -12,6 +12,7 @@
 
 #include <assert.h>
 
+#include "hashengine/deadline_fast.h"
 #include "hashengine/hash_fast.h"
 #include "pktbuf/tag.h"
 #include "ppe/program_fast.h"
@@ -108,10 +109,12 @@ struct job_shard {
 	uint16_t first_generation;
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
+	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; else from the last contribution */
 	struct rmw_pool
 		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
+	uint64_t timeout; /* TSC cycles */
 	uint32_t rate_mbit; /* of `policer`; 0: the job may send what it can */
 	uint32_t records; /* of the block table, set aside for it */
 	uint32_t serial; /* of the job's shards */
@@ -197,14 +200,16 @@ struct collective_ledger {
 struct collective {
 	struct ppe_worker *worker;
 	struct hash_table *blocks;
-	void *records;
+	struct block *records;
+	struct hash_deadlines *deadlines; /* of open blocks */
 	struct job_shard *job[WEIR_JOBS_MAX];
 	rmw_reduce_fn kernel[16][16]; /* by dtype and op; NULL: not served */
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
 	rmw_copy_fn copy;
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	uint64_t tsc_per_ms, tsc_per_us;
-	uint32_t slices; /* of the aging scan */
+	uint32_t slices; /* of the scan for stragglers */
+	uint32_t aging; /* threads that it has now: at most half of them */
 	struct collective_ledger *ledger; /* not the worker's */
 	struct pktbuf_hmac *hmac;
 	struct rmw_policer
@@ -256,11 +261,12 @@ struct walk {
 	uint8_t job;
 };
 
-/* A timer thread's finds. */
+/* A timer thread's way through its records, and what it found since the last step. */
 #define STRAGGLERS_MAX 16
 struct stragglers {
 	struct ppe_worker *worker;
-	uint64_t tsc_per_ms;
+	struct collective *state;
+	uint32_t from, end; /* records still to be looked at */
 	unsigned int count, next;
 	struct block *block[STRAGGLERS_MAX];
 	uint64_t key[STRAGGLERS_MAX];
@@ -466,8 +472,14 @@ struct ppe_next emit(struct ppe_worker *worker, struct ppe_thread *thread);
 /* The segment that takes a join at the job's home shard: collective_join.c. */
 struct ppe_next join(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* The timer segment that looks for stragglers in a slice: collective_age.c. */
+/* The timer segment that looks for stragglers in its slices: collective_age.c. */
 struct ppe_next age(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* When there is something to do for it: struct ppe_timer. */
+uint64_t age_earliest(const void *state);
+
+/* The job has another timeout or policy: look at its open blocks anew. */
+void age_anew(struct collective *state, const struct job_shard *job);
 
 /* The names of the segments there. */
 extern const struct ppe_segment_name age_segments[], join_segments[];
@@ -498,7 +510,7 @@ unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_u
 struct ppe_next answer_late(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
-/* The source is in the block already: a repeat, which is no progress and sets no REF. Once the
+/* The source is in the block already: a repeat, which is no progress. Once the
  * block is overdue, tell who is in. */
 struct ppe_next repeated(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);

@@ -35,7 +35,7 @@ collective_memory(
 		uint32_t records = records_of(config, jobs, shard);
 
 		memory->block_tables += hash_records_bytes(records, sizeof(struct block)) +
-			hash_table_bytes(records);
+			hash_table_bytes(records) + hash_deadlines_bytes(records);
 		for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 			if (jobs->by_id[id] != NULL)
 				collective_job_memory(
@@ -70,7 +70,9 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	uint32_t records = records_of(setup->config, setup->jobs, setup->worker_id);
 	const struct ppe_timer timer = {.segment = age,
 		.period_us = FIRST_PERIOD_US,
-		.slices = setup->config->timer_threads};
+		.slices = setup->config->timer_threads,
+		.together = true,
+		.earliest = age_earliest};
 	struct hash_config table = {
 		.name = "blocks",
 		.capacity = records,
@@ -101,6 +103,9 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->blocks = state->records == NULL ? NULL : hash_create(&table);
 	if (state->blocks == NULL)
 		return -ENOMEM;
+	state->deadlines = hash_deadlines_create(records, setup->socket);
+	if (state->deadlines == NULL)
+		return -ENOMEM;
 	state->ledger = rte_zmalloc("weir_ledger", sizeof(*state->ledger), 0);
 	if (state->ledger == NULL)
 		return -ENOMEM;
@@ -121,6 +126,7 @@ collective_state_destroy(void *arg, struct ppe_program_leaks *leaks)
 	if (state->blocks != NULL)
 		leaks->records += hash_count(state->blocks);
 	hash_destroy(state->blocks);
+	hash_deadlines_destroy(state->deadlines);
 	rte_free(state->records);
 	rte_free(state->ledger);
 	pktbuf_hmac_destroy(state->hmac);
