@@ -13,6 +13,7 @@
 	X(IP_FRAGMENT, "ip_fragment", "aggregation packet in IPv4 fragments")                      \
 	X(IP_CHECKSUM, "ip_checksum", "wrong IPv4 header checksum")                                \
 	X(UDP_CHECKSUM, "udp_checksum", "wrong UDP checksum")                                      \
+	X(VLAN_TAG, "vlan_tag", "an aggregation packet with a VLAN tag")                           \
 	X(TRUNCATED, "truncated", "shorter than the aggregation header")                           \
 	X(LENGTH, "length", "payload is not grad_cnt elements, or more than the job's block")      \
 	X(UNKNOWN_JOB, "unknown_job", "no job has this id")                                        \

@@ -4,7 +4,17 @@
  * to the kernel through a TAP port that carries the switch's MAC and IP address; so the kernel
  * answers ARP, ping and whatever listens there. What the kernel sends enters the switch by the TAP
  * port and is forwarded like any other frame.
+ *
+ * An aggregation packet with a VLAN tag is no use to the kernel, and none to the switch, which has no VLANs:
+ * whoever sends it should hear why nothing comes of it.
  */
+#include <netinet/in.h>
+
+#include <rte_ether.h>
+#include <rte_ip.h>
+#include <rte_udp.h>
+
+#include "pktbuf/wire.h"
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
 
@@ -15,9 +25,47 @@ to_kernel(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
+static bool
+is_tag(uint16_t ether_type)
+{
+	return ether_type == RTE_ETHER_TYPE_VLAN || ether_type == RTE_ETHER_TYPE_QINQ;
+}
+
+/* Behind one tag or two: IPv4 to the switch, UDP to one of its ports? Heads hold more bytes than this. */
+static bool
+tagged_aggregation(const struct ppe_worker *worker, const struct pktbuf_head *head)
+{
+	const struct pktbuf_identity *identity = worker->identity;
+	uint32_t have = RTE_MIN(head->length, (uint32_t)PKTBUF_HEAD_BYTES), at = RTE_ETHER_HDR_LEN;
+	uint16_t type = head->ether_type, port;
+	const uint8_t *ip;
+
+	for (unsigned int tags = 0; tags < 2 && is_tag(type); tags++) {
+		at += RTE_VLAN_HLEN;
+		if (have < at)
+			return false;
+		type = weir_get16(head->bytes + at - 2);
+	}
+	ip = head->bytes + at;
+	if (type != RTE_ETHER_TYPE_IPV4 || have < at + sizeof(struct rte_ipv4_hdr))
+		return false;
+	at += (ip[0] & RTE_IPV4_HDR_IHL_MASK) * RTE_IPV4_IHL_MULTIPLIER;
+	if (ip[offsetof(struct rte_ipv4_hdr, next_proto_id)] != IPPROTO_UDP ||
+		weir_get32(ip + offsetof(struct rte_ipv4_hdr, dst_addr)) != identity->ip ||
+		have < at + sizeof(struct rte_udp_hdr))
+		return false;
+	port = weir_get16(head->bytes + at + offsetof(struct rte_udp_hdr, dst_port));
+	return port == identity->port_base || port == identity->port_ext;
+}
+
 static struct ppe_next
 classify(struct ppe_worker *worker, struct ppe_thread *thread)
 {
+	if (unlikely(
+		    is_tag(thread->head.ether_type) && tagged_aggregation(worker, &thread->head))) {
+		ppe_drop(worker, thread, PPE_DROP_VLAN_TAG);
+		return PPE_END;
+	}
 	if (unlikely(worker->exception_port < 0)) {
 		ppe_drop(worker, thread, PPE_DROP_NO_EXCEPTION_PORT);
 		return PPE_END;

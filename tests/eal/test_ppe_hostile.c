@@ -121,6 +121,25 @@ vlan(unsigned int bytes)
 	return bytes + 4;
 }
 
+static unsigned int
+two_vlans(unsigned int bytes)
+{
+	bytes = vlan(bytes);
+	memmove(frame + L3 + 2, frame + 12, bytes - 12);
+	weir_put16(frame + 12, 0x88a8);
+	weir_put16(frame + 14, 6);
+	return bytes + 4;
+}
+
+/* A tag, and something else behind it: not ours. */
+static unsigned int
+vlan_of_others(unsigned int bytes)
+{
+	bytes = vlan(bytes);
+	frame[HEADER + 4 - 6] ^= 1; /* the UDP port */
+	return bytes;
+}
+
 #define DROP(name) PPE_DROP_##name
 #define TOLD(name) WEIR_STATUS_##name
 
@@ -166,7 +185,11 @@ static const struct hostile packets[] = {
 	{"options", DROP(IP_OPTIONS), SILENCE, NULL, options, HERE, false},
 	{"the first fragment", DROP(IP_FRAGMENT), SILENCE, NULL, first_fragment, HERE, false},
 	{"a later fragment", DROP(IP_FRAGMENT), SILENCE, NULL, later_fragment, HERE, true},
-	{"a VLAN tag", DROP(NO_EXCEPTION_PORT), SILENCE, NULL, vlan, HERE, false},
+	{"a VLAN tag", DROP(VLAN_TAG), SILENCE, NULL, vlan, HERE, false},
+	{"a VLAN tag, base form", DROP(VLAN_TAG), SILENCE, NULL, vlan, HERE, true},
+	{"two VLAN tags", DROP(VLAN_TAG), SILENCE, NULL, two_vlans, HERE, false},
+	{"a VLAN tag, another port", DROP(NO_EXCEPTION_PORT), SILENCE, NULL, vlan_of_others, HERE,
+		false},
 	{"IPv4 checksum", DROP(IP_CHECKSUM), SILENCE, NULL, ip_sum, HERE, false},
 	{"UDP checksum", DROP(UDP_CHECKSUM), SILENCE, NULL, udp_sum, HERE, true},
 	{"a bit of the payload", DROP(UDP_CHECKSUM), SILENCE, NULL, payload_bit, HERE, false},
@@ -344,15 +367,16 @@ Test(ppe_hostile, each_ends_under_its_reason)
 	cr_assert_null(books, "%s", books);
 }
 
-Test(ppe_hostile, cut_at_every_byte)
+static void
+cut(bool base_form)
 {
+	unsigned int least = HEADER + weir_header_bytes(!base_form), whole;
 	struct weir_header h;
 	const char *books;
-	unsigned int whole;
 
 	start();
 	offer(VICTIM, 0, 100);
-	h = contribution(VICTIM, 1, false);
+	h = contribution(VICTIM, 1, base_form);
 	whole = build(&h, 1, 5000);
 	/* It ends before its IPv4 length says so. */
 	for (unsigned int bytes = 1; bytes < whole; bytes++) {
@@ -374,11 +398,32 @@ Test(ppe_hostile, cut_at_every_byte)
 		rig_fix_checksums(frame);
 		rig_send(&rig, 1, frame, bytes);
 		expect_drops("shorter", &before,
-			bytes < HEADER + WEIR_EXT_BYTES ? PPE_DROP_TRUNCATED : PPE_DROP_LENGTH, 1);
+			bytes < least ? PPE_DROP_TRUNCATED : PPE_DROP_LENGTH, 1);
+	}
+	/* With a VLAN tag it is one of ours as far as the UDP ports can be read. */
+	for (unsigned int bytes = L3; bytes < whole + 4; bytes++) {
+		struct ppe_stats before;
+
+		rig_settle(&rig, &before);
+		build(&h, 1, 5000);
+		vlan(whole);
+		rig_send(&rig, 1, frame, bytes);
+		expect_drops("cut short with a tag", &before,
+			bytes < HEADER + 4 ? PPE_DROP_NO_EXCEPTION_PORT : PPE_DROP_VLAN_TAG, 1);
 	}
 	offer(VICTIM, 1, 200);
 	expect(VICTIM, 300, "cut");
 	one_block(BESIDE, "cut");
 	books = rig_stop(&rig);
 	cr_assert_null(books, "%s", books);
+}
+
+Test(ppe_hostile, cut_at_every_byte)
+{
+	cut(false);
+}
+
+Test(ppe_hostile, cut_at_every_byte_base_form)
+{
+	cut(true);
 }
