@@ -122,5 +122,6 @@ extern const struct bench bench_hash;
 extern const struct bench bench_memory;
 extern const struct bench bench_plan;
 extern const struct bench bench_scrape;
+extern const struct bench bench_timers, bench_detect;
 
 #endif

@@ -10,6 +10,8 @@
 
 #include "apps/bench/collect.h"
 #include "apps/bench/generator_priv.h"
+#include "apps/bench/resting.h"
+#include "ppe/ppe_priv.h"
 
 #define BURST       64
 #define VERIFY_EACH 1024 /* after the warm-up; a power of two: the check costs nothing so */
@@ -140,9 +142,13 @@ take_result(struct generator *g, const struct rte_mbuf *result)
 	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAMES_HEADER);
 	struct generator *owner = &g->all[header[0]];
 	uint32_t block = weir_get32(header + 1);
-	unsigned int slot = owner->slot_of_residue[block & (owner->work->window - 1)];
-	struct slot_done *done = &owner->done[slot];
+	struct slot_done *done;
+	unsigned int slot;
 
+	if (unlikely(header[0] >= g->work->workers))
+		return; /* of a resting job */
+	slot = owner->slot_of_residue[block & (owner->work->window - 1)];
+	done = &owner->done[slot];
 	if (owner->auth != NULL && generator_auth_take(owner, result))
 		return;
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
@@ -203,17 +209,43 @@ close_stretch(struct generator *g, struct stretch *s)
 	perf_counters_read(&g->counters, &s->counts_to);
 }
 
+/* This worker starts no timers, or does again. */
+static void
+without_timers(bool off)
+{
+	static RTE_DEFINE_PER_LCORE(uint16_t, timers);
+	struct ppe_worker *worker = RTE_PER_LCORE(ppe_worker_self);
+
+	if (worker->nb_timers != 0)
+		RTE_PER_LCORE(timers) = worker->nb_timers;
+	worker->nb_timers = off ? 0 : RTE_PER_LCORE(timers);
+}
+
 /* A new phase begins; the last one, if it was the switch's and is still open, ends here. */
 static void
 enter_phase(struct generator *g, int phase)
 {
-	if (g->phase >= 0 && g->phase % 2 == 0) {
+	if (g->phase >= 0 && (g->phase % 2 == 0 || g->work->beside_no_timers)) {
 		struct stretch *last = &g->stretch[g->phase];
 
 		if (last->from != 0 && last->to == 0)
 			close_stretch(g, last);
 	}
 	g->phase = phase;
+	g->polled = 0;
+	if (g->work->beside_no_timers)
+		without_timers(phase % 2 != 0);
+}
+
+/* How long has it been since the last poll? */
+static inline void
+note_gap(struct generator *g, uint64_t now)
+{
+	uint64_t step = (now - g->polled) * GENERATOR_GAP * 1000000 / rte_get_tsc_hz();
+
+	if (g->polled != 0)
+		g->gaps[g->phase % 2][RTE_MIN(step, (uint64_t)GENERATOR_GAPS - 1)]++;
+	g->polled = now;
 }
 
 /* The first tenth of a phase warms the caches again, and in the last twentieth other workers may
@@ -282,6 +314,13 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 	int phase;
 
 	generator_drain(g);
+	if (unlikely(g->resting != NULL)) {
+		uint16_t given = resting_give(g->resting, packets, max);
+
+		if (given == 0)
+			__atomic_store_n(&g->resting, NULL, __ATOMIC_RELEASE);
+		return given;
+	}
 	if (start == 0 || __atomic_load_n(&schedule->stop, __ATOMIC_RELAXED))
 		return 0;
 	if (g->auth != NULL && unlikely(!generator_auth_joined(g->auth)))
@@ -301,7 +340,9 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 		return 0;
 	}
 	begin = start + (uint64_t)g->phase * schedule->length;
-	if (g->phase % 2 == 0) {
+	if (g->work->beside_no_timers)
+		note_gap(g, now);
+	if (g->phase % 2 == 0 || g->work->beside_no_timers) {
 		watch(g, now, begin);
 		return give_some(g, packets, max);
 	}

@@ -57,6 +57,10 @@ struct generator_work {
 	bool multicast;
 	bool authenticated; /* hosts join, and tag contributions in the extended form; no checksums */
 	bool forward; /* ordinary frames */
+	uint32_t timeout_ms; /* of the jobs; 0: 60000 */
+	uint32_t resting; /* records of other jobs beside (resting.h), workers: 1; 0: none */
+	/* In place of the bare kernel: the same contributions, and no timer is started meanwhile. */
+	bool beside_no_timers;
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
 	unsigned int repeat, phase_ms;
@@ -75,6 +79,10 @@ struct generator_result {
 	unsigned int samples; /* those in which every worker got the CPU */
 	struct generator_sample sample[GENERATOR_REPEAT_MAX];
 	uint64_t verified, wrong; /* results compared with the expected sum */
+	uint32_t resting; /* records of other jobs */
+	/* Time from one poll to the next, of the switch's phases and of those beside: below so many us
+	 * were 99.9 and 99.99 % of them. beside_no_timers */
+	double gap_us[2][2];
 	uint64_t counted; /* packets in the stretch that callgrind collects */
 	uint64_t hops; /* over the whole run, */
 	uint64_t contributions; /* likewise */

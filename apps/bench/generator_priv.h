@@ -43,6 +43,10 @@ struct bare {
 	uint64_t packets;
 };
 
+/* Time between polls is counted in steps of 1/8 us; the last has all that is longer. */
+#define GENERATOR_GAPS 4096
+#define GENERATOR_GAP  8 /* steps in a us */
+
 struct generator {
 	/* read-mostly */
 	const struct generator_work *work;
@@ -81,6 +85,9 @@ struct generator {
 	bool finished; /* main thread: ro */
 	struct stretch stretch[2 * GENERATOR_REPEAT_MAX];
 	struct perf_counters counters;
+	struct resting *resting; /* NULL: no other jobs, or all of theirs has been given */
+	uint64_t polled; /* TSC of the last poll; 0: of another phase */
+	uint32_t gaps[2][GENERATOR_GAPS]; /* by phase modulo 2, and length */
 	struct bare bare;
 } __rte_cache_aligned;
 

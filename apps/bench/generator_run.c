@@ -10,12 +10,14 @@
 #include <rte_malloc.h>
 
 #include "apps/bench/generator_priv.h"
+#include "apps/bench/resting.h"
 #include "rmw/kernels.h"
 
 #define RING         16384 /* results between two polls: a burst may finish so many */
 #define WARM_UP_MS   30
 #define SWITCH_IP    0x0a4d00fe
 #define PATIENCE_MS  3000
+#define REST_MS      60000
 #define PATIENCE_MAX 600000 /* under callgrind */
 
 static const uint8_t switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
@@ -32,6 +34,7 @@ struct bench_switch {
 	struct rte_ring *ring[GENERATOR_PORTS][GENERATOR_WORKERS + 1]; /* the last: receive */
 	struct frames *lesson; /* generator_forward_teach */
 	const struct rte_eth_rxtx_callback *callback[GENERATOR_WORKERS];
+	struct resting *resting;
 	struct ppe *ppe;
 };
 
@@ -79,7 +82,7 @@ configure_job(struct bench_switch *s, unsigned int id)
 		.elements = (uint16_t)w->elements,
 		.nb_sources = (uint16_t)w->sources,
 		.fixed_generation = 1,
-		.timeout_ms = 60000,
+		.timeout_ms = w->timeout_ms != 0 ? w->timeout_ms : 60000,
 		.group = w->multicast ? 0xef4d0000 + id : 0};
 	snprintf(job->name, sizeof(job->name), "job%u", id);
 	for (unsigned int i = 0; i < w->sources; i++) {
@@ -290,6 +293,12 @@ build(struct bench_switch *s)
 	}
 	if (s->work->forward && teach(s) < 0)
 		return -1;
+	if (s->work->resting != 0) {
+		s->resting = resting_create(s->work->resting, n, &s->config, &s->jobs);
+		if (s->resting == NULL)
+			return -1;
+		s->generator[0].resting = s->resting;
+	}
 	join_rings(s);
 	for (unsigned int i = 0; i < n; i++)
 		s->callback[i] = rte_eth_add_rx_callback(
@@ -320,6 +329,19 @@ explain_stall(const struct bench_switch *s)
 			" contributions: block %u has %u of %u results\n",
 			i, g->packets, g->block[slot], g->done[slot].results, g->results_per_block);
 	}
+}
+
+/* The resting jobs' contributions have all been given. */
+static int
+let_rest(const struct bench_switch *s)
+{
+	for (unsigned int ms = 0; ms < REST_MS; ms++) {
+		if (__atomic_load_n(&s->generator[0].resting, __ATOMIC_ACQUIRE) == NULL)
+			return 0;
+		rte_delay_us_sleep(1000);
+	}
+	fprintf(stderr, "weir-bench: the table does not fill\n");
+	return -1;
 }
 
 static int
@@ -358,6 +380,14 @@ check(struct bench_switch *s, struct generator_result *result)
 	uint64_t dropped = 0;
 
 	ppe_stats_read(s->ppe, &stats);
+	if (s->resting != NULL) {
+		result->resting = resting_records(s->resting);
+		if (stats.blocks_used < result->resting) {
+			fprintf(stderr, "weir-bench: the table has only %u records\n",
+				stats.blocks_used);
+			return -1;
+		}
+	}
 	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
 		if (stats.drops[d] > 0)
 			fprintf(stderr, "weir-bench: the switch dropped %" PRIu64 ": %s\n",
@@ -391,6 +421,7 @@ tear_down(struct bench_switch *s)
 		rte_free((void *)(uintptr_t)s->callback[i]);
 	}
 	ppe_destroy(s->ppe, NULL);
+	resting_destroy(s->resting);
 	for (unsigned int i = 0; s->generator != NULL && i < s->work->workers; i++)
 		destroy_generator(&s->generator[i]);
 	frames_destroy(s->lesson);
@@ -413,7 +444,8 @@ generator_memory_mb(const struct generator_work *work)
 	uint64_t pools = UINT64_C(2) * RING * 640 + 1024 * 3072 + 4 * RING * sizeof(void *);
 	uint64_t per_worker = frames_memory(&frames) + buffers + pools + (UINT64_C(4) << 20);
 
-	return (unsigned int)(work->workers * per_worker * 5 / 4 >> 20) + 64;
+	return (unsigned int)(work->workers * per_worker * 5 / 4 >> 20) + 64 +
+		(work->resting != 0 ? resting_memory_mb(work->resting) : 0);
 }
 
 int
@@ -427,6 +459,8 @@ generator_run(const struct generator_work *work, struct generator_result *result
 		return -1;
 	s->work = work;
 	rc = build(s);
+	if (rc == 0)
+		rc = let_rest(s);
 	if (rc == 0)
 		rc = run_phases(s);
 	if (rc == 0) {

@@ -57,6 +57,22 @@ sum_pair(const struct generator *generators, const struct generator_work *work, 
 	return true;
 }
 
+/* The time between polls that such a share of them does not exceed. */
+static double
+gap_below(const uint32_t *gaps, double share)
+{
+	uint64_t all = 0, below = 0;
+
+	for (unsigned int i = 0; i < GENERATOR_GAPS; i++)
+		all += gaps[i];
+	for (unsigned int i = 0; i < GENERATOR_GAPS; i++) {
+		below += gaps[i];
+		if ((double)below >= share * (double)all)
+			return (i + 1.0) / GENERATOR_GAP;
+	}
+	return 0;
+}
+
 void
 generator_sum_up(const struct generator *generators, const struct generator_work *work,
 	struct generator_result *result)
@@ -64,6 +80,10 @@ generator_sum_up(const struct generator *generators, const struct generator_work
 	for (unsigned int r = 0; work->packets == 0 && r < work->repeat; r++)
 		if (sum_pair(generators, work, r, &result->sample[result->samples]))
 			result->samples++;
+	for (unsigned int i = 0; i < 2; i++) {
+		result->gap_us[i][0] = gap_below(generators[0].gaps[i], 0.999);
+		result->gap_us[i][1] = gap_below(generators[0].gaps[i], 0.9999);
+	}
 	for (unsigned int i = 0; i < work->workers; i++) {
 		result->verified += generators[i].verified;
 		result->wrong += generators[i].wrong;

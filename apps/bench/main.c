@@ -28,6 +28,8 @@ static const struct bench *const benches[] = {
 	&bench_memory,
 	&bench_plan,
 	&bench_scrape,
+	&bench_timers,
+	&bench_detect,
 	NULL,
 };
 
