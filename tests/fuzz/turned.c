@@ -4,15 +4,22 @@
 #include <inttypes.h>
 #include <string.h>
 
+static uint64_t clock_now; /* TSC */
+
+static uint64_t
+read_clock(void)
+{
+	return clock_now;
+}
+
 /* The round itself, whose turn is a function of this file: the library's is not linked then. */
+#define BARREL_TSC read_clock
 #include "ppe/barrel.c"
 
 #include "tests/fuzz/fuzz.h"
 
 #define TURNS_MAX  100000
 #define WAIT_TURNS 40 /* enough for all slices of a scan */
-
-static uint64_t clock_now; /* TSC */
 
 void
 turned_start(struct rig *rig, const struct rig_config *config)
@@ -32,6 +39,7 @@ turned_turn(struct rig *rig)
 		struct ppe_worker *worker = rig->ppe->worker[w];
 
 		RTE_PER_LCORE(ppe_worker_self) = worker;
+		worker->seen = worker->now;
 		worker->now = clock_now;
 		turn(worker, PPE_STATE_RUNNING, false);
 		if (worker->now >= worker->reclaim_at)
