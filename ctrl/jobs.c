@@ -303,7 +303,9 @@ apply(const struct ctrl_job_change *change, struct ppe_job *shape)
 	const struct {
 		uint32_t timeout_ms, rate_mbit, dead_after_ms;
 		uint8_t policy;
-	} is = {shape->timeout_ms, shape->rate_mbit, shape->dead_after_ms, shape->policy};
+		bool recall;
+	} is = {shape->timeout_ms, shape->rate_mbit, shape->dead_after_ms, shape->policy,
+		shape->recall};
 
 	if (change->set_timeout)
 		shape->timeout_ms = change->timeout_ms;
@@ -313,8 +315,11 @@ apply(const struct ctrl_job_change *change, struct ppe_job *shape)
 		shape->rate_mbit = change->rate_mbit;
 	if (change->set_dead)
 		shape->dead_after_ms = change->dead_after_ms;
+	if (change->set_recall)
+		shape->recall = change->recall;
 	return shape->timeout_ms != is.timeout_ms || shape->policy != is.policy ||
-		shape->rate_mbit != is.rate_mbit || shape->dead_after_ms != is.dead_after_ms;
+		shape->rate_mbit != is.rate_mbit || shape->dead_after_ms != is.dead_after_ms ||
+		shape->recall != is.recall;
 }
 
 static int
@@ -373,10 +378,11 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	if (!changed)
 		return 0;
 	ctrl_log_change(who, "job changed",
-		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u dead_after_ms=%u",
+		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u dead_after_ms=%u "
+		"rejoin=%s",
 		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,
 		policies[job->job->policy], job->expire_s, job->job->rate_mbit,
-		job->job->dead_after_ms);
+		job->job->dead_after_ms, job->job->recall ? "recall" : "wait");
 	ctrl_state_save(running);
 	return 0;
 }

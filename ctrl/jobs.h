@@ -61,9 +61,10 @@ struct ctrl_job_wish {
 
 /* What a change of a job sets. */
 struct ctrl_job_change {
-	bool set_timeout, set_policy, set_expire, set_rate, set_dead;
+	bool set_timeout, set_policy, set_expire, set_rate, set_dead, set_recall;
 	uint32_t timeout_ms, expire_s, rate_mbit, dead_after_ms;
 	uint8_t policy;
+	bool recall;
 };
 
 /*

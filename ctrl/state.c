@@ -76,6 +76,7 @@ job_json(const struct ctrl_job *job)
 		shape->group == 0 ? "unicast" : ctrl_address_text(shape->group).text);
 	put(object, "rate_mbit", shape->rate_mbit);
 	put(object, "dead_after_ms", shape->dead_after_ms);
+	put_text(object, "rejoin", shape->recall ? "recall" : "wait");
 	put(object, "expire_s", job->expire_s);
 	json_object_set_new(object, "authenticate", json_boolean(shape->authenticated));
 	put(object, "created", job->created);
@@ -219,6 +220,7 @@ read_wish(const json_t *object, struct ctrl_job_wish *wish)
 	shape->timeout_ms = (uint32_t)number(object, "timeout_ms");
 	shape->rate_mbit = (uint32_t)number(object, "rate_mbit");
 	shape->dead_after_ms = (uint32_t)number(object, "dead_after_ms");
+	shape->recall = ctrl_parse_word(CTRL_STATE_REJOINS, text_of(object, "rejoin")) != 0;
 	shape->policy = (uint8_t)ctrl_parse_word(CTRL_STATE_POLICIES, text_of(object, "policy"));
 	shape->dtype = type_codes[ctrl_parse_word(CTRL_STATE_TYPES, text_of(object, "type"))];
 	shape->op = WEIR_OP_SUM;

@@ -47,7 +47,7 @@ command_job_set(struct ctl *ctl)
 
 	if (json_object_size(ctl->options.fields) == 0) {
 		ctl_say("job set: nothing to set: --timeout-ms, --policy, --dead-after-ms, "
-			"--rate-mbit or --expire-s");
+			"--rejoin, --rate-mbit or --expire-s");
 		return CTL_USAGE;
 	}
 	path = ctl_path("/v1/jobs/", ctl->options.words[0], "");

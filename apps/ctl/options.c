@@ -43,6 +43,7 @@ enum {
 	TIMEOUT_MS,
 	RATE_MBIT,
 	DEAD_AFTER_MS,
+	REJOIN,
 	EXPIRE_S,
 	AUTHENTICATE,
 	PORT,
@@ -80,7 +81,7 @@ struct ctl_command {
 	int (*run)(struct ctl *ctl);
 };
 
-#define FIELDS_OF_SET TIMEOUT_MS, POLICY, DEAD_AFTER_MS, RATE_MBIT, EXPIRE_S
+#define FIELDS_OF_SET TIMEOUT_MS, POLICY, DEAD_AFTER_MS, REJOIN, RATE_MBIT, EXPIRE_S
 
 /* clang-format off */
 static const struct ctl_command commands[] = {
@@ -150,7 +151,7 @@ static const char help_end[] =
 	"job create:  --size N, and --id --window --elements --type --op --results\n"
 	"             --authenticate, and what job set takes\n"
 	"job set:     --timeout-ms N  --policy wait|partial|error  --rate-mbit N\n"
-	"             --expire-s N  --dead-after-ms N\n"
+	"             --expire-s N  --dead-after-ms N  --rejoin wait|recall\n"
 	"job delete:  --wait\n"
 	"faults add:  --port NAME  --direction in|out (both)  --what contribution|result|ordinary\n"
 	"             --job NAME  --source N  --first-block N  --last-block N\n"
@@ -190,6 +191,7 @@ static const struct option list[] = {
 	{"timeout-ms", required_argument, NULL, TIMEOUT_MS},
 	{"rate-mbit", required_argument, NULL, RATE_MBIT},
 	{"dead-after-ms", required_argument, NULL, DEAD_AFTER_MS},
+	{"rejoin", required_argument, NULL, REJOIN},
 	{"expire-s", required_argument, NULL, EXPIRE_S},
 	{"authenticate", no_argument, NULL, AUTHENTICATE},
 	{"port", required_argument, NULL, PORT},

@@ -232,8 +232,9 @@ view_job(json_t *j, FILE *out, unsigned int width)
 		units_exact(get_number(j, "blocks_in_flight")).text,
 		units_exact(get_number(j, "buffers.used")).text,
 		units_exact(get_number(j, "buffers.reserved")).text);
-	text_printf(out, INDENT, width, "policy   %s, timeout %s", get_text(j, "policy"),
-		units_age(get_number(j, "timeout_ms") / 1e3).text);
+	text_printf(out, INDENT, width, "policy   %s, timeout %s%s", get_text(j, "policy"),
+		units_age(get_number(j, "timeout_ms") / 1e3).text,
+		strcmp(get_text(j, "rejoin"), "recall") == 0 ? ", who joins anew recalls all" : "");
 	if (json_array_size(get(j, "members")) > 0) {
 		fputc('\n', out);
 		view_members(j, out, width);

@@ -33,6 +33,7 @@ put_shape(json_t *object, const struct ppe_job *job)
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	api_put(object, "timeout_ms", job->timeout_ms);
 	api_put(object, "dead_after_ms", job->dead_after_ms);
+	api_put_text(object, "rejoin", job->recall ? "recall" : "wait");
 	api_put_text(object, "results",
 		job->group == 0 ? "unicast" : ctrl_address_text(job->group).text);
 }

@@ -14,6 +14,7 @@
 #define TYPES    "int32|fp32"
 #define OPS      "sum"
 #define POLICIES "wait|partial|error"
+#define REJOINS  "wait|recall"
 
 #define WINDOW   64
 #define ELEMENTS 256
@@ -25,6 +26,7 @@
 		{.key = "timeout_ms", .kind = API_INTEGER, .min = 1, .max = 60000},                \
 		{.key = "rate_mbit", .kind = API_INTEGER, .min = 0, .max = 1000000},               \
 		{.key = "dead_after_ms", .kind = API_INTEGER, .min = 0, .max = 3600000},           \
+		{.key = "rejoin", .kind = API_WORD, .words = REJOINS},                             \
 	{                                                                                          \
 		.key = "expire_s", .kind = API_INTEGER, .min = 0, .max = 1000000                   \
 	}
@@ -114,6 +116,7 @@ api_read_wish(const json_t *object, const char *name, unsigned int size, struct 
 	shape->dead_after_ms = (uint32_t)api_integer(object, "dead_after_ms", DEAD);
 	shape->timeout_ms = (uint32_t)api_integer(object, "timeout_ms", TIMEOUT);
 	shape->policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(object, "policy", "wait"));
+	shape->recall = ctrl_parse_word(REJOINS, api_text(object, "rejoin", "wait")) != 0;
 	shape->dtype = type_codes[ctrl_parse_word(TYPES, api_text(object, "type", "fp32"))];
 	shape->op = WEIR_OP_SUM;
 	shape->authenticated = api_boolean(object, "authenticate", false);
@@ -170,11 +173,13 @@ api_patch_job(struct api_call *call)
 		.set_expire = json_object_get(body, "expire_s") != NULL,
 		.set_rate = json_object_get(body, "rate_mbit") != NULL,
 		.set_dead = json_object_get(body, "dead_after_ms") != NULL,
+		.set_recall = json_object_get(body, "rejoin") != NULL,
 		.timeout_ms = (uint32_t)api_integer(body, "timeout_ms", 0),
 		.expire_s = (uint32_t)api_integer(body, "expire_s", 0),
 		.rate_mbit = (uint32_t)api_integer(body, "rate_mbit", 0),
 		.dead_after_ms = (uint32_t)api_integer(body, "dead_after_ms", 0),
 		.policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(body, "policy", "wait")),
+		.recall = ctrl_parse_word(REJOINS, api_text(body, "rejoin", "wait")) != 0,
 	};
 	if (ctrl_job_change(call->running, job, &change, &who, &why) < 0)
 		api_answer_refusal(call, &why, NULL);

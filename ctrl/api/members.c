@@ -131,6 +131,7 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 		{"timeout_ms", asked->timeout_ms == is->timeout_ms},
 		{"rate_mbit", asked->rate_mbit == is->rate_mbit},
 		{"dead_after_ms", asked->dead_after_ms == is->dead_after_ms},
+		{"rejoin", asked->recall == is->recall},
 		{"expire_s", wish.expire_s == job->expire_s},
 	};
 

@@ -217,7 +217,7 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 }
 
 void
-job_shard_clear(struct collective *state, struct job_shard *job)
+job_shard_clear(struct collective *state, struct job_shard *job, bool count_on)
 {
 	for (unsigned int residue = 0; residue < job->window; residue++) {
 		struct slot *slot = &job->slot[residue];
@@ -226,8 +226,20 @@ job_shard_clear(struct collective *state, struct job_shard *job)
 			release(state, slot->current);
 		if (slot->previous != NULL)
 			release(state, slot->previous);
-		*slot = (struct slot){.next = residue};
+		*slot = (struct slot){.next = count_on ? slot->next : residue};
 	}
+}
+
+void
+job_shard_recall(struct collective *state, struct job_shard *job)
+{
+	static const struct pktbuf_endpoint nowhere;
+
+	job_shard_clear(state, job, true);
+	job->recalled = true;
+	/* So none has a pass, and each packet is looked at closely. */
+	for (unsigned int s = 0; s < job->source_end; s++)
+		source_is_at(state->worker, job, (uint8_t)s, &nowhere);
 }
 
 bool
@@ -237,8 +249,9 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 	static const struct pktbuf_endpoint nowhere;
 	bool all = true;
 
-	job_shard_clear(state, job);
+	job_shard_clear(state, job, false);
 	job->generation = generation;
+	job->recalled = false;
 	job->version++;
 	job->pinned = true;
 	job->target = job->nb_sources;

@@ -76,10 +76,10 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	uint8_t tagged[64];
 
 	endpoint_of(thread, asked->extended, &to);
-	/* A stale source learns the generation that runs. */
+	/* A stale source learns the generation that runs, if one does. */
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
-		header.gen_id = js->generation;
+		header.gen_id = js->recalled ? WEIR_GEN_JOIN : js->generation;
 		js->count.results++;
 	}
 	header.status = (uint8_t)status;

@@ -142,7 +142,7 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 	struct collective *state = arg;
 
 	if (state->job[id] != NULL)
-		job_shard_clear(state, state->job[id]);
+		job_shard_clear(state, state->job[id], false);
 	state->job[id] = shard;
 }
 

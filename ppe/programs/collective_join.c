@@ -6,6 +6,9 @@
  * is in, the thread that brought it walks over all shards, telling each the new generation and
  * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
  * the shards it visits and written by nobody. Should a member leave meanwhile, nobody is answered.
+ *
+ * The generation that runs goes on until then; in a job that recalls it ends when the first source joins
+ * anew: another walk tells all shards, and they tell the sources.
  */
 #include <rte_cycles.h>
 
@@ -13,6 +16,8 @@
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next recall(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next recalled(struct ppe_worker *worker, struct ppe_thread *thread);
 
 static struct weir_join_reply
 join_reply(const struct ppe_job *j)
@@ -174,7 +179,7 @@ generation_after(const struct job_shard *js)
 }
 
 /* Tell a source that joins who is there and, for an authenticated job, what to quote. */
-static struct ppe_next
+static void
 tell_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
 {
 	struct weir_header h = lmem(thread)->c.header;
@@ -188,8 +193,44 @@ tell_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 	}
 	h.src_cnt = (uint8_t)js->nb_sources;
 	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
-	ppe_consume(worker, thread);
-	return PPE_END;
+}
+
+/* A join that is taken, and not the last one that was missing. */
+static struct ppe_next
+wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	bool ends_generation)
+{
+	struct walk *walk = &lmem(thread)->walk;
+
+	tell_waiting(worker, thread, js);
+	if (likely(!ends_generation)) {
+		ppe_consume(worker, thread);
+		return PPE_END;
+	}
+	js->count.recalls++;
+	js->home->walking = true;
+	*walk = (struct walk){.home = js->home,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = js->generation,
+		.job = js->job};
+	return ppe_hop_certain(worker, thread, 0, recall);
+}
+
+/* Does it end the generation that runs? */
+static bool
+ends_generation(const struct ppe_job *j, const struct job_shard *js)
+{
+	return j->recall && js->generation != 0 && !js->recalled;
+}
+
+/* A late copy of the join that brought the source into the former generation: nobody waits for an
+ * answer. Who quotes no challenge could be taken for one that begins anew. */
+static bool
+is_late_copy(const struct job_shard *js, const struct weir_header *h,
+	const struct weir_join_proof *proof)
+{
+	return proof == NULL && h->block_id != 0 && js->home->former[h->src_id] == h->block_id;
 }
 
 /* The proof of an authenticated job's join, which has been verified; NULL: there is none. */
@@ -261,11 +302,15 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
 	}
+	if (unlikely(is_late_copy(js, &h, proof))) {
+		ppe_drop(worker, thread, PPE_DROP_STALE);
+		return PPE_END;
+	}
 	forget_old(home, now);
 	if (fresh)
 		collect(home, thread, &h, proof, now);
 	if (home->pending_count < js->nb_sources)
-		return tell_waiting(worker, thread, js);
+		return wait_for_others(worker, thread, js, fresh && ends_generation(j, js));
 	home->walking = true;
 	home->begun = generation_after(js);
 	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
@@ -350,6 +395,7 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		lmem(thread)->walk.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
+	memcpy(home->former, home->nonce, sizeof(home->former));
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
 	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
 	memcpy(home->in, home->pending, sizeof(home->in));
@@ -368,10 +414,41 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	return answer_joins(worker, thread, js, -1);
 }
 
+/* On each worker in turn: the generation is over. */
+static struct ppe_next
+recall(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct walk *walk = &lmem(thread)->walk;
+	struct job_shard *js = walked(state, walk);
+
+	if (likely(js != NULL) && likely(js->generation == walk->generation))
+		job_shard_recall(state, js);
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), recall);
+	return ppe_hop_certain(worker, thread, walk->home_worker, recalled);
+}
+
+/* Home again: joins are taken as before. */
+static struct ppe_next
+recalled(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct job_shard *js = walked(ppe_state(worker, thread), &lmem(thread)->walk);
+
+	if (likely(js != NULL)) {
+		(void)abandon(js->home);
+		js->home->walking = false;
+	}
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
 const struct ppe_segment_name join_segments[] = {
 	{join, "join"},
 	{adopt, "adopt"},
 	{joined, "joined"},
+	{recall, "recall"},
+	{recalled, "recalled"},
 	{answer, "answer"},
 	{NULL, NULL},
 };

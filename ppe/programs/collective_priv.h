@@ -111,6 +111,7 @@ struct job_shard {
 	uint8_t block_shift; /* of the job */
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; else from the last contribution */
+	bool recalled; /* the generation is over: what is of it is stale. Until the next one begins */
 	struct rmw_pool
 		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
@@ -158,6 +159,7 @@ struct job_home {
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
 	struct asked asked[WEIR_SOURCES_MAX];
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
+	uint32_t former[WEIR_SOURCES_MAX]; /* nonces, of the one before; 0: none */
 	uint64_t present[MASK_WORDS]; /* in it, and has neither left nor asked for another since */
 	/* An authenticated job's: */
 	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */
@@ -387,14 +389,19 @@ block_is_full(const struct job_shard *job, const struct block *block)
  */
 void expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now);
 
-/* Forget all blocks of the job in this shard. */
-void job_shard_clear(struct collective *state, struct job_shard *job);
+/* Forget all blocks of the job in this shard. The next ones are the first again; or, to count on, those
+ * that would have been. */
+void job_shard_clear(struct collective *state, struct job_shard *job, bool count_on);
 
 /* Begin a generation in this shard: forget the former one's blocks, pin the endpoints of those who
  * joined. false: one of them is no member here, or from elsewhere: home and shard have different
  * tables. */
 bool job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
 	const struct job_home *home);
+
+/* End the generation in this shard: forget its blocks, and take nothing of its sources any more. Its
+ * number, its keys and how far its blocks have come stay, to answer them with. */
+void job_shard_recall(struct collective *state, struct job_shard *job);
 
 /*
  * Authentication: collective_auth.c.

@@ -65,7 +65,7 @@ finish(void)
 
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (state->job[id] != NULL)
-			job_shard_clear(state, state->job[id]);
+			job_shard_clear(state, state->job[id], false);
 	cr_assert_eq(ppe_start(rig.ppe), 0);
 	books = rig_stop(&rig);
 	cr_expect_null(books, "%s", books);

@@ -274,7 +274,8 @@ def a_join_makes_the_job():
         api.join('made', 1, 2, 1, create={})
         for key, other in (('window', 16), ('elements', 65), ('type', 'int32'), ('size', 3),
                            ('name', 'mad'), ('results', '239.1.2.3'), ('policy', 'error'),
-                           ('timeout_ms', 999), ('rate_mbit', 1), ('dead_after_ms', 1), ('expire_s', 1),
+                           ('timeout_ms', 999), ('rate_mbit', 1), ('dead_after_ms', 1), ('rejoin', 'recall'),
+                           ('expire_s', 1),
                            ('authenticate', True), ('id', found['job'] + 1)):
             api.join('made', 1, 2, 1, create=dict(create, **{key: other}), status=409,
                      code='conflict', key='create.' + key)

@@ -80,7 +80,7 @@ class Kept:
 def kept_of(made):
     """What of a job stays over a restart."""
     keys = ['id', 'name', 'tenant', 'origin', 'size', 'window', 'elements', 'type', 'op', 'policy',
-            'timeout_ms', 'results', 'rate_mbit', 'expire_s', 'dead_after_ms']
+            'timeout_ms', 'results', 'rate_mbit', 'expire_s', 'dead_after_ms', 'rejoin']
     if made['origin'] == 'api':
         keys.append('joined')
     return {key: made[key] for key in keys}
@@ -92,7 +92,7 @@ def jobs_and_members_come_back():
         kept.up()
         check(os.stat(kept.file).st_mode & 0o777 == 0o600, 'others may read the state')
         kept.create('ring', 2, window=16, policy='partial', timeout_ms=300, elements=99,
-                    expire_s=9000, rate_mbit=900, dead_after_ms=77)
+                    expire_s=9000, rate_mbit=900, dead_after_ms=77, rejoin='recall')
         kept.create('gone', 2)
         kept.create('group', 3, results='224.1.2.3', type='int32', id=200)
         for rank in range(2):

@@ -55,7 +55,7 @@ _weirctl() {
 _weirctl_offer() {
 	local word=${words[at]} before=${words[at - 1]} i command='' second='' third=''
 	local all='-s --switch --config --token-file --ca -j --json -t --timeout -h --help -V --version'
-	local set='--timeout-ms --policy --dead-after-ms --rate-mbit --expire-s' own=''
+	local set='--timeout-ms --policy --dead-after-ms --rejoin --rate-mbit --expire-s' own=''
 	COMPREPLY=()
 	if [[ $word == --*=* ]]; then
 		before=${word%%=*} word=${word#*=}
@@ -68,6 +68,7 @@ _weirctl_offer() {
 	--config | --token-file | --ca | -o | --output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return ;;
+	--rejoin) mapfile -t COMPREPLY < <(compgen -W 'wait recall' -- "$word"); return ;;
 	--policy) mapfile -t COMPREPLY < <(compgen -W 'wait partial error' -- "$word"); return ;;
 	--type) mapfile -t COMPREPLY < <(compgen -W 'fp32 int32' -- "$word"); return ;;
 	--op) mapfile -t COMPREPLY < <(compgen -W 'sum' -- "$word"); return ;;

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A source joins anew while a generation runs: what that does to the others, as the job says. */
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/eal/rig.h"
+
+#define WINDOW  4
+#define SOURCES 3
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+static uint16_t generation;
+
+static void
+start(bool recall, unsigned int workers)
+{
+	struct rig_config config = {.workers = workers, .threads = 4, .ports = SOURCES, .jobs = 1};
+
+	config.job[0] = rig_job(1, SOURCES, WINDOW, 16);
+	config.job[0].recall = recall;
+	rig_start(&rig, &config);
+	generation = rig_join(&rig, 0, false);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+static void
+offer(unsigned int s, struct weir_header h, const void *payload, unsigned int bytes)
+{
+	h.job_id = 1;
+	h.src_id = (uint8_t)s;
+	h.extended = true;
+	rig_send(&rig, s, frame, rig_frame(frame, s, &h, payload, bytes));
+}
+
+static void
+contribute(unsigned int s, uint32_t block)
+{
+	const uint32_t value = 1u << s;
+
+	offer(s,
+		(struct weir_header){.block_id = block,
+			.gen_id = generation,
+			.grad_cnt = 1,
+			.dtype = WEIR_DTYPE_INT32},
+		&value, sizeof(value));
+}
+
+static void
+join(unsigned int s, uint32_t nonce)
+{
+	offer(s, (struct weir_header){.block_id = nonce, .collective = WEIR_COLLECTIVE_JOIN}, NULL,
+		0);
+}
+
+/* The next packet to a source, and its first word. */
+static struct weir_header
+take(unsigned int s, uint32_t *word)
+{
+	struct weir_header h = {.status = 255};
+	unsigned int n = rig_receive(&rig, s, frame, 2000), bytes;
+	const uint8_t *payload;
+
+	cr_assert_gt(n, 0, "source %u gets nothing", s);
+	cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
+	*word = 0;
+	if (bytes >= sizeof(*word))
+		memcpy(word, payload, sizeof(*word));
+	return h;
+}
+
+static void
+block_is_summed(uint32_t block)
+{
+	uint32_t word;
+
+	for (unsigned int s = 0; s < SOURCES; s++)
+		contribute(s, block);
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		cr_assert_eq(take(s, &word).status, WEIR_STATUS_OK);
+		cr_assert_eq(word, 7);
+	}
+}
+
+static struct ppe_job_stats
+job_stats(void)
+{
+	struct ppe_job_stats stats;
+
+	ppe_job_stats_read(rig.ppe, 1, &stats);
+	return stats;
+}
+
+/* One asks for the next generation, and is told who else does. */
+static void
+asks(unsigned int s, uint32_t nonce, uint32_t asking)
+{
+	struct weir_header h;
+	uint32_t word;
+
+	join(s, nonce);
+	h = take(s, &word);
+	cr_assert_eq(h.status, WEIR_STATUS_WAITING, "%s", weir_status_text(h.status));
+	cr_assert_eq(h.block_id, nonce);
+	cr_assert_eq(word, asking);
+}
+
+static void
+recalls(unsigned int workers)
+{
+	struct ppe_stats stats;
+	struct weir_header h;
+	uint32_t word;
+
+	start(true, workers);
+	for (uint32_t block = 0; block < WINDOW; block++)
+		block_is_summed(block);
+	contribute(0, WINDOW); /* open, when source 2 comes back from a crash */
+	contribute(0, WINDOW + 1);
+	rig_settle(&rig, &stats);
+	asks(2, 5, 4);
+	rig_settle(&rig, &stats);
+	cr_expect_eq(job_stats().recalls, 1);
+	cr_expect_eq(job_stats().blocks_in_flight, 0, "blocks are kept for nobody");
+	/* Whatever block, whichever shard: repeated, lost, new. */
+	for (uint32_t block = 0; block < 3 * WINDOW; block++)
+		for (unsigned int s = 0; s < 2; s++) {
+			contribute(s, block);
+			h = take(s, &word);
+			cr_expect_eq(h.status, WEIR_STATUS_STALE, "block %u: %s", block,
+				weir_status_text(h.status));
+			cr_expect_eq(h.gen_id, WEIR_GEN_JOIN);
+		}
+	/* The next of them does not end anything any more. */
+	asks(0, 6, 5);
+	asks(2, 5, 5);
+	rig_settle(&rig, &stats);
+	cr_expect_eq(job_stats().recalls, 1);
+	cr_expect_eq(job_stats().generation, generation);
+	generation = rig_join(&rig, 0, false);
+	for (uint32_t block = 0; block < 3 * WINDOW; block++)
+		block_is_summed(block);
+	cr_expect_eq(job_stats().recalls, 1);
+	stop();
+}
+
+Test(ppe_recall, the_generation_ends, .timeout = 30)
+{
+	recalls(1);
+}
+
+Test(ppe_recall, the_generation_ends_on_every_worker, .timeout = 30)
+{
+	recalls(3);
+}
+
+Test(ppe_recall, a_job_that_waits_runs_on, .timeout = 30)
+{
+	start(false, 2);
+	block_is_summed(0);
+	asks(2, 5, 4);
+	for (uint32_t block = 1; block < 3 * WINDOW; block++)
+		block_is_summed(block);
+	cr_expect_eq(job_stats().recalls, 0);
+	stop();
+}
+
+/* The network brings a join once more: that of the generation that runs, or that of the one before. */
+Test(ppe_recall, copies_end_nothing, .timeout = 30)
+{
+	const uint32_t first = 77 + 1000; /* as rig_join has them */
+	struct ppe_stats stats;
+	struct weir_header h;
+	uint32_t word;
+
+	start(true, 2);
+	asks(0, 5, 1);
+	rig_settle(&rig, &stats);
+	generation = rig_join(&rig, 0, false);
+	join(2, first + 1000 + 2);
+	h = take(2, &word);
+	cr_expect_eq(h.status, WEIR_STATUS_OK);
+	cr_expect_eq(h.gen_id, generation);
+	join(2, first + 2);
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[PPE_DROP_STALE], 1);
+	cr_expect_eq(job_stats().joining[0], 0);
+	for (uint32_t block = 0; block < 2 * WINDOW; block++)
+		block_is_summed(block);
+	cr_expect_eq(job_stats().recalls, 1);
+	stop();
+}
