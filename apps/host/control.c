@@ -20,6 +20,7 @@
 #define INQUIRE_NS (1000 * WEIR_NS_PER_MS) /* of a question */
 #define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
 #define LATER_NS   (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
+#define ATTEMPT_NS (2000 * WEIR_NS_PER_MS) /* to reach a switch that may be starting */
 #define TOKEN_MAX  4096
 #define TEXT_MAX   640 /* of an error */
 
@@ -30,6 +31,7 @@ struct weir_control {
 	struct weir_launch who;
 	bool joined;
 	uint64_t membership; /* of the join; 0: not known */
+	char *request; /* the join, to be said again */
 	struct weir_http_answer answer;
 };
 
@@ -239,28 +241,25 @@ become(struct weir *weir, const struct weir_member *member)
 		member->job);
 	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
 	weir->expected = weir->control->who.size;
-	if (!member->authenticated)
+	if (weir->key_given)
 		return 0;
+	if (!member->authenticated) {
+		weir_auth_destroy(weir->auth);
+		weir->auth = NULL;
+		return 0;
+	}
 	return weir_use_key(weir, member->key, sizeof(member->key));
 }
 
+/* Become a member, or again. */
 static int
-join(struct weir *weir, struct weir_http *http, const struct weir_config *config, uint64_t deadline)
+say_join(struct weir *weir, struct weir_http *http, uint64_t deadline)
 {
 	struct weir_control *control = weir->control;
-	char address[INET_ADDRSTRLEN] = "", text[TEXT_MAX], *body;
 	struct weir_member member = {0};
-	int code = find_address(weir, http, config, deadline);
+	char text[TEXT_MAX];
+	int code = ask(weir, http, "POST", control->members, control->request, deadline);
 
-	if (code < 0)
-		return code;
-	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
-	body = weir_member_request(config, &control->who, address);
-	if (body == NULL)
-		return weir_explain(
-			weir, -EINVAL, "settings: a text that is not UTF-8, or there is no memory");
-	code = ask(weir, http, "POST", control->members, body, deadline);
-	free(body);
 	if (code < 0)
 		return code;
 	control->joined = true;
@@ -272,7 +271,26 @@ join(struct weir *weir, struct weir_http *http, const struct weir_config *config
 	else
 		code = become(weir, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
+	/* Also of an answer that was cut off, and that nobody has read. */
+	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
 	return code;
+}
+
+static int
+join(struct weir *weir, struct weir_http *http, const struct weir_config *config, uint64_t deadline)
+{
+	struct weir_control *control = weir->control;
+	char address[INET_ADDRSTRLEN] = "";
+	int code = find_address(weir, http, config, deadline);
+
+	if (code < 0)
+		return code;
+	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
+	control->request = weir_member_request(config, &control->who, address);
+	if (control->request == NULL)
+		return weir_explain(
+			weir, -EINVAL, "settings: a text that is not UTF-8, or there is no memory");
+	return say_join(weir, http, deadline);
 }
 
 static int
@@ -306,8 +324,37 @@ weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t 
 		return weir_explain(weir, code, "%s", text);
 	code = join(weir, http, config, deadline);
 	weir_http_close(http);
-	/* Also of an answer that was cut off, and that nobody has read. */
-	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
+	return code;
+}
+
+int
+weir_control_rejoin(struct weir *weir, uint64_t deadline)
+{
+	struct weir_control *control = weir->control;
+	char text[TEXT_MAX];
+	struct weir_http *http;
+	int code;
+
+	if (control == NULL || control->request == NULL)
+		return 0;
+	code = open_http(control, &http, text, sizeof(text));
+	if (code < 0)
+		return weir_explain(weir, code, "%s", text);
+	for (;;) {
+		uint64_t now = weir_now(), until = now + ATTEMPT_NS;
+
+		code = say_join(weir, http, until < deadline ? until : deadline);
+		if (code == 0 || control->answer.status != 0)
+			break;
+		/* Nobody is there, or not yet: the switch may be starting, or has no control API
+		 * any more, which is no matter if the membership holds. */
+		if (weir_now() + AGAIN_NS >= deadline) {
+			code = 0;
+			break;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = (long)AGAIN_NS}, NULL);
+	}
+	weir_http_close(http);
 	return code;
 }
 
@@ -410,5 +457,6 @@ weir_control_leave(struct weir_control *control)
 	free(control->job);
 	free(control->ca_file);
 	free(control->members);
+	free(control->request);
 	free(control);
 }

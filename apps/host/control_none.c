@@ -24,6 +24,14 @@ weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t 
 }
 
 int
+weir_control_rejoin(struct weir *weir, uint64_t deadline)
+{
+	(void)weir;
+	(void)deadline;
+	return 0;
+}
+
+int
 weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
 {
 	(void)weir;

@@ -179,12 +179,13 @@ explain_stale(struct weir *weir, unsigned int generation)
 {
 	if (generation == WEIR_GEN_JOIN)
 		return weir_explain(weir, -ESTALE,
-			"%s has not begun at the switch, this handle is of generation %u: the "
-			"switch was restarted, or the job made again; open again on every host",
-			weir->job_text, weir->generation);
+			"%s has no generation at the switch, this handle is of generation %u: the "
+			"switch was restarted, the job made again, or one of its %ss joins anew; "
+			"join again on every host",
+			weir->job_text, weir->generation, weir->rank);
 	return weir_explain(weir, -ESTALE,
 		"%s has generation %u now, this handle is of %u: the job's %ss have joined again "
-		"without this one's knowledge; close and open again",
+		"without this one's knowledge; join again on every host",
 		weir->job_text, generation, weir->generation, weir->rank);
 }
 
@@ -196,11 +197,11 @@ explain_refused(struct weir *weir, unsigned int generation)
 	if (generation == WEIR_GEN_JOIN)
 		return weir_explain(weir, -ENOENT,
 			"%s is gone at the switch: it was deleted, or the switch was restarted "
-			"without it; make it again, and open again on all %ss",
+			"without it; make it again, and join again on all %ss",
 			weir->job_text, weir->rank);
 	return weir_explain(weir, -EACCES,
 		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
-		"left), or another host has its place; open again",
+		"left), or another host has its place; join again",
 		weir->job_text, weir->rank, weir->source, print_own(own, weir));
 }
 
@@ -218,7 +219,7 @@ weir_explain_status(
 			print_missing(weir, missing, sizeof(missing), payload, weir->sources);
 		return weir_explain(weir, -EIO,
 			"%s: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
-			"job's policy is `error`: restart the missing %ss and open again on all",
+			"job's policy is `error`: restart the missing %ss and join again on all",
 			weir->job_text, h->block_id, nth + 1, of, weir->timeout_ms, missing,
 			weir->rank);
 	case WEIR_STATUS_MISMATCH: return explain_mismatch(weir, h->block_id, payload, bytes);
@@ -232,7 +233,7 @@ weir_explain_status(
 	case WEIR_STATUS_WINDOW:
 		return weir_explain(weir, -ERANGE,
 			"%s: the switch takes block %u for ahead of the window of %u: the switch "
-			"was restarted, or another sender uses %s %u; open again on all %ss",
+			"was restarted, or another sender uses %s %u; join again on all %ss",
 			weir->job_text, h->block_id, weir->window_job, weir->rank, weir->source,
 			weir->rank);
 	case WEIR_STATUS_UNSUPPORTED:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a handle has for one generation: joined, made as the switch tells the job to be, and given up. */
 #include "apps/host/weir_priv.h"
+#include "apps/host/control.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -114,6 +115,21 @@ weir_end(struct weir *weir)
 	weir->join_timeout = weir->join_patience;
 }
 
+/* A membership may have expired, or the job been made anew, with other keys and another number. The
+ * control API has half of the time: without it the former membership may do. */
+static int
+begin_again(struct weir *weir)
+{
+	uint64_t now = weir_now(), deadline = now + weir->join_timeout;
+	int code = weir_control_rejoin(weir, now + weir->join_timeout / 2);
+
+	if (code < 0)
+		return code;
+	now = weir_now();
+	weir->join_timeout = deadline > now ? deadline - now : 1;
+	return weir_begin(weir);
+}
+
 int
 weir_rejoin(struct weir *weir)
 {
@@ -126,7 +142,7 @@ weir_rejoin(struct weir *weir)
 	pthread_mutex_unlock(&weir->lock);
 	if (weir->fd >= 0) {
 		weir_end(weir);
-		weir->failed = weir_begin(weir);
+		weir->failed = begin_again(weir);
 	} /* else weir_open has failed before there was anything to join with */
 	pthread_mutex_lock(&weir->lock);
 	weir->busy = false;

@@ -61,7 +61,7 @@ static int
 gone(const struct weir_inquiry *q, const char *how, char *text, size_t size)
 {
 	snprintf(text, size,
-		"job \"%.64s\" is gone at the switch (says %s): %s; make it again, and open again "
+		"job \"%.64s\" is gone at the switch (says %s): %s; make it again, and join again "
 		"on all ranks",
 		q->name, q->where, how);
 	return -ENOENT;
@@ -77,8 +77,8 @@ judge_member(const struct weir_inquiry *q, const json_t *member, char *text, siz
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
 		address_of(member, at)[0] == '\0') {
 		snprintf(text, size,
-			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; open "
-			"again to join it again",
+			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; join "
+			"it again",
 			q->source, q->name, q->where,
 			member != NULL && is_state(member, "expired")
 				? "was silent for longer than the job's expire_s"
@@ -88,7 +88,7 @@ judge_member(const struct weir_inquiry *q, const json_t *member, char *text, siz
 	if (strcmp(at, q->address) == 0)
 		return 0;
 	snprintf(text, size,
-		"rank %u of job \"%.64s\" is another host now, %s (says %s): open again, as "
+		"rank %u of job \"%.64s\" is another host now, %s (says %s): join again, as "
 		"another "
 		"rank or when it has left",
 		q->source, q->name, at, q->where);
@@ -170,17 +170,16 @@ judge(const struct weir_inquiry *q, const json_t *job, char *text, size_t size)
 	if (q->generation != 0 && json_integer_value(generation) == 0) {
 		snprintf(text, size,
 			"job \"%.64s\" has not begun at the switch (says %s), this handle is of "
-			"generation %u: the switch was restarted, or the job made again; open "
-			"again "
-			"on every host",
+			"generation %u: the switch was restarted, or the job made again; join "
+			"again on every host",
 			q->name, q->where, q->generation);
 		return -ESTALE;
 	}
 	if (q->generation != 0 && json_integer_value(generation) != q->generation) {
 		snprintf(text, size,
 			"job \"%.64s\" has generation %d now, this handle is of %u (says %s): its "
-			"ranks have joined again, or the switch was restarted; close and open "
-			"again",
+			"ranks have joined again, or the switch was restarted; join again "
+			"on every host",
 			q->name, (int)json_integer_value(generation), q->generation, q->where);
 		return -ESTALE;
 	}

@@ -43,6 +43,7 @@ weir_member_request(
 		add_text(create, "type", settings->type) && add_text(create, "op", settings->op) &&
 		add_text(create, "policy", settings->policy) &&
 		add_number(create, "dead_after_ms", settings->dead_after_ms) &&
+		add_text(create, "rejoin", settings->rejoin) &&
 		(!settings->authenticate ||
 			json_object_set_new(create, "authenticate", json_true()) == 0);
 

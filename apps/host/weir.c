@@ -130,7 +130,8 @@ open_handle(struct weir *weir, const struct weir_config *config)
 	if (code == 0)
 		code = find_switch(weir, config);
 	weir->known[weir->source / 8] |= (uint8_t)(1u << weir->source % 8);
-	if (code == 0 && config->key != NULL)
+	weir->key_given = config->key != NULL;
+	if (code == 0 && weir->key_given)
 		code = weir_use_key(weir, config->key, config->key_bytes);
 	if (code == 0)
 		code = weir_socket_open(weir);

@@ -109,6 +109,7 @@ struct weir_job_settings {
 	const char *op; /* "sum" */
 	const char *policy; /* "wait", "partial", "error" */
 	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
+	const char *rejoin; /* "wait", "recall": what a source that joins anew does to the others */
 	bool authenticate; /* its packets bear tags; control must be https or unix */
 };
 
@@ -222,8 +223,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -ENOMEM      no memory for what `carry` owes
  *   -EPROTO      mismatch: the sources called different operations; the text says in what
  *   -EOPNOTSUPP  the switch does not serve this type or operation
- *   -ESTALE      the job has a new generation, without this handle; or none, in a switch that
- *                was restarted
+ *   -ESTALE      the job has a new generation, without this handle; or none: the switch was
+ *                restarted, or a source joins anew and the job recalls the others
  *   -ENODATA     expired: the block is over and its result gone
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
@@ -253,10 +254,20 @@ WEIR_API int weir_barrier(struct weir *weir);
  * where to go on: for example with a sum of as many elements as sources, in which each puts its own
  * step in its place.
  *
- * 0: usable again, as after weir_open. -EBUSY: an operation is under way, and nothing was done. Else the
- * handle is as after a failed operation, and may be tried again; as weir_open without its control API's.
- * A member of a job over the control API stays the member it is: if that has expired, or the job
- * is gone or has other keys (-EACCES, -ENOENT, -ETIMEDOUT), close and open again.
+ * A member of a job over the control API becomes one again, with what weir_open was told: so a membership
+ * that has expired, a job that was deleted and made again (by this call, if `create` was set), with
+ * another number or other keys, and a switch that has lost its state are no matter. While the API
+ * does not answer it is asked again, for half of join_timeout_ms; then the former membership has to do.
+ *
+ * How the others learn of it is the job's setting `rejoin`. With "wait" their operations go on until they
+ * fail by themselves, or the application calls this; with "recall" they fail at once, with -ESTALE.
+ *
+ * In an authenticated job each generation has keys of its own, made with a challenge that the switch
+ * never repeats: no key is used with a block number twice, whatever was restarted.
+ *
+ * 0: usable again, as after weir_open. -EBUSY: an operation is under way, and nothing was done. Else
+ * as weir_open, within join_timeout_ms; the handle is as after a failed operation, and this may be
+ * tried again. (If it was weir_open that failed, close and open again.)
  */
 WEIR_API int weir_rejoin(struct weir *weir);
 

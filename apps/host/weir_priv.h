@@ -211,6 +211,7 @@ struct weir {
 	pthread_t thread;
 	bool running; /* the thread exists */
 	struct weir_auth *auth; /* NULL: the job is not authenticated */
+	bool key_given; /* by the configuration: none of the control API's goes before */
 	bool join_again; /* the switch told its challenge: join with it, now */
 	struct weir_control *control; /* NULL: joined by addresses */
 

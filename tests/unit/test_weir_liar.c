@@ -296,8 +296,8 @@ Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 20)
 
 	answer = answer_that_none_runs;
 	weir = open_handle(&thread);
-	ends(weir, 1, -ESTALE, "job 9 has not begun at the switch");
-	cr_expect_not_null(strstr(weir_error(weir), "open again on every host"));
+	ends(weir, 1, -ESTALE, "job 9 has no generation at the switch");
+	cr_expect_not_null(strstr(weir_error(weir), "join again on every host"));
 	cr_expect_null(strstr(weir_error(weir), "generation 0"), "%s", weir_error(weir));
 	close_handle(weir, thread);
 }
