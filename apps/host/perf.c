@@ -4,16 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int
-run_all(struct perf_run *run, const struct perf_shapes *shapes)
-{
-	if (run->options->barrier)
-		return perf_run_barrier(run);
-	if (run->options->shapes != NULL)
-		return perf_run_shapes(run, shapes);
-	return perf_run_sizes(run);
-}
-
 /* The exit status of a run whose measurements ended with this code. */
 static enum perf_exit
 judge(const struct perf_run *run, int code)
@@ -34,7 +24,7 @@ judge(const struct perf_run *run, int code)
 }
 
 static enum perf_exit
-run_with(struct perf_run *run, const struct perf_shapes *shapes)
+run_with(struct perf_run *run)
 {
 	enum perf_exit status;
 	int code;
@@ -51,7 +41,7 @@ run_with(struct perf_run *run, const struct perf_shapes *shapes)
 		return PERF_FAILED;
 	}
 	perf_report_header(run);
-	code = run_all(run, shapes);
+	code = perf_run_all(run);
 	if (code == 0)
 		perf_report_end(run);
 	status = judge(run, code);
@@ -86,10 +76,12 @@ main(int argc, char **argv)
 		if (run.weir != NULL)
 			(void)perf_report_json(&run, weir_error(run.weir));
 	} else {
-		status = run_with(&run, &shapes);
+		run.shapes = options.shapes != NULL ? &shapes : NULL;
+		status = run_with(&run);
 	}
 	weir_close(run.weir);
 	perf_shapes_destroy(&shapes);
 	free(run.rows);
+	free(run.rejoins);
 	return (int)status;
 }

@@ -6,7 +6,8 @@
  *	perf_options.c  the command line
  *	perf_shapes.c   a model's tensors from a file
  *	perf_data.c     what each rank reduces, and whether the result is right
- *	perf_run.c      the measurements
+ *	perf_run.c      the measurements, as steps that can be taken again
+ *	perf_rejoin.c   after a failure: join again, and agree where to go on
  *	perf_report.c   the table and the JSON report
  *
  * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
@@ -39,6 +40,7 @@ struct perf_options {
 	enum weir_dtype dtype; /* INT32 or FP32 */
 	uint64_t seed;
 	const char *json, *shapes; /* files; NULL: none */
+	unsigned int rejoins; /* tries to join again after failures; 0: a failure is the end */
 };
 
 /* Parse the command line. 0: run; else the exit status plus 1 (so that 1 is "exit with 0"). */
@@ -90,6 +92,8 @@ size_t perf_data_wrong(const struct perf_data *data, const uint8_t *present, uin
 /* One way of calling (out of place, in place), measured. */
 struct perf_timing {
 	bool measured;
+	uint64_t ns; /* of the measured operations so far */
+	unsigned int operations; /* so many; less than the iterations if this rank came later */
 	double us; /* per operation */
 	double algbw, busbw; /* GB/s: bytes / time; times 2(n-1)/n, what a ring moves per link */
 	uint64_t wrong; /* elements, over all ranks */
@@ -98,17 +102,42 @@ struct perf_timing {
 };
 
 struct perf_row {
+	unsigned int number; /* in the run; those that this rank had no part in are not there */
+	bool printed;
 	size_t bytes, count;
 	unsigned int tensors; /* operations that the row is the sum of */
 	int iteration; /* of --shapes; -1: an average */
 	struct perf_timing out, in;
 };
 
+/* A failure, and what came after it. */
+struct perf_rejoin {
+	uint64_t failed_at, went_on_at; /* iterations of the run */
+	int code; /* -errno of the operation */
+	char error[512];
+	unsigned int tries; /* to join again */
+	bool mended;
+	unsigned int generation; /* that it went on in */
+	double ms; /* from the failure until then */
+};
+
 /* What a run adds up. */
 struct perf_run {
 	const struct perf_options *options;
+	const struct perf_shapes *shapes; /* NULL: none */
 	struct weir *weir;
 	unsigned int rank, ranks;
+	uint64_t step; /* the one that is next */
+	uint64_t done; /* steps [0, done) have been taken, those before `began_at` by others */
+	uint64_t repeated; /* of them, taken again */
+	uint64_t began_at; /* 0, or where the others were when this rank came */
+	bool placed; /* this rank has taken steps, or has agreed on its first one */
+	bool anew; /* the ranks have just agreed on the step */
+	uint8_t *send, *recv;
+	bool *checked; /* per tensor */
+	uint64_t early_wrong; /* elements, before the measurement begins */
+	struct perf_rejoin *rejoins;
+	unsigned int rejoin_count, tries;
 	struct perf_data data;
 	struct perf_row *rows;
 	unsigned int row_count;
@@ -119,15 +148,30 @@ struct perf_run {
 	uint64_t spoke_ns; /* when progress was last told */
 };
 
-/* Run the measurements; rows are printed as they come. */
-int perf_run_sizes(struct perf_run *run);
-int perf_run_barrier(struct perf_run *run);
-int perf_run_shapes(struct perf_run *run, const struct perf_shapes *shapes);
+/* The iteration of a step. */
+uint64_t perf_iteration(const struct perf_run *run, uint64_t step);
+
+/* Run the measurements; rows are printed as they come. 0 or -errno of what ended them. */
+int perf_run_all(struct perf_run *run);
+
+/*
+ * Agree with all other ranks on the step to take next, run->step: the least that any is at, or 0 if
+ * none has begun. A rank that is started is at none. 0 or -errno of an operation that failed.
+ */
+int perf_agree(struct perf_run *run);
+
+/*
+ * After the failure of an operation: join again and agree, as often as the options allow. 0: go on with
+ * run->step; else the code of what could not be mended, and weir_error() tells about it.
+ */
+int perf_recover(struct perf_run *run, int code);
 
 /* Rank 0 prints to stdout, the others only their last line. */
 void perf_report_header(const struct perf_run *run);
 void perf_report_row(const struct perf_run *run, const struct perf_row *row);
 void perf_report_end(const struct perf_run *run);
+/* A failure that is behind, in the table: rank 0. */
+void perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin);
 /* error: why the run ended early, or NULL. -errno when the file can't be written. */
 int perf_report_json(const struct perf_run *run, const char *error);
 

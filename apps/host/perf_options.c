@@ -48,6 +48,10 @@ static const char usage[] =
 	"  --partial HOW          take partial results as-is, rescale them, or fail (as-is);\n"
 	"                         rescale needs -c 0\n"
 	"  --carry                add what came too late to the next call; needs -c 0\n"
+	"  --rejoin N             after a failure join again and go on, N times in all; on every "
+	"rank,\n"
+	"                         and on one that is started again: it goes on where the others "
+	"are\n"
 	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"
 	"  --window N             blocks in flight at most (the job's window)\n"
 	"  --port-base P, --port-ext P  UDP ports of the switch (12000, 12001)\n"
@@ -75,6 +79,7 @@ enum {
 	OPT_JOIN_TIMEOUT,
 	OPT_PARTIAL,
 	OPT_CARRY,
+	OPT_REJOIN,
 	OPT_BASE_FORM,
 	OPT_WINDOW,
 	OPT_PORT_BASE,
@@ -113,6 +118,7 @@ static const struct option longs[] = {
 	{"join-timeout", required_argument, NULL, OPT_JOIN_TIMEOUT},
 	{"partial", required_argument, NULL, OPT_PARTIAL},
 	{"carry", no_argument, NULL, OPT_CARRY},
+	{"rejoin", required_argument, NULL, OPT_REJOIN},
 	{"base-form", no_argument, NULL, OPT_BASE_FORM},
 	{"window", required_argument, NULL, OPT_WINDOW},
 	{"port-base", required_argument, NULL, OPT_PORT_BASE},
@@ -301,6 +307,10 @@ take(struct perf_options *o, int option, const char *text)
 		break;
 	case OPT_PARTIAL: return partial(text, &o->weir.partial);
 	case OPT_CARRY: o->weir.carry = true; break;
+	case OPT_REJOIN:
+		good = number(text, false, 1, 1000, &v);
+		o->rejoins = (unsigned int)v;
+		break;
 	case OPT_BASE_FORM: o->weir.base_form = true; break;
 	case OPT_WINDOW:
 		good = number(text, false, 1, 4096, &v);

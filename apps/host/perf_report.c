@@ -66,7 +66,10 @@ perf_report_header(const struct perf_run *run)
 static void
 print_timing(const struct perf_run *run, const struct perf_timing *t)
 {
-	printf(" %11.2f %7.3f %7.3f", t->us, t->algbw, t->busbw);
+	if (t->measured)
+		printf(" %11.2f %7.3f %7.3f", t->us, t->algbw, t->busbw);
+	else
+		printf(" %11s %7s %7s", "N/A", "N/A", "N/A");
 	if (run->options->check)
 		printf(" %8llu", (unsigned long long)t->wrong);
 	else
@@ -122,6 +125,38 @@ totals(const struct perf_run *run, uint64_t *wrong, double *busbw)
 }
 
 void
+perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin)
+{
+	if (run->rank != 0)
+		return;
+	printf("# failed in iteration %llu: %s\n", (unsigned long long)rejoin->failed_at,
+		rejoin->error);
+	if (rejoin->mended)
+		printf("# joined again after %.0f ms, generation %u, goes on with iteration %llu\n",
+			rejoin->ms, rejoin->generation, (unsigned long long)rejoin->went_on_at);
+	else
+		printf("# has not joined again after %.0f ms and %u tries\n", rejoin->ms,
+			rejoin->tries);
+	fflush(stdout);
+}
+
+static void
+print_rejoins(const struct perf_run *run)
+{
+	double ms = 0;
+
+	if (run->options->rejoins == 0)
+		return;
+	for (unsigned int i = 0; i < run->rejoin_count; i++)
+		ms += run->rejoins[i].ms;
+	printf("# rank %u: %u failures, joined again in %u tries of at most %u, %.0f ms in all; "
+	       "%llu "
+	       "iterations taken again; began with iteration %llu\n",
+		run->rank, run->rejoin_count, run->tries, run->options->rejoins, ms,
+		(unsigned long long)run->repeated, (unsigned long long)run->began_at);
+}
+
+void
 perf_report_end(const struct perf_run *run)
 {
 	struct weir_stats s;
@@ -144,6 +179,7 @@ perf_report_end(const struct perf_run *run)
 		run->rank, (unsigned long long)s.packets_sent,
 		(unsigned long long)s.retransmissions, (unsigned long long)run->degraded,
 		(double)s.srtt_ns / 1e3, (unsigned long long)s.window);
+	print_rejoins(run);
 	fflush(stdout);
 }
 
@@ -152,9 +188,10 @@ timing_json(const struct perf_timing *t)
 {
 	if (!t->measured)
 		return json_null();
-	return json_pack("{s:f, s:f, s:f, s:I, s:I, s:I}", "time_us", t->us, "algbw", t->algbw,
+	return json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:i}", "time_us", t->us, "algbw", t->algbw,
 		"busbw", t->busbw, "wrong", (json_int_t)t->wrong, "own_wrong",
-		(json_int_t)t->own_wrong, "degraded", (json_int_t)t->degraded);
+		(json_int_t)t->own_wrong, "degraded", (json_int_t)t->degraded, "operations",
+		(int)t->operations);
 }
 
 static json_t *
@@ -167,6 +204,24 @@ row_json(const struct perf_run *run, const struct perf_row *row)
 		(json_int_t)(row->out.wrong + row->in.wrong), "degraded",
 		(json_int_t)(row->out.degraded + row->in.degraded), "out_of_place",
 		timing_json(&row->out), "in_place", timing_json(&row->in));
+}
+
+static json_t *
+rejoins_json(const struct perf_run *run)
+{
+	json_t *all = json_array();
+
+	for (unsigned int i = 0; i < run->rejoin_count; i++) {
+		const struct perf_rejoin *r = &run->rejoins[i];
+
+		json_array_append_new(all,
+			json_pack("{s:I, s:I, s:i, s:s, s:i, s:b, s:i, s:f}", "failed_at",
+				(json_int_t)r->failed_at, "went_on_at", (json_int_t)r->went_on_at,
+				"code", r->code, "error", r->error, "tries", (int)r->tries,
+				"mended", r->mended, "generation", (int)r->generation, "ms",
+				r->ms));
+	}
+	return all;
 }
 
 int
@@ -192,14 +247,15 @@ perf_report_json(const struct perf_run *run, const char *error)
 #undef X
 	all = json_pack(
 		"{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:i, s:i, s:I, s:f, s:I, s:f, s:f, s:o, s:o, "
-		"s:s?}",
+		"s:o, s:I, s:I, s:s?}",
 		"version", WEIR_VERSION, "rank", (int)run->rank, "ranks", (int)run->ranks, "job",
 		(int)weir_job(run->weir), "generation", (int)weir_generation(run->weir),
 		"base_form", o->weir.base_form, "seed", (json_int_t)o->seed, "iterations",
 		(int)o->iterations, "warmup", (int)o->warmup, "wrong", (json_int_t)wrong,
 		"avg_busbw", busbw, "degraded", (json_int_t)run->degraded, "reduced_bytes",
 		run->reduced_bytes, "ring_wire_bytes", run->ring_wire_bytes, "stats", stats, "rows",
-		rows, "error", error);
+		rows, "rejoins", rejoins_json(run), "repeated", (json_int_t)run->repeated,
+		"began_at", (json_int_t)run->began_at, "error", error);
 	if (all == NULL)
 		return -ENOMEM;
 	code = json_dump_file(all, o->json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

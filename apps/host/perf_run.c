@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The measurements. A run is a sequence of steps, numbered alike on all ranks: an iteration each, or
+ * the end of a row. What is done in a step depends on its number alone; so ranks of which one was started
+ * anew, or is a step ahead, can agree on one and go on there.
+ */
 #include "apps/host/perf.h"
 
 #include <errno.h>
@@ -7,6 +12,7 @@
 #include <time.h>
 
 #define SPEAK_NS UINT64_C(3000000000)
+#define OVER     2 /* what a step returns that does not exist */
 
 static uint64_t
 now_ns(void)
@@ -153,134 +159,179 @@ gather_wrong(struct perf_run *run, struct perf_timing *timing)
 }
 
 static void
-rate(const struct perf_run *run, struct perf_timing *timing, size_t bytes, double us)
+rate(const struct perf_run *run, struct perf_timing *timing, size_t bytes)
 {
-	timing->measured = true;
+	double us = timing->operations != 0 ? (double)timing->ns / 1e3 / timing->operations : 0;
+
+	timing->measured = timing->operations != 0;
 	timing->us = us;
 	timing->algbw = us > 0 ? (double)bytes / us / 1e3 : 0;
 	timing->busbw = timing->algbw * 2 * (run->ranks - 1) / run->ranks;
 }
 
-/* The iterations of one size and one way. */
-static int
-measure(struct perf_run *run, uint8_t *send, uint8_t *recv, size_t count,
-	struct perf_timing *timing)
-{
-	const struct perf_options *o = run->options;
-	uint64_t total = 0, begin = 0;
-	int code = 0;
-
-	for (unsigned int k = 0; k < o->warmup + o->iterations; k++) {
-		bool warm = k < o->warmup;
-
-		/* Without checks the calls follow each other, as nccl-tests' do. */
-		if (o->check || k == 0) {
-			perf_data_fill(&run->data, run->rank, run->iteration, 0, count, send);
-			/* Have none wait in the measurement for another's data. */
-			code = barrier(run);
-		}
-		if (code < 0)
-			return code;
-		progress(run, count * 4, warm ? 0 : k - o->warmup);
-		begin = now_ns();
-		code = reduce(run, send, recv, count);
-		if (code < 0)
-			return code;
-		if (!warm)
-			total += now_ns() - begin;
-		count_degraded(run, timing);
-		if (o->check && check(run, timing, 0, count, recv) < 0)
-			return -ENOMEM;
-		run->iteration++;
-	}
-	rate(run, timing, count * 4, (double)total / 1e3 / o->iterations);
-	return gather_wrong(run, timing);
-}
-
+/* A row that this rank works at: the last one, or the one before when the ranks go a step back. */
 static struct perf_row *
-new_row(struct perf_run *run)
+row_of(struct perf_run *run, unsigned int number)
 {
-	struct perf_row *more = reallocarray(run->rows, run->row_count + 1, sizeof(*more));
+	struct perf_row *more;
 
+	for (unsigned int i = run->row_count; i-- > 0 && run->rows[i].number >= number;)
+		if (run->rows[i].number == number)
+			return &run->rows[i];
+	more = reallocarray(run->rows, run->row_count + 1, sizeof(*more));
 	if (more == NULL) {
 		perf_say(run, "out of memory");
 		return NULL;
 	}
 	run->rows = more;
 	more += run->row_count++;
-	*more = (struct perf_row){.tensors = 1, .iteration = -1};
+	*more = (struct perf_row){.number = number, .tensors = 1, .iteration = -1};
 	return more;
 }
 
-int
-perf_run_sizes(struct perf_run *run)
+static void
+print_once(struct perf_run *run, struct perf_row *row)
 {
-	const struct perf_options *o = run->options;
-	size_t room = o->max_bytes / 4 * 4 + 4, next;
-	uint8_t *send = malloc(room), *recv = malloc(room);
-	int code = send == NULL || recv == NULL ? -ENOMEM : 0;
-
-	if (code < 0)
-		perf_say(run, "no memory for two buffers of %zu bytes", room);
-	for (size_t bytes = o->min_bytes; code >= 0 && bytes <= o->max_bytes; bytes = next) {
-		struct perf_row *row = new_row(run);
-
-		if (row == NULL) {
-			code = -ENOMEM;
-			break;
-		}
-		row->count = bytes / 4;
-		row->bytes = row->count * 4;
-		code = measure(run, send, recv, row->count, &row->out);
-		if (code >= 0)
-			code = measure(run, send, send, row->count, &row->in);
-		if (code >= 0)
-			perf_report_row(run, row);
-		next = o->step_bytes ? bytes + o->step_bytes
-				     : (size_t)((double)bytes * o->step_factor);
-		if (next <= bytes)
-			break;
-	}
-	free(send);
-	free(recv);
-	return code < 0 ? code : 0;
+	if (!row->printed)
+		perf_report_row(run, row);
+	row->printed = true;
 }
 
-int
-perf_run_barrier(struct perf_run *run)
+/* Time is measured at the first time: what is taken again may be warmer, or colder. */
+static void
+add_time(const struct perf_run *run, struct perf_timing *timing, uint64_t ns)
+{
+	if (run->step < run->done)
+		return;
+	timing->ns += ns;
+	timing->operations++;
+}
+
+/* Steps of a measurement: its iterations, and what ends it. */
+static uint64_t
+steps_per(const struct perf_run *run)
+{
+	return (uint64_t)run->options->warmup + run->options->iterations + 1;
+}
+
+uint64_t
+perf_iteration(const struct perf_run *run, uint64_t step)
+{
+	uint64_t per = steps_per(run);
+
+	return run->options->barrier || run->shapes != NULL ? step
+							    : step / per * (per - 1) + step % per;
+}
+
+/* An iteration of one size and one way. */
+static int
+iterate(struct perf_run *run, uint8_t *recv, size_t count, struct perf_timing *timing,
+	unsigned int k)
 {
 	const struct perf_options *o = run->options;
-	struct perf_row *row = new_row(run);
-	uint64_t begin = 0;
+	uint64_t begin;
+	int code;
 
-	if (row == NULL)
-		return -ENOMEM;
-	for (unsigned int k = 0; k < o->warmup + o->iterations; k++) {
-		int code;
-
-		if (k == o->warmup)
-			begin = now_ns();
+	/* Without checks the calls follow each other, as nccl-tests' do. */
+	if (o->check || k == 0 || run->anew) {
+		perf_data_fill(&run->data, run->rank, run->iteration, 0, count, run->send);
+		/* Have none wait in the measurement for another's data. */
 		code = barrier(run);
 		if (code < 0)
 			return code;
-		count_degraded(run, &row->in);
-		progress(run, 0, k < o->warmup ? 0 : k - o->warmup);
 	}
-	rate(run, &row->in, 0, (double)(now_ns() - begin) / 1e3 / o->iterations);
-	perf_report_row(run, row);
+	progress(run, count * 4, k < o->warmup ? 0 : k - o->warmup);
+	begin = now_ns();
+	code = reduce(run, run->send, recv, count);
+	if (code < 0)
+		return code;
+	if (k >= o->warmup)
+		add_time(run, timing, now_ns() - begin);
+	count_degraded(run, timing);
+	return o->check ? check(run, timing, 0, count, recv) : 0;
+}
+
+/* The size of a row; 0 and more bytes, or false: there is no such row. */
+static bool
+size_of(const struct perf_options *o, unsigned int row, size_t *bytes)
+{
+	*bytes = o->min_bytes;
+	for (unsigned int i = 0; i < row; i++) {
+		size_t next = o->step_bytes ? *bytes + o->step_bytes
+					    : (size_t)((double)*bytes * o->step_factor);
+
+		if (next <= *bytes || next > o->max_bytes)
+			return false;
+		*bytes = next;
+	}
+	return true;
+}
+
+static int
+step_sizes(struct perf_run *run)
+{
+	uint64_t per = steps_per(run), measurement = run->step / per;
+	unsigned int k = (unsigned int)(run->step % per);
+	bool in_place = measurement % 2 != 0;
+	struct perf_timing *timing;
+	struct perf_row *row;
+	size_t bytes;
+	int code;
+
+	if (!size_of(run->options, (unsigned int)(measurement / 2), &bytes))
+		return OVER;
+	row = row_of(run, (unsigned int)(measurement / 2));
+	if (row == NULL)
+		return -ENOMEM;
+	row->count = bytes / 4;
+	row->bytes = row->count * 4;
+	timing = in_place ? &row->in : &row->out;
+	if (k + 1 < per)
+		return iterate(run, in_place ? run->send : run->recv, row->count, timing, k);
+	rate(run, timing, row->bytes);
+	code = gather_wrong(run, timing);
+	if (code >= 0 && in_place)
+		print_once(run, row);
+	return code < 0 ? code : 0;
+}
+
+static int
+step_barrier(struct perf_run *run)
+{
+	const struct perf_options *o = run->options;
+	struct perf_row *row = row_of(run, 0);
+	uint64_t begin = now_ns();
+	int code;
+
+	if (row == NULL)
+		return -ENOMEM;
+	if (run->step == steps_per(run) - 1) {
+		rate(run, &row->in, 0);
+		print_once(run, row);
+		return OVER;
+	}
+	code = barrier(run);
+	if (code < 0)
+		return code;
+	if (run->step >= o->warmup)
+		add_time(run, &row->in, now_ns() - begin);
+	count_degraded(run, &row->in);
+	progress(run, 0, run->step < o->warmup ? 0 : (unsigned int)(run->step - o->warmup));
 	return 0;
 }
 
 /*
  * One iteration over all tensors. Degraded tensors are checked at once, as the library knows what
  * is in them only until its next operation; the others when all are reduced, so that no rank waits
- * in the measurement while another checks. checked: one per tensor.
+ * in the measurement while another checks.
  */
 static int
-iterate_shapes(struct perf_run *run, const struct perf_shapes *shapes, uint8_t *data, bool *checked,
-	struct perf_row *row, unsigned int k)
+iterate_shapes(struct perf_run *run, struct perf_row *row, unsigned int k)
 {
+	const struct perf_shapes *shapes = run->shapes;
 	uint64_t total = 0, begin;
+	bool *checked = run->checked;
+	uint8_t *data = run->send;
 	size_t first = 0;
 	int code;
 
@@ -306,46 +357,106 @@ iterate_shapes(struct perf_run *run, const struct perf_shapes *shapes, uint8_t *
 				first, shapes->counts[t], data + first * 4);
 	if (code < 0)
 		return code;
-	rate(run, &row->in, row->bytes, (double)total / 1e3);
+	row->in.ns = total;
+	row->in.operations = 1;
+	rate(run, &row->in, row->bytes);
 	return 0;
 }
 
-int
-perf_run_shapes(struct perf_run *run, const struct perf_shapes *shapes)
+static int
+step_shapes(struct perf_run *run)
 {
-	const struct perf_options *o = run->options;
-	uint8_t *data = malloc(shapes->elements * 4);
-	bool *checked = malloc(shapes->tensors * sizeof(*checked));
-	int code = data == NULL || checked == NULL ? -ENOMEM : 0;
-	uint64_t early_wrong = 0;
+	const struct perf_shapes *shapes = run->shapes;
+	unsigned int warmup = run->options->warmup, k = 0;
+	struct perf_row warm, *row = &warm;
+	int code;
 
-	if (code < 0)
-		perf_say(run, "no memory for %zu elements", shapes->elements);
-	for (unsigned int k = 0; code >= 0 && k < o->warmup + o->iterations; k++) {
-		struct perf_row warm, *row = &warm;
-
-		if (k >= o->warmup && (row = new_row(run)) == NULL) {
-			code = -ENOMEM;
-			break;
-		}
-		*row = (struct perf_row){
-			.count = shapes->elements,
-			.bytes = shapes->elements * 4,
-			.tensors = shapes->tensors,
-			.iteration = (int)(k - o->warmup),
-			.in.own_wrong = early_wrong,
-		};
-		code = iterate_shapes(
-			run, shapes, data, checked, row, k < o->warmup ? 0 : k - o->warmup);
-		if (code >= 0)
-			code = gather_wrong(run, &row->in);
-		/* What was wrong before the measurement began is told in its first row. */
-		early_wrong = k < o->warmup ? row->in.own_wrong : 0;
-		if (code >= 0 && k >= o->warmup)
-			perf_report_row(run, row);
-		run->iteration++;
+	if (run->step == steps_per(run) - 1)
+		return OVER;
+	if (run->step >= warmup) {
+		k = (unsigned int)(run->step - warmup);
+		row = row_of(run, k);
 	}
-	free(data);
-	free(checked);
-	return code < 0 ? code : 0;
+	if (row == NULL)
+		return -ENOMEM;
+	*row = (struct perf_row){
+		.number = k,
+		.printed = row != &warm && row->printed,
+		.count = shapes->elements,
+		.bytes = shapes->elements * 4,
+		.tensors = shapes->tensors,
+		.iteration = (int)k,
+		.in.own_wrong = run->early_wrong,
+	};
+	code = iterate_shapes(run, row, k);
+	if (code >= 0)
+		code = gather_wrong(run, &row->in);
+	if (code < 0)
+		return code;
+	/* What was wrong before the measurement began is told in its first row. */
+	run->early_wrong = row == &warm ? row->in.own_wrong : 0;
+	if (row != &warm)
+		print_once(run, row);
+	return 0;
+}
+
+static int
+create_buffers(struct perf_run *run)
+{
+	const struct perf_shapes *shapes = run->shapes;
+	size_t room = shapes != NULL ? shapes->elements * 4 : run->options->max_bytes / 4 * 4 + 4;
+
+	if (run->options->barrier)
+		return 0;
+	run->send = malloc(room);
+	if (shapes == NULL)
+		run->recv = malloc(room);
+	else
+		run->checked = malloc(shapes->tensors * sizeof(*run->checked));
+	if (run->send != NULL && (shapes == NULL ? run->recv != NULL : run->checked != NULL))
+		return 0;
+	perf_say(run, "no memory for buffers of %zu bytes", room);
+	return -ENOMEM;
+}
+
+/* Step after step, until there is none or a failure can't be mended. */
+static int
+take_steps(struct perf_run *run, int (*step)(struct perf_run *))
+{
+	int code = run->options->rejoins != 0 ? perf_agree(run) : 0;
+
+	for (;;) {
+		if (code == 0) {
+			run->iteration = perf_iteration(run, run->step);
+			code = step(run);
+		}
+		if (code == OVER)
+			return 0;
+		if (code < 0) {
+			code = perf_recover(run, code);
+			if (code < 0)
+				return code;
+			continue;
+		}
+		run->repeated += run->step < run->done;
+		run->anew = false;
+		if (++run->step > run->done)
+			run->done = run->step;
+	}
+}
+
+int
+perf_run_all(struct perf_run *run)
+{
+	int code = create_buffers(run);
+
+	if (code == 0)
+		code = take_steps(run,
+			run->options->barrier         ? step_barrier
+				: run->shapes != NULL ? step_shapes
+						      : step_sizes);
+	free(run->send);
+	free(run->recv);
+	free(run->checked);
+	return code;
 }

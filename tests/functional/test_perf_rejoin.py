@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-perf --rejoin while hosts and the switch are killed and started anew: the run ends, every sum is
+right, and what happened is told."""
+import json
+import os
+import time
+
+from tap import case, check, main
+from rack import Rack, job
+
+SIZES = ('-b', '4K', '-e', '32K', '-f', '2', '-n', '150', '-w', '5', '-d', 'int32')
+OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '15000')
+
+
+def report(run):
+    with open(run.json) as file:
+        return json.load(file)
+
+
+def ends_right(runs, status=0):
+    for run in runs:
+        run.wait(60, status)
+    reports = [report(run) for run in runs]
+    for found in reports:
+        check(found['wrong'] == 0 and found.get('error') is None, '%s', found)
+        check(all(row['wrong'] == 0 for row in found['rows']), '%s', found['rows'])
+    return reports
+
+
+def under_way(runs, size=4096):
+    """The first row of the table is there."""
+    runs[0].wait_line('%12d' % size, 30)
+
+
+def mended(found, most=8):
+    check(1 <= len(found['rejoins']) <= most, '%s', found['rejoins'])
+    for one in found['rejoins']:
+        check(one['mended'] and one['error'] and one['code'] < 0 and one['generation'] > 0, '%s', one)
+        check(one['failed_at'] - 1 <= one['went_on_at'] <= one['failed_at'], '%s', one)
+    check(found['repeated'] <= len(found['rejoins']), '%s', found)
+
+
+def whole(found, rows=4):
+    """Every row is there, with the time of every iteration, once."""
+    check(len(found['rows']) == rows, '%s', found['rows'])
+    for row in found['rows']:
+        for way in ('out_of_place', 'in_place'):
+            check(row[way]['operations'] == found['iterations'], '%s', row)
+
+
+@case
+def a_host_is_killed_and_comes_back():
+    for rejoin, timeout in (('wait', '2000'), ('recall', '20000')):
+        with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200, rejoin=rejoin)], workers=2) as rack:
+            rack.start_switch()
+            runs = [rack.perf(host, 1, *SIZES, *OPTIONS, '--timeout', timeout) for host in range(3)]
+            under_way(runs)
+            runs[2].kill()
+            runs[2] = rack.perf(2, 1, *SIZES, *OPTIONS, '--timeout', timeout)
+            began = time.monotonic()
+            found = ends_right(runs)
+            # With `recall` they need not wait for their own timeouts.
+            check(rejoin == 'wait' or time.monotonic() - began < 15, 'took as long as the timeout')
+            for one in found[:2]:
+                mended(one)
+                whole(one)
+                check(one['rejoins'][0]['code'] == (-110 if rejoin == 'wait' else -116), '%s', one)
+            check(found[2]['began_at'] > 300 and not found[2]['rejoins'], '%s', found[2])
+            check(found[2]['rows'][-1]['in_place']['operations'] == 150, '%s', found[2]['rows'])
+            check('# joined again after' in runs[0].output and '# failed in' in runs[0].output, '%s',
+                  runs[0].output)
+            check('began with iteration %d\n' % found[2]['began_at'] in runs[2].output, '%s', runs[2].output)
+            stats = rack.check_books()
+            check(stats['jobs'][0]['recalls'] == (rejoin == 'recall'), '%s', stats['jobs'][0])
+            check(stats['jobs'][0]['blocks_in_flight'] == 0 or rejoin == 'wait', '%s', stats['jobs'][0])
+            rack.stop_switch()
+
+
+def restarted(hosts, *options, **changes):
+    with Rack(hosts=hosts, jobs=[job(1, hosts, timeout_ms=200)]) as rack:
+        for key in changes:
+            rack.changes[key] = {'file': os.path.join(rack.folder, changes[key])}
+        rack.start_switch()
+        runs = [rack.perf(host, 1, *options, *OPTIONS) for host in range(hosts)]
+        yield rack, runs
+        rack.switch.kill()
+        time.sleep(0.3)
+        rack.start_switch()
+        found = ends_right(runs)
+        for one in found:
+            mended(one)
+            check('generation' in one['rejoins'][0]['error'], '%s', one['rejoins'])
+        rack.check_books()
+        rack.stop_switch()
+        yield found
+
+
+def switch_is_killed(*options, size=4096, **changes):
+    steps = restarted(2, *options, **changes)
+    _, runs = next(steps)
+    under_way(runs, size)
+    return next(steps)
+
+
+@case
+def the_switch_is_killed_and_started():
+    for found in switch_is_killed(*SIZES):
+        whole(found)
+
+
+@case
+def the_switch_is_killed_and_started_with_its_state():
+    for found in switch_is_killed(*SIZES, state='state.json'):
+        whole(found)
+
+
+@case
+def a_model_and_barriers_go_on():
+    steps = restarted(2, '-C', 'barrier', '-n', '3000')
+    rack, runs = next(steps)
+    until = time.monotonic() + 20
+    while rack.read_stats()['jobs'][0]['blocks_complete'] < 300:
+        check(time.monotonic() < until, 'no barriers')
+    for found in next(steps):
+        check(found['rows'][0]['in_place']['operations'] == 3000, '%s', found['rows'])
+    with Rack() as rack:
+        shapes = os.path.join(rack.folder, 'model')
+        with open(shapes, 'w') as file:
+            file.write('a 4000\nb 10\nc 700\n')
+        found = switch_is_killed('--shapes', shapes, '-n', '300', size=18840)
+    for one in found:
+        check(len(one['rows']) == 300, '%d rows', len(one['rows']))
+
+
+@case
+def tries_are_bounded():
+    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)]) as rack:
+        rack.start_switch()
+        few = ('--rejoin', '2', '--timeout', '1000', '--join-timeout', '1000')
+        runs = [rack.perf(host, 1, *SIZES, *few) for host in range(2)]
+        under_way(runs)
+        runs[1].kill()
+        runs[0].wait(15, 1)
+        found = report(runs[0])
+        check('missing: source 1' in found['error'], '%s', found['error'])
+        check(len(found['rejoins']) == 1 and not found['rejoins'][0]['mended'] and
+              found['rejoins'][0]['tries'] == 2, '%s', found['rejoins'])
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    main()
