@@ -116,7 +116,7 @@ static bool
 is_final(int code)
 {
 	return code == -EINVAL || code == -EOPNOTSUPP || code == -EMSGSIZE || code == -ENOMEM ||
-		code == -ECANCELED || code == -EBUSY;
+		code == -ECANCELED || code == -EBUSY || code == -EADDRINUSE;
 }
 
 static struct perf_rejoin *

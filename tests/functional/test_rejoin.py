@@ -1,0 +1,330 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that join again: in authenticated jobs, as members by the control API, after they were expelled.
+It works, or there is an error in bounded time that says what is wrong."""
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import tempfile
+import threading
+import time
+
+from control import Control
+from tap import case, check, main
+from wire import EXTENDED, JOIN
+from rack import Rack, job
+
+SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '150', '-w', '0', '-d', 'int32')
+OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '10000')
+
+
+def report(run):
+    with open(run.json) as file:
+        return json.load(file)
+
+
+def ends_right(runs, status=0, seconds=60):
+    """Every run ends well and says that nothing was wrong. Returns the reports."""
+    for run in runs:
+        run.wait(seconds, status)
+    found = [report(run) for run in runs]
+    for one in found:
+        check(one['wrong'] == 0 and all(row['wrong'] == 0 for row in one['rows']), '%s', one)
+        check(all(r['mended'] for r in one['rejoins']), '%s', one['rejoins'])
+    return found
+
+
+def fails(run, seconds, *patterns):
+    """It ends with an error within so many seconds, and says why."""
+    began = time.monotonic()
+    out = run.wait(seconds, 1)
+    for pattern in patterns:
+        check(re.search(pattern, out), '"%s" is not in what came after %.1f s:\n%s', pattern,
+              time.monotonic() - began, out)
+
+
+def under_way(runs, size=4096):
+    runs[0].wait_line('%12d' % size, 30)
+
+
+# -- authenticated: what is on the wire
+
+
+class Overheard:
+    """What a host sends and receives on the switch's UDP port, from the aggregation header on."""
+
+    def __init__(self, rack, host):
+        with rack.inside(host):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            self.socket.bind(('eth0', 0))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 20)
+        self.socket.settimeout(0.1)
+        self.sent, self.received, self.on = [], [], True
+        self.thread = threading.Thread(target=self.listen, daemon=True)
+        self.thread.start()
+
+    def listen(self):
+        while self.on:
+            try:
+                data = self.socket.recv(9000)
+            except socket.timeout:
+                continue
+            if len(data) < 58 or data[23] != 17:
+                continue
+            length = int.from_bytes(data[38:40], 'big') - 8
+            if data[36:38] == EXTENDED.to_bytes(2, 'big'):
+                self.sent.append(data[42:42 + length])
+            elif data[34:36] == EXTENDED.to_bytes(2, 'big'):
+                self.received.append(data[42:42 + length])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.on = False
+        self.thread.join(5)
+        self.socket.close()
+
+
+def challenges(packets):
+    """Of the generations that began: {generation and challenge}, and how often they were told."""
+    found = {}
+    for packet in packets:
+        if packet[12] >> 4 == JOIN and packet[15] == 0:
+            key = (int.from_bytes(packet[8:10], 'big'), packet[32:48])
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def no_key_comes_twice(heard, least):
+    begun = challenges(heard.received)
+    check(len(begun) >= least, 'only %d generations: %s', len(begun), begun)
+    check(len({challenge for _, challenge in begun}) == len(begun), 'a challenge came twice: %s', begun)
+    # Under one key a block has one message: who repeats it, repeats the same bytes.
+    said = {}
+    for packet in heard.sent:
+        generation = int.from_bytes(packet[8:10], 'big')
+        if generation != 0:
+            check(packet[13] & 2, 'a contribution without a tag')
+            said.setdefault((generation, packet[1:5]), set()).add(packet)
+    check(len(said) > 100, 'only %d blocks were overheard', len(said))
+    numbers = [generation for generation, _ in begun]
+    for (generation, _), messages in said.items():
+        # Two runs of the switch may draw one number, with other challenges.
+        check(len(messages) <= numbers.count(generation), 'two messages under one key and nonce')
+
+
+@contextlib.contextmanager
+def key_file():
+    handle, path = tempfile.mkstemp(prefix='weir-key-')
+    with os.fdopen(handle, 'w') as file:
+        file.write(os.urandom(32).hex() + '\n')
+    try:
+        yield path
+    finally:
+        os.unlink(path)
+
+
+def keys_through(*, state):
+    with key_file() as key, Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200, key_file=key)]) as rack:
+        if state:
+            rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
+        rack.start_switch()
+        more = ('--key-file', key, *SIZES, *OPTIONS)
+        with Overheard(rack, 0) as heard:
+            runs = [rack.perf(host, 1, *more) for host in range(2)]
+            under_way(runs)
+            rack.switch.kill()
+            rack.start_switch()
+            under_way(runs, 8192)
+            runs[1].kill()
+            runs[1] = rack.perf(1, 1, *more)
+            found = ends_right(runs)
+        check(len(found[0]['rejoins']) >= 2, '%s', found[0]['rejoins'])
+        no_key_comes_twice(heard, 3)
+        rack.check_books()
+        rack.stop_switch()
+
+
+@case
+def no_key_is_used_twice_after_a_restart():
+    keys_through(state=False)
+
+
+@case
+def nor_after_a_restart_with_its_state():
+    keys_through(state=True)
+
+
+# -- members by the control API
+
+
+class Members:
+    """Hosts of the job "ring" that are told its name, and a switch that may be started anew."""
+
+    def __init__(self, hosts=2, state=False, made=None):
+        self.rack = Rack(hosts=hosts)
+        self.api = Control(self.rack)
+        self.state, self.made = state, made
+
+    def __enter__(self):
+        self.rack.__enter__()
+        if self.state:
+            self.rack.changes['state'] = {'file': os.path.join(self.rack.folder, 'state.json')}
+        self.rack.start_switch()
+        if self.made is not None:
+            answer = self.ask('POST', '/v1/jobs', dict(self.made, name='ring', size=2, timeout_ms=200))
+            check(answer.status == 201, '%d %s', answer.status, answer.text)
+        return self
+
+    def __exit__(self, *error):
+        self.rack.__exit__(*error)
+
+    def ask(self, method, path, body=None):
+        return self.api.unix(method, path, body)
+
+    def start(self, rank, *options, host=None):
+        rack, host = self.rack, rank if host is None else host
+        path = os.path.join(rack.folder, 'report-%d-%d.json' % (rank, len(rack.processes)))
+        run = rack.spawn(host, [rack.program(('host', 'weir-perf')), '--switch', 'unix:' + self.api.path,
+                                '--job-name', 'ring', '--address', rack.address(host), '--source',
+                                str(rank), '--sources', '2', '--json', path, *SIZES, *OPTIONS,
+                                *options], 'perf')
+        run.json = path
+        return run
+
+    def run(self, *options):
+        runs = [self.start(rank, *options) for rank in range(2)]
+        under_way(runs)
+        return runs
+
+    def restart(self):
+        self.rack.switch.kill()
+        time.sleep(0.3)
+        self.rack.start_switch()
+
+    def rank_1(self):
+        return self.ask('GET', '/v1/jobs/ring').body['members'][1]
+
+    def end(self):
+        self.rack.check_books()
+        self.rack.stop_switch()
+
+
+@case
+def members_through_a_restart():
+    for state in (True, False):
+        for more in ((), ('--authenticate',)):
+            with Members(state=state) as members:
+                runs = members.run('--create', *more)
+                members.restart()
+                for found in ends_right(runs):
+                    check(found['rejoins'], 'they did not notice')
+                found = members.ask('GET', '/v1/jobs/ring').body
+                check(found['authenticated'] == bool(more), '%s', found)
+                members.end()
+
+
+@case
+def members_of_a_job_that_is_lost():
+    """The switch does not keep its state, and nobody makes the job again."""
+    with Members(made={}) as members:
+        runs = members.run('--rejoin', '2')
+        members.restart()
+        for run in runs:
+            fails(run, 20, r'job "ring" (\(0\) )?is gone', 'no job is called "ring"', 'weirctl job create')
+        members.end()
+
+
+@case
+def members_of_a_job_that_is_deleted():
+    with Members(made={}) as members:
+        runs = members.run('--rejoin', '2')
+        members.ask('DELETE', '/v1/jobs/ring')
+        for run in runs:
+            fails(run, 20, 'it was deleted', 'weirctl job create')
+        # Those that may make it do, and it is theirs.
+        runs = members.run('--create')
+        members.ask('DELETE', '/v1/jobs/ring')
+        ends_right(runs)
+        members.end()
+
+
+@case
+def a_member_that_expired():
+    with Members(made={'expire_s': 1, 'rejoin': 'recall'}) as members:
+        runs = members.run('--timeout', '20000')
+        runs[1].signal(signal.SIGSTOP)
+        until = time.monotonic() + 15
+        while members.rank_1()['state'] != 'expired':
+            check(time.monotonic() < until, 'rank 1 does not expire')
+            time.sleep(0.1)
+        runs[1].signal(signal.SIGCONT)
+        found = ends_right(runs, seconds=15)
+        check('no longer' in found[1]['rejoins'][0]['error'], '%s', found[1]['rejoins'])
+        check(found[0]['rejoins'][0]['code'] == -116, '%s', found[0]['rejoins'])
+        members.end()
+
+
+@case
+def a_member_whose_place_is_taken():
+    with Members(hosts=3, made={}) as members:
+        runs = members.run()
+        runs[1].signal(signal.SIGSTOP)
+        members.ask('DELETE', '/v1/jobs/ring/members/1')
+        other = members.start(1, host=2)
+        runs.append(other)
+        time.sleep(0.5)
+        runs[1].signal(signal.SIGCONT)
+        fails(runs[1], 30, r'another host now, 10\.77\.0\.3', 'has another host this rank')
+        ends_right([runs[0], other])
+        members.end()
+
+
+# -- expelled
+
+
+def expelled(rejoin, *options):
+    """Host 2 stands still for longer than it may. Yields the rack and the runs, when it goes on."""
+    shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=400, rejoin=rejoin)
+    with Rack(hosts=3, jobs=[shape]) as rack:
+        rack.start_switch()
+        runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '3000', '-d', 'int32', *options)
+                for host in range(3)]
+        until = time.monotonic() + 20
+        while rack.read_stats()['jobs'][0]['blocks_complete'] < 1000:
+            check(time.monotonic() < until, 'nothing happens')
+        runs[2].signal(signal.SIGSTOP)
+        while rack.read_stats()['jobs'][0]['expelled'] == 0:
+            check(time.monotonic() < until, 'nobody is expelled')
+        runs[2].signal(signal.SIGCONT)
+        yield rack, runs
+        rack.stop_switch()
+
+
+@case
+def who_was_expelled_recalls_the_others():
+    for rack, runs in expelled('recall', '--rejoin', '5', '--join-timeout', '10000'):
+        found = ends_right(runs[:2], status=3) + ends_right(runs[2:])
+        check('silent for too long' in found[2]['rejoins'][0]['error'], '%s', found[2]['rejoins'])
+        for one in found[:2]:
+            check(one['rejoins'][0]['code'] == -116, '%s', one['rejoins'])
+            check(one['rejoins'][0]['ms'] < 5000, '%s', one['rejoins'])
+        check(rack.check_books()['jobs'][0]['recalls'] == 1, 'recalls')
+
+
+@case
+def or_waits_for_them_and_is_told():
+    for rack, runs in expelled('wait', '--rejoin', '1', '--join-timeout', '1500'):
+        fails(runs[2], 15, 'silent for too long', 'did not begin within 1[45][0-9][0-9] ms, missing: '
+              'sources 0-1')
+        # Those run on without it, and need not join again.
+        for one in ends_right(runs[:2], status=3):
+            check(not one['rejoins'] and one['degraded'] > 0, '%s', one['rejoins'])
+
+
+if __name__ == '__main__':
+    main()
