@@ -103,6 +103,10 @@ print_network_error(char *text, size_t size, int error)
 	text[0] = '\0';
 	if (error == ECONNREFUSED)
 		snprintf(text, size, " (%s: nobody listens there)", strerror(error));
+	else if (error == ENETUNREACH || error == ENETDOWN || error == EINVAL ||
+		error == EADDRNOTAVAIL)
+		snprintf(text, size, " (%s: has this host lost its link, or its address?)",
+			strerror(error));
 	else if (error != 0)
 		snprintf(text, size, " (%s)", strerror(error));
 }

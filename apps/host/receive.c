@@ -53,6 +53,7 @@ note_degraded(
 	if (in < weir->result.sources_least)
 		weir->result.sources_least = in;
 	weir->result.degraded++;
+	weir->result.without_own += !weir_bitmap_has(present, weir->source);
 	if (weir->degraded_count == weir->degraded_room) {
 		size_t room = weir->degraded_room ? weir->degraded_room * 2 : 64;
 		struct weir_degraded *more = realloc(weir->degraded, room * sizeof(*more));

@@ -18,6 +18,8 @@ weir_socket_soft_error(int error)
 	case EHOSTDOWN:
 	case ENETUNREACH:
 	case ENETDOWN:
+	case EADDRNOTAVAIL:
+	case EINVAL: /* some kernels' word for an own address that is gone; others': ENETUNREACH */
 	case EPERM: /* a firewall's verdict */ return true;
 	default: return false;
 	}

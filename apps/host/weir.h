@@ -307,6 +307,7 @@ struct weir_result {
 	uint64_t blocks; /* blocks of the operation */
 	uint64_t completed; /* that have a result, degraded ones too */
 	uint64_t degraded; /* results that not all sources are in */
+	uint64_t without_own; /* of these: that this source's own contribution is not in */
 	unsigned int sources_least; /* sources in the poorest result; all of them if whole */
 	uint8_t missing[WEIR_BITMAP_BYTES]; /* sources that are not in at least one result;
 						bit (s % 8) of byte (s / 8). In a job with other ids

@@ -95,9 +95,10 @@ TAILQ_HEAD(weir_slots, weir_slot);
  * time out (one timeout for all, RFC 6298 with a common back-off) and the first of a gap.
  *
  * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source, and
- * repeating the whole window would only burden the switch. So silence is broken by PROBE blocks per
- * timeout, with back-off, and each result that arrives allows two repetitions more: a lost
- * window is repaired as fast as a slow start, a straggler costs each host PROBE packets a time.
+ * repeating the whole window would only burden the switch. So silence is broken by PROBE repetitions (of
+ * as many blocks, or of the only one, one timeout after the other), and by as many with twice the timeout,
+ * and each result that arrives allows two repetitions more: a lost window is repaired as fast as a slow
+ * start, a straggler costs each host PROBE packets a time.
  *
  * Gaps: a block is taken for lost when a block transmitted `gap` or more transmissions later has
  * its result (only results of blocks sent once prove that). Result order may differ, as

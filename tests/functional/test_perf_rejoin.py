@@ -9,7 +9,7 @@ import time
 from tap import case, check, main
 from rack import Rack, job
 
-SIZES = ('-b', '4K', '-e', '32K', '-f', '2', '-n', '150', '-w', '5', '-d', 'int32')
+SIZES = ('-b', '4K', '-e', '32K', '-f', '2', '-n', '600', '-w', '5', '-d', 'int32')
 OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '15000')
 
 
@@ -67,7 +67,7 @@ def a_host_is_killed_and_comes_back():
                 whole(one)
                 check(one['rejoins'][0]['code'] == (-110 if rejoin == 'wait' else -116), '%s', one)
             check(found[2]['began_at'] > 300 and not found[2]['rejoins'], '%s', found[2])
-            check(found[2]['rows'][-1]['in_place']['operations'] == 150, '%s', found[2]['rows'])
+            check(found[2]['rows'][-1]['in_place']['operations'] == 600, '%s', found[2]['rows'])
             check('# joined again after' in runs[0].output and '# failed in' in runs[0].output, '%s',
                   runs[0].output)
             check('began with iteration %d\n' % found[2]['began_at'] in runs[2].output, '%s', runs[2].output)
@@ -128,9 +128,9 @@ def a_model_and_barriers_go_on():
         shapes = os.path.join(rack.folder, 'model')
         with open(shapes, 'w') as file:
             file.write('a 4000\nb 10\nc 700\n')
-        found = switch_is_killed('--shapes', shapes, '-n', '300', size=18840)
+        found = switch_is_killed('--shapes', shapes, '-n', '600', size=18840)
     for one in found:
-        check(len(one['rows']) == 300, '%d rows', len(one['rows']))
+        check(len(one['rows']) == 600, '%d rows', len(one['rows']))
 
 
 @case

@@ -17,7 +17,7 @@ from tap import case, check, main
 from wire import EXTENDED, JOIN
 from rack import Rack, job
 
-SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '150', '-w', '0', '-d', 'int32')
+SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '600', '-w', '0', '-d', 'int32')
 OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '10000')
 
 

@@ -35,6 +35,7 @@ static struct host {
 	bool in_place;
 	enum weir_dtype dtype;
 	int opened, code, second, third; /* what the calls returned, in turn */
+	struct weir_result result; /* of the first */
 	uint64_t owed;
 	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */
 	int32_t integers[COUNT];
@@ -196,6 +197,7 @@ late_once(struct host *h)
 	if (h->id == LATE)
 		sleep_ms(LATE_MS);
 	h->code = weir_allreduce(h->weir, data, data, COUNT, h->dtype, WEIR_OP_SUM);
+	weir_last_result(h->weir, &h->result);
 	if (h->code == -ENOMEM)
 		return h->code;
 	h->second = weir_rejoin(h->weir);
@@ -255,6 +257,10 @@ Test(weir_faults, partial_results_fail_where_that_is_wanted, .timeout = 30)
 		hosts[h].config.partial = WEIR_PARTIAL_FAIL;
 	run();
 	cr_expect_eq(hosts[0].code, WEIR_PARTIAL);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].result.degraded, 3u);
+		cr_expect_eq(hosts[h].result.without_own, h == LATE ? 3u : 0u, "host %u", h);
+	}
 	for (unsigned int h = 1; h < HOSTS; h++) {
 		cr_expect_eq(hosts[h].code, -EIO, "host %u: %d", h, hosts[h].code);
 		cr_expect_eq(hosts[h].second, 0);

@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a host does when its link, its address or the switch is away: for a while it goes on afterwards,
+without an error; for long it says what is the matter, in bounded time. And it does not spin."""
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+
+from tap import case, check, main
+from rack import Rack, job
+
+SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '2000', '-d', 'int32')
+
+
+@contextlib.contextmanager
+def two_hosts(*options):
+    """A run under way."""
+    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)]) as rack:
+        rack.start_switch()
+        runs = [rack.perf(host, 1, *SIZES, *options) for host in range(2)]
+        runs[0].wait_line('%12d' % 4096, 30)
+        yield rack, runs
+        rack.stop_switch()
+
+
+def ip(rack, host, *words):
+    subprocess.run(['ip', '-n', rack.namespace(host), *words], check=True, timeout=10)
+
+
+def no_link(rack):
+    ip(rack, 0, 'link', 'set', 'eth0', 'down')
+
+
+def link(rack):
+    ip(rack, 0, 'link', 'set', 'eth0', 'up')
+
+
+def no_address(rack):
+    ip(rack, 0, 'address', 'del', rack.address(0) + '/24', 'dev', 'eth0')
+
+
+def address(rack):
+    ip(rack, 0, 'address', 'add', rack.address(0) + '/24', 'dev', 'eth0')
+
+
+def no_switch(rack):
+    rack.switch.signal(signal.SIGSTOP)
+
+
+def switch(rack):
+    rack.switch.signal(signal.SIGCONT)
+
+
+AWAY = [(no_link, link, 'has this host lost its link'), (no_address, address, 'or its address'),
+        (no_switch, switch, '')]
+
+
+def cpu_seconds(run):
+    """Of the process below `ip netns exec`, which has become it."""
+    with open('/proc/%d/stat' % run.pid) as file:
+        fields = file.read().rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+@case
+def what_is_away_for_a_while_is_waited_for():
+    for away, back, _ in AWAY:
+        with two_hosts('--timeout', '15000') as (rack, runs):
+            away(rack)
+            time.sleep(0.2)
+            before = cpu_seconds(runs[0])
+            time.sleep(1)
+            used = cpu_seconds(runs[0]) - before
+            check(used < 0.5, '%s: %.2f s of CPU in a second', away.__name__, used)
+            check(all(run.status is None for run in runs), '%s: %s', away.__name__,
+                  [run.output for run in runs])
+            back(rack)
+            for run in runs:
+                check('FAILED' not in run.wait(40), '%s', run.output)
+
+
+@case
+def what_is_away_for_long_is_said():
+    for away, back, why in AWAY:
+        with two_hosts('--timeout', '1500') as (rack, runs):
+            away(rack)
+            began = time.monotonic()
+            out = runs[0].wait(10, 1)
+            took = time.monotonic() - began
+            check(took < 6, '%s: %.1f s', away.__name__, took)
+            found = re.search(r'the switch at 10\.77\.0\.254:12001 has not answered source 0 .*', out)
+            check(found and re.search(why, found.group()), '%s: %s', away.__name__, out)
+            runs[1].wait(10, 1)
+            back(rack)
+
+
+if __name__ == '__main__':
+    main()

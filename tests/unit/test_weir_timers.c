@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When libweir repeats itself: the retransmission timer and what it learns from, back-off, and holes. The
+ * test plays the switch, packet by packet; the operations run in a thread of their own, which returns
+ * codes and asserts nothing.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/host/rtt.h"
+#include "apps/host/weir.h"
+
+#define MS(ns)     ((ns)*UINT64_C(1000000))
+
+#define JOB        9
+#define GENERATION 5
+#define WINDOW     64
+#define ELEMENTS   8
+
+/* --- the estimator ------------------------------------------------------------------------------ */
+
+Test(weir_timers, it_follows_what_it_sees)
+{
+	struct weir_rtt rtt;
+
+	weir_rtt_init(&rtt);
+	cr_expect_eq(rtt.rto, MS(20));
+	/* RFC 6298, 2.2: the first sample R gives SRTT = R, RTTVAR = R/2, and RTO = SRTT + 4 RTTVAR. */
+	weir_rtt_sample(&rtt, MS(40));
+	weir_rtt_answered(&rtt);
+	cr_expect_eq(rtt.srtt, MS(40));
+	cr_expect_eq(rtt.rttvar, MS(20));
+	cr_expect_eq(rtt.rto, MS(120));
+	/* 2.3: RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, and then SRTT = 7/8 SRTT + 1/8 R. */
+	weir_rtt_sample(&rtt, MS(80));
+	weir_rtt_answered(&rtt);
+	cr_expect_eq(rtt.rttvar, MS(25));
+	cr_expect_eq(rtt.srtt, MS(45));
+	cr_expect_eq(rtt.rto, MS(145));
+	for (int i = 0; i < 200; i++)
+		weir_rtt_sample(&rtt, MS(300));
+	weir_rtt_answered(&rtt);
+	cr_expect(rtt.rto > MS(299) && rtt.rto < MS(310), "%llu", (unsigned long long)rtt.rto);
+}
+
+Test(weir_timers, it_has_bounds)
+{
+	struct weir_rtt rtt;
+
+	weir_rtt_init(&rtt);
+	for (int i = 0; i < 100; i++)
+		weir_rtt_sample(&rtt, 1000);
+	weir_rtt_answered(&rtt);
+	cr_expect_eq(rtt.rto, WEIR_RTO_LEAST);
+	for (int i = 0; i < 100; i++)
+		weir_rtt_back_off(&rtt);
+	cr_expect_eq(rtt.rto, WEIR_RTO_MOST);
+	weir_rtt_answered(&rtt);
+	cr_expect_eq(rtt.rto, WEIR_RTO_LEAST);
+	for (int i = 0; i < 100; i++)
+		weir_rtt_sample(&rtt, MS(60000));
+	weir_rtt_answered(&rtt);
+	cr_expect_eq(rtt.rto, WEIR_RTO_MOST);
+}
+
+/* --- a switch, played --------------------------------------------------------------------------- */
+
+static int sockets[2]; /* base, extended */
+static struct sockaddr_in host;
+static struct weir_config config;
+static struct weir *weir;
+static pthread_t thread;
+static unsigned int blocks; /* of the operation that runs */
+static int ended; /* its code */
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void
+sleep_ms(unsigned int ms)
+{
+	nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
+}
+
+/* The next packet of the host; false: none came within `ms`. */
+static bool
+hear(struct weir_header *h, unsigned int ms)
+{
+	struct pollfd p = {.fd = sockets[1], .events = POLLIN};
+	socklen_t size = sizeof(host);
+	uint8_t packet[512];
+
+	*h = (struct weir_header){.extended = true};
+	if (poll(&p, 1, (int)ms) <= 0)
+		return false;
+	if (recvfrom(sockets[1], packet, sizeof(packet), 0, (struct sockaddr *)&host, &size) <
+		WEIR_EXT_BYTES)
+		return false;
+	weir_header_read(h, packet);
+	return true;
+}
+
+static void
+say(const struct weir_header *h, const void *payload, size_t bytes)
+{
+	uint8_t packet[512] = {0};
+	size_t header = weir_header_write(h, packet);
+
+	if (payload != NULL)
+		memcpy(packet + header, payload, bytes);
+	sendto(sockets[1], packet, header + bytes, 0, (const struct sockaddr *)&host, sizeof(host));
+}
+
+/* The result of a block. */
+static void
+answer(uint32_t block)
+{
+	const struct weir_header h = {.extended = true,
+		.job_id = JOB,
+		.block_id = block,
+		.gen_id = GENERATION,
+		.src_cnt = 1,
+		.grad_cnt = ELEMENTS,
+		.dtype = WEIR_DTYPE_INT32};
+	const int32_t sums[ELEMENTS] = {0};
+
+	say(&h, sums, sizeof(sums));
+}
+
+static void *
+open_host(void *argument)
+{
+	(void)argument;
+	ended = weir_open(&config, &weir);
+	return NULL;
+}
+
+static void
+start(void)
+{
+	struct weir_join_reply r = {.dtype_op = WEIR_DTYPE_INT32 << 4};
+	struct weir_header h;
+
+	config = (struct weir_config){.switch_address = "127.0.0.1",
+		.address = "127.0.0.3",
+		.job = JOB,
+		.op_timeout_ms = 5000};
+	for (int i = 0; i < 2; i++) {
+		struct sockaddr_in own = {
+			.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		socklen_t size = sizeof(own);
+
+		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
+		cr_assert_eq(bind(sockets[i], (struct sockaddr *)&own, sizeof(own)), 0);
+		cr_assert_eq(getsockname(sockets[i], (struct sockaddr *)&own, &size), 0);
+		*(i == 0 ? &config.port_base : &config.port_ext) = ntohs(own.sin_port);
+	}
+	weir_put16(r.window, WINDOW);
+	weir_put16(r.elements, ELEMENTS);
+	weir_put16(r.sources, 1);
+	weir_put32(r.timeout_ms, 1000);
+	cr_assert_eq(pthread_create(&thread, NULL, open_host, NULL), 0);
+	cr_assert(hear(&h, 2000) && h.collective == WEIR_COLLECTIVE_JOIN);
+	h.gen_id = GENERATION;
+	h.src_cnt = 1;
+	say(&h, &r, sizeof(r));
+	pthread_join(thread, NULL);
+	cr_assert_eq(ended, 0, "%s", weir_error(weir));
+	while (hear(&h, 0))
+		; /* joins that were repeated meanwhile */
+}
+
+static void *
+reduce(void *argument)
+{
+	static int32_t data[WINDOW * ELEMENTS];
+
+	(void)argument;
+	ended = weir_allreduce(
+		weir, data, data, (size_t)blocks * ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	return NULL;
+}
+
+static void
+begin(unsigned int count)
+{
+	blocks = count;
+	cr_assert_eq(pthread_create(&thread, NULL, reduce, NULL), 0);
+}
+
+static void
+end(void)
+{
+	pthread_join(thread, NULL);
+	cr_expect_eq(ended, 0, "%s", weir_error(weir));
+}
+
+static void
+stop(void)
+{
+	weir_close(weir);
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+static struct weir_stats
+stats(void)
+{
+	struct weir_stats s;
+
+	weir_stats(weir, &s);
+	return s;
+}
+
+/* --- what it learns from, and when it asks again ------------------------------------------------ */
+
+Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 20)
+{
+	struct weir_header h;
+
+	start();
+	begin(1);
+	cr_assert(hear(&h, 2000));
+	cr_assert(hear(&h, 2000)); /* again: now who knows which of the two is answered? */
+	answer(0);
+	end();
+	cr_expect_eq(stats().srtt_ns, 0u);
+	cr_expect_geq(stats().timeouts, 1u);
+	begin(1);
+	cr_assert(hear(&h, 2000));
+	while (h.block_id == 0) /* late copies */
+		cr_assert(hear(&h, 2000));
+	answer(1);
+	end();
+	if (stats().retransmissions == stats().timeouts && stats().timeouts == 1)
+		cr_expect_gt(stats().srtt_ns, 0u);
+	stop();
+}
+
+Test(weir_timers, silence_is_asked_less_and_less, .timeout = 20)
+{
+	uint64_t began, last, gap[32] = {0};
+	unsigned int n = 0;
+	struct weir_header h;
+
+	start();
+	begin(1);
+	cr_assert(hear(&h, 2000));
+	began = last = now_ns();
+	/* Four times each: after 20, 40, 80 and 160 ms. */
+	while (n < 32 && now_ns() - began < MS(1300))
+		if (hear(&h, 100)) {
+			gap[n++] = now_ns() - last;
+			last = now_ns();
+		}
+	answer(0);
+	end();
+	cr_expect(n >= 6 && n <= 16, "%u repetitions in 1.3 s", n);
+	cr_expect_gt(gap[n - 1], MS(120), "%llu ns", (unsigned long long)gap[n - 1]);
+	cr_expect_eq(stats().rto_ns, WEIR_RTO_LEAST, "what is answered ends the back-off");
+	stop();
+}
+
+/* Have the timer know that answers take their time: then only gaps can explain a quick repetition. */
+static void
+answers_take_a_while(void)
+{
+	struct weir_header h;
+	unsigned int n = 0;
+
+	begin(WINDOW);
+	while (n < WINDOW && hear(&h, 2000))
+		n++;
+	cr_assert_eq(n, WINDOW);
+	sleep_ms(400);
+	for (uint32_t block = 0; block < WINDOW; block++)
+		answer(block);
+	end();
+	cr_assert_gt(stats().rto_ns, MS(300), "%llu ns", (unsigned long long)stats().rto_ns);
+	while (hear(&h, 20))
+		; /* what was repeated meanwhile */
+}
+
+Test(weir_timers, a_hole_before_three_results_is_asked_for_at_once, .timeout = 20)
+{
+	const unsigned int count = 16;
+	struct weir_header h;
+	uint64_t asked;
+
+	start();
+	answers_take_a_while();
+	begin(count);
+	for (unsigned int n = 0; n < count; n++)
+		cr_assert(hear(&h, 2000));
+	/* The first block's result is lost; two later ones could have overtaken it. */
+	answer(WINDOW + 1);
+	answer(WINDOW + 2);
+	cr_expect_not(hear(&h, 60), "block %u after two results", h.block_id);
+	asked = now_ns();
+	answer(WINDOW + 3);
+	cr_assert(hear(&h, 2000));
+	cr_expect_eq(h.block_id, WINDOW);
+	cr_expect_lt(now_ns() - asked, MS(150), "not at once");
+	cr_expect_eq(stats().gaps, 1u);
+	cr_expect_not(hear(&h, 30), "block %u is no hole", h.block_id);
+	answer(WINDOW);
+	for (uint32_t block = WINDOW + 4; block < WINDOW + count; block++)
+		answer(block);
+	end();
+	cr_expect_eq(stats().gaps, 1u);
+	stop();
+}
