@@ -74,7 +74,7 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	int32_t ahead = block_ahead(job, slot, h->block_id);
 
 	*status = WEIR_STATUS_OK;
-	if (unlikely(h->gen_id != job->generation)) {
+	if (unlikely(h->gen_id != job->generation || job->recalled)) {
 		job->count.stale++;
 		*status = WEIR_STATUS_STALE;
 		return PPE_DROP_STALE;

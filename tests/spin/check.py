@@ -18,7 +18,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODEL = ['block.pml', 'switch.pml', 'source.pml']
+MODEL = ['block.pml', 'switch.pml', 'join.pml', 'source.pml']
 MEMORY_MB = 1000  # what one search may use
 SECONDS = 100  # that one search may take; on a machine that is busy, too
 LARGE_SECONDS = 1800
@@ -41,6 +41,9 @@ HOLDS = [
     ('a source crashes: any packet at any time', 'ADVERSARY CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
     ('a source crashes twice: any packet at any time',
      'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2'),
+    ('a source crashes, and recalls the others: loss', 'LOSSES=1 CRASHES=1 RECALL BLOCKS=2 ' + AGAIN),
+    ('a source crashes, and recalls the others: any packet at any time',
+     'ADVERSARY CRASHES=1 RECALL WINDOW=2 BLOCKS=2 ' + AGAIN),
     ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
     ('a source crashes, and is expelled: any packet at any time',
      'ADVERSARY CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
@@ -71,6 +74,7 @@ PART = r'assertion violated \(\(told\['
 BUFFERS = r'assertion violated \(buffers<='
 REFUSED = r'assertion violated \(excused\|\|'
 PLACE = r'assertion violated \(began_with\['
+ASKED = r'assertion violated \(.*began_with\['
 RESTART = 'ADVERSARY RESTARTS=1 ' + AGAIN
 
 # fault, definitions, what is found
@@ -94,6 +98,7 @@ FAULTS = [
     ('RESULT_OF_ANY_GENERATION', RESTART, FORMER),
     ('JOIN_NOT_ANSWERED', 'LOSSES=1', HANG),
     ('ACCEPTED_EARLY', 'ADVERSARY WINDOW=2', REFUSED),
+    ('LATE_JOIN_RECALLS', 'ADVERSARY CRASHES=1 RECALL BLOCKS=2 LIVES=2 EPOCHS=3', ASKED),
     ('TOLD_WHILE_WALKING', 'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2', PLACE),
 ]
 

@@ -231,7 +231,7 @@ inline admit(s, e, b, acknowledges)
 #ifdef BUG_ANY_GENERATION
 	:: generation[r] == 0 -> tell(s, PAIR(e, b), SAYS_STALE)
 #else
-	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) ->
+	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) || RECALLED(r) ->
 		tell(s, PAIR(e, b), SAYS_STALE)
 #endif
 #ifdef DEAD_AFTER
@@ -286,156 +286,7 @@ inline expel(r)
 }
 #endif
 
-/* ---- collective_join.c ---- */
-
-inline accept(s)
-{
-	if
-	:: ENDED(s) -> skip
-	:: else ->
-		join_down[s * LIVES + accepted_nonce[s] - 1] =
-			join_down[s * LIVES + accepted_nonce[s] - 1] | (1 << generation[0])
-	fi
-}
-
-inline join(s, nonce)
-{
-	if
-#ifdef BUG_TOLD_WHILE_WALKING
-	:: generation[0] != 0 && accepted_nonce[s] == nonce ->
-#else
-	:: generation[0] != 0 && generation[0] == accepted_generation && accepted_nonce[s] == nonce ->
-#endif
-#ifndef BUG_JOIN_NOT_ANSWERED
-		accept(s)
-#else
-		skip
-#endif
-	:: else ->
-		if
-		:: walking != 0 -> skip /* held back */
-		:: else ->
-			pending = pending | (1 << s);
-			pending_nonce[s] = nonce;
-			if
-			:: pending == ALL && epochs < EPOCHS ->
-				epochs++;
-				i = 0;
-				do
-				:: i == SOURCES -> break
-				:: else ->
-					began_with[(epochs - 1) * SOURCES + i] = pending_nonce[i];
-					i++
-				od;
-#ifdef BUG_NUMBER_REUSED
-				last_number++;
-				number[epochs] = last_number;
-#endif
-				walking = 1
-			:: else -> skip
-			fi
-		fi
-	fi
-}
-
-inline joined()
-{
-	accepted_generation = epochs;
-	i = 0;
-	do
-	:: i == SOURCES -> break
-	:: else ->
-		accepted_nonce[i] = pending_nonce[i];
-		pending_nonce[i] = 0;
-		accept(i);
-		i++
-	od;
-	pending = 0
-}
-
-inline job_shard_clear(r)
-{
-	if
-	:: previous[r].state != nothing -> release(r)
-	:: else -> skip
-	fi;
-	if
-	:: current[r].state != nothing ->
-		current[r].state = nothing;
-		current[r].block = 0;
-		current[r].heard = 0;
-		current[r].received = 0;
-		current[r].sum = 0;
-		current[r].spoilt = false;
-		current[r].says = 0;
-		buffers--
-	:: else -> skip
-	fi;
-	next[r] = r;
-#ifdef DEAD_AFTER
-	expelled[r] = 0;
-#endif
-	skip
-}
-
-/* The walk over the shards: one a step, contributions come in between. */
-inline adopt()
-{
-	r = walking - 1;
-	job_shard_clear(r);
-	generation[r] = epochs;
-#ifdef BUG_ACCEPTED_EARLY
-	if
-	:: r == 0 -> joined()
-	:: else -> skip
-	fi;
-#endif
-	if
-	:: walking == WINDOW ->
-#ifndef BUG_ACCEPTED_EARLY
-		joined();
-#endif
-		walking = 0
-	:: else -> walking++
-	fi
-}
-
-/* kill -9, and a fresh start: nothing is left, not even the number of its last generation, which
- * is why the first one is drawn at random, or kept in the state file. */
-inline restart()
-{
-	r = 0;
-	do
-	:: r == WINDOW -> break
-	:: else -> job_shard_clear(r); generation[r] = 0; r++
-	od;
-	i = 0;
-	do
-	:: i == SOURCES -> break
-	:: else -> accepted_nonce[i] = 0; pending_nonce[i] = 0; i++
-	od;
-	pending = 0;
-	accepted_generation = 0;
-	walking = 0;
-#ifdef BUG_NUMBER_REUSED
-	last_number = 0;
-#endif
-	excused = true
-}
-
-inline take_join(s)
-{
-	pick(join_up[s], p);
-	if
-	:: !KEEPS -> join_up[s] = join_up[s] & ~(1 << p)
-	:: !KEEPS && duplicates > 0 -> duplicates--
-	:: KEEPS -> skip
-	fi;
-	d_step {
-		join(s, p);
-		p = 0; i = 0
-	}
-}
+#include "join.pml"
 
 proctype Switch()
 {
@@ -491,6 +342,9 @@ end:
 #endif
 #endif
 	:: d_step { walking != 0 -> adopt(); r = 0; i = 0 }
+#ifdef RECALL
+	:: d_step { recalling != 0 -> recall(); r = 0 }
+#endif
 	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }
 	od;
 }

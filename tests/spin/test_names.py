@@ -23,7 +23,7 @@ def read(path):
 
 
 def read_model():
-    return ''.join(read('tests/spin/' + name) for name in ('block.pml', 'switch.pml', 'source.pml'))
+    return ''.join(read('tests/spin/' + name) for name in ('block.pml', 'switch.pml', 'join.pml', 'source.pml'))
 
 
 def functions(pattern):

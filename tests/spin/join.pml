@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Generations, in the switch: how they begin and end. Included by switch.pml. */
+
+/* ---- collective_join.c ---- */
+
+inline accept(s)
+{
+	if
+	:: ENDED(s) -> skip
+	:: else ->
+		join_down[s * LIVES + accepted_nonce[s] - 1] =
+			join_down[s * LIVES + accepted_nonce[s] - 1] | (1 << generation[0])
+	fi
+}
+
+inline join(s, nonce)
+{
+	if
+#ifdef BUG_TOLD_WHILE_WALKING
+	:: generation[0] != 0 && accepted_nonce[s] == nonce ->
+#else
+	:: generation[0] != 0 && generation[0] == accepted_generation && accepted_nonce[s] == nonce ->
+#endif
+#ifndef BUG_JOIN_NOT_ANSWERED
+		accept(s)
+#else
+		skip
+#endif
+	:: else ->
+		if
+		:: walking != 0 || RECALLING -> skip /* held back */
+#if defined(RECALL) && !defined(BUG_LATE_JOIN_RECALLS)
+		:: former_nonce[s] == nonce -> skip /* is_late_copy() */
+#endif
+		:: else ->
+			pending = pending | (1 << s);
+			pending_nonce[s] = nonce;
+			if
+			:: pending == ALL && epochs < EPOCHS ->
+				epochs++;
+				i = 0;
+				do
+				:: i == SOURCES -> break
+				:: else ->
+					began_with[(epochs - 1) * SOURCES + i] = pending_nonce[i];
+					i++
+				od;
+#ifdef BUG_NUMBER_REUSED
+				last_number++;
+				number[epochs] = last_number;
+#endif
+				walking = 1
+#ifdef RECALL
+			:: pending != ALL && generation[0] != 0 && !recalled[0] ->
+				/* Not by a copy of what brought it into the generation before. */
+				assert(generation[0] < 2 ||
+					began_with[(generation[0] - 2) * SOURCES + s] != nonce);
+				excused = true;
+				recalling = 1
+#endif
+			:: else -> skip
+			fi
+		fi
+	fi
+}
+
+inline joined()
+{
+	accepted_generation = epochs;
+	i = 0;
+	do
+	:: i == SOURCES -> break
+	:: else ->
+#ifdef RECALL
+		former_nonce[i] = accepted_nonce[i];
+#endif
+		accepted_nonce[i] = pending_nonce[i];
+		pending_nonce[i] = 0;
+		accept(i);
+		i++
+	od;
+	pending = 0
+}
+
+inline job_shard_clear(r, count_on)
+{
+	if
+	:: previous[r].state != nothing -> release(r)
+	:: else -> skip
+	fi;
+	if
+	:: current[r].state != nothing ->
+		current[r].state = nothing;
+		current[r].block = 0;
+		current[r].heard = 0;
+		current[r].received = 0;
+		current[r].sum = 0;
+		current[r].spoilt = false;
+		current[r].says = 0;
+		buffers--
+	:: else -> skip
+	fi;
+	if
+	:: count_on -> skip
+	:: else -> next[r] = r
+	fi;
+#ifdef RECALL
+	recalled[r] = count_on;
+#endif
+#ifdef DEAD_AFTER
+	expelled[r] = 0;
+#endif
+	skip
+}
+
+/* The walk over the shards: one a step, contributions come in between. */
+inline adopt()
+{
+	r = walking - 1;
+	job_shard_clear(r, false);
+	generation[r] = epochs;
+#ifdef BUG_ACCEPTED_EARLY
+	if
+	:: r == 0 -> joined()
+	:: else -> skip
+	fi;
+#endif
+	if
+	:: walking == WINDOW ->
+#ifndef BUG_ACCEPTED_EARLY
+		joined();
+#endif
+		walking = 0
+	:: else -> walking++
+	fi
+}
+
+#ifdef RECALL
+inline job_shard_recall(r)
+{
+	job_shard_clear(r, true)
+}
+
+/* The other walk, when a source joins anew: the generation is over. */
+inline recall()
+{
+	r = recalling - 1;
+	job_shard_recall(r);
+	if
+	:: recalling == WINDOW -> recalling = 0
+	:: else -> recalling++
+	fi
+}
+#endif
+
+/* kill -9, and a fresh start: nothing is left, not even the number of its last generation, which
+ * is why the first one is drawn at random, or kept in the state file. */
+inline restart()
+{
+	r = 0;
+	do
+	:: r == WINDOW -> break
+	:: else -> job_shard_clear(r, false); generation[r] = 0; r++
+	od;
+	i = 0;
+	do
+	:: i == SOURCES -> break
+	:: else ->
+		accepted_nonce[i] = 0;
+		pending_nonce[i] = 0;
+#ifdef RECALL
+		former_nonce[i] = 0;
+#endif
+		i++
+	od;
+#ifdef RECALL
+	recalling = 0;
+#endif
+	pending = 0;
+	accepted_generation = 0;
+	walking = 0;
+#ifdef BUG_NUMBER_REUSED
+	last_number = 0;
+#endif
+	excused = true
+}
+
+inline take_join(s)
+{
+	pick(join_up[s], p);
+	if
+	:: !KEEPS -> join_up[s] = join_up[s] & ~(1 << p)
+	:: !KEEPS && duplicates > 0 -> duplicates--
+	:: KEEPS -> skip
+	fi;
+	d_step {
+		join(s, p);
+		p = 0; i = 0
+	}
+}
