@@ -121,7 +121,9 @@ def a_job_is_made_used_changed_and_deleted():
         for timeout in (100, 900, 300):
             changed = api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': timeout, 'policy': 'error'})
             check(changed['timeout_ms'] == timeout and changed['policy'] == 'error', '%s', changed)
-        api.do('PATCH', '/v1/jobs/ring', {'policy': 'wait'})
+        for rejoin in ('recall', 'wait'):
+            changed = api.do('PATCH', '/v1/jobs/ring', {'policy': 'wait', 'rejoin': rejoin})
+            check(changed['rejoin'] == rejoin, '%s', changed)
         finish(runs)
         stats = rack.stats_at_rest()
         told = [j for j in stats['jobs'] if j['name'] == 'ring']

@@ -95,9 +95,11 @@ def jobs_of_the_file_come_change_and_go():
         # The next job of an id begins behind the generations of the former one.
         ahead = (jobs_of(api)['job3']['generation'] - first) % 65535
         check(0 < ahead < 3000, '%d after %d', jobs_of(api)['job3']['generation'], first)
-        rack.jobs[0] = job(1, 2, timeout_ms=1500, policy='partial', rate_mbit=90000)
+        rack.jobs[0] = job(1, 2, timeout_ms=1500, policy='partial', rate_mbit=90000,
+                           rejoin='recall')
         taken(rack, 'jobs_changed=1 jobs_replaced=0')
-        check(jobs_of(api)['job1']['policy'] == 'partial', 'policy')
+        now = jobs_of(api)['job1']
+        check(now['policy'] == 'partial' and now['rejoin'] == 'recall', '%s', now)
         for turn in range(10):
             rack.jobs[1] = job(3 + turn % 2, 2, first=2, elements=64 + turn)
             taken(rack)

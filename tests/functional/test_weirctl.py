@@ -141,8 +141,8 @@ def jobs_are_made_changed_and_ended():
         body = asked(api, 'POST', '/v1/jobs')
         check(body == {'name': 'new', 'size': 4, 'window': 32, 'type': 'int32', 'timeout_ms': 250,
                        'policy': 'partial', 'authenticate': True, 'expire_s': 30}, '%s', body)
-        good(ctl(api.address, 'job', 'set', 'new', '--rate-mbit', '100'))
-        check(asked(api, 'PATCH', '/v1/jobs/new') == {'rate_mbit': 100}, 'set')
+        good(ctl(api.address, 'job', 'set', 'new', '--rate-mbit', '100', '--rejoin', 'recall'))
+        check(asked(api, 'PATCH', '/v1/jobs/new') == {'rate_mbit': 100, 'rejoin': 'recall'}, 'set')
         api.routes['/v1/jobs/new'] = (202, {'state': 'draining'})
         says(ctl(api.address, 'job', 'delete', 'new'), 0, 'draining')
         check(asked(api, 'DELETE', '/v1/jobs/new') is None, 'delete')
