@@ -57,17 +57,20 @@ static int
 check_memory(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const struct ppe_memory *m = &config->memory;
+	struct ppe_memory *m = &config->memory;
 
-	ppe_memory_needed(&config->ppe, config->nb_ports, &config->jobs, &config->memory);
+	ppe_memory_needed(&config->ppe, config->nb_ports, &config->jobs, m);
+	m->faults = ppe_faults_bytes(&config->ppe, config->nb_ports, &config->faults);
+	m->total += m->faults;
 	if (m->total + RESERVE_BYTES <= (uint64_t)config->memory_mb << 20)
 		return 0;
 	return ctrl_refuse(&reading->source, ctrl_path("memory_mb"),
 		"%u MiB are too few: packet pools %.1f, aggregation buffers %.1f, block tables "
 		"%.1f, "
-		"forwarding tables %.1f, rings %.1f and DPDK's own %.1f make %.1f MiB",
+		"forwarding tables %.1f, rings %.1f, faults %.1f and DPDK's own %.1f make %.1f MiB",
 		config->memory_mb, mib(m->packet_pools), mib(m->data_memory), mib(m->block_tables),
-		mib(m->fdb), mib(m->rings), mib(RESERVE_BYTES), mib(m->total + RESERVE_BYTES));
+		mib(m->fdb), mib(m->rings), mib(m->faults), mib(RESERVE_BYTES),
+		mib(m->total + RESERVE_BYTES));
 }
 
 int

@@ -18,20 +18,34 @@ refuse(struct ctrl_refusal *why, int rc)
 }
 
 int
-ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+ctrl_faults_publish(
+	struct ctrl_running *running, const struct ppe_faults *faults, struct ctrl_refusal *why)
 {
-	bool any = ppe_faults_of(running->ppe) != NULL;
 	int rc = ppe_publish_faults(running->ppe, faults);
 
-	if (rc < 0)
-		return refuse(why, rc);
+	return rc < 0 ? refuse(why, rc) : 0;
+}
+
+void
+ctrl_faults_tell(const struct ppe_faults *faults, bool any, const struct ctrl_log_who *who)
+{
 	if (faults->nb_rules > 0)
 		ctrl_log_change(who, "faults set", "rules=%u seed=%" PRIu64 " held=%u",
 			faults->nb_rules, faults->seed, faults->held);
 	else if (any)
 		ctrl_log_change(who, "faults cleared", "rules=0");
-	return 0;
+}
+
+int
+ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+{
+	bool any = ppe_faults_of(running->ppe) != NULL;
+	int rc = ctrl_faults_publish(running, faults, why);
+
+	if (rc == 0)
+		ctrl_faults_tell(faults, any, who);
+	return rc;
 }
 
 /* Both come from zeroed memory and one reader: padding is zero, too. */

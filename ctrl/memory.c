@@ -19,6 +19,8 @@ ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 	print_sum(out, "block tables", m->block_tables);
 	print_sum(out, "forwarding tables", m->fdb);
 	print_sum(out, "rings", m->rings);
+	if (m->faults > 0)
+		print_sum(out, "faults", m->faults);
 	fprintf(out, "memory    %-20s %10.2f MiB of %u\n", "total", (double)m->total / (1 << 20),
 		config->memory_mb);
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {

@@ -124,35 +124,46 @@ move_tenant(struct ctrl_job *job, const struct ctrl_config *next, const struct c
 			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
 }
 
-/* What the file says anew of faults; back, too, when the rest is refused. */
+/* What the file says anew of faults, and jobs; where jobs are refused, what was set before, by whomever,
+ * is set again: only its packets are counted from 1. */
 static int
-reload_faults(struct ctrl_running *running, const struct ctrl_config *next,
-	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *next,
+	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
+	const struct ppe_faults *set = ppe_faults_of(running->ppe);
+	struct ppe_faults before = {0};
+	const bool any = set != NULL;
+	struct ctrl_refusal undone;
+	int rc;
+
 	if (ctrl_faults_equal(&running->config->faults, &next->faults))
-		return 0;
-	return ctrl_faults_set(running, &next->faults, who, why);
+		return ctrl_reload_jobs(running, next, who, done, why);
+	if (any)
+		before = *set;
+	rc = ctrl_faults_publish(running, &next->faults, why);
+	if (rc < 0)
+		return rc;
+	rc = ctrl_reload_jobs(running, next, who, done, why);
+	if (rc == 0)
+		ctrl_faults_tell(&next->faults, any, who);
+	else if (ctrl_faults_publish(running, &before, &undone) < 0)
+		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "faults are the refused file's",
+			"reason=%s", ctrl_log_quote(undone.message).text);
+	return rc;
 }
 
 int
 ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
 {
-	struct ctrl_refusal undone;
 	int rc;
 
 	/* What was drawn at random, and what was computed: jobs of later have no part in it. */
 	next->ppe = running->config->ppe;
 	next->memory = running->config->memory;
-	rc = reload_faults(running, next, who, why);
+	rc = reload_faults_and_jobs(running, next, who, done, why);
 	if (rc < 0)
 		return rc;
-	rc = ctrl_reload_jobs(running, next, who, done, why);
-	if (rc < 0) {
-		if (!ctrl_faults_equal(&running->config->faults, &next->faults))
-			(void)ctrl_faults_set(running, &running->config->faults, who, &undone);
-		return rc;
-	}
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
 			move_tenant(running->by_id[i], next, who);

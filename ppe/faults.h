@@ -108,6 +108,11 @@ struct ppe_faults {
  * switch. `held` and nb_rules are checked by ppe_publish_faults alone. */
 int ppe_faults_check(const struct ppe_faults *faults, unsigned int nb_ports);
 
+/* Bytes that ppe_publish_faults takes for them at most: about half a MiB per worker, which is kept until
+ * the switch ends, and the rules, those of before too. No rules: 0. */
+uint64_t ppe_faults_bytes(
+	const struct ppe_config *config, unsigned int nb_ports, const struct ppe_faults *faults);
+
 /*
  * From now on these are the faults; NULL or no rules: none. Copied. Counters and ordinals begin
  * anew. 0; -EINVAL; -ENOMEM; -EBUSY: a worker has not taken the change before this one: then

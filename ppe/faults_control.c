@@ -150,20 +150,40 @@ make_set(struct ppe *ppe, const struct ppe_faults *faults)
 	return set;
 }
 
+/* With room for one FIFO or one poll. */
+static size_t
+store_bytes(const struct ppe_config *config)
+{
+	const struct ppe_fault_store *store;
+	size_t burst = RTE_MAX((size_t)config->queue_depth, (size_t)config->burst);
+
+	return sizeof(*store) + burst * sizeof(store->burst[0]);
+}
+
+uint64_t
+ppe_faults_bytes(
+	const struct ppe_config *config, unsigned int nb_ports, const struct ppe_faults *faults)
+{
+	/* A worker has a queue of each port at most, either way. */
+	uint64_t sites = 2ul * nb_ports * config->workers;
+	uint64_t set = sizeof(struct ppe_fault_set) +
+		faults->nb_rules * sites * sizeof(struct ppe_fault_stream);
+
+	return faults->nb_rules == 0 ? 0 : config->workers * store_bytes(config) + 2 * set;
+}
+
 /* Once made, the stores stay: a switch that had faults will have others. */
 static int
 make_stores(struct ppe *ppe)
 {
-	size_t burst = RTE_MAX((size_t)ppe->config.queue_depth, (size_t)ppe->config.burst);
 
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		struct ppe_fault_store *store;
 
 		if (ppe->worker[w]->store != NULL)
 			continue;
-		store = rte_zmalloc_socket("weir_faults",
-			sizeof(*store) + burst * sizeof(store->burst[0]), RTE_CACHE_LINE_SIZE,
-			(int)rte_lcore_to_socket_id(ppe->lcore[w]));
+		store = rte_zmalloc_socket("weir_faults", store_bytes(&ppe->config),
+			RTE_CACHE_LINE_SIZE, (int)rte_lcore_to_socket_id(ppe->lcore[w]));
 		if (store == NULL)
 			return -ENOMEM;
 		__atomic_store_n(&ppe->worker[w]->store, store, __ATOMIC_RELEASE);

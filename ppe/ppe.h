@@ -76,6 +76,7 @@ struct ppe_memory {
 	uint64_t block_tables; /* records and buckets, summed over the workers */
 	uint64_t fdb; /* forwarding tables, summed over the workers */
 	uint64_t rings; /* crossbar and output queues */
+	uint64_t faults; /* those of the configuration, which ppe_memory_needed leaves out */
 	uint64_t total;
 };
 

@@ -17,6 +17,7 @@ from control import PORT, Control
 from openapi import Document
 from perf import finish, reduce, start
 from rack import Rack, job
+from sighup import answer_to, outcomes
 from tap import case, check, main
 
 
@@ -27,23 +28,6 @@ def switch(hosts=2, jobs=(), changes=None, **section):
         rack.start_switch()
         yield rack, api
         rack.stop_switch()
-
-
-def answer_to(rack, seconds=10):
-    """SIGHUP, and the line that says what came of it."""
-    lines = len(outcomes(rack))
-    rack.switch.signal(signal.SIGHUP)
-    until = time.monotonic() + seconds
-    while len(outcomes(rack)) == lines:
-        check(time.monotonic() < until and rack.switch.status is None, 'no answer to SIGHUP:\n%s',
-              rack.switch.output[-2000:])
-        time.sleep(0.01)
-    return outcomes(rack)[-1]
-
-
-def outcomes(rack):
-    return re.findall(r'^.*msg="(?:configuration reloaded|reload refused)".*$', rack.switch.output,
-                      re.M)
 
 
 def taken(rack, *parts):

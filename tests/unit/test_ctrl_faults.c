@@ -96,3 +96,29 @@ Test(ctrl_faults, what_is_wrong_is_named, .timeout = 10)
 	cr_expect_eq(parse("{\"rules\": [{\"direction\": \"in\"}]}"), -EINVAL);
 	cr_expect_not_null(strstr(error, "the key \"action\" is missing"), "%s", error);
 }
+
+/* Faults of the file are in the sum that is compared with memory_mb. */
+Test(ctrl_faults, their_memory_is_counted, .timeout = 10)
+{
+	static const char text[] = "{\"switch\": {\"name\": \"s\", \"address\": "
+				   "\"10.77.0.254/24\"}, \"memory_mb\": 128, "
+				   "\"ports\": [{\"name\": \"p0\", \"device\": \"net_null0\"}]%s}";
+	static const char section[] =
+		", \"faults\": {\"rules\": [{\"direction\": \"in\", \"action\": \"drop\"}]}";
+	struct ppe_memory memory[2];
+	char whole[1024];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ctrl_config *made;
+
+		snprintf(whole, sizeof(whole), text, i == 0 ? "" : section);
+		cr_assert_eq(ctrl_config_parse(
+				     whole, strlen(whole), "x.json", &made, error, sizeof(error)),
+			0, "%s", error);
+		memory[i] = made->memory;
+		ctrl_config_destroy(made);
+	}
+	cr_expect_eq(memory[0].faults, 0);
+	cr_expect_gt(memory[1].faults, 500000);
+	cr_expect_eq(memory[1].total, memory[0].total + memory[1].faults);
+}

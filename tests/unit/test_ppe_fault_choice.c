@@ -148,3 +148,32 @@ Test(ppe_fault_choice, what_is_held_comes_back_in_order)
 	}
 	free(store);
 }
+
+/* A seed that somebody has written down is worth something as long as it means the same packets: also
+ * after a restart, on another machine, in another version. */
+Test(ppe_fault_choice, a_seed_means_the_same_for_ever)
+{
+	static const struct {
+		uint64_t seed;
+		unsigned int rule, port, queue;
+		enum ppe_fault_direction direction;
+		uint64_t hit[6];
+	} known[] = {
+		{1, 0, 0, 0, PPE_FAULT_IN, {3, 40, 47, 61, 75, 82}},
+		{1, 0, 0, 0, PPE_FAULT_OUT, {6, 36, 47, 79, 173, 207}},
+		{INT64_MAX, 63, 3, 2, PPE_FAULT_IN, {79, 82, 121, 213, 250, 304}},
+	};
+	const struct ppe_fault_rule rule = {.probability = 0.05};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct ppe_fault_stream stream = {
+			.key = ppe_fault_key(known[i].seed, known[i].rule, known[i].port,
+				known[i].queue, known[i].direction)};
+		unsigned int hits = 0;
+
+		for (uint64_t n = 1; hits < 6; n++)
+			if (ppe_fault_choose(&rule, &stream, n))
+				cr_expect_eq(n, known[i].hit[hits++], "hit %u of %u is %lu", hits,
+					i, (unsigned long)n);
+	}
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Faults at their limits: many rules, much that is held, many changes, jobs that leave, damage. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_malloc.h>
+
+#include "ppe/faults.h"
+#include "tests/eal/rig.h"
+
+#define JOB      3
+#define SOURCES  2
+#define ELEMENTS 256 /* of results that are too large to be copied: both refer to one payload */
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+static struct ppe_faults faults;
+static uint16_t generation;
+
+static struct ppe_fault_rule *
+rule(enum ppe_fault_direction direction, enum ppe_fault_action action)
+{
+	struct ppe_fault_rule *r = &faults.rule[faults.nb_rules++];
+
+	*r = (struct ppe_fault_rule){.port = -1,
+		.direction = direction,
+		.job = -1,
+		.source = -1,
+		.last = UINT32_MAX,
+		.probability = 1,
+		.action = action,
+		.distance = 1,
+		.bits = 1};
+	return r;
+}
+
+static void
+start(unsigned int workers, bool job)
+{
+	struct rig_config config = {
+		.workers = workers, .threads = 8, .ports = SOURCES, .jobs = job ? 1 : 0};
+
+	if (job)
+		config.job[0] = rig_job(JOB, SOURCES, 4, ELEMENTS);
+	rig_start(&rig, &config);
+	if (job)
+		generation = rig_join(&rig, 0, true);
+	faults = (struct ppe_faults){.seed = 1, .held = 1024};
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+static void
+publish(void)
+{
+	cr_assert_eq(ppe_publish_faults(rig.ppe, &faults), 0);
+}
+
+static struct ppe_fault_stats
+read_faults(void)
+{
+	struct ppe_fault_stats stats;
+
+	ppe_faults_read(rig.ppe, &stats);
+	return stats;
+}
+
+/* Frames with numbers from 1 on, for everybody, into port 0; all leave by port 1. */
+static void
+send_numbers(unsigned int count)
+{
+	for (uint32_t number = 1; number <= count; number++) {
+		memset(frame, 0, 64);
+		memset(frame, 0xff, 6);
+		frame[6] = 2;
+		weir_put16(frame + 12, 0x88b5);
+		weir_put32(frame + 14, number);
+		rig_send(&rig, 0, frame, 64);
+	}
+}
+
+static unsigned int
+take(unsigned int port, unsigned int ms)
+{
+	unsigned int n = 0;
+
+	while (rig_receive(&rig, port, frame, ms) > 0)
+		n++;
+	return n;
+}
+
+static void
+contribute(unsigned int source, uint32_t block)
+{
+	struct weir_header header = {.job_id = JOB,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.gen_id = generation,
+		.grad_cnt = ELEMENTS};
+	uint8_t payload[4 * ELEMENTS];
+
+	for (unsigned int i = 0; i < ELEMENTS; i++)
+		weir_put32(payload + 4 * i, 0x01010101u * (source + 1));
+	rig_send(&rig, source, frame, rig_frame(frame, source, &header, payload, sizeof(payload)));
+}
+
+/* Is the frame a whole result, and the sum of what contribute() sends? */
+static bool
+is_the_sum(unsigned int bytes)
+{
+	const uint8_t *payload;
+	struct weir_header header;
+	unsigned int length;
+
+	if (!rig_checksums_hold(frame) || !rig_parse(frame, bytes, &header, &payload, &length) ||
+		length != 4 * ELEMENTS)
+		return false;
+	for (unsigned int i = 0; i < length; i++)
+		if (payload[i] != 3)
+			return false;
+	return true;
+}
+
+Test(ppe_faults_edges, the_last_of_64_rules_is_as_good_as_the_first, .timeout = 30)
+{
+	struct ppe_fault_stats stats;
+	struct ppe_fault_rule *r;
+
+	start(2, false);
+	while (faults.nb_rules < PPE_FAULT_RULES_MAX - 1)
+		rule(PPE_FAULT_OUT, PPE_FAULT_CORRUPT)->probability = 0;
+	r = rule(PPE_FAULT_OUT, PPE_FAULT_DROP);
+	r->port = 1;
+	r->choice = PPE_FAULT_LIST;
+	for (r->ordinals = 0; r->ordinals < PPE_FAULT_ORDINALS_MAX; r->ordinals++)
+		r->ordinal[r->ordinals] = 2 * (PPE_FAULT_ORDINALS_MAX - r->ordinals);
+	publish();
+	send_numbers(100);
+	for (uint32_t number = 1; number <= 100; number++) {
+		if (number % 2 == 0 && number <= 2 * PPE_FAULT_ORDINALS_MAX)
+			continue;
+		cr_assert_gt(rig_receive(&rig, 1, frame, 1000), 0, "frame %u", number);
+		cr_expect_eq(weir_get32(frame + 14), number);
+	}
+	cr_expect_eq(take(1, 50), 0);
+	stats = read_faults();
+	cr_expect_eq(stats.hit[PPE_FAULT_RULES_MAX - 1], PPE_FAULT_ORDINALS_MAX);
+	cr_expect_eq(stats.matched[0], 100);
+	cr_expect_eq(stats.hit[0], 0);
+	faults.nb_rules++;
+	cr_expect_eq(ppe_publish_faults(rig.ppe, &faults), -EINVAL);
+	stop();
+}
+
+static void
+copies(enum ppe_fault_direction direction)
+{
+	const unsigned int sent = 100;
+	struct ppe_fault_stats stats;
+	unsigned int n;
+
+	start(1, false);
+	for (unsigned int i = 0; i < 3; i++)
+		rule(direction, PPE_FAULT_DUPLICATE)->port = direction == PPE_FAULT_IN ? 0 : 1;
+	publish();
+	/* Slowly, so that there is room for all copies. */
+	for (n = 0; n < sent; n++)
+		send_numbers(1), rte_delay_us_sleep(200);
+	n = take(1, 100);
+	stats = read_faults();
+	cr_expect_eq(n + stats.spared_ever, 4 * sent, "%u frames came", n);
+	cr_expect_gt(n, 3 * sent, "%u frames came", n);
+	cr_expect_eq(stats.spared_ever, stats.spared[0] + stats.spared[1] + stats.spared[2]);
+	stop();
+}
+
+Test(ppe_faults_edges, each_rule_copies_what_comes, .timeout = 30)
+{
+	copies(PPE_FAULT_IN);
+}
+
+Test(ppe_faults_edges, each_rule_copies_what_leaves, .timeout = 30)
+{
+	copies(PPE_FAULT_OUT);
+}
+
+/* More copies than there are buffers or room: each that is missing is charged to its rule. */
+Test(ppe_faults_edges, all_rules_copy_a_flood, .timeout = 60)
+{
+	struct ppe_fault_stats stats;
+	uint64_t spared = 0;
+
+	start(2, false);
+	while (faults.nb_rules < PPE_FAULT_RULES_MAX)
+		rule(faults.nb_rules % 2 ? PPE_FAULT_IN : PPE_FAULT_OUT, PPE_FAULT_DUPLICATE);
+	publish();
+	send_numbers(2000);
+	cr_expect_gt(take(1, 100), 2000);
+	stats = read_faults();
+	for (unsigned int i = 0; i < PPE_FAULT_RULES_MAX; i++)
+		spared += stats.spared[i];
+	cr_expect_gt(spared, 0);
+	cr_expect_eq(spared, stats.spared_ever);
+	stop();
+}
+
+/* As much as can be held, for as long as can be said; a stop waits for none of it. */
+static void
+holds(enum ppe_fault_direction direction)
+{
+	const unsigned int sent = 3000; /* the ring that they leave by takes them all */
+	struct ppe_fault_stats stats;
+	struct ppe_fault_rule *r;
+
+	start(1, false);
+	faults.held = PPE_FAULT_HELD_MAX;
+	r = rule(direction, PPE_FAULT_DELAY);
+	r->port = direction == PPE_FAULT_IN ? 0 : 1;
+	r->us = PPE_FAULT_DELAY_MAX_US / 2;
+	r->most_us = PPE_FAULT_DELAY_MAX_US;
+	r->delay = PPE_FAULT_UNIFORM;
+	publish();
+	for (unsigned int i = 0; i < sent / 100; i++) {
+		send_numbers(100);
+		rte_delay_us_sleep(1000);
+	}
+	for (unsigned int ms = 0; ms < 2000 && read_faults().held < sent; ms += 10)
+		rte_delay_us_sleep(10000);
+	stats = read_faults();
+	cr_expect_eq(stats.held + stats.spared_ever, sent, "%" PRIu64 " are held", stats.held);
+	cr_expect_eq(ppe_stop(rig.ppe, 3000), 0);
+	cr_expect_gt(take(1, 0), 1000, "what is held leaves");
+	stop();
+}
+
+Test(ppe_faults_edges, thousands_are_held_in_front, .timeout = 30)
+{
+	holds(PPE_FAULT_IN);
+}
+
+Test(ppe_faults_edges, thousands_are_held_behind, .timeout = 30)
+{
+	holds(PPE_FAULT_OUT);
+}
+
+/* Each packet has its own delay: all come, in another order. */
+Test(ppe_faults_edges, what_is_held_leaves_when_it_is_due, .timeout = 30)
+{
+	struct ppe_fault_rule *r;
+	uint32_t before = 0;
+	unsigned int n = 0, turned = 0;
+
+	start(1, false);
+	r = rule(PPE_FAULT_OUT, PPE_FAULT_DELAY);
+	r->port = 1;
+	r->us = 1000;
+	r->most_us = 100000;
+	r->delay = PPE_FAULT_UNIFORM;
+	publish();
+	send_numbers(1000);
+	for (; rig_receive(&rig, 1, frame, 500) > 0; n++) {
+		turned += weir_get32(frame + 14) < before;
+		before = weir_get32(frame + 14);
+	}
+	cr_expect_eq(n, 1000, "%u came", n);
+	cr_expect_gt(turned, 300);
+	cr_expect_eq(read_faults().held, 0);
+	stop();
+}
+
+/* Delays add up, but not beyond what one rule may say: or nothing that waits for a buffer is bounded. */
+Test(ppe_faults_edges, delays_add_up_to_ten_seconds, .timeout = 40)
+{
+	uint64_t began;
+
+	start(1, false);
+	while (faults.nb_rules < 8)
+		rule(PPE_FAULT_OUT, PPE_FAULT_DELAY)->us = PPE_FAULT_DELAY_MAX_US;
+	publish();
+	send_numbers(1);
+	began = rte_rdtsc();
+	cr_assert_gt(rig_receive(&rig, 1, frame, 15000), 0, "it is held for longer");
+	cr_expect_geq((rte_rdtsc() - began) * 1000 / rte_get_tsc_hz(), 9900);
+	stop();
+}
+
+Test(ppe_faults_edges, a_thousand_changes_under_traffic, .timeout = 120)
+{
+	uint64_t random = rig_seed();
+
+	start(2, true);
+	for (unsigned int round = 0; round < 1000; round++) {
+		faults.nb_rules = 0;
+		faults.seed = round;
+		for (uint64_t i = rig_random(&random) % 5; i > 0; i--) {
+			struct ppe_fault_rule *r =
+				rule(rig_random(&random) % 2 ? PPE_FAULT_IN : PPE_FAULT_OUT,
+					(enum ppe_fault_action)(rig_random(&random) % 6));
+
+			r->probability = 0.3;
+			r->us = (uint32_t)(rig_random(&random) % 20000);
+			r->distance = 1 + (uint32_t)(rig_random(&random) % 100);
+			r->job = rig_random(&random) % 2 ? JOB : -1;
+		}
+		publish();
+		send_numbers(2);
+		for (unsigned int source = 0; source < SOURCES; source++)
+			contribute(source, round / 8);
+		while (rig_receive(&rig, 0, frame, 0) > 0 || rig_receive(&rig, 1, frame, 0) > 0)
+			;
+	}
+	stop();
+}
+
+/* Results that are held keep their job's buffers: it leaves when they have, and not before. */
+Test(ppe_faults_edges, a_job_leaves_when_nothing_of_it_is_held, .timeout = 30)
+{
+	static const struct ppe_jobs none;
+	unsigned int left = 1;
+
+	start(2, true);
+	rule(PPE_FAULT_OUT, PPE_FAULT_DELAY)->us = PPE_FAULT_DELAY_MAX_US;
+	publish();
+	contribute(0, 0);
+	contribute(1, 0);
+	for (unsigned int ms = 0; ms < 2000 && read_faults().held < SOURCES; ms++)
+		rte_delay_us_sleep(1000);
+	cr_assert_eq(read_faults().held, SOURCES);
+	cr_assert_eq(ppe_publish_jobs(rig.ppe, &none), 0);
+	rte_delay_us_sleep(50000);
+	cr_expect_eq(ppe_jobs_leaving(rig.ppe), 1);
+	cr_assert_eq(ppe_publish_faults(rig.ppe, NULL), 0);
+	cr_expect(is_the_sum(rig_receive(&rig, 0, frame, 1000)), "a result of a job that has gone");
+	cr_expect(is_the_sum(rig_receive(&rig, 1, frame, 1000)));
+	for (unsigned int ms = 0; ms < 2000 && left != 0; ms++) {
+		rte_delay_us_sleep(1000);
+		left = ppe_jobs_leaving(rig.ppe);
+	}
+	cr_expect_eq(left, 0);
+	stop();
+}
+
+/* Results refer to one payload: damage to one of them is seen by nobody else, nor when the block is
+ * asked for again. */
+Test(ppe_faults_edges, a_shared_payload_stays_whole, .timeout = 30)
+{
+	struct ppe_fault_rule *r;
+	unsigned int damaged = 0;
+
+	start(2, true);
+	r = rule(PPE_FAULT_OUT, PPE_FAULT_CORRUPT);
+	r->what = PPE_FAULT_RESULT;
+	r->source = 1;
+	r->bits = PPE_FAULT_BITS_MAX;
+	publish();
+	for (uint32_t block = 0; block < 4; block++) {
+		contribute(0, block);
+		contribute(1, block);
+		cr_expect(is_the_sum(rig_receive(&rig, 0, frame, 2000)), "block %u", block);
+		for (unsigned int again = 0; again < 10; again++) {
+			damaged += !is_the_sum(rig_receive(&rig, 1, frame, 2000));
+			contribute(1, block);
+		}
+		damaged += !is_the_sum(rig_receive(&rig, 1, frame, 2000));
+	}
+	cr_expect_eq(damaged, 44);
+	cr_assert_eq(ppe_publish_faults(rig.ppe, NULL), 0);
+	for (uint32_t block = 0; block < 4; block++) {
+		contribute(1, block);
+		cr_expect(is_the_sum(rig_receive(&rig, 1, frame, 2000)), "block %u later", block);
+	}
+	stop();
+}
+
+/* A flipped bit in what comes, anywhere: found, or harmless; no sum is ever wrong. */
+Test(ppe_faults_edges, damage_on_the_way_in_changes_no_sum, .timeout = 60)
+{
+	unsigned int right = 0, bytes;
+
+	start(2, true);
+	rig.seed = rig_seed(); /* frames in random segments */
+	rule(PPE_FAULT_IN, PPE_FAULT_CORRUPT)->probability = 0.8;
+	publish();
+	for (uint32_t block = 0; block < 200; block++)
+		for (unsigned int tries = 0; tries < 4; tries++) {
+			contribute(0, block);
+			contribute(1, block);
+			while ((bytes = rig_receive(&rig, 0, frame, 0)) > 0 ||
+				(bytes = rig_receive(&rig, 1, frame, 0)) > 0) {
+				struct weir_header header;
+				const uint8_t *payload;
+				unsigned int length;
+
+				if (!rig_parse(frame, bytes, &header, &payload, &length) ||
+					length != 4 * ELEMENTS)
+					continue; /* a status, or flooded on its way to nobody */
+				if (memcmp(frame + 26, (const uint8_t[]){10, 77, 0, 254}, 4) != 0)
+					continue;
+				cr_expect(is_the_sum(bytes), "a wrong sum of block %u",
+					header.block_id);
+				right++;
+			}
+		}
+	cr_expect_gt(right, 0);
+	stop();
+}
+
+static size_t
+heap_free(void)
+{
+	struct rte_malloc_socket_stats heap;
+
+	cr_assert_eq(rte_malloc_get_socket_stats((int)rte_socket_id(), &heap), 0);
+	return heap.heap_freesz_bytes;
+}
+
+Test(ppe_faults_edges, no_more_memory_is_taken_than_said, .timeout = 30)
+{
+	size_t before, after;
+	uint64_t most;
+
+	start(2, false);
+	before = heap_free();
+	while (faults.nb_rules < PPE_FAULT_RULES_MAX)
+		rule(PPE_FAULT_OUT, PPE_FAULT_DROP)->probability = 0;
+	most = ppe_faults_bytes(&rig.config, rig.ports, &faults);
+	cr_expect_gt(most, 2 * 512 * 1024);
+	cr_expect_lt(most, 3 * 512 * 1024);
+	publish();
+	for (unsigned int i = 0; i < 100; i++)
+		publish();
+	after = heap_free();
+	cr_expect_leq(before - after, most);
+	cr_assert_eq(ppe_publish_faults(rig.ppe, NULL), 0);
+	cr_expect_gt(heap_free(), after, "the rules are given back");
+	faults.nb_rules = 0;
+	cr_expect_eq(ppe_faults_bytes(&rig.config, rig.ports, &faults), 0);
+	stop();
+}
