@@ -3,17 +3,16 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
 
 #include "ctrl/config_priv.h"
+#include "ctrl/regular.h"
 #include "ctrl/schema.h"
 #include "ctrl/values.h"
 #include "rmw/kernels.h"
@@ -178,13 +177,15 @@ ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl
 }
 
 char *
-ctrl_read_file(const char *path, size_t *length)
+ctrl_read_file(const char *path, size_t *length, const char **why)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = ctrl_open_regular(path, why);
 	char *text = fd < 0 ? NULL : malloc(FILE_MAX + 1);
 	ssize_t got = 1;
 	int saved;
 
+	if (fd >= 0)
+		*why = strerror(ENOMEM);
 	for (*length = 0; text != NULL && got > 0 && *length <= FILE_MAX; *length += (size_t)got) {
 		got = read(fd, text + *length, FILE_MAX + 1 - *length);
 		if (got < 0)
@@ -200,6 +201,7 @@ ctrl_read_file(const char *path, size_t *length)
 	if (text == NULL || got >= 0)
 		return text;
 	free(text);
+	*why = strerror(saved);
 	errno = saved;
 	return NULL;
 }
@@ -207,14 +209,15 @@ ctrl_read_file(const char *path, size_t *length)
 int
 ctrl_config_load(const char *path, struct ctrl_config **config, char *error, size_t error_size)
 {
+	const char *why;
 	size_t length;
-	char *text = ctrl_read_file(path, &length);
+	char *text = ctrl_read_file(path, &length, &why);
 	int rc;
 
 	*config = NULL;
 	if (text == NULL) {
 		rc = -errno;
-		snprintf(error, error_size, "%s: %s", path, strerror(-rc));
+		snprintf(error, error_size, "%s: %s", path, why);
 		return rc;
 	}
 	rc = ctrl_config_parse(text, length, path, config, error, error_size);

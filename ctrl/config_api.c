@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <bsd/string.h>
 
 #include "ctrl/config_priv.h"
+#include "ctrl/regular.h"
 #include "ctrl/values.h"
 
 #define DEFAULT_SOCKET "unix:/run/weir/%s.sock"
@@ -210,27 +212,52 @@ read_tenants(struct ctrl_reading *reading, const json_t *list)
 	return rc;
 }
 
+/* What is there has to be a file. What is missing may be there when the switch starts, which says so. */
+static int
+check_pem(struct ctrl_reading *reading, struct ctrl_path path, const char *name)
+{
+	const char *why;
+	int fd = ctrl_open_regular(name, &why);
+
+	if (fd < 0 && (errno == EINVAL || errno == EISDIR))
+		return ctrl_refuse(&reading->source, path, "%s: %s", name, why);
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
+static int
+read_tls(struct ctrl_reading *reading, const json_t *tls)
+{
+	struct ctrl_api *api = &reading->config->api;
+	int rc;
+
+	strlcpy(api->certificate, ctrl_string(tls, "api.tls.certificate"),
+		sizeof(api->certificate));
+	strlcpy(api->key, ctrl_string(tls, "api.tls.key"), sizeof(api->key));
+	rc = check_pem(reading, ctrl_path("api.tls.certificate"), api->certificate);
+	return rc < 0 ? rc : check_pem(reading, ctrl_path("api.tls.key"), api->key);
+}
+
 int
 ctrl_read_api(struct ctrl_reading *reading)
 {
 	struct ctrl_api *api = &reading->config->api;
 	const json_t *object = json_object_get(reading->root, "api");
 	const json_t *tls = json_object_get(object, "tls");
-	int rc;
+	int rc = 0;
 
 	if (object == NULL)
 		return 0;
 	api->open_read = ctrl_boolean(object, "api.open_read");
-	if (tls != NULL) {
-		strlcpy(api->certificate, ctrl_string(tls, "api.tls.certificate"),
-			sizeof(api->certificate));
-		strlcpy(api->key, ctrl_string(tls, "api.tls.key"), sizeof(api->key));
-	}
+	if (tls != NULL)
+		rc = read_tls(reading, tls);
 	if (json_object_get(object, "socket_group") != NULL)
 		strlcpy(api->socket_group, ctrl_string(object, "api.socket_group"),
 			sizeof(api->socket_group));
 	read_names(json_object_get(object, "names"), api);
-	rc = read_listeners(reading, json_object_get(object, "listen"));
+	if (rc == 0)
+		rc = read_listeners(reading, json_object_get(object, "listen"));
 	return rc < 0 ? rc : read_tenants(reading, json_object_get(object, "tenants"));
 }
 

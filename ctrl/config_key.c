@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ctrl/config_priv.h"
+#include "ctrl/regular.h"
 
 #define DIGITS (2 * WEIR_KEY_BYTES)
 
@@ -58,8 +60,9 @@ ctrl_read_job_key(struct ctrl_reading *reading, unsigned int index, const char *
 {
 	struct ppe_job *job = &reading->config->job[index];
 	struct ctrl_path path = ctrl_path("jobs[%u].key_file", index);
+	const char *why;
 	FILE *file;
-	int rc;
+	int fd, rc;
 
 	if (name[0] == '\0')
 		return 0;
@@ -68,9 +71,14 @@ ctrl_read_job_key(struct ctrl_reading *reading, unsigned int index, const char *
 			"a job with a fixed generation has no joins, and so no fresh keys: it "
 			"can't "
 			"be authenticated");
-	file = fopen(name, "re");
-	if (file == NULL)
-		return ctrl_refuse(&reading->source, path, "%s: %s", name, strerror(errno));
+	fd = ctrl_open_regular(name, &why);
+	if (fd < 0)
+		return ctrl_refuse(&reading->source, path, "%s: %s", name, why);
+	file = fdopen(fd, "r");
+	if (file == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
 	rc = read_file(reading, path, name, file, job->key);
 	fclose(file);
 	job->authenticated = rc == 0;

@@ -8,8 +8,9 @@
 #include "ctrl/config.h"
 #include "ctrl/refuse.h"
 
-/* A whole file of at most 4 MiB: its text, to be freed, or NULL with errno. ctrl/config.c */
-char *ctrl_read_file(const char *path, size_t *length);
+/* A whole regular file of at most 4 MiB: its text, to be freed, or NULL with errno and *why, as of
+ * ctrl_open_regular. ctrl/config.c */
+char *ctrl_read_file(const char *path, size_t *length, const char **why);
 
 /* A reading under way. All steps return 0, or -errno with the reason written. */
 struct ctrl_reading {

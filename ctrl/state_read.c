@@ -217,8 +217,9 @@ int
 ctrl_state_load(
 	const char *path, const char *name, struct ctrl_state **state, char *error, size_t size)
 {
+	const char *why;
 	size_t length;
-	char *text = path[0] == '\0' ? NULL : ctrl_read_file(path, &length);
+	char *text = path[0] == '\0' ? NULL : ctrl_read_file(path, &length, &why);
 	int rc;
 
 	*state = NULL;
@@ -228,7 +229,7 @@ ctrl_state_load(
 	}
 	if (text == NULL) {
 		rc = -errno;
-		snprintf(error, size, "%s: %s", path, strerror(-rc));
+		snprintf(error, size, "%s: %s", path, why);
 		return rc;
 	}
 	rc = ctrl_state_parse(text, length, path, name, state, error, size);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ctrl/api/server_priv.h"
+#include "ctrl/regular.h"
 
 #define PEM_BYTES      (1 << 20)
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
@@ -39,11 +40,17 @@ complain(char *error, size_t size, int rc, const char *what, const char *why)
 static int
 read_pem(const char *path, char **text, char *error, size_t size)
 {
-	FILE *file = fopen(path, "re");
+	const char *why;
+	int fd = ctrl_open_regular(path, &why);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	size_t length;
 
-	if (file == NULL)
-		return complain(error, size, -errno, path, strerror(errno));
+	if (fd < 0)
+		return complain(error, size, -errno, path, why);
+	if (file == NULL) {
+		close(fd);
+		return complain(error, size, -ENOMEM, path, strerror(ENOMEM));
+	}
 	*text = calloc(1, PEM_BYTES + 1);
 	length = *text == NULL ? 0 : fread(*text, 1, PEM_BYTES, file);
 	fclose(file);
