@@ -447,3 +447,26 @@ Test(ppe_faults_edges, no_more_memory_is_taken_than_said, .timeout = 30)
 	cr_expect_eq(ppe_faults_bytes(&rig.config, rig.ports, &faults), 0);
 	stop();
 }
+
+/* No memory for the stores of all workers, then for a set: nothing has changed, and later it goes. */
+Test(ppe_faults_edges, without_memory_nothing_changes, .timeout = 60)
+{
+	static void *taken[4096];
+	unsigned int n = 0;
+
+	start(2, false);
+	rule(PPE_FAULT_OUT, PPE_FAULT_DROP)->port = 1;
+	for (size_t bytes = (size_t)32 << 20; bytes >= 1024; bytes /= 2)
+		while (n < RTE_DIM(taken) && (taken[n] = rte_malloc(NULL, bytes, 0)) != NULL)
+			n++;
+	cr_expect_eq(ppe_publish_faults(rig.ppe, &faults), -ENOMEM);
+	cr_expect_null(ppe_faults_of(rig.ppe));
+	send_numbers(3);
+	cr_expect_eq(take(1, 100), 3);
+	while (n > 0)
+		rte_free(taken[--n]);
+	publish();
+	send_numbers(3);
+	cr_expect_eq(take(1, 100), 0);
+	stop();
+}

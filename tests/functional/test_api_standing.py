@@ -84,5 +84,27 @@ def a_join_that_makes_the_job_is_whole_or_nothing():
               answer.text, said)
 
 
+@case
+def faults_are_taken_when_the_worker_turns_again():
+    """A change waits half a second for it, and a second one is refused: nothing is freed that it sees."""
+    section = {'seed': 1, 'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 0}]}
+    with switch() as (rack, api):
+        check(api.unix('PUT', '/v1/faults', section).status == 200, 'a worker that turns')
+        with standing(rack):
+            began = time.monotonic()
+            answer = api.unix('PUT', '/v1/faults', dict(section, seed=2))
+            check(answer.status == 200 and answer.body['seed'] == 2, '%s', answer.text)
+            answer = api.unix('PUT', '/v1/faults', dict(section, seed=3))
+            check(answer.status == 503 and answer.code == 'busy', '%s', answer.text)
+            check(api.unix('DELETE', '/v1/faults').status == 503, 'cleared')
+            check(time.monotonic() - began < 3, 'it took %.1f s', time.monotonic() - began)
+            check(api.get('/v1/faults')['seed'] == 2, 'refused, and yet changed')
+        until = time.monotonic() + 5
+        while api.unix('PUT', '/v1/faults', dict(section, seed=4)).status != 200:
+            check(time.monotonic() < until, 'still busy')
+            time.sleep(0.1)
+        check('a worker does not turn: it has yet to take the faults' in rack.switch.output, 'not said')
+
+
 if __name__ == '__main__':
     sys.exit(main())

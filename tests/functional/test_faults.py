@@ -23,9 +23,13 @@ HOLD = {'rules': [{'direction': way, 'action': 'delay', 'us': 10000000} for way 
 
 
 @contextlib.contextmanager
-def switch(hosts=2, workers=1, jobs=None, ends=True, **changes):
+def switch(hosts=2, workers=1, jobs=None, queues=1, ends=True, **changes):
     with Rack(hosts=hosts, workers=workers, jobs=[job(1, 2)] if jobs is None else jobs) as rack:
         rack.changes = changes
+        if queues > 1:
+            changes['ports'] = [{'name': 'p%d' % p, 'rx_queues': queues, 'tx_queues': queues,
+                                 'device': '%s,qpairs=%d' % (rack.device(p), queues)}
+                                for p in range(hosts)]
         api = Control(rack)
         rack.start_switch()
         yield rack, api
@@ -71,14 +75,14 @@ def the_example_does_what_it_says():
               '%s', drops)
 
 
-@case
-def the_books_close_under_load_on_two_workers():
+def the_books_close(queues):
     every = [{'direction': way, 'action': action, 'chance_ppm': 20000, 'distance': 5, 'us': 300,
               'most_us': 3000, 'delay': delay}
              for way in ('in', 'out') for action, delay in
              (('drop', 'constant'), ('duplicate', 'constant'), ('reorder', 'constant'),
               ('corrupt', 'constant'), ('delay', 'pareto'), ('delay', 'exponential'))]
-    with switch(hosts=4, workers=2, jobs=[job(1, 2), job(2, 2, first=2)]) as (rack, api):
+    with switch(hosts=4, workers=2, queues=queues,
+                jobs=[job(1, 2), job(2, 2, first=2)]) as (rack, api):
         runs = start(rack, 1, [0, 1], '-b', '64K', '-e', '64K', '-n', 30, '-w', 0)
         runs += start(rack, 2, [2, 3], '-b', '64K', '-e', '64K', '-n', 30, '-w', 0)
         changes = 0
@@ -92,6 +96,16 @@ def the_books_close_under_load_on_two_workers():
         check(changes >= 3, 'only %d changes while it ran', changes)
         set_faults(api, {'rules': []})
         rack.check_books()
+
+
+@case
+def the_books_close_under_load_on_two_workers():
+    the_books_close(1)
+
+
+@case
+def the_books_close_with_two_queues_of_each_port():
+    the_books_close(2)
 
 
 @case
