@@ -130,18 +130,19 @@ look_for(struct stage *s, unsigned int residue)
 	s->soonest = RTE_MIN(s->soonest, s->next[residue]);
 }
 
-/* All contributions that are due. */
-static void
+/* All contributions that are due. Were there any? */
+static bool
 receive(struct stage *s)
 {
 	if (s->soonest > worker->now)
-		return;
+		return false;
 	s->soonest = UINT64_MAX;
 	for (unsigned int r = 0; r < WINDOW_MAX; r++) {
 		if (s->next[r] <= worker->now)
 			contribute(s, r);
 		s->soonest = RTE_MIN(s->soonest, s->next[r]);
 	}
+	return true;
 }
 
 /* All stragglers that the switch has counted. */
@@ -162,11 +163,15 @@ notice(struct stage *s)
 static void
 turn(unsigned int jobs, uint64_t passed)
 {
+	bool any = false;
+
 	worker->seen = worker->now;
 	worker->now += passed;
 	ppe_timer_launch(worker);
 	for (unsigned int j = 0; j < jobs; j++)
-		receive(&stages[j]);
+		any |= receive(&stages[j]);
+	if (!any)
+		worker->seen = worker->now;
 	while (worker->live_count > 0) {
 		unsigned int live = 0;
 
@@ -185,20 +190,31 @@ turn(unsigned int jobs, uint64_t passed)
 		notice(&stages[j]);
 }
 
-/* Some timeouts of the longest job, or so many finds of each. */
-static void
-play(const uint32_t *timeouts_ms, unsigned int jobs, uint64_t seconds, uint64_t turn_us)
+/* How long a worker sleeps that may for `most`, and takes a little longer. */
+static uint64_t
+slept(uint64_t most)
 {
-	uint64_t end;
+	uint64_t wake = ppe_timer_wake(worker), late = some(hz / 50000);
+
+	return late + (wake <= worker->now ? 0 : RTE_MIN(wake - worker->now, most));
+}
+
+/* turn_us: of a turn, at most; sleep_us: after each, 0: none. */
+static void
+play(const uint32_t *timeouts_ms, unsigned int jobs, uint64_t seconds, uint64_t turn_us,
+	uint64_t sleep_us)
+{
+	uint64_t end, us;
 
 	random_state = rig_seed();
 	build(timeouts_ms, jobs, 4);
+	us = hz / 1000000;
 	end = worker->now + seconds * hz;
 	for (unsigned int j = 0; j < jobs; j++)
 		for (unsigned int r = 0; r < WINDOW_MAX; r++)
 			stages[j].next[r] = worker->now + some(stages[j].timeout);
 	while (worker->now < end)
-		turn(jobs, 1 + some(turn_us * hz / 1000000));
+		turn(jobs, 1 + some(turn_us * us) + (sleep_us > 0 ? slept(sleep_us * us) : 0));
 	for (unsigned int j = 0; j < jobs; j++) {
 		struct stage *s = &stages[j];
 
@@ -213,22 +229,33 @@ play(const uint32_t *timeouts_ms, unsigned int jobs, uint64_t seconds, uint64_t 
 
 Test(ppe_timers, short_timeouts, .timeout = 100)
 {
-	play((const uint32_t[]){1, 2, 5, 10}, 4, 2, 20);
+	play((const uint32_t[]){1, 2, 5, 10}, 4, 2, 20, 0);
 }
 
 Test(ppe_timers, timeouts_of_the_middle, .timeout = 100)
 {
-	play((const uint32_t[]){20, 50, 200, 500}, 4, 15, 200);
+	play((const uint32_t[]){20, 50, 200, 500}, 4, 15, 200, 0);
 }
 
 Test(ppe_timers, the_shortest_beside_the_longest, .timeout = 250)
 {
-	play((const uint32_t[]){1, 60000, 100, 1000}, 4, 240, 20);
+	play((const uint32_t[]){1, 60000, 100, 1000}, 4, 240, 20, 0);
 }
 
 Test(ppe_timers, the_longest_alone, .timeout = 100)
 {
-	play((const uint32_t[]){60000}, 1, 600, 10000);
+	play((const uint32_t[]){60000}, 1, 600, 10000, 0);
+}
+
+/* A worker that has nothing to do may sleep for longer than a timeout, but not past it. */
+Test(ppe_timers, of_a_worker_that_sleeps, .timeout = 100)
+{
+	play((const uint32_t[]){1, 5, 100, 2000}, 4, 30, 5, 10000);
+}
+
+Test(ppe_timers, of_a_worker_that_seldom_has_to_wake, .timeout = 100)
+{
+	play((const uint32_t[]){1000, 60000}, 2, 300, 5, 10000);
 }
 
 /* Blocks that are open when their job gets another timeout, or policy, are judged by that. */
