@@ -320,8 +320,9 @@ numbers(int option)
 static bool
 is_text(int option)
 {
-	return option == TYPE || option == OP || option == POLICY || option == RESULTS ||
-		option == PORT || option == DIRECTION || option == WHAT || option == DELAY;
+	return option == TYPE || option == OP || option == POLICY || option == REJOIN ||
+		option == RESULTS || option == PORT || option == DIRECTION || option == WHAT ||
+		option == DELAY;
 }
 
 /* A key of a job or a rule: --timeout-ms is timeout_ms. The switch knows the ranges. */
