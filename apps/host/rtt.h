@@ -14,6 +14,11 @@
  * on 2 CPUs: with 2 ms, 20 to 45 % of all packets were needless repetitions; with 20 ms, 0.02 %.
  * Losses inside a stream are found by gap detection long before; the timeout is for the last
  * blocks.
+ *
+ * The timeout without back-off has a most, because estimates feed on each other: when one source's
+ * packet is lost, all others see a round trip as long as that source's timeout, and make theirs
+ * longer than it. Under steady loss nothing else ends that. Measured with 3 hosts and every 7th
+ * packet lost, each way: 30 operations took 12 to 30 s before, and 3 to 8 s since.
  */
 #ifndef APPS_HOST_RTT_H
 #define APPS_HOST_RTT_H
@@ -22,12 +27,13 @@
 
 #define WEIR_RTO_FIRST UINT64_C(20000000) /* before the first sample */
 #define WEIR_RTO_LEAST UINT64_C(20000000)
+#define WEIR_RTO_BASE  UINT64_C(150000000) /* the most without back-off */
 #define WEIR_RTO_MOST  UINT64_C(1000000000)
 
 struct weir_rtt {
 	uint64_t srtt; /* ns; 0: no sample yet */
 	uint64_t rttvar; /* ns */
-	uint64_t base; /* ns, [WEIR_RTO_LEAST, WEIR_RTO_MOST]: the timeout without back-off */
+	uint64_t base; /* ns, [WEIR_RTO_LEAST, WEIR_RTO_BASE]: the timeout without back-off */
 	uint64_t rto; /* ns, [base, WEIR_RTO_MOST]: the timeout */
 };
 
@@ -53,8 +59,8 @@ weir_rtt_sample(struct weir_rtt *rtt, uint64_t ns)
 	rtt->base = rtt->srtt + 4 * rtt->rttvar;
 	if (rtt->base < WEIR_RTO_LEAST)
 		rtt->base = WEIR_RTO_LEAST;
-	if (rtt->base > WEIR_RTO_MOST)
-		rtt->base = WEIR_RTO_MOST;
+	if (rtt->base > WEIR_RTO_BASE)
+		rtt->base = WEIR_RTO_BASE;
 }
 
 /* Something was answered: the back-off is over. */
