@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A scenario is played: hosts run, faults are set, actions happen when their time has come, and nothing
+waits for ever."""
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+from rack import SWITCH_ADDRESS, RackError, tail
+from switch_api import ApiError
+
+POLL_S = 0.01
+GRACE_S = 5  # for the last step of a host whose scenario is over
+
+
+class Host:
+    """One run of weir-faults-host: job (number, from 1), source, host of the rack."""
+
+    def __init__(self, play, number, source, newcomer=False):
+        job = play.scenario['jobs'][number - 1]
+        self.job, self.source, self.host = number, source, job['hosts'][source]
+        self.endless = job['endless']
+        self.killed = self.hung = False
+        self.output = None  # all that it has said, when it has ended
+        rack = play.rack
+        self.results = os.path.join(rack.folder, '%s-results-%d-%d' % (play.name, number, source))
+        self.process = rack.spawn(self.host, [
+            rack.program(('faults', 'weir-faults-host'))] + ['%s=%s' % item for item in
+                                                            self.words(play, job, newcomer).items()],
+            '%s-job%d' % (play.name, number))
+
+    def words(self, play, job, newcomer):
+        made = {
+            'switch': SWITCH_ADDRESS, 'address': play.rack.address(self.host),
+            'source': self.source, 'job': self.job, 'seed': play.seed, 'results': self.results,
+            'steps': 0 if job['endless'] else job['steps'], 'count': job['count'],
+            'type': job['type'], 'partial': job['partial'], 'carry': int(job['carry']),
+            'timeout_ms': job['op_timeout_ms'], 'join_ms': job['join_timeout_ms'],
+            'again': job['rejoin'], 'newcomer': int(newcomer), 'pause_us': job['pause_us'],
+        }
+        if job['authenticate']:
+            made['key'] = play.rack.key_file(self.job)
+        slow = job['stragglers']
+        if slow and play.faulty and self.source in play.stragglers[self.job]:
+            made.update(slow_ppm=round(slow['chance_percent'] * 10000),
+                        slow_least_us=slow['least_ms'] * 1000, slow_most_us=slow['most_ms'] * 1000)
+        plant = job['plant']
+        if plant and play.faulty and plant['host'] == self.host:
+            made.update(plant=plant['what'], plant_step=plant['step'])
+        return made
+
+    @property
+    def step(self):
+        """How many operations it says it has done."""
+        said = re.findall(r'^at (\d+)$', tail_text(self.process.log), re.M)
+        return int(said[-1]) if said else 0
+
+    @property
+    def report(self):
+        """Its last line; None of one that was killed or has crashed."""
+        said = re.search(r'^end: (\{.*\})$', self.output, re.M)
+        return json.loads(said.group(1)) if said else None
+
+    @property
+    def name(self):
+        return 'host %d (job %d, source %d)' % (self.host, self.job, self.source)
+
+
+class Beside:
+    """A process beside the jobs."""
+
+    def __init__(self, process):
+        self.process, self.output = process, None
+
+
+def tail_text(path, size=4096):
+    with open(path, 'rb') as file:
+        file.seek(max(0, os.path.getsize(path) - size))
+        return file.read().decode(errors='replace')
+
+
+class Play:
+    """One run of a scenario in a rack whose switch is up. faulty: else without faults and actions, and
+    without jobs that are endless, to compare with."""
+
+    def __init__(self, rack, scenario, seed, faulty):
+        self.rack, self.scenario, self.seed, self.faulty = rack, scenario, seed, faulty
+        self.name = 'faulty' if faulty else 'free'
+        draw = random.Random(seed)
+        self.random_host = draw.randrange(scenario['hosts'])
+        self.stragglers = {n: draw.sample(range(len(job['hosts'])), job['stragglers']['hosts'])
+                           for n, job in enumerate(scenario['jobs'], 1) if job['stragglers']}
+        self.faults = scenario['faults'] if faulty else None  # that are set now
+        self.hosts, self.beside, self.hung, self.missed = [], [], [], []
+        self.undo = []  # (when, action), of actions with for_ms
+        self.began = self.last = None
+
+    def run(self):
+        self.rack.begin_counting()
+        self.set_faults(self.faults)
+        self.began = self.last = time.monotonic()
+        for number, job in enumerate(self.scenario['jobs'], 1):
+            if self.faulty or not job['endless']:
+                self.hosts += [Host(self, number, s) for s in range(len(job['hosts']))]
+        for traffic in self.scenario['traffic'] if self.faulty else []:
+            self.beside.append(self.start_traffic(traffic))
+        actions = list(self.scenario['actions']) if self.faulty else []
+        bound = self.began + self.scenario['seconds']
+        while time.monotonic() < bound and not self.over(actions):
+            self.turn(actions)
+            time.sleep(POLL_S)
+        self.missed = actions
+        self.finish()
+        return self
+
+    def turn(self, actions):
+        now = time.monotonic()
+        for item in [i for i in self.undo if i[0] <= now]:
+            self.undo.remove(item)
+            self.do(item[1])
+        while actions and self.due(actions[0], now):
+            self.last = time.monotonic()
+            self.do(actions.pop(0))
+
+    def due(self, action, now):
+        if now < self.began + action['at_ms'] / 1000 or now < self.last + action['after_ms'] / 1000:
+            return False
+        return not action['at_step'] or any(
+            h.step >= action['at_step'] for h in self.hosts if h.job == action['job'])
+
+    def over(self, actions):
+        """All that end have ended. What is left to do is done nevertheless, but for waiting for a step."""
+        if any(h.process.status is None for h in self.hosts if not h.endless):
+            return False
+        return not self.undo and (not actions or bool(actions[0]['at_step']))
+
+    # -- actions
+
+    def set_faults(self, faults):
+        """Of now, and for a switch that starts again."""
+        self.faults = faults
+        if faults:
+            self.rack.changes['faults'] = dict(faults, seed=self.seed)
+            self.rack.ask('PUT', '/v1/faults', self.rack.changes['faults'])
+        else:
+            self.rack.changes.pop('faults', None)
+            self.rack.ask('DELETE', '/v1/faults')
+
+    def do(self, action):
+        what, after = action['do'], action['for_ms']
+        if what == 'faults':
+            self.rack.keep_fault_counts()
+            before = self.faults
+            self.set_faults(action['faults'] if action['faults'].get('rules') else None)
+            undo = dict(action, faults=before or {}, for_ms=None)
+        elif action['switch']:
+            self.to_switch(what)
+            undo = dict(action, do={'kill': 'start', 'stop': 'continue'}.get(what), for_ms=None)
+        else:
+            host = self.random_host if action['host'] == 'random' else action['host']
+            self.to_host(what, host)
+            undo = dict(action, for_ms=None, do={'kill': 'start', 'stop': 'continue',
+                                                 'link_down': 'link_up'}.get(what))
+        if after is not None:
+            self.undo.append((time.monotonic() + after / 1000, undo))
+
+    def to_switch(self, what):
+        rack = self.rack
+        if what == 'kill':
+            rack.keep_counts()
+            rack.switch.kill()
+        elif what == 'start':
+            rack.write_config()
+            rack.start_switch(os.path.join(rack.folder, 'switch.json'))
+        else:
+            rack.switch.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
+
+    def to_host(self, what, host):
+        living = [h for h in self.hosts if h.host == host and h.process.status is None]
+        if what in ('link_down', 'link_up'):
+            # The switch's end: the host keeps its address, and sees that there is no carrier.
+            subprocess.run(['ip', '-n', self.rack.namespace('sw'), 'link', 'set', 'p%d' % host,
+                            what[len('link_'):]], check=True, timeout=10)
+        elif what == 'start':
+            gone = {(h.job, h.source) for h in self.hosts if h.host == host and h.killed}
+            self.hosts += [Host(self, *which, newcomer=True) for which in sorted(gone)]
+        for one in living:
+            if what == 'kill':
+                one.process.kill()
+                one.killed = True
+            elif what in ('stop', 'continue'):
+                one.process.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
+
+    def start_traffic(self, traffic):
+        if traffic['ping']:
+            ping = traffic['ping']
+            to = SWITCH_ADDRESS if ping['to'] == 'switch' else self.rack.address(ping['to'])
+            return Beside(self.rack.spawn(ping['from'], ['ping', '-n', '-i', str(ping['interval_ms'] / 1000),
+                                                         '-W', '2', to], 'ping'))
+        flood = traffic['flood']
+        return Beside(self.rack.spawn(flood['host'], [
+            self.rack.program(('faults', 'weir-faults-host')), 'switch=' + SWITCH_ADDRESS,
+            'address=' + self.rack.address(flood['host'])] + [
+                '%s=%d' % (key, flood[key]) for key in ('job', 'source', 'bytes')] + [
+                    'flood=%d' % flood['packets_per_s']], 'flood'))
+
+    # -- the end
+
+    def finish(self):
+        """Undo what is left, end what has no end of its own, and what hangs: but say first where."""
+        for _, action in self.undo:
+            self.do(action)
+        self.undo = []
+        for host in self.hosts:
+            if host.process.status is None and not host.endless:
+                self.tell_hung(host)
+        for host in self.hosts:
+            if host.process.status is None:
+                host.killed = True
+                host.process.kill()
+        for one in self.beside:
+            one.process.signal(signal.SIGINT)  # ping tells what it has counted
+        for one in self.beside:
+            try:
+                # ping says 1 when nothing was answered: that is for the expectations.
+                if one.process.end(GRACE_S) not in (0, 1):
+                    raise RackError('%s: status %d\n%s' % (one.process.name, one.process.status,
+                                                           tail(one.process.log)))
+            finally:
+                one.process.kill()
+        if self.rack.switch.status is not None:
+            raise RackError('%s: ended with status %d\n%s' % (
+                self.rack.switch.name, self.rack.switch.status, tail(self.rack.switch.log)))
+        for one in self.hosts + self.beside:
+            one.output = one.process.output
+        self.rack.keep_counts()
+        self.faults = None
+        self.rack.changes.pop('faults', None)
+        self.rack.ask('DELETE', '/v1/faults')  # and what was held goes on its way
+
+    def tell_hung(self, host):
+        """Who waits, and in which block."""
+        host.hung = True
+        text = '%s: still at operation %d after %g s' % (host.name, host.step,
+                                                        time.monotonic() - self.began)
+        last = [line for line in host.process.output.splitlines() if line.startswith('failed')]
+        self.hung.append('\n'.join([text] + last[-1:]))
+        if len(self.hung) == 1:
+            try:
+                stuck = subprocess.run([self.rack.program(('ctl', 'weirctl')), '-s', 'unix:' +
+                                        self.rack.socket, 'blocks', '--stuck'], text=True, timeout=10,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                self.hung[0] += '\n' + stuck.stdout.strip()
+            except (subprocess.TimeoutExpired, RackError, ApiError) as error:
+                self.hung[0] += '\n' + str(error)
+
+    def ping_loss(self):
+        """Sent, received, of all pings."""
+        found = [re.search(r'(\d+) packets transmitted, (\d+) received', p.output)
+                 for p in self.beside if p.process.name.startswith('ping')]
+        return [sum(int(f.group(i)) for f in found if f) for i in (1, 2)] if found else None

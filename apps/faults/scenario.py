@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a scenario is: a JSON file, read once, checked whole.
+
+    scenario = load('tests/fault/loss-1-percent.json')
+
+SCENARIO and what it names are the keys; docs/faults.md is their manual, and tests/fault compares it
+with them. A file with anything wrong in it is refused with the place and the reason:
+
+    x.json: jobs[0].steps: 0 is not in 1..1000000
+"""
+import difflib
+import json
+import os
+import re
+
+HOSTS_MAX = 32
+
+
+class ScenarioError(Exception):
+    """What is wrong with a scenario, for people."""
+
+
+class Key:
+    """A key of an object: what is allowed there, and what it is when it is left out."""
+
+    def __init__(self, check, default=None, required=False):
+        self.check, self.default, self.required = check, default, required
+
+
+class Wrong(Exception):
+    """The value at `path` is wrong."""
+
+    def __init__(self, reason, path=''):
+        super().__init__(reason)
+        self.reason, self.path = reason, path
+
+
+def at(path, check, value):
+    """Check a value below `path`."""
+    try:
+        return check(value)
+    except Wrong as wrong:
+        raise Wrong(wrong.reason, path + ('.' if wrong.path and wrong.path[0] != '[' else '') +
+                    wrong.path) from None
+
+
+def whole(least, most):
+    def check(value):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Wrong('%s is no integer' % json.dumps(value))
+        if not least <= value <= most:
+            raise Wrong('%d is not in %d..%d' % (value, least, most))
+        return value
+    return check
+
+
+def number(least, most):
+    def check(value):
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise Wrong('%s is no number' % json.dumps(value))
+        if not least <= value <= most:
+            raise Wrong('%g is not in %g..%g' % (value, least, most))
+        return value
+    return check
+
+
+def word(*words):
+    def check(value):
+        if value not in words:
+            raise Wrong('%s is none of %s' % (json.dumps(value), ', '.join(words)))
+        return value
+    return check
+
+
+def text(value):
+    if not isinstance(value, str) or not value:
+        raise Wrong('%s is no text' % json.dumps(value))
+    return value
+
+
+def pattern(value):
+    try:
+        re.compile(text(value))
+    except re.error as error:
+        raise Wrong('%s: %s' % (json.dumps(value), error)) from None
+    return value
+
+
+def yes_or_no(value):
+    if not isinstance(value, bool):
+        raise Wrong('%s is neither true nor false' % json.dumps(value))
+    return value
+
+
+def section(value):
+    """Of the switch's configuration: the switch checks what is in it."""
+    if not isinstance(value, dict):
+        raise Wrong('%s is no object' % json.dumps(value))
+    return value
+
+
+def either(*checks):
+    def check(value):
+        for one in checks[:-1]:
+            try:
+                return one(value)
+            except Wrong:
+                pass
+        return checks[-1](value)
+    return check
+
+
+def array(check_one, least=0, most=1000):
+    def check(value):
+        if not isinstance(value, list):
+            raise Wrong('%s is no array' % json.dumps(value))
+        if not least <= len(value) <= most:
+            raise Wrong('has %d entries, not %d..%d' % (len(value), least, most))
+        return [at('[%d]' % i, check_one, v) for i, v in enumerate(value)]
+    return check
+
+
+def bounds(value):
+    """[least, most] of a count; null: none."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise Wrong('%s is not [least, most]' % json.dumps(value))
+    for end in value:
+        if end is not None:
+            number(0, 1e18)(end)
+    if None not in value and value[0] > value[1]:
+        raise Wrong('%s: the least is more than the most' % json.dumps(value))
+    return value
+
+
+def mapping(key_pattern, of, check_one):
+    """An object whose keys are not known beforehand."""
+    def check(value):
+        for key in section(value):
+            if not re.fullmatch(key_pattern, key):
+                raise Wrong('%s is not %s' % (json.dumps(key), of))
+        return {k: at(k, check_one, v) for k, v in value.items()}
+    return check
+
+
+def keys(**known):
+    def check(value):
+        for name in section(value):
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise Wrong('unknown key' + ('; did you mean "%s"?' % near[0] if near else ''), name)
+        for name, key in known.items():
+            if key.required and name not in value:
+                raise Wrong('"%s" is missing' % name)
+        return {name: at(name, key.check, value[name]) if name in value else key.default
+                for name, key in known.items()}
+    check.known = known
+    return check
+
+
+HOST = whole(0, HOSTS_MAX - 1)
+SOME_HOST = either(HOST, word('random'))
+MS = whole(0, 600000)
+SEED = whole(0, (1 << 63) - 1)
+
+STRAGGLERS = keys(
+    hosts=Key(whole(1, HOSTS_MAX), required=True),
+    chance_percent=Key(number(0, 100), 100),
+    least_ms=Key(MS, required=True),
+    most_ms=Key(MS, required=True),
+)
+PLANT = keys(
+    host=Key(HOST, required=True),
+    what=Key(word('wrong', 'hang', 'leave'), required=True),
+    step=Key(whole(0, 1000000), 0),
+)
+JOB = keys(
+    hosts=Key(array(HOST, 1, HOSTS_MAX)),
+    options=Key(section, {}),
+    authenticate=Key(yes_or_no, False),
+    steps=Key(whole(1, 1000000), 100),
+    endless=Key(yes_or_no, False),
+    count=Key(whole(1, 1 << 24), 5000),
+    type=Key(word('int32', 'fp32'), 'int32'),
+    partial=Key(word('as-is', 'fail'), 'as-is'),
+    carry=Key(yes_or_no, False),
+    rejoin=Key(whole(0, 1000), 0),
+    op_timeout_ms=Key(whole(1, 600000), 10000),
+    join_timeout_ms=Key(whole(1, 600000), 10000),
+    pause_us=Key(whole(0, 10000000), 0),
+    stragglers=Key(STRAGGLERS),
+    plant=Key(PLANT),
+)
+ACTION = keys(
+    do=Key(word('stop', 'continue', 'kill', 'start', 'link_down', 'link_up', 'faults'), required=True),
+    host=Key(SOME_HOST),
+    switch=Key(yes_or_no, False),
+    job=Key(whole(1, 8), 1),
+    at_step=Key(whole(0, 1000000), 0),
+    at_ms=Key(MS, 0),
+    after_ms=Key(MS, 0),
+    for_ms=Key(MS),
+    faults=Key(section),
+)
+TRAFFIC = keys(
+    ping=Key(keys(**{
+        'from': Key(HOST, required=True),
+        'to': Key(either(HOST, word('switch')), required=True),
+        'interval_ms': Key(whole(2, 10000), 20),
+    })),
+    flood=Key(keys(
+        host=Key(HOST, required=True),
+        job=Key(whole(1, 8), required=True),
+        source=Key(whole(0, 255), required=True),
+        packets_per_s=Key(whole(1, 1000000), 5000),
+        bytes=Key(whole(16, 1400), 200),
+    )),
+)
+END = word('done', 'failed', 'killed', 'any')
+EXPECT = keys(
+    ends=Key(mapping(r'all|random|\d+', 'a host, "random" or "all"', END), {}),
+    says=Key(mapping(r'all|random|\d+', 'a host, "random" or "all"', pattern), {}),
+    counts=Key(mapping(r'[a-z_0-9]+(\.[a-z_0-9]+)?', 'a count', bounds), {}),
+    slowdown_at_most=Key(number(0, 1e6)),
+    longest_ms=Key(bounds),
+    pings_lost_percent=Key(bounds),
+)
+SCENARIO = keys(
+    about=Key(text, required=True),
+    seed=Key(SEED),
+    seconds=Key(whole(1, 600), 30),
+    hosts=Key(whole(1, HOSTS_MAX), required=True),
+    switch=Key(section, {}),
+    port=Key(section, {}),
+    jobs=Key(array(JOB, 1, 8), required=True),
+    faults=Key(section),
+    traffic=Key(array(TRAFFIC, 0, 16), []),
+    actions=Key(array(ACTION, 0, 100), []),
+    expect=Key(EXPECT, EXPECT({})),
+)
+OF_THE_RUNNER = ('ports', 'jobs', 'faults', 'api')
+
+
+def check_hosts(scenario):
+    """What the parts must agree in."""
+    hosts = scenario['hosts']
+
+    def known(path, host):
+        if isinstance(host, int) and host >= hosts:
+            raise Wrong('%d is not in 0..%d' % (host, hosts - 1), path)
+
+    for j, job in enumerate(scenario['jobs']):
+        path = 'jobs[%d]' % j
+        job['hosts'] = list(range(hosts)) if job['hosts'] is None else job['hosts']
+        for i, host in enumerate(job['hosts']):
+            known('%s.hosts[%d]' % (path, i), host)
+        if len(set(job['hosts'])) != len(job['hosts']):
+            raise Wrong('a host is there twice', path + '.hosts')
+        if job['stragglers'] and job['stragglers']['hosts'] > len(job['hosts']):
+            raise Wrong('the job has %d hosts' % len(job['hosts']), path + '.stragglers.hosts')
+        if job['stragglers'] and job['stragglers']['least_ms'] > job['stragglers']['most_ms']:
+            raise Wrong('is more than most_ms', path + '.stragglers.least_ms')
+        if job['plant'] and job['plant']['host'] not in job['hosts']:
+            raise Wrong('the job has no such host', path + '.plant.host')
+        if job['carry'] and job['type'] != 'int32':
+            raise Wrong('goes with type "int32" only: sums of fp32 depend on their order', path + '.carry')
+        for name in ('id', 'name', 'sources', 'key_file', 'generation'):
+            if name in job['options']:
+                raise Wrong('is weir-faults\' to set', '%s.options.%s' % (path, name))
+    if all(job['endless'] for job in scenario['jobs']):
+        raise Wrong('true in all jobs: it would not end', 'jobs[0].endless')
+    for key in OF_THE_RUNNER:
+        if key in scenario['switch']:
+            raise Wrong('is weir-faults\' to set', 'switch.' + key)
+    for i, action in enumerate(scenario['actions']):
+        check_action(scenario, action, 'actions[%d]' % i)
+        known('actions[%d].host' % i, action['host'])
+    for i, traffic in enumerate(scenario['traffic']):
+        path = 'traffic[%d]' % i
+        if (traffic['ping'] is None) == (traffic['flood'] is None):
+            raise Wrong('is either "ping" or "flood"', path)
+        if traffic['ping']:
+            known(path + '.ping.from', traffic['ping']['from'])
+            known(path + '.ping.to', traffic['ping']['to'])
+        else:
+            known(path + '.flood.host', traffic['flood']['host'])
+    for name in ('ends', 'says'):
+        for host in scenario['expect'].get(name, {}):
+            if host.isdigit():
+                known('expect.%s.%s' % (name, host), int(host))
+
+
+def check_action(scenario, action, path):
+    do = action['do']
+    if action['job'] > len(scenario['jobs']):
+        raise Wrong('there are %d jobs' % len(scenario['jobs']), path + '.job')
+    if (do == 'faults') != (action['faults'] is not None):
+        raise Wrong('"faults" goes with "do": "faults", and with nothing else', path)
+    if do == 'faults':
+        if action['host'] is not None or action['switch']:
+            raise Wrong('faults are the switch\'s', path)
+    elif (action['host'] is None) == (not action['switch']):
+        raise Wrong('needs either "host" or "switch"', path)
+    elif do.startswith('link') and action['switch']:
+        raise Wrong('links are hosts\'', path + '.switch')
+    if action['for_ms'] is not None and do not in ('stop', 'link_down', 'kill', 'faults'):
+        raise Wrong('nothing undoes "%s"' % do, path + '.for_ms')
+
+
+def no_key_twice(pairs):
+    made = {}
+    for key, value in pairs:
+        if key in made:
+            raise Wrong('is there twice', key)
+        made[key] = value
+    return made
+
+
+def parse(content, name):
+    """A scenario from its text. name: for messages."""
+    try:
+        made = SCENARIO(json.loads(content, object_pairs_hook=no_key_twice))
+        check_hosts(made)
+    except json.JSONDecodeError as error:
+        raise ScenarioError('%s:%d:%d: %s' % (name, error.lineno, error.colno, error.msg)) from None
+    except Wrong as wrong:
+        raise ScenarioError('%s: %s' % (name, ': '.join(filter(None, (wrong.path, wrong.reason))))) from None
+    made['name'] = re.sub(r'\.json$', '', os.path.basename(name))
+    made['file'] = name
+    return made
+
+
+def load(path):
+    """Read a scenario. Raises ScenarioError."""
+    try:
+        with open(path) as file:
+            return parse(file.read(), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError('%s: %s' % (path, getattr(error, 'strerror', None) or error)) from None
