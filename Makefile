@@ -5,12 +5,15 @@
 #   SUITE="unit lint"            test only these suites
 #   JOBS=2                       compile with so many processes
 #   BENCH="engine hash"          run only these benches
+#   SEED=7                       play scenarios of faults on this seed
+#   FAULTS="tests/fault/a.json"  play these scenarios only
 #   FUZZ_TIME=600                seconds that each fuzz target searches
 #   FUZZ="packets host"          search with these targets only
 
 SHELL := /bin/sh
 JOBS ?= $(shell nproc)
 FUZZ_TIME ?= 60
+FAULTS ?= $(sort $(wildcard tests/fault/*.json))
 ifeq ($(SANITIZE),)
 BUILD := build
 SETUP :=
@@ -23,11 +26,12 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test model fuzz demo bench deb format clean install
+.PHONY: help build test faults model fuzz demo bench deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
-	@echo 'make test    all tests (SUITE="unit model eal functional instructions fuzz lint", SANITIZE=address,undefined)'
+	@echo 'make test    all tests (SUITE="unit model eal functional fault instructions fuzz lint", SANITIZE=address,undefined)'
+	@echo 'make faults  all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
 	@echo 'make model   search all states of the life of a block in larger models than make test does, in some minutes'
 	@echo 'make fuzz    search for packets and texts that break something, a minute a target (needs clang)'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
@@ -53,6 +57,10 @@ build: install
 
 test: build
 	@tests/run $(BUILD) $(SUITE)
+
+# The last line is `faults: N passed, N failed, N wrong, N hung`.
+faults: build
+	@WEIR_BUILD=$(BUILD) apps/faults/weir-faults all $(FAULTS) $(if $(SEED),--seed $(SEED))
 
 model: install
 	@tests/spin/check.py --large

@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-faults notices what is planted: wrong sums, hosts that hang, expectations that do not hold, and what
+does not come home."""
+import os
+import re
+import tempfile
+import types
+
+from faults import Ended, module
+
+from tap import case, check, main
+from verdict import Outcome
+
+TINY = {'about': 'planted', 'hosts': 2, 'jobs': [{'steps': 20, 'count': 600, 'op_timeout_ms': 8000}]}
+
+
+def tiny(job=None, **more):
+    made = dict(TINY, **more)
+    made['jobs'] = [dict(TINY['jobs'][0], **(job or {}))]
+    return made
+
+
+def fails(run, *patterns):
+    check(run.status == 1 and not run.report['passed'], 'not a failure: %s', run)
+    for pattern in patterns:
+        check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
+
+
+@case
+def a_wrong_sum_is_counted():
+    run = Ended('run', tiny({'plant': {'host': 1, 'what': 'wrong', 'step': 7}}))
+    fails(run, r'host 0 .*: 1 elements of operation 7 are wrong', r'\n  wrong +2 +0 ')
+    check(run.report['wrong'] == 2 and run.report['hung'] == 0, '%s', run.report)
+
+
+@case
+def a_host_that_hangs_is_counted_and_named():
+    run = Ended('run', tiny({'plant': {'host': 1, 'what': 'hang', 'step': 5}}, seconds=2))
+    fails(run, r'hung: host 1 \(job 1, source 1\): still at operation 5 after 2', r'\n  hung +2 +0 ',
+          r'job1: .*10\.77\.0\.2')
+    check(run.report['hung'] == 2 and run.report['wrong'] == 0, '%s', run.report)
+
+
+@case
+def a_host_that_leaves_is_noticed():
+    run = Ended('run', tiny({'plant': {'host': 1, 'what': 'leave', 'step': 5}, 'op_timeout_ms': 1500}))
+    fails(run, r'host 1 .*: failed, not done', r'host 0 .*: failed, not done: failed: -110 ')
+
+
+@case
+def expectations_have_to_hold():
+    run = Ended('all', tiny(expect={'counts': {'lost': [1, None]}}),
+                tiny(expect={'counts': {'lots': [1, None]}}),
+                tiny(actions=[{'do': 'stop', 'host': 0, 'at_step': 1000}]))
+    check(run.status == 1, '%s', run)
+    for pattern in (r'lost: 0, not at least 1', r'there is no count "lots"', r'too late for \{"do": "stop"'):
+        check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
+    last = run.output.splitlines()[-1]
+    check(last == 'faults: 0 passed, 3 failed, 0 wrong, 0 hung', '%s', last)
+
+
+@case
+def what_the_switch_refuses_is_told():
+    wrong = {'rules': [{'direction': 'in', 'action': 'drop', 'port': 'p9'}]}
+    run = Ended('run', tiny(faults=wrong))
+    check(run.status == 1 and 'faults.rules[0].port' in run.output, '%s', run)
+    run = Ended('run', tiny({'options': {'windw': 64}}))
+    check(run.status == 1 and 'jobs[0].windw' in run.output, '%s', run)
+
+
+class Said:
+    """A host of a play that is over."""
+
+    def __init__(self, host, folder, *results, job=1):
+        self.job, self.host, self.name = job, host, 'host %d' % host
+        self.results = os.path.join(folder, 'results-%d-%d' % (job, host))
+        with open(self.results, 'w') as file:
+            file.write(''.join('%d %d %s\n' % r for r in results))
+
+
+def outcome(hosts, **job):
+    """An Outcome of which nothing is known yet but the play."""
+    made = object.__new__(Outcome)
+    made.play = types.SimpleNamespace(hosts=hosts, scenario={'jobs': [dict({'carry': False}, **job)]})
+    made.wrong, made.problems = 0, []
+    return made
+
+
+@case
+def results_that_differ_among_hosts_are_wrong():
+    with tempfile.TemporaryDirectory(prefix='weir-results-') as folder:
+        same = [(7, 0, 'aa'), (7, 1, 'bb'), (9, 1, 'cc')]
+        hosts = [Said(0, folder, *same), Said(1, folder, *same), Said(2, folder, *same[:2])]
+        made = outcome(hosts + [Said(0, folder, (7, 0, 'ee'), job=2)])
+        made.compare_results()
+        check(made.wrong == 0, '%s', made.problems)
+        made = outcome(hosts + [Said(3, folder, (7, 1, 'dd'))])
+        made.compare_results()
+        check(made.wrong == 1 and 'generation 7, operation 1' in made.problems[0], '%s', made.problems)
+
+
+@case
+def what_is_not_delivered_is_wrong():
+    with tempfile.TemporaryDirectory(prefix='weir-results-') as folder:
+        hosts = [Said(i, folder) for i in range(2)]
+        for got, wrong in ((700, 0), (699, 1)):
+            reports = [{'code': 0, 'given': 300, 'got': 700}, {'code': 0, 'given': 400, 'got': got}]
+            made = outcome(hosts, carry=True)
+            made.compare_carried(list(zip(hosts, reports)))
+            check(made.wrong == wrong, '%d of 700: %s', got, made.problems)
+
+
+class Leaky:
+    """A rack whose switch keeps a buffer."""
+
+    def __init__(self, books=None):
+        self.books = books
+
+    def check_books(self):
+        if self.books:
+            raise module().RackError(self.books)
+
+    def renew_jobs(self):
+        pass
+
+    def levels(self):
+        return {'memory.data': 147456, 'pools.packets': 4095}
+
+    def stop_switch(self):
+        pass
+
+
+@case
+def what_does_not_come_home_is_told():
+    program = module()
+    program.HOME_S = 0.2
+    found = program.home(Leaky(), {'memory.data': 147456, 'pools.packets': 4096})
+    check(found == ['pools.packets: 4095, and 4096 before the hosts came'], '%s', found)
+    found = program.home(Leaky('packets do not add up'), {})
+    check(found == ['packets do not add up'], '%s', found)
+
+
+@case
+def the_same_seed_draws_the_same():
+    slow = {'hosts': 2, 'least_ms': 1, 'most_ms': 3, 'chance_percent': 50}
+    made = tiny({'stragglers': slow}, hosts=2, faults={'rules': [
+        {'direction': 'in', 'what': 'contribution', 'first_block': 1, 'last_block': 3, 'action': 'drop',
+         'choice': 'list', 'list': [1, 2]}]})
+    runs = [Ended('run', made, options=['--seed', seed]).report for seed in (5, 5)]
+    check(all(r['passed'] for r in runs), '%s', runs)
+    check([r['faults']['counts']['hits.0'] for r in runs] == [4, 4], '%s', runs)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,33 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A short selection of the scenarios of this folder. `make faults` plays them all.
+
+    test_scenarios.py [NAME...]
+"""
+import os
+import sys
+
+from faults import HERE, Ended
+
+import tap
+from tap import check, main
+
+SHORT = ['everything', 'first-window-out', 'authenticated-unchecked', 'stopped-five-timeouts-partial',
+         'killed-partial', 'switch-killed']
+
+
+def scenario(name):
+    def play():
+        options = ['--seed', os.environ['WEIR_SEED']] if os.environ.get('WEIR_SEED') else []
+        run = Ended('run', os.path.join(HERE, name + '.json'), options=options)
+        check(run.status == 0, '%s', run)
+        print('# ' + run.output.splitlines()[-1].strip())
+    play.__name__ = name
+    return play
+
+
+for _name in sys.argv[1:] or SHORT:
+    tap.case(scenario(_name))
+
+if __name__ == '__main__':
+    main()
