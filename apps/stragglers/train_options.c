@@ -25,7 +25,7 @@ static const char usage[] =
 	"  --iterations MAX    but no longer than this (1000)\n"
 	"  --every N           evaluate every so many iterations (10)\n"
 	"  --batch N           points per host and iteration (64)\n"
-	"  --rate R            of learning (0.05)\n"
+	"  --rate R            of learning (0.07)\n"
 	"  --momentum M        (0.9)\n"
 	"  --compute-ms T      sleep so long in each iteration, as if an accelerator worked (0)\n"
 	"  --slow-ppm P        probability that a host is slow in an iteration, in millionths (0)\n"
@@ -248,7 +248,7 @@ train_options_parse(struct train_options *o, int argc, char **argv)
 		.iterations = 1000,
 		.every = 10,
 		.batch = 64,
-		.rate = 0.05,
+		.rate = 0.07,
 		.momentum = 0.9,
 		.slow_min = 0.5,
 		.slow_max = 2,

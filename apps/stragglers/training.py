@@ -27,7 +27,7 @@ COMPUTE_MS = 40
 TIMEOUT_MS = 8  # of a block under policy partial: beyond what hosts differ by when nobody is slow
 SLOW_PPM = 160000
 TARGET = 0.95
-ITERATIONS = 800  # at most: a run that learns needs about 250
+ITERATIONS = 800  # at most: a run that learns needs about 200
 REACHED, MISSED = 0, 3  # exit statuses of weir-train
 
 # (name, the job's policy, whether hosts are slow, weir-train's own options)
