@@ -5,15 +5,17 @@
 #   SUITE="unit lint"            test only these suites
 #   JOBS=2                       compile with so many processes
 #   BENCH="engine hash"          run only these benches
-#   SEED=7                       play scenarios of faults on this seed
+#   SEED=7                       of make faults and make stragglers: what happens when
 #   FAULTS="tests/fault/a.json"  play these scenarios only
 #   FUZZ_TIME=600                seconds that each fuzz target searches
 #   FUZZ="packets host"          search with these targets only
+#   PARTS="slowdown detection"   these parts of make stragglers only
 
 SHELL := /bin/sh
 JOBS ?= $(shell nproc)
 FUZZ_TIME ?= 60
 FAULTS ?= $(sort $(wildcard tests/fault/*.json))
+PARTS ?= slowdown detection training
 ifeq ($(SANITIZE),)
 BUILD := build
 SETUP :=
@@ -26,7 +28,7 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test faults model fuzz demo bench deb format clean install
+.PHONY: help build test faults model fuzz demo bench stragglers deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
@@ -35,6 +37,7 @@ help:
 	@echo 'make model   search all states of the life of a block in larger models than make test does, in some minutes'
 	@echo 'make fuzz    search for packets and texts that break something, a minute a target (needs clang)'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
+	@echo 'make stragglers  slow hosts, waited for and not: docs/stragglers.md, in five minutes (SEED=7, PARTS="slowdown")'
 	@echo 'make deb     a Debian package, into build-deb/'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
@@ -79,6 +82,10 @@ demo: build
 
 bench: build
 	@apps/bench/bench.py $(BUILD) $(BENCH)
+
+stragglers: build
+	@apps/stragglers/stragglers.py $(BUILD) $(if $(SEED),--seed $(SEED)) --only $(PARTS) \
+		--json $(BUILD)/stragglers/stragglers.json --plots $(BUILD)/stragglers
 
 deb: install
 	@JOBS=$(JOBS) .ci/deb build-deb

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The straggler experiment in short: slow hosts hold up who waits for them, and not who goes on with
+partial results; the switch notices a straggler in time; and the runner says, writes and draws it all."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from tap import case, check, main
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+APPS = os.path.abspath(os.path.join(ROOT, 'apps', 'stragglers'))
+RUNNER = os.path.join(APPS, 'stragglers.py')
+sys.path.insert(0, APPS)
+
+import detection  # noqa: E402 (the path comes first)
+import slowdown  # noqa: E402
+from rack import SWITCH_ADDRESS, Rack, job  # noqa: E402
+
+
+def seed():
+    """The experiment's own, or what the environment asks for."""
+    number = int(os.environ.get('WEIR_SEED') or 5)
+    print('# WEIR_SEED=%d' % number, flush=True)
+    return number
+
+
+@case
+def partial_results_do_not_wait_for_slow_hosts():
+    plan = slowdown.Plan(hosts=4, compute=60, timeout=15, scale=1024, iterations=15, warmup=2,
+                         chances=(0, 0.5), seed=seed())
+    rows, unit = slowdown.measure(plan)
+    wait, partial = [slowdown.pick(rows, policy, 0.5) for policy in ('wait', 'partial')]
+    gain = slowdown.speed_up(rows, 0.5)
+    print('# undisturbed %.1f ms, wait %.1f ms, partial %.1f ms' % (
+        unit, wait['iteration_ms'], partial['iteration_ms']))
+    check(unit >= plan.compute, 'computing takes %g ms, and an iteration %g', plan.compute, unit)
+    check(sum(r['wrong'] for r in rows) == 0, 'wrong sums: %s', rows)
+    check(wait['slow_ms'] == partial['slow_ms'] > 0, 'not the same delays: %s', rows)
+    check(wait['sources'] == plan.hosts and wait['missed'] == 0, 'who waits has all: %s', wait)
+    check(1 <= partial['sources'] < plan.hosts and partial['missed'] > 0, 'nobody missed: %s',
+          partial)
+    # Waiting costs what the slowest host takes, and nobody can make it cheaper.
+    check(wait['iteration_ms'] > 0.97 * (plan.compute + wait['held_up_ms']), '%s', wait)
+    check(partial['given_up'] > 0, 'nobody came back to the others: %s', partial)
+    check(gain > 1.3, 'wait / partial = %.2f', gain)
+
+
+@case
+def a_straggler_is_noticed_in_time():
+    rows = detection.measure(detection.Plan(timeouts=(20, 200), blocks=16, seconds=1))
+    for row in rows:
+        print('# %s' % row)
+        check(row['least'] >= 1, 'before its time: %s', row)
+        # Other processes of this machine may hold up the switch.
+        check(row['p50'] < 1.25, 'too late: %s', row)
+
+
+@case
+def what_is_no_sum_of_those_present_is_wrong():
+    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
+        rack.start_switch()
+        runs = [rack.spawn(host, [
+            rack.program(('stragglers', 'weir-loop')), '--switch', SWITCH_ADDRESS, '--address',
+            rack.address(host), '--source', str(host), '--iterations', '2', '--seed', str(host)])
+                for host in range(2)]
+        for run in runs:
+            said = run.wait(30, status=1)
+            check(re.search(r'; [1-9]\d* wrong$', said, re.M), '%s', said)
+        rack.stop_switch()
+
+
+@case
+def the_runner_says_writes_and_draws():
+    with tempfile.TemporaryDirectory(prefix='weir-stragglers-') as folder:
+        report = os.path.join(folder, 'stragglers.json')
+        done = subprocess.run(
+            [RUNNER, os.environ['WEIR_BUILD'], '--quick', '--only', 'slowdown', 'detection',
+             '--seed', str(seed()), '--json', report, '--plots', folder], text=True, timeout=80,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        check(done.returncode == 0, '%s', done.stdout)
+        last = re.fullmatch(r'stragglers: speed-up at 16 %: (\d+\.\d\d)',
+                            done.stdout.splitlines()[-1])
+        check(last, 'last line: %s', done.stdout)
+        with open(report) as file:
+            found = json.load(file)
+        check('%.2f' % found['speed_up'] == last.group(1), '%s', found['speed_up'])
+        check(found['seed'] == seed() and len(found['detection']['rows']) == 2, '%s', found)
+        for name in ('stragglers-time.svg', 'stragglers-detection.svg'):
+            with open(os.path.join(folder, name)) as file:
+                drawn = file.read()
+            check(drawn.startswith('<?xml') and drawn.count('<path') > 10, '%s', name)
+
+
+if __name__ == '__main__':
+    main()
