@@ -294,7 +294,7 @@ told(const json_t *root, const char *phase, const char *name)
 Test(ppe_trace, as_json, .timeout = 60)
 {
 	static struct stage stage;
-	static char text[4 << 20];
+	static char text[16 << 20];
 	struct ctrl_trace_json *json;
 	json_error_t error;
 	json_t *root;
@@ -330,7 +330,7 @@ Test(ppe_trace, jobs_that_change, .timeout = 60)
 	static const char *const told_of[] = {
 		"late added", "late changed", "late removed", "later added", "later removed"};
 	static struct stage stage;
-	static char text[4 << 20];
+	static char text[16 << 20];
 	struct ppe_job job = rig_job(7, 1, 1, 4);
 	struct ppe_jobs table;
 	struct ctrl_trace_json *json;
