@@ -201,7 +201,8 @@ def switch(random):
         fuzz.reset()  # it still does all that it should
         if not os.environ.get('ASAN_OPTIONS') and fuzz.memory is not None:
             grown = memory_of(rack.switch.pid) - fuzz.memory
-            check(grown < 4096, '%d KiB more', grown)
+            # malloc's arenas and what jobs and faults keep come and go by some MiB
+            check(grown < 8192, '%d KiB more', grown)
         fuzz.kept.close()
         rack.stop_switch()  # everything returned, and under a sanitizer nothing leaked
 

@@ -4,6 +4,7 @@
 nothing is found before its time, on whatever machine."""
 import json
 import os
+import re
 import subprocess
 
 from tap import case, check, main
@@ -42,10 +43,13 @@ def the_table_is_full_and_both_are_measured():
 def nothing_is_found_before_its_time():
     for idle in ('yield', 'sleep'):
         end = bench('detect', *FEW, '--idle', idle)
-        check([r[:3] for r in rows(end)] == [[t, idle, load] for t in ('1', '30')
-                                             for load in ('no', 'yes')], 'rows:\n%s', end.stderr)
+        # On a busy machine a line may say instead that there is nothing to judge by.
+        starved = re.findall(r'^# timeout (\d+) ms, load (\w+): .*lost its CPU', end.stderr, re.M)
+        wanted = [(t, load) for t in ('1', '30') for load in ('no', 'yes')]
+        check([(r[0], r[2]) for r in rows(end)] == [w for w in wanted if w not in starved] and
+              all(r[1] == idle for r in rows(end)), 'rows:\n%s', end.stderr)
         least = [r for r in json.loads(end.stdout) if r['metric'] == 'detection min']
-        check(len(least) == 4 and all(r['value'] >= 1 for r in least), '%s', least)
+        check(len(least) == 4 - len(starved) and all(r['value'] >= 1 for r in least), '%s', least)
 
 
 @case
