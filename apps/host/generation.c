@@ -133,9 +133,11 @@ begin_again(struct weir *weir)
 int
 weir_rejoin(struct weir *weir)
 {
+	weir_keep_out(weir, false);
 	pthread_mutex_lock(&weir->lock);
 	if (weir->busy) {
 		pthread_mutex_unlock(&weir->lock);
+		weir_keep_out(weir, true);
 		return -EBUSY;
 	}
 	weir->busy = true;

@@ -87,6 +87,12 @@ find_switch(struct weir *weir, const struct weir_config *config)
 	return code;
 }
 
+void
+weir_keep_out(const struct weir *weir, bool kept)
+{
+	kept_out_by = kept ? weir->number : 0;
+}
+
 int
 weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 {
@@ -223,7 +229,7 @@ run(struct weir *weir, struct weir_operation *operation)
 	pthread_mutex_lock(&weir->lock);
 	if (weir->busy) {
 		pthread_mutex_unlock(&weir->lock);
-		kept_out_by = weir->number;
+		weir_keep_out(weir, true);
 		return -EBUSY;
 	}
 	weir->busy = true;

@@ -379,8 +379,10 @@ intrude(void *argument)
 	struct host *h = argument;
 
 	sleep_ms(200);
-	h->opened = weir_barrier(h->weir);
+	h->opened = weir_rejoin(h->weir);
 	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	if (weir_barrier(h->weir) != h->opened || strcmp(weir_error(h->weir), h->error) != 0)
+		h->opened = 0;
 	return NULL;
 }
 
