@@ -60,6 +60,7 @@ weir_ahead_destroy(struct weir *weir)
 			drop(a, &a->residues[r]);
 	free(a->residues);
 	*a = (struct weir_ahead){.limit = a->limit};
+	__atomic_store_n(&weir->ahead_run, 0, __ATOMIC_RELAXED);
 }
 
 /* The first block that the application has not called for, and its number without wrapping. */
@@ -313,7 +314,7 @@ count_run(struct weir *weir, uint64_t from)
 		if (weir_block_diff(expected(weir, residue_of(weir, block), &number), block) <= 0)
 			break;
 	}
-	__atomic_store_n(&weir->ahead.run, run, __ATOMIC_RELAXED);
+	__atomic_store_n(&weir->ahead_run, run, __ATOMIC_RELAXED);
 }
 
 /* Is it a partial result, whole, and without this source? Another can't be ahead of it. */
@@ -410,7 +411,7 @@ weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8
 	if (weir->current == NULL)
 		watch_all(weir, now, false);
 	answered(weir, r, now);
-	count_run(weir, a->run);
+	count_run(weir, weir->ahead_run);
 }
 
 /* ---- handing over ---- */
@@ -432,7 +433,7 @@ weir_ahead_begin(struct weir *weir)
 			weir_block_diff(last->header.block_id, o->first + o->blocks) < 0)
 			leave_list(a, r);
 	}
-	count_run(weir, a->run > o->blocks ? a->run - o->blocks : 0);
+	count_run(weir, weir->ahead_run > o->blocks ? weir->ahead_run - o->blocks : 0);
 }
 
 const struct weir_header *
@@ -466,7 +467,7 @@ weir_ahead_end(struct weir *weir, int code)
 	/* The generation is over for this source: it says no more what it has. */
 	a->closed = true;
 	a->armed = false;
-	__atomic_store_n(&a->run, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&weir->ahead_run, 0, __ATOMIC_RELAXED);
 	for (uint32_t r = 0; r < weir->window_job; r++)
 		leave_list(a, &a->residues[r]);
 }
@@ -474,5 +475,5 @@ weir_ahead_end(struct weir *weir, int code)
 uint64_t
 weir_ahead(const struct weir *weir)
 {
-	return __atomic_load_n(&weir->ahead.run, __ATOMIC_RELAXED);
+	return __atomic_load_n(&weir->ahead_run, __ATOMIC_RELAXED);
 }

@@ -163,7 +163,6 @@ struct weir_ahead {
 	struct weir_residues ready, waiting;
 	uint64_t limit, bytes; /* of memory, at most and now */
 	uint64_t kept; /* results */
-	uint64_t run; /* of these: without a hole, from the first. Relaxed atomic: any reader */
 	uint64_t transmissions, answered; /* as the ring's */
 	uint64_t answered_at; /* ns: the last result that was kept */
 	uint64_t scatter, least, most, rto; /* ns */
@@ -220,6 +219,8 @@ struct weir {
 	struct weir_ring ring;
 	struct weir_inbox inbox;
 	struct weir_ahead ahead;
+	uint64_t
+		ahead_run; /* results kept ahead, up to the first hole. Relaxed atomic: any reader */
 	struct weir_operation *current;
 	uint32_t next_block;
 	uint64_t next_number; /* the same, without wrapping */
