@@ -6,7 +6,8 @@
  * Only blocks that were missed take memory, so a run without stragglers costs nothing. Of such a block
  * there is `owed`, of former calls; `sent`, owed + the buffer's own, which goes out in place of the
  * buffer's; and `missed`, what was sent for the block once that has been done without us. When the
- * operation has ended well, `missed` is what is owed; when it has failed, `owed` is, as before.
+ * operation has ended well, `missed` is what is owed; when it has failed, `owed` is, as before. A buffer
+ * that nothing is owed of has no record: applications whose buffers are new ones in each call don't grow.
  */
 #include "apps/host/weir_priv.h"
 
@@ -94,6 +95,17 @@ create(struct weir *weir, const struct weir_operation *o)
 	return c;
 }
 
+static void
+discard(struct weir *weir, const struct weir_carried *c)
+{
+	struct weir_carried **at = &weir->carried;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	free((void *)(uintptr_t)c);
+}
+
 #define ADD(type)                                                                                  \
 	for (size_t i = 0; i < count; i++)                                                         \
 		((type *)to)[i] = (type)(((const type *)a)[i] + ((const type *)b)[i]);             \
@@ -118,29 +130,22 @@ weir_carry_begin(struct weir *weir, struct weir_operation *o)
 {
 	struct weir_carried *c = find(weir, o);
 
-	if (c == NULL)
-		c = create(weir, o);
-	if (c == NULL)
-		return weir_explain(weir, -ENOMEM, "no memory to carry contributions");
-	for (uint32_t nth = 0; nth < c->blocks; nth++) {
+	o->carries = true;
+	o->carried = c;
+	for (uint32_t nth = 0; c != NULL && nth < c->blocks; nth++) {
 		struct piece *p = &c->piece[nth];
 
 		if (p->owed == NULL)
 			continue;
 		p->sent = take(weir, c, nth);
-		if (p->sent == NULL) {
-			o->carried = c;
-			o->code = -ENOMEM;
-			weir_carry_end(weir, o);
+		if (p->sent == NULL)
 			return weir_explain(weir, -ENOMEM,
 				"no memory to carry contributions: carry_bytes is %llu",
 				(unsigned long long)weir->carry_limit);
-		}
 		add(c->dtype, p->sent, p->owed,
 			o->send + (size_t)nth * c->per_block * c->element_bytes,
 			elements_of(c, nth));
 	}
-	o->carried = c;
 	return 0;
 }
 
@@ -154,12 +159,22 @@ bool
 weir_carry_keep(struct weir *weir, struct weir_operation *o, uint32_t nth, const uint8_t *payload,
 	uint32_t bytes)
 {
-	struct piece *p = &o->carried->piece[nth];
+	struct piece *p;
 
-	p->missed = take(weir, o->carried, nth);
-	if (p->missed == NULL)
+	if (o->carried == NULL)
+		o->carried = create(weir, o);
+	if (o->carried == NULL)
 		return false;
-	memcpy(p->missed, payload, bytes);
+	p = &o->carried->piece[nth];
+	if (p->sent != NULL) { /* nobody sends it any more */
+		p->missed = p->sent;
+		p->sent = NULL;
+	} else {
+		p->missed = take(weir, o->carried, nth);
+		if (p->missed == NULL)
+			return false;
+		memcpy(p->missed, payload, bytes);
+	}
 	WEIR_COUNT(weir, carried, 1);
 	return true;
 }
@@ -168,6 +183,7 @@ void
 weir_carry_end(struct weir *weir, struct weir_operation *o)
 {
 	struct weir_carried *c = o->carried;
+	bool owes = false;
 
 	if (c == NULL)
 		return;
@@ -177,12 +193,16 @@ weir_carry_end(struct weir *weir, struct weir_operation *o)
 		drop(weir, c, nth, &p->sent);
 		if (o->code < 0) {
 			drop(weir, c, nth, &p->missed);
-			continue;
+		} else {
+			drop(weir, c, nth, &p->owed);
+			p->owed = p->missed;
+			p->missed = NULL;
 		}
-		drop(weir, c, nth, &p->owed);
-		p->owed = p->missed;
-		p->missed = NULL;
+		owes = owes || p->owed != NULL;
 	}
+	o->carried = NULL;
+	if (!owes)
+		discard(weir, c);
 }
 
 uint64_t

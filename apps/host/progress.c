@@ -76,7 +76,11 @@ take_operation(struct weir *weir)
 		weir->current->number = weir->next_number;
 		weir->current->started = weir->current->progressed = now;
 		weir->have_waiting = false;
-		weir_window_begin(weir);
+		/* One that the others begin, and this source can't: its blocks are theirs all the same. */
+		if (weir->current->code < 0)
+			weir_finish(weir, weir->current->code);
+		else
+			weir_window_begin(weir);
 	}
 	return !stop;
 }

@@ -96,7 +96,7 @@ weir_result_deliver(struct weir *weir, const struct weir_slot *slot, const struc
 {
 	struct weir_operation *o = weir->current;
 
-	if (h->status == WEIR_STATUS_PARTIAL && o->carried != NULL &&
+	if (h->status == WEIR_STATUS_PARTIAL && o->carries &&
 		!weir_bitmap_has(payload + slot->payload_bytes, weir->source) &&
 		!weir_carry_keep(
 			weir, o, slot->block - o->first, slot->payload, slot->payload_bytes)) {

@@ -240,7 +240,7 @@ run(struct weir *weir, struct weir_operation *operation)
 		.sources_least = weir->sources,
 	};
 	operation->code = weir_partial_begin(weir, operation);
-	if (operation->code < 0) {
+	if (operation->code == -EINVAL) {
 		weir->busy = false;
 		pthread_mutex_unlock(&weir->lock);
 		return operation->code;

@@ -139,7 +139,8 @@ struct weir_config {
 	 * all that was contributed. For sums of int32, uint32, int64, uint64, fp32 and fp64;
 	 * others are not carried. In place, too. What is owed is the handle's, survives
 	 * weir_rejoin, and an operation that fails leaves what was owed before it. It takes a copy of
-	 * each missed block, carry_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
+	 * each missed block, and during the next call another; carry_bytes at most (0: 256 MiB): beyond,
+	 * an operation fails with -ENOMEM.
 	 */
 	bool carry;
 	uint64_t carry_bytes;

@@ -54,7 +54,9 @@ struct weir_operation {
 	uint64_t number; /* the same, without wrapping */
 	uint32_t blocks, done;
 	uint64_t started, progressed; /* ns: handed over; last completed block */
-	struct weir_carried *carried; /* what is owed of former calls; NULL: nothing is carried */
+	bool carries; /* what misses its block is kept */
+	struct weir_carried
+		*carried; /* of this call's buffer; NULL: nothing is owed, or missed yet */
 	bool finished; /* shared */
 	int code; /* what the call returns */
 };
@@ -196,8 +198,8 @@ struct weir {
 	enum weir_partial partial;
 	bool carry;
 	uint64_t carry_limit, carry_bytes; /* at most, and now */
-	struct weir_carried
-		*carried; /* of all buffers; the caller's, and read while an operation runs */
+	struct weir_carried *carried; /* of all buffers that something is owed of; handed to and fro
+				with the operation */
 	unsigned int window_limit;
 	uint16_t generation;
 	uint16_t window_job, elements, sources;

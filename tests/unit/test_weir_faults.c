@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@
 #define TIMEOUT_MS 300
 #define LATE_MS    1000
 #define ROUNDS     20 /* at most, until all have met */
+#define BUFFERS    1000
 
 static struct host {
 	struct weir_config config;
@@ -278,6 +281,67 @@ Test(weir_faults, what_is_carried_is_bounded, .timeout = 30)
 	run();
 	cr_expect_eq(hosts[LATE].code, -ENOMEM, "%d", hosts[LATE].code);
 	cr_expect_not_null(strstr(hosts[LATE].error, "carry"), "%s", hosts[LATE].error);
+}
+
+/* Three calls; what the first owes has no room in the second. */
+static int
+owes_too_much(struct host *h)
+{
+	int32_t *first = h->integers, second[COUNT];
+
+	if (h->id == LATE)
+		sleep_ms(LATE_MS);
+	memset(first, 0, sizeof(h->integers));
+	h->code = weir_allreduce(h->weir, first, first, COUNT, h->dtype, WEIR_OP_SUM);
+	if (h->id != LATE) /* the others had the result a timeout after they began */
+		sleep_ms(LATE_MS - TIMEOUT_MS);
+	for (unsigned int i = 0; i < COUNT; i++) {
+		first[i] = 1;
+		second[i] = 100;
+	}
+	h->second = weir_allreduce(h->weir, first, first, COUNT, h->dtype, WEIR_OP_SUM);
+	h->third = weir_allreduce(h->weir, second, second, COUNT, h->dtype, WEIR_OP_SUM);
+	memcpy(h->got, second, sizeof(second));
+	return h->third;
+}
+
+Test(weir_faults, a_call_that_can_t_begin_ends_the_generation, .timeout = 30)
+{
+	start(MODEL_PARTIAL, TIMEOUT_MS, owes_too_much);
+	hosts[LATE].config.carry = true;
+	hosts[LATE].config.carry_bytes = 3 * COUNT * 4 / 2;
+	run();
+	cr_expect_eq(hosts[LATE].code, WEIR_PARTIAL);
+	cr_expect_eq(hosts[LATE].second, -ENOMEM, "%d", hosts[LATE].second);
+	/* Else it would contribute to the others' second call what is meant for the third. */
+	cr_expect_eq(hosts[LATE].third, -ENOMEM, "%d", hosts[LATE].third);
+	for (unsigned int i = 0; i < COUNT; i++) {
+		cr_assert_eq(hosts[0].integers[i], 2);
+		cr_assert_eq(hosts[0].got[i], 200u);
+	}
+}
+
+/* Each call has another buffer, as of a program that allocates its tensors anew. */
+static int
+new_buffers(struct host *h)
+{
+	static uint32_t buffers[HOSTS][COUNT + BUFFERS];
+	size_t before = mallinfo2().uordblks;
+
+	for (unsigned int k = 0; k < BUFFERS && h->code == 0; k++)
+		h->code = round_of(h, k, true, buffers[h->id] + k, buffers[h->id] + k);
+	h->owed = mallinfo2().uordblks - before;
+	return h->code;
+}
+
+Test(weir_faults, what_is_not_owed_takes_no_memory, .timeout = 30)
+{
+	start(MODEL_WAIT, TIMEOUT_MS, new_buffers);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		hosts[h].config.carry = true;
+	run();
+	cr_expect_eq(hosts[0].code, 0, "%s", hosts[0].error);
+	cr_expect_lt((int64_t)hosts[0].owed, BUFFERS * 64, "%" PRIu64 " bytes", hosts[0].owed);
 }
 
 /* One leaves in the middle, as if it had crashed, and comes back as another process would. */
