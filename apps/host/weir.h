@@ -147,7 +147,8 @@ struct weir_config {
 	/*
 	 * While the application computes, the others' operations may time out without it (job policy
 	 * `partial`). Their results are kept for the calls to come, and acknowledged, so that the others
-	 * go on: ahead_bytes at most (0: 64 MiB). Beyond that they wait.
+	 * go on: ahead_bytes at most (0: 64 MiB). Beyond that they wait, until their operations fail; this
+	 * source is then heard once a second, so a job whose dead_after_ms is not above that expels it.
 	 */
 	uint64_t ahead_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
