@@ -137,10 +137,10 @@ struct weir_config {
 	 * it sends in the next call with the same buffer (the address of `send`, count and type), until it
 	 * is delivered; so the sum of all that is delivered is, after the last repetition, the sum of
 	 * all that was contributed. For sums of int32, uint32, int64, uint64, fp32 and fp64;
-	 * others are not carried. In place, too. What is owed is the handle's, survives
-	 * weir_rejoin, and an operation that fails leaves what was owed before it. It takes a copy of
-	 * each missed block, and during the next call another; carry_bytes at most (0: 256 MiB): beyond,
-	 * an operation fails with -ENOMEM.
+	 * others are not carried. In place, too. What is owed is the handle's, survives weir_rejoin (into
+	 * a job with another number of elements a block it is kept, but not sent), and an operation that
+	 * fails leaves what was owed before it. It takes a copy of each missed block, and during the next
+	 * call another; carry_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
 	 */
 	bool carry;
 	uint64_t carry_bytes;
