@@ -29,6 +29,7 @@ receive(struct ppe_worker *worker, const bool traced)
 	struct rte_mbuf *packets[256];
 	unsigned int total = 0;
 
+	worker->more = false;
 	for (unsigned int i = 0; i < worker->nb_rx; i++) {
 		struct ppe_rx_queue *rx = &worker->rx[worker->rx_next];
 		uint16_t used = (uint16_t)(worker->backlog_tail - worker->backlog_head);
@@ -36,11 +37,14 @@ receive(struct ppe_worker *worker, const bool traced)
 		uint16_t n;
 		uint64_t bytes = 0;
 
-		if (unlikely(room < worker->burst))
+		if (unlikely(room < worker->burst)) {
+			worker->more = true;
 			break;
+		}
 		if (++worker->rx_next == worker->nb_rx)
 			worker->rx_next = 0;
 		n = pktbuf_port_rx(rx->port, rx->queue, packets, worker->burst);
+		worker->more |= n == worker->burst;
 		for (uint16_t k = 0; k < n; k++) {
 			struct rte_mbuf *packet = packets[k];
 
@@ -237,8 +241,47 @@ launch_timers(struct ppe_worker *worker, const bool traced)
  * A worker may lose its CPU, or sleep, for longer than a timeout: what is late then is the worker and
  * not the packets, which wait for it. So packets are stamped with the time at which they had been
  * received, and timers judge by a time of which all packets are known: the beginning of the turn before,
- * or of this one, when it found none.
+ * or of this one, when it found none. More may have waited than one turn takes: until a turn has found less,
+ * timers judge nothing (ppe_timer_must_wait), neither here nor where these packets go. (What a worker that is
+ * still away will bring, nobody knows.)
  */
+
+/* TSC cycles, some tenths of a millisecond: a turn that begins so much after the one before it was away. */
+#define AWAY (UINT64_C(1) << 20)
+
+/* Turns that what has waited may take. A worker that has more to do than it can does not hold up timers for
+ * longer than that. */
+#define BEHIND_TURNS 256
+
+static inline void
+begin_turn(struct ppe_worker *worker, uint64_t now)
+{
+	worker->seen = worker->begun;
+	worker->away = now - worker->begun > AWAY;
+	worker->begun = now;
+	worker->now = now;
+}
+
+/* Does this worker, which was away, now know all that came meanwhile? */
+static __rte_noinline void
+catch_up(struct ppe_worker *worker)
+{
+	uint32_t behind = worker->behind;
+	bool more = worker->more;
+
+	for (unsigned int p = 0; p < worker->workers; p++)
+		more |= p != worker->id && rte_ring_count(worker->peer[p].in) > 0;
+	if (!more) {
+		behind = 0;
+		worker->gave_up = false;
+	} else if (behind > 0) {
+		worker->gave_up = --behind == 0;
+	} else if (!worker->gave_up) {
+		behind = BEHIND_TURNS;
+	}
+	__atomic_store_n(&worker->behind, behind, __ATOMIC_RELAXED);
+}
+
 static inline void
 note_time(struct ppe_worker *worker, unsigned int work)
 {
@@ -246,23 +289,33 @@ note_time(struct ppe_worker *worker, unsigned int work)
 		worker->seen = worker->now;
 	else
 		worker->now = BARREL_TSC();
+	if (unlikely(worker->away || worker->behind > 0 || worker->gave_up))
+		catch_up(worker);
 }
 
 /* From the rings and ports to the rings and ports. Returns the pieces of work. */
 TWICE unsigned int
 turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 {
-	unsigned int work = cross(worker, traced), timers = 0;
+	/* Other workers' packets take all free contexts, if there are as many. A timer that found none left
+	 * chooses before them in the next turn, or a flood would keep stragglers from being found. */
+	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
+	unsigned int work = 0, timers = 0;
 
-	if (likely(state == PPE_STATE_RUNNING)) {
+	if (unlikely(first) && likely(running))
 		timers = launch_timers(worker, traced);
+	work += cross(worker, traced);
+	if (likely(running)) {
+		if (likely(!first))
+			timers = launch_timers(worker, traced);
 		work += receive(worker, traced);
 	}
+	worker->timers_first = !first && timers == 0 && worker->free_count == 0;
 	if (unlikely(worker->faults != NULL))
 		work += ppe_faults_release(worker, state != PPE_STATE_RUNNING);
 	fill(worker, traced);
-	/* A timer's slice is no reason to stay awake. */
-	work += worker->live_count - timers;
+	/* A timer's slice is no reason to stay awake, unless it took the place of others. */
+	work += worker->live_count - (likely(!first) ? timers : 0);
 	note_time(worker, work);
 	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
 		barrel_round(worker, traced);
@@ -338,22 +391,21 @@ ppe_barrel(void *arg)
 	struct ppe *ppe = worker->ppe;
 	const struct ppe_job_table *table;
 	struct ppe_fault_set *faults;
-	uint64_t begun = rte_rdtsc();
 	uint32_t state;
 
 	RTE_PER_LCORE(ppe_worker_self) = worker;
 	ppe_idle_prepare(&ppe->config);
 	rte_rcu_qsbr_thread_register(ppe->qsbr, worker->id);
 	rte_rcu_qsbr_thread_online(ppe->qsbr, worker->id);
-	ppe_timer_arm(worker, begun);
+	worker->begun = rte_rdtsc();
+	ppe_timer_arm(worker, worker->begun);
 
 	/* Acquire: what the control thread wrote before it changed the state is seen here. */
 	while ((state = __atomic_load_n(&ppe->state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED) {
 		struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
 		unsigned int work;
 
-		worker->seen = begun;
-		worker->now = begun = rte_rdtsc();
+		begin_turn(worker, rte_rdtsc());
 		/* Acquire pairs with the release in ppe_publish_jobs: the table is whole. */
 		table = __atomic_load_n(&ppe->table, __ATOMIC_ACQUIRE);
 		if (unlikely(table != worker->table))

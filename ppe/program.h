@@ -213,6 +213,10 @@ int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
 /* From now on each slice of the timer of `segment` is visited once per period_us. Worker. */
 void ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t period_us);
 
+/* A worker that was away has not taken all yet that came meanwhile: what a timer misses may be among that.
+ * For a timer's first segment. Cost: a shared line for each worker. */
+bool ppe_timer_must_wait(const struct ppe_worker *worker);
+
 /*
  * The place of the program of this name in the list, for ppe_pass (create() only). -ENOENT when it
  * is not in the list, so that create() can fail and say so.

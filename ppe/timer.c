@@ -136,3 +136,14 @@ ppe_timer_wake(const struct ppe_worker *worker)
 	}
 	return wake;
 }
+
+bool
+ppe_timer_must_wait(const struct ppe_worker *worker)
+{
+	const struct ppe *ppe = worker->ppe;
+
+	for (unsigned int w = 0; w < worker->workers; w++)
+		if (unlikely(__atomic_load_n(&ppe->worker[w]->behind, __ATOMIC_RELAXED) > 0))
+			return true;
+	return false;
+}

@@ -97,9 +97,14 @@ struct ppe_worker {
 	uint64_t now __rte_cache_aligned; /* TSC of this turn, since it has taken its packets */
 	uint64_t
 		seen; /* TSC: what arrived before has been given to threads, in another turn than this */
+	uint64_t begun; /* TSC: of this turn */
 	uint64_t reclaim_at; /* TSC of the next look for packets that devices keep */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
+	bool timers_first; /* have the first choice of contexts in this turn */
+	bool away; /* long before this turn */
+	bool more; /* a queue had as many packets as one poll takes, in this turn */
+	bool gave_up; /* was behind for too long, and has not caught up since */
 	struct ppe_fault_store *faults; /* NULL: there are none, and nothing is held */
 	struct ppe_fault_set *fault_set; /* the faults that this worker knows */
 	struct ppe_tracer *tracer; /* within a traced turn; else NULL */
@@ -117,6 +122,9 @@ struct ppe_worker {
 
 	/* written by this worker, read by the control thread */
 	uint32_t resting __rte_cache_aligned; /* 1: draining and nothing under way */
+	/* Turns for which it may still be behind, with what came while it was away; 0: it is not. Of a line that
+	 * is seldom written: the other workers' timers read it. */
+	uint32_t behind __rte_cache_aligned;
 	const struct ppe_job_table *taken; /* of which it is done with the one before */
 	const struct ppe_fault_set *fault_taken; /* so here */
 	/* made by the control thread before its first faults, then the worker's */

@@ -9,8 +9,9 @@
  * off, and none is found late.
  *
  * Time is worker->seen, of which all packets are known: what has come since may be the
- * contribution that is missed. The exception is what this worker has still in its threads; so a block
- * is asked once more when it is its turn.
+ * contribution that is missed. Two exceptions: what this worker has still in its threads, so a block
+ * is asked once more when it is its turn; and what a worker that had no CPU has yet to take, so
+ * nothing is asked until it has (ppe_timer_must_wait).
  */
 #include "ppe/programs/collective_priv.h"
 
@@ -113,6 +114,8 @@ age(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct stragglers *found = &lmem(thread)->stragglers;
 	uint64_t records = hash_capacity(state->blocks);
 
+	if (unlikely(ppe_timer_must_wait(worker)))
+		return PPE_END;
 	/* Thousands straggle at once: packets want contexts, too. The next visit finds the rest. */
 	if (unlikely(2 * state->aging >= worker->threads))
 		return PPE_END;

@@ -28,8 +28,10 @@ turned_start(struct rig *rig, const struct rig_config *config)
 	for (unsigned int p = 0; p < rig->ports; p++)
 		FUZZ_CHECK(pktbuf_port_start(&rig->ppe->port[p]) == 0, "a port does not start");
 	clock_now = rte_rdtsc();
-	for (unsigned int w = 0; w < config->workers; w++)
+	for (unsigned int w = 0; w < config->workers; w++) {
+		rig->ppe->worker[w]->begun = clock_now;
 		ppe_timer_arm(rig->ppe->worker[w], clock_now);
+	}
 }
 
 void
@@ -39,13 +41,19 @@ turned_turn(struct rig *rig)
 		struct ppe_worker *worker = rig->ppe->worker[w];
 
 		RTE_PER_LCORE(ppe_worker_self) = worker;
-		worker->seen = worker->now;
-		worker->now = clock_now;
+		begin_turn(worker, clock_now);
 		turn(worker, PPE_STATE_RUNNING, false);
 		if (worker->now >= worker->reclaim_at)
 			reclaim(worker);
 	}
 	RTE_PER_LCORE(ppe_worker_self) = NULL;
+}
+
+void
+turned_turn_after_us(struct rig *rig, uint64_t us)
+{
+	clock_now += us * (rte_get_tsc_hz() / 1000000);
+	turned_turn(rig);
 }
 
 void

@@ -15,6 +15,9 @@ void turned_start(struct rig *rig, const struct rig_config *config);
 /* A turn of each worker. */
 void turned_turn(struct rig *rig);
 
+/* Time goes on by so much, and then comes a turn of each worker. */
+void turned_turn_after_us(struct rig *rig, uint64_t us);
+
 /* Time goes on by so much, in so many turns that every timer visits all of its slices. */
 void turned_wait_us(struct rig *rig, uint64_t us);
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Workers that have more to do than a turn takes, turned by hand. One gets more from another than it can
+ * serve: its timer threads get their contexts all the same, and the other's packets theirs. One was away
+ * for longer than a timeout: nobody is a straggler whose contributions have waited for it.
+ */
+#include <criterion/criterion.h>
+#include <rte_cycles.h>
+
+#include "ppe/ppe_priv.h"
+#include "tests/fuzz/turned.h"
+
+#define WINDOW  256
+#define TIMEOUT 20 /* ms */
+#define TURN_US 50
+#define FLOOD   32 /* packets in a turn */
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+
+static void
+contribute(unsigned int source, uint8_t job, uint32_t block)
+{
+	const struct weir_header h = {.job_id = job,
+		.block_id = block,
+		.src_id = (uint8_t)source,
+		.gen_id = 7,
+		.grad_cnt = 2};
+	const uint32_t values[2] = {1, block};
+
+	rig_send(&rig, source, frame, rig_frame(frame, source, &h, values, sizeof(values)));
+}
+
+static struct ppe_job_stats
+job_stats(uint8_t job)
+{
+	struct ppe_job_stats stats;
+
+	ppe_job_stats_read(rig.ppe, job, &stats);
+	return stats;
+}
+
+static void
+empty_ports(void)
+{
+	for (unsigned int p = 0; p < rig.ports; p++)
+		while (rig_receive(&rig, p, frame, 0) > 0)
+			;
+}
+
+/* All comes in at port 0, which is worker 0's, and goes to blocks of worker 1. */
+static void
+straggles_under_a_flood(unsigned int threads)
+{
+	struct rig_config config = {.workers = 2, .threads = threads, .ports = 2, .jobs = 2};
+	double ms = 0;
+
+	for (uint8_t id = 1; id <= 2; id++) {
+		config.job[id - 1] = rig_job(id, 2, 2, 16);
+		config.job[id - 1].fixed_generation = 7;
+	}
+	config.job[0].policy = PPE_POLICY_PARTIAL;
+	config.job[0].timeout_ms = TIMEOUT;
+	turned_start(&rig, &config);
+	contribute(0, 1, 0);
+	contribute(0, 2, 1);
+	turned_rest(&rig);
+	cr_assert_eq(job_stats(1).blocks_opened, 1);
+	cr_assert_gt(rig.ppe->worker[1]->count.worker.hops_in, 1);
+	while (job_stats(1).blocks_partial == 0 && ms < 10 * TIMEOUT) {
+		for (unsigned int i = 0; i < FLOOD; i++)
+			contribute(0, 2, 1);
+		turned_turn_after_us(&rig, TURN_US);
+		ms += TURN_US / 1000.;
+		empty_ports();
+	}
+	cr_expect(ms >= TIMEOUT && ms <= 1.1 * TIMEOUT, "after %.2f ms", ms);
+	cr_expect_gt(job_stats(2).duplicates, (uint64_t)(ms * 1000 / TURN_US / 3),
+		"the flood is not served");
+	turned_rest(&rig);
+	empty_ports();
+}
+
+Test(ppe_busy, one_thread, .timeout = 60)
+{
+	straggles_under_a_flood(1);
+}
+
+Test(ppe_busy, four_threads, .timeout = 60)
+{
+	straggles_under_a_flood(4);
+}
+
+/* Of a window that is more than a poll, half has come when the workers lose their CPU, and the rest is there
+ * when they are back: at port 0, which is worker 0's, the first to come back. */
+static void
+comes_back(unsigned int workers)
+{
+	struct rig_config config = {.workers = workers, .threads = 4, .ports = 2, .jobs = 1};
+
+	config.job[0] = rig_job(1, 2, WINDOW, 16);
+	config.job[0].fixed_generation = 7;
+	config.job[0].policy = PPE_POLICY_PARTIAL;
+	config.job[0].timeout_ms = TIMEOUT;
+	turned_start(&rig, &config);
+	for (uint32_t b = 0; b < WINDOW; b++)
+		contribute(1, 1, b);
+	turned_rest(&rig);
+	for (uint32_t b = 0; b < WINDOW; b++)
+		contribute(0, 1, b);
+	turned_turn_after_us(&rig, 3 * TIMEOUT * 1000);
+	for (unsigned int i = 0; i < 200; i++)
+		turned_turn_after_us(&rig, 5);
+	cr_expect_eq(job_stats(1).blocks_partial, 0, "%u blocks",
+		(unsigned int)job_stats(1).blocks_partial);
+	cr_expect_eq(job_stats(1).blocks_complete, WINDOW);
+
+	/* Who has not sent then is one. */
+	empty_ports();
+	contribute(0, 1, WINDOW);
+	turned_rest(&rig);
+	turned_turn_after_us(&rig, 3 * TIMEOUT * 1000);
+	turned_turn_after_us(&rig, 50);
+	turned_turn_after_us(&rig, 50);
+	cr_expect_eq(job_stats(1).blocks_partial, 1);
+	turned_rest(&rig);
+	empty_ports();
+}
+
+Test(ppe_busy, away_alone, .timeout = 60)
+{
+	comes_back(1);
+}
+
+Test(ppe_busy, away_with_another, .timeout = 60)
+{
+	comes_back(2);
+}
