@@ -53,6 +53,10 @@ HOLDS = [
     ('acknowledgements: any packet at any time', 'ADVERSARY POLICY=PARTIAL AWAY=3 BLOCKS=4'),
     ('acknowledgements, window 2: any packet at any time',
      'ADVERSARY POLICY=PARTIAL AWAY=3 WINDOW=2'),
+    ('a source is away, and may be expelled: any packet at any time',
+     'ADVERSARY POLICY=PARTIAL AWAY=3 DEAD_AFTER'),
+    ('one is away, and one crashes, is expelled, recalls: loss',
+     'LOSSES=1 CRASHES=1 RECALL POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -62,6 +66,10 @@ LARGE = [
     ('error, window 2: loss, duplicate', LOSSY + 'POLICY=ERROR WINDOW=2'),
     ('a source crashes, window 2: any packet at any time',
      'ADVERSARY CRASHES=1 POLICY=PARTIAL WINDOW=2 ' + AGAIN),
+    ('one is away, and one crashes, is expelled, recalls: any packet at any time',
+     'ADVERSARY CRASHES=1 RECALL POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
+    ('a source is away, the switch restarts: any packet at any time',
+     'ADVERSARY RESTARTS=1 POLICY=PARTIAL AWAY=2 BLOCKS=2 ' + AGAIN),
     ('three sources, partial, three blocks: any packet at any time',
      'ADVERSARY SOURCES=3 POLICY=PARTIAL'),
 ]
