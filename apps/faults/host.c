@@ -38,6 +38,7 @@
 #define TELL_ALL 2000 /* operations that are told one by one */
 #define TELL_NS  UINT64_C(5000000) /* between two lines `at` of later ones */
 #define AGREE    100 /* attempts */
+#define SETTLE   1000 /* operations */
 
 static struct options {
 	const char *switch_address, *address, *key, *results, *type, *partial, *plant;
@@ -308,6 +309,46 @@ tell(void)
 	fflush(stdout);
 }
 
+/* Note who is in which blocks of the last result, `in`. Returns whether each source was in each by now. */
+static bool
+settled(uint8_t (*in)[SOURCES / 8], size_t blocks)
+{
+	const struct weir_degraded *part;
+	size_t n = weir_degraded(me.weir, &part), per_block = weir_elements(me.weir, me.data.dtype);
+	unsigned int sources = weir_sources(me.weir);
+
+	for (size_t b = 0, i = 0; b < blocks; b++) {
+		/* Parts are in no order, and there are few. */
+		for (i = 0; i < n && part[i].first / per_block != b;)
+			i++;
+		for (unsigned int k = 0; k < SOURCES / 8; k++)
+			in[b][k] |= i == n ? 0xff : part[i].present[k];
+	}
+	for (size_t b = 0; b < blocks; b++)
+		for (unsigned int s = 0; s < sources; s++)
+			if (!(in[b][s / 8] & 1U << s % 8))
+				return false;
+	return true;
+}
+
+/* Deliver what is owed: contribute zeros, until each was in each block. All see the same, and end together. */
+static int
+settle(void)
+{
+	size_t per_block = weir_elements(me.weir, me.data.dtype),
+	       blocks = (options.count + per_block - 1) / per_block;
+	uint8_t(*in)[SOURCES / 8] = calloc(blocks, sizeof(*in));
+	int code = in == NULL ? -ENOMEM : weir_rejoin(me.weir);
+	bool done = false;
+
+	for (unsigned int k = 0; k < SETTLE && code >= 0 && !done; k++) {
+		code = sum(0, true);
+		done = code >= 0 && settled(in, blocks);
+	}
+	free(in);
+	return code >= 0 && !done ? -EAGAIN : code;
+}
+
 /* Until all steps are done, or nothing helps. */
 static int
 loop(void)
@@ -337,9 +378,7 @@ loop(void)
 	}
 	if (!options.carry)
 		return code < 0 ? fail(code) : 0;
-	code = weir_rejoin(me.weir);
-	for (int k = 0; k < 2 && code >= 0; k++)
-		code = sum(0, true);
+	code = settle();
 	return code < 0 ? fail(code) : 0;
 }
 
