@@ -197,14 +197,14 @@ by_first(const void *a, const void *b)
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Check the result of a step, element by element, and note what it was. */
+/* Check the result of a step, element by element, and what was said of it, and note what it was. */
 static int
-check(unsigned int step)
+check(unsigned int step, int code)
 {
 	const struct weir_degraded *degraded;
 	size_t n = weir_degraded(me.weir, &degraded), at = 0, count = options.count;
 	struct weir_degraded *part = calloc(n + 1, sizeof(*part));
-	uint64_t h = UINT64_C(0xcbf29ce484222325), wrong = 0;
+	uint64_t h = UINT64_C(0xcbf29ce484222325), wrong = (n != 0) != (code == WEIR_PARTIAL);
 	const char *got = me.recv;
 
 	if (part == NULL)
@@ -294,7 +294,7 @@ sum(unsigned int step, bool zero)
 	for (size_t i = 0; i < options.count; i++)
 		me.got += recv[i];
 	me.partial += code == WEIR_PARTIAL;
-	return zero ? code : check(step);
+	return zero ? code : check(step, code);
 }
 
 static void

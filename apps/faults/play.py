@@ -94,7 +94,8 @@ class Play:
         self.stragglers = {n: draw.sample(range(len(job['hosts'])), job['stragglers']['hosts'])
                            for n, job in enumerate(scenario['jobs'], 1) if job['stragglers']}
         self.faults = scenario['faults'] if faulty else None  # that are set now
-        self.hosts, self.beside, self.hung, self.missed = [], [], [], []
+        self.hosts, self.beside, self.hung = [], [], []
+        self.missed = []  # actions that never came, or found nobody
         self.undo = []  # (when, action), of actions with for_ms
         self.began = self.last = None
 
@@ -112,7 +113,7 @@ class Play:
         while time.monotonic() < bound and not self.over(actions):
             self.turn(actions)
             time.sleep(POLL_S)
-        self.missed = actions
+        self.missed += actions
         self.finish()
         return self
 
@@ -120,7 +121,7 @@ class Play:
         now = time.monotonic()
         for item in [i for i in self.undo if i[0] <= now]:
             self.undo.remove(item)
-            self.do(item[1])
+            self.do(item[1], undoing=True)
         while actions and self.due(actions[0], now):
             self.last = time.monotonic()
             self.do(actions.pop(0))
@@ -149,7 +150,7 @@ class Play:
             self.rack.changes.pop('faults', None)
             self.rack.ask('DELETE', '/v1/faults')
 
-    def do(self, action):
+    def do(self, action, undoing=False):
         what, after = action['do'], action['for_ms']
         if what == 'faults':
             self.rack.keep_fault_counts()
@@ -161,7 +162,8 @@ class Play:
             undo = dict(action, do={'kill': 'start', 'stop': 'continue'}.get(what), for_ms=None)
         else:
             host = self.random_host if action['host'] == 'random' else action['host']
-            self.to_host(what, host)
+            if not self.to_host(what, host) and not undoing:
+                self.missed.append(action)
             undo = dict(action, for_ms=None, do={'kill': 'start', 'stop': 'continue',
                                                  'link_down': 'link_up'}.get(what))
         if after is not None:
@@ -179,20 +181,25 @@ class Play:
             rack.switch.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
 
     def to_host(self, what, host):
+        """Returns whether there was anybody to do it to."""
         living = [h for h in self.hosts if h.host == host and h.process.status is None]
         if what in ('link_down', 'link_up'):
             # The switch's end: the host keeps its address, and sees that there is no carrier.
             subprocess.run(['ip', '-n', self.rack.namespace('sw'), 'link', 'set', 'p%d' % host,
                             what[len('link_'):]], check=True, timeout=10)
-        elif what == 'start':
+            return True
+        if what == 'start':
             gone = {(h.job, h.source) for h in self.hosts if h.host == host and h.killed}
+            gone -= {(h.job, h.source) for h in living}
             self.hosts += [Host(self, *which, newcomer=True) for which in sorted(gone)]
+            return bool(gone)
         for one in living:
             if what == 'kill':
                 one.process.kill()
                 one.killed = True
             elif what in ('stop', 'continue'):
                 one.process.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
+        return bool(living)
 
     def start_traffic(self, traffic):
         if traffic['ping']:
@@ -212,7 +219,7 @@ class Play:
     def finish(self):
         """Undo what is left, end what has no end of its own, and what hangs: but say first where."""
         for _, action in self.undo:
-            self.do(action)
+            self.do(action, undoing=True)
         self.undo = []
         for host in self.hosts:
             if host.process.status is None and not host.endless:

@@ -215,10 +215,11 @@ TRAFFIC = keys(
         bytes=Key(whole(16, 1400), 200),
     )),
 )
+WHO = r'all|random|0|[1-9]\d*'
 END = word('done', 'failed', 'killed', 'any')
 EXPECT = keys(
-    ends=Key(mapping(r'all|random|\d+', 'a host, "random" or "all"', END), {}),
-    says=Key(mapping(r'all|random|\d+', 'a host, "random" or "all"', pattern), {}),
+    ends=Key(mapping(WHO, 'a host, "random" or "all"', END), {}),
+    says=Key(mapping(WHO, 'a host, "random" or "all"', pattern), {}),
     counts=Key(mapping(r'[a-z_0-9]+(\.[a-z_0-9]+)?', 'a count', bounds), {}),
     slowdown_at_most=Key(number(0, 1e6)),
     longest_ms=Key(bounds),
@@ -248,6 +249,10 @@ def check_hosts(scenario):
         if isinstance(host, int) and host >= hosts:
             raise Wrong('%d is not in 0..%d' % (host, hosts - 1), path)
 
+    def runs(path, host):
+        if not any(host in job['hosts'] for job in scenario['jobs']):
+            raise Wrong('host %d is in no job' % host, path)
+
     for j, job in enumerate(scenario['jobs']):
         path = 'jobs[%d]' % j
         job['hosts'] = list(range(hosts)) if job['hosts'] is None else job['hosts']
@@ -274,6 +279,9 @@ def check_hosts(scenario):
     for i, action in enumerate(scenario['actions']):
         check_action(scenario, action, 'actions[%d]' % i)
         known('actions[%d].host' % i, action['host'])
+        if action['host'] is not None and not action['do'].startswith('link'):
+            for host in range(hosts) if action['host'] == 'random' else [action['host']]:
+                runs('actions[%d].host' % i, host)
     for i, traffic in enumerate(scenario['traffic']):
         path = 'traffic[%d]' % i
         if (traffic['ping'] is None) == (traffic['flood'] is None):
@@ -287,6 +295,7 @@ def check_hosts(scenario):
         for host in scenario['expect'].get(name, {}):
             if host.isdigit():
                 known('expect.%s.%s' % (name, host), int(host))
+                runs('expect.%s.%s' % (name, host), int(host))
 
 
 def check_action(scenario, action, path):

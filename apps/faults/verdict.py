@@ -160,12 +160,15 @@ class Verdict:
             elif not within(value, *bounds):
                 self.problems.append('%s: %d, not %s' % (name, value, bounds_text(bounds)))
         most = self.expect['slowdown_at_most']
-        if most is not None and self.slowdown is not None and self.slowdown > most:
+        if most is not None and self.slowdown is None:
+            self.problems.append('nobody can tell how much slower it was: no host has come to its end')
+        elif most is not None and self.slowdown > most:
             self.problems.append('%.1f times as long as without faults, not at most %g' % (
                 self.slowdown, most))
         bounds = self.expect['longest_ms']
-        if bounds is not None and self.outcome.longest_ms is not None and \
-                not within(self.outcome.longest_ms, *bounds):
+        if bounds is not None and self.outcome.longest_ms is None:
+            self.problems.append('nobody can tell the longest operation: no host has come to its end')
+        elif bounds is not None and not within(self.outcome.longest_ms, *bounds):
             self.problems.append('longest operation: %d ms, not %s' % (
                 self.outcome.longest_ms, bounds_text(bounds)))
         bounds, pings = self.expect['pings_lost_percent'], self.outcome.play.ping_loss()

@@ -61,6 +61,25 @@ def expectations_have_to_hold():
 
 
 @case
+def actions_have_to_find_somebody():
+    late = {'do': 'kill', 'host': 1, 'at_ms': 1000}
+    run = Ended('all', tiny(actions=[late]), tiny(actions=[{'do': 'start', 'host': 1}]),
+                tiny(actions=[{'do': 'link_down', 'host': 1, 'for_ms': 10}]))
+    check(run.status == 1, '%s', run)
+    for pattern in (r'too late for \{"do": "kill"', r'too late for \{"do": "start"', r'\[ 3/3\] passed'):
+        check(re.search(pattern, run.output), '"%s" is not in %s', pattern, run)
+
+
+@case
+def times_that_nobody_tells_are_not_kept():
+    run = Ended('run', tiny({'steps': 300, 'pause_us': 5000}, hosts=1,
+                            actions=[{'do': 'kill', 'host': 0, 'at_step': 5}],
+                            expect={'ends': {'all': 'killed'}, 'longest_ms': [0, None],
+                                    'slowdown_at_most': 100}))
+    fails(run, 'nobody can tell how much slower', 'nobody can tell the longest operation')
+
+
+@case
 def what_the_switch_refuses_is_told():
     wrong = {'rules': [{'direction': 'in', 'action': 'drop', 'port': 'p9'}]}
     run = Ended('run', tiny(faults=wrong))
