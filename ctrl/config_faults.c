@@ -69,6 +69,13 @@ read_choice(struct fault_reading *reading, unsigned int index, const json_t *obj
 	rule->bad = chance(object, "faults.rules[].bad_ppm");
 	if (rule->choice == PPE_FAULT_LIST && rule->ordinals == 0)
 		return REFUSE(reading, index, "choice", "list has no entries");
+	/* The default chance is to take all: who forgets `choice` would hit everything. */
+	if (rule->choice != PPE_FAULT_LIST && rule->ordinals > 0)
+		return REFUSE(reading, index, "list", "goes with choice list only");
+	if (rule->choice != PPE_FAULT_EVERY && rule->nth > 1)
+		return REFUSE(reading, index, "nth", "goes with choice every only");
+	if (rule->choice != PPE_FAULT_BURST && rule->enter > 0)
+		return REFUSE(reading, index, "enter_ppm", "goes with choice burst only");
 	return 0;
 }
 

@@ -45,11 +45,34 @@ Test(ctrl_faults, defaults, .timeout = 10)
 static const char all[] =
 	"{\"seed\": 7, \"held\": 9, \"rules\": [{\"port\": \"p1\", \"direction\": \"in\", "
 	"\"what\": \"contribution\", \"job\": 3, \"source\": 0, \"first_block\": 5, "
-	"\"last_block\": 6, \"choice\": \"burst\", \"chance_ppm\": 1, \"nth\": 2, \"list\": [3, "
-	"4], "
+	"\"last_block\": 6, \"choice\": \"burst\", \"chance_ppm\": 1, \"nth\": 1, \"list\": [], "
 	"\"enter_ppm\": 123456, \"leave_ppm\": 7, \"good_ppm\": 8, \"bad_ppm\": 9, \"from_ms\": 1, "
 	"\"to_ms\": 2, \"repeat_ms\": 3, \"action\": \"delay\", \"distance\": 4, "
 	"\"delay\": \"pareto\", \"us\": 5, \"most_us\": 6, \"shape_percent\": 129, \"bits\": 2}]}";
+
+/* Of what is not in `all`: each has a choice of its own. */
+static void
+expect_told(const char *text, const char *key)
+{
+	json_t *section = json_loads(text, 0, NULL), *rule, *set;
+
+	cr_assert_eq(parse(text), 0, "%s", error);
+	rule = ctrl_fault_rule_json(&config, &faults.rule[0]);
+	set = json_array_get(json_object_get(section, "rules"), 0);
+	cr_expect(json_equal(json_object_get(rule, key), json_object_get(set, key)), "%s", key);
+	json_decref(rule);
+	json_decref(section);
+}
+
+Test(ctrl_faults, lists_and_numbers_there_and_back, .timeout = 10)
+{
+	expect_told("{\"rules\": [{\"direction\": \"in\", \"action\": \"drop\", "
+		    "\"choice\": \"list\", \"list\": [3, 4]}]}",
+		"list");
+	expect_told("{\"rules\": [{\"direction\": \"in\", \"action\": \"drop\", "
+		    "\"choice\": \"every\", \"nth\": 2}]}",
+		"nth");
+}
 
 /* What is read is what is told, key by key. */
 Test(ctrl_faults, all_keys_there_and_back, .timeout = 10)
@@ -74,6 +97,9 @@ Test(ctrl_faults, what_is_wrong_is_named, .timeout = 10)
 		{"\"port\": \"p2\"", "faults.rules[0].port: no port has the name \"p2\""},
 		{"\"first_block\": 2, \"last_block\": 1", "faults.rules[0].last_block: "},
 		{"\"choice\": \"list\"", "faults.rules[0].choice: "},
+		{"\"list\": [3]", "faults.rules[0].list: goes with choice list only"},
+		{"\"nth\": 7", "faults.rules[0].nth: goes with choice every only"},
+		{"\"enter_ppm\": 7", "faults.rules[0].enter_ppm: goes with choice burst only"},
 		{"\"from_ms\": 5, \"to_ms\": 5", "faults.rules[0].to_ms: "},
 		{"\"repeat_ms\": 5", "faults.rules[0].repeat_ms: "},
 		{"\"to_ms\": 5, \"repeat_ms\": 4", "faults.rules[0].repeat_ms: "},
