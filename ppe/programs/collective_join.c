@@ -224,13 +224,21 @@ ends_generation(const struct ppe_job *j, const struct job_shard *js)
 	return j->recall && js->generation != 0 && !js->recalled;
 }
 
-/* A late copy of the join that brought the source into the former generation: nobody waits for an
- * answer. Who quotes no challenge could be taken for one that begins anew. */
+/* A late copy of the join that brought the source into the former generation, or into one that is recalled
+ * and whose source has asked anew: nobody waits for an answer. Who quotes no challenge could be taken
+ * for one that begins anew. */
 static bool
 is_late_copy(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
 {
-	return proof == NULL && h->block_id != 0 && js->home->former[h->src_id] == h->block_id;
+	const struct job_home *home = js->home;
+	uint8_t s = h->src_id;
+
+	if (proof != NULL || h->block_id == 0)
+		return false;
+	return home->former[s] == h->block_id ||
+		(home->nonce[s] == h->block_id && mask_test(home->pending, s) &&
+			home->pending_nonce[s] != h->block_id);
 }
 
 /* The proof of an authenticated job's join, which has been verified; NULL: there is none. */
@@ -242,13 +250,15 @@ proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join
 	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
 }
 
-/* Is it the join that brought this source into the running generation? Halfway through a walk nobody
+/* Is it the join that brought this source into the running generation? One that is recalled runs no more:
+ * who still asks with that join has not heard of it, and goes into the next one. Halfway through a walk nobody
  * knows: what it is told would be of the next generation, and its join of the former one. */
 static bool
 accepted(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
 {
-	return mask_test(js->home->in, h->src_id) && js->home->nonce[h->src_id] == h->block_id &&
+	return !js->recalled && mask_test(js->home->in, h->src_id) &&
+		js->home->nonce[h->src_id] == h->block_id &&
 		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
 }
 
@@ -395,7 +405,9 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		lmem(thread)->walk.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
-	memcpy(home->former, home->nonce, sizeof(home->former));
+	/* Who came into both with the same join may still be waiting for the answer: it is no late copy. */
+	for (unsigned int s = 0; s < js->source_end; s++)
+		home->former[s] = home->nonce[s] == home->pending_nonce[s] ? 0 : home->nonce[s];
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
 	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
 	memcpy(home->in, home->pending, sizeof(home->in));

@@ -159,7 +159,7 @@ struct job_home {
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
 	struct asked asked[WEIR_SOURCES_MAX];
 	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
-	uint32_t former[WEIR_SOURCES_MAX]; /* nonces, of the one before; 0: none */
+	uint32_t former[WEIR_SOURCES_MAX]; /* nonces, of the one before; 0: none, or the same */
 	uint64_t present[MASK_WORDS]; /* in it, and has neither left nor asked for another since */
 	/* An authenticated job's: */
 	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */

@@ -198,3 +198,78 @@ Test(ppe_recall, copies_end_nothing, .timeout = 30)
 	cr_expect_eq(job_stats().recalls, 1);
 	stop();
 }
+
+/* The first one to ask, which ends the generation. */
+static void
+ends(unsigned int s, uint32_t nonce)
+{
+	struct ppe_stats stats;
+
+	asks(s, nonce, 1u << s);
+	rig_settle(&rig, &stats);
+}
+
+/* A join of each brings them into the next generation, and each is told. */
+static void
+all_begin(const uint32_t *nonce)
+{
+	uint16_t former = generation;
+	struct weir_header h;
+	uint32_t word;
+
+	for (unsigned int s = 0; s < SOURCES; s++) {
+		h = take(s, &word);
+		cr_assert_eq(h.status, WEIR_STATUS_OK, "%u: %s", s, weir_status_text(h.status));
+		cr_assert_eq(h.block_id, nonce[s]);
+		generation = s == 0 ? h.gen_id : generation;
+		cr_assert_eq(h.gen_id, generation);
+		cr_assert_neq(h.gen_id, former);
+	}
+}
+
+/* Source 0 never hears that its generation has begun: its answers are lost. Before it asks again, source 2
+ * ends that generation. Its join is as good for the next one, and for the one after that. */
+Test(ppe_recall, who_missed_the_answer_is_not_forgotten, .timeout = 30)
+{
+	uint32_t nonce[SOURCES] = {21, 22, 23};
+
+	start(true, 1);
+	ends(2, nonce[2]);
+	asks(1, nonce[1], 6);
+	join(0, nonce[0]);
+	all_begin(nonce);
+	for (unsigned int round = 1; round < 4; round++) {
+		nonce[2] += 10;
+		ends(2, nonce[2]);
+		asks(0, nonce[0], 5);
+		nonce[1] += 10;
+		join(1, nonce[1]);
+		all_begin(nonce);
+	}
+	for (uint32_t block = 0; block < WINDOW; block++)
+		block_is_summed(block);
+	cr_expect_eq(job_stats().recalls, 4);
+	stop();
+}
+
+/* But where a source has asked anew, a late copy of the join of the recalled generation is nobody's. */
+Test(ppe_recall, copies_replace_nothing, .timeout = 30)
+{
+	const uint32_t nonce[SOURCES] = {31, 32, 33};
+	struct ppe_stats stats;
+	uint32_t first[SOURCES] = {21, 22, 23};
+
+	start(true, 1);
+	ends(2, first[2]);
+	asks(1, first[1], 6);
+	join(0, first[0]);
+	all_begin(first);
+	ends(2, nonce[2]);
+	asks(0, nonce[0], 5);
+	join(0, first[0]);
+	rig_settle(&rig, &stats);
+	cr_expect_eq(stats.drops[PPE_DROP_STALE], 1);
+	join(1, nonce[1]);
+	all_begin(nonce);
+	stop();
+}
