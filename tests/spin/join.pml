@@ -19,7 +19,8 @@ inline join(s, nonce)
 #ifdef BUG_TOLD_WHILE_WALKING
 	:: generation[0] != 0 && accepted_nonce[s] == nonce ->
 #else
-	:: generation[0] != 0 && generation[0] == accepted_generation && accepted_nonce[s] == nonce ->
+	:: generation[0] != 0 && !RECALLED(0) && generation[0] == accepted_generation &&
+		accepted_nonce[s] == nonce ->
 #endif
 #ifndef BUG_JOIN_NOT_ANSWERED
 		accept(s)
@@ -30,7 +31,8 @@ inline join(s, nonce)
 		if
 		:: walking != 0 || RECALLING -> skip /* held back */
 #if defined(RECALL) && !defined(BUG_LATE_JOIN_RECALLS)
-		:: former_nonce[s] == nonce -> skip /* is_late_copy() */
+		:: former_nonce[s] == nonce || (accepted_nonce[s] == nonce && pending & (1 << s) &&
+			pending_nonce[s] != nonce) -> skip /* is_late_copy() */
 #endif
 		:: else ->
 			pending = pending | (1 << s);
@@ -72,7 +74,7 @@ inline joined()
 	:: i == SOURCES -> break
 	:: else ->
 #ifdef RECALL
-		former_nonce[i] = accepted_nonce[i];
+		former_nonce[i] = (accepted_nonce[i] == pending_nonce[i] -> 0 : accepted_nonce[i]);
 #endif
 		accepted_nonce[i] = pending_nonce[i];
 		pending_nonce[i] = 0;
