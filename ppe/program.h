@@ -101,7 +101,7 @@ struct ppe_match {
  * A timer: `slices` threads per period, one each period / slices, starting `segment` with
  * thread->packet NULL, for slices [thread->slice, thread->slice + thread->slices). That is one, unless
  * the program takes them together: then those that are due at once are one thread's, and none
- * starts within 10 us of the one before, for short periods would else cost more in threads than in scans.
+ * starts within 16 us of the one before, for short periods would else cost more in threads than in scans.
  */
 struct ppe_timer {
 	ppe_segment segment;

@@ -22,7 +22,7 @@ ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 }
 
 /* Threads that take slices together start no closer than this. */
-#define START_US 10
+#define START_US 16
 
 static void
 set_interval(struct ppe_timer_state *state)
