@@ -36,6 +36,7 @@ static struct host {
 	int opened, code, second;
 	uint64_t ahead, left, took_ms, caught_up_ms;
 	unsigned int fetched; /* rounds that were there when they were called */
+	uint32_t data[COUNT]; /* in place; carry knows it by its address */
 	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */
 	int (*body)(struct host *host);
 	pthread_t thread;
@@ -141,7 +142,7 @@ run(void)
 static int
 round_of(struct host *h, unsigned int k, bool zero)
 {
-	uint32_t data[COUNT];
+	uint32_t *data = h->data;
 	int code;
 
 	for (unsigned int i = 0; i < COUNT; i++) {
