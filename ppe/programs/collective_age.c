@@ -77,8 +77,8 @@ straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (!block_is(b, key) || b->state != BLOCK_OPEN)
 			continue; /* completed while we served another */
 		js = state->job[b->job];
-		if (deadline_of(js, b) > worker->seen) {
-			/* A contribution came meanwhile, or the job is to wait for longer. */
+		if (deadline_of(js, b) > worker->seen || js->policy == PPE_POLICY_WAIT) {
+			/* A contribution came meanwhile, or the job is to wait for longer, or for good. */
 			hash_deadline_set(state->deadlines, (uint32_t)(b - state->records),
 				deadline_of(js, b));
 			continue;
