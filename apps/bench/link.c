@@ -50,6 +50,18 @@ memif_ends(struct link *link, const struct link_config *config, unsigned int p, 
 		config->zero_copy ? "yes" : "no", both);
 }
 
+/*
+ * The index of an interface. net_af_packet takes (process id xor interface index) mod 2^16 for the
+ * number of its fan-out group, and the kernel refuses the same number for two interfaces of a namespace.
+ * Processes that are started one after the other have ids that differ in low bits: so the indexes of
+ * two links, the most that are open at a time, differ in bits 12 to 15.
+ */
+static unsigned int
+interface_index(unsigned int serial, unsigned int p, bool device)
+{
+	return ((serial % 2 * LINK_PORTS + p) * 2 + device + 1) << 12 | serial % 4096;
+}
+
 static int
 af_packet_ends(struct link *link, const struct link_config *config, unsigned int p,
 	unsigned int serial, char ours[LINK_DEVICE])
@@ -59,9 +71,11 @@ af_packet_ends(struct link *link, const struct link_config *config, unsigned int
 
 	link->veth = serial;
 	snprintf(command, sizeof(command),
-		"ip link add g%up%u mtu 9000 type veth peer name d%up%u mtu 9000 && "
+		"ip link add g%up%u index %u mtu 9000 type veth peer name d%up%u index %u mtu 9000 "
+		"&& "
 		"ip link set g%up%u up arp off && ip link set d%up%u up arp off",
-		serial, p, serial, p, serial, p, serial, p);
+		serial, p, interface_index(serial, p, false), serial, p,
+		interface_index(serial, p, true), serial, p, serial, p);
 	if (system(command) != 0) {
 		fprintf(stderr, "weir-bench: veth pairs can't be made: is ip there?\n");
 		return -1;

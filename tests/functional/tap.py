@@ -66,10 +66,13 @@ def main():
             line = 'ok %d - %s' % (number, name)
         except Skip as why:
             line = 'ok %d - %s # SKIP %s' % (number, name, why)
-        except Exception:  # whatever it is, it is this case's failure
+        except Exception as why:  # whatever it is, it is this case's failure
             failed += 1
             line = 'not ok %d - %s' % (number, name)
-            line += ''.join('\n# %s' % text for text in traceback.format_exc().splitlines())
+            # What went wrong comes first: a log may be cut behind it.
+            told = ('%s: %s' % (type(why).__name__, why)).splitlines()
+            told += ''.join(traceback.format_tb(why.__traceback__)).splitlines()
+            line += ''.join('\n# %s' % text for text in told)
         finally:
             signal.alarm(0)
         print(line, flush=True)
