@@ -153,7 +153,7 @@ read_key(uint8_t key[WEIR_KEY_BYTES])
 static int
 fail(int code)
 {
-	printf("failed: %d %s\n", code, weir_error(me.weir));
+	printf("failed: %d %s\n", code, weir_last_error(me.weir));
 	fflush(stdout);
 	return code;
 }

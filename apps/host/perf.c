@@ -45,7 +45,7 @@ run_with(struct perf_run *run)
 	if (code == 0)
 		perf_report_end(run);
 	status = judge(run, code);
-	if (perf_report_json(run, code < 0 ? weir_error(run->weir) : NULL) < 0)
+	if (perf_report_json(run, code < 0 ? weir_last_error(run->weir) : NULL) < 0)
 		status = PERF_FAILED;
 	return status;
 }
@@ -72,9 +72,9 @@ main(int argc, char **argv)
 	if (run.weir != NULL && options.weir.source < 0)
 		run.rank = weir_source(run.weir); /* as the launcher says */
 	if (code < 0) {
-		perf_say(&run, "%s", weir_error(run.weir));
+		perf_say(&run, "%s", weir_last_error(run.weir));
 		if (run.weir != NULL)
-			(void)perf_report_json(&run, weir_error(run.weir));
+			(void)perf_report_json(&run, weir_last_error(run.weir));
 	} else {
 		run.shapes = options.shapes != NULL ? &shapes : NULL;
 		status = run_with(&run);

@@ -162,7 +162,7 @@ int perf_agree(struct perf_run *run);
 
 /*
  * After the failure of an operation: join again and agree, as often as the options allow. 0: go on with
- * run->step; else the code of what could not be mended, and weir_error() tells about it.
+ * run->step; else the code of what could not be mended, and weir_last_error() tells about it.
  */
 int perf_recover(struct perf_run *run, int code);
 

@@ -130,7 +130,7 @@ new_rejoin(struct perf_run *run, int code)
 	run->rejoins = r;
 	r += run->rejoin_count++;
 	*r = (struct perf_rejoin){.failed_at = run->iteration, .code = code};
-	snprintf(r->error, sizeof(r->error), "%s", weir_error(run->weir));
+	snprintf(r->error, sizeof(r->error), "%s", weir_last_error(run->weir));
 	return r;
 }
 
@@ -147,7 +147,7 @@ join_again(struct perf_run *run)
 	if (code == 0)
 		code = perf_agree(run);
 	if (code < 0)
-		perf_say(run, "%s", weir_error(run->weir));
+		perf_say(run, "%s", weir_last_error(run->weir));
 	return code;
 }
 

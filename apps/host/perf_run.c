@@ -41,7 +41,7 @@ progress(struct perf_run *run, size_t bytes, unsigned int iteration)
 static int
 failed(const struct perf_run *run, int code)
 {
-	perf_say(run, "%s", weir_error(run->weir));
+	perf_say(run, "%s", weir_last_error(run->weir));
 	return code;
 }
 

@@ -322,7 +322,7 @@ weir_barrier(struct weir *weir)
 }
 
 const char *
-weir_error(const struct weir *weir)
+weir_last_error(const struct weir *weir)
 {
 	if (weir == NULL)
 		return "no memory for a handle";

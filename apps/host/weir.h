@@ -9,7 +9,7 @@
  *
  *	if (weir_open(&config, &weir) < 0 ||
  *		weir_allreduce(weir, data, data, count, WEIR_DTYPE_FP32, WEIR_OP_SUM) != 0)
- *		fprintf(stderr, "%s\n", weir_error(weir));
+ *		fprintf(stderr, "%s\n", weir_last_error(weir));
  *	weir_close(weir);
  *
  * Where the switch has a control API, a host needs no address at all:
@@ -36,24 +36,26 @@
  *
  * A handle is one source of one job, for one generation: weir_open joins and returns when every
  * source of the job has joined. From then on all sources must call the same operations in the same
- * order with the same count, type and operation. Blocks are numbered through the generation.
+ * order with the same count, type, operation and root. A process may have any number of handles, of
+ * one job or of several; several sources may have one address: their ports are their own.
  *
- * Threads: a handle has a progress thread of its own, which owns the sockets and all state of the
- * protocol. The functions below may be called from any thread, for one handle from one thread at a
- * time, unless the function says otherwise. Handles are independent of each other. A handle does
- * not survive fork(): open it in the child.
+ * Threads: a handle has a progress thread of its own. Any thread may call any function, also several at
+ * once for one handle, but for weir_open, weir_rejoin and weir_close, which must be its only call. The
+ * order of operations is that in which the calls were made: threads that call operations on one handle
+ * at the same time leave it to chance, and the other sources must have the same one. Handles are
+ * independent of each other. A handle does not survive fork(): open it in the child.
  *
- * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_error() has
+ * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has
  * a text for people. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
- * ends when for op_timeout_ms no block of it has completed.
+ * ends when for op_timeout_ms no block of this handle has completed.
  *
  * A failed operation (a negative value other than -EINVAL, -EBUSY and WEIR_PARTIAL_FAIL's -EIO) ends
- * the generation for this handle: the sources may have parted in what they have sent, so each later
- * operation fails with the same value and text. weir_rejoin on every source (or close, and open again)
- * begins a new one. What is in the receive buffer after a failure is undefined.
+ * the generation for this handle: the sources may have parted in what they have sent, so what else is
+ * under way and each later operation fails with the same value and text. weir_rejoin on every source (or
+ * close, and open again) begins a new one. What is in the receive buffer after a failure is undefined.
  *
- * Cost: an operation costs two thread switches, one system call per up to 64 packets each way, no
- * copy on the way out and one on the way in. Nothing spins: the progress thread sleeps in ppoll.
+ * Cost: one system call per up to 64 packets each way, no copy on the way out and one on the way in.
+ * Nothing spins: who waits sleeps.
  */
 #ifndef APPS_HOST_WEIR_H
 #define APPS_HOST_WEIR_H
@@ -177,7 +179,7 @@ struct weir;
  * during the call.
  *
  * On success 0, and *weir is a handle. On failure -errno, and *weir is a handle that can do nothing
- * but weir_error() and weir_close(); it is NULL only for -ENOMEM (weir_error(NULL) is fine). In
+ * but weir_last_error() and weir_close(); it is NULL only for -ENOMEM (weir_last_error(NULL) is fine). In
  * either case the caller owns *weir and closes it.
  *
  *   -EINVAL      config: a required field is missing, or out of its range
@@ -206,32 +208,51 @@ struct weir;
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 
 /*
- * Reduce `count` elements over all sources; every source gets the whole result.
+ * The collectives. Arguments are in NCCL's order, behind the handle. n is weir_sources(), and a source's
+ * rank is weir_rank(), [0, n): its position among the sources. All of a call's sources give the same
+ * count, type, operation and root; root is a rank. Where a buffer is made of n slices, slice i belongs to
+ * rank i, and `count` is the number of elements of ONE slice.
  *
- * send: count elements, aligned as the type; not written to. recv: room for as many. send == recv
- * is allowed (in place); any other overlap is not. Both stay the caller's; the library reads and
- * writes them only during the call. count 0 returns 0 at once and sends no block: it needs, like
- * every count, to be the same on all sources. At most 2^31 - 1 blocks.
+ *                  send                  recv                  in place
+ *   allreduce      count                 count, reduced        send == recv
+ *   reduce         count                 root: count, reduced  send == recv
+ *   reducescatter  n * count             count, reduced        recv == send + rank * count
+ *   broadcast      root: count           count                 send == recv
+ *   scatter        root: n * count       count                 recv == send + rank * count
+ *   gather         count                 root: n * count       send == recv + rank * count
+ *   allgather      count                 n * count             send == recv + rank * count
+ *   alltoall       n * count             n * count             send == recv
  *
- * Returns 0: recv holds the whole result; WEIR_PARTIAL: see there; or
+ * Any other overlap is not allowed. Buffers are aligned as the type, stay the caller's, and are used only
+ * from the call to the operation's end; send is not written to (in place, it is). `send` of other
+ * sources than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
+ * touched and may be NULL. count 0 sends nothing; it needs, like every count, to be the same everywhere.
  *
- *   -EINVAL      unknown type or operation; base form and not the job's type and operation;
- *                NULL with count > 0; too many blocks. Nothing was sent.
- *   -EBUSY       another thread's operation is under way on this handle
+ * Operations: of integers all; of fp16, bf16, fp32 and fp64 sum, prod, min, max and avg. docs/collectives.md
+ * has what they are to the last bit.
+ *
+ * The blocking functions return when this source has what is its own of the result, and is not needed for
+ * that of the others. 0: recv holds the whole result; WEIR_PARTIAL: see there; or
+ *
+ *   -EINVAL      unknown type or operation, or one that is not for this type; no such root; base form and
+ *                not an allreduce of the job's type and operation; NULL that should be a buffer; more
+ *                than 2^31 - 1 blocks. Nothing was sent.
+ *   -EBUSY       weir_rejoin is under way on this handle
  *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing sources, or
  *                says that the switch is silent
- *   -EIO         status error: a source was late and the job's policy is `error`; or a result is
- *                partial, and weir_config.partial is WEIR_PARTIAL_FAIL
- *   -ENOMEM      no memory for what `carry` owes
+ *   -EIO         status error: a source was late and the job's policy is `error`, or the root's data
+ *                is not there; or a result is partial, and weir_config.partial is WEIR_PARTIAL_FAIL
+ *   -ENOMEM      no memory for what `carry` owes, or for the operation
  *   -EPROTO      mismatch: the sources called different operations; the text says in what
- *   -EOPNOTSUPP  the switch does not serve this type or operation
+ *   -EOPNOTSUPP  the switch does not serve this collective, type or operation
  *   -ESTALE      the job has a new generation, without this handle; or none: the switch was
  *                restarted, or a source joins anew and the job recalls the others
  *   -ENODATA     expired: the block is over and its result gone
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
  *   -EACCES      this source is not in the job any more
- *   -EMSGSIZE    a block does not fit the MTU of the interface
+ *   -EMSGSIZE    a block does not fit the MTU of the interface; or the job's blocks have fewer elements
+ *                than the job has sources, and slices can't be made of them
  *   -ECANCELED   the handle was closed meanwhile
  *   others       from sendmmsg(2)
  *
@@ -241,9 +262,62 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  */
 WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
 	enum weir_dtype dtype, enum weir_op op);
-
-/* Return when every source has called it: one block without payload. Returns as weir_allreduce. */
+WEIR_API int weir_reduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, unsigned int root);
+WEIR_API int weir_reducescatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op);
+WEIR_API int weir_broadcast(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root);
+WEIR_API int weir_scatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root);
+WEIR_API int weir_gather(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root);
+WEIR_API int weir_allgather(
+	struct weir *weir, const void *send, void *recv, size_t count, enum weir_dtype dtype);
+WEIR_API int weir_alltoall(
+	struct weir *weir, const void *send, void *recv, size_t count, enum weir_dtype dtype);
+/* Return when every source has called it: one block without payload. */
 WEIR_API int weir_barrier(struct weir *weir);
+
+/*
+ * The same, without waiting. 0: the operation is begun, and *request is to be waited for, by one of the
+ * functions below (for count 0, too). Negative: nothing was begun, and *request is NULL. Operations are
+ * served in the order of the calls, as many at a time as the window has room for, and may be waited for in any
+ * order. A request is the library's memory: waiting for it gives it back. Requests that nobody has waited
+ * for end with weir_close.
+ */
+struct weir_request;
+WEIR_API int weir_iallreduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, struct weir_request **request);
+WEIR_API int weir_ireduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, unsigned int root, struct weir_request **request);
+WEIR_API int weir_ireducescatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, struct weir_request **request);
+WEIR_API int weir_ibroadcast(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root, struct weir_request **request);
+WEIR_API int weir_iscatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root, struct weir_request **request);
+WEIR_API int weir_igather(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root, struct weir_request **request);
+WEIR_API int weir_iallgather(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, struct weir_request **request);
+WEIR_API int weir_ialltoall(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, struct weir_request **request);
+WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
+
+/*
+ * Wait for requests: of one handle, or of several. What is returned is the operation's code, as the blocking
+ * function returns it; the request is freed, and *request is NULL. A request is waited for by one
+ * thread. NULL in place of a request (one that was waited for before) is 0 and done at once, or skipped.
+ *
+ * weir_test      does not wait: *done tells whether the operation has ended; if not, 0 is returned.
+ * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
+ * weir_wait_all  waits for all of them; the first code, in the order of the array, that is not 0.
+ */
+WEIR_API int weir_test(struct weir_request **request, bool *done);
+WEIR_API int weir_wait(struct weir_request **request);
+WEIR_API int weir_wait_any(struct weir_request **requests, size_t n, size_t *which);
+WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
 
 /*
  * Begin a new generation on this handle, after a failure or without: join again, from the same address
@@ -267,7 +341,8 @@ WEIR_API int weir_barrier(struct weir *weir);
  * In an authenticated job each generation has keys of its own, made with a challenge that the switch
  * never repeats: no key is used with a block number twice, whatever was restarted.
  *
- * 0: usable again, as after weir_open. -EBUSY: an operation is under way, and nothing was done. Else
+ * 0: usable again, as after weir_open. -EBUSY: an operation is under way (or its request was not waited
+ * for), and nothing was done. Else
  * as weir_open, within join_timeout_ms; the handle is as after a failed operation, and this may be
  * tried again. (If it was weir_open that failed, close and open again.)
  */
@@ -292,19 +367,19 @@ WEIR_API uint64_t weir_carry_forget(struct weir *weir, const void *buffer);
  * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
  * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
  * member that joined by the control API leaves by it, within 2 s and whether it hears or not; not
- * if another handle has joined as this rank since, which then stays. An operation of another
- * thread, if there is one, is cancelled, and must have returned before the memory is gone: so don't.
+ * if another handle has joined as this rank since, which then stays. Operations that are under way end
+ * with -ECANCELED, without anybody to tell: their requests are gone with the handle.
  */
 WEIR_API void weir_close(struct weir *weir);
 
 /*
- * The text of the last failure (or of WEIR_PARTIAL) of this handle, one line without newline, ""
- * when nothing failed; to the thread that got -EBUSY, a text about that. Valid until the next call with
- * this handle. NULL: a text about -ENOMEM.
+ * The text of the last failure (or of WEIR_PARTIAL) that a call with this handle returned to this
+ * thread, one line without newline, "" when nothing failed. Valid until this thread's next call with
+ * a handle. NULL: a text about -ENOMEM.
  */
-WEIR_API const char *weir_error(const struct weir *weir);
+WEIR_API const char *weir_last_error(const struct weir *weir);
 
-/* How the last operation ended. */
+/* How an operation ended: the one that was waited for last, in a blocking call or by its request. */
 struct weir_result {
 	uint64_t blocks; /* blocks of the operation */
 	uint64_t completed; /* that have a result, degraded ones too */
@@ -318,16 +393,19 @@ struct weir_result {
 
 WEIR_API void weir_last_result(const struct weir *weir, struct weir_result *result);
 
-/* One degraded block of the last operation. */
+/*
+ * One degraded block of that operation: its elements are [first, first + count) of `recv`; where recv is made
+ * of slices, of each of them.
+ */
 struct weir_degraded {
-	size_t first; /* the block's elements: [first, first + count) of the operation */
+	size_t first;
 	size_t count;
 	uint8_t present[WEIR_BITMAP_BYTES]; /* the sources that are in it */
 };
 
 /*
- * The degraded blocks of the last operation, in no order. *blocks points at the returned number of
- * them, owned by the handle and valid until its next operation.
+ * The degraded blocks of that operation, in no order. *blocks points at the returned number of
+ * them, owned by the handle and valid until the next one is waited for.
  */
 WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degraded **blocks);
 
@@ -376,6 +454,10 @@ WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
 /* Who I am in the job, and the job's id: [0, 256), given or learned; 0 until known. */
 WEIR_API unsigned int weir_source(const struct weir *weir);
 WEIR_API unsigned int weir_job(const struct weir *weir);
+
+/* My position among the job's sources in the order of their ids, [0, weir_sources()): what `root` counts,
+ * and slices. Where the ids are [0, sources) it is the id. 0 until joined. */
+WEIR_API unsigned int weir_rank(const struct weir *weir);
 
 /* What the switch said about the job when it took the join; 0 for a handle that failed to open. */
 WEIR_API unsigned int weir_sources(const struct weir *weir); /* [1, 256] */

@@ -260,7 +260,7 @@ struct weir {
 /* CLOCK_MONOTONIC in ns, never 0. */
 uint64_t weir_now(void);
 
-/* weir.c: whether weir_error() tells this thread that another's operation keeps it out. Any thread. */
+/* weir.c: whether weir_last_error() tells this thread that another's operation keeps it out. Any thread. */
 void weir_keep_out(const struct weir *weir, bool kept);
 /* weir.c: the key of an authenticated job, once the source is known. 0 or -errno with the text. */
 int weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes);

@@ -45,7 +45,7 @@ join_and_run(struct loop_run *run)
 	int code = weir_open(&run->options->weir, &run->weir);
 
 	if (code < 0) {
-		loop_say(run, "%s", weir_error(run->weir));
+		loop_say(run, "%s", weir_last_error(run->weir));
 		return LOOP_FAILED;
 	}
 	run->ranks = weir_sources(run->weir);
@@ -57,7 +57,7 @@ join_and_run(struct loop_run *run)
 	run->blocks = loop_plan_blocks(&run->plan, weir_elements(run->weir, WEIR_DTYPE_FP32));
 	code = loop_run(run);
 	loop_report(run);
-	if (loop_report_json(run, code < 0 ? weir_error(run->weir) : NULL) < 0)
+	if (loop_report_json(run, code < 0 ? weir_last_error(run->weir) : NULL) < 0)
 		return LOOP_FAILED;
 	return code < 0 || run->wrong != 0 ? LOOP_FAILED : LOOP_RIGHT;
 }

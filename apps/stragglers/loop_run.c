@@ -128,7 +128,7 @@ allreduce(struct loop_run *run, unsigned int number, struct loop_iteration *it)
 			WEIR_DTYPE_FP32, WEIR_OP_SUM);
 
 		if (code < 0) {
-			loop_say(run, "iteration %u: %s", number, weir_error(run->weir));
+			loop_say(run, "iteration %u: %s", number, weir_last_error(run->weir));
 			return code;
 		}
 		weir_last_result(run->weir, &result);

@@ -27,7 +27,7 @@ train(const struct train_options *options, struct weir *weir)
 	code = weir == NULL ? train_run_alone(&run) : train_run_switch(&run);
 	train_report_end(&run);
 	status = code < 0 || run.parted ? TRAIN_FAILED : run.reached ? TRAIN_REACHED : TRAIN_MISSED;
-	if (train_report_json(&run, code < 0 && weir != NULL ? weir_error(weir) : NULL) < 0)
+	if (train_report_json(&run, code < 0 && weir != NULL ? weir_last_error(weir) : NULL) < 0)
 		status = TRAIN_FAILED;
 	return status;
 }
@@ -45,8 +45,8 @@ main(int argc, char **argv)
 	if (!options.alone && weir_open(&options.weir, &weir) < 0) {
 		run.options = &options;
 		run.rank = options.weir.source < 0 ? 0 : (unsigned int)options.weir.source;
-		train_say(&run, "%s", weir_error(weir));
-		(void)train_report_json(&run, weir_error(weir));
+		train_say(&run, "%s", weir_last_error(weir));
+		(void)train_report_json(&run, weir_last_error(weir));
 		weir_close(weir);
 		return TRAIN_FAILED;
 	}

@@ -179,7 +179,7 @@ reduce(struct train_run *run)
 		run->weir, run->send, run->sum, run->elements, WEIR_DTYPE_FP32, WEIR_OP_SUM);
 
 	if (code < 0) {
-		train_say(run, "iteration %u: %s", run->iteration, weir_error(run->weir));
+		train_say(run, "iteration %u: %s", run->iteration, weir_last_error(run->weir));
 		return code;
 	}
 	n = weir_degraded(run->weir, &blocks);
@@ -207,7 +207,7 @@ compare_replicas(struct train_run *run)
 		weir_carry_forget(run->weir, own); /* it is said again, and not twice */
 	}
 	if (code != 0) {
-		train_say(run, "the replicas can't be compared: %s", weir_error(run->weir));
+		train_say(run, "the replicas can't be compared: %s", weir_last_error(run->weir));
 		return code < 0 ? code : -ETIMEDOUT;
 	}
 	run->replicas = run->ranks;

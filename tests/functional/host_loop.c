@@ -171,7 +171,7 @@ sum(unsigned int step, bool zero)
 static int
 fail(int code)
 {
-	printf("failed: %d %s\n", code, weir_error(me.weir));
+	printf("failed: %d %s\n", code, weir_last_error(me.weir));
 	fflush(stdout);
 	return code;
 }

@@ -466,7 +466,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			operate(play.weir, (flags >> 2) * (n + 1u) % 70);
 		check_counters(play.weir);
 	} else {
-		FUZZ_CHECK(play.weir == NULL || strlen(weir_error(play.weir)) > 0,
+		FUZZ_CHECK(play.weir == NULL || strlen(weir_last_error(play.weir)) > 0,
 			"an error without a text");
 	}
 	weir_close(play.weir);

@@ -121,7 +121,7 @@ run_host(void *argument)
 		h->body(h);
 		weir_stats(h->weir, &h->stats);
 	}
-	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
 	weir_close(h->weir);
 	return NULL;
 }

@@ -103,7 +103,7 @@ run_host(void *argument)
 		h->body(h);
 		weir_stats(h->weir, &h->stats);
 	}
-	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
 	weir_close(h->weir);
 	return NULL;
 }
@@ -356,7 +356,7 @@ crash(struct host *h)
 		h->second = weir_open(&h->config, &h->weir);
 	} else {
 		h->code = round_of(h, 0, false, data, data);
-		cr_log_info("%s", weir_error(h->weir));
+		cr_log_info("%s", weir_last_error(h->weir));
 		if (weir_barrier(h->weir) == h->code) /* it stays so until they join again */
 			h->second = weir_rejoin(h->weir);
 	}

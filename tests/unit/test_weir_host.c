@@ -153,7 +153,7 @@ run_host(void *argument)
 		weir_last_result(h->weir, &h->result);
 		weir_stats(h->weir, &h->stats);
 	}
-	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
+	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
 	weir_close(h->weir);
 	return NULL;
 }
@@ -335,7 +335,7 @@ Test(weir_host, open_refused_and_bad_configs, .timeout = 30)
 	bad = hosts[0].config;
 	bad.address = NULL;
 	cr_expect_eq(weir_open(&bad, &weir), -EINVAL);
-	cr_expect_not_null(strstr(weir_error(weir), "address"));
+	cr_expect_not_null(strstr(weir_last_error(weir), "address"));
 	cr_expect_eq(weir_barrier(weir), -EINVAL, "a handle in error state stays so");
 	weir_close(weir);
 	fake_switch_stop(fake, NULL);
@@ -380,8 +380,8 @@ intrude(void *argument)
 
 	sleep_ms(200);
 	h->opened = weir_rejoin(h->weir);
-	snprintf(h->error, sizeof(h->error), "%s", weir_error(h->weir));
-	if (weir_barrier(h->weir) != h->opened || strcmp(weir_error(h->weir), h->error) != 0)
+	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
+	if (weir_barrier(h->weir) != h->opened || strcmp(weir_last_error(h->weir), h->error) != 0)
 		h->opened = 0;
 	return NULL;
 }

@@ -214,7 +214,7 @@ open_handle(pthread_t *thread)
 	config.port_ext = ports[1];
 	cr_assert_eq(pthread_create(thread, NULL, liar, NULL), 0);
 	code = weir_open(&config, &weir);
-	cr_assert_eq(code, 0, "%s", weir_error(weir));
+	cr_assert_eq(code, 0, "%s", weir_last_error(weir));
 	return weir;
 }
 
@@ -240,7 +240,7 @@ Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
 	answer = answer_with_lies;
 	weir = open_handle(&thread);
 	code = weir_allreduce(weir, data, data, BLOCKS * ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
-	cr_expect_eq(code, 0, "%d: %s", code, weir_error(weir));
+	cr_expect_eq(code, 0, "%d: %s", code, weir_last_error(weir));
 	for (int i = 0; i < BLOCKS * ELEMENTS; i++)
 		cr_expect_eq(
 			data[i], i / ELEMENTS * 100 + i % ELEMENTS, "element %d is %d", i, data[i]);
@@ -264,8 +264,8 @@ ends(struct weir *weir, int blocks, int code, const char *words)
 	int got = weir_allreduce(
 		weir, data, data, (size_t)blocks * ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
 
-	cr_expect_eq(got, code, "%d: %s", got, weir_error(weir));
-	cr_expect_not_null(strstr(weir_error(weir), words), "%s", weir_error(weir));
+	cr_expect_eq(got, code, "%d: %s", got, weir_last_error(weir));
+	cr_expect_not_null(strstr(weir_last_error(weir), words), "%s", weir_last_error(weir));
 }
 
 Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 20)
@@ -297,7 +297,7 @@ Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 20)
 	answer = answer_that_none_runs;
 	weir = open_handle(&thread);
 	ends(weir, 1, -ESTALE, "job 9 has no generation at the switch");
-	cr_expect_not_null(strstr(weir_error(weir), "join again on every host"));
-	cr_expect_null(strstr(weir_error(weir), "generation 0"), "%s", weir_error(weir));
+	cr_expect_not_null(strstr(weir_last_error(weir), "join again on every host"));
+	cr_expect_null(strstr(weir_last_error(weir), "generation 0"), "%s", weir_last_error(weir));
 	close_handle(weir, thread);
 }

@@ -196,7 +196,7 @@ start(void)
 	h.src_cnt = 1;
 	say(&h, &r, sizeof(r));
 	pthread_join(thread, NULL);
-	cr_assert_eq(ended, 0, "%s", weir_error(weir));
+	cr_assert_eq(ended, 0, "%s", weir_last_error(weir));
 	while (hear(&h, 0))
 		; /* joins that were repeated meanwhile */
 }
@@ -223,7 +223,7 @@ static void
 end(void)
 {
 	pthread_join(thread, NULL);
-	cr_expect_eq(ended, 0, "%s", weir_error(weir));
+	cr_expect_eq(ended, 0, "%s", weir_last_error(weir));
 }
 
 static void
