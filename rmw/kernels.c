@@ -1,12 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmw/kernels.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <errno.h>
 #include <string.h>
 
 #include "rmw/kernels_priv.h"
 
 static enum rmw_isa selected = RMW_ISA_AUTO; /* AUTO: rmw_kernels_select was not called yet */
+
+#ifdef __x86_64__
+/* clang 14 knows no __builtin_cpu_supports("f16c"); that AVX registers are saved is asked beside. */
+static bool
+has_f16c(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 bool
 rmw_isa_supported(enum rmw_isa isa)
@@ -17,7 +31,7 @@ rmw_isa_supported(enum rmw_isa isa)
 	/* What the compiler was allowed (meson.build), and the operating system saves. */
 	case RMW_ISA_AVX2:
 #ifdef __x86_64__
-		return __builtin_cpu_supports("avx2");
+		return __builtin_cpu_supports("avx2") && has_f16c();
 #else
 		return false;
 #endif
@@ -44,6 +58,38 @@ widest(enum rmw_isa limit)
 	return RMW_ISA_SCALAR;
 }
 
+#define KERNELS(variant)                                                                           \
+	{                                                                                          \
+		.row =                                                                             \
+			{                                                                          \
+				[RMW_TYPE_INT8] = rmw_##variant##_int8,                            \
+				[RMW_TYPE_UINT8] = rmw_##variant##_uint8,                          \
+				[RMW_TYPE_INT16] = rmw_##variant##_int16,                          \
+				[RMW_TYPE_UINT16] = rmw_##variant##_uint16,                        \
+				[RMW_TYPE_INT32] = rmw_##variant##_int32,                          \
+				[RMW_TYPE_UINT32] = rmw_##variant##_uint32,                        \
+				[RMW_TYPE_INT64] = rmw_##variant##_int64,                          \
+				[RMW_TYPE_UINT64] = rmw_##variant##_uint64,                        \
+				[RMW_TYPE_FP16] = rmw_##variant##_fp16,                            \
+				[RMW_TYPE_BF16] = rmw_##variant##_bf16,                            \
+				[RMW_TYPE_FP32] = rmw_##variant##_fp32,                            \
+				[RMW_TYPE_FP64] = rmw_##variant##_fp64,                            \
+			},                                                                         \
+		.copy = rmw_##variant##_copy,                                                      \
+	}
+
+static const struct rmw_kernels scalar = KERNELS(scalar);
+#ifdef __x86_64__
+static const struct rmw_kernels avx2 = {
+	.row = {[RMW_TYPE_INT32] = rmw_avx2_int32, [RMW_TYPE_FP32] = rmw_avx2_fp32},
+	.copy = rmw_avx2_copy,
+};
+static const struct rmw_kernels avx512 = {
+	.row = {[RMW_TYPE_INT32] = rmw_avx512_int32, [RMW_TYPE_FP32] = rmw_avx512_fp32},
+	.copy = rmw_avx512_copy,
+};
+#endif
+
 static const struct rmw_kernels *
 kernels_of(enum rmw_isa isa)
 {
@@ -52,10 +98,10 @@ kernels_of(enum rmw_isa isa)
 	if (!rmw_isa_supported(isa))
 		return NULL;
 	switch (isa) {
-	case RMW_ISA_SCALAR: return &rmw_kernels_scalar;
+	case RMW_ISA_SCALAR: return &scalar;
 #ifdef __x86_64__
-	case RMW_ISA_AVX2: return &rmw_kernels_avx2;
-	case RMW_ISA_AVX512: return &rmw_kernels_avx512;
+	case RMW_ISA_AVX2: return &avx2;
+	case RMW_ISA_AVX512: return &avx512;
 #else
 	case RMW_ISA_AVX2:
 	case RMW_ISA_AVX512:
@@ -72,15 +118,36 @@ rmw_kernels_select(enum rmw_isa limit)
 	return selected;
 }
 
-rmw_reduce_fn
-rmw_kernel_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
+const struct rmw_reduction *
+rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
 {
 	const struct rmw_kernels *kernels = kernels_of(isa);
+	const struct rmw_reduction *reduction;
 
 	if (kernels == NULL || (unsigned int)type >= RMW_TYPE_COUNT ||
 		(unsigned int)op >= RMW_OP_COUNT)
 		return NULL;
-	return kernels->reduce[type][op];
+	reduction = kernels->row[type] == NULL ? NULL : &kernels->row[type][op];
+	if (reduction == NULL || reduction->reduce == NULL) /* not vectorised */
+		reduction = &scalar.row[type][op];
+	return reduction->reduce == NULL ? NULL : reduction;
+}
+
+const struct rmw_reduction *
+rmw_reduction(enum rmw_type type, enum rmw_op op)
+{
+	return rmw_reduction_of(selected, type, op);
+}
+
+rmw_reduce_fn
+rmw_kernel_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
+{
+	const struct rmw_reduction *reduction = rmw_reduction_of(isa, type, op);
+
+	if (reduction == NULL || op != RMW_OP_SUM ||
+		(type != RMW_TYPE_INT32 && type != RMW_TYPE_FP32))
+		return NULL;
+	return reduction->reduce;
 }
 
 rmw_copy_fn

@@ -115,8 +115,26 @@ enum {
 };
 #undef X
 
+/* acc <- src: the first contribution, copied, or widened, or made 0/1. n_elements may be 0. Owner of
+ * acc. */
+typedef void (*rmw_begin_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
+
 /* acc[i] = acc[i] OP src[i], i in [0, n_elements); n_elements may be 0. Owner of acc. */
 typedef void (*rmw_reduce_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
+
+/* acc -> the result, in place, its elements packed from the front. count: the contributions in acc,
+ * [1, 256]. What lies behind the result, up to the accumulator's end, is undefined. Owner of acc. */
+typedef void (*rmw_finish_fn)(void *acc, size_t n_elements, unsigned int count);
+
+/* How contributions of one type become a result by one operation: begin, any number of reduce,
+ * finish. Each may also be applied piece by piece, [i, j) of acc with [i, j) of src; but finish once
+ * to all of it where acc_bytes is not the element's size. */
+struct rmw_reduction {
+	rmw_begin_fn begin;
+	rmw_reduce_fn reduce;
+	rmw_finish_fn finish; /* NULL: acc is the result */
+	uint8_t acc_bytes; /* of an element in the accumulator: its size, or 4 where it is wider */
+};
 
 /* Copy `bytes` bytes; they must not overlap. Exactly these are read and written. Owner of `to`. */
 typedef void (*rmw_copy_fn)(void *restrict to, const void *restrict from, size_t bytes);
@@ -129,7 +147,17 @@ typedef void (*rmw_copy_fn)(void *restrict to, const void *restrict from, size_t
 enum rmw_isa rmw_kernels_select(enum rmw_isa limit);
 
 /*
- * The chosen kernel; NULL: not supported. type, op: any number. Not per packet: keep the pointer.
+ * The chosen reduction; NULL: not supported. type, op: any number. Valid for ever. Not per packet:
+ * keep the pointer.
+ */
+const struct rmw_reduction *rmw_reduction(enum rmw_type type, enum rmw_op op);
+
+/* The reduction of one variant, whatever is chosen; NULL: not supported, by it or by this CPU.
+ * isa: any number, AUTO stands for the widest. Any thread. For tests and benches. */
+const struct rmw_reduction *rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op);
+
+/*
+ * The chosen kernel of a sum that needs neither begin nor finish, int32 or fp32; NULL: not supported. type, op: any number. Not per packet: keep the pointer.
  */
 rmw_reduce_fn rmw_kernel(enum rmw_type type, enum rmw_op op);
 rmw_copy_fn rmw_kernel_copy(void);

@@ -87,13 +87,13 @@ sum_fp32(void *restrict acc, const void *restrict src, size_t n)
 
 		memcpy(&a, to + i, sizeof(a));
 		memcpy(&b, from + i, sizeof(b));
-		a = rmw_add_fp32(a, b);
+		__asm__("vaddss %1, %0, %0" : "+x"(a) : "x"(b));
 		memcpy(to + i, &a, sizeof(a));
 	}
 }
 
-static void
-copy(void *restrict to, const void *restrict from, size_t bytes)
+void
+rmw_avx2_copy(void *restrict to, const void *restrict from, size_t bytes)
 {
 	uint8_t *t = to;
 	const uint8_t *f = from;
@@ -111,11 +111,11 @@ copy(void *restrict to, const void *restrict from, size_t bytes)
 	memcpy(t + i, f + i, bytes - i);
 }
 
-const struct rmw_kernels rmw_kernels_avx2 = {
-	.reduce =
-		{
-			[RMW_TYPE_INT32][RMW_OP_SUM] = sum_int32,
-			[RMW_TYPE_FP32][RMW_OP_SUM] = sum_fp32,
-		},
-	.copy = copy,
-};
+static void
+copy32(void *restrict acc, const void *restrict src, size_t n)
+{
+	rmw_avx2_copy(acc, src, 4 * n);
+}
+
+const rmw_row rmw_avx2_int32 = {[RMW_OP_SUM] = {copy32, sum_int32, NULL, 4}};
+const rmw_row rmw_avx2_fp32 = {[RMW_OP_SUM] = {copy32, sum_fp32, NULL, 4}};

@@ -78,8 +78,8 @@ sum_fp32(void *restrict acc, const void *restrict src, size_t n)
 	reduce4(acc, src, n, add_fp32);
 }
 
-static void
-copy(void *restrict to, const void *restrict from, size_t bytes)
+void
+rmw_avx512_copy(void *restrict to, const void *restrict from, size_t bytes)
 {
 	uint8_t *t = to;
 	const uint8_t *f = from;
@@ -102,11 +102,11 @@ copy(void *restrict to, const void *restrict from, size_t bytes)
 	}
 }
 
-const struct rmw_kernels rmw_kernels_avx512 = {
-	.reduce =
-		{
-			[RMW_TYPE_INT32][RMW_OP_SUM] = sum_int32,
-			[RMW_TYPE_FP32][RMW_OP_SUM] = sum_fp32,
-		},
-	.copy = copy,
-};
+static void
+copy32(void *restrict acc, const void *restrict src, size_t n)
+{
+	rmw_avx512_copy(acc, src, 4 * n);
+}
+
+const rmw_row rmw_avx512_int32 = {[RMW_OP_SUM] = {copy32, sum_int32, NULL, 4}};
+const rmw_row rmw_avx512_fp32 = {[RMW_OP_SUM] = {copy32, sum_fp32, NULL, 4}};

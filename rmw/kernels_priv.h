@@ -1,39 +1,107 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the variants share. Their files are compiled with flags of their own: nothing that is
- * included there may define a function with external linkage, or the linker could take its AVX-512
- * copy for the whole program.
+ * What the variants share: the shape of their tables. Their files are compiled with flags of their
+ * own: nothing that is included there may define a function with external linkage, or the linker
+ * could take its AVX-512 copy for the whole program.
+ *
+ * A file serves a family of types and exports one row per type, rmw_<variant>_<type>. The rows of
+ * all variants are the same macros, filled with the functions that the file has under these names:
+ *
+ *   copyB boolB sumB prodB bandB borB bxorB landB lorB lxorB     B: bits; the sign does not matter
+ *   min_T max_T average_T                                        T: s8, u16, ..., f32, fp16, ...
+ *   widen_T sum_wide_T prod_wide_T                               an accumulator of 4 bytes
+ *   narrow_T, average_T                                          and from there to the result
  */
 #ifndef RMW_KERNELS_PRIV_H
 #define RMW_KERNELS_PRIV_H
 
 #include "rmw/kernels.h"
 
+typedef struct rmw_reduction rmw_row[RMW_OP_COUNT];
+
 struct rmw_kernels {
-	rmw_reduce_fn reduce[RMW_TYPE_COUNT][RMW_OP_COUNT]; /* NULL: not supported */
+	const struct rmw_reduction *row[RMW_TYPE_COUNT]; /* each of RMW_OP_COUNT */
 	rmw_copy_fn copy;
 };
 
-extern const struct rmw_kernels rmw_kernels_scalar;
-extern const struct rmw_kernels rmw_kernels_avx2;
-extern const struct rmw_kernels rmw_kernels_avx512;
+#define RMW_ROW_AS(variant, type) rmw_##variant##_##type
+#define RMW_ROW_OF(variant, type) RMW_ROW_AS(variant, type)
+#define RMW_ROW(type)             RMW_ROW_OF(RMW_VARIANT, type)
 
-/*
- * a + b of one fp32, a's NaN before b's. The instruction is spelled, because a compiler may take
- * a + b and _mm_add_ss(a, b) alike for b + a.
- */
-static inline float
-rmw_add_fp32(float a, float b)
-{
-#if defined(__AVX__)
-	__asm__("vaddss %1, %0, %0" : "+x"(a) : "x"(b));
-	return a;
-#elif defined(__SSE__)
-	__asm__("addss %1, %0" : "+x"(a) : "x"(b));
-	return a;
-#else
-	return a + b; /* another machine's rules for NaN */
-#endif
-}
+#define RMW_ROWS_OF(variant)                                                                       \
+	extern const rmw_row rmw_##variant##_int8, rmw_##variant##_uint8, rmw_##variant##_int16,   \
+		rmw_##variant##_uint16, rmw_##variant##_int32, rmw_##variant##_uint32,             \
+		rmw_##variant##_int64, rmw_##variant##_uint64, rmw_##variant##_fp16,               \
+		rmw_##variant##_bf16, rmw_##variant##_fp32, rmw_##variant##_fp64;                  \
+	void rmw_##variant##_copy(void *restrict to, const void *restrict from, size_t bytes);
+
+RMW_ROWS_OF(scalar)
+RMW_ROWS_OF(avx2)
+RMW_ROWS_OF(avx512)
+
+/* clang-format off: a table, a line an operation */
+
+#define RMW_INTEGER_OPS(sign, bits)                                                                \
+	[RMW_OP_SUM] = {copy##bits, sum##bits, NULL, bits / 8},                                    \
+	[RMW_OP_PROD] = {copy##bits, prod##bits, NULL, bits / 8},                                  \
+	[RMW_OP_MIN] = {copy##bits, min_##sign##bits, NULL, bits / 8},                             \
+	[RMW_OP_MAX] = {copy##bits, max_##sign##bits, NULL, bits / 8},                             \
+	[RMW_OP_BAND] = {copy##bits, band##bits, NULL, bits / 8},                                  \
+	[RMW_OP_BOR] = {copy##bits, bor##bits, NULL, bits / 8},                                    \
+	[RMW_OP_BXOR] = {copy##bits, bxor##bits, NULL, bits / 8},                                  \
+	[RMW_OP_LAND] = {bool##bits, land##bits, NULL, bits / 8},                                  \
+	[RMW_OP_LOR] = {bool##bits, lor##bits, NULL, bits / 8},                                    \
+	[RMW_OP_LXOR] = {bool##bits, lxor##bits, NULL, bits / 8}
+
+/* int8, int16: the sum of 256 needs 8 bits more, so an average has 32. */
+#define RMW_SHORT_ROW(sign, bits)                                                                  \
+	{                                                                                          \
+		RMW_INTEGER_OPS(sign, bits), [RMW_OP_AVG] = {                                      \
+			widen_##sign##bits,                                                        \
+			sum_wide_##sign##bits,                                                     \
+			average_##sign##bits,                                                      \
+			4                                                                          \
+		}                                                                                  \
+	}
+
+#define RMW_LONG_ROW(sign, bits)                                                                   \
+	{                                                                                          \
+		RMW_INTEGER_OPS(sign, bits), [RMW_OP_AVG] = {                                      \
+			copy##bits,                                                                \
+			sum##bits,                                                                 \
+			average_##sign##bits,                                                      \
+			bits / 8                                                                   \
+		}                                                                                  \
+	}
+
+/* fp32, fp64 */
+#define RMW_FLOAT_ROW(bits)                                                                        \
+	{                                                                                          \
+		[RMW_OP_SUM] = {copy##bits, sum_f##bits, NULL, bits / 8},                          \
+		[RMW_OP_PROD] = {copy##bits, prod_f##bits, NULL, bits / 8},                        \
+		[RMW_OP_MIN] = {copy##bits, min_f##bits, NULL, bits / 8},                          \
+		[RMW_OP_MAX] = {copy##bits, max_f##bits, NULL, bits / 8}, [RMW_OP_AVG] = {         \
+			copy##bits,                                                                \
+			sum_f##bits,                                                               \
+			average_f##bits,                                                           \
+			bits / 8                                                                   \
+		}                                                                                  \
+	}
+
+/* fp16, bf16: what rounds has fp32 for its accumulator. */
+#define RMW_HALF_ROW(type)                                                                         \
+	{                                                                                          \
+		[RMW_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                  \
+		[RMW_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                \
+		[RMW_OP_MIN] = {copy16, min_##type, NULL, 2},                                      \
+		[RMW_OP_MAX] = {copy16, max_##type, NULL, 2}, [RMW_OP_AVG] = {                     \
+			widen_##type,                                                              \
+			sum_wide_##type,                                                           \
+			average_##type,                                                            \
+			4                                                                          \
+		}                                                                                  \
+	}
+
+/* clang-format on */
 
 #endif

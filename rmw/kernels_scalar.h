@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Templates of the scalar kernels: loops over elements that may lie at any byte (memcpy). `a` is
+ * the element of acc, `b` that of src; the expression is what acc becomes.
+ */
+#ifndef RMW_KERNELS_SCALAR_H
+#define RMW_KERNELS_SCALAR_H
+
+#include <string.h>
+
+#include "rmw/kernels_priv.h"
+
+#define RMW_VARIANT scalar
+
+/* acc of acc_type, src of src_type. */
+#define RMW_SCALAR_REDUCE(name, acc_type, src_type, expression)                                    \
+	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	{                                                                                          \
+		uint8_t *to = acc;                                                                 \
+		const uint8_t *from = src;                                                         \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++) {                                                   \
+			acc_type a;                                                                \
+			src_type b;                                                                \
+                                                                                                   \
+			memcpy(&a, to + i * sizeof(a), sizeof(a));                                 \
+			memcpy(&b, from + i * sizeof(b), sizeof(b));                               \
+			a = (acc_type)(expression);                                                \
+			memcpy(to + i * sizeof(a), &a, sizeof(a));                                 \
+		}                                                                                  \
+	}
+
+/* acc is only written. */
+#define RMW_SCALAR_BEGIN(name, acc_type, src_type, expression)                                     \
+	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	{                                                                                          \
+		uint8_t *to = acc;                                                                 \
+		const uint8_t *from = src;                                                         \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++) {                                                   \
+			acc_type a;                                                                \
+			src_type b;                                                                \
+                                                                                                   \
+			memcpy(&b, from + i * sizeof(b), sizeof(b));                               \
+			a = (acc_type)(expression);                                                \
+			memcpy(to + i * sizeof(a), &a, sizeof(a));                                 \
+		}                                                                                  \
+	}
+
+/* In place, ascending: a result is never wider than the accumulator, so none is overtaken. */
+#define RMW_SCALAR_FINISH(name, acc_type, result_type, expression)                                 \
+	static void name(void *acc, size_t n, unsigned int count)                                  \
+	{                                                                                          \
+		uint8_t *to = acc;                                                                 \
+                                                                                                   \
+		(void)count;                                                                       \
+		for (size_t i = 0; i < n; i++) {                                                   \
+			acc_type a;                                                                \
+			result_type result;                                                        \
+                                                                                                   \
+			memcpy(&a, to + i * sizeof(a), sizeof(a));                                 \
+			result = (result_type)(expression);                                        \
+			memcpy(to + i * sizeof(result), &result, sizeof(result));                  \
+		}                                                                                  \
+	}
+
+#define RMW_SCALAR_COPY(bits)                                                                      \
+	static void copy##bits(void *restrict acc, const void *restrict src, size_t n)             \
+	{                                                                                          \
+		memcpy(acc, src, n *(bits / 8));                                                   \
+	}
+
+/*
+ * a OP b, a's NaN before b's. The instruction is spelled, because a compiler may take a + b and
+ * _mm_add_ss(a, b) alike for b + a.
+ */
+#if defined(__SSE2__)
+#define RMW_SCALAR_FIRST_NAN(name, type, instruction, operator)                                    \
+	static inline type name(type a, type b)                                                    \
+	{                                                                                          \
+		__asm__(instruction " %1, %0" : "+x"(a) : "x"(b));                                 \
+		return a;                                                                          \
+	}
+#else /* another machine's rules for NaN */
+#define RMW_SCALAR_FIRST_NAN(name, type, instruction, operator)                                    \
+	static inline type name(type a, type b)                                                    \
+	{                                                                                          \
+		return a operator b;                                                               \
+	}
+#endif
+
+/*
+ * minimum and maximum of IEEE 754-2019, from the bits alone: below the sign they are ordered as
+ * integers, so turned round where the sign is set they are so altogether, -0 just below 0.
+ * infinity, nan: the bits of +infinity and of the canonical quiet NaN.
+ */
+#define RMW_SCALAR_MINIMUM(type, bits, infinity, nan)                                              \
+	static inline int##bits##_t key_##type(uint##bits##_t x)                                   \
+	{                                                                                          \
+		return (int##bits##_t)(x >> (bits - 1) ? x ^ (UINT##bits##_MAX >> 1) : x);         \
+	}                                                                                          \
+                                                                                                   \
+	static inline uint##bits##_t minimum_##type(uint##bits##_t a, uint##bits##_t b, bool max)  \
+	{                                                                                          \
+		uint##bits##_t mask = UINT##bits##_MAX >> 1;                                       \
+                                                                                                   \
+		if ((a & mask) > (infinity) || (b & mask) > (infinity))                            \
+			return nan;                                                                \
+		return (key_##type(a) < key_##type(b)) != max ? a : b;                             \
+	}                                                                                          \
+                                                                                                   \
+	RMW_SCALAR_REDUCE(min_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, false)) \
+	RMW_SCALAR_REDUCE(max_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, true))
+
+#endif
