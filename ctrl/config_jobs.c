@@ -9,9 +9,6 @@
 #include "ctrl/job_check.h"
 #include "ctrl/values.h"
 
-static const uint8_t type_codes[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
-static const uint8_t op_codes[] = {WEIR_OP_SUM};
-
 /* The check's reason, at a place of the file. */
 static int
 refuse(struct ctrl_reading *reading, struct ctrl_path path, const struct ctrl_reason *reason)
@@ -104,13 +101,16 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 	job->dead_after_ms = (uint32_t)ctrl_integer(object, "jobs[].dead_after_ms");
 	job->policy = (uint8_t)ctrl_word(object, "jobs[].policy");
 	job->recall = ctrl_word(object, "jobs[].rejoin") != 0;
-	job->dtype = type_codes[ctrl_word(object, "jobs[].type")];
-	job->op = op_codes[ctrl_word(object, "jobs[].op")];
+	job->dtype = (uint8_t)ctrl_word(object, "jobs[].type");
+	job->op = (uint8_t)ctrl_word(object, "jobs[].op");
+	job->deterministic = ctrl_boolean(object, "jobs[].deterministic");
 	job->fixed_generation = (uint16_t)ctrl_integer(object, "jobs[].generation");
 	if (!ctrl_parse_address(ctrl_string(object, "jobs[].results"), &job->group))
 		job->group = 0;
 	job->block_shift = (uint8_t)(32 - block_bits);
 	rc = check_block_bits(reading, index, block_bits);
+	if (rc == 0 && !ctrl_check_reduction(job, &reason))
+		rc = refuse(reading, ctrl_path("jobs[%u].op", index), &reason);
 	if (rc == 0)
 		rc = ctrl_read_job_key(reading, index, ctrl_string(object, "jobs[].key_file"));
 	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))

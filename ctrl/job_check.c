@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "ctrl/values.h"
+#include "rmw/kernels.h"
 
 #define VLAN_AND_FCS 8u
 
@@ -25,8 +26,7 @@ ctrl_job_frame_bytes(const struct ppe_job *job)
 	uint32_t bitmap = job->policy == PPE_POLICY_PARTIAL ? WEIR_BITMAP_BYTES : 0;
 	uint32_t tag = job->authenticated ? WEIR_TAG_BYTES : 0;
 
-	return 14 + 20 + 8 + WEIR_EXT_BYTES + job->elements * weir_dtype_bytes(job->dtype) +
-		bitmap + tag;
+	return 14 + 20 + 8 + WEIR_EXT_BYTES + ppe_job_payload_bytes(job) + bitmap + tag;
 }
 
 uint32_t
@@ -53,6 +53,18 @@ ctrl_check_address(const struct ctrl_config *config, uint32_t address, struct ct
 			ctrl_address_text(address).text, ctrl_address_text(own & ~hosts).text,
 			config->prefix);
 	return true;
+}
+
+bool
+ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason)
+{
+	bool bits = job->op >= WEIR_OP_BAND;
+	bool real = job->dtype >= WEIR_DTYPE_FP16;
+
+	if (!bits || !real)
+		return true;
+	return no(reason, "%s is for integers only, and %s is none", rmw_op_name(job->op),
+		rmw_type_name(job->dtype));
 }
 
 bool

@@ -20,6 +20,9 @@ struct ctrl_reason {
 bool ctrl_check_address(
 	const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason);
 
+/* Is there such an operation on elements of such a type? */
+bool ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason);
+
 /* Does every frame of the job pass every port? */
 bool ctrl_check_frames(
 	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason);

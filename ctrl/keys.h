@@ -13,7 +13,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "pktbuf/wire.h"
+
 #define CTRL_PATH_MAX 96 /* bytes of a path with its indices, terminator included */
+
+/* The words of types and operations, by their code on the wire: "int8|uint8|...", "sum|prod|...". */
+#define CTRL_WORD_OF_TYPE(name, code, text, bytes) "|" text
+#define CTRL_WORD_OF_OP(name, code, text)          "|" text
+#define CTRL_TYPES                                 (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])
+#define CTRL_OPS                                   (&(WEIR_OP_LIST(CTRL_WORD_OF_OP))[1])
 
 enum ctrl_kind {
 	CTRL_OBJECT,

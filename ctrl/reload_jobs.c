@@ -27,7 +27,8 @@ same_shape(const struct ppe_job *a, const struct ppe_job *b)
 		a->nb_sources == b->nb_sources && a->dtype == b->dtype && a->op == b->op &&
 		a->group == b->group && a->block_shift == b->block_shift &&
 		a->fixed_generation == b->fixed_generation &&
-		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
+		a->deterministic == b->deterministic && a->authenticated == b->authenticated &&
+		memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
 static bool

@@ -14,9 +14,8 @@
 #include "ctrl/replace.h"
 #include "ctrl/state_priv.h"
 #include "ctrl/values.h"
+#include "rmw/kernels.h"
 
-static const uint8_t type_codes[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
-static const char *const type_words[] = {"int32", "fp32"};
 static const char *const policy_words[] = {"wait", "partial", "error"};
 
 /* -- what runs, as text */
@@ -68,8 +67,9 @@ job_json(const struct ctrl_job *job)
 	put(object, "size", shape->nb_sources);
 	put(object, "window", shape->window);
 	put(object, "elements", shape->elements);
-	put_text(object, "type", type_words[shape->dtype == type_codes[1]]);
-	put_text(object, "op", "sum");
+	put_text(object, "type", rmw_type_name(shape->dtype));
+	put_text(object, "op", rmw_op_name(shape->op));
+	json_object_set_new(object, "deterministic", json_boolean(shape->deterministic));
 	put_text(object, "policy", policy_words[shape->policy]);
 	put(object, "timeout_ms", shape->timeout_ms);
 	put_text(object, "results",
@@ -222,8 +222,9 @@ read_wish(const json_t *object, struct ctrl_job_wish *wish)
 	shape->dead_after_ms = (uint32_t)number(object, "dead_after_ms");
 	shape->recall = ctrl_parse_word(CTRL_STATE_REJOINS, text_of(object, "rejoin")) != 0;
 	shape->policy = (uint8_t)ctrl_parse_word(CTRL_STATE_POLICIES, text_of(object, "policy"));
-	shape->dtype = type_codes[ctrl_parse_word(CTRL_STATE_TYPES, text_of(object, "type"))];
-	shape->op = WEIR_OP_SUM;
+	shape->dtype = (uint8_t)ctrl_parse_word(CTRL_TYPES, text_of(object, "type"));
+	shape->op = (uint8_t)ctrl_parse_word(CTRL_OPS, text_of(object, "op"));
+	shape->deterministic = json_is_true(json_object_get(object, "deterministic"));
 	/* Its key is drawn anew: so it is in no file, and no generation comes twice under it. */
 	shape->authenticated = json_is_true(json_object_get(object, "authenticate"));
 	if (!ctrl_parse_address(text_of(object, "results"), &shape->group))

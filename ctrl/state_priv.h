@@ -7,8 +7,6 @@
 
 #include "ctrl/state.h"
 
-#define CTRL_STATE_TYPES    "int32|fp32"
-#define CTRL_STATE_OPS      "sum"
 #define CTRL_STATE_POLICIES "wait|partial|error"
 #define CTRL_STATE_REJOINS  "wait|recall"
 #define CTRL_STATE_MEMBERS  "joined|expired"

@@ -40,8 +40,10 @@ static const struct ctrl_key keys[] = {
 	NUMBER("jobs[].size", 1, WEIR_SOURCES_MAX),
 	{"jobs[].window", CTRL_POWER, "", NULL, 1, PPE_WINDOW_MAX, NULL, ""},
 	NUMBER("jobs[].elements", 1, WEIR_ELEMENTS_MAX),
-	WORD("jobs[].type", CTRL_STATE_TYPES),
-	WORD("jobs[].op", CTRL_STATE_OPS),
+	WORD("jobs[].type", CTRL_TYPES),
+	WORD("jobs[].op", CTRL_OPS),
+	/* Files of Weir before it had that lack it. */
+	{"jobs[].deterministic", CTRL_BOOLEAN, "", "false", 0, 0, NULL, ""},
 	WORD("jobs[].policy", CTRL_STATE_POLICIES),
 	NUMBER("jobs[].timeout_ms", 1, 60000),
 	{"jobs[].results", CTRL_RESULTS, "", NULL, 0, 0, NULL, ""},

@@ -92,6 +92,8 @@ ctrl_wish_check(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	if (ctrl_wish_free_id(running) < 0)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
 			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
+	if (!ctrl_check_reduction(shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
 	if (!ctrl_check_frames(running->config, shape, &reason) ||
 		!ctrl_check_buffers(running->config, shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);

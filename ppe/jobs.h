@@ -37,6 +37,7 @@ struct ppe_job {
 	uint16_t first_generation; /* before the first join is done; 0: the switch's */
 	bool recall; /* a source that joins anew ends the generation that runs, at once; else that goes on
 			until all have joined */
+	bool deterministic; /* floating-point contributions are added in the order of source ids */
 	bool authenticated; /* every packet of it bears a tag; not with a fixed generation */
 	uint8_t key[WEIR_KEY_BYTES]; /* from which all others are derived; when authenticated */
 	uint32_t instance; /* tells jobs apart that had the same id one after the other */
@@ -106,11 +107,11 @@ ppe_job_residues(const struct ppe_job *job, unsigned int shard, unsigned int sha
 	return first >= job->window ? 0 : (job->window - first + shards - 1) / shards;
 }
 
-/* Bytes of the job's largest payload: `elements` of 4 bytes, so half as many of 8. */
+/* Bytes of the job's largest payload: `elements` of 4 bytes, so half as many of 8, but one at least. */
 static inline uint32_t
 ppe_job_payload_bytes(const struct ppe_job *job)
 {
-	return job->elements * 4u;
+	return job->elements > 1 ? job->elements * 4u : 8u;
 }
 
 /* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag. */

@@ -46,6 +46,7 @@ enum {
 	REJOIN,
 	EXPIRE_S,
 	AUTHENTICATE,
+	DETERMINISTIC,
 	PORT,
 	DIRECTION,
 	WHAT,
@@ -90,7 +91,7 @@ static const struct ctl_command commands[] = {
 	{"ports", "", "its ports and what went through them", 0, {0}, "/v1/ports", view_ports, "ports", NULL},
 	{"jobs", "", "its jobs", 0, {0}, "/v1/jobs", view_jobs, "jobs", NULL},
 	{"job create", "NAME", "make a job (--size N and others)", 1,
-		{SIZE, ID, WINDOW, ELEMENTS, TYPE, OP, RESULTS, AUTHENTICATE, FIELDS_OF_SET}, NULL, NULL, NULL,
+		{SIZE, ID, WINDOW, ELEMENTS, TYPE, OP, DETERMINISTIC, RESULTS, AUTHENTICATE, FIELDS_OF_SET}, NULL, NULL, NULL,
 		command_job_create},
 	{"job set", "NAME", "change a job (--timeout-ms, --policy, --dead-after-ms, ...)", 1,
 		{FIELDS_OF_SET}, NULL, NULL, NULL, command_job_set},
@@ -149,7 +150,7 @@ static const char help_end[] =
 	"top:         --once (one frame, no terminal)  --interval TIME (1s)\n"
 	"trace:       --for TIME (50ms)  -o, --output FILE, - is standard output\n"
 	"job create:  --size N, and --id --window --elements --type --op --results\n"
-	"             --authenticate, and what job set takes\n"
+	"             --deterministic --authenticate, and what job set takes\n"
 	"job set:     --timeout-ms N  --policy wait|partial|error  --rate-mbit N\n"
 	"             --expire-s N  --dead-after-ms N  --rejoin wait|recall\n"
 	"job delete:  --wait\n"
@@ -194,6 +195,7 @@ static const struct option list[] = {
 	{"rejoin", required_argument, NULL, REJOIN},
 	{"expire-s", required_argument, NULL, EXPIRE_S},
 	{"authenticate", no_argument, NULL, AUTHENTICATE},
+	{"deterministic", no_argument, NULL, DETERMINISTIC},
 	{"port", required_argument, NULL, PORT},
 	{"direction", required_argument, NULL, DIRECTION},
 	{"what", required_argument, NULL, WHAT},
@@ -336,7 +338,7 @@ field(struct ctl_options *options, int option)
 	for (char *c = key; *c != '\0'; c++)
 		if (*c == '-')
 			*c = '_';
-	if (option == AUTHENTICATE)
+	if (option == AUTHENTICATE || option == DETERMINISTIC)
 		value = json_true();
 	else if (is_text(option))
 		value = json_string(optarg);

@@ -44,6 +44,8 @@ weir_member_request(
 		add_text(create, "policy", settings->policy) &&
 		add_number(create, "dead_after_ms", settings->dead_after_ms) &&
 		add_text(create, "rejoin", settings->rejoin) &&
+		(!settings->deterministic ||
+			json_object_set_new(create, "deterministic", json_true()) == 0) &&
 		(!settings->authenticate ||
 			json_object_set_new(create, "authenticate", json_true()) == 0);
 

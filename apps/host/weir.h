@@ -107,11 +107,14 @@ struct weir_job_settings {
 	unsigned int window; /* blocks, a power of two */
 	unsigned int elements; /* of a block */
 	unsigned int timeout_ms; /* of a block */
-	const char *type; /* "fp32", "int32" */
-	const char *op; /* "sum" */
+	const char *type; /* of the base form: "int8", "uint8", ... "fp32", "fp64" */
+	const char
+		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", ... "lxor" */
 	const char *policy; /* "wait", "partial", "error" */
 	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
 	const char *rejoin; /* "wait", "recall": what a source that joins anew does to the others */
+	bool deterministic; /* floating-point results are the same to the last bit, in whatever order
+				contributions come: docs/deterministic.md */
 	bool authenticate; /* its packets bear tags; control must be https or unix */
 };
 

@@ -9,27 +9,16 @@
 #include "ctrl/api/member.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/values.h"
-
-const char *
-api_type_text(const struct ppe_job *job)
-{
-	return job->dtype == WEIR_DTYPE_INT32 ? "int32" : "fp32";
-}
-
-const char *
-api_op_text(const struct ppe_job *job)
-{
-	(void)job;
-	return "sum";
-}
+#include "rmw/kernels.h"
 
 static void
 put_shape(json_t *object, const struct ppe_job *job)
 {
 	api_put(object, "window", job->window);
 	api_put(object, "elements", job->elements);
-	api_put_text(object, "type", api_type_text(job));
-	api_put_text(object, "op", api_op_text(job));
+	api_put_text(object, "type", rmw_type_name(job->dtype));
+	api_put_text(object, "op", rmw_op_name(job->op));
+	json_object_set_new(object, "deterministic", json_boolean(job->deterministic));
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	api_put(object, "timeout_ms", job->timeout_ms);
 	api_put(object, "dead_after_ms", job->dead_after_ms);

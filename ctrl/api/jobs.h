@@ -47,8 +47,4 @@ bool api_may_id(struct api_call *call, const json_t *object, const char *prefix)
 void api_read_wish(
 	const json_t *object, const char *name, unsigned int size, struct ctrl_job_wish *wish);
 
-/* "int32", "sum": of the base form. */
-const char *api_type_text(const struct ppe_job *job);
-const char *api_op_text(const struct ppe_job *job);
-
 #endif

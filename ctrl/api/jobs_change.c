@@ -11,8 +11,6 @@
 #include "ctrl/refuse.h"
 #include "ctrl/values.h"
 
-#define TYPES    "int32|fp32"
-#define OPS      "sum"
 #define POLICIES "wait|partial|error"
 #define REJOINS  "wait|recall"
 
@@ -44,8 +42,9 @@
 			.max = WEIR_SOURCES_MAX},                                                  \
 		{.key = "window", .kind = API_POWER, .min = 1, .max = PPE_WINDOW_MAX},             \
 		{.key = "elements", .kind = API_INTEGER, .min = 1, .max = WEIR_ELEMENTS_MAX},      \
-		{.key = "type", .kind = API_WORD, .words = TYPES},                                 \
-		{.key = "op", .kind = API_WORD, .words = OPS},                                     \
+		{.key = "type", .kind = API_WORD, .words = CTRL_TYPES},                            \
+		{.key = "op", .kind = API_WORD, .words = CTRL_OPS},                                \
+		{.key = "deterministic", .kind = API_BOOLEAN},                                     \
 		{.key = "results", .kind = API_RESULTS},                                           \
 		{.key = "id", .kind = API_INTEGER, .min = 0, .max = WEIR_JOBS_MAX - 1},            \
 	{                                                                                          \
@@ -56,8 +55,6 @@ const struct api_field api_new_job[] = {NEW_JOB(true), CHANGEABLE, {.key = NULL}
 const struct api_field api_create_job[] = {NEW_JOB(false), CHANGEABLE, {.key = NULL}};
 
 static const struct api_field changeable[] = {CHANGEABLE, {.key = NULL}};
-
-static const uint8_t type_codes[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
 
 struct ctrl_log_who
 api_who(const struct api_call *call)
@@ -117,8 +114,9 @@ api_read_wish(const json_t *object, const char *name, unsigned int size, struct 
 	shape->timeout_ms = (uint32_t)api_integer(object, "timeout_ms", TIMEOUT);
 	shape->policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(object, "policy", "wait"));
 	shape->recall = ctrl_parse_word(REJOINS, api_text(object, "rejoin", "wait")) != 0;
-	shape->dtype = type_codes[ctrl_parse_word(TYPES, api_text(object, "type", "fp32"))];
-	shape->op = WEIR_OP_SUM;
+	shape->dtype = (uint8_t)ctrl_parse_word(CTRL_TYPES, api_text(object, "type", "fp32"));
+	shape->op = (uint8_t)ctrl_parse_word(CTRL_OPS, api_text(object, "op", "sum"));
+	shape->deterministic = api_boolean(object, "deterministic", false);
 	shape->authenticated = api_boolean(object, "authenticate", false);
 	if (!ctrl_parse_address(api_text(object, "results", "unicast"), &shape->group))
 		shape->group = 0;

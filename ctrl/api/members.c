@@ -13,6 +13,7 @@
 #include "ctrl/refuse.h"
 #include "ctrl/values.h"
 #include "pktbuf/tag.h"
+#include "rmw/kernels.h"
 
 #define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* what every JSON has exactly */
 
@@ -58,8 +59,8 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(object, "generation", stats.generation);
 	api_put(object, "window", shape->window);
 	api_put(object, "elements", shape->elements);
-	api_put_text(object, "type", api_type_text(shape));
-	api_put_text(object, "op", api_op_text(shape));
+	api_put_text(object, "type", rmw_type_name(shape->dtype));
+	api_put_text(object, "op", rmw_op_name(shape->op));
 	api_put(object, "timeout_ms", shape->timeout_ms);
 	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
 	api_put(at, "udp_port", identity->port_base);
@@ -125,6 +126,7 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 		{"elements", asked->elements == is->elements},
 		{"type", asked->dtype == is->dtype},
 		{"op", asked->op == is->op},
+		{"deterministic", asked->deterministic == is->deterministic},
 		{"results", asked->group == is->group},
 		{"authenticate", asked->authenticated == is->authenticated},
 		{"policy", asked->policy == is->policy},

@@ -20,7 +20,7 @@ COUNT = int(os.environ.get('WEIR_FUZZ') or 600)
 RING = {'name': 'ring', 'size': 2, 'window': 16, 'elements': 64}
 BODIES = {
     ('/v1/jobs', 'POST'): {'name': 'new', 'size': 2, 'window': 8, 'elements': 32, 'type': 'fp32',
-                           'op': 'sum', 'policy': 'wait', 'timeout_ms': 100, 'results': 'unicast',
+                           'op': 'sum', 'deterministic': True, 'policy': 'wait', 'timeout_ms': 100, 'results': 'unicast',
                            'expire_s': 0, 'rate_mbit': 1, 'authenticate': False},
     ('/v1/jobs/{name}', 'PATCH'): {'timeout_ms': 7, 'policy': 'partial', 'rate_mbit': 3,
                                    'expire_s': 0},

@@ -270,11 +270,11 @@ def a_join_makes_the_job():
         api.join('made', 1, 2, 1, create=create)
         reduce(rack, found['job'], [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
         # What is there is what they ask for, or they hear of it: nothing is taken silently.
-        same = dict(create, name='made', size=2, type='fp32', op='sum', results='unicast',
+        same = dict(create, name='made', size=2, type='fp32', op='sum', deterministic=False, results='unicast',
                     policy='wait', timeout_ms=1000, rate_mbit=0, expire_s=0, authenticate=False)
         api.join('made', 1, 2, 1, create=dict(same, id=found['job']))
         api.join('made', 1, 2, 1, create={})
-        for key, other in (('window', 16), ('elements', 65), ('type', 'int32'), ('size', 3),
+        for key, other in (('window', 16), ('elements', 65), ('type', 'int32'), ('op', 'max'), ('size', 3), ('deterministic', True),
                            ('name', 'mad'), ('results', '239.1.2.3'), ('policy', 'error'),
                            ('timeout_ms', 999), ('rate_mbit', 1), ('dead_after_ms', 1), ('rejoin', 'recall'),
                            ('expire_s', 1),

@@ -120,6 +120,18 @@ def a_higher_source_id_makes_another_job():
 
 
 @case
+def another_order_of_additions_makes_another_job():
+    with switch() as (rack, api):
+        for more in ({'deterministic': True}, {}, {'op': 'prod'}, {'op': 'prod', 'type': 'fp64'}):
+            rack.jobs = [job(1, 2, **more)]
+            taken(rack, 'jobs_changed=0 jobs_replaced=1')
+            now = jobs_of(api)['job1']
+            check((now['deterministic'], now['op'], now['type']) ==
+                  (more.get('deterministic', False), more.get('op', 'sum'), more.get('type', 'fp32')),
+                  '%s', now)
+
+
+@case
 def what_the_api_changed_stays_unless_the_file_changes_it():
     with switch(jobs=[job(1, 2), job(2, 2)]) as (rack, api):
         api.unix('PATCH', '/v1/jobs/job1', {'timeout_ms': 77})

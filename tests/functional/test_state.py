@@ -79,7 +79,7 @@ class Kept:
 
 def kept_of(made):
     """What of a job stays over a restart."""
-    keys = ['id', 'name', 'tenant', 'origin', 'size', 'window', 'elements', 'type', 'op', 'policy',
+    keys = ['id', 'name', 'tenant', 'origin', 'size', 'window', 'elements', 'type', 'op', 'deterministic', 'policy',
             'timeout_ms', 'results', 'rate_mbit', 'expire_s', 'dead_after_ms', 'rejoin']
     if made['origin'] == 'api':
         keys.append('joined')
@@ -94,7 +94,7 @@ def jobs_and_members_come_back():
         kept.create('ring', 2, window=16, policy='partial', timeout_ms=300, elements=99,
                     expire_s=9000, rate_mbit=900, dead_after_ms=77, rejoin='recall')
         kept.create('gone', 2)
-        kept.create('group', 3, results='224.1.2.3', type='int32', id=200)
+        kept.create('group', 3, results='224.1.2.3', type='fp16', op='avg', deterministic=True, id=200)
         for rank in range(2):
             kept.join('ring', rank, 2, rank)
         kept.ask('PATCH', '/v1/jobs/ring', {'timeout_ms': 345}, 200)

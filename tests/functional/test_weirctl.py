@@ -137,10 +137,11 @@ def jobs_are_made_changed_and_ended():
         api.routes['/v1/jobs/new'] = made
         says(ctl(api.address, 'job', 'create', 'new', '--size', '4', '--window', '32', '--type',
                  'int32', '--timeout-ms', '250', '--policy', 'partial', '--authenticate',
-                 '--expire-s', '30'), 0, 'job      new, id 7, running')
+                 '--expire-s', '30', '--op', 'max', '--deterministic'), 0, 'job      new, id 7, running')
         body = asked(api, 'POST', '/v1/jobs')
         check(body == {'name': 'new', 'size': 4, 'window': 32, 'type': 'int32', 'timeout_ms': 250,
-                       'policy': 'partial', 'authenticate': True, 'expire_s': 30}, '%s', body)
+                       'policy': 'partial', 'authenticate': True, 'expire_s': 30, 'op': 'max',
+                       'deterministic': True}, '%s', body)
         good(ctl(api.address, 'job', 'set', 'new', '--rate-mbit', '100', '--rejoin', 'recall'))
         check(asked(api, 'PATCH', '/v1/jobs/new') == {'rate_mbit': 100, 'rejoin': 'recall'}, 'set')
         api.routes['/v1/jobs/new'] = (202, {'state': 'draining'})

@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 
 #include "ctrl/config.h"
+#include "rmw/kernels.h"
 
 /* A small good file; each refusal changes a line of it. */
 static const char *const good[] = {
@@ -161,6 +162,51 @@ Test(ctrl_config, job, .timeout = 10)
 	cr_assert_eq(j->block_shift, 32 - 12);
 	cr_assert_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1200 + 32);
 	ctrl_config_destroy(c);
+}
+
+/* Every type and operation that there is, by its wire's number; others, and what makes no sense, not. */
+Test(ctrl_config, types_and_operations, .timeout = 30)
+{
+	char line[96], why[192];
+
+	for (unsigned int type = 0; type <= WEIR_DTYPE_FP64; type++)
+		for (unsigned int op = 0; op <= WEIR_OP_LXOR; op++) {
+			struct ctrl_config *c;
+
+			snprintf(line, sizeof(line), "\"type\": \"%s\", \"op\": \"%s\"",
+				rmw_type_name(type), rmw_op_name(op));
+			if (type >= WEIR_DTYPE_FP16 && op >= WEIR_OP_BAND) {
+				snprintf(why, sizeof(why),
+					"x.json:16:23: jobs[0].op: %s is for integers only, and %s "
+					"is none",
+					rmw_op_name(op), rmw_type_name(type));
+				refuse(16, line, why);
+				continue;
+			}
+			c = must_take(text_with(16, line));
+			cr_expect_eq(c->jobs.by_id[1]->dtype, type, "%s", line);
+			cr_expect_eq(c->jobs.by_id[1]->op, op, "%s", line);
+			ctrl_config_destroy(c);
+		}
+	refuse(16, "\"type\": \"float\"",
+		"x.json:16:9: jobs[0].type: \"float\" is not one of int8, uint8, int16, uint16, "
+		"int32, uint32, int64, uint64, fp16, bf16, fp32, fp64");
+	refuse(16, "\"op\": \"median\"",
+		"x.json:16:7: jobs[0].op: \"median\" is not one of sum, prod, min, max, avg, band, "
+		"bor, bxor, land, lor, lxor");
+}
+
+Test(ctrl_config, deterministic, .timeout = 10)
+{
+	struct ctrl_config *c = must_take(text_with(16, "\"deterministic\": true"));
+
+	cr_expect(c->jobs.by_id[1]->deterministic);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(16, "\"window\": 64"));
+	cr_expect_not(c->jobs.by_id[1]->deterministic);
+	ctrl_config_destroy(c);
+	refuse(16, "\"deterministic\": 1",
+		"x.json:16:18: jobs[0].deterministic: an integer where true or false belongs");
 }
 
 /* Write a key file; returns the job's line that names it. */

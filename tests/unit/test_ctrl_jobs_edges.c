@@ -29,6 +29,17 @@ Test(ctrl_jobs_edges, a_deleted_job_of_the_file_keeps_its_place)
 	expect_in_step();
 }
 
+Test(ctrl_jobs_edges, what_no_type_has_is_no_operation_of_it)
+{
+	struct ctrl_job_wish wish = wish_of("bits");
+
+	wish.shape.op = WEIR_OP_BAND;
+	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "op");
+	wish.shape.dtype = WEIR_DTYPE_BF16;
+	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "op");
+	cr_assert_str_eq(why.message, "band is for integers only, and bf16 is none");
+}
+
 /* A table that a worker took late leaves shards that the registry does not wait for. */
 Test(ctrl_jobs_edges, the_engines_are_always_asked_to_reap)
 {

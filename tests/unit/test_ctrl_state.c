@@ -137,7 +137,9 @@ create(struct ctrl_running *running, const char *name, const struct ctrl_tenant 
 			.elements = 100,
 			.timeout_ms = 250,
 			.policy = PPE_POLICY_PARTIAL,
-			.dtype = WEIR_DTYPE_INT32,
+			.dtype = WEIR_DTYPE_INT16,
+			.op = WEIR_OP_BXOR,
+			.deterministic = tenant == NULL,
 			.rate_mbit = tenant == NULL ? 5 : 0,
 			.group = tenant == NULL ? 0 : 0xef000005}};
 	struct ctrl_refusal why;

@@ -193,6 +193,11 @@ Test(weir_member, the_request, .timeout = 10)
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert(strstr(body, "\"create\":{\"authenticate\":true}") != NULL, "%s", body);
 	free(body);
+	config.settings = (struct weir_job_settings){.op = "avg", .deterministic = true};
+	body = weir_member_request(&config, &who, "10.77.0.3");
+	cr_assert(strstr(body, "\"create\":{\"op\":\"avg\",\"deterministic\":true}") != NULL, "%s",
+		body);
+	free(body);
 	config.settings.op = "\xff";
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert_null(body);

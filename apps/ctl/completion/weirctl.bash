@@ -70,8 +70,8 @@ _weirctl_offer() {
 		return ;;
 	--rejoin) mapfile -t COMPREPLY < <(compgen -W 'wait recall' -- "$word"); return ;;
 	--policy) mapfile -t COMPREPLY < <(compgen -W 'wait partial error' -- "$word"); return ;;
-	--type) mapfile -t COMPREPLY < <(compgen -W 'fp32 int32' -- "$word"); return ;;
-	--op) mapfile -t COMPREPLY < <(compgen -W 'sum' -- "$word"); return ;;
+	--type) mapfile -t COMPREPLY < <(compgen -W 'int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp16 bf16 fp32 fp64' -- "$word"); return ;;
+	--op) mapfile -t COMPREPLY < <(compgen -W 'sum prod min max avg band bor bxor land lor lxor' -- "$word"); return ;;
 	--results) mapfile -t COMPREPLY < <(compgen -W 'unicast' -- "$word"); return ;;
 	--direction) mapfile -t COMPREPLY < <(compgen -W 'in out' -- "$word"); return ;;
 	--what) mapfile -t COMPREPLY < <(compgen -W 'any contribution result ordinary' -- "$word"); return ;;
@@ -125,7 +125,7 @@ _weirctl_offer() {
 	job)
 		case $second in
 		'') own="create set delete $(_weirctl_jobs)" ;;
-		create) own="--size --id --window --elements --type --op --results --authenticate $set" ;;
+		create) own="--size --id --window --elements --type --op --deterministic --results --authenticate $set" ;;
 		set) own="$set $(_weirctl_jobs)" ;;
 		delete) own="--wait $(_weirctl_jobs)" ;;
 		esac ;;
