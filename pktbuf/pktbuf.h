@@ -2,6 +2,7 @@
 /*
  * Packet buffers: everything that touches the bytes of a packet. The room's public page.
  *
+ *   types.h     types of elements and operations (no DPDK; part of libweir's header)
  *   wire.h      the aggregation protocol's headers (no DPDK; the hosts use it, too)
  *   pool.h      mbuf pools, and the private area that a packet carries
  *   head.h      the first 192 bytes of a packet, parsed once

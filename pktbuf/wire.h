@@ -2,7 +2,8 @@
 /*
  * The aggregation protocol on the wire: the headers that follow UDP, as C.
  *
- * The normative text is docs/protocol.md; this file and that page are compared by a test.
+ * The normative text is docs/protocol.md; this file and that page are compared by a test. What the
+ * hosts' programs say, too, types and operations, is in pktbuf/types.h.
  * Nothing here needs DPDK: the switch and the hosts' library include the same file.
  *
  *   Ethernet / IPv4 / UDP / weir_base [/ weir_ext] / payload
@@ -18,12 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pktbuf/types.h"
+
 #define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
 #define WEIR_PORT_EXT     12001 /* default UDP port of the extended form */
-#define WEIR_SOURCES_MAX  256 /* source ids are [0, 256) */
 #define WEIR_JOBS_MAX     256 /* job ids are [0, 256) */
 #define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
-#define WEIR_BITMAP_BYTES 32 /* source s is bit (s % 8), LSB first, of byte (s / 8) */
 #define WEIR_BASE_BYTES   12
 #define WEIR_EXT_BYTES    16 /* base header and extension */
 #define WEIR_GEN_JOIN     0 /* gen_id of a join; never the generation of a running job */
@@ -66,47 +67,6 @@ enum weir_status {
 enum weir_collective {
 #define X(name, code, text) WEIR_COLLECTIVE_##name = code,
 	WEIR_COLLECTIVE_LIST(X)
-#undef X
-};
-
-/* ext.dtype, with the size of an element in bytes. */
-#define WEIR_DTYPE_LIST(X)                                                                         \
-	X(INT8, 0, "int8", 1)                                                                      \
-	X(UINT8, 1, "uint8", 1)                                                                    \
-	X(INT16, 2, "int16", 2)                                                                    \
-	X(UINT16, 3, "uint16", 2)                                                                  \
-	X(INT32, 4, "int32", 4)                                                                    \
-	X(UINT32, 5, "uint32", 4)                                                                  \
-	X(INT64, 6, "int64", 8)                                                                    \
-	X(UINT64, 7, "uint64", 8)                                                                  \
-	X(FP16, 8, "fp16", 2)                                                                      \
-	X(BF16, 9, "bf16", 2)                                                                      \
-	X(FP32, 10, "fp32", 4)                                                                     \
-	X(FP64, 11, "fp64", 8)
-
-enum weir_dtype {
-#define X(name, code, text, bytes) WEIR_DTYPE_##name = code,
-	WEIR_DTYPE_LIST(X)
-#undef X
-};
-
-/* ext.op */
-#define WEIR_OP_LIST(X)                                                                            \
-	X(SUM, 0, "sum")                                                                           \
-	X(PROD, 1, "prod")                                                                         \
-	X(MIN, 2, "min")                                                                           \
-	X(MAX, 3, "max")                                                                           \
-	X(AVG, 4, "avg")                                                                           \
-	X(BAND, 5, "band")                                                                         \
-	X(BOR, 6, "bor")                                                                           \
-	X(BXOR, 7, "bxor")                                                                         \
-	X(LAND, 8, "land")                                                                         \
-	X(LOR, 9, "lor")                                                                           \
-	X(LXOR, 10, "lxor")
-
-enum weir_op {
-#define X(name, code, text) WEIR_OP_##name = code,
-	WEIR_OP_LIST(X)
 #undef X
 };
 
@@ -157,7 +117,6 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
  * these labels; a tag is GMAC with AES-256 in contributions and results, HMAC-SHA256 elsewhere.
  */
 #define WEIR_TAG_BYTES        16
-#define WEIR_KEY_BYTES        32
 #define WEIR_CHALLENGE_BYTES  16
 #define WEIR_GMAC_IV_BYTES    12 /* 0, 0, 0, status, number of the block:64 */
 #define WEIR_IV_CONTRIBUTION  0 /* in place of the status, in what sources send */
@@ -224,19 +183,6 @@ static inline unsigned int
 weir_header_bytes(bool extended)
 {
 	return extended ? WEIR_EXT_BYTES : WEIR_BASE_BYTES;
-}
-
-/* Size of an element in bytes, 0 for a dtype that does not exist. dtype: any value. */
-static inline unsigned int
-weir_dtype_bytes(unsigned int dtype)
-{
-	switch (dtype) {
-#define X(name, code, text, bytes)                                                                 \
-	case code: return bytes;
-		WEIR_DTYPE_LIST(X)
-#undef X
-	default: return 0;
-	}
 }
 
 static inline uint16_t

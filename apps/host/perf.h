@@ -21,6 +21,7 @@
 #include <stdio.h>
 
 #include "apps/host/weir.h"
+#include "pktbuf/wire.h"
 
 /* Exit statuses. */
 enum perf_exit {

@@ -64,7 +64,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pktbuf/wire.h" /* enum weir_dtype, enum weir_op, weir_dtype_bytes() */
+#include "pktbuf/types.h" /* enum weir_dtype, enum weir_op, weir_dtype_bytes() */
 
 #ifdef __cplusplus
 extern "C" {
@@ -446,9 +446,9 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(receive_buffer, "bytes that the kernel granted to the receiving socket")
 
 struct weir_stats {
-#define X(name, help) uint64_t name;
-	WEIR_STATS_LIST(X)
-#undef X
+#define WEIR_X(name, help) uint64_t name;
+	WEIR_STATS_LIST(WEIR_X)
+#undef WEIR_X
 };
 
 /* Copy the counters. Any thread, at any time between weir_open and weir_close. */

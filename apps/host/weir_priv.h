@@ -36,6 +36,7 @@
 #include "apps/host/auth.h"
 #include "apps/host/weir.h"
 #include "apps/host/rtt.h"
+#include "pktbuf/wire.h"
 
 #define WEIR_BATCH      64 /* packets per system call at most */
 #define WEIR_ERROR_MAX  1280

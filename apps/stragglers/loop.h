@@ -22,6 +22,7 @@
 
 #include "apps/host/perf.h" /* perf_shapes: a model's tensors from a file */
 #include "apps/host/weir.h"
+#include "pktbuf/wire.h"
 
 /* Exit statuses. */
 enum loop_exit {

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "apps/host/weir.h"
+#include "pktbuf/wire.h"
 
 /* Exit statuses. */
 enum train_exit {

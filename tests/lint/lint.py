@@ -134,7 +134,7 @@ def check_headers(tree):
     flags = c_flags(tree)
     for path in tree.sources('.h'):
         yield path, compiles(['gcc', '-fsyntax-only', '-x', 'c'] + flags, path)
-        if path in ('apps/host/weir.h', 'pktbuf/wire.h'):
+        if path in ('apps/host/weir.h', 'pktbuf/types.h', 'pktbuf/wire.h'):
             yield path + ' as C++', compiles(
                 ['g++', '-std=c++17', '-Wall', '-Wextra', '-Werror', '-fsyntax-only', '-x', 'c++',
                  '-I', tree.root], path)

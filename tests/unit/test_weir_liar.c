@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "apps/host/weir.h"
+#include "pktbuf/wire.h"
 
 #define JOB        9
 #define SOURCE     2

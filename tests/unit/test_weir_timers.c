@@ -15,6 +15,7 @@
 
 #include "apps/host/rtt.h"
 #include "apps/host/weir.h"
+#include "pktbuf/wire.h"
 
 #define MS(ns)     ((ns)*UINT64_C(1000000))
 
