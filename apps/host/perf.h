@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "apps/host/perf_data.h"
 #include "apps/host/weir.h"
 #include "pktbuf/wire.h"
 
@@ -60,35 +61,6 @@ struct perf_shapes {
  */
 int perf_shapes_read(const char *path, struct perf_shapes *shapes, char *error, size_t error_size);
 void perf_shapes_destroy(struct perf_shapes *shapes);
-
-/*
- * The data: element i of rank r in iteration k is a function of (seed, r, k, i) alone, so that
- * every rank knows what the others have and checks its result against sums of its own.
- * int32: all 2^32 values, so that sums overflow and must wrap; fp32: [-1, 1) in steps of 2^-31.
- */
-struct perf_data {
-	uint64_t seed;
-	enum weir_dtype dtype;
-	unsigned int ranks; /* [1, 256] */
-};
-
-/* Write elements [first, first + count) of a rank to `to` (4 bytes each). */
-void perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iteration,
-	size_t first, size_t count, void *to);
-
-/*
- * How many of the elements [first, first + count) at `got` are wrong as a sum of the ranks in
- * `present` (a bitmap as on the wire; NULL: all).
- *
- * int32 must be exact modulo 2^32. fp32 is compared with the sum in fp64: adding n floats in any
- * order is off by at most (n - 1) u (1 + O(nu)) sum|x|, u = 2^-24: Higham, Accuracy and Stability
- * of Numerical Algorithms, 2nd ed., eq. 4.4 (first order bound of recursive summation; it holds for
- * every order). The slack 1 + 2^-14 covers its O(u^2) up to 256 ranks and the reference's own
- * error, n * 2^-149 denormal numbers. A NaN is wrong.
- */
-size_t perf_data_wrong(const struct perf_data *data, const uint8_t *present, uint64_t iteration,
-	size_t first, size_t count, const void *got);
-#define PERF_FP32_BOUND "|got - fp64 sum| <= (n-1) 2^-24 (1+2^-14) sum|x| (Higham, eq. 4.4)"
 
 /* One way of calling (out of place, in place), measured. */
 struct perf_timing {

@@ -41,7 +41,7 @@ perf_report_header(const struct perf_run *run)
 		(unsigned long long)o->seed);
 	if (!o->barrier && o->check)
 		printf("# check: every element on every rank, %s\n",
-			o->dtype == WEIR_DTYPE_INT32 ? "exact modulo 2^32" : PERF_FP32_BOUND);
+			o->dtype == WEIR_DTYPE_INT32 ? "exact modulo 2^32" : PERF_BOUND);
 	printf("#\n");
 	if (o->shapes != NULL) {
 		printf("#%11s %12s %8s %7s %6s %5s %11s %7s %7s %6s %8s\n", "size", "count", "type",

@@ -79,6 +79,18 @@ barrier(struct perf_run *run)
 	return code < 0 ? failed(run, code) : 0;
 }
 
+static struct perf_reference
+reference_of(const struct perf_run *run, size_t count)
+{
+	return (struct perf_reference){
+		.data = run->data,
+		.collective = WEIR_COLLECTIVE_ALLREDUCE,
+		.rank = run->rank,
+		.count = count,
+		.iteration = run->iteration,
+	};
+}
+
 static int
 by_first(const void *a, const void *b)
 {
@@ -98,6 +110,7 @@ check(struct perf_run *run, struct perf_timing *timing, size_t first, size_t cou
 	const struct weir_degraded *blocks;
 	size_t n = weir_degraded(run->weir, &blocks), at = 0;
 	struct weir_degraded *sorted = NULL;
+	const struct perf_reference reference = reference_of(run, first + count);
 
 	if (n != 0) {
 		sorted = malloc(n * sizeof(*sorted));
@@ -109,14 +122,14 @@ check(struct perf_run *run, struct perf_timing *timing, size_t first, size_t cou
 	for (size_t i = 0; i < n; i++) {
 		const struct weir_degraded *d = &sorted[i];
 
-		timing->own_wrong += perf_data_wrong(
-			&run->data, NULL, run->iteration, first + at, d->first - at, got + at * 4);
-		timing->own_wrong += perf_data_wrong(&run->data, d->present, run->iteration,
-			first + d->first, d->count, got + d->first * 4);
+		timing->own_wrong += perf_reference_wrong(
+			&reference, NULL, first + at, d->first - at, got + at * 4);
+		timing->own_wrong += perf_reference_wrong(
+			&reference, d->present, first + d->first, d->count, got + d->first * 4);
 		at = d->first + d->count;
 	}
-	timing->own_wrong += perf_data_wrong(
-		&run->data, NULL, run->iteration, first + at, count - at, got + at * 4);
+	timing->own_wrong +=
+		perf_reference_wrong(&reference, NULL, first + at, count - at, got + at * 4);
 	free(sorted);
 	return 0;
 }
@@ -329,6 +342,7 @@ static int
 iterate_shapes(struct perf_run *run, struct perf_row *row, unsigned int k)
 {
 	const struct perf_shapes *shapes = run->shapes;
+	const struct perf_reference reference = reference_of(run, shapes->elements);
 	uint64_t total = 0, begin;
 	bool *checked = run->checked;
 	uint8_t *data = run->send;
@@ -353,8 +367,8 @@ iterate_shapes(struct perf_run *run, struct perf_row *row, unsigned int k)
 	first = 0;
 	for (unsigned int t = 0; code >= 0 && t < shapes->tensors; first += shapes->counts[t++])
 		if (!checked[t])
-			row->in.own_wrong += perf_data_wrong(&run->data, NULL, run->iteration,
-				first, shapes->counts[t], data + first * 4);
+			row->in.own_wrong += perf_reference_wrong(
+				&reference, NULL, first, shapes->counts[t], data + first * 4);
 	if (code < 0)
 		return code;
 	row->in.ns = total;

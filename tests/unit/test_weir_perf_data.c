@@ -11,6 +11,21 @@
 #define COUNT 3000
 #define RANKS 5
 
+/* Elements [100, ...) of an AllReduce's result of iteration `iteration`. */
+static size_t
+wrong(const struct perf_data *d, const uint8_t *present, uint64_t iteration, size_t first,
+	const void *got)
+{
+	const struct perf_reference r = {
+		.data = *d,
+		.collective = WEIR_COLLECTIVE_ALLREDUCE,
+		.count = first + COUNT,
+		.iteration = iteration,
+	};
+
+	return perf_reference_wrong(&r, present, first, COUNT, got);
+}
+
 static float floats[COUNT];
 static int32_t integers[COUNT];
 
@@ -48,11 +63,11 @@ Test(weir_perf, right_integers_pass_and_one_bit_does_not, .timeout = 10)
 	int32_t x;
 
 	sum_integers(&d);
-	cr_expect_eq(perf_data_wrong(&d, NULL, 9, 100, COUNT, integers), 0u);
+	cr_expect_eq(wrong(&d, NULL, 9, 100, integers), 0u);
 	integers[2047] ^= 1;
-	cr_expect_eq(perf_data_wrong(&d, NULL, 9, 100, COUNT, integers), 1u);
-	cr_expect_gt(perf_data_wrong(&d, NULL, 8, 100, COUNT, integers), COUNT - 5u, "iteration");
-	cr_expect_gt(perf_data_wrong(&d, NULL, 9, 101, COUNT, integers), COUNT - 5u, "shifted");
+	cr_expect_eq(wrong(&d, NULL, 9, 100, integers), 1u);
+	cr_expect_gt(wrong(&d, NULL, 8, 100, integers), COUNT - 5u, "iteration");
+	cr_expect_gt(wrong(&d, NULL, 9, 101, integers), COUNT - 5u, "shifted");
 	for (size_t i = 0; i < 100; i++) {
 		int64_t sum = 0;
 
@@ -71,12 +86,12 @@ Test(weir_perf, right_floats_pass_within_the_bound_alone, .timeout = 10)
 	struct perf_data d = {.seed = 2, .dtype = WEIR_DTYPE_FP32, .ranks = RANKS};
 
 	sum_floats(&d);
-	cr_expect_eq(perf_data_wrong(&d, NULL, 9, 100, COUNT, floats), 0u);
+	cr_expect_eq(wrong(&d, NULL, 9, 100, floats), 0u);
 	floats[0] += 4e-6f;
 	floats[COUNT - 1] = NAN;
-	cr_expect_eq(perf_data_wrong(&d, NULL, 9, 100, COUNT, floats), 2u);
+	cr_expect_eq(wrong(&d, NULL, 9, 100, floats), 2u);
 	d.ranks--; /* without the last rank */
-	cr_expect_gt(perf_data_wrong(&d, NULL, 9, 100, COUNT, floats), COUNT - 5u);
+	cr_expect_gt(wrong(&d, NULL, 9, 100, floats), COUNT - 5u);
 }
 
 Test(weir_perf, partial_sums_are_of_those_present, .timeout = 10)
@@ -87,9 +102,9 @@ Test(weir_perf, partial_sums_are_of_those_present, .timeout = 10)
 	d.ranks = 4;
 	sum_integers(&d);
 	d.ranks = 5;
-	cr_expect_eq(perf_data_wrong(&d, present, 9, 100, COUNT, integers), 0u);
+	cr_expect_eq(wrong(&d, present, 9, 100, integers), 0u);
 	present[0] = 0x1f;
-	cr_expect_gt(perf_data_wrong(&d, present, 9, 100, COUNT, integers), COUNT - 5u);
+	cr_expect_gt(wrong(&d, present, 9, 100, integers), COUNT - 5u);
 }
 
 static int
