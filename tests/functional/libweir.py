@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""libweir.so, the shared library that is installed, through ctypes: only what its header declares."""
+import ctypes
+import os
+
+c_handle = c_request = ctypes.c_void_p
+c_buffer, c_count, c_code = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+PARTIAL = 1
+# The arguments behind the handle, in their order: buffers, count, type, operation, root.
+ARGUMENTS = {
+    'allreduce': 'bbcto', 'reduce': 'bbctor', 'reducescatter': 'bbcto', 'broadcast': 'bbctr',
+    'scatter': 'bbctr', 'gather': 'bbctr', 'allgather': 'bbct', 'alltoall': 'bbct', 'barrier': '',
+}
+OF = {'b': c_buffer, 'c': c_count, 't': c_code, 'o': c_code, 'r': ctypes.c_uint}
+
+
+class Config(ctypes.Structure):
+    """struct weir_config as far as it is used here; the zeros behind it are defaults."""
+    _fields_ = [('switch_address', ctypes.c_char_p), ('address', ctypes.c_char_p),
+                ('port_base', ctypes.c_uint16), ('port_ext', ctypes.c_uint16),
+                ('job', ctypes.c_uint8), ('base_form', ctypes.c_bool), ('source', ctypes.c_int),
+                ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint),
+                ('op_timeout_ms', ctypes.c_uint), ('rest', ctypes.c_uint8 * 1024)]
+
+
+class Degraded(ctypes.Structure):
+    _fields_ = [('first', ctypes.c_size_t), ('count', ctypes.c_size_t),
+                ('present', ctypes.c_uint8 * 32)]
+
+
+class Library:
+    """The functions, each with its types. fail: takes a text, and raises."""
+
+    def __init__(self, build):
+        self.so = ctypes.CDLL(os.path.join(build, 'apps', 'host', 'libweir.so'))
+        wait = [ctypes.POINTER(c_request)]
+        for name, kinds in ARGUMENTS.items():
+            self.declare('weir_' + name, [OF[k] for k in kinds])
+            self.declare('weir_i' + name, [OF[k] for k in kinds] + wait)
+        self.declare('weir_rejoin', [])
+        for name in ('rank', 'source', 'sources'):
+            self.declare('weir_' + name, [], ctypes.c_uint)
+        self.declare('weir_elements', [c_code], ctypes.c_uint)
+        self.declare('weir_last_error', [], ctypes.c_char_p)
+        self.declare('weir_close', [], None)
+        self.declare('weir_degraded', [ctypes.POINTER(ctypes.POINTER(Degraded))], ctypes.c_size_t)
+        self.so.weir_open.argtypes = [ctypes.POINTER(Config), ctypes.POINTER(c_handle)]
+        self.so.weir_test.argtypes = wait + [ctypes.POINTER(ctypes.c_bool)]
+        self.so.weir_wait.argtypes = wait
+        self.so.weir_wait_any.argtypes = wait + [ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
+        self.so.weir_wait_all.argtypes = wait + [ctypes.c_size_t]
+
+    def declare(self, name, arguments, result=c_code):
+        function = getattr(self.so, name)
+        function.argtypes, function.restype = [c_handle] + arguments, result
+
+
+class Handle:
+    """An open handle; a context manager."""
+
+    def __init__(self, library, **config):
+        self.so, self.handle = library.so, c_handle()
+        code = self.so.weir_open(ctypes.byref(Config(**config)), ctypes.byref(self.handle))
+        if code != 0:
+            text = self.text()
+            self.close()
+            raise SystemExit('weir_open: %d: %s' % (code, text))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.so.weir_close(self.handle)
+        self.handle = c_handle()
+
+    def text(self):
+        return self.so.weir_last_error(self.handle).decode()
+
+    def call(self, name, *arguments):
+        return getattr(self.so, 'weir_' + name)(self.handle, *arguments)
+
+    def degraded(self):
+        """The last operation's degraded blocks: (first, count, [sources that are in it])."""
+        blocks = ctypes.POINTER(Degraded)()
+        number = self.call('degraded', ctypes.byref(blocks))
+        return [(blocks[i].first, blocks[i].count,
+                 [s for s in range(256) if blocks[i].present[s // 8] >> s % 8 & 1])
+                for i in range(number)]
+
+
+def addresses(data):
+    return ctypes.addressof(ctypes.c_char.from_buffer(data))

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The reference of the collectives, by examples that a person can check. No rack, no library."""
+import math
+import struct
+from fractions import Fraction
+
+from elements import FP32, INF, NAN, TYPE, TYPES, data
+from reference import Between, Exactly, collective, reduced
+from tap import case, check, main, seed
+
+
+def ints(op, *columns, kind='int8'):
+    """The result of one element of each source."""
+    kind = TYPE[kind]
+    return kind.numbers(reduced(kind, op, [kind.data([n]) for n in columns]).data)[0]
+
+
+def expect(found, wanted):
+    check(found == wanted, '%r, not %r', found, wanted)
+
+
+@case
+def integers_by_hand():
+    for op, numbers, wanted in [
+            ('sum', (100, 100), -56), ('sum', (-128, -1), 127), ('prod', (100, 100), 16),
+            ('min', (3, -4, 5), -4), ('max', (3, -4, 5), 5), ('band', (12, 10), 8),
+            ('bor', (12, 10), 14), ('bxor', (12, 10), 6), ('bxor', (-1, 1), -2),
+            ('land', (2, 4), 1), ('land', (2, 0), 0), ('lor', (0, 0), 0), ('lor', (0, -7), 1),
+            ('lxor', (5, 6), 0), ('lxor', (5, 6, 7), 1), ('land', (-9,), 1), ('lxor', (8,), 1),
+            ('bor', (8,), 8), ('avg', (100, 100), 100), ('avg', (-7, 0), -3), ('avg', (7, 0), 3),
+            ('avg', (-128, -128, -127), -127)]:
+        expect(ints(op, *numbers), wanted)
+    expect(ints('sum', 200, 100, kind='uint8'), 44)
+    expect(ints('avg', 255, 255, kind='uint8'), 255)
+    expect(ints('min', 200, 100, kind='uint8'), 100)
+    # 32 and 64 bits: of the wrapped sum.
+    expect(ints('avg', 2**31 - 1, 1, kind='int32'), -2**30)
+    expect(ints('avg', 2**32 - 1, 3, kind='uint32'), 1)
+    expect(ints('avg', -2**63, -2**63, kind='int64'), 0)
+    expect(ints('prod', 2**32, 2**31, kind='uint64'), 2**63)
+
+
+def extreme(op, *numbers, kind='fp32'):
+    kind = TYPE[kind]
+    return reduced(kind, op, [kind.data([n]) for n in numbers]).data[::-1].hex()
+
+
+@case
+def extremes_by_hand():
+    expect(extreme('min', 1.0, -2.0), 'c0000000')
+    expect(extreme('max', 1.0, NAN, 3.0), '7fc00000')
+    expect(extreme('min', -NAN), '7fc00000')
+    expect(extreme('min', 0.0, -0.0), '80000000')
+    expect(extreme('max', -0.0, 0.0), '00000000')
+    expect(extreme('max', -INF, INF), '7f800000')
+    expect(extreme('max', NAN, 1.0, kind='fp16'), '7e00')
+    expect(extreme('max', NAN, 1.0, kind='bf16'), '7fc0')
+    expect(extreme('max', NAN, 1.0, kind='fp64'), '7ff8000000000000')
+    expect(extreme('min', 1.5, 2.5, kind='bf16'), '3fc0')
+
+
+def ends(op, *numbers, kind='fp32'):
+    kind = TYPE[kind]
+    return reduced(kind, op, [kind.data([n]) for n in numbers]).ranges[0]
+
+
+@case
+def sums_by_hand():
+    expect(ends('sum', 1.0, 2.0, 3.0), (6.0, 6.0))
+    expect(ends('avg', 1.0, 2.0)[0] <= 1.5 <= ends('avg', 1.0, 2.0)[1], True)
+    expect(ends('prod', INF, -2.0), (-INF, -INF))
+    for op, numbers in [('sum', (INF, -INF)), ('sum', (1.0, NAN)), ('prod', (0.0, INF))]:
+        expect(all(math.isnan(n) for n in ends(op, *numbers)), True)
+    # 2^24 + 1 + 1: what comes out depends on the order, and both must be within.
+    low, high = ends('sum', 2.0**24, 1.0, 1.0)
+    expect(low <= 2.0**24 and 2.0**24 + 2 <= high and high - low < 10, True)
+    # In fp32 and rounded once: 2048 + 1 + 1 is 2050 in fp16; one by one it would stay 2048.
+    expect(ends('sum', 2048.0, 1.0, 1.0, kind='fp16'), (2050.0, 2050.0))
+    expect(ends('sum', 60000.0, 60000.0, -60000.0, kind='fp16'), (60000.0, 60000.0))
+    expect(ends('sum', 60000.0, 60000.0, kind='fp16'), (INF, INF))
+    expect(ends('sum', 256.0, 1.0, 1.0, kind='bf16'), (258.0, 258.0))
+
+
+@case
+def rounds_as_the_machine_does():
+    draw = seed()
+    for kind in (FP32, TYPE['fp16'], TYPE['fp64']):
+        for number in [0.0, -1.0, 65519.999, 65520.0, 2.0**-24, 2.0**-25, 2.0**-149, 3.4e38] + [
+                draw.uniform(-4, 4) * 2.0 ** draw.randint(-30, 14) for _ in range(2000)]:
+            try:
+                wanted = struct.unpack('<' + kind.letter, struct.pack('<' + kind.letter, number))[0]
+            except OverflowError:
+                wanted = INF
+            expect(kind.nearest(Fraction(number)), wanted)
+    # bf16 is the upper half of fp32, and struct doesn't know it: ties go to the even one.
+    for number, wanted in [(1 + 2**-8, 1.0), (1 + 3 * 2**-8, 1 + 2**-6), (1 + 2**-8 + 2**-20, 1 + 2**-7),
+                           (2.0**-133 * 1.5, 2.0**-132), (3.4e38, INF)]:
+        expect(TYPE['bf16'].nearest(Fraction(number)), wanted)
+
+
+@case
+def every_order_is_within_the_range():
+    draw = seed()
+    for _ in range(2000):
+        numbers = FP32.numbers(data(draw.getrandbits(32), FP32, 'sum', 8))
+        low, high = ends('sum', *numbers)
+        draw.shuffle(numbers)
+        total = numbers[0]
+        for number in numbers[1:]:
+            total = FP32.numbers(FP32.data([total + number]))[0]  # a double sum of two is exact enough
+        check(Between(FP32, [(low, high)]).differs(FP32.data([total])) is None, '%r of %r', total,
+              numbers)
+
+
+@case
+def collectives_by_hand():
+    kind = TYPE['uint8']
+
+    def bytes_of(name, sends, count=1, root=0):
+        return [each and each.data for each in collective(name, kind, 'sum', root,
+                                                          [bytes(s) for s in sends], count)]
+    rows = [[1, 2, 3], [10, 20, 30], [100, 110, 120]]
+    total = bytes([111, 132, 153])
+    expect(bytes_of('allreduce', rows, 3), [total] * 3)
+    expect(bytes_of('reduce', rows, 3, root=1), [None, total, None])
+    expect(bytes_of('reducescatter', rows), [b'\x6f', b'\x84', b'\x99'])
+    expect(bytes_of('broadcast', rows, 3, root=2), [bytes(rows[2])] * 3)
+    expect(bytes_of('scatter', rows, root=1), [b'\x0a', b'\x14', b'\x1e'])
+    expect(bytes_of('gather', [[1], [2], [3]], root=2), [None, None, b'\1\2\3'])
+    expect(bytes_of('allgather', [[1, 4], [2, 5], [3, 6]], 2), [b'\1\4\2\5\3\6'] * 3)
+    expect(bytes_of('alltoall', rows), [bytes([1, 10, 100]), bytes([2, 20, 110]), bytes([3, 30, 120])])
+    expect(bytes_of('barrier', [[], [], []]), [None] * 3)
+
+
+@case
+def sees_what_is_wrong():
+    kind = TYPE['int16']
+    good = kind.data([1, -2, 3])
+    expect(Exactly(kind, good).differs(good), None)
+    expect(Exactly(kind, good).differs(kind.data([1, -2, 4])),
+           'element 2 of 3 is 4 (0x0004), not 3 (0x0003)')
+    expect(Exactly(kind, good).differs(good[:4]), '4 bytes, not 6')
+    expect(Between(FP32, [(1.0, 2.0)]).differs(FP32.data([2.5])),
+           'element 0 of 1 is 2.5, not within [1.0, 2.0]')
+    expect(bool(Between(FP32, [(1.0, 2.0)]).differs(FP32.data([NAN]))), True)
+    expect(bool(Between(FP32, [(NAN, NAN)]).differs(FP32.data([1.0]))), True)
+
+
+@case
+def data_survive_the_way_there_and_back():
+    for kind in TYPES:
+        numbers = kind.numbers(data('x', kind, 'sum', 100))
+        again = kind.numbers(kind.data(numbers))
+        check(all(a == b or a != a and b != b for a, b in zip(numbers, again)), '%s', kind)
+        expect(data('x', kind, 'sum', 100), data('x', kind, 'sum', 100))
+        expect(len(data('x', kind, 'min', 7)), 7 * kind.bytes)
+
+
+if __name__ == '__main__':
+    main()
