@@ -206,6 +206,11 @@ check(unsigned int step, int code)
 	struct weir_degraded *part = calloc(n + 1, sizeof(*part));
 	uint64_t h = UINT64_C(0xcbf29ce484222325), wrong = (n != 0) != (code == WEIR_PARTIAL);
 	const char *got = me.recv;
+	const struct perf_reference sum = {.data = me.data,
+		.collective = WEIR_COLLECTIVE_ALLREDUCE,
+		.rank = (unsigned int)options.source,
+		.count = count,
+		.iteration = step};
 
 	if (part == NULL)
 		return -ENOMEM;
@@ -214,11 +219,10 @@ check(unsigned int step, int code)
 	qsort(part, n, sizeof(*part), by_first);
 	part[n].first = count; /* the end */
 	for (size_t i = 0; i <= n; i++) {
-		wrong +=
-			perf_data_wrong(&me.data, NULL, step, at, part[i].first - at, got + at * 4);
+		wrong += perf_reference_wrong(&sum, NULL, at, part[i].first - at, got + at * 4);
 		at = part[i].first + part[i].count;
-		wrong += perf_data_wrong(&me.data, part[i].present, step, part[i].first,
-			part[i].count, got + part[i].first * 4);
+		wrong += perf_reference_wrong(&sum, part[i].present, part[i].first, part[i].count,
+			got + part[i].first * 4);
 		h = hash(h, &part[i].first, sizeof(part[i].first));
 		h = hash(h, part[i].present, sizeof(part[i].present));
 	}
