@@ -80,14 +80,8 @@ widest(enum rmw_isa limit)
 
 static const struct rmw_kernels scalar = KERNELS(scalar);
 #ifdef __x86_64__
-static const struct rmw_kernels avx2 = {
-	.row = {[RMW_TYPE_INT32] = rmw_avx2_int32, [RMW_TYPE_FP32] = rmw_avx2_fp32},
-	.copy = rmw_avx2_copy,
-};
-static const struct rmw_kernels avx512 = {
-	.row = {[RMW_TYPE_INT32] = rmw_avx512_int32, [RMW_TYPE_FP32] = rmw_avx512_fp32},
-	.copy = rmw_avx512_copy,
-};
+static const struct rmw_kernels avx2 = KERNELS(avx2);
+static const struct rmw_kernels avx512 = KERNELS(avx512);
 #endif
 
 static const struct rmw_kernels *
@@ -127,9 +121,7 @@ rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
 	if (kernels == NULL || (unsigned int)type >= RMW_TYPE_COUNT ||
 		(unsigned int)op >= RMW_OP_COUNT)
 		return NULL;
-	reduction = kernels->row[type] == NULL ? NULL : &kernels->row[type][op];
-	if (reduction == NULL || reduction->reduce == NULL) /* not vectorised */
-		reduction = &scalar.row[type][op];
+	reduction = &kernels->row[type][op];
 	return reduction->reduce == NULL ? NULL : reduction;
 }
 

@@ -7,7 +7,7 @@
 	RMW_SCALAR_COPY(bits)                                                                      \
 	RMW_SCALAR_BEGIN(bool##bits, uint##bits##_t, uint##bits##_t, b != 0)                       \
 	RMW_SCALAR_REDUCE(sum##bits, uint##bits##_t, uint##bits##_t, a + b)                        \
-	RMW_SCALAR_REDUCE(prod##bits, uint##bits##_t, uint##bits##_t, a *UINT64_C(1) * b)          \
+	RMW_SCALAR_REDUCE(prod##bits, uint##bits##_t, uint##bits##_t, 1ull * a * b)                \
 	RMW_SCALAR_REDUCE(band##bits, uint##bits##_t, uint##bits##_t, (a) & (b))                   \
 	RMW_SCALAR_REDUCE(bor##bits, uint##bits##_t, uint##bits##_t, a | b)                        \
 	RMW_SCALAR_REDUCE(bxor##bits, uint##bits##_t, uint##bits##_t, a ^ b)                       \

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the vector kernels are made of, for AVX2 and F16C: kernels_avx512.h has the same names. An
+ * operation ends in the bits of an element, s or u before them where the sign matters, f for a
+ * floating-point number.
+ */
+#ifndef RMW_KERNELS_AVX2_H
+#define RMW_KERNELS_AVX2_H
+
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define RMW_VARIANT avx2
+#define V_BYTES     32
+#define V_WORDS     8 /* elements of 4 bytes */
+
+typedef __m256i vector;
+
+static inline vector
+v_load(const uint8_t *p)
+{
+	return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+static inline void
+v_store(uint8_t *p, vector v)
+{
+	_mm256_storeu_si256((__m256i *)(void *)p, v);
+}
+
+/* `bytes` of a vector, [1, V_BYTES), the others 0. AVX2 has no masks for bytes. */
+static inline vector
+v_load_part(const uint8_t *p, size_t bytes)
+{
+	uint8_t whole[V_BYTES] __attribute__((aligned(V_BYTES))) = {0};
+
+	memcpy(whole, p, bytes);
+	return v_load(whole);
+}
+
+static inline void
+v_store_part(uint8_t *p, vector v, size_t bytes)
+{
+	uint8_t whole[V_BYTES] __attribute__((aligned(V_BYTES)));
+
+	v_store(whole, v);
+	memcpy(p, whole, bytes);
+}
+
+#define V_SET(name, intrinsic, type)                                                               \
+	static inline vector name(type x)                                                          \
+	{                                                                                          \
+		return intrinsic(x);                                                               \
+	}
+V_SET(v_set8, _mm256_set1_epi8, char)
+V_SET(v_set16, _mm256_set1_epi16, short)
+V_SET(v_set32, _mm256_set1_epi32, int)
+V_SET(v_set64, _mm256_set1_epi64x, long long)
+
+#define V_OP(name, intrinsic)                                                                      \
+	static inline vector name(vector a, vector b)                                              \
+	{                                                                                          \
+		return intrinsic(a, b);                                                            \
+	}
+V_OP(v_add8, _mm256_add_epi8)
+V_OP(v_add16, _mm256_add_epi16)
+V_OP(v_add32, _mm256_add_epi32)
+V_OP(v_add64, _mm256_add_epi64)
+V_OP(v_sub64, _mm256_sub_epi64)
+V_OP(v_multiply16, _mm256_mullo_epi16)
+V_OP(v_multiply32, _mm256_mullo_epi32)
+V_OP(v_multiply_low32, _mm256_mul_epu32) /* of the low halves of 64 bits: all of the product */
+V_OP(v_and, _mm256_and_si256)
+V_OP(v_or, _mm256_or_si256)
+V_OP(v_xor, _mm256_xor_si256)
+V_OP(v_min_s8, _mm256_min_epi8)
+V_OP(v_min_u8, _mm256_min_epu8)
+V_OP(v_max_s8, _mm256_max_epi8)
+V_OP(v_max_u8, _mm256_max_epu8)
+V_OP(v_min_s16, _mm256_min_epi16)
+V_OP(v_min_u16, _mm256_min_epu16)
+V_OP(v_max_s16, _mm256_max_epi16)
+V_OP(v_max_u16, _mm256_max_epu16)
+V_OP(v_min_s32, _mm256_min_epi32)
+V_OP(v_min_u32, _mm256_min_epu32)
+V_OP(v_max_s32, _mm256_max_epi32)
+V_OP(v_max_u32, _mm256_max_epu32)
+
+#define V_SHIFT(name, intrinsic)                                                                   \
+	static inline vector name(vector x, int bits)                                              \
+	{                                                                                          \
+		return intrinsic(x, bits);                                                         \
+	}
+V_SHIFT(v_left32, _mm256_slli_epi32)
+V_SHIFT(v_right32, _mm256_srli_epi32)
+V_SHIFT(v_left64, _mm256_slli_epi64)
+V_SHIFT(v_right64, _mm256_srli_epi64)
+
+/* All bits of an element that is negative, none of another. */
+static inline vector
+v_negative64(vector x)
+{
+	return _mm256_cmpgt_epi64(_mm256_setzero_si256(), x);
+}
+
+/* 16-bit products of the even bytes, and of the odd ones, which stay where they are. */
+static inline vector
+v_multiply8(vector a, vector b)
+{
+	vector low = _mm256_set1_epi16(0xff);
+	vector even = _mm256_mullo_epi16(a, b);
+	vector odd = _mm256_mullo_epi16(_mm256_srli_epi16(a, 8), _mm256_andnot_si256(low, b));
+
+	return _mm256_or_si256(odd, _mm256_and_si256(even, low));
+}
+
+/* Of 2^32 * (high * low + low * high) + low * low. */
+static inline vector
+v_multiply64(vector a, vector b)
+{
+	vector low = _mm256_mul_epu32(a, b);
+	vector crossed = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b),
+		_mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
+
+	return _mm256_add_epi64(low, _mm256_slli_epi64(crossed, 32));
+}
+
+/* Where above's bits are set, a; else b. */
+static inline vector
+v_choose(vector above, vector a, vector b)
+{
+	return _mm256_blendv_epi8(b, a, above);
+}
+
+static inline vector
+v_min_s64(vector a, vector b)
+{
+	return v_choose(_mm256_cmpgt_epi64(a, b), b, a);
+}
+
+static inline vector
+v_max_s64(vector a, vector b)
+{
+	return v_choose(_mm256_cmpgt_epi64(a, b), a, b);
+}
+
+/* There is no unsigned comparison: with the sign turned it is the signed one. */
+static inline vector
+v_above_u64(vector a, vector b)
+{
+	vector sign = _mm256_set1_epi64x(INT64_MIN);
+
+	return _mm256_cmpgt_epi64(_mm256_xor_si256(a, sign), _mm256_xor_si256(b, sign));
+}
+
+static inline vector
+v_min_u64(vector a, vector b)
+{
+	return v_choose(v_above_u64(a, b), b, a);
+}
+
+static inline vector
+v_max_u64(vector a, vector b)
+{
+	return v_choose(v_above_u64(a, b), a, b);
+}
+
+/* Spelled, so that a stays the first operand, whose NaN counts: _mm256_add_ps may be commuted. */
+#define V_SPELLED(name, instruction)                                                               \
+	static inline vector name(vector a, vector b)                                              \
+	{                                                                                          \
+		vector result;                                                                     \
+                                                                                                   \
+		__asm__(instruction " %2, %1, %0" : "=x"(result) : "x"(a), "x"(b));                \
+		return result;                                                                     \
+	}
+V_SPELLED(v_add_f32, "vaddps")
+V_SPELLED(v_add_f64, "vaddpd")
+V_SPELLED(v_multiply_f32, "vmulps")
+V_SPELLED(v_multiply_f64, "vmulpd")
+V_SPELLED(v_divide_f32, "vdivps")
+V_SPELLED(v_divide_f64, "vdivpd")
+
+/*
+ * Of two equal numbers, which may be -0 and 0, and of two of which one is NaN, vminps gives the
+ * second: both orders together have -0's sign. max is the same with the signs' and.
+ */
+#define V_MINIMUM(bits, ps, pd, si, nan)                                                           \
+	static inline vector v_min_f##bits(vector a, vector b)                                     \
+	{                                                                                          \
+		__m256##pd x = _mm256_castsi256_##ps(a), y = _mm256_castsi256_##ps(b);             \
+		__m256##pd both = _mm256_or_##ps(_mm256_min_##ps(x, y), _mm256_min_##ps(y, x));    \
+		__m256##pd unordered = _mm256_cmp_##ps(x, y, _CMP_UNORD_Q);                        \
+                                                                                                   \
+		return v_choose(si(unordered), v_set##bits(nan), si(both));                        \
+	}                                                                                          \
+                                                                                                   \
+	static inline vector v_max_f##bits(vector a, vector b)                                     \
+	{                                                                                          \
+		__m256##pd x = _mm256_castsi256_##ps(a), y = _mm256_castsi256_##ps(b);             \
+		__m256##pd both = _mm256_and_##ps(_mm256_max_##ps(x, y), _mm256_max_##ps(y, x));   \
+		__m256##pd unordered = _mm256_cmp_##ps(x, y, _CMP_UNORD_Q);                        \
+                                                                                                   \
+		return v_choose(si(unordered), v_set##bits(nan), si(both));                        \
+	}
+V_MINIMUM(32, ps, , _mm256_castps_si256, 0x7fc00000)
+V_MINIMUM(64, pd, d, _mm256_castpd_si256, 0x7ff8000000000000)
+
+/* x with all bits below the sign turned where the sign is set. */
+static inline vector
+v_order16(vector x)
+{
+	return _mm256_xor_si256(x, _mm256_srli_epi16(_mm256_srai_epi16(x, 15), 1));
+}
+
+/* x > limit ? a : b, of numbers below 0x8000. */
+static inline vector
+v_choose_above16(vector x, vector limit, vector a, vector b)
+{
+	return v_choose(_mm256_cmpgt_epi16(x, limit), a, b);
+}
+
+/* n elements, [1, V_WORDS], of 1 or 2 bytes: in 16 bytes. */
+static inline __m128i
+load_short(const uint8_t *p, size_t n, size_t size)
+{
+	uint8_t whole[16] __attribute__((aligned(16))) = {0};
+
+	if (n == V_WORDS)
+		return size == 2 ? _mm_loadu_si128((const __m128i *)(const void *)p)
+				 : _mm_loadl_epi64((const __m128i *)(const void *)p);
+	memcpy(whole, p, n * size);
+	return _mm_load_si128((const __m128i *)(const void *)whole);
+}
+
+static inline void
+store_short(uint8_t *p, __m128i v, size_t n, size_t size)
+{
+	uint8_t whole[16] __attribute__((aligned(16)));
+
+	_mm_store_si128((__m128i *)(void *)whole, v);
+	if (n == V_WORDS)
+		memcpy(p, whole, V_WORDS * size);
+	else
+		memcpy(p, whole, n * size);
+}
+
+/* n elements, [1, V_WORDS], each in 32 bits. */
+#define V_WIDEN(name, intrinsic, size)                                                             \
+	static inline vector name(const uint8_t *p, size_t n)                                      \
+	{                                                                                          \
+		return intrinsic(load_short(p, n, size));                                          \
+	}
+V_WIDEN(v_widen_s8, _mm256_cvtepi8_epi32, 1)
+V_WIDEN(v_widen_u8, _mm256_cvtepu8_epi32, 1)
+V_WIDEN(v_widen_s16, _mm256_cvtepi16_epi32, 2)
+V_WIDEN(v_widen_u16, _mm256_cvtepu16_epi32, 2)
+#define FP16_TO_FP32(x) _mm256_castps_si256(_mm256_cvtph_ps(x))
+V_WIDEN(v_widen_fp16, FP16_TO_FP32, 2)
+
+/* The low bits of n elements. */
+static inline __m128i
+low_halves(vector v)
+{
+	vector low = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
+
+	return _mm256_castsi256_si128(
+		_mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), _MM_SHUFFLE(3, 1, 2, 0)));
+}
+
+static inline void
+v_store_low16(uint8_t *p, vector v, size_t n)
+{
+	store_short(p, low_halves(v), n, 2);
+}
+
+static inline void
+v_store_low8(uint8_t *p, vector v, size_t n)
+{
+	__m128i halves = low_halves(_mm256_and_si256(v, _mm256_set1_epi32(0xff)));
+
+	store_short(p, _mm_packus_epi16(halves, halves), n, 1);
+}
+
+static inline void
+v_store_fp16(uint8_t *p, vector v, size_t n)
+{
+	store_short(p, _mm256_cvtps_ph(_mm256_castsi256_ps(v), _MM_FROUND_TO_NEAREST_INT), n, 2);
+}
+
+/* fp32: NaN ? a : b */
+static inline vector
+v_choose_nan_f32(vector x, vector a, vector b)
+{
+	__m256 number = _mm256_castsi256_ps(x);
+
+	return v_choose(_mm256_castps_si256(_mm256_cmp_ps(number, number, _CMP_UNORD_Q)), a, b);
+}
+
+static inline vector
+v_s32_to_f32(vector x)
+{
+	return _mm256_castps_si256(_mm256_cvtepi32_ps(x));
+}
+
+static inline vector
+v_f32_to_s32(vector x)
+{
+	return _mm256_cvttps_epi32(_mm256_castsi256_ps(x));
+}
+
+/* Integers in fp64, below 2^31, each in 64 bits. */
+static inline vector
+v_f64_to_u32(vector x)
+{
+	return _mm256_cvtepi32_epi64(_mm256_cvttpd_epi32(_mm256_castsi256_pd(x)));
+}
+
+/* Half of the elements of 32 bits, divided in fp64. */
+static inline __m128i
+divide_half_s32(__m128i x, vector divisor)
+{
+	return _mm256_cvttpd_epi32(
+		_mm256_div_pd(_mm256_cvtepi32_pd(x), _mm256_castsi256_pd(divisor)));
+}
+
+/* Trunc(x / divisor), of 32 bits; the divisor in fp64, whose quotient is exact enough. */
+static inline vector
+v_divide_s32(vector x, vector divisor)
+{
+	__m128i low = divide_half_s32(_mm256_castsi256_si128(x), divisor);
+	__m128i high = divide_half_s32(_mm256_extracti128_si256(x, 1), divisor);
+
+	return _mm256_set_m128i(high, low);
+}
+
+/* There are conversions of signed numbers only: x - 2^31 there, and the quotient - 2^31 back. */
+static inline __m128i
+divide_half_u32(__m128i x, vector divisor)
+{
+	__m128i sign = _mm_set1_epi32(INT32_MIN);
+	__m256d offset = _mm256_set1_pd(2147483648.0);
+	__m256d number = _mm256_add_pd(_mm256_cvtepi32_pd(_mm_xor_si128(x, sign)), offset);
+	__m256d quotient = _mm256_floor_pd(_mm256_div_pd(number, _mm256_castsi256_pd(divisor)));
+
+	return _mm_xor_si128(_mm256_cvttpd_epi32(_mm256_sub_pd(quotient, offset)), sign);
+}
+
+static inline vector
+v_divide_u32(vector x, vector divisor)
+{
+	__m128i low = divide_half_u32(_mm256_castsi256_si128(x), divisor);
+	__m128i high = divide_half_u32(_mm256_extracti128_si256(x, 1), divisor);
+
+	return _mm256_set_m128i(high, low);
+}
+
+/* Trunc(x / divisor), x an integer below 2^40 in 64 bits, by way of fp64, where 2^52 + x has x for
+ * its fraction. */
+static inline vector
+v_divide_u40(vector x, vector divisor)
+{
+	__m256d big = _mm256_set1_pd(4503599627370496.0);
+	__m256d number = _mm256_sub_pd(
+		_mm256_castsi256_pd(_mm256_or_si256(x, _mm256_castpd_si256(big))), big);
+	__m256d quotient = _mm256_floor_pd(_mm256_div_pd(number, _mm256_castsi256_pd(divisor)));
+
+	return _mm256_xor_si256(
+		_mm256_castpd_si256(_mm256_add_pd(quotient, big)), _mm256_castpd_si256(big));
+}
+
+static inline vector
+v_set_f32(float x)
+{
+	return _mm256_castps_si256(_mm256_set1_ps(x));
+}
+
+static inline vector
+v_set_f64(double x)
+{
+	return _mm256_castpd_si256(_mm256_set1_pd(x));
+}
+
+#endif
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Templates of the vector kernels: loops over whole vectors and what is left. The files of the
+ * families are compiled once for each instruction set that there is a header of operations for.
+ * The operations that a loop is given are inlined.
+ */
+#ifndef RMW_KERNELS_VECTOR_H
+#define RMW_KERNELS_VECTOR_H
+
+#include "rmw/kernels_avx2.h"
+#include "rmw/kernels_avx512.h"
+#include "rmw/kernels_priv.h"
+
+#ifdef V_BYTES
+#define V_INLINE static inline __attribute__((always_inline))
+
+/* acc = op(acc, src), of `bytes` bytes. */
+V_INLINE void
+v_reduce(void *restrict acc, const void *restrict src, size_t bytes, vector (*op)(vector, vector))
+{
+	uint8_t *to = acc;
+	const uint8_t *from = src;
+	size_t i = 0;
+
+	for (; i + 4 * V_BYTES <= bytes; i += 4 * V_BYTES) {
+		vector v0 = op(v_load(to + i), v_load(from + i));
+		vector v1 = op(v_load(to + i + V_BYTES), v_load(from + i + V_BYTES));
+		vector v2 = op(v_load(to + i + 2 * V_BYTES), v_load(from + i + 2 * V_BYTES));
+		vector v3 = op(v_load(to + i + 3 * V_BYTES), v_load(from + i + 3 * V_BYTES));
+
+		v_store(to + i, v0);
+		v_store(to + i + V_BYTES, v1);
+		v_store(to + i + 2 * V_BYTES, v2);
+		v_store(to + i + 3 * V_BYTES, v3);
+	}
+	for (; i + V_BYTES <= bytes; i += V_BYTES)
+		v_store(to + i, op(v_load(to + i), v_load(from + i)));
+	if (i < bytes) {
+		size_t rest = bytes - i;
+
+		v_store_part(
+			to + i, op(v_load_part(to + i, rest), v_load_part(from + i, rest)), rest);
+	}
+}
+
+/* to = op(from), of `bytes` bytes. */
+V_INLINE void
+v_map(void *restrict to, const void *restrict from, size_t bytes, vector (*op)(vector))
+{
+	uint8_t *t = to;
+	const uint8_t *f = from;
+	size_t i = 0;
+
+	for (; i + 4 * V_BYTES <= bytes; i += 4 * V_BYTES) {
+		vector v0 = op(v_load(f + i)), v1 = op(v_load(f + i + V_BYTES));
+		vector v2 = op(v_load(f + i + 2 * V_BYTES)), v3 = op(v_load(f + i + 3 * V_BYTES));
+
+		v_store(t + i, v0);
+		v_store(t + i + V_BYTES, v1);
+		v_store(t + i + 2 * V_BYTES, v2);
+		v_store(t + i + 3 * V_BYTES, v3);
+	}
+	for (; i + V_BYTES <= bytes; i += V_BYTES)
+		v_store(t + i, op(v_load(f + i)));
+	if (i < bytes)
+		v_store_part(t + i, op(v_load_part(f + i, bytes - i)), bytes - i);
+}
+
+/* acc = op(acc, divisor), of `bytes` bytes. */
+V_INLINE void
+v_divide(void *acc, size_t bytes, vector divisor, vector (*op)(vector, vector))
+{
+	uint8_t *to = acc;
+	size_t i = 0;
+
+	for (; i + V_BYTES <= bytes; i += V_BYTES)
+		v_store(to + i, op(v_load(to + i), divisor));
+	if (i < bytes)
+		v_store_part(to + i, op(v_load_part(to + i, bytes - i), divisor), bytes - i);
+}
+
+/* acc = what `load` makes of n elements of `size` bytes. */
+V_INLINE void
+v_widen(void *restrict acc, const void *restrict src, size_t n, size_t size,
+	vector (*load)(const uint8_t *, size_t))
+{
+	uint8_t *to = acc;
+	const uint8_t *from = src;
+	size_t i = 0;
+
+	for (; i + V_WORDS <= n; i += V_WORDS)
+		v_store(to + 4 * i, load(from + size * i, V_WORDS));
+	if (i < n)
+		v_store_part(to + 4 * i, load(from + size * i, n - i), 4 * (n - i));
+}
+
+/* acc = op(acc, what `load` makes of n elements of `size` bytes). */
+V_INLINE void
+v_reduce_wide(void *restrict acc, const void *restrict src, size_t n, size_t size,
+	vector (*load)(const uint8_t *, size_t), vector (*op)(vector, vector))
+{
+	uint8_t *to = acc;
+	const uint8_t *from = src;
+	size_t i = 0;
+
+	for (; i + 4 * V_WORDS <= n; i += 4 * V_WORDS) {
+		uint8_t *t = to + 4 * i;
+		const uint8_t *f = from + size * i;
+		vector v0 = op(v_load(t), load(f, V_WORDS));
+		vector v1 = op(v_load(t + V_BYTES), load(f + size * V_WORDS, V_WORDS));
+		vector v2 = op(v_load(t + 2 * V_BYTES), load(f + 2 * size * V_WORDS, V_WORDS));
+		vector v3 = op(v_load(t + 3 * V_BYTES), load(f + 3 * size * V_WORDS, V_WORDS));
+
+		v_store(t, v0);
+		v_store(t + V_BYTES, v1);
+		v_store(t + 2 * V_BYTES, v2);
+		v_store(t + 3 * V_BYTES, v3);
+	}
+	for (; i + V_WORDS <= n; i += V_WORDS)
+		v_store(to + 4 * i, op(v_load(to + 4 * i), load(from + size * i, V_WORDS)));
+	if (i < n) {
+		size_t rest = n - i;
+
+		v_store_part(to + 4 * i,
+			op(v_load_part(to + 4 * i, 4 * rest), load(from + size * i, rest)),
+			4 * rest);
+	}
+}
+
+/* n elements of 32 bits, divided, to results of `size` bytes, in place: a vector is read before its
+ * results, which are never longer, are written. */
+V_INLINE void
+v_narrow(void *acc, size_t n, size_t size, vector divisor, vector (*op)(vector, vector),
+	void (*store)(uint8_t *, vector, size_t))
+{
+	uint8_t *p = acc;
+	size_t i = 0;
+
+	for (; i + V_WORDS <= n; i += V_WORDS)
+		store(p + size * i, op(v_load(p + 4 * i), divisor), V_WORDS);
+	if (i < n)
+		store(p + size * i, op(v_load_part(p + 4 * i, 4 * (n - i)), divisor), n - i);
+}
+
+static inline vector
+v_same(vector x)
+{
+	return x;
+}
+
+#define V_REDUCE(name, bits, op)                                                                   \
+	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	{                                                                                          \
+		v_reduce(acc, src, n *(bits / 8), op);                                             \
+	}
+
+#define V_MAP(name, bits, op)                                                                      \
+	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	{                                                                                          \
+		v_map(acc, src, n *(bits / 8), op);                                                \
+	}
+
+#define V_WIDE(name, size, load)                                                                   \
+	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	{                                                                                          \
+		v_widen(acc, src, n, size, load);                                                  \
+	}
+
+#define V_REDUCE_WIDE(name, size, load, op)                                                        \
+	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	{                                                                                          \
+		v_reduce_wide(acc, src, n, size, load, op);                                        \
+	}
+
+#endif
+#endif

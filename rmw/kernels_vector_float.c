@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Vector kernels of fp32 and fp64. */
+#include "rmw/kernels_vector.h"
+
+#define FLOAT(bits, type)                                                                          \
+	V_MAP(copy##bits, bits, v_same)                                                            \
+	V_REDUCE(sum_f##bits, bits, v_add_f##bits)                                                 \
+	V_REDUCE(prod_f##bits, bits, v_multiply_f##bits)                                           \
+	V_REDUCE(min_f##bits, bits, v_min_f##bits)                                                 \
+	V_REDUCE(max_f##bits, bits, v_max_f##bits)                                                 \
+	static void average_f##bits(void *acc, size_t n, unsigned int count)                       \
+	{                                                                                          \
+		v_divide(acc, n *(bits / 8), v_set_f##bits((type)count), v_divide_f##bits);        \
+	}
+
+FLOAT(32, float)
+FLOAT(64, double)
+
+const rmw_row RMW_ROW(fp32) = RMW_FLOAT_ROW(32);
+const rmw_row RMW_ROW(fp64) = RMW_FLOAT_ROW(64);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Vector kernels of the integer types, and the copy. */
+#include "rmw/kernels_vector.h"
+
+/* The logical operations: an accumulator is 0 or 1, and so are results. */
+#define LOGICAL(bits)                                                                              \
+	static inline vector to_bool##bits(vector x)                                               \
+	{                                                                                          \
+		return v_min_u##bits(x, v_set##bits(1));                                           \
+	}                                                                                          \
+	static inline vector lor_op##bits(vector a, vector b)                                      \
+	{                                                                                          \
+		return to_bool##bits(v_or(a, b));                                                  \
+	}                                                                                          \
+	static inline vector lxor_op##bits(vector a, vector b)                                     \
+	{                                                                                          \
+		return v_xor(a, to_bool##bits(b));                                                 \
+	}                                                                                          \
+	V_MAP(bool##bits, bits, to_bool##bits)                                                     \
+	V_REDUCE(land##bits, bits, v_min_u##bits)                                                  \
+	V_REDUCE(lor##bits, bits, lor_op##bits)                                                    \
+	V_REDUCE(lxor##bits, bits, lxor_op##bits)
+
+#define INTEGER(bits)                                                                              \
+	LOGICAL(bits)                                                                              \
+	V_MAP(copy##bits, bits, v_same)                                                            \
+	V_REDUCE(sum##bits, bits, v_add##bits)                                                     \
+	V_REDUCE(prod##bits, bits, v_multiply##bits)                                               \
+	V_REDUCE(band##bits, bits, v_and)                                                          \
+	V_REDUCE(bor##bits, bits, v_or)                                                            \
+	V_REDUCE(bxor##bits, bits, v_xor)                                                          \
+	V_REDUCE(min_s##bits, bits, v_min_s##bits)                                                 \
+	V_REDUCE(max_s##bits, bits, v_max_s##bits)                                                 \
+	V_REDUCE(min_u##bits, bits, v_min_u##bits)                                                 \
+	V_REDUCE(max_u##bits, bits, v_max_u##bits)
+
+INTEGER(8)
+INTEGER(16)
+INTEGER(32)
+INTEGER(64)
+
+/* Trunc(x / divisor), the divisor in fp32. |x| is at most 256 * 65535, below 2^24: a quotient that
+ * is no integer lies further from the next one, by 1/256 at least, than half its last place. */
+static inline vector
+divide_small(vector x, vector divisor)
+{
+	return v_f32_to_s32(v_divide_f32(v_s32_to_f32(x), divisor));
+}
+
+#define WIDE_AVERAGE(name, size, store)                                                            \
+	V_WIDE(widen_##name, size, v_widen_##name)                                                 \
+	V_REDUCE_WIDE(sum_wide_##name, size, v_widen_##name, v_add32)                              \
+	static void average_##name(void *acc, size_t n, unsigned int count)                        \
+	{                                                                                          \
+		v_narrow(acc, n, size, v_set_f32((float)count), divide_small, store);              \
+	}
+
+WIDE_AVERAGE(s8, 1, v_store_low8)
+WIDE_AVERAGE(u8, 1, v_store_low8)
+WIDE_AVERAGE(s16, 2, v_store_low16)
+WIDE_AVERAGE(u16, 2, v_store_low16)
+
+/*
+ * 64 bits, in two digits of 32: (r * 2^32 + low) / count, r < count the rest of high / count, is
+ * below 2^40, and so its quotient in fp64 is exact enough.
+ */
+static inline vector
+divide_u64(vector x, vector divisor)
+{
+	vector high = v_right64(x, 32);
+	vector quotient = v_divide_u40(high, divisor);
+	vector rest = v_sub64(high, v_multiply_low32(quotient, v_f64_to_u32(divisor)));
+	vector low = v_xor(x, v_left64(high, 32));
+
+	return v_or(v_left64(quotient, 32), v_divide_u40(v_or(v_left64(rest, 32), low), divisor));
+}
+
+/* Of the magnitude; ~x + 1 is x with its sign turned. */
+static inline vector
+divide_s64(vector x, vector divisor)
+{
+	vector sign = v_negative64(x);
+	vector magnitude = v_sub64(v_xor(x, sign), sign);
+
+	return v_sub64(v_xor(divide_u64(magnitude, divisor), sign), sign);
+}
+
+#define LONG_AVERAGE(name, bits, op)                                                               \
+	static void average_##name(void *acc, size_t n, unsigned int count)                        \
+	{                                                                                          \
+		v_divide(acc, n *(bits / 8), v_set_f64((double)count), op);                        \
+	}
+
+LONG_AVERAGE(s32, 32, v_divide_s32)
+LONG_AVERAGE(u32, 32, v_divide_u32)
+LONG_AVERAGE(s64, 64, divide_s64)
+LONG_AVERAGE(u64, 64, divide_u64)
+
+const rmw_row RMW_ROW(int8) = RMW_SHORT_ROW(s, 8);
+const rmw_row RMW_ROW(uint8) = RMW_SHORT_ROW(u, 8);
+const rmw_row RMW_ROW(int16) = RMW_SHORT_ROW(s, 16);
+const rmw_row RMW_ROW(uint16) = RMW_SHORT_ROW(u, 16);
+const rmw_row RMW_ROW(int32) = RMW_LONG_ROW(s, 32);
+const rmw_row RMW_ROW(uint32) = RMW_LONG_ROW(u, 32);
+const rmw_row RMW_ROW(int64) = RMW_LONG_ROW(s, 64);
+const rmw_row RMW_ROW(uint64) = RMW_LONG_ROW(u, 64);
+
+void
+RMW_ROW(copy)(void *restrict to, const void *restrict from, size_t bytes)
+{
+	v_map(to, from, bytes, v_same);
+}

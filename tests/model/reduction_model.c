@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/model/reduction_model.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FP64_NAN UINT64_C(0x7ff8000000000000)
+#define FP64_INF UINT64_C(0x7ff0000000000000)
+
+static bool
+is_float(enum rmw_type type)
+{
+	return type >= RMW_TYPE_FP16;
+}
+
+static bool
+is_half(enum rmw_type type)
+{
+	return type == RMW_TYPE_FP16 || type == RMW_TYPE_BF16;
+}
+
+static bool
+is_signed(enum rmw_type type)
+{
+	return type == RMW_TYPE_INT8 || type == RMW_TYPE_INT16 || type == RMW_TYPE_INT32 ||
+		type == RMW_TYPE_INT64;
+}
+
+bool
+reduction_model_has(enum rmw_type type, enum rmw_op op)
+{
+	if ((unsigned int)type > RMW_TYPE_FP64 || (unsigned int)op > RMW_OP_LXOR)
+		return false;
+	return !is_float(type) || op <= RMW_OP_AVG;
+}
+
+/* Integers */
+
+static uint64_t
+wrap(uint64_t bits, unsigned int width)
+{
+	return width == 64 ? bits : bits & ((UINT64_C(1) << width) - 1);
+}
+
+static __int128
+value_of(enum rmw_type type, uint64_t bits, unsigned int width)
+{
+	__int128 value = wrap(bits, width);
+
+	if (is_signed(type) && value >> (width - 1) != 0)
+		value -= (__int128)1 << width;
+	return value;
+}
+
+static __int128
+integer_op(enum rmw_op op, __int128 a, __int128 b)
+{
+	switch (op) {
+	case RMW_OP_SUM:
+	case RMW_OP_AVG: return a + b;
+	case RMW_OP_PROD: return a * b;
+	case RMW_OP_MIN: return a < b ? a : b;
+	case RMW_OP_MAX: return a > b ? a : b;
+	case RMW_OP_BAND: return a & b;
+	case RMW_OP_BOR: return a | b;
+	case RMW_OP_BXOR: return a ^ b;
+	case RMW_OP_LAND: return a != 0 && b != 0;
+	case RMW_OP_LOR: return a != 0 || b != 0;
+	case RMW_OP_LXOR: return (a != 0) != (b != 0);
+	default: return 0;
+	}
+}
+
+static uint64_t
+integer_reduction(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count)
+{
+	unsigned int bits = 8 * rmw_type_size(type);
+	unsigned int width = op == RMW_OP_AVG && bits < 32 ? 32 : bits;
+	bool logical = op >= RMW_OP_LAND;
+	__int128 acc = value_of(type, x[0], bits);
+
+	if (logical)
+		acc = acc != 0;
+	for (unsigned int i = 1; i < count; i++)
+		acc = value_of(
+			type, (uint64_t)integer_op(op, acc, value_of(type, x[i], bits)), width);
+	if (op == RMW_OP_AVG)
+		return reduction_model_average(type, (uint64_t)acc, count);
+	return wrap((uint64_t)acc, bits);
+}
+
+/* Floating point */
+
+static double
+fp64_of(uint64_t bits)
+{
+	double x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+static float
+fp32_of(uint64_t bits)
+{
+	uint32_t low = (uint32_t)bits;
+	float x;
+
+	memcpy(&x, &low, sizeof(x));
+	return x;
+}
+
+static uint64_t
+bits_of(bool wide, __float128 x)
+{
+	double fp64 = (double)x;
+	float fp32 = (float)x;
+	uint64_t bits = 0;
+
+	if (wide)
+		memcpy(&bits, &fp64, sizeof(fp64));
+	else
+		memcpy(&bits, &fp32, sizeof(fp32));
+	return bits;
+}
+
+static __float128
+quad_of(bool wide, uint64_t bits)
+{
+	return wide ? (__float128)fp64_of(bits) : (__float128)fp32_of(bits);
+}
+
+static bool
+is_nan(bool wide, uint64_t bits)
+{
+	return wide ? (bits & INT64_MAX) > FP64_INF : (bits & INT32_MAX) > 0x7f800000;
+}
+
+/* fp32 or fp64: a OP b, as kernels.h promises it. */
+static uint64_t
+float_op(bool wide, bool product, uint64_t a, uint64_t b)
+{
+	uint64_t quiet = wide ? UINT64_C(1) << 51 : 1 << 22;
+	uint64_t invalid = wide ? ~(quiet - 1) : (uint32_t) ~(quiet - 1);
+	__float128 x, y;
+
+	if (is_nan(wide, a))
+		return a | quiet;
+	if (is_nan(wide, b))
+		return b | quiet;
+	x = quad_of(wide, a), y = quad_of(wide, b);
+	if (product && ((isinf((double)x) && y == 0) || (x == 0 && isinf((double)y))))
+		return invalid;
+	if (!product && isinf((double)x) && isinf((double)y) && a != b)
+		return invalid;
+	return bits_of(wide, product ? x * y : x + y);
+}
+
+/* A number's place among those of its type, from the least one, -0 below 0. */
+static __int128
+rank_of(uint64_t bits, unsigned int width)
+{
+	__int128 sign = (__int128)1 << (width - 1);
+
+	return bits < (uint64_t)sign ? (__int128)bits : sign - 1 - (__int128)bits;
+}
+
+static uint64_t
+extreme(enum rmw_type type, bool max, uint64_t a, uint64_t b)
+{
+	static const uint64_t infinity[] = {0x7c00, 0x7f80, 0x7f800000, FP64_INF};
+	static const uint64_t nan[] = {0x7e00, 0x7fc0, 0x7fc00000, FP64_NAN};
+	unsigned int t = type - RMW_TYPE_FP16, width = 8 * rmw_type_size(type);
+	uint64_t magnitude = (UINT64_C(1) << (width - 1)) - 1;
+
+	if ((a & magnitude) > infinity[t] || (b & magnitude) > infinity[t])
+		return nan[t];
+	return (rank_of(a, width) > rank_of(b, width)) == max ? a : b;
+}
+
+/* A magnitude of fp16 or bf16; infinity's bits are the power of two after the last number. */
+static double
+half_value(enum rmw_type type, unsigned int bits)
+{
+	int fraction_bits = type == RMW_TYPE_FP16 ? 10 : 7, bias = type == RMW_TYPE_FP16 ? 15 : 127;
+	int exponent = (int)(bits >> fraction_bits);
+	int fraction = (int)bits & ((1 << fraction_bits) - 1);
+
+	if (exponent == 0)
+		return ldexp(fraction, 1 - bias - fraction_bits);
+	return ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
+}
+
+uint32_t
+reduction_model_widen(enum rmw_type type, uint16_t half)
+{
+	uint32_t sign = half & 0x8000 ? UINT32_C(1) << 31 : 0, magnitude = half & 0x7fff;
+
+	if (type == RMW_TYPE_FP16 && magnitude > 0x7c00)
+		return sign | 0x7fc00000 | (magnitude & 0x1ff) << 13;
+	if (type == RMW_TYPE_BF16 && magnitude > 0x7f80)
+		return sign | magnitude << 16;
+	if (magnitude == (type == RMW_TYPE_FP16 ? 0x7c00 : 0x7f80))
+		return sign | 0x7f800000;
+	return sign | (uint32_t)bits_of(false, half_value(type, magnitude));
+}
+
+uint16_t
+reduction_model_round(enum rmw_type type, uint32_t fp32)
+{
+	unsigned int infinity = type == RMW_TYPE_FP16 ? 0x7c00 : 0x7f80, below = 0, above;
+	unsigned int sign = fp32 >> 31 << 15;
+	double x = fabs((double)fp32_of(fp32)), down, up;
+
+	if (is_nan(false, fp32) && type == RMW_TYPE_FP16)
+		return (uint16_t)(sign | 0x7e00 | (fp32 >> 13 & 0x1ff));
+	if (is_nan(false, fp32))
+		return (uint16_t)(fp32 >> 16 | 0x40);
+	if (x >= half_value(type, infinity))
+		return (uint16_t)(sign | infinity);
+	above = infinity;
+	while (above - below > 1) {
+		unsigned int middle = (below + above) / 2;
+
+		if (half_value(type, middle) <= x)
+			below = middle;
+		else
+			above = middle;
+	}
+	down = x - half_value(type, below), up = half_value(type, above) - x;
+	if (down < up || (down == up && below % 2 == 0))
+		return (uint16_t)(sign | below);
+	return (uint16_t)(sign | above);
+}
+
+uint64_t
+reduction_model_average(enum rmw_type type, uint64_t sum, unsigned int count)
+{
+	unsigned int bits = 8 * rmw_type_size(type);
+	bool wide = type == RMW_TYPE_FP64;
+	uint64_t quotient;
+
+	if (!is_float(type))
+		return wrap(
+			(uint64_t)(value_of(type, sum, bits < 32 ? 32 : bits) / (int)count), bits);
+	if (is_nan(wide, sum))
+		quotient = sum | (wide ? UINT64_C(1) << 51 : 1 << 22);
+	else
+		quotient = bits_of(wide, quad_of(wide, sum) / count);
+	return is_half(type) ? reduction_model_round(type, (uint32_t)quotient) : quotient;
+}
+
+static uint64_t
+float_reduction(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count)
+{
+	bool extremes = op == RMW_OP_MIN || op == RMW_OP_MAX;
+	bool widened = is_half(type) && !extremes;
+	uint64_t acc = widened ? reduction_model_widen(type, (uint16_t)x[0]) : x[0];
+
+	for (unsigned int i = 1; i < count; i++) {
+		if (extremes)
+			acc = extreme(type, op == RMW_OP_MAX, acc, x[i]);
+		else
+			acc = float_op(type == RMW_TYPE_FP64, op == RMW_OP_PROD, acc,
+				widened ? reduction_model_widen(type, (uint16_t)x[i]) : x[i]);
+	}
+	if (op == RMW_OP_AVG)
+		return reduction_model_average(type, acc, count);
+	return widened ? reduction_model_round(type, (uint32_t)acc) : acc;
+}
+
+uint64_t
+reduction_model(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count)
+{
+	return is_float(type) ? float_reduction(type, op, x, count)
+			      : integer_reduction(type, op, x, count);
+}

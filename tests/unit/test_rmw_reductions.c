@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every reduction (type, operation) of every instruction set against the model, bit by bit: short
+ * lengths at all alignments, hard numbers, nothing beyond the end written or read; the roundings and
+ * the divisions by themselves.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/model/reduction_model.h"
+#include "tests/unit/rmw_random.h"
+
+#define LENGTH_MAX 1100
+#define GUARD      128 /* whole lines, more than any vector */
+#define COUNT_MAX  256
+
+static const enum rmw_isa all[] = {RMW_ISA_SCALAR, RMW_ISA_AVX2, RMW_ISA_AVX512};
+
+static uint64_t
+load(const uint8_t *p, size_t size)
+{
+	uint64_t bits = 0;
+
+	memcpy(&bits, p, size);
+	return bits;
+}
+
+/* A number of a format that has gone wrong somewhere before: ties, denormals, infinities, NaN. */
+static uint64_t
+hard_float(uint64_t *state, unsigned int width, unsigned int fraction_bits)
+{
+	uint64_t exponents = UINT64_C(1) << (width - 1 - fraction_bits), bias = exponents / 2 - 1;
+	uint64_t half = UINT64_C(1) << (fraction_bits - 1), whole = 2 * half;
+	const uint64_t exponent[] = {0, 1, 2, bias - 1, bias, bias, bias + 1, bias + 2,
+		bias + fraction_bits, bias + fraction_bits + 1, exponents - 3, exponents - 2,
+		exponents - 1, random_below(state, exponents)};
+	const uint64_t fraction[] = {0, 0, 1, 2, 3, half - 1, half, half + 1, whole - 2, whole - 1,
+		random_below(state, whole), random_below(state, whole)};
+
+	return random_below(state, 2) << (width - 1) |
+		exponent[random_below(state, sizeof(exponent) / 8)] << fraction_bits |
+		fraction[random_below(state, sizeof(fraction) / 8)];
+}
+
+static uint64_t
+hard_integer(uint64_t *state, unsigned int width)
+{
+	uint64_t sign = UINT64_C(1) << (width - 1);
+	const uint64_t number[] = {
+		0, 0, 1, 2, 3, ~UINT64_C(0), ~UINT64_C(1), sign, sign - 1, sign + 1, sign >> 1};
+
+	return number[random_below(state, sizeof(number) / 8)];
+}
+
+static uint64_t
+number(uint64_t *state, enum rmw_type type)
+{
+	if (random_below(state, 3) == 0)
+		return random_bits(state);
+	if (type == RMW_TYPE_FP16)
+		return hard_float(state, 16, 10);
+	if (type == RMW_TYPE_BF16)
+		return hard_float(state, 16, 7);
+	if (type == RMW_TYPE_FP32)
+		return hard_float(state, 32, 23);
+	if (type == RMW_TYPE_FP64)
+		return hard_float(state, 64, 52);
+	return hard_integer(state, 8 * rmw_type_size(type));
+}
+
+static void
+fill(uint64_t *state, enum rmw_type type, uint8_t *to, size_t n)
+{
+	size_t size = rmw_type_size(type);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bits = number(state, type);
+
+		memcpy(to + i * size, &bits, size);
+	}
+}
+
+struct arena {
+	uint8_t acc[8 * LENGTH_MAX + 64 + 2 * GUARD] __attribute__((aligned(64)));
+	uint8_t before[8 * LENGTH_MAX + 64 + 2 * GUARD];
+	uint8_t src[8 * LENGTH_MAX + 64] __attribute__((aligned(64)));
+	uint64_t contribution[LENGTH_MAX][COUNT_MAX];
+};
+
+static struct arena m;
+
+static void
+check_guards(enum rmw_type type, enum rmw_op op, const uint8_t *acc, size_t bytes)
+{
+	const uint8_t *end = acc + bytes;
+
+	cr_assert(memcmp(m.acc, m.before, (size_t)(acc - m.acc)) == 0, "%s %s: before acc",
+		rmw_type_name(type), rmw_op_name(op));
+	cr_assert(memcmp(end, m.before + (end - m.acc), GUARD) == 0, "%s %s: beyond %zu bytes",
+		rmw_type_name(type), rmw_op_name(op), bytes);
+}
+
+/* One block of n elements from `count` contributions. */
+static void
+check_block(uint64_t *state, enum rmw_isa isa, enum rmw_type type, enum rmw_op op, size_t n,
+	unsigned int count)
+{
+	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
+	size_t size = rmw_type_size(type), at = random_below(state, 64);
+	uint8_t *acc = m.acc + GUARD + (random_below(state, 2) == 0 ? 0 : random_below(state, 64));
+
+	for (size_t i = 0; i < sizeof(m.acc); i++)
+		m.before[i] = (uint8_t)random_bits(state);
+	memcpy(m.acc, m.before, sizeof(m.acc));
+	for (unsigned int c = 0; c < count; c++) {
+		fill(state, type, m.src + at, n);
+		for (size_t i = 0; i < n; i++)
+			m.contribution[i][c] = load(m.src + at + i * size, size);
+		(c == 0 ? r->begin : r->reduce)(acc, m.src + at, n);
+		for (size_t i = 0; i < n; i++)
+			cr_assert_eq(load(m.src + at + i * size, size), m.contribution[i][c]);
+	}
+	check_guards(type, op, acc, n * r->acc_bytes);
+	if (r->finish != NULL)
+		r->finish(acc, n, count);
+	check_guards(type, op, acc, n * r->acc_bytes);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t result = load(acc + i * size, size);
+		uint64_t expected = reduction_model(type, op, m.contribution[i], count);
+
+		cr_assert_eq(result, expected,
+			"%s %s %s of %u: element %zu of %zu is %#lx, not %#lx (%#lx, %#lx, ...)",
+			rmw_isa_name(isa), rmw_type_name(type), rmw_op_name(op), count, i, n,
+			result, expected, m.contribution[i][0], m.contribution[i][1]);
+	}
+}
+
+#define FOR_EACH_REDUCTION(type, op)                                                               \
+	for (enum rmw_type type = 0; type <= RMW_TYPE_FP64; type++)                                \
+		for (enum rmw_op op = 0; op <= RMW_OP_LXOR; op++)                                  \
+			if (reduction_model_has(type, op))
+
+static void
+check_blocks(enum rmw_isa isa)
+{
+	uint64_t state = random_seed();
+
+	if (!rmw_isa_supported(isa))
+		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
+	FOR_EACH_REDUCTION(type, op)
+	{
+		for (size_t n = 0; n <= 130; n++)
+			check_block(&state, isa, type, op, n,
+				1 + (unsigned int)random_below(&state, 4));
+		for (unsigned int i = 0; i < 4; i++)
+			check_block(&state, isa, type, op, LENGTH_MAX - random_below(&state, 130),
+				2 + i);
+		check_block(&state, isa, type, op, 33, COUNT_MAX);
+	}
+}
+
+/* A page that ends where nothing may be touched. */
+static uint8_t *
+page_end(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *p =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(p, MAP_FAILED);
+	cr_assert_eq(mprotect(p + page, page, PROT_NONE), 0);
+	return p + page;
+}
+
+static void
+check_end(enum rmw_isa isa)
+{
+	uint8_t *acc = page_end(), *src = page_end();
+
+	if (!rmw_isa_supported(isa))
+		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
+	FOR_EACH_REDUCTION(type, op)
+	{
+		const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
+
+		for (size_t n = 0; n <= 130; n++) {
+			uint8_t *to = acc - n * r->acc_bytes;
+			const uint8_t *from = src - n * rmw_type_size(type);
+
+			r->begin(to, from, n);
+			r->reduce(to, from, n);
+			if (r->finish != NULL)
+				r->finish(to, n, 2);
+		}
+	}
+}
+
+/* Accumulators that finish is given by themselves, and how many wait. */
+static struct {
+	uint64_t sum[4096];
+	size_t n;
+} pending;
+
+static void
+flush(enum rmw_isa isa, enum rmw_type type, enum rmw_op op, unsigned int count)
+{
+	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
+	size_t size = rmw_type_size(type);
+	static uint8_t acc[sizeof(pending.sum)] __attribute__((aligned(64)));
+
+	for (size_t i = 0; i < pending.n; i++)
+		memcpy(acc + i * r->acc_bytes, &pending.sum[i], r->acc_bytes);
+	r->finish(acc, pending.n, count);
+	for (size_t i = 0; i < pending.n; i++) {
+		uint64_t result = load(acc + i * size, size), expected;
+
+		if (op == RMW_OP_AVG)
+			expected = reduction_model_average(type, pending.sum[i], count);
+		else
+			expected = reduction_model_round(type, (uint32_t)pending.sum[i]);
+		cr_assert_eq(result, expected, "%s %s %s: %#lx by %u is %#lx, not %#lx",
+			rmw_isa_name(isa), rmw_type_name(type), rmw_op_name(op), pending.sum[i],
+			count, result, expected);
+	}
+	pending.n = 0;
+}
+
+static void
+finish_one(enum rmw_isa isa, enum rmw_type type, enum rmw_op op, uint64_t sum, unsigned int count)
+{
+	pending.sum[pending.n++] = sum;
+	if (pending.n == sizeof(pending.sum) / 8)
+		flush(isa, type, op, count);
+}
+
+/* Every number of fp16 and bf16, and beside and between each two of them. */
+static void
+check_roundings(enum rmw_isa isa)
+{
+	static const enum rmw_type types[] = {RMW_TYPE_FP16, RMW_TYPE_BF16};
+
+	if (!rmw_isa_supported(isa))
+		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
+	for (unsigned int t = 0; t < 2; t++) {
+		for (uint32_t half = 0; half <= UINT16_MAX; half++) {
+			uint32_t x = reduction_model_widen(types[t], (uint16_t)half);
+			uint32_t next = reduction_model_widen(types[t], (uint16_t)(half + 1));
+			uint32_t tie = x / 2 + next / 2 + (x & next & 1);
+			const uint32_t sums[] = {x - 1, x, x + 1, tie - 1, tie, tie + 1};
+
+			for (size_t i = 0; i < sizeof(sums) / 4; i++)
+				finish_one(isa, types[t], RMW_OP_SUM, sums[i], 1);
+		}
+		flush(isa, types[t], RMW_OP_SUM, 1);
+	}
+}
+
+/* Every sum that 256 contributions of 8 bits can have; of the others, round about multiples. */
+static void
+check_divisions(enum rmw_isa isa)
+{
+	uint64_t state = random_seed();
+
+	if (!rmw_isa_supported(isa))
+		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
+	for (unsigned int count = 1; count <= COUNT_MAX; count++) {
+		for (int sum = -128 * (int)count; sum <= 127 * (int)count; sum++)
+			finish_one(isa, RMW_TYPE_INT8, RMW_OP_AVG, (uint32_t)sum, count);
+		flush(isa, RMW_TYPE_INT8, RMW_OP_AVG, count);
+		for (unsigned int sum = 0; sum <= 255 * count; sum++)
+			finish_one(isa, RMW_TYPE_UINT8, RMW_OP_AVG, sum, count);
+		flush(isa, RMW_TYPE_UINT8, RMW_OP_AVG, count);
+		for (enum rmw_type type = RMW_TYPE_INT16; type <= RMW_TYPE_UINT64; type++) {
+			for (unsigned int i = 0; i < 400; i++) {
+				uint64_t element = number(&state, type), sum;
+
+				if (type == RMW_TYPE_INT16)
+					sum = (uint64_t)((int16_t)element * (int64_t)count);
+				else if (type == RMW_TYPE_UINT16)
+					sum = (uint16_t)element * count;
+				else
+					sum = element * (i % 2 == 0 ? 1 : count);
+				finish_one(isa, type, RMW_OP_AVG, sum, count);
+				if ((int16_t)element > 0) /* or it is more than there can be */
+					finish_one(isa, type, RMW_OP_AVG, sum - 1, count);
+			}
+			flush(isa, type, RMW_OP_AVG, count);
+		}
+	}
+}
+
+#define TESTS_OF(isa, name)                                                                        \
+	Test(rmw_reductions, name##_blocks, .timeout = 120)                                        \
+	{                                                                                          \
+		check_blocks(isa);                                                                 \
+	}                                                                                          \
+	Test(rmw_reductions, name##_end, .timeout = 20)                                            \
+	{                                                                                          \
+		check_end(isa);                                                                    \
+	}                                                                                          \
+	Test(rmw_reductions, name##_roundings, .timeout = 60)                                      \
+	{                                                                                          \
+		check_roundings(isa);                                                              \
+	}                                                                                          \
+	Test(rmw_reductions, name##_divisions, .timeout = 60)                                      \
+	{                                                                                          \
+		check_divisions(isa);                                                              \
+	}
+
+TESTS_OF(RMW_ISA_SCALAR, scalar)
+TESTS_OF(RMW_ISA_AVX2, avx2)
+TESTS_OF(RMW_ISA_AVX512, avx512)
+
+/* Every variant serves the same cells, or a result would depend on the machine. */
+Test(rmw_reductions, same_cells_in_every_variant, .timeout = 10)
+{
+	for (unsigned int t = 0; t < 20; t++) {
+		for (unsigned int o = 0; o < 20; o++) {
+			enum rmw_type type = (enum rmw_type)t;
+			enum rmw_op op = (enum rmw_op)o;
+
+			for (size_t i = 0; i < 3; i++) {
+				const struct rmw_reduction *r = rmw_reduction_of(all[i], type, op);
+
+				cr_assert_eq(r != NULL,
+					reduction_model_has(type, op) && rmw_isa_supported(all[i]),
+					"%s %s %s", rmw_isa_name(all[i]), rmw_type_name(type),
+					rmw_op_name(op));
+				if (r == NULL)
+					continue;
+				cr_assert(r->begin != NULL && r->reduce != NULL);
+				cr_assert(r->acc_bytes == rmw_type_size(type) ||
+					(r->acc_bytes == 4 && r->finish != NULL));
+			}
+		}
+	}
+}
+
+Test(rmw_reductions, selected, .timeout = 10)
+{
+	cr_assert_eq(rmw_reduction(RMW_TYPE_BF16, RMW_OP_AVG),
+		rmw_reduction_of(RMW_ISA_AUTO, RMW_TYPE_BF16, RMW_OP_AVG));
+	rmw_kernels_select(RMW_ISA_SCALAR);
+	cr_assert_eq(rmw_reduction(RMW_TYPE_BF16, RMW_OP_AVG),
+		rmw_reduction_of(RMW_ISA_SCALAR, RMW_TYPE_BF16, RMW_OP_AVG));
+	cr_assert_null(rmw_reduction(RMW_TYPE_FP16, RMW_OP_BXOR));
+	cr_assert_null(rmw_reduction((enum rmw_type)12, RMW_OP_SUM));
+	cr_assert_null(rmw_reduction(RMW_TYPE_INT8, (enum rmw_op)11));
+	cr_assert_null(rmw_reduction((enum rmw_type) - 1, (enum rmw_op) - 1));
+}
