@@ -58,10 +58,7 @@ ctrl_check_address(const struct ctrl_config *config, uint32_t address, struct ct
 bool
 ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason)
 {
-	bool bits = job->op >= WEIR_OP_BAND;
-	bool real = job->dtype >= WEIR_DTYPE_FP16;
-
-	if (!bits || !real)
+	if (rmw_reduction(job->dtype, job->op) != NULL)
 		return true;
 	return no(reason, "%s is for integers only, and %s is none", rmw_op_name(job->op),
 		rmw_type_name(job->dtype));

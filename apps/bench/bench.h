@@ -123,5 +123,6 @@ extern const struct bench bench_memory;
 extern const struct bench bench_plan;
 extern const struct bench bench_scrape;
 extern const struct bench bench_timers, bench_detect;
+extern const struct bench bench_order;
 
 #endif

@@ -30,6 +30,7 @@ static const struct bench *const benches[] = {
 	&bench_scrape,
 	&bench_timers,
 	&bench_detect,
+	&bench_order,
 	NULL,
 };
 

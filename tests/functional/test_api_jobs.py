@@ -357,7 +357,7 @@ def what_can_not_be_is_refused_and_changes_nothing():
         refused(dict(good, size='2'), 400, 'wrong_type', 'size')
         refused(dict(good, window=48), 400, 'out_of_range', 'window')
         refused(dict(good, window=8192), 400, 'out_of_range', 'window')
-        refused(dict(good, type='fp16'), 400, 'out_of_range', 'type')
+        refused(dict(good, type='fp8'), 400, 'out_of_range', 'type')
         refused(dict(good, results='10.0.0.1'), 400, 'out_of_range', 'results')
         refused(dict(good, results='224.0.0.251'), 400, 'out_of_range', 'results')
         refused(dict(good, sources=[]), 400, 'unknown_key', 'sources')

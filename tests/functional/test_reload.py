@@ -121,7 +121,7 @@ def a_higher_source_id_makes_another_job():
 
 @case
 def another_order_of_additions_makes_another_job():
-    with switch() as (rack, api):
+    with switch(jobs=[job(1, 2)]) as (rack, api):
         for more in ({'deterministic': True}, {}, {'op': 'prod'}, {'op': 'prod', 'type': 'fp64'}):
             rack.jobs = [job(1, 2, **more)]
             taken(rack, 'jobs_changed=0 jobs_replaced=1')
