@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The manual pages: one for each program that is installed, with every option that its --help tells,
+and one for each function of libweir, with its prototype as the header has it."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+from installed import BUILD, ROOT, call
+from tap import Skip, case, check, main
+
+PAGES = sorted(glob.glob(os.path.join(ROOT, 'docs', 'man', '*.[138]'))) + \
+    [os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')]
+PROGRAMS = {
+    'weir-switch.8': [os.path.join(BUILD, 'apps', 'switch', 'weir-switch')],
+    'weir-perf.1': [os.path.join(BUILD, 'apps', 'host', 'weir-perf')],
+    'weir-capture.1': [os.path.join(BUILD, 'apps', 'capture', 'weir-capture')],
+    'weir-bench.1': [os.path.join(BUILD, 'apps', 'bench', 'weir-bench')],
+    'weirctl.1': [os.path.join(BUILD, 'apps', 'ctl', 'weirctl')],
+    'weir-faults.1': ['python3', os.path.join(ROOT, 'apps', 'faults', 'weir-faults')],
+}
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def page(name):
+    (path,) = [p for p in PAGES if os.path.basename(p) == name]
+    return read(path).replace('\\-', '-')
+
+
+def installed():
+    """What `meson install` puts in place: {path: of the build or source}."""
+    plan = subprocess.run(['meson', 'introspect', '--installed', BUILD], check=True, timeout=60,
+                          stdout=subprocess.PIPE, text=True).stdout
+    return re.findall(r'"[^"]*": "([^"]*)"', plan)
+
+
+@case
+def each_program_has_a_page_with_its_options():
+    paths = installed()
+    programs = {os.path.basename(p) for p in paths if os.path.basename(os.path.dirname(p)) == 'bin'}
+    check(programs == {re.sub(r'\.\d$', '', name) for name in PROGRAMS}, '%s', programs)
+    for name, command in PROGRAMS.items():
+        text = page(name)
+        helps = [call(command + ['--help'])]
+        if name == 'weir-bench.1':
+            for bench in re.findall(r'^  (\w+) ', helps[0], re.M):
+                check('.Ss %s\n' % bench in text, '%s lacks %s', name, bench)
+                helps.append(call(command + [bench, '--help']))
+        options = {o for told in helps for o in re.findall(r'(?<![\w-])--([a-z][\w-]*)', told)} - \
+            {'option', 'help'}
+        check(len(options) >= 5, '%s: %s', name, options)
+        missing = [o for o in sorted(options) if not re.search(r'Fl (?:\w , Fl |\w , )?-%s(?![\w-])|, -%s(?![\w-])' %
+                                                              (o, o), text)]
+        check(not missing, '%s lacks %s', name, missing)
+        check('man%s/%s' % (name[-1], name) in ' '.join(paths), '%s is not installed', name)
+
+
+def prototypes(header):
+    """{function: its arguments, without blanks}, of the API."""
+    text = re.sub(r'/\*.*?\*/', '', read(header), flags=re.S)
+    found = re.findall(r'^WEIR_API ([^;(]*?)(weir_\w+)\(([^)]*)\);', text, re.M)
+    check(len(found) >= 20, '%s', found)
+    return {name: re.sub(r'\s', '', result + name + arguments) for result, name, arguments in found}
+
+
+def synopsis(text):
+    """The same of a page."""
+    found = {}
+    for result, rest in re.findall(r'^\.Ft (.*)\n((?:\.F[noac].*\n)+)', text.split('.Sh DESCRIPTION')[0], re.M):
+        words = re.findall(r'"([^"]*)"|(?<=\.F[no] )(\w+)', rest)
+        name, *arguments = [a or b for a, b in words]
+        found[name] = re.sub(r'\s', '', result + name + ','.join(arguments))
+    return found
+
+
+@case
+def each_function_has_a_page_with_its_prototype():
+    told = {}
+    for path in PAGES:
+        if path.endswith('.3'):
+            text = read(path)
+            here = synopsis(text)
+            names = re.findall(r'^\.Nm (weir_\w+)', text.split('.Sh LIBRARY')[0], re.M)
+            check(sorted(names) == sorted(here), '%s: %s, but %s', path, names, sorted(here))
+            told.update(here)
+    header = prototypes(os.path.join(ROOT, 'apps', 'host', 'weir.h'))
+    for name in sorted(set(told) | set(header)):
+        check(told.get(name) == header.get(name), '%s: the page says %s, the header %s', name,
+              told.get(name), header.get(name))
+    pages = {os.path.basename(p) for p in installed() if os.path.dirname(p).endswith('man3')}
+    check(pages == {name + '.3' for name in header} | {'weir.3'}, '%s', pages)
+
+
+@case
+def the_counters_are_told():
+    told = re.findall(r'^\.It Fa (\w+)$', page('weir_stats.3'), re.M)
+    header = re.search(r'#define WEIR_STATS_LIST\(X\)(.*?)\n\n', read(os.path.join(ROOT, 'apps/host/weir.h')),
+                       re.S).group(1)
+    check(told == re.findall(r'X\((\w+),', header), '%s', told)
+
+
+@case
+def pages_are_well_formed():
+    if not shutil.which('mandoc'):
+        raise Skip('no mandoc')
+    known = {os.path.basename(p) for p in PAGES} | {p + '.3' for p in
+                                                   prototypes(os.path.join(ROOT, 'apps/host/weir.h'))}
+    for path in PAGES:
+        run = subprocess.run(['mandoc', '-T', 'lint', '-W', 'style', path], timeout=20, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        # Which pages there are besides is this machine's; ours are looked at below.
+        said = [line for line in run.stdout.splitlines()
+                if 'referenced manual not found' not in line and 'outdated mandoc.db' not in line]
+        check(not said, '%s', '\n'.join(said))
+        for name, number in re.findall(r'^\.Xr (weir[\w-]*) (\d)', read(path), re.M):
+            check('%s.%s' % (name, number) in known, '%s: there is no %s(%s)', path, name, number)
+
+
+if __name__ == '__main__':
+    main()
