@@ -5,7 +5,8 @@
  * that passes, attributes that change.
  *
  * Whatever comes: each packet has one end, nothing is leaked, what leaves is well-formed, and as long as
- * nothing has been changed in an aggregation header, a result is the sum of the sources that it names.
+ * nothing has been changed in an aggregation header, a result is what its collective makes of the sources
+ * that it names, and of no others.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <rte_mbuf.h>
 
 #include "tests/eal/rig.h"
+#include "tests/fuzz/calls.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/turned.h"
 #include "tests/model/tags.h"
@@ -23,7 +25,7 @@
 #define STEPS_MAX  128
 #define HEADER     42 /* where the aggregation header begins */
 #define RAW_MAX    1600
-#define ELEMENTS   8
+#define ELEMENTS   CALLS_ELEMENTS
 #define GENERATION 7 /* of the job that has it fixed */
 
 enum { JOINED, FIXED, AUTHENTICATED, GROUP };
@@ -36,8 +38,10 @@ static const uint8_t job_key[WEIR_KEY_BYTES] = {1, 2, 3};
 /* What hosts know of their job, from what they hear. */
 static struct {
 	uint16_t generation;
+	uint16_t sources; /* of it; 0: who knows */
 	uint8_t challenge[WEIR_CHALLENGE_BYTES], begun[WEIR_CHALLENGE_BYTES];
 } heard[JOBS];
+static bool varied; /* not only allreduce and barrier, which the base form tells apart */
 static bool changed; /* some aggregation header or payload was not as a host makes it */
 static uint64_t cuts; /* 0: one segment */
 
@@ -55,20 +59,23 @@ sign(uint8_t *header, unsigned int payload, unsigned int source, uint32_t block)
 }
 
 static unsigned int
-contribution(unsigned int j, unsigned int source, uint32_t block, unsigned int count, bool extended)
+contribution(
+	unsigned int j, unsigned int source, uint32_t block, const struct call *call, bool extended)
 {
 	bool tagged = j == AUTHENTICATED;
 	struct weir_header h = {.job_id = rig.job[j].id,
 		.src_id = (uint8_t)source,
 		.block_id = block,
 		.gen_id = heard[j].generation,
-		.grad_cnt = (uint16_t)count,
-		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
-		.dtype = WEIR_DTYPE_INT32,
+		.grad_cnt = call->count,
+		.collective = call->collective,
+		.root = call->root,
+		.dtype = call->count == 0 ? 0 : WEIR_DTYPE_INT32,
 		.flags = tagged ? WEIR_FLAG_AUTHENTICATED : 0,
 		.extended = extended || tagged};
 	uint32_t payload[ELEMENTS + WEIR_TAG_BYTES / 4] = {0};
-	unsigned int bytes;
+	unsigned int count = calls_sent(call, source, heard[j].sources == 0 ? 1 : heard[j].sources),
+		     bytes;
 
 	for (unsigned int i = 0; i < count; i++)
 		payload[i] = 1u << source;
@@ -128,34 +135,13 @@ learn(unsigned int j, const struct weir_header *h, const uint8_t *payload, unsig
 
 	if (h->status == WEIR_STATUS_OK) {
 		heard[j].generation = h->gen_id;
+		heard[j].sources = h->src_cnt;
 		if (j == AUTHENTICATED && bytes >= more + WEIR_CHALLENGE_BYTES)
 			memcpy(heard[j].begun, payload + more, WEIR_CHALLENGE_BYTES);
 	} else if (h->status == WEIR_STATUS_WAITING && j == AUTHENTICATED &&
 		bytes >= WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES) {
 		memcpy(heard[j].challenge, payload + WEIR_BITMAP_BYTES, WEIR_CHALLENGE_BYTES);
 	}
-}
-
-/* Each source contributes a bit of its own. */
-static void
-check_sum(const struct weir_header *h, const uint8_t *payload, unsigned int bytes)
-{
-	uint32_t first = 0;
-
-	FUZZ_CHECK(bytes >= h->grad_cnt * 4u + (h->degraded ? WEIR_BITMAP_BYTES : 0),
-		"a result of %u bytes with %u elements", bytes, h->grad_cnt);
-	for (unsigned int i = 0; i < h->grad_cnt; i++) {
-		uint32_t got;
-
-		memcpy(&got, payload + 4 * i, 4);
-		first = i == 0 ? got : first;
-		FUZZ_CHECK(got == first && __builtin_popcount(got) == h->src_cnt,
-			"job %u, block %u: %#x of %u sources, element %u", h->job_id, h->block_id,
-			got, h->src_cnt, i);
-	}
-	if (h->degraded && h->grad_cnt > 0)
-		FUZZ_CHECK(payload[h->grad_cnt * 4u] == first, "the bitmap says %#x, the sum %#x",
-			payload[h->grad_cnt * 4u], first);
 }
 
 static void
@@ -179,8 +165,9 @@ hear(const uint8_t *bytes, unsigned int size)
 		return;
 	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)
 		learn((unsigned int)j, &h, payload, n);
-	else if (!changed && (h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL))
-		check_sum(&h, payload, n);
+	else if (!changed && heard[j].sources != 0 && (h.extended || !varied) &&
+		(h.status == WEIR_STATUS_OK || h.status == WEIR_STATUS_PARTIAL))
+		calls_check(&h, payload, n, heard[j].sources);
 }
 
 static void
@@ -268,10 +255,14 @@ static void
 step_contribution(struct fuzz_input *in, uint8_t kind)
 {
 	uint8_t who = fuzz_8(in), block = fuzz_8(in);
-	unsigned int j = who & 3, source = who >> 2 & 3;
-	unsigned int bytes = contribution(j, source, (uint32_t)(int8_t)block,
-		(who & 0x20) != 0 ? 0 : rig.job[j].elements, (who & 0x10) == 0);
+	unsigned int j = who & 3, source = who >> 2 & 3, bytes;
+	struct call call = {.count = rig.job[j].elements};
 
+	if ((who & 0x20) != 0)
+		call = (struct call){.collective = WEIR_COLLECTIVE_BARRIER};
+	else if ((who & 0x40) != 0)
+		call = calls_any(fuzz_8(in), rig.job[j].nb_sources), varied = true;
+	bytes = contribution(j, source, (uint32_t)(int8_t)block, &call, (who & 0x50) != 0x10);
 	if ((who & 0x80) != 0)
 		cuts = who * 2654435761u + block;
 	if ((kind & 0x40) != 0)
@@ -330,8 +321,11 @@ step_attributes(struct fuzz_input *in)
 	job->policy = (uint8_t)((what >> 2 & 3) % 3);
 	job->timeout_ms = (what & 0x10) != 0 ? 10 : 100;
 	/* Its last source goes, or comes back. */
-	if ((what & 0x20) != 0)
+	if ((what & 0x20) != 0) {
 		job->members[0] ^= UINT64_C(1) << (job->nb_sources - 1);
+		if ((what & 3) == FIXED)
+			heard[FIXED].sources = 0;
+	}
 	job->rate_mbit = (what & 0x40) != 0 ? 1 : 0;
 	turned_change_jobs(&rig);
 }
@@ -431,6 +425,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memset(heard, 0, sizeof(heard));
 	heard[FIXED].generation = GENERATION;
+	heard[FIXED].sources = rig.job[FIXED].nb_sources;
+	varied = false;
 	changed = false;
 	cuts = 0;
 	make_jobs();
