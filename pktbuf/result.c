@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pktbuf/result.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include <rte_ether.h>
@@ -217,6 +218,27 @@ pktbuf_results_build(const struct pktbuf_pools *pools, const struct pktbuf_port 
 	for (unsigned int i = 0; pktbuf_payload_referred(payload) && i < built; i++)
 		refer(packets[i], attach[i], payload);
 	return built;
+}
+
+int
+pktbuf_result_end(
+	const struct pktbuf_pools *pools, struct rte_mbuf *result, const void *end, uint32_t bytes)
+{
+	struct rte_mbuf *last = result;
+
+	static_assert(sizeof(struct frame) + 64 <= PKTBUF_HEADER_DATA_BYTES, "and an end");
+	/* What is referred to is not ours to write behind. */
+	if (result->nb_segs > 1) {
+		if (take(pools->headers, &last, 1) == 0)
+			return -ENOMEM;
+		init(last, RTE_PKTMBUF_HEADROOM, 1, 0, 0);
+		result->next->next = last;
+		result->nb_segs++;
+	}
+	memcpy(rte_pktmbuf_mtod_offset(last, void *, last->data_len), end, bytes);
+	last->data_len = (uint16_t)(last->data_len + bytes);
+	result->pkt_len += bytes;
+	return 0;
 }
 
 struct rte_mbuf *

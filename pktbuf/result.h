@@ -112,6 +112,13 @@ unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,
 	struct rte_mbuf **packets, unsigned int n);
 
 /*
+ * Put bytes behind the payload of a result that was just built, whose letter counts them already: at most
+ * 64, copied. 0; -ENOMEM: the pool is empty, and the result as it was. Worker.
+ */
+int pktbuf_result_end(
+	const struct pktbuf_pools *pools, struct rte_mbuf *result, const void *end, uint32_t bytes);
+
+/*
  * One reply to one endpoint, with a payload of at most 64 bytes that is copied behind the header,
  * NULL with 0. The packet is the caller's. NULL: the pool is empty. Worker.
  */

@@ -52,8 +52,9 @@ pktbuf_tag_expand(struct pktbuf_tag_key *key, const uint8_t bytes[WEIR_KEY_BYTES
 static void
 begin(struct gcm_context_data *context, const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce)
 {
-	uint8_t iv[WEIR_GMAC_IV_BYTES] = {0, 0, 0, nonce.status};
+	uint8_t iv[WEIR_GMAC_IV_BYTES];
 
+	weir_put32(iv, nonce.slice << 8 | nonce.status);
 	weir_put32(iv + 4, (uint32_t)(nonce.number >> 32));
 	weir_put32(iv + 8, (uint32_t)nonce.number);
 	IMB_AES256_GMAC_INIT(gmac, expanded(key), context, iv, sizeof(iv));
@@ -64,12 +65,22 @@ pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
 	uint8_t tag[WEIR_TAG_BYTES])
 {
+	pktbuf_tag_make_pieces(key, nonce, header, payload, bytes, NULL, 0, tag);
+}
+
+void
+pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
+	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes, const void *more,
+	uint32_t more_bytes, uint8_t tag[WEIR_TAG_BYTES])
+{
 	struct gcm_context_data context;
 
 	begin(&context, key, nonce);
 	IMB_AES256_GMAC_UPDATE(gmac, expanded(key), &context, header, WEIR_EXT_BYTES);
 	if (bytes > 0)
 		IMB_AES256_GMAC_UPDATE(gmac, expanded(key), &context, payload, bytes);
+	if (more_bytes > 0)
+		IMB_AES256_GMAC_UPDATE(gmac, expanded(key), &context, more, more_bytes);
 	IMB_AES256_GMAC_FINALIZE(gmac, expanded(key), &context, tag, WEIR_TAG_BYTES);
 }
 

@@ -27,6 +27,8 @@ struct pktbuf_tag_key {
 /* What makes a message's nonce. */
 struct pktbuf_nonce {
 	uint64_t number; /* of the block in its generation, [0, 2^64) */
+	uint32_t
+		slice; /* 24 bits: receiver's rank + 1 in a result that differs by receiver; else 0 */
 	uint8_t status; /* enum weir_status; 0 in a contribution */
 };
 
@@ -45,6 +47,11 @@ void pktbuf_tag_expand(struct pktbuf_tag_key *key, const uint8_t bytes[WEIR_KEY_
 void pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
 	uint8_t tag[WEIR_TAG_BYTES]);
+
+/* The same of a message whose payload lies in two pieces. */
+void pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
+	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes, const void *more,
+	uint32_t more_bytes, uint8_t tag[WEIR_TAG_BYTES]);
 
 /*
  * Is what follows the message its tag? The message: bytes [offset, offset + length) of the packet, which

@@ -118,7 +118,7 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
  */
 #define WEIR_TAG_BYTES        16
 #define WEIR_CHALLENGE_BYTES  16
-#define WEIR_GMAC_IV_BYTES    12 /* 0, 0, 0, status, number of the block:64 */
+#define WEIR_GMAC_IV_BYTES    12 /* slice:24, status:8, number of the block:64 */
 #define WEIR_IV_CONTRIBUTION  0 /* in place of the status, in what sources send */
 #define WEIR_IV_ACKNOWLEDGE   1
 #define WEIR_LABEL_SOURCE     "weir source" /* and src_id: a source's key, from the job's */
@@ -151,7 +151,8 @@ static_assert(sizeof(struct weir_mismatch) == 8, "8 bytes");
 	X(OP, 2, "op")                                                                             \
 	X(DTYPE, 3, "type")                                                                        \
 	X(ROOT, 4, "root")                                                                         \
-	X(LENGTH, 5, "grad_cnt")
+	X(LENGTH, 5, "grad_cnt")                                                                   \
+	X(FINAL, 6, "final")
 
 enum weir_field {
 #define X(name, code, text) WEIR_FIELD_##name = code,
@@ -183,6 +184,26 @@ static inline unsigned int
 weir_header_bytes(bool extended)
 {
 	return extended ? WEIR_EXT_BYTES : WEIR_BASE_BYTES;
+}
+
+/* A part of a block, in elements. */
+struct weir_slice {
+	uint32_t first, count;
+};
+
+/*
+ * The slice of `rank`, [0, sources), in a block of so many elements: the first ones are an element longer
+ * when they don't divide evenly. sources: [1, 256].
+ */
+static inline struct weir_slice
+weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
+{
+	uint32_t each = elements / sources, longer = elements % sources;
+
+	return (struct weir_slice){
+		.first = rank * each + (rank < longer ? rank : longer),
+		.count = each + (rank < longer),
+	};
 }
 
 static inline uint16_t

@@ -178,24 +178,37 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 	return true;
 }
 
-/* Do the lengths fit each other, and the job? */
+/* Do the lengths fit each other, the source's part in the collective, and the job? */
 static inline bool
-lengths_fit(const struct collective *state, const struct ppe_job *j, const struct contribution *c)
+lengths_fit(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+	const struct contribution *c)
 {
 	const struct weir_header *h = &c->header;
+	const struct collective_row *row = &collective_table[h->collective];
+	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_sources);
+	uint32_t size = state->dtype_bytes[h->dtype];
 
-	return c->bytes == h->grad_cnt * (uint32_t)state->dtype_bytes[h->dtype] &&
-		h->grad_cnt <= j->elements && c->bytes <= ppe_job_payload_bytes(j) &&
-		(h->collective == WEIR_COLLECTIVE_ALLREDUCE || h->grad_cnt == 0);
+	return c->bytes ==
+		size *
+			row_contributed(
+				row, h->grad_cnt, js->nb_sources, js->rank[h->src_id], h->root) &&
+		extent <= j->elements && extent * size <= ppe_job_payload_bytes(j) &&
+		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
 }
 
-/* Is this collective, type and operation served here? */
+/* Is this collective, type, operation and root served here? */
 static inline bool
-served(const struct collective *state, const struct weir_header *h)
+served(const struct collective *state, const struct job_shard *js, const struct weir_header *h)
 {
-	return (h->collective == WEIR_COLLECTIVE_ALLREDUCE ||
-		       h->collective == WEIR_COLLECTIVE_BARRIER) &&
-		(h->grad_cnt == 0 || state->kernel[h->dtype][h->op] != NULL);
+	const struct collective_row *row = &collective_table[h->collective];
+
+	if (unlikely(!row->served || (h->root != 0 && !(row->rooted && h->root < js->nb_sources))))
+		return false;
+	if (h->grad_cnt == 0)
+		return true;
+	if (likely(row->contribution == CONTRIBUTION_REDUCE))
+		return state->kernel[h->dtype][h->op] != NULL;
+	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
 }
 
 /* It is not. */
@@ -251,9 +264,9 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (!from && !moved(worker, js, thread, h))
 		return drop(worker, thread, PPE_DROP_ADDRESS);
-	if (!served(state, h) && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE)
+	if (!served(state, js, h) && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	if (!lengths_fit(state, j, c))
+	if (!lengths_fit(state, js, j, c))
 		return drop(worker, thread, PPE_DROP_LENGTH);
 	if (!conforms(worker, js, thread))
 		return police(worker, thread, js);
@@ -289,8 +302,8 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	/* A running generation is never 0; before the first join the shard's is. */
 	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
 		    js->keys != NULL || h->gen_id != js->generation ||
-		    !from_its_source(js, thread, h) || !served(state, h) ||
-		    !lengths_fit(state, j, c)))
+		    !from_its_source(js, thread, h) || !served(state, js, h) ||
+		    !lengths_fit(state, js, j, c)))
 		return unusual(worker, thread);
 	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))
@@ -365,7 +378,8 @@ agree(const struct block *b, const struct weir_header *h)
 		"collective, op, dtype, root");
 	memcpy(&has, &b->collective, sizeof(has));
 	memcpy(&offers, &h->collective, sizeof(offers));
-	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt);
+	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt) &&
+		likely(b->final == h->final);
 }
 
 /* The last contribution is in: of all sources, or of those that have not been expelled. */
@@ -406,10 +420,9 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 			return disagrees(worker, thread, b, field, has, offers);
 	}
 	if (likely(c->bytes > 0))
-		add_payload(state, thread->packet, c, b);
+		add_payload(state, js, thread->packet, c, b);
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
-	b->final &= h->final;
 	since = b->progress;
 	b->progress = worker->now;
 	js->count.contributions++;

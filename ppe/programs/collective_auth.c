@@ -6,7 +6,7 @@
  * What keeps GMAC's nonces apart: a generation's keys come from a challenge that the switch made for
  * it; what a source sends has keys of its own, and so have the results; a block has one contribution and
  * one acknowledgement of a source, told apart by the nonce, and one result in a generation, fixed by
- * block_finish() once.
+ * block_finish() once. Where that differs by receiver, the nonce tells them apart, too.
  */
 #include <errno.h>
 #include <string.h>
@@ -116,8 +116,8 @@ job_keys_begin(struct collective *state, struct job_shard *js, uint16_t generati
 }
 
 /* The block's number in its generation, without wrapping: its residue's turn is less than 2^31 away. */
-static uint64_t
-number_of(const struct job_shard *js, uint32_t block)
+uint64_t
+block_number(const struct job_shard *js, uint32_t block)
 {
 	uint64_t next = js->slot[block & (js->window - 1u)].next;
 
@@ -208,7 +208,7 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 		return false;
 	}
 	key = key_of(state, js, h->src_id);
-	if (likely(key != NULL) && likely(holds(thread, c, key, number_of(js, h->block_id))))
+	if (likely(key != NULL) && likely(holds(thread, c, key, block_number(js, h->block_id))))
 		return true;
 	return forged(worker, thread, js);
 }
@@ -266,7 +266,7 @@ uint32_t
 tag_result(const struct job_shard *js, const struct block *block, void *payload, uint32_t bytes)
 {
 	const struct pktbuf_nonce nonce = {
-		.number = number_of(js, block->block_id), .status = block->status};
+		.number = block_number(js, block->block_id), .status = block->status};
 	struct weir_header h = result_header(block, js);
 	uint8_t header[WEIR_EXT_BYTES], *tag = (uint8_t *)payload + bytes;
 
@@ -276,6 +276,25 @@ tag_result(const struct job_shard *js, const struct block *block, void *payload,
 		pktbuf_tag_make(&js->keys->results, nonce, header, payload, bytes, tag);
 	else
 		memset(tag, 0, WEIR_TAG_BYTES); /* nobody takes that for one */
+	return WEIR_TAG_BYTES;
+}
+
+uint32_t
+tag_part(const struct job_shard *js, const struct emission *e, unsigned int rank,
+	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes)
+{
+	const struct pktbuf_nonce nonce = {
+		.number = e->number, .status = e->header.status, .slice = rank + 1};
+	struct weir_header h = e->header;
+	uint8_t header[WEIR_EXT_BYTES], *tag = (uint8_t *)end + end_bytes;
+
+	h.extended = true;
+	weir_header_write(&h, header);
+	if (likely(js->keys->results_derived))
+		pktbuf_tag_make_pieces(
+			&js->keys->results, nonce, header, payload, bytes, end, end_bytes, tag);
+	else
+		memset(tag, 0, WEIR_TAG_BYTES);
 	return WEIR_TAG_BYTES;
 }
 

@@ -121,7 +121,7 @@ fill(struct block *b, const struct contribution *c, const struct job_shard *job,
 	b->dtype = h->dtype;
 	b->root = h->root;
 	b->first_source = h->src_id;
-	b->final = 1;
+	b->final = h->final;
 	b->job = job->job;
 	b->block_id = h->block_id;
 	b->opened = now;
@@ -141,7 +141,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	*block = NULL;
 	if (unlikely(reason != PPE_DROP_COUNT))
 		return reason;
-	if (contribution->bytes > 0) {
+	if (contribution->header.grad_cnt > 0) {
 		buffer = rmw_alloc(job->pool, &job->quota, &error);
 		if (unlikely(buffer == NULL)) {
 			/* A released buffer is still in an output queue. */
@@ -176,6 +176,10 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	block->payload_bytes = block->grad_cnt * weir_dtype_bytes(block->dtype);
 	if (block->buffer == NULL)
 		return;
+	if (status == WEIR_STATUS_PARTIAL)
+		clear_missing(job, block);
+	if (block_has_parts(block))
+		return; /* each ends for itself */
 	data = rmw_buffer_data(block->buffer);
 	if (status == WEIR_STATUS_PARTIAL) {
 		memcpy(data + block->payload_bytes, block->in, WEIR_BITMAP_BYTES);
@@ -200,6 +204,8 @@ void
 block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
 {
+	if (unlikely(status == WEIR_STATUS_PARTIAL) && root_is_missing(job, block))
+		status = WEIR_STATUS_ERROR;
 	block->state = BLOCK_DONE;
 	block->status = (uint8_t)status;
 	block->in_count = block->heard_count;
@@ -255,6 +261,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 	job->version++;
 	job->pinned = true;
 	job->target = job->nb_sources;
+	rank_sources(job, home->pending);
 	memcpy(job->in, home->pending, sizeof(job->in));
 	memset(job->expelled, 0, sizeof(job->expelled));
 	for (unsigned int s = 0; s < job->source_end; s++) {

@@ -171,12 +171,17 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	struct emission *e = &lmem(thread)->emission;
 
 	e->job = block->job;
-	e->multicast = only < 0 && j != NULL && j->group != 0;
+	e->parts = block_has_parts(block);
+	e->multicast = only < 0 && j != NULL && j->group != 0 && !e->parts;
 	e->next = only < 0 ? 0 : (uint16_t)only;
 	e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
 	e->ports_done[0] = 0;
 	e->ports_done[1] = 0;
 	e->then = then;
+	if (e->parts) {
+		enclose_parts(e, js, block);
+		return;
+	}
 	enclose(e, js, block);
 	pktbuf_letter_write(&e->letter[0], &header, &e->payload);
 	header.extended = true;
@@ -245,11 +250,16 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct emission *e = &lmem(thread)->emission;
 	struct job_shard *js = state->job[e->job];
 	const struct pktbuf_envelope *to[EMIT_STEP];
-	unsigned int n = 0;
+	unsigned int n = 0, parts = 0;
 
-	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
+	for (; e->next < e->end && n + parts < EMIT_STEP; e->next++) {
 		if (!js->endpoint[e->next].valid)
 			continue;
+		if (unlikely(e->parts)) {
+			send_part(worker, state, e, js, (uint8_t)e->next);
+			parts++;
+			continue;
+		}
 		if (likely(!e->multicast)) {
 			to[n++] = &js->envelope[e->next];
 			continue;

@@ -203,11 +203,25 @@ forget_joins(struct job_home *home, uint8_t source)
 	home->pending_count--;
 }
 
+void
+rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
+{
+	js->ranks = 0;
+	for (unsigned int s = 0; s < js->source_end; s++)
+		if (mask_test(sources, (uint8_t)s)) {
+			js->rank[s] = (uint8_t)js->ranks;
+			js->ranked[js->ranks++] = (uint8_t)s;
+		}
+	js->version++;
+}
+
 /* A member that left, or came back from elsewhere, is somebody new: nothing of the former one is
  * left, neither a join nor a place to send results to. */
 static void
 set_members(struct job_shard *js, const struct ppe_job *job)
 {
+	bool changed = false;
+
 	for (unsigned int s = 0; s < js->source_end; s++) {
 		uint32_t address = ppe_job_has(job, (uint8_t)s) ? job->address[s] : 0;
 
@@ -223,7 +237,10 @@ set_members(struct job_shard *js, const struct ppe_job *job)
 		if (js->address[s] != 0 && js->home != NULL)
 			forget_joins(js->home, (uint8_t)s);
 		js->address[s] = address;
+		changed = true;
 	}
+	if (changed && !js->pinned)
+		rank_sources(js, job->members);
 }
 
 /* What blocks that are open already are waited for. */

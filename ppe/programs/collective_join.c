@@ -76,6 +76,7 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 		to.extended = true;
 		a->header.src_id = (uint8_t)a->next;
 		a->header.block_id = js->home->nonce[a->next];
+		a->header.root = js->rank[a->next];
 		send_accepted(worker, thread, js, &to);
 		js->count.results++;
 		sent++;

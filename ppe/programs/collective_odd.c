@@ -16,11 +16,12 @@ disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, 
 	}
 	DIFFERS(collective, COLLECTIVE)
 	DIFFERS(grad_cnt, LENGTH)
+	DIFFERS(root, ROOT)
+	DIFFERS(final, FINAL)
 	if (h->grad_cnt == 0)
 		return (enum weir_field)0;
 	DIFFERS(op, OP)
 	DIFFERS(dtype, DTYPE)
-	DIFFERS(root, ROOT)
 #undef DIFFERS
 	return (enum weir_field)0;
 }

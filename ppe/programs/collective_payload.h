@@ -52,16 +52,18 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t 
 	}
 }
 
-/* Add (or, for the first, copy) the payload to the block's buffer. */
+/* Add (or, for the first, copy) the payload to the block's buffer; or put it there. */
 static inline void
-add_payload(const struct collective *state, const struct rte_mbuf *packet,
-	const struct contribution *c, struct block *b)
+add_payload(const struct collective *state, const struct job_shard *js,
+	const struct rte_mbuf *packet, const struct contribution *c, struct block *b)
 {
 	rmw_reduce_fn reduce = state->kernel[c->header.dtype][c->header.op];
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	const uint8_t *from = rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload);
 
-	if (unlikely(packet->data_len < c->payload + c->bytes))
+	if (unlikely(collective_table[b->collective].contribution != CONTRIBUTION_REDUCE))
+		place_payload(js, packet, c, b);
+	else if (unlikely(packet->data_len < c->payload + c->bytes))
 		add_pieces(packet, c, to, reduce, b->heard_count == 0);
 	else if (b->heard_count == 0)
 		state->copy(to, from, c->bytes);

@@ -16,6 +16,7 @@
 #include "hashengine/hash_fast.h"
 #include "pktbuf/tag.h"
 #include "ppe/program_fast.h"
+#include "ppe/programs/collective_table.h"
 #include "rmw/rmw.h"
 
 #define MASK_WORDS (WEIR_SOURCES_MAX / 64)
@@ -42,7 +43,7 @@ struct block {
 	uint8_t status; /* enum weir_status of the result, once done */
 	uint8_t collective, op, dtype, root;
 	uint8_t first_source;
-	uint8_t final; /* every contribution so far had the flag */
+	uint8_t final; /* of all contributions */
 	uint8_t overdue; /* counted as waiting */
 	uint8_t job;
 	uint16_t in_count; /* sources in the result, once done */
@@ -132,6 +133,11 @@ struct job_shard {
 	struct source_late late[WEIR_SOURCES_MAX];
 	uint32_t address
 		[WEIR_SOURCES_MAX]; /* of the members, by the table that was taken; 0: none */
+	uint8_t rank[WEIR_SOURCES_MAX]; /* of a source: its place among them in the order of ids */
+	uint8_t ranked[WEIR_SOURCES_MAX]; /* the source of a rank, [0, ranks) */
+	uint16_t
+		ranks; /* as many as there are sources, but while members of a job without joins are
+			   missing */
 	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs */
 	uint64_t expelled[MASK_WORDS]; /* of these */
 	uint32_t version; /* counts what admission depends on: generations, and where sources are */
@@ -227,6 +233,11 @@ struct emission {
 	uint8_t small[48]; /* else the payload is this */
 	uint8_t job;
 	bool multicast; /* one packet per port and form */
+	bool parts; /* each gets its own: what follows is set, and the letters are not. The payload is
+		       then what all of them are parts of, and `small` ends each */
+	uint8_t small_bytes;
+	struct weir_header header;
+	uint64_t number; /* of the block in its generation */
 	uint16_t next, end; /* sources [next, end) are still to be served */
 	uint64_t ports_done[2]; /* multicast: ports served, by form */
 	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
@@ -430,6 +441,13 @@ bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct
 uint32_t tag_result(
 	const struct job_shard *job, const struct block *block, void *payload, uint32_t bytes);
 
+/* The same of a part, which is payload, then end; the tag is written behind that. */
+uint32_t tag_part(const struct job_shard *job, const struct emission *emission, unsigned int rank,
+	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes);
+
+/* The block's number in its generation, without wrapping. */
+uint64_t block_number(const struct job_shard *job, uint32_t block);
+
 /* Write the tag of a reply behind its payload: answered are the bytes that tie it to what it answers.
  * Returns the tag's bytes. */
 uint8_t tag_reply(struct collective *state, const struct job_shard *job,
@@ -468,6 +486,40 @@ struct ppe_next refuse_stranger(
 
 /* Set up how many of them a worker answers, `per_second`. 0 or -errno. */
 int refusals_init(struct collective *state, uint32_t per_second);
+
+/* Note the ranks of the generation's sources: those of the mask. collective_job.c. */
+void rank_sources(struct job_shard *job, const uint64_t sources[MASK_WORDS]);
+
+/*
+ * What is not reduced: collective_place.c.
+ *
+ * Put a contribution's payload where its row says, once it is admitted.
+ */
+void place_payload(const struct job_shard *job, const struct rte_mbuf *packet,
+	const struct contribution *contribution, struct block *block);
+
+/* Of a partial result: zeros in place of what is missing. Owner of the block's shard. */
+void clear_missing(const struct job_shard *job, struct block *block);
+
+/* Is what all others wait for, the root's, missing? */
+bool root_is_missing(const struct job_shard *job, const struct block *block);
+
+/*
+ * Results that differ by receiver: collective_parts.c.
+ *
+ * Does this one? A failed block's does not. Once it is done.
+ */
+static inline bool
+block_has_parts(const struct block *block)
+{
+	return collective_table[block->collective].to != TO_ALL &&
+		(block->status == WEIR_STATUS_OK || block->status == WEIR_STATUS_PARTIAL);
+}
+
+/* Prepare the emission of its parts; send one, to this source, which has an endpoint. */
+void enclose_parts(struct emission *emission, const struct job_shard *job, struct block *block);
+void send_part(struct ppe_worker *worker, const struct collective *state, struct emission *emission,
+	struct job_shard *job, uint8_t source);
 
 /* Prepare the emission of a finished block's result: to `only`, or to all when negative. */
 void emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,

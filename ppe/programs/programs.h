@@ -2,7 +2,7 @@
 /*
  * The built-in microcode, and what it needs of memory.
  *
- *   collective  what arrives at the switch's address on the aggregation ports: AllReduce, Barrier
+ *   collective  what arrives at the switch's address on the aggregation ports: AllReduce and its family
  *   exception   what else is addressed to the switch itself: to the kernel, through a TAP port
  *   forward     everything else: a learning layer 2 switch
  */

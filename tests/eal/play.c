@@ -52,7 +52,7 @@ contribution(struct play *p, unsigned int j, unsigned int source, uint32_t block
 		.gen_id = model_generation(p->twin.model[j]),
 		.dtype = job(p, j)->dtype,
 		.flags = (uint8_t)below(p, 16),
-		.final = below(p, 2),
+		.final = (n >> 50 & 1) != 0,
 		.extended = below(p, 2)};
 
 	if (j == JOB_FIXED) { /* its results have the form of the last contribution */

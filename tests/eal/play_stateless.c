@@ -106,7 +106,7 @@ stateless(struct play *p, unsigned int j)
 		if (!h.extended)
 			return;
 		h.grad_cnt = 1;
-		h.collective = (uint8_t)(1 + below(p, 7));
+		h.collective = (uint8_t)(9 + below(p, 5));
 		if (below(p, 2)) {
 			h.collective = WEIR_COLLECTIVE_ALLREDUCE;
 			h.op = (uint8_t)(1 + below(p, 15));

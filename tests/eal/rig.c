@@ -81,6 +81,19 @@ rig_job(uint8_t id, uint16_t sources, uint16_t window, uint16_t elements)
 	return job;
 }
 
+struct ppe_job
+rig_job_of(uint8_t id, const uint8_t *ids, uint16_t n, uint16_t window, uint16_t elements)
+{
+	struct ppe_job job = rig_job(id, 0, window, elements);
+
+	job.nb_sources = n;
+	for (unsigned int i = 0; i < n; i++) {
+		job.members[ids[i] / 64] |= UINT64_C(1) << (ids[i] % 64);
+		job.address[ids[i]] = rig_source_ip(ids[i]);
+	}
+	return job;
+}
+
 void
 rig_start_eal(unsigned int workers)
 {
@@ -430,7 +443,7 @@ rig_join(struct rig *rig, unsigned int job, bool base_form)
 	static uint32_t nonce = 77;
 
 	nonce += 1000;
-	for (unsigned int s = 0; s < j->nb_sources; s++) {
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
 		struct weir_header h = {.job_id = j->id,
 			.block_id = nonce + s,
 			.src_id = (uint8_t)s,
@@ -438,13 +451,16 @@ rig_join(struct rig *rig, unsigned int job, bool base_form)
 			.flags = base_form ? WEIR_FLAG_BASE_RESULTS : 0,
 			.extended = true};
 
-		rig_send(rig, s % rig->ports, frame, rig_frame(frame, s, &h, NULL, 0));
+		if (ppe_job_has(j, (uint8_t)s))
+			rig_send(rig, s % rig->ports, frame, rig_frame(frame, s, &h, NULL, 0));
 	}
-	for (unsigned int s = 0; s < j->nb_sources; s++) {
+	for (unsigned int s = 0, rank = 0; rank < j->nb_sources; s++) {
 		struct weir_header h = {.status = WEIR_STATUS_WAITING};
 		const uint8_t *payload;
 		unsigned int bytes, n;
 
+		if (!ppe_job_has(j, (uint8_t)s))
+			continue;
 		while (h.status == WEIR_STATUS_WAITING) {
 			n = rig_receive(rig, s % rig->ports, frame, 2000);
 			if (n == 0 || !rig_parse(frame, n, &h, &payload, &bytes))
@@ -452,6 +468,8 @@ rig_join(struct rig *rig, unsigned int job, bool base_form)
 		}
 		if (h.status != WEIR_STATUS_OK || bytes != sizeof(struct weir_join_reply))
 			FAIL("join reply: status %s, %u bytes", weir_status_text(h.status), bytes);
+		if (h.root != rank++)
+			FAIL("source %u is told rank %u", s, h.root);
 		generation = h.gen_id;
 	}
 	free(frame);

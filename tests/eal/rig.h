@@ -43,6 +43,10 @@ extern const uint8_t rig_switch_mac[6];
 /* A job of `sources` sources at 10.77.0.1 and up, with sensible defaults. */
 struct ppe_job rig_job(uint8_t id, uint16_t sources, uint16_t window, uint16_t elements);
 
+/* The same of the sources in ids[0..n-1], in ascending order. */
+struct ppe_job rig_job_of(
+	uint8_t id, const uint8_t *ids, uint16_t n, uint16_t window, uint16_t elements);
+
 /*
  * Start EAL alone, with lcore 0 and `workers` more, which share the machine's CPUs. Once a process.
  */
@@ -91,7 +95,7 @@ bool rig_checksums_hold(const uint8_t *frame);
 bool rig_parse(const uint8_t *frame, unsigned int bytes, struct weir_header *header,
 	const uint8_t **payload, unsigned int *payload_bytes);
 
-/* Join all sources of the job (index in rig->job); returns the generation. */
+/* Join all sources of the job (index in rig->job), which are told their ranks; returns the generation. */
 uint16_t rig_join(struct rig *rig, unsigned int job, bool base_form);
 
 /* splitmix64, for all randomness of the tests. */

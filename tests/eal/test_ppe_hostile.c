@@ -77,7 +77,13 @@ HEADER_CHANGE(degraded, h->degraded = true)
 HEADER_CHANGE(status, h->status = WEIR_STATUS_PARTIAL)
 HEADER_CHANGE(status_unknown, h->status = 15)
 HEADER_CHANGE(a_result, h->src_cnt = 2; h->final = true)
-HEADER_CHANGE(collective_later, h->collective = WEIR_COLLECTIVE_GATHER)
+HEADER_CHANGE(whole_for_slice, h->collective = WEIR_COLLECTIVE_GATHER)
+HEADER_CHANGE(too_many_rows, h->collective = WEIR_COLLECTIVE_ALLTOALL)
+HEADER_CHANGE(not_the_root, h->collective = WEIR_COLLECTIVE_BROADCAST; h->root = h->src_id == 0)
+HEADER_CHANGE(root_beyond, h->collective = WEIR_COLLECTIVE_SCATTER; h->root = 200)
+HEADER_CHANGE(root_of_none, h->root = 1)
+HEADER_CHANGE(op_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->op = WEIR_OP_PROD)
+HEADER_CHANGE(type_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->dtype = 12)
 HEADER_CHANGE(collective_unknown, h->collective = 13)
 HEADER_CHANGE(acknowledges, h->collective = WEIR_COLLECTIVE_ACKNOWLEDGE)
 HEADER_CHANGE(op_unknown, h->op = 15)
@@ -171,7 +177,14 @@ static const struct hostile packets[] = {
 	{"a status", DROP(NOT_A_CONTRIBUTION), SILENCE, status, NULL, HERE, false},
 	{"status 15", DROP(NOT_A_CONTRIBUTION), SILENCE, status_unknown, NULL, HERE, true},
 	{"a result", DROP(NOT_A_CONTRIBUTION), SILENCE, a_result, NULL, HERE, false},
-	{"gather", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), collective_later, NULL, HERE, false},
+	{"more than a slice", DROP(LENGTH), SILENCE, whole_for_slice, NULL, HERE, false},
+	{"rows for more than a block", DROP(LENGTH), SILENCE, too_many_rows, NULL, HERE, false},
+	{"not the root's", DROP(LENGTH), SILENCE, not_the_root, NULL, HERE, false},
+	{"root 200", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), root_beyond, NULL, HERE, false},
+	{"allreduce to a root", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), root_of_none, NULL, HERE,
+		false},
+	{"gather, product", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), op_of_none, NULL, HERE, false},
+	{"gather, type 12", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), type_of_none, NULL, HERE, false},
 	{"collective 13", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), collective_unknown, NULL, HERE,
 		false},
 	{"operation 15", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), op_unknown, NULL, HERE, false},

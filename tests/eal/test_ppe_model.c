@@ -78,6 +78,7 @@ bend(struct play *p, struct weir_header *h)
 	case 1: h->dtype ^= WEIR_DTYPE_INT32 ^ WEIR_DTYPE_FP32; break;
 	case 2: h->root = (uint8_t)below(p, 256); break;
 	case 3: h->grad_cnt = 0; break;
+	case 4: h->final = !h->final; break;
 	default: break;
 	}
 	if (h->grad_cnt == 0)

@@ -186,15 +186,16 @@ disagree(const struct weir_header *b, const struct weir_header *h, uint16_t *has
 	} fields[] = {
 		{WEIR_FIELD_COLLECTIVE, b->collective, h->collective},
 		{WEIR_FIELD_LENGTH, b->grad_cnt, h->grad_cnt},
+		{WEIR_FIELD_ROOT, b->root, h->root},
+		{WEIR_FIELD_FINAL, b->final, h->final},
 		{WEIR_FIELD_OP, b->op, h->op},
 		{WEIR_FIELD_DTYPE, b->dtype, h->dtype},
-		{WEIR_FIELD_ROOT, b->root, h->root},
 	};
 
 	for (unsigned int i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		if (fields[i].has == fields[i].offers)
 			continue;
-		if (h->grad_cnt == 0 && i > 1)
+		if (h->grad_cnt == 0 && i > 3)
 			return 0; /* nothing is sent: nothing more to disagree in */
 		*has = fields[i].has;
 		*offers = fields[i].offers;
@@ -305,7 +306,6 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 		return "mismatch";
 	}
 	set_add(&b->in, h->src_id);
-	b->final = b->final && h->final;
 	b->progress_ms = m->now_ms;
 	m->count.contributions++;
 	add(b, b->sum, payload);
@@ -420,6 +420,8 @@ stranger(struct model *m, const struct model_peer *from, const struct weir_heade
 static bool
 served(const struct weir_header *h)
 {
+	if (h->root != 0)
+		return false;
 	if (h->collective == WEIR_COLLECTIVE_BARRIER || h->grad_cnt == 0)
 		return h->collective == WEIR_COLLECTIVE_BARRIER ||
 			h->collective == WEIR_COLLECTIVE_ALLREDUCE;

@@ -19,7 +19,7 @@ struct block {
 	struct set in; /* whose contributions are in the sum */
 	struct set heard; /* who has contributed, or tried: what acknowledges block - window */
 	struct set received; /* who has said otherwise that it has the result */
-	bool final; /* every contribution had the bit */
+	bool final; /* of every contribution */
 	bool overdue; /* counted as waiting */
 	uint8_t status; /* of the result */
 	struct weir_mismatch mismatch;

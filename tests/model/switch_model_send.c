@@ -108,6 +108,7 @@ model_accept_join(struct model *m, uint8_t source)
 		.extended = true,
 		.job_id = m->c.job,
 		.src_id = source,
+		.root = source, /* ids are [0, sources) */
 		.block_id = j->nonce,
 		.gen_id = m->generation,
 		.collective = WEIR_COLLECTIVE_JOIN,

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/eal/blocks.h"
+
+#include <string.h>
+
+const char *
+block_collective_name(enum weir_collective collective)
+{
+#define X(name, code, text)                                                                        \
+	if ((unsigned int)collective == (code))                                                    \
+		return text;
+	WEIR_COLLECTIVE_LIST(X)
+#undef X
+	return "?";
+}
+
+/* Dealt like cards: one each, in turn. */
+unsigned int
+block_slice(const struct block_plan *plan, unsigned int rank)
+{
+	unsigned int count = 0;
+
+	for (unsigned int e = 0; e < plan->elements; e++)
+		count += e % plan->n == rank;
+	return count;
+}
+
+/* The byte of an element of what a rank has: of its vector, its row or its slice. */
+static uint8_t
+byte_of(const struct block_plan *plan, unsigned int rank, unsigned int element, unsigned int byte)
+{
+	uint64_t s = plan->seed ^ (uint64_t)rank << 48 ^ (uint64_t)element << 8 ^ byte;
+
+	return (uint8_t)rig_random(&s);
+}
+
+static bool
+is_absent(const struct block_plan *plan, unsigned int rank)
+{
+	return rank < 64 && (plan->absent >> rank & 1) != 0;
+}
+
+/* So many elements of what a rank has; zeros where it is not in. */
+static unsigned int
+put(const struct block_plan *plan, unsigned int rank, unsigned int first, unsigned int count,
+	uint8_t *to)
+{
+	unsigned int size = weir_dtype_bytes(plan->dtype);
+
+	for (unsigned int e = 0; e < count; e++)
+		for (unsigned int b = 0; b < size; b++)
+			to[e * size + b] =
+				is_absent(plan, rank) ? 0 : byte_of(plan, rank, first + e, b);
+	return count * size;
+}
+
+unsigned int
+block_contribution(
+	const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX])
+{
+	switch (plan->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE:
+	case WEIR_COLLECTIVE_REDUCE:
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+	case WEIR_COLLECTIVE_ALLTOALL: return put(plan, rank, 0, plan->elements, payload);
+	case WEIR_COLLECTIVE_BROADCAST:
+	case WEIR_COLLECTIVE_SCATTER:
+		return rank == plan->root ? put(plan, rank, 0, plan->elements, payload) : 0;
+	case WEIR_COLLECTIVE_GATHER:
+	case WEIR_COLLECTIVE_ALLGATHER: return put(plan, rank, 0, block_slice(plan, rank), payload);
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
+	default: return 0;
+	}
+}
+
+/* The sum of so many elements of all that are in. */
+static unsigned int
+put_sum(const struct block_plan *plan, unsigned int first, unsigned int count, uint8_t *to)
+{
+	for (unsigned int e = first; e < first + count; e++, to += 4) {
+		uint32_t sum = 0;
+
+		for (unsigned int rank = 0; rank < plan->n; rank++)
+			for (unsigned int b = 0; b < 4 && !is_absent(plan, rank); b++)
+				sum += (uint32_t)byte_of(plan, rank, e, b) << 8 * b;
+		memcpy(to, &sum, 4);
+	}
+	return count * 4;
+}
+
+/* All slices one after the other. */
+static unsigned int
+put_slices(const struct block_plan *plan, uint8_t *to)
+{
+	unsigned int at = 0;
+
+	for (unsigned int rank = 0; rank < plan->n; rank++)
+		at += put(plan, rank, 0, block_slice(plan, rank), to + at);
+	return at;
+}
+
+unsigned int
+block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX])
+{
+	unsigned int first = 0, at = 0;
+
+	for (unsigned int before = 0; before < rank; before++)
+		first += block_slice(plan, before);
+	switch (plan->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE: return put_sum(plan, 0, plan->elements, payload);
+	case WEIR_COLLECTIVE_REDUCE:
+		return rank == plan->root ? put_sum(plan, 0, plan->elements, payload) : 0;
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+		return put_sum(plan, first, block_slice(plan, rank), payload);
+	case WEIR_COLLECTIVE_BROADCAST: return put(plan, plan->root, 0, plan->elements, payload);
+	case WEIR_COLLECTIVE_SCATTER:
+		return put(plan, plan->root, first, block_slice(plan, rank), payload);
+	case WEIR_COLLECTIVE_GATHER: return rank == plan->root ? put_slices(plan, payload) : 0;
+	case WEIR_COLLECTIVE_ALLGATHER: return put_slices(plan, payload);
+	case WEIR_COLLECTIVE_ALLTOALL:
+		for (unsigned int from = 0; from < plan->n; from++)
+			at += put(plan, from, first, block_slice(plan, rank), payload + at);
+		return at;
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
+	default: return 0;
+	}
+}
+
+struct weir_header
+block_header(const struct block_plan *plan, unsigned int rank)
+{
+	return (struct weir_header){.job_id = plan->job,
+		.gen_id = plan->generation,
+		.src_id = plan->ids[rank],
+		.block_id = plan->block,
+		.grad_cnt = (uint16_t)plan->elements,
+		.collective = (uint8_t)plan->collective,
+		.dtype = (uint8_t)plan->dtype,
+		.op = (uint8_t)plan->op,
+		.root = (uint8_t)plan->root,
+		.final = plan->final,
+		.extended = true};
+}
+
+void
+block_offer(struct rig *rig, const struct block_plan *plan, unsigned int rank)
+{
+	static uint8_t frame[RIG_FRAME_MAX], payload[BLOCK_BYTES_MAX];
+	struct weir_header h = block_header(plan, rank);
+	unsigned int bytes = block_contribution(plan, rank, payload);
+
+	rig_send(rig, plan->ids[rank] % rig->ports, frame,
+		rig_frame(frame, plan->ids[rank], &h, payload, bytes));
+}
