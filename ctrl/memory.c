@@ -33,5 +33,13 @@ ctrl_memory_print(const struct ctrl_config *config, FILE *out)
 			job->id, job->name, job->nb_sources, job->window, job->elements, buffers,
 			ppe_job_buffer_bytes(job),
 			(double)(buffers * ppe_job_buffer_bytes(job)) / (1 << 20));
+		if (ppe_job_kept(job) > 0)
+			fprintf(out,
+				"job %-5u deterministic; reserves %" PRIu64
+				" more of %u B for contributions out of turn, %.2f MiB\n",
+				job->id, (uint64_t)ppe_job_kept(job) * job->window,
+				ppe_job_payload_bytes(job),
+				(double)ppe_job_kept(job) * job->window *
+					ppe_job_payload_bytes(job) / (1 << 20));
 	}
 }

@@ -13,7 +13,10 @@ ctrl_job_memory(const struct ppe_job *job)
 {
 	uint64_t payload = (ppe_job_buffer_bytes(job) + LINE - 1) & ~(uint64_t)(LINE - 1);
 
-	return 2ul * job->window * (payload + LINE);
+	uint64_t kept = (ppe_job_payload_bytes(job) + LINE - 1) & ~(uint64_t)(LINE - 1);
+
+	return 2ul * job->window * (payload + LINE) +
+		(uint64_t)ppe_job_kept(job) * job->window * (kept + LINE);
 }
 
 static void

@@ -114,6 +114,16 @@ ppe_job_payload_bytes(const struct ppe_job *job)
 	return job->elements > 1 ? job->elements * 4u : 8u;
 }
 
+/*
+ * Contributions of an open block that may have to wait for their turn: of a deterministic job all but one.
+ * Room for them is reserved with the job, ppe_job_payload_bytes each, for each block of its window.
+ */
+static inline unsigned int
+ppe_job_kept(const struct ppe_job *job)
+{
+	return job->deterministic ? job->nb_sources - 1u : 0;
+}
+
 /* Bytes of an aggregation buffer of the job: the largest payload, then bitmap and tag. */
 static inline uint32_t
 ppe_job_buffer_bytes(const struct ppe_job *job)

@@ -27,6 +27,7 @@
 
 #include <rte_ether.h>
 
+#include "ppe/programs/collective_order.h"
 #include "ppe/programs/collective_payload.h"
 #include "ppe/programs/collective_priv.h"
 #include "ppe/programs/programs.h"
@@ -419,8 +420,10 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (field != 0)
 			return disagrees(worker, thread, b, field, has, offers);
 	}
-	if (likely(c->bytes > 0))
-		add_payload(state, js, thread->packet, c, b);
+	if (unlikely(js->ordered) && c->bytes > 0 && order_matters(b))
+		add_in_turn(state, js, thread->packet, c, b);
+	else if (likely(c->bytes > 0))
+		add_payload(state, js, thread->packet, c, b, b->heard_count == 0);
 	mask_set(b->heard, h->src_id);
 	b->heard_count++;
 	since = b->progress;

@@ -7,6 +7,7 @@
  * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window
  * buffers: that is its quota, reserved when it was admitted.
  */
+#include "ppe/programs/collective_order.h"
 #include "ppe/programs/collective_priv.h"
 #include "ppe/trace_fast.h"
 
@@ -206,6 +207,9 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 {
 	if (unlikely(status == WEIR_STATUS_PARTIAL) && root_is_missing(job, block))
 		status = WEIR_STATUS_ERROR;
+	if (unlikely(job->ordered))
+		order_end(state, job, block,
+			status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL);
 	block->state = BLOCK_DONE;
 	block->status = (uint8_t)status;
 	block->in_count = block->heard_count;
@@ -228,6 +232,8 @@ job_shard_clear(struct collective *state, struct job_shard *job, bool count_on)
 	for (unsigned int residue = 0; residue < job->window; residue++) {
 		struct slot *slot = &job->slot[residue];
 
+		if (slot->current != NULL && job->ordered)
+			order_end(state, job, slot->current, false);
 		if (slot->current != NULL)
 			release(state, slot->current);
 		if (slot->previous != NULL)

@@ -9,6 +9,7 @@
 #include <rte_malloc.h>
 #include <rte_memory.h>
 
+#include "ppe/programs/collective_order.h"
 #include "ppe/programs/collective_priv.h"
 #include "ppe/programs/programs.h"
 
@@ -40,6 +41,10 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
+	if (residues > 0 && ppe_job_kept(job) > 0) {
+		memory->block_tables += order_bytes(job);
+		memory->data_memory += order_pool_bytes(job, residues);
+	}
 }
 
 static int
@@ -126,6 +131,8 @@ collective_job_create(
 	}
 	if (rc == 0 && residues > 0)
 		rc = create_pool(js, setup, ppe_job_buffer_bytes(job), 2 * residues);
+	if (rc == 0 && residues > 0 && ppe_job_kept(job) > 0)
+		rc = order_create(js, job, residues, (uint16_t)setup->worker_id, setup->socket);
 	if (rc == 0) {
 		*shard = js;
 	} else {
@@ -299,6 +306,7 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 		rmw_pool_destroy(js->pool);
 		rte_free(js->pool); /* it lies at the beginning of its memory */
 	}
+	order_destroy(js->order, leaks);
 	if (js->ledger != NULL)
 		js->ledger->reserved -= js->records;
 	rte_free(js->slot);

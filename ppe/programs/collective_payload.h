@@ -52,10 +52,21 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t 
 	}
 }
 
+/* Add (or, for the first, copy) elements to the block's buffer. */
+static inline void
+add_elements(const struct collective *state, const struct block *b, void *to, const void *from,
+	uint32_t elements, bool first)
+{
+	if (first)
+		state->copy(to, from, elements * (size_t)state->dtype_bytes[b->dtype]);
+	else
+		state->kernel[b->dtype][b->op](to, from, elements);
+}
+
 /* Add (or, for the first, copy) the payload to the block's buffer; or put it there. */
 static inline void
 add_payload(const struct collective *state, const struct job_shard *js,
-	const struct rte_mbuf *packet, const struct contribution *c, struct block *b)
+	const struct rte_mbuf *packet, const struct contribution *c, struct block *b, bool first)
 {
 	rmw_reduce_fn reduce = state->kernel[c->header.dtype][c->header.op];
 	uint8_t *to = rmw_buffer_data(b->buffer);
@@ -64,8 +75,8 @@ add_payload(const struct collective *state, const struct job_shard *js,
 	if (unlikely(collective_table[b->collective].contribution != CONTRIBUTION_REDUCE))
 		place_payload(js, packet, c, b);
 	else if (unlikely(packet->data_len < c->payload + c->bytes))
-		add_pieces(packet, c, to, reduce, b->heard_count == 0);
-	else if (b->heard_count == 0)
+		add_pieces(packet, c, to, reduce, first);
+	else if (first)
 		state->copy(to, from, c->bytes);
 	else
 		reduce(to, from, c->header.grad_cnt);

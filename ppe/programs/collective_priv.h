@@ -112,6 +112,7 @@ struct job_shard {
 	uint8_t block_shift; /* of the job */
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; else from the last contribution */
+	bool ordered; /* contributions are added in order: `order` is there */
 	bool recalled; /* the generation is over: what is of it is stale. Until the next one begins */
 	struct rmw_pool
 		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
@@ -125,6 +126,7 @@ struct job_shard {
 	struct rmw_policer policer; /* of this shard's part of the job's rate */
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct job_keys *keys; /* not NULL when the job is authenticated */
+	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
 	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
