@@ -42,7 +42,7 @@ write_contributions(const struct plan *plan, struct output *output, struct summa
 		.blocks = plan->blocks,
 		.seed = plan->seed,
 		.duplicates = plan->duplicates};
-	struct order *order = order_create(&config);
+	struct order *order = capture_order_create(&config);
 	size_t bytes = plan_frame_bytes(plan);
 	uint8_t *frame = malloc(bytes);
 	struct order_step step;
@@ -57,7 +57,7 @@ write_contributions(const struct plan *plan, struct output *output, struct summa
 			rc = summary_contribution(summary, &step, block, bytes);
 	}
 	free(frame);
-	order_destroy(order);
+	capture_order_destroy(order);
 	return rc;
 }
 

@@ -37,7 +37,7 @@ within(const struct order *order, uint64_t b)
 }
 
 struct order *
-order_create(const struct order_config *config)
+capture_order_create(const struct order_config *config)
 {
 	struct order *order = calloc(1, sizeof(*order));
 
@@ -49,14 +49,14 @@ order_create(const struct order_config *config)
 	order->heard = calloc(config->window, sizeof(*order->heard));
 	order->half = calloc((size_t)config->window * config->sources, sizeof(*order->half));
 	if (order->begun == NULL || order->heard == NULL || order->half == NULL) {
-		order_destroy(order);
+		capture_order_destroy(order);
 		return NULL;
 	}
 	return order;
 }
 
 void
-order_destroy(struct order *order)
+capture_order_destroy(struct order *order)
 {
 	if (order == NULL)
 		return;

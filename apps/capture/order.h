@@ -30,8 +30,8 @@ struct order_step {
 struct order;
 
 /* NULL without memory: 16 bytes per source and block of the window. */
-struct order *order_create(const struct order_config *config);
-void order_destroy(struct order *order); /* NULL is fine */
+struct order *capture_order_create(const struct order_config *config);
+void capture_order_destroy(struct order *order); /* NULL is fine */
 
 /* The next step; false: there is none. */
 bool order_next(struct order *order, struct order_step *step);

@@ -64,7 +64,7 @@ static void
 check_order(const struct order_config *c)
 {
 	struct heard heard;
-	struct order *order = order_create(c);
+	struct order *order = capture_order_create(c);
 	struct order_step step;
 
 	memset(&heard, 0, sizeof(heard));
@@ -76,7 +76,7 @@ check_order(const struct order_config *c)
 		cr_assert_eq(heard.duplicates, 0);
 	else if (c->sources > 1 && c->window >= 16)
 		cr_assert_gt(heard.duplicates, heard.steps / 20);
-	order_destroy(order);
+	capture_order_destroy(order);
 }
 
 Test(capture_order, everything_once_and_in_its_window, .timeout = 20)
@@ -113,14 +113,14 @@ Test(capture_order, counting_orders_count, .timeout = 10)
 		struct order *order;
 
 		c.order = (enum capture_order)o;
-		order = order_create(&c);
+		order = capture_order_create(&c);
 		for (unsigned int i = 0; i < 6; i++) {
 			cr_assert(order_next(order, &step));
 			cr_expect_eq(step.source, want[i][0]);
 			cr_expect_eq(step.block, want[i][1]);
 		}
 		cr_expect(!order_next(order, &step));
-		order_destroy(order);
+		capture_order_destroy(order);
 	}
 }
 
@@ -129,11 +129,11 @@ Test(capture_order, random_order_follows_its_seed, .timeout = 10)
 	struct order_config c = {
 		.order = CAPTURE_RANDOM, .sources = 4, .window = 16, .blocks = 64, .seed = seed()};
 	unsigned int same = 0;
-	struct order *a = order_create(&c), *b = order_create(&c), *other;
+	struct order *a = capture_order_create(&c), *b = capture_order_create(&c), *other;
 	struct order_step x, y, z;
 
 	c.seed++;
-	other = order_create(&c);
+	other = capture_order_create(&c);
 	while (order_next(a, &x)) {
 		cr_assert(order_next(b, &y));
 		cr_assert(order_next(other, &z));
@@ -141,9 +141,9 @@ Test(capture_order, random_order_follows_its_seed, .timeout = 10)
 		same += x.block == z.block && x.source == z.source;
 	}
 	cr_expect_lt(same, 64u, "another seed, and the same order");
-	order_destroy(a);
-	order_destroy(b);
-	order_destroy(other);
+	capture_order_destroy(a);
+	capture_order_destroy(b);
+	capture_order_destroy(other);
 }
 
 Test(capture_order, endless_goes_on, .timeout = 10)
@@ -151,7 +151,7 @@ Test(capture_order, endless_goes_on, .timeout = 10)
 	for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++) {
 		struct order_config c = {
 			.order = (enum capture_order)o, .sources = 3, .window = 8, .duplicates = 5};
-		struct order *order = order_create(&c);
+		struct order *order = capture_order_create(&c);
 		struct order_step step = {.block = 0};
 		uint64_t newest = 0;
 
@@ -160,6 +160,6 @@ Test(capture_order, endless_goes_on, .timeout = 10)
 			newest = step.block > newest ? step.block : newest;
 		}
 		cr_expect_gt(newest, 100000 / 3 * 9 / 10);
-		order_destroy(order);
+		capture_order_destroy(order);
 	}
 }
