@@ -9,6 +9,7 @@
  *
  *   copyB boolB sumB prodB bandB borB bxorB landB lorB lxorB     B: bits; the sign does not matter
  *   min_T max_T average_T                                        T: s8, u16, ..., f32, fp16, ...
+ *   canonical_T                                                  a copy but for NaN, all the same
  *   widen_T sum_wide_T prod_wide_T                               an accumulator of 4 bytes
  *   narrow_T, average_T                                          and from there to the result
  */
@@ -39,8 +40,7 @@ RMW_ROWS_OF(scalar)
 RMW_ROWS_OF(avx2)
 RMW_ROWS_OF(avx512)
 
-/* clang-format off: a table, a line an operation */
-
+/* A row's cells: begin, reduce, finish, bytes of an element of the accumulator. */
 #define RMW_INTEGER_OPS(sign, bits)                                                                \
 	[RMW_OP_SUM] = {copy##bits, sum##bits, NULL, bits / 8},                                    \
 	[RMW_OP_PROD] = {copy##bits, prod##bits, NULL, bits / 8},                                  \
@@ -54,54 +54,29 @@ RMW_ROWS_OF(avx512)
 	[RMW_OP_LXOR] = {bool##bits, lxor##bits, NULL, bits / 8}
 
 /* int8, int16: the sum of 256 needs 8 bits more, so an average has 32. */
-#define RMW_SHORT_ROW(sign, bits)                                                                  \
-	{                                                                                          \
-		RMW_INTEGER_OPS(sign, bits), [RMW_OP_AVG] = {                                      \
-			widen_##sign##bits,                                                        \
-			sum_wide_##sign##bits,                                                     \
-			average_##sign##bits,                                                      \
-			4                                                                          \
-		}                                                                                  \
-	}
+#define RMW_SHORT_OPS(sign, bits)                                                                  \
+	RMW_INTEGER_OPS(sign, bits),                                                               \
+		[RMW_OP_AVG] = {                                                                   \
+			widen_##sign##bits, sum_wide_##sign##bits, average_##sign##bits, 4}
 
-#define RMW_LONG_ROW(sign, bits)                                                                   \
-	{                                                                                          \
-		RMW_INTEGER_OPS(sign, bits), [RMW_OP_AVG] = {                                      \
-			copy##bits,                                                                \
-			sum##bits,                                                                 \
-			average_##sign##bits,                                                      \
-			bits / 8                                                                   \
-		}                                                                                  \
-	}
+#define RMW_LONG_OPS(sign, bits)                                                                   \
+	RMW_INTEGER_OPS(sign, bits),                                                               \
+		[RMW_OP_AVG] = {copy##bits, sum##bits, average_##sign##bits, bits / 8}
 
 /* fp32, fp64 */
-#define RMW_FLOAT_ROW(bits)                                                                        \
-	{                                                                                          \
-		[RMW_OP_SUM] = {copy##bits, sum_f##bits, NULL, bits / 8},                          \
-		[RMW_OP_PROD] = {copy##bits, prod_f##bits, NULL, bits / 8},                        \
-		[RMW_OP_MIN] = {copy##bits, min_f##bits, NULL, bits / 8},                          \
-		[RMW_OP_MAX] = {copy##bits, max_f##bits, NULL, bits / 8}, [RMW_OP_AVG] = {         \
-			copy##bits,                                                                \
-			sum_f##bits,                                                               \
-			average_f##bits,                                                           \
-			bits / 8                                                                   \
-		}                                                                                  \
-	}
+#define RMW_FLOAT_OPS(bits)                                                                        \
+	[RMW_OP_SUM] = {copy##bits, sum_f##bits, NULL, bits / 8},                                  \
+	[RMW_OP_PROD] = {copy##bits, prod_f##bits, NULL, bits / 8},                                \
+	[RMW_OP_MIN] = {canonical_f##bits, min_f##bits, NULL, bits / 8},                           \
+	[RMW_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                           \
+	[RMW_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
 
 /* fp16, bf16: what rounds has fp32 for its accumulator. */
-#define RMW_HALF_ROW(type)                                                                         \
-	{                                                                                          \
-		[RMW_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                  \
-		[RMW_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                \
-		[RMW_OP_MIN] = {copy16, min_##type, NULL, 2},                                      \
-		[RMW_OP_MAX] = {copy16, max_##type, NULL, 2}, [RMW_OP_AVG] = {                     \
-			widen_##type,                                                              \
-			sum_wide_##type,                                                           \
-			average_##type,                                                            \
-			4                                                                          \
-		}                                                                                  \
-	}
-
-/* clang-format on */
+#define RMW_HALF_OPS(type)                                                                         \
+	[RMW_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                          \
+	[RMW_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                        \
+	[RMW_OP_MIN] = {canonical_##type, min_##type, NULL, 2},                                    \
+	[RMW_OP_MAX] = {canonical_##type, max_##type, NULL, 2},                                    \
+	[RMW_OP_AVG] = {widen_##type, sum_wide_##type, average_##type, 4}
 
 #endif

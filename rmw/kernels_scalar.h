@@ -110,6 +110,8 @@
 	}                                                                                          \
                                                                                                    \
 	RMW_SCALAR_REDUCE(min_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, false)) \
-	RMW_SCALAR_REDUCE(max_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, true))
+	RMW_SCALAR_REDUCE(max_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, true))  \
+	RMW_SCALAR_BEGIN(                                                                          \
+		canonical_##type, uint##bits##_t, uint##bits##_t, minimum_##type(b, b, false))
 
 #endif

@@ -98,8 +98,6 @@ divide(uint32_t a, unsigned int count)
 	return as_bits(as_float(a) / (float)count);
 }
 
-RMW_SCALAR_COPY(16)
-
 #define HALF(type)                                                                                 \
 	RMW_SCALAR_BEGIN(widen_##type, uint32_t, uint16_t, type##_to_fp32(b))                      \
 	RMW_SCALAR_REDUCE(sum_wide_##type, uint32_t, uint16_t, add(a, type##_to_fp32(b)))          \
@@ -112,5 +110,5 @@ HALF(bf16)
 RMW_SCALAR_MINIMUM(fp16, 16, 0x7c00, 0x7e00)
 RMW_SCALAR_MINIMUM(bf16, 16, 0x7f80, 0x7fc0)
 
-const rmw_row RMW_ROW(fp16) = RMW_HALF_ROW(fp16);
-const rmw_row RMW_ROW(bf16) = RMW_HALF_ROW(bf16);
+const rmw_row RMW_ROW(fp16) = {RMW_HALF_OPS(fp16)};
+const rmw_row RMW_ROW(bf16) = {RMW_HALF_OPS(bf16)};

@@ -7,6 +7,11 @@
 	V_REDUCE(sum_f##bits, bits, v_add_f##bits)                                                 \
 	V_REDUCE(prod_f##bits, bits, v_multiply_f##bits)                                           \
 	V_REDUCE(min_f##bits, bits, v_min_f##bits)                                                 \
+	static inline vector one_nan_f##bits(vector x)                                             \
+	{                                                                                          \
+		return v_min_f##bits(x, x);                                                        \
+	}                                                                                          \
+	V_MAP(canonical_f##bits, bits, one_nan_f##bits)                                            \
 	V_REDUCE(max_f##bits, bits, v_max_f##bits)                                                 \
 	static void average_f##bits(void *acc, size_t n, unsigned int count)                       \
 	{                                                                                          \
@@ -16,5 +21,5 @@
 FLOAT(32, float)
 FLOAT(64, double)
 
-const rmw_row RMW_ROW(fp32) = RMW_FLOAT_ROW(32);
-const rmw_row RMW_ROW(fp64) = RMW_FLOAT_ROW(64);
+const rmw_row RMW_ROW(fp32) = {RMW_FLOAT_OPS(32)};
+const rmw_row RMW_ROW(fp64) = {RMW_FLOAT_OPS(64)};

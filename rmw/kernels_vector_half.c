@@ -39,9 +39,16 @@ undivided(vector x, vector divisor)
 	V_REDUCE(name, 16, name##_op)
 
 #define HALF(type, infinity, nan)                                                                  \
+	static inline vector one_nan_##type(vector x)                                              \
+	{                                                                                          \
+		vector magnitude = v_and(x, v_set16(0x7fff));                                      \
+                                                                                                   \
+		return v_choose_above16(magnitude, v_set16(infinity), v_set16(nan), x);            \
+	}                                                                                          \
 	V_WIDE(widen_##type, 2, v_widen_##type)                                                    \
 	V_REDUCE_WIDE(sum_wide_##type, 2, v_widen_##type, v_add_f32)                               \
 	V_REDUCE_WIDE(prod_wide_##type, 2, v_widen_##type, v_multiply_f32)                         \
+	V_MAP(canonical_##type, 16, one_nan_##type)                                                \
 	MINIMUM(min_##type, v_min_s16, infinity, nan)                                              \
 	MINIMUM(max_##type, v_max_s16, infinity, nan)                                              \
 	static void narrow_##type(void *acc, size_t n, unsigned int count)                         \
@@ -54,9 +61,8 @@ undivided(vector x, vector divisor)
 		v_narrow(acc, n, 2, v_set_f32((float)count), v_divide_f32, v_store_##type);        \
 	}
 
-V_MAP(copy16, 16, v_same)
 HALF(fp16, 0x7c00, 0x7e00)
 HALF(bf16, 0x7f80, 0x7fc0)
 
-const rmw_row RMW_ROW(fp16) = RMW_HALF_ROW(fp16);
-const rmw_row RMW_ROW(bf16) = RMW_HALF_ROW(bf16);
+const rmw_row RMW_ROW(fp16) = {RMW_HALF_OPS(fp16)};
+const rmw_row RMW_ROW(bf16) = {RMW_HALF_OPS(bf16)};

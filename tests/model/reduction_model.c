@@ -257,6 +257,8 @@ float_reduction(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned 
 	bool widened = is_half(type) && !extremes;
 	uint64_t acc = widened ? reduction_model_widen(type, (uint16_t)x[0]) : x[0];
 
+	if (extremes) /* one is canonical too */
+		acc = extreme(type, op == RMW_OP_MAX, acc, acc);
 	for (unsigned int i = 1; i < count; i++) {
 		if (extremes)
 			acc = extreme(type, op == RMW_OP_MAX, acc, x[i]);
