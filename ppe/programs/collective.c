@@ -208,7 +208,7 @@ served(const struct collective *state, const struct job_shard *js, const struct 
 	if (h->grad_cnt == 0)
 		return true;
 	if (likely(row->contribution == CONTRIBUTION_REDUCE))
-		return state->kernel[h->dtype][h->op] != NULL;
+		return state->reduction[h->dtype][h->op] != NULL;
 	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
 }
 

@@ -167,6 +167,17 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	return PPE_DROP_COUNT;
 }
 
+/* From what was accumulated to what is told. */
+static void
+finish_sum(const struct collective *state, struct block *block)
+{
+	const struct rmw_reduction *reduction = state->reduction[block->dtype][block->op];
+
+	if (collective_table[block->collective].contribution == CONTRIBUTION_REDUCE &&
+		reduction->finish != NULL)
+		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
+}
+
 /* The result's payload, its bitmap, and its sum when that will be asked for. */
 static void
 fix_payload(const struct collective *state, const struct job_shard *job, struct block *block,
@@ -177,6 +188,7 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	block->payload_bytes = block->grad_cnt * weir_dtype_bytes(block->dtype);
 	if (block->buffer == NULL)
 		return;
+	finish_sum(state, block);
 	if (status == WEIR_STATUS_PARTIAL)
 		clear_missing(job, block);
 	if (block_has_parts(block))

@@ -24,9 +24,11 @@ start_payload(
  * end is put together first. */
 static __rte_noinline void
 add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t *to,
-	rmw_reduce_fn reduce, bool first)
+	const struct rmw_reduction *reduction, bool first)
 {
 	size_t size = weir_dtype_bytes(c->header.dtype);
+	/* Both begin and reduce. */
+	rmw_reduce_fn add = first ? reduction->begin : reduction->reduce;
 	struct pktbuf_cursor cursor;
 
 	pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
@@ -43,43 +45,42 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t 
 			pktbuf_cursor_copy(&cursor, whole, take);
 			from = whole;
 		}
-		if (first)
-			memcpy(to, from, take);
-		else
-			reduce(to, from, take / size);
-		to += take;
+		add(to, from, take / size);
+		to += take / size * reduction->acc_bytes;
 		left -= take;
 	}
 }
 
-/* Add (or, for the first, copy) elements to the block's buffer. */
+/* Add elements to the block's buffer, which the first ones begin. */
 static inline void
 add_elements(const struct collective *state, const struct block *b, void *to, const void *from,
 	uint32_t elements, bool first)
 {
+	const struct rmw_reduction *reduction = state->reduction[b->dtype][b->op];
+
 	if (first)
-		state->copy(to, from, elements * (size_t)state->dtype_bytes[b->dtype]);
+		reduction->begin(to, from, elements);
 	else
-		state->kernel[b->dtype][b->op](to, from, elements);
+		reduction->reduce(to, from, elements);
 }
 
-/* Add (or, for the first, copy) the payload to the block's buffer; or put it there. */
+/* Add the payload to the block's buffer, which the first one begins; or put it there. */
 static inline void
 add_payload(const struct collective *state, const struct job_shard *js,
 	const struct rte_mbuf *packet, const struct contribution *c, struct block *b, bool first)
 {
-	rmw_reduce_fn reduce = state->kernel[c->header.dtype][c->header.op];
+	const struct rmw_reduction *reduction = state->reduction[c->header.dtype][c->header.op];
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	const uint8_t *from = rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload);
 
 	if (unlikely(collective_table[b->collective].contribution != CONTRIBUTION_REDUCE))
 		place_payload(js, packet, c, b);
 	else if (unlikely(packet->data_len < c->payload + c->bytes))
-		add_pieces(packet, c, to, reduce, first);
+		add_pieces(packet, c, to, reduction, first);
 	else if (first)
-		state->copy(to, from, c->bytes);
+		reduction->begin(to, from, c->header.grad_cnt);
 	else
-		reduce(to, from, c->header.grad_cnt);
+		reduction->reduce(to, from, c->header.grad_cnt);
 }
 
 #endif

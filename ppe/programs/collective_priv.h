@@ -213,9 +213,8 @@ struct collective {
 	struct block *records;
 	struct hash_deadlines *deadlines; /* of open blocks */
 	struct job_shard *job[WEIR_JOBS_MAX];
-	rmw_reduce_fn kernel[16][16]; /* by dtype and op; NULL: not served */
+	const struct rmw_reduction *reduction[16][16]; /* by dtype and op; NULL: not served */
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
-	rmw_copy_fn copy;
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	uint64_t tsc_per_ms, tsc_per_us;
 	uint32_t slices; /* of the scan for stragglers */

@@ -57,11 +57,12 @@ WEIR_OP_LIST(X)
 #undef X
 
 static void
-fill_kernels(struct collective *state)
+fill_reductions(struct collective *state)
 {
 	for (unsigned int type = 0; type < RMW_TYPE_COUNT; type++)
 		for (unsigned int op = 0; op < RMW_OP_COUNT; op++)
-			state->kernel[type][op] = rmw_kernel((enum rmw_type)type, (enum rmw_op)op);
+			state->reduction[type][op] =
+				rmw_reduction((enum rmw_type)type, (enum rmw_op)op);
 }
 
 int
@@ -91,8 +92,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->slices = setup->config->timer_threads;
 	if (refusals_init(state, setup->config->refusals) < 0)
 		return -EINVAL;
-	fill_kernels(state);
-	state->copy = rmw_kernel_copy();
+	fill_reductions(state);
 	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
 		state->dtype_bytes[type] = (uint8_t)weir_dtype_bytes(type);
 	for (unsigned int p = 0; p < setup->nb_ports; p++)

@@ -109,7 +109,7 @@ stateless(struct play *p, unsigned int j)
 		h.collective = (uint8_t)(9 + below(p, 5));
 		if (below(p, 2)) {
 			h.collective = WEIR_COLLECTIVE_ALLREDUCE;
-			h.op = (uint8_t)(1 + below(p, 15));
+			h.op = (uint8_t)(11 + below(p, 5));
 		}
 	}
 	offer(p, j, &h);
