@@ -48,6 +48,7 @@ order_create(struct job_shard *js, const struct ppe_job *job, unsigned int resid
 		rte_free(order);
 		return -ENOMEM;
 	}
+	order->copy = rmw_kernel_copy();
 	order->turn = order->memory;
 	order->kept = RTE_PTR_ADD(order->memory, turn_bytes(job));
 	js->order = order;
@@ -117,8 +118,8 @@ go_on(const struct collective *state, const struct job_shard *js, struct block *
 
 /* false: there is no room, which can't be while the job's sources stay the same. */
 static bool
-keep(const struct collective *state, struct job_shard *js, const struct rte_mbuf *packet,
-	const struct contribution *c, struct block *b)
+keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b)
 {
 	int error;
 	struct rmw_buffer *piece = rmw_alloc(js->order->pool, &js->order->quota, &error);
@@ -127,7 +128,7 @@ keep(const struct collective *state, struct job_shard *js, const struct rte_mbuf
 	if (unlikely(piece == NULL))
 		return false;
 	if (likely(packet->data_len >= c->payload + c->bytes)) {
-		state->copy(rmw_buffer_data(piece),
+		js->order->copy(rmw_buffer_data(piece),
 			rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload), c->bytes);
 	} else {
 		pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
@@ -147,7 +148,7 @@ add_in_turn(const struct collective *state, struct job_shard *js, const struct r
 
 	/* Who was waited for may have been expelled meanwhile. */
 	go_on(state, js, b);
-	if (c->header.src_id > turn->next && likely(keep(state, js, packet, c, b)))
+	if (c->header.src_id > turn->next && likely(keep(js, packet, c, b)))
 		return;
 	add_payload(state, js, packet, c, b, b->heard_count == turn->kept);
 	if (c->header.src_id == turn->next)

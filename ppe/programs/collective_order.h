@@ -28,6 +28,7 @@ struct turn {
 struct order {
 	struct rmw_pool *pool; /* of the pieces that are kept */
 	struct rmw_quota quota;
+	rmw_copy_fn copy;
 	struct turn *turn; /* by residue */
 	struct rmw_buffer **kept; /* by residue and source id; NULL: not here, or added */
 	struct turn memory[]; /* turn, then kept */
