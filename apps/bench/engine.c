@@ -17,7 +17,7 @@ static struct bench_list lcores = {1, {1}}, threads = {1, {20}}, sources = {1, {
 			 window = {1, {64}}, elements = {3, {64, 256, 1024}};
 static uint64_t burst = 32, frames = 4096, packets;
 static double far_chance;
-static bool any_disturbed, authenticate;
+static bool any_disturbed, authenticate, deterministic;
 static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
@@ -40,6 +40,8 @@ static const struct bench_option options[] = {
 		"a result for each source, or one for all"},
 	{"authenticate", BENCH_FLAG, &authenticate, 0, 0, NULL,
 		"each point a second time with an authenticated job; hosts' tags are not counted"},
+	{"deterministic", BENCH_FLAG, &deterministic, 0, 0, NULL,
+		"the job adds floating-point contributions in the order of their sources"},
 	{"burst", BENCH_UINT, &burst, 1, 256, NULL, "packets per poll"},
 	{"frames", BENCH_UINT, &frames, 1, 1000000, NULL,
 		"mbufs in rotation per lcore (as many as a port's receive ring and pool), at least "
@@ -60,6 +62,8 @@ parameters(const struct generator_work *w)
 		checksum, "results", results, "burst", (int)w->burst, "isa", isa, "frames",
 		(int)(w->copies * w->depth * w->sources), "huge_pages", bench_on_huge_pages());
 
+	if (deterministic)
+		json_object_set_new(made, "deterministic", json_true());
 	if (authenticate)
 		json_object_set_new(made, "authenticated", json_boolean(w->authenticated));
 	return made;
@@ -69,7 +73,7 @@ static void
 print_head(FILE *out)
 {
 	fprintf(out,
-		"# traffic %s, order %s, checksums %s, results %s, burst %" PRIu64
+		"# traffic %s, order %s%s, checksums %s, results %s, burst %" PRIu64
 		", far %g, %s pages\n"
 		"# bare: the same vector operations on the same frames, alone, in the same run\n"
 		"# time, rate, payload: of CPU time; results are compared with the expected ones "
@@ -77,11 +81,11 @@ print_head(FILE *out)
 		"the warm-up, then one in 1024\n"
 		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s%s\n"
 		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s%s\n",
-		traffic, order, checksum, results, burst, far_chance,
-		bench_on_huge_pages() ? "huge" : "small", "lcores", "threads", "sources", "window",
-		"elements", "type", "time", "rate", "payload", "bare", "ratio", "instr.", "cycles",
-		authenticate ? "    tags   ratio" : "", "", "", "", "", "", "", "ns/packet", "Mpps",
-		"Gbit/s", "Gbit/s", "", "/packet", "/packet",
+		traffic, order, deterministic ? ", deterministic" : "", checksum, results, burst,
+		far_chance, bench_on_huge_pages() ? "huge" : "small", "lcores", "threads",
+		"sources", "window", "elements", "type", "time", "rate", "payload", "bare", "ratio",
+		"instr.", "cycles", authenticate ? "    tags   ratio" : "", "", "", "", "", "", "",
+		"ns/packet", "Mpps", "Gbit/s", "Gbit/s", "", "/packet", "/packet",
 		authenticate ? "         to none" : "");
 }
 
@@ -205,6 +209,7 @@ sweep(struct bench_report *report,
 						  : GENERATOR_RANDOM,
 			.checksum = checksum[0] == 's',
 			.multicast = results[0] == 'm',
+			.deterministic = deterministic,
 			.forward = traffic[0] == 'f',
 			.far = lcores.value[at[0]] > 1 ? far_chance : 0,
 			.isa = rmw_isa_parse(isa),

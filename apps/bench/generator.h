@@ -55,6 +55,7 @@ struct generator_work {
 	enum generator_order order;
 	bool checksum; /* software verifies and computes UDP checksums; else nobody does */
 	bool multicast;
+	bool deterministic; /* contributions are added in the order of their sources */
 	bool authenticated; /* hosts join, and tag contributions in the extended form; no checksums */
 	bool forward; /* ordinary frames */
 	uint32_t timeout_ms; /* of the jobs; 0: 60000 */

@@ -81,6 +81,7 @@ configure_job(struct bench_switch *s, unsigned int id)
 		.window = (uint16_t)w->window,
 		.elements = (uint16_t)w->elements,
 		.nb_sources = (uint16_t)w->sources,
+		.deterministic = w->deterministic,
 		.fixed_generation = 1,
 		.timeout_ms = w->timeout_ms != 0 ? w->timeout_ms : 60000,
 		.group = w->multicast ? 0xef4d0000 + id : 0};
@@ -441,8 +442,10 @@ generator_memory_mb(const struct generator_work *work)
 		.elements = work->elements,
 		.type = work->type};
 	uint64_t buffers = UINT64_C(5) * work->window * (work->elements * 4 + 256);
+	uint64_t kept = work->deterministic ? (uint64_t)work->window * work->sources : 0;
 	uint64_t pools = UINT64_C(2) * RING * 640 + 1024 * 3072 + 4 * RING * sizeof(void *);
-	uint64_t per_worker = frames_memory(&frames) + buffers + pools + (UINT64_C(4) << 20);
+	uint64_t per_worker = frames_memory(&frames) + buffers + kept * (work->elements * 4 + 256) +
+		pools + (UINT64_C(4) << 20);
 
 	return (unsigned int)(work->workers * per_worker * 5 / 4 >> 20) + 64 +
 		(work->resting != 0 ? resting_memory_mb(work->resting) : 0);

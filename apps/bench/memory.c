@@ -26,12 +26,13 @@
 static struct bench_list elements = {.count = 4, .value = {64, 256, 1024, 2048}};
 static uint64_t sources = 8, window = 64;
 static const char *demo;
-static bool spoil;
+static bool spoil, deterministic;
 
 static const struct bench_option options[] = {
 	{"elements", BENCH_LIST, &elements, 1, 4095, NULL, "of a block, 4 bytes each"},
 	{"window", BENCH_UINT, &window, 1, 1024, NULL, "blocks in flight of a job, a power of two"},
 	{"sources", BENCH_UINT, &sources, 1, 128, NULL, "of a job"},
+	{"deterministic", BENCH_FLAG, &deterministic, 0, 0, NULL, "the jobs are"},
 	{"demo", BENCH_TEXT, &demo, 0, 0, NULL,
 		"also run this apps/demo/demo.py, as root, and read what its processes hold"},
 	{"spoil", BENCH_FLAG, &spoil, 0, 0, NULL,
@@ -175,6 +176,7 @@ run_sizes(struct bench_report *report)
 	struct memory_shape base = {.jobs = 1,
 		.sources = (uint32_t)sources,
 		.window = (uint32_t)window,
+		.deterministic = deterministic,
 		.stations = 4096,
 		.packets = 4096};
 	struct memory_use use, first = {.taken = 0};

@@ -59,6 +59,7 @@ fill_job(struct ppe_job *job, uint8_t id, const struct memory_shape *shape)
 		.window = (uint16_t)shape->window,
 		.elements = (uint16_t)shape->elements,
 		.nb_sources = (uint16_t)shape->sources,
+		.deterministic = shape->deterministic,
 		.timeout_ms = 1000};
 	snprintf(job->name, sizeof(job->name), "job%u", id);
 	for (unsigned int s = 0; s < shape->sources; s++) {

@@ -16,6 +16,7 @@ struct memory_shape {
 	uint32_t elements; /* of a block, 4 bytes each */
 	uint32_t stations; /* of the forwarding table */
 	uint32_t packets; /* of the packet pool */
+	bool deterministic; /* the jobs are */
 };
 
 /* Bytes. */

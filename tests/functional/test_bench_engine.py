@@ -50,6 +50,13 @@ def authenticated_contributions_are_taken():
 
 
 @case
+def a_deterministic_job_sums_as_well():
+    for order in ('block', 'source', 'random'):
+        options = ['--deterministic', '--type', 'fp32', '--order', order]
+        check(2000 <= counted(*options) < 2032, '%s', options)
+
+
+@case
 def an_authenticated_job_stands_beside_the_same_without():
     end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--type', 'int32',
                           '--authenticate', '--json', '-'], capture_output=True, text=True,

@@ -61,6 +61,15 @@ def a_block_costs_two_buffers_and_two_records():
 
 
 @case
+def what_waits_for_its_turn_costs_its_payload():
+    records = json.loads(bench('--elements', '256', '--window', '16', '--sources', '5',
+                               '--deterministic').stdout)
+    plain = json.loads(bench('--elements', '256', '--window', '16', '--sources', '5').stdout)
+    more = [a['value'] - b['value'] for a, b in zip(records, plain) if a['metric'] == 'block']
+    check(len(more) == 1 and 4 * 1024 <= more[0] <= 4 * 1024 * 1.2, '%s', more)
+
+
+@case
 def memory_that_nobody_computed_is_noticed():
     end = bench('--elements', '64', '--spoil', status=1)
     check('were computed' in end.stderr, 'it says:\n%s', end.stderr)
