@@ -67,10 +67,8 @@ weir_ahead_destroy(struct weir *weir)
 static uint32_t
 uncalled(const struct weir *weir, uint64_t *number)
 {
-	const struct weir_operation *o = weir->current;
-
-	*number = o == NULL ? weir->next_number : o->number + o->blocks;
-	return o == NULL ? weir->next_block : o->first + o->blocks;
+	*number = weir->next_number;
+	return weir->next_block;
 }
 
 static struct weir_residue *
@@ -93,13 +91,13 @@ expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number
 	return block;
 }
 
-/* Has the operation, if one runs, the results of all its blocks of this one's residue? */
+/* Have the operations under way the results of all their blocks of this one's residue? */
 static bool
 all_called_are_done(const struct weir *weir, uint32_t block)
 {
 	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
 
-	return weir->current == NULL || slot->state == WEIR_SLOT_IDLE ||
+	return slot->state == WEIR_SLOT_IDLE ||
 		weir_block_diff(slot->block, block - weir->window_job) > 0;
 }
 
@@ -166,7 +164,7 @@ tell_at(const struct weir *weir)
 {
 	const struct weir_ahead *a = &weir->ahead;
 
-	if (!a->armed || a->told || weir->current != NULL)
+	if (!a->armed || a->told || !TAILQ_EMPTY(&weir->requests))
 		return UINT64_MAX;
 	return a->idle_since + weir->timeout_ms * WEIR_NS_PER_MS / 2;
 }
@@ -323,9 +321,10 @@ makes_sense(
 	const struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
 {
 	unsigned int element = weir_dtype_bytes(h->dtype);
+	int32_t elements = weir_geometry_result(h, weir->sources, weir->rank);
 
-	return h->degraded && element != 0 &&
-		bytes == (size_t)h->grad_cnt * element + WEIR_BITMAP_BYTES &&
+	return h->degraded && element != 0 && elements >= 0 &&
+		bytes == (size_t)elements * element + WEIR_BITMAP_BYTES &&
 		!weir_bitmap_has(payload + bytes - WEIR_BITMAP_BYTES, weir->source);
 }
 
@@ -386,7 +385,8 @@ weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8
 			make_ready(a, r);
 		return;
 	}
-	if (weir->auth != NULL && !weir_auth_result(weir->auth, number, packet, bytes)) {
+	if (weir->auth != NULL &&
+		!weir_auth_result(weir->auth, number, weir_result_slice(weir, &h), packet, bytes)) {
 		WEIR_COUNT(weir, forged, 1);
 		return;
 	}
@@ -408,7 +408,7 @@ weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8
 	}
 	WEIR_COUNT(weir, kept_ahead, 1);
 	a->armed = true;
-	if (weir->current == NULL)
+	if (TAILQ_EMPTY(&weir->requests))
 		watch_all(weir, now, false);
 	answered(weir, r, now);
 	count_run(weir, weir->ahead_run);
@@ -417,10 +417,9 @@ weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8
 /* ---- handing over ---- */
 
 void
-weir_ahead_begin(struct weir *weir)
+weir_ahead_begin(struct weir *weir, const struct weir_request *o)
 {
 	struct weir_ahead *a = &weir->ahead;
-	const struct weir_operation *o = weir->current;
 	uint32_t count = o->blocks < weir->window_job ? o->blocks : weir->window_job;
 
 	/* What the operation contributes acknowledges as well, where it is not behind itself. */

@@ -164,19 +164,24 @@ weir_auth_begin(struct weir_auth *auth, uint16_t generation)
 		set_key(auth, auth->results, auth->results_key, generation);
 }
 
+/* first: of the nonce, slice:24 and status:8. */
 static bool
-gmac(EVP_CIPHER_CTX *context, uint8_t status, uint64_t number, const uint8_t header[WEIR_EXT_BYTES],
-	const uint8_t *payload, size_t bytes, uint8_t tag[WEIR_TAG_BYTES])
+gmac(EVP_CIPHER_CTX *context, uint32_t first, uint64_t number, const struct iovec *pieces,
+	unsigned int pieces_count, uint8_t tag[WEIR_TAG_BYTES])
 {
-	uint8_t iv[WEIR_GMAC_IV_BYTES] = {0, 0, 0, status};
+	uint8_t iv[WEIR_GMAC_IV_BYTES];
+	bool good;
 	int n;
 
+	weir_put32(iv, first);
 	weir_put32(iv + 4, (uint32_t)(number >> 32));
 	weir_put32(iv + 8, (uint32_t)number);
-	if (EVP_EncryptInit_ex(context, NULL, NULL, NULL, iv) == 1 &&
-		EVP_EncryptUpdate(context, NULL, &n, header, WEIR_EXT_BYTES) == 1 &&
-		(bytes == 0 || EVP_EncryptUpdate(context, NULL, &n, payload, (int)bytes) == 1) &&
-		EVP_EncryptFinal_ex(context, tag, &n) == 1 &&
+	good = EVP_EncryptInit_ex(context, NULL, NULL, NULL, iv) == 1;
+	for (unsigned int i = 0; good && i < pieces_count; i++)
+		good = pieces[i].iov_len == 0 ||
+			EVP_EncryptUpdate(
+				context, NULL, &n, pieces[i].iov_base, (int)pieces[i].iov_len) == 1;
+	if (good && EVP_EncryptFinal_ex(context, tag, &n) == 1 &&
 		EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, WEIR_TAG_BYTES, tag) == 1)
 		return true;
 	memset(tag, 0, WEIR_TAG_BYTES);
@@ -184,17 +189,19 @@ gmac(EVP_CIPHER_CTX *context, uint8_t status, uint64_t number, const uint8_t hea
 }
 
 bool
-weir_auth_contribution(struct weir_auth *auth, uint64_t number, const uint8_t *header,
-	const uint8_t *payload, size_t bytes, uint8_t tag[WEIR_TAG_BYTES])
+weir_auth_contribution(struct weir_auth *auth, uint64_t number, const struct iovec *pieces,
+	unsigned int n, uint8_t tag[WEIR_TAG_BYTES])
 {
-	return gmac(auth->contributions, WEIR_IV_CONTRIBUTION, number, header, payload, bytes, tag);
+	return gmac(auth->contributions, WEIR_IV_CONTRIBUTION, number, pieces, n, tag);
 }
 
 bool
 weir_auth_acknowledgement(
 	struct weir_auth *auth, uint64_t number, const uint8_t *header, uint8_t tag[WEIR_TAG_BYTES])
 {
-	return gmac(auth->contributions, WEIR_IV_ACKNOWLEDGE, number, header, NULL, 0, tag);
+	const struct iovec piece = {(void *)(uintptr_t)header, WEIR_EXT_BYTES};
+
+	return gmac(auth->contributions, WEIR_IV_ACKNOWLEDGE, number, &piece, 1, tag);
 }
 
 /* Does the packet say that it has a tag, and room for it? */
@@ -207,17 +214,21 @@ has_tag(const uint8_t *packet, size_t bytes)
 }
 
 bool
-weir_auth_result(struct weir_auth *auth, uint64_t number, const uint8_t *packet, size_t bytes)
+weir_auth_result(struct weir_auth *auth, uint64_t number, uint32_t slice, const uint8_t *packet,
+	size_t bytes)
 {
 	uint8_t header[WEIR_EXT_BYTES], tag[WEIR_TAG_BYTES];
+	struct iovec pieces[2] = {
+		{header, sizeof(header)}, {(void *)(uintptr_t)(packet + WEIR_EXT_BYTES), 0}};
 
 	if (!has_tag(packet, bytes))
 		return false;
 	memcpy(header, packet, sizeof(header));
-	header[offsetof(struct weir_base, src_id)] = 0; /* all copies have one tag */
+	header[offsetof(struct weir_base, src_id)] = 0; /* copies of one result have one tag */
 	bytes -= WEIR_TAG_BYTES;
-	return gmac(auth->results, header[WEIR_EXT_BYTES - 1], number, header,
-		       packet + WEIR_EXT_BYTES, bytes - WEIR_EXT_BYTES, tag) &&
+	pieces[1].iov_len = bytes - WEIR_EXT_BYTES;
+	return gmac(auth->results, slice << 8 | header[WEIR_EXT_BYTES - 1], number, pieces, 2,
+		       tag) &&
 		CRYPTO_memcmp(tag, packet + bytes, WEIR_TAG_BYTES) == 0;
 }
 

@@ -27,6 +27,7 @@ struct weir_carried {
 	unsigned int per_block, element_bytes;
 	uint8_t dtype;
 	uint32_t blocks;
+	bool busy; /* an operation under way has it; another with the same buffer has a record of its own */
 	struct piece piece[]; /* [blocks] */
 };
 
@@ -66,28 +67,29 @@ take(struct weir *weir, const struct weir_carried *c, uint32_t nth)
 }
 
 static struct weir_carried *
-find(struct weir *weir, const struct weir_operation *o)
+find(struct weir *weir, const struct weir_request *o)
 {
 	struct weir_carried *c;
 
 	for (c = weir->carried; c != NULL; c = c->next)
-		if (c->buffer == o->send && c->count == o->count && c->dtype == o->dtype &&
-			c->per_block == o->per_block)
+		if (!c->busy && c->buffer == o->send && c->count == o->geometry.count &&
+			c->dtype == o->dtype && c->per_block == o->geometry.per_block)
 			return c;
 	return NULL;
 }
 
 static struct weir_carried *
-create(struct weir *weir, const struct weir_operation *o)
+create(struct weir *weir, const struct weir_request *o)
 {
 	struct weir_carried *c = calloc(1, sizeof(*c) + (size_t)o->blocks * sizeof(struct piece));
 
 	if (c == NULL)
 		return NULL;
 	c->buffer = o->send;
-	c->count = o->count;
-	c->per_block = o->per_block;
-	c->element_bytes = o->element_bytes;
+	c->busy = true;
+	c->count = o->geometry.count;
+	c->per_block = o->geometry.per_block;
+	c->element_bytes = (unsigned int)o->geometry.element_bytes;
 	c->dtype = o->dtype;
 	c->blocks = o->blocks;
 	c->next = weir->carried;
@@ -126,12 +128,14 @@ add(unsigned int dtype, void *to, const void *a, const void *b, size_t count)
 }
 
 int
-weir_carry_begin(struct weir *weir, struct weir_operation *o)
+weir_carry_begin(struct weir *weir, struct weir_request *o)
 {
 	struct weir_carried *c = find(weir, o);
 
 	o->carries = true;
 	o->carried = c;
+	if (c != NULL)
+		c->busy = true;
 	for (uint32_t nth = 0; c != NULL && nth < c->blocks; nth++) {
 		struct piece *p = &c->piece[nth];
 
@@ -150,13 +154,13 @@ weir_carry_begin(struct weir *weir, struct weir_operation *o)
 }
 
 const uint8_t *
-weir_carry_payload(const struct weir_operation *o, uint32_t nth)
+weir_carry_payload(const struct weir_request *o, uint32_t nth)
 {
 	return o->carried == NULL ? NULL : o->carried->piece[nth].sent;
 }
 
 bool
-weir_carry_keep(struct weir *weir, struct weir_operation *o, uint32_t nth, const uint8_t *payload,
+weir_carry_keep(struct weir *weir, struct weir_request *o, uint32_t nth, const uint8_t *payload,
 	uint32_t bytes)
 {
 	struct piece *p;
@@ -180,7 +184,7 @@ weir_carry_keep(struct weir *weir, struct weir_operation *o, uint32_t nth, const
 }
 
 void
-weir_carry_end(struct weir *weir, struct weir_operation *o)
+weir_carry_end(struct weir *weir, struct weir_request *o)
 {
 	struct weir_carried *c = o->carried;
 	bool owes = false;
@@ -201,6 +205,7 @@ weir_carry_end(struct weir *weir, struct weir_operation *o)
 		owes = owes || p->owed != NULL;
 	}
 	o->carried = NULL;
+	c->busy = false;
 	if (!owes)
 		discard(weir, c);
 }
@@ -209,10 +214,12 @@ uint64_t
 weir_carry_forget(struct weir *weir, const void *buffer)
 {
 	struct weir_carried **at = &weir->carried, *c;
-	uint64_t before = weir->carry_bytes;
+	uint64_t before, forgotten;
 
+	pthread_mutex_lock(&weir->lock);
+	before = weir->carry_bytes;
 	while ((c = *at) != NULL) {
-		if (buffer != NULL && c->buffer != buffer) {
+		if (c->busy || (buffer != NULL && c->buffer != buffer)) {
 			at = &c->next;
 			continue;
 		}
@@ -221,5 +228,7 @@ weir_carry_forget(struct weir *weir, const void *buffer)
 		*at = c->next;
 		free(c);
 	}
-	return before - weir->carry_bytes;
+	forgotten = before - weir->carry_bytes;
+	pthread_mutex_unlock(&weir->lock);
+	return forgotten;
 }

@@ -236,7 +236,7 @@ become(struct weir *weir, const struct weir_member *member)
 	weir->switch_ext.sin_port = htons(member->port_ext);
 	weir->job = member->job;
 	weir->source = member->source;
-	weir->rank = "rank";
+	weir->noun = "rank";
 	snprintf(weir->job_text, sizeof(weir->job_text), "job \"%.64s\" (%u)", weir->control->job,
 		member->job);
 	/* Window, elements and the like come again with the reply to the UDP join, which rules. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,19 +65,19 @@ weir_begin(struct weir *weir)
 	weir_socket_size(weir);
 	if (weir_ring_create(&weir->ring, weir->ring.window) < 0)
 		return weir_explain(weir, -ENOMEM, "out of memory");
-	if (weir_ahead_create(weir) < 0)
+	weir->outbox = calloc(1, sizeof(*weir->outbox));
+	if (weir->outbox == NULL || weir_ahead_create(weir) < 0)
 		return weir_explain(weir, -ENOMEM, "out of memory");
 	return start_thread(weir);
 }
 
 void
-weir_wake(struct weir *weir)
+weir_generation_set(struct weir *weir, int code)
 {
-	const uint64_t one = 1;
-
-	/* Only a full counter could fail this, and then the thread is awake. */
-	if (write(weir->wake_fd, &one, sizeof(one)) < 0)
-		return;
+	weir->failed = code;
+	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->error : "");
+	memcpy(weir->said, weir->failure, sizeof(weir->said));
+	weir_say(weir, code, weir->failure);
 }
 
 static void
@@ -86,8 +87,8 @@ end_thread(struct weir *weir)
 		return;
 	pthread_mutex_lock(&weir->lock);
 	weir->stop = true;
+	weir_drive_soon(weir);
 	pthread_mutex_unlock(&weir->lock);
-	weir_wake(weir);
 	pthread_join(weir->thread, NULL);
 	weir->running = false;
 	weir->stop = false;
@@ -104,6 +105,8 @@ weir_end(struct weir *weir)
 	weir_ring_destroy(&weir->ring);
 	weir_ahead_destroy(weir);
 	free(weir->inbox.bytes);
+	free(weir->outbox);
+	weir->outbox = NULL;
 	memset(&weir->ring, 0, sizeof(weir->ring));
 	memset(&weir->inbox, 0, sizeof(weir->inbox));
 	weir->next_block = 0;
@@ -111,6 +114,8 @@ weir_end(struct weir *weir)
 	weir->generation = 0;
 	weir->have_waiting = false;
 	weir->network_error = 0;
+	weir->sources = 0;
+	weir->hot_until = 0;
 	weir->error[0] = '\0';
 	weir->join_timeout = weir->join_patience;
 }
@@ -133,21 +138,24 @@ begin_again(struct weir *weir)
 int
 weir_rejoin(struct weir *weir)
 {
-	weir_keep_out(weir, false);
+	bool busy;
+
+	weir_say(weir, 0, "");
 	pthread_mutex_lock(&weir->lock);
-	if (weir->busy) {
-		pthread_mutex_unlock(&weir->lock);
-		weir_keep_out(weir, true);
-		return -EBUSY;
-	}
-	weir->busy = true;
+	busy = weir->rejoining || !TAILQ_EMPTY(&weir->requests) || !TAILQ_EMPTY(&weir->over);
+	if (!busy)
+		weir->rejoining = true;
 	pthread_mutex_unlock(&weir->lock);
+	if (busy)
+		return weir_say(weir, -EBUSY,
+			"an operation, another thread's perhaps, is under way on this handle, or "
+			"its request was not waited for");
 	if (weir->fd >= 0) {
 		weir_end(weir);
-		weir->failed = begin_again(weir);
+		weir_generation_set(weir, begin_again(weir));
 	} /* else weir_open has failed before there was anything to join with */
 	pthread_mutex_lock(&weir->lock);
-	weir->busy = false;
+	weir->rejoining = false;
 	pthread_mutex_unlock(&weir->lock);
 	return weir->failed;
 }

@@ -55,6 +55,7 @@ accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payl
 	weir->window_job = (uint16_t)window;
 	weir->elements = weir_get16(r.elements);
 	weir->sources = weir_get16(r.sources);
+	weir->rank = h->root;
 	weir->job_dtype = r.dtype_op >> 4;
 	weir->job_op = r.dtype_op & 0xf;
 	weir->timeout_ms = weir_get32(r.timeout_ms);
@@ -63,8 +64,8 @@ accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payl
 	if (h->gen_id == WEIR_GEN_JOIN || window == 0 || window > WEIR_WINDOW_MAX ||
 		(window & (window - 1)) != 0 || weir->elements == 0 ||
 		weir->elements > WEIR_ELEMENTS_MAX || weir->sources == 0 ||
-		weir->sources > WEIR_SOURCES_MAX || weir_dtype_bytes(weir->job_dtype) == 0 ||
-		weir->job_op > WEIR_OP_LXOR ||
+		weir->sources > WEIR_SOURCES_MAX || weir->rank >= weir->sources ||
+		weir_dtype_bytes(weir->job_dtype) == 0 || weir->job_op > WEIR_OP_LXOR ||
 		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(weir->group.s_addr))))
 		return weir_explain(weir, -EPROTO,
 			"%s: the switch's reply to the join makes no sense (generation %u, "
@@ -76,7 +77,7 @@ accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payl
 			"%s has %u %ss at the switch, but %u were expected here: one of "
 			"the two "
 			"configurations is wrong",
-			weir->job_text, weir->sources, weir->rank, weir->expected);
+			weir->job_text, weir->sources, weir->noun, weir->expected);
 	return 0;
 }
 
@@ -136,7 +137,7 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 		return weir_explain(weir, -EACCES,
 			"the switch refuses %s %u of %s: it is not in the job, or this host's "
 			"address, %s, is not the one that it has there",
-			weir->rank, weir->source, weir->job_text,
+			weir->noun, weir->source, weir->job_text,
 			inet_ntop(AF_INET, &weir->own.sin_addr, own, sizeof(own)));
 	default:
 		return weir_explain(weir, -EOPNOTSUPP,

@@ -12,19 +12,23 @@ computable(unsigned int dtype)
 		dtype == WEIR_DTYPE_FP32 || dtype == WEIR_DTYPE_FP64;
 }
 
-int
-weir_partial_begin(struct weir *weir, struct weir_operation *o)
+static bool
+is_sum(const struct weir_request *o)
 {
-	bool sum = o->collective == WEIR_COLLECTIVE_ALLREDUCE && o->op == WEIR_OP_SUM;
+	return weir_collective_reduces(o->geometry.collective) && o->op == WEIR_OP_SUM;
+}
 
-	if (sum && weir->partial == WEIR_PARTIAL_RESCALE && !computable(o->dtype))
-		return weir_explain(weir, -EINVAL,
-			"type %u: partial sums of it can't be rescaled; take them as they are, or "
-			"fail",
-			o->dtype);
-	if (!weir->carry || !sum || !computable(o->dtype))
-		return 0;
-	return weir_carry_begin(weir, o);
+bool
+weir_partial_can(const struct weir *weir, const struct weir_request *o)
+{
+	return weir->partial != WEIR_PARTIAL_RESCALE || !is_sum(o) || computable(o->dtype);
+}
+
+bool
+weir_partial_carries(const struct weir *weir, const struct weir_request *o)
+{
+	return weir->carry && o->geometry.collective == WEIR_COLLECTIVE_ALLREDUCE && is_sum(o) &&
+		computable(o->dtype);
 }
 
 /* x * n / in, to nearest, halves away from 0. */
@@ -76,23 +80,20 @@ sources_in(const uint8_t *present)
 }
 
 int
-weir_partial_conclude(struct weir *weir, struct weir_operation *o)
+weir_partial_conclude(struct weir *weir, struct weir_request *o)
 {
 	if (o->code != WEIR_PARTIAL || weir->partial == WEIR_PARTIAL_AS_IS)
 		return o->code;
 	if (weir->partial == WEIR_PARTIAL_FAIL)
 		return -EIO; /* the text is there */
-	if (o->op != WEIR_OP_SUM || o->collective != WEIR_COLLECTIVE_ALLREDUCE)
+	if (!is_sum(o) || weir_geometry_received(&o->geometry) == 0)
 		return o->code;
-	/* Without memory for the records nobody knows what to scale. */
-	if (weir->degraded_count != weir->result.degraded)
-		return weir->failed = weir_explain(weir, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < weir->degraded_count; i++) {
-		const struct weir_degraded *d = &weir->degraded[i];
+	for (size_t i = 0; i < o->degraded_count; i++) {
+		const struct weir_degraded *d = &o->degraded[i];
 		unsigned int in = sources_in(d->present);
 
 		if (in != 0)
-			rescale(o->dtype, o->recv + d->first * o->element_bytes, d->count,
+			rescale(o->dtype, o->recv + d->first * o->geometry.element_bytes, d->count,
 				weir->sources, in);
 	}
 	return WEIR_PARTIAL;

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loop around ppoll. A blocking call runs it in its own thread: two thread switches less than to have
+ * another do it, and of small operations these are most of the time. So between two calls nobody
+ * listens for a moment (HOT_NS): then the progress thread takes over, as it does at once when requests
+ * are under way that nobody waits for.
+ */
 #include "apps/host/weir_priv.h"
+#include "apps/host/control.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define PARKED_NS (5 * WEIR_NS_PER_MS) /* the progress thread looks whether callers still drive */
 
 uint64_t
 weir_now(void)
@@ -16,90 +25,29 @@ weir_now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + 1;
 }
 
-void
-weir_finish(struct weir *weir, int code)
+/* When the next thing is due by itself; UINT64_MAX: nothing is. */
+static uint64_t
+next_due(const struct weir *weir)
 {
-	struct weir_operation *o = weir->current;
-	struct weir_ring *r = &weir->ring;
-	struct weir_slot *slot;
+	uint64_t due = weir_ahead_due(weir), at;
 
-	/* From here on the caller's buffers may be gone: nothing may point at them. */
-	while ((slot = TAILQ_FIRST(&r->ready)) != NULL) {
-		TAILQ_REMOVE(&r->ready, slot, link);
-		slot->state = WEIR_SLOT_IDLE;
+	if (!TAILQ_EMPTY(&weir->requests) && !weir->failing) {
+		at = weir->progressed + weir->op_timeout;
+		due = at < due ? at : due;
+		at = weir_window_due(weir);
+		due = at < due ? at : due;
 	}
-	while ((slot = TAILQ_FIRST(&r->flying)) != NULL) {
-		TAILQ_REMOVE(&r->flying, slot, link);
-		slot->state = WEIR_SLOT_IDLE;
-	}
-	r->retry_at = 0;
-	r->want_write = false;
-	weir_ahead_end(weir, code);
-	weir->current = NULL;
-	weir->next_block = o->first + o->blocks;
-	weir->next_number = o->number + o->blocks;
-	if (code < 0)
-		weir->failed = code;
-	pthread_mutex_lock(&weir->lock);
-	o->code = code;
-	o->finished = true;
-	pthread_cond_broadcast(&weir->finished);
-	pthread_mutex_unlock(&weir->lock);
-}
-
-/* Take what the caller handed over; false: stop. */
-static bool
-take_operation(struct weir *weir)
-{
-	uint64_t wakes, now = weir_now();
-	int verdict;
-	bool stop;
-
-	if (read(weir->wake_fd, &wakes, sizeof(wakes)) < 0 && errno != EAGAIN)
-		return false;
-	pthread_mutex_lock(&weir->lock);
-	stop = weir->stop;
-	verdict = weir->verdict;
-	if (weir->current == NULL && weir->submitted != NULL) {
-		weir->current = weir->submitted;
-		weir->submitted = NULL;
-	} else {
-		now = 0;
-	}
-	pthread_mutex_unlock(&weir->lock);
-	if (weir->current != NULL && stop) {
-		weir_finish(weir, weir_explain(weir, -ECANCELED, "the handle was closed"));
-	} else if (now == 0 && weir->current != NULL && verdict != 0) {
-		weir_finish(weir, verdict); /* the caller has the text */
-	} else if (now != 0 && weir->current != NULL) {
-		weir->current->first = weir->next_block;
-		weir->current->number = weir->next_number;
-		weir->current->started = weir->current->progressed = now;
-		weir->have_waiting = false;
-		/* One that the others begin, and this source can't: its blocks are theirs all the same. */
-		if (weir->current->code < 0)
-			weir_finish(weir, weir->current->code);
-		else
-			weir_window_begin(weir);
-	}
-	return !stop;
+	return due;
 }
 
 static void
-sleep_until_something(struct weir *weir, struct pollfd *polls, nfds_t count)
+sleep_until(struct pollfd *polls, nfds_t count, uint64_t due)
 {
-	uint64_t now, due = weir_ahead_due(weir);
 	struct timespec wait, *timeout = NULL;
 
-	if (weir->current != NULL) {
-		uint64_t limit = weir->current->progressed + weir->op_timeout;
-
-		now = weir_window_due(weir);
-		due = now < due ? now : due;
-		due = limit < due ? limit : due;
-	}
 	if (due != UINT64_MAX) {
-		now = weir_now();
+		uint64_t now = weir_now();
+
 		due = due > now ? due - now : 0;
 		wait.tv_sec = (time_t)(due / 1000000000);
 		wait.tv_nsec = (long)(due % 1000000000);
@@ -110,43 +58,155 @@ sleep_until_something(struct weir *weir, struct pollfd *polls, nfds_t count)
 			polls[i].revents = 0;
 }
 
-void *
-weir_progress(void *argument)
+/* What is due by the clock. */
+static void
+take_time(struct weir *weir)
 {
-	struct weir *weir = argument;
+	uint64_t now = weir_now();
+
+	if (weir_ahead_due(weir) != UINT64_MAX) {
+		weir_ahead_repeat(weir, now);
+		weir_ahead_flush(weir, now);
+	}
+	if (TAILQ_EMPTY(&weir->requests) || weir->failing)
+		return;
+	if (now >= weir->progressed + weir->op_timeout) {
+		weir_fail(weir, weir_explain_timeout(weir, now));
+		return;
+	}
+	weir_window_repeat(weir, now);
+	weir_window_flush(weir, now);
+}
+
+void
+weir_drive(struct weir *weir, uint64_t until)
+{
 	struct pollfd polls[3] = {
 		{.fd = weir->wake_fd, .events = POLLIN}, {.fd = weir->fd, .events = POLLIN},
 		{.fd = weir->group_fd, .events = POLLIN}, /* -1 is ignored */
 	};
+	uint64_t due = next_due(weir), wakes;
 
-	for (;;) {
-		polls[1].events = POLLIN | (weir->ring.want_write ? POLLOUT : 0);
-		sleep_until_something(weir, polls, 3);
-		if (polls[1].revents & POLLERR)
-			weir_socket_drain_errors(weir);
-		if (polls[1].revents & POLLOUT)
-			weir->ring.want_write = false;
-		if (polls[1].revents & POLLIN)
-			weir_receive(weir, weir->fd, false);
-		if (polls[2].revents & POLLIN)
-			weir_receive(weir, weir->group_fd, true);
-		if (polls[0].revents != 0 && !take_operation(weir))
-			return NULL;
-		if (weir_ahead_due(weir) != UINT64_MAX) {
-			uint64_t now = weir_now();
+	weir->asleep_until = due < until ? due : until;
+	weir->asleep_for_write = weir->ring.want_write;
+	if (weir->asleep_for_write)
+		polls[1].events |= POLLOUT;
+	pthread_mutex_unlock(&weir->lock);
+	sleep_until(polls, 3, due < until ? due : until);
+	if (polls[0].revents != 0 && read(weir->wake_fd, &wakes, sizeof(wakes)) < 0)
+		polls[0].revents = 0; /* another has read it */
+	pthread_mutex_lock(&weir->lock);
+	weir->asleep_until = 0;
+	if (polls[1].revents & POLLERR)
+		weir_socket_drain_errors(weir);
+	if (polls[1].revents & POLLOUT)
+		weir->ring.want_write = false;
+	if (polls[1].revents & POLLIN)
+		weir_receive(weir, weir->fd, false);
+	if (polls[2].revents & POLLIN)
+		weir_receive(weir, weir->group_fd, true);
+	take_time(weir);
+}
 
-			weir_ahead_repeat(weir, now);
-			weir_ahead_flush(weir, now);
-		}
-		if (weir->current != NULL) {
-			uint64_t now = weir_now();
+static void
+wake(struct weir *weir)
+{
+	const uint64_t one = 1;
 
-			if (now >= weir->current->progressed + weir->op_timeout) {
-				weir_finish(weir, weir_explain_timeout(weir, now));
-				continue;
-			}
-			weir_window_repeat(weir, now);
-			weir_window_flush(weir, now);
+	/* Only a full counter could fail this, and then the driver is awake. */
+	if (write(weir->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void
+weir_drive_soon(struct weir *weir)
+{
+	if (weir->driver == WEIR_DRIVER_NONE)
+		pthread_cond_signal(&weir->called);
+	else if (weir->stop || weir->failing || next_due(weir) < weir->asleep_until ||
+		weir->ring.want_write != weir->asleep_for_write)
+		wake(weir);
+}
+
+/* ---- the progress thread ---- */
+
+/* Ask the control API when the switch has been silent for some seconds, or all requests have failed. Without
+ * the lock: callers can drive meanwhile. */
+static void
+inquire(struct weir *weir)
+{
+	char text[WEIR_ERROR_MAX];
+	bool failing = weir->failing;
+	int code;
+
+	pthread_mutex_unlock(&weir->lock);
+	code = failing ? weir_inquire(weir, weir->failed)
+		       : weir_control_inquire(weir, NULL, text, sizeof(text));
+	pthread_mutex_lock(&weir->lock);
+	if (failing) {
+		weir_fail_all(weir, code);
+		return;
+	}
+	weir->inquire_after *= 2;
+	weir->inquire_at = weir_now() + weir->inquire_after;
+	if (code < 0 && !weir->failing && !TAILQ_EMPTY(&weir->requests)) {
+		weir_fail(weir, weir_explain(weir, code, "%s", text));
+		weir_fail_all(weir, code); /* it has just been asked */
+	}
+}
+
+/* When the control API is to be asked; UINT64_MAX: it is not. */
+static uint64_t
+inquiry_due(struct weir *weir)
+{
+	uint64_t heard = weir->stats.packets_received;
+
+	if (weir->failing)
+		return 0;
+	if (weir->control == NULL || TAILQ_EMPTY(&weir->requests))
+		return UINT64_MAX;
+	if (heard != weir->inquire_heard) {
+		weir->inquire_heard = heard;
+		weir->inquire_at = weir_now() + weir->inquire_after;
+	}
+	return weir->inquire_at;
+}
+
+static void
+park(struct weir *weir, uint64_t until)
+{
+	struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+
+	(void)pthread_cond_clockwait(&weir->called, &weir->lock, CLOCK_MONOTONIC, &t);
+}
+
+void *
+weir_progress(void *argument)
+{
+	struct weir *weir = argument;
+
+	pthread_mutex_lock(&weir->lock);
+	while (!weir->stop) {
+		bool under_way = !TAILQ_EMPTY(&weir->requests);
+		uint64_t now = weir_now(), ask = inquiry_due(weir);
+
+		if (now >= ask) {
+			inquire(weir);
+		} else if (weir->driver == WEIR_DRIVER_CALLER ||
+			(under_way ? weir->waiters > 0 : now < weir->hot_until)) {
+			uint64_t until = under_way ? now + PARKED_NS : weir->hot_until;
+
+			if (until <= now)
+				until = now + PARKED_NS;
+			park(weir, until < ask ? until : ask);
+		} else {
+			weir->driver = WEIR_DRIVER_THREAD;
+			weir_drive(weir, ask);
+			weir->driver = WEIR_DRIVER_NONE;
+			if (weir->waiters > 0)
+				pthread_cond_broadcast(&weir->ended);
 		}
 	}
+	pthread_mutex_unlock(&weir->lock);
+	return NULL;
 }

@@ -17,9 +17,9 @@ weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *
 }
 
 bool
-weir_find_missing(struct weir *weir)
+weir_find_missing(struct weir *weir, struct weir_request *o)
 {
-	uint8_t *missing = weir->result.missing;
+	uint8_t *missing = o->result.missing;
 	bool dense = true;
 	unsigned int known = 0;
 
@@ -30,43 +30,41 @@ weir_find_missing(struct weir *weir)
 	memset(missing, 0, WEIR_BITMAP_BYTES);
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if ((dense ? s < weir->sources : weir_bitmap_has(weir->known, s)) &&
-			!weir_bitmap_has(weir->punctual, s))
+			!weir_bitmap_has(o->punctual, s))
 			missing[s / 8] |= (uint8_t)(1u << s % 8);
 	return dense || known == weir->sources;
 }
 
-/* Remember a degraded block. Without memory for the record the counts still tell. */
-static void
-note_degraded(
-	struct weir *weir, const struct weir_slot *slot, uint16_t count, const uint8_t *present)
+/* Remember a degraded block. False: without memory for the record, where somebody needs it. */
+static bool
+note_degraded(struct weir *weir, const struct weir_slot *slot, const uint8_t *present)
 {
-	const struct weir_operation *o = weir->current;
+	struct weir_request *o = slot->request;
 	unsigned int in = 0;
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		in += weir_bitmap_has(present, s);
 	weir_note_known(weir, present);
 	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
-		weir->punctual[i] =
-			weir->result.degraded == 0 ? present[i] : weir->punctual[i] & present[i];
-	weir_find_missing(weir);
-	if (in < weir->result.sources_least)
-		weir->result.sources_least = in;
-	weir->result.degraded++;
-	weir->result.without_own += !weir_bitmap_has(present, weir->source);
-	if (weir->degraded_count == weir->degraded_room) {
-		size_t room = weir->degraded_room ? weir->degraded_room * 2 : 64;
-		struct weir_degraded *more = realloc(weir->degraded, room * sizeof(*more));
+		o->punctual[i] = o->result.degraded == 0 ? present[i] : o->punctual[i] & present[i];
+	weir_find_missing(weir, o);
+	if (in < o->result.sources_least)
+		o->result.sources_least = in;
+	o->result.degraded++;
+	o->result.without_own += !weir_bitmap_has(present, weir->source);
+	if (o->degraded_count == o->degraded_room) {
+		size_t room = o->degraded_room ? o->degraded_room * 2 : 64;
+		struct weir_degraded *more = realloc(o->degraded, room * sizeof(*more));
 
 		if (more == NULL)
-			return;
-		weir->degraded = more;
-		weir->degraded_room = room;
+			return weir->partial != WEIR_PARTIAL_RESCALE; /* the counts still tell */
+		o->degraded = more;
+		o->degraded_room = room;
 	}
-	weir->degraded[weir->degraded_count].first =
-		(size_t)(slot->block - o->first) * o->per_block;
-	weir->degraded[weir->degraded_count].count = count;
-	memcpy(weir->degraded[weir->degraded_count++].present, present, WEIR_BITMAP_BYTES);
+	o->degraded[o->degraded_count].first = slot->shape.first;
+	o->degraded[o->degraded_count].count = slot->shape.count;
+	memcpy(o->degraded[o->degraded_count++].present, present, WEIR_BITMAP_BYTES);
+	return true;
 }
 
 /*
@@ -77,43 +75,54 @@ bool
 weir_result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	size_t payload)
 {
-	const struct weir_operation *o = weir->current;
+	const struct weir_shape *shape = &slot->shape;
+	const struct weir_request *o = slot->request;
 	bool partial = h->status == WEIR_STATUS_PARTIAL;
 
-	if (h->degraded != partial ||
-		(size_t)h->grad_cnt * o->element_bytes != slot->payload_bytes ||
-		payload != slot->payload_bytes + (partial ? WEIR_BITMAP_BYTES : 0u))
+	if (h->degraded != partial || h->grad_cnt != shape->elements ||
+		payload != weir_span_bytes(&shape->recv) + (partial ? WEIR_BITMAP_BYTES : 0u))
 		return false;
 	if (h->extended &&
-		(h->collective != o->collective || h->op != o->op || h->dtype != o->dtype))
+		(h->collective != shape->collective || h->root != shape->root || h->op != o->op ||
+			h->dtype != o->dtype))
 		return false;
 	return partial || h->src_cnt == (uint8_t)weir->sources;
+}
+
+/* To its place in the application's buffer. */
+static void
+spread(uint8_t *to, const struct weir_span *span, const uint8_t *payload)
+{
+	for (unsigned int i = 0; i < span->pieces; i++, payload += span->bytes)
+		memcpy(to + span->offset + i * span->stride, payload, span->bytes);
 }
 
 bool
 weir_result_deliver(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *payload)
 {
-	struct weir_operation *o = weir->current;
+	struct weir_request *o = slot->request;
+	size_t bytes = weir_span_bytes(&slot->shape.recv);
 
 	if (h->status == WEIR_STATUS_PARTIAL && o->carries &&
-		!weir_bitmap_has(payload + slot->payload_bytes, weir->source) &&
-		!weir_carry_keep(
-			weir, o, slot->block - o->first, slot->payload, slot->payload_bytes)) {
-		weir_finish(weir,
+		!weir_bitmap_has(payload + bytes, weir->source) &&
+		!weir_carry_keep(weir, o, slot->block - o->first,
+			slot->payload + slot->shape.send.offset, slot->payload_bytes)) {
+		weir_fail(weir,
 			weir_explain(weir, -ENOMEM,
 				"no memory to carry a contribution that missed its block"));
 		return false;
 	}
-	if (slot->payload_bytes != 0)
-		memcpy(o->recv + (size_t)(slot->block - o->first) * o->per_block * o->element_bytes,
-			payload, slot->payload_bytes);
-	WEIR_COUNT(weir, payload_received, slot->payload_bytes);
-	weir->result.completed++;
+	spread(o->recv, &slot->shape.recv, payload);
+	WEIR_COUNT(weir, payload_received, bytes);
+	o->result.completed++;
 	if (h->status == WEIR_STATUS_PARTIAL) {
 		WEIR_COUNT(weir, results_partial, 1);
 		weir->ahead.armed = true;
-		note_degraded(weir, slot, h->grad_cnt, payload + slot->payload_bytes);
+		if (!note_degraded(weir, slot, payload + bytes)) {
+			weir_fail(weir, weir_explain(weir, -ENOMEM, "out of memory"));
+			return false;
+		}
 	} else {
 		WEIR_COUNT(weir, results_ok, 1);
 	}
@@ -122,7 +131,8 @@ weir_result_deliver(struct weir *weir, const struct weir_slot *slot, const struc
 
 /* A reply that is not a result, to a block in flight. */
 static void
-take_status(struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
+take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *payload, size_t bytes)
 {
 	if (h->status == WEIR_STATUS_WAITING) {
 		if (bytes != WEIR_BITMAP_BYTES) {
@@ -138,8 +148,16 @@ take_status(struct weir *weir, const struct weir_header *h, const uint8_t *paylo
 		WEIR_COUNT(weir, malformed, 1);
 	} else {
 		WEIR_COUNT(weir, results_error, 1);
-		weir_finish(weir, weir_explain_status(weir, h, payload, bytes));
+		weir_fail(weir, weir_explain_status(weir, slot, h, payload, bytes));
 	}
+}
+
+uint32_t
+weir_result_slice(const struct weir *weir, const struct weir_header *h)
+{
+	bool data = h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL;
+
+	return data && weir_collective_differs(h->collective) ? weir->rank + 1u : 0;
 }
 
 /* Is it what the switch says of this block? Statuses of results are under the results' key, others
@@ -150,7 +168,8 @@ authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_hea
 {
 	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
 		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
-		return weir_auth_result(weir->auth, slot->number, packet, bytes);
+		return weir_auth_result(
+			weir->auth, slot->number, weir_result_slice(weir, h), packet, bytes);
 	return weir_auth_reply(weir->auth, slot->tag, packet, bytes);
 }
 
@@ -204,7 +223,7 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	weir->heard_at = now;
 	weir->network_error = 0;
 	if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {
-		take_status(weir, &h, packet + header, bytes - header);
+		take_status(weir, slot, &h, packet + header, bytes - header);
 	} else if (!weir_result_fits(weir, slot, &h, bytes - header)) {
 		WEIR_COUNT(weir, malformed, 1);
 	} else if (weir_result_deliver(weir, slot, &h, packet + header)) {
@@ -236,10 +255,8 @@ weir_receive(struct weir *weir, int fd, bool multicast)
 			take(weir, &in->from[i], in->bytes + (size_t)i * in->stride,
 				in->messages[i].msg_len, multicast, now);
 		/* The window moves with each batch: the switch must not wait for our next one. */
-		if (weir->current != NULL) {
-			weir_window_repeat(weir, now);
-			weir_window_flush(weir, now);
-		}
+		weir_window_repeat(weir, now);
+		weir_window_flush(weir, now);
 		weir_ahead_repeat(weir, now);
 		weir_ahead_flush(weir, now);
 		if (n < WEIR_BATCH)

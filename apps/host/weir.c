@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,32 @@
 #define TIMEOUT_MS  30000
 #define CARRY_BYTES (UINT64_C(256) << 20)
 #define AHEAD_BYTES (UINT64_C(64) << 20)
-#define SILENCE_NS  (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
 
-/*
- * The handle, by its number, whose operation of another thread kept this thread's from beginning: the
- * error text is that operation's, so this thread is told from here. 0: none.
- */
-static _Thread_local uint64_t kept_out_by;
+/* What was last said to this thread about a handle, which is told by its number. */
+static _Thread_local struct {
+	uint64_t number;
+	char text[WEIR_ERROR_MAX];
+} said;
+
+int
+weir_say(const struct weir *weir, int code, const char *text)
+{
+	said.number = weir->number;
+	snprintf(said.text, sizeof(said.text), "%s", text);
+	return code;
+}
+
+int
+weir_refuse(const struct weir *weir, int code, const char *format, ...)
+{
+	va_list arguments;
+
+	said.number = weir->number;
+	va_start(arguments, format);
+	vsnprintf(said.text, sizeof(said.text), format, arguments);
+	va_end(arguments);
+	return code;
+}
 
 static int
 read_config(struct weir *weir, const struct weir_config *c)
@@ -87,12 +107,6 @@ find_switch(struct weir *weir, const struct weir_config *config)
 	return code;
 }
 
-void
-weir_keep_out(const struct weir *weir, bool kept)
-{
-	kept_out_by = kept ? weir->number : 0;
-}
-
 int
 weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 {
@@ -156,12 +170,37 @@ weir_open(const struct weir_config *config, struct weir **out)
 	if (weir == NULL)
 		return -ENOMEM;
 	weir->number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
-	weir->rank = "source";
+	weir->noun = "source";
 	weir->fd = weir->group_fd = weir->wake_fd = -1;
 	pthread_mutex_init(&weir->lock, NULL);
-	pthread_cond_init(&weir->finished, NULL);
-	weir->failed = open_handle(weir, config);
+	pthread_cond_init(&weir->ended, NULL);
+	pthread_cond_init(&weir->called, NULL);
+	TAILQ_INIT(&weir->requests);
+	TAILQ_INIT(&weir->over);
+	weir_generation_set(weir, open_handle(weir, config));
 	return weir->failed;
+}
+
+/* What is under way ends here, and threads that wait for it go. */
+static void
+cancel(struct weir *weir)
+{
+	struct weir_request *o;
+
+	pthread_mutex_lock(&weir->lock);
+	weir->closing = true;
+	if (!TAILQ_EMPTY(&weir->requests)) {
+		weir_fail(weir, weir_explain(weir, -ECANCELED, "the handle was closed"));
+		if (weir->failing)
+			weir_fail_all(weir, weir->failed);
+	}
+	while (weir->waiters > 0)
+		pthread_cond_wait(&weir->ended, &weir->lock);
+	while ((o = TAILQ_FIRST(&weir->over)) != NULL) {
+		TAILQ_REMOVE(&weir->over, o, link);
+		weir_request_free(o);
+	}
+	pthread_mutex_unlock(&weir->lock);
 }
 
 void
@@ -169,6 +208,7 @@ weir_close(struct weir *weir)
 {
 	if (weir == NULL)
 		return;
+	cancel(weir);
 	weir_end(weir);
 	weir_control_leave(weir->control);
 	weir_carry_forget(weir, NULL);
@@ -178,147 +218,17 @@ weir_close(struct weir *weir)
 		close(weir->wake_fd);
 	weir_auth_destroy(weir->auth);
 	free(weir->degraded);
-	pthread_cond_destroy(&weir->finished);
+	pthread_cond_destroy(&weir->ended);
+	pthread_cond_destroy(&weir->called);
 	pthread_mutex_destroy(&weir->lock);
 	free(weir);
 }
 
-/*
- * Wait for the end of the operation; under the lock. When the switch is silent for some seconds, ask
- * its control API whether there is anything to wait for: a job that is gone need not take the whole
- * time limit. The progress thread goes on meanwhile.
- */
-static void
-await(struct weir *weir, struct weir_operation *operation, char *text, size_t size)
+/* The lock of a handle that is only read. */
+static pthread_mutex_t *
+lock_of(const struct weir *weir)
 {
-	uint64_t heard = __atomic_load_n(&weir->stats.packets_received, __ATOMIC_RELAXED);
-	uint64_t interval = SILENCE_NS;
-
-	while (!operation->finished && weir->control == NULL)
-		pthread_cond_wait(&weir->finished, &weir->lock);
-	while (!operation->finished) {
-		uint64_t at = weir_now() + interval, packets;
-		struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
-		int rc = 0;
-
-		while (!operation->finished && rc == 0)
-			rc = pthread_cond_clockwait(
-				&weir->finished, &weir->lock, CLOCK_MONOTONIC, &until);
-		packets = __atomic_load_n(&weir->stats.packets_received, __ATOMIC_RELAXED);
-		if (!operation->finished && packets == heard && weir->verdict == 0) {
-			int verdict;
-
-			pthread_mutex_unlock(&weir->lock);
-			verdict = weir_control_inquire(weir, NULL, text, size);
-			pthread_mutex_lock(&weir->lock);
-			weir->verdict = verdict;
-			weir_wake(weir);
-			interval *= 2;
-		}
-		heard = packets;
-	}
-}
-
-/* Hand an operation over and wait for its end. */
-static int
-run(struct weir *weir, struct weir_operation *operation)
-{
-	char text[WEIR_ERROR_MAX];
-	int verdict, code;
-
-	pthread_mutex_lock(&weir->lock);
-	if (weir->busy) {
-		pthread_mutex_unlock(&weir->lock);
-		weir_keep_out(weir, true);
-		return -EBUSY;
-	}
-	weir->busy = true;
-	weir->error[0] = '\0';
-	weir->degraded_count = 0;
-	weir->result = (struct weir_result){
-		.blocks = operation->blocks,
-		.sources_least = weir->sources,
-	};
-	operation->code = weir_partial_begin(weir, operation);
-	if (operation->code == -EINVAL) {
-		weir->busy = false;
-		pthread_mutex_unlock(&weir->lock);
-		return operation->code;
-	}
-	weir->submitted = operation;
-	weir_wake(weir);
-	weir->verdict = 0;
-	await(weir, operation, text, sizeof(text));
-	verdict = weir->verdict;
-	weir_carry_end(weir, operation);
-	code = operation->code >= 0 ? weir_partial_conclude(weir, operation) : operation->code;
-	weir->busy = false;
-	pthread_mutex_unlock(&weir->lock);
-	if (operation->code >= 0)
-		return code;
-	if (verdict != 0 && operation->code == verdict)
-		return weir_explain(weir, verdict, "%s", text);
-	weir->failed = weir_inquire(weir, operation->code);
-	return weir->failed;
-}
-
-int
-weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count, enum weir_dtype dtype,
-	enum weir_op op)
-{
-	struct weir_operation operation = {
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.element_bytes = weir_dtype_bytes(dtype),
-		.collective = WEIR_COLLECTIVE_ALLREDUCE,
-		.dtype = (uint8_t)dtype,
-		.op = (uint8_t)op,
-	};
-	size_t blocks;
-
-	kept_out_by = 0;
-	if (weir->failed != 0)
-		return weir->failed;
-	if (operation.element_bytes == 0 || (unsigned int)op > WEIR_OP_LXOR)
-		return weir_explain(weir, -EINVAL, "type %u or operation %u does not exist",
-			(unsigned int)dtype, (unsigned int)op);
-	if (weir->base_form && (dtype != weir->job_dtype || op != weir->job_op))
-		return weir_explain(weir, -EINVAL,
-			"the base form carries only the job's own type (%u) and operation (%u), "
-			"not %u "
-			"and %u: open without base_form",
-			weir->job_dtype, weir->job_op, (unsigned int)dtype, (unsigned int)op);
-	if (count == 0) {
-		weir->result = (struct weir_result){.sources_least = weir->sources};
-		weir->degraded_count = 0;
-		return 0;
-	}
-	if (send == NULL || recv == NULL)
-		return weir_explain(weir, -EINVAL, "%s is NULL and count is %zu",
-			send == NULL ? "send" : "recv", count);
-	operation.per_block = weir_elements(weir, dtype);
-	blocks = count / operation.per_block + (count % operation.per_block != 0);
-	if (blocks > INT32_MAX)
-		return weir_explain(
-			weir, -EINVAL, "%zu elements are more than 2^31 - 1 blocks", count);
-	operation.blocks = (uint32_t)blocks;
-	return run(weir, &operation);
-}
-
-int
-weir_barrier(struct weir *weir)
-{
-	struct weir_operation operation = {
-		.collective = WEIR_COLLECTIVE_BARRIER,
-		.per_block = 1,
-		.blocks = 1,
-	};
-
-	kept_out_by = 0;
-	if (weir->failed != 0)
-		return weir->failed;
-	return run(weir, &operation);
+	return &((struct weir *)(uintptr_t)weir)->lock;
 }
 
 const char *
@@ -326,23 +236,32 @@ weir_last_error(const struct weir *weir)
 {
 	if (weir == NULL)
 		return "no memory for a handle";
-	if (weir->number == kept_out_by)
-		return "another thread's operation is under way on this handle: wait for its end, "
-		       "or open a handle for each thread";
-	return weir->error;
+	if (said.number == weir->number && said.text[0] != '\0')
+		return said.text;
+	pthread_mutex_lock(lock_of(weir));
+	weir_say(weir, 0, weir->said);
+	pthread_mutex_unlock(lock_of(weir));
+	return said.text;
 }
 
 void
 weir_last_result(const struct weir *weir, struct weir_result *result)
 {
+	pthread_mutex_lock(lock_of(weir));
 	*result = weir->result;
+	pthread_mutex_unlock(lock_of(weir));
 }
 
 size_t
 weir_degraded(const struct weir *weir, const struct weir_degraded **blocks)
 {
+	size_t count;
+
+	pthread_mutex_lock(lock_of(weir));
 	*blocks = weir->degraded;
-	return weir->degraded_count;
+	count = weir->degraded_count;
+	pthread_mutex_unlock(lock_of(weir));
+	return count;
 }
 
 void
@@ -363,6 +282,12 @@ unsigned int
 weir_job(const struct weir *weir)
 {
 	return weir->job;
+}
+
+unsigned int
+weir_rank(const struct weir *weir)
+{
+	return weir->rank;
 }
 
 unsigned int

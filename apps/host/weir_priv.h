@@ -2,15 +2,18 @@
 /*
  * What the files of libweir share. The life of a handle:
  *
- *	weir.c      the public calls: hand an operation over, wait for it
+ *	weir.c      the public calls about the handle
+ *	collective.c the collectives: checked, then submitted
+ *	request.c   operations under way: submitted, waited for, ended
+ *	geometry.c  how an operation is cut into blocks
  *	socket.c    the sockets: open, options, errors that the kernel queued
  *	control.c   membership by the switch's control API: http.c asks, member.c reads the answers,
  *	            inquiry.c what it knows of a job that hangs, launch.c knows the launchers'
- *	            environments; runs in the callers' threads
+ *	            environments
  *	generation.c what a handle has for one generation: begun, ended, begun anew
  *	join.c      its beginning at the switch; runs in the caller's thread, while there is no
  *	            progress thread
- *	progress.c  the progress thread: one loop around ppoll
+ *	progress.c  the loop around ppoll, and the thread that runs it when no caller does
  *	window.c    which block is sent when, and again: the ring, the timer, the gaps
  *	receive.c   what comes in: checked, then applied
  *	explain.c   every text for people
@@ -20,9 +23,11 @@
  *	auth.c      keys and tags of an authenticated job
  *	rtt.h       the round-trip estimator
  *
- * Ownership: what is marked `shared` is guarded by `lock`; after the join everything else belongs
- * to the progress thread, until an operation is finished: then its result and the error text are
- * the caller's until it submits the next.
+ * One lock: after the join, everything that is not fixed belongs to whoever holds `lock`. Whoever moves
+ * the protocol on (a caller that submits or waits, or the progress thread) does it under the lock and gives
+ * it up only to sleep. One thread at a time sleeps on the sockets, the `driver`: a waiting caller, so that a
+ * result wakes nobody but who wants it; the progress thread, when requests have no waiting caller, or there are
+ * none and another call is not to be expected at once. All others sleep on the condition `ended`.
  */
 #ifndef APPS_HOST_WEIR_PRIV_H
 #define APPS_HOST_WEIR_PRIV_H
@@ -34,6 +39,7 @@
 #include <sys/uio.h>
 
 #include "apps/host/auth.h"
+#include "apps/host/geometry.h"
 #include "apps/host/weir.h"
 #include "apps/host/rtt.h"
 #include "pktbuf/wire.h"
@@ -43,24 +49,37 @@
 #define WEIR_NS_PER_MS  UINT64_C(1000000)
 #define WEIR_WINDOW_MAX 4096
 
-/* One collective call. The caller's until submitted, the progress thread's until finished. */
-struct weir_operation {
+/*
+ * A collective call: an operation. All that are under way are a stream of blocks, in the order of the calls;
+ * the ring goes on from the last blocks of one to the first of the next, residue by residue, so operations
+ * may end in another order. The library's from the call until it has ended, then the one's who waits
+ * for it.
+ */
+struct weir_request {
+	TAILQ_ENTRY(weir_request) link; /* in `requests` until it has ended, then in `over` */
+	struct weir *weir;
 	const uint8_t *send;
 	uint8_t *recv;
-	size_t count; /* elements */
-	unsigned int element_bytes;
-	unsigned int per_block; /* elements of a whole block */
-	uint8_t collective, op, dtype;
+	uint8_t *copy; /* of send, where an operation in place needs one */
+	struct weir_geometry geometry;
+	uint8_t op, dtype;
 	uint32_t first; /* id of its first block */
 	uint64_t number; /* the same, without wrapping */
 	uint32_t blocks, done;
-	uint64_t started, progressed; /* ns: handed over; last completed block */
+	uint64_t started; /* ns */
 	bool carries; /* what misses its block is kept */
 	struct weir_carried
 		*carried; /* of this call's buffer; NULL: nothing is owed, or missed yet */
-	bool finished; /* shared */
+	bool finished;
 	int code; /* what the call returns */
+	char *text; /* with it, if it is WEIR_PARTIAL; a failure's is the handle's */
+	struct weir_result result;
+	struct weir_degraded *degraded;
+	size_t degraded_count, degraded_room;
+	uint8_t punctual[WEIR_BITMAP_BYTES]; /* those in all its degraded results */
+	struct weir_waiter *waiter; /* is told of its end; NULL: nobody but who waits on `ended` */
 };
+TAILQ_HEAD(weir_requests, weir_request);
 
 /*
  * A place in the window: the chain of blocks of one residue modulo the window. It is in exactly
@@ -82,7 +101,9 @@ struct weir_slot {
 	bool by_gap; /* the last repetition was gap detection's */
 	uint8_t header_bytes;
 	uint8_t header[WEIR_EXT_BYTES];
-	const uint8_t *payload; /* a slice of the operation's send buffer */
+	struct weir_request *request; /* whose block it is */
+	struct weir_shape shape;
+	const uint8_t *payload; /* what shape.send is of: the operation's send buffer */
 	uint32_t payload_bytes;
 	uint64_t number; /* the block's, without wrapping */
 	uint8_t tag_bytes; /* 0: the job is not authenticated */
@@ -92,7 +113,7 @@ TAILQ_HEAD(weir_slots, weir_slot);
 
 /*
  * The window. A slot moves idle -> ready -> flying -> (ready -> flying ->)* idle, and with the
- * result of block b in it on to b + window, if the operation reaches that far: the rule of the
+ * result of block b in it on to b + window, if the operations reach that far: the rule of the
  * protocol is the shape of the ring, there is no other book-keeping, and a hole in one residue
  * holds nobody else up. `flying` is in the order of transmission, so that its head is the next to
  * time out (one timeout for all, RFC 6298 with a common back-off) and the first of a gap.
@@ -170,7 +191,7 @@ struct weir_ahead {
 	uint64_t answered_at; /* ns: the last result that was kept */
 	uint64_t scatter, least, most, rto; /* ns */
 	uint64_t allowance, probe_at, retry_at; /* as the ring's */
-	uint64_t idle_since; /* ns: when the last operation ended */
+	uint64_t idle_since; /* ns: since when no operation is under way */
 	bool armed, told;
 	bool closed; /* an operation has failed: nothing is kept any more */
 };
@@ -184,13 +205,24 @@ struct weir_inbox {
 	struct sockaddr_in from[WEIR_BATCH];
 };
 
+/* What a batch of packets is sent from: as many as there are vectors for their pieces. */
+#define WEIR_VECTORS 1024
+struct weir_outbox {
+	struct mmsghdr messages[WEIR_BATCH];
+	struct iovec vectors[WEIR_VECTORS];
+};
+static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
+
+/* Who sleeps on the sockets. */
+enum weir_driver { WEIR_DRIVER_NONE, WEIR_DRIVER_CALLER, WEIR_DRIVER_THREAD };
+
 struct weir {
 	/* Fixed after weir_open. */
 	struct sockaddr_in switch_base, switch_ext, own;
 	uint8_t job, source;
 	uint64_t number; /* of the handle, no other's of the process */
 	char job_text[96]; /* for people: `job 2`, or `job "ring" (2)` where its name is known */
-	const char *rank; /* for people: what `source` is to them, "source" or "rank" */
+	const char *noun; /* for people: what `source` is to them, "source" or "rank" */
 	bool base_form;
 	unsigned int expected; /* config.sources */
 	unsigned int waited_for; /* sources of the job, by the switch's last `waiting` to a join */
@@ -199,18 +231,18 @@ struct weir {
 	enum weir_partial partial;
 	bool carry;
 	uint64_t carry_limit, carry_bytes; /* at most, and now */
-	struct weir_carried *carried; /* of all buffers that something is owed of; handed to and fro
-				with the operation */
+	struct weir_carried *carried; /* of all buffers that something is owed of */
 	unsigned int window_limit;
 	uint16_t generation;
 	uint16_t window_job, elements, sources;
+	uint8_t rank; /* position among the sources */
 	uint8_t job_dtype, job_op;
 	uint32_t timeout_ms;
 	struct in_addr group; /* 0: unicast results */
 
 	int fd; /* sends and receives */
 	int group_fd; /* receives multicast results; -1 without */
-	int wake_fd; /* eventfd: an operation was handed over, or stop */
+	int wake_fd; /* eventfd: wakes the driver */
 	pthread_t thread;
 	bool running; /* the thread exists */
 	struct weir_auth *auth; /* NULL: the job is not authenticated */
@@ -218,15 +250,29 @@ struct weir {
 	bool join_again; /* the switch told its challenge: join with it, now */
 	struct weir_control *control; /* NULL: joined by addresses */
 
-	/* The progress thread's. */
+	pthread_mutex_t lock; /* of all that follows */
+	pthread_cond_t ended; /* a request has, or there is no driver any more */
+	pthread_cond_t called; /* the progress thread has something to do */
+	enum weir_driver driver;
+	uint64_t asleep_until; /* ns: when the driver wakes by itself */
+	bool asleep_for_write; /* or when the socket has room */
+	unsigned int waiters; /* threads in functions that wait for requests of this handle */
+	uint64_t
+		hot_until; /* ns: when a waiting caller leaves, another call is likely until then */
+	bool stop, closing, rejoining;
+
+	/* The protocol's. */
 	struct weir_ring ring;
 	struct weir_inbox inbox;
+	struct weir_outbox *outbox;
 	struct weir_ahead ahead;
 	uint64_t
 		ahead_run; /* results kept ahead, up to the first hole. Relaxed atomic: any reader */
-	struct weir_operation *current;
-	uint32_t next_block;
+	struct weir_requests requests; /* under way, in the order of the calls */
+	struct weir_requests over; /* ended, not waited for yet */
+	uint32_t next_block; /* the first that is not called for */
 	uint64_t next_number; /* the same, without wrapping */
+	uint64_t progressed; /* ns: the last completed block, or the first call's time */
 	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
 	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
 	bool have_waiting; /* of the current operation, or join */
@@ -234,25 +280,24 @@ struct weir {
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	uint8_t known
 		[WEIR_BITMAP_BYTES]; /* sources that were in any bitmap: their ids need not be dense */
-	uint8_t punctual[WEIR_BITMAP_BYTES]; /* those in all degraded results of the operation */
-	struct weir_stats stats; /* relaxed atomics: one writer, any reader */
+	struct weir_stats stats; /* relaxed atomics: one writer at a time, any reader */
+	uint64_t inquire_at; /* ns: when the control API is asked about a silent switch */
+	uint64_t inquire_after; /* ns: of silence */
+	uint64_t inquire_heard; /* packets_received then */
+	bool failing; /* all requests end with `failed`, once the control API was asked about it */
 
-	/* Handed to and fro with the operation. */
+	/* Of the request that was waited for last. */
 	struct weir_result result;
 	struct weir_degraded *degraded;
-	size_t degraded_count, degraded_room;
-	int failed; /* the -errno that ended the handle; 0: usable */
-	char error[WEIR_ERROR_MAX];
+	size_t degraded_count;
 
-	pthread_mutex_t lock;
-	pthread_cond_t finished;
-	struct weir_operation *submitted; /* shared: waits for the progress thread */
-	bool busy; /* shared: an operation is submitted or under way */
-	bool stop; /* shared */
-	int verdict; /* shared: the operation is to end with this; 0: not */
+	int failed; /* the -errno that ended the generation; 0: usable */
+	char failure[WEIR_ERROR_MAX]; /* its text */
+	char said[WEIR_ERROR_MAX]; /* the last text that a call returned to any thread */
+	char error[WEIR_ERROR_MAX]; /* the last text; weir_explain() writes it */
 };
 
-/* Count; progress thread (and the join before it exists). */
+/* Count; under the lock (or in the join). */
 #define WEIR_COUNT(weir, field, n)                                                                 \
 	__atomic_store_n(&(weir)->stats.field, (weir)->stats.field + (n), __ATOMIC_RELAXED)
 #define WEIR_SET(weir, field, value)                                                               \
@@ -261,19 +306,22 @@ struct weir {
 /* CLOCK_MONOTONIC in ns, never 0. */
 uint64_t weir_now(void);
 
-/* weir.c: whether weir_last_error() tells this thread that another's operation keeps it out. Any thread. */
-void weir_keep_out(const struct weir *weir, bool kept);
 /* weir.c: the key of an authenticated job, once the source is known. 0 or -errno with the text. */
 int weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes);
 /* What the control API says to an operation or a join that fails in silence: its verdict instead, or what
- * it adds to the text. Nobody else waits meanwhile: the progress thread has nothing to do. */
+ * it adds to the text. Without the lock. */
 int weir_inquire(struct weir *weir, int code);
+/* generation.c: how weir_begin() has ended. */
+void weir_generation_set(struct weir *weir, int code);
+/* weir.c: the text that this thread's weir_last_error() returns, for a handle; and code. */
+int weir_say(const struct weir *weir, int code, const char *text);
+int weir_refuse(const struct weir *weir, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* generation.c: join, and make what depends on the job as the switch tells it. 0 or -errno with the text. */
 int weir_begin(struct weir *weir);
 /* Stop the progress thread, forget the generation; but not who and where this host is. */
 void weir_end(struct weir *weir);
-void weir_wake(struct weir *weir); /* the progress thread */
 
 /* socket.c */
 int weir_socket_open(struct weir *weir);
@@ -285,24 +333,39 @@ bool weir_socket_soft_error(int error);
 /* join.c: 0 or -errno with the text set. */
 int weir_join(struct weir *weir);
 
-/* progress.c */
+/* progress.c; all but the first under the lock. */
 void *weir_progress(void *weir);
-/* End the current operation with this code and wake its caller. The slots are idle afterwards. */
-void weir_finish(struct weir *weir, int code);
+/* Sleep on the sockets, without the lock, until something happens; then take what came and send what is
+ * due. The driver. until: ns, at the latest. */
+void weir_drive(struct weir *weir, uint64_t until);
+/* Something was submitted: see that there is a driver, and that it does not sleep too long. */
+void weir_drive_soon(struct weir *weir);
+
+/* request.c; under the lock. */
+/* The request's last block is done. */
+void weir_complete(struct weir *weir, struct weir_request *request);
+/* End all requests with this code, which ends the generation; weir->error is its text. The slots are idle
+ * afterwards. */
+void weir_fail(struct weir *weir, int code);
+/* The control API was asked: what failing requests end with. */
+void weir_fail_all(struct weir *weir, int code);
+/* Submit one that is allocated and filled in down to `dtype`, its geometry cut. 0: it is the library's. Negative:
+ * it is freed; the text is said. */
+int weir_submit(struct weir *weir, struct weir_request *request, bool waits);
+void weir_request_free(struct weir_request *request);
 
 /* window.c */
 int weir_ring_create(struct weir_ring *ring, uint32_t window);
 void weir_ring_destroy(struct weir_ring *ring);
-void weir_window_begin(struct weir *weir); /* make the first blocks of `current` ready */
-/* The block of the slot has its result. False: the operation has ended, and its memory may be gone. */
+/* Make those of the last request's first blocks ready whose slots are idle. False: all have failed. */
+bool weir_window_begin(struct weir *weir, struct weir_request *request);
+/* The block of the slot has its result. False: all have failed. */
 bool weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now);
 void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
 
-/*
- * ahead.c; the progress thread, but for the first two. 0 or -ENOMEM; destroy keeps the limit.
- */
+/* ahead.c. 0 or -ENOMEM; destroy keeps the limit. */
 int weir_ahead_create(struct weir *weir);
 void weir_ahead_destroy(struct weir *weir);
 /* A packet that is not for a block in flight: keep the result if it is the next of its residue. Else it
@@ -312,12 +375,13 @@ void weir_ahead_take(struct weir *weir, const struct weir_header *header, const 
 void weir_ahead_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_ahead_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_ahead_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
-void weir_ahead_begin(struct weir *weir); /* `current` calls for its blocks */
+/* Its blocks are called for now. */
+void weir_ahead_begin(struct weir *weir, const struct weir_request *request);
 /* The block's result, with its bitmap, that is there already; NULL: it is not. Until it is delivered. */
 const struct weir_header *weir_ahead_first(
 	const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes);
 void weir_ahead_delivered(struct weir *weir, uint32_t block);
-void weir_ahead_end(struct weir *weir, int code); /* the operation has ended */
+void weir_ahead_end(struct weir *weir, int code); /* the last operation under way has ended */
 
 /* receive.c: take all that the socket has (bounded); multicast: fd is the group's. */
 void weir_receive(struct weir *weir, int fd, bool multicast);
@@ -332,41 +396,45 @@ bool weir_result_fits(const struct weir *weir, const struct weir_slot *slot,
 	const struct weir_header *header, size_t payload);
 bool weir_result_deliver(struct weir *weir, const struct weir_slot *slot,
 	const struct weir_header *header, const uint8_t *payload);
+/* Of the nonce of its tag: whose result it is, where results of a block differ; else 0. */
+uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *header);
 
 /*
  * Who was not in time in one result at least becomes the result's `missing`. Ids below the number of
  * sources are taken for all of them until a higher one is seen: then those are known that were seen.
  * False: who else is missing is not known.
  */
-bool weir_find_missing(struct weir *weir);
+bool weir_find_missing(struct weir *weir, struct weir_request *request);
 
-/* partial.c: before an operation is handed over (0 or -errno with the text), and what it returns when
- * it has completed. */
-int weir_partial_begin(struct weir *weir, struct weir_operation *operation);
-int weir_partial_conclude(struct weir *weir, struct weir_operation *operation);
+/* partial.c: whether this source could do what it is to do with partial results, and what an operation
+ * returns when it has completed. */
+bool weir_partial_can(const struct weir *weir, const struct weir_request *request);
+/* Whether the operation is one that is carried. */
+bool weir_partial_carries(const struct weir *weir, const struct weir_request *request);
+int weir_partial_conclude(struct weir *weir, struct weir_request *request);
 
-/*
- * carry.c. What is owed, of the buffer that the operation reads; caller's thread. 0 or -ENOMEM.
- */
-int weir_carry_begin(struct weir *weir, struct weir_operation *operation);
-/* What goes out for its block number nth: NULL, or elements in place of the buffer's. Progress thread. */
-const uint8_t *weir_carry_payload(const struct weir_operation *operation, uint32_t nth);
-/* The block is done without this source: keep what it sent. Before the result is written. Progress
- * thread. False: no memory. */
-bool weir_carry_keep(struct weir *weir, struct weir_operation *operation, uint32_t nth,
+/* carry.c. What is owed, of the buffer that the operation reads. 0 or -ENOMEM. */
+int weir_carry_begin(struct weir *weir, struct weir_request *request);
+/* What goes out for its block number nth: NULL, or elements in place of the buffer's. */
+const uint8_t *weir_carry_payload(const struct weir_request *request, uint32_t nth);
+/* The block is done without this source: keep what it sent. Before the result is written. False: no
+ * memory. */
+bool weir_carry_keep(struct weir *weir, struct weir_request *request, uint32_t nth,
 	const uint8_t *payload, uint32_t bytes);
-/* The operation has ended: if it has completed, what was delivered is owed no more. Caller's thread. */
-void weir_carry_end(struct weir *weir, struct weir_operation *operation);
+/* The operation has ended: if it has completed, what was delivered is owed no more. */
+void weir_carry_end(struct weir *weir, struct weir_request *request);
 
 /* explain.c: set weir->error and return `code`. */
 int weir_explain(struct weir *weir, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+const char *weir_dtype_text(unsigned int dtype);
+const char *weir_op_text(unsigned int op);
 int weir_explain_join(struct weir *weir, uint64_t waited);
 int weir_explain_timeout(struct weir *weir, uint64_t now);
-int weir_explain_status(
-	struct weir *weir, const struct weir_header *header, const uint8_t *payload, size_t bytes);
-int weir_explain_size(struct weir *weir, size_t datagram);
-int weir_explain_partial(struct weir *weir);
+int weir_explain_status(struct weir *weir, const struct weir_slot *slot,
+	const struct weir_header *header, const uint8_t *payload, size_t bytes);
+int weir_explain_size(struct weir *weir, const struct weir_slot *slot, size_t datagram);
+int weir_explain_partial(struct weir *weir, struct weir_request *request);
 int weir_explain_ahead(
 	struct weir *weir, const struct weir_slot *slot, const struct weir_header *kept);
 

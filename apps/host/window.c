@@ -28,39 +28,60 @@ weir_ring_destroy(struct weir_ring *ring)
 	ring->slots = NULL;
 }
 
-/* Put block number `nth` of the current operation into its slot. */
+/* Put block number `nth` of the operation into its slot. */
 static struct weir_slot *
-fill(struct weir *weir, uint32_t nth)
+fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 {
-	const struct weir_operation *o = weir->current;
 	uint32_t block = o->first + nth;
 	struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
-	size_t begin = (size_t)nth * o->per_block;
-	size_t count = o->count - begin < o->per_block ? o->count - begin : o->per_block;
+	struct weir_shape *shape = &slot->shape;
 	struct weir_header h = {
 		.extended = !weir->base_form,
 		.job_id = weir->job,
 		.src_id = weir->source,
 		.block_id = block,
 		.gen_id = weir->generation,
-		.grad_cnt = (uint16_t)count,
 		.final = nth + 1 == o->blocks,
-		.collective = o->collective,
 		.op = o->op,
 		.dtype = o->dtype,
 		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 	};
 
+	weir_geometry_block(&o->geometry, nth, shape);
+	h.grad_cnt = shape->elements;
+	h.collective = shape->collective;
+	h.root = shape->root;
+	slot->request = o;
 	slot->block = block;
 	slot->tries = 0;
 	slot->by_gap = false;
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
-	slot->payload_bytes = (uint32_t)(count * o->element_bytes);
+	slot->payload_bytes = (uint32_t)weir_span_bytes(&shape->send);
 	slot->payload = weir_carry_payload(o, nth);
 	if (slot->payload == NULL)
-		slot->payload = slot->payload_bytes ? o->send + begin * o->element_bytes : NULL;
+		slot->payload = o->send;
+	else
+		shape->send.offset = 0;
 	slot->number = o->number + nth;
 	return slot;
+}
+
+/* The pieces of its datagram; at most 2 more than its payload has. */
+static unsigned int
+gather(struct weir_slot *slot, struct iovec *vectors)
+{
+	const struct weir_span *span = &slot->shape.send;
+	unsigned int n = 1;
+
+	vectors[0] = (struct iovec){slot->header, slot->header_bytes};
+	/* iovec has no const; sendmmsg only reads */
+	for (unsigned int i = 0; i < span->pieces; i++)
+		vectors[n++] = (struct iovec){
+			(void *)(uintptr_t)(slot->payload + span->offset + i * span->stride),
+			span->bytes};
+	if (slot->tag_bytes != 0)
+		vectors[n++] = (struct iovec){slot->tag, slot->tag_bytes};
+	return n;
 }
 
 /* Make it ready. */
@@ -69,26 +90,45 @@ load(struct weir *weir, struct weir_slot *slot)
 {
 	slot->tag_bytes = 0;
 	if (weir->auth != NULL) {
+		struct iovec *vectors = weir->outbox->vectors;
+
 		/* Without memory for it the tag is wrong, and the block times out. */
-		weir_auth_contribution(weir->auth, slot->number, slot->header, slot->payload,
-			slot->payload_bytes, slot->tag);
+		weir_auth_contribution(
+			weir->auth, slot->number, vectors, gather(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
 	}
 	slot->state = WEIR_SLOT_READY;
 	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
 }
 
+/* The operation that has this block, of o and what was called after it; NULL: it is not called for. What
+ * lies between has no block of this residue, or it would not be this one's turn. */
+static struct weir_request *
+owner(struct weir_request *o, uint64_t number)
+{
+	while (o != NULL && number >= o->number + o->blocks)
+		o = TAILQ_NEXT(o, link);
+	return o;
+}
+
+/* One more block of it is done. */
+static void
+count_done(struct weir *weir, struct weir_request *o)
+{
+	if (++o->done == o->blocks)
+		weir_complete(weir, o);
+}
+
 /*
- * The slot goes on with block number `nth`: over those whose result is there already, to one that has to
- * be sent. False: the operation has ended.
+ * The slot goes on with this block, of operation o or what follows: over those whose result is there
+ * already, to one that has to be sent. False: all operations have failed.
  */
 static bool
-go_on(struct weir *weir, uint32_t nth)
+go_on(struct weir *weir, struct weir_request *o, uint64_t number)
 {
-	struct weir_operation *o = weir->current;
-
-	for (; nth < o->blocks; nth += weir->ring.window) {
-		struct weir_slot *slot = fill(weir, nth);
+	while (o != NULL) {
+		struct weir_slot *slot = fill(weir, o, (uint32_t)(number - o->number));
+		struct weir_request *next = owner(o, number += weir->ring.window);
 		const struct weir_header *h;
 		const uint8_t *payload;
 		size_t bytes;
@@ -99,34 +139,33 @@ go_on(struct weir *weir, uint32_t nth)
 			return true;
 		}
 		if (!weir_result_fits(weir, slot, h, bytes)) {
-			weir_finish(weir, weir_explain_ahead(weir, slot, h));
+			weir_fail(weir, weir_explain_ahead(weir, slot, h));
 			return false;
 		}
 		if (!weir_result_deliver(weir, slot, h, payload))
 			return false;
 		weir_ahead_delivered(weir, slot->block);
-		o->done++;
+		count_done(weir, o);
+		o = next;
 	}
-	if (o->done < o->blocks)
-		return true;
-	weir_finish(weir, weir->result.degraded ? weir_explain_partial(weir) : 0);
-	return false;
+	return true;
 }
 
-void
-weir_window_begin(struct weir *weir)
+bool
+weir_window_begin(struct weir *weir, struct weir_request *o)
 {
 	struct weir_ring *r = &weir->ring;
-	uint32_t blocks = weir->current->blocks;
+	uint32_t blocks = o->blocks < r->window ? o->blocks : r->window;
+	uint64_t number = o->number;
+	uint32_t first = o->first;
 
-	r->allowance = 0;
-	r->probe_at = 0;
-	r->retry_at = 0;
-	r->want_write = false;
-	weir_ahead_begin(weir);
-	for (uint32_t nth = 0; nth < blocks && nth < r->window; nth++)
-		if (!go_on(weir, nth))
-			return;
+	weir_ahead_begin(weir, o);
+	/* The others' blocks have theirs before them: these slots come to it by themselves. */
+	for (uint32_t nth = 0; nth < blocks; nth++)
+		if (r->slots[(first + nth) & (r->window - 1)].state == WEIR_SLOT_IDLE &&
+			!go_on(weir, o, number + nth))
+			return false;
+	return true;
 }
 
 static void
@@ -162,8 +201,8 @@ bool
 weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
-	struct weir_operation *o = weir->current;
-	uint32_t next = slot->block - o->first + r->window;
+	struct weir_request *o = slot->request, *next = owner(o, slot->number + r->window);
+	uint64_t number = slot->number + r->window;
 
 	/* The answer to an earlier transmission may overtake a repetition that is only ready. */
 	if (slot->state == WEIR_SLOT_FLYING) {
@@ -175,9 +214,9 @@ weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	slot->state = WEIR_SLOT_IDLE;
 	if (slot->block == weir->waiting_block)
 		weir->have_waiting = false;
-	o->done++;
-	o->progressed = now;
-	return go_on(weir, next);
+	weir->progressed = now;
+	count_done(weir, o);
+	return go_on(weir, next, number);
 }
 
 void
@@ -224,9 +263,15 @@ weir_window_due(const struct weir *weir)
 	return due;
 }
 
+static size_t
+datagram_bytes(const struct weir_slot *slot)
+{
+	return slot->header_bytes + slot->payload_bytes + slot->tag_bytes;
+}
+
 /* The kernel refused the first of the ready packets. */
 static void
-send_refused(struct weir *weir, int error, size_t datagram, uint64_t now)
+send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
 
@@ -240,18 +285,12 @@ send_refused(struct weir *weir, int error, size_t datagram, uint64_t now)
 		weir_socket_drain_errors(weir);
 		r->retry_at = now + RETRY_NS;
 	} else if (error == EMSGSIZE) {
-		weir_finish(weir, weir_explain_size(weir, datagram));
+		weir_fail(weir, weir_explain_size(weir, slot, datagram_bytes(slot)));
 	} else {
-		weir_finish(weir,
+		weir_fail(weir,
 			weir_explain(
 				weir, -error, "cannot send to the switch: %s", strerror(error)));
 	}
-}
-
-static size_t
-datagram_bytes(const struct weir_slot *slot)
-{
-	return slot->header_bytes + slot->payload_bytes + slot->tag_bytes;
 }
 
 static void
@@ -271,44 +310,44 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	WEIR_COUNT(weir, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
 }
 
+/* Take what is ready for a batch; how many. */
+static unsigned int
+pack(struct weir *weir)
+{
+	struct sockaddr_in *to = weir->base_form ? &weir->switch_base : &weir->switch_ext;
+	struct weir_outbox *out = weir->outbox;
+	struct iovec *vectors = out->vectors;
+	struct weir_slot *slot;
+	unsigned int n = 0;
+
+	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
+		if (n == WEIR_BATCH ||
+			vectors + slot->shape.send.pieces + 2 > out->vectors + WEIR_VECTORS)
+			break;
+		out->messages[n].msg_hdr = (struct msghdr){
+			.msg_name = to,
+			.msg_namelen = sizeof(*to),
+			.msg_iov = vectors,
+			.msg_iovlen = gather(slot, vectors),
+		};
+		vectors += out->messages[n++].msg_hdr.msg_iovlen;
+	}
+	return n;
+}
+
 void
 weir_window_flush(struct weir *weir, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
-	struct sockaddr_in *to = weir->base_form ? &weir->switch_base : &weir->switch_ext;
-	struct mmsghdr messages[WEIR_BATCH];
-	struct iovec vectors[WEIR_BATCH][3];
 
 	if (r->want_write || (r->retry_at != 0 && now < r->retry_at))
 		return;
 	r->retry_at = 0;
 	while (!TAILQ_EMPTY(&r->ready)) {
-		struct weir_slot *slot;
-		unsigned int n = 0;
-		int done;
+		int done = sendmmsg(weir->fd, weir->outbox->messages, pack(weir), MSG_DONTWAIT);
 
-		TAILQ_FOREACH (slot, &r->ready, link) {
-			if (n == WEIR_BATCH)
-				break;
-			vectors[n][0] = (struct iovec){slot->header, slot->header_bytes};
-			/* iovec has no const; sendmmsg only reads */
-			vectors[n][1] = (struct iovec){
-				(void *)(uintptr_t)slot->payload, slot->payload_bytes};
-			vectors[n][2] = (struct iovec){slot->tag, slot->tag_bytes};
-			messages[n].msg_hdr = (struct msghdr){
-				.msg_name = to,
-				.msg_namelen = sizeof(*to),
-				.msg_iov = vectors[n],
-				.msg_iovlen = slot->tag_bytes ? 3
-					: slot->payload_bytes ? 2
-							      : 1,
-			};
-			n++;
-		}
-		done = sendmmsg(weir->fd, messages, n, MSG_DONTWAIT);
 		if (done <= 0) {
-			slot = TAILQ_FIRST(&r->ready);
-			send_refused(weir, done < 0 ? errno : EAGAIN, datagram_bytes(slot), now);
+			send_refused(weir, done < 0 ? errno : EAGAIN, TAILQ_FIRST(&r->ready), now);
 			return;
 		}
 		while (done-- > 0)

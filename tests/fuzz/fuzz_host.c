@@ -47,6 +47,7 @@ join_reply(uint8_t *packet, unsigned int kind)
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
 		.src_id = SOURCE,
+		.root = SOURCE, /* its rank */
 		.block_id = play.nonce,
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.gen_id = GENERATION,
@@ -67,12 +68,12 @@ join_reply(uint8_t *packet, unsigned int kind)
 	return bytes + (play.authenticated ? WEIR_CHALLENGE_BYTES : 0);
 }
 
-/* What answers block `block` of the operation, of this status. */
+/* What answers block `block` of the operations, of this status. */
 static size_t
 answer(uint8_t *packet, uint32_t block, unsigned int status)
 {
-	const struct weir_operation *o = play.weir->current;
-	size_t elements = o == NULL ? 0 : o->count;
+	const struct weir_request *o = TAILQ_FIRST(&play.weir->requests);
+	struct weir_shape shape = {0};
 	struct weir_header h = {.extended = !play.base_form,
 		.job_id = JOB,
 		.src_id = SOURCE,
@@ -81,22 +82,23 @@ answer(uint8_t *packet, uint32_t block, unsigned int status)
 		.status = (uint8_t)status,
 		.degraded = status == WEIR_STATUS_PARTIAL,
 		.src_cnt = SOURCES,
-		.collective = o == NULL ? 0 : o->collective,
-		.op = o == NULL ? 0 : o->op,
-		.dtype = o == NULL ? 0 : o->dtype,
 		.flags = play.authenticated ? WEIR_FLAG_AUTHENTICATED : 0};
 	size_t bytes, payload = 0;
 
-	if (o != NULL && block - o->first < o->blocks) {
-		size_t begin = (size_t)(block - o->first) * o->per_block;
-
-		elements = elements - begin < o->per_block ? elements - begin : o->per_block;
-		payload = elements * o->element_bytes;
+	while (o != NULL && block - o->first >= o->blocks)
+		o = TAILQ_NEXT(o, link);
+	if (o != NULL) {
+		weir_geometry_block(&o->geometry, block - o->first, &shape);
+		h.collective = shape.collective;
+		h.root = shape.root;
+		h.op = o->op;
+		h.dtype = o->dtype;
+		payload = weir_span_bytes(&shape.recv);
 	}
 	if (payload > DATAGRAM_MAX / 2)
 		payload = DATAGRAM_MAX / 2;
 	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
-		h.grad_cnt = (uint16_t)elements;
+		h.grad_cnt = shape.elements;
 	else
 		payload = 0;
 	bytes = weir_header_write(&h, packet);
@@ -380,48 +382,68 @@ check_counters(const struct weir *weir)
 			"taken without a tag");
 }
 
-/* One operation, of as many elements as the input says; the handle's thread is this function. */
-static void
-operate(struct weir *weir, size_t count)
+/* Begin an operation of a kind. */
+static int
+begin(struct weir *weir, unsigned int kind, const int32_t *send, int32_t *recv, size_t count,
+	struct weir_request **request)
 {
-	unsigned int per_block = weir_elements(weir, WEIR_DTYPE_INT32);
-	/* Of their own sizes: sanitizers see who goes beyond. */
-	int32_t *send = calloc(count + 1, sizeof(*send)), *recv = malloc(count * sizeof(*recv) + 1);
-	struct weir_operation o = {.send = (const uint8_t *)send,
-		.recv = (uint8_t *)recv,
-		.count = count,
-		.element_bytes = count == 0 ? 0 : 4,
-		.per_block = count == 0 ? 1 : per_block,
-		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
-		.dtype = count == 0 ? 0 : WEIR_DTYPE_INT32,
-		.blocks = count == 0 ? 1 : (uint32_t)((count + per_block - 1) / per_block),
-		.first = weir->next_block,
-		.number = weir->next_number};
+	const enum weir_dtype dtype = WEIR_DTYPE_INT32;
 
-	o.started = o.progressed = play.now;
-	weir->result = (struct weir_result){.blocks = o.blocks, .sources_least = weir->sources};
-	weir->degraded_count = 0;
-	weir->current = &o;
-	weir_window_begin(weir);
-	weir_window_flush(weir, play.now);
-	while (weir->current != NULL && play.in.left > 0) {
+	switch (kind) {
+	case WEIR_COLLECTIVE_REDUCE:
+		return weir_ireduce(weir, send, recv, count, dtype, WEIR_OP_SUM, 2, request);
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+		return weir_ireducescatter(weir, send, recv, count, dtype, WEIR_OP_MAX, request);
+	case WEIR_COLLECTIVE_BROADCAST:
+		return weir_ibroadcast(weir, send, recv, count, dtype, SOURCE, request);
+	case WEIR_COLLECTIVE_SCATTER:
+		return weir_iscatter(weir, send, recv, count, dtype, 0, request);
+	case WEIR_COLLECTIVE_GATHER:
+		return weir_igather(weir, send, recv, count, dtype, SOURCE, request);
+	case WEIR_COLLECTIVE_ALLGATHER:
+		return weir_iallgather(weir, send, recv, count, dtype, request);
+	case WEIR_COLLECTIVE_ALLTOALL:
+		return weir_ialltoall(weir, send, recv, count, dtype, request);
+	case WEIR_COLLECTIVE_BARRIER: return weir_ibarrier(weir, request);
+	default: return weir_iallreduce(weir, send, recv, count, dtype, WEIR_OP_SUM, request);
+	}
+}
+
+/* One operation, of as many elements as the input says; nobody but this function drives. */
+static void
+operate(struct weir *weir, unsigned int kind, size_t count)
+{
+	bool slices = kind >= WEIR_COLLECTIVE_REDUCESCATTER && kind != WEIR_COLLECTIVE_BROADCAST;
+	size_t room = slices ? count * SOURCES : count;
+	/* Of their own sizes: sanitizers see who goes beyond. */
+	int32_t *send = calloc(room + 1, sizeof(*send)), *recv = malloc(room * sizeof(*recv) + 1);
+	struct weir_request *o;
+	int code;
+
+	if (count == 0)
+		kind = WEIR_COLLECTIVE_BARRIER;
+	code = begin(weir, kind, send, recv, count, &o);
+	FUZZ_CHECK(code == 0 && o != NULL, "nothing was begun");
+	while (!o->finished && play.in.left > 0) {
 		weir_receive(weir, weir->fd, (fuzz_8(&play.in) & 1) != 0);
 		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
-		if (weir->current == NULL)
+		if (o->finished)
 			break;
 		weir_window_repeat(weir, play.now);
 		weir_window_flush(weir, play.now);
-		FUZZ_CHECK(o.done < o.blocks, "all blocks are done, and the operation is not");
+		FUZZ_CHECK(o->done < o->blocks, "all blocks are done, and the operation is not");
 	}
-	if (weir->current != NULL)
-		weir_finish(weir, weir_explain_timeout(weir, play.now));
-	FUZZ_CHECK(o.finished, "the operation has no end");
-	FUZZ_CHECK(o.code < 0 || (o.done == o.blocks && weir->result.completed == o.blocks),
-		"%u of %u blocks, and no error", o.done, o.blocks);
-	FUZZ_CHECK(o.code < 0 || (o.code == WEIR_PARTIAL) == (weir->result.degraded > 0),
+	if (!o->finished)
+		weir_fail(weir, weir_explain_timeout(weir, play.now));
+	FUZZ_CHECK(o->finished, "the operation has no end");
+	FUZZ_CHECK(o->code < 0 || (o->done == o->blocks && o->result.completed == o->blocks),
+		"%u of %u blocks, and no error", o->done, o->blocks);
+	FUZZ_CHECK(o->code < 0 || (o->code == WEIR_PARTIAL) == (o->result.degraded > 0),
 		"a part is told as the whole");
-	FUZZ_CHECK(o.code == 0 || strlen(weir->error) > 0, "an error without a text");
-	FUZZ_CHECK(weir->degraded_count <= o.blocks, "more degraded blocks than blocks");
+	FUZZ_CHECK(o->degraded_count <= o->blocks, "more degraded blocks than blocks");
+	code = weir_wait(&o);
+	FUZZ_CHECK(o == NULL, "it is waited for");
+	FUZZ_CHECK(code == 0 || strlen(weir_last_error(weir)) > 0, "an error without a text");
 	free(send);
 	free(recv);
 }
@@ -463,7 +485,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* The sockets need the handle's addresses before weir_open returns. */
 	if (weir_open(&config, &play.weir) == 0) {
 		for (unsigned int n = 0; n < 4 && play.in.left > 0 && play.weir->failed == 0; n++)
-			operate(play.weir, (flags >> 2) * (n + 1u) % 70);
+			operate(play.weir,
+				(flags & 3) == 3 ? fuzz_8(&play.in) % 9 : WEIR_COLLECTIVE_ALLREDUCE,
+				(flags >> 2) * (n + 1u) % 70);
 		check_counters(play.weir);
 	} else {
 		FUZZ_CHECK(play.weir == NULL || strlen(weir_last_error(play.weir)) > 0,

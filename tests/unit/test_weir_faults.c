@@ -326,8 +326,10 @@ static int
 new_buffers(struct host *h)
 {
 	static uint32_t buffers[HOSTS][COUNT + BUFFERS];
-	size_t before = mallinfo2().uordblks;
+	size_t before;
 
+	h->code = weir_barrier(h->weir); /* the others are open, too */
+	before = mallinfo2().uordblks;
 	for (unsigned int k = 0; k < BUFFERS && h->code == 0; k++)
 		h->code = round_of(h, k, true, buffers[h->id] + k, buffers[h->id] + k);
 	h->owed = mallinfo2().uordblks - before;
