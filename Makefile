@@ -28,7 +28,7 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test faults model fuzz demo bench stragglers deb format clean install
+.PHONY: help build test faults model fuzz demo bench stragglers reference deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
@@ -38,6 +38,7 @@ help:
 	@echo 'make fuzz    search for packets and texts that break something, a minute a target (needs clang)'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/stragglers.md, in five minutes (SEED=7, PARTS="slowdown")'
+	@echo 'make reference  what the headers say, as pages, into $(BUILD)/docs/reference/ (needs doxygen)'
 	@echo 'make deb     a Debian package, into build-deb/'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
@@ -86,6 +87,9 @@ bench: build
 stragglers: build
 	@apps/stragglers/stragglers.py $(BUILD) $(if $(SEED),--seed $(SEED)) --only $(PARTS) \
 		--json $(BUILD)/stragglers/stragglers.json --plots $(BUILD)/stragglers
+
+reference: build
+	@ninja -C $(BUILD) reference
 
 deb: install
 	@JOBS=$(JOBS) .ci/deb build-deb

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The manual pages: one for each program that is installed, with every option that its --help tells,
-and one for each function of libweir, with its prototype as the header has it."""
+and one for each function of libweir, with its prototype as the header has it. And the reference."""
 import glob
 import os
 import re
@@ -120,6 +120,23 @@ def pages_are_well_formed():
         check(not said, '%s', '\n'.join(said))
         for name, number in re.findall(r'^\.Xr (weir[\w-]*) (\d)', read(path), re.M):
             check('%s.%s' % (name, number) in known, '%s: there is no %s(%s)', path, name, number)
+
+
+@case
+def the_reference_is_made_without_warnings():
+    if not shutil.which('doxygen'):
+        raise Skip('no doxygen')
+    folder = os.path.join(BUILD, 'docs', 'reference')
+    said = call([os.path.join(ROOT, 'docs', 'reference', 'make'), 'doxygen',
+                 os.path.join(BUILD, 'docs', 'Doxyfile'), folder])
+    check(folder + '/index.html' in said, '%s', said)
+    text = read(os.path.join(folder, 'weir_8h.html'))
+    for name in prototypes(os.path.join(ROOT, 'apps/host/weir.h')):
+        check('>%s</a>' % name in text, 'weir.h: %s is not there', name)
+    # Laid out as in the header, and nothing of comments is left.
+    check('  alltoall       n * count             n * count' in text, 'the table of buffers')
+    left = [line for line in re.sub('<[^>]*>', '', text).splitlines() if re.match(r'\s*(\* |/\*|@)', line) and '@license' not in line]
+    check(not left, '%s', left)
 
 
 if __name__ == '__main__':
