@@ -10,6 +10,7 @@
 #   FUZZ_TIME=600                seconds that each fuzz target searches
 #   FUZZ="packets host"          search with these targets only
 #   PARTS="slowdown detection"   these parts of make stragglers only
+#   COMPARE="--hosts 8"          options of make compare (apps/compare/compare.py --help)
 
 SHELL := /bin/sh
 JOBS ?= $(shell nproc)
@@ -28,7 +29,7 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test faults model fuzz demo bench stragglers reference deb format clean install
+.PHONY: help build test faults model fuzz demo bench stragglers compare reference deb format clean install
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
@@ -39,6 +40,7 @@ help:
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/stragglers.md, in five minutes (SEED=7, PARTS="slowdown")'
 	@echo 'make reference  what the headers say, as pages, into $(BUILD)/docs/reference/ (needs doxygen)'
+	@echo 'make compare Weir beside Open MPI and Gloo on the same links, in ten minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make deb     a Debian package, into build-deb/'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
@@ -90,6 +92,11 @@ stragglers: build
 
 reference: build
 	@ninja -C $(BUILD) reference
+
+# The last line is `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
+compare: build
+	@.ci/install packages.compare
+	@apps/compare/compare.py $(BUILD) --json $(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
 
 deb: install
 	@JOBS=$(JOBS) .ci/deb build-deb

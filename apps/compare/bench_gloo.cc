@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gloo's side: TCP. Arguments: INTERFACE RENDEZVOUS_FOLDER RANK RANKS. */
+#include "apps/compare/bench.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/barrier.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+static std::shared_ptr<gloo::rendezvous::Context> context;
+static std::unique_ptr<gloo::Algorithm> prepared; /* an algorithm that is made for its buffers */
+
+static int
+said(const std::exception &error)
+{
+	snprintf(bench_error, sizeof(bench_error), "%s", error.what());
+	return -1;
+}
+
+int
+system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
+{
+	if (argc != 4) {
+		snprintf(bench_error, sizeof(bench_error), "four arguments are wanted");
+		return -1;
+	}
+	*rank = (unsigned int)atoi(argv[2]);
+	*ranks = (unsigned int)atoi(argv[3]);
+	try {
+		gloo::transport::tcp::attr attributes;
+
+		attributes.iface = argv[0];
+		attributes.ai_family = AF_INET;
+		std::shared_ptr<gloo::transport::Device> device =
+			gloo::transport::tcp::CreateDevice(attributes);
+		gloo::rendezvous::FileStore store(argv[1]);
+		context = std::make_shared<gloo::rendezvous::Context>(*rank, *ranks);
+		context->setTimeout(std::chrono::seconds(60));
+		context->connectFullMesh(store, device);
+	} catch (const std::exception &error) {
+		return said(error);
+	}
+	return 0;
+}
+
+template <typename T>
+static void
+prepare(const struct bench_operation *operation, void *recv)
+{
+	prepared.reset();
+	if (strcmp(operation->algorithm, "halving") == 0)
+		prepared.reset(new gloo::AllreduceHalvingDoubling<T>(
+			context, std::vector<T *>{static_cast<T *>(recv)}, (int)operation->total));
+}
+
+template <typename T>
+static void
+allreduce(const struct bench_operation *operation, const void *send, void *recv)
+{
+	if (prepared) { /* these are in place only */
+		memcpy(recv, send, operation->total * sizeof(T));
+		prepared->run();
+		return;
+	}
+	gloo::AllreduceOptions options(context);
+	options.setInput(const_cast<T *>(static_cast<const T *>(send)), operation->total);
+	options.setOutput(static_cast<T *>(recv), operation->total);
+	options.setReduceFunction(
+		static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<T>));
+	options.setAlgorithm(strcmp(operation->algorithm, "bcube") == 0
+			? gloo::AllreduceOptions::Algorithm::BCUBE
+			: gloo::AllreduceOptions::Algorithm::RING);
+	gloo::allreduce(options);
+}
+
+int
+system_prepare(const struct bench_operation *operation, const void *, void *recv)
+{
+	try {
+		if (operation->fp32)
+			prepare<float>(operation, recv);
+		else
+			prepare<int32_t>(operation, recv);
+	} catch (const std::exception &error) {
+		return said(error);
+	}
+	return 0;
+}
+
+int
+system_run(const struct bench_operation *operation, const void *send, void *recv)
+{
+	if (operation->collective != BENCH_ALLREDUCE) {
+		snprintf(bench_error, sizeof(bench_error), "only allreduce is compared");
+		return -1;
+	}
+	try {
+		if (operation->fp32)
+			allreduce<float>(operation, send, recv);
+		else
+			allreduce<int32_t>(operation, send, recv);
+	} catch (const std::exception &error) {
+		return said(error);
+	}
+	return 0;
+}
+
+int
+system_barrier(void)
+{
+	try {
+		gloo::BarrierOptions options(context);
+		gloo::barrier(options);
+	} catch (const std::exception &error) {
+		return said(error);
+	}
+	return 0;
+}
+
+void
+system_close(void)
+{
+	prepared.reset();
+	context.reset();
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Weir's side. Arguments: SWITCH_ADDRESS OWN_ADDRESS JOB SOURCE SOURCES. */
+#include "apps/compare/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "apps/host/weir.h"
+
+static struct weir *weir;
+
+static int
+said(int code)
+{
+	if (code == 0)
+		return 0;
+	snprintf(bench_error, sizeof(bench_error), "%.*s", BENCH_ERROR_BYTES - 1,
+		weir_last_error(weir));
+	return -1;
+}
+
+int
+system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
+{
+	struct weir_config config = {0};
+
+	if (argc != 5) {
+		snprintf(bench_error, sizeof(bench_error), "five arguments are wanted");
+		return -1;
+	}
+	config.switch_address = argv[0];
+	config.address = argv[1];
+	config.job = (uint8_t)atoi(argv[2]);
+	config.source = atoi(argv[3]);
+	config.sources = (unsigned int)atoi(argv[4]);
+	*rank = (unsigned int)config.source;
+	*ranks = config.sources;
+	return said(weir_open(&config, &weir));
+}
+
+int
+system_prepare(const struct bench_operation *operation, const void *send, void *recv)
+{
+	(void)operation, (void)send, (void)recv;
+	return 0;
+}
+
+int
+system_run(const struct bench_operation *operation, const void *send, void *recv)
+{
+	enum weir_dtype type = operation->fp32 ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;
+
+	switch (operation->collective) {
+	case BENCH_ALLREDUCE:
+		return said(weir_allreduce(weir, send, recv, operation->total, type, WEIR_OP_SUM));
+	case BENCH_REDUCESCATTER:
+	case BENCH_ALLGATHER:
+	case BENCH_ALLTOALL: break;
+	}
+	snprintf(bench_error, sizeof(bench_error), "not in libweir");
+	return -1;
+}
+
+int
+system_barrier(void)
+{
+	return said(weir_barrier(weir));
+}
+
+void
+system_close(void)
+{
+	weir_close(weir);
+}
