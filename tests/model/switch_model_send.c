@@ -113,7 +113,6 @@ model_accept_join(struct model *m, uint8_t source)
 		.gen_id = m->generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.src_cnt = (uint8_t)m->c.sources,
-		.root = source, /* its rank */
 		.status = WEIR_STATUS_OK,
 	};
 
