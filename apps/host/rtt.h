@@ -15,6 +15,11 @@
  * Losses inside a stream are found by gap detection long before; the timeout is for the last
  * blocks.
  *
+ * It is a least distance from the estimate, as in Linux' TCP, and not a least sum: a window that fills
+ * a slow link makes steady round trips of 20 ms and more, whose deviation dies out. Measured with 8 hosts
+ * on links of 200 Mbit/s, a window of 64 blocks of 2048 elements and 2 busy CPUs: 3300 to 5300 of 12600 packets were
+ * needless repetitions with the sum, and 200 of 9500 with the distance.
+ *
  * The timeout without back-off has a most, because estimates feed on each other: when one source's
  * packet is lost, all others see a round trip as long as that source's timeout, and make theirs
  * longer than it. Under steady loss nothing else ends that. Measured with 3 hosts and every 7th
@@ -26,7 +31,7 @@
 #include <stdint.h>
 
 #define WEIR_RTO_FIRST UINT64_C(20000000) /* before the first sample */
-#define WEIR_RTO_LEAST UINT64_C(20000000)
+#define WEIR_RTO_LEAST UINT64_C(20000000) /* above the estimate */
 #define WEIR_RTO_BASE  UINT64_C(150000000) /* the most without back-off */
 #define WEIR_RTO_MOST  UINT64_C(1000000000)
 
@@ -46,7 +51,7 @@ weir_rtt_init(struct weir_rtt *rtt)
 static inline void
 weir_rtt_sample(struct weir_rtt *rtt, uint64_t ns)
 {
-	uint64_t error;
+	uint64_t error, spread;
 
 	if (rtt->srtt == 0) {
 		rtt->srtt = ns;
@@ -56,9 +61,8 @@ weir_rtt_sample(struct weir_rtt *rtt, uint64_t ns)
 		rtt->rttvar = rtt->rttvar - rtt->rttvar / 4 + error / 4;
 		rtt->srtt = rtt->srtt - rtt->srtt / 8 + ns / 8;
 	}
-	rtt->base = rtt->srtt + 4 * rtt->rttvar;
-	if (rtt->base < WEIR_RTO_LEAST)
-		rtt->base = WEIR_RTO_LEAST;
+	spread = 4 * rtt->rttvar;
+	rtt->base = rtt->srtt + (spread > WEIR_RTO_LEAST ? spread : WEIR_RTO_LEAST);
 	if (rtt->base > WEIR_RTO_BASE)
 		rtt->base = WEIR_RTO_BASE;
 }
