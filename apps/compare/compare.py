@@ -91,6 +91,7 @@ def options(words=None):
                         help='of the switch and the job (apps/compare/settings.json)')
     parser.add_argument('--json', metavar='FILE', help='write all figures into this file')
     parser.add_argument('--plots', metavar='FOLDER', help='draw SVG files into this folder')
+    parser.add_argument('--page', metavar='FILE', help='put the table into this Markdown file')
     parser.add_argument('--seed', type=int, default=1, help='of the data (1)')
     parser.add_argument('--quick', action='store_true',
                         help='few sizes and repetitions: does it work, not how well')
@@ -285,7 +286,19 @@ def run(chosen, teller):
     return found
 
 
-def keep(chosen, found, teller):
+def renew(page, text):
+    """Replace a page's table: the code after a line `<!-- compare.py -->`."""
+    with open(page) as file:
+        old = file.read()
+    new, count = re.subn(r'(<!-- compare\.py -->\n```\n).*?(?=```)',
+                         lambda found: found.group(1) + text + '\n', old, flags=re.S)
+    if count != 1:
+        raise RackError('%s has %d places for the table' % (page, count))
+    with open(page, 'w') as file:
+        file.write(new)
+
+
+def keep(chosen, found, text, teller):
     """Write what was asked for."""
     if chosen.json:
         os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
@@ -296,6 +309,9 @@ def keep(chosen, found, teller):
     if chosen.plots:
         for path in drawing.draw(found, chosen.plots):
             teller.say('drawn ' + path)
+    if chosen.page:
+        renew(chosen.page, text)
+        teller.say('table in ' + chosen.page)
 
 
 def main():
@@ -306,10 +322,11 @@ def main():
     teller = Teller()
     try:
         found = run(chosen, teller)
-        print('#\n# Links of %d Mbit/s each way; fp32; the others through %s.\n#' % (
-            chosen.rate, found['others_over']))
-        print('\n'.join(table.table(found['points'], chosen.rate)) + '\n#', flush=True)
-        keep(chosen, found, teller)
+        text = '# links of %d Mbit/s each way; fp32; the others through %s\n\n%s' % (
+            chosen.rate, found['others_over'],
+            '\n'.join(table.table(found['points'], chosen.rate)))
+        print('#\n%s\n#' % text, flush=True)
+        keep(chosen, found, text, teller)
     except Wrong as error:
         print('compare: %s' % error)
         return 1
