@@ -6,6 +6,8 @@ import os
 c_handle = c_request = ctypes.c_void_p
 c_buffer, c_count, c_code = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 PARTIAL = 1
+STATS = ['packets_sent', 'payload_sent', 'wire_sent', 'packets_received', 'payload_received',
+         'wire_received', 'retransmissions']  # the first of struct weir_stats
 # The arguments behind the handle, in their order: buffers, count, type, operation, root.
 ARGUMENTS = {
     'allreduce': 'bbcto', 'reduce': 'bbctor', 'reducescatter': 'bbcto', 'broadcast': 'bbctr',
@@ -14,13 +16,27 @@ ARGUMENTS = {
 OF = {'b': c_buffer, 'c': c_count, 't': c_code, 'o': c_code, 'r': ctypes.c_uint}
 
 
+class Settings(ctypes.Structure):
+    """struct weir_job_settings"""
+    _fields_ = [('window', ctypes.c_uint), ('elements', ctypes.c_uint), ('timeout_ms', ctypes.c_uint),
+                ('type', ctypes.c_char_p), ('op', ctypes.c_char_p), ('policy', ctypes.c_char_p),
+                ('dead_after_ms', ctypes.c_uint), ('rejoin', ctypes.c_char_p),
+                ('authenticate', ctypes.c_bool), ('deterministic', ctypes.c_bool)]
+
+
 class Config(ctypes.Structure):
-    """struct weir_config as far as it is used here; the zeros behind it are defaults."""
+    """struct weir_config; the zeros behind it are the defaults of what it gets later."""
     _fields_ = [('switch_address', ctypes.c_char_p), ('address', ctypes.c_char_p),
                 ('port_base', ctypes.c_uint16), ('port_ext', ctypes.c_uint16),
                 ('job', ctypes.c_uint8), ('base_form', ctypes.c_bool), ('source', ctypes.c_int),
                 ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint),
-                ('op_timeout_ms', ctypes.c_uint), ('rest', ctypes.c_uint8 * 1024)]
+                ('op_timeout_ms', ctypes.c_uint), ('partial', c_code), ('carry', ctypes.c_bool),
+                ('carry_bytes', ctypes.c_uint64), ('ahead_bytes', ctypes.c_uint64),
+                ('window_limit', ctypes.c_uint), ('control', ctypes.c_char_p),
+                ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', Settings),
+                ('token', ctypes.c_char_p), ('token_file', ctypes.c_char_p),
+                ('key', ctypes.c_char_p), ('key_bytes', ctypes.c_size_t),
+                ('ca_file', ctypes.c_char_p), ('rest', ctypes.c_uint8 * 256)]
 
 
 class Degraded(ctypes.Structure):
@@ -29,7 +45,7 @@ class Degraded(ctypes.Structure):
 
 
 class Library:
-    """The functions, each with its types. fail: takes a text, and raises."""
+    """The functions, each with its types."""
 
     def __init__(self, build):
         self.so = ctypes.CDLL(os.path.join(build, 'apps', 'host', 'libweir.so'))
@@ -41,6 +57,7 @@ class Library:
         for name in ('rank', 'source', 'sources'):
             self.declare('weir_' + name, [], ctypes.c_uint)
         self.declare('weir_elements', [c_code], ctypes.c_uint)
+        self.declare('weir_stats', [ctypes.POINTER(ctypes.c_uint64)], None)
         self.declare('weir_last_error', [], ctypes.c_char_p)
         self.declare('weir_close', [], None)
         self.declare('weir_degraded', [ctypes.POINTER(ctypes.POINTER(Degraded))], ctypes.c_size_t)
@@ -56,10 +73,13 @@ class Library:
 
 
 class Handle:
-    """An open handle; a context manager."""
+    """An open handle; a context manager. key: of an authenticated job, hexadecimal."""
 
-    def __init__(self, library, **config):
+    def __init__(self, library, key=None, **config):
         self.so, self.handle = library.so, c_handle()
+        config = {k: v.encode() if isinstance(v, str) else v for k, v in config.items()}
+        if key:
+            config.update(key=bytes.fromhex(key), key_bytes=len(key) // 2)
         code = self.so.weir_open(ctypes.byref(Config(**config)), ctypes.byref(self.handle))
         if code != 0:
             text = self.text()
@@ -81,6 +101,11 @@ class Handle:
 
     def call(self, name, *arguments):
         return getattr(self.so, 'weir_' + name)(self.handle, *arguments)
+
+    def stats(self):
+        numbers = (ctypes.c_uint64 * 128)()  # the library's struct has fewer
+        self.call('stats', numbers)
+        return dict(zip(STATS, numbers))
 
     def degraded(self):
         """The last operation's degraded blocks: (first, count, [sources that are in it])."""

@@ -169,11 +169,10 @@ def main():
     build, plan_path, in_path, out_path = sys.argv[1:]
     with open(plan_path) as file:
         plan = json.load(file)
-    config = {k: v.encode() if isinstance(v, str) else v for k, v in plan['config'].items()}
     order = random.Random(plan['seed'])  # of waiting: every rank has its own
     told = []
     with open(in_path, 'rb') as source, open(out_path, 'wb') as sink, \
-            Handle(Library(build), **config) as handle:
+            Handle(Library(build), **plan['config']) as handle:
         rank, ranks = handle.call('rank'), handle.call('sources')
         if rank != plan['rank'] or ranks != plan['ranks']:
             raise SystemExit('rank %d of %d, not %d of %d' % (rank, ranks, plan['rank'],
@@ -181,12 +180,14 @@ def main():
         for group in plan['groups']:
             steps = [Step(s, rank, ranks, source.read(s['bytes'])) for s in group['steps']]
             time.sleep(group.get('pause', 0))
+            before = handle.stats()
             play(handle, group['how'], steps, order)
+            after = handle.stats()
             for step in steps:
                 result = step.result()
                 sink.write(result)
                 told.append({'code': step.code, 'text': step.text, 'harm': step.harm,
-                             'bytes': len(result),
+                             'bytes': len(result), 'stats': {k: after[k] - before[k] for k in after},
                              'degraded': handle.degraded() if step.code == 1 else []})
             if group.get('rejoin') and any(s.code < 0 for s in steps):
                 code = handle.call('rejoin')

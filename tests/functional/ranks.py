@@ -40,9 +40,9 @@ class Plan:
 
     def group(self, how, steps, rejoin=False, pause=0):
         """Steps that are begun one after the other and, unless blocking, are in flight together."""
+        for number, step in enumerate(steps, self.steps()):
+            step['number'] = number
         self.groups.append({'how': how, 'steps': steps, 'rejoin': rejoin, 'pause': pause})
-        for step in steps:
-            step['number'] = step.get('number', self.steps())
         return self
 
     def steps(self):

@@ -7,9 +7,9 @@ windows; roots at random; in place and not; blocking, and up to six in flight, w
 Blocks are small (64 elements, a window of 8), so that a few hundred elements are several windows; with 8
 ranks an AlltoAll of 8-byte types has no block for all its slices, and is scattered rank by rank.
 """
+from tap import case, main, seed
 from rack import Rack, job
 from ranks import Run, everything
-from tap import case, main, seed
 
 BLOCK = 64
 
