@@ -197,7 +197,8 @@ const struct rmw_reduction *rmw_reduction(enum rmw_type type, enum rmw_op op);
 const struct rmw_reduction *rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op);
 
 /*
- * The chosen kernel of a sum that needs neither begin nor finish, int32 or fp32; NULL: not supported. type, op: any number. Not per packet: keep the pointer.
+ * The chosen kernel of a sum that needs neither begin nor finish, int32 or fp32; NULL: not
+ * supported. type, op: any number. Not per packet: keep the pointer.
  */
 rmw_reduce_fn rmw_kernel(enum rmw_type type, enum rmw_op op);
 rmw_copy_fn rmw_kernel_copy(void);

@@ -238,15 +238,24 @@ v_f64_to_u32(vector x)
 	return _mm512_cvttpd_epu64(_mm512_castsi512_pd(x));
 }
 
+static inline __m512d
+quotient(__m512d x, vector divisor)
+{
+	__m512d half = _mm512_or_pd(_mm512_set1_pd(0.5), _mm512_and_pd(x, _mm512_set1_pd(-0.0)));
+
+	return _mm512_mul_pd(_mm512_add_pd(x, half),
+		_mm512_div_pd(_mm512_set1_pd(1), _mm512_castsi512_pd(divisor)));
+}
+
 #define V_DIVIDE(name, to_f64, from_f64)                                                           \
 	static inline vector name(vector x, vector divisor)                                        \
 	{                                                                                          \
-		__m512d by = _mm512_castsi512_pd(divisor);                                         \
-		__m256i low = from_f64(_mm512_div_pd(to_f64(_mm512_castsi512_si256(x)), by));      \
-		__m256i high =                                                                     \
-			from_f64(_mm512_div_pd(to_f64(_mm512_extracti64x4_epi64(x, 1)), by));      \
+		__m512d low = to_f64(_mm512_castsi512_si256(x));                                   \
+		__m512d high = to_f64(_mm512_extracti64x4_epi64(x, 1));                            \
                                                                                                    \
-		return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);                   \
+		return _mm512_inserti64x4(                                                         \
+			_mm512_castsi256_si512(from_f64(quotient(low, divisor))),                  \
+			from_f64(quotient(high, divisor)), 1);                                     \
 	}
 V_DIVIDE(v_divide_s32, _mm512_cvtepi32_pd, _mm512_cvttpd_epi32)
 V_DIVIDE(v_divide_u32, _mm512_cvtepu32_pd, _mm512_cvttpd_epu32)
@@ -254,9 +263,7 @@ V_DIVIDE(v_divide_u32, _mm512_cvtepu32_pd, _mm512_cvttpd_epu32)
 static inline vector
 v_divide_u40(vector x, vector divisor)
 {
-	__m512d quotient = _mm512_div_pd(_mm512_cvtepu64_pd(x), _mm512_castsi512_pd(divisor));
-
-	return _mm512_cvttpd_epu64(quotient);
+	return _mm512_cvttpd_epu64(quotient(_mm512_cvtepu64_pd(x), divisor));
 }
 
 static inline vector

@@ -71,12 +71,10 @@ RMW_ROWS_OF(avx512)
 	[RMW_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                           \
 	[RMW_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
 
-/* fp16, bf16: what rounds has fp32 for its accumulator. */
+/* fp16, bf16: what rounds has fp32 for its accumulator. Without min and max. */
 #define RMW_HALF_OPS(type)                                                                         \
 	[RMW_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                          \
 	[RMW_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                        \
-	[RMW_OP_MIN] = {canonical_##type, min_##type, NULL, 2},                                    \
-	[RMW_OP_MAX] = {canonical_##type, max_##type, NULL, 2},                                    \
 	[RMW_OP_AVG] = {widen_##type, sum_wide_##type, average_##type, 4}
 
 #endif

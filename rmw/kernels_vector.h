@@ -66,17 +66,17 @@ v_map(void *restrict to, const void *restrict from, size_t bytes, vector (*op)(v
 		v_store_part(t + i, op(v_load_part(f + i, bytes - i)), bytes - i);
 }
 
-/* acc = op(acc, divisor), of `bytes` bytes. */
+/* acc = op(acc, with), of `bytes` bytes. */
 V_INLINE void
-v_divide(void *acc, size_t bytes, vector divisor, vector (*op)(vector, vector))
+v_finish(void *acc, size_t bytes, vector with, vector (*op)(vector, vector))
 {
 	uint8_t *to = acc;
 	size_t i = 0;
 
 	for (; i + V_BYTES <= bytes; i += V_BYTES)
-		v_store(to + i, op(v_load(to + i), divisor));
+		v_store(to + i, op(v_load(to + i), with));
 	if (i < bytes)
-		v_store_part(to + i, op(v_load_part(to + i, bytes - i), divisor), bytes - i);
+		v_store_part(to + i, op(v_load_part(to + i, bytes - i), with), bytes - i);
 }
 
 /* acc = what `load` makes of n elements of `size` bytes. */
@@ -127,19 +127,19 @@ v_reduce_wide(void *restrict acc, const void *restrict src, size_t n, size_t siz
 	}
 }
 
-/* n elements of 32 bits, divided, to results of `size` bytes, in place: a vector is read before its
+/* n elements of 32 bits, op(acc, with), to results of `size` bytes, in place: a vector is read before its
  * results, which are never longer, are written. */
 V_INLINE void
-v_narrow(void *acc, size_t n, size_t size, vector divisor, vector (*op)(vector, vector),
+v_narrow(void *acc, size_t n, size_t size, vector with, vector (*op)(vector, vector),
 	void (*store)(uint8_t *, vector, size_t))
 {
 	uint8_t *p = acc;
 	size_t i = 0;
 
 	for (; i + V_WORDS <= n; i += V_WORDS)
-		store(p + size * i, op(v_load(p + 4 * i), divisor), V_WORDS);
+		store(p + size * i, op(v_load(p + 4 * i), with), V_WORDS);
 	if (i < n)
-		store(p + size * i, op(v_load_part(p + 4 * i, 4 * (n - i)), divisor), n - i);
+		store(p + size * i, op(v_load_part(p + 4 * i, 4 * (n - i)), with), n - i);
 }
 
 static inline vector

@@ -15,7 +15,7 @@
 	V_REDUCE(max_f##bits, bits, v_max_f##bits)                                                 \
 	static void average_f##bits(void *acc, size_t n, unsigned int count)                       \
 	{                                                                                          \
-		v_divide(acc, n *(bits / 8), v_set_f##bits((type)count), v_divide_f##bits);        \
+		v_finish(acc, n *(bits / 8), v_set_f##bits((type)count), v_divide_f##bits);        \
 	}
 
 FLOAT(32, float)

@@ -62,7 +62,7 @@ WIDE_AVERAGE(u16, 2, v_store_low16)
 
 /*
  * 64 bits, in two digits of 32: (r * 2^32 + low) / count, r < count the rest of high / count, is
- * below 2^40, and so its quotient in fp64 is exact enough.
+ * below 2^40.
  */
 static inline vector
 divide_u64(vector x, vector divisor)
@@ -88,7 +88,7 @@ divide_s64(vector x, vector divisor)
 #define LONG_AVERAGE(name, bits, op)                                                               \
 	static void average_##name(void *acc, size_t n, unsigned int count)                        \
 	{                                                                                          \
-		v_divide(acc, n *(bits / 8), v_set_f64((double)count), op);                        \
+		v_finish(acc, n *(bits / 8), v_set_f64((double)count), op);                        \
 	}
 
 LONG_AVERAGE(s32, 32, v_divide_s32)
