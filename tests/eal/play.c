@@ -41,6 +41,28 @@ nature(const struct play *p, unsigned int j, uint32_t block)
 	return rig_random(&s);
 }
 
+/* Which it is comes from the block's number; so do type, operation and root. */
+static void
+any_collective(const struct play *p, unsigned int j, uint64_t n, struct weir_header *h)
+{
+	unsigned int sources = job(p, j)->nb_sources, most = job(p, j)->elements;
+
+	h->collective = (uint8_t)((n >> 32) % WEIR_COLLECTIVE_BARRIER);
+	h->dtype = (uint8_t)((n >> 40) % (WEIR_DTYPE_FP64 + 1));
+	if (h->collective <= WEIR_COLLECTIVE_REDUCESCATTER) {
+		h->dtype = (uint8_t)((n >> 40) % WEIR_DTYPE_FP16); /* exact in any order */
+		h->op = (uint8_t)((n >> 56) % (WEIR_OP_LXOR + 1));
+	}
+	if (h->collective == WEIR_COLLECTIVE_REDUCE || h->collective == WEIR_COLLECTIVE_BROADCAST ||
+		h->collective == WEIR_COLLECTIVE_SCATTER || h->collective == WEIR_COLLECTIVE_GATHER)
+		h->root = (uint8_t)((n >> 16) % sources);
+	if (weir_dtype_bytes(h->dtype) == 8)
+		most = RTE_MAX(most / 2, 1u);
+	if (h->collective == WEIR_COLLECTIVE_ALLTOALL)
+		most /= sources;
+	h->grad_cnt = (uint16_t)(most == 0 ? 0 : 1 + (h->grad_cnt - 1u) % most);
+}
+
 struct weir_header
 contribution(struct play *p, unsigned int j, unsigned int source, uint32_t block)
 {
@@ -57,11 +79,16 @@ contribution(struct play *p, unsigned int j, unsigned int source, uint32_t block
 
 	if (j == JOB_FIXED) { /* its results have the form of the last contribution */
 		h.extended = source % 2;
-	} else if (n % 5 == 0) {
+	} else if (n % 5 == 0 || (n >> 51 & 3) == 0) {
+		h.extended = true;
+	}
+	if (j != JOB_FIXED && n % 5 == 0) {
 		h.dtype ^= WEIR_DTYPE_INT32 ^ WEIR_DTYPE_FP32; /* the other one */
 		h.extended = true;
 	}
 	h.grad_cnt = (uint16_t)(n >> 20 & 3 ? 1 + (n >> 24) % most : most);
+	if (h.extended && j != JOB_FIXED && (n >> 51 & 3) == 0)
+		any_collective(p, j, n, &h);
 	if ((n >> 16 & 7) == 0) {
 		h.collective = WEIR_COLLECTIVE_BARRIER;
 		h.grad_cnt = 0;
@@ -70,19 +97,31 @@ contribution(struct play *p, unsigned int j, unsigned int source, uint32_t block
 	return h;
 }
 
+/* The model of the header's job, or one that is as good. */
+static const struct model *
+model_of(const struct play *p, const struct weir_header *h)
+{
+	for (unsigned int j = 0; j < JOBS; j++)
+		if (job(p, j)->id == h->job_id)
+			return p->twin.model[j];
+	return p->twin.model[0];
+}
+
 unsigned int
 payload(struct play *p, const struct weir_header *h, uint8_t *bytes)
 {
 	uint64_t s = p->seed ^ (uint64_t)h->gen_id << 48 ^ (uint64_t)h->job_id << 40 ^
 		(uint64_t)h->src_id << 32 ^ h->block_id;
+	unsigned int size = weir_dtype_bytes(h->dtype),
+		     elements = model_contributed(model_of(p, h), h);
 
-	for (unsigned int i = 0; i < h->grad_cnt; i++) {
+	for (unsigned int i = 0; i < elements; i++) {
 		uint64_t r = rig_random(&s);
 		float f = (float)((int)(r % 20001) - 10000) / 8;
 
-		memcpy(bytes + 4 * i, h->dtype == WEIR_DTYPE_FP32 ? (const void *)&f : &r, 4);
+		memcpy(bytes + size * i, h->dtype == WEIR_DTYPE_FP32 ? (const void *)&f : &r, size);
 	}
-	return h->grad_cnt * 4u;
+	return elements * size;
 }
 
 void

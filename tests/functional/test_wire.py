@@ -194,7 +194,7 @@ def disagreement_fails_the_block_for_all():
 @case
 def what_is_not_served_is_told():
     with Table(2) as table:
-        table.peers[0].send(0, [1, 2], collective=7)
+        table.peers[0].send(0, [1, 2], collective=9)
         got = table.peers[0].receive()
         check(got is not None and got.status == UNSUPPORTED, '%s', got and got.status)
         check(table.drops()['unsupported'] == 1, 'drops: %s', table.drops())

@@ -27,6 +27,10 @@ static void
 begin_generation(struct model *m, uint16_t generation)
 {
 	m->generation = m->last_generation = generation;
+	for (uint32_t r = 0; r < m->c.window; r++) {
+		model_forget(&m->residues[r].older);
+		model_forget(&m->residues[r].newer);
+	}
 	memset(m->residues, 0, m->c.window * sizeof(*m->residues));
 	for (uint32_t r = 0; r < m->c.window; r++)
 		m->residues[r].next = r;
@@ -57,6 +61,10 @@ model_destroy(struct model *m)
 {
 	if (m == NULL)
 		return;
+	for (uint32_t r = 0; r < m->c.window; r++) {
+		model_forget(&m->residues[r].older);
+		model_forget(&m->residues[r].newer);
+	}
 	free(m->residues);
 	free(m);
 }
@@ -154,28 +162,6 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 
 /* ---- blocks ---- */
 
-static void
-add(const struct block *b, uint8_t *sum, const uint8_t *payload)
-{
-	for (unsigned int i = 0; i < b->first.grad_cnt; i++, sum += 4, payload += 4) {
-		if (b->first.dtype == WEIR_DTYPE_INT32) {
-			uint32_t x, y;
-
-			memcpy(&x, sum, 4);
-			memcpy(&y, payload, 4);
-			x += y;
-			memcpy(sum, &x, 4);
-		} else {
-			float x, y;
-
-			memcpy(&x, sum, 4);
-			memcpy(&y, payload, 4);
-			x += y;
-			memcpy(sum, &x, 4);
-		}
-	}
-}
-
 /* In what a contribution disagrees with the block; 0: in nothing. */
 static unsigned int
 disagree(const struct weir_header *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
@@ -219,7 +205,8 @@ release_older(const struct model *m, struct residue *r)
 	for (unsigned int s = 0; s < m->c.sources; s++)
 		if (!has_older(r, s))
 			return;
-	r->older.held = r->older.held && r->newer.open;
+	if (!r->newer.open)
+		model_forget(&r->older);
 }
 
 static void
@@ -235,6 +222,8 @@ complete(struct model *m, struct residue *r, uint8_t status)
 {
 	struct block *b = &r->newer;
 
+	if (status == WEIR_STATUS_PARTIAL && model_lacks_root(b))
+		status = WEIR_STATUS_ERROR;
 	b->open = false;
 	b->status = status;
 	m->count.blocks_complete += status == WEIR_STATUS_OK;
@@ -271,7 +260,9 @@ open_block(struct model *m, struct residue *r, const struct weir_header *h, cons
 	r->next = (r->next + m->c.window) & last_number(m);
 	set_add(&b->in, h->src_id);
 	hear(m, r, h->src_id);
-	memcpy(b->sum, payload, (size_t)h->grad_cnt * 4);
+	if (!model_keep(b, h->src_id, payload,
+		    (size_t)model_contributed(m, h) * weir_dtype_bytes(h->dtype)))
+		abort();
 	m->count.blocks_opened++;
 	m->count.contributions++;
 	if (m->c.sources == 1)
@@ -308,7 +299,9 @@ contribute(struct model *m, struct residue *r, const struct model_peer *from,
 	set_add(&b->in, h->src_id);
 	b->progress_ms = m->now_ms;
 	m->count.contributions++;
-	add(b, b->sum, payload);
+	if (!model_keep(b, h->src_id, payload,
+		    (size_t)model_contributed(m, h) * weir_dtype_bytes(h->dtype)))
+		abort();
 	if (set_count(&b->in) == m->c.sources)
 		complete(m, r, WEIR_STATUS_OK);
 	return "consumed";
@@ -416,19 +409,6 @@ stranger(struct model *m, const struct model_peer *from, const struct weir_heade
 	return unknown ? "unknown_source" : "address";
 }
 
-/* Nothing is done with the elements of a contribution that has none. */
-static bool
-served(const struct weir_header *h)
-{
-	if (h->root != 0)
-		return false;
-	if (h->collective == WEIR_COLLECTIVE_BARRIER || h->grad_cnt == 0)
-		return h->collective == WEIR_COLLECTIVE_BARRIER ||
-			h->collective == WEIR_COLLECTIVE_ALLREDUCE;
-	return h->collective == WEIR_COLLECTIVE_ALLREDUCE && h->op == WEIR_OP_SUM &&
-		(h->dtype == WEIR_DTYPE_INT32 || h->dtype == WEIR_DTYPE_FP32);
-}
-
 const char *
 model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_peer *from,
 	const uint8_t *bytes, size_t size, model_send send, void *argument)
@@ -466,12 +446,11 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 			(struct joined){.valid = true, .base_results = !extended, .peer = *from};
 	if (!same_peer(from, &m->running[h.src_id].peer))
 		return "address";
-	if (h.collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !served(&h)) {
+	if (h.collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !model_served(m, &h)) {
 		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
-	if (size != header + (size_t)h.grad_cnt * 4 || h.grad_cnt > m->c.elements ||
-		(h.grad_cnt != 0 && h.collective != WEIR_COLLECTIVE_ALLREDUCE))
+	if (!model_fits(m, &h, size - header))
 		return "length";
 	if (h.collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
 		return take_acknowledgement(m, from, &h);

@@ -7,7 +7,8 @@
  * what libweir is tested against. It favours being read beside the page over everything else: it
  * keeps whole blocks in plain arrays, copies, and adds element by element.
  *
- * It serves AllReduce (sum) of int32 and fp32, and barriers. fp32 is added in order of arrival.
+ * It serves every collective, type and operation; sources' ranks are their ids. Floating point is reduced in
+ * the order of arrival.
  * One thread at a time.
  */
 #ifndef TESTS_MODEL_SWITCH_MODEL_H
@@ -96,6 +97,9 @@ void model_tick(struct model *model, uint64_t now_ms, model_send send, void *arg
 
 /* From now on this policy and this timeout hold, for open blocks too. */
 void model_set_policy(struct model *model, enum model_policy policy, uint32_t timeout_ms);
+
+/* Elements that a contribution with this header carries, by its collective. */
+unsigned int model_contributed(const struct model *model, const struct weir_header *header);
 
 /* The running generation, 0 before the first. */
 uint16_t model_generation(const struct model *model);

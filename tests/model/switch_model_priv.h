@@ -23,7 +23,9 @@ struct block {
 	bool overdue; /* counted as waiting */
 	uint8_t status; /* of the result */
 	struct weir_mismatch mismatch;
-	uint8_t sum[WEIR_ELEMENTS_MAX * 4];
+	uint8_t *given[WEIR_SOURCES_MAX]; /* their payloads; NULL: not in */
+	uint8_t order[WEIR_SOURCES_MAX]; /* of their arrival */
+	unsigned int added;
 };
 
 /* The blocks of one residue modulo the window. */
@@ -77,6 +79,24 @@ set_count(const struct set *set)
 /* A reply to one packet, to where it came from, in its form, with nothing but a status. */
 void model_reply(struct model *m, const struct model_peer *to, const struct weir_header *to_what,
 	uint8_t status, const struct set *bitmap);
+
+/* Is this collective, with this root, type and operation, served? */
+bool model_served(const struct model *m, const struct weir_header *h);
+
+/* Does the contribution fit this payload, and the job? */
+bool model_fits(const struct model *m, const struct weir_header *h, size_t payload);
+
+/* Keep what a source gave; false: no memory. Forget the block. */
+bool model_keep(struct block *b, uint8_t source, const uint8_t *payload, size_t bytes);
+void model_forget(struct block *b);
+
+/* What a source gets of the block; at most 8 * WEIR_ELEMENTS_MAX bytes. */
+size_t model_payload(
+	const struct model *m, const struct block *b, unsigned int source, uint8_t *to);
+
+/* Do all get the same? Is what all wait for missing? */
+bool model_same_for_all(const struct block *b);
+bool model_lacks_root(const struct block *b);
 
 /* The fixed result of a block, to one source. */
 void model_send_result(struct model *m, const struct block *b, unsigned int source,

@@ -51,8 +51,10 @@ send_result(struct model *m, const struct block *b, int source, const struct mod
 	struct weir_header h = b->first;
 	bool data = b->status == WEIR_STATUS_OK || b->status == WEIR_STATUS_PARTIAL;
 	bool late = b->status == WEIR_STATUS_PARTIAL || b->status == WEIR_STATUS_ERROR;
-	const void *payload = data ? (const void *)b->sum : &b->mismatch;
-	size_t size = data ? (size_t)b->first.grad_cnt * 4 : 0;
+	uint8_t part[WEIR_ELEMENTS_MAX * 8];
+	const void *payload = data ? (const void *)part : &b->mismatch;
+	/* What goes to the group is the same for all. */
+	size_t size = data ? model_payload(m, b, source < 0 ? 0 : (unsigned int)source, part) : 0;
 
 	if (b->status == WEIR_STATUS_MISMATCH)
 		size = sizeof(b->mismatch);
@@ -86,11 +88,11 @@ model_send_to_all(struct model *m, const struct block *b)
 
 		if (!j->valid)
 			continue;
-		if (m->c.group == 0)
+		if (m->c.group == 0 || !model_same_for_all(b))
 			send_result(m, b, (int)s, &j->peer, !j->base_results);
 		group[!j->base_results][j->peer.link] = true;
 	}
-	for (unsigned int i = 0; m->c.group != 0 && i < 2 * 256; i++) {
+	for (unsigned int i = 0; m->c.group != 0 && model_same_for_all(b) && i < 2 * 256; i++) {
 		/* The port is the form's own: who runs the model knows it. */
 		const struct model_peer to = {.address = m->c.group, .link = (uint8_t)i};
 

@@ -497,7 +497,7 @@ unserved(struct host *h)
 {
 	double x[4] = {0};
 
-	h->code = weir_allreduce(h->weir, x, x, 4, WEIR_DTYPE_FP64, WEIR_OP_SUM);
+	h->code = weir_allreduce(h->weir, x, x, 4, WEIR_DTYPE_FP64, WEIR_OP_BOR);
 	return h->code;
 }
 

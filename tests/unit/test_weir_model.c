@@ -237,7 +237,8 @@ Test(weir_model, window_stale_address_length, .timeout = 10)
 	cr_expect_str_eq(model_input(model, 0, true, &wrong, packet, 24, keep, NULL), "length");
 	cr_expect_str_eq(model_input(model, 0, true, &wrong, packet, 15, keep, NULL), "truncated");
 	h.grad_cnt = 2;
-	h.dtype = WEIR_DTYPE_FP64;
+	h.dtype = WEIR_DTYPE_FP32;
+	h.op = WEIR_OP_BOR;
 	cr_expect_str_eq(input(&h, values, 0), "unsupported");
 	expect(0, 0, WEIR_STATUS_UNSUPPORTED, 0);
 	model_destroy(model);

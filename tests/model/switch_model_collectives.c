@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* docs/protocol.md, "Collectives": what each source sends, and what each gets. Sources are [0, n): a source
+ * is its rank. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/model/reduce.h"
+#include "tests/model/switch_model_priv.h"
+
+static bool
+reduces(unsigned int collective)
+{
+	return collective == WEIR_COLLECTIVE_ALLREDUCE || collective == WEIR_COLLECTIVE_REDUCE ||
+		collective == WEIR_COLLECTIVE_REDUCESCATTER;
+}
+
+static bool
+has_root(unsigned int collective)
+{
+	return collective == WEIR_COLLECTIVE_REDUCE || collective == WEIR_COLLECTIVE_BROADCAST ||
+		collective == WEIR_COLLECTIVE_SCATTER || collective == WEIR_COLLECTIVE_GATHER;
+}
+
+/* Elements of slice i: one more in the first ones. */
+static unsigned int
+slice(const struct model *m, const struct weir_header *h, unsigned int i)
+{
+	return h->grad_cnt / m->c.sources + (i < h->grad_cnt % m->c.sources);
+}
+
+static unsigned int
+slices_before(const struct model *m, const struct weir_header *h, unsigned int i)
+{
+	return i == 0 ? 0 : slices_before(m, h, i - 1) + slice(m, h, i - 1);
+}
+
+bool
+model_served(const struct model *m, const struct weir_header *h)
+{
+	if (h->collective > WEIR_COLLECTIVE_BARRIER)
+		return false;
+	if (has_root(h->collective) ? h->root >= m->c.sources : h->root != 0)
+		return false;
+	if (h->grad_cnt == 0)
+		return true; /* nothing is done with no elements */
+	if (reduces(h->collective))
+		return reduce_served(h->dtype, h->op);
+	return h->op == 0 && weir_dtype_bytes(h->dtype) != 0;
+}
+
+unsigned int
+model_contributed(const struct model *m, const struct weir_header *h)
+{
+	switch (h->collective) {
+	case WEIR_COLLECTIVE_BROADCAST:
+	case WEIR_COLLECTIVE_SCATTER: return h->src_id == h->root ? h->grad_cnt : 0;
+	case WEIR_COLLECTIVE_GATHER:
+	case WEIR_COLLECTIVE_ALLGATHER: return slice(m, h, h->src_id);
+	case WEIR_COLLECTIVE_BARRIER: return 0;
+	default: return h->grad_cnt;
+	}
+}
+
+bool
+model_fits(const struct model *m, const struct weir_header *h, size_t payload)
+{
+	unsigned int size = weir_dtype_bytes(h->dtype);
+	unsigned int most = size == 8 ? m->c.elements / 2 : m->c.elements;
+	unsigned int all = h->grad_cnt;
+
+	if (h->collective == WEIR_COLLECTIVE_ALLTOALL)
+		all *= m->c.sources;
+	if (h->collective >= WEIR_COLLECTIVE_BARRIER && h->grad_cnt != 0)
+		return false;
+	return payload == (size_t)model_contributed(m, h) * size && all <= (most == 0 ? 1 : most);
+}
+
+bool
+model_same_for_all(const struct block *b)
+{
+	return (b->status != WEIR_STATUS_OK && b->status != WEIR_STATUS_PARTIAL) ||
+		b->first.collective == WEIR_COLLECTIVE_ALLREDUCE ||
+		b->first.collective == WEIR_COLLECTIVE_BROADCAST ||
+		b->first.collective == WEIR_COLLECTIVE_ALLGATHER ||
+		b->first.collective == WEIR_COLLECTIVE_BARRIER;
+}
+
+bool
+model_lacks_root(const struct block *b)
+{
+	return (b->first.collective == WEIR_COLLECTIVE_BROADCAST ||
+		       b->first.collective == WEIR_COLLECTIVE_SCATTER) &&
+		!set_has(&b->in, b->first.root);
+}
+
+bool
+model_keep(struct block *b, uint8_t source, const uint8_t *payload, size_t bytes)
+{
+	b->given[source] = malloc(bytes + 1);
+	if (b->given[source] == NULL)
+		return false;
+	memcpy(b->given[source], payload, bytes);
+	b->order[b->added++] = source;
+	return true;
+}
+
+void
+model_forget(struct block *b)
+{
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		free(b->given[s]);
+		b->given[s] = NULL;
+	}
+	b->held = false;
+}
+
+/* Elements [first, first + count) of the sum of those that are in. */
+static size_t
+put_sum(const struct block *b, unsigned int first, unsigned int count, uint8_t *to)
+{
+	unsigned int size = weir_dtype_bytes(b->first.dtype);
+	const uint8_t *from[WEIR_SOURCES_MAX];
+	uint8_t sum[WEIR_ELEMENTS_MAX * 8];
+
+	for (unsigned int i = 0; i < b->added; i++)
+		from[i] = b->given[b->order[i]];
+	for (unsigned int e = first; e < first + count; e++)
+		reduce_element((enum weir_dtype)b->first.dtype, (enum weir_op)b->first.op, from,
+			b->added, e, sum);
+	memcpy(to, sum + (size_t)first * size, (size_t)count * size);
+	return (size_t)count * size;
+}
+
+/* So many elements of what a source gave, zeros if it is not in. */
+static size_t
+put(const struct block *b, unsigned int source, unsigned int first, unsigned int count, uint8_t *to)
+{
+	size_t size = weir_dtype_bytes(b->first.dtype);
+
+	memset(to, 0, count * size);
+	if (b->given[source] != NULL)
+		memcpy(to, b->given[source] + first * size, count * size);
+	return count * size;
+}
+
+size_t
+model_payload(const struct model *m, const struct block *b, unsigned int source, uint8_t *to)
+{
+	const struct weir_header *h = &b->first;
+	unsigned int before = slices_before(m, h, source), own = slice(m, h, source);
+	size_t at = 0;
+
+	switch (h->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE: return put_sum(b, 0, h->grad_cnt, to);
+	case WEIR_COLLECTIVE_REDUCE: return source == h->root ? put_sum(b, 0, h->grad_cnt, to) : 0;
+	case WEIR_COLLECTIVE_REDUCESCATTER: return put_sum(b, before, own, to);
+	case WEIR_COLLECTIVE_BROADCAST: return put(b, h->root, 0, h->grad_cnt, to);
+	case WEIR_COLLECTIVE_SCATTER: return put(b, h->root, before, own, to);
+	case WEIR_COLLECTIVE_GATHER:
+		if (source != h->root)
+			return 0;
+		for (unsigned int s = 0; s < m->c.sources; s++)
+			at += put(b, s, 0, slice(m, h, s), to + at);
+		return at;
+	case WEIR_COLLECTIVE_ALLGATHER:
+		for (unsigned int s = 0; s < m->c.sources; s++)
+			at += put(b, s, 0, slice(m, h, s), to + at);
+		return at;
+	case WEIR_COLLECTIVE_ALLTOALL:
+		for (unsigned int s = 0; s < m->c.sources; s++)
+			at += put(b, s, before, own, to + at);
+		return at;
+	default: return 0;
+	}
+}
