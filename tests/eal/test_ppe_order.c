@@ -448,3 +448,57 @@ Test(ppe_order, expelled_sources_have_no_turn, .timeout = 60)
 	cr_expect_eq(p->others, 0);
 	stop(p);
 }
+
+/* Take what comes, whatever it is. */
+static void
+forget_results(struct play *p)
+{
+	struct ppe_stats stats;
+
+	rig_settle(&p->rig, &stats);
+	for (unsigned int port = 0; port < PORTS; port++)
+		while (rig_receive(&p->rig, port, p->frame, 0) > 0)
+			;
+}
+
+/* Blocks that fail, generations that end and a switch that stops forget what waited for its turn: what
+ * comes after has none of it, and all memory is back. */
+Test(ppe_order, what_waits_in_vain_is_forgotten, .timeout = 60)
+{
+	static const struct shape shape = {
+		.workers = 4, .sources = 5, .dtype = WEIR_DTYPE_FP32, .ordered = true};
+	struct shape other = shape;
+	struct play *p = calloc(1, sizeof(*p));
+
+	start(p, &shape, PPE_POLICY_WAIT, 0);
+	expect(p, UINT64_MAX);
+	/* More of them than fit at once, if a failed block kept its pieces. */
+	for (uint32_t block = 0; block < 4 * WINDOW; block++) {
+		for (uint8_t rank = 1; rank < 4; rank++)
+			contribute(p, (struct item){block, rank});
+		other.op = WEIR_OP_PROD;
+		p->shape = &other;
+		contribute(p, (struct item){block, 4});
+		contribute(p, (struct item){block, 0});
+		p->shape = &shape;
+		forget_results(p);
+	}
+	for (unsigned int round = 0; round < 3; round++) {
+		for (uint32_t block = 0; block < WINDOW; block++)
+			for (uint8_t rank = 1; rank < 5 && round > 0; rank++)
+				contribute(p, (struct item){block, rank});
+		forget_results(p);
+		p->generation = rig_join(&p->rig, 0, false);
+		send_round(p, 0);
+		receive_round(p, 0);
+		forget_results(p);
+		/* Begun, and never done. */
+		p->generation = rig_join(&p->rig, 0, false);
+	}
+	cr_expect_eq(p->others, 0);
+	for (uint32_t block = 0; block < WINDOW; block++)
+		for (uint8_t rank = 1; rank < 5; rank++)
+			contribute(p, (struct item){block, rank});
+	forget_results(p);
+	stop(p);
+}
