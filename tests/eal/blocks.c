@@ -130,6 +130,15 @@ block_result(const struct block_plan *plan, unsigned int rank, uint8_t payload[B
 	}
 }
 
+bool
+block_to_all(const struct block_plan *plan)
+{
+	return plan->collective == WEIR_COLLECTIVE_ALLREDUCE ||
+		plan->collective == WEIR_COLLECTIVE_BROADCAST ||
+		plan->collective == WEIR_COLLECTIVE_ALLGATHER ||
+		plan->collective == WEIR_COLLECTIVE_BARRIER;
+}
+
 struct weir_header
 block_header(const struct block_plan *plan, unsigned int rank)
 {

@@ -40,6 +40,9 @@ unsigned int block_contribution(
 unsigned int block_result(
 	const struct block_plan *plan, unsigned int rank, uint8_t payload[BLOCK_BYTES_MAX]);
 
+/* Do all receive the same? */
+bool block_to_all(const struct block_plan *plan);
+
 /* The header of the rank's contribution. */
 struct weir_header block_header(const struct block_plan *plan, unsigned int rank);
 

@@ -95,15 +95,6 @@ expect_part(const struct block_plan *p, unsigned int rank, bool multicast)
 		what, p->elements, p->block, p->n, p->root, rank, bytes, right);
 }
 
-static bool
-to_all(const struct block_plan *p)
-{
-	return p->collective == WEIR_COLLECTIVE_ALLREDUCE ||
-		p->collective == WEIR_COLLECTIVE_BROADCAST ||
-		p->collective == WEIR_COLLECTIVE_ALLGATHER ||
-		p->collective == WEIR_COLLECTIVE_BARRIER;
-}
-
 /* Offer it in any order, some of it twice. */
 static void
 offer_all(const struct block_plan *p, uint64_t *random)
@@ -172,7 +163,7 @@ ParameterizedTest(const struct shape *shape, ppe_collectives, each_gets_its_part
 	rig.seed = shape->segmented ? random : 0;
 	for (uint32_t block = 0; block < BLOCKS; block++) {
 		struct block_plan p = some_plan(&random, shape);
-		bool multicast = shape->multicast && to_all(&p);
+		bool multicast = shape->multicast && block_to_all(&p);
 
 		p.job = 5;
 		p.generation = generation;

@@ -51,8 +51,15 @@ void
 tags_gmac(const uint8_t key[32], uint8_t status, uint64_t number, const uint8_t header[16],
 	const void *payload, size_t bytes, uint8_t tag[16])
 {
+	tags_gmac_slice(key, 0, status, number, header, payload, bytes, tag);
+}
+
+void
+tags_gmac_slice(const uint8_t key[32], uint32_t slice, uint8_t status, uint64_t number,
+	const uint8_t header[16], const void *payload, size_t bytes, uint8_t tag[16])
+{
 	EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
-	uint8_t iv[12] = {0, 0, 0, status};
+	uint8_t iv[12] = {(uint8_t)(slice >> 16), (uint8_t)(slice >> 8), (uint8_t)slice, status};
 	int n;
 
 	for (int i = 0; i < 8; i++)

@@ -20,6 +20,10 @@ void tags_generation_key(
 void tags_gmac(const uint8_t key[32], uint8_t status, uint64_t number, const uint8_t header[16],
 	const void *payload, size_t bytes, uint8_t tag[16]);
 
+/* The same of a result that differs by receiver: slice is its rank + 1. */
+void tags_gmac_slice(const uint8_t key[32], uint32_t slice, uint8_t status, uint64_t number,
+	const uint8_t header[16], const void *payload, size_t bytes, uint8_t tag[16]);
+
 /* The first 16 bytes of HMAC-SHA256 of up to three pieces, one after the other. */
 void tags_hmac(const uint8_t key[32], const char *label, const void *a, size_t a_bytes,
 	const void *b, size_t b_bytes, uint8_t tag[16]);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocks of any collective that can't be whole: sources are missing, or disagree. Nobody is left waiting. */
+#include <criterion/criterion.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/eal/blocks.h"
+
+#define SOURCES    5
+#define ELEMENTS   300
+#define WINDOW     32 /* no block waits for an earlier one */
+#define TIMEOUT_MS 300
+
+static const uint8_t ids[SOURCES] = {1, 4, 9, 77, 200};
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX], expected[BLOCK_BYTES_MAX];
+
+static bool
+rooted(enum weir_collective c)
+{
+	return c == WEIR_COLLECTIVE_REDUCE || c == WEIR_COLLECTIVE_BROADCAST ||
+		c == WEIR_COLLECTIVE_SCATTER || c == WEIR_COLLECTIVE_GATHER;
+}
+
+static uint16_t
+start(enum ppe_policy policy)
+{
+	struct rig_config config = {.workers = 2,
+		.threads = 8,
+		.ports = 8,
+		.jobs = 1,
+		.job = {rig_job_of(5, ids, SOURCES, WINDOW, ELEMENTS)}};
+
+	config.job[0].timeout_ms = TIMEOUT_MS;
+	config.job[0].policy = (uint8_t)policy;
+	rig_start(&rig, &config);
+	return rig_join(&rig, 0, false);
+}
+
+static void
+stop(void)
+{
+	const char *books = rig_stop(&rig);
+
+	cr_expect_null(books, "%s", books);
+}
+
+/* What the rank receives next. */
+static struct weir_header
+take(const struct block_plan *p, unsigned int rank, const uint8_t **payload, unsigned int *bytes)
+{
+	unsigned int n = rig_receive(&rig, p->ids[rank] % rig.ports, frame, 5000);
+	struct weir_header h = {0};
+
+	cr_assert(n > 0 && rig_parse(frame, n, &h, payload, bytes), "%s: rank %u gets nothing",
+		block_collective_name(p->collective), rank);
+	cr_assert(rig_checksums_hold(frame), "%s: a wrong checksum",
+		block_collective_name(p->collective));
+	cr_assert_eq(h.block_id, p->block);
+	return h;
+}
+
+/* The bitmap of those that are in, at the payload's end. */
+static void
+expect_bitmap(const struct block_plan *p, const uint8_t *bitmap)
+{
+	uint8_t right[WEIR_BITMAP_BYTES] = {0};
+
+	for (unsigned int rank = 0; rank < p->n; rank++)
+		if ((p->absent >> rank & 1) == 0)
+			right[p->ids[rank] / 8] |= (uint8_t)(1u << p->ids[rank] % 8);
+	cr_assert_eq(memcmp(bitmap, right, sizeof(right)), 0, "%s: a wrong bitmap",
+		block_collective_name(p->collective));
+}
+
+static void
+expect_partial(const struct block_plan *p, unsigned int rank)
+{
+	bool lost = (p->collective == WEIR_COLLECTIVE_BROADCAST ||
+			    p->collective == WEIR_COLLECTIVE_SCATTER) &&
+		(p->absent >> p->root & 1) != 0;
+	unsigned int bytes, right = lost ? 0 : block_result(p, rank, expected);
+	const uint8_t *payload;
+	struct weir_header h = take(p, rank, &payload, &bytes);
+
+	cr_assert(h.status == (lost ? WEIR_STATUS_ERROR : WEIR_STATUS_PARTIAL) && h.degraded &&
+			h.grad_cnt == (lost ? 0 : p->elements),
+		"%s: rank %u gets %s", block_collective_name(p->collective), rank,
+		weir_status_text(h.status));
+	cr_assert(bytes == right + WEIR_BITMAP_BYTES && memcmp(payload, expected, right) == 0,
+		"%s of %u elements, without %#" PRIx64
+		", root %u: rank %u gets %u bytes, not %u, or others",
+		block_collective_name(p->collective), p->elements, p->absent, p->root, rank, bytes,
+		right + WEIR_BITMAP_BYTES);
+	expect_bitmap(p, payload + right);
+}
+
+/* Buffers are used again: what was in them before must not come out in place of what is missing. */
+Test(ppe_collectives_odd, partial_results_have_zeros_for_who_is_missing, .timeout = 60)
+{
+	uint64_t random = rig_seed();
+	uint16_t generation = start(PPE_POLICY_PARTIAL);
+	uint32_t block = 0;
+
+	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+		for (unsigned int times = 0; times < 3; times++) {
+			struct block_plan p = {.job = 5,
+				.generation = generation,
+				.n = SOURCES,
+				.ids = ids,
+				.collective = (enum weir_collective)c,
+				.dtype = WEIR_DTYPE_INT32,
+				.elements = c == WEIR_COLLECTIVE_BARRIER ? 0 : 51 + times,
+				.block = block++,
+				.seed = rig_random(&random),
+				.absent = 1 + rig_random(&random) % ((1u << SOURCES) - 2)};
+
+			if (rooted(p.collective))
+				p.root = (unsigned int)(rig_random(&random) % SOURCES);
+			for (unsigned int rank = 0; rank < SOURCES; rank++)
+				if ((p.absent >> rank & 1) == 0)
+					block_offer(&rig, &p, rank);
+			for (unsigned int rank = 0; rank < SOURCES; rank++)
+				expect_partial(&p, rank);
+			/* Who comes too late is told the same. */
+			for (unsigned int rank = 0; rank < SOURCES; rank++)
+				if ((p.absent >> rank & 1) != 0) {
+					block_offer(&rig, &p, rank);
+					expect_partial(&p, rank);
+				}
+		}
+	stop();
+}
+
+/* Ranks 0 and 3 send what differs in one field; everybody is told which, and who. */
+static void
+disagree(struct block_plan p, const struct block_plan *other, enum weir_field field, uint16_t has,
+	uint16_t offers)
+{
+	struct ppe_stats stats;
+
+	block_offer(&rig, &p, 0);
+	rig_settle(&rig, &stats); /* it is in before the other comes by another port */
+	block_offer(&rig, other, 3);
+	for (unsigned int rank = 0; rank < SOURCES; rank++) {
+		unsigned int bytes;
+		const uint8_t *payload;
+		struct weir_header h = take(&p, rank, &payload, &bytes);
+
+		cr_assert_eq(h.status, WEIR_STATUS_MISMATCH, "field %u: %s", field,
+			weir_status_text(h.status));
+		cr_assert_eq(bytes, sizeof(struct weir_mismatch));
+		cr_assert(payload[0] == field && payload[1] == ids[0] && payload[4] == ids[3],
+			"field %u of sources %u and %u, not %u of %u and %u", payload[0],
+			payload[1], payload[4], field, ids[0], ids[3]);
+		cr_assert(weir_get16(payload + 2) == has && weir_get16(payload + 6) == offers,
+			"field %u: %u and %u, not %u and %u", field, weir_get16(payload + 2),
+			weir_get16(payload + 6), has, offers);
+	}
+}
+
+Test(ppe_collectives_odd, disagreements_name_the_field_and_both_sources, .timeout = 60)
+{
+	uint16_t generation = start(PPE_POLICY_WAIT);
+	/* Rank 1 is the root: what 0 and 3 send is a header. */
+	struct block_plan p = {.job = 5,
+		.generation = generation,
+		.n = SOURCES,
+		.ids = ids,
+		.collective = WEIR_COLLECTIVE_BROADCAST,
+		.dtype = WEIR_DTYPE_INT32,
+		.elements = 20,
+		.root = 1};
+	struct block_plan other = p;
+
+	other.root = 2;
+	disagree(p, &other, WEIR_FIELD_ROOT, 1, 2);
+	other = p;
+	other.block = ++p.block;
+	other.elements = 21;
+	disagree(p, &other, WEIR_FIELD_LENGTH, 20, 21);
+	other = p;
+	other.block = ++p.block;
+	other.final = true;
+	disagree(p, &other, WEIR_FIELD_FINAL, 0, 1);
+	other = p;
+	other.block = ++p.block;
+	other.dtype = WEIR_DTYPE_FP64;
+	disagree(p, &other, WEIR_FIELD_DTYPE, WEIR_DTYPE_INT32, WEIR_DTYPE_FP64);
+	other = p;
+	other.block = ++p.block;
+	other.collective = WEIR_COLLECTIVE_SCATTER;
+	disagree(p, &other, WEIR_FIELD_COLLECTIVE, WEIR_COLLECTIVE_BROADCAST,
+		WEIR_COLLECTIVE_SCATTER);
+	p.collective = WEIR_COLLECTIVE_REDUCE;
+	other = p;
+	other.block = ++p.block;
+	other.op = WEIR_OP_MAX;
+	disagree(p, &other, WEIR_FIELD_OP, WEIR_OP_SUM, WEIR_OP_MAX);
+	stop();
+}
