@@ -119,6 +119,7 @@ extern const struct bench bench_ports;
 extern const struct bench bench_latency;
 extern const struct bench bench_rfc2544;
 extern const struct bench bench_hash;
+extern const struct bench bench_kernels;
 extern const struct bench bench_memory;
 extern const struct bench bench_plan;
 extern const struct bench bench_scrape;

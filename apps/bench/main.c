@@ -25,6 +25,7 @@ static const struct bench *const benches[] = {
 	&bench_latency,
 	&bench_rfc2544,
 	&bench_hash,
+	&bench_kernels,
 	&bench_memory,
 	&bench_plan,
 	&bench_scrape,

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plain loops in C, as the compiler vectorises them: what the kernels are compared with. */
+#ifndef APPS_BENCH_KERNELS_LOOPS_H
+#define APPS_BENCH_KERNELS_LOOPS_H
+
+#include "rmw/kernels.h"
+
+/*
+ * The loop that does what rmw's reduce does, except that of two numbers one of which is NaN, and of
+ * -0 and 0, it takes any for the lesser. Compiled for that instruction set; NULL: there is none, or the
+ * compiler doesn't know the type.
+ */
+rmw_reduce_fn kernels_loop_scalar(enum rmw_type type, enum rmw_op op);
+rmw_reduce_fn kernels_loop_avx2(enum rmw_type type, enum rmw_op op);
+rmw_reduce_fn kernels_loop_avx512(enum rmw_type type, enum rmw_op op);
+
+#endif
