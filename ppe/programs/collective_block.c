@@ -110,6 +110,7 @@ fill(struct block *b, const struct contribution *c, const struct job_shard *job,
 	struct rmw_buffer *buffer, uint64_t now)
 {
 	const struct weir_header *h = &c->header;
+	const struct collective_row *row = &collective_table[h->collective];
 	struct hash_record listed = b->hash;
 
 	memset(b, 0, sizeof(*b));
@@ -121,6 +122,8 @@ fill(struct block *b, const struct contribution *c, const struct job_shard *job,
 	b->op = h->op;
 	b->dtype = h->dtype;
 	b->root = h->root;
+	b->placed = row->contribution != CONTRIBUTION_REDUCE;
+	b->apart = row->to != TO_ALL;
 	b->first_source = h->src_id;
 	b->final = h->final;
 	b->job = job->job;
@@ -171,10 +174,12 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 static void
 finish_sum(const struct collective *state, struct block *block)
 {
-	const struct rmw_reduction *reduction = state->reduction[block->dtype][block->op];
+	const struct rmw_reduction *reduction;
 
-	if (collective_table[block->collective].contribution == CONTRIBUTION_REDUCE &&
-		reduction->finish != NULL)
+	if (unlikely(block->placed))
+		return;
+	reduction = state->reduction[block->dtype][block->op];
+	if (unlikely(reduction->finish != NULL))
 		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
 }
 

@@ -243,6 +243,33 @@ send_results(struct ppe_worker *worker, struct emission *e, const struct pktbuf_
 		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
 }
 
+/* The next packets are sent; more are to come, or not. */
+static inline struct ppe_next
+go_on(struct emission *e)
+{
+	if (e->next < e->end)
+		return PPE_RUN(emit);
+	if (e->buffer != NULL)
+		rmw_unhold(e->buffer, 1);
+	return (struct ppe_next){e->then};
+}
+
+/* To each its own. */
+static __rte_noinline struct ppe_next
+emit_parts(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	struct emission *e = &lmem(thread)->emission;
+	struct job_shard *js = state->job[e->job];
+
+	for (unsigned int n = 0; e->next < e->end && n < EMIT_STEP; e->next++)
+		if (js->endpoint[e->next].valid) {
+			send_part(worker, state, e, js, (uint8_t)e->next);
+			n++;
+		}
+	return go_on(e);
+}
+
 struct ppe_next
 emit(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -250,16 +277,13 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct emission *e = &lmem(thread)->emission;
 	struct job_shard *js = state->job[e->job];
 	const struct pktbuf_envelope *to[EMIT_STEP];
-	unsigned int n = 0, parts = 0;
+	unsigned int n = 0;
 
-	for (; e->next < e->end && n + parts < EMIT_STEP; e->next++) {
+	if (unlikely(e->parts))
+		return emit_parts(worker, thread);
+	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
 		if (!js->endpoint[e->next].valid)
 			continue;
-		if (unlikely(e->parts)) {
-			send_part(worker, state, e, js, (uint8_t)e->next);
-			parts++;
-			continue;
-		}
 		if (likely(!e->multicast)) {
 			to[n++] = &js->envelope[e->next];
 			continue;
@@ -273,9 +297,5 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	js->count.results += n;
 	if (n > 0)
 		send_results(worker, e, to, n);
-	if (e->next < e->end)
-		return PPE_RUN(emit);
-	if (e->buffer != NULL)
-		rmw_unhold(e->buffer, 1);
-	return (struct ppe_next){e->then};
+	return go_on(e);
 }

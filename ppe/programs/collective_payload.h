@@ -73,7 +73,7 @@ add_payload(const struct collective *state, const struct job_shard *js,
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	const uint8_t *from = rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload);
 
-	if (unlikely(collective_table[b->collective].contribution != CONTRIBUTION_REDUCE))
+	if (unlikely(b->placed))
 		place_payload(js, packet, c, b);
 	else if (unlikely(packet->data_len < c->payload + c->bytes))
 		add_pieces(packet, c, to, reduction, first);

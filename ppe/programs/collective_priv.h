@@ -53,7 +53,9 @@ struct block {
 	uint64_t opened; /* TSC */
 	uint64_t progress; /* TSC of the last new contribution */
 	struct weir_mismatch mismatch;
-	uint8_t spare2[8];
+	uint8_t placed; /* by its collective's row: payloads are put, not reduced */
+	uint8_t apart; /* by it, too: receivers get different parts */
+	uint8_t spare2[6];
 
 	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
 	uint64_t received[MASK_WORDS]; /* sources that have the result, as far as they said so with
@@ -513,7 +515,7 @@ bool root_is_missing(const struct job_shard *job, const struct block *block);
 static inline bool
 block_has_parts(const struct block *block)
 {
-	return collective_table[block->collective].to != TO_ALL &&
+	return unlikely(block->apart) &&
 		(block->status == WEIR_STATUS_OK || block->status == WEIR_STATUS_PARTIAL);
 }
 
