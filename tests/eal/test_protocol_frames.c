@@ -192,6 +192,58 @@ Test(protocol_frames, results, .timeout = 60)
 	stop();
 }
 
+/* A contribution of 4-byte elements to a block of `elements`. */
+static void
+collective(unsigned int source, uint32_t block, enum weir_collective c, enum weir_dtype dtype,
+	unsigned int root, unsigned int elements, const void *data)
+{
+	const struct weir_header h = {.extended = true,
+		.job_id = 1,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.gen_id = GENERATION,
+		.grad_cnt = (uint16_t)elements,
+		.collective = (uint8_t)c,
+		.dtype = (uint8_t)dtype,
+		.root = (uint8_t)root};
+
+	rig_send(&rig, source, frame,
+		rig_frame(frame, source, &h, data, data == NULL ? 0 : elements * 4));
+}
+
+Test(protocol_frames, collectives, .timeout = 60)
+{
+	const float two[3][2] = {{1, 2}, {2, 2}, {4, 4}}, four[] = {1, 2, 3, 4};
+	const int32_t rows[3][3] = {{0, 1, 2}, {10, 11, 12}, {20, 21, 22}};
+
+	start(PPE_POLICY_WAIT, 1000, 0);
+	join_all();
+	skip(0);
+	for (unsigned int s = 0; s < 3; s++)
+		collective(s, 48, WEIR_COLLECTIVE_REDUCE, WEIR_DTYPE_FP32, 1, 2, two[s]);
+	skip(0);
+	expect(1, "Result of a reduce, to the root");
+	expect(2, "Result of a reduce, to another");
+	for (unsigned int s = 0; s < 3; s++)
+		collective(s, 49, WEIR_COLLECTIVE_REDUCESCATTER, WEIR_DTYPE_FP32, 0, 4, four);
+	skip(0);
+	expect(1, "Result of a reducescatter");
+	skip(2);
+	collective(0, 50, WEIR_COLLECTIVE_BROADCAST, WEIR_DTYPE_FP32, 1, 3, NULL);
+	send_page(1, "Broadcast, contribution of the root");
+	send_page(2, "Broadcast, contribution of another");
+	skip(0);
+	skip(1);
+	expect(2, "Result of a broadcast");
+	collective(0, 51, WEIR_COLLECTIVE_ALLTOALL, WEIR_DTYPE_INT32, 0, 3, rows[0]);
+	send_page(1, "Contribution of an alltoall");
+	collective(2, 51, WEIR_COLLECTIVE_ALLTOALL, WEIR_DTYPE_INT32, 0, 3, rows[2]);
+	skip(0);
+	skip(1);
+	expect(2, "Result of an alltoall");
+	stop();
+}
+
 Test(protocol_frames, refusals, .timeout = 60)
 {
 	const float one = 1;

@@ -138,6 +138,10 @@ half_bits(struct half h, float value)
 	do {                                                                                       \
 		type result = at(0);                                                               \
                                                                                                    \
+		/* A NaN is the canonical one also when it is alone. */                            \
+		if (((op) == WEIR_OP_MIN || (op) == WEIR_OP_MAX) && isnan(result))                 \
+			result = (type)NAN;                                                        \
+                                                                                                   \
 		for (unsigned int i = 1; i < n; i++) {                                             \
 			type next = at(i);                                                         \
                                                                                                    \
@@ -163,6 +167,8 @@ least(double a, double b)
 static double
 most(double a, double b)
 {
+	if (isnan(a) || isnan(b))
+		return (double)NAN;
 	return -least(-a, -b);
 }
 
