@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libweir's operations that are not waited for at once, against the reference switch, over loopback UDP: the
+ * handles are of one process and have one address. Threads return codes; only the main thread asserts.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/host/weir.h"
+#include "tests/model/fake_switch.h"
+
+#define HOSTS    3
+#define JOB      3
+#define WINDOW   8
+#define ELEMENTS 16
+#define CALLS    60
+#define MOST     (3 * WINDOW * ELEMENTS + 5) /* elements of a call */
+
+struct call {
+	struct weir_request *request;
+	size_t count; /* 0: a barrier, if it is odd; else an allreduce of nothing */
+	bool in_place;
+	int32_t send[MOST], recv[MOST];
+};
+
+static struct host {
+	struct weir_config config;
+	struct weir *weir;
+	unsigned int id;
+	int code;
+	size_t wrong;
+	const char *what; /* that went wrong */
+	pthread_t thread;
+	struct call calls[CALLS];
+} hosts[HOSTS];
+
+static struct fake_switch *fake;
+static uint64_t seed;
+
+static uint64_t
+draw(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static void *
+open_host(void *argument)
+{
+	struct host *h = argument;
+
+	h->code = weir_open(&h->config, &h->weir);
+	return NULL;
+}
+
+static void
+each_host(void *(*body)(void *))
+{
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, body, &hosts[h]), 0);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		pthread_join(hosts[h].thread, NULL);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_assert_eq(hosts[h].code, 0, "host %u: %s %d: %s", h,
+			hosts[h].what ? hosts[h].what : "", hosts[h].code,
+			weir_last_error(hosts[h].weir));
+}
+
+static void
+start(double loss)
+{
+	const char *text = getenv("WEIR_SEED");
+	struct fake_switch_config c = {
+		.address = "127.0.0.1",
+		.loss = loss,
+		.reorder = loss,
+		.job = {.job = JOB,
+			.sources = HOSTS,
+			.window = WINDOW,
+			.elements = ELEMENTS,
+			.dtype = WEIR_DTYPE_INT32,
+			.timeout_ms = 1000},
+	};
+
+	seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL) ^ (uint64_t)getpid() << 20;
+	fprintf(stderr, "WEIR_SEED=%llu\n", (unsigned long long)seed);
+	c.seed = seed;
+	cr_assert_eq(fake_switch_start(&c, &fake), 0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].id = h;
+		hosts[h].config = (struct weir_config){
+			.switch_address = "127.0.0.1",
+			.address = "127.0.0.9",
+			.port_base = fake_switch_port(fake, false),
+			.port_ext = fake_switch_port(fake, true),
+			.job = JOB,
+			.source = (int)h,
+			.join_timeout_ms = 10000,
+			.op_timeout_ms = 20000,
+		};
+	}
+	each_host(open_host);
+}
+
+static void
+stop(void)
+{
+	for (unsigned int h = 0; h < HOSTS; h++)
+		weir_close(hosts[h].weir);
+	fake_switch_stop(fake, NULL);
+}
+
+static int
+begin(struct host *h, unsigned int k)
+{
+	struct call *c = &h->calls[k];
+
+	for (size_t i = 0; i < c->count; i++)
+		c->send[i] = (int32_t)(h->id * 1000000 + k * 10000 + i);
+	if (c->count == 0 && k % 2 != 0)
+		return weir_ibarrier(h->weir, &c->request);
+	return weir_iallreduce(h->weir, c->send, c->in_place ? c->send : c->recv, c->count,
+		WEIR_DTYPE_INT32, WEIR_OP_SUM, &c->request);
+}
+
+/* What a call has brought. */
+static void
+check(struct host *h, unsigned int k)
+{
+	const struct call *c = &h->calls[k];
+	const int32_t *data = c->in_place ? c->send : c->recv;
+
+	for (size_t i = 0; i < c->count; i++)
+		h->wrong += data[i] !=
+			(int32_t)(HOSTS * (HOSTS - 1) / 2 * 1000000 + HOSTS * (k * 10000 + i));
+	if (c->request != NULL) {
+		h->code = -EFAULT;
+		h->what = "a request that was waited for is there";
+	}
+}
+
+/* Wait for what is left of calls[0 .. n), one way or another. */
+static void
+wait_somehow(struct host *h, unsigned int n, uint64_t *random)
+{
+	struct weir_request *pending[CALLS];
+	unsigned int k = (unsigned int)(draw(random) % n);
+	bool done = false;
+	size_t which;
+
+	switch (draw(random) % 3) {
+	case 0:
+		h->code = weir_wait(&h->calls[k].request);
+		check(h, k);
+		break;
+	case 1:
+		h->code = weir_test(&h->calls[k].request, &done);
+		if (done)
+			check(h, k);
+		break;
+	default:
+		for (unsigned int i = 0; i < n; i++)
+			pending[i] = h->calls[i].request;
+		h->code = weir_wait_any(pending, n, &which);
+		if (h->code == -ENOENT && which == n) {
+			h->code = 0;
+		} else {
+			h->calls[which].request = pending[which];
+			check(h, (unsigned int)which);
+		}
+	}
+	if (h->code != 0)
+		h->what = "waiting";
+}
+
+/* Each host calls the same, and waits as it likes. */
+static void *
+stream(void *argument)
+{
+	struct host *h = argument;
+	uint64_t sizes = seed, own = seed + h->id + 1;
+
+	h->wrong = 0;
+	for (unsigned int k = 0; k < CALLS && h->code == 0; k++) {
+		struct call *c = &h->calls[k];
+		unsigned int kind = (unsigned int)(draw(&sizes) % 6);
+
+		c->count = kind == 0 ? 0 : kind == 1 ? 1 : draw(&sizes) % MOST;
+		c->in_place = draw(&own) % 2 == 0;
+		h->code = begin(h, k);
+		if (h->code != 0)
+			h->what = "beginning";
+		while (h->code == 0 && draw(&own) % 4 == 0)
+			wait_somehow(h, k + 1, &own);
+	}
+	for (unsigned int k = 0; k < CALLS && h->code == 0; k++) {
+		h->code = weir_wait(&h->calls[k].request);
+		check(h, k);
+	}
+	return NULL;
+}
+
+static void
+streams(double loss)
+{
+	start(loss);
+	for (int again = 0; again < 3; again++) {
+		each_host(stream);
+		for (unsigned int h = 0; h < HOSTS; h++)
+			cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
+	}
+	stop();
+}
+
+Test(weir_requests, many_under_way_are_one_stream, .timeout = 60)
+{
+	streams(0);
+}
+
+Test(weir_requests, so_they_are_under_loss, .timeout = 60)
+{
+	streams(0.02);
+}
+
+static void *
+wait_for_one(void *argument)
+{
+	struct call *c = argument;
+
+	return (void *)(intptr_t)weir_wait(&c->request);
+}
+
+/* A thread for each request: the last is waited for first, and who drives leaves before the others. */
+static void *
+threads(void *argument)
+{
+	struct host *h = argument;
+	pthread_t waiting[10];
+
+	for (unsigned int k = 0; k < 10; k++) {
+		h->calls[k].count = 40 * k + 1;
+		h->calls[k].in_place = true;
+		h->code = h->code ? h->code : begin(h, k);
+	}
+	for (unsigned int k = 10; k-- > 0 && h->code == 0;)
+		if (pthread_create(&waiting[k], NULL, wait_for_one, &h->calls[k]) != 0)
+			h->code = -EAGAIN;
+	for (unsigned int k = 0; k < 10 && h->code == 0; k++) {
+		void *code;
+
+		pthread_join(waiting[k], &code);
+		h->code = (int)(intptr_t)code;
+		check(h, k);
+	}
+	return NULL;
+}
+
+Test(weir_requests, each_may_have_a_thread_that_waits, .timeout = 60)
+{
+	start(0.01);
+	each_host(threads);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_expect_eq(hosts[h].wrong, 0u, "host %u: %zu wrong", h, hosts[h].wrong);
+	stop();
+}
+
+Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 60)
+{
+	struct weir_request *requests[HOSTS];
+	unsigned int seen = 0;
+	size_t which;
+
+	start(0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].calls[0].count = 200;
+		cr_assert_eq(begin(&hosts[h], 0), 0);
+		requests[h] = hosts[h].calls[0].request;
+		hosts[h].calls[0].request = NULL;
+	}
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		cr_assert_eq(weir_wait_any(requests, HOSTS, &which), 0);
+		cr_assert(which < HOSTS && requests[which] == NULL);
+		seen |= 1u << which;
+		check(&hosts[which], 0);
+		cr_expect_eq(hosts[which].wrong, 0u);
+	}
+	cr_expect_eq(seen, (1u << HOSTS) - 1);
+	cr_expect_eq(weir_wait_any(requests, HOSTS, &which), -ENOENT);
+	cr_expect_eq(which, (size_t)HOSTS);
+	cr_expect_eq(weir_wait_all(requests, HOSTS), 0);
+	stop();
+}
+
+/* Host 0 differs in the second call: the third and fourth end as that does, without a packet perhaps. */
+Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 60)
+{
+	start(0);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		for (unsigned int k = 0; k < 4; k++) {
+			hosts[h].calls[k].count = k == 1 && h == 0 ? 20 : 40;
+			hosts[h].code = begin(&hosts[h], k);
+			cr_assert(hosts[h].code == 0 || hosts[h].code == -EPROTO);
+		}
+	for (unsigned int h = 0; h < HOSTS; h++)
+		for (unsigned int k = 1; k < 4; k++)
+			if (hosts[h].calls[k].request != NULL) {
+				cr_expect_eq(weir_wait(&hosts[h].calls[k].request), -EPROTO);
+				cr_expect_not_null(strstr(weir_last_error(hosts[h].weir),
+							   "disagree about the length"),
+					"%s", weir_last_error(hosts[h].weir));
+			}
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		(void)weir_wait(&hosts[h].calls[0].request);
+		cr_expect_eq(weir_barrier(hosts[h].weir), -EPROTO);
+	}
+	stop();
+}
+
+/* Nobody else calls: it can only end with the handle. */
+Test(weir_requests, closing_cancels_them, .timeout = 60)
+{
+	struct weir *first;
+	pthread_t thread;
+	void *code;
+
+	start(0);
+	first = hosts[0].weir;
+	hosts[0].calls[0].count = hosts[0].calls[1].count = 5;
+	cr_assert_eq(begin(&hosts[0], 0), 0);
+	cr_assert_eq(begin(&hosts[0], 1), 0); /* nobody waits for this one */
+	cr_expect_eq(weir_rejoin(first), -EBUSY);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_for_one, &hosts[0].calls[0]), 0);
+	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+	hosts[0].weir = NULL;
+	weir_close(first);
+	pthread_join(thread, &code);
+	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
+	stop();
+}
+
+Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 60)
+{
+	struct weir_request *request;
+	struct weir *weir;
+	float data[4 * HOSTS];
+
+	start(0);
+	weir = hosts[1].weir;
+	cr_expect_eq(weir_allreduce(weir, data, data, 1, WEIR_DTYPE_FP32, WEIR_OP_BAND), -EINVAL);
+	cr_expect_str_eq(weir_last_error(weir), "band is for integers, not for fp32");
+	cr_expect_eq(weir_broadcast(weir, data, data, 1, WEIR_DTYPE_FP32, HOSTS), -EINVAL);
+	cr_expect_str_eq(weir_last_error(weir), "root: 3 is not in [0, 3)");
+	cr_expect_eq(weir_igather(weir, NULL, data, 1, WEIR_DTYPE_FP32, 0, &request), -EINVAL);
+	cr_expect_null(request);
+	cr_expect_str_eq(weir_last_error(weir), "send is NULL and count is 1");
+	cr_expect_eq(weir_reduce(weir, data, NULL, 1, WEIR_DTYPE_FP32, WEIR_OP_MAX, 1), -EINVAL);
+	cr_expect_eq(weir_allgather(weir, data, data, 1, (enum weir_dtype)12), -EINVAL);
+	cr_expect_eq(weir_rank(weir), 1u);
+	/* Nothing was sent, and all is well. */
+	cr_expect_eq(weir_iallgather(weir, NULL, NULL, 0, WEIR_DTYPE_FP32, &request), 0);
+	cr_expect_not_null(request);
+	cr_expect_eq(weir_wait(&request), 0);
+	cr_expect_eq(weir_wait(&request), 0, "what is waited for is NULL");
+	stop();
+}
