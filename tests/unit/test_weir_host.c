@@ -392,9 +392,11 @@ two_at_once(struct host *h)
 
 	if (h->id == 1)
 		sleep_ms(600);
-	hosts[2].weir = hosts[0].weir;
-	if (h->id == 0 && pthread_create(&thread, NULL, intrude, &hosts[2]) != 0)
-		return h->code = -1;
+	if (h->id == 0) {
+		hosts[2].weir = h->weir;
+		if (pthread_create(&thread, NULL, intrude, &hosts[2]) != 0)
+			return h->code = -1;
+	}
 	h->code = weir_barrier(h->weir);
 	if (h->id == 0)
 		pthread_join(thread, NULL);
