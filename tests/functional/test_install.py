@@ -3,55 +3,16 @@
 """What is installed works where it is installed: from `meson install`, and from the Debian package,
 in a throw-away copy of this machine."""
 import glob
-import json
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 
 import tap
+from installed import BUILD, ROOT, Stage, call, option
 from tap import Skip, case, check, main
 from machine import Machine
 
 tap.SECONDS = 280  # the package is compiled without tests and debugging
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.path.abspath(os.environ.get('WEIR_BUILD') or os.path.join(ROOT, 'build'))
-
-
-def call(argv, **options):
-    done = subprocess.run(argv, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=240, check=False, **options)
-    check(done.returncode == 0, '%s: exit status %d\n%s', ' '.join(argv), done.returncode,
-          done.stdout)
-    return done.stdout
-
-
-def option(name):
-    with open(os.path.join(BUILD, 'meson-info', 'intro-buildoptions.json')) as file:
-        return next(o['value'] for o in json.load(file) if o['name'] == name)
-
-
-class Stage:
-    """`meson install` into a folder."""
-
-    def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix='weir-stage-')
-        try:
-            call(['meson', 'install', '-C', BUILD, '--no-rebuild', '--quiet'],
-                 env=dict(os.environ, DESTDIR=self.folder))
-        except BaseException:
-            self.__exit__()
-            raise
-        self.prefix = self.folder + option('prefix')
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def path(self, *names):
-        return os.path.join(self.prefix, *names)
 
 
 @case
@@ -79,38 +40,17 @@ def installed_programs_and_configurations():
         check('ExecStart=%s/bin/weir-switch ' % option('prefix') in unit, '%s', unit)
 
 
-@case
-def a_program_builds_with_the_installed_library():
-    if option('b_sanitize') != 'none':
-        raise Skip('the library is built with sanitizers')
-    with Stage() as stage:
-        code, program = stage.path('x.c'), stage.path('x')
-        with open(code, 'w') as file:
-            file.write('#include <weir.h>\n#include <stdio.h>\n'
-                       'int main(void) { weir_close(NULL); puts("linked"); return 0; }\n')
-        where = glob.glob(stage.path('lib', '**', 'libweir.pc'), recursive=True)[0]
-        # With a sysroot, pkg-config puts the stage before the paths of the file.
-        staged = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(where),
-                      PKG_CONFIG_SYSROOT_DIR=stage.folder)
-        flags = call(['pkg-config', '--cflags', '--libs', 'libweir'], env=staged).split()
-        libraries = os.path.dirname(os.path.dirname(where))
-        call(['gcc', '-Wall', '-Werror', '-o', program, code] + flags)
-        check(call([program], env={'LD_LIBRARY_PATH': libraries}) == 'linked\n', 'shared')
-        needed = [line.split()[0] for line in call(
-            ['pkg-config', '--print-requires-private', 'libweir'], env=staged).splitlines()]
-        needs = call(['pkg-config', '--libs'] + needed).split() if needed else []
-        call(['gcc', '-Wall', '-Werror', '-o', program, code] +
-             [f for f in flags if f.startswith('-I')] +
-             [os.path.join(libraries, 'libweir.a'), '-pthread'] + needs)
-        check(call([program], env={}) == 'linked\n', 'static')
-
-
-def package():
-    """The Debian package, built once and then kept in the build directory."""
+def packages(machine=None):
+    """The Debian packages, built once and then kept in the build directory: {name: path}. They are
+    put where the machine sees them, as name.deb."""
     if option('b_sanitize') != 'none':
         raise Skip('sanitizers are not packed')
     said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb')])
-    return said.splitlines()[-1]
+    made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
+    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-dev', 'weir'}, '%s', made)
+    for name, path in made.items() if machine else ():
+        shutil.copy(path, os.path.join(machine.folder, name + '.deb'))
+    return made
 
 
 LIST = 'find /etc /usr /var/lib /run -xdev 2>/dev/null | sort >/tmp/%s\n'
@@ -118,10 +58,9 @@ LIST = 'find /etc /usr /var/lib /run -xdev 2>/dev/null | sort >/tmp/%s\n'
 
 @case
 def the_package_installs_and_leaves_no_trace():
-    deb = package()
-    call(['dpkg-deb', '--info', deb])
+    packages()
     with Machine() as machine:
-        shutil.copy(deb, os.path.join(machine.folder, 'weir.deb'))
+        packages(machine)
         said = machine.run(LIST % 'before' + '''
             dpkg -i /exchange/weir.deb
             weir-switch --version
@@ -145,6 +84,29 @@ def the_package_installs_and_leaves_no_trace():
             cat /etc/weir/mine.json
             rm /etc/weir/mine.json; rmdir /etc/weir
         ''' + LIST % 'after' + 'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
+        check(said.endswith('nothing is left\n'), '%s', said)
+
+
+@case
+def a_host_has_the_library_without_the_switch():
+    """What programs run with, and are built with; neither brings DPDK."""
+    made = packages()
+    (library,) = (name for name in made if re.fullmatch(r'libweir\d+', name))
+    for name in (library, 'libweir-dev'):
+        check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
+    with Machine() as machine:
+        packages(machine)
+        said = machine.run(LIST % 'before' + '''
+            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb
+            dpkg --verify %s libweir-dev
+            mkdir /tmp/x
+            make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
+            ldconfig -p | grep libweir.so
+            WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1 /tmp/x/barrier 2>&1 | grep /nowhere
+            MANPATH=/usr/share/man man -w weir_ibarrier 2>/dev/null || echo no man here
+            dpkg -P libweir-dev %s
+        ''' % (library, library, library) + LIST % 'after' +
+                           'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
         check(said.endswith('nothing is left\n'), '%s', said)
 
 
@@ -218,9 +180,9 @@ test ! -e /etc/weir -a ! -e /run/weir -a ! -e /var/lib/weir
 
 @case
 def the_demo_runs_as_a_service():
-    deb = package()
+    packages()
     with Machine() as machine:
-        shutil.copy(deb, os.path.join(machine.folder, 'weir.deb'))
+        packages(machine)
         said = machine.boot(SERVICE)
         check(said.count('weir-switch: stopped, everything returned') == 2, '%s', said)
 
