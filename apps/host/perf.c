@@ -30,11 +30,6 @@ run_with(struct perf_run *run)
 	int code;
 
 	run->ranks = weir_sources(run->weir);
-	run->data = (struct perf_data){
-		.seed = run->options->seed,
-		.dtype = run->options->dtype,
-		.ranks = run->ranks,
-	};
 	if (run->rank >= run->ranks) {
 		perf_say(run, "the job has %u sources, and weir-perf needs them numbered from 0",
 			run->ranks);

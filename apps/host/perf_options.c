@@ -7,62 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-	"usage: weir-perf --switch URL --job-name NAME [--create] [options]\n"
-	"       weir-perf --switch ADDRESS --address OWN_ADDRESS --source I [--job N] [options]\n"
-	"\n"
-	"Measures collectives through a Weir switch; one process per host. The options of "
-	"nccl-tests:\n"
-	"  -b, --minbytes N       smallest message (32M); sizes take K, M, G (powers of 1024)\n"
-	"  -e, --maxbytes N       largest message (32M)\n"
-	"  -f, --stepfactor F     multiply the size by F each step\n"
-	"  -i, --stepbytes N      or add N to it (1M)\n"
-	"  -n, --iters N          measured iterations (20)\n"
-	"  -w, --warmup_iters N   iterations before that (1)\n"
-	"  -c, --check 0|1        check every element of every result (1)\n"
-	"  -d, --datatype T       int32, or fp32 (also float); (fp32)\n"
-	"  -o, --op sum           the operation\n"
-	"  -C, --collective C     allreduce or barrier (allreduce); also --op-name\n"
-	"and of Weir:\n"
-	"  --switch URL           the switch's control API, http://HOST:PORT, https://HOST:PORT "
-	"or\n"
-	"                         unix:PATH; it tells all that is needed (WEIR_SWITCH)\n"
-	"  --job-name NAME        with it: the job (WEIR_JOB)\n"
-	"  --create               with it: make the job if there is none of this name\n"
-	"  --authenticate         with --create: its packets bear tags; needs https or unix\n"
-	"  --token-file FILE      with it: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)\n"
-	"  --key-file FILE        the key of an authenticated job: 64 hexadecimal digits, or 128 "
-	"of\n"
-	"                         this source's own\n"
-	"  --ca FILE              with https: certificates to trust (WEIR_CA)\n"
-	"  --switch ADDRESS       or the IPv4 of the switch; then also needed:\n"
-	"  --address ADDRESS      own IPv4, towards the switch\n"
-	"  --source I             who this host is: 0 .. ranks - 1; source 0 prints the table; "
-	"with\n"
-	"                         a URL as mpirun, srun, torchrun or WEIR_RANK say\n"
-	"  --job N                job of the switch (1)\n"
-	"  --sources N            ranks that the job must have (as many as the switch, or with a\n"
-	"                         URL the launcher or WEIR_SIZE says)\n"
-	"  --timeout MS           for the join, and for an operation without progress (30000)\n"
-	"  --join-timeout MS      for the join alone\n"
-	"  --partial HOW          take partial results as-is, rescale them, or fail (as-is);\n"
-	"                         rescale needs -c 0\n"
-	"  --carry                add what came too late to the next call; needs -c 0\n"
-	"  --rejoin N             after a failure join again and go on, N times in all; on every "
-	"rank,\n"
-	"                         and on one that is started again: it goes on where the others "
-	"are\n"
-	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"
-	"  --window N             blocks in flight at most (the job's window)\n"
-	"  --port-base P, --port-ext P  UDP ports of the switch (12000, 12001)\n"
-	"  --shapes FILE          reduce every tensor of a model, in place, one call each\n"
-	"  --json FILE            write a report\n"
-	"  --seed N               of the data; the same on all ranks (1)\n"
-	"\n"
-	"Exit status: 0 all right; 1 an error or wrong elements; 2 usage; 3 nothing wrong, but "
-	"some\n"
-	"results were partial (the job's policy).\n";
-
 enum {
 	OPT_SWITCH = 256,
 	OPT_JOB_NAME,
@@ -87,6 +31,10 @@ enum {
 	OPT_SHAPES,
 	OPT_JSON,
 	OPT_SEED,
+	OPT_INFLIGHT,
+	OPT_LINK_RATE,
+	OPT_LATENCY,
+	OPT_SPOIL,
 	OPT_VERSION,
 };
 
@@ -102,7 +50,12 @@ static const struct option longs[] = {
 	{"op", required_argument, NULL, 'o'},
 	{"collective", required_argument, NULL, 'C'},
 	{"op-name", required_argument, NULL, 'C'},
+	{"root", required_argument, NULL, 'r'},
 	{"help", no_argument, NULL, 'h'},
+	{"inflight", required_argument, NULL, OPT_INFLIGHT},
+	{"link-rate", required_argument, NULL, OPT_LINK_RATE},
+	{"latency", no_argument, NULL, OPT_LATENCY},
+	{"spoil", no_argument, NULL, OPT_SPOIL},
 	{"switch", required_argument, NULL, OPT_SWITCH},
 	{"job-name", required_argument, NULL, OPT_JOB_NAME},
 	{"create", no_argument, NULL, OPT_CREATE},
@@ -156,11 +109,24 @@ number(const char *text, bool sizes, uint64_t least, uint64_t most, uint64_t *va
 	return *end == '\0' || sizes ? v >= least && v <= most : false;
 }
 
+/* Bits per second, with a suffix K, M, G (powers of 1000). */
 static bool
-choice(const char *text, const char *one, const char *two, bool *second)
+link_rate(const char *text, double *rate)
 {
-	*second = two != NULL && strcmp(text, two) == 0;
-	return *second || strcmp(text, one) == 0;
+	const char *suffixes = "kmg", *found;
+	char *end;
+
+	*rate = strtod(text, &end);
+	if (end == text)
+		return false;
+	if (*end != '\0') {
+		found = strchr(suffixes, *end | 0x20);
+		if (found == NULL || end[1] != '\0')
+			return false;
+		for (long n = found - suffixes + 1; n > 0; n--)
+			*rate *= 1000;
+	}
+	return isfinite(*rate) && *rate >= 1;
 }
 
 static bool
@@ -232,7 +198,7 @@ static bool
 take(struct perf_options *o, int option, const char *text)
 {
 	uint64_t v = 0;
-	bool second = false, good = true;
+	bool good = true;
 	char *end;
 
 	switch (option) {
@@ -265,16 +231,20 @@ take(struct perf_options *o, int option, const char *text)
 		good = number(text, false, 0, 1, &v);
 		o->check = v != 0;
 		break;
-	case 'd':
-		good = choice(
-			text, "int32", strcmp(text, "float") == 0 ? "float" : "fp32", &second);
-		o->dtype = second ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;
+	case 'd': return perf_list_types(text, &o->types);
+	case 'o': return perf_list_ops(text, &o->ops);
+	case 'C': return perf_list_collectives(text, &o->collectives);
+	case 'r':
+		good = strcmp(text, "all") == 0 || number(text, false, 0, WEIR_SOURCES_MAX - 1, &v);
+		o->root = strcmp(text, "all") == 0 ? PERF_ROOT_ALL : (unsigned int)v;
 		break;
-	case 'o': return choice(text, "sum", NULL, &second);
-	case 'C':
-		good = choice(text, "allreduce", "barrier", &second);
-		o->barrier = second;
+	case OPT_INFLIGHT:
+		good = number(text, false, 1, PERF_INFLIGHT_MAX, &v);
+		o->inflight = (unsigned int)v;
 		break;
+	case OPT_LINK_RATE: return link_rate(text, &o->link_rate);
+	case OPT_LATENCY: o->latency = true; break;
+	case OPT_SPOIL: o->spoil = true; break;
 	case OPT_SWITCH:
 		o->weir.control = is_url(text) ? text : NULL;
 		o->weir.switch_address = is_url(text) ? NULL : text;
@@ -346,6 +316,8 @@ int
 perf_options_parse(struct perf_options *o, int argc, char **argv)
 {
 	int option, index = 0;
+	const char *why;
+	char text[128];
 
 	*o = (struct perf_options){
 		.weir = {.job = 1, .source = -1},
@@ -356,12 +328,15 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 		.iterations = 20,
 		.warmup = 1,
 		.check = true,
-		.dtype = WEIR_DTYPE_FP32,
+		.collectives = {.codes = 1u << WEIR_COLLECTIVE_ALLREDUCE},
+		.types = {.codes = 1u << WEIR_DTYPE_FP32},
+		.ops = {.codes = 1u << WEIR_OP_SUM},
+		.inflight = 1,
 		.seed = 1,
 	};
-	while ((option = getopt_long(argc, argv, "b:e:f:i:n:w:c:d:o:C:h", longs, &index)) != -1) {
+	while ((option = getopt_long(argc, argv, "b:e:f:i:n:w:c:d:o:C:r:h", longs, &index)) != -1) {
 		if (option == 'h') {
-			fputs(usage, stdout);
+			perf_usage(stdout);
 			return 1;
 		}
 		if (option == OPT_VERSION) {
@@ -384,8 +359,10 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 			return PERF_USAGE + 1;
 		}
 	}
+	if (optind + 1 == argc && perf_list_collectives(argv[optind], &o->collectives))
+		optind++;
 	if (optind < argc)
-		return wrong_usage("an argument that is no option");
+		return wrong_usage("an argument that is no option, and no list of collectives");
 	if (o->weir.switch_address == NULL && o->weir.control == NULL &&
 		getenv("WEIR_SWITCH") == NULL)
 		return wrong_usage("--switch URL is needed, or WEIR_SWITCH");
@@ -400,6 +377,9 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 	if (o->check && (o->weir.carry || o->weir.partial == WEIR_PARTIAL_RESCALE))
 		return wrong_usage("--carry and --partial rescale need -c 0: results are then no "
 				   "sums of what the sources have now");
+	why = perf_plan_refuses(o, text, sizeof(text));
+	if (why != NULL)
+		return wrong_usage(why);
 	if (o->max_bytes < o->min_bytes)
 		return wrong_usage("-e is less than -b");
 	if (o->weir.join_timeout_ms == 0)

@@ -9,10 +9,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#define PIECES      4 /* of 16 bits: exact in fp32, too */
 #define PARTIAL_MAX 20 /* times that a rank may be late to say where it is */
 #define PAUSE_MS    100 /* after a join that was refused, doubled each time */
 #define PAUSE_MOST  2000
@@ -33,36 +31,6 @@ now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void
-put(const struct perf_run *run, uint32_t *words, uint64_t step)
-{
-	for (unsigned int i = 0; i < PIECES; i++) {
-		uint32_t piece = (uint32_t)(step >> 16 * i) & 0xffff;
-		float f = (float)piece;
-
-		if (run->options->dtype == WEIR_DTYPE_FP32)
-			memcpy(&piece, &f, sizeof(piece));
-		words[run->rank * PIECES + i] = piece;
-	}
-}
-
-static uint64_t
-get(const struct perf_run *run, const uint32_t *words, unsigned int rank)
-{
-	uint64_t step = 0;
-
-	for (unsigned int i = 0; i < PIECES; i++) {
-		uint32_t piece = words[rank * PIECES + i];
-		float f;
-
-		memcpy(&f, &piece, sizeof(f));
-		if (run->options->dtype == WEIR_DTYPE_FP32)
-			piece = (uint32_t)f;
-		step |= (uint64_t)piece << 16 * i;
-	}
-	return step;
-}
-
 /* Is it a sum that some ranks are not in? That is the same on all of them. */
 static bool
 lacks_some(const struct perf_run *run, int code)
@@ -79,16 +47,11 @@ lacks_some(const struct perf_run *run, int code)
 int
 perf_agree(struct perf_run *run)
 {
-	uint64_t own = run->placed ? run->step : AT_NONE, least = AT_NONE;
-	uint32_t words[WEIR_SOURCES_MAX * PIECES];
+	uint64_t own = run->placed ? run->step : AT_NONE, least = AT_NONE, all[WEIR_SOURCES_MAX];
 	int code = WEIR_PARTIAL;
 
 	for (unsigned int i = 0; i < PARTIAL_MAX && code == WEIR_PARTIAL; i++) {
-		memset(words, 0, sizeof(words));
-		put(run, words, own);
-		code = weir_allreduce(run->weir, words, words, (size_t)run->ranks * PIECES,
-			run->options->dtype, WEIR_OP_SUM);
-		weir_carry_forget(run->weir, words);
+		code = perf_exchange(run, &own, 1, all);
 		if (code != 0 && lacks_some(run, code)) {
 			code = WEIR_PARTIAL;
 			sleep_ms(10 << (i < 6 ? i : 6));
@@ -99,8 +62,8 @@ perf_agree(struct perf_run *run)
 	if (code != 0)
 		return code;
 	for (unsigned int r = 0; r < run->ranks; r++)
-		if (get(run, words, r) < least)
-			least = get(run, words, r);
+		if (all[r] < least)
+			least = all[r];
 	run->step = least == AT_NONE ? 0 : least;
 	if (!run->placed) {
 		run->began_at = perf_iteration(run, run->step);

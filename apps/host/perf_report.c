@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/host/perf.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <string.h>
-
-static const char *
-type_name(const struct perf_run *run)
-{
-	return run->options->dtype == WEIR_DTYPE_INT32 ? "int32" : "float";
-}
 
 void
 perf_say(const struct perf_run *run, const char *format, ...)
@@ -36,74 +28,166 @@ perf_report_header(const struct perf_run *run)
 		weir_job(run->weir), run->ranks, o->weir.base_form ? "base" : "extended",
 		weir_generation(w));
 	printf("# window %u blocks of at most %u elements, block timeout %u ms\n", weir_window(w),
-		weir_elements(w, o->dtype), weir_timeout_ms(w));
-	printf("# iterations %u, warm-up %u, seed %llu\n", o->iterations, o->warmup,
-		(unsigned long long)o->seed);
-	if (!o->barrier && o->check)
-		printf("# check: every element on every rank, %s\n",
-			o->dtype == WEIR_DTYPE_INT32 ? "exact modulo 2^32" : PERF_BOUND);
-	printf("#\n");
-	if (o->shapes != NULL) {
+		weir_elements(w, WEIR_DTYPE_FP32), weir_timeout_ms(w));
+	printf("# iterations %u, warm-up %u, seed %llu, %u at a time\n", o->iterations, o->warmup,
+		(unsigned long long)o->seed, o->inflight);
+	if (o->check)
+		printf("# check: every element on every rank; where floating point rounds: %s\n",
+			PERF_BOUND);
+	printf("# sent, recv: bytes on the wire per operation, at the rank that has most\n");
+	if (o->link_rate > 0 && !o->latency)
+		printf("# link%%, data%%: of %.6g Mbit/s, all bytes on the wire in the busier "
+		       "direction; the data\n",
+			o->link_rate / 1e6);
+	fflush(stdout);
+}
+
+/* The columns of one way of calling, and what stands above them. */
+static const char *
+timing_columns(const struct perf_options *o)
+{
+	if (o->latency)
+		return "    time     min  median     p99  #wrong";
+	return o->link_rate > 0 ? "    time  algbw  busbw link% data% #wrong"
+				: "    time  algbw  busbw #wrong";
+}
+
+static const char *
+timing_units(const struct perf_options *o)
+{
+	if (o->latency)
+		return "    (us)    (us)    (us)    (us)        ";
+	return o->link_rate > 0 ? "    (us) (GB/s) (GB/s)                   "
+				: "    (us) (GB/s) (GB/s)       ";
+}
+
+static void
+heading(const struct perf_run *run, const struct perf_series *series)
+{
+	const char *columns = timing_columns(run->options), *units = timing_units(run->options);
+	double factor = perf_bus_factor(series->collective, run->ranks);
+	int width = (int)strlen(columns);
+
+	printf("#\n# %s", perf_collective_name(series->collective));
+	if (series->collective == WEIR_COLLECTIVE_BARRIER) {
+		printf("\n#%11s %7s %7s %7s %7s %8s %8s\n", "", "time", "min", "median", "p99",
+			"sent", "recv");
+		printf("#%11s %7s %7s %7s %7s %8s %8s\n", "", "(us)", "(us)", "(us)", "(us)", "(B)",
+			"(B)");
+		return;
+	}
+	printf(": algbw = size / time, busbw = algbw x %.4g\n", factor);
+	if (run->shapes != NULL) {
 		printf("#%11s %12s %8s %7s %6s %5s %11s %7s %7s %6s %8s\n", "size", "count", "type",
 			"tensors", "redop", "iter", "time", "algbw", "busbw", "#wrong", "degraded");
 		printf("#%11s %12s %8s %7s %6s %5s %11s %7s %7s %6s %8s\n", "(B)", "(elements)", "",
 			"", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(blocks)");
-	} else if (o->barrier) {
-		printf("#%11s %12s\n#%11s %12s\n", "collective", "time", "", "(us)");
-	} else {
-		printf("#%11s %12s %8s %6s %6s %36s %36s\n", "", "", "", "", "", "out-of-place    ",
-			"in-place    ");
-		printf("#%11s %12s %8s %6s %6s %11s %7s %7s %8s %11s %7s %7s %8s\n", "size",
-			"count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong",
-			"time", "algbw", "busbw", "#wrong");
-		printf("#%11s %12s %8s %6s %6s %11s %7s %7s %8s %11s %7s %7s %8s\n", "(B)",
-			"(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
-			"(GB/s)", "");
+		return;
 	}
-	fflush(stdout);
+	printf("#%39s%*s%*s\n", "", width, "out-of-place", width, "in-place");
+	printf("#%11s %9s %6s %5s %4s%s%s %8s %8s\n", "size", "count", "type", "redop", "root",
+		columns, columns, "sent", "recv");
+	printf("#%11s %9s %6s %5s %4s%s%s %8s %8s\n", "(B)", "(elem.)", "", "", "", units, units,
+		"(B)", "(B)");
+}
+
+/* In seven columns. */
+static void
+print_us(double us)
+{
+	printf(" %7.*f", us < 9999.995 ? 2 : us < 99999.95 ? 1 : 0, us);
+}
+
+static void
+print_wrong(const struct perf_run *run, uint64_t wrong)
+{
+	if (run->options->check)
+		printf(" %6llu", (unsigned long long)wrong);
+	else
+		printf(" %6s", "N/A");
+}
+
+static void
+print_latency(const struct perf_timing *t)
+{
+	print_us(t->us);
+	print_us(t->min_us);
+	print_us(t->median_us);
+	print_us(t->p99_us);
 }
 
 static void
 print_timing(const struct perf_run *run, const struct perf_timing *t)
 {
-	if (t->measured)
-		printf(" %11.2f %7.3f %7.3f", t->us, t->algbw, t->busbw);
-	else
-		printf(" %11s %7s %7s", "N/A", "N/A", "N/A");
-	if (run->options->check)
-		printf(" %8llu", (unsigned long long)t->wrong);
-	else
-		printf(" %8s", "N/A");
+	bool latency = run->options->latency, link = !latency && run->options->link_rate > 0;
+
+	if (!t->measured)
+		printf(latency ? " %7s %7s %7s %7s" : " %7s %6s %6s", "N/A", "N/A", "N/A", "N/A");
+	else if (latency)
+		print_latency(t);
+	else {
+		print_us(t->us);
+		printf(" %6.3f %6.3f", t->algbw, t->busbw);
+	}
+	if (link)
+		printf(" %5.1f %5.1f", t->link_share * 100, t->data_share * 100);
+	if (latency)
+		printf(" ");
+	print_wrong(run, t->wrong);
+}
+
+static double
+larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static void
+print_sizes(const struct perf_row *row)
+{
+	printf(" %8.0f %8.0f\n", larger(row->out.wire_sent, row->in.wire_sent),
+		larger(row->out.wire_received, row->in.wire_received));
+}
+
+static void
+print_model(const struct perf_run *run, const struct perf_row *row)
+{
+	printf(" %11zu %12zu %8s %7u %6s %5d %11.2f %7.3f %7.3f", row->bytes, row->count,
+		perf_type_name(row->series.dtype), row->tensors, perf_op_name(row->series.op),
+		row->iteration, row->in.us, row->in.algbw, row->in.busbw);
+	print_wrong(run, row->in.wrong);
+	printf(" %8llu\n", (unsigned long long)row->in.degraded);
 }
 
 void
-perf_report_row(const struct perf_run *run, const struct perf_row *row)
+perf_report_row(struct perf_run *run, const struct perf_row *row)
 {
+	const struct perf_series *s = &row->series;
+
 	if (run->rank != 0)
 		return;
-	if (run->options->barrier) {
-		printf(" %11s %12.2f\n", "barrier", row->in.us);
-	} else if (run->options->shapes != NULL) {
-		printf(" %11zu %12zu %8s %7u %6s %5d %11.2f %7.3f %7.3f", row->bytes, row->count,
-			type_name(run), row->tensors, "sum", row->iteration, row->in.us,
-			row->in.algbw, row->in.busbw);
-		if (run->options->check)
-			printf(" %6llu", (unsigned long long)row->in.wrong);
-		else
-			printf(" %6s", "N/A");
-		printf(" %8llu\n", (unsigned long long)row->in.degraded);
+	if (run->heading != (int)s->collective + 1)
+		heading(run, s);
+	run->heading = (int)s->collective + 1;
+	if (s->collective == WEIR_COLLECTIVE_BARRIER) {
+		printf(" %11s", "barrier");
+		print_latency(&row->in);
+		print_sizes(row);
+	} else if (run->shapes != NULL) {
+		print_model(run, row);
 	} else {
-		printf(" %11zu %12zu %8s %6s %6d", row->bytes, row->count, type_name(run), "sum",
-			-1);
+		printf(" %11zu %9zu %6s %5s %4d", row->bytes, row->count, perf_type_name(s->dtype),
+			perf_reduces(s->collective) ? perf_op_name(s->op) : "none",
+			perf_has_root(s->collective) ? (int)s->root : -1);
 		print_timing(run, &row->out);
 		print_timing(run, &row->in);
-		printf("\n");
+		print_sizes(row);
 	}
 	fflush(stdout);
 }
 
-static void
-totals(const struct perf_run *run, uint64_t *wrong, double *busbw)
+void
+perf_report_totals(const struct perf_run *run, uint64_t *wrong, double *busbw)
 {
 	unsigned int measured = 0;
 
@@ -164,16 +248,19 @@ perf_report_end(const struct perf_run *run)
 	double busbw;
 
 	weir_stats(run->weir, &s);
-	totals(run, &wrong, &busbw);
+	perf_report_totals(run, &wrong, &busbw);
 	if (run->rank == 0) {
 		printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
 			wrong == 0 ? "OK" : "FAILED");
 		printf("# Avg bus bandwidth    : %.5g\n#\n", busbw);
 	}
-	printf("# rank %u: on the wire %.3f MB sent, %.3f MB received, for %.3f MB reduced; a ring "
-	       "AllReduce would send %.3f MB\n",
-		run->rank, (double)s.wire_sent / 1e6, (double)s.wire_received / 1e6,
-		run->reduced_bytes / 1e6, run->ring_wire_bytes / 1e6);
+	printf("# rank %u: on the wire %.3f MB sent, %.3f MB received, ", run->rank,
+		(double)s.wire_sent / 1e6, (double)s.wire_received / 1e6);
+	if (run->bytes > run->reduced_bytes)
+		printf("for operations of %.3f MB\n", run->bytes / 1e6);
+	else
+		printf("for %.3f MB reduced; a ring AllReduce would send %.3f MB\n",
+			run->reduced_bytes / 1e6, run->ring_wire_bytes / 1e6);
 	printf("# rank %u: %llu packets sent, %llu of them repetitions; %llu blocks degraded; srtt "
 	       "%.1f us; window %llu\n",
 		run->rank, (unsigned long long)s.packets_sent,
@@ -181,87 +268,4 @@ perf_report_end(const struct perf_run *run)
 		(double)s.srtt_ns / 1e3, (unsigned long long)s.window);
 	print_rejoins(run);
 	fflush(stdout);
-}
-
-static json_t *
-timing_json(const struct perf_timing *t)
-{
-	if (!t->measured)
-		return json_null();
-	return json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:i}", "time_us", t->us, "algbw", t->algbw,
-		"busbw", t->busbw, "wrong", (json_int_t)t->wrong, "own_wrong",
-		(json_int_t)t->own_wrong, "degraded", (json_int_t)t->degraded, "operations",
-		(int)t->operations);
-}
-
-static json_t *
-row_json(const struct perf_run *run, const struct perf_row *row)
-{
-	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:o}", "collective",
-		run->options->barrier ? "barrier" : "allreduce", "size", (json_int_t)row->bytes,
-		"count", (json_int_t)row->count, "type", type_name(run), "redop", "sum", "tensors",
-		(int)row->tensors, "iteration", row->iteration, "wrong",
-		(json_int_t)(row->out.wrong + row->in.wrong), "degraded",
-		(json_int_t)(row->out.degraded + row->in.degraded), "out_of_place",
-		timing_json(&row->out), "in_place", timing_json(&row->in));
-}
-
-static json_t *
-rejoins_json(const struct perf_run *run)
-{
-	json_t *all = json_array();
-
-	for (unsigned int i = 0; i < run->rejoin_count; i++) {
-		const struct perf_rejoin *r = &run->rejoins[i];
-
-		json_array_append_new(all,
-			json_pack("{s:I, s:I, s:i, s:s, s:i, s:b, s:i, s:f}", "failed_at",
-				(json_int_t)r->failed_at, "went_on_at", (json_int_t)r->went_on_at,
-				"code", r->code, "error", r->error, "tries", (int)r->tries,
-				"mended", r->mended, "generation", (int)r->generation, "ms",
-				r->ms));
-	}
-	return all;
-}
-
-int
-perf_report_json(const struct perf_run *run, const char *error)
-{
-	const struct perf_options *o = run->options;
-	json_t *rows, *stats, *all;
-	struct weir_stats s;
-	uint64_t wrong;
-	double busbw;
-	int code;
-
-	if (o->json == NULL)
-		return 0;
-	rows = json_array();
-	stats = json_object();
-	weir_stats(run->weir, &s);
-	totals(run, &wrong, &busbw);
-	for (unsigned int i = 0; i < run->row_count; i++)
-		json_array_append_new(rows, row_json(run, &run->rows[i]));
-#define X(name, help) json_object_set_new(stats, #name, json_integer((json_int_t)s.name));
-	WEIR_STATS_LIST(X)
-#undef X
-	all = json_pack(
-		"{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:i, s:i, s:I, s:f, s:I, s:f, s:f, s:o, s:o, "
-		"s:o, s:I, s:I, s:s?}",
-		"version", WEIR_VERSION, "rank", (int)run->rank, "ranks", (int)run->ranks, "job",
-		(int)weir_job(run->weir), "generation", (int)weir_generation(run->weir),
-		"base_form", o->weir.base_form, "seed", (json_int_t)o->seed, "iterations",
-		(int)o->iterations, "warmup", (int)o->warmup, "wrong", (json_int_t)wrong,
-		"avg_busbw", busbw, "degraded", (json_int_t)run->degraded, "reduced_bytes",
-		run->reduced_bytes, "ring_wire_bytes", run->ring_wire_bytes, "stats", stats, "rows",
-		rows, "rejoins", rejoins_json(run), "repeated", (json_int_t)run->repeated,
-		"began_at", (json_int_t)run->began_at, "error", error);
-	if (all == NULL)
-		return -ENOMEM;
-	code = json_dump_file(all, o->json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-	json_decref(all);
-	if (code == 0)
-		return 0;
-	perf_say(run, "cannot write %s: %s", o->json, strerror(errno));
-	return -EIO;
 }

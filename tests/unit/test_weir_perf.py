@@ -4,6 +4,7 @@
 usage: test_weir_perf.py weir-perf weir-fake-switch resnet50.shapes
 """
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -108,6 +109,38 @@ def wrong_sums_are_seen():
     assert reports[0]['rows'][0]['out_of_place']['wrong'] == 2048, 'over both ranks'
 
 
+def a_spoiled_result_is_seen():
+    with switch('-sources', 2) as ports:
+        out, _, reports = run(ports, 2, '-b', 4096, '-e', 4096, '-n', 3, '-w', 0,
+                              each=[[], ['--spoil']], status=1)
+    assert 'Out of bounds values : 6 FAILED' in out[0], out[0]
+    for rank, report in enumerate(reports):
+        for way in ('out_of_place', 'in_place'):
+            found = report['rows'][0][way]
+            assert found['wrong'] == 3 and found['own_wrong'] == 3 * rank, report['rows']
+
+
+def links_and_latencies():
+    with switch('-sources', 2) as ports:
+        out, _, reports = run(ports, 2, 'allreduce', '-b', 4, '-e', 1024, '-f', 256, '-n', 20, '-c', 0,
+                              '--link-rate', '1.5G')
+    assert 'link%' in out[0] and max(map(len, out[0].splitlines())) <= 140, out[0]
+    for report, (bytes_, frame) in itertools.product(reports, ((4, 62), (1024, 1082))):
+        row = report['rows'][bytes_ > 4]
+        for way in ('out_of_place', 'in_place'):
+            t = row[way]
+            assert t['wire_sent'] >= frame and t['wire_received'] >= frame, t
+            assert t['min_us'] <= t['median_us'] <= t['p99_us'] and t['min_us'] <= t['time_us'], t
+            most = max(t['wire_sent'], t['wire_received'])
+            assert abs(t['link_share'] - most * 8 / (t['time_us'] * 1500)) < 1e-3, t
+            assert abs(t['data_share'] - bytes_ * 8 / (t['time_us'] * 1500)) < 1e-3, t
+    with switch('-sources', 2) as ports:
+        out, _, _ = run(ports, 2, '-b', 4, '-e', 4, '--latency', '-C', 'allreduce,barrier')
+    rows = table(out[0])
+    assert len(rows) == 2 and len(rows[0]) == 17 and rows[0][9] == rows[0][14] == '0', rows
+    assert rows[1][0] == 'barrier' and len(rows[1]) == 7, rows
+
+
 def a_straggler_is_told():
     # Rank 1 runs for one more size than rank 0 gives it: its last operation has nobody else.
     for how, status in (('as-is', 3), ('fail', 1)):
@@ -125,10 +158,13 @@ def failures():
         _, errors, reports = run(ports, 1, '--join-timeout', 300, status=1)
     assert errors[0].startswith('weir-perf: rank 0: job 1 did not begin'), errors
     assert 'did not begin' in reports[0]['error']
-    for options in (['-b', '3q'], ['--job', '256'], ['-d', 'fp64'], ['-f', '1'], ['stray'], [],
-                    ['--partial', 'half']):
-        end = subprocess.run([PERF] + options, capture_output=True, text=True, timeout=10,
-                             check=False)
+    for options in (['-b', '3q'], ['--job', '256'], ['-f', '1'], ['stray'], [],
+                    ['--partial', 'half'], ['-d', 'int9'], ['nothing'], ['--link-rate', '1Q'],
+                    ['--inflight', '65'], ['-d', 'fp16,fp32', '-o', 'sum,band'], ['reduce', '--base-form'],
+                    ['all', '--shapes', 'x'], ['-o', 'max', '--partial', 'rescale', '-c', '0']):
+        end = subprocess.run([PERF, '--switch', '127.0.0.1', '--address', '127.0.0.1', '--source', '0']
+                             + options if options else [PERF], capture_output=True, text=True,
+                             timeout=10, check=False)
         assert end.returncode == 2 and end.stderr.startswith('weir-perf: '), (options, end)
     with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
         name = os.path.join(folder, 'key')
@@ -156,6 +192,6 @@ def the_model_of_the_demo():
 
 print('WEIR_SEED=' + SEED)
 for case in (sizes, losses_and_the_base_form, a_model, barriers, wrong_sums_are_seen,
-             a_straggler_is_told, failures, the_model_of_the_demo):
+             a_spoiled_result_is_seen, links_and_latencies, a_straggler_is_told, failures, the_model_of_the_demo):
     case()
     print('ok', case.__name__, flush=True)
