@@ -134,6 +134,7 @@ half_bits(struct half h, float value)
 	return sign | (uint64_t)size;
 }
 
+/* The first contribution to a minimum or maximum, too, has the one NaN. */
 #define REDUCE(type, op, at)                                                                       \
 	do {                                                                                       \
 		type result = at(0);                                                               \
