@@ -84,6 +84,24 @@ def losses_and_the_base_form():
     assert sum(r['stats']['retransmissions'] for r in reports) > 0
 
 
+def everything_under_loss():
+    with switch('-sources', 3, '-loss', 0.02, '-duplicate', 0.02, '-reorder', 0.05) as ports:
+        _, _, reports = run(ports, 3, 'all', '-d', 'all', '-o', 'max,avg', '-r', 1, '-b', 3000, '-e', 3000,
+                            '-n', 1, '-w', 0)
+    for report in reports:
+        assert len(report['rows']) == 12 * (2 * 3 + 5) + 1 and report['wrong'] == 0
+    assert sum(r['stats']['retransmissions'] for r in reports) > 0
+
+
+def extremes_of_one_and_of_two():
+    for sources in (1, 2):
+        with switch('-sources', sources) as ports:
+            _, _, reports = run(ports, sources, 'allreduce,reduce,reducescatter', '-d',
+                                'fp16,bf16,fp32,fp64', '-o', 'min,max', '-b', 3000, '-e', 3000, '-n', 1)
+        for report in reports:
+            assert len(report['rows']) == 3 * 4 * 2 and report['wrong'] == 0, report['rows']
+
+
 def a_model():
     with switch('-sources', 2) as ports, tempfile.NamedTemporaryFile('w') as file:
         file.write('# a model\nconv 16 3 7 7\nbias 16\none 1\n')
@@ -191,7 +209,8 @@ def the_model_of_the_demo():
 
 
 print('WEIR_SEED=' + SEED)
-for case in (sizes, losses_and_the_base_form, a_model, barriers, wrong_sums_are_seen,
-             a_spoiled_result_is_seen, links_and_latencies, a_straggler_is_told, failures, the_model_of_the_demo):
+for case in (sizes, losses_and_the_base_form, everything_under_loss, extremes_of_one_and_of_two,
+             a_model, barriers, wrong_sums_are_seen, a_spoiled_result_is_seen, links_and_latencies, a_straggler_is_told,
+             failures, the_model_of_the_demo):
     case()
     print('ok', case.__name__, flush=True)
