@@ -223,6 +223,7 @@ struct perf_slot {
 	uint8_t *send, *recv; /* the whole buffers; recv is only used out of place */
 	const void *from; /* as they are handed to the call; NULL: no part in it */
 	uint8_t *to;
+	bool in_place;
 	struct perf_reference reference; /* of its result */
 	struct weir_request *request;
 	uint64_t begun_ns;

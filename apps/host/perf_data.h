@@ -73,4 +73,7 @@ size_t perf_reference_wrong(const struct perf_reference *reference, const uint8_
 	size_t first, size_t count, const void *got);
 #define PERF_BOUND "|got - fp64| <= (n-1) u (1+2^-10) sum|x|"
 
+/* How many of the elements at `sent`, the rank's own send buffer, are not what it was filled with. */
+size_t perf_reference_changed(const struct perf_reference *reference, const void *sent);
+
 #endif

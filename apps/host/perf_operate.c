@@ -68,10 +68,11 @@ perf_slots_destroy(struct perf_run *run)
 
 /* Where the call reads and writes: weir.h's table of what is in place. */
 static void
-place(struct perf_slot *slot, bool in_place)
+place(struct perf_slot *slot)
 {
 	const struct perf_reference *r = &slot->reference;
 	size_t own = r->rank * r->count * weir_dtype_bytes(r->data.dtype);
+	bool in_place = slot->in_place;
 	bool divides = r->collective == WEIR_COLLECTIVE_REDUCESCATTER ||
 		r->collective == WEIR_COLLECTIVE_SCATTER;
 	bool collects = r->collective == WEIR_COLLECTIVE_GATHER ||
@@ -105,10 +106,11 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 			.count = count,
 			.iteration = run->iteration * run->options->inflight + i,
 		};
-		place(slot, in_place);
+		slot->in_place = in_place;
+		place(slot);
 		if (!fill)
 			continue;
-		if (slot->to != NULL && slot->recv != NULL)
+		if (slot->to != NULL && !in_place)
 			memset(slot->recv + perf_reference_received(r) * weir_dtype_bytes(s->dtype),
 				GUARD_BYTE, GUARD);
 		perf_data_fill(&r->data, run->rank, r->iteration, 0, perf_reference_sent(r),
@@ -226,13 +228,13 @@ wrong_slice(const struct perf_slot *slot, size_t base, size_t begin, size_t end)
 static bool
 wrote_too_much(const struct perf_slot *slot, size_t bytes)
 {
-	for (unsigned int i = 0; slot->to == slot->recv && i < GUARD; i++)
+	for (unsigned int i = 0; !slot->in_place && i < GUARD; i++)
 		if (slot->recv[bytes + i] != GUARD_BYTE)
 			return true;
 	return false;
 }
 
-/* Elements of the slot's result that are wrong. */
+/* Elements of the slot's result that are wrong, and of what was sent that have changed. */
 static size_t
 wrong_in(struct perf_run *run, struct perf_slot *slot)
 {
@@ -240,12 +242,14 @@ wrong_in(struct perf_run *run, struct perf_slot *slot)
 	size_t count = perf_reference_received(r), wrong = 0;
 	size_t bytes = weir_dtype_bytes(r->data.dtype);
 
+	if (!slot->in_place && slot->from != NULL)
+		wrong = perf_reference_changed(r, slot->from);
 	if (count == 0)
-		return 0;
+		return wrong;
 	if (run->options->spoil) /* an exponent's bit, or an integer's */
 		slot->to[count / 2 * bytes + bytes - 1] ^= 0x40;
 	if (r->collective < WEIR_COLLECTIVE_GATHER)
-		wrong = wrong_slice(slot, 0, 0, count);
+		wrong += wrong_slice(slot, 0, 0, count);
 	else
 		for (unsigned int s = 0; s < run->ranks; s++)
 			wrong += wrong_slice(slot, s * r->count, 0, r->count);

@@ -385,3 +385,17 @@ perf_reference_received(const struct perf_reference *r)
 	default: return 0;
 	}
 }
+
+size_t
+perf_reference_changed(const struct perf_reference *r, const void *sent)
+{
+	size_t left = perf_reference_sent(r), changed = 0;
+	const uint8_t *at = sent;
+
+	for (size_t first = 0, n; left > 0; first += n, left -= n) {
+		n = left < CHUNK ? left : CHUNK;
+		changed += wrong_copied(r, NULL, r->rank, first, n, at);
+		at += n * weir_dtype_bytes(r->data.dtype);
+	}
+	return changed;
+}

@@ -365,6 +365,23 @@ Test(weir_perf_reference, a_slice_of_what_is_reduced, .timeout = 20)
 	cr_expect_eq(perf_reference_received(&r), 100u);
 }
 
+Test(weir_perf_reference, what_was_sent_is_left_alone, .timeout = 10)
+{
+	struct perf_reference r = {.data = {7, WEIR_DTYPE_UINT8, WEIR_OP_SUM, RANKS},
+		.collective = WEIR_COLLECTIVE_ALLTOALL,
+		.rank = 4,
+		.count = 700};
+	uint8_t *const sent = (void *)result;
+
+	perf_data_fill(&r.data, 4, 0, 0, RANKS * 700, sent);
+	cr_expect_eq(perf_reference_changed(&r, sent), 0u);
+	sent[RANKS * 700 - 1] ^= 4;
+	sent[0] ^= 1;
+	cr_expect_eq(perf_reference_changed(&r, sent), 2u);
+	r.collective = WEIR_COLLECTIVE_BROADCAST; /* of which it is not the root */
+	cr_expect_eq(perf_reference_changed(&r, NULL), 0u);
+}
+
 Test(weir_perf_reference, what_is_not_reduced, .timeout = 10)
 {
 	cr_expect_not(perf_data_reduces(WEIR_DTYPE_FP16, WEIR_OP_BAND));
