@@ -35,7 +35,7 @@ OTHER_SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]  # of the collectives beside 
 OTHERS = ('reducescatter', 'allgather', 'alltoall')
 TCP_LEAST = 0.95  # of the link: else the others get a bridge
 GIVE_UP = 1.4  # an algorithm so much slower than the best of the others is not repeated
-FORGET = 3.0  # and so much slower at 256 KiB or more: not tried with larger sizes
+FORGET = ((4 << 20, 1.25), (256 << 10, 3.0))  # from this size on so much slower: not tried with larger ones
 
 
 class Wrong(Exception):
@@ -159,8 +159,9 @@ class Comparison:
                         collective, bytes_, algorithm=algorithm, check=int(number == 0)))[0])
             if number == 0:
                 slow = self.slow(samples, GIVE_UP)
-                if bytes_ >= 1 << 18:
-                    self.forgotten |= {(collective, r) for r in self.slow(samples, FORGET)}
+                for least, factor in FORGET:
+                    if bytes_ >= least:
+                        self.forgotten |= {(collective, r) for r in self.slow(samples, factor)}
         real = self.order(collective, bytes_)['total'] * 4
         return [{'hosts': self.stage.hosts, 'collective': collective, 'bytes': real,
                  'type': 'fp32', 'system': system.name, 'algorithm': algorithm,

@@ -111,6 +111,8 @@ def repetitions_are_interleaved_and_slow_ones_given_up():
     check([o['check'] for o in weir.orders] == [1, 0, 0], '%s', weir.orders)
     check([p['algorithm'] for p in one.measure('allreduce', 1 << 22)] ==
           ['default', 'ring', 'bcube'], '%s', one.forgotten)
+    check([p['algorithm'] for p in one.measure('allreduce', 1 << 24)] == ['default', 'ring'], '%s',
+          one.forgotten)
 
 
 @case
