@@ -136,9 +136,10 @@ def counts(draw, name, ranks, block):
     """A count that is worth trying: nothing, one, about the ranks, about a block, several windows."""
     slices = name not in ('allreduce', 'reduce', 'broadcast')
     per_block = max(block // ranks, 1) if slices else block
-    return draw.choice([0, 1, 1, ranks - 1, ranks, ranks + 1, per_block - 1, per_block,
+    count = draw.choice([0, 1, 1, ranks - 1, ranks, ranks + 1, per_block - 1, per_block,
                         per_block + 1, draw.randint(2, 6 * per_block),
                         draw.randint(1, (60 if draw.randrange(4) == 0 else 12) * per_block)])
+    return min(count, max(5000, 2 * per_block + 1))  # Python checks each element
 
 
 def everything(draw, ranks, block):

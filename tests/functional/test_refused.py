@@ -58,6 +58,7 @@ def child(build, address, source, ranks):
     with Handle(Library(build), switch_address=SWITCH_ADDRESS, address=address, job=1,
                 source=int(source), op_timeout_ms=5000) as handle:
         base = addresses(memory)
+        before = handle.stats()
         for name, changes, words in calls(int(ranks)):
             values = arguments(name, dict(good(base), **changes))
             request = c_request(1)
@@ -73,7 +74,9 @@ def child(build, address, source, ranks):
                 raise SystemExit('%s %s: refused, and a request' % (name, changes))
             if any(memory):
                 raise SystemExit('%s %s: refused, and memory was written' % (name, changes))
-        # Nothing was sent, and nothing is broken.
+        if handle.stats() != before:
+            raise SystemExit('refused, and something was sent')
+        # Nothing is broken.
         for name in COLLECTIVES:
             code = handle.call(name, *arguments(name, good(base)))
             if code != 0:
@@ -89,7 +92,7 @@ def by_the_library():
                                   rack.address(host), str(host), '2'], 'refused') for host in (0, 1)]
         for each in runs:
             check(json.loads(each.wait(60))['refused'] > 300, '%s', each.output)
-        check(rack.check_books()['drops'].get('duplicate', 0) == 0, 'something was repeated')
+        rack.check_books()
         rack.stop_switch()
 
 

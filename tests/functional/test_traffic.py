@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a collective costs on the wire, from weir_stats of 8 ranks with a vector of 1 MiB, and the table of
+docs/collectives.md, which has to say the same.
+
+    test_traffic.py --table        # as root: print the table anew
+"""
+import os
+import re
+import sys
+
+from tap import case, check, main
+from rack import ROOT, Rack, job
+from ranks import Plan, Run, operation
+from reference import COLLECTIVES, REDUCING, ROOTED, SLICED_RECEIVE, SLICED_SEND
+
+RANKS, VECTOR, TYPE, ELEMENT, BLOCK = 8, 1 << 20, 'fp32', 4, 256
+PAGE = os.path.join(ROOT, 'docs', 'collectives.md')
+HEAD = '| 1 MiB, 8 ranks | a host sends | receives | the root sends | receives |'
+
+
+def without_repetitions(stats):
+    """(bytes sent, received) on the wire, had nothing been repeated; None: can't be told.
+
+    All blocks of these vectors are alike, so what is repeated is as large as the rest.
+    """
+    blocks = stats['packets_sent'] - stats['retransmissions']
+    found = []
+    for way in ('sent', 'received'):
+        each, rest = divmod(stats['wire_' + way], stats['packets_' + way])
+        if rest:  # something else came between: that a block waits
+            return None
+        found.append(each * blocks)
+    return tuple(found)
+
+
+def measured():
+    """{collective: [(bytes sent, received) of each rank]}"""
+    plan = Plan(RANKS, 1)
+    for name in COLLECTIVES:
+        sliced = name in SLICED_SEND + SLICED_RECEIVE
+        count = 0 if name == 'barrier' else VECTOR // ELEMENT // (RANKS if sliced else 1)
+        # All begin together: else who is late asks the others' patience, and they repeat themselves.
+        plan.group('blocking', [operation('barrier')])
+        plan.group('blocking', [operation(name, TYPE, 'sum' if name in REDUCING else None, count)])
+    found = {}
+    with Rack(hosts=RANKS, jobs=[job(1, RANKS, elements=BLOCK, window=64)]) as rack:
+        rack.start_switch()
+        for _ in range(3):
+            told = Run(rack, 1, plan, range(RANKS)).told(60)
+            for i, name in enumerate(COLLECTIVES):
+                check(all(entries[2 * i + 1]['code'] == 0 for entries in told), '%s', name)
+                traffic = [without_repetitions(entries[2 * i + 1]['stats']) for entries in told]
+                if None not in traffic:
+                    found.setdefault(name, traffic)
+            if len(found) == len(COLLECTIVES):
+                break
+        rack.check_books()
+        rack.stop_switch()
+    check(len(found) == len(COLLECTIVES), 'too slow a machine: only %s can be told', sorted(found))
+    return found
+
+
+def table():
+    lines = [HEAD, re.sub(r'[^|]+', ' --- ', HEAD)]
+    found = measured()
+    for name in COLLECTIVES:
+        traffic = found[name]
+        check(len(set(traffic[1:])) == 1, '%s: ranks differ: %s', name, traffic)
+        cells = traffic[1] + (traffic[0] if name in ROOTED else ('', ''))
+        lines.append('| %s | %s |' % (name, ' | '.join(
+            format(c, ',').replace(',', ' ') if c != '' else '' for c in cells)))
+    return lines
+
+
+@case
+def the_page_tells_what_is_measured():
+    with open(PAGE) as file:
+        page = file.read().splitlines()
+    check(HEAD in page, '%s has no table', PAGE)
+    start = page.index(HEAD)
+    for line, told in zip(table(), page[start:]):
+        check(line == told, 'measured: %s\nthe page: %s', line, told)
+
+
+if __name__ == '__main__':
+    if sys.argv[1:] == ['--table']:
+        print('\n'.join(table()))
+    else:
+        main()
