@@ -2,6 +2,8 @@
 """libweir.so, the shared library that is installed, through ctypes: only what its header declares."""
 import ctypes
 import os
+import re
+import subprocess
 
 c_handle = c_request = ctypes.c_void_p
 c_buffer, c_count, c_code = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
@@ -14,6 +16,22 @@ ARGUMENTS = {
     'scatter': 'bbctr', 'gather': 'bbctr', 'allgather': 'bbct', 'alltoall': 'bbct', 'barrier': '',
 }
 OF = {'b': c_buffer, 'c': c_count, 't': c_code, 'o': c_code, 'r': ctypes.c_uint}
+
+
+def path(build):
+    return os.path.join(build, 'apps', 'host', 'libweir.so')
+
+
+def environment(build):
+    """For Python, so that it can load the library: a sanitizer's runtime has to come first, and would
+    count Python's own leaks."""
+    linked = subprocess.run(['ldd', path(build)], stdout=subprocess.PIPE, text=True, check=True,
+                            timeout=30).stdout
+    runtimes = re.findall(r'=> (\S*/lib(?:asan|ubsan|tsan)\.so\S*)', linked)
+    if not runtimes:
+        return None
+    return dict(os.environ, LD_PRELOAD=' '.join(runtimes), ASAN_OPTIONS=':'.join(
+        filter(None, [os.environ.get('ASAN_OPTIONS'), 'detect_leaks=0'])))
 
 
 class Settings(ctypes.Structure):
@@ -48,7 +66,7 @@ class Library:
     """The functions, each with its types."""
 
     def __init__(self, build):
-        self.so = ctypes.CDLL(os.path.join(build, 'apps', 'host', 'libweir.so'))
+        self.so = ctypes.CDLL(path(build))
         wait = [ctypes.POINTER(c_request)]
         for name, kinds in ARGUMENTS.items():
             self.declare('weir_' + name, [OF[k] for k in kinds])

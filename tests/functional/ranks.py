@@ -10,6 +10,7 @@ import os
 import sys
 
 from elements import TYPE, TYPES, data
+from libweir import environment
 from rack import SWITCH_ADDRESS
 from reference import COLLECTIVES, REDUCING, ROOTED, collective, send_count, sends_data
 from tap import check
@@ -84,7 +85,8 @@ class Run:
                 file.write(sent)
             self.paths.append(path)
             self.processes.append(rack.spawn(host, [
-                sys.executable, RANK, rack.build, path + '.plan', path + '.in', path + '.out'], 'rank'))
+                sys.executable, RANK, rack.build, path + '.plan', path + '.in', path + '.out'], 'rank',
+                environment(rack.build)))
 
     def told(self, seconds=60):
         """Wait. Returns of each rank a list with an entry per step: code, text, data, degraded."""

@@ -13,7 +13,7 @@ import sys
 
 from tap import case, check, main, seed
 from elements import OPERATIONS, TYPE, TYPES
-from libweir import ARGUMENTS, Handle, Library, addresses, c_request
+from libweir import ARGUMENTS, Handle, Library, addresses, c_request, environment
 from rack import SWITCH_ADDRESS, Rack, job
 from reference import COLLECTIVES, REDUCING, ROOTED
 from wire import OK, UNSUPPORTED, Peer, header, join_all
@@ -89,7 +89,8 @@ def by_the_library():
     with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
         rack.start_switch()
         runs = [rack.spawn(host, [sys.executable, os.path.abspath(__file__), 'child', rack.build,
-                                  rack.address(host), str(host), '2'], 'refused') for host in (0, 1)]
+                                  rack.address(host), str(host), '2'], 'refused',
+                           environment(rack.build)) for host in (0, 1)]
         for each in runs:
             check(json.loads(each.wait(60))['refused'] > 300, '%s', each.output)
         rack.check_books()
@@ -114,7 +115,8 @@ def slices_of_blocks_that_are_too_small():
     with Rack(hosts=3, jobs=[job(1, 3, elements=2)]) as rack:
         rack.start_switch()
         for each in [rack.spawn(host, [sys.executable, os.path.abspath(__file__), 'small', rack.build,
-                                       rack.address(host), str(host)], 'small') for host in range(3)]:
+                                       rack.address(host), str(host)], 'small',
+                                environment(rack.build)) for host in range(3)]:
             each.wait(60)
         rack.check_books()
         rack.stop_switch()
