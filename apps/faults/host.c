@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * weir-faults-host: a host of a scenario. It sums step after step through libweir, as training does,
- * checks every element, and begins anew after failures: what weir-faults stops, kills and starts again.
+ * weir-faults-host: a host of a scenario. It does a collective step after step through libweir, as training
+ * does, checks every element, and begins anew after failures: what weir-faults stops, kills and starts again.
  *
  *	weir-faults-host switch=A address=A source=N job=N [WORD=VALUE...]
  *
@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/faults/collective.h"
 #include "apps/faults/flood.h"
 #include "apps/host/perf.h"
 #include "apps/host/weir.h"
@@ -41,11 +42,16 @@
 #define SETTLE   1000 /* operations */
 
 static struct options {
-	const char *switch_address, *address, *key, *results, *type, *partial, *plant;
+	const char *switch_address, *address, *key, *results, *type, *partial, *plant, *collective;
 	uint64_t source, job, seed, steps, count, carry, timeout_ms, join_ms, again, newcomer;
 	uint64_t pause_us, slow_ppm, slow_least_us, slow_most_us, plant_step;
-	uint64_t flood, bytes;
-} options = {.type = "int32", .partial = "as-is", .plant = "", .steps = 100, .count = 1000};
+	uint64_t flood, bytes, root;
+} options = {.type = "int32",
+	.partial = "as-is",
+	.plant = "",
+	.collective = "allreduce",
+	.steps = 100,
+	.count = 1000};
 
 /* A word of the command line, and where it goes. */
 static const struct word {
@@ -65,10 +71,11 @@ static const struct word {
 	TEXT("key", key), /* a file with 64 hexadecimal digits */
 	TEXT("results", results), TEXT("type", type), /* int32, fp32 */
 	TEXT("partial", partial), /* as-is, fail */
+	TEXT("collective", collective), NUMBER("root", root),
 	TEXT("plant", plant), /* at plant_step: wrong, hang, leave; to check who watches */
 	NUMBER("source", source), NUMBER("job", job), NUMBER("seed", seed),
 	NUMBER("steps", steps), /* 0: until killed */
-	NUMBER("count", count), /* elements */
+	NUMBER("count", count), /* elements, of one slice where there are slices */
 	NUMBER("carry", carry), NUMBER("timeout_ms", timeout_ms), /* of an operation */
 	NUMBER("join_ms", join_ms), NUMBER("again", again), /* joins again so often */
 	NUMBER("newcomer", newcomer), /* 1: takes its step from the others */
@@ -84,7 +91,8 @@ static const struct word {
 
 static struct {
 	struct weir *weir;
-	struct perf_data data;
+	struct perf_reference what; /* is done in each step */
+	size_t sent, received; /* its elements */
 	FILE *results;
 	void *send, *recv;
 	uint64_t done, wrong, partial, rejoins, told_ns, began_ns, longest_ns, random;
@@ -179,56 +187,18 @@ compute(void)
 		sleep_us(us);
 }
 
-static uint64_t
-hash(uint64_t h, const void *data, size_t bytes)
-{
-	const uint8_t *at = data;
-
-	for (size_t i = 0; i < bytes; i++)
-		h = (h ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-	return h;
-}
-
-static int
-by_first(const void *a, const void *b)
-{
-	const struct weir_degraded *x = a, *y = b;
-
-	return x->first < y->first ? -1 : x->first > y->first;
-}
-
 /* Check the result of a step, element by element, and what was said of it, and note what it was. */
 static int
 check(unsigned int step, int code)
 {
-	const struct weir_degraded *degraded;
-	size_t n = weir_degraded(me.weir, &degraded), at = 0, count = options.count;
-	struct weir_degraded *part = calloc(n + 1, sizeof(*part));
-	uint64_t h = UINT64_C(0xcbf29ce484222325), wrong = (n != 0) != (code == WEIR_PARTIAL);
-	const char *got = me.recv;
-	const struct perf_reference sum = {.data = me.data,
-		.collective = WEIR_COLLECTIVE_ALLREDUCE,
-		.rank = (unsigned int)options.source,
-		.count = count,
-		.iteration = step};
+	uint64_t h = 0, wrong = 0;
+	int done;
 
-	if (part == NULL)
-		return -ENOMEM;
-	if (n != 0)
-		memcpy(part, degraded, n * sizeof(*part));
-	qsort(part, n, sizeof(*part), by_first);
-	part[n].first = count; /* the end */
-	for (size_t i = 0; i <= n; i++) {
-		wrong += perf_reference_wrong(&sum, NULL, at, part[i].first - at, got + at * 4);
-		at = part[i].first + part[i].count;
-		wrong += perf_reference_wrong(&sum, part[i].present, part[i].first, part[i].count,
-			got + part[i].first * 4);
-		h = hash(h, &part[i].first, sizeof(part[i].first));
-		h = hash(h, part[i].present, sizeof(part[i].present));
-	}
-	h = hash(h, got, count * 4);
-	free(part);
-	if (me.results != NULL)
+	me.what.iteration = step;
+	done = collective_check(me.weir, &me.what, code, me.recv, &wrong, &h);
+	if (done < 0)
+		return done;
+	if (me.results != NULL && collective_same(me.what.collective))
 		fprintf(me.results, "%u %u %016" PRIx64 "\n", weir_generation(me.weir), step, h);
 	if (options.carry || wrong == 0)
 		return 0;
@@ -284,18 +254,18 @@ sum(unsigned int step, bool zero)
 	uint64_t began;
 	int code;
 
-	perf_data_fill(&me.data, (unsigned int)options.source, step, 0, options.count, send);
+	perf_data_fill(&me.what.data, (unsigned int)options.source, step, 0, me.sent, send);
 	plant(step);
-	for (size_t i = 0; i < options.count; i++)
+	for (size_t i = 0; i < me.sent; i++)
 		given += send[i] = zero ? 0 : send[i];
 	began = now_ns();
-	code = weir_allreduce(me.weir, send, recv, options.count, me.data.dtype, WEIR_OP_SUM);
+	code = collective_call(me.weir, &me.what, send, recv);
 	if (now_ns() - began > me.longest_ns)
 		me.longest_ns = now_ns() - began;
 	if (code < 0)
 		return code;
 	me.given += given;
-	for (size_t i = 0; i < options.count; i++)
+	for (size_t i = 0; i < me.received; i++)
 		me.got += recv[i];
 	me.partial += code == WEIR_PARTIAL;
 	return zero ? code : check(step, code);
@@ -318,7 +288,8 @@ static bool
 settled(uint8_t (*in)[SOURCES / 8], size_t blocks)
 {
 	const struct weir_degraded *part;
-	size_t n = weir_degraded(me.weir, &part), per_block = weir_elements(me.weir, me.data.dtype);
+	size_t n = weir_degraded(me.weir, &part),
+	       per_block = weir_elements(me.weir, me.what.data.dtype);
 	unsigned int sources = weir_sources(me.weir);
 
 	for (size_t b = 0, i = 0; b < blocks; b++) {
@@ -339,7 +310,7 @@ settled(uint8_t (*in)[SOURCES / 8], size_t blocks)
 static int
 settle(void)
 {
-	size_t per_block = weir_elements(me.weir, me.data.dtype),
+	size_t per_block = weir_elements(me.weir, me.what.data.dtype),
 	       blocks = (options.count + per_block - 1) / per_block;
 	uint8_t(*in)[SOURCES / 8] = calloc(blocks, sizeof(*in));
 	int code = in == NULL ? -ENOMEM : weir_rejoin(me.weir);
@@ -407,14 +378,25 @@ tell_end(int code)
 static int
 prepare(void)
 {
-	me.data = (struct perf_data){
-		.seed = options.seed,
-		.dtype = strcmp(options.type, "fp32") == 0 ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32,
-		.ranks = weir_sources(me.weir),
+	int collective = collective_parse(options.collective);
+
+	if (collective < 0)
+		return collective;
+	me.what = (struct perf_reference){
+		.data = {.seed = options.seed,
+			.dtype = strcmp(options.type, "fp32") == 0 ? WEIR_DTYPE_FP32
+								   : WEIR_DTYPE_INT32,
+			.ranks = weir_sources(me.weir)},
+		.collective = (enum weir_collective)collective,
+		.rank = (unsigned int)options.source,
+		.root = (unsigned int)options.root,
+		.count = options.count,
 	};
+	me.sent = perf_reference_sent(&me.what);
+	me.received = perf_reference_received(&me.what);
 	me.random = options.seed + (options.source + 1) * UINT64_C(0xd1342543de82ef95);
-	me.send = malloc(options.count * 4 + 4);
-	me.recv = malloc(options.count * 4 + 4);
+	me.send = malloc(me.sent * 4 + 4);
+	me.recv = malloc(me.received * 4 + 4);
 	if (options.results != NULL)
 		me.results = fopen(options.results, "a");
 	if (me.send == NULL || me.recv == NULL || (options.results != NULL && me.results == NULL))

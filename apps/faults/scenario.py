@@ -162,6 +162,9 @@ SOME_HOST = either(HOST, word('random'))
 MS = whole(0, 600000)
 SEED = whole(0, (1 << 63) - 1)
 
+COLLECTIVES = ('allreduce', 'reduce', 'reducescatter', 'broadcast', 'scatter', 'gather', 'allgather',
+               'alltoall')
+
 STRAGGLERS = keys(
     hosts=Key(whole(1, HOSTS_MAX), required=True),
     chance_percent=Key(number(0, 100), 100),
@@ -181,6 +184,8 @@ JOB = keys(
     endless=Key(yes_or_no, False),
     count=Key(whole(1, 1 << 24), 5000),
     type=Key(word('int32', 'fp32'), 'int32'),
+    collective=Key(word(*COLLECTIVES), COLLECTIVES[0]),
+    root=Key(whole(0, 255), 0),
     partial=Key(word('as-is', 'fail'), 'as-is'),
     carry=Key(yes_or_no, False),
     rejoin=Key(whole(0, 1000), 0),
@@ -266,6 +271,10 @@ def check_hosts(scenario):
             raise Wrong('is more than most_ms', path + '.stragglers.least_ms')
         if job['plant'] and job['plant']['host'] not in job['hosts']:
             raise Wrong('the job has no such host', path + '.plant.host')
+        if job['root'] >= len(job['hosts']):
+            raise Wrong('the job has %d hosts' % len(job['hosts']), path + '.root')
+        if job['carry'] and job['collective'] != 'allreduce':
+            raise Wrong('goes with "allreduce" only', path + '.carry')
         if job['carry'] and job['type'] != 'int32':
             raise Wrong('goes with type "int32" only: sums of fp32 depend on their order', path + '.carry')
         for name in ('id', 'name', 'sources', 'key_file', 'generation'):

@@ -56,6 +56,11 @@ def what_is_wrong_is_named():
     refused('jobs[0].hosts: a host is there twice', lambda s: s['jobs'][0].update(hosts=[0, 0]))
     refused('jobs[0].options.id: is weir-faults\' to set', lambda s: s['jobs'][0].update(options={'id': 7}))
     refused('jobs[0].type: "fp16" is none of int32, fp32', lambda s: s['jobs'][0].update(type='fp16'))
+    refused('jobs[0].collective: "barrier" is none of allreduce, reduce, reducescatter, broadcast, scatter, '
+            'gather, allgather, alltoall', lambda s: s['jobs'][0].update(collective='barrier'))
+    refused('jobs[0].root: the job has 3 hosts', lambda s: s['jobs'][0].update(root=3))
+    refused('jobs[0].carry: goes with "allreduce" only',
+            lambda s: s['jobs'][0].update(carry=True, collective='reduce'))
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
     refused('expect.ends.1: host 1 is in no job',
             lambda s: (s['jobs'][0].update(hosts=[0, 2]), s['actions'].clear()))

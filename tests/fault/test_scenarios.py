@@ -13,7 +13,8 @@ import tap
 from tap import check, main
 
 SHORT = ['everything', 'first-window-out', 'authenticated-unchecked', 'stopped-five-timeouts-partial',
-         'killed-partial', 'switch-killed']
+         'killed-partial', 'switch-killed', 'broadcast-root-killed', 'allgather-partial',
+         'alltoall-bursts']
 
 
 def scenario(name):

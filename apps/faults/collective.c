@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/faults/collective.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+collective_parse(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum weir_collective collective;
+	} known[] = {
+#define X(word, code, text) {text, WEIR_COLLECTIVE_##word},
+		WEIR_COLLECTIVE_LIST(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i].collective < WEIR_COLLECTIVE_BARRIER &&
+			strcmp(known[i].name, name) == 0)
+			return (int)known[i].collective;
+	return -EINVAL;
+}
+
+bool
+collective_same(enum weir_collective collective)
+{
+	return collective == WEIR_COLLECTIVE_ALLREDUCE || collective == WEIR_COLLECTIVE_BROADCAST ||
+		collective == WEIR_COLLECTIVE_ALLGATHER;
+}
+
+int
+collective_call(struct weir *weir, const struct perf_reference *what, const void *send, void *recv)
+{
+	const enum weir_dtype dtype = what->data.dtype;
+	const enum weir_op op = what->data.op;
+	const unsigned int root = what->root;
+	const size_t count = what->count;
+
+	switch ((int)what->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE: return weir_allreduce(weir, send, recv, count, dtype, op);
+	case WEIR_COLLECTIVE_REDUCE: return weir_reduce(weir, send, recv, count, dtype, op, root);
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+		return weir_reducescatter(weir, send, recv, count, dtype, op);
+	case WEIR_COLLECTIVE_BROADCAST: return weir_broadcast(weir, send, recv, count, dtype, root);
+	case WEIR_COLLECTIVE_SCATTER: return weir_scatter(weir, send, recv, count, dtype, root);
+	case WEIR_COLLECTIVE_GATHER: return weir_gather(weir, send, recv, count, dtype, root);
+	case WEIR_COLLECTIVE_ALLGATHER: return weir_allgather(weir, send, recv, count, dtype);
+	case WEIR_COLLECTIVE_ALLTOALL: return weir_alltoall(weir, send, recv, count, dtype);
+	default: return -EINVAL;
+	}
+}
+
+static int
+by_first(const void *a, const void *b)
+{
+	const struct weir_degraded *x = a, *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static uint64_t
+hash(uint64_t h, const void *data, size_t bytes)
+{
+	const uint8_t *at = data;
+
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+	return h;
+}
+
+/* The elements of `got` that are wrong; part: n degraded blocks in the order of their elements, and room for
+ * one more. */
+static uint64_t
+count_wrong(
+	const struct perf_reference *what, struct weir_degraded *part, size_t n, const void *got)
+{
+	const size_t received = perf_reference_received(what),
+		     bytes = weir_dtype_bytes(what->data.dtype);
+	const char *from = got;
+	uint64_t wrong = 0;
+
+	part[n].first = what->count; /* the end, of each slice */
+	for (size_t slice = 0; slice < received; slice += what->count)
+		for (size_t i = 0, at = 0; i <= n; i++) {
+			size_t first = slice + part[i].first;
+
+			wrong += perf_reference_wrong(what, NULL, slice + at, part[i].first - at,
+				from + (slice + at) * bytes);
+			wrong += perf_reference_wrong(
+				what, part[i].present, first, part[i].count, from + first * bytes);
+			at = part[i].first + part[i].count;
+		}
+	return wrong;
+}
+
+int
+collective_check(struct weir *weir, const struct perf_reference *what, int code, const void *got,
+	uint64_t *wrong, uint64_t *fingerprint)
+{
+	const struct weir_degraded *degraded;
+	size_t n = weir_degraded(weir, &degraded);
+	struct weir_degraded *part = calloc(n + 1, sizeof(*part));
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	if (part == NULL)
+		return -ENOMEM;
+	if (n != 0)
+		memcpy(part, degraded, n * sizeof(*part));
+	qsort(part, n, sizeof(*part), by_first);
+	for (size_t i = 0; i < n; i++) {
+		h = hash(h, &part[i].first, sizeof(part[i].first));
+		h = hash(h, part[i].present, sizeof(part[i].present));
+	}
+	*wrong = count_wrong(what, part, n, got) + ((n != 0) != (code == WEIR_PARTIAL));
+	*fingerprint =
+		hash(h, got, perf_reference_received(what) * weir_dtype_bytes(what->data.dtype));
+	free(part);
+	return 0;
+}
