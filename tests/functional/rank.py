@@ -14,7 +14,7 @@ import sys
 import time
 
 from elements import OPERATIONS, TYPE
-from libweir import ARGUMENTS, Handle, Library, addresses, c_request
+from libweir import ARGUMENTS, PARTIAL, Handle, Library, addresses, c_request
 from reference import (SLICED_RECEIVE, SLICED_SEND, receive_count, receives_data, send_count,
                        sends_data)
 
@@ -84,6 +84,8 @@ class Step:
     def ended(self, code, handle):
         self.code = code
         self.text = handle.text() if code else ''
+        # Of what was waited for last: of weir_wait_all, the last one only.
+        self.degraded = handle.degraded() if code == PARTIAL else []
         for name in ('send', 'receive'):
             buffer = getattr(self, name)
             if buffer and not buffer.fences():
@@ -188,7 +190,7 @@ def main():
                 sink.write(result)
                 told.append({'code': step.code, 'text': step.text, 'harm': step.harm,
                              'bytes': len(result), 'stats': {k: after[k] - before[k] for k in after},
-                             'degraded': handle.degraded() if step.code == 1 else []})
+                             'degraded': step.degraded})
             if group.get('rejoin') and any(s.code < 0 for s in steps):
                 code = handle.call('rejoin')
                 if code != 0:

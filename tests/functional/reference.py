@@ -168,14 +168,18 @@ def receives_data(name, rank, root):
     return name != 'barrier' and (rank == root or name not in ('reduce', 'gather'))
 
 
-def collective(name, kind, op, root, sends, count):
+def collective(name, kind, op, root, sends, count, present=None):
     """A list: of each rank what it must have, None where nothing is received.
 
-    sends: of each rank its bytes; of those that send no data, anything.
+    sends: of each rank its bytes; of those that send no data, anything. present: the ranks that are in a partial
+    result; None: all.
     """
     ranks = range(len(sends))
+    present = ranks if present is None else present
+    if name in SLICED_RECEIVE:
+        sends = [data if rank in present else bytes(len(data)) for rank, data in enumerate(sends)]
     if name in REDUCING:
-        whole = reduced(kind, op, sends)
+        whole = reduced(kind, op, [sends[rank] for rank in present])
     elif name in ('broadcast', 'scatter'):
         whole = Exactly(kind, sends[root])
     elif name in ('gather', 'allgather'):

@@ -134,6 +134,18 @@ def collectives_by_hand():
 
 
 @case
+def parts_by_hand():
+    kind, rows = TYPE['uint8'], [bytes([1, 2, 3]), bytes([10, 20, 30]), bytes([100, 110, 120])]
+
+    def bytes_of(name, op, count):
+        return [each.data for each in collective(name, kind, op, 0, rows, count, [0, 2])]
+    expect(bytes_of('allreduce', 'sum', 3), [bytes([101, 112, 123])] * 3)
+    expect(bytes_of('allreduce', 'avg', 3), [bytes([50, 56, 61])] * 3)
+    expect(bytes_of('allgather', None, 3)[1], rows[0] + bytes(3) + rows[2])
+    expect(bytes_of('alltoall', None, 1)[1], bytes([2, 0, 110]))
+
+
+@case
 def sees_what_is_wrong():
     kind = TYPE['int16']
     good = kind.data([1, -2, 3])
