@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "apps/host/weir_priv.h"
+#include "tests/fuzz/flight.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/model/tags.h"
 
@@ -25,6 +26,7 @@
 #define WINDOW       4
 #define ELEMENTS     8
 #define DATAGRAM_MAX 512
+#define FLIGHTS      4 /* operations together */
 #define STEP_NS      (7 * WEIR_NS_PER_MS)
 
 static struct play {
@@ -382,70 +384,42 @@ check_counters(const struct weir *weir)
 			"taken without a tag");
 }
 
-/* Begin an operation of a kind. */
-static int
-begin(struct weir *weir, unsigned int kind, const int32_t *send, int32_t *recv, size_t count,
-	struct weir_request **request)
-{
-	const enum weir_dtype dtype = WEIR_DTYPE_INT32;
-
-	switch (kind) {
-	case WEIR_COLLECTIVE_REDUCE:
-		return weir_ireduce(weir, send, recv, count, dtype, WEIR_OP_SUM, 2, request);
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-		return weir_ireducescatter(weir, send, recv, count, dtype, WEIR_OP_MAX, request);
-	case WEIR_COLLECTIVE_BROADCAST:
-		return weir_ibroadcast(weir, send, recv, count, dtype, SOURCE, request);
-	case WEIR_COLLECTIVE_SCATTER:
-		return weir_iscatter(weir, send, recv, count, dtype, 0, request);
-	case WEIR_COLLECTIVE_GATHER:
-		return weir_igather(weir, send, recv, count, dtype, SOURCE, request);
-	case WEIR_COLLECTIVE_ALLGATHER:
-		return weir_iallgather(weir, send, recv, count, dtype, request);
-	case WEIR_COLLECTIVE_ALLTOALL:
-		return weir_ialltoall(weir, send, recv, count, dtype, request);
-	case WEIR_COLLECTIVE_BARRIER: return weir_ibarrier(weir, request);
-	default: return weir_iallreduce(weir, send, recv, count, dtype, WEIR_OP_SUM, request);
-	}
-}
-
-/* One operation, of as many elements as the input says; nobody but this function drives. */
+/*
+ * Operations of kinds and roots that the input names (`kind` alone: of that), of so many elements, together
+ * in flight; nobody but this function drives.
+ */
 static void
-operate(struct weir *weir, unsigned int kind, size_t count)
+operate(struct weir *weir, int kind, size_t count)
 {
-	bool slices = kind >= WEIR_COLLECTIVE_REDUCESCATTER && kind != WEIR_COLLECTIVE_BROADCAST;
-	size_t room = slices ? count * SOURCES : count;
-	/* Of their own sizes: sanitizers see who goes beyond. */
-	int32_t *send = calloc(room + 1, sizeof(*send)), *recv = malloc(room * sizeof(*recv) + 1);
-	struct weir_request *o;
-	int code;
+	struct flight flight[FLIGHTS], *last;
+	unsigned int flights = 0;
 
-	if (count == 0)
-		kind = WEIR_COLLECTIVE_BARRIER;
-	code = begin(weir, kind, send, recv, count, &o);
-	FUZZ_CHECK(code == 0 && o != NULL, "nothing was begun");
-	while (!o->finished && play.in.left > 0) {
+	do {
+		uint8_t what = kind < 0 ? fuzz_8(&play.in) : (uint8_t)kind;
+
+		last = &flight[flights++];
+		flight_begin(weir, what % 9, what / 9 % SOURCES, SOURCES, count, last);
+		/* Another one? */
+		if (what < 128 || kind >= 0)
+			break;
+	} while (flights < FLIGHTS);
+	while (!last->request->finished && play.in.left > 0) {
 		weir_receive(weir, weir->fd, (fuzz_8(&play.in) & 1) != 0);
 		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
-		if (o->finished)
+		if (last->request->finished)
 			break;
 		weir_window_repeat(weir, play.now);
 		weir_window_flush(weir, play.now);
-		FUZZ_CHECK(o->done < o->blocks, "all blocks are done, and the operation is not");
+		for (unsigned int i = 0; i < flights; i++)
+			FUZZ_CHECK(flight[i].request->finished ||
+					flight[i].request->done < flight[i].request->blocks,
+				"all blocks are done, and the operation is not");
 	}
-	if (!o->finished)
-		weir_fail(weir, weir_explain_timeout(weir, play.now));
-	FUZZ_CHECK(o->finished, "the operation has no end");
-	FUZZ_CHECK(o->code < 0 || (o->done == o->blocks && o->result.completed == o->blocks),
-		"%u of %u blocks, and no error", o->done, o->blocks);
-	FUZZ_CHECK(o->code < 0 || (o->code == WEIR_PARTIAL) == (o->result.degraded > 0),
-		"a part is told as the whole");
-	FUZZ_CHECK(o->degraded_count <= o->blocks, "more degraded blocks than blocks");
-	code = weir_wait(&o);
-	FUZZ_CHECK(o == NULL, "it is waited for");
-	FUZZ_CHECK(code == 0 || strlen(weir_last_error(weir)) > 0, "an error without a text");
-	free(send);
-	free(recv);
+	for (unsigned int i = 0; i < flights; i++)
+		if (!flight[i].request->finished)
+			weir_fail(weir, weir_explain_timeout(weir, play.now));
+	for (unsigned int i = 0; i < flights; i++)
+		flight_end(weir, &flight[i]);
 }
 
 int
@@ -486,7 +460,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (weir_open(&config, &play.weir) == 0) {
 		for (unsigned int n = 0; n < 4 && play.in.left > 0 && play.weir->failed == 0; n++)
 			operate(play.weir,
-				(flags & 3) == 3 ? fuzz_8(&play.in) % 9 : WEIR_COLLECTIVE_ALLREDUCE,
+				(flags & 3) == 3             ? -1
+					: play.authenticated ? flags >> 5
+							     : 0,
 				(flags >> 2) * (n + 1u) % 70);
 		check_counters(play.weir);
 	} else {
