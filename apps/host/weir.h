@@ -86,8 +86,8 @@ enum weir_partial {
 	/* Each block is the sum of those that are in it; the call returns WEIR_PARTIAL. */
 	WEIR_PARTIAL_AS_IS,
 	/*
-	 * Sums are multiplied by (sources of the job) / (sources in the block), block by block, and the
-	 * call returns WEIR_PARTIAL. Of int32, uint32, int64, uint64, fp32 and fp64 sums; sums of other
+	 * Sums (of allreduce, reduce and reducescatter) are multiplied by (sources of the job) / (sources
+	 * in the block), block by block, and the call returns WEIR_PARTIAL. Of int32, uint32, int64, uint64, fp32 and fp64 sums; sums of other
 	 * types are refused (-EINVAL), what is no sum is left as it is. fp32 is computed in fp64 and
 	 * rounded once, to nearest even; fp64 is multiplied and then divided, with two roundings.
 	 * Integers are rounded to nearest, halves away from 0, and saturate; of a sum that has
@@ -141,8 +141,8 @@ struct weir_config {
 	 * Error feedback: what this source sent for a block that was done without it is added to what
 	 * it sends in the next call with the same buffer (the address of `send`, count and type), until it
 	 * is delivered; so the sum of all that is delivered is, after the last repetition, the sum of
-	 * all that was contributed. For sums of int32, uint32, int64, uint64, fp32 and fp64;
-	 * others are not carried. In place, too. What is owed is the handle's, survives weir_rejoin (into
+	 * all that was contributed. For allreduce's sums of int32, uint32, int64, uint64, fp32 and
+	 * fp64; others are not carried. In place, too. What is owed is the handle's, survives weir_rejoin (into
 	 * a job with another number of elements a block it is kept, but not sent), and an operation that
 	 * fails leaves what was owed before it. It takes a copy of each missed block, and during the next
 	 * call another; carry_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
@@ -226,7 +226,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   allgather      count                 n * count             send == recv + rank * count
  *   alltoall       n * count             n * count             send == recv
  *
- * Any other overlap is not allowed. Buffers are aligned as the type, stay the caller's, and are used only
+ * Any other overlap is not allowed. (An alltoall in place of blocks with less room than an element for each
+ * pair of sources takes a copy of `send`.) Buffers are aligned as the type, stay the caller's, and are used only
  * from the call to the operation's end; send is not written to (in place, it is). `send` of other
  * sources than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
  * touched and may be NULL. count 0 sends nothing; it needs, like every count, to be the same everywhere.
@@ -370,8 +371,9 @@ WEIR_API uint64_t weir_carry_forget(struct weir *weir, const void *buffer);
  * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
  * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
  * member that joined by the control API leaves by it, within 2 s and whether it hears or not; not
- * if another handle has joined as this rank since, which then stays. Operations that are under way end
- * with -ECANCELED, without anybody to tell: their requests are gone with the handle.
+ * if another handle has joined as this rank since, which then stays. Operations that are under way are
+ * cancelled: a thread that waits for one is told -ECANCELED before the memory is gone; requests that
+ * nobody waits for are gone with the handle, and are not to be waited for any more.
  */
 WEIR_API void weir_close(struct weir *weir);
 

@@ -157,6 +157,15 @@ answer_that_none_runs(const struct sockaddr_in *to, struct weir_header *h)
 	send_to(true, to, h, NULL, WEIR_EXT_BYTES);
 }
 
+/* As a switch that is older than its hosts. */
+static void
+answer_that_it_is_not_served(const struct sockaddr_in *to, struct weir_header *h)
+{
+	h->status = WEIR_STATUS_UNSUPPORTED;
+	h->grad_cnt = 0;
+	send_to(true, to, h, NULL, WEIR_EXT_BYTES);
+}
+
 static void (*answer)(const struct sockaddr_in *to, struct weir_header *h);
 
 static void *
@@ -287,6 +296,17 @@ Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 20)
 	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
 		cr_expect_eq(result.missing[i], i == 0 ? 1 << 7 : i == 25 ? 1 : 0, "%u", i);
 	ends(weir, 1, WEIR_PARTIAL, "; source(s) 200 came later");
+	close_handle(weir, thread);
+}
+
+Test(weir_liar, what_is_not_served_is_named, .timeout = 20)
+{
+	struct weir *weir;
+	pthread_t thread;
+
+	answer = answer_that_it_is_not_served;
+	weir = open_handle(&thread);
+	ends(weir, 1, -EOPNOTSUPP, "does not serve this operation, allreduce (sum of int32)");
 	close_handle(weir, thread);
 }
 
