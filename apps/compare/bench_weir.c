@@ -49,15 +49,16 @@ int
 system_run(const struct bench_operation *operation, const void *send, void *recv)
 {
 	enum weir_dtype type = operation->fp32 ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;
+	size_t slice = operation->total / weir_sources(weir);
 
 	switch (operation->collective) {
 	case BENCH_ALLREDUCE:
 		return said(weir_allreduce(weir, send, recv, operation->total, type, WEIR_OP_SUM));
 	case BENCH_REDUCESCATTER:
-	case BENCH_ALLGATHER:
-	case BENCH_ALLTOALL: break;
+		return said(weir_reducescatter(weir, send, recv, slice, type, WEIR_OP_SUM));
+	case BENCH_ALLGATHER: return said(weir_allgather(weir, send, recv, slice, type));
+	case BENCH_ALLTOALL: return said(weir_alltoall(weir, send, recv, slice, type));
 	}
-	snprintf(bench_error, sizeof(bench_error), "not in libweir");
 	return -1;
 }
 
