@@ -131,29 +131,12 @@ rmw_reduction(enum rmw_type type, enum rmw_op op)
 	return rmw_reduction_of(selected, type, op);
 }
 
-rmw_reduce_fn
-rmw_kernel_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
-{
-	const struct rmw_reduction *reduction = rmw_reduction_of(isa, type, op);
-
-	if (reduction == NULL || op != RMW_OP_SUM ||
-		(type != RMW_TYPE_INT32 && type != RMW_TYPE_FP32))
-		return NULL;
-	return reduction->reduce;
-}
-
 rmw_copy_fn
 rmw_kernel_copy_of(enum rmw_isa isa)
 {
 	const struct rmw_kernels *kernels = kernels_of(isa);
 
 	return kernels == NULL ? NULL : kernels->copy;
-}
-
-rmw_reduce_fn
-rmw_kernel(enum rmw_type type, enum rmw_op op)
-{
-	return rmw_kernel_of(selected, type, op);
 }
 
 rmw_copy_fn

@@ -180,7 +180,7 @@ struct rmw_reduction {
 typedef void (*rmw_copy_fn)(void *restrict to, const void *restrict from, size_t bytes);
 
 /*
- * Choose the variant that rmw_kernel and rmw_kernel_copy give from now on: the widest that this CPU
+ * Choose the variant that rmw_reduction and rmw_kernel_copy give from now on: the widest that this CPU
  * has and that is not wider than `limit` (RMW_ISA_AUTO: no limit; a number out of range too).
  * Returns it, never AUTO. Control thread, before the kernels are asked for; without a call, AUTO.
  */
@@ -196,19 +196,13 @@ const struct rmw_reduction *rmw_reduction(enum rmw_type type, enum rmw_op op);
  * isa: any number, AUTO stands for the widest. Any thread. For tests and benches. */
 const struct rmw_reduction *rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op);
 
-/*
- * The chosen kernel of a sum that needs neither begin nor finish, int32 or fp32; NULL: not
- * supported. type, op: any number. Not per packet: keep the pointer.
- */
-rmw_reduce_fn rmw_kernel(enum rmw_type type, enum rmw_op op);
+/* The chosen copy. Not per packet: keep the pointer. */
 rmw_copy_fn rmw_kernel_copy(void);
 
 /* Can this CPU, and this build, run the variant? AUTO: true. isa: any number. Any thread. */
 bool rmw_isa_supported(enum rmw_isa isa);
 
-/* The kernels of one variant, whatever is chosen; NULL: not supported, by it or by this CPU.
- * isa: any number, AUTO stands for the widest. Any thread. For tests and benches. */
-rmw_reduce_fn rmw_kernel_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op);
+/* That of one variant; NULL: this CPU lacks it. isa: as above. Any thread. */
 rmw_copy_fn rmw_kernel_copy_of(enum rmw_isa isa);
 
 /* Size of an element in bytes: 1, 2, 4 or 8; 0 for a type that does not exist. */

