@@ -179,22 +179,6 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 	return true;
 }
 
-/* The same where a contribution may carry less than all elements, or the buffer hold more. */
-static __rte_noinline bool
-part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,
-	uint32_t size)
-{
-	const struct weir_header *h = &c->header;
-	const struct collective_row *row = &collective_table[h->collective];
-	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_sources);
-	uint32_t own =
-		row_contributed(row, h->grad_cnt, js->nb_sources, js->rank[h->src_id], h->root);
-
-	return c->bytes == own * size && extent <= j->elements &&
-		extent * size <= ppe_job_payload_bytes(j) &&
-		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
-}
-
 /* Do the lengths fit each other, the source's part in the collective, and the job? */
 static inline bool
 lengths_fit(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,

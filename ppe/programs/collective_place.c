@@ -7,6 +7,21 @@
 #include "pktbuf/cursor.h"
 #include "ppe/programs/collective_priv.h"
 
+bool
+part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,
+	uint32_t size)
+{
+	const struct weir_header *h = &c->header;
+	const struct collective_row *row = &collective_table[h->collective];
+	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_sources);
+	uint32_t own =
+		row_contributed(row, h->grad_cnt, js->nb_sources, js->rank[h->src_id], h->root);
+
+	return c->bytes == own * size && extent <= j->elements &&
+		extent * size <= ppe_job_payload_bytes(j) &&
+		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
+}
+
 void
 place_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	const struct contribution *c, struct block *b)

@@ -501,6 +501,10 @@ void rank_sources(struct job_shard *job, const uint64_t sources[MASK_WORDS]);
 void place_payload(const struct job_shard *job, const struct rte_mbuf *packet,
 	const struct contribution *contribution, struct block *block);
 
+/* Does the length of a contribution that is not reduced fit its part, and the job? size: of an element. */
+bool part_fits(const struct job_shard *job, const struct ppe_job *table,
+	const struct contribution *contribution, uint32_t size);
+
 /* Of a partial result: zeros in place of what is missing. Owner of the block's shard. */
 void clear_missing(const struct job_shard *job, struct block *block);
 
