@@ -259,6 +259,46 @@ job_shard_clear(struct collective *state, struct job_shard *job, bool count_on)
 	}
 }
 
+/* May those who come instead of the ones who left not have a part in this block? */
+static bool
+is_of_former(const struct block *b, const uint64_t left[MASK_WORDS])
+{
+	uint64_t heard = 0;
+
+	if (b->apart || (b->state == BLOCK_OPEN && b->placed))
+		return true; /* ranks are in it */
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		heard |= b->heard[i] & left[i];
+	return b->state == BLOCK_OPEN && heard != 0;
+}
+
+void
+job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_t left[MASK_WORDS])
+{
+	for (unsigned int residue = 0; residue < job->window; residue++) {
+		struct slot *slot = &job->slot[residue];
+		struct block *b = slot->current;
+
+		if (b != NULL && b->state == BLOCK_OPEN && is_of_former(b, left)) {
+			if (job->ordered)
+				order_end(state, job, b, false);
+			release(state, b);
+			*slot = (struct slot){
+				.next = slot->next - job->window, .current = slot->previous};
+		}
+		if (slot->previous != NULL && is_of_former(slot->previous, left)) {
+			release(state, slot->previous);
+			slot->previous = NULL;
+			slot->held_since = 0;
+		}
+		if (slot->current != NULL && slot->previous == NULL &&
+			slot->current->state == BLOCK_DONE && is_of_former(slot->current, left)) {
+			release(state, slot->current);
+			slot->current = NULL;
+		}
+	}
+}
+
 void
 job_shard_recall(struct collective *state, struct job_shard *job)
 {

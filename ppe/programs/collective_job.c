@@ -225,8 +225,9 @@ rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 /* A member that left, or came back from elsewhere, is somebody new: nothing of the former one is
  * left, neither a join nor a place to send results to. */
 static void
-set_members(struct job_shard *js, const struct ppe_job *job)
+set_members(struct collective *state, struct job_shard *js, const struct ppe_job *job)
 {
+	uint64_t left[MASK_WORDS] = {0};
 	bool changed = false;
 
 	for (unsigned int s = 0; s < js->source_end; s++) {
@@ -240,14 +241,17 @@ set_members(struct job_shard *js, const struct ppe_job *job)
 			js->seen[s] = (struct source_seen){0};
 			js->late[s] = (struct source_late){0};
 			js->version++;
+			mask_set(left, (uint8_t)s);
 		}
 		if (js->address[s] != 0 && js->home != NULL)
 			forget_joins(js->home, (uint8_t)s);
 		js->address[s] = address;
 		changed = true;
 	}
-	if (changed && !js->pinned)
-		rank_sources(js, job->members);
+	if (!changed || js->pinned)
+		return;
+	job_shard_regroup(state, js, left);
+	rank_sources(js, job->members);
 }
 
 /* What blocks that are open already are waited for. */
@@ -280,7 +284,7 @@ collective_jobs_taken(void *arg)
 			continue;
 		set_timeout(state, state->job[id], job);
 		set_rate(state->job[id], state->worker, job);
-		set_members(state->job[id], job);
+		set_members(state, state->job[id], job);
 	}
 	ppe_timer_set_period(state->worker, age, shortest * UINT64_C(1000) / VISITS);
 }

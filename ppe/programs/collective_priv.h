@@ -407,6 +407,12 @@ void expel(struct collective *state, struct job_shard *job, struct slot *slot, u
  * that would have been. */
 void job_shard_clear(struct collective *state, struct job_shard *job, bool count_on);
 
+/* Sources of a job without joins have left, and others may have come: ranks are others, too. Forget the
+ * blocks that depend on them; those that were open, and what is open with a contribution of who left,
+ * are the next ones of their residues again. */
+void job_shard_regroup(
+	struct collective *state, struct job_shard *job, const uint64_t left[MASK_WORDS]);
+
 /* Begin a generation in this shard: forget the former one's blocks, pin the endpoints of those who
  * joined. false: one of them is no member here, or from elsewhere: home and shard have different
  * tables. */
