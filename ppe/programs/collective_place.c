@@ -22,6 +22,13 @@ part_fits(const struct job_shard *js, const struct ppe_job *j, const struct cont
 		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
 }
 
+/* Ranks for which a row has anything: the first ones, when elements are fewer than ranks. */
+static unsigned int
+receivers(const struct block *b, unsigned int n)
+{
+	return RTE_MIN(n, (unsigned int)b->grad_cnt);
+}
+
 void
 place_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 	const struct contribution *c, struct block *b)
@@ -39,7 +46,7 @@ place_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 		pktbuf_cursor_copy(&cursor, to, c->bytes);
 		return;
 	}
-	for (unsigned int receiver = 0; receiver < n; receiver++)
+	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
 		pktbuf_cursor_copy(&cursor, to + size * row_cell(b->grad_cnt, n, rank, receiver),
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
@@ -56,7 +63,7 @@ clear_rank(const struct block *b, unsigned int n, unsigned int rank)
 		memset(data + size * slice.first, 0, size * slice.count);
 		return;
 	}
-	for (unsigned int receiver = 0; receiver < n; receiver++)
+	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
 		memset(data + size * row_cell(b->grad_cnt, n, rank, receiver), 0,
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
