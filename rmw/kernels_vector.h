@@ -14,9 +14,11 @@
 #ifdef V_BYTES
 #define V_INLINE static inline __attribute__((always_inline))
 
-/* acc = op(acc, src), of `bytes` bytes. */
+/* acc = op(acc, src), of `bytes` bytes. `rest` does what is less than a vector: called in the end, and not
+ * inlined, because AVX2's has an aligned stack frame, which the others would pay for, too. */
 V_INLINE void
-v_reduce(void *restrict acc, const void *restrict src, size_t bytes, vector (*op)(vector, vector))
+v_reduce(void *restrict acc, const void *restrict src, size_t bytes, vector (*op)(vector, vector),
+	void (*rest)(uint8_t *restrict, const uint8_t *restrict, size_t))
 {
 	uint8_t *to = acc;
 	const uint8_t *from = src;
@@ -35,17 +37,14 @@ v_reduce(void *restrict acc, const void *restrict src, size_t bytes, vector (*op
 	}
 	for (; i + V_BYTES <= bytes; i += V_BYTES)
 		v_store(to + i, op(v_load(to + i), v_load(from + i)));
-	if (i < bytes) {
-		size_t rest = bytes - i;
-
-		v_store_part(
-			to + i, op(v_load_part(to + i, rest), v_load_part(from + i, rest)), rest);
-	}
+	if (i < bytes)
+		rest(to + i, from + i, bytes - i);
 }
 
-/* to = op(from), of `bytes` bytes. */
+/* to = op(from), of `bytes` bytes; `rest` as above. */
 V_INLINE void
-v_map(void *restrict to, const void *restrict from, size_t bytes, vector (*op)(vector))
+v_map(void *restrict to, const void *restrict from, size_t bytes, vector (*op)(vector),
+	void (*rest)(uint8_t *restrict, const uint8_t *restrict, size_t))
 {
 	uint8_t *t = to;
 	const uint8_t *f = from;
@@ -63,7 +62,7 @@ v_map(void *restrict to, const void *restrict from, size_t bytes, vector (*op)(v
 	for (; i + V_BYTES <= bytes; i += V_BYTES)
 		v_store(t + i, op(v_load(f + i)));
 	if (i < bytes)
-		v_store_part(t + i, op(v_load_part(f + i, bytes - i)), bytes - i);
+		rest(t + i, f + i, bytes - i);
 }
 
 /* acc = op(acc, with), of `bytes` bytes. */
@@ -148,16 +147,25 @@ v_same(vector x)
 	return x;
 }
 
+#define V_REST(name, result)                                                                       \
+	static __attribute__((noinline)) void name##_rest(                                         \
+		uint8_t *restrict to, const uint8_t *restrict from, size_t bytes)                  \
+	{                                                                                          \
+		v_store_part(to, result, bytes);                                                   \
+	}
+
 #define V_REDUCE(name, bits, op)                                                                   \
+	V_REST(name, op(v_load_part(to, bytes), v_load_part(from, bytes)))                         \
 	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
 	{                                                                                          \
-		v_reduce(acc, src, n *(bits / 8), op);                                             \
+		v_reduce(acc, src, n *(bits / 8), op, name##_rest);                                \
 	}
 
 #define V_MAP(name, bits, op)                                                                      \
+	V_REST(name, op(v_load_part(from, bytes)))                                                 \
 	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
 	{                                                                                          \
-		v_map(acc, src, n *(bits / 8), op);                                                \
+		v_map(acc, src, n *(bits / 8), op, name##_rest);                                   \
 	}
 
 #define V_WIDE(name, size, load)                                                                   \

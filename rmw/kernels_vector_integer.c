@@ -108,5 +108,5 @@ const rmw_row RMW_ROW(uint64) = {RMW_LONG_OPS(u, 64)};
 void
 RMW_ROW(copy)(void *restrict to, const void *restrict from, size_t bytes)
 {
-	v_map(to, from, bytes, v_same);
+	v_map(to, from, bytes, v_same, copy8_rest);
 }
