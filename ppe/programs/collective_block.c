@@ -277,24 +277,20 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 {
 	for (unsigned int residue = 0; residue < job->window; residue++) {
 		struct slot *slot = &job->slot[residue];
-		struct block *b = slot->current;
 
-		if (b != NULL && b->state == BLOCK_OPEN && is_of_former(b, left)) {
-			if (job->ordered)
-				order_end(state, job, b, false);
-			release(state, b);
-			*slot = (struct slot){
-				.next = slot->next - job->window, .current = slot->previous};
+		while (slot->current != NULL && is_of_former(slot->current, left)) {
+			if (slot->current->state == BLOCK_OPEN) {
+				if (job->ordered)
+					order_end(state, job, slot->current, false);
+				slot->next -= job->window;
+			}
+			release(state, slot->current);
+			*slot = (struct slot){.next = slot->next, .current = slot->previous};
 		}
 		if (slot->previous != NULL && is_of_former(slot->previous, left)) {
 			release(state, slot->previous);
 			slot->previous = NULL;
 			slot->held_since = 0;
-		}
-		if (slot->current != NULL && slot->previous == NULL &&
-			slot->current->state == BLOCK_DONE && is_of_former(slot->current, left)) {
-			release(state, slot->current);
-			slot->current = NULL;
 		}
 	}
 }

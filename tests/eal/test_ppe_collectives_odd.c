@@ -11,6 +11,7 @@
 #define ELEMENTS   300
 #define WINDOW     32 /* no block waits for an earlier one */
 #define TIMEOUT_MS 300
+#define NONE       WEIR_COLLECTIVE_JOIN
 
 static const uint8_t ids[SOURCES] = {1, 4, 9, 77, 200};
 static struct rig rig;
@@ -218,7 +219,7 @@ expect_whole(const struct block_plan *p, unsigned int rank)
 /* A job without joins whose sources change has other ranks at once: what was put in places by the former
  * ones is not delivered as a result, nor counted for sources that sent nothing. */
 static void
-change_sources(enum weir_collective collective)
+change_sources(enum weir_collective before, enum weir_collective collective)
 {
 	static const uint8_t others[SOURCES] = {0, 1, 4, 77, 200};
 	struct rig_config config = {.workers = 2,
@@ -246,6 +247,16 @@ change_sources(enum weir_collective collective)
 	rig_start(&rig, &config);
 	next.ids = others;
 	next.seed = 2;
+	if (before != NONE) {
+		/* A completed block of the residue, which is kept. */
+		former.collective = before;
+		for (unsigned int rank = 0; rank < SOURCES; rank++)
+			block_offer(&rig, &former, rank);
+		for (unsigned int rank = 0; rank < SOURCES; rank++)
+			expect_whole(&former, rank);
+		former.collective = collective;
+		former.block = next.block = WINDOW;
+	}
 	block_offer(&rig, &former, 0);
 	block_offer(&rig, &former, 2);
 	rig_settle(&rig, &stats);
@@ -282,20 +293,30 @@ change_sources(enum weir_collective collective)
 
 Test(ppe_collectives_odd, sources_change_under_allreduce, .timeout = 30)
 {
-	change_sources(WEIR_COLLECTIVE_ALLREDUCE);
+	change_sources(NONE, WEIR_COLLECTIVE_ALLREDUCE);
 }
 
 Test(ppe_collectives_odd, sources_change_under_allgather, .timeout = 30)
 {
-	change_sources(WEIR_COLLECTIVE_ALLGATHER);
+	change_sources(NONE, WEIR_COLLECTIVE_ALLGATHER);
 }
 
 Test(ppe_collectives_odd, sources_change_under_alltoall, .timeout = 30)
 {
-	change_sources(WEIR_COLLECTIVE_ALLTOALL);
+	change_sources(NONE, WEIR_COLLECTIVE_ALLTOALL);
 }
 
 Test(ppe_collectives_odd, sources_change_under_reducescatter, .timeout = 30)
 {
-	change_sources(WEIR_COLLECTIVE_REDUCESCATTER);
+	change_sources(NONE, WEIR_COLLECTIVE_REDUCESCATTER);
+}
+
+Test(ppe_collectives_odd, sources_change_behind_a_block_for_all, .timeout = 30)
+{
+	change_sources(WEIR_COLLECTIVE_ALLREDUCE, WEIR_COLLECTIVE_ALLTOALL);
+}
+
+Test(ppe_collectives_odd, sources_change_behind_parts, .timeout = 30)
+{
+	change_sources(WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_ALLREDUCE);
 }
