@@ -19,11 +19,28 @@ local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "in
 	"fp16", "bf16", "fp32", "fp64" }
 local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8 }
 local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
-local FIELD = { "collective", "op", "type", "root", "grad_cnt" }
+local FIELD = { "collective", "op", "type", "root", "grad_cnt", "final" }
 local KIND = { "contribution", "join", "result", "reply", "acknowledgement" }
 local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5
 local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED = 0, 1, 2, 3, 6, 9
 local BARRIER, ACKNOWLEDGE, JOIN = 8, 14, 15
+
+-- What of a block a packet carries: all of it, nothing, a slice, the slices of a column.
+local WHOLE, NOTHING, SLICE, COLUMN = 0, 1, 2, 3
+-- By collective: contributions of the root and of the others, results to the root and to the others.
+local PARTS = {
+	[0] = { WHOLE, WHOLE, WHOLE, WHOLE }, -- allreduce
+	{ WHOLE, WHOLE, WHOLE, NOTHING }, -- reduce
+	{ WHOLE, WHOLE, SLICE, SLICE }, -- reducescatter
+	{ WHOLE, NOTHING, WHOLE, WHOLE }, -- broadcast
+	{ WHOLE, NOTHING, SLICE, SLICE }, -- scatter
+	{ SLICE, SLICE, WHOLE, NOTHING }, -- gather
+	{ SLICE, SLICE, WHOLE, WHOLE }, -- allgather
+	{ WHOLE, WHOLE, COLUMN, COLUMN }, -- alltoall
+	{ NOTHING, NOTHING, NOTHING, NOTHING }, -- barrier
+}
+local REDUCES = { [0] = true, true, true }
+local ROOTED = { true, [3] = true, [4] = true, [5] = true }
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
 
 local FORM_BASE, FORM_EXTENDED = 0, 1
@@ -119,7 +136,7 @@ weir.prefs.shown = Pref.uint("Elements shown", 16, "Of each payload, the first s
 -- ---------------------------------------------------------------- what the capture has told
 
 local frames -- by frame number: what stands in it besides its bytes
-local jobs -- by switch and job: {sources = number, dtype = code, source = {[id] = true}}
+local jobs -- by switch and job: {sources = number, dtype = code, source = {[id] = true}, rank = {[id] = rank}}
 local streams -- by switch, job and generation: {[source] = stream}
 
 function weir.init()
@@ -132,7 +149,7 @@ end
 
 local function job_of(h)
 	local key = h.switch .. "/" .. h.job
-	jobs[key] = jobs[key] or { source = {}, highest = -1 }
+	jobs[key] = jobs[key] or { source = {}, rank = {}, highest = -1 }
 	return jobs[key]
 end
 
@@ -235,6 +252,7 @@ local function learn_join(h, buf, at)
 	end
 	local job = job_of(h)
 	job.sources = buf(at + 4, 2):uint()
+	job.rank[h.src] = h.root
 	local dtype = buf(at + 6, 1):bitfield(0, 4)
 	job.dtype = DTYPE[dtype] and dtype or job.dtype
 end
@@ -251,6 +269,7 @@ local function learn(h, buf, pinfo)
 	end
 	frame.dtype = job.dtype
 	frame.job_sources = job.sources
+	frame.rank = job.rank[h.src]
 	frame.highest = job.highest
 	local now = pinfo.rel_ts
 	if h.kind == CONTRIBUTION or h.kind == JOINING then
@@ -526,9 +545,33 @@ local function show_mismatch(tree, buf, at, h, complain)
 	item:add(f.m_other, buf(at + 4, 1))
 	item:add(f.m_reserved, buf(at + 5, 1))
 	item:add(f.m_offered, buf(at + 6, 2))
-	h.told = string.format(": %s is %d of source %d, %d of source %d", named(FIELD, field),
-		buf(at + 2, 2):uint(), buf(at + 1, 1):uint(), buf(at + 6, 2):uint(), buf(at + 4, 1):uint())
+	local names = ({ COLLECTIVE, OP, DTYPE })[field] or {}
+	local block, offered = buf(at + 2, 2):uint(), buf(at + 6, 2):uint()
+	h.told = string.format(": %s is %s of source %d, %s of source %d", named(FIELD, field),
+		names[block] or block, buf(at + 1, 1):uint(), names[offered] or offered, buf(at + 4, 1):uint())
 	if FIELD[field] == nil then complain("field " .. field .. " is reserved") end
+end
+
+-- How many of a block's elements the packet carries; where the capture has no accepted join that tells
+-- the source's rank, as many as there are bytes for.
+local function carried(h, frame, bytes, size, complain)
+	local row = PARTS[h.collective]
+	if row == nil then return h.count end
+	local first = h.kind == CONTRIBUTION and 1 or 3
+	if row[first] == row[first + 1] and row[first] <= NOTHING then
+		return row[first] == WHOLE and h.count or 0
+	end
+	local n, rank = frame.job_sources, frame.rank
+	if n ~= nil and n > 0 and rank ~= nil then
+		local part = row[rank == h.root and first or first + 1]
+		local slice = math.floor(h.count / n) + (rank < h.count % n and 1 or 0)
+		return part == WHOLE and h.count or part == SLICE and slice or part == COLUMN and n * slice or 0
+	end
+	local there = math.floor(math.max(bytes, 0) / size)
+	if row[first] ~= row[first + 1] and there ~= 0 and there ~= h.count then
+		complain("the packet has " .. there .. " elements, neither none nor all of its block")
+	end
+	return row[first] == COLUMN and there or math.min(there, h.count)
 end
 
 -- What follows the header, part by part: {bytes, show(at)}, in order.
@@ -543,9 +586,10 @@ local function parts_of(tree, buf, h, frame, complain)
 		end
 		local beyond = h.degraded and h.kind == RESULT and BITMAP_BYTES or 0
 		-- Elements of an unknown type are all that there is.
-		local whole = DTYPE_BYTES[dtype] and h.count * DTYPE_BYTES[dtype] or
-			math.max(buf:reported_len() - h.bytes - beyond, 0)
-		parts[1] = { whole, function(at) show_elements(tree, buf, at, whole, dtype, h.count) end, true }
+		local size, whole = DTYPE_BYTES[dtype], buf:reported_len() - h.bytes - beyond
+		h.carried = size and carried(h, frame, whole, size, complain) or h.count
+		whole = size and h.carried * size or math.max(whole, 0)
+		parts[1] = { whole, function(at) show_elements(tree, buf, at, whole, dtype, h.carried) end, true }
 	elseif h.kind == REPLY and h.join and h.status == OK then
 		parts[1] = { JOIN_BYTES, function(at) show_join(tree, buf, at, h, complain) end }
 	elseif h.kind == REPLY and h.status == MISMATCH then
@@ -601,9 +645,22 @@ local function show_links(tree, frame)
 	end
 end
 
+-- "reduce sum fp32 root 1, 22 of 64 elements"; the base form is of the job's type and operation.
+local function call_text(h)
+	if h.barrier then return "" end
+	local words = {}
+	if h.collective ~= nil then
+		words = { " " .. named(COLLECTIVE, h.collective), REDUCES[h.collective] and named(OP, h.op) or nil }
+		words[#words + 1] = named(DTYPE, h.dtype)
+		words[#words + 1] = ROOTED[h.collective] and "root " .. h.root or nil
+	end
+	local part = h.carried ~= nil and h.carried ~= h.count and h.carried .. " of " or ""
+	return string.format("%s, %s%d elements", #words > 0 and "," .. table.concat(words, " ") or "", part, h.count)
+end
+
 local function info_text(h, frame)
 	local of = string.format(" job %d block %d gen %d", h.job, h.block, h.gen)
-	local size = h.barrier and "" or string.format(", %d elements", h.count)
+	local size = call_text(h)
 	local last = (h.final and ", final" or "")
 	local ranks = h.ranks and ", sources " .. h.ranks or ""
 	ranks = ranks .. (h.missing and ", missing " .. h.missing or "")

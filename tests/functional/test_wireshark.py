@@ -17,7 +17,7 @@ from replay import Bench, Datagram, read_pcap
 from replay import job as replayed_job
 from tap import case, check, main, seed
 from tshark import ROOT, fields, number, tshark, write_pcap
-from wire import (ALLREDUCE, BASE, BARRIER, ERROR, EXTENDED, FP32, INT32, JOIN, OK, PARTIAL,
+from wire import (ALLREDUCE, BASE, BARRIER, ERROR, EXTENDED, FP32, INT32, JOIN, MISMATCH, OK, PARTIAL,
                   SWITCH_MAC, WAITING, Packet, checksum, frame, header)
 
 CONTRIBUTION, JOINING, RESULT, REPLY = 1, 2, 3, 4
@@ -130,13 +130,31 @@ def packets_of_the_protocol_page():
         infos = [i for row in fields(path, ['_ws.col.Info'], home=home)
                  for i in row['_ws.col.Info']]
         starts = ['Contribution', 'Contribution', 'Contribution', 'Result', 'Result', 'Result',
-                  'Barrier', 'Barrier', 'Result', 'Join job', 'Join waiting', 'Join accepted',
+                  'Barrier', 'Barrier', 'Result', 'Result', 'Result', 'Result', 'Contribution', 'Contribution',
+                  'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted',
                   'Join refused', 'Status waiting', 'Status waiting', 'Partial result',
                   'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
                   'Status stale', 'Status out-of-window', 'Status unsupported']
         for info, start in zip(infos, starts):
             check(re.sub('^(Late|Repeated) ', '', info).startswith(start), '%s: %s', start, info)
-        check('missing 2' in infos[13], 'who is missing: %s', infos[13])
+        check('missing 2' in infos[starts.index('Status waiting')], 'who is missing: %s', infos)
+        check('reducescatter sum fp32, 1 of 4 elements' in infos[11] and
+              'broadcast fp32 root 1, 0 of 3 elements' in infos[13], 'what is in it: %s', infos)
+
+
+@case
+def what_disagrees_is_named():
+    fields_of = codes('Field')
+    frames = [reply(header(1, 5, 0, 7, 0, (ALLREDUCE, 0, FP32, 0, 0), status=MISMATCH) +
+                    struct.pack('>BBHBBH', field, 1, 0, 2, 0, 6)) for field in sorted(fields_of)]
+    with folder() as home:
+        path = os.path.join(home, 'mismatch.pcap')
+        write_pcap(path, frames)
+        rows = fields(path, ['_ws.col.Info', 'weir.expert.impossible'], home=home)
+    said = {'collective': ('allreduce', 'allgather'), 'op': ('sum', 'bor'), 'type': ('int8', 'int64')}
+    for row, (_, name) in zip(rows, sorted(fields_of.items())):
+        wanted = ': %s is %s of source 1, %s of source 2' % ((name,) + said.get(name, ('0', '6')))
+        check(wanted in row['_ws.col.Info'][0] and row['weir.expert.impossible'] == [], '%s: %s', wanted, row)
 
 
 @case
@@ -355,6 +373,36 @@ def a_rack_as_dumpcap_saw_it():
         found = fields(path, ['weir.job'], '-Y', 'weir.job == 2 && weir.block == 1',
                        home=rack.folder)
         check(found and all(row['weir.job'] == ['2'] for row in found), 'a filter: %s', found)
+
+
+@case
+def parts_of_every_collective():
+    """What a packet carries of its block is told, with and without a join in the capture."""
+    with Rack(hosts=3, jobs=[job(1, 3, elements=64)]) as rack:
+        path, tail = (os.path.join(rack.folder, name) for name in ('whole.pcap', 'tail.pcap'))
+        rack.start_switch()
+        capture = rack.spawn(1, ['dumpcap', '-q', '-P', '-i', 'eth0', '-a', 'duration:60', '-w', path])
+        capture.wait_line('File:', 20)
+        runs = [rack.perf(h, 1, '-C', 'all', '-b', 600, '-e', 600, '-n', 1, '-w', 0, '-r', 1) for h in range(3)]
+        for run in runs:
+            run.wait(60)
+        time.sleep(0.5)
+        capture.signal(signal.SIGINT)
+        capture.wait(10)
+        rack.stop_switch()
+        joined = fields(path, ['frame.number'], '-Y', 'weir.kind == 4 && weir.collective == %d' % JOIN,
+                        home=rack.folder)
+        write_pcap(tail, read_pcap(path)[max(number(r, 'frame.number') for r in joined):])
+        for place in (path, tail):
+            rows = fields(place, ['weir.collective', '_ws.col.Info', 'weir.expert.impossible',
+                                  'weir.expert.truncated'], '-Y', 'weir', home=rack.folder)
+            check({number(row, 'weir.collective') for row in rows} >= set(range(9)), '%s', rows)
+            for row in rows:
+                check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s', row)
+            infos = '\n'.join(row['_ws.col.Info'][0] for row in rows)
+            for text in ('1, allgather fp32, 21 of 63 elements', '1, gather fp32 root 1, 21 of 63 elements',
+                         '1, reducescatter sum fp32, 21 of 63 elements, of 3', '1, reduce sum fp32 root 1, 64 elements'):
+                check(text in infos, '%s: %s', text, infos)
 
 
 @case
