@@ -42,6 +42,7 @@ local PARTS = {
 local REDUCES = { [0] = true, true, true }
 local ROOTED = { true, [3] = true, [4] = true, [5] = true }
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
+local TAG_BYTES, CHALLENGE_BYTES, NONCE_BYTES = 16, 16, 16 -- of authenticated jobs
 
 local FORM_BASE, FORM_EXTENDED = 0, 1
 local FORM = { [0] = "base", "extended" }
@@ -66,6 +67,7 @@ local f = {
 	dtype = ProtoField.uint8("weir.dtype", "dtype", base.DEC, DTYPE, 0xf0),
 	flags = ProtoField.uint8("weir.flags", "flags", base.HEX, nil, 0x0f),
 	base_results = ProtoField.bool("weir.flags.base_results", "results in the base form", 8, nil, 0x01),
+	authenticated = ProtoField.bool("weir.flags.authenticated", "a tag ends the packet", 8, nil, 0x02),
 	root = ProtoField.uint8("weir.root", "root"),
 	status = ProtoField.uint8("weir.status", "status", base.DEC, STATUS),
 	payload = ProtoField.bytes("weir.payload", "payload"),
@@ -77,6 +79,9 @@ local f = {
 	ranks = ProtoField.string("weir.bitmap.sources", "sources in it"),
 	rank = ProtoField.uint8("weir.bitmap.source", "source"),
 	missing = ProtoField.string("weir.bitmap.missing", "sources missing"),
+	challenge = ProtoField.bytes("weir.join.challenge", "challenge"),
+	join_nonce = ProtoField.bytes("weir.join.nonce", "nonce"),
+	tag = ProtoField.bytes("weir.tag", "tag"),
 	trailer = ProtoField.bytes("weir.trailer", "beyond the packet"),
 	window = ProtoField.uint16("weir.join.window", "window"),
 	elements = ProtoField.uint16("weir.join.elements", "elements"),
@@ -303,6 +308,7 @@ local function read_header(buf, pinfo, form, to_switch)
 		h.root, h.second = buf(14, 1):uint(), buf(15, 1):uint()
 	end
 	h.join = h.collective == JOIN
+	h.tagged = h.flags ~= nil and math.floor(h.flags / 2) % 2 == 1
 	if to_switch then
 		h.kind = h.join and JOINING or h.collective == ACKNOWLEDGE and ACKNOWLEDGEMENT or CONTRIBUTION
 	elseif not h.join and (h.status == OK or h.status == PARTIAL) then
@@ -348,7 +354,9 @@ local function show_header(tree, buf, h)
 		tree:add(f.collective, buf(12, 1))
 		tree:add(f.op, buf(12, 1))
 		tree:add(f.dtype, buf(13, 1))
-		tree:add(f.flags, buf(13, 1)):add(f.base_results, buf(13, 1))
+		local flags = tree:add(f.flags, buf(13, 1))
+		flags:add(f.base_results, buf(13, 1))
+		flags:add(f.authenticated, buf(13, 1))
 		tree:add(f.root, buf(14, 1))
 		tree:add(f.status, buf(15, 1))
 	else
@@ -584,7 +592,7 @@ local function parts_of(tree, buf, h, frame, complain)
 			tree:add(f.payload_dtype, dtype):set_generated():append_text(
 				frame.dtype and ", from an accepted join" or ", from the preferences")
 		end
-		local beyond = h.degraded and h.kind == RESULT and BITMAP_BYTES or 0
+		local beyond = (h.degraded and h.kind == RESULT and BITMAP_BYTES or 0) + (h.tagged and TAG_BYTES or 0)
 		-- Elements of an unknown type are all that there is.
 		local size, whole = DTYPE_BYTES[dtype], buf:reported_len() - h.bytes - beyond
 		h.carried = size and carried(h, frame, whole, size, complain) or h.count
@@ -598,6 +606,16 @@ local function parts_of(tree, buf, h, frame, complain)
 	if h.degraded and (h.kind == RESULT or h.kind == REPLY) then
 		parts[#parts + 1] = { BITMAP_BYTES,
 			function(at) show_bitmap(tree, buf, at, h, frame, complain) end }
+	end
+	if h.tagged then
+		local function bytes(field, size)
+			parts[#parts + 1] = { size, function(at) tree:add(field, buf(at, size)) end }
+		end
+		if h.join and (h.kind == JOINING or h.status == OK or h.status == WAITING) then
+			bytes(f.challenge, CHALLENGE_BYTES)
+		end
+		if h.kind == JOINING then bytes(f.join_nonce, NONCE_BYTES) end
+		bytes(f.tag, TAG_BYTES)
 	end
 	return parts
 end

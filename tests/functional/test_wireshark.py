@@ -143,6 +143,25 @@ def packets_of_the_protocol_page():
 
 
 @case
+def tagged_packets_of_the_protocol_page():
+    found = re.findall(r'^```tagged\n(\w+)[^\n]*\n\n(.*?)^```', protocol_page(), re.S | re.M)
+    packets = [(what, bytes.fromhex(''.join(line[6:] for line in dump.splitlines()))) for what, dump in found]
+    check(len(packets) >= 9, '%d packets', len(packets))
+    with folder() as home:
+        path = os.path.join(home, 'tagged.pcap')
+        write_pcap(path, [reply(data) if what in ('reply', 'result') else frame('10.77.0.1', data)
+                          for what, data in packets])
+        rows = fields(path, ['weir.tag', 'weir.flags.authenticated', 'weir.join.challenge', 'weir.join.nonce',
+                             'weir.element.float', 'weir.expert.impossible', 'weir.expert.truncated'], home=home)
+    for row, (what, data) in zip(rows, packets):
+        check(row['weir.tag'] == [data[-16:].hex()] and row['weir.flags.authenticated'] == ['1'], '%s: %s', what, row)
+        check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', what, row)
+        check((row['weir.join.nonce'] == [data[32:48].hex()]) == (what == 'join'), '%s: %s', what, row)
+        check(len(row['weir.element.float']) == (3 if what in ('contribution', 'result') else 0), '%s: %s', what, row)
+    check(sum(row['weir.join.challenge'] == [bytes(range(0xa0, 0xb0)).hex()] for row in rows) == 3, '%s', rows)
+
+
+@case
 def what_disagrees_is_named():
     fields_of = codes('Field')
     frames = [reply(header(1, 5, 0, 7, 0, (ALLREDUCE, 0, FP32, 0, 0), status=MISMATCH) +
