@@ -49,10 +49,11 @@
  * a text for people. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
  * ends when for op_timeout_ms no block of this handle has completed.
  *
- * A failed operation (a negative value other than -EINVAL, -EBUSY and WEIR_PARTIAL_FAIL's -EIO) ends
- * the generation for this handle: the sources may have parted in what they have sent, so what else is
- * under way and each later operation fails with the same value and text. weir_rejoin on every source (or
- * close, and open again) begins a new one. What is in the receive buffer after a failure is undefined.
+ * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for want of elements, and
+ * WEIR_PARTIAL_FAIL's -EIO) ends the generation for this handle: the sources may have parted in what
+ * they have sent, so what else is under way and each later operation fails with the same value and text.
+ * weir_rejoin on every source (or close, and open again) begins a new one. What is in the receive buffer
+ * after a failure is undefined.
  *
  * Cost: one system call per up to 64 packets each way, no copy on the way out and one on the way in.
  * Nothing spins: who waits sleeps.
@@ -256,7 +257,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
  *   -EACCES      this source is not in the job any more
  *   -EMSGSIZE    a block does not fit the MTU of the interface; or the job's blocks have fewer elements
- *                than the job has sources, and slices can't be made of them
+ *                than the job has sources, and slices can't be made of them: then nothing was sent, on any
+ *                of them, and the handle is as before
  *   -ECANCELED   the handle was closed meanwhile
  *   others       from sendmmsg(2)
  *
