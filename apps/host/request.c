@@ -28,6 +28,23 @@ weir_request_free(struct weir_request *o)
 	free(o);
 }
 
+/* A thread waits for it, among others or soon, or does so no more. Under the lock. */
+static void
+hold(struct weir_request *o, bool held)
+{
+	struct weir *weir = o->weir;
+
+	if (o->held == held)
+		return;
+	o->held = held;
+	if (held)
+		weir->held++;
+	else
+		weir->held--;
+	if (weir->closing && weir->held == 0)
+		pthread_cond_broadcast(&weir->ended);
+}
+
 /* ---- ending ---- */
 
 static void
@@ -96,6 +113,8 @@ weir_fail(struct weir *weir, int code)
 	r->retry_at = 0;
 	r->want_write = false;
 	weir->failed = code;
+	snprintf(
+		weir->failure, sizeof(weir->failure), "%s", weir->error); /* for calls until then */
 	if (weir->control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT)) {
 		weir_fail_all(weir, code);
 		return;
@@ -146,7 +165,9 @@ weir_submit(struct weir *weir, struct weir_request *o, bool waits)
 	int code = 0;
 
 	pthread_mutex_lock(&weir->lock);
-	if (weir->rejoining)
+	if (weir->closing)
+		code = weir_say(weir, -ECANCELED, "the handle was closed");
+	else if (weir->rejoining)
 		code = weir_say(weir, -EBUSY,
 			"weir_rejoin() is under way on this handle: wait for its end");
 	else if (weir->failed != 0)
@@ -160,6 +181,8 @@ weir_submit(struct weir *weir, struct weir_request *o, bool waits)
 		if (!waits || weir->driver != WEIR_DRIVER_NONE)
 			weir_drive_soon(weir);
 	}
+	if (code == 0 && waits)
+		hold(o, true);
 	pthread_mutex_unlock(&weir->lock);
 	if (code < 0)
 		weir_request_free(o);
@@ -175,6 +198,7 @@ collect(struct weir *weir, struct weir_request *o)
 	const char *text = o->code < 0 ? weir->failure : o->text != NULL ? o->text : "";
 	int code;
 
+	hold(o, false);
 	TAILQ_REMOVE(&weir->over, o, link);
 	code = weir_partial_conclude(weir, o);
 	weir_say(weir, code, text);
@@ -257,11 +281,39 @@ weir_test(struct weir_request **request, bool *done)
 	return code;
 }
 
+/*
+ * All are this thread's now, or were. The waiter is told when one of them ends; NULL: none is. The index of one
+ * that has ended, or n. A handle with one that is held is not freed, nor are its others.
+ */
+static size_t
+hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter *waiter)
+{
+	size_t found = n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct weir_request *o = requests[i];
+		struct weir *weir;
+
+		if (o == NULL)
+			continue;
+		weir = o->weir;
+		pthread_mutex_lock(&weir->lock);
+		o->waiter = waiter;
+		if (o->finished && found == n)
+			found = i;
+		if (held || i != found)
+			hold(o, held);
+		pthread_mutex_unlock(&weir->lock);
+	}
+	return found;
+}
+
 int
 weir_wait_all(struct weir_request **requests, size_t n)
 {
 	int first = 0;
 
+	hold_all(requests, n, true, NULL);
 	for (size_t i = 0; i < n; i++) {
 		int code = weir_wait(&requests[i]);
 
@@ -269,26 +321,6 @@ weir_wait_all(struct weir_request **requests, size_t n)
 			first = code;
 	}
 	return first;
-}
-
-/* The waiter is to be told by these requests (NULL: no more). The index of one that has ended, or n. */
-static size_t
-set_waiter(struct weir_request **requests, size_t n, struct weir_waiter *waiter)
-{
-	size_t found = n;
-
-	for (size_t i = 0; i < n && (waiter == NULL || found == n); i++) {
-		struct weir_request *o = requests[i];
-
-		if (o == NULL)
-			continue;
-		pthread_mutex_lock(&o->weir->lock);
-		o->waiter = waiter;
-		if (o->finished && found == n)
-			found = i;
-		pthread_mutex_unlock(&o->weir->lock);
-	}
-	return found;
 }
 
 int
@@ -303,14 +335,15 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 		return -ENOENT;
 	pthread_mutex_init(&waiter.lock, NULL);
 	pthread_cond_init(&waiter.told, NULL);
-	found = set_waiter(requests, n, &waiter);
+	found = hold_all(requests, n, true, &waiter);
 	if (found == n) {
 		pthread_mutex_lock(&waiter.lock);
 		while (!waiter.ended)
 			pthread_cond_wait(&waiter.told, &waiter.lock);
 		pthread_mutex_unlock(&waiter.lock);
 	}
-	found = set_waiter(requests, n, NULL);
+	/* One stays this thread's until it is waited for. */
+	found = hold_all(requests, n, false, NULL);
 	pthread_cond_destroy(&waiter.told);
 	pthread_mutex_destroy(&waiter.lock);
 	*which = found;

@@ -194,7 +194,7 @@ cancel(struct weir *weir)
 		if (weir->failing)
 			weir_fail_all(weir, weir->failed);
 	}
-	while (weir->waiters > 0)
+	while (weir->waiters > 0 || weir->held > 0)
 		pthread_cond_wait(&weir->ended, &weir->lock);
 	while ((o = TAILQ_FIRST(&weir->over)) != NULL) {
 		TAILQ_REMOVE(&weir->over, o, link);

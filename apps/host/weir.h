@@ -374,8 +374,9 @@ WEIR_API uint64_t weir_carry_forget(struct weir *weir, const void *buffer);
  * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
  * member that joined by the control API leaves by it, within 2 s and whether it hears or not; not
  * if another handle has joined as this rank since, which then stays. Operations that are under way are
- * cancelled: a thread that waits for one is told -ECANCELED before the memory is gone; requests that
- * nobody waits for are gone with the handle, and are not to be waited for any more.
+ * cancelled: a thread that waits for one, for any or for all of several is told -ECANCELED before the
+ * memory is gone; requests that nobody waits for are gone with the handle, and are not to be waited for
+ * any more.
  */
 WEIR_API void weir_close(struct weir *weir);
 

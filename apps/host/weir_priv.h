@@ -71,6 +71,7 @@ struct weir_request {
 	struct weir_carried
 		*carried; /* of this call's buffer; NULL: nothing is owed, or missed yet */
 	bool finished;
+	bool held; /* a thread has it: weir_close waits for that */
 	int code; /* what the call returns */
 	char *text; /* with it, if it is WEIR_PARTIAL; a failure's is the handle's */
 	struct weir_result result;
@@ -257,6 +258,7 @@ struct weir {
 	uint64_t asleep_until; /* ns: when the driver wakes by itself */
 	bool asleep_for_write; /* or when the socket has room */
 	unsigned int waiters; /* threads in functions that wait for requests of this handle */
+	unsigned int held; /* requests that a thread has, and will yet look at */
 	uint64_t
 		hot_until; /* ns: when a waiting caller leaves, another call is likely until then */
 	bool stop, closing, rejoining;

@@ -347,6 +347,59 @@ Test(weir_requests, closing_cancels_them, .timeout = 60)
 	stop();
 }
 
+static struct weir_request *several[CALLS];
+
+static void *
+wait_for_any(void *argument)
+{
+	size_t which;
+
+	return (void *)(intptr_t)weir_wait_any(argument, CALLS, &which);
+}
+
+static void *
+wait_for_all(void *argument)
+{
+	return (void *)(intptr_t)weir_wait_all(argument, CALLS);
+}
+
+/* The handle and its requests stay until the thread that waits for several has left them. */
+static void
+close_under(void *(*wait)(void *))
+{
+	struct weir *first;
+	pthread_t thread;
+	void *code;
+
+	start(0);
+	first = hosts[0].weir;
+	for (unsigned int k = 0; k < CALLS; k++) {
+		hosts[0].calls[k].count = 5;
+		cr_assert_eq(begin(&hosts[0], k), 0);
+		several[k] = hosts[0].calls[k].request;
+	}
+	cr_assert_eq(pthread_create(&thread, NULL, wait, several), 0);
+	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+	hosts[0].weir = NULL;
+	weir_close(first);
+	pthread_join(thread, &code);
+	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
+	cr_expect_null(several[0]);
+	stop();
+}
+
+Test(weir_requests, closing_tells_who_waits_for_any, .timeout = 60)
+{
+	close_under(wait_for_any);
+}
+
+Test(weir_requests, closing_tells_who_waits_for_all, .timeout = 60)
+{
+	close_under(wait_for_all);
+	for (unsigned int k = 0; k < CALLS; k++)
+		cr_expect_null(several[k], "request %u was not waited for", k);
+}
+
 Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 60)
 {
 	struct weir_request *request;
