@@ -122,6 +122,9 @@ start(struct weir *weir, const void *send, void *recv, const struct call *c, boo
 
 	*request = NULL;
 	weir_say(weir, 0, "");
+	code = weir_check_process(weir);
+	if (code < 0)
+		return code;
 	if (weir->sources == 0) /* weir_open or weir_rejoin has failed */
 		return weir_say(weir, weir->failed, weir->failure);
 	code = check_types(weir, c);

@@ -139,7 +139,10 @@ int
 weir_rejoin(struct weir *weir)
 {
 	bool busy;
+	int code = weir_check_process(weir);
 
+	if (code < 0)
+		return code;
 	weir_say(weir, 0, "");
 	pthread_mutex_lock(&weir->lock);
 	busy = weir->rejoining || !TAILQ_EMPTY(&weir->requests) || !TAILQ_EMPTY(&weir->over);

@@ -41,6 +41,15 @@ weir_refuse(const struct weir *weir, int code, const char *format, ...)
 	return code;
 }
 
+int
+weir_check_process(const struct weir *weir)
+{
+	if (weir->process == getpid())
+		return 0;
+	return weir_refuse(weir, -EINVAL,
+		"the handle is of the process that forked: open one in this process");
+}
+
 static int
 read_config(struct weir *weir, const struct weir_config *c)
 {
@@ -170,6 +179,7 @@ weir_open(const struct weir_config *config, struct weir **out)
 	if (weir == NULL)
 		return -ENOMEM;
 	weir->number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
+	weir->process = getpid();
 	weir->noun = "source";
 	weir->fd = weir->group_fd = weir->wake_fd = -1;
 	pthread_mutex_init(&weir->lock, NULL);
@@ -203,19 +213,32 @@ cancel(struct weir *weir)
 	pthread_mutex_unlock(&weir->lock);
 }
 
+static void
+close_sockets(struct weir *weir)
+{
+	if (weir->fd >= 0)
+		close(weir->fd);
+	if (weir->wake_fd >= 0)
+		close(weir->wake_fd);
+	if (weir->group_fd >= 0)
+		close(weir->group_fd);
+}
+
 void
 weir_close(struct weir *weir)
 {
 	if (weir == NULL)
 		return;
+	if (weir->process != getpid()) {
+		/* The lock may be a thread's that is not here, and the membership is the other's. */
+		close_sockets(weir);
+		return;
+	}
 	cancel(weir);
 	weir_end(weir);
 	weir_control_leave(weir->control);
 	weir_carry_forget(weir, NULL);
-	if (weir->fd >= 0)
-		close(weir->fd);
-	if (weir->wake_fd >= 0)
-		close(weir->wake_fd);
+	close_sockets(weir);
 	weir_auth_destroy(weir->auth);
 	free(weir->degraded);
 	pthread_cond_destroy(&weir->ended);

@@ -43,7 +43,8 @@
  * once for one handle, but for weir_open, weir_rejoin and weir_close, which must be its only call. The
  * order of operations is that in which the calls were made: threads that call operations on one handle
  * at the same time leave it to chance, and the other sources must have the same one. Handles are
- * independent of each other. A handle does not survive fork(): open it in the child.
+ * independent of each other. A handle does not survive fork(): open it in the child, where of the parent's
+ * handles only weir_last_error and weir_close may be called (others say -EINVAL), and take nothing from the parent.
  *
  * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has
  * a text for people. No call waits for ever: weir_open waits at most join_timeout_ms, an operation

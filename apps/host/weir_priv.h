@@ -222,6 +222,7 @@ struct weir {
 	struct sockaddr_in switch_base, switch_ext, own;
 	uint8_t job, source;
 	uint64_t number; /* of the handle, no other's of the process */
+	pid_t process; /* that opened it */
 	char job_text[96]; /* for people: `job 2`, or `job "ring" (2)` where its name is known */
 	const char *noun; /* for people: what `source` is to them, "source" or "rank" */
 	bool base_form;
@@ -319,6 +320,9 @@ void weir_generation_set(struct weir *weir, int code);
 int weir_say(const struct weir *weir, int code, const char *text);
 int weir_refuse(const struct weir *weir, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* weir.c: 0, or -EINVAL with the text said: this process has the handle by fork(). */
+int weir_check_process(const struct weir *weir);
 
 /* generation.c: join, and make what depends on the job as the switch tells it. 0 or -errno with the text. */
 int weir_begin(struct weir *weir);
