@@ -54,7 +54,9 @@
  * WEIR_PARTIAL_FAIL's -EIO) ends the generation for this handle: the sources may have parted in what
  * they have sent, so what else is under way and each later operation fails with the same value and text.
  * weir_rejoin on every source (or close, and open again) begins a new one. What is in the receive buffer
- * after a failure is undefined.
+ * after a failure is undefined. (A call that could not even begin, for -ENOMEM or an -EMSGSIZE of too
+ * many slices, has sent nothing, and the handle is as before; other sources that could begin it wait for
+ * this one.)
  *
  * Cost: one system call per up to 64 packets each way, no copy on the way out and one on the way in.
  * Nothing spins: who waits sleeps.
