@@ -108,9 +108,13 @@ def final_is_set_when_all_set_it():
         table.peers[0].send(0, [1], final=1)
         table.peers[1].send(0, [1], final=1)
         check([result(p, 0, [2]).final for p in table.peers] == [1, 1], 'final got lost')
-        table.peers[0].send(1, [1], final=1)
-        table.peers[1].send(1, [1])
-        check([result(p, 1, [2]).final for p in table.peers] == [0, 0], 'final was made up')
+        table.whole(1, [1])
+        table.peers[0].send(2, [1], final=1)
+        table.peers[1].send(2, [1])
+        for peer in table.peers:  # one's operation ends here, the other's does not
+            got = peer.receive()
+            check(got is not None and got.status == MISMATCH, '%s', got and got.status)
+            check(got.payload == bytes((6, 0, 0, 1, 1, 0, 0, 0)), '%s', got.payload.hex())
 
 
 @case
