@@ -110,7 +110,8 @@ def the_model_names_functions():
     assert len(named) > 15, 'only %d inlines' % len(named)
     assert named <= known, 'no such functions: %s' % sorted(named - known)
     for _, _, name in diagram(0):
-        if name != 'disagrees':  # payloads have no length in the model
+        # Payloads have no length in the model, and its sources join: no generation is fixed.
+        if name not in ('disagrees', 'job_shard_regroup'):
             assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
 
 
