@@ -58,7 +58,8 @@ integer_op(enum rmw_op op, __int128 a, __int128 b)
 	switch (op) {
 	case RMW_OP_SUM:
 	case RMW_OP_AVG: return a + b;
-	case RMW_OP_PROD: return a * b;
+	/* Unsigned: what is beyond 128 bits is beyond the type, too. */
+	case RMW_OP_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
 	case RMW_OP_MIN: return a < b ? a : b;
 	case RMW_OP_MAX: return a > b ? a : b;
 	case RMW_OP_BAND: return a & b;
