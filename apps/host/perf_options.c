@@ -26,6 +26,7 @@ enum {
 	OPT_REJOIN,
 	OPT_BASE_FORM,
 	OPT_WINDOW,
+	OPT_SPIN,
 	OPT_PORT_BASE,
 	OPT_PORT_EXT,
 	OPT_SHAPES,
@@ -74,6 +75,7 @@ static const struct option longs[] = {
 	{"rejoin", required_argument, NULL, OPT_REJOIN},
 	{"base-form", no_argument, NULL, OPT_BASE_FORM},
 	{"window", required_argument, NULL, OPT_WINDOW},
+	{"spin", required_argument, NULL, OPT_SPIN},
 	{"port-base", required_argument, NULL, OPT_PORT_BASE},
 	{"port-ext", required_argument, NULL, OPT_PORT_EXT},
 	{"shapes", required_argument, NULL, OPT_SHAPES},
@@ -285,6 +287,10 @@ take(struct perf_options *o, int option, const char *text)
 	case OPT_WINDOW:
 		good = number(text, false, 1, 4096, &v);
 		o->weir.window_limit = (unsigned int)v;
+		break;
+	case OPT_SPIN:
+		good = number(text, false, 0, 1000000, &v);
+		o->weir.spin_us = v == 0 ? -1 : (int)v;
 		break;
 	case OPT_PORT_BASE:
 		good = number(text, false, 1, 65535, &v);

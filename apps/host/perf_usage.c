@@ -59,6 +59,7 @@ static const char usage[] =
 	"are\n"
 	"  --base-form            send the 12-byte headers (the job's own type and operation)\n"
 	"  --window N             blocks in flight at most (the job's window)\n"
+	"  --spin US              a waiting call polls so long before it sleeps (100)\n"
 	"  --port-base P, --port-ext P  UDP ports of the switch (12000, 12001)\n"
 	"  --shapes FILE          reduce every tensor of a model, in place, one call each\n"
 	"  --inflight N           operations at a time, begun without waiting, each in buffers of "

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,6 +39,23 @@ next_due(const struct weir *weir)
 		due = at < due ? at : due;
 	}
 	return due;
+}
+
+/* Poll until something is there, or for `ns`. */
+static bool
+spin(struct pollfd *polls, nfds_t count, uint64_t ns, uint64_t due)
+{
+	const struct timespec at_once = {0};
+	uint64_t end = weir_now() + ns;
+
+	if (due < end)
+		end = due;
+	while (ppoll(polls, count, &at_once, NULL) == 0) {
+		if (weir_now() >= end)
+			return false;
+		sched_yield();
+	}
+	return true;
 }
 
 static void
@@ -85,18 +103,27 @@ weir_drive(struct weir *weir, uint64_t until)
 		{.fd = weir->wake_fd, .events = POLLIN}, {.fd = weir->fd, .events = POLLIN},
 		{.fd = weir->group_fd, .events = POLLIN}, /* -1 is ignored */
 	};
-	uint64_t due = next_due(weir), wakes;
+	uint64_t due = next_due(weir), wakes, polling = 0, since = 0;
 
-	weir->asleep_until = due < until ? due : until;
+	due = due < until ? due : until;
+	weir->asleep_until = due;
 	weir->asleep_for_write = weir->ring.want_write;
 	if (weir->asleep_for_write)
 		polls[1].events |= POLLOUT;
+	/* Only for a caller: the progress thread's requests can wait, and the application computes. */
+	if (weir->driver == WEIR_DRIVER_CALLER && weir->spin.most != 0) {
+		polling = weir_spin_next(&weir->spin);
+		since = weir_now();
+	}
 	pthread_mutex_unlock(&weir->lock);
-	sleep_until(polls, 3, due < until ? due : until);
+	if (polling == 0 || !spin(polls, 3, polling, due))
+		sleep_until(polls, 3, due);
 	if (polls[0].revents != 0 && read(weir->wake_fd, &wakes, sizeof(wakes)) < 0)
 		polls[0].revents = 0; /* another has read it */
 	pthread_mutex_lock(&weir->lock);
 	weir->asleep_until = 0;
+	if (since != 0)
+		weir_spin_sample(&weir->spin, weir_now() - since);
 	if (polls[1].revents & POLLERR)
 		weir_socket_drain_errors(weir);
 	if (polls[1].revents & POLLOUT)

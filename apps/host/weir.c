@@ -59,6 +59,11 @@ read_config(struct weir *weir, const struct weir_config *c)
 	weir->own.sin_family = AF_INET;
 	weir->base_form = c->base_form;
 	weir->window_limit = c->window_limit;
+	if (c->spin_us < -1 || c->spin_us > WEIR_SPIN_US_MAX)
+		return weir_explain(weir, -EINVAL, "spin_us: %d is not in [-1, %d]", c->spin_us,
+			WEIR_SPIN_US_MAX);
+	weir_spin_init(&weir->spin,
+		c->spin_us < 0 ? 0 : (c->spin_us ? (uint64_t)c->spin_us : WEIR_SPIN_US) * 1000);
 	weir->join_timeout =
 		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
 	weir->join_patience = weir->join_timeout;

@@ -22,6 +22,7 @@
  *	carry.c     contributions that missed their block, for the next call
  *	auth.c      keys and tags of an authenticated job
  *	rtt.h       the round-trip estimator
+ *	spin.h      how long a waiting call polls
  *
  * One lock: after the join, everything that is not fixed belongs to whoever holds `lock`. Whoever moves
  * the protocol on (a caller that submits or waits, or the progress thread) does it under the lock and gives
@@ -42,6 +43,7 @@
 #include "apps/host/geometry.h"
 #include "apps/host/weir.h"
 #include "apps/host/rtt.h"
+#include "apps/host/spin.h"
 #include "pktbuf/wire.h"
 
 #define WEIR_BATCH      64 /* packets per system call at most */
@@ -257,6 +259,7 @@ struct weir {
 	pthread_cond_t called; /* the progress thread has something to do */
 	enum weir_driver driver;
 	uint64_t asleep_until; /* ns: when the driver wakes by itself */
+	struct weir_spin spin; /* of a caller that drives */
 	bool asleep_for_write; /* or when the socket has room */
 	unsigned int waiters; /* threads in functions that wait for requests of this handle */
 	unsigned int held; /* requests that a thread has, and will yet look at */

@@ -50,8 +50,8 @@ class Config(ctypes.Structure):
                 ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint),
                 ('op_timeout_ms', ctypes.c_uint), ('partial', c_code), ('carry', ctypes.c_bool),
                 ('carry_bytes', ctypes.c_uint64), ('ahead_bytes', ctypes.c_uint64),
-                ('window_limit', ctypes.c_uint), ('control', ctypes.c_char_p),
-                ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', Settings),
+                ('window_limit', ctypes.c_uint), ('spin_us', ctypes.c_int),
+                ('control', ctypes.c_char_p), ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', Settings),
                 ('token', ctypes.c_char_p), ('token_file', ctypes.c_char_p),
                 ('key', ctypes.c_char_p), ('key_bytes', ctypes.c_size_t),
                 ('ca_file', ctypes.c_char_p), ('rest', ctypes.c_uint8 * 256)]
