@@ -17,7 +17,6 @@ import argparse
 import glob
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -26,6 +25,7 @@ import sys
 import time
 
 from figures import figures, print_figures
+from measured_on import machine
 from plots import draw
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
@@ -124,17 +124,6 @@ class HugePages:
     def __exit__(self, *_):
         if self.changed:
             self.write(self.before)
-
-
-def machine(huge):
-    """What the figures depend on, for the plots' subtitles."""
-    model = 'CPU unknown'
-    with open('/proc/cpuinfo') as file:
-        found = re.search(r'model name\s*:\s*(.+)', file.read())
-    if found:
-        model = re.sub(r'\s+', ' ', re.sub(r'\((R|TM|tm)\)|CPU(?= @)', '', found.group(1))).strip()
-    return {'cpu': model, 'cpus': os.cpu_count(), 'kernel': platform.release(),
-            'huge_pages': huge.there, 'load_before': os.getloadavg()[0]}
 
 
 class Progress:
@@ -312,8 +301,7 @@ def bench(program, selection, folder, wanted_huge, bound):
     began = time.monotonic()
     clean(folder)
     with HugePages(wanted_huge) as huge:
-        here = machine(huge)
-        here['huge_pages'] = here['huge_pages'] if wanted_huge else 0
+        here = dict(machine(), huge_pages=huge.there if wanted_huge else 0)
         pages = '%d huge pages' % here['huge_pages'] if here['huge_pages'] else 'pages of 4 KiB'
         print('bench: %s, %d CPUs, %s' % (here['cpu'], here['cpus'], pages))
         if here['load_before'] > 0.5:

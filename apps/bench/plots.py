@@ -344,6 +344,17 @@ def plot_script(plot, subtitle, path):
     return '\n'.join(script) + '\n'
 
 
+def svg(plot, subtitle, path):
+    """Draw a plot into this file. Returns what went wrong, or None."""
+    if shutil.which('gnuplot') is None:
+        return 'gnuplot is not installed'
+    done = subprocess.run(['gnuplot'], input=plot_script(plot, subtitle, path), capture_output=True,
+                          text=True, timeout=30, check=False)
+    if done.returncode != 0 or done.stderr.strip():
+        return 'gnuplot, %s: %s' % (plot.name, done.stderr.strip()[-300:])
+    return None
+
+
 def pages(records, bench):
     """Which pages a bench ran on, if its records say so."""
     huge = {r['params']['huge_pages'] for r in records
@@ -379,10 +390,9 @@ def draw(records, machine, folder):
                 machine['cpu'], machine['cpus'], machine['kernel'], which,
                 disturbed(records, bench))
             path = os.path.join(folder, plot.name + '.svg')
-            done = subprocess.run(['gnuplot'], input=plot_script(plot, subtitle, path),
-                                  capture_output=True, text=True, timeout=30, check=False)
-            if done.returncode == 0 and not done.stderr.strip():
-                drawn.made.append(path)
+            wrong = svg(plot, subtitle, path)
+            if wrong:
+                drawn.wrong.append(wrong)
             else:
-                drawn.wrong.append('%s: %s' % (plot.name, done.stderr.strip()[-300:]))
+                drawn.made.append(path)
     return drawn

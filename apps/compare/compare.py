@@ -15,11 +15,9 @@ import argparse
 import array
 import json
 import os
-import platform
 import re
 import statistics
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -27,6 +25,8 @@ sys.path.insert(0, HERE)
 import drawing  # noqa: E402 (the path comes first)
 import stage  # noqa: E402
 import table  # noqa: E402
+from experiment import Teller, keep  # noqa: E402
+from measured_on import machine  # noqa: E402
 from rack import RackError  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')
@@ -40,24 +40,6 @@ FORGET = ((4 << 20, 1.25), (256 << 10, 3.0))  # from this size on so much slower
 
 class Wrong(Exception):
     """A system's result is not what it has to be."""
-
-
-class Teller:
-    def __init__(self):
-        self.began = time.monotonic()
-
-    def say(self, text):
-        print('compare: [%5.1f s] %s' % (time.monotonic() - self.began, text), flush=True)
-
-
-def machine():
-    """What the figures depend on."""
-    with open('/proc/cpuinfo') as file:
-        found = re.search(r'model name\s*:\s*(.+)', file.read())
-    cpu = found.group(1) if found else 'CPU unknown'
-    return {'cpu': re.sub(r'\s+', ' ', re.sub(r'\((R|TM|tm)\)', '', cpu)).strip(),
-            'cpus': len(os.sched_getaffinity(0)), 'kernel': platform.release(),
-            'load_before': os.getloadavg()[0]}
 
 
 def size(text):
@@ -273,9 +255,7 @@ def run(chosen, teller):
         settings = json.load(file)
     found = {'rate': chosen.rate, 'seed': chosen.seed, 'machine': machine(), 'settings': settings,
              'others_over': '-', 'points': []}
-    if found['machine']['load_before'] > 0.5:
-        teller.say('other processes are busy on this machine (load %.1f): the figures will be worse'
-                   % found['machine']['load_before'])
+    teller.warn(found['machine'])
     build = os.path.abspath(chosen.build or os.environ.get('WEIR_BUILD') or 'build')
     programs = {} if chosen.only_weir else stage.compile_others(
         os.path.join(build, 'compare'), teller.say)
@@ -287,47 +267,19 @@ def run(chosen, teller):
     return found
 
 
-def renew(page, text):
-    """Replace a page's table: the code after a line `<!-- compare.py -->`."""
-    with open(page) as file:
-        old = file.read()
-    new, count = re.subn(r'(<!-- compare\.py -->\n```\n).*?(?=```)',
-                         lambda found: found.group(1) + text + '\n', old, flags=re.S)
-    if count != 1:
-        raise RackError('%s has %d places for the table' % (page, count))
-    with open(page, 'w') as file:
-        file.write(new)
-
-
-def keep(chosen, found, text, teller):
-    """Write what was asked for."""
-    if chosen.json:
-        os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
-        with open(chosen.json, 'w') as file:
-            json.dump(found, file, indent=1)
-            file.write('\n')
-        teller.say('figures in ' + chosen.json)
-    if chosen.plots:
-        for path in drawing.draw(found, chosen.plots):
-            teller.say('drawn ' + path)
-    if chosen.page:
-        renew(chosen.page, text)
-        teller.say('table in ' + chosen.page)
-
-
 def main():
     chosen = options()
     if os.getuid() != 0:
         print('compare: needs root, for network namespaces')
         return 1
-    teller = Teller()
+    teller = Teller('compare')
     try:
         found = run(chosen, teller)
         text = '# links of %d Mbit/s each way; fp32; the others through %s\n\n%s' % (
             chosen.rate, found['others_over'],
             '\n'.join(table.table(found['points'], chosen.rate)))
         print('#\n%s\n#' % text, flush=True)
-        keep(chosen, found, text, teller)
+        keep(chosen, found, drawing.plots, {'compare.py': text}, teller)
     except Wrong as error:
         print('compare: %s' % error)
         return 1

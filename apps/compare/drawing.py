@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The comparison's figures as plots, by the writer of the benches' (apps/bench/plots.py)."""
 import os
-import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-for room in ('bench', 'rack'):
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), room))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'bench'))
 
-from plots import COLOURS, GREY, Panel, Plot, plot_script  # noqa: E402 (the path comes first)
-from rack import RackError  # noqa: E402
+from plots import COLOURS, Panel, Plot  # noqa: E402 (the path comes first)
 from table import WEIR, rows, share  # noqa: E402
 
 SYSTEMS = ((WEIR, COLOURS[0]), ('Open MPI', COLOURS[1]), ('Gloo', COLOURS[2]))
@@ -59,20 +55,7 @@ def plot(found, collective):
                 [panel for panel in (times, links, gain) if panel.measured()], columns=3)
 
 
-def draw(found, folder):
-    """Draw what was measured. Returns the files."""
-    if shutil.which('gnuplot') is None:
-        raise RackError('gnuplot is not installed')
-    machine, made = found['machine'], []
-    subtitle = '%s, %d CPUs for hosts and switch, Linux %s' % (machine['cpu'], machine['cpus'],
-                                                              machine['kernel'])
-    os.makedirs(folder, exist_ok=True)
-    for collective in dict.fromkeys(p['collective'] for p in found['points']):
-        one = plot(found, collective)
-        path = os.path.join(folder, one.name + '.svg')
-        done = subprocess.run(['gnuplot'], input=plot_script(one, subtitle, path), check=False,
-                              capture_output=True, text=True, timeout=30)
-        if done.returncode != 0 or done.stderr.strip():
-            raise RackError('gnuplot, %s: %s' % (one.name, done.stderr.strip()[-300:]))
-        made.append(path)
-    return made
+def plots(found):
+    """A plot of each collective that was measured."""
+    return [plot(found, collective)
+            for collective in dict.fromkeys(p['collective'] for p in found['points'])]

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The experiment's figures as plots, by the writer of the benches' (apps/bench/plots.py)."""
 import os
-import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'bench'))
 
-from plots import COLOURS, GREY, Panel, Plot, plot_script  # noqa: E402 (the path comes first)
-from rack import RackError  # noqa: E402
+from plots import COLOURS, GREY, Panel, Plot  # noqa: E402 (the path comes first)
 
 WAIT, PARTIAL = COLOURS[1], COLOURS[0]
 
@@ -81,23 +78,6 @@ def training(found):
                 [over_time, over_steps])
 
 
-def draw(found, folder):
-    """Draw what was measured. Returns the files."""
-    if shutil.which('gnuplot') is None:
-        raise RackError('gnuplot is not installed')
-    machine = found['machine']
-    subtitle = '%s, %d CPUs for hosts and switch, Linux %s' % (machine['cpu'], machine['cpus'],
-                                                              machine['kernel'])
-    os.makedirs(folder, exist_ok=True)
-    made = []
-    for part, kind in (('slowdown', slowdown), ('detection', detection), ('training', training)):
-        if part not in found:
-            continue
-        plot = kind(found)
-        path = os.path.join(folder, plot.name + '.svg')
-        done = subprocess.run(['gnuplot'], input=plot_script(plot, subtitle, path), check=False,
-                              capture_output=True, text=True, timeout=30)
-        if done.returncode != 0 or done.stderr.strip():
-            raise RackError('gnuplot, %s: %s' % (plot.name, done.stderr.strip()[-300:]))
-        made.append(path)
-    return made
+def plots(found):
+    """A plot of each part that was measured."""
+    return [plot(found) for plot in (slowdown, detection, training) if plot.__name__ in found]

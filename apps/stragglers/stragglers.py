@@ -16,12 +16,8 @@ Markdown page. With the part slowdown the last line is `stragglers: speed-up at 
 status is 1 if a sum was wrong, the model was not trained, or something else failed.
 """
 import argparse
-import json
 import os
-import platform
-import re
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -31,52 +27,19 @@ import detection  # noqa: E402 (the path comes first)
 import drawing  # noqa: E402
 import slowdown  # noqa: E402
 import training  # noqa: E402
+from experiment import Teller, keep  # noqa: E402
+from measured_on import machine  # noqa: E402
 from rack import RackError  # noqa: E402
 
 PARTS = ('slowdown', 'detection', 'training')
 TRAINING_SECONDS = 90  # at most
 
 
-class Teller:
-    """A line for each thing that is done, with the time that it took and will take."""
-
-    def __init__(self, seconds):
-        self.began, self.seconds = time.monotonic(), seconds
-
-    def say(self, text):
-        print('stragglers: [%5.1f s of about %.0f s] %s' % (
-            time.monotonic() - self.began, self.seconds, text), flush=True)
-
-
-def machine():
-    """What the figures depend on."""
-    with open('/proc/cpuinfo') as file:
-        found = re.search(r'model name\s*:\s*(.+)', file.read())
-    cpu = found.group(1) if found else 'CPU unknown'
-    return {'cpu': re.sub(r'\s+', ' ', re.sub(r'\((R|TM|tm)\)', '', cpu)).strip(),
-            'cpus': len(os.sched_getaffinity(0)), 'kernel': platform.release(),
-            'load_before': os.getloadavg()[0]}
-
-
 def show(part, title, lines, tables):
     """Print a part's table, and keep it for the page."""
     text = '\n'.join(['# ' + line for line in title] + ['#'] * bool(title) + list(lines))
-    tables[part] = text
+    tables['stragglers.py ' + part] = text
     print('#\n%s\n#' % text, flush=True)
-
-
-def renew(page, tables):
-    """Replace a page's tables: the code after a line `<!-- stragglers.py PART -->`."""
-    with open(page) as file:
-        text = file.read()
-    for part, table in tables.items():
-        text, count = re.subn(r'(<!-- stragglers\.py %s -->\n```\n).*?(?=```)' % part,
-                              lambda found, table=table: found.group(1) + table + '\n', text,
-                              flags=re.S)
-        if count != 1:
-            raise RackError('%s has %d places for the table of %s' % (page, count, part))
-    with open(page, 'w') as file:
-        file.write(text)
 
 
 def of_slowdown(plan, build, teller, tables):
@@ -154,15 +117,13 @@ def plans(chosen):
 
 def run(chosen):
     slow, detect = plans(chosen)
-    teller = Teller(sum(s for part, s in (('slowdown', slow.seconds()),
-                                          ('detection', detect.seconds()),
-                                          ('training', TRAINING_SECONDS))
-                        if part in chosen.only))
+    teller = Teller('stragglers', sum(s for part, s in (('slowdown', slow.seconds()),
+                                                        ('detection', detect.seconds()),
+                                                        ('training', TRAINING_SECONDS))
+                                      if part in chosen.only))
     found, tables = {'seed': chosen.seed, 'machine': machine()}, {}
     teller.say('seed %d; %s' % (chosen.seed, ', '.join(p for p in PARTS if p in chosen.only)))
-    if found['machine']['load_before'] > 0.5:
-        teller.say('other processes are busy on this machine (load %.1f): the figures will be worse'
-                   % found['machine']['load_before'])
+    teller.warn(found['machine'])
     if 'slowdown' in chosen.only:
         found['slowdown'] = of_slowdown(slow, chosen.build, teller, tables)
         found['speed_up'] = slowdown.speed_up(found['slowdown']['rows'], 0.16)
@@ -170,24 +131,8 @@ def run(chosen):
         found['detection'] = of_detection(detect, chosen.build, teller, tables)
     if 'training' in chosen.only:
         found['training'] = of_training(chosen.seed, chosen.build, teller, tables)
-    keep(chosen, found, tables, teller)
+    keep(chosen, found, drawing.plots, tables, teller)
     return found
-
-
-def keep(chosen, found, tables, teller):
-    """Write what was asked for."""
-    if chosen.json:
-        os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
-        with open(chosen.json, 'w') as file:
-            json.dump(found, file, indent=1)
-            file.write('\n')
-        teller.say('figures in ' + chosen.json)
-    if chosen.plots:
-        for path in drawing.draw(found, chosen.plots):
-            teller.say('drawn ' + path)
-    if chosen.page:
-        renew(chosen.page, tables)
-        teller.say('tables in ' + chosen.page)
 
 
 def main():
