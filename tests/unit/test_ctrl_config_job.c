@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A job of the configuration: what its keys mean, and which don't go together. */
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rmw/kernels.h"
+#include "tests/unit/config_file.h"
+
+Test(ctrl_config_job, job, .timeout = 10)
+{
+	struct ctrl_config *c = must_take(text_with(16,
+		"\"window\": 16, \"elements\": 300, \"timeout_ms\": 60000, \"policy\": "
+		"\"partial\", "
+		"\"results\": \"239.77.0.1\", \"type\": \"int32\", \"generation\": 9, "
+		"\"block_bits\": 12"));
+	const struct ppe_job *j = c->jobs.by_id[1];
+
+	cr_assert_str_eq(j->name, "train");
+	cr_assert_eq(j->nb_sources, 2);
+	cr_assert(ppe_job_has(j, 0) && ppe_job_has(j, 7) && !ppe_job_has(j, 1));
+	cr_assert_eq(j->address[7], 0x0a4d0002u);
+	cr_assert_eq(j->window, 16);
+	cr_assert_eq(j->elements, 300);
+	cr_assert_eq(j->timeout_ms, 60000);
+	cr_assert_eq(j->policy, PPE_POLICY_PARTIAL);
+	cr_assert_eq(j->group, 0xef4d0001u);
+	cr_assert_eq(j->dtype, WEIR_DTYPE_INT32);
+	cr_assert_eq(j->op, WEIR_OP_SUM);
+	cr_assert_eq(j->fixed_generation, 9);
+	cr_assert_eq(j->block_shift, 32 - 12);
+	cr_assert_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1200 + 32);
+	ctrl_config_destroy(c);
+}
+
+/* Every type and operation that there is, by its wire's number; others, and what makes no sense, not. */
+Test(ctrl_config_job, types_and_operations, .timeout = 30)
+{
+	char line[96], why[192];
+
+	for (unsigned int type = 0; type <= WEIR_DTYPE_FP64; type++)
+		for (unsigned int op = 0; op <= WEIR_OP_LXOR; op++) {
+			struct ctrl_config *c;
+
+			snprintf(line, sizeof(line), "\"type\": \"%s\", \"op\": \"%s\"",
+				rmw_type_name(type), rmw_op_name(op));
+			if (type >= WEIR_DTYPE_FP16 && op >= WEIR_OP_BAND) {
+				snprintf(why, sizeof(why),
+					"x.json:16:23: jobs[0].op: %s is for integers only, and %s "
+					"is none",
+					rmw_op_name(op), rmw_type_name(type));
+				refuse(16, line, why);
+				continue;
+			}
+			c = must_take(text_with(16, line));
+			cr_expect_eq(c->jobs.by_id[1]->dtype, type, "%s", line);
+			cr_expect_eq(c->jobs.by_id[1]->op, op, "%s", line);
+			ctrl_config_destroy(c);
+		}
+	refuse(16, "\"type\": \"float\"",
+		"x.json:16:9: jobs[0].type: \"float\" is not one of int8, uint8, int16, uint16, "
+		"int32, uint32, int64, uint64, fp16, bf16, fp32, fp64");
+	refuse(16, "\"op\": \"median\"",
+		"x.json:16:7: jobs[0].op: \"median\" is not one of sum, prod, min, max, avg, band, "
+		"bor, bxor, land, lor, lxor");
+}
+
+Test(ctrl_config_job, deterministic, .timeout = 10)
+{
+	struct ctrl_config *c = must_take(text_with(16, "\"deterministic\": true"));
+
+	cr_expect(c->jobs.by_id[1]->deterministic);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(16, "\"window\": 64"));
+	cr_expect_not(c->jobs.by_id[1]->deterministic);
+	ctrl_config_destroy(c);
+	refuse(16, "\"deterministic\": 1",
+		"x.json:16:18: jobs[0].deterministic: an integer where true or false belongs");
+}
+
+/* Write a key file; returns the job's line that names it. */
+static const char *
+key_file(const char *text, mode_t mode)
+{
+	static char line[128];
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/tmp/weir_key_%d", (int)getpid());
+	unlink(path);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	fputs(text, file);
+	fclose(file);
+	cr_assert_eq(chmod(path, mode), 0);
+	snprintf(line, sizeof(line), "\"key_file\": \"%s\"", path);
+	return line;
+}
+
+#define KEY "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"
+
+/* Refuse this key file; what is said after its name. The file is gone then. */
+static void
+refuse_key(const char *text, mode_t mode, const char *said)
+{
+	const char *line = key_file(text, mode);
+	char why[384], path[64];
+
+	snprintf(path, sizeof(path), "/tmp/weir_key_%d", (int)getpid());
+	snprintf(why, sizeof(why), "x.json:16:13: jobs[0].key_file: %s%s", path, said);
+	refuse(16, line, why);
+	unlink(path);
+}
+
+Test(ctrl_config_job, key_file, .timeout = 10)
+{
+	static const char wrong[] = ": a key is 64 hexadecimal digits and nothing else; `openssl "
+				    "rand -hex 32` makes one";
+	struct ctrl_config *c = must_take(text_with(16, key_file(" " KEY "\n", 0640)));
+	const struct ppe_job *j = c->jobs.by_id[1];
+
+	cr_expect(j->authenticated);
+	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++)
+		cr_expect_eq(j->key[i], i);
+	cr_expect_eq(ctrl_job_frame_bytes(j), 14u + 20 + 8 + 16 + 1024 + 16);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(16, "\"key_file\": \"\""));
+	cr_expect_not(c->jobs.by_id[1]->authenticated);
+	ctrl_config_destroy(c);
+	refuse_key(KEY, 0644,
+		" may be read or changed by everybody: chmod o= "
+		"it, and make another key");
+	refuse_key(KEY "0", 0600, wrong);
+	refuse_key("0" KEY, 0600, wrong);
+	refuse_key("", 0600, wrong);
+	refuse_key("0x" KEY, 0600, wrong);
+	refuse_key(KEY " " KEY KEY KEY, 0600, wrong);
+	refuse(16, "\"key_file\": \"/nowhere/weir.key\", \"generation\": 5",
+		"x.json:16:13: jobs[0].key_file: a job with a fixed generation has no joins, and "
+		"so "
+		"no fresh keys: it can't be authenticated");
+	refuse(16, "\"key_file\": \"/nowhere/weir.key\"",
+		"x.json:16:13: jobs[0].key_file: /nowhere/weir.key: No such file or directory");
+}
+
+Test(ctrl_config_job, block_bits, .timeout = 10)
+{
+	struct ctrl_config *c = must_take(text_with(0, NULL));
+
+	cr_assert_eq(c->jobs.by_id[1]->block_shift, 0);
+	ctrl_config_destroy(c);
+	c = must_take(text_with(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 64"));
+	cr_assert_eq(c->jobs.by_id[1]->block_shift, 24);
+	ctrl_config_destroy(c);
+	refuse(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 128",
+		"x.json:16:32: jobs[0].block_bits: 8 bits tell 256 blocks apart, and 4 windows of "
+		"128 are more");
+	refuse(16, "\"block_bits\": 31",
+		"x.json:16:15: jobs[0].block_bits: 31 bits go with a fixed generation only: "
+		"sources that join count with 32");
+	refuse(16, "\"block_bits\": 7", "x.json:16:15: jobs[0].block_bits: 7 is not in 8..32");
+	refuse(16, "\"block_bits\": 33", "x.json:16:15: jobs[0].block_bits: 33 is not in 8..32");
+}

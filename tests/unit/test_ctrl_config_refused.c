@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Configurations that are refused: where, and in which words. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/unit/config_file.h"
+
+Test(ctrl_config_refused, syntax_is_refused, .timeout = 10)
+{
+	refuse_text("", 0, "x.json:1:1: '[' or '{' expected near end of file");
+	refuse_text("[]", 2, "x.json:1:1: an array where an object belongs");
+	refuse(3, "  \"memory_mb\": 64 128,", "x.json:3:21: '}' expected near '128'");
+	refuse(3, "  \"memory_mb\": 64, \"memory_mb\": 64,",
+		"x.json:3:30: duplicate object key near '\"memory_mb\"'");
+	refuse_text("{} {}", 5, "x.json:1:4: end of file expected near '{'");
+	refuse_text("{\"a\\u0000b\": 1}", 15,
+		"x.json:1:11: NUL byte in object key not supported "
+		"near '\"a\\u0000b\"'");
+}
+
+Test(ctrl_config_refused, unknown_keys_are_refused, .timeout = 10)
+{
+	refuse(16, "      \"windw\": 64",
+		"x.json:16:7: jobs[0].windw: unknown key; did you mean \"window\"?");
+	refuse(5, "  \"wrokers\": {},",
+		"x.json:5:3: wrokers: unknown key; did you mean "
+		"\"workers\"?");
+	refuse(2, SWITCH("\"\\u0061ge\\n\": 1"),
+		"x.json:2:44: switch.age?: unknown key; known here: name, address, mac, port_base, "
+		"port_extended");
+	/* Columns are characters; a key with a path's characters is no path. */
+	refuse(2, SWITCH("\"n\xc3\xa4me\": \"x\""),
+		"x.json:2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
+	refuse(3, "  \"switch.name\": \"x\",",
+		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
+		"telemetry, switch, log, eal, workers, pools, queues, tables, exception, api, "
+		"state, ports, jobs, faults");
+	refuse(3, "  \"\": 1,",
+		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, telemetry, "
+		"switch, log, eal, workers, pools, queues, tables, exception, api, state, "
+		"ports, jobs, faults");
+}
+
+/* Strings on the way to a place may hold what looks like structure. */
+Test(ctrl_config_refused, places_behind_odd_strings, .timeout = 10)
+{
+	const char *text = text_with_two(
+		3, "  \"comment\": \"a \\\" } ] , \\\\\",", 16, "      \"window\": 63");
+
+	refuse_text(text, strlen(text), "x.json:16:17: jobs[0].window: 63 is not a power of two");
+}
+
+Test(ctrl_config_refused, missing_keys_are_refused, .timeout = 10)
+{
+	refuse_text("{}", 2, "x.json:1:1: the key \"switch\" is missing");
+	refuse(2, "  \"switch\": { \"name\": \"a\" },",
+		"x.json:2:13: switch: the key \"address\" is missing");
+	refuse(11, "    { \"name\": \"train\",", "x.json:11:5: jobs[0]: the key \"id\" is missing");
+	refuse(14, "        {\"id\": 7}",
+		"x.json:14:9: jobs[0].sources[1]: the key \"address\" is missing");
+}
+
+Test(ctrl_config_refused, types_are_refused, .timeout = 10)
+{
+	refuse(16, "      \"window\": \"64\"",
+		"x.json:16:17: jobs[0].window: a string where an integer belongs");
+	refuse(16, "      \"window\": 64.0",
+		"x.json:16:17: jobs[0].window: a number with a fraction or exponent where an "
+		"integer "
+		"belongs");
+	refuse(5, "  \"workers\": 2,", "x.json:5:14: workers: an integer where an object belongs");
+	refuse(4, "  \"eal\": \"--no-pci\",", "x.json:4:10: eal: a string where an array belongs");
+	refuse(4, "  \"eal\": [\"-n4\", null],",
+		"x.json:4:18: eal[1]: null where a string belongs");
+	refuse(7, "    { \"name\": \"p0\", \"device\": \"net_null0\", \"promiscuous\": 1 },",
+		"x.json:7:59: ports[0].promiscuous: an integer where true or false belongs");
+}
+
+Test(ctrl_config_refused, ranges_are_refused, .timeout = 10)
+{
+	refuse(16, "      \"timeout_ms\": 0",
+		"x.json:16:21: jobs[0].timeout_ms: 0 is not in 1..60000");
+	refuse(16, "      \"timeout_ms\": 60001",
+		"x.json:16:21: jobs[0].timeout_ms: 60001 is not in 1..60000");
+	refuse(16, "      \"window\": 63",
+		"x.json:16:17: jobs[0].window: 63 is not a power of two");
+	refuse(16, "      \"window\": 8192",
+		"x.json:16:17: jobs[0].window: 8192 is not in 1..4096");
+	refuse(16, "      \"elements\": 4096",
+		"x.json:16:19: jobs[0].elements: 4096 is not in 1..4095");
+	refuse(16, "      \"policy\": \"hope\"",
+		"x.json:16:17: jobs[0].policy: \"hope\" is not one of wait, partial, error");
+	refuse(16, "      \"policy\": \"\"",
+		"x.json:16:17: jobs[0].policy: \"\" is not one of wait, partial, error");
+	refuse(3, "  \"memory_mb\": 99999999999,",
+		"x.json:3:16: memory_mb: 99999999999 is not in 64..1048576");
+	refuse(5, "  \"workers\": { \"cpus\": [] },",
+		"x.json:5:24: workers.cpus: 0 entries are not in 1..64");
+	refuse(2, SWITCH("\"name\": \"\""),
+		"x.json:2:52: switch.name: 0 characters are not in "
+		"1..31");
+	refuse(2, SWITCH("\"name\": \"a b\""),
+		"x.json:2:52: switch.name: \"a b\" has other characters than letters, digits and . "
+		"_ "
+		"-");
+	refuse(2, SWITCH("\"name\": \"..\""), "x.json:2:52: switch.name: \"..\" begins with a .");
+}
+
+Test(ctrl_config_refused, addresses_are_refused, .timeout = 10)
+{
+	refuse(2, "  \"switch\": { \"address\": \"10.77.0\" },",
+		"x.json:2:26: switch.address: \"10.77.0\" is not an IPv4 address and a prefix in "
+		"1..30, such as 10.77.0.254/24");
+	refuse(2, "  \"switch\": { \"address\": \"10.77.0.254/31\" },",
+		"x.json:2:26: switch.address: \"10.77.0.254/31\" is not an IPv4 address and a "
+		"prefix "
+		"in 1..30, such as 10.77.0.254/24");
+	refuse(2, "  \"switch\": { \"address\": \"10.77.0.255/24\" },",
+		"x.json:2:26: switch.address: 10.77.0.255/24 is not a host's address");
+	refuse(2, SWITCH("\"mac\": \"2:57:45:49:52:1\""),
+		"x.json:2:51: switch.mac: \"2:57:45:49:52:1\" is not a MAC address such as "
+		"02:57:45:49:52:01");
+	refuse(2, SWITCH("\"mac\": \"03:57:45:49:52:01\""),
+		"x.json:2:51: switch.mac: 03:57:45:49:52:01 is not a station's address");
+	refuse(2, SWITCH("\"port_base\": 7, \"port_extended\": 7"),
+		"x.json:2:77: switch.port_extended: 7 is the base form's port too");
+	refuse(14, "        { \"id\": 7, \"address\": \"10.77.1.2\" }",
+		"x.json:14:31: jobs[0].sources[1].address: 10.77.1.2 is outside the switch's "
+		"subnet "
+		"10.77.0.0/24");
+	refuse(14, "        { \"id\": 7, \"address\": \"10.77.0.254\" }",
+		"x.json:14:31: jobs[0].sources[1].address: 10.77.0.254 is the switch's own "
+		"address");
+	refuse(14, "        { \"id\": 7, \"address\": \"10.77.0.0\" }",
+		"x.json:14:31: jobs[0].sources[1].address: 10.77.0.0 is not a host's address in "
+		"10.77.0.0/24");
+	refuse(14, "        { \"id\": 7, \"address\": \"host\" }",
+		"x.json:14:31: jobs[0].sources[1].address: \"host\" is not an IPv4 address such as "
+		"10.77.0.1");
+	refuse(14, "        { \"id\": 7, \"address\": \"224.0.0.1\" }",
+		"x.json:14:31: jobs[0].sources[1].address: 224.0.0.1 is not a host's address");
+	refuse(16, "      \"results\": \"10.77.0.9\"",
+		"x.json:16:18: jobs[0].results: 10.77.0.9 is not a multicast group: they are in "
+		"224.0.0.0/4");
+	refuse(16, "      \"results\": \"224.0.0.251\"",
+		"x.json:16:18: jobs[0].results: 224.0.0.251 is in 224.0.0.0/24, which is the "
+		"network's own: choose a group of 239.0.0.0/8");
+	refuse(16, "      \"results\": \"multicast\"",
+		"x.json:16:18: jobs[0].results: \"multicast\" is neither \"unicast\" nor an IPv4 "
+		"multicast group");
+}
+
+Test(ctrl_config_refused, doubles_are_refused, .timeout = 10)
+{
+	refuse(14, "        { \"address\": \"10.77.0.2\", \"id\": 0 }",
+		"x.json:14:41: jobs[0].sources[1].id: 0 is the id of jobs[0].sources[0] already");
+	refuse(10,
+		"  \"jobs\": [{ \"id\": 1, \"name\": \"a\", \"sources\": "
+		"[{ \"id\": 0, \"address\": \"10.77.0.1\" }] },",
+		"x.json:11:13: jobs[1].id: 1 is the id of jobs[0] already");
+	refuse(10,
+		"  \"jobs\": [{ \"id\": 2, \"name\": \"train\", \"sources\": "
+		"[{ \"id\": 0, \"address\": \"10.77.0.1\" }] },",
+		"x.json:11:24: jobs[1].name: \"train\" is the name of jobs[0] already");
+	refuse(8, "    { \"name\": \"p0\", \"device\": \"net_af_packet1,iface=b\" }",
+		"x.json:8:15: ports[1].name: \"p0\" is the name of ports[0] already");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet0,iface=b\" }",
+		"x.json:8:31: ports[1].device: net_af_packet0 is the device of ports[0] already");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet1,iface=a\" }",
+		"x.json:8:31: ports[1].device: interface a is in ports[0] already");
+	refuse(3, "  \"exception\": { \"interface\": \"b\" },",
+		"x.json:3:31: exception.interface: \"b\" is the interface of ports[1]");
+}
+
+Test(ctrl_config_refused, devices_are_refused, .timeout = 10)
+{
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"eth0\" }",
+		"x.json:8:31: ports[1].device: \"eth0\" is neither a PCI address nor a virtual "
+		"device (net_...)");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_null0, copy=1\" }",
+		"x.json:8:31: ports[1].device: device has blanks or characters outside ASCII");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"net_af_packet1\" }",
+		"x.json:8:31: ports[1].device: net_af_packet1 needs iface=INTERFACE");
+	refuse(8, PORT("framesz=9000"),
+		"x.json:8:31: ports[1].device: framesz=9000 is not a multiple of 16 in 256..65536");
+	refuse(8, PORT("framesz=9216,blocksz=40960"),
+		"x.json:8:31: ports[1].device: blocksz=40960 is not a multiple of framesz=9216 and "
+		"of 4096");
+	refuse(8, PORT("framecnt=7"),
+		"x.json:8:31: ports[1].device: framecnt=7 does not fill blocks of 2 frames "
+		"(blocksz=4096, framesz=2048)");
+	refuse(8, PORT("framecnt=many"),
+		"x.json:8:31: ports[1].device: framecnt=many is not a number in 1..1073741824");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"mtu\": 67 }",
+		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
+}
+
+Test(ctrl_config_refused, combinations_are_refused, .timeout = 10)
+{
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_queues\": 3 }",
+		"x.json:8:53: ports[1].rx_queues: 3 queues are more than the 2 workers");
+	refuse(8,
+		"    { \"name\": \"p1\", \"device\": \"net_af_packet1,iface=b\", \"tx_queues\": 2 "
+		"}",
+		"x.json:8:70: ports[1].tx_queues: 2 queues are more than the device's qpairs=1");
+	refuse(16, "      \"elements\": 512",
+		"x.json:16:19: jobs[0].elements: 512 elements make frames of 2106 bytes, and port "
+		"p0 "
+		"carries 1982");
+	/* The default is what is too much: the port's MTU is smaller than usual. */
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"mtu\": 576 }",
+		"x.json:11:5: jobs[0].elements: 256 elements make frames of 1082 bytes, and port "
+		"p1 "
+		"carries 590");
+	refuse(3, "  \"pools\": { \"frame_bytes\": 1024 },",
+		"x.json:3:29: pools.frame_bytes: 1024 bytes are too few: the ports and jobs need "
+		"2048");
+	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_descriptors\": 4096 }",
+		"x.json:1:1: pools.packets: 4096 packets are too few: the ports' receive rings "
+		"hold "
+		"4096, and the workers need 128");
+}
+
+Test(ctrl_config_refused, reasons_fit_small_buffers, .timeout = 10)
+{
+	const char *text = text_with(16, "      \"window\": 63");
+	struct ctrl_config *config;
+
+	for (size_t size = 1; size < 60; size++) {
+		char error[64];
+
+		memset(error, 'x', sizeof(error));
+		cr_assert_eq(ctrl_config_parse(text, strlen(text), "x.json", &config, error, size),
+			-EINVAL);
+		cr_assert_lt(strlen(error), size);
+		cr_assert_eq(error[size], 'x');
+	}
+}
+
+Test(ctrl_config_refused, every_prefix_of_a_file_is_refused, .timeout = 30)
+{
+	static char text[8192];
+	char error[CTRL_ERROR_BYTES];
+	struct ctrl_config *config;
+
+	strcpy(text, text_with(0, NULL));
+	for (size_t n = 0; n + 2 < strlen(text); n++) {
+		cr_assert_eq(ctrl_config_parse(text, n, "x.json", &config, error, sizeof(error)),
+			-EINVAL, "%zu bytes", n);
+		cr_assert_eq(strncmp(error, "x.json:", 7), 0, "%s", error);
+	}
+}
+
+static unsigned int
+seed(void)
+{
+	const char *given = getenv("WEIR_SEED");
+	unsigned int value =
+		given != NULL ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
+
+	fprintf(stderr, "WEIR_SEED=%u\n", value);
+	return value;
+}
+
+/* Whatever the text: taken or refused with a place, and nothing worse. */
+Test(ctrl_config_refused, random_changes_are_taken_or_refused, .timeout = 60)
+{
+	static const char bytes[] = "{}[]\",:\\ \n\t0195-.eE+truefalsn\x80\xc3/u";
+	unsigned int state = seed(), taken = 0;
+	static char text[8192];
+	char error[CTRL_ERROR_BYTES];
+
+	for (unsigned int round = 0; round < 20000; round++) {
+		struct ctrl_config *config;
+		unsigned int line, column;
+		size_t length;
+		int rc;
+
+		strcpy(text, text_with(0, NULL));
+		length = strlen(text);
+		for (int changes = rand_r(&state) % 3; changes >= 0; changes--) {
+			size_t at = (size_t)rand_r(&state) % length;
+			size_t run = (size_t)rand_r(&state) % 12;
+
+			if (rand_r(&state) % 2 == 0 && at + run < length) {
+				memmove(text + at, text + at + run, length - at - run + 1);
+				length -= run;
+			} else {
+				text[at] = bytes[(size_t)rand_r(&state) % (sizeof(bytes) - 1)];
+			}
+		}
+		rc = ctrl_config_parse(text, length, "x.json", &config, error, sizeof(error));
+		taken += rc == 0;
+		ctrl_config_destroy(config);
+		if (rc == 0)
+			continue;
+		cr_assert_eq(rc, -EINVAL);
+		cr_assert_eq(sscanf(error, "x.json:%u:%u: ", &line, &column), 2, "%s", error);
+		cr_assert(line >= 1 && line <= GOOD_LINES + 12 && column >= 1, "%s", error);
+		cr_assert_null(strchr(error, '\n'), "%s", error);
+	}
+	cr_assert_gt(taken, 0, "no change was harmless: is anything taken?");
+}
