@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What libweir's calls return and say when something is missing, late, wrong or refused. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/hosts.h"
+
+Test(weir_errors, open_names_the_missing, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(4);
+
+	start_switch(&c);
+	for (unsigned int h = 0; h < 2; h++)
+		hosts[h].config.join_timeout_ms = 700;
+	run_hosts(0, 2);
+	fake_switch_stop(fake, NULL);
+	cr_expect_eq(hosts[0].opened, -ETIMEDOUT);
+	cr_expect_eq(hosts[1].opened, -ETIMEDOUT);
+	for (unsigned int h = 0; h < 2; h++)
+		cr_expect_not_null(strstr(hosts[h].error, "missing: sources 2-3 (2 of 4 are in)"),
+			"%s", hosts[h].error);
+}
+
+Test(weir_errors, open_without_switch_is_bounded, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(1);
+
+	start_switch(&c);
+	fake_switch_stop(fake, NULL); /* its ports are closed now */
+	hosts[0].config.join_timeout_ms = 300;
+	run_hosts(0, 1);
+	cr_expect_eq(hosts[0].opened, -ETIMEDOUT);
+	cr_expect_not_null(strstr(hosts[0].error, "is it running"), "%s", hosts[0].error);
+	cr_expect_not_null(strstr(hosts[0].error, "refused"), "%s", hosts[0].error);
+}
+
+Test(weir_errors, open_refused_and_bad_configs, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(2);
+	struct weir_config bad;
+	struct weir *weir;
+
+	start_switch(&c);
+	hosts[5].body = reduce;
+	run_hosts(5, 6);
+	cr_expect_eq(hosts[5].opened, -EACCES, "%d", hosts[5].opened);
+	cr_expect_not_null(strstr(hosts[5].error, "source 5"), "%s", hosts[5].error);
+	bad = hosts[0].config;
+	bad.source = 256;
+	cr_expect_eq(weir_open(&bad, &weir), -EINVAL);
+	weir_close(weir);
+	bad = hosts[0].config;
+	bad.address = NULL;
+	cr_expect_eq(weir_open(&bad, &weir), -EINVAL);
+	cr_expect_not_null(strstr(weir_last_error(weir), "address"));
+	cr_expect_eq(weir_barrier(weir), -EINVAL, "a handle in error state stays so");
+	weir_close(weir);
+	fake_switch_stop(fake, NULL);
+}
+
+/* Host 1 comes to its first operation only after `rounds` ms. */
+static int
+late(struct host *h)
+{
+	if (h->id == 1)
+		sleep_ms(h->rounds);
+	h->rounds = 1;
+	return reduce(h);
+}
+
+Test(weir_errors, straggler_is_named_when_the_operation_times_out, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(3);
+
+	start_switch(&c);
+	for (unsigned int h = 0; h < 3; h++) {
+		hosts[h].body = late;
+		hosts[h].count = 500;
+		hosts[h].rounds = 2500;
+		hosts[h].config.op_timeout_ms = 1500;
+	}
+	run_hosts(0, 3);
+	fake_switch_stop(fake, NULL);
+	cr_expect_eq(hosts[0].code, -ETIMEDOUT);
+	cr_expect_not_null(strstr(hosts[0].error, "missing: source 1 "), "%s", hosts[0].error);
+	cr_expect_not_null(strstr(hosts[2].error, "missing: source 1 "), "%s", hosts[2].error);
+	cr_expect_gt(hosts[0].stats.waiting, 0u);
+	/* 8 blocks, waiting for 1.5 s: probes, not floods */
+	cr_expect_lt(hosts[0].stats.packets_sent, 100u, "%llu packets",
+		(unsigned long long)hosts[0].stats.packets_sent);
+}
+
+static void *
+intrude(void *argument)
+{
+	struct host *h = argument;
+
+	sleep_ms(200);
+	h->opened = weir_rejoin(h->weir);
+	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
+	return NULL;
+}
+
+/* Host 1 keeps host 0 waiting, which meanwhile would begin a generation in another thread. */
+static int
+two_at_once(struct host *h)
+{
+	pthread_t thread;
+
+	if (h->id == 1)
+		sleep_ms(600);
+	if (h->id == 0) {
+		hosts[2].weir = h->weir;
+		if (pthread_create(&thread, NULL, intrude, &hosts[2]) != 0)
+			return h->code = -1;
+	}
+	h->code = weir_barrier(h->weir);
+	if (h->id == 0)
+		pthread_join(thread, NULL);
+	return h->code;
+}
+
+Test(weir_errors, who_is_kept_out_is_told, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(2);
+
+	start_switch(&c);
+	hosts[0].body = hosts[1].body = two_at_once;
+	run_hosts(0, 2);
+	expect_right(2);
+	cr_expect_eq(hosts[2].opened, -EBUSY);
+	cr_expect_not_null(strstr(hosts[2].error, "another thread's"), "%s", hosts[2].error);
+	cr_expect_str_empty(hosts[0].error, "%s", hosts[0].error);
+	fake_switch_stop(fake, NULL);
+}
+
+Test(weir_errors, straggler_is_waited_for, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(3);
+
+	start_switch(&c);
+	for (unsigned int h = 0; h < 3; h++) {
+		hosts[h].body = late;
+		hosts[h].count = 5000;
+		hosts[h].rounds = 600;
+	}
+	run_hosts(0, 3);
+	fake_switch_stop(fake, NULL);
+	expect_right(3);
+}
+
+Test(weir_errors, partial_is_told, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(3);
+
+	c.job.policy = MODEL_PARTIAL;
+	start_switch(&c);
+	for (unsigned int h = 0; h < 3; h++) {
+		hosts[h].body = late;
+		hosts[h].count = 16 * 64;
+		hosts[h].rounds = 800;
+	}
+	run_hosts(0, 3);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < 3; h++) {
+		cr_expect_eq(hosts[h].code, WEIR_PARTIAL, "host %u: %s", h, hosts[h].error);
+		cr_expect_eq(hosts[h].result.degraded, 16u);
+		cr_expect_eq(hosts[h].result.completed, 16u);
+		cr_expect_eq(hosts[h].result.sources_least, 2u);
+		cr_expect_eq(hosts[h].result.missing[0], 0x2);
+		cr_expect_not_null(strstr(hosts[h].error, "source(s) 1 "), "%s", hosts[h].error);
+	}
+}
+
+Test(weir_errors, error_policy_fails_the_operation, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(3);
+
+	c.job.policy = MODEL_ERROR;
+	start_switch(&c);
+	for (unsigned int h = 0; h < 3; h++) {
+		hosts[h].body = late;
+		hosts[h].count = 64;
+		hosts[h].rounds = 800;
+	}
+	run_hosts(0, 3);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < 3; h++) {
+		cr_expect_eq(hosts[h].code, -EIO, "host %u: %s", h, hosts[h].error);
+		cr_expect_not_null(
+			strstr(hosts[h].error, "missing: source 1 "), "%s", hosts[h].error);
+	}
+}
+
+Test(weir_errors, mismatch_names_field_and_sources, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(2);
+
+	start_switch(&c);
+	for (unsigned int h = 0; h < 2; h++) {
+		hosts[h].body = reduce;
+		hosts[h].count = 10 + h;
+	}
+	run_hosts(0, 2);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < 2; h++) {
+		cr_expect_eq(hosts[h].code, -EPROTO);
+		cr_expect_not_null(strstr(hosts[h].error, "disagree about the length in block 0"),
+			"%s", hosts[h].error);
+		cr_expect_not_null(strstr(hosts[h].error, "source 1 has 1"), "%s", hosts[h].error);
+	}
+}
+
+static int
+unserved(struct host *h)
+{
+	double x[4] = {0};
+
+	h->code = weir_allreduce(h->weir, x, x, 4, WEIR_DTYPE_FP64, WEIR_OP_BOR);
+	return h->code;
+}
+
+/* Before anything is sent: the generation goes on. */
+Test(weir_errors, what_is_not_for_the_type_is_said, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(1);
+
+	start_switch(&c);
+	hosts[0].body = unserved;
+	run_hosts(0, 1);
+	cr_expect_eq(hosts[0].code, -EINVAL, "%s", hosts[0].error);
+	cr_expect_not_null(strstr(hosts[0].error, "bor is for integers"), "%s", hosts[0].error);
+	hosts[0].config.base_form = true;
+	hosts[0].code = 0;
+	run_hosts(0, 1);
+	cr_expect_eq(hosts[0].code, -EINVAL, "the base form has one type only: %s", hosts[0].error);
+	fake_switch_stop(fake, NULL);
+}
+
+static int
+mute_the_switch(struct host *h)
+{
+	h->code = weir_barrier(h->weir);
+	if (h->code != 0)
+		return h->code;
+	fake_switch_mute(fake, true);
+	return reduce(h);
+}
+
+Test(weir_errors, silent_switch_is_told_from_missing_sources, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(1);
+
+	start_switch(&c);
+	hosts[0].body = mute_the_switch;
+	hosts[0].count = 64;
+	hosts[0].config.op_timeout_ms = 500;
+	run_hosts(0, 1);
+	fake_switch_stop(fake, NULL);
+	cr_expect_eq(hosts[0].code, -ETIMEDOUT);
+	cr_expect_not_null(strstr(hosts[0].error, "has not answered"), "%s", hosts[0].error);
+}
+
+/* Host 0 opens a second time: a new generation, of which its first handle must learn. */
+static int
+rejoin(struct host *h)
+{
+	struct weir *second;
+	int code = weir_barrier(h->weir), opened = weir_open(&h->config, &second);
+
+	if (code != 0 || opened != 0)
+		h->wrong++;
+	else if (weir_generation(second) != weir_generation(h->weir) + 1 ||
+		weir_barrier(second) != 0)
+		h->wrong++;
+	weir_close(second);
+	h->code = weir_barrier(h->weir);
+	h->code = weir_barrier(h->weir); /* and stays failed */
+	return h->code;
+}
+
+Test(weir_errors, old_generation_is_stale, .timeout = 30)
+{
+	struct fake_switch_config c = switch_config(2);
+
+	start_switch(&c);
+	hosts[0].body = hosts[1].body = rejoin;
+	run_hosts(0, 2);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < 2; h++) {
+		cr_expect_eq(hosts[h].wrong, 0u);
+		cr_expect_eq(hosts[h].code, -ESTALE, "%s", hosts[h].error);
+	}
+}
