@@ -13,6 +13,8 @@
 #include <rte_malloc.h>
 #include <rte_ring.h>
 
+#include "tests/random.h"
+
 const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 
 #define L2         14
@@ -30,21 +32,13 @@ const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 uint64_t
 rig_random(uint64_t *state)
 {
-	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
+	return random_bits(state);
 }
 
 uint64_t
 rig_seed(void)
 {
-	const char *text = getenv("WEIR_SEED");
-	uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : 20221122;
-
-	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", seed);
-	return seed;
+	return random_seed_or(20221122);
 }
 
 uint32_t

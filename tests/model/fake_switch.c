@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/random.h"
+
 #define DATAGRAM_MAX 65536
 #define HELD_MAX     8 /* datagrams held to be overtaken */
 #define HELD_MS      5 /* at most this long */
@@ -48,16 +50,11 @@ now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014), as a number of [0, 1). */
+/* A number of [0, 1). */
 static double
 chance(struct fake_switch *f)
 {
-	uint64_t z = f->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	z ^= z >> 31;
-	return (double)(z >> 11) * 0x1p-53;
+	return (double)(random_bits(&f->random) >> 11) * 0x1p-53;
 }
 
 static void through(struct fake_switch *f, const struct datagram *d);

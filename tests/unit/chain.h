@@ -9,16 +9,7 @@
 
 #include <rte_mbuf.h>
 
-/* splitmix64 */
-static inline uint64_t
-chain_random(uint64_t *state)
-{
-	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
+#include "tests/random.h"
 
 /* One segment that holds n bytes of `from`. */
 static inline struct rte_mbuf *
@@ -50,12 +41,12 @@ chain_make(const uint8_t *bytes, uint32_t length, uint64_t *random)
 		struct rte_mbuf *m;
 
 		if (random != NULL && length > 0) {
-			uint64_t dice = chain_random(random) % 8;
+			uint64_t dice = random_bits(random) % 8;
 
 			take = dice == 0 ? 1
 				: dice == 1 && first != NULL
 				? 0
-				: 1 + (uint32_t)(chain_random(random) % length);
+				: 1 + (uint32_t)(random_bits(random) % length);
 		}
 		m = chain_segment(bytes, (uint16_t)take);
 		bytes += take;

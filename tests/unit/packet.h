@@ -16,6 +16,7 @@
 #include <rte_mbuf.h>
 
 #include "pktbuf/wire.h"
+#include "tests/random.h"
 #include "tests/unit/chain.h"
 
 #define PACKET_SEGMENTS 512
@@ -29,11 +30,7 @@
 static inline uint64_t
 packet_seed(void)
 {
-	const char *text = getenv("WEIR_SEED");
-	uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : 791;
-
-	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", seed);
-	return seed;
+	return random_seed_or(791);
 }
 
 /* RFC 1071, byte pair by byte pair, on top of `sum`: big-endian words, folded, not inverted. */
@@ -87,7 +84,7 @@ packet_frame(uint8_t *f, unsigned int options, unsigned int payload, uint64_t *r
 	weir_put16(f + l4 + 2, WEIR_PORT_EXT);
 	weir_put16(f + l4 + 4, (uint16_t)udp);
 	for (unsigned int i = 0; i < payload; i++)
-		f[l4 + PACKET_UDP + i] = (uint8_t)chain_random(random);
+		f[l4 + PACKET_UDP + i] = (uint8_t)random_bits(random);
 	packet_fix(f);
 	return l4 + udp;
 }
@@ -97,18 +94,18 @@ packet_frame(uint8_t *f, unsigned int options, unsigned int payload, uint64_t *r
 static inline unsigned int
 packet_split(uint32_t length, uint16_t sizes[PACKET_SEGMENTS], uint64_t *random)
 {
-	unsigned int n = 0, fine = (unsigned int)(chain_random(random) % 3);
+	unsigned int n = 0, fine = (unsigned int)(random_bits(random) % 3);
 
 	while (length > 0 && n < PACKET_SEGMENTS - 1) {
-		unsigned int dice = (unsigned int)(chain_random(random) % 8);
+		unsigned int dice = (unsigned int)(random_bits(random) % 8);
 		uint32_t most = fine == 0 && length > 8 ? 8 : length;
 
-		sizes[n] = (uint16_t)(1 + chain_random(random) % most);
+		sizes[n] = (uint16_t)(1 + random_bits(random) % most);
 		if (dice < 2)
 			sizes[n] = (uint16_t)dice;
 		length -= sizes[n++];
 	}
-	if (length > 0 || n == 0 || chain_random(random) % 4 == 0)
+	if (length > 0 || n == 0 || random_bits(random) % 4 == 0)
 		sizes[n++] = (uint16_t)length;
 	return n;
 }

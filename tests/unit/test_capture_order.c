@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Orders of arrival: everything once, and never a block before its window. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
 
 #include "apps/capture/order.h"
+#include "tests/random.h"
 
 #define SOURCES_MAX 7
 #define BLOCKS      150 /* no multiple of a window */
-
-static uint64_t
-seed(void)
-{
-	const char *text = getenv("WEIR_SEED");
-	uint64_t number = text != NULL ? strtoull(text, NULL, 0) : 20221122;
-
-	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", number);
-	return number;
-}
 
 /* What the steps so far have said. */
 struct heard {
@@ -82,7 +72,7 @@ check_order(const struct order_config *c)
 Test(capture_order, everything_once_and_in_its_window, .timeout = 20)
 {
 	static const uint32_t windows[] = {1, 2, 16, 64, 256};
-	uint64_t from = seed();
+	uint64_t from = random_seed_or(20221122);
 
 	for (unsigned int w = 0; w < sizeof(windows) / sizeof(windows[0]); w++)
 		for (unsigned int s = 1; s <= SOURCES_MAX; s += 2)
@@ -126,8 +116,11 @@ Test(capture_order, counting_orders_count, .timeout = 10)
 
 Test(capture_order, random_order_follows_its_seed, .timeout = 10)
 {
-	struct order_config c = {
-		.order = CAPTURE_RANDOM, .sources = 4, .window = 16, .blocks = 64, .seed = seed()};
+	struct order_config c = {.order = CAPTURE_RANDOM,
+		.sources = 4,
+		.window = 16,
+		.blocks = 64,
+		.seed = random_seed_or(20221122)};
 	unsigned int same = 0;
 	struct order *a = capture_order_create(&c), *b = capture_order_create(&c), *other;
 	struct order_step x, y, z;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "tests/random.h"
 #include "tests/unit/config_file.h"
 
 Test(ctrl_config_refused, syntax_is_refused, .timeout = 10)
@@ -254,22 +254,11 @@ Test(ctrl_config_refused, every_prefix_of_a_file_is_refused, .timeout = 30)
 	}
 }
 
-static unsigned int
-seed(void)
-{
-	const char *given = getenv("WEIR_SEED");
-	unsigned int value =
-		given != NULL ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
-
-	fprintf(stderr, "WEIR_SEED=%u\n", value);
-	return value;
-}
-
 /* Whatever the text: taken or refused with a place, and nothing worse. */
 Test(ctrl_config_refused, random_changes_are_taken_or_refused, .timeout = 60)
 {
 	static const char bytes[] = "{}[]\",:\\ \n\t0195-.eE+truefalsn\x80\xc3/u";
-	unsigned int state = seed(), taken = 0;
+	unsigned int state = (unsigned int)random_seed(), taken = 0;
 	static char text[8192];
 	char error[CTRL_ERROR_BYTES];
 

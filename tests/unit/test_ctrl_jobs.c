@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
 
+#include "tests/random.h"
 #include "tests/unit/played.h"
 
 TestSuite(ctrl_jobs, .init = setup, .fini = teardown, .timeout = 20);
@@ -360,14 +360,10 @@ Test(ctrl_jobs, expiry)
 /* Anything in any order, engines that fail at times: the registry and what runs stay in step. */
 Test(ctrl_jobs, any_order)
 {
-	const char *set = getenv("WEIR_SEED");
-	unsigned int seed = set != NULL ? (unsigned int)strtoul(set, NULL, 0)
-					: (unsigned int)(time(NULL) ^ getpid());
 	struct ctrl_job *job;
 	char name[16];
 
-	fprintf(stderr, "WEIR_SEED=%u\n", seed);
-	srandom(seed);
+	srandom((unsigned int)random_seed());
 	create("first"); /* the played table is known from now on */
 	for (unsigned int step = 0; step < 20000; step++) {
 		struct ctrl_job_change change = {

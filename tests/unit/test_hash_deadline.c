@@ -9,26 +9,7 @@
 
 #include "hashengine/deadline_fast.h"
 #include "hashengine/hash.h"
-
-static uint64_t
-next_random(uint64_t *state)
-{
-	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
-static uint64_t
-seed(void)
-{
-	const char *text = getenv("WEIR_SEED");
-	uint64_t value = text != NULL ? strtoull(text, NULL, 0) : 1;
-
-	fprintf(stderr, "WEIR_SEED=%llu\n", (unsigned long long)value);
-	return value;
-}
+#include "tests/random.h"
 
 /* What a scan must find, and what it is told then. */
 struct world {
@@ -43,7 +24,7 @@ static uint64_t
 take(void *arg, uint32_t record)
 {
 	struct world *w = arg;
-	uint64_t r = next_random(&w->random);
+	uint64_t r = random_bits(&w->random);
 
 	cr_assert(record >= w->from && record < w->end, "%u is not of [%u, %u)", record, w->from,
 		w->end);
@@ -77,7 +58,7 @@ earliest(const struct world *w)
 static void
 scan(struct world *w, struct hash_deadlines *deadlines)
 {
-	uint32_t most = 1 + (uint32_t)(next_random(&w->random) % 40), from = w->from;
+	uint32_t most = 1 + (uint32_t)(random_bits(&w->random) % 40), from = w->from;
 	unsigned int wanted = due(w), steps = 0;
 
 	w->given = 0;
@@ -106,16 +87,16 @@ play(uint32_t capacity, unsigned int turns, uint64_t random)
 		w.at[i] = HASH_NEVER;
 	cr_assert_eq(hash_deadline_earliest(deadlines), HASH_NEVER);
 	for (unsigned int turn = 0; turn < turns; turn++) {
-		for (unsigned int n = next_random(&w.random) % 50; n > 0; n--) {
-			uint32_t record = (uint32_t)(next_random(&w.random) % capacity);
-			uint64_t r = next_random(&w.random);
+		for (unsigned int n = random_bits(&w.random) % 50; n > 0; n--) {
+			uint32_t record = (uint32_t)(random_bits(&w.random) % capacity);
+			uint64_t r = random_bits(&w.random);
 
 			w.at[record] = r % 9 == 0 ? HASH_NEVER : w.now + r % 3000;
 			hash_deadline_set(deadlines, record, w.at[record]);
 		}
-		w.now += next_random(&w.random) % 500;
-		w.from = (uint32_t)(next_random(&w.random) % capacity);
-		w.end = w.from + 1 + (uint32_t)(next_random(&w.random) % (capacity - w.from));
+		w.now += random_bits(&w.random) % 500;
+		w.from = (uint32_t)(random_bits(&w.random) % capacity);
+		w.end = w.from + 1 + (uint32_t)(random_bits(&w.random) % (capacity - w.from));
 		if (turn % 4 == 0)
 			w.from = 0, w.end = capacity;
 		cr_assert_leq(hash_deadline_earliest(deadlines), earliest(&w));
@@ -136,7 +117,7 @@ play(uint32_t capacity, unsigned int turns, uint64_t random)
 Test(hash_deadline, does_as_the_model, .timeout = 60)
 {
 	const uint32_t capacities[] = {1, 2, 63, 64, 65, 127, 1000, 4095, 4096, 4097, 20000};
-	uint64_t random = seed();
+	uint64_t random = random_seed_or(1);
 
 	for (unsigned int i = 0; i < sizeof(capacities) / sizeof(capacities[0]); i++)
 		play(capacities[i], capacities[i] > 4000 ? 300 : 2000, random + i);

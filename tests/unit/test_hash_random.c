@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <criterion/criterion.h>
 
@@ -15,6 +14,7 @@
 #include "hashengine/hash.h"
 #include "hashengine/hash_fast.h"
 #include "tests/model/hash_model.h"
+#include "tests/random.h"
 
 #define VIRTUAL_THREADS 12
 
@@ -49,17 +49,6 @@ draw(struct world *w, uint64_t below)
 {
 	w->random += UINT64_C(0x9e3779b97f4a7c15);
 	return hash_mix(w->random) % below;
-}
-
-static uint64_t
-seed_of_run(void)
-{
-	const char *env = getenv("WEIR_SEED");
-	uint64_t seed = env != NULL ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
-
-	printf("WEIR_SEED=%llu\n", (unsigned long long)seed);
-	fflush(stdout);
-	return seed;
 }
 
 static void
@@ -263,7 +252,7 @@ run(struct world *w, const char *what, uint32_t steps)
 
 Test(hash_random, ordinary, .timeout = 60)
 {
-	uint64_t seed = seed_of_run();
+	uint64_t seed = random_seed();
 	struct world w;
 
 	for (unsigned int i = 0; i < 8; i++) {
@@ -277,7 +266,7 @@ Test(hash_random, ordinary, .timeout = 60)
 Test(hash_random, runs_out_of_records, .timeout = 60)
 {
 	static const uint32_t capacity[] = {1, 2, 5, 16, 40};
-	uint64_t seed = seed_of_run();
+	uint64_t seed = random_seed();
 	struct world w;
 
 	for (unsigned int i = 0; i < 5; i++) {
@@ -291,7 +280,7 @@ Test(hash_random, runs_out_of_records, .timeout = 60)
 Test(hash_random, runs_out_of_slots, .timeout = 60)
 {
 	static const uint32_t buckets[] = {2, 3, 5, 9};
-	uint64_t seed = seed_of_run();
+	uint64_t seed = random_seed();
 	struct world w;
 
 	for (unsigned int i = 0; i < 4; i++) {
@@ -305,7 +294,7 @@ Test(hash_random, runs_out_of_slots, .timeout = 60)
 /* Every key of the pool has one of four tags, in two or three buckets. */
 Test(hash_random, tags_collide, .timeout = 60)
 {
-	uint64_t seed = seed_of_run();
+	uint64_t seed = random_seed();
 	struct hash_probe probe;
 	struct world w;
 

@@ -10,6 +10,7 @@
 #include "pktbuf/head.h"
 #include "pktbuf/port.h"
 #include "pktbuf/wire.h"
+#include "tests/random.h"
 #include "tests/unit/chain.h"
 
 static uint64_t seed;
@@ -17,10 +18,7 @@ static uint64_t seed;
 static void
 begin(void)
 {
-	const char *text = getenv("WEIR_SEED");
-
-	seed = text != NULL ? strtoull(text, NULL, 0) : 768;
-	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", seed);
+	seed = random_seed_or(768);
 }
 
 TestSuite(pktbuf, .init = begin, .timeout = 60);
@@ -62,7 +60,7 @@ frame(uint8_t *f, unsigned int options, unsigned int payload)
 	weir_put16(f + l4 + 2, WEIR_PORT_EXT);
 	weir_put16(f + l4 + 4, (uint16_t)udp);
 	for (unsigned int i = 0; i < payload; i++)
-		f[l4 + 8 + i] = (uint8_t)chain_random(&seed);
+		f[l4 + 8 + i] = (uint8_t)random_bits(&seed);
 	sum = slow_sum(17 + udp, f + 26, 8);
 	sum = slow_sum(sum, f + l4, udp);
 	weir_put16(f + l4 + 6, sum == 0xffff ? 0xffff : (uint16_t)~sum);
@@ -189,10 +187,10 @@ Test(pktbuf, head_survives_noise)
 	uint8_t f[400];
 
 	for (unsigned int turn = 0; turn < 20000; turn++) {
-		unsigned int n = (unsigned int)(chain_random(&seed) % sizeof(f));
+		unsigned int n = (unsigned int)(random_bits(&seed) % sizeof(f));
 
 		for (unsigned int i = 0; i < n; i++)
-			f[i] = (uint8_t)chain_random(&seed);
+			f[i] = (uint8_t)random_bits(&seed);
 		if (n >= 15 && turn % 2 == 0) {
 			weir_put16(f + 12, 0x0800);
 			f[14] = 0x45;
@@ -206,21 +204,21 @@ Test(pktbuf, cursor_reads_what_is_there)
 	uint8_t flat[600], out[600];
 
 	for (unsigned int turn = 0; turn < 5000; turn++) {
-		uint32_t n = 1 + (uint32_t)(chain_random(&seed) % sizeof(flat)), here, done = 0;
-		uint32_t offset = (uint32_t)(chain_random(&seed) % (n + 10));
-		uint32_t length = (uint32_t)(chain_random(&seed) % (n + 10));
+		uint32_t n = 1 + (uint32_t)(random_bits(&seed) % sizeof(flat)), here, done = 0;
+		uint32_t offset = (uint32_t)(random_bits(&seed) % (n + 10));
+		uint32_t length = (uint32_t)(random_bits(&seed) % (n + 10));
 		uint32_t start = offset < n ? offset : n;
 		uint32_t want = length < n - start ? length : n - start;
 		struct pktbuf_cursor cursor;
 		struct rte_mbuf *m;
 
 		for (uint32_t i = 0; i < n; i++)
-			flat[i] = (uint8_t)chain_random(&seed);
+			flat[i] = (uint8_t)random_bits(&seed);
 		m = chain_make(flat, n, &seed);
 		pktbuf_cursor_init(&cursor, m, offset, length);
 		cr_assert_eq(cursor.left, want);
 		while (done < want) {
-			uint32_t take = 1 + (uint32_t)(chain_random(&seed) % 40);
+			uint32_t take = 1 + (uint32_t)(random_bits(&seed) % 40);
 			const uint8_t *p = pktbuf_cursor_span(&cursor, &here);
 
 			cr_assert(p != NULL && here > 0 && here <= want - done);
@@ -269,7 +267,7 @@ Test(pktbuf, checksums_right_and_wrong_in_any_split)
 		unsigned int n = frame(f, turn % 3, turn % 301), at;
 
 		cr_assert_eq(verify(f, n, PKTBUF_CHECKSUM_SOFTWARE, 0), PKTBUF_CHECKSUM_GOOD);
-		at = 22 + (unsigned int)(chain_random(&seed) % 1); /* time to live */
+		at = 22 + (unsigned int)(random_bits(&seed) % 1); /* time to live */
 		f[at] ^= 0x10;
 		cr_assert_eq(verify(f, n, PKTBUF_CHECKSUM_SOFTWARE, 0), PKTBUF_CHECKSUM_BAD_IP);
 		cr_assert_eq(verify(f, n, PKTBUF_CHECKSUM_OFF, 0), PKTBUF_CHECKSUM_GOOD);
@@ -333,7 +331,7 @@ Test(pktbuf, wire_headers_come_back_as_they_went)
 	cr_assert_eq(memcmp(out, bytes, 16), 0);
 	for (unsigned int turn = 0; turn < 20000; turn++) {
 		struct weir_header h = {.extended = turn % 2}, back = {.extended = turn % 2};
-		uint64_t r = chain_random(&seed), s = chain_random(&seed);
+		uint64_t r = random_bits(&seed), s = random_bits(&seed);
 		unsigned int n;
 
 		h.job_id = (uint8_t)r;

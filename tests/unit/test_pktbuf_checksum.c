@@ -61,7 +61,7 @@ Test(pktbuf_checksum, sums_at_any_address_and_length)
 
 	for (unsigned int fill = 0; fill < 3; fill++) {
 		for (unsigned int i = 0; i < 65535 + 8; i++)
-			all[i] = fill == 0 ? (uint8_t)chain_random(&seed) : fill == 1 ? 0xff : 0;
+			all[i] = fill == 0 ? (uint8_t)random_bits(&seed) : fill == 1 ? 0xff : 0;
 		for (unsigned int n = 0; n <= 65535; n += 1 + n / 16)
 			for (unsigned int at = 0; at < 8; at++)
 				cr_assert_eq(sum_of(all + at, n), packet_sum(0, all + at, n),
@@ -76,7 +76,7 @@ Test(pktbuf_checksum, sums_of_even_parts_add_up)
 	uint8_t all[1000];
 
 	for (unsigned int i = 0; i < sizeof(all); i++)
-		all[i] = (uint8_t)chain_random(&seed);
+		all[i] = (uint8_t)random_bits(&seed);
 	for (unsigned int cut = 0; cut <= sizeof(all); cut += 2) {
 		uint32_t sum = (uint32_t)pktbuf_sum_bytes(all, cut) +
 			pktbuf_sum_bytes(all + cut, sizeof(all) - 1 - cut + cut / 1000);
@@ -148,11 +148,11 @@ Test(pktbuf_checksum, any_payload_in_any_split)
 	uint8_t f[2048];
 
 	for (unsigned int turn = 0; turn < 4000; turn++) {
-		unsigned int n = packet_frame(f, (unsigned int)(chain_random(&seed) % 11),
-			(unsigned int)(chain_random(&seed) % 1500), &seed);
+		unsigned int n = packet_frame(f, (unsigned int)(random_bits(&seed) % 11),
+			(unsigned int)(random_bits(&seed) % 1500), &seed);
 		unsigned int l4 = 14 + (f[14] & 0xfu) * 4;
-		unsigned int at = (unsigned int)(chain_random(&seed) % (n - l4));
-		uint8_t by = (uint8_t)(1 + chain_random(&seed) % 255);
+		unsigned int at = (unsigned int)(random_bits(&seed) % (n - l4));
+		uint8_t by = (uint8_t)(1 + random_bits(&seed) % 255);
 
 		cr_assert_eq(software(f, n), PKTBUF_CHECKSUM_GOOD);
 		if (at == 4 || at == 5) /* not the length */
@@ -215,7 +215,7 @@ Test(pktbuf_checksum, the_largest_datagram_in_thousands_of_segments)
 			memcpy(first->buf_addr, f, 41);
 		}
 		for (unsigned int at = 41, take; at < n; at += take) {
-			take = turn == 0 ? 17 : 1 + (unsigned int)(chain_random(&seed) % 30);
+			take = turn == 0 ? 17 : 1 + (unsigned int)(random_bits(&seed) % 30);
 			take = take < n - at ? take : n - at;
 			last->next = chain_segment(f + at, (uint16_t)take);
 			last = last->next;

@@ -109,15 +109,15 @@ Test(pktbuf_cursor, random_cuts_and_ranges)
 	uint8_t flat[1500];
 
 	for (size_t i = 0; i < sizeof(flat); i++)
-		flat[i] = (uint8_t)chain_random(&seed);
+		flat[i] = (uint8_t)random_bits(&seed);
 	for (unsigned int turn = 0; turn < 4000; turn++) {
-		uint32_t n = (uint32_t)(chain_random(&seed) % (sizeof(flat) + 1));
-		uint32_t offset = (uint32_t)(chain_random(&seed) % (n + 20));
-		uint32_t length = (uint32_t)(chain_random(&seed) % (n + 20));
+		uint32_t n = (uint32_t)(random_bits(&seed) % (sizeof(flat) + 1));
+		uint32_t offset = (uint32_t)(random_bits(&seed) % (n + 20));
+		uint32_t length = (uint32_t)(random_bits(&seed) % (n + 20));
 		const struct rte_mbuf *m = packet_make(flat, n, &seed);
 
 		walk(m, flat, n, offset, length);
-		copy(m, flat, n, offset, length, 1 + (uint32_t)(chain_random(&seed) % 700));
+		copy(m, flat, n, offset, length, 1 + (uint32_t)(random_bits(&seed) % 700));
 	}
 }
 
@@ -129,7 +129,7 @@ Test(pktbuf_cursor, advance_over_many_segments_to_exact_ends)
 		flat[i] = i;
 	for (unsigned int turn = 0; turn < 4000; turn++) {
 		const struct rte_mbuf *m = packet_make(flat, sizeof(flat), &seed);
-		uint32_t by = (uint32_t)(chain_random(&seed) % (sizeof(flat) + 1)), here;
+		uint32_t by = (uint32_t)(random_bits(&seed) % (sizeof(flat) + 1)), here;
 		struct pktbuf_cursor cursor;
 		const uint8_t *p;
 

@@ -234,14 +234,14 @@ Test(pktbuf_head, noise_and_damaged_frames)
 	uint8_t f[2048];
 
 	for (unsigned int turn = 0; turn < 30000; turn++) {
-		unsigned int n = packet_frame(f, (unsigned int)(chain_random(&seed) % 11),
-			(unsigned int)(chain_random(&seed) % (turn % 10 == 0 ? 1800 : 200)), &seed);
-		unsigned int hits = (unsigned int)(chain_random(&seed) % 4);
+		unsigned int n = packet_frame(f, (unsigned int)(random_bits(&seed) % 11),
+			(unsigned int)(random_bits(&seed) % (turn % 10 == 0 ? 1800 : 200)), &seed);
+		unsigned int hits = (unsigned int)(random_bits(&seed) % 4);
 
 		for (unsigned int i = 0; i < hits; i++)
-			f[12 + chain_random(&seed) % 70 % (n - 12)] = (uint8_t)chain_random(&seed);
+			f[12 + random_bits(&seed) % 70 % (n - 12)] = (uint8_t)random_bits(&seed);
 		if (turn % 3 == 0)
-			n = (unsigned int)(chain_random(&seed) % (n + 1));
+			n = (unsigned int)(random_bits(&seed) % (n + 1));
 		check(f, n, turn % 4 != 0);
 	}
 }

@@ -12,7 +12,7 @@ static void
 fill(uint64_t *state, uint8_t *p, size_t n)
 {
 	while (n-- > 0)
-		*p++ = (uint8_t)chain_random(state);
+		*p++ = (uint8_t)random_bits(state);
 }
 
 Test(pktbuf_tag, gmac, .timeout = 60)
@@ -26,8 +26,8 @@ Test(pktbuf_tag, gmac, .timeout = 60)
 	cr_assert_eq(pktbuf_tag_init(), 0);
 	for (uint32_t n = 0; n < BYTES; n++) {
 		struct pktbuf_nonce nonce = {
-			.number = chain_random(&random) << 32 | chain_random(&random),
-			.status = (uint8_t)(chain_random(&random) % 10)};
+			.number = random_bits(&random) << 32 | random_bits(&random),
+			.status = (uint8_t)(random_bits(&random) % 10)};
 
 		fill(&random, bytes, sizeof(bytes));
 		fill(&random, message, WEIR_EXT_BYTES + n);
@@ -57,7 +57,7 @@ Test(pktbuf_tag, segments, .timeout = 60)
 		tags_gmac(bytes, 0, 7, message + 42, message + 42 + WEIR_EXT_BYTES, n,
 			message + 42 + length);
 		for (unsigned int try = 0; try < 20; try++) {
-			uint32_t bit = (uint32_t)(chain_random(&random) % (8 * (all - 42)));
+			uint32_t bit = (uint32_t)(random_bits(&random) % (8 * (all - 42)));
 			uint64_t *split = try == 0 ? NULL : &random;
 
 			cr_assert(pktbuf_tag_holds(

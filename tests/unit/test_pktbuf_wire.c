@@ -105,7 +105,7 @@ Test(pktbuf_wire, bytes_by_hand)
 Test(pktbuf_wire, headers_come_back)
 {
 	for (unsigned int turn = 0; turn < 50000; turn++) {
-		uint64_t r = chain_random(&seed), s = chain_random(&seed);
+		uint64_t r = random_bits(&seed), s = random_bits(&seed);
 		struct weir_header h = {.job_id = (uint8_t)r,
 			.block_id = (uint32_t)(r >> 8),
 			.src_id = (uint8_t)(r >> 40),
@@ -150,7 +150,7 @@ Test(pktbuf_wire, any_bytes_decode_and_reserved_bits_are_ignored)
 		uint8_t in[16], out[16];
 
 		for (unsigned int i = 0; i < 16; i++)
-			in[i] = (uint8_t)chain_random(&seed);
+			in[i] = (uint8_t)random_bits(&seed);
 		in[15] = in[5] >> 4; /* the two places of a status agree */
 		weir_header_read(&h, in);
 		weir_header_write(&h, out);

@@ -12,7 +12,7 @@
 
 #include "pktbuf/wire.h"
 #include "rmw/kernels.h"
-#include "tests/unit/rmw_random.h"
+#include "tests/random.h"
 
 #define LENGTH_MAX 130
 #define GUARD      128 /* whole lines, more than any vector */

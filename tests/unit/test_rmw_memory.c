@@ -8,7 +8,7 @@
 #include <rte_errno.h>
 
 #include "rmw/memory_fast.h"
-#include "tests/unit/rmw_random.h"
+#include "tests/random.h"
 
 /* As if devices had the memory at another place. */
 #define ELSEWHERE UINT64_C(0x123400000)

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "rmw/ops.h"
-#include "tests/unit/rmw_random.h"
+#include "tests/random.h"
 
 #define ROUNDS 100000
 

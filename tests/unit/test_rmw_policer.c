@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "rmw/policer.h"
-#include "tests/unit/rmw_random.h"
+#include "tests/random.h"
 
 #define GHZ UINT64_C(1000000000)
 #define TSC UINT64_C(2099997703) /* a prime: nothing cancels */

@@ -12,7 +12,7 @@
 #include <criterion/criterion.h>
 
 #include "tests/model/reduction_model.h"
-#include "tests/unit/rmw_random.h"
+#include "tests/random.h"
 
 #define LENGTH_MAX 1100
 #define GUARD      128 /* whole lines, more than any vector */

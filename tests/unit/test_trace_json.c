@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "ctrl/trace_json.h"
-#include "tests/unit/rmw_random.h"
+#include "tests/random.h"
 
 #define ROOM 256
 #define HZ   UINT64_C(2000000000) /* two cycles are a nanosecond */

@@ -3,32 +3,20 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "apps/stragglers/train.h"
+#include "tests/random.h"
 
 /* Large, so not on the stack. */
 static struct train_model model;
 static struct train_set set;
 static struct train_run run;
 
-static uint64_t
-seed_of_test(void)
-{
-	const char *text = getenv("WEIR_SEED");
-	uint64_t seed = text == NULL ? (uint64_t)time(NULL) : strtoull(text, NULL, 0);
-
-	printf("# WEIR_SEED=%llu\n", (unsigned long long)seed);
-	fflush(stdout);
-	return seed;
-}
-
 Test(train, random_numbers_are_of_their_distribution, .timeout = 10)
 {
 	enum { COUNT = 100000 };
-	uint64_t seed = seed_of_test();
+	uint64_t seed = random_seed();
 	double u = 0, u2 = 0, n = 0, n2 = 0, together = 0;
 
 	for (unsigned int i = 0; i < COUNT; i++) {
@@ -55,7 +43,7 @@ Test(train, shares_are_a_partition_in_every_epoch, .timeout = 10)
 	enum { POINTS = 1003, RANKS = 4, BATCH = 50 };
 	static unsigned int seen[3][POINTS];
 	static uint32_t first[2][BATCH];
-	uint64_t seed = seed_of_test();
+	uint64_t seed = random_seed();
 
 	for (unsigned int r = 0; r < RANKS; r++) {
 		struct train_share share;
@@ -113,7 +101,7 @@ Test(train, data_are_a_function_of_seed_and_stream, .timeout = 10)
 Test(train, every_share_has_all_classes, .timeout = 10)
 {
 	enum { POINTS = 6000 };
-	uint64_t seed = seed_of_test();
+	uint64_t seed = random_seed();
 
 	cr_assert_eq(train_set_make(&set, seed, TRAIN_STREAM_TRAIN, POINTS), 0);
 	for (unsigned int ranks = 1; ranks <= 8; ranks++) {
@@ -137,7 +125,7 @@ Test(train, gradient_is_that_of_the_loss, .timeout = 60)
 {
 	enum { POINTS = 20 };
 	static float gradient[TRAIN_WEIGHTS], ignored[TRAIN_WEIGHTS];
-	uint64_t seed = seed_of_test();
+	uint64_t seed = random_seed();
 	uint32_t points[POINTS];
 	double worst = 0, norm = 0;
 
@@ -221,7 +209,7 @@ Test(train, a_checksum_sees_every_bit, .timeout = 10)
 Test(train, slow_hosts_are_as_many_and_as_slow_as_asked, .timeout = 10)
 {
 	enum { COUNT = 60000, RANKS = 6 };
-	struct train_options o = {.seed = seed_of_test(),
+	struct train_options o = {.seed = random_seed(),
 		.compute_ms = 10,
 		.slow_ppm = 160000,
 		.slow_min = 0.5,

@@ -10,12 +10,12 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "apps/host/weir.h"
 #include "tests/model/fake_switch.h"
+#include "tests/random.h"
 
 #define HOSTS   3
 #define JOB     3
@@ -61,16 +61,6 @@ now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static uint64_t
-seed_of_test(void)
-{
-	const char *text = getenv("WEIR_SEED");
-	uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-
-	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", seed);
-	return seed;
-}
-
 static void
 start(double faults, int (*body)(struct host *host))
 {
@@ -79,7 +69,7 @@ start(double faults, int (*body)(struct host *host))
 		.loss = faults,
 		.duplicate = faults,
 		.reorder = faults,
-		.seed = faults > 0 ? seed_of_test() : 0,
+		.seed = faults > 0 ? random_seed() : 0,
 		.job = {.job = JOB,
 			.sources = HOSTS,
 			.window = 8,

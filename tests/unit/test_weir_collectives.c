@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "apps/host/weir.h"
 #include "tests/model/fake_switch.h"
+#include "tests/random.h"
 
 #define HOSTS_MAX 5
 #define CALLS     120
@@ -49,16 +49,6 @@ struct flying {
 
 static unsigned int hosts_count;
 static uint64_t seed;
-
-static uint64_t
-draw(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 static int32_t
 value(unsigned int rank, unsigned int call, size_t at)
@@ -197,12 +187,12 @@ run_host(void *argument)
 
 	h->code = weir_open(&h->config, &h->weir);
 	for (unsigned int k = 0; k < CALLS && h->code == 0; k++) {
-		struct flying *f = &flying[draw(&own) % FLYING];
+		struct flying *f = &flying[random_bits(&own) % FLYING];
 
 		end(h, f);
 		if (h->code == 0)
-			h->code = begin(h, f, k, draw(&own) % 2 == 0);
-		if (h->late && draw(&own) % 16 == 0)
+			h->code = begin(h, f, k, random_bits(&own) % 2 == 0);
+		if (h->late && random_bits(&own) % 16 == 0)
 			nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 	}
 	for (unsigned int i = 0; i < FLYING && h->code == 0; i++)
@@ -218,11 +208,12 @@ draw_calls(void)
 
 	for (unsigned int k = 0; k < CALLS; k++) {
 		struct call *c = &calls[k];
-		unsigned int size = (unsigned int)(draw(&random) % 4);
+		unsigned int size = (unsigned int)(random_bits(&random) % 4);
 
-		c->collective = (unsigned int)(draw(&random) % (WEIR_COLLECTIVE_BARRIER + 1));
-		c->root = (unsigned int)(draw(&random) % hosts_count);
-		c->count = size == 0 ? 1 : 1 + draw(&random) % (size == 1 ? 10 : MOST);
+		c->collective =
+			(unsigned int)(random_bits(&random) % (WEIR_COLLECTIVE_BARRIER + 1));
+		c->root = (unsigned int)(random_bits(&random) % hosts_count);
+		c->count = size == 0 ? 1 : 1 + random_bits(&random) % (size == 1 ? 10 : MOST);
 	}
 }
 
@@ -230,7 +221,6 @@ draw_calls(void)
 static void
 play(unsigned int n, unsigned int elements, double loss)
 {
-	const char *text = getenv("WEIR_SEED");
 	struct fake_switch_config c = {
 		.address = "127.0.0.1",
 		.loss = loss,
@@ -245,8 +235,7 @@ play(unsigned int n, unsigned int elements, double loss)
 	};
 	struct fake_switch *fake;
 
-	seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL) ^ (uint64_t)getpid() << 20;
-	fprintf(stderr, "WEIR_SEED=%llu\n", (unsigned long long)seed);
+	seed = random_seed();
 	hosts_count = n;
 	c.seed = seed;
 	draw_calls();

@@ -1,23 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libweir's AllReduces and barriers against the reference switch, over loopback UDP. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "tests/random.h"
 #include "tests/unit/hosts.h"
-
-static uint64_t
-seed(void)
-{
-	const char *text = getenv("WEIR_SEED");
-	uint64_t s = text ? strtoull(text, NULL, 0)
-			  : (uint64_t)time(NULL) * 1000003u ^ (uint64_t)getpid();
-
-	cr_log_info("WEIR_SEED=%llu", (unsigned long long)s);
-	fprintf(stderr, "WEIR_SEED=%llu\n", (unsigned long long)s);
-	return s;
-}
 
 Test(weir_host, sums_are_right, .timeout = 30)
 {
@@ -66,7 +52,7 @@ Test(weir_host, survives_loss_duplication_reordering, .timeout = 60)
 {
 	struct fake_switch_stats stats;
 	struct fake_switch_config c = switch_config(4);
-	uint64_t s = seed(), repeated = 0;
+	uint64_t s = random_seed(), repeated = 0;
 
 	c.loss = 0.05;
 	c.duplicate = 0.05;
@@ -87,7 +73,7 @@ Test(weir_host, survives_loss_duplication_reordering, .timeout = 60)
 Test(weir_host, first_window_lost_too, .timeout = 60)
 {
 	struct fake_switch_config c = switch_config(2);
-	uint64_t s = seed();
+	uint64_t s = random_seed();
 
 	c.loss = 0.5;
 	c.seed = s;

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,6 +14,7 @@
 
 #include "apps/host/weir.h"
 #include "tests/model/fake_switch.h"
+#include "tests/random.h"
 
 #define HOSTS    3
 #define JOB      3
@@ -44,16 +44,6 @@ static struct host {
 static struct fake_switch *fake;
 static uint64_t seed;
 
-static uint64_t
-draw(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 static void *
 open_host(void *argument)
 {
@@ -79,7 +69,6 @@ each_host(void *(*body)(void *))
 static void
 start(double loss)
 {
-	const char *text = getenv("WEIR_SEED");
 	struct fake_switch_config c = {
 		.address = "127.0.0.1",
 		.loss = loss,
@@ -92,8 +81,7 @@ start(double loss)
 			.timeout_ms = 1000},
 	};
 
-	seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL) ^ (uint64_t)getpid() << 20;
-	fprintf(stderr, "WEIR_SEED=%llu\n", (unsigned long long)seed);
+	seed = random_seed();
 	c.seed = seed;
 	cr_assert_eq(fake_switch_start(&c, &fake), 0);
 	for (unsigned int h = 0; h < HOSTS; h++) {
@@ -154,11 +142,11 @@ static void
 wait_somehow(struct host *h, unsigned int n, uint64_t *random)
 {
 	struct weir_request *pending[CALLS];
-	unsigned int k = (unsigned int)(draw(random) % n);
+	unsigned int k = (unsigned int)(random_bits(random) % n);
 	bool done = false;
 	size_t which;
 
-	switch (draw(random) % 3) {
+	switch (random_bits(random) % 3) {
 	case 0:
 		h->code = weir_wait(&h->calls[k].request);
 		check(h, k);
@@ -193,14 +181,14 @@ stream(void *argument)
 	h->wrong = 0;
 	for (unsigned int k = 0; k < CALLS && h->code == 0; k++) {
 		struct call *c = &h->calls[k];
-		unsigned int kind = (unsigned int)(draw(&sizes) % 6);
+		unsigned int kind = (unsigned int)(random_bits(&sizes) % 6);
 
-		c->count = kind == 0 ? 0 : kind == 1 ? 1 : draw(&sizes) % MOST;
-		c->in_place = draw(&own) % 2 == 0;
+		c->count = kind == 0 ? 0 : kind == 1 ? 1 : random_bits(&sizes) % MOST;
+		c->in_place = random_bits(&own) % 2 == 0;
 		h->code = begin(h, k);
 		if (h->code != 0)
 			h->what = "beginning";
-		while (h->code == 0 && draw(&own) % 4 == 0)
+		while (h->code == 0 && random_bits(&own) % 4 == 0)
 			wait_somehow(h, k + 1, &own);
 	}
 	for (unsigned int k = 0; k < CALLS && h->code == 0; k++) {

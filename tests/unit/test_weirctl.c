@@ -13,16 +13,7 @@
 #include "apps/ctl/top.h"
 #include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
-
-static uint64_t
-seed(void)
-{
-	const char *text = getenv("WEIR_SEED");
-	uint64_t number = text != NULL ? strtoull(text, NULL, 0) : 20221122;
-
-	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", number);
-	return number;
-}
+#include "tests/random.h"
 
 Test(weirctl, counts, .timeout = 5)
 {
@@ -74,7 +65,7 @@ Test(weirctl, spans, .timeout = 5)
 
 Test(weirctl, no_number_is_longer_than_its_column, .timeout = 5)
 {
-	uint64_t state = seed();
+	uint64_t state = random_seed_or(20221122);
 
 	for (unsigned int i = 0; i < 100000; i++) {
 		double value;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Randomness of tests: a seed that is printed, so that WEIR_SEED plays the run again, and what it draws. */
+#ifndef TESTS_RANDOM_H
+#define TESTS_RANDOM_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* WEIR_SEED, or `otherwise`. */
+static inline uint64_t
+random_seed_or(uint64_t otherwise)
+{
+	const char *text = getenv("WEIR_SEED");
+	uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : otherwise;
+
+	fprintf(stderr, "WEIR_SEED=%" PRIu64 "\n", seed);
+	return seed;
+}
+
+/* WEIR_SEED, or another one each time. */
+static inline uint64_t
+random_seed(void)
+{
+	return random_seed_or((uint64_t)time(NULL) * 1000003u ^ (uint64_t)getpid());
+}
+
+/* 64 bits: splitmix64 (Steele, Lea, Flood 2014). */
+static inline uint64_t
+random_bits(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/* A number of [0, n). */
+static inline uint64_t
+random_below(uint64_t *state, uint64_t n)
+{
+	return random_bits(state) % n;
+}
+
+#endif
