@@ -17,4 +17,13 @@ int ctrl_interface_mtu(const char *name);
 /* 1 when the interface is up, 0 when not, or -errno. */
 int ctrl_interface_is_up(const char *name);
 
+/*
+ * 1 when the kernel answers there, with this interface's MAC address, ARP requests for addresses of
+ * other interfaces; 0 when not, or -errno.
+ */
+int ctrl_interface_answers_arp(const char *name);
+
+/* 1 when the kernel puts received TCP segments together (GRO or LRO), 0 when not, or -errno. */
+int ctrl_interface_merges(const char *name);
+
 #endif

@@ -76,6 +76,31 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 	return check_mtu(config, p, mtu);
 }
 
+/* Both lose packets where nobody looks for it; of a TAP, or by XDP, the kernel has nothing to do with them. */
+static void
+warn_interface(const struct ctrl_config *config, unsigned int p)
+{
+	const char *interface = config->port_more[p].interface;
+	const char *port = config->port[p].name;
+
+	if (strncmp(config->port_more[p].device, "net_af_packet", strlen("net_af_packet")) != 0)
+		return;
+	if (config->exception[0] != '\0' && ctrl_interface_answers_arp(interface) == 1)
+		complain(0,
+			"warning: on interface %s of port %s the kernel answers ARP for the "
+			"switch's address, "
+			"and hosts then send to the wrong MAC: ip link set dev %s arp off, or "
+			"sysctl "
+			"net.ipv4.conf.%s.arp_ignore=1",
+			interface, port, interface, interface);
+	if (ctrl_interface_merges(interface) == 1)
+		complain(0,
+			"warning: interface %s of port %s puts received TCP segments together, and "
+			"what is "
+			"larger than a frame is lost: ethtool -K %s gro off lro off",
+			interface, port, interface);
+}
+
 /* The TAP driver's own words for this are about an ioctl. */
 static int
 check_exception(const char *interface)
@@ -183,5 +208,8 @@ preflight(const struct ctrl_config *config)
 			rc = check_interface(config, p);
 	if (rc == 0 && config->exception[0] != '\0')
 		rc = check_exception(config->exception);
+	for (unsigned int p = 0; rc == 0 && p < config->nb_ports; p++)
+		if (config->port_more[p].interface[0] != '\0')
+			warn_interface(config, p);
 	return rc;
 }

@@ -77,6 +77,32 @@ def what_the_machine_lacks_is_said_in_a_line():
 
 
 @case
+def what_the_kernel_does_to_packets_is_said():
+    with Rack(hosts=2) as rack:
+        said = rack.start_switch().output
+        check('warning' not in said, '%s', said)
+        rack.stop_switch()
+        rack._ip_in('sw', 'link set p1 arp on')
+        rack.call('sw', ['ethtool', '-K', 'p0', 'gro', 'on'])
+        said = rack.start_switch().output
+        check(re.findall(r'^weir-switch: warning: (?:on )?interface (p\d) of port p\d .*: (.*)$', said, re.M) ==
+              [('p0', 'ethtool -K p0 gro off lro off'),
+               ('p1', 'ip link set dev p1 arp off, or sysctl net.ipv4.conf.p1.arp_ignore=1')], '%s', said)
+        rack.stop_switch()
+        # Each of the cures helps.
+        rack.call(1, ['ip', 'neighbour', 'flush', 'dev', 'eth0'])
+        for cure in (['ethtool', '-K', 'p0', 'gro', 'off', 'lro', 'off'],
+                     ['sh', '-c', 'echo 1 >/proc/sys/net/ipv4/conf/p1/arp_ignore']):
+            rack.call('sw', cure)
+        said = rack.start_switch().output
+        check('warning' not in said, '%s', said)
+        rack.ping(1, SWITCH_ADDRESS)
+        shown = rack.call(1, ['ip', 'neighbour', 'show', SWITCH_ADDRESS])
+        check(SWITCH_MAC in shown, '%s', shown)
+        rack.stop_switch()
+
+
+@case
 def without_privileges_one_line_tells_what_to_do():
     with Rack(hosts=2) as rack:
         os.chmod(rack.folder, 0o755)
