@@ -51,7 +51,7 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 	struct table *table;
 
 	if (json_array_size(list) == 0) {
-		fputs("no blocks in flight\n", out);
+		fputs("no blocks\n", out);
 		return;
 	}
 	table = table_create(columns, 10);
@@ -79,23 +79,23 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 
 /* One such job, by its members; it may be gone meanwhile. False: they could not be asked. */
 static bool
-joining_one(struct ctl *ctl, const char *name, unsigned int *told)
+waiting_one(struct ctl *ctl, const char *name, unsigned int *told)
 {
 	char *path = ctl_path("/v1/jobs/", name, "");
 	json_t *job;
 	bool asked = ctl_get(ctl, path, false, &job);
 
 	if (asked)
-		*told += view_joining(job, stdout, ctl->width);
+		*told += view_waiting(job, stdout, ctl->width);
 	free(path);
 	json_decref(job);
 	return asked;
 }
 
-/* Jobs that have not begun: they have no blocks, and yet their hosts wait. False: the switch could
- * not be asked for them, and ctl->status is that of it. */
+/* Jobs whose hosts wait though no block is stuck. False: the switch could not be asked for them, and
+ * ctl->status is that of it. */
 static bool
-joining(struct ctl *ctl, unsigned int *told)
+waiting(struct ctl *ctl, unsigned int *told)
 {
 	const char *wanted = ctl->options.job;
 	json_t *all, *list;
@@ -105,9 +105,9 @@ joining(struct ctl *ctl, unsigned int *told)
 	for (size_t i = 0; asked && i < json_array_size(list) && i < JOBS_ASKED; i++) {
 		const char *name = get_text(json_array_get(list, i), "name");
 
-		if (view_may_join(json_array_get(list, i)) &&
+		if (view_may_wait(json_array_get(list, i)) &&
 			(wanted == NULL || strcmp(name, wanted) == 0))
-			asked = joining_one(ctl, name, told);
+			asked = waiting_one(ctl, name, told);
 	}
 	json_decref(all);
 	return asked;
@@ -122,8 +122,8 @@ show_stuck(struct ctl *ctl, json_t *answer, unsigned int limit)
 	if (count >= limit)
 		text_printf(stdout, 2, ctl->width,
 			"only the %u oldest blocks are told; --limit N tells more", limit);
-	if (!joining(ctl, &told)) {
-		ctl_say("%sso it is not known whether a job waits to begin",
+	if (!waiting(ctl, &told)) {
+		ctl_say("%sso it is not known whether hosts wait for something else",
 			count == 0 ? "no block is stuck, but the jobs could not be asked: "
 				   : "the jobs could not be asked: ");
 		return ctl->status == CTL_OK ? CTL_REFUSED : ctl->status;

@@ -101,7 +101,7 @@ static const struct ctl_command commands[] = {
 	{"members", "NAME", "who is in a job, and who is late", 1, {0}, "/v1/jobs/", view_members, "members", NULL},
 	{"member delete", "NAME RANK", "free the rank of a host that is gone", 2, {0}, NULL, NULL, NULL,
 		command_member_delete},
-	{"blocks", "", "blocks in flight; --stuck: what waits for whom, in words", 0,
+	{"blocks", "", "its blocks, oldest first; --stuck: what waits for whom", 0,
 		{STUCK, JOB, LIMIT}, NULL, NULL, NULL, command_blocks},
 	{"counters", "", "every counter that is not 0; --watch: rates, each second", 0,
 		{'w', ZEROS, INTERVAL, COUNT}, NULL, NULL, NULL, command_counters},

@@ -190,8 +190,8 @@ name_others(json_t *missing, FILE *out)
 	free(ranks);
 }
 
-static void
-name_missing(json_t *missing, FILE *out)
+void
+view_sources(json_t *missing, FILE *out)
 {
 	size_t count = json_array_size(missing);
 
@@ -306,7 +306,7 @@ tell(struct group *group, bool brief, FILE *out, unsigned int width)
 		fprintf(to, "block %s waits for ", ranges);
 	else
 		fprintf(to, "%zu blocks %s wait for ", group->count, ranges);
-	name_missing(get(first, "missing"), to);
+	view_sources(get(first, "missing"), to);
 	name_policy(group, to);
 	fclose(to);
 	text_print(text, out, 2, width);
@@ -343,68 +343,4 @@ unsigned int
 view_stuck_brief(json_t *answer, FILE *out, unsigned int width)
 {
 	return tell_all(answer, true, out, width);
-}
-
-/* The members that are not in. New. */
-static json_t *
-absent_members(json_t *job)
-{
-	json_t *all = get(job, "members"), *list = json_array();
-
-	for (size_t i = 0; i < json_array_size(all); i++)
-		if (strcmp(get_text(json_array_get(all, i), "state"), "joined") != 0)
-			json_array_append(list, json_array_get(all, i));
-	return list;
-}
-
-/* Does a host wait for the job to begin? Before the first generation whoever is in does, and a job
- * that was made and is not used yet waits for nobody. */
-static bool
-somebody_asks(json_t *job)
-{
-	json_t *all = get(job, "members");
-
-	for (size_t i = 0; i < json_array_size(all); i++)
-		if (isfinite(get_number(json_array_get(all, i), "asks")))
-			return true;
-	return !(get_number(job, "generation") > 0);
-}
-
-bool
-view_may_join(json_t *job)
-{
-	double joined = get_number(job, "joined");
-
-	return strcmp(get_text(job, "state"), "joining") == 0 && joined > 0 &&
-		joined < get_number(job, "size");
-}
-
-unsigned int
-view_joining(json_t *job, FILE *out, unsigned int width)
-{
-	double joined = get_number(job, "joined"), size = get_number(job, "size");
-	bool again = get_number(job, "generation") > 0;
-	char *text = NULL;
-	json_t *missing;
-	size_t length;
-	FILE *to;
-
-	if (!view_may_join(job) || !somebody_asks(job))
-		return 0;
-	missing = absent_members(job);
-	to = open_memstream(&text, &length);
-	if (to == NULL)
-		err(1, "jobs");
-	fprintf(to, "job %s: %s%s of %s sources have joined%s", get_text(job, "name"),
-		again ? "" : "has not begun: ", units_exact(joined).text, units_exact(size).text,
-		again ? " to begin anew" : "");
-	if (json_array_size(missing) > 0) {
-		fputs("; it waits for ", to);
-		name_missing(missing, to);
-	}
-	fclose(to);
-	text_print(text, out, 2, width);
-	free(text);
-	json_decref(missing);
-	return 1;
 }

@@ -42,7 +42,7 @@ sample_free(struct top_sample *sample)
 	*sample = (struct top_sample){0};
 }
 
-/* The jobs that wait to begin: they have no blocks that could be stuck. */
+/* The jobs whose hosts wait though no block is stuck. */
 static bool
 take_joining(struct ctl *ctl, struct top_sample *sample, bool quiet)
 {
@@ -55,7 +55,7 @@ take_joining(struct ctl *ctl, struct top_sample *sample, bool quiet)
 		i++) {
 		char *path;
 
-		if (!view_may_join(json_array_get(list, i)))
+		if (!view_may_wait(json_array_get(list, i)))
 			continue;
 		path = ctl_path("/v1/jobs/", get_text(json_array_get(list, i), "name"), "");
 		asked = ctl_get(ctl, path, quiet, &job);

@@ -187,7 +187,7 @@ stuck(const struct frame *f)
 		err(1, "top");
 	view_stuck_brief(f->now->stuck, to, f->width);
 	for (size_t i = 0; i < json_array_size(f->now->joining); i++)
-		view_joining(json_array_get(f->now->joining, i), to, f->width);
+		view_waiting(json_array_get(f->now->joining, i), to, f->width);
 	fclose(to);
 	if (length > 0) {
 		fprintf(f->out, "\n%cSTUCK\n", TOP_TITLE);

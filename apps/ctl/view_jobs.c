@@ -225,10 +225,11 @@ view_job(json_t *j, FILE *out, unsigned int width)
 		units_exact(get_number(j, "generation")).text, dated ? ", created " : "",
 		dated ? since(created).text : "", dated ? " ago" : "");
 	text_printf(out, INDENT, width,
-		"blocks   %s of %s, %s elements each, window %s, results %s%s", get_text(j, "op"),
+		"blocks   %s of %s, %s elements each, window %s, results %s%s%s", get_text(j, "op"),
 		get_text(j, "type"), units_exact(get_number(j, "elements")).text,
 		units_exact(get_number(j, "window")).text, get_text(j, "results"),
-		get_true(j, "deterministic") ? ", deterministic" : "");
+		get_true(j, "deterministic") ? ", deterministic" : "",
+		get_true(j, "authenticated") ? ", authenticated" : "");
 	text_printf(out, INDENT, width, "         %s in flight, %s of %s buffers used",
 		units_exact(get_number(j, "blocks_in_flight")).text,
 		units_exact(get_number(j, "buffers.used")).text,

@@ -28,10 +28,17 @@ unsigned int view_stuck(json_t *answer, FILE *out, unsigned int width);
 /* The same in a paragraph each, which begin with the job and how long it waits: they may be cut. */
 unsigned int view_stuck_brief(json_t *answer, FILE *out, unsigned int width);
 
-/* Might hosts wait for a job to begin? Of one without its members, too; then view_joining tells. */
-bool view_may_join(json_t *job);
+/* "rank 2 (host-c, 10.77.0.3), last heard 3.0 s ago; and for rank 3 ...", of members or missing ones. */
+void view_sources(json_t *sources, FILE *out);
 
-/* The same for a job that hosts wait for because not all sources have joined; else 0. */
-unsigned int view_joining(json_t *job, FILE *out, unsigned int width);
+/* Might hosts wait though no block is stuck? Of a job without its members, too; then view_waiting
+ * tells. */
+bool view_may_wait(json_t *job);
+
+/*
+ * The same as view_stuck for a job whose hosts wait because not all sources have joined, or because
+ * one does not acknowledge partial results; else 0.
+ */
+unsigned int view_waiting(json_t *job, FILE *out, unsigned int width);
 
 #endif

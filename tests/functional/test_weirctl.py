@@ -45,6 +45,9 @@ def tables():
         check('blocks   sum of fp32, 256 elements each, window 64, results unicast\n' in out,
               '%s', out)
         check(re.search(r'^blocks_complete +2469071$', out, re.M), '%s', out)
+        api.routes['/v1/jobs/ring'].update(deterministic=True, authenticated=True)
+        out = good(ctl(api.address, 'job', 'ring'))
+        check('results unicast, deterministic, authenticated\n' in out, '%s', out)
         out = good(ctl(api.address, 'members', 'ring'))
         check(re.search(r'^   2  joined  10\.77\.0\.3 .* 12\.4 s ago +12\.3 s ', out, re.M), '%s', out)
         check('of the time' not in out, '12 s in years: %s', out)

@@ -90,6 +90,36 @@ def a_job_that_nobody_uses_is_not_stuck():
 
 
 @case
+def who_does_not_acknowledge_is_named():
+    """Of policy partial, while its blocks are done and its hosts stand still for one of them."""
+    def ring(**more):
+        found = dict(policy='partial', dead_after_ms=10000, blocks_in_flight=0,
+                     buffers={'used': 128, 'reserved': 128}, members=members(dead=2))
+        found.update(more)
+        return job('ring', 1, **found)
+
+    with FakeApi() as api:
+        api.fill()
+        api.routes['/v1/blocks'] = {'blocks': []}
+
+        def stuck(**more):
+            api.routes['/v1/jobs'] = {'jobs': [ring(**more)]}
+            api.routes['/v1/jobs/ring'] = ring(**more)
+            return good(ctl(api.address, 'blocks', '--stuck'))
+
+        check(stuck() == 'job ring: its results wait for the acknowledgement of rank 2 (10.77.0.3), last heard '
+              '12.4 s ago; policy partial: after 10.0 s of that the others go on without it\n', '%s', stuck())
+        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
+        check('\nSTUCK\njob ring: its results wait for ' in frame, '%s', frame)
+        check('dead_after_ms is 0: nothing will happen until it sends\n' in stuck(dead_after_ms=0), '%s', stuck())
+        # All heard; at rest; blocks that are open speak for themselves; nobody was heard for long.
+        for more in ({'members': members()}, {'buffers': {'used': 64, 'reserved': 128}},
+                     {'blocks_in_flight': 1}, {'policy': 'wait'}, {'timeout_ms': 20000},
+                     {'members': [dict(one, last_heard=12.4) for one in members()]}):
+            check(stuck(**more) == 'nothing is stuck\n', '%s: %s', more, stuck(**more))
+
+
+@case
 def top_shows_jobs_that_wait_to_begin():
     late = members()
     late[3].update(state='expected', last_heard=None)
