@@ -87,10 +87,13 @@ read_addresses(struct weir *weir, const struct weir_config *c)
 
 	weir->switch_base.sin_port = htons(base);
 	weir->switch_ext.sin_port = htons(ext);
-	if (c->switch_address == NULL ||
-		inet_pton(AF_INET, c->switch_address, &weir->switch_ext.sin_addr) != 1)
+	if (c->switch_address == NULL)
+		return weir_explain(weir, -EINVAL,
+			"where is the switch? Set WEIR_SWITCH, or control, to the URL of its "
+			"control API; or switch_address and address");
+	if (inet_pton(AF_INET, c->switch_address, &weir->switch_ext.sin_addr) != 1)
 		return weir_explain(weir, -EINVAL, "switch_address: \"%s\" is not an IPv4 address",
-			c->switch_address ? c->switch_address : "");
+			c->switch_address);
 	weir->switch_base.sin_addr = weir->switch_ext.sin_addr;
 	if (c->address == NULL || inet_pton(AF_INET, c->address, &weir->own.sin_addr) != 1)
 		return weir_explain(weir, -EINVAL, "address: \"%s\" is not an IPv4 address",

@@ -57,6 +57,12 @@ Test(weir_errors, open_refused_and_bad_configs, .timeout = 30)
 	cr_expect_not_null(strstr(weir_last_error(weir), "address"));
 	cr_expect_eq(weir_barrier(weir), -EINVAL, "a handle in error state stays so");
 	weir_close(weir);
+	unsetenv("WEIR_SWITCH");
+	bad = (struct weir_config){0};
+	cr_expect_eq(weir_open(&bad, &weir), -EINVAL);
+	cr_expect_not_null(
+		strstr(weir_last_error(weir), "where is the switch"), "%s", weir_last_error(weir));
+	weir_close(weir);
 	fake_switch_stop(fake, NULL);
 }
 
