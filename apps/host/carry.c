@@ -216,6 +216,8 @@ weir_carry_forget(struct weir *weir, const void *buffer)
 	struct weir_carried **at = &weir->carried, *c;
 	uint64_t before, forgotten;
 
+	if (weir_inherited(weir))
+		return 0;
 	pthread_mutex_lock(&weir->lock);
 	before = weir->carry_bytes;
 	while ((c = *at) != NULL) {

@@ -121,12 +121,11 @@ start(struct weir *weir, const void *send, void *recv, const struct call *c, boo
 	int code;
 
 	*request = NULL;
-	weir_say(weir, 0, "");
 	code = weir_check_process(weir);
 	if (code < 0)
 		return code;
-	if (weir->sources == 0) /* weir_open or weir_rejoin has failed */
-		return weir_say(weir, weir->failed, weir->failure);
+	if (weir->sources == 0) /* weir_open or weir_rejoin has failed, or is under way */
+		return weir_unusable(weir);
 	code = check_types(weir, c);
 	if (code < 0)
 		return code;
@@ -153,7 +152,7 @@ run(struct weir *weir, const void *send, void *recv, const struct call *c)
 	struct weir_request *request;
 	int code = start(weir, send, recv, c, true, &request);
 
-	return code < 0 ? code : weir_wait(&request);
+	return code < 0 ? code : weir_await(&request);
 }
 
 #define REDUCING(name)                                                                             \

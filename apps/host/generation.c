@@ -76,8 +76,8 @@ weir_generation_set(struct weir *weir, int code)
 {
 	weir->failed = code;
 	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->error : "");
-	memcpy(weir->said, weir->failure, sizeof(weir->said));
-	weir_say(weir, code, weir->failure);
+	if (code < 0)
+		weir_say(weir, code, weir->failure);
 }
 
 static void
@@ -143,7 +143,6 @@ weir_rejoin(struct weir *weir)
 
 	if (code < 0)
 		return code;
-	weir_say(weir, 0, "");
 	pthread_mutex_lock(&weir->lock);
 	busy = weir->rejoining || !TAILQ_EMPTY(&weir->requests) || !TAILQ_EMPTY(&weir->over);
 	if (!busy)

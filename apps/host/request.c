@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HOT_NS     (2 * WEIR_NS_PER_MS) /* after a call, in which the next one need not wake anybody */
 #define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
+
+static const char rejoining[] = "weir_rejoin() is under way on this handle: wait for its end";
 
 /* Who waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
 struct weir_waiter {
@@ -168,8 +171,7 @@ weir_submit(struct weir *weir, struct weir_request *o, bool waits)
 	if (weir->closing)
 		code = weir_say(weir, -ECANCELED, "the handle was closed");
 	else if (weir->rejoining)
-		code = weir_say(weir, -EBUSY,
-			"weir_rejoin() is under way on this handle: wait for its end");
+		code = weir_say(weir, -EBUSY, rejoining);
 	else if (weir->failed != 0)
 		code = weir_say(weir, weir->failed, weir->failure);
 	if (code == 0 && o->blocks == 0) { /* nothing to send: it is over */
@@ -189,11 +191,25 @@ weir_submit(struct weir *weir, struct weir_request *o, bool waits)
 	return code;
 }
 
+int
+weir_unusable(struct weir *weir)
+{
+	int code = -EBUSY;
+
+	pthread_mutex_lock(&weir->lock);
+	if (weir->rejoining || weir->failed == 0) /* or its end was a moment ago */
+		weir_say(weir, code, rejoining);
+	else
+		code = weir_say(weir, weir->failed, weir->failure);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
+}
+
 /* ---- waiting ---- */
 
 /* It has ended, and is the caller's now: what it says, and no request any more. Under the lock. */
 static int
-collect(struct weir *weir, struct weir_request *o)
+collect(struct weir *weir, struct weir_request *o, bool says)
 {
 	const char *text = o->code < 0 ? weir->failure : o->text != NULL ? o->text : "";
 	int code;
@@ -201,9 +217,8 @@ collect(struct weir *weir, struct weir_request *o)
 	hold(o, false);
 	TAILQ_REMOVE(&weir->over, o, link);
 	code = weir_partial_conclude(weir, o);
-	weir_say(weir, code, text);
-	if (code != 0)
-		snprintf(weir->said, sizeof(weir->said), "%s", text);
+	if (code != 0 && says)
+		weir_say(weir, code, text);
 	weir->result = o->result;
 	free(weir->degraded);
 	weir->degraded = o->degraded;
@@ -242,8 +257,9 @@ await(struct weir *weir, const struct weir_request *o)
 		pthread_cond_broadcast(&weir->ended);
 }
 
-int
-weir_wait(struct weir_request **request)
+/* silent: the number of the handle of which the thread is told nothing more; 0: none. */
+static int
+wait_for(struct weir_request **request, uint64_t silent)
 {
 	struct weir_request *o = *request;
 	struct weir *weir;
@@ -255,9 +271,35 @@ weir_wait(struct weir_request **request)
 	weir = o->weir;
 	pthread_mutex_lock(&weir->lock);
 	await(weir, o);
-	code = collect(weir, o);
+	code = collect(weir, o, weir->number != silent);
 	pthread_mutex_unlock(&weir->lock);
 	return code;
+}
+
+/* 0, or -EINVAL, said: this process has one of them by fork(). */
+static int
+check_process(struct weir_request **requests, size_t n)
+{
+	pid_t own = getpid();
+
+	for (size_t i = 0; i < n; i++)
+		if (requests[i] != NULL && requests[i]->weir->process != own)
+			return weir_check_process(requests[i]->weir);
+	return 0;
+}
+
+int
+weir_await(struct weir_request **request)
+{
+	return wait_for(request, 0);
+}
+
+int
+weir_wait(struct weir_request **request)
+{
+	int code = check_process(request, 1);
+
+	return code < 0 ? code : wait_for(request, 0);
 }
 
 int
@@ -265,17 +307,17 @@ weir_test(struct weir_request **request, bool *done)
 {
 	struct weir_request *o = *request;
 	struct weir *weir;
-	int code = 0;
+	int code = check_process(request, 1);
 
 	*done = o == NULL;
-	if (o == NULL)
-		return 0;
+	if (o == NULL || code < 0)
+		return code;
 	weir = o->weir;
 	pthread_mutex_lock(&weir->lock);
 	if (o->finished) {
 		*done = true;
 		*request = NULL;
-		code = collect(weir, o);
+		code = collect(weir, o, true);
 	}
 	pthread_mutex_unlock(&weir->lock);
 	return code;
@@ -311,14 +353,21 @@ hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter
 int
 weir_wait_all(struct weir_request **requests, size_t n)
 {
-	int first = 0;
+	int first = check_process(requests, n);
+	uint64_t told = 0;
 
+	if (first < 0)
+		return first;
 	hold_all(requests, n, true, NULL);
 	for (size_t i = 0; i < n; i++) {
-		int code = weir_wait(&requests[i]);
+		uint64_t handle = requests[i] != NULL ? requests[i]->weir->number : 0;
+		int code = wait_for(&requests[i], told);
 
-		if (first == 0)
+		/* The text is to be that of the code. */
+		if (first == 0 && code != 0) {
 			first = code;
+			told = handle;
+		}
 	}
 	return first;
 }
@@ -328,11 +377,14 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 {
 	struct weir_waiter waiter = {.ended = false};
 	size_t one = 0, found;
+	int code = check_process(requests, n);
 
 	for (*which = n; one < n && requests[one] == NULL;)
 		one++;
 	if (one == n)
 		return -ENOENT;
+	if (code < 0)
+		return code;
 	pthread_mutex_init(&waiter.lock, NULL);
 	pthread_cond_init(&waiter.told, NULL);
 	found = hold_all(requests, n, true, &waiter);
@@ -347,5 +399,5 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 	pthread_cond_destroy(&waiter.told);
 	pthread_mutex_destroy(&waiter.lock);
 	*which = found;
-	return weir_wait(&requests[found]);
+	return wait_for(&requests[found], 0);
 }

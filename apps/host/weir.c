@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,36 +14,16 @@
 #define CARRY_BYTES (UINT64_C(256) << 20)
 #define AHEAD_BYTES (UINT64_C(64) << 20)
 
-/* What was last said to this thread about a handle, which is told by its number. */
-static _Thread_local struct {
-	uint64_t number;
-	char text[WEIR_ERROR_MAX];
-} said;
-
-int
-weir_say(const struct weir *weir, int code, const char *text)
+bool
+weir_inherited(const struct weir *weir)
 {
-	said.number = weir->number;
-	snprintf(said.text, sizeof(said.text), "%s", text);
-	return code;
-}
-
-int
-weir_refuse(const struct weir *weir, int code, const char *format, ...)
-{
-	va_list arguments;
-
-	said.number = weir->number;
-	va_start(arguments, format);
-	vsnprintf(said.text, sizeof(said.text), format, arguments);
-	va_end(arguments);
-	return code;
+	return weir->process != getpid();
 }
 
 int
 weir_check_process(const struct weir *weir)
 {
-	if (weir->process == getpid())
+	if (!weir_inherited(weir))
 		return 0;
 	return weir_refuse(weir, -EINVAL,
 		"the handle is of the process that forked: open one in this process");
@@ -143,19 +122,29 @@ weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
 int
 weir_inquire(struct weir *weir, int code)
 {
+	uint8_t waiting[WEIR_BITMAP_BYTES];
 	char text[WEIR_ERROR_MAX];
-	size_t used;
+	bool have_waiting;
 	int verdict;
 
 	if (weir->control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT))
 		return code;
-	verdict = weir_control_inquire(
-		weir, weir->have_waiting ? weir->waiting : NULL, text, sizeof(text));
-	if (verdict < 0)
-		return weir_explain(weir, verdict, "%s", text);
-	used = strlen(weir->error);
-	if (code == -ETIMEDOUT)
+	pthread_mutex_lock(&weir->lock);
+	have_waiting = weir->have_waiting;
+	memcpy(waiting, weir->waiting, sizeof(waiting));
+	pthread_mutex_unlock(&weir->lock);
+	verdict = weir_control_inquire(weir, have_waiting ? waiting : NULL, text, sizeof(text));
+	pthread_mutex_lock(&weir->lock);
+	if (weir->closing) { /* meanwhile: all have ended with that, and its text stays */
+		code = weir->failed;
+	} else if (verdict < 0) {
+		code = weir_explain(weir, verdict, "%s", text);
+	} else if (code == -ETIMEDOUT) {
+		size_t used = strlen(weir->error);
+
 		snprintf(weir->error + used, sizeof(weir->error) - used, "%s", text);
+	}
+	pthread_mutex_unlock(&weir->lock);
 	return code;
 }
 
@@ -209,8 +198,6 @@ cancel(struct weir *weir)
 	weir->closing = true;
 	if (!TAILQ_EMPTY(&weir->requests)) {
 		weir_fail(weir, weir_explain(weir, -ECANCELED, "the handle was closed"));
-		if (weir->failing)
-			weir_fail_all(weir, weir->failed);
 	}
 	while (weir->waiters > 0 || weir->held > 0)
 		pthread_cond_wait(&weir->ended, &weir->lock);
@@ -237,7 +224,7 @@ weir_close(struct weir *weir)
 {
 	if (weir == NULL)
 		return;
-	if (weir->process != getpid()) {
+	if (weir_inherited(weir)) {
 		/* The lock may be a thread's that is not here, and the membership is the other's. */
 		close_sockets(weir);
 		return;
@@ -262,22 +249,12 @@ lock_of(const struct weir *weir)
 	return &((struct weir *)(uintptr_t)weir)->lock;
 }
 
-const char *
-weir_last_error(const struct weir *weir)
-{
-	if (weir == NULL)
-		return "no memory for a handle";
-	if (said.number == weir->number && said.text[0] != '\0')
-		return said.text;
-	pthread_mutex_lock(lock_of(weir));
-	weir_say(weir, 0, weir->said);
-	pthread_mutex_unlock(lock_of(weir));
-	return said.text;
-}
-
 void
 weir_last_result(const struct weir *weir, struct weir_result *result)
 {
+	*result = (struct weir_result){0};
+	if (weir_inherited(weir)) /* its lock may be a thread's that is not here */
+		return;
 	pthread_mutex_lock(lock_of(weir));
 	*result = weir->result;
 	pthread_mutex_unlock(lock_of(weir));
@@ -288,6 +265,9 @@ weir_degraded(const struct weir *weir, const struct weir_degraded **blocks)
 {
 	size_t count;
 
+	*blocks = NULL;
+	if (weir_inherited(weir))
+		return 0;
 	pthread_mutex_lock(lock_of(weir));
 	*blocks = weir->degraded;
 	count = weir->degraded_count;

@@ -43,11 +43,12 @@
  * once for one handle, but for weir_open, weir_rejoin and weir_close, which must be its only call. The
  * order of operations is that in which the calls were made: threads that call operations on one handle
  * at the same time leave it to chance, and the other sources must have the same one. Handles are
- * independent of each other. A handle does not survive fork(): open it in the child, where of the parent's
- * handles only weir_last_error and weir_close may be called (others say -EINVAL), and take nothing from the parent.
+ * independent of each other. A handle does not survive fork(): open it in the child. There, functions that return
+ * a code say -EINVAL of the parent's handles and of their requests, which stay as they are; weir_close closes the
+ * child's descriptors; the others tell what was so at the fork, or nothing. None takes anything from the parent.
  *
  * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has
- * a text for people. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
+ * a text for people, in the thread that was told. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
  * ends when for op_timeout_ms no block of this handle has completed.
  *
  * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for want of elements, and
@@ -77,10 +78,13 @@ extern "C" {
 #define WEIR_API __attribute__((visibility("default")))
 
 /*
- * The operation completed, but at least one block of its result is the sum of some sources only:
+ * The operation completed, but at least one block of its result is of some sources only:
  * a source was late and the job's policy is `partial`. weir_last_result() tells how many blocks and
  * who is missing, weir_degraded() which elements. Positive, so that `!= 0` catches it and nobody
  * takes a part for the whole. The handle stays usable.
+ *
+ * Not of broadcast and scatter (nor of an alltoall made of scatters: docs/collectives.md): there the root alone has data,
+ * and without them there is no result. Who else was late takes nothing from them: 0, and the same two tell of it.
  */
 #define WEIR_PARTIAL 1
 
@@ -98,8 +102,8 @@ enum weir_partial {
 	 * wrapped the wrapped value is scaled.
 	 */
 	WEIR_PARTIAL_RESCALE,
-	/* The call returns -EIO, and the text says who is missing. The handle stays usable: no source
-	 * has parted from the others. */
+	/* The call returns -EIO in place of WEIR_PARTIAL, and the text says who is missing. The handle
+	 * stays usable: no source has parted from the others. */
 	WEIR_PARTIAL_FAIL,
 };
 
@@ -327,7 +331,9 @@ WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
  *
  * weir_test      does not wait: *done tells whether the operation has ended; if not, 0 is returned.
  * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
- * weir_wait_all  waits for all of them; the first code, in the order of the array, that is not 0.
+ * weir_wait_all  waits for all of them; the first code, in the order of the array, that is not 0, and its text.
+ *
+ * -EINVAL of a request that came by fork(): nothing was waited for, all are as they were, *which is n.
  */
 WEIR_API int weir_test(struct weir_request **request, bool *done);
 WEIR_API int weir_wait(struct weir_request **request);
@@ -365,7 +371,7 @@ WEIR_API int weir_rejoin(struct weir *weir);
 
 /*
  * How far the others are ahead: so many blocks, from the first one of the operation that is called next,
- * have their results here already. Operations within them complete at once, with WEIR_PARTIAL, and
+ * have their results here already. Operations within them complete at once, with what the others were told, and
  * nothing is contributed; so an application that is behind need not compute what it calls them with. (With
  * `carry` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
  * may have fewer; a barrier is one block. Any thread.
@@ -391,12 +397,13 @@ WEIR_API void weir_close(struct weir *weir);
 
 /*
  * The text of the last failure (or of WEIR_PARTIAL) that a call with this handle returned to this
- * thread, one line without newline, "" when nothing failed. Valid until this thread's next call with
- * a handle. NULL: a text about -ENOMEM.
+ * thread, one line without newline; "" when none did. As with errno, other threads' failures do not touch it,
+ * and calls that succeed leave it as it is. A thread has the texts of the 8 handles that failed to it last. Valid until
+ * this thread's next call with a handle. NULL: a text about -ENOMEM. Not after weir_close.
  */
 WEIR_API const char *weir_last_error(const struct weir *weir);
 
-/* How an operation ended: the one that was waited for last, in a blocking call or by its request. */
+/* How an operation ended: the one that was waited for last, in a blocking call or by its request, by any thread. */
 struct weir_result {
 	uint64_t blocks; /* blocks of the operation */
 	uint64_t completed; /* that have a result, degraded ones too */
@@ -422,7 +429,7 @@ struct weir_degraded {
 
 /*
  * The degraded blocks of that operation, in no order. *blocks points at the returned number of
- * them, owned by the handle and valid until the next one is waited for.
+ * them, owned by the handle and valid until the next one is waited for, by any thread.
  */
 WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degraded **blocks);
 

@@ -17,6 +17,7 @@
  *	window.c    which block is sent when, and again: the ring, the timer, the gaps
  *	receive.c   what comes in: checked, then applied
  *	explain.c   every text for people
+ *	said.c      the one that a thread was told
  *	partial.c   what becomes of partial results
  *	ahead.c     results of operations that are not called for yet
  *	carry.c     contributions that missed their block, for the next call
@@ -299,7 +300,6 @@ struct weir {
 
 	int failed; /* the -errno that ended the generation; 0: usable */
 	char failure[WEIR_ERROR_MAX]; /* its text */
-	char said[WEIR_ERROR_MAX]; /* the last text that a call returned to any thread */
 	char error[WEIR_ERROR_MAX]; /* the last text; weir_explain() writes it */
 };
 
@@ -319,12 +319,17 @@ int weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes);
 int weir_inquire(struct weir *weir, int code);
 /* generation.c: how weir_begin() has ended. */
 void weir_generation_set(struct weir *weir, int code);
-/* weir.c: the text that this thread's weir_last_error() returns, for a handle; and code. */
+/* said.c: the text that this thread's weir_last_error() returns, for a handle; and code, which is not 0. A thread has
+ * texts of so many handles. */
+#define WEIR_SAID_HANDLES 8
 int weir_say(const struct weir *weir, int code, const char *text);
 int weir_refuse(const struct weir *weir, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* weir.c: 0, or -EINVAL with the text said: this process has the handle by fork(). */
+/* weir.c: has this process the handle by fork()? Then nothing may be done with it: its lock may be a thread's that
+ * is not here. */
+bool weir_inherited(const struct weir *weir);
+/* 0, or -EINVAL with the text said: it has. */
 int weir_check_process(const struct weir *weir);
 
 /* generation.c: join, and make what depends on the job as the switch tells it. 0 or -errno with the text. */
@@ -362,6 +367,11 @@ void weir_fail_all(struct weir *weir, int code);
  * it is freed; the text is said. */
 int weir_submit(struct weir *weir, struct weir_request *request, bool waits);
 void weir_request_free(struct weir_request *request);
+
+/* The handle has no generation: -errno, said. Without the lock. */
+int weir_unusable(struct weir *weir);
+/* weir_wait() of a request of this process. */
+int weir_await(struct weir_request **request);
 
 /* window.c */
 int weir_ring_create(struct weir_ring *ring, uint32_t window);

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -387,50 +386,6 @@ Test(weir_requests, closing_tells_who_waits_for_all, .timeout = 60)
 	close_under(wait_for_all);
 	for (unsigned int k = 0; k < CALLS; k++)
 		cr_expect_null(several[k], "request %u was not waited for", k);
-}
-
-/* What a child says of its parent's handle, as an exit status. */
-static int
-use_inherited(struct weir *weir)
-{
-	struct weir_request *request;
-	int data = 1;
-
-	if (weir_allreduce(weir, &data, &data, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM) != -EINVAL ||
-		strstr(weir_last_error(weir), "forked") == NULL)
-		return 1;
-	if (weir_ibarrier(weir, &request) != -EINVAL || request != NULL)
-		return 2;
-	if (weir_rejoin(weir) != -EINVAL)
-		return 3;
-	weir_close(weir);
-	return 0;
-}
-
-Test(weir_requests, a_child_can_do_nothing_with_it, .timeout = 60)
-{
-	pid_t child;
-	int status;
-
-	start(0);
-	child = fork();
-	cr_assert_geq(child, 0);
-	if (child == 0) {
-		alarm(20);
-		_exit(use_inherited(hosts[0].weir));
-	}
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_expect_eq(status, 0, "the child: %#x", (unsigned int)status);
-	for (unsigned int h = 0; h < HOSTS; h++) {
-		hosts[h].calls[0].count = 200;
-		cr_assert_eq(begin(&hosts[h], 0), 0);
-	}
-	for (unsigned int h = 0; h < HOSTS; h++) {
-		cr_expect_eq(weir_wait(&hosts[h].calls[0].request), 0);
-		check(&hosts[h], 0);
-		cr_expect_eq(hosts[h].wrong, 0u);
-	}
-	stop();
 }
 
 Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 60)

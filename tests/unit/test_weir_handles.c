@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who may do what with a handle of libweir, and who is told what: threads, children, a handle that joins again.
+ * Against the reference switch, over loopback UDP. Threads return codes; only the main thread asserts.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/host/weir.h"
+#include "tests/model/fake_switch.h"
+
+#define HOSTS 3
+#define JOB   3
+#define COUNT 200
+
+static struct host {
+	struct weir_config config;
+	struct weir *weir;
+	struct weir_request *request;
+	int32_t data[COUNT];
+	unsigned int id;
+	int code;
+	pthread_t thread;
+} hosts[HOSTS];
+
+static struct fake_switch *fake;
+
+static void *
+open_host(void *argument)
+{
+	struct host *h = argument;
+
+	h->code = weir_open(&h->config, &h->weir);
+	return NULL;
+}
+
+/* The handles are opened by other threads: to the main thread nothing has been said yet. */
+static void
+start(void)
+{
+	const struct fake_switch_config c = {
+		.address = "127.0.0.1",
+		.job = {.job = JOB,
+			.sources = HOSTS,
+			.window = 8,
+			.elements = 16,
+			.dtype = WEIR_DTYPE_INT32,
+			.timeout_ms = 1000},
+	};
+
+	cr_assert_eq(fake_switch_start(&c, &fake), 0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].id = h;
+		hosts[h].config = (struct weir_config){
+			.switch_address = "127.0.0.1",
+			.address = "127.0.0.9",
+			.port_base = fake_switch_port(fake, false),
+			.port_ext = fake_switch_port(fake, true),
+			.job = JOB,
+			.source = (int)h,
+			.join_timeout_ms = 10000,
+			.op_timeout_ms = 20000,
+		};
+		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, open_host, &hosts[h]), 0);
+	}
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		pthread_join(hosts[h].thread, NULL);
+		cr_assert_eq(hosts[h].code, 0, "host %u: %d", h, hosts[h].code);
+	}
+}
+
+static void
+stop(void)
+{
+	for (unsigned int h = 0; h < HOSTS; h++)
+		weir_close(hosts[h].weir);
+	fake_switch_stop(fake, NULL);
+}
+
+/* Begin a sum. */
+static int
+sum(struct host *h)
+{
+	for (unsigned int i = 0; i < COUNT; i++)
+		h->data[i] = (int32_t)(i + h->id);
+	return weir_iallreduce(
+		h->weir, h->data, h->data, COUNT, WEIR_DTYPE_INT32, WEIR_OP_SUM, &h->request);
+}
+
+/* Does a child wait for what its parent has begun? No. */
+static bool
+waits_for_inherited(struct weir *weir, struct weir_request *theirs)
+{
+	struct weir_request *requests[3] = {NULL, theirs, NULL};
+	bool done = true;
+	size_t which = 0;
+
+	return weir_wait(&requests[1]) != -EINVAL ||
+		strstr(weir_last_error(weir), "forked") == NULL ||
+		weir_test(&requests[1], &done) != -EINVAL || done ||
+		weir_wait_any(requests, 3, &which) != -EINVAL || which != 3 ||
+		weir_wait_all(requests, 3) != -EINVAL || requests[1] != theirs;
+}
+
+/* What a child says of its parent's handle, as an exit status. */
+static int
+use_inherited(struct weir *weir, struct weir_request *theirs)
+{
+	const struct weir_degraded *blocks;
+	struct weir_result result;
+	struct weir_request *request;
+	int data = 1;
+
+	if (weir_allreduce(weir, &data, &data, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM) != -EINVAL ||
+		strstr(weir_last_error(weir), "forked") == NULL)
+		return 1;
+	if (weir_ibarrier(weir, &request) != -EINVAL || request != NULL)
+		return 2;
+	if (weir_rejoin(weir) != -EINVAL)
+		return 3;
+	if (waits_for_inherited(weir, theirs))
+		return 4;
+	weir_last_result(weir, &result);
+	if (weir_degraded(weir, &blocks) != 0 || weir_carry_forget(weir, NULL) != 0)
+		return 5;
+	weir_close(weir);
+	return 0;
+}
+
+Test(weir_handles, a_child_can_do_nothing_with_it, .timeout = 60)
+{
+	pid_t child;
+	int status;
+
+	start();
+	cr_assert_eq(sum(&hosts[0]), 0);
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		alarm(20);
+		_exit(use_inherited(hosts[0].weir, hosts[0].request));
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0, "the child: %#x", (unsigned int)status);
+	for (unsigned int h = 1; h < HOSTS; h++)
+		cr_assert_eq(sum(&hosts[h]), 0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(weir_wait(&hosts[h].request), 0);
+		for (unsigned int i = 0; i < COUNT; i++)
+			cr_assert_eq(hosts[h].data[i], (int32_t)(HOSTS * i + 3));
+	}
+	stop();
+}
+
+#define SAYS_NOTHING  1
+#define SAYS_ANOTHERS 2
+
+/* Another thread's view of handles that have failed to the main thread. */
+static void *
+fail_otherwise(void *argument)
+{
+	struct weir *weir = argument;
+
+	if (weir_last_error(weir)[0] != '\0')
+		return (void *)SAYS_NOTHING;
+	(void)weir_broadcast(weir, NULL, NULL, 1, WEIR_DTYPE_FP32, HOSTS);
+	if (strcmp(weir_last_error(weir), "root: 3 is not in [0, 3)") != 0)
+		return (void *)SAYS_ANOTHERS;
+	return NULL;
+}
+
+Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s, .timeout = 60)
+{
+	static const char band[] = "band is for integers, not for fp32";
+	struct weir *failed[12];
+	struct weir *weir;
+	pthread_t thread;
+	float data[1];
+	void *said;
+
+	start();
+	weir = hosts[1].weir;
+	cr_expect_str_eq(weir_last_error(weir), "");
+	cr_expect_eq(weir_allreduce(weir, data, data, 1, WEIR_DTYPE_FP32, WEIR_OP_BAND), -EINVAL);
+	cr_assert_eq(pthread_create(&thread, NULL, fail_otherwise, weir), 0);
+	pthread_join(thread, &said);
+	cr_expect_null(said, "it says another's: %d", (int)(intptr_t)said);
+	cr_expect_str_eq(weir_last_error(weir), band);
+	cr_expect_eq(weir_allreduce(weir, NULL, NULL, 0, WEIR_DTYPE_FP32, WEIR_OP_SUM), 0);
+	cr_expect_str_eq(weir_last_error(weir), band, "nothing has failed since");
+	for (unsigned int k = 0; k < 12; k++) {
+		cr_assert_eq(
+			weir_open(&(struct weir_config){.sources = 1000 + k}, &failed[k]), -EINVAL);
+		if (k == 6)
+			cr_expect_str_eq(weir_last_error(weir), band);
+	}
+	for (unsigned int k = 0; k < 12; k++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "sources: %u is not in [0, 256]", 1000 + k);
+		cr_expect_str_eq(weir_last_error(failed[k]), k < 4 ? "" : text);
+		weir_close(failed[k]);
+	}
+	stop();
+}
+
+static void *
+rejoin(void *argument)
+{
+	struct host *h = argument;
+
+	h->code = weir_rejoin(h->weir);
+	return NULL;
+}
+
+/* Nothing is begun, and nothing is told to have ended well. */
+Test(weir_handles, who_joins_again_is_busy, .timeout = 60)
+{
+	start();
+	cr_assert_eq(pthread_create(&hosts[0].thread, NULL, rejoin, &hosts[0]), 0);
+	for (unsigned int ms = 0; ms < 8000 && weir_sources(hosts[0].weir) != 0; ms++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	cr_assert_eq(weir_sources(hosts[0].weir), 0u);
+	cr_expect_eq(weir_barrier(hosts[0].weir), -EBUSY);
+	cr_expect_not_null(strstr(weir_last_error(hosts[0].weir), "weir_rejoin"));
+	for (unsigned int h = 1; h < HOSTS; h++)
+		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, rejoin, &hosts[h]), 0);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		pthread_join(hosts[h].thread, NULL);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		cr_expect_eq(hosts[h].code, 0, "host %u: %d", h, hosts[h].code);
+	stop();
+}
