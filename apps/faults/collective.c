@@ -96,6 +96,18 @@ count_wrong(
 	return wrong;
 }
 
+/* Has the root alone data? Then these are whole, whoever else is missing. */
+static bool
+always_whole(const struct weir *weir, const struct perf_reference *what)
+{
+	unsigned int n = weir_sources(weir);
+
+	return what->collective == WEIR_COLLECTIVE_BROADCAST ||
+		what->collective == WEIR_COLLECTIVE_SCATTER ||
+		(what->collective == WEIR_COLLECTIVE_ALLTOALL && /* as scatters */
+			n * n > weir_elements(weir, what->data.dtype));
+}
+
 int
 collective_check(struct weir *weir, const struct perf_reference *what, int code, const void *got,
 	uint64_t *wrong, uint64_t *fingerprint)
@@ -104,6 +116,7 @@ collective_check(struct weir *weir, const struct perf_reference *what, int code,
 	size_t n = weir_degraded(weir, &degraded);
 	struct weir_degraded *part = calloc(n + 1, sizeof(*part));
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	bool partial = n != 0;
 
 	if (part == NULL)
 		return -ENOMEM;
@@ -114,7 +127,9 @@ collective_check(struct weir *weir, const struct perf_reference *what, int code,
 		h = hash(h, &part[i].first, sizeof(part[i].first));
 		h = hash(h, part[i].present, sizeof(part[i].present));
 	}
-	*wrong = count_wrong(what, part, n, got) + ((n != 0) != (code == WEIR_PARTIAL));
+	if (always_whole(weir, what))
+		partial = false;
+	*wrong = count_wrong(what, part, n, got) + (partial != (code == WEIR_PARTIAL));
 	*fingerprint =
 		hash(h, got, perf_reference_received(what) * weir_dtype_bytes(what->data.dtype));
 	free(part);

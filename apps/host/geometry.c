@@ -53,6 +53,12 @@ weir_collective_differs(unsigned int collective)
 	return collective < 16 && rows[collective].differs;
 }
 
+bool
+weir_geometry_always_whole(const struct weir_geometry *g)
+{
+	return g->per_root != 0 || rows[g->collective].root_sends;
+}
+
 static enum part
 sent(const struct row *row, bool is_root)
 {

@@ -61,6 +61,12 @@ size_t weir_geometry_sent(const struct weir_geometry *geometry);
 size_t weir_geometry_received(const struct weir_geometry *geometry);
 
 /*
+ * Are the data of a partial result all there, whoever is missing? So they are where the root alone has any: without
+ * its contribution there is no result.
+ */
+bool weir_geometry_always_whole(const struct weir_geometry *geometry);
+
+/*
  * What a result of any block brings a receiver of this rank, in elements: -1 if there is no such collective,
  * or it has no such root. elements: the block's.
  */

@@ -76,7 +76,8 @@ weir_complete(struct weir *weir, struct weir_request *o)
 {
 	int code = 0;
 
-	if (o->result.degraded > 0) {
+	/* Where others than the root have no data, none is missing without them. */
+	if (o->result.degraded > 0 && !weir_geometry_always_whole(&o->geometry)) {
 		code = weir_explain_partial(weir, o);
 		o->text = strdup(weir->error);
 	}

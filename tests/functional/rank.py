@@ -84,8 +84,8 @@ class Step:
     def ended(self, code, handle):
         self.code = code
         self.text = handle.text() if code else ''
-        # Of what was waited for last: of weir_wait_all, the last one only.
-        self.degraded = handle.degraded() if code == PARTIAL else []
+        # Of what was waited for last: of weir_wait_all, the last one only. Whole data may have missed ranks.
+        self.degraded = handle.degraded() if code >= 0 else []
         for name in ('send', 'receive'):
             buffer = getattr(self, name)
             if buffer and not buffer.fences():

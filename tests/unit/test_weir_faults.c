@@ -271,6 +271,115 @@ Test(weir_faults, partial_results_fail_where_that_is_wanted, .timeout = 30)
 	}
 }
 
+/* ---- what is late to a call that others begun ---- */
+
+static bool begun, over; /* the root has sent, and has its result */
+
+static void
+wait_until(bool *flag)
+{
+	for (unsigned int ms = 0; ms < 20000 && !__atomic_load_n(flag, __ATOMIC_ACQUIRE); ms++)
+		sleep_ms(1);
+}
+
+static void
+set(bool *flag)
+{
+	__atomic_store_n(flag, true, __ATOMIC_RELEASE);
+}
+
+/* The root's data are there before anybody else is, and the late one comes when all is over. */
+static int
+late_to_the_root(struct host *h)
+{
+	bool scatters = h->dtype == WEIR_DTYPE_UINT32;
+	struct weir_request *request = NULL;
+	int code;
+
+	if (h->id != 0)
+		wait_until(h->id == LATE ? &over : &begun);
+	if (scatters)
+		code = weir_iscatter(
+			h->weir, h->integers, h->got, COUNT / HOSTS, h->dtype, 0, &request);
+	else
+		code = weir_ibroadcast(h->weir, h->integers, h->got, COUNT, h->dtype, 0, &request);
+	set(&begun);
+	h->code = code == 0 ? weir_wait(&request) : code;
+	weir_last_result(h->weir, &h->result);
+	h->owed = strlen(weir_last_error(h->weir));
+	if (h->id == 0)
+		set(&over);
+	return h->code;
+}
+
+static void
+whole_without_the_late(enum weir_dtype dtype)
+{
+	bool scatters = dtype == WEIR_DTYPE_UINT32;
+
+	begun = over = false;
+	start(MODEL_PARTIAL, TIMEOUT_MS, late_to_the_root);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].dtype = dtype;
+		hosts[h].config.partial = h == 1 ? WEIR_PARTIAL_FAIL : WEIR_PARTIAL_AS_IS;
+		for (unsigned int i = 0; i < COUNT; i++)
+			hosts[h].integers[i] = h == 0 ? (int32_t)i + 7 : -1;
+	}
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		const struct weir_result *r = &hosts[h].result;
+
+		cr_expect_eq(hosts[h].code, 0, "host %u: %d %s", h, hosts[h].code, hosts[h].error);
+		cr_expect_eq(hosts[h].owed, 0u, "host %u: %s", h, hosts[h].error);
+		cr_expect_gt(r->degraded, 0u, "host %u", h);
+		cr_expect_neq(r->missing[0] & 1u << LATE, 0);
+		cr_expect_lt(r->sources_least, (unsigned int)HOSTS);
+		for (unsigned int i = 0; i < (scatters ? COUNT / HOSTS : COUNT); i++)
+			cr_assert_eq(hosts[h].got[i], i + 7 + (scatters ? h * (COUNT / HOSTS) : 0),
+				"host %u, element %u", h, i);
+	}
+}
+
+Test(weir_faults, a_broadcast_is_whole_without_who_only_receives, .timeout = 60)
+{
+	whole_without_the_late(WEIR_DTYPE_INT32);
+}
+
+Test(weir_faults, so_is_a_scatter, .timeout = 60)
+{
+	whole_without_the_late(WEIR_DTYPE_UINT32);
+}
+
+/* Two partial results, of which the first has more blocks. */
+static int
+late_to_two(struct host *h)
+{
+	struct weir_request *requests[2] = {NULL, NULL};
+
+	if (h->id == LATE)
+		wait_until(&over);
+	h->code = weir_iallreduce(
+		h->weir, h->integers, h->integers, COUNT, h->dtype, WEIR_OP_SUM, &requests[0]);
+	if (h->code == 0)
+		h->code = weir_iallreduce(
+			h->weir, h->got, h->got, 1, h->dtype, WEIR_OP_SUM, &requests[1]);
+	h->code = weir_wait_all(requests, 2);
+	set(&over);
+	h->owed = strstr(weir_last_error(h->weir), "3 of 3 blocks") != NULL;
+	return h->code;
+}
+
+Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 60)
+{
+	over = false;
+	start(MODEL_PARTIAL, TIMEOUT_MS, late_to_two);
+	run();
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(hosts[h].code, WEIR_PARTIAL);
+		cr_expect_eq(hosts[h].owed, 1u, "host %u: %s", h, hosts[h].error);
+	}
+}
+
 Test(weir_faults, what_is_carried_is_bounded, .timeout = 30)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
