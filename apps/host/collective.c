@@ -55,6 +55,30 @@ check_buffers(const struct weir *weir, const struct weir_request *o)
 		o->send == NULL && sends ? "send" : "recv", g->count);
 }
 
+/*
+ * One memory in another way than in place: results would be written over what is still to be sent, or sent
+ * again. After the cut: nothing overflows.
+ */
+static int
+check_overlap(const struct weir *weir, const struct weir_request *o)
+{
+	const struct weir_geometry *g = &o->geometry;
+	size_t sent = weir_geometry_sent(g) * g->element_bytes;
+	size_t received = weir_geometry_received(g) * g->element_bytes;
+	size_t own = g->rank * g->count * g->element_bytes;
+	uintptr_t send = (uintptr_t)o->send, recv = (uintptr_t)o->recv;
+
+	if (sent == 0 || received == 0 || send + sent <= recv || recv + received <= send)
+		return 0;
+	if (sent > received ? recv == send + own : send == recv + (sent < received ? own : 0))
+		return 0;
+	return weir_refuse(weir, -EINVAL,
+		"send and recv overlap, and not as in place, which is %s: take another buffer",
+		sent > received           ? "recv == send + rank * count"
+			: sent < received ? "send == recv + rank * count"
+					  : "send == recv");
+}
+
 static int
 cut(const struct weir *weir, struct weir_request *o, enum weir_dtype dtype)
 {
@@ -109,7 +133,9 @@ prepare(const struct weir *weir, struct weir_request *o, const struct call *c)
 		code = weir_refuse(weir, -EINVAL,
 			"%s: partial sums of it can't be rescaled; take them as they are, or fail",
 			weir_dtype_text(o->dtype));
-	return code == 0 ? cut(weir, o, c->dtype) : code;
+	if (code == 0)
+		code = cut(weir, o, c->dtype);
+	return code == 0 ? check_overlap(weir, o) : code;
 }
 
 /* waits: the caller is about to wait for it. */
@@ -120,7 +146,14 @@ start(struct weir *weir, const void *send, void *recv, const struct call *c, boo
 	struct weir_request *o;
 	int code;
 
+	if (request == NULL)
+		return weir == NULL
+			? -EINVAL
+			: weir_refuse(weir, -EINVAL,
+				  "request is NULL: what is begun has to be waited for");
 	*request = NULL;
+	if (weir == NULL)
+		return -EINVAL;
 	code = weir_check_process(weir);
 	if (code < 0)
 		return code;

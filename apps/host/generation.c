@@ -139,7 +139,7 @@ int
 weir_rejoin(struct weir *weir)
 {
 	bool busy;
-	int code = weir_check_process(weir);
+	int code = weir != NULL ? weir_check_process(weir) : -EINVAL;
 
 	if (code < 0)
 		return code;

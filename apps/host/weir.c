@@ -151,10 +151,14 @@ weir_inquire(struct weir *weir, int code)
 static int
 open_handle(struct weir *weir, const struct weir_config *config)
 {
-	int code = read_config(weir, config);
+	int code;
 
-	if (code == 0)
-		code = find_switch(weir, config);
+	if (config == NULL)
+		return weir_explain(weir, -EINVAL, "config is NULL");
+	code = read_config(weir, config);
+	if (code < 0)
+		return code;
+	code = find_switch(weir, config);
 	weir->known[weir->source / 8] |= (uint8_t)(1u << weir->source % 8);
 	weir->key_given = config->key != NULL;
 	if (code == 0 && weir->key_given)
@@ -170,9 +174,11 @@ int
 weir_open(const struct weir_config *config, struct weir **out)
 {
 	static uint64_t handles;
-	struct weir *weir = calloc(1, sizeof(*weir));
+	struct weir *weir;
 
-	*out = weir;
+	if (out == NULL)
+		return -EINVAL;
+	*out = weir = calloc(1, sizeof(*weir));
 	if (weir == NULL)
 		return -ENOMEM;
 	weir->number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);

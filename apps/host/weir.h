@@ -240,7 +240,7 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   allgather      count                 n * count             send == recv + rank * count
  *   alltoall       n * count             n * count             send == recv
  *
- * Any other overlap is not allowed. (An alltoall in place of blocks with less room than an element for each
+ * Any other overlap is refused (-EINVAL). (An alltoall in place of blocks with less room than an element for each
  * pair of sources takes a copy of `send`.) Buffers are aligned as the type, stay the caller's, and are used only
  * from the call to the operation's end; send is not written to (in place, it is). `send` of other
  * sources than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
@@ -253,8 +253,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  * that of the others. 0: recv holds the whole result; WEIR_PARTIAL: see there; or
  *
  *   -EINVAL      unknown type or operation, or one that is not for this type; no such root; base form and
- *                not an allreduce of the job's type and operation; NULL that should be a buffer; more
- *                than 2^31 - 1 blocks. Nothing was sent.
+ *                not an allreduce of the job's type and operation; NULL that should be a buffer;
+ *                buffers that overlap other than in place; more than 2^31 - 1 blocks. Nothing was sent.
  *   -EBUSY       weir_rejoin is under way on this handle
  *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing sources, or
  *                says that the switch is silent

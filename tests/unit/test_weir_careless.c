@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What careless programs hand to libweir is refused before anything is sent, and the handle is as before. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "apps/host/weir.h"
+#include "tests/model/fake_switch.h"
+
+#define HOSTS 3
+#define COUNT 40
+
+static struct fake_switch *fake;
+static struct weir_config configs[HOSTS];
+static struct weir *handles[HOSTS];
+static int32_t memory[2 * HOSTS * COUNT];
+
+static void *
+open_one(void *argument)
+{
+	size_t h = (size_t)(uintptr_t)argument;
+
+	weir_open(&configs[h], &handles[h]);
+	return NULL;
+}
+
+static void
+open_all(void)
+{
+	const struct fake_switch_config c = {
+		.address = "127.0.0.1",
+		.job = {.job = 3,
+			.sources = HOSTS,
+			.window = 8,
+			.elements = 16,
+			.dtype = WEIR_DTYPE_INT32,
+			.op = WEIR_OP_SUM,
+			.timeout_ms = 1000},
+	};
+	pthread_t threads[HOSTS];
+
+	cr_assert_eq(fake_switch_start(&c, &fake), 0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		configs[h] = (struct weir_config){.switch_address = "127.0.0.1",
+			.address = "127.0.0.1",
+			.port_base = fake_switch_port(fake, false),
+			.port_ext = fake_switch_port(fake, true),
+			.job = 3,
+			.source = (int)h,
+			.op_timeout_ms = 5000};
+		cr_assert_eq(pthread_create(&threads[h], NULL, open_one, (void *)(uintptr_t)h), 0);
+	}
+	for (unsigned int h = 0; h < HOSTS; h++)
+		pthread_join(threads[h], NULL);
+}
+
+static void
+close_all(void)
+{
+	for (unsigned int h = 0; h < HOSTS; h++)
+		weir_close(handles[h]);
+	fake_switch_stop(fake, NULL);
+}
+
+static void
+refused(struct weir *weir, int code, const char *text)
+{
+	cr_expect_eq(code, -EINVAL, "%d, %s", code, text);
+	cr_expect_not_null(strstr(weir_last_error(weir), text), "\"%s\"", weir_last_error(weir));
+}
+
+/* Also by a single element, from either side. */
+Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = close_all,
+	.timeout = 30)
+{
+	struct weir *weir = handles[1]; /* rank 1: the second slice */
+	int32_t *m = memory + COUNT, *own = m + COUNT, *apart = m + 2 * COUNT;
+	const enum weir_dtype type = WEIR_DTYPE_INT32;
+	const enum weir_op sum = WEIR_OP_SUM;
+	struct weir_stats stats;
+
+	refused(weir, weir_allreduce(weir, m, m + 1, COUNT, type, sum), "send == recv:");
+	refused(weir, weir_allreduce(weir, m + COUNT - 1, m, COUNT, type, sum), "send == recv:");
+	refused(weir, weir_reduce(weir, m, m + 1, COUNT, type, sum, 1), "send == recv:");
+	refused(weir, weir_broadcast(weir, m, m + 1, COUNT, type, 1), "send == recv:");
+	refused(weir, weir_alltoall(weir, m, own, COUNT, type), "send == recv:");
+	refused(weir, weir_reducescatter(weir, m, m, COUNT, type, sum), "recv == send + rank");
+	refused(weir, weir_reducescatter(weir, m, apart, COUNT, type, sum), "recv == send + rank");
+	refused(weir, weir_reducescatter(weir, m, m + 1 - COUNT, COUNT, type, sum), "recv == send");
+	refused(weir, weir_scatter(weir, m, m, COUNT, type, 1), "recv == send + rank * count");
+	refused(weir, weir_allgather(weir, m, m, COUNT, type), "send == recv + rank * count");
+	refused(weir, weir_gather(weir, m, m, COUNT, type, 1), "send == recv + rank * count");
+	weir_stats(weir, &stats);
+	cr_expect_eq(stats.payload_sent, 0u, "something was sent");
+}
+
+/* Beside each other; and where one of them is not used at all. */
+Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_all, .timeout = 30)
+{
+	struct weir *weir = handles[1];
+	int32_t *m = memory + COUNT;
+	struct weir_request *requests[6];
+
+	cr_expect_eq(weir_iallreduce(weir, m, m + COUNT, COUNT, WEIR_DTYPE_INT32, WEIR_OP_SUM,
+			     &requests[0]),
+		0);
+	cr_expect_eq(weir_iallreduce(weir, m, m - COUNT, COUNT, WEIR_DTYPE_INT32, WEIR_OP_SUM,
+			     &requests[1]),
+		0);
+	cr_expect_eq(weir_iallgather(weir, m + COUNT, m, COUNT, WEIR_DTYPE_INT32, &requests[2]), 0);
+	cr_expect_eq(weir_ibroadcast(weir, m + 1, m, COUNT, WEIR_DTYPE_INT32, 0, &requests[3]), 0);
+	cr_expect_eq(weir_igather(weir, m + 1, m, COUNT, WEIR_DTYPE_INT32, 0, &requests[4]), 0);
+	cr_expect_eq(
+		weir_iallreduce(weir, m, m + 1, 0, WEIR_DTYPE_INT32, WEIR_OP_SUM, &requests[5]), 0);
+}
+
+Test(weir_careless, there_is_no_handle, .timeout = 10)
+{
+	struct weir_request *request = (struct weir_request *)memory;
+	struct weir *weir;
+
+	cr_expect_eq(weir_open(NULL, &weir), -EINVAL);
+	refused(weir, weir_barrier(weir), "config is NULL");
+	weir_close(weir);
+	cr_expect_eq(weir_open(configs, NULL), -EINVAL);
+	cr_expect_eq(weir_barrier(NULL), -EINVAL);
+	cr_expect_eq(weir_ibarrier(NULL, &request), -EINVAL);
+	cr_expect_null(request);
+	cr_expect_eq(weir_rejoin(NULL), -EINVAL);
+	cr_expect_neq(weir_last_error(NULL)[0], '\0');
+}
+
+Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_all, .timeout = 30)
+{
+	refused(handles[0], weir_ibarrier(handles[0], NULL), "request is NULL");
+}
