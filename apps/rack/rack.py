@@ -76,10 +76,20 @@ def alive(pid):
 
 def owner(name):
     """The pid in a name that a rack gave, weir-<pid>-<number>[-<place>], or a test of EAL,
-    weir_<what>_<pid>, or of a socket, weir-<pid>-<number>.sock; None for other names.
+    weir_<what>_<pid>, or a bench's switch, weir-bench-<pid>, or of a socket, weir-<pid>-<number>.sock;
+    None for other names.
     """
-    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?(?:\.sock(?:\.lock)?)?|weir(?:_[a-z]+)*_(\d+)', name)
+    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?(?:\.sock(?:\.lock)?)?|weir(?:-bench-|(?:_[a-z]+)*_)(\d+)',
+                         name)
     return int(found.group(1) or found.group(2)) if found else None
+
+
+def abandoned(name):
+    """Is this of a process that is gone? One that had our pid is."""
+    pid = owner(name)
+    if pid == os.getpid():
+        return not any(name.startswith(rack.name) for rack in live)
+    return pid is not None and not alive(pid)
 
 
 def remove(path):
@@ -93,8 +103,7 @@ def sweep():
     gone = []
     for folder in (NETNS, DPDK, SOCKETS, tempfile.gettempdir()):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-            pid = owner(name)
-            if pid is None or alive(pid):
+            if not abandoned(name):
                 continue
             if folder == NETNS:
                 subprocess.run(['ip', 'netns', 'del', name], check=False, timeout=30,
