@@ -1,55 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools, results by reference and output queues, on a real EAL with ring devices. */
+/* Results by reference and replies, byte by byte, on a real EAL. */
 #include <criterion/criterion.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_eth_ring.h>
-#include <rte_ethdev.h>
-#include <rte_ring.h>
+#include <rte_lcore.h>
 
 #include "pktbuf/pktbuf.h"
 #include "tests/eal/rig.h"
+#include "tests/eal/ring_port.h"
 
 static struct pktbuf_pools pools;
-static struct pktbuf_port port;
-static struct rte_ring *to, *from;
 static const struct pktbuf_identity identity = {
 	.mac = {2, 0, 0, 0, 0, 0xfe}, .port_base = 12000, .port_ext = 12001, .ip = 0x0a4d00fe};
 static const struct pktbuf_endpoint host = {
 	.mac = {2, 0, 0, 0, 0, 1}, .ip = 0x0a4d0001, .udp = 40000, .extended = 1, .valid = 1};
 
-static struct pktbuf_port_config
-config_of(const char *device)
-{
-	struct pktbuf_port_config config = {.name = "p",
-		.rx_queues = 1,
-		.tx_queues = 1,
-		.rx_descriptors = 64,
-		.tx_descriptors = 64};
-
-	snprintf(config.device, sizeof(config.device), "%s", device);
-	return config;
-}
-
-/* A port whose transmit side is a ring of 15 packets. */
+/* A port, and pools of so many. */
 static void
 start(unsigned int headers, unsigned int attaches)
 {
-	struct pktbuf_port_config config = config_of("net_ring_small");
-
 	rig_start_eal(1);
 	pools.packets = pktbuf_packet_pool("packets", 255, 2048, 0, 0);
 	pools.headers = pktbuf_header_pool("headers", headers, 0, 0);
 	pools.attaches = pktbuf_attach_pool("attaches", attaches, 0, 0);
 	cr_assert(pools.packets && pools.headers && pools.attaches);
-	to = rte_ring_create("to", 16, 0, 0);
-	from = rte_ring_create("from", 16, 0, 0);
-	cr_assert_geq(rte_eth_from_rings("small", &to, 1, &from, 1, 0), 0);
-	cr_assert_eq(pktbuf_port_open(&port, &config, pools.packets), 0);
-	cr_assert_eq(pktbuf_port_start(&port), 0);
+	open_port(pools.packets);
 }
 
 static void
@@ -462,99 +439,5 @@ Test(pktbuf_eal, every_form_size_and_mode_of_checksums, .timeout = 30)
 		weir_put16(flat + 40, (uint16_t)~plain_sum(0, flat + 34, udp));
 		cr_assert(rig_checksums_hold(flat));
 	}
-	stop();
-}
-
-/* A packet that carries a number. */
-static struct rte_mbuf *
-numbered(uint32_t number)
-{
-	struct rte_mbuf *m = rte_pktmbuf_alloc(pools.packets);
-
-	*(uint32_t *)(void *)rte_pktmbuf_append(m, 60) = number;
-	return m;
-}
-
-static uint32_t
-next_number(void)
-{
-	struct rte_mbuf *m;
-	uint32_t number;
-
-	if (rte_ring_dequeue(from, (void **)&m) < 0)
-		return UINT32_MAX;
-	number = *rte_pktmbuf_mtod(m, uint32_t *);
-	rte_pktmbuf_free(m);
-	return number;
-}
-
-Test(pktbuf_eal, output_queues_are_bounded_ordered_and_strict, .timeout = 30)
-{
-	struct pktbuf_outq *outq;
-	struct rte_mbuf *extra;
-
-	start(31, 31);
-	cr_assert_null(pktbuf_outq_create(&port, 0, 24, 0), "24 is no power of two");
-	outq = pktbuf_outq_create(&port, 0, 32, 0);
-	for (uint32_t i = 0; i < 32; i++) {
-		cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(100 + i)));
-		if (i < 10)
-			cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(i)));
-	}
-	extra = numbered(1);
-	cr_assert(!pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, extra), "33 in a queue of 32");
-	rte_pktmbuf_free(extra);
-	cr_assert_eq(pktbuf_outq_depth(outq), 42);
-
-	/*
-	 * The device takes 15: the results, then bulk; the rest stays and leaves later, in order.
-	 */
-	cr_assert_eq(pktbuf_outq_flush(outq), 15);
-	for (uint32_t i = 0; i < 15; i++)
-		cr_assert_eq(next_number(), i < 10 ? i : 100 + i - 10);
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(10)));
-	cr_assert_eq(pktbuf_outq_flush(outq), 15);
-	cr_assert_eq(next_number(), 10);
-	for (uint32_t i = 0; i < 14; i++)
-		cr_assert_eq(next_number(), 105 + i);
-	cr_assert_eq(pktbuf_outq_flush(outq), 13);
-	for (uint32_t i = 0; i < 13; i++)
-		cr_assert_eq(next_number(), 119 + i);
-	cr_assert_eq(pktbuf_outq_flush(outq), 0);
-	cr_assert_eq(outq->fifo[PKTBUF_PRIO_RESULT].packets, 11);
-	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].packets, 32);
-	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].bytes, 32 * 60);
-	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(1)));
-	pktbuf_outq_destroy(outq); /* frees what waits */
-	pktbuf_outq_destroy(NULL);
-	stop();
-}
-
-Test(pktbuf_eal, a_port_that_can_not_be_had_is_refused, .timeout = 30)
-{
-	struct pktbuf_port_config config = config_of("net_nothing0");
-	struct pktbuf_port other;
-
-	start(31, 31);
-	cr_assert_eq(pktbuf_port_open(&other, &config, pools.packets), -ENODEV);
-	config = config_of("net_ring_small,some=argument");
-	config.rx_queues = 2;
-	cr_assert_eq(pktbuf_port_open(&other, &config, pools.packets), -ENOTSUP);
-	config.rx_queues = 1;
-	config.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD;
-	cr_assert_eq(pktbuf_port_open(&other, &config, pools.packets), -ENOTSUP);
-	stop();
-}
-
-Test(pktbuf_eal, private_areas_are_whole_lines, .timeout = 30)
-{
-	struct rte_mbuf *m;
-
-	start(31, 31);
-	m = rte_pktmbuf_alloc(pools.packets);
-	cr_assert_eq((uintptr_t)pktbuf_priv(m) % 64, 0);
-	cr_assert_geq((uint8_t *)m->buf_addr - (uint8_t *)pktbuf_priv(m), PKTBUF_PRIV_BYTES);
-	cr_assert_geq(rte_pktmbuf_tailroom(m), 2048);
-	rte_pktmbuf_free(m);
 	stop();
 }

@@ -7,46 +7,22 @@
 #include <string.h>
 
 #include <rte_errno.h>
-#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_malloc.h>
-#include <rte_ring.h>
 
 #include "pktbuf/pktbuf.h"
 #include "tests/eal/rig.h"
-
-#define DEVICE 15u /* packets that the device's ring takes */
+#include "tests/eal/ring_port.h"
 
 static struct rte_mempool *pool;
-static struct pktbuf_port port;
-static struct rte_ring *to, *from;
-
-static struct pktbuf_port_config
-config_of(const char *device)
-{
-	struct pktbuf_port_config config = {.name = "p",
-		.rx_queues = 1,
-		.tx_queues = 1,
-		.rx_descriptors = 64,
-		.tx_descriptors = 64};
-
-	snprintf(config.device, sizeof(config.device), "%s", device);
-	return config;
-}
 
 static void
 start(void)
 {
-	struct pktbuf_port_config config = config_of("net_ring_small");
-
 	rig_start_eal(1);
 	pool = pktbuf_packet_pool("packets", 511, 2048, 0, 0);
-	to = rte_ring_create("to", DEVICE + 1, 0, 0);
-	from = rte_ring_create("from", DEVICE + 1, 0, 0);
-	cr_assert(pool && to && from);
-	cr_assert_geq(rte_eth_from_rings("small", &to, 1, &from, 1, 0), 0);
-	cr_assert_eq(pktbuf_port_open(&port, &config, pool), 0);
-	cr_assert_eq(pktbuf_port_start(&port), 0);
+	cr_assert_not_null(pool);
+	open_port(pool);
 }
 
 static void
@@ -109,6 +85,19 @@ Test(pktbuf_ports, pools_give_all_and_take_it_back, .timeout = 30)
 			rte_mempool_free(p[i]);
 	}
 	rig_stop_eal();
+}
+
+Test(pktbuf_ports, private_areas_are_whole_lines, .timeout = 30)
+{
+	struct rte_mbuf *m;
+
+	start();
+	m = rte_pktmbuf_alloc(pool);
+	cr_assert_eq((uintptr_t)pktbuf_priv(m) % 64, 0);
+	cr_assert_geq((uint8_t *)m->buf_addr - (uint8_t *)pktbuf_priv(m), PKTBUF_PRIV_BYTES);
+	cr_assert_geq(rte_pktmbuf_tailroom(m), 2048);
+	rte_pktmbuf_free(m);
+	stop();
 }
 
 Test(pktbuf_ports, pools_that_can_not_be, .timeout = 30)
@@ -279,6 +268,48 @@ Test(pktbuf_ports, output_queues_do_as_the_model, .timeout = 60)
 	stop();
 }
 
+Test(pktbuf_ports, output_queues_are_bounded_ordered_and_strict, .timeout = 30)
+{
+	struct pktbuf_outq *outq;
+	struct rte_mbuf *extra;
+
+	start();
+	cr_assert_null(pktbuf_outq_create(&port, 0, 24, 0), "24 is no power of two");
+	outq = pktbuf_outq_create(&port, 0, 32, 0);
+	for (uint32_t i = 0; i < 32; i++) {
+		cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(100 + i, 60)));
+		if (i < 10)
+			cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(i, 60)));
+	}
+	extra = numbered(1, 60);
+	cr_assert(!pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, extra), "33 in a queue of 32");
+	rte_pktmbuf_free(extra);
+	cr_assert_eq(pktbuf_outq_depth(outq), 42);
+
+	/*
+	 * The device takes 15: the results, then bulk; the rest stays and leaves later, in order.
+	 */
+	cr_assert_eq(pktbuf_outq_flush(outq), 15);
+	for (uint32_t i = 0; i < 15; i++)
+		cr_assert_eq(next_number(), i < 10 ? i : 100 + i - 10);
+	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_RESULT, numbered(10, 60)));
+	cr_assert_eq(pktbuf_outq_flush(outq), 15);
+	cr_assert_eq(next_number(), 10);
+	for (uint32_t i = 0; i < 14; i++)
+		cr_assert_eq(next_number(), 105 + i);
+	cr_assert_eq(pktbuf_outq_flush(outq), 13);
+	for (uint32_t i = 0; i < 13; i++)
+		cr_assert_eq(next_number(), 119 + i);
+	cr_assert_eq(pktbuf_outq_flush(outq), 0);
+	cr_assert_eq(outq->fifo[PKTBUF_PRIO_RESULT].packets, 11);
+	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].packets, 32);
+	cr_assert_eq(outq->fifo[PKTBUF_PRIO_BULK].bytes, 32 * 60);
+	cr_assert(pktbuf_outq_push(outq, PKTBUF_PRIO_BULK, numbered(1, 60)));
+	pktbuf_outq_destroy(outq); /* frees what waits */
+	pktbuf_outq_destroy(NULL);
+	stop();
+}
+
 Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 30)
 {
 	struct pktbuf_outq *outq;
@@ -319,6 +350,22 @@ Test(pktbuf_ports, output_queues_that_can_not_be, .timeout = 30)
 	rte_errno = 0;
 	cr_assert_null(pktbuf_outq_create(&port, 0, UINT32_C(1) << 31, 0));
 	cr_assert_eq(rte_errno, ENOMEM);
+	stop();
+}
+
+Test(pktbuf_ports, a_port_that_can_not_be_had_is_refused, .timeout = 30)
+{
+	struct pktbuf_port_config config = config_of("net_nothing0");
+	struct pktbuf_port other;
+
+	start();
+	cr_assert_eq(pktbuf_port_open(&other, &config, pool), -ENODEV);
+	config = config_of("net_ring_small,some=argument");
+	config.rx_queues = 2;
+	cr_assert_eq(pktbuf_port_open(&other, &config, pool), -ENOTSUP);
+	config.rx_queues = 1;
+	config.tx_checksum = PKTBUF_CHECKSUM_OFFLOAD;
+	cr_assert_eq(pktbuf_port_open(&other, &config, pool), -ENOTSUP);
 	stop();
 }
 
