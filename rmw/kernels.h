@@ -87,7 +87,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types of elements: name, number (that of the wire), text, bytes. */
+/*
+ * Types of elements: name, number (that of the wire), text, bytes. rmw knows no wire: pktbuf/types.h has
+ * this list and the next for itself, and where the rooms meet the compiler holds the numbers against each
+ * other (ppe/programs/collective_state.c).
+ */
 #define RMW_TYPE_LIST(X)                                                                           \
 	X(INT8, 0, "int8", 1)                                                                      \
 	X(UINT8, 1, "uint8", 1)                                                                    \
