@@ -390,6 +390,19 @@ complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective
 	return emit(worker, thread);
 }
 
+/* The payload of a block that does not add them as they come: it has its place, or its turn. */
+static __rte_noinline void
+put_payload(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b)
+{
+	if (c->bytes == 0)
+		return;
+	if (b->placed)
+		place_payload(js, packet, c, b);
+	else
+		add_in_turn(js, packet, c, b);
+}
+
 /* Record and buffer are here: the sum. */
 static struct ppe_next
 aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -416,11 +429,11 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (field != 0)
 			return disagrees(worker, thread, b, field, has, offers);
 	}
-	if (unlikely(js->ordered) && c->bytes > 0 && order_matters(b))
-		add_in_turn(state, js, thread->packet, c, b);
-	else if (likely(c->bytes > 0))
-		add_payload(state, js, thread->packet, c, b, b->heard_count == 0);
 	mask_set(b->heard, h->src_id);
+	if (likely(b->direct))
+		add_payload(thread->packet, c, b, b->heard_count == 0);
+	else
+		put_payload(js, thread->packet, c, b);
 	b->heard_count++;
 	since = b->progress;
 	b->progress = worker->now;

@@ -106,8 +106,8 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 }
 
 static void
-fill(struct block *b, const struct contribution *c, const struct job_shard *job,
-	struct rmw_buffer *buffer, uint64_t now)
+fill(const struct collective *state, struct block *b, const struct contribution *c,
+	const struct job_shard *job, struct rmw_buffer *buffer, uint64_t now)
 {
 	const struct weir_header *h = &c->header;
 	const struct collective_row *row = &collective_table[h->collective];
@@ -124,6 +124,9 @@ fill(struct block *b, const struct contribution *c, const struct job_shard *job,
 	b->root = h->root;
 	b->placed = row->contribution != CONTRIBUTION_REDUCE;
 	b->apart = row->to != TO_ALL;
+	if (likely(buffer != NULL && !b->placed))
+		b->reduction = state->reduction[h->dtype][h->op];
+	b->direct = b->reduction != NULL && !(job->ordered && order_matters(b));
 	b->first_source = h->src_id;
 	b->final = h->final;
 	b->job = job->job;
@@ -160,7 +163,7 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 		return PPE_DROP_TABLE_FULL;
 	}
 	*block = (struct block *)(void *)listed;
-	fill(*block, contribution, job, buffer, now);
+	fill(state, *block, contribution, job, buffer, now);
 	hash_deadline_set(state->deadlines, contribution->probe.candidate, now + job->timeout);
 	slot->previous = slot->current;
 	slot->current = *block;
@@ -172,14 +175,11 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 
 /* From what was accumulated to what is told. */
 static void
-finish_sum(const struct collective *state, struct block *block)
+finish_sum(const struct block *block)
 {
-	const struct rmw_reduction *reduction;
+	const struct rmw_reduction *reduction = block->reduction;
 
-	if (unlikely(block->placed))
-		return;
-	reduction = state->reduction[block->dtype][block->op];
-	if (unlikely(reduction->finish != NULL))
+	if (unlikely(reduction != NULL && reduction->finish != NULL))
 		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
 }
 
@@ -193,7 +193,7 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	block->payload_bytes = block->grad_cnt * weir_dtype_bytes(block->dtype);
 	if (block->buffer == NULL)
 		return;
-	finish_sum(state, block);
+	finish_sum(block);
 	if (status == WEIR_STATUS_PARTIAL)
 		clear_missing(job, block);
 	if (block_has_parts(block))
@@ -218,6 +218,18 @@ count_time(struct ppe_histogram *histogram, uint64_t us)
 	histogram->sum_us += us;
 }
 
+static void
+count_end(struct ppe_job_stats *count, enum weir_status status)
+{
+	if (likely(status == WEIR_STATUS_OK)) {
+		count->blocks_complete++;
+		return;
+	}
+	count->blocks_partial += status == WEIR_STATUS_PARTIAL;
+	count->blocks_error += status == WEIR_STATUS_ERROR;
+	count->blocks_mismatch += status == WEIR_STATUS_MISMATCH;
+}
+
 void
 block_finish(struct collective *state, struct job_shard *job, struct block *block,
 	enum weir_status status)
@@ -225,8 +237,7 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	if (unlikely(status == WEIR_STATUS_PARTIAL) && root_is_missing(job, block))
 		status = WEIR_STATUS_ERROR;
 	if (unlikely(job->ordered))
-		order_end(state, job, block,
-			status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL);
+		order_end(job, block, status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL);
 	block->state = BLOCK_DONE;
 	block->status = (uint8_t)status;
 	block->in_count = block->heard_count;
@@ -236,10 +247,7 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
 	count_time(&job->count.latency, (state->worker->now - block->opened) / state->tsc_per_us);
 	count_time(&job->count.spread, (block->progress - block->opened) / state->tsc_per_us);
-	job->count.blocks_complete += status == WEIR_STATUS_OK;
-	job->count.blocks_partial += status == WEIR_STATUS_PARTIAL;
-	job->count.blocks_error += status == WEIR_STATUS_ERROR;
-	job->count.blocks_mismatch += status == WEIR_STATUS_MISMATCH;
+	count_end(&job->count, status);
 	block_release_previous(state, job, block);
 }
 
@@ -250,7 +258,7 @@ job_shard_clear(struct collective *state, struct job_shard *job, bool count_on)
 		struct slot *slot = &job->slot[residue];
 
 		if (slot->current != NULL && job->ordered)
-			order_end(state, job, slot->current, false);
+			order_end(job, slot->current, false);
 		if (slot->current != NULL)
 			release(state, slot->current);
 		if (slot->previous != NULL)
@@ -281,7 +289,7 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 		while (slot->current != NULL && is_of_former(slot->current, left)) {
 			if (slot->current->state == BLOCK_OPEN) {
 				if (job->ordered)
-					order_end(state, job, slot->current, false);
+					order_end(job, slot->current, false);
 				slot->next -= job->window;
 			}
 			release(state, slot->current);

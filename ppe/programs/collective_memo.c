@@ -113,15 +113,16 @@ memo_recognise(
 	c->header = memo->header;
 	c->header.block_id = block;
 	c->header.final = (p[FLAGS_AT] & WEIR_FINAL) != 0;
-	c->payload = JOB_AT + weir_header_bytes(memo->header.extended);
-	c->bytes = memo->head.payload_length - weir_header_bytes(memo->header.extended);
+	c->payload = JOB_AT + (uint32_t)memo->header_bytes;
+	c->bytes = memo->head.payload_length - (uint32_t)memo->header_bytes;
 	c->verified = false;
 	c->learned = false;
-	thread->next = PPE_RUN(job_entry);
 	if (home) {
 		seen->heard = heard_now(worker->now);
 		start_bucket(state, js, c);
 		thread->next = PPE_RUN(find_block);
+	} else {
+		thread->next = PPE_RUN(job_entry);
 	}
 	return true;
 }
@@ -161,6 +162,7 @@ memo_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribu
 	memo->head = thread->head;
 	memo->header = c->header;
 	memo->port = thread->port;
+	memo->header_bytes = (uint16_t)weir_header_bytes(c->header.extended);
 	js->seen[c->header.src_id].pass = 0;
 	c->learned = true;
 }

@@ -91,12 +91,10 @@ is_expected(const struct job_shard *js, uint8_t source)
 
 /* A piece's turn has come, or never will. */
 static void
-take_piece(const struct collective *state, struct turn *turn, struct rmw_buffer **piece,
-	struct block *b, bool add)
+take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, bool add)
 {
 	if (add)
-		add_elements(state, b, rmw_buffer_data(b->buffer), rmw_buffer_data(*piece),
-			b->grad_cnt, b->heard_count == turn->kept);
+		add_elements(b, rmw_buffer_data(*piece), b->heard_count == turn->kept);
 	rmw_release(*piece);
 	*piece = NULL;
 	turn->kept--;
@@ -104,14 +102,14 @@ take_piece(const struct collective *state, struct turn *turn, struct rmw_buffer 
 
 /* Add what has its turn; it is then the turn of one that is not here. */
 static void
-go_on(const struct collective *state, const struct job_shard *js, struct block *b)
+go_on(const struct job_shard *js, const struct block *b)
 {
 	struct turn *turn = turn_of(js, b);
 	struct rmw_buffer **kept = kept_of(js, b);
 
 	for (; turn->next < js->source_end; turn->next++)
 		if (kept[turn->next] != NULL)
-			take_piece(state, turn, &kept[turn->next], b, true);
+			take_piece(turn, &kept[turn->next], b, true);
 		else if (is_expected(js, (uint8_t)turn->next))
 			return;
 }
@@ -141,32 +139,32 @@ keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribut
 }
 
 void
-add_in_turn(const struct collective *state, struct job_shard *js, const struct rte_mbuf *packet,
-	const struct contribution *c, struct block *b)
+add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b)
 {
 	struct turn *turn = turn_of(js, b);
 
 	/* Who was waited for may have been expelled meanwhile. */
-	go_on(state, js, b);
+	go_on(js, b);
 	if (c->header.src_id > turn->next && likely(keep(js, packet, c, b)))
 		return;
-	add_payload(state, js, packet, c, b, b->heard_count == turn->kept);
+	add_payload(packet, c, b, b->heard_count == turn->kept);
 	if (c->header.src_id == turn->next)
 		turn->next++;
 	/* It is in, but not yet counted as heard. */
 	b->heard_count++;
-	go_on(state, js, b);
+	go_on(js, b);
 	b->heard_count--;
 }
 
 void
-order_end(const struct collective *state, struct job_shard *js, struct block *b, bool add)
+order_end(const struct job_shard *js, const struct block *b, bool add)
 {
 	struct turn *turn = turn_of(js, b);
 	struct rmw_buffer **kept = kept_of(js, b);
 
 	for (unsigned int s = turn->next; turn->kept > 0 && s < js->source_end; s++)
 		if (kept[s] != NULL)
-			take_piece(state, turn, &kept[s], b, add);
+			take_piece(turn, &kept[s], b, add);
 	*turn = (struct turn){0};
 }

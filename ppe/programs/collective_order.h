@@ -42,8 +42,7 @@ size_t order_pool_bytes(const struct ppe_job *job, unsigned int residues);
 static inline bool
 order_matters(const struct block *b)
 {
-	return collective_table[b->collective].contribution == CONTRIBUTION_REDUCE &&
-		b->dtype >= WEIR_DTYPE_FP16 &&
+	return b->reduction != NULL && b->dtype >= WEIR_DTYPE_FP16 &&
 		(b->op == WEIR_OP_SUM || b->op == WEIR_OP_PROD || b->op == WEIR_OP_AVG);
 }
 
@@ -56,11 +55,11 @@ void order_destroy(struct order *order, struct ppe_program_leaks *leaks);
 
 /* Add the payload of a contribution that was not heard yet, or keep it; and add what has its turn now.
  * In place of add_payload, for a block whose order matters. */
-void add_in_turn(const struct collective *state, struct job_shard *js,
-	const struct rte_mbuf *packet, const struct contribution *c, struct block *b);
+void add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b);
 
 /* The block is over: add what is still kept, in order, or (add: false) forget it. Any block of a
  * deterministic job; before its result is fixed. */
-void order_end(const struct collective *state, struct job_shard *js, struct block *b, bool add);
+void order_end(const struct job_shard *js, const struct block *b, bool add);
 
 #endif

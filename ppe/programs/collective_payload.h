@@ -23,10 +23,12 @@ start_payload(
 /* The payload of a packet in several mbufs, segment by segment. An element that lies across a segment's
  * end is put together first. */
 static __rte_noinline void
-add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t *to,
-	const struct rmw_reduction *reduction, bool first)
+add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
+	bool first)
 {
-	size_t size = weir_dtype_bytes(c->header.dtype);
+	const struct rmw_reduction *reduction = b->reduction;
+	uint8_t *to = rmw_buffer_data(b->buffer);
+	size_t size = weir_dtype_bytes(b->dtype);
 	/* Both begin and reduce. */
 	rmw_reduce_fn add = first ? reduction->begin : reduction->reduce;
 	struct pktbuf_cursor cursor;
@@ -51,36 +53,28 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, uint8_t 
 	}
 }
 
-/* Add elements to the block's buffer, which the first ones begin. */
+/* Reduce elements into the block's buffer, which the first ones begin. The block has a reduction. */
 static inline void
-add_elements(const struct collective *state, const struct block *b, void *to, const void *from,
-	uint32_t elements, bool first)
+add_elements(const struct block *b, const void *from, bool first)
 {
-	const struct rmw_reduction *reduction = state->reduction[b->dtype][b->op];
+	void *to = rmw_buffer_data(b->buffer);
 
 	if (first)
-		reduction->begin(to, from, elements);
+		b->reduction->begin(to, from, b->grad_cnt);
 	else
-		reduction->reduce(to, from, elements);
+		b->reduction->reduce(to, from, b->grad_cnt);
 }
 
-/* Add the payload to the block's buffer, which the first one begins; or put it there. */
+/* The same of a payload. */
 static inline void
-add_payload(const struct collective *state, const struct job_shard *js,
-	const struct rte_mbuf *packet, const struct contribution *c, struct block *b, bool first)
+add_payload(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
+	bool first)
 {
-	const struct rmw_reduction *reduction = state->reduction[c->header.dtype][c->header.op];
-	uint8_t *to = rmw_buffer_data(b->buffer);
-	const uint8_t *from = rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload);
-
-	if (unlikely(b->placed))
-		place_payload(js, packet, c, b);
-	else if (unlikely(packet->data_len < c->payload + c->bytes))
-		add_pieces(packet, c, to, reduction, first);
-	else if (first)
-		reduction->begin(to, from, c->header.grad_cnt);
+	if (unlikely(packet->data_len < c->payload + c->bytes))
+		add_pieces(packet, c, b, first);
 	else
-		reduction->reduce(to, from, c->header.grad_cnt);
+		add_elements(
+			b, rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload), first);
 }
 
 #endif

@@ -35,7 +35,7 @@ struct block {
 	struct hash_record hash;
 	uint64_t heard[MASK_WORDS]; /* sources that contributed, or did too late */
 	struct rmw_buffer *buffer; /* NULL when the block carries nothing */
-	uint64_t spare;
+	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
 
 	uint16_t heard_count; /* line 2 */
 	uint16_t grad_cnt;
@@ -55,7 +55,8 @@ struct block {
 	struct weir_mismatch mismatch;
 	uint8_t placed; /* by its collective's row: payloads are put, not reduced */
 	uint8_t apart; /* by it, too: receivers get different parts */
-	uint8_t spare2[6];
+	uint8_t direct; /* payloads are reduced as they come, in one piece each or in several */
+	uint8_t spare[5];
 
 	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
 	uint64_t received[MASK_WORDS]; /* sources that have the result, as far as they said so with
@@ -85,7 +86,7 @@ struct memo {
 	struct pktbuf_head head; /* length 0: nothing seen yet */
 	struct weir_header header;
 	uint16_t port;
-	uint16_t spare;
+	uint16_t header_bytes; /* of its form */
 } __rte_cache_aligned;
 static_assert(sizeof(struct memo) == 128, "two lines");
 
