@@ -2,6 +2,7 @@
 /* The worker's half: contributions in, results out. See generator.h. */
 #include "apps/bench/generator.h"
 
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -278,6 +279,28 @@ measure_bare(struct generator *g, uint64_t now, uint64_t begin)
 }
 
 /*
+ * Workers that are counted go in step, one turn of one after one turn of the other. Left to
+ * themselves they meet as callgrind and the machine's load let them: now a turn finds many packets,
+ * now few or none, and what it costs is shared by as many.
+ */
+static void
+keep_step(struct generator *g)
+{
+	unsigned int n = g->work->workers;
+	const struct generator *before = &g->all[g->id == 0 ? n - 1 : g->id - 1];
+	uint64_t turn = g->turns + 1;
+	uint64_t awaited = g->id == 0 ? turn : turn + 1; /* the first one waits for all to begin */
+
+	if (n == 1)
+		return;
+	/* Release: what the turn that ends has handed over is seen by who goes on. */
+	__atomic_store_n(&g->turns, turn, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&before->turns, __ATOMIC_ACQUIRE) < awaited &&
+		!__atomic_load_n(&g->schedule->stop, __ATOMIC_RELAXED))
+		sched_yield();
+}
+
+/*
  * Callgrind collects between two counts of packets: the same work every time. Handing packets out
  * is left out; taking results is not: freeing them is a driver's work that the switch causes.
  */
@@ -289,6 +312,7 @@ give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 
 	if (g->phase == 0)
 		BENCH_COLLECT_TOGGLE;
+	keep_step(g);
 	if (g->phase < 0 && g->packets >= from) {
 		g->phase = 0;
 		g->stretch[0].packets_from = g->packets;

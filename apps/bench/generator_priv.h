@@ -83,6 +83,7 @@ struct generator {
 	uint64_t verified, wrong;
 	int phase;
 	bool finished; /* main thread: ro */
+	uint64_t turns; /* begun, while packets are counted; other workers: ro */
 	struct stretch stretch[2 * GENERATOR_REPEAT_MAX];
 	struct perf_counters counters;
 	struct resting *resting; /* NULL: no other jobs, or all of theirs has been given */

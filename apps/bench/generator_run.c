@@ -413,6 +413,8 @@ check(struct bench_switch *s, struct generator_result *result)
 static void
 tear_down(struct bench_switch *s)
 {
+	/* Also after a stall, when workers wait for one another to go in step. */
+	__atomic_store_n(&s->schedule.stop, true, __ATOMIC_RELAXED);
 	if (s->ppe != NULL)
 		ppe_stop(s->ppe, 1000);
 	for (unsigned int i = 0; s->ppe != NULL && i < s->work->workers; i++) {

@@ -9,8 +9,9 @@ A figure more than 3 % above the kept one is a failure: who wants to pay that re
 says why in the commit. So is one more than 3 % below: note the gain, or it may be lost unseen.
 
 Instructions depend on the compiler and its options, and on the vectors that the CPU has, not on how
-busy the machine is. On a build for which the numbers were not made every case is skipped, and
-says why. BUILD is $WEIR_BUILD or build/.
+busy the machine is: the work is the same every time, also of two workers, which go in step. On a
+build for which the numbers were not made every case is skipped, and says why. BUILD is $WEIR_BUILD
+or build/.
 """
 import argparse
 import concurrent.futures
@@ -57,10 +58,6 @@ PATHS = {
     'hash insert': HASH + ['insert'],
     'hash delete': HASH + ['delete'],
 }
-
-# Between two workers there are turns that find nothing, now more, now fewer: they only add, so
-# the least of some runs is the path's.
-RUNS = {'engine 64, two workers': 3}
 
 
 class Wrong(Exception):
@@ -145,10 +142,6 @@ def count(build, arguments):
     return int(total.group(1)) / int(packets.group(1))
 
 
-def count_path(build, name):
-    return min(count(build, PATHS[name]) for _ in range(RUNS.get(name, 1)))
-
-
 def judge(kept, found):
     """None, or what is wrong with a figure."""
     if kept is None:
@@ -164,7 +157,7 @@ def judge(kept, found):
 def count_all(build, names):
     """Yield (name, instructions or None, what is wrong) in the order of the names."""
     with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
-        jobs = [(name, pool.submit(count_path, build, name)) for name in names]
+        jobs = [(name, pool.submit(count, build, PATHS[name])) for name in names]
         for name, job in jobs:
             try:
                 yield name, job.result(), None
