@@ -8,10 +8,9 @@
 
 #include <criterion/criterion.h>
 
-#include <inttypes.h>
 #include <string.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 #include "tests/model/tags.h"
 
 #define SOURCES 3
@@ -19,7 +18,6 @@
 #define TAG     WEIR_TAG_BYTES
 #define HEADER  42 /* where the aggregation header begins */
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
 static uint8_t job_key[32], source_key[SOURCES][32];
 static uint64_t random_state;
@@ -51,24 +49,6 @@ start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t 
 	config.job[0].timeout_ms = timeout_ms;
 	memcpy(config.job[0].key, job_key, sizeof(job_key));
 	rig_start(&rig, &config);
-}
-
-static inline void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
-}
-
-static inline void
-expect_drop(enum ppe_drop reason, uint64_t count)
-{
-	struct ppe_stats stats;
-
-	rig_settle(&rig, &stats);
-	cr_expect_eq(stats.drops[reason], count, "%s: %" PRIu64 ", not %" PRIu64,
-		ppe_drop_key(reason), stats.drops[reason], count);
 }
 
 static inline void

@@ -5,11 +5,8 @@
 
 #include <criterion/criterion.h>
 
-#include <inttypes.h>
+#include "tests/eal/one_rig.h"
 
-#include "tests/eal/rig.h"
-
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 /* Two workers; job 1 of two sources and a window of 4, job 9 with the fixed generation 5. */
@@ -50,6 +47,17 @@ offer(const struct weir_header *h, unsigned int payload_bytes)
 	rig_send(&rig, h->src_id % 2, frame, rig_frame(frame, h->src_id, h, ones, payload_bytes));
 }
 
+/* Both sources contribute to a block of 8. */
+static inline void
+offer_both(uint8_t job, uint16_t generation, uint32_t block)
+{
+	for (unsigned int s = 0; s < 2; s++) {
+		struct weir_header h = header(job, generation, s, block, 8);
+
+		offer(&h, 32);
+	}
+}
+
 /* The next reply to a source has this status; its payload is at *payload. */
 static inline struct weir_header
 expect(unsigned int source, enum weir_status status, const uint8_t **payload, unsigned int *bytes)
@@ -65,23 +73,15 @@ expect(unsigned int source, enum weir_status status, const uint8_t **payload, un
 	return h;
 }
 
-/* So many packets have ended so by now. */
+/* Both have a reply with this status. */
 static inline void
-expect_drop(enum ppe_drop reason, uint64_t count)
+expect_both(enum weir_status status)
 {
-	struct ppe_stats stats;
+	const uint8_t *payload;
+	unsigned int bytes;
 
-	rig_settle(&rig, &stats);
-	cr_expect_eq(stats.drops[reason], count, "%s: %" PRIu64 ", not %" PRIu64,
-		ppe_drop_key(reason), stats.drops[reason], count);
-}
-
-static inline void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
+	for (unsigned int s = 0; s < 2; s++)
+		expect(s, status, &payload, &bytes);
 }
 
 #endif

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sources that contribute nothing, and acknowledge: the others go on, and nothing else changes. */
-#include <inttypes.h>
 #include <string.h>
 
 #include <criterion/criterion.h>
 #include <rte_cycles.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
 #define WINDOW  2
 #define SOURCES 3
 #define TIMEOUT 20 /* ms */
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 static uint16_t generation;
 
@@ -26,33 +24,6 @@ start(uint8_t policy, uint32_t timeout_ms)
 	config.job[0].policy = policy;
 	rig_start(&rig, &config);
 	generation = rig_join(&rig, 0, false);
-}
-
-static struct ppe_job_stats
-job_stats(void)
-{
-	struct ppe_job_stats stats;
-
-	ppe_job_stats_read(rig.ppe, 1, &stats);
-	return stats;
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
-}
-
-static void
-expect_drop(enum ppe_drop reason, uint64_t count)
-{
-	struct ppe_stats stats;
-
-	rig_settle(&rig, &stats);
-	cr_assert_eq(stats.drops[reason], count, "%s: %" PRIu64 ", not %" PRIu64,
-		ppe_drop_key(reason), stats.drops[reason], count);
 }
 
 static void
@@ -151,10 +122,10 @@ Test(ppe_ack, the_others_go_on, .timeout = 60)
 	}
 	ms = (unsigned int)((rte_get_tsc_cycles() - begin) * 1000 / rte_get_tsc_hz());
 	cr_expect_lt(ms, 40 * TIMEOUT * 3, "%u ms", ms);
-	cr_expect_eq(job_stats().held_back, 0);
-	cr_expect_eq(job_stats().blocks_partial, 40);
+	cr_expect_eq(job_stats(1).held_back, 0);
+	cr_expect_eq(job_stats(1).blocks_partial, 40);
 	cr_expect_eq(
-		job_stats().acknowledged, 19 + 20); /* before the very first there is nothing */
+		job_stats(1).acknowledged, 19 + 20); /* before the very first there is nothing */
 	/* The third is back: whole sums again. */
 	for (unsigned int s = 0; s < SOURCES; s++)
 		contribute(s, 40);
@@ -183,12 +154,12 @@ Test(ppe_ack, is_no_contribution, .timeout = 30)
 	for (unsigned int s = 0; s < SOURCES; s++)
 		acknowledge(s, 0); /* nothing is there yet */
 	expect_drop(PPE_DROP_KNOWN, SOURCES);
-	cr_expect_eq(job_stats().blocks_opened, 0);
+	cr_expect_eq(job_stats(1).blocks_opened, 0);
 	contribute(0, 0);
 	contribute(1, 0);
 	acknowledge(2, 0); /* does not complete it */
 	expect_drop(PPE_DROP_KNOWN, SOURCES + 1);
-	cr_expect_eq(job_stats().blocks_complete, 0);
+	cr_expect_eq(job_stats(1).blocks_complete, 0);
 	expect_silence();
 	contribute(2, 0);
 	for (unsigned int s = 0; s < SOURCES; s++)
@@ -213,8 +184,8 @@ Test(ppe_ack, asks_for_what_was_lost, .timeout = 30)
 	expect(2, 0, WEIR_STATUS_PARTIAL, 3);
 	acknowledge(2, 2);
 	expect(2, 2, WEIR_STATUS_PARTIAL, 3);
-	cr_expect_eq(job_stats().asked_again, 3);
-	cr_expect_eq(job_stats().acknowledged, 1);
+	cr_expect_eq(job_stats(1).asked_again, 3);
+	cr_expect_eq(job_stats(1).acknowledged, 1);
 	/* Overtaken and repeated: nobody needs an answer. */
 	acknowledge(2, 4);
 	expect_drop(PPE_DROP_ACKNOWLEDGED, 1);
@@ -291,7 +262,7 @@ Test(ppe_ack, between_contributions, .timeout = 30)
 		for (unsigned int s = 0; s < SOURCES; s++)
 			expect(s, block, WEIR_STATUS_OK, 7);
 	}
-	cr_expect_eq(job_stats().blocks_complete, 20);
-	cr_expect_eq(job_stats().contributions, 60);
+	cr_expect_eq(job_stats(1).blocks_complete, 20);
+	cr_expect_eq(job_stats(1).contributions, 60);
 	stop();
 }

@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 #include "tests/model/switch_model.h"
 
 #define SOURCES  2
@@ -16,7 +16,6 @@
 #define JOB      3
 #define GEN      9
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 static void
@@ -32,14 +31,6 @@ start(void)
 	config.job[0].block_shift = 32 - BITS;
 	config.job[0].timeout_ms = 60000;
 	rig_start(&rig, &config);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 /* What a source adds to a block. The same in every loop, as in a capture. */

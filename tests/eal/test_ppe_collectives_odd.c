@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/eal/blocks.h"
+#include "tests/eal/one_rig.h"
 
 #define SOURCES    5
 #define ELEMENTS   300
@@ -14,7 +15,6 @@
 #define NONE       WEIR_COLLECTIVE_JOIN
 
 static const uint8_t ids[SOURCES] = {1, 4, 9, 77, 200};
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX], expected[BLOCK_BYTES_MAX];
 
 static bool
@@ -37,14 +37,6 @@ start(enum ppe_policy policy)
 	config.job[0].policy = (uint8_t)policy;
 	rig_start(&rig, &config);
 	return rig_join(&rig, 0, false);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 /* What the rank receives next. */

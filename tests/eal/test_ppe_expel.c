@@ -5,13 +5,12 @@
 #include <criterion/criterion.h>
 #include <rte_cycles.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
 #define WINDOW  2
 #define SOURCES 3
 #define TIMEOUT 20 /* ms */
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 static uint16_t generation;
 
@@ -33,14 +32,6 @@ start(uint8_t policy, uint32_t dead_after_ms, uint16_t fixed_generation)
 	config.job[0].fixed_generation = fixed_generation;
 	rig_start(&rig, &config);
 	generation = fixed_generation != 0 ? fixed_generation : rig_join(&rig, 0, false);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 static void
@@ -102,15 +93,6 @@ two_go_on(uint32_t block, unsigned int most)
 	return UINT32_MAX;
 }
 
-static struct ppe_job_stats
-job_stats(void)
-{
-	struct ppe_job_stats stats;
-
-	ppe_job_stats_read(rig.ppe, 1, &stats);
-	return stats;
-}
-
 Test(ppe_expel, the_others_run_on, .timeout = 30)
 {
 	unsigned int ms;
@@ -121,7 +103,7 @@ Test(ppe_expel, the_others_run_on, .timeout = 30)
 	/* Nobody acknowledged for source 2: the third waits for it, and then need not. */
 	ms = two_go_on(4, 3000);
 	cr_expect(ms >= 280 && ms < 1500, "%u ms", ms);
-	cr_expect_eq(job_stats().expelled, 1);
+	cr_expect_eq(job_stats(1).expelled, 1);
 	/* From now on at full speed: the contribution of the second completes the block. */
 	for (uint32_t block = 6; block < 20; block += 2) {
 		contribute(0, block);
@@ -142,7 +124,7 @@ Test(ppe_expel, the_expelled_is_told, .timeout = 30)
 	start(PPE_POLICY_PARTIAL, 100, 0);
 	for (uint32_t block = 0; block < 6; block += 2)
 		cr_expect_neq(two_go_on(block, 3000), UINT32_MAX);
-	cr_assert_eq(job_stats().expelled, 1);
+	cr_assert_eq(job_stats(1).expelled, 1);
 	/* Blocks that are gone, kept, or open: the answer is the same, and no sum changes. */
 	for (uint32_t block = 0; block <= 4; block += 2) {
 		contribute(2, block);
@@ -187,7 +169,7 @@ Test(ppe_expel, a_late_source_stays, .timeout = 30)
 	cr_expect_neq(two_go_on(4, 2000), UINT32_MAX);
 	cr_expect_eq(sum[0], 7);
 	cr_expect_eq(got[0].status, WEIR_STATUS_OK);
-	cr_expect_eq(job_stats().expelled, 0);
+	cr_expect_eq(job_stats(1).expelled, 0);
 	stop();
 }
 
@@ -202,7 +184,7 @@ Test(ppe_expel, idle_sources_stay, .timeout = 30)
 	contribute(2, 4);
 	drain(5);
 	cr_expect_neq(two_go_on(4, 800), UINT32_MAX);
-	cr_expect_eq(job_stats().expelled, 0);
+	cr_expect_eq(job_stats(1).expelled, 0);
 	stop();
 }
 
@@ -213,7 +195,7 @@ nobody_is_expelled(uint8_t policy, uint32_t dead_after_ms, uint16_t fixed_genera
 	two_go_on(0, 200);
 	two_go_on(2, 200);
 	two_go_on(4, 400);
-	cr_expect_eq(job_stats().expelled, 0);
+	cr_expect_eq(job_stats(1).expelled, 0);
 	stop();
 }
 

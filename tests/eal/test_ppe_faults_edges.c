@@ -9,34 +9,13 @@
 #include <rte_cycles.h>
 #include <rte_malloc.h>
 
-#include "ppe/faults.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/fault_rig.h"
 
 #define JOB      3
 #define SOURCES  2
 #define ELEMENTS 256 /* of results that are too large to be copied: both refer to one payload */
 
-static struct rig rig;
-static uint8_t frame[RIG_FRAME_MAX];
-static struct ppe_faults faults;
 static uint16_t generation;
-
-static struct ppe_fault_rule *
-rule(enum ppe_fault_direction direction, enum ppe_fault_action action)
-{
-	struct ppe_fault_rule *r = &faults.rule[faults.nb_rules++];
-
-	*r = (struct ppe_fault_rule){.port = -1,
-		.direction = direction,
-		.job = -1,
-		.source = -1,
-		.last = UINT32_MAX,
-		.probability = 1,
-		.action = action,
-		.distance = 1,
-		.bits = 1};
-	return r;
-}
 
 static void
 start(unsigned int workers, bool job)
@@ -50,43 +29,6 @@ start(unsigned int workers, bool job)
 	if (job)
 		generation = rig_join(&rig, 0, true);
 	faults = (struct ppe_faults){.seed = 1, .held = 1024};
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
-}
-
-static void
-publish(void)
-{
-	cr_assert_eq(ppe_publish_faults(rig.ppe, &faults), 0);
-}
-
-static struct ppe_fault_stats
-read_faults(void)
-{
-	struct ppe_fault_stats stats;
-
-	ppe_faults_read(rig.ppe, &stats);
-	return stats;
-}
-
-/* Frames with numbers from 1 on, for everybody, into port 0; all leave by port 1. */
-static void
-send_numbers(unsigned int count)
-{
-	for (uint32_t number = 1; number <= count; number++) {
-		memset(frame, 0, 64);
-		memset(frame, 0xff, 6);
-		frame[6] = 2;
-		weir_put16(frame + 12, 0x88b5);
-		weir_put32(frame + 14, number);
-		rig_send(&rig, 0, frame, 64);
-	}
 }
 
 static unsigned int

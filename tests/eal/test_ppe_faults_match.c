@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "ppe/faults.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 static struct ppe_faults faults;
 static uint16_t generation;
@@ -27,14 +26,6 @@ start(void)
 		.last = UINT32_MAX,
 		.probability = 1,
 		.bits = 1};
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 static void

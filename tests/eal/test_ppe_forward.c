@@ -8,9 +8,8 @@
 #include <rte_cycles.h>
 
 #include "ppe/program_fast.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 static void
@@ -22,14 +21,6 @@ start(unsigned int workers, unsigned int threads, unsigned int ports, uint32_t f
 		.fdb_timeout_s = fdb_timeout_s};
 
 	rig_start(&rig, &config);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 /* A frame of an experimental EtherType (IEEE 802, 0x88b5) with a number in it. */

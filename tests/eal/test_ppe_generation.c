@@ -40,18 +40,10 @@ Test(ppe_generation, a_new_generation_forgets_the_old_one, .timeout = 30)
 
 Test(ppe_generation, a_fixed_generation_needs_no_join, .timeout = 30)
 {
-	const uint8_t *payload;
-	unsigned int bytes;
-	struct weir_header h;
-
 	start(PPE_POLICY_WAIT, 1000);
 	for (uint32_t b = 0; b < 10; b++) {
-		for (unsigned int s = 0; s < 2; s++) {
-			h = header(9, 5, s, b, 8);
-			offer(&h, 32);
-		}
-		for (unsigned int s = 0; s < 2; s++)
-			expect(s, WEIR_STATUS_OK, &payload, &bytes);
+		offer_both(9, 5, b);
+		expect_both(WEIR_STATUS_OK);
 	}
 	stop();
 }
@@ -78,20 +70,15 @@ Test(ppe_generation, a_job_table_is_swapped_while_packets_run, .timeout = 30)
 	offer(&h, 32);
 	expect(1, WEIR_STATUS_REFUSED, &payload, &bytes);
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
-	for (unsigned int s = 0; s < 2; s++) { /* job 1 does not notice */
-		h = header(1, generation, s, 0, 8);
-		offer(&h, 32);
-	}
-	for (unsigned int s = 0; s < 2; s++)
-		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	offer_both(1, generation, 0); /* job 1 does not notice */
+	expect_both(WEIR_STATUS_OK);
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), 0);
 	h = header(9, 5, 1, 0, 8);
 	offer(&h, 32); /* the open block is forgotten: this is the first one's */
 	cr_assert_eq(rig_receive(&rig, 0, frame, 10), 0);
 	h = header(9, 5, 0, 0, 8);
 	offer(&h, 32);
-	for (unsigned int s = 0; s < 2; s++)
-		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	expect_both(WEIR_STATUS_OK);
 	stop();
 }
 

@@ -5,12 +5,11 @@
 #include <criterion/criterion.h>
 #include <rte_cycles.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
 #define WINDOW   4
 #define PAUSE_US 50000
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 static void
@@ -21,14 +20,6 @@ start(unsigned int workers, bool authenticated)
 	config.job[0] = rig_job(1, 2, WINDOW, 16);
 	config.job[0].authenticated = authenticated;
 	rig_start(&rig, &config);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 /* A contribution of source 0, to each shard, twice alike but for the block. */

@@ -103,12 +103,8 @@ Test(ppe_life, expired_window_stale_and_held_back, .timeout = 30)
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_WINDOW, &payload, &bytes);
 	for (uint32_t b = 0; b <= 8; b += 4) { /* one residue, twice round */
-		for (unsigned int s = 0; s < 2; s++) {
-			h = header(1, generation, s, b, 8);
-			offer(&h, 32);
-		}
-		for (unsigned int s = 0; s < 2; s++)
-			expect(s, WEIR_STATUS_OK, &payload, &bytes);
+		offer_both(1, generation, b);
+		expect_both(WEIR_STATUS_OK);
 	}
 	h = header(1, generation, 0, 4, 8); /* completed with block 8: released */
 	offer(&h, 32);
@@ -138,8 +134,7 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
 	for (uint32_t b = 0; b <= 4; b += 4) { /* source 0 contributes to neither */
 		h = header(1, generation, 1, b, 8);
 		offer(&h, 32);
-		for (unsigned int s = 0; s < 2; s++)
-			expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
+		expect_both(WEIR_STATUS_PARTIAL);
 	}
 	h = header(1, generation, 1, 8, 8);
 	offer(&h, 32);
@@ -148,13 +143,9 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
 	h = header(1, generation, 0, 4, 8);
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_PARTIAL, &payload, &bytes);
-	for (unsigned int s = 0; s < 2; s++) {
-		h = header(1, generation, s, 8, 8);
-		offer(&h, 32);
-	}
-	for (unsigned int s = 0; s < 2; s++)
-		expect(s, WEIR_STATUS_OK, &payload, &bytes);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &stats), 0);
+	offer_both(1, generation, 8);
+	expect_both(WEIR_STATUS_OK);
+	stats = job_stats(1);
 	cr_expect_eq(stats.buffers_used, 1, "%u buffers", stats.buffers_used);
 	cr_expect_eq(stats.held_back, 1);
 	cr_expect_eq(stats.late, 1);
@@ -166,23 +157,16 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
 Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout = 30)
 {
 	struct ppe_job_stats stats;
-	const uint8_t *payload;
-	unsigned int bytes;
 	struct weir_header h;
 	uint16_t generation;
 
 	start(PPE_POLICY_PARTIAL, 20);
 	generation = rig_join(&rig, 0, false);
-	for (unsigned int s = 0; s < 2; s++) {
-		h = header(1, generation, s, 0, 8);
-		offer(&h, 32);
-	}
-	for (unsigned int s = 0; s < 2; s++)
-		expect(s, WEIR_STATUS_OK, &payload, &bytes);
+	offer_both(1, generation, 0);
+	expect_both(WEIR_STATUS_OK);
 	h = header(1, generation, 1, 4, 8);
 	offer(&h, 32);
-	for (unsigned int s = 0; s < 2; s++)
-		expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
+	expect_both(WEIR_STATUS_PARTIAL);
 	h = header(1, generation, 1, 8, 8); /* nobody knows yet whether source 0 has block 0 */
 	offer(&h, 32);
 	expect_drop(PPE_DROP_HELD_BACK, 1);
@@ -191,9 +175,8 @@ Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout =
 		offer(&h, 32);
 		expect_drop(PPE_DROP_HELD_BACK, 1);
 	}
-	for (unsigned int s = 0; s < 2; s++)
-		expect(s, WEIR_STATUS_OK, &payload, &bytes);
-	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &stats), 0);
+	expect_both(WEIR_STATUS_OK);
+	stats = job_stats(1);
 	cr_expect_eq(stats.buffers_used, 1, "%u buffers", stats.buffers_used);
 	cr_expect_eq(stats.held_back, 1);
 	cr_expect_eq(stats.late, 0);

@@ -6,14 +6,13 @@
 #include <rte_cycles.h>
 
 #include "ppe/programs/programs.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 #include "tests/eal/stand.h"
 
 #define WINDOW  4
 #define PORTS   4
 #define SOURCES 16 /* ids that occur, and more */
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 /* What each host got: by its address on the bench, whatever the packet says. */
@@ -96,14 +95,6 @@ publish(const struct ppe_job *job)
 
 	table.by_id[job->id] = job;
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &table), 0);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 /* A job of sources 0, 1 and a third. */

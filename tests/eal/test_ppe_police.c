@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <rte_cycles.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
 #define MBIT         1 /* far less than even a busy machine sends */
 #define BLOCKS       100
@@ -14,7 +14,6 @@
 
 /* Of each block. Large frames: the sender waits for the policer, not the other way round. */
 static unsigned int elements = ELEMENTS_MAX;
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 
 static void
@@ -85,14 +84,6 @@ send_blocks(uint8_t job, uint32_t from, unsigned int blocks, unsigned int *dropp
 		taken += bytes;
 	}
 	return taken;
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 /* Two buckets of a quarter of the window each, full at first, and what came since. */

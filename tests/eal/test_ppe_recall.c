@@ -4,12 +4,11 @@
 
 #include <criterion/criterion.h>
 
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 
 #define WINDOW  4
 #define SOURCES 3
 
-static struct rig rig;
 static uint8_t frame[RIG_FRAME_MAX];
 static uint16_t generation;
 
@@ -22,14 +21,6 @@ start(bool recall, unsigned int workers)
 	config.job[0].recall = recall;
 	rig_start(&rig, &config);
 	generation = rig_join(&rig, 0, false);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 static void
@@ -90,15 +81,6 @@ block_is_summed(uint32_t block)
 	}
 }
 
-static struct ppe_job_stats
-job_stats(void)
-{
-	struct ppe_job_stats stats;
-
-	ppe_job_stats_read(rig.ppe, 1, &stats);
-	return stats;
-}
-
 /* One asks for the next generation, and is told who else does. */
 static void
 asks(unsigned int s, uint32_t nonce, uint32_t asking)
@@ -128,8 +110,8 @@ recalls(unsigned int workers)
 	rig_settle(&rig, &stats);
 	asks(2, 5, 4);
 	rig_settle(&rig, &stats);
-	cr_expect_eq(job_stats().recalls, 1);
-	cr_expect_eq(job_stats().blocks_in_flight, 0, "blocks are kept for nobody");
+	cr_expect_eq(job_stats(1).recalls, 1);
+	cr_expect_eq(job_stats(1).blocks_in_flight, 0, "blocks are kept for nobody");
 	/* Whatever block, whichever shard: repeated, lost, new. */
 	for (uint32_t block = 0; block < 3 * WINDOW; block++)
 		for (unsigned int s = 0; s < 2; s++) {
@@ -143,12 +125,12 @@ recalls(unsigned int workers)
 	asks(0, 6, 5);
 	asks(2, 5, 5);
 	rig_settle(&rig, &stats);
-	cr_expect_eq(job_stats().recalls, 1);
-	cr_expect_eq(job_stats().generation, generation);
+	cr_expect_eq(job_stats(1).recalls, 1);
+	cr_expect_eq(job_stats(1).generation, generation);
 	generation = rig_join(&rig, 0, false);
 	for (uint32_t block = 0; block < 3 * WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats().recalls, 1);
+	cr_expect_eq(job_stats(1).recalls, 1);
 	stop();
 }
 
@@ -169,7 +151,7 @@ Test(ppe_recall, a_job_that_waits_runs_on, .timeout = 30)
 	asks(2, 5, 4);
 	for (uint32_t block = 1; block < 3 * WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats().recalls, 0);
+	cr_expect_eq(job_stats(1).recalls, 0);
 	stop();
 }
 
@@ -192,10 +174,10 @@ Test(ppe_recall, copies_end_nothing, .timeout = 30)
 	join(2, first + 2);
 	rig_settle(&rig, &stats);
 	cr_expect_eq(stats.drops[PPE_DROP_STALE], 1);
-	cr_expect_eq(job_stats().joining[0], 0);
+	cr_expect_eq(job_stats(1).joining[0], 0);
 	for (uint32_t block = 0; block < 2 * WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats().recalls, 1);
+	cr_expect_eq(job_stats(1).recalls, 1);
 	stop();
 }
 
@@ -248,7 +230,7 @@ Test(ppe_recall, who_missed_the_answer_is_not_forgotten, .timeout = 30)
 	}
 	for (uint32_t block = 0; block < WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats().recalls, 4);
+	cr_expect_eq(job_stats(1).recalls, 4);
 	stop();
 }
 

@@ -6,15 +6,13 @@
 #include <rte_cycles.h>
 
 #include "ppe/programs/programs.h"
-#include "tests/eal/rig.h"
+#include "tests/eal/one_rig.h"
 #include "tests/eal/stand.h"
 
 #define JOBS   40
 #define FIRST  10 /* the id of the first of them */
 #define HALF_S 500.0 /* ms */
 #define LATE   200.0 /* ms that a busy machine may add */
-
-static struct rig rig;
 
 static void
 start(unsigned int worker)
@@ -32,14 +30,6 @@ start(unsigned int worker)
 	config.job[0] = rig_job(1, 3, 4, 16);
 	stand_choose(worker);
 	rig_start(&rig, &config);
-}
-
-static void
-stop(void)
-{
-	const char *books = rig_stop(&rig);
-
-	cr_expect_null(books, "%s", books);
 }
 
 static double
