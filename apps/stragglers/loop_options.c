@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/stragglers/loop.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "apps/stragglers/arguments.h"
 
 static const char usage[] =
 	"usage: weir-loop --switch ADDRESS --address OWN_ADDRESS --source I [--job N] [options]\n"
@@ -88,38 +87,6 @@ static const struct option longs[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* A number of [least, most]. */
-static bool
-number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 0);
-	return errno == 0 && end != text && *end == '\0' && text[0] != '-' && *value >= least &&
-		*value <= most;
-}
-
-static bool
-small(const char *text, unsigned int least, unsigned int most, unsigned int *value)
-{
-	uint64_t v;
-
-	if (!number(text, least, most, &v))
-		return false;
-	*value = (unsigned int)v;
-	return true;
-}
-
-static bool
-times(const char *text, double *value)
-{
-	char *end;
-
-	*value = strtod(text, &end);
-	return end != text && *end == '\0' && isfinite(*value) && *value >= 0 && *value <= 1000;
-}
-
 /* One option; false: its argument is wrong. */
 static bool
 take(struct loop_options *o, int option, const char *text)
@@ -132,37 +99,37 @@ take(struct loop_options *o, int option, const char *text)
 	case OPT_SWITCH: o->weir.switch_address = text; break;
 	case OPT_ADDRESS: o->weir.address = text; break;
 	case OPT_SOURCE:
-		good = small(text, 0, WEIR_SOURCES_MAX - 1, &v);
+		good = argument_small(text, 0, WEIR_SOURCES_MAX - 1, &v);
 		o->weir.source = (int)v;
 		break;
-	case OPT_SOURCES: return small(text, 1, WEIR_SOURCES_MAX, &o->weir.sources);
+	case OPT_SOURCES: return argument_small(text, 1, WEIR_SOURCES_MAX, &o->weir.sources);
 	case OPT_JOB:
-		good = small(text, 0, WEIR_JOBS_MAX - 1, &v);
+		good = argument_small(text, 0, WEIR_JOBS_MAX - 1, &v);
 		o->weir.job = (uint8_t)v;
 		break;
 	case OPT_TIMEOUT:
-		good = small(text, 1, 86400000, &v);
+		good = argument_small(text, 1, 86400000, &v);
 		o->weir.op_timeout_ms = o->weir.join_timeout_ms = v;
 		break;
 	case OPT_SHAPES: o->shapes = text; break;
 	case OPT_ELEMENTS:
-		good = number(text, 1, UINT64_C(1) << 30, &w);
+		good = argument_whole(text, 1, UINT64_C(1) << 30, &w);
 		o->elements = w;
 		break;
-	case OPT_SCALE: return small(text, 1, 1000000000, &o->scale);
+	case OPT_SCALE: return argument_small(text, 1, 1000000000, &o->scale);
 	case OPT_BUCKET:
-		good = number(text, 0, UINT64_C(1) << 40, &w);
+		good = argument_whole(text, 0, UINT64_C(1) << 40, &w);
 		o->bucket = w;
 		break;
-	case OPT_ITERATIONS: return small(text, 1, 10000000, &o->iterations);
-	case OPT_WARMUP: return small(text, 0, 10000000, &o->warmup);
-	case OPT_COMPUTE: return small(text, 0, 1000000000, &o->compute_us);
-	case OPT_SLOW_PPM: return small(text, 0, 1000000, &o->slow_ppm);
-	case OPT_SLOW_UNIT: return small(text, 0, 1000000000, &o->slow_unit_us);
-	case OPT_SLOW_MIN: return times(text, &o->slow_min);
-	case OPT_SLOW_MAX: return times(text, &o->slow_max);
+	case OPT_ITERATIONS: return argument_small(text, 1, 10000000, &o->iterations);
+	case OPT_WARMUP: return argument_small(text, 0, 10000000, &o->warmup);
+	case OPT_COMPUTE: return argument_small(text, 0, 1000000000, &o->compute_us);
+	case OPT_SLOW_PPM: return argument_small(text, 0, 1000000, &o->slow_ppm);
+	case OPT_SLOW_UNIT: return argument_small(text, 0, 1000000000, &o->slow_unit_us);
+	case OPT_SLOW_MIN: return argument_real(text, 0, 1000, &o->slow_min);
+	case OPT_SLOW_MAX: return argument_real(text, 0, 1000, &o->slow_max);
 	case OPT_NO_CATCH_UP: o->catch_up = false; break;
-	case OPT_SEED: return number(text, 0, UINT64_MAX, &o->seed);
+	case OPT_SEED: return argument_whole(text, 0, UINT64_MAX, &o->seed);
 	case OPT_JSON: o->json = text; break;
 	default: return false;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/stragglers/train.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "apps/stragglers/arguments.h"
 
 static const char usage[] =
 	"usage: weir-train --switch ADDRESS --address OWN_ADDRESS --source I [--job N] [options]\n"
@@ -94,38 +94,6 @@ static const struct option longs[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* A whole number of [least, most]. */
-static bool
-whole(const char *text, uint64_t least, uint64_t most, uint64_t *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 0);
-	return errno == 0 && end != text && *end == '\0' && text[0] != '-' && *value >= least &&
-		*value <= most;
-}
-
-static bool
-small(const char *text, unsigned int least, unsigned int most, unsigned int *value)
-{
-	uint64_t v;
-	bool good = whole(text, least, most, &v);
-
-	*value = (unsigned int)v;
-	return good;
-}
-
-/* A number of [least, most]; no NaN is. */
-static bool
-real(const char *text, double least, double most, double *value)
-{
-	char *end;
-
-	*value = strtod(text, &end);
-	return end != text && *end == '\0' && *value >= least && *value <= most;
-}
-
 static bool
 partial(const char *text, enum weir_partial *how)
 {
@@ -164,16 +132,16 @@ take_weir(struct weir_config *w, int option, const char *text)
 	case OPT_ADDRESS: w->address = text; return true;
 	case OPT_JOB_NAME: w->job_name = text; return true;
 	case OPT_JOB:
-		good = small(text, 0, WEIR_JOBS_MAX - 1, &v);
+		good = argument_small(text, 0, WEIR_JOBS_MAX - 1, &v);
 		w->job = (uint8_t)v;
 		return good;
 	case OPT_SOURCE:
-		good = small(text, 0, WEIR_SOURCES_MAX - 1, &v);
+		good = argument_small(text, 0, WEIR_SOURCES_MAX - 1, &v);
 		w->source = (int)v;
 		return good;
-	case OPT_SOURCES: return small(text, 1, WEIR_SOURCES_MAX, &w->sources);
-	case OPT_TIMEOUT: return small(text, 1, 86400000, &w->op_timeout_ms);
-	case OPT_JOIN_TIMEOUT: return small(text, 1, 86400000, &w->join_timeout_ms);
+	case OPT_SOURCES: return argument_small(text, 1, WEIR_SOURCES_MAX, &w->sources);
+	case OPT_TIMEOUT: return argument_small(text, 1, 86400000, &w->op_timeout_ms);
+	case OPT_JOIN_TIMEOUT: return argument_small(text, 1, 86400000, &w->join_timeout_ms);
 	case OPT_PARTIAL: return partial(text, &w->partial);
 	default: w->carry = true; return option == OPT_CARRY;
 	}
@@ -185,17 +153,17 @@ take(struct train_options *o, int option, const char *text)
 {
 	switch (option) {
 	case OPT_ALONE: o->alone = true; return true;
-	case OPT_SEED: return whole(text, 0, UINT64_MAX, &o->seed);
-	case OPT_TARGET: return real(text, 0.01, 1, &o->target);
-	case OPT_ITERATIONS: return small(text, 1, 1000000000, &o->iterations);
-	case OPT_EVERY: return small(text, 1, 1000000000, &o->every);
-	case OPT_BATCH: return small(text, 1, TRAIN_POINTS, &o->batch);
-	case OPT_RATE: return real(text, 0, 1000, &o->rate);
-	case OPT_MOMENTUM: return real(text, 0, 1, &o->momentum);
-	case OPT_COMPUTE: return real(text, 0, 3600000, &o->compute_ms);
-	case OPT_SLOW_PPM: return small(text, 0, 1000000, &o->slow_ppm);
-	case OPT_SLOW_MIN: return real(text, 0, 1000, &o->slow_min);
-	case OPT_SLOW_MAX: return real(text, 0, 1000, &o->slow_max);
+	case OPT_SEED: return argument_whole(text, 0, UINT64_MAX, &o->seed);
+	case OPT_TARGET: return argument_real(text, 0.01, 1, &o->target);
+	case OPT_ITERATIONS: return argument_small(text, 1, 1000000000, &o->iterations);
+	case OPT_EVERY: return argument_small(text, 1, 1000000000, &o->every);
+	case OPT_BATCH: return argument_small(text, 1, TRAIN_POINTS, &o->batch);
+	case OPT_RATE: return argument_real(text, 0, 1000, &o->rate);
+	case OPT_MOMENTUM: return argument_real(text, 0, 1, &o->momentum);
+	case OPT_COMPUTE: return argument_real(text, 0, 3600000, &o->compute_ms);
+	case OPT_SLOW_PPM: return argument_small(text, 0, 1000000, &o->slow_ppm);
+	case OPT_SLOW_MIN: return argument_real(text, 0, 1000, &o->slow_min);
+	case OPT_SLOW_MAX: return argument_real(text, 0, 1000, &o->slow_max);
 	case OPT_JSON: o->json = text; return true;
 	default: return take_weir(&o->weir, option, text);
 	}
