@@ -5,14 +5,13 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <criterion/criterion.h>
 
 #include "pktbuf/wire.h"
 #include "rmw/kernels.h"
 #include "tests/random.h"
+#include "tests/unit/page_end.h"
 
 #define LENGTH_MAX 130
 #define GUARD      128 /* whole lines, more than any vector */
@@ -170,19 +169,6 @@ check_pairs(enum rmw_isa isa, enum rmw_type type, reference_fn reference)
 			cr_assert_eq(acc[i], expected[i], "%08x + %08x = %08x, not %08x", hard[i],
 				src[i], acc[i], expected[i]);
 	}
-}
-
-/* A page that ends where nothing may be touched. */
-static uint8_t *
-page_end(void)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint8_t *p =
-		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	cr_assert_neq(p, MAP_FAILED);
-	cr_assert_eq(mprotect(p + page, page, PROT_NONE), 0);
-	return p + page;
 }
 
 static void

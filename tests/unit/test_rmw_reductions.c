@@ -6,13 +6,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <criterion/criterion.h>
 
 #include "tests/model/reduction_model.h"
 #include "tests/random.h"
+#include "tests/unit/page_end.h"
 
 #define LENGTH_MAX 1100
 #define GUARD      128 /* whole lines, more than any vector */
@@ -161,19 +160,6 @@ check_blocks(enum rmw_isa isa)
 				2 + i);
 		check_block(&state, isa, type, op, 33, COUNT_MAX);
 	}
-}
-
-/* A page that ends where nothing may be touched. */
-static uint8_t *
-page_end(void)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint8_t *p =
-		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	cr_assert_neq(p, MAP_FAILED);
-	cr_assert_eq(mprotect(p + page, page, PROT_NONE), 0);
-	return p + page;
 }
 
 static void
