@@ -176,7 +176,7 @@ struct weir_config {
 	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
 				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
 	const char *job_name; /* the job's name */
-	bool create; /* make the job if there is none of this name */
+	bool create; /* make the job if there is none of this name; over TCP with a tenant's token */
 	struct weir_job_settings settings; /* of the job that is made */
 	const char *token; /* of the tenant; readable on the wire unless control is https */
 	const char *token_file; /* a file with it, in one line; token goes before */
