@@ -19,6 +19,8 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 '..', '..', 'apps', 'rack'))
+os.environ.setdefault('WEIR_BUILD', os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                                 '..', '..', 'build'))
 
 SECONDS = 90
 cases = []
