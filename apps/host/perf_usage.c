@@ -78,6 +78,7 @@ static const char usage[] =
 	"                         then say so\n"
 	"  --json FILE            write a report\n"
 	"  --seed N               of the data; the same on all ranks (1)\n"
+	"  --version, -h, --help  print the version; this\n"
 	"\n"
 	"Exit status: 0 all right; 1 an error or wrong elements; 2 usage; 3 nothing wrong, but "
 	"some\n"
