@@ -136,8 +136,8 @@ def tenant(certify=False):
 
         def ctl(*given, status=0):
             run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', address, '--token-file', token,
-                                    *words, *given])
-            found = run.end(20)
+                                    '--timeout', '30s', *words, *given])
+            found = run.end(40)
             check(found == status, 'weirctl %s: status %s, not %d\n%s', given, found, status,
                   run.output)
             return run.output
