@@ -12,6 +12,7 @@ enum {
 	OPT_JOB_NAME,
 	OPT_CREATE,
 	OPT_AUTHENTICATE,
+	OPT_DETERMINISTIC,
 	OPT_TOKEN_FILE,
 	OPT_CA,
 	OPT_KEY_FILE,
@@ -61,6 +62,7 @@ static const struct option longs[] = {
 	{"job-name", required_argument, NULL, OPT_JOB_NAME},
 	{"create", no_argument, NULL, OPT_CREATE},
 	{"authenticate", no_argument, NULL, OPT_AUTHENTICATE},
+	{"deterministic", no_argument, NULL, OPT_DETERMINISTIC},
 	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
 	{"key-file", required_argument, NULL, OPT_KEY_FILE},
 	{"ca", required_argument, NULL, OPT_CA},
@@ -254,6 +256,7 @@ take(struct perf_options *o, int option, const char *text)
 	case OPT_JOB_NAME: o->weir.job_name = text; break;
 	case OPT_CREATE: o->weir.create = true; break;
 	case OPT_AUTHENTICATE: o->weir.settings.authenticate = true; break;
+	case OPT_DETERMINISTIC: o->weir.settings.deterministic = true; break;
 	case OPT_TOKEN_FILE: o->weir.token_file = text; break;
 	case OPT_CA: o->weir.ca_file = text; break;
 	case OPT_ADDRESS: o->weir.address = text; break;
@@ -378,6 +381,8 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 		return wrong_usage("--job-name and --create need an URL for --switch");
 	if (o->weir.settings.authenticate && !o->weir.create)
 		return wrong_usage("--authenticate needs --create: it says what job is made");
+	if (o->weir.settings.deterministic && !o->weir.create)
+		return wrong_usage("--deterministic needs --create: it says what job is made");
 	if (o->weir.switch_address == NULL && o->weir.source >= 0 && o->weir.sources == 0)
 		return wrong_usage("--source with an URL for --switch needs --sources, too");
 	if (o->check && (o->weir.carry || o->weir.partial == WEIR_PARTIAL_RESCALE))

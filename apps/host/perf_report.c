@@ -35,7 +35,7 @@ perf_report_header(const struct perf_run *run)
 		printf("# check: every element on every rank; where floating point rounds: %s\n",
 			PERF_BOUND);
 	printf("# sent, recv: bytes on the wire per operation, at the rank that has most\n");
-	if (o->link_rate > 0 && !o->latency)
+	if (o->link_rate > 0)
 		printf("# link%%, data%%: of %.6g Mbit/s, all bytes on the wire in the busier "
 		       "direction; the data\n",
 			o->link_rate / 1e6);
@@ -47,7 +47,8 @@ static const char *
 timing_columns(const struct perf_options *o)
 {
 	if (o->latency)
-		return "    time     min  median     p99  #wrong";
+		return o->link_rate > 0 ? "    time     min  median     p99 link% data% #wrong"
+					: "    time     min  median     p99 #wrong";
 	return o->link_rate > 0 ? "    time  algbw  busbw link% data% #wrong"
 				: "    time  algbw  busbw #wrong";
 }
@@ -56,7 +57,8 @@ static const char *
 timing_units(const struct perf_options *o)
 {
 	if (o->latency)
-		return "    (us)    (us)    (us)    (us)        ";
+		return o->link_rate > 0 ? "    (us)    (us)    (us)    (us)                   "
+					: "    (us)    (us)    (us)    (us)       ";
 	return o->link_rate > 0 ? "    (us) (GB/s) (GB/s)                   "
 				: "    (us) (GB/s) (GB/s)       ";
 }
@@ -119,7 +121,7 @@ print_latency(const struct perf_timing *t)
 static void
 print_timing(const struct perf_run *run, const struct perf_timing *t)
 {
-	bool latency = run->options->latency, link = !latency && run->options->link_rate > 0;
+	bool latency = run->options->latency;
 
 	if (!t->measured)
 		printf(latency ? " %7s %7s %7s %7s" : " %7s %6s %6s", "N/A", "N/A", "N/A", "N/A");
@@ -129,10 +131,8 @@ print_timing(const struct perf_run *run, const struct perf_timing *t)
 		print_us(t->us);
 		printf(" %6.3f %6.3f", t->algbw, t->busbw);
 	}
-	if (link)
+	if (run->options->link_rate > 0)
 		printf(" %5.1f %5.1f", t->link_share * 100, t->data_share * 100);
-	if (latency)
-		printf(" ");
 	print_wrong(run, t->wrong);
 }
 

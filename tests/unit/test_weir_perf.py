@@ -157,6 +157,16 @@ def links_and_latencies():
     rows = table(out[0])
     assert len(rows) == 2 and len(rows[0]) == 17 and rows[0][9] == rows[0][14] == '0', rows
     assert rows[1][0] == 'barrier' and len(rows[1]) == 7, rows
+    with switch('-sources', 2) as ports:
+        out, _, reports = run(ports, 2, '-b', 4, '-e', 4, '-n', 5, '--latency', '--link-rate', '1G')
+    row, heads = table(out[0])[0], [h for h in out[0].splitlines() if 'link%' in h and 'p99' in h]
+    assert len(row) == 21 and len(heads) == 1 and 'Mbit/s' in out[0], out[0]
+    heads = heads[0].split()
+    assert heads[6:13] == ['time', 'min', 'median', 'p99', 'link%', 'data%', '#wrong'], heads
+    for at, way in ((9, 'out_of_place'), (16, 'in_place')):
+        t = reports[0]['rows'][0][way]
+        assert abs(float(row[at]) - t['link_share'] * 100) < 0.06, (row, t)
+        assert abs(float(row[at + 1]) - t['data_share'] * 100) < 0.06 and row[at + 2] == '0', (row, t)
 
 
 def a_straggler_is_told():
@@ -179,7 +189,8 @@ def failures():
     for options in (['-b', '3q'], ['--job', '256'], ['-f', '1'], ['stray'], [],
                     ['--partial', 'half'], ['-d', 'int9'], ['nothing'], ['--link-rate', '1Q'],
                     ['--inflight', '65'], ['-d', 'fp16,fp32', '-o', 'sum,band'], ['reduce', '--base-form'],
-                    ['all', '--shapes', 'x'], ['-o', 'max', '--partial', 'rescale', '-c', '0']):
+                    ['all', '--shapes', 'x'], ['-o', 'max', '--partial', 'rescale', '-c', '0'],
+                    ['--deterministic']):
         end = subprocess.run([PERF, '--switch', '127.0.0.1', '--address', '127.0.0.1', '--source', '0']
                              + options if options else [PERF], capture_output=True, text=True,
                              timeout=10, check=False)
