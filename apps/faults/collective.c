@@ -127,8 +127,11 @@ collective_check(struct weir *weir, const struct perf_reference *what, int code,
 		h = hash(h, &part[i].first, sizeof(part[i].first));
 		h = hash(h, part[i].present, sizeof(part[i].present));
 	}
-	if (always_whole(weir, what))
-		partial = false;
+	if (always_whole(weir, what)) {
+		partial = false; /* and no part of them is to be looked at by itself */
+		n = 0;
+		part[0].count = 0;
+	}
 	*wrong = count_wrong(what, part, n, got) + (partial != (code == WEIR_PARTIAL));
 	*fingerprint =
 		hash(h, got, perf_reference_received(what) * weir_dtype_bytes(what->data.dtype));
