@@ -17,7 +17,7 @@
 #include "apps/host/member.h"
 
 #define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
-#define INQUIRE_NS (1000 * WEIR_NS_PER_MS) /* of a question */
+#define INQUIRE_NS (2000 * WEIR_NS_PER_MS) /* of all questions about a silence */
 #define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
 #define LATER_NS   (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
 #define ATTEMPT_NS (2000 * WEIR_NS_PER_MS) /* to reach a switch that may be starting */
@@ -358,14 +358,20 @@ weir_control_rejoin(struct weir *weir, uint64_t deadline)
 	return code;
 }
 
-/* One question; false: no answer, and why is in text. */
+/* One question, until then; false: no answer, and why is in text. */
 static bool
-question(struct weir_control *control, struct weir_http *http, const char *path, char *text,
-	size_t size)
+question(struct weir_control *control, struct weir_http *http, const char *path, uint64_t until,
+	char *text, size_t size)
 {
+	uint64_t now = weir_now();
+
 	text[0] = '\0';
-	if (weir_http_ask(
-		    http, "GET", path, NULL, INQUIRE_NS, &control->answer, text + 2, size - 2) == 0)
+	if (now >= until) {
+		snprintf(text, size, "; no time left");
+		return false;
+	}
+	if (weir_http_ask(http, "GET", path, NULL, until - now, &control->answer, text + 2,
+		    size - 2) == 0)
 		return true;
 	memcpy(text, "; ", 2);
 	return false;
@@ -378,18 +384,19 @@ inquire(struct weir_control *control, const struct weir_inquiry *inquiry, struct
 {
 	const struct weir_http_answer *answer = &control->answer;
 	int name = (int)(strlen(control->members) - strlen("/v1/jobs//members"));
+	uint64_t until = weir_now() + INQUIRE_NS;
 	char *job, *blocks, ignored[TEXT_MAX];
 	int verdict = 0;
 
 	if (asprintf(&job, "/v1/jobs/%.*s", name, control->members + strlen("/v1/jobs/")) < 0)
 		return 0;
-	if (question(control, http, job, text, size))
+	if (question(control, http, job, until, text, size))
 		verdict = weir_inquiry_read(
 			inquiry, answer->status, answer->body, answer->length, text, size);
 	if (verdict == 0 && answer->status == 200 && inquiry->present == NULL &&
 		asprintf(&blocks, "/v1/blocks?stuck=1&limit=1&job=%s", job + strlen("/v1/jobs/")) >=
 			0) {
-		if (question(control, http, blocks, ignored, sizeof(ignored)))
+		if (question(control, http, blocks, until, ignored, sizeof(ignored)))
 			weir_inquiry_read_block(inquiry, answer->body, answer->length, text, size);
 		free(blocks);
 	}

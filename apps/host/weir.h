@@ -48,8 +48,8 @@
  * child's descriptors; the others tell what was so at the fork, or nothing. None takes anything from the parent.
  *
  * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has
- * a text for people, in the thread that was told. No call waits for ever: weir_open waits at most join_timeout_ms, an operation
- * ends when for op_timeout_ms no block of this handle has completed.
+ * a text for people, in the thread that was told. No call waits for ever: weir_open waits at most
+ * join_timeout_ms, an operation ends when for op_timeout_ms no block of this handle has completed.
  *
  * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for want of elements, and
  * WEIR_PARTIAL_FAIL's -EIO) ends the generation for this handle: the sources may have parted in what
@@ -204,6 +204,7 @@ struct weir;
  *   -EACCES      refused: this source is not in the job, or its address is not the source's
  *   -EPROTO      the switch's reply makes no sense (another version?), or it says that the
  *                job has another number of sources than config.sources
+ *   -ENOMEM      no memory
  *   others       from socket(2), bind(2), setsockopt(2), pthread_create(3)
  *
  * and with control
@@ -277,7 +278,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *
  * With control the library asks the control API when the switch is silent for seconds, and when the
  * operation fails: then it need not wait for op_timeout_ms to learn that the job is gone, and the
- * text names those that are missing by their addresses. The call takes up to 2 s longer for that.
+ * text names those that are missing by their addresses. The call takes up to 2 s longer for that (and so
+ * does a weir_open or weir_rejoin that fails).
  */
 WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
 	enum weir_dtype dtype, enum weir_op op);
@@ -407,7 +409,7 @@ WEIR_API const char *weir_last_error(const struct weir *weir);
 struct weir_result {
 	uint64_t blocks; /* blocks of the operation */
 	uint64_t completed; /* that have a result, degraded ones too */
-	uint64_t degraded; /* results that not all sources are in */
+	uint64_t degraded; /* results that not all sources are in, whole data or not */
 	uint64_t without_own; /* of these: that this source's own contribution is not in */
 	unsigned int sources_least; /* sources in the poorest result; all of them if whole */
 	uint8_t missing[WEIR_BITMAP_BYTES]; /* sources that are not in at least one result;
@@ -419,7 +421,7 @@ WEIR_API void weir_last_result(const struct weir *weir, struct weir_result *resu
 
 /*
  * One degraded block of that operation: its elements are [first, first + count) of `recv`; where recv is made
- * of slices, of each of them.
+ * of slices, of each of them (but of an alltoall made of scatters, of recv).
  */
 struct weir_degraded {
 	size_t first;
