@@ -184,8 +184,8 @@ weir_explain_join(struct weir *weir, uint64_t waited)
 	if (weir->have_waiting) {
 		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->waited_for);
 		return weir_explain(weir, -ETIMEDOUT,
-			"%s did not begin within %llu ms, %s; start every %s of the job within the "
-			"join timeout",
+			"%s did not begin within %llu ms, %s; start every %s of the job, each "
+			"with a number of its own, within the join timeout",
 			weir->job_text, ms, missing, weir->noun);
 	}
 	return weir_explain(weir, -ETIMEDOUT,
@@ -275,8 +275,9 @@ explain_stale(struct weir *weir, unsigned int generation)
 			weir->job_text, weir->generation, weir->noun);
 	return weir_explain(weir, -ESTALE,
 		"%s has generation %u now, this handle is of %u: the job's %ss have joined again "
-		"without this one's knowledge; join again on every host",
-		weir->job_text, generation, weir->generation, weir->noun);
+		"without this one's knowledge, or another process of this host as %s %u; join "
+		"again on every host",
+		weir->job_text, generation, weir->generation, weir->noun, weir->noun, weir->source);
 }
 
 static int

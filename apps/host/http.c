@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -192,10 +194,23 @@ static int
 explain_connect(struct weir_http *http, char *text, size_t size)
 {
 	const char *where = http->config.address;
+	const char *advice = "is the switch running, and does its api.listen have this address?";
 	struct stat found;
 	long number = 0;
+	int probe;
 
 	curl_easy_getinfo(http->easy, CURLINFO_OS_ERRNO, &number);
+	/* Not even a socket: libcurl keeps to itself why. */
+	if (number == 0) {
+		probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (probe < 0)
+			number = errno;
+		else
+			close(probe);
+	}
+	if (number == EMFILE || number == ENFILE)
+		advice = "each handle has up to three descriptors: close some, or raise the limit "
+			 "(ulimit -n)";
 	if (http->path != NULL && stat(http->path, &found) < 0)
 		number = errno;
 	if (http->path != NULL && (number == EACCES || number == EPERM))
@@ -205,10 +220,8 @@ explain_connect(struct weir_http *http, char *text, size_t size)
 			"its TCP addresses",
 			where, strerror((int)number));
 	else
-		snprintf(text, size,
-			"no connection to the switch's control API at %s (%s): is the switch "
-			"running, and does its api.listen have this address?",
-			where, number != 0 ? strerror((int)number) : http->detail);
+		snprintf(text, size, "no connection to the switch's control API at %s (%s): %s",
+			where, number != 0 ? strerror((int)number) : http->detail, advice);
 	return number != 0 ? -(int)number : -EHOSTUNREACH;
 }
 

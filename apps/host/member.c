@@ -296,6 +296,10 @@ judge(const struct weir_refused *r, long status, const char *code, const char *a
 			 "NAME shows who is in it, weirctl member delete NAME RANK frees the rank "
 			 "of one that is gone";
 		result = -EADDRINUSE;
+	} else if (status == 400 && strncmp(about, "create.", strlen("create.")) == 0) {
+		advice = "the job can't be made so: mend what it is made with "
+			 "(weir_config.job_name, .settings)";
+		result = -EINVAL;
 	} else if (status == 507) {
 		advice = "delete a job, or ask for a smaller window or fewer elements";
 		result = -ENOSPC;

@@ -68,15 +68,20 @@ read_addresses(struct weir *weir, const struct weir_config *c)
 	weir->switch_ext.sin_port = htons(ext);
 	if (c->switch_address == NULL)
 		return weir_explain(weir, -EINVAL,
-			"where is the switch? Set WEIR_SWITCH, or control, to the URL of its "
-			"control API; or switch_address and address");
+			"where is the switch? Set WEIR_SWITCH, or control, to its control API's "
+			"address, such as http://10.0.0.1:8080; or give switch_address and "
+			"address");
 	if (inet_pton(AF_INET, c->switch_address, &weir->switch_ext.sin_addr) != 1)
 		return weir_explain(weir, -EINVAL, "switch_address: \"%s\" is not an IPv4 address",
 			c->switch_address);
 	weir->switch_base.sin_addr = weir->switch_ext.sin_addr;
-	if (c->address == NULL || inet_pton(AF_INET, c->address, &weir->own.sin_addr) != 1)
-		return weir_explain(weir, -EINVAL, "address: \"%s\" is not an IPv4 address",
-			c->address ? c->address : "");
+	if (c->address == NULL)
+		return weir_explain(weir, -EINVAL,
+			"address: with switch_address it is this host's own IPv4 address, of the "
+			"interface towards the switch");
+	if (inet_pton(AF_INET, c->address, &weir->own.sin_addr) != 1)
+		return weir_explain(
+			weir, -EINVAL, "address: \"%s\" is not an IPv4 address", c->address);
 	if (base == ext)
 		return weir_explain(weir, -EINVAL, "port_base and port_ext are both %u", base);
 	if (c->source < 0 || c->source >= WEIR_SOURCES_MAX)

@@ -3,7 +3,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "apps/host/weir.h"
 #include "tests/model/fake_switch.h"
@@ -118,17 +121,50 @@ Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_a
 Test(weir_careless, there_is_no_handle, .timeout = 10)
 {
 	struct weir_request *request = (struct weir_request *)memory;
+	struct weir_config config = {0};
 	struct weir *weir;
 
 	cr_expect_eq(weir_open(NULL, &weir), -EINVAL);
 	refused(weir, weir_barrier(weir), "config is NULL");
 	weir_close(weir);
-	cr_expect_eq(weir_open(configs, NULL), -EINVAL);
+	unsetenv("WEIR_SWITCH");
+	cr_expect_eq(weir_open(&config, &weir), -EINVAL);
+	refused(weir, weir_barrier(weir), "Set WEIR_SWITCH");
+	weir_close(weir);
+	config.switch_address = "127.0.0.1";
+	cr_expect_eq(weir_open(&config, &weir), -EINVAL);
+	refused(weir, weir_barrier(weir), "own IPv4 address");
+	weir_close(weir);
+	cr_expect_eq(weir_open(&config, NULL), -EINVAL);
 	cr_expect_eq(weir_barrier(NULL), -EINVAL);
 	cr_expect_eq(weir_ibarrier(NULL, &request), -EINVAL);
 	cr_expect_null(request);
 	cr_expect_eq(weir_rejoin(NULL), -EINVAL);
 	cr_expect_neq(weir_last_error(NULL)[0], '\0');
+}
+
+Test(weir_careless, there_are_no_descriptors, .timeout = 10)
+{
+	struct weir_config config = {
+		.control = "http://127.0.0.1:1", .job_name = "x", .source = 0, .sources = 1};
+	struct rlimit limit, before;
+	struct weir *weir;
+	int lowest = dup(0), code;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	cr_assert_geq(lowest, 0);
+	close(lowest);
+	limit = before;
+	limit.rlim_cur = (rlim_t)lowest;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	code = weir_open(&config, &weir);
+	setrlimit(RLIMIT_NOFILE, &before);
+	if (code != -EOPNOTSUPP) { /* built without the control API */
+		cr_expect_eq(code, -EMFILE, "%d", code);
+		cr_expect_not_null(
+			strstr(weir_last_error(weir), "ulimit"), "%s", weir_last_error(weir));
+	}
+	weir_close(weir);
 }
 
 Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_all, .timeout = 30)

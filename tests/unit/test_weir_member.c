@@ -241,6 +241,10 @@ Test(weir_member, refusals, .timeout = 10)
 		NULL, -ENOSPC, "memory 4096 needed; memory 512, blocks 3 free");
 	refused(400, "{'error': {'code': 'out_of_range', 'key': 'create.window', 'message': 'x'}}",
 		NULL, -EINVAL, "create.window: x");
+	refused(400, "{'error': {'code': 'out_of_range', 'key': 'create.window', 'message': 'x'}}",
+		NULL, -EINVAL, "mend what it is made with");
+	refused(400, "{'error': {'code': 'bad_request', 'key': 'port', 'message': 'x'}}", NULL,
+		-EINVAL, "versions");
 	refused(429, "{'error': {'code': 'too_often', 'message': 'x'}}", NULL, -EBUSY, "too fast");
 	refused(503, "{'error': {'code': 'busy', 'message': 'x'}}", NULL, -EBUSY, "overloaded");
 }
