@@ -39,7 +39,7 @@ class Settings(ctypes.Structure):
     _fields_ = [('window', ctypes.c_uint), ('elements', ctypes.c_uint), ('timeout_ms', ctypes.c_uint),
                 ('type', ctypes.c_char_p), ('op', ctypes.c_char_p), ('policy', ctypes.c_char_p),
                 ('dead_after_ms', ctypes.c_uint), ('rejoin', ctypes.c_char_p),
-                ('authenticate', ctypes.c_bool), ('deterministic', ctypes.c_bool)]
+                ('deterministic', ctypes.c_bool), ('authenticate', ctypes.c_bool)]
 
 
 class Config(ctypes.Structure):
