@@ -138,6 +138,9 @@ read_settings(struct weir *weir, struct weir_control *control, const struct weir
 	return read_token(weir, control, config);
 }
 
+/* Connections that were closed without an answer: more ranks join at once than the switch has places for. */
+#define CLOSED_MAX 10
+
 /* Before asking again, in ns; 0: the answer stays what it is. */
 static uint64_t
 pause_after(long status)
@@ -154,6 +157,7 @@ ask(struct weir *weir, struct weir_http *http, const char *method, const char *p
 	struct weir_http_answer *answer = &control->answer;
 	const struct weir_refused refused = {
 		.where = control->address, .job = control->job, .token_from = control->token_from};
+	unsigned int closed = 0;
 	char text[TEXT_MAX];
 
 	for (;;) {
@@ -165,6 +169,8 @@ ask(struct weir *weir, struct weir_http *http, const char *method, const char *p
 			return 0;
 		if (code == 0)
 			pause = pause_after(answer->status);
+		else if (code == -ECONNRESET && ++closed < CLOSED_MAX)
+			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* not all at once again */
 		if (pause > 0 && weir_now() + pause < deadline) {
 			nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 			continue;
@@ -172,7 +178,7 @@ ask(struct weir *weir, struct weir_http *http, const char *method, const char *p
 		if (code == 0)
 			code = weir_member_refused(&refused, answer->status, answer->body,
 				answer->length, text, sizeof(text));
-		return weir_explain(weir, code, "%s", text);
+		return weir_explain(weir, code == -ECONNRESET ? -EPROTO : code, "%s", text);
 	}
 }
 

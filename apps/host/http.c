@@ -244,6 +244,14 @@ explain(struct weir_http *http, CURLcode code, uint64_t timeout_ns, char *text, 
 		snprintf(text, size, "out of memory");
 		return -ENOMEM;
 	}
+	if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) {
+		snprintf(text, size,
+			"%s closes the connection without an answer (%s): is it a switch's control "
+			"API, with TLS only if the address is https, and not overloaded (weirctl "
+			"status)?",
+			where, detail);
+		return -ECONNRESET;
+	}
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT)
 		snprintf(text, size, "the control address %s: %s", where, detail);
 	else if (code == CURLE_WRITE_ERROR)

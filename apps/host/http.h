@@ -37,6 +37,7 @@ void weir_http_close(struct weir_http *http); /* NULL is fine */
  * One request. path is such as "/v1/status"; body JSON or NULL.
  *
  *   -ECONNREFUSED, -EHOSTUNREACH, -ENOENT...   no connection
+ *   -ECONNRESET   the connection was closed without an answer
  *   -ETIMEDOUT    no whole answer in time
  *   -EPROTO       the answer is not HTTP, or too large; or TLS does not trust the other side
  */

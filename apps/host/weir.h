@@ -221,7 +221,7 @@ struct weir;
  *                size
  *   -EOPNOTSUPP  the library was built without the control API
  *
- * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY.
+ * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY; within 2 s where the API closes connections unanswered.
  */
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 

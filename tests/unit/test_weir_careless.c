@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What careless programs hand to libweir is refused before anything is sent, and the handle is as before. */
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "apps/host/weir.h"
@@ -170,4 +174,71 @@ Test(weir_careless, there_are_no_descriptors, .timeout = 10)
 Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_all, .timeout = 30)
 {
 	refused(handles[0], weir_ibarrier(handles[0], NULL), "request is NULL");
+}
+
+/* A control API with no place for the first ones, which it sends away without a word. */
+struct crowd {
+	int fd;
+	unsigned int away;
+};
+
+static void *
+send_away(void *argument)
+{
+	static const char answer[] =
+		"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 47\r\n\r\n"
+		"{\"error\":{\"code\":\"unknown_job\",\"message\":\"no\"}}";
+	struct crowd *crowd = argument;
+	char request[4096];
+	int fd;
+
+	while ((fd = accept(crowd->fd, NULL, NULL)) >= 0) {
+		if (crowd->away > 0)
+			crowd->away--;
+		else if (recv(fd, request, sizeof(request), 0) > 0)
+			(void)!write(fd, answer, sizeof(answer) - 1);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void
+join_in_a_crowd(unsigned int away, int wanted, const char *text)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct crowd crowd = {.fd = socket(AF_INET, SOCK_STREAM, 0), .away = away};
+	struct weir_config config = {
+		.address = "127.0.0.1", .job_name = "x", .source = 0, .sources = 1};
+	socklen_t size = sizeof(at);
+	struct weir *weir;
+	pthread_t thread;
+	char control[40];
+	int code;
+
+	cr_assert_eq(bind(crowd.fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(listen(crowd.fd, 8), 0);
+	cr_assert_eq(getsockname(crowd.fd, (struct sockaddr *)&at, &size), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, send_away, &crowd), 0);
+	snprintf(control, sizeof(control), "http://127.0.0.1:%u", ntohs(at.sin_port));
+	config.control = control;
+	code = weir_open(&config, &weir);
+	shutdown(crowd.fd, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(crowd.fd);
+	if (code != -EOPNOTSUPP) { /* built without the control API */
+		cr_expect_eq(code, wanted, "%d: %s", code, weir_last_error(weir));
+		cr_expect_not_null(
+			strstr(weir_last_error(weir), text), "%s", weir_last_error(weir));
+	}
+	weir_close(weir);
+}
+
+Test(weir_careless, all_join_at_once, .timeout = 30)
+{
+	join_in_a_crowd(3, -ENOENT, "HTTP status 404");
+}
+
+Test(weir_careless, nobody_answers, .timeout = 30)
+{
+	join_in_a_crowd(UINT_MAX, -EPROTO, "closes the connection");
 }
