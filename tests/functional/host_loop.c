@@ -10,6 +10,7 @@
  *	again=N          joins again so often	newcomer=1    takes its step from the others
  *	pause=US         between steps	key=HEX       of an authenticated job
  *	nap=MS, at=STEP  computes for so long before this step, once
+ *	ahead=BLOCKS     and as long again, some times, until the others are so far ahead
  *
  * Every element of every result is checked. With carry, what is contributed is not what is sent, so there
  * the sums of all steps are printed, for the test to compare, when all have met at the end.
@@ -25,11 +26,12 @@
 #define COUNT   700
 #define SOURCES 16 /* at most */
 #define NOBODY  INT32_MAX
+#define NAPS    6 /* one after the other, at most */
 
 static struct {
 	struct weir_config config;
 	struct weir *weir;
-	unsigned int steps, again, pause_us, nap_ms, nap_at;
+	unsigned int steps, again, pause_us, nap_ms, nap_at, nap_ahead;
 	bool newcomer;
 	uint64_t wrong, partial, rejoins;
 	uint32_t given, got;
@@ -84,6 +86,8 @@ option(const char *text)
 		me.nap_ms = number;
 	else if (IS("at"))
 		me.nap_at = number;
+	else if (IS("ahead"))
+		me.nap_ahead = number;
 	else
 		return false;
 	return true;
@@ -194,7 +198,9 @@ nap(unsigned int *step)
 	uint64_t ahead, began;
 	int code = 0;
 
-	nanosleep(&t, NULL);
+	/* On a busy machine the others may need longer. */
+	for (unsigned int k = 0; k < NAPS && (k == 0 || weir_ahead(me.weir) < me.nap_ahead); k++)
+		nanosleep(&t, NULL);
 	blocks = (COUNT + weir_elements(me.weir, WEIR_DTYPE_INT32) - 1) /
 		weir_elements(me.weir, WEIR_DTYPE_INT32);
 	ahead = weir_ahead(me.weir);

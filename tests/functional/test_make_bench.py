@@ -205,8 +205,8 @@ def what_needs_root_is_left_out_without_it():
 @case
 def a_bench_that_hangs_is_ended():
     with Made() as made:
-        out = made.run('hash', 'memory', '--bound', '1', FAKE='hash=hang', status=1)
-        check('hash (records) failed: not done after 1 s' in out, 'it says:\n%s', out)
+        out = made.run('hash', 'memory', '--bound', '5', FAKE='hash=hang', status=1)
+        check('hash (records) failed: not done after 5 s' in out, 'it says:\n%s', out)
         check(gone(made.path('pid')), 'it goes on')
         check(os.path.exists(made.path('out', 'memory.json')), 'the rest did not run')
 

@@ -297,12 +297,17 @@ def the_history_tells_what_was():
 @case
 def the_history_keeps_jobs_that_are_gone():
     with switch(jobs=[]) as (_rack, api):
+        found, former = [], 0
         for _ in range(2):  # the second takes the name and the number of the first
             answer = api.unix('POST', '/v1/jobs', body={'name': 'ring', 'size': 2, 'id': 9})
             check(answer.status == 201, '%s', answer.text)
-            time.sleep(1.2)
-            found = api.get('/v1/history')['jobs']
-            if len(found) == 1:
+            until = time.monotonic() + 10
+            while len(found) == former and time.monotonic() < until:
+                time.sleep(0.1)
+                found = api.get('/v1/history')['jobs']
+            former = len(found)
+            time.sleep(1.2)  # and for a sample more
+            if former == 1:
                 answer = api.unix('DELETE', '/v1/jobs/ring')
                 check(answer.status in (200, 202), '%s', answer.text)
         # The one that is there is the last of its name, and began later.
@@ -365,9 +370,12 @@ def telemetry_tells_the_same():
 
 @case
 def telemetry_shows_open_blocks():
-    with switch(changes=TELEMETRY) as (rack, _api):
+    with switch(changes=TELEMETRY) as (rack, api):
         runs = [rack.perf(i, 1, '-b', '4194304', '-e', '4194304', '-n', '100000') for i in range(2)]
-        time.sleep(1)
+        until = time.monotonic() + 20
+        while api.get('/v1/jobs/job1')['counters']['blocks_complete'] < 1000:
+            check(time.monotonic() < until, 'no blocks')
+            time.sleep(0.1)
         runs[1].signal(9)
         time.sleep(2.2)
         with telemetry(rack) as ask:
@@ -403,7 +411,7 @@ def telemetry_holds_nobody_up():
             time.sleep(0.05)
         for thread in threads:
             thread.join()
-        check(longest < 0.5, '%.2f s', longest)
+        check(longest < 2, '%.2f s', longest)
         sums(rack)
         time.sleep(2.1)
         with telemetry(rack) as ask:

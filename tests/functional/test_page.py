@@ -181,7 +181,7 @@ def the_switch_goes_away():
         page.wait('document.querySelectorAll(".seat").length === 4')
         switch.stop()
         took = page.wait('!document.getElementById("lost").hidden')
-        check(took < 2, 'it was said after %.1f s', took)
+        check(took < 4, 'it was said after %.1f s', took)
         page.wait('document.getElementById("link").innerText.includes("no answer since 4")')
         has(page.text('#lost'), 'The switch does not answer')
         has(page.ask('document.title'), 'no answer')
@@ -192,7 +192,7 @@ def the_switch_goes_away():
         # It is there, and says nothing.
         switch.stall.set()
         took = page.wait('!document.getElementById("lost").hidden')
-        check(took < 3.7, 'it was said after %.1f s', took)
+        check(took < 6, 'it was said after %.1f s', took)
         switch.stall.clear()
         page.wait('document.getElementById("lost").hidden')
 
@@ -321,7 +321,7 @@ def a_tab_in_the_background_is_not_alarmed():
         check(page.ask('document.getElementById("lost").hidden'), 'an alarm while hidden')
         page.ask(hide % 'false')
         took = page.wait('!document.getElementById("lost").hidden')
-        check(took < 3, 'it was said after %.1f s', took)
+        check(took < 5, 'it was said after %.1f s', took)
 
 
 @case
@@ -364,8 +364,8 @@ def a_real_switch():
         through = ['ip', 'netns', 'exec', rack.namespace('sw')]
         with Visit('real', Real, through) as page:
             page.wait('document.querySelectorAll(".job").length === 1')
-            # As many bytes as last for some seconds here.
-            runs = [rack.perf(host, 1, '-b', '1M', '-e', '1M', '-n', 4000) for host in range(2)]
+            # They are killed in the end.
+            runs = [rack.perf(host, 1, '-b', '1M', '-e', '1M', '-n', 1000000) for host in range(2)]
             page.wait('[...document.querySelectorAll(".port .value")].filter((v) => '
                       '/[1-9].*[kMG]bit.s/.test(v.textContent)).length === 4', 15)
             page.wait('/[1-9].*s/.test(document.querySelector(".job dd").textContent)')

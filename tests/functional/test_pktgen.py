@@ -283,7 +283,7 @@ def testpmd_replays_over_shared_memory():
                 pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'),
                               'tx_pcap=' + bench.path('out.pcap'))
                 bench.received(len(frames))
-                time.sleep(0.3)  # until testpmd has its last burst of results
+                time.sleep(2)  # until testpmd has its last burst of results
             pmd.stop()
             stats = bench.stop_switch()
             if loops:

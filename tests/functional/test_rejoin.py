@@ -13,11 +13,13 @@ import threading
 import time
 
 from control import Control
+from perf import SLOW
 from tap import case, check, main
 from wire import EXTENDED, JOIN
 from rack import Rack, job
 
-SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '600', '-w', '0', '-d', 'int32')
+SIZES = ('-b', '4K', '-e', '16K', '-f', '2', '-n', '300', '-w', '0', '-d', 'int32')
+SO_RCVBUFFORCE = 33  # beyond what an ordinary process may have
 OPTIONS = ('--rejoin', '8', '--timeout', '2000', '--join-timeout', '10000')
 
 
@@ -61,7 +63,7 @@ class Overheard:
         with rack.inside(host):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             self.socket.bind(('eth0', 0))
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 20)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 32 << 20)
         self.socket.settimeout(0.1)
         self.sent, self.received, self.on = [], [], True
         self.thread = threading.Thread(target=self.listen, daemon=True)
@@ -130,7 +132,8 @@ def key_file():
 
 
 def keys_through(*, state):
-    with key_file() as key, Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200, key_file=key)]) as rack:
+    with key_file() as key, Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200, key_file=key)],
+                                 changes={'faults': SLOW}) as rack:
         if state:
             rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
         rack.start_switch()
@@ -167,7 +170,7 @@ class Members:
     """Hosts of the job "ring" that are told its name, and a switch that may be started anew."""
 
     def __init__(self, hosts=2, state=False, made=None):
-        self.rack = Rack(hosts=hosts)
+        self.rack = Rack(hosts=hosts, changes={'faults': SLOW})
         self.api = Control(self.rack)
         self.state, self.made = state, made
 
@@ -305,9 +308,9 @@ def a_member_whose_place_is_taken():
 def expelled(rejoin, *options):
     """Host 2 stands still for longer than it may. Yields the rack and the runs, when it goes on."""
     shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=400, rejoin=rejoin)
-    with Rack(hosts=3, jobs=[shape]) as rack:
+    with Rack(hosts=3, jobs=[shape], changes={'faults': SLOW}) as rack:
         rack.start_switch()
-        runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '3000', '-d', 'int32', *options)
+        runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '2000', '-d', 'int32', *options)
                 for host in range(3)]
         until = time.monotonic() + 20
         while rack.read_stats()['jobs'][0]['blocks_complete'] < 1000:

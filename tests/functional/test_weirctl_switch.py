@@ -89,13 +89,18 @@ def a_host_that_is_killed_is_named_within_seconds():
         check(first == 'nothing is stuck\n', 'before anything ran:\n%s', first)
         options = ('-b', '4M', '-e', '4M', '-n', 10000, '-w', 0)
         runs = start(rack, 1, [0], *options)
-        time.sleep(1)
+        until = time.monotonic() + 10
+        while '1 of 2' not in ctl('jobs') and time.monotonic() < until:
+            time.sleep(0.1)
         first = ctl('blocks', '--stuck')
         check('job1: has not begun: 1 of 2 sources have joined; it waits for rank 1' in first,
               'before the second host:\n%s', first)
         check(first in ctl('top', '--once', '--interval', '200ms'), 'in top')
         runs.append(rack.perf(1, 1, *options, source=1))
-        time.sleep(1.5)
+        until = time.monotonic() + 10
+        while number(ctl('job', 'job1'), r'^blocks_complete +(\d+)$') < 1000:
+            check(time.monotonic() < until, 'nothing happens: %s', runs[0].output)
+            time.sleep(0.1)
         check(all(run.status is None for run in runs), '%s', runs[0].output)
         runs[1].kill()
         killed = time.monotonic()

@@ -376,7 +376,7 @@ def a_rack_as_dumpcap_saw_it():
         reduce(rack, 1, range(3), '-b', 8192, '-e', 8192, '-n', 2, '-w', 0, '-d', 'fp32')
         reduce(rack, 2, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0, '-d', 'int32',
                '--base-form')
-        time.sleep(0.5)
+        time.sleep(1.5)
         capture.signal(signal.SIGINT)
         capture.wait(10)
         rack.check_books()
@@ -405,7 +405,7 @@ def parts_of_every_collective():
         runs = [rack.perf(h, 1, '-C', 'all', '-b', 600, '-e', 600, '-n', 1, '-w', 0, '-r', 1) for h in range(3)]
         for run in runs:
             run.wait(60)
-        time.sleep(0.5)
+        time.sleep(1.5)
         capture.signal(signal.SIGINT)
         capture.wait(10)
         rack.stop_switch()
