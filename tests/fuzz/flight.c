@@ -43,7 +43,8 @@ flight_begin(struct weir *weir, unsigned int kind, unsigned int root, unsigned i
 	case WEIR_COLLECTIVE_BARRIER: code = weir_ibarrier(weir, r); break;
 	default: code = weir_iallreduce(weir, send, recv, count, dtype, WEIR_OP_SUM, r); break;
 	}
-	FUZZ_CHECK(code == 0 && f->request != NULL, "nothing was begun");
+	FUZZ_CHECK(code == 0 && f->request != NULL, "nothing was begun: %d, %s", code,
+		weir_last_error(weir));
 }
 
 void

@@ -394,6 +394,9 @@ operate(struct weir *weir, int kind, size_t count)
 	struct flight flight[FLIGHTS], *last;
 	unsigned int flights = 0;
 
+	/* The reply to the join may have told of a job that the base form can't call with the flights' type. */
+	if (weir->base_form && (weir->job_dtype != WEIR_DTYPE_INT32 || weir->job_op != WEIR_OP_SUM))
+		return;
 	do {
 		uint8_t what = kind < 0 ? fuzz_8(&play.in) : (uint8_t)kind;
 
