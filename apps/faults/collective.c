@@ -24,6 +24,36 @@ collective_parse(const char *name)
 	return -EINVAL;
 }
 
+int
+dtype_parse(const char *name)
+{
+	static const char *const names[] = {
+#define X(word, code, text, bytes) [code] = text,
+		WEIR_DTYPE_LIST(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
+int
+op_parse(const char *name)
+{
+	static const char *const names[] = {
+#define X(word, code, text) [code] = text,
+		WEIR_OP_LIST(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
 bool
 collective_same(enum weir_collective collective)
 {

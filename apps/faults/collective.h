@@ -16,6 +16,10 @@
 /* The collective of a name of the protocol's, or -EINVAL. */
 int collective_parse(const char *name);
 
+/* The type and the operation of a name, or -EINVAL. */
+int dtype_parse(const char *name);
+int op_parse(const char *name);
+
 /* Whether all hosts get the same result. */
 bool collective_same(enum weir_collective collective);
 

@@ -42,11 +42,13 @@
 #define SETTLE   1000 /* operations */
 
 static struct options {
-	const char *switch_address, *address, *key, *results, *type, *partial, *plant, *collective;
+	const char *switch_address, *address, *key, *results, *type, *op, *partial, *plant,
+		*collective;
 	uint64_t source, job, seed, steps, count, carry, timeout_ms, join_ms, again, newcomer;
 	uint64_t pause_us, slow_ppm, slow_least_us, slow_most_us, plant_step;
 	uint64_t flood, bytes, root;
 } options = {.type = "int32",
+	.op = "sum",
 	.partial = "as-is",
 	.plant = "",
 	.collective = "allreduce",
@@ -69,7 +71,7 @@ static const struct word {
 	}
 	TEXT("switch", switch_address), TEXT("address", address),
 	TEXT("key", key), /* a file with 64 hexadecimal digits */
-	TEXT("results", results), TEXT("type", type), /* int32, fp32 */
+	TEXT("results", results), TEXT("type", type), TEXT("op", op),
 	TEXT("partial", partial), /* as-is, fail */
 	TEXT("collective", collective), NUMBER("root", root),
 	TEXT("plant", plant), /* at plant_step: wrong, hang, leave; to check who watches */
@@ -92,7 +94,7 @@ static const struct word {
 static struct {
 	struct weir *weir;
 	struct perf_reference what; /* is done in each step */
-	size_t sent, received; /* its elements */
+	size_t sent, received, bytes; /* its elements, and the bytes of one */
 	FILE *results;
 	void *send, *recv;
 	uint64_t done, wrong, partial, rejoins, told_ns, began_ns, longest_ns, random;
@@ -256,8 +258,10 @@ sum(unsigned int step, bool zero)
 
 	perf_data_fill(&me.what.data, (unsigned int)options.source, step, 0, me.sent, send);
 	plant(step);
-	for (size_t i = 0; i < me.sent; i++)
-		given += send[i] = zero ? 0 : send[i];
+	if (zero)
+		memset(send, 0, me.sent * me.bytes);
+	for (size_t i = 0; options.carry && i < me.sent; i++)
+		given += send[i];
 	began = now_ns();
 	code = collective_call(me.weir, &me.what, send, recv);
 	if (now_ns() - began > me.longest_ns)
@@ -265,7 +269,7 @@ sum(unsigned int step, bool zero)
 	if (code < 0)
 		return code;
 	me.given += given;
-	for (size_t i = 0; i < me.received; i++)
+	for (size_t i = 0; options.carry && i < me.received; i++)
 		me.got += recv[i];
 	me.partial += code == WEIR_PARTIAL;
 	return zero ? code : check(step, code);
@@ -378,14 +382,15 @@ tell_end(int code)
 static int
 prepare(void)
 {
-	int collective = collective_parse(options.collective);
+	int collective = collective_parse(options.collective), dtype = dtype_parse(options.type),
+	    op = op_parse(options.op);
 
-	if (collective < 0)
-		return collective;
+	if (collective < 0 || dtype < 0 || op < 0)
+		return -EINVAL;
 	me.what = (struct perf_reference){
 		.data = {.seed = options.seed,
-			.dtype = strcmp(options.type, "fp32") == 0 ? WEIR_DTYPE_FP32
-								   : WEIR_DTYPE_INT32,
+			.dtype = (enum weir_dtype)dtype,
+			.op = (enum weir_op)op,
 			.ranks = weir_sources(me.weir)},
 		.collective = (enum weir_collective)collective,
 		.rank = (unsigned int)options.source,
@@ -395,8 +400,9 @@ prepare(void)
 	me.sent = perf_reference_sent(&me.what);
 	me.received = perf_reference_received(&me.what);
 	me.random = options.seed + (options.source + 1) * UINT64_C(0xd1342543de82ef95);
-	me.send = malloc(me.sent * 4 + 4);
-	me.recv = malloc(me.received * 4 + 4);
+	me.bytes = weir_dtype_bytes(me.what.data.dtype);
+	me.send = malloc(me.sent * me.bytes + me.bytes);
+	me.recv = malloc(me.received * me.bytes + me.bytes);
 	if (options.results != NULL)
 		me.results = fopen(options.results, "a");
 	if (me.send == NULL || me.recv == NULL || (options.results != NULL && me.results == NULL))

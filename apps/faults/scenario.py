@@ -35,6 +35,12 @@ class Wrong(Exception):
         self.reason, self.path = reason, path
 
 
+def shown(value, most=60):
+    """A value in a message: short, whatever was written there."""
+    made = json.dumps(value)
+    return made if len(made) <= most else made[:most - 3] + '...'
+
+
 def at(path, check, value):
     """Check a value below `path`."""
     try:
@@ -47,7 +53,7 @@ def at(path, check, value):
 def whole(least, most):
     def check(value):
         if not isinstance(value, int) or isinstance(value, bool):
-            raise Wrong('%s is no integer' % json.dumps(value))
+            raise Wrong('%s is no integer' % shown(value))
         if not least <= value <= most:
             raise Wrong('%d is not in %d..%d' % (value, least, most))
         return value
@@ -57,7 +63,7 @@ def whole(least, most):
 def number(least, most):
     def check(value):
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise Wrong('%s is no number' % json.dumps(value))
+            raise Wrong('%s is no number' % shown(value))
         if not least <= value <= most:
             raise Wrong('%g is not in %g..%g' % (value, least, most))
         return value
@@ -67,14 +73,14 @@ def number(least, most):
 def word(*words):
     def check(value):
         if value not in words:
-            raise Wrong('%s is none of %s' % (json.dumps(value), ', '.join(words)))
+            raise Wrong('%s is none of %s' % (shown(value), ', '.join(words)))
         return value
     return check
 
 
 def text(value):
     if not isinstance(value, str) or not value:
-        raise Wrong('%s is no text' % json.dumps(value))
+        raise Wrong('%s is no text' % shown(value))
     return value
 
 
@@ -82,20 +88,20 @@ def pattern(value):
     try:
         re.compile(text(value))
     except re.error as error:
-        raise Wrong('%s: %s' % (json.dumps(value), error)) from None
+        raise Wrong('%s: %s' % (shown(value), error)) from None
     return value
 
 
 def yes_or_no(value):
     if not isinstance(value, bool):
-        raise Wrong('%s is neither true nor false' % json.dumps(value))
+        raise Wrong('%s is neither true nor false' % shown(value))
     return value
 
 
 def section(value):
     """Of the switch's configuration: the switch checks what is in it."""
     if not isinstance(value, dict):
-        raise Wrong('%s is no object' % json.dumps(value))
+        raise Wrong('%s is no object' % shown(value))
     return value
 
 
@@ -113,7 +119,7 @@ def either(*checks):
 def array(check_one, least=0, most=1000):
     def check(value):
         if not isinstance(value, list):
-            raise Wrong('%s is no array' % json.dumps(value))
+            raise Wrong('%s is no array' % shown(value))
         if not least <= len(value) <= most:
             raise Wrong('has %d entries, not %d..%d' % (len(value), least, most))
         return [at('[%d]' % i, check_one, v) for i, v in enumerate(value)]
@@ -123,12 +129,12 @@ def array(check_one, least=0, most=1000):
 def bounds(value):
     """[least, most] of a count; null: none."""
     if not isinstance(value, list) or len(value) != 2:
-        raise Wrong('%s is not [least, most]' % json.dumps(value))
+        raise Wrong('%s is not [least, most]' % shown(value))
     for end in value:
         if end is not None:
             number(0, 1e18)(end)
     if None not in value and value[0] > value[1]:
-        raise Wrong('%s: the least is more than the most' % json.dumps(value))
+        raise Wrong('%s: the least is more than the most' % shown(value))
     return value
 
 
@@ -137,7 +143,7 @@ def mapping(key_pattern, of, check_one):
     def check(value):
         for key in section(value):
             if not re.fullmatch(key_pattern, key):
-                raise Wrong('%s is not %s' % (json.dumps(key), of))
+                raise Wrong('%s is not %s' % (shown(key), of))
         return {k: at(k, check_one, v) for k, v in value.items()}
     return check
 
@@ -165,6 +171,11 @@ SEED = whole(0, (1 << 63) - 1)
 COLLECTIVES = ('allreduce', 'reduce', 'reducescatter', 'broadcast', 'scatter', 'gather', 'allgather',
                'alltoall')
 
+TYPES = ('int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'fp16', 'bf16', 'fp32',
+         'fp64')
+OPERATIONS = ('sum', 'prod', 'min', 'max', 'avg', 'band', 'bor', 'bxor', 'land', 'lor', 'lxor')
+OF_INTEGERS = OPERATIONS[5:]
+
 STRAGGLERS = keys(
     hosts=Key(whole(1, HOSTS_MAX), required=True),
     chance_percent=Key(number(0, 100), 100),
@@ -183,7 +194,8 @@ JOB = keys(
     steps=Key(whole(1, 1000000), 100),
     endless=Key(yes_or_no, False),
     count=Key(whole(1, 1 << 24), 5000),
-    type=Key(word('int32', 'fp32'), 'int32'),
+    type=Key(word(*TYPES), 'int32'),
+    op=Key(word(*OPERATIONS), OPERATIONS[0]),
     collective=Key(word(*COLLECTIVES), COLLECTIVES[0]),
     root=Key(whole(0, 255), 0),
     partial=Key(word('as-is', 'fail'), 'as-is'),
@@ -275,8 +287,11 @@ def check_hosts(scenario):
             raise Wrong('the job has %d hosts' % len(job['hosts']), path + '.root')
         if job['carry'] and job['collective'] != 'allreduce':
             raise Wrong('goes with "allreduce" only', path + '.carry')
-        if job['carry'] and job['type'] != 'int32':
-            raise Wrong('goes with type "int32" only: sums of fp32 depend on their order', path + '.carry')
+        if job['carry'] and (job['type'], job['op']) != ('int32', 'sum'):
+            raise Wrong('goes with sums of type "int32" only: those of fp32 depend on their order',
+                        path + '.carry')
+        if job['op'] in OF_INTEGERS and job['type'][0] not in 'iu':
+            raise Wrong('"%s" is for integers' % job['op'], path + '.op')
         for name in ('id', 'name', 'sources', 'key_file', 'generation'):
             if name in job['options']:
                 raise Wrong('is weir-faults\' to set', '%s.options.%s' % (path, name))

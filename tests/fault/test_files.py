@@ -55,12 +55,16 @@ def what_is_wrong_is_named():
     refused('jobs[0].hosts[1]: 3 is not in 0..2', lambda s: s['jobs'][0].update(hosts=[0, 3]))
     refused('jobs[0].hosts: a host is there twice', lambda s: s['jobs'][0].update(hosts=[0, 0]))
     refused('jobs[0].options.id: is weir-faults\' to set', lambda s: s['jobs'][0].update(options={'id': 7}))
-    refused('jobs[0].type: "fp16" is none of int32, fp32', lambda s: s['jobs'][0].update(type='fp16'))
+    refused('jobs[0].type: "fp8" is none of int8, uint8, int16, uint16, int32, uint32, int64, uint64, fp16, '
+            'bf16, fp32, fp64', lambda s: s['jobs'][0].update(type='fp8'))
+    refused('jobs[0].op: "bxor" is for integers', lambda s: s['jobs'][0].update(type='fp16', op='bxor'))
     refused('jobs[0].collective: "barrier" is none of allreduce, reduce, reducescatter, broadcast, scatter, '
             'gather, allgather, alltoall', lambda s: s['jobs'][0].update(collective='barrier'))
     refused('jobs[0].root: the job has 3 hosts', lambda s: s['jobs'][0].update(root=3))
     refused('jobs[0].carry: goes with "allreduce" only',
             lambda s: s['jobs'][0].update(carry=True, collective='reduce'))
+    refused('jobs[0].carry: goes with sums of type "int32" only: those of fp32 depend on their order',
+            lambda s: s['jobs'][0].update(carry=True, op='max'))
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
     refused('expect.ends.1: host 1 is in no job',
             lambda s: (s['jobs'][0].update(hosts=[0, 2]), s['actions'].clear()))
@@ -89,6 +93,7 @@ def what_is_wrong_is_named():
     refused('expect.ends.3: 3 is not in 0..2', lambda s: s['expect']['ends'].update({'3': 'done'}))
     refused('expect.says.0: "(": missing ), unterminated subpattern at position 0',
             lambda s: s['expect'].update(says={'0': '('}))
+    refused('seed: "%s... is no integer' % ('x' * 56), lambda s: s.update(seed='x' * 1000))
     refused('seed: -1 is not in 0..9223372036854775807', lambda s: s.update(seed=-1))
 
 
