@@ -168,3 +168,25 @@ collective_check(struct weir *weir, const struct perf_reference *what, int code,
 	free(part);
 	return 0;
 }
+
+bool
+collective_settled(struct weir *weir, const struct perf_reference *what,
+	uint8_t (*in)[COLLECTIVE_BITMAP], size_t blocks)
+{
+	const struct weir_degraded *part;
+	size_t n = weir_degraded(weir, &part), per_block = weir_elements(weir, what->data.dtype);
+	unsigned int sources = weir_sources(weir);
+
+	for (size_t b = 0, i = 0; b < blocks; b++) {
+		/* Parts are in no order, and there are few. */
+		for (i = 0; i < n && part[i].first / per_block != b;)
+			i++;
+		for (unsigned int k = 0; k < COLLECTIVE_BITMAP; k++)
+			in[b][k] |= i == n ? 0xff : part[i].present[k];
+	}
+	for (size_t b = 0; b < blocks; b++)
+		for (unsigned int s = 0; s < sources; s++)
+			if (!(in[b][s / 8] & 1U << s % 8))
+				return false;
+	return true;
+}

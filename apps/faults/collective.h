@@ -36,4 +36,13 @@ int collective_call(
 int collective_check(struct weir *weir, const struct perf_reference *what, int code,
 	const void *got, uint64_t *wrong, uint64_t *fingerprint);
 
+#define COLLECTIVE_BITMAP 32 /* bytes: of 256 sources */
+
+/*
+ * Note who is in which blocks of the last result, by in[blocks]. Returns whether each source was in each of them
+ * by now, since they were zero.
+ */
+bool collective_settled(struct weir *weir, const struct perf_reference *what,
+	uint8_t (*in)[COLLECTIVE_BITMAP], size_t blocks);
+
 #endif

@@ -287,45 +287,42 @@ tell(void)
 	fflush(stdout);
 }
 
-/* Note who is in which blocks of the last result, `in`. Returns whether each source was in each by now. */
-static bool
-settled(uint8_t (*in)[SOURCES / 8], size_t blocks)
-{
-	const struct weir_degraded *part;
-	size_t n = weir_degraded(me.weir, &part),
-	       per_block = weir_elements(me.weir, me.what.data.dtype);
-	unsigned int sources = weir_sources(me.weir);
-
-	for (size_t b = 0, i = 0; b < blocks; b++) {
-		/* Parts are in no order, and there are few. */
-		for (i = 0; i < n && part[i].first / per_block != b;)
-			i++;
-		for (unsigned int k = 0; k < SOURCES / 8; k++)
-			in[b][k] |= i == n ? 0xff : part[i].present[k];
-	}
-	for (size_t b = 0; b < blocks; b++)
-		for (unsigned int s = 0; s < sources; s++)
-			if (!(in[b][s / 8] & 1U << s % 8))
-				return false;
-	return true;
-}
-
 /* Deliver what is owed: contribute zeros, until each was in each block. All see the same, and end together. */
 static int
 settle(void)
 {
 	size_t per_block = weir_elements(me.weir, me.what.data.dtype),
 	       blocks = (options.count + per_block - 1) / per_block;
-	uint8_t(*in)[SOURCES / 8] = calloc(blocks, sizeof(*in));
-	int code = in == NULL ? -ENOMEM : weir_rejoin(me.weir);
+	uint8_t(*in)[COLLECTIVE_BITMAP] = calloc(blocks, sizeof(*in));
+	int code = in == NULL ? -ENOMEM : 0;
 	bool done = false;
 
 	for (unsigned int k = 0; k < SETTLE && code >= 0 && !done; k++) {
 		code = sum(0, true);
-		done = code >= 0 && settled(in, blocks);
+		done = code >= 0 && collective_settled(me.weir, &me.what, in, blocks);
 	}
 	free(in);
 	return code >= 0 && !done ? -EAGAIN : code;
+}
+
+/* Take a step. When all are taken: meet the others, who may have to take some again, and deliver what is owed. */
+static int
+advance(unsigned int *step, bool *over)
+{
+	bool taken = options.steps != 0 && *step >= options.steps;
+	int code = !taken ? sum(*step, false) : options.carry ? agree(step) : 0;
+
+	if (code < 0)
+		return code;
+	if (taken) {
+		*over = *step >= options.steps;
+		return *over && options.carry ? settle() : 0;
+	}
+	(*step)++;
+	me.done++;
+	tell();
+	*over = *step == options.steps && !options.carry;
+	return 0;
 }
 
 /* Until all steps are done, or nothing helps. */
@@ -333,21 +330,20 @@ static int
 loop(void)
 {
 	unsigned int step = 0;
+	bool over = false;
 	int code = agree(&step);
 
-	while (options.steps == 0 || step < options.steps) {
+	while (!over || code < 0) {
 		compute();
 		if (code >= 0)
-			code = sum(step, false);
-		if (code >= 0) {
-			step++;
-			me.done++;
-			tell();
+			code = advance(&step, &over);
+		if (code >= 0)
 			continue;
-		}
 		fail(code);
-		if (me.rejoins == options.again)
+		/* Who has been expelled meets the others in a new generation. */
+		if (me.rejoins == options.again + (options.carry && step == options.steps))
 			return code;
+		over = false;
 		me.rejoins++;
 		code = weir_rejoin(me.weir);
 		if (code < 0)
@@ -355,10 +351,7 @@ loop(void)
 		printf("generation: %u\n", weir_generation(me.weir));
 		code = agree(&step);
 	}
-	if (!options.carry)
-		return code < 0 ? fail(code) : 0;
-	code = settle();
-	return code < 0 ? fail(code) : 0;
+	return 0;
 }
 
 static void

@@ -57,10 +57,12 @@ class Outcome:
                     job, generation, step, len(values)))
 
     def compare_carried(self, reports):
-        """With carry, all that was contributed is delivered, to each."""
+        """With carry, all that was contributed is delivered, to each. Not if some had to repeat an operation
+        because it had failed on others: they have been given it twice."""
         for number, job in enumerate(self.play.scenario['jobs'], 1):
             mine = [(h, r) for h, r in reports if h.job == number]
-            if not job['carry'] or any(r is None or r['code'] < 0 for _, r in mine):
+            if not job['carry'] or any(r is None or r['code'] < 0 or r['done'] > job['steps']
+                                       for _, r in mine):
                 continue
             given = sum(r['given'] for _, r in mine) % (1 << 32)
             for host, report in mine:

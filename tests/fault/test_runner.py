@@ -124,10 +124,14 @@ def what_is_not_delivered_is_wrong():
     with tempfile.TemporaryDirectory(prefix='weir-results-') as folder:
         hosts = [Said(i, folder) for i in range(2)]
         for got, wrong in ((700, 0), (699, 1)):
-            reports = [{'code': 0, 'given': 300, 'got': 700}, {'code': 0, 'given': 400, 'got': got}]
-            made = outcome(hosts, carry=True)
+            reports = [{'code': 0, 'done': 9, 'given': 300, 'got': 700},
+                       {'code': 0, 'done': 9, 'given': 400, 'got': got}]
+            made = outcome(hosts, carry=True, steps=9)
             made.compare_carried(list(zip(hosts, reports)))
             check(made.wrong == wrong, '%d of 700: %s', got, made.problems)
+            made = outcome(hosts, carry=True, steps=8)  # and one was done twice
+            made.compare_carried(list(zip(hosts, reports)))
+            check(made.wrong == 0, '%s', made.problems)
 
 
 class Leaky:
