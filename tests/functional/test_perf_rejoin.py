@@ -89,7 +89,7 @@ def restarted(hosts, *options, **changes):
         for key in changes:
             rack.changes[key] = {'file': os.path.join(rack.folder, changes[key])}
         rack.start_switch()
-        # They hear of it, and need not time out.
+        # A busy machine may need seconds to start a switch.
         runs = [rack.perf(host, 1, *options, *OPTIONS, '--timeout', '15000') for host in range(hosts)]
         yield rack, runs
         rack.switch.kill()
