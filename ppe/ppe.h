@@ -54,6 +54,8 @@ struct ppe_config {
 	uint32_t timer_threads; /* [1, 1000]: the slices of an aging scan */
 	uint32_t
 		refusals; /* [0, 1000000] a second and worker: answers to who is no source of a job */
+	uint32_t
+		joins_s; /* [0, 3600] a join that is not repeated is kept; 0: as docs/protocol.md says */
 	uint32_t fdb_entries; /* [16, 1 << 20] */
 	uint32_t fdb_timeout_s; /* [1, 1000000] */
 	int exception_port; /* index of the TAP port that leads to the kernel; -1: none */

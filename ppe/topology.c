@@ -54,7 +54,7 @@ check_config(const struct ppe_config *config, unsigned int nb_ports)
 		rte_is_power_of_2(config->crossbar_depth) &&
 		rte_is_power_of_2(config->queue_depth) && config->first_generation != 0 &&
 		config->timer_threads >= 1 && config->timer_threads <= 1000 &&
-		config->refusals <= 1000000;
+		config->refusals <= 1000000 && config->joins_s <= 3600;
 
 	return good ? 0 : -EINVAL;
 }

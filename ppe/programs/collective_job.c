@@ -126,6 +126,10 @@ collective_job_create(
 		js->home = rte_zmalloc_socket(
 			"weir_home", sizeof(*js->home), RTE_CACHE_LINE_SIZE, setup->socket);
 		rc = js->home == NULL ? -ENOMEM : 0;
+		if (rc == 0)
+			js->home->kept_s =
+				(uint16_t)(setup->config->joins_s != 0 ? setup->config->joins_s
+								       : JOIN_FORGOTTEN_S);
 		if (rc == 0 && js->keys != NULL)
 			rc = job_challenges_create(js->home);
 	}

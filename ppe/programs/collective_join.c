@@ -140,7 +140,7 @@ forget_old(struct job_home *home, uint32_t now)
 		for (uint64_t left = home->pending[i]; left != 0; left &= left - 1) {
 			uint8_t source = (uint8_t)(64 * i + (unsigned int)__builtin_ctzll(left));
 
-			if (!join_is_old(&home->asked[source], now, hz))
+			if (!join_is_old(home, source, now, hz))
 				continue;
 			mask_clear(home->pending, source);
 			home->pending_count--;

@@ -37,7 +37,7 @@ static bool
 is_asking(const struct job_home *home, unsigned int source, uint64_t now, uint64_t hz)
 {
 	return mask_test(home->pending, (uint8_t)source) &&
-		!join_is_old(&home->asked[source], heard_now(now), hz);
+		!join_is_old(home, source, heard_now(now), hz);
 }
 
 static void
@@ -52,7 +52,7 @@ look_at_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_
 		return;
 	stats->joining_us = ticks_us(asked->since, now, hz);
 	stats->contested = asked->rival != 0 &&
-		ticks_us(asked->rival, now, hz) < JOIN_FORGOTTEN_S * UINT64_C(1000000);
+		ticks_us(asked->rival, now, hz) < home->kept_s * UINT64_C(1000000);
 }
 
 static void

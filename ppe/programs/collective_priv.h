@@ -161,6 +161,7 @@ struct asked {
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
 	bool walking; /* a new generation is being made known to the shards */
+	uint16_t kept_s; /* joins that are not repeated */
 	uint16_t begun; /* the last generation that was; none is tried twice. 0: none yet */
 	uint16_t pending_count;
 	uint64_t pending[MASK_WORDS];
@@ -646,9 +647,9 @@ ticks_since(uint32_t tick, uint32_t now)
 #define JOIN_FORGOTTEN_S 3
 
 static inline bool
-join_is_old(const struct asked *asked, uint32_t now, uint64_t hz)
+join_is_old(const struct job_home *home, unsigned int source, uint32_t now, uint64_t hz)
 {
-	return ticks_since(asked->last, now) > (JOIN_FORGOTTEN_S * hz) >> HEARD_SHIFT;
+	return ticks_since(home->asked[source].last, now) > (home->kept_s * hz) >> HEARD_SHIFT;
 }
 
 /* What admission depends on beside the packet, as a number: neither count ever goes back, so while
