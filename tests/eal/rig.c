@@ -17,10 +17,10 @@
 
 const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 
-#define L2         14
-#define L3         (L2 + 20)
-#define L4         (L3 + 8)
-#define UDP_SOURCE 40000
+#define TURN_MS  500 /* that a worker may have no CPU; one that stands takes longer */
+#define ENOUGH   10 /* turns, for what came to leave by another worker's port */
+#define SETTLE_S 2
+#define DRAIN_S  5
 
 #define FAIL(...)                                                                                  \
 	do {                                                                                       \
@@ -39,20 +39,6 @@ uint64_t
 rig_seed(void)
 {
 	return random_seed_or(20221122);
-}
-
-uint32_t
-rig_source_ip(unsigned int source)
-{
-	return 0x0a4d0001 + source;
-}
-
-void
-rig_source_mac(unsigned int source, uint8_t mac[6])
-{
-	const uint8_t base[6] = {0x02, 0x48, 0, 0, 0, (uint8_t)(source + 1)};
-
-	memcpy(mac, base, sizeof(base));
 }
 
 struct ppe_job
@@ -166,6 +152,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.queue_depth = 1024,
 		.timer_threads = 100,
 		.refusals = 1000000, /* all that tests send */
+		.joins_s = config->joins_s,
 		.blocks = 4096,
 		.fdb_entries = 1024,
 		.fdb_timeout_s = config->fdb_timeout_s != 0 ? config->fdb_timeout_s : 300,
@@ -196,25 +183,50 @@ rig_start(struct rig *rig, const struct rig_config *config)
 		FAIL("the switch does not start");
 }
 
-/* Is nothing under way? Reads the statistics. */
+bool
+rig_turns(struct rig *rig, unsigned int turns)
+{
+	struct ppe_stats mark, now;
+	bool turned = false;
+
+	ppe_stats_read(rig->ppe, &mark);
+	for (unsigned int ms = 0; ms < TURN_MS && !turned; ms++) {
+		rte_delay_us_sleep(1000);
+		ppe_stats_read(rig->ppe, &now);
+		turned = true;
+		for (unsigned int w = 0; w < now.nb_workers; w++)
+			turned = turned && now.worker[w].turns >= mark.worker[w].turns + turns;
+	}
+	return turned;
+}
+
+/*
+ * Is nothing under way? Reads the statistics. A worker that loses its CPU between taking a frame from the ring
+ * and counting it has one that is in no book: who finds the rings empty waits for whole turns.
+ */
 static bool
 at_rest(struct rig *rig, struct ppe_stats *stats)
 {
 	unsigned int waiting = 0;
+	struct ppe_stats mark;
+	bool turned;
 
 	for (unsigned int p = 0; p < rig->ports; p++)
 		waiting += rte_ring_count(rig->to[p]);
-	rte_delay_us_sleep(1000);
+	ppe_stats_read(rig->ppe, &mark);
+	turned = rig_turns(rig, 2);
 	ppe_stats_read(rig->ppe, stats);
-	return waiting == 0 && stats->in_flight == 0;
+	return waiting == 0 && turned && stats->in_flight == 0 &&
+		stats->received == mark.received && stats->sent == mark.sent;
 }
 
 void
 rig_settle(struct rig *rig, struct ppe_stats *stats)
 {
-	for (unsigned int ms = 0; ms < 1000; ms++)
-		if (at_rest(rig, stats))
-			break;
+	uint64_t end = rte_rdtsc() + SETTLE_S * rte_get_tsc_hz();
+
+	while (!at_rest(rig, stats) && rte_rdtsc() < end)
+		;
 }
 
 /* Take what comes out until nothing is under way: ports that are full would hold up a stop. */
@@ -222,14 +234,13 @@ static void
 drain(struct rig *rig, uint8_t *frame)
 {
 	struct ppe_stats stats;
-	bool rest = false;
+	uint64_t end = rte_rdtsc() + DRAIN_S * rte_get_tsc_hz();
 
-	for (unsigned int ms = 0; ms < 5000 && !rest; ms++) {
+	do {
 		for (unsigned int p = 0; p < rig->ports; p++)
 			while (rig_receive(rig, p, frame, 0) > 0)
 				;
-		rest = at_rest(rig, &stats);
-	}
+	} while (!at_rest(rig, &stats) && rte_rdtsc() < end);
 }
 
 static uint64_t
@@ -332,9 +343,16 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 	unsigned int bytes, at = 0;
 
 	while (rte_ring_dequeue(rig->from[port], (void **)&m) < 0) {
-		if (rte_rdtsc() >= end)
+		if (rte_rdtsc() < end) {
+			rte_delay_us_sleep(20);
+			continue;
+		}
+		/* Perhaps it is only that a worker had no CPU. */
+		if (ms > 0)
+			rig_turns(rig, ENOUGH);
+		if (ms == 0 || rte_ring_dequeue(rig->from[port], (void **)&m) < 0)
 			return 0;
-		rte_delay_us_sleep(20);
+		break;
 	}
 	bytes = m->pkt_len;
 	for (const struct rte_mbuf *s = m; s != NULL; s = s->next) {
@@ -345,87 +363,6 @@ rig_receive(struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], un
 		FAIL("segments have %u bytes, the packet %u", at, bytes);
 	rte_pktmbuf_free(m);
 	return bytes;
-}
-
-/* RFC 1071, byte pair by byte pair. */
-static uint16_t
-internet_sum(uint32_t sum, const uint8_t *p, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		sum += (i & 1) ? p[i] : (uint32_t)p[i] << 8;
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)sum;
-}
-
-static uint16_t
-udp_sum(const uint8_t *frame)
-{
-	unsigned int length = weir_get16(frame + L3 + 4);
-
-	return internet_sum(internet_sum(17 + length, frame + L2 + 12, 8), frame + L3, length);
-}
-
-void
-rig_fix_checksums(uint8_t *frame)
-{
-	weir_put16(frame + L2 + 10, 0);
-	weir_put16(frame + L2 + 10, (uint16_t)~internet_sum(0, frame + L2, 20));
-	weir_put16(frame + L3 + 6, 0);
-	weir_put16(frame + L3 + 6, (uint16_t)~udp_sum(frame));
-}
-
-bool
-rig_checksums_hold(const uint8_t *frame)
-{
-	return internet_sum(0, frame + L2, 20) == 0xffff && udp_sum(frame) == 0xffff;
-}
-
-unsigned int
-rig_frame(uint8_t *frame, unsigned int source, const struct weir_header *header,
-	const void *payload, unsigned int payload_bytes)
-{
-	unsigned int udp = 8 + weir_header_bytes(header->extended) + payload_bytes;
-
-	memset(frame, 0, L4);
-	memcpy(frame, rig_switch_mac, 6);
-	rig_source_mac(source, frame + 6);
-	weir_put16(frame + 12, 0x0800);
-	frame[L2] = 0x45;
-	weir_put16(frame + L2 + 2, (uint16_t)(20 + udp));
-	weir_put16(frame + L2 + 6, 0x4000);
-	frame[L2 + 8] = 64;
-	frame[L2 + 9] = 17;
-	weir_put32(frame + L2 + 12, rig_source_ip(source));
-	weir_put32(frame + L2 + 16, RIG_SWITCH_IP);
-	weir_put16(frame + L3, (uint16_t)(UDP_SOURCE + source));
-	weir_put16(frame + L3 + 2, header->extended ? WEIR_PORT_EXT : WEIR_PORT_BASE);
-	weir_put16(frame + L3 + 4, (uint16_t)udp);
-	weir_header_write(header, frame + L4);
-	if (payload_bytes > 0)
-		memcpy(frame + L4 + weir_header_bytes(header->extended), payload, payload_bytes);
-	rig_fix_checksums(frame);
-	return L3 + udp;
-}
-
-bool
-rig_parse(const uint8_t *frame, unsigned int bytes, struct weir_header *header,
-	const uint8_t **payload, unsigned int *payload_bytes)
-{
-	unsigned int udp, port;
-
-	if (bytes < L4 + WEIR_BASE_BYTES || weir_get16(frame + 12) != 0x0800 || frame[L2 + 9] != 17)
-		return false;
-	port = weir_get16(frame + L3);
-	udp = weir_get16(frame + L3 + 4);
-	if ((port != WEIR_PORT_BASE && port != WEIR_PORT_EXT) || L3 + udp > bytes)
-		return false;
-	memset(header, 0, sizeof(*header));
-	header->extended = port == WEIR_PORT_EXT;
-	weir_header_read(header, frame + L4);
-	*payload = frame + L4 + weir_header_bytes(header->extended);
-	*payload_bytes = udp - 8 - weir_header_bytes(header->extended);
-	return true;
 }
 
 uint16_t

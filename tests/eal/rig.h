@@ -22,6 +22,7 @@ struct rig_config {
 	unsigned int jobs; /* entries of `job` in use */
 	struct ppe_job job[4];
 	uint32_t fdb_timeout_s; /* 0: 300 */
+	unsigned int joins_s; /* 0: as a switch keeps joins */
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
 	bool spin, sleep; /* how workers idle; else they yield */
@@ -67,11 +68,14 @@ const char *rig_stop(struct rig *rig);
 /* Offer a frame to a port, over random segments when rig->seed is set. */
 void rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned int bytes);
 
-/* The next frame that left by a port: its bytes, or 0 when none came within `ms`. */
+/* The next frame that left by a port: its bytes, or 0 when none came within `ms` and some turns of all workers. */
 unsigned int rig_receive(
 	struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms);
 
-/* Wait until nothing is under way (at most a second), then read the statistics. */
+/* Wait until each worker has made so many turns (at most half a second). Returns whether they have. */
+bool rig_turns(struct rig *rig, unsigned int turns);
+
+/* Wait until nothing is under way (at most some two seconds), then read the statistics. */
 void rig_settle(struct rig *rig, struct ppe_stats *stats);
 
 /* A source's address on the bench: source s is at port s % ports. */

@@ -55,6 +55,13 @@ expect_nothing(void)
 		cr_assert_eq(rig_receive(&rig, p, frame, 0), 0, "a frame too many at port %u", p);
 }
 
+/* Where a station is, reaches the other workers. */
+static void
+news(void)
+{
+	cr_assert(rig_turns(&rig, 10));
+}
+
 static void
 learns(unsigned int workers)
 {
@@ -65,14 +72,14 @@ learns(unsigned int workers)
 	send_frame(1, a, b, 2); /* a was learned */
 	expect_at(0, 2);
 	expect_nothing();
-	rte_delay_us_sleep(20000); /* the news of b reaches the other workers */
+	news();
 	send_frame(0, b, a, 3);
 	expect_at(1, 3);
 	expect_nothing();
 	send_frame(2, all, b, 4); /* b has moved */
 	expect_at(0, 4);
 	expect_at(1, 4);
-	rte_delay_us_sleep(20000);
+	news();
 	send_frame(0, b, a, 5);
 	expect_at(2, 5);
 	expect_nothing();
@@ -95,7 +102,7 @@ Test(ppe_forward, a_silent_station_is_forgotten, .timeout = 30)
 	send_frame(1, all, b, 1);
 	expect_at(0, 1);
 	expect_at(2, 1);
-	rte_delay_us_sleep(20000);
+	news();
 	send_frame(0, b, a, 2);
 	expect_at(1, 2);
 	expect_nothing();

@@ -8,7 +8,7 @@
 #include "tests/eal/one_rig.h"
 
 #define WINDOW   4
-#define PAUSE_US 50000
+#define PAUSE_US 400000 /* half of it is longer than a machine is busy */
 
 static uint8_t frame[RIG_FRAME_MAX];
 

@@ -355,7 +355,9 @@ batch(struct play *p)
 static void
 start(struct play *p, unsigned int workers, unsigned int threads)
 {
-	struct rig_config config = {.workers = workers, .threads = threads, .jobs = JOBS};
+	/* The model's joins don't wait for a busy machine, but for ever. */
+	struct rig_config config = {
+		.workers = workers, .threads = threads, .jobs = JOBS, .joins_s = 3600};
 	static const uint8_t ids[JOBS] = {1, 77, 200, 255};
 
 	p->ports = config.ports = 1 + below(p, RIG_PORTS_MAX);
