@@ -392,16 +392,19 @@ static void
 operate(struct weir *weir, int kind, size_t count)
 {
 	struct flight flight[FLIGHTS], *last;
-	unsigned int flights = 0;
+	unsigned int flights = 0, sources = weir_sources(weir);
 
-	/* The reply to the join may have told of a job that the base form can't call with the flights' type. */
-	if (weir->base_form && (weir->job_dtype != WEIR_DTYPE_INT32 || weir->job_op != WEIR_OP_SUM))
+	/* The reply to the join may have told of a job that refuses the flights: of another type in the base
+	 * form, or with blocks too small for slices. */
+	if ((weir->base_form &&
+		    (weir->job_dtype != WEIR_DTYPE_INT32 || weir->job_op != WEIR_OP_SUM)) ||
+		(kind != 0 && weir_elements(weir, WEIR_DTYPE_INT32) < sources))
 		return;
 	do {
 		uint8_t what = kind < 0 ? fuzz_8(&play.in) : (uint8_t)kind;
 
 		last = &flight[flights++];
-		flight_begin(weir, what % 9, what / 9 % SOURCES, SOURCES, count, last);
+		flight_begin(weir, what % 9, what / 9 % sources, sources, count, last);
 		/* Another one? */
 		if (what < 128 || kind >= 0)
 			break;
