@@ -117,7 +117,7 @@ struct weir_job_settings {
 	unsigned int timeout_ms; /* of a block */
 	const char *type; /* of the base form: "int8", "uint8", ... "fp32", "fp64" */
 	const char
-		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", ... "lxor" */
+		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", "bor", ... */
 	const char *policy; /* "wait", "partial", "error" */
 	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
 	const char *rejoin; /* "wait", "recall": what a source that joins anew does to the others */
@@ -166,12 +166,8 @@ struct weir_config {
 	uint64_t ahead_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
-	/*
-	 * A call that waits polls the sockets for so many microseconds before it sleeps (0: 100; -1: it
-	 * sleeps at once), as long as answers come about that soon. Small operations take a half to a
-	 * quarter of the time. Between polls other threads get the CPU, if they want it.
-	 */
-	int spin_us;
+	int spin_us; /* a waiting call polls so long before it sleeps, as long as answers come about
+			that soon; others get the CPU meanwhile; 0: 100; -1: it sleeps at once */
 
 	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
 				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */

@@ -5,7 +5,7 @@
  *   (memo)     like its source's last one: on to job_entry or find_block on the lcore that received
  *   parse      the aggregation header, from the head                     "
  *   job_entry  is there such a job, is the source in it, which shard     "
- *   admit      generation, address, length; starts the bucket            on the shard's owner
+ *   admit      generation, address, length; starts the bucket            on the shard's owner (collective_admit.c)
  *   find_block the bucket; starts the record, or opens the block         "
  *   record     the record; starts the buffer                             "
  *   aggregate  verifies the checksums, adds the payload; the last one fixes the result
@@ -21,36 +21,27 @@
  * memo spares one that).
  *
  * The protocol is docs/protocol.md; the life of a block is in collective_block.c, the memo in
- * collective_memo.c, what is not added to its block in collective_odd.c.
+ * collective_memo.c, what is not added to its block in collective_odd.c, what is not taken at all in
+ * collective_refuse.c. Layouts are in collective_priv.h, what is inline and hot in collective_fast.h and
+ * collective_payload.h; the functions of a file are declared by what they are for: collective_way.h (segments),
+ * collective_block.h, collective_emit.h, collective_auth.h, collective_hooks.h (struct ppe_program's).
  */
 #include <netinet/in.h>
 
 #include <rte_ether.h>
 
+#include "ppe/programs/collective_auth.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_hooks.h"
 #include "ppe/programs/collective_order.h"
 #include "ppe/programs/collective_payload.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_way.h"
 #include "ppe/programs/programs.h"
 
-static struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
-
-static __rte_noinline struct ppe_next
-drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
-{
-	ppe_drop(worker, thread, reason);
-	return PPE_END;
-}
-
-/* Tell the source why, then drop. */
-static __rte_noinline struct ppe_next
-refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
-	enum weir_status status)
-{
-	reply_status(worker, thread, &lmem(thread)->c.header, status, NULL, 0);
-	return drop(worker, thread, reason);
-}
 
 /* The aggregation header, and what is impossible in it. */
 static struct ppe_next
@@ -61,22 +52,22 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	unsigned int bytes;
 
 	if (unlikely((head->flags & PKTBUF_HEAD_FRAGMENT) != 0))
-		return drop(worker, thread, PPE_DROP_IP_FRAGMENT);
+		return end_dropped(worker, thread, PPE_DROP_IP_FRAGMENT);
 	if (unlikely((head->flags & PKTBUF_HEAD_OPTIONS) != 0))
-		return drop(worker, thread, PPE_DROP_IP_OPTIONS);
+		return end_dropped(worker, thread, PPE_DROP_IP_OPTIONS);
 	c->header = (struct weir_header){
 		.extended = head->udp_dst == worker->identity->port_ext,
 	};
 	bytes = weir_header_bytes(c->header.extended);
 	if (unlikely(head->payload_length < bytes))
-		return drop(worker, thread, PPE_DROP_TRUNCATED);
+		return end_dropped(worker, thread, PPE_DROP_TRUNCATED);
 	weir_header_read(&c->header, head->bytes + head->payload);
 	c->payload = head->payload + bytes;
 	c->bytes = head->payload_length - bytes;
 	c->verified = false;
 	c->learned = false;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
-		return drop(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
+		return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
 	memo_learn(worker, thread, c);
 	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
 }
@@ -112,7 +103,7 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 	if (!is_source(j, thread))
 		return refuse_stranger(worker, thread, j);
 	if (from_group(thread))
-		return drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	if (j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;
 	note_job(worker, thread);
@@ -146,172 +137,6 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop(worker, thread, shard, admit);
 }
 
-/* Is the packet from where this source sends? */
-static inline bool
-from_its_source(
-	const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
-{
-	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
-	const uint8_t *mac = thread->head.bytes + RTE_ETHER_ADDR_LEN;
-	uint32_t low[2];
-	uint16_t high[2];
-
-	memcpy(&low[0], known->mac, 4);
-	memcpy(&high[0], known->mac + 4, 2);
-	memcpy(&low[1], mac, 4);
-	memcpy(&high[1], mac + 4, 2);
-	return known->valid && known->udp == thread->head.udp_src && known->port == thread->port &&
-		low[0] == low[1] && high[0] == high[1];
-}
-
-/* It is not: a job without joins learns from each packet where its sources are. false: refused. */
-static __rte_noinline bool
-moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
-	const struct weir_header *h)
-{
-	struct pktbuf_endpoint seen;
-
-	if (js->pinned)
-		return false;
-	endpoint_of(thread, h->extended, &seen);
-	source_is_at(worker, js, h->src_id, &seen);
-	note_heard(worker, js, h->src_id);
-	return true;
-}
-
-/* Do the lengths fit each other, the source's part in the collective, and the job? */
-static inline bool
-lengths_fit(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
-	const struct contribution *c)
-{
-	const struct weir_header *h = &c->header;
-	uint32_t size = state->dtype_bytes[h->dtype];
-
-	if (unlikely(collective_table[h->collective].contribution != CONTRIBUTION_REDUCE))
-		return part_fits(js, j, c, size);
-	return c->bytes == h->grad_cnt * size && h->grad_cnt <= j->elements &&
-		c->bytes <= ppe_job_payload_bytes(j);
-}
-
-/* Is this collective, type, operation and root served here? */
-static inline bool
-served(const struct collective *state, const struct job_shard *js, const struct weir_header *h)
-{
-	const struct collective_row *row = &collective_table[h->collective];
-
-	if (unlikely(!row->served || (h->root != 0 && !(row->rooted && h->root < js->nb_sources))))
-		return false;
-	if (h->grad_cnt == 0)
-		return true;
-	if (likely(row->contribution == CONTRIBUTION_REDUCE))
-		return state->reduction[h->dtype][h->op] != NULL;
-	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
-}
-
-/* It is not. */
-static __rte_noinline struct ppe_next
-police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
-{
-	js->count.policed++;
-	return drop(worker, thread, PPE_DROP_POLICED);
-}
-
-/* Is the contribution within its job's rate? */
-static inline bool
-conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread)
-{
-	return likely(js->rate_mbit == 0) ||
-		rmw_police(&js->policer, worker->now, thread->packet->pkt_len);
-}
-
-/*
- * Something is not as usual. What it is, in the order in which it is told, once the checksums hold.
- */
-static __rte_noinline struct ppe_next
-examine(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct contribution *c = &lmem(thread)->c;
-	const struct weir_header *h = &c->header;
-	struct job_shard *js = state->job[h->job_id];
-	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
-	bool from;
-
-	if (!checksums_hold(worker, thread))
-		return PPE_END;
-	c->verified = true;
-	if (j == NULL || js == NULL || js->serial != c->serial)
-		return drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-	if (from_group(thread))
-		return drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-	if (js->keys != NULL && !authentic(worker, thread, js))
-		return PPE_END;
-	from = from_its_source(js, thread, h);
-	if (from)
-		note_heard(worker, js, h->src_id);
-	if (js->generation == 0)
-		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
-	if (h->gen_id != js->generation || js->recalled) {
-		js->count.stale++;
-		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
-	}
-	if (unlikely(mask_test(js->expelled, h->src_id))) {
-		js->count.expired++;
-		return refuse(worker, thread, PPE_DROP_EXPIRED, WEIR_STATUS_EXPIRED);
-	}
-	if (!from && !moved(worker, js, thread, h))
-		return drop(worker, thread, PPE_DROP_ADDRESS);
-	if (!served(state, js, h) && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE)
-		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
-	if (!lengths_fit(state, js, j, c))
-		return drop(worker, thread, PPE_DROP_LENGTH);
-	if (!conforms(worker, js, thread))
-		return police(worker, thread, js);
-	if (h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
-		return acknowledged(worker, thread, js);
-	start_bucket(state, js, c);
-	return PPE_RUN(find_block);
-}
-
-/* Not as usual, or of an authenticated job, which is always examined: its payload will be read. */
-static __rte_noinline struct ppe_next
-unusual(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	const struct collective *state = ppe_state(worker, thread);
-	const struct job_shard *js = state->job[lmem(thread)->c.header.job_id];
-
-	if (js == NULL || js->keys == NULL)
-		return examine(worker, thread);
-	start_payload(thread, &lmem(thread)->c, 0, 16);
-	return PPE_RUN(examine);
-}
-
-/* On the shard's owner: may this contribution count? */
-static struct ppe_next
-admit(struct ppe_worker *worker, struct ppe_thread *thread)
-{
-	struct collective *state = ppe_state(worker, thread);
-	struct contribution *c = &lmem(thread)->c;
-	const struct weir_header *h = &c->header;
-	struct job_shard *js = state->job[h->job_id];
-	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
-
-	/* A running generation is never 0; before the first join the shard's is. */
-	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
-		    js->keys != NULL || h->gen_id != js->generation ||
-		    !from_its_source(js, thread, h) || !served(state, js, h) ||
-		    !lengths_fit(state, js, j, c)))
-		return unusual(worker, thread);
-	note_heard(worker, js, h->src_id);
-	if (unlikely(!conforms(worker, js, thread)))
-		return police(worker, thread, js);
-	/* A job with a rate is asked each time. */
-	if (unlikely(c->learned) && js->rate_mbit == 0)
-		memo_pass(worker, js, c);
-	start_bucket(state, js, c);
-	return PPE_RUN(find_block);
-}
-
 /* No such block: this contribution opens it, or comes too late or too early. */
 static __rte_noinline struct ppe_next
 open_block(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -330,7 +155,7 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 		return aggregate(worker, thread);
 	if (status != WEIR_STATUS_OK)
 		return refuse(worker, thread, reason, status);
-	return drop(worker, thread, reason);
+	return end_dropped(worker, thread, reason);
 }
 
 /* The bucket is here. */

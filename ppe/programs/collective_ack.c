@@ -8,7 +8,10 @@
  * repetition ask for b's result when that was lost, also of a residue's first block; and a bitmap for it
  * has room in the record of the block before, which is there for as long as anybody needs to be told.
  */
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_way.h"
 
 /* The kept block before this one, if its result is out. */
 static struct block *

@@ -13,7 +13,12 @@
  * is asked once more when it is its turn; and what a worker that had no CPU has yet to take, so
  * nothing is asked until it has (ppe_timer_must_wait).
  */
-#include "ppe/programs/collective_priv.h"
+#include "hashengine/deadline_fast.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_hooks.h"
+#include "ppe/programs/collective_way.h"
 
 /* Pieces of work in a segment: some microseconds, when none of it is in a cache. The other threads run
  * in between. */

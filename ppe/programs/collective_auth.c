@@ -8,6 +8,8 @@
  * one acknowledgement of a source, told apart by the nonce, and one result in a generation, fixed by
  * block_finish() once. Where that differs by receiver, the nonce tells them apart, too.
  */
+#include "ppe/programs/collective_auth.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,7 +17,8 @@
 #include <rte_malloc.h>
 
 #include "pktbuf/cursor.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
 
 size_t
 job_keys_bytes(uint16_t source_end)

@@ -7,8 +7,14 @@
  * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window
  * buffers: that is its quota, reserved when it was admitted.
  */
+#include "ppe/programs/collective_block.h"
+
+#include "hashengine/deadline_fast.h"
+#include "ppe/programs/collective_auth.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
 #include "ppe/programs/collective_order.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_table.h"
 #include "ppe/trace_fast.h"
 
 static void

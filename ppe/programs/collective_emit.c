@@ -6,9 +6,12 @@
  * The emission holds the buffer while it runs, and each packet holds it until its driver has sent
  * it, so that a release meanwhile only marks it.
  */
+#include "ppe/programs/collective_emit.h"
+
 #include "pktbuf/cursor.h"
 #include "ppe/crossbar.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_auth.h"
+#include "ppe/programs/collective_fast.h"
 
 /* Packets per step: the other threads run in between. */
 #define EMIT_STEP 16

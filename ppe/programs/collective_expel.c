@@ -11,7 +11,9 @@
  * Each shard finds out by itself. A source that is expelled in one is told so there, which ends its
  * operation, whatever the other shards think; what it contributes to them counts, and bitmaps tell.
  */
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
 
 /* The source gets no results from now on, and what it sends is told `expired`: its packets have no pass
  * any more, and are not from where it is. */

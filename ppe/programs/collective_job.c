@@ -9,8 +9,13 @@
 #include <rte_malloc.h>
 #include <rte_memory.h>
 
+#include "ppe/programs/collective_auth.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_hooks.h"
+#include "ppe/programs/collective_join.h"
 #include "ppe/programs/collective_order.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_way.h"
 #include "ppe/programs/programs.h"
 
 /* The smallest huge page: what is one piece for a device that knows physical addresses. Larger

@@ -10,9 +10,15 @@
  * The generation that runs goes on until then; in a job that recalls it ends when the first source joins
  * anew: another walk tells all shards, and they tell the sources.
  */
+#include "ppe/programs/collective_join.h"
+
 #include <rte_cycles.h>
 
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_auth.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_way.h"
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);

@@ -6,7 +6,9 @@
  */
 #include <rte_cycles.h>
 
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_hooks.h"
+#include "ppe/programs/collective_join.h"
 
 static void
 add_histogram(struct ppe_histogram *sum, const struct ppe_histogram *histogram)

@@ -9,7 +9,8 @@
  * NSDI
  * 2015, 4.2; here without a hash, because the packet says its job and source.)
  */
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_way.h"
 
 #define WORDS     8
 #define JOB_AT    42 /* Ethernet 14, IPv4 20, UDP 8: where the aggregation header begins */

@@ -3,7 +3,10 @@
  * Contributions that are not added to their block: it is finished, has them already, or is another sum.
  * docs/protocol.md, "Blocks and the window".
  */
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_way.h"
 
 enum weir_field
 disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)

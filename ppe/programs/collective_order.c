@@ -5,6 +5,7 @@
 
 #include <rte_malloc.h>
 
+#include "ppe/programs/collective_fast.h"
 #include "ppe/programs/collective_payload.h"
 
 /* Turns, then the table of what is kept. */

@@ -7,7 +7,9 @@
  */
 #include "pktbuf/checksum.h"
 #include "ppe/crossbar.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_auth.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_table.h"
 
 void
 enclose_parts(struct emission *e, const struct job_shard *js, struct block *block)

@@ -5,7 +5,9 @@
  * its way in, and nothing is moved afterwards.
  */
 #include "pktbuf/cursor.h"
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_block.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_table.h"
 
 bool
 part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is no source of the job: its job was deleted or its membership has expired while it sent, the
+ * What is not taken: dropped, and its source told why, or not.
+ *
+ * Who is no source of the job is a stranger: its job was deleted or its membership has expired while it sent, the
  * switch was restarted without the job, or it never was one. A host that is told so need not repeat
  * into the void until its own timeout.
  *
@@ -12,7 +14,10 @@
 #include <rte_cycles.h>
 #include <rte_ether.h>
 
-#include "ppe/programs/collective_priv.h"
+#include "ppe/programs/collective_emit.h"
+#include "ppe/programs/collective_fast.h"
+#include "ppe/programs/collective_hooks.h"
+#include "ppe/programs/collective_way.h"
 
 #define BURST_LEAST 64
 
@@ -25,6 +30,21 @@ refusals_init(struct collective *state, uint32_t per_second)
 		return 0;
 	return rmw_policer_init(
 		&state->refusals, UINT64_C(8) * per_second, burst, rte_get_tsc_hz(), rte_rdtsc());
+}
+
+struct ppe_next
+end_dropped(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
+{
+	ppe_drop(worker, thread, reason);
+	return PPE_END;
+}
+
+struct ppe_next
+refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
+	enum weir_status status)
+{
+	reply_status(worker, thread, &lmem(thread)->c.header, status, NULL, 0);
+	return end_dropped(worker, thread, reason);
 }
 
 static enum ppe_drop
@@ -47,6 +67,5 @@ refuse_stranger(struct ppe_worker *worker, struct ppe_thread *thread, const stru
 			return PPE_END;
 		reply_status(worker, thread, h, WEIR_STATUS_REFUSED, NULL, 0);
 	}
-	ppe_drop(worker, thread, reason_of(j, h->src_id));
-	return PPE_END;
+	return end_dropped(worker, thread, reason_of(j, h->src_id));
 }

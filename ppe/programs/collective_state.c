@@ -5,7 +5,9 @@
 #include <rte_cycles.h>
 #include <rte_malloc.h>
 
-#include "ppe/programs/collective_priv.h"
+#include "hashengine/deadline_fast.h"
+#include "ppe/programs/collective_hooks.h"
+#include "ppe/programs/collective_way.h"
 #include "ppe/programs/programs.h"
 
 /* Block records that all jobs together can need in this shard; at least 1. */
