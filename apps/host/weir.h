@@ -55,12 +55,11 @@
  * WEIR_PARTIAL_FAIL's -EIO) ends the generation for this handle: the sources may have parted in what
  * they have sent, so what else is under way and each later operation fails with the same value and text.
  * weir_rejoin on every source (or close, and open again) begins a new one. What is in the receive buffer
- * after a failure is undefined. (A call that could not even begin, for -ENOMEM or an -EMSGSIZE of too
- * many slices, has sent nothing, and the handle is as before; other sources that could begin it wait for
- * this one.)
+ * after a failure is undefined. (A call that could not even begin, for -ENOMEM or an -EMSGSIZE of too many
+ * slices, has sent nothing, and the handle is as before; others that could begin it wait for this one.)
  *
- * Cost: one system call per up to 64 packets each way, no copy on the way out and one on the way in.
- * Who waits polls for spin_us at most, then sleeps; the progress thread sleeps.
+ * Cost: one system call per up to 64 packets each way, no copy on the way out and one on the way in. Who
+ * waits polls for spin_us at most, then sleeps.
  */
 #ifndef APPS_HOST_WEIR_H
 #define APPS_HOST_WEIR_H
@@ -94,12 +93,11 @@ enum weir_partial {
 	/* Each block is the sum of those that are in it; the call returns WEIR_PARTIAL. */
 	WEIR_PARTIAL_AS_IS,
 	/*
-	 * Sums (of allreduce, reduce and reducescatter) are multiplied by (sources of the job) / (sources
-	 * in the block), block by block, and the call returns WEIR_PARTIAL. Of int32, uint32, int64, uint64, fp32 and fp64 sums; sums of other
-	 * types are refused (-EINVAL), what is no sum is left as it is. fp32 is computed in fp64 and
-	 * rounded once, to nearest even; fp64 is multiplied and then divided, with two roundings.
-	 * Integers are rounded to nearest, halves away from 0, and saturate; of a sum that has
-	 * wrapped the wrapped value is scaled.
+	 * Sums (of allreduce, reduce and reducescatter) are multiplied by (sources of the job) / (sources in
+	 * the block), block by block, and the call returns WEIR_PARTIAL. Those of int32, uint32, int64, uint64,
+	 * fp32 and fp64: other types are refused (-EINVAL), what is no sum is left as it is. fp32 is computed
+	 * in fp64 and rounded once, to nearest even; fp64 is multiplied, then divided, with two roundings.
+	 * Integers are rounded to nearest, halves away from 0, and saturate; a sum that wrapped is scaled so.
 	 */
 	WEIR_PARTIAL_RESCALE,
 	/* The call returns -EIO in place of WEIR_PARTIAL, and the text says who is missing. The handle
