@@ -5,8 +5,8 @@
 
 #include "ppe/programs/collective_fast.h"
 
-/* Unless the configuration says (ppe_config.joins_s), a join that is not repeated for so long is forgotten: its host is dead, or has given up. Hosts repeat
- * theirs each 500 ms. */
+/* A join that is not repeated for so long is forgotten, unless ppe_config.joins_s says another time: its
+ * host is dead, or has given up. Hosts repeat theirs each 500 ms. */
 #define JOIN_FORGOTTEN_S 3
 
 static inline bool
