@@ -347,8 +347,11 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 	}
 	if (start == 0 || __atomic_load_n(&schedule->stop, __ATOMIC_RELAXED))
 		return 0;
-	if (g->auth != NULL && unlikely(!generator_auth_joined(g->auth)))
+	if (g->auth != NULL && unlikely(!generator_auth_joined(g->auth))) {
+		if (g->work->packets != 0)
+			keep_step(g); /* a join needs the turns of all */
 		return generator_auth_join(g, packets, max);
+	}
 	if (g->work->packets != 0)
 		return give_counted(g, packets, max);
 	now = rte_rdtsc();

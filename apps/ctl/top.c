@@ -38,20 +38,20 @@ sample_free(struct top_sample *sample)
 	json_decref(sample->jobs);
 	json_decref(sample->counters);
 	json_decref(sample->stuck);
-	json_decref(sample->joining);
+	json_decref(sample->waiting);
 	*sample = (struct top_sample){0};
 }
 
 /* The jobs whose hosts wait though no block is stuck. */
 static bool
-take_joining(struct ctl *ctl, struct top_sample *sample, bool quiet)
+take_waiting(struct ctl *ctl, struct top_sample *sample, bool quiet)
 {
 	json_t *list = get(sample->jobs, "jobs"), *job;
 	bool asked = true;
 
-	sample->joining = json_array();
+	sample->waiting = json_array();
 	for (size_t i = 0; asked && i < json_array_size(list) &&
-		json_array_size(sample->joining) < JOINING_ASKED;
+		json_array_size(sample->waiting) < JOINING_ASKED;
 		i++) {
 		char *path;
 
@@ -60,7 +60,7 @@ take_joining(struct ctl *ctl, struct top_sample *sample, bool quiet)
 		path = ctl_path("/v1/jobs/", get_text(json_array_get(list, i), "name"), "");
 		asked = ctl_get(ctl, path, quiet, &job);
 		if (job != NULL)
-			json_array_append_new(sample->joining, job);
+			json_array_append_new(sample->waiting, job);
 		free(path);
 	}
 	return asked;
@@ -77,7 +77,7 @@ sample_take(struct ctl *ctl, struct top_sample *sample, bool quiet)
 		ctl_get(ctl, "/v1/jobs", quiet, &sample->jobs) &&
 		ctl_get(ctl, "/v1/counters", quiet, &sample->counters) &&
 		ctl_get(ctl, "/v1/blocks?stuck=1&limit=" STUCK_LIMIT, quiet, &sample->stuck) &&
-		take_joining(ctl, sample, quiet))
+		take_waiting(ctl, sample, quiet))
 		return true;
 	sample_free(sample);
 	return false;

@@ -14,7 +14,7 @@
 struct top_sample {
 	double time; /* seconds, of a clock that only goes forward */
 	json_t *status, *ports, *jobs, *counters, *stuck;
-	json_t *joining; /* array of jobs that wait to begin, with their members */
+	json_t *waiting; /* array of jobs that wait to begin, with their members */
 };
 
 /* Lines that a screen shows otherwise begin with one of these. */

@@ -186,8 +186,8 @@ stuck(const struct frame *f)
 	if (to == NULL)
 		err(1, "top");
 	view_stuck_brief(f->now->stuck, to, f->width);
-	for (size_t i = 0; i < json_array_size(f->now->joining); i++)
-		view_waiting(json_array_get(f->now->joining, i), to, f->width);
+	for (size_t i = 0; i < json_array_size(f->now->waiting); i++)
+		view_waiting(json_array_get(f->now->waiting, i), to, f->width);
 	fclose(to);
 	if (length > 0) {
 		fprintf(f->out, "\n%cSTUCK\n", TOP_TITLE);

@@ -25,7 +25,7 @@ collective_parse(const char *name)
 }
 
 int
-dtype_parse(const char *name)
+collective_dtype_parse(const char *name)
 {
 	static const char *const names[] = {
 #define X(word, code, text, bytes) [code] = text,
@@ -40,7 +40,7 @@ dtype_parse(const char *name)
 }
 
 int
-op_parse(const char *name)
+collective_op_parse(const char *name)
 {
 	static const char *const names[] = {
 #define X(word, code, text) [code] = text,

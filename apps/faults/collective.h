@@ -17,8 +17,8 @@
 int collective_parse(const char *name);
 
 /* The type and the operation of a name, or -EINVAL. */
-int dtype_parse(const char *name);
-int op_parse(const char *name);
+int collective_dtype_parse(const char *name);
+int collective_op_parse(const char *name);
 
 /* Whether all hosts get the same result. */
 bool collective_same(enum weir_collective collective);

@@ -341,7 +341,7 @@ loop(void)
 			continue;
 		fail(code);
 		/* Who has been expelled meets the others in a new generation. */
-		if (me.rejoins == options.again + (options.carry && step == options.steps))
+		if (me.rejoins >= options.again + (options.carry && step == options.steps))
 			return code;
 		over = false;
 		me.rejoins++;
@@ -375,8 +375,8 @@ tell_end(int code)
 static int
 prepare(void)
 {
-	int collective = collective_parse(options.collective), dtype = dtype_parse(options.type),
-	    op = op_parse(options.op);
+	int collective = collective_parse(options.collective),
+	    dtype = collective_dtype_parse(options.type), op = collective_op_parse(options.op);
 
 	if (collective < 0 || dtype < 0 || op < 0)
 		return -EINVAL;

@@ -155,7 +155,9 @@ weir_rejoin(struct weir *weir)
 	if (weir->fd >= 0) {
 		weir_end(weir);
 		weir_generation_set(weir, begin_again(weir));
-	} /* else weir_open has failed before there was anything to join with */
+	} else { /* weir_open has failed before there was anything to join with */
+		weir_say(weir, weir->failed, weir->failure);
+	}
 	pthread_mutex_lock(&weir->lock);
 	weir->rejoining = false;
 	pthread_mutex_unlock(&weir->lock);

@@ -85,7 +85,7 @@ weir_geometry_cut(struct weir_geometry *g)
 	if (__builtin_mul_overflow(g->count, g->element_bytes, &bytes) ||
 		__builtin_mul_overflow(bytes, slices, &bytes))
 		return -EINVAL;
-	if (room < slices)
+	if (slices == 0 || room < slices)
 		return -EMSGSIZE;
 	/* Each source has a row of slices in it; where that is too much, rows go one after the other. */
 	if (row->cut == SQUARE && room >= slices * slices)

@@ -50,12 +50,12 @@ spin(struct pollfd *polls, nfds_t count, uint64_t ns, uint64_t due)
 
 	if (due < end)
 		end = due;
-	while (ppoll(polls, count, &at_once, NULL) == 0) {
-		if (weir_now() >= end)
-			return false;
+	do {
+		if (ppoll(polls, count, &at_once, NULL) != 0)
+			return true;
 		sched_yield();
-	}
-	return true;
+	} while (weir_now() < end);
+	return false;
 }
 
 static void
@@ -150,7 +150,8 @@ weir_drive_soon(struct weir *weir)
 {
 	if (weir->driver == WEIR_DRIVER_NONE)
 		pthread_cond_signal(&weir->called);
-	else if (weir->stop || weir->failing || next_due(weir) < weir->asleep_until ||
+	else if (weir->stop || weir->failing || TAILQ_EMPTY(&weir->requests) ||
+		next_due(weir) < weir->asleep_until ||
 		weir->ring.want_write != weir->asleep_for_write)
 		wake(weir);
 }

@@ -58,8 +58,7 @@
  * after a failure is undefined. (A call that could not even begin, for -ENOMEM or an -EMSGSIZE of too many
  * slices, has sent nothing, and the handle is as before; others that could begin it wait for this one.)
  *
- * Cost: one system call per up to 64 packets each way, no copy on the way out and one on the way in. Who
- * waits polls for spin_us at most, then sleeps.
+ * Cost: one system call per up to 64 packets each way, no copy on the way out, one on the way in; see spin_us.
  */
 #ifndef APPS_HOST_WEIR_H
 #define APPS_HOST_WEIR_H
@@ -164,8 +163,8 @@ struct weir_config {
 	uint64_t ahead_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
-	int spin_us; /* a waiting call polls so long before it sleeps, as long as answers come about
-			that soon; others get the CPU meanwhile; 0: 100; -1: it sleeps at once */
+	int spin_us; /* [-1, 1000000]: a waiting call polls so long before it sleeps, as long as answers come
+			about that soon; others get the CPU meanwhile; 0: 100; -1: it sleeps at once */
 
 	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
 				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
@@ -215,7 +214,7 @@ struct weir;
  *                size
  *   -EOPNOTSUPP  the library was built without the control API
  *
- * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY; within 2 s where the API closes connections unanswered.
+ * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY; within 3 s where the API closes connections unanswered.
  */
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 
@@ -327,7 +326,8 @@ WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
  *
  * weir_test      does not wait: *done tells whether the operation has ended; if not, 0 is returned.
  * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
- * weir_wait_all  waits for all of them; the first code, in the order of the array, that is not 0, and its text.
+ * weir_wait_all  waits for all of them; the first code in the array's order that is not 0 and, of up to 8
+ *                failed handles, its text.
  *
  * -EINVAL of a request that came by fork(): nothing was waited for, all are as they were, *which is n.
  */

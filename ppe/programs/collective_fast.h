@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is done for each contribution, inline: sets of sources, a block's key and state, the time at which a
- * source was heard, checksums. By the owner of the shard.
+ * source was heard, checksums. What changes a shard or a block is its owner's; what only looks at a packet, a set
+ * or a time, anybody's.
  */
 #ifndef PPE_PROGRAMS_COLLECTIVE_FAST_H
 #define PPE_PROGRAMS_COLLECTIVE_FAST_H

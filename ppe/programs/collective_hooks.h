@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The program's contract with the engine, struct ppe_program, but for its segments: its life on a worker, and
- * a job's life in a shard. Threads are those that ppe/program.h names.
+ * a job's life in a shard; and what these need of collective_refuse.c and collective_age.c. Threads are those that
+ * ppe/program.h names.
  */
 #ifndef PPE_PROGRAMS_COLLECTIVE_HOOKS_H
 #define PPE_PROGRAMS_COLLECTIVE_HOOKS_H

@@ -159,7 +159,7 @@ struct asked {
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
 	bool walking; /* a new generation is being made known to the shards */
-	uint16_t kept_s; /* joins that are not repeated */
+	uint16_t kept_s; /* seconds that a join which is not repeated counts; not 0 */
 	uint16_t begun; /* the last generation that was; none is tried twice. 0: none yet */
 	uint16_t pending_count;
 	uint64_t pending[MASK_WORDS];

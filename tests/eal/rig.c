@@ -13,6 +13,7 @@
 #include <rte_malloc.h>
 #include <rte_ring.h>
 
+#include "ppe/ppe_priv.h"
 #include "tests/random.h"
 
 const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
@@ -189,6 +190,9 @@ rig_turns(struct rig *rig, unsigned int turns)
 	struct ppe_stats mark, now;
 	bool turned = false;
 
+	/* Workers of a switch that was stopped turn no more, and none will count anything. */
+	if (__atomic_load_n(&rig->ppe->state, __ATOMIC_ACQUIRE) == PPE_STATE_STOPPED)
+		return true;
 	ppe_stats_read(rig->ppe, &mark);
 	for (unsigned int ms = 0; ms < TURN_MS && !turned; ms++) {
 		rte_delay_us_sleep(1000);

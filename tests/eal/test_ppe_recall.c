@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <criterion/criterion.h>
+#include <rte_cycles.h>
 
 #include "tests/eal/one_rig.h"
 
@@ -238,6 +239,20 @@ Test(ppe_recall, who_missed_the_answer_is_not_forgotten, .timeout = 30)
 	for (uint32_t block = 0; block < WINDOW; block++)
 		block_is_summed(block);
 	cr_expect_eq(job_stats(1).recalls, 4);
+	stop();
+}
+
+/* A join that is not repeated counts for as long as the configuration says: for a second here. */
+Test(ppe_recall, an_old_join_is_forgotten, .timeout = 30)
+{
+	struct rig_config config = {
+		.workers = 1, .threads = 4, .ports = SOURCES, .jobs = 1, .joins_s = 1};
+
+	config.job[0] = rig_job(1, SOURCES, WINDOW, 16);
+	rig_start(&rig, &config);
+	asks(0, 5, 1);
+	rte_delay_us_sleep(1500000);
+	asks(1, 6, 2);
 	stop();
 }
 

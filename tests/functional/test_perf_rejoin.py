@@ -51,7 +51,8 @@ def whole(found, rows=4):
 
 
 def comes_back(rejoin, timeout):
-    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200, rejoin=rejoin)], workers=2) as rack:
+    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200, rejoin=rejoin)], workers=2,
+              changes={'faults': SLOW}) as rack:
         rack.start_switch()
         runs = [rack.perf(host, 1, *SIZES, *OPTIONS, '--timeout', timeout) for host in range(3)]
         under_way(runs)

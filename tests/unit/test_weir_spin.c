@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A waiting call polls before it sleeps, while answers come soon, and only as long as it was told.
- * Against the reference switch, over loopback UDP; ppoll is watched. Each host is a thread, which
+ * Against the reference switch, over loopback UDP; ppoll and sched_yield are watched. Each host is a thread, which
  * returns codes; only the main thread asserts.
  */
 #include <criterion/criterion.h>
@@ -42,19 +42,28 @@ static atomic_uint asleep; /* the round in which the watched one sleeps or slept
 
 int __real_ppoll(struct pollfd *polls, nfds_t n, const struct timespec *wait, const sigset_t *mask);
 int __wrap_ppoll(struct pollfd *polls, nfds_t n, const struct timespec *wait, const sigset_t *mask);
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
 
 int
 __wrap_ppoll(struct pollfd *polls, nfds_t n, const struct timespec *wait, const sigset_t *mask)
 {
 	bool at_once = wait != NULL && wait->tv_sec == 0 && wait->tv_nsec == 0;
 
-	if (polled != NULL && at_once) {
-		++*polled;
-	} else if (slept != NULL) {
+	if (slept != NULL && !at_once) {
 		++*slept;
 		atomic_store(&asleep, (unsigned int)(slept - hosts[WATCHED].slept) + 1);
 	}
 	return __real_ppoll(polls, n, wait, mask);
+}
+
+/* Between two polls. */
+int
+__wrap_sched_yield(void)
+{
+	if (polled != NULL)
+		++*polled;
+	return __real_sched_yield();
 }
 
 static void
