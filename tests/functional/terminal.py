@@ -26,6 +26,7 @@ class Terminal:
         if self.pid == 0:
             os.environ.update(LC_ALL='C.UTF-8', TERM='xterm', WEIR_SWITCH=address)
             os.environ.pop('COLUMNS', None)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
             os.execv(WEIRCTL, [WEIRCTL, 'top', *words])
         self.resize(rows, columns)
 
