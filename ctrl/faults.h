@@ -3,7 +3,7 @@
 #ifndef CTRL_FAULTS_H
 #define CTRL_FAULTS_H
 
-#include "ctrl/jobs.h"
+#include "ctrl/jobs/jobs.h"
 
 /* From now on these; without rules: none. 0; or -errno of ppe_publish_faults and *why, and nothing
  * has changed. Waits for a loop turn of the slowest worker. */

@@ -5,7 +5,7 @@
 
 #include <netinet/in.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define ETHER         14
 #define IPV4          20

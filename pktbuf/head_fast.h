@@ -4,7 +4,7 @@
 #define PKTBUF_HEAD_FAST_H
 
 #include "pktbuf/head.h"
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 /*
  * Parse a frame that is whole where one expects it: its first bytes contiguous, Ethernet, IPv4

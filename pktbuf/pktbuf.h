@@ -30,6 +30,6 @@
 #include "pktbuf/pool.h"
 #include "pktbuf/port.h"
 #include "pktbuf/result.h"
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #endif

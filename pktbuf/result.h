@@ -27,7 +27,7 @@
 
 #include "pktbuf/pool.h"
 #include "pktbuf/port.h"
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 /* Payloads of at most so many bytes are copied. */
 #define PKTBUF_COPY_BYTES 512

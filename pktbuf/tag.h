@@ -17,7 +17,7 @@
 
 #include <rte_mbuf.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 /* An expanded key of GMAC; no pointers in it. */
 struct pktbuf_tag_key {

@@ -3,9 +3,9 @@
 #include <rte_lcore.h>
 
 #include "ppe/dispatch_fast.h"
-#include "ppe/faults_priv.h"
+#include "ppe/faults/faults_priv.h"
 #include "ppe/ppe_priv.h"
-#include "ppe/trace_fast.h"
+#include "ppe/trace/trace_fast.h"
 
 /* Rounds of the barrel in a turn when nothing waits behind its threads: most packets then end in
  * the turn in which they came, and wait for no polls. Others go on in the next one. */

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define PPE_JOB_NAME_MAX 32
 #define PPE_WINDOW_MAX   4096 /* blocks; a window is a power of two in [1, PPE_WINDOW_MAX] */

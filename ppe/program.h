@@ -160,7 +160,7 @@ struct ppe_program {
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
 	/* Add up the state's gauges: control thread, any time. */
 	void (*stats)(const void *state, struct ppe_stats *stats);
-	/* Names of the segments for traces (ppe/trace.h), a list per file; NULL: no more. */
+	/* Names of the segments for traces (ppe/trace/trace.h), a list per file; NULL: no more. */
 	const struct ppe_segment_name *segments[PPE_SEGMENT_LISTS];
 	/* While a trace runs: which block's and source's is the packet that the thread has begun
 	 * with? ppe_trace_id; 0: nobody's. */

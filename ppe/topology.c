@@ -11,10 +11,10 @@
 #include <rte_malloc.h>
 
 #include "ppe/crossbar.h"
-#include "ppe/faults_priv.h"
+#include "ppe/faults/faults_priv.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
-#include "ppe/trace.h"
+#include "ppe/trace/trace.h"
 #include "rmw/rmw.h"
 
 RTE_LOG_REGISTER(ppe_log, weir.ppe, NOTICE);

@@ -11,7 +11,7 @@
 #include <rte_udp.h>
 
 #include "apps/bench/contributions_priv.h"
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define HEADER_AT (CONTRIBUTION_HEADERS - WEIR_BASE_BYTES)
 #define UDP_AT    (HEADER_AT - 8)

@@ -6,8 +6,8 @@
 #include <rte_common.h>
 
 #include "apps/bench/plan.h"
-#include "ctrl/config.h"
-#include "ctrl/memory.h"
+#include "ctrl/config/config.h"
+#include "ctrl/config/memory.h"
 
 #define MEMORY_MOST  1048576 /* MiB that a configuration may ask for */
 #define MEMORY_EXTRA 1.25 /* DPDK's books, and what pages waste at their ends */

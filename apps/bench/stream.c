@@ -11,7 +11,7 @@
 #include <rte_ip.h>
 
 #include "apps/bench/slice.h"
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define IP_AT      14
 #define DATA_AT    42 /* behind UDP: the mark */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctrl/config.h"
-#include "ctrl/values.h"
+#include "ctrl/config/config.h"
+#include "ctrl/config/values.h"
 
 #define HEADERS   (14 + 20 + 8) /* Ethernet, IPv4, UDP */
 #define FRAME_MIN 60 /* without the frame check sequence */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "apps/host/weir.h"
+#include "apps/libweir/weir.h"
 
 static struct weir *weir;
 

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/host/perf_data.h"
-#include "apps/host/weir.h"
+#include "apps/perf/data.h"
+#include "apps/libweir/weir.h"
 
 /* The collective of a name of the protocol's, or -EINVAL. */
 int collective_parse(const char *name);

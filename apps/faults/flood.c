@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define BURST      32
 #define BLOCKS     128 /* two windows of the usual size: some are open, some are over */

@@ -14,7 +14,7 @@
  *	end: {JSON}		the last one
  *
  * The reference of a result is computed from the sources' data, which are functions of seed, source
- * and step (apps/host/perf.h), and the bitmap of who is in it. So that results can be compared
+ * and step (apps/perf/perf.h), and the bitmap of who is in it. So that results can be compared
  * among hosts, too, `results` names a file with a line an operation: generation, step, hash of
  * elements and bitmaps. With carry, what is sent is more than what is contributed; then the sums of all that
  * was contributed and delivered are told at the end, after all have met and what is owed is delivered.
@@ -31,8 +31,8 @@
 
 #include "apps/faults/collective.h"
 #include "apps/faults/flood.h"
-#include "apps/host/perf.h"
-#include "apps/host/weir.h"
+#include "apps/perf/perf.h"
+#include "apps/libweir/weir.h"
 
 #define SOURCES  256
 #define NOBODY   INT32_MAX

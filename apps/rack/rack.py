@@ -487,7 +487,7 @@ class Rack:
         report = os.path.join(self.folder, 'perf-%d-%d-%d.json' % (number, source,
                                                                   len(self.processes)))
         process = self.spawn(host, [
-            self.program(('host', 'weir-perf')), '--switch', SWITCH_ADDRESS, '--job', str(number),
+            self.program(('perf', 'weir-perf')), '--switch', SWITCH_ADDRESS, '--job', str(number),
             '--source', str(source), '--address', self.address(host), '--json', report]
             + ['--sources=%d' % n for n in sources] + [str(o) for o in options],
             'perf-job%d' % number)

@@ -20,9 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/host/perf.h" /* perf_shapes: a model's tensors from a file */
-#include "apps/host/weir.h"
-#include "pktbuf/wire.h"
+#include "apps/perf/perf.h" /* perf_shapes: a model's tensors from a file */
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
 
 /* Exit statuses. */
 enum loop_exit {

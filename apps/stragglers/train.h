@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/host/weir.h"
-#include "pktbuf/wire.h"
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
 
 /* Exit statuses. */
 enum train_exit {

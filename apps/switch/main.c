@@ -7,10 +7,10 @@
 #include "apps/switch/options.h"
 #include "apps/switch/preflight.h"
 #include "apps/switch/run.h"
-#include "ctrl/config.h"
-#include "ctrl/lock.h"
-#include "ctrl/memory.h"
-#include "ctrl/state.h"
+#include "ctrl/config/config.h"
+#include "ctrl/config/lock.h"
+#include "ctrl/config/memory.h"
+#include "ctrl/jobs/state.h"
 
 /* The exit status when a file is wrong, as when the command line is: starting again is no use. */
 #define WRONG_FILE 2

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ctrl/keys.h"
+#include "ctrl/config/keys.h"
 
 static const char help[] =
 	"weir-switch -c FILE [--check] [--forget-state] [--stats-file FILE]\n"

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ctrl/running.h" /* ctrl_monotonic */
+#include "ctrl/jobs/running.h" /* ctrl_monotonic */
 
 bool
 output_begin(struct output *output)

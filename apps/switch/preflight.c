@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ctrl/interface.h"
+#include "ctrl/config/interface.h"
 
 static int complain(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

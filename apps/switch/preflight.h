@@ -2,7 +2,7 @@
 #ifndef APPS_SWITCH_PREFLIGHT_H
 #define APPS_SWITCH_PREFLIGHT_H
 
-#include "ctrl/config.h"
+#include "ctrl/config/config.h"
 
 /*
  * Ask this machine for what the configuration names - interfaces, MTUs, CPUs, huge pages,

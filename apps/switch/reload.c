@@ -5,7 +5,7 @@
 
 #include <bsd/string.h>
 
-#include "ctrl/reload.h"
+#include "ctrl/jobs/reload.h"
 
 /* Every key is named, so the line may be longer than a quoted value is. */
 static void

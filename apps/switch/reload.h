@@ -4,7 +4,7 @@
 
 #include "ctrl/api/server.h"
 #include "ctrl/log.h"
-#include "ctrl/running.h"
+#include "ctrl/jobs/running.h"
 
 /*
  * Read the configuration again and let it take the place of *config, or refuse it and leave

@@ -19,12 +19,12 @@
 #include "apps/switch/reload.h"
 #include "ctrl/api/server.h"
 #include "ctrl/faults.h"
-#include "ctrl/interface.h"
+#include "ctrl/config/interface.h"
 #include "ctrl/log.h"
-#include "ctrl/running.h"
-#include "ctrl/state.h"
-#include "ctrl/stats.h"
-#include "ctrl/telemetry.h"
+#include "ctrl/jobs/running.h"
+#include "ctrl/jobs/state.h"
+#include "ctrl/stats/stats.h"
+#include "ctrl/stats/telemetry.h"
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000

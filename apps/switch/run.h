@@ -3,8 +3,8 @@
 #define APPS_SWITCH_RUN_H
 
 #include "apps/switch/options.h"
-#include "ctrl/config.h"
-#include "ctrl/state.h"
+#include "ctrl/config/config.h"
+#include "ctrl/jobs/state.h"
 
 /*
  * Run a switch until SIGINT or SIGTERM: start EAL, build, start, serve signals and the control

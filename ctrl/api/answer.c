@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/keys.h"
+#include "ctrl/config/keys.h"
 
 #define JSON_TYPE "application/json"
 

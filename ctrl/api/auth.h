@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "ctrl/config.h"
+#include "ctrl/config/config.h"
 
 /* What a route asks of its caller. */
 enum api_access {

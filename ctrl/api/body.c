@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/locate.h"
-#include "ctrl/refuse.h"
-#include "ctrl/values.h"
+#include "ctrl/config/locate.h"
+#include "ctrl/config/refuse.h"
+#include "ctrl/config/values.h"
 
 /* A value, and where it stands. */
 struct spot {

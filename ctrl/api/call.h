@@ -18,7 +18,7 @@
 #include "ctrl/api/answer.h"
 #include "ctrl/api/auth.h"
 #include "ctrl/api/target.h"
-#include "ctrl/running.h"
+#include "ctrl/jobs/running.h"
 
 enum api_method { API_GET, API_POST, API_PATCH, API_PUT, API_DELETE, API_METHOD_COUNT };
 

@@ -3,8 +3,8 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/config_json.h"
-#include "ctrl/tenants.h"
+#include "ctrl/config/json.h"
+#include "ctrl/config/tenants.h"
 
 void
 api_get_config(struct api_call *call)

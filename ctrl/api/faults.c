@@ -8,7 +8,7 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/config_faults.h"
+#include "ctrl/config/faults.h"
 #include "ctrl/faults.h"
 
 static void

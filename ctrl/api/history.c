@@ -7,7 +7,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/api/text.h"
-#include "ctrl/history.h"
+#include "ctrl/stats/history.h"
 
 #define SAMPLE_BYTES 8 /* about, with its comma */
 

@@ -8,7 +8,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/member.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/values.h"
+#include "ctrl/config/values.h"
 #include "rmw/kernels.h"
 
 static void

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "ctrl/api/body.h"
-#include "ctrl/jobs.h"
+#include "ctrl/jobs/jobs.h"
 
 struct api_call;
 

@@ -8,8 +8,8 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/refuse.h"
-#include "ctrl/values.h"
+#include "ctrl/config/refuse.h"
+#include "ctrl/config/values.h"
 
 #define POLICIES "wait|partial|error"
 #define REJOINS  "wait|recall"

@@ -24,7 +24,7 @@ api_workers_json(const struct ctrl_running *running, const struct ppe_gauges *ga
 		json_t *object = json_object();
 
 		api_put(object, "id", w);
-		api_put(object, "lcore", w + 1); /* as ctrl/config_eal.c gives them */
+		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c gives them */
 		api_put(object, "cpu", config->cpu[w % config->nb_cpus]);
 		json_object_set_new(object, "busy", json_real(running->pulse[w].busy));
 		api_put(object, "turns", worker->turns);

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "ctrl/running.h"
+#include "ctrl/jobs/running.h"
 #include "ppe/gauges.h"
 
 /* Values; out of memory, jansson sets nothing, and the key is missing. */

@@ -12,7 +12,7 @@
 #ifndef CTRL_API_LIMIT_H
 #define CTRL_API_LIMIT_H
 
-#include "ctrl/config.h"
+#include "ctrl/config/config.h"
 
 struct api_bucket {
 	char tenant[CTRL_NAME_BYTES];

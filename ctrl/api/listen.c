@@ -12,7 +12,7 @@
 
 #include <bsd/string.h>
 
-#include "ctrl/lock.h"
+#include "ctrl/config/lock.h"
 
 #define BACKLOG 64
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "ctrl/config.h"
+#include "ctrl/config/config.h"
 
 /* A socket that listens. */
 struct api_socket {

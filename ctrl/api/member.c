@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "ctrl/api/json.h"
-#include "ctrl/values.h"
+#include "ctrl/config/values.h"
 
 static const char *
 state_text(const struct ctrl_job *job, const struct ctrl_attendance *attendance, unsigned int rank)

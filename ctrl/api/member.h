@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "ctrl/attendance.h"
+#include "ctrl/jobs/membership.h"
 
 /* Who a member is and what it does: rank, address, last_heard, state, gone, asks, contested. */
 void api_put_presence(json_t *object, const struct ctrl_job *job,

@@ -11,7 +11,7 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/values.h"
+#include "ctrl/config/values.h"
 #include "ppe/gauges.h"
 
 #define OWN_BYTES 16384 /* of what does not come in numbers, and of a few ports and workers */

@@ -10,7 +10,7 @@
 
 #include "ctrl/api/auth.h"
 #include "ctrl/api/text.h"
-#include "ctrl/running.h"
+#include "ctrl/jobs/running.h"
 
 /* A job's name may take twice its bytes, escaped. */
 #define METRICS_LABEL_BYTES (PPE_JOB_NAME_MAX * 2 + 16)

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "ctrl/config_faults.h"
-#include "ppe/faults.h"
+#include "ctrl/config/faults.h"
+#include "ppe/faults/faults.h"
 
 struct labels {
 	char rule[METRICS_LABEL_BYTES], about[3 * METRICS_LABEL_BYTES];

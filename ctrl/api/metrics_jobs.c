@@ -7,7 +7,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/member.h"
 #include "ctrl/api/metrics.h"
-#include "ctrl/jobs.h"
+#include "ctrl/jobs/jobs.h"
 
 #define JOB_BYTES    9216 /* of a job's lines, about: histograms take most */
 #define SOURCE_BYTES 256

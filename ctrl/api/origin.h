@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "ctrl/config.h"
+#include "ctrl/config/config.h"
 
 /*
  * Is this value of Host, with a port or without, one that no name server decides about: an IP

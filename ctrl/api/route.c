@@ -5,7 +5,7 @@
 
 #include <bsd/string.h>
 
-#include "ctrl/values.h"
+#include "ctrl/config/values.h"
 
 const char *
 api_method_text(enum api_method method)

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "ctrl/running.h"
+#include "ctrl/jobs/running.h"
 
 struct api_server;
 

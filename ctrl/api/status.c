@@ -9,10 +9,10 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/stats.h"
-#include "ctrl/tenants.h"
-#include "ctrl/values.h"
-#include "ppe/faults.h"
+#include "ctrl/stats/stats.h"
+#include "ctrl/config/tenants.h"
+#include "ctrl/config/values.h"
+#include "ppe/faults/faults.h"
 
 void
 api_get_health(struct api_call *call)

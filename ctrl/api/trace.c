@@ -5,8 +5,8 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/trace_json.h"
-#include "ppe/trace.h"
+#include "ctrl/stats/trace_json.h"
+#include "ppe/trace/trace.h"
 
 #define DEFAULT_MS 50
 #define LOOK_MS    5 /* between two looks: a full ring ends a trace early */

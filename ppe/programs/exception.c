@@ -14,7 +14,7 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
 

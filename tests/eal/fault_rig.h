@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ppe/faults.h"
+#include "ppe/faults/faults.h"
 #include "tests/eal/one_rig.h"
 
 static uint8_t frame[RIG_FRAME_MAX];

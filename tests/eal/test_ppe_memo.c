@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shortcuts are only shortcuts: a contribution that looks like its source's last one must end as it
- * would have ended without a memo (ppe/programs/collective_memo.c).
+ * would have ended without a memo (ppe/collective/memo.c).
  */
 #include <criterion/criterion.h>
 

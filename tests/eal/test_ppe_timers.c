@@ -10,8 +10,8 @@
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
-#include "ppe/programs/collective_block.h"
-#include "ppe/programs/collective_fast.h"
+#include "ppe/collective/block.h"
+#include "ppe/collective/collective_fast.h"
 #include "ppe/programs/programs.h"
 #include "tests/eal/rig.h"
 

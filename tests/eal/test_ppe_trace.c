@@ -14,8 +14,8 @@
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
 
-#include "ctrl/trace_json.h"
-#include "ppe/trace.h"
+#include "ctrl/stats/trace_json.h"
+#include "ppe/trace/trace.h"
 #include "tests/eal/rig.h"
 
 #define SOURCES  4

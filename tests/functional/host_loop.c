@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/host/weir.h"
+#include "apps/libweir/weir.h"
 
 #define COUNT   700
 #define SOURCES 16 /* at most */

@@ -10,7 +10,7 @@ from tap import check
 from rack import SWITCH_ADDRESS
 
 BUILD = os.environ['WEIR_BUILD']
-PERF = os.path.join(BUILD, 'apps', 'host', 'weir-perf')
+PERF = os.path.join(BUILD, 'apps', 'perf', 'weir-perf')
 PORT = 8080
 SHORT = ('-b', '4K', '-e', '64K', '-f', '4', '-n', '3')
 LAUNCHERS = [('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE'), ('SLURM_PROCID', 'SLURM_NTASKS'),

@@ -19,7 +19,7 @@ OF = {'b': c_buffer, 'c': c_count, 't': c_code, 'o': c_code, 'r': ctypes.c_uint}
 
 
 def path(build):
-    return os.path.join(build, 'apps', 'host', 'libweir.so')
+    return os.path.join(build, 'apps', 'libweir', 'libweir.so')
 
 
 def environment(build):

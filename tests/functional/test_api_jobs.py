@@ -317,7 +317,7 @@ def keys_go_where_nobody_listens():
         check(run.end(20) == 1, '%s', run.output)
         check(api.get('/v1/counters')['drops']['forged'] > 0, 'forged')
         # Who asks for it sums under it.
-        runs = [rack.spawn(host, [rack.program(('host', 'weir-perf')), '--switch',
+        runs = [rack.spawn(host, [rack.program(('perf', 'weir-perf')), '--switch',
                                   'unix:' + api.path, '--job-name', 'sealed', '--address',
                                   rack.address(host), '--source', str(host), '--sources', '2', '-b',
                                   '4', '-e', '64K', '-f', '8', '-n', '3', '-d', 'int32'])

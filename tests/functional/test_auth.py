@@ -194,7 +194,7 @@ def members(rack, url, *options):
     runs = []
     for rank in range(2):
         path = os.path.join(rack.folder, 'report-%d-%d.json' % (rank, len(rack.processes)))
-        runs.append(rack.spawn(rank, [rack.program(('host', 'weir-perf'))] + [
+        runs.append(rack.spawn(rank, [rack.program(('perf', 'weir-perf'))] + [
             str(o) for o in ('--switch', url, '--job-name', 'sealed', '--address',
                              rack.address(rank), '--source', rank, '--sources', 2, '--timeout',
                              20000, '--json', path, *ATTACKED, *options)], 'perf'))

@@ -10,7 +10,7 @@ import time
 from fake_api import FakeApi
 from tap import case, check, main, seed
 
-PERF = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'host', 'weir-perf')
+PERF = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'perf', 'weir-perf')
 # A switch that takes members, and that nobody reaches: the host is heard asking, with its key.
 SWITCH = {'address': '127.0.0.1', 'udp_port': 9, 'udp_port_ext': 10}
 ANSWER = {'job': 1, 'name': 'ring', 'source': 0, 'size': 2, 'generation': 0, 'window': 64,

@@ -15,7 +15,7 @@ PAGES = sorted(glob.glob(os.path.join(ROOT, 'docs', 'man', '*.[138]'))) + \
     [os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')]
 PROGRAMS = {
     'weir-switch.8': [os.path.join(BUILD, 'apps', 'switch', 'weir-switch')],
-    'weir-perf.1': [os.path.join(BUILD, 'apps', 'host', 'weir-perf')],
+    'weir-perf.1': [os.path.join(BUILD, 'apps', 'perf', 'weir-perf')],
     'weir-capture.1': [os.path.join(BUILD, 'apps', 'capture', 'weir-capture')],
     'weir-bench.1': [os.path.join(BUILD, 'apps', 'bench', 'weir-bench')],
     'weirctl.1': [os.path.join(BUILD, 'apps', 'ctl', 'weirctl')],
@@ -89,7 +89,7 @@ def each_function_has_a_page_with_its_prototype():
             names = re.findall(r'^\.Nm (weir_\w+)', text.split('.Sh LIBRARY')[0], re.M)
             check(sorted(names) == sorted(here), '%s: %s, but %s', path, names, sorted(here))
             told.update(here)
-    header = prototypes(os.path.join(ROOT, 'apps', 'host', 'weir.h'))
+    header = prototypes(os.path.join(ROOT, 'apps', 'libweir', 'weir.h'))
     for name in sorted(set(told) | set(header)):
         check(told.get(name) == header.get(name), '%s: the page says %s, the header %s', name,
               told.get(name), header.get(name))
@@ -100,7 +100,7 @@ def each_function_has_a_page_with_its_prototype():
 @case
 def the_counters_are_told():
     told = re.findall(r'^\.It Fa (\w+)$', page('weir_stats.3'), re.M)
-    header = re.search(r'#define WEIR_STATS_LIST\(X\)(.*?)\n\n', read(os.path.join(ROOT, 'apps/host/weir.h')),
+    header = re.search(r'#define WEIR_STATS_LIST\(X\)(.*?)\n\n', read(os.path.join(ROOT, 'apps/libweir/weir.h')),
                        re.S).group(1)
     check(told == re.findall(r'X\((\w+),', header), '%s', told)
 
@@ -110,7 +110,7 @@ def pages_are_well_formed():
     if not shutil.which('mandoc'):
         raise Skip('no mandoc')
     known = {os.path.basename(p) for p in PAGES} | {p + '.3' for p in
-                                                   prototypes(os.path.join(ROOT, 'apps/host/weir.h'))}
+                                                   prototypes(os.path.join(ROOT, 'apps/libweir/weir.h'))}
     for path in PAGES:
         run = subprocess.run(['mandoc', '-T', 'lint', '-W', 'style', path], timeout=20, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -131,7 +131,7 @@ def the_reference_is_made_without_warnings():
                  os.path.join(BUILD, 'docs', 'Doxyfile'), folder])
     check(folder + '/index.html' in said, '%s', said)
     text = read(os.path.join(folder, 'weir_8h.html'))
-    for name in prototypes(os.path.join(ROOT, 'apps/host/weir.h')):
+    for name in prototypes(os.path.join(ROOT, 'apps/libweir/weir.h')):
         check('>%s</a>' % name in text, 'weir.h: %s is not there', name)
     # Laid out as in the header, and nothing of comments is left.
     check('  alltoall       n * count             n * count' in text, 'the table of buffers')

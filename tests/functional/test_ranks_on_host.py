@@ -45,7 +45,7 @@ def members_as_launchers_start_them():
                 known = environment(rank=rank, size=len(WHERE), launcher=launcher, WEIR_JOB='ring',
                                     WEIR_SWITCH='unix:' + api.path)
                 path = os.path.join(rack.folder, 'report-%d.json' % rank)
-                runs.append((path, rack.spawn(host, [rack.program(('host', 'weir-perf')), *SHORT, '--create',
+                runs.append((path, rack.spawn(host, [rack.program(('perf', 'weir-perf')), *SHORT, '--create',
                                                      '--json', path], 'perf', known)))
             for path, run in runs:
                 run.wait(50)

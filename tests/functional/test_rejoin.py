@@ -193,7 +193,7 @@ class Members:
     def start(self, rank, *options, host=None):
         rack, host = self.rack, rank if host is None else host
         path = os.path.join(rack.folder, 'report-%d-%d.json' % (rank, len(rack.processes)))
-        run = rack.spawn(host, [rack.program(('host', 'weir-perf')), '--switch', 'unix:' + self.api.path,
+        run = rack.spawn(host, [rack.program(('perf', 'weir-perf')), '--switch', 'unix:' + self.api.path,
                                 '--job-name', 'ring', '--address', rack.address(host), '--source',
                                 str(rank), '--sources', '2', '--json', path, *SIZES, *OPTIONS,
                                 *options], 'perf')

@@ -171,7 +171,7 @@ def the_rank_of_a_host_that_is_gone_is_freed():
 
         def join(host):
             return rack.spawn(host, [
-                rack.program(('host', 'weir-perf')), '--switch', 'http://10.77.0.254:%d' % PORT,
+                rack.program(('perf', 'weir-perf')), '--switch', 'http://10.77.0.254:%d' % PORT,
                 '--job-name', 'ring'], env=dict(os.environ, WEIR_RANK='0', WEIR_SIZE='2',
                                                WEIR_TOKEN='secret'))
 

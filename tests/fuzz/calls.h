@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define CALLS_ELEMENTS 8 /* of a block at most */
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/host/weir.h"
+#include "apps/libweir/weir.h"
 
 /* Its request, and buffers of their own sizes: sanitizers see who goes beyond. */
 struct flight {

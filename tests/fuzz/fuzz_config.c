@@ -8,8 +8,8 @@
 #include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/route.h"
-#include "ctrl/config.h"
-#include "ctrl/state.h"
+#include "ctrl/config/config.h"
+#include "ctrl/jobs/state.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A refusal is one line that says where. */

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/host/weir_priv.h"
+#include "apps/libweir/weir_priv.h"
 #include "tests/fuzz/flight.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/model/tags.h"

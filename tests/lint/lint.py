@@ -31,7 +31,7 @@ FORBIDDEN = [
     (r'^(pktbuf|hashengine|rmw|ppe|ctrl)/.*\.[ch]$',
      r'\b(exit|_exit|_Exit|quick_exit|abort|rte_exit|rte_panic|RTE_VERIFY)\s*\(',
      'only apps may end the process'),
-    (r'^apps/host/(weir|lib)[^/]*\.[ch]$',
+    (r'^apps/libweir/(weir|lib)[^/]*\.[ch]$',
      r'\b(exit|_exit|_Exit|quick_exit|abort)\s*\(',
      'a library does not end its program'),
     (r'^(pktbuf|hashengine|rmw|ppe)/.*\.[ch]$',
@@ -43,7 +43,7 @@ FORBIDDEN = [
      r'\b__atomic_(fetch|add|sub|and|or|xor|nand|compare|exchange|test_and_set)\w*|'
      r'\brte_atomic\d+_(add|sub|inc|dec|cmpset|exchange|test|clear)\w*',
      'no lock and no atomic read-modify-write in the data plane'),
-    (r'^apps/host/.*\.[ch]$', r'\brte_\w+', 'the host library and its tools know no DPDK'),
+    (r'^apps/libweir/.*\.[ch]$', r'\brte_\w+', 'the host library and its tools know no DPDK'),
     (r'_fast\.h$',
      r'\b(malloc|calloc|realloc|free|rte_malloc\w*|rte_zmalloc\w*|rte_free)\s*\(',
      'a _fast.h neither allocates nor frees'),
@@ -57,7 +57,7 @@ FORBIDDEN = [
 ]
 FORBIDDEN_INCLUDES = [
     (r'^(pktbuf|hashengine|rmw|ppe)/', r'jansson\.h', 'JSON stays in ctrl and apps'),
-    (r'^apps/host/', r'rte_\w+\.h', 'the host library and its tools know no DPDK'),
+    (r'^apps/libweir/', r'rte_\w+\.h', 'the host library and its tools know no DPDK'),
 ]
 # Spelled apart, so that this file passes its own check.
 LEFT_OPEN = re.compile(r'\b(%s)\b' % '|'.join(['TO' + 'DO', 'FIX' + 'ME', 'X' * 3]))
@@ -134,7 +134,7 @@ def check_headers(tree):
     flags = c_flags(tree)
     for path in tree.sources('.h'):
         yield path, compiles(['gcc', '-fsyntax-only', '-x', 'c'] + flags, path)
-        if path in ('apps/host/weir.h', 'pktbuf/types.h', 'pktbuf/wire.h'):
+        if path in ('apps/libweir/weir.h', 'pktbuf/wire/types.h', 'pktbuf/wire/wire.h'):
             yield path + ' as C++', compiles(
                 ['g++', '-std=c++17', '-Wall', '-Wextra', '-Werror', '-fsyntax-only', '-x', 'c++',
                  '-I', tree.root], path)

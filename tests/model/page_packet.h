@@ -6,7 +6,7 @@
 #ifndef TESTS_MODEL_PAGE_PACKET_H
 #define TESTS_MODEL_PAGE_PACKET_H
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 #define PAGE_FRAME_MAX 512
 #define PAGE_HEADERS   42 /* bytes of Ethernet, IPv4 and UDP */
@@ -18,7 +18,7 @@ struct page_name {
 	const char *name, *more; /* more: a third column, NULL for none */
 };
 
-/* The lists of pktbuf/wire.h and pktbuf/types.h. */
+/* The lists of pktbuf/wire/wire.h and pktbuf/wire/types.h. */
 extern const struct page_name page_statuses[], page_collectives[], page_dtypes[], page_ops[],
 	page_fields[];
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 /* Is there such a reduction? dtype, op: any number. */
 bool reduce_served(unsigned int dtype, unsigned int op);

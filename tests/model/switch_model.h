@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 enum model_policy { MODEL_WAIT, MODEL_PARTIAL, MODEL_ERROR };
 

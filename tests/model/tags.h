@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 
 void tags_source_key(const uint8_t job[32], uint8_t source, uint8_t key[32]);
 void tags_results_key(const uint8_t job[32], uint8_t key[32]);

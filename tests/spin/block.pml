@@ -3,8 +3,8 @@
  * The life of a block, for the model checker spin: what docs/protocol.md promises, whatever the
  * network, slow sources, crashes and restarts do. tests/spin/check.py runs it.
  *
- * Inlines have the names of the code's functions that they stand for, in ppe/programs/ (switch) and
- * apps/host/ (sources). One atomic step is one packet handled: in the code a segment is atomic, and
+ * Inlines have the names of the code's functions that they stand for, in ppe/collective/ (switch) and
+ * apps/libweir/ (sources). One atomic step is one packet handled: in the code a segment is atomic, and
  * each looks again at what may have changed since the one before.
  *
  * The network is a set of packets, so it reorders as it likes, and a packet may come as late as it

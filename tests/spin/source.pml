@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sources: included by block.pml. */
 
-/* ---- apps/host/ ---- */
+/* ---- apps/libweir/ ---- */
 
 /* Nobody listens any more. */
 inline deaf(s)

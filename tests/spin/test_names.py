@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = sys.argv[1]
-SWITCH, HOST = 'ppe/programs/collective*.[ch]', 'apps/host/*.c'
+SWITCH, HOST = 'ppe/collective/*.[ch]', 'apps/libweir/*.c'
 # Of block.pml: what has no function of its own in the code.
 OWN = {'pick', 'tell', 'accept', 'open_next', 'restart', 'take_join', 'deaf', 'fail', 'flush',
        'check_result', 'lost', 'lose_contribution', 'lose_acknowledgement', 'lose_join', 'lose_accepted', 'lose_result'}
@@ -73,7 +73,7 @@ def same(what, drawn, written):
 
 def a_blocks_diagram_is_the_code():
     edges, code = diagram(0), functions(SWITCH)
-    same('states', states(edges), enumerated('ppe/programs/collective_priv.h', 'block_state'))
+    same('states', states(edges), enumerated('ppe/collective/collective_priv.h', 'block_state'))
     for _, _, name in edges:
         assert name in code, 'no such function: %s' % name
     same('what opens a block', to(edges, 'BLOCK_OPEN', '[*]'), who(code, r'\bfill\('))
@@ -91,7 +91,7 @@ def a_blocks_diagram_is_the_code():
 def a_slots_diagram_is_the_code():
     edges, code = diagram(1), functions(HOST)
     drawn = states(edges)
-    same('states', drawn, enumerated('apps/host/weir_priv.h', 'weir_slot_state'))
+    same('states', drawn, enumerated('apps/libweir/weir_priv.h', 'weir_slot_state'))
     for state in sorted(drawn):
         same('what leads to ' + state, to(edges, state, *drawn), who(code, r'->state = %s\b' % state))
 

@@ -8,7 +8,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/config.h"
+#include "ctrl/config/config.h"
 
 /* A small good file; each refusal changes a line of it. */
 static const char *const good[] = {

@@ -15,7 +15,7 @@
 
 #include <criterion/criterion.h>
 
-#include "apps/host/weir.h"
+#include "apps/libweir/weir.h"
 #include "tests/model/fake_switch.h"
 
 #define HOSTS_MAX 8

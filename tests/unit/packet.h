@@ -15,7 +15,7 @@
 
 #include <rte_mbuf.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 #include "tests/random.h"
 #include "tests/unit/chain.h"
 

@@ -8,7 +8,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/config_json.h"
+#include "ctrl/config/json.h"
 
 #define HASH_A             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define HASH_B             "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AE"

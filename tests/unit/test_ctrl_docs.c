@@ -7,10 +7,10 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/config.h"
-#include "ctrl/keys.h"
-#include "ctrl/reload.h"
-#include "ctrl/values.h"
+#include "ctrl/config/config.h"
+#include "ctrl/config/keys.h"
+#include "ctrl/jobs/reload.h"
+#include "ctrl/config/values.h"
 
 /* WEIR_SOURCE: the source tree, from meson. */
 static const char *

@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/history.h"
+#include "ctrl/stats/history.h"
 
 static struct ctrl_history *history;
 static double now;

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ctrl/config.h"
-#include "ctrl/regular.h"
-#include "ctrl/state.h"
+#include "ctrl/config/config.h"
+#include "ctrl/config/regular.h"
+#include "ctrl/jobs/state.h"
 
 TestSuite(ctrl_regular, .timeout = 10);
 

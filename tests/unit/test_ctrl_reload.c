@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/reload.h"
+#include "ctrl/jobs/reload.h"
 
 TestSuite(ctrl_reload, .timeout = 10);
 

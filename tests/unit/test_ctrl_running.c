@@ -2,7 +2,7 @@
 /* The pulse of workers: who turns, and how busy it was. */
 #include <criterion/criterion.h>
 
-#include "ctrl/running.h"
+#include "ctrl/jobs/running.h"
 
 static struct ctrl_pulse pulse;
 static struct ppe_worker_stats worker;

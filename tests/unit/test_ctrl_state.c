@@ -11,10 +11,10 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/generations.h"
-#include "ctrl/jobs.h"
-#include "ctrl/replace.h"
-#include "ctrl/state_priv.h"
+#include "ctrl/jobs/generations.h"
+#include "ctrl/jobs/jobs.h"
+#include "ctrl/jobs/replace.h"
+#include "ctrl/jobs/state_priv.h"
 
 TestSuite(ctrl_state, .timeout = 60);
 

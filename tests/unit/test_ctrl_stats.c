@@ -10,8 +10,8 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 
-#include "ctrl/memory.h"
-#include "ctrl/stats.h"
+#include "ctrl/config/memory.h"
+#include "ctrl/stats/stats.h"
 
 static struct ctrl_config config;
 static struct ctrl_stats stats;

@@ -9,7 +9,7 @@
 #include "pktbuf/cursor.h"
 #include "pktbuf/head.h"
 #include "pktbuf/port.h"
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 #include "tests/random.h"
 #include "tests/unit/chain.h"
 

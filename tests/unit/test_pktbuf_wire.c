@@ -4,7 +4,7 @@
  */
 #include <criterion/criterion.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 #include "tests/unit/packet.h"
 
 static uint64_t seed;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ppe/faults_priv.h"
+#include "ppe/faults/faults_priv.h"
 
 #define PACKETS 200000
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * docs/protocol.md against pktbuf/wire.h: the tables of codes are equal, and each packet of the
+ * docs/protocol.md against pktbuf/wire/wire.h: the tables of codes are equal, and each packet of the
  * page, given as fields and as bytes, decodes to its fields and is built again from them.
  */
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include <criterion/criterion.h>
 
-#include "pktbuf/wire.h"
+#include "pktbuf/wire/wire.h"
 #include "rmw/kernels.h"
 #include "tests/random.h"
 #include "tests/unit/page_end.h"

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 
-#include "ctrl/trace_json.h"
+#include "ctrl/stats/trace_json.h"
 #include "tests/random.h"
 
 #define ROOM 256

@@ -72,7 +72,7 @@ def keys_exist():
 
 def counters_exist():
     known = set(quoted(read('docs/counters.md'))) | \
-        set(re.findall(r'"(\w+)"', read('ctrl/stats_json.c')))
+        set(re.findall(r'"(\w+)"', read('ctrl/stats/stats_json.c')))
     read_table = [line.split('|')[1] for line in section('## Reading the counters').splitlines()
                   if line.startswith('| `')]
     assert read_table, 'no counters are read'
@@ -91,7 +91,7 @@ def commands_exist():
     benches = set(re.findall(r'^  (\w+) ', output(BENCH, '--help'), re.M))
     named = 0
     for line in '\n'.join(code).splitlines():
-        words = line.replace('build/apps/bench/', '').replace('build/apps/host/', '').split()
+        words = line.replace('build/apps/bench/', '').replace('build/apps/perf/', '').split()
         if not words or words[0] not in ('weir-bench', 'weir-perf', 'weir-switch'):
             continue
         options = [w for w in words[1:] if re.match(r'--?[A-Za-z]', w)]

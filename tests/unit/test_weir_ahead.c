@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/host/weir.h"
+#include "apps/libweir/weir.h"
 #include "tests/model/fake_switch.h"
 #include "tests/random.h"
 

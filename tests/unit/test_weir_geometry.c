@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/host/geometry.h"
+#include "apps/libweir/geometry.h"
 
 #define SOURCES 8
 #define MOST    (700 * SOURCES)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/host/launch.h"
+#include "apps/libweir/launch.h"
 
 static const char *const variables[][2] = {
 #define X(rank, size, name) {rank, size},

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/host/weir.h"
-#include "pktbuf/wire.h"
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
 
 #define JOB        9
 #define SOURCE     2

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/host/inquiry.h"
-#include "apps/host/member.h"
+#include "apps/libweir/inquiry.h"
+#include "apps/libweir/member.h"
 
 static const struct weir_launch who = {.rank = 2, .size = 4};
 static const char good[] =

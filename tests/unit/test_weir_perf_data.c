@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/host/perf.h"
+#include "apps/perf/perf.h"
 
 #define COUNT 3000
 #define RANKS 5

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/host/perf.h"
+#include "apps/perf/perf.h"
 
 static struct perf_options
 options(const char *collectives, const char *types, const char *ops)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/host/perf_data.h"
+#include "apps/perf/data.h"
 
 #define COUNT 2500 /* more than two chunks of the reference */
 #define RANKS 5

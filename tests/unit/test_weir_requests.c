@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/host/weir.h"
+#include "apps/libweir/weir.h"
 #include "tests/model/fake_switch.h"
 #include "tests/random.h"
 

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/host/spin.h"
-#include "apps/host/weir.h"
+#include "apps/libweir/spin.h"
+#include "apps/libweir/weir.h"
 #include "tests/model/fake_switch.h"
 
 #define HOSTS    2

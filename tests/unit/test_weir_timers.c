@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/host/rtt.h"
-#include "apps/host/weir.h"
-#include "pktbuf/wire.h"
+#include "apps/libweir/rtt.h"
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
 
 #define MS(ns)     ((ns)*UINT64_C(1000000))
 

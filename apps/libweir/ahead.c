@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Results that are ahead of the application: what they are and why is at struct weir_ahead.
+ */
+#include "apps/libweir/weir_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_NS (20 * WEIR_NS_PER_MS) /* after the kernel refused an acknowledgement */
+
+/* A result that nobody has called for yet. */
+struct weir_kept {
+	TAILQ_ENTRY(weir_kept) link;
+	struct weir_header header;
+	uint32_t bytes;
+	uint8_t payload[]; /* elements, and the bitmap */
+};
+
+int
+weir_ahead_create(struct weir *weir)
+{
+	struct weir_ahead *a = &weir->ahead;
+	uint64_t half = weir->timeout_ms * WEIR_NS_PER_MS / 2;
+
+	a->residues = calloc(weir->window_job, sizeof(*a->residues));
+	if (a->residues == NULL)
+		return -ENOMEM;
+	for (uint32_t r = 0; r < weir->window_job; r++)
+		TAILQ_INIT(&a->residues[r].kept);
+	TAILQ_INIT(&a->ready);
+	TAILQ_INIT(&a->waiting);
+	/* Others that go on have a result each timeout. A lost acknowledgement the next one makes good. */
+	a->least = 3 * half > WEIR_RTO_LEAST ? 3 * half : WEIR_RTO_LEAST;
+	a->most = a->least > WEIR_RTO_MOST ? a->least : WEIR_RTO_MOST;
+	a->rto = a->least;
+	a->scatter = half / 4;
+	return 0;
+}
+
+static void
+drop(struct weir_ahead *a, struct weir_residue *r)
+{
+	struct weir_kept *k = TAILQ_FIRST(&r->kept);
+
+	TAILQ_REMOVE(&r->kept, k, link);
+	a->kept--;
+	a->bytes -= sizeof(*k) + k->bytes;
+	free(k);
+}
+
+void
+weir_ahead_destroy(struct weir *weir)
+{
+	struct weir_ahead *a = &weir->ahead;
+
+	for (uint32_t r = 0; a->residues != NULL && r < weir->window_job; r++)
+		while (!TAILQ_EMPTY(&a->residues[r].kept))
+			drop(a, &a->residues[r]);
+	free(a->residues);
+	*a = (struct weir_ahead){.limit = a->limit};
+	__atomic_store_n(&weir->ahead_run, 0, __ATOMIC_RELAXED);
+}
+
+/* The first block that the application has not called for, and its number without wrapping. */
+static uint32_t
+uncalled(const struct weir *weir, uint64_t *number)
+{
+	*number = weir->next_number;
+	return weir->next_block;
+}
+
+static struct weir_residue *
+residue_of(const struct weir *weir, uint32_t block)
+{
+	return &weir->ahead.residues[block & (weir->window_job - 1)];
+}
+
+/* The block of this residue whose result has not come, of those that are not called for. */
+static uint32_t
+expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number)
+{
+	const struct weir_kept *last = TAILQ_LAST(&r->kept, weir_results);
+	uint32_t index = (uint32_t)(r - weir->ahead.residues), begin = uncalled(weir, number);
+	uint32_t block = begin + ((index - begin) & (weir->window_job - 1));
+
+	if (last != NULL)
+		block = last->header.block_id + weir->window_job;
+	*number += block - begin;
+	return block;
+}
+
+/* Have the operations under way the results of all their blocks of this one's residue? */
+static bool
+all_called_are_done(const struct weir *weir, uint32_t block)
+{
+	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
+
+	return slot->state == WEIR_SLOT_IDLE ||
+		weir_block_diff(slot->block, block - weir->window_job) > 0;
+}
+
+/* ---- acknowledging ---- */
+
+static void
+leave_list(struct weir_ahead *a, struct weir_residue *r)
+{
+	if (r->state == WEIR_RESIDUE_READY)
+		TAILQ_REMOVE(&a->ready, r, link);
+	else if (r->state == WEIR_RESIDUE_WAITING)
+		TAILQ_REMOVE(&a->waiting, r, link);
+	r->state = WEIR_RESIDUE_QUIET;
+}
+
+static void
+make_ready(struct weir_ahead *a, struct weir_residue *r)
+{
+	if (r->state == WEIR_RESIDUE_READY)
+		return;
+	leave_list(a, r);
+	r->state = WEIR_RESIDUE_READY;
+	TAILQ_INSERT_TAIL(&a->ready, r, link);
+}
+
+static void
+wait_for(struct weir_ahead *a, struct weir_residue *r, uint64_t now)
+{
+	leave_list(a, r);
+	r->state = WEIR_RESIDUE_WAITING;
+	r->sent_at = now;
+	r->transmission = ++a->transmissions;
+	r->tries++;
+	TAILQ_INSERT_TAIL(&a->waiting, r, link);
+}
+
+/*
+ * Nothing is called, and the others are known to go on without this source. What it contributed last has
+ * acknowledged what came before, in each residue; so these wait for results, too, in the order of blocks.
+ */
+static void
+watch_all(struct weir *weir, uint64_t now, bool tell)
+{
+	struct weir_ahead *a = &weir->ahead;
+	uint64_t number;
+	uint32_t begin = uncalled(weir, &number);
+
+	for (uint32_t i = 0; i < weir->window_job; i++) {
+		struct weir_residue *r = residue_of(weir, begin + i);
+
+		if (r->state != WEIR_RESIDUE_QUIET)
+			continue;
+		r->tries = 0;
+		if (tell)
+			make_ready(a, r);
+		else
+			wait_for(a, r, now);
+	}
+}
+
+/* When an application that has not called anything since then may be late, for what the others know. */
+static uint64_t
+tell_at(const struct weir *weir)
+{
+	const struct weir_ahead *a = &weir->ahead;
+
+	if (!a->armed || a->told || !TAILQ_EMPTY(&weir->requests))
+		return UINT64_MAX;
+	return a->idle_since + weir->timeout_ms * WEIR_NS_PER_MS / 2;
+}
+
+/* When the first of those that wait is lost, for what later ones say; UINT64_MAX: they say nothing. */
+static uint64_t
+hole_at(const struct weir_ahead *a)
+{
+	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
+
+	if (r == NULL || r->transmission + WEIR_GAP_FIRST > a->answered)
+		return UINT64_MAX;
+	return a->answered_at + a->scatter;
+}
+
+void
+weir_ahead_repeat(struct weir *weir, uint64_t now)
+{
+	struct weir_ahead *a = &weir->ahead;
+	struct weir_residue *r;
+
+	if (now >= tell_at(weir)) {
+		a->told = true;
+		a->rto = a->least;
+		a->allowance = 0;
+		a->probe_at = now + a->rto;
+		watch_all(weir, now, true);
+	}
+	while (now >= hole_at(a))
+		make_ready(a, TAILQ_FIRST(&a->waiting));
+	while ((r = TAILQ_FIRST(&a->waiting)) != NULL && r->sent_at + a->rto <= now) {
+		if (a->allowance == 0) {
+			if (now < a->probe_at)
+				break;
+			/* Nobody is known to be ahead, and it was said often enough. */
+			if (a->kept == 0 && a->rto == a->most) {
+				leave_list(a, r);
+				continue;
+			}
+			a->rto = a->rto > a->most / 2 ? a->most : a->rto * 2;
+			a->allowance = WEIR_PROBE;
+			a->probe_at = now + a->rto;
+		}
+		a->allowance--;
+		make_ready(a, r);
+	}
+}
+
+uint64_t
+weir_ahead_due(const struct weir *weir)
+{
+	const struct weir_ahead *a = &weir->ahead;
+	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
+	uint64_t due = tell_at(weir);
+
+	if (!TAILQ_EMPTY(&a->ready) && a->retry_at < due)
+		due = a->retry_at;
+	if (r != NULL) {
+		uint64_t at = r->sent_at + a->rto;
+
+		if (a->allowance == 0 && at < a->probe_at)
+			at = a->probe_at;
+		due = at < due ? at : due;
+		at = hole_at(a);
+		due = at < due ? at : due;
+	}
+	return due;
+}
+
+/* Write the acknowledgement of all blocks of the residue up to the expected one; returns its bytes. It is
+ * always the same for a block. */
+static size_t
+write_packet(struct weir *weir, const struct weir_residue *r, uint8_t *packet)
+{
+	uint64_t number;
+	struct weir_header h = {
+		.extended = true,
+		.job_id = weir->job,
+		.src_id = weir->source,
+		.block_id = expected(weir, r, &number),
+		.gen_id = weir->generation,
+		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
+		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+	};
+	size_t bytes = weir_header_write(&h, packet);
+
+	if (weir->auth == NULL)
+		return bytes;
+	weir_auth_acknowledgement(weir->auth, number, packet, packet + bytes);
+	return bytes + WEIR_TAG_BYTES;
+}
+
+void
+weir_ahead_flush(struct weir *weir, uint64_t now)
+{
+	uint8_t packets[WEIR_BATCH][WEIR_EXT_BYTES + WEIR_TAG_BYTES];
+	struct mmsghdr messages[WEIR_BATCH];
+	struct iovec vectors[WEIR_BATCH];
+	struct weir_ahead *a = &weir->ahead;
+
+	if (now < a->retry_at)
+		return;
+	a->retry_at = 0;
+	while (!TAILQ_EMPTY(&a->ready)) {
+		struct weir_residue *r;
+		unsigned int n = 0;
+		int sent;
+
+		TAILQ_FOREACH (r, &a->ready, link) {
+			if (n == WEIR_BATCH)
+				break;
+			vectors[n] = (struct iovec){packets[n], write_packet(weir, r, packets[n])};
+			messages[n].msg_hdr = (struct msghdr){
+				.msg_name = &weir->switch_ext,
+				.msg_namelen = sizeof(weir->switch_ext),
+				.msg_iov = &vectors[n],
+				.msg_iovlen = 1,
+			};
+			n++;
+		}
+		sent = sendmmsg(weir->fd, messages, n, MSG_DONTWAIT);
+		if (sent <= 0) { /* whatever it was: the others' operation is not ours to end */
+			WEIR_COUNT(weir, send_errors, 1);
+			a->retry_at = now + RETRY_NS;
+			return;
+		}
+		WEIR_COUNT(weir, acknowledged, (uint64_t)sent);
+		while (sent-- > 0)
+			wait_for(a, TAILQ_FIRST(&a->ready), now);
+	}
+}
+
+/* ---- keeping ---- */
+
+/* Count the blocks that are there without a hole, from the first that is not called for. */
+static void
+count_run(struct weir *weir, uint64_t from)
+{
+	uint64_t number, run = from;
+	uint32_t begin = uncalled(weir, &number);
+
+	for (;; run++) {
+		uint32_t block = begin + (uint32_t)run;
+
+		if (weir_block_diff(expected(weir, residue_of(weir, block), &number), block) <= 0)
+			break;
+	}
+	__atomic_store_n(&weir->ahead_run, run, __ATOMIC_RELAXED);
+}
+
+/* Is it a partial result, whole, and without this source? Another can't be ahead of it. */
+static bool
+makes_sense(
+	const struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
+{
+	unsigned int element = weir_dtype_bytes(h->dtype);
+	int32_t elements = weir_geometry_result(h, weir->sources, weir->rank);
+
+	return h->degraded && element != 0 && elements >= 0 &&
+		bytes == (size_t)elements * element + WEIR_BITMAP_BYTES &&
+		!weir_bitmap_has(payload + bytes - WEIR_BITMAP_BYTES, weir->source);
+}
+
+/* Note that the residue's result came. */
+static void
+answered(struct weir *weir, struct weir_residue *r, uint64_t now)
+{
+	struct weir_ahead *a = &weir->ahead;
+
+	if (r->tries == 1 && r->transmission > a->answered)
+		a->answered = r->transmission;
+	a->answered_at = now;
+	r->tries = 0;
+	a->allowance = a->allowance + 2 < weir->window_job ? a->allowance + 2 : weir->window_job;
+	a->rto = a->least;
+	make_ready(a, r);
+}
+
+static bool
+keep(struct weir *weir, struct weir_residue *r, const struct weir_header *h, const uint8_t *payload,
+	size_t bytes)
+{
+	struct weir_ahead *a = &weir->ahead;
+	size_t size = sizeof(struct weir_kept) + bytes;
+	struct weir_kept *k = a->bytes + size > a->limit ? NULL : malloc(size);
+
+	if (k == NULL)
+		return false;
+	k->header = *h;
+	k->bytes = (uint32_t)bytes;
+	memcpy(k->payload, payload, bytes);
+	TAILQ_INSERT_TAIL(&r->kept, k, link);
+	a->kept++;
+	a->bytes += size;
+	return true;
+}
+
+void
+weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8_t *packet,
+	size_t bytes, uint64_t now)
+{
+	struct weir_ahead *a = &weir->ahead;
+	struct weir_residue *r = residue_of(weir, header->block_id);
+	unsigned int before = weir_header_bytes(header->extended);
+	struct weir_header h = *header;
+	uint64_t number;
+	uint32_t block = expected(weir, r, &number);
+
+	if (weir->auth == NULL) {
+		weir->heard_at = now;
+		weir->network_error = 0;
+	}
+	if (h.status != WEIR_STATUS_PARTIAL || a->closed || h.block_id != block ||
+		!all_called_are_done(weir, block)) {
+		WEIR_COUNT(weir, duplicates, 1);
+		/* The switch does not know that it is here. */
+		if (!a->closed && !TAILQ_EMPTY(&r->kept) && h.block_id == block - weir->window_job)
+			make_ready(a, r);
+		return;
+	}
+	if (weir->auth != NULL &&
+		!weir_auth_result(weir->auth, number, weir_result_slice(weir, &h), packet, bytes)) {
+		WEIR_COUNT(weir, forged, 1);
+		return;
+	}
+	bytes -= before + (weir->auth != NULL ? WEIR_TAG_BYTES : 0u);
+	if (!h.extended) {
+		h.collective =
+			h.grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
+		h.dtype = weir->job_dtype;
+		h.op = weir->job_op;
+	}
+	weir->heard_at = now;
+	if (bytes < WEIR_BITMAP_BYTES || !makes_sense(weir, &h, packet + before, bytes)) {
+		WEIR_COUNT(weir, malformed, 1);
+		return;
+	}
+	if (!keep(weir, r, &h, packet + before, bytes)) {
+		WEIR_COUNT(weir, ahead_full, 1);
+		return;
+	}
+	WEIR_COUNT(weir, kept_ahead, 1);
+	a->armed = true;
+	if (TAILQ_EMPTY(&weir->requests))
+		watch_all(weir, now, false);
+	answered(weir, r, now);
+	count_run(weir, weir->ahead_run);
+}
+
+/* ---- handing over ---- */
+
+void
+weir_ahead_begin(struct weir *weir, const struct weir_request *o)
+{
+	struct weir_ahead *a = &weir->ahead;
+	uint32_t count = o->blocks < weir->window_job ? o->blocks : weir->window_job;
+
+	/* What the operation contributes acknowledges as well, where it is not behind itself. */
+	for (uint32_t i = 0; i < count && !(TAILQ_EMPTY(&a->ready) && TAILQ_EMPTY(&a->waiting));
+		i++) {
+		struct weir_residue *r = residue_of(weir, o->first + i);
+		const struct weir_kept *last = TAILQ_LAST(&r->kept, weir_results);
+
+		if (last == NULL ||
+			weir_block_diff(last->header.block_id, o->first + o->blocks) < 0)
+			leave_list(a, r);
+	}
+	count_run(weir, weir->ahead_run > o->blocks ? weir->ahead_run - o->blocks : 0);
+}
+
+const struct weir_header *
+weir_ahead_first(const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes)
+{
+	const struct weir_kept *k = TAILQ_FIRST(&residue_of(weir, block)->kept);
+
+	if (k == NULL || k->header.block_id != block)
+		return NULL;
+	*payload = k->payload;
+	*bytes = k->bytes;
+	return &k->header;
+}
+
+void
+weir_ahead_delivered(struct weir *weir, uint32_t block)
+{
+	drop(&weir->ahead, residue_of(weir, block));
+}
+
+void
+weir_ahead_end(struct weir *weir, int code)
+{
+	struct weir_ahead *a = &weir->ahead;
+
+	if (code >= 0) {
+		a->told = false;
+		a->idle_since = a->armed ? weir_now() : 0;
+		return;
+	}
+	/* The generation is over for this source: it says no more what it has. */
+	a->closed = true;
+	a->armed = false;
+	__atomic_store_n(&weir->ahead_run, 0, __ATOMIC_RELAXED);
+	for (uint32_t r = 0; r < weir->window_job; r++)
+		leave_list(a, &a->residues[r]);
+}
+
+uint64_t
+weir_ahead(const struct weir *weir)
+{
+	return __atomic_load_n(&weir->ahead_run, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/libweir/auth.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+
+struct weir_auth {
+	EVP_MAC_CTX *hmac;
+	EVP_CIPHER_CTX *contributions, *results; /* GMAC, keyed for the generation */
+	uint8_t source_key[WEIR_KEY_BYTES], results_key[WEIR_KEY_BYTES];
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* quoted by joins */
+	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* of the join */
+};
+
+/* HMAC-SHA256 of a label and up to three pieces. */
+struct piece {
+	const void *bytes;
+	size_t count;
+};
+
+static bool
+hmac(struct weir_auth *auth, const uint8_t key[WEIR_KEY_BYTES], const char *label,
+	const struct piece *pieces, unsigned int n, uint8_t out[WEIR_KEY_BYTES])
+{
+	size_t length = 0;
+	bool good = EVP_MAC_init(auth->hmac, key, WEIR_KEY_BYTES, NULL) == 1 &&
+		EVP_MAC_update(auth->hmac, (const uint8_t *)label, strlen(label)) == 1;
+
+	for (unsigned int i = 0; good && i < n; i++)
+		good = EVP_MAC_update(auth->hmac, pieces[i].bytes, pieces[i].count) == 1;
+	good = good && EVP_MAC_final(auth->hmac, out, &length, WEIR_KEY_BYTES) == 1;
+	if (!good)
+		memset(out, 0, WEIR_KEY_BYTES);
+	return good;
+}
+
+/* OpenSSL looks algorithms up by name: once. */
+static bool
+prepare(struct weir_auth *auth)
+{
+	char digest[] = "SHA256";
+	const OSSL_PARAM parameters[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end(),
+	};
+	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_CIPHER *gcm = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+	bool good = mac != NULL && gcm != NULL;
+
+	if (good) {
+		auth->hmac = EVP_MAC_CTX_new(mac);
+		auth->contributions = EVP_CIPHER_CTX_new();
+		auth->results = EVP_CIPHER_CTX_new();
+		good = auth->hmac != NULL && auth->contributions != NULL && auth->results != NULL &&
+			EVP_MAC_CTX_set_params(auth->hmac, parameters) == 1 &&
+			EVP_EncryptInit_ex(auth->contributions, gcm, NULL, NULL, NULL) == 1 &&
+			EVP_EncryptInit_ex(auth->results, gcm, NULL, NULL, NULL) == 1;
+	}
+	EVP_MAC_free(mac);
+	EVP_CIPHER_free(gcm);
+	return good;
+}
+
+int
+weir_auth_create(struct weir_auth **out, const uint8_t *key, size_t bytes, uint8_t source)
+{
+	const struct piece who = {&source, 1};
+	struct weir_auth *auth;
+	bool good;
+
+	*out = NULL;
+	if (bytes != WEIR_KEY_BYTES && bytes != (size_t)2 * WEIR_KEY_BYTES)
+		return -EINVAL;
+	auth = calloc(1, sizeof(*auth));
+	if (auth == NULL)
+		return -ENOMEM;
+	good = prepare(auth);
+	if (good && bytes == WEIR_KEY_BYTES) {
+		good = hmac(auth, key, WEIR_LABEL_SOURCE, &who, 1, auth->source_key) &&
+			hmac(auth, key, WEIR_LABEL_RESULTS, NULL, 0, auth->results_key);
+	} else if (good) {
+		memcpy(auth->source_key, key, WEIR_KEY_BYTES);
+		memcpy(auth->results_key, key + WEIR_KEY_BYTES, WEIR_KEY_BYTES);
+	}
+	if (!good) {
+		weir_auth_destroy(auth);
+		return -ENOMEM;
+	}
+	*out = auth;
+	return 0;
+}
+
+void
+weir_auth_destroy(struct weir_auth *auth)
+{
+	if (auth == NULL)
+		return;
+	EVP_MAC_CTX_free(auth->hmac);
+	EVP_CIPHER_CTX_free(auth->contributions);
+	EVP_CIPHER_CTX_free(auth->results);
+	OPENSSL_cleanse(auth, sizeof(*auth));
+	free(auth);
+}
+
+int
+weir_auth_draw(struct weir_auth *auth, uint32_t *block_id)
+{
+	if (getrandom(auth->nonce, sizeof(auth->nonce), 0) != sizeof(auth->nonce))
+		return -EIO;
+	*block_id = weir_get32(auth->nonce);
+	return 0;
+}
+
+size_t
+weir_auth_join(struct weir_auth *auth, uint8_t *packet)
+{
+	uint8_t *end = packet + WEIR_EXT_BYTES, out[WEIR_KEY_BYTES];
+	struct piece all = {packet, WEIR_EXT_BYTES + sizeof(struct weir_join_proof)};
+
+	memcpy(end, auth->challenge, sizeof(auth->challenge));
+	memcpy(end + sizeof(auth->challenge), auth->nonce, sizeof(auth->nonce));
+	if (!hmac(auth, auth->source_key, WEIR_LABEL_JOIN, &all, 1, out))
+		return 0;
+	memcpy(packet + all.count, out, WEIR_TAG_BYTES);
+	return all.count + WEIR_TAG_BYTES;
+}
+
+bool
+weir_auth_challenge(struct weir_auth *auth, const uint8_t challenge[WEIR_CHALLENGE_BYTES])
+{
+	if (memcmp(auth->challenge, challenge, sizeof(auth->challenge)) == 0)
+		return false;
+	memcpy(auth->challenge, challenge, sizeof(auth->challenge));
+	return true;
+}
+
+static bool
+set_key(struct weir_auth *auth, EVP_CIPHER_CTX *gcm, const uint8_t from[WEIR_KEY_BYTES],
+	uint16_t generation)
+{
+	uint8_t id[2], key[WEIR_KEY_BYTES];
+	const struct piece pieces[] = {
+		{auth->challenge, sizeof(auth->challenge)}, {id, sizeof(id)}};
+	bool good;
+
+	weir_put16(id, generation);
+	good = hmac(auth, from, WEIR_LABEL_GENERATION, pieces, 2, key) &&
+		EVP_EncryptInit_ex(gcm, NULL, NULL, key, NULL) == 1;
+	OPENSSL_cleanse(key, sizeof(key));
+	return good;
+}
+
+bool
+weir_auth_begin(struct weir_auth *auth, uint16_t generation)
+{
+	return set_key(auth, auth->contributions, auth->source_key, generation) &&
+		set_key(auth, auth->results, auth->results_key, generation);
+}
+
+/* first: of the nonce, slice:24 and status:8. */
+static bool
+gmac(EVP_CIPHER_CTX *context, uint32_t first, uint64_t number, const struct iovec *pieces,
+	unsigned int pieces_count, uint8_t tag[WEIR_TAG_BYTES])
+{
+	uint8_t iv[WEIR_GMAC_IV_BYTES];
+	bool good;
+	int n;
+
+	weir_put32(iv, first);
+	weir_put32(iv + 4, (uint32_t)(number >> 32));
+	weir_put32(iv + 8, (uint32_t)number);
+	good = EVP_EncryptInit_ex(context, NULL, NULL, NULL, iv) == 1;
+	for (unsigned int i = 0; good && i < pieces_count; i++)
+		good = pieces[i].iov_len == 0 ||
+			EVP_EncryptUpdate(
+				context, NULL, &n, pieces[i].iov_base, (int)pieces[i].iov_len) == 1;
+	if (good && EVP_EncryptFinal_ex(context, tag, &n) == 1 &&
+		EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, WEIR_TAG_BYTES, tag) == 1)
+		return true;
+	memset(tag, 0, WEIR_TAG_BYTES);
+	return false;
+}
+
+bool
+weir_auth_contribution(struct weir_auth *auth, uint64_t number, const struct iovec *pieces,
+	unsigned int n, uint8_t tag[WEIR_TAG_BYTES])
+{
+	return gmac(auth->contributions, WEIR_IV_CONTRIBUTION, number, pieces, n, tag);
+}
+
+bool
+weir_auth_acknowledgement(
+	struct weir_auth *auth, uint64_t number, const uint8_t *header, uint8_t tag[WEIR_TAG_BYTES])
+{
+	const struct iovec piece = {(void *)(uintptr_t)header, WEIR_EXT_BYTES};
+
+	return gmac(auth->contributions, WEIR_IV_ACKNOWLEDGE, number, &piece, 1, tag);
+}
+
+/* Does the packet say that it has a tag, and room for it? */
+static bool
+has_tag(const uint8_t *packet, size_t bytes)
+{
+	return bytes >= WEIR_EXT_BYTES + WEIR_TAG_BYTES &&
+		(packet[offsetof(struct weir_extension, dtype_flags) + WEIR_BASE_BYTES] &
+			WEIR_FLAG_AUTHENTICATED) != 0;
+}
+
+bool
+weir_auth_result(struct weir_auth *auth, uint64_t number, uint32_t slice, const uint8_t *packet,
+	size_t bytes)
+{
+	uint8_t header[WEIR_EXT_BYTES], tag[WEIR_TAG_BYTES];
+	struct iovec pieces[2] = {
+		{header, sizeof(header)}, {(void *)(uintptr_t)(packet + WEIR_EXT_BYTES), 0}};
+
+	if (!has_tag(packet, bytes))
+		return false;
+	memcpy(header, packet, sizeof(header));
+	header[offsetof(struct weir_base, src_id)] = 0; /* copies of one result have one tag */
+	bytes -= WEIR_TAG_BYTES;
+	pieces[1].iov_len = bytes - WEIR_EXT_BYTES;
+	return gmac(auth->results, slice << 8 | header[WEIR_EXT_BYTES - 1], number, pieces, 2,
+		       tag) &&
+		CRYPTO_memcmp(tag, packet + bytes, WEIR_TAG_BYTES) == 0;
+}
+
+bool
+weir_auth_reply(struct weir_auth *auth, const uint8_t answered[WEIR_TAG_BYTES],
+	const uint8_t *packet, size_t bytes)
+{
+	const struct piece pieces[] = {{answered != NULL ? answered : auth->nonce, WEIR_TAG_BYTES},
+		{packet, bytes - WEIR_TAG_BYTES}};
+	uint8_t out[WEIR_KEY_BYTES];
+
+	return has_tag(packet, bytes) &&
+		hmac(auth, auth->source_key, WEIR_LABEL_REPLY, pieces, 2, out) &&
+		CRYPTO_memcmp(out, packet + bytes - WEIR_TAG_BYTES, WEIR_TAG_BYTES) == 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A source's part in an authenticated job: docs/protocol.md, "Authenticated jobs". All by OpenSSL. One
+ * thread at a time.
+ */
+#ifndef APPS_HOST_AUTH_H
+#define APPS_HOST_AUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "pktbuf/wire/wire.h"
+
+struct weir_auth;
+
+/* key: the job's (WEIR_KEY_BYTES), or a member's, source's key then results' key (twice as many).
+ * 0, -EINVAL: another length; -ENOMEM. */
+int weir_auth_create(struct weir_auth **auth, const uint8_t *key, size_t bytes, uint8_t source);
+void weir_auth_destroy(struct weir_auth *auth); /* NULL is fine */
+
+/* Draw the nonce of a join; its first 4 bytes are the block id. */
+int weir_auth_draw(struct weir_auth *auth, uint32_t *block_id);
+
+/* Write a join's payload and tag behind its header; returns the bytes of all, 0 on failure. */
+size_t weir_auth_join(struct weir_auth *auth, uint8_t *packet);
+
+/* The switch's challenge; false: it is the one that is quoted already. */
+bool weir_auth_challenge(struct weir_auth *auth, const uint8_t challenge[WEIR_CHALLENGE_BYTES]);
+
+/* The join is accepted under the challenge that is quoted: the generation's keys. false: no memory. */
+bool weir_auth_begin(struct weir_auth *auth, uint16_t generation);
+
+/* The tag of a contribution: of its header and payload, in pieces. false: no memory, and the tag is zeros. */
+bool weir_auth_contribution(struct weir_auth *auth, uint64_t number, const struct iovec *pieces,
+	unsigned int n, uint8_t tag[WEIR_TAG_BYTES]);
+
+/* The tag of an acknowledgement, which is a header. The same. */
+bool weir_auth_acknowledgement(struct weir_auth *auth, uint64_t number, const uint8_t *header,
+	uint8_t tag[WEIR_TAG_BYTES]);
+
+/* Whether a packet of `bytes`, its tag at the end, is the block's result. slice: rank + 1 where it is for this
+ * receiver alone; else 0. */
+bool weir_auth_result(struct weir_auth *auth, uint64_t number, uint32_t slice,
+	const uint8_t *packet, size_t bytes);
+
+/* Whether it is the answer to what has this tag; NULL: to the join. */
+bool weir_auth_reply(struct weir_auth *auth, const uint8_t answered[WEIR_TAG_BYTES],
+	const uint8_t *packet, size_t bytes);
+
+#endif

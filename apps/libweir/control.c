@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/libweir/control.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+
+#include "apps/libweir/http.h"
+#include "apps/libweir/inquiry.h"
+#include "apps/libweir/member.h"
+
+#define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
+#define INQUIRE_NS (2000 * WEIR_NS_PER_MS) /* of all questions about a silence */
+#define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
+#define LATER_NS   (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
+#define ATTEMPT_NS (2000 * WEIR_NS_PER_MS) /* to reach a switch that may be starting */
+#define TOKEN_MAX  4096
+#define TEXT_MAX   640 /* of an error */
+
+struct weir_control {
+	char *address, *job, *token, *ca_file;
+	const char *token_from; /* for people; NULL: there is no token */
+	char *members; /* the path /v1/jobs/NAME/members */
+	struct weir_launch who;
+	bool joined;
+	uint64_t membership; /* of the join; 0: not known */
+	char *request; /* the join, to be said again */
+	struct weir_http_answer answer;
+};
+
+/* What the configuration says, else the environment; NULL: neither, or nothing. */
+static const char *
+setting(const char *configured, const char *variable)
+{
+	const char *value = configured != NULL ? configured : secure_getenv(variable);
+
+	return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+bool
+weir_control_wanted(const struct weir_config *config)
+{
+	return config->control != NULL ||
+		(config->switch_address == NULL && setting(NULL, "WEIR_SWITCH") != NULL);
+}
+
+static char *
+copy(const char *text)
+{
+	return text == NULL ? NULL : strdup(text);
+}
+
+/* The first line of a file. */
+static int
+read_token_file(struct weir *weir, struct weir_control *control, const char *name)
+{
+	char line[TOKEN_MAX + 2];
+	FILE *file = fopen(name, "re");
+	size_t length;
+
+	if (file == NULL)
+		return weir_explain(weir, -errno, "token file %s: %s", name, strerror(errno));
+	length = fread(line, 1, sizeof(line) - 1, file);
+	fclose(file);
+	while (length > 0 && strchr(" \t\r\n", line[length - 1]) != NULL)
+		length--;
+	line[length] = '\0';
+	if (length > 0 && length <= TOKEN_MAX && strlen(line) == length)
+		control->token = strdup(line);
+	explicit_bzero(line, sizeof(line));
+	if (control->token == NULL)
+		return weir_explain(weir, -EINVAL,
+			"token file %s: it should hold one token, a line without blanks", name);
+	return 0;
+}
+
+static int
+read_token(struct weir *weir, struct weir_control *control, const struct weir_config *config)
+{
+	const char *file = NULL;
+
+	if (setting(config->token, "") != NULL) {
+		control->token_from = "weir_config.token";
+		control->token = strdup(config->token);
+	} else if (setting(config->token_file, "") != NULL) {
+		control->token_from = file = config->token_file;
+	} else if (setting(NULL, "WEIR_TOKEN") != NULL) {
+		control->token_from = "WEIR_TOKEN";
+		control->token = strdup(setting(NULL, "WEIR_TOKEN"));
+	} else if (setting(NULL, "WEIR_TOKEN_FILE") != NULL) {
+		control->token_from = "WEIR_TOKEN_FILE";
+		file = setting(NULL, "WEIR_TOKEN_FILE");
+	}
+	if (file != NULL)
+		return read_token_file(weir, control, file);
+	if (control->token_from != NULL && control->token == NULL)
+		return weir_explain(weir, -ENOMEM, "out of memory");
+	return 0;
+}
+
+static int
+read_settings(struct weir *weir, struct weir_control *control, const struct weir_config *config)
+{
+	const char *job = setting(config->job_name, "WEIR_JOB");
+	char text[TEXT_MAX], *escaped;
+
+	if (config->control != NULL && config->switch_address != NULL)
+		return weir_explain(weir, -EINVAL,
+			"control and switch_address are both set: choose one; the control API "
+			"tells "
+			"the address");
+	if (setting(config->control, "WEIR_SWITCH") == NULL)
+		return weir_explain(weir, -EINVAL, "control is empty");
+	if (job == NULL)
+		return weir_explain(
+			weir, -EINVAL, "which job? Set WEIR_JOB, or job_name, to its name");
+	/* All zero is nobody's configuration: it asks the launcher. */
+	control->who.rank = config->source == 0 && config->sources == 0 ? -1 : config->source;
+	control->who.size = config->sources;
+	if (weir_launch_complete(&control->who, text, sizeof(text)) < 0)
+		return weir_explain(weir, -EINVAL, "job \"%.64s\": %s", job, text);
+	control->address = copy(setting(config->control, "WEIR_SWITCH"));
+	control->job = copy(job);
+	control->ca_file = copy(setting(config->ca_file, "WEIR_CA"));
+	escaped = weir_http_escape(job);
+	if (escaped == NULL || asprintf(&control->members, "/v1/jobs/%s/members", escaped) < 0)
+		control->members = NULL;
+	free(escaped);
+	if (control->address == NULL || control->job == NULL || control->members == NULL)
+		return weir_explain(weir, -ENOMEM, "out of memory");
+	return read_token(weir, control, config);
+}
+
+/* Connections that were closed without an answer: more ranks join at once than the switch has places for. */
+#define CLOSED_MAX 10
+
+/* Before asking again, in ns; 0: the answer stays what it is. */
+static uint64_t
+pause_after(long status)
+{
+	return status == 503 ? AGAIN_NS : status == 429 ? LATER_NS : 0;
+}
+
+/* Ask until there is an answer other than "busy" or "too often". 0: status 200, and the answer is there. */
+static int
+ask(struct weir *weir, struct weir_http *http, const char *method, const char *path,
+	const char *body, uint64_t deadline)
+{
+	struct weir_control *control = weir->control;
+	struct weir_http_answer *answer = &control->answer;
+	const struct weir_refused refused = {
+		.where = control->address, .job = control->job, .token_from = control->token_from};
+	unsigned int closed = 0;
+	char text[TEXT_MAX];
+
+	for (;;) {
+		uint64_t now = weir_now(), pause = 0;
+		int code = weir_http_ask(http, method, path, body,
+			deadline > now ? deadline - now : 1, answer, text, sizeof(text));
+
+		if (code == 0 && answer->status == 200)
+			return 0;
+		if (code == 0)
+			pause = pause_after(answer->status);
+		else if (code == -ECONNRESET && ++closed < CLOSED_MAX)
+			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* not all at once again */
+		if (pause > 0 && weir_now() + pause < deadline) {
+			nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+			continue;
+		}
+		if (code == 0)
+			code = weir_member_refused(&refused, answer->status, answer->body,
+				answer->length, text, sizeof(text));
+		return weir_explain(weir, code == -ECONNRESET ? -EPROTO : code, "%s", text);
+	}
+}
+
+/* The address that this host's packets to the switch have: the kernel's choice. */
+static int
+own_address(struct weir *weir, struct in_addr to)
+{
+	struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(WEIR_PORT_EXT)};
+	struct sockaddr_in here = {0};
+	socklen_t size = sizeof(here);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), code = 0;
+	char text[INET_ADDRSTRLEN] = "?";
+
+	there.sin_addr = to;
+	/* Nothing is sent: a connected UDP socket has a route, and so an address. */
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&there, sizeof(there)) < 0 ||
+		getsockname(fd, (struct sockaddr *)&here, &size) < 0) {
+		code = -errno;
+		inet_ntop(AF_INET, &to, text, sizeof(text));
+		weir_explain(weir, code,
+			"this host has no way to the switch's address %s, which the control API "
+			"names: %s; has the interface towards the switch an address in its subnet?",
+			text, strerror(-code));
+	}
+	weir->own.sin_addr = here.sin_addr;
+	if (fd >= 0)
+		close(fd);
+	return code;
+}
+
+static int
+find_address(struct weir *weir, struct weir_http *http, const struct weir_config *config,
+	uint64_t deadline)
+{
+	struct weir_http_answer *answer = &weir->control->answer;
+	struct in_addr to = {0};
+	char text[TEXT_MAX];
+	int code;
+
+	if (config->address != NULL) {
+		if (inet_pton(AF_INET, config->address, &weir->own.sin_addr) == 1)
+			return 0;
+		return weir_explain(
+			weir, -EINVAL, "address: \"%s\" is not an IPv4 address", config->address);
+	}
+	code = ask(weir, http, "GET", "/v1/status", NULL, deadline);
+	if (code < 0)
+		return code;
+	code = weir_member_read_status(answer->body, answer->length, &to, text, sizeof(text));
+	if (code < 0)
+		return weir_explain(weir, code, "%s: %s", weir->control->address, text);
+	return own_address(weir, to);
+}
+
+/* Take over what the switch says. */
+static int
+become(struct weir *weir, const struct weir_member *member)
+{
+	weir->switch_base.sin_addr = weir->switch_ext.sin_addr = member->address;
+	weir->switch_base.sin_port = htons(member->port_base);
+	weir->switch_ext.sin_port = htons(member->port_ext);
+	weir->job = member->job;
+	weir->source = member->source;
+	weir->noun = "rank";
+	snprintf(weir->job_text, sizeof(weir->job_text), "job \"%.64s\" (%u)", weir->control->job,
+		member->job);
+	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
+	weir->expected = weir->control->who.size;
+	if (weir->key_given)
+		return 0;
+	if (!member->authenticated) {
+		weir_auth_destroy(weir->auth);
+		weir->auth = NULL;
+		return 0;
+	}
+	return weir_use_key(weir, member->key, sizeof(member->key));
+}
+
+/* Become a member, or again. */
+static int
+say_join(struct weir *weir, struct weir_http *http, uint64_t deadline)
+{
+	struct weir_control *control = weir->control;
+	struct weir_member member = {0};
+	char text[TEXT_MAX];
+	int code = ask(weir, http, "POST", control->members, control->request, deadline);
+
+	if (code < 0)
+		return code;
+	control->joined = true;
+	code = weir_member_read(control->answer.body, control->answer.length, &control->who,
+		&member, text, sizeof(text));
+	control->membership = member.membership;
+	if (code < 0)
+		weir_explain(weir, code, "%s: %s", control->address, text);
+	else
+		code = become(weir, &member);
+	OPENSSL_cleanse(&member, sizeof(member));
+	/* Also of an answer that was cut off, and that nobody has read. */
+	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
+	return code;
+}
+
+static int
+join(struct weir *weir, struct weir_http *http, const struct weir_config *config, uint64_t deadline)
+{
+	struct weir_control *control = weir->control;
+	char address[INET_ADDRSTRLEN] = "";
+	int code = find_address(weir, http, config, deadline);
+
+	if (code < 0)
+		return code;
+	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
+	control->request = weir_member_request(config, &control->who, address);
+	if (control->request == NULL)
+		return weir_explain(
+			weir, -EINVAL, "settings: a text that is not UTF-8, or there is no memory");
+	return say_join(weir, http, deadline);
+}
+
+static int
+open_http(const struct weir_control *control, struct weir_http **http, char *text, size_t size)
+{
+	const struct weir_http_config config = {
+		.address = control->address,
+		.token = control->token,
+		.ca_file = control->ca_file,
+	};
+
+	return weir_http_open(&config, http, text, size);
+}
+
+int
+weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline)
+{
+	struct weir_control *control = weir->control = calloc(1, sizeof(*control));
+	char text[TEXT_MAX];
+	struct weir_http *http;
+	int code;
+
+	if (control == NULL)
+		return weir_explain(weir, -ENOMEM, "out of memory");
+	code = read_settings(weir, control, config);
+	if (code < 0)
+		return code;
+	weir->source = (uint8_t)control->who.rank;
+	code = open_http(control, &http, text, sizeof(text));
+	if (code < 0)
+		return weir_explain(weir, code, "%s", text);
+	code = join(weir, http, config, deadline);
+	weir_http_close(http);
+	return code;
+}
+
+int
+weir_control_rejoin(struct weir *weir, uint64_t deadline)
+{
+	struct weir_control *control = weir->control;
+	char text[TEXT_MAX];
+	struct weir_http *http;
+	int code;
+
+	if (control == NULL || control->request == NULL)
+		return 0;
+	code = open_http(control, &http, text, sizeof(text));
+	if (code < 0)
+		return weir_explain(weir, code, "%s", text);
+	for (;;) {
+		uint64_t now = weir_now(), until = now + ATTEMPT_NS;
+
+		code = say_join(weir, http, until < deadline ? until : deadline);
+		if (code == 0 || control->answer.status != 0)
+			break;
+		/* Nobody is there, or not yet: the switch may be starting, or has no control API
+		 * any more, which is no matter if the membership holds. */
+		if (weir_now() + AGAIN_NS >= deadline) {
+			code = 0;
+			break;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = (long)AGAIN_NS}, NULL);
+	}
+	weir_http_close(http);
+	return code;
+}
+
+/* One question, until then; false: no answer, and why is in text. */
+static bool
+question(struct weir_control *control, struct weir_http *http, const char *path, uint64_t until,
+	char *text, size_t size)
+{
+	uint64_t now = weir_now();
+
+	text[0] = '\0';
+	if (now >= until) {
+		snprintf(text, size, "; no time left");
+		return false;
+	}
+	if (weir_http_ask(http, "GET", path, NULL, until - now, &control->answer, text + 2,
+		    size - 2) == 0)
+		return true;
+	memcpy(text, "; ", 2);
+	return false;
+}
+
+/* About the job, and who its oldest block waits for when the switch has not told. */
+static int
+inquire(struct weir_control *control, const struct weir_inquiry *inquiry, struct weir_http *http,
+	char *text, size_t size)
+{
+	const struct weir_http_answer *answer = &control->answer;
+	int name = (int)(strlen(control->members) - strlen("/v1/jobs//members"));
+	uint64_t until = weir_now() + INQUIRE_NS;
+	char *job, *blocks, ignored[TEXT_MAX];
+	int verdict = 0;
+
+	if (asprintf(&job, "/v1/jobs/%.*s", name, control->members + strlen("/v1/jobs/")) < 0)
+		return 0;
+	if (question(control, http, job, until, text, size))
+		verdict = weir_inquiry_read(
+			inquiry, answer->status, answer->body, answer->length, text, size);
+	if (verdict == 0 && answer->status == 200 && inquiry->present == NULL &&
+		asprintf(&blocks, "/v1/blocks?stuck=1&limit=1&job=%s", job + strlen("/v1/jobs/")) >=
+			0) {
+		if (question(control, http, blocks, until, ignored, sizeof(ignored)))
+			weir_inquiry_read_block(inquiry, answer->body, answer->length, text, size);
+		free(blocks);
+	}
+	free(job);
+	return verdict;
+}
+
+int
+weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
+{
+	struct weir_control *control = weir->control;
+	char address[INET_ADDRSTRLEN] = "", why[TEXT_MAX];
+	struct weir_http *http;
+	int verdict;
+
+	text[0] = '\0';
+	if (control == NULL || !control->joined || open_http(control, &http, why, sizeof(why)) < 0)
+		return 0;
+	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
+	verdict = inquire(control,
+		&(struct weir_inquiry){
+			.where = control->address,
+			.name = control->job,
+			.address = address,
+			.job = weir->job,
+			.source = weir->source,
+			.generation = weir->generation,
+			.present = present,
+		},
+		http, text, size);
+	weir_http_close(http);
+	return verdict;
+}
+
+static void
+leave(struct weir_control *control)
+{
+	char text[TEXT_MAX], which[40] = "", *path;
+	struct weir_http *http;
+
+	/* Only this join's: a supervisor may have started the next process of this rank already. */
+	if (control->membership != 0)
+		snprintf(which, sizeof(which), "?membership=%" PRIu64, control->membership);
+	if (asprintf(&path, "%s/%d%s", control->members, control->who.rank, which) < 0)
+		return;
+	if (open_http(control, &http, text, sizeof(text)) == 0) {
+		(void)weir_http_ask(
+			http, "DELETE", path, NULL, LEAVE_NS, &control->answer, text, sizeof(text));
+		weir_http_close(http);
+	}
+	free(path);
+}
+
+void
+weir_control_leave(struct weir_control *control)
+{
+	if (control == NULL)
+		return;
+	if (control->joined)
+		leave(control);
+	if (control->token != NULL)
+		explicit_bzero(control->token, strlen(control->token));
+	free(control->token);
+	free(control->address);
+	free(control->job);
+	free(control->ca_file);
+	free(control->members);
+	free(control->request);
+	free(control);
+}

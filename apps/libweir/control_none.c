@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* libweir without libcurl: hosts join by addresses alone. */
+#include "apps/libweir/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+bool
+weir_control_wanted(const struct weir_config *config)
+{
+	/* A program that gives no address relies on WEIR_SWITCH: say why that can't be. */
+	return config->control != NULL ||
+		(config->switch_address == NULL && secure_getenv("WEIR_SWITCH") != NULL);
+}
+
+int
+weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline)
+{
+	(void)config;
+	(void)deadline;
+	return weir_explain(weir, -EOPNOTSUPP,
+		"this libweir was built without the control API (meson -Dhost_control=false): give "
+		"switch_address, address, job and source, and unset WEIR_SWITCH");
+}
+
+int
+weir_control_rejoin(struct weir *weir, uint64_t deadline)
+{
+	(void)weir;
+	(void)deadline;
+	return 0;
+}
+
+int
+weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
+{
+	(void)weir;
+	(void)present;
+	if (size > 0)
+		text[0] = '\0';
+	return 0;
+}
+
+void
+weir_control_leave(struct weir_control *control)
+{
+	(void)control;
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/libweir/weir_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SET_MAX  256 /* characters of a printed set of sources */
+#define CALL_MAX 80 /* of an operation in words */
+
+int
+weir_explain(struct weir *weir, int code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(weir->error, sizeof(weir->error), format, arguments);
+	va_end(arguments);
+	return code;
+}
+
+static const char *
+collective_text(unsigned int collective)
+{
+	switch (collective) {
+#define X(name, code, text)                                                                        \
+	case code: return text;
+		WEIR_COLLECTIVE_LIST(X)
+#undef X
+	default: return "?";
+	}
+}
+
+const char *
+weir_dtype_text(unsigned int dtype)
+{
+	switch (dtype) {
+#define X(name, code, text, bytes)                                                                 \
+	case code: return text;
+		WEIR_DTYPE_LIST(X)
+#undef X
+	default: return "?";
+	}
+}
+
+const char *
+weir_op_text(unsigned int op)
+{
+	switch (op) {
+#define X(name, code, text)                                                                        \
+	case code: return text;
+		WEIR_OP_LIST(X)
+#undef X
+	default: return "?";
+	}
+}
+
+/* An operation, or a block of it, in words: "reduce (sum of fp32, to 3)". */
+static const char *
+print_call(char text[CALL_MAX], unsigned int collective, unsigned int op, unsigned int dtype,
+	unsigned int root)
+{
+	const char *name = collective_text(collective), *type = weir_dtype_text(dtype);
+	char where[24] = "";
+
+	if (weir_collective_has_root(collective))
+		snprintf(where, sizeof(where), ", root %u", root);
+	if (collective == WEIR_COLLECTIVE_BARRIER)
+		snprintf(text, CALL_MAX, "%s", name);
+	else if (weir_collective_reduces(collective))
+		snprintf(text, CALL_MAX, "%s (%s of %s%s)", name, weir_op_text(op), type, where);
+	else
+		snprintf(text, CALL_MAX, "%s (%s%s)", name, type, where);
+	return text;
+}
+
+static const char *
+print_request(char text[CALL_MAX], const struct weir_request *o)
+{
+	return print_call(text, o->geometry.collective, o->op, o->dtype, o->geometry.root);
+}
+
+/* The sources s < limit with has(s) == wanted, as "0-2, 5"; returns how many. */
+static unsigned int
+print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int limit)
+{
+	unsigned int count = 0;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned int s = 0; s < limit; s++) {
+		unsigned int last = s;
+
+		if (weir_bitmap_has(bitmap, s) != wanted)
+			continue;
+		while (last + 1 < limit && weir_bitmap_has(bitmap, last + 1) == wanted)
+			last++;
+		count += last - s + 1;
+		if (used + 16 < SET_MAX)
+			used += (size_t)snprintf(text + used, SET_MAX - used,
+				last > s ? "%s%u-%u" : "%s%u", used ? ", " : "", s, last);
+		else if (used + 5 < SET_MAX)
+			used += (size_t)snprintf(text + used, SET_MAX - used, ", ...");
+		s = last;
+	}
+	return count;
+}
+
+/*
+ * Who is missing, as far as it can be told: from the number of sources if that is known (not 0),
+ * else the gaps below the highest source that is there. Source ids need not be dense; where
+ * missing ones can't be told from those that don't exist, the text says who is there.
+ */
+static void
+print_missing(const struct weir *weir, char *text, size_t size, const uint8_t *bitmap,
+	unsigned int sources)
+{
+	char missing[SET_MAX], present[SET_MAX];
+	unsigned int in = print_set(present, bitmap, true, WEIR_SOURCES_MAX);
+	unsigned int out = print_set(missing, bitmap, false, sources), highest = WEIR_SOURCES_MAX;
+
+	if (in + out == sources) {
+		snprintf(text, size, "missing: %s%s %s (%u of %u are in)", weir->noun,
+			out == 1 ? "" : "s", missing, in, sources);
+		return;
+	}
+	while (highest > 0 && !weir_bitmap_has(bitmap, highest - 1))
+		highest--;
+	out = print_set(missing, bitmap, false, highest);
+	if (in == 0)
+		snprintf(text, size, "no %s is in", weir->noun);
+	else if (sources == 0 && out > 0)
+		snprintf(text, size,
+			"missing: %s%s %s, and those above %u if the job has them (in: %s)",
+			weir->noun, out == 1 ? "" : "s", missing, highest - 1, present);
+	else
+		snprintf(text, size, "only %s%s %s %s in, the job's others are missing", weir->noun,
+			in == 1 ? "" : "s", present, in == 1 ? "is" : "are");
+}
+
+static void
+print_switch(char *text, size_t size, const struct weir *weir)
+{
+	const struct sockaddr_in *to =
+		weir->base_form && weir->running ? &weir->switch_base : &weir->switch_ext;
+	char address[INET_ADDRSTRLEN] = "?";
+
+	inet_ntop(AF_INET, &to->sin_addr, address, sizeof(address));
+	snprintf(text, size, "%s:%u", address, ntohs(to->sin_port));
+}
+
+static const char *
+print_own(char text[INET_ADDRSTRLEN], const struct weir *weir)
+{
+	const char *printed = inet_ntop(AF_INET, &weir->own.sin_addr, text, INET_ADDRSTRLEN);
+
+	return printed != NULL ? printed : "?";
+}
+
+static void
+print_network_error(char *text, size_t size, int error)
+{
+	text[0] = '\0';
+	if (error == ECONNREFUSED)
+		snprintf(text, size, " (%s: nobody listens there)", strerror(error));
+	else if (error == ENETUNREACH || error == ENETDOWN || error == EINVAL ||
+		error == EADDRNOTAVAIL)
+		snprintf(text, size, " (%s: has this host lost its link, or its address?)",
+			strerror(error));
+	else if (error != 0)
+		snprintf(text, size, " (%s)", strerror(error));
+}
+
+int
+weir_explain_join(struct weir *weir, uint64_t waited)
+{
+	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN];
+	unsigned long long ms = waited / WEIR_NS_PER_MS;
+
+	print_switch(where, sizeof(where), weir);
+	print_network_error(network, sizeof(network), weir->network_error);
+	if (weir->have_waiting) {
+		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->waited_for);
+		return weir_explain(weir, -ETIMEDOUT,
+			"%s did not begin within %llu ms, %s; start every %s of the job, each "
+			"with a number of its own, within the join timeout",
+			weir->job_text, ms, missing, weir->noun);
+	}
+	return weir_explain(weir, -ETIMEDOUT,
+		"the switch at %s has not answered the join of %s, %s %u (%s) for %llu ms%s; is it "
+		"running, is the job in its configuration, and %s?",
+		where, weir->job_text, weir->noun, weir->source, print_own(own, weir), ms, network,
+		weir->auth != NULL ? "is this the job's key" : "does it need no key");
+}
+
+int
+weir_explain_timeout(struct weir *weir, uint64_t now)
+{
+	const struct weir_request *o = TAILQ_FIRST(&weir->requests);
+	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN], call[CALL_MAX];
+	unsigned long long ms = (now - weir->progressed) / WEIR_NS_PER_MS;
+	uint64_t silent;
+
+	print_request(call, o);
+	print_switch(where, sizeof(where), weir);
+	print_network_error(network, sizeof(network), weir->network_error);
+	if (weir->have_waiting) {
+		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->sources);
+		return weir_explain(weir, -ETIMEDOUT,
+			"%s, %s: no block has completed for %llu ms (%u of %u have); block %u "
+			"waits, %s; they are dead, slow, or not in this operation",
+			weir->job_text, call, ms, o->done, o->blocks, weir->waiting_block, missing);
+	}
+	silent = now - (weir->heard_at > o->started ? weir->heard_at : o->started);
+	ms = silent / WEIR_NS_PER_MS;
+	return weir_explain(weir, -ETIMEDOUT,
+		"the switch at %s has not answered %s %u (%s) of %s for %llu ms%s (%s: %u of %u "
+		"blocks have completed); is it running? It names missing %ss only after the job's "
+		"timeout of %u ms",
+		where, weir->noun, weir->source, print_own(own, weir), weir->job_text, ms, network,
+		call, o->done, o->blocks, weir->noun, weir->timeout_ms);
+}
+
+/* A field's value in words. */
+static const char *
+print_value(char text[32], unsigned int field, unsigned int value)
+{
+	switch (field) {
+	case WEIR_FIELD_COLLECTIVE: return collective_text(value);
+	case WEIR_FIELD_OP: return weir_op_text(value);
+	case WEIR_FIELD_DTYPE: return weir_dtype_text(value);
+	case WEIR_FIELD_LENGTH: snprintf(text, 32, "%u elements", value); break;
+	case WEIR_FIELD_FINAL: return value ? "its end here" : "more to come";
+	default: snprintf(text, 32, "%u", value);
+	}
+	return text;
+}
+
+static int
+explain_mismatch(struct weir *weir, const struct weir_slot *slot, const uint8_t *p, size_t bytes)
+{
+	char call[CALL_MAX], has[32], offers[32];
+	struct weir_mismatch m;
+	const char *what;
+
+	print_request(call, slot->request);
+	if (bytes < sizeof(m))
+		return weir_explain(weir, -EPROTO, "%s, %s: the %ss disagree about block %u",
+			weir->job_text, call, weir->noun, slot->block);
+	memcpy(&m, p, sizeof(m));
+	what = m.field == WEIR_FIELD_LENGTH   ? "length"
+		: m.field == WEIR_FIELD_FINAL ? "end of the operation"
+		: m.field == WEIR_FIELD_OP    ? "operation"
+					      : weir_field_text(m.field);
+	return weir_explain(weir, -EPROTO,
+		"%s, %s: the %ss disagree about the %s in block %u: %s %u has %s, %s %u has %s; "
+		"every %s must call the same operations in the same order, with the same count, "
+		"type, operation and root",
+		weir->job_text, call, weir->noun, what, slot->block, weir->noun, m.source,
+		print_value(has, m.field, weir_get16(m.block)), weir->noun, m.other,
+		print_value(offers, m.field, weir_get16(m.offered)), weir->noun);
+}
+
+/* A contribution of a generation that is not the switch's. */
+static int
+explain_stale(struct weir *weir, unsigned int generation)
+{
+	if (generation == WEIR_GEN_JOIN)
+		return weir_explain(weir, -ESTALE,
+			"%s has no generation at the switch, this handle is of generation %u: the "
+			"switch was restarted, the job made again, or one of its %ss joins anew; "
+			"join again on every host",
+			weir->job_text, weir->generation, weir->noun);
+	return weir_explain(weir, -ESTALE,
+		"%s has generation %u now, this handle is of %u: the job's %ss have joined again "
+		"without this one's knowledge, or another process of this host as %s %u; join "
+		"again on every host",
+		weir->job_text, generation, weir->generation, weir->noun, weir->noun, weir->source);
+}
+
+static int
+explain_refused(struct weir *weir, unsigned int generation)
+{
+	char own[INET_ADDRSTRLEN];
+
+	if (generation == WEIR_GEN_JOIN)
+		return weir_explain(weir, -ENOENT,
+			"%s is gone at the switch: it was deleted, or the switch was restarted "
+			"without it; make it again, and join again on all %ss",
+			weir->job_text, weir->noun);
+	return weir_explain(weir, -EACCES,
+		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
+		"left), or another host has its place; join again",
+		weir->job_text, weir->noun, weir->source, print_own(own, weir));
+}
+
+/* Late sources, by the job's policy; or what a result can't be without. */
+static int
+explain_error(struct weir *weir, const struct weir_slot *slot, const uint8_t *bitmap)
+{
+	const struct weir_request *o = slot->request;
+	char missing[3 * SET_MAX] = "", call[CALL_MAX];
+
+	if (bitmap != NULL)
+		print_missing(weir, missing, sizeof(missing), bitmap, weir->sources);
+	return weir_explain(weir, -EIO,
+		"%s, %s: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
+		"job's policy is `error`, or the root's data is what is missing: restart the "
+		"missing %ss and join again on all",
+		weir->job_text, print_request(call, o), slot->block, slot->block - o->first + 1,
+		o->blocks, weir->timeout_ms, missing, weir->noun);
+}
+
+int
+weir_explain_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *payload, size_t bytes)
+{
+	char call[CALL_MAX];
+
+	switch (h->status) {
+	case WEIR_STATUS_ERROR:
+		return explain_error(weir, slot, bytes >= WEIR_BITMAP_BYTES ? payload : NULL);
+	case WEIR_STATUS_MISMATCH: return explain_mismatch(weir, slot, payload, bytes);
+	case WEIR_STATUS_EXPIRED:
+		return weir_explain(weir, -ENODATA,
+			"%s: the result of block %u is gone at the switch (expired): %s %u was "
+			"silent for too long, and the others went on without it, or another sender "
+			"uses its number; join again on all %ss",
+			weir->job_text, h->block_id, weir->noun, weir->source, weir->noun);
+	case WEIR_STATUS_STALE: return explain_stale(weir, h->gen_id);
+	case WEIR_STATUS_WINDOW:
+		return weir_explain(weir, -ERANGE,
+			"%s: the switch takes block %u for ahead of the window of %u: the switch "
+			"was restarted, or another sender uses %s %u; join again on all %ss",
+			weir->job_text, h->block_id, weir->window_job, weir->noun, weir->source,
+			weir->noun);
+	case WEIR_STATUS_UNSUPPORTED:
+		return weir_explain(weir, -EOPNOTSUPP,
+			"%s: the switch does not serve this operation, %s: is it older than this "
+			"library, or the block larger than the job's?",
+			weir->job_text,
+			print_call(call, slot->shape.collective, slot->request->op,
+				slot->request->dtype, slot->shape.root));
+	case WEIR_STATUS_REFUSED: return explain_refused(weir, h->gen_id);
+	default:
+		return weir_explain(weir, -EPROTO, "%s: block %u came back with status %u",
+			weir->job_text, h->block_id, h->status);
+	}
+}
+
+int
+weir_explain_size(struct weir *weir, const struct weir_slot *slot, size_t datagram)
+{
+	return weir_explain(weir, -EMSGSIZE,
+		"a block of %zu bytes (%u elements and the header), %zu with IP and UDP, does not "
+		"fit the MTU of the interface: raise the MTU to at least that, on the switch's "
+		"side too, or lower the job's `elements`",
+		datagram, slot->shape.elements, datagram + 28);
+}
+
+int
+weir_explain_partial(struct weir *weir, struct weir_request *o)
+{
+	bool all = weir_find_missing(weir, o);
+	char late[SET_MAX];
+
+	/* Where not all ids are known, those that were in time say more. */
+	print_set(late, all ? o->result.missing : o->punctual, true, WEIR_SOURCES_MAX);
+	return weir_explain(weir, WEIR_PARTIAL,
+		"%s: %llu of %llu blocks are partial, of at least %u of %u %ss; %s%s(s) %s "
+		"came later than the job's timeout of %u ms",
+		weir->job_text, (unsigned long long)o->result.degraded,
+		(unsigned long long)o->result.blocks, o->result.sources_least, weir->sources,
+		weir->noun, all ? "" : "all but ", weir->noun, late, weir->timeout_ms);
+}
+
+int
+weir_explain_ahead(struct weir *weir, const struct weir_slot *slot, const struct weir_header *kept)
+{
+	const struct weir_request *o = slot->request;
+	char theirs[CALL_MAX], ours[CALL_MAX];
+
+	return weir_explain(weir, -EPROTO,
+		"%s: the other %ss have called something else: block %u has %u elements of %s, "
+		"and this call %u of %s; every %s must call the same operations in the same "
+		"order, with the same count, type, operation and root",
+		weir->job_text, weir->noun, slot->block, kept->grad_cnt,
+		print_call(theirs, kept->collective, kept->op, kept->dtype, kept->root),
+		slot->shape.elements,
+		print_call(ours, slot->shape.collective, o->op, o->dtype, slot->shape.root),
+		weir->noun);
+}

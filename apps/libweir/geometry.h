@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How an operation is cut into blocks, and where in the buffers their elements lie: docs/protocol.md,
+ * "Collectives", seen from a host. Pure functions; any thread.
+ *
+ * All sources derive the same blocks, in their number, order, collective, root and length: what differs
+ * between them is only which of the elements go out and come in. Of buffers that are made of slices a
+ * block has the same elements of every slice, so that results go where they belong and nothing is
+ * put in order afterwards.
+ */
+#ifndef APPS_HOST_GEOMETRY_H
+#define APPS_HOST_GEOMETRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/wire/wire.h"
+
+/* Bytes of a buffer: `pieces` times `bytes`, `stride` apart, from `offset` on. None: pieces is 0. */
+struct weir_span {
+	size_t offset, bytes, stride;
+	unsigned int pieces;
+};
+
+/* A block of an operation, as this source has it. */
+struct weir_shape {
+	uint16_t elements; /* of the block: its grad_cnt, at every source */
+	uint8_t collective, root; /* in its header */
+	struct weir_span send, recv; /* what goes out of the one buffer, and comes into the other */
+	size_t first, count; /* elements of recv (of each slice, where it is made of slices) */
+};
+
+/* An operation. What is given is above, what follows from it below. */
+struct weir_geometry {
+	uint8_t collective;
+	unsigned int sources, rank, root; /* [1, 256], [0, sources) */
+	unsigned int limit; /* elements of a block at most, [1, WEIR_ELEMENTS_MAX] */
+	size_t count,
+		element_bytes; /* of the buffer that is no slices, or of a slice; both not 0 but
+					for a barrier */
+
+	unsigned int per_block; /* of those, in a block that is not the last */
+	uint32_t blocks;
+	uint32_t
+		per_root; /* an alltoall made of scatters, one root after the other: blocks of each; else 0 */
+};
+
+/*
+ * Cut it. 0; -EMSGSIZE: a block has fewer elements than there are sources, and slices can't be made of it;
+ * -EINVAL: more than 2^31 - 1 blocks, or buffers of more bytes than there are.
+ */
+int weir_geometry_cut(struct weir_geometry *geometry);
+
+/* Block number nth, [0, blocks). */
+void weir_geometry_block(
+	const struct weir_geometry *geometry, uint32_t nth, struct weir_shape *shape);
+
+/* What the buffers must be: elements in each, 0 where this source has no part in it. */
+size_t weir_geometry_sent(const struct weir_geometry *geometry);
+size_t weir_geometry_received(const struct weir_geometry *geometry);
+
+/*
+ * Are the data of a partial result all there, whoever is missing? So they are where the root alone has any: without
+ * its contribution there is no result.
+ */
+bool weir_geometry_always_whole(const struct weir_geometry *geometry);
+
+/*
+ * What a result of any block brings a receiver of this rank, in elements: -1 if there is no such collective,
+ * or it has no such root. elements: the block's.
+ */
+int32_t weir_geometry_result(
+	const struct weir_header *header, unsigned int sources, unsigned int rank);
+
+/* Of a collective whose number is from outside. */
+bool weir_collective_reduces(unsigned int collective); /* its operation means something */
+bool weir_collective_has_root(unsigned int collective);
+bool weir_collective_differs(unsigned int collective); /* receivers get different results */
+
+static inline size_t
+weir_span_bytes(const struct weir_span *span)
+{
+	return span->pieces * span->bytes;
+}
+
+#endif

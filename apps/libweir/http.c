@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/libweir/http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+struct weir_http {
+	struct weir_http_config config;
+	const char *path; /* of the socket; NULL: TCP */
+	const char *base; /* what a URL begins with */
+	CURL *easy;
+	struct curl_slist *headers;
+	char detail[CURL_ERROR_SIZE];
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode started;
+
+static void
+start(void)
+{
+	started = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static size_t
+receive(char *data, size_t one, size_t count, void *to)
+{
+	struct weir_http_answer *answer = to;
+	size_t more = one * count;
+
+	if (more > sizeof(answer->body) - answer->length)
+		return 0;
+	memcpy(answer->body + answer->length, data, more);
+	answer->length += more;
+	/* There may be a key in it, and libcurl frees its buffer as it is. */
+	explicit_bzero(data, more);
+	return more;
+}
+
+static bool
+add_header(struct weir_http *http, const char *line)
+{
+	struct curl_slist *more = curl_slist_append(http->headers, line);
+
+	if (more != NULL)
+		http->headers = more;
+	return more != NULL;
+}
+
+/* It becomes a header line: no blanks, nothing but printable ASCII. */
+static bool
+is_token(const char *token)
+{
+	for (const char *c = token; *c != '\0'; c++)
+		if (*c <= ' ' || *c > '~')
+			return false;
+	return token[0] != '\0';
+}
+
+static bool
+add_token(struct weir_http *http, const char *token)
+{
+	static const char begin[] = "Authorization: Bearer ";
+	size_t room = sizeof(begin) + strlen(token);
+	char *line = malloc(room);
+	bool added;
+
+	if (line == NULL)
+		return false;
+	snprintf(line, room, "%s%s", begin, token);
+	added = add_header(http, line);
+	explicit_bzero(line, room);
+	free(line);
+	return added;
+}
+
+static bool
+set_up(struct weir_http *http)
+{
+	CURL *easy = http->easy = curl_easy_init();
+
+	/* libcurl asks before it sends a body; ours are short. */
+	if (easy == NULL || !add_header(http, "Expect:") ||
+		!add_header(http, "Accept: application/json") ||
+		!add_header(http, "Content-Type: application/json"))
+		return false;
+	if (http->config.token != NULL && !add_token(http, http->config.token))
+		return false;
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	/* A resolver that hangs must not hold the end of the handle up. */
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT, "libweir/" WEIR_VERSION);
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->detail);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, http->headers);
+	if (http->config.ca_file != NULL)
+		curl_easy_setopt(easy, CURLOPT_CAINFO, http->config.ca_file);
+	return http->path == NULL ||
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, http->path) == CURLE_OK;
+}
+
+int
+weir_http_open(
+	const struct weir_http_config *config, struct weir_http **out, char *text, size_t size)
+{
+	const char *address = config->address;
+	bool socket =
+		(strncmp(address, "unix:", 5) == 0 && address[5] != '\0') || address[0] == '/';
+	struct weir_http *http;
+
+	*out = NULL;
+	if (!socket && strncmp(address, "http://", 7) != 0 &&
+		strncmp(address, "https://", 8) != 0) {
+		snprintf(text, size,
+			"the control address \"%.100s\" is none of http://HOST:PORT, "
+			"https://HOST:PORT and unix:PATH",
+			address);
+		return -EINVAL;
+	}
+	if (config->token != NULL && !is_token(config->token)) {
+		snprintf(text, size, "the token is empty, or has blanks or control characters");
+		return -EINVAL;
+	}
+	http = calloc(1, sizeof(*http));
+	if (http != NULL) {
+		http->config = *config;
+		http->base = address;
+		if (socket) {
+			http->path = address[0] == '/' ? address : address + 5;
+			http->base = "http://localhost";
+		}
+		pthread_once(&once, start);
+		if (started == CURLE_OK && set_up(http)) {
+			*out = http;
+			return 0;
+		}
+	}
+	weir_http_close(http);
+	snprintf(text, size, "libcurl does not start (is the socket's path too long?)");
+	return -ENOMEM;
+}
+
+void
+weir_http_close(struct weir_http *http)
+{
+	if (http == NULL)
+		return;
+	curl_easy_cleanup(http->easy);
+	/* The token is in one of them. */
+	for (struct curl_slist *line = http->headers; line != NULL; line = line->next)
+		explicit_bzero(line->data, strlen(line->data));
+	curl_slist_free_all(http->headers);
+	free(http);
+}
+
+/* TLS libraries write to sockets without MSG_NOSIGNAL; the application's SIGPIPE stays its own. */
+static CURLcode
+perform(CURL *easy)
+{
+	static const struct timespec now;
+	sigset_t pipe_only, before, pending;
+	bool was_pending;
+	CURLcode code;
+
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigpending(&pending);
+	was_pending = sigismember(&pending, SIGPIPE) == 1;
+	pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	code = curl_easy_perform(easy);
+	if (!was_pending)
+		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return code;
+}
+
+static int
+explain_connect(struct weir_http *http, char *text, size_t size)
+{
+	const char *where = http->config.address;
+	const char *advice = "is the switch running, and does its api.listen have this address?";
+	struct stat found;
+	long number = 0;
+	int probe;
+
+	curl_easy_getinfo(http->easy, CURLINFO_OS_ERRNO, &number);
+	/* Not even a socket: libcurl keeps to itself why. */
+	if (number == 0) {
+		probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (probe < 0)
+			number = errno;
+		else
+			close(probe);
+	}
+	if (number == EMFILE || number == ENFILE)
+		advice = "each handle has up to three descriptors: close some, or raise the limit "
+			 "(ulimit -n)";
+	if (http->path != NULL && stat(http->path, &found) < 0)
+		number = errno;
+	if (http->path != NULL && (number == EACCES || number == EPERM))
+		snprintf(text, size,
+			"no connection to %s (%s): be root or the switch's user, or join over one "
+			"of "
+			"its TCP addresses",
+			where, strerror((int)number));
+	else
+		snprintf(text, size, "no connection to the switch's control API at %s (%s): %s",
+			where, number != 0 ? strerror((int)number) : http->detail, advice);
+	return number != 0 ? -(int)number : -EHOSTUNREACH;
+}
+
+static int
+explain(struct weir_http *http, CURLcode code, uint64_t timeout_ns, char *text, size_t size)
+{
+	const char *where = http->config.address;
+	const char *detail = http->detail[0] != '\0' ? http->detail : curl_easy_strerror(code);
+
+	if (code == CURLE_COULDNT_CONNECT)
+		return explain_connect(http, text, size);
+	if (code == CURLE_OPERATION_TIMEDOUT) {
+		snprintf(text, size,
+			"no answer of the switch's control API at %s for %llu ms: is the address "
+			"right, and the switch alive?",
+			where, (unsigned long long)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS));
+		return -ETIMEDOUT;
+	}
+	if (code == CURLE_OUT_OF_MEMORY) {
+		snprintf(text, size, "out of memory");
+		return -ENOMEM;
+	}
+	if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) {
+		snprintf(text, size,
+			"%s closes the connection without an answer (%s): is it a switch's control "
+			"API, with TLS only if the address is https, and not overloaded (weirctl "
+			"status)?",
+			where, detail);
+		return -ECONNRESET;
+	}
+	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT)
+		snprintf(text, size, "the control address %s: %s", where, detail);
+	else if (code == CURLE_WRITE_ERROR)
+		snprintf(text, size, "the answer of %s is larger than %zu KiB: is it a switch?",
+			where, WEIR_HTTP_BODY_MAX >> 10);
+	else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+		snprintf(text, size,
+			"%s: %s: WEIR_CA (weir_config.ca_file) names the certificate to trust",
+			where, detail);
+	else
+		snprintf(text, size, "%s does not answer as a switch's control API does: %s", where,
+			detail);
+	return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT ? -EINVAL
+										 : -EPROTO;
+}
+
+int
+weir_http_ask(struct weir_http *http, const char *method, const char *path, const char *body,
+	uint64_t timeout_ns, struct weir_http_answer *answer, char *text, size_t size)
+{
+	CURL *easy = http->easy;
+	size_t base = strlen(http->base), room;
+	CURLcode code;
+	char *url;
+
+	while (base > 0 && http->base[base - 1] == '/')
+		base--;
+	room = base + strlen(path) + 1;
+	url = malloc(room);
+	if (url == NULL) {
+		snprintf(text, size, "out of memory");
+		return -ENOMEM;
+	}
+	snprintf(url, room, "%.*s%s", (int)base, http->base, path);
+	answer->status = 0;
+	answer->length = 0;
+	http->detail[0] = '\0';
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	free(url);
+	if (body != NULL)
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+	else
+		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / NS_PER_MS) + 1);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ns / NS_PER_MS) + 1);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
+	code = perform(easy);
+	if (code != CURLE_OK)
+		return explain(http, code, timeout_ns, text, size);
+	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer->status);
+	return 0;
+}
+
+char *
+weir_http_escape(const char *segment)
+{
+	char *escaped = curl_easy_escape(NULL, segment, 0);
+	char *copy = escaped == NULL ? NULL : strdup(escaped);
+
+	curl_free(escaped);
+	return copy;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/libweir/member.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/libweir/weir_priv.h" /* WEIR_WINDOW_MAX */
+
+#define MEMBERSHIP_MAX (INT64_C(1) << 53)
+
+/* NULL and 0 are left to the switch. */
+static bool
+add_text(json_t *to, const char *key, const char *value)
+{
+	return value == NULL || json_object_set_new(to, key, json_string(value)) == 0;
+}
+
+static bool
+add_number(json_t *to, const char *key, unsigned int value)
+{
+	return value == 0 || json_object_set_new(to, key, json_integer((json_int_t)value)) == 0;
+}
+
+char *
+weir_member_request(
+	const struct weir_config *config, const struct weir_launch *who, const char *address)
+{
+	const struct weir_job_settings *settings = &config->settings;
+	json_t *all = json_pack(
+		"{s:i, s:i, s:s}", "rank", who->rank, "size", (int)who->size, "address", address);
+	json_t *create = json_object();
+	char *text = NULL;
+	bool good = add_number(create, "window", settings->window) &&
+		add_number(create, "elements", settings->elements) &&
+		add_number(create, "timeout_ms", settings->timeout_ms) &&
+		add_text(create, "type", settings->type) && add_text(create, "op", settings->op) &&
+		add_text(create, "policy", settings->policy) &&
+		add_number(create, "dead_after_ms", settings->dead_after_ms) &&
+		add_text(create, "rejoin", settings->rejoin) &&
+		(!settings->deterministic ||
+			json_object_set_new(create, "deterministic", json_true()) == 0) &&
+		(!settings->authenticate ||
+			json_object_set_new(create, "authenticate", json_true()) == 0);
+
+	if (config->create)
+		good = json_object_set(all, "create", create) == 0 && good;
+	if (good)
+		text = json_dumps(all, JSON_COMPACT);
+	json_decref(create);
+	json_decref(all);
+	return text;
+}
+
+static json_t *
+parse(const char *body, size_t length)
+{
+	return json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
+}
+
+/* An integer of [least, most]. */
+static bool
+read_number(json_t *from, const char *key, json_int_t least, json_int_t most, json_int_t *to)
+{
+	json_t *value = json_object_get(from, key);
+
+	*to = json_integer_value(value);
+	return json_is_integer(value) && *to >= least && *to <= most;
+}
+
+static bool
+read_address(json_t *from, const char *key, struct in_addr *to)
+{
+	const char *text = json_string_value(json_object_get(from, key));
+
+	return text != NULL && inet_pton(AF_INET, text, to) == 1;
+}
+
+static int
+senseless(const char *what, char *text, size_t size)
+{
+	snprintf(text, size,
+		"the control API's answer to the join makes no sense (%s): do switch and library "
+		"have the same version?",
+		what);
+	return -EPROTO;
+}
+
+/* Whole groups of three bytes; so many are two more than the key's, and read as zeros. */
+#define KEY_ROOM   ((2 * WEIR_KEY_BYTES + 2) / 3 * 3)
+#define KEY_DIGITS (KEY_ROOM / 3 * 4)
+#define TAKEN      '*' /* stands in the answer where the key's digits were */
+
+/*
+ * Take the digits of "key" out of the answer before it is parsed: the parser's buffers, of which there are
+ * several, are freed as they are. In JSON these bytes are a key wherever they stand. No digits
+ * are taken from what is no key in length: the parser finds it wrong.
+ */
+static void
+take_key(char *body, size_t length, char digits[KEY_DIGITS])
+{
+	static const char name[] = "\"key\"", blanks[] = " \t\r\n";
+	char *end = body + length, *at = memmem(body, length, name, sizeof(name) - 1);
+
+	if (at == NULL)
+		return;
+	at += sizeof(name) - 1;
+	while (at < end && (*at == ':' || memchr(blanks, *at, sizeof(blanks) - 1) != NULL))
+		at++;
+	if (end - at < KEY_DIGITS + 2 || at[0] != '"' || at[KEY_DIGITS + 1] != '"' ||
+		memchr(at + 1, '"', KEY_DIGITS) != NULL || memchr(at, '\\', KEY_DIGITS) != NULL)
+		return;
+	memcpy(digits, at + 1, KEY_DIGITS);
+	memset(at + 1, TAKEN, KEY_DIGITS);
+}
+
+/* The key of an authenticated job, in base64; false: it is none. */
+static bool
+read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
+{
+	const char *text = json_string_value(from);
+	uint8_t bytes[KEY_ROOM];
+	bool good;
+
+	m->authenticated = from != NULL && !json_is_null(from);
+	if (!m->authenticated)
+		return true;
+	good = text != NULL && strlen(text) == KEY_DIGITS && text[0] == TAKEN &&
+		memchr(digits, '=', KEY_DIGITS) ==
+			digits + KEY_DIGITS - (sizeof(bytes) - sizeof(m->key)) &&
+		EVP_DecodeBlock(bytes, (const unsigned char *)digits, KEY_DIGITS) ==
+			(int)sizeof(bytes);
+	if (good)
+		memcpy(m->key, bytes, sizeof(m->key));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return good;
+}
+
+/* NULL, or the key that is missing or wrong. */
+static const char *
+read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch *who,
+	struct weir_member *m)
+{
+	json_t *where = json_object_get(all, "switch");
+	json_int_t v;
+
+	/* First: whatever is wrong with the rest, the member leaves with it. */
+	if (read_number(all, "membership", 1, MEMBERSHIP_MAX, &v))
+		m->membership = (uint64_t)v;
+	if (!read_number(all, "job", 0, WEIR_JOBS_MAX - 1, &v))
+		return "job";
+	m->job = (uint8_t)v;
+	if (!read_number(all, "source", who->rank, who->rank, &v))
+		return "source";
+	m->source = (uint8_t)v;
+	if (!read_number(all, "size", who->size, who->size, &v))
+		return "size";
+	if (!read_number(all, "window", 1, WEIR_WINDOW_MAX, &v) || (v & (v - 1)) != 0)
+		return "window";
+	m->window = (uint16_t)v;
+	if (!read_number(all, "elements", 1, WEIR_ELEMENTS_MAX, &v))
+		return "elements";
+	m->elements = (uint16_t)v;
+	if (!read_address(where, "address", &m->address))
+		return "switch.address";
+	if (!read_number(where, "udp_port", 1, UINT16_MAX, &v))
+		return "switch.udp_port";
+	m->port_base = (uint16_t)v;
+	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
+		return "switch.udp_port_ext";
+	m->port_ext = (uint16_t)v;
+	if (!read_key(json_object_get(all, "key"), digits, m))
+		return "key";
+	return NULL;
+}
+
+int
+weir_member_read(char *body, size_t length, const struct weir_launch *who,
+	struct weir_member *member, char *text, size_t size)
+{
+	char digits[KEY_DIGITS] = {0};
+	const char *wrong;
+	json_t *all;
+
+	take_key(body, length, digits);
+	all = parse(body, length);
+	wrong = json_is_object(all) ? read_member(all, digits, who, member) : "no JSON object";
+	json_decref(all);
+	OPENSSL_cleanse(digits, sizeof(digits));
+	return wrong == NULL ? 0 : senseless(wrong, text, size);
+}
+
+int
+weir_member_read_status(
+	const char *body, size_t length, struct in_addr *address, char *text, size_t size)
+{
+	json_t *all = parse(body, length);
+	bool good = read_address(all, "address", address);
+
+	json_decref(all);
+	return good ? 0 : senseless("address in /v1/status", text, size);
+}
+
+/* A text of the switch, for a log or a terminal: printable ASCII, not endless. */
+static void
+copy_clean(char *to, size_t size, const char *from)
+{
+	size_t n = 0;
+
+	for (; from != NULL && *from != '\0' && n + 1 < size; from++)
+		to[n++] = *from < ' ' || *from > '~' ? '?' : *from;
+	to[n] = '\0';
+}
+
+/* Add to a text of `size` bytes; what does not fit is cut off. */
+static void __attribute__((format(printf, 3, 4)))
+append(char *to, size_t size, const char *format, ...)
+{
+	size_t used = strlen(to);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(to + used, size - used, format, arguments);
+	va_end(arguments);
+}
+
+/* "needed" or "free" of a 507: {key: number}. */
+static void
+add_amounts(char *to, size_t size, json_t *error, const char *what)
+{
+	const char *before = "; ", *key;
+	json_t *value;
+
+	json_object_foreach (json_object_get(error, what), key, value) {
+		char name[40];
+
+		if (!json_is_number(value))
+			continue;
+		copy_clean(name, sizeof(name), key);
+		append(to, size, "%s%s %.15g", before, name, json_number_value(value));
+		before = ", ";
+	}
+	if (before[0] == ',')
+		append(to, size, " %s", what);
+}
+
+/* The message of an answer {"error": {"message", "key", "needed", "free"}}. */
+static void
+read_message(json_t *error, char *to, size_t size)
+{
+	char key[64], message[256];
+
+	copy_clean(key, sizeof(key), json_string_value(json_object_get(error, "key")));
+	copy_clean(message, sizeof(message), json_string_value(json_object_get(error, "message")));
+	snprintf(to, size, "%s%s%s", key, key[0] != '\0' ? ": " : "", message);
+	add_amounts(to, size, error, "needed");
+	add_amounts(to, size, error, "free");
+}
+
+/* A refusal and what to do about it; `about` is the key that it is about. */
+static int
+judge(const struct weir_refused *r, long status, const char *code, const char *about,
+	const char *message, char *text, size_t size)
+{
+	const char *advice;
+	int result;
+
+	if (status == 401 && r->token_from == NULL) {
+		advice = "it wants a tenant's token: WEIR_TOKEN_FILE or WEIR_TOKEN "
+			 "(weir_config.token)";
+		result = -EACCES;
+	} else if (status == 401 || (status == 403 && strcmp(code, "quota") != 0)) {
+		snprintf(text, size, "job \"%.64s\": %s refuses%s%s: %s", r->job, r->where,
+			r->token_from != NULL ? " the token of " : " without a token",
+			r->token_from != NULL ? r->token_from : "", message);
+		return -EACCES;
+	} else if (status == 403) {
+		advice = "the tenant's quota is used up: weirctl jobs shows by what";
+		result = -EDQUOT;
+	} else if (status == 404 && strcmp(code, "unknown_job") == 0) {
+		advice = "make it (weirctl job create NAME --size N), or let its hosts make it "
+			 "(weir_config.create, weir-perf --create)";
+		result = -ENOENT;
+	} else if (status == 409 && strcmp(about, "size") == 0) {
+		advice = "the ranks disagree about the size of the job, or a job of this name is "
+			 "left from another run (weirctl job delete NAME)";
+		result = -EPROTO;
+	} else if (status == 409) {
+		advice = "has another host this rank, or is the job another run's? weirctl members "
+			 "NAME shows who is in it, weirctl member delete NAME RANK frees the rank "
+			 "of one that is gone";
+		result = -EADDRINUSE;
+	} else if (status == 400 && strncmp(about, "create.", strlen("create.")) == 0) {
+		advice = "the job can't be made so: mend what it is made with "
+			 "(weir_config.job_name, .settings)";
+		result = -EINVAL;
+	} else if (status == 507) {
+		advice = "delete a job, or ask for a smaller window or fewer elements";
+		result = -ENOSPC;
+	} else if (status == 429) {
+		advice = "the tenant's jobs come and go too fast: ask the switch's administrator "
+			 "for more";
+		result = -EBUSY;
+	} else if (status == 503) {
+		advice = "is it starting, or overloaded? weirctl status shows it";
+		result = -EBUSY;
+	} else {
+		advice = "this library and the switch may be of different versions";
+		result = status == 400 ? -EINVAL : -EPROTO;
+	}
+	snprintf(text, size, "job \"%.64s\": %s says: %s (HTTP status %ld); %s", r->job, r->where,
+		message[0] != '\0' ? message : "nothing", status, advice);
+	return result;
+}
+
+int
+weir_member_refused(const struct weir_refused *refused, long status, const char *body,
+	size_t length, char *text, size_t size)
+{
+	json_t *all = parse(body, length), *error = json_object_get(all, "error");
+	const char *code = json_string_value(json_object_get(error, "code"));
+	const char *about = json_string_value(json_object_get(error, "key"));
+	char message[512];
+	int result;
+
+	if (!json_is_object(error)) {
+		snprintf(text, size,
+			"%s answers with HTTP status %ld, and not as a switch's control API does: "
+			"is "
+			"the address right?",
+			refused->where, status);
+		result = status == 503 ? -EBUSY : -EPROTO;
+	} else {
+		read_message(error, message, sizeof(message));
+		result = judge(refused, status, code != NULL ? code : "",
+			about != NULL ? about : "", message, text, size);
+	}
+	json_decref(all);
+	return result;
+}

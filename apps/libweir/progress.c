@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loop around ppoll. A blocking call runs it in its own thread: two thread switches less than to have
+ * another do it, and of small operations these are most of the time. So between two calls nobody
+ * listens for a moment (HOT_NS): then the progress thread takes over, as it does at once when requests
+ * are under way that nobody waits for.
+ */
+#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PARKED_NS (5 * WEIR_NS_PER_MS) /* the progress thread looks whether callers still drive */
+
+uint64_t
+weir_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + 1;
+}
+
+/* When the next thing is due by itself; UINT64_MAX: nothing is. */
+static uint64_t
+next_due(const struct weir *weir)
+{
+	uint64_t due = weir_ahead_due(weir), at;
+
+	if (!TAILQ_EMPTY(&weir->requests) && !weir->failing) {
+		at = weir->progressed + weir->op_timeout;
+		due = at < due ? at : due;
+		at = weir_window_due(weir);
+		due = at < due ? at : due;
+	}
+	return due;
+}
+
+/* Poll until something is there, or for `ns`. */
+static bool
+spin(struct pollfd *polls, nfds_t count, uint64_t ns, uint64_t due)
+{
+	const struct timespec at_once = {0};
+	uint64_t end = weir_now() + ns;
+
+	if (due < end)
+		end = due;
+	do {
+		if (ppoll(polls, count, &at_once, NULL) != 0)
+			return true;
+		sched_yield();
+	} while (weir_now() < end);
+	return false;
+}
+
+static void
+sleep_until(struct pollfd *polls, nfds_t count, uint64_t due)
+{
+	struct timespec wait, *timeout = NULL;
+
+	if (due != UINT64_MAX) {
+		uint64_t now = weir_now();
+
+		due = due > now ? due - now : 0;
+		wait.tv_sec = (time_t)(due / 1000000000);
+		wait.tv_nsec = (long)(due % 1000000000);
+		timeout = &wait;
+	}
+	if (ppoll(polls, count, timeout, NULL) < 0)
+		for (nfds_t i = 0; i < count; i++)
+			polls[i].revents = 0;
+}
+
+/* What is due by the clock. */
+static void
+take_time(struct weir *weir)
+{
+	uint64_t now = weir_now();
+
+	if (weir_ahead_due(weir) != UINT64_MAX) {
+		weir_ahead_repeat(weir, now);
+		weir_ahead_flush(weir, now);
+	}
+	if (TAILQ_EMPTY(&weir->requests) || weir->failing)
+		return;
+	if (now >= weir->progressed + weir->op_timeout) {
+		weir_fail(weir, weir_explain_timeout(weir, now));
+		return;
+	}
+	weir_window_repeat(weir, now);
+	weir_window_flush(weir, now);
+}
+
+void
+weir_drive(struct weir *weir, uint64_t until)
+{
+	struct pollfd polls[3] = {
+		{.fd = weir->wake_fd, .events = POLLIN}, {.fd = weir->fd, .events = POLLIN},
+		{.fd = weir->group_fd, .events = POLLIN}, /* -1 is ignored */
+	};
+	uint64_t due = next_due(weir), wakes, polling = 0, since = 0;
+
+	due = due < until ? due : until;
+	weir->asleep_until = due;
+	weir->asleep_for_write = weir->ring.want_write;
+	if (weir->asleep_for_write)
+		polls[1].events |= POLLOUT;
+	/* Only for a caller: the progress thread's requests can wait, and the application computes. */
+	if (weir->driver == WEIR_DRIVER_CALLER && weir->spin.most != 0) {
+		polling = weir_spin_next(&weir->spin);
+		since = weir_now();
+	}
+	pthread_mutex_unlock(&weir->lock);
+	if (polling == 0 || !spin(polls, 3, polling, due))
+		sleep_until(polls, 3, due);
+	if (polls[0].revents != 0 && read(weir->wake_fd, &wakes, sizeof(wakes)) < 0)
+		polls[0].revents = 0; /* another has read it */
+	pthread_mutex_lock(&weir->lock);
+	weir->asleep_until = 0;
+	if (since != 0)
+		weir_spin_sample(&weir->spin, weir_now() - since);
+	if (polls[1].revents & POLLERR)
+		weir_socket_drain_errors(weir);
+	if (polls[1].revents & POLLOUT)
+		weir->ring.want_write = false;
+	if (polls[1].revents & POLLIN)
+		weir_receive(weir, weir->fd, false);
+	if (polls[2].revents & POLLIN)
+		weir_receive(weir, weir->group_fd, true);
+	take_time(weir);
+}
+
+static void
+wake(struct weir *weir)
+{
+	const uint64_t one = 1;
+
+	/* Only a full counter could fail this, and then the driver is awake. */
+	if (write(weir->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void
+weir_drive_soon(struct weir *weir)
+{
+	if (weir->driver == WEIR_DRIVER_NONE)
+		pthread_cond_signal(&weir->called);
+	else if (weir->stop || weir->failing || TAILQ_EMPTY(&weir->requests) ||
+		next_due(weir) < weir->asleep_until ||
+		weir->ring.want_write != weir->asleep_for_write)
+		wake(weir);
+}
+
+/* ---- the progress thread ---- */
+
+/* Ask the control API when the switch has been silent for some seconds, or all requests have failed. Without
+ * the lock: callers can drive meanwhile. */
+static void
+inquire(struct weir *weir)
+{
+	char text[WEIR_ERROR_MAX];
+	bool failing = weir->failing;
+	int code;
+
+	pthread_mutex_unlock(&weir->lock);
+	code = failing ? weir_inquire(weir, weir->failed)
+		       : weir_control_inquire(weir, NULL, text, sizeof(text));
+	pthread_mutex_lock(&weir->lock);
+	if (failing) {
+		weir_fail_all(weir, code);
+		return;
+	}
+	weir->inquire_after *= 2;
+	weir->inquire_at = weir_now() + weir->inquire_after;
+	if (code < 0 && !weir->failing && !TAILQ_EMPTY(&weir->requests)) {
+		weir_fail(weir, weir_explain(weir, code, "%s", text));
+		weir_fail_all(weir, code); /* it has just been asked */
+	}
+}
+
+/* When the control API is to be asked; UINT64_MAX: it is not. */
+static uint64_t
+inquiry_due(struct weir *weir)
+{
+	uint64_t heard = weir->stats.packets_received;
+
+	if (weir->failing)
+		return 0;
+	if (weir->control == NULL || TAILQ_EMPTY(&weir->requests))
+		return UINT64_MAX;
+	if (heard != weir->inquire_heard) {
+		weir->inquire_heard = heard;
+		weir->inquire_at = weir_now() + weir->inquire_after;
+	}
+	return weir->inquire_at;
+}
+
+static void
+park(struct weir *weir, uint64_t until)
+{
+	struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+
+	(void)pthread_cond_clockwait(&weir->called, &weir->lock, CLOCK_MONOTONIC, &t);
+}
+
+void *
+weir_progress(void *argument)
+{
+	struct weir *weir = argument;
+
+	pthread_mutex_lock(&weir->lock);
+	while (!weir->stop) {
+		bool under_way = !TAILQ_EMPTY(&weir->requests);
+		uint64_t now = weir_now(), ask = inquiry_due(weir);
+
+		if (now >= ask) {
+			inquire(weir);
+		} else if (weir->driver == WEIR_DRIVER_CALLER ||
+			(under_way ? weir->waiters > 0 : now < weir->hot_until)) {
+			uint64_t until = under_way ? now + PARKED_NS : weir->hot_until;
+
+			if (until <= now)
+				until = now + PARKED_NS;
+			park(weir, until < ask ? until : ask);
+		} else {
+			weir->driver = WEIR_DRIVER_THREAD;
+			weir_drive(weir, ask);
+			weir->driver = WEIR_DRIVER_NONE;
+			if (weir->waiters > 0)
+				pthread_cond_broadcast(&weir->ended);
+		}
+	}
+	pthread_mutex_unlock(&weir->lock);
+	return NULL;
+}

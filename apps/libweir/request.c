@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations under way: submitted, ended, waited for. */
+#include "apps/libweir/weir_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HOT_NS     (2 * WEIR_NS_PER_MS) /* after a call, in which the next one need not wake anybody */
+#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
+
+static const char rejoining[] = "weir_rejoin() is under way on this handle: wait for its end";
+
+/* Who waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
+struct weir_waiter {
+	pthread_mutex_t lock;
+	pthread_cond_t told;
+	bool ended; /* one of them has */
+};
+
+void
+weir_request_free(struct weir_request *o)
+{
+	if (o == NULL)
+		return;
+	free(o->copy);
+	free(o->text);
+	free(o->degraded);
+	free(o);
+}
+
+/* A thread waits for it, among others or soon, or does so no more. Under the lock. */
+static void
+hold(struct weir_request *o, bool held)
+{
+	struct weir *weir = o->weir;
+
+	if (o->held == held)
+		return;
+	o->held = held;
+	if (held)
+		weir->held++;
+	else
+		weir->held--;
+	if (weir->closing && weir->held == 0)
+		pthread_cond_broadcast(&weir->ended);
+}
+
+/* ---- ending ---- */
+
+static void
+finish(struct weir *weir, struct weir_request *o, int code)
+{
+	TAILQ_REMOVE(&weir->requests, o, link);
+	TAILQ_INSERT_TAIL(&weir->over, o, link);
+	o->code = code;
+	o->finished = true;
+	if (o->carries)
+		weir_carry_end(weir, o);
+	if (o->waiter != NULL) {
+		pthread_mutex_lock(&o->waiter->lock);
+		o->waiter->ended = true;
+		pthread_cond_signal(&o->waiter->told);
+		pthread_mutex_unlock(&o->waiter->lock);
+	}
+	if (weir->waiters > 0)
+		pthread_cond_broadcast(&weir->ended);
+	if (TAILQ_EMPTY(&weir->requests))
+		weir_ahead_end(weir, code);
+}
+
+void
+weir_complete(struct weir *weir, struct weir_request *o)
+{
+	int code = 0;
+
+	/* Where others than the root have no data, none is missing without them. */
+	if (o->result.degraded > 0 && !weir_geometry_always_whole(&o->geometry)) {
+		code = weir_explain_partial(weir, o);
+		o->text = strdup(weir->error);
+	}
+	finish(weir, o, code);
+}
+
+void
+weir_fail_all(struct weir *weir, int code)
+{
+	struct weir_request *o;
+
+	weir->failing = false;
+	weir->failed = code;
+	snprintf(weir->failure, sizeof(weir->failure), "%s", weir->error);
+	weir_ahead_end(weir, code);
+	while ((o = TAILQ_FIRST(&weir->requests)) != NULL)
+		finish(weir, o, code);
+	if (weir->asleep_until != 0)
+		weir_drive_soon(weir); /* for what the driver waits for, it need not wait */
+}
+
+void
+weir_fail(struct weir *weir, int code)
+{
+	struct weir_ring *r = &weir->ring;
+	struct weir_slot *slot;
+
+	/* The callers' buffers may soon be gone: nothing may point at them. */
+	while ((slot = TAILQ_FIRST(&r->ready)) != NULL) {
+		TAILQ_REMOVE(&r->ready, slot, link);
+		slot->state = WEIR_SLOT_IDLE;
+	}
+	while ((slot = TAILQ_FIRST(&r->flying)) != NULL) {
+		TAILQ_REMOVE(&r->flying, slot, link);
+		slot->state = WEIR_SLOT_IDLE;
+	}
+	r->retry_at = 0;
+	r->want_write = false;
+	weir->failed = code;
+	snprintf(
+		weir->failure, sizeof(weir->failure), "%s", weir->error); /* for calls until then */
+	if (weir->control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT)) {
+		weir_fail_all(weir, code);
+		return;
+	}
+	weir->failing = true;
+	pthread_cond_signal(&weir->called);
+}
+
+/* ---- beginning ---- */
+
+/* Number its blocks, and send the first. */
+static int
+begin(struct weir *weir, struct weir_request *o)
+{
+	struct weir_ring *r = &weir->ring;
+	bool first = TAILQ_EMPTY(&weir->requests);
+	int code;
+
+	o->started = weir_now();
+	o->first = weir->next_block;
+	o->number = weir->next_number;
+	o->result = (struct weir_result){.blocks = o->blocks, .sources_least = weir->sources};
+	if (first) {
+		weir->progressed = o->started;
+		weir->have_waiting = false;
+		weir->inquire_after = SILENCE_NS;
+		weir->inquire_at = o->started + SILENCE_NS;
+		r->allowance = 0;
+		r->probe_at = 0;
+		r->retry_at = 0;
+		r->want_write = false;
+	}
+	code = weir_partial_carries(weir, o) ? weir_carry_begin(weir, o) : 0;
+	TAILQ_INSERT_TAIL(&weir->requests, o, link);
+	weir->next_block += o->blocks;
+	weir->next_number += o->blocks;
+	/* The others begin it, and this source can't: its blocks are theirs all the same. */
+	if (code < 0)
+		weir_fail(weir, code);
+	else if (weir_window_begin(weir, o))
+		weir_window_flush(weir, o->started);
+	return 0;
+}
+
+int
+weir_submit(struct weir *weir, struct weir_request *o, bool waits)
+{
+	int code = 0;
+
+	pthread_mutex_lock(&weir->lock);
+	if (weir->closing)
+		code = weir_say(weir, -ECANCELED, "the handle was closed");
+	else if (weir->rejoining)
+		code = weir_say(weir, -EBUSY, rejoining);
+	else if (weir->failed != 0)
+		code = weir_say(weir, weir->failed, weir->failure);
+	if (code == 0 && o->blocks == 0) { /* nothing to send: it is over */
+		o->result.sources_least = weir->sources;
+		o->finished = true;
+		TAILQ_INSERT_TAIL(&weir->over, o, link);
+	} else if (code == 0) {
+		code = begin(weir, o);
+		if (!waits || weir->driver != WEIR_DRIVER_NONE)
+			weir_drive_soon(weir);
+	}
+	if (code == 0 && waits)
+		hold(o, true);
+	pthread_mutex_unlock(&weir->lock);
+	if (code < 0)
+		weir_request_free(o);
+	return code;
+}
+
+int
+weir_unusable(struct weir *weir)
+{
+	int code = -EBUSY;
+
+	pthread_mutex_lock(&weir->lock);
+	if (weir->rejoining || weir->failed == 0) /* or its end was a moment ago */
+		weir_say(weir, code, rejoining);
+	else
+		code = weir_say(weir, weir->failed, weir->failure);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
+}
+
+/* ---- waiting ---- */
+
+/* It has ended, and is the caller's now: what it says, and no request any more. Under the lock. */
+static int
+collect(struct weir *weir, struct weir_request *o, bool says)
+{
+	const char *text = o->code < 0 ? weir->failure : o->text != NULL ? o->text : "";
+	int code;
+
+	hold(o, false);
+	TAILQ_REMOVE(&weir->over, o, link);
+	code = weir_partial_conclude(weir, o);
+	if (code != 0 && says)
+		weir_say(weir, code, text);
+	weir->result = o->result;
+	free(weir->degraded);
+	weir->degraded = o->degraded;
+	weir->degraded_count = o->degraded_count;
+	o->degraded = NULL;
+	weir_request_free(o);
+	return code;
+}
+
+/* Until the request has ended; drive, if nobody does. Under the lock. */
+static void
+await(struct weir *weir, const struct weir_request *o)
+{
+	bool drove = false;
+
+	if (o->finished)
+		return;
+	weir->waiters++;
+	while (!o->finished) {
+		if (weir->driver != WEIR_DRIVER_NONE || weir->failing) {
+			pthread_cond_wait(&weir->ended, &weir->lock);
+			continue;
+		}
+		weir->driver = WEIR_DRIVER_CALLER;
+		weir_drive(weir, UINT64_MAX);
+		weir->driver = WEIR_DRIVER_NONE;
+		drove = true;
+	}
+	weir->waiters--;
+	weir->hot_until = weir_now() + HOT_NS;
+	if (drove && weir->waiters > 0)
+		pthread_cond_broadcast(&weir->ended);
+	else if ((drove && !TAILQ_EMPTY(&weir->requests)) || weir->failing)
+		pthread_cond_signal(&weir->called);
+	if (weir->closing && weir->waiters == 0)
+		pthread_cond_broadcast(&weir->ended);
+}
+
+/* silent: the number of the handle of which the thread is told nothing more; 0: none. */
+static int
+wait_for(struct weir_request **request, uint64_t silent)
+{
+	struct weir_request *o = *request;
+	struct weir *weir;
+	int code;
+
+	if (o == NULL)
+		return 0;
+	*request = NULL;
+	weir = o->weir;
+	pthread_mutex_lock(&weir->lock);
+	await(weir, o);
+	code = collect(weir, o, weir->number != silent);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
+}
+
+/* 0, or -EINVAL, said: this process has one of them by fork(). */
+static int
+check_process(struct weir_request **requests, size_t n)
+{
+	pid_t own = getpid();
+
+	for (size_t i = 0; i < n; i++)
+		if (requests[i] != NULL && requests[i]->weir->process != own)
+			return weir_check_process(requests[i]->weir);
+	return 0;
+}
+
+int
+weir_await(struct weir_request **request)
+{
+	return wait_for(request, 0);
+}
+
+int
+weir_wait(struct weir_request **request)
+{
+	int code = check_process(request, 1);
+
+	return code < 0 ? code : wait_for(request, 0);
+}
+
+int
+weir_test(struct weir_request **request, bool *done)
+{
+	struct weir_request *o = *request;
+	struct weir *weir;
+	int code = check_process(request, 1);
+
+	*done = o == NULL;
+	if (o == NULL || code < 0)
+		return code;
+	weir = o->weir;
+	pthread_mutex_lock(&weir->lock);
+	if (o->finished) {
+		*done = true;
+		*request = NULL;
+		code = collect(weir, o, true);
+	}
+	pthread_mutex_unlock(&weir->lock);
+	return code;
+}
+
+/*
+ * All are this thread's now, or were. The waiter is told when one of them ends; NULL: none is. The index of one
+ * that has ended, or n. A handle with one that is held is not freed, nor are its others.
+ */
+static size_t
+hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter *waiter)
+{
+	size_t found = n;
+
+	for (size_t i = 0; i < n; i++) {
+		struct weir_request *o = requests[i];
+		struct weir *weir;
+
+		if (o == NULL)
+			continue;
+		weir = o->weir;
+		pthread_mutex_lock(&weir->lock);
+		o->waiter = waiter;
+		if (o->finished && found == n)
+			found = i;
+		if (held || i != found)
+			hold(o, held);
+		pthread_mutex_unlock(&weir->lock);
+	}
+	return found;
+}
+
+int
+weir_wait_all(struct weir_request **requests, size_t n)
+{
+	int first = check_process(requests, n);
+	uint64_t told = 0;
+
+	if (first < 0)
+		return first;
+	hold_all(requests, n, true, NULL);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t handle = requests[i] != NULL ? requests[i]->weir->number : 0;
+		int code = wait_for(&requests[i], told);
+
+		/* The text is to be that of the code. */
+		if (first == 0 && code != 0) {
+			first = code;
+			told = handle;
+		}
+	}
+	return first;
+}
+
+int
+weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
+{
+	struct weir_waiter waiter = {.ended = false};
+	size_t one = 0, found;
+	int code = check_process(requests, n);
+
+	for (*which = n; one < n && requests[one] == NULL;)
+		one++;
+	if (one == n)
+		return -ENOENT;
+	if (code < 0)
+		return code;
+	pthread_mutex_init(&waiter.lock, NULL);
+	pthread_cond_init(&waiter.told, NULL);
+	found = hold_all(requests, n, true, &waiter);
+	if (found == n) {
+		pthread_mutex_lock(&waiter.lock);
+		while (!waiter.ended)
+			pthread_cond_wait(&waiter.told, &waiter.lock);
+		pthread_mutex_unlock(&waiter.lock);
+	}
+	/* One stays this thread's until it is waited for. */
+	found = hold_all(requests, n, false, NULL);
+	pthread_cond_destroy(&waiter.told);
+	pthread_mutex_destroy(&waiter.lock);
+	*which = found;
+	return wait_for(&requests[found], 0);
+}

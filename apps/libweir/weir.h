@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libweir: collectives through a Weir switch, from plain C, over UDP sockets.
+ *
+ *	struct weir_config config = {
+ *		.switch_address = "10.0.0.1", .address = "10.0.0.10", .job = 1, .source = 0,
+ *	};
+ *	struct weir *weir;
+ *
+ *	if (weir_open(&config, &weir) < 0 ||
+ *		weir_allreduce(weir, data, data, count, WEIR_DTYPE_FP32, WEIR_OP_SUM) != 0)
+ *		fprintf(stderr, "%s\n", weir_last_error(weir));
+ *	weir_close(weir);
+ *
+ * Where the switch has a control API, a host needs no address at all:
+ *
+ *	struct weir_config config = {
+ *		.control = "http://10.0.0.1:8080", .job_name = "resnet50", .create = true,
+ *	};
+ *
+ * and not even these, if the environment has WEIR_SWITCH and WEIR_JOB. weir_open then becomes a
+ * member of the job over HTTP, learns the rest from the answer, and weir_close leaves. Rank and
+ * size are the launcher's. What the configuration gives is believed before the environment:
+ *
+ *	WEIR_SWITCH                      control
+ *	WEIR_JOB                         job_name
+ *	WEIR_RANK, WEIR_SIZE             source, sources; else what Open MPI (OMPI_COMM_WORLD_RANK,
+ *	                                 ..._SIZE), PMI (PMI_RANK, PMI_SIZE), Slurm (SLURM_PROCID,
+ *	                                 SLURM_NTASKS) or torchrun (RANK, WORLD_SIZE) set; the first
+ *	                                 of these that has a rank, for the size, too
+ *	WEIR_TOKEN, or WEIR_TOKEN_FILE   token, token_file
+ *	WEIR_CA                          ca_file
+ *
+ * The environment is looked at only when there is a control address, and never in a set-user-ID
+ * program.
+ *
+ * A handle is one source of one job, for one generation: weir_open joins and returns when every
+ * source of the job has joined. From then on all sources must call the same operations in the same
+ * order with the same count, type, operation and root. A process may have any number of handles, of
+ * one job or of several; several sources may have one address: their ports are their own.
+ *
+ * Threads: a handle has a progress thread of its own. Any thread may call any function, also several at
+ * once for one handle, but for weir_open, weir_rejoin and weir_close, which must be its only call. The
+ * order of operations is that in which the calls were made: threads that call operations on one handle
+ * at the same time leave it to chance, and the other sources must have the same one. Handles are
+ * independent of each other. A handle does not survive fork(): open it in the child. There, functions that return
+ * a code say -EINVAL of the parent's handles and of their requests, which stay as they are; weir_close closes the
+ * child's descriptors; the others tell what was so at the fork, or nothing. None takes anything from the parent.
+ *
+ * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has
+ * a text for people, in the thread that was told. No call waits for ever: weir_open waits at most
+ * join_timeout_ms, an operation ends when for op_timeout_ms no block of this handle has completed.
+ *
+ * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for want of elements, and
+ * WEIR_PARTIAL_FAIL's -EIO) ends the generation for this handle: the sources may have parted in what
+ * they have sent, so what else is under way and each later operation fails with the same value and text.
+ * weir_rejoin on every source (or close, and open again) begins a new one. What is in the receive buffer
+ * after a failure is undefined. (A call that could not even begin, for -ENOMEM or an -EMSGSIZE of too many
+ * slices, has sent nothing, and the handle is as before; others that could begin it wait for this one.)
+ *
+ * Cost: one system call per up to 64 packets each way, no copy on the way out, one on the way in; see spin_us.
+ */
+#ifndef APPS_HOST_WEIR_H
+#define APPS_HOST_WEIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/wire/types.h" /* enum weir_dtype, enum weir_op, weir_dtype_bytes() */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_API __attribute__((visibility("default")))
+
+/*
+ * The operation completed, but at least one block of its result is of some sources only:
+ * a source was late and the job's policy is `partial`. weir_last_result() tells how many blocks and
+ * who is missing, weir_degraded() which elements. Positive, so that `!= 0` catches it and nobody
+ * takes a part for the whole. The handle stays usable.
+ *
+ * Not of broadcast and scatter (nor of an alltoall made of scatters: docs/collectives.md): there the root alone has data,
+ * and without them there is no result. Who else was late takes nothing from them: 0, and the same two tell of it.
+ */
+#define WEIR_PARTIAL 1
+
+/* What is made of an operation with partial results. Each source decides for itself; what comes from the
+ * switch is the same for all. */
+enum weir_partial {
+	/* Each block is the sum of those that are in it; the call returns WEIR_PARTIAL. */
+	WEIR_PARTIAL_AS_IS,
+	/*
+	 * Sums (of allreduce, reduce and reducescatter) are multiplied by (sources of the job) / (sources in
+	 * the block), block by block, and the call returns WEIR_PARTIAL. Those of int32, uint32, int64, uint64,
+	 * fp32 and fp64: other types are refused (-EINVAL), what is no sum is left as it is. fp32 is computed
+	 * in fp64 and rounded once, to nearest even; fp64 is multiplied, then divided, with two roundings.
+	 * Integers are rounded to nearest, halves away from 0, and saturate; a sum that wrapped is scaled so.
+	 */
+	WEIR_PARTIAL_RESCALE,
+	/* The call returns -EIO in place of WEIR_PARTIAL, and the text says who is missing. The handle
+	 * stays usable: no source has parted from the others. */
+	WEIR_PARTIAL_FAIL,
+};
+
+/*
+ * What a job is made with, when weir_open makes it (weir_config.create). Texts and ranges are the
+ * control API's (docs/openapi.yaml); zero or NULL: the switch's default.
+ */
+struct weir_job_settings {
+	unsigned int window; /* blocks, a power of two */
+	unsigned int elements; /* of a block */
+	unsigned int timeout_ms; /* of a block */
+	const char *type; /* of the base form: "int8", "uint8", ... "fp32", "fp64" */
+	const char
+		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", "bor", ... */
+	const char *policy; /* "wait", "partial", "error" */
+	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
+	const char *rejoin; /* "wait", "recall": what a source that joins anew does to the others */
+	bool deterministic; /* floating-point results are the same to the last bit, in whatever order
+				contributions come: docs/deterministic.md */
+	bool authenticate; /* its packets bear tags; control must be https or unix */
+};
+
+/*
+ * What weir_open needs to know. Zero it first: every zero is a default, or an error that is told.
+ * Either `control` and what is below it, or the addresses and numbers of the first part.
+ */
+struct weir_config {
+	const char *switch_address; /* IPv4 of the switch, dotted */
+	const char *address; /* own IPv4, of the interface towards the switch; with control
+				also NULL: the one that this host's packets to the switch have */
+	uint16_t port_base; /* UDP port of the base form at the switch; 0: 12000 */
+	uint16_t port_ext; /* UDP port of the extended form; 0: 12001; another than port_base */
+	uint8_t job; /* the job's id; with control unused */
+	bool base_form; /* send the 12-byte form: only the job's own type and operation */
+	int source; /* who I am in the job, [0, 256); with control -1, or 0 while sources is 0
+			too: as the launcher says */
+	unsigned int sources; /* sources that the job must have; 0: as many as the switch says,
+				with control: as the launcher says */
+	unsigned int join_timeout_ms; /* 0: 30000 */
+	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
+	enum weir_partial partial; /* what partial results are to the application */
+	/*
+	 * Error feedback: what this source sent for a block that was done without it is added to what
+	 * it sends in the next call with the same buffer (the address of `send`, count and type), until it
+	 * is delivered; so the sum of all that is delivered is, after the last repetition, the sum of
+	 * all that was contributed. For allreduce's sums of int32, uint32, int64, uint64, fp32 and
+	 * fp64; others are not carried. In place, too. What is owed is the handle's, survives weir_rejoin (into
+	 * a job with another number of elements a block it is kept, but not sent), and an operation that
+	 * fails leaves what was owed before it. It takes a copy of each missed block, and during the next
+	 * call another; carry_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
+	 */
+	bool carry;
+	uint64_t carry_bytes;
+	/*
+	 * While the application computes, the others' operations may time out without it (job policy
+	 * `partial`). Their results are kept for the calls to come, and acknowledged, so that the others
+	 * go on: ahead_bytes at most (0: 64 MiB). Beyond that they wait, until their operations fail; this
+	 * source is then heard once a second, so a job whose dead_after_ms is not above that expels it.
+	 */
+	uint64_t ahead_bytes;
+	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
+					two; 0: the job's window */
+	int spin_us; /* [-1, 1000000]: a waiting call polls so long before it sleeps, as long as answers come
+			about that soon; others get the CPU meanwhile; 0: 100; -1: it sleeps at once */
+
+	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
+				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
+	const char *job_name; /* the job's name */
+	bool create; /* make the job if there is none of this name; over TCP with a tenant's token */
+	struct weir_job_settings settings; /* of the job that is made */
+	const char *token; /* of the tenant; readable on the wire unless control is https */
+	const char *token_file; /* a file with it, in one line; token goes before */
+	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or what the switch hands to this
+	 * source alone (twice as many: source's key, results' key). Nobody but the job's hosts may
+	 * read it. NULL: with control what the switch hands out, if the job is authenticated;
+	 * else not authenticated. Not with base_form. */
+	const uint8_t *key;
+	size_t key_bytes;
+	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */
+};
+
+struct weir;
+
+/*
+ * Join the job and wait for the other sources; all within join_timeout_ms. config is only read
+ * during the call.
+ *
+ * On success 0, and *weir is a handle. On failure -errno, and *weir is a handle that can do nothing
+ * but weir_last_error() and weir_close(); it is NULL only for -ENOMEM (weir_last_error(NULL) is fine). In
+ * either case the caller owns *weir and closes it.
+ *
+ *   -EINVAL      config: a required field is missing, or out of its range
+ *   -ETIMEDOUT   the switch did not answer, or not all sources joined; the text tells which
+ *   -EACCES      refused: this source is not in the job, or its address is not the source's
+ *   -EPROTO      the switch's reply makes no sense (another version?), or it says that the
+ *                job has another number of sources than config.sources
+ *   -ENOMEM      no memory
+ *   others       from socket(2), bind(2), setsockopt(2), pthread_create(3)
+ *
+ * and with control
+ *
+ *   -EINVAL      also: no job name, no rank or size, or the switch refuses a setting
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ENOENT (a socket) and their like: nobody is there
+ *   -ETIMEDOUT   also: the control API does not answer
+ *   -EACCES      also: it wants another token, or any
+ *   -ENOENT      there is no such job, and create is not set
+ *   -EADDRINUSE  another living host has this rank
+ *   -ENOSPC      the switch has no memory for the job; -EDQUOT: the tenant's quota is used up
+ *   -EBUSY       the switch is too busy, or the tenant asks too often, until the end of join_timeout_ms
+ *   -EPROTO      also: no switch's control API, or none that TLS trusts; or the job has another
+ *                size
+ *   -EOPNOTSUPP  the library was built without the control API
+ *
+ * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY; within 3 s where the API closes connections unanswered.
+ */
+WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
+
+/*
+ * The collectives. Arguments are in NCCL's order, behind the handle. n is weir_sources(), and a source's
+ * rank is weir_rank(), [0, n): its position among the sources. All of a call's sources give the same
+ * count, type, operation and root; root is a rank. Where a buffer is made of n slices, slice i belongs to
+ * rank i, and `count` is the number of elements of ONE slice.
+ *
+ *                  send                  recv                  in place
+ *   allreduce      count                 count, reduced        send == recv
+ *   reduce         count                 root: count, reduced  send == recv
+ *   reducescatter  n * count             count, reduced        recv == send + rank * count
+ *   broadcast      root: count           count                 send == recv
+ *   scatter        root: n * count       count                 recv == send + rank * count
+ *   gather         count                 root: n * count       send == recv + rank * count
+ *   allgather      count                 n * count             send == recv + rank * count
+ *   alltoall       n * count             n * count             send == recv
+ *
+ * Any other overlap is refused (-EINVAL). (An alltoall in place of blocks with less room than an element for each
+ * pair of sources takes a copy of `send`.) Buffers are aligned as the type, stay the caller's, and are used only
+ * from the call to the operation's end; send is not written to (in place, it is). `send` of other
+ * sources than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
+ * touched and may be NULL. count 0 sends nothing; it needs, like every count, to be the same everywhere.
+ *
+ * Operations: of integers all; of fp16, bf16, fp32 and fp64 sum, prod, min, max and avg. docs/collectives.md
+ * has what they are to the last bit.
+ *
+ * The blocking functions return when this source has what is its own of the result, and is not needed for
+ * that of the others. 0: recv holds the whole result; WEIR_PARTIAL: see there; or
+ *
+ *   -EINVAL      unknown type or operation, or one that is not for this type; no such root; base form and
+ *                not an allreduce of the job's type and operation; NULL that should be a buffer;
+ *                buffers that overlap other than in place; more than 2^31 - 1 blocks. Nothing was sent.
+ *   -EBUSY       weir_rejoin is under way on this handle
+ *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing sources, or
+ *                says that the switch is silent
+ *   -EIO         status error: a source was late and the job's policy is `error`, or the root's data
+ *                is not there; or a result is partial, and weir_config.partial is WEIR_PARTIAL_FAIL
+ *   -ENOMEM      no memory for what `carry` owes, or for the operation
+ *   -EPROTO      mismatch: the sources called different operations; the text says in what
+ *   -EOPNOTSUPP  the switch does not serve this collective, type or operation
+ *   -ESTALE      the job has a new generation, without this handle; or none: the switch was
+ *                restarted, or a source joins anew and the job recalls the others
+ *   -ENODATA     expired: the block is over and its result gone
+ *   -ERANGE      out-of-window: the switch and the library disagree about the window
+ *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
+ *   -EACCES      this source is not in the job any more
+ *   -EMSGSIZE    a block does not fit the MTU of the interface; or the job's blocks have fewer elements
+ *                than the job has sources, and slices can't be made of them: then nothing was sent, on any
+ *                of them, and the handle is as before
+ *   -ECANCELED   the handle was closed meanwhile
+ *   others       from sendmmsg(2)
+ *
+ * With control the library asks the control API when the switch is silent for seconds, and when the
+ * operation fails: then it need not wait for op_timeout_ms to learn that the job is gone, and the
+ * text names those that are missing by their addresses. The call takes up to 2 s longer for that (and so
+ * does a weir_open or weir_rejoin that fails).
+ */
+WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op);
+WEIR_API int weir_reduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, unsigned int root);
+WEIR_API int weir_reducescatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op);
+WEIR_API int weir_broadcast(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root);
+WEIR_API int weir_scatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root);
+WEIR_API int weir_gather(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root);
+WEIR_API int weir_allgather(
+	struct weir *weir, const void *send, void *recv, size_t count, enum weir_dtype dtype);
+WEIR_API int weir_alltoall(
+	struct weir *weir, const void *send, void *recv, size_t count, enum weir_dtype dtype);
+/* Return when every source has called it: one block without payload. */
+WEIR_API int weir_barrier(struct weir *weir);
+
+/*
+ * The same, without waiting. 0: the operation is begun, and *request is to be waited for, by one of the
+ * functions below (for count 0, too). Negative: nothing was begun, and *request is NULL. Operations are
+ * served in the order of the calls, as many at a time as the window has room for, and may be waited for in any
+ * order. A request is the library's memory: waiting for it gives it back. Requests that nobody has waited
+ * for end with weir_close.
+ */
+struct weir_request;
+WEIR_API int weir_iallreduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, struct weir_request **request);
+WEIR_API int weir_ireduce(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, unsigned int root, struct weir_request **request);
+WEIR_API int weir_ireducescatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, enum weir_op op, struct weir_request **request);
+WEIR_API int weir_ibroadcast(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root, struct weir_request **request);
+WEIR_API int weir_iscatter(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root, struct weir_request **request);
+WEIR_API int weir_igather(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, unsigned int root, struct weir_request **request);
+WEIR_API int weir_iallgather(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, struct weir_request **request);
+WEIR_API int weir_ialltoall(struct weir *weir, const void *send, void *recv, size_t count,
+	enum weir_dtype dtype, struct weir_request **request);
+WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
+
+/*
+ * Wait for requests: of one handle, or of several. What is returned is the operation's code, as the blocking
+ * function returns it; the request is freed, and *request is NULL. A request is waited for by one
+ * thread. NULL in place of a request (one that was waited for before) is 0 and done at once, or skipped.
+ *
+ * weir_test      does not wait: *done tells whether the operation has ended; if not, 0 is returned.
+ * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
+ * weir_wait_all  waits for all of them; the first code in the array's order that is not 0 and, of up to 8
+ *                failed handles, its text.
+ *
+ * -EINVAL of a request that came by fork(): nothing was waited for, all are as they were, *which is n.
+ */
+WEIR_API int weir_test(struct weir_request **request, bool *done);
+WEIR_API int weir_wait(struct weir_request **request);
+WEIR_API int weir_wait_any(struct weir_request **requests, size_t n, size_t *which);
+WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
+
+/*
+ * Begin a new generation on this handle, after a failure or without: join again, from the same address
+ * and port, and wait for the other sources, within join_timeout_ms. Every source has to, with
+ * weir_rejoin, or weir_open in a process that was started anew: so hosts go on after one of them
+ * crashed and came back, or the switch was restarted.
+ *
+ * Sources may have ended their last generation in different operations, one apart: what one of them has
+ * the result of, another may have failed in. Nothing of the former generation is left, so let them agree
+ * where to go on: for example with a sum of as many elements as sources, in which each puts its own
+ * step in its place.
+ *
+ * A member of a job over the control API becomes one again, with what weir_open was told: so a membership
+ * that has expired, a job that was deleted and made again (by this call, if `create` was set), with
+ * another number or other keys, and a switch that has lost its state are no matter. While the API
+ * does not answer it is asked again, for half of join_timeout_ms; then the former membership has to do.
+ *
+ * How the others learn of it is the job's setting `rejoin`. With "wait" their operations go on until they
+ * fail by themselves, or the application calls this; with "recall" they fail at once, with -ESTALE.
+ *
+ * In an authenticated job each generation has keys of its own, made with a challenge that the switch
+ * never repeats: no key is used with a block number twice, whatever was restarted.
+ *
+ * 0: usable again, as after weir_open. -EBUSY: an operation is under way (or its request was not waited
+ * for), and nothing was done. Else
+ * as weir_open, within join_timeout_ms; the handle is as after a failed operation, and this may be
+ * tried again. (If it was weir_open that failed, close and open again.)
+ */
+WEIR_API int weir_rejoin(struct weir *weir);
+
+/*
+ * How far the others are ahead: so many blocks, from the first one of the operation that is called next,
+ * have their results here already. Operations within them complete at once, with what the others were told, and
+ * nothing is contributed; so an application that is behind need not compute what it calls them with. (With
+ * `carry` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
+ * may have fewer; a barrier is one block. Any thread.
+ */
+WEIR_API uint64_t weir_ahead(const struct weir *weir);
+
+/*
+ * Forget what `carry` owes of this buffer (what was `send`), because it is freed, or holds something
+ * else now; NULL: of all. Returns the bytes that were owed. Not during an operation.
+ */
+WEIR_API uint64_t weir_carry_forget(struct weir *weir, const void *buffer);
+
+/*
+ * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
+ * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
+ * member that joined by the control API leaves by it, within 2 s and whether it hears or not; not
+ * if another handle has joined as this rank since, which then stays. Operations that are under way are
+ * cancelled: a thread that waits for one, for any or for all of several is told -ECANCELED before the
+ * memory is gone; requests that nobody waits for are gone with the handle, and are not to be waited for
+ * any more.
+ */
+WEIR_API void weir_close(struct weir *weir);
+
+/*
+ * The text of the last failure (or of WEIR_PARTIAL) that a call with this handle returned to this
+ * thread, one line without newline; "" when none did. As with errno, other threads' failures do not touch it,
+ * and calls that succeed leave it as it is. A thread has the texts of the 8 handles that failed to it last. Valid until
+ * this thread's next call with a handle. NULL: a text about -ENOMEM. Not after weir_close.
+ */
+WEIR_API const char *weir_last_error(const struct weir *weir);
+
+/* How an operation ended: the one that was waited for last, in a blocking call or by its request, by any thread. */
+struct weir_result {
+	uint64_t blocks; /* blocks of the operation */
+	uint64_t completed; /* that have a result, degraded ones too */
+	uint64_t degraded; /* results that not all sources are in, whole data or not */
+	uint64_t without_own; /* of these: that this source's own contribution is not in */
+	unsigned int sources_least; /* sources in the poorest result; all of them if whole */
+	uint8_t missing[WEIR_BITMAP_BYTES]; /* sources that are not in at least one result;
+						bit (s % 8) of byte (s / 8). In a job with other ids
+						than [0, sources), of those seen so far */
+};
+
+WEIR_API void weir_last_result(const struct weir *weir, struct weir_result *result);
+
+/*
+ * One degraded block of that operation: its elements are [first, first + count) of `recv`; where recv is made
+ * of slices, of each of them (but of an alltoall made of scatters, of recv).
+ */
+struct weir_degraded {
+	size_t first;
+	size_t count;
+	uint8_t present[WEIR_BITMAP_BYTES]; /* the sources that are in it */
+};
+
+/*
+ * The degraded blocks of that operation, in no order. *blocks points at the returned number of
+ * them, owned by the handle and valid until the next one is waited for, by any thread.
+ */
+WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degraded **blocks);
+
+/*
+ * What happened since weir_open returned. On-the-wire bytes count Ethernet (14), IPv4 (20), UDP
+ * (8), the aggregation header and the payload, at least 60 a frame; no preamble and no FCS.
+ */
+#define WEIR_STATS_LIST(X)                                                                         \
+	X(packets_sent, "contributions sent, repetitions too")                                     \
+	X(payload_sent, "bytes of elements in them")                                               \
+	X(wire_sent, "bytes on the wire of them")                                                  \
+	X(packets_received, "packets received, whatever became of them")                           \
+	X(payload_received, "bytes of elements in the accepted results")                           \
+	X(wire_received, "bytes on the wire of all packets received")                              \
+	X(retransmissions, "contributions sent again, for whatever reason")                        \
+	X(timeouts, "of these: nothing came within the retransmission timeout")                    \
+	X(gaps, "of these: later blocks were answered first")                                      \
+	X(results_ok, "blocks completed with every source in them")                                \
+	X(results_partial, "blocks completed with sources missing")                                \
+	X(results_error, "replies that failed an operation, of any status")                        \
+	X(carried, "own contributions that missed their block, kept for the next call")            \
+	X(kept_ahead, "partial results kept for operations that were not called yet")              \
+	X(acknowledged, "acknowledgements sent, repetitions too")                                  \
+	X(ahead_full, "partial results not kept: ahead_bytes are used up")                         \
+	X(waiting, "replies that a block still waits for sources")                                 \
+	X(duplicates, "packets about blocks that nobody waits for: they had theirs already")       \
+	X(foreign, "packets of another job, generation or source, or not from the switch")         \
+	X(forged, "packets without the right tag, in an authenticated job; ignored")               \
+	X(malformed, "packets from the switch that failed a check of length, type or range")       \
+	X(send_errors, "errors of sendmmsg(2) and ICMP errors, repaired by repetition")            \
+	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included; now")          \
+	X(rto_ns, "retransmission timeout; now")                                                   \
+	X(window, "blocks in flight at most, as used")                                             \
+	X(window_job, "the same as the job allows it")                                             \
+	X(receive_buffer, "bytes that the kernel granted to the receiving socket")
+
+struct weir_stats {
+#define WEIR_X(name, help) uint64_t name;
+	WEIR_STATS_LIST(WEIR_X)
+#undef WEIR_X
+};
+
+/* Copy the counters. Any thread, at any time between weir_open and weir_close. */
+WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
+
+/* Who I am in the job, and the job's id: [0, 256), given or learned; 0 until known. */
+WEIR_API unsigned int weir_source(const struct weir *weir);
+WEIR_API unsigned int weir_job(const struct weir *weir);
+
+/* My position among the job's sources in the order of their ids, [0, weir_sources()): what `root` counts,
+ * and slices. Where the ids are [0, sources) it is the id. 0 until joined. */
+WEIR_API unsigned int weir_rank(const struct weir *weir);
+
+/* What the switch said about the job when it took the join; 0 for a handle that failed to open. */
+WEIR_API unsigned int weir_sources(const struct weir *weir); /* [1, 256] */
+WEIR_API unsigned int weir_window(const struct weir *weir); /* in use; see window_limit */
+WEIR_API unsigned int weir_timeout_ms(const struct weir *weir); /* the job's block timeout */
+WEIR_API unsigned int weir_generation(const struct weir *weir); /* [1, 65536) */
+WEIR_API enum weir_dtype weir_job_dtype(const struct weir *weir); /* what the base form means */
+WEIR_API enum weir_op weir_job_op(const struct weir *weir);
+
+/*
+ * Elements per block at most, of this type: the job's `elements`, and for types of 8 bytes half of
+ * it (at least 1), as the switch sizes its buffers for 4 bytes an element.
+ */
+WEIR_API unsigned int weir_elements(const struct weir *weir, enum weir_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/libweir/weir_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_NS (1 * WEIR_NS_PER_MS)
+
+int
+weir_ring_create(struct weir_ring *ring, uint32_t window)
+{
+	ring->slots = calloc(window, sizeof(*ring->slots));
+	if (ring->slots == NULL)
+		return -ENOMEM;
+	ring->window = window;
+	ring->gap = WEIR_GAP_FIRST;
+	TAILQ_INIT(&ring->ready);
+	TAILQ_INIT(&ring->flying);
+	weir_rtt_init(&ring->rtt);
+	return 0;
+}
+
+void
+weir_ring_destroy(struct weir_ring *ring)
+{
+	free(ring->slots);
+	ring->slots = NULL;
+}
+
+/* Put block number `nth` of the operation into its slot. */
+static struct weir_slot *
+fill(struct weir *weir, struct weir_request *o, uint32_t nth)
+{
+	uint32_t block = o->first + nth;
+	struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
+	struct weir_shape *shape = &slot->shape;
+	struct weir_header h = {
+		.extended = !weir->base_form,
+		.job_id = weir->job,
+		.src_id = weir->source,
+		.block_id = block,
+		.gen_id = weir->generation,
+		.final = nth + 1 == o->blocks,
+		.op = o->op,
+		.dtype = o->dtype,
+		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+	};
+
+	weir_geometry_block(&o->geometry, nth, shape);
+	h.grad_cnt = shape->elements;
+	h.collective = shape->collective;
+	h.root = shape->root;
+	slot->request = o;
+	slot->block = block;
+	slot->tries = 0;
+	slot->by_gap = false;
+	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
+	slot->payload_bytes = (uint32_t)weir_span_bytes(&shape->send);
+	slot->payload = weir_carry_payload(o, nth);
+	if (slot->payload == NULL)
+		slot->payload = o->send;
+	else
+		shape->send.offset = 0;
+	slot->number = o->number + nth;
+	return slot;
+}
+
+/* The pieces of its datagram; at most 2 more than its payload has. */
+static unsigned int
+gather(struct weir_slot *slot, struct iovec *vectors)
+{
+	const struct weir_span *span = &slot->shape.send;
+	unsigned int n = 1;
+
+	vectors[0] = (struct iovec){slot->header, slot->header_bytes};
+	/* iovec has no const; sendmmsg only reads */
+	for (unsigned int i = 0; i < span->pieces; i++)
+		vectors[n++] = (struct iovec){
+			(void *)(uintptr_t)(slot->payload + span->offset + i * span->stride),
+			span->bytes};
+	if (slot->tag_bytes != 0)
+		vectors[n++] = (struct iovec){slot->tag, slot->tag_bytes};
+	return n;
+}
+
+/* Make it ready. */
+static void
+load(struct weir *weir, struct weir_slot *slot)
+{
+	slot->tag_bytes = 0;
+	if (weir->auth != NULL) {
+		struct iovec *vectors = weir->outbox->vectors;
+
+		/* Without memory for it the tag is wrong, and the block times out. */
+		weir_auth_contribution(
+			weir->auth, slot->number, vectors, gather(slot, vectors), slot->tag);
+		slot->tag_bytes = WEIR_TAG_BYTES;
+	}
+	slot->state = WEIR_SLOT_READY;
+	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
+}
+
+/* The operation that has this block, of o and what was called after it; NULL: it is not called for. What
+ * lies between has no block of this residue, or it would not be this one's turn. */
+static struct weir_request *
+owner(struct weir_request *o, uint64_t number)
+{
+	while (o != NULL && number >= o->number + o->blocks)
+		o = TAILQ_NEXT(o, link);
+	return o;
+}
+
+/* One more block of it is done. */
+static void
+count_done(struct weir *weir, struct weir_request *o)
+{
+	if (++o->done == o->blocks)
+		weir_complete(weir, o);
+}
+
+/*
+ * The slot goes on with this block, of operation o or what follows: over those whose result is there
+ * already, to one that has to be sent. False: all operations have failed.
+ */
+static bool
+go_on(struct weir *weir, struct weir_request *o, uint64_t number)
+{
+	while (o != NULL) {
+		struct weir_slot *slot = fill(weir, o, (uint32_t)(number - o->number));
+		struct weir_request *next = owner(o, number += weir->ring.window);
+		const struct weir_header *h;
+		const uint8_t *payload;
+		size_t bytes;
+
+		h = weir_ahead_first(weir, slot->block, &payload, &bytes);
+		if (h == NULL) {
+			load(weir, slot);
+			return true;
+		}
+		if (!weir_result_fits(weir, slot, h, bytes)) {
+			weir_fail(weir, weir_explain_ahead(weir, slot, h));
+			return false;
+		}
+		if (!weir_result_deliver(weir, slot, h, payload))
+			return false;
+		weir_ahead_delivered(weir, slot->block);
+		count_done(weir, o);
+		o = next;
+	}
+	return true;
+}
+
+bool
+weir_window_begin(struct weir *weir, struct weir_request *o)
+{
+	struct weir_ring *r = &weir->ring;
+	uint32_t blocks = o->blocks < r->window ? o->blocks : r->window;
+	uint64_t number = o->number;
+	uint32_t first = o->first;
+
+	weir_ahead_begin(weir, o);
+	/* The others' blocks have theirs before them: these slots come to it by themselves. */
+	for (uint32_t nth = 0; nth < blocks; nth++)
+		if (r->slots[(first + nth) & (r->window - 1)].state == WEIR_SLOT_IDLE &&
+			!go_on(weir, o, number + nth))
+			return false;
+	return true;
+}
+
+static void
+repeat(struct weir_ring *r, struct weir_slot *slot, bool by_gap)
+{
+	TAILQ_REMOVE(&r->flying, slot, link);
+	slot->state = WEIR_SLOT_READY;
+	slot->by_gap = by_gap;
+	TAILQ_INSERT_TAIL(&r->ready, slot, link);
+}
+
+/* Learn from a result what the network does. */
+static void
+learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+	uint64_t ago = now > slot->sent_at ? now - slot->sent_at : 1;
+
+	r->allowance = r->allowance + 2 < r->window ? r->allowance + 2 : r->window;
+	if (slot->tries == 1) { /* Karn's rule: else who knows which transmission was answered */
+		weir_rtt_sample(&r->rtt, ago);
+		if (slot->transmission > r->answered)
+			r->answered = slot->transmission;
+		WEIR_SET(weir, srtt_ns, r->rtt.srtt);
+	} else if (slot->by_gap && ago < r->rtt.srtt / 4) {
+		r->gap = r->gap * 2 < r->window ? r->gap * 2 : r->window;
+	}
+	weir_rtt_answered(&r->rtt);
+	WEIR_SET(weir, rto_ns, r->rtt.rto);
+}
+
+bool
+weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+	struct weir_request *o = slot->request, *next = owner(o, slot->number + r->window);
+	uint64_t number = slot->number + r->window;
+
+	/* The answer to an earlier transmission may overtake a repetition that is only ready. */
+	if (slot->state == WEIR_SLOT_FLYING) {
+		TAILQ_REMOVE(&r->flying, slot, link);
+		learn(weir, slot, now);
+	} else {
+		TAILQ_REMOVE(&r->ready, slot, link);
+	}
+	slot->state = WEIR_SLOT_IDLE;
+	if (slot->block == weir->waiting_block)
+		weir->have_waiting = false;
+	weir->progressed = now;
+	count_done(weir, o);
+	return go_on(weir, next, number);
+}
+
+void
+weir_window_repeat(struct weir *weir, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+	struct weir_slot *slot;
+	uint64_t rto = r->rtt.rto;
+
+	while ((slot = TAILQ_FIRST(&r->flying)) != NULL &&
+		slot->transmission + r->gap <= r->answered) {
+		WEIR_COUNT(weir, gaps, 1);
+		repeat(r, slot, true);
+	}
+	while ((slot = TAILQ_FIRST(&r->flying)) != NULL && slot->sent_at + rto <= now) {
+		if (r->allowance == 0) {
+			if (now < r->probe_at)
+				break;
+			weir_rtt_back_off(&r->rtt);
+			WEIR_SET(weir, rto_ns, r->rtt.rto);
+			r->allowance = WEIR_PROBE;
+			r->probe_at = now + r->rtt.rto;
+		}
+		r->allowance--;
+		WEIR_COUNT(weir, timeouts, 1);
+		repeat(r, slot, false);
+	}
+}
+
+uint64_t
+weir_window_due(const struct weir *weir)
+{
+	const struct weir_ring *r = &weir->ring;
+	const struct weir_slot *slot = TAILQ_FIRST(&r->flying);
+	uint64_t due = UINT64_MAX;
+
+	if (slot != NULL) {
+		due = slot->sent_at + r->rtt.rto;
+		if (r->allowance == 0 && due < r->probe_at)
+			due = r->probe_at;
+	}
+	if (r->retry_at != 0 && r->retry_at < due)
+		due = r->retry_at;
+	return due;
+}
+
+static size_t
+datagram_bytes(const struct weir_slot *slot)
+{
+	return slot->header_bytes + slot->payload_bytes + slot->tag_bytes;
+}
+
+/* The kernel refused the first of the ready packets. */
+static void
+send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+
+	WEIR_COUNT(weir, send_errors, 1);
+	if (error == EAGAIN) {
+		r->want_write = true;
+	} else if (error == EINTR || error == ENOBUFS || error == ENOMEM) {
+		r->retry_at = now + RETRY_NS;
+	} else if (weir_socket_soft_error(error)) {
+		weir->network_error = error;
+		weir_socket_drain_errors(weir);
+		r->retry_at = now + RETRY_NS;
+	} else if (error == EMSGSIZE) {
+		weir_fail(weir, weir_explain_size(weir, slot, datagram_bytes(slot)));
+	} else {
+		weir_fail(weir,
+			weir_explain(
+				weir, -error, "cannot send to the switch: %s", strerror(error)));
+	}
+}
+
+static void
+sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+
+	TAILQ_REMOVE(&r->ready, slot, link);
+	slot->state = WEIR_SLOT_FLYING;
+	slot->sent_at = now;
+	slot->transmission = ++r->transmissions;
+	if (slot->tries++ != 0)
+		WEIR_COUNT(weir, retransmissions, 1);
+	TAILQ_INSERT_TAIL(&r->flying, slot, link);
+	WEIR_COUNT(weir, packets_sent, 1);
+	WEIR_COUNT(weir, payload_sent, slot->payload_bytes);
+	WEIR_COUNT(weir, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
+}
+
+/* Take what is ready for a batch; how many. */
+static unsigned int
+pack(struct weir *weir)
+{
+	struct sockaddr_in *to = weir->base_form ? &weir->switch_base : &weir->switch_ext;
+	struct weir_outbox *out = weir->outbox;
+	struct iovec *vectors = out->vectors;
+	struct weir_slot *slot;
+	unsigned int n = 0;
+
+	TAILQ_FOREACH (slot, &weir->ring.ready, link) {
+		if (n == WEIR_BATCH ||
+			vectors + slot->shape.send.pieces + 2 > out->vectors + WEIR_VECTORS)
+			break;
+		out->messages[n].msg_hdr = (struct msghdr){
+			.msg_name = to,
+			.msg_namelen = sizeof(*to),
+			.msg_iov = vectors,
+			.msg_iovlen = gather(slot, vectors),
+		};
+		vectors += out->messages[n++].msg_hdr.msg_iovlen;
+	}
+	return n;
+}
+
+void
+weir_window_flush(struct weir *weir, uint64_t now)
+{
+	struct weir_ring *r = &weir->ring;
+
+	if (r->want_write || (r->retry_at != 0 && now < r->retry_at))
+		return;
+	r->retry_at = 0;
+	while (!TAILQ_EMPTY(&r->ready)) {
+		int done = sendmmsg(weir->fd, weir->outbox->messages, pack(weir), MSG_DONTWAIT);
+
+		if (done <= 0) {
+			send_refused(weir, done < 0 ? errno : EAGAIN, TAILQ_FIRST(&r->ready), now);
+			return;
+		}
+		while (done-- > 0)
+			sent(weir, TAILQ_FIRST(&r->ready), now);
+	}
+}

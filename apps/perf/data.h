@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What each rank of weir-perf contributes, and whether a result is right.
+ *
+ *	perf_data.c       the data: a function of seed, rank, iteration and place alone
+ *	perf_reference.c  results worked out anew from it, in plain code
+ *
+ * The reference shares nothing with the library and the switch: neither their kernels nor how they
+ * cut an operation into blocks. Every function is pure, and any thread may call it.
+ */
+#ifndef APPS_HOST_PERF_DATA_H
+#define APPS_HOST_PERF_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pktbuf/wire/wire.h"
+
+struct perf_data {
+	uint64_t seed;
+	enum weir_dtype dtype;
+	enum weir_op op; /* SUM where nothing is reduced */
+	unsigned int ranks; /* [1, 256] */
+};
+
+/*
+ * Write elements [first, first + count) of a rank to `to`, aligned as the type.
+ *
+ * Integers are all values of the type, so that sums overflow and must wrap; odd for products, whose
+ * low bits would else be 0; with more ones for `band` and fewer for `bor`; and 0 or not with chances
+ * that leave the logical operations both results. Floating point is spread over [-1, 1) in steps
+ * that the type has (fp32 rounds to them); for products 1 +- 1/4 with either sign, so that 256 of
+ * them stay in range; and for the minimum and the maximum with some NaN, and zeros of both signs.
+ */
+void perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iteration,
+	size_t first, size_t count, void *to);
+
+/* Is this type combined by this operation? dtype, op: any value. */
+bool perf_data_reduces(unsigned int dtype, unsigned int op);
+
+/* What a result is to be compared with. */
+struct perf_reference {
+	struct perf_data data;
+	enum weir_collective collective; /* of those with data */
+	unsigned int rank, root; /* who got it; root: of collectives that have one */
+	size_t count; /* as in the call: for ReduceScatter, Scatter, Gather, AllGather and AlltoAll
+			 the elements of a slice, else all */
+	uint64_t iteration;
+};
+
+/* Elements of the buffers of a call with this count. */
+size_t perf_reference_sent(const struct perf_reference *reference);
+size_t perf_reference_received(const struct perf_reference *reference);
+
+/*
+ * How many of the elements [first, first + count) of the result are wrong, which lie at `got`.
+ * present: a bitmap of ranks as on the wire, who is in these elements; NULL: all. Where elements are a
+ * missing rank's own (Gather, AllGather, AlltoAll) they have to be zero bytes.
+ *
+ * Integers are compared exactly, and so is what is copied, and minimum and maximum: a NaN must be the
+ * canonical quiet one, and -0 is less than +0. Integers' sums and products are modulo 2^bits; an
+ * average is the sum, of 8 and 16 bits in 32, divided towards zero.
+ *
+ * Other floating point is compared with a sum or product that is worked out in fp64 (for fp64 in the
+ * compiler's long double), within PERF_BOUND: k = n - 1 roundings of fp32 (of fp64 for fp64), two
+ * more for an average, and for fp16 and bf16 the one of the result. It is Higham, Accuracy and
+ * Stability of Numerical Algorithms, 2nd ed., eq. 4.4 for sums and eq. 3.4 for products, for every
+ * order of the ranks; 1 + 2^-10 covers the terms of second order up to 256 ranks and the
+ * reference's own error, and a step of the type's denormal numbers what is rounded there.
+ */
+size_t perf_reference_wrong(const struct perf_reference *reference, const uint8_t *present,
+	size_t first, size_t count, const void *got);
+#define PERF_BOUND "|got - fp64| <= (n-1) u (1+2^-10) sum|x|"
+
+/* How many of the elements at `sent`, the rank's own send buffer, are not what it was filled with. */
+size_t perf_reference_changed(const struct perf_reference *reference, const void *sent);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * weir-perf: the benchmark of libweir. One process per host; options and table as in nccl-tests.
+ *
+ *	perf.c           main: options, open, run, report, exit status
+ *	perf_options.c   the command line
+ *	perf_usage.c     what --help prints
+ *	perf_plan.c      which collectives, types, operations and roots, and of which sizes
+ *	perf_shapes.c    a model's tensors from a file
+ *	perf_data.h      what each rank contributes, and whether a result is right
+ *	perf_run.c       the measurements, as steps that can be taken again
+ *	perf_operate.c   operations: called, timed, counted and checked
+ *	perf_model.c     the steps of a model's tensors
+ *	perf_exchange.c  what the ranks tell each other
+ *	perf_rejoin.c    after a failure: join again, and agree where to go on
+ *	perf_report.c    the table
+ *	perf_json.c      the JSON report
+ *
+ * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
+ */
+#ifndef APPS_HOST_PERF_H
+#define APPS_HOST_PERF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "apps/perf/data.h"
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
+
+/* Exit statuses. */
+enum perf_exit {
+	PERF_RIGHT = 0, /* all ran, nothing was wrong, no result was partial */
+	PERF_FAILED = 1, /* an error, or wrong elements on some rank */
+	PERF_USAGE = 2,
+	PERF_PARTIAL = 3, /* nothing wrong, but some results lacked sources (policy `partial`) */
+};
+
+/* A list of the command line, as a bit for each code of the wire. */
+struct perf_list {
+	uint32_t codes;
+	bool all; /* it said "all": what is not possible is left out, else refused */
+};
+
+#define PERF_INFLIGHT_MAX 64
+#define PERF_ROOT_ALL     UINT32_MAX
+
+struct perf_options {
+	struct weir_config weir;
+	struct perf_list collectives, types, ops;
+	unsigned int root; /* or PERF_ROOT_ALL, one after the other */
+	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0: multiply */
+	double step_factor;
+	unsigned int iterations, warmup;
+	unsigned int inflight; /* operations at a time, [1, PERF_INFLIGHT_MAX]; 1: blocking calls */
+	bool check, latency;
+	bool spoil; /* change an element of each own result before it is checked */
+	double link_rate; /* bit/s; 0: unknown */
+	uint64_t seed;
+	const char *json, *shapes; /* files; NULL: none */
+	unsigned int rejoins; /* tries to join again after failures; 0: a failure is the end */
+};
+
+void perf_usage(FILE *file);
+
+/* Parse the command line. 0: run; else the exit status plus 1 (so that 1 is "exit with 0"). */
+int perf_options_parse(struct perf_options *options, int argc, char **argv);
+
+/* What is measured with all sizes: a collective, where it has them with type, operation and root. */
+struct perf_series {
+	enum weir_collective collective;
+	enum weir_dtype dtype;
+	enum weir_op op; /* SUM where nothing is reduced */
+	unsigned int root;
+};
+
+/* Add the codes that a list like "fp32,int8" or "all" names; false: a name is unknown. */
+bool perf_list_types(const char *text, struct perf_list *list);
+bool perf_list_ops(const char *text, struct perf_list *list);
+bool perf_list_collectives(const char *text, struct perf_list *list);
+
+bool perf_reduces(enum weir_collective collective);
+bool perf_has_root(enum weir_collective collective);
+/* Is `count` of the call that of one slice? */
+bool perf_has_slices(enum weir_collective collective);
+const char *perf_collective_name(enum weir_collective collective);
+const char *perf_type_name(enum weir_dtype dtype);
+const char *perf_op_name(enum weir_op op);
+/* busbw / algbw, as nccl-tests defines them. */
+double perf_bus_factor(enum weir_collective collective, unsigned int ranks);
+
+/* Why these options can't be served, or NULL; names two of them in text. */
+const char *perf_plan_refuses(const struct perf_options *options, char *text, size_t size);
+
+/*
+ * The series of a run, in the order of the collectives' codes (so a barrier is the last), types,
+ * operations and roots. *series is the caller's to free. 0, -ENOMEM, or -EINVAL: the root is no rank.
+ */
+int perf_plan(const struct perf_options *options, unsigned int ranks, struct perf_series **series,
+	unsigned int *count);
+
+/* Rows of the table for each series with data. */
+unsigned int perf_plan_sizes(const struct perf_options *options);
+/*
+ * The row's `count` for the call; *bytes is the size of the larger of the buffers, as nccl-tests
+ * counts it. Where a size is too small for the type or the ranks it is one element (of a slice).
+ */
+size_t perf_plan_count(const struct perf_options *options, const struct perf_series *series,
+	unsigned int ranks, unsigned int row, size_t *bytes);
+
+/* A model: the sizes of its tensors. */
+struct perf_shapes {
+	size_t *counts; /* elements of each tensor */
+	unsigned int tensors;
+	size_t elements; /* of all */
+};
+
+/*
+ * Read a file of lines `name dimension...`; '#' begins a comment, empty lines are skipped. On
+ * failure -errno and a text `file:line: reason` in error. The caller destroys *shapes on success.
+ */
+int perf_shapes_read(const char *path, struct perf_shapes *shapes, char *error, size_t error_size);
+void perf_shapes_destroy(struct perf_shapes *shapes);
+
+/* One way of calling (out of place, in place), measured. */
+struct perf_timing {
+	bool measured;
+	uint64_t ns; /* of the measured operations so far */
+	unsigned int operations; /* so many; less than the iterations if this rank came later */
+	uint64_t sent, received; /* bytes on the wire in these, at this rank */
+	double us, min_us, median_us, p99_us; /* per operation */
+	double algbw, busbw; /* GB/s: bytes / time; times perf_bus_factor() */
+	/* Bytes on the wire per operation, at the rank that has most; this rank's, where the ranks
+	 * can't tell each other. */
+	double wire_sent, wire_received;
+	double link_share, data_share; /* of --link-rate: of all bytes on the wire, of the data */
+	uint64_t wrong; /* elements, over all ranks */
+	uint64_t own_wrong; /* on this rank */
+	uint64_t degraded; /* blocks with sources missing, on this rank */
+};
+
+struct perf_row {
+	unsigned int number; /* in the run; those that this rank had no part in are not there */
+	bool printed;
+	struct perf_series series;
+	size_t bytes, count;
+	unsigned int tensors; /* operations that the row is the sum of */
+	int iteration; /* of --shapes; -1: an average */
+	struct perf_timing out, in;
+};
+
+/* A failure, and what came after it. */
+struct perf_rejoin {
+	uint64_t failed_at, went_on_at; /* iterations of the run */
+	int code; /* -errno of the operation */
+	char error[512];
+	unsigned int tries; /* to join again */
+	bool mended;
+	unsigned int generation; /* that it went on in */
+	double ms; /* from the failure until then */
+};
+
+/* What a run adds up. */
+struct perf_run {
+	const struct perf_options *options;
+	const struct perf_shapes *shapes; /* NULL: none */
+	struct weir *weir;
+	unsigned int rank, ranks;
+	uint64_t step; /* the one that is next */
+	uint64_t done; /* steps [0, done) have been taken, those before `began_at` by others */
+	uint64_t repeated; /* of them, taken again */
+	uint64_t began_at; /* 0, or where the others were when this rank came */
+	bool placed; /* this rank has taken steps, or has agreed on its first one */
+	bool anew; /* the ranks have just agreed on the step */
+	struct perf_series *series;
+	unsigned int series_count, sizes; /* rows of each that has data */
+	struct perf_series current; /* what the step is of */
+	struct perf_slot *slots; /* of operations at a time: options->inflight */
+	uint64_t *samples; /* ns of the measured operations */
+	unsigned int sample_count;
+	uint64_t samples_of; /* the measurement that they are of */
+	bool *checked; /* per tensor */
+	uint64_t early_wrong; /* elements, before the measurement begins */
+	struct perf_rejoin *rejoins;
+	unsigned int rejoin_count, tries;
+	struct perf_row *rows;
+	unsigned int row_count;
+	int heading; /* the collective that the table's last heading is of, plus 1 */
+	uint64_t iteration; /* number of the next one; names its data */
+	uint64_t degraded;
+	double bytes; /* of all operations */
+	double reduced_bytes; /* of all AllReduces, to compare with a ring */
+	double ring_wire_bytes; /* what a ring would have sent for them, headers too */
+	uint64_t spoke_ns; /* when progress was last told */
+};
+
+/* The iteration of a step. */
+uint64_t perf_iteration(const struct perf_run *run, uint64_t step);
+
+/* Run the measurements; rows are printed as they come. 0 or -errno of what ended them. */
+int perf_run_all(struct perf_run *run);
+
+/* A step of --shapes. 0, PERF_OVER or -errno. */
+int perf_model_step(struct perf_run *run);
+
+/* What a step returns that does not exist, but for 0 or -errno. */
+#define PERF_OVER 2
+
+/* Steps of a measurement: its iterations, and what ends it. */
+uint64_t perf_steps_per(const struct perf_run *run);
+/* A row that this rank works at: the last one, or the one before when the ranks go a step back. NULL:
+ * out of memory, said. Valid until the next call. */
+struct perf_row *perf_row_of(struct perf_run *run, unsigned int number);
+void perf_row_print(struct perf_run *run, struct perf_row *row);
+
+/* Tell people that a long run is alive. */
+void perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration);
+
+/* What an operation needs, and what is known of its end. */
+struct perf_slot {
+	uint8_t *send, *recv; /* the whole buffers; recv is only used out of place */
+	const void *from; /* as they are handed to the call; NULL: no part in it */
+	uint8_t *to;
+	bool in_place;
+	struct perf_reference reference; /* of its result */
+	struct weir_request *request;
+	uint64_t begun_ns;
+	struct weir_degraded *degraded; /* blocks of the last operation, by their places */
+	size_t degraded_count;
+};
+
+/* Make run->slots for operations of at most so many bytes, and room for the samples. */
+int perf_slots_create(struct perf_run *run, size_t bytes, bool out_of_place);
+void perf_slots_destroy(struct perf_run *run);
+
+/* Prepare slots for an operation of run->current and run->iteration each; fill: with new data. */
+void perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill);
+
+/*
+ * Operate once in every slot, and wait. *timing gets time and bytes if they count, and in any case what was
+ * degraded; wrong elements if checks are on. 0 or -errno, said.
+ */
+int perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts);
+
+/*
+ * One AllReduce of run->current's type in place, of elements [first, first + count) of the iteration, at
+ * slot 0. Partial results are checked at once. 0, WEIR_PARTIAL or -errno, said.
+ */
+int perf_operate_tensor(
+	struct perf_run *run, struct perf_timing *timing, size_t first, size_t count);
+
+/* Wait for all ranks. 0 or -errno, said. */
+int perf_wait_for_all(struct perf_run *run);
+
+/* Work out what *timing comes to, for operations of so many bytes. */
+void perf_rate(struct perf_run *run, struct perf_timing *timing, size_t bytes);
+
+uint64_t perf_now_ns(void);
+
+/*
+ * Tell all ranks `n` values, and learn theirs: all[rank * n + i]. Those that were late are 0, if the code
+ * is WEIR_PARTIAL. Else 0 or -errno. With the calls that the options allow: the base form has no other type than
+ * the job's.
+ */
+int perf_exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_t *all);
+
+/* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0 or -errno, said. */
+int perf_exchange_timing(struct perf_run *run, struct perf_timing *timing);
+
+/*
+ * Agree with all other ranks on the step to take next, run->step: the least that any is at, or 0 if
+ * none has begun. A rank that is started is at none. 0 or -errno of an operation that failed.
+ */
+int perf_agree(struct perf_run *run);
+
+/*
+ * After the failure of an operation: join again and agree, as often as the options allow. 0: go on with
+ * run->step; else the code of what could not be mended, and weir_last_error() tells about it.
+ */
+int perf_recover(struct perf_run *run, int code);
+
+/* Rank 0 prints to stdout, the others only their last line. */
+void perf_report_header(const struct perf_run *run);
+void perf_report_row(struct perf_run *run, const struct perf_row *row);
+void perf_report_end(const struct perf_run *run);
+/* A failure that is behind, in the table: rank 0. */
+void perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin);
+void perf_report_totals(const struct perf_run *run, uint64_t *wrong, double *busbw);
+/* error: why the run ended early, or NULL. -errno when the file can't be written. */
+int perf_report_json(const struct perf_run *run, const char *error);
+
+/* `weir-perf: rank N: ...` on stderr. */
+void perf_say(const struct perf_run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+#include <string.h>
+
+#include "apps/perf/data.h"
+
+#define CHUNK 1024 /* elements that are checked at a time: what they need stays in L1 and L2 */
+
+/* The elements of one chunk: of a rank, and what they come to. */
+struct work {
+	_Alignas(8) uint8_t raw[CHUNK * 8];
+	uint64_t whole[CHUNK]; /* integers, sign-extended where they have one */
+	double real[CHUNK], sizes[CHUNK]; /* sums or products; sums of |x| */
+	long double fine[CHUNK]; /* the same for fp64 */
+	unsigned int in; /* contributions so far */
+};
+
+static bool
+is_in(const uint8_t *present, unsigned int rank)
+{
+	return present == NULL || (present[rank / 8] >> (rank % 8) & 1) != 0;
+}
+
+static bool
+is_signed(enum weir_dtype dtype)
+{
+	return dtype == WEIR_DTYPE_INT8 || dtype == WEIR_DTYPE_INT16 || dtype == WEIR_DTYPE_INT32 ||
+		dtype == WEIR_DTYPE_INT64;
+}
+
+static bool
+is_real(enum weir_dtype dtype)
+{
+	return dtype >= WEIR_DTYPE_FP16;
+}
+
+/* A value of fp16 or bf16: what is not infinite, NaN or denormal gets the exponent of fp64. */
+static double
+half_value(uint64_t bits, unsigned int exponent_bits, unsigned int fraction_bits)
+{
+	uint64_t most = (1u << exponent_bits) - 1, exponent = bits >> fraction_bits & most;
+	uint64_t fraction = bits & ((1u << fraction_bits) - 1);
+	double value;
+
+	if (exponent == most)
+		value = fraction != 0 ? (double)NAN : (double)INFINITY;
+	else if (exponent == 0)
+		value = ldexp((double)fraction, 1 - (int)(most >> 1) - (int)fraction_bits);
+	else {
+		exponent += 1023 - (most >> 1);
+		fraction = exponent << 52 | fraction << (52 - fraction_bits);
+		memcpy(&value, &fraction, sizeof(value));
+	}
+	return (bits & 0x8000) != 0 ? -value : value;
+}
+
+static double
+real_at(enum weir_dtype dtype, const uint8_t *raw, size_t i)
+{
+	uint16_t half;
+	float single;
+	double value;
+
+	switch (weir_dtype_bytes(dtype)) {
+	case 2:
+		memcpy(&half, raw + i * 2, 2);
+		return dtype == WEIR_DTYPE_FP16 ? half_value(half, 5, 10) : half_value(half, 8, 7);
+	case 4: memcpy(&single, raw + i * 4, 4); return (double)single;
+	default: memcpy(&value, raw + i * 8, 8); return value;
+	}
+}
+
+/* The 64 bits of an integer: extended by its sign, if its type has one. */
+static uint64_t
+extended(enum weir_dtype dtype, uint64_t value)
+{
+	unsigned int unused = 64 - 8 * weir_dtype_bytes(dtype);
+
+	return is_signed(dtype) ? (uint64_t)((int64_t)(value << unused) >> unused)
+				: value << unused >> unused;
+}
+
+static uint64_t
+whole_at(enum weir_dtype dtype, const uint8_t *raw, size_t i)
+{
+	uint64_t value = 0;
+
+	/* Little-endian, as the wire is. */
+	for (unsigned int b = weir_dtype_bytes(dtype); b-- > 0;)
+		value = value << 8 | raw[i * weir_dtype_bytes(dtype) + b];
+	return extended(dtype, value);
+}
+
+static uint64_t
+combine(enum weir_op op, bool has_sign, uint64_t a, uint64_t b)
+{
+	bool less = has_sign ? (int64_t)b < (int64_t)a : b < a;
+
+	switch (op) {
+	case WEIR_OP_PROD: return a * b;
+	case WEIR_OP_MIN: return less ? b : a;
+	case WEIR_OP_MAX: return less ? a : b;
+	case WEIR_OP_BAND: return a & b;
+	case WEIR_OP_BOR: return a | b;
+	case WEIR_OP_BXOR: return a ^ b;
+	case WEIR_OP_LAND: return a != 0 && b != 0;
+	case WEIR_OP_LOR: return a != 0 || b != 0;
+	case WEIR_OP_LXOR: return (a != 0) != (b != 0);
+	case WEIR_OP_SUM:
+	case WEIR_OP_AVG:
+	default: return a + b;
+	}
+}
+
+/* minimum and maximum of IEEE 754-2019. */
+static double
+extreme(bool maximum, double a, double b)
+{
+	if (isnan(a) || isnan(b))
+		return (double)NAN;
+	if (a == b)
+		return signbit(a) != maximum ? a : b; /* -0 < +0 */
+	return (a < b) != maximum ? a : b;
+}
+
+static void
+add_integers(const struct perf_data *d, struct work *w, size_t count)
+{
+	bool logical = d->op >= WEIR_OP_LAND;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t value = whole_at(d->dtype, w->raw, i);
+
+		if (w->in == 0)
+			w->whole[i] = logical ? value != 0 : value;
+		else
+			w->whole[i] = combine(d->op, is_signed(d->dtype), w->whole[i], value);
+	}
+}
+
+static void
+add_reals(const struct perf_data *d, struct work *w, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		double value = real_at(d->dtype, w->raw, i), size = fabs(value);
+
+		if (d->op == WEIR_OP_MIN || d->op == WEIR_OP_MAX)
+			value = w->in == 0 ? value
+					   : extreme(d->op == WEIR_OP_MAX, w->real[i], value);
+		else if (w->in != 0)
+			value = d->op == WEIR_OP_PROD ? w->real[i] * value : w->real[i] + value;
+		w->sizes[i] = (w->in != 0 ? w->sizes[i] : 0) + size;
+		w->real[i] = value;
+	}
+}
+
+/* fp64 is no reference for itself. */
+static void
+add_fine(const struct perf_data *d, struct work *w, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		long double value = (long double)real_at(d->dtype, w->raw, i);
+
+		if (w->in == 0)
+			w->fine[i] = value;
+		else
+			w->fine[i] =
+				d->op == WEIR_OP_PROD ? w->fine[i] * value : w->fine[i] + value;
+	}
+}
+
+static size_t
+wrong_integers(const struct perf_data *d, const struct work *w, size_t count, const uint8_t *got)
+{
+	/* The accumulator of an average: 8 and 16 bits have 32, the others their own. */
+	enum weir_dtype wide = is_signed(d->dtype) ? WEIR_DTYPE_INT32 : WEIR_DTYPE_UINT32;
+	size_t wrong = 0;
+
+	if (weir_dtype_bytes(d->dtype) == 8)
+		wide = d->dtype;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t value = w->whole[i];
+
+		if (d->op == WEIR_OP_AVG && is_signed(d->dtype))
+			value = (uint64_t)((int64_t)extended(wide, value) / (int64_t)w->in);
+		else if (d->op == WEIR_OP_AVG)
+			value = extended(wide, value) / w->in;
+		wrong += whole_at(d->dtype, got, i) != extended(d->dtype, value);
+	}
+	return wrong;
+}
+
+/* The bits of a NaN that a minimum or maximum may be. */
+static bool
+is_canonical(enum weir_dtype dtype, uint64_t bits)
+{
+	return bits ==
+		(dtype == WEIR_DTYPE_FP16                  ? 0x7e00
+				: dtype == WEIR_DTYPE_BF16 ? 0x7fc0
+				: dtype == WEIR_DTYPE_FP32 ? 0x7fc00000
+							   : UINT64_C(0x7ff8000000000000));
+}
+
+static size_t
+wrong_extremes(const struct perf_data *d, const struct work *w, size_t count, const uint8_t *got)
+{
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		double value = real_at(d->dtype, got, i), wanted = w->real[i];
+
+		if (isnan(wanted))
+			wrong += !is_canonical(d->dtype, whole_at(d->dtype, got, i));
+		else
+			wrong += value != wanted || signbit(value) != signbit(wanted);
+	}
+	return wrong;
+}
+
+struct bound {
+	double steps, round; /* relative: of the accumulation, and of the result */
+	double least; /* absolute: of denormal numbers */
+};
+
+static struct bound
+bound_of(const struct perf_data *d, unsigned int in)
+{
+	double slack = 1 + 0x1p-10;
+	unsigned int steps = in - 1 + (d->op == WEIR_OP_AVG ? 2 : 0);
+
+	if (d->dtype == WEIR_DTYPE_FP16)
+		return (struct bound){steps * 0x1p-24 * slack, 0x1p-11, 0x1p-24};
+	if (d->dtype == WEIR_DTYPE_BF16)
+		return (struct bound){steps * 0x1p-24 * slack, 0x1p-8, 0x1p-133};
+	if (d->dtype == WEIR_DTYPE_FP64)
+		return (struct bound){steps * 0x1p-53 * slack, 0, steps * 0x1p-1074};
+	return (struct bound){steps * 0x1p-24 * slack, 0, steps * 0x1p-149};
+}
+
+static size_t
+wrong_reals(const struct perf_data *d, const struct work *w, size_t count, const uint8_t *got)
+{
+	struct bound b = bound_of(d, w->in);
+	double divisor = d->op == WEIR_OP_AVG ? w->in : 1;
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		long double wanted = d->dtype == WEIR_DTYPE_FP64 ? w->fine[i] : w->real[i];
+		double size = d->op == WEIR_OP_PROD ? fabs((double)wanted) : w->sizes[i] / divisor;
+		double off;
+
+		wanted /= divisor;
+		off = fabs((double)((long double)real_at(d->dtype, got, i) - wanted));
+		/* negated, so that a NaN is wrong */
+		wrong += !(off <= b.steps * size +
+				b.round * (fabs((double)wanted) + b.steps * size) + b.least);
+	}
+	return wrong;
+}
+
+/* [first, first + count) are elements of the data, reduced; at most CHUNK. */
+static size_t
+wrong_reduced(const struct perf_reference *r, const uint8_t *present, size_t first, size_t count,
+	const uint8_t *got)
+{
+	const struct perf_data *d = &r->data;
+	bool extremes = d->op == WEIR_OP_MIN || d->op == WEIR_OP_MAX;
+	struct work w;
+
+	for (unsigned int rank = w.in = 0; rank < d->ranks; rank++) {
+		if (!is_in(present, rank))
+			continue;
+		perf_data_fill(d, rank, r->iteration, first, count, w.raw);
+		if (!is_real(d->dtype))
+			add_integers(d, &w, count);
+		else
+			add_reals(d, &w, count);
+		if (d->dtype == WEIR_DTYPE_FP64 && !extremes)
+			add_fine(d, &w, count);
+		w.in++;
+	}
+	if (w.in == 0)
+		return count; /* a result of nobody */
+	if (!is_real(d->dtype))
+		return wrong_integers(d, &w, count, got);
+	return extremes ? wrong_extremes(d, &w, count, got) : wrong_reals(d, &w, count, got);
+}
+
+/* Elements [first, first + count) of a rank, as they are; at most CHUNK. */
+static size_t
+wrong_copied(const struct perf_reference *r, const uint8_t *present, unsigned int rank,
+	size_t first, size_t count, const uint8_t *got)
+{
+	unsigned int bytes = weir_dtype_bytes(r->data.dtype);
+	_Alignas(8) uint8_t raw[CHUNK * 8] = {0};
+	size_t wrong = 0;
+
+	if (is_in(present, rank))
+		perf_data_fill(&r->data, rank, r->iteration, first, count, raw);
+	for (size_t i = 0; i < count; i++)
+		wrong += memcmp(raw + i * bytes, got + i * bytes, bytes) != 0;
+	return wrong;
+}
+
+/* Elements [first, first + count) of the result: at most CHUNK, and of one slice. */
+static size_t
+wrong_chunk(const struct perf_reference *r, const uint8_t *present, size_t first, size_t count,
+	const uint8_t *got)
+{
+	size_t own = r->rank * r->count; /* this rank's slice of what the others have */
+	unsigned int slice = r->count != 0 ? (unsigned int)(first / r->count) : 0;
+	size_t within = r->count != 0 ? first % r->count : 0;
+
+	switch (r->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE:
+	case WEIR_COLLECTIVE_REDUCE: return wrong_reduced(r, present, first, count, got);
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+		return wrong_reduced(r, present, own + first, count, got);
+	case WEIR_COLLECTIVE_BROADCAST: return wrong_copied(r, NULL, r->root, first, count, got);
+	case WEIR_COLLECTIVE_SCATTER:
+		return wrong_copied(r, NULL, r->root, own + first, count, got);
+	case WEIR_COLLECTIVE_GATHER:
+	case WEIR_COLLECTIVE_ALLGATHER: return wrong_copied(r, present, slice, within, count, got);
+	case WEIR_COLLECTIVE_ALLTOALL:
+		return wrong_copied(r, present, slice, own + within, count, got);
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
+	default: return count;
+	}
+}
+
+size_t
+perf_reference_wrong(const struct perf_reference *r, const uint8_t *present, size_t first,
+	size_t count, const void *got)
+{
+	unsigned int bytes = weir_dtype_bytes(r->data.dtype);
+	const uint8_t *at = got;
+	size_t wrong = 0;
+
+	for (size_t n; count > 0; first += n, count -= n, at += n * bytes) {
+		size_t left = r->count != 0 ? r->count - first % r->count : count;
+
+		n = count < CHUNK ? count : CHUNK;
+		n = n < left ? n : left;
+		wrong += wrong_chunk(r, present, first, n, at);
+	}
+	return wrong;
+}
+
+size_t
+perf_reference_sent(const struct perf_reference *r)
+{
+	switch (r->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE:
+	case WEIR_COLLECTIVE_REDUCE:
+	case WEIR_COLLECTIVE_GATHER:
+	case WEIR_COLLECTIVE_ALLGATHER: return r->count;
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+	case WEIR_COLLECTIVE_ALLTOALL: return r->count * r->data.ranks;
+	case WEIR_COLLECTIVE_BROADCAST: return r->rank == r->root ? r->count : 0;
+	case WEIR_COLLECTIVE_SCATTER: return r->rank == r->root ? r->count * r->data.ranks : 0;
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
+	default: return 0;
+	}
+}
+
+size_t
+perf_reference_received(const struct perf_reference *r)
+{
+	switch (r->collective) {
+	case WEIR_COLLECTIVE_ALLREDUCE:
+	case WEIR_COLLECTIVE_REDUCESCATTER:
+	case WEIR_COLLECTIVE_BROADCAST:
+	case WEIR_COLLECTIVE_SCATTER: return r->count;
+	case WEIR_COLLECTIVE_ALLGATHER:
+	case WEIR_COLLECTIVE_ALLTOALL: return r->count * r->data.ranks;
+	case WEIR_COLLECTIVE_REDUCE: return r->rank == r->root ? r->count : 0;
+	case WEIR_COLLECTIVE_GATHER: return r->rank == r->root ? r->count * r->data.ranks : 0;
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
+	default: return 0;
+	}
+}
+
+size_t
+perf_reference_changed(const struct perf_reference *r, const void *sent)
+{
+	size_t left = perf_reference_sent(r), changed = 0;
+	const uint8_t *at = sent;
+
+	for (size_t first = 0, n; left > 0; first += n, left -= n) {
+		n = left < CHUNK ? left : CHUNK;
+		changed += wrong_copied(r, NULL, r->rank, first, n, at);
+		at += n * weir_dtype_bytes(r->data.dtype);
+	}
+	return changed;
+}

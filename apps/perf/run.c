@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The measurements. A run is a sequence of steps, numbered alike on all ranks: an iteration each, or
+ * the end of a measurement. What is done in a step depends on its number alone; so ranks of which one was
+ * started anew, or is a step ahead, can agree on one and go on there.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/perf/perf.h"
+
+#define SPEAK_NS UINT64_C(3000000000)
+
+void
+perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration)
+{
+	uint64_t now = perf_now_ns();
+
+	if (run->spoke_ns == 0)
+		run->spoke_ns = now;
+	if (run->rank != 0 || now - run->spoke_ns < SPEAK_NS)
+		return;
+	run->spoke_ns = now;
+	perf_say(run, "%s of %s, %zu bytes, iteration %u of %u",
+		perf_collective_name(run->current.collective), perf_type_name(run->current.dtype),
+		bytes, iteration + 1, run->options->iterations);
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The least of the sorted samples that so many of a thousand are not above. */
+static double
+quantile_us(const struct perf_run *run, unsigned int per_mille)
+{
+	uint64_t rank = ((uint64_t)run->sample_count * per_mille + 999) / 1000;
+
+	return run->sample_count == 0 ? 0 : (double)run->samples[rank == 0 ? 0 : rank - 1] / 1e3;
+}
+
+void
+perf_rate(struct perf_run *run, struct perf_timing *t, size_t bytes)
+{
+	unsigned int n = t->operations != 0 ? t->operations : 1;
+	double us = (double)t->ns / 1e3 / n;
+
+	qsort(run->samples, run->sample_count, sizeof(*run->samples), by_size);
+	t->measured = t->operations != 0;
+	t->us = us;
+	t->min_us = quantile_us(run, 0);
+	t->median_us = quantile_us(run, 500);
+	t->p99_us = quantile_us(run, 990);
+	t->algbw = us > 0 ? (double)bytes / us / 1e3 : 0;
+	t->busbw = t->algbw * perf_bus_factor(run->current.collective, run->ranks);
+	t->wire_sent = (double)t->sent / n;
+	t->wire_received = (double)t->received / n;
+}
+
+/* What of the link's rate is used, where the bytes of the busiest rank are known. */
+static void
+share(const struct perf_run *run, struct perf_timing *t)
+{
+	double busier = t->wire_sent > t->wire_received ? t->wire_sent : t->wire_received;
+	double rate = run->options->link_rate / 8e6; /* bytes per microsecond */
+
+	if (rate <= 0 || t->us <= 0)
+		return;
+	t->link_share = busier / t->us / rate;
+	t->data_share = t->algbw * 1e3 / rate;
+}
+
+struct perf_row *
+perf_row_of(struct perf_run *run, unsigned int number)
+{
+	struct perf_row *more;
+
+	for (unsigned int i = run->row_count; i-- > 0 && run->rows[i].number >= number;)
+		if (run->rows[i].number == number)
+			return &run->rows[i];
+	more = reallocarray(run->rows, run->row_count + 1, sizeof(*more));
+	if (more == NULL) {
+		perf_say(run, "out of memory");
+		return NULL;
+	}
+	run->rows = more;
+	more += run->row_count++;
+	*more = (struct perf_row){.number = number, .tensors = 1, .iteration = -1};
+	return more;
+}
+
+void
+perf_row_print(struct perf_run *run, struct perf_row *row)
+{
+	if (!row->printed)
+		perf_report_row(run, row);
+	row->printed = true;
+}
+
+uint64_t
+perf_steps_per(const struct perf_run *run)
+{
+	return (uint64_t)run->options->warmup + run->options->iterations + 1;
+}
+
+uint64_t
+perf_iteration(const struct perf_run *run, uint64_t step)
+{
+	uint64_t per = perf_steps_per(run);
+
+	return step / per * (per - 1) + step % per;
+}
+
+/* An iteration of one size and one way. */
+static int
+iterate(struct perf_run *run, const struct perf_row *row, struct perf_timing *timing, bool in_place,
+	unsigned int k)
+{
+	const struct perf_options *o = run->options;
+	bool barrier = run->current.collective == WEIR_COLLECTIVE_BARRIER;
+	/* Without checks the calls follow each other, as nccl-tests' do. */
+	bool anew = !barrier && (o->check || k == 0 || run->anew);
+	int code;
+
+	perf_slots_prepare(run, row->count, in_place, anew);
+	if (anew) { /* Have none wait in the measurement for another's data. */
+		code = perf_wait_for_all(run);
+		if (code < 0)
+			return code;
+	}
+	perf_progress(run, row->bytes, k < o->warmup ? 0 : k - o->warmup);
+	/* Time is measured at the first time: what is taken again may be warmer, or colder. */
+	return perf_operate(run, timing, k >= o->warmup && run->step >= run->done);
+}
+
+/* The measurements have two ways of calling, but for the last one, of a barrier. False: it is over. */
+static bool
+find(struct perf_run *run, uint64_t measurement, unsigned int *number, unsigned int *size)
+{
+	uint64_t series = measurement / 2 / run->sizes;
+
+	*number = (unsigned int)(measurement / 2);
+	*size = (unsigned int)(measurement / 2 % run->sizes);
+	if (series >= run->series_count)
+		return false;
+	run->current = run->series[series];
+	return run->current.collective != WEIR_COLLECTIVE_BARRIER ||
+		measurement == series * 2 * run->sizes;
+}
+
+/* The end of a measurement: what it comes to. */
+static int
+conclude(struct perf_run *run, struct perf_row *row, struct perf_timing *timing, bool in_place)
+{
+	int code = 0;
+
+	perf_rate(run, timing, row->bytes);
+	if (run->current.collective != WEIR_COLLECTIVE_BARRIER)
+		code = perf_exchange_timing(run, timing);
+	share(run, timing);
+	if (code >= 0 && in_place)
+		perf_row_print(run, row);
+	return code;
+}
+
+static int
+take_step(struct perf_run *run)
+{
+	uint64_t per = perf_steps_per(run), measurement = run->step / per;
+	unsigned int k = (unsigned int)(run->step % per), number, size;
+	struct perf_timing *timing;
+	struct perf_row *row;
+	bool in_place;
+
+	if (!find(run, measurement, &number, &size))
+		return PERF_OVER;
+	row = perf_row_of(run, number);
+	if (row == NULL)
+		return -ENOMEM;
+	if (run->step >= run->done && measurement != run->samples_of) {
+		run->samples_of = measurement;
+		run->sample_count = 0;
+	}
+	row->series = run->current;
+	row->count = perf_plan_count(run->options, &run->current, run->ranks, size, &row->bytes);
+	in_place = measurement % 2 != 0 || run->current.collective == WEIR_COLLECTIVE_BARRIER;
+	timing = in_place ? &row->in : &row->out;
+	if (k + 1 < per)
+		return iterate(run, row, timing, in_place, k);
+	return conclude(run, row, timing, in_place);
+}
+
+/* Room for the largest operation. */
+static int
+create_buffers(struct perf_run *run)
+{
+	const struct perf_shapes *shapes = run->shapes;
+	size_t most = 0, bytes;
+
+	for (unsigned int i = 0; i < run->series_count; i++) {
+		perf_plan_count(run->options, &run->series[i], run->ranks, run->sizes - 1, &bytes);
+		most = bytes > most ? bytes : most;
+	}
+	if (shapes == NULL)
+		return perf_slots_create(run, most, true);
+	run->checked = malloc(shapes->tensors * sizeof(*run->checked));
+	if (run->checked == NULL)
+		return -ENOMEM;
+	return perf_slots_create(
+		run, shapes->elements * weir_dtype_bytes(run->series[0].dtype), false);
+}
+
+/* Step after step, until there is none or a failure can't be mended. */
+static int
+take_steps(struct perf_run *run, int (*step)(struct perf_run *))
+{
+	int code = run->options->rejoins != 0 ? perf_agree(run) : 0;
+
+	for (;;) {
+		if (code == 0) {
+			run->iteration = perf_iteration(run, run->step);
+			code = step(run);
+		}
+		if (code == PERF_OVER)
+			return 0;
+		if (code < 0) {
+			code = perf_recover(run, code);
+			if (code < 0)
+				return code;
+			continue;
+		}
+		run->repeated += run->step < run->done;
+		run->anew = false;
+		if (++run->step > run->done)
+			run->done = run->step;
+	}
+}
+
+int
+perf_run_all(struct perf_run *run)
+{
+	int code = perf_plan(run->options, run->ranks, &run->series, &run->series_count);
+
+	run->sizes = perf_plan_sizes(run->options);
+	run->samples_of = UINT64_MAX;
+	if (code == -EINVAL)
+		perf_say(run, "--root %u: the job has %u ranks", run->options->root, run->ranks);
+	if (code == 0)
+		code = create_buffers(run);
+	if (code == 0)
+		code = take_steps(run, run->shapes != NULL ? perf_model_step : take_step);
+	perf_slots_destroy(run);
+	free(run->checked);
+	free(run->series);
+	return code;
+}

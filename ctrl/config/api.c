@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The section "api": listeners, TLS, tenants. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+
+#include "ctrl/config/config_priv.h"
+#include "ctrl/config/regular.h"
+#include "ctrl/config/values.h"
+
+#define DEFAULT_SOCKET "unix:/run/weir/%s.sock"
+
+static int
+read_unix(struct ctrl_reading *reading, struct ctrl_path path, const char *file,
+	struct ctrl_listener *listener)
+{
+	struct sockaddr_un *un = &listener->address.un;
+
+	if (file[0] != '/')
+		return ctrl_refuse(&reading->source, path,
+			"\"%.64s\" is not an absolute path, such as /run/weir/weir.sock", file);
+	if (file[strlen(file) - 1] == '/')
+		return ctrl_refuse(&reading->source, path, "\"%.64s\" is a folder", file);
+	un->sun_family = AF_UNIX;
+	if (strlcpy(un->sun_path, file, sizeof(un->sun_path)) >= sizeof(un->sun_path))
+		return ctrl_refuse(&reading->source, path,
+			"a socket's path has at most %zu characters", sizeof(un->sun_path) - 1);
+	listener->length = sizeof(*un);
+	return 0;
+}
+
+/* "127.0.0.1:8080", "[::1]:8080", "SWITCH:8080". False: none of them. */
+static bool
+parse_tcp(const char *text, char host[INET6_ADDRSTRLEN], bool *v6, uint16_t *port)
+{
+	const char *colon = strrchr(text, ':');
+	size_t length = colon == NULL ? 0 : (size_t)(colon - text);
+	unsigned long number = 0;
+
+	*v6 = length > 2 && text[0] == '[' && text[length - 1] == ']';
+	if (*v6) {
+		text++;
+		length -= 2;
+	}
+	if (length == 0 || length >= INET6_ADDRSTRLEN)
+		return false;
+	memcpy(host, text, length);
+	host[length] = '\0';
+	for (const char *p = colon + 1; *p != '\0'; p++) {
+		if (*p < '0' || *p > '9' || p - colon > 5)
+			return false;
+		number = number * 10 + (unsigned long)(*p - '0');
+	}
+	*port = (uint16_t)number;
+	return number >= 1 && number <= UINT16_MAX;
+}
+
+static int
+read_tcp(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
+	struct ctrl_listener *listener)
+{
+	const struct ctrl_config *config = reading->config;
+	struct sockaddr_in *in = &listener->address.in;
+	struct sockaddr_in6 *in6 = &listener->address.in6;
+	char host[INET6_ADDRSTRLEN];
+	uint16_t port;
+	bool v6, good;
+
+	if (!parse_tcp(text, host, &v6, &port))
+		return ctrl_refuse(&reading->source, path,
+			"\"%.64s\" is not ADDRESS:PORT, [ADDRESS]:PORT or SWITCH:PORT", text);
+	if (v6) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(port);
+		listener->length = sizeof(*in6);
+		good = inet_pton(AF_INET6, host, &in6->sin6_addr) == 1;
+	} else {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+		listener->length = sizeof(*in);
+		listener->exception = strcmp(host, "SWITCH") == 0;
+		in->sin_addr.s_addr = htonl(config->ppe.identity.ip);
+		good = listener->exception || inet_pton(AF_INET, host, &in->sin_addr) == 1;
+	}
+	if (!good)
+		return ctrl_refuse(&reading->source, path,
+			"\"%s\" is neither SWITCH nor an address such as 127.0.0.1 or [::1]", host);
+	if (listener->exception && config->exception[0] == '\0')
+		return ctrl_refuse(&reading->source, path,
+			"the switch's own address needs the section \"exception\"");
+	return 0;
+}
+
+static int
+read_listener(struct ctrl_reading *reading, struct ctrl_path path, const char *text)
+{
+	struct ctrl_api *api = &reading->config->api;
+	struct ctrl_listener *listener = &api->listener[api->nb_listeners];
+	int rc;
+
+	strlcpy(listener->text, text, sizeof(listener->text));
+	if (strncmp(text, "unix:", 5) == 0)
+		rc = read_unix(reading, path, text + 5, listener);
+	else if (strncmp(text, "tcp:", 4) == 0)
+		rc = read_tcp(reading, path, text + 4, listener);
+	else
+		rc = ctrl_refuse(&reading->source, path,
+			"\"%.64s\" begins with neither unix: nor tcp:", text);
+	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
+		if (api->listener[i].length == listener->length &&
+			memcmp(&api->listener[i].address, &listener->address, listener->length) ==
+				0)
+			rc = ctrl_refuse(
+				&reading->source, path, "api.listen[%u] is the same already", i);
+	api->nb_listeners++;
+	return rc;
+}
+
+static int
+read_listeners(struct ctrl_reading *reading, const json_t *list)
+{
+	char text[CTRL_FILE_BYTES];
+	int rc = 0;
+
+	for (unsigned int i = 0; rc == 0 && i < json_array_size(list); i++)
+		rc = read_listener(reading, ctrl_path("api.listen[%u]", i),
+			json_string_value(json_array_get(list, i)));
+	if (list != NULL)
+		return rc;
+	snprintf(text, sizeof(text), DEFAULT_SOCKET, reading->config->name);
+	return read_listener(reading, ctrl_path("api"), text);
+}
+
+static void
+read_names(const json_t *list, struct ctrl_api *api)
+{
+	for (; api->nb_names < json_array_size(list); api->nb_names++)
+		strlcpy(api->name[api->nb_names],
+			json_string_value(json_array_get(list, api->nb_names)), CTRL_HOST_BYTES);
+}
+
+static bool
+parse_hash(const char *text, uint8_t hash[CTRL_HASH_BYTES])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (unsigned int i = 0; i < 2 * CTRL_HASH_BYTES; i++) {
+		char c = text[i] >= 'A' && text[i] <= 'F' ? (char)(text[i] | 0x20) : text[i];
+		const char *digit = c == '\0' ? NULL : strchr(digits, c);
+
+		if (digit == NULL)
+			return false;
+		hash[i / 2] = (uint8_t)(hash[i / 2] << 4 | (digit - digits));
+	}
+	return true;
+}
+
+static void
+read_quota(const json_t *object, struct ctrl_quota *quota)
+{
+	quota->jobs = (uint32_t)ctrl_integer(object, "api.tenants[].quota.jobs");
+	quota->memory_mb = (uint32_t)ctrl_integer(object, "api.tenants[].quota.memory_mb");
+	quota->blocks = (uint32_t)ctrl_integer(object, "api.tenants[].quota.blocks");
+	quota->rate_mbit = (uint32_t)ctrl_integer(object, "api.tenants[].quota.rate_mbit");
+	quota->changes_per_s = (uint32_t)ctrl_integer(object, "api.tenants[].quota.changes_per_s");
+	quota->changes_burst = (uint32_t)ctrl_integer(object, "api.tenants[].quota.changes_burst");
+}
+
+static int
+read_tenant(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+{
+	struct ctrl_tenant *tenant = reading->config->api.tenant, *mine = &tenant[index];
+	struct ctrl_path hash = ctrl_path("api.tenants[%u].token_sha256", index);
+
+	strlcpy(mine->name, ctrl_string(object, "api.tenants[].name"), sizeof(mine->name));
+	mine->admin = ctrl_boolean(object, "api.tenants[].admin");
+	read_quota(json_object_get(object, "quota"), &mine->quota);
+	if (!parse_hash(ctrl_string(object, "api.tenants[].token_sha256"), mine->token_sha256))
+		return ctrl_refuse(&reading->source, hash, "it is not 64 hexadecimal digits");
+	for (unsigned int i = 0; i < index; i++) {
+		if (strcmp(tenant[i].name, mine->name) == 0)
+			return ctrl_refuse(&reading->source,
+				ctrl_path("api.tenants[%u].name", index),
+				"\"%s\" is the name of api.tenants[%u] already", mine->name, i);
+		if (memcmp(tenant[i].token_sha256, mine->token_sha256, CTRL_HASH_BYTES) == 0)
+			return ctrl_refuse(
+				&reading->source, hash, "api.tenants[%u] has the same token", i);
+	}
+	return 0;
+}
+
+static int
+read_tenants(struct ctrl_reading *reading, const json_t *list)
+{
+	struct ctrl_api *api = &reading->config->api;
+	size_t count = json_array_size(list);
+	int rc = 0;
+
+	if (count == 0)
+		return 0;
+	api->tenant = calloc(count, sizeof(*api->tenant));
+	if (api->tenant == NULL)
+		return -ENOMEM;
+	for (; rc == 0 && api->nb_tenants < count; api->nb_tenants++)
+		rc = read_tenant(reading, api->nb_tenants, json_array_get(list, api->nb_tenants));
+	return rc;
+}
+
+/* What is there has to be a file. What is missing may be there when the switch starts, which says so. */
+static int
+check_pem(struct ctrl_reading *reading, struct ctrl_path path, const char *name)
+{
+	const char *why;
+	int fd = ctrl_open_regular(name, &why);
+
+	if (fd < 0 && (errno == EINVAL || errno == EISDIR))
+		return ctrl_refuse(&reading->source, path, "%s: %s", name, why);
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
+static int
+read_tls(struct ctrl_reading *reading, const json_t *tls)
+{
+	struct ctrl_api *api = &reading->config->api;
+	int rc;
+
+	strlcpy(api->certificate, ctrl_string(tls, "api.tls.certificate"),
+		sizeof(api->certificate));
+	strlcpy(api->key, ctrl_string(tls, "api.tls.key"), sizeof(api->key));
+	rc = check_pem(reading, ctrl_path("api.tls.certificate"), api->certificate);
+	return rc < 0 ? rc : check_pem(reading, ctrl_path("api.tls.key"), api->key);
+}
+
+int
+ctrl_read_api(struct ctrl_reading *reading)
+{
+	struct ctrl_api *api = &reading->config->api;
+	const json_t *object = json_object_get(reading->root, "api");
+	const json_t *tls = json_object_get(object, "tls");
+	int rc = 0;
+
+	if (object == NULL)
+		return 0;
+	api->open_read = ctrl_boolean(object, "api.open_read");
+	if (tls != NULL)
+		rc = read_tls(reading, tls);
+	if (json_object_get(object, "socket_group") != NULL)
+		strlcpy(api->socket_group, ctrl_string(object, "api.socket_group"),
+			sizeof(api->socket_group));
+	read_names(json_object_get(object, "names"), api);
+	if (rc == 0)
+		rc = read_listeners(reading, json_object_get(object, "listen"));
+	return rc < 0 ? rc : read_tenants(reading, json_object_get(object, "tenants"));
+}
+
+static bool
+is_loopback(const struct ctrl_listener *listener)
+{
+	if (listener->address.any.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&listener->address.in6.sin6_addr);
+	return ntohl(listener->address.in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+const struct ctrl_listener *
+ctrl_api_clear_text(const struct ctrl_api *api)
+{
+	if (api->nb_tenants == 0 || api->certificate[0] != '\0')
+		return NULL;
+	for (unsigned int i = 0; i < api->nb_listeners; i++)
+		if (api->listener[i].address.any.sa_family != AF_UNIX &&
+			!is_loopback(&api->listener[i]))
+			return &api->listener[i];
+	return NULL;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration of a switch: one JSON file, read once, validated whole, then frozen.
+ *
+ * docs/configuration.md lists the keys. What is refused is refused here, before anything starts,
+ * with the place and the reason. Reading a configuration has no side effects and needs no EAL;
+ * whether this machine has the interfaces and CPUs that it names is asked when the switch starts.
+ *
+ * Thread safety: a configuration is read-only once loaded.
+ */
+#ifndef CTRL_CONFIG_H
+#define CTRL_CONFIG_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "ctrl/log.h"
+#include "pktbuf/port.h"
+#include "ppe/faults/faults.h"
+#include "ppe/jobs.h"
+#include "ppe/ppe.h"
+
+#define CTRL_NAME_BYTES      32 /* terminators included */
+#define CTRL_DEVICE_BYTES    256
+#define CTRL_INTERFACE_BYTES 16
+#define CTRL_CPUS_MAX        64
+#define CTRL_LISTENERS_MAX   8
+#define CTRL_FILE_BYTES      256 /* a path of a file */
+#define CTRL_TENANTS_MAX     256
+#define CTRL_HASH_BYTES      32 /* SHA-256 */
+#define CTRL_HOSTS_MAX       16
+#define CTRL_HOST_BYTES      254 /* a DNS name */
+#define CTRL_ERROR_BYTES     1024 /* a buffer of this size holds every reason whole */
+
+struct json_t;
+
+/* What a port is besides its pktbuf_port_config. */
+struct ctrl_port {
+	char arguments[CTRL_DEVICE_BYTES]; /* the device as EAL takes it: name and arguments */
+	char device[CTRL_DEVICE_BYTES]; /* its name, by which DPDK knows the port */
+	char interface[CTRL_INTERFACE_BYTES]; /* the kernel interface that it stands on, or "" */
+	uint32_t frame_max; /* bytes of the largest frame that it carries; 0: not known here */
+	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
+	bool pci;
+	bool holds_mbufs; /* its receive rings are filled with packet buffers */
+};
+
+/* Where the control API is reached. */
+struct ctrl_listener {
+	char text[CTRL_FILE_BYTES]; /* as in the file */
+	bool exception; /* on the switch's own address, which comes with the exception interface */
+	socklen_t length;
+	union {
+		struct sockaddr any;
+		struct sockaddr_un un;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} address;
+};
+
+/* What a tenant may have at most; 0: no limit. */
+struct ctrl_quota {
+	uint32_t jobs;
+	uint32_t memory_mb; /* MiB of aggregation buffers */
+	uint32_t blocks; /* in flight, of all its jobs together */
+	uint32_t rate_mbit;
+	uint32_t changes_per_s; /* requests that could change something (ctrl/api/limit.h) */
+	uint32_t changes_burst; /* of them at once, [1, 1000000] */
+};
+
+/* Who may use the control API with a token. */
+struct ctrl_tenant {
+	char name[CTRL_NAME_BYTES];
+	uint8_t token_sha256[CTRL_HASH_BYTES];
+	bool admin; /* may do everything, to every job */
+	struct ctrl_quota quota;
+};
+
+/* The control API. */
+struct ctrl_api {
+	unsigned int nb_listeners; /* 0: there is no API */
+	struct ctrl_listener listener[CTRL_LISTENERS_MAX];
+	char certificate[CTRL_FILE_BYTES], key[CTRL_FILE_BYTES]; /* of TLS, or "" */
+	char socket_group[CTRL_NAME_BYTES]; /* of Unix sockets; "": the process's */
+	unsigned int nb_names;
+	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* that clients may call the switch by */
+	bool open_read; /* reading the public resources needs no token */
+	unsigned int nb_tenants;
+	struct ctrl_tenant *tenant;
+};
+
+/* A configuration. All of it is owned by the struct, and read-only. */
+struct ctrl_config {
+	char name[CTRL_NAME_BYTES];
+	uint8_t prefix; /* of the switch's subnet, [1, 30]; the address is ppe.identity.ip */
+	char exception[CTRL_INTERFACE_BYTES]; /* the TAP's name, or "" */
+	char state_file[CTRL_FILE_BYTES]; /* what outlives a restart (ctrl/jobs/state.h), or "" */
+	struct ctrl_log_config log;
+	struct ppe_config ppe;
+	unsigned int nb_ports; /* the exception port, the last one, included */
+	struct pktbuf_port_config port[PPE_PORTS_MAX];
+	struct ctrl_port port_more[PPE_PORTS_MAX];
+	unsigned int nb_jobs;
+	struct ppe_job *job; /* nb_jobs, in the file's order */
+	struct ppe_jobs jobs; /* the same by id: the first table of the switch */
+	struct ppe_faults faults; /* without rules: none */
+	struct ctrl_api api;
+	unsigned int main_cpu;
+	unsigned int nb_cpus;
+	uint16_t cpu[CTRL_CPUS_MAX]; /* worker i runs on cpu[i % nb_cpus] */
+	uint32_t memory_mb;
+	bool telemetry; /* DPDK's socket is open, and answers for Weir, too */
+	bool capture; /* a second process may attach and capture: EAL's memory is shared */
+	struct ppe_memory memory; /* what the switch will take, within memory_mb */
+	struct json_t *document; /* the file; for ctrl/config/json.h */
+	int argc; /* of EAL */
+	char **argv; /* NULL-terminated; EAL gets a copy of the pointers, because it moves them */
+};
+
+/*
+ * Read a file. 0 and a configuration for ctrl_config_destroy, or -errno, *config NULL and the
+ * reason in `error` (one line, no line end): -EINVAL for a wrong file, others for an unreadable
+ * one. Draws first_generation and hash_seed at random.
+ */
+int ctrl_config_load(const char *path, struct ctrl_config **config, char *error, size_t error_size);
+
+/* The same from `length` bytes of text; `name` stands for the file's in the reason. */
+int ctrl_config_parse(const char *text, size_t length, const char *name,
+	struct ctrl_config **config, char *error, size_t error_size);
+
+/* Free. config: NULL is fine. Not before the switch that runs on its job table is destroyed. */
+void ctrl_config_destroy(struct ctrl_config *config);
+
+/*
+ * The first listener on which tokens, and what they open, can be read on the way: TCP for other
+ * machines without TLS, where there are tenants. NULL: none.
+ */
+const struct ctrl_listener *ctrl_api_clear_text(const struct ctrl_api *api);
+
+/* Bytes of the largest Ethernet frame (without FCS) of a job: a result in the extended form. */
+uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "ctrl/config/config_priv.h"
+#include "ctrl/jobs/check.h"
+#include "ctrl/config/values.h"
+
+#define FRAME_LEAST   2048u
+#define VLAN_AND_FCS  8u
+#define RESERVE_BYTES (24u << 20) /* for EAL, drivers and the heap's own books */
+
+/* The packet buffer that every port and job can do with. */
+static uint32_t
+buffer_bytes_needed(const struct ctrl_config *config)
+{
+	uint32_t need = FRAME_LEAST;
+
+	for (unsigned int p = 0; p < config->nb_ports; p++) {
+		const struct ctrl_port *port = &config->port_more[p];
+		uint32_t frame = config->port[p].mtu > 0 ? config->port[p].mtu + 14u : 0;
+
+		need = RTE_MAX(need, frame + VLAN_AND_FCS);
+		need = RTE_MAX(need, port->buffer_bytes);
+	}
+	for (unsigned int j = 0; j < config->nb_jobs; j++)
+		need = RTE_MAX(need, ctrl_job_packet_bytes(&config->job[j]));
+	return RTE_ALIGN(need, 64);
+}
+
+/* Receive rings that are filled with buffers must leave some to work with. */
+static int
+check_packets(struct ctrl_reading *reading)
+{
+	const struct ctrl_config *config = reading->config;
+	uint64_t held = 0, work = 2u * config->ppe.burst * config->ppe.workers;
+
+	for (unsigned int p = 0; p < config->nb_ports; p++)
+		if (config->port_more[p].holds_mbufs)
+			held += (uint64_t)config->port[p].rx_queues *
+				config->port[p].rx_descriptors;
+	if (config->ppe.packets < held + work)
+		return ctrl_refuse(&reading->source, ctrl_path("pools.packets"),
+			"%u packets are too few: the ports' receive rings hold %" PRIu64
+			", and the workers need %" PRIu64,
+			config->ppe.packets, held, work);
+	return 0;
+}
+
+static double
+mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+static int
+check_memory(struct ctrl_reading *reading)
+{
+	struct ctrl_config *config = reading->config;
+	struct ppe_memory *m = &config->memory;
+
+	ppe_memory_needed(&config->ppe, config->nb_ports, &config->jobs, m);
+	m->faults = ppe_faults_bytes(&config->ppe, config->nb_ports, &config->faults);
+	m->total += m->faults;
+	if (m->total + RESERVE_BYTES <= (uint64_t)config->memory_mb << 20)
+		return 0;
+	return ctrl_refuse(&reading->source, ctrl_path("memory_mb"),
+		"%u MiB are too few: packet pools %.1f, aggregation buffers %.1f, block tables "
+		"%.1f, "
+		"forwarding tables %.1f, rings %.1f, faults %.1f and DPDK's own %.1f make %.1f MiB",
+		config->memory_mb, mib(m->packet_pools), mib(m->data_memory), mib(m->block_tables),
+		mib(m->fdb), mib(m->rings), mib(m->faults), mib(RESERVE_BYTES),
+		mib(m->total + RESERVE_BYTES));
+}
+
+int
+ctrl_read_pools(struct ctrl_reading *reading)
+{
+	struct ctrl_config *config = reading->config;
+	const json_t *object = json_object_get(reading->root, "pools");
+	uint32_t need = buffer_bytes_needed(config);
+	uint32_t frame = (uint32_t)ctrl_integer(object, "pools.frame_bytes");
+	int rc;
+
+	config->ppe.packets = (uint32_t)ctrl_integer(object, "pools.packets");
+	config->ppe.headers = (uint32_t)ctrl_integer(object, "pools.headers");
+	config->ppe.packet_bytes = frame > 0 ? frame : need;
+	config->memory_mb = (uint32_t)ctrl_integer(reading->root, "memory_mb");
+	if (config->ppe.packet_bytes < need)
+		return ctrl_refuse(&reading->source, ctrl_path("pools.frame_bytes"),
+			"%u bytes are too few: the ports and jobs need %u", frame, need);
+	rc = check_packets(reading);
+	return rc < 0 ? rc : check_memory(reading);
+}

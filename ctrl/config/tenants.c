@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/config/tenants.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "ctrl/jobs/jobs_priv.h"
+
+#define LINE 64u
+
+uint64_t
+ctrl_job_memory(const struct ppe_job *job)
+{
+	uint64_t payload = (ppe_job_buffer_bytes(job) + LINE - 1) & ~(uint64_t)(LINE - 1);
+
+	uint64_t kept = (ppe_job_payload_bytes(job) + LINE - 1) & ~(uint64_t)(LINE - 1);
+
+	return 2ul * job->window * (payload + LINE) +
+		(uint64_t)ppe_job_kept(job) * job->window * (kept + LINE);
+}
+
+static void
+add(struct ctrl_use *use, const struct ppe_job *job)
+{
+	use->jobs++;
+	use->memory += ctrl_job_memory(job);
+	use->blocks += 2ul * job->window;
+	use->rate_mbit += job->rate_mbit;
+}
+
+static void
+sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
+	const struct ctrl_job *but, struct ctrl_use *use)
+{
+	memset(use, 0, sizeof(*use));
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job != NULL && job != but && job->tenant == tenant)
+			add(use, job->job);
+	}
+	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		if (job->tenant == tenant)
+			add(use, job->job);
+}
+
+void
+ctrl_tenant_use(
+	const struct ctrl_running *running, const struct ctrl_tenant *tenant, struct ctrl_use *use)
+{
+	sum(running, tenant, NULL, use);
+}
+
+static int
+check_rate(const struct ctrl_tenant *tenant, const struct ppe_job *job, const struct ctrl_use *use,
+	struct ctrl_refusal *why)
+{
+	const struct ctrl_quota *quota = &tenant->quota;
+
+	if (quota->rate_mbit > 0 && job->rate_mbit == 0)
+		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "rate_mbit",
+			"tenant %s has %u Mbit/s for all its jobs: each needs a rate_mbit of it",
+			tenant->name, quota->rate_mbit);
+	if (quota->rate_mbit > 0 && use->rate_mbit > quota->rate_mbit)
+		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "rate_mbit",
+			"%u Mbit/s make %" PRIu64 " for tenant %s, and it may have %u",
+			job->rate_mbit, use->rate_mbit, tenant->name, quota->rate_mbit);
+	return 0;
+}
+
+/* Bits per second without a limit are the most. */
+static bool
+is_more(uint32_t rate_mbit, uint32_t than)
+{
+	return rate_mbit != than && than != 0 && (rate_mbit == 0 || rate_mbit > than);
+}
+
+int
+ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job *job,
+	uint32_t rate_mbit, struct ctrl_refusal *why)
+{
+	struct ppe_job next = *job->job;
+	struct ctrl_use use;
+
+	if (job->tenant == NULL || !is_more(rate_mbit, next.rate_mbit))
+		return 0;
+	next.rate_mbit = rate_mbit;
+	sum(running, job->tenant, job, &use);
+	add(&use, &next);
+	return check_rate(job->tenant, &next, &use, why);
+}
+
+int
+ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
+	const struct ppe_job *job, struct ctrl_refusal *why)
+{
+	struct ctrl_use use;
+	const struct ctrl_quota *quota;
+
+	if (tenant == NULL)
+		return 0;
+	quota = &tenant->quota;
+	sum(running, tenant, NULL, &use);
+	add(&use, job);
+	if (quota->jobs > 0 && use.jobs > quota->jobs)
+		return ctrl_deny(why, CTRL_REFUSED_QUOTA, NULL,
+			"tenant %s has %u jobs, those that drain included, and may have %u: delete "
+			"one",
+			tenant->name, use.jobs - 1, quota->jobs);
+	if (quota->memory_mb > 0 && use.memory > (uint64_t)quota->memory_mb << 20)
+		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "window",
+			"the job takes %.2f MiB of aggregation buffers, which makes %.2f for "
+			"tenant %s, and it may have %u: a smaller window or fewer elements take "
+			"less",
+			(double)ctrl_job_memory(job) / (1 << 20), (double)use.memory / (1 << 20),
+			tenant->name, quota->memory_mb);
+	if (quota->blocks > 0 && use.blocks > quota->blocks)
+		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "window",
+			"a window of %u takes %u blocks, which makes %" PRIu64
+			" for tenant %s, and it may have %u: a smaller window takes less",
+			job->window, 2u * job->window, use.blocks, tenant->name, quota->blocks);
+	return check_rate(tenant, job, &use, why);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What tenants have, and what they may have. A quota is checked when a job is created or changed:
+ * what a job was promised once, it keeps.
+ */
+#ifndef CTRL_TENANTS_H
+#define CTRL_TENANTS_H
+
+#include "ctrl/jobs/jobs.h"
+
+/* Sums over a tenant's jobs. */
+struct ctrl_use {
+	uint32_t jobs;
+	uint64_t memory; /* bytes of aggregation buffers */
+	uint64_t blocks; /* that they may keep: twice their windows */
+	uint64_t rate_mbit; /* promised; jobs without a limit count nothing */
+};
+
+/* Bytes of aggregation buffers that a job reserves, their headers included. */
+uint64_t ctrl_job_memory(const struct ppe_job *job);
+
+/*
+ * tenant: NULL for the jobs that are nobody's. Jobs that are leaving count: they have their memory
+ * until they are gone.
+ */
+void ctrl_tenant_use(
+	const struct ctrl_running *running, const struct ctrl_tenant *tenant, struct ctrl_use *use);
+
+/* May the tenant (NULL: everything) have a job of this shape beside its others? 0, or refused. */
+int ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
+	const struct ppe_job *job, struct ctrl_refusal *why);
+
+/*
+ * May the job's tenant have it with this rate? A lower one always, also when a reload has lowered the
+ * quota under what there is. 0, or refused.
+ */
+int ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job *job,
+	uint32_t rate_mbit, struct ctrl_refusal *why);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/jobs/jobs.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include "ctrl/jobs/generations.h"
+#include "ctrl/jobs/check.h"
+#include "ctrl/jobs/jobs_priv.h"
+#include "ctrl/jobs/state.h"
+#include "ctrl/config/tenants.h"
+
+int
+ctrl_deny(
+	struct ctrl_refusal *why, enum ctrl_refused code, const char *key, const char *format, ...)
+{
+	va_list args;
+
+	memset(why, 0, sizeof(*why));
+	why->code = code;
+	if (key != NULL)
+		strlcpy(why->key, key, sizeof(why->key));
+	va_start(args, format);
+	vsnprintf(why->message, sizeof(why->message), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+int
+ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
+	const struct ctrl_refusal *why)
+{
+	static const char *const codes[] = {
+#define X(name, code, status) code,
+		CTRL_REFUSALS(X)
+#undef X
+	};
+
+	/* With a limit: whoever may ask may ask as often as they like. */
+	if (rc < 0)
+		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "change refused",
+			"%s change=%s job=%s code=%s reason=%s", who->text, what,
+			ctrl_log_quote(job).text, codes[why->code],
+			ctrl_log_quote(why->message).text);
+	return rc;
+}
+
+int
+ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why)
+{
+	int stuck = running->engine->stuck(running);
+
+	if (stuck < 0)
+		return 0;
+	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+		"worker %d does not turn, and a change of jobs would wait for it: is its CPU taken "
+		"by something else?",
+		stuck);
+}
+
+/* It may have a key. */
+static void
+free_shape(struct ppe_job *shape)
+{
+	if (shape != NULL)
+		OPENSSL_cleanse(shape->key, sizeof(shape->key));
+	free(shape);
+}
+
+void
+ctrl_job_free(struct ctrl_job *job)
+{
+	if (job == NULL)
+		return;
+	free_shape(job->copy);
+	free_shape(job->next);
+	free(job->member);
+	free(job);
+}
+
+struct ppe_job *
+ctrl_job_draft(struct ctrl_job *job)
+{
+	free_shape(job->next);
+	job->next = malloc(sizeof(*job->next));
+	if (job->next != NULL)
+		*job->next = *job->job;
+	return job->next;
+}
+
+/* What was drafted is what runs; or is forgotten. The workers read neither the loser. */
+static void
+settle(struct ctrl_job *job, bool published)
+{
+	if (published && job->next != NULL) {
+		free_shape(job->copy);
+		job->copy = job->next;
+		job->job = job->copy;
+	} else {
+		free_shape(job->next);
+	}
+	job->next = NULL;
+}
+
+void
+ctrl_jobs_settle(struct ctrl_running *running, bool published)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL)
+			settle(running->by_id[i], published);
+}
+
+/* What the engines said, in words. */
+static int
+deny_publish(
+	struct ctrl_running *running, const struct ppe_job *asked, int rc, struct ctrl_refusal *why)
+{
+	struct ppe_room room = {0};
+
+	if (rc == -EBUSY)
+		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+			"a worker has not taken the change before this one yet: ask again");
+	if (rc != -ENOMEM && rc != -ENOSPC)
+		return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
+			"the engines did not take the change: %s", strerror(-rc));
+	running->engine->room(running->ppe, asked, &room);
+	if (rc == -ENOSPC)
+		ctrl_deny(why, CTRL_REFUSED_MEMORY, "window",
+			"a window of %u needs %u block records on each worker, and one has %u: a "
+			"smaller window, fewer jobs, or more tables.blocks in the configuration",
+			asked->window, room.records_needed, room.records_free);
+	else
+		ctrl_deny(why, CTRL_REFUSED_MEMORY, NULL,
+			"the job needs %.2f MiB, and the largest free piece has %.2f: a smaller "
+			"window, fewer elements, fewer jobs, or more memory_mb in the "
+			"configuration",
+			(double)room.memory_needed / (1 << 20),
+			(double)room.memory_free / (1 << 20));
+	why->room = room;
+	return -EINVAL;
+}
+
+int
+ctrl_jobs_publish(
+	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why)
+{
+	struct ppe_jobs jobs = {0};
+	int rc;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job != NULL)
+			jobs.by_id[i] = job->next != NULL ? job->next : job->job;
+	}
+	rc = running->engine->publish(running->ppe, &jobs);
+	if (rc < 0)
+		rc = deny_publish(running, asked, rc, why);
+	ctrl_jobs_settle(running, rc == 0);
+	return rc;
+}
+
+static struct ctrl_job *
+make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant)
+{
+	struct ctrl_job *job = calloc(1, sizeof(*job));
+	struct ppe_job *copy;
+
+	if (job == NULL)
+		return NULL;
+	job->copy = copy = malloc(sizeof(*copy));
+	job->member = calloc(wish->shape.nb_sources, sizeof(*job->member));
+	if (copy == NULL || job->member == NULL) {
+		ctrl_job_free(job);
+		return NULL;
+	}
+	*copy = wish->shape;
+	copy->id = (uint8_t)(wish->id >= 0 ? wish->id : ctrl_wish_free_id(running));
+	copy->instance = running->instances + 1;
+	copy->first_generation = ctrl_generations_next(running, copy->id);
+	memset(copy->members, 0, sizeof(copy->members));
+	memset(copy->address, 0, sizeof(copy->address));
+	if (copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1) {
+		ctrl_job_free(job);
+		return NULL;
+	}
+	job->job = copy;
+	job->tenant = tenant;
+	job->created = ctrl_unix_time();
+	job->expire_s = wish->expire_s;
+	return job;
+}
+
+static int
+deny_memory(struct ctrl_refusal *why)
+{
+	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
+}
+
+/* Publish a job that is made; refused, it is gone. */
+static int
+begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *why)
+{
+	int rc;
+
+	running->by_id[job->job->id] = job;
+	rc = ctrl_jobs_publish(running, job->job, why);
+	if (rc < 0) {
+		running->by_id[job->job->id] = NULL;
+		ctrl_job_free(job);
+		return rc;
+	}
+	/* Only now: what is refused uses nothing up. */
+	running->instances++;
+	ctrl_generations_begin(running, job->job);
+	return 0;
+}
+
+static int
+create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
+{
+	struct ctrl_job *job;
+	int rc = ctrl_wish_check(running, wish, tenant, why);
+
+	if (rc == 0)
+		rc = ctrl_wish_check_group(running, wish->shape.group, tenant, why);
+	if (rc == 0 && wish->first_address != 0)
+		rc = ctrl_member_check(running, wish->first_rank, wish->shape.nb_sources,
+			wish->first_address, why);
+	if (rc == 0)
+		rc = ctrl_jobs_check_turning(running, why);
+	if (rc < 0)
+		return rc;
+	job = make(running, wish, tenant);
+	if (job == NULL)
+		return deny_memory(why);
+	if (wish->first_address != 0)
+		ctrl_member_set(job->copy, wish->first_rank, wish->first_address);
+	rc = begin(running, job, why);
+	if (rc == 0)
+		*out = job;
+	return rc;
+}
+
+int
+ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
+	struct ctrl_refusal *why)
+{
+	struct ctrl_job *job;
+	struct ctrl_reason reason;
+	int rc = ctrl_wish_check(running, wish, NULL, why);
+
+	for (unsigned int rank = 0; rc == 0 && rank < wish->shape.nb_sources; rank++)
+		if (member[rank].state != CTRL_MEMBER_EXPECTED &&
+			!ctrl_check_address(running->config, member[rank].address, &reason))
+			rc = ctrl_deny(why, CTRL_REFUSED_RANGE, "address", "%s", reason.text);
+	if (rc < 0)
+		return rc;
+	job = make(running, wish, tenant);
+	if (job == NULL)
+		return deny_memory(why);
+	job->created = created;
+	memcpy(job->member, member, wish->shape.nb_sources * sizeof(*member));
+	for (unsigned int rank = 0; rank < wish->shape.nb_sources; rank++)
+		if (member[rank].state == CTRL_MEMBER_JOINED)
+			ctrl_member_set(job->copy, rank, member[rank].address);
+	return begin(running, job, why);
+}
+
+int
+ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
+	struct ctrl_refusal *why)
+{
+	int rc = create(running, wish, tenant, job, why);
+
+	if (rc < 0)
+		return ctrl_jobs_refused(rc, who, "create", wish->shape.name, why);
+	ctrl_log_change(who, "job created", "job=%s id=%u tenant=%s size=%u window=%u elements=%u",
+		ctrl_log_quote((*job)->job->name).text, (*job)->job->id,
+		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
+		(*job)->job->window, (*job)->job->elements);
+	if (wish->first_address != 0)
+		ctrl_member_begin(*job, wish->first_rank, wish->first_address, who);
+	ctrl_state_save(running);
+	return 0;
+}
+
+/* Set in `shape` what is to be published. Returns whether anything is: another value than there was. */
+static bool
+apply(const struct ctrl_job_change *change, struct ppe_job *shape)
+{
+	const struct {
+		uint32_t timeout_ms, rate_mbit, dead_after_ms;
+		uint8_t policy;
+		bool recall;
+	} is = {shape->timeout_ms, shape->rate_mbit, shape->dead_after_ms, shape->policy,
+		shape->recall};
+
+	if (change->set_timeout)
+		shape->timeout_ms = change->timeout_ms;
+	if (change->set_policy)
+		shape->policy = change->policy;
+	if (change->set_rate)
+		shape->rate_mbit = change->rate_mbit;
+	if (change->set_dead)
+		shape->dead_after_ms = change->dead_after_ms;
+	if (change->set_recall)
+		shape->recall = change->recall;
+	return shape->timeout_ms != is.timeout_ms || shape->policy != is.policy ||
+		shape->rate_mbit != is.rate_mbit || shape->dead_after_ms != is.dead_after_ms ||
+		shape->recall != is.recall;
+}
+
+static int
+check_change(struct ctrl_running *running, const struct ctrl_job *job, const struct ppe_job *shape,
+	const struct ctrl_job_change *change, struct ctrl_refusal *why)
+{
+	struct ctrl_reason reason;
+
+	/* A partial result carries a bitmap. */
+	if (!ctrl_check_frames(running->config, shape, &reason) ||
+		!ctrl_check_buffers(running->config, shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "policy", "%s", reason.text);
+	if (change->set_expire && change->expire_s > 0 && job->member == NULL)
+		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
+			"the job's members are the configuration's and do not expire");
+	return ctrl_tenant_check_rate(running, job, shape->rate_mbit, why);
+}
+
+/* *changed: something is as it was not before. */
+static int
+change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_change *change,
+	bool *changed, struct ctrl_refusal *why)
+{
+	struct ppe_job shape = *job->job, *next;
+	bool publish = apply(change, &shape);
+	int rc = check_change(running, job, &shape, change, why);
+
+	if (rc == 0 && publish)
+		rc = ctrl_jobs_check_turning(running, why);
+	if (rc == 0 && publish) {
+		next = ctrl_job_draft(job);
+		if (next == NULL)
+			return deny_memory(why);
+		*next = shape;
+		rc = ctrl_jobs_publish(running, job->job, why);
+	}
+	*changed = publish;
+	if (rc == 0 && change->set_expire && change->expire_s != job->expire_s) {
+		job->expire_s = change->expire_s;
+		*changed = true;
+	}
+	return rc;
+}
+
+int
+ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
+	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
+	struct ctrl_refusal *why)
+{
+	static const char *const policies[] = {"wait", "partial", "error"};
+	bool changed;
+	int rc = change_job(running, job, change, &changed, why);
+
+	if (rc < 0)
+		return ctrl_jobs_refused(rc, who, "set", job->job->name, why);
+	if (!changed)
+		return 0;
+	ctrl_log_change(who, "job changed",
+		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u dead_after_ms=%u "
+		"rejoin=%s",
+		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,
+		policies[job->job->policy], job->expire_s, job->job->rate_mbit,
+		job->job->dead_after_ms, job->job->recall ? "recall" : "wait");
+	ctrl_state_save(running);
+	return 0;
+}
+
+void
+ctrl_jobs_reap(struct ctrl_running *running)
+{
+	struct ctrl_job **link = &running->leaving;
+
+	/* The engines may hold more than is known here: a table that a worker took late. */
+	running->engine->reap(running->ppe);
+	while (*link != NULL) {
+		struct ctrl_job *job = *link;
+
+		if (running->engine->is_leaving(running->ppe, job->job->id, job->job->instance)) {
+			link = &job->leaving_next;
+			continue;
+		}
+		*link = job->leaving_next;
+		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_INFO, "job gone", "job=%s id=%u",
+			ctrl_log_quote(job->job->name).text, job->job->id);
+		ctrl_job_free(job);
+	}
+}
+
+int
+ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_log_who *who,
+	bool *leaving, struct ctrl_refusal *why)
+{
+	uint8_t id = job->job->id;
+	uint32_t instance = job->job->instance;
+	int rc = ctrl_jobs_check_turning(running, why);
+
+	if (rc == 0) {
+		running->by_id[id] = NULL;
+		rc = ctrl_jobs_publish(running, job->job, why);
+	}
+	if (rc < 0) {
+		running->by_id[id] = job;
+		return ctrl_jobs_refused(rc, who, "delete", job->job->name, why);
+	}
+	ctrl_log_change(
+		who, "job deleted", "job=%s id=%u", ctrl_log_quote(job->job->name).text, id);
+	job->leaving_next = running->leaving;
+	running->leaving = job;
+	ctrl_state_save(running);
+	ctrl_jobs_reap(running);
+	*leaving = running->engine->is_leaving(running->ppe, id, instance);
+	return 0;
+}
+
+void
+ctrl_jobs_tick(struct ctrl_running *running)
+{
+	ctrl_jobs_reap(running);
+	ctrl_members_tick(running);
+	ctrl_state_tick(running);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The registry of jobs that change: they are created, changed and deleted, and their members join,
+ * leave and expire, while the switch runs. Every change builds a whole new job table and publishes
+ * it (ppe_publish_jobs); the workers go over to it between two packets.
+ *
+ * A change happens whole, or not at all: then it says why, and everything is as it was. Both are
+ * logged with who asked (ctrl/log.h). Each costs a loop turn of the slowest worker.
+ *
+ * A job that is deleted is out of the table at once, and its packets are unknown_job. Its memory
+ * comes back when the last result that lies in it has been sent; until then it is *leaving*
+ * ("draining"). Its name and id are free at once, unless the configuration has them: that job is
+ * back at the next start. A new job of an id begins with the generation after the last one that the
+ * id had, so that packets which still fly are stale in it.
+ *
+ * Thread safety: for the one control thread.
+ */
+#ifndef CTRL_JOBS_H
+#define CTRL_JOBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctrl/config/keys.h"
+#include "ctrl/log.h"
+#include "ctrl/jobs/running.h"
+
+/* Reasons to refuse a change: name, code of the control API, HTTP's status. */
+#define CTRL_REFUSALS(X)                                                                           \
+	X(RANGE, "out_of_range", 400)                                                              \
+	X(QUOTA, "quota", 403)                                                                     \
+	X(MEMBER, "unknown_member", 404)                                                           \
+	X(EXISTS, "exists", 409)                                                                   \
+	X(CONFLICT, "conflict", 409)                                                               \
+	X(BUSY, "busy", 503)                                                                       \
+	X(MEMORY, "no_memory", 507)
+
+enum ctrl_refused {
+#define X(name, code, status) CTRL_REFUSED_##name,
+	CTRL_REFUSALS(X)
+#undef X
+};
+
+/* Why a change was refused. */
+struct ctrl_refusal {
+	enum ctrl_refused code;
+	char key[CTRL_PATH_MAX]; /* what is wrong, in the words of the API; "": nothing single */
+	char message[320]; /* what is wrong and what to do */
+	struct ppe_room room; /* of CTRL_REFUSED_MEMORY */
+};
+
+/* A job as it is asked for. Single values are in their ranges. */
+struct ctrl_job_wish {
+	struct ppe_job shape; /* without id, members, key and what else the registry gives */
+	int id; /* [0, 256); -1: the lowest that is free */
+	uint32_t expire_s;
+	uint32_t
+		first_address; /* host order: of a host that joins with first_rank at once; 0: none */
+	unsigned int first_rank;
+};
+
+/* What a change of a job sets. */
+struct ctrl_job_change {
+	bool set_timeout, set_policy, set_expire, set_rate, set_dead, set_recall;
+	uint32_t timeout_ms, expire_s, rate_mbit, dead_after_ms;
+	uint8_t policy;
+	bool recall;
+};
+
+/*
+ * All of these: who: for the log. 0; or -EINVAL and *why: refused, nothing has changed.
+ *
+ * Create a job for a tenant (NULL: nobody's); *job is it.
+ */
+int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
+	struct ctrl_refusal *why);
+
+/*
+ * Bring a job back that a former run made, with its id, members (size of them) and when it was created
+ * (Unix time). It had its quota's leave then. The caller logs.
+ */
+int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
+	struct ctrl_refusal *why);
+
+/*
+ * Change a job; blocks in flight are not disturbed. To the values that it has already: nothing is done,
+ * nor logged.
+ */
+int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
+	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
+	struct ctrl_refusal *why);
+
+/* Delete a job; `job` is gone on success. *leaving: its last results are on their way. */
+int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
+	const struct ctrl_log_who *who, bool *leaving, struct ctrl_refusal *why);
+
+/*
+ * A host joins with a rank, for a job of this size. The same again, from the same address, changes
+ * nothing but that the member has been heard, and has another membership: the host's last join's. In a job of the configuration the file says who may.
+ */
+int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
+	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
+	struct ctrl_refusal *why);
+
+/* May a host at this address have this rank of a job of this size, which hosts join? 0, or refused. */
+int ctrl_member_check(const struct ctrl_running *running, unsigned int rank, unsigned int size,
+	uint32_t address, struct ctrl_refusal *why);
+
+/*
+ * May the one that joined with this number (ctrl_member.membership) say that the member of this rank
+ * leaves? Not when another has joined in its place since.
+ */
+bool ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership);
+
+/* A member leaves. Those of a job of the configuration stay its sources. */
+int ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why);
+
+/* Each second: jobs that have left are forgotten, members that were silent too long expire. */
+void ctrl_jobs_tick(struct ctrl_running *running);
+
+/* Members that are in now; of a job of the configuration, its sources. */
+unsigned int ctrl_job_joined(const struct ctrl_job *job);
+
+/* Free what a job has, and it. NULL is fine. */
+void ctrl_job_free(struct ctrl_job *job);
+
+/* The engines, as the registry uses them. Tests put others in their place. */
+struct ctrl_engine {
+	int (*publish)(struct ppe *ppe, const struct ppe_jobs *jobs);
+	void (*room)(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room);
+	unsigned int (*reap)(struct ppe *ppe);
+	bool (*is_leaving)(const struct ppe *ppe, uint8_t id, uint32_t instance);
+	uint16_t (*generation_after)(struct ppe *ppe, uint8_t id);
+	/* The generation that a job runs in; 0: none yet. */
+	uint16_t (*generation)(const struct ppe *ppe, uint8_t id);
+	/* Seconds since a packet came from a source; negative: none yet. */
+	double (*silent)(const struct ppe *ppe, uint8_t id, uint8_t source);
+	/* A worker that does not turn, so that a change would wait for it; -1: all turn. */
+	int (*stuck)(struct ctrl_running *running);
+};
+
+extern const struct ctrl_engine ctrl_engine_ppe;
+
+#endif

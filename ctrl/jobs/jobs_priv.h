@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps that the registry's files share. */
+#ifndef CTRL_JOBS_PRIV_H
+#define CTRL_JOBS_PRIV_H
+
+#include "ctrl/jobs/jobs.h"
+
+/* Write a refusal; key: NULL for none. Returns -EINVAL. */
+int ctrl_deny(struct ctrl_refusal *why, enum ctrl_refused code, const char *key, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+
+/* Nobody waits for a worker that does not turn. 0, or refused. */
+int ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why);
+
+/* A copy of the job to change and publish, in job->next. NULL: no memory. */
+struct ppe_job *ctrl_job_draft(struct ctrl_job *job);
+
+/*
+ * Publish the jobs of by_id, each as its `next` where it has one. 0, and they are what runs; or
+ * refused, and the drafts are gone. asked: whose memory may be what is missing.
+ */
+int ctrl_jobs_publish(
+	struct ctrl_running *running, const struct ppe_job *asked, struct ctrl_refusal *why);
+
+/* The drafts are what runs, or are gone. */
+void ctrl_jobs_settle(struct ctrl_running *running, bool published);
+
+/* Forget the jobs that have left. */
+void ctrl_jobs_reap(struct ctrl_running *running);
+
+/* Log a refusal, of whatever kind of change, and return `rc`; 0 is not logged. */
+int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
+	const struct ctrl_refusal *why);
+
+/* The id of the next job; -1: all are in use. ctrl/jobs/spec.c */
+int ctrl_wish_free_id(const struct ctrl_running *running);
+
+/* May a tenant (NULL: everything) have this job? 0, or refused. */
+int ctrl_wish_check(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
+
+/* Results in a group reach whoever is in it: two tenants' would reach both. 0, or refused. */
+int ctrl_wish_check_group(const struct ctrl_running *running, uint32_t group,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
+
+/* Members of a table's job: a rank is at an address (host order), or nowhere (0). ctrl/jobs/members.c */
+void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address);
+
+/* A rank is published at an address: it is a member from now on, and that is logged. ctrl/jobs/members.c */
+void ctrl_member_begin(
+	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who);
+
+/* Let members expire. ctrl/jobs/members.c */
+void ctrl_members_tick(struct ctrl_running *running);
+
+#endif

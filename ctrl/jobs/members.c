@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Members of jobs: who is in, from where. The source id on the wire is the rank. */
+#include <string.h>
+
+#include <rte_common.h>
+
+#include "ctrl/jobs/check.h"
+#include "ctrl/jobs/jobs_priv.h"
+#include "ctrl/jobs/state.h"
+#include "ctrl/config/values.h"
+
+#define CONFLICT CTRL_REFUSED_CONFLICT
+
+void
+ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address)
+{
+	uint64_t bit = UINT64_C(1) << (rank % 64);
+
+	if (address != 0)
+		job->members[rank / 64] |= bit;
+	else
+		job->members[rank / 64] &= ~bit;
+	job->address[rank] = address;
+}
+
+unsigned int
+ctrl_job_joined(const struct ctrl_job *job)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < WEIR_SOURCES_MAX / 64; i++)
+		count += (unsigned int)__builtin_popcountll(job->job->members[i]);
+	return count;
+}
+
+/* The file says who is in; a host may ask whether it is. */
+static int
+join_fixed(
+	const struct ctrl_job *job, unsigned int rank, uint32_t address, struct ctrl_refusal *why)
+{
+	if (!ppe_job_has(job->job, (uint8_t)rank))
+		return ctrl_deny(why, CONFLICT, "rank",
+			"the configuration lists the sources of job %s, and %u is none",
+			job->job->name, rank);
+	if (job->job->address[rank] != address)
+		return ctrl_deny(why, CONFLICT, "address",
+			"the configuration has source %u of job %s at %s, not at %s", rank,
+			job->job->name, ctrl_address_text(job->job->address[rank]).text,
+			ctrl_address_text(address).text);
+	return 0;
+}
+
+int
+ctrl_member_check(const struct ctrl_running *running, unsigned int rank, unsigned int size,
+	uint32_t address, struct ctrl_refusal *why)
+{
+	struct ctrl_reason reason;
+
+	if (rank >= size)
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "rank",
+			"%u is not in 0..%u: ranks of a job of %u", rank, size - 1, size);
+	if (!ctrl_check_address(running->config, address, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "address",
+			"%s: give the host's address on the switch's links as \"address\"",
+			reason.text);
+	return 0;
+}
+
+static int
+check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
+	unsigned int size, uint32_t address, struct ctrl_refusal *why)
+{
+	int rc;
+
+	if (size != job->job->nb_sources)
+		return ctrl_deny(why, CONFLICT, "size",
+			"job %s is of %u members, not of %u: do all ranks name the same job?",
+			job->job->name, job->job->nb_sources, size);
+	if (job->member == NULL)
+		return join_fixed(job, rank, address, why);
+	rc = ctrl_member_check(running, rank, size, address, why);
+	if (rc < 0)
+		return rc;
+	if (job->member[rank].state == CTRL_MEMBER_JOINED && job->member[rank].address != address)
+		return ctrl_deny(why, CONFLICT, "address",
+			"rank %u of job %s is at %s: two hosts with one rank, or a former run; if "
+			"that "
+			"host is gone, delete the member first: weirctl member delete %s %u",
+			rank, job->job->name, ctrl_address_text(job->member[rank].address).text,
+			job->job->name, rank);
+	return 0;
+}
+
+/* Publish a job whose member of this rank is at an address, or nowhere (0). */
+static int
+move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint32_t address,
+	struct ctrl_refusal *why)
+{
+	struct ppe_job *next;
+	int rc = ctrl_jobs_check_turning(running, why);
+
+	if (rc < 0)
+		return rc;
+	next = ctrl_job_draft(job);
+	if (next == NULL)
+		return ctrl_deny(
+			why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
+	ctrl_member_set(next, rank, address);
+	return ctrl_jobs_publish(running, job->job, why);
+}
+
+/* No other join has it, nor had it before a restart: for a clock that does not go back the time will do. */
+static uint64_t
+draw_membership(void)
+{
+	static uint64_t last; /* the control thread's */
+	uint64_t now = (uint64_t)(ctrl_unix_time() * 1e6);
+
+	last = RTE_MAX(last + 1, now);
+	return last;
+}
+
+void
+ctrl_member_begin(
+	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who)
+{
+	job->member[rank] = (struct ctrl_member){.state = CTRL_MEMBER_JOINED,
+		.address = address,
+		.membership = draw_membership(),
+		.joined = ctrl_unix_time(),
+		.seen = ctrl_monotonic()};
+	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
+		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
+		ctrl_job_joined(job), job->job->nb_sources);
+}
+
+int
+ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
+	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
+	struct ctrl_refusal *why)
+{
+	struct ctrl_member *member;
+	int rc = check_join(running, job, rank, size, address, why);
+
+	if (rc == 0 && job->member == NULL)
+		return 0;
+	member = &job->member[rank];
+	if (rc == 0 && member->state == CTRL_MEMBER_JOINED) {
+		member->seen = ctrl_monotonic();
+		/* It may be another process of that host: from now on it is this one's. */
+		member->membership = draw_membership();
+		ctrl_state_note_soon(running);
+		return 0;
+	}
+	if (rc == 0)
+		rc = move(running, job, rank, address, why);
+	if (rc < 0)
+		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
+	ctrl_member_begin(job, rank, address, who);
+	ctrl_state_note_soon(running);
+	return 0;
+}
+
+/* Has anybody of this rank joined, or is it a source of the configuration? */
+static bool
+is_known(const struct ctrl_job *job, unsigned int rank)
+{
+	if (job->member == NULL)
+		return rank < WEIR_SOURCES_MAX && ppe_job_has(job->job, (uint8_t)rank);
+	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_EXPECTED &&
+		job->member[rank].state != CTRL_MEMBER_LEFT;
+}
+
+bool
+ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership)
+{
+	return job->member == NULL || rank >= job->job->nb_sources ||
+		job->member[rank].state != CTRL_MEMBER_JOINED ||
+		job->member[rank].membership == membership || job->member[rank].membership == 0;
+}
+
+/* Before the engines forget the member: when its last packet came. */
+static void
+note_heard(const struct ctrl_running *running, struct ctrl_job *job, unsigned int rank)
+{
+	double silent = running->engine->silent(running->ppe, job->job->id, (uint8_t)rank);
+
+	job->member[rank].heard = silent < 0 ? 0 : ctrl_monotonic() - silent;
+}
+
+/* It is no member any more. Who waits for it is told when it went, and from where. */
+static void
+note_gone(struct ctrl_member *member, enum ctrl_member_state how)
+{
+	member->state = how;
+	member->gone = ctrl_monotonic();
+}
+
+int
+ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+{
+	int rc = 0;
+
+	if (!is_known(job, rank))
+		rc = ctrl_deny(why, CTRL_REFUSED_MEMBER, NULL, "rank %u has not joined job %s",
+			rank, job->job->name);
+	else if (job->member == NULL)
+		return 0;
+	else if (job->member[rank].state == CTRL_MEMBER_JOINED) {
+		note_heard(running, job, rank);
+		rc = move(running, job, rank, 0, why);
+	}
+	if (rc < 0)
+		return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
+	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
+	ctrl_log_change(who, "member left", "job=%s rank=%u joined=%u size=%u",
+		ctrl_log_quote(job->job->name).text, rank, ctrl_job_joined(job),
+		job->job->nb_sources);
+	ctrl_state_note_soon(running);
+	return 0;
+}
+
+/* Seconds since anything was heard of a member: its join over HTTP, or a packet. */
+static double
+quiet_s(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
+	double now)
+{
+	double quiet = now - job->member[rank].seen;
+	double packet = running->engine->silent(running->ppe, job->job->id, (uint8_t)rank);
+
+	return packet >= 0 && packet < quiet ? packet : quiet;
+}
+
+/* Draft the job without the members that are due, if there are any. */
+static void
+draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double now)
+{
+	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+		if (job->member[rank].state != CTRL_MEMBER_JOINED ||
+			quiet_s(running, job, rank, now) <= job->expire_s)
+			continue;
+		if (job->next == NULL && ctrl_job_draft(job) == NULL)
+			return;
+		note_heard(running, job, rank);
+		ctrl_member_set(job->next, rank, 0);
+	}
+}
+
+/* After the publication: whoever is in no more has expired. */
+static void
+mark_expired(struct ctrl_job *job)
+{
+	struct ctrl_log_who who = ctrl_log_who_itself("expired");
+
+	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+		struct ctrl_member *member = &job->member[rank];
+
+		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
+			continue;
+		note_gone(member, CTRL_MEMBER_EXPIRED);
+		ctrl_log_change(&who, "member expired",
+			"job=%s rank=%u member_address=%s expire_s=%u",
+			ctrl_log_quote(job->job->name).text, rank,
+			ctrl_address_text(member->address).text, job->expire_s);
+	}
+}
+
+/* All that is due goes in one table: a change costs a turn of the workers, a member does not. What
+ * fails now is due again in a second. */
+void
+ctrl_members_tick(struct ctrl_running *running)
+{
+	double now = ctrl_monotonic();
+	const struct ctrl_job *due = NULL;
+	struct ctrl_refusal why;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		struct ctrl_job *job = running->by_id[i];
+
+		if (job == NULL || job->member == NULL || job->expire_s == 0)
+			continue;
+		draft_expiry(running, job, now);
+		if (job->next != NULL)
+			due = job;
+	}
+	if (due == NULL)
+		return;
+	if (ctrl_jobs_check_turning(running, &why) < 0) {
+		ctrl_jobs_settle(running, false);
+		return;
+	}
+	if (ctrl_jobs_publish(running, due->job, &why) < 0)
+		return;
+	ctrl_state_note_soon(running);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && running->by_id[i]->member != NULL)
+			mark_expired(running->by_id[i]);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who of a job is in, and so whether it runs: what every view of a job says comes from here.
+ *
+ * A job runs while a generation is alive: all its sources are in it, none has left, expired or asked to
+ * join the next one, which a host that was started again does. A source that asks has given up what the
+ * running generation was about; from then on the job waits for the others to ask, too.
+ */
+#ifndef CTRL_ATTENDANCE_H
+#define CTRL_ATTENDANCE_H
+
+#include "ctrl/jobs/running.h"
+
+enum ctrl_job_state {
+	CTRL_JOB_JOINING, /* it waits for sources */
+	CTRL_JOB_RUNNING,
+	CTRL_JOB_IDLE, /* it ran, and nobody is in it any more */
+	CTRL_JOB_DRAINING, /* it is deleted, and its last results are on their way */
+};
+
+struct ctrl_attendance {
+	enum ctrl_job_state state;
+	uint64_t in[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in; of a joining job, asks */
+	unsigned int joined; /* how many these are */
+	bool asked; /* some source asks for the next generation */
+	bool abandoned; /* ctrl_job_is_abandoned */
+};
+
+/* Does nobody who contributed to the job's blocks wait for them any more? */
+bool ctrl_job_is_abandoned(const struct ctrl_job *job, const struct ppe_job_stats *stats);
+
+/* stats: the job's, as just read (ctrl_running_job_stats). Control thread. */
+void ctrl_attendance_of(const struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ppe_job_stats *stats, struct ctrl_attendance *attendance);
+
+static inline bool
+ctrl_attendance_has(const struct ctrl_attendance *attendance, unsigned int rank)
+{
+	return (attendance->in[rank / 64] >> (rank % 64) & 1) != 0;
+}
+
+/* "joining", ...: of the API. A literal. */
+const char *ctrl_job_state_text(enum ctrl_job_state state);
+
+#endif

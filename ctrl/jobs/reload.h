@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A configuration that is read again while the switch runs: taken whole, or refused whole.
+ *
+ * What changed in the file is what changes; a job that nothing was changed of is not touched, nor
+ * what was changed of it over the API since. So the former configuration is compared with the next
+ * one, not with what runs.
+ *
+ * Thread safety: for the one control thread.
+ */
+#ifndef CTRL_RELOAD_H
+#define CTRL_RELOAD_H
+
+#include <stddef.h>
+
+#include "ctrl/jobs/jobs.h"
+
+/* Keys that a reload takes, with all that is below them; NULL-terminated. */
+extern const char *const ctrl_reload_keys[];
+
+/* 0; or -EINVAL, and `error` names every key that changed and can't while running. Pure. */
+int ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next, char *error,
+	size_t error_size);
+
+/*
+ * Let a configuration that passed the check take the place of running->config: its jobs, its
+ * tenants. Jobs with another shape are replaced: the former one leaves, and the next begins behind
+ * its generations. 0: running->config is `next`, with the sizes that the switch was built with, and
+ * nothing points into the former one. -EINVAL and *why: nothing has changed. Waits for a loop turn of
+ * the slowest worker.
+ */
+int ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
+	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
+
+/* Its part for jobs. ctrl/jobs/reload_jobs.c */
+int ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
+	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/jobs/running.h"
+
+#include "ctrl/jobs/membership.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ctrl/jobs/generations.h"
+#include "ctrl/jobs/jobs.h"
+
+#define STUCK_S 1.0
+
+static double
+clock_now(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+double
+ctrl_monotonic(void)
+{
+	return clock_now(CLOCK_MONOTONIC);
+}
+
+double
+ctrl_unix_time(void)
+{
+	return clock_now(CLOCK_REALTIME);
+}
+
+int
+ctrl_running_create(
+	const struct ctrl_config *config, struct ppe *ppe, struct ctrl_running **running)
+{
+	struct ctrl_running *r = calloc(1, sizeof(*r));
+
+	*running = NULL;
+	if (r == NULL)
+		return -ENOMEM;
+	r->config = config;
+	r->ppe = ppe;
+	r->engine = &ctrl_engine_ppe;
+	r->started = ctrl_monotonic();
+	r->started_at = ctrl_unix_time();
+	r->history = ctrl_history_create(r->started);
+	if (r->history == NULL) {
+		ctrl_running_destroy(r);
+		return -ENOMEM;
+	}
+	for (unsigned int i = 0; i < config->nb_jobs; i++) {
+		struct ctrl_job *job = calloc(1, sizeof(*job));
+		struct ppe_job *copy = malloc(sizeof(*copy));
+		uint16_t first;
+
+		if (job == NULL || copy == NULL) {
+			free(job);
+			free(copy);
+			ctrl_running_destroy(r);
+			return -ENOMEM;
+		}
+		*copy = config->job[i];
+		job->job = job->copy = copy;
+		job->from_file = true;
+		job->created = r->started_at;
+		r->by_id[job->job->id] = job;
+		first = job->job->first_generation != 0 ? job->job->first_generation
+							: config->ppe.first_generation;
+		if (job->job->fixed_generation == 0 && first != 0)
+			ctrl_generations_reserve(r, job->job->id, first);
+	}
+	for (unsigned int w = 0; w < PPE_WORKERS_MAX; w++)
+		r->pulse[w].changed = r->started;
+	*running = r;
+	return 0;
+}
+
+void
+ctrl_running_destroy(struct ctrl_running *running)
+{
+	if (running == NULL)
+		return;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		ctrl_job_free(running->by_id[i]);
+	while (running->leaving != NULL) {
+		struct ctrl_job *job = running->leaving;
+
+		running->leaving = job->leaving_next;
+		ctrl_job_free(job);
+	}
+	ctrl_history_destroy(running->history);
+	free(running);
+}
+
+void
+ctrl_pulse_feel(
+	struct ctrl_pulse *pulse, const struct ppe_worker_stats *worker, double now, bool tick)
+{
+	uint64_t turns = worker->turns - pulse->turns,
+		 busy = worker->busy_turns - pulse->busy_turns;
+
+	if (worker->turns != pulse->seen) {
+		pulse->seen = worker->turns;
+		pulse->changed = now;
+	}
+	if (!tick)
+		return;
+	pulse->busy = turns == 0 ? 0 : (double)busy / (double)turns;
+	pulse->turns = worker->turns;
+	pulse->busy_turns = worker->busy_turns;
+}
+
+static void
+feel(struct ctrl_running *running, bool tick)
+{
+	double now = ctrl_monotonic();
+
+	ppe_stats_read(running->ppe, &running->stats);
+	for (unsigned int w = 0; w < running->config->ppe.workers; w++)
+		ctrl_pulse_feel(&running->pulse[w], &running->stats.worker[w], now, tick);
+}
+
+void
+ctrl_running_tick(struct ctrl_running *running)
+{
+	feel(running, true);
+	ctrl_jobs_tick(running);
+	ctrl_history_tick(running->history, running);
+}
+
+void
+ctrl_running_read(struct ctrl_running *running)
+{
+	feel(running, false);
+}
+
+double
+ctrl_running_uptime(const struct ctrl_running *running)
+{
+	return ctrl_monotonic() - running->started;
+}
+
+int
+ctrl_running_stuck_worker(struct ctrl_running *running)
+{
+	double now = ctrl_monotonic();
+
+	for (unsigned int w = 0; w < running->config->ppe.workers; w++)
+		if (now - running->pulse[w].changed > STUCK_S)
+			return (int)w;
+	return -1;
+}
+
+struct ctrl_job *
+ctrl_running_find_job(struct ctrl_running *running, const char *name)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && strcmp(running->by_id[i]->job->name, name) == 0)
+			return running->by_id[i];
+	return NULL;
+}
+
+bool
+ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job)
+{
+	return running->by_id[job->job->id] != job;
+}
+
+void
+ctrl_running_job_stats(
+	const struct ctrl_running *running, const struct ctrl_job *job, struct ppe_job_stats *stats)
+{
+	if (ctrl_job_is_leaving(running, job) ||
+		ppe_job_stats_read(running->ppe, job->job->id, stats) < 0)
+		memset(stats, 0, sizeof(*stats));
+	/* Blocks of those who all are gone wait for nobody, and nobody for them. */
+	if (ctrl_job_is_abandoned(job, stats))
+		stats->blocks_in_flight = 0;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The switch as it runs: what the control API and the event loop know of it. The configuration
+ * says how it began; this says how it is.
+ *
+ * Thread safety: for the one control thread. Nothing here waits for longer than a loop turn of the
+ * workers.
+ */
+#ifndef CTRL_RUNNING_H
+#define CTRL_RUNNING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctrl/config/config.h"
+#include "ctrl/stats/history.h"
+#include "ppe/ppe.h"
+
+struct ctrl_engine; /* ctrl/jobs/jobs.h */
+
+enum ctrl_member_state {
+	CTRL_MEMBER_EXPECTED, /* it has not joined */
+	CTRL_MEMBER_JOINED,
+	CTRL_MEMBER_EXPIRED, /* it was silent for longer than the job allows */
+	CTRL_MEMBER_LEFT,
+};
+
+/* A source of a job that hosts join over the control API. */
+struct ctrl_member {
+	enum ctrl_member_state state;
+	uint32_t address; /* host order; not of expected ones */
+	uint64_t membership; /* number of its last join, no other's of this switch; 0: not known */
+	double joined; /* Unix time, s */
+	double seen; /* its last join; CLOCK_MONOTONIC, s */
+	double gone; /* when it left or expired; likewise */
+	double heard; /* its last packet, of one that is gone; likewise. 0: none that is known of */
+};
+
+/* When what has changed is written. */
+enum ctrl_state_due { CTRL_STATE_CLEAN, CTRL_STATE_AT_TICK, CTRL_STATE_AT_TURN };
+
+/* A job that exists now, or has just ceased to. */
+struct ctrl_job {
+	const struct ppe_job *job; /* as published, or to be: `copy` */
+	struct ppe_job *copy;
+	struct ppe_job *next; /* to be published in place of `job`, while a change is made */
+	const struct ctrl_tenant *tenant; /* whose it is; NULL: nobody's, the administrator's */
+	bool from_file; /* the configuration has it, and its sources */
+	double created; /* Unix time, s */
+	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
+	bool has_series; /* a scrape has set: */
+	uint16_t
+		series; /* sources below this rank have series of their own (ctrl/api/metrics_jobs.c) */
+	struct ctrl_member *member; /* nb_sources, by rank; NULL: the configuration's */
+	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
+};
+
+/* What a worker did in the last second. */
+struct ctrl_pulse {
+	uint64_t turns, busy_turns; /* at the last tick */
+	uint64_t seen; /* turns at the last look */
+	double changed; /* when `seen` was last found changed; CLOCK_MONOTONIC, s */
+	double busy; /* [0, 1]: share of the turns of the last second that found work */
+};
+
+/* What a reload has done. */
+struct ctrl_reloaded {
+	unsigned int created, changed, replaced, deleted; /* jobs */
+	bool certificate; /* there is another one */
+};
+
+/* Reloads that are asked for, by number, and what came of the last one (ctrl/api/reload.c). */
+struct ctrl_reloading {
+	uint32_t asked, done; /* they differ: the owner of the loop has to do one */
+	struct ctrl_log_who who; /* asks */
+	struct ctrl_reloaded did;
+	char refused[CTRL_ERROR_BYTES]; /* why nothing was done; "": it was */
+};
+
+struct ctrl_running {
+	const struct ctrl_config *config; /* not owned; a reload puts another one there */
+	uint32_t reloads; /* how often it has */
+	struct ctrl_reloading reloading;
+	struct ppe *ppe; /* not owned */
+	double started; /* CLOCK_MONOTONIC, s */
+	double started_at; /* Unix time, s */
+	bool ready; /* packets flow; set by the owner of the loop */
+	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
+	struct ctrl_job *leaving; /* jobs that are gone, their last results not: "draining" */
+	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
+	uint32_t instances; /* of jobs made over the API: tells one from the next of its id */
+	uint16_t reserved
+		[WEIR_JOBS_MAX]; /* generations, by id; 0: none yet (ctrl/jobs/generations.h) */
+	enum ctrl_state_due
+		state_due; /* when the state file is to be written (ctrl/jobs/state.h) */
+	bool state_open; /* it has been read: it may be written */
+	bool state_failed; /* it could not be */
+	struct ppe_stats stats; /* of the last ctrl_running_read */
+	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
+	struct ctrl_history *history; /* owned */
+};
+
+/*
+ * Take over a built switch with the jobs of its configuration. 0, or -ENOMEM. The configuration
+ * must outlive the result. ctrl_running_destroy (NULL is fine) frees jobs that the switch may run
+ * on: destroy that first.
+ */
+int ctrl_running_create(
+	const struct ctrl_config *config, struct ppe *ppe, struct ctrl_running **running);
+void ctrl_running_destroy(struct ctrl_running *running);
+
+/* Call it once a second: measures what is told per second. */
+void ctrl_running_tick(struct ctrl_running *running);
+
+/* Seconds since it started. */
+double ctrl_running_uptime(const struct ctrl_running *running);
+
+/* Renew running->stats. Cost: reads every counter of every worker, and the devices' own. */
+void ctrl_running_read(struct ctrl_running *running);
+
+/*
+ * The first worker that has not turned for more than a second, by the counters of running->stats;
+ * -1: all turn. Call ctrl_running_read first.
+ */
+int ctrl_running_stuck_worker(struct ctrl_running *running);
+
+/* The job of a name, or NULL; those that are leaving have none. */
+struct ctrl_job *ctrl_running_find_job(struct ctrl_running *running, const char *name);
+
+/* Is it a job no more, and only its last results are on their way? */
+bool ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job);
+
+/* A job's counters; all zero when the engines do not know it, or no more. */
+void ctrl_running_job_stats(const struct ctrl_running *running, const struct ctrl_job *job,
+	struct ppe_job_stats *stats);
+
+/* The clocks of this page, in s. */
+double ctrl_monotonic(void);
+double ctrl_unix_time(void);
+
+/*
+ * One worker's pulse at time `now`, from its counters: notes a change of turns. tick: a second is
+ * over, renew `busy`. Pure.
+ */
+void ctrl_pulse_feel(
+	struct ctrl_pulse *pulse, const struct ppe_worker_stats *worker, double now, bool tick);
+
+#endif

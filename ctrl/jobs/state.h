@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What outlives a restart, in the file `state.file`: the jobs that were made over the API with their
+ * members and whose they are, and how far the generations of each job id have gone. The jobs of the
+ * configuration are not in it: the configuration says what they are, at each start.
+ *
+ * The file is JSON, replaced whole after each change (ctrl/jobs/replace.h): before the answer for a job
+ * that is made, changed or deleted; at the end of the loop's turn for members; at the next tick for
+ * what only counts. One that can't be written is said in the log and tried again each second. It is
+ * read strictly: what is not understood refuses the start and stays as it is.
+ *
+ * Thread safety: for the one control thread.
+ */
+#ifndef CTRL_STATE_H
+#define CTRL_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ctrl/jobs/running.h"
+
+#define CTRL_STATE_VERSION 1
+
+/* A state as read, for the start. */
+struct ctrl_state;
+
+/*
+ * Read the state of a switch of this name. 0, and *state for ctrl_state_destroy; one that knows
+ * nothing when there is no file. -errno and *state NULL with a line in `error` (CTRL_ERROR_BYTES) that
+ * says what is wrong and what to do. path: "" for none.
+ */
+int ctrl_state_load(
+	const char *path, const char *name, struct ctrl_state **state, char *error, size_t size);
+
+/* The same from text. path: for the reason. */
+int ctrl_state_parse(const char *text, size_t length, const char *path, const char *name,
+	struct ctrl_state **state, char *error, size_t size);
+
+/* NULL is fine. */
+void ctrl_state_destroy(struct ctrl_state *state);
+
+/* Before the engines are built: jobs of the configuration go on behind the generations of the state. */
+void ctrl_state_begin(const struct ctrl_state *state, struct ctrl_config *config);
+
+/*
+ * Before the workers start: bring back jobs and generations, and write the file for the first time.
+ * Without state.file: 0 and nothing. -errno with a line in `error`: a job does not fit this
+ * configuration, or the file can't be written.
+ */
+int ctrl_state_restore(
+	struct ctrl_running *running, const struct ctrl_state *state, char *error, size_t size);
+
+/* Lay the file aside, as path.forgotten. 0, or -errno (-ENOENT: there is none). */
+int ctrl_state_forget(const char *path);
+
+/* Something has changed: to be written at the latest at the next tick. */
+void ctrl_state_note(struct ctrl_running *running);
+
+/* The same, and write it now. Waits for the disk. */
+void ctrl_state_save(struct ctrl_running *running);
+
+/* The end of the loop's turn: write what members have changed. */
+void ctrl_state_settle(struct ctrl_running *running);
+
+/* Members have changed: to be written at the end of the loop's turn. */
+void ctrl_state_note_soon(struct ctrl_running *running);
+
+/* Each second: write what has changed, or could not be written. */
+void ctrl_state_tick(struct ctrl_running *running);
+
+#endif

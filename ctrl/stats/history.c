@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/stats/history.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include "ctrl/jobs/running.h"
+
+struct ctrl_history *
+ctrl_history_create(double now)
+{
+	struct ctrl_history *history = calloc(1, sizeof(*history));
+
+	if (history != NULL)
+		history->at = now;
+	return history;
+}
+
+void
+ctrl_history_destroy(struct ctrl_history *history)
+{
+	free(history);
+}
+
+bool
+ctrl_history_begin(struct ctrl_history *history, double now, double unix_time)
+{
+	double elapsed = now - history->at;
+
+	/* A tick that comes a little early still is the second's. */
+	if (elapsed < 0.5)
+		return false;
+	history->elapsed = elapsed;
+	history->passed = elapsed >= CTRL_HISTORY_SAMPLES ? CTRL_HISTORY_SAMPLES
+							  : (unsigned int)(elapsed + 0.5);
+	if (history->passed == 0)
+		history->passed = 1;
+	history->second += history->passed;
+	history->at = now;
+	history->time = unix_time;
+	return true;
+}
+
+void
+ctrl_history_put(struct ctrl_history *history, struct ctrl_series *series, uint64_t counter)
+{
+	/* Counters begin at 0, and one that went back is another one's. */
+	uint64_t more = counter >= series->last ? counter - series->last : counter;
+	float rate = (float)((double)more / history->elapsed);
+
+	if (series->begun == 0)
+		series->begun = history->second - history->passed + 1;
+	series->last = counter;
+	for (unsigned int i = 0; i < history->passed; i++)
+		series->rate[(history->second - i) % CTRL_HISTORY_SAMPLES] = rate;
+}
+
+bool
+ctrl_history_has(const struct ctrl_history *history, const struct ctrl_job_history *job)
+{
+	return job->name[0] != '\0' && history->second - job->seen < CTRL_HISTORY_SAMPLES;
+}
+
+/* The place that nobody needs: a free one, or that of the job gone longest. */
+static struct ctrl_job_history *
+take_place(struct ctrl_history *history)
+{
+	struct ctrl_job_history *oldest = &history->job[0];
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		struct ctrl_job_history *job = &history->job[i];
+
+		if (job->name[0] == '\0')
+			return job;
+		if (job->seen < oldest->seen)
+			oldest = job;
+	}
+	return oldest;
+}
+
+static struct ctrl_job_history *
+find_place(struct ctrl_history *history, const struct ppe_job *job)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		struct ctrl_job_history *place = &history->job[i];
+
+		if (place->id == job->id && place->instance == job->instance &&
+			strcmp(place->name, job->name) == 0)
+			return place;
+	}
+	return NULL;
+}
+
+void
+ctrl_history_keep(struct ctrl_history *history, const struct ppe_job *job)
+{
+	struct ctrl_job_history *place = find_place(history, job);
+
+	if (place != NULL)
+		place->seen = history->second;
+}
+
+struct ctrl_job_history *
+ctrl_history_job(struct ctrl_history *history, const struct ppe_job *job, const char *tenant)
+{
+	struct ctrl_job_history *place = find_place(history, job);
+
+	if (place != NULL) {
+		place->seen = history->second;
+		return place;
+	}
+	place = take_place(history);
+	memset(place, 0, sizeof(*place));
+	strlcpy(place->name, job->name, sizeof(place->name));
+	strlcpy(place->tenant, tenant, sizeof(place->tenant));
+	place->id = job->id;
+	place->instance = job->instance;
+	place->seen = history->second;
+	return place;
+}
+
+bool
+ctrl_history_step_due(const struct ctrl_history *history, const struct ctrl_job_history *job)
+{
+	uint32_t phase = (history->second + job->id) % CTRL_HISTORY_STEP;
+
+	return phase < history->passed;
+}
+
+void
+ctrl_history_step(struct ctrl_job_history *job, const uint64_t waited_us[WEIR_SOURCES_MAX])
+{
+	memcpy(job->waited_us[job->steps++ % CTRL_HISTORY_STEPS], waited_us,
+		sizeof(job->waited_us[0]));
+}
+
+const uint64_t *
+ctrl_history_waited_before(const struct ctrl_job_history *job)
+{
+	static const uint64_t none[WEIR_SOURCES_MAX];
+
+	return job->steps < CTRL_HISTORY_STEPS ? none
+					       : job->waited_us[job->steps % CTRL_HISTORY_STEPS];
+}
+
+unsigned int
+ctrl_history_length(const struct ctrl_history *history)
+{
+	return history->second < CTRL_HISTORY_SAMPLES ? history->second : CTRL_HISTORY_SAMPLES;
+}
+
+float
+ctrl_history_rate(
+	const struct ctrl_history *history, const struct ctrl_series *series, unsigned int age)
+{
+	uint32_t second = history->second - age;
+
+	return series->begun == 0 || second < series->begun
+		? NAN
+		: series->rate[second % CTRL_HISTORY_SAMPLES];
+}
+
+static void
+put_job(struct ctrl_history *history, const struct ctrl_running *running,
+	const struct ctrl_job *job)
+{
+	struct ctrl_job_history *place =
+		ctrl_history_job(history, job->job, job->tenant == NULL ? "" : job->tenant->name);
+	uint64_t waited_us[WEIR_SOURCES_MAX] = {0};
+	struct ppe_source_stats source;
+	struct ppe_job_stats stats;
+
+	ctrl_running_job_stats(running, job, &stats);
+	ctrl_history_put(history, &place->contributions, stats.contributions);
+	ctrl_history_put(history, &place->blocks, stats.blocks_complete + stats.blocks_partial);
+	if (!ctrl_history_step_due(history, place))
+		return;
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(job->job, (uint8_t)s) &&
+			ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)s, &source) == 0)
+			waited_us[s] = source.waited_us;
+	ctrl_history_step(place, waited_us);
+}
+
+void
+ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *running)
+{
+	const struct ppe_stats *stats = &running->stats;
+
+	if (!ctrl_history_begin(history, ctrl_monotonic(), ctrl_unix_time()))
+		return;
+	for (unsigned int p = 0; p < stats->nb_ports; p++) {
+		const struct ppe_port_stats *port = &stats->port[p];
+
+		ctrl_history_put(history, &history->rx[p], port->rx_bytes * 8);
+		ctrl_history_put(
+			history, &history->tx[p], (port->tx_bytes[0] + port->tx_bytes[1]) * 8);
+	}
+	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
+		ctrl_history_put(history, &history->drop[i], stats->drops[i]);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL)
+			ctrl_history_keep(history, running->by_id[i]->job);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL)
+			put_job(history, running, running->by_id[i]);
+}

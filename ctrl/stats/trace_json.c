@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/stats/trace_json.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_common.h>
+
+#include "ctrl/stats/trace_story.h"
+
+#define PIECE_BYTES 8192 /* the most that one step writes: the metadata of 16 workers */
+
+enum step { STEP_HEAD, STEP_TRACKS, STEP_EVENTS, STEP_REST, STEP_TAIL, STEP_END };
+
+struct ctrl_trace_json {
+	struct ppe_trace *trace;
+	enum step step;
+	uint32_t next[PPE_WORKERS_MAX]; /* event of each worker */
+	unsigned int track; /* next one to be named */
+	unsigned int change; /* next one of the jobs */
+	struct {
+		uint64_t id; /* of a contribution whose instant is still to be told; 0: none */
+		uint64_t end; /* of its slice, TSC */
+	} heard[PPE_WORKERS_MAX];
+	struct story story;
+	uint64_t last; /* the latest TSC seen */
+	char name[64];
+	unsigned int length, told; /* of `piece`, and how much of it the reader has */
+	char piece[PIECE_BYTES];
+};
+
+static void put(struct ctrl_trace_json *json, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Text that does not fit is cut; PIECE_BYTES is more than any step writes. */
+static void
+put(struct ctrl_trace_json *json, const char *format, ...)
+{
+	size_t room = sizeof(json->piece) - json->length;
+	va_list arguments;
+	int n;
+
+	va_start(arguments, format);
+	n = vsnprintf(json->piece + json->length, room, format, arguments);
+	va_end(arguments);
+	if (n > 0)
+		json->length += (unsigned int)RTE_MIN((size_t)n, room - 1);
+}
+
+struct ctrl_trace_json *
+ctrl_trace_json_create(struct ppe_trace *trace, const char *name)
+{
+	struct ctrl_trace_json *json = calloc(1, sizeof(*json));
+
+	if (json == NULL || story_init(&json->story, trace) < 0) {
+		free(json);
+		ppe_trace_free(trace);
+		return NULL;
+	}
+	json->trace = trace;
+	json->last = trace->end;
+	story_text(json->name, sizeof(json->name), name);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		story_name(&json->story, (uint8_t)id, trace->job[id]);
+	return json;
+}
+
+void
+ctrl_trace_json_destroy(void *opaque)
+{
+	struct ctrl_trace_json *json = opaque;
+
+	if (json == NULL)
+		return;
+	story_free(&json->story);
+	ppe_trace_free(json->trace);
+	free(json);
+}
+
+static unsigned int
+tid_of(unsigned int worker)
+{
+	return 100 * (worker + 1);
+}
+
+static uint64_t
+nanoseconds(const struct ctrl_trace_json *json, uint64_t cycles)
+{
+	return (uint64_t)((double)cycles * 1e9 / (double)json->trace->hz);
+}
+
+/* Microseconds, as the format wants them. */
+static void
+put_time(struct ctrl_trace_json *json, const char *key, uint64_t ns)
+{
+	put(json, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned int)(ns % 1000));
+}
+
+/* What every event begins with; it ends with put_args or "}". */
+static void
+begin(struct ctrl_trace_json *json, const char *phase, unsigned int tid, uint64_t tsc)
+{
+	uint64_t since = tsc > json->trace->begin ? tsc - json->trace->begin : 0;
+
+	json->last = RTE_MAX(json->last, tsc);
+	put(json, ",\n{\"ph\":\"%s\",\"pid\":1,\"tid\":%u", phase, tid);
+	put_time(json, "ts", nanoseconds(json, since));
+}
+
+static void
+put_head(struct ctrl_trace_json *json)
+{
+	const struct ppe_trace *trace = json->trace;
+	uint64_t ns = nanoseconds(json, trace->end - trace->begin);
+
+	put(json, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"switch\":\"%s\",\"version\":\"%s\"",
+		json->name, WEIR_VERSION);
+	put(json, ",\"asked_ms\":%u,\"ms\":%" PRIu64 ".%03u,\"ended_early\":%s", trace->ms,
+		ns / 1000000, (unsigned int)(ns / 1000 % 1000), trace->full ? "true" : "false");
+	if (trace->full)
+		put(json, ",\"why\":\"a worker's ring was full: ask for fewer milliseconds\"");
+	put(json, ",\"changes_missed\":%u,\"workers\":[", trace->changes_missed);
+	for (unsigned int w = 0; w < trace->nb_workers; w++)
+		put(json, "%s{\"worker\":%u,\"lcore\":%u,\"events\":%u,\"room\":%u,\"full\":%s}",
+			w > 0 ? "," : "", w, trace->lcore[w], trace->worker[w].used,
+			trace->worker[w].size, trace->worker[w].full ? "true" : "false");
+	put(json, "]},\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",");
+	put(json, "\"args\":{\"name\":\"weir-switch %s\"}}", json->name);
+}
+
+/* Name the next track. False: all have names. */
+static bool
+put_track(struct ctrl_trace_json *json)
+{
+	const struct ppe_trace *trace = json->trace;
+	unsigned int worker = json->track / (trace->threads + 1);
+	unsigned int nth = json->track++ % (trace->threads + 1);
+	unsigned int tid = tid_of(worker) + nth;
+
+	if (worker == trace->nb_workers)
+		return false;
+	put(json, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":", tid);
+	if (nth == 0)
+		put(json, "{\"name\":\"lcore %u\"}}", trace->lcore[worker]);
+	else
+		put(json, "{\"name\":\"lcore %u thread %u\"}}", trace->lcore[worker], nth - 1);
+	put(json, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_sort_index\",", tid);
+	put(json, "\"args\":{\"sort_index\":%u}}", tid);
+	return true;
+}
+
+/* Whose packet, as the beginning of args. */
+static void
+put_packet(struct ctrl_trace_json *json, uint64_t id)
+{
+	const char *job = json->story.job[ppe_trace_job(id)];
+
+	if (id == 0)
+		return;
+	put(json, ",\"job\":\"%s\",\"source\":%u", job, ppe_trace_source(id));
+	if (ppe_trace_generation(id) == WEIR_GEN_JOIN)
+		put(json, ",\"join\":%u", ppe_trace_block(id));
+	else
+		put(json, ",\"block\":%u,\"generation\":%u", ppe_trace_block(id),
+			ppe_trace_generation(id));
+}
+
+static const char *
+end_text(uint8_t end)
+{
+	switch (end) {
+	case PPE_END_CONSUMED: return "consumed";
+	case PPE_END_SENT: return "sent";
+	case PPE_END_HOPPED: return "hopped";
+	default: return ppe_drop_key((enum ppe_drop)(end - PPE_END_DROPPED));
+	}
+}
+
+static void
+put_segment(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+{
+	const char *name = ppe_trace_segment(json->trace, event);
+	const struct ppe_program *program = json->trace->program[event->program];
+
+	begin(json, "X", tid_of(worker) + 1 + event->thread, event->tsc);
+	put_time(json, "dur", nanoseconds(json, event->cycles));
+	put(json, ",\"cat\":\"segment\",\"name\":\"%s\"", name != NULL ? name : "segment");
+	put(json, ",\"args\":{\"program\":\"%s\"", program != NULL ? program->name : "");
+	put_packet(json, event->id);
+	if (event->end >= PPE_END_DROPPED)
+		put(json, ",\"dropped\":\"%s\"", end_text(event->end));
+	else if (event->end != PPE_END_NONE)
+		put(json, ",\"packet\":\"%s\"", end_text(event->end));
+	put(json, "}}");
+}
+
+/* A slice of the worker itself: its name, and what it counts. */
+static void
+put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event,
+	const char *name, const char *counts)
+{
+	bool port = event->kind == PPE_EVENT_RECEIVE || event->kind == PPE_EVENT_TRANSMIT;
+
+	begin(json, "X", tid_of(worker), event->tsc);
+	put_time(json, "dur", nanoseconds(json, event->cycles));
+	put(json, ",\"cat\":\"worker\",\"name\":\"%s%s", name, port ? " " : "");
+	if (port) {
+		char text[PKTBUF_NAME_MAX];
+
+		story_text(text, sizeof(text), json->trace->port[event->port]);
+		put(json, "%s", text);
+	}
+	put(json, "\",\"args\":{\"%s\":%" PRIu64 "}}", counts, event->value);
+}
+
+/* The arrow of a hop, when both ends are known. */
+static void
+put_hop(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *in)
+{
+	static const char *const phase[] = {"s", "f"};
+	struct story_hop out;
+
+	if (!story_arrive(&json->story, in->value, &out))
+		return;
+	for (unsigned int i = 0; i < RTE_DIM(phase); i++) {
+		begin(json, phase[i], i == 0 ? out.track : tid_of(worker) + 1 + in->thread,
+			i == 0 ? out.tsc : in->tsc);
+		put(json, ",\"cat\":\"hop\",\"name\":\"hop\",\"id\":%u,\"args\":{\"hop\":%u",
+			json->story.hops, json->story.hops);
+		put_packet(json, in->id);
+		put(json, "}}");
+	}
+}
+
+/* An event of a block's span. name: NULL for the block's own. */
+static void
+put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, uint64_t key,
+	uint64_t tsc, const char *name)
+{
+	unsigned int block = ppe_trace_block(key);
+
+	begin(json, phase, tid_of(worker), tsc);
+	put(json, ",\"cat\":\"job\",\"id\":\"%u/%u/%u\"", ppe_trace_job(key),
+		ppe_trace_generation(key), block);
+	if (name != NULL)
+		put(json, ",\"name\":\"%s\"}", name);
+	else
+		put(json, ",\"name\":\"%s block %u\"}", json->story.job[ppe_trace_job(key)], block);
+}
+
+#define COLLECTING "collecting"
+#define KEPT       "result kept"
+
+/* Something happens to a block that the trace has not seen open: it is in `state` since the trace
+ * began, or as far as is known. NULL: there are more blocks than were counted, which can't be. */
+static uint64_t *
+block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t key, uint64_t tsc,
+	enum story_state state)
+{
+	uint64_t *block = story_block(&json->story, key);
+
+	if (block == NULL || story_there(*block))
+		return block;
+	if (story_state(*block) == STORY_NEW)
+		tsc = json->trace->begin;
+	put_span(json, "b", worker, key, tsc, NULL);
+	put_span(json, "b", worker, key, tsc, state == STORY_COLLECTING ? COLLECTING : KEPT);
+	story_set(block, state);
+	return block;
+}
+
+/* The contribution of the slice that this worker told last. */
+static void
+put_contribution(struct ctrl_trace_json *json, unsigned int worker, uint64_t tsc)
+{
+	uint64_t id = json->heard[worker].id, key = story_key(id);
+	char name[32];
+
+	json->heard[worker].id = 0;
+	if (block_of(json, worker, key, tsc, STORY_COLLECTING) == NULL)
+		return;
+	snprintf(name, sizeof(name), "source %u", ppe_trace_source(id));
+	put_span(json, "n", worker, key, tsc, name);
+}
+
+/* Close the spans of a block that is not gone. */
+static void
+close_block(struct ctrl_trace_json *json, unsigned int worker, uint64_t block, uint64_t tsc)
+{
+	put_span(json, "e", worker, story_block_key(block), tsc,
+		story_state(block) == STORY_COLLECTING ? COLLECTING : KEPT);
+	put_span(json, "e", worker, story_block_key(block), tsc, NULL);
+}
+
+static void
+put_opened(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+{
+	uint64_t *block = story_block(&json->story, event->id);
+
+	if (block == NULL)
+		return;
+	/* Its number's former bearer: the trace missed the release. */
+	if (story_there(*block))
+		close_block(json, worker, *block, event->tsc);
+	put_span(json, "b", worker, event->id, event->tsc, NULL);
+	put_span(json, "b", worker, event->id, event->tsc, COLLECTING);
+	story_set(block, STORY_COLLECTING);
+}
+
+static void
+put_done(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+{
+	uint64_t *block = block_of(json, worker, event->id, event->tsc, STORY_COLLECTING);
+
+	if (block == NULL || story_state(*block) != STORY_COLLECTING)
+		return;
+	put_span(json, "e", worker, event->id, event->tsc, COLLECTING);
+	put_span(json, "b", worker, event->id, event->tsc, KEPT);
+	story_set(block, STORY_KEPT);
+}
+
+static void
+put_released(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+{
+	uint64_t *block = block_of(json, worker, event->id, event->tsc, STORY_KEPT);
+
+	if (block == NULL)
+		return;
+	close_block(json, worker, *block, event->tsc);
+	story_set(block, STORY_GONE);
+}
+
+/*
+ * When is a contribution told? Its slice's event comes first, then what happened to blocks within
+ * the slice. The block is opened before it and done after it; so when the block is done, or else at
+ * the slice's end.
+ */
+static void
+tell_contribution(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+{
+	bool within =
+		event->kind >= PPE_EVENT_BLOCK_OPENED && event->tsc <= json->heard[worker].end;
+
+	if (json->heard[worker].id == 0)
+		return;
+	if (!within)
+		put_contribution(json, worker, json->heard[worker].end);
+	else if (event->kind == PPE_EVENT_BLOCK_DONE &&
+		event->id == story_key(json->heard[worker].id))
+		put_contribution(json, worker, event->tsc);
+}
+
+static void
+put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+{
+	tell_contribution(json, worker, event);
+	switch ((enum ppe_event_kind)event->kind) {
+	case PPE_EVENT_TURN: put_step(json, worker, event, "turn", "work"); return;
+	case PPE_EVENT_CROSSBAR: put_step(json, worker, event, "crossbar", "entries"); return;
+	case PPE_EVENT_TIMERS: put_step(json, worker, event, "timers", "threads"); return;
+	case PPE_EVENT_RECEIVE: put_step(json, worker, event, "receive", "packets"); return;
+	case PPE_EVENT_DISPATCH: put_step(json, worker, event, "dispatch", "packets"); return;
+	case PPE_EVENT_TRANSMIT: put_step(json, worker, event, "transmit", "packets"); return;
+	case PPE_EVENT_SEGMENT:
+		put_segment(json, worker, event);
+		if (ppe_event_contributes(event)) {
+			json->heard[worker].id = event->id;
+			json->heard[worker].end = event->tsc + event->cycles;
+		}
+		return;
+	case PPE_EVENT_HOP_OUT:
+		story_depart(
+			&json->story, event->value, tid_of(worker) + 1 + event->thread, event->tsc);
+		return;
+	case PPE_EVENT_HOP_IN: put_hop(json, worker, event); return;
+	case PPE_EVENT_BLOCK_OPENED: put_opened(json, worker, event); return;
+	case PPE_EVENT_BLOCK_DONE: put_done(json, worker, event); return;
+	case PPE_EVENT_BLOCK_RELEASED: put_released(json, worker, event); return;
+	case PPE_EVENT_KINDS: return;
+	}
+}
+
+/* Packets of a job that is gone keep its name: they may be on their way still. */
+static void
+put_change(struct ctrl_trace_json *json, const struct ppe_trace_change *change)
+{
+	static const char *const what[] = {"added", "changed", "removed"};
+	char name[PPE_JOB_NAME_MAX];
+
+	story_text(name, sizeof(name), change->name);
+	if (change->kind != PPE_TRACE_REMOVED)
+		story_name(&json->story, change->id, change->name);
+	begin(json, "i", tid_of(0), change->tsc);
+	put(json, ",\"s\":\"g\",\"cat\":\"jobs\",\"name\":\"%s %s\"", name, what[change->kind]);
+	put(json, ",\"args\":{\"job\":\"%s\",\"id\":%u}}", name, change->id);
+}
+
+/* Tell the earliest event of all workers, or change of the jobs. False: there is none. */
+static bool
+put_next(struct ctrl_trace_json *json)
+{
+	const struct ppe_event *first = NULL;
+	unsigned int whose = 0;
+
+	for (unsigned int w = 0; w < json->trace->nb_workers; w++) {
+		const struct ppe_tracer *tracer = &json->trace->worker[w];
+		const struct ppe_event *event = &tracer->event[json->next[w]];
+
+		if (json->next[w] < tracer->used && (first == NULL || event->tsc < first->tsc)) {
+			first = event;
+			whose = w;
+		}
+	}
+	if (json->change < json->trace->changes &&
+		(first == NULL || json->trace->change[json->change].tsc <= first->tsc)) {
+		put_change(json, &json->trace->change[json->change++]);
+		return true;
+	}
+	if (first == NULL)
+		return false;
+	json->next[whose]++;
+	put_event(json, whose, first);
+	return true;
+}
+
+/* Contributions not told yet, then the next block that is still there. False: that was all. */
+static bool
+put_rest(struct ctrl_trace_json *json)
+{
+	uint64_t block;
+
+	for (unsigned int w = 0; w < json->trace->nb_workers; w++)
+		if (json->heard[w].id != 0)
+			put_contribution(json, w, json->heard[w].end);
+	block = story_left(&json->story);
+	if (block == 0)
+		return false;
+	close_block(json, 0, block, json->last);
+	return true;
+}
+
+/* Write the next piece; a step that has nothing more to say goes over to the next. */
+static void
+advance(struct ctrl_trace_json *json)
+{
+	bool more = false;
+
+	json->length = json->told = 0;
+	switch (json->step) {
+	case STEP_HEAD: put_head(json); break;
+	case STEP_TRACKS: more = put_track(json); break;
+	case STEP_EVENTS: more = put_next(json); break;
+	case STEP_REST: more = put_rest(json); break;
+	case STEP_TAIL: put(json, "\n]}\n"); break;
+	case STEP_END: return;
+	}
+	if (!more)
+		json->step++;
+}
+
+ssize_t
+ctrl_trace_json_read(void *opaque, char *out, size_t room)
+{
+	struct ctrl_trace_json *json = opaque;
+	size_t given = 0;
+
+	while (given < room) {
+		size_t n = RTE_MIN(room - given, (size_t)(json->length - json->told));
+
+		memcpy(out + given, json->piece + json->told, n);
+		json->told += (unsigned int)n;
+		given += n;
+		if (json->told < json->length)
+			continue;
+		if (json->step == STEP_END)
+			break;
+		advance(json);
+	}
+	return (ssize_t)given;
+}

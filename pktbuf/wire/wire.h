@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The aggregation protocol on the wire: the headers that follow UDP, as C.
+ *
+ * The normative text is docs/protocol.md; this file and that page are compared by a test. What the
+ * hosts' programs say, too, types and operations, is in pktbuf/wire/types.h.
+ * Nothing here needs DPDK: the switch and the hosts' library include the same file.
+ *
+ *   Ethernet / IPv4 / UDP / weir_base [/ weir_ext] / payload
+ *
+ * The base form (12 bytes, Trio-ML's own) goes to UDP port 12000, the extended form (12 + 4
+ * bytes) to 12001; both ports are configurable. Header fields are big-endian, bits most
+ * significant first; payload elements are little-endian.
+ */
+#ifndef PKTBUF_WIRE_H
+#define PKTBUF_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pktbuf/wire/types.h"
+
+#define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
+#define WEIR_PORT_EXT     12001 /* default UDP port of the extended form */
+#define WEIR_JOBS_MAX     256 /* job ids are [0, 256) */
+#define WEIR_ELEMENTS_MAX 4095 /* grad_cnt has 12 bits */
+#define WEIR_BASE_BYTES   12
+#define WEIR_EXT_BYTES    16 /* base header and extension */
+#define WEIR_GEN_JOIN     0 /* gen_id of a join; never the generation of a running job */
+
+/* age_op and ext.status: what became of the block. Fits the 4 bits of age_op. */
+#define WEIR_STATUS_LIST(X)                                                                        \
+	X(OK, 0, "ok", "every source is in the result")                                            \
+	X(PARTIAL, 1, "partial", "timed out: the sources of the bitmap are in the result")         \
+	X(ERROR, 2, "error", "timed out: the block failed; the bitmap tells who was in")           \
+	X(WAITING, 3, "waiting", "not complete yet; the bitmap tells who is in")                   \
+	X(EXPIRED, 4, "expired", "the block is over and its result is gone")                       \
+	X(STALE, 5, "stale", "the packet's generation is not the job's: join again")               \
+	X(MISMATCH, 6, "mismatch", "contributions disagree; the payload tells in what")            \
+	X(WINDOW, 7, "out-of-window", "the block is ahead of what the job's window allows")        \
+	X(UNSUPPORTED, 8, "unsupported", "this collective, type or operation is not served here")  \
+	X(REFUSED, 9, "refused",                                                                   \
+		"there is no such job, this source is not in it, or its address is not the "       \
+		"source's")
+
+enum weir_status {
+#define X(name, code, text, help) WEIR_STATUS_##name = code,
+	WEIR_STATUS_LIST(X)
+#undef X
+};
+
+/* ext.collective; the base form means ALLREDUCE (with grad_cnt 0: BARRIER). */
+#define WEIR_COLLECTIVE_LIST(X)                                                                    \
+	X(ALLREDUCE, 0, "allreduce")                                                               \
+	X(REDUCE, 1, "reduce")                                                                     \
+	X(REDUCESCATTER, 2, "reducescatter")                                                       \
+	X(BROADCAST, 3, "broadcast")                                                               \
+	X(SCATTER, 4, "scatter")                                                                   \
+	X(GATHER, 5, "gather")                                                                     \
+	X(ALLGATHER, 6, "allgather")                                                               \
+	X(ALLTOALL, 7, "alltoall")                                                                 \
+	X(BARRIER, 8, "barrier")                                                                   \
+	X(ACKNOWLEDGE, 14, "acknowledge")                                                          \
+	X(JOIN, 15, "join")
+
+enum weir_collective {
+#define X(name, code, text) WEIR_COLLECTIVE_##name = code,
+	WEIR_COLLECTIVE_LIST(X)
+#undef X
+};
+
+/* ext.flags */
+#define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: send me my results in the base form */
+#define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
+
+/* The base header. All multi-byte fields big-endian. */
+struct weir_base {
+	uint8_t job_id;
+	uint8_t block_id[4];
+	uint8_t age_final; /* age_op:4 final:1 degraded:1 reserved:2 */
+	uint8_t src_id; /* contribution: its source; unicast result: whom it is for; multicast: 0 */
+	uint8_t src_cnt; /* result: sources in it, 256 is sent as 0; contribution: 0 */
+	uint8_t gen_id[2];
+	uint8_t grad_cnt[2]; /* reserved:4 grad_cnt:12 */
+};
+static_assert(sizeof(struct weir_base) == WEIR_BASE_BYTES, "the base header has 12 bytes");
+
+#define WEIR_AGE_SHIFT 4
+#define WEIR_FINAL     0x08
+#define WEIR_DEGRADED  0x04
+
+/* The extension, right behind the base header on the extended port. */
+struct weir_extension {
+	uint8_t collective_op; /* collective:4 op:4 */
+	uint8_t dtype_flags; /* dtype:4 flags:4 */
+	uint8_t root;
+	uint8_t status;
+};
+static_assert(sizeof(struct weir_extension) == WEIR_EXT_BYTES - WEIR_BASE_BYTES, "4 bytes");
+
+/* The payload of an accepted join's reply: what the job's hosts must know. */
+struct weir_join_reply {
+	uint8_t window[2]; /* blocks in flight at most, a power of two */
+	uint8_t elements[2]; /* elements per block at most, [1, 4095] */
+	uint8_t sources[2]; /* sources of the job, [1, 256] */
+	uint8_t dtype_op; /* dtype:4 op:4 that the base form means in this job */
+	uint8_t flags; /* bit 0: results come by multicast; the rest 0 */
+	uint8_t timeout_ms[4]; /* the job's block timeout */
+	uint8_t group[4]; /* the multicast group of the results, or 0.0.0.0 */
+};
+static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
+#define WEIR_JOIN_MULTICAST 0x1
+
+/*
+ * Authentication: docs/protocol.md, "Authenticated jobs". Keys are derived with HMAC-SHA256 under
+ * these labels; a tag is GMAC with AES-256 in contributions and results, HMAC-SHA256 elsewhere.
+ */
+#define WEIR_TAG_BYTES        16
+#define WEIR_CHALLENGE_BYTES  16
+#define WEIR_GMAC_IV_BYTES    12 /* slice:24, status:8, number of the block:64 */
+#define WEIR_IV_CONTRIBUTION  0 /* in place of the status, in what sources send */
+#define WEIR_IV_ACKNOWLEDGE   1
+#define WEIR_LABEL_SOURCE     "weir source" /* and src_id: a source's key, from the job's */
+#define WEIR_LABEL_RESULTS    "weir results" /* the results' key, from the job's */
+#define WEIR_LABEL_GENERATION "weir generation" /* challenge, gen_id: GMAC's key, from those two */
+#define WEIR_LABEL_JOIN       "weir join" /* header, payload: the tag of a join */
+#define WEIR_LABEL_REPLY      "weir reply" /* what is answered, header, payload: of a reply */
+
+/* The payload of a join for an authenticated job. */
+struct weir_join_proof {
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* the switch's, or zeros: tell me */
+	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* the source's */
+};
+static_assert(sizeof(struct weir_join_proof) == 32, "32 bytes");
+
+/* The payload of a mismatch reply. */
+struct weir_mismatch {
+	uint8_t field; /* enum weir_field */
+	uint8_t source; /* the source whose contribution opened the block */
+	uint8_t block[2]; /* the value that the block has */
+	uint8_t other; /* the source whose contribution disagrees */
+	uint8_t reserved;
+	uint8_t offered[2]; /* the value that the other offered */
+};
+static_assert(sizeof(struct weir_mismatch) == 8, "8 bytes");
+
+/* What contributions of one block can disagree in. */
+#define WEIR_FIELD_LIST(X)                                                                         \
+	X(COLLECTIVE, 1, "collective")                                                             \
+	X(OP, 2, "op")                                                                             \
+	X(DTYPE, 3, "type")                                                                        \
+	X(ROOT, 4, "root")                                                                         \
+	X(LENGTH, 5, "grad_cnt")                                                                   \
+	X(FINAL, 6, "final")
+
+enum weir_field {
+#define X(name, code, text) WEIR_FIELD_##name = code,
+	WEIR_FIELD_LIST(X)
+#undef X
+};
+
+/* A header as numbers: what both forms decode to and encode from. */
+struct weir_header {
+	uint32_t block_id;
+	uint16_t gen_id;
+	uint16_t grad_cnt;
+	uint8_t job_id;
+	uint8_t src_id;
+	uint8_t src_cnt;
+	uint8_t status; /* enum weir_status; age_op in the base form, both in the extended one */
+	uint8_t collective;
+	uint8_t op;
+	uint8_t dtype;
+	uint8_t root;
+	uint8_t flags;
+	bool final;
+	bool degraded;
+	bool extended; /* the form */
+};
+
+/* Bytes of the header in its form. */
+static inline unsigned int
+weir_header_bytes(bool extended)
+{
+	return extended ? WEIR_EXT_BYTES : WEIR_BASE_BYTES;
+}
+
+/* A part of a block, in elements. */
+struct weir_slice {
+	uint32_t first, count;
+};
+
+/*
+ * The slice of `rank`, [0, sources), in a block of so many elements: the first ones are an element longer
+ * when they don't divide evenly. sources: [1, 256].
+ */
+static inline struct weir_slice
+weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
+{
+	uint32_t each = elements / sources, longer = elements % sources;
+
+	return (struct weir_slice){
+		.first = rank * each + (rank < longer ? rank : longer),
+		.count = each + (rank < longer),
+	};
+}
+
+static inline uint16_t
+weir_get16(const uint8_t b[2])
+{
+	return (uint16_t)((unsigned int)b[0] << 8 | b[1]);
+}
+
+static inline uint32_t
+weir_get32(const uint8_t b[4])
+{
+	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+static inline void
+weir_put16(uint8_t b[2], uint16_t v)
+{
+	b[0] = (uint8_t)(v >> 8);
+	b[1] = (uint8_t)v;
+}
+
+static inline void
+weir_put32(uint8_t b[4], uint32_t v)
+{
+	b[0] = (uint8_t)(v >> 24);
+	b[1] = (uint8_t)(v >> 16);
+	b[2] = (uint8_t)(v >> 8);
+	b[3] = (uint8_t)v;
+}
+
+/*
+ * Read the header at `p`, which has at least weir_header_bytes(h->extended) readable bytes.
+ * In: h->extended says which form. The base form leaves collective, op, dtype, root and flags
+ * as the caller set them (the job's defaults). Any 12 or 16 bytes decode; ranges are the
+ * caller's to check. Reserved bits are ignored.
+ */
+static inline void
+weir_header_read(struct weir_header *h, const uint8_t *p)
+{
+	h->job_id = p[0];
+	h->block_id = weir_get32(p + 1);
+	h->status = p[5] >> WEIR_AGE_SHIFT;
+	h->final = (p[5] & WEIR_FINAL) != 0;
+	h->degraded = (p[5] & WEIR_DEGRADED) != 0;
+	h->src_id = p[6];
+	h->src_cnt = p[7];
+	h->gen_id = weir_get16(p + 8);
+	h->grad_cnt = weir_get16(p + 10) & WEIR_ELEMENTS_MAX;
+	if (!h->extended)
+		return;
+	h->collective = p[12] >> 4;
+	h->op = p[12] & 0xf;
+	h->dtype = p[13] >> 4;
+	h->flags = p[13] & 0xf;
+	h->root = p[14];
+	h->status |= p[15]; /* the two agree in every packet that means something */
+}
+
+/* Write the header in its form (h->extended) to `p`; returns the bytes written, 12 or 16. */
+static inline unsigned int
+weir_header_write(const struct weir_header *h, uint8_t *p)
+{
+	p[0] = h->job_id;
+	weir_put32(p + 1, h->block_id);
+	p[5] = (uint8_t)(h->status << WEIR_AGE_SHIFT | (h->final ? WEIR_FINAL : 0) |
+		(h->degraded ? WEIR_DEGRADED : 0));
+	p[6] = h->src_id;
+	p[7] = h->src_cnt;
+	weir_put16(p + 8, h->gen_id);
+	weir_put16(p + 10, h->grad_cnt & WEIR_ELEMENTS_MAX);
+	if (!h->extended)
+		return WEIR_BASE_BYTES;
+	p[12] = (uint8_t)(h->collective << 4 | (h->op & 0xf));
+	p[13] = (uint8_t)(h->dtype << 4 | (h->flags & 0xf));
+	p[14] = h->root;
+	p[15] = h->status;
+	return WEIR_EXT_BYTES;
+}
+
+/*
+ * Block numbers wrap at 2^32 and are compared as RFC 1982 serial numbers: negative when a is
+ * before b, 0 when equal, positive when after. Valid while they are less than 2^31 apart, which
+ * the window (at most 4096) guarantees.
+ */
+static inline int32_t
+weir_block_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b);
+}
+
+/* Texts for people; "?" for codes that do not exist. */
+static inline const char *
+weir_status_text(unsigned int status)
+{
+	switch (status) {
+#define X(name, code, text, help)                                                                  \
+	case code: return text;
+		WEIR_STATUS_LIST(X)
+#undef X
+	default: return "?";
+	}
+}
+
+static inline const char *
+weir_field_text(unsigned int field)
+{
+	switch (field) {
+#define X(name, code, text)                                                                        \
+	case code: return text;
+		WEIR_FIELD_LIST(X)
+#undef X
+	default: return "?";
+	}
+}
+
+#endif

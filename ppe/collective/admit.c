@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Admission: may this contribution count? On the owner of its shard, before its block is looked for.
+ *
+ * admit asks all that must be so, in the order that is cheapest, and takes what is as usual. examine asks
+ * the same in the order in which it is told, behind the checksums, and says what is not.
+ */
+#include "ppe/collective/auth.h"
+#include "ppe/collective/block.h"
+#include "ppe/collective/emit.h"
+#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/payload.h"
+#include "ppe/collective/table.h"
+#include "ppe/collective/way.h"
+
+/* Is the packet from where this source sends? */
+static inline bool
+from_its_source(
+	const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
+{
+	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
+	const uint8_t *mac = thread->head.bytes + RTE_ETHER_ADDR_LEN;
+	uint32_t low[2];
+	uint16_t high[2];
+
+	memcpy(&low[0], known->mac, 4);
+	memcpy(&high[0], known->mac + 4, 2);
+	memcpy(&low[1], mac, 4);
+	memcpy(&high[1], mac + 4, 2);
+	return known->valid && known->udp == thread->head.udp_src && known->port == thread->port &&
+		low[0] == low[1] && high[0] == high[1];
+}
+
+/* It is not: a job without joins learns from each packet where its sources are. false: refused. */
+static __rte_noinline bool
+moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
+	const struct weir_header *h)
+{
+	struct pktbuf_endpoint seen;
+
+	if (js->pinned)
+		return false;
+	endpoint_of(thread, h->extended, &seen);
+	source_is_at(worker, js, h->src_id, &seen);
+	note_heard(worker, js, h->src_id);
+	return true;
+}
+
+/* Do the lengths fit each other, the source's part in the collective, and the job? */
+static inline bool
+lengths_fit(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+	const struct contribution *c)
+{
+	const struct weir_header *h = &c->header;
+	uint32_t size = state->dtype_bytes[h->dtype];
+
+	if (unlikely(collective_table[h->collective].contribution != CONTRIBUTION_REDUCE))
+		return part_fits(js, j, c, size);
+	return c->bytes == h->grad_cnt * size && h->grad_cnt <= j->elements &&
+		c->bytes <= ppe_job_payload_bytes(j);
+}
+
+/* Is this collective, type, operation and root served here? */
+static inline bool
+served(const struct collective *state, const struct job_shard *js, const struct weir_header *h)
+{
+	const struct collective_row *row = &collective_table[h->collective];
+
+	if (unlikely(!row->served || (h->root != 0 && !(row->rooted && h->root < js->nb_sources))))
+		return false;
+	if (h->grad_cnt == 0)
+		return true;
+	if (likely(row->contribution == CONTRIBUTION_REDUCE))
+		return state->reduction[h->dtype][h->op] != NULL;
+	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
+}
+
+/* It is not. */
+static __rte_noinline struct ppe_next
+police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	js->count.policed++;
+	return end_dropped(worker, thread, PPE_DROP_POLICED);
+}
+
+/* Is the contribution within its job's rate? */
+static inline bool
+conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread)
+{
+	return likely(js->rate_mbit == 0) ||
+		rmw_police(&js->policer, worker->now, thread->packet->pkt_len);
+}
+
+/*
+ * Something is not as usual. What it is, in the order in which it is told, once the checksums hold.
+ */
+struct ppe_next
+examine(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	bool from;
+
+	if (!checksums_hold(worker, thread))
+		return PPE_END;
+	c->verified = true;
+	if (j == NULL || js == NULL || js->serial != c->serial)
+		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (from_group(thread))
+		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+	if (js->keys != NULL && !authentic(worker, thread, js))
+		return PPE_END;
+	from = from_its_source(js, thread, h);
+	if (from)
+		note_heard(worker, js, h->src_id);
+	if (js->generation == 0)
+		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
+	if (h->gen_id != js->generation || js->recalled) {
+		js->count.stale++;
+		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
+	}
+	if (unlikely(mask_test(js->expelled, h->src_id))) {
+		js->count.expired++;
+		return refuse(worker, thread, PPE_DROP_EXPIRED, WEIR_STATUS_EXPIRED);
+	}
+	if (!from && !moved(worker, js, thread, h))
+		return end_dropped(worker, thread, PPE_DROP_ADDRESS);
+	if (!served(state, js, h) && h->collective != WEIR_COLLECTIVE_ACKNOWLEDGE)
+		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	if (!lengths_fit(state, js, j, c))
+		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+	if (!conforms(worker, js, thread))
+		return police(worker, thread, js);
+	if (h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)
+		return acknowledged(worker, thread, js);
+	start_bucket(state, js, c);
+	return PPE_RUN(find_block);
+}
+
+/* Not as usual, or of an authenticated job, which is always examined: its payload will be read. */
+static __rte_noinline struct ppe_next
+unusual(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct job_shard *js = state->job[lmem(thread)->c.header.job_id];
+
+	if (js == NULL || js->keys == NULL)
+		return examine(worker, thread);
+	start_payload(thread, &lmem(thread)->c, 0, 16);
+	return PPE_RUN(examine);
+}
+
+/* On the shard's owner: may this contribution count? */
+struct ppe_next
+admit(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	const struct weir_header *h = &c->header;
+	struct job_shard *js = state->job[h->job_id];
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+
+	/* A running generation is never 0; before the first join the shard's is. */
+	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
+		    js->keys != NULL || h->gen_id != js->generation ||
+		    !from_its_source(js, thread, h) || !served(state, js, h) ||
+		    !lengths_fit(state, js, j, c)))
+		return unusual(worker, thread);
+	note_heard(worker, js, h->src_id);
+	if (unlikely(!conforms(worker, js, thread)))
+		return police(worker, thread, js);
+	/* A job with a rate is asked each time. */
+	if (unlikely(c->learned) && js->rate_mbit == 0)
+		memo_pass(worker, js, c);
+	start_bucket(state, js, c);
+	return PPE_RUN(find_block);
+}

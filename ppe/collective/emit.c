@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Results and replies on their way out: one small header mbuf per destination, a small payload
+ * copied behind the headers, a larger one attached by reference to the aggregation buffer.
+ *
+ * The emission holds the buffer while it runs, and each packet holds it until its driver has sent
+ * it, so that a release meanwhile only marks it.
+ */
+#include "ppe/collective/emit.h"
+
+#include "pktbuf/cursor.h"
+#include "ppe/crossbar.h"
+#include "ppe/collective/auth.h"
+#include "ppe/collective/collective_fast.h"
+
+/* Packets per step: the other threads run in between. */
+#define EMIT_STEP 16
+
+void
+endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint)
+{
+	memcpy(endpoint->mac, thread->head.bytes + 6, sizeof(endpoint->mac));
+	endpoint->port = thread->port;
+	endpoint->ip = thread->head.ip_src;
+	endpoint->udp = thread->head.udp_src;
+	endpoint->extended = extended;
+	endpoint->valid = 1;
+}
+
+void
+source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
+	const struct pktbuf_endpoint *endpoint)
+{
+	job->endpoint[source] = *endpoint;
+	job->version++;
+	if (endpoint->valid)
+		pktbuf_envelope_write(&job->envelope[source], worker->identity, endpoint, source);
+}
+
+void
+send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
+	const struct weir_header *header, const void *payload, uint8_t bytes)
+{
+	struct rte_mbuf *packet = pktbuf_reply_build(
+		worker->pools, worker->port, worker->identity, to, header, payload, bytes);
+
+	worker->count.created++;
+	if (unlikely(packet == NULL)) {
+		worker->count.drops[PPE_DROP_NO_MBUF]++;
+		return;
+	}
+	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
+}
+
+/* What ties a reply to what it answers: a contribution's tag, a join's nonce. */
+static void
+answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
+	uint8_t bytes[WEIR_TAG_BYTES])
+{
+	const struct contribution *c = &lmem((struct ppe_thread *)(uintptr_t)thread)->c;
+	uint32_t offset = c->payload +
+		(asked->collective == WEIR_COLLECTIVE_JOIN ? WEIR_CHALLENGE_BYTES : c->bytes);
+	struct pktbuf_cursor cursor;
+
+	memset(bytes, 0, WEIR_TAG_BYTES);
+	pktbuf_cursor_init(&cursor, thread->packet, offset, WEIR_TAG_BYTES);
+	pktbuf_cursor_copy(&cursor, bytes, WEIR_TAG_BYTES);
+}
+
+void
+reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *asked, enum weir_status status, const void *payload,
+	uint8_t bytes)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[asked->job_id];
+	struct weir_header header = *asked;
+	struct pktbuf_endpoint to;
+	uint8_t tagged[64];
+
+	endpoint_of(thread, asked->extended, &to);
+	/* A stale source learns the generation that runs, if one does. */
+	header.gen_id = WEIR_GEN_JOIN;
+	if (js != NULL) {
+		header.gen_id = js->recalled ? WEIR_GEN_JOIN : js->generation;
+		js->count.results++;
+	}
+	header.status = (uint8_t)status;
+	header.grad_cnt = 0;
+	header.flags = 0;
+	header.degraded = status == WEIR_STATUS_WAITING;
+	if (js != NULL && js->keys != NULL) {
+		uint8_t answered[WEIR_TAG_BYTES];
+
+		answered_bytes(thread, asked, answered);
+		header.flags = WEIR_FLAG_AUTHENTICATED;
+		if (bytes > 0)
+			memcpy(tagged, payload, bytes);
+		bytes += tag_reply(state, js, &header, answered, tagged, bytes);
+		payload = tagged;
+	}
+	send_small(worker, &to, &header, payload, bytes);
+}
+
+struct weir_header
+result_header(const struct block *b, const struct job_shard *js)
+{
+	return (struct weir_header){
+		.job_id = b->job,
+		.block_id = b->block_id,
+		.gen_id = js->generation,
+		.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.status = b->status,
+		.src_cnt = (uint8_t)b->in_count,
+		.collective = b->collective,
+		.op = b->op,
+		.dtype = b->dtype,
+		.root = b->root,
+		.final = b->final,
+		.degraded = b->status == WEIR_STATUS_PARTIAL || b->status == WEIR_STATUS_ERROR,
+		.grad_cnt = b->status == WEIR_STATUS_OK || b->status == WEIR_STATUS_PARTIAL
+			? b->grad_cnt
+			: 0,
+	};
+}
+
+/* What the result carries: the sum, by reference or copied; or a few bytes that say what went
+ * wrong. */
+static void
+enclose(struct emission *e, const struct job_shard *js, const struct block *block)
+{
+	const void *small = NULL;
+	uint32_t bytes = 0;
+
+	if (block->status == WEIR_STATUS_MISMATCH) {
+		small = &block->mismatch;
+		bytes = sizeof(block->mismatch);
+	} else if (block->status == WEIR_STATUS_ERROR ||
+		(block->status == WEIR_STATUS_PARTIAL && block->buffer == NULL)) {
+		small = block->in;
+		bytes = WEIR_BITMAP_BYTES;
+	} else if (block->buffer != NULL) {
+		rmw_hold(block->buffer, 1);
+		e->buffer = block->buffer;
+		e->payload = (struct pktbuf_payload){
+			.data = rmw_buffer_data(block->buffer),
+			.iova = block->buffer->iova,
+			.bytes = block->payload_bytes,
+			.sum = block->payload_sum,
+			.released = crossbar_payload_released,
+			.opaque = block->buffer,
+		};
+		return;
+	}
+	e->buffer = NULL;
+	if (bytes > 0)
+		memcpy(e->small, small, bytes);
+	if (js->keys != NULL)
+		bytes += tag_result(js, block, e->small, bytes);
+	e->payload = (struct pktbuf_payload){.data = e->small, .bytes = bytes};
+	if (bytes == 0)
+		return;
+	e->payload.sum = pktbuf_sum_bytes(e->small, bytes);
+}
+
+void
+emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
+	ppe_segment then)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct ppe_job *j = worker->jobs->by_id[block->job];
+	const struct job_shard *js = state->job[block->job];
+	struct weir_header header = result_header(block, js);
+	struct emission *e = &lmem(thread)->emission;
+
+	e->job = block->job;
+	e->parts = block_has_parts(block);
+	e->multicast = only < 0 && j != NULL && j->group != 0 && !e->parts;
+	e->next = only < 0 ? 0 : (uint16_t)only;
+	e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
+	e->ports_done[0] = 0;
+	e->ports_done[1] = 0;
+	e->then = then;
+	if (e->parts) {
+		enclose_parts(e, js, block);
+		return;
+	}
+	enclose(e, js, block);
+	pktbuf_letter_write(&e->letter[0], &header, &e->payload);
+	header.extended = true;
+	pktbuf_letter_write(&e->letter[1], &header, &e->payload);
+}
+
+/* The envelopes of a multicast group, in both forms. */
+static __rte_noinline void
+address_group(struct ppe_worker *worker, struct job_shard *js, uint32_t group)
+{
+	for (unsigned int extended = 0; extended < 2; extended++) {
+		const struct pktbuf_endpoint to = {
+			/* RFC 1112, 6.4: the low 23 bits of the group. */
+			.mac = {0x01, 0x00, 0x5e, group >> 16 & 0x7f, group >> 8 & 0xff,
+				group & 0xff},
+			.ip = group,
+			.udp = extended ? worker->identity->port_ext : worker->identity->port_base,
+			.extended = (uint8_t)extended,
+			.valid = 1,
+		};
+
+		pktbuf_envelope_write(&js->group_envelope[extended], worker->identity, &to, 0);
+	}
+	js->group = group;
+}
+
+/* The envelope to the group at the port and in the form of this member; NULL: served already. */
+static const struct pktbuf_envelope *
+multicast_of(struct ppe_worker *worker, struct emission *e, struct job_shard *js,
+	const struct pktbuf_endpoint *member)
+{
+	const struct ppe_job *j = worker->jobs->by_id[e->job];
+	uint64_t bit = UINT64_C(1) << member->port;
+
+	if (unlikely(j == NULL) || (e->ports_done[member->extended] & bit) != 0)
+		return NULL;
+	e->ports_done[member->extended] |= bit;
+	if (unlikely(js->group != j->group))
+		address_group(worker, js, j->group);
+	js->group_envelope[member->extended].port = member->port;
+	return &js->group_envelope[member->extended];
+}
+
+/* Build the results for these destinations, and queue them. */
+static void
+send_results(struct ppe_worker *worker, struct emission *e, const struct pktbuf_envelope *const *to,
+	unsigned int n)
+{
+	struct rte_mbuf *packet[EMIT_STEP];
+	unsigned int built = pktbuf_results_build(
+		worker->pools, worker->port, e->letter, &e->payload, to, packet, n);
+
+	worker->count.created += n;
+	if (unlikely(built < n))
+		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
+	if (pktbuf_payload_referred(&e->payload))
+		rmw_hold(e->buffer, built);
+	for (unsigned int i = 0; i < built; i++)
+		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
+}
+
+/* The next packets are sent; more are to come, or not. */
+static inline struct ppe_next
+go_on(struct emission *e)
+{
+	if (e->next < e->end)
+		return PPE_RUN(emit);
+	if (e->buffer != NULL)
+		rmw_unhold(e->buffer, 1);
+	return (struct ppe_next){e->then};
+}
+
+/* To each its own. */
+static __rte_noinline struct ppe_next
+emit_parts(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	struct emission *e = &lmem(thread)->emission;
+	struct job_shard *js = state->job[e->job];
+
+	for (unsigned int n = 0; e->next < e->end && n < EMIT_STEP; e->next++)
+		if (js->endpoint[e->next].valid) {
+			send_part(worker, state, e, js, (uint8_t)e->next);
+			n++;
+		}
+	return go_on(e);
+}
+
+struct ppe_next
+emit(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct emission *e = &lmem(thread)->emission;
+	struct job_shard *js = state->job[e->job];
+	const struct pktbuf_envelope *to[EMIT_STEP];
+	unsigned int n = 0;
+
+	if (unlikely(e->parts))
+		return emit_parts(worker, thread);
+	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
+		if (!js->endpoint[e->next].valid)
+			continue;
+		if (likely(!e->multicast)) {
+			to[n++] = &js->envelope[e->next];
+			continue;
+		}
+		to[0] = multicast_of(worker, e, js, &js->endpoint[e->next]);
+		if (to[0] != NULL) {
+			js->count.results++;
+			send_results(worker, e, to, 1);
+		}
+	}
+	js->count.results += n;
+	if (n > 0)
+		send_results(worker, e, to, n);
+	return go_on(e);
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Joins: how a generation begins. docs/protocol.md, "Joining".
+ *
+ * The job's home shard (that of residue 0) collects one join from each source. When the last one
+ * is in, the thread that brought it walks over all shards, telling each the new generation and
+ * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
+ * the shards it visits and written by nobody. Should a member leave meanwhile, nobody is answered.
+ *
+ * The generation that runs goes on until then; in a job that recalls it ends when the first source joins
+ * anew: another walk tells all shards, and they tell the sources.
+ */
+#include "ppe/collective/join.h"
+
+#include <rte_cycles.h>
+
+#include "ppe/collective/auth.h"
+#include "ppe/collective/block.h"
+#include "ppe/collective/emit.h"
+#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/way.h"
+
+static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next recall(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next recalled(struct ppe_worker *worker, struct ppe_thread *thread);
+
+static struct weir_join_reply
+join_reply(const struct ppe_job *j)
+{
+	struct weir_join_reply reply = {
+		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
+		.flags = j->group != 0 ? WEIR_JOIN_MULTICAST : 0,
+	};
+
+	weir_put16(reply.window, j->window);
+	weir_put16(reply.elements, j->elements);
+	weir_put16(reply.sources, j->nb_sources);
+	weir_put32(reply.timeout_ms, j->timeout_ms);
+	weir_put32(reply.group, j->group);
+	return reply;
+}
+
+/* Packets per step: the other threads run in between. */
+#define ANSWER_STEP 8
+
+/* One source's answer: a->header is for it. */
+static void
+send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+	const struct pktbuf_endpoint *to)
+{
+	struct answers *a = &lmem(thread)->answers;
+	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_TAG_BYTES];
+	uint8_t bytes = sizeof(a->reply);
+
+	memcpy(payload, &a->reply, bytes);
+	if (js->keys != NULL) {
+		memcpy(payload + bytes, a->challenge, WEIR_CHALLENGE_BYTES);
+		bytes += WEIR_CHALLENGE_BYTES;
+		bytes += tag_reply(ppe_state(worker, thread), js, &a->header,
+			js->home->proof[a->header.src_id], payload, bytes);
+	}
+	send_small(worker, to, &a->header, payload, bytes);
+}
+
+/* The segment that answers sources, each under its own nonce. */
+static struct ppe_next
+answer(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct answers *a = &lmem(thread)->answers;
+	struct job_shard *js = state->job[a->header.job_id];
+
+	/* The next generation may have begun: its sources are answered by its own thread. */
+	if (unlikely(js == NULL || js->generation != a->header.gen_id))
+		return PPE_END;
+	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
+		struct pktbuf_endpoint to = js->endpoint[a->next];
+
+		if (!to.valid || !mask_test(js->home->in, (uint8_t)a->next))
+			continue;
+		to.extended = true;
+		a->header.src_id = (uint8_t)a->next;
+		a->header.block_id = js->home->nonce[a->next];
+		a->header.root = js->rank[a->next];
+		send_accepted(worker, thread, js, &to);
+		js->count.results++;
+		sent++;
+	}
+	return a->next < a->end ? PPE_RUN(answer) : PPE_END;
+}
+
+/* Answer joins with the running generation: one source's, or all (only < 0). */
+static struct ppe_next
+answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, int only)
+{
+	const struct ppe_job *j = worker->jobs->by_id[js->job];
+	struct answers *a = &lmem(thread)->answers;
+
+	ppe_consume(worker, thread);
+	if (j == NULL)
+		return PPE_END;
+	*a = (struct answers){
+		.header = {.extended = true,
+			.job_id = js->job,
+			.gen_id = js->generation,
+			.src_cnt = (uint8_t)js->nb_sources,
+			.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+			.collective = WEIR_COLLECTIVE_JOIN},
+		.reply = join_reply(j),
+		.next = only < 0 ? 0 : (uint16_t)only,
+		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
+	};
+	if (js->keys != NULL)
+		memcpy(a->challenge, js->keys->challenge, sizeof(a->challenge));
+	return PPE_RUN(answer);
+}
+
+/* A source asks for the next generation: since when, and whether another process does so in turn, each
+ * with a nonce of its own. */
+static void
+note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
+{
+	struct asked *asked = &home->asked[source];
+
+	if (!mask_test(home->pending, source)) {
+		asked->since = now;
+		asked->former_nonce = 0;
+	} else if (home->pending_nonce[source] != nonce) {
+		if (asked->former_nonce == nonce)
+			asked->rival = now;
+		asked->former_nonce = home->pending_nonce[source];
+	}
+	asked->last = now;
+	/* Whoever was in the running generation as this source is in it no more. */
+	mask_clear(home->present, source);
+}
+
+/* Forget the joins of those who stopped asking: a generation must not begin with them. */
+static void
+forget_old(struct job_home *home, uint32_t now)
+{
+	uint64_t hz = rte_get_tsc_hz();
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		for (uint64_t left = home->pending[i]; left != 0; left &= left - 1) {
+			uint8_t source = (uint8_t)(64 * i + (unsigned int)__builtin_ctzll(left));
+
+			if (!join_is_old(home, source, now, hz))
+				continue;
+			mask_clear(home->pending, source);
+			home->pending_count--;
+		}
+}
+
+/* Keep the join; a source that joins again replaces its former one. A tag does not cover where the
+ * packet came from: so a repeat with the same proof, which anybody can send, moves nothing. */
+static void
+collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h,
+	const struct weir_join_proof *proof, uint32_t now)
+{
+	bool base = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0;
+
+	note_asking(home, h->src_id, h->block_id, now);
+	if (proof != NULL) {
+		if (mask_test(home->pending, h->src_id) &&
+			pktbuf_tag_equal(home->pending_proof[h->src_id], proof->nonce))
+			return;
+		memcpy(home->pending_proof[h->src_id], proof->nonce, sizeof(proof->nonce));
+	}
+	if (!mask_test(home->pending, h->src_id)) {
+		mask_set(home->pending, h->src_id);
+		home->pending_count++;
+	}
+	home->pending_nonce[h->src_id] = h->block_id;
+	endpoint_of(thread, !base, &home->pending_endpoint[h->src_id]);
+}
+
+static uint16_t
+generation_after(const struct job_shard *js)
+{
+	uint16_t begun = js->home->begun;
+	uint16_t next = begun == 0 ? js->first_generation : (uint16_t)(begun + 1);
+
+	return next == WEIR_GEN_JOIN ? 1 : next;
+}
+
+/* Tell a source that joins who is there and, for an authenticated job, what to quote. */
+static void
+tell_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
+{
+	struct weir_header h = lmem(thread)->c.header;
+	uint8_t payload[WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES];
+	uint8_t bytes = WEIR_BITMAP_BYTES;
+
+	memcpy(payload, js->home->pending, WEIR_BITMAP_BYTES);
+	if (js->keys != NULL) {
+		memcpy(payload + bytes, js->home->challenge, WEIR_CHALLENGE_BYTES);
+		bytes += WEIR_CHALLENGE_BYTES;
+	}
+	h.src_cnt = (uint8_t)js->nb_sources;
+	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
+}
+
+/* A join that is taken, and not the last one that was missing. */
+static struct ppe_next
+wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	bool ends_generation)
+{
+	struct walk *walk = &lmem(thread)->walk;
+
+	tell_waiting(worker, thread, js);
+	if (likely(!ends_generation)) {
+		ppe_consume(worker, thread);
+		return PPE_END;
+	}
+	js->count.recalls++;
+	js->home->walking = true;
+	*walk = (struct walk){.home = js->home,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = js->generation,
+		.job = js->job};
+	return ppe_hop_certain(worker, thread, 0, recall);
+}
+
+/* Does it end the generation that runs? */
+static bool
+ends_generation(const struct ppe_job *j, const struct job_shard *js)
+{
+	return j->recall && js->generation != 0 && !js->recalled;
+}
+
+/* A late copy of the join that brought the source into the former generation, or into one that is recalled
+ * and whose source has asked anew: nobody waits for an answer. Who quotes no challenge could be taken
+ * for one that begins anew. */
+static bool
+is_late_copy(const struct job_shard *js, const struct weir_header *h,
+	const struct weir_join_proof *proof)
+{
+	const struct job_home *home = js->home;
+	uint8_t s = h->src_id;
+
+	if (proof != NULL || h->block_id == 0)
+		return false;
+	return home->former[s] == h->block_id ||
+		(home->nonce[s] == h->block_id && mask_test(home->pending, s) &&
+			home->pending_nonce[s] != h->block_id);
+}
+
+/* The proof of an authenticated job's join, which has been verified; NULL: there is none. */
+static const struct weir_join_proof *
+proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join_proof *room)
+{
+	if (js->keys == NULL)
+		return NULL;
+	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
+}
+
+/* Is it the join that brought this source into the running generation? One that is recalled runs no more:
+ * who still asks with that join has not heard of it, and goes into the next one. Halfway through a walk nobody
+ * knows: what it is told would be of the next generation, and its join of the former one. */
+static bool
+accepted(const struct job_shard *js, const struct weir_header *h,
+	const struct weir_join_proof *proof)
+{
+	return !js->recalled && mask_test(js->home->in, h->src_id) &&
+		js->home->nonce[h->src_id] == h->block_id &&
+		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
+}
+
+struct ppe_next
+join(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct weir_header h = lmem(thread)->c.header;
+	struct job_shard *js = state->job[h.job_id];
+	struct job_home *home = js == NULL ? NULL : js->home;
+	struct walk *walk = &lmem(thread)->walk;
+	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
+	uint32_t now = heard_now(worker->now);
+	struct weir_join_proof room;
+	const struct weir_join_proof *proof;
+	bool fresh;
+
+	/* On the way here the job may have become another one, or the source no member of it. */
+	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
+		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src)) {
+		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return PPE_END;
+	}
+	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0) {
+		ppe_drop(worker, thread, PPE_DROP_LENGTH);
+		return PPE_END;
+	}
+	if (home == NULL || h.gen_id != WEIR_GEN_JOIN) {
+		/* A job of a fixed generation has no joins. */
+		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
+		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
+		return PPE_END;
+	}
+	proof = proof_of(js, thread, &room);
+	if (proof != NULL && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0) {
+		/* The base form has no place for a tag. */
+		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
+		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
+		return PPE_END;
+	}
+	js->count.joins++;
+	/* Without the challenge it may be of any time: an answer is all it can have. */
+	fresh = proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge);
+	if (accepted(js, &h, proof)) {
+		if (fresh)
+			home->asked[h.src_id].accepted = now;
+		return answer_joins(worker, thread, js, h.src_id);
+	}
+	if (home->walking) {
+		js->count.held_back++;
+		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+		return PPE_END;
+	}
+	if (unlikely(is_late_copy(js, &h, proof))) {
+		ppe_drop(worker, thread, PPE_DROP_STALE);
+		return PPE_END;
+	}
+	forget_old(home, now);
+	if (fresh)
+		collect(home, thread, &h, proof, now);
+	if (home->pending_count < js->nb_sources)
+		return wait_for_others(worker, thread, js, fresh && ends_generation(j, js));
+	home->walking = true;
+	home->begun = generation_after(js);
+	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
+	*walk = (struct walk){.home = home,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = home->begun,
+		.job = js->job};
+	return ppe_hop_certain(worker, thread, 0, adopt);
+}
+
+/* The walk's job here; NULL: it is gone, or has not come yet. (While it is here, no worker is done with its table, and its
+ * home can't have been freed.) */
+static struct job_shard *
+walked(const struct collective *state, const struct walk *walk)
+{
+	struct job_shard *js = state->job[walk->job];
+
+	return js != NULL && js->serial == walk->serial ? js : NULL;
+}
+
+/* On each worker in turn: the new generation. */
+static struct ppe_next
+adopt(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct walk *walk = &lmem(thread)->walk;
+	struct job_shard *js = walked(state, walk);
+
+	if (likely(js != NULL)) {
+		/* Not again, should the walk have been here. */
+		if (js->keys != NULL && js->generation != walk->generation)
+			job_keys_begin(state, js, walk->generation, walk->home->challenge);
+		if (unlikely(!job_shard_begin(state, js, walk->generation, walk->home)))
+			walk->missed = true;
+	} else {
+		walk->missed = true;
+	}
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
+	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
+}
+
+/* Has a member of the new generation left meanwhile? Then it is abandoned, and its number with it: what
+ * shards know of it, they have told nobody. The others' joins wait for the one that is missing. */
+static bool
+abandon(struct job_home *home)
+{
+	bool any = false;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (mask_test(home->gone, (uint8_t)s)) {
+			mask_clear(home->pending, (uint8_t)s);
+			home->pending_count--;
+			any = true;
+		}
+	memset(home->gone, 0, sizeof(home->gone));
+	return any;
+}
+
+/* Home again: the collection is ours, everybody is answered. */
+static struct ppe_next
+joined(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = walked(state, &lmem(thread)->walk);
+	struct job_home *home;
+
+	if (unlikely(js == NULL)) {
+		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
+		return PPE_END;
+	}
+	home = js->home;
+	if (unlikely(abandon(home))) {
+		home->walking = false;
+		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+		return PPE_END;
+	}
+	if (unlikely(lmem(thread)->walk.missed)) {
+		/* A worker has not changed over yet. Or the job, or a member, is gone there: soon
+		 * it is here, too. */
+		lmem(thread)->walk.missed = false;
+		return ppe_hop_certain(worker, thread, 0, adopt);
+	}
+	/* Who came into both with the same join may still be waiting for the answer: it is no late copy. */
+	for (unsigned int s = 0; s < js->source_end; s++)
+		home->former[s] = home->nonce[s] == home->pending_nonce[s] ? 0 : home->nonce[s];
+	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
+	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
+	memcpy(home->in, home->pending, sizeof(home->in));
+	memcpy(home->present, home->pending, sizeof(home->present));
+	for (unsigned int s = 0; s < js->source_end; s++)
+		home->asked[s].accepted = home->asked[s].last;
+	memset(home->pending, 0, sizeof(home->pending));
+	memset(home->pending_nonce, 0, sizeof(home->pending_nonce));
+	memset(home->pending_proof, 0, sizeof(home->pending_proof));
+	memset(home->pending_endpoint, 0, sizeof(home->pending_endpoint));
+	home->pending_count = 0;
+	if (js->keys != NULL)
+		job_challenge_next(home);
+	home->walking = false;
+	js->count.generations++; /* here alone: the shards are summed */
+	return answer_joins(worker, thread, js, -1);
+}
+
+/* On each worker in turn: the generation is over. */
+static struct ppe_next
+recall(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct walk *walk = &lmem(thread)->walk;
+	struct job_shard *js = walked(state, walk);
+
+	if (likely(js != NULL) && likely(js->generation == walk->generation))
+		job_shard_recall(state, js);
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), recall);
+	return ppe_hop_certain(worker, thread, walk->home_worker, recalled);
+}
+
+/* Home again: joins are taken as before. */
+static struct ppe_next
+recalled(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct job_shard *js = walked(ppe_state(worker, thread), &lmem(thread)->walk);
+
+	if (likely(js != NULL)) {
+		(void)abandon(js->home);
+		js->home->walking = false;
+	}
+	ppe_consume(worker, thread);
+	return PPE_END;
+}
+
+const struct ppe_segment_name join_segments[] = {
+	{join, "join"},
+	{adopt, "adopt"},
+	{joined, "joined"},
+	{recall, "recall"},
+	{recalled, "recalled"},
+	{answer, "answer"},
+	{NULL, NULL},
+};

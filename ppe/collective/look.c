@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the control thread sees of a job's shard while its worker runs. Counters only grow, and each
+ * is one aligned word; records are never unmapped, so the worst that a look can meet is a block that
+ * has just become another one, which its key tells.
+ */
+#include <rte_cycles.h>
+
+#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/hooks.h"
+#include "ppe/collective/join.h"
+
+static void
+add_histogram(struct ppe_histogram *sum, const struct ppe_histogram *histogram)
+{
+	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
+		sum->bucket[i] += histogram->bucket[i];
+	sum->sum_us += histogram->sum_us;
+}
+
+static uint64_t
+ticks_us(uint32_t tick, uint64_t now, uint64_t hz)
+{
+	return (uint64_t)((double)ticks_since(tick, heard_now(now)) *
+		(double)(UINT64_C(1) << HEARD_SHIFT) * 1e6 / (double)hz);
+}
+
+static void
+tell_heard(struct ppe_source_stats *stats, uint32_t heard, uint64_t now, uint64_t hz)
+{
+	if (heard == 0)
+		return;
+	stats->heard = true;
+	stats->silent_us = RTE_MIN(stats->silent_us, ticks_us(heard, now, hz));
+}
+
+/* Has its join been collected, and lately repeated? */
+static bool
+is_asking(const struct job_home *home, unsigned int source, uint64_t now, uint64_t hz)
+{
+	return mask_test(home->pending, (uint8_t)source) &&
+		!join_is_old(home, source, heard_now(now), hz);
+}
+
+static void
+look_at_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_t hz,
+	struct ppe_source_stats *stats)
+{
+	const struct asked *asked = &home->asked[source];
+
+	tell_heard(stats, asked->accepted, now, hz);
+	stats->joining = is_asking(home, source, now, hz);
+	if (!stats->joining)
+		return;
+	stats->joining_us = ticks_us(asked->since, now, hz);
+	stats->contested = asked->rival != 0 &&
+		ticks_us(asked->rival, now, hz) < home->kept_s * UINT64_C(1000000);
+}
+
+static void
+look_at_attendance(
+	const struct job_home *home, unsigned int source_end, struct ppe_job_stats *stats)
+{
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+
+	memcpy(stats->present, home->present, sizeof(stats->present));
+	for (unsigned int s = 0; s < source_end; s++)
+		if (is_asking(home, s, now, hz))
+			mask_set(stats->joining, (uint8_t)s);
+}
+
+void
+collective_job_stats(const void *shard, struct ppe_job_stats *stats)
+{
+	const struct job_shard *js = shard;
+
+#define X(name, help) stats->name += js->count.name;
+	PPE_JOB_COUNTERS(X)
+#undef X
+	add_histogram(&stats->latency, &js->count.latency);
+	add_histogram(&stats->spread, &js->count.spread);
+	stats->generation = js->generation;
+	if (js->home != NULL)
+		look_at_attendance(js->home, js->source_end, stats);
+	stats->buffers_used += js->quota.used;
+	stats->buffers_reserved += js->quota.limit;
+	for (unsigned int r = 0; r < js->window; r++) {
+		const struct block *current =
+			__atomic_load_n(&js->slot[r].current, __ATOMIC_RELAXED);
+
+		stats->blocks_in_flight += current != NULL && current->state == BLOCK_OPEN;
+	}
+}
+
+void
+collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats)
+{
+	const struct job_shard *js = shard;
+	const struct pktbuf_endpoint *endpoint = &js->endpoint[source];
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	uint64_t waited_us;
+
+	stats->last += js->late[source].last;
+	/* The shards' blocks wait at the same time. */
+	waited_us = (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
+	stats->waited_us = RTE_MAX(stats->waited_us, waited_us);
+	tell_heard(stats, js->seen[source].heard, now, hz);
+	if (js->home != NULL)
+		look_at_joins(js->home, source, now, hz, stats);
+	if (!endpoint->valid || stats->placed)
+		return;
+	stats->placed = true;
+	stats->port = endpoint->port;
+	stats->udp = endpoint->udp;
+	memcpy(stats->mac, endpoint->mac, sizeof(stats->mac));
+}
+
+/* A block as it is at this moment. false: it is becoming another one. */
+static bool
+look(const struct block *block, struct block *copy)
+{
+	const volatile uint64_t *key = &block->hash.key;
+	uint64_t before = *key;
+
+	rte_compiler_barrier();
+	memcpy(copy, block, sizeof(*copy));
+	rte_compiler_barrier();
+	/* The key is set before the rest of a new block is. */
+	return copy->hash.live && *key == before &&
+		before == block_key((uint16_t)(before >> 40), copy->job, copy->block_id);
+}
+
+static unsigned int
+heard_in(const struct block *block)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < MASK_WORDS; i++)
+		n += (unsigned int)__builtin_popcountll(block->heard[i]);
+	return n;
+}
+
+static uint64_t
+us_since(uint64_t tsc, uint64_t now, uint64_t hz)
+{
+	return (int64_t)(now - tsc) < 0 ? 0 : (uint64_t)((double)(now - tsc) * 1e6 / (double)hz);
+}
+
+unsigned int
+collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe_block_info *blocks,
+	unsigned int max)
+{
+	const struct job_shard *js = shard;
+	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
+	unsigned int n = 0;
+
+	const struct block *listed = NULL;
+
+	for (unsigned int i = 0; i < 2u * js->window; i++) {
+		const struct slot *slot = &js->slot[i / 2];
+		/* A block that becomes the previous one between two looks is listed once. */
+		const struct block *block = __atomic_load_n(
+			i % 2 == 0 ? &slot->current : &slot->previous, __ATOMIC_RELAXED);
+		struct block copy;
+
+		if (block == NULL || block == listed || !look(block, &copy) ||
+			copy.job != js->job || (open && copy.state != BLOCK_OPEN) ||
+			us_since(copy.progress, now, hz) < idle_us)
+			continue;
+		listed = block;
+		if (n < max) {
+			blocks[n] = (struct ppe_block_info){.block = copy.block_id,
+				.generation = (uint16_t)(copy.hash.key >> 40),
+				.job = copy.job,
+				.open = copy.state == BLOCK_OPEN,
+				.heard_count = (uint16_t)heard_in(&copy),
+				.age_us = us_since(copy.opened, now, hz),
+				.idle_us = us_since(copy.progress, now, hz)};
+			memcpy(blocks[n].heard, copy.heard, sizeof(copy.heard));
+		}
+		n++;
+	}
+	return n;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The workers' side of the faults. The control thread's is ppe/faults/control.c. */
+#include "ppe/faults/faults.h"
+
+#include "pktbuf/alter.h"
+#include "pktbuf/head.h"
+#include "pktbuf/outq_fast.h"
+#include "ppe/faults/faults_priv.h"
+#include "ppe/ppe_priv.h"
+
+/* A queue of the worker, and what its packets are in the rules. */
+struct site {
+	struct ppe_worker *worker;
+	struct ppe_fault_store *store;
+	struct pktbuf_outq *outq; /* NULL: the packets come in, and go to the backlog */
+	unsigned int port, index;
+	uint8_t priority;
+};
+
+/* What the rules ask of a packet. */
+struct subject {
+	enum ppe_fault_what what; /* never ANY */
+	uint8_t job, source;
+	uint32_t block;
+};
+
+static struct site
+site_at(struct ppe_worker *worker, unsigned int index, uint8_t priority)
+{
+	bool in = index < worker->nb_rx;
+	struct pktbuf_outq *outq = in ? NULL : worker->outq[index - worker->nb_rx];
+
+	return (struct site){.worker = worker,
+		.store = worker->faults,
+		.outq = outq,
+		.port = in ? worker->rx[index].port->index : outq->port->index,
+		.index = index,
+		.priority = priority};
+}
+
+static unsigned int
+room(const struct site *site)
+{
+	const struct ppe_worker *worker = site->worker;
+
+	if (site->outq == NULL)
+		return PPE_BACKLOG - (uint16_t)(worker->backlog_tail - worker->backlog_head);
+	return site->outq->depth -
+		(site->outq->fifo[site->priority].tail - site->outq->fifo[site->priority].head);
+}
+
+/* There is room. */
+static void
+put(const struct site *site, struct rte_mbuf *packet)
+{
+	struct ppe_worker *worker = site->worker;
+
+	if (site->outq == NULL)
+		worker->backlog[worker->backlog_tail++ % PPE_BACKLOG] = packet;
+	else
+		(void)pktbuf_outq_push(site->outq, site->priority, packet);
+}
+
+/* The output queue is judged as far as it is filled. */
+static void
+mark(const struct site *site)
+{
+	if (site->outq != NULL)
+		site->store->judged[site->index - site->worker->nb_rx][site->priority] =
+			site->outq->fifo[site->priority].tail;
+}
+
+/* Is it from or to one of the aggregation ports, and long enough for its header? Else ordinary.
+ * Never reads beyond the bytes that the head vouches for. */
+static struct subject
+classify(const struct ppe_worker *worker, const struct rte_mbuf *packet)
+{
+	const struct pktbuf_identity *self = worker->identity;
+	uint8_t scratch[PKTBUF_HEAD_BYTES];
+	struct subject subject = {.what = PPE_FAULT_ORDINARY};
+	struct pktbuf_head head;
+	struct weir_header header = {0};
+	uint16_t udp;
+
+	pktbuf_head_parse(&head, packet, scratch);
+	if (!(head.flags & PKTBUF_HEAD_UDP) || (head.flags & PKTBUF_HEAD_BAD))
+		return subject;
+	if (head.ip_dst == self->ip)
+		udp = head.udp_dst;
+	else if (head.ip_src == self->ip)
+		udp = head.udp_src;
+	else
+		return subject;
+	if (udp != self->port_base && udp != self->port_ext)
+		return subject;
+	header.extended = udp == self->port_ext;
+	if (head.payload_length < weir_header_bytes(header.extended) ||
+		RTE_MIN(head.length, (uint32_t)PKTBUF_HEAD_BYTES) <
+			head.payload + weir_header_bytes(header.extended))
+		return subject;
+	weir_header_read(&header, head.bytes + head.payload);
+	subject.what = head.ip_dst == self->ip ? PPE_FAULT_CONTRIBUTION : PPE_FAULT_RESULT;
+	subject.job = header.job_id;
+	subject.source = header.src_id;
+	subject.block = header.block_id;
+	return subject;
+}
+
+static bool
+matches(const struct ppe_fault_rule *rule, const struct site *site, const struct subject *subject)
+{
+	bool particular =
+		rule->job >= 0 || rule->source >= 0 || rule->first != 0 || rule->last != UINT32_MAX;
+
+	if ((rule->direction == PPE_FAULT_IN) != (site->outq == NULL) ||
+		(rule->port >= 0 && (unsigned int)rule->port != site->port) ||
+		(rule->what != PPE_FAULT_ANY && rule->what != subject->what))
+		return false;
+	if (!particular)
+		return true;
+	return subject->what != PPE_FAULT_ORDINARY &&
+		(rule->job < 0 || rule->job == subject->job) &&
+		(rule->source < 0 || rule->source == subject->source) &&
+		rule->first <= subject->block && subject->block <= rule->last;
+}
+
+static uint64_t
+cycles(const struct ppe_fault_set *set, uint64_t us)
+{
+	return us * set->hz / 1000000;
+}
+
+static unsigned int
+held_now(const struct ppe_fault_store *store)
+{
+	return store->used + store->waiting;
+}
+
+/* Some came by: those that have been overtaken often enough follow. `rest`: packets that have their
+ * places already. */
+static void
+overtake(const struct site *site, unsigned int rest)
+{
+	struct ppe_fault_store *store = site->store;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < store->waiting; i++) {
+		struct ppe_behind *behind = &store->behind[i];
+
+		if (behind->held.site != site->index || behind->held.priority != site->priority ||
+			--behind->left > 0) {
+			store->behind[kept++] = *behind;
+			continue;
+		}
+		if (room(site) > rest) {
+			put(site, behind->held.packet);
+			continue;
+		}
+		behind->held.due = 0;
+		ppe_held_push(store, behind->held);
+	}
+	store->waiting = kept;
+}
+
+/* What is to happen to a packet. */
+struct sentence {
+	enum ppe_drop drop; /* PPE_DROP_COUNT: none */
+	uint32_t behind; /* packets; 0: none */
+	uint64_t delay; /* us */
+	uint64_t copiers, holders; /* bits of the rules that want a copy, or it held */
+};
+
+static_assert(PPE_FAULT_RULES_MAX <= 64, "rules of a sentence are bits");
+
+static struct ppe_fault_stream *
+stream_at(const struct site *site, unsigned int rule)
+{
+	const struct ppe_worker *worker = site->worker;
+
+	return &worker->fault_set
+			->stream[worker->id][(size_t)rule * ppe_fault_sites(worker) + site->index];
+}
+
+/* A rule could not have what it wanted. */
+static void
+spare(const struct site *site, unsigned int rule)
+{
+	stream_at(site, rule)->spared++;
+	site->store->spared++;
+}
+
+/* Flip bits of a copy, which nobody else reads: results share their payload. */
+static bool
+corrupt(const struct site *site, const struct ppe_fault_rule *rule,
+	const struct ppe_fault_stream *stream, uint64_t n, struct rte_mbuf **packet)
+{
+	struct rte_mbuf *copy = pktbuf_bare_copy(*packet, site->worker->pools->packets);
+
+	if (copy == NULL)
+		return false;
+	for (unsigned int i = 0; i < rule->bits; i++)
+		pktbuf_flip_bit(copy,
+			(uint32_t)(ppe_fault_draw(stream, n, 16 + i) % (copy->data_len * 8u)));
+	rte_pktmbuf_free(*packet);
+	*packet = copy;
+	return true;
+}
+
+static void
+apply(const struct site *site, unsigned int index, uint64_t n, struct rte_mbuf **packet,
+	struct sentence *sentence)
+{
+	const struct ppe_fault_rule *rule = &site->worker->fault_set->faults.rule[index];
+	const struct ppe_fault_stream *stream = stream_at(site, index);
+	const uint64_t bit = UINT64_C(1) << index;
+
+	switch (rule->action) {
+	case PPE_FAULT_DROP: sentence->drop = PPE_DROP_FAULT_DROP; break;
+	case PPE_FAULT_BLACKOUT: sentence->drop = PPE_DROP_FAULT_BLACKOUT; break;
+	case PPE_FAULT_DUPLICATE: sentence->copiers |= bit; break;
+	case PPE_FAULT_REORDER:
+		sentence->behind = 1 + (uint32_t)(ppe_fault_draw(stream, n, 3) % rule->distance);
+		sentence->holders |= bit;
+		break;
+	case PPE_FAULT_DELAY:
+		sentence->delay += ppe_fault_delay_us(rule, stream, n);
+		sentence->holders |= bit;
+		break;
+	case PPE_FAULT_CORRUPT:
+	default:
+		if ((*packet)->pkt_len > 0 && !corrupt(site, rule, stream, n, packet))
+			spare(site, index);
+	}
+}
+
+static struct sentence
+judge(const struct site *site, struct rte_mbuf **packet)
+{
+	struct ppe_worker *worker = site->worker;
+	struct ppe_fault_set *set = worker->fault_set;
+	struct sentence sentence = {.drop = PPE_DROP_COUNT};
+	struct subject subject = {.what = PPE_FAULT_ORDINARY};
+	uint64_t ms;
+
+	if (set == NULL)
+		return sentence;
+	ms = (worker->now - RTE_MIN(worker->now, set->epoch)) / (set->hz / 1000);
+	if (set->classify)
+		subject = classify(worker, *packet);
+	for (unsigned int i = 0; i < set->faults.nb_rules; i++) {
+		const struct ppe_fault_rule *rule = &set->faults.rule[i];
+		struct ppe_fault_stream *stream = stream_at(site, i);
+		uint64_t n;
+
+		if (!matches(rule, site, &subject))
+			continue;
+		n = ++stream->matched;
+		if (!ppe_fault_choose(rule, stream, n) || !ppe_fault_in_window(rule, ms))
+			continue;
+		stream->hit++;
+		apply(site, i, n, packet, &sentence);
+		if (sentence.drop != PPE_DROP_COUNT)
+			break;
+	}
+	return sentence;
+}
+
+static void
+pass(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
+{
+	put(site, packet);
+	overtake(site, rest);
+}
+
+/* A copy for a rule. */
+static void
+repeat(const struct site *site, unsigned int rule, const struct rte_mbuf *packet, unsigned int rest)
+{
+	struct ppe_worker *worker = site->worker;
+	struct rte_mbuf *copy = room(site) > rest
+		? rte_pktmbuf_copy(packet, worker->pools->packets, 0, UINT32_MAX)
+		: NULL;
+
+	if (copy == NULL) {
+		spare(site, rule);
+		return;
+	}
+	worker->count.created++;
+	put(site, copy);
+}
+
+/* False: there is no room to hold it. */
+static bool
+hold(const struct site *site, struct rte_mbuf *packet, const struct sentence *sentence)
+{
+	struct ppe_worker *worker = site->worker;
+	struct ppe_fault_store *store = site->store;
+	const struct ppe_fault_set *set = worker->fault_set;
+	struct ppe_held held = {.due = worker->now +
+			cycles(set, RTE_MIN(sentence->delay, (uint64_t)PPE_FAULT_DELAY_MAX_US)),
+		.serial = store->serial++,
+		.packet = packet,
+		.site = (uint16_t)site->index,
+		.priority = site->priority};
+
+	if (held_now(store) >= set->faults.held)
+		return false;
+	if (sentence->delay > 0) {
+		ppe_held_push(store, held);
+		return true;
+	}
+	if (store->waiting == PPE_FAULT_BEHIND_MAX)
+		return false;
+	held.due = worker->now + cycles(set, PPE_FAULT_BEHIND_US);
+	store->behind[store->waiting++] = (struct ppe_behind){held, sentence->behind};
+	return true;
+}
+
+/* A packet that has given up its place; `rest`: those that will need theirs. */
+static void
+treat(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
+{
+	struct sentence sentence = judge(site, &packet);
+
+	if (sentence.drop != PPE_DROP_COUNT) {
+		site->worker->count.drops[sentence.drop]++;
+		rte_pktmbuf_free(packet);
+		return;
+	}
+	/* Copies are sent at once also when the original is held. */
+	for (uint64_t left = sentence.copiers; left != 0; left &= left - 1)
+		repeat(site, (unsigned int)__builtin_ctzll(left), packet, rest + 1);
+	if (sentence.delay > 0 || sentence.behind > 0) {
+		if (hold(site, packet, &sentence))
+			return;
+		for (uint64_t left = sentence.holders; left != 0; left &= left - 1)
+			spare(site, (unsigned int)__builtin_ctzll(left));
+	}
+	pass(site, packet, rest);
+}
+
+void
+ppe_faults_in(struct ppe_worker *worker, unsigned int rx, unsigned int n)
+{
+	struct site site = site_at(worker, rx, 0);
+
+	worker->backlog_tail = (uint16_t)(worker->backlog_tail - n);
+	for (unsigned int i = 0; i < n; i++)
+		site.store->burst[i] =
+			worker->backlog[(uint16_t)(worker->backlog_tail + i) % PPE_BACKLOG];
+	for (unsigned int i = 0; i < n; i++)
+		treat(&site, site.store->burst[i], n - 1 - i);
+}
+
+void
+ppe_faults_out(struct ppe_worker *worker)
+{
+	for (unsigned int i = 0; i < worker->nb_outq; i++) {
+		for (uint8_t priority = 0; priority < PKTBUF_PRIOS; priority++) {
+			struct site site = site_at(worker, worker->nb_rx + i, priority);
+			struct pktbuf_fifo *fifo = &site.outq->fifo[priority];
+			uint32_t from = site.store->judged[i][priority], n = fifo->tail - from;
+
+			for (uint32_t k = 0; k < n; k++)
+				site.store->burst[k] =
+					fifo->ring[(from + k) & (site.outq->depth - 1)];
+			fifo->tail = from;
+			for (uint32_t k = 0; k < n; k++)
+				treat(&site, site.store->burst[k], n - 1 - k);
+			mark(&site);
+		}
+	}
+}
+
+/* Those that nobody has overtaken for long. */
+static void
+give_up_waiting(struct ppe_fault_store *store, uint64_t now)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < store->waiting; i++) {
+		if (store->behind[i].held.due <= now)
+			ppe_held_push(store, store->behind[i].held);
+		else
+			store->behind[kept++] = store->behind[i];
+	}
+	store->waiting = kept;
+}
+
+static void
+release_one(const struct site *site, struct rte_mbuf *packet)
+{
+	struct ppe_counters *count = &site->worker->count;
+
+	if (likely(room(site) > 0)) {
+		put(site, packet);
+		mark(site);
+		return;
+	}
+	count->queue_full[site->port][site->priority]++;
+	count->drops[PPE_DROP_QUEUE_FULL]++;
+	rte_pktmbuf_free(packet);
+}
+
+unsigned int
+ppe_faults_release(struct ppe_worker *worker, bool draining)
+{
+	struct ppe_fault_store *store = worker->faults;
+	unsigned int n = 0;
+
+	if (unlikely(draining && held_now(store) > 0))
+		ppe_held_all_due(store);
+	give_up_waiting(store, worker->now);
+	/* What is in the output queues already has yet to be told from what is added here. */
+	ppe_faults_out(worker);
+	while (store->used > 0 && store->heap[0].due <= worker->now) {
+		struct site site = site_at(worker, store->heap[0].site, store->heap[0].priority);
+
+		/* The backlog will have room. An output queue may never: there it is as for others. */
+		if (room(&site) == 0 && site.outq == NULL)
+			break;
+		release_one(&site, ppe_held_pop(store).packet);
+		n++;
+	}
+	if (worker->fault_set == NULL && held_now(store) == 0)
+		worker->faults = NULL;
+	return n;
+}
+
+void
+ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set)
+{
+	/* Acquire pairs with the release in ppe_publish_faults. */
+	struct ppe_fault_store *store = __atomic_load_n(&worker->store, __ATOMIC_ACQUIRE);
+
+	if (worker->faults == NULL)
+		for (unsigned int i = 0; i < worker->nb_outq; i++)
+			for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
+				store->judged[i][p] = worker->outq[i]->fifo[p].tail;
+	ppe_held_all_due(store);
+	worker->faults = store;
+	worker->fault_set = set;
+	/* Release: the former set is not touched any more. */
+	__atomic_store_n(&worker->fault_taken, set, __ATOMIC_RELEASE);
+}
+
+unsigned int
+ppe_faults_held(const struct ppe_worker *worker)
+{
+	const struct ppe_fault_store *store = __atomic_load_n(&worker->store, __ATOMIC_ACQUIRE);
+
+	if (store == NULL)
+		return 0;
+	return __atomic_load_n(&store->used, __ATOMIC_RELAXED) +
+		__atomic_load_n(&store->waiting, __ATOMIC_RELAXED);
+}
+
+void
+ppe_faults_abandon(struct ppe_worker *worker)
+{
+	struct ppe_fault_store *store = worker->store;
+
+	if (store == NULL)
+		return;
+	ppe_held_all_due(store);
+	while (store->used > 0)
+		rte_pktmbuf_free(ppe_held_pop(store).packet);
+}
