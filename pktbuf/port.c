@@ -33,15 +33,15 @@ find(const struct pktbuf_port_config *config, uint16_t *id)
 		"EAL has no device %s: does the interface exist, and is the driver there?", device);
 }
 
-/* What AUTO means on this device, or why the wish can't be had. */
+/* What AUTO means on this device, or why the spec can't be had. */
 static int
-resolve(const struct pktbuf_port_config *config, enum pktbuf_checksum wish, bool has,
+resolve(const struct pktbuf_port_config *config, enum pktbuf_checksum spec, bool has,
 	const char *direction, enum pktbuf_checksum *resolved)
 {
-	*resolved = wish;
-	if (wish == PKTBUF_CHECKSUM_AUTO)
+	*resolved = spec;
+	if (spec == PKTBUF_CHECKSUM_AUTO)
 		*resolved = has ? PKTBUF_CHECKSUM_OFFLOAD : PKTBUF_CHECKSUM_SOFTWARE;
-	if (wish == PKTBUF_CHECKSUM_OFFLOAD && !has)
+	if (spec == PKTBUF_CHECKSUM_OFFLOAD && !has)
 		return REFUSE(config, -ENOTSUP, "the device has no %s checksum offload", direction);
 	return 0;
 }

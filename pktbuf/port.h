@@ -29,7 +29,7 @@ struct pktbuf_port_config {
 	char name[PKTBUF_NAME_MAX]; /* for people; unique */
 	char device[PKTBUF_DEVICE_MAX]; /* EAL device; what follows a comma is for EAL alone */
 	uint16_t rx_queues, tx_queues; /* [1, what the device has] */
-	uint16_t rx_descriptors, tx_descriptors; /* wishes; the device rounds them */
+	uint16_t rx_descriptors, tx_descriptors; /* specs; the device rounds them */
 	enum pktbuf_checksum rx_checksum, tx_checksum;
 	uint16_t mtu; /* bytes; 0: leave the device's own */
 	bool promiscuous;

@@ -35,7 +35,7 @@ struct ppe_job {
 	uint16_t nb_sources; /* [1, 256] */
 	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
 	uint16_t first_generation; /* before the first join is done; 0: the switch's */
-	bool recall; /* a source that joins anew ends the generation that runs, at once; else that goes on
+	bool revoke; /* a source that joins anew ends the generation that runs, at once; else that goes on
 			until all have joined */
 	bool deterministic; /* floating-point contributions are added in the order of source ids */
 	bool authenticated; /* every packet of it bears a tag; not with a fixed generation */

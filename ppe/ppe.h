@@ -218,7 +218,7 @@ struct ppe_port_stats {
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \
 	X(generations, "generations begun")                                                        \
-	X(recalls, "generations ended by a source that joined anew")
+	X(revokes, "generations ended by a source that joined anew")
 
 /* Times by powers of two: bucket 0 counts those under 1 us, bucket i those under 2^i us, the last
  * one all others. */

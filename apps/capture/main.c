@@ -96,7 +96,7 @@ main(int argc, char **argv)
 	int rc, closed;
 
 	options_read(&options, argc, argv);
-	if (plan_make(&plan, &options.wish, error) < 0) {
+	if (plan_make(&plan, &options.spec, error) < 0) {
 		fprintf(stderr, "weir-capture: %s\n", error);
 		return 1;
 	}

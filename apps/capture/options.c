@@ -139,22 +139,22 @@ static const struct option list[] = {
 
 /* Options of a number, and where it goes. */
 static bool
-read_number(struct capture_wish *wish, int option, const char *name, const char *text)
+read_number(struct capture_spec *spec, int option, const char *name, const char *text)
 {
 	const struct {
 		int option;
 		int64_t *to;
 		uint64_t min, max;
 	} numbers[] = {
-		{JOB_ID, &wish->job_id, 0, WEIR_JOBS_MAX - 1},
-		{SOURCES, &wish->sources, 1, WEIR_SOURCES_MAX},
-		{WINDOW, &wish->window, 1, PPE_WINDOW_MAX},
-		{ELEMENTS, &wish->elements, 0, WEIR_ELEMENTS_MAX},
-		{GENERATION, &wish->generation, 1, UINT16_MAX},
-		{BLOCK_BITS, &wish->block_bits, 8, 32},
-		{'b', &wish->blocks, 1, UINT32_MAX},
-		{FRAMES, &wish->frames, 1, INT64_MAX},
-		{STATIONS, &wish->stations, 1, UINT16_MAX},
+		{JOB_ID, &spec->job_id, 0, WEIR_JOBS_MAX - 1},
+		{SOURCES, &spec->sources, 1, WEIR_SOURCES_MAX},
+		{WINDOW, &spec->window, 1, PPE_WINDOW_MAX},
+		{ELEMENTS, &spec->elements, 0, WEIR_ELEMENTS_MAX},
+		{GENERATION, &spec->generation, 1, UINT16_MAX},
+		{BLOCK_BITS, &spec->block_bits, 8, 32},
+		{'b', &spec->blocks, 1, UINT32_MAX},
+		{FRAMES, &spec->frames, 1, INT64_MAX},
+		{STATIONS, &spec->stations, 1, UINT16_MAX},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -180,29 +180,29 @@ order_of(const char *text)
 static void
 read_other(struct options *options, int option, const char *name)
 {
-	struct capture_wish *wish = &options->wish;
+	struct capture_spec *spec = &options->spec;
 
 	switch (option) {
 	case 'o': options->output.path = optarg; break;
-	case 'e': wish->endless = true; break;
+	case 'e': spec->endless = true; break;
 	case 'x': options->expect = optarg; break;
 	case 'J': options->json = true; break;
 	case 'N': options->output.nanoseconds = true; break;
-	case 'c': wish->config = optarg; break;
-	case 'j': wish->job = optarg; break;
+	case 'c': spec->config = optarg; break;
+	case 'j': spec->job = optarg; break;
 	case GAP: options->output.gap_ns = number(name, optarg, 0, 1000000000); break;
-	case SEED: wish->seed = number(name, optarg, 0, UINT64_MAX); break;
-	case TYPE: wish->type = optarg; break;
-	case ADDRESS: wish->address = optarg; break;
-	case SWITCH: wish->switch_address = optarg; break;
-	case SWITCH_MAC: wish->switch_mac = optarg; break;
-	case FIRST: wish->first = (uint32_t)number(name, optarg, 0, UINT32_MAX); break;
-	case ONLY: wish->only = optarg; break;
-	case EXTENDED: wish->extended = true; break;
-	case ORDER: wish->order = order_of(optarg); break;
-	case DUPLICATES: wish->duplicates = (unsigned int)number(name, optarg, 0, 90); break;
-	case ORDINARY: wish->sizes = optarg; break;
-	case REVERSE: wish->reverse = true; break;
+	case SEED: spec->seed = number(name, optarg, 0, UINT64_MAX); break;
+	case TYPE: spec->type = optarg; break;
+	case ADDRESS: spec->address = optarg; break;
+	case SWITCH: spec->switch_address = optarg; break;
+	case SWITCH_MAC: spec->switch_mac = optarg; break;
+	case FIRST: spec->first = (uint32_t)number(name, optarg, 0, UINT32_MAX); break;
+	case ONLY: spec->only = optarg; break;
+	case EXTENDED: spec->extended = true; break;
+	case ORDER: spec->order = order_of(optarg); break;
+	case DUPLICATES: spec->duplicates = (unsigned int)number(name, optarg, 0, 90); break;
+	case ORDINARY: spec->sizes = optarg; break;
+	case REVERSE: spec->reverse = true; break;
 	case 'V': puts("weir-capture " WEIR_VERSION); exit(0);
 	case 'h': fputs(help, stdout); exit(0);
 	default: wrong(NULL);
@@ -215,7 +215,7 @@ options_read(struct options *options, int argc, char **argv)
 	int c, index = 0;
 
 	*options = (struct options){
-		.wish = {.job_id = -1,
+		.spec = {.job_id = -1,
 			.sources = -1,
 			.window = -1,
 			.elements = -1,
@@ -230,7 +230,7 @@ options_read(struct options *options, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "o:ex:JNc:j:b:Vh", list, &index)) != -1) {
 		const char *name = c == 'b' ? "blocks" : list[index].name;
 
-		if (!read_number(&options->wish, c, name, optarg))
+		if (!read_number(&options->spec, c, name, optarg))
 			read_other(options, c, name);
 	}
 	if (optind < argc)

@@ -9,7 +9,7 @@
 #include "apps/capture/plan.h"
 
 struct options {
-	struct capture_wish wish;
+	struct capture_spec spec;
 	struct output_config output;
 	const char *expect; /* NULL: no file of results */
 	bool json;

@@ -66,32 +66,32 @@ find_job(const struct ctrl_config *config, const char *wanted)
 /* The job as the switch will know it. What is both there and on the command line is refused: the
  * switch would go by its own. */
 static int
-from_config(struct plan *plan, const struct capture_wish *wish, char *error)
+from_config(struct plan *plan, const struct capture_spec *spec, char *error)
 {
 	struct ctrl_config *config;
 	const struct ppe_job *job;
 	int rc;
 
-	if (wish->job_id >= 0 || wish->sources >= 0 || wish->window >= 0 || wish->generation >= 0 ||
-		wish->block_bits >= 0 || wish->address != NULL || wish->switch_address != NULL ||
-		wish->switch_mac != NULL || wish->type != NULL)
+	if (spec->job_id >= 0 || spec->sources >= 0 || spec->window >= 0 || spec->generation >= 0 ||
+		spec->block_bits >= 0 || spec->address != NULL || spec->switch_address != NULL ||
+		spec->switch_mac != NULL || spec->type != NULL)
 		return refuse(error,
 			"--config tells --job-id, --sources, --address, --window, --type, "
 			"--generation, --block-bits, --switch and --switch-mac: leave them out");
-	rc = ctrl_config_load(wish->config, &config, error, CAPTURE_ERROR_BYTES);
+	rc = ctrl_config_load(spec->config, &config, error, CAPTURE_ERROR_BYTES);
 	if (rc < 0)
 		return rc;
-	job = find_job(config, wish->job);
+	job = find_job(config, spec->job);
 	if (job == NULL)
-		rc = wish->job != NULL
-			? refuse(error, "%s: there is no job \"%s\"", wish->config, wish->job)
-			: refuse(error, "%s has %u jobs: name one with --job", wish->config,
+		rc = spec->job != NULL
+			? refuse(error, "%s: there is no job \"%s\"", spec->config, spec->job)
+			: refuse(error, "%s has %u jobs: name one with --job", spec->config,
 				  config->nb_jobs);
 	else if (job->fixed_generation == 0)
 		rc = refuse(error,
 			"%s: job \"%s\" begins with joins, which a capture can't answer: give it a "
 			"\"generation\"",
-			wish->config, job->name);
+			spec->config, job->name);
 	if (rc == 0) {
 		plan->job = *job;
 		plan->to = config->ppe.identity;
@@ -108,13 +108,13 @@ given(int64_t value, int64_t otherwise)
 
 /* Sources 0 and up, with addresses that count up. */
 static int
-number_sources(struct plan *plan, const struct capture_wish *wish, char *error)
+number_sources(struct plan *plan, const struct capture_spec *spec, char *error)
 {
 	struct ppe_job *job = &plan->job;
 	uint32_t first;
 
-	if (!ctrl_parse_address(wish->address != NULL ? wish->address : "10.77.0.1", &first))
-		return refuse(error, "--address: \"%s\" is not an IPv4 address", wish->address);
+	if (!ctrl_parse_address(spec->address != NULL ? spec->address : "10.77.0.1", &first))
+		return refuse(error, "--address: \"%s\" is not an IPv4 address", spec->address);
 	for (unsigned int s = 0; s < job->nb_sources; s++) {
 		job->members[s / 64] |= UINT64_C(1) << (s % 64);
 		job->address[s] = first + s;
@@ -128,41 +128,41 @@ number_sources(struct plan *plan, const struct capture_wish *wish, char *error)
 }
 
 static int
-from_flags(struct plan *plan, const struct capture_wish *wish, char *error)
+from_flags(struct plan *plan, const struct capture_spec *spec, char *error)
 {
 	static const uint8_t mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
-	unsigned int bits = (unsigned int)given(wish->block_bits, 32);
+	unsigned int bits = (unsigned int)given(spec->block_bits, 32);
 	struct ppe_job *job = &plan->job;
 
-	if (wish->job != NULL)
+	if (spec->job != NULL)
 		return refuse(error, "--job names a job of a --config: without one, use --job-id");
 	memcpy(plan->to.mac, mac, sizeof(mac));
 	plan->to.port_base = WEIR_PORT_BASE;
 	plan->to.port_ext = WEIR_PORT_EXT;
-	if (!ctrl_parse_address(wish->switch_address != NULL ? wish->switch_address : "10.77.0.254",
+	if (!ctrl_parse_address(spec->switch_address != NULL ? spec->switch_address : "10.77.0.254",
 		    &plan->to.ip))
 		return refuse(
-			error, "--switch: \"%s\" is not an IPv4 address", wish->switch_address);
-	if (wish->switch_mac != NULL && !ctrl_parse_mac(wish->switch_mac, plan->to.mac))
-		return refuse(error, "--switch-mac: \"%s\" is not a MAC address", wish->switch_mac);
-	job->id = (uint8_t)given(wish->job_id, 1);
-	job->nb_sources = (uint16_t)given(wish->sources, 2);
-	job->window = (uint16_t)given(wish->window, 64);
-	job->elements = (uint16_t)given(wish->elements, 256);
-	job->fixed_generation = (uint16_t)given(wish->generation, 1);
+			error, "--switch: \"%s\" is not an IPv4 address", spec->switch_address);
+	if (spec->switch_mac != NULL && !ctrl_parse_mac(spec->switch_mac, plan->to.mac))
+		return refuse(error, "--switch-mac: \"%s\" is not a MAC address", spec->switch_mac);
+	job->id = (uint8_t)given(spec->job_id, 1);
+	job->nb_sources = (uint16_t)given(spec->sources, 2);
+	job->window = (uint16_t)given(spec->window, 64);
+	job->elements = (uint16_t)given(spec->elements, 256);
+	job->fixed_generation = (uint16_t)given(spec->generation, 1);
 	job->block_shift = (uint8_t)(32 - bits);
 	job->dtype = WEIR_DTYPE_FP32;
 	job->op = WEIR_OP_SUM;
-	if (wish->type != NULL && strcmp(wish->type, "int32") == 0)
+	if (spec->type != NULL && strcmp(spec->type, "int32") == 0)
 		job->dtype = WEIR_DTYPE_INT32;
-	else if (wish->type != NULL && strcmp(wish->type, "fp32") != 0)
-		return refuse(error, "--type: \"%s\" is not one of int32, fp32", wish->type);
+	else if (spec->type != NULL && strcmp(spec->type, "fp32") != 0)
+		return refuse(error, "--type: \"%s\" is not one of int32, fp32", spec->type);
 	if ((job->window & (job->window - 1)) != 0)
 		return refuse(error, "--window: %u is not a power of two", job->window);
 	if (job->window > UINT32_C(1) << (bits - 2))
 		return refuse(error, "--block-bits: %u bits hold less than 4 windows of %u blocks",
 			bits, job->window);
-	return number_sources(plan, wish, error);
+	return number_sources(plan, spec, error);
 }
 
 /* Which of the job's sources are in the capture: all, or those of a list. */
@@ -198,7 +198,7 @@ choose_sources(struct plan *plan, const char *only, char *error)
 }
 
 static int
-plan_contributions(struct plan *plan, const struct capture_wish *wish, char *error)
+plan_contributions(struct plan *plan, const struct capture_spec *spec, char *error)
 {
 	uint64_t numbers = UINT64_C(1) << (32 - plan->job.block_shift);
 	uint64_t some = plan->job.block_shift > 0 ? numbers : 4u * plan->job.window;
@@ -206,46 +206,46 @@ plan_contributions(struct plan *plan, const struct capture_wish *wish, char *err
 	if ((plan->job.dtype != WEIR_DTYPE_INT32 && plan->job.dtype != WEIR_DTYPE_FP32) ||
 		plan->job.op != WEIR_OP_SUM)
 		return refuse(error, "job \"%s\" adds up neither int32 nor fp32", plan->job.name);
-	plan->elements = (uint16_t)given(wish->elements, plan->job.elements);
+	plan->elements = (uint16_t)given(spec->elements, plan->job.elements);
 	if (plan->elements > plan->job.elements)
 		return refuse(error, "--elements: job \"%s\" has %u at most", plan->job.name,
 			plan->job.elements);
-	if (wish->endless && wish->blocks >= 0)
+	if (spec->endless && spec->blocks >= 0)
 		return refuse(error, "--endless and --blocks exclude each other");
-	if (!wish->endless)
-		plan->blocks = (uint32_t)given(wish->blocks, (int64_t)some);
-	plan->first = wish->first;
-	plan->order = wish->order;
-	plan->duplicates = wish->duplicates;
-	plan->extended = wish->extended;
+	if (!spec->endless)
+		plan->blocks = (uint32_t)given(spec->blocks, (int64_t)some);
+	plan->first = spec->first;
+	plan->order = spec->order;
+	plan->duplicates = spec->duplicates;
+	plan->extended = spec->extended;
 	if (plan_frame_bytes(plan) > CAPTURE_FRAME_MAX)
 		return refuse(error, "frames of %zu bytes are too long", plan_frame_bytes(plan));
-	return choose_sources(plan, wish->only, error);
+	return choose_sources(plan, spec->only, error);
 }
 
 /* The first option that is given and says something of a job's contributions; NULL: none. */
 static const char *
-of_a_job(const struct capture_wish *wish)
+of_a_job(const struct capture_spec *spec)
 {
 	const struct {
 		const char *option;
 		bool given;
 	} options[] = {
-		{"--config", wish->config != NULL},
-		{"--job", wish->job != NULL},
-		{"--job-id", wish->job_id >= 0},
-		{"--only", wish->only != NULL},
-		{"--blocks", wish->blocks >= 0},
-		{"--sources", wish->sources >= 0},
-		{"--window", wish->window >= 0},
-		{"--elements", wish->elements >= 0},
-		{"--generation", wish->generation >= 0},
-		{"--block-bits", wish->block_bits >= 0},
-		{"--type", wish->type != NULL},
-		{"--first", wish->first != 0},
-		{"--order", wish->order != 0},
-		{"--duplicates", wish->duplicates != 0},
-		{"--extended", wish->extended},
+		{"--config", spec->config != NULL},
+		{"--job", spec->job != NULL},
+		{"--job-id", spec->job_id >= 0},
+		{"--only", spec->only != NULL},
+		{"--blocks", spec->blocks >= 0},
+		{"--sources", spec->sources >= 0},
+		{"--window", spec->window >= 0},
+		{"--elements", spec->elements >= 0},
+		{"--generation", spec->generation >= 0},
+		{"--block-bits", spec->block_bits >= 0},
+		{"--type", spec->type != NULL},
+		{"--first", spec->first != 0},
+		{"--order", spec->order != 0},
+		{"--duplicates", spec->duplicates != 0},
+		{"--extended", spec->extended},
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
@@ -255,9 +255,9 @@ of_a_job(const struct capture_wish *wish)
 }
 
 static int
-plan_ordinary(struct plan *plan, const struct capture_wish *wish, char *error)
+plan_ordinary(struct plan *plan, const struct capture_spec *spec, char *error)
 {
-	const char *at = wish->sizes, *useless = of_a_job(wish);
+	const char *at = spec->sizes, *useless = of_a_job(spec);
 
 	if (useless != NULL)
 		return refuse(error, "--ordinary frames belong to no job: leave %s out", useless);
@@ -266,7 +266,7 @@ plan_ordinary(struct plan *plan, const struct capture_wish *wish, char *error)
 
 		if (!number(&at, CAPTURE_FRAME_MAX, &size) || (*at != '\0' && *at != ','))
 			return refuse(error, "--ordinary: \"%s\" is not a list such as 64,1518",
-				wish->sizes);
+				spec->sizes);
 		if (size < FRAME_MIN + FCS || plan->nb_sizes == CAPTURE_SIZES_MAX)
 			return refuse(error, "--ordinary: up to %u sizes of at least %u bytes",
 				CAPTURE_SIZES_MAX, FRAME_MIN + FCS);
@@ -274,22 +274,22 @@ plan_ordinary(struct plan *plan, const struct capture_wish *wish, char *error)
 		if (*at++ == '\0')
 			break;
 	}
-	plan->stations = (uint32_t)given(wish->stations, 1);
-	plan->frames = (uint64_t)given(wish->frames, (int64_t)plan->nb_sizes * plan->stations);
-	plan->reverse = wish->reverse;
+	plan->stations = (uint32_t)given(spec->stations, 1);
+	plan->frames = (uint64_t)given(spec->frames, (int64_t)plan->nb_sizes * plan->stations);
+	plan->reverse = spec->reverse;
 	return 0;
 }
 
 int
-plan_make(struct plan *plan, const struct capture_wish *wish, char *error)
+plan_make(struct plan *plan, const struct capture_spec *spec, char *error)
 {
 	int rc;
 
-	*plan = (struct plan){.seed = wish->seed, .endless = wish->endless};
-	if (wish->sizes != NULL)
-		return plan_ordinary(plan, wish, error);
-	if (wish->frames >= 0 || wish->stations >= 0 || wish->reverse)
+	*plan = (struct plan){.seed = spec->seed, .endless = spec->endless};
+	if (spec->sizes != NULL)
+		return plan_ordinary(plan, spec, error);
+	if (spec->frames >= 0 || spec->stations >= 0 || spec->reverse)
 		return refuse(error, "--frames, --stations and --reverse go with --ordinary");
-	rc = wish->config != NULL ? from_config(plan, wish, error) : from_flags(plan, wish, error);
-	return rc < 0 ? rc : plan_contributions(plan, wish, error);
+	rc = spec->config != NULL ? from_config(plan, spec, error) : from_flags(plan, spec, error);
+	return rc < 0 ? rc : plan_contributions(plan, spec, error);
 }

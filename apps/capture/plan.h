@@ -25,7 +25,7 @@ enum capture_order {
 };
 
 /* Shape of the command line: what was given; 0, NULL or false where nothing was. */
-struct capture_wish {
+struct capture_spec {
 	const char *config, *job; /* a configuration's file, and the job's name or id in it */
 	const char *only; /* sources of the capture, as "0,3-5" */
 	const char *sizes; /* ordinary frames, as "64,1518" */
@@ -60,9 +60,9 @@ struct plan {
 	bool reverse; /* ordinary frames go the other way */
 };
 
-/* Fill `plan`. 0, or -errno (-EINVAL: a wrong wish) and the reason in `error`
+/* Fill `plan`. 0, or -errno (-EINVAL: a wrong spec) and the reason in `error`
  * (CAPTURE_ERROR_BYTES). */
-int plan_make(struct plan *plan, const struct capture_wish *wish, char *error);
+int plan_make(struct plan *plan, const struct capture_spec *spec, char *error);
 
 /* Bytes of a contribution's frame, padding included. */
 size_t plan_frame_bytes(const struct plan *plan);

@@ -152,7 +152,7 @@ static const char help_end[] =
 	"job create:  --size N, and --id --window --elements --type --op --results\n"
 	"             --deterministic --authenticate, and what job set takes\n"
 	"job set:     --timeout-ms N  --policy wait|partial|error  --rate-mbit N\n"
-	"             --expire-s N  --dead-after-ms N  --rejoin wait|recall\n"
+	"             --expire-s N  --dead-after-ms N  --rejoin wait|revoke\n"
 	"job delete:  --wait\n"
 	"faults add:  --port NAME  --direction in|out (both)  --what contribution|result|ordinary\n"
 	"             --job NAME  --source N  --first-block N  --last-block N\n"

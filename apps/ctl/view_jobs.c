@@ -236,7 +236,7 @@ view_job(json_t *j, FILE *out, unsigned int width)
 		units_exact(get_number(j, "buffers.reserved")).text);
 	text_printf(out, INDENT, width, "policy   %s, timeout %s%s", get_text(j, "policy"),
 		units_age(get_number(j, "timeout_ms") / 1e3).text,
-		strcmp(get_text(j, "rejoin"), "recall") == 0 ? ", who joins anew recalls all" : "");
+		strcmp(get_text(j, "rejoin"), "revoke") == 0 ? ", who joins anew revokes all" : "");
 	if (json_array_size(get(j, "members")) > 0) {
 		fputc('\n', out);
 		view_members(j, out, width);

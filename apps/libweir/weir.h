@@ -117,7 +117,7 @@ struct weir_job_settings {
 		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", "bor", ... */
 	const char *policy; /* "wait", "partial", "error" */
 	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
-	const char *rejoin; /* "wait", "recall": what a source that joins anew does to the others */
+	const char *rejoin; /* "wait", "revoke": what a source that joins anew does to the others */
 	bool deterministic; /* floating-point results are the same to the last bit, in whatever order
 				contributions come: docs/deterministic.md */
 	bool authenticate; /* its packets bear tags; control must be https or unix */
@@ -258,7 +258,7 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -EPROTO      mismatch: the sources called different operations; the text says in what
  *   -EOPNOTSUPP  the switch does not serve this collective, type or operation
  *   -ESTALE      the job has a new generation, without this handle; or none: the switch was
- *                restarted, or a source joins anew and the job recalls the others
+ *                restarted, or a source joins anew and the job revokes the others
  *   -ENODATA     expired: the block is over and its result gone
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
@@ -353,7 +353,7 @@ WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
  * does not answer it is asked again, for half of join_timeout_ms; then the former membership has to do.
  *
  * How the others learn of it is the job's setting `rejoin`. With "wait" their operations go on until they
- * fail by themselves, or the application calls this; with "recall" they fail at once, with -ESTALE.
+ * fail by themselves, or the application calls this; with "revoke" they fail at once, with -ESTALE.
  *
  * In an authenticated job each generation has keys of its own, made with a challenge that the switch
  * never repeats: no key is used with a block number twice, whatever was restarted.

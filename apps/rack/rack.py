@@ -536,7 +536,7 @@ def catch_signals():
 
     for number in SIGNALS:
         # A shell's background job ignores SIGINT; who sends it one nevertheless means it. Only
-        # nohup's wish stands.
+        # nohup's spec stands.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, leave)
 

@@ -21,7 +21,7 @@ struct found {
 	unsigned int count, room;
 	uint64_t total; /* also those that there was no room for */
 	bool whole; /* false: no memory for all */
-	struct ctrl_attendance attendance[WEIR_JOBS_MAX]; /* of the jobs, by id */
+	struct ctrl_membership membership[WEIR_JOBS_MAX]; /* of the jobs, by id */
 };
 
 static void
@@ -31,14 +31,14 @@ find(struct found *found, const struct ctrl_running *running, const struct ctrl_
 	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
 	uint64_t idle_us = stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
 	unsigned int most = RTE_MIN(2u * job->job->window, FOUND_MAX - found->count);
-	struct ctrl_attendance *attendance = &found->attendance[job->job->id];
+	struct ctrl_membership *membership = &found->membership[job->job->id];
 	struct ppe_job_stats stats;
 	int n;
 
 	ctrl_running_job_stats(running, job, &stats);
-	ctrl_attendance_of(running, job, &stats, attendance);
+	ctrl_membership_of(running, job, &stats, membership);
 	/* What nobody waits for is not stuck. */
-	if (stuck && attendance->abandoned)
+	if (stuck && membership->abandoned)
 		return;
 	if (found->room - found->count < most) {
 		unsigned int room = found->count + most;
@@ -76,7 +76,7 @@ seconds(uint64_t us)
 
 static json_t *
 missing(const struct ctrl_running *running, const struct ctrl_job *of,
-	const struct ctrl_attendance *attendance, const struct ppe_block_info *block)
+	const struct ctrl_membership *membership, const struct ppe_block_info *block)
 {
 	const struct ppe_job *job = of->job;
 	json_t *list = json_array();
@@ -90,7 +90,7 @@ missing(const struct ctrl_running *running, const struct ctrl_job *of,
 			continue;
 		object = json_object();
 		ppe_source_stats_read(running->ppe, job->id, (uint8_t)s, &source);
-		api_put_presence(object, of, attendance, s, &source);
+		api_put_presence(object, of, membership, s, &source);
 		json_array_append_new(list, object);
 	}
 	return list;
@@ -108,7 +108,7 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 }
 
 static json_t *
-block_json(const struct ctrl_running *running, const struct ctrl_attendance *attendance,
+block_json(const struct ctrl_running *running, const struct ctrl_membership *membership,
 	const struct ppe_block_info *block)
 {
 	const struct ctrl_job *of = running->by_id[block->job];
@@ -120,13 +120,13 @@ block_json(const struct ctrl_running *running, const struct ctrl_attendance *att
 	api_put(object, "generation", block->generation);
 	api_put_text(object, "state",
 		!block->open                    ? "done"
-			: attendance->abandoned ? "abandoned"
+			: membership->abandoned ? "abandoned"
 						: "open");
 	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
 	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
 	api_put(object, "heard", block->heard_count);
 	api_put(object, "size", job->nb_sources);
-	json_object_set_new(object, "missing", missing(running, of, attendance, block));
+	json_object_set_new(object, "missing", missing(running, of, membership, block));
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
 	return object;
@@ -149,7 +149,7 @@ answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 	/* What a client may ask is done within some milliseconds: this thread serves others, too. */
 	for (unsigned int i = 0; i < found->count && i < limit && told < MISSING_MAX; i++) {
 		json_t *block = block_json(
-			call->running, &found->attendance[found->block[i].job], &found->block[i]);
+			call->running, &found->membership[found->block[i].job], &found->block[i]);
 
 		told += json_array_size(json_object_get(block, "missing"));
 		json_array_append_new(list, block);

@@ -22,7 +22,7 @@ put_shape(json_t *object, const struct ppe_job *job)
 	api_put_text(object, "policy", api_policy_text(job->policy));
 	api_put(object, "timeout_ms", job->timeout_ms);
 	api_put(object, "dead_after_ms", job->dead_after_ms);
-	api_put_text(object, "rejoin", job->recall ? "recall" : "wait");
+	api_put_text(object, "rejoin", job->revoke ? "revoke" : "wait");
 	api_put_text(object, "results",
 		job->group == 0 ? "unicast" : ctrl_address_text(job->group).text);
 }
@@ -48,17 +48,17 @@ api_has_rank(const struct ctrl_job *job, unsigned int rank)
 /* Who is expected, and who is in. */
 static json_t *
 members(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ctrl_attendance *attendance)
+	const struct ctrl_membership *membership)
 {
 	uint64_t waits_us[WEIR_SOURCES_MAX] = {0};
 	json_t *list = json_array();
 
-	if (!attendance->abandoned)
+	if (!membership->abandoned)
 		api_read_waits(running, job, waits_us);
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (api_has_rank(job, s))
 			json_array_append_new(
-				list, api_member_json(running, job, attendance, s, waits_us[s]));
+				list, api_member_json(running, job, membership, s, waits_us[s]));
 	return list;
 }
 
@@ -67,29 +67,29 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
-	struct ctrl_attendance attendance;
+	struct ctrl_membership membership;
 	struct ppe_job_stats stats;
 
 	ctrl_running_job_stats(running, job, &stats);
-	ctrl_attendance_of(running, job, &stats, &attendance);
+	ctrl_membership_of(running, job, &stats, &membership);
 	api_put(object, "id", shape->id);
 	api_put_text(object, "name", shape->name);
 	api_put_text(object, "tenant", job->tenant == NULL ? NULL : job->tenant->name);
 	api_put_text(object, "origin", job->from_file ? "file" : "api");
 	api_put(object, "size", shape->nb_sources);
-	api_put(object, "joined", attendance.joined);
+	api_put(object, "joined", membership.joined);
 	api_put(object, "generation", stats.generation);
 	put_shape(object, shape);
 	api_put(object, "expire_s", job->expire_s);
 	api_put(object, "rate_mbit", shape->rate_mbit);
 	json_object_set_new(object, "authenticated", json_boolean(shape->authenticated));
-	api_put_text(object, "state", ctrl_job_state_text(attendance.state));
+	api_put_text(object, "state", ctrl_job_state_text(membership.state));
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));
 	api_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
-	if (whole && attendance.state != CTRL_JOB_DRAINING)
-		json_object_set_new(object, "members", members(running, job, &attendance));
+	if (whole && membership.state != CTRL_JOB_DRAINING)
+		json_object_set_new(object, "members", members(running, job, &membership));
 	return object;
 }
 

@@ -44,7 +44,7 @@ extern const struct api_field api_new_job[], api_create_job[];
 bool api_may_id(struct api_call *call, const json_t *object, const char *prefix);
 
 /* Read a new job that passed its table. name, size: what they are where it has none. */
-void api_read_wish(
-	const json_t *object, const char *name, unsigned int size, struct ctrl_job_wish *wish);
+void api_read_spec(
+	const json_t *object, const char *name, unsigned int size, struct ctrl_job_spec *spec);
 
 #endif

@@ -12,7 +12,7 @@
 #include "ctrl/config/values.h"
 
 #define POLICIES "wait|partial|error"
-#define REJOINS  "wait|recall"
+#define REJOINS  "wait|revoke"
 
 #define WINDOW   64
 #define ELEMENTS 256
@@ -99,11 +99,11 @@ api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const 
 }
 
 void
-api_read_wish(const json_t *object, const char *name, unsigned int size, struct ctrl_job_wish *wish)
+api_read_spec(const json_t *object, const char *name, unsigned int size, struct ctrl_job_spec *spec)
 {
-	struct ppe_job *shape = &wish->shape;
+	struct ppe_job *shape = &spec->shape;
 
-	*wish = (struct ctrl_job_wish){.id = (int)api_integer(object, "id", -1),
+	*spec = (struct ctrl_job_spec){.id = (int)api_integer(object, "id", -1),
 		.expire_s = (uint32_t)api_integer(object, "expire_s", 0)};
 	strlcpy(shape->name, api_text(object, "name", name), sizeof(shape->name));
 	shape->nb_sources = (uint16_t)api_integer(object, "size", size);
@@ -113,7 +113,7 @@ api_read_wish(const json_t *object, const char *name, unsigned int size, struct 
 	shape->dead_after_ms = (uint32_t)api_integer(object, "dead_after_ms", DEAD);
 	shape->timeout_ms = (uint32_t)api_integer(object, "timeout_ms", TIMEOUT);
 	shape->policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(object, "policy", "wait"));
-	shape->recall = ctrl_parse_word(REJOINS, api_text(object, "rejoin", "wait")) != 0;
+	shape->revoke = ctrl_parse_word(REJOINS, api_text(object, "rejoin", "wait")) != 0;
 	shape->dtype = (uint8_t)ctrl_parse_word(CTRL_TYPES, api_text(object, "type", "fp32"));
 	shape->op = (uint8_t)ctrl_parse_word(CTRL_OPS, api_text(object, "op", "sum"));
 	shape->deterministic = api_boolean(object, "deterministic", false);
@@ -139,14 +139,14 @@ void
 api_post_jobs(struct api_call *call)
 {
 	struct ctrl_log_who who = api_who(call);
-	struct ctrl_job_wish wish;
+	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
 
 	if (!api_body_check(call, api_new_job) || !api_may_id(call, call->body, NULL))
 		return;
-	api_read_wish(call->body, "", 0, &wish);
-	if (ctrl_job_create(call->running, &wish, call->caller->tenant, &who, &job, &why) < 0) {
+	api_read_spec(call->body, "", 0, &spec);
+	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0) {
 		api_answer_refusal(call, &why, NULL);
 		return;
 	}
@@ -171,13 +171,13 @@ api_patch_job(struct api_call *call)
 		.set_expire = json_object_get(body, "expire_s") != NULL,
 		.set_rate = json_object_get(body, "rate_mbit") != NULL,
 		.set_dead = json_object_get(body, "dead_after_ms") != NULL,
-		.set_recall = json_object_get(body, "rejoin") != NULL,
+		.set_revoke = json_object_get(body, "rejoin") != NULL,
 		.timeout_ms = (uint32_t)api_integer(body, "timeout_ms", 0),
 		.expire_s = (uint32_t)api_integer(body, "expire_s", 0),
 		.rate_mbit = (uint32_t)api_integer(body, "rate_mbit", 0),
 		.dead_after_ms = (uint32_t)api_integer(body, "dead_after_ms", 0),
 		.policy = (uint8_t)ctrl_parse_word(POLICIES, api_text(body, "policy", "wait")),
-		.recall = ctrl_parse_word(REJOINS, api_text(body, "rejoin", "wait")) != 0,
+		.revoke = ctrl_parse_word(REJOINS, api_text(body, "rejoin", "wait")) != 0,
 	};
 	if (ctrl_job_change(call->running, job, &change, &who, &why) < 0)
 		api_answer_refusal(call, &why, NULL);

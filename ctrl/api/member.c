@@ -8,9 +8,9 @@
 #include "ctrl/config/values.h"
 
 static const char *
-state_text(const struct ctrl_job *job, const struct ctrl_attendance *attendance, unsigned int rank)
+state_text(const struct ctrl_job *job, const struct ctrl_membership *membership, unsigned int rank)
 {
-	if (ctrl_attendance_has(attendance, rank))
+	if (ctrl_membership_has(membership, rank))
 		return "joined";
 	if (job->member == NULL)
 		return "expected";
@@ -55,7 +55,7 @@ api_is_gone(const struct ctrl_job *job, unsigned int rank)
 
 void
 api_put_presence(json_t *object, const struct ctrl_job *job,
-	const struct ctrl_attendance *attendance, unsigned int rank,
+	const struct ctrl_membership *membership, unsigned int rank,
 	const struct ppe_source_stats *source)
 {
 	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
@@ -66,7 +66,7 @@ api_put_presence(json_t *object, const struct ctrl_job *job,
 	api_put(object, "rank", rank);
 	api_put_text(object, "address", address == 0 ? NULL : ctrl_address_text(address).text);
 	put_or_null(object, "last_heard", heard, silent);
-	api_put_text(object, "state", state_text(job, attendance, rank));
+	api_put_text(object, "state", state_text(job, membership, rank));
 	put_or_null(object, "gone", api_is_gone(job, rank) && member->gone > 0,
 		member == NULL ? 0 : ctrl_monotonic() - member->gone);
 	put_or_null(object, "asks", source->joining, (double)source->joining_us / 1e6);
@@ -75,14 +75,14 @@ api_put_presence(json_t *object, const struct ctrl_job *job,
 
 json_t *
 api_member_json(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ctrl_attendance *attendance, unsigned int rank, uint64_t waits_us)
+	const struct ctrl_membership *membership, unsigned int rank, uint64_t waits_us)
 {
 	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
 	json_t *object = json_object();
 	struct ppe_source_stats s = {0};
 
 	ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)rank, &s);
-	api_put_presence(object, job, attendance, rank, &s);
+	api_put_presence(object, job, membership, rank, &s);
 	api_put_text(object, "port", s.placed ? running->config->port[s.port].name : NULL);
 	json_object_set_new(object, "udp", s.placed ? json_integer(s.udp) : json_null());
 	put_or_null(object, "joined", member != NULL && member->joined > 0,

@@ -9,12 +9,12 @@
 
 /* Who a member is and what it does: rank, address, last_heard, state, gone, asks, contested. */
 void api_put_presence(json_t *object, const struct ctrl_job *job,
-	const struct ctrl_attendance *attendance, unsigned int rank,
+	const struct ctrl_membership *membership, unsigned int rank,
 	const struct ppe_source_stats *source);
 
 /* A member of a job; waits_us: how long blocks wait for it now. New, or NULL. */
 json_t *api_member_json(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ctrl_attendance *attendance, unsigned int rank, uint64_t waits_us);
+	const struct ctrl_membership *membership, unsigned int rank, uint64_t waits_us);
 
 /* How long open blocks wait for each source now; 0 where none does. waits_us: zeros. Cost: the job's
  * window, and 256 bits each. */

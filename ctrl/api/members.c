@@ -111,17 +111,17 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 {
 	const json_t *create = json_object_get(call->body, "create");
 	const struct ppe_job *is = job->job, *asked;
-	struct ctrl_job_wish wish;
+	struct ctrl_job_spec spec;
 
-	api_read_wish(create, is->name, is->nb_sources, &wish);
-	asked = &wish.shape;
+	api_read_spec(create, is->name, is->nb_sources, &spec);
+	asked = &spec.shape;
 	const struct {
 		const char *key;
 		bool same;
 	} values[] = {
 		{"name", strcmp(asked->name, is->name) == 0},
 		{"size", asked->nb_sources == is->nb_sources},
-		{"id", wish.id == is->id},
+		{"id", spec.id == is->id},
 		{"window", asked->window == is->window},
 		{"elements", asked->elements == is->elements},
 		{"type", asked->dtype == is->dtype},
@@ -133,8 +133,8 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 		{"timeout_ms", asked->timeout_ms == is->timeout_ms},
 		{"rate_mbit", asked->rate_mbit == is->rate_mbit},
 		{"dead_after_ms", asked->dead_after_ms == is->dead_after_ms},
-		{"rejoin", asked->recall == is->recall},
-		{"expire_s", wish.expire_s == job->expire_s},
+		{"rejoin", asked->revoke == is->revoke},
+		{"expire_s", spec.expire_s == job->expire_s},
 	};
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -151,7 +151,7 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 
 /* Read what is to be created. False: it may not be, answered. */
 static bool
-read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish)
+read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec)
 {
 	const json_t *create = json_object_get(call->body, "create");
 	const char *name = call->parameter[0];
@@ -169,11 +169,11 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_wish *wish
 			PPE_JOB_NAME_MAX - 1);
 		return false;
 	}
-	api_read_wish(create, name, size, wish);
-	if (strcmp(wish->shape.name, name) == 0 && wish->shape.nb_sources == size)
+	api_read_spec(create, name, size, spec);
+	if (strcmp(spec->shape.name, name) == 0 && spec->shape.nb_sources == size)
 		return true;
 	api_error(call, 409, "conflict",
-		wish->shape.nb_sources == size ? "create.name" : "create.size",
+		spec->shape.nb_sources == size ? "create.name" : "create.size",
 		"the job to create is not the one to join: leave name and size out of \"create\"");
 	return false;
 }
@@ -200,18 +200,18 @@ join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t a
 {
 	const struct ctrl_tenant *tenant = call->caller->tenant;
 	struct ctrl_log_who who = api_who(call);
-	struct ctrl_job_wish wish;
+	struct ctrl_job_spec spec;
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
 
-	if (!read_create(call, size, &wish) || !check_private(call, &wish.shape) ||
+	if (!read_create(call, size, &spec) || !check_private(call, &spec.shape) ||
 		!check_peer(call, tenant, address))
 		return;
-	wish.first_rank = rank;
-	wish.first_address = address;
+	spec.first_rank = rank;
+	spec.first_address = address;
 	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
 		api_answer_refusal(call, &why, NULL);
-	else if (ctrl_job_create(call->running, &wish, tenant, &who, &job, &why) < 0)
+	else if (ctrl_job_create(call->running, &spec, tenant, &who, &job, &why) < 0)
 		api_answer_refusal(call, &why, "create");
 	else
 		api_answer(call, 200, joined_json(call->running, job, rank));

@@ -107,14 +107,14 @@ static void
 read_job(struct metrics_jobs *jobs, const struct ctrl_running *running, const struct ctrl_job *job)
 {
 	struct one_job *one = &jobs->job[jobs->nb_jobs++];
-	struct ctrl_attendance attendance;
+	struct ctrl_membership membership;
 
 	one->job = job;
 	one->first = jobs->nb_sources;
 	metrics_label(one->label, sizeof(one->label), "job", job->job->name);
 	ctrl_running_job_stats(running, job, &one->stats);
-	ctrl_attendance_of(running, job, &one->stats, &attendance);
-	one->joined = attendance.joined;
+	ctrl_membership_of(running, job, &one->stats, &membership);
+	one->joined = membership.joined;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (is_told(job, s))
 			read_source(jobs, one, running->ppe, (uint8_t)s);

@@ -100,7 +100,7 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 	job->rate_mbit = (uint32_t)ctrl_integer(object, "jobs[].rate_mbit");
 	job->dead_after_ms = (uint32_t)ctrl_integer(object, "jobs[].dead_after_ms");
 	job->policy = (uint8_t)ctrl_word(object, "jobs[].policy");
-	job->recall = ctrl_word(object, "jobs[].rejoin") != 0;
+	job->revoke = ctrl_word(object, "jobs[].rejoin") != 0;
 	job->dtype = (uint8_t)ctrl_word(object, "jobs[].type");
 	job->op = (uint8_t)ctrl_word(object, "jobs[].op");
 	job->deterministic = ctrl_boolean(object, "jobs[].deterministic");

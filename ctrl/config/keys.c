@@ -178,9 +178,9 @@ const struct ctrl_key ctrl_keys[] = {
 		"Policy partial: a source for whose acknowledgement the others wait so long, and that is not "
 		"heard meanwhile, is expelled, and they go on without it; it comes back when all join again. "
 		"0: never. Not for a fixed generation."),
-	WORD("jobs[].rejoin", "wait", "wait|recall",
+	WORD("jobs[].rejoin", "wait", "wait|revoke",
 		"A source joins anew, because its host was started again, was expelled, or failed. wait: the "
-		"generation that runs goes on until all its sources have; recall: it ends at once, and they "
+		"generation that runs goes on until all its sources have; revoke: it ends at once, and they "
 		"are told to. Not for a fixed generation."),
 	{"jobs[].results", CTRL_RESULTS, "", "unicast", 0, 0, NULL,
 		"A copy of a result to each source, or one to a multicast group."},

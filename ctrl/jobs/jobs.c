@@ -168,7 +168,7 @@ ctrl_jobs_publish(
 }
 
 static struct ctrl_job *
-make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
 	struct ctrl_job *job = calloc(1, sizeof(*job));
@@ -177,13 +177,13 @@ make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	if (job == NULL)
 		return NULL;
 	job->copy = copy = malloc(sizeof(*copy));
-	job->member = calloc(wish->shape.nb_sources, sizeof(*job->member));
+	job->member = calloc(spec->shape.nb_sources, sizeof(*job->member));
 	if (copy == NULL || job->member == NULL) {
 		ctrl_job_free(job);
 		return NULL;
 	}
-	*copy = wish->shape;
-	copy->id = (uint8_t)(wish->id >= 0 ? wish->id : ctrl_wish_free_id(running));
+	*copy = spec->shape;
+	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : ctrl_spec_free_id(running));
 	copy->instance = running->instances + 1;
 	copy->first_generation = ctrl_generations_next(running, copy->id);
 	memset(copy->members, 0, sizeof(copy->members));
@@ -195,7 +195,7 @@ make(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 	job->job = copy;
 	job->tenant = tenant;
 	job->created = ctrl_unix_time();
-	job->expire_s = wish->expire_s;
+	job->expire_s = spec->expire_s;
 	return job;
 }
 
@@ -225,26 +225,26 @@ begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *w
 }
 
 static int
-create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
 {
 	struct ctrl_job *job;
-	int rc = ctrl_wish_check(running, wish, tenant, why);
+	int rc = ctrl_spec_check(running, spec, tenant, why);
 
 	if (rc == 0)
-		rc = ctrl_wish_check_group(running, wish->shape.group, tenant, why);
-	if (rc == 0 && wish->first_address != 0)
-		rc = ctrl_member_check(running, wish->first_rank, wish->shape.nb_sources,
-			wish->first_address, why);
+		rc = ctrl_spec_check_group(running, spec->shape.group, tenant, why);
+	if (rc == 0 && spec->first_address != 0)
+		rc = ctrl_member_check(running, spec->first_rank, spec->shape.nb_sources,
+			spec->first_address, why);
 	if (rc == 0)
 		rc = ctrl_jobs_check_turning(running, why);
 	if (rc < 0)
 		return rc;
-	job = make(running, wish, tenant);
+	job = make(running, spec, tenant);
 	if (job == NULL)
 		return deny_memory(why);
-	if (wish->first_address != 0)
-		ctrl_member_set(job->copy, wish->first_rank, wish->first_address);
+	if (spec->first_address != 0)
+		ctrl_member_set(job->copy, spec->first_rank, spec->first_address);
 	rc = begin(running, job, why);
 	if (rc == 0)
 		*out = job;
@@ -252,46 +252,46 @@ create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
 }
 
 int
-ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
 	struct ctrl_refusal *why)
 {
 	struct ctrl_job *job;
 	struct ctrl_reason reason;
-	int rc = ctrl_wish_check(running, wish, NULL, why);
+	int rc = ctrl_spec_check(running, spec, NULL, why);
 
-	for (unsigned int rank = 0; rc == 0 && rank < wish->shape.nb_sources; rank++)
+	for (unsigned int rank = 0; rc == 0 && rank < spec->shape.nb_sources; rank++)
 		if (member[rank].state != CTRL_MEMBER_EXPECTED &&
 			!ctrl_check_address(running->config, member[rank].address, &reason))
 			rc = ctrl_deny(why, CTRL_REFUSED_RANGE, "address", "%s", reason.text);
 	if (rc < 0)
 		return rc;
-	job = make(running, wish, tenant);
+	job = make(running, spec, tenant);
 	if (job == NULL)
 		return deny_memory(why);
 	job->created = created;
-	memcpy(job->member, member, wish->shape.nb_sources * sizeof(*member));
-	for (unsigned int rank = 0; rank < wish->shape.nb_sources; rank++)
+	memcpy(job->member, member, spec->shape.nb_sources * sizeof(*member));
+	for (unsigned int rank = 0; rank < spec->shape.nb_sources; rank++)
 		if (member[rank].state == CTRL_MEMBER_JOINED)
 			ctrl_member_set(job->copy, rank, member[rank].address);
 	return begin(running, job, why);
 }
 
 int
-ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
 	struct ctrl_refusal *why)
 {
-	int rc = create(running, wish, tenant, job, why);
+	int rc = create(running, spec, tenant, job, why);
 
 	if (rc < 0)
-		return ctrl_jobs_refused(rc, who, "create", wish->shape.name, why);
+		return ctrl_jobs_refused(rc, who, "create", spec->shape.name, why);
 	ctrl_log_change(who, "job created", "job=%s id=%u tenant=%s size=%u window=%u elements=%u",
 		ctrl_log_quote((*job)->job->name).text, (*job)->job->id,
 		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
 		(*job)->job->window, (*job)->job->elements);
-	if (wish->first_address != 0)
-		ctrl_member_begin(*job, wish->first_rank, wish->first_address, who);
+	if (spec->first_address != 0)
+		ctrl_member_begin(*job, spec->first_rank, spec->first_address, who);
 	ctrl_state_save(running);
 	return 0;
 }
@@ -303,9 +303,9 @@ apply(const struct ctrl_job_change *change, struct ppe_job *shape)
 	const struct {
 		uint32_t timeout_ms, rate_mbit, dead_after_ms;
 		uint8_t policy;
-		bool recall;
+		bool revoke;
 	} is = {shape->timeout_ms, shape->rate_mbit, shape->dead_after_ms, shape->policy,
-		shape->recall};
+		shape->revoke};
 
 	if (change->set_timeout)
 		shape->timeout_ms = change->timeout_ms;
@@ -315,11 +315,11 @@ apply(const struct ctrl_job_change *change, struct ppe_job *shape)
 		shape->rate_mbit = change->rate_mbit;
 	if (change->set_dead)
 		shape->dead_after_ms = change->dead_after_ms;
-	if (change->set_recall)
-		shape->recall = change->recall;
+	if (change->set_revoke)
+		shape->revoke = change->revoke;
 	return shape->timeout_ms != is.timeout_ms || shape->policy != is.policy ||
 		shape->rate_mbit != is.rate_mbit || shape->dead_after_ms != is.dead_after_ms ||
-		shape->recall != is.recall;
+		shape->revoke != is.revoke;
 }
 
 static int
@@ -382,7 +382,7 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 		"rejoin=%s",
 		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,
 		policies[job->job->policy], job->expire_s, job->job->rate_mbit,
-		job->job->dead_after_ms, job->job->recall ? "recall" : "wait");
+		job->job->dead_after_ms, job->job->revoke ? "revoke" : "wait");
 	ctrl_state_save(running);
 	return 0;
 }

@@ -50,7 +50,7 @@ struct ctrl_refusal {
 };
 
 /* A job as it is asked for. Single values are in their ranges. */
-struct ctrl_job_wish {
+struct ctrl_job_spec {
 	struct ppe_job shape; /* without id, members, key and what else the registry gives */
 	int id; /* [0, 256); -1: the lowest that is free */
 	uint32_t expire_s;
@@ -61,10 +61,10 @@ struct ctrl_job_wish {
 
 /* What a change of a job sets. */
 struct ctrl_job_change {
-	bool set_timeout, set_policy, set_expire, set_rate, set_dead, set_recall;
+	bool set_timeout, set_policy, set_expire, set_rate, set_dead, set_revoke;
 	uint32_t timeout_ms, expire_s, rate_mbit, dead_after_ms;
 	uint8_t policy;
-	bool recall;
+	bool revoke;
 };
 
 /*
@@ -72,7 +72,7 @@ struct ctrl_job_change {
  *
  * Create a job for a tenant (NULL: nobody's); *job is it.
  */
-int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
 	struct ctrl_refusal *why);
 
@@ -80,7 +80,7 @@ int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_wish *wi
  * Bring a job back that a former run made, with its id, members (size of them) and when it was created
  * (Unix time). It had its quota's leave then. The caller logs.
  */
-int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
 	struct ctrl_refusal *why);
 

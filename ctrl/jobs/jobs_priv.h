@@ -33,14 +33,14 @@ int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, 
 	const struct ctrl_refusal *why);
 
 /* The id of the next job; -1: all are in use. ctrl/jobs/spec.c */
-int ctrl_wish_free_id(const struct ctrl_running *running);
+int ctrl_spec_free_id(const struct ctrl_running *running);
 
 /* May a tenant (NULL: everything) have this job? 0, or refused. */
-int ctrl_wish_check(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+int ctrl_spec_check(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
 
 /* Results in a group reach whoever is in it: two tenants' would reach both. 0, or refused. */
-int ctrl_wish_check_group(const struct ctrl_running *running, uint32_t group,
+int ctrl_spec_check_group(const struct ctrl_running *running, uint32_t group,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
 
 /* Members of a table's job: a rank is at an address (host order), or nowhere (0). ctrl/jobs/members.c */

@@ -18,7 +18,7 @@ count(const uint64_t mask[WORDS])
 /* Those who ask; while nobody does, the running generation's; before the first one, whom the control
  * API has let in. */
 static void
-choose(const struct ctrl_job *job, const struct ppe_job_stats *stats, struct ctrl_attendance *a)
+choose(const struct ctrl_job *job, const struct ppe_job_stats *stats, struct ctrl_membership *a)
 {
 	static const uint64_t nobody[WORDS];
 
@@ -39,13 +39,13 @@ ctrl_job_is_abandoned(const struct ctrl_job *job, const struct ppe_job_stats *st
 }
 
 void
-ctrl_attendance_of(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ppe_job_stats *stats, struct ctrl_attendance *attendance)
+ctrl_membership_of(const struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ppe_job_stats *stats, struct ctrl_membership *membership)
 {
-	struct ctrl_attendance *a = attendance;
+	struct ctrl_membership *a = membership;
 	bool fixed = job->job->fixed_generation != 0;
 
-	*a = (struct ctrl_attendance){.asked = count(stats->joining) > 0};
+	*a = (struct ctrl_membership){.asked = count(stats->joining) > 0};
 	choose(job, stats, a);
 	a->joined = count(a->in);
 	a->abandoned = ctrl_job_is_abandoned(job, stats);

@@ -6,8 +6,8 @@
  * join the next one, which a host that was started again does. A source that asks has given up what the
  * running generation was about; from then on the job waits for the others to ask, too.
  */
-#ifndef CTRL_ATTENDANCE_H
-#define CTRL_ATTENDANCE_H
+#ifndef CTRL_MEMBERSHIP_H
+#define CTRL_MEMBERSHIP_H
 
 #include "ctrl/jobs/running.h"
 
@@ -18,7 +18,7 @@ enum ctrl_job_state {
 	CTRL_JOB_DRAINING, /* it is deleted, and its last results are on their way */
 };
 
-struct ctrl_attendance {
+struct ctrl_membership {
 	enum ctrl_job_state state;
 	uint64_t in[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in; of a joining job, asks */
 	unsigned int joined; /* how many these are */
@@ -30,13 +30,13 @@ struct ctrl_attendance {
 bool ctrl_job_is_abandoned(const struct ctrl_job *job, const struct ppe_job_stats *stats);
 
 /* stats: the job's, as just read (ctrl_running_job_stats). Control thread. */
-void ctrl_attendance_of(const struct ctrl_running *running, const struct ctrl_job *job,
-	const struct ppe_job_stats *stats, struct ctrl_attendance *attendance);
+void ctrl_membership_of(const struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ppe_job_stats *stats, struct ctrl_membership *membership);
 
 static inline bool
-ctrl_attendance_has(const struct ctrl_attendance *attendance, unsigned int rank)
+ctrl_membership_has(const struct ctrl_membership *membership, unsigned int rank)
 {
-	return (attendance->in[rank / 64] >> (rank % 64) & 1) != 0;
+	return (membership->in[rank / 64] >> (rank % 64) & 1) != 0;
 }
 
 /* "joining", ...: of the API. A literal. */

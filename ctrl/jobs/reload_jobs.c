@@ -43,7 +43,7 @@ same(const struct ppe_job *a, const struct ppe_job *b)
 {
 	return same_shape(a, b) && same_sources(a, b) && a->timeout_ms == b->timeout_ms &&
 		a->policy == b->policy && a->rate_mbit == b->rate_mbit &&
-		a->dead_after_ms == b->dead_after_ms && a->recall == b->recall;
+		a->dead_after_ms == b->dead_after_ms && a->revoke == b->revoke;
 }
 
 static int
@@ -99,8 +99,8 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 		next->rate_mbit = shape->rate_mbit;
 	if (was->dead_after_ms != shape->dead_after_ms)
 		next->dead_after_ms = shape->dead_after_ms;
-	if (was->recall != shape->recall)
-		next->recall = shape->recall;
+	if (was->revoke != shape->revoke)
+		next->revoke = shape->revoke;
 	memcpy(next->members, shape->members, sizeof(next->members));
 	memcpy(next->address, shape->address, sizeof(next->address));
 	if (!ctrl_check_buffers(plan->running->config, next, &reason))

@@ -25,7 +25,7 @@ id_is_free(const struct ctrl_running *running, unsigned int id)
 
 /* Ids of jobs that are leaving could be had; for people's sake they come last. */
 int
-ctrl_wish_free_id(const struct ctrl_running *running)
+ctrl_spec_free_id(const struct ctrl_running *running)
 {
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (id_is_free(running, i) && !id_is_leaving(running, i))
@@ -38,14 +38,14 @@ ctrl_wish_free_id(const struct ctrl_running *running)
 
 /* A name or an id that a job of the configuration has, which was deleted. */
 static int
-check_deleted(const struct ctrl_running *running, const struct ctrl_job_wish *wish,
+check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	struct ctrl_refusal *why)
 {
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ppe_job *job = running->config->jobs.by_id[i];
-		bool same_name = job != NULL && strcmp(job->name, wish->shape.name) == 0;
+		bool same_name = job != NULL && strcmp(job->name, spec->shape.name) == 0;
 
-		if (same_name || (job != NULL && wish->id == (int)i))
+		if (same_name || (job != NULL && spec->id == (int)i))
 			return ctrl_deny(why, CTRL_REFUSED_EXISTS, same_name ? "name" : "id",
 				"job \"%s\" with the id %u was deleted, but is in the "
 				"configuration "
@@ -57,7 +57,7 @@ check_deleted(const struct ctrl_running *running, const struct ctrl_job_wish *wi
 }
 
 int
-ctrl_wish_check_group(const struct ctrl_running *running, uint32_t group,
+ctrl_spec_check_group(const struct ctrl_running *running, uint32_t group,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
 	for (unsigned int i = 0; group != 0 && i < WEIR_JOBS_MAX; i++) {
@@ -72,24 +72,24 @@ ctrl_wish_check_group(const struct ctrl_running *running, uint32_t group,
 }
 
 int
-ctrl_wish_check(struct ctrl_running *running, const struct ctrl_job_wish *wish,
+ctrl_spec_check(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
-	const struct ppe_job *shape = &wish->shape;
+	const struct ppe_job *shape = &spec->shape;
 	struct ctrl_reason reason;
 	int rc;
 
 	if (ctrl_running_find_job(running, shape->name) != NULL)
 		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "name",
 			"a job is called \"%s\" already: names are unique", shape->name);
-	if (wish->id >= 0 && running->by_id[wish->id] != NULL)
+	if (spec->id >= 0 && running->by_id[spec->id] != NULL)
 		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "id",
 			"a job has the id %d already: leave \"id\" out for the lowest free one",
-			wish->id);
-	rc = check_deleted(running, wish, why);
+			spec->id);
+	rc = check_deleted(running, spec, why);
 	if (rc < 0)
 		return rc;
-	if (ctrl_wish_free_id(running) < 0)
+	if (ctrl_spec_free_id(running) < 0)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
 			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
 	if (!ctrl_check_reduction(shape, &reason))

@@ -76,7 +76,7 @@ job_json(const struct ctrl_job *job)
 		shape->group == 0 ? "unicast" : ctrl_address_text(shape->group).text);
 	put(object, "rate_mbit", shape->rate_mbit);
 	put(object, "dead_after_ms", shape->dead_after_ms);
-	put_text(object, "rejoin", shape->recall ? "recall" : "wait");
+	put_text(object, "rejoin", shape->revoke ? "revoke" : "wait");
 	put(object, "expire_s", job->expire_s);
 	json_object_set_new(object, "authenticate", json_boolean(shape->authenticated));
 	put(object, "created", job->created);
@@ -207,11 +207,11 @@ text_of(const json_t *object, const char *key)
 
 /* Values are checked; only what goes with what is not. */
 static void
-read_wish(const json_t *object, struct ctrl_job_wish *wish)
+read_spec(const json_t *object, struct ctrl_job_spec *spec)
 {
-	struct ppe_job *shape = &wish->shape;
+	struct ppe_job *shape = &spec->shape;
 
-	*wish = (struct ctrl_job_wish){
+	*spec = (struct ctrl_job_spec){
 		.id = (int)number(object, "id"), .expire_s = (uint32_t)number(object, "expire_s")};
 	strlcpy(shape->name, text_of(object, "name"), sizeof(shape->name));
 	shape->nb_sources = (uint16_t)number(object, "size");
@@ -220,7 +220,7 @@ read_wish(const json_t *object, struct ctrl_job_wish *wish)
 	shape->timeout_ms = (uint32_t)number(object, "timeout_ms");
 	shape->rate_mbit = (uint32_t)number(object, "rate_mbit");
 	shape->dead_after_ms = (uint32_t)number(object, "dead_after_ms");
-	shape->recall = ctrl_parse_word(CTRL_STATE_REJOINS, text_of(object, "rejoin")) != 0;
+	shape->revoke = ctrl_parse_word(CTRL_STATE_REJOINS, text_of(object, "rejoin")) != 0;
 	shape->policy = (uint8_t)ctrl_parse_word(CTRL_STATE_POLICIES, text_of(object, "policy"));
 	shape->dtype = (uint8_t)ctrl_parse_word(CTRL_TYPES, text_of(object, "type"));
 	shape->op = (uint8_t)ctrl_parse_word(CTRL_OPS, text_of(object, "op"));
@@ -264,21 +264,21 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = find_tenant(&running->config->api, owner);
 	struct ctrl_member member[WEIR_SOURCES_MAX];
-	struct ctrl_job_wish wish;
+	struct ctrl_job_spec spec;
 	int rc;
 
-	read_wish(object, &wish);
+	read_spec(object, &spec);
 	read_members(json_object_get(object, "members"), member);
-	rc = ctrl_job_adopt(running, &wish, tenant, member, (double)number(object, "created"), why);
+	rc = ctrl_job_adopt(running, &spec, tenant, member, (double)number(object, "created"), why);
 	if (rc < 0)
 		return rc;
 	ctrl_log_change(&who, "job restored", "job=%s id=%d tenant=%s joined=%u size=%u",
-		ctrl_log_quote(wish.shape.name).text, wish.id,
+		ctrl_log_quote(spec.shape.name).text, spec.id,
 		ctrl_log_quote(tenant == NULL ? "" : owner).text,
-		ctrl_job_joined(running->by_id[wish.id]), wish.shape.nb_sources);
+		ctrl_job_joined(running->by_id[spec.id]), spec.shape.nb_sources);
 	if (owner[0] != '\0' && tenant == NULL)
 		ctrl_log_change(&who, "job is nobody's now: its tenant is gone", "job=%s tenant=%s",
-			ctrl_log_quote(wish.shape.name).text, ctrl_log_quote(owner).text);
+			ctrl_log_quote(spec.shape.name).text, ctrl_log_quote(owner).text);
 	return 0;
 }
 

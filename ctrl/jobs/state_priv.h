@@ -8,7 +8,7 @@
 #include "ctrl/jobs/state.h"
 
 #define CTRL_STATE_POLICIES "wait|partial|error"
-#define CTRL_STATE_REJOINS  "wait|recall"
+#define CTRL_STATE_REJOINS  "wait|revoke"
 #define CTRL_STATE_MEMBERS  "joined|expired"
 
 struct ctrl_state {

@@ -50,7 +50,7 @@ static const struct ctrl_key keys[] = {
 	NUMBER("jobs[].rate_mbit", 0, 10000000),
 	/* Files of Weir before it expelled sources lack it. */
 	{"jobs[].dead_after_ms", CTRL_INTEGER, "", "10000", 0, 3600000, NULL, ""},
-	/* Those before it recalled generations this. */
+	/* Those before it revoked generations this. */
 	{"jobs[].rejoin", CTRL_WORD, "", "wait", 0, 0, CTRL_STATE_REJOINS, ""},
 	NUMBER("jobs[].expire_s", 0, 1000000),
 	{"jobs[].authenticate", CTRL_BOOLEAN, "", NULL, 0, 0, NULL, ""},

@@ -118,7 +118,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		note_heard(worker, js, h->src_id);
 	if (js->generation == 0)
 		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
-	if (h->gen_id != js->generation || js->recalled) {
+	if (h->gen_id != js->generation || js->revoked) {
 		js->count.stale++;
 		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);
 	}

@@ -81,7 +81,7 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	int32_t ahead = block_ahead(job, slot, h->block_id);
 
 	*status = WEIR_STATUS_OK;
-	if (unlikely(h->gen_id != job->generation || job->recalled)) {
+	if (unlikely(h->gen_id != job->generation || job->revoked)) {
 		job->count.stale++;
 		*status = WEIR_STATUS_STALE;
 		return PPE_DROP_STALE;
@@ -310,12 +310,12 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 }
 
 void
-job_shard_recall(struct collective *state, struct job_shard *job)
+job_shard_revoke(struct collective *state, struct job_shard *job)
 {
 	static const struct pktbuf_endpoint nowhere;
 
 	job_shard_clear(state, job, true);
-	job->recalled = true;
+	job->revoked = true;
 	/* So none has a pass, and each packet is looked at closely. */
 	for (unsigned int s = 0; s < job->source_end; s++)
 		source_is_at(state->worker, job, (uint8_t)s, &nowhere);
@@ -330,7 +330,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 
 	job_shard_clear(state, job, false);
 	job->generation = generation;
-	job->recalled = false;
+	job->revoked = false;
 	job->version++;
 	job->pinned = true;
 	job->target = job->nb_sources;

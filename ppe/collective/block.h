@@ -59,7 +59,7 @@ bool job_shard_begin(struct collective *state, struct job_shard *job, uint16_t g
 
 /* End the generation in this shard: forget its blocks, and take nothing of its sources any more. Its
  * number, its keys and how far its blocks have come stay, to answer them with. */
-void job_shard_recall(struct collective *state, struct job_shard *job);
+void job_shard_revoke(struct collective *state, struct job_shard *job);
 
 /* Note the ranks of the generation's sources: those of the mask. collective_job.c. */
 void rank_sources(struct job_shard *job, const uint64_t sources[MASK_WORDS]);

@@ -114,7 +114,7 @@ struct job_shard {
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
 	bool pinned; /* endpoints come from joins; else from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
-	bool recalled; /* the generation is over: what is of it is stale. Until the next one begins */
+	bool revoked; /* the generation is over: what is of it is stale. Until the next one begins */
 	struct rmw_pool
 		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;

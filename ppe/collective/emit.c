@@ -82,7 +82,7 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	/* A stale source learns the generation that runs, if one does. */
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
-		header.gen_id = js->recalled ? WEIR_GEN_JOIN : js->generation;
+		header.gen_id = js->revoked ? WEIR_GEN_JOIN : js->generation;
 		js->count.results++;
 	}
 	header.status = (uint8_t)status;

@@ -7,7 +7,7 @@
  * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
  * the shards it visits and written by nobody. Should a member leave meanwhile, nobody is answered.
  *
- * The generation that runs goes on until then; in a job that recalls it ends when the first source joins
+ * The generation that runs goes on until then; in a job that revokes it ends when the first source joins
  * anew: another walk tells all shards, and they tell the sources.
  */
 #include "ppe/collective/join.h"
@@ -22,8 +22,8 @@
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next recall(struct ppe_worker *worker, struct ppe_thread *thread);
-static struct ppe_next recalled(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next revoke(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next revoked(struct ppe_worker *worker, struct ppe_thread *thread);
 
 static struct weir_join_reply
 join_reply(const struct ppe_job *j)
@@ -214,24 +214,24 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 		ppe_consume(worker, thread);
 		return PPE_END;
 	}
-	js->count.recalls++;
+	js->count.revokes++;
 	js->home->walking = true;
 	*walk = (struct walk){.home = js->home,
 		.serial = js->serial,
 		.home_worker = worker->id,
 		.generation = js->generation,
 		.job = js->job};
-	return ppe_hop_certain(worker, thread, 0, recall);
+	return ppe_hop_certain(worker, thread, 0, revoke);
 }
 
 /* Does it end the generation that runs? */
 static bool
 ends_generation(const struct ppe_job *j, const struct job_shard *js)
 {
-	return j->recall && js->generation != 0 && !js->recalled;
+	return j->revoke && js->generation != 0 && !js->revoked;
 }
 
-/* A late copy of the join that brought the source into the former generation, or into one that is recalled
+/* A late copy of the join that brought the source into the former generation, or into one that is revoked
  * and whose source has asked anew: nobody waits for an answer. Who quotes no challenge could be taken
  * for one that begins anew. */
 static bool
@@ -257,14 +257,14 @@ proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join
 	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
 }
 
-/* Is it the join that brought this source into the running generation? One that is recalled runs no more:
+/* Is it the join that brought this source into the running generation? One that is revoked runs no more:
  * who still asks with that join has not heard of it, and goes into the next one. Halfway through a walk nobody
  * knows: what it is told would be of the next generation, and its join of the former one. */
 static bool
 accepted(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
 {
-	return !js->recalled && mask_test(js->home->in, h->src_id) &&
+	return !js->revoked && mask_test(js->home->in, h->src_id) &&
 		js->home->nonce[h->src_id] == h->block_id &&
 		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
 }
@@ -435,22 +435,22 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 
 /* On each worker in turn: the generation is over. */
 static struct ppe_next
-recall(struct ppe_worker *worker, struct ppe_thread *thread)
+revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
 	const struct walk *walk = &lmem(thread)->walk;
 	struct job_shard *js = walked(state, walk);
 
 	if (likely(js != NULL) && likely(js->generation == walk->generation))
-		job_shard_recall(state, js);
+		job_shard_revoke(state, js);
 	if (worker->id + 1u < worker->workers)
-		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), recall);
-	return ppe_hop_certain(worker, thread, walk->home_worker, recalled);
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
+	return ppe_hop_certain(worker, thread, walk->home_worker, revoked);
 }
 
 /* Home again: joins are taken as before. */
 static struct ppe_next
-recalled(struct ppe_worker *worker, struct ppe_thread *thread)
+revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct job_shard *js = walked(ppe_state(worker, thread), &lmem(thread)->walk);
 
@@ -466,8 +466,8 @@ const struct ppe_segment_name join_segments[] = {
 	{join, "join"},
 	{adopt, "adopt"},
 	{joined, "joined"},
-	{recall, "recall"},
-	{recalled, "recalled"},
+	{revoke, "revoke"},
+	{revoked, "revoked"},
 	{answer, "answer"},
 	{NULL, NULL},
 };

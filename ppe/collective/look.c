@@ -58,7 +58,7 @@ look_at_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_
 }
 
 static void
-look_at_attendance(
+look_at_membership(
 	const struct job_home *home, unsigned int source_end, struct ppe_job_stats *stats)
 {
 	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
@@ -81,7 +81,7 @@ collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 	add_histogram(&stats->spread, &js->count.spread);
 	stats->generation = js->generation;
 	if (js->home != NULL)
-		look_at_attendance(js->home, js->source_end, stats);
+		look_at_membership(js->home, js->source_end, stats);
 	stats->buffers_used += js->quota.used;
 	stats->buffers_reserved += js->quota.limit;
 	for (unsigned int r = 0; r < js->window; r++) {

@@ -21,7 +21,7 @@
 static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
 static uint8_t job_key[32], source_key[SOURCES][32];
 static uint64_t random_state;
-static bool job_recalls; /* before start() */
+static bool job_revokes; /* before start() */
 
 /* What a generation's packets are made with. */
 static struct epoch {
@@ -44,7 +44,7 @@ start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t 
 	for (unsigned int s = 0; s < SOURCES; s++)
 		tags_source_key(job_key, (uint8_t)s, source_key[s]);
 	config.job[0].authenticated = true;
-	config.job[0].recall = job_recalls;
+	config.job[0].revoke = job_revokes;
 	config.job[0].policy = (uint8_t)policy;
 	config.job[0].timeout_ms = timeout_ms;
 	memcpy(config.job[0].key, job_key, sizeof(job_key));

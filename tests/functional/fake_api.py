@@ -152,7 +152,7 @@ def faults():
 
 COUNTERS = ('contributions duplicates late asked_again acknowledged blocks_opened blocks_complete blocks_partial '
             'blocks_error blocks_mismatch blocks_waiting held_back expired expelled stale results joins '
-            'generations recalls').split()
+            'generations revokes').split()
 
 
 def job(name, number, **more):

@@ -121,7 +121,7 @@ def a_job_is_made_used_changed_and_deleted():
         for timeout in (100, 900, 300):
             changed = api.do('PATCH', '/v1/jobs/ring', {'timeout_ms': timeout, 'policy': 'error'})
             check(changed['timeout_ms'] == timeout and changed['policy'] == 'error', '%s', changed)
-        for rejoin in ('recall', 'wait'):
+        for rejoin in ('revoke', 'wait'):
             changed = api.do('PATCH', '/v1/jobs/ring', {'policy': 'wait', 'rejoin': rejoin})
             check(changed['rejoin'] == rejoin, '%s', changed)
         finish(runs)
@@ -276,7 +276,7 @@ def a_join_makes_the_job():
         api.join('made', 1, 2, 1, create={})
         for key, other in (('window', 16), ('elements', 65), ('type', 'int32'), ('op', 'max'), ('size', 3), ('deterministic', True),
                            ('name', 'mad'), ('results', '239.1.2.3'), ('policy', 'error'),
-                           ('timeout_ms', 999), ('rate_mbit', 1), ('dead_after_ms', 1), ('rejoin', 'recall'),
+                           ('timeout_ms', 999), ('rate_mbit', 1), ('dead_after_ms', 1), ('rejoin', 'revoke'),
                            ('expire_s', 1),
                            ('authenticate', True), ('id', found['job'] + 1)):
             api.join('made', 1, 2, 1, create=dict(create, **{key: other}), status=409,

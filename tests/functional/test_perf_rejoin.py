@@ -62,7 +62,7 @@ def comes_back(rejoin, timeout):
         for one in found[:2]:
             mended(one)
             whole(one)
-            # With `recall` they need not wait for their own timeouts.
+            # With `revoke` they need not wait for their own timeouts.
             check(one['rejoins'][0]['code'] == (-110 if rejoin == 'wait' else -116), '%s', one)
         check(found[2]['began_at'] > 150 and not found[2]['rejoins'], '%s', found[2])
         check(found[2]['rows'][-1]['in_place']['operations'] == 300, '%s', found[2]['rows'])
@@ -70,7 +70,7 @@ def comes_back(rejoin, timeout):
               runs[0].output)
         check('began with iteration %d\n' % found[2]['began_at'] in runs[2].output, '%s', runs[2].output)
         stats = rack.check_books()
-        check(stats['jobs'][0]['recalls'] == (rejoin == 'recall'), '%s', stats['jobs'][0])
+        check(stats['jobs'][0]['revokes'] == (rejoin == 'revoke'), '%s', stats['jobs'][0])
         check(stats['jobs'][0]['blocks_in_flight'] == 0 or rejoin == 'wait', '%s', stats['jobs'][0])
         rack.stop_switch()
 
@@ -81,8 +81,8 @@ def a_host_is_killed_and_comes_back():
 
 
 @case
-def a_host_that_comes_back_recalls_the_others():
-    comes_back('recall', '20000')
+def a_host_that_comes_back_revokes_the_others():
+    comes_back('revoke', '20000')
 
 
 def restarted(hosts, *options, **changes):

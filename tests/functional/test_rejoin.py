@@ -273,7 +273,7 @@ def members_of_a_job_that_is_deleted():
 
 @case
 def a_member_that_expired():
-    with Members(made={'expire_s': 1, 'rejoin': 'recall'}) as members:
+    with Members(made={'expire_s': 1, 'rejoin': 'revoke'}) as members:
         runs = members.run('--timeout', '60000')
         runs[1].signal(signal.SIGSTOP)
         until = time.monotonic() + 15
@@ -324,14 +324,14 @@ def expelled(rejoin, *options):
 
 
 @case
-def who_was_expelled_recalls_the_others():
-    for rack, runs in expelled('recall', '--rejoin', '5', '--join-timeout', '10000'):
+def who_was_expelled_revokes_the_others():
+    for rack, runs in expelled('revoke', '--rejoin', '5', '--join-timeout', '10000'):
         found = ends_right(runs[:2], (3,)) + ends_right(runs[2:], (0, 3))
         check('silent for too long' in found[2]['rejoins'][0]['error'], '%s', found[2]['rejoins'])
         for one in found[:2]:
             check(one['rejoins'][0]['code'] == -116, '%s', one['rejoins'])
             check(one['rejoins'][0]['ms'] < 5000, '%s', one['rejoins'])
-        check(rack.check_books()['jobs'][0]['recalls'] == 1, 'recalls')
+        check(rack.check_books()['jobs'][0]['revokes'] == 1, 'revokes')
 
 
 @case

@@ -80,10 +80,10 @@ def jobs_of_the_file_come_change_and_go():
         ahead = (jobs_of(api)['job3']['generation'] - first) % 65535
         check(0 < ahead < 3000, '%d after %d', jobs_of(api)['job3']['generation'], first)
         rack.jobs[0] = job(1, 2, timeout_ms=1500, policy='partial', rate_mbit=90000,
-                           rejoin='recall')
+                           rejoin='revoke')
         taken(rack, 'jobs_changed=1 jobs_replaced=0')
         now = jobs_of(api)['job1']
-        check(now['policy'] == 'partial' and now['rejoin'] == 'recall', '%s', now)
+        check(now['policy'] == 'partial' and now['rejoin'] == 'revoke', '%s', now)
         for turn in range(10):
             rack.jobs[1] = job(3 + turn % 2, 2, first=2, elements=64 + turn)
             taken(rack)

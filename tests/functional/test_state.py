@@ -92,7 +92,7 @@ def jobs_and_members_come_back():
         kept.up()
         check(os.stat(kept.file).st_mode & 0o777 == 0o600, 'others may read the state')
         kept.create('ring', 2, window=16, policy='partial', timeout_ms=300, elements=99,
-                    expire_s=9000, rate_mbit=900, dead_after_ms=77, rejoin='recall')
+                    expire_s=9000, rate_mbit=900, dead_after_ms=77, rejoin='revoke')
         kept.create('gone', 2)
         kept.create('group', 3, results='224.1.2.3', type='fp16', op='avg', deterministic=True, id=200)
         for rank in range(2):

@@ -136,8 +136,8 @@ def jobs_are_made_changed_and_ended():
         check(body == {'name': 'new', 'size': 4, 'window': 32, 'type': 'int32', 'timeout_ms': 250,
                        'policy': 'partial', 'authenticate': True, 'expire_s': 30, 'op': 'max',
                        'deterministic': True}, '%s', body)
-        good(ctl(api.address, 'job', 'set', 'new', '--rate-mbit', '100', '--rejoin', 'recall'))
-        check(asked(api, 'PATCH', '/v1/jobs/new') == {'rate_mbit': 100, 'rejoin': 'recall'}, 'set')
+        good(ctl(api.address, 'job', 'set', 'new', '--rate-mbit', '100', '--rejoin', 'revoke'))
+        check(asked(api, 'PATCH', '/v1/jobs/new') == {'rate_mbit': 100, 'rejoin': 'revoke'}, 'set')
         api.routes['/v1/jobs/new'] = (202, {'state': 'draining'})
         says(ctl(api.address, 'job', 'delete', 'new'), 0, 'draining')
         check(asked(api, 'DELETE', '/v1/jobs/new') is None, 'delete')

@@ -53,7 +53,7 @@
 #define ERROR 2
 /* AWAY: source 0 contributes to no block before this one, and acknowledges instead. With ADVERSARY it does
  * both, and so do all. */
-/* RECALL: a source that joins anew ends the generation that runs. */
+/* REVOKE: a source that joins anew ends the generation that runs. */
 /* DEAD_AFTER: at any time, a source that the others wait for may be dead for all the switch knows. */
 #ifndef POLICY
 #define POLICY WAIT_FOR_ALL
@@ -112,15 +112,15 @@ byte pending, pending_nonce[SOURCES], accepted_nonce[SOURCES];
 byte accepted_generation; /* epoch, that accepted_nonce is of */
 byte walking; /* the shard that adopts next, + 1; 0: no walk */
 byte restarts = RESTARTS;
-#ifdef RECALL
-bool recalled[WINDOW]; /* by shard: the generation is over */
-byte recalling; /* the shard that is told next, + 1; 0: none */
+#ifdef REVOKE
+bool revoked[WINDOW]; /* by shard: the generation is over */
+byte revoking; /* the shard that is told next, + 1; 0: none */
 byte former_nonce[SOURCES];
-#define RECALLED(r) recalled[r]
-#define RECALLING (recalling != 0)
+#define REVOKED(r) revoked[r]
+#define REVOKING (revoking != 0)
 #else
-#define RECALLED(r) false
-#define RECALLING false
+#define REVOKED(r) false
+#define REVOKING false
 #endif
 
 /* ---- The sources ---- */
@@ -273,7 +273,7 @@ end:
 #else
 #define TAKEN (up == 0)
 #endif
-#define QUIET (TAKEN && walking == 0 && !RECALLING && EACH(SILENT) && EACH_RESIDUE(CALM))
+#define QUIET (TAKEN && walking == 0 && !REVOKING && EACH(SILENT) && EACH_RESIDUE(CALM))
 
 /* Every timer of every source runs out. */
 inline weir_window_repeat()

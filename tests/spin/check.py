@@ -41,9 +41,9 @@ HOLDS = [
     ('a source crashes: any packet at any time', 'ADVERSARY CRASHES=1 POLICY=PARTIAL BLOCKS=2 ' + AGAIN),
     ('a source crashes twice: any packet at any time',
      'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2'),
-    ('a source crashes, and recalls the others: loss', 'LOSSES=1 CRASHES=1 RECALL BLOCKS=2 ' + AGAIN),
-    ('a source crashes, and recalls the others: any packet at any time',
-     'ADVERSARY CRASHES=1 RECALL WINDOW=2 BLOCKS=2 ' + AGAIN),
+    ('a source crashes, and revokes the others: loss', 'LOSSES=1 CRASHES=1 REVOKE BLOCKS=2 ' + AGAIN),
+    ('a source crashes, and revokes the others: any packet at any time',
+     'ADVERSARY CRASHES=1 REVOKE WINDOW=2 BLOCKS=2 ' + AGAIN),
     ('partial: silent sources are expelled: loss, duplicate', LOSSY + 'POLICY=PARTIAL DEAD_AFTER'),
     ('a source crashes, and is expelled: any packet at any time',
      'ADVERSARY CRASHES=1 POLICY=PARTIAL DEAD_AFTER'),
@@ -55,8 +55,8 @@ HOLDS = [
      'ADVERSARY POLICY=PARTIAL AWAY=3 WINDOW=2'),
     ('a source is away, and may be expelled: any packet at any time',
      'ADVERSARY POLICY=PARTIAL AWAY=3 DEAD_AFTER'),
-    ('one is away, and one crashes, is expelled, recalls: loss',
-     'LOSSES=1 CRASHES=1 RECALL POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
+    ('one is away, and one crashes, is expelled, revokes: loss',
+     'LOSSES=1 CRASHES=1 REVOKE POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -66,8 +66,8 @@ LARGE = [
     ('error, window 2: loss, duplicate', LOSSY + 'POLICY=ERROR WINDOW=2'),
     ('a source crashes, window 2: any packet at any time',
      'ADVERSARY CRASHES=1 POLICY=PARTIAL WINDOW=2 ' + AGAIN),
-    ('one is away, and one crashes, is expelled, recalls: any packet at any time',
-     'ADVERSARY CRASHES=1 RECALL POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
+    ('one is away, and one crashes, is expelled, revokes: any packet at any time',
+     'ADVERSARY CRASHES=1 REVOKE POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
     ('a source is away, the switch restarts: any packet at any time',
      'ADVERSARY RESTARTS=1 POLICY=PARTIAL AWAY=2 BLOCKS=2 ' + AGAIN),
     ('three sources, partial, three blocks: any packet at any time',
@@ -106,7 +106,7 @@ FAULTS = [
     ('RESULT_OF_ANY_GENERATION', RESTART, FORMER),
     ('JOIN_NOT_ANSWERED', 'LOSSES=1', HANG),
     ('ACCEPTED_EARLY', 'ADVERSARY WINDOW=2', REFUSED),
-    ('LATE_JOIN_RECALLS', 'ADVERSARY CRASHES=1 RECALL BLOCKS=2 LIVES=2 EPOCHS=3', ASKED),
+    ('LATE_JOIN_REVOKES', 'ADVERSARY CRASHES=1 REVOKE BLOCKS=2 LIVES=2 EPOCHS=3', ASKED),
     ('TOLD_WHILE_WALKING', 'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2', PLACE),
 ]
 

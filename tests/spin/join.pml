@@ -19,7 +19,7 @@ inline join(s, nonce)
 #ifdef BUG_TOLD_WHILE_WALKING
 	:: generation[0] != 0 && accepted_nonce[s] == nonce ->
 #else
-	:: generation[0] != 0 && !RECALLED(0) && generation[0] == accepted_generation &&
+	:: generation[0] != 0 && !REVOKED(0) && generation[0] == accepted_generation &&
 		accepted_nonce[s] == nonce ->
 #endif
 #ifndef BUG_JOIN_NOT_ANSWERED
@@ -29,8 +29,8 @@ inline join(s, nonce)
 #endif
 	:: else ->
 		if
-		:: walking != 0 || RECALLING -> skip /* held back */
-#if defined(RECALL) && !defined(BUG_LATE_JOIN_RECALLS)
+		:: walking != 0 || REVOKING -> skip /* held back */
+#if defined(REVOKE) && !defined(BUG_LATE_JOIN_REVOKES)
 		:: former_nonce[s] == nonce || (accepted_nonce[s] == nonce && pending & (1 << s) &&
 			pending_nonce[s] != nonce) -> skip /* is_late_copy() */
 #endif
@@ -52,13 +52,13 @@ inline join(s, nonce)
 				number[epochs] = last_number;
 #endif
 				walking = 1
-#ifdef RECALL
-			:: pending != ALL && generation[0] != 0 && !recalled[0] ->
+#ifdef REVOKE
+			:: pending != ALL && generation[0] != 0 && !revoked[0] ->
 				/* Not by a copy of what brought it into the generation before. */
 				assert(generation[0] < 2 ||
 					began_with[(generation[0] - 2) * SOURCES + s] != nonce);
 				excused = true;
-				recalling = 1
+				revoking = 1
 #endif
 			:: else -> skip
 			fi
@@ -73,7 +73,7 @@ inline joined()
 	do
 	:: i == SOURCES -> break
 	:: else ->
-#ifdef RECALL
+#ifdef REVOKE
 		former_nonce[i] = (accepted_nonce[i] == pending_nonce[i] -> 0 : accepted_nonce[i]);
 #endif
 		accepted_nonce[i] = pending_nonce[i];
@@ -106,8 +106,8 @@ inline job_shard_clear(r, count_on)
 	:: count_on -> skip
 	:: else -> next[r] = r
 	fi;
-#ifdef RECALL
-	recalled[r] = count_on;
+#ifdef REVOKE
+	revoked[r] = count_on;
 #endif
 #ifdef DEAD_AFTER
 	expelled[r] = 0;
@@ -137,20 +137,20 @@ inline adopt()
 	fi
 }
 
-#ifdef RECALL
-inline job_shard_recall(r)
+#ifdef REVOKE
+inline job_shard_revoke(r)
 {
 	job_shard_clear(r, true)
 }
 
 /* The other walk, when a source joins anew: the generation is over. */
-inline recall()
+inline revoke()
 {
-	r = recalling - 1;
-	job_shard_recall(r);
+	r = revoking - 1;
+	job_shard_revoke(r);
 	if
-	:: recalling == WINDOW -> recalling = 0
-	:: else -> recalling++
+	:: revoking == WINDOW -> revoking = 0
+	:: else -> revoking++
 	fi
 }
 #endif
@@ -170,13 +170,13 @@ inline restart()
 	:: else ->
 		accepted_nonce[i] = 0;
 		pending_nonce[i] = 0;
-#ifdef RECALL
+#ifdef REVOKE
 		former_nonce[i] = 0;
 #endif
 		i++
 	od;
-#ifdef RECALL
-	recalling = 0;
+#ifdef REVOKE
+	revoking = 0;
 #endif
 	pending = 0;
 	accepted_generation = 0;

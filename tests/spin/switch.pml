@@ -231,7 +231,7 @@ inline admit(s, e, b, acknowledges)
 #ifdef BUG_ANY_GENERATION
 	:: generation[r] == 0 -> tell(s, PAIR(e, b), SAYS_STALE)
 #else
-	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) || RECALLED(r) ->
+	:: generation[r] == 0 || NUMBER(e) != NUMBER(generation[r]) || REVOKED(r) ->
 		tell(s, PAIR(e, b), SAYS_STALE)
 #endif
 #ifdef DEAD_AFTER
@@ -342,8 +342,8 @@ end:
 #endif
 #endif
 	:: d_step { walking != 0 -> adopt(); r = 0; i = 0 }
-#ifdef RECALL
-	:: d_step { recalling != 0 -> recall(); r = 0 }
+#ifdef REVOKE
+	:: d_step { revoking != 0 -> revoke(); r = 0 }
 #endif
 	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }
 	od;

@@ -140,27 +140,27 @@ teardown(void)
 	ctrl_running_destroy(running);
 }
 
-static inline struct ctrl_job_wish
-wish_of(const char *name)
+static inline struct ctrl_job_spec
+spec_of(const char *name)
 {
-	struct ctrl_job_wish wish = {.id = -1,
+	struct ctrl_job_spec spec = {.id = -1,
 		.shape = {.window = 64,
 			.elements = 256,
 			.nb_sources = 4,
 			.timeout_ms = 1000,
 			.dtype = WEIR_DTYPE_FP32}};
 
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "%s", name);
-	return wish;
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
+	return spec;
 }
 
 static inline struct ctrl_job *
 create(const char *name)
 {
-	struct ctrl_job_wish wish = wish_of(name);
+	struct ctrl_job_spec spec = spec_of(name);
 	struct ctrl_job *job = NULL;
 
-	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "%s: %s", name,
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s: %s", name,
 		why.message);
 	return job;
 }
@@ -183,13 +183,13 @@ refused(int rc, enum ctrl_refused code, const char *key)
 }
 
 static inline void
-create_refused(struct ctrl_job_wish wish, const struct ctrl_tenant *whose, enum ctrl_refused code,
+create_refused(struct ctrl_job_spec spec, const struct ctrl_tenant *whose, enum ctrl_refused code,
 	const char *key)
 {
 	unsigned int before = played.published;
 	struct ctrl_job *job = NULL;
 
-	refused(ctrl_job_create(running, &wish, whose, &who, &job, &why), code, key);
+	refused(ctrl_job_create(running, &spec, whose, &who, &job, &why), code, key);
 	cr_assert_eq(played.published, before);
 	cr_assert_null(job);
 }

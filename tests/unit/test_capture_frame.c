@@ -13,7 +13,7 @@
 #include "apps/capture/output.h"
 #include "apps/capture/plan.h"
 
-static const struct capture_wish nothing = {.job_id = -1,
+static const struct capture_spec nothing = {.job_id = -1,
 	.sources = -1,
 	.window = -1,
 	.elements = -1,
@@ -25,22 +25,22 @@ static const struct capture_wish nothing = {.job_id = -1,
 	.seed = 1};
 
 static struct plan
-must_plan(const struct capture_wish *wish)
+must_plan(const struct capture_spec *spec)
 {
 	char error[CAPTURE_ERROR_BYTES] = "";
 	struct plan plan;
 
-	cr_assert_eq(plan_make(&plan, wish, error), 0, "%s", error);
+	cr_assert_eq(plan_make(&plan, spec, error), 0, "%s", error);
 	return plan;
 }
 
 static void
-refuse(const struct capture_wish *wish, const char *reason)
+refuse(const struct capture_spec *spec, const char *reason)
 {
 	char error[CAPTURE_ERROR_BYTES] = "";
 	struct plan plan;
 
-	cr_expect_eq(plan_make(&plan, wish, error), -EINVAL, "%s: taken", reason);
+	cr_expect_eq(plan_make(&plan, spec, error), -EINVAL, "%s: taken", reason);
 	cr_expect_not_null(strstr(error, reason), "\"%s\" is not in: %s", reason, error);
 }
 
@@ -79,9 +79,9 @@ Test(capture_plan, defaults, .timeout = 10)
 	cr_expect_eq(plan_frame_bytes(&plan), 14u + 20 + 8 + 12 + 1024);
 }
 
-Test(capture_plan, wrong_wishes_are_refused, .timeout = 10)
+Test(capture_plan, wrong_specs_are_refused, .timeout = 10)
 {
-	struct capture_wish w;
+	struct capture_spec w;
 
 #define REFUSE(reason, ...)                                                                        \
 	do {                                                                                       \
@@ -115,7 +115,7 @@ Test(capture_plan, wrong_wishes_are_refused, .timeout = 10)
 
 Test(capture_plan, a_list_of_sources, .timeout = 10)
 {
-	struct capture_wish w = nothing;
+	struct capture_spec w = nothing;
 	static const uint8_t want[] = {0, 3, 4, 5};
 	struct plan plan;
 
@@ -148,7 +148,7 @@ write_config(char path[64], const char *job)
 
 Test(capture_plan, a_configuration_tells_the_job, .timeout = 10)
 {
-	struct capture_wish w = nothing;
+	struct capture_spec w = nothing;
 	struct plan plan;
 	char path[64], path_error[CAPTURE_ERROR_BYTES];
 
@@ -181,7 +181,7 @@ Test(capture_plan, a_configuration_tells_the_job, .timeout = 10)
 static void
 check_contribution(bool extended, const char *type, unsigned int elements)
 {
-	struct capture_wish w = nothing;
+	struct capture_spec w = nothing;
 	struct weir_header h = {.extended = extended};
 	static const uint8_t macs[] = {
 		0x02, 0x57, 0x45, 0x49, 0x52, 0x01, 0x02, 0x48, 0, 0, 0x01, 0x00};
@@ -230,7 +230,7 @@ Test(capture_frame, contributions, .timeout = 10)
 /* fp32 sums come out the same whichever source is first: they are exact. */
 Test(capture_frame, results_are_sums_in_any_order, .timeout = 10)
 {
-	struct capture_wish w = nothing;
+	struct capture_spec w = nothing;
 	float result[256], one[256];
 	double backwards[256] = {0};
 	struct plan plan;
@@ -256,7 +256,7 @@ Test(capture_frame, ordinary_frames, .timeout = 10)
 {
 	static const uint16_t sizes[] = {64, 128, 256, 512, 1024, 1280, 1518, 9000};
 	static uint8_t frame[CAPTURE_FRAME_MAX], back[CAPTURE_FRAME_MAX];
-	struct capture_wish w = nothing;
+	struct capture_spec w = nothing;
 	struct plan plan;
 
 	w.sizes = "64,128,256,512,1024,1280,1518,9000";

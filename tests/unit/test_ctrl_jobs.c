@@ -17,17 +17,17 @@ TestSuite(ctrl_jobs, .init = setup, .fini = teardown, .timeout = 20);
 
 Test(ctrl_jobs, the_lowest_free_id)
 {
-	struct ctrl_job_wish wish = wish_of("asked");
+	struct ctrl_job_spec spec = spec_of("asked");
 	struct ctrl_job *job, *zero = create("a");
 
 	cr_assert_eq(zero->job->id, 0);
 	cr_assert_eq(create("b")->job->id, 2, "1 is the file's");
-	wish.id = 200;
-	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0);
+	spec.id = 200;
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
 	cr_assert_eq(job->job->id, 200);
-	create_refused(wish, NULL, CTRL_REFUSED_EXISTS, "name");
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "other");
-	create_refused(wish, NULL, CTRL_REFUSED_EXISTS, "id");
+	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "name");
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "other");
+	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "id");
 	delete (zero);
 	cr_assert_eq(create("c")->job->id, 0);
 	expect_in_step();
@@ -41,7 +41,7 @@ Test(ctrl_jobs, all_ids_in_use)
 		snprintf(name, sizeof(name), "j%u", i);
 		create(name);
 	}
-	create_refused(wish_of("more"), NULL, CTRL_REFUSED_CONFLICT, "");
+	create_refused(spec_of("more"), NULL, CTRL_REFUSED_CONFLICT, "");
 	played.leaving[77] = true;
 	delete (running->by_id[77]);
 	cr_assert_eq(create("more")->job->id, 77, "that of one which is leaving, if need be");
@@ -84,11 +84,11 @@ Test(ctrl_jobs, what_fails_has_not_happened)
 	bool leaving;
 
 	played.rc = -ENOMEM;
-	create_refused(wish_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
+	create_refused(spec_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
 	cr_assert_eq(why.room.memory_needed, 64000);
 	cr_assert_eq(why.room.memory_free, 77);
 	played.rc = -ENOSPC;
-	create_refused(wish_of("b"), NULL, CTRL_REFUSED_MEMORY, "window");
+	create_refused(spec_of("b"), NULL, CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(why.room.records_needed, 128);
 	cr_assert_eq(why.room.records_free, 9);
 	cr_assert_null(running->by_id[2]);
@@ -140,33 +140,33 @@ Test(ctrl_jobs, a_change_of_nothing)
 /* Results that two tenants share would be read by both. */
 Test(ctrl_jobs, a_group_is_one_tenants)
 {
-	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job *job;
 
-	wish.shape.group = 0xef010101;
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "b");
-	create_refused(wish, NULL, CTRL_REFUSED_CONFLICT, "results");
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "c");
-	wish.shape.group++;
-	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0);
+	spec.shape.group = 0xef010101;
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
+	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "results");
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
+	spec.shape.group++;
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
 }
 
 /* A job keeps its memory until its last results have left: making and deleting gets no more. */
 Test(ctrl_jobs, who_leaves_counts)
 {
-	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job *job;
 
 	tenant.quota.jobs = 1;
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 	played.leaving[job->job->id] = true;
 	cr_assert(delete (job));
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "");
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");
 	memset(played.leaving, 0, sizeof(played.leaving));
 	ctrl_jobs_tick(running);
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 }
 
 /* Nobody waits for a worker that does not turn. */
@@ -180,7 +180,7 @@ Test(ctrl_jobs, a_stuck_worker)
 	job->expire_s = 1;
 	job->member[0].seen -= 5;
 	played.stuck = 3;
-	create_refused(wish_of("b"), NULL, CTRL_REFUSED_BUSY, "");
+	create_refused(spec_of("b"), NULL, CTRL_REFUSED_BUSY, "");
 	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_BUSY, "");
 	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_BUSY, "");
 	refused(ctrl_member_join(running, job, 1, 4, HOST, &who, &why), CTRL_REFUSED_BUSY, "");
@@ -198,7 +198,7 @@ Test(ctrl_jobs, a_change)
 {
 	struct ctrl_job_change change = {.set_timeout = true, .timeout_ms = 7};
 	struct ctrl_job *job = create("a"), *file = running->by_id[1];
-	struct ctrl_job_wish wish = wish_of("large");
+	struct ctrl_job_spec spec = spec_of("large");
 
 	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
 	cr_assert_eq(played.job[0].timeout_ms, 7);
@@ -212,36 +212,36 @@ Test(ctrl_jobs, a_change)
 	refused(ctrl_job_change(running, file, &change, &who, &why), CTRL_REFUSED_CONFLICT,
 		"expire_s");
 	/* 1982 = 58 + 4 x 481; a partial result needs 32 bytes more. */
-	wish.shape.elements = 482;
-	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "elements");
-	wish.shape.elements = 481;
-	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "%s", why.message);
+	spec.shape.elements = 482;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "elements");
+	spec.shape.elements = 481;
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
 	change = (struct ctrl_job_change){.set_policy = true, .policy = PPE_POLICY_PARTIAL};
 	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_RANGE, "policy");
 	/* Buffers were made for less than the ports could carry. */
 	config.ppe.packet_bytes = 1024;
-	wish = wish_of("small");
-	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "elements");
+	spec = spec_of("small");
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "elements");
 	expect_in_step();
 }
 
 Test(ctrl_jobs, quotas)
 {
-	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job_change change = {.set_rate = true, .rate_mbit = 101};
 	struct ctrl_job *job;
 	struct ctrl_use use;
 
 	tenant.quota =
 		(struct ctrl_quota){.jobs = 2, .memory_mb = 1, .blocks = 256, .rate_mbit = 100};
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "rate_mbit");
-	wish.shape.rate_mbit = 101;
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "rate_mbit");
-	wish.shape.rate_mbit = 60;
-	wish.shape.window = 256;
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "window");
-	wish.shape.window = 128;
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "rate_mbit");
+	spec.shape.rate_mbit = 101;
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "rate_mbit");
+	spec.shape.rate_mbit = 60;
+	spec.shape.window = 256;
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "window");
+	spec.shape.window = 128;
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 	ctrl_tenant_use(running, &tenant, &use);
 	cr_assert_eq(use.jobs, 1);
 	cr_assert_eq(use.blocks, 256);
@@ -254,20 +254,20 @@ Test(ctrl_jobs, quotas)
 	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
 	change.rate_mbit = 99;
 	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
-	wish = wish_of("b");
-	wish.shape.rate_mbit = 1;
-	wish.shape.window = 1;
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "window");
+	spec = spec_of("b");
+	spec.shape.rate_mbit = 1;
+	spec.shape.window = 1;
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "window");
 	tenant.quota.blocks = 258;
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
-	wish = wish_of("c");
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "");
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	spec = spec_of("c");
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");
 	delete (job);
 	tenant.quota = (struct ctrl_quota){.memory_mb = 1};
-	wish.shape.window = 512;
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "window");
+	spec.shape.window = 512;
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "window");
 	cr_assert_eq(
-		ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0, "nobody's has none");
+		ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "nobody's has none");
 	expect_in_step();
 }
 
@@ -369,7 +369,7 @@ Test(ctrl_jobs, any_order)
 		struct ctrl_job_change change = {
 			.set_timeout = true, .timeout_ms = 1 + (uint32_t)random() % 60000};
 		unsigned int id = (unsigned int)random() % 8, rank = (unsigned int)random() % 5;
-		struct ctrl_job_wish wish;
+		struct ctrl_job_spec spec;
 		bool leaving;
 
 		played.rc = random() % 4 == 0 ? random() % 2 == 0 ? -ENOMEM : -ENOSPC : 0;
@@ -377,10 +377,10 @@ Test(ctrl_jobs, any_order)
 		played.leaving[random() % 8] = random() % 2 == 0;
 		job = running->by_id[id];
 		snprintf(name, sizeof(name), "j%u", (unsigned int)random() % 8);
-		wish = wish_of(name);
-		wish.id = (int)id - 1;
+		spec = spec_of(name);
+		spec.id = (int)id - 1;
 		if (job == NULL || random() % 8 == 0)
-			ctrl_job_create(running, &wish, NULL, &who, &job, &why);
+			ctrl_job_create(running, &spec, NULL, &who, &job, &why);
 		else if (random() % 8 == 0)
 			ctrl_job_delete(running, job, &who, &leaving, &why);
 		else if (random() % 3 == 0)

@@ -12,17 +12,17 @@ TestSuite(ctrl_jobs_edges, .init = setup, .fini = teardown, .timeout = 20);
 /* The file has it at the next start: a job in its place would keep the switch from starting. */
 Test(ctrl_jobs_edges, a_deleted_job_of_the_file_keeps_its_place)
 {
-	struct ctrl_job_wish wish = wish_of("other");
+	struct ctrl_job_spec spec = spec_of("other");
 
 	create("zero");
 	delete (running->by_id[1]);
 	cr_assert_eq(create("next")->job->id, 2);
-	wish.id = 1;
-	create_refused(wish, NULL, CTRL_REFUSED_EXISTS, "id");
-	create_refused(wish_of("file"), NULL, CTRL_REFUSED_EXISTS, "name");
-	wish = wish_of("file");
-	wish.id = 1;
-	create_refused(wish, NULL, CTRL_REFUSED_EXISTS, "name");
+	spec.id = 1;
+	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "id");
+	create_refused(spec_of("file"), NULL, CTRL_REFUSED_EXISTS, "name");
+	spec = spec_of("file");
+	spec.id = 1;
+	create_refused(spec, NULL, CTRL_REFUSED_EXISTS, "name");
 	/* A reload that takes it out of the file. */
 	config.jobs.by_id[1] = NULL;
 	cr_assert_eq(create("file")->job->id, 1);
@@ -31,12 +31,12 @@ Test(ctrl_jobs_edges, a_deleted_job_of_the_file_keeps_its_place)
 
 Test(ctrl_jobs_edges, what_no_type_has_is_no_operation_of_it)
 {
-	struct ctrl_job_wish wish = wish_of("bits");
+	struct ctrl_job_spec spec = spec_of("bits");
 
-	wish.shape.op = WEIR_OP_BAND;
-	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "op");
-	wish.shape.dtype = WEIR_DTYPE_BF16;
-	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "op");
+	spec.shape.op = WEIR_OP_BAND;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "op");
+	spec.shape.dtype = WEIR_DTYPE_BF16;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "op");
 	cr_assert_str_eq(why.message, "band is for integers only, and bf16 is none");
 }
 
@@ -62,7 +62,7 @@ Test(ctrl_jobs_edges, what_is_refused_uses_nothing_up)
 	cr_assert_neq(reserved[0], 0);
 	played.rc = -ENOMEM;
 	for (unsigned int i = 0; i < 100; i++)
-		create_refused(wish_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
+		create_refused(spec_of("b"), NULL, CTRL_REFUSED_MEMORY, "");
 	cr_assert_eq(running->instances, instances);
 	cr_assert_arr_eq(running->reserved, reserved, sizeof(reserved));
 	played.rc = 0;
@@ -75,40 +75,40 @@ Test(ctrl_jobs_edges, what_is_refused_uses_nothing_up)
 /* A job with its first member is one change: there is no moment when it has none. */
 Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
 {
-	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job *job;
 	unsigned int published = played.published;
 
-	wish.first_rank = 2;
-	wish.first_address = HOST;
-	cr_assert_eq(ctrl_job_create(running, &wish, NULL, &who, &job, &why), 0);
+	spec.first_rank = 2;
+	spec.first_address = HOST;
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0);
 	cr_assert_eq(played.published, published + 1);
 	cr_assert_eq(played.job[0].members[0], 1u << 2);
 	cr_assert_eq(played.job[0].address[2], HOST);
 	cr_assert_eq(job->member[2].state, CTRL_MEMBER_JOINED);
 	cr_assert_eq(job->member[2].address, HOST);
 	cr_assert_eq(ctrl_job_joined(job), 1);
-	wish = wish_of("b");
-	wish.first_rank = 4;
-	wish.first_address = HOST;
-	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "rank");
-	wish.first_rank = 3;
-	wish.first_address = SWITCH;
-	create_refused(wish, NULL, CTRL_REFUSED_RANGE, "address");
+	spec = spec_of("b");
+	spec.first_rank = 4;
+	spec.first_address = HOST;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "rank");
+	spec.first_rank = 3;
+	spec.first_address = SWITCH;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "address");
 	expect_in_step();
 }
 
 /* A reload lowers the quota under what there is: then the way down is open, and the way up is not. */
 Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
 {
-	struct ctrl_job_wish wish = wish_of("a");
+	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job_change change = {.set_rate = true, .rate_mbit = 400};
 	struct ctrl_job *job;
 
-	wish.shape.rate_mbit = 500;
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "b");
-	cr_assert_eq(ctrl_job_create(running, &wish, &tenant, &who, &job, &why), 0);
+	spec.shape.rate_mbit = 500;
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
+	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 	tenant.quota =
 		(struct ctrl_quota){.jobs = 1, .memory_mb = 1, .blocks = 1, .rate_mbit = 600};
 	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0, "%s", why.message);
@@ -134,8 +134,8 @@ Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
 	change.rate_mbit = 700;
 	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
 	tenant.quota = (struct ctrl_quota){.jobs = 1};
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "c");
-	create_refused(wish, &tenant, CTRL_REFUSED_QUOTA, "");
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
+	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");
 	cr_assert_not_null(strstr(why.message, "has 2 jobs"), "%s", why.message);
 	cr_assert_not_null(strstr(why.message, "may have 1"), "%s", why.message);
 }

@@ -130,7 +130,7 @@ start(void)
 static struct ctrl_job *
 create(struct ctrl_running *running, const char *name, const struct ctrl_tenant *tenant)
 {
-	struct ctrl_job_wish wish = {.id = -1,
+	struct ctrl_job_spec spec = {.id = -1,
 		.expire_s = 77,
 		.shape = {.nb_sources = 3,
 			.window = 16,
@@ -145,9 +145,9 @@ create(struct ctrl_running *running, const char *name, const struct ctrl_tenant 
 	struct ctrl_refusal why;
 	struct ctrl_job *job = NULL;
 
-	snprintf(wish.shape.name, sizeof(wish.shape.name), "%s", name);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "%s", name);
 	cr_assert_eq(
-		ctrl_job_create(running, &wish, tenant, &who, &job, &why), 0, "%s", why.message);
+		ctrl_job_create(running, &spec, tenant, &who, &job, &why), 0, "%s", why.message);
 	return job;
 }
 

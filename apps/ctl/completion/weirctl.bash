@@ -68,7 +68,7 @@ _weirctl_offer() {
 	--config | --token-file | --ca | -o | --output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return ;;
-	--rejoin) mapfile -t COMPREPLY < <(compgen -W 'wait recall' -- "$word"); return ;;
+	--rejoin) mapfile -t COMPREPLY < <(compgen -W 'wait revoke' -- "$word"); return ;;
 	--policy) mapfile -t COMPREPLY < <(compgen -W 'wait partial error' -- "$word"); return ;;
 	--type) mapfile -t COMPREPLY < <(compgen -W 'int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp16 bf16 fp32 fp64' -- "$word"); return ;;
 	--op) mapfile -t COMPREPLY < <(compgen -W 'sum prod min max avg band bor bxor land lor lxor' -- "$word"); return ;;

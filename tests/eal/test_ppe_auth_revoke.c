@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A generation of an authenticated job that is recalled: only by who knows the key and is there now, and
+/* A generation of an authenticated job that is revoked: only by who knows the key and is there now, and
  * its sources are told under tags. */
 #include "tests/eal/auth_rig.h"
 
 static uint64_t
-count_of_recalls(void)
+count_of_revokes(void)
 {
 	struct ppe_job_stats stats;
 	struct ppe_stats all;
 
 	rig_settle(&rig, &all);
 	ppe_job_stats_read(rig.ppe, 1, &stats);
-	return stats.recalls;
+	return stats.revokes;
 }
 
-Test(ppe_auth_recall, only_a_fresh_join_ends_a_generation, .timeout = 30)
+Test(ppe_auth_revoke, only_a_fresh_join_ends_a_generation, .timeout = 30)
 {
 	uint8_t challenge[16], nonce[16];
 	struct weir_header h;
 	const uint8_t *payload;
 	unsigned int bytes;
 
-	job_recalls = true;
+	job_revokes = true;
 	start(2, 8, PPE_POLICY_WAIT, 1000);
 	enter();
 	whole_block(0, 8);
@@ -30,11 +30,11 @@ Test(ppe_auth_recall, only_a_fresh_join_ends_a_generation, .timeout = 30)
 	draw(nonce);
 	rig_send(&rig, 2, frame, join_frame(2, now.challenge, nonce));
 	cr_assert_eq(take(2, &payload, &bytes).status, WEIR_STATUS_WAITING);
-	cr_expect_eq(count_of_recalls(), 0);
+	cr_expect_eq(count_of_revokes(), 0);
 	whole_block(1, 8);
 	rig_send(&rig, 2, frame, join_frame(2, challenge, nonce));
 	cr_assert_eq(take(2, &payload, &bytes).status, WEIR_STATUS_WAITING);
-	cr_expect_eq(count_of_recalls(), 1);
+	cr_expect_eq(count_of_revokes(), 1);
 	for (uint32_t block = 0; block < 3 * WINDOW; block++) {
 		h = header(&now, 0, block, 4);
 		rig_send(&rig, 0, frame, contribution(&h, now.source[0], block));
@@ -59,6 +59,6 @@ Test(ppe_auth_recall, only_a_fresh_join_ends_a_generation, .timeout = 30)
 		cr_expect_neq(h.gen_id, now.generation);
 		cr_expect_arr_eq(payload + 16, challenge, 16);
 	}
-	cr_expect_eq(count_of_recalls(), 1);
+	cr_expect_eq(count_of_revokes(), 1);
 	stop();
 }

@@ -14,12 +14,12 @@ static uint8_t frame[RIG_FRAME_MAX];
 static uint16_t generation;
 
 static void
-start(bool recall, unsigned int workers)
+start(bool revoke, unsigned int workers)
 {
 	struct rig_config config = {.workers = workers, .threads = 4, .ports = SOURCES, .jobs = 1};
 
 	config.job[0] = rig_job(1, SOURCES, WINDOW, 16);
-	config.job[0].recall = recall;
+	config.job[0].revoke = revoke;
 	rig_start(&rig, &config);
 	generation = rig_join(&rig, 0, false);
 }
@@ -97,7 +97,7 @@ asks(unsigned int s, uint32_t nonce, uint32_t asking)
 }
 
 static void
-recalls(unsigned int workers)
+revokes(unsigned int workers)
 {
 	struct ppe_stats stats;
 	struct weir_header h;
@@ -111,7 +111,7 @@ recalls(unsigned int workers)
 	rig_settle(&rig, &stats);
 	asks(2, 5, 4);
 	rig_settle(&rig, &stats);
-	cr_expect_eq(job_stats(1).recalls, 1);
+	cr_expect_eq(job_stats(1).revokes, 1);
 	cr_expect_eq(job_stats(1).blocks_in_flight, 0, "blocks are kept for nobody");
 	/* Whatever block, whichever shard: repeated, lost, new. */
 	for (uint32_t block = 0; block < 3 * WINDOW; block++)
@@ -126,7 +126,7 @@ recalls(unsigned int workers)
 	asks(0, 6, 5);
 	asks(2, 5, 5);
 	rig_settle(&rig, &stats);
-	cr_expect_eq(job_stats(1).recalls, 1);
+	cr_expect_eq(job_stats(1).revokes, 1);
 	cr_expect_eq(job_stats(1).generation, generation);
 	/* The two ask already: with the third it begins, and one that asked once more would end it. */
 	join(1, 7);
@@ -138,33 +138,33 @@ recalls(unsigned int workers)
 	}
 	for (uint32_t block = 0; block < 3 * WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats(1).recalls, 1);
+	cr_expect_eq(job_stats(1).revokes, 1);
 	stop();
 }
 
-Test(ppe_recall, the_generation_ends, .timeout = 30)
+Test(ppe_revoke, the_generation_ends, .timeout = 30)
 {
-	recalls(1);
+	revokes(1);
 }
 
-Test(ppe_recall, the_generation_ends_on_every_worker, .timeout = 30)
+Test(ppe_revoke, the_generation_ends_on_every_worker, .timeout = 30)
 {
-	recalls(3);
+	revokes(3);
 }
 
-Test(ppe_recall, a_job_that_waits_runs_on, .timeout = 30)
+Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 30)
 {
 	start(false, 2);
 	block_is_summed(0);
 	asks(2, 5, 4);
 	for (uint32_t block = 1; block < 3 * WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats(1).recalls, 0);
+	cr_expect_eq(job_stats(1).revokes, 0);
 	stop();
 }
 
 /* The network brings a join once more: that of the generation that runs, or that of the one before. */
-Test(ppe_recall, copies_end_nothing, .timeout = 30)
+Test(ppe_revoke, copies_end_nothing, .timeout = 30)
 {
 	const uint32_t first = 77 + 1000; /* as rig_join has them */
 	struct ppe_stats stats;
@@ -185,7 +185,7 @@ Test(ppe_recall, copies_end_nothing, .timeout = 30)
 	cr_expect_eq(job_stats(1).joining[0], 0);
 	for (uint32_t block = 0; block < 2 * WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats(1).recalls, 1);
+	cr_expect_eq(job_stats(1).revokes, 1);
 	stop();
 }
 
@@ -219,7 +219,7 @@ all_begin(const uint32_t *nonce)
 
 /* Source 0 never hears that its generation has begun: its answers are lost. Before it asks again, source 2
  * ends that generation. Its join is as good for the next one, and for the one after that. */
-Test(ppe_recall, who_missed_the_answer_is_not_forgotten, .timeout = 30)
+Test(ppe_revoke, who_missed_the_answer_is_not_forgotten, .timeout = 30)
 {
 	uint32_t nonce[SOURCES] = {21, 22, 23};
 
@@ -238,12 +238,12 @@ Test(ppe_recall, who_missed_the_answer_is_not_forgotten, .timeout = 30)
 	}
 	for (uint32_t block = 0; block < WINDOW; block++)
 		block_is_summed(block);
-	cr_expect_eq(job_stats(1).recalls, 4);
+	cr_expect_eq(job_stats(1).revokes, 4);
 	stop();
 }
 
 /* A join that is not repeated counts for as long as the configuration says: for a second here. */
-Test(ppe_recall, an_old_join_is_forgotten, .timeout = 30)
+Test(ppe_revoke, an_old_join_is_forgotten, .timeout = 30)
 {
 	struct rig_config config = {
 		.workers = 1, .threads = 4, .ports = SOURCES, .jobs = 1, .joins_s = 1};
@@ -256,8 +256,8 @@ Test(ppe_recall, an_old_join_is_forgotten, .timeout = 30)
 	stop();
 }
 
-/* But where a source has asked anew, a late copy of the join of the recalled generation is nobody's. */
-Test(ppe_recall, copies_replace_nothing, .timeout = 30)
+/* But where a source has asked anew, a late copy of the join of the revoked generation is nobody's. */
+Test(ppe_revoke, copies_replace_nothing, .timeout = 30)
 {
 	const uint32_t nonce[SOURCES] = {31, 32, 33};
 	struct ppe_stats stats;
