@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the README has people type, typed: "By hand" and then "Operate" in the same shell, in
-namespaces of its own that end with it."""
+"""The commands of docs/quickstart.md, run: "The rack" and then "Watch it and change it", in one
+shell, in namespaces that end with it."""
 import os
 import re
 import subprocess
@@ -11,6 +11,8 @@ import tempfile
 from tap import Skip, case, check, main
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+with open(os.path.join(ROOT, 'docs/quickstart.md')) as page:
+    PAGE = page.read()
 BUILD = os.environ['WEIR_BUILD']
 OWN = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc']
 BEGIN = '''
@@ -22,26 +24,25 @@ within() { for _ in $(seq 100); do eval "$1" && return 0; sleep 0.1; done; echo 
 
 
 def section(title):
-    """Its blocks of commands."""
-    with open(os.path.join(ROOT, 'README.md')) as file:
-        text = re.search(r'^## %s\n(.*?)^## ' % title, file.read(), re.M | re.S).group(1)
+    """The blocks of commands of a section."""
+    text = re.search(r'^## %s\n(.*?)^## ' % title, PAGE, re.M | re.S).group(1)
     return re.findall(r'^```\n(.*?)^```$', text, re.M | re.S)
 
 
-def by_hand():
-    """The block, which says in words when to go on, and leaves hosts in the background."""
-    (block,) = section('By hand')
-    check('weir-switch -c configs/join.json &    # and wait until it says ready\n' in block, '%s', block)
-    block = block.replace('&    # and wait until it says ready',
+def rack():
+    """The block of commands; its comment becomes a wait, and the background host is waited for."""
+    (block,) = section('The rack')
+    check('weir-switch -c configs/join.json &    # wait until it prints "ready"\n' in block, '%s', block)
+    block = block.replace('&    # wait until it prints "ready"',
                           '>switch.log 2>&1 & within "grep -q ready switch.log"')
     return block + 'wait $!; echo "the other host: $?"\n'
 
 
-def operate(hosts):
-    """The commands behind the prompts of both blocks, each announced; between them, what the text
-    around them tells to happen."""
+def watch(hosts):
+    """The commands behind the prompts, each printed first, and between them what the page's text
+    describes: hosts start, one stops, it continues."""
     words, count = '', 0
-    for block in section('Operate'):
+    for block in section('Watch it and change it'):
         for command in re.findall(r'^# (.*)$', block, re.M):
             before = {2: '%s within "build/apps/ctl/weirctl jobs | grep -q \'2 of 2\'"' % hosts,
                       3: 'sleep 0.5; kill -STOP $late; sleep 3',
@@ -53,10 +54,9 @@ def operate(hosts):
 
 
 def long_hosts():
-    """Hosts as those of the block, with the options that the text names."""
-    with open(os.path.join(ROOT, 'README.md')) as file:
-        options = re.search(r'`--job-name long ([^`]*)`', file.read()).group(1)
-    lines = [line.rstrip('& ') for line in section('By hand')[0].splitlines() if 'weir-perf' in line]
+    """The hosts of the rack, with the options that the page names."""
+    options = re.search(r'`--job-name long ([^`]*)`', PAGE).group(1)
+    lines = [line.rstrip('& ') for line in section('The rack')[0].splitlines() if 'weir-perf' in line]
     check(len(lines) == 2, '%s', lines)
     first, second = (re.sub(r'--job-name try .*', '--job-name long ' + options, line) +
                      ' >/dev/null 2>&1 &\n' for line in lines)
@@ -64,12 +64,12 @@ def long_hosts():
 
 
 @case
-def by_hand_and_operate():
-    with tempfile.TemporaryDirectory(prefix='weir-readme-') as folder:
+def the_rack_is_watched_and_changed():
+    with tempfile.TemporaryDirectory(prefix='weir-quickstart-') as folder:
         os.symlink(BUILD, os.path.join(folder, 'build'))
         os.symlink(os.path.join(ROOT, 'configs'), os.path.join(folder, 'configs'))
         env = {k: v for k, v in os.environ.items() if not k.startswith(('WEIR_', 'COLUMNS'))}
-        done = subprocess.run(OWN + ['bash', '-c', BEGIN + by_hand() + operate(long_hosts())],
+        done = subprocess.run(OWN + ['bash', '-c', BEGIN + rack() + watch(long_hosts())],
                               cwd=folder, env=env, timeout=80, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     said = done.stdout
