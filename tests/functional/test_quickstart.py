@@ -45,8 +45,8 @@ def watch(hosts):
     for block in section('Watch it and change it'):
         for command in re.findall(r'^# (.*)$', block, re.M):
             before = {2: '%s within "build/apps/ctl/weirctl jobs | grep -q \'2 of 2\'"' % hosts,
-                      3: 'sleep 0.5; kill -STOP $late; sleep 3',
-                      4: 'kill -CONT $late; sleep 0.5'}
+                      3: 'kill -STOP $late; within "build/apps/ctl/weirctl blocks --stuck | grep -q rank"',
+                      4: 'kill -CONT $late'}
             words += '%s\necho "# %s"\n%s\n' % (before.get(count, ''), command.replace('"', ''), command)
             count += 1
     check(count == 6, '%d commands', count)
