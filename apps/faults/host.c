@@ -16,7 +16,7 @@
  * The reference of a result is computed from the sources' data, which are functions of seed, source
  * and step (apps/perf/perf.h), and the bitmap of who is in it. So that results can be compared
  * among hosts, too, `results` names a file with a line an operation: generation, step, hash of
- * elements and bitmaps. With carry, what is sent is more than what is contributed; then the sums of all that
+ * elements and bitmaps. With error feedback, what is sent is more than what is contributed; then the sums of all that
  * was contributed and delivered are told at the end, after all have met and what is owed is delivered.
  */
 #include <errno.h>
@@ -44,7 +44,8 @@
 static struct options {
 	const char *switch_address, *address, *key, *results, *type, *op, *partial, *plant,
 		*collective;
-	uint64_t source, job, seed, steps, count, carry, timeout_ms, join_ms, again, newcomer;
+	uint64_t source, job, seed, steps, count, error_feedback, timeout_ms, join_ms, again,
+		newcomer;
 	uint64_t pause_us, slow_ppm, slow_least_us, slow_most_us, plant_step;
 	uint64_t flood, bytes, root;
 } options = {.type = "int32",
@@ -78,7 +79,8 @@ static const struct word {
 	NUMBER("source", source), NUMBER("job", job), NUMBER("seed", seed),
 	NUMBER("steps", steps), /* 0: until killed */
 	NUMBER("count", count), /* elements, of one slice where there are slices */
-	NUMBER("carry", carry), NUMBER("timeout_ms", timeout_ms), /* of an operation */
+	NUMBER("error_feedback", error_feedback),
+	NUMBER("timeout_ms", timeout_ms), /* of an operation */
 	NUMBER("join_ms", join_ms), NUMBER("again", again), /* joins again so often */
 	NUMBER("newcomer", newcomer), /* 1: takes its step from the others */
 	NUMBER("pause_us", pause_us), /* before each step: it computes */
@@ -202,7 +204,7 @@ check(unsigned int step, int code)
 		return done;
 	if (me.results != NULL && collective_same(me.what.collective))
 		fprintf(me.results, "%u %u %016" PRIx64 "\n", weir_generation(me.weir), step, h);
-	if (options.carry || wrong == 0)
+	if (options.error_feedback || wrong == 0)
 		return 0;
 	me.wrong += wrong;
 	printf("wrong: step %u: %" PRIu64 "\n", step, wrong);
@@ -224,7 +226,7 @@ agree(unsigned int *step)
 		steps[options.source] = options.newcomer ? NOBODY : (int32_t)*step;
 		code = weir_allreduce(me.weir, steps, steps, weir_sources(me.weir),
 			WEIR_DTYPE_INT32, WEIR_OP_SUM);
-		weir_carry_forget(me.weir, steps);
+		weir_error_feedback_forget(me.weir, steps);
 		for (unsigned int s = 0; code == 0 && s < weir_sources(me.weir); s++)
 			least = steps[s] < least ? steps[s] : least;
 		if (code == 0) {
@@ -260,7 +262,7 @@ sum(unsigned int step, bool zero)
 	plant(step);
 	if (zero)
 		memset(send, 0, me.sent * me.bytes);
-	for (size_t i = 0; options.carry && i < me.sent; i++)
+	for (size_t i = 0; options.error_feedback && i < me.sent; i++)
 		given += send[i];
 	began = now_ns();
 	code = collective_call(me.weir, &me.what, send, recv);
@@ -269,7 +271,7 @@ sum(unsigned int step, bool zero)
 	if (code < 0)
 		return code;
 	me.given += given;
-	for (size_t i = 0; options.carry && i < me.received; i++)
+	for (size_t i = 0; options.error_feedback && i < me.received; i++)
 		me.got += recv[i];
 	me.partial += code == WEIR_PARTIAL;
 	return zero ? code : check(step, code);
@@ -310,18 +312,18 @@ static int
 advance(unsigned int *step, bool *over)
 {
 	bool taken = options.steps != 0 && *step >= options.steps;
-	int code = !taken ? sum(*step, false) : options.carry ? agree(step) : 0;
+	int code = !taken ? sum(*step, false) : options.error_feedback ? agree(step) : 0;
 
 	if (code < 0)
 		return code;
 	if (taken) {
 		*over = *step >= options.steps;
-		return *over && options.carry ? settle() : 0;
+		return *over && options.error_feedback ? settle() : 0;
 	}
 	(*step)++;
 	me.done++;
 	tell();
-	*over = *step == options.steps && !options.carry;
+	*over = *step == options.steps && !options.error_feedback;
 	return 0;
 }
 
@@ -341,7 +343,7 @@ loop(void)
 			continue;
 		fail(code);
 		/* Who has been expelled meets the others in a new generation. */
-		if (me.rejoins >= options.again + (options.carry && step == options.steps))
+		if (me.rejoins >= options.again + (options.error_feedback && step == options.steps))
 			return code;
 		over = false;
 		me.rejoins++;
@@ -449,7 +451,7 @@ main(int argc, char **argv)
 		.op_timeout_ms = (unsigned int)options.timeout_ms,
 		.partial = strcmp(options.partial, "fail") == 0 ? WEIR_PARTIAL_FAIL
 								: WEIR_PARTIAL_AS_IS,
-		.carry = options.carry != 0,
+		.error_feedback = options.error_feedback != 0,
 	};
 	if (options.key != NULL) {
 		if (!read_key(key)) {

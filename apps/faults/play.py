@@ -38,7 +38,7 @@ class Host:
             'source': self.source, 'job': self.job, 'seed': play.seed, 'results': self.results,
             'steps': 0 if job['endless'] else job['steps'], 'count': job['count'],
             'collective': job['collective'], 'root': job['root'],
-            'type': job['type'], 'op': job['op'], 'partial': job['partial'], 'carry': int(job['carry']),
+            'type': job['type'], 'op': job['op'], 'partial': job['partial'], 'error_feedback': int(job['error_feedback']),
             'timeout_ms': job['op_timeout_ms'], 'join_ms': job['join_timeout_ms'],
             'again': job['rejoin'], 'newcomer': int(newcomer), 'pause_us': job['pause_us'],
         }

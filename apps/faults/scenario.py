@@ -199,7 +199,7 @@ JOB = keys(
     collective=Key(word(*COLLECTIVES), COLLECTIVES[0]),
     root=Key(whole(0, 255), 0),
     partial=Key(word('as-is', 'fail'), 'as-is'),
-    carry=Key(yes_or_no, False),
+    error_feedback=Key(yes_or_no, False),
     rejoin=Key(whole(0, 1000), 0),
     op_timeout_ms=Key(whole(1, 600000), 10000),
     join_timeout_ms=Key(whole(1, 600000), 10000),
@@ -285,11 +285,11 @@ def check_hosts(scenario):
             raise Wrong('the job has no such host', path + '.plant.host')
         if job['root'] >= len(job['hosts']):
             raise Wrong('the job has %d hosts' % len(job['hosts']), path + '.root')
-        if job['carry'] and job['collective'] != 'allreduce':
-            raise Wrong('goes with "allreduce" only', path + '.carry')
-        if job['carry'] and (job['type'], job['op']) != ('int32', 'sum'):
+        if job['error_feedback'] and job['collective'] != 'allreduce':
+            raise Wrong('goes with "allreduce" only', path + '.error_feedback')
+        if job['error_feedback'] and (job['type'], job['op']) != ('int32', 'sum'):
             raise Wrong('goes with sums of type "int32" only: those of fp32 depend on their order',
-                        path + '.carry')
+                        path + '.error_feedback')
         if job['op'] in OF_INTEGERS and job['type'][0] not in 'iu':
             raise Wrong('"%s" is for integers' % job['op'], path + '.op')
         for name in ('id', 'name', 'sources', 'key_file', 'generation'):

@@ -21,7 +21,7 @@ class Outcome:
                 self.problems.append('%s: %s elements of operation %s are wrong' % (
                     host.name, count, step))
         self.compare_results()
-        self.compare_carried(reports)
+        self.compare_fed_back(reports)
         self.operations = sum(r['done'] if r else h.step for h, r in reports if not h.endless)
         self.seconds = (max(r['ended_ns'] for r in done) - min(r['began_ns'] for r in done)) / 1e9 \
             if done else None
@@ -34,7 +34,7 @@ class Outcome:
             'partial': self.counts['blocks_partial'],
             'error': self.counts['blocks_error'],
             'rejoins': sum(r['rejoins'] for r in done),
-            'carried': sum(r['carried'] for r in done),
+            'fed_back': sum(r['fed_back'] for r in done),
             'forged': sum(r['forged'] for r in done) + self.counts['drops.forged'],
         }
         self.counts.update(mine)
@@ -56,12 +56,12 @@ class Outcome:
                 self.problems.append('job %d, generation %s, operation %s: hosts have %d different results' % (
                     job, generation, step, len(values)))
 
-    def compare_carried(self, reports):
-        """With carry, all that was contributed is delivered, to each. Not if some had to repeat an operation
+    def compare_fed_back(self, reports):
+        """With error feedback, all that was contributed is delivered, to each. Not if some had to repeat an operation
         because it had failed on others: they have been given it twice."""
         for number, job in enumerate(self.play.scenario['jobs'], 1):
             mine = [(h, r) for h, r in reports if h.job == number]
-            if not job['carry'] or any(r is None or r['code'] < 0 or r['done'] > job['steps']
+            if not job['error_feedback'] or any(r is None or r['code'] < 0 or r['done'] > job['steps']
                                        for _, r in mine):
                 continue
             given = sum(r['given'] for _, r in mine) % (1 << 32)

@@ -25,10 +25,10 @@ weir_partial_can(const struct weir *weir, const struct weir_request *o)
 }
 
 bool
-weir_partial_carries(const struct weir *weir, const struct weir_request *o)
+weir_partial_feeds_back(const struct weir *weir, const struct weir_request *o)
 {
-	return weir->carry && o->geometry.collective == WEIR_COLLECTIVE_ALLREDUCE && is_sum(o) &&
-		computable(o->dtype);
+	return weir->error_feedback && o->geometry.collective == WEIR_COLLECTIVE_ALLREDUCE &&
+		is_sum(o) && computable(o->dtype);
 }
 
 /* x * n / in, to nearest, halves away from 0. */

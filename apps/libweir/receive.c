@@ -104,13 +104,14 @@ weir_result_deliver(struct weir *weir, const struct weir_slot *slot, const struc
 	struct weir_request *o = slot->request;
 	size_t bytes = weir_span_bytes(&slot->shape.recv);
 
-	if (h->status == WEIR_STATUS_PARTIAL && o->carries &&
+	if (h->status == WEIR_STATUS_PARTIAL && o->feeds_back &&
 		!weir_bitmap_has(payload + bytes, weir->source) &&
-		!weir_carry_keep(weir, o, slot->block - o->first,
+		!weir_error_feedback_keep(weir, o, slot->block - o->first,
 			slot->payload + slot->shape.send.offset, slot->payload_bytes)) {
 		weir_fail(weir,
 			weir_explain(weir, -ENOMEM,
-				"no memory to carry a contribution that missed its block"));
+				"no memory for error feedback of a contribution that missed its "
+				"block"));
 		return false;
 	}
 	spread(o->recv, &slot->shape.recv, payload);

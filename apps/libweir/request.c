@@ -57,8 +57,8 @@ finish(struct weir *weir, struct weir_request *o, int code)
 	TAILQ_INSERT_TAIL(&weir->over, o, link);
 	o->code = code;
 	o->finished = true;
-	if (o->carries)
-		weir_carry_end(weir, o);
+	if (o->feeds_back)
+		weir_error_feedback_end(weir, o);
 	if (o->waiter != NULL) {
 		pthread_mutex_lock(&o->waiter->lock);
 		o->waiter->ended = true;
@@ -151,7 +151,7 @@ begin(struct weir *weir, struct weir_request *o)
 		r->retry_at = 0;
 		r->want_write = false;
 	}
-	code = weir_partial_carries(weir, o) ? weir_carry_begin(weir, o) : 0;
+	code = weir_partial_feeds_back(weir, o) ? weir_error_feedback_begin(weir, o) : 0;
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);
 	weir->next_block += o->blocks;
 	weir->next_number += o->blocks;

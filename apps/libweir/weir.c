@@ -51,9 +51,10 @@ read_config(struct weir *weir, const struct weir_config *c)
 		return weir_explain(weir, -EINVAL, "partial: %u is none of WEIR_PARTIAL_...",
 			(unsigned int)c->partial);
 	weir->partial = c->partial;
-	weir->carry = c->carry;
+	weir->error_feedback = c->error_feedback;
 	weir->ahead.limit = c->ahead_bytes != 0 ? c->ahead_bytes : AHEAD_BYTES;
-	weir->carry_limit = c->carry_bytes != 0 ? c->carry_bytes : CARRY_BYTES;
+	weir->error_feedback_limit =
+		c->error_feedback_bytes != 0 ? c->error_feedback_bytes : CARRY_BYTES;
 	return 0;
 }
 
@@ -243,7 +244,7 @@ weir_close(struct weir *weir)
 	cancel(weir);
 	weir_end(weir);
 	weir_control_leave(weir->control);
-	weir_carry_forget(weir, NULL);
+	weir_error_feedback_forget(weir, NULL);
 	close_sockets(weir);
 	weir_auth_destroy(weir->auth);
 	free(weir->degraded);

@@ -147,13 +147,13 @@ struct weir_config {
 	 * it sends in the next call with the same buffer (the address of `send`, count and type), until it
 	 * is delivered; so the sum of all that is delivered is, after the last repetition, the sum of
 	 * all that was contributed. For allreduce's sums of int32, uint32, int64, uint64, fp32 and
-	 * fp64; others are not carried. In place, too. What is owed is the handle's, survives weir_rejoin (into
+	 * fp64; other types have none. In place, too. What is owed is the handle's, survives weir_rejoin (into
 	 * a job with another number of elements a block it is kept, but not sent), and an operation that
 	 * fails leaves what was owed before it. It takes a copy of each missed block, and during the next
-	 * call another; carry_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
+	 * call another; error_feedback_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
 	 */
-	bool carry;
-	uint64_t carry_bytes;
+	bool error_feedback;
+	uint64_t error_feedback_bytes;
 	/*
 	 * While the application computes, the others' operations may time out without it (job policy
 	 * `partial`). Their results are kept for the calls to come, and acknowledged, so that the others
@@ -254,7 +254,7 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *                says that the switch is silent
  *   -EIO         status error: a source was late and the job's policy is `error`, or the root's data
  *                is not there; or a result is partial, and weir_config.partial is WEIR_PARTIAL_FAIL
- *   -ENOMEM      no memory for what `carry` owes, or for the operation
+ *   -ENOMEM      no memory for what `error_feedback` owes, or for the operation
  *   -EPROTO      mismatch: the sources called different operations; the text says in what
  *   -EOPNOTSUPP  the switch does not serve this collective, type or operation
  *   -ESTALE      the job has a new generation, without this handle; or none: the switch was
@@ -369,16 +369,16 @@ WEIR_API int weir_rejoin(struct weir *weir);
  * How far the others are ahead: so many blocks, from the first one of the operation that is called next,
  * have their results here already. Operations within them complete at once, with what the others were told, and
  * nothing is contributed; so an application that is behind need not compute what it calls them with. (With
- * `carry` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
+ * `error_feedback` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
  * may have fewer; a barrier is one block. Any thread.
  */
 WEIR_API uint64_t weir_ahead(const struct weir *weir);
 
 /*
- * Forget what `carry` owes of this buffer (what was `send`), because it is freed, or holds something
+ * Forget what `error_feedback` owes of this buffer (what was `send`), because it is freed, or holds something
  * else now; NULL: of all. Returns the bytes that were owed. Not during an operation.
  */
-WEIR_API uint64_t weir_carry_forget(struct weir *weir, const void *buffer);
+WEIR_API uint64_t weir_error_feedback_forget(struct weir *weir, const void *buffer);
 
 /*
  * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
@@ -446,7 +446,7 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(results_ok, "blocks completed with every source in them")                                \
 	X(results_partial, "blocks completed with sources missing")                                \
 	X(results_error, "replies that failed an operation, of any status")                        \
-	X(carried, "own contributions that missed their block, kept for the next call")            \
+	X(fed_back, "own contributions that missed their block, kept for the next call")           \
 	X(kept_ahead, "partial results kept for operations that were not called yet")              \
 	X(acknowledged, "acknowledgements sent, repetitions too")                                  \
 	X(ahead_full, "partial results not kept: ahead_bytes are used up")                         \

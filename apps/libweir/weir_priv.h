@@ -20,7 +20,7 @@
  *	said.c      the one that a thread was told
  *	partial.c   what becomes of partial results
  *	ahead.c     results of operations that are not called for yet
- *	carry.c     contributions that missed their block, for the next call
+ *	error_feedback.c contributions that missed their block, for the next call
  *	auth.c      keys and tags of an authenticated job
  *	rtt.h       the round-trip estimator
  *	spin.h      how long a waiting call polls
@@ -70,9 +70,9 @@ struct weir_request {
 	uint64_t number; /* the same, without wrapping */
 	uint32_t blocks, done;
 	uint64_t started; /* ns */
-	bool carries; /* what misses its block is kept */
-	struct weir_carried
-		*carried; /* of this call's buffer; NULL: nothing is owed, or missed yet */
+	bool feeds_back; /* what misses its block is kept */
+	struct weir_error_feedback
+		*feedback; /* of this call's buffer; NULL: nothing is owed, or missed yet */
 	bool finished;
 	bool held; /* a thread has it: weir_close waits for that */
 	int code; /* what the call returns */
@@ -234,9 +234,9 @@ struct weir {
 	uint64_t join_timeout, op_timeout; /* ns */
 	uint64_t join_patience; /* the same as join_timeout, of which control.c takes its part */
 	enum weir_partial partial;
-	bool carry;
-	uint64_t carry_limit, carry_bytes; /* at most, and now */
-	struct weir_carried *carried; /* of all buffers that something is owed of */
+	bool error_feedback;
+	uint64_t error_feedback_limit, error_feedback_bytes; /* at most, and now */
+	struct weir_error_feedback *feedback; /* of all buffers that something is owed of */
 	unsigned int window_limit;
 	uint16_t generation;
 	uint16_t window_job, elements, sources;
@@ -428,20 +428,20 @@ bool weir_find_missing(struct weir *weir, struct weir_request *request);
 /* partial.c: whether this source could do what it is to do with partial results, and what an operation
  * returns when it has completed. */
 bool weir_partial_can(const struct weir *weir, const struct weir_request *request);
-/* Whether the operation is one that is carried. */
-bool weir_partial_carries(const struct weir *weir, const struct weir_request *request);
+/* Whether the operation is one with error feedback. */
+bool weir_partial_feeds_back(const struct weir *weir, const struct weir_request *request);
 int weir_partial_conclude(struct weir *weir, struct weir_request *request);
 
-/* carry.c. What is owed, of the buffer that the operation reads. 0 or -ENOMEM. */
-int weir_carry_begin(struct weir *weir, struct weir_request *request);
+/* error_feedback.c. What is owed, of the buffer that the operation reads. 0 or -ENOMEM. */
+int weir_error_feedback_begin(struct weir *weir, struct weir_request *request);
 /* What goes out for its block number nth: NULL, or elements in place of the buffer's. */
-const uint8_t *weir_carry_payload(const struct weir_request *request, uint32_t nth);
+const uint8_t *weir_error_feedback_payload(const struct weir_request *request, uint32_t nth);
 /* The block is done without this source: keep what it sent. Before the result is written. False: no
  * memory. */
-bool weir_carry_keep(struct weir *weir, struct weir_request *request, uint32_t nth,
+bool weir_error_feedback_keep(struct weir *weir, struct weir_request *request, uint32_t nth,
 	const uint8_t *payload, uint32_t bytes);
 /* The operation has ended: if it has completed, what was delivered is owed no more. */
-void weir_carry_end(struct weir *weir, struct weir_request *request);
+void weir_error_feedback_end(struct weir *weir, struct weir_request *request);
 
 /* explain.c: set weir->error and return `code`. */
 int weir_explain(struct weir *weir, int code, const char *format, ...)

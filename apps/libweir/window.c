@@ -57,7 +57,7 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 	slot->by_gap = false;
 	slot->header_bytes = (uint8_t)weir_header_write(&h, slot->header);
 	slot->payload_bytes = (uint32_t)weir_span_bytes(&shape->send);
-	slot->payload = weir_carry_payload(o, nth);
+	slot->payload = weir_error_feedback_payload(o, nth);
 	if (slot->payload == NULL)
 		slot->payload = o->send;
 	else

@@ -78,7 +78,7 @@ perf_exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_
 		put(dtype, words, run->rank * mine + i,
 			(unsigned int)(own[i / PIECES] >> i % PIECES * BITS) & ((1u << BITS) - 1));
 	code = weir_allreduce(run->weir, words, words, total, dtype, WEIR_OP_SUM);
-	weir_carry_forget(run->weir, words);
+	weir_error_feedback_forget(run->weir, words);
 	memset(all, 0, sizeof(*all) * n * run->ranks);
 	for (size_t i = 0; code >= 0 && i < total; i++)
 		all[i / PIECES] |= (uint64_t)get(dtype, words, i) << i % PIECES * BITS;
@@ -98,7 +98,7 @@ perf_exchange_timing(struct perf_run *run, struct perf_timing *timing)
 
 	timing->wrong = timing->own_wrong;
 	/* What is no sum of what the ranks have put into it tells nothing. */
-	if (o->weir.carry || o->weir.partial == WEIR_PARTIAL_RESCALE ||
+	if (o->weir.error_feedback || o->weir.partial == WEIR_PARTIAL_RESCALE ||
 		(o->weir.base_form && o->ops.codes != 1u << WEIR_OP_SUM))
 		return 0;
 	code = perf_exchange(run, own, 3, all);

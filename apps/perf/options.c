@@ -23,7 +23,7 @@ enum {
 	OPT_TIMEOUT,
 	OPT_JOIN_TIMEOUT,
 	OPT_PARTIAL,
-	OPT_CARRY,
+	OPT_ERROR_FEEDBACK,
 	OPT_REJOIN,
 	OPT_BASE_FORM,
 	OPT_WINDOW,
@@ -73,7 +73,7 @@ static const struct option longs[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"join-timeout", required_argument, NULL, OPT_JOIN_TIMEOUT},
 	{"partial", required_argument, NULL, OPT_PARTIAL},
-	{"carry", no_argument, NULL, OPT_CARRY},
+	{"error-feedback", no_argument, NULL, OPT_ERROR_FEEDBACK},
 	{"rejoin", required_argument, NULL, OPT_REJOIN},
 	{"base-form", no_argument, NULL, OPT_BASE_FORM},
 	{"window", required_argument, NULL, OPT_WINDOW},
@@ -281,7 +281,7 @@ take(struct perf_options *o, int option, const char *text)
 		o->weir.join_timeout_ms = (unsigned int)v;
 		break;
 	case OPT_PARTIAL: return partial(text, &o->weir.partial);
-	case OPT_CARRY: o->weir.carry = true; break;
+	case OPT_ERROR_FEEDBACK: o->weir.error_feedback = true; break;
 	case OPT_REJOIN:
 		good = number(text, false, 1, 1000, &v);
 		o->rejoins = (unsigned int)v;
@@ -385,9 +385,10 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 		return wrong_usage("--deterministic needs --create: it says what job is made");
 	if (o->weir.switch_address == NULL && o->weir.source >= 0 && o->weir.sources == 0)
 		return wrong_usage("--source with an URL for --switch needs --sources, too");
-	if (o->check && (o->weir.carry || o->weir.partial == WEIR_PARTIAL_RESCALE))
-		return wrong_usage("--carry and --partial rescale need -c 0: results are then no "
-				   "sums of what the sources have now");
+	if (o->check && (o->weir.error_feedback || o->weir.partial == WEIR_PARTIAL_RESCALE))
+		return wrong_usage(
+			"--error-feedback and --partial rescale need -c 0: results are then no "
+			"sums of what the sources have now");
 	why = perf_plan_refuses(o, text, sizeof(text));
 	if (why != NULL)
 		return wrong_usage(why);

@@ -57,7 +57,7 @@ static const char usage[] =
 	"  --join-timeout MS      for the join alone\n"
 	"  --partial HOW          take partial results as-is, rescale them, or fail (as-is);\n"
 	"                         rescale needs -c 0\n"
-	"  --carry                add what came too late to the next call; needs -c 0\n"
+	"  --error-feedback                add what came too late to the next call; needs -c 0\n"
 	"  --rejoin N             after a failure join again and go on, N times in all; on every "
 	"rank,\n"
 	"                         and on one that is started again: it goes on where the others "

@@ -7,7 +7,7 @@
 
 /*
  * One iteration of all hosts: the sum of those that are in time, as the switch would give it. owed:
- * [ranks][TRAIN_ELEMENTS_MAX], what --carry keeps for the next iteration.
+ * [ranks][TRAIN_ELEMENTS_MAX], what --error-feedback keeps for the next iteration.
  */
 static void
 iterate(struct train_run *run, float (*owed)[TRAIN_ELEMENTS_MAX])
@@ -30,7 +30,7 @@ iterate(struct train_run *run, float (*owed)[TRAIN_ELEMENTS_MAX])
 		for (unsigned int i = 0; i < run->elements; i++) {
 			float x = run->send[i] + owed[r][i];
 
-			owed[r][i] = slow && o->weir.carry ? x : 0;
+			owed[r][i] = slow && o->weir.error_feedback ? x : 0;
 			run->sum[i] += slow ? 0 : x;
 		}
 	}

@@ -15,7 +15,7 @@ static const char usage[] =
 	"Trains a small model, data-parallel, through a Weir switch; one process per host.\n"
 	"  --switch, --address, --job, --job-name, --source, --sources, --timeout, "
 	"--join-timeout,\n"
-	"  --partial as-is|rescale|fail, --carry\n"
+	"  --partial as-is|rescale|fail, --error-feedback\n"
 	"                      as weir-perf has them\n"
 	"  --alone             all hosts in this process, without a switch; who is slow misses "
 	"its\n"
@@ -48,7 +48,7 @@ enum {
 	OPT_TIMEOUT,
 	OPT_JOIN_TIMEOUT,
 	OPT_PARTIAL,
-	OPT_CARRY,
+	OPT_ERROR_FEEDBACK,
 	OPT_ALONE,
 	OPT_SEED,
 	OPT_TARGET,
@@ -75,7 +75,7 @@ static const struct option longs[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"join-timeout", required_argument, NULL, OPT_JOIN_TIMEOUT},
 	{"partial", required_argument, NULL, OPT_PARTIAL},
-	{"carry", no_argument, NULL, OPT_CARRY},
+	{"error-feedback", no_argument, NULL, OPT_ERROR_FEEDBACK},
 	{"alone", no_argument, NULL, OPT_ALONE},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"target", required_argument, NULL, OPT_TARGET},
@@ -143,7 +143,7 @@ take_weir(struct weir_config *w, int option, const char *text)
 	case OPT_TIMEOUT: return argument_small(text, 1, 86400000, &w->op_timeout_ms);
 	case OPT_JOIN_TIMEOUT: return argument_small(text, 1, 86400000, &w->join_timeout_ms);
 	case OPT_PARTIAL: return partial(text, &w->partial);
-	default: w->carry = true; return option == OPT_CARRY;
+	default: w->error_feedback = true; return option == OPT_ERROR_FEEDBACK;
 	}
 }
 

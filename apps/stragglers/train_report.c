@@ -44,7 +44,7 @@ train_report_header(const struct train_run *run)
 	if (run->weir != NULL)
 		printf("# job %u, generation %u, block timeout %u ms, partial sums %s%s\n",
 			weir_job(run->weir), weir_generation(run->weir), weir_timeout_ms(run->weir),
-			partial_name(run), o->weir.carry ? ", carry" : "");
+			partial_name(run), o->weir.error_feedback ? ", error feedback" : "");
 	printf("# batch %u, rate %g, momentum %g, compute %g ms, slow %u ppm by %g to %g\n#\n",
 		o->batch, o->rate, o->momentum, o->compute_ms, o->slow_ppm, o->slow_min,
 		o->slow_max);

@@ -204,7 +204,7 @@ compare_replicas(struct train_run *run)
 	for (unsigned int i = 0; code == WEIR_PARTIAL && i < COMPARISONS_MAX; i++) {
 		code = weir_allreduce(
 			run->weir, own, all, 2 * run->ranks, WEIR_DTYPE_INT32, WEIR_OP_SUM);
-		weir_carry_forget(run->weir, own); /* it is said again, and not twice */
+		weir_error_feedback_forget(run->weir, own); /* it is said again, and not twice */
 	}
 	if (code != 0) {
 		train_say(run, "the replicas can't be compared: %s", weir_last_error(run->weir));

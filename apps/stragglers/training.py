@@ -35,11 +35,11 @@ POLICIES = (
     ('ideal', 'wait', False, ()),
     ('wait', 'wait', True, ()),
     ('partial', 'partial', True, ('--partial', 'rescale')),
-    ('partial+carry', 'partial', True, ('--partial', 'as-is', '--carry')),
+    ('partial+feedback', 'partial', True, ('--partial', 'as-is', '--error-feedback')),
 )
-HEADER = '%-14s %9s %10s %10s %9s %9s %9s %9s' % (
+HEADER = '%-16s %9s %10s %10s %9s %9s %9s %9s' % (
     'policy', 'time', 'iterations', 'per iter.', 'accuracy', 'partial', 'missed', 'speed-up')
-UNITS = '%-14s %9s %10s %10s %9s %9s %9s %9s' % (
+UNITS = '%-16s %9s %10s %10s %9s %9s %9s %9s' % (
     '', '(s)', '', '(ms)', '(%)', '(iter.)', '(%)', '')
 
 
@@ -115,7 +115,7 @@ def line(one, rows):
     """A row as text; the speed-up is against policy wait."""
     waited = [r['seconds'] for r in rows if r['policy'] == 'wait' and r['reached']]
     gain = '%9.2f' % (waited[0] / one['seconds']) if waited and one['reached'] else '%9s' % '-'
-    return '%-14s %9.2f %10d %10.1f %9.2f %9d %9.1f %s%s' % (
+    return '%-16s %9.2f %10d %10.1f %9.2f %9d %9.1f %s%s' % (
         one['policy'], one['seconds'], one['iterations'], one['iteration_ms'], 100 * one['accuracy'],
         one['partial'], 100 * one['missed'], gain, '' if one['reached'] else '  NOT REACHED')
 

@@ -61,10 +61,10 @@ def what_is_wrong_is_named():
     refused('jobs[0].collective: "barrier" is none of allreduce, reduce, reducescatter, broadcast, scatter, '
             'gather, allgather, alltoall', lambda s: s['jobs'][0].update(collective='barrier'))
     refused('jobs[0].root: the job has 3 hosts', lambda s: s['jobs'][0].update(root=3))
-    refused('jobs[0].carry: goes with "allreduce" only',
-            lambda s: s['jobs'][0].update(carry=True, collective='reduce'))
-    refused('jobs[0].carry: goes with sums of type "int32" only: those of fp32 depend on their order',
-            lambda s: s['jobs'][0].update(carry=True, op='max'))
+    refused('jobs[0].error_feedback: goes with "allreduce" only',
+            lambda s: s['jobs'][0].update(error_feedback=True, collective='reduce'))
+    refused('jobs[0].error_feedback: goes with sums of type "int32" only: those of fp32 depend on their order',
+            lambda s: s['jobs'][0].update(error_feedback=True, op='max'))
     refused('actions[0].host: host 1 is in no job', lambda s: s['jobs'][0].update(hosts=[0, 2]))
     refused('expect.ends.1: host 1 is in no job',
             lambda s: (s['jobs'][0].update(hosts=[0, 2]), s['actions'].clear()))

@@ -101,7 +101,7 @@ class Said:
 def outcome(hosts, **job):
     """An Outcome of which nothing is known yet but the play."""
     made = object.__new__(Outcome)
-    made.play = types.SimpleNamespace(hosts=hosts, scenario={'jobs': [dict({'carry': False}, **job)]})
+    made.play = types.SimpleNamespace(hosts=hosts, scenario={'jobs': [dict({'error_feedback': False}, **job)]})
     made.wrong, made.problems = 0, []
     return made
 
@@ -126,11 +126,11 @@ def what_is_not_delivered_is_wrong():
         for got, wrong in ((700, 0), (699, 1)):
             reports = [{'code': 0, 'done': 9, 'given': 300, 'got': 700},
                        {'code': 0, 'done': 9, 'given': 400, 'got': got}]
-            made = outcome(hosts, carry=True, steps=9)
-            made.compare_carried(list(zip(hosts, reports)))
+            made = outcome(hosts, error_feedback=True, steps=9)
+            made.compare_fed_back(list(zip(hosts, reports)))
             check(made.wrong == wrong, '%d of 700: %s', got, made.problems)
-            made = outcome(hosts, carry=True, steps=8)  # and one was done twice
-            made.compare_carried(list(zip(hosts, reports)))
+            made = outcome(hosts, error_feedback=True, steps=8)  # and one was done twice
+            made.compare_fed_back(list(zip(hosts, reports)))
             check(made.wrong == 0, '%s', made.problems)
 
 

@@ -5,14 +5,14 @@
  *
  *	host_loop SWITCH ADDRESS SOURCE JOB STEPS [OPTION...]
  *
- *	partial=0|1|2    enum weir_partial	carry=1       error feedback
+ *	partial=0|1|2    enum weir_partial	error_feedback=1       error feedback
  *	timeout=MS       of operations		join=MS       of joins
  *	again=N          joins again so often	newcomer=1    takes its step from the others
  *	pause=US         between steps	key=HEX       of an authenticated job
  *	nap=MS, at=STEP  computes for so long before this step, once
  *	ahead=BLOCKS     and as long again, some times, until the others are so far ahead
  *
- * Every element of every result is checked. With carry, what is contributed is not what is sent, so there
+ * Every element of every result is checked. With error feedback, what is contributed is not what is sent, so there
  * the sums of all steps are printed, for the test to compare, when all have met at the end.
  */
 #include <errno.h>
@@ -68,8 +68,8 @@ option(const char *text)
 #define IS(name) (length == sizeof(name) - 1 && memcmp(text, name, length) == 0)
 	if (IS("partial"))
 		me.config.partial = (enum weir_partial)number;
-	else if (IS("carry"))
-		me.config.carry = number != 0;
+	else if (IS("error_feedback"))
+		me.config.error_feedback = number != 0;
 	else if (IS("timeout"))
 		me.config.op_timeout_ms = number;
 	else if (IS("join"))
@@ -138,7 +138,7 @@ agree(unsigned int *step)
 		steps[weir_source(me.weir)] = me.newcomer ? NOBODY : (int32_t)*step;
 		code = weir_allreduce(
 			me.weir, steps, steps, SOURCES, WEIR_DTYPE_INT32, WEIR_OP_SUM);
-		weir_carry_forget(me.weir, steps);
+		weir_error_feedback_forget(me.weir, steps);
 		if (code != 0)
 			continue;
 		for (unsigned int s = 0; s < weir_sources(me.weir); s++)
@@ -167,7 +167,7 @@ sum(unsigned int step, bool zero)
 	for (unsigned int i = 0; i < COUNT; i++)
 		me.got += data[i];
 	me.partial += code == WEIR_PARTIAL;
-	if (!me.config.carry)
+	if (!me.config.error_feedback)
 		check(data, step);
 	return code;
 }
@@ -242,7 +242,7 @@ loop(void)
 		printf("generation: %u\n", weir_generation(me.weir));
 		code = agree(&step);
 	}
-	if (!me.config.carry)
+	if (!me.config.error_feedback)
 		return code;
 	/* All meet, and what is owed is delivered. */
 	code = weir_rejoin(me.weir);

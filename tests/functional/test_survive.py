@@ -99,7 +99,7 @@ def the_switch_is_killed_and_started_with_its_state():
 def a_host_stands_still_and_what_it_had_is_carried():
     with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=16)]) as rack:
         rack.start_switch()
-        loops = Loops(rack, 3, carry=1, timeout=10000)
+        loops = Loops(rack, 3, error_feedback=1, timeout=10000)
         for step in (20, 60):
             loops.reach(step)
             pid = loops.runs[2].pid
@@ -187,7 +187,7 @@ def all_is_delivered(ends, steps):
 
 @case
 def what_it_would_have_contributed_is_carried():
-    ends, (_, steps, _) = naps(carry=1)
+    ends, (_, steps, _) = naps(error_feedback=1)
     all_is_delivered(ends, steps)
 
 
@@ -197,7 +197,7 @@ def it_is_carried_in_an_authenticated_job():
     with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as file:
         file.write(key + '\n')
         file.flush()
-        ends, (ahead, steps, ms) = naps({'key_file': file.name}, carry=1, key=key)
+        ends, (ahead, steps, ms) = naps({'key_file': file.name}, error_feedback=1, key=key)
     check(ahead >= 24 and steps >= 8 and ms < 500, '%d blocks, %d steps in %d ms', ahead, steps, ms)
     all_is_delivered(ends, steps)
 
@@ -206,7 +206,7 @@ def it_is_carried_in_an_authenticated_job():
 def it_loses_results_and_the_others_go_on():
     lossy = {'seed': seed().getrandbits(32), 'rules': [
         {'direction': direction, 'action': 'drop', 'chance_ppm': 20000} for direction in ('in', 'out')]}
-    ends, (ahead, steps, _) = naps(carry=1, faults=lossy)
+    ends, (ahead, steps, _) = naps(error_feedback=1, faults=lossy)
     check(ahead >= 24 and steps >= 8, '%d blocks, %d steps were ahead', ahead, steps)
     all_is_delivered(ends, steps)
 

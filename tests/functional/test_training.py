@@ -70,13 +70,13 @@ def goes_on_without_slow_hosts_and_learns():
     for report in reports:
         counts = report['counts']
         check(counts['computed'] + counts['given_up'] == iterations, '%s', counts)
-        check(report['stats']['carried'] == 0, 'carried without --carry')
+        check(report['stats']['fed_back'] == 0, 'error feedback without --error-feedback')
 
 
 @case
 def goes_on_without_slow_hosts_carries_and_learns():
-    reports = trained('partial+carry')
-    check(sum(r['stats']['carried'] for r in reports) > 0, 'nothing was carried')
+    reports = trained('partial+feedback')
+    check(sum(r['stats']['fed_back'] for r in reports) > 0, 'nothing was fed back')
 
 
 @case

@@ -265,7 +265,7 @@ Test(train, it_learns_whoever_is_late, .timeout = 100)
 		.compute_ms = 1,
 		.slow_min = 0.5,
 		.slow_max = 2};
-	unsigned int all = 0, partial = 0, carry = 0;
+	unsigned int all = 0, partial = 0, fed_back = 0;
 
 	for (o.seed = 1; o.seed <= 3; o.seed++) {
 		unsigned int took[3];
@@ -276,17 +276,17 @@ Test(train, it_learns_whoever_is_late, .timeout = 100)
 			cr_expect_eq(train_alone(&o), took[0], "a function of the seed");
 		o.slow_ppm = 160000;
 		took[1] = train_alone(&o);
-		o.weir.carry = true;
+		o.weir.error_feedback = true;
 		took[2] = train_alone(&o);
-		o.weir.carry = false;
+		o.weir.error_feedback = false;
 		for (unsigned int i = 0; i < 3; i++)
 			cr_expect(took[i] != 0, "seed %u, way %u: not reached",
 				(unsigned int)o.seed, i);
 		all += took[0];
 		partial += took[1];
-		carry += took[2];
+		fed_back += took[2];
 	}
 	/* A sixth of the gradients is missing, and it takes hardly longer. */
 	cr_expect_lt(partial, all * 5 / 4, "%u iterations, and %u whole", partial, all);
-	cr_expect_lt(carry, all * 5 / 4, "%u iterations, and %u whole", carry, all);
+	cr_expect_lt(fed_back, all * 5 / 4, "%u iterations, and %u whole", fed_back, all);
 }

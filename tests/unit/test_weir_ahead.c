@@ -36,7 +36,7 @@ static struct host {
 	int opened, code, second;
 	uint64_t ahead, left, took_ms, caught_up_ms;
 	unsigned int fetched; /* rounds that were there when they were called */
-	uint32_t data[COUNT]; /* in place; carry knows it by its address */
+	uint32_t data[COUNT]; /* in place; error feedback knows it by its address */
 	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */
 	int (*body)(struct host *host);
 	pthread_t thread;
@@ -94,7 +94,7 @@ start(double faults, int (*body)(struct host *host))
 			.source = (int)h,
 			.join_timeout_ms = 20000,
 			.op_timeout_ms = 20000,
-			.carry = true,
+			.error_feedback = true,
 		};
 		hosts[h].id = h;
 		hosts[h].body = body;
@@ -295,7 +295,7 @@ long_operation(unsigned int nap_ms, bool whole)
 	if (whole) {
 		cr_expect_eq(hosts[LATE].ahead, LONG / 64u, "%" PRIu64, hosts[LATE].ahead);
 		cr_expect_eq(hosts[LATE].stats.packets_sent, 0u, "it contributes nothing");
-		cr_expect_eq(hosts[LATE].stats.carried, LONG / 64u);
+		cr_expect_eq(hosts[LATE].stats.fed_back, LONG / 64u);
 	} else {
 		cr_expect(hosts[LATE].ahead >= 8 && hosts[LATE].ahead < LONG / 64u, "%" PRIu64,
 			hosts[LATE].ahead);
@@ -351,7 +351,7 @@ rejoins(struct host *h)
 	h->ahead = weir_ahead(h->weir);
 	h->second = weir_rejoin(h->weir);
 	h->left = weir_ahead(h->weir);
-	weir_carry_forget(h->weir, NULL);
+	weir_error_feedback_forget(h->weir, NULL);
 	return round_of(h, 1, true);
 }
 

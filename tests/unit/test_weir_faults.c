@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What an application can make of faults: partial results as it wants them, contributions that are
- * carried, a generation begun anew. Against the reference switch, over loopback UDP; each host is a
+ * fed back, a generation begun anew. Against the reference switch, over loopback UDP; each host is a
  * thread. Threads return codes; only the main thread asserts.
  */
 #include <arpa/inet.h>
@@ -154,7 +154,7 @@ carries(struct host *h)
 		h->second = h->code = round_of(h, k, true, send, recv);
 		met = h->code == 0 ? met + 1 : 0;
 	}
-	h->owed = weir_carry_forget(h->weir, NULL);
+	h->owed = weir_error_feedback_forget(h->weir, NULL);
 	return h->code;
 }
 
@@ -163,7 +163,7 @@ all_is_delivered(bool in_place)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, carries);
 	for (unsigned int h = 0; h < HOSTS; h++) {
-		hosts[h].config.carry = true;
+		hosts[h].config.error_feedback = true;
 		hosts[h].in_place = in_place;
 	}
 	run();
@@ -176,7 +176,7 @@ all_is_delivered(bool in_place)
 				hosts[0].given[i] + hosts[1].given[i] + hosts[2].given[i],
 				"host %u, element %u", h, i);
 	}
-	cr_expect_gt(hosts[LATE].stats.carried, 0u);
+	cr_expect_gt(hosts[LATE].stats.fed_back, 0u);
 }
 
 Test(weir_faults, what_is_carried_is_delivered, .timeout = 60)
@@ -383,13 +383,13 @@ Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 60)
 Test(weir_faults, what_is_carried_is_bounded, .timeout = 30)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
-	hosts[LATE].config.carry = true;
-	hosts[LATE].config.carry_bytes = 100;
+	hosts[LATE].config.error_feedback = true;
+	hosts[LATE].config.error_feedback_bytes = 100;
 	for (unsigned int h = 0; h < LATE; h++)
 		hosts[h].config.join_timeout_ms = 2000;
 	run();
 	cr_expect_eq(hosts[LATE].code, -ENOMEM, "%d", hosts[LATE].code);
-	cr_expect_not_null(strstr(hosts[LATE].error, "carry"), "%s", hosts[LATE].error);
+	cr_expect_not_null(strstr(hosts[LATE].error, "error feedback"), "%s", hosts[LATE].error);
 }
 
 /* Three calls; what the first owes has no room in the second. */
@@ -417,8 +417,8 @@ owes_too_much(struct host *h)
 Test(weir_faults, a_call_that_can_t_begin_ends_the_generation, .timeout = 30)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, owes_too_much);
-	hosts[LATE].config.carry = true;
-	hosts[LATE].config.carry_bytes = 3 * COUNT * 4 / 2;
+	hosts[LATE].config.error_feedback = true;
+	hosts[LATE].config.error_feedback_bytes = 3 * COUNT * 4 / 2;
 	run();
 	cr_expect_eq(hosts[LATE].code, WEIR_PARTIAL);
 	cr_expect_eq(hosts[LATE].second, -ENOMEM, "%d", hosts[LATE].second);
@@ -449,7 +449,7 @@ Test(weir_faults, what_is_not_owed_takes_no_memory, .timeout = 30)
 {
 	start(MODEL_WAIT, TIMEOUT_MS, new_buffers);
 	for (unsigned int h = 0; h < HOSTS; h++)
-		hosts[h].config.carry = true;
+		hosts[h].config.error_feedback = true;
 	run();
 	cr_expect_eq(hosts[0].code, 0, "%s", hosts[0].error);
 	cr_expect_lt((int64_t)hosts[0].owed, BUFFERS * 64, "%" PRIu64 " bytes", hosts[0].owed);

@@ -127,7 +127,7 @@ use_inherited(struct weir *weir, struct weir_request *theirs)
 	if (waits_for_inherited(weir, theirs))
 		return 4;
 	weir_last_result(weir, &result);
-	if (weir_degraded(weir, &blocks) != 0 || weir_carry_forget(weir, NULL) != 0)
+	if (weir_degraded(weir, &blocks) != 0 || weir_error_feedback_forget(weir, NULL) != 0)
 		return 5;
 	weir_close(weir);
 	return 0;

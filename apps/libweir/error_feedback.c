@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Error feedback (F. Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014, where what was
- * quantised away is carried): here, what came too late for its block.
+ * quantized away is added to the next gradient): here, what came too late for its block.
  *
  * Only blocks that were missed take memory, so a run without stragglers costs nothing. Of such a block
  * there is `owed`, of former calls; `sent`, owed + the buffer's own, which goes out in place of the
@@ -20,8 +20,8 @@ struct piece {
 };
 
 /* The blocks of one buffer. */
-struct weir_carried {
-	struct weir_carried *next;
+struct weir_error_feedback {
+	struct weir_error_feedback *next;
 	const uint8_t *buffer;
 	size_t count;
 	unsigned int per_block, element_bytes;
@@ -32,7 +32,7 @@ struct weir_carried {
 };
 
 static size_t
-elements_of(const struct weir_carried *c, uint32_t nth)
+elements_of(const struct weir_error_feedback *c, uint32_t nth)
 {
 	size_t left = c->count - (size_t)nth * c->per_block;
 
@@ -40,48 +40,51 @@ elements_of(const struct weir_carried *c, uint32_t nth)
 }
 
 static size_t
-bytes_of(const struct weir_carried *c, uint32_t nth)
+bytes_of(const struct weir_error_feedback *c, uint32_t nth)
 {
 	return elements_of(c, nth) * c->element_bytes;
 }
 
 static void
-drop(struct weir *weir, const struct weir_carried *c, uint32_t nth, uint8_t **what)
+drop(struct weir *weir, const struct weir_error_feedback *c, uint32_t nth, uint8_t **what)
 {
 	if (*what == NULL)
 		return;
-	weir->carry_bytes -= bytes_of(c, nth);
+	weir->error_feedback_bytes -= bytes_of(c, nth);
 	free(*what);
 	*what = NULL;
 }
 
 static uint8_t *
-take(struct weir *weir, const struct weir_carried *c, uint32_t nth)
+take(struct weir *weir, const struct weir_error_feedback *c, uint32_t nth)
 {
 	size_t bytes = bytes_of(c, nth);
-	uint8_t *made = weir->carry_bytes + bytes > weir->carry_limit ? NULL : malloc(bytes);
+	uint8_t *made = weir->error_feedback_bytes + bytes > weir->error_feedback_limit
+		? NULL
+		: malloc(bytes);
 
 	if (made != NULL)
-		weir->carry_bytes += bytes;
+		weir->error_feedback_bytes += bytes;
 	return made;
 }
 
-static struct weir_carried *
+static struct weir_error_feedback *
 find(struct weir *weir, const struct weir_request *o)
 {
-	struct weir_carried *c;
+	struct weir_error_feedback *c;
 
-	for (c = weir->carried; c != NULL; c = c->next)
+	for (c = weir->feedback; c != NULL; c = c->next)
 		if (!c->busy && c->buffer == o->send && c->count == o->geometry.count &&
 			c->dtype == o->dtype && c->per_block == o->geometry.per_block)
 			return c;
 	return NULL;
 }
 
-static struct weir_carried *
+static struct weir_error_feedback *
 create(struct weir *weir, const struct weir_request *o)
 {
-	struct weir_carried *c = calloc(1, sizeof(*c) + (size_t)o->blocks * sizeof(struct piece));
+	struct weir_error_feedback *c =
+		calloc(1, sizeof(*c) + (size_t)o->blocks * sizeof(struct piece));
 
 	if (c == NULL)
 		return NULL;
@@ -92,15 +95,15 @@ create(struct weir *weir, const struct weir_request *o)
 	c->element_bytes = (unsigned int)o->geometry.element_bytes;
 	c->dtype = o->dtype;
 	c->blocks = o->blocks;
-	c->next = weir->carried;
-	weir->carried = c;
+	c->next = weir->feedback;
+	weir->feedback = c;
 	return c;
 }
 
 static void
-discard(struct weir *weir, const struct weir_carried *c)
+discard(struct weir *weir, const struct weir_error_feedback *c)
 {
-	struct weir_carried **at = &weir->carried;
+	struct weir_error_feedback **at = &weir->feedback;
 
 	while (*at != c)
 		at = &(*at)->next;
@@ -128,12 +131,12 @@ add(unsigned int dtype, void *to, const void *a, const void *b, size_t count)
 }
 
 int
-weir_carry_begin(struct weir *weir, struct weir_request *o)
+weir_error_feedback_begin(struct weir *weir, struct weir_request *o)
 {
-	struct weir_carried *c = find(weir, o);
+	struct weir_error_feedback *c = find(weir, o);
 
-	o->carries = true;
-	o->carried = c;
+	o->feeds_back = true;
+	o->feedback = c;
 	if (c != NULL)
 		c->busy = true;
 	for (uint32_t nth = 0; c != NULL && nth < c->blocks; nth++) {
@@ -144,8 +147,8 @@ weir_carry_begin(struct weir *weir, struct weir_request *o)
 		p->sent = take(weir, c, nth);
 		if (p->sent == NULL)
 			return weir_explain(weir, -ENOMEM,
-				"no memory to carry contributions: carry_bytes is %llu",
-				(unsigned long long)weir->carry_limit);
+				"no memory for error feedback: error_feedback_bytes is %llu",
+				(unsigned long long)weir->error_feedback_limit);
 		add(c->dtype, p->sent, p->owed,
 			o->send + (size_t)nth * c->per_block * c->element_bytes,
 			elements_of(c, nth));
@@ -154,39 +157,39 @@ weir_carry_begin(struct weir *weir, struct weir_request *o)
 }
 
 const uint8_t *
-weir_carry_payload(const struct weir_request *o, uint32_t nth)
+weir_error_feedback_payload(const struct weir_request *o, uint32_t nth)
 {
-	return o->carried == NULL ? NULL : o->carried->piece[nth].sent;
+	return o->feedback == NULL ? NULL : o->feedback->piece[nth].sent;
 }
 
 bool
-weir_carry_keep(struct weir *weir, struct weir_request *o, uint32_t nth, const uint8_t *payload,
-	uint32_t bytes)
+weir_error_feedback_keep(struct weir *weir, struct weir_request *o, uint32_t nth,
+	const uint8_t *payload, uint32_t bytes)
 {
 	struct piece *p;
 
-	if (o->carried == NULL)
-		o->carried = create(weir, o);
-	if (o->carried == NULL)
+	if (o->feedback == NULL)
+		o->feedback = create(weir, o);
+	if (o->feedback == NULL)
 		return false;
-	p = &o->carried->piece[nth];
+	p = &o->feedback->piece[nth];
 	if (p->sent != NULL) { /* nobody sends it any more */
 		p->missed = p->sent;
 		p->sent = NULL;
 	} else {
-		p->missed = take(weir, o->carried, nth);
+		p->missed = take(weir, o->feedback, nth);
 		if (p->missed == NULL)
 			return false;
 		memcpy(p->missed, payload, bytes);
 	}
-	WEIR_COUNT(weir, carried, 1);
+	WEIR_COUNT(weir, fed_back, 1);
 	return true;
 }
 
 void
-weir_carry_end(struct weir *weir, struct weir_request *o)
+weir_error_feedback_end(struct weir *weir, struct weir_request *o)
 {
-	struct weir_carried *c = o->carried;
+	struct weir_error_feedback *c = o->feedback;
 	bool owes = false;
 
 	if (c == NULL)
@@ -204,22 +207,22 @@ weir_carry_end(struct weir *weir, struct weir_request *o)
 		}
 		owes = owes || p->owed != NULL;
 	}
-	o->carried = NULL;
+	o->feedback = NULL;
 	c->busy = false;
 	if (!owes)
 		discard(weir, c);
 }
 
 uint64_t
-weir_carry_forget(struct weir *weir, const void *buffer)
+weir_error_feedback_forget(struct weir *weir, const void *buffer)
 {
-	struct weir_carried **at = &weir->carried, *c;
+	struct weir_error_feedback **at = &weir->feedback, *c;
 	uint64_t before, forgotten;
 
 	if (weir_inherited(weir))
 		return 0;
 	pthread_mutex_lock(&weir->lock);
-	before = weir->carry_bytes;
+	before = weir->error_feedback_bytes;
 	while ((c = *at) != NULL) {
 		if (c->busy || (buffer != NULL && c->buffer != buffer)) {
 			at = &c->next;
@@ -230,7 +233,7 @@ weir_carry_forget(struct weir *weir, const void *buffer)
 		*at = c->next;
 		free(c);
 	}
-	forgotten = before - weir->carry_bytes;
+	forgotten = before - weir->error_feedback_bytes;
 	pthread_mutex_unlock(&weir->lock);
 	return forgotten;
 }
