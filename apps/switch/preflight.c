@@ -50,13 +50,31 @@ check_mtu(const struct ctrl_config *config, unsigned int p, int mtu)
 	return 0;
 }
 
+/* Two switches on one interface would each take and forward every packet. The claim lasts as long as the process. */
+static int
+claim(const char *interface, const char *port)
+{
+	pid_t owner;
+	int rc = ctrl_interface_claim(interface, &owner);
+
+	if (rc == -EBUSY)
+		return complain(rc,
+			"interface %s of port %s belongs to another running switch, process %d: "
+			"stop that switch, or give this one other interfaces",
+			interface, port, (int)owner);
+	if (rc < 0)
+		return complain(rc, "interface %s of port %s can't be claimed: %s", interface, port,
+			strerror(-rc));
+	return 0;
+}
+
 static int
 check_interface(const struct ctrl_config *config, unsigned int p)
 {
 	const char *interface = config->port_more[p].interface;
 	const char *port = config->port[p].name;
 	int mtu = ctrl_interface_mtu(interface);
-	int fd;
+	int fd, rc;
 
 	if (mtu < 0)
 		return complain(mtu,
@@ -73,7 +91,8 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 			"cap_net_raw,cap_net_admin+ep on weir-switch",
 			port, strerror(errno));
 	close(fd);
-	return check_mtu(config, p, mtu);
+	rc = claim(interface, port);
+	return rc < 0 ? rc : check_mtu(config, p, mtu);
 }
 
 /* Both lose packets where nobody looks for it; of a TAP, or by XDP, the kernel has nothing to do with them. */

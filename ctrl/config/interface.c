@@ -6,10 +6,12 @@
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
@@ -38,6 +40,48 @@ set_address(const char *name, unsigned long request, uint32_t address)
 
 	memcpy(&ifr.ifr_addr, &in, sizeof(in));
 	return ask(name, request, &ifr);
+}
+
+/* The process that listens at the address; 0: unknown. */
+static pid_t
+listener_of(int fd, const struct sockaddr_un *address, socklen_t bytes)
+{
+	struct ucred peer = {0};
+	socklen_t room = sizeof(peer);
+
+	if (connect(fd, (const struct sockaddr *)address, bytes) == 0)
+		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room);
+	return peer.pid;
+}
+
+int
+ctrl_interface_claim(const char *name, pid_t *owner)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	unsigned int index = if_nametoindex(name);
+	socklen_t bytes;
+	int fd, rc = 0;
+
+	*owner = 0;
+	if (index == 0)
+		return -ENODEV;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	bytes = (socklen_t)offsetof(struct sockaddr_un, sun_path) +
+		(socklen_t)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+			"weir-switch/interface/%u", index) +
+		1;
+	if (bind(fd, (const struct sockaddr *)&address, bytes) < 0 || listen(fd, 1) < 0)
+		rc = -errno;
+	if (rc == 0)
+		return fd;
+	if (rc == -EADDRINUSE) {
+		rc = -EBUSY;
+		*owner = listener_of(fd, &address, bytes);
+	}
+	close(fd);
+	return rc;
 }
 
 int

@@ -4,6 +4,16 @@
 #define CTRL_INTERFACE_H
 
 #include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Claim an interface for this process until it ends, however it ends. The claim is an abstract Unix
+ * socket (unix(7)), named after the interface's index: both belong to the network namespace. Returns a
+ * descriptor that holds the claim while it is open; or -EBUSY, and *owner is the process that has claimed the
+ * interface (0: unknown, it is in another PID namespace); or another -errno (-ENODEV: there is no such
+ * interface).
+ */
+int ctrl_interface_claim(const char *name, pid_t *owner);
 
 /*
  * Give an interface an IPv4 address (host order) and prefix length [1, 30], and bring it up.

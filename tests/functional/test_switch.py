@@ -77,6 +77,19 @@ def what_the_machine_lacks_is_said_in_a_line():
 
 
 @case
+def an_interface_belongs_to_one_switch():
+    with Rack(hosts=2) as rack:
+        first = rack.start_switch()
+        for _ in range(2):
+            says(start(rack), 1, r'weir-switch: interface p0 of port p0 belongs to another '
+                 r'running switch, process %d: stop that switch' % first.pid)
+        first.signal(signal.SIGKILL)
+        first.end(15)
+        rack.start_switch()  # its claim ended with it
+        rack.ping(0, SWITCH_ADDRESS)
+
+
+@case
 def what_the_kernel_does_to_packets_is_said():
     with Rack(hosts=2) as rack:
         said = rack.start_switch().output
