@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/tuning.md against the programs: keys, counters, benches and options that it names exist.
+"""docs/performance.md against the programs: keys, counters, benches and options that it names exist.
 
-usage: test_tuning_doc.py ROOT weir-switch weir-bench weir-perf
+usage: test_performance_doc.py ROOT weir-switch weir-bench weir-perf
 """
 import re
 import subprocess
@@ -25,12 +25,12 @@ def output(*argv):
     return done.stdout
 
 
-PAGE = read('docs/tuning.md')
+PAGE = read('docs/performance.md')
 
 
 def section(heading):
     found = re.search(r'^%s\n(.*?)(?=^## |\Z)' % re.escape(heading), PAGE, re.M | re.S)
-    assert found, 'docs/tuning.md has no heading "%s"' % heading
+    assert found, 'docs/performance.md has no heading "%s"' % heading
     return found.group(1)
 
 
@@ -59,7 +59,7 @@ def keys_exist():
                  if re.fullmatch(r'[a-z_\[\].]+', word) and not word.startswith('net_')]
         assert named, 'no key in "%s"' % row[1]
         for word in named:
-            assert word in known, 'docs/tuning.md: no such key: %s' % word
+            assert word in known, 'docs/performance.md: no such key: %s' % word
         for word in settings:
             if re.fullmatch(r'[a-z]+=\w*|net_\w+', word):
                 assert word.split('=')[0] in drivers, 'no such argument: %s' % word
@@ -67,7 +67,7 @@ def keys_exist():
     for word in quoted(PAGE):
         if re.fullmatch(r'[a-z_]+(\[\])?(\.[a-z_]+(\[\])?)+', word) and \
                 word.split('.')[0].split('[')[0] in first:
-            assert word in known, 'docs/tuning.md: no such key: %s' % word
+            assert word in known, 'docs/performance.md: no such key: %s' % word
 
 
 def counters_exist():
@@ -78,7 +78,7 @@ def counters_exist():
     assert read_table, 'no counters are read'
     for cell in [row[0] for row in rows()] + read_table:
         for word in quoted(cell):
-            assert word in known, 'docs/tuning.md: no such counter: %s' % word
+            assert word in known, 'docs/performance.md: no such counter: %s' % word
 
 
 def options_of(*argv):
