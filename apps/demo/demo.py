@@ -31,7 +31,8 @@ MTU = 9000
 JOB = 1
 ITERATIONS = 3
 TCP_BYTES = 20_000_000
-RUN_SECONDS = 70  # at most, for one run of weir-perf
+QUIET_SECONDS = 70  # without progress: something hangs
+RUN_SECONDS = 900  # of one run of weir-perf, however slow the machine
 CONFIG = os.path.join(ROOT, 'configs', 'demo.json')
 SHAPES = os.path.join(ROOT, 'configs', 'resnet50.shapes')
 
@@ -65,10 +66,19 @@ def tensors():
     return [count_of(int(n) for n in words[1:]) for words in lines if words]
 
 
-def follow(run, seconds):
-    """Print a process's output as it comes, wait for its end. Returns its exit status."""
-    until = time.monotonic() + seconds
-    shown = 0
+def machine_is_slow():
+    return 'this machine is slow (load %.1f on %d CPUs)' % (os.getloadavg()[0],
+                                                         len(os.sched_getaffinity(0)))
+
+
+def follow(run, progress, clock=time.monotonic, pause=time.sleep):
+    """Print a process's output as it comes and wait for its end. Returns its exit status.
+
+    progress: returns a number that changes while the run makes progress. A run may take longer than
+    QUIET_SECONDS as long as it makes progress, and RUN_SECONDS at most.
+    """
+    start = looked = clock()
+    before, shown, told = progress(), 0, False
     while True:
         ended = run.status is not None
         output = run.output
@@ -78,9 +88,20 @@ def follow(run, seconds):
             shown = complete
         if ended:
             return run.status
-        if time.monotonic() > until:
-            raise RackError('%s: still running after %d s' % (run.name, seconds))
-        time.sleep(0.1)
+        now = clock()
+        if now - start > RUN_SECONDS:
+            raise RackError('%s: still running after %d s; %s' % (run.name, now - start,
+                                                                  machine_is_slow()))
+        if now - looked > QUIET_SECONDS:
+            after = progress()
+            if after == before:
+                raise RackError('%s: no progress for %d s, after %d s' % (run.name, QUIET_SECONDS,
+                                                                         now - start))
+            if not told:
+                say('%s: the demo takes longer, and waits as long as there is progress, at most %d s'
+                    % (machine_is_slow(), RUN_SECONDS))
+            before, looked, told = after, now, True
+        pause(0.1)
 
 
 def all_reduce(rack, dtype):
@@ -88,11 +109,15 @@ def all_reduce(rack, dtype):
     start = time.monotonic()
     runs = [rack.perf(host, JOB, '--shapes', SHAPES, '-d', dtype, '-n', ITERATIONS, '-w', 0)
             for host in range(HOSTS)]
-    good = follow(runs[0], RUN_SECONDS) == 0
+
+    def progress():
+        return rack.read_stats(QUIET_SECONDS)['jobs'][0]['blocks_complete'], sum(len(r.output) for r in runs)
+
+    good = follow(runs[0], progress) == 0
     expect(good, 'host 0, %s: weir-perf failed' % dtype)
     for host in range(1, HOSTS):
         try:
-            runs[host].wait(RUN_SECONDS if good else 10)
+            runs[host].wait(QUIET_SECONDS if good else 10)
         except RackError as error:
             expect(False, 'host %d, %s: %s' % (host, dtype, error))
     for host, run in enumerate(runs):
@@ -127,7 +152,7 @@ def tcp(rack):
     """The transfer, from host 1 to host 2; its outcome is noted."""
     start = time.monotonic()
     try:
-        sent, received = transfer(rack, 1, 2, TCP_BYTES, RUN_SECONDS)
+        sent, received = transfer(rack, 1, 2, TCP_BYTES, QUIET_SECONDS)
     except (OSError, RackError) as error:
         expect(False, 'TCP transfer: %s' % error)
         return

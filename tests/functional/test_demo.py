@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""make demo on a slow machine: it waits while a run makes progress, and not for ever. Time is pretended."""
+import contextlib
+import io
+import os
+import sys
+
+from tap import case, check, main
+from rack import RackError
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'apps', 'demo'))
+import demo  # noqa: E402 (the path comes first)
+
+
+class Run:
+    """A process that ends after so many seconds; it makes progress until `stuck`."""
+    name = 'perf-job1-0-1'
+
+    def __init__(self, takes, stuck=1 << 30):
+        self.now, self.takes, self.stuck = 1000.0, takes, stuck
+        self.end = self.now + takes
+
+    @property
+    def status(self):
+        return 0 if self.now >= self.end else None
+
+    @property
+    def output(self):
+        return ''.join('row %d\n' % i for i in range(int(self.now - 1000) // 100))
+
+    def pause(self, _seconds):
+        self.now += 1
+
+    def follow(self):
+        """Returns (exit status or error, output)."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            try:
+                outcome = demo.follow(self, lambda: min(self.now - 1000, self.stuck),
+                                      lambda: self.now, self.pause)
+            except RackError as error:
+                outcome = str(error)
+        return outcome, said.getvalue()
+
+
+@case
+def a_fast_run_is_followed_to_its_end():
+    outcome, said = Run(60).follow()
+    check(outcome == 0 and said == '', '%s: %s', outcome, said)
+
+
+@case
+def a_slow_run_has_the_time_that_it_needs():
+    outcome, said = Run(850).follow()
+    check(outcome == 0, '%s', outcome)
+    check(said.count('this machine is slow (load ') == 1, 'once: %s', said)
+    check(said.count('row ') == 8 and said.endswith('row 7\n'), 'its output: %s', said)
+
+
+@case
+def a_run_that_hangs_is_ended_soon():
+    run = Run(850, stuck=80)
+    outcome, _ = run.follow()
+    check('no progress for 70 s' in str(outcome), '%s', outcome)
+    check(run.now - 1000 < 80 + 3 * demo.QUIET_SECONDS, 'after %g s', run.now - 1000)
+
+
+@case
+def no_run_goes_on_for_ever():
+    run = Run(1 << 20)
+    outcome, _ = run.follow()
+    check('still running after 901 s; this machine is slow' in str(outcome), '%s', outcome)
+
+
+if __name__ == '__main__':
+    main()
