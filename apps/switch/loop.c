@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* The three things that the loop waits for. */
+/* What the loop waits for. */
 struct loop {
 	const struct loop_handlers *handlers;
 	struct api_server *server;
@@ -99,7 +99,7 @@ take_signals(struct loop *loop)
 static void
 take_tick(struct loop *loop)
 {
-	uint64_t missed; /* ticks that came too late are one */
+	uint64_t missed; /* several missed ticks count as one */
 
 	if (read(loop->timer, &missed, sizeof(missed)) != sizeof(missed))
 		return;
@@ -108,7 +108,7 @@ take_tick(struct loop *loop)
 		api_server_tick(loop->server);
 }
 
-/* One round. Signals come first: whoever wants to stop a busy switch is not kept waiting. */
+/* One round. Signals come first, so that a busy switch stops at once. */
 static int
 turn(struct loop *loop)
 {
@@ -116,7 +116,7 @@ turn(struct loop *loop)
 	int wait = loop->server == NULL ? -1 : api_server_timeout(loop->server);
 	int n = epoll_wait(loop->epoll, event, 3, wait);
 
-	/* EINTR: drivers have signals of their own (net_tap's real-time ones). */
+	/* EINTR: drivers use signals too (net_tap: real-time ones). */
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	take_signals(loop);

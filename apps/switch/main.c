@@ -12,10 +12,10 @@
 #include "ctrl/config/memory.h"
 #include "ctrl/jobs/state.h"
 
-/* The exit status when a file is wrong, as when the command line is: starting again is no use. */
+/* The exit status for a wrong file or command line; a service manager must not restart the switch. */
 #define WRONG_FILE 2
 
-/* What the last run has left. NULL: it can't be used, and why is said. */
+/* The state of the last run. NULL, after a message, if it cannot be used. */
 static struct ctrl_state *
 load_state(const struct options *options, const struct ctrl_config *config)
 {
@@ -26,8 +26,8 @@ load_state(const struct options *options, const struct ctrl_config *config)
 	if (options->forget_state && !options->check && config->state_file[0] != '\0')
 		rc = ctrl_state_forget(config->state_file);
 	if (rc < 0 && rc != -ENOENT) {
-		fprintf(stderr, "weir-switch: %s can't be laid aside: %s\n", config->state_file,
-			strerror(-rc));
+		fprintf(stderr, "weir-switch: state.file: %s cannot be renamed: %s\n",
+			config->state_file, strerror(-rc));
 		return NULL;
 	}
 	if (ctrl_state_load(config->state_file, config->name, &state, error, sizeof(error)) < 0)
@@ -36,8 +36,8 @@ load_state(const struct options *options, const struct ctrl_config *config)
 }
 
 /*
- * Two switches on one state would each write what the other has not done. *lock is for ctrl_unlock.
- * False: it is another's, or can't be had, and that is said.
+ * Keep a second switch from the same state file, where each would overwrite the other's changes.
+ * *lock is for ctrl_unlock. False, after a message, if another switch has it or it cannot be taken.
  */
 static bool
 lock_state(const struct ctrl_config *config, int *lock)
@@ -50,20 +50,18 @@ lock_state(const struct ctrl_config *config, int *lock)
 	*lock = ctrl_lock(file);
 	if (*lock == -EWOULDBLOCK)
 		fprintf(stderr,
-			"weir-switch: state.file: another switch runs on %s: stop that one, or "
-			"give "
-			"this one a file of its own\n",
+			"weir-switch: state.file: another switch runs on %s: stop it, or give this "
+			"switch its own file\n",
 			file);
 	else if (*lock < 0)
 		fprintf(stderr,
-			"weir-switch: state.file: %s can't be written: %s.lock: %s: does its "
-			"folder "
-			"exist, and is it writable?\n",
+			"weir-switch: state.file: %s cannot be written: %s.lock: %s: check that "
+			"its folder exists and is writable\n",
 			file, file, strerror(-*lock));
 	return *lock >= 0;
 }
 
-/* What is allowed, and hardly meant. */
+/* Warn of settings that are allowed but probably not intended. */
 static void
 warn(const struct ctrl_config *config)
 {
@@ -71,12 +69,12 @@ warn(const struct ctrl_config *config)
 
 	if (clear != NULL)
 		fprintf(stderr,
-			"weir-switch: warning: tenants' tokens travel in the clear to %s: whoever "
-			"is on the way can use them; set api.tls\n",
+			"weir-switch: warning: tenants send their tokens to %s in clear text, and "
+			"anyone on the path can use them: set api.tls\n",
 			clear->text);
 }
 
-/* From a configuration to the end. Returns the exit status. */
+/* Check or run the configuration. Returns the exit status. */
 static int
 take_state(const struct options *options, struct ctrl_config **config)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libsystemd would do the same over the same socket; the protocol is documented and stable. */
+/* The protocol is documented and stable, so libsystemd is not needed. */
 #include "apps/switch/notify.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static struct {
 	struct sockaddr_un address;
 	socklen_t length;
 	uint64_t every_us; /* 0: no watchdog */
-	uint64_t told_us; /* when the manager was last told that we live */
+	uint64_t told_us; /* when the last WATCHDOG=1 was sent */
 	bool stopping;
 } manager = {.fd = -1};
 
@@ -43,8 +43,8 @@ open_socket(const char *path)
 	size_t length = strlen(path);
 
 	if ((path[0] != '/' && path[0] != '@') || length >= sizeof(manager.address.sun_path)) {
-		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_WARNING, "no such NOTIFY_SOCKET", "path=%s",
-			ctrl_log_quote(path).text);
+		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_WARNING, "NOTIFY_SOCKET is not a socket path",
+			"path=%s", ctrl_log_quote(path).text);
 		return;
 	}
 	manager.address.sun_family = AF_UNIX;
@@ -56,7 +56,7 @@ open_socket(const char *path)
 	manager.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* WATCHDOG_PID names who the watchdog is for, when it is not everybody. */
+/* WATCHDOG_PID, if set, names the process that the watchdog is for. */
 static uint64_t
 watchdog_us(void)
 {
@@ -90,7 +90,7 @@ tell(const char *text)
 	if (sendto(manager.fd, text, strlen(text), MSG_NOSIGNAL,
 		    (const struct sockaddr *)&manager.address, manager.length) < 0)
 		CTRL_LOG_LIMITED(CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
-			"the service manager does not listen", "error=%s",
+			"the service manager cannot be reached", "error=%s",
 			ctrl_log_quote(strerror(errno)).text);
 }
 
@@ -133,7 +133,7 @@ notify_stopping(const char *why)
 	tell(text);
 }
 
-/* Half a tick early rather than half a tick late. */
+/* Rather half a tick early than half a tick late. */
 void
 notify_tick(bool workers_alive)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the service manager is told: sd_notify(3)'s protocol, datagrams on $NOTIFY_SOCKET. Without
- * that variable every function does nothing. A manager that does not read loses lines; nothing here
- * waits for it.
+ * Messages to the service manager by the protocol of sd_notify(3), datagrams on $NOTIFY_SOCKET.
+ * Without that variable every function does nothing. Nothing here waits: a manager that does not
+ * read loses messages.
  *
  * Thread safety: for the one control thread.
  */
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* Read the environment, take it away from child processes. Before any thread is made. */
+/* Read the environment variables and unset them. Before creating any thread. */
 void notify_open(void);
 
 /* Packets flow: the service is up. Also the end of a reload. */
@@ -23,13 +23,12 @@ void notify_reloading(void);
 /* What `systemctl status` shows beside the service: one line. */
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The switch stops, why. No more watchdog from here on. */
+/* The switch stops, and why. Ends the watchdog messages. */
 void notify_stopping(const char *why);
 
 /*
- * Once a second. workers_alive: every worker has turned since the last call. Then, and at half of
- * the watchdog's time, the manager is told that the switch lives: it kills a switch that hangs. A
- * worker that stands, or a control thread that does not come here, is a hang.
+ * Call once a second. workers_alive: every worker has turned since the last call. Only then, and every
+ * half of the watchdog's time, the manager is told that the switch lives; otherwise it kills the switch.
  */
 void notify_tick(bool workers_alive);
 

@@ -12,18 +12,17 @@ static const char help[] =
 	"\n"
 	"Run the switch that FILE configures, in the foreground, until SIGINT or SIGTERM.\n"
 	"\n"
-	"  -c, --config FILE    the configuration, JSON (docs/configuration.md)\n"
-	"  -n, --check          read it, print what it takes, start nothing; status 2 if it is "
-	"wrong\n"
-	"  -s, --stats-file FILE  write statistics there as JSON, on SIGUSR1 and at the end\n"
-	"      --forget-state   lay state.file aside, as FILE.forgotten, and start without it\n"
-	"  -k, --keys           print all keys of a configuration, as a table\n"
-	"  -V, --version        print the version\n"
-	"  -h, --help           print this\n"
+	"  -c, --config FILE      the configuration, JSON (docs/configuration.md)\n"
+	"  -n, --check            check the configuration, print the memory it needs, and exit\n"
+	"  -s, --stats-file FILE  write statistics to FILE as JSON, on SIGUSR1 and at the end\n"
+	"      --forget-state     rename state.file to FILE.forgotten and start without it\n"
+	"  -k, --keys             print all keys of a configuration as a table\n"
+	"  -V, --version          print the version\n"
+	"  -h, --help             print this\n"
 	"\n"
-	"SIGUSR1 prints statistics. The line \"weir-switch: ready\" says that packets flow; the "
-	"last\n"
-	"line is \"weir-switch: stopped, everything returned\", or what did not, with status 1.\n";
+	"SIGUSR1 prints statistics, SIGHUP reads the configuration again. \"weir-switch: ready\"\n"
+	"means that packets flow. The last line is \"weir-switch: stopped, everything returned\",\n"
+	"or lists what was not returned, with status 1. A wrong file ends with status 2.\n";
 
 static void
 print_keys(void)
@@ -40,7 +39,7 @@ static void __attribute__((noreturn)) wrong(const char *what)
 {
 	if (what != NULL)
 		fprintf(stderr, "weir-switch: %s\n", what);
-	fprintf(stderr, "weir-switch --help tells what there is\n");
+	fprintf(stderr, "try weir-switch --help\n");
 	exit(2);
 }
 
@@ -73,7 +72,7 @@ options_read(struct options *options, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		wrong("there is an argument too many");
+		wrong("unexpected argument");
 	if (options->config == NULL)
 		wrong("-c FILE is missing");
 }

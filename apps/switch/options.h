@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* The command line. Strings are argv's. */
+/* The command line. The strings belong to argv. */
 struct options {
 	const char *config;
 	const char *stats_file; /* NULL: none */
@@ -12,7 +12,7 @@ struct options {
 	bool forget_state;
 };
 
-/* Read it. Ends the process after --help, --version, --keys (0) and on a wrong line (2). */
+/* Read it. Exits after --help, --version and --keys (0), and on a wrong command line (2). */
 void options_read(struct options *options, int argc, char **argv);
 
 #endif

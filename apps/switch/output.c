@@ -19,7 +19,7 @@ output_begin(struct output *output)
 	return output->to != NULL;
 }
 
-/* As much as there is room for. A pipe that polls writable has it for PIPE_BUF bytes. */
+/* Write what fits. A pipe that polls writable has room for PIPE_BUF bytes. */
 static ssize_t
 put_some(int fd, const char *text, size_t length)
 {
@@ -58,7 +58,7 @@ put(int fd, const char *text, size_t length, int wait_ms)
 bool
 output_end(struct output *output, int fd, int wait_ms)
 {
-	static bool torn; /* the last text was cut off, maybe within a line */
+	static bool torn; /* the last text was cut off, perhaps within a line */
 	bool whole = false;
 
 	if (output->to != NULL && fclose(output->to) == 0)

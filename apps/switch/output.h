@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the control thread prints while the switch runs: made in memory, then written to a descriptor
- * whose reader may be slow, or gone to sleep. That holds nobody up.
+ * What the control thread prints while the switch runs. The text is made in memory, then written with a
+ * bounded wait, so that a slow reader never blocks the switch.
  */
 #ifndef APPS_SWITCH_OUTPUT_H
 #define APPS_SWITCH_OUTPUT_H
@@ -16,12 +16,12 @@ struct output {
 	size_t length;
 };
 
-/* Begin a text. Followed by output_end also when it returns false: no memory. */
+/* Begin a text. False: no memory. Call output_end in either case. */
 bool output_begin(struct output *output);
 
 /*
- * Write the text to fd, and free it. Waits for room for wait_ms at most; what has none then is lost. The
- * descriptor stays as blocking as it is: it is others' too. Control thread.
+ * Write the text to fd, and free it. Waits at most wait_ms for room; the rest is lost. Does not change
+ * the descriptor's flags, because other processes share it. Control thread.
  *
  * @return whether all of it was written
  */

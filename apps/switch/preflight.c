@@ -36,7 +36,7 @@ check_mtu(const struct ctrl_config *config, unsigned int p, int mtu)
 	const char *interface = config->port_more[p].interface;
 
 	if (config->port[p].mtu > 0)
-		return 0; /* it will be set */
+		return 0; /* the switch sets it */
 	for (unsigned int j = 0; j < config->nb_jobs; j++) {
 		uint32_t frame = ctrl_job_frame_bytes(&config->job[j]);
 
@@ -63,7 +63,7 @@ claim(const char *interface, const char *port)
 			"stop that switch, or give this one other interfaces",
 			interface, port, (int)owner);
 	if (rc < 0)
-		return complain(rc, "interface %s of port %s can't be claimed: %s", interface, port,
+		return complain(rc, "interface %s of port %s cannot be claimed: %s", interface, port,
 			strerror(-rc));
 	return 0;
 }
@@ -78,8 +78,8 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 
 	if (mtu < 0)
 		return complain(mtu,
-			"interface %s of port %s does not exist: make it, or start the switch in "
-			"the network namespace that it is in (ip netns exec)",
+			"interface %s of port %s does not exist: create it, or start the switch in "
+			"its network namespace (ip netns exec)",
 			interface, port);
 	if (ctrl_interface_is_up(interface) == 0)
 		return complain(-ENETDOWN, "interface %s of port %s is down: ip link set dev %s up",
@@ -95,7 +95,7 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 	return rc < 0 ? rc : check_mtu(config, p, mtu);
 }
 
-/* Both lose packets where nobody looks for it; of a TAP, or by XDP, the kernel has nothing to do with them. */
+/* Both settings lose packets without a trace. The kernel does not touch packets of a TAP or of XDP. */
 static void
 warn_interface(const struct ctrl_config *config, unsigned int p)
 {
@@ -106,21 +106,18 @@ warn_interface(const struct ctrl_config *config, unsigned int p)
 		return;
 	if (config->exception[0] != '\0' && ctrl_interface_answers_arp(interface) == 1)
 		complain(0,
-			"warning: on interface %s of port %s the kernel answers ARP for the "
-			"switch's address, "
-			"and hosts then send to the wrong MAC: ip link set dev %s arp off, or "
-			"sysctl "
-			"net.ipv4.conf.%s.arp_ignore=1",
+			"warning: interface %s of port %s lets the kernel answer ARP for the "
+			"switch's address, and hosts may send to the wrong MAC: ip link set dev "
+			"%s arp off, or sysctl net.ipv4.conf.%s.arp_ignore=1",
 			interface, port, interface, interface);
 	if (ctrl_interface_merges(interface) == 1)
 		complain(0,
-			"warning: interface %s of port %s puts received TCP segments together, and "
-			"what is "
-			"larger than a frame is lost: ethtool -K %s gro off lro off",
+			"warning: interface %s of port %s merges received TCP segments, and those "
+			"larger than a frame are lost: ethtool -K %s gro off lro off",
 			interface, port, interface);
 }
 
-/* The TAP driver's own words for this are about an ioctl. */
+/* The TAP driver reports only a failed ioctl. */
 static int
 check_exception(const char *interface)
 {
@@ -128,15 +125,14 @@ check_exception(const char *interface)
 
 	if (ctrl_interface_mtu(interface) >= 0)
 		return complain(-EEXIST,
-			"exception.interface: %s exists already: is another switch running here? "
-			"choose another name, or ip link del %s",
+			"exception.interface: %s exists already: if no other switch uses it, ip "
+			"link del %s; otherwise choose another name",
 			interface, interface);
 	fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return complain(-errno,
 			"exception.interface needs /dev/net/tun (%s): modprobe tun, run as root, "
-			"or "
-			"leave \"exception\" out of the configuration",
+			"or remove \"exception\" from the configuration",
 			strerror(errno));
 	close(fd);
 	return 0;
@@ -148,8 +144,8 @@ check_cpu(const cpu_set_t *set, unsigned int cpu, const char *key)
 	if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, set))
 		return 0;
 	return complain(-EINVAL,
-		"%s: CPU %u is not for this process: choose from those that taskset -p $$ shows",
-		key, cpu);
+		"%s: this process may not use CPU %u: choose one that taskset -p $$ shows", key,
+		cpu);
 }
 
 static int
@@ -159,14 +155,14 @@ check_cpus(const struct ctrl_config *config)
 	int rc;
 
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return 0; /* more CPUs than a set holds: EAL will tell */
+		return 0; /* more CPUs than a set holds: EAL checks */
 	rc = check_cpu(&set, config->main_cpu, "workers.main_cpu");
 	for (unsigned int w = 0; rc == 0 && w < config->ppe.workers; w++)
 		rc = check_cpu(&set, config->cpu[w % config->nb_cpus], "workers.cpus");
 	return rc;
 }
 
-/* Shared huge pages are files; EAL says only in a notice that there is no place for them. */
+/* Shared huge pages are files. If they have no place, EAL says so only in a notice. */
 static int
 check_mount(void)
 {
@@ -181,8 +177,8 @@ check_mount(void)
 	if (there)
 		return 0;
 	return complain(-ENOENT,
-		"\"capture\" shares huge pages as files, and no hugetlbfs is mounted: mkdir -p "
-		"/dev/hugepages; mount -t hugetlbfs none /dev/hugepages");
+		"\"capture\" needs a mounted hugetlbfs: mkdir -p /dev/hugepages; mount -t "
+		"hugetlbfs none /dev/hugepages");
 }
 
 static int
@@ -210,7 +206,7 @@ check_huge_pages(const struct ctrl_config *config)
 		return config->capture ? check_mount() : 0;
 	return complain(-ENOMEM, "%s",
 		config->capture ? "there are no huge pages, and \"capture\" needs some: reserve "
-				  "them (docs/captures.md), or leave \"capture\" out"
+				  "them (docs/captures.md), or remove \"capture\""
 				: "there are no huge pages: reserve some "
 				  "(docs/configuration.md), or add \"--no-huge\" to \"eal\"");
 }

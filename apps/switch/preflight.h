@@ -5,9 +5,9 @@
 #include "ctrl/config/config.h"
 
 /*
- * Ask this machine for what the configuration names - interfaces, MTUs, CPUs, huge pages,
- * privileges - before DPDK fails over it. 0, or -errno with one line on stderr that says what to
- * do. Starts nothing. What hardly can be meant, but does not keep it from starting, is told in a line each.
+ * Check that this machine has what the configuration names: interfaces, MTUs, CPUs, huge pages,
+ * privileges. DPDK would fail later, with less to say. Returns 0, or -errno after one line on stderr
+ * that says what to do. Prints a warning for settings that are allowed but probably not intended.
  */
 int preflight(const struct ctrl_config *config);
 

@@ -7,7 +7,7 @@
 
 #include "ctrl/jobs/reload.h"
 
-/* Every key is named, so the line may be longer than a quoted value is. */
+/* The reason names every key and may be longer than ctrl_log_quote takes. */
 static void
 say_refused(const struct ctrl_log_who *who, const char *reason)
 {
@@ -20,7 +20,7 @@ say_refused(const struct ctrl_log_who *who, const char *reason)
 	ctrl_log_change(who, "reload refused", "reason=\"%s\"", text);
 }
 
-/* Each step may refuse; the last one can't be undone. */
+/* Any step may refuse except the last, which cannot be undone. */
 static int
 take(struct ctrl_config *next, struct ctrl_running *running, struct api_server *server,
 	const struct ctrl_log_who *who, char *error)
@@ -65,7 +65,7 @@ reload(const char *path, struct ctrl_config **config, struct ctrl_running *runni
 	if (rc == 0) {
 		char **argv = former->argv;
 
-		/* The same words; EAL may remember where it was given them. */
+		/* EAL may keep pointers into its argv: keep the former one, which is equal. */
 		former->argv = next->argv;
 		next->argv = argv;
 		*config = next;

@@ -7,8 +7,8 @@
 #include "ctrl/jobs/running.h"
 
 /*
- * Read the configuration again and let it take the place of *config, or refuse it and leave
- * everything as it is; either is logged with who asked, and is in running->reloading. The former configuration is freed.
+ * Read the configuration again and replace *config, which is freed; or refuse the file and change
+ * nothing. The log and running->reloading say which, and who asked.
  */
 void reload(const char *path, struct ctrl_config **config, struct ctrl_running *running,
 	struct api_server *server, const struct ctrl_log_who *who);

@@ -28,19 +28,19 @@
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
-#define LAST_WORDS_MS 1000 /* for who reads stdout, at the end */
+#define LAST_WORDS_MS 1000 /* that the last lines wait for the reader of stdout */
 
-/* A switch between ppe_create and ppe_destroy, and what the loop's handlers need. */
+/* A switch between ppe_create and ppe_destroy; the context of the loop's handlers. */
 struct run {
 	const struct options *options;
-	struct ctrl_config **config; /* a reload puts another one there */
-	const struct ctrl_state *state; /* what the last run has left */
+	struct ctrl_config **config; /* a reload replaces it */
+	const struct ctrl_state *state; /* of the last run */
 	struct ppe *ppe;
 	struct ctrl_stats *stats;
 	struct ctrl_running *running;
 	struct api_server *server;
-	int stuck; /* the worker that does not turn; -1: all do */
-	bool abandoned; /* one did not stop either, and has what it had */
+	int stuck; /* the worker that hangs; -1: none */
+	bool abandoned; /* a worker did not stop and still uses its memory */
 };
 
 static int
@@ -56,7 +56,7 @@ start_eal(const struct ctrl_config *config)
 	if (rc < 0) {
 		rc = -rte_errno;
 		fprintf(stderr,
-			"weir-switch: DPDK does not start (%s): the lines above say why; see "
+			"weir-switch: DPDK does not start (%s): see the lines above, and "
 			"\"eal\", \"memory_mb\" and the ports' \"device\" in the configuration\n",
 			rte_strerror(rte_errno));
 	}
@@ -64,7 +64,7 @@ start_eal(const struct ctrl_config *config)
 	return rc < 0 ? rc : 0;
 }
 
-/* Answer dpdk-dumpcap. What it costs begins when that attaches: a callback of each queue. */
+/* Answer dpdk-dumpcap. It costs nothing until that attaches a callback to each queue. */
 static int
 offer_capture(void)
 {
@@ -74,7 +74,7 @@ offer_capture(void)
 	return -EIO;
 }
 
-/* EAL has its socket by now; add Weir's own commands. */
+/* Add Weir's commands to the socket that EAL has made. */
 static int
 offer_telemetry(struct ctrl_running *running)
 {
@@ -85,7 +85,7 @@ offer_telemetry(struct ctrl_running *running)
 	return rc;
 }
 
-/* The TAP is a port of the switch by now; make it an interface of this machine. */
+/* Give the TAP, which is a port of the switch, the switch's address on this machine. */
 static int
 set_exception(const struct ctrl_config *config)
 {
@@ -95,13 +95,13 @@ set_exception(const struct ctrl_config *config)
 		rc = ctrl_interface_set(config->exception, config->ppe.identity.ip, config->prefix);
 	if (rc < 0)
 		fprintf(stderr,
-			"weir-switch: interface %s can't have the switch's address: %s: is the "
-			"address in use, or CAP_NET_ADMIN missing?\n",
+			"weir-switch: interface %s cannot get the switch's address: %s: check that "
+			"the address is free, and run with CAP_NET_ADMIN\n",
 			config->exception, strerror(-rc));
 	return rc;
 }
 
-/* wait_ms: for who reads stdout. */
+/* Write and print the statistics. Waits at most wait_ms for the reader of stdout. */
 static void
 report(const struct ctrl_stats *stats, const char *stats_file, int wait_ms)
 {
@@ -118,7 +118,7 @@ report(const struct ctrl_stats *stats, const char *stats_file, int wait_ms)
 	if (!output_end(&output, STDOUT_FILENO, wait_ms))
 		ctrl_log_limited(&limit, CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
 			"statistics were not printed whole", "why=%s",
-			ctrl_log_quote("nobody reads stdout").text);
+			ctrl_log_quote("the reader of stdout is too slow").text);
 }
 
 static void
@@ -165,7 +165,7 @@ on_settle(void *context)
 {
 	struct run *run = context;
 
-	/* Here no request is being served: a reload may take from under it what it stands on. */
+	/* A reload frees what a request may use, so it happens here, between requests. */
 	if (run->running->reloading.asked != run->running->reloading.done)
 		on_reload(context, &run->running->reloading.who);
 	ctrl_state_settle(run->running);
@@ -205,7 +205,7 @@ account(const struct ctrl_stats *stats)
 	return ctrl_leaks_none(&stats->leaks) ? 0 : 1;
 }
 
-/* Before the first packet: it is number 1 of its rule. */
+/* Before the first packet, so that every packet counts. */
 static int
 set_faults(struct run *run)
 {
@@ -215,7 +215,7 @@ set_faults(struct run *run)
 	return ctrl_faults_set(run->running, &(*run->config)->faults, &who, &why);
 }
 
-/* Ports, workers, the exception interface, then whoever asks over it. */
+/* Start ports and workers, then the exception interface, then the API that is reached over it. */
 static int
 start(struct run *run)
 {
@@ -233,7 +233,7 @@ start(struct run *run)
 		rc = ppe_start(run->ppe);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the switch does not start: %s\n", strerror(-rc));
-	/* After the ports have started: the driver takes the TAP up and down by itself. */
+	/* After the ports: their driver takes the TAP up and down. */
 	if (rc == 0)
 		rc = set_exception(config);
 	if (rc == 0 && config->capture)
@@ -259,7 +259,7 @@ stop(struct run *run)
 	rc = ppe_stop(run->ppe, STOP_LIMIT_MS);
 	run->abandoned = rc == -EBUSY;
 	if (rc == -ETIMEDOUT)
-		fprintf(stderr, "weir-switch: packets under way were abandoned after %d ms\n",
+		fprintf(stderr, "weir-switch: packets in progress were dropped after %d ms\n",
 			STOP_LIMIT_MS);
 	ctrl_stats_read(run->stats, run->running);
 	ppe_destroy(run->ppe, &run->stats->leaks);
@@ -267,7 +267,7 @@ stop(struct run *run)
 	run->stats->stopped = true;
 }
 
-/* From a built switch to a destroyed one. Returns the exit status. */
+/* Start, run, stop and destroy the switch. Returns the exit status. */
 static int
 live(struct run *run)
 {
@@ -311,9 +311,9 @@ run_switch(
 		return 1;
 	ctrl_log_start(&config->log);
 	notify_open();
-	/* Before EAL makes its threads, which inherit this. */
+	/* Before EAL creates its threads, which inherit the mask. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	/* Shells start background jobs with SIGINT ignored; who sends it means it. */
+	/* Shells start background jobs with SIGINT ignored. */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
@@ -325,9 +325,9 @@ run_switch(
 		if (run.ppe != NULL)
 			status = live(&run);
 		else
-			fprintf(stderr, "weir-switch: the switch can't be built: %s\n",
+			fprintf(stderr, "weir-switch: the switch cannot be created: %s\n",
 				rte_strerror(rte_errno));
-		/* Under the feet of a worker that still is at it nothing is taken away. */
+		/* A worker still runs: do not free its memory. */
 		if (run.abandoned) {
 			fflush(stdout);
 			_exit(1);

@@ -8,8 +8,7 @@
 
 /*
  * Run a switch until SIGINT or SIGTERM: start EAL, build, start, serve signals and the control
- * API, stop, account. *config is what it begins with, and then what the last reload has put in its
- * place; state: what the last run has left. Returns the exit status: 0, or 1 with a line on stderr
+ * API, stop, account. A reload replaces *config. state: of the last run. Returns the exit status: 0, or 1 with a line on stderr
  * that says why. Once per process, because EAL starts once.
  */
 int run_switch(

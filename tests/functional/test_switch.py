@@ -56,7 +56,7 @@ def the_command_line():
         says(run('--help'), 0, 'weir-switch -c FILE')
         says(run('--keys'), 0, r'\| `jobs\[\]\.window` \| power of two \| blocks \|')
         says(run(), 2, 'weir-switch: -c FILE is missing')
-        says(run('-c', 'x', 'y'), 2, 'weir-switch: there is an argument too many')
+        says(run('-c', 'x', 'y'), 2, 'weir-switch: unexpected argument')
         says(run('--surprise'), 2, 'weir-switch --help')
 
 
@@ -64,7 +64,7 @@ def the_command_line():
 def what_the_machine_lacks_is_said_in_a_line():
     with Rack(hosts=2, jobs=[job(1, 2, elements=256)]) as rack:
         says(start(rack, {'workers': {'cpus': [1000]}}), 1,
-             r'weir-switch: workers\.cpus: CPU 1000 is not for this process')
+             r'weir-switch: workers\.cpus: this process may not use CPU 1000')
         says(start(rack, place=0), 1,
              'weir-switch: interface p0 of port p0 does not exist: make it, or start')
         says(start(rack, {'exception': {'interface': 'lo'}}), 1,
@@ -98,7 +98,7 @@ def what_the_kernel_does_to_packets_is_said():
         rack._ip_in('sw', 'link set p1 arp on')
         rack.call('sw', ['ethtool', '-K', 'p0', 'gro', 'on'])
         said = rack.start_switch().output
-        check(re.findall(r'^weir-switch: warning: (?:on )?interface (p\d) of port p\d .*: (.*)$', said, re.M) ==
+        check(re.findall(r'^weir-switch: warning: interface (p\d) of port p\d .*: (.*)$', said, re.M) ==
               [('p0', 'ethtool -K p0 gro off lro off'),
                ('p1', 'ip link set dev p1 arp off, or sysctl net.ipv4.conf.p1.arp_ignore=1')], '%s', said)
         rack.stop_switch()
