@@ -53,7 +53,7 @@ def each_program_has_a_page_with_its_options():
                 check('.Ss %s\n' % bench in text, '%s lacks %s', name, bench)
                 helps.append(call(command + [bench, '--help']))
         options = {o for told in helps for o in re.findall(r'(?<![\w-])--([a-z][\w-]*)', told)} - \
-            {'option', 'help'}
+            {'option', 'help', 'usage'}
         check(len(options) >= 5, '%s: %s', name, options)
         missing = [o for o in sorted(options) if not re.search(r'Fl (?:\w , Fl |\w , )?-%s(?![\w-])|, -%s(?![\w-])' %
                                                               (o, o), text)]

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/report/options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MAX  128
+#define FIRST_KEY 256 /* of options without a letter: FIRST_KEY + index */
+
+/* The rows of all tables in turn, and what argp makes of them. */
+struct parser {
+	const struct option_row *row[ROWS_MAX];
+	struct argp_option option[ROWS_MAX + 1];
+	unsigned int count;
+	bool arguments; /* are allowed */
+	int next;
+};
+
+static int
+read_uint(const struct option_row *row, const char **text, uint64_t *value)
+{
+	static const char unit[] = "kMG";
+	const char *found;
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return -1;
+	errno = 0;
+	*value = strtoull(*text, &end, 10);
+	found = *end == '\0' ? NULL : strchr(unit, *end);
+	for (const char *u = unit; found != NULL && u <= found; u++)
+		*value *= 1000;
+	*text = end + (found != NULL);
+	return errno != 0 || (double)*value < row->least || (double)*value > row->most ? -1 : 0;
+}
+
+static int
+read_list(const struct option_row *row, const char *text)
+{
+	struct option_list *list = row->to;
+
+	list->count = 0;
+	for (const char *at = text;; at++) {
+		uint64_t first, last;
+
+		if (read_uint(row, &at, &first) < 0)
+			return -1;
+		last = first;
+		if (strncmp(at, "..", 2) == 0) {
+			at += 2;
+			if (read_uint(row, &at, &last) < 0 || first == 0)
+				return -1;
+		}
+		for (uint64_t v = first; v <= last; v *= 2) {
+			if (list->count == OPTION_LIST_MAX)
+				return -1;
+			list->value[list->count++] = v;
+			if (v == 0)
+				break;
+		}
+		if (*at == '\0')
+			return 0;
+		if (*at != ',')
+			return -1;
+	}
+}
+
+static int
+read_real(const struct option_row *row, const char *text)
+{
+	double *to = row->to, before = *to, value;
+	char *end;
+
+	value = strtod(text, &end);
+	if (end == text || *end != '\0')
+		return -1;
+	*to = value;
+	/* Not a number is in no range. */
+	return (value >= row->least && value <= row->most) || (value >= before && value <= before)
+		? 0
+		: -1;
+}
+
+static int
+read_choice(const struct option_row *row, const char *text)
+{
+	size_t length = strlen(text);
+
+	*(const char **)row->to = text;
+	for (const char *at = row->argument; at != NULL; at = strchr(at, '|')) {
+		at += *at == '|';
+		if (strncmp(at, text, length) == 0 && (at[length] == '|' || at[length] == '\0'))
+			return 0;
+	}
+	return -1;
+}
+
+static int
+read_value(const struct option_row *row, const char *text)
+{
+	const char *at = text;
+
+	switch (row->kind) {
+	case OPTION_FLAG: *(bool *)row->to = true; return 0;
+	case OPTION_UINT: return read_uint(row, &at, row->to) < 0 || *at != '\0' ? -1 : 0;
+	case OPTION_REAL: return read_real(row, text);
+	case OPTION_TEXT: *(const char **)row->to = text; return 0;
+	case OPTION_CHOICE: return read_choice(row, text);
+	case OPTION_LIST: return read_list(row, text);
+	default: return -1;
+	}
+}
+
+static void
+refuse(struct argp_state *state, const struct option_row *row, const char *text)
+{
+	if (row->kind == OPTION_CHOICE)
+		argp_error(state, "--%s %s: must be one of %s", row->name, text, row->argument);
+	else
+		argp_error(state, "--%s %s: must be %sin %.15g..%.15g", row->name, text,
+			row->kind == OPTION_LIST ? "numbers like 64,256 or 8..4096, each " : "",
+			row->least, row->most);
+}
+
+static error_t
+parse(int key, char *text, struct argp_state *state)
+{
+	struct parser *parser = state->input;
+
+	if (key == 'h')
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+	if (key == ARGP_KEY_ARG && parser->arguments) {
+		parser->next = state->next - 1;
+		state->next = state->argc;
+		return 0;
+	}
+	for (unsigned int i = 0; i < parser->count; i++)
+		if (parser->option[i].key == key && key != 0) {
+			if (read_value(parser->row[i], text) < 0)
+				refuse(state, parser->row[i], text);
+			return 0;
+		}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* The default, as --help shows it. */
+static void
+write_default(const struct option_row *row, FILE *out)
+{
+	const struct option_list *list = row->to;
+	const char *text = row->kind == OPTION_TEXT || row->kind == OPTION_CHOICE
+		? *(const char **)row->to
+		: NULL;
+
+	if (row->kind == OPTION_UINT)
+		fprintf(out, " (%" PRIu64 ")", *(uint64_t *)row->to);
+	if (row->kind == OPTION_REAL)
+		fprintf(out, " (%g)", *(double *)row->to);
+	if (text != NULL)
+		fprintf(out, " (%s)", text);
+	for (unsigned int i = 0; row->kind == OPTION_LIST && i < list->count; i++)
+		fprintf(out, "%s%" PRIu64 "%s", i == 0 ? " (" : ",", list->value[i],
+			i + 1 == list->count ? ")" : "");
+}
+
+static void
+add_row(struct parser *parser, const struct option_row *row, int group)
+{
+	static const char *const argument[] = {[OPTION_UINT] = "N",
+		[OPTION_REAL] = "X",
+		[OPTION_TEXT] = "TEXT",
+		[OPTION_CHOICE] = "WORD",
+		[OPTION_LIST] = "LIST"};
+	struct argp_option *option = &parser->option[parser->count];
+	char *help = NULL;
+	size_t length;
+	FILE *out;
+
+	if (row->name == NULL) {
+		*option = (struct argp_option){.doc = row->help, .group = group};
+		parser->row[parser->count++] = row;
+		return;
+	}
+	out = open_memstream(&help, &length);
+	if (out != NULL) {
+		fputs(row->help, out);
+		write_default(row, out);
+		fclose(out);
+	}
+	*option = (struct argp_option){.name = row->name,
+		.key = row->letter != '\0' ? row->letter : (int)(FIRST_KEY + parser->count),
+		.arg = row->argument != NULL ? row->argument : argument[row->kind],
+		.doc = help, /* kept as long as the program: --help may come at any time */
+		.group = group};
+	parser->row[parser->count++] = row;
+}
+
+int
+options_parse(const char *program, const char *about, const char *arguments,
+	const struct option_row *const *tables, int argc, char **argv)
+{
+	static struct parser parser;
+	struct argp argp = {
+		.options = parser.option, .parser = parse, .args_doc = arguments, .doc = about};
+	int group = 0;
+
+	parser = (struct parser){.arguments = arguments != NULL, .next = argc};
+	for (; *tables != NULL; tables++, group++)
+		for (const struct option_row *row = *tables;
+			(row->name != NULL || row->help != NULL) && parser.count < ROWS_MAX - 1;
+			row++)
+			add_row(&parser, row, group);
+	parser.option[parser.count++] =
+		(struct argp_option){.key = 'h', .flags = OPTION_HIDDEN, .group = -1};
+	argp_err_exit_status = 2;
+	argv[0] = (char *)(uintptr_t)program; /* argp names the program by it */
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parser);
+	return parser.next;
+}

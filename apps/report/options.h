@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Options as tables, read by glibc's argp: where a value goes, its range, its help. --help shows each
+ * option with its default. A wrong command line ends the program with status 2, --help with 0.
+ *
+ *     static uint64_t count = 8;
+ *     static const struct option_row rows[] = {
+ *             {"count", 'n', OPTION_UINT, &count, 1, 100, "NUMBER", "how many"},
+ *             {0},
+ *     };
+ *     options_parse("program", "What it does.", NULL,
+ *             (const struct option_row *[]){rows, NULL}, argc, argv);
+ *
+ * For the main thread of a program. Nothing here needs DPDK.
+ */
+#ifndef APPS_REPORT_OPTIONS_H
+#define APPS_REPORT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OPTION_LIST_MAX 32
+
+/* Values of a sweep: "64,256,1024", or "8..4096" for the powers of two in between. */
+struct option_list {
+	unsigned int count;
+	uint64_t value[OPTION_LIST_MAX];
+};
+
+enum option_kind {
+	OPTION_FLAG, /* to: bool *, set by the option; no argument */
+	OPTION_UINT, /* to: uint64_t *; k, M and G are thousands */
+	OPTION_REAL, /* to: double *; the default may lie outside of the range */
+	OPTION_TEXT, /* to: const char ** */
+	OPTION_CHOICE, /* to: const char **; one of argument's words: "auto|yes|no" */
+	OPTION_LIST, /* to: struct option_list * of OPTION_UINTs */
+};
+
+struct option_row {
+	const char *name; /* without dashes; NULL with a help: the title of a group; else the end */
+	char letter; /* '\0': none */
+	enum option_kind kind;
+	void *to; /* holds the default, which NULL of a text leaves out of the help */
+	double least, most; /* OPTION_UINT, OPTION_REAL, OPTION_LIST */
+	const char *argument; /* its name in the help; NULL: one by the kind */
+	const char *help; /* a sentence without its end */
+};
+
+/*
+ * Read all of argv[1..). program: its name in messages; about: shown by --help. tables: NULL ends
+ * them. Returns the index of the first argument that is no option (argc: there is none); with
+ * `arguments` NULL such an argument is an error, else it is their description ("FILE...").
+ */
+int options_parse(const char *program, const char *about, const char *arguments,
+	const struct option_row *const *tables, int argc, char **argv);
+
+#endif

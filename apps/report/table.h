@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A table that is printed row by row, as nccl-tests prints its own: a head of two lines, titles and
+ * units, then a row as soon as it is known. The same rows are kept as JSON. A column may be in the
+ * table, in the JSON, or in both. libsmartcols aligns the columns; they grow when a value is wider
+ * than all before it.
+ *
+ *     static const struct table_column columns[] = {
+ *             {.key = "bytes", .title = "size", .unit = "B", .width = 10},
+ *             {.key = "seconds", .title = "time", .unit = "s", .digits = 3},
+ *             {.title = "note", .left = true},
+ *     };
+ *     struct table *t = table_create(columns, 3, stdout);
+ *     table_row(t, (struct table_cell[]){TABLE_NUMBER(1024), TABLE_NUMBER(0.25), TABLE_TEXT("ok")});
+ *     json_dumpf(table_json(t), stdout, 0);
+ *     table_destroy(t);
+ *
+ *     #       size  time  note
+ *     #          B     s
+ *             1024 0.250  ok
+ *
+ * For one thread. Nothing here needs DPDK, prints errors or ends the program.
+ */
+#ifndef APPS_REPORT_TABLE_H
+#define APPS_REPORT_TABLE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+struct table_column {
+	const char *key; /* of a row's JSON object; NULL: not in the JSON */
+	const char *title; /* NULL: not in the table */
+	const char *unit; /* below the title; NULL: none */
+	unsigned int width; /* least, in columns of the screen */
+	unsigned int digits; /* of numbers, behind the point */
+	bool left; /* aligned; numbers are usually at the right */
+	unsigned int role; /* free for the caller */
+};
+
+/* A cell is a text, a truth value, or a number; NaN is a number that is not known: "-" and null. */
+struct table_cell {
+	const char *text; /* NULL: a number */
+	double number;
+	bool is_bool;
+};
+#define TABLE_TEXT(t)   ((struct table_cell){.text = (t)})
+#define TABLE_NUMBER(n) ((struct table_cell){.number = (double)(n)})
+#define TABLE_BOOL(b)   ((struct table_cell){.number = (b) ? 1 : 0, .is_bool = true})
+#define TABLE_NONE      TABLE_NUMBER(NAN)
+
+struct table;
+
+/* A table of `count` columns, [1, 64], which must outlive it. out: where rows go as they come, may
+ * be NULL: then the table only makes JSON. NULL: no memory. */
+struct table *table_create(const struct table_column *columns, size_t count, FILE *out);
+
+/* NULL is fine. */
+void table_destroy(struct table *table);
+
+/* Add a row with a cell for each column, print and flush it. Texts are copied. 0, or -ENOMEM. */
+int table_row(struct table *table, const struct table_cell *cells);
+
+/* The rows as an array of objects; the table's own. */
+json_t *table_json(const struct table *table);
+
+/* A cell as JSON: a new reference. A whole number is an integer. */
+json_t *table_cell_json(const struct table_cell *cell);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options and tables that the programs share: what is read, printed and kept as JSON. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+
+#include "apps/report/options.h"
+#include "apps/report/table.h"
+
+static const struct table_column columns[] = {
+	{.key = "bytes", .title = "size", .unit = "B", .width = 6},
+	{.key = "seconds", .title = "time", .unit = "s", .digits = 3},
+	{.key = "hidden"},
+	{.key = "right", .title = "right"},
+	{.title = "note", .left = true},
+};
+
+static char *
+printed(struct table **table)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	*table = table_create(columns, 5, out);
+	cr_assert_not_null(*table);
+	cr_assert_eq(table_row(*table,
+			     (struct table_cell[]){TABLE_NUMBER(1024), TABLE_NUMBER(0.25),
+				     TABLE_TEXT("x"), TABLE_BOOL(true), TABLE_TEXT("ok")}),
+		0);
+	cr_assert_eq(table_row(*table,
+			     (struct table_cell[]){TABLE_NUMBER(123456789), TABLE_NONE,
+				     TABLE_NUMBER(2), TABLE_BOOL(false), TABLE_TEXT("")}),
+		0);
+	fclose(out);
+	return text;
+}
+
+Test(table, prints_rows_as_they_come)
+{
+	struct table *table;
+	char *text = printed(&table);
+
+	cr_assert_str_eq(text,
+		"#   size  time right note\n"
+		"#      B     s       \n"
+		"    1024 0.250   yes ok\n"
+		"  123456789     -    no \n");
+	table_destroy(table);
+	free(text);
+}
+
+Test(table, keeps_rows_as_json)
+{
+	struct table *table;
+	char *text = printed(&table), *json;
+
+	json = json_dumps(table_json(table), JSON_COMPACT);
+	cr_assert_str_eq(json,
+		"[{\"bytes\":1024,\"seconds\":0.25,\"hidden\":\"x\",\"right\":true},"
+		"{\"bytes\":123456789,\"seconds\":null,\"hidden\":2,\"right\":false}]");
+	free(json);
+	table_destroy(table);
+	free(text);
+}
+
+static bool flag;
+static uint64_t number = 8;
+static double real = -1;
+static const char *text = "somewhere", *choice = "auto";
+static struct option_list list = {2, {64, 256}};
+static const struct option_row rows[] = {
+	{"flag", 'f', OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
+	{"number", 'n', OPTION_UINT, &number, 1, 100000, NULL, "a number"},
+	{"real", 0, OPTION_REAL, &real, 0, 1, NULL, "a real number"},
+	{"list", 0, OPTION_LIST, &list, 1, 4096, NULL, "a list"},
+	{0},
+};
+static const struct option_row more[] = {
+	{.help = "Options of every program:"},
+	{"text", 0, OPTION_TEXT, &text, 0, 0, "PATH", "a text"},
+	{"choice", 0, OPTION_CHOICE, &choice, 0, 0, "auto|yes|no", "a choice"},
+	{0},
+};
+static const struct option_row *const tables[] = {rows, more, NULL};
+
+static int
+parse(const char *arguments, char *line)
+{
+	char program[] = "ignored", *argv[16] = {program};
+	int argc = 1;
+
+	while ((argv[argc] = strsep(&line, " ")) != NULL)
+		argc++;
+	return options_parse("program", "What it does.", arguments, tables, argc, argv);
+}
+
+Test(options, are_read)
+{
+	char line[] = "-f --number=3k --real -1 --list 8..32,7 --text there --choice no";
+
+	parse(NULL, line);
+	cr_assert(flag);
+	cr_assert_eq(number, 3000);
+	cr_assert_eq(real, -1); /* the default lies outside of the range */
+	cr_assert_eq(list.count, 4);
+	cr_assert_eq(list.value[2], 32);
+	cr_assert_eq(list.value[3], 7);
+	cr_assert_str_eq(text, "there");
+	cr_assert_str_eq(choice, "no");
+}
+
+Test(options, stop_at_an_argument)
+{
+	char line[] = "-f file --number 5";
+
+	cr_assert_eq(parse("FILE...", line), 2);
+	cr_assert_eq(number, 8);
+}
+
+Test(options, help_tells_defaults, .init = cr_redirect_stdout)
+{
+	char line[] = "--help", seen[2048] = "";
+
+	setenv("ARGP_HELP_FMT", "rmargin=120", 1);
+	if (fork() == 0)
+		parse(NULL, line); /* exits */
+	wait(NULL);
+	cr_assert_gt(fread(seen, 1, sizeof(seen) - 1, cr_get_redirected_stdout()), 0);
+	for (const char **want = (const char *[]){"Usage: program [OPTION...]\nWhat it does.",
+		     "-n, --number=N             a number (8)", "a list (64,256)",
+		     "--choice=auto|yes|no   a choice (auto)", "Options of every program:", NULL};
+		*want != NULL; want++)
+		cr_assert(strstr(seen, *want) != NULL, "no '%s' in\n%s", *want, seen);
+}
+
+struct wrong {
+	const char *line, *message;
+};
+
+Test(options, wrong_ones_end_the_program, .init = cr_redirect_stderr)
+{
+	static const struct wrong wrong[] = {
+		{"--number 0", "--number 0: must be in 1..100000"},
+		{"--number 5x", "--number 5x: must be in"},
+		{"--real 2", "--real 2: must be in 0..1"},
+		{"--real nan", "--real nan: must be"},
+		{"--list 1,", "must be numbers like 64,256 or 8..4096, each in 1..4096"},
+		{"--choice perhaps", "must be one of auto|yes|no"},
+		{"--unknown", "unrecognized option '--unknown'"},
+		{"word", "Too many arguments"},
+	};
+	char seen[4096] = "";
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char line[64];
+		int status = 0;
+
+		snprintf(line, sizeof(line), "%s", wrong[i].line);
+		if (fork() == 0) {
+			parse(NULL, line);
+			_exit(0);
+		}
+		wait(&status);
+		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%s", wrong[i].line);
+	}
+	cr_assert_gt(fread(seen, 1, sizeof(seen) - 1, cr_get_redirected_stderr()), 0);
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		cr_assert(strstr(seen, wrong[i].message) != NULL, "no '%s' in\n%s",
+			wrong[i].message, seen);
+}
