@@ -63,8 +63,8 @@ claim(const char *interface, const char *port)
 			"stop that switch, or give this one other interfaces",
 			interface, port, (int)owner);
 	if (rc < 0)
-		return complain(rc, "interface %s of port %s cannot be claimed: %s", interface, port,
-			strerror(-rc));
+		return complain(rc, "interface %s of port %s cannot be claimed: %s", interface,
+			port, strerror(-rc));
 	return 0;
 }
 

@@ -57,7 +57,7 @@ def the_command_line():
         says(run('--keys'), 0, r'\| `jobs\[\]\.window` \| power of two \| blocks \|')
         says(run(), 2, 'weir-switch: -c FILE is missing')
         says(run('-c', 'x', 'y'), 2, 'weir-switch: unexpected argument')
-        says(run('--surprise'), 2, 'weir-switch --help')
+        says(run('--surprise'), 2, 'try weir-switch --help')
 
 
 @case
@@ -66,7 +66,7 @@ def what_the_machine_lacks_is_said_in_a_line():
         says(start(rack, {'workers': {'cpus': [1000]}}), 1,
              r'weir-switch: workers\.cpus: this process may not use CPU 1000')
         says(start(rack, place=0), 1,
-             'weir-switch: interface p0 of port p0 does not exist: make it, or start')
+             'weir-switch: interface p0 of port p0 does not exist: create it, or start')
         says(start(rack, {'exception': {'interface': 'lo'}}), 1,
              'weir-switch: exception.interface: lo exists already')
         rack._ip_in('sw', 'link set p1 mtu 1000')
