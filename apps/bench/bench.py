@@ -24,9 +24,12 @@ import subprocess
 import sys
 import time
 
-from figures import figures, print_figures
-from measured_on import machine
-from plots import draw
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
+
+from experiment import machine, table  # noqa: E402 (the path comes first)
+from figures import figure_lines, figures  # noqa: E402
+from plots import draw  # noqa: E402
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
 HUGE_PAGES = 768  # of 2 MiB: what the largest bench takes
@@ -65,7 +68,6 @@ SELECTION = [
     ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 25),
     ('timers', 'timeout', ['--repeat', '25'], 14),
     ('detect', 'timeout', ['--samples', '500'], 16),
-    ('scrape', 'interval', ['--phase-ms', '1000', '--repeat', '3'], 32),
 ]
 
 
@@ -311,15 +313,17 @@ def bench(program, selection, folder, wanted_huge, bound):
         runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no', bound)
     records = [r for run in runs for r in run.records]
     write_json(os.path.join(folder, 'all.json'), records)
-    plots = draw(records, here, folder)
-    print_figures(figures(records, {run.bench for run in runs}), sys.stdout)
-    for text in plots.wrong:
+    made, wrong = draw(records, here, folder)
+    rows = figures(records, {run.bench for run in runs})
+    if rows:
+        print('\n'.join(figure_lines(rows, table)), flush=True)
+    for text in wrong:
         print('bench: plot: ' + text)
     failed = ['%s (%s)' % (run.bench, run.varied) for run in runs if run.wrong]
     print('bench: %d records, %d plots in %s, after %.0f s' % (
-        len(records), len(plots.made), os.path.relpath(folder), time.monotonic() - began))
+        len(records), len(made), os.path.relpath(folder), time.monotonic() - began))
     print('bench: failed: ' + ', '.join(failed) if failed else 'bench: all benches ran')
-    return 1 if failed or plots.wrong else 0
+    return 1 if failed or wrong else 0
 
 
 def main():

@@ -130,18 +130,6 @@ def of_ports(records):
                             over='memif'), 0.85)
 
 
-def of_scrape(records):
-    """What one scrape each second costs, by the interval at which a cost shows best."""
-    for elements in (1024, 64):
-        name, aim = 'scrape each second, 65 jobs, %d elements' % elements, '< 1 % of throughput'
-        found = pick(records, 'scrape', 'cost_of_a_read', elements=elements, every_ms=20)
-        if not found:
-            yield Figure(name, aim=aim)
-            continue
-        cost = found[0]['value']
-        yield Figure(name, '%.2f %%' % (100 * cost), aim=aim, met=judge(found[0], cost < 0.01))
-
-
 def of_timers(records):
     """What looking for stragglers costs, beside the same packets without."""
     for timeout in (1, 10, 1000):
@@ -169,32 +157,24 @@ def of_detect(records):
 def figures(records, benches):
     """The rows of these benches, those that were not measured too."""
     groups = {'engine': of_engine, 'scaling': of_scaling, 'hash': of_hash, 'ports': of_ports,
-              'latency': of_latency, 'scrape': of_scrape, 'timers': of_timers,
-              'detect': of_detect}
+              'latency': of_latency, 'timers': of_timers, 'detect': of_detect}
     return [row for bench, of in groups.items() if bench in benches for row in of(records)]
 
 
-def print_figures(rows, out):
-    if not rows:
-        return
-    head = ('figure', 'value', 'limit', 'ratio', 'aim', '')
-    table = [head] + [(f.name, f.value or '-', f.limit or '-',
-                       '-' if f.ratio is None else '%.3f' % f.ratio, f.aim, f.met) for f in rows]
-    wide = [max(len(row[c]) for row in table) for c in range(len(head))]
-    print('#', file=out)
-    for number, row in enumerate(table):
-        cells = [row[0].ljust(wide[0])] + [row[c].rjust(wide[c]) for c in (1, 2, 3)] + \
-            [row[4].ljust(wide[4]), row[5]]
-        print(('# ' if number == 0 else '  ') + '  '.join(cells).rstrip(), file=out)
-    count = ', '.join('%d %s' % (sum(f.met == m for f in rows), m)
-                      for m in (MET, BOUND, MISSED, DISTURBED, UNJUDGED, OPEN))
-    print('#\n# aims: %s' % count, file=out)
-    if any(f.met == DISTURBED for f in rows):
-        print('# disturbed: other processes took CPU time while it was measured; measure again '
-              'on an idle machine', file=out)
-    if any(f.met == BOUND for f in rows):
-        print('# generator-bound: the generator had no time left beside one of the two; with a faster '
-              'one the ratio may be less', file=out)
-    if any(f.met == UNJUDGED for f in rows):
-        print('# not judged: the bare kernel does less than %d Gbit/s here' % PAYLOAD_BARE, file=out)
-    out.flush()
+NOTES = {
+    DISTURBED: 'disturbed: other processes took CPU time during the measurement; measure again on an idle machine',
+    BOUND: 'generator-bound: the generator had no time left beside one of the two; with a faster one the ratio may '
+           'be less',
+    UNJUDGED: 'not judged: the bare kernel does less than %d Gbit/s here' % PAYLOAD_BARE,
+}
+
+
+def figure_lines(rows, table):
+    """The figures as a table, and what its words mean. table: experiment.table."""
+    found = [f.met for f in rows]
+    lines = table([('figure', 'value', 'limit', 'ratio', 'aim', '')], [(None, [
+        (f.name, f.value or '-', f.limit or '-', '-' if f.ratio is None else '%.3f' % f.ratio, f.aim, f.met)
+        for f in rows])], left=(0, 4, 5))
+    return ['#'] + lines + ['#', '# aims: ' + ', '.join(
+        '%d %s' % (found.count(met), met) for met in (MET, BOUND, MISSED, DISTURBED, UNJUDGED, OPEN))] + [
+            '# ' + note for met, note in NOTES.items() if met in found]

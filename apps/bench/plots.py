@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benches' records as plots, drawn by gnuplot into SVG.
+"""Figures as SVG files, drawn by gnuplot: those of the benches, and the module that draws all others, too.
 
-A plot is one to four panels side by side or in two rows. Weir is drawn in full lines and
-colours; what limits it (the bare kernel, testpmd, rte_hash, the ideal) in its colour, dashed, or
-in grey. The subtitle says what was measured and on which machine.
+A plot is one to four panels side by side or in two rows. Each system has one colour in all figures. What limits
+Weir (the bare kernel, testpmd, rte_hash, the ideal) is dashed, in the colour of the line that it limits, or grey.
 """
 import os
 import shutil
@@ -11,8 +10,12 @@ import subprocess
 
 from figures import pick
 
-COLOURS = ('#0b6fb8', '#d95f02', '#1b9e77', '#8e5bb5', '#5b5b5b')
-GREY = '#8c8c8c'
+WEIR, OPEN_MPI, GLOO = '#0b6fb8', '#d95f02', '#1b9e77'
+# Policies of Weir: waiting for all is what others do, too.
+PARTIAL, FEEDBACK, WAIT = WEIR, '#6db3e2', '#8e5bb5'
+SHADES = ('#9ccbe8', '#4a9bd1', '#084a7d', '#000000')  # of Weir, for different numbers of hosts
+SERIES = (WEIR, '#8e5bb5', '#5b5b5b', '#c2529b', '#3fa7c9')  # Weir's, where nothing else is in the figure
+GREY = IDEAL = '#8c8c8c'
 GREY_TEXT = '#555555'
 PANEL = (470, 366)  # pixels
 HEAD = 64  # above the panels, for title and subtitle
@@ -61,13 +64,6 @@ class Plot:
         self.panels, self.columns = [p for p in panels if p.measured()], columns
 
 
-class Drawn:
-    """What draw did: the files, and what went wrong."""
-
-    def __init__(self):
-        self.made, self.wrong = [], []
-
-
 def over(records, x, y=lambda r: r['value']):
     """(parameter, value) of records; without those that have no value."""
     return [(r['params'][x], y(r)) for r in records if y(r) is not None]
@@ -90,7 +86,7 @@ def engine_panels(x, label, groups):
     ratios = Panel('Share of the bare kernel', label, 'Weir / bare kernel', log='x')
     payload = Panel('Payload of one lcore', label, 'Gbit/s', log='x')
     ratios.limit('bare kernel', 1)
-    for (name, records), colour in zip(groups, COLOURS):
+    for (name, records), colour in zip(groups, SERIES):
         ratios.line(name, over(records, x, ratio), colour)
         payload.line(name, over(records, x), colour)
         payload.beside(over(records, x, limit), colour)
@@ -133,7 +129,7 @@ def hash_table(records):
                       ('insert', 'Inserts'), ('delete', 'Deletes')):
         panel = Panel(title, 'records', 'ns', log='x')
         found = pick(records, 'hash', op, load=50)
-        panel.line('Weir', over(found, 'records', lambda r: 1e3 / r['value']), COLOURS[0])
+        panel.line('Weir', over(found, 'records', lambda r: 1e3 / r['value']), WEIR)
         panel.line('rte_hash', over(found, 'records', lambda r: r['limit'] and 1e3 / r['limit']),
                    GREY, dashed=True)
         panels.append(panel)
@@ -151,7 +147,7 @@ def latency(records):
                       ticks=[(i, q) for i, q in enumerate(quantiles)], low=None)
         loads = sorted({r['params']['load_percent']
                         for r in pick(records, 'latency', 'p50', what=what, elements=1024)})
-        for load, colour in zip(loads, COLOURS):
+        for load, colour in zip(loads, SERIES):
             name = 'load %d %%' % load if load else 'unloaded'
             weir, beside = [], []
             for i, q in enumerate(quantiles):
@@ -191,9 +187,9 @@ def scaling(records):
     one = [r['value'] for r in large if r['params']['lcores'] == 1]
     if one:
         payload.line('ideal', [(n, n * one[0]) for n in lcores], GREY, dashed=True)
-    for (name, mine), colour in zip(hop_lines(large), COLOURS):
+    for (name, mine), colour in zip(hop_lines(large), SERIES):
         payload.line(name, over(mine, 'lcores'), colour)
-    for elements, colour in zip((64, 256, 1024), COLOURS):
+    for elements, colour in zip((64, 256, 1024), SERIES):
         lines = dict(hop_lines([r for r in found if r['params']['elements'] == elements]))
         share.line('%d elements' % elements, over(lines.get('no packet hops', []), 'lcores',
                                                   ratio), colour)
@@ -228,7 +224,7 @@ def rfc2544(records):
         found = pick(records, 'rfc2544', what)
         panel.ticks = [(r['params']['frame_bytes'], str(r['params']['frame_bytes']))
                        for r in found]
-        panel.line('Weir', over(found, 'frame_bytes', lambda r: r['value'] / 1e6), COLOURS[0])
+        panel.line('Weir', over(found, 'frame_bytes', lambda r: r['value'] / 1e6), WEIR)
         panel.line('testpmd', over(found, 'frame_bytes', lambda r: r['limit'] and r['limit'] / 1e6),
                    GREY, dashed=True)
         panels.append(panel)
@@ -275,7 +271,7 @@ def panel_script(panel, script):
         script += ['END', 'set xtics (%s)' % ', '.join(
             '"%s" %d' % (b[0], i) for i, b in enumerate(panel.bars))]
         script.append('plot $data using 2 title "Weir" lc rgb "%s", '
-                      '$data using 3 title "testpmd (limit)" lc rgb "%s"' % (COLOURS[0], '#c4c4c4'))
+                      '$data using 3 title "testpmd (limit)" lc rgb "%s"' % (WEIR, '#c4c4c4'))
         return
     ticks = x_ticks(panel)
     xs = [t[0] for t in ticks]
@@ -372,27 +368,20 @@ def disturbed(records, bench):
 
 
 def draw(records, machine, folder):
-    """Draw what the records have. machine: 'cpu', 'cpus', 'kernel', 'huge_pages'. A Drawn."""
-    drawn = Drawn()
-    if not records:
-        return drawn
-    if shutil.which('gnuplot') is None:
-        drawn.wrong.append('gnuplot is not installed')
-        return drawn
-    for kind in (engine, scaling, hash_table, ports, latency, rfc2544):
-        for plot in kind(records):
-            if not plot.panels:
-                continue
-            bench = plot.name.split('-')[0]
-            which = pages(records, bench) or (
-                ', huge pages' if machine['huge_pages'] else ', pages of 4 KiB')
-            subtitle = '%s, %d CPUs, Linux %s%s%s' % (
-                machine['cpu'], machine['cpus'], machine['kernel'], which,
-                disturbed(records, bench))
-            path = os.path.join(folder, plot.name + '.svg')
-            wrong = svg(plot, subtitle, path)
-            if wrong:
-                drawn.wrong.append(wrong)
-            else:
-                drawn.made.append(path)
-    return drawn
+    """Draw what the records have. machine: 'cpu', 'cpus', 'kernel', 'huge_pages'. Returns the files made, and what
+    went wrong."""
+    made, wrong = [], []
+    for plot in (plot for kind in (engine, scaling, hash_table, ports, latency, rfc2544)
+                 for plot in (kind(records) if records else ()) if plot.panels):
+        bench = plot.name.split('-')[0]
+        which = pages(records, bench) or (
+            ', huge pages' if machine['huge_pages'] else ', pages of 4 KiB')
+        subtitle = '%s, %d CPUs, Linux %s%s%s' % (machine['cpu'], machine['cpus'], machine['kernel'],
+                                                  which, disturbed(records, bench))
+        path = os.path.join(folder, plot.name + '.svg')
+        error = svg(plot, subtitle, path)
+        if error:
+            wrong.append(error)
+        else:
+            made.append(path)
+    return made, wrong

@@ -25,8 +25,7 @@ sys.path.insert(0, HERE)
 import drawing  # noqa: E402 (the path comes first)
 import stage  # noqa: E402
 import table  # noqa: E402
-from experiment import Teller, keep  # noqa: E402
-from measured_on import machine  # noqa: E402
+from experiment import Teller, keep, machine  # noqa: E402
 from rack import RackError  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')

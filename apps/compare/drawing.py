@@ -6,10 +6,10 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'bench'))
 
-from plots import COLOURS, Panel, Plot  # noqa: E402 (the path comes first)
+from plots import GLOO, OPEN_MPI, SHADES, WEIR as BLUE, Panel, Plot  # noqa: E402 (the path comes first)
 from table import WEIR, rows, share  # noqa: E402
 
-SYSTEMS = ((WEIR, COLOURS[0]), ('Open MPI', COLOURS[1]), ('Gloo', COLOURS[2]))
+SYSTEMS = ((WEIR, BLUE), ('Open MPI', OPEN_MPI), ('Gloo', GLOO))
 
 
 def tick(size):
@@ -47,7 +47,7 @@ def plot(found, collective):
     links.limit('the link', 1)
     for number, hosts in enumerate(sorted({p['hosts'] for p in points})):
         gain.line('%d hosts' % hosts, [(r['bytes'], r['ratio']) for r in rows(points)
-                                       if r['hosts'] == hosts and r['ratio']], COLOURS[number])
+                                       if r['hosts'] == hosts and r['ratio']], SHADES[number])
     gain.limit('equal', 1)
     return Plot('compare-' + collective, 'Side by side: %s' % collective,
                 'links of %d Mbit/s, medians of interleaved repetitions, the best algorithm of each; '

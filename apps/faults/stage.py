@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where scenarios play: a rack whose programs are found in a build directory or installed, the levels of its
 switch, and counts that outlive it."""
+import contextlib
 import os
 import shutil
 
-import switch_api
-from rack import Rack, RackError, job
+from rack import Api, Rack, RackError, job
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Of `packets lost`: what the switch drops on purpose, or for want of room.
@@ -64,7 +64,8 @@ class FaultRack(Rack):
         return path
 
     def ask(self, method, target, body=None):
-        return switch_api.ask(self.socket, method, target, body)
+        with contextlib.closing(Api(self.socket)) as api:
+            return api.ask(method, target, body)
 
     # -- levels: what has to be back where it was
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What experiments on racks have in common, which measure for minutes: what they say meanwhile, and what
-they leave behind as figures, plots and tables."""
+"""What measuring programs have in common: the machine, progress, tables, and the files they leave behind."""
 import json
 import os
+import platform
 import re
 import sys
 import time
@@ -14,8 +14,17 @@ from plots import svg  # noqa: E402 (the path comes first)
 from rack import RackError  # noqa: E402
 
 
+def machine():
+    """What figures depend on."""
+    with open('/proc/cpuinfo') as file:
+        found = re.search(r'model name\s*:\s*(.+)', file.read())
+    cpu = re.sub(r'\((R|TM|tm)\)|CPU(?= @)', '', found.group(1)) if found else 'CPU unknown'
+    return {'cpu': re.sub(r'\s+', ' ', cpu).strip(), 'cpus': len(os.sched_getaffinity(0)),
+            'kernel': platform.release(), 'load_before': os.getloadavg()[0]}
+
+
 class Teller:
-    """A line for each thing that is done, with the time that it took and, where that is known, will take."""
+    """Prints a line for each step, with the time since the beginning and, where known, the expected time."""
 
     def __init__(self, name, seconds=None):
         self.began, self.name = time.monotonic(), name
@@ -25,35 +34,36 @@ class Teller:
         print('%s: [%5.1f s%s] %s' % (self.name, time.monotonic() - self.began, self.of, text),
               flush=True)
 
-    def warn(self, machine):
-        """Of a machine that is not quiet."""
-        if machine['load_before'] > 0.5:
+    def warn(self, here):
+        if here['load_before'] > 0.5:
             self.say('other processes are busy on this machine (load %.1f): the figures will be worse'
-                     % machine['load_before'])
+                     % here['load_before'])
 
 
-def draw(plots, machine, folder):
-    """Draw these into SVG files. Returns their names."""
-    subtitle = '%s, %d CPUs for hosts and switch, Linux %s' % (machine['cpu'], machine['cpus'],
-                                                              machine['kernel'])
-    os.makedirs(folder, exist_ok=True)
-    made = []
-    for plot in plots:
-        path = os.path.join(folder, plot.name + '.svg')
-        wrong = svg(plot, subtitle, path)
-        if wrong:
-            raise RackError(wrong)
-        made.append(path)
-    return made
+def table(heads, groups, left=()):
+    """The lines of a table. heads: its header lines, groups: [(title or None, rows)], all rows tuples of text;
+    the header is repeated for each group. left: numbers of the columns that are aligned left."""
+    rows = [row for _, group in groups for row in group]
+    wide = [max(map(len, column)) for column in zip(*heads, *rows)]
+
+    def line(mark, row):
+        return (mark + '  '.join(cell.ljust(w) if c in left else cell.rjust(w)
+                                 for c, (cell, w) in enumerate(zip(row, wide)))).rstrip()
+
+    lines = []
+    for title, group in groups:
+        lines += ([''] if lines else []) + ([] if title is None else ['# ' + title])
+        lines += [line('# ', row) for row in heads] + [line('  ', row) for row in group]
+    return lines
 
 
 def renew(page, tables):
-    """Replace a page's tables, by name: the code after a line `<!-- NAME -->`."""
+    """Replace tables of a page by name: the code after a line `<!-- NAME -->`."""
     with open(page) as file:
         text = file.read()
-    for name, table in tables.items():
+    for name, lines in tables.items():
         text, count = re.subn(r'(<!-- %s -->\n```\n).*?(?=```)' % re.escape(name),
-                              lambda found, table=table: found.group(1) + table + '\n', text,
+                              lambda found, lines=lines: found.group(1) + lines + '\n', text,
                               flags=re.S)
         if count != 1:
             raise RackError('%s has %d places for the table %s' % (page, count, name))
@@ -61,9 +71,16 @@ def renew(page, tables):
         file.write(text)
 
 
+def add_outputs(parser):
+    """The options of what keep() writes."""
+    parser.add_argument('--json', metavar='FILE', help='write all figures into this file')
+    parser.add_argument('--plots', metavar='FOLDER', help='draw SVG files into this folder')
+    parser.add_argument('--page', metavar='FILE', help='put the tables into this Markdown page')
+
+
 def keep(chosen, found, plots, tables, teller):
-    """Write what was asked for: chosen.json, chosen.plots, chosen.page. plots: a function that makes them of what
-    was found; tables: by their names in the page."""
+    """Write what was asked for: chosen.json, chosen.plots, chosen.page. plots: a function that makes them of the
+    figures found; tables: by their names in the page."""
     if chosen.json:
         os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
         with open(chosen.json, 'w') as file:
@@ -71,7 +88,13 @@ def keep(chosen, found, plots, tables, teller):
             file.write('\n')
         teller.say('figures in ' + chosen.json)
     if chosen.plots:
-        for path in draw(plots(found), found['machine'], chosen.plots):
+        os.makedirs(chosen.plots, exist_ok=True)
+        subtitle = '%(cpu)s, %(cpus)d CPUs for hosts and switch, Linux %(kernel)s' % found['machine']
+        for plot in plots(found):
+            path = os.path.join(chosen.plots, plot.name + '.svg')
+            wrong = svg(plot, subtitle, path)
+            if wrong:
+                raise RackError(wrong)
             teller.say('drawn ' + path)
     if chosen.page:
         renew(chosen.page, tables)

@@ -23,11 +23,13 @@ process left is swept by the next rack, or by hand:
 import atexit
 import contextlib
 import ctypes
+import http.client
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -114,6 +116,36 @@ def sweep():
                 shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
             gone.append(os.path.join(folder, name))
     return gone
+
+
+class Api(http.client.HTTPConnection):
+    """A connection to the control API on a Unix socket."""
+
+    def __init__(self, path, seconds=10):
+        super().__init__('weir', timeout=seconds)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+    def ask(self, method, target, body=None):
+        """The body of the answer, from JSON or as text; raises RackError unless the answer is a success."""
+        try:
+            self.request(method, target, body=None if body is None else json.dumps(body),
+                         headers={} if body is None else {'Content-Type': 'application/json'})
+            answer = self.getresponse()
+            content = answer.read().decode()
+            if 'json' in answer.getheader('Content-Type', ''):
+                content = json.loads(content)
+        except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
+            raise RackError('%s %s: %s' % (method, target, error)) from None
+        if answer.status >= 300:
+            error = content.get('error', {}) if isinstance(content, dict) else {}
+            raise RackError('%s %s: %d %s' % (method, target, answer.status, ': '.join(
+                filter(None, (error.get('key'), error.get('message'))))))
+        return content
 
 
 class Process:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weir-train without a switch: its data, its model, its slow hosts, and that it learns. */
+/* weir-train without a switch: data, model, tensors, slow hosts, and that the model learns. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/stragglers/train.h"
@@ -11,30 +11,25 @@
 /* Large, so not on the stack. */
 static struct train_model model;
 static struct train_set set;
-static struct train_run run;
+static float sum[TRAIN_ELEMENTS_MAX], packed[TRAIN_ELEMENTS_MAX];
 
 Test(train, random_numbers_are_of_their_distribution, .timeout = 10)
 {
 	enum { COUNT = 100000 };
-	uint64_t seed = random_seed();
-	double u = 0, u2 = 0, n = 0, n2 = 0, together = 0;
+	uint64_t seed = random_seed(), one = train_stream(seed, 1), other = train_stream(seed, 2);
+	double u = 0, u2 = 0, together = 0;
 
 	for (unsigned int i = 0; i < COUNT; i++) {
-		double x = train_uniform(seed, TRAIN_STREAM_TRAIN, i);
-		double y = train_normal(seed, TRAIN_STREAM_TEST, i);
+		double x = train_uniform(one, i);
 
 		cr_assert(x >= 0 && x < 1);
 		u += x;
 		u2 += x * x;
-		n += y;
-		n2 += y * y;
-		together += (x - 0.5) * (train_uniform(seed, TRAIN_STREAM_SLOW, i) - 0.5);
+		together += (x - 0.5) * (train_uniform(other, i) - 0.5);
 	}
 	/* All within 6 standard deviations. */
 	cr_expect_lt(fabs(u / COUNT - 0.5), 6 * sqrt(1 / 12.0 / COUNT));
 	cr_expect_lt(fabs(u2 / COUNT - 1 / 3.0), 6 * sqrt(4 / 45.0 / COUNT));
-	cr_expect_lt(fabs(n / COUNT), 6 * sqrt(1.0 / COUNT));
-	cr_expect_lt(fabs(n2 / COUNT - 1), 6 * sqrt(2.0 / COUNT));
 	cr_expect_lt(fabs(together / COUNT), 6 / 12.0 / sqrt(COUNT), "streams are independent");
 }
 
@@ -64,7 +59,7 @@ Test(train, shares_are_a_partition_in_every_epoch, .timeout = 10)
 				}
 			}
 		cr_expect_neq(memcmp(first[0], first[1], sizeof(first[0])), 0, "shuffled anew");
-		train_share_destroy(&share);
+		free(share.order);
 	}
 	for (unsigned int epoch = 0; epoch < 3; epoch++) {
 		unsigned int points = 0;
@@ -81,10 +76,10 @@ Test(train, data_are_a_function_of_seed_and_stream, .timeout = 10)
 {
 	struct train_set again, test, other;
 
-	cr_assert_eq(train_set_make(&set, 5, TRAIN_STREAM_TRAIN, 100), 0);
-	cr_assert_eq(train_set_make(&again, 5, TRAIN_STREAM_TRAIN, 100), 0);
-	cr_assert_eq(train_set_make(&test, 5, TRAIN_STREAM_TEST, 100), 0);
-	cr_assert_eq(train_set_make(&other, 6, TRAIN_STREAM_TRAIN, 100), 0);
+	cr_assert_eq(train_set_make(&set, train_stream(5, TRAIN_STREAM_TRAIN), 100), 0);
+	cr_assert_eq(train_set_make(&again, train_stream(5, TRAIN_STREAM_TRAIN), 100), 0);
+	cr_assert_eq(train_set_make(&test, train_stream(5, TRAIN_STREAM_TEST), 100), 0);
+	cr_assert_eq(train_set_make(&other, train_stream(6, TRAIN_STREAM_TRAIN), 100), 0);
 	cr_expect_eq(memcmp(set.x, again.x, 100 * sizeof(*set.x)), 0);
 	cr_expect_eq(memcmp(set.label, again.label, 100), 0);
 	for (unsigned int i = 0; i < 100; i++) {
@@ -103,7 +98,7 @@ Test(train, every_share_has_all_classes, .timeout = 10)
 	enum { POINTS = 6000 };
 	uint64_t seed = random_seed();
 
-	cr_assert_eq(train_set_make(&set, seed, TRAIN_STREAM_TRAIN, POINTS), 0);
+	cr_assert_eq(train_set_make(&set, train_stream(seed, TRAIN_STREAM_TRAIN), POINTS), 0);
 	for (unsigned int ranks = 1; ranks <= 8; ranks++) {
 		unsigned int of[8][TRAIN_CLASSES] = {0};
 
@@ -129,7 +124,7 @@ Test(train, gradient_is_that_of_the_loss, .timeout = 60)
 	uint32_t points[POINTS];
 	double worst = 0, norm = 0;
 
-	cr_assert_eq(train_set_make(&set, seed, TRAIN_STREAM_TRAIN, POINTS), 0);
+	cr_assert_eq(train_set_make(&set, train_stream(seed, TRAIN_STREAM_TRAIN), POINTS), 0);
 	train_model_init(&model, seed);
 	for (uint32_t i = 0; i < POINTS; i++)
 		points[i] = POINTS - 1 - i;
@@ -157,7 +152,7 @@ Test(train, packed_sums_are_divided_block_by_block, .timeout = 10)
 {
 	static const unsigned int blocks[] = {
 		2, 3, 17, 256, TRAIN_WEIGHTS, TRAIN_WEIGHTS + 1, 4096};
-	static float gradient[TRAIN_WEIGHTS], packed[TRAIN_ELEMENTS_MAX], sum[TRAIN_ELEMENTS_MAX];
+	static float gradient[TRAIN_WEIGHTS];
 	static float expected[TRAIN_WEIGHTS];
 
 	for (unsigned int i = 0; i < TRAIN_WEIGHTS; i++)
@@ -187,9 +182,6 @@ Test(train, packed_sums_are_divided_block_by_block, .timeout = 10)
 		cr_expect_eq(
 			memcmp(model.weights, expected, sizeof(expected)), 0, "block %u", block);
 	}
-	train_pack(NULL, 256, packed);
-	for (unsigned int e = 0; e < train_elements(256); e++)
-		cr_assert_eq(packed[e], 0);
 }
 
 Test(train, a_checksum_sees_every_bit, .timeout = 10)
@@ -206,87 +198,218 @@ Test(train, a_checksum_sees_every_bit, .timeout = 10)
 	cr_expect_neq(train_checksum(&model), before);
 }
 
-Test(train, slow_hosts_are_as_many_and_as_slow_as_asked, .timeout = 10)
+#define COUNT 5000
+#define RANKS 6
+
+static float all[COUNT];
+
+/* The sum of the ranks of a set, of elements [0, COUNT). */
+static void
+add_up(uint64_t seed, unsigned int iteration, unsigned int who)
 {
-	enum { COUNT = 60000, RANKS = 6 };
-	struct train_options o = {.seed = random_seed(),
-		.compute_ms = 10,
-		.slow_ppm = 160000,
-		.slow_min = 0.5,
-		.slow_max = 2};
-	unsigned int slow = 0, points[3] = {0}, together = 0;
-	double sum = 0;
+	static float x[COUNT];
 
-	for (unsigned int i = 0; i < COUNT; i++) {
-		enum train_point point, again;
-		double ms = train_slow_ms(&o, i % RANKS, i / RANKS, &point);
-
-		cr_assert_eq(train_slow_ms(&o, i % RANKS, i / RANKS, &again), ms);
-		cr_assert_eq(again, point);
-		if (ms == 0)
-			continue;
-		cr_assert(ms >= 5 && ms <= 20, "%g ms", ms);
-		together += train_slow_ms(&o, (i + 1) % RANKS, i / RANKS, &again) > 0;
-		points[point]++;
-		slow++;
-		sum += ms;
-	}
-	cr_expect_lt(fabs((double)slow / COUNT - 0.16), 6 * sqrt(0.16 * 0.84 / COUNT));
-	cr_expect_lt(fabs((double)together / slow - 0.16), 6 * sqrt(0.16 * 0.84 / slow), "pairs");
-	cr_expect_lt(fabs(sum / slow - 12.5), 6 * 4.4 / sqrt(slow));
-	for (unsigned int p = 0; p < 3; p++)
-		cr_expect_lt(fabs((double)points[p] / slow - 1 / 3.0), 6 * 0.48 / sqrt(slow));
+	memset(all, 0, sizeof(all));
+	for (unsigned int r = 0; r < RANKS; r++)
+		if ((who >> r & 1) != 0) {
+			train_tensors_fill(seed, r, iteration, COUNT, x);
+			for (unsigned int i = 0; i < COUNT; i++)
+				all[i] += x[i];
+		}
 }
 
-/* Train all hosts in this process. Returns the iterations that it took; 0: did not reach it. */
-static unsigned int
-train_alone(const struct train_options *options)
+static size_t
+wrong(unsigned int who, unsigned int iteration, size_t first, size_t count)
 {
-	unsigned int took;
+	const uint8_t present[WEIR_BITMAP_BYTES] = {(uint8_t)who};
 
-	memset(&run, 0, sizeof(run));
-	/* As rank 1, which prints nothing. */
-	cr_assert_eq(train_prepare(&run, options, NULL, 1, 6), 0);
-	cr_assert_eq(train_run_alone(&run), 0);
-	took = run.reached ? run.iteration : 0;
-	train_destroy(&run);
+	return train_tensors_wrong(7, RANKS, present, iteration, first, count, all + first);
+}
+
+Test(train, every_subset_has_sums_of_its_own, .timeout = 10)
+{
+	for (unsigned int who = 1; who < 1u << RANKS; who++) {
+		add_up(7, 3, who);
+		for (unsigned int other = 1; other < 1u << RANKS; other++) {
+			size_t bad = wrong(other, 3, 0, COUNT);
+
+			if (other == who)
+				cr_expect_eq(bad, 0u, "who %x", who);
+			else
+				cr_expect_gt(bad, COUNT * 9u / 10, "set %x for %x", who, other);
+		}
+	}
+	add_up(7, 3, 0x3f);
+	cr_expect_eq(train_tensors_wrong(7, RANKS, NULL, 3, 0, COUNT, all), 0u);
+	cr_expect_eq(train_tensors_wrong(7, RANKS, NULL, 3, 1000, 500, all + 1000), 0u);
+}
+
+Test(train, what_is_out_of_its_place_is_wrong, .timeout = 10)
+{
+	add_up(7, 3, 0x3f);
+	cr_expect_gt(wrong(0x3f, 4, 0, COUNT), COUNT * 9u / 10, "another iteration");
+	cr_expect_gt(train_tensors_wrong(7, RANKS, NULL, 3, 1, COUNT - 1, all), COUNT * 9u / 10,
+		"shifted by one");
+	cr_expect_gt(
+		train_tensors_wrong(7, RANKS, NULL, 3, 2048, 2048, all), 2000u, "another block");
+	all[4999] += 1;
+	cr_expect_eq(wrong(0x3f, 3, 0, COUNT), 1u);
+}
+
+/* The largest job: sums in fp32 are exact, whatever the order. */
+Test(train, sums_of_256_ranks_are_exact, .timeout = 10)
+{
+	static float x[COUNT];
+
+	memset(all, 0, sizeof(all));
+	for (unsigned int r = 256; r-- > 0;) {
+		train_tensors_fill(7, r, 3, COUNT, x);
+		for (unsigned int i = 0; i < COUNT; i++)
+			all[i] += x[i];
+	}
+	cr_expect_eq(train_tensors_wrong(7, 256, NULL, 3, 0, COUNT, all), 0u);
+}
+
+Test(train, buckets_are_tensors_in_reverse, .timeout = 10)
+{
+	const size_t counts[] = {100, 10, 7, 50, 1};
+	struct train_buckets plan;
+
+	cr_assert_eq(train_buckets_make(&plan, counts, 5, 1, 60), 0);
+	cr_assert_eq(plan.buckets, 3u, "%u", plan.buckets);
+	cr_expect_eq(plan.first[1], 58u, "1, 50 and 7");
+	cr_expect_eq(plan.first[2], 68u, "10");
+	cr_expect_eq(plan.first[3], 168u, "100, which is larger than a bucket");
+	cr_expect_eq(plan.elements, 168u);
+	cr_expect_eq(train_buckets_blocks(&plan, 50), 2u + 1 + 2);
+	free(plan.first);
+	cr_assert_eq(train_buckets_make(&plan, counts, 5, 20, 0), 0);
+	cr_expect_eq(plan.buckets, 1u);
+	cr_expect_eq(plan.elements, 5u + 1 + 1 + 3 + 1, "rounded, and never nothing");
+	free(plan.first);
+}
+
+Test(train, slow_hosts_are_as_many_and_as_slow_as_asked, .timeout = 10)
+{
+	struct train_options o = {.slow_ppm = 160000,
+		.slow_unit_us = 1000000,
+		.slow_min = 0.5,
+		.slow_max = 2,
+		.seed = 3};
+	unsigned int slow = 0, points[TRAIN_POINTS] = {0};
+	uint64_t us = 0, least = UINT64_MAX, most = 0;
+
+	for (unsigned int k = 0; k < 10000; k++)
+		for (unsigned int r = 0; r < RANKS; r++) {
+			struct train_slow s = train_slow(&o, r, k);
+
+			if (s.us == 0)
+				continue;
+			slow++;
+			cr_assert_lt(s.point, TRAIN_POINTS);
+			points[s.point]++;
+			us += s.us;
+			least = s.us < least ? s.us : least;
+			most = s.us > most ? s.us : most;
+		}
+	/* Four standard deviations of a binomial: 4 sqrt(n p q). */
+	cr_expect(slow > 9600 - 360 && slow < 9600 + 360, "%u of 60000", slow);
+	cr_expect(us / slow > 1230000 && us / slow < 1270000, "%f", (double)us / slow);
+	cr_expect(least >= 500000 && least < 502000, "%f", (double)least);
+	cr_expect(most < 2000000 && most > 1998000, "%f", (double)most);
+	for (unsigned int p = 0; p < TRAIN_POINTS; p++)
+		cr_expect(points[p] > slow / 3 - 190 && points[p] < slow / 3 + 190, "%u: %u of %u",
+			p, points[p], slow);
+}
+
+Test(train, who_is_slow_is_so_at_each_higher_probability, .timeout = 10)
+{
+	struct train_options low = {
+		.slow_ppm = 40000, .slow_unit_us = 1000, .slow_min = 0.5, .slow_max = 2, .seed = 3};
+	struct train_options high = low, other = low;
+	unsigned int differ = 0;
+
+	high.slow_ppm = 160000;
+	other.seed = 4;
+	for (unsigned int k = 0; k < 2000; k++) {
+		struct train_slow a = train_slow(&low, 2, k), b = train_slow(&high, 2, k);
+
+		if (a.us != 0)
+			cr_expect(a.us == b.us && a.point == b.point, "iteration %u", k);
+		differ += (a.us != 0) != (train_slow(&other, 2, k).us != 0);
+	}
+	cr_expect_gt(differ, 50u, "another seed, other hosts");
+	low.slow_ppm = 0;
+	cr_expect_eq(train_slow(&low, 0, 0).us, 0u);
+}
+
+/* Train RANKS hosts in this process; a slow host misses its iteration. Returns the iterations that it took; 0: the
+ * target was not reached. */
+static unsigned int
+iterations_to_learn(const struct train_options *o)
+{
+	enum { BLOCK = 256, MOST = 1000 };
+	static float owed[RANKS][TRAIN_ELEMENTS_MAX], gradient[TRAIN_WEIGHTS];
+	unsigned int elements = train_elements(BLOCK), took = 0;
+	struct train_share share[RANKS];
+	struct train_set test;
+
+	memset(owed, 0, sizeof(owed));
+	cr_assert_eq(train_set_make(&set, train_stream(o->seed, TRAIN_STREAM_TRAIN), 6000), 0);
+	cr_assert_eq(train_set_make(&test, train_stream(o->seed, TRAIN_STREAM_TEST), 1000), 0);
+	train_model_init(&model, o->seed);
+	for (unsigned int r = 0; r < RANKS; r++)
+		cr_assert_eq(train_share_make(&share[r], o->seed, 6000, r, RANKS), 0);
+	for (unsigned int k = 0; k < MOST && took == 0; k++) {
+		memset(sum, 0, sizeof(sum));
+		for (unsigned int r = 0; r < RANKS; r++) {
+			bool slow = train_slow(o, r, k).us != 0;
+
+			train_gradient(&model, &set, train_share_next(&share[r], 64), 64, gradient);
+			train_pack(gradient, BLOCK, packed);
+			for (unsigned int i = 0; i < elements; i++) {
+				float x = packed[i] + owed[r][i];
+
+				owed[r][i] = slow && o->weir.error_feedback ? x : 0;
+				sum[i] += slow ? 0 : x;
+			}
+		}
+		train_step(&model, sum, BLOCK, 0.05f, 0.9f);
+		if (k % 5 == 4 && train_evaluate(&model, &test).accuracy >= 0.95)
+			took = k + 1;
+	}
+	for (unsigned int r = 0; r < RANKS; r++)
+		free(share[r].order);
+	train_set_destroy(&set);
+	train_set_destroy(&test);
 	return took;
 }
 
 Test(train, it_learns_whoever_is_late, .timeout = 100)
 {
-	struct train_options o = {.alone = true,
-		.target = 0.95,
-		.iterations = 1000,
-		.every = 5,
-		.batch = 64,
-		.rate = 0.05,
-		.momentum = 0.9,
-		.compute_ms = 1,
-		.slow_min = 0.5,
-		.slow_max = 2};
-	unsigned int all = 0, partial = 0, fed_back = 0;
+	struct train_options o = {.compute_us = 1000, .slow_min = 0.5, .slow_max = 2};
+	unsigned int all_in = 0, partial = 0, feedback = 0;
 
 	for (o.seed = 1; o.seed <= 3; o.seed++) {
 		unsigned int took[3];
 
 		o.slow_ppm = 0;
-		took[0] = train_alone(&o);
+		took[0] = iterations_to_learn(&o);
 		if (o.seed == 1)
-			cr_expect_eq(train_alone(&o), took[0], "a function of the seed");
+			cr_expect_eq(iterations_to_learn(&o), took[0], "a function of the seed");
 		o.slow_ppm = 160000;
-		took[1] = train_alone(&o);
+		took[1] = iterations_to_learn(&o);
 		o.weir.error_feedback = true;
-		took[2] = train_alone(&o);
+		took[2] = iterations_to_learn(&o);
 		o.weir.error_feedback = false;
 		for (unsigned int i = 0; i < 3; i++)
-			cr_expect(took[i] != 0, "seed %u, way %u: not reached",
+			cr_expect(took[i] != 0, "seed %u, run %u: not reached",
 				(unsigned int)o.seed, i);
-		all += took[0];
+		all_in += took[0];
 		partial += took[1];
-		fed_back += took[2];
+		feedback += took[2];
 	}
 	/* A sixth of the gradients is missing, and it takes hardly longer. */
-	cr_expect_lt(partial, all * 5 / 4, "%u iterations, and %u whole", partial, all);
-	cr_expect_lt(fed_back, all * 5 / 4, "%u iterations, and %u whole", fed_back, all);
+	cr_expect_lt(partial, all_in * 5 / 4, "%u iterations, and %u with all", partial, all_in);
+	cr_expect_lt(feedback, all_in * 5 / 4, "%u iterations, and %u with all", feedback, all_in);
 }

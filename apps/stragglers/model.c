@@ -1,10 +1,110 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/stragglers/train.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define WIDTH TRAIN_HIDDEN /* of the widest layer */
+#define NOISE      0.10 /* standard deviation across an arm; arms are about 0.6 apart */
+#define ARM_TURNS  0.8
+#define ARM_RADIUS 2.0
+#define WIDTH      TRAIN_HIDDEN /* of the widest layer */
+
+/* Normal with mean 0 and variance 1, of Box and Muller; takes the numbers 2 index and 2 index + 1. */
+static double
+normal(uint64_t stream, uint64_t index)
+{
+	double u = 1 - train_uniform(stream, 2 * index); /* (0, 1] */
+	double v = train_uniform(stream, 2 * index + 1);
+
+	return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
+}
+
+int
+train_set_make(struct train_set *set, uint64_t stream, unsigned int count)
+{
+	*set = (struct train_set){
+		.count = count,
+		.x = calloc(count, sizeof(*set->x)),
+		.label = calloc(count, sizeof(*set->label)),
+	};
+	if (set->x == NULL || set->label == NULL) {
+		train_set_destroy(set);
+		return -ENOMEM;
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t at = (uint64_t)i * 6; /* numbers of this point; normals take two each */
+		/* Drawn, not dealt out in turn: the share of every host has all classes. */
+		unsigned int class = (unsigned int)(TRAIN_CLASSES * train_uniform(stream, at + 1));
+		/* The arms begin a little off the centre, where they would meet. */
+		double along = 0.15 + 0.85 * train_uniform(stream, at);
+		double angle = 2 * M_PI * ((double)class / TRAIN_CLASSES + ARM_TURNS * along);
+
+		set->label[i] = (uint8_t) class;
+		set->x[i][0] = (float)(ARM_RADIUS * along * cos(angle) +
+			NOISE * normal(stream, at / 2 + 1));
+		set->x[i][1] = (float)(ARM_RADIUS * along * sin(angle) +
+			NOISE * normal(stream, at / 2 + 2));
+	}
+	return 0;
+}
+
+void
+train_set_destroy(struct train_set *set)
+{
+	free(set->x);
+	free(set->label);
+	*set = (struct train_set){0};
+}
+
+/* Fisher and Yates. */
+static void
+shuffle(struct train_share *share)
+{
+	uint64_t at = ((uint64_t)share->rank << 24 | share->epoch) << 32;
+
+	for (unsigned int i = share->count - 1; i > 0; i--) {
+		unsigned int j = (unsigned int)(train_uniform(share->stream, at + i) * (i + 1));
+		uint32_t held = share->order[i];
+
+		share->order[i] = share->order[j];
+		share->order[j] = held;
+	}
+}
+
+int
+train_share_make(struct train_share *share, uint64_t seed, unsigned int points, unsigned int rank,
+	unsigned int ranks)
+{
+	*share = (struct train_share){
+		.stream = train_stream(seed, TRAIN_STREAM_ORDER),
+		.rank = rank,
+		.count = points / ranks + (rank < points % ranks),
+	};
+	share->order = calloc(share->count, sizeof(*share->order));
+	if (share->order == NULL)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < share->count; i++)
+		share->order[i] = i * ranks + rank;
+	shuffle(share);
+	return 0;
+}
+
+const uint32_t *
+train_share_next(struct train_share *share, unsigned int count)
+{
+	const uint32_t *batch;
+
+	if (share->count - share->next < count) {
+		share->epoch++;
+		share->next = 0;
+		shuffle(share);
+	}
+	batch = share->order + share->next;
+	share->next += count;
+	return batch;
+}
 
 /* Units of each layer, the input's first. */
 static const unsigned int units[TRAIN_LAYERS + 1] = {
@@ -21,6 +121,7 @@ struct activations {
 void
 train_model_init(struct train_model *model, uint64_t seed)
 {
+	uint64_t stream = train_stream(seed, TRAIN_STREAM_WEIGHTS);
 	unsigned int at = 0;
 
 	memset(model, 0, sizeof(*model));
@@ -29,8 +130,8 @@ train_model_init(struct train_model *model, uint64_t seed)
 
 		for (unsigned int i = 0; i < units[l + 1] * (units[l] + 1); i++, at++)
 			if (i % (units[l] + 1) != units[l]) /* no bias */
-				model->weights[at] = (float)(bound *
-					(2 * train_uniform(seed, TRAIN_STREAM_WEIGHTS, at) - 1));
+				model->weights[at] =
+					(float)(bound * (2 * train_uniform(stream, at) - 1));
 	}
 }
 
@@ -143,10 +244,6 @@ weights_in(unsigned int first, unsigned int block)
 void
 train_pack(const float *gradient, unsigned int block, float *packed)
 {
-	if (gradient == NULL) {
-		memset(packed, 0, train_elements(block) * sizeof(*packed));
-		return;
-	}
 	for (unsigned int first = 0, n; first < TRAIN_WEIGHTS; first += n) {
 		n = weights_in(first, block);
 		memcpy(packed, gradient + first, n * sizeof(*packed));
