@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 -- Replay the capture of port 0 (-s 0:FILE) in a loop: contributions to the switch, results back.
--- With results by unicast there is one result for each contribution, so loss is what is missing.
+-- With unicast results there is one result for each contribution; the difference is loss.
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local measure = dofile(here .. "measure.lua")
 

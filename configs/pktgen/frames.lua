@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 -- Ordinary frames from port 0 through the switch to port 1, at the sizes of RFC 2544. A size of
--- 9000 needs Pktgen's -j and ports of such an MTU.
+-- 9000 needs Pktgen's -j and ports with that MTU.
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local measure = dofile(here .. "measure.lua")
 local SIZES = "64 128 256 512 1024 1280 1518"
 
--- Let the switch learn where the frames go, by a few that come from there.
+-- Send a few frames from the destination, so that the switch learns its port.
 local function teach()
 	pktgen.set_mac("0", "src", "02:12:00:00:00:01")
 	pktgen.set_mac("0", "dst", "02:13:00:00:00:01")

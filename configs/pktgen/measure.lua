@@ -1,17 +1,17 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- What the scripts beside this one share; they load it, Pktgen does not.
+-- Shared by the scripts in this folder, which load it. Do not pass it to Pktgen.
 --
 --   WEIR_SECONDS  length of a measurement, an integer (5)
---   WEIR_RATE     rate in percent of what Pktgen takes for the link's speed (100)
+--   WEIR_RATE     rate in percent of the link speed that Pktgen assumes (100)
 --   WEIR_RATES    rates of a sweep (10 20 30 40 50 60 70 80 90 100)
 --   WEIR_SIZES    sizes of ordinary frames, check sequence included
---   WEIR_TABLE    a file that gets the table, too
+--   WEIR_TABLE    a file to write the table to, as well
 local M = {}
 
 M.seconds = math.tointeger(tonumber(os.getenv("WEIR_SECONDS") or 5))
 M.rate = tonumber(os.getenv("WEIR_RATE") or 100)
 
--- The numbers of an environment variable, or of a text in its place.
+-- The numbers in an environment variable, or in a default text.
 function M.numbers(name, default)
 	local list = {}
 	for word in (os.getenv(name) or default):gmatch("[%d.]+") do
@@ -22,7 +22,7 @@ end
 
 local file = os.getenv("WEIR_TABLE") and assert(io.open(os.getenv("WEIR_TABLE"), "w"))
 
--- A line of the table, on the screen and in the file.
+-- Print a line of the table on the screen and in the file.
 function M.line(format, ...)
 	local text = string.format(format, ...)
 	io.write(text, "\r\n")
@@ -37,7 +37,7 @@ local function stats(port, kind)
 	return pktgen.portStats(tostring(port), kind)[port]
 end
 
--- Wait until the link is up: over memif, until the switch has answered.
+-- Wait until the link is up; over memif, until the switch has answered.
 function M.link(port)
 	for _ = 1, 50 do
 		if not tostring(pktgen.linkState(tostring(port))[port]):lower():find("down") then
@@ -48,9 +48,9 @@ function M.link(port)
 	error("port " .. port .. " has no link: does the switch run, with the same socket?")
 end
 
--- Send by `port` at `rate` percent for the measurement's time, and count what comes to `back`.
--- tx_rate, rx_rate, tx_bits and rx_bits are per second, means of what Pktgen says once a second;
--- loss is in percent of all that was sent, when what was under way has arrived.
+-- Send from `port` at `rate` percent for the measurement's time, and count what arrives at `back`.
+-- tx_rate, rx_rate, tx_bits and rx_bits are per second, means of what Pktgen reports each second.
+-- loss is in percent of the packets sent, after the last ones have arrived.
 function M.run(port, back, rate)
 	local sums = { tx_rate = 0, rx_rate = 0, tx_bits = 0, rx_bits = 0 }
 	pktgen.set(tostring(port), "rate", rate)
@@ -72,7 +72,7 @@ function M.run(port, back, rate)
 	return sums
 end
 
--- Run a script's main part, end Pktgen in any case.
+-- Run a script's main part, and end Pktgen in any case.
 function M.main(body)
 	pktgen.screen("off")
 	pktgen.delay(500)

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- The same at rising rates, with a capture (-s 0:FILE) or without: where does loss begin?
--- WEIR_BACK names the port where the answers come: 0 (results), or 1 (ordinary frames).
+-- Measure at rising rates, with a capture (-s 0:FILE) or without, to find where loss begins.
+-- WEIR_BACK names the port where the answers arrive: 0 (results), or 1 (ordinary frames).
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local measure = dofile(here .. "measure.lua")
 

@@ -4,13 +4,13 @@
 -- Install: copy this file into the personal Lua plugin folder (Help > About Wireshark > Folders;
 -- on Linux ~/.local/lib/wireshark/plugins), or: tshark -X lua_script:weir.lua -r FILE
 --
--- Nothing here trusts a packet: each byte is read only where the captured frame has it, and every
--- number that does not go with docs/protocol.md is shown with an expert info. Links between packets
--- are made once, when Wireshark first sees them in order; later visits only look them up.
+-- Packets are not trusted: a byte is read only if the captured frame has it, and every number that
+-- contradicts docs/protocol.md gets an expert info. Links between packets are made once, when Wireshark
+-- first dissects them in order, and looked up later.
 
 local weir = Proto("weir", "Weir Aggregation Protocol")
 
--- Codes, as the tables of docs/protocol.md have them.
+-- The codes of docs/protocol.md.
 local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", "mismatch",
 	"out-of-window", "unsupported", "refused" }
 local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
@@ -25,7 +25,7 @@ local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5
 local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED = 0, 1, 2, 3, 6, 9
 local BARRIER, ACKNOWLEDGE, JOIN = 8, 14, 15
 
--- What of a block a packet carries: all of it, nothing, a slice, the slices of a column.
+-- The part of a block that a packet carries: all, none, a slice, the slices of a column.
 local WHOLE, NOTHING, SLICE, COLUMN = 0, 1, 2, 3
 -- By collective: contributions of the root and of the others, results to the root and to the others.
 local PARTS = {
@@ -117,7 +117,7 @@ local expert = {
 	status = ProtoExpert.new("weir.expert.status", "not every source is in the result",
 		expert.group.RESPONSE_CODE, expert.severity.NOTE),
 }
--- The order of `pairs` is no order: registered by name, so that every start is alike.
+-- `pairs` has no fixed order, so register by name.
 local function sorted(set)
 	local names, list = {}, {}
 	for name in pairs(set) do names[#names + 1] = name end
@@ -138,9 +138,9 @@ weir.prefs.dtype = Pref.enum("Type of the base form", 10,
 	end)(), false)
 weir.prefs.shown = Pref.uint("Elements shown", 16, "Of each payload, the first so many")
 
--- ---------------------------------------------------------------- what the capture has told
+-- ---------------------------------------------------------------- state of the capture
 
-local frames -- by frame number: what stands in it besides its bytes
+local frames -- by frame number: what is known beyond its bytes
 local jobs -- by switch and job: {sources = number, dtype = code, source = {[id] = true}, rank = {[id] = rank}}
 local streams -- by switch, job and generation: {[source] = stream}
 
@@ -182,8 +182,8 @@ local function stream_of(h, source)
 	return sources[source], sources
 end
 
--- A stream repeats a block of a moment ago; one that is replayed in a loop comes to its number
--- again after 4 windows or more. `deepest`, its blocks in flight at most, stands for the window.
+-- A stream repeats only recent blocks; a capture replayed in a loop reaches a number again after 4
+-- windows or more. `deepest`, the most blocks in flight, estimates the window.
 local function is_repeat(stream, entry)
 	return entry ~= nil and stream.count - entry.number < 3 * stream.deepest
 end
@@ -198,7 +198,7 @@ local function link_request(h, number, now, frame)
 		entry.request[#entry.request + 1] = frame
 		return
 	end
-	-- Another source's result of this block: the block went out without this source.
+	-- Another source has the result: the block was completed without this source.
 	for source, other in pairs(sources) do
 		local there = other.block[h.block]
 		if source ~= h.src and there ~= nil and there.result ~= nil and is_repeat(other, there) then
@@ -212,8 +212,8 @@ local function link_request(h, number, now, frame)
 		number = stream.count, request = { frame } }
 end
 
--- What ends a block (a join: the accepted one) answers the first contribution to it; any other
--- reply, and a result that is sent again, answer the last one.
+-- The packet that ends a block (or an accepted join) answers the first contribution to it. Any other
+-- reply, and a repeated result, answers the last one.
 local function link_to(stream, h, number, now, frame)
 	local entry = stream.block[h.block]
 	if entry == nil then
@@ -243,14 +243,14 @@ local function link_answer(h, number, now, frame)
 	for _, stream in pairs(streams_of(h)) do
 		local one = {}
 		link_to(stream, h, number, now, one)
-		-- Of a multicast result, the contribution that completed the block.
+		-- For a multicast result, the contribution that completed the block.
 		if one.answer_to ~= nil and one.answer_to > last then
 			last, frame.answer_to, frame.time = one.answer_to, one.answer_to, one.time
 		end
 	end
 end
 
--- What an accepted join tells about its job, from the payload at `at`.
+-- Read the job from an accepted join, with the payload at `at`.
 local function learn_join(h, buf, at)
 	if h.kind ~= REPLY or not h.join or h.status ~= OK or buf:len() < at + JOIN_BYTES then
 		return
@@ -262,7 +262,7 @@ local function learn_join(h, buf, at)
 	job.dtype = DTYPE[dtype] and dtype or job.dtype
 end
 
--- Once for each frame, in order.
+-- Called once for each frame, in order.
 local function learn(h, buf, pinfo)
 	local frame = {}
 	frames[pinfo.number] = frame
@@ -293,7 +293,7 @@ local function is_multicast(pinfo)
 	return first ~= nil and first >= 224 and first <= 239
 end
 
--- Whole header at the start of buf, as numbers.
+-- The header at the start of buf, as numbers.
 local function read_header(buf, pinfo, form, to_switch)
 	local h = { form = form, bytes = form == FORM_EXTENDED and EXTENDED_BYTES or BASE_BYTES }
 	h.job, h.block = buf(0, 1):uint(), buf(1, 4):uint()
@@ -329,7 +329,7 @@ local function direction(buf, pinfo)
 	local form = { [weir.prefs.base_port] = FORM_BASE, [weir.prefs.extended_port] = FORM_EXTENDED }
 	local to, from = form[pinfo.dst_port], form[pinfo.src_port]
 	if to ~= nil and from ~= nil then
-		-- Whoever sends from the switch's own port number: only an answer counts sources.
+		-- Both ports are the switch's: only an answer has a source count.
 		local answer = is_multicast(pinfo) or buf:len() >= 8 and buf(7, 1):uint() ~= 0
 		return answer and from or to, not answer
 	end
@@ -364,7 +364,7 @@ local function show_header(tree, buf, h)
 	end
 end
 
--- The rules of docs/protocol.md that a header can break. complain(text) for each.
+-- Call complain(text) for each rule of docs/protocol.md that the header breaks.
 local function check_request(h, complain)
 	if h.status ~= 0 or h.degraded or h.src_cnt ~= 0 or (h.second or 0) ~= 0 then
 		complain("a packet to the switch has no status, degraded or src_cnt: it is dropped")
@@ -420,7 +420,7 @@ end
 
 -- ---------------------------------------------------------------- the payload
 
--- A binary float of few bits, as a number.
+-- A small binary float as a number.
 local function small_float(bits, exponent_bits, fraction_bits)
 	local one = 2 ^ fraction_bits
 	local sign = bits >= 0x8000 and -1 or 1
@@ -486,7 +486,7 @@ local function read_bitmap(buf, at)
 	return list
 end
 
--- Who is missing, where the capture has told how many sources there are, numbered from 0.
+-- The missing sources, if the capture shows how many there are, numbered from 0.
 local function missing_from(list, frame)
 	local count = frame.job_sources
 	if count == nil or frame.highest >= count or (list[#list] or 0) >= count then
@@ -560,7 +560,7 @@ local function show_mismatch(tree, buf, at, h, complain)
 	if FIELD[field] == nil then complain("field " .. field .. " is reserved") end
 end
 
--- How many of a block's elements the packet carries; where the capture has no accepted join that tells
+-- The number of a block's elements that the packet carries. If the capture has no accepted join with
 -- the source's rank, as many as there are bytes for.
 local function carried(h, frame, bytes, size, complain)
 	local row = PARTS[h.collective]
@@ -593,7 +593,7 @@ local function parts_of(tree, buf, h, frame, complain)
 				frame.dtype and ", from an accepted join" or ", from the preferences")
 		end
 		local beyond = (h.degraded and h.kind == RESULT and BITMAP_BYTES or 0) + (h.tagged and TAG_BYTES or 0)
-		-- Elements of an unknown type are all that there is.
+		-- With an unknown type, all the rest is elements.
 		local size, whole = DTYPE_BYTES[dtype], buf:reported_len() - h.bytes - beyond
 		h.carried = size and carried(h, frame, whole, size, complain) or h.count
 		whole = size and h.carried * size or math.max(whole, 0)
@@ -630,7 +630,7 @@ end
 local function show_payload(tree, buf, h, frame, complain)
 	local at = h.bytes
 	for _, part in ipairs(parts_of(tree, buf, h, frame, complain)) do
-		-- Elements may be shown in part; other things are there whole or not at all.
+		-- Elements may be cut off; other parts are complete or absent.
 		if part[3] or buf:len() >= at + part[1] then
 			part[2](at)
 		end
@@ -663,7 +663,7 @@ local function show_links(tree, frame)
 	end
 end
 
--- "reduce sum fp32 root 1, 22 of 64 elements"; the base form is of the job's type and operation.
+-- "reduce sum fp32 root 1, 22 of 64 elements"; the base form uses the job's type and operation.
 local function call_text(h)
 	if h.barrier then return "" end
 	local words = {}
@@ -714,7 +714,7 @@ function weir.dissector(buf, pinfo, root)
 	local h = read_header(buf, pinfo, form, to_switch)
 	local frame = frames[pinfo.number]
 	if frame == nil then
-		-- An ICMP error quotes a packet; that is no packet of its own.
+		-- An ICMP error quotes a packet; ignore it.
 		frame = pinfo.in_error_pkt and {} or learn(h, buf, pinfo)
 	end
 	local function complain(text)
