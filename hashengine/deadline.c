@@ -13,14 +13,14 @@
 
 #define CHILDREN (UINT32_C(1) << HASH_DEADLINE_SHIFT)
 
-/* Nodes over so many children. */
+/* Nodes needed for so many children. */
 static uint32_t
 nodes(uint32_t children)
 {
 	return (children + CHILDREN - 1) / CHILDREN;
 }
 
-/* Whole nodes on each level, so that nobody asks where the last one ends. */
+/* Whole nodes on each level, so that the last one needs no special case. */
 size_t
 hash_deadlines_bytes(uint32_t capacity)
 {
@@ -92,7 +92,7 @@ hash_deadline_earliest(const struct hash_deadlines *deadlines)
 struct scan {
 	struct hash_deadlines *deadlines;
 	uint64_t now;
-	int64_t left; /* pieces of work; a node is paid for when it is left, so that each scan gets on */
+	int64_t left; /* steps; a node counts when it is left, so that each scan makes progress */
 	hash_deadline_fn fn;
 	void *arg;
 };
@@ -110,7 +110,7 @@ scan_group(struct scan *scan, uint32_t from, uint32_t end)
 		record[from] = scan->fn(scan->arg, from);
 		scan->left--;
 	}
-	/* Of all its records, also those that are others' to scan: early is not late. */
+	/* Over all its records, even those of other scans: a bound may be early, never late. */
 	scan->deadlines->group[group] = least(&record[group << HASH_DEADLINE_SHIFT], CHILDREN);
 	return from;
 }

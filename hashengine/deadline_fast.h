@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inline part of the deadlines: what each new block costs. */
+/* The inline part of the deadlines, which runs for each new block. */
 #ifndef HASHENGINE_DEADLINE_FAST_H
 #define HASHENGINE_DEADLINE_FAST_H
 
@@ -16,7 +16,7 @@ struct hash_deadlines {
 	int dpdk_heap; /* the allocation is rte_malloc's */
 };
 
-/* The record is to be looked at then; HASH_NEVER: not. In place of its former deadline. Owner. */
+/* Set or replace the deadline of a record; HASH_NEVER: none. Owner. */
 static inline void
 hash_deadline_set(struct hash_deadlines *deadlines, uint32_t record, uint64_t at)
 {

@@ -98,7 +98,7 @@ hash_create(const struct hash_config *config)
 	table->buckets = (struct hash_bucket *)(table + 1);
 	table->free = (uint32_t *)(table->buckets + buckets);
 	table->records = config->records;
-	/* Mixed, or a small seed would only permute a run of small keys. */
+	/* Mix it: a small seed would only permute a run of small keys. */
 	table->seed = hash_mix(config->seed);
 	table->nb_buckets = buckets;
 	table->record_size = config->record_size;
@@ -175,7 +175,7 @@ hash_insert(struct hash_table *table, struct hash_probe *probe, struct hash_reco
 	record->live = 1;
 	*out = record;
 
-	/* A record not used for long is cold: let the next insert find it warm. */
+	/* A record unused for long is cold: warm it for the next insert. */
 	if (likely(table->nb_free != 0))
 		rte_prefetch0(hash_record_at(table, table->free[table->nb_free - 1]));
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash engine's split lookup, inline. Read hash.h first: how it is used, and what other
- * threads may do between the steps. Every function here is for the table's owner, and can't fail
- * otherwise than by "absent".
+ * The hash engine's split lookup, inline. Read hash.h first: it explains the use, and what other
+ * threads may do between the steps. Every function is for the table's owner. The only failure is
+ * "absent".
  */
 #ifndef HASHENGINE_HASH_FAST_H
 #define HASHENGINE_HASH_FAST_H
@@ -17,7 +17,7 @@
 #include "hashengine/hash.h"
 #include "hashengine/hash_priv.h"
 
-/* The finaliser of splitmix64: a bijection. Two multiplications. */
+/* The finalizer of splitmix64: a bijection. Two multiplications. */
 static inline uint64_t
 hash_mix(uint64_t x)
 {
@@ -60,8 +60,8 @@ hash_match(const struct hash_bucket *bucket, uint16_t tag)
 #endif
 }
 
-/* Fill the probe's numbers, which follow from the key and the table's seed alone. No access but
- * to the table's own line. */
+/* Fill the probe, which depends only on the key and the table's seed. Reads only the table's own
+ * line. */
 static inline void
 hash_place(const struct hash_table *table, uint64_t key, struct hash_probe *probe)
 {
@@ -82,7 +82,7 @@ hash_place(const struct hash_table *table, uint64_t key, struct hash_probe *prob
 
 /*
  * Step 1: compute where the key would be and prefetch both bucket lines. key: any 64 bits, 0 too.
- * probe: the caller's, overwritten. Cost: some 15 cycles, waits for nothing. End the segment.
+ * probe: the caller's, overwritten. Cost: about 15 cycles, no wait. End the segment.
  */
 static inline void
 hash_begin(const struct hash_table *table, uint64_t key, struct hash_probe *probe)
@@ -93,9 +93,9 @@ hash_begin(const struct hash_table *table, uint64_t key, struct hash_probe *prob
 }
 
 /*
- * Step 2: scan the tags. true: there is a candidate, its first line is prefetched: end the segment
- * and hash_confirm it. false: the key is absent, certainly, until this segment ends. REF is left
- * alone. Cost: one bucket line, or both.
+ * Step 2: scan the tags. true: there is a candidate, and its first line is prefetched; end the segment
+ * and call hash_confirm. false: the key is absent until this segment ends. Does not change REF. Cost:
+ * one bucket line, or both.
  */
 static inline bool
 hash_find(struct hash_table *table, struct hash_probe *probe)
@@ -116,8 +116,8 @@ hash_find(struct hash_table *table, struct hash_probe *probe)
 	return true;
 }
 
-/* Set the REF flag of a live record: for an access that turned out to count only after hash_peek.
- * Cost: its bucket line. */
+/* Set the REF flag of a live record, for an access that counts only after hash_peek. Cost: its bucket
+ * line. */
 static inline void
 hash_ref_set(struct hash_table *table, const struct hash_record *record)
 {
@@ -126,15 +126,15 @@ hash_ref_set(struct hash_table *table, const struct hash_record *record)
 	bucket->ref |= (uint8_t)(1u << record->slot);
 }
 
-/* Search both buckets and compare keys, waiting for every line. REF is left alone. NULL: absent. */
+/* Search both buckets and compare keys, waiting for every line. Does not change REF. NULL: absent. */
 struct hash_record *hash_search(const struct hash_table *table, const struct hash_probe *probe);
 
 /*
- * Step 3, without counting as an access: the record of the probe's key, REF left alone; NULL:
- * absent, certainly, until this segment ends. Right whatever happened since hash_find, and also
- * without one. The record is the table's, good until the segment ends or it is deleted.
- * Cost: a record line, warm; when two keys share a tag or the candidate has gone, a search that
- * waits for its lines.
+ * Step 3 without counting as an access: returns the record of the probe's key, and does not change
+ * REF. NULL: absent until this segment ends. Correct whatever happened since hash_find, and without
+ * it. The record belongs to the table and is valid until the segment ends or it is deleted.
+ * Cost: a record line, warm; if two keys share a tag or the candidate is gone, a search that waits
+ * for its lines.
  */
 static inline struct hash_record *
 hash_peek(const struct hash_table *table, const struct hash_probe *probe)
@@ -142,15 +142,15 @@ hash_peek(const struct hash_table *table, const struct hash_probe *probe)
 	if (likely(probe->candidate != HASH_NO_RECORD)) {
 		struct hash_record *record = hash_record_at(table, probe->candidate);
 
-		/* A live record of this key is the record of this key, wherever it is listed. */
+		/* A live record of this key is the right one, in whichever bucket it is listed. */
 		if (likely(record->key == probe->key && record->live))
 			return record;
 	}
 	return hash_search(table, probe);
 }
 
-/* Step 3: as hash_peek, and the access counts: REF is set. Cost: hash_peek, and the record's bucket
- * line, which is warm too. */
+/* Step 3: as hash_peek, and set REF. Cost: hash_peek, and the record's bucket line, which is warm
+ * too. */
 static inline struct hash_record *
 hash_confirm(struct hash_table *table, struct hash_probe *probe)
 {
@@ -162,9 +162,9 @@ hash_confirm(struct hash_table *table, struct hash_probe *probe)
 }
 
 /*
- * All steps at once: for code off the packet path, or tables that fit the L1 cache. Sets REF. NULL:
- * absent, until this segment ends; to insert then, hash_place a probe. Cost: waits for one or two
- * bucket lines and then for a record line.
+ * All steps at once, for code off the packet path or tables that fit the L1 cache. Sets REF. NULL:
+ * absent until this segment ends; to insert then, fill a probe by hash_place. Cost: waits for one or
+ * two bucket lines, then for a record line.
  */
 static inline struct hash_record *
 hash_lookup(struct hash_table *table, uint64_t key)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Layouts of the hash engine. Why they are so: hash.h, DESIGN.
+ * Layouts of the hash engine. hash.h, DESIGN, gives the reasons.
  */
 #ifndef HASHENGINE_HASH_PRIV_H
 #define HASHENGINE_HASH_PRIV_H
@@ -10,8 +10,8 @@
 #include "hashengine/hash.h"
 
 /*
- * One cache line. Slot i is tag[i], record[i] and bit i of used and ref; tag and record mean
- * nothing where used is clear, and ref is a subset of used. owner: rw
+ * One cache line. Slot i is tag[i], record[i] and bit i of used and ref. tag and record are valid only
+ * where used is set; ref is a subset of used. owner: rw
  */
 struct hash_bucket {
 	uint16_t tag[HASH_BUCKET_SLOTS];
