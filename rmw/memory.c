@@ -30,7 +30,7 @@ rmw_pool_bytes(uint32_t bytes, uint32_t count, uint32_t page)
 	return sizeof(struct rmw_pool) + all + ends * stride;
 }
 
-/* The place of a buffer at `at` or after it: the next page when it would lie across two. */
+/* The place of a buffer at or after `at`: the next page if it would cross two. */
 static uint8_t *
 place_of(uint8_t *at, size_t stride, size_t page)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DataMemory's operations on buffers, inline. Read memory.h first. All of them are for the pool's
- * owner, except rmw_buffer_data.
+ * DataMemory's operations on buffers, inline. Read memory.h first. All are for the pool's owner, except
+ * rmw_buffer_data.
  */
 #ifndef RMW_MEMORY_FAST_H
 #define RMW_MEMORY_FAST_H
@@ -21,10 +21,10 @@ rmw_buffer_data(struct rmw_buffer *buffer)
 }
 
 /*
- * Take the buffer that was freed last. It is live, without holds, job 0 and user NULL; its payload
- * is whatever its last user left there. The buffer is the caller's until rmw_release. NULL: *error
- * says why, and is left alone otherwise: -EDQUOT when the quota is used up (checked first), -ENOMEM
- * when the pool is empty, which quotas from rmw_pool_reserve exclude.
+ * Take the buffer that was freed last. It is live, without holds, with job 0 and user NULL; its payload
+ * is what its last user left. The buffer belongs to the caller until rmw_release. On failure returns
+ * NULL and sets *error: -EDQUOT when the quota is used up (checked first), -ENOMEM when the pool is
+ * empty, which cannot happen with quotas from rmw_pool_reserve.
  * Cost: the lines of pool, quota and header.
  */
 static inline struct rmw_buffer *
@@ -53,7 +53,7 @@ rmw_alloc(struct rmw_pool *pool, struct rmw_quota *quota, int *error)
 	return buffer;
 }
 
-/* Back to the pool. Only for the two functions below, which know that nobody needs it any more. */
+/* Return a buffer to its pool. Only for the two functions below, which know that it is unused. */
 static inline void
 rmw_buffer_put(struct rmw_buffer *buffer)
 {
@@ -67,9 +67,9 @@ rmw_buffer_put(struct rmw_buffer *buffer)
 }
 
 /*
- * The allocator is done with the buffer: it is freed now, or by the rmw_unhold of its last hold,
- * and counts against its quota until then. The caller must not touch it any more (a holder may).
- * A buffer that is not live: a fault. Cost: as rmw_alloc.
+ * Release the buffer. It is freed now, or by the rmw_unhold of its last hold, and counts against its
+ * quota until then. The caller must not touch it afterwards (a holder may). It is a fault if the buffer
+ * is not live. Cost: as rmw_alloc.
  */
 static inline void
 rmw_release(struct rmw_buffer *buffer)
@@ -83,8 +83,8 @@ rmw_release(struct rmw_buffer *buffer)
 }
 
 /*
- * n more users of the payload, [0, 2^32) together. A released buffer may be held on while it has a
- * hold. A free one: a fault. Cost: the header line.
+ * Add n holds, at most 2^32 - 1 together. A released buffer can get more while it has one. It is a fault
+ * if the buffer is free. Cost: the header line.
  */
 static inline void
 rmw_hold(struct rmw_buffer *buffer, uint32_t n)
@@ -96,8 +96,8 @@ rmw_hold(struct rmw_buffer *buffer, uint32_t n)
 }
 
 /*
- * n users fewer; the last one of a released buffer frees it. More than there are, or a free
- * buffer: a fault, and none is taken away. Cost: the header line; pool and quota when it frees.
+ * Drop n holds; the last one of a released buffer frees it. It is a fault, without effect, if there are
+ * fewer or the buffer is free. Cost: the header line; pool and quota when it frees.
  */
 static inline void
 rmw_unhold(struct rmw_buffer *buffer, uint32_t n)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engines' operations on single words of memory: what Trio does beside its memory, as inline
- * functions. (Its policer is in policer.h, its adds over vectors in kernels.h.)
+ * The engines' operations on single words of memory, as inline functions. (The policer is in policer.h,
+ * additions over vectors in kernels.h.)
  *
  * All are for the owner of the word. A word is 4 or 8 bytes, aligned to its size, in host order.
- * Arithmetic wraps. None can fail; each costs the word's cache line and an instruction or three.
- * "fetch" means that the value before the operation is returned.
+ * Arithmetic wraps. None can fail; each costs the word's cache line and one to three instructions.
+ * "fetch" returns the value before the operation.
  */
 #ifndef RMW_OPS_H
 #define RMW_OPS_H
@@ -14,15 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A packet/byte counter: 16 bytes, so that four lie in a line and none in two. owner: rw, others:
- * ro (each field alone is whole; the two may be a packet apart) */
+/* A packet/byte counter: 16 bytes, so that it never crosses a cache line. owner: rw, others: ro (each
+ * field is consistent alone; the two may differ by a packet) */
 struct rmw_counter {
 	_Alignas(16) uint64_t packets;
 	uint64_t bytes;
 };
 static_assert(sizeof(struct rmw_counter) == 16, "two words");
 
-/* One packet of `bytes` bytes. */
+/* Count one packet of `bytes` bytes. */
 static inline void
 rmw_count(struct rmw_counter *counter, uint32_t bytes)
 {
@@ -30,7 +30,7 @@ rmw_count(struct rmw_counter *counter, uint32_t bytes)
 	counter->bytes += bytes;
 }
 
-/* `packets` packets of `bytes` bytes together: a burst in one update. */
+/* Count a burst of `packets` packets with `bytes` bytes together. */
 static inline void
 rmw_count_burst(struct rmw_counter *counter, uint32_t packets, uint64_t bytes)
 {
@@ -95,7 +95,7 @@ rmw_fetch_xor64(uint64_t *word, uint64_t operand)
 	return before;
 }
 
-/* word &= ~operand: the bits of operand are cleared; all of them: read and reset. */
+/* word &= ~operand: clear the bits of operand. With all bits set: read and reset. */
 static inline uint32_t
 rmw_fetch_clear32(uint32_t *word, uint32_t operand)
 {
@@ -114,7 +114,7 @@ rmw_fetch_clear64(uint64_t *word, uint64_t operand)
 	return before;
 }
 
-/* word = value; returns what was there. */
+/* word = value; returns the value before. */
 static inline uint32_t
 rmw_swap32(uint32_t *word, uint32_t value)
 {
@@ -133,7 +133,7 @@ rmw_swap64(uint64_t *word, uint64_t value)
 	return before;
 }
 
-/* The bits of mask become those of value, the others stay: a field of a word that has several. */
+/* Set the bits of mask to those of value and keep the others: writes a field of a word. */
 static inline void
 rmw_write_masked32(uint32_t *word, uint32_t value, uint32_t mask)
 {
@@ -166,9 +166,9 @@ rmw_fetch_add64(uint64_t *word, uint64_t operand)
 }
 
 /*
- * The two 32-bit halves of a word, each plus its half of operand; no carry passes from the low half
- * to the high one. The sum without the two top bits can't carry out of a half; these are added by
- * exclusive or, whose carry would be lost anyway.
+ * Add each 32-bit half of operand to that of the word, without a carry from the low half to the high
+ * one. The sum without the top bits can't carry out of a half; the top bits are added by exclusive or,
+ * because their carry is lost anyway.
  */
 static inline void
 rmw_add32x2(uint64_t *word, uint64_t operand)

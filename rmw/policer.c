@@ -52,7 +52,7 @@ rmw_policer_change(
 
 	if (rc < 0)
 		return rc;
-	rmw_police(policer, now, 0); /* what came until now came at the former rate */
+	rmw_police(policer, now, 0); /* credit the time until now at the former rate */
 	bytes = policer->units / policer->per_byte;
 	next.units = (bytes < burst ? bytes : burst) * next.per_byte;
 	*policer = next;

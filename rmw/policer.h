@@ -2,19 +2,18 @@
 /*
  * The policer: does a packet conform to a rate and a burst? One of the RMW engines' operations.
  *
- * A token bucket: a byte is a token, `rate` of them come per second, the bucket holds `burst`, a
- * packet conforms when there is a token for each of its bytes, and takes them only then. That is
- * one bucket of RFC 2697's three-colour marker (colour-blind, excess burst 0: green or red), with
- * tokens that come continuously and not in steps.
+ * A token bucket. A token is a byte; the bucket gains `rate` per second and holds `burst`. A packet
+ * conforms if there is a token for each of its bytes, and only then takes them. That is one bucket of
+ * RFC 2697's three-color marker (color-blind, excess burst 0: green or red), with tokens that arrive
+ * continuously.
  *
- * DESIGN. Tokens must come exactly at the rate, over days, from 1 kbit/s to 400 Gbit/s, on a clock
- * of any frequency: so nothing may be rounded per packet. In bytes, the tokens of an interval are
- * ticks x rate / (8 x hz), a division with a remainder that is lost or must be kept. Here the unit
- * is 1 / (8 x hz) of a byte instead: a tick brings `rate` units, a byte costs 8 x hz, both whole
- * numbers: no division, no remainder, no drift. Both are divided by their greatest common divisor
- * first, so that most buckets count in small units. One multiplication per packet for the tokens,
- * one for the cost, in 64 bits: a bucket must not exceed 2^62 units, which is -ERANGE at init (see
- * there), and an interval that would fill any bucket (`fill` ticks) fills it without multiplying.
+ * DESIGN. Tokens must arrive exactly at the rate, over days, from 1 kbit/s to 400 Gbit/s, on a clock of
+ * any frequency, so nothing may be rounded per packet. In bytes, the tokens of an interval are
+ * ticks x rate / (8 x hz), a division whose remainder is lost or must be kept. Here the unit is
+ * 1 / (8 x hz) of a byte: a tick brings `rate` units and a byte costs 8 x hz, both integers, so there is
+ * no division and no drift. Both are divided by their greatest common divisor first. A packet costs two
+ * multiplications of 64 bits. So a bucket must not exceed 2^62 units (-ERANGE at init), and an interval
+ * that fills any bucket (`fill` ticks) fills it without multiplying.
  */
 #ifndef RMW_POLICER_H
 #define RMW_POLICER_H
@@ -23,10 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One line. owner: rw; the upper six fields are computed by rmw_policer_init and then constant. */
+/* One cache line. owner: rw; rmw_policer_init computes the first six fields, which then stay. */
 struct rmw_policer {
-	_Alignas(64) uint64_t per_tick; /* units that a tick of the clock brings */
-	uint64_t per_byte; /* units that a byte costs */
+	_Alignas(64) uint64_t per_tick; /* units per tick of the clock */
+	uint64_t per_byte; /* units per byte */
 	uint64_t full; /* units in a full bucket */
 	uint64_t fill; /* ticks that fill an empty bucket, rounded up */
 	uint32_t burst; /* bytes */
@@ -49,18 +48,18 @@ int rmw_policer_init(
 	struct rmw_policer *policer, uint64_t rate, uint32_t burst, uint64_t hz, uint64_t now);
 
 /*
- * Another rate and burst from now on. What is in the bucket stays, in whole bytes, as far as it has room:
- * however often it is changed, nobody gets more than the rates and the largest burst. Ranges and errors
- * are those of rmw_policer_init(), and then nothing has changed. Owner.
+ * Change rate and burst. The bucket keeps its content, in whole bytes, as far as there is room, so that
+ * frequent changes grant no more than the rates and the largest burst. Ranges and errors are those of
+ * rmw_policer_init(); on error nothing changes. Owner.
  */
 int rmw_policer_change(
 	struct rmw_policer *policer, uint64_t rate, uint32_t burst, uint64_t hz, uint64_t now);
 
 /*
- * Does a packet of `bytes` bytes, [0, 2^32), conform at time `now`? true: its tokens are taken.
- * false: none are. Over any interval of t seconds, the bytes that conform are at most
- * burst + t x rate / 8. Owner. now: ticks, counting up; a clock that jumps ahead fills the bucket
- * at most; one that jumps back brings nothing, and time goes on from there.
+ * Returns whether a packet of `bytes` bytes, [0, 2^32), conforms at time `now`, and takes its tokens if
+ * so. In any interval of t seconds at most burst + t x rate / 8 bytes conform. Owner. now: ticks,
+ * rising; a clock that jumps ahead at most fills the bucket; one that jumps back adds nothing, and time
+ * continues from there.
  * Cost: the policer's line, two multiplications.
  */
 static inline bool
