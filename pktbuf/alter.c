@@ -4,7 +4,7 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-/* Checksums that were left to the device. */
+/* Write the checksums that were left to the device. */
 static void
 finish_checksums(struct rte_mbuf *packet)
 {

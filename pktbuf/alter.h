@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Damage to packets, made on purpose. Any thread that owns the packet. */
+/* Deliberate damage to packets. For the thread that owns the packet. */
 #ifndef PKTBUF_ALTER_H
 #define PKTBUF_ALTER_H
 
@@ -8,10 +8,9 @@
 #include <rte_mbuf.h>
 
 /*
- * A copy of a packet in one piece, whose bytes are nobody else's, and whose checksums neither a
- * device nor a flag vouches for: those that a device was to write are written here, and those that
- * one has found right are to be looked at again. NULL: the pool is empty, or the packet too long for
- * one of its mbufs. Copies the packet.
+ * Copy a packet into one mbuf with its own bytes. No device or flag vouches for the copy's checksums:
+ * those that a device was to write are written here, and those that it has verified must be verified
+ * again. NULL: the pool is empty, or the packet too long for one of its mbufs.
  */
 struct rte_mbuf *pktbuf_bare_copy(const struct rte_mbuf *packet, struct rte_mempool *pool);
 

@@ -23,7 +23,7 @@ pktbuf_sum_select(unsigned int bits)
 #endif
 }
 
-/* Before main: whoever sums first finds it chosen. */
+/* Before main, so that it is chosen before the first sum. */
 static __attribute__((constructor)) void
 select_widest(void)
 {

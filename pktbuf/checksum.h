@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internet checksums (RFC 1071) of what arrives, and sums for what will leave.
+ * Internet checksums (RFC 1071) of received packets, and sums for results.
  *
- * In software the verification reads the whole UDP payload once; where the port has the offload
- * and is configured to use it, the device's verdict is taken, and software only where the
- * device has none. A UDP checksum of 0 means "not computed" (RFC 768) and is accepted.
+ * Verification in software reads the whole UDP payload once. If the port uses the offload, the device's
+ * verdict counts, and software verifies only packets without one. A UDP checksum of 0 means "not computed" (RFC 768) and is accepted.
  */
 #ifndef PKTBUF_CHECKSUM_H
 #define PKTBUF_CHECKSUM_H
@@ -20,13 +19,13 @@ struct pktbuf_port;
 
 /* How a port treats checksums in one direction. */
 enum pktbuf_checksum {
-	PKTBUF_CHECKSUM_AUTO, /* offload where the device has it, else software */
-	PKTBUF_CHECKSUM_SOFTWARE, /* never the device */
-	PKTBUF_CHECKSUM_OFFLOAD, /* the device, or the port does not open */
+	PKTBUF_CHECKSUM_AUTO, /* offload if the device has it, else software */
+	PKTBUF_CHECKSUM_SOFTWARE, /* never by the device */
+	PKTBUF_CHECKSUM_OFFLOAD, /* by the device; the port does not open without it */
 	PKTBUF_CHECKSUM_OFF, /* receive: not verified; send: UDP 0, IPv4 in software */
 };
 
-/* What verification found. */
+/* The result of verification. */
 enum pktbuf_verdict { PKTBUF_CHECKSUM_GOOD, PKTBUF_CHECKSUM_BAD_IP, PKTBUF_CHECKSUM_BAD_UDP };
 
 /*
@@ -37,15 +36,14 @@ enum pktbuf_verdict pktbuf_checksum_verify(const struct pktbuf_port *port,
 	const struct rte_mbuf *packet, const struct pktbuf_head *head);
 
 /*
- * Choose the widest vectors that sums may use: 128, 256 or 512 bits, as far as the CPU has them.
- * Before it is called: the widest there are. Control thread, workers stopped.
+ * Limit the vectors of sums to 128, 256 or 512 bits, as far as the CPU has them. Default: the widest. Control thread, workers stopped.
  */
 void pktbuf_sum_select(unsigned int bits);
 
 /*
  * Folded ones-complement sum of contiguous bytes, in the machine's byte order, not inverted; an odd
- * last byte is padded with zero. bytes: any address, length [0, 65535]. Sums add up when each part
- * but the last has even length.
+ * last byte is padded with zero. bytes: any address, length [0, 65535]. Sums of parts can be added if
+ * each part but the last has even length.
  * Cost: 4 KiB in L1 take 35 ns with AVX-512.
  */
 uint16_t pktbuf_sum_bytes(const void *bytes, size_t length);

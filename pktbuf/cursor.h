@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cursor over the bytes of a packet that lie in a chain of mbufs: hands out contiguous spans, or
- * copies across segment boundaries. All functions: any thread that owns the packet; no error but
- * the end, which is `left` 0.
+ * A cursor over the bytes of a packet in a chain of mbufs. It returns contiguous spans, or copies across
+ * segments. All functions are for the thread that owns the packet. They fail only at the end, where
+ * `left` is 0.
  */
 #ifndef PKTBUF_CURSOR_H
 #define PKTBUF_CURSOR_H
@@ -18,7 +18,7 @@ struct pktbuf_cursor {
 	uint32_t left; /* bytes up to the end of the range */
 };
 
-/* Step over segments that are used up. */
+/* Skip exhausted segments. */
 static inline void
 pktbuf_cursor_settle(struct pktbuf_cursor *cursor)
 {
@@ -31,7 +31,7 @@ pktbuf_cursor_settle(struct pktbuf_cursor *cursor)
 	}
 }
 
-/* Start at `offset` of the packet for `length` bytes; both are cut to the packet's end. */
+/* Start at `offset` of the packet for `length` bytes; both are limited to the packet's end. */
 static inline void
 pktbuf_cursor_init(struct pktbuf_cursor *cursor, const struct rte_mbuf *packet, uint32_t offset,
 	uint32_t length)
@@ -45,8 +45,8 @@ pktbuf_cursor_init(struct pktbuf_cursor *cursor, const struct rte_mbuf *packet, 
 	pktbuf_cursor_settle(cursor);
 }
 
-/* The contiguous bytes at the cursor: their address and, in *length, their number; NULL and 0 at
- * the end. The cursor stays. */
+/* Returns the contiguous bytes at the cursor and sets *length to their number; NULL and 0 at the end.
+ * Does not move the cursor. */
 static inline const uint8_t *
 pktbuf_cursor_span(const struct pktbuf_cursor *cursor, uint32_t *length)
 {
@@ -58,7 +58,7 @@ pktbuf_cursor_span(const struct pktbuf_cursor *cursor, uint32_t *length)
 	return rte_pktmbuf_mtod_offset(cursor->segment, const uint8_t *, cursor->offset);
 }
 
-/* Go on by n bytes; n: [0, left]. */
+/* Move by n bytes; n: [0, left]. */
 static inline void
 pktbuf_cursor_advance(struct pktbuf_cursor *cursor, uint32_t n)
 {
@@ -67,7 +67,7 @@ pktbuf_cursor_advance(struct pktbuf_cursor *cursor, uint32_t n)
 	pktbuf_cursor_settle(cursor);
 }
 
-/* Copy up to n bytes to `to` and go on; returns how many, less than n only at the end. */
+/* Copy up to n bytes to `to` and move on. Returns how many, less than n only at the end. */
 static inline uint32_t
 pktbuf_cursor_copy(struct pktbuf_cursor *cursor, void *to, uint32_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The head of a packet: its first bytes, contiguous, and what Ethernet, IPv4 and UDP say in them.
- * Parsed once, at dispatch; the microcode reads numbers. A VLAN-tagged frame is not looked into.
+ * The head of a packet: its first bytes, contiguous, and its parsed Ethernet, IPv4 and UDP headers. It is
+ * parsed once, at dispatch. VLAN-tagged frames are not parsed further.
  */
 #ifndef PKTBUF_HEAD_H
 #define PKTBUF_HEAD_H
@@ -28,7 +28,7 @@ struct pktbuf_head {
 	uint16_t udp_src, udp_dst;
 	uint16_t payload; /* offset of the UDP payload in the frame */
 	uint16_t payload_length; /* of the UDP payload, from the UDP length */
-	uint8_t l3, l4; /* offsets of the IPv4 header and of what follows it */
+	uint8_t l3, l4; /* offsets of the IPv4 header and of the next one */
 	uint8_t ip_proto;
 	uint8_t flags; /* PKTBUF_HEAD_* */
 };

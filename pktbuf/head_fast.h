@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The head of the packets that matter, inline. See pktbuf/head.h. */
+/* The head of common packets, inline. See pktbuf/head.h. */
 #ifndef PKTBUF_HEAD_FAST_H
 #define PKTBUF_HEAD_FAST_H
 
@@ -7,9 +7,9 @@
 #include "pktbuf/wire/wire.h"
 
 /*
- * Parse a frame that is whole where one expects it: its first bytes contiguous, Ethernet, IPv4
- * without options, no fragment, UDP, lengths in order. false: it is not; *head is undefined, and
- * pktbuf_head_parse() finds out what it is. On true, *head is what that would have said.
+ * Parse a common frame: first bytes contiguous, Ethernet, IPv4 without options, no fragment, UDP,
+ * consistent lengths. false: it is another frame, and *head is undefined; call pktbuf_head_parse().
+ * On true, *head is as that would have set it.
  * Cost: the mbuf's first line and one line of the packet.
  */
 static inline bool

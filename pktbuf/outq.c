@@ -9,7 +9,8 @@
 #include "pktbuf/outq_fast.h"
 
 #define BURST 64
-#define FEW   16 /* results of a block, say: no load, where an extra call of the driver counts */
+#define FEW                                                                                        \
+	16 /* such as the results of one block: at low load an extra call of the driver is cheap */
 
 size_t
 pktbuf_outq_bytes(uint32_t depth)
@@ -60,7 +61,7 @@ static bool
 burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 {
 	uint32_t at = fifo->head & (outq->depth - 1), waiting = fifo->tail - fifo->head;
-	/* Few results: the first goes by itself, not behind the copies of all others. */
+	/* Few results: send the first alone, so that it does not wait for the copies of the others. */
 	bool alone = fifo == &outq->fifo[0] && *sent == 0 && waiting <= FEW;
 	uint32_t n = alone ? 1 : RTE_MIN(waiting, outq->depth - at);
 	uint32_t lengths[BURST];
@@ -69,7 +70,7 @@ burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 	n = RTE_MIN(n, (uint32_t)BURST);
 	if (waiting == 0)
 		return false;
-	/* A packet that the device took may be gone: its length is read before. */
+	/* Read lengths first: a packet that the device took may be gone. */
 	for (uint32_t i = 0; i < n; i++)
 		lengths[i] = fifo->ring[at + i]->pkt_len;
 	taken = rte_eth_tx_burst(outq->port->id, outq->queue, &fifo->ring[at], (uint16_t)n);
@@ -89,7 +90,7 @@ pktbuf_outq_send(struct pktbuf_outq *outq)
 	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++) {
 		while (burst(outq, &outq->fifo[p], &sent))
 			;
-		/* Strict priority: bulk has its turn when no result waits. */
+		/* Strict priority: send bulk only when no result waits. */
 		if (outq->fifo[p].head != outq->fifo[p].tail)
 			break;
 	}
@@ -107,7 +108,7 @@ pktbuf_outq_reclaim(struct pktbuf_outq *outq)
 		outq->looked = sent;
 		return;
 	}
-	/* Asked each time: for some drivers the answer depends on how they were set up. */
+	/* Ask each time: for some drivers the answer depends on their configuration. */
 	if (rte_eth_tx_done_cleanup(outq->port->id, outq->queue, 0) == -ENOTSUP)
 		(void)rte_eth_tx_burst(outq->port->id, outq->queue, &none, 0);
 }

@@ -7,7 +7,7 @@
 
 #include "pktbuf/outq.h"
 
-/* Queue a packet; the owner. False: that FIFO is full, and the packet is still the caller's. */
+/* Queue a packet; the owner. False: the FIFO is full, and the caller keeps the packet. */
 static inline bool
 pktbuf_outq_push(struct pktbuf_outq *outq, unsigned int priority, struct rte_mbuf *packet)
 {
@@ -30,11 +30,11 @@ pktbuf_outq_depth(const struct pktbuf_outq *outq)
 	return n;
 }
 
-/* Offer all that waits to the device, results first. Out of line: pktbuf/outq.c. */
+/* Offer all queued packets to the device, results first. Out of line: pktbuf/outq.c. */
 unsigned int pktbuf_outq_send(struct pktbuf_outq *outq);
 
-/* Send what waits, results first; the owner. What the device does not take stays. Returns how many
- * packets it took. Cost when nothing waits: one line. */
+/* Send queued packets, results first; the owner. Those that the device does not take stay. Returns how
+ * many it took. Cost if none are queued: one line. */
 static inline unsigned int
 pktbuf_outq_flush(struct pktbuf_outq *outq)
 {

@@ -6,7 +6,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
-/* Where addresses are what devices use, a packet's is that of its bytes. */
+/* If devices use virtual addresses, the iova of a packet is the address of its bytes. */
 static void
 address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int i)
 {

@@ -2,15 +2,15 @@
 /*
  * Mbuf pools. Three kinds:
  *
- *   packets   what ports receive into, and copies; a private area of PKTBUF_PRIV_BYTES, where the
- *             engines keep the state of a thread that travels between lcores
+ *   packets   received packets and copies; with a private area of PKTBUF_PRIV_BYTES, where the
+ *             engines keep the state of a thread that hops to another lcore
  *   headers   the headers of results and replies, and small payloads
  *   attaches  mbufs without data, through which a result refers to its payload; the private area
- *             holds the reference's own count
+ *             holds the reference count
  *
- * All use the ring_mt_rts mempool: when an lcore is preempted half-way through an exchange with the
- * common ring, the others go on. With DPDK's default they would spin until it is scheduled again,
- * which stops a machine whose lcores share CPUs (DPDK Programmer's Guide, Ring Library,
+ * All use the ring_mt_rts mempool: if an lcore is preempted while it exchanges mbufs with the common
+ * ring, the others continue. With DPDK's default they would spin until it runs again, which stops a
+ * machine whose lcores share CPUs (DPDK Programmer's Guide, Ring Library,
  * "Relaxed Tail Sync").
  */
 #ifndef PKTBUF_POOL_H
@@ -42,7 +42,7 @@ struct rte_mempool *pktbuf_header_pool(
 struct rte_mempool *pktbuf_attach_pool(
 	const char *name, unsigned int n, unsigned int cache, int socket);
 
-/* Bytes that such a pool takes, near enough (the ring and per-object overhead are estimated). */
+/* Approximate bytes of such a pool (the ring and per-object overhead are estimated). */
 size_t pktbuf_packet_pool_bytes(unsigned int n, unsigned int data_bytes);
 size_t pktbuf_header_pool_bytes(unsigned int n);
 size_t pktbuf_attach_pool_bytes(unsigned int n);

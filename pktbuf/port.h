@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: ethdevs of any driver. A (port, queue) belongs to one lcore; who owns which is ppe's.
+ * Ports: ethdevs of any driver. A (port, queue) belongs to one lcore, which ppe chooses.
  *
  * Results leave as chains of two mbufs. Of DPDK 22.11's virtual devices net_af_packet, net_tap,
- * net_memif and net_pcap gather such a chain as they copy it out; net_ring hands it on as it is,
- * and whoever takes it frees it; a NIC reads the payload where it lies, and frees when it has sent.
+ * net_memif and net_pcap copy such a chain; net_ring passes it on, and the receiver frees it; a NIC reads
+ * the payload in place and frees the chain after sending.
  *
- * net_af_packet says that its largest frame has 1518 bytes, yet carries jumbo frames when the port
- * keeps its default MTU (mtu 0 here), the interface has MTU 9000, framesz is larger than the frame,
- * and the mbufs are larger than framesz.
+ * net_af_packet reports a largest frame of 1518 bytes, but carries jumbo frames if the port keeps its
+ * default MTU (mtu 0 here), the interface has MTU 9000, framesz is larger than the frame, and the mbufs
+ * are larger than framesz.
  */
 #ifndef PKTBUF_PORT_H
 #define PKTBUF_PORT_H
@@ -27,11 +27,11 @@
 /* Filled by ctrl. */
 struct pktbuf_port_config {
 	char name[PKTBUF_NAME_MAX]; /* for people; unique */
-	char device[PKTBUF_DEVICE_MAX]; /* EAL device; what follows a comma is for EAL alone */
+	char device[PKTBUF_DEVICE_MAX]; /* EAL device; only EAL reads what follows a comma */
 	uint16_t rx_queues, tx_queues; /* [1, what the device has] */
-	uint16_t rx_descriptors, tx_descriptors; /* specs; the device rounds them */
+	uint16_t rx_descriptors, tx_descriptors; /* requested; the device rounds them */
 	enum pktbuf_checksum rx_checksum, tx_checksum;
-	uint16_t mtu; /* bytes; 0: leave the device's own */
+	uint16_t mtu; /* bytes; 0: keep the device's own */
 	bool promiscuous;
 };
 
@@ -48,8 +48,7 @@ struct pktbuf_port {
 };
 
 /*
- * Find the device, which EAL has probed, configure it and its queues; packets are received into
- * `pool`. Control thread. Returns 0, or -errno with one log line that says which port and why:
+ * Find the device, which EAL has probed, and configure it and its queues. It receives into `pool`. Control thread. Returns 0, or -errno with one log line that says which port and why:
  * -ENODEV (no such device), -ENOTSUP (too many queues, or an offload that it lacks), -EINVAL.
  * Nothing stays configured on error.
  */

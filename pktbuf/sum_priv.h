@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internet sums over contiguous bytes, one function per instruction set, each in a file compiled
- * with its own flags. No DPDK here, whose flags say -march=corei7.
+ * Internet sums over contiguous bytes: one function per instruction set, each in a file compiled with its
+ * own flags. Without DPDK, whose flags contain -march=corei7.
  *
  * The sum of 16-bit words modulo 2^16 - 1 is that of 32-bit words modulo 2^16 - 1 (RFC 1071, 2:
  * "parallel summation"), because 2^16 = 1 there. So each 64-bit word adds its two halves to 64-bit
@@ -21,7 +21,7 @@ uint64_t pktbuf_sum_scalar(const uint8_t *bytes, size_t length);
 uint64_t pktbuf_sum_avx2(const uint8_t *bytes, size_t length);
 uint64_t pktbuf_sum_avx512(const uint8_t *bytes, size_t length);
 
-/* The same for the few bytes at an end, or for a header: up to 63. */
+/* The same for up to 63 bytes: a header, or the end of a payload. */
 static inline uint64_t
 pktbuf_sum_rest(const uint8_t *bytes, size_t length)
 {

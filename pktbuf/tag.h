@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tags of authenticated jobs: GMAC with AES-256 (NIST SP 800-38D) for what there is much of,
+ * Tags of authenticated jobs: GMAC with AES-256 (NIST SP 800-38D) for contributions and results,
  * HMAC-SHA256 (RFC 2104) for keys, joins and replies.
  *
- * GMAC comes from the library that DPDK's software crypto devices are made of (ipsec_mb), HMAC from
- * OpenSSL: docs/authentication.md has the measurements behind it. With GMAC no two messages may have
- * one key and one nonce: who can forge one packet then can forge all. So its keys live for one
- * generation, and a nonce is a block's number, which occurs once in it.
+ * GMAC comes from ipsec_mb, the library of DPDK's software crypto devices, HMAC from OpenSSL;
+ * docs/authentication.md has the measurements. Two messages must never share a GMAC key and nonce, or
+ * an attacker can forge any packet. So a key lives for one generation, and the nonce is the block's
+ * number, which occurs once in it.
  */
 #ifndef PKTBUF_TAG_H
 #define PKTBUF_TAG_H
@@ -19,12 +19,12 @@
 
 #include "pktbuf/wire/wire.h"
 
-/* An expanded key of GMAC; no pointers in it. */
+/* An expanded key of GMAC, without pointers. */
 struct pktbuf_tag_key {
 	uint8_t expanded[1024];
 } __rte_cache_aligned;
 
-/* What makes a message's nonce. */
+/* A message's nonce. */
 struct pktbuf_nonce {
 	uint64_t number; /* of the block in its generation, [0, 2^64) */
 	uint32_t
@@ -35,33 +35,32 @@ struct pktbuf_nonce {
 /* HMAC's working memory: one per thread that uses it. */
 struct pktbuf_hmac;
 
-/* Choose the implementation for this CPU. Control thread; again is fine. 0, -ENOTSUP, -ENOMEM. */
+/* Choose the implementation for this CPU. Control thread; may be repeated. 0, -ENOTSUP, -ENOMEM. */
 int pktbuf_tag_init(void);
 
 /* Expand a key. After pktbuf_tag_init(); any thread. Cost: 0.1 us. */
 void pktbuf_tag_expand(struct pktbuf_tag_key *key, const uint8_t bytes[WEIR_KEY_BYTES]);
 
 /*
- * The tag of a message: header, then payload. Any thread. Cost: 30 ns, and 1 ns per 18 bytes.
+ * Make the tag of a message: header, then payload. Any thread. Cost: 30 ns, and 1 ns per 18 bytes.
  */
 void pktbuf_tag_make(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes,
 	uint8_t tag[WEIR_TAG_BYTES]);
 
-/* The same of a message whose payload lies in two pieces. */
+/* The same for a payload in two pieces. */
 void pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const uint8_t header[WEIR_EXT_BYTES], const void *payload, uint32_t bytes, const void *more,
 	uint32_t more_bytes, uint8_t tag[WEIR_TAG_BYTES]);
 
 /*
- * Is what follows the message its tag? The message: bytes [offset, offset + length) of the packet, which
- * goes on for WEIR_TAG_BYTES at least; any segmentation. The comparison takes the same time whatever
- * the tag is. Cost: as pktbuf_tag_make().
+ * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length) of the
+ * packet, followed by at least WEIR_TAG_BYTES; any segmentation. The comparison takes constant time. Cost: as pktbuf_tag_make().
  */
 bool pktbuf_tag_holds(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const struct rte_mbuf *packet, uint32_t offset, uint32_t length);
 
-/* Are two tags the same? Takes the same time whatever they are. */
+/* Returns whether two tags are equal, in constant time. */
 bool pktbuf_tag_equal(const uint8_t a[WEIR_TAG_BYTES], const uint8_t b[WEIR_TAG_BYTES]);
 
 /* Control thread. NULL: no memory. */
@@ -69,15 +68,15 @@ struct pktbuf_hmac *pktbuf_hmac_create(void);
 void pktbuf_hmac_destroy(struct pktbuf_hmac *hmac); /* NULL is fine */
 
 /*
- * HMAC-SHA256 of a message of at most 255 bytes. false: no memory, and `out` is zeros. The thread that
- * owns hmac. Cost: 0.6 us, and OpenSSL allocates: not for every packet.
+ * HMAC-SHA256 of a message of at most 255 bytes. false: no memory, and `out` is zeros. For the thread
+ * that owns hmac. Cost: 0.6 us, and OpenSSL allocates, so not for every packet.
  */
 bool pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const void *message,
 	size_t bytes, uint8_t out[WEIR_KEY_BYTES]);
 
 /*
- * What a source of an authenticated job is given: its own key, then the results' key. Any thread.
- * false: no memory. OpenSSL allocates.
+ * The keys for a source of an authenticated job: its own, then the results'. Any thread. false: no
+ * memory. OpenSSL allocates.
  */
 #define PKTBUF_MEMBER_KEY_BYTES (2 * WEIR_KEY_BYTES)
 bool pktbuf_member_key(
