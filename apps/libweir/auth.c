@@ -11,6 +11,8 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
+#include "apps/libweir/handle.h"
+
 struct weir_auth {
 	EVP_MAC_CTX *hmac;
 	EVP_CIPHER_CTX *contributions, *results; /* GMAC, keyed for the generation */
@@ -107,6 +109,22 @@ weir_auth_destroy(struct weir_auth *auth)
 	EVP_CIPHER_CTX_free(auth->results);
 	OPENSSL_cleanse(auth, sizeof(*auth));
 	free(auth);
+}
+
+int
+weir_auth_use(struct weir_handle *h, const uint8_t *key, size_t bytes)
+{
+	int code;
+
+	if (h->base_form)
+		return weir_error_set(
+			h, -EINVAL, "the base form has no place for an authenticated job's tag");
+	weir_auth_destroy(h->auth);
+	code = weir_auth_create(&h->auth, key, bytes, h->source);
+	if (code == -EINVAL)
+		return weir_error_set(h, code, "key_bytes: %zu is neither %u nor %u", bytes,
+			WEIR_KEY_BYTES, 2 * WEIR_KEY_BYTES);
+	return code == 0 ? 0 : weir_error_set(h, code, "out of memory");
 }
 
 int

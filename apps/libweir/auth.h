@@ -3,8 +3,8 @@
  * A source's part in an authenticated job: docs/protocol.md, "Authenticated jobs". All by OpenSSL. One
  * thread at a time.
  */
-#ifndef APPS_HOST_AUTH_H
-#define APPS_HOST_AUTH_H
+#ifndef APPS_LIBWEIR_AUTH_H
+#define APPS_LIBWEIR_AUTH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,20 +4,118 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <openssl/crypto.h>
-
+#include "apps/libweir/control_json.h"
+#include "apps/libweir/handle.h"
 #include "apps/libweir/http.h"
-#include "apps/libweir/inquiry.h"
-#include "apps/libweir/member.h"
+#include "pktbuf/wire/wire.h"
+
+/* ---- the launcher ---- */
+
+static const struct launcher {
+	const char *rank, *size;
+} launchers[] = {
+#define X(rank, size, name) {rank, size},
+	WEIR_LAUNCHER_LIST(X)
+#undef X
+};
+
+/* NULL: not set; set to nothing is not set. */
+static const char *
+get(const char *name)
+{
+	const char *value = secure_getenv(name);
+
+	return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+static const struct launcher *
+find(void)
+{
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (get(launchers[i].rank) != NULL)
+			return &launchers[i];
+	return NULL;
+}
+
+/* A number of [0, 256] of a variable that is set. */
+static int
+read_number(const char *name, long *number, char *text, size_t size)
+{
+	const char *value = get(name);
+	char *end;
+
+	errno = 0;
+	*number = strtol(value, &end, 10);
+	if (errno == 0 && *end == '\0' && value[0] >= '0' && value[0] <= '9' &&
+		*number <= WEIR_SOURCES_MAX)
+		return 0;
+	snprintf(text, size, "the environment's %s is \"%.40s\", and not a number of [0, %d]", name,
+		value, WEIR_SOURCES_MAX);
+	return -EINVAL;
+}
+
+/* Is it a rank of a job? from: where the two are from, for people. */
+static int
+check(const struct weir_launcher *launch, const char *rank_from, const char *size_from, char *text,
+	size_t size)
+{
+	if (launch->size == 0 || launch->size > WEIR_SOURCES_MAX)
+		snprintf(text, size, "a job of %u ranks (%s): it may have 1 to %d", launch->size,
+			size_from, WEIR_SOURCES_MAX);
+	else if (launch->rank < 0 || (unsigned int)launch->rank >= launch->size)
+		snprintf(text, size, "rank %d (%s) of a job of %u ranks (%s): they are 0..%u",
+			launch->rank, rank_from, launch->size, size_from, launch->size - 1);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+int
+weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
+{
+	const struct launcher *by = find();
+	const char *rank_from = "as configured", *size_from = "as configured";
+	long number;
+
+	if (launch->rank < 0) {
+		if (by == NULL) {
+			snprintf(text, size,
+				"which rank is this host? Set WEIR_RANK and WEIR_SIZE, or start it "
+				"with mpirun, srun or torchrun, which set theirs");
+			return -EINVAL;
+		}
+		if (read_number(by->rank, &number, text, size) < 0)
+			return -EINVAL;
+		launch->rank = (int)number;
+		rank_from = by->rank;
+	}
+	if (launch->size == 0) {
+		const char *name = by != NULL ? by->size : "WEIR_SIZE";
+
+		if (get(name) == NULL) {
+			snprintf(text, size,
+				"how many ranks has the job? The environment has no %s", name);
+			return -EINVAL;
+		}
+		if (read_number(name, &number, text, size) < 0)
+			return -EINVAL;
+		launch->size = (unsigned int)number;
+		size_from = name;
+	}
+	return check(launch, rank_from, size_from, text, size);
+}
+
+/* ---- the control API ---- */
 
 #define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
-#define INQUIRE_NS (2000 * WEIR_NS_PER_MS) /* of all questions about a silence */
+#define QUERY_NS   (2000 * WEIR_NS_PER_MS) /* of all questions about a silence */
 #define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
 #define LATER_NS   (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
 #define ATTEMPT_NS (2000 * WEIR_NS_PER_MS) /* to reach a switch that may be starting */
@@ -28,7 +126,7 @@ struct weir_control {
 	char *address, *job, *token, *ca_file;
 	const char *token_from; /* for people; NULL: there is no token */
 	char *members; /* the path /v1/jobs/NAME/members */
-	struct weir_launch who;
+	struct weir_launcher who;
 	bool joined;
 	uint64_t membership; /* of the join; 0: not known */
 	char *request; /* the join, to be said again */
@@ -59,14 +157,14 @@ copy(const char *text)
 
 /* The first line of a file. */
 static int
-read_token_file(struct weir *weir, struct weir_control *control, const char *name)
+read_token_file(struct weir_handle *h, struct weir_control *control, const char *name)
 {
 	char line[TOKEN_MAX + 2];
 	FILE *file = fopen(name, "re");
 	size_t length;
 
 	if (file == NULL)
-		return weir_explain(weir, -errno, "token file %s: %s", name, strerror(errno));
+		return weir_error_set(h, -errno, "token file %s: %s", name, strerror(errno));
 	length = fread(line, 1, sizeof(line) - 1, file);
 	fclose(file);
 	while (length > 0 && strchr(" \t\r\n", line[length - 1]) != NULL)
@@ -76,13 +174,13 @@ read_token_file(struct weir *weir, struct weir_control *control, const char *nam
 		control->token = strdup(line);
 	explicit_bzero(line, sizeof(line));
 	if (control->token == NULL)
-		return weir_explain(weir, -EINVAL,
+		return weir_error_set(h, -EINVAL,
 			"token file %s: it should hold one token, a line without blanks", name);
 	return 0;
 }
 
 static int
-read_token(struct weir *weir, struct weir_control *control, const struct weir_config *config)
+read_token(struct weir_handle *h, struct weir_control *control, const struct weir_config *config)
 {
 	const char *file = NULL;
 
@@ -99,33 +197,33 @@ read_token(struct weir *weir, struct weir_control *control, const struct weir_co
 		file = setting(NULL, "WEIR_TOKEN_FILE");
 	}
 	if (file != NULL)
-		return read_token_file(weir, control, file);
+		return read_token_file(h, control, file);
 	if (control->token_from != NULL && control->token == NULL)
-		return weir_explain(weir, -ENOMEM, "out of memory");
+		return weir_error_set(h, -ENOMEM, "out of memory");
 	return 0;
 }
 
 static int
-read_settings(struct weir *weir, struct weir_control *control, const struct weir_config *config)
+read_settings(struct weir_handle *h, struct weir_control *control, const struct weir_config *config)
 {
 	const char *job = setting(config->job_name, "WEIR_JOB");
 	char text[TEXT_MAX], *escaped;
 
 	if (config->control != NULL && config->switch_address != NULL)
-		return weir_explain(weir, -EINVAL,
+		return weir_error_set(h, -EINVAL,
 			"control and switch_address are both set: choose one; the control API "
 			"tells "
 			"the address");
 	if (setting(config->control, "WEIR_SWITCH") == NULL)
-		return weir_explain(weir, -EINVAL, "control is empty");
+		return weir_error_set(h, -EINVAL, "control is empty");
 	if (job == NULL)
-		return weir_explain(
-			weir, -EINVAL, "which job? Set WEIR_JOB, or job_name, to its name");
+		return weir_error_set(
+			h, -EINVAL, "which job? Set WEIR_JOB, or job_name, to its name");
 	/* All zero is nobody's configuration: it asks the launcher. */
 	control->who.rank = config->source == 0 && config->sources == 0 ? -1 : config->source;
 	control->who.size = config->sources;
-	if (weir_launch_complete(&control->who, text, sizeof(text)) < 0)
-		return weir_explain(weir, -EINVAL, "job \"%.64s\": %s", job, text);
+	if (weir_launcher_complete(&control->who, text, sizeof(text)) < 0)
+		return weir_error_set(h, -EINVAL, "job \"%.64s\": %s", job, text);
 	control->address = copy(setting(config->control, "WEIR_SWITCH"));
 	control->job = copy(job);
 	control->ca_file = copy(setting(config->ca_file, "WEIR_CA"));
@@ -134,8 +232,8 @@ read_settings(struct weir *weir, struct weir_control *control, const struct weir
 		control->members = NULL;
 	free(escaped);
 	if (control->address == NULL || control->job == NULL || control->members == NULL)
-		return weir_explain(weir, -ENOMEM, "out of memory");
-	return read_token(weir, control, config);
+		return weir_error_set(h, -ENOMEM, "out of memory");
+	return read_token(h, control, config);
 }
 
 /* Connections that were closed without an answer: more ranks join at once than the switch has places for. */
@@ -150,10 +248,10 @@ pause_after(long status)
 
 /* Ask until there is an answer other than "busy" or "too often". 0: status 200, and the answer is there. */
 static int
-ask(struct weir *weir, struct weir_http *http, const char *method, const char *path,
+ask(struct weir_handle *h, struct weir_http *http, const char *method, const char *path,
 	const char *body, uint64_t deadline)
 {
-	struct weir_control *control = weir->control;
+	struct weir_control *control = h->control;
 	struct weir_http_answer *answer = &control->answer;
 	const struct weir_refused refused = {
 		.where = control->address, .job = control->job, .token_from = control->token_from};
@@ -178,13 +276,13 @@ ask(struct weir *weir, struct weir_http *http, const char *method, const char *p
 		if (code == 0)
 			code = weir_member_refused(&refused, answer->status, answer->body,
 				answer->length, text, sizeof(text));
-		return weir_explain(weir, code == -ECONNRESET ? -EPROTO : code, "%s", text);
+		return weir_error_set(h, code == -ECONNRESET ? -EPROTO : code, "%s", text);
 	}
 }
 
 /* The address that this host's packets to the switch have: the kernel's choice. */
 static int
-own_address(struct weir *weir, struct in_addr to)
+own_address(struct weir_handle *h, struct in_addr to)
 {
 	struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(WEIR_PORT_EXT)};
 	struct sockaddr_in here = {0};
@@ -198,73 +296,73 @@ own_address(struct weir *weir, struct in_addr to)
 		getsockname(fd, (struct sockaddr *)&here, &size) < 0) {
 		code = -errno;
 		inet_ntop(AF_INET, &to, text, sizeof(text));
-		weir_explain(weir, code,
+		weir_error_set(h, code,
 			"this host has no way to the switch's address %s, which the control API "
 			"names: %s; has the interface towards the switch an address in its subnet?",
 			text, strerror(-code));
 	}
-	weir->own.sin_addr = here.sin_addr;
+	h->own.sin_addr = here.sin_addr;
 	if (fd >= 0)
 		close(fd);
 	return code;
 }
 
 static int
-find_address(struct weir *weir, struct weir_http *http, const struct weir_config *config,
+find_address(struct weir_handle *h, struct weir_http *http, const struct weir_config *config,
 	uint64_t deadline)
 {
-	struct weir_http_answer *answer = &weir->control->answer;
+	struct weir_http_answer *answer = &h->control->answer;
 	struct in_addr to = {0};
 	char text[TEXT_MAX];
 	int code;
 
 	if (config->address != NULL) {
-		if (inet_pton(AF_INET, config->address, &weir->own.sin_addr) == 1)
+		if (inet_pton(AF_INET, config->address, &h->own.sin_addr) == 1)
 			return 0;
-		return weir_explain(
-			weir, -EINVAL, "address: \"%s\" is not an IPv4 address", config->address);
+		return weir_error_set(
+			h, -EINVAL, "address: \"%s\" is not an IPv4 address", config->address);
 	}
-	code = ask(weir, http, "GET", "/v1/status", NULL, deadline);
+	code = ask(h, http, "GET", "/v1/status", NULL, deadline);
 	if (code < 0)
 		return code;
 	code = weir_member_read_status(answer->body, answer->length, &to, text, sizeof(text));
 	if (code < 0)
-		return weir_explain(weir, code, "%s: %s", weir->control->address, text);
-	return own_address(weir, to);
+		return weir_error_set(h, code, "%s: %s", h->control->address, text);
+	return own_address(h, to);
 }
 
 /* Take over what the switch says. */
 static int
-become(struct weir *weir, const struct weir_member *member)
+become(struct weir_handle *h, const struct weir_member *member)
 {
-	weir->switch_base.sin_addr = weir->switch_ext.sin_addr = member->address;
-	weir->switch_base.sin_port = htons(member->port_base);
-	weir->switch_ext.sin_port = htons(member->port_ext);
-	weir->job = member->job;
-	weir->source = member->source;
-	weir->noun = "rank";
-	snprintf(weir->job_text, sizeof(weir->job_text), "job \"%.64s\" (%u)", weir->control->job,
+	h->switch_base.sin_addr = h->switch_ext.sin_addr = member->address;
+	h->switch_base.sin_port = htons(member->port_base);
+	h->switch_ext.sin_port = htons(member->port_ext);
+	h->job = member->job;
+	h->source = member->source;
+	h->noun = "rank";
+	snprintf(h->job_text, sizeof(h->job_text), "job \"%.64s\" (%u)", h->control->job,
 		member->job);
 	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
-	weir->expected = weir->control->who.size;
-	if (weir->key_given)
+	h->expected = h->control->who.size;
+	if (h->key_given)
 		return 0;
 	if (!member->authenticated) {
-		weir_auth_destroy(weir->auth);
-		weir->auth = NULL;
+		weir_auth_destroy(h->auth);
+		h->auth = NULL;
 		return 0;
 	}
-	return weir_use_key(weir, member->key, sizeof(member->key));
+	return weir_auth_use(h, member->key, sizeof(member->key));
 }
 
 /* Become a member, or again. */
 static int
-say_join(struct weir *weir, struct weir_http *http, uint64_t deadline)
+say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
 {
-	struct weir_control *control = weir->control;
+	struct weir_control *control = h->control;
 	struct weir_member member = {0};
 	char text[TEXT_MAX];
-	int code = ask(weir, http, "POST", control->members, control->request, deadline);
+	int code = ask(h, http, "POST", control->members, control->request, deadline);
 
 	if (code < 0)
 		return code;
@@ -273,9 +371,9 @@ say_join(struct weir *weir, struct weir_http *http, uint64_t deadline)
 		&member, text, sizeof(text));
 	control->membership = member.membership;
 	if (code < 0)
-		weir_explain(weir, code, "%s: %s", control->address, text);
+		weir_error_set(h, code, "%s: %s", control->address, text);
 	else
-		code = become(weir, &member);
+		code = become(h, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
 	/* Also of an answer that was cut off, and that nobody has read. */
 	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
@@ -283,20 +381,21 @@ say_join(struct weir *weir, struct weir_http *http, uint64_t deadline)
 }
 
 static int
-join(struct weir *weir, struct weir_http *http, const struct weir_config *config, uint64_t deadline)
+join(struct weir_handle *h, struct weir_http *http, const struct weir_config *config,
+	uint64_t deadline)
 {
-	struct weir_control *control = weir->control;
+	struct weir_control *control = h->control;
 	char address[INET_ADDRSTRLEN] = "";
-	int code = find_address(weir, http, config, deadline);
+	int code = find_address(h, http, config, deadline);
 
 	if (code < 0)
 		return code;
-	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
+	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
 	control->request = weir_member_request(config, &control->who, address);
 	if (control->request == NULL)
-		return weir_explain(
-			weir, -EINVAL, "settings: a text that is not UTF-8, or there is no memory");
-	return say_join(weir, http, deadline);
+		return weir_error_set(
+			h, -EINVAL, "settings: a text that is not UTF-8, or there is no memory");
+	return say_join(h, http, deadline);
 }
 
 static int
@@ -312,31 +411,31 @@ open_http(const struct weir_control *control, struct weir_http **http, char *tex
 }
 
 int
-weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline)
+weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline)
 {
-	struct weir_control *control = weir->control = calloc(1, sizeof(*control));
+	struct weir_control *control = h->control = calloc(1, sizeof(*control));
 	char text[TEXT_MAX];
 	struct weir_http *http;
 	int code;
 
 	if (control == NULL)
-		return weir_explain(weir, -ENOMEM, "out of memory");
-	code = read_settings(weir, control, config);
+		return weir_error_set(h, -ENOMEM, "out of memory");
+	code = read_settings(h, control, config);
 	if (code < 0)
 		return code;
-	weir->source = (uint8_t)control->who.rank;
+	h->source = (uint8_t)control->who.rank;
 	code = open_http(control, &http, text, sizeof(text));
 	if (code < 0)
-		return weir_explain(weir, code, "%s", text);
-	code = join(weir, http, config, deadline);
+		return weir_error_set(h, code, "%s", text);
+	code = join(h, http, config, deadline);
 	weir_http_close(http);
 	return code;
 }
 
 int
-weir_control_rejoin(struct weir *weir, uint64_t deadline)
+weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 {
-	struct weir_control *control = weir->control;
+	struct weir_control *control = h->control;
 	char text[TEXT_MAX];
 	struct weir_http *http;
 	int code;
@@ -345,11 +444,11 @@ weir_control_rejoin(struct weir *weir, uint64_t deadline)
 		return 0;
 	code = open_http(control, &http, text, sizeof(text));
 	if (code < 0)
-		return weir_explain(weir, code, "%s", text);
+		return weir_error_set(h, code, "%s", text);
 	for (;;) {
 		uint64_t now = weir_now(), until = now + ATTEMPT_NS;
 
-		code = say_join(weir, http, until < deadline ? until : deadline);
+		code = say_join(h, http, until < deadline ? until : deadline);
 		if (code == 0 || control->answer.status != 0)
 			break;
 		/* Nobody is there, or not yet: the switch may be starting, or has no control API
@@ -385,25 +484,25 @@ question(struct weir_control *control, struct weir_http *http, const char *path,
 
 /* About the job, and who its oldest block waits for when the switch has not told. */
 static int
-inquire(struct weir_control *control, const struct weir_inquiry *inquiry, struct weir_http *http,
+query(struct weir_control *control, const struct weir_job_query *query, struct weir_http *http,
 	char *text, size_t size)
 {
 	const struct weir_http_answer *answer = &control->answer;
 	int name = (int)(strlen(control->members) - strlen("/v1/jobs//members"));
-	uint64_t until = weir_now() + INQUIRE_NS;
+	uint64_t until = weir_now() + QUERY_NS;
 	char *job, *blocks, ignored[TEXT_MAX];
 	int verdict = 0;
 
 	if (asprintf(&job, "/v1/jobs/%.*s", name, control->members + strlen("/v1/jobs/")) < 0)
 		return 0;
 	if (question(control, http, job, until, text, size))
-		verdict = weir_inquiry_read(
-			inquiry, answer->status, answer->body, answer->length, text, size);
-	if (verdict == 0 && answer->status == 200 && inquiry->present == NULL &&
+		verdict = weir_job_query_read(
+			query, answer->status, answer->body, answer->length, text, size);
+	if (verdict == 0 && answer->status == 200 && query->present == NULL &&
 		asprintf(&blocks, "/v1/blocks?stuck=1&limit=1&job=%s", job + strlen("/v1/jobs/")) >=
 			0) {
 		if (question(control, http, blocks, until, ignored, sizeof(ignored)))
-			weir_inquiry_read_block(inquiry, answer->body, answer->length, text, size);
+			weir_job_query_read_block(query, answer->body, answer->length, text, size);
 		free(blocks);
 	}
 	free(job);
@@ -411,9 +510,9 @@ inquire(struct weir_control *control, const struct weir_inquiry *inquiry, struct
 }
 
 int
-weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
+weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size)
 {
-	struct weir_control *control = weir->control;
+	struct weir_control *control = h->control;
 	char address[INET_ADDRSTRLEN] = "", why[TEXT_MAX];
 	struct weir_http *http;
 	int verdict;
@@ -421,15 +520,15 @@ weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size
 	text[0] = '\0';
 	if (control == NULL || !control->joined || open_http(control, &http, why, sizeof(why)) < 0)
 		return 0;
-	inet_ntop(AF_INET, &weir->own.sin_addr, address, sizeof(address));
-	verdict = inquire(control,
-		&(struct weir_inquiry){
+	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
+	verdict = query(control,
+		&(struct weir_job_query){
 			.where = control->address,
 			.name = control->job,
 			.address = address,
-			.job = weir->job,
-			.source = weir->source,
-			.generation = weir->generation,
+			.job = h->job,
+			.source = h->source,
+			.generation = h->generation,
 			.present = present,
 		},
 		http, text, size);

@@ -1,42 +1,64 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joining a job and leaving it through the switch's control API. Runs in the threads of weir_open,
- * weir_rejoin and weir_close. Built without libcurl (-Dhost_control=false), weir_control_join only says so.
+ * Joining a job and leaving it through the switch's control API, in the threads of weir_open, weir_rejoin and
+ * weir_close. Built without libcurl (-Dhost_control=false), weir_control_join always fails.
  */
-#ifndef APPS_HOST_CONTROL_H
-#define APPS_HOST_CONTROL_H
+#ifndef APPS_LIBWEIR_CONTROL_H
+#define APPS_LIBWEIR_CONTROL_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/weir.h"
 
+struct weir_handle;
 struct weir_control;
 
-/* Whether this handle joins through the control API: the configuration or WEIR_SWITCH says so. */
+/* Does this handle join through the control API? The configuration or WEIR_SWITCH says so. */
 bool weir_control_wanted(const struct weir_config *config);
 
 /*
- * Become a member of the job, by `deadline` at the latest (ns, weir_now). Fills in the handle's
- * addresses, job, source and expected sources. What fails has its text set.
+ * Become a member of the job, by `deadline` (ns, weir_now) at the latest. Fills in the addresses, job, source and
+ * expected sources of the handle. 0 or -errno with h->error set.
  */
-int weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline);
+int weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline);
 
 /*
- * Become a member again, with the same request: the former membership may have expired, the job been made
- * anew, the switch be starting. 0 also when nobody answers until `deadline`, and for a handle that joined
- * by addresses: then all is as it was. What fails has its text set. While there is no progress thread.
+ * Become a member again, with the same request: the former membership may have expired, the job may be a new one,
+ * the switch may be starting. 0 also when nobody answers until `deadline`, and for a handle that joined by
+ * addresses: then nothing has changed. Only while there is no progress thread.
  */
-int weir_control_rejoin(struct weir *weir, uint64_t deadline);
+int weir_control_rejoin(struct weir_handle *h, uint64_t deadline);
 
 /*
- * Ask what became of the job: weir_inquiry_read() says what comes of it. present: the bitmap of who
- * the switch says is in; NULL: it is silent. Bounded: two seconds at most. Reads only what is fixed after
- * weir_open and weir_rejoin, so any thread may ask while the progress thread works. Not a member: 0, and an empty text.
+ * Ask the switch what it knows of the job: see weir_job_query_read(). present: the bitmap of the sources that the
+ * switch says are in; NULL: it is silent. Takes two seconds at most. Reads only what is fixed for the generation, so any
+ * thread may call it. Not a member: 0, and an empty text.
  */
-int weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size);
+int weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size);
 
-/* Tell the switch that the member leaves, if it joined; takes a bounded time, and frees. NULL is
- * fine. */
+/* Tell the switch that the member leaves, if it joined; takes 2 s at most. Frees. NULL is fine. */
 void weir_control_leave(struct weir_control *control);
+
+/*
+ * Environments of launchers: rank, size, launcher. They are searched in this order. The first that has a rank gives
+ * the size, too, so that ranks and sizes of nested launchers (mpirun inside a Slurm allocation) are not mixed.
+ */
+#define WEIR_LAUNCHER_LIST(X)                                                                      \
+	X("WEIR_RANK", "WEIR_SIZE", "by hand")                                                     \
+	X("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI")                              \
+	X("PMI_RANK", "PMI_SIZE", "MPICH, Intel MPI, Cray")                                        \
+	X("SLURM_PROCID", "SLURM_NTASKS", "srun")                                                  \
+	X("RANK", "WORLD_SIZE", "torchrun")
+
+struct weir_launcher {
+	int rank; /* -1: not known */
+	unsigned int size; /* 0: not known */
+};
+
+/* Fill in what is not known from the environment. 0, and 0 <= rank < size <= 256; or -EINVAL with the reason in
+ * text. Any thread, while the environment does not change. */
+int weir_launcher_complete(struct weir_launcher *launcher, char *text, size_t size);
 
 #endif

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "apps/libweir/handle.h"
+
 bool
 weir_control_wanted(const struct weir_config *config)
 {
@@ -14,17 +16,17 @@ weir_control_wanted(const struct weir_config *config)
 }
 
 int
-weir_control_join(struct weir *weir, const struct weir_config *config, uint64_t deadline)
+weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline)
 {
 	(void)config;
 	(void)deadline;
-	return weir_explain(weir, -EOPNOTSUPP,
+	return weir_error_set(h, -EOPNOTSUPP,
 		"this libweir was built without the control API (meson -Dhost_control=false): give "
 		"switch_address, address, job and source, and unset WEIR_SWITCH");
 }
 
 int
-weir_control_rejoin(struct weir *weir, uint64_t deadline)
+weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 {
 	(void)weir;
 	(void)deadline;
@@ -32,7 +34,7 @@ weir_control_rejoin(struct weir *weir, uint64_t deadline)
 }
 
 int
-weir_control_inquire(struct weir *weir, const uint8_t *present, char *text, size_t size)
+weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size)
 {
 	(void)weir;
 	(void)present;

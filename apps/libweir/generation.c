@@ -1,14 +1,227 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a handle has for one generation: joined, made as the switch tells the job to be, and given up. */
-#include "apps/libweir/weir_priv.h"
-#include "apps/libweir/control.h"
+/* A generation of the job: joined, begun, ended, begun again. */
+#include "apps/libweir/engine.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
+
+#include "apps/libweir/control.h"
+
+/* ---- joining ---- */
+
+#define JOIN_FIRST_NS (10 * WEIR_NS_PER_MS)
+#define JOIN_MOST_NS  (500 * WEIR_NS_PER_MS)
+
+static int
+send_join(struct weir *weir, uint32_t nonce)
+{
+	struct weir_header h = {
+		.extended = true,
+		.job_id = weir->h.job,
+		.src_id = weir->h.source,
+		.block_id = nonce,
+		.gen_id = WEIR_GEN_JOIN,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED
+			: weir->h.base_form   ? WEIR_FLAG_BASE_RESULTS
+					      : 0,
+	};
+	uint8_t packet[WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
+	size_t bytes = weir_header_write(&h, packet);
+
+	if (weir->h.auth != NULL)
+		bytes = weir_auth_join(weir->h.auth, packet);
+	if (bytes == 0)
+		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
+	if (sendto(weir->h.fd, packet, bytes, 0, (const struct sockaddr *)&weir->h.switch_ext,
+		    sizeof(weir->h.switch_ext)) >= 0)
+		return 0;
+	if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
+		return 0;
+	if (!weir_socket_soft_error(errno))
+		return weir_error_set(
+			&weir->h, -errno, "cannot send to the switch: %s", strerror(errno));
+	weir->h.network_error = errno;
+	return 0;
+}
+
+/* The reply that begins the generation. 0, or -EPROTO when it is impossible. */
+static int
+accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payload)
+{
+	struct weir_join_reply r;
+	uint32_t window;
+
+	memcpy(&r, payload, sizeof(r));
+	window = weir_get16(r.window);
+	weir->h.generation = h->gen_id;
+	weir->h.window_job = (uint16_t)window;
+	weir->h.elements = weir_get16(r.elements);
+	weir->h.sources = weir_get16(r.sources);
+	weir->h.rank = h->root;
+	weir->h.job_dtype = r.dtype_op >> 4;
+	weir->h.job_op = r.dtype_op & 0xf;
+	weir->h.timeout_ms = weir_get32(r.timeout_ms);
+	if (r.flags & WEIR_JOIN_MULTICAST)
+		memcpy(&weir->h.group, r.group, sizeof(weir->h.group));
+	if (h->gen_id == WEIR_GEN_JOIN || window == 0 || window > WEIR_WINDOW_MAX ||
+		(window & (window - 1)) != 0 || weir->h.elements == 0 ||
+		weir->h.elements > WEIR_ELEMENTS_MAX || weir->h.sources == 0 ||
+		weir->h.sources > WEIR_SOURCES_MAX || weir->h.rank >= weir->h.sources ||
+		weir_dtype_bytes(weir->h.job_dtype) == 0 || weir->h.job_op > WEIR_OP_LXOR ||
+		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(weir->h.group.s_addr))))
+		return weir_error_set(&weir->h, -EPROTO,
+			"%s: the switch's reply to the join makes no sense (generation %u, "
+			"window %u, "
+			"%u elements, %u sources): do switch and library have the same version?",
+			weir->h.job_text, h->gen_id, window, weir->h.elements, weir->h.sources);
+	if (weir->h.expected != 0 && weir->h.expected != weir->h.sources)
+		return weir_error_set(&weir->h, -EPROTO,
+			"%s has %u %ss at the switch, but %u were expected here: one of "
+			"the two "
+			"configurations is wrong",
+			weir->h.job_text, weir->h.sources, weir->h.noun, weir->h.expected);
+	return 0;
+}
+
+/* Look at one packet. 1: joined; 0: wait on; -errno. */
+static int
+take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, const uint8_t *packet,
+	size_t bytes)
+{
+	struct weir_header h = {.extended = true};
+	const uint8_t *payload = packet + WEIR_EXT_BYTES;
+	char own[INET_ADDRSTRLEN];
+	size_t more; /* what an authenticated job's payloads have besides */
+	bool extended;
+
+	if (!weir_from_switch(weir, from, &extended) || !extended || bytes < WEIR_EXT_BYTES)
+		return 0;
+	weir_header_read(&h, packet);
+	if (h.collective != WEIR_COLLECTIVE_JOIN || h.job_id != weir->h.job ||
+		h.src_id != weir->h.source || h.block_id != nonce)
+		return 0;
+	if (weir->h.auth != NULL) {
+		if (!weir_auth_reply(weir->h.auth, NULL, packet, bytes)) {
+			WEIR_COUNT(&weir->h, forged, 1);
+			return 0;
+		}
+		bytes -= WEIR_TAG_BYTES;
+	}
+	weir->h.heard_at = weir_now();
+	bytes -= WEIR_EXT_BYTES;
+	more = weir->h.auth != NULL ? WEIR_CHALLENGE_BYTES : 0;
+	switch (h.status) {
+	case WEIR_STATUS_OK:
+		if (bytes != sizeof(struct weir_join_reply) + more)
+			return weir_error_set(&weir->h, -EPROTO,
+				"%s: the switch's reply to the join has %zu bytes instead of "
+				"%zu: do "
+				"switch and library have the same version?",
+				weir->h.job_text, bytes, sizeof(struct weir_join_reply) + more);
+		if (weir->h.auth != NULL) {
+			weir_auth_challenge(weir->h.auth, payload + sizeof(struct weir_join_reply));
+			if (!weir_auth_begin(weir->h.auth, h.gen_id))
+				return weir_error_set(&weir->h, -ENOMEM, "out of memory");
+		}
+		return accept_reply(weir, &h, payload) < 0 ? -EPROTO : 1;
+	case WEIR_STATUS_WAITING:
+		if (bytes == WEIR_BITMAP_BYTES + more) {
+			if (weir->h.auth != NULL)
+				weir->join_again |= weir_auth_challenge(
+					weir->h.auth, payload + WEIR_BITMAP_BYTES);
+			memcpy(weir->h.waiting, payload, WEIR_BITMAP_BYTES);
+			weir_note_known(&weir->h, payload);
+			weir->h.have_waiting = true;
+			weir->h.waited_for = h.src_cnt != 0 ? h.src_cnt : WEIR_SOURCES_MAX;
+		}
+		return 0;
+	case WEIR_STATUS_REFUSED:
+		return weir_error_set(&weir->h, -EACCES,
+			"the switch refuses %s %u of %s: it is not in the job, or this host's "
+			"address, %s, is not the one that it has there",
+			weir->h.noun, weir->h.source, weir->h.job_text,
+			inet_ntop(AF_INET, &weir->h.own.sin_addr, own, sizeof(own)));
+	default:
+		return weir_error_set(&weir->h, -EOPNOTSUPP,
+			"the switch answers the join of %s with `%s`: has the job a fixed "
+			"generation?",
+			weir->h.job_text, weir_status_text(h.status));
+	}
+}
+
+static int
+receive_replies(struct weir *weir, uint32_t nonce)
+{
+	uint8_t packet[256];
+	struct sockaddr_in from;
+
+	for (;;) {
+		socklen_t size = sizeof(from);
+		ssize_t bytes = recvfrom(weir->h.fd, packet, sizeof(packet),
+			MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&from, &size);
+		int code;
+
+		if (bytes < 0)
+			return 0;
+		if ((size_t)bytes > sizeof(packet))
+			continue;
+		code = take_reply(weir, nonce, &from, packet, (size_t)bytes);
+		if (code != 0)
+			return code;
+	}
+}
+
+static int
+join_job(struct weir *weir)
+{
+	uint64_t begin = weir_now(), deadline = begin + weir->h.join_timeout, next = begin;
+	uint64_t interval = JOIN_FIRST_NS, now;
+	uint32_t nonce = 0;
+
+	if (weir->h.auth != NULL) {
+		if (weir_auth_draw(weir->h.auth, &nonce) < 0)
+			return weir_error_set(&weir->h, -EIO, "the system has no random bytes");
+	} else if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
+		nonce = (uint32_t)(begin ^ begin >> 32);
+	while ((now = weir_now()) < deadline) {
+		struct pollfd p = {.fd = weir->h.fd, .events = POLLIN};
+		struct timespec wait;
+		uint64_t until;
+		int code;
+
+		if (now >= next || weir->join_again) {
+			weir->join_again = false;
+			code = send_join(weir, nonce);
+			if (code < 0)
+				return code;
+			next = now + interval;
+			interval = interval * 2 < JOIN_MOST_NS ? interval * 2 : JOIN_MOST_NS;
+		}
+		until = (next < deadline ? next : deadline) - now;
+		wait.tv_sec = (time_t)(until / 1000000000);
+		wait.tv_nsec = (long)(until % 1000000000);
+		if (ppoll(&p, 1, &wait, NULL) <= 0)
+			continue;
+		if (p.revents & POLLERR)
+			weir_socket_drain_errors(&weir->h);
+		code = receive_replies(weir, nonce);
+		if (code != 0)
+			return code < 0 ? code : 0;
+	}
+	return weir_error_join(&weir->h, now - begin);
+}
+
+/* ---- beginning and ending ---- */
+
+/* What a handle has for one generation: joined, made as the switch tells the job to be, and given up. */
 
 static int
 create_inbox(struct weir_inbox *in, unsigned int elements)
@@ -46,28 +259,29 @@ start_thread(struct weir *weir)
 	if (error == 0)
 		return 0;
 	weir->running = false;
-	return weir_explain(weir, -error, "cannot start the progress thread: %s", strerror(error));
+	return weir_error_set(
+		&weir->h, -error, "cannot start the progress thread: %s", strerror(error));
 }
 
 int
 weir_begin(struct weir *weir)
 {
-	int code = weir_join(weir);
+	int code = join_job(weir);
 
 	if (code < 0)
-		return weir_inquire(weir, code);
-	if (weir->group.s_addr != 0)
-		code = weir_socket_join_group(weir);
+		return weir_query_job(weir, code);
+	if (weir->h.group.s_addr != 0)
+		code = weir_socket_join_group(&weir->h);
 	if (code < 0)
 		return code;
-	if (create_inbox(&weir->inbox, weir->elements) < 0)
-		return weir_explain(weir, -ENOMEM, "out of memory");
-	weir_socket_size(weir);
+	if (create_inbox(&weir->inbox, weir->h.elements) < 0)
+		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
+	weir->ring.window = weir_socket_size(&weir->h, weir->inbox.stride);
 	if (weir_ring_create(&weir->ring, weir->ring.window) < 0)
-		return weir_explain(weir, -ENOMEM, "out of memory");
+		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
 	weir->outbox = calloc(1, sizeof(*weir->outbox));
-	if (weir->outbox == NULL || weir_ahead_create(weir) < 0)
-		return weir_explain(weir, -ENOMEM, "out of memory");
+	if (weir->outbox == NULL || weir_unexpected_create(weir) < 0)
+		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
 	return start_thread(weir);
 }
 
@@ -75,9 +289,9 @@ void
 weir_generation_set(struct weir *weir, int code)
 {
 	weir->failed = code;
-	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->error : "");
+	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->h.error : "");
 	if (code < 0)
-		weir_say(weir, code, weir->failure);
+		weir_error_return(&weir->h, code, weir->failure);
 }
 
 static void
@@ -98,12 +312,12 @@ void
 weir_end(struct weir *weir)
 {
 	end_thread(weir);
-	if (weir->group_fd >= 0)
-		close(weir->group_fd);
-	weir->group_fd = -1;
-	weir->group.s_addr = 0;
+	if (weir->h.group_fd >= 0)
+		close(weir->h.group_fd);
+	weir->h.group_fd = -1;
+	weir->h.group.s_addr = 0;
 	weir_ring_destroy(&weir->ring);
-	weir_ahead_destroy(weir);
+	weir_unexpected_destroy(weir);
 	free(weir->inbox.bytes);
 	free(weir->outbox);
 	weir->outbox = NULL;
@@ -111,13 +325,13 @@ weir_end(struct weir *weir)
 	memset(&weir->inbox, 0, sizeof(weir->inbox));
 	weir->next_block = 0;
 	weir->next_number = 0;
-	weir->generation = 0;
-	weir->have_waiting = false;
-	weir->network_error = 0;
-	weir->sources = 0;
+	weir->h.generation = 0;
+	weir->h.have_waiting = false;
+	weir->h.network_error = 0;
+	weir->h.sources = 0;
 	weir->hot_until = 0;
-	weir->error[0] = '\0';
-	weir->join_timeout = weir->join_patience;
+	weir->h.error[0] = '\0';
+	weir->h.join_timeout = weir->h.join_patience;
 }
 
 /* A membership may have expired, or the job been made anew, with other keys and another number. The
@@ -125,13 +339,13 @@ weir_end(struct weir *weir)
 static int
 begin_again(struct weir *weir)
 {
-	uint64_t now = weir_now(), deadline = now + weir->join_timeout;
-	int code = weir_control_rejoin(weir, now + weir->join_timeout / 2);
+	uint64_t now = weir_now(), deadline = now + weir->h.join_timeout;
+	int code = weir_control_rejoin(&weir->h, now + weir->h.join_timeout / 2);
 
 	if (code < 0)
 		return code;
 	now = weir_now();
-	weir->join_timeout = deadline > now ? deadline - now : 1;
+	weir->h.join_timeout = deadline > now ? deadline - now : 1;
 	return weir_begin(weir);
 }
 
@@ -149,14 +363,14 @@ weir_rejoin(struct weir *weir)
 		weir->rejoining = true;
 	pthread_mutex_unlock(&weir->lock);
 	if (busy)
-		return weir_say(weir, -EBUSY,
+		return weir_error_return(&weir->h, -EBUSY,
 			"an operation, another thread's perhaps, is under way on this handle, or "
 			"its request was not waited for");
-	if (weir->fd >= 0) {
+	if (weir->h.fd >= 0) {
 		weir_end(weir);
 		weir_generation_set(weir, begin_again(weir));
 	} else { /* weir_open has failed before there was anything to join with */
-		weir_say(weir, weir->failed, weir->failure);
+		weir_error_return(&weir->h, weir->failed, weir->failure);
 	}
 	pthread_mutex_lock(&weir->lock);
 	weir->rejoining = false;

@@ -8,8 +8,8 @@
  * block has the same elements of every slice, so that results go where they belong and nothing is
  * put in order afterwards.
  */
-#ifndef APPS_HOST_GEOMETRY_H
-#define APPS_HOST_GEOMETRY_H
+#ifndef APPS_LIBWEIR_GEOMETRY_H
+#define APPS_LIBWEIR_GEOMETRY_H
 
 #include <stdbool.h>
 #include <stddef.h>

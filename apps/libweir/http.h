@@ -3,8 +3,8 @@
  * HTTP to the switch's control API, by libcurl: over TCP, TLS or a Unix socket. Each request is
  * bounded in time, each answer in size. No proxy, no redirection, no signal.
  */
-#ifndef APPS_HOST_HTTP_H
-#define APPS_HOST_HTTP_H
+#ifndef APPS_LIBWEIR_HTTP_H
+#define APPS_LIBWEIR_HTTP_H
 
 #include <stddef.h>
 #include <stdint.h>

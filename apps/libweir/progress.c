@@ -5,7 +5,7 @@
  * listens for a moment (HOT_NS): then the progress thread takes over, as it does at once when requests
  * are under way that nobody waits for.
  */
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
 
 #include <errno.h>
@@ -17,23 +17,14 @@
 
 #define PARKED_NS (5 * WEIR_NS_PER_MS) /* the progress thread looks whether callers still drive */
 
-uint64_t
-weir_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + 1;
-}
-
 /* When the next thing is due by itself; UINT64_MAX: nothing is. */
 static uint64_t
 next_due(const struct weir *weir)
 {
-	uint64_t due = weir_ahead_due(weir), at;
+	uint64_t due = weir_unexpected_due(weir), at;
 
 	if (!TAILQ_EMPTY(&weir->requests) && !weir->failing) {
-		at = weir->progressed + weir->op_timeout;
+		at = weir->progressed + weir->h.op_timeout;
 		due = at < due ? at : due;
 		at = weir_window_due(weir);
 		due = at < due ? at : due;
@@ -82,14 +73,16 @@ take_time(struct weir *weir)
 {
 	uint64_t now = weir_now();
 
-	if (weir_ahead_due(weir) != UINT64_MAX) {
-		weir_ahead_repeat(weir, now);
-		weir_ahead_flush(weir, now);
+	if (weir_unexpected_due(weir) != UINT64_MAX) {
+		weir_unexpected_repeat(weir, now);
+		weir_unexpected_flush(weir, now);
 	}
 	if (TAILQ_EMPTY(&weir->requests) || weir->failing)
 		return;
-	if (now >= weir->progressed + weir->op_timeout) {
-		weir_fail(weir, weir_explain_timeout(weir, now));
+	if (now >= weir->progressed + weir->h.op_timeout) {
+		weir_fail(weir,
+			weir_error_timeout(
+				&weir->h, TAILQ_FIRST(&weir->requests), weir->progressed, now));
 		return;
 	}
 	weir_window_repeat(weir, now);
@@ -100,8 +93,8 @@ void
 weir_drive(struct weir *weir, uint64_t until)
 {
 	struct pollfd polls[3] = {
-		{.fd = weir->wake_fd, .events = POLLIN}, {.fd = weir->fd, .events = POLLIN},
-		{.fd = weir->group_fd, .events = POLLIN}, /* -1 is ignored */
+		{.fd = weir->h.wake_fd, .events = POLLIN}, {.fd = weir->h.fd, .events = POLLIN},
+		{.fd = weir->h.group_fd, .events = POLLIN}, /* -1 is ignored */
 	};
 	uint64_t due = next_due(weir), wakes, polling = 0, since = 0;
 
@@ -118,20 +111,20 @@ weir_drive(struct weir *weir, uint64_t until)
 	pthread_mutex_unlock(&weir->lock);
 	if (polling == 0 || !spin(polls, 3, polling, due))
 		sleep_until(polls, 3, due);
-	if (polls[0].revents != 0 && read(weir->wake_fd, &wakes, sizeof(wakes)) < 0)
+	if (polls[0].revents != 0 && read(weir->h.wake_fd, &wakes, sizeof(wakes)) < 0)
 		polls[0].revents = 0; /* another has read it */
 	pthread_mutex_lock(&weir->lock);
 	weir->asleep_until = 0;
 	if (since != 0)
 		weir_spin_sample(&weir->spin, weir_now() - since);
 	if (polls[1].revents & POLLERR)
-		weir_socket_drain_errors(weir);
+		weir_socket_drain_errors(&weir->h);
 	if (polls[1].revents & POLLOUT)
 		weir->ring.want_write = false;
 	if (polls[1].revents & POLLIN)
-		weir_receive(weir, weir->fd, false);
+		weir_receive(weir, weir->h.fd, false);
 	if (polls[2].revents & POLLIN)
-		weir_receive(weir, weir->group_fd, true);
+		weir_receive(weir, weir->h.group_fd, true);
 	take_time(weir);
 }
 
@@ -141,7 +134,7 @@ wake(struct weir *weir)
 	const uint64_t one = 1;
 
 	/* Only a full counter could fail this, and then the driver is awake. */
-	if (write(weir->wake_fd, &one, sizeof(one)) < 0)
+	if (write(weir->h.wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -161,43 +154,43 @@ weir_drive_soon(struct weir *weir)
 /* Ask the control API when the switch has been silent for some seconds, or all requests have failed. Without
  * the lock: callers can drive meanwhile. */
 static void
-inquire(struct weir *weir)
+query(struct weir *weir)
 {
 	char text[WEIR_ERROR_MAX];
 	bool failing = weir->failing;
 	int code;
 
 	pthread_mutex_unlock(&weir->lock);
-	code = failing ? weir_inquire(weir, weir->failed)
-		       : weir_control_inquire(weir, NULL, text, sizeof(text));
+	code = failing ? weir_query_job(weir, weir->failed)
+		       : weir_control_query(&weir->h, NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
 	if (failing) {
 		weir_fail_all(weir, code);
 		return;
 	}
-	weir->inquire_after *= 2;
-	weir->inquire_at = weir_now() + weir->inquire_after;
+	weir->query_after *= 2;
+	weir->query_at = weir_now() + weir->query_after;
 	if (code < 0 && !weir->failing && !TAILQ_EMPTY(&weir->requests)) {
-		weir_fail(weir, weir_explain(weir, code, "%s", text));
+		weir_fail(weir, weir_error_set(&weir->h, code, "%s", text));
 		weir_fail_all(weir, code); /* it has just been asked */
 	}
 }
 
 /* When the control API is to be asked; UINT64_MAX: it is not. */
 static uint64_t
-inquiry_due(struct weir *weir)
+query_due(struct weir *weir)
 {
-	uint64_t heard = weir->stats.packets_received;
+	uint64_t heard = weir->h.stats.packets_received;
 
 	if (weir->failing)
 		return 0;
-	if (weir->control == NULL || TAILQ_EMPTY(&weir->requests))
+	if (weir->h.control == NULL || TAILQ_EMPTY(&weir->requests))
 		return UINT64_MAX;
-	if (heard != weir->inquire_heard) {
-		weir->inquire_heard = heard;
-		weir->inquire_at = weir_now() + weir->inquire_after;
+	if (heard != weir->query_heard) {
+		weir->query_heard = heard;
+		weir->query_at = weir_now() + weir->query_after;
 	}
-	return weir->inquire_at;
+	return weir->query_at;
 }
 
 static void
@@ -216,10 +209,10 @@ weir_progress(void *argument)
 	pthread_mutex_lock(&weir->lock);
 	while (!weir->stop) {
 		bool under_way = !TAILQ_EMPTY(&weir->requests);
-		uint64_t now = weir_now(), ask = inquiry_due(weir);
+		uint64_t now = weir_now(), ask = query_due(weir);
 
 		if (now >= ask) {
-			inquire(weir);
+			query(weir);
 		} else if (weir->driver == WEIR_DRIVER_CALLER ||
 			(under_way ? weir->waiters > 0 : now < weir->hot_until)) {
 			uint64_t until = under_way ? now + PARKED_NS : weir->hot_until;

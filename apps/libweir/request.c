@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations under way: submitted, ended, waited for. */
-#include "apps/libweir/weir_priv.h"
+/* Operations: checked and cut into blocks, submitted, waited for, ended. */
+#include "apps/libweir/engine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ finish(struct weir *weir, struct weir_request *o, int code)
 	o->code = code;
 	o->finished = true;
 	if (o->feeds_back)
-		weir_error_feedback_end(weir, o);
+		weir_error_feedback_end(&weir->h, o);
 	if (o->waiter != NULL) {
 		pthread_mutex_lock(&o->waiter->lock);
 		o->waiter->ended = true;
@@ -68,7 +68,7 @@ finish(struct weir *weir, struct weir_request *o, int code)
 	if (weir->waiters > 0)
 		pthread_cond_broadcast(&weir->ended);
 	if (TAILQ_EMPTY(&weir->requests))
-		weir_ahead_end(weir, code);
+		weir_unexpected_end(weir, code);
 }
 
 void
@@ -78,8 +78,8 @@ weir_complete(struct weir *weir, struct weir_request *o)
 
 	/* Where others than the root have no data, none is missing without them. */
 	if (o->result.degraded > 0 && !weir_geometry_always_whole(&o->geometry)) {
-		code = weir_explain_partial(weir, o);
-		o->text = strdup(weir->error);
+		code = weir_error_partial(&weir->h, o);
+		o->text = strdup(weir->h.error);
 	}
 	finish(weir, o, code);
 }
@@ -91,8 +91,8 @@ weir_fail_all(struct weir *weir, int code)
 
 	weir->failing = false;
 	weir->failed = code;
-	snprintf(weir->failure, sizeof(weir->failure), "%s", weir->error);
-	weir_ahead_end(weir, code);
+	snprintf(weir->failure, sizeof(weir->failure), "%s", weir->h.error);
+	weir_unexpected_end(weir, code);
 	while ((o = TAILQ_FIRST(&weir->requests)) != NULL)
 		finish(weir, o, code);
 	if (weir->asleep_until != 0)
@@ -117,9 +117,9 @@ weir_fail(struct weir *weir, int code)
 	r->retry_at = 0;
 	r->want_write = false;
 	weir->failed = code;
-	snprintf(
-		weir->failure, sizeof(weir->failure), "%s", weir->error); /* for calls until then */
-	if (weir->control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT)) {
+	snprintf(weir->failure, sizeof(weir->failure), "%s",
+		weir->h.error); /* for calls until then */
+	if (weir->h.control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT)) {
 		weir_fail_all(weir, code);
 		return;
 	}
@@ -140,18 +140,18 @@ begin(struct weir *weir, struct weir_request *o)
 	o->started = weir_now();
 	o->first = weir->next_block;
 	o->number = weir->next_number;
-	o->result = (struct weir_result){.blocks = o->blocks, .sources_least = weir->sources};
+	o->result = (struct weir_result){.blocks = o->blocks, .sources_least = weir->h.sources};
 	if (first) {
 		weir->progressed = o->started;
-		weir->have_waiting = false;
-		weir->inquire_after = SILENCE_NS;
-		weir->inquire_at = o->started + SILENCE_NS;
+		weir->h.have_waiting = false;
+		weir->query_after = SILENCE_NS;
+		weir->query_at = o->started + SILENCE_NS;
 		r->allowance = 0;
 		r->probe_at = 0;
 		r->retry_at = 0;
 		r->want_write = false;
 	}
-	code = weir_partial_feeds_back(weir, o) ? weir_error_feedback_begin(weir, o) : 0;
+	code = weir_error_feedback_wanted(&weir->h, o) ? weir_error_feedback_begin(&weir->h, o) : 0;
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);
 	weir->next_block += o->blocks;
 	weir->next_number += o->blocks;
@@ -163,20 +163,22 @@ begin(struct weir *weir, struct weir_request *o)
 	return 0;
 }
 
-int
-weir_submit(struct weir *weir, struct weir_request *o, bool waits)
+/* Submit a request, filled in down to `dtype` with its geometry cut. 0: the library owns it. Negative, with the
+ * text returned: it is freed. waits: the caller is about to wait for it. */
+static int
+submit(struct weir *weir, struct weir_request *o, bool waits)
 {
 	int code = 0;
 
 	pthread_mutex_lock(&weir->lock);
 	if (weir->closing)
-		code = weir_say(weir, -ECANCELED, "the handle was closed");
+		code = weir_error_return(&weir->h, -ECANCELED, "the handle was closed");
 	else if (weir->rejoining)
-		code = weir_say(weir, -EBUSY, rejoining);
+		code = weir_error_return(&weir->h, -EBUSY, rejoining);
 	else if (weir->failed != 0)
-		code = weir_say(weir, weir->failed, weir->failure);
+		code = weir_error_return(&weir->h, weir->failed, weir->failure);
 	if (code == 0 && o->blocks == 0) { /* nothing to send: it is over */
-		o->result.sources_least = weir->sources;
+		o->result.sources_least = weir->h.sources;
 		o->finished = true;
 		TAILQ_INSERT_TAIL(&weir->over, o, link);
 	} else if (code == 0) {
@@ -192,16 +194,17 @@ weir_submit(struct weir *weir, struct weir_request *o, bool waits)
 	return code;
 }
 
-int
-weir_unusable(struct weir *weir)
+/* The handle has no generation: -errno, with the text returned. */
+static int
+unusable(struct weir *weir)
 {
 	int code = -EBUSY;
 
 	pthread_mutex_lock(&weir->lock);
 	if (weir->rejoining || weir->failed == 0) /* or its end was a moment ago */
-		weir_say(weir, code, rejoining);
+		weir_error_return(&weir->h, code, rejoining);
 	else
-		code = weir_say(weir, weir->failed, weir->failure);
+		code = weir_error_return(&weir->h, weir->failed, weir->failure);
 	pthread_mutex_unlock(&weir->lock);
 	return code;
 }
@@ -217,9 +220,9 @@ collect(struct weir *weir, struct weir_request *o, bool says)
 
 	hold(o, false);
 	TAILQ_REMOVE(&weir->over, o, link);
-	code = weir_partial_conclude(weir, o);
+	code = weir_partial_conclude(&weir->h, o);
 	if (code != 0 && says)
-		weir_say(weir, code, text);
+		weir_error_return(&weir->h, code, text);
 	weir->result = o->result;
 	free(weir->degraded);
 	weir->degraded = o->degraded;
@@ -272,7 +275,7 @@ wait_for(struct weir_request **request, uint64_t silent)
 	weir = o->weir;
 	pthread_mutex_lock(&weir->lock);
 	await(weir, o);
-	code = collect(weir, o, weir->number != silent);
+	code = collect(weir, o, weir->h.number != silent);
 	pthread_mutex_unlock(&weir->lock);
 	return code;
 }
@@ -284,15 +287,9 @@ check_process(struct weir_request **requests, size_t n)
 	pid_t own = getpid();
 
 	for (size_t i = 0; i < n; i++)
-		if (requests[i] != NULL && requests[i]->weir->process != own)
+		if (requests[i] != NULL && requests[i]->weir->h.process != own)
 			return weir_check_process(requests[i]->weir);
 	return 0;
-}
-
-int
-weir_await(struct weir_request **request)
-{
-	return wait_for(request, 0);
 }
 
 int
@@ -361,7 +358,7 @@ weir_wait_all(struct weir_request **requests, size_t n)
 		return first;
 	hold_all(requests, n, true, NULL);
 	for (size_t i = 0; i < n; i++) {
-		uint64_t handle = requests[i] != NULL ? requests[i]->weir->number : 0;
+		uint64_t handle = requests[i] != NULL ? requests[i]->weir->h.number : 0;
 		int code = wait_for(&requests[i], told);
 
 		/* The text is to be that of the code. */
@@ -401,4 +398,241 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 	pthread_mutex_destroy(&waiter.lock);
 	*which = found;
 	return wait_for(&requests[found], 0);
+}
+
+/* ---- collectives ---- */
+
+/* What a call says, without the buffers. */
+struct call {
+	uint8_t collective;
+	size_t count;
+	enum weir_dtype dtype;
+	enum weir_op op;
+	unsigned int root;
+};
+
+static int
+check_types(const struct weir *weir, const struct call *c)
+{
+	unsigned int dtype = (unsigned int)c->dtype, op = (unsigned int)c->op;
+	bool real = dtype >= WEIR_DTYPE_FP16;
+
+	if (weir_dtype_bytes(dtype) == 0 || op > WEIR_OP_LXOR)
+		return weir_error_returnf(
+			&weir->h, -EINVAL, "type %u or operation %u does not exist", dtype, op);
+	if (real && op > WEIR_OP_AVG)
+		return weir_error_returnf(&weir->h, -EINVAL, "%s is for integers, not for %s",
+			weir_op_text(op), weir_dtype_text(dtype));
+	if (c->root >= weir->h.sources)
+		return weir_error_returnf(
+			&weir->h, -EINVAL, "root: %u is not in [0, %u)", c->root, weir->h.sources);
+	if (!weir->h.base_form || c->collective == WEIR_COLLECTIVE_BARRIER)
+		return 0;
+	if (c->collective != WEIR_COLLECTIVE_ALLREDUCE)
+		return weir_error_returnf(&weir->h, -EINVAL,
+			"the base form carries only allreduce and barrier: open without base_form");
+	if (dtype != weir->h.job_dtype || op != weir->h.job_op)
+		return weir_error_returnf(&weir->h, -EINVAL,
+			"the base form carries only the job's own type (%u) and operation (%u), "
+			"not %u and %u: open without base_form",
+			weir->h.job_dtype, weir->h.job_op, dtype, op);
+	return 0;
+}
+
+static int
+check_buffers(const struct weir *weir, const struct weir_request *o)
+{
+	const struct weir_geometry *g = &o->geometry;
+	bool sends = weir_geometry_sent(g) != 0, receives = weir_geometry_received(g) != 0;
+
+	if ((o->send != NULL || !sends) && (o->recv != NULL || !receives))
+		return 0;
+	return weir_error_returnf(&weir->h, -EINVAL, "%s is NULL and count is %zu",
+		o->send == NULL && sends ? "send" : "recv", g->count);
+}
+
+/*
+ * One memory in another way than in place: results would be written over what is still to be sent, or sent
+ * again. After the cut: nothing overflows.
+ */
+static int
+check_overlap(const struct weir *weir, const struct weir_request *o)
+{
+	const struct weir_geometry *g = &o->geometry;
+	size_t sent = weir_geometry_sent(g) * g->element_bytes;
+	size_t received = weir_geometry_received(g) * g->element_bytes;
+	size_t own = g->rank * g->count * g->element_bytes;
+	uintptr_t send = (uintptr_t)o->send, recv = (uintptr_t)o->recv;
+
+	if (sent == 0 || received == 0 || send + sent <= recv || recv + received <= send)
+		return 0;
+	if (sent > received ? recv == send + own : send == recv + (sent < received ? own : 0))
+		return 0;
+	return weir_error_returnf(&weir->h, -EINVAL,
+		"send and recv overlap, and not as in place, which is %s: take another buffer",
+		sent > received           ? "recv == send + rank * count"
+			: sent < received ? "send == recv + rank * count"
+					  : "send == recv");
+}
+
+static int
+cut(const struct weir *weir, struct weir_request *o, enum weir_dtype dtype)
+{
+	struct weir_geometry *g = &o->geometry;
+	int code;
+
+	g->limit = weir_elements(weir, dtype);
+	code = weir_geometry_cut(g);
+	if (code == -EMSGSIZE)
+		return weir_error_returnf(&weir->h, code,
+			"slices for %u %ss can't be made of blocks of %u elements: raise the job's "
+			"`elements` to at least %u",
+			weir->h.sources, weir->h.noun, g->limit,
+			weir_dtype_bytes(dtype) > 4 ? 2 * weir->h.sources : weir->h.sources);
+	if (code < 0)
+		return weir_error_returnf(&weir->h, code,
+			"%zu elements are more than 2^31 - 1 blocks, or than there is memory",
+			g->count);
+	o->blocks = g->blocks;
+	if (g->per_root == 0 || o->send != o->recv)
+		return 0;
+	/* Scatters one after the other, in place: what comes in lies where what goes out later is. */
+	o->copy = malloc(weir_geometry_sent(g) * g->element_bytes);
+	if (o->copy == NULL)
+		return weir_error_returnf(&weir->h, -ENOMEM, "no memory for a copy of %zu bytes",
+			weir_geometry_sent(g) * g->element_bytes);
+	memcpy(o->copy, o->send, weir_geometry_sent(g) * g->element_bytes);
+	o->send = o->copy;
+	return 0;
+}
+
+static int
+prepare(const struct weir *weir, struct weir_request *o, const struct call *c)
+{
+	bool typed = c->collective != WEIR_COLLECTIVE_BARRIER;
+	int code;
+
+	o->geometry = (struct weir_geometry){
+		.collective = c->collective,
+		.sources = weir->h.sources,
+		.rank = weir->h.rank,
+		.root = c->root,
+		.count = c->count,
+		.element_bytes = typed ? weir_dtype_bytes((unsigned int)c->dtype) : 0,
+	};
+	o->op = (uint8_t)c->op;
+	o->dtype = (uint8_t)c->dtype;
+	if (c->count == 0 && typed)
+		return 0;
+	code = check_buffers(weir, o);
+	if (code == 0 && !weir_partial_can(&weir->h, o))
+		code = weir_error_returnf(&weir->h, -EINVAL,
+			"%s: partial sums of it can't be rescaled; take them as they are, or fail",
+			weir_dtype_text(o->dtype));
+	if (code == 0)
+		code = cut(weir, o, c->dtype);
+	return code == 0 ? check_overlap(weir, o) : code;
+}
+
+/* waits: the caller is about to wait for it. */
+static int
+start(struct weir *weir, const void *send, void *recv, const struct call *c, bool waits,
+	struct weir_request **request)
+{
+	struct weir_request *o;
+	int code;
+
+	if (request == NULL)
+		return weir == NULL
+			? -EINVAL
+			: weir_error_returnf(&weir->h, -EINVAL,
+				  "request is NULL: what is begun has to be waited for");
+	*request = NULL;
+	if (weir == NULL)
+		return -EINVAL;
+	code = weir_check_process(weir);
+	if (code < 0)
+		return code;
+	if (weir->h.sources == 0) /* weir_open or weir_rejoin has failed, or is under way */
+		return unusable(weir);
+	code = check_types(weir, c);
+	if (code < 0)
+		return code;
+	o = calloc(1, sizeof(*o));
+	if (o == NULL)
+		return weir_error_returnf(&weir->h, -ENOMEM, "no memory for an operation");
+	o->weir = weir;
+	o->send = send;
+	o->recv = recv;
+	code = prepare(weir, o, c);
+	if (code < 0) {
+		weir_request_free(o);
+		return code;
+	}
+	code = submit(weir, o, waits);
+	if (code == 0)
+		*request = o;
+	return code;
+}
+
+static int
+run(struct weir *weir, const void *send, void *recv, const struct call *c)
+{
+	struct weir_request *request;
+	int code = start(weir, send, recv, c, true, &request);
+
+	return code < 0 ? code : wait_for(&request, 0);
+}
+
+#define REDUCING(name)                                                                             \
+	(&(struct call){                                                                           \
+		.collective = WEIR_COLLECTIVE_##name, .count = count, .dtype = dtype, .op = op})
+#define REDUCING_TO(name)                                                                          \
+	(&(struct call){.collective = WEIR_COLLECTIVE_##name,                                      \
+		.count = count,                                                                    \
+		.dtype = dtype,                                                                    \
+		.op = op,                                                                          \
+		.root = root})
+#define MOVING(name)                                                                               \
+	(&(struct call){.collective = WEIR_COLLECTIVE_##name, .count = count, .dtype = dtype})
+#define MOVING_AT(name)                                                                            \
+	(&(struct call){.collective = WEIR_COLLECTIVE_##name,                                      \
+		.count = count,                                                                    \
+		.dtype = dtype,                                                                    \
+		.root = root})
+
+/* Both forms of a collective: what it takes besides handle, buffers and count, and what it says. */
+#define COLLECTIVE(name, call, ...)                                                                \
+	int weir_##name(                                                                           \
+		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \
+	{                                                                                          \
+		return run(weir, send, recv, call);                                                \
+	}                                                                                          \
+                                                                                                   \
+	int weir_i##name(struct weir *weir, const void *send, void *recv, size_t count,            \
+		__VA_ARGS__, struct weir_request **request)                                        \
+	{                                                                                          \
+		return start(weir, send, recv, call, false, request);                              \
+	}
+
+COLLECTIVE(allreduce, REDUCING(ALLREDUCE), enum weir_dtype dtype, enum weir_op op)
+COLLECTIVE(reduce, REDUCING_TO(REDUCE), enum weir_dtype dtype, enum weir_op op, unsigned int root)
+COLLECTIVE(reducescatter, REDUCING(REDUCESCATTER), enum weir_dtype dtype, enum weir_op op)
+COLLECTIVE(broadcast, MOVING_AT(BROADCAST), enum weir_dtype dtype, unsigned int root)
+COLLECTIVE(scatter, MOVING_AT(SCATTER), enum weir_dtype dtype, unsigned int root)
+COLLECTIVE(gather, MOVING_AT(GATHER), enum weir_dtype dtype, unsigned int root)
+COLLECTIVE(allgather, MOVING(ALLGATHER), enum weir_dtype dtype)
+COLLECTIVE(alltoall, MOVING(ALLTOALL), enum weir_dtype dtype)
+
+int
+weir_barrier(struct weir *weir)
+{
+	return run(weir, NULL, NULL, &(struct call){.collective = WEIR_COLLECTIVE_BARRIER});
+}
+
+int
+weir_ibarrier(struct weir *weir, struct weir_request **request)
+{
+	return start(weir, NULL, NULL, &(struct call){.collective = WEIR_COLLECTIVE_BARRIER}, false,
+		request);
 }

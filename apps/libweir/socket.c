@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/handle.h"
 
 #include <errno.h>
 #include <linux/errqueue.h>
@@ -41,82 +41,91 @@ receive_buffer(int fd, uint64_t wanted)
 }
 
 int
-weir_socket_open(struct weir *weir)
+weir_socket_open(struct weir_handle *h)
 {
 	const int on = 1, discover = IP_PMTUDISC_DO;
 
-	weir->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (weir->wake_fd < 0)
-		return weir_explain(weir, -errno, "eventfd: %s", strerror(errno));
-	weir->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (weir->fd < 0)
-		return weir_explain(weir, -errno, "socket: %s", strerror(errno));
+	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (h->wake_fd < 0)
+		return weir_error_set(h, -errno, "eventfd: %s", strerror(errno));
+	h->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (h->fd < 0)
+		return weir_error_set(h, -errno, "socket: %s", strerror(errno));
 	/*
 	 * IP_RECVERR: an unconnected socket hears of ICMP errors only so. They end nothing, but
 	 * an error text that says "connection refused" saves its reader an hour.
 	 */
-	if (setsockopt(weir->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover)) < 0 ||
-		setsockopt(weir->fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) < 0)
-		return weir_explain(weir, -errno, "setsockopt: %s", strerror(errno));
-	if (bind(weir->fd, (const struct sockaddr *)&weir->own, sizeof(weir->own)) < 0)
-		return weir_explain(weir, -errno,
+	if (setsockopt(h->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover)) < 0 ||
+		setsockopt(h->fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) < 0)
+		return weir_error_set(h, -errno, "setsockopt: %s", strerror(errno));
+	if (bind(h->fd, (const struct sockaddr *)&h->own, sizeof(h->own)) < 0)
+		return weir_error_set(h, -errno,
 			"cannot bind the own address: %s; is `address` one of this host's "
 			"interfaces?",
 			strerror(errno));
-	(void)receive_buffer(weir->fd, BUFFER_LEAST);
+	(void)receive_buffer(h->fd, BUFFER_LEAST);
 	return 0;
 }
 
 int
-weir_socket_join_group(struct weir *weir)
+weir_socket_join_group(struct weir_handle *h)
 {
 	const int on = 1, off = 0;
-	struct ip_mreq group = {.imr_multiaddr = weir->group, .imr_interface = weir->own.sin_addr};
-	struct sockaddr_in to = weir->base_form ? weir->switch_base : weir->switch_ext;
+	struct ip_mreq group = {.imr_multiaddr = h->group, .imr_interface = h->own.sin_addr};
+	struct sockaddr_in to = h->base_form ? h->switch_base : h->switch_ext;
 
-	to.sin_addr = weir->group;
-	weir->group_fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (weir->group_fd < 0 ||
-		setsockopt(weir->group_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-		setsockopt(weir->group_fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) < 0 ||
-		bind(weir->group_fd, (const struct sockaddr *)&to, sizeof(to)) < 0 ||
-		setsockopt(weir->group_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)) <
-			0)
-		return weir_explain(weir, -errno,
+	to.sin_addr = h->group;
+	h->group_fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (h->group_fd < 0 ||
+		setsockopt(h->group_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+		setsockopt(h->group_fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) < 0 ||
+		bind(h->group_fd, (const struct sockaddr *)&to, sizeof(to)) < 0 ||
+		setsockopt(h->group_fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+		return weir_error_set(h, -errno,
 			"cannot join the multicast group of the job's results: %s",
 			strerror(errno));
 	return 0;
 }
 
-void
-weir_socket_size(struct weir *weir)
+uint32_t
+weir_socket_size(struct weir_handle *h, size_t datagram)
 {
 	/*
 	 * The kernel counts whole pages and its packet structures against the buffer: about
 	 * twice the datagram and a kilobyte. A window of results may arrive at once.
 	 */
-	uint64_t each = 2 * (uint64_t)weir->inbox.stride + 1024, granted, room;
-	int fd = weir->group_fd >= 0 ? weir->group_fd : weir->fd;
-	uint32_t window = weir->window_job;
+	uint64_t each = 2 * (uint64_t)datagram + 1024, granted, room;
+	uint32_t window = h->window_job;
 	uint64_t wanted = window * each > BUFFER_LEAST ? window * each : BUFFER_LEAST;
 	int send = wanted > INT32_MAX / 2 ? INT32_MAX / 2 : (int)wanted;
 
-	granted = receive_buffer(weir->fd, wanted);
-	if (fd != weir->fd)
-		granted = receive_buffer(fd, wanted);
-	if (setsockopt(weir->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send, sizeof(send)) < 0)
-		(void)setsockopt(weir->fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+	granted = receive_buffer(h->fd, wanted);
+	if (h->group_fd >= 0)
+		granted = receive_buffer(h->group_fd, wanted);
+	if (setsockopt(h->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send, sizeof(send)) < 0)
+		(void)setsockopt(h->fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
 	room = granted / each;
-	while (window > 1 && (window > room || (weir->window_limit && window > weir->window_limit)))
+	while (window > 1 && (window > room || (h->window_limit && window > h->window_limit)))
 		window /= 2;
-	weir->ring.window = window;
-	WEIR_SET(weir, window, window);
-	WEIR_SET(weir, window_job, weir->window_job);
-	WEIR_SET(weir, receive_buffer, granted);
+	WEIR_SET(h, window, window);
+	WEIR_SET(h, window_job, h->window_job);
+	WEIR_SET(h, receive_buffer, granted);
+	return window;
 }
 
 void
-weir_socket_drain_errors(struct weir *weir)
+weir_socket_close(struct weir_handle *h)
+{
+	if (h->fd >= 0)
+		close(h->fd);
+	if (h->wake_fd >= 0)
+		close(h->wake_fd);
+	if (h->group_fd >= 0)
+		close(h->group_fd);
+}
+
+void
+weir_socket_drain_errors(struct weir_handle *h)
 {
 	char control[512];
 	struct msghdr message;
@@ -127,7 +136,7 @@ weir_socket_drain_errors(struct weir *weir)
 		memset(&message, 0, sizeof(message));
 		message.msg_control = control;
 		message.msg_controllen = sizeof(control);
-		if (recvmsg(weir->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		if (recvmsg(h->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
 			return;
 		for (c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
 			struct sock_extended_err error;
@@ -135,9 +144,9 @@ weir_socket_drain_errors(struct weir *weir)
 			if (c->cmsg_level != IPPROTO_IP || c->cmsg_type != IP_RECVERR)
 				continue;
 			memcpy(&error, CMSG_DATA(c), sizeof(error));
-			WEIR_COUNT(weir, send_errors, 1);
+			WEIR_COUNT(h, send_errors, 1);
 			if (weir_socket_soft_error((int)error.ee_errno))
-				weir->network_error = (int)error.ee_errno;
+				h->network_error = (int)error.ee_errno;
 		}
 	}
 }

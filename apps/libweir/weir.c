@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/libweir/weir.h"
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
 
 #include <arpa/inet.h>
@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS  30000
-#define CARRY_BYTES (UINT64_C(256) << 20)
-#define AHEAD_BYTES (UINT64_C(64) << 20)
+#define TIMEOUT_MS       30000
+#define CARRY_BYTES      (UINT64_C(256) << 20)
+#define UNEXPECTED_BYTES (UINT64_C(64) << 20)
 
 bool
 weir_inherited(const struct weir *weir)
 {
-	return weir->process != getpid();
+	return weir->h.process != getpid();
 }
 
 int
@@ -25,7 +25,7 @@ weir_check_process(const struct weir *weir)
 {
 	if (!weir_inherited(weir))
 		return 0;
-	return weir_refuse(weir, -EINVAL,
+	return weir_error_returnf(&weir->h, -EINVAL,
 		"the handle is of the process that forked: open one in this process");
 }
 
@@ -33,27 +33,28 @@ static int
 read_config(struct weir *weir, const struct weir_config *c)
 {
 	if (c->sources > WEIR_SOURCES_MAX)
-		return weir_explain(weir, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
-	weir->switch_base.sin_family = weir->switch_ext.sin_family = AF_INET;
-	weir->own.sin_family = AF_INET;
-	weir->base_form = c->base_form;
-	weir->window_limit = c->window_limit;
+		return weir_error_set(
+			&weir->h, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
+	weir->h.switch_base.sin_family = weir->h.switch_ext.sin_family = AF_INET;
+	weir->h.own.sin_family = AF_INET;
+	weir->h.base_form = c->base_form;
+	weir->h.window_limit = c->window_limit;
 	if (c->spin_us < -1 || c->spin_us > WEIR_SPIN_US_MAX)
-		return weir_explain(weir, -EINVAL, "spin_us: %d is not in [-1, %d]", c->spin_us,
-			WEIR_SPIN_US_MAX);
+		return weir_error_set(&weir->h, -EINVAL, "spin_us: %d is not in [-1, %d]",
+			c->spin_us, WEIR_SPIN_US_MAX);
 	weir_spin_init(&weir->spin,
 		c->spin_us < 0 ? 0 : (c->spin_us ? (uint64_t)c->spin_us : WEIR_SPIN_US) * 1000);
-	weir->join_timeout =
+	weir->h.join_timeout =
 		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
-	weir->join_patience = weir->join_timeout;
-	weir->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	weir->h.join_patience = weir->h.join_timeout;
+	weir->h.op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
 	if ((unsigned int)c->partial > WEIR_PARTIAL_FAIL)
-		return weir_explain(weir, -EINVAL, "partial: %u is none of WEIR_PARTIAL_...",
+		return weir_error_set(&weir->h, -EINVAL, "partial: %u is none of WEIR_PARTIAL_...",
 			(unsigned int)c->partial);
-	weir->partial = c->partial;
-	weir->error_feedback = c->error_feedback;
-	weir->ahead.limit = c->ahead_bytes != 0 ? c->ahead_bytes : AHEAD_BYTES;
-	weir->error_feedback_limit =
+	weir->h.partial = c->partial;
+	weir->h.error_feedback = c->error_feedback;
+	weir->unexpected.limit = c->unexpected_bytes != 0 ? c->unexpected_bytes : UNEXPECTED_BYTES;
+	weir->h.error_feedback_limit =
 		c->error_feedback_bytes != 0 ? c->error_feedback_bytes : CARRY_BYTES;
 	return 0;
 }
@@ -65,32 +66,34 @@ read_addresses(struct weir *weir, const struct weir_config *c)
 	uint16_t base = c->port_base ? c->port_base : WEIR_PORT_BASE;
 	uint16_t ext = c->port_ext ? c->port_ext : WEIR_PORT_EXT;
 
-	weir->switch_base.sin_port = htons(base);
-	weir->switch_ext.sin_port = htons(ext);
+	weir->h.switch_base.sin_port = htons(base);
+	weir->h.switch_ext.sin_port = htons(ext);
 	if (c->switch_address == NULL)
-		return weir_explain(weir, -EINVAL,
+		return weir_error_set(&weir->h, -EINVAL,
 			"where is the switch? Set WEIR_SWITCH, or control, to its control API's "
 			"address, such as http://10.0.0.1:8080; or give switch_address and "
 			"address");
-	if (inet_pton(AF_INET, c->switch_address, &weir->switch_ext.sin_addr) != 1)
-		return weir_explain(weir, -EINVAL, "switch_address: \"%s\" is not an IPv4 address",
-			c->switch_address);
-	weir->switch_base.sin_addr = weir->switch_ext.sin_addr;
+	if (inet_pton(AF_INET, c->switch_address, &weir->h.switch_ext.sin_addr) != 1)
+		return weir_error_set(&weir->h, -EINVAL,
+			"switch_address: \"%s\" is not an IPv4 address", c->switch_address);
+	weir->h.switch_base.sin_addr = weir->h.switch_ext.sin_addr;
 	if (c->address == NULL)
-		return weir_explain(weir, -EINVAL,
+		return weir_error_set(&weir->h, -EINVAL,
 			"address: with switch_address it is this host's own IPv4 address, of the "
 			"interface towards the switch");
-	if (inet_pton(AF_INET, c->address, &weir->own.sin_addr) != 1)
-		return weir_explain(
-			weir, -EINVAL, "address: \"%s\" is not an IPv4 address", c->address);
+	if (inet_pton(AF_INET, c->address, &weir->h.own.sin_addr) != 1)
+		return weir_error_set(
+			&weir->h, -EINVAL, "address: \"%s\" is not an IPv4 address", c->address);
 	if (base == ext)
-		return weir_explain(weir, -EINVAL, "port_base and port_ext are both %u", base);
+		return weir_error_set(
+			&weir->h, -EINVAL, "port_base and port_ext are both %u", base);
 	if (c->source < 0 || c->source >= WEIR_SOURCES_MAX)
-		return weir_explain(weir, -EINVAL, "source: %d is not in [0, 256)", c->source);
-	weir->job = c->job;
-	weir->source = (uint8_t)c->source;
-	weir->expected = c->sources;
-	snprintf(weir->job_text, sizeof(weir->job_text), "job %u", weir->job);
+		return weir_error_set(
+			&weir->h, -EINVAL, "source: %d is not in [0, 256)", c->source);
+	weir->h.job = c->job;
+	weir->h.source = (uint8_t)c->source;
+	weir->h.expected = c->sources;
+	snprintf(weir->h.job_text, sizeof(weir->h.job_text), "job %u", weir->h.job);
 	return 0;
 }
 
@@ -98,57 +101,41 @@ read_addresses(struct weir *weir, const struct weir_config *c)
 static int
 find_switch(struct weir *weir, const struct weir_config *config)
 {
-	uint64_t deadline = weir_now() + weir->join_timeout, now;
+	uint64_t deadline = weir_now() + weir->h.join_timeout, now;
 	int code;
 
 	if (!weir_control_wanted(config))
 		return read_addresses(weir, config);
-	code = weir_control_join(weir, config, deadline);
+	code = weir_control_join(&weir->h, config, deadline);
 	now = weir_now();
-	weir->join_timeout = deadline > now ? deadline - now : 1;
+	weir->h.join_timeout = deadline > now ? deadline - now : 1;
 	return code;
 }
 
 int
-weir_use_key(struct weir *weir, const uint8_t *key, size_t bytes)
-{
-	int code;
-
-	if (weir->base_form)
-		return weir_explain(
-			weir, -EINVAL, "the base form has no place for an authenticated job's tag");
-	weir_auth_destroy(weir->auth);
-	code = weir_auth_create(&weir->auth, key, bytes, weir->source);
-	if (code == -EINVAL)
-		return weir_explain(weir, code, "key_bytes: %zu is neither %u nor %u", bytes,
-			WEIR_KEY_BYTES, 2 * WEIR_KEY_BYTES);
-	return code == 0 ? 0 : weir_explain(weir, code, "out of memory");
-}
-
-int
-weir_inquire(struct weir *weir, int code)
+weir_query_job(struct weir *weir, int code)
 {
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	char text[WEIR_ERROR_MAX];
 	bool have_waiting;
 	int verdict;
 
-	if (weir->control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT))
+	if (weir->h.control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT))
 		return code;
 	pthread_mutex_lock(&weir->lock);
-	have_waiting = weir->have_waiting;
-	memcpy(waiting, weir->waiting, sizeof(waiting));
+	have_waiting = weir->h.have_waiting;
+	memcpy(waiting, weir->h.waiting, sizeof(waiting));
 	pthread_mutex_unlock(&weir->lock);
-	verdict = weir_control_inquire(weir, have_waiting ? waiting : NULL, text, sizeof(text));
+	verdict = weir_control_query(&weir->h, have_waiting ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
 	if (weir->closing) { /* meanwhile: all have ended with that, and its text stays */
 		code = weir->failed;
 	} else if (verdict < 0) {
-		code = weir_explain(weir, verdict, "%s", text);
+		code = weir_error_set(&weir->h, verdict, "%s", text);
 	} else if (code == -ETIMEDOUT) {
-		size_t used = strlen(weir->error);
+		size_t used = strlen(weir->h.error);
 
-		snprintf(weir->error + used, sizeof(weir->error) - used, "%s", text);
+		snprintf(weir->h.error + used, sizeof(weir->h.error) - used, "%s", text);
 	}
 	pthread_mutex_unlock(&weir->lock);
 	return code;
@@ -160,19 +147,19 @@ open_handle(struct weir *weir, const struct weir_config *config)
 	int code;
 
 	if (config == NULL)
-		return weir_explain(weir, -EINVAL, "config is NULL");
+		return weir_error_set(&weir->h, -EINVAL, "config is NULL");
 	code = read_config(weir, config);
 	if (code < 0)
 		return code;
 	code = find_switch(weir, config);
-	weir->known[weir->source / 8] |= (uint8_t)(1u << weir->source % 8);
-	weir->key_given = config->key != NULL;
-	if (code == 0 && weir->key_given)
-		code = weir_use_key(weir, config->key, config->key_bytes);
+	weir->h.known[weir->h.source / 8] |= (uint8_t)(1u << weir->h.source % 8);
+	weir->h.key_given = config->key != NULL;
+	if (code == 0 && weir->h.key_given)
+		code = weir_auth_use(&weir->h, config->key, config->key_bytes);
 	if (code == 0)
-		code = weir_socket_open(weir);
+		code = weir_socket_open(&weir->h);
 	if (code < 0)
-		return weir_inquire(weir, code);
+		return weir_query_job(weir, code);
 	return weir_begin(weir);
 }
 
@@ -187,10 +174,10 @@ weir_open(const struct weir_config *config, struct weir **out)
 	*out = weir = calloc(1, sizeof(*weir));
 	if (weir == NULL)
 		return -ENOMEM;
-	weir->number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
-	weir->process = getpid();
-	weir->noun = "source";
-	weir->fd = weir->group_fd = weir->wake_fd = -1;
+	weir->h.number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
+	weir->h.process = getpid();
+	weir->h.noun = "source";
+	weir->h.fd = weir->h.group_fd = weir->h.wake_fd = -1;
 	pthread_mutex_init(&weir->lock, NULL);
 	pthread_cond_init(&weir->ended, NULL);
 	pthread_cond_init(&weir->called, NULL);
@@ -209,7 +196,7 @@ cancel(struct weir *weir)
 	pthread_mutex_lock(&weir->lock);
 	weir->closing = true;
 	if (!TAILQ_EMPTY(&weir->requests)) {
-		weir_fail(weir, weir_explain(weir, -ECANCELED, "the handle was closed"));
+		weir_fail(weir, weir_error_set(&weir->h, -ECANCELED, "the handle was closed"));
 	}
 	while (weir->waiters > 0 || weir->held > 0)
 		pthread_cond_wait(&weir->ended, &weir->lock);
@@ -220,17 +207,6 @@ cancel(struct weir *weir)
 	pthread_mutex_unlock(&weir->lock);
 }
 
-static void
-close_sockets(struct weir *weir)
-{
-	if (weir->fd >= 0)
-		close(weir->fd);
-	if (weir->wake_fd >= 0)
-		close(weir->wake_fd);
-	if (weir->group_fd >= 0)
-		close(weir->group_fd);
-}
-
 void
 weir_close(struct weir *weir)
 {
@@ -238,20 +214,39 @@ weir_close(struct weir *weir)
 		return;
 	if (weir_inherited(weir)) {
 		/* The lock may be a thread's that is not here, and the membership is the other's. */
-		close_sockets(weir);
+		weir_socket_close(&weir->h);
 		return;
 	}
 	cancel(weir);
 	weir_end(weir);
-	weir_control_leave(weir->control);
-	weir_error_feedback_forget(weir, NULL);
-	close_sockets(weir);
-	weir_auth_destroy(weir->auth);
+	weir_control_leave(weir->h.control);
+	weir_error_feedback_drop(&weir->h, NULL);
+	weir_socket_close(&weir->h);
+	weir_auth_destroy(weir->h.auth);
 	free(weir->degraded);
 	pthread_cond_destroy(&weir->ended);
 	pthread_cond_destroy(&weir->called);
 	pthread_mutex_destroy(&weir->lock);
 	free(weir);
+}
+
+uint64_t
+weir_error_feedback_forget(struct weir *weir, const void *buffer)
+{
+	uint64_t bytes;
+
+	if (weir_inherited(weir))
+		return 0;
+	pthread_mutex_lock(&weir->lock);
+	bytes = weir_error_feedback_drop(&weir->h, buffer);
+	pthread_mutex_unlock(&weir->lock);
+	return bytes;
+}
+
+const char *
+weir_last_error(const struct weir *weir)
+{
+	return weir == NULL ? "no memory for a handle" : weir_error_last(&weir->h);
 }
 
 /* The lock of a handle that is only read. */
@@ -290,7 +285,7 @@ weir_degraded(const struct weir *weir, const struct weir_degraded **blocks)
 void
 weir_stats(const struct weir *weir, struct weir_stats *stats)
 {
-#define X(name, help) stats->name = __atomic_load_n(&weir->stats.name, __ATOMIC_RELAXED);
+#define X(name, help) stats->name = __atomic_load_n(&weir->h.stats.name, __ATOMIC_RELAXED);
 	WEIR_STATS_LIST(X)
 #undef X
 }
@@ -298,25 +293,25 @@ weir_stats(const struct weir *weir, struct weir_stats *stats)
 unsigned int
 weir_source(const struct weir *weir)
 {
-	return weir->source;
+	return weir->h.source;
 }
 
 unsigned int
 weir_job(const struct weir *weir)
 {
-	return weir->job;
+	return weir->h.job;
 }
 
 unsigned int
 weir_rank(const struct weir *weir)
 {
-	return weir->rank;
+	return weir->h.rank;
 }
 
 unsigned int
 weir_sources(const struct weir *weir)
 {
-	return weir->sources;
+	return weir->h.sources;
 }
 
 unsigned int
@@ -328,31 +323,32 @@ weir_window(const struct weir *weir)
 unsigned int
 weir_timeout_ms(const struct weir *weir)
 {
-	return weir->timeout_ms;
+	return weir->h.timeout_ms;
 }
 
 unsigned int
 weir_generation(const struct weir *weir)
 {
-	return weir->generation;
+	return weir->h.generation;
 }
 
 enum weir_dtype
 weir_job_dtype(const struct weir *weir)
 {
-	return (enum weir_dtype)weir->job_dtype;
+	return (enum weir_dtype)weir->h.job_dtype;
 }
 
 enum weir_op
 weir_job_op(const struct weir *weir)
 {
-	return (enum weir_op)weir->job_op;
+	return (enum weir_op)weir->h.job_op;
 }
 
 unsigned int
 weir_elements(const struct weir *weir, enum weir_dtype dtype)
 {
-	unsigned int elements = weir_dtype_bytes(dtype) > 4 ? weir->elements / 2 : weir->elements;
+	unsigned int elements =
+		weir_dtype_bytes(dtype) > 4 ? weir->h.elements / 2 : weir->h.elements;
 
-	return elements == 0 ? weir->elements : elements;
+	return elements == 0 ? weir->h.elements : elements;
 }

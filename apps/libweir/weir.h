@@ -60,8 +60,8 @@
  *
  * Cost: one system call per up to 64 packets each way, no copy on the way out, one on the way in; see spin_us.
  */
-#ifndef APPS_HOST_WEIR_H
-#define APPS_HOST_WEIR_H
+#ifndef APPS_LIBWEIR_WEIR_H
+#define APPS_LIBWEIR_WEIR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -157,10 +157,10 @@ struct weir_config {
 	/*
 	 * While the application computes, the others' operations may time out without it (job policy
 	 * `partial`). Their results are kept for the calls to come, and acknowledged, so that the others
-	 * go on: ahead_bytes at most (0: 64 MiB). Beyond that they wait, until their operations fail; this
+	 * go on: unexpected_bytes at most (0: 64 MiB). Beyond that they wait, until their operations fail; this
 	 * source is then heard once a second, so a job whose dead_after_ms is not above that expels it.
 	 */
-	uint64_t ahead_bytes;
+	uint64_t unexpected_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
 	int spin_us; /* [-1, 1000000]: a waiting call polls so long before it sleeps, as long as answers come
@@ -372,7 +372,7 @@ WEIR_API int weir_rejoin(struct weir *weir);
  * `error_feedback` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
  * may have fewer; a barrier is one block. Any thread.
  */
-WEIR_API uint64_t weir_ahead(const struct weir *weir);
+WEIR_API uint64_t weir_unexpected(const struct weir *weir);
 
 /*
  * Forget what `error_feedback` owes of this buffer (what was `send`), because it is freed, or holds something
@@ -447,9 +447,9 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(results_partial, "blocks completed with sources missing")                                \
 	X(results_error, "replies that failed an operation, of any status")                        \
 	X(fed_back, "own contributions that missed their block, kept for the next call")           \
-	X(kept_ahead, "partial results kept for operations that were not called yet")              \
+	X(unexpected, "partial results kept for operations that were not called yet")              \
 	X(acknowledged, "acknowledgements sent, repetitions too")                                  \
-	X(ahead_full, "partial results not kept: ahead_bytes are used up")                         \
+	X(unexpected_full, "partial results not kept: unexpected_bytes are used up")               \
 	X(waiting, "replies that a block still waits for sources")                                 \
 	X(duplicates, "packets about blocks that nobody waits for: they had theirs already")       \
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/engine.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- sending ---- */
 
 #define RETRY_NS (1 * WEIR_NS_PER_MS)
 
@@ -36,15 +38,15 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 	struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
 	struct weir_shape *shape = &slot->shape;
 	struct weir_header h = {
-		.extended = !weir->base_form,
-		.job_id = weir->job,
-		.src_id = weir->source,
+		.extended = !weir->h.base_form,
+		.job_id = weir->h.job,
+		.src_id = weir->h.source,
 		.block_id = block,
-		.gen_id = weir->generation,
+		.gen_id = weir->h.generation,
 		.final = nth + 1 == o->blocks,
 		.op = o->op,
 		.dtype = o->dtype,
-		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 	};
 
 	weir_geometry_block(&o->geometry, nth, shape);
@@ -89,16 +91,81 @@ static void
 load(struct weir *weir, struct weir_slot *slot)
 {
 	slot->tag_bytes = 0;
-	if (weir->auth != NULL) {
+	if (weir->h.auth != NULL) {
 		struct iovec *vectors = weir->outbox->vectors;
 
 		/* Without memory for it the tag is wrong, and the block times out. */
 		weir_auth_contribution(
-			weir->auth, slot->number, vectors, gather(slot, vectors), slot->tag);
+			weir->h.auth, slot->number, vectors, gather(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
 	}
 	slot->state = WEIR_SLOT_READY;
 	TAILQ_INSERT_TAIL(&weir->ring.ready, slot, link);
+}
+
+/* ---- results ---- */
+
+/*
+ * A result, whole or partial, of a block in flight: everything in it must be as it was sent, and
+ * its length exact.
+ */
+static bool
+result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	size_t payload)
+{
+	const struct weir_shape *shape = &slot->shape;
+	const struct weir_request *o = slot->request;
+	bool partial = h->status == WEIR_STATUS_PARTIAL;
+
+	if (h->degraded != partial || h->grad_cnt != shape->elements ||
+		payload != weir_span_bytes(&shape->recv) + (partial ? WEIR_BITMAP_BYTES : 0u))
+		return false;
+	if (h->extended &&
+		(h->collective != shape->collective || h->root != shape->root || h->op != o->op ||
+			h->dtype != o->dtype))
+		return false;
+	return partial || h->src_cnt == (uint8_t)weir->h.sources;
+}
+
+/* To its place in the application's buffer. */
+static void
+spread(uint8_t *to, const struct weir_span *span, const uint8_t *payload)
+{
+	for (unsigned int i = 0; i < span->pieces; i++, payload += span->bytes)
+		memcpy(to + span->offset + i * span->stride, payload, span->bytes);
+}
+
+static bool
+result_deliver(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *payload)
+{
+	struct weir_request *o = slot->request;
+	size_t bytes = weir_span_bytes(&slot->shape.recv);
+
+	if (h->status == WEIR_STATUS_PARTIAL && o->feeds_back &&
+		!weir_bitmap_has(payload + bytes, weir->h.source) &&
+		!weir_error_feedback_keep(&weir->h, o, slot->block - o->first,
+			slot->payload + slot->shape.send.offset, slot->payload_bytes)) {
+		weir_fail(weir,
+			weir_error_set(&weir->h, -ENOMEM,
+				"no memory for error feedback of a contribution that missed its "
+				"block"));
+		return false;
+	}
+	spread(o->recv, &slot->shape.recv, payload);
+	WEIR_COUNT(&weir->h, payload_received, bytes);
+	o->result.completed++;
+	if (h->status == WEIR_STATUS_PARTIAL) {
+		WEIR_COUNT(&weir->h, results_partial, 1);
+		weir->unexpected.armed = true;
+		if (!weir_partial_note(&weir->h, o, &slot->shape, payload + bytes)) {
+			weir_fail(weir, weir_error_set(&weir->h, -ENOMEM, "out of memory"));
+			return false;
+		}
+	} else {
+		WEIR_COUNT(&weir->h, results_ok, 1);
+	}
+	return true;
 }
 
 /* The operation that has this block, of o and what was called after it; NULL: it is not called for. What
@@ -133,18 +200,20 @@ go_on(struct weir *weir, struct weir_request *o, uint64_t number)
 		const uint8_t *payload;
 		size_t bytes;
 
-		h = weir_ahead_first(weir, slot->block, &payload, &bytes);
+		h = weir_unexpected_first(weir, slot->block, &payload, &bytes);
 		if (h == NULL) {
 			load(weir, slot);
 			return true;
 		}
-		if (!weir_result_fits(weir, slot, h, bytes)) {
-			weir_fail(weir, weir_explain_ahead(weir, slot, h));
+		if (!result_fits(weir, slot, h, bytes)) {
+			weir_fail(weir,
+				weir_error_unexpected(
+					&weir->h, slot->request, slot->block, &slot->shape, h));
 			return false;
 		}
-		if (!weir_result_deliver(weir, slot, h, payload))
+		if (!result_deliver(weir, slot, h, payload))
 			return false;
-		weir_ahead_delivered(weir, slot->block);
+		weir_unexpected_delivered(weir, slot->block);
 		count_done(weir, o);
 		o = next;
 	}
@@ -159,7 +228,7 @@ weir_window_begin(struct weir *weir, struct weir_request *o)
 	uint64_t number = o->number;
 	uint32_t first = o->first;
 
-	weir_ahead_begin(weir, o);
+	weir_unexpected_begin(weir, o);
 	/* The others' blocks have theirs before them: these slots come to it by themselves. */
 	for (uint32_t nth = 0; nth < blocks; nth++)
 		if (r->slots[(first + nth) & (r->window - 1)].state == WEIR_SLOT_IDLE &&
@@ -189,16 +258,17 @@ learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 		weir_rtt_sample(&r->rtt, ago);
 		if (slot->transmission > r->answered)
 			r->answered = slot->transmission;
-		WEIR_SET(weir, srtt_ns, r->rtt.srtt);
+		WEIR_SET(&weir->h, srtt_ns, r->rtt.srtt);
 	} else if (slot->by_gap && ago < r->rtt.srtt / 4) {
 		r->gap = r->gap * 2 < r->window ? r->gap * 2 : r->window;
 	}
 	weir_rtt_answered(&r->rtt);
-	WEIR_SET(weir, rto_ns, r->rtt.rto);
+	WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
 }
 
-bool
-weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
+/* The block of the slot has its result. False: all operations have failed. */
+static bool
+block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
 	struct weir_request *o = slot->request, *next = owner(o, slot->number + r->window);
@@ -212,8 +282,8 @@ weir_window_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 		TAILQ_REMOVE(&r->ready, slot, link);
 	}
 	slot->state = WEIR_SLOT_IDLE;
-	if (slot->block == weir->waiting_block)
-		weir->have_waiting = false;
+	if (slot->block == weir->h.waiting_block)
+		weir->h.have_waiting = false;
 	weir->progressed = now;
 	count_done(weir, o);
 	return go_on(weir, next, number);
@@ -228,7 +298,7 @@ weir_window_repeat(struct weir *weir, uint64_t now)
 
 	while ((slot = TAILQ_FIRST(&r->flying)) != NULL &&
 		slot->transmission + r->gap <= r->answered) {
-		WEIR_COUNT(weir, gaps, 1);
+		WEIR_COUNT(&weir->h, gaps, 1);
 		repeat(r, slot, true);
 	}
 	while ((slot = TAILQ_FIRST(&r->flying)) != NULL && slot->sent_at + rto <= now) {
@@ -236,12 +306,12 @@ weir_window_repeat(struct weir *weir, uint64_t now)
 			if (now < r->probe_at)
 				break;
 			weir_rtt_back_off(&r->rtt);
-			WEIR_SET(weir, rto_ns, r->rtt.rto);
+			WEIR_SET(&weir->h, rto_ns, r->rtt.rto);
 			r->allowance = WEIR_PROBE;
 			r->probe_at = now + r->rtt.rto;
 		}
 		r->allowance--;
-		WEIR_COUNT(weir, timeouts, 1);
+		WEIR_COUNT(&weir->h, timeouts, 1);
 		repeat(r, slot, false);
 	}
 }
@@ -275,21 +345,22 @@ send_refused(struct weir *weir, int error, const struct weir_slot *slot, uint64_
 {
 	struct weir_ring *r = &weir->ring;
 
-	WEIR_COUNT(weir, send_errors, 1);
+	WEIR_COUNT(&weir->h, send_errors, 1);
 	if (error == EAGAIN) {
 		r->want_write = true;
 	} else if (error == EINTR || error == ENOBUFS || error == ENOMEM) {
 		r->retry_at = now + RETRY_NS;
 	} else if (weir_socket_soft_error(error)) {
-		weir->network_error = error;
-		weir_socket_drain_errors(weir);
+		weir->h.network_error = error;
+		weir_socket_drain_errors(&weir->h);
 		r->retry_at = now + RETRY_NS;
 	} else if (error == EMSGSIZE) {
-		weir_fail(weir, weir_explain_size(weir, slot, datagram_bytes(slot)));
+		weir_fail(
+			weir, weir_error_mtu(&weir->h, slot->shape.elements, datagram_bytes(slot)));
 	} else {
 		weir_fail(weir,
-			weir_explain(
-				weir, -error, "cannot send to the switch: %s", strerror(error)));
+			weir_error_set(&weir->h, -error, "cannot send to the switch: %s",
+				strerror(error)));
 	}
 }
 
@@ -303,18 +374,18 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	slot->sent_at = now;
 	slot->transmission = ++r->transmissions;
 	if (slot->tries++ != 0)
-		WEIR_COUNT(weir, retransmissions, 1);
+		WEIR_COUNT(&weir->h, retransmissions, 1);
 	TAILQ_INSERT_TAIL(&r->flying, slot, link);
-	WEIR_COUNT(weir, packets_sent, 1);
-	WEIR_COUNT(weir, payload_sent, slot->payload_bytes);
-	WEIR_COUNT(weir, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
+	WEIR_COUNT(&weir->h, packets_sent, 1);
+	WEIR_COUNT(&weir->h, payload_sent, slot->payload_bytes);
+	WEIR_COUNT(&weir->h, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
 }
 
 /* Take what is ready for a batch; how many. */
 static unsigned int
 pack(struct weir *weir)
 {
-	struct sockaddr_in *to = weir->base_form ? &weir->switch_base : &weir->switch_ext;
+	struct sockaddr_in *to = weir->h.base_form ? &weir->h.switch_base : &weir->h.switch_ext;
 	struct weir_outbox *out = weir->outbox;
 	struct iovec *vectors = out->vectors;
 	struct weir_slot *slot;
@@ -344,7 +415,7 @@ weir_window_flush(struct weir *weir, uint64_t now)
 		return;
 	r->retry_at = 0;
 	while (!TAILQ_EMPTY(&r->ready)) {
-		int done = sendmmsg(weir->fd, weir->outbox->messages, pack(weir), MSG_DONTWAIT);
+		int done = sendmmsg(weir->h.fd, weir->outbox->messages, pack(weir), MSG_DONTWAIT);
 
 		if (done <= 0) {
 			send_refused(weir, done < 0 ? errno : EAGAIN, TAILQ_FIRST(&r->ready), now);
@@ -352,5 +423,155 @@ weir_window_flush(struct weir *weir, uint64_t now)
 		}
 		while (done-- > 0)
 			sent(weir, TAILQ_FIRST(&r->ready), now);
+	}
+}
+
+/* ---- receiving ---- */
+
+#define ROUNDS_MAX 16 /* batches before the timers get their turn */
+
+bool
+weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended)
+{
+	*extended = from->sin_port == weir->h.switch_ext.sin_port;
+	return from->sin_family == AF_INET &&
+		from->sin_addr.s_addr == weir->h.switch_ext.sin_addr.s_addr &&
+		(*extended || from->sin_port == weir->h.switch_base.sin_port);
+}
+
+/* A reply that is not a result, to a block in flight. */
+static void
+take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *payload, size_t bytes)
+{
+	if (h->status == WEIR_STATUS_WAITING) {
+		if (bytes != WEIR_BITMAP_BYTES) {
+			WEIR_COUNT(&weir->h, malformed, 1);
+			return;
+		}
+		WEIR_COUNT(&weir->h, waiting, 1);
+		memcpy(weir->h.waiting, payload, WEIR_BITMAP_BYTES);
+		weir_note_known(&weir->h, payload);
+		weir->h.waiting_block = h->block_id;
+		weir->h.have_waiting = true;
+	} else if (h->status > WEIR_STATUS_REFUSED) {
+		WEIR_COUNT(&weir->h, malformed, 1);
+	} else {
+		WEIR_COUNT(&weir->h, results_error, 1);
+		weir_fail(weir,
+			weir_error_status(&weir->h, slot->request, slot->block, &slot->shape, h,
+				payload, bytes));
+	}
+}
+
+uint32_t
+weir_result_slice(const struct weir *weir, const struct weir_header *h)
+{
+	bool data = h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL;
+
+	return data && weir_collective_differs(h->collective) ? weir->h.rank + 1u : 0;
+}
+
+/* Is it what the switch says of this block? Statuses of results are under the results' key, others
+ * answer the contribution that is in flight. */
+static bool
+authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+	const uint8_t *packet, size_t bytes)
+{
+	if (h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL ||
+		h->status == WEIR_STATUS_ERROR || h->status == WEIR_STATUS_MISMATCH)
+		return weir_auth_result(
+			weir->h.auth, slot->number, weir_result_slice(weir, h), packet, bytes);
+	return weir_auth_reply(weir->h.auth, slot->tag, packet, bytes);
+}
+
+static bool
+generation_fits(const struct weir *weir, const struct weir_header *h)
+{
+	return h->status == WEIR_STATUS_REFUSED ||
+		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
+}
+
+static void
+take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
+	bool multicast, uint64_t now)
+{
+	struct weir_header h = {0};
+	struct weir_slot *slot;
+	unsigned int header;
+
+	WEIR_COUNT(&weir->h, packets_received, 1);
+	WEIR_COUNT(&weir->h, wire_received, weir_wire_bytes(bytes));
+	if (!weir_from_switch(weir, from, &h.extended)) {
+		WEIR_COUNT(&weir->h, foreign, 1);
+		return;
+	}
+	header = weir_header_bytes(h.extended);
+	if (bytes < header || bytes > weir->inbox.stride) {
+		WEIR_COUNT(&weir->h, malformed, 1);
+		return;
+	}
+	weir_header_read(&h, packet);
+	/* A stale reply names the job's new generation, a refusal the one of a job that this source is
+	 * not in, or none; every other packet must name ours. */
+	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source) ||
+		!generation_fits(weir, &h) || h.extended == weir->h.base_form ||
+		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN)) {
+		WEIR_COUNT(&weir->h, foreign, 1);
+		return;
+	}
+	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
+	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
+		weir_unexpected_take(weir, &h, packet, bytes, now);
+		return;
+	}
+	if (weir->h.auth != NULL) {
+		if (!authentic(weir, slot, &h, packet, bytes)) {
+			WEIR_COUNT(&weir->h, forged, 1);
+			return;
+		}
+		bytes -= WEIR_TAG_BYTES;
+	}
+	weir->h.heard_at = now;
+	weir->h.network_error = 0;
+	if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {
+		take_status(weir, slot, &h, packet + header, bytes - header);
+	} else if (!result_fits(weir, slot, &h, bytes - header)) {
+		WEIR_COUNT(&weir->h, malformed, 1);
+	} else if (result_deliver(weir, slot, &h, packet + header)) {
+		block_answered(weir, slot, now);
+	}
+}
+
+void
+weir_receive(struct weir *weir, int fd, bool multicast)
+{
+	struct weir_inbox *in = &weir->inbox;
+
+	for (int round = 0; round < ROUNDS_MAX; round++) {
+		uint64_t now;
+		int n;
+
+		for (int i = 0; i < WEIR_BATCH; i++) {
+			in->messages[i].msg_hdr.msg_namelen = sizeof(in->from[i]);
+			in->messages[i].msg_hdr.msg_flags = 0;
+		}
+		n = recvmmsg(fd, in->messages, WEIR_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
+		if (n <= 0) {
+			if (n < 0 && errno != EAGAIN && errno != EINTR)
+				weir_socket_drain_errors(&weir->h);
+			return;
+		}
+		now = weir_now();
+		for (int i = 0; i < n; i++)
+			take(weir, &in->from[i], in->bytes + (size_t)i * in->stride,
+				in->messages[i].msg_len, multicast, now);
+		/* The window moves with each batch: the switch must not wait for our next one. */
+		weir_window_repeat(weir, now);
+		weir_window_flush(weir, now);
+		weir_unexpected_repeat(weir, now);
+		weir_unexpected_flush(weir, now);
+		if (n < WEIR_BATCH)
+			return;
 	}
 }

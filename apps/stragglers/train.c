@@ -35,7 +35,7 @@ sleep_until(uint64_t us)
 static bool
 is_over(const struct train_run *run)
 {
-	return weir_ahead(run->weir) >= run->blocks;
+	return weir_unexpected(run->weir) >= run->blocks;
 }
 
 static void

@@ -199,13 +199,14 @@ nap(unsigned int *step)
 	int code = 0;
 
 	/* On a busy machine the others may need longer. */
-	for (unsigned int k = 0; k < NAPS && (k == 0 || weir_ahead(me.weir) < me.nap_ahead); k++)
+	for (unsigned int k = 0; k < NAPS && (k == 0 || weir_unexpected(me.weir) < me.nap_ahead);
+		k++)
 		nanosleep(&t, NULL);
 	blocks = (COUNT + weir_elements(me.weir, WEIR_DTYPE_INT32) - 1) /
 		weir_elements(me.weir, WEIR_DTYPE_INT32);
-	ahead = weir_ahead(me.weir);
+	ahead = weir_unexpected(me.weir);
 	began = now_ms();
-	while (code >= 0 && weir_ahead(me.weir) >= blocks)
+	while (code >= 0 && weir_unexpected(me.weir) >= blocks)
 		code = sum((*step)++, false);
 	printf("nap: ahead=%llu steps=%u ms=%llu\n", (unsigned long long)ahead, *step - first,
 		(unsigned long long)(now_ms() - began));

@@ -49,7 +49,7 @@ class Config(ctypes.Structure):
                 ('job', ctypes.c_uint8), ('base_form', ctypes.c_bool), ('source', ctypes.c_int),
                 ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint),
                 ('op_timeout_ms', ctypes.c_uint), ('partial', c_code), ('error_feedback', ctypes.c_bool),
-                ('error_feedback_bytes', ctypes.c_uint64), ('ahead_bytes', ctypes.c_uint64),
+                ('error_feedback_bytes', ctypes.c_uint64), ('unexpected_bytes', ctypes.c_uint64),
                 ('window_limit', ctypes.c_uint), ('spin_us', ctypes.c_int),
                 ('control', ctypes.c_char_p), ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', Settings),
                 ('token', ctypes.c_char_p), ('token_file', ctypes.c_char_p),

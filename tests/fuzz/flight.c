@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/engine.h"
 #include "tests/fuzz/fuzz.h"
 
 void

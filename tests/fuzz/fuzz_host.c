@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/engine.h"
 #include "tests/fuzz/flight.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/model/tags.h"
@@ -80,7 +80,7 @@ answer(uint8_t *packet, uint32_t block, unsigned int status)
 		.job_id = JOB,
 		.src_id = SOURCE,
 		.block_id = block,
-		.gen_id = play.weir->generation,
+		.gen_id = play.weir->h.generation,
 		.status = (uint8_t)status,
 		.degraded = status == WEIR_STATUS_PARTIAL,
 		.src_cnt = SOURCES,
@@ -138,7 +138,7 @@ sign_result(uint8_t *packet, size_t bytes)
 	memcpy(header, packet, sizeof(header));
 	header[6] = 0;
 	tags_results_key(job, key);
-	tags_generation_key(key, challenge, play.weir->generation, key);
+	tags_generation_key(key, challenge, play.weir->h.generation, key);
 	tags_gmac(key, h.status, h.block_id, header, packet + WEIR_EXT_BYTES,
 		bytes - WEIR_EXT_BYTES, packet + bytes);
 	play.signed_right = true;
@@ -173,7 +173,7 @@ spoil(uint8_t *packet, size_t bytes, unsigned int how)
 static void
 sender(struct sockaddr_in *from, bool extended, unsigned int how)
 {
-	*from = extended ? play.weir->switch_ext : play.weir->switch_base;
+	*from = extended ? play.weir->h.switch_ext : play.weir->h.switch_base;
 	if ((how & 1) != 0)
 		from->sin_addr.s_addr ^= htonl(1);
 	if ((how & 2) != 0)
@@ -372,7 +372,7 @@ __wrap_pthread_join(pthread_t thread, void **result)
 static void
 check_counters(const struct weir *weir)
 {
-	const struct weir_stats *s = &weir->stats;
+	const struct weir_stats *s = &weir->h.stats;
 	uint64_t ends = s->results_ok + s->results_partial + s->results_error + s->waiting +
 		s->duplicates + s->foreign + s->malformed;
 
@@ -396,8 +396,8 @@ operate(struct weir *weir, int kind, size_t count)
 
 	/* The reply to the join may have told of a job that refuses the flights: of another type in the base
 	 * form, or with blocks too small for slices. */
-	if ((weir->base_form &&
-		    (weir->job_dtype != WEIR_DTYPE_INT32 || weir->job_op != WEIR_OP_SUM)) ||
+	if ((weir->h.base_form &&
+		    (weir->h.job_dtype != WEIR_DTYPE_INT32 || weir->h.job_op != WEIR_OP_SUM)) ||
 		(kind != 0 && weir_elements(weir, WEIR_DTYPE_INT32) < sources))
 		return;
 	do {
@@ -410,7 +410,7 @@ operate(struct weir *weir, int kind, size_t count)
 			break;
 	} while (flights < FLIGHTS);
 	while (!last->request->finished && play.in.left > 0) {
-		weir_receive(weir, weir->fd, (fuzz_8(&play.in) & 1) != 0);
+		weir_receive(weir, weir->h.fd, (fuzz_8(&play.in) & 1) != 0);
 		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
 		if (last->request->finished)
 			break;
@@ -423,7 +423,9 @@ operate(struct weir *weir, int kind, size_t count)
 	}
 	for (unsigned int i = 0; i < flights; i++)
 		if (!flight[i].request->finished)
-			weir_fail(weir, weir_explain_timeout(weir, play.now));
+			weir_fail(weir,
+				weir_error_timeout(&play.weir->h, TAILQ_FIRST(&play.weir->requests),
+					play.weir->progressed, play.now));
 	for (unsigned int i = 0; i < flights; i++)
 		flight_end(weir, &flight[i]);
 }

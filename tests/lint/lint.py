@@ -22,6 +22,13 @@ MAY_INCLUDE = {
     'ctrl': {'ctrl', 'ppe', 'pktbuf', 'hashengine', 'rmw'},
     'apps': {'apps', 'ctrl', 'ppe', 'pktbuf', 'hashengine', 'rmw'},
 }
+# What hosts build and run: (files, what they may include of the project, why not more).
+HOSTS = [
+    (r'^apps/libweir/', r'^(apps/libweir|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
+    (r'^apps/perf/', r'^(apps/perf|apps/libweir|pktbuf/wire)/', 'the library and its tools include nothing else of the project'),
+    (r'^apps/libweir/(?!(weir|request|generation|window|unexpected|progress)\.c$)', r'^(?!apps/libweir/engine\.h$)',
+     "the library's helpers know nothing of its engine"),
+]
 DATA_PLANE = ['pktbuf', 'hashengine', 'rmw', 'ppe']
 LINES_MAX = 800
 
@@ -32,7 +39,8 @@ FORBIDDEN = [
      r'\b(exit|_exit|_Exit|quick_exit|abort|rte_exit|rte_panic|RTE_VERIFY)\s*\(',
      'only apps may end the process'),
     (r'^apps/libweir/.*\.[ch]$',
-     r'\b(exit|_exit|_Exit|quick_exit|abort)\s*\(',
+     r'\b(exit|_exit|_Exit|quick_exit|pthread_exit|thrd_exit|abort|assert|assert_perror|v?errx?|error|error_at_line|raise|'
+     r'p?t?g?kill|pthread_kill|longjmp|exec[lv]p?e?|fexecve|__builtin_trap|__builtin_unreachable|__assert_fail)\s*\(',
      'a library does not end its program'),
     (r'^(pktbuf|hashengine|rmw|ppe)/.*\.[ch]$',
      r'\bjson_[a-z_]+\s*\(|\bjson_t\b',
@@ -155,7 +163,7 @@ def check_format(tree):
 
 def check_includes(tree):
     """Include lines are addresses from the root, and point one way"""
-    outward, address, own, system = [], [], [], []
+    outward, address, own, system, hosts = [], [], [], [], []
     for path in tree.sources('.c', '.h'):
         text = tree.read(path)
         first = None
@@ -168,6 +176,9 @@ def check_includes(tree):
                     system.append('%s: %s: %s' % (where, target, why))
             if kind == '<':
                 continue
+            for pattern, may, why in HOSTS:
+                if re.search(pattern, path) and not re.search(may, target):
+                    hosts.append('%s: %s: %s' % (where, target, why))
             if not os.path.exists(os.path.join(tree.root, target)):
                 address.append('%s: %s is not a path from the root' % (where, target))
             allowed = MAY_INCLUDE.get(room_of(path))
@@ -177,6 +188,7 @@ def check_includes(tree):
         if path.endswith('.c') and header in tree.files and first != header:
             own.append('%s: includes %s before its own header' % (path, first))
     yield 'include directions', outward
+    yield 'the library and its tools stand alone', hosts
     yield 'include lines are paths from the root', address
     yield 'own header first', own
     yield 'system headers where they belong', system

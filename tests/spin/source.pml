@@ -53,7 +53,7 @@ inline fail(s)
 
 #ifdef AWAY
 /* All before this block of its residue is here. */
-inline weir_ahead_flush(s, b)
+inline weir_unexpected_flush(s, b)
 {
 	acks = acks | (1 << (s * PAIRS + PAIR(epoch[s], b)));
 #ifdef BUG_ACKNOWLEDGED_EARLY
@@ -73,10 +73,10 @@ inline flush(s, r)
 #ifdef AWAY
 #ifdef ADVERSARY
 	:: flying[s * WINDOW + r] < BLOCKS ->
-		weir_ahead_flush(s, flying[s * WINDOW + r]);
+		weir_unexpected_flush(s, flying[s * WINDOW + r]);
 		up = up | (1 << (s * PAIRS + PAIR(epoch[s], flying[s * WINDOW + r])))
 #else
-	:: s == 0 && flying[s * WINDOW + r] < AWAY -> weir_ahead_flush(s, flying[s * WINDOW + r])
+	:: s == 0 && flying[s * WINDOW + r] < AWAY -> weir_unexpected_flush(s, flying[s * WINDOW + r])
 #endif
 #endif
 	:: else -> up = up | (1 << (s * PAIRS + PAIR(epoch[s], flying[s * WINDOW + r])))
@@ -97,7 +97,7 @@ inline weir_window_begin(s)
 
 #define LEFT_NONE(r) (flying[s * WINDOW + (r)] >= BLOCKS)
 
-inline weir_window_answered(s, r)
+inline block_answered(s, r)
 {
 	vain = 0;
 	flying[s * WINDOW + r] = flying[s * WINDOW + r] + WINDOW;
@@ -133,7 +133,7 @@ inline take(s, e, b, says)
 		if
 		:: says <= ALL ->
 			check_result(s, e, b, says);
-			weir_window_answered(s, r)
+			block_answered(s, r)
 		:: says == SAYS_ERROR ->
 			check_result(s, e, b, says);
 			fail(s)

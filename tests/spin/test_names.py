@@ -91,7 +91,7 @@ def a_blocks_diagram_is_the_code():
 def a_slots_diagram_is_the_code():
     edges, code = diagram(1), functions(HOST)
     drawn = states(edges)
-    same('states', drawn, enumerated('apps/libweir/weir_priv.h', 'weir_slot_state'))
+    same('states', drawn, enumerated('apps/libweir/engine.h', 'weir_slot_state'))
     for state in sorted(drawn):
         same('what leads to ' + state, to(edges, state, *drawn), who(code, r'->state = %s\b' % state))
 

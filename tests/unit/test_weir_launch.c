@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/libweir/launch.h"
+#include "apps/libweir/control.h"
 
 static const char *const variables[][2] = {
 #define X(rank, size, name) {rank, size},
@@ -29,16 +29,16 @@ clear(void)
 }
 
 static int
-complete(int rank, unsigned int size, struct weir_launch *launch)
+complete(int rank, unsigned int size, struct weir_launcher *launch)
 {
-	*launch = (struct weir_launch){.rank = rank, .size = size};
-	return weir_launch_complete(launch, text, sizeof(text));
+	*launch = (struct weir_launcher){.rank = rank, .size = size};
+	return weir_launcher_complete(launch, text, sizeof(text));
 }
 
 static void
 is(int rank, unsigned int size)
 {
-	struct weir_launch launch;
+	struct weir_launcher launch;
 
 	cr_assert_eq(complete(-1, 0, &launch), 0, "%s", text);
 	cr_assert(launch.rank == rank && launch.size == size, "%d of %u, not %d of %u", launch.rank,
@@ -48,7 +48,7 @@ is(int rank, unsigned int size)
 static void
 fails(int rank, unsigned int size, const char *word)
 {
-	struct weir_launch launch;
+	struct weir_launcher launch;
 
 	cr_assert_eq(complete(rank, size, &launch), -EINVAL);
 	cr_assert(strstr(text, word) != NULL, "\"%s\" is not in: %s", word, text);
@@ -75,7 +75,7 @@ Test(weir_launch, each_launcher_in_its_order, .init = clear, .timeout = 10)
 
 Test(weir_launch, what_is_given_goes_before, .init = clear, .timeout = 10)
 {
-	struct weir_launch launch;
+	struct weir_launcher launch;
 
 	setenv("RANK", "2", 1);
 	setenv("WORLD_SIZE", "4", 1);

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/libweir/inquiry.h"
-#include "apps/libweir/member.h"
+#include "apps/libweir/control_json.h"
 
-static const struct weir_launch who = {.rank = 2, .size = 4};
+static const struct weir_launcher who = {.rank = 2, .size = 4};
 static const char good[] =
 	"{'job': 7, 'name': 'ring', 'source': 2, 'size': 4, 'generation': 0, 'window': 64,"
 	" 'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000, 'key': null, 'more': "
@@ -280,7 +279,7 @@ Test(weir_member, hostile_refusals, .timeout = 10)
 static void
 settles(int generation, const char *state, const char *address, int verdict, const char *words)
 {
-	static const struct weir_inquiry inquiry = {.where = "http://10.0.0.1:8080",
+	static const struct weir_job_query inquiry = {.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
@@ -293,8 +292,8 @@ settles(int generation, const char *state, const char *address, int verdict, con
 		"[{'rank': 2, 'address': '%s', 'state': '%s', 'last_heard': 0.5}]}",
 		generation, address, state);
 	body = quoted(single);
-	cr_assert_eq(
-		weir_inquiry_read(&inquiry, 200, body, strlen(body), text, sizeof(text)), verdict);
+	cr_assert_eq(weir_job_query_read(&inquiry, 200, body, strlen(body), text, sizeof(text)),
+		verdict);
 	cr_assert(strstr(text, words) != NULL, "\"%s\" is not in: %s", words, text);
 	free(body);
 }

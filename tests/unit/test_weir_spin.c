@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/libweir/spin.h"
+#include "apps/libweir/timing.h"
 #include "apps/libweir/weir.h"
 #include "tests/model/fake_switch.h"
 

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/libweir/rtt.h"
+#include "apps/libweir/timing.h"
 #include "apps/libweir/weir.h"
 #include "pktbuf/wire/wire.h"
 

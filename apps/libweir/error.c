@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/handle.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,16 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- texts of failures ---- */
+
 #define SET_MAX  256 /* characters of a printed set of sources */
 #define CALL_MAX 80 /* of an operation in words */
 
 int
-weir_explain(struct weir *weir, int code, const char *format, ...)
+weir_error_set(struct weir_handle *h, int code, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(weir->error, sizeof(weir->error), format, arguments);
+	vsnprintf(h->error, sizeof(h->error), format, arguments);
 	va_end(arguments);
 	return code;
 }
@@ -114,7 +116,7 @@ print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int l
  * missing ones can't be told from those that don't exist, the text says who is there.
  */
 static void
-print_missing(const struct weir *weir, char *text, size_t size, const uint8_t *bitmap,
+print_missing(const struct weir_handle *h, char *text, size_t size, const uint8_t *bitmap,
 	unsigned int sources)
 {
 	char missing[SET_MAX], present[SET_MAX];
@@ -122,7 +124,7 @@ print_missing(const struct weir *weir, char *text, size_t size, const uint8_t *b
 	unsigned int out = print_set(missing, bitmap, false, sources), highest = WEIR_SOURCES_MAX;
 
 	if (in + out == sources) {
-		snprintf(text, size, "missing: %s%s %s (%u of %u are in)", weir->noun,
+		snprintf(text, size, "missing: %s%s %s (%u of %u are in)", h->noun,
 			out == 1 ? "" : "s", missing, in, sources);
 		return;
 	}
@@ -130,21 +132,21 @@ print_missing(const struct weir *weir, char *text, size_t size, const uint8_t *b
 		highest--;
 	out = print_set(missing, bitmap, false, highest);
 	if (in == 0)
-		snprintf(text, size, "no %s is in", weir->noun);
+		snprintf(text, size, "no %s is in", h->noun);
 	else if (sources == 0 && out > 0)
 		snprintf(text, size,
 			"missing: %s%s %s, and those above %u if the job has them (in: %s)",
-			weir->noun, out == 1 ? "" : "s", missing, highest - 1, present);
+			h->noun, out == 1 ? "" : "s", missing, highest - 1, present);
 	else
-		snprintf(text, size, "only %s%s %s %s in, the job's others are missing", weir->noun,
+		snprintf(text, size, "only %s%s %s %s in, the job's others are missing", h->noun,
 			in == 1 ? "" : "s", present, in == 1 ? "is" : "are");
 }
 
 static void
-print_switch(char *text, size_t size, const struct weir *weir)
+print_switch(char *text, size_t size, const struct weir_handle *h)
 {
 	const struct sockaddr_in *to =
-		weir->base_form && weir->running ? &weir->switch_base : &weir->switch_ext;
+		h->base_form && h->generation != 0 ? &h->switch_base : &h->switch_ext;
 	char address[INET_ADDRSTRLEN] = "?";
 
 	inet_ntop(AF_INET, &to->sin_addr, address, sizeof(address));
@@ -152,9 +154,9 @@ print_switch(char *text, size_t size, const struct weir *weir)
 }
 
 static const char *
-print_own(char text[INET_ADDRSTRLEN], const struct weir *weir)
+print_own(char text[INET_ADDRSTRLEN], const struct weir_handle *h)
 {
-	const char *printed = inet_ntop(AF_INET, &weir->own.sin_addr, text, INET_ADDRSTRLEN);
+	const char *printed = inet_ntop(AF_INET, &h->own.sin_addr, text, INET_ADDRSTRLEN);
 
 	return printed != NULL ? printed : "?";
 }
@@ -174,53 +176,53 @@ print_network_error(char *text, size_t size, int error)
 }
 
 int
-weir_explain_join(struct weir *weir, uint64_t waited)
+weir_error_join(struct weir_handle *h, uint64_t waited)
 {
 	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN];
 	unsigned long long ms = waited / WEIR_NS_PER_MS;
 
-	print_switch(where, sizeof(where), weir);
-	print_network_error(network, sizeof(network), weir->network_error);
-	if (weir->have_waiting) {
-		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->waited_for);
-		return weir_explain(weir, -ETIMEDOUT,
+	print_switch(where, sizeof(where), h);
+	print_network_error(network, sizeof(network), h->network_error);
+	if (h->have_waiting) {
+		print_missing(h, missing, sizeof(missing), h->waiting, h->waited_for);
+		return weir_error_set(h, -ETIMEDOUT,
 			"%s did not begin within %llu ms, %s; start every %s of the job, each "
 			"with a number of its own, within the join timeout",
-			weir->job_text, ms, missing, weir->noun);
+			h->job_text, ms, missing, h->noun);
 	}
-	return weir_explain(weir, -ETIMEDOUT,
+	return weir_error_set(h, -ETIMEDOUT,
 		"the switch at %s has not answered the join of %s, %s %u (%s) for %llu ms%s; is it "
 		"running, is the job in its configuration, and %s?",
-		where, weir->job_text, weir->noun, weir->source, print_own(own, weir), ms, network,
-		weir->auth != NULL ? "is this the job's key" : "does it need no key");
+		where, h->job_text, h->noun, h->source, print_own(own, h), ms, network,
+		h->auth != NULL ? "is this the job's key" : "does it need no key");
 }
 
 int
-weir_explain_timeout(struct weir *weir, uint64_t now)
+weir_error_timeout(
+	struct weir_handle *h, const struct weir_request *o, uint64_t progressed, uint64_t now)
 {
-	const struct weir_request *o = TAILQ_FIRST(&weir->requests);
 	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN], call[CALL_MAX];
-	unsigned long long ms = (now - weir->progressed) / WEIR_NS_PER_MS;
+	unsigned long long ms = (now - progressed) / WEIR_NS_PER_MS;
 	uint64_t silent;
 
 	print_request(call, o);
-	print_switch(where, sizeof(where), weir);
-	print_network_error(network, sizeof(network), weir->network_error);
-	if (weir->have_waiting) {
-		print_missing(weir, missing, sizeof(missing), weir->waiting, weir->sources);
-		return weir_explain(weir, -ETIMEDOUT,
+	print_switch(where, sizeof(where), h);
+	print_network_error(network, sizeof(network), h->network_error);
+	if (h->have_waiting) {
+		print_missing(h, missing, sizeof(missing), h->waiting, h->sources);
+		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: no block has completed for %llu ms (%u of %u have); block %u "
 			"waits, %s; they are dead, slow, or not in this operation",
-			weir->job_text, call, ms, o->done, o->blocks, weir->waiting_block, missing);
+			h->job_text, call, ms, o->done, o->blocks, h->waiting_block, missing);
 	}
-	silent = now - (weir->heard_at > o->started ? weir->heard_at : o->started);
+	silent = now - (h->heard_at > o->started ? h->heard_at : o->started);
 	ms = silent / WEIR_NS_PER_MS;
-	return weir_explain(weir, -ETIMEDOUT,
+	return weir_error_set(h, -ETIMEDOUT,
 		"the switch at %s has not answered %s %u (%s) of %s for %llu ms%s (%s: %u of %u "
 		"blocks have completed); is it running? It names missing %ss only after the job's "
 		"timeout of %u ms",
-		where, weir->noun, weir->source, print_own(own, weir), weir->job_text, ms, network,
-		call, o->done, o->blocks, weir->noun, weir->timeout_ms);
+		where, h->noun, h->source, print_own(own, h), h->job_text, ms, network, call,
+		o->done, o->blocks, h->noun, h->timeout_ms);
 }
 
 /* A field's value in words. */
@@ -239,156 +241,212 @@ print_value(char text[32], unsigned int field, unsigned int value)
 }
 
 static int
-explain_mismatch(struct weir *weir, const struct weir_slot *slot, const uint8_t *p, size_t bytes)
+error_mismatch(struct weir_handle *h, const struct weir_request *o, uint32_t block,
+	const uint8_t *p, size_t bytes)
 {
 	char call[CALL_MAX], has[32], offers[32];
 	struct weir_mismatch m;
 	const char *what;
 
-	print_request(call, slot->request);
+	print_request(call, o);
 	if (bytes < sizeof(m))
-		return weir_explain(weir, -EPROTO, "%s, %s: the %ss disagree about block %u",
-			weir->job_text, call, weir->noun, slot->block);
+		return weir_error_set(h, -EPROTO, "%s, %s: the %ss disagree about block %u",
+			h->job_text, call, h->noun, block);
 	memcpy(&m, p, sizeof(m));
 	what = m.field == WEIR_FIELD_LENGTH   ? "length"
 		: m.field == WEIR_FIELD_FINAL ? "end of the operation"
 		: m.field == WEIR_FIELD_OP    ? "operation"
 					      : weir_field_text(m.field);
-	return weir_explain(weir, -EPROTO,
+	return weir_error_set(h, -EPROTO,
 		"%s, %s: the %ss disagree about the %s in block %u: %s %u has %s, %s %u has %s; "
 		"every %s must call the same operations in the same order, with the same count, "
 		"type, operation and root",
-		weir->job_text, call, weir->noun, what, slot->block, weir->noun, m.source,
-		print_value(has, m.field, weir_get16(m.block)), weir->noun, m.other,
-		print_value(offers, m.field, weir_get16(m.offered)), weir->noun);
+		h->job_text, call, h->noun, what, block, h->noun, m.source,
+		print_value(has, m.field, weir_get16(m.block)), h->noun, m.other,
+		print_value(offers, m.field, weir_get16(m.offered)), h->noun);
 }
 
 /* A contribution of a generation that is not the switch's. */
 static int
-explain_stale(struct weir *weir, unsigned int generation)
+error_stale(struct weir_handle *h, unsigned int generation)
 {
 	if (generation == WEIR_GEN_JOIN)
-		return weir_explain(weir, -ESTALE,
+		return weir_error_set(h, -ESTALE,
 			"%s has no generation at the switch, this handle is of generation %u: the "
 			"switch was restarted, the job made again, or one of its %ss joins anew; "
 			"join again on every host",
-			weir->job_text, weir->generation, weir->noun);
-	return weir_explain(weir, -ESTALE,
+			h->job_text, h->generation, h->noun);
+	return weir_error_set(h, -ESTALE,
 		"%s has generation %u now, this handle is of %u: the job's %ss have joined again "
 		"without this one's knowledge, or another process of this host as %s %u; join "
 		"again on every host",
-		weir->job_text, generation, weir->generation, weir->noun, weir->noun, weir->source);
+		h->job_text, generation, h->generation, h->noun, h->noun, h->source);
 }
 
 static int
-explain_refused(struct weir *weir, unsigned int generation)
+error_refused(struct weir_handle *h, unsigned int generation)
 {
 	char own[INET_ADDRSTRLEN];
 
 	if (generation == WEIR_GEN_JOIN)
-		return weir_explain(weir, -ENOENT,
+		return weir_error_set(h, -ENOENT,
 			"%s is gone at the switch: it was deleted, or the switch was restarted "
 			"without it; make it again, and join again on all %ss",
-			weir->job_text, weir->noun);
-	return weir_explain(weir, -EACCES,
+			h->job_text, h->noun);
+	return weir_error_set(h, -EACCES,
 		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
 		"left), or another host has its place; join again",
-		weir->job_text, weir->noun, weir->source, print_own(own, weir));
+		h->job_text, h->noun, h->source, print_own(own, h));
 }
 
 /* Late sources, by the job's policy; or what a result can't be without. */
 static int
-explain_error(struct weir *weir, const struct weir_slot *slot, const uint8_t *bitmap)
+error_late(
+	struct weir_handle *h, const struct weir_request *o, uint32_t block, const uint8_t *bitmap)
 {
-	const struct weir_request *o = slot->request;
 	char missing[3 * SET_MAX] = "", call[CALL_MAX];
 
 	if (bitmap != NULL)
-		print_missing(weir, missing, sizeof(missing), bitmap, weir->sources);
-	return weir_explain(weir, -EIO,
+		print_missing(h, missing, sizeof(missing), bitmap, h->sources);
+	return weir_error_set(h, -EIO,
 		"%s, %s: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
 		"job's policy is `error`, or the root's data is what is missing: restart the "
 		"missing %ss and join again on all",
-		weir->job_text, print_request(call, o), slot->block, slot->block - o->first + 1,
-		o->blocks, weir->timeout_ms, missing, weir->noun);
+		h->job_text, print_request(call, o), block, block - o->first + 1, o->blocks,
+		h->timeout_ms, missing, h->noun);
 }
 
 int
-weir_explain_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
-	const uint8_t *payload, size_t bytes)
+weir_error_status(struct weir_handle *h, const struct weir_request *o, uint32_t block,
+	const struct weir_shape *shape, const struct weir_header *reply, const uint8_t *payload,
+	size_t bytes)
 {
 	char call[CALL_MAX];
 
-	switch (h->status) {
+	switch (reply->status) {
 	case WEIR_STATUS_ERROR:
-		return explain_error(weir, slot, bytes >= WEIR_BITMAP_BYTES ? payload : NULL);
-	case WEIR_STATUS_MISMATCH: return explain_mismatch(weir, slot, payload, bytes);
+		return error_late(h, o, block, bytes >= WEIR_BITMAP_BYTES ? payload : NULL);
+	case WEIR_STATUS_MISMATCH: return error_mismatch(h, o, block, payload, bytes);
 	case WEIR_STATUS_EXPIRED:
-		return weir_explain(weir, -ENODATA,
+		return weir_error_set(h, -ENODATA,
 			"%s: the result of block %u is gone at the switch (expired): %s %u was "
 			"silent for too long, and the others went on without it, or another sender "
 			"uses its number; join again on all %ss",
-			weir->job_text, h->block_id, weir->noun, weir->source, weir->noun);
-	case WEIR_STATUS_STALE: return explain_stale(weir, h->gen_id);
+			h->job_text, block, h->noun, h->source, h->noun);
+	case WEIR_STATUS_STALE: return error_stale(h, reply->gen_id);
 	case WEIR_STATUS_WINDOW:
-		return weir_explain(weir, -ERANGE,
+		return weir_error_set(h, -ERANGE,
 			"%s: the switch takes block %u for ahead of the window of %u: the switch "
 			"was restarted, or another sender uses %s %u; join again on all %ss",
-			weir->job_text, h->block_id, weir->window_job, weir->noun, weir->source,
-			weir->noun);
+			h->job_text, block, h->window_job, h->noun, h->source, h->noun);
 	case WEIR_STATUS_UNSUPPORTED:
-		return weir_explain(weir, -EOPNOTSUPP,
+		return weir_error_set(h, -EOPNOTSUPP,
 			"%s: the switch does not serve this operation, %s: is it older than this "
 			"library, or the block larger than the job's?",
-			weir->job_text,
-			print_call(call, slot->shape.collective, slot->request->op,
-				slot->request->dtype, slot->shape.root));
-	case WEIR_STATUS_REFUSED: return explain_refused(weir, h->gen_id);
+			h->job_text,
+			print_call(call, shape->collective, o->op, o->dtype, shape->root));
+	case WEIR_STATUS_REFUSED: return error_refused(h, reply->gen_id);
 	default:
-		return weir_explain(weir, -EPROTO, "%s: block %u came back with status %u",
-			weir->job_text, h->block_id, h->status);
+		return weir_error_set(h, -EPROTO, "%s: block %u came back with status %u",
+			h->job_text, block, reply->status);
 	}
 }
 
 int
-weir_explain_size(struct weir *weir, const struct weir_slot *slot, size_t datagram)
+weir_error_mtu(struct weir_handle *h, unsigned int elements, size_t datagram)
 {
-	return weir_explain(weir, -EMSGSIZE,
+	return weir_error_set(h, -EMSGSIZE,
 		"a block of %zu bytes (%u elements and the header), %zu with IP and UDP, does not "
 		"fit the MTU of the interface: raise the MTU to at least that, on the switch's "
 		"side too, or lower the job's `elements`",
-		datagram, slot->shape.elements, datagram + 28);
+		datagram, elements, datagram + 28);
 }
 
 int
-weir_explain_partial(struct weir *weir, struct weir_request *o)
+weir_error_partial(struct weir_handle *h, struct weir_request *o)
 {
-	bool all = weir_find_missing(weir, o);
+	bool all = weir_partial_missing(h, o);
 	char late[SET_MAX];
 
 	/* Where not all ids are known, those that were in time say more. */
 	print_set(late, all ? o->result.missing : o->punctual, true, WEIR_SOURCES_MAX);
-	return weir_explain(weir, WEIR_PARTIAL,
+	return weir_error_set(h, WEIR_PARTIAL,
 		"%s: %llu of %llu blocks are partial, of at least %u of %u %ss; %s%s(s) %s "
 		"came later than the job's timeout of %u ms",
-		weir->job_text, (unsigned long long)o->result.degraded,
-		(unsigned long long)o->result.blocks, o->result.sources_least, weir->sources,
-		weir->noun, all ? "" : "all but ", weir->noun, late, weir->timeout_ms);
+		h->job_text, (unsigned long long)o->result.degraded,
+		(unsigned long long)o->result.blocks, o->result.sources_least, h->sources, h->noun,
+		all ? "" : "all but ", h->noun, late, h->timeout_ms);
 }
 
 int
-weir_explain_ahead(struct weir *weir, const struct weir_slot *slot, const struct weir_header *kept)
+weir_error_unexpected(struct weir_handle *h, const struct weir_request *o, uint32_t block,
+	const struct weir_shape *shape, const struct weir_header *kept)
 {
-	const struct weir_request *o = slot->request;
 	char theirs[CALL_MAX], ours[CALL_MAX];
 
-	return weir_explain(weir, -EPROTO,
+	return weir_error_set(h, -EPROTO,
 		"%s: the other %ss have called something else: block %u has %u elements of %s, "
 		"and this call %u of %s; every %s must call the same operations in the same "
 		"order, with the same count, type, operation and root",
-		weir->job_text, weir->noun, slot->block, kept->grad_cnt,
+		h->job_text, h->noun, block, kept->grad_cnt,
 		print_call(theirs, kept->collective, kept->op, kept->dtype, kept->root),
-		slot->shape.elements,
-		print_call(ours, slot->shape.collective, o->op, o->dtype, slot->shape.root),
-		weir->noun);
+		shape->elements, print_call(ours, shape->collective, o->op, o->dtype, shape->root),
+		h->noun);
+}
+
+/* ---- the last text of each thread ----
+ *
+ * As with errno, each thread has its own texts: no thread is told of another's failure, and a child of fork() needs no
+ * lock for them. Number and size are fixed, so that a thread that ends leaves nothing to free. (A destructor of
+ * the thread's would outlive a library that is unloaded.)
+ */
+
+struct last {
+	uint64_t handle; /* its number; 0: none */
+	uint64_t turn; /* of the texts of the thread; the oldest is replaced */
+	char text[WEIR_ERROR_MAX];
+};
+
+static _Thread_local struct last lasts[WEIR_ERROR_HANDLES];
+static _Thread_local uint64_t turns;
+
+/* The place for a new text of this handle. */
+static char *
+renew(const struct weir_handle *h)
+{
+	struct last *l = &lasts[0];
+
+	for (unsigned int i = 0; i < WEIR_ERROR_HANDLES && l->handle != h->number; i++)
+		if (lasts[i].handle == h->number || lasts[i].turn < l->turn)
+			l = &lasts[i];
+	l->handle = h->number;
+	l->turn = ++turns;
+	return l->text;
+}
+
+int
+weir_error_return(const struct weir_handle *h, int code, const char *text)
+{
+	snprintf(renew(h), WEIR_ERROR_MAX, "%s", text);
+	return code;
+}
+
+int
+weir_error_returnf(const struct weir_handle *h, int code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(renew(h), WEIR_ERROR_MAX, format, arguments);
+	va_end(arguments);
+	return code;
+}
+
+const char *
+weir_error_last(const struct weir_handle *h)
+{
+	for (unsigned int i = 0; i < WEIR_ERROR_HANDLES; i++)
+		if (lasts[i].handle == h->number)
+			return lasts[i].text;
+	return "";
 }

@@ -156,8 +156,8 @@ rounds(struct host *h)
 	began = now_ms();
 	if (h->id == LATE) {
 		sleep_ms(NAP);
-		h->ahead = weir_ahead(h->weir);
-		for (; h->code >= 0 && k < ROUNDS && weir_ahead(h->weir) >= BLOCKS; k++)
+		h->ahead = weir_unexpected(h->weir);
+		for (; h->code >= 0 && k < ROUNDS && weir_unexpected(h->weir) >= BLOCKS; k++)
 			h->code = round_of(h, k, false);
 		h->fetched = k - 1;
 		h->caught_up_ms = now_ms() - began - NAP;
@@ -165,7 +165,7 @@ rounds(struct host *h)
 	for (; k < ROUNDS && h->code >= 0; k++)
 		h->code = round_of(h, k, false);
 	h->took_ms = now_ms() - began;
-	h->left = weir_ahead(h->weir);
+	h->left = weir_unexpected(h->weir);
 	if (h->code >= 0)
 		h->code = weir_rejoin(h->weir);
 	for (unsigned int n = 0; n < 4 && h->code >= 0; n++)
@@ -183,8 +183,8 @@ check_rounds(void)
 				hosts[0].given[i] + hosts[1].given[i] + hosts[2].given[i],
 				"host %u, element %u", h, i);
 	}
-	cr_expect_geq(hosts[LATE].stats.kept_ahead, hosts[LATE].fetched * (uint64_t)BLOCKS);
-	cr_expect_geq(hosts[LATE].stats.acknowledged, hosts[LATE].stats.kept_ahead);
+	cr_expect_geq(hosts[LATE].stats.unexpected, hosts[LATE].fetched * (uint64_t)BLOCKS);
+	cr_expect_geq(hosts[LATE].stats.acknowledged, hosts[LATE].stats.unexpected);
 }
 
 static void
@@ -199,17 +199,17 @@ others_are_at_full_speed(void)
 		hosts[LATE].caught_up_ms, 4 * TIMEOUT, "%" PRIu64 " ms", hosts[LATE].caught_up_ms);
 }
 
-Test(weir_ahead, the_others_go_on, .timeout = 60)
+Test(weir_unexpected, the_others_go_on, .timeout = 60)
 {
 	start(0, rounds);
 	run();
 	check_rounds();
 	others_are_at_full_speed();
 	cr_expect_eq(hosts[LATE].left, 0u);
-	cr_expect_eq(hosts[LATE].stats.ahead_full, 0u);
+	cr_expect_eq(hosts[LATE].stats.unexpected_full, 0u);
 }
 
-Test(weir_ahead, the_others_go_on_in_the_base_form, .timeout = 60)
+Test(weir_unexpected, the_others_go_on_in_the_base_form, .timeout = 60)
 {
 	start(0, rounds);
 	for (unsigned int h = 0; h < HOSTS; h++)
@@ -220,7 +220,7 @@ Test(weir_ahead, the_others_go_on_in_the_base_form, .timeout = 60)
 }
 
 /* A window of its own that is smaller than the job's, by whose residues is acknowledged. */
-Test(weir_ahead, with_a_smaller_window, .timeout = 60)
+Test(weir_unexpected, with_a_smaller_window, .timeout = 60)
 {
 	start(0, rounds);
 	hosts[LATE].config.window_limit = 2;
@@ -229,7 +229,7 @@ Test(weir_ahead, with_a_smaller_window, .timeout = 60)
 	others_are_at_full_speed();
 }
 
-Test(weir_ahead, whatever_is_lost, .timeout = 120)
+Test(weir_unexpected, whatever_is_lost, .timeout = 120)
 {
 	start(0.05, rounds);
 	run();
@@ -237,13 +237,13 @@ Test(weir_ahead, whatever_is_lost, .timeout = 120)
 	cr_expect_gt(hosts[LATE].fetched, 0u);
 }
 
-Test(weir_ahead, what_is_kept_is_bounded, .timeout = 60)
+Test(weir_unexpected, what_is_kept_is_bounded, .timeout = 60)
 {
 	start(0, rounds);
-	hosts[LATE].config.ahead_bytes = 4000;
+	hosts[LATE].config.unexpected_bytes = 4000;
 	run();
 	check_rounds();
-	cr_expect_gt(hosts[LATE].stats.ahead_full, 0u);
+	cr_expect_gt(hosts[LATE].stats.unexpected_full, 0u);
 	cr_expect_gt(hosts[LATE].fetched, 0u);
 	cr_expect_leq(hosts[LATE].ahead, 4000u / 256u);
 }
@@ -260,7 +260,7 @@ one_long(struct host *h)
 		data[h->id][i] = 1 << h->id;
 	if (h->id == LATE)
 		sleep_ms(h->config.op_timeout_ms / 20);
-	h->ahead = weir_ahead(h->weir);
+	h->ahead = weir_unexpected(h->weir);
 	h->code = weir_allreduce(
 		h->weir, data[h->id], data[h->id], LONG, WEIR_DTYPE_INT32, WEIR_OP_SUM);
 	n = weir_degraded(h->weir, &blocks);
@@ -303,12 +303,12 @@ long_operation(unsigned int nap_ms, bool whole)
 	}
 }
 
-Test(weir_ahead, an_operation_is_there_before_it_is_called, .timeout = 60)
+Test(weir_unexpected, an_operation_is_there_before_it_is_called, .timeout = 60)
 {
 	long_operation(NAP, true);
 }
 
-Test(weir_ahead, an_operation_is_called_half_way, .timeout = 60)
+Test(weir_unexpected, an_operation_is_called_half_way, .timeout = 60)
 {
 	long_operation(TIMEOUT * 5 / 2, false);
 }
@@ -321,14 +321,14 @@ another(struct host *h)
 
 	if (h->id == LATE)
 		sleep_ms(4 * TIMEOUT);
-	h->ahead = weir_ahead(h->weir);
+	h->ahead = weir_unexpected(h->weir);
 	h->code = weir_allreduce(
 		h->weir, data, data, h->id == LATE ? 30 : 20, WEIR_DTYPE_INT32, WEIR_OP_SUM);
-	h->left = weir_ahead(h->weir);
+	h->left = weir_unexpected(h->weir);
 	return h->code;
 }
 
-Test(weir_ahead, another_call_is_told, .timeout = 30)
+Test(weir_unexpected, another_call_is_told, .timeout = 30)
 {
 	start(0, another);
 	run();
@@ -348,14 +348,14 @@ rejoins(struct host *h)
 		sleep_ms(6 * TIMEOUT);
 	else
 		h->code = round_of(h, 0, false);
-	h->ahead = weir_ahead(h->weir);
+	h->ahead = weir_unexpected(h->weir);
 	h->second = weir_rejoin(h->weir);
-	h->left = weir_ahead(h->weir);
+	h->left = weir_unexpected(h->weir);
 	weir_error_feedback_forget(h->weir, NULL);
 	return round_of(h, 1, true);
 }
 
-Test(weir_ahead, a_new_generation_forgets, .timeout = 30)
+Test(weir_unexpected, a_new_generation_forgets, .timeout = 30)
 {
 	start(0, rejoins);
 	run();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results that are ahead of the application: what they are and why is at struct weir_ahead.
+ * Results that are ahead of the application: what they are and why is at struct weir_unexpected.
  */
-#include "apps/libweir/weir_priv.h"
+#include "apps/libweir/engine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,15 +19,15 @@ struct weir_kept {
 };
 
 int
-weir_ahead_create(struct weir *weir)
+weir_unexpected_create(struct weir *weir)
 {
-	struct weir_ahead *a = &weir->ahead;
-	uint64_t half = weir->timeout_ms * WEIR_NS_PER_MS / 2;
+	struct weir_unexpected *a = &weir->unexpected;
+	uint64_t half = weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 
-	a->residues = calloc(weir->window_job, sizeof(*a->residues));
+	a->residues = calloc(weir->h.window_job, sizeof(*a->residues));
 	if (a->residues == NULL)
 		return -ENOMEM;
-	for (uint32_t r = 0; r < weir->window_job; r++)
+	for (uint32_t r = 0; r < weir->h.window_job; r++)
 		TAILQ_INIT(&a->residues[r].kept);
 	TAILQ_INIT(&a->ready);
 	TAILQ_INIT(&a->waiting);
@@ -40,7 +40,7 @@ weir_ahead_create(struct weir *weir)
 }
 
 static void
-drop(struct weir_ahead *a, struct weir_residue *r)
+drop(struct weir_unexpected *a, struct weir_residue *r)
 {
 	struct weir_kept *k = TAILQ_FIRST(&r->kept);
 
@@ -51,16 +51,16 @@ drop(struct weir_ahead *a, struct weir_residue *r)
 }
 
 void
-weir_ahead_destroy(struct weir *weir)
+weir_unexpected_destroy(struct weir *weir)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 
-	for (uint32_t r = 0; a->residues != NULL && r < weir->window_job; r++)
+	for (uint32_t r = 0; a->residues != NULL && r < weir->h.window_job; r++)
 		while (!TAILQ_EMPTY(&a->residues[r].kept))
 			drop(a, &a->residues[r]);
 	free(a->residues);
-	*a = (struct weir_ahead){.limit = a->limit};
-	__atomic_store_n(&weir->ahead_run, 0, __ATOMIC_RELAXED);
+	*a = (struct weir_unexpected){.limit = a->limit};
+	__atomic_store_n(&weir->unexpected_run, 0, __ATOMIC_RELAXED);
 }
 
 /* The first block that the application has not called for, and its number without wrapping. */
@@ -74,7 +74,7 @@ uncalled(const struct weir *weir, uint64_t *number)
 static struct weir_residue *
 residue_of(const struct weir *weir, uint32_t block)
 {
-	return &weir->ahead.residues[block & (weir->window_job - 1)];
+	return &weir->unexpected.residues[block & (weir->h.window_job - 1)];
 }
 
 /* The block of this residue whose result has not come, of those that are not called for. */
@@ -82,11 +82,11 @@ static uint32_t
 expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number)
 {
 	const struct weir_kept *last = TAILQ_LAST(&r->kept, weir_results);
-	uint32_t index = (uint32_t)(r - weir->ahead.residues), begin = uncalled(weir, number);
-	uint32_t block = begin + ((index - begin) & (weir->window_job - 1));
+	uint32_t index = (uint32_t)(r - weir->unexpected.residues), begin = uncalled(weir, number);
+	uint32_t block = begin + ((index - begin) & (weir->h.window_job - 1));
 
 	if (last != NULL)
-		block = last->header.block_id + weir->window_job;
+		block = last->header.block_id + weir->h.window_job;
 	*number += block - begin;
 	return block;
 }
@@ -98,13 +98,13 @@ all_called_are_done(const struct weir *weir, uint32_t block)
 	const struct weir_slot *slot = &weir->ring.slots[block & (weir->ring.window - 1)];
 
 	return slot->state == WEIR_SLOT_IDLE ||
-		weir_block_diff(slot->block, block - weir->window_job) > 0;
+		weir_block_diff(slot->block, block - weir->h.window_job) > 0;
 }
 
 /* ---- acknowledging ---- */
 
 static void
-leave_list(struct weir_ahead *a, struct weir_residue *r)
+leave_list(struct weir_unexpected *a, struct weir_residue *r)
 {
 	if (r->state == WEIR_RESIDUE_READY)
 		TAILQ_REMOVE(&a->ready, r, link);
@@ -114,7 +114,7 @@ leave_list(struct weir_ahead *a, struct weir_residue *r)
 }
 
 static void
-make_ready(struct weir_ahead *a, struct weir_residue *r)
+make_ready(struct weir_unexpected *a, struct weir_residue *r)
 {
 	if (r->state == WEIR_RESIDUE_READY)
 		return;
@@ -124,7 +124,7 @@ make_ready(struct weir_ahead *a, struct weir_residue *r)
 }
 
 static void
-wait_for(struct weir_ahead *a, struct weir_residue *r, uint64_t now)
+wait_for(struct weir_unexpected *a, struct weir_residue *r, uint64_t now)
 {
 	leave_list(a, r);
 	r->state = WEIR_RESIDUE_WAITING;
@@ -141,11 +141,11 @@ wait_for(struct weir_ahead *a, struct weir_residue *r, uint64_t now)
 static void
 watch_all(struct weir *weir, uint64_t now, bool tell)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 	uint64_t number;
 	uint32_t begin = uncalled(weir, &number);
 
-	for (uint32_t i = 0; i < weir->window_job; i++) {
+	for (uint32_t i = 0; i < weir->h.window_job; i++) {
 		struct weir_residue *r = residue_of(weir, begin + i);
 
 		if (r->state != WEIR_RESIDUE_QUIET)
@@ -162,16 +162,16 @@ watch_all(struct weir *weir, uint64_t now, bool tell)
 static uint64_t
 tell_at(const struct weir *weir)
 {
-	const struct weir_ahead *a = &weir->ahead;
+	const struct weir_unexpected *a = &weir->unexpected;
 
 	if (!a->armed || a->told || !TAILQ_EMPTY(&weir->requests))
 		return UINT64_MAX;
-	return a->idle_since + weir->timeout_ms * WEIR_NS_PER_MS / 2;
+	return a->idle_since + weir->h.timeout_ms * WEIR_NS_PER_MS / 2;
 }
 
 /* When the first of those that wait is lost, for what later ones say; UINT64_MAX: they say nothing. */
 static uint64_t
-hole_at(const struct weir_ahead *a)
+hole_at(const struct weir_unexpected *a)
 {
 	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
 
@@ -181,9 +181,9 @@ hole_at(const struct weir_ahead *a)
 }
 
 void
-weir_ahead_repeat(struct weir *weir, uint64_t now)
+weir_unexpected_repeat(struct weir *weir, uint64_t now)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 	struct weir_residue *r;
 
 	if (now >= tell_at(weir)) {
@@ -214,9 +214,9 @@ weir_ahead_repeat(struct weir *weir, uint64_t now)
 }
 
 uint64_t
-weir_ahead_due(const struct weir *weir)
+weir_unexpected_due(const struct weir *weir)
 {
-	const struct weir_ahead *a = &weir->ahead;
+	const struct weir_unexpected *a = &weir->unexpected;
 	const struct weir_residue *r = TAILQ_FIRST(&a->waiting);
 	uint64_t due = tell_at(weir);
 
@@ -242,28 +242,28 @@ write_packet(struct weir *weir, const struct weir_residue *r, uint8_t *packet)
 	uint64_t number;
 	struct weir_header h = {
 		.extended = true,
-		.job_id = weir->job,
-		.src_id = weir->source,
+		.job_id = weir->h.job,
+		.src_id = weir->h.source,
 		.block_id = expected(weir, r, &number),
-		.gen_id = weir->generation,
+		.gen_id = weir->h.generation,
 		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
-		.flags = weir->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 	};
 	size_t bytes = weir_header_write(&h, packet);
 
-	if (weir->auth == NULL)
+	if (weir->h.auth == NULL)
 		return bytes;
-	weir_auth_acknowledgement(weir->auth, number, packet, packet + bytes);
+	weir_auth_acknowledgement(weir->h.auth, number, packet, packet + bytes);
 	return bytes + WEIR_TAG_BYTES;
 }
 
 void
-weir_ahead_flush(struct weir *weir, uint64_t now)
+weir_unexpected_flush(struct weir *weir, uint64_t now)
 {
 	uint8_t packets[WEIR_BATCH][WEIR_EXT_BYTES + WEIR_TAG_BYTES];
 	struct mmsghdr messages[WEIR_BATCH];
 	struct iovec vectors[WEIR_BATCH];
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 
 	if (now < a->retry_at)
 		return;
@@ -278,20 +278,20 @@ weir_ahead_flush(struct weir *weir, uint64_t now)
 				break;
 			vectors[n] = (struct iovec){packets[n], write_packet(weir, r, packets[n])};
 			messages[n].msg_hdr = (struct msghdr){
-				.msg_name = &weir->switch_ext,
-				.msg_namelen = sizeof(weir->switch_ext),
+				.msg_name = &weir->h.switch_ext,
+				.msg_namelen = sizeof(weir->h.switch_ext),
 				.msg_iov = &vectors[n],
 				.msg_iovlen = 1,
 			};
 			n++;
 		}
-		sent = sendmmsg(weir->fd, messages, n, MSG_DONTWAIT);
+		sent = sendmmsg(weir->h.fd, messages, n, MSG_DONTWAIT);
 		if (sent <= 0) { /* whatever it was: the others' operation is not ours to end */
-			WEIR_COUNT(weir, send_errors, 1);
+			WEIR_COUNT(&weir->h, send_errors, 1);
 			a->retry_at = now + RETRY_NS;
 			return;
 		}
-		WEIR_COUNT(weir, acknowledged, (uint64_t)sent);
+		WEIR_COUNT(&weir->h, acknowledged, (uint64_t)sent);
 		while (sent-- > 0)
 			wait_for(a, TAILQ_FIRST(&a->ready), now);
 	}
@@ -312,7 +312,7 @@ count_run(struct weir *weir, uint64_t from)
 		if (weir_block_diff(expected(weir, residue_of(weir, block), &number), block) <= 0)
 			break;
 	}
-	__atomic_store_n(&weir->ahead_run, run, __ATOMIC_RELAXED);
+	__atomic_store_n(&weir->unexpected_run, run, __ATOMIC_RELAXED);
 }
 
 /* Is it a partial result, whole, and without this source? Another can't be ahead of it. */
@@ -321,24 +321,25 @@ makes_sense(
 	const struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)
 {
 	unsigned int element = weir_dtype_bytes(h->dtype);
-	int32_t elements = weir_geometry_result(h, weir->sources, weir->rank);
+	int32_t elements = weir_geometry_result(h, weir->h.sources, weir->h.rank);
 
 	return h->degraded && element != 0 && elements >= 0 &&
 		bytes == (size_t)elements * element + WEIR_BITMAP_BYTES &&
-		!weir_bitmap_has(payload + bytes - WEIR_BITMAP_BYTES, weir->source);
+		!weir_bitmap_has(payload + bytes - WEIR_BITMAP_BYTES, weir->h.source);
 }
 
 /* Note that the residue's result came. */
 static void
 answered(struct weir *weir, struct weir_residue *r, uint64_t now)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 
 	if (r->tries == 1 && r->transmission > a->answered)
 		a->answered = r->transmission;
 	a->answered_at = now;
 	r->tries = 0;
-	a->allowance = a->allowance + 2 < weir->window_job ? a->allowance + 2 : weir->window_job;
+	a->allowance =
+		a->allowance + 2 < weir->h.window_job ? a->allowance + 2 : weir->h.window_job;
 	a->rto = a->least;
 	make_ready(a, r);
 }
@@ -347,7 +348,7 @@ static bool
 keep(struct weir *weir, struct weir_residue *r, const struct weir_header *h, const uint8_t *payload,
 	size_t bytes)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 	size_t size = sizeof(struct weir_kept) + bytes;
 	struct weir_kept *k = a->bytes + size > a->limit ? NULL : malloc(size);
 
@@ -363,64 +364,66 @@ keep(struct weir *weir, struct weir_residue *r, const struct weir_header *h, con
 }
 
 void
-weir_ahead_take(struct weir *weir, const struct weir_header *header, const uint8_t *packet,
+weir_unexpected_take(struct weir *weir, const struct weir_header *header, const uint8_t *packet,
 	size_t bytes, uint64_t now)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 	struct weir_residue *r = residue_of(weir, header->block_id);
 	unsigned int before = weir_header_bytes(header->extended);
 	struct weir_header h = *header;
 	uint64_t number;
 	uint32_t block = expected(weir, r, &number);
 
-	if (weir->auth == NULL) {
-		weir->heard_at = now;
-		weir->network_error = 0;
+	if (weir->h.auth == NULL) {
+		weir->h.heard_at = now;
+		weir->h.network_error = 0;
 	}
 	if (h.status != WEIR_STATUS_PARTIAL || a->closed || h.block_id != block ||
 		!all_called_are_done(weir, block)) {
-		WEIR_COUNT(weir, duplicates, 1);
+		WEIR_COUNT(&weir->h, duplicates, 1);
 		/* The switch does not know that it is here. */
-		if (!a->closed && !TAILQ_EMPTY(&r->kept) && h.block_id == block - weir->window_job)
+		if (!a->closed && !TAILQ_EMPTY(&r->kept) &&
+			h.block_id == block - weir->h.window_job)
 			make_ready(a, r);
 		return;
 	}
-	if (weir->auth != NULL &&
-		!weir_auth_result(weir->auth, number, weir_result_slice(weir, &h), packet, bytes)) {
-		WEIR_COUNT(weir, forged, 1);
+	if (weir->h.auth != NULL &&
+		!weir_auth_result(
+			weir->h.auth, number, weir_result_slice(weir, &h), packet, bytes)) {
+		WEIR_COUNT(&weir->h, forged, 1);
 		return;
 	}
-	bytes -= before + (weir->auth != NULL ? WEIR_TAG_BYTES : 0u);
+	bytes -= before + (weir->h.auth != NULL ? WEIR_TAG_BYTES : 0u);
 	if (!h.extended) {
 		h.collective =
 			h.grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;
-		h.dtype = weir->job_dtype;
-		h.op = weir->job_op;
+		h.dtype = weir->h.job_dtype;
+		h.op = weir->h.job_op;
 	}
-	weir->heard_at = now;
+	weir->h.heard_at = now;
 	if (bytes < WEIR_BITMAP_BYTES || !makes_sense(weir, &h, packet + before, bytes)) {
-		WEIR_COUNT(weir, malformed, 1);
+		WEIR_COUNT(&weir->h, malformed, 1);
 		return;
 	}
 	if (!keep(weir, r, &h, packet + before, bytes)) {
-		WEIR_COUNT(weir, ahead_full, 1);
+		WEIR_COUNT(&weir->h, unexpected_full, 1);
 		return;
 	}
-	WEIR_COUNT(weir, kept_ahead, 1);
+	WEIR_COUNT(&weir->h, unexpected, 1);
 	a->armed = true;
 	if (TAILQ_EMPTY(&weir->requests))
 		watch_all(weir, now, false);
 	answered(weir, r, now);
-	count_run(weir, weir->ahead_run);
+	count_run(weir, weir->unexpected_run);
 }
 
 /* ---- handing over ---- */
 
 void
-weir_ahead_begin(struct weir *weir, const struct weir_request *o)
+weir_unexpected_begin(struct weir *weir, const struct weir_request *o)
 {
-	struct weir_ahead *a = &weir->ahead;
-	uint32_t count = o->blocks < weir->window_job ? o->blocks : weir->window_job;
+	struct weir_unexpected *a = &weir->unexpected;
+	uint32_t count = o->blocks < weir->h.window_job ? o->blocks : weir->h.window_job;
 
 	/* What the operation contributes acknowledges as well, where it is not behind itself. */
 	for (uint32_t i = 0; i < count && !(TAILQ_EMPTY(&a->ready) && TAILQ_EMPTY(&a->waiting));
@@ -432,11 +435,12 @@ weir_ahead_begin(struct weir *weir, const struct weir_request *o)
 			weir_block_diff(last->header.block_id, o->first + o->blocks) < 0)
 			leave_list(a, r);
 	}
-	count_run(weir, weir->ahead_run > o->blocks ? weir->ahead_run - o->blocks : 0);
+	count_run(weir, weir->unexpected_run > o->blocks ? weir->unexpected_run - o->blocks : 0);
 }
 
 const struct weir_header *
-weir_ahead_first(const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes)
+weir_unexpected_first(
+	const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes)
 {
 	const struct weir_kept *k = TAILQ_FIRST(&residue_of(weir, block)->kept);
 
@@ -448,15 +452,15 @@ weir_ahead_first(const struct weir *weir, uint32_t block, const uint8_t **payloa
 }
 
 void
-weir_ahead_delivered(struct weir *weir, uint32_t block)
+weir_unexpected_delivered(struct weir *weir, uint32_t block)
 {
-	drop(&weir->ahead, residue_of(weir, block));
+	drop(&weir->unexpected, residue_of(weir, block));
 }
 
 void
-weir_ahead_end(struct weir *weir, int code)
+weir_unexpected_end(struct weir *weir, int code)
 {
-	struct weir_ahead *a = &weir->ahead;
+	struct weir_unexpected *a = &weir->unexpected;
 
 	if (code >= 0) {
 		a->told = false;
@@ -466,13 +470,13 @@ weir_ahead_end(struct weir *weir, int code)
 	/* The generation is over for this source: it says no more what it has. */
 	a->closed = true;
 	a->armed = false;
-	__atomic_store_n(&weir->ahead_run, 0, __ATOMIC_RELAXED);
-	for (uint32_t r = 0; r < weir->window_job; r++)
+	__atomic_store_n(&weir->unexpected_run, 0, __ATOMIC_RELAXED);
+	for (uint32_t r = 0; r < weir->h.window_job; r++)
 		leave_list(a, &a->residues[r]);
 }
 
 uint64_t
-weir_ahead(const struct weir *weir)
+weir_unexpected(const struct weir *weir)
 {
-	return __atomic_load_n(&weir->ahead_run, __ATOMIC_RELAXED);
+	return __atomic_load_n(&weir->unexpected_run, __ATOMIC_RELAXED);
 }

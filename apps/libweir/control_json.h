@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The JSON bodies of requests to the control API and of its answers: docs/openapi.yaml. Nothing here sends,
+ * waits or keeps anything.
+ */
+#ifndef APPS_LIBWEIR_CONTROL_JSON_H
+#define APPS_LIBWEIR_CONTROL_JSON_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/libweir/control.h"
+#include "apps/libweir/weir.h"
+
+/* What the switch answers to a member that joins. */
+struct weir_member {
+	uint8_t job, source;
+	uint64_t membership; /* of this join, to leave with; 0: unknown */
+	uint16_t window, elements;
+	struct in_addr address; /* the switch's */
+	uint16_t port_base, port_ext;
+	uint8_t key[2 * WEIR_KEY_BYTES]; /* of an authenticated job: the source's, the results' */
+	bool authenticated; /* there is one */
+};
+
+/* The body that joins. The caller frees it; NULL: no memory, or text that is not UTF-8. */
+char *weir_member_request(
+	const struct weir_config *config, const struct weir_launcher *who, const char *address);
+
+/*
+ * Read the answer to it. Unknown keys are skipped: a newer switch sends them. The key of the job is removed from
+ * body, and is then in member alone: the caller cleanses that. 0, or -EPROTO with the reason in text.
+ */
+int weir_member_read(char *body, size_t length, const struct weir_launcher *who,
+	struct weir_member *member, char *text, size_t size);
+
+/* The switch's address from an answer to GET /v1/status. As weir_member_read. */
+int weir_member_read_status(
+	const char *body, size_t length, struct in_addr *address, char *text, size_t size);
+
+/* What a refusal is about. */
+struct weir_refused {
+	const char *where; /* the control address */
+	const char *job; /* its name */
+	const char *token_from; /* where the token is from; NULL: none was sent */
+};
+
+/*
+ * Say what an answer with another status than 200 means, and what to do: -EACCES (401, 403), -EDQUOT (403, a
+ * quota), -ENOENT (404, no such job), -EADDRINUSE (409, another host has this rank), -EPROTO (409, another size;
+ * or not a switch), -ENOSPC (507), -EINVAL (400), -EBUSY (429, 503).
+ */
+int weir_member_refused(const struct weir_refused *refused, long status, const char *body,
+	size_t length, char *text, size_t size);
+
+/* A member that asks what the switch knows of its job. */
+struct weir_job_query {
+	const char *where; /* the control address */
+	const char *name; /* of the job */
+	const char *address; /* own, dotted */
+	uint8_t job, source;
+	uint16_t generation; /* 0: none has begun here yet */
+	const uint8_t *present; /* bitmap of the sources that are in; NULL: the switch is silent */
+};
+
+/*
+ * Read the answer to GET /v1/jobs/NAME. With the reason in text: -ENOENT, the job is gone; -EACCES, the source is
+ * no longer a member; -ESTALE, the job has another generation. 0: none of these; text is then what to add to the
+ * host's own message, such as "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
+ */
+int weir_job_query_read(const struct weir_job_query *query, long status, const char *body,
+	size_t length, char *text, size_t size);
+
+/* If the answer to GET /v1/blocks?stuck=1 says that the block waits for others, name them as above; else leave
+ * text as it is. */
+void weir_job_query_read_block(const struct weir_job_query *query, const char *body, size_t length,
+	char *text, size_t size);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: how operations move. Its files work together on one state, struct weir; handle.h names them.
+ *
+ * There is one lock: after the join, the thread that holds `lock` owns everything that is not fixed. A caller that
+ * submits or waits, or the progress thread, runs the protocol under the lock and gives it up only to sleep. One
+ * thread at a time sleeps on the sockets, the `driver`: a waiting caller, so that a result wakes only the thread that
+ * wants it; or the progress thread, when nobody waits for the requests, or when there are none and another call is not
+ * expected at once. All other threads sleep on the condition `ended`.
+ */
+#ifndef APPS_LIBWEIR_ENGINE_H
+#define APPS_LIBWEIR_ENGINE_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "apps/libweir/handle.h"
+#include "apps/libweir/timing.h"
+
+TAILQ_HEAD(weir_requests, weir_request);
+
+/*
+ * A place in the window: the chain of blocks of one residue modulo the window. It is in exactly
+ * one state; the block in it is `block` when it is not idle.
+ */
+enum weir_slot_state {
+	WEIR_SLOT_IDLE, /* in no list */
+	WEIR_SLOT_READY, /* in `ready`: to be sent, for the first time or again */
+	WEIR_SLOT_FLYING, /* in `flying`: sent, no result yet */
+};
+
+struct weir_slot {
+	TAILQ_ENTRY(weir_slot) link;
+	uint64_t sent_at; /* ns, of the last transmission */
+	uint64_t transmission; /* its number: transmissions are numbered through the handle */
+	uint32_t block;
+	uint32_t tries; /* transmissions so far */
+	enum weir_slot_state state;
+	bool by_gap; /* the last repetition was gap detection's */
+	uint8_t header_bytes;
+	uint8_t header[WEIR_EXT_BYTES];
+	struct weir_request *request; /* whose block it is */
+	struct weir_shape shape;
+	const uint8_t *payload; /* what shape.send is of: the operation's send buffer */
+	uint32_t payload_bytes;
+	uint64_t number; /* the block's, without wrapping */
+	uint8_t tag_bytes; /* 0: the job is not authenticated */
+	uint8_t tag[WEIR_TAG_BYTES]; /* made once: repetitions are the same bytes */
+};
+TAILQ_HEAD(weir_slots, weir_slot);
+
+/*
+ * The window. A slot moves idle -> ready -> flying -> (ready -> flying ->)* idle. The result of block b moves it on to
+ * block b + window, if the operations reach that far. So the shape of the ring is the rule of the protocol, needs no
+ * other bookkeeping, and a gap in one residue delays no other. `flying` is in the order of transmission: its head is the next to
+ * time out (one timeout for all, RFC 6298 with a common back-off), and the first of a gap.
+ *
+ * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source, and repeating the whole
+ * window would only burden the switch. So silence is answered with PROBE repetitions (of as many blocks, or of the
+ * only one, one timeout after the other), then with as many after twice the timeout. Each result that arrives allows two
+ * more repetitions. So a lost window is repaired as fast as a slow start, and a straggler costs each host PROBE
+ * packets per timeout.
+ *
+ * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its result (only
+ * results of blocks sent once prove that). The switch spreads blocks over lcores, so results may change
+ * their order: a repetition that is answered far too soon was not needed, and doubles `gap`.
+ */
+#define WEIR_PROBE     4
+#define WEIR_GAP_FIRST 3
+
+struct weir_ring {
+	struct weir_slot *slots;
+	uint32_t window; /* slots, a power of two */
+	struct weir_slots ready, flying;
+	struct weir_rtt rtt;
+	uint64_t transmissions; /* number of the last one */
+	uint64_t answered; /* the highest one with a result, of blocks that were sent once */
+	uint64_t gap; /* [WEIR_GAP_FIRST, window] */
+	uint64_t allowance; /* repetitions that timeouts may still make */
+	uint64_t probe_at; /* ns: when silence is broken next */
+	uint64_t retry_at; /* ns: when a refused send is tried again; 0: not refused */
+	bool want_write; /* the socket was full: wait for POLLOUT */
+};
+
+/*
+ * Unexpected results: results of blocks that the application has not called yet (as MPI's unexpected messages).
+ * The blocks of the others timed out without this source while its application computed. The next block of a residue
+ * can only follow when the switch knows that every source has the result of the one before. So the progress thread
+ * keeps such results and acknowledges them, and the others go on. When the application calls the operations, their
+ * blocks complete at once.
+ *
+ * An acknowledgement names the expected block, and covers all blocks of the residue before it. The switch answers
+ * with the result of the expected block if there is one, so acknowledging also asks. A residue therefore keeps
+ * results only in order; after a loss it has to ask. `waiting` holds all residues that wait for a result, in the order
+ * of their last acknowledgements. Losses are found as the window finds them: by a gap, when later ones are answered
+ * first, and in silence by PROBE acknowledgements at a time, with back-off. The switch finds blocks that time out
+ * together in any order, within a tenth of the timeout: so a gap counts only when nothing has come for an eighth
+ * (`scatter`). While results are kept the others are known to go on, and asking never ends.
+ *
+ * The first missed block could only be acknowledged when the contributions of the others to the next one are on
+ * their way, and these would be held back. So once there have been partial results (`armed`), a source that was idle
+ * for half a block's timeout acknowledges what it has in advance (`told`).
+ */
+enum weir_residue_state {
+	WEIR_RESIDUE_QUIET, /* in no list */
+	WEIR_RESIDUE_READY, /* in `ready`: to be acknowledged */
+	WEIR_RESIDUE_WAITING, /* in `waiting`: acknowledged, the next result has not come */
+};
+
+TAILQ_HEAD(weir_results, weir_kept);
+
+struct weir_residue {
+	TAILQ_ENTRY(weir_residue) link;
+	struct weir_results kept; /* a window apart; the first is the one that is called next */
+	uint64_t sent_at, transmission; /* as a slot's */
+	uint32_t tries;
+	enum weir_residue_state state;
+};
+TAILQ_HEAD(weir_residues, weir_residue);
+
+struct weir_unexpected {
+	struct weir_residue
+		*residues; /* by block modulo the job's window, which may be more than ours */
+	struct weir_residues ready, waiting;
+	uint64_t limit, bytes; /* of memory, at most and now */
+	uint64_t kept; /* results */
+	uint64_t transmissions, answered; /* as the ring's */
+	uint64_t answered_at; /* ns: the last result that was kept */
+	uint64_t scatter, least, most, rto; /* ns */
+	uint64_t allowance, probe_at, retry_at; /* as the ring's */
+	uint64_t idle_since; /* ns: since when no operation is under way */
+	bool armed, told;
+	bool closed; /* an operation has failed: nothing is kept any more */
+};
+
+/* Where packets are received into: WEIR_BATCH buffers in one allocation. */
+struct weir_inbox {
+	uint8_t *bytes;
+	size_t stride; /* bytes per buffer: the largest result */
+	struct mmsghdr messages[WEIR_BATCH];
+	struct iovec vectors[WEIR_BATCH];
+	struct sockaddr_in from[WEIR_BATCH];
+};
+
+/* What a batch of packets is sent from: as many as there are vectors for their pieces. */
+#define WEIR_VECTORS 1024
+struct weir_outbox {
+	struct mmsghdr messages[WEIR_BATCH];
+	struct iovec vectors[WEIR_VECTORS];
+};
+static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
+
+/* Who sleeps on the sockets. */
+enum weir_driver { WEIR_DRIVER_NONE, WEIR_DRIVER_CALLER, WEIR_DRIVER_THREAD };
+
+struct weir {
+	struct weir_handle h;
+	pthread_t thread;
+	bool running; /* the thread exists */
+	bool join_again; /* the switch sent its challenge: join with it, now */
+
+	pthread_mutex_t lock; /* of all that follows */
+	pthread_cond_t ended; /* a request has, or there is no driver any more */
+	pthread_cond_t called; /* the progress thread has something to do */
+	enum weir_driver driver;
+	uint64_t asleep_until; /* ns: when the driver wakes by itself */
+	struct weir_spin spin; /* of a caller that drives */
+	bool asleep_for_write; /* or when the socket has room */
+	unsigned int waiters; /* threads in functions that wait for requests of this handle */
+	unsigned int held; /* requests that a thread has, and will yet look at */
+	uint64_t
+		hot_until; /* ns: when a waiting caller leaves, another call is likely until then */
+	bool stop, closing, rejoining;
+
+	/* The protocol's. */
+	struct weir_ring ring;
+	struct weir_inbox inbox;
+	struct weir_outbox *outbox;
+	struct weir_unexpected unexpected;
+	uint64_t
+		unexpected_run; /* unexpected results up to the first gap; relaxed atomic: any reader */
+	struct weir_requests requests; /* under way, in the order of the calls */
+	struct weir_requests over; /* ended, not waited for yet */
+	uint32_t next_block; /* the first that is not called for */
+	uint64_t next_number; /* the same, without wrapping */
+	uint64_t progressed; /* ns: the last completed block, or the first call's time */
+	uint64_t query_at; /* ns: when the control API is asked about a silent switch */
+	uint64_t query_after; /* ns: of silence */
+	uint64_t query_heard; /* packets_received then */
+	bool failing; /* all requests end with `failed`, once the control API was asked about it */
+
+	/* Of the request that was waited for last. */
+	struct weir_result result;
+	struct weir_degraded *degraded;
+	size_t degraded_count;
+
+	int failed; /* the -errno that ended the generation; 0: usable */
+	char failure[WEIR_ERROR_MAX]; /* its text */
+};
+
+/* weir.c: was the handle inherited by fork()? Then nothing may be done with it: its lock may belong to a thread
+ * that this process does not have. */
+bool weir_inherited(const struct weir *weir);
+/* 0; or -EINVAL, returned to the thread: it was. */
+int weir_check_process(const struct weir *weir);
+/* weir.c: ask the control API about an operation or a join that failed in silence. Returns what it fails with, and
+ * may add to the text. Without the lock. */
+int weir_query_job(struct weir *weir, int code);
+
+/* generation.c: join, and create what depends on the job. 0 or -errno with h.error set. */
+int weir_begin(struct weir *weir);
+void weir_generation_set(struct weir *weir, int code); /* what weir_begin() has returned */
+/* Stop the progress thread and forget the generation, but not the addresses and the job. */
+void weir_end(struct weir *weir);
+
+/* progress.c; all but the first under the lock. */
+void *weir_progress(void *weir);
+/* The driver: sleep on the sockets, without the lock, until something happens or until then (ns); then receive, and
+ * send what is due. */
+void weir_drive(struct weir *weir, uint64_t until);
+/* Something was submitted: see that there is a driver, and that it does not sleep too long. */
+void weir_drive_soon(struct weir *weir);
+
+/* request.c; under the lock. */
+void weir_complete(struct weir *weir, struct weir_request *request); /* its last block is done */
+/* End all requests with this code, which ends the generation; h.error is its text. All slots are idle afterwards. */
+void weir_fail(struct weir *weir, int code);
+/* The control API has been asked: end failing requests with this. */
+void weir_fail_all(struct weir *weir, int code);
+void weir_request_free(struct weir_request *request);
+
+/* window.c */
+int weir_ring_create(struct weir_ring *ring, uint32_t window);
+void weir_ring_destroy(struct weir_ring *ring);
+/* Make the first blocks of the last request ready whose slots are idle. False: all have failed. */
+bool weir_window_begin(struct weir *weir, struct weir_request *request);
+void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
+void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
+uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
+/* Receive all that the socket has, up to a bound. multicast: fd is the group's. */
+void weir_receive(struct weir *weir, int fd, bool multicast);
+/* Is the packet from the switch? *extended is its form. */
+bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
+/* Part of the nonce of a result's tag: rank + 1 where each receiver gets another result; else 0. */
+uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *header);
+
+/* unexpected.c. 0 or -ENOMEM; destroy keeps the limit. */
+int weir_unexpected_create(struct weir *weir);
+void weir_unexpected_destroy(struct weir *weir);
+/* A packet that is not for a block in flight: keep the result if it is the next of its residue. Else count it. */
+void weir_unexpected_take(struct weir *weir, const struct weir_header *header,
+	const uint8_t *packet, size_t bytes, uint64_t now);
+void weir_unexpected_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
+void weir_unexpected_flush(struct weir *weir, uint64_t now); /* send what is ready */
+uint64_t weir_unexpected_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
+/* The application has called its blocks. */
+void weir_unexpected_begin(struct weir *weir, const struct weir_request *request);
+/* The kept result of this block, with its bitmap; NULL: there is none. Valid until it is delivered. */
+const struct weir_header *weir_unexpected_first(
+	const struct weir *weir, uint32_t block, const uint8_t **payload, size_t *bytes);
+void weir_unexpected_delivered(struct weir *weir, uint32_t block);
+void weir_unexpected_end(struct weir *weir, int code); /* the last operation under way has ended */
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every file of libweir knows of a handle and of an operation. The library has two layers:
+ *
+ *	helpers (this header; they never include engine.h)
+ *	  socket.c        the sockets: open, size, multicast group, errors that the kernel queued
+ *	  auth.c          keys and tags of an authenticated job
+ *	  geometry.c      how an operation is cut into blocks
+ *	  partial.c       partial results: who is missing, rescaling, error feedback
+ *	  error.c         every text for people, and the last one that each thread was given
+ *	  control.c       membership through the switch's control API; http.c sends the requests,
+ *	                  control_json.c reads and writes their bodies
+ *	  timing.h        round-trip time, and how long a waiting call polls
+ *
+ *	the engine (engine.h)
+ *	  weir.c          the public calls about a handle
+ *	  request.c       operations: checked, submitted, waited for, ended
+ *	  generation.c    a generation of the job: joined, begun, ended
+ *	  window.c        blocks in flight: sent, repeated, answered
+ *	  unexpected.c    results of operations that the application has not called yet
+ *	  progress.c      the loop around ppoll, and the progress thread
+ */
+#ifndef APPS_LIBWEIR_HANDLE_H
+#define APPS_LIBWEIR_HANDLE_H
+
+#include <netinet/in.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "apps/libweir/auth.h"
+#include "apps/libweir/geometry.h"
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
+
+#define WEIR_BATCH      64 /* packets per system call at most */
+#define WEIR_ERROR_MAX  1280
+#define WEIR_NS_PER_MS  UINT64_C(1000000)
+#define WEIR_WINDOW_MAX 4096
+
+struct weir_control;
+struct weir_error_feedback;
+
+/* The part of a handle that the helpers use. Under the lock of the handle, once it has joined. */
+struct weir_handle {
+	/* Fixed after weir_open. */
+	uint64_t number; /* unique in the process */
+	pid_t process; /* that opened it */
+	struct sockaddr_in switch_base, switch_ext, own;
+	uint8_t job, source;
+	char job_text[96]; /* for people: `job 2`, or `job "ring" (2)` where its name is known */
+	const char *noun; /* for people: what `source` is to them, "source" or "rank" */
+	bool base_form;
+	unsigned int expected; /* config.sources */
+	uint64_t join_timeout, op_timeout; /* ns */
+	uint64_t
+		join_patience; /* the configured join_timeout; control.c uses up part of that one */
+	enum weir_partial partial;
+	bool error_feedback;
+	uint64_t error_feedback_limit;
+	unsigned int window_limit;
+	bool key_given; /* by the configuration: it goes before the control API's */
+	struct weir_control *control; /* NULL: joined by addresses */
+
+	/* Fixed for a generation. */
+	uint16_t generation;
+	uint16_t window_job, elements, sources;
+	uint8_t rank; /* position among the sources */
+	uint8_t job_dtype, job_op;
+	uint32_t timeout_ms;
+	struct in_addr group; /* 0: unicast results */
+	struct weir_auth *auth; /* NULL: the job is not authenticated */
+
+	int fd; /* sends and receives */
+	int group_fd; /* receives multicast results; -1 without */
+	int wake_fd; /* eventfd: wakes the thread that sleeps on the sockets */
+
+	/* What came last. */
+	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
+	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
+	unsigned int waited_for; /* sources of the job, by the last reply `waiting` to a join */
+	bool have_waiting; /* the switch has said who is in the operation, or has joined */
+	uint32_t waiting_block;
+	uint8_t waiting[WEIR_BITMAP_BYTES];
+	uint8_t known[WEIR_BITMAP_BYTES]; /* sources seen in any bitmap: ids may have gaps */
+
+	struct weir_error_feedback *feedback; /* of all buffers with something to add */
+	uint64_t error_feedback_bytes;
+	struct weir_stats stats; /* relaxed atomics: one writer at a time, any reader */
+	char error[WEIR_ERROR_MAX]; /* the last text of weir_error_set() */
+};
+
+/* Count; under the lock (or in the join). */
+#define WEIR_COUNT(handle, field, n)                                                               \
+	__atomic_store_n(&(handle)->stats.field, (handle)->stats.field + (n), __ATOMIC_RELAXED)
+#define WEIR_SET(handle, field, value)                                                             \
+	__atomic_store_n(&(handle)->stats.field, (uint64_t)(value), __ATOMIC_RELAXED)
+
+/*
+ * A collective call: an operation. All operations under way are one stream of blocks, in the order of the calls.
+ * The window moves on from the last blocks of one to the first of the next, so operations may end in
+ * another order. The library owns it until it has ended; then the thread that waits for it does.
+ */
+struct weir_request {
+	TAILQ_ENTRY(weir_request) link; /* in `requests` until it has ended, then in `over` */
+	struct weir *weir;
+	const uint8_t *send;
+	uint8_t *recv;
+	uint8_t *copy; /* of send, where an operation in place needs one */
+	struct weir_geometry geometry;
+	uint8_t op, dtype;
+	uint32_t first; /* id of its first block */
+	uint64_t number; /* the same, without wrapping */
+	uint32_t blocks, done;
+	uint64_t started; /* ns */
+	bool feeds_back; /* contributions that miss their block are kept */
+	struct weir_error_feedback *feedback; /* of this call's buffer; NULL: none yet */
+	bool finished;
+	bool held; /* a thread waits for it: weir_close waits for that thread */
+	int code; /* what the call returns */
+	char *text; /* of WEIR_PARTIAL; a failure's text is the handle's */
+	struct weir_result result;
+	struct weir_degraded *degraded;
+	size_t degraded_count, degraded_room;
+	uint8_t punctual[WEIR_BITMAP_BYTES]; /* sources that are in all its degraded results */
+	struct weir_waiter *waiter; /* to wake at its end; NULL: only those that wait on `ended` */
+};
+
+/* CLOCK_MONOTONIC in ns, never 0. */
+static inline uint64_t
+weir_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + 1;
+}
+
+/* Sets of sources. */
+static inline bool
+weir_bitmap_has(const uint8_t *bitmap, unsigned int source)
+{
+	return (bitmap[source / 8] >> (source % 8) & 1) != 0;
+}
+
+static inline void
+weir_note_known(struct weir_handle *h, const uint8_t *bitmap)
+{
+	for (unsigned int i = 0; i < WEIR_BITMAP_BYTES; i++)
+		h->known[i] |= bitmap[i];
+}
+
+/* Bytes of a UDP datagram with this payload on the wire; see struct weir_stats. */
+static inline uint64_t
+weir_wire_bytes(size_t datagram)
+{
+	uint64_t frame = datagram + 14 + 20 + 8;
+
+	return frame < 60 ? 60 : frame;
+}
+
+/* ---- error.c ---- */
+
+/* Set h->error and return `code`. */
+int weir_error_set(struct weir_handle *h, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Make it what weir_last_error() returns to this thread for this handle, and return `code`, which is not
+ * 0. A thread keeps the texts of WEIR_ERROR_HANDLES handles. */
+#define WEIR_ERROR_HANDLES 8
+int weir_error_return(const struct weir_handle *h, int code, const char *text);
+int weir_error_returnf(const struct weir_handle *h, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+const char *weir_error_last(const struct weir_handle *h);
+
+const char *weir_dtype_text(unsigned int dtype);
+const char *weir_op_text(unsigned int op);
+
+/* Texts of failures; each sets h->error and returns the code. */
+int weir_error_join(struct weir_handle *h, uint64_t waited);
+/* The oldest operation under way has made no progress since `progressed`. */
+int weir_error_timeout(struct weir_handle *h, const struct weir_request *oldest,
+	uint64_t progressed, uint64_t now);
+/* The reply to this block is not a result. */
+int weir_error_status(struct weir_handle *h, const struct weir_request *request, uint32_t block,
+	const struct weir_shape *shape, const struct weir_header *header, const uint8_t *payload,
+	size_t bytes);
+int weir_error_mtu(struct weir_handle *h, unsigned int elements, size_t datagram);
+int weir_error_partial(struct weir_handle *h, struct weir_request *request);
+/* An unexpected result is of another operation than the call. */
+int weir_error_unexpected(struct weir_handle *h, const struct weir_request *request, uint32_t block,
+	const struct weir_shape *shape, const struct weir_header *kept);
+
+/* ---- socket.c; 0 or -errno with h->error set ---- */
+
+int weir_socket_open(struct weir_handle *h);
+int weir_socket_join_group(struct weir_handle *h);
+void weir_socket_close(struct weir_handle *h);
+/* Size the buffers for datagrams of so many bytes; returns the window that they have room for. */
+uint32_t weir_socket_size(struct weir_handle *h, size_t datagram);
+void weir_socket_drain_errors(struct weir_handle *h);
+bool weir_socket_soft_error(int error); /* repetition may repair it */
+
+/* Take the key of an authenticated job, once the source is known. 0 or -errno with h->error set. */
+int weir_auth_use(struct weir_handle *h, const uint8_t *key, size_t bytes);
+
+/* ---- partial.c ---- */
+
+/* Can the configured treatment of partial results be applied to this operation? */
+bool weir_partial_can(const struct weir_handle *h, const struct weir_request *request);
+/* Record a partial result of these sources. False: no memory for the record where rescaling needs it. */
+bool weir_partial_note(struct weir_handle *h, struct weir_request *request,
+	const struct weir_shape *shape, const uint8_t *present);
+/* Compute request->result.missing. Ids below the number of sources count as all of them until a higher one is
+ * seen; then only ids that were seen count. False: other sources are missing that are not known. */
+bool weir_partial_missing(const struct weir_handle *h, struct weir_request *request);
+/* What the completed operation returns, after rescaling. */
+int weir_partial_conclude(const struct weir_handle *h, struct weir_request *request);
+
+bool weir_error_feedback_wanted(const struct weir_handle *h, const struct weir_request *request);
+/* Add what is left of former calls to what this one sends. 0, or -ENOMEM with h->error set. */
+int weir_error_feedback_begin(struct weir_handle *h, struct weir_request *request);
+/* What to send for block number nth instead of the buffer's elements; NULL: the buffer's. */
+const uint8_t *weir_error_feedback_payload(const struct weir_request *request, uint32_t nth);
+/* The block has completed without this source: keep what it sent. Before the result is written. False: no
+ * memory. */
+bool weir_error_feedback_keep(struct weir_handle *h, struct weir_request *request, uint32_t nth,
+	const uint8_t *payload, uint32_t bytes);
+/* The operation has ended: if it has completed, forget what was delivered. */
+void weir_error_feedback_end(struct weir_handle *h, struct weir_request *request);
+/* Forget all that is kept of a buffer, or of all (NULL); bytes that were kept. */
+uint64_t weir_error_feedback_drop(struct weir_handle *h, const void *buffer);
+
+#endif
