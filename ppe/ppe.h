@@ -187,15 +187,42 @@ struct ppe_leaks {
  */
 void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
 
-/* One port's counters. */
+/*
+ * Counters of packets, ports, workers and jobs. One list of each makes the struct's fields, the JSON
+ * keys, the names of the metrics and docs/counters.md. Port counters under EACH are counted by
+ * priority: [0] results, [1] bulk.
+ */
+#define PPE_PACKET_COUNTERS(X)                                                                     \
+	X(received, "packets taken from the ports")                                                \
+	X(created, "packets that the switch made: results, replies, copies of floods")             \
+	X(sent, "packets handed to the ports")                                                     \
+	X(consumed, "packets whose content went into a block, a table or a join")
+
+#define PPE_PORT_COUNTERS(ONE, EACH)                                                               \
+	ONE(rx_packets, "packets received")                                                        \
+	ONE(rx_bytes, "bytes received: frames without FCS")                                        \
+	ONE(missed, "packets that the device dropped before Weir saw them")                        \
+	EACH(tx_packets, "packets sent")                                                           \
+	EACH(tx_bytes, "bytes sent: frames without FCS")                                           \
+	EACH(queue_full, "packets dropped because the port's output queue was full")
+
 struct ppe_port_stats {
-	uint64_t rx_packets, rx_bytes;
-	uint64_t tx_packets[2], tx_bytes[2]; /* by priority: results, bulk */
-	uint64_t queue_full[2];
-	uint64_t missed; /* what the device itself dropped before Weir saw it */
+#define ONE(name, help)  uint64_t name;
+#define EACH(name, help) uint64_t name[2];
+	PPE_PORT_COUNTERS(ONE, EACH)
+#undef ONE
+#undef EACH
 };
 
-/* Counters of a job that X-macro lists keep in step with their names and documentation. */
+#define PPE_WORKER_COUNTERS(X)                                                                     \
+	X(turns, "turns of the worker's loop")                                                     \
+	X(busy_turns, "turns that found work")                                                     \
+	X(threads_started, "packets and timers given to a thread")                                 \
+	X(hops_out, "threads given to the crossbar")                                               \
+	X(hops_in, "threads taken from the crossbar")                                              \
+	X(segments, "segments of microcode run")                                                   \
+	X(timer_runs, "slices of aging scans run")
+
 #define PPE_JOB_COUNTERS(X)                                                                        \
 	X(contributions, "contributions added to a block")                                         \
 	X(duplicates, "contributions of a source that was in the open block already")              \
@@ -245,21 +272,21 @@ struct ppe_job_stats {
 };
 
 struct ppe_worker_stats {
-	uint64_t turns, busy_turns; /* loop turns, and those that found work */
-	uint64_t threads_started; /* packets and timers given to a thread */
-	uint64_t hops_out, hops_in; /* threads sent and taken over the crossbar */
-	uint64_t segments; /* segments run */
-	uint64_t timer_runs;
+#define X(name, help) uint64_t name;
+	PPE_WORKER_COUNTERS(X)
+#undef X
 };
 
 /*
- * The books. Every packet has one end:
+ * Every packet has one end:
  *   received + created = sent + consumed + sum of drops + in_flight
- * created: results, replies and the copies of floods. Exact when traffic is at rest or the
- * switch is stopped; a snapshot of moving counters otherwise.
+ * Exact when traffic is at rest or the switch is stopped; a snapshot of moving counters otherwise.
  */
 struct ppe_stats {
-	uint64_t received, created, sent, consumed, in_flight;
+#define X(name, help) uint64_t name;
+	PPE_PACKET_COUNTERS(X)
+#undef X
+	uint64_t in_flight; /* packets that the switch holds now */
 	uint64_t drops[PPE_DROP_COUNT];
 	unsigned int nb_ports, nb_workers;
 	struct ppe_port_stats port[PPE_PORTS_MAX];

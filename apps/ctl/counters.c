@@ -16,19 +16,6 @@
  * ("tx_packets.results"), and the value. */
 typedef void visit(void *argument, const char *where, const char *name, double value);
 
-/* Numbers that tell what something is, not how often something happened. */
-static bool
-counts(const char *key)
-{
-	static const char *const others[] = {
-		"id", "job", "lcore", "cpu", "busy", "mtu", "queues", "threads_live", "time"};
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (strcmp(key, others[i]) == 0)
-			return false;
-	return true;
-}
-
 static void
 walk_object(json_t *object, const char *where, const char *before, visit *each, void *argument)
 {
@@ -38,7 +25,7 @@ walk_object(json_t *object, const char *where, const char *before, visit *each, 
 	json_object_foreach (object, key, value) {
 		char name[NAME_MAX_LENGTH];
 
-		if (!counts(key))
+		if (strcmp(key, "id") == 0)
 			continue;
 		snprintf(name, sizeof(name), "%s%s%s", before, before[0] != '\0' ? "." : "", key);
 		if (json_is_number(value))

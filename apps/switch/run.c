@@ -24,7 +24,6 @@
 #include "ctrl/jobs/running.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/stats/stats.h"
-#include "ctrl/stats/telemetry.h"
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
@@ -74,17 +73,6 @@ offer_capture(void)
 	return -EIO;
 }
 
-/* Add Weir's commands to the socket that EAL has made. */
-static int
-offer_telemetry(struct ctrl_running *running)
-{
-	int rc = ctrl_telemetry_start(running);
-
-	if (rc < 0)
-		fprintf(stderr, "weir-switch: \"telemetry\" does not start: %s\n", strerror(-rc));
-	return rc;
-}
-
 /* Give the TAP, which is a port of the switch, the switch's address on this machine. */
 static int
 set_exception(const struct ctrl_config *config)
@@ -129,7 +117,6 @@ on_tick(void *context)
 	int stuck;
 
 	ctrl_running_tick(run->running);
-	ctrl_telemetry_tick(run->running);
 	stuck = ctrl_running_stuck_worker(run->running);
 	if (stuck >= 0 && stuck != run->stuck)
 		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second",
@@ -238,8 +225,6 @@ start(struct run *run)
 		rc = set_exception(config);
 	if (rc == 0 && config->capture)
 		rc = offer_capture();
-	if (rc == 0 && config->telemetry)
-		rc = offer_telemetry(run->running);
 	if (rc < 0)
 		return rc;
 	rc = api_server_create(run->running, &run->server, error, sizeof(error));
@@ -255,7 +240,6 @@ stop(struct run *run)
 
 	run->running->ready = false;
 	api_server_destroy(run->server);
-	ctrl_telemetry_stop();
 	rc = ppe_stop(run->ppe, STOP_LIMIT_MS);
 	run->abandoned = rc == -EBUSY;
 	if (rc == -ETIMEDOUT)
@@ -278,7 +262,6 @@ live(struct run *run)
 	ppe_print(run->ppe, stdout);
 	fflush(stdout);
 	if (start(run) < 0) {
-		ctrl_telemetry_stop();
 		ppe_destroy(run->ppe, NULL);
 		ctrl_running_destroy(run->running);
 		return 1;

@@ -1,17 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /v1/counters */
+/* GET /v1/counters: every counter, and nothing else but the names. */
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
+#include "ctrl/stats/stats.h"
 
 static json_t *
-drops(const struct ppe_stats *stats)
+ports(const struct ctrl_running *running)
 {
-	json_t *object = json_object();
+	json_t *list = json_array();
 
-	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
-		api_put(object, ppe_drop_key((enum ppe_drop)i), stats->drops[i]);
-	return object;
+	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
+		json_t *object = json_object();
+
+		api_put_text(object, "name", running->config->port[p].name);
+		ctrl_put_port_counters(object, &running->stats.port[p]);
+		json_array_append_new(list, object);
+	}
+	return list;
+}
+
+static json_t *
+workers(const struct ctrl_running *running)
+{
+	json_t *list = json_array();
+
+	for (unsigned int w = 0; w < running->config->ppe.workers; w++) {
+		json_t *object = json_object();
+
+		api_put(object, "id", w);
+		ctrl_put_worker_counters(object, &running->stats.worker[w]);
+		json_array_append_new(list, object);
+	}
+	return list;
 }
 
 static json_t *
@@ -29,9 +50,9 @@ jobs(const struct api_call *call)
 			continue;
 		ctrl_running_job_stats(running, job, &stats);
 		object = json_object();
-		api_put(object, "job", i);
+		api_put(object, "id", i);
 		api_put_text(object, "name", job->job->name);
-		api_put_job_counters(object, &stats);
+		ctrl_put_job_counters(object, &stats);
 		json_array_append_new(list, object);
 	}
 	return list;
@@ -41,12 +62,13 @@ void
 api_get_counters(struct api_call *call)
 {
 	struct ctrl_running *running = call->running;
-	struct ppe_gauges gauges;
+	json_t *packets = json_object();
 
 	ctrl_running_read(running);
-	ppe_gauges_read(running->ppe, &gauges);
+	ctrl_put_packet_counters(packets, &running->stats);
+	json_object_del(packets, "in_flight"); /* counts nothing: it goes up and down */
 	api_answer(call, 200,
-		json_pack("{s:f,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "drops",
-			drops(&running->stats), "workers", api_workers_json(running, &gauges),
-			"ports", api_ports_json(running), "jobs", jobs(call)));
+		json_pack("{s:f,s:o,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
+			"drops", ctrl_drops_json(&running->stats), "workers", workers(running),
+			"ports", ports(running), "jobs", jobs(call)));
 }

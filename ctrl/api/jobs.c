@@ -9,6 +9,7 @@
 #include "ctrl/api/member.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/config/values.h"
+#include "ctrl/stats/stats.h"
 #include "rmw/kernels.h"
 
 static void
@@ -86,7 +87,7 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 	api_put_text(object, "state", ctrl_job_state_text(membership.state));
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));
-	api_put_job_counters(counters, &stats);
+	ctrl_put_job_counters(counters, &stats);
 	json_object_set_new(object, "counters", counters);
 	if (whole && membership.state != CTRL_JOB_DRAINING)
 		json_object_set_new(object, "members", members(running, job, &membership));

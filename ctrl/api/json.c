@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/api/json.h"
 
+#include "ctrl/stats/stats.h"
+
 void
 api_put(json_t *object, const char *key, uint64_t value)
 {
@@ -20,32 +22,17 @@ api_workers_json(const struct ctrl_running *running, const struct ppe_gauges *ga
 	json_t *list = json_array();
 
 	for (unsigned int w = 0; w < config->ppe.workers; w++) {
-		const struct ppe_worker_stats *worker = &running->stats.worker[w];
 		json_t *object = json_object();
 
 		api_put(object, "id", w);
 		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c gives them */
 		api_put(object, "cpu", config->cpu[w % config->nb_cpus]);
 		json_object_set_new(object, "busy", json_real(running->pulse[w].busy));
-		api_put(object, "turns", worker->turns);
-		api_put(object, "busy_turns", worker->busy_turns);
-		api_put(object, "threads_started", worker->threads_started);
 		api_put(object, "threads_live", gauges->threads_live[w]);
-		api_put(object, "segments", worker->segments);
-		api_put(object, "timer_runs", worker->timer_runs);
-		api_put(object, "hops_in", worker->hops_in);
-		api_put(object, "hops_out", worker->hops_out);
+		ctrl_put_worker_counters(object, &running->stats.worker[w]);
 		json_array_append_new(list, object);
 	}
 	return list;
-}
-
-void
-api_put_job_counters(json_t *object, const struct ppe_job_stats *stats)
-{
-#define X(name, help) api_put(object, #name, stats->name);
-	PPE_JOB_COUNTERS(X)
-#undef X
 }
 
 const char *

@@ -16,13 +16,8 @@ void api_put_text(json_t *object, const char *key, const char *text); /* NULL: n
 
 /* Of running->stats: ctrl_running_read comes first. */
 json_t *api_workers_json(const struct ctrl_running *running, const struct ppe_gauges *gauges);
-json_t *api_port_json(const struct ctrl_running *running, unsigned int index);
-json_t *api_ports_json(const struct ctrl_running *running);
 
 /* The word of an enum ppe_policy. */
 const char *api_policy_text(uint8_t policy);
-
-/* Every PPE_JOB_COUNTERS name, into an object. */
-void api_put_job_counters(json_t *object, const struct ppe_job_stats *stats);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /metrics: the switch, its ports, workers, pools and tables. */
+/* GET /metrics: the switch, its ports, workers, pools, tables and faults. */
 #include "ctrl/api/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_ethdev.h>
 #include <rte_malloc.h>
 #include <rte_version.h>
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/resources.h"
+#include "ctrl/config/faults.h"
 #include "ctrl/config/values.h"
+#include "ppe/faults/faults.h"
+#include "ctrl/stats/links.h"
 #include "ppe/gauges.h"
 
 #define OWN_BYTES 16384 /* of what does not come in numbers, and of a few ports and workers */
-
-static const char *const priority[] = {"priority=\"results\"", "priority=\"bulk\""};
 
 void
 metrics_family(struct metrics *metrics, const char *name, const char *type, const char *help)
@@ -117,36 +117,33 @@ put_switch(struct metrics *metrics, const struct ctrl_running *running)
 {
 	char a[METRICS_LABEL_BYTES], b[METRICS_LABEL_BYTES];
 
-	metrics_family(metrics, "weir_build_info", "gauge", "What runs; always 1");
+	metrics_family(metrics, "weir_build_info", "gauge", "versions of Weir and DPDK; always 1");
 	metrics_u64(metrics, "", metrics_label(a, sizeof(a), "version", WEIR_VERSION),
 		metrics_label(b, sizeof(b), "dpdk", rte_version()), 1);
-	metrics_family(metrics, "weir_switch_info", "gauge", "Which switch it is; always 1");
+	metrics_family(
+		metrics, "weir_switch_info", "gauge", "name and address of the switch; always 1");
 	metrics_u64(metrics, "", metrics_label(a, sizeof(a), "name", running->config->name),
 		metrics_label(b, sizeof(b), "address",
 			ctrl_address_text(running->config->ppe.identity.ip).text),
 		1);
-	metrics_family(metrics, "weir_uptime_seconds", "gauge", "Time since the switch started");
+	metrics_family(metrics, "weir_uptime_seconds", "gauge", "time since the switch started");
 	metrics_us(metrics, "", NULL, NULL, (uint64_t)(ctrl_running_uptime(running) * 1e6));
 	put_one(metrics, "weir_ready", "gauge", "1 while packets flow", running->ready);
 }
 
 static void
-put_books(struct metrics *metrics, const struct ppe_stats *stats)
+put_packets(struct metrics *metrics, const struct ppe_stats *stats)
 {
 	char label[METRICS_LABEL_BYTES];
 
-	put_one(metrics, "weir_packets_received_total", "counter", "Packets taken from the ports",
-		stats->received);
-	put_one(metrics, "weir_packets_created_total", "counter",
-		"Results, replies and the copies of floods", stats->created);
-	put_one(metrics, "weir_packets_sent_total", "counter", "Packets given to the ports",
-		stats->sent);
-	put_one(metrics, "weir_packets_consumed_total", "counter",
-		"Packets that were used up: contributions, joins", stats->consumed);
-	put_one(metrics, "weir_packets_in_flight", "gauge", "Packets that the switch holds",
+#define X(name, help)                                                                              \
+	put_one(metrics, "weir_packets_" #name "_total", "counter", help, stats->name);
+	PPE_PACKET_COUNTERS(X)
+#undef X
+	put_one(metrics, "weir_packets_in_flight", "gauge", "packets that the switch holds",
 		stats->in_flight);
-	metrics_family(metrics, "weir_packets_dropped_total", "counter",
-		"Packets dropped, by reason; the drops table of docs/counters.md says more");
+	metrics_family(
+		metrics, "weir_packets_dropped_total", "counter", "packets dropped, by reason");
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
 		metrics_u64(metrics, "",
 			metrics_label(
@@ -154,64 +151,31 @@ put_books(struct metrics *metrics, const struct ppe_stats *stats)
 			NULL, stats->drops[i]);
 }
 
-/* A family of a counter of every port that has one value. */
-#define PUT_PORTS(name, help, field)                                                               \
-	do {                                                                                       \
-		metrics_family(metrics, name, "counter", help);                                    \
-		for (unsigned int p = 0; p < stats->nb_ports; p++)                                 \
-			metrics_u64(metrics, "", label[p], NULL, stats->port[p].field);            \
-	} while (0)
-
-/* And of one that is counted by priority. */
-#define PUT_PORTS_BY_PRIORITY(name, help, field)                                                   \
-	do {                                                                                       \
-		metrics_family(metrics, name, "counter", help);                                    \
-		for (unsigned int i = 0; i < 2 * stats->nb_ports; i++)                             \
-			metrics_u64(metrics, "", label[i / 2], priority[i % 2],                    \
-				stats->port[i / 2].field[i % 2]);                                  \
-	} while (0)
-
-static bool
-is_up(const char *device)
-{
-	struct rte_eth_link link = {0};
-	uint16_t id;
-
-	if (rte_eth_dev_get_port_by_name(device, &id) == 0)
-		rte_eth_link_get_nowait(id, &link);
-	return link.link_status == RTE_ETH_LINK_UP;
-}
-
 static void
 put_ports(struct metrics *metrics, const struct ctrl_running *running)
 {
-	const struct ctrl_config *config = running->config;
+	static const char *const priority[] = {"priority=\"results\"", "priority=\"bulk\""};
 	const struct ppe_stats *stats = &running->stats;
 	char label[PPE_PORTS_MAX][METRICS_LABEL_BYTES];
 
 	for (unsigned int p = 0; p < stats->nb_ports; p++)
-		metrics_label(label[p], sizeof(label[p]), "port", config->port[p].name);
+		metrics_label(label[p], sizeof(label[p]), "port", running->config->port[p].name);
 	metrics_family(metrics, "weir_port_up", "gauge", "1 while the port has a link");
 	for (unsigned int p = 0; p < stats->nb_ports; p++)
-		metrics_u64(metrics, "", label[p], NULL, is_up(config->port[p].device));
-	PUT_PORTS("weir_port_receive_bytes_total", "Bytes received, frames without FCS", rx_bytes);
-	PUT_PORTS("weir_port_receive_packets_total", "Packets received", rx_packets);
-	PUT_PORTS("weir_port_receive_missed_packets_total",
-		"Packets that the device dropped before Weir saw them", missed);
-	PUT_PORTS_BY_PRIORITY("weir_port_transmit_bytes_total",
-		"Bytes sent, frames without FCS, by priority", tx_bytes);
-	PUT_PORTS_BY_PRIORITY(
-		"weir_port_transmit_packets_total", "Packets sent, by priority", tx_packets);
-	PUT_PORTS_BY_PRIORITY("weir_port_queue_full_packets_total",
-		"Packets that found the port's output queue full, by priority", queue_full);
+		metrics_u64(metrics, "", label[p], NULL, ctrl_port_is_up(running, p));
+#define ONE(name, help)                                                                            \
+	metrics_family(metrics, "weir_port_" #name "_total", "counter", help);                     \
+	for (unsigned int p = 0; p < stats->nb_ports; p++)                                         \
+		metrics_u64(metrics, "", label[p], NULL, stats->port[p].name);
+#define EACH(name, help)                                                                           \
+	metrics_family(metrics, "weir_port_" #name "_total", "counter", help);                     \
+	for (unsigned int i = 0; i < 2 * stats->nb_ports; i++)                                     \
+		metrics_u64(metrics, "", label[i / 2], priority[i % 2],                            \
+			stats->port[i / 2].name[i % 2]);
+	PPE_PORT_COUNTERS(ONE, EACH)
+#undef ONE
+#undef EACH
 }
-
-#define PUT_WORKERS(name, help, field)                                                             \
-	do {                                                                                       \
-		metrics_family(metrics, name, "counter", help);                                    \
-		for (unsigned int w = 0; w < stats->nb_workers; w++)                               \
-			metrics_u64(metrics, "", label[w], NULL, stats->worker[w].field);          \
-	} while (0)
 
 static void
 put_workers(struct metrics *metrics, const struct ctrl_running *running,
@@ -222,22 +186,20 @@ put_workers(struct metrics *metrics, const struct ctrl_running *running,
 
 	for (unsigned int w = 0; w < stats->nb_workers; w++)
 		metrics_number(label[w], "worker", w);
-	PUT_WORKERS("weir_worker_turns_total", "Turns of the worker's loop", turns);
-	PUT_WORKERS("weir_worker_busy_turns_total", "Turns that found work", busy_turns);
+#define X(name, help)                                                                              \
+	metrics_family(metrics, "weir_worker_" #name "_total", "counter", help);                   \
+	for (unsigned int w = 0; w < stats->nb_workers; w++)                                       \
+		metrics_u64(metrics, "", label[w], NULL, stats->worker[w].name);
+	PPE_WORKER_COUNTERS(X)
+#undef X
 	metrics_family(metrics, "weir_worker_busy_ratio", "gauge",
-		"Share of the last second's turns that found work");
+		"share of the last second's turns that found work");
 	for (unsigned int w = 0; w < stats->nb_workers; w++)
 		metrics_real(metrics, label[w], NULL, running->pulse[w].busy);
-	PUT_WORKERS("weir_worker_threads_started_total",
-		"Packets and timers given to a thread context", threads_started);
 	metrics_family(metrics, "weir_worker_threads_live", "gauge",
-		"Thread contexts with a packet or a timer");
+		"thread contexts with a packet or a timer");
 	for (unsigned int w = 0; w < stats->nb_workers; w++)
 		metrics_u64(metrics, "", label[w], NULL, gauges->threads_live[w]);
-	PUT_WORKERS("weir_worker_segments_total", "Segments of microcode run", segments);
-	PUT_WORKERS("weir_worker_hops_in_total", "Threads taken from the crossbar", hops_in);
-	PUT_WORKERS("weir_worker_hops_out_total", "Threads given to the crossbar", hops_out);
-	PUT_WORKERS("weir_worker_timer_runs_total", "Slices of aging scans run", timer_runs);
 }
 
 static void
@@ -248,10 +210,11 @@ put_pools(struct metrics *metrics, const struct ppe_gauges *gauges)
 	static const char *const label[] = {
 		"pool=\"packets\"", "pool=\"headers\"", "pool=\"attaches\""};
 
-	metrics_family(metrics, "weir_pool_buffers", "gauge", "Packet buffers of the pool");
+	metrics_family(metrics, "weir_pool_buffers", "gauge", "packet buffers of the pool");
 	for (unsigned int i = 0; i < 3; i++)
 		metrics_u64(metrics, "", label[i], NULL, pool[i]->size);
-	metrics_family(metrics, "weir_pool_free_buffers", "gauge", "Those that nobody holds");
+	metrics_family(
+		metrics, "weir_pool_free_buffers", "gauge", "free packet buffers of the pool");
 	for (unsigned int i = 0; i < 3; i++)
 		metrics_u64(metrics, "", label[i], NULL, pool[i]->free);
 }
@@ -271,15 +234,68 @@ put_tables(struct metrics *metrics, const struct ctrl_running *running)
 			reserved += 2ul * running->by_id[i]->job->window;
 	put_one(metrics, "weir_memory_bytes", "gauge", "DPDK memory of the switch",
 		(uint64_t)config->memory_mb << 20);
-	put_one(metrics, "weir_memory_free_bytes", "gauge", "What is left of it", free_bytes);
+	put_one(metrics, "weir_memory_free_bytes", "gauge", "free DPDK memory", free_bytes);
 	put_one(metrics, "weir_fdb_stations", "gauge",
 		"MAC addresses learned, by the worker with the most", running->stats.fdb_used);
 	put_one(metrics, "weir_fdb_stations_limit", "gauge",
 		"MAC addresses that a worker can learn", config->ppe.fdb_entries);
-	put_one(metrics, "weir_block_records", "gauge", "Block records in use",
+	put_one(metrics, "weir_block_records", "gauge", "block records in use",
 		running->stats.blocks_used);
 	put_one(metrics, "weir_block_records_reserved", "gauge",
-		"Block records reserved for the jobs' windows", reserved);
+		"block records reserved for the jobs' windows", reserved);
+}
+
+struct rule_labels {
+	char rule[METRICS_LABEL_BYTES], about[3 * METRICS_LABEL_BYTES];
+};
+
+static void
+make_labels(struct rule_labels *labels, const struct ctrl_config *config,
+	const struct ppe_fault_rule *rule, unsigned int index)
+{
+	char port[METRICS_LABEL_BYTES];
+
+	metrics_number(labels->rule, "rule", index);
+	metrics_label(
+		port, sizeof(port), "port", rule->port >= 0 ? config->port[rule->port].name : "");
+	snprintf(labels->about, sizeof(labels->about), "action=\"%s\",direction=\"%s\",%s",
+		ctrl_fault_action(rule->action), rule->direction == PPE_FAULT_IN ? "in" : "out",
+		port);
+}
+
+static void
+put_rules(struct metrics *metrics, const struct rule_labels *labels, unsigned int count,
+	const char *name, const char *help, const uint64_t *values)
+{
+	metrics_family(metrics, name, "counter", help);
+	for (unsigned int i = 0; i < count; i++)
+		metrics_u64(metrics, "", labels[i].rule, labels[i].about, values[i]);
+}
+
+static void
+put_faults(struct metrics *metrics, const struct ctrl_running *running)
+{
+	const struct ppe_faults *faults = ppe_faults_of(running->ppe);
+	unsigned int count = faults == NULL ? 0 : faults->nb_rules;
+	struct rule_labels labels[PPE_FAULT_RULES_MAX];
+	struct ppe_fault_stats stats;
+
+	ppe_faults_read(running->ppe, &stats);
+	for (unsigned int i = 0; i < count; i++)
+		make_labels(&labels[i], running->config, &faults->rule[i], i);
+	metrics_family(metrics, "weir_fault_rules", "gauge",
+		"rules of the faults that are set on purpose; 0: none");
+	metrics_u64(metrics, "", NULL, NULL, count);
+	metrics_family(metrics, "weir_fault_held_packets", "gauge",
+		"packets that faults delay, or hold until others overtake them");
+	metrics_u64(metrics, "", NULL, NULL, stats.held);
+	put_rules(metrics, labels, count, "weir_fault_matched_packets_total",
+		"packets that the rule matched since the faults were set", stats.matched);
+	put_rules(metrics, labels, count, "weir_fault_hit_packets_total",
+		"matched packets that the rule chose", stats.hit);
+	put_rules(metrics, labels, count, "weir_fault_spared_packets_total",
+		"chosen packets that passed unharmed, for lack of room to hold or copy them",
+		stats.spared);
 }
 
 void
@@ -300,12 +316,12 @@ api_get_metrics(struct api_call *call)
 	api_text_begin(&metrics.text,
 		OWN_BYTES + 1024ul * running->stats.nb_ports + metrics_jobs_bytes(jobs));
 	put_switch(&metrics, running);
-	put_books(&metrics, &running->stats);
+	put_packets(&metrics, &running->stats);
 	put_ports(&metrics, running);
 	put_workers(&metrics, running, &gauges);
 	put_pools(&metrics, &gauges);
 	put_tables(&metrics, running);
-	metrics_faults_put(&metrics, running);
+	put_faults(&metrics, running);
 	metrics_jobs_put(&metrics, jobs);
 	free(jobs);
 	api_text_answer(call, "text/plain; version=0.0.4; charset=utf-8", &metrics.text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The text of GET /metrics, Prometheus' exposition format 0.0.4: families, each with its HELP and
- * TYPE, and its samples together. docs/metrics.md lists them all, compared by a test.
+ * TYPE, and its samples together. docs/counters.md lists them all; a test compares the two.
  */
 #ifndef CTRL_API_METRICS_H
 #define CTRL_API_METRICS_H
@@ -43,9 +43,6 @@ char *metrics_label(char *out, size_t size, const char *name, const char *value)
 
 /* name="number". out: METRICS_LABEL_BYTES. Returns it. */
 char *metrics_number(char *out, const char *name, unsigned int number);
-
-/* The families of faults. ctrl/api/metrics_faults.c */
-void metrics_faults_put(struct metrics *metrics, const struct ctrl_running *running);
 
 /* The families of jobs and their sources. ctrl/api/metrics_jobs.c */
 struct metrics_jobs;

@@ -159,7 +159,7 @@ static void
 put_info(struct metrics *metrics, const struct metrics_jobs *jobs)
 {
 	metrics_family(metrics, "weir_job_info", "gauge",
-		"The job's number on the wire, policy, tenant and origin; always 1");
+		"the job's id, policy, tenant and origin; always 1");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
 		const struct ctrl_job *job = jobs->job[i].job;
 		char tenant[METRICS_LABEL_BYTES], more[2 * METRICS_LABEL_BYTES];
@@ -187,20 +187,19 @@ put_info(struct metrics *metrics, const struct metrics_jobs *jobs)
 static void
 put_levels(struct metrics *metrics, const struct metrics_jobs *jobs)
 {
-	PUT_JOBS("weir_job_members", "gauge", "Sources that the job has when it is complete",
-		one->job->job->nb_sources);
+	PUT_JOBS("weir_job_members", "gauge", "sources of the job", one->job->job->nb_sources);
 	PUT_JOBS("weir_job_members_joined", "gauge",
-		"Sources that are in; of a job that waits for others to join, those that ask",
+		"sources that have joined; while the job waits for others, those that ask",
 		one->joined);
-	PUT_JOBS("weir_job_generation", "gauge", "The job's generation; 0: none has begun",
+	PUT_JOBS("weir_job_generation", "gauge", "the job's generation; 0: none has begun",
 		one->stats.generation);
-	PUT_JOBS("weir_job_window_blocks", "gauge", "Blocks that a source has in flight at most",
+	PUT_JOBS("weir_job_window_blocks", "gauge", "blocks that a source may have in flight",
 		one->job->job->window);
-	PUT_JOBS("weir_job_blocks_in_flight", "gauge", "Blocks that lack contributions",
+	PUT_JOBS("weir_job_blocks_in_flight", "gauge", "open blocks: contributions are missing",
 		one->stats.blocks_in_flight);
 	PUT_JOBS(
-		"weir_job_buffers", "gauge", "Aggregation buffers in use", one->stats.buffers_used);
-	PUT_JOBS("weir_job_buffers_reserved", "gauge", "Aggregation buffers of the job",
+		"weir_job_buffers", "gauge", "aggregation buffers in use", one->stats.buffers_used);
+	PUT_JOBS("weir_job_buffers_reserved", "gauge", "aggregation buffers of the job",
 		one->stats.buffers_reserved);
 }
 
@@ -237,11 +236,11 @@ static void
 put_histograms(struct metrics *metrics, const struct metrics_jobs *jobs)
 {
 	metrics_family(metrics, "weir_job_block_latency_seconds", "histogram",
-		"From a block's first contribution to its result");
+		"from a block's first contribution to its result");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
 		put_histogram(metrics, jobs->job[i].label, &jobs->job[i].stats.latency);
 	metrics_family(metrics, "weir_job_contribution_spread_seconds", "histogram",
-		"From a block's first contribution to its last one");
+		"from a block's first contribution to its last one");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
 		put_histogram(metrics, jobs->job[i].label, &jobs->job[i].stats.spread);
 }
@@ -250,7 +249,7 @@ static void
 put_sources(struct metrics *metrics, const struct metrics_jobs *jobs)
 {
 	metrics_family(metrics, "weir_source_waited_seconds_total", "counter",
-		"How long blocks waited for the source, from their last contribution but one");
+		"how long blocks waited for the source, from their last contribution but one");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
 		const struct one_job *one = &jobs->job[i];
 
@@ -261,7 +260,7 @@ put_sources(struct metrics *metrics, const struct metrics_jobs *jobs)
 			metrics_us(metrics, "", one->label, "rank=\"others\"", one->waited_us);
 	}
 	metrics_family(metrics, "weir_source_last_blocks_total", "counter",
-		"Blocks that the source was the last one in");
+		"blocks that the source completed as the last one");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
 		const struct one_job *one = &jobs->job[i];
 
@@ -272,7 +271,7 @@ put_sources(struct metrics *metrics, const struct metrics_jobs *jobs)
 			metrics_u64(metrics, "", one->label, "rank=\"others\"", one->last);
 	}
 	metrics_family(metrics, "weir_source_silent_seconds", "gauge",
-		"Time since the source was heard in the generation; missing while it never was");
+		"time since the source's last packet in the generation; absent before the first");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
 		const struct one_job *one = &jobs->job[i];
 
@@ -282,14 +281,14 @@ put_sources(struct metrics *metrics, const struct metrics_jobs *jobs)
 					(uint64_t)(jobs->source[s].silent * 1e6));
 	}
 	metrics_family(metrics, "weir_metrics_left_out", "gauge",
-		"Sources without series of their own, which their job's rank others sums up");
+		"sources without series of their own: rank others of their job is their sum");
 	metrics_u64(metrics, "", NULL, NULL, jobs->left_out);
 }
 
 void
 metrics_jobs_put(struct metrics *metrics, const struct metrics_jobs *jobs)
 {
-	metrics_family(metrics, "weir_jobs", "gauge", "Jobs that are there");
+	metrics_family(metrics, "weir_jobs", "gauge", "jobs that exist");
 	metrics_u64(metrics, "", NULL, NULL, jobs->nb_jobs);
 	put_info(metrics, jobs);
 	put_levels(metrics, jobs);

@@ -87,12 +87,7 @@ books(const struct ppe_stats *stats)
 {
 	json_t *object = json_object();
 
-	api_put(object, "received", stats->received);
-	api_put(object, "created", stats->created);
-	api_put(object, "sent", stats->sent);
-	api_put(object, "consumed", stats->consumed);
-	api_put(object, "dropped", ctrl_stats_dropped(stats));
-	api_put(object, "in_flight", stats->in_flight);
+	ctrl_put_packet_counters(object, stats);
 	json_object_set_new(object, "off_by", json_integer(ctrl_stats_off_by(stats)));
 	return object;
 }

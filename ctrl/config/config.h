@@ -113,7 +113,7 @@ struct ctrl_config {
 	unsigned int nb_cpus;
 	uint16_t cpu[CTRL_CPUS_MAX]; /* worker i runs on cpu[i % nb_cpus] */
 	uint32_t memory_mb;
-	bool telemetry; /* DPDK's socket is open, and answers for Weir, too */
+	bool telemetry; /* DPDK's telemetry socket is open */
 	bool capture; /* a second process may attach and capture: EAL's memory is shared */
 	struct ppe_memory memory; /* what the switch will take, within memory_mb */
 	struct json_t *document; /* the file; for ctrl/config/json.h */

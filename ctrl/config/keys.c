@@ -27,7 +27,7 @@ const struct ctrl_key ctrl_keys[] = {
 		"Let `dpdk-dumpcap` attach and capture what enters and leaves the ports. Needs huge pages."},
 
 	{"telemetry", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
-		"Let `dpdk-telemetry.py -f weir-NAME` ask DPDK and Weir: `/weir/status`, `/weir/job,NAME` and more."},
+		"Open DPDK's telemetry socket: `dpdk-telemetry.py -f weir-NAME` asks DPDK."},
 
 	{"switch", CTRL_OBJECT, "", NULL, 0, 0, NULL, "Who the switch is."},
 	{"switch.name", CTRL_NAME, "", "weir", 1, 31, NULL,

@@ -10,6 +10,7 @@
 
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
+#include "ctrl/stats/links.h"
 
 #define STUCK_S 1.0
 
@@ -131,6 +132,7 @@ ctrl_running_tick(struct ctrl_running *running)
 	feel(running, true);
 	ctrl_jobs_tick(running);
 	ctrl_history_tick(running->history, running);
+	ctrl_links_tick(running);
 }
 
 void

@@ -97,6 +97,7 @@ struct ctrl_running {
 	bool state_failed; /* it could not be */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
+	bool link_is_down[PPE_PORTS_MAX]; /* at the last tick */
 	struct ctrl_history *history; /* owned */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Statistics, for people and for programs. Keys are those of the X-macro lists (ppe/drops.h,
- * PPE_JOB_COUNTERS), so that counters, names and docs/counters.md can't part.
+ * Statistics as JSON and as text. The names are those of the X-lists (ppe/drops.h, ppe/ppe.h), so a
+ * counter has one name in the code, in JSON, in the metrics and in docs/counters.md.
  *
  * Thread safety: for the one control thread.
  */
@@ -12,18 +12,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/running.h"
 #include "ppe/ppe.h"
 
-/* A job's, with what tells it from others: it may be gone when this is told. */
+/* A job's counters, with its name: the job may be gone when they are printed. */
 struct ctrl_stats_job {
 	char name[PPE_JOB_NAME_MAX];
 	uint8_t id;
 	struct ppe_job_stats count;
 };
 
-/* Everything there is to tell, read at one moment. Some 200 KiB: not for the stack. */
+/* Every counter, read at one moment. About 200 KiB: not for the stack. */
 struct ctrl_stats {
 	const struct ctrl_config *config; /* not owned; for names */
 	struct ppe_stats total;
@@ -40,20 +42,30 @@ void ctrl_stats_read(struct ctrl_stats *stats, const struct ctrl_running *runnin
 uint64_t ctrl_stats_dropped(const struct ppe_stats *total);
 
 /*
- * received + created less sent + consumed + dropped + in flight: 0 when the books balance.
- * Exact only when traffic is at rest or the switch is stopped.
+ * received + created less sent + consumed + dropped + in flight: 0 when every packet is accounted
+ * for. Exact only when traffic is at rest or the switch is stopped.
  */
 int64_t ctrl_stats_off_by(const struct ppe_stats *total);
 
 /* True if nothing is missing. */
 bool ctrl_leaks_none(const struct ppe_leaks *leaks);
 
-/* Print ports, drops that happened, jobs, workers and the books. */
+/*
+ * Put every counter of a kind into a JSON object. Those counted by priority are objects of `results`
+ * and `bulk`. When there is no memory, keys are missing.
+ */
+void ctrl_put_packet_counters(json_t *object, const struct ppe_stats *total);
+void ctrl_put_port_counters(json_t *object, const struct ppe_port_stats *port);
+void ctrl_put_worker_counters(json_t *object, const struct ppe_worker_stats *worker);
+void ctrl_put_job_counters(json_t *object, const struct ppe_job_stats *job);
+json_t *ctrl_drops_json(const struct ppe_stats *total);
+
+/* Print every counter that is not 0, and whether every packet is accounted for. */
 void ctrl_stats_print(const struct ctrl_stats *stats, FILE *out);
 
 /*
- * Write the same as JSON to a file, whole or not at all: beside it first, then renamed. 0 or
- * -errno, the old file is untouched then.
+ * Write every counter as JSON to a file, whole or not at all: to a file beside it, which is then
+ * renamed. 0, or -errno, and then the old file is untouched.
  */
 int ctrl_stats_write(const struct ctrl_stats *stats, const char *path);
 

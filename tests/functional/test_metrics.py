@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""GET /metrics and GET /v1/history of a real switch, and what it tells DPDK's telemetry."""
+"""GET /metrics and GET /v1/history of a real switch."""
 import contextlib
 import glob
 import hashlib
@@ -18,7 +18,7 @@ from exposition import parse
 from rack import DPDK, ROOT, Rack, job
 from tap import Skip, case, check, main
 
-PAGE = os.path.join(ROOT, 'docs', 'metrics.md')
+PAGE = os.path.join(ROOT, 'docs', 'counters.md')
 SAMPLES = os.path.join(ROOT, 'configs', 'prometheus')
 
 
@@ -53,28 +53,46 @@ def promtool():
     return path
 
 
+def rows_of(page, heading):
+    """The cells of the table under a heading, without its head."""
+    part = page.split('\n## %s\n' % heading)[1].split('\n## ')[0]
+    table = [line for line in part.splitlines() if line.startswith('| ')][2:]
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in table]
+
+
+def documented():
+    """name → type, labels, meaning of every metric: rows of its table, and counters of the others."""
+    with open(PAGE) as file:
+        page = file.read()
+    found = {'weir_packets_dropped_total': ('counter', {'reason'}, 'packets dropped, by reason')}
+    for heading, kind in (('Packets', 'packets'), ('Ports', 'port'), ('Workers', 'worker'), ('Jobs', 'job')):
+        for name, meaning, *_ in rows_of(page, heading):
+            labels = set() if kind == 'packets' else {kind}
+            if name in ('`tx_packets`', '`tx_bytes`', '`queue_full`'):
+                labels.add('priority')
+            found['weir_%s_%s_total' % (kind, name.strip('`'))] = 'counter', labels, meaning
+    rows = rows_of(page, 'Prometheus')
+    for name, type_, labels, meaning in rows:
+        check(name.strip('`') not in found, '%s twice', name)
+        found[name.strip('`')] = type_, set(re.findall(r'`(\w+)`', labels)), meaning
+    return found
+
+
 @case
 def every_metric_is_in_the_page_and_no_other():
-    with open(PAGE) as file:
-        rows = [[cell.strip() for cell in line.strip('|\n').split('|')] for line in file
-                if line.startswith('| `weir_')]
-    page = {row[0].strip('`'): row[1:] for row in rows}
-    check(len(page) == len(rows), 'a metric twice')
-    # A source of more than has series of its own, and one that was heard: every label occurs.
+    page = documented()
+    # More sources than have series of their own, and sources that were heard: every label occurs.
     with switch([job(1, 2), many(2, 66)]) as (rack, api):
         sums(rack)
         check(api.unix('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop'}]}).status ==
               200, 'faults')
         families = scrape(api)
     for name, family in families.items():
-        check(name in page, '%s is not in docs/metrics.md', name)
-        type_, labels, meaning = page[name]
-        check(type_ == family.type, '%s: %s in the page, %s', name, type_, family.type)
-        check(set(re.findall(r'`(\w+)`', labels)) == family.labels(), '%s: labels %s, %s', name,
-              labels, family.labels())
-        check(meaning == family.help, '%s:\n%s\n%s', name, meaning, family.help)
+        check(name in page, '%s is not in docs/counters.md', name)
+        is_ = family.type, family.labels(), family.help
+        check(page[name] == is_, '%s:\n%s\n%s', name, page[name], is_)
     for name in page:
-        check(name in families, '%s is in docs/metrics.md, and not in the answer', name)
+        check(name in families, '%s is in docs/counters.md, and not in the answer', name)
 
 
 def many(number, sources, **options):
@@ -123,12 +141,15 @@ def the_metrics_are_true():
             check(value('packets_dropped_total', reason=reason) == count, '%s', reason)
         check(len(found['weir_packets_dropped_total'].samples) == len(stats['drops']), 'reasons')
         for port in counters['ports']:
-            check(value('port_receive_bytes_total', port=port['name']) == port['rx_bytes'], 'rx')
+            check(value('port_up', port=port['name']) == 1, 'link')
+            for key in ('rx_packets', 'rx_bytes', 'missed'):
+                check(value('port_%s_total' % key, port=port['name']) == port[key], '%s', key)
             for priority in ('results', 'bulk'):
-                check(value('port_transmit_packets_total', port=port['name'], priority=priority) ==
-                      port['tx_packets'][priority], '%s %s', port['name'], priority)
+                for key in ('tx_packets', 'tx_bytes', 'queue_full'):
+                    check(value('port_%s_total' % key, port=port['name'], priority=priority) ==
+                          port[key][priority], '%s %s', port['name'], priority)
         for key, count in counters['jobs'][0].items():
-            if key not in ('job', 'name'):
+            if key not in ('id', 'name'):
                 check(value('job_%s_total' % key, job='job1') == count, '%s', key)
         blocks = value('job_blocks_complete_total', job='job1')
         check(blocks > 50, '%d blocks', blocks)
@@ -315,107 +336,6 @@ def the_history_keeps_jobs_that_are_gone():
         check(found[0]['late_share'] == [], '%s', found[0])
         empty = [job['blocks'].count(None) for job in found]
         check(empty[0] < empty[1], '%s', empty)
-
-
-TELEMETRY = {'telemetry': True, 'eal': ['--no-huge', '--no-pci', '--no-shconf']}
-
-
-@contextlib.contextmanager
-def telemetry(rack):
-    """A function that asks DPDK's telemetry of the switch."""
-    path = os.path.join(DPDK, 'weir-' + rack.config()['switch']['name'], 'dpdk_telemetry.v2')
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-        client.settimeout(10)
-        client.connect(path)
-        check('pid' in json.loads(client.recv(1024)), 'greeting')
-
-        def ask(command):
-            client.send(command.encode())
-            return json.loads(client.recv(16384))[command.split(',')[0]]
-
-        yield ask
-
-
-@case
-def telemetry_tells_the_same():
-    with switch([job(1, 2), job(2, 2)], changes=TELEMETRY) as (rack, api):
-        sums(rack)
-        time.sleep(2.1)
-        stats, counters = rack.check_books(), api.get('/v1/counters')
-        with telemetry(rack) as ask:
-            listed = ask('/')
-            for command in ('status', 'ports', 'drops', 'jobs', 'job', 'blocks'):
-                check('/weir/' + command in listed, '%s', listed)
-                check(len(ask('/help,/weir/' + command)) > 0, 'help')
-            status = ask('/weir/status')
-            for key in ('received', 'created', 'sent', 'consumed', 'in_flight'):
-                check(status[key] == stats[key], '%s: %s, %s', key, status, stats[key])
-            check(status['jobs'] == 2 and len(status['busy_percent']) == 1, '%s', status)
-            check(ask('/weir/drops') == stats['drops'], 'drops')
-            ports = ask('/weir/ports')
-            for key in ('name', 'rx_packets', 'rx_bytes', 'missed'):
-                check(ports[key] == [port[key] for port in counters['ports']], '%s', ports)
-            check(ports['tx_result_bytes'] == [port['tx_bytes']['results']
-                                               for port in counters['ports']], '%s', ports)
-            check(ask('/weir/jobs') == ['job1', 'job2'], 'jobs')
-            one = ask('/weir/job,job1')
-            for key, value in counters['jobs'][0].items():
-                check(key == 'job' or one[key] == value, '%s: %s', key, one)
-            blocks = ask('/weir/blocks,job1')
-            check((blocks['job'], blocks['size'], blocks['open'], blocks['block']) ==
-                  ('job1', 2, 0, []), '%s', blocks)
-            for wrong in ('/weir/job,job3', '/weir/job', '/weir/blocks,', '/weir/blocks,' + 'x' * 900):
-                check(ask(wrong) is None, '%s', wrong)
-
-
-@case
-def telemetry_shows_open_blocks():
-    with switch(changes=TELEMETRY) as (rack, api):
-        runs = [rack.perf(i, 1, '-b', '4194304', '-e', '4194304', '-n', '100000') for i in range(2)]
-        until = time.monotonic() + 20
-        while api.get('/v1/jobs/job1')['counters']['blocks_complete'] < 1000:
-            check(time.monotonic() < until, 'no blocks')
-            time.sleep(0.1)
-        runs[1].signal(9)
-        time.sleep(2.2)
-        with telemetry(rack) as ask:
-            found = ask('/weir/blocks,job1')
-        check(found['open'] > 0, '%s', found)
-        for key in ('block', 'heard', 'age_us', 'idle_us'):
-            check(len(found[key]) == min(found['open'], 32), '%s', found)
-        check(set(found['heard']) == {1}, '%s', found)
-        check(all(age >= idle > 0 for age, idle in zip(found['age_us'], found['idle_us'])), '%s',
-              found)
-        runs[0].kill()
-
-
-@case
-def telemetry_holds_nobody_up():
-    """Clients that ask without a pause: the switch goes on, and what is told is not old."""
-    with switch(changes=TELEMETRY) as (rack, api):
-        until = time.monotonic() + 4
-
-        def hammer():
-            with telemetry(rack) as ask:
-                while time.monotonic() < until:
-                    ask('/weir/ports')
-
-        threads = [threading.Thread(target=hammer) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        longest = 0
-        while time.monotonic() < until:
-            began = time.monotonic()
-            api.get('/v1/health')
-            longest = max(longest, time.monotonic() - began)
-            time.sleep(0.05)
-        for thread in threads:
-            thread.join()
-        check(longest < 2, '%.2f s', longest)
-        sums(rack)
-        time.sleep(2.1)
-        with telemetry(rack) as ask:
-            check(ask('/weir/job,job1')['blocks_complete'] > 50, 'it is old')
 
 
 @case

@@ -82,6 +82,37 @@ def every_command_answers():
         check(re.search(r'^p1 +up ', frame, re.M), '%s', frame)
 
 
+def wait_for(what, seconds=10):
+    until = time.monotonic() + seconds
+    while not what():
+        check(time.monotonic() < until, 'not within %d s', seconds)
+        time.sleep(0.1)
+
+
+@case
+def a_link_that_goes_down_is_seen_and_logged_once():
+    """At either end of the veth; packets flow again when it is back."""
+    with switch() as (rack, ctl):
+        def link(port):
+            return re.search(r'^%s +(\w+) ' % port, ctl('ports'), re.M).group(1)
+
+        def logged(what, port):
+            return len(re.findall(r'msg="link %s".* port=%s\b' % (what, port), rack.switch.output))
+
+        check(link('p0') == link('p1') == 'up', 'from the start:\n%s', ctl('ports'))
+        times = 0
+        for place, name in (('sw', 'p0'), (0, 'eth0')):
+            times += 1
+            rack.call(place, ['ip', 'link', 'set', name, 'down'])
+            wait_for(lambda: link('p0') == 'down')
+            wait_for(lambda: logged('down', 'p0') == times)
+            rack.call(place, ['ip', 'link', 'set', name, 'up'])
+            wait_for(lambda: link('p0') == 'up')
+            wait_for(lambda: logged('up', 'p0') == times)
+        check(logged('down', 'p1') == 0, '%s', rack.switch.output)
+        rack.ping(0, rack.address(1))
+
+
 @case
 def a_host_that_is_killed_is_named_within_seconds():
     with switch() as (rack, ctl):
