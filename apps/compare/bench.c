@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/compare/bench.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,16 @@
 
 char bench_error[BENCH_ERROR_BYTES];
 
-/* A command: `run COLLECTIVE TYPE TOTAL ALGORITHM WARMUP ITERATIONS SEED CHECK FILE`. */
+int
+bench_fail(const char *text)
+{
+	snprintf(bench_error, sizeof(bench_error), "%.*s", BENCH_ERROR_BYTES - 1, text);
+	return -1;
+}
+
+/* A command: `run COLLECTIVE TYPE TOTAL ALGORITHM WARMUP ITERATIONS SEED CHECK`. */
 struct command {
-	char collective[16], type[8], algorithm[32], file[256];
+	char collective[16], type[8], algorithm[32];
 	unsigned long total, warmup, iterations, seed, check;
 };
 
@@ -32,7 +40,7 @@ static const char *const collectives[] = {
 	[BENCH_ALLTOALL] = "alltoall",
 };
 
-/* All processes are on one machine, so their clocks are one. */
+/* All processes are on one machine and have the same clock. */
 static uint64_t
 now(void)
 {
@@ -42,7 +50,7 @@ now(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Pages come from the kernel and go back to it: the systems that rest hold no memory. */
+/* From the kernel and back to it: a system that is not measured holds no memory. */
 static void *
 buffer_create(size_t bytes)
 {
@@ -50,7 +58,7 @@ buffer_create(size_t bytes)
 
 	if (made == MAP_FAILED)
 		return NULL;
-	memset(made, 0xaa, bytes); /* or the pages would come while the clock runs */
+	memset(made, 0xaa, bytes); /* no page faults while the clock runs */
 	return made;
 }
 
@@ -65,20 +73,108 @@ fingerprint(const void *data, size_t count)
 	return hash;
 }
 
-static int
-write_result(const char *path, const void *data, size_t bytes)
+/* splitmix64: every element on its own, so that each rank knows what the others give. */
+static uint32_t
+random_bits(uint64_t seed, unsigned int rank, size_t i)
 {
-	FILE *file = fopen(path, "we");
-	bool good = file != NULL && fwrite(data, 1, bytes, file) == bytes;
+	uint64_t x = seed * 0x9e3779b97f4a7c15u + ((uint64_t)rank << 40) + i + 1;
 
-	if (file != NULL && fclose(file) != 0)
-		good = false;
-	if (!good)
-		snprintf(bench_error, sizeof(bench_error), "%s cannot be written", path);
-	return good ? 0 : -1;
+	x *= 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return (uint32_t)((x ^ (x >> 31)) >> 32);
 }
 
-/* The measurement. 0, or -1 and bench_error. */
+static float
+as_float(uint32_t bits)
+{
+	return (float)((int32_t)(bits >> 8) - (1 << 23)) * 0x1p-23f;
+}
+
+/* Write what a rank gives: int32 sums overflow, and must wrap; fp32 are in [-1, 1), in steps of 2^-23. */
+static void
+fill(uint64_t seed, bool fp32, unsigned int rank, size_t count, void *to)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t bits = random_bits(seed, rank, i);
+
+		if (fp32)
+			((float *)to)[i] = as_float(bits);
+		else
+			((uint32_t *)to)[i] = bits;
+	}
+}
+
+static size_t
+given_by(const struct bench_operation *operation, unsigned int ranks)
+{
+	return operation->collective == BENCH_ALLGATHER ? operation->total / ranks
+							: operation->total;
+}
+
+static size_t
+received_by(const struct bench_operation *operation, unsigned int ranks)
+{
+	return operation->collective == BENCH_REDUCESCATTER ? operation->total / ranks
+							    : operation->total;
+}
+
+static bool
+wrong_sum(bool fp32, uint64_t seed, unsigned int ranks, size_t i, const void *got)
+{
+	uint32_t whole = 0;
+	double sum = 0, size = 0;
+	float value;
+
+	for (unsigned int rank = 0; rank < ranks; rank++) {
+		uint32_t bits = random_bits(seed, rank, i);
+
+		whole += bits;
+		if (fp32) {
+			sum += as_float(bits);
+			size += fabs(as_float(bits));
+		}
+	}
+	if (!fp32)
+		return memcmp(got, &whole, sizeof(whole)) != 0;
+	memcpy(&value, got, sizeof(value));
+	/* Not "greater than": a NaN is wrong. */
+	return !(fabs(value - sum) <= (ranks - 1) * 0x1p-24 * (1 + 0x1p-14) * size);
+}
+
+/* The elements at `got` that are wrong: int32 and copies must be exact; sums of fp32 within (n - 1) 2^-24 sum|x|
+ * (1 + 2^-14) of the sum in fp64 (Higham, Accuracy and Stability of Numerical Algorithms, eq. 4.4). */
+static size_t
+count_wrong(const struct bench_operation *operation, uint64_t seed, unsigned int rank,
+	unsigned int ranks, const void *got)
+{
+	size_t count = received_by(operation, ranks), slice = operation->total / ranks, wrong = 0;
+	const uint8_t *at = got;
+
+	for (size_t i = 0; i < count; i++, at += 4) {
+		/* The rank that gave this element, and its place there. */
+		unsigned int giver = (unsigned int)(slice == 0 ? 0 : i / slice);
+		size_t place = operation->collective == BENCH_ALLTOALL ? rank * slice + i % slice
+								       : i % (slice ? slice : 1);
+		uint32_t bits;
+		float value;
+
+		if (operation->collective == BENCH_ALLREDUCE) {
+			wrong += wrong_sum(operation->fp32, seed, ranks, i, at);
+			continue;
+		}
+		if (operation->collective == BENCH_REDUCESCATTER) {
+			wrong += wrong_sum(operation->fp32, seed, ranks, rank * slice + i, at);
+			continue;
+		}
+		bits = random_bits(seed, giver, place);
+		value = as_float(bits);
+		wrong += memcmp(at, operation->fp32 ? (const void *)&value : &bits, 4) != 0;
+	}
+	return wrong;
+}
+
+/* The measurement. */
 static int
 measure(const struct bench_operation *operation, const struct command *c, const void *send,
 	void *recv, uint64_t *began, uint64_t *ended)
@@ -95,28 +191,26 @@ measure(const struct bench_operation *operation, const struct command *c, const 
 		if (system_run(operation, send, recv) < 0)
 			return -1;
 	*ended = now();
-	/* Nobody goes to sleep while another still waits for what is in this process' queues. */
+	/* No rank goes to sleep while another waits for packets in its queues. */
 	return system_barrier();
 }
 
 static int
 run(const struct ranks *me, const struct bench_operation *operation, const struct command *c)
 {
-	size_t given = bench_given(operation, me->ranks), got = bench_gotten(operation, me->ranks);
+	size_t given = given_by(operation, me->ranks), got = received_by(operation, me->ranks);
 	uint32_t *send = buffer_create(4 * given), *recv = buffer_create(4 * got);
 	uint64_t began = 0, ended = 0;
 	size_t wrong = 0;
 	int code = -1;
 
 	if (send == NULL || recv == NULL) {
-		snprintf(bench_error, sizeof(bench_error), "no memory for %zu elements", given);
+		code = bench_fail("out of memory");
 	} else {
-		bench_fill(c->seed, operation->fp32, me->rank, given, send);
+		fill(c->seed, operation->fp32, me->rank, given, send);
 		code = measure(operation, c, send, recv, &began, &ended);
 		if (code == 0 && c->check)
-			wrong = bench_wrong(operation, c->seed, me->rank, me->ranks, recv);
-		if (code == 0 && strcmp(c->file, "-") != 0)
-			code = write_result(c->file, recv, 4 * got);
+			wrong = count_wrong(operation, c->seed, me->rank, me->ranks, recv);
 	}
 	if (code == 0)
 		fprintf(me->answers,
@@ -131,7 +225,6 @@ run(const struct ranks *me, const struct bench_operation *operation, const struc
 	return code;
 }
 
-/* 0, or -1 and bench_error. */
 static int
 obey(const struct ranks *me, const char *line)
 {
@@ -139,13 +232,10 @@ obey(const struct ranks *me, const char *line)
 	struct command c;
 	size_t which = 0;
 
-	if (sscanf(line, "run %15s %7s %lu %31s %lu %lu %lu %lu %255s", c.collective, c.type,
-		    &c.total, c.algorithm, &c.warmup, &c.iterations, &c.seed, &c.check,
-		    c.file) != 9 ||
-		c.total == 0 || c.iterations == 0) {
-		snprintf(bench_error, sizeof(bench_error), "no command: %.100s", line);
-		return -1;
-	}
+	if (sscanf(line, "run %15s %7s %lu %31s %lu %lu %lu %lu", c.collective, c.type, &c.total,
+		    c.algorithm, &c.warmup, &c.iterations, &c.seed, &c.check) != 8 ||
+		c.total == 0 || c.iterations == 0)
+		return bench_fail(line);
 	while (which < sizeof(collectives) / sizeof(collectives[0]) &&
 		strcmp(c.collective, collectives[which]) != 0)
 		which++;
@@ -154,10 +244,8 @@ obey(const struct ranks *me, const char *line)
 	operation.total = c.total;
 	operation.algorithm = c.algorithm;
 	if (which == sizeof(collectives) / sizeof(collectives[0]) ||
-		(which != BENCH_ALLREDUCE && c.total % me->ranks != 0)) {
-		snprintf(bench_error, sizeof(bench_error), "no operation: %.100s", line);
-		return -1;
-	}
+		(which != BENCH_ALLREDUCE && c.total % me->ranks != 0))
+		return bench_fail(line);
 	return run(me, &operation, &c);
 }
 
@@ -202,7 +290,7 @@ main(int argc, char **argv)
 		}
 		fflush(me.answers);
 	}
-	/* After a failure others may wait for this rank for ever: it goes, and they are ended. */
+	/* After a failure the others may wait for this rank forever: it exits, and compare.py ends them. */
 	if (status == 0)
 		system_close();
 	return status;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One measuring loop for every system that is compared: bench.c and bench_data.c are the same code in
- * compare-weir, compare-openmpi and compare-gloo, and only the functions below differ.
+ * One measuring loop for every system that is compared: bench.c is the same code in compare-weir, compare-openmpi and
+ * compare-gloo; only the functions below differ.
  *
- *	bench.c         main: takes commands from a Unix socket, one at a time, and answers with times
- *	bench_data.c    what each rank gives, and whether the result is right
+ *	bench.c         main: takes commands from a Unix socket, one at a time, checks results, answers with times
  *	bench_weir.c    Weir (built by meson)
  *	bench_mpi.c     MPI (built by compare.py with mpicc)
  *	bench_gloo.cc   Gloo (built by compare.py with g++)
  *
- * Between commands a process sleeps in read(2), so that the systems that are not measured take no CPU,
- * although all are up together. Everything is called from the main thread.
+ * Between commands a process sleeps in read(2): a system that is not measured takes no CPU time. All functions are for
+ * the main thread. Codes are 0, or -1 and bench_error.
  */
 #ifndef APPS_COMPARE_BENCH_H
 #define APPS_COMPARE_BENCH_H
@@ -31,9 +30,8 @@ enum bench_collective {
 };
 
 /*
- * An operation on 4-byte elements. `total` is the larger of a rank's two buffers, elements: what it
- * gives (reducescatter, alltoall), what it gets (allgather, alltoall), or both (allreduce); a
- * multiple of the ranks in all but allreduce. Reductions are sums.
+ * An operation on 4-byte elements. total: elements of the larger of a rank's two buffers; a multiple of the ranks in all
+ * but allreduce. Reductions are sums.
  */
 struct bench_operation {
 	enum bench_collective collective;
@@ -42,34 +40,18 @@ struct bench_operation {
 	const char *algorithm; /* a system's own name of one; "default" */
 };
 
-/* What went wrong in a system, for people. At most so many bytes, NUL-terminated. */
 #define BENCH_ERROR_BYTES 512
 extern char bench_error[BENCH_ERROR_BYTES];
+/* Keep a text in bench_error. Returns -1. */
+int bench_fail(const char *text);
 
-/* Connect to the other ranks; the arguments are the system's own. 0, or -1 and bench_error. */
+/* Connect to the other ranks; the arguments are the system's own. */
 int system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks);
-
-/* send and recv do not overlap, and stay the same from system_prepare to the last system_run of an
- * operation. 0, or -1 and bench_error. */
+/* send and recv do not overlap, and stay the same from system_prepare to the last system_run of an operation. */
 int system_prepare(const struct bench_operation *operation, const void *send, void *recv);
 int system_run(const struct bench_operation *operation, const void *send, void *recv);
 int system_barrier(void);
-
 void system_close(void);
-
-/* Write elements [0, count) that a rank gives to an operation of this seed. Sums of int32 overflow, and
- * must wrap; fp32 are in [-1, 1), in steps of 2^-23. */
-void bench_fill(uint64_t seed, bool fp32, unsigned int rank, size_t count, void *to);
-
-/* How many elements at `got` are wrong as the result of an operation on this rank: int32 and what is only
- * carried must be exact; sums of fp32 within (n - 1) 2^-24 sum|x| (1 + 2^-14) of the sum in fp64 (Higham,
- * Accuracy and Stability of Numerical Algorithms, eq. 4.4). */
-size_t bench_wrong(const struct bench_operation *operation, uint64_t seed, unsigned int rank,
-	unsigned int ranks, const void *got);
-
-/* Elements that a rank gives, and gets. */
-size_t bench_given(const struct bench_operation *operation, unsigned int ranks);
-size_t bench_gotten(const struct bench_operation *operation, unsigned int ranks);
 
 #ifdef __cplusplus
 }

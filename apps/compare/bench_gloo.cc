@@ -3,7 +3,6 @@
 #include "apps/compare/bench.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -20,23 +19,27 @@
 static std::shared_ptr<gloo::rendezvous::Context> context;
 static std::unique_ptr<gloo::Algorithm> prepared; /* an algorithm that is made for its buffers */
 
+/* Call Gloo, which throws. */
+template <typename F>
 static int
-said(const std::exception &error)
+guarded(F &&f)
 {
-	snprintf(bench_error, sizeof(bench_error), "%s", error.what());
-	return -1;
+	try {
+		f();
+	} catch (const std::exception &error) {
+		return bench_fail(error.what());
+	}
+	return 0;
 }
 
 int
 system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 {
-	if (argc != 4) {
-		snprintf(bench_error, sizeof(bench_error), "four arguments are wanted");
-		return -1;
-	}
+	if (argc != 4)
+		return bench_fail("needs four arguments");
 	*rank = (unsigned int)atoi(argv[2]);
 	*ranks = (unsigned int)atoi(argv[3]);
-	try {
+	return guarded([&] {
 		gloo::transport::tcp::attr attributes;
 
 		attributes.iface = argv[0];
@@ -47,10 +50,7 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 		context = std::make_shared<gloo::rendezvous::Context>(*rank, *ranks);
 		context->setTimeout(std::chrono::seconds(60));
 		context->connectFullMesh(store, device);
-	} catch (const std::exception &error) {
-		return said(error);
-	}
-	return 0;
+	});
 }
 
 template <typename T>
@@ -86,45 +86,30 @@ allreduce(const struct bench_operation *operation, const void *send, void *recv)
 int
 system_prepare(const struct bench_operation *operation, const void *, void *recv)
 {
-	try {
-		if (operation->fp32)
-			prepare<float>(operation, recv);
-		else
-			prepare<int32_t>(operation, recv);
-	} catch (const std::exception &error) {
-		return said(error);
-	}
-	return 0;
+	return guarded([&] {
+		operation->fp32 ? prepare<float>(operation, recv)
+				: prepare<int32_t>(operation, recv);
+	});
 }
 
 int
 system_run(const struct bench_operation *operation, const void *send, void *recv)
 {
-	if (operation->collective != BENCH_ALLREDUCE) {
-		snprintf(bench_error, sizeof(bench_error), "only allreduce is compared");
-		return -1;
-	}
-	try {
-		if (operation->fp32)
-			allreduce<float>(operation, send, recv);
-		else
-			allreduce<int32_t>(operation, send, recv);
-	} catch (const std::exception &error) {
-		return said(error);
-	}
-	return 0;
+	if (operation->collective != BENCH_ALLREDUCE)
+		return bench_fail("only allreduce is compared");
+	return guarded([&] {
+		operation->fp32 ? allreduce<float>(operation, send, recv)
+				: allreduce<int32_t>(operation, send, recv);
+	});
 }
 
 int
 system_barrier(void)
 {
-	try {
+	return guarded([] {
 		gloo::BarrierOptions options(context);
 		gloo::barrier(options);
-	} catch (const std::exception &error) {
-		return said(error);
-	}
-	return 0;
+	});
 }
 
 void

@@ -10,13 +10,9 @@
 static struct weir *weir;
 
 static int
-said(int code)
+checked(int code)
 {
-	if (code == 0)
-		return 0;
-	snprintf(bench_error, sizeof(bench_error), "%.*s", BENCH_ERROR_BYTES - 1,
-		weir_last_error(weir));
-	return -1;
+	return code == 0 ? 0 : bench_fail(weir_last_error(weir));
 }
 
 int
@@ -24,10 +20,8 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 {
 	struct weir_config config = {0};
 
-	if (argc != 5) {
-		snprintf(bench_error, sizeof(bench_error), "five arguments are wanted");
-		return -1;
-	}
+	if (argc != 5)
+		return bench_fail("needs five arguments");
 	config.switch_address = argv[0];
 	config.address = argv[1];
 	config.job = (uint8_t)atoi(argv[2]);
@@ -35,7 +29,7 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 	config.sources = (unsigned int)atoi(argv[4]);
 	*rank = (unsigned int)config.source;
 	*ranks = config.sources;
-	return said(weir_open(&config, &weir));
+	return checked(weir_open(&config, &weir));
 }
 
 int
@@ -53,11 +47,12 @@ system_run(const struct bench_operation *operation, const void *send, void *recv
 
 	switch (operation->collective) {
 	case BENCH_ALLREDUCE:
-		return said(weir_allreduce(weir, send, recv, operation->total, type, WEIR_OP_SUM));
+		return checked(
+			weir_allreduce(weir, send, recv, operation->total, type, WEIR_OP_SUM));
 	case BENCH_REDUCESCATTER:
-		return said(weir_reducescatter(weir, send, recv, slice, type, WEIR_OP_SUM));
-	case BENCH_ALLGATHER: return said(weir_allgather(weir, send, recv, slice, type));
-	case BENCH_ALLTOALL: return said(weir_alltoall(weir, send, recv, slice, type));
+		return checked(weir_reducescatter(weir, send, recv, slice, type, WEIR_OP_SUM));
+	case BENCH_ALLGATHER: return checked(weir_allgather(weir, send, recv, slice, type));
+	case BENCH_ALLTOALL: return checked(weir_alltoall(weir, send, recv, slice, type));
 	}
 	return -1;
 }
@@ -65,7 +60,7 @@ system_run(const struct bench_operation *operation, const void *send, void *recv
 int
 system_barrier(void)
 {
-	return said(weir_barrier(weir));
+	return checked(weir_barrier(weir));
 }
 
 void
@@ -73,7 +68,7 @@ system_close(void)
 {
 	struct weir_stats stats;
 
-	/* For who tunes: what was lost. */
+	/* For tuning: what was lost. */
 	weir_stats(weir, &stats);
 	fprintf(stderr,
 		"sent %llu, again %llu (timeouts %llu, gaps %llu), srtt %llu us, window %llu\n",

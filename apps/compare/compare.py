@@ -1,18 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Side by side: Weir, Open MPI and Gloo on the same hosts and the same rate-limited links.
+"""Weir beside Open MPI and Gloo on the same hosts and the same rate-limited links.
 
     compare.py [BUILD] [--hosts 2 4 8] [--sizes 4 16 ... 64M] [--rate 200] [--quick]
 
-Every system is up all the time and asleep while it is not its turn; repetitions are interleaved, and
-the measuring loop, the data and the check are the same code in all of them. docs/compare.md says what
-is measured and how to read it.
+All systems are up all the time, and asleep while another is measured; repetitions are interleaved, and the measuring
+loop, the data and the check are the same code in all of them. docs/compare.md says what is measured and how to read it.
 
-The last line is `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is
-1 if a result was wrong or something failed; an aim that is not met is said in words.
+The last line is `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is 1 if a result was
+wrong or something failed; an aim that is not met is printed.
 """
 import argparse
-import array
 import json
 import os
 import re
@@ -22,32 +20,33 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-import drawing  # noqa: E402 (the path comes first)
-import stage  # noqa: E402
-import table  # noqa: E402
-from experiment import Teller, keep, machine  # noqa: E402
+import systems  # noqa: E402 (the path comes first)
+from experiment import Teller, add_outputs, keep, machine, table  # noqa: E402
+from plots import GLOO, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')
 SIZES = [4 << (2 * k) for k in range(13)]  # 4 B to 64 MiB
 OTHER_SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]  # of the collectives beside AllReduce
 OTHERS = ('reducescatter', 'allgather', 'alltoall')
-TCP_LEAST = 0.95  # of the link: else the others get a bridge
+COLOURS = {'Weir': WEIR, 'Open MPI': OPEN_MPI, 'Gloo': GLOO}
+TCP_LEAST = 0.95  # of the link: with less the switch slows the others down
 GIVE_UP = 1.4  # an algorithm so much slower than the best of the others is not repeated
 FORGET = ((4 << 20, 1.25), (256 << 10, 3.0))  # from this size on so much slower: not tried with larger ones
+MIB = 1 << 20
+LINK_AIM = 0.95  # from 1 MiB on
+SPEED_AIM = 1.7  # 8 hosts, from 1 MiB on
 
 
 class Wrong(Exception):
-    """A system's result is not what it has to be."""
+    """A system's result is wrong."""
 
 
 def size(text):
     found = re.fullmatch(r'(\d+)([KMG]?)', text.upper())
-    if not found or int(found.group(1)) == 0:
-        raise argparse.ArgumentTypeError('%s is not a size like 4, 64K or 1M' % text)
-    number = int(found.group(1)) << {'': 0, 'K': 10, 'M': 20, 'G': 30}[found.group(2)]
-    if number % 4 or number > 1 << 30:
-        raise argparse.ArgumentTypeError('%s is not a multiple of 4 up to 1G' % text)
+    number = int(found.group(1)) << {'': 0, 'K': 10, 'M': 20, 'G': 30}[found.group(2)] if found else 0
+    if number == 0 or number % 4 or number > 1 << 30:
+        raise argparse.ArgumentTypeError('%s is not a size like 4, 64K or 1M, a multiple of 4 up to 1G' % text)
     return number
 
 
@@ -64,15 +63,10 @@ def options(words=None):
     parser.add_argument('--rate', type=int, default=200, metavar='MBIT',
                         help='of the links, Mbit/s each way (200)')
     parser.add_argument('--repeat', type=int, metavar='N', help='repetitions (5; 3 above 1 MiB)')
-    parser.add_argument('--others-over', choices=('auto', 'switch', 'bridge'), default='auto',
-                        help='what carries the others: weir-switch, a bridge of the kernel; auto: '
-                        'the switch, if TCP gets %.2f of a link through it' % TCP_LEAST)
     parser.add_argument('--only-weir', action='store_true', help='leave the others out')
     parser.add_argument('--settings', default=SETTINGS, metavar='FILE',
                         help='of the switch and the job (apps/compare/settings.json)')
-    parser.add_argument('--json', metavar='FILE', help='write all figures into this file')
-    parser.add_argument('--plots', metavar='FOLDER', help='draw SVG files into this folder')
-    parser.add_argument('--page', metavar='FILE', help='put the table into this Markdown file')
+    add_outputs(parser)
     parser.add_argument('--seed', type=int, default=1, help='of the data (1)')
     parser.add_argument('--quick', action='store_true',
                         help='few sizes and repetitions: does it work, not how well')
@@ -88,37 +82,154 @@ def options(words=None):
     return chosen
 
 
-def iterations(bytes_, rate):
-    """Operations in a row: about 0.4 s at a link's half rate, 1 at least and 100 at most."""
-    return max(1, min(100, int(0.2 * rate * 1e6 / (8 * bytes_))))
+# -- what points say. A point: {'hosts', 'collective', 'bytes' (of the larger of a host's two buffers), 'system',
+# 'algorithm', 'us' (the median), 'samples_us'}
 
+def size_text(bytes_):
+    for unit, name in ((1 << 30, 'GiB'), (MIB, 'MiB'), (1 << 10, 'KiB')):
+        if bytes_ >= unit and bytes_ % unit == 0:
+            return '%d %s' % (bytes_ // unit, name)
+    return '%d B' % bytes_
+
+
+def share(point, rate):
+    """Of the link, one direction. rate: Mbit/s."""
+    return point['bytes'] * 8 / point['us'] / rate
+
+
+def rows(points):
+    """Points that belong together: [{'hosts', 'collective', 'bytes', 'weir', 'best', 'ratio'}]. weir, best (of the
+    others): points or None. ratio: how many times faster Weir is."""
+    found = {}
+    for point in points:
+        key = (point['hosts'], point['collective'], point['bytes'])
+        row = found.setdefault(key, dict(zip(('hosts', 'collective', 'bytes'), key),
+                                         weir=None, best=None, ratio=None))
+        place = 'weir' if point['system'] == 'Weir' else 'best'
+        if row[place] is None or point['us'] < row[place]['us']:
+            row[place] = point
+    for row in found.values():
+        if row['weir'] and row['best']:
+            row['ratio'] = row['best']['us'] / row['weir']['us']
+    return list(found.values())
+
+
+def which(point):
+    return '-' if point is None else point['system'] if point['algorithm'] == 'default' else \
+        '%(system)s, %(algorithm)s' % point
+
+
+def lines(points, rate):
+    """The table, a block for each collective and number of hosts."""
+    def cells(point):
+        if point is None:
+            return '-', '-', '-'
+        bandwidth = point['bytes'] * 8 / point['us']
+        return ('%.1f' % point['us'], ('%.3g' if bandwidth < 100 else '%.0f') % bandwidth,
+                '%.3f' % share(point, rate))
+
+    groups = {}
+    for row in rows(points):
+        groups.setdefault('%(collective)s, %(hosts)d hosts' % row, []).append(
+            (size_text(row['bytes']),) + cells(row['weir']) + cells(row['best']) +
+            (which(row['best']), '-' if row['ratio'] is None else '%.2f' % row['ratio']))
+    return table((('', 'Weir', '', '', 'best other', '', '', '', ''),
+                  ('size', 'time', 'algbw', 'link', 'time', 'algbw', 'link', 'which', 'Weir is'),
+                  ('', '(us)', '(Mbit/s)', '', '(us)', '(Mbit/s)', '', '', '(times)')),
+                 groups.items(), left=(7,))
+
+
+def last_line(points, rate):
+    """About AllReduce, the most hosts, 1 MiB; else the size next to it."""
+    found = [r for r in rows(points) if r['collective'] == 'allreduce' and r['weir']]
+    if not found:
+        return 'compare: nothing of Weir was measured'
+    most = max(r['hosts'] for r in found)
+    row = min((r for r in found if r['hosts'] == most),
+              key=lambda r: max(r['bytes'] / MIB, MIB / r['bytes']))
+    return 'compare: %d hosts %s: %.2f of the link, %s the best other' % (
+        row['hosts'], size_text(row['bytes']), share(row['weir'], rate),
+        '-.-- x' if row['ratio'] is None else '%.2f x' % row['ratio'])
+
+
+def missed(points, rate):
+    """The aims that were not met, in words; AllReduce only."""
+    words = []
+    for row in rows(points):
+        if row['collective'] != 'allreduce' or row['weir'] is None:
+            continue
+        name, reached = '%d hosts, %s' % (row['hosts'], size_text(row['bytes'])), share(row['weir'], rate)
+        if row['bytes'] >= MIB and reached < LINK_AIM:
+            words.append('%s: %.3f of the link; the aim is %.2f' % (name, reached, LINK_AIM))
+        if row['ratio'] and row['bytes'] >= MIB and row['hosts'] >= 8 and row['ratio'] < SPEED_AIM:
+            words.append('%s: %.2f x the best other (%s); the aim is %.1f' % (
+                name, row['ratio'], which(row['best']), SPEED_AIM))
+        if row['ratio'] and row['bytes'] == 4 and row['ratio'] < 1:
+            words.append('%s: %.1f us; %s takes %.1f us' % (
+                name, row['weir']['us'], which(row['best']), row['best']['us']))
+    return words
+
+
+def plot(found, collective):
+    rate = found['rate']
+    points = [p for p in found['points'] if p['collective'] == collective]
+    most = max(p['hosts'] for p in points)
+    mine = [p for p in points if p['hosts'] == most]
+    ticks = [(b, size_text(b).replace('iB', '').replace(' B', '').replace(' ', ''))
+             for b in sorted({p['bytes'] for p in mine})]
+    times = Panel('Time of an operation, %d hosts' % most, 'bytes', 'us', log='xy', ticks=ticks)
+    links = Panel('Share of the link, %d hosts' % most, 'bytes', 'payload / time / rate', log='x',
+                  ticks=ticks)
+    gain = Panel('Best other / Weir', 'bytes', 'times', log='x', ticks=ticks)
+    for system, colour in COLOURS.items():
+        best = {}  # of its algorithms, at each size
+        for point in mine:
+            if point['system'] == system:
+                best[point['bytes']] = min(best.get(point['bytes'], point), point, key=lambda p: p['us'])
+        times.line(system, [(b, p['us']) for b, p in best.items()], colour)
+        links.line(system, [(b, share(p, rate)) for b, p in best.items()], colour)
+    links.limit('the link', 1)
+    for colour, hosts in zip(SHADES, sorted({p['hosts'] for p in points})):
+        gain.line('%d hosts' % hosts, [(r['bytes'], r['ratio']) for r in rows(points)
+                                       if r['hosts'] == hosts and r['ratio']], colour)
+    gain.limit('equal', 1)
+    return Plot('compare-' + collective, 'Side by side: %s' % collective,
+                'links of %d Mbit/s, medians of interleaved repetitions, the best algorithm of each' % rate,
+                [panel for panel in (times, links, gain) if panel.measured()], columns=3)
+
+
+def plots(found):
+    return [plot(found, collective)
+            for collective in dict.fromkeys(p['collective'] for p in found['points'])]
+
+
+# -- measuring
 
 class Comparison:
-    """All measurements on one stage."""
+    """All measurements on one rack."""
 
-    def __init__(self, chosen, scene, systems, teller):
-        self.chosen, self.stage, self.systems, self.teller = chosen, scene, systems, teller
+    def __init__(self, chosen, rack, up):
+        self.chosen, self.rack, self.systems = chosen, rack, up
         self.forgotten = set()
 
     def order(self, collective, bytes_, **changes):
+        """Operations in a row: about 0.4 s at half the rate of a link, 1 at least and 100 at most."""
         total = bytes_ // 4
         if collective != 'allreduce':
-            total = max(1, total // self.stage.hosts) * self.stage.hosts
-        order = {'collective': collective, 'type': 'fp32', 'total': total, 'algorithm': 'default',
-                 'warmup': 5 if bytes_ <= 1 << 16 else 1 if bytes_ <= 1 << 22 else 0,
-                 'iterations': iterations(bytes_, self.chosen.rate), 'seed': self.chosen.seed,
-                 'check': 0, 'file': '-'}
-        order.update(changes)
-        return order
+            total = max(1, total // self.rack.hosts) * self.rack.hosts
+        row = int(0.2 * self.chosen.rate * 1e6 / (8 * bytes_))
+        return dict({'collective': collective, 'type': 'fp32', 'total': total, 'algorithm': 'default',
+                     'warmup': 5 if bytes_ <= 1 << 16 else 1 if bytes_ <= 1 << 22 else 0,
+                     'iterations': max(1, min(100, row)), 'seed': self.chosen.seed, 'check': 0}, **changes)
 
     def run(self, system, order):
         """Returns the microseconds of an operation and the answers."""
-        least = order['total'] * 4 * 8 / (self.stage.rate * 1e6)
+        least = order['total'] * 4 * 8 / (self.rack.rate * 1e6)
         answers = system.run(order, 20 + 30 * least * (order['iterations'] + order['warmup']))
         wrong = sum(answer['wrong'] for answer in answers)
         if wrong:
             raise Wrong('%s, %s of %s: %d elements are WRONG' % (
-                system.name, order['collective'], table.size_text(order['total'] * 4), wrong))
+                system.name, order['collective'], size_text(order['total'] * 4), wrong))
         took = max(a['ended'] for a in answers) - min(a['began'] for a in answers)
         return took / 1e3 / order['iterations'], answers
 
@@ -130,9 +241,8 @@ class Comparison:
     def measure(self, collective, bytes_):
         """Points of one operation, of all systems."""
         samples = {r: [] for r in self.runners(collective) if (collective, r) not in self.forgotten}
-        repeat = self.chosen.repeat or (5 if bytes_ <= table.MIB else 3)
         slow = set()
-        for number in range(repeat):
+        for number in range(self.chosen.repeat or (5 if bytes_ <= MIB else 3)):
             for runner in samples:
                 if runner not in slow:
                     system, algorithm = runner
@@ -144,97 +254,64 @@ class Comparison:
                     if bytes_ >= least:
                         self.forgotten |= {(collective, r) for r in self.slow(samples, factor)}
         real = self.order(collective, bytes_)['total'] * 4
-        return [{'hosts': self.stage.hosts, 'collective': collective, 'bytes': real,
-                 'type': 'fp32', 'system': system.name, 'algorithm': algorithm,
-                 'us': statistics.median(found), 'samples_us': found}
-                for (system, algorithm), found in samples.items()]
+        return [{'hosts': self.rack.hosts, 'collective': collective, 'bytes': real, 'type': 'fp32',
+                 'system': system.name, 'algorithm': algorithm, 'us': statistics.median(found),
+                 'samples_us': found} for (system, algorithm), found in samples.items()]
 
     @staticmethod
     def slow(samples, factor):
         """The algorithms that are far from the best of the others."""
-        others = {r: s[0] for r, s in samples.items() if r[0].name != table.WEIR}
-        best = min(others.values(), default=0)
-        return {r for r, took in others.items() if took > factor * best}
+        others = {r: s[0] for r, s in samples.items() if r[0].name != 'Weir'}
+        return {r for r, took in others.items() if took > factor * min(others.values())}
 
     def verify(self, collective):
-        """All systems get the same data: int32 must come out the same to the last bit on every rank,
-        and floating-point sums as close to Open MPI's as two orders of summing may be."""
-        bytes_, seen, sums = 1 << 18, {}, {}
-        for number, (system, algorithm) in enumerate(self.runners(collective)):
-            name = '%s %s' % (system.name, algorithm)
-            order = self.order(collective, bytes_, iterations=1, check=1, algorithm=algorithm)
-            answers = self.run(system, dict(order, type='int32'))[1]
-            seen[name] = [answer['fingerprint'] for answer in answers]
-            path = os.path.join(self.stage.folder, 'result-%s-%d' % (collective, number))
-            self.run(system, dict(order, file=path))
-            sums[name] = array.array('f')
-            with open(path + '.0', 'rb') as file:
-                sums[name].frombytes(file.read())
-            for rank in range(self.stage.hosts):
-                os.unlink('%s.%d' % (path, rank))
-        model = 'Open MPI default' if 'Open MPI default' in seen else next(iter(seen))
-        # Twice the bound of bench.h, as two sums are compared; |x| is 1 at most.
-        bound = 2 * (self.stage.hosts - 1) * 2 ** -24 * self.stage.hosts
-        for name in seen:
-            if seen[name] != seen[model]:
-                raise Wrong('%s, int32: %s and %s differ' % (collective, name, model))
-            far = max(abs(x - y) for x, y in zip(sums[name], sums[model]))
-            if len(sums[name]) != len(sums[model]) or not far <= bound:
-                raise Wrong('%s, fp32: %s and %s differ by %g' % (collective, name, model, far))
+        """All systems get the same data: int32 results must have the same bits on every rank of each, and each rank
+        checks its fp32 result. Returns how many implementations agree."""
+        seen = {}
+        for system, algorithm in self.runners(collective):
+            order = self.order(collective, 1 << 18, iterations=1, check=1, algorithm=algorithm)
+            self.run(system, order)
+            seen['%s %s' % (system.name, algorithm)] = [
+                a['fingerprint'] for a in self.run(system, dict(order, type='int32'))[1]]
+        first = next(iter(seen))
+        for name, found in seen.items():
+            if found != seen[first]:
+                raise Wrong('%s, int32: %s and %s differ' % (collective, name, first))
         return len(seen)
 
-
-def best_text(points, rate):
-    row = table.rows(points)[0]
-    words = ['%d hosts, %s, %s:' % (row['hosts'], row['collective'], table.size_text(row['bytes']))]
-    if row['weir']:
-        words.append('Weir %.1f us, %.3f of the link;' % (row['weir']['us'],
-                                                        table.share(row['weir'], rate)))
-    if row['best']:
-        words.append('%s %.1f us;' % (table.which(row['best']), row['best']['us']))
-    if row['ratio']:
-        words.append('%.2f x' % row['ratio'])
-    return ' '.join(words).rstrip(';')
+    def best_text(self, points):
+        row = rows(points)[0]
+        words = '%d hosts, %s, %s:' % (row['hosts'], row['collective'], size_text(row['bytes']))
+        if row['weir']:
+            words += ' Weir %.1f us, %.3f of the link' % (row['weir']['us'], share(row['weir'], self.chosen.rate))
+        if row['ratio']:
+            words += '; %s %.1f us; %.2f x' % (which(row['best']), row['best']['us'], row['ratio'])
+        return words
 
 
-def start_systems(scene, programs, bridge, teller):
-    systems = [stage.weir(scene)]
+def start_systems(rack, programs):
+    up = [systems.weir(rack)]
     if 'Open MPI' in programs:
-        systems += [stage.open_mpi(scene, programs['Open MPI'], algorithm, bridge)
-                    for algorithm in stage.MPI_ALGORITHMS]
+        up += [systems.open_mpi(rack, programs['Open MPI'], algorithm)
+               for algorithm in systems.MPI_ALGORITHMS]
     if 'Gloo' in programs:
-        systems.append(stage.gloo(scene, programs['Gloo'], bridge))
-    names = {}
-    for system in systems:
-        names.setdefault(system.name, []).extend(system.algorithms)
-    teller.say('%d hosts: up are %s' % (scene.hosts, '; '.join(
-        '%s (%s)' % (name, ', '.join(known)) for name, known in names.items())))
-    return systems
+        up.append(systems.gloo(rack, programs['Gloo']))
+    return up
 
 
-def choose_way(chosen, scene, found, teller):
-    """What carries the others. Notes what TCP gets through both."""
-    shares = {'switch': stage.tcp_share(scene), 'bridge': stage.tcp_share(scene, True)}
-    found['tcp_share'] = shares
-    teller.say('one TCP stream: %.3f of the link through weir-switch, %.3f through a bridge' % (
-        shares['switch'], shares['bridge']))
-    way = chosen.others_over
-    if way == 'auto':
-        way = 'switch' if shares['switch'] >= TCP_LEAST else 'bridge'
-    found['others_over'] = {'switch': 'the same weir-switch', 'bridge': 'a bridge of the kernel'}[way]
-    teller.say('the others go through %s' % found['others_over'])
-    return way
-
-
-def on_stage(chosen, hosts, settings, programs, found, teller):
+def on_rack(chosen, hosts, settings, programs, found, teller):
     """Everything with so many hosts."""
-    way = found.get('way')
-    with stage.Stage(chosen.build, hosts, chosen.rate, settings, bridge=True) as scene:
-        scene.start_switch()
-        if way is None:
-            way = found['way'] = choose_way(chosen, scene, found, teller)
-        systems = start_systems(scene, programs, way == 'bridge', teller)
-        one = Comparison(chosen, scene, systems, teller)
+    with systems.LimitedRack(chosen.build, hosts, chosen.rate, settings) as rack:
+        rack.start_switch()
+        if 'tcp_share' not in found:
+            found['tcp_share'] = rack.tcp_share()
+            teller.say('one TCP stream through weir-switch: %.3f of the link%s' % (
+                found['tcp_share'], '' if found['tcp_share'] >= TCP_LEAST
+                else '; the switch slows the others down'))
+        up = start_systems(rack, programs)
+        teller.say('%d hosts: up are %s' % (hosts, '; '.join(
+            '%s (%s)' % (system.name, ', '.join(system.algorithms)) for system in up)))
+        one = Comparison(chosen, rack, up)
         for collective in chosen.collectives:
             if collective != 'allreduce' and hosts != max(chosen.hosts):
                 continue
@@ -243,26 +320,24 @@ def on_stage(chosen, hosts, settings, programs, found, teller):
             for bytes_ in chosen.sizes or (SIZES if collective == 'allreduce' else OTHER_SIZES):
                 points = one.measure(collective, bytes_)
                 found['points'] += points
-                teller.say(best_text(points, chosen.rate))
-        for system in systems:
+                teller.say(one.best_text(points))
+        for system in up:
             system.close()
-        scene.stop_switch()
+        rack.stop_switch()
 
 
 def run(chosen, teller):
     with open(chosen.settings) as file:
         settings = json.load(file)
     found = {'rate': chosen.rate, 'seed': chosen.seed, 'machine': machine(), 'settings': settings,
-             'others_over': '-', 'points': []}
+             'points': []}
     teller.warn(found['machine'])
     build = os.path.abspath(chosen.build or os.environ.get('WEIR_BUILD') or 'build')
-    programs = {} if chosen.only_weir else stage.compile_others(
-        os.path.join(build, 'compare'), teller.say)
-    if set(chosen.collectives) - {'allreduce'} and 'Open MPI' not in programs:
-        chosen.collectives = [c for c in chosen.collectives if c == 'allreduce'] or \
-            list(chosen.collectives)
+    programs = {} if chosen.only_weir else systems.compile_others(os.path.join(build, 'compare'), teller.say)
+    if 'Open MPI' not in programs and 'allreduce' in chosen.collectives:
+        chosen.collectives = ['allreduce']
     for hosts in sorted(set(chosen.hosts)):
-        on_stage(chosen, hosts, settings, programs, found, teller)
+        on_rack(chosen, hosts, settings, programs, found, teller)
     return found
 
 
@@ -274,11 +349,10 @@ def main():
     teller = Teller('compare')
     try:
         found = run(chosen, teller)
-        text = '# links of %d Mbit/s each way; fp32; the others through %s\n\n%s' % (
-            chosen.rate, found['others_over'],
-            '\n'.join(table.table(found['points'], chosen.rate)))
+        text = '\n'.join(['# links of %d Mbit/s each way; fp32; all through weir-switch' % chosen.rate, ''] +
+                         lines(found['points'], chosen.rate))
         print('#\n%s\n#' % text, flush=True)
-        keep(chosen, found, drawing.plots, {'compare.py': text}, teller)
+        keep(chosen, found, plots, {'compare.py': text}, teller)
     except Wrong as error:
         print('compare: %s' % error)
         return 1
@@ -288,9 +362,9 @@ def main():
     except SystemExit:
         print('compare: interrupted; processes and namespaces are gone', flush=True)
         raise
-    for words in table.missed(found['points'], chosen.rate):
+    for words in missed(found['points'], chosen.rate):
         print('compare: aim missed: ' + words)
-    print(table.last_line(found['points'], chosen.rate))
+    print(last_line(found['points'], chosen.rate))
     return 0
 
 

@@ -20,8 +20,7 @@ RUNNER = os.path.join(APPS, 'compare.py')
 sys.path.insert(0, APPS)
 
 import compare  # noqa: E402 (the path comes first)
-import stage  # noqa: E402
-import table  # noqa: E402
+import systems  # noqa: E402
 
 BUILD = os.environ['WEIR_BUILD']
 LAST = r'compare: (\d+) hosts (\d+ \w+): (\d\.\d\d) of the link, (\d+\.\d\d|-\.--) x the best other'
@@ -46,7 +45,7 @@ POINTS = [
 
 @case
 def the_table_and_the_last_line_say_what_was_measured():
-    lines = table.table(POINTS, 200)
+    lines = compare.lines(POINTS, 200)
     heads = [line for line in lines if line.startswith('# a')]
     check(heads == ['# allreduce, 8 hosts', '# allreduce, 2 hosts', '# alltoall, 8 hosts'], '%s', heads)
     row = [line.split() for line in lines if '43000.0' in line]
@@ -57,22 +56,22 @@ def the_table_and_the_last_line_say_what_was_measured():
           lines)
     check(any(re.search(r'42000\.0 +200 +0\.999 +- +- +- +- +-$', line) for line in lines), '%s', lines)
     check(max(len(line) for line in lines) <= 120, 'too wide: %s', lines)
-    last = table.last_line(POINTS, 200)
+    last = compare.last_line(POINTS, 200)
     check(last == 'compare: 8 hosts 1 MiB: 0.98 of the link, 1.80 x the best other', '%s', last)
     # Without 1 MiB the size next to it; without the others no ratio.
     few = [p for p in POINTS if p['bytes'] != 1 << 20 and p['system'] == 'Weir']
-    last = table.last_line(few, 200)
+    last = compare.last_line(few, 200)
     check(last == 'compare: 8 hosts 4 MiB: 0.84 of the link, -.-- x the best other', '%s', last)
 
 
 @case
 def aims_that_are_missed_are_said():
-    words = table.missed(POINTS, 200)
+    words = compare.missed(POINTS, 200)
     check(words == [
-        '8 hosts, 4 B: 100.0 us, and Open MPI takes 80.0 us',
-        '8 hosts, 4 MiB: 0.839 of the link, and 0.95 is the aim',
-        '8 hosts, 4 MiB: 1.50 x the best other (Gloo, ring), and 1.7 is the aim',
-        '2 hosts, 1 MiB: 0.839 of the link, and 0.95 is the aim'], '%s', words)
+        '8 hosts, 4 B: 100.0 us; Open MPI takes 80.0 us',
+        '8 hosts, 4 MiB: 0.839 of the link; the aim is 0.95',
+        '8 hosts, 4 MiB: 1.50 x the best other (Gloo, ring); the aim is 1.7',
+        '2 hosts, 1 MiB: 0.839 of the link; the aim is 0.95'], '%s', words)
 
 
 class Canned:
@@ -93,9 +92,9 @@ class Bare:
     hosts, rate = 2, 200
 
 
-def comparison(*systems):
+def comparison(*up):
     chosen = compare.options(['--repeat', '3'])
-    return compare.Comparison(chosen, Bare(), systems, None)
+    return compare.Comparison(chosen, Bare(), list(up))
 
 
 @case
@@ -129,20 +128,20 @@ def a_wrong_result_ends_it():
 @case
 def the_checks_of_the_bench_find_other_data():
     order = {'collective': 'allreduce', 'type': 'fp32', 'total': 5000, 'algorithm': 'default',
-             'warmup': 0, 'iterations': 1, 'check': 1, 'file': '-'}
-    with stage.Stage(BUILD, 2, 1000, {}) as scene:
-        scene.start_switch()
-        weir = stage.weir(scene)
+             'warmup': 0, 'iterations': 1, 'check': 1}
+    with systems.LimitedRack(BUILD, 2, 1000, {}) as rack:
+        rack.start_switch()
+        weir = systems.weir(rack)
         good = weir.run(dict(order, seed=1), 20)
         check([a['wrong'] for a in good] == [0, 0], '%s', good)
         check(good[0]['fingerprint'] == good[1]['fingerprint'], '%s', good)
         # Each rank believes in a seed of its own.
         for rank, link in weir.ranks.items():
-            link.send('run allreduce int32 5000 default 0 1 %d 1 -\n' % rank)
+            link.send('run allreduce int32 5000 default 0 1 %d 1\n' % rank)
         bad = [weir.ranks[rank].answer(weir, time.monotonic() + 20) for rank in range(2)]
         check(all(4900 < a['wrong'] <= 5000 for a in bad), '%s', bad)
         weir.close()
-        scene.stop_switch()
+        rack.stop_switch()
 
 
 def play(*words):
