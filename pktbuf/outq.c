@@ -9,8 +9,8 @@
 #include "pktbuf/outq_fast.h"
 
 #define BURST 64
-#define FEW                                                                                        \
-	16 /* such as the results of one block: at low load an extra call of the driver is cheap */
+/* Such as the results of one block: at low load an extra call of the driver is cheap. */
+#define FEW 16
 
 size_t
 pktbuf_outq_bytes(uint32_t depth)

@@ -9,8 +9,8 @@
 #include "ppe/crossbar.h"
 #include "ppe/worker_priv.h"
 
-/* What travels in the private area of a hopping mbuf. A finished packet uses the first 16 bytes
- * only, which also fit a header mbuf's private area. */
+/* The content of a hopping mbuf's private area. A finished packet uses only the first 16 bytes, which
+ * also fit a header mbuf's private area. */
 struct crossbar_hop {
 	ppe_segment segment; /* NULL: a finished packet for `port` */
 	uint16_t port;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dispatch and reorder: which program a packet gets, in which thread, and its turn in its flow.
+ * Dispatch and reorder: choose a packet's program and thread, and keep the order of its flow.
  *
- * Order: a flow is a pair of MAC addresses (coarser than a connection, so no connection is ever
- * reordered). A packet of an ordered program draws a ticket at its flow's slot on arrival and may
- * leave when all earlier tickets are given back. Flows that share a slot wait for one another and
- * nothing else. The oldest ticket's thread never waits, so there is always progress.
+ * A flow is a pair of MAC addresses (coarser than a connection, so connections are never reordered). A
+ * packet of an ordered program draws a ticket at its flow's slot on arrival, and may leave when all
+ * earlier tickets have been returned. Flows in one slot wait for each other. The oldest ticket's thread
+ * never waits, so there is always progress.
  */
 #ifndef PPE_DISPATCH_FAST_H
 #define PPE_DISPATCH_FAST_H
@@ -17,7 +17,7 @@
 #include "ppe/program_fast.h"
 #include "ppe/worker_priv.h"
 
-/* Does the packet with this head satisfy the match? */
+/* Returns whether a packet with this head satisfies the match. */
 static inline bool
 dispatch_matches(const struct ppe_worker *worker, const struct ppe_match *match,
 	const struct pktbuf_head *head, bool to_switch)
@@ -57,8 +57,8 @@ dispatch_ticket(struct ppe_worker *worker, struct ppe_thread *thread)
 	thread->ordered = 1;
 }
 
-/* Give the ticket back: the flow's next packet may leave. Tickets are given back in order
- * because a thread ends only after its turn, or waits for it here. */
+/* Returns whether the thread's ticket is the next of its flow. Tickets are returned in order, because a
+ * thread ends only after its turn, or waits for it. */
 static inline bool
 dispatch_my_turn(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
@@ -102,8 +102,8 @@ dispatch_match(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_
 }
 
 /*
- * Put a packet into a free context. False: nobody takes it, the packet is dropped and the context
- * is still free. packet->port is the switch port.
+ * Put a packet into a free context. False: no program takes the packet; it is dropped and the context is
+ * still free. packet->port is the switch port.
  */
 static inline bool
 dispatch_start(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The job table: what the control plane tells the engines about jobs.
+ * The job table: jobs, as the control plane describes them to the engines.
  *
- * Immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a whole new
- * table, swaps the pointer and frees the old one when every worker has taken it.
- * A worker takes a table between threads: no thread sees two.
- * Microcode reads it as worker->jobs and keeps no pointer into it from one segment to the next:
- * it carries the job id and looks again.
+ * A table is immutable once published (ppe_publish_jobs in ppe/ppe.h): the control thread builds a new
+ * table, swaps the pointer and frees the old one when every worker has taken the new one. A worker takes
+ * a table between threads, so no thread sees two. Microcode reads it as worker->jobs. It keeps no pointer
+ * into it from one segment to the next, but the job id.
  */
 #ifndef PPE_JOBS_H
 #define PPE_JOBS_H
@@ -64,8 +63,8 @@ ppe_job_has(const struct ppe_job *job, uint8_t source)
 }
 
 /*
- * One more than the highest source id that the job has room for, [1, 256]. Members that come while it
- * runs are numbered below it: one beyond makes it another job.
+ * One more than the highest source id that the job has room for, [1, 256]. Members that join while it runs
+ * get ids below it; a higher id needs a new job.
  */
 static inline uint16_t
 ppe_job_source_end(const struct ppe_job *job)
@@ -78,7 +77,7 @@ ppe_job_source_end(const struct ppe_job *job)
 	return end;
 }
 
-/* A block's number in the job: its id without the bits that do not count. */
+/* A block's number in the job: its id without the ignored high bits. */
 static inline uint32_t
 ppe_job_block(const struct ppe_job *job, uint32_t id)
 {
@@ -86,8 +85,8 @@ ppe_job_block(const struct ppe_job *job, uint32_t id)
 }
 
 /*
- * The shard of a block: blocks of one residue modulo the window share a shard, so that block b
- * and block b + window, which releases it, meet on one lcore; neighbours go round all shards.
+ * The shard of a block. Blocks of one residue modulo the window share a shard, so that block b and block
+ * b + window, which releases it, meet on one lcore. Neighboring blocks go round all shards.
  * shards: [1, 16]. Returns [0, shards). Cost: a mask, or one 32-bit division.
  */
 static inline unsigned int
@@ -107,7 +106,7 @@ ppe_job_residues(const struct ppe_job *job, unsigned int shard, unsigned int sha
 	return first >= job->window ? 0 : (job->window - first + shards - 1) / shards;
 }
 
-/* Bytes of the job's largest payload: `elements` of 4 bytes, so half as many of 8, but one at least. */
+/* Bytes of the job's largest payload: `elements` of 4 bytes, or half as many of 8, but at least one. */
 static inline uint32_t
 ppe_job_payload_bytes(const struct ppe_job *job)
 {
@@ -115,8 +114,8 @@ ppe_job_payload_bytes(const struct ppe_job *job)
 }
 
 /*
- * Contributions of an open block that may have to wait for their turn: of a deterministic job all but one.
- * Room for them is reserved with the job, ppe_job_payload_bytes each, for each block of its window.
+ * Contributions of an open block that may have to wait for their turn: all but one in a deterministic job.
+ * The job reserves ppe_job_payload_bytes for each of them, for each block of its window.
  */
 static inline unsigned int
 ppe_job_kept(const struct ppe_job *job)

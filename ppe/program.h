@@ -8,14 +8,14 @@
  *
  *  1. A segment never waits, allocates from the heap, logs, or reads a clock (worker->now is the
  *     time of the loop turn, in TSC cycles).
- *  2. State lives in the thread's LMEM (ppe_lmem) and in what this worker owns. A pointer into
- *     shared state (a record, a buffer) that is kept from one segment to the next must be checked
- *     again: another thread of this worker ran in between.
- *  3. What belongs to another worker is reached by ppe_hop, and by nothing else. The first
- *     PPE_HOP_BYTES of LMEM and the parsed head travel along.
+ *  2. State lives in the thread's LMEM (ppe_lmem) and in structures that this worker owns. A pointer
+ *     into shared state (a record, a buffer) must be checked again in the next segment, because other
+ *     threads of this worker ran in between.
+ *  3. Only ppe_hop reaches state of another worker. The first PPE_HOP_BYTES of LMEM and the parsed head
+ *     go along.
  *  4. The packet has exactly one end: ppe_send, ppe_consume or ppe_drop; then PPE_END.
  *
- * docs/write-a-program.md builds one from nothing.
+ * docs/write-a-program.md is a tutorial.
  */
 #ifndef PPE_PROGRAM_H
 #define PPE_PROGRAM_H
@@ -38,7 +38,7 @@ struct ppe_stats;
 struct ppe_worker;
 struct ppe_thread;
 
-/* What a segment returns: the segment to run next. */
+/* The segment to run next. A segment returns it. */
 struct ppe_next;
 typedef struct ppe_next (*ppe_segment)(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next {
@@ -48,29 +48,29 @@ struct ppe_next {
 #define PPE_RUN(segment) ((struct ppe_next){segment})
 #define PPE_END          ((struct ppe_next){NULL})
 
-/* Local memory of a thread (Trio: 1.25 KB), and how much of it travels in a hop. */
+/* Local memory of a thread (Trio: 1.25 KB), and the part of it that a hop carries. */
 #define PPE_LMEM_BYTES 1280
 #define PPE_HOP_BYTES  112
 
 /*
- * A thread context. Owner: the worker whose array it is in. The first line is the engine's; a
- * program reads packet, port and head, and keeps its own state in lmem.
+ * A thread context. Owner: the worker whose array it is in. The first line belongs to the engine. A
+ * program reads packet, port and head, and keeps its state in lmem.
  */
 struct ppe_thread {
 	struct ppe_next next; /* engine */
 	struct rte_mbuf
 		*packet; /* the packet; NULL in a timer's thread and after the packet's end */
-	uint16_t port; /* switch port that it came in by */
+	uint16_t port; /* switch port that received it */
 	uint16_t flow; /* engine: reorder slot, when ordered */
 	uint16_t ticket; /* engine: turn within the flow */
 	uint8_t ordered; /* engine: holds a ticket */
 	uint8_t program; /* index in the program list */
 	uint32_t slice; /* timer threads: the first slice, [0, slices) */
 	uint32_t slices; /* and how many */
-	ppe_segment turn; /* engine: segment to run when the thread's turn has come */
+	ppe_segment turn; /* engine: segment to run at the thread's turn */
 	struct pktbuf_head head;
 	uint8_t lmem[PPE_LMEM_BYTES] __rte_cache_aligned;
-	uint8_t scratch[PKTBUF_HEAD_BYTES]; /* engine: the head of a packet split within it */
+	uint8_t scratch[PKTBUF_HEAD_BYTES]; /* engine: a head that is not contiguous in its mbufs */
 } __rte_cache_aligned;
 
 /* The thread's local memory as a program's own struct of at most PPE_LMEM_BYTES. */
@@ -80,8 +80,8 @@ struct ppe_thread {
 		(void *)(thread)->lmem;                                                            \
 	})))
 
-/* What a program takes. All conditions that are set must hold; the first program that matches
- * a packet gets it. */
+/* Which packets a program takes. All set conditions must hold. The first program that matches a packet
+ * gets it. */
 #define PPE_MATCH_TO_SWITCH_MAC 0x1 /* Ethernet destination is the switch's address */
 #define PPE_MATCH_TO_SWITCH_IP  0x2 /* IPv4 destination is the switch's address */
 #define PPE_MATCH_ETHER_TYPE    0x4
@@ -98,32 +98,33 @@ struct ppe_match {
 };
 
 /*
- * A timer: `slices` threads per period, one each period / slices, starting `segment` with
- * thread->packet NULL, for slices [thread->slice, thread->slice + thread->slices). That is one, unless
- * the program takes them together: then those that are due at once are one thread's, and none
- * starts within 16 us of the one before, for short periods would else cost more in threads than in scans.
+ * A timer: starts `slices` threads per period, one each period / slices, at `segment` with thread->packet
+ * NULL, for slices [thread->slice, thread->slice + thread->slices). That is one slice, unless `together`
+ * is set: then one thread takes all slices that are due, and threads start at least 16 us apart, because
+ * with short periods threads would cost more than scans.
  */
 struct ppe_timer {
 	ppe_segment segment;
 	uint64_t period_us; /* [10, ...]: each slice is visited once per period */
 	uint32_t slices; /* [1, 1000] */
 	bool together;
-	/* TSC before which no slice will find anything to do: a worker that sleeps wakes for it.
-	 * UINT64_MAX: nothing is due ever. NULL: it need not, and sleeps as long as it is told to. */
+	/* TSC before which no slice has anything to do; a sleeping worker wakes for it. UINT64_MAX:
+	 * nothing is due. NULL: the timer does not wake a worker. */
 	uint64_t (*earliest)(const void *state);
 };
 
-/* What a program's create() is given. */
+/* The arguments of a program's create(). */
 struct ppe_setup {
 	struct ppe *ppe;
 	const struct ppe_config *config;
 	const struct ppe_jobs *jobs; /* the first table; NULL in job_create */
-	struct ppe_worker *worker; /* whose state is being made */
+	struct ppe_worker *worker; /* the worker that the state is for */
 	unsigned int worker_id; /* [0, workers) */
 	unsigned int workers;
 	unsigned int nb_ports;
 	int socket; /* NUMA node for the memory */
-	uint32_t serial; /* job_create: tells all shards of a job from those of any other */
+	uint32_t
+		serial; /* job_create: the same for all shards of a job, different for other jobs */
 };
 
 /* Leaks that a program reports when its state is destroyed; see struct ppe_leaks. */
@@ -153,8 +154,8 @@ struct ppe_program {
 	 */
 	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
-	/* Make this worker's state: control thread, before start. 0 or -errno. The matches are
-	 * registered here with ppe_match_add, timers with ppe_timer_add. */
+	/* Make this worker's state, and register matches with ppe_match_add and timers with
+	 * ppe_timer_add. Control thread, before start. 0 or -errno. */
 	int (*create)(const struct ppe_setup *setup, void **state);
 	/* Free it: control thread, workers stopped. */
 	void (*destroy)(void *state, struct ppe_program_leaks *leaks);
@@ -162,28 +163,29 @@ struct ppe_program {
 	void (*stats)(const void *state, struct ppe_stats *stats);
 	/* Names of the segments for traces (ppe/trace/trace.h), a list per file; NULL: no more. */
 	const struct ppe_segment_name *segments[PPE_SEGMENT_LISTS];
-	/* While a trace runs: which block's and source's is the packet that the thread has begun
-	 * with? ppe_trace_id; 0: nobody's. */
+	/* While a trace runs: the block and source of the packet that the thread has started with, as
+	 * ppe_trace_id; 0: none. */
 	uint64_t (*identify)(const struct ppe_worker *worker, const struct ppe_thread *thread);
 	/*
-	 * Jobs come and go while the switch runs. What the program keeps of a job on one worker is its
-	 * shard, made before any job table names the job, and destroyed when none does any more:
+	 * Jobs come and go while the switch runs. A program's state of a job on one worker is its shard. It
+	 * is made before a job table names the job, and destroyed when none does any more:
 	 *
-	 *   job_create  control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of a fixed
-	 *               size has no room: then nothing is left behind
-	 *   job_take    the worker, between threads, so that no thread sees both: the shard of job `id`
-	 *               is this from now on; NULL: there is no such job any more
-	 *   jobs_taken  the worker, after all job_take of a table: something about some job has changed
-	 *   job_idle    control thread, taken back: does no packet need the shard's memory any more?
-	 *   job_destroy control thread: free it, and report what is missing
+	 *   job_create  control thread: make the shard. 0; -ENOMEM, or -ENOSPC when a table of fixed
+	 *               size has no room. Leaves nothing behind on error
+	 *   job_take    the worker, between threads, so that no thread sees two: use this shard for job
+	 *               `id` from now on; NULL: the job is gone
+	 *   jobs_taken  the worker, after all job_take of a table: some job has changed
+	 *   job_idle    control thread, after the worker gave it up: returns whether no packet needs the
+	 *               shard's memory any more
+	 *   job_destroy control thread: free it, and report leaks
 	 *   job_stats   control thread, any time: add up its counters
 	 *   job_source  likewise, those of a source
 	 *   job_blocks  likewise, list blocks as ppe_blocks_read does
 	 *
-	 * job_create, job_idle and job_destroy: all or none. A thread that comes from another worker
-	 * may be of a job that this worker has no more, or of one that it does not have yet: the
-	 * segments that are hopped to compare serials. Threads must end after finitely many segments:
-	 * a worker that changes over waits for them.
+	 * A program has job_create, job_idle and job_destroy, or none of them. A thread from another worker
+	 * may belong to a job that this worker no longer has, or does not have yet; segments that are
+	 * hopped to compare serials. Threads must end after finitely many segments, because a worker waits
+	 * for them before it takes a table.
 	 */
 	int (*job_create)(const struct ppe_setup *setup, void *state, const struct ppe_job *job,
 		void **shard);
@@ -197,7 +199,7 @@ struct ppe_program {
 		struct ppe_block_info *blocks, unsigned int max);
 };
 
-/* What a trace calls a packet; without the source, a block. generation 0: not of a block. */
+/* The id of a packet in traces; without the source, of a block. generation 0: not of a block. */
 static inline uint64_t
 ppe_trace_id(uint8_t source, uint16_t generation, uint8_t job, uint32_t block)
 {
@@ -210,23 +212,23 @@ int ppe_match_add(const struct ppe_setup *setup, const struct ppe_match *match);
 /* Register a timer for the program being created (create() only). 0, -EINVAL or -ENOSPC. */
 int ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer);
 
-/* From now on each slice of the timer of `segment` is visited once per period_us. Worker. */
+/* Set the period of the timer of `segment`. Worker. */
 void ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t period_us);
 
-/* A worker that was away has not taken all yet that came meanwhile: what a timer misses may be among that.
- * For a timer's first segment. Cost: a shared line for each worker. */
+/* Returns whether a worker that was away has not yet taken all packets that arrived meanwhile: what a
+ * timer misses may be among them. For a timer's first segment. Cost: a shared line for each worker. */
 bool ppe_timer_must_wait(const struct ppe_worker *worker);
 
 /*
- * The place of the program of this name in the list, for ppe_pass (create() only). -ENOENT when it
- * is not in the list, so that create() can fail and say so.
+ * The index of the program of this name, for ppe_pass (create() only). -ENOENT if it is not in the list,
+ * so that create() can fail.
  */
 int ppe_program_find(const struct ppe_setup *setup, const char *name);
 
 /*
- * What create() of `program` made on a worker, for a reader of its numbers. Control thread, any
- * time between ppe_create and ppe_destroy; the worker may be writing. NULL when the program is not
- * in the list, or worker is not in [0, workers).
+ * The state that create() of `program` made for a worker, to read its numbers. Control thread, any time
+ * between ppe_create and ppe_destroy; the worker may be writing. NULL if the program is not in the list,
+ * or worker is not in [0, workers).
  */
 const void *ppe_program_state(
 	const struct ppe *ppe, const struct ppe_program *program, unsigned int worker);

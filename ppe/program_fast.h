@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a segment may do: the hot half of the program contract.
- *
- * All functions are for the worker that runs the thread, inside a segment. None allocates, logs,
- * reads a clock or waits.
+ * The operations of a segment: the hot half of the program contract. All are for the worker that runs the
+ * thread, inside a segment. None allocates, logs, reads a clock or waits.
  */
 #ifndef PPE_PROGRAM_FAST_H
 #define PPE_PROGRAM_FAST_H
@@ -22,8 +20,8 @@ ppe_state(const struct ppe_worker *worker, const struct ppe_thread *thread)
 	return worker->state[thread->program];
 }
 
-/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed
- * with others, at the end of the turn at the latest. */
+/* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed with
+ * others, by the end of the turn. */
 static inline void
 ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -44,9 +42,9 @@ ppe_drop(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop rea
 }
 
 /*
- * A packet that this thread made (a result, a reply, a copy) goes to the output queue of a port:
- * pushed here when this worker owns a queue of it, else over the crossbar to the worker that
- * does. Takes the mbuf in every case; a full queue is a drop. The caller has counted it created.
+ * Send a packet that this thread made (a result, a reply, a copy) to the output queue of a port: directly
+ * if this worker owns a queue of the port, else over the crossbar. Always takes the mbuf; a full queue is
+ * a drop. The caller has counted the packet as created.
  * port: [0, nb_ports). priority: enum pktbuf_priority.
  */
 static inline void
@@ -65,7 +63,7 @@ ppe_output(struct ppe_worker *worker, struct rte_mbuf *packet, uint16_t port, un
 	crossbar_send_output(worker, route->owner, packet, port, priority);
 }
 
-/* End of the packet here: to the output queue of a port. */
+/* End of the packet: send it to the output queue of a port. */
 static inline void
 ppe_send(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t port, unsigned int priority)
 {
@@ -76,8 +74,8 @@ ppe_send(struct ppe_worker *worker, struct ppe_thread *thread, uint16_t port, un
 }
 
 /*
- * Continue with `segment` on worker `to`: [0, workers). At home already: runs it at once. Else the
- * packet, the parsed head, port and the first PPE_HOP_BYTES of LMEM travel, and this context is
+ * Continue with `segment` on worker `to`: [0, workers). On the same worker, runs it at once. Otherwise the
+ * packet, the parsed head, port and the first PPE_HOP_BYTES of LMEM go there, and this context becomes
  * free; the thread gives up its turn within its flow. A full ring drops the packet (crossbar_full).
  */
 static inline struct ppe_next
@@ -104,8 +102,8 @@ ppe_hop_certain(
 struct ppe_next ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /*
- * Continue with `segment` when all earlier packets of the flow have ended or been sent. Programs
- * that are not `ordered` run it at once.
+ * Continue with `segment` when all earlier packets of the flow have ended or been sent; at once if the
+ * program is not `ordered`.
  */
 static inline struct ppe_next
 ppe_in_order(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment segment)
@@ -117,10 +115,9 @@ ppe_in_order(struct ppe_worker *worker, struct ppe_thread *thread, ppe_segment s
 }
 
 /*
- * Give the packet to another program of this switch at its first segment (a program that looks
- * at a packet and lets it pass). index: the program's place in the list, from ppe_program_find.
- * LMEM is the next program's now. Order was settled at dispatch: to pass packets to an `ordered`
- * program, a program is ordered itself.
+ * Pass the packet to another program of this switch, at its first segment. index: from ppe_program_find.
+ * LMEM then belongs to the next program. A program that passes packets to an `ordered` one must be
+ * ordered, because tickets are drawn at dispatch.
  */
 static inline struct ppe_next
 ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)
@@ -129,13 +126,13 @@ ppe_pass(struct ppe_worker *worker, struct ppe_thread *thread, uint8_t index)
 	return PPE_RUN(worker->first[index]);
 }
 
-/* An mbuf for a message or a copy, from the packet pool; counted created; NULL counts no_mbuf. */
+/* Allocate an mbuf for a message or a copy from the packet pool, counted as created. NULL: no_mbuf. */
 static inline struct rte_mbuf *
 ppe_packet_alloc(struct ppe_worker *worker)
 {
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(worker->pools->packets);
 
-	/* One that could not be had was created, and dropped: the books balance. */
+	/* A failed allocation counts as created and dropped, so that the totals balance. */
 	worker->count.created++;
 	if (unlikely(packet == NULL))
 		worker->count.drops[PPE_DROP_NO_MBUF]++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The layout of a worker: one engine's whole state. One writer: its lcore; the control thread
+ * The layout of a worker: the whole state of one engine. Only its lcore writes it; the control thread
  * writes before start and after stop, and reads counters any time.
  */
 #ifndef PPE_WORKER_PRIV_H
@@ -38,10 +38,10 @@ struct ppe_route {
 	uint16_t owner;
 };
 
-/* What a worker knows of another one: the rings between them, and what waits to enter them. */
+/* Another worker: the rings to and from it, and the packets staged for it. */
 struct ppe_peer {
 	struct rte_ring *in, *out; /* threads and output packets */
-	struct rte_ring *returns_in, *returns_out; /* payload buffers going home */
+	struct rte_ring *returns_in, *returns_out; /* returned payload buffers */
 	uint16_t staged;
 	struct rte_mbuf *stage[PPE_STAGE];
 };
@@ -50,8 +50,7 @@ struct ppe_timer_state {
 	struct ppe_timer timer;
 	uint64_t next; /* TSC of the next slice */
 	uint64_t interval; /* TSC cycles between slices */
-	uint64_t
-		patience; /* TSC cycles that a slice waits for others, to be one thread with them */
+	uint64_t patience; /* TSC cycles that a slice waits, to share a thread with others */
 	uint32_t slice;
 	uint8_t program;
 };
@@ -73,8 +72,8 @@ struct ppe_job_table;
 struct ppe_worker {
 	/* read-mostly */
 	struct ppe *ppe;
-	const struct ppe_job_table *table; /* the jobs that this worker knows */
-	const struct ppe_jobs *jobs; /* the same, without what programs keep of them */
+	const struct ppe_job_table *table; /* the job table that this worker has taken */
+	const struct ppe_jobs *jobs; /* the same, without the programs' shards */
 	const struct pktbuf_identity *identity;
 	struct pktbuf_pools *pools;
 	void *state[PPE_PROGRAMS_MAX]; /* by program */
@@ -94,20 +93,20 @@ struct ppe_worker {
 	struct pktbuf_outq *outq[PPE_QUEUES_MAX];
 
 	/* own writes */
-	uint64_t now __rte_cache_aligned; /* TSC of this turn, since it has taken its packets */
+	uint64_t now __rte_cache_aligned; /* TSC of this turn, read after it received packets */
 	uint64_t
-		seen; /* TSC: what arrived before has been given to threads, in another turn than this */
-	uint64_t begun; /* TSC: of this turn */
-	uint64_t reclaim_at; /* TSC of the next look for packets that devices keep */
+		seen; /* TSC: all packets that arrived before were dispatched, in an earlier turn */
+	uint64_t begun; /* TSC: begin of this turn */
+	uint64_t reclaim_at; /* TSC of the next pktbuf_outq_reclaim */
 	uint16_t live_count, free_count, rx_next, nb_consumed;
 	uint16_t backlog_head, backlog_tail;
-	bool timers_first; /* have the first choice of contexts in this turn */
+	bool timers_first; /* in this turn timers get contexts first */
 	bool away; /* long before this turn */
-	bool more; /* a queue had as many packets as one poll takes, in this turn */
-	bool gave_up; /* was behind for too long, and has not caught up since */
-	struct ppe_fault_store *faults; /* NULL: there are none, and nothing is held */
-	struct ppe_fault_set *fault_set; /* the faults that this worker knows */
-	struct ppe_tracer *tracer; /* within a traced turn; else NULL */
+	bool more; /* a queue returned a full burst in this turn */
+	bool gave_up; /* was behind for too long and has not caught up since */
+	struct ppe_fault_store *faults; /* NULL: no faults, and no held packets */
+	struct ppe_fault_set *fault_set; /* the faults that this worker has taken */
+	struct ppe_tracer *tracer; /* in a traced turn; else NULL */
 	struct ppe_thread *live[PPE_THREADS_MAX];
 	struct ppe_thread *free[PPE_THREADS_MAX];
 	struct rte_mbuf *consumed[PPE_CONSUMED]; /* counted as consumed, not yet freed */
@@ -117,21 +116,21 @@ struct ppe_worker {
 	struct ppe_counters count;
 	struct ppe_thread *thread; /* `threads` contexts */
 	struct ppe_peer *peer; /* `workers` entries, own one unused */
-	struct rte_ring *foreign; /* payload buffers that no worker freed */
+	struct rte_ring *foreign; /* payload buffers freed by other threads than workers */
 	uint32_t empty_turns;
 
 	/* written by this worker, read by the control thread */
-	uint32_t resting __rte_cache_aligned; /* 1: draining and nothing under way */
-	/* Turns for which it may still be behind, with what came while it was away; 0: it is not. Of a line that
-	 * is seldom written: the other workers' timers read it. */
+	uint32_t resting __rte_cache_aligned; /* 1: draining, and nothing in progress */
+	/* Turns for which it may still be behind after having been away; 0: it is not. In a line that is
+	 * rarely written, because the other workers' timers read it. */
 	uint32_t behind __rte_cache_aligned;
-	const struct ppe_job_table *taken; /* of which it is done with the one before */
-	const struct ppe_fault_set *fault_taken; /* so here */
-	/* made by the control thread before its first faults, then the worker's */
+	const struct ppe_job_table *taken; /* the worker no longer uses the one before */
+	const struct ppe_fault_set *fault_taken; /* likewise */
+	/* made by the control thread before the first faults, then owned by the worker */
 	struct ppe_fault_store *store;
 } __rte_cache_aligned;
 
-/* Free the consumed packets: when many have come together, and at the end of a turn (barrel.c). */
+/* Free the consumed packets: when there are many, and at the end of a turn (barrel.c). */
 void ppe_free_consumed(struct ppe_worker *worker);
 
 #endif
