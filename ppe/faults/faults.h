@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults: what a switch does to its own traffic on purpose, so that losses can be repeated.
+ * Faults: deliberate damage by the switch to its own traffic, repeatable from a seed.
  *
- * A rule is a match, a choice among what it matched, and an action. The choice of the n-th packet
- * is a hash of (seed, rule, port, queue, direction, n): the same seed and the same arrivals give
- * the same faults, whatever the timing. Packets that a rule matched are numbered from 1 per
- * queue of a port, and a packet goes through the rules in their order until one drops it.
+ * A rule consists of a match, a choice among the matched packets, and an action. A hash of (seed, rule,
+ * port, queue, direction, n) decides about the n-th packet, so the same seed and the same arrivals give
+ * the same faults, whatever the timing. Matched packets are numbered from 1 per queue of a port. A packet
+ * passes the rules in order until one drops it.
  *
- * A packet that comes in is judged after its port's counters, before dispatch; one that goes out
- * when it is in its output queue, before the device has it. Without faults this costs a branch per
- * burst and two per turn of the loop (ppe/barrel.c).
+ * Rules apply to a received packet after its port's counters, before dispatch, and to a sent packet in its
+ * output queue, before the device gets it. Without faults this costs a branch per burst and two per turn
+ * of the loop (ppe/barrel.c).
  *
- * Packets that are held (delay, reorder) are kept by the worker, at most ppe_faults.held of them;
- * when that is full, or no mbuf is left for a copy, the packet passes unharmed and is counted as
- * spared by each rule that wanted it. When other faults are published, or the switch drains, what is held goes on its way.
+ * The worker holds packets that are delayed or reordered, at most ppe_faults.held of them. Beyond that, or
+ * if no mbuf is left for a copy, the packet passes unharmed and counts as spared by each rule concerned.
+ * Held packets leave when other faults are published or the switch drains.
  *
  * Thread safety: for the one control thread.
  */
@@ -32,31 +32,31 @@
 #define PPE_FAULT_BITS_MAX     64
 #define PPE_FAULT_DELAY_MAX_US 10000000
 
-/* A packet that nobody overtakes goes on after this. */
+/* A packet that no other overtakes leaves after this time. */
 #define PPE_FAULT_BEHIND_US 10000
 
 enum ppe_fault_direction { PPE_FAULT_IN, PPE_FAULT_OUT };
 
-/* What a rule matches. Whatever is not a whole aggregation packet is ordinary. */
+/* What a rule matches. Everything but a whole aggregation packet is ordinary. */
 enum ppe_fault_what {
 	PPE_FAULT_ANY,
-	PPE_FAULT_CONTRIBUTION, /* to one of the switch's aggregation ports; joins and acknowledgements, too */
-	PPE_FAULT_RESULT, /* from one of them; replies, too */
+	PPE_FAULT_CONTRIBUTION, /* to an aggregation port of the switch; joins and acknowledgements too */
+	PPE_FAULT_RESULT, /* from one; replies too */
 	PPE_FAULT_ORDINARY,
 };
 
-/* Which of the packets that were matched. */
+/* The choice among matched packets. */
 enum ppe_fault_choice {
 	PPE_FAULT_CHANCE, /* each with `probability` */
 	PPE_FAULT_EVERY, /* the nth, the 2 nth, ... */
 	PPE_FAULT_LIST, /* those whose numbers are in `ordinal` */
-	PPE_FAULT_BURST, /* Gilbert and Elliott's two states; begins in the good one */
+	PPE_FAULT_BURST, /* Gilbert-Elliott model; begins in the good state */
 };
 
 enum ppe_fault_action {
 	PPE_FAULT_DROP, /* dropped as fault_drop */
 	PPE_FAULT_BLACKOUT, /* dropped as fault_blackout */
-	PPE_FAULT_DUPLICATE, /* a copy follows, one for each such rule; no rule sees it */
+	PPE_FAULT_DUPLICATE, /* a copy follows, one per such rule; rules do not apply to it */
 	PPE_FAULT_REORDER, /* [1, distance] later packets of its queue overtake it */
 	PPE_FAULT_DELAY, /* delays of several rules add up, to PPE_FAULT_DELAY_MAX_US */
 	PPE_FAULT_CORRUPT, /* `bits` bits, anywhere in the frame, are flipped */
@@ -86,7 +86,7 @@ struct ppe_fault_rule {
 	uint64_t ordinal[PPE_FAULT_ORDINALS_MAX]; /* from 1 */
 	double enter, leave; /* from good to bad, and back, per packet; [0, 1] */
 	double good, bad; /* chance of the action in the two states; [0, 1] */
-	/* Milliseconds since publication within which it acts: [from, to), every `repeat`. It counts
+	/* The rule acts within [from, to) ms after publication, again every `repeat` ms. It counts
 	 * packets all the time. to 0: no end; repeat 0: once. */
 	uint32_t from_ms, to_ms, repeat_ms;
 	enum ppe_fault_action action;
@@ -104,32 +104,32 @@ struct ppe_faults {
 	struct ppe_fault_rule rule[PPE_FAULT_RULES_MAX];
 };
 
-/* The first rule whose numbers are out of their ranges, or -1: all are fine. nb_ports: of the
- * switch. `held` and nb_rules are checked by ppe_publish_faults alone. */
+/* Returns the first rule with a number out of range, or -1. nb_ports: of the switch. Only
+ * ppe_publish_faults checks `held` and nb_rules. */
 int ppe_faults_check(const struct ppe_faults *faults, unsigned int nb_ports);
 
-/* Bytes that ppe_publish_faults takes for them at most: about half a MiB per worker, which is kept until
- * the switch ends, and the rules, those of before too. No rules: 0. */
+/* Bytes that ppe_publish_faults takes at most: about half a MiB per worker, kept until the switch ends, and
+ * the old and new rules. 0 without rules. */
 uint64_t ppe_faults_bytes(
 	const struct ppe_config *config, unsigned int nb_ports, const struct ppe_faults *faults);
 
 /*
- * From now on these are the faults; NULL or no rules: none. Copied. Counters and ordinals begin
- * anew. 0; -EINVAL; -ENOMEM; -EBUSY: a worker has not taken the change before this one: then
- * nothing has changed. Waits for a loop turn of the slowest worker, half a second at most.
+ * Replace the faults by a copy of these; NULL or no rules: none. Counters and ordinals restart. 0; -EINVAL;
+ * -ENOMEM; -EBUSY: a worker has not taken the previous change. On error nothing changes. Waits for a
+ * loop turn of the slowest worker, at most half a second.
  */
 int ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults);
 
-/* The faults of this moment; NULL: none. Valid until the next ppe_publish_faults. */
+/* The current faults; NULL: none. Valid until the next ppe_publish_faults. */
 const struct ppe_faults *ppe_faults_of(const struct ppe *ppe);
 
 /* Since publication, over all ports; read while they grow. */
 struct ppe_fault_stats {
 	uint64_t matched[PPE_FAULT_RULES_MAX]; /* by rule */
-	uint64_t hit[PPE_FAULT_RULES_MAX]; /* of those: what the action was for */
+	uint64_t hit[PPE_FAULT_RULES_MAX]; /* of those, chosen for the action */
 	uint64_t spared
-		[PPE_FAULT_RULES_MAX]; /* of those hit: no room to hold it, no mbuf to copy it */
-	uint64_t spared_ever; /* the same of all rules there ever were */
+		[PPE_FAULT_RULES_MAX]; /* of those, not acted on: no room to hold it, no mbuf to copy it */
+	uint64_t spared_ever; /* the same over all rules ever */
 	uint64_t held; /* at this moment */
 	uint64_t elapsed_us; /* since publication; 0: no faults */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The built-in microcode, and what it needs of memory.
+ * The built-in programs and their memory.
  *
- *   collective  what arrives at the switch's address on the aggregation ports: AllReduce and its family
- *   exception   what else is addressed to the switch itself: to the kernel, through a TAP port
+ *   collective  packets to the switch's address on the aggregation ports: AllReduce and its family
+ *   exception   other packets to the switch itself: to the kernel, through a TAP port
  *   forward     everything else: a learning layer 2 switch
  */
 #ifndef PPE_PROGRAMS_PROGRAMS_H
@@ -23,10 +23,10 @@ void collective_job_memory(const struct ppe_job *job, unsigned int shard, unsign
 	struct ppe_memory *memory);
 void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
 
-/* Lower room->records_free to what the worker with the fewest has. Control thread. */
+/* Lower room->records_free to that of the worker with the fewest. Control thread. */
 void collective_room(const struct ppe *ppe, struct ppe_room *room);
 
-/* The block records of all workers, and those that no job has. Control thread. */
+/* The block records of all workers, and the free ones. Control thread. */
 void collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free);
 
 #endif
