@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * AllGather: every rank has a slice, and every rank gets all, in the order of the ranks. Sharded models
- * do this with their weights before each layer.
+ * AllGather: every rank has a slice, and every rank gets all slices, in the order of the ranks. Sharded
+ * models do this with their weights before each layer.
  */
 #include <stdio.h>
 
@@ -19,13 +19,13 @@ main(void)
 	float *mine;
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
 	ranks = weir_sources(weir);
 
-	/* In place: the own slice stands where it will be in the result. */
+	/* In place: the rank's slice is where it will be in the result. */
 	mine = all + rank * COUNT;
 	for (unsigned int i = 0; i < COUNT; i++)
 		mine[i] = (float)(rank * COUNT + i);

@@ -18,7 +18,7 @@ main(void)
 	struct weir *weir;
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
@@ -27,7 +27,7 @@ main(void)
 	for (unsigned int i = 0; i < COUNT; i++)
 		data[i] = (float)(rank + i);
 
-	/* In place: the sum comes where the contribution was. */
+	/* In place: the sum replaces the contribution. */
 	if (weir_allreduce(weir, data, data, COUNT, WEIR_DTYPE_FP32, WEIR_OP_SUM) != 0)
 		goto failed;
 

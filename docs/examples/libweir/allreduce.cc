@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The same AllReduce from C++17: a handle that closes itself, and exceptions for errors. The library is C and
+ * The same AllReduce from C++17: a handle that closes itself, and exceptions for errors. The library itself
  * throws nothing.
  */
 #include <cstdio>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * AlltoAll: every rank has a slice for each rank, and gets one from each: a transposition, as mixtures of
- * experts need it, where each rank sends tokens to the experts of all.
+ * AlltoAll: every rank has a slice for each rank, and gets a slice from each rank. Mixtures of experts use
+ * it to send tokens to the experts of all ranks.
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ main(void)
 	struct weir *weir;
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Barrier: nobody goes on before everybody is here. Every rank is late in one round, and the others wait
- * for it.
+ * Barrier: no rank continues before all ranks have arrived. Each rank is late in one round, and the others
+ * wait for it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define LATE_MS 50
 
-/* Milliseconds of a clock that only goes forward. */
+/* Milliseconds of a monotonic clock. */
 static double
 now(void)
 {
@@ -30,7 +30,7 @@ main(void)
 	unsigned int rank, ranks, wrong = 0;
 	double began;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
@@ -44,7 +44,7 @@ main(void)
 			nanosleep(&nap, NULL);
 		if (weir_barrier(weir) != 0)
 			goto failed;
-		/* All had come to the first one before the late one began to sleep. */
+		/* All ranks had arrived at the first barrier before the late one began to sleep. */
 		wrong += now() - began < LATE_MS;
 	}
 

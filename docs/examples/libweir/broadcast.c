@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast: every rank gets what one of them, the root, has: the first weights of a model, say.
+ * Broadcast: every rank gets the data of one rank, the root, such as the first weights of a model.
  */
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ main(void)
 	int64_t weights[COUNT] = {0};
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
@@ -26,7 +26,7 @@ main(void)
 	for (int i = 0; rank == ROOT && i < COUNT; i++)
 		weights[i] = 7 * i;
 
-	/* In place. Ranks other than the root may give NULL for the first buffer. */
+	/* In place. Ranks other than the root may pass NULL as the first buffer. */
 	if (weir_broadcast(weir, weights, weights, COUNT, WEIR_DTYPE_INT64, ROOT) != 0)
 		goto failed;
 

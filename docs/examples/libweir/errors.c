@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors: what a program makes of them. A wrong argument is told to the caller alone, and nothing has
- * happened. A mistake that only all ranks together can make, here one that wants another operation
- * than the others, is told to all of them; they join again and go on.
+ * Errors, and how a program handles them. For a wrong argument, only the call fails, and nothing has
+ * happened. If the ranks disagree (here one calls another operation), all of them get an error; they join
+ * again and continue.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,24 +20,24 @@ main(void)
 	unsigned int rank, ranks, wrong = 0;
 	int code;
 
-	/* The rest is zero: the switch, the job, rank and number of ranks are in the environment. */
+	/* The rest is zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
 	ranks = weir_sources(weir);
 
-	/* The bits of a floating-point number are no sum: refused before anything is sent. */
+	/* Floats have no bitwise operations: the call fails before anything is sent. */
 	code = weir_allreduce(weir, data, data, COUNT, WEIR_DTYPE_FP32, WEIR_OP_BAND);
 	printf("errors: rank %u: %d, %s\n", rank, code, weir_last_error(weir));
 	wrong += code != -EINVAL;
 
-	/* One of several ranks disagrees. Nobody waits for ever, and everybody learns of it. */
+	/* One rank disagrees. No rank waits forever, and all get an error. */
 	code = weir_allreduce(
 		weir, data, data, COUNT, WEIR_DTYPE_FP32, rank == 0 ? WEIR_OP_MAX : WEIR_OP_SUM);
 	printf("errors: rank %u: %d, %s\n", rank, code, weir_last_error(weir));
 	wrong += code != (ranks > 1 ? -EPROTO : 0);
 
-	/* The handle is of no use until all have joined again; buffers hold anything. */
+	/* The handle is unusable until all ranks have joined again; the buffers are undefined. */
 	if (code < 0 && weir_rejoin(weir) != 0)
 		goto failed;
 	for (unsigned int i = 0; i < COUNT; i++)

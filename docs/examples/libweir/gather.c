@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather: every rank has a slice, and one of them, the root, gets all, in the order of the ranks.
+ * Gather: every rank has a slice, and one rank, the root, gets all slices, in the order of the ranks.
  */
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ main(void)
 	uint32_t mine[COUNT];
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);

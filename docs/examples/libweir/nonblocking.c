@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Non-blocking: several operations are under way while the program computes, and each result is used as
- * soon as it is there. Training does this with the gradients of layers, the last layer first.
+ * Non-blocking: several operations run while the program computes, and each result is used as soon as it
+ * arrives. Training does this with the gradients of layers, the last layer first.
  */
 #include <stdio.h>
 
@@ -29,13 +29,13 @@ main(void)
 	unsigned int rank, ranks, wrong = 0;
 	size_t layer;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
 	ranks = weir_sources(weir);
 
-	/* Until its request is waited for, nobody touches a buffer. */
+	/* Do not touch a buffer before waiting for its request. */
 	for (unsigned int i = 0; i < LAYERS; i++) {
 		compute(i, rank);
 		if (weir_iallreduce(weir, gradients[i], gradients[i], COUNT, WEIR_DTYPE_FP32,
@@ -56,6 +56,6 @@ main(void)
 
 failed:
 	fprintf(stderr, "nonblocking: %s\n", weir_last_error(weir));
-	weir_close(weir); /* requests that nobody has waited for end here, too */
+	weir_close(weir); /* also ends requests that were not waited for */
 	return 1;
 }

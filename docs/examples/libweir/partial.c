@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partial results: the last rank is late for one operation. In a job of policy `wait` (the default) the
- * others wait for it. In one of policy `partial` they go on without it after the job's timeout, and
- * are told that they did.
+ * Partial results: the last rank is late for one operation. In a job of policy `wait` (the default), the
+ * others wait for it. With policy `partial`, they continue without it after the job's timeout, and their
+ * calls return WEIR_PARTIAL.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -23,7 +23,7 @@ main(void)
 	unsigned int rank, ranks, last, late_ms, wrong = 0;
 	int code;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
@@ -40,7 +40,7 @@ main(void)
 	if (code < 0)
 		goto failed;
 	if (code == WEIR_PARTIAL) {
-		/* Every rank has the same sum, also the one that is not in it. */
+		/* Every rank has the same sum, even the rank that is not in it. */
 		weir_last_result(weir, &result);
 		printf("partial: rank %u: %u of %u ranks are in it: %s\n", rank,
 			result.sources_least, ranks, weir_last_error(weir));

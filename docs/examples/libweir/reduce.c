@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce: every rank gives a vector, and one of them, the root, gets the largest of each element.
+ * Reduce: every rank gives a vector, and one rank, the root, gets the maximum of each element.
  */
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ main(void)
 	int32_t mine[COUNT], largest[COUNT];
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
@@ -26,7 +26,7 @@ main(void)
 	for (int i = 0; i < COUNT; i++)
 		mine[i] = i * (rank % 2 == 0 ? 1 : -1);
 
-	/* Only the root needs somewhere to put the result. */
+	/* Only the root needs a buffer for the result. */
 	if (weir_reduce(weir, mine, rank == ROOT ? largest : NULL, COUNT, WEIR_DTYPE_INT32,
 		    WEIR_OP_MAX, ROOT) != 0)
 		goto failed;

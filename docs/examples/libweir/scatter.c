@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scatter: one rank, the root, has a slice for each, and every rank gets its own.
+ * Scatter: one rank, the root, has a slice for each rank, and every rank gets its own.
  */
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ main(void)
 	uint16_t mine[COUNT];
 	unsigned int rank, ranks, wrong = 0;
 
-	/* All zero: the switch, the job, the rank and the number of ranks are in the environment. */
+	/* All zero: read the switch, job, rank and number of ranks from the environment. */
 	if (weir_open(&config, &weir) != 0)
 		goto failed;
 	rank = weir_rank(weir);
