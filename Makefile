@@ -38,7 +38,7 @@ help:
 	@echo 'make model   search all states of the life of a block in larger models than make test does, in some minutes'
 	@echo 'make fuzz    search for packets and texts that break something, a minute a target (needs clang)'
 	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
-	@echo 'make stragglers  slow hosts, waited for and not: docs/stragglers.md, in five minutes (SEED=7, PARTS="slowdown")'
+	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
 	@echo 'make reference  what the headers say, as pages, into $(BUILD)/docs/reference/ (needs doxygen)'
 	@echo 'make compare Weir beside Open MPI and Gloo on the same links, in ten minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make deb     a Debian package, into build-deb/'

@@ -11,11 +11,10 @@ import subprocess
 from figures import pick
 
 WEIR, OPEN_MPI, GLOO = '#0b6fb8', '#d95f02', '#1b9e77'
-# Policies of Weir: waiting for all is what others do, too.
-PARTIAL, FEEDBACK, WAIT = WEIR, '#6db3e2', '#8e5bb5'
-SHADES = ('#9ccbe8', '#4a9bd1', '#084a7d', '#000000')  # of Weir, for different numbers of hosts
-SERIES = (WEIR, '#8e5bb5', '#5b5b5b', '#c2529b', '#3fa7c9')  # Weir's, where nothing else is in the figure
-GREY = IDEAL = '#8c8c8c'
+LIGHT, PURPLE = '#6db3e2', '#8e5bb5'  # of Weir: a second line beside it, and policy `wait`
+SHADES = ('#9ccbe8', '#4a9bd1', '#084a7d')  # of Weir, for different numbers of hosts
+SERIES = (WEIR, PURPLE, '#5b5b5b', '#c2529b', '#3fa7c9')  # Weir's, where no other system is in the figure
+GREY = '#8c8c8c'
 GREY_TEXT = '#555555'
 PANEL = (470, 366)  # pixels
 HEAD = 64  # above the panels, for title and subtitle

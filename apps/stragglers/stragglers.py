@@ -27,7 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
 from experiment import Teller, add_outputs, keep, machine, table  # noqa: E402 (the path comes first)
-from plots import GREY, IDEAL, PARTIAL, WAIT, FEEDBACK, Panel, Plot  # noqa: E402
+from plots import GREY, LIGHT, PURPLE, WEIR, Panel, Plot  # noqa: E402
 from rack import SWITCH_ADDRESS, Api, Rack, RackError, job  # noqa: E402
 
 PARTS = ('slowdown', 'detection', 'training')
@@ -175,15 +175,15 @@ def slowdown_plot(found):
 
     chance = 'probability that a host is slow, %'
     times = Panel('Time of an iteration', chance, 'ms')
-    times.line('wait for all', over('wait', lambda r: r['iteration_ms']), WAIT)
-    times.line('partial results', over('partial', lambda r: r['iteration_ms']), PARTIAL)
+    times.line('wait for all', over('wait', lambda r: r['iteration_ms']), PURPLE)
+    times.line('partial results', over('partial', lambda r: r['iteration_ms']), WEIR)
     times.line('wait, by the draws', over('wait', lambda r: ideal + r['held_up_ms']), GREY,
                dashed=True)
     times.limit('no stragglers', ideal)
     gain = Panel('Speed-up', chance, 'wait / partial')
     wait = dict(over('wait', lambda r: r['iteration_ms']))
     gain.line('measured', [(p, wait[p] / t) for p, t in
-                           over('partial', lambda r: r['iteration_ms'])], PARTIAL)
+                           over('partial', lambda r: r['iteration_ms'])], WEIR)
     gain.line('if partial were ideal', [(p, t / ideal) for p, t in wait.items()], GREY, dashed=True)
     for panel in (times, gain):
         panel.ticks = [(c * 100, '%g' % (c * 100)) for c in plan['chances']]
@@ -281,9 +281,9 @@ def detection_plot(found):
     times = Panel('From the last contribution to the partial result', 'timeout, ms', 'ms', log='xy',
                   ticks=ticks)
     share = Panel('Detection time / timeout', 'timeout, ms', 'times the timeout', log='x', ticks=ticks)
-    for label, key, dashed in (('median', 'p50', False), ('99th percentile', 'p99', True)):
-        times.line(label, [(r['timeout_ms'], r[key] * r['timeout_ms']) for r in rows], PARTIAL, dashed)
-        share.line(label, [(r['timeout_ms'], r[key]) for r in rows], PARTIAL, dashed)
+    for label, key, colour in (('median', 'p50', WEIR), ('99th percentile', 'p99', LIGHT)):
+        times.line(label, [(r['timeout_ms'], r[key] * r['timeout_ms']) for r in rows], colour)
+        share.line(label, [(r['timeout_ms'], r[key]) for r in rows], colour)
     times.line('timeout', [(r['timeout_ms'], r['timeout_ms']) for r in rows], GREY, dashed=True)
     share.limit('1.1', 1.1)
     blocks = [r['blocks'] for r in rows]
@@ -360,7 +360,7 @@ def training_table(rows):
 
 def training_plot(found):
     rows, made = found['training']['rows'], found['training']['settings']
-    colours = {'ideal': IDEAL, 'wait': WAIT, 'partial': PARTIAL, 'partial+feedback': FEEDBACK}
+    colours = {'ideal': GREY, 'wait': PURPLE, 'partial': WEIR, 'partial+feedback': LIGHT}
     panels = []
     for title, x, key in (('Accuracy over time', 'seconds', 'seconds'),
                           ('Accuracy over iterations', 'iterations', 'iteration')):
