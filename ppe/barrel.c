@@ -7,22 +7,22 @@
 #include "ppe/ppe_priv.h"
 #include "ppe/trace/trace_fast.h"
 
-/* Rounds of the barrel in a turn when nothing waits behind its threads: most packets then end in
- * the turn in which they came, and wait for no polls. Others go on in the next one. */
+/* Rounds of the barrel in a turn after the backlog is empty: most packets then end in the turn in which
+ * they arrived. The others continue in the next one. */
 #define ROUNDS 8
 
-/* A test that turns workers by hand has a clock of its own. */
+/* Tests that turn workers by hand have their own clock. */
 #ifndef BARREL_TSC
 #define BARREL_TSC rte_rdtsc
 #endif
 
 /*
- * The functions of a turn are compiled twice, for turns without a trace and with one (`traced` is a
- * constant), so that nothing is asked on the way.
+ * The functions of a turn are compiled twice, without and with a trace (`traced` is a constant), so that a
+ * turn does not test for it.
  */
 #define TWICE static __rte_always_inline
 
-/* Poll each port queue of ours once, as far as the backlog has room. */
+/* Poll each port queue of this worker once, as far as the backlog has room. */
 TWICE unsigned int
 receive(struct ppe_worker *worker, const bool traced)
 {
@@ -65,7 +65,7 @@ receive(struct ppe_worker *worker, const bool traced)
 	return total;
 }
 
-/* Start the oldest packet of the backlog that some program takes. False: the backlog is empty. */
+/* Start the oldest packet of the backlog that a program takes. False: the backlog is empty. */
 static inline bool
 start_next(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -113,8 +113,8 @@ ended(struct ppe_worker *worker, struct ppe_thread *thread)
 	return true;
 }
 
-/* One segment of each live thread, the oldest first: packets stay in the order in which they came,
- * as far as their threads take equally many segments, and ordered ones seldom wait. */
+/* Run one segment of each live thread, oldest first. Packets thus stay in the order of arrival if their
+ * threads have equally many segments, and ordered ones seldom wait. */
 TWICE void
 barrel_round(struct ppe_worker *worker, const bool traced)
 {
@@ -137,7 +137,7 @@ barrel_round(struct ppe_worker *worker, const bool traced)
 	worker->live_count = (uint16_t)live;
 }
 
-/* Threads for the backlog while contexts are free; the newest last. */
+/* Start threads for the backlog while contexts are free; the newest last. */
 TWICE void
 fill(struct ppe_worker *worker, const bool traced)
 {
@@ -157,7 +157,7 @@ fill(struct ppe_worker *worker, const bool traced)
 	}
 }
 
-/* Is the packet nobody else's, and one mbuf with its data in itself? Told from its first line. */
+/* Returns whether the packet is one direct mbuf without other references. Reads only its first line. */
 static inline bool
 plain(const struct rte_mbuf *packet)
 {
@@ -212,7 +212,7 @@ transmit(struct ppe_worker *worker, const bool traced)
 	return total;
 }
 
-/* What other workers sent. */
+/* Receive from other workers. */
 TWICE unsigned int
 cross(struct ppe_worker *worker, const bool traced)
 {
@@ -238,18 +238,18 @@ launch_timers(struct ppe_worker *worker, const bool traced)
 }
 
 /*
- * A worker may lose its CPU, or sleep, for longer than a timeout: what is late then is the worker and
- * not the packets, which wait for it. So packets are stamped with the time at which they had been
- * received, and timers judge by a time of which all packets are known: the beginning of the turn before,
- * or of this one, when it found none. More may have waited than one turn takes: until a turn has found less,
- * timers judge nothing (ppe_timer_must_wait), neither here nor where these packets go. (What a worker that is
- * still away will bring, nobody knows.)
+ * A worker may lose its CPU, or sleep, for longer than a timeout. Then the worker is late, not the packets
+ * that wait for it. So packets are stamped with the time at which they were received, and timers judge by
+ * a time up to which all packets are known: the beginning of the previous turn, or of this one if it found
+ * none. More may wait than one turn takes. Until a turn has found less, timers judge nothing
+ * (ppe_timer_must_wait), neither here nor where these packets go. (Packets of a worker that is still away
+ * are unknown.)
  */
 
-/* TSC cycles, some tenths of a millisecond: a turn that begins so much after the one before it was away. */
+/* TSC cycles, some tenths of a ms: a worker was away if a turn begins so long after the one before. */
 #define AWAY (UINT64_C(1) << 20)
 
-/* Turns that what has waited may take. A worker that has more to do than it can does not hold up timers for
+/* Turns that a worker may take for packets that waited. An overloaded worker does not delay timers for
  * longer than that. */
 #define BEHIND_TURNS 256
 
@@ -262,7 +262,7 @@ begin_turn(struct ppe_worker *worker, uint64_t now)
 	worker->now = now;
 }
 
-/* Does this worker, which was away, now know all that came meanwhile? */
+/* Update whether this worker, which was away, has taken all packets that arrived meanwhile. */
 static __rte_noinline void
 catch_up(struct ppe_worker *worker)
 {
@@ -293,12 +293,12 @@ note_time(struct ppe_worker *worker, unsigned int work)
 		catch_up(worker);
 }
 
-/* From the rings and ports to the rings and ports. Returns the pieces of work. */
+/* One turn: from rings and ports to rings and ports. Returns the amount of work. */
 TWICE unsigned int
 turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 {
-	/* Other workers' packets take all free contexts, if there are as many. A timer that found none left
-	 * chooses before them in the next turn, or a flood would keep stragglers from being found. */
+	/* Other workers' packets may take all free contexts. A timer that found none left goes first in the
+	 * next turn, or a flood would keep stragglers from being found. */
 	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
 	unsigned int work = 0, timers = 0;
 
@@ -314,7 +314,7 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	if (unlikely(worker->faults != NULL))
 		work += ppe_faults_release(worker, state != PPE_STATE_RUNNING);
 	fill(worker, traced);
-	/* A timer's slice is no reason to stay awake, unless it took the place of others. */
+	/* A timer's slice does not keep the worker awake, unless it took contexts from packets. */
 	work += worker->live_count - (likely(!first) ? timers : 0);
 	note_time(worker, work);
 	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
@@ -349,7 +349,7 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	uint64_t n = crossbar_in_flight(worker);
 
 	n += (uint16_t)(worker->backlog_tail - worker->backlog_head);
-	/* Of a worker that runs, this is a glance: entries come and go, and none was ever freed. */
+	/* This is approximate for a running worker: entries come and go, and are never freed. */
 	for (unsigned int i = 0; i < __atomic_load_n(&worker->live_count, __ATOMIC_RELAXED); i++) {
 		const struct ppe_thread *thread =
 			__atomic_load_n(&worker->live[i], __ATOMIC_RELAXED);
@@ -362,8 +362,8 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	return n;
 }
 
-/* Other jobs: let the threads that know the present ones come to their ends first, so that no
- * thread sees both tables. They wait for nothing but each other. */
+/* Take a new job table. First let the threads that use the present one end, so that no thread sees both.
+ * They wait only for each other. */
 static __rte_noinline void
 take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 {
@@ -372,8 +372,8 @@ take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 	ppe_take_jobs(worker, table);
 }
 
-/* How often quiet devices are asked for what they have sent: a job that leaves, or one whose window
- * they keep, waits for it. */
+/* How often quiet devices are asked for sent packets. A job that leaves, or whose buffers they keep,
+ * waits for these. */
 #define RECLAIMS_PER_S 1000
 
 static __rte_noinline void
@@ -400,7 +400,7 @@ ppe_barrel(void *arg)
 	worker->begun = rte_rdtsc();
 	ppe_timer_arm(worker, worker->begun);
 
-	/* Acquire: what the control thread wrote before it changed the state is seen here. */
+	/* Acquire: see what the control thread wrote before it changed the state. */
 	while ((state = __atomic_load_n(&ppe->state, __ATOMIC_ACQUIRE)) != PPE_STATE_STOPPED) {
 		struct ppe_trace *trace = __atomic_load_n(&ppe->trace, __ATOMIC_ACQUIRE);
 		unsigned int work;
@@ -419,7 +419,7 @@ ppe_barrel(void *arg)
 			work = traced_turn(worker, state, trace);
 		if (unlikely(worker->now >= worker->reclaim_at))
 			reclaim(worker);
-		/* Nothing is held that the control thread may take back, jobs apart: ppe_take_jobs. */
+		/* The worker holds nothing that the control thread may free, except jobs: ppe_take_jobs. */
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 
 		worker->count.worker.turns++;
@@ -429,7 +429,7 @@ ppe_barrel(void *arg)
 			__atomic_store_n(&worker->resting, 0, __ATOMIC_RELAXED);
 			continue;
 		}
-		/* Release: the control thread that sees us rest sees our last hand-over, too. */
+		/* Release: when the control thread sees this worker rest, it sees its last hand-over. */
 		__atomic_store_n(&worker->resting,
 			state == PPE_STATE_DRAINING && ppe_worker_in_flight(worker) == 0,
 			__ATOMIC_RELEASE);

@@ -37,7 +37,7 @@ ring(const struct ppe *ppe, const char *kind, unsigned int from, unsigned int to
 int
 crossbar_create(struct ppe *ppe, uint32_t depth, uint32_t returns)
 {
-	/* RTS: a producer that is preempted half-way does not stop the others. */
+	/* RTS: a preempted producer does not stop the others. */
 	const unsigned int many = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const unsigned int single = RING_F_SP_ENQ | RING_F_SC_DEQ;
 	uint32_t home = rte_align32pow2(returns + 1);
@@ -62,7 +62,7 @@ crossbar_create(struct ppe *ppe, uint32_t depth, uint32_t returns)
 	return 0;
 }
 
-/* After the workers have stopped: what is left in the rings belongs to nobody else. */
+/* Free the packets left in a ring after the workers have stopped. */
 static unsigned int
 peer_empty(struct ppe_peer *peer)
 {
@@ -78,7 +78,7 @@ peer_empty(struct ppe_peer *peer)
 	return freed;
 }
 
-/* Buffers on their way home, of a ring that nobody uses any more. */
+/* Take returned buffers from a ring that is no longer in use. */
 static void
 take_home(struct rte_ring *ring_home)
 {
@@ -109,7 +109,7 @@ crossbar_destroy(struct ppe *ppe)
 	return freed;
 }
 
-/* Continue a thread that another worker sent, in a free context of ours. */
+/* Continue a thread of another worker in a free context. */
 static void
 resume(struct ppe_worker *worker, struct rte_mbuf *packet)
 {
@@ -141,7 +141,7 @@ receive_home(struct rte_ring *ring_home)
 	return n;
 }
 
-/* Another core wrote these lines last: fetched one after the other they cost more than the work. */
+/* Another core wrote these lines last: fetching them one by one would cost more than the work. */
 static void
 prefetch_arrival(struct rte_mbuf *packet)
 {
@@ -166,7 +166,7 @@ crossbar_receive(struct ppe_worker *worker)
 			continue;
 		total += receive_home(peer->returns_in);
 
-		/* Never more than there are contexts: what is taken can start. */
+		/* At most as many as there are free contexts, so that all can start. */
 		n = RTE_MIN(worker->free_count, (unsigned int)RETURNS_BURST);
 		n = rte_ring_sc_dequeue_burst(peer->in, entries, n, NULL);
 		for (unsigned int i = 0; i < n; i++)
@@ -235,8 +235,8 @@ crossbar_payload_released(void *address __rte_unused, void *opaque)
 
 	struct ppe_worker *owner = buffer->user;
 
-	/* No ring can be full: each has room for every attach mbuf. (Were one, the stop would
-	 * report the buffer missing.) */
+	/* A ring cannot be full, because it has room for every attach mbuf. (Otherwise the stop would
+	 * report the buffer as missing.) */
 	if (likely(self == owner))
 		rmw_unhold(buffer, 1);
 	else if (self != NULL)

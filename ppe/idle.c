@@ -8,7 +8,7 @@
 
 #include "ppe/ppe_priv.h"
 
-/* Empty turns before the first sleep: a burst's gap is not an idle time. */
+/* Empty turns before the first sleep: a gap in a burst is not idle time. */
 #define PATIENCE 32
 
 void
@@ -19,7 +19,7 @@ ppe_idle_prepare(const struct ppe_config *config)
 		prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 }
 
-/* Sleep as long as the configuration says, but not past what a timer has to do. */
+/* Sleep as long as the configuration says, but not past the next timer. */
 static void
 rest(const struct ppe_worker *worker)
 {
@@ -31,7 +31,7 @@ rest(const struct ppe_worker *worker)
 		sched_yield();
 		return;
 	}
-	/* Compared as cycles first: a deadline may be never, and the product would wrap. */
+	/* Compare cycles first: a deadline may be infinite, and the product would wrap. */
 	if (wake - now < ns * hz / NS_PER_S)
 		ns = (wake - now) * NS_PER_S / hz;
 	t.tv_nsec = (long)ns;

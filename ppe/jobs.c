@@ -23,11 +23,11 @@
 
 #define LOG(level, ...) rte_log(RTE_LOG_##level, (unsigned int)ppe_log, "weir: " __VA_ARGS__)
 
-/* What takes a turn of the slowest worker is waited for so long, and left to the next tick then. */
+/* How long to wait for a turn of the slowest worker, before leaving the rest to the next tick. */
 #define POLL_US 50
 #define WAIT_US 500000
 
-/* A source that asks to join, and is still heard so much later, is two processes. */
+/* If a source asks to join, and is still heard so much later, two processes use its rank. */
 #define CONTESTED_US UINT64_C(1000000)
 
 /* Tables and shards may hold keys. */
@@ -87,8 +87,8 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	return rc;
 }
 
-/* Is b the job that runs, and was made as a, perhaps with other attributes? Its shards have its shape,
- * and room for its sources. */
+/* Returns whether b is the running job a, perhaps with other attributes: its shards have b's shape, and
+ * room for its sources. */
 static bool
 same_job(const struct ppe_job *a, const struct ppe_job *b)
 {
@@ -100,7 +100,7 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
-/* A table with copies of these jobs, and no shards yet. */
+/* Make a table with copies of these jobs, without shards. */
 static struct ppe_job_table *
 copy_table(const struct ppe_jobs *jobs)
 {
@@ -123,7 +123,7 @@ copy_table(const struct ppe_jobs *jobs)
 	return table;
 }
 
-/* The table of these jobs: shards of jobs that stay are the running table's, others are made. */
+/* Make the table of these jobs. Jobs that stay keep the running table's shards; others get new ones. */
 static int
 make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **out)
 {
@@ -155,7 +155,7 @@ make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **
 	return rc;
 }
 
-/* The worker's programs learn what has changed between two tables. */
+/* Tell the worker's programs the changes between two tables. */
 static void
 tell_programs(struct ppe_worker *worker, const struct ppe_job_table *old,
 	const struct ppe_job_table *table)
@@ -184,7 +184,7 @@ ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 	for (unsigned int p = 0; p < ppe->nb_programs; p++)
 		if (ppe->program[p]->jobs_taken != NULL)
 			ppe->program[p]->jobs_taken(worker->state[p]);
-	/* Release: what the worker did with the former table is done. */
+	/* Release: the worker is done with the former table. */
 	__atomic_store_n(&worker->taken, table, __ATOMIC_RELEASE);
 }
 
@@ -204,11 +204,11 @@ running(const struct ppe *ppe)
 	return ppe->state == PPE_STATE_RUNNING || ppe->state == PPE_STATE_DRAINING;
 }
 
-/* Wait for something that takes workers a turn; false: one did not turn for so long. */
+/* Wait for something that takes workers a turn; false: a worker did not turn for so long. */
 static bool
 wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *), const void *arg)
 {
-	/* By the clock: on a busy machine a sleep takes longer than it says. */
+	/* Use the clock: on a busy machine a sleep takes longer. */
 	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = rte_rdtsc();
 
 	while (!over(ppe, arg)) {
@@ -233,8 +233,8 @@ taken(const struct ppe *ppe, const void *table)
 	return true;
 }
 
-/* The workers are done with the shards: what they say is final. A walk may have been cut short, and
- * then some are a generation ahead. */
+/* The workers are done with the shards, so their numbers are final. An announcement of a generation may
+ * have been cut short, and then some are a generation ahead. */
 static void
 note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 {
@@ -253,7 +253,7 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 		}
 }
 
-/* Has a worker perhaps yet to give it up? It is in the table that all have had, and in the next no more. */
+/* Returns whether a worker may still have the job: all have had a table with it, and the next lacks it. */
 static bool
 is_given_up(const struct ppe_job_table *table, uint8_t id, uint32_t instance)
 {
@@ -275,7 +275,7 @@ ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 	return false;
 }
 
-/* All have the table: what it no longer names leaves, and its former one is freed. */
+/* All workers have the table: start removing jobs that it no longer names, and free the former one. */
 static void
 settle(struct ppe *ppe)
 {
@@ -303,7 +303,7 @@ ppe_generation_after(struct ppe *ppe, uint8_t id)
 	settle(ppe);
 	former = ppe->table->former;
 	last = ppe->last_generation[id];
-	/* Its former job may begin one more. */
+	/* The former job may begin one more. */
 	if (former != NULL && former->shards[id] != NULL &&
 		former->shards[id] != ppe->table->shards[id])
 		last = 0;
@@ -348,15 +348,15 @@ idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 	return true;
 }
 
-/* Have all workers ended the turn of a token? */
+/* Returns whether all workers have ended the turn of a token. */
 static bool
 turned(const struct ppe *ppe, const void *token)
 {
 	return !running(ppe) || rte_rcu_qsbr_check(ppe->qsbr, *(const uint64_t *)token, false) == 1;
 }
 
-/* The worker that gave the last buffer back may be at it still: its turn is waited for, once for all
- * whose last one is home now. */
+/* The worker that returned the last buffer may still be in that call: wait for its turn, once for all jobs
+ * whose last buffer has returned. */
 static void
 note_home(struct ppe *ppe)
 {
@@ -478,7 +478,7 @@ ppe_source_stats_read(
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
 			if (shards->of[w][p] != NULL && ppe->program[p]->job_source != NULL)
 				ppe->program[p]->job_source(shards->of[w][p], source, stats);
-	/* Who began anew contributes no more; a moment for what was under way. */
+	/* A process that began anew contributes no more; allow a moment for packets in flight. */
 	stats->contested |= stats->joining && stats->heard &&
 		stats->silent_us + CONTESTED_US < stats->joining_us;
 	return 0;

@@ -21,7 +21,7 @@ ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 	return 0;
 }
 
-/* Threads that take slices together start no closer than this. */
+/* The least time between threads that take slices together. */
 #define START_US 16
 
 static void
@@ -59,12 +59,12 @@ ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
 		struct ppe_timer_state *state = &worker->timer[i];
 
 		set_interval(state);
-		/* Workers are phase-shifted, so that their scans don't meet in the memory bus. */
+		/* Shift the workers' phases, so that their scans do not compete for memory. */
 		state->next = now + state->interval * (worker->id + 1u) / worker->workers;
 	}
 }
 
-/* The slices that the next thread is given: those that are due, one at least, in a row. */
+/* The slices for the next thread: consecutive ones that are due, at least one. */
 static uint32_t
 slices_due(const struct ppe_worker *worker, const struct ppe_timer_state *state)
 {
@@ -95,8 +95,8 @@ start(struct ppe_worker *worker, struct ppe_timer_state *state)
 	worker->count.worker.timer_runs += thread->slices;
 }
 
-/* A slice that could not start in time starts late; none is skipped, unless a whole period is behind:
- * then the scan is slower than it should be, and packets come first. */
+/* A slice that could not start in time starts late. Slices are skipped only when a whole period is behind;
+ * then the scan slows down, and packets go first. */
 unsigned int
 ppe_timer_launch(struct ppe_worker *worker)
 {
@@ -131,7 +131,7 @@ ppe_timer_wake(const struct ppe_worker *worker)
 		if (state->timer.earliest == NULL)
 			continue;
 		at = state->timer.earliest(worker->state[state->program]);
-		/* Its slice may be another one than the next. */
+		/* Its slice may differ from the next one. */
 		wake = RTE_MIN(wake, RTE_MAX(at, state->next + state->patience));
 	}
 	return wake;

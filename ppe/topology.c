@@ -23,9 +23,9 @@ RTE_LOG_REGISTER(ppe_log, weir.ppe, NOTICE);
 #define POOL_CACHE_MOST 256
 
 /*
- * Mbufs that an lcore may keep to itself. It frees what others allocated (a contribution is
- * received by one worker and consumed by another) and gives back only what exceeds 1.5 caches; all
- * caches together must leave most of the pool to those who receive, or they starve.
+ * Mbufs that an lcore may cache. It frees mbufs that others allocated (a contribution is received by one
+ * worker and consumed by another) and returns only those beyond 1.5 caches. All caches together must
+ * leave most of the pool to receivers, or these starve.
  */
 static unsigned int
 pool_cache(const struct ppe *ppe, unsigned int n)
@@ -123,7 +123,7 @@ create_worker(struct ppe *ppe, uint16_t id)
 	return w;
 }
 
-/* Receive queues go round the workers. */
+/* Deal receive queues to the workers in turn. */
 static int
 assign_rx(struct ppe *ppe)
 {
@@ -141,7 +141,7 @@ assign_rx(struct ppe *ppe)
 	return 0;
 }
 
-/* A worker has its own transmit queue of a port where there are enough; others hop to the owner. */
+/* A worker gets its own transmit queue of a port if there are enough; others hop to the owner. */
 static int
 assign_tx(struct ppe *ppe)
 {
@@ -195,7 +195,7 @@ create_programs(
 			ppe->creating_program = p;
 			w->first[p] = ppe->program[p]->first;
 			w->ordered[p] = ppe->program[p]->ordered;
-			/* Of the first program only: a shortcut must not pass an earlier one by. */
+			/* Only for the first program: a shortcut must not bypass an earlier one. */
 			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognise != NULL) {
 				w->recognise = ppe->program[p]->recognise;
 				w->recogniser = (uint8_t)p;
@@ -343,7 +343,7 @@ destroy_worker(struct ppe *ppe, struct ppe_worker *w, struct ppe_program_leaks *
 	rte_free(w);
 }
 
-/* Packets that a stop without time left behind; nothing of a stopped switch at rest. */
+/* Free packets that a stop left behind for lack of time. */
 static void
 abandon(struct ppe_worker *w)
 {
@@ -373,7 +373,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	if (ppe == NULL)
 		return;
 	if (ppe_stop(ppe, 1000) == -EBUSY) {
-		/* A worker may go on any moment, and needs all of it. */
+		/* A worker may continue at any moment, and needs all of it. */
 		if (leaks != NULL)
 			*leaks = (struct ppe_leaks){.packets = missing(ppe->pools.packets),
 				.headers = missing(ppe->pools.headers),
@@ -385,7 +385,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		if (ppe->worker[w] != NULL)
 			abandon(ppe->worker[w]);
-	/* Drivers may give mbufs back only now, and with them buffers that go home by the crossbar. */
+	/* Drivers may return mbufs only now, and with them buffers over the crossbar. */
 	for (unsigned int p = 0; p < ppe->ports_open; p++)
 		pktbuf_port_close(&ppe->port[p]);
 	crossbar_destroy(ppe);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exception program: what is addressed to the switch itself, and is no aggregation packet, goes
- * to the kernel through a TAP port that carries the switch's MAC and IP address; so the kernel
- * answers ARP, ping and whatever listens there. What the kernel sends enters the switch by the TAP
- * port and is forwarded like any other frame.
+ * The exception program: packets to the switch itself, except aggregation packets, go to the kernel
+ * through a TAP port with the switch's MAC and IP address. The kernel answers ARP, ping and TCP there. Its
+ * packets enter the switch by the TAP port and are forwarded like other frames.
  *
  * An aggregation packet with a VLAN tag is no use to the kernel, and none to the switch, which has no VLANs:
  * whoever sends it should hear why nothing comes of it.
@@ -31,7 +30,7 @@ is_tag(uint16_t ether_type)
 	return ether_type == RTE_ETHER_TYPE_VLAN || ether_type == RTE_ETHER_TYPE_QINQ;
 }
 
-/* Behind one tag or two: IPv4 to the switch, UDP to one of its ports? Heads hold more bytes than this. */
+/* Returns whether one or two tags precede IPv4 to the switch with UDP to one of its ports. Heads are long enough. */
 static bool
 tagged_aggregation(const struct ppe_worker *worker, const struct pktbuf_head *head)
 {

@@ -7,11 +7,10 @@
  *   lookup     the destination's record
  *   send_known / flood, in the flow's order
  *
- * Each worker has its own forwarding database (FDB), so that no frame hops for a look-up. The
- * worker that receives a station's frames owns that station's entry: it ages it by the REF flag
- * that learning sets, and tells the other workers when the station appears, moves or is gone.
- * Theirs are copies (`owned` is false) and never age. A message that is lost costs floods, not
- * frames.
+ * Each worker has its own forwarding database (FDB), so that no frame hops for a lookup. The worker that
+ * receives a station's frames owns its entry. It ages the entry by the REF flag that learning sets, and
+ * tells the other workers when the station appears, moves or is gone. Their copies (`owned` is false)
+ * never age. A lost message costs floods, not frames.
  */
 #include <errno.h>
 
@@ -38,7 +37,7 @@ struct forward {
 	uint32_t slices;
 };
 
-/* News about a station, for the other workers; travels in a hop. */
+/* A change of a station, for the other workers; sent by a hop. */
 struct news {
 	uint64_t mac;
 	uint16_t port;
@@ -55,7 +54,7 @@ struct forward_lmem {
 	struct hash_probe source, destination;
 	uint16_t to;
 	unsigned int gone_count;
-	uint64_t gone[GONE_MAX]; /* timer: stations to tell about */
+	uint64_t gone[GONE_MAX]; /* timer: stations to announce */
 	struct forward *state;
 };
 static_assert(sizeof(struct forward_lmem) <= PPE_LMEM_BYTES, "LMEM");
@@ -81,7 +80,7 @@ station_of(struct hash_record *record)
 	return (struct station *)(void *)record;
 }
 
-/* The other side of tell(): a copy of another worker's entry appears, moves or goes. */
+/* Receive a change that tell() sent: add, move or remove the copy of an entry. */
 static struct ppe_next
 hear(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -131,8 +130,8 @@ send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
-/* To every port but its own: copies to all but the last, which gets the frame itself. Floods are
- * rare; a copy keeps the frames' reference counts out of it. */
+/* Send to every other port: copies, and the frame itself to the last. Floods are rare, and copies need no
+ * reference count. */
 static struct ppe_next
 flood(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -161,7 +160,7 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
-/* The destination's record is here: one port, or all. */
+/* The destination's record is in the cache: send to its port, or flood. */
 static struct ppe_next
 lookup(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -178,7 +177,7 @@ lookup(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_in_order(worker, thread, send_known);
 }
 
-/* The source is at this port: new, moved, or known. A full table forgets nobody: it floods. */
+/* Learn the source: new, moved, or known at this port. A full table forgets no station; frames are flooded. */
 static void
 note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_record *record)
 {
@@ -195,7 +194,7 @@ note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_re
 	tell(worker, thread->program, &news);
 }
 
-/* Both buckets are here; the source's record may be. */
+/* Both buckets are in the cache, and perhaps the source's record. */
 static struct ppe_next
 learn(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -207,7 +206,7 @@ learn(struct ppe_worker *worker, struct ppe_thread *thread)
 		note_source(worker, thread,
 			hash_find(state->fdb, &m->source) ? hash_confirm(state->fdb, &m->source)
 							  : NULL);
-	/* As bytes: a frame may begin at an odd address. */
+	/* Read bytes: a frame may begin at an odd address. */
 	if ((thread->head.bytes[0] & RTE_ETHER_GROUP_ADDR) != 0 ||
 		!hash_find(state->fdb, &m->destination))
 		return ppe_in_order(worker, thread, flood);
@@ -235,7 +234,7 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(learn);
 }
 
-/* A station of ours that was not heard since the last visit is forgotten. */
+/* Forget an owned station that was not heard since the last visit. */
 static void
 forget(void *arg, struct hash_record *record)
 {
