@@ -53,10 +53,9 @@ main(int argc, char **argv)
 	struct perf_run run = {.options = &options};
 	enum perf_exit status = PERF_FAILED;
 	char error[512];
-	int code = perf_options_parse(&options, argc, argv);
+	int code;
 
-	if (code != 0)
-		return code - 1;
+	perf_options_parse(&options, argc, argv);
 	run.rank = options.weir.source < 0 ? 0 : (unsigned int)options.weir.source;
 	if (options.shapes != NULL &&
 		perf_shapes_read(options.shapes, &shapes, error, sizeof(error)) < 0) {

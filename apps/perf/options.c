@@ -1,163 +1,218 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/perf/perf.h"
 
+#include <argp.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	OPT_SWITCH = 256,
-	OPT_JOB_NAME,
-	OPT_CREATE,
-	OPT_AUTHENTICATE,
-	OPT_DETERMINISTIC,
-	OPT_TOKEN_FILE,
-	OPT_CA,
-	OPT_KEY_FILE,
-	OPT_ADDRESS,
-	OPT_SOURCE,
-	OPT_JOB,
-	OPT_SOURCES,
-	OPT_TIMEOUT,
-	OPT_JOIN_TIMEOUT,
-	OPT_PARTIAL,
-	OPT_ERROR_FEEDBACK,
-	OPT_REJOIN,
-	OPT_BASE_FORM,
-	OPT_WINDOW,
-	OPT_SPIN,
-	OPT_PORT_BASE,
-	OPT_PORT_EXT,
-	OPT_SHAPES,
-	OPT_JSON,
-	OPT_SEED,
-	OPT_INFLIGHT,
-	OPT_LINK_RATE,
-	OPT_LATENCY,
-	OPT_SPOIL,
-	OPT_VERSION,
+#include "apps/report/options.h"
+
+const char *argp_program_version = "weir-perf " WEIR_VERSION;
+
+static const char about[] =
+	"Measure collectives through a Weir switch; run one process on each host. COLLECTIVES are "
+	"allreduce, reduce, reducescatter, broadcast, scatter, gather, allgather, alltoall and "
+	"barrier, "
+	"with commas in between, or all (allreduce). In all lists `all' leaves out impossible "
+	"combinations.\v"
+	"With the switch's control API a host needs --switch URL and --job-name; without it "
+	"--switch "
+	"ADDRESS, --address and --source. Exit status: 0 all right; 1 an error or wrong elements; "
+	"2 "
+	"usage; 3 nothing wrong, but some results were partial (the job's policy).";
+
+/* Values as options_parse() stores them; their defaults. */
+static struct {
+	const char *least, *most, *step, *types, *ops, *root, *collectives, *link_rate;
+	double factor;
+	uint64_t iterations, warmup, check, inflight, seed;
+	bool latency, spoil;
+	const char *where, *key_file, *source, *partial, *shapes, *json;
+	uint64_t job, sources, timeout, join_timeout, rejoins, window, spin, port_base, port_ext;
+} given = {
+	.least = "32M",
+	.most = "32M",
+	.step = "1M",
+	.types = "fp32",
+	.ops = "sum",
+	.root = "0",
+	.iterations = 20,
+	.warmup = 1,
+	.check = 1,
+	.inflight = 1,
+	.seed = 1,
+	.partial = "as-is",
+	.job = 1,
+	.timeout = 30000,
+	.spin = 100,
+	.port_base = WEIR_PORT_BASE,
+	.port_ext = WEIR_PORT_EXT,
+};
+static struct weir_config config;
+
+#define MOST 1000000000
+#define DAY  86400000
+
+static const struct option_row measure[] = {
+	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "As in nccl-tests:"},
+	{"minbytes", 'b', OPTION_TEXT, &given.least, 0, 0, "SIZE",
+		"smallest message; K, M and G are powers of 1024"},
+	{"maxbytes", 'e', OPTION_TEXT, &given.most, 0, 0, "SIZE", "largest message"},
+	{"stepbytes", 'i', OPTION_TEXT, &given.step, 0, 0, "SIZE",
+		"add this to the size each step"},
+	{"stepfactor", 'f', OPTION_REAL, &given.factor, 1.0001, 1e9, "F",
+		"or multiply the size by F, if not 0"},
+	{"iters", 'n', OPTION_UINT, &given.iterations, 1, MOST, "N", "measured iterations"},
+	{"warmup_iters", 'w', OPTION_UINT, &given.warmup, 0, MOST, "N", "iterations before them"},
+	{"check", 'c', OPTION_UINT, &given.check, 0, 1, "0|1",
+		"check every element of every result"},
+	{"datatype", 'd', OPTION_TEXT, &given.types, 0, 0, "LIST",
+		"int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp16 (half) bf16 (bfloat16) "
+		"fp32 "
+		"(float) fp64 (double), or all"},
+	{"op", 'o', OPTION_TEXT, &given.ops, 0, 0, "LIST",
+		"sum prod min max avg, of integers also band bor bxor land lor lxor; or all"},
+	{"root", 'r', OPTION_TEXT, &given.root, 0, 0, "RANK", "root of the collective, or all"},
+	{"collective", 'C', OPTION_TEXT, &given.collectives, 0, 0, "LIST",
+		"the same as the argument COLLECTIVES"},
+	{0},
 };
 
-static const struct option longs[] = {
-	{"minbytes", required_argument, NULL, 'b'},
-	{"maxbytes", required_argument, NULL, 'e'},
-	{"stepfactor", required_argument, NULL, 'f'},
-	{"stepbytes", required_argument, NULL, 'i'},
-	{"iters", required_argument, NULL, 'n'},
-	{"warmup_iters", required_argument, NULL, 'w'},
-	{"check", required_argument, NULL, 'c'},
-	{"datatype", required_argument, NULL, 'd'},
-	{"op", required_argument, NULL, 'o'},
-	{"collective", required_argument, NULL, 'C'},
-	{"op-name", required_argument, NULL, 'C'},
-	{"root", required_argument, NULL, 'r'},
-	{"help", no_argument, NULL, 'h'},
-	{"inflight", required_argument, NULL, OPT_INFLIGHT},
-	{"link-rate", required_argument, NULL, OPT_LINK_RATE},
-	{"latency", no_argument, NULL, OPT_LATENCY},
-	{"spoil", no_argument, NULL, OPT_SPOIL},
-	{"switch", required_argument, NULL, OPT_SWITCH},
-	{"job-name", required_argument, NULL, OPT_JOB_NAME},
-	{"create", no_argument, NULL, OPT_CREATE},
-	{"authenticate", no_argument, NULL, OPT_AUTHENTICATE},
-	{"deterministic", no_argument, NULL, OPT_DETERMINISTIC},
-	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
-	{"key-file", required_argument, NULL, OPT_KEY_FILE},
-	{"ca", required_argument, NULL, OPT_CA},
-	{"address", required_argument, NULL, OPT_ADDRESS},
-	{"source", required_argument, NULL, OPT_SOURCE},
-	{"job", required_argument, NULL, OPT_JOB},
-	{"sources", required_argument, NULL, OPT_SOURCES},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"join-timeout", required_argument, NULL, OPT_JOIN_TIMEOUT},
-	{"partial", required_argument, NULL, OPT_PARTIAL},
-	{"error-feedback", no_argument, NULL, OPT_ERROR_FEEDBACK},
-	{"rejoin", required_argument, NULL, OPT_REJOIN},
-	{"base-form", no_argument, NULL, OPT_BASE_FORM},
-	{"window", required_argument, NULL, OPT_WINDOW},
-	{"spin", required_argument, NULL, OPT_SPIN},
-	{"port-base", required_argument, NULL, OPT_PORT_BASE},
-	{"port-ext", required_argument, NULL, OPT_PORT_EXT},
-	{"shapes", required_argument, NULL, OPT_SHAPES},
-	{"json", required_argument, NULL, OPT_JSON},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"version", no_argument, NULL, OPT_VERSION},
-	{NULL, 0, NULL, 0},
+static const struct option_row job[] = {
+	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "The job, and this host in it:"},
+	{"switch", 0, OPTION_TEXT, &given.where, 0, 0, "URL|ADDRESS",
+		"the switch's control API: http://HOST:PORT, https://HOST:PORT or unix:PATH "
+		"(WEIR_SWITCH); or the IPv4 address of the switch"},
+	{"job-name", 0, OPTION_TEXT, &config.job_name, 0, 0, "NAME",
+		"with a URL: the job (WEIR_JOB)"},
+	{"create", 0, OPTION_FLAG, &config.create, 0, 0, NULL,
+		"with a URL: make the job if there is none of this name; over TCP with a token"},
+	{"authenticate", 0, OPTION_FLAG, &config.settings.authenticate, 0, 0, NULL,
+		"with --create: its packets bear tags; needs https or unix"},
+	{"deterministic", 0, OPTION_FLAG, &config.settings.deterministic, 0, 0, NULL,
+		"with --create: floating-point results are the same bits in every run"},
+	{"token-file", 0, OPTION_TEXT, &config.token_file, 0, 0, "FILE",
+		"with a URL: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)"},
+	{"ca", 0, OPTION_TEXT, &config.ca_file, 0, 0, "FILE",
+		"with https: certificates to trust (WEIR_CA)"},
+	{"key-file", 0, OPTION_TEXT, &given.key_file, 0, 0, "FILE",
+		"key of an authenticated job: 64 hexadecimal digits, or the 128 of this source"},
+	{"address", 0, OPTION_TEXT, &config.address, 0, 0, "ADDRESS",
+		"IPv4 address of this host towards the switch"},
+	{"source", 0, OPTION_TEXT, &given.source, 0, 0, "N",
+		"rank of this host, from 0, which prints the table; default with a URL: as mpirun, "
+		"srun, torchrun or WEIR_RANK say"},
+	{"sources", 0, OPTION_UINT, &given.sources, 0, WEIR_SOURCES_MAX, "N",
+		"ranks that the job must have; 0: as many as the switch, or with a URL the "
+		"launcher or "
+		"WEIR_SIZE says"},
+	{"job", 0, OPTION_UINT, &given.job, 0, WEIR_JOBS_MAX - 1, "N", "number of the job"},
+	{"port-base", 0, OPTION_UINT, &given.port_base, 1, 65535, "PORT",
+		"UDP port of the switch, base form"},
+	{"port-ext", 0, OPTION_UINT, &given.port_ext, 1, 65535, "PORT", "the same, extended form"},
+	{0},
 };
 
-/* A number of [least, most], with a suffix K, M or G where `sizes`. */
-static bool
-number(const char *text, bool sizes, uint64_t least, uint64_t most, uint64_t *value)
+static const struct option_row how[] = {
+	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "How:"},
+	{"timeout", 0, OPTION_UINT, &given.timeout, 1, DAY, "MS",
+		"for the join, and for an operation without progress"},
+	{"join-timeout", 0, OPTION_UINT, &given.join_timeout, 0, DAY, "MS",
+		"for the join alone; 0: as --timeout"},
+	{"partial", 0, OPTION_CHOICE, &given.partial, 0, 0, "as-is|rescale|fail",
+		"what to do with partial results; rescale needs -c 0"},
+	{"error-feedback", 0, OPTION_FLAG, &config.error_feedback, 0, 0, NULL,
+		"add what came too late to the next call; needs -c 0"},
+	{"rejoin", 0, OPTION_UINT, &given.rejoins, 0, 1000, "N",
+		"after a failure join again and go on, N times in all; on every rank, also on one "
+		"that is "
+		"started again: it goes on where the others are"},
+	{"base-form", 0, OPTION_FLAG, &config.base_form, 0, 0, NULL,
+		"send 12-byte headers (the job's own type and operation)"},
+	{"window", 0, OPTION_UINT, &given.window, 0, 4096, "N",
+		"blocks in flight at most; 0: the job's window"},
+	{"spin", 0, OPTION_UINT, &given.spin, 0, 1000000, "US",
+		"a waiting call polls so long before it sleeps"},
+	{"inflight", 0, OPTION_UINT, &given.inflight, 1, PERF_INFLIGHT_MAX, "N",
+		"operations at a time, begun without waiting, each in its own buffers; 1: blocking "
+		"calls"},
+	{"shapes", 0, OPTION_TEXT, &given.shapes, 0, 0, "FILE",
+		"reduce every tensor of a model, in place, one call each"},
+	{"seed", 0, OPTION_UINT, &given.seed, 0, 0x1p64, "N", "of the data; the same on all ranks"},
+	{"spoil", 0, OPTION_FLAG, &given.spoil, 0, 0, NULL,
+		"change an element of each own result before the check, which must report it"},
+	{"latency", 0, OPTION_FLAG, &given.latency, 0, 0, NULL,
+		"print min, median and 99 % of the times instead of bandwidths"},
+	{"link-rate", 0, OPTION_TEXT, &given.link_rate, 0, 0, "RATE",
+		"bit/s of a host's link (K, M, G: powers of 1000): print how much of it is used, "
+		"by all "
+		"bytes on the wire and by the data alone"},
+	{"json", 0, OPTION_TEXT, &given.json, 0, 0, "FILE", "write a report"},
+	{0},
+};
+
+/* A number with a suffix K, M or G, each `kilo` times the one before; NaN: it is none. */
+static double
+scaled(const char *text, double kilo)
 {
-	const char *suffixes = "KMG", *found;
+	static const char suffixes[] = "kmg";
+	const char *found;
 	char *end;
-	uint64_t v;
+	double value = strtod(text, &end);
 
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (errno != 0 || end == text || text[0] == '-')
-		return false;
-	if (sizes && *end != '\0') {
-		found = strchr(suffixes, *end >= 'a' ? *end - 'a' + 'A' : *end);
-		for (long n = found ? found - suffixes + 1 : 0; n > 0; n--) {
-			if (v > UINT64_MAX / 1024)
-				return false;
-			v *= 1024;
-		}
-		if (found == NULL || strcmp(end + 1, "") != 0)
-			return false;
-	}
-	*value = v;
-	return *end == '\0' || sizes ? v >= least && v <= most : false;
+	if (end == text || !isfinite(value))
+		return (double)NAN;
+	if (*end == '\0')
+		return value;
+	found = strchr(suffixes, *end | 0x20);
+	if (found == NULL || end[1] != '\0')
+		return (double)NAN;
+	for (const char *s = suffixes; s <= found; s++)
+		value *= kilo;
+	return value;
 }
 
-/* Bits per second, with a suffix K, M, G (powers of 1000). */
-static bool
-link_rate(const char *text, double *rate)
+/* End the program: this value of an option is impossible. */
+static _Noreturn void
+refuse(const char *option, const char *text)
 {
-	const char *suffixes = "kmg", *found;
-	char *end;
-
-	*rate = strtod(text, &end);
-	if (end == text)
-		return false;
-	if (*end != '\0') {
-		found = strchr(suffixes, *end | 0x20);
-		if (found == NULL || end[1] != '\0')
-			return false;
-		for (long n = found - suffixes + 1; n > 0; n--)
-			*rate *= 1000;
-	}
-	return isfinite(*rate) && *rate >= 1;
+	fprintf(stderr, "weir-perf: %s \"%s\" is not possible; see weir-perf --help\n", option,
+		text);
+	exit(PERF_USAGE);
 }
 
-static bool
-partial(const char *text, enum weir_partial *how)
+static size_t
+bytes_of(const char *option, const char *text)
 {
-	static const char *const words[] = {
-		[WEIR_PARTIAL_AS_IS] = "as-is",
-		[WEIR_PARTIAL_RESCALE] = "rescale",
-		[WEIR_PARTIAL_FAIL] = "fail",
-	};
+	double value = scaled(text, 1024);
 
-	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcmp(text, words[i]) == 0) {
-			*how = (enum weir_partial)i;
-			return true;
-		}
-	return false;
+	if (!(value >= 0 && value <= 0x1p40) || value != floor(value))
+		refuse(option, text);
+	return (size_t)value;
 }
 
-static bool
-is_url(const char *text)
+static unsigned int
+rank_of(const char *option, const char *text)
 {
-	return strstr(text, "://") != NULL || strncmp(text, "unix:", 5) == 0 || text[0] == '/';
+	double value = scaled(text, (double)NAN);
+
+	if (!(value >= 0 && value < WEIR_SOURCES_MAX) || value != floor(value))
+		refuse(option, text);
+	return (unsigned int)value;
 }
 
-/* A key from a file of hexadecimal digits. False: it is none, said. */
-static bool
+static enum weir_partial
+partial_of(const char *text)
+{
+	return text[0] == 'r'    ? WEIR_PARTIAL_RESCALE
+		: text[0] == 'f' ? WEIR_PARTIAL_FAIL
+				 : WEIR_PARTIAL_AS_IS;
+}
+
+/* Read a key from a file of hexadecimal digits; ends the program if there is none. */
+static void
 read_key(struct weir_config *weir, const char *path)
 {
 	static uint8_t key[2 * WEIR_KEY_BYTES];
@@ -169,9 +224,7 @@ read_key(struct weir_config *weir, const char *path)
 		read = fread(text, 1, sizeof(text) - 1, file);
 	if (file == NULL || ferror(file)) {
 		fprintf(stderr, "weir-perf: --key-file %s: %s\n", path, strerror(errno));
-		if (file != NULL)
-			fclose(file);
-		return false;
+		exit(PERF_USAGE);
 	}
 	fclose(file);
 	text[read] = '\0';
@@ -184,7 +237,7 @@ read_key(struct weir_config *weir, const char *path)
 			"line end, and no more; it begins with %zu\n",
 			path, sizeof(key), 2 * sizeof(key), digits);
 		explicit_bzero(text, sizeof(text));
-		return false;
+		exit(PERF_USAGE);
 	}
 	for (size_t i = 0; i < digits / 2; i++) {
 		const char byte[3] = {text[2 * i], text[2 * i + 1], '\0'};
@@ -194,207 +247,108 @@ read_key(struct weir_config *weir, const char *path)
 	explicit_bzero(text, sizeof(text));
 	weir->key = key;
 	weir->key_bytes = digits / 2;
-	return true;
 }
 
-/* One option; false: its argument is wrong. */
-static bool
-take(struct perf_options *o, int option, const char *text)
+static void
+fill(struct perf_options *o)
 {
-	uint64_t v = 0;
-	bool good = true;
-	char *end;
-
-	switch (option) {
-	case 'b':
-		good = number(text, true, 0, UINT64_C(1) << 40, &v);
-		o->min_bytes = v;
-		break;
-	case 'e':
-		good = number(text, true, 0, UINT64_C(1) << 40, &v);
-		o->max_bytes = v;
-		break;
-	case 'f':
-		o->step_factor = strtod(text, &end);
-		o->step_bytes = 0;
-		return end != text && *end == '\0' && isfinite(o->step_factor) &&
-			o->step_factor > 1;
-	case 'i':
-		good = number(text, true, 1, UINT64_C(1) << 40, &v);
-		o->step_bytes = v;
-		break;
-	case 'n':
-		good = number(text, false, 1, 1000000000, &v);
-		o->iterations = (unsigned int)v;
-		break;
-	case 'w':
-		good = number(text, false, 0, 1000000000, &v);
-		o->warmup = (unsigned int)v;
-		break;
-	case 'c':
-		good = number(text, false, 0, 1, &v);
-		o->check = v != 0;
-		break;
-	case 'd': return perf_list_types(text, &o->types);
-	case 'o': return perf_list_ops(text, &o->ops);
-	case 'C': return perf_list_collectives(text, &o->collectives);
-	case 'r':
-		good = strcmp(text, "all") == 0 || number(text, false, 0, WEIR_SOURCES_MAX - 1, &v);
-		o->root = strcmp(text, "all") == 0 ? PERF_ROOT_ALL : (unsigned int)v;
-		break;
-	case OPT_INFLIGHT:
-		good = number(text, false, 1, PERF_INFLIGHT_MAX, &v);
-		o->inflight = (unsigned int)v;
-		break;
-	case OPT_LINK_RATE: return link_rate(text, &o->link_rate);
-	case OPT_LATENCY: o->latency = true; break;
-	case OPT_SPOIL: o->spoil = true; break;
-	case OPT_SWITCH:
-		o->weir.control = is_url(text) ? text : NULL;
-		o->weir.switch_address = is_url(text) ? NULL : text;
-		break;
-	case OPT_JOB_NAME: o->weir.job_name = text; break;
-	case OPT_CREATE: o->weir.create = true; break;
-	case OPT_AUTHENTICATE: o->weir.settings.authenticate = true; break;
-	case OPT_DETERMINISTIC: o->weir.settings.deterministic = true; break;
-	case OPT_TOKEN_FILE: o->weir.token_file = text; break;
-	case OPT_CA: o->weir.ca_file = text; break;
-	case OPT_ADDRESS: o->weir.address = text; break;
-	case OPT_SOURCE:
-		good = number(text, false, 0, WEIR_SOURCES_MAX - 1, &v);
-		o->weir.source = (int)v;
-		break;
-	case OPT_JOB:
-		good = number(text, false, 0, WEIR_JOBS_MAX - 1, &v);
-		o->weir.job = (uint8_t)v;
-		break;
-	case OPT_SOURCES:
-		good = number(text, false, 1, WEIR_SOURCES_MAX, &v);
-		o->weir.sources = (unsigned int)v;
-		break;
-	case OPT_TIMEOUT:
-		good = number(text, false, 1, 86400000, &v);
-		o->weir.op_timeout_ms = (unsigned int)v;
-		break;
-	case OPT_JOIN_TIMEOUT:
-		good = number(text, false, 1, 86400000, &v);
-		o->weir.join_timeout_ms = (unsigned int)v;
-		break;
-	case OPT_PARTIAL: return partial(text, &o->weir.partial);
-	case OPT_ERROR_FEEDBACK: o->weir.error_feedback = true; break;
-	case OPT_REJOIN:
-		good = number(text, false, 1, 1000, &v);
-		o->rejoins = (unsigned int)v;
-		break;
-	case OPT_BASE_FORM: o->weir.base_form = true; break;
-	case OPT_WINDOW:
-		good = number(text, false, 1, 4096, &v);
-		o->weir.window_limit = (unsigned int)v;
-		break;
-	case OPT_SPIN:
-		good = number(text, false, 0, 1000000, &v);
-		o->weir.spin_us = v == 0 ? -1 : (int)v;
-		break;
-	case OPT_PORT_BASE:
-		good = number(text, false, 1, 65535, &v);
-		o->weir.port_base = (uint16_t)v;
-		break;
-	case OPT_PORT_EXT:
-		good = number(text, false, 1, 65535, &v);
-		o->weir.port_ext = (uint16_t)v;
-		break;
-	case OPT_SHAPES: o->shapes = text; break;
-	case OPT_JSON: o->json = text; break;
-	case OPT_SEED:
-		good = number(text, false, 0, UINT64_MAX, &v);
-		o->seed = v;
-		break;
-	default: return false;
-	}
-	return good;
-}
-
-static int
-wrong_usage(const char *text)
-{
-	fprintf(stderr, "weir-perf: %s; see weir-perf --help\n", text);
-	return PERF_USAGE + 1;
-}
-
-int
-perf_options_parse(struct perf_options *o, int argc, char **argv)
-{
-	int option, index = 0;
-	const char *why;
-	char text[128];
+	bool url = given.where != NULL &&
+		(strstr(given.where, "://") != NULL || strncmp(given.where, "unix:", 5) == 0 ||
+			given.where[0] == '/');
 
 	*o = (struct perf_options){
-		.weir = {.job = 1, .source = -1},
-		.min_bytes = 32 << 20,
-		.max_bytes = 32 << 20,
-		.step_bytes = 1 << 20,
-		.step_factor = 2,
-		.iterations = 20,
-		.warmup = 1,
-		.check = true,
-		.collectives = {.codes = 1u << WEIR_COLLECTIVE_ALLREDUCE},
-		.types = {.codes = 1u << WEIR_DTYPE_FP32},
-		.ops = {.codes = 1u << WEIR_OP_SUM},
-		.inflight = 1,
-		.seed = 1,
+		.weir = config,
+		.min_bytes = bytes_of("-b", given.least),
+		.max_bytes = bytes_of("-e", given.most),
+		.step_bytes = given.factor != 0 ? 0 : bytes_of("-i", given.step),
+		.step_factor = given.factor,
+		.iterations = (unsigned int)given.iterations,
+		.warmup = (unsigned int)given.warmup,
+		.check = given.check != 0,
+		.inflight = (unsigned int)given.inflight,
+		.seed = given.seed,
+		.latency = given.latency,
+		.spoil = given.spoil,
+		.json = given.json,
+		.shapes = given.shapes,
+		.rejoins = (unsigned int)given.rejoins,
+		.root = strcmp(given.root, "all") == 0 ? PERF_ROOT_ALL : rank_of("-r", given.root),
 	};
-	while ((option = getopt_long(argc, argv, "b:e:f:i:n:w:c:d:o:C:r:h", longs, &index)) != -1) {
-		if (option == 'h') {
-			perf_usage(stdout);
-			return 1;
-		}
-		if (option == OPT_VERSION) {
-			puts("weir-perf " WEIR_VERSION);
-			return 1;
-		}
-		if (option == '?')
-			return wrong_usage("unknown option, or one without its argument");
-		if (option == OPT_KEY_FILE) {
-			if (!read_key(&o->weir, optarg))
-				return PERF_USAGE + 1;
-			continue;
-		}
-		if (!take(o, option, optarg)) {
-			if (option < 256)
-				fprintf(stderr, "weir-perf: -%c: ", option);
-			else
-				fprintf(stderr, "weir-perf: --%s: ", longs[index].name);
-			fprintf(stderr, "\"%s\" is not possible; see weir-perf --help\n", optarg);
-			return PERF_USAGE + 1;
-		}
+	if (given.factor == 0 && o->step_bytes == 0)
+		refuse("-i", given.step);
+	if (!perf_list_types(given.types, &o->types))
+		refuse("-d", given.types);
+	if (!perf_list_ops(given.ops, &o->ops))
+		refuse("-o", given.ops);
+	if (!perf_list_collectives(
+		    given.collectives != NULL ? given.collectives : "allreduce", &o->collectives))
+		refuse("COLLECTIVES", given.collectives);
+	if (given.link_rate != NULL) {
+		o->link_rate = scaled(given.link_rate, 1000);
+		if (!(o->link_rate >= 1))
+			refuse("--link-rate", given.link_rate);
 	}
-	if (optind + 1 == argc && perf_list_collectives(argv[optind], &o->collectives))
-		optind++;
-	if (optind < argc)
-		return wrong_usage("an argument that is no option, and no list of collectives");
-	if (o->weir.switch_address == NULL && o->weir.control == NULL &&
-		getenv("WEIR_SWITCH") == NULL)
-		return wrong_usage("--switch URL is needed, or WEIR_SWITCH");
-	if (o->weir.switch_address != NULL && (o->weir.address == NULL || o->weir.source < 0))
-		return wrong_usage("--address and --source are needed, or an URL for --switch");
-	if (o->weir.switch_address != NULL && (o->weir.job_name != NULL || o->weir.create))
-		return wrong_usage("--job-name and --create need an URL for --switch");
-	if (o->weir.settings.authenticate && !o->weir.create)
-		return wrong_usage("--authenticate needs --create: it says what job is made");
-	if (o->weir.settings.deterministic && !o->weir.create)
-		return wrong_usage("--deterministic needs --create: it says what job is made");
-	if (o->weir.switch_address == NULL && o->weir.source >= 0 && o->weir.sources == 0)
-		return wrong_usage("--source with an URL for --switch needs --sources, too");
-	if (o->check && (o->weir.error_feedback || o->weir.partial == WEIR_PARTIAL_RESCALE))
-		return wrong_usage(
-			"--error-feedback and --partial rescale need -c 0: results are then no "
-			"sums of what the sources have now");
-	why = perf_plan_refuses(o, text, sizeof(text));
-	if (why != NULL)
-		return wrong_usage(why);
+	if (given.key_file != NULL)
+		read_key(&o->weir, given.key_file);
+	o->weir.control = url ? given.where : NULL;
+	o->weir.switch_address = url ? NULL : given.where;
+	o->weir.source = given.source == NULL ? -1 : (int)rank_of("--source", given.source);
+	o->weir.sources = (unsigned int)given.sources;
+	o->weir.job = (uint8_t)given.job;
+	o->weir.port_base = (uint16_t)given.port_base;
+	o->weir.port_ext = (uint16_t)given.port_ext;
+	o->weir.op_timeout_ms = (unsigned int)given.timeout;
+	o->weir.join_timeout_ms =
+		(unsigned int)(given.join_timeout != 0 ? given.join_timeout : given.timeout);
+	o->weir.partial = partial_of(given.partial);
+	o->weir.window_limit = (unsigned int)given.window;
+	o->weir.spin_us = given.spin == 0 ? -1 : (int)given.spin;
+}
+
+/* Why the options do not go together; NULL: they do. */
+static const char *
+contradiction(const struct perf_options *o)
+{
+	static char text[128];
+	const struct weir_config *w = &o->weir;
+	bool addressed = w->switch_address != NULL;
+
+	if (!addressed && w->control == NULL && getenv("WEIR_SWITCH") == NULL)
+		return "--switch URL is needed, or WEIR_SWITCH";
+	if (addressed && (w->address == NULL || w->source < 0))
+		return "--address and --source are needed, or a URL for --switch";
+	if (addressed && (w->job_name != NULL || w->create))
+		return "--job-name and --create need a URL for --switch";
+	if (w->settings.authenticate && !w->create)
+		return "--authenticate needs --create: it says what job is made";
+	if (w->settings.deterministic && !w->create)
+		return "--deterministic needs --create: it says what job is made";
+	if (!addressed && w->source >= 0 && w->sources == 0)
+		return "--source with a URL for --switch needs --sources, too";
+	if (o->check && (w->error_feedback || w->partial == WEIR_PARTIAL_RESCALE))
+		return "--error-feedback and --partial rescale need -c 0: results are then not the "
+		       "sums of what the sources have now";
 	if (o->max_bytes < o->min_bytes)
-		return wrong_usage("-e is less than -b");
-	if (o->weir.join_timeout_ms == 0)
-		o->weir.join_timeout_ms = o->weir.op_timeout_ms;
-	return 0;
+		return "-e is less than -b";
+	return perf_plan_refuses(o, text, sizeof(text));
+}
+
+void
+perf_options_parse(struct perf_options *o, int argc, char **argv)
+{
+	const struct option_row *const tables[] = {measure, job, how, NULL};
+	const char *why;
+
+	/* The argument may stand anywhere. */
+	for (int next; argc > 1; argc -= next, argv += next) {
+		next = options_parse("weir-perf", about, "[COLLECTIVES]", tables, argc, argv);
+		if (next < argc)
+			given.collectives = argv[next];
+	}
+	fill(o);
+	why = contradiction(o);
+	if (why == NULL)
+		return;
+	fprintf(stderr, "weir-perf: %s; see weir-perf --help\n", why);
+	exit(PERF_USAGE);
 }

@@ -2,19 +2,18 @@
 /*
  * weir-perf: the benchmark of libweir. One process per host; options and table as in nccl-tests.
  *
- *	perf.c           main: options, open, run, report, exit status
- *	perf_options.c   the command line
- *	perf_usage.c     what --help prints
- *	perf_plan.c      which collectives, types, operations and roots, and of which sizes
- *	perf_shapes.c    a model's tensors from a file
- *	perf_data.h      what each rank contributes, and whether a result is right
- *	perf_run.c       the measurements, as steps that can be taken again
- *	perf_operate.c   operations: called, timed, counted and checked
- *	perf_model.c     the steps of a model's tensors
- *	perf_exchange.c  what the ranks tell each other
- *	perf_rejoin.c    after a failure: join again, and agree where to go on
- *	perf_report.c    the table
- *	perf_json.c      the JSON report
+ *	main.c       open, run, report, exit status
+ *	options.c    the command line
+ *	plan.c       which collectives, types, operations, roots and sizes
+ *	shapes.c     the tensors of a model, from a file
+ *	data.h       what each rank contributes, and whether a result is right
+ *	run.c        the measurements, as steps that can be repeated
+ *	operate.c    operations: called, timed, counted and checked
+ *	model.c      the steps of a model's tensors
+ *	exchange.c   what the ranks tell each other
+ *	rejoin.c     after a failure: join again, and agree where to go on
+ *	report.c     the table
+ *	json.c       the JSON report
  *
  * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
  */
@@ -63,10 +62,8 @@ struct perf_options {
 	unsigned int rejoins; /* tries to join again after failures; 0: a failure is the end */
 };
 
-void perf_usage(FILE *file);
-
-/* Parse the command line. 0: run; else the exit status plus 1 (so that 1 is "exit with 0"). */
-int perf_options_parse(struct perf_options *options, int argc, char **argv);
+/* Parse the command line. Ends the program with PERF_USAGE if it is wrong. */
+void perf_options_parse(struct perf_options *options, int argc, char **argv);
 
 /* What is measured with all sizes: a collective, where it has them with type, operation and root. */
 struct perf_series {

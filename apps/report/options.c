@@ -206,7 +206,7 @@ options_parse(const char *program, const char *about, const char *arguments,
 	static struct parser parser;
 	struct argp argp = {
 		.options = parser.option, .parser = parse, .args_doc = arguments, .doc = about};
-	int group = 0;
+	int group = 1; /* 0 would let argp number titles itself */
 
 	parser = (struct parser){.arguments = arguments != NULL, .next = argc};
 	for (; *tables != NULL; tables++, group++)
