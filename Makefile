@@ -15,6 +15,7 @@
 SHELL := /bin/sh
 JOBS ?= $(shell nproc)
 FUZZ_TIME ?= 60
+prefix ?= /usr/local
 FAULTS ?= $(sort $(wildcard tests/fault/*.json))
 PARTS ?= slowdown detection training
 ifeq ($(SANITIZE),)
@@ -29,7 +30,7 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test faults model fuzz demo bench stragglers compare reference deb format clean install
+.PHONY: help build test faults model fuzz demo bench stragglers compare reference deb format clean install packages
 
 help:
 	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
@@ -42,15 +43,24 @@ help:
 	@echo 'make reference  what the headers say, as pages, into $(BUILD)/docs/reference/ (needs doxygen)'
 	@echo 'make compare Weir beside Open MPI and Gloo on the same links, in ten minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make deb     a Debian package, into build-deb/'
+	@echo 'make install build what users need and install it: make install prefix=/usr DESTDIR=/tmp/x'
+	@echo 'make packages install the Debian packages that the build needs'
 	@echo 'make build   only build, into $(BUILD)/'
 	@echo 'make format  put the C sources into the house format'
-	@echo 'make clean   remove build/, build-sanitize/, build-fuzz/ and build-deb/'
+	@echo 'make clean   remove build/, build-sanitize/, build-fuzz/, build-deb/ and build-install/'
 
-install:
+packages:
 	@.ci/install
 
+# What users need, and no tests; build-install/ has a prefix of its own.
+install:
+	@if [ -f build-install/build.ninja ]; then meson configure build-install --prefix=$(prefix); \
+	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >/dev/null
+	@ninja -C build-install -j $(JOBS) --quiet
+	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
+
 # meson is asked to configure once, and again when the options are others than last time.
-build: install
+build: packages
 	@set -e; if [ ! -f $(BUILD)/build.ninja ]; then \
 		echo 'build: configure $(BUILD)/'; \
 		rm -rf $(BUILD); meson setup $(BUILD) $(SETUP); echo '$(SETUP)' >$(BUILD)/.setup; \
@@ -68,11 +78,11 @@ test: build
 faults: build
 	@WEIR_BUILD=$(BUILD) apps/faults/weir-faults all $(FAULTS) $(if $(SEED),--seed $(SEED))
 
-model: install
+model: packages
 	@tests/spin/check.py --large
 
 # Beside the tests: what it finds and is kept in tests/fuzz/corpus, they play again.
-fuzz: install
+fuzz: packages
 	@command -v clang >/dev/null || { echo 'fuzz: libFuzzer is part of clang: apt-get install clang'; exit 1; }
 	@[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true \
 		-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
@@ -98,11 +108,11 @@ compare: build
 	@.ci/install packages.compare
 	@apps/compare/compare.py $(BUILD) --json $(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
 
-deb: install
+deb: packages
 	@JOBS=$(JOBS) .ci/deb build-deb
 
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 clean:
-	rm -rf build build-sanitize build-fuzz build-deb
+	rm -rf build build-sanitize build-fuzz build-deb build-install

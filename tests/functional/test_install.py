@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import shutil
+import tempfile
 
 import tap
 from installed import BUILD, ROOT, Stage, call, option
@@ -40,6 +41,32 @@ def installed_programs_and_configurations():
         check('ExecStart=%s/bin/weir-switch ' % option('prefix') in unit, '%s', unit)
 
 
+@case
+def make_install_installs_what_users_need():
+    """Nothing is compiled here: meson and ninja say what they would do."""
+    said = call(['make', '-C', ROOT, '--dry-run', 'install', 'prefix=/usr', 'DESTDIR=/tmp/x'])
+    for words in ('-Dtests=false', '--prefix=/usr', 'DESTDIR=/tmp/x meson install'):
+        check(words in said, '%s lacks %s', said, words)
+    check('.ci/install' not in said, 'it installs packages: %s', said)
+    check('.ci/install' in call(['make', '-C', ROOT, '--dry-run', 'packages']), 'make packages')
+
+
+@case
+def a_program_builds_from_the_build_tree():
+    if option('b_sanitize') != 'none':
+        raise Skip('the library is built with sanitizers')
+    found = call(['pkg-config', '--cflags', '--libs', 'libweir'],
+                 env=dict(os.environ, PKG_CONFIG_PATH=os.path.join(BUILD, 'meson-uninstalled'))).split()
+    with tempfile.TemporaryDirectory(prefix='weir-program-') as folder:
+        code, made = os.path.join(folder, 'x.c'), os.path.join(folder, 'x')
+        with open(code, 'w') as file:
+            file.write('#include <weir.h>\n#include <stdio.h>\n'
+                       'int main(void) { weir_close(NULL); return puts("linked") < 0; }\n')
+        call(['gcc', '-Werror', '-o', made, code] + found)
+        library = os.path.join(BUILD, 'apps', 'libweir')
+        check(call([made], env={'LD_LIBRARY_PATH': library}) == 'linked\n', '%s', found)
+
+
 def packages(machine=None):
     """The Debian packages, built once and then kept in the build directory: {name: path}. They are
     put where the machine sees them, as name.deb."""
@@ -47,7 +74,7 @@ def packages(machine=None):
         raise Skip('sanitizers are not packed')
     said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb')])
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
-    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-dev', 'weir'}, '%s', made)
+    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'weir'}, '%s', made)
     for name, path in made.items() if machine else ():
         shutil.copy(path, os.path.join(machine.folder, name + '.deb'))
     return made
@@ -75,7 +102,10 @@ def the_package_installs_and_leaves_no_trace():
             mkdir -p /var/lib/weir; touch /var/lib/weir/demo.state
             echo '{"mine": true}' >/etc/weir/mine.json
             systemctl enable weir-switch@demo weir-switch@mine
+            mkdir -p /run/weir; touch /run/weir/started-by-hand.sock
             dpkg -r weir
+            rm /run/weir/started-by-hand.sock
+            mkdir -p /run/weir
             test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@demo.service
             test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@mine.service
             test ! -e /usr/bin/weir-switch
@@ -92,19 +122,20 @@ def a_host_has_the_library_without_the_switch():
     """What programs run with, and are built with; neither brings DPDK."""
     made = packages()
     (library,) = (name for name in made if re.fullmatch(r'libweir\d+', name))
-    for name in (library, 'libweir-dev'):
+    for name in (library, 'libweir-bin', 'libweir-dev'):
         check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
     with Machine() as machine:
         packages(machine)
         said = machine.run(LIST % 'before' + '''
-            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb
-            dpkg --verify %s libweir-dev
+            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb
+            dpkg --verify %s libweir-dev libweir-bin
+            weir-perf --version
             mkdir /tmp/x
             make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
             ldconfig -p | grep libweir.so
             WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1 /tmp/x/barrier 2>&1 | grep /nowhere
             MANPATH=/usr/share/man man -w weir_ibarrier 2>/dev/null || echo no man here
-            dpkg -P libweir-dev %s
+            dpkg -P libweir-bin libweir-dev %s
         ''' % (library, library, library) + LIST % 'after' +
                            'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
         check(said.endswith('nothing is left\n'), '%s', said)
@@ -113,7 +144,7 @@ def a_host_has_the_library_without_the_switch():
 SERVICE = '''
 mkdir -p /run/systemd/system/weir-switch@.service.d
 printf '[Service]\\nWatchdogSec=4\\n' >/run/systemd/system/weir-switch@.service.d/test.conf
-dpkg -i /exchange/weir.deb
+dpkg -i /exchange/weir.deb /exchange/libweir-bin.deb
 ip link set lo up
 # Before its interfaces are there it fails, and says why.
 timeout 60 systemctl start weir-switch@demo && exit 1
