@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/capture/frame.h"
+#include "apps/capture/capture.h"
 
 #include <endian.h>
 #include <string.h>
 
-#include "apps/capture/order.h"
 #include "pktbuf/checksum.h"
 
 #define IP          14

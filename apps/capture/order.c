@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/capture/order.h"
+#include "apps/capture/capture.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/capture/plan.h"
+#include "apps/capture/capture.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -63,8 +63,19 @@ find_job(const struct ctrl_config *config, const char *wanted)
 	return config->jobs.by_id[id];
 }
 
-/* The job as the switch will know it. What is both there and on the command line is refused: the
- * switch would go by its own. */
+static bool
+is_given(uint64_t value)
+{
+	return value != CAPTURE_UNSET;
+}
+
+static uint64_t
+given(uint64_t value, uint64_t otherwise)
+{
+	return is_given(value) ? value : otherwise;
+}
+
+/* The job as the switch will know it. Options that contradict the file are refused. */
 static int
 from_config(struct plan *plan, const struct capture_spec *spec, char *error)
 {
@@ -72,12 +83,12 @@ from_config(struct plan *plan, const struct capture_spec *spec, char *error)
 	const struct ppe_job *job;
 	int rc;
 
-	if (spec->job_id >= 0 || spec->sources >= 0 || spec->window >= 0 || spec->generation >= 0 ||
-		spec->block_bits >= 0 || spec->address != NULL || spec->switch_address != NULL ||
-		spec->switch_mac != NULL || spec->type != NULL)
+	if (is_given(spec->job_id) || is_given(spec->sources) || is_given(spec->window) ||
+		is_given(spec->generation) || is_given(spec->block_bits) || spec->address != NULL ||
+		spec->switch_address != NULL || spec->switch_mac != NULL || spec->type != NULL)
 		return refuse(error,
-			"--config tells --job-id, --sources, --address, --window, --type, "
-			"--generation, --block-bits, --switch and --switch-mac: leave them out");
+			"--config excludes --job-id, --sources, --address, --window, --type, "
+			"--generation, --block-bits, --switch and --switch-mac");
 	rc = ctrl_config_load(spec->config, &config, error, CAPTURE_ERROR_BYTES);
 	if (rc < 0)
 		return rc;
@@ -89,7 +100,7 @@ from_config(struct plan *plan, const struct capture_spec *spec, char *error)
 				  config->nb_jobs);
 	else if (job->fixed_generation == 0)
 		rc = refuse(error,
-			"%s: job \"%s\" begins with joins, which a capture can't answer: give it a "
+			"%s: job \"%s\" begins with joins, which a capture can't answer: set its "
 			"\"generation\"",
 			spec->config, job->name);
 	if (rc == 0) {
@@ -98,12 +109,6 @@ from_config(struct plan *plan, const struct capture_spec *spec, char *error)
 	}
 	ctrl_config_destroy(config);
 	return rc;
-}
-
-static int64_t
-given(int64_t value, int64_t otherwise)
-{
-	return value >= 0 ? value : otherwise;
 }
 
 /* Sources 0 and up, with addresses that count up. */
@@ -155,8 +160,6 @@ from_flags(struct plan *plan, const struct capture_spec *spec, char *error)
 	job->op = WEIR_OP_SUM;
 	if (spec->type != NULL && strcmp(spec->type, "int32") == 0)
 		job->dtype = WEIR_DTYPE_INT32;
-	else if (spec->type != NULL && strcmp(spec->type, "fp32") != 0)
-		return refuse(error, "--type: \"%s\" is not one of int32, fp32", spec->type);
 	if ((job->window & (job->window - 1)) != 0)
 		return refuse(error, "--window: %u is not a power of two", job->window);
 	if (job->window > UINT32_C(1) << (bits - 2))
@@ -210,13 +213,13 @@ plan_contributions(struct plan *plan, const struct capture_spec *spec, char *err
 	if (plan->elements > plan->job.elements)
 		return refuse(error, "--elements: job \"%s\" has %u at most", plan->job.name,
 			plan->job.elements);
-	if (spec->endless && spec->blocks >= 0)
+	if (spec->endless && is_given(spec->blocks))
 		return refuse(error, "--endless and --blocks exclude each other");
 	if (!spec->endless)
-		plan->blocks = (uint32_t)given(spec->blocks, (int64_t)some);
-	plan->first = spec->first;
+		plan->blocks = (uint32_t)given(spec->blocks, some);
+	plan->first = (uint32_t)spec->first;
 	plan->order = spec->order;
-	plan->duplicates = spec->duplicates;
+	plan->duplicates = (unsigned int)spec->duplicates;
 	plan->extended = spec->extended;
 	if (plan_frame_bytes(plan) > CAPTURE_FRAME_MAX)
 		return refuse(error, "frames of %zu bytes are too long", plan_frame_bytes(plan));
@@ -233,14 +236,14 @@ of_a_job(const struct capture_spec *spec)
 	} options[] = {
 		{"--config", spec->config != NULL},
 		{"--job", spec->job != NULL},
-		{"--job-id", spec->job_id >= 0},
+		{"--job-id", is_given(spec->job_id)},
 		{"--only", spec->only != NULL},
-		{"--blocks", spec->blocks >= 0},
-		{"--sources", spec->sources >= 0},
-		{"--window", spec->window >= 0},
-		{"--elements", spec->elements >= 0},
-		{"--generation", spec->generation >= 0},
-		{"--block-bits", spec->block_bits >= 0},
+		{"--blocks", is_given(spec->blocks)},
+		{"--sources", is_given(spec->sources)},
+		{"--window", is_given(spec->window)},
+		{"--elements", is_given(spec->elements)},
+		{"--generation", is_given(spec->generation)},
+		{"--block-bits", is_given(spec->block_bits)},
 		{"--type", spec->type != NULL},
 		{"--first", spec->first != 0},
 		{"--order", spec->order != 0},
@@ -275,7 +278,7 @@ plan_ordinary(struct plan *plan, const struct capture_spec *spec, char *error)
 			break;
 	}
 	plan->stations = (uint32_t)given(spec->stations, 1);
-	plan->frames = (uint64_t)given(spec->frames, (int64_t)plan->nb_sizes * plan->stations);
+	plan->frames = given(spec->frames, (uint64_t)plan->nb_sizes * plan->stations);
 	plan->reverse = spec->reverse;
 	return 0;
 }
@@ -288,7 +291,7 @@ plan_make(struct plan *plan, const struct capture_spec *spec, char *error)
 	*plan = (struct plan){.seed = spec->seed, .endless = spec->endless};
 	if (spec->sizes != NULL)
 		return plan_ordinary(plan, spec, error);
-	if (spec->frames >= 0 || spec->stations >= 0 || spec->reverse)
+	if (is_given(spec->frames) || is_given(spec->stations) || spec->reverse)
 		return refuse(error, "--frames, --stations and --reverse go with --ordinary");
 	rc = spec->config != NULL ? from_config(plan, spec, error) : from_flags(plan, spec, error);
 	return rc < 0 ? rc : plan_contributions(plan, spec, error);

@@ -3,9 +3,9 @@
  * weir-faults-host: a host of a scenario. It does a collective step after step through libweir, as training
  * does, checks every element, and begins anew after failures: what weir-faults stops, kills and starts again.
  *
- *	weir-faults-host switch=A address=A source=N job=N [WORD=VALUE...]
+ *	weir-faults-host --switch A --address A --source N --job N [option...]
  *
- * The words are in `words` below. Lines on stdout, each flushed:
+ * Lines on stdout, each flushed:
  *
  *	generation: G		joined
  *	at N			N operations are done; later on not each is told
@@ -19,27 +19,33 @@
  * elements and bitmaps. With error feedback, what is sent is more than what is contributed; then the sums of all that
  * was contributed and delivered are told at the end, after all have met and what is owed is delivered.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "apps/faults/collective.h"
-#include "apps/faults/flood.h"
 #include "apps/perf/perf.h"
 #include "apps/libweir/weir.h"
+#include "apps/report/options.h"
+#include "pktbuf/wire/wire.h"
 
-#define SOURCES  256
-#define NOBODY   INT32_MAX
-#define TELL_ALL 2000 /* operations that are told one by one */
-#define TELL_NS  UINT64_C(5000000) /* between two lines `at` of later ones */
-#define AGREE    100 /* attempts */
-#define SETTLE   1000 /* operations */
+#define SOURCES    256
+#define NOBODY     INT32_MAX
+#define TELL_ALL   2000 /* operations that are told one by one */
+#define TELL_NS    UINT64_C(5000000) /* between two lines `at` of later ones */
+#define AGREE      100 /* attempts */
+#define BURST      32 /* packets of a flood */
+#define BLOCKS     128 /* of a flood: two windows of the usual size, some open, some over */
+#define BYTES_MOST 1400
+#define SETTLE     1000 /* operations */
 
 static struct options {
 	const char *switch_address, *address, *key, *results, *type, *op, *partial, *plant,
@@ -51,46 +57,49 @@ static struct options {
 } options = {.type = "int32",
 	.op = "sum",
 	.partial = "as-is",
-	.plant = "",
 	.collective = "allreduce",
 	.steps = 100,
-	.count = 1000};
+	.count = 1000,
+	.bytes = 200};
 
-/* A word of the command line, and where it goes. */
-static const struct word {
-	const char *name;
-	bool text;
-	size_t offset;
-} words[] = {
-#define TEXT(word, field)                                                                          \
-	{                                                                                          \
-		word, true, offsetof(struct options, field)                                        \
-	}
-#define NUMBER(word, field)                                                                        \
-	{                                                                                          \
-		word, false, offsetof(struct options, field)                                       \
-	}
-	TEXT("switch", switch_address), TEXT("address", address),
-	TEXT("key", key), /* a file with 64 hexadecimal digits */
-	TEXT("results", results), TEXT("type", type), TEXT("op", op),
-	TEXT("partial", partial), /* as-is, fail */
-	TEXT("collective", collective), NUMBER("root", root),
-	TEXT("plant", plant), /* at plant_step: wrong, hang, leave; to check who watches */
-	NUMBER("source", source), NUMBER("job", job), NUMBER("seed", seed),
-	NUMBER("steps", steps), /* 0: until killed */
-	NUMBER("count", count), /* elements, of one slice where there are slices */
-	NUMBER("error_feedback", error_feedback),
-	NUMBER("timeout_ms", timeout_ms), /* of an operation */
-	NUMBER("join_ms", join_ms), NUMBER("again", again), /* joins again so often */
-	NUMBER("newcomer", newcomer), /* 1: takes its step from the others */
-	NUMBER("pause_us", pause_us), /* before each step: it computes */
-	NUMBER("slow_ppm", slow_ppm), /* and with this chance longer: */
-	NUMBER("slow_least_us", slow_least_us), NUMBER("slow_most_us", slow_most_us),
-	NUMBER("plant_step", plant_step),
-	NUMBER("flood", flood), /* packets a second: do nothing but flood the job */
-	NUMBER("bytes", bytes), /* of its packets */
-#undef NUMBER
-#undef TEXT
+static const struct option_row rows[] = {
+	{"switch", 0, OPTION_TEXT, &options.switch_address, 0, 0, "IPV4", "address of the switch"},
+	{"address", 0, OPTION_TEXT, &options.address, 0, 0, "IPV4", "own address"},
+	{"job", 0, OPTION_UINT, &options.job, 0, WEIR_JOBS_MAX - 1, NULL, "of the switch"},
+	{"source", 0, OPTION_UINT, &options.source, 0, SOURCES - 1, NULL, "this host"},
+	{"key", 0, OPTION_TEXT, &options.key, 0, 0, "FILE", "with 64 hexadecimal digits"},
+	{"seed", 0, OPTION_UINT, &options.seed, 0, 0x1p64, NULL, "of the data"},
+	{"steps", 0, OPTION_UINT, &options.steps, 0, 0x1p64, NULL, "operations; 0: until killed"},
+	{"collective", 0, OPTION_TEXT, &options.collective, 0, 0, "NAME", "of each step"},
+	{"type", 0, OPTION_TEXT, &options.type, 0, 0, "NAME", "of the elements"},
+	{"op", 0, OPTION_TEXT, &options.op, 0, 0, "NAME", "of reductions"},
+	{"root", 0, OPTION_UINT, &options.root, 0, SOURCES - 1, NULL, "of collectives with a root"},
+	{"count", 0, OPTION_UINT, &options.count, 1, 1 << 24, NULL,
+		"elements, of one slice where there are slices"},
+	{"partial", 0, OPTION_CHOICE, &options.partial, 0, 0, "as-is|fail", "partial results"},
+	{"error-feedback", 0, OPTION_UINT, &options.error_feedback, 0, 1, NULL,
+		"1: add what missed its sum to the next contribution"},
+	{"timeout-ms", 0, OPTION_UINT, &options.timeout_ms, 0, 1e9, "MS", "of an operation"},
+	{"join-ms", 0, OPTION_UINT, &options.join_ms, 0, 1e9, "MS", "of the join"},
+	{"again", 0, OPTION_UINT, &options.again, 0, 1e9, NULL, "times to join again"},
+	{"newcomer", 0, OPTION_UINT, &options.newcomer, 0, 1, NULL,
+		"1: take the step from the others"},
+	{"results", 0, OPTION_TEXT, &options.results, 0, 0, "FILE",
+		"gets a line for each operation"},
+	{"pause-us", 0, OPTION_UINT, &options.pause_us, 0, 1e9, "US", "before each step"},
+	{"slow-ppm", 0, OPTION_UINT, &options.slow_ppm, 0, 1e6, NULL,
+		"chance that the pause is longer"},
+	{"slow-least-us", 0, OPTION_UINT, &options.slow_least_us, 0, 1e12, "US",
+		"by so much at least"},
+	{"slow-most-us", 0, OPTION_UINT, &options.slow_most_us, 0, 1e12, "US", "and at most"},
+	{"plant", 0, OPTION_CHOICE, &options.plant, 0, 0, "wrong|hang|leave",
+		"a failure, to test the verdict"},
+	{"plant-step", 0, OPTION_UINT, &options.plant_step, 0, 1e9, NULL, "of it"},
+	{"flood", 0, OPTION_UINT, &options.flood, 0, 1e9, NULL,
+		"packets a second: only flood the job"},
+	{"bytes", 0, OPTION_UINT, &options.bytes, WEIR_EXT_BYTES, BYTES_MOST, NULL,
+		"of these packets"},
+	{0},
 };
 
 static struct {
@@ -121,31 +130,6 @@ draw(void)
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
-}
-
-static bool
-parse(const char *text)
-{
-	const char *is = strchr(text, '=');
-	char *end;
-
-	for (size_t i = 0; is != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
-		char *field = (char *)&options + words[i].offset;
-		uint64_t number;
-
-		if (strlen(words[i].name) != (size_t)(is - text) ||
-			memcmp(words[i].name, text, (size_t)(is - text)) != 0)
-			continue;
-		if (words[i].text) {
-			is++;
-			memcpy(field, &is, sizeof(is));
-			return true;
-		}
-		number = strtoull(is + 1, &end, 10);
-		memcpy(field, &number, sizeof(number));
-		return is[1] != '\0' && *end == '\0';
-	}
-	return false;
 }
 
 /* The key of the job, from a file of hexadecimal digits. */
@@ -240,7 +224,7 @@ agree(unsigned int *step)
 static void
 plant(unsigned int step)
 {
-	if (step != options.plant_step)
+	if (options.plant == NULL || step != options.plant_step)
 		return;
 	if (strcmp(options.plant, "wrong") == 0)
 		((uint8_t *)me.send)[0] ^= 1;
@@ -408,23 +392,75 @@ prepare(void)
 	return 0;
 }
 
+static volatile sig_atomic_t ended;
+
+static void
+end(int number)
+{
+	(void)number;
+	ended = 1;
+}
+
+static int
+open_flood(void)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(WEIR_PORT_EXT)};
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (s < 0)
+		return -errno;
+	if (inet_pton(AF_INET, options.address, &from.sin_addr) == 1 &&
+		inet_pton(AF_INET, options.switch_address, &to.sin_addr) == 1 &&
+		bind(s, (struct sockaddr *)&from, sizeof(from)) == 0 &&
+		connect(s, (struct sockaddr *)&to, sizeof(to)) == 0)
+		return s;
+	close(s);
+	return errno != 0 ? -errno : -EINVAL;
+}
+
+/* Contributions without end that nobody asked for, until SIGINT or SIGTERM. Returns the exit status. */
 static int
 flood(void)
 {
-	const struct flood flood = {
-		.switch_address = options.switch_address,
-		.address = options.address,
-		.job = (uint8_t)options.job,
-		.source = (uint8_t)options.source,
-		.bytes = (uint32_t)options.bytes,
-		.packets_per_s = (uint32_t)options.flood,
-		.seed = options.seed,
+	const struct timespec pause = {
+		0, (long)(UINT64_C(1000000000) * BURST / options.flood % 1000000000)};
+	uint8_t packet[BYTES_MOST];
+	uint64_t bytes = options.bytes;
+	struct weir_header header = {
+		.job_id = (uint8_t)options.job,
+		.src_id = (uint8_t)options.source,
+		.extended = true,
+		.grad_cnt = (uint16_t)((bytes - WEIR_EXT_BYTES) / 4),
+		.collective = WEIR_COLLECTIVE_ALLREDUCE,
+		.op = WEIR_OP_SUM,
+		.dtype = WEIR_DTYPE_INT32,
+		.gen_id = 1,
 	};
-	int code = flood_run(&flood);
+	uint64_t sent = 0;
+	int s = open_flood();
 
-	if (code < 0)
-		fprintf(stderr, "weir-faults-host: flood: %s\n", strerror(-code));
-	return code < 0 ? 2 : 0;
+	if (s < 0) {
+		fprintf(stderr, "weir-faults-host: flood: %s\n", strerror(-s));
+		return 2;
+	}
+	signal(SIGINT, end);
+	signal(SIGTERM, end);
+	srand((unsigned int)options.seed);
+	while (!ended) {
+		for (int i = 0; i < BURST; i++) {
+			unsigned int at;
+
+			header.block_id = (uint32_t)rand() % BLOCKS;
+			for (at = weir_header_write(&header, packet); at < bytes; at++)
+				packet[at] = (uint8_t)rand();
+			sent += send(s, packet, bytes, MSG_DONTWAIT) == (ssize_t)bytes;
+		}
+		nanosleep(&pause, NULL);
+	}
+	printf("flood: %" PRIu64 " sent\n", sent);
+	close(s);
+	return 0;
 }
 
 int
@@ -434,12 +470,8 @@ main(int argc, char **argv)
 	struct weir_config config;
 	int code;
 
-	for (int i = 1; i < argc; i++) {
-		if (!parse(argv[i])) {
-			fprintf(stderr, "weir-faults-host: %s?\n", argv[i]);
-			return 2;
-		}
-	}
+	options_parse("weir-faults-host", "A host of a scenario of weir-faults.", NULL,
+		(const struct option_row *[]){rows, NULL}, argc, argv);
 	if (options.flood != 0)
 		return flood();
 	config = (struct weir_config){

@@ -27,11 +27,12 @@ class Host:
         rack = play.rack
         self.results = os.path.join(rack.folder, '%s-results-%d-%d' % (play.name, number, source))
         self.process = rack.spawn(self.host, [
-            rack.program(('faults', 'weir-faults-host'))] + ['%s=%s' % item for item in
-                                                            self.words(play, job, newcomer).items()],
+            rack.program(('faults', 'weir-faults-host'))] + [
+                '--%s=%s' % (key.replace('_', '-'), value)
+                for key, value in self.options(play, job, newcomer).items()],
             '%s-job%d' % (play.name, number))
 
-    def words(self, play, job, newcomer):
+    def options(self, play, job, newcomer):
         made = {
             'switch': SWITCH_ADDRESS, 'address': play.rack.address(self.host),
             'source': self.source, 'job': self.job, 'seed': play.seed, 'results': self.results,
@@ -209,10 +210,10 @@ class Play:
                                                          '-W', '2', to], 'ping'))
         flood = traffic['flood']
         return Beside(self.rack.spawn(flood['host'], [
-            self.rack.program(('faults', 'weir-faults-host')), 'switch=' + SWITCH_ADDRESS,
-            'address=' + self.rack.address(flood['host'])] + [
-                '%s=%d' % (key, flood[key]) for key in ('job', 'source', 'bytes')] + [
-                    'flood=%d' % flood['packets_per_s']], 'flood'))
+            self.rack.program(('faults', 'weir-faults-host')), '--switch', SWITCH_ADDRESS,
+            '--address', self.rack.address(flood['host'])] + [
+                '--%s=%d' % (key, flood[key]) for key in ('job', 'source', 'bytes')] + [
+                    '--flood=%d' % flood['packets_per_s']], 'flood'))
 
     # -- the end
 

@@ -156,7 +156,7 @@ write_default(const struct option_row *row, FILE *out)
 		? *(const char **)row->to
 		: NULL;
 
-	if (row->kind == OPTION_UINT)
+	if (row->kind == OPTION_UINT && *(uint64_t *)row->to != UINT64_MAX)
 		fprintf(out, " (%" PRIu64 ")", *(uint64_t *)row->to);
 	if (row->kind == OPTION_REAL)
 		fprintf(out, " (%g)", *(double *)row->to);

@@ -40,7 +40,7 @@ struct option_row {
 	const char *name; /* without dashes; NULL with a help: the title of a group; else the end */
 	char letter; /* '\0': none */
 	enum option_kind kind;
-	void *to; /* holds the default, which NULL of a text leaves out of the help */
+	void *to; /* holds the default; the help leaves out NULL of a text, UINT64_MAX of a number */
 	double least, most; /* OPTION_UINT, OPTION_REAL, OPTION_LIST */
 	const char *argument; /* its name in the help; NULL: one by the kind */
 	const char *help; /* a sentence without its end */

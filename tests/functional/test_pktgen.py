@@ -230,9 +230,9 @@ def standard_output_and_signals():
         check(run.wait(10) == 0, '%s', bench.output(run))
         size = os.stat(bench.path('long.pcap')).st_size
         check(len(read_pcap(bench.path('long.pcap'))) == (size - 24) / 76, 'a frame is cut')
-        for options, status, says in ((['-o', 'x', '--window', '0'], 2, '--window: 0 is not in'),
+        for options, status, says in ((['-o', 'x', '--window', '0'], 2, '--window 0: must be in 1..'),
                                       ([], 2, '-o FILE is missing'),
-                                      (['-o', 'x', '--order', 'y'], 2, 'is one of blocks'),
+                                      (['-o', 'x', '--order', 'y'], 2, 'must be one of blocks'),
                                       (['-o', 'x', '-c', '/none'], 1, '/none'),
                                       (['-o', '/none/x'], 1, '/none/x: No such file'),
                                       (['-o', '/dev/full'], 1, '/dev/full: No space left')):

@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "apps/capture/order.h"
+#include "apps/capture/capture.h"
 #include "tests/random.h"
 
 #define SOURCES_MAX 7
