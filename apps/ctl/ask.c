@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asking the switch, and saying what went wrong. */
-#include <curl/curl.h>
 #include <err.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
 #include "apps/ctl/units.h"
 
+double
+ctl_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 char *
 ctl_path(const char *before, const char *name, const char *after)
 {
-	char *escaped = curl_easy_escape(NULL, name == NULL ? "" : name, 0);
-	char *path;
+	char *escaped = weir_http_escape(name == NULL ? "" : name), *path;
 
 	if (escaped == NULL || asprintf(&path, "%s%s%s", before, escaped, after) < 0)
 		err(CTL_REFUSED, "path");
-	curl_free(escaped);
+	free(escaped);
 	return path;
 }
 
@@ -45,7 +53,7 @@ ctl_say(const char *format, ...)
 static void
 advise(const struct ctl *ctl, long status, const char *code)
 {
-	const char *token = client_token_from(ctl->client);
+	const char *token = ctl->client.token_from, *asked = ctl->options.words[0];
 
 	if (status == 401 && token == NULL)
 		ctl_say("it wants a tenant's token: --token-file FILE, WEIR_TOKEN_FILE or "
@@ -55,8 +63,12 @@ advise(const struct ctl *ctl, long status, const char *code)
 	else if (status == 403 && token != NULL)
 		ctl_say("the token in %s does not allow it", token);
 	else if (status == 403)
-		ctl_say("only an admin may: a tenant's token (--token-file FILE), or the switch's "
-			"Unix socket as root");
+		ctl_say("only an administrator may: use an administrator's token (--token-file "
+			"FILE), "
+			"or the switch's Unix socket as root");
+	else if (strcmp(code, "unknown_job") == 0 && asked != NULL &&
+		(strcmp(asked, "list") == 0 || strcmp(asked, "ls") == 0))
+		ctl_say("did you mean \"weirctl jobs\"?");
 	else if (strcmp(code, "unknown_job") == 0)
 		ctl_say("weirctl jobs lists the jobs");
 	else if (strcmp(code, "unknown_path") == 0)
@@ -99,7 +111,7 @@ ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
 		ctl_say("the switch says: %s", get_text(all, "status"));
 	} else if (!json_is_object(error)) {
 		ctl_say("%s answers HTTP status %ld, and not as a switch does",
-			client_address(ctl->client), answer->status);
+			ctl->client.http.address, answer->status);
 	} else {
 		ctl_say("%s%s%s (%s)", key[0] == '-' ? "" : key, key[0] == '-' ? "" : ": ",
 			get_text(error, "message"), code);
@@ -119,7 +131,7 @@ parse(const struct ctl *ctl, const struct client_answer *answer, bool quiet)
 
 	if (!json_is_object(all) && !quiet)
 		ctl_say("%s does not answer in JSON as a switch does: is it one?",
-			client_address(ctl->client));
+			ctl->client.http.address);
 	if (!json_is_object(all)) {
 		json_decref(all);
 		return NULL;
@@ -134,7 +146,7 @@ ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key)
 		return false;
 	ctl_say("the answer of %s has no \"%s\": it is no weir-switch, or not of this version "
 		"(" WEIR_VERSION ")",
-		client_address(ctl->client), key);
+		ctl->client.http.address, key);
 	return true;
 }
 
@@ -159,14 +171,14 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 {
 	char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
 	struct client_answer raw;
-	enum client_end end;
+	bool answered;
 
 	*answer = NULL;
 	json_decref(body);
-	end = client_request(ctl->client, method, path, text, 0, &raw);
+	answered = client_request(&ctl->client, method, path, text, 0, &raw);
 	free(text);
-	if (end != CLIENT_ANSWERED) {
-		ctl_say("%s", client_error(ctl->client));
+	if (!answered) {
+		ctl_say("%s", ctl->client.error);
 		ctl->status = CTL_NO_CONNECTION;
 		return false;
 	}
@@ -182,7 +194,7 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 		*answer = parse(ctl, &raw, false);
 		ctl->status = *answer == NULL ? CTL_REFUSED : CTL_OK;
 	}
-	client_answer_free(&raw);
+	free(raw.body);
 	return *answer != NULL;
 }
 
@@ -190,13 +202,12 @@ bool
 ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer)
 {
 	struct client_answer raw;
-	enum client_end end = client_request(ctl->client, "GET", path, NULL, 0, &raw);
 	bool missing = false;
 
 	*answer = NULL;
-	if (end != CLIENT_ANSWERED) {
+	if (!client_request(&ctl->client, "GET", path, NULL, 0, &raw)) {
 		if (!quiet)
-			ctl_say("%s", client_error(ctl->client));
+			ctl_say("%s", ctl->client.error);
 		ctl->status = CTL_NO_CONNECTION;
 		return false;
 	}
@@ -207,6 +218,6 @@ ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer)
 		*answer = parse(ctl, &raw, quiet);
 	else if (!quiet)
 		ctl_refused(ctl, &raw);
-	client_answer_free(&raw);
+	free(raw.body);
 	return missing || *answer != NULL;
 }

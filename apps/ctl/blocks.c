@@ -18,75 +18,70 @@
 
 /* "2, 5..7" */
 static void
-ranks(json_t *missing, char *text, size_t size)
+missing(json_t *block, FILE *out)
 {
+	json_t *list = get(block, "missing");
 	uint64_t numbers[RANKS_MAX];
+	char text[128];
 	size_t count = 0;
 
-	for (size_t i = 0; i < json_array_size(missing) && count < RANKS_MAX; i++) {
-		double rank = get_number(json_array_get(missing, i), "rank");
+	for (size_t i = 0; i < json_array_size(list) && count < RANKS_MAX; i++) {
+		double rank = get_number(json_array_get(list, i), "rank");
 
 		if (rank >= 0 && rank < 0x1p32)
 			numbers[count++] = (uint64_t)rank;
 	}
-	units_ranges(numbers, count, 3, text, size);
+	units_ranges(numbers, count, 3, text, sizeof(text));
+	fputs(text, out);
+}
+
+static void
+heard(json_t *block, FILE *out)
+{
+	fprintf(out, "%s of %s", units_exact(get_number(block, "heard")).text,
+		units_exact(get_number(block, "size")).text);
+}
+
+static void
+acts(json_t *block, FILE *out)
+{
+	double in = get_number(block, "policy_in");
+
+	fputs(isfinite(in) ? units_age(in).text : "never", out);
 }
 
 void
 view_blocks(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct table_column columns[] = {
-		{"JOB", 0, 1, 0},
-		{"BLOCK", 1, 0, 0},
-		{"GENERATION", 1, 0, 3},
-		{"STATE", 0, 0, 1},
-		{"AGE", 1, 0, 0},
-		{"IDLE", 1, 0, 0},
-		{"HEARD", 1, 0, 0},
-		{"MISSING", 0, 1, 0},
-		{"POLICY", 0, 0, 2},
-		{"ACTS IN", 1, 0, 2},
+		{"JOB", "job", CELL_TEXT, 1, 0, NULL},
+		{"BLOCK", "block", CELL_EXACT, 0, 0, NULL},
+		{"GENERATION", "generation", CELL_EXACT, 0, 3, NULL},
+		{"STATE", "state", CELL_TEXT, 0, 1, NULL},
+		{"AGE", "age", CELL_AGE, 0, 0, NULL},
+		{"IDLE", "idle", CELL_AGE, 0, 0, NULL},
+		{"HEARD", NULL, CELL_PRINT_RIGHT, 0, 0, heard},
+		{"MISSING", NULL, CELL_PRINT, 1, 0, missing},
+		{"POLICY", "policy", CELL_TEXT, 0, 2, NULL},
+		{"ACTS IN", NULL, CELL_PRINT_RIGHT, 0, 2, acts},
 	};
-	json_t *list = get(answer, "blocks");
-	struct table *table;
 
-	if (json_array_size(list) == 0) {
+	if (json_array_size(get(answer, "blocks")) == 0)
 		fputs("no blocks\n", out);
-		return;
-	}
-	table = table_create(columns, 10);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_t *b = json_array_get(list, i);
-		double acts = get_number(b, "policy_in");
-		char missing[128];
-
-		ranks(get(b, "missing"), missing, sizeof(missing));
-		table_cell(table, "%s", get_text(b, "job"));
-		table_cell(table, "%s", units_exact(get_number(b, "block")).text);
-		table_cell(table, "%s", units_exact(get_number(b, "generation")).text);
-		table_cell(table, "%s", get_text(b, "state"));
-		table_cell(table, "%s", units_age(get_number(b, "age")).text);
-		table_cell(table, "%s", units_age(get_number(b, "idle")).text);
-		table_cell(table, "%s of %s", units_exact(get_number(b, "heard")).text,
-			units_exact(get_number(b, "size")).text);
-		table_cell(table, "%s", missing);
-		table_cell(table, "%s", get_text(b, "policy"));
-		table_cell(table, "%s", isfinite(acts) ? units_age(acts).text : "never");
-	}
-	table_print(table, out, width);
-	table_destroy(table);
+	else
+		TABLE_PRINT(columns, get(answer, "blocks"), out, width);
 }
 
 /* One such job, by its members; it may be gone meanwhile. False: they could not be asked. */
 static bool
-waiting_one(struct ctl *ctl, const char *name, unsigned int *told)
+waiting_one(struct ctl *ctl, const char *name, unsigned int *found)
 {
 	char *path = ctl_path("/v1/jobs/", name, "");
 	json_t *job;
 	bool asked = ctl_get(ctl, path, false, &job);
 
 	if (asked)
-		*told += view_waiting(job, stdout, ctl->width);
+		*found += view_waiting(job, stdout, ctl->width);
 	free(path);
 	json_decref(job);
 	return asked;
@@ -95,7 +90,7 @@ waiting_one(struct ctl *ctl, const char *name, unsigned int *told)
 /* Jobs whose hosts wait though no block is stuck. False: the switch could not be asked for them, and
  * ctl->status is that of it. */
 static bool
-waiting(struct ctl *ctl, unsigned int *told)
+waiting(struct ctl *ctl, unsigned int *found)
 {
 	const char *wanted = ctl->options.job;
 	json_t *all, *list;
@@ -107,7 +102,7 @@ waiting(struct ctl *ctl, unsigned int *told)
 
 		if (view_may_wait(json_array_get(list, i)) &&
 			(wanted == NULL || strcmp(name, wanted) == 0))
-			asked = waiting_one(ctl, name, told);
+			asked = waiting_one(ctl, name, found);
 	}
 	json_decref(all);
 	return asked;
@@ -117,18 +112,18 @@ static int
 show_stuck(struct ctl *ctl, json_t *answer, unsigned int limit)
 {
 	size_t count = json_array_size(get(answer, "blocks"));
-	unsigned int told = view_stuck(answer, stdout, ctl->width);
+	unsigned int found = view_stuck(answer, false, stdout, ctl->width);
 
 	if (count >= limit)
 		text_printf(stdout, 2, ctl->width,
-			"only the %u oldest blocks are told; --limit N tells more", limit);
-	if (!waiting(ctl, &told)) {
+			"only the %u oldest blocks are listed; --limit N lists more", limit);
+	if (!waiting(ctl, &found)) {
 		ctl_say("%sso it is not known whether hosts wait for something else",
 			count == 0 ? "no block is stuck, but the jobs could not be asked: "
 				   : "the jobs could not be asked: ");
 		return ctl->status == CTL_OK ? CTL_REFUSED : ctl->status;
 	}
-	if (told == 0)
+	if (found == 0)
 		puts("nothing is stuck");
 	return CTL_OK;
 }
@@ -149,9 +144,9 @@ command_blocks(struct ctl *ctl)
 	path = o->job != NULL ? ctl_path("/v1/blocks?job=", o->job, query)
 			      : ctl_path("/v1/blocks", NULL, query);
 	bytes = CLIENT_BODY_MAX + (size_t)limit * BLOCK_BYTES;
-	client_expect(ctl->client, bytes < CLIENT_TRACE_MAX ? bytes : CLIENT_TRACE_MAX);
+	ctl->client.most = bytes < CLIENT_TRACE_MAX ? bytes : CLIENT_TRACE_MAX;
 	asked = ctl_ask(ctl, "GET", path, NULL, &answer);
-	client_expect(ctl->client, CLIENT_BODY_MAX);
+	ctl->client.most = CLIENT_BODY_MAX;
 	free(path);
 	if (!asked)
 		return ctl->status;

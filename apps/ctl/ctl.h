@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weirctl's parts: options, what a command runs with, and how it asks. */
+/* weirctl's parts: options, what a command runs with, and how it asks the switch. */
 #ifndef APPS_CTL_CTL_H
 #define APPS_CTL_CTL_H
 
@@ -14,14 +14,14 @@
 /* The exit status. */
 enum {
 	CTL_OK,
-	CTL_REFUSED, /* the switch says no, or what it says is no answer */
+	CTL_REFUSED, /* the switch refuses, or its answer makes no sense */
 	CTL_USAGE,
 	CTL_NO_CONNECTION,
 };
 
 struct ctl_options {
-	/* everywhere */
-	const char *address, *config, *token_file, *token, *ca_file;
+	/* of all commands */
+	const char *address, *config, *token_file, *ca_file;
 	double timeout;
 	bool json;
 	/* of some commands */
@@ -30,22 +30,27 @@ struct ctl_options {
 	unsigned int limit, count;
 	bool stuck, watch, once, zeros, wait;
 	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
-	/* what is no option */
-	const char *words[4];
-	unsigned int words_count;
+	const char *words[2]; /* the command's arguments */
 };
 
 struct ctl {
 	struct ctl_options options;
-	struct client *client;
+	struct client client;
 	unsigned int width; /* of the terminal; 0: none */
-	int status; /* of the program, when ctl_ask() said false */
+	int status; /* of the program, when ctl_ask() returned false */
 };
 
 struct ctl_command;
 
 /* Reads the command line; ends the program on a mistake. Returns the command. */
 const struct ctl_command *options_read(struct ctl_options *options, int argc, char **argv);
+
+/* Print what may be the last of these words of a command line, a line each; ":file" for a file's name.
+ * jobs and ports are asked of the switch that the line names. */
+int options_complete(int count, char **words);
+
+/* Opens the client of these options; says why not. Returns the exit status. */
+int ctl_connect(struct ctl *ctl);
 
 /* The whole command: ask, print. Returns the exit status. */
 int command_run(const struct ctl_command *command, struct ctl *ctl);
@@ -65,7 +70,7 @@ bool ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body
  * `quiet`. A status of 404 is then no error but NULL in `answer`. */
 bool ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer);
 
-/* Whether an answer lacks a key without which it is none (NULL: it needs none); says so. */
+/* Whether an answer lacks a key that it must have (NULL: it needs none); says so. */
 bool ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key);
 
 /* A path around a job's name, which is escaped. Ends the program when there is no memory; freed by
@@ -77,6 +82,9 @@ void ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Why the switch refuses, from its answer. */
 void ctl_refused(const struct ctl *ctl, const struct client_answer *answer);
+
+/* Seconds, of a clock that only goes forward. */
+double ctl_clock(void);
 
 /* Commands that are more than a question and a table. */
 int command_blocks(struct ctl *ctl);

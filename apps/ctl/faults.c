@@ -1,12 +1,199 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weirctl faults set, add and clear. */
+/* Faults on purpose: what is set, what it did, and weirctl faults set, add and clear. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
+
+#define INDENT     9
+#define LIST_BYTES 128
+#define LIST_PARTS 4 /* ranges of a list that are told */
+
+static bool
+is(json_t *rule, const char *key, const char *word)
+{
+	return strcmp(get_text(rule, key), word) == 0;
+}
+
+/* A chance in parts per million. */
+static struct units_text
+percent(json_t *rule, const char *key)
+{
+	struct units_text text;
+
+	snprintf(text.text, sizeof(text.text), "%.7g %%", get_number(rule, key) / 1e4);
+	return text;
+}
+
+static struct units_text
+time_of(json_t *rule, const char *key, double unit)
+{
+	double value = get_number(rule, key) * unit;
+	struct units_text text;
+
+	/* units_age() rounds: here 1250 ms is 1.25 s. */
+	if (!isfinite(value) || value >= 100)
+		return units_age(value);
+	if (value >= 1)
+		snprintf(text.text, sizeof(text.text), "%.10g s", value);
+	else if (value >= 1e-3 || value <= 0)
+		snprintf(text.text, sizeof(text.text), "%.10g ms", value * 1e3);
+	else
+		snprintf(text.text, sizeof(text.text), "%.10g us", value * 1e6);
+	return text;
+}
+
+/* The packets that the rule matches. */
+static void
+packets(json_t *rule, FILE *out)
+{
+	double job = get_number(rule, "job"), source = get_number(rule, "source"),
+	       first = get_number(rule, "first_block"), last = get_number(rule, "last_block");
+	bool result = is(rule, "what", "result");
+
+	if (is(rule, "what", "any"))
+		fprintf(out, "%s",
+			job < 0 && source < 0 && first <= 0 && last >= UINT32_MAX ? "any"
+										  : "aggregation");
+	else
+		fprintf(out, "%s%s", get_text(rule, "what"),
+			result || is(rule, "what", "contribution") ? "s" : "");
+	if (job >= 0)
+		fprintf(out, ", job %s", units_exact(job).text);
+	if (source >= 0)
+		fprintf(out, ", source %s", units_exact(source).text);
+	if (first > 0 || last < UINT32_MAX)
+		fprintf(out, ", blocks %s..%s", units_exact(first).text,
+			last < UINT32_MAX ? units_exact(last).text : "");
+}
+
+static void
+put_list(json_t *list, FILE *out)
+{
+	size_t count = json_array_size(list);
+	uint64_t *numbers = calloc(count + 1, sizeof(*numbers));
+	char text[LIST_BYTES] = "";
+
+	if (numbers == NULL)
+		return;
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = (uint64_t)json_integer_value(json_array_get(list, i));
+	qsort(numbers, count, sizeof(*numbers), view_ascending);
+	units_ranges(numbers, count, LIST_PARTS, text, sizeof(text));
+	fprintf(out, "numbers %s", text);
+	free(numbers);
+}
+
+/* Which of them it chooses. */
+static void
+chosen(json_t *rule, FILE *out)
+{
+
+	if (is(rule, "choice", "every"))
+		fprintf(out, "1 in %s", units_exact(get_number(rule, "nth")).text);
+	else if (is(rule, "choice", "list"))
+		put_list(get(rule, "list"), out);
+	else if (is(rule, "choice", "burst"))
+		fprintf(out, "bursts: begin %s, end %s, hit %s, else %s",
+			percent(rule, "enter_ppm").text, percent(rule, "leave_ppm").text,
+			percent(rule, "bad_ppm").text, percent(rule, "good_ppm").text);
+	else
+		fprintf(out, "%s", percent(rule, "chance_ppm").text);
+	if (get_number(rule, "to_ms") > 0)
+		fprintf(out, "; %s to %s", time_of(rule, "from_ms", 1e-3).text,
+			time_of(rule, "to_ms", 1e-3).text);
+	else if (get_number(rule, "from_ms") > 0)
+		fprintf(out, "; from %s", time_of(rule, "from_ms", 1e-3).text);
+	if (get_number(rule, "repeat_ms") > 0)
+		fprintf(out, ", each %s", time_of(rule, "repeat_ms", 1e-3).text);
+}
+
+static void
+put_delay(json_t *rule, FILE *out)
+{
+	if (is(rule, "delay", "constant"))
+		fprintf(out, " %s", time_of(rule, "us", 1e-6).text);
+	else if (is(rule, "delay", "uniform"))
+		fprintf(out, " %s to %s", time_of(rule, "us", 1e-6).text,
+			time_of(rule, "most_us", 1e-6).text);
+	else
+		fprintf(out, " %s, %s of %s, at most %s", get_text(rule, "delay"),
+			is(rule, "delay", "pareto") ? "least" : "mean",
+			time_of(rule, "us", 1e-6).text, time_of(rule, "most_us", 1e-6).text);
+}
+
+static void
+action(json_t *rule, FILE *out)
+{
+
+	fprintf(out, "%s", get_text(rule, "action"));
+	if (is(rule, "action", "delay"))
+		put_delay(rule, out);
+	else if (is(rule, "action", "reorder"))
+		fprintf(out, " by up to %s", units_exact(get_number(rule, "distance")).text);
+	else if (is(rule, "action", "corrupt"))
+		fprintf(out, " %s bit%s", units_exact(get_number(rule, "bits")).text,
+			get_number(rule, "bits") > 1 ? "s" : "");
+}
+
+static void
+at_port(json_t *rule, FILE *out)
+{
+	fputs(get(rule, "port") != NULL ? get_text(rule, "port") : "any", out);
+}
+
+void
+view_faults(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"RULE", "number", CELL_EXACT, 0, 5, NULL},
+		{"PORT", NULL, CELL_PRINT, 1, 0, at_port},
+		{"DIRECTION", "direction", CELL_TEXT, 0, 0, NULL},
+		{"PACKETS", NULL, CELL_PRINT, 1, 0, packets},
+		{"CHOSEN", NULL, CELL_PRINT, 1, 0, chosen},
+		{"ACTION", NULL, CELL_PRINT, 1, 0, action},
+		{"MATCHED", "matched", CELL_EXACT, 0, 3, NULL},
+		{"HIT", "hit", CELL_EXACT, 0, 0, NULL},
+		{"SPARED", "spared", CELL_EXACT, 0, 4, NULL},
+	};
+	json_t *list = get(answer, "rules");
+
+	if (json_array_size(list) == 0) {
+		fputs("no faults\n", out);
+		return;
+	}
+	text_printf(out, INDENT, width,
+		"faults   set %s ago, seed %" JSON_INTEGER_FORMAT
+		"; %s packets held, %s at most by each worker",
+		units_age(get_number(answer, "elapsed_ms") / 1e3).text,
+		json_integer_value(get(answer, "seed")),
+		units_exact(get_number(answer, "held_now")).text,
+		units_exact(get_number(answer, "held")).text);
+	fputc('\n', out);
+	for (size_t i = 0; i < json_array_size(list); i++)
+		json_object_set_new(json_array_get(list, i), "number", json_integer((json_int_t)i));
+	TABLE_PRINT(columns, list, out, width);
+}
+
+void
+view_faults_brief(json_t *status, FILE *out, unsigned int width)
+{
+	json_t *faults = get(status, "faults");
+	double rules = get_number(faults, "rules");
+
+	if (rules > 0)
+		text_printf(out, INDENT, width,
+			"faults   %s rule%s set on purpose %s ago, %s packets hit: weirctl faults",
+			units_exact(rules).text, rules > 1 ? "s" : "",
+			units_age(get_number(faults, "elapsed_ms") / 1e3).text,
+			units_count(get_number(faults, "hit")).text);
+}
 
 /* Ask for a change, and show what is set then. */
 static int
@@ -30,7 +217,7 @@ command_faults_clear(struct ctl *ctl)
 	return change(ctl, "DELETE", NULL);
 }
 
-/* What the switch answers is no section: take away what can't be set. */
+/* Remove from an answer what can't be set. */
 static void
 keep_settings(json_t *section)
 {
@@ -42,7 +229,7 @@ keep_settings(json_t *section)
 		for (size_t i = 0; i < json_array_size(rules); i++)
 			json_object_del(json_array_get(rules, i), told[k]);
 	}
-	/* Where there are none, these are 0: what is set then begins with the defaults. */
+	/* Without rules these are 0: new faults begin with the defaults. */
 	if (json_array_size(rules) == 0 && json_is_integer(held) && json_integer_value(held) == 0) {
 		json_object_del(section, "held");
 		json_object_del(section, "seed");

@@ -13,7 +13,7 @@
 json_t *
 get(json_t *from, const char *path)
 {
-	while (from != NULL) {
+	while (from != NULL && path != NULL) {
 		size_t length = strcspn(path, ".");
 		char key[64];
 
@@ -37,6 +37,20 @@ get_number(json_t *from, const char *path)
 	if (json_is_boolean(value))
 		return json_is_true(value);
 	return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+double
+get_sum(json_t *from, const char *path)
+{
+	json_t *value = get(from, path), *part;
+	double sum = json_object_size(value) > 0 ? 0 : (double)NAN;
+	const char *key;
+
+	if (!json_is_object(value))
+		return get_number(from, path);
+	json_object_foreach (value, key, part)
+		sum += json_is_number(part) ? json_number_value(part) : (double)NAN;
+	return sum;
 }
 
 const char *

@@ -13,11 +13,14 @@
 
 #define GET_TEXT_MAX 256 /* characters of a text in an answer */
 
-/* The value below a path such as "memory.free"; NULL when there is none. Takes NULL. */
+/* The value below a path such as "memory.free"; NULL when there is none, and for a NULL argument. */
 json_t *get(json_t *from, const char *path);
 
 /* NaN when it is no number; true and false are 1 and 0. */
 double get_number(json_t *from, const char *path);
+
+/* The same; of an object, the sum of its numbers. */
+double get_sum(json_t *from, const char *path);
 
 /* "-" when it is no string, or an empty one. */
 const char *get_text(json_t *from, const char *path);

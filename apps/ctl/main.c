@@ -17,49 +17,22 @@ finish(int status)
 	return status == CTL_OK ? CTL_REFUSED : status;
 }
 
-/* Makes the client; says why not. */
-static int
-connect_to(struct ctl *ctl, char *found, size_t size)
-{
-	struct client_config config = {
-		.address = ctl->options.address,
-		.token_file = ctl->options.token_file,
-		.token = ctl->options.token,
-		.ca_file = ctl->options.ca_file,
-		.timeout = ctl->options.timeout,
-	};
-	char error[1024];
-
-	if (ctl->options.config != NULL || config.address == NULL || config.address[0] == '\0') {
-		if (!(ctl->options.config != NULL ? client_find_of(ctl->options.config, found, size)
-						  : client_find(CTL_FOLDER, found, size))) {
-			ctl_say("%s", found);
-			return CTL_NO_CONNECTION;
-		}
-		config.address = found;
-	}
-	ctl->client = client_create(&config, error, sizeof(error));
-	if (ctl->client != NULL)
-		return CTL_OK;
-	ctl_say("%s", error);
-	return CTL_USAGE;
-}
-
 int
 main(int argc, char **argv)
 {
 	struct ctl ctl = {0};
 	const struct ctl_command *command;
-	char found[1024];
 	int status;
 
 	setlocale(LC_CTYPE, "");
+	if (argc > 2 && strcmp(argv[1], "complete") == 0)
+		return options_complete(argc - 2, argv + 2);
 	command = options_read(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
-	status = connect_to(&ctl, found, sizeof(found));
+	status = ctl_connect(&ctl);
 	if (status == CTL_OK)
 		status = command_run(command, &ctl);
-	client_destroy(ctl.client);
+	client_close(&ctl.client);
 	json_decref(ctl.options.fields);
 	return finish(status);
 }

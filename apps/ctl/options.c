@@ -1,229 +1,198 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line: which commands there are, and which options each of them takes. */
+/* The command line: the commands, the options of each, what the shell completes, and near misses. */
+#include "apps/report/options.h"
+
 #include <ctype.h>
+#include <err.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/ctl/ctl.h"
+#include "apps/ctl/get.h"
 #include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
+#include "apps/ctl/job_settings.h"
 
-#define SECONDS_MAX 3600
-#define TIMEOUT     5
+#define SECONDS_MAX   3600
+#define NAME_BYTES    64
 
-/* Options of some commands. Those above FIELD are keys of a job or a fault's rule, passed on as they
- * are. */
-enum {
-	STUCK = 256,
-	JOB,
-	LIMIT,
-	ZEROS,
-	INTERVAL,
-	COUNT,
-	ONCE,
-	FOR,
-	WAIT,
-	TIMEOUT_S,
-	TOKEN_FILE,
-	CA_FILE,
-	CONFIG,
-	FIELD,
-	SIZE = FIELD,
-	ID,
-	WINDOW,
-	ELEMENTS,
-	TYPE,
-	OP,
-	POLICY,
-	RESULTS,
-	TIMEOUT_MS,
-	RATE_MBIT,
-	DEAD_AFTER_MS,
-	REJOIN,
-	EXPIRE_S,
-	AUTHENTICATE,
-	DETERMINISTIC,
-	PORT,
-	DIRECTION,
-	WHAT,
-	SOURCE,
-	FIRST_BLOCK,
-	LAST_BLOCK,
-	PERCENT,
-	NTH,
-	LIST,
-	FROM_MS,
-	TO_MS,
-	REPEAT_MS,
-	DISTANCE,
-	DELAY,
-	US,
-	MOST_US,
-	BITS,
-	SEED,
-	FIELDS_END,
+#define FAULT_ACTIONS "drop|blackout|duplicate|reorder|delay|corrupt"
+
+/* What options set, as texts: the switch knows the ranges of most. */
+static struct {
+	const char *timeout, *interval, *span;
+	uint64_t limit, count;
+	bool version;
+} text = {.timeout = "5s", .interval = "1s", .span = "50ms"};
+static struct ctl_options given;
+
+static const struct option_row everywhere[] = {
+	{"switch", 's', OPTION_TEXT, &given.address, 0, 0, "ADDRESS",
+		"unix:PATH, http://HOST:PORT or https://HOST:PORT; else WEIR_SWITCH, else the only "
+		"socket "
+		"in " CTL_FOLDER},
+	{"config", 0, OPTION_TEXT, &given.config, 0, 0, "FILE",
+		"instead: the switch of this configuration, at its first Unix socket"},
+	{"token-file", 0, OPTION_TEXT, &given.token_file, 0, 0, "FILE",
+		"a tenant's token; else WEIR_TOKEN, the token itself, or WEIR_TOKEN_FILE"},
+	{"ca", 0, OPTION_TEXT, &given.ca_file, 0, 0, "FILE",
+		"the certificate to trust, for https; else WEIR_CA"},
+	{"json", 'j', OPTION_FLAG, &given.json, 0, 0, NULL, "print the switch's answer as it came"},
+	{"timeout", 't', OPTION_TEXT, &text.timeout, 0, 0, "TIME", "wait this long for an answer"},
+	{"version", 'V', OPTION_FLAG, &text.version, 0, 0, NULL, "print the version"},
+	{0},
+};
+static const struct option_row of_blocks[] = {
+	{"stuck", 0, OPTION_FLAG, &given.stuck, 0, 0, NULL,
+		"in words: the blocks that wait too long, and for whom"},
+	{"job", 0, OPTION_TEXT, &given.job, 0, 0, "JOB", "the blocks of this job"},
+	{"limit", 0, OPTION_UINT, &text.limit, 0, 1000000, "N", "blocks at most; 0: 256, or 1024"},
+	{0},
+};
+static const struct option_row of_counters[] = {
+	{"watch", 'w', OPTION_FLAG, &given.watch, 0, 0, NULL, "rates, until interrupted"},
+	{"zeros", 0, OPTION_FLAG, &given.zeros, 0, 0, NULL, "also the counters that are 0"},
+	{"interval", 0, OPTION_TEXT, &text.interval, 0, 0, "TIME", "time between two rates"},
+	{"count", 0, OPTION_UINT, &text.count, 0, 1e9, "N", "rates to print; 0: no end"},
+	{0},
+};
+static const struct option_row of_trace[] = {
+	{"for", 0, OPTION_TEXT, &text.span, 0, 0, "TIME", "how long to record"},
+	{"output", 'o', OPTION_TEXT, &given.output, 0, 0, "FILE", "- is standard output"},
+	{0},
+};
+static const struct option_row of_top[] = {
+	{"once", 0, OPTION_FLAG, &given.once, 0, 0, NULL, "print one frame; needs no terminal"},
+	{"interval", 0, OPTION_TEXT, &text.interval, 0, 0, "TIME", "time between two frames"},
+	{0},
+};
+static const struct option_row of_job_delete[] = {
+	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
+	{0},
+};
+
+/* Keys of a job or of a fault's rule, passed on: --timeout-ms is timeout_ms. */
+struct field {
+	const char *key;
+	enum { NUMBER, LARGE, FLAG, WORD, PERCENT, NUMBERS } kind;
+	const char *argument; /* in the help; the words to complete, "a|b" */
+	const char *help;
+	const char *value; /* NULL: not given */
+	bool set; /* FLAG */
+};
+
+/* How a kind of ctrl/config/job_settings.h is given, and its argument. */
+#define KIND_INTEGER        NUMBER
+#define KIND_POWER          NUMBER
+#define KIND_BOOLEAN        FLAG
+#define KIND_WORD           WORD
+#define KIND_RESULTS        WORD
+#define ARGUMENT_INTEGER(w) "N"
+#define ARGUMENT_POWER(w)   "N"
+#define ARGUMENT_BOOLEAN(w) NULL
+#define ARGUMENT_WORD(w)    w
+#define ARGUMENT_RESULTS(w) "unicast|GROUP"
+
+static struct field job_fields[] = {
+	{"size", NUMBER, "N", "sources of the job", NULL, false},
+	{"id", NUMBER, "N", "id on the wire; else the lowest that is free", NULL, false},
+#define X(key, where, change, kind, field, unit, value, min, max, words, help)                     \
+	CTRL_API_##where(CTRL_CREATE_##change(                                                     \
+		{#key, KIND_##kind, ARGUMENT_##kind(words), help, NULL, false}, ))
+#define CTRL_CREATE_NO(...) __VA_ARGS__
+#define CTRL_CREATE_YES(...)
+	CTRL_JOB_SETTINGS(X)
+#undef X
+		{0},
+};
+static struct field job_set_fields[] = {
+#define X(key, where, change, kind, field, unit, value, min, max, words, help)                     \
+	CTRL_API_##where(CTRL_CHANGE_##change(                                                     \
+		{#key, KIND_##kind, ARGUMENT_##kind(words), help, NULL, false}, ))
+	CTRL_JOB_SETTINGS(X)
+#undef X
+		{0},
+};
+static struct field fault_fields[] = {
+	{"port", WORD, "PORT", "at this port", NULL, false},
+	{"direction", WORD, "in|out", "of packets received, or sent; else both", NULL, false},
+	{"what", WORD, "any|contribution|result|ordinary", "of these packets", NULL, false},
+	{"source", NUMBER, "N", "of this source", NULL, false},
+	{"first_block", NUMBER, "N", "of this block and later ones", NULL, false},
+	{"last_block", NUMBER, "N", "of blocks up to this one", NULL, false},
+	{"percent", PERCENT, "P", "of each packet, by chance (100)", NULL, false},
+	{"nth", NUMBER, "N", "one packet in N", NULL, false},
+	{"list", NUMBERS, "N,N,...", "the packets of these numbers", NULL, false},
+	{"from_ms", NUMBER, "N", "from this time on", NULL, false},
+	{"to_ms", NUMBER, "N", "up to this time", NULL, false},
+	{"repeat_ms", NUMBER, "N", "again after this time", NULL, false},
+	{"distance", NUMBER, "N", "packets that overtake, at most", NULL, false},
+	{"delay", WORD, "constant|uniform|exponential|pareto", "distribution of the delay", NULL,
+		false},
+	{"us", NUMBER, "N", "the delay, or its least, or its mean", NULL, false},
+	{"most_us", NUMBER, "N", "the longest delay", NULL, false},
+	{"bits", NUMBER, "N", "bits to flip", NULL, false},
+	{"seed", LARGE, "N", "of all rules", NULL, false},
+	{0},
+};
+static const struct option_row of_faults_add[] = {
+	{"job", 0, OPTION_TEXT, &given.job, 0, 0, "JOB", "of this job, by its name or id"},
+	{0},
 };
 
 struct ctl_command {
 	const char *name; /* a word or two */
-	const char *arguments; /* for help */
+	const char *arguments; /* for help: each is a word */
 	const char *help;
 	unsigned int words; /* arguments, all needed */
-	int options[24]; /* that it takes, beside those of all */
+	const struct option_row *rows;
+	struct field *fields[2];
 	/* Either the answer to a question, the name (of `words` 1) at the path's end … */
 	const char *path;
 	view_print *view;
-	const char *needs; /* a key without which it is no such answer */
+	const char *needs; /* a key that the answer must have */
 	/* … or a function. */
 	int (*run)(struct ctl *ctl);
 };
 
-#define FIELDS_OF_SET TIMEOUT_MS, POLICY, DEAD_AFTER_MS, REJOIN, RATE_MBIT, EXPIRE_S
-
 /* clang-format off */
 static const struct ctl_command commands[] = {
-	{"status", "", "the switch: workers, memory, pools, books", 0, {0}, "/v1/status", view_status, "name", NULL},
-	{"health", "", "whether its workers turn; status 1 if not", 0, {0}, "/v1/health", view_health, "status", NULL},
-	{"ports", "", "its ports and what went through them", 0, {0}, "/v1/ports", view_ports, "ports", NULL},
-	{"jobs", "", "its jobs", 0, {0}, "/v1/jobs", view_jobs, "jobs", NULL},
-	{"job create", "NAME", "make a job (--size N and others)", 1,
-		{SIZE, ID, WINDOW, ELEMENTS, TYPE, OP, DETERMINISTIC, RESULTS, AUTHENTICATE, FIELDS_OF_SET}, NULL, NULL, NULL,
+	{"status", "", "the switch: workers, memory, pools, packets", 0, NULL, {NULL}, "/v1/status", view_status, "name", NULL},
+	{"health", "", "whether its workers turn; status 1 if not", 0, NULL, {NULL}, "/v1/health", view_health, "status", NULL},
+	{"ports", "", "its ports, their links and their traffic", 0, NULL, {NULL}, "/v1/ports", view_ports, "ports", NULL},
+	{"jobs", "", "its jobs", 0, NULL, {NULL}, "/v1/jobs", view_jobs, "jobs", NULL},
+	{"job create", "NAME", "make a job; --size N is needed", 1, NULL, {job_fields, job_set_fields}, NULL, NULL, NULL,
 		command_job_create},
-	{"job set", "NAME", "change a job (--timeout-ms, --policy, --dead-after-ms, ...)", 1,
-		{FIELDS_OF_SET}, NULL, NULL, NULL, command_job_set},
-	{"job delete", "NAME", "end a job; --wait until it is gone", 1, {WAIT}, NULL, NULL, NULL,
-		command_job_delete},
-	{"job", "NAME", "one job: its settings, counters and members", 1, {0}, "/v1/jobs/", view_job, "name", NULL},
-	{"members", "NAME", "who is in a job, and who is late", 1, {0}, "/v1/jobs/", view_members, "members", NULL},
-	{"member delete", "NAME RANK", "free the rank of a host that is gone", 2, {0}, NULL, NULL, NULL,
+	{"job set", "JOB", "change settings of a job", 1, NULL, {job_set_fields}, NULL, NULL, NULL, command_job_set},
+	{"job delete", "JOB", "end a job", 1, of_job_delete, {NULL}, NULL, NULL, NULL, command_job_delete},
+	{"job", "JOB", "one job: its settings, members and counters", 1, NULL, {NULL}, "/v1/jobs/", view_job, "name", NULL},
+	{"members", "JOB", "the members of a job, and who is late", 1, NULL, {NULL}, "/v1/jobs/", view_members, "members", NULL},
+	{"member delete", "JOB RANK", "free the rank of a host that is gone", 2, NULL, {NULL}, NULL, NULL, NULL,
 		command_member_delete},
-	{"blocks", "", "its blocks, oldest first; --stuck: what waits for whom", 0,
-		{STUCK, JOB, LIMIT}, NULL, NULL, NULL, command_blocks},
-	{"counters", "", "every counter that is not 0; --watch: rates, each second", 0,
-		{'w', ZEROS, INTERVAL, COUNT}, NULL, NULL, NULL, command_counters},
-	{"trace", "", "write what the workers do, for Perfetto (--for 50ms -o FILE)", 0, {FOR, 'o'}, NULL,
-		NULL, NULL, command_trace},
-	{"top", "", "a live view; q quits", 0, {ONCE, INTERVAL}, NULL, NULL, NULL, command_top},
-	{"faults show", "", "the same as faults", 0, {0}, "/v1/faults", view_faults, "rules", NULL},
-	{"faults set", "FILE", "set those of a file; - is standard input", 1, {0}, NULL, NULL, NULL,
+	{"blocks", "", "its blocks, oldest first; --stuck: what waits for whom", 0, of_blocks, {NULL}, NULL, NULL, NULL,
+		command_blocks},
+	{"counters", "", "every counter that is not 0; --watch: rates", 0, of_counters, {NULL}, NULL, NULL, NULL,
+		command_counters},
+	{"trace", "", "record what the workers do, for Perfetto; -o FILE", 0, of_trace, {NULL}, NULL, NULL, NULL, command_trace},
+	{"top", "", "a live view; q quits", 0, of_top, {NULL}, NULL, NULL, NULL, command_top},
+	{"faults", "", "faults set on purpose: what they match and hit", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules",
+		NULL},
+	{"faults show", "", "the same", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules", NULL},
+	{"faults set", "FILE", "set the faults of a file; - is standard input", 1, NULL, {NULL}, NULL, NULL, NULL,
 		command_faults_set},
-	{"faults add", "ACTION", "one more: drop, blackout, duplicate, reorder, delay or corrupt", 1,
-		{PORT, DIRECTION, WHAT, JOB, SOURCE, FIRST_BLOCK, LAST_BLOCK, PERCENT, NTH, LIST, FROM_MS,
-			TO_MS, REPEAT_MS, DISTANCE, DELAY, US, MOST_US, BITS, SEED},
-		NULL, NULL, NULL, command_faults_add},
-	{"faults clear", "", "no more faults", 0, {0}, NULL, NULL, NULL, command_faults_clear},
-	{"faults", "", "faults set on purpose: what they match and hit", 0, {0}, "/v1/faults", view_faults,
-		"rules", NULL},
-	{"config", "", "the configuration as it runs, JSON", 0, {0}, "/v1/config", view_json, NULL, NULL},
-	{"reload", "", "have it read its configuration again; status 1 if it is refused", 0, {0}, NULL,
-		NULL, NULL, command_reload},
-	{"tenants", "", "tenants, what they use and may use", 0, {0}, "/v1/tenants", view_tenants, "tenants", NULL},
+	{"faults add", FAULT_ACTIONS, "add a rule", 1, of_faults_add, {fault_fields}, NULL, NULL, NULL, command_faults_add},
+	{"faults clear", "", "remove all faults", 0, NULL, {NULL}, NULL, NULL, NULL, command_faults_clear},
+	{"config", "", "the configuration as it runs, JSON", 0, NULL, {NULL}, "/v1/config", view_json, NULL, NULL},
+	{"reload", "", "read the configuration again", 0, NULL, {NULL}, NULL, NULL, NULL,
+		command_reload},
+	{"tenants", "", "tenants, what they use and may use", 0, NULL, {NULL}, "/v1/tenants", view_tenants, "tenants", NULL},
 };
 /* clang-format on */
-
-static const char help_begin[] =
-	"weirctl [OPTION...] COMMAND [NAME] [OPTION...]\n"
-	"\n"
-	"Look at a running weir-switch, change its jobs, and have it make faults.\n"
-	"\n";
-
-static const char help_end[] =
-	"\n"
-	"  -s, --switch ADDRESS   unix:PATH, http://HOST:PORT or https://HOST:PORT; else\n"
-	"                         WEIR_SWITCH, else the only socket in " CTL_FOLDER "\n"
-	"      --config FILE      instead: the switch that runs on this configuration, at its\n"
-	"                         first Unix socket\n"
-	"      --token-file FILE  a tenant's token; else WEIR_TOKEN itself, or\n"
-	"                         WEIR_TOKEN_FILE\n"
-	"      --ca FILE          the certificate to trust, with https; else WEIR_CA\n"
-	"  -j, --json             print the switch's answer as it came\n"
-	"  -t, --timeout TIME     wait so long for an answer (5s)\n"
-	"  -V, --version          print the version\n"
-	"  -h, --help             print this\n"
-	"\n"
-	"blocks:      --stuck  --job NAME  --limit N (256)\n"
-	"counters:    -w, --watch  --zeros  --interval TIME (1s)  --count N (no end)\n"
-	"top:         --once (one frame, no terminal)  --interval TIME (1s)\n"
-	"trace:       --for TIME (50ms)  -o, --output FILE, - is standard output\n"
-	"job create:  --size N, and --id --window --elements --type --op --results\n"
-	"             --deterministic --authenticate, and what job set takes\n"
-	"job set:     --timeout-ms N  --policy wait|partial|error  --rate-mbit N\n"
-	"             --expire-s N  --dead-after-ms N  --rejoin wait|revoke\n"
-	"job delete:  --wait\n"
-	"faults add:  --port NAME  --direction in|out (both)  --what contribution|result|ordinary\n"
-	"             --job NAME  --source N  --first-block N  --last-block N\n"
-	"             --percent P (100) or --nth N or --list N,N,...  --seed N\n"
-	"             --from-ms N  --to-ms N  --repeat-ms N  --distance N  --bits N\n"
-	"             --us N  --most-us N  --delay constant|uniform|exponential|pareto\n"
-	"\n"
-	"TIME is a number with us, ms, s, min or h. Exit status: 0 all right, 1 the switch says\n"
-	"no, 2 usage, 3 no connection or no answer in time. man weirctl says more.\n";
-
-static const struct option list[] = {
-	{"switch", required_argument, NULL, 's'},
-	{"token-file", required_argument, NULL, TOKEN_FILE},
-	{"config", required_argument, NULL, CONFIG},
-	{"ca", required_argument, NULL, CA_FILE},
-	{"json", no_argument, NULL, 'j'},
-	{"timeout", required_argument, NULL, 't'},
-	{"stuck", no_argument, NULL, STUCK},
-	{"job", required_argument, NULL, JOB},
-	{"limit", required_argument, NULL, LIMIT},
-	{"watch", no_argument, NULL, 'w'},
-	{"zeros", no_argument, NULL, ZEROS},
-	{"interval", required_argument, NULL, INTERVAL},
-	{"count", required_argument, NULL, COUNT},
-	{"once", no_argument, NULL, ONCE},
-	{"for", required_argument, NULL, FOR},
-	{"output", required_argument, NULL, 'o'},
-	{"wait", no_argument, NULL, WAIT},
-	{"size", required_argument, NULL, SIZE},
-	{"id", required_argument, NULL, ID},
-	{"window", required_argument, NULL, WINDOW},
-	{"elements", required_argument, NULL, ELEMENTS},
-	{"type", required_argument, NULL, TYPE},
-	{"op", required_argument, NULL, OP},
-	{"policy", required_argument, NULL, POLICY},
-	{"results", required_argument, NULL, RESULTS},
-	{"timeout-ms", required_argument, NULL, TIMEOUT_MS},
-	{"rate-mbit", required_argument, NULL, RATE_MBIT},
-	{"dead-after-ms", required_argument, NULL, DEAD_AFTER_MS},
-	{"rejoin", required_argument, NULL, REJOIN},
-	{"expire-s", required_argument, NULL, EXPIRE_S},
-	{"authenticate", no_argument, NULL, AUTHENTICATE},
-	{"deterministic", no_argument, NULL, DETERMINISTIC},
-	{"port", required_argument, NULL, PORT},
-	{"direction", required_argument, NULL, DIRECTION},
-	{"what", required_argument, NULL, WHAT},
-	{"source", required_argument, NULL, SOURCE},
-	{"first-block", required_argument, NULL, FIRST_BLOCK},
-	{"last-block", required_argument, NULL, LAST_BLOCK},
-	{"percent", required_argument, NULL, PERCENT},
-	{"nth", required_argument, NULL, NTH},
-	{"list", required_argument, NULL, LIST},
-	{"from-ms", required_argument, NULL, FROM_MS},
-	{"to-ms", required_argument, NULL, TO_MS},
-	{"repeat-ms", required_argument, NULL, REPEAT_MS},
-	{"distance", required_argument, NULL, DISTANCE},
-	{"delay", required_argument, NULL, DELAY},
-	{"us", required_argument, NULL, US},
-	{"most-us", required_argument, NULL, MOST_US},
-	{"bits", required_argument, NULL, BITS},
-	{"seed", required_argument, NULL, SEED},
-	{"version", no_argument, NULL, 'V'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
-static void __attribute__((noreturn)) hint(void)
-{
-	fputs("weirctl --help tells what there is\n", stderr);
-	exit(CTL_USAGE);
-}
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define ROWS_MAX 64
 
 static void __attribute__((noreturn, format(printf, 1, 2))) wrong(const char *format, ...)
 {
@@ -233,193 +202,254 @@ static void __attribute__((noreturn, format(printf, 1, 2))) wrong(const char *fo
 	va_start(arguments, format);
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);
-	fputc('\n', stderr);
-	hint();
+	fputs("\nweirctl --help lists the commands, weirctl COMMAND --help their options\n",
+		stderr);
+	exit(CTL_USAGE);
 }
 
-static void
-print_help(void)
-{
-	fputs(help_begin, stdout);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		const struct ctl_command *c = &commands[i];
+static bool completing;
 
-		printf("  %s %-*s %s\n", c->name, (int)(22 - strlen(c->name)), c->arguments,
-			c->help);
-	}
-	fputs(help_end, stdout);
-}
-
-static const char *
-option_name(int option)
+/* The options of a command, those of its fields included. Kept until the next call. */
+static const struct option_row *
+rows_of(const struct ctl_command *command)
 {
-	for (const struct option *o = list; o->name != NULL; o++)
-		if (o->val == option)
-			return o->name;
-	return "?";
+	static struct option_row rows[ROWS_MAX];
+	static char names[ROWS_MAX][NAME_BYTES];
+	size_t count = 0;
+
+	for (const struct option_row *r = command->rows; r != NULL && r->name != NULL; r++)
+		rows[count++] = *r;
+	for (size_t i = 0; i < 2 && command->fields[i] != NULL; i++)
+		for (struct field *f = command->fields[i]; f->key != NULL; f++, count++) {
+			const char *end = strstr(f->help, ". ");
+			size_t length = end == NULL ? strlen(f->help) : (size_t)(end - f->help);
+			char *help = strndup(f->help, length - (f->help[length - 1] == '.'));
+
+			snprintf(names[count], NAME_BYTES, "%s", f->key);
+			for (char *c = names[count]; (c = strchr(c, '_')) != NULL;)
+				*c = '-';
+			rows[count] = (struct option_row){names[count], 0,
+				f->kind == FLAG ? OPTION_FLAG : OPTION_TEXT,
+				f->kind == FLAG ? (void *)&f->set : (void *)&f->value, 0, 0,
+				/* All types do not fit into the help. */
+				completing || f->argument == NULL || strlen(f->argument) <= 40
+					? f->argument
+					: "WORD",
+				help == NULL ? f->help : help};
+		}
+	rows[count] = (struct option_row){0};
+	return rows;
 }
 
 static double
-span(int option, double min)
+span(const char *option, const char *value, double min)
 {
-	double value;
+	double seconds;
 
-	if (!units_read_span(optarg, &value) || value < min || value > SECONDS_MAX)
-		wrong("--%s: %s is no time between %gs and %dh, such as 50ms or 2s",
-			option_name(option), optarg, min, SECONDS_MAX / 3600);
-	return value;
+	if (!units_read_span(value, &seconds) || seconds < min || seconds > SECONDS_MAX)
+		wrong("--%s %s: must be a time between %gs and %dh, such as 50ms or 2s", option,
+			value, min, SECONDS_MAX / 3600);
+	return seconds;
 }
 
-static unsigned long
-number(int option, unsigned long max)
+static json_t *
+number(const struct field *field)
 {
-	unsigned long value;
+	unsigned long max = field->kind == LARGE ? INT64_MAX : UINT32_MAX, value;
 	char *end;
 
 	errno = 0;
-	value = strtoul(optarg, &end, 10);
-	if (!isdigit((unsigned char)optarg[0]) || *end != '\0' || errno != 0 || value > max)
-		wrong("--%s: %s is not in 0..%lu", option_name(option), optarg, max);
-	return value;
+	value = strtoul(field->value, &end, 10);
+	if (!isdigit((unsigned char)field->value[0]) || *end != '\0' || errno != 0 || value > max)
+		wrong("%s %s: must be in 0..%lu", field->key, field->value, max);
+	return json_integer((json_int_t)value);
 }
 
 /* A share, as parts per million. */
 static json_t *
-percent(int option)
+percent(const char *from)
 {
-	double value = strtod(optarg, NULL);
+	double value = strtod(from, NULL);
 
-	if (optarg[strspn(optarg, "0123456789.")] != '\0' || optarg[0] == '\0' || value > 100)
-		wrong("--%s: %s is not in 0..100", option_name(option), optarg);
+	if (from[strspn(from, "0123456789.")] != '\0' || from[0] == '\0' || value > 100)
+		wrong("--percent %s: must be in 0..100", from);
 	if (value > 0 && value < 1e-4)
-		wrong("--%s: less than 0.0001 is no part in a million", option_name(option));
+		wrong("--percent %s: less than 0.0001 is not a part in a million", from);
 	return json_integer(lround(value * 1e4));
 }
 
-/* Numbers with commas between them. */
 static json_t *
-numbers(int option)
+numbers(const char *from)
 {
 	json_t *found = json_array();
-	char *end = optarg;
+	const char *at = from;
 
 	for (;;) {
 		unsigned long value;
+		char *end;
 
 		errno = 0;
-		value = strtoul(end, &end, 10);
-		if (!isdigit((unsigned char)end[-1]) || errno != 0 || value > INT64_MAX)
+		value = strtoul(at, &end, 10);
+		if (!isdigit((unsigned char)*at) || errno != 0 || value > INT64_MAX)
 			break;
 		json_array_append_new(found, json_integer((json_int_t)value));
 		if (*end == '\0')
 			return found;
-		if (*end++ != ',' || !isdigit((unsigned char)*end))
+		if (*end != ',')
 			break;
+		at = end + 1;
 	}
-	wrong("--%s: %s are no numbers with commas between them", option_name(option), optarg);
+	wrong("--list %s: must be numbers with commas between them", from);
 }
 
-static bool
-is_text(int option)
-{
-	return option == TYPE || option == OP || option == POLICY || option == REJOIN ||
-		option == RESULTS || option == PORT || option == DIRECTION || option == WHAT ||
-		option == DELAY;
-}
-
-/* A key of a job or a rule: --timeout-ms is timeout_ms. The switch knows the ranges. */
 static void
-field(struct ctl_options *options, int option)
+put_field(json_t *object, const struct field *field)
 {
-	char key[32];
-	json_t *value;
+	json_t *value = NULL;
 
-	snprintf(key, sizeof(key), "%s", option_name(option));
-	for (char *c = key; *c != '\0'; c++)
-		if (*c == '-')
-			*c = '_';
-	if (option == AUTHENTICATE || option == DETERMINISTIC)
-		value = json_true();
-	else if (is_text(option))
-		value = json_string(optarg);
-	else if (option == PERCENT)
-		value = percent(option);
-	else if (option == LIST)
-		value = numbers(option);
-	else if (option == SEED)
-		value = json_integer((json_int_t)number(option, INT64_MAX));
-	else
-		value = json_integer((json_int_t)number(option, UINT32_MAX));
+	if (field->kind == FLAG ? !field->set : field->value == NULL)
+		return;
+	switch (field->kind) {
+	case NUMBER:
+	case LARGE: value = number(field); break;
+	case FLAG: value = json_true(); break;
+	case WORD: value = json_string(field->value); break;
+	case PERCENT: value = percent(field->value); break;
+	case NUMBERS: value = numbers(field->value); break;
+	}
 	if (value == NULL)
-		wrong("--%s: not UTF-8", option_name(option));
-	json_object_set_new(options->fields, key, value);
+		wrong("%s: not UTF-8", field->key);
+	json_object_set_new(object, field->key, value);
 }
 
-static void
-read_option(struct ctl_options *options, int c)
+/* Insertions, deletions and replacements from one word to another. */
+static size_t
+distance(const char *a, const char *b)
 {
-	switch (c) {
-	case 's': options->address = optarg; break;
-	case TOKEN_FILE: options->token_file = optarg; break;
-	case CONFIG: options->config = optarg; break;
-	case CA_FILE: options->ca_file = optarg; break;
-	case 'j': options->json = true; break;
-	case 't': options->timeout = span(c, 0.001); break;
-	case STUCK: options->stuck = true; break;
-	case JOB: options->job = optarg; break;
-	case LIMIT: options->limit = (unsigned int)number(c, 1000000); break;
-	case 'w': options->watch = true; break;
-	case ZEROS: options->zeros = true; break;
-	case INTERVAL: options->interval = span(c, 0.1); break;
-	case COUNT: options->count = (unsigned int)number(c, 1000000000); break;
-	case ONCE: options->once = true; break;
-	case FOR: options->span = span(c, 0.001); break;
-	case 'o': options->output = optarg; break;
-	case WAIT: options->wait = true; break;
-	case 'V': puts("weirctl " WEIR_VERSION); exit(CTL_OK);
-	case 'h': print_help(); exit(CTL_OK);
-	default:
-		if (c >= FIELD && c < FIELDS_END)
-			field(options, c);
+	size_t row[NAME_BYTES], n = strlen(b);
+
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1] != '\0'; i++) {
+		size_t corner = row[0], least;
+
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			least = corner + (a[i - 1] != b[j - 1]);
+			corner = row[j];
+			least = least < row[j] + 1 ? least : row[j] + 1;
+			row[j] = least < row[j - 1] + 1 ? least : row[j - 1] + 1;
+		}
 	}
+	return row[n];
 }
 
-static const struct ctl_command *
-find(struct ctl_options *options, int argc, char **argv)
+/* The name of the command that was meant; NULL: nobody knows. "jobs list" and "list jobs" are jobs. */
+static const char *
+meant(const char *first, const char *second)
 {
-	char both[64];
-	int left = argc - optind;
+	static const char *const shows[] = {"list", "ls", "show", "get"};
+	char both[NAME_BYTES], plural[NAME_BYTES];
+	const char *found = NULL;
+	size_t best = 3;
 
-	if (left == 0)
-		wrong("a command is missing");
-	snprintf(both, sizeof(both), "%.24s %.24s", argv[optind], left > 1 ? argv[optind + 1] : "");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		const struct ctl_command *c = &commands[i];
-		int words = strchr(c->name, ' ') != NULL ? 2 : 1;
+	for (size_t i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {
+		if (strcmp(first, shows[i]) == 0)
+			return meant(second, "");
+		if (strcmp(second, shows[i]) == 0)
+			second = "";
+	}
+	snprintf(both, sizeof(both), "%.24s %.24s", first, second);
+	snprintf(plural, sizeof(plural), "%.24ss", first);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		const char *name = commands[i].name;
+		size_t away = distance(strchr(name, ' ') != NULL ? both : first, name);
 
-		if (strcmp(c->name, words == 2 ? both : argv[optind]) != 0)
+		/* That command has been tried. */
+		if (away == 0 && second[0] != '\0')
 			continue;
-		left -= words;
-		if (left < (int)c->words)
-			wrong("%s: %s is missing", c->name, c->arguments);
-		if (left > (int)c->words)
-			wrong("%s: there is an argument too many", c->name);
-		for (int w = 0; w < left; w++)
-			options->words[w] = argv[optind + words + w];
-		options->words_count = (unsigned int)left;
-		return c;
+
+		if (strcmp(plural, name) == 0 && second[0] == '\0')
+			return name;
+		if (away < best) {
+			best = away;
+			found = name;
+		}
 	}
-	wrong("there is no command %s", argv[optind]);
+	return found;
 }
 
-static bool
-takes(const struct ctl_command *command, int option)
+static void __attribute__((noreturn)) unknown(const char *first, const char *second)
 {
-	for (size_t i = 0; i < sizeof(command->options) / sizeof(command->options[0]); i++)
-		if (command->options[i] == option)
-			return true;
-	return option == 's' || option == 'j' || option == 't' || option == TOKEN_FILE ||
-		option == CA_FILE || option == CONFIG;
+	const char *name = meant(first, second);
+
+	if (name == NULL)
+		wrong("there is no command %s%s%s", first, second[0] != '\0' ? " " : "", second);
+	wrong("there is no command %s%s%s: did you mean \"%s\"?", first,
+		second[0] != '\0' ? " " : "", second, name);
+}
+
+/* The command of one or two words; NULL: there is none. */
+static const struct ctl_command *
+find(const char *first, const char *second)
+{
+	const struct ctl_command *found = NULL;
+	char both[NAME_BYTES];
+
+	snprintf(both, sizeof(both), "%.24s %.24s", first, second);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (strcmp(commands[i].name, both) == 0)
+			return &commands[i];
+		if (strcmp(commands[i].name, first) == 0)
+			found = &commands[i];
+	}
+	return found;
+}
+
+/* Its options and arguments; argv[0] is its last word. */
+static void
+read_command(const struct ctl_command *command, int argc, char **argv)
+{
+	const struct option_row *const tables[] = {rows_of(command), everywhere, NULL};
+	char program[NAME_BYTES], first[NAME_BYTES];
+	unsigned int count = 0;
+
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(command->name, " "), command->name);
+	snprintf(program, sizeof(program), "weirctl %s", command->name);
+	for (int at = 0;; argc -= at, argv += at) {
+		at = options_parse(program, command->help, command->arguments, tables, argc, argv);
+		if (at >= argc)
+			break;
+		if (count == command->words)
+			unknown(first, count > 0 ? given.words[0] : argv[at]);
+		given.words[count++] = argv[at];
+	}
+	if (count < command->words)
+		wrong("%s: %s is missing", command->name, command->arguments);
+}
+
+static char *
+about(void)
+{
+	char *help = NULL;
+	size_t length;
+	FILE *out = open_memstream(&help, &length);
+
+	if (out == NULL)
+		err(CTL_USAGE, "help");
+	fputs("Look at a running weir-switch, change its jobs, and have it make faults.\n\n", out);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %s %-*s %s\n", commands[i].name,
+			(int)(22 - strlen(commands[i].name)),
+			strlen(commands[i].arguments) > 8 ? "ACTION" : commands[i].arguments,
+			commands[i].help);
+	fputs("\vweirctl COMMAND --help shows a command's options. TIME is a number with us, ms, "
+	      "s, "
+	      "min or h.\nExit status: 0 success, 1 the switch refuses, 2 usage, 3 no connection, "
+	      "or no answer in time.",
+		out);
+	fclose(out);
+	return help;
 }
 
 /* NULL: it is not set, or to nothing. */
@@ -431,46 +461,74 @@ variable(const char *name)
 	return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
-/* What no option said: the same variables as libweir's, in the same order. */
-static void
-read_environment(struct ctl_options *options)
-{
-	if (options->ca_file == NULL)
-		options->ca_file = variable("WEIR_CA");
-	if (options->token_file == NULL)
-		options->token = variable("WEIR_TOKEN");
-	if (options->token_file == NULL && options->token == NULL)
-		options->token_file = variable("WEIR_TOKEN_FILE");
-}
-
 const struct ctl_command *
 options_read(struct ctl_options *options, int argc, char **argv)
 {
-	bool used[FIELDS_END] = {false};
+	const struct option_row *const tables[] = {everywhere, NULL};
 	const struct ctl_command *command;
-	int c;
+	const char *second;
+	int at = options_parse("weirctl", about(), "COMMAND ...", tables, argc, argv);
 
-	*options = (struct ctl_options){
-		.address = getenv("WEIR_SWITCH"),
-		.timeout = TIMEOUT,
-		.interval = 1,
-		.span = 0.05,
-		.fields = json_object(),
-	};
-	while ((c = getopt_long(argc, argv, "s:jt:wo:Vh", list, NULL)) != -1) {
-		if (c == '?') /* getopt has said why */
-			hint();
-		used[c] = true;
-		read_option(options, c);
+	if (text.version) {
+		puts("weirctl " WEIR_VERSION);
+		exit(CTL_OK);
 	}
-	read_environment(options);
-	if (used[CONFIG] && used['s'])
-		wrong("--config and --switch each say where to ask: give one of them");
-	command = find(options, argc, argv);
-	for (c = 0; c < FIELDS_END; c++)
-		if (used[c] && !takes(command, c))
-			wrong("%s takes no --%s", command->name, option_name(c));
+	if (at >= argc)
+		wrong("a command is missing");
+	second = at + 1 < argc ? argv[at + 1] : "";
+	command = find(argv[at], second);
+	if (command == NULL)
+		unknown(argv[at], second[0] == '-' ? "" : second);
+	at += strchr(command->name, ' ') != NULL;
+	read_command(command, argc - at, argv + at);
+	if (given.config != NULL && given.address != NULL)
+		wrong("--config and --switch both name a switch: give one of them");
+	if (given.address == NULL)
+		given.address = variable("WEIR_SWITCH");
+	if (given.ca_file == NULL)
+		given.ca_file = variable("WEIR_CA");
+	given.timeout = span("timeout", text.timeout, 0.001);
+	given.interval = span("interval", text.interval, 0.1);
+	given.span = span("for", text.span, 0.001);
+	given.limit = (unsigned int)text.limit;
+	given.count = (unsigned int)text.count;
+	given.fields = json_object();
+	for (size_t i = 0; i < 2 && command->fields[i] != NULL; i++)
+		for (const struct field *f = command->fields[i]; f->key != NULL; f++)
+			put_field(given.fields, f);
+	*options = given;
 	return command;
+}
+
+int
+ctl_connect(struct ctl *ctl)
+{
+	const struct ctl_options *o = &ctl->options;
+	struct client *client = &ctl->client;
+	static char found[1024];
+	const char *file = o->token_file;
+
+	client->http = (struct weir_http_config){.address = o->address, .ca_file = o->ca_file};
+	client->timeout = o->timeout;
+	if (o->config != NULL || o->address == NULL) {
+		if (!(o->config != NULL ? client_find_of(o->config, found, sizeof(found))
+					: client_find(CTL_FOLDER, found, sizeof(found)))) {
+			ctl_say("%s", found);
+			return CTL_NO_CONNECTION;
+		}
+		client->http.address = found;
+	}
+	/* The same variables as libweir's, in the same order. */
+	if (file == NULL) {
+		client->http.token = variable("WEIR_TOKEN");
+		client->token_from = client->http.token != NULL ? "WEIR_TOKEN" : NULL;
+	}
+	if (file == NULL && client->http.token == NULL)
+		file = variable("WEIR_TOKEN_FILE");
+	if (client_open(client, file))
+		return CTL_OK;
+	ctl_say("%s", client->error);
+	return CTL_USAGE;
 }
 
 int
@@ -493,4 +551,168 @@ command_run(const struct ctl_command *command, struct ctl *ctl)
 		command->view(answer, stdout, ctl->width);
 	json_decref(answer);
 	return ctl->status;
+}
+
+/* Print the word, if it continues what is typed. */
+static void
+offer(const char *typed, const char *before, const char *word, size_t length)
+{
+	char whole[2 * NAME_BYTES + 64];
+
+	snprintf(whole, sizeof(whole), "%s%.*s", before, (int)length, word);
+	if (strncmp(whole, typed, strlen(typed)) == 0)
+		puts(whole);
+}
+
+/* The names in a list of the switch, asked quickly. */
+static void
+offer_names(const char *typed, const char *before, const char *path, const char *key)
+{
+	struct ctl ctl = {.options = given};
+	json_t *answer, *list;
+
+	ctl.options.timeout = 0.5;
+	if (freopen("/dev/null", "w", stderr) != NULL && ctl_connect(&ctl) == CTL_OK &&
+		ctl_get(&ctl, path, true, &answer)) {
+		list = get(answer, key);
+		for (size_t i = 0; i < json_array_size(list); i++) {
+			const char *name = get_text(json_array_get(list, i), "name");
+
+			if (name[strspn(name,
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789._-")] == '\0')
+				offer(typed, before, name, strlen(name));
+		}
+		json_decref(answer);
+	}
+	client_close(&ctl.client);
+}
+
+/* The values of an argument, by its name in the help. */
+static void
+offer_values(const char *typed, const char *before, const char *argument)
+{
+	if (strcmp(argument, "FILE") == 0)
+		puts(":file");
+	else if (strcmp(argument, "JOB") == 0)
+		offer_names(typed, before, "/v1/jobs", "jobs");
+	else if (strcmp(argument, "PORT") == 0)
+		offer_names(typed, before, "/v1/ports", "ports");
+	else if (strcmp(argument, "ADDRESS") == 0)
+		puts(":file " CTL_FOLDER);
+	else if (islower((unsigned char)argument[0]))
+		for (const char *at = argument; *at != '\0'; at += *at == '|') {
+			size_t length = strcspn(at, "|");
+
+			if (islower((unsigned char)*at))
+				offer(typed, before, at, length);
+			at += length;
+		}
+}
+
+/* The option that a word begins with; NULL: none. */
+static const struct option_row *
+option_of(const struct ctl_command *command, const char *word)
+{
+	const struct option_row *const tables[] = {
+		command == NULL ? NULL : rows_of(command), everywhere};
+	size_t length = strcspn(word, "=");
+
+	for (size_t t = 0; t < 2; t++)
+		for (const struct option_row *r = tables[t]; r != NULL && r->name != NULL; r++)
+			if ((strncmp(word, "--", 2) == 0 && strlen(r->name) == length - 2 &&
+				    strncmp(word + 2, r->name, length - 2) == 0) ||
+				(word[0] == '-' && r->letter != '\0' && word[1] == r->letter &&
+					word[2] == '\0'))
+				return r;
+	return NULL;
+}
+
+static void
+offer_options(const struct ctl_command *command, const char *typed)
+{
+	const struct option_row *const tables[] = {
+		command == NULL ? NULL : rows_of(command), everywhere};
+
+	for (size_t t = 0; t < 2; t++)
+		for (const struct option_row *r = tables[t]; r != NULL && r->name != NULL; r++)
+			offer(typed, "--", r->name, strlen(r->name));
+	offer(typed, "--", "help", 4);
+}
+
+/* The words of commands: the first, or, behind it, the second. */
+static void
+offer_commands(const char *first, const char *typed)
+{
+	const char *last = "";
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		const char *name = commands[i].name, *blank = strchr(name, ' ');
+		size_t length = blank == NULL ? strlen(name) : (size_t)(blank - name);
+
+		if (first == NULL && (strncmp(last, name, length) != 0 || last[length] == 's'))
+			offer(typed, "", name, length);
+		else if (first != NULL && blank != NULL && strlen(first) == length &&
+			strncmp(first, name, length) == 0)
+			offer(typed, "", blank + 1, strlen(blank + 1));
+		last = name;
+	}
+}
+
+int
+options_complete(int count, char **words)
+{
+	const char *typed = words[count - 1], *plain[8] = {NULL}, *value = NULL;
+	const struct ctl_command *command = NULL;
+	const struct option_row *option = NULL;
+	int used = 0;
+
+	completing = true;
+	given.address = variable("WEIR_SWITCH");
+	for (int i = 0; i < count - 1; i++) {
+		option = option_of(command, words[i]);
+		if (option == NULL && words[i][0] != '-' && used < 7) {
+			plain[used++] = words[i];
+			command = find(plain[0], plain[1] == NULL ? "" : plain[1]);
+		}
+		value = strchr(words[i], '=');
+		value = value != NULL ? value + 1 : words[i + 1];
+		if (option != NULL && option->kind != OPTION_TEXT)
+			option = NULL;
+		if (option == NULL || strchr(words[i], '=') != NULL || i + 1 < count - 1) {
+			if (option != NULL && option >= everywhere &&
+				option < everywhere + sizeof(everywhere) / sizeof(everywhere[0]))
+				*(const char **)option->to = value;
+			if (option != NULL && strchr(words[i], '=') == NULL)
+				i++;
+			option = NULL;
+		}
+	}
+	if (option != NULL) {
+		offer_values(typed, "", option->argument);
+	} else if (typed[0] == '-' && strchr(typed, '=') != NULL) {
+		char before[NAME_BYTES];
+
+		option = option_of(command, typed);
+		snprintf(before, sizeof(before), "%.*s", (int)strcspn(typed, "=") + 1, typed);
+		if (option != NULL && option->argument != NULL)
+			offer_values(typed, before, option->argument);
+	} else if (typed[0] == '-') {
+		offer_options(command, typed);
+	} else {
+		int begin = command != NULL && strchr(command->name, ' ') != NULL ? 2 : 1;
+
+		if (used == 0)
+			offer_commands(NULL, typed);
+		if (used == 1)
+			offer_commands(plain[0], typed);
+		if (command != NULL && used == begin && command->words > 0) {
+			char argument[NAME_BYTES];
+
+			snprintf(argument, sizeof(argument), "%.*s",
+				(int)strcspn(command->arguments, " "), command->arguments);
+			offer_values(typed, "", argument);
+		}
+	}
+	return CTL_OK;
 }

@@ -68,17 +68,15 @@ watch(int fd)
 	return epoll_ctl(screen.epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-int
+bool
 screen_open(void)
 {
 	const char *kind = getenv("TERM");
 	sigset_t mask;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || kind == NULL ||
-		strcmp(kind, "dumb") == 0 || tcgetattr(STDIN_FILENO, &screen.before) < 0) {
-		errno = ENOTTY;
-		return -1;
-	}
+		strcmp(kind, "dumb") == 0 || tcgetattr(STDIN_FILENO, &screen.before) < 0)
+		return false;
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGTERM);
@@ -91,10 +89,10 @@ screen_open(void)
 	screen.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (screen.signals < 0 || screen.epoll < 0 || !watch(screen.signals) ||
 		!watch(STDIN_FILENO))
-		return -1;
+		return false;
 	atexit(leave);
 	enter();
-	return screen.epoll;
+	return true;
 }
 
 /* Ctrl-Z: the terminal is the shell's until SIGCONT. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* "Why is it stuck?": which blocks wait for whom, how long, and what will happen. */
+/* "Why is it stuck?": which blocks and jobs wait for whom, how long, and what will happen. */
 #include <err.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,27 +10,46 @@
 #include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
 
-#define SOURCES_NAMED 4 /* sources told with name and address; of others, the ranks */
+#define SOURCES_NAMED 4 /* sources with name and address; of others, the ranks */
 #define RANGES_NAMED  8
+#define STILL_HEARD   2 /* seconds; a host that waits repeats itself more often */
+
+/* A paragraph in the making. */
+struct paragraph {
+	FILE *to;
+	char *text;
+	size_t length;
+};
+
+static FILE *
+begin(struct paragraph *p)
+{
+	p->text = NULL;
+	p->to = open_memstream(&p->text, &p->length);
+	if (p->to == NULL)
+		err(1, "text");
+	return p->to;
+}
+
+static void
+end(struct paragraph *p, FILE *out, unsigned int width)
+{
+	if (fclose(p->to) != 0)
+		err(1, "text");
+	text_print(p->text, out, 2, width);
+	free(p->text);
+}
 
 /* Blocks of a job that wait for the same sources under the same policy. */
 struct group {
 	json_t *first; /* in the answer */
-	size_t at; /* its place there */
 	uint64_t *blocks; /* their numbers */
 	size_t count;
 	double oldest, idle_most, idle_least; /* seconds */
 	double acts_first, acts_last; /* seconds until the policy acts; NaN: never */
 };
 
-/* A block, and in a text all that it shares with the others of its group. */
-struct cause {
-	json_t *block;
-	char *text;
-	size_t at; /* its place in the answer */
-};
-
-/* Texts of an answer have no line ends. */
+/* All that a block shares with the others of its group. Texts of an answer have no line ends. */
 static char *
 cause_text(json_t *block)
 {
@@ -53,17 +72,8 @@ cause_text(json_t *block)
 	return text;
 }
 
-static int
-by_cause(const void *a, const void *b)
-{
-	const struct cause *x = a, *y = b;
-	int order = strcmp(x->text, y->text);
-
-	return order != 0 ? order : x->at < y->at ? -1 : x->at > y->at;
-}
-
 static void
-add(struct group *group, json_t *block)
+measure(struct group *group, json_t *block)
 {
 	double number = get_number(block, "block"), idle = get_number(block, "idle"),
 	       acts = get_number(block, "policy_in");
@@ -82,47 +92,28 @@ add(struct group *group, json_t *block)
 	group->acts_last = fmax(group->acts_last, acts);
 }
 
-static int
-by_place(const void *a, const void *b)
+/* {cause: [block]}; objects of jansson keep their order: the oldest group first. New. */
+static json_t *
+by_cause(json_t *blocks)
 {
-	const struct group *x = a, *y = b;
+	json_t *groups = json_object();
 
-	return x->at < y->at ? -1 : x->at > y->at;
-}
+	for (size_t i = 0; i < json_array_size(blocks); i++) {
+		char *cause = cause_text(json_array_get(blocks, i));
+		json_t *group = json_object_get(groups, cause);
 
-/* In the order in which the switch tells them: the oldest first. `numbers` has room for all. */
-static struct group *
-grouped(json_t *blocks, uint64_t *numbers, size_t *count)
-{
-	size_t size = json_array_size(blocks);
-	struct group *groups = calloc(size + 1, sizeof(*groups));
-	struct cause *causes = calloc(size + 1, sizeof(*causes));
-
-	if (groups == NULL || causes == NULL)
-		err(1, "blocks");
-	for (size_t i = 0; i < size; i++) {
-		causes[i].block = json_array_get(blocks, i);
-		causes[i].text = cause_text(causes[i].block);
-		causes[i].at = i;
-	}
-	qsort(causes, size, sizeof(*causes), by_cause);
-	*count = 0;
-	for (size_t i = 0; i < size; i++) {
-		if (i == 0 || strcmp(causes[i - 1].text, causes[i].text) != 0) {
-			groups[*count].blocks = numbers + i;
-			groups[(*count)++].at = causes[i].at;
+		if (group == NULL) {
+			group = json_array();
+			json_object_set_new_nocheck(groups, cause, group);
 		}
-		add(&groups[*count - 1], causes[i].block);
+		json_array_append(group, json_array_get(blocks, i));
+		free(cause);
 	}
-	qsort(groups, *count, sizeof(*groups), by_place);
-	for (size_t i = 0; i < size; i++)
-		free(causes[i].text);
-	free(causes);
 	return groups;
 }
 
-static int
-by_number(const void *a, const void *b)
+int
+view_ascending(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -184,14 +175,14 @@ name_others(json_t *missing, FILE *out)
 		if (rank >= 0 && rank < 0x1p63)
 			ranks[used++] = (uint64_t)rank;
 	}
-	qsort(ranks, used, sizeof(*ranks), by_number);
+	qsort(ranks, used, sizeof(*ranks), view_ascending);
 	units_ranges(ranks, used, RANGES_NAMED, text, sizeof(text));
 	fprintf(out, "; and for %zu more: ranks %s", count - SOURCES_NAMED, text);
 	free(ranks);
 }
 
-void
-view_sources(json_t *missing, FILE *out)
+static void
+name_sources(json_t *missing, FILE *out)
 {
 	size_t count = json_array_size(missing);
 
@@ -265,12 +256,9 @@ tell_ages(const struct group *group, FILE *out, unsigned int width)
 {
 	json_t *first = group->first;
 	double heard = get_number(first, "heard"), size = get_number(first, "size");
-	char *text = NULL;
-	size_t length;
-	FILE *to = open_memstream(&text, &length);
+	struct paragraph p;
+	FILE *to = begin(&p);
 
-	if (to == NULL)
-		err(1, "blocks");
 	fprintf(to, "  %s%s, nothing new for %s",
 		group->count == 1 ? "open for " : "the oldest open for ",
 		units_age(group->oldest).text, units_age(group->idle_least).text);
@@ -281,66 +269,179 @@ tell_ages(const struct group *group, FILE *out, unsigned int width)
 			units_exact(size).text, group->count == 1 ? " it" : " them");
 	if (isfinite(get_number(first, "generation")))
 		fprintf(to, "; generation %s", units_exact(get_number(first, "generation")).text);
-	fclose(to);
-	text_print(text, out, 2, width);
-	free(text);
+	end(&p, out, width);
 }
 
 /* `brief`: in one paragraph, that begins with the age, so that it may be cut. */
 static void
-tell(struct group *group, bool brief, FILE *out, unsigned int width)
+tell_blocks(json_t *blocks, bool brief, FILE *out, unsigned int width)
 {
-	json_t *first = group->first;
+	struct group group = {.blocks = calloc(json_array_size(blocks), sizeof(uint64_t))};
+	struct paragraph p;
 	char ranges[256];
-	char *text = NULL;
-	size_t length;
-	FILE *to = open_memstream(&text, &length);
+	FILE *to;
 
-	if (to == NULL)
+	if (group.blocks == NULL)
 		err(1, "blocks");
-	qsort(group->blocks, group->count, sizeof(*group->blocks), by_number);
-	units_ranges(group->blocks, group->count, RANGES_NAMED, ranges, sizeof(ranges));
-	fprintf(to, "job %s%s%s: ", get_text(first, "job"), brief ? ", for " : "",
-		brief ? units_age(group->oldest).text : "");
-	if (group->count == 1)
+	for (size_t i = 0; i < json_array_size(blocks); i++)
+		measure(&group, json_array_get(blocks, i));
+	qsort(group.blocks, group.count, sizeof(*group.blocks), view_ascending);
+	units_ranges(group.blocks, group.count, RANGES_NAMED, ranges, sizeof(ranges));
+	to = begin(&p);
+	fprintf(to, "job %s%s%s: ", get_text(group.first, "job"), brief ? ", for " : "",
+		brief ? units_age(group.oldest).text : "");
+	if (group.count == 1)
 		fprintf(to, "block %s waits for ", ranges);
 	else
-		fprintf(to, "%zu blocks %s wait for ", group->count, ranges);
-	view_sources(get(first, "missing"), to);
-	name_policy(group, to);
-	fclose(to);
-	text_print(text, out, 2, width);
-	free(text);
+		fprintf(to, "%zu blocks %s wait for ", group.count, ranges);
+	name_sources(get(group.first, "missing"), to);
+	name_policy(&group, to);
+	end(&p, out, width);
 	if (!brief)
-		tell_ages(group, out, width);
+		tell_ages(&group, out, width);
+	free(group.blocks);
+}
+
+unsigned int
+view_stuck(json_t *answer, bool brief, FILE *out, unsigned int width)
+{
+	json_t *groups = by_cause(get(answer, "blocks")), *blocks;
+	unsigned int count = (unsigned int)json_object_size(groups);
+	const char *cause;
+
+	json_object_foreach (groups, cause, blocks)
+		tell_blocks(blocks, brief, out, width);
+	json_decref(groups);
+	return count;
+}
+
+/* The members that are not in. New. */
+static json_t *
+absent_members(json_t *job)
+{
+	json_t *all = get(job, "members"), *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(all); i++)
+		if (strcmp(get_text(json_array_get(all, i), "state"), "joined") != 0)
+			json_array_append(list, json_array_get(all, i));
+	return list;
+}
+
+/* Does a host wait for the job to begin? Before the first generation each member does; nobody waits
+ * for a job that is not used yet. */
+static bool
+somebody_asks(json_t *job)
+{
+	json_t *all = get(job, "members");
+
+	for (size_t i = 0; i < json_array_size(all); i++)
+		if (isfinite(get_number(json_array_get(all, i), "asks")))
+			return true;
+	return !(get_number(job, "generation") > 0);
+}
+
+/* Has the job begun to gather, and lacks some? */
+static bool
+may_join(json_t *job)
+{
+	double joined = get_number(job, "joined");
+
+	return strcmp(get_text(job, "state"), "joining") == 0 && joined > 0 &&
+		joined < get_number(job, "size");
+}
+
+/* Are there results that somebody has not acknowledged, and no block that is open? When all live and
+ * contribute, half of the buffers are enough. */
+static bool
+may_lack_acknowledgements(json_t *job)
+{
+	return strcmp(get_text(job, "state"), "running") == 0 &&
+		strcmp(get_text(job, "policy"), "partial") == 0 &&
+		get_number(job, "blocks_in_flight") <= 0 &&
+		2 * get_number(job, "buffers.used") > get_number(job, "buffers.reserved");
+}
+
+bool
+view_may_wait(json_t *job)
+{
+	return may_join(job) || may_lack_acknowledgements(job);
+}
+
+/* The members that are in, and silent while others repeat what they have sent. New. */
+static json_t *
+silent_members(json_t *job)
+{
+	json_t *all = get(job, "members"), *list = json_array();
+	double least = INFINITY, patience = fmax(1, get_number(job, "timeout_ms") / 1e3);
+
+	for (size_t i = 0; i < json_array_size(all); i++)
+		least = fmin(least, get_number(json_array_get(all, i), "last_heard"));
+	for (size_t i = 0; least < STILL_HEARD && i < json_array_size(all); i++) {
+		json_t *m = json_array_get(all, i);
+
+		if (strcmp(get_text(m, "state"), "joined") == 0 &&
+			get_number(m, "last_heard") > least + patience)
+			json_array_append(list, m);
+	}
+	return list;
+}
+
+/* They hold up hosts that are two windows ahead, until the switch gives them up. */
+static unsigned int
+tell_silent(json_t *job, FILE *out, unsigned int width)
+{
+	json_t *silent = silent_members(job);
+	size_t count = json_array_size(silent);
+	double dead_after = get_number(job, "dead_after_ms") / 1e3;
+	struct paragraph p;
+	FILE *to;
+
+	if (count > 0) {
+		to = begin(&p);
+		fprintf(to, "job %s: its results wait for the acknowledgement of ",
+			get_text(job, "name"));
+		name_sources(silent, to);
+		if (dead_after > 0)
+			fprintf(to,
+				"; policy partial: after %s of that the others go on without %s",
+				units_age(dead_after).text, count == 1 ? "it" : "them");
+		else
+			fprintf(to, "; dead_after_ms is 0: nothing will happen until %s",
+				count == 1 ? "it sends" : "they send");
+		end(&p, out, width);
+	}
+	json_decref(silent);
+	return count > 0;
 }
 
 static unsigned int
-tell_all(json_t *answer, bool brief, FILE *out, unsigned int width)
+tell_joining(json_t *job, FILE *out, unsigned int width)
 {
-	json_t *blocks = get(answer, "blocks");
-	uint64_t *numbers = calloc(json_array_size(blocks) + 1, sizeof(*numbers));
-	struct group *groups;
-	size_t count;
+	bool again = get_number(job, "generation") > 0;
+	struct paragraph p;
+	json_t *missing;
+	FILE *to;
 
-	if (numbers == NULL)
-		err(1, "blocks");
-	groups = grouped(blocks, numbers, &count);
-	for (size_t g = 0; g < count; g++)
-		tell(&groups[g], brief, out, width);
-	free(groups);
-	free(numbers);
-	return (unsigned int)count;
+	if (!somebody_asks(job))
+		return 0;
+	missing = absent_members(job);
+	to = begin(&p);
+	fprintf(to, "job %s: %s%s of %s sources have joined%s", get_text(job, "name"),
+		again ? "" : "has not begun: ", units_exact(get_number(job, "joined")).text,
+		units_exact(get_number(job, "size")).text, again ? " to begin anew" : "");
+	if (json_array_size(missing) > 0) {
+		fputs("; it waits for ", to);
+		name_sources(missing, to);
+	}
+	end(&p, out, width);
+	json_decref(missing);
+	return 1;
 }
 
 unsigned int
-view_stuck(json_t *answer, FILE *out, unsigned int width)
+view_waiting(json_t *job, FILE *out, unsigned int width)
 {
-	return tell_all(answer, false, out, width);
-}
-
-unsigned int
-view_stuck_brief(json_t *answer, FILE *out, unsigned int width)
-{
-	return tell_all(answer, true, out, width);
+	if (may_join(job))
+		return tell_joining(job, out, width);
+	return may_lack_acknowledgements(job) ? tell_silent(job, out, width) : 0;
 }

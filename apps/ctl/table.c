@@ -2,6 +2,8 @@
 #include "apps/ctl/table.h"
 
 #include <err.h>
+#include <libsmartcols/libsmartcols.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,61 +11,21 @@
 #include <sys/ioctl.h>
 #include <wchar.h>
 
-#define GAP 2 /* blanks between columns */
+#include "apps/ctl/get.h"
+#include "apps/ctl/units.h"
 
-struct table {
-	const struct table_column *columns;
-	size_t count;
-	char **cells;
-	size_t used, room;
-};
+#define GAP         2 /* blanks between columns */
+#define COLUMNS_MAX 16
 
-/* What a table becomes on a screen. */
+/* The texts of a table, and how wide its columns are. */
 struct layout {
-	size_t *whole; /* what the cells want */
-	size_t *width;
-	bool *left_out;
+	const struct table_column *columns;
+	size_t count, rows;
+	char **cells; /* rows x count */
+	size_t width[COLUMNS_MAX]; /* of the widest text */
+	bool left_out[COLUMNS_MAX];
+	size_t most; /* columns on the screen that a flexible column takes */
 };
-
-struct table *
-table_create(const struct table_column *columns, size_t count)
-{
-	struct table *table = calloc(1, sizeof(*table));
-
-	if (table == NULL)
-		err(1, "table");
-	table->columns = columns;
-	table->count = count;
-	return table;
-}
-
-void
-table_destroy(struct table *table)
-{
-	if (table == NULL)
-		return;
-	for (size_t i = 0; i < table->used; i++)
-		free(table->cells[i]);
-	free(table->cells);
-	free(table);
-}
-
-void
-table_cell(struct table *table, const char *format, ...)
-{
-	va_list arguments;
-
-	if (table->used == table->room) {
-		table->room = table->room == 0 ? 64 : 2 * table->room;
-		table->cells = reallocarray(table->cells, table->room, sizeof(*table->cells));
-		if (table->cells == NULL)
-			err(1, "table");
-	}
-	va_start(arguments, format);
-	if (vasprintf(&table->cells[table->used++], format, arguments) < 0)
-		err(1, "table");
-	va_end(arguments);
-}
 
 /* The next character: its bytes, and its columns on the screen. */
 static size_t
@@ -110,176 +72,211 @@ text_fit(const char *text, size_t width)
 	return bytes;
 }
 
+/* Per second; NaN where a value is missing or went back. */
+static double
+rate(const struct table_rows *rows, json_t *before, json_t *row, const char *path)
+{
+	double old = get_sum(before, path), now = get_sum(row, path);
+
+	return rows->seconds > 0 && now >= old ? (now - old) / rows->seconds : (double)NAN;
+}
+
+static void
+print_cell(const struct table_column *column, const struct table_rows *rows, json_t *before,
+	json_t *row, FILE *out)
+{
+	double value = get_sum(row, column->path);
+	struct units_text text = {""};
+
+	switch (column->cell) {
+	case CELL_TEXT: fputs(get_text(row, column->path), out); return;
+	case CELL_PRINT:
+	case CELL_PRINT_RIGHT: column->print(row, out); return;
+	case CELL_EXACT: text = units_exact(value); break;
+	case CELL_COUNT: text = units_count(value); break;
+	case CELL_BYTES: text = units_bytes(value); break;
+	case CELL_SHARE: text = units_share(value); break;
+	case CELL_AGE: text = units_age(value); break;
+	case CELL_MS: text = units_age(value / 1e3); break;
+	case CELL_RATE: text = units_rate(rate(rows, before, row, column->path)); break;
+	case CELL_BITS: text = units_bits(8 * rate(rows, before, row, column->path)); break;
+	}
+	fputs(text.text, out);
+}
+
+static char *
+cell_text(const struct table_column *column, const struct table_rows *rows, json_t *before,
+	json_t *row)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	if (out == NULL)
+		err(1, "table");
+	print_cell(column, rows, before, row, out);
+	if (fclose(out) != 0)
+		err(1, "table");
+	return text;
+}
+
+static void
+fill(struct layout *layout, const struct table_rows *rows)
+{
+	const char *key = rows->key != NULL ? rows->key : "name";
+	json_t *before = get_by_text(rows->before, key);
+
+	layout->cells = calloc(layout->rows * layout->count + 1, sizeof(*layout->cells));
+	if (layout->cells == NULL)
+		err(1, "table");
+	for (size_t c = 0; c < layout->count; c++)
+		layout->width[c] = text_width(layout->columns[c].title);
+	for (size_t r = 0; r < layout->rows; r++) {
+		json_t *row = json_array_get(rows->now, r);
+		json_t *old = json_object_get(before, get_text(row, key));
+
+		for (size_t c = 0; c < layout->count; c++) {
+			char *text = cell_text(&layout->columns[c], rows, old, row);
+			size_t width = text_width(text);
+
+			layout->cells[r * layout->count + c] = text;
+			if (width > layout->width[c])
+				layout->width[c] = width;
+		}
+	}
+	json_decref(before);
+}
+
 static size_t
-total(const struct table *table, const struct layout *layout)
+total(const struct layout *layout)
 {
 	size_t sum = 0;
 
-	for (size_t c = 0; c < table->count; c++)
+	for (size_t c = 0; c < layout->count; c++)
 		if (!layout->left_out[c])
-			sum += layout->width[c] + (sum > 0 ? GAP : 0);
+			sum += (sum > 0 ? GAP : 0) +
+				(layout->columns[c].flexible && layout->width[c] > layout->most
+						? layout->most
+						: layout->width[c]);
 	return sum;
 }
 
-/* What a column takes when none of the flexible ones may be wider than `most`. */
+/* The column to leave out next; count: none may be. */
 static size_t
-narrowed(const struct table *table, const struct layout *layout, size_t c, size_t most)
+least_needed(const struct layout *layout)
 {
-	size_t whole = layout->whole[c];
+	size_t found = layout->count;
+	unsigned int leave = 0;
 
-	return table->columns[c].flexible && whole > most ? most : whole;
-}
-
-static size_t
-narrow(const struct table *table, struct layout *layout, size_t most)
-{
-	for (size_t c = 0; c < table->count; c++)
-		layout->width[c] = narrowed(table, layout, c, most);
-	return total(table, layout);
-}
-
-/* The widest of the flexible columns become narrower until all fit, in few steps however wide they
- * are. Returns whether they do. */
-static bool
-shorten(const struct table *table, struct layout *layout, size_t width)
-{
-	size_t fits = TABLE_SHORT, wide = TABLE_SHORT, left;
-
-	for (size_t c = 0; c < table->count; c++)
-		if (!layout->left_out[c] && layout->whole[c] > wide)
-			wide = layout->whole[c];
-	if (narrow(table, layout, wide) <= width)
-		return true;
-	if (narrow(table, layout, fits) > width)
-		return false;
-	while (wide - fits > 1) {
-		size_t middle = fits + (wide - fits) / 2;
-
-		if (narrow(table, layout, middle) <= width)
-			fits = middle;
-		else
-			wide = middle;
-	}
-	left = width - narrow(table, layout, fits);
-	for (size_t c = table->count; c-- > 0 && left > 0;)
-		if (!layout->left_out[c] && narrowed(table, layout, c, fits + 1) > fits) {
-			layout->width[c] = narrowed(table, layout, c, fits + 1);
-			left--;
+	for (size_t c = 0; c < layout->count; c++)
+		if (!layout->left_out[c] && layout->columns[c].leave > leave) {
+			found = c;
+			leave = layout->columns[c].leave;
 		}
-	return true;
-}
-
-static bool
-leave_out(const struct table *table, struct layout *layout)
-{
-	size_t least = table->count;
-
-	for (size_t c = 0; c < table->count; c++)
-		if (table->columns[c].leave > 0 && !layout->left_out[c] &&
-			(least == table->count ||
-				table->columns[c].leave > table->columns[least].leave))
-			least = c;
-	if (least == table->count)
-		return false;
-	layout->left_out[least] = true;
-	return true;
+	return found;
 }
 
 static void
-measure(const struct table *table, struct layout *layout)
+fit(struct layout *layout, unsigned int width)
 {
-	size_t rows = table->used / table->count;
+	size_t least;
 
-	for (size_t c = 0; c < table->count; c++) {
-		layout->whole[c] = text_width(table->columns[c].title);
-		for (size_t r = 0; r < rows; r++) {
-			size_t width = text_width(table->cells[r * table->count + c]);
-
-			if (width > layout->whole[c])
-				layout->whole[c] = width;
-		}
-		layout->width[c] = layout->whole[c];
-	}
-}
-
-static void
-fit(const struct table *table, struct layout *layout, unsigned int width)
-{
-	measure(table, layout);
-	while (width > 0 && !shorten(table, layout, width))
-		if (!leave_out(table, layout))
+	layout->most = SIZE_MAX;
+	if (width == 0 || total(layout) <= width)
+		return;
+	for (;;) {
+		for (layout->most = width; layout->most > TABLE_SHORT; layout->most--)
+			if (total(layout) <= width)
+				return;
+		least = least_needed(layout);
+		if (total(layout) <= width || least == layout->count)
 			return;
-}
-
-static void
-pad(FILE *out, size_t blanks)
-{
-	if (blanks > 0)
-		fprintf(out, "%*s", (int)blanks, "");
-}
-
-/* A line, not wider than `width`; blanks at its end are not written. */
-static void
-row(const struct table *table, const struct layout *layout, char *const *cells, FILE *out,
-	unsigned int width)
-{
-	size_t owed = 0, at = 0;
-
-	for (size_t c = 0; c < table->count; c++) {
-		const char *cell = cells == NULL ? table->columns[c].title : cells[c];
-		size_t columns = text_width(cell), room = layout->width[c];
-		bool cut;
-
-		if (layout->left_out[c])
-			continue;
-		if (at > 0)
-			owed += GAP, at += GAP;
-		if (width > 0 && at + room > width)
-			room = at < width ? width - at : 0;
-		cut = columns > room;
-		if (table->columns[c].right && !cut)
-			owed += room - columns;
-		if (room > 0 && columns > 0) {
-			pad(out, owed);
-			owed = 0;
-			if (cut) {
-				size_t bytes = text_fit(cell, room - 1);
-
-				fprintf(out, "%.*s%s", (int)bytes, cell,
-					MB_CUR_MAX > 1 ? "…" : "~");
-				cell += bytes;
-				columns = room;
-			} else {
-				fputs(cell, out);
-			}
-		}
-		if (!table->columns[c].right)
-			owed += room - columns;
-		at += room;
-		if (room < layout->width[c])
-			break;
+		layout->left_out[least] = true;
 	}
-	fputc('\n', out);
+}
+
+/* Shorten a text in place; the mark of it takes the place of its last character. */
+static void
+shorten(char *text, size_t most)
+{
+	const char *mark = MB_CUR_MAX > 1 ? "…" : "~";
+	size_t bytes;
+
+	if (text_width(text) <= most)
+		return;
+	bytes = text_fit(text, most - 1);
+	/* What is left out has at least as many bytes as columns; a wide one has three. */
+	if (strlen(text + bytes) < strlen(mark))
+		mark = "~";
+	strcpy(text + bytes, mark);
+}
+
+static char *
+lay_out(const struct layout *layout)
+{
+	struct libscols_table *table = scols_new_table();
+	char *text = NULL;
+
+	if (table == NULL || scols_table_set_column_separator(table, "  ") != 0)
+		err(1, "table");
+	scols_table_set_termforce(table, SCOLS_TERMFORCE_NEVER);
+	for (size_t c = 0; c < layout->count; c++)
+		if (!layout->left_out[c])
+			scols_table_new_column(table, layout->columns[c].title, 0,
+				SCOLS_FL_NOEXTREMES |
+					(layout->columns[c].cell >= CELL_EXACT ? SCOLS_FL_RIGHT
+									       : 0));
+	for (size_t r = 0; r < layout->rows; r++) {
+		struct libscols_line *line = scols_table_new_line(table, NULL);
+		size_t at = 0;
+
+		for (size_t c = 0; line != NULL && c < layout->count; c++) {
+			char *cell = layout->cells[r * layout->count + c];
+
+			if (layout->left_out[c])
+				continue;
+			if (layout->columns[c].flexible)
+				shorten(cell, layout->most);
+			scols_line_set_data(line, at++, cell);
+		}
+	}
+	if (scols_print_table_to_string(table, &text) != 0)
+		err(1, "table");
+	scols_unref_table(table);
+	return text;
 }
 
 void
-table_print(const struct table *table, FILE *out, unsigned int width)
+table_print(const struct table_column *columns, size_t count, const struct table_rows *rows,
+	FILE *out, unsigned int width)
 {
-	struct layout layout = {
-		.whole = calloc(table->count, sizeof(*layout.whole)),
-		.width = calloc(table->count, sizeof(*layout.width)),
-		.left_out = calloc(table->count, sizeof(*layout.left_out)),
-	};
+	size_t all = json_array_size(rows->now);
+	struct layout layout = {.columns = columns,
+		.count = count,
+		.rows = rows->most > 0 && all > rows->most ? rows->most : all};
+	char *text, *next;
 
-	if (layout.whole == NULL || layout.width == NULL || layout.left_out == NULL)
-		err(1, "table");
-	fit(table, &layout, width);
-	row(table, &layout, NULL, out, width);
-	for (size_t r = 0; r < table->used / table->count; r++)
-		row(table, &layout, table->cells + r * table->count, out, width);
-	free(layout.whole);
-	free(layout.width);
-	free(layout.left_out);
+	fill(&layout, rows);
+	fit(&layout, width);
+	text = lay_out(&layout);
+	/* Neither wider than the terminal, nor with blanks at a line's end. */
+	for (char *line = text; *line != '\0'; line = next) {
+		size_t length = strcspn(line, "\n");
+
+		next = line + length + (line[length] == '\n');
+		line[length] = '\0';
+		if (width > 0)
+			length = text_fit(line, width);
+		while (length > 0 && line[length - 1] == ' ')
+			length--;
+		fprintf(out, "%.*s\n", (int)length, line);
+	}
+	if (all > layout.rows)
+		fprintf(out, "and %zu more\n", all - layout.rows);
+	free(text);
+	for (size_t i = 0; i < layout.rows * count; i++)
+		free(layout.cells[i]);
+	free(layout.cells);
 }
 
 /* A word that begins in column `at`, cut into lines where it is wider than the terminal. */
@@ -318,7 +315,7 @@ text_print(const char *text, FILE *out, unsigned int indent, unsigned int width)
 			fprintf(out, "\n%*s", (int)indent, "");
 			at = indent;
 		} else {
-			pad(out, gap);
+			fprintf(out, "%*s", (int)gap, "");
 			at += gap;
 		}
 		at = word_print(word, out, at, width);

@@ -2,37 +2,59 @@
 /*
  * Tables and paragraphs that fit the terminal.
  *
- * A table that is too wide first shortens its flexible columns, then leaves out whole columns (the
- * highest `leave` first). A width of 0 is no terminal: nothing is shortened.
+ * A column says which value of each row it shows, and how. A table that is too wide first shortens its
+ * flexible columns, then leaves out whole columns (the highest `leave` first). A width of 0 is no
+ * terminal: nothing is shortened.
  */
 #ifndef APPS_CTL_TABLE_H
 #define APPS_CTL_TABLE_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 
+/* How a value is shown. From CELL_EXACT on it is at the right. An object is the sum of its numbers. */
+enum cell {
+	CELL_TEXT,
+	CELL_PRINT, /* as `print` writes it; at the left */
+	CELL_EXACT, /* "12345678" */
+	CELL_COUNT, /* "12.3M" */
+	CELL_BYTES,
+	CELL_SHARE, /* of [0, 1]: "43 %" */
+	CELL_AGE, /* seconds */
+	CELL_MS, /* milliseconds, shown as CELL_AGE does */
+	CELL_RATE, /* per second, since the row was seen before */
+	CELL_BITS, /* bits per second, of bytes */
+	CELL_PRINT_RIGHT, /* as CELL_PRINT */
+};
+
 struct table_column {
 	const char *title;
-	unsigned int right : 1; /* numbers stand at the right */
+	const char *path; /* of the value in the row, such as "memory.free" */
+	enum cell cell;
 	unsigned int flexible : 1; /* may be shortened, to TABLE_SHORT */
 	unsigned int leave; /* 0: stays; else the highest is left out first */
+	void (*print)(json_t *row, FILE *out);
 };
 
 #define TABLE_SHORT 10 /* columns on the screen that a flexible column keeps */
 
-struct table;
+/* What a table shows. */
+struct table_rows {
+	json_t *now; /* array of rows */
+	json_t *before; /* the array some seconds ago, for rates; NULL: they are dashes */
+	double seconds; /* between the two */
+	const char *key; /* of a row's name, to find it in `before`; NULL: "name" */
+	size_t most; /* rows; 0: all. A last line says how many more there are */
+};
 
-/* Columns are kept by reference. Ends the program when there is no memory. */
-struct table *table_create(const struct table_column *columns, size_t count);
+/* Titles and rows. Ends the program when there is no memory. */
+void table_print(const struct table_column *columns, size_t count, const struct table_rows *rows,
+	FILE *out, unsigned int width);
 
-/* Takes NULL. */
-void table_destroy(struct table *table);
-
-/* The next cell, from left to right, row by row. */
-void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Title and rows; an unfinished row is left out. */
-void table_print(const struct table *table, FILE *out, unsigned int width);
+#define TABLE_PRINT(columns, list, out, width)                                                     \
+	table_print(columns, sizeof(columns) / sizeof((columns)[0]),                               \
+		&(struct table_rows){.now = (list)}, out, width)
 
 /**
  * A paragraph, broken at blanks.

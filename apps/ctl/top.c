@@ -21,15 +21,6 @@ struct top {
 	enum screen_event event; /* seen while a request was under way */
 };
 
-static double
-seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void
 sample_free(struct top_sample *sample)
 {
@@ -71,7 +62,7 @@ static bool
 sample_take(struct ctl *ctl, struct top_sample *sample, bool quiet)
 {
 	*sample = (struct top_sample){0};
-	sample->time = seconds();
+	sample->time = ctl_clock();
 	if (ctl_get(ctl, "/v1/status", quiet, &sample->status) && sample->status != NULL &&
 		ctl_get(ctl, "/v1/ports", quiet, &sample->ports) &&
 		ctl_get(ctl, "/v1/jobs", quiet, &sample->jobs) &&
@@ -108,9 +99,9 @@ show(const struct top *top)
 	top_frame(top->asked_twice ? &top->before : NULL, &top->now,
 		!top->failed ? NULL
 			: top->ctl->status == CTL_NO_CONNECTION
-			? client_error(top->ctl->client)
-			: "what it answers is no sample: weirctl status says more",
-		seconds() - top->now.time, out, width, rows);
+			? top->ctl->client.error
+			: "the answers make no sense: weirctl status says more",
+		ctl_clock() - top->now.time, out, width, rows);
 	fclose(out);
 	screen_show(frame);
 	free(frame);
@@ -142,28 +133,26 @@ rest(struct top *top, double until)
 		if (top->event == SCREEN_REDRAW)
 			show(top);
 		top->event = SCREEN_NOTHING;
-		screen_wait(until - seconds());
-	} while (seconds() < until);
+		screen_wait(until - ctl_clock());
+	} while (ctl_clock() < until);
 	return true;
 }
 
 static int
 live(struct top *top)
 {
-	int fd;
-
 	/* The first answer is waited for before the screen is taken: an error stays readable. */
 	if (!sample_take(top->ctl, &top->now, false))
 		return top->ctl->status;
-	fd = screen_open();
-	if (fd < 0) {
+	if (!screen_open()) {
 		ctl_say("top needs a terminal; top --once prints one frame");
 		sample_free(&top->now);
 		return CTL_USAGE;
 	}
-	client_watch(top->ctl->client, fd, interrupted, top);
+	top->ctl->client.interrupted = interrupted;
+	top->ctl->client.argument = top;
 	for (;;) {
-		double begin = seconds();
+		double begin = ctl_clock();
 
 		if (top->event == SCREEN_NOTHING)
 			show(top);

@@ -45,9 +45,9 @@ enum screen_event {
  * Take the terminal: alternate screen, keys as they come, signals as events. It is given back by
  * screen_close(), and at exit.
  *
- * @return a descriptor that is readable when screen_event() has something to tell; -1: no terminal
+ * @return false: there is no terminal
  */
-int screen_open(void);
+bool screen_open(void);
 
 /* Takes what happened; does not wait. */
 enum screen_event screen_event(void);

@@ -40,29 +40,6 @@ bar(double share)
 	return b;
 }
 
-/* Per second since the sample before; NaN where a value is missing or went back. */
-static double
-rate(const struct frame *f, double before, double now)
-{
-	return f->seconds > 0 && now >= before ? (now - before) / f->seconds : (double)NAN;
-}
-
-static double
-rate_of(const struct frame *f, json_t *before, json_t *now, const char *path)
-{
-	return rate(f, get_number(before, path), get_number(now, path));
-}
-
-static double
-both(json_t *port, const char *what)
-{
-	json_t *value = get(port, what);
-
-	if (json_is_number(value))
-		return json_number_value(value);
-	return get_number(value, "results") + get_number(value, "bulk");
-}
-
 /* A part of a line, two blanks behind the others, unless it would not fit. */
 static void __attribute__((format(printf, 3, 4)))
 part(const struct frame *f, size_t *at, const char *format, ...)
@@ -112,7 +89,7 @@ head(const struct frame *f, const char *error, double silent)
 	fputc('\n', f->out);
 }
 
-/* Faults on purpose are told as what is wrong: who has forgotten them looks for the reason here. */
+/* Faults on purpose are an alarm: somebody may have forgotten them. */
 static void
 faults(const struct frame *f)
 {
@@ -125,9 +102,10 @@ faults(const struct frame *f)
 	fputc(TOP_ALARM, f->out);
 	part(f, &at, "FAULTS ON PURPOSE");
 	part(f, &at, "%s rule%s", units_exact(rules).text, rules > 1 ? "s" : "");
-	part(f, &at, "%s hit", units_rate(rate_of(f, b, s, "hit")).text);
+	part(f, &at, "%s hit",
+		units_rate((get_number(s, "hit") - get_number(b, "hit")) / f->seconds).text);
 	part(f, &at, "for %s", units_age(get_number(s, "elapsed_ms") / 1e3).text);
-	part(f, &at, "weirctl faults tells them");
+	part(f, &at, "weirctl faults lists them");
 	fputc('\n', f->out);
 }
 
@@ -172,7 +150,7 @@ stuck_lines(const struct frame *f, const char *text)
 		text += length + (text[length] == '\n');
 	}
 	if (*text != '\0')
-		fputs("... weirctl blocks --stuck tells all\n", f->out);
+		fputs("... weirctl blocks --stuck lists all\n", f->out);
 }
 
 static void
@@ -185,7 +163,7 @@ stuck(const struct frame *f)
 	to = open_memstream(&text, &length);
 	if (to == NULL)
 		err(1, "top");
-	view_stuck_brief(f->now->stuck, to, f->width);
+	view_stuck(f->now->stuck, true, to, f->width);
 	for (size_t i = 0; i < json_array_size(f->now->waiting); i++)
 		view_waiting(json_array_get(f->now->waiting, i), to, f->width);
 	fclose(to);
@@ -197,166 +175,141 @@ stuck(const struct frame *f)
 }
 
 static void
-more(const struct frame *f, size_t count)
+list(const struct frame *f, const struct table_column *columns, size_t count, json_t *now,
+	json_t *before, const char *key)
 {
-	if (f->most > 0 && count > f->most)
-		fprintf(f->out, "and %zu more\n", count - f->most);
+	const struct table_rows rows = {now, before, f->seconds, key, f->most};
+
+	if (json_array_size(now) == 0)
+		return;
+	fprintf(f->out, "\n%c", TOP_TITLE);
+	table_print(columns, count, &rows, f->out, f->width);
 }
 
 static void
 ports(const struct frame *f)
 {
 	static const struct table_column columns[] = {
-		{"PORT", 0, 1, 0},
-		{"LINK", 0, 0, 1},
-		{"RX", 1, 0, 0},
-		{"TX", 1, 0, 0},
-		{"RX PACKETS", 1, 0, 3},
-		{"TX PACKETS", 1, 0, 3},
-		{"QUEUE FULL", 1, 0, 2},
-		{"MISSED", 1, 0, 2},
+		{"PORT", "name", CELL_TEXT, 1, 0, NULL},
+		{"LINK", NULL, CELL_PRINT, 0, 1, view_link},
+		{"RX", "rx_bytes", CELL_BITS, 0, 0, NULL},
+		{"TX", "tx_bytes", CELL_BITS, 0, 0, NULL},
+		{"RX PACKETS", "rx_packets", CELL_RATE, 0, 3, NULL},
+		{"TX PACKETS", "tx_packets", CELL_RATE, 0, 3, NULL},
+		{"QUEUE FULL", "queue_full", CELL_RATE, 0, 2, NULL},
+		{"MISSED", "missed", CELL_RATE, 0, 2, NULL},
 	};
-	json_t *list = get(f->now->ports, "ports"), *old;
-	size_t count = json_array_size(list);
-	struct table *table;
 
-	if (count == 0)
-		return;
-	table = table_create(columns, 8);
-	old = get_by_text(get(f->before->ports, "ports"), "name");
-	for (size_t i = 0; i < count && (f->most == 0 || i < f->most); i++) {
-		json_t *p = json_array_get(list, i);
-		json_t *b = json_object_get(old, get_text(p, "name"));
-
-		table_cell(table, "%s", get_text(p, "name"));
-		table_cell(table, "%s",
-			!json_is_boolean(get(p, "up")) ? "-"
-				: get_true(p, "up")    ? "up"
-						       : "down");
-		table_cell(table, "%s", units_bits(8 * rate_of(f, b, p, "rx_bytes")).text);
-		table_cell(table, "%s",
-			units_bits(8 * rate(f, both(b, "tx_bytes"), both(p, "tx_bytes"))).text);
-		table_cell(table, "%s", units_rate(rate_of(f, b, p, "rx_packets")).text);
-		table_cell(table, "%s",
-			units_rate(rate(f, both(b, "tx_packets"), both(p, "tx_packets"))).text);
-		table_cell(table, "%s",
-			units_rate(rate(f, both(b, "queue_full"), both(p, "queue_full"))).text);
-		table_cell(table, "%s", units_rate(rate_of(f, b, p, "missed")).text);
-	}
-	json_decref(old);
-	fprintf(f->out, "\n%c", TOP_TITLE);
-	table_print(table, f->out, f->width);
-	table_destroy(table);
-	more(f, count);
+	list(f, columns, 8, get(f->now->ports, "ports"), get(f->before->ports, "ports"), "name");
 }
 
-/* `b` is the job as it was before; NULL: it was not there. */
 static void
-job(const struct frame *f, struct table *table, json_t *b, json_t *j)
+in_flight(json_t *job, FILE *out)
 {
-	double flight = get_number(j, "blocks_in_flight"), window = get_number(j, "window");
-	double degraded = get_number(j, "counters.blocks_partial");
+	fprintf(out, "%s of %s", units_exact(get_number(job, "blocks_in_flight")).text,
+		units_exact(get_number(job, "window")).text);
+}
 
-	table_cell(table, "%s", get_text(j, "name"));
-	table_cell(table, "%s", get_text(j, "state"));
-	table_cell(table, "%s of %s", units_exact(get_number(j, "joined")).text,
-		units_exact(get_number(j, "size")).text);
-	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.contributions")).text);
-	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.blocks_complete")).text);
-	table_cell(table, "%s of %s", units_exact(flight).text, units_exact(window).text);
-	table_cell(table, "%s", bar(window > 0 ? fmin(flight / window, 1) : (double)NAN).text);
-	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.blocks_partial")).text);
-	table_cell(table, "%s", units_exact(degraded).text);
-	table_cell(table, "%s", units_rate(rate_of(f, b, j, "counters.late")).text);
+static void
+window(json_t *job, FILE *out)
+{
+	double size = get_number(job, "window");
+
+	fputs(bar(size > 0 ? fmin(get_number(job, "blocks_in_flight") / size, 1) : (double)NAN)
+			.text,
+		out);
 }
 
 static void
 jobs(const struct frame *f)
 {
 	static const struct table_column columns[] = {
-		{"JOB", 0, 1, 0},
-		{"STATE", 0, 0, 1},
-		{"JOINED", 1, 0, 2},
-		{"ADDED", 1, 0, 0},
-		{"BLOCKS", 1, 0, 0},
-		{"IN FLIGHT", 1, 0, 0},
-		{"WINDOW", 0, 0, 4},
-		{"DEGRADED", 1, 0, 0},
-		{"TOTAL", 1, 0, 3},
-		{"LATE", 1, 0, 5},
+		{"JOB", "name", CELL_TEXT, 1, 0, NULL},
+		{"STATE", "state", CELL_TEXT, 0, 1, NULL},
+		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 2, view_joined},
+		{"ADDED", "counters.contributions", CELL_RATE, 0, 0, NULL},
+		{"BLOCKS", "counters.blocks_complete", CELL_RATE, 0, 0, NULL},
+		{"IN FLIGHT", NULL, CELL_PRINT_RIGHT, 0, 0, in_flight},
+		{"WINDOW", NULL, CELL_PRINT, 0, 4, window},
+		{"PARTIAL", "counters.blocks_partial", CELL_RATE, 0, 0, NULL},
+		{"TOTAL", "counters.blocks_partial", CELL_EXACT, 0, 3, NULL},
+		{"LATE", "counters.late", CELL_RATE, 0, 5, NULL},
 	};
-	json_t *list = get(f->now->jobs, "jobs"), *old;
-	size_t count = json_array_size(list);
-	struct table *table;
 
-	if (count == 0)
-		return;
-	table = table_create(columns, 10);
-	old = get_by_text(get(f->before->jobs, "jobs"), "name");
-	for (size_t i = 0; i < count && (f->most == 0 || i < f->most); i++) {
-		json_t *j = json_array_get(list, i);
-
-		job(f, table, json_object_get(old, get_text(j, "name")), j);
-	}
-	json_decref(old);
-	fprintf(f->out, "\n%c", TOP_TITLE);
-	table_print(table, f->out, f->width);
-	table_destroy(table);
-	more(f, count);
+	list(f, columns, 10, get(f->now->jobs, "jobs"), get(f->before->jobs, "jobs"), "name");
 }
 
-struct drop {
+/* {reason: count} as rows, of what was dropped. New. */
+static json_t *
+drop_rows(json_t *drops)
+{
+	json_t *rows = json_array(), *value;
 	const char *reason;
+
+	json_object_foreach (drops, reason, value)
+		if (json_number_value(value) > 0)
+			json_array_append_new(
+				rows, json_pack("{s:s,s:O}", "name", reason, "total", value));
+	return rows;
+}
+
+/* Rows with the fastest first; then the most. */
+struct drop {
+	json_t *row;
 	double rate, total;
 };
 
-/* The fastest first; then the most. */
 static int
 worse(const void *a, const void *b)
 {
 	const struct drop *x = a, *y = b;
-	double rx = isfinite(x->rate) ? x->rate : 0, ry = isfinite(y->rate) ? y->rate : 0;
 
-	if (rx != ry)
-		return rx < ry ? 1 : -1;
+	if (x->rate < y->rate || x->rate > y->rate)
+		return x->rate < y->rate ? 1 : -1;
 	return x->total < y->total ? 1 : x->total > y->total ? -1 : 0;
+}
+
+static json_t *
+sorted(json_t *rows, json_t *before)
+{
+	size_t count = json_array_size(rows);
+	struct drop *all = calloc(count + 1, sizeof(*all));
+	json_t *old = get_by_text(before, "name"), *list = json_array();
+
+	if (all == NULL)
+		err(1, "top");
+	for (size_t i = 0; i < count; i++) {
+		json_t *row = json_array_get(rows, i);
+		double total = get_number(row, "total"),
+		       more = total -
+			get_number(json_object_get(old, get_text(row, "name")), "total");
+
+		all[i] = (struct drop){row, more > 0 ? more : 0, total};
+	}
+	qsort(all, count, sizeof(*all), worse);
+	for (size_t i = 0; i < count; i++)
+		json_array_append(list, all[i].row);
+	json_decref(old);
+	free(all);
+	return list;
 }
 
 static void
 drops(const struct frame *f)
 {
 	static const struct table_column columns[] = {
-		{"DROPS", 0, 1, 0}, {"RATE", 1, 0, 0}, {"TOTAL", 1, 0, 0}};
-	json_t *list = get(f->now->counters, "drops"), *old = get(f->before->counters, "drops");
-	struct drop *all = calloc(json_object_size(list) + 1, sizeof(*all));
-	struct table *table = table_create(columns, 3);
-	size_t count = 0;
-	const char *reason;
-	json_t *value;
+		{"DROPS", "name", CELL_TEXT, 1, 0, NULL},
+		{"RATE", "total", CELL_RATE, 0, 0, NULL},
+		{"TOTAL", "total", CELL_EXACT, 0, 0, NULL},
+	};
+	json_t *now = drop_rows(get(f->now->counters, "drops"));
+	json_t *before = drop_rows(get(f->before->counters, "drops"));
+	json_t *rows = sorted(now, before);
 
-	if (all == NULL)
-		err(1, "top");
-	json_object_foreach (list, reason, value) {
-		double total = json_number_value(value);
-
-		if (total > 0)
-			all[count++] = (struct drop){reason,
-				rate(f, json_number_value(json_object_get(old, reason)), total),
-				total};
-	}
-	qsort(all, count, sizeof(*all), worse);
-	for (size_t i = 0; i < count && (f->most == 0 || i < f->most); i++) {
-		table_cell(table, "%s", all[i].reason);
-		table_cell(table, "%s", units_rate(all[i].rate).text);
-		table_cell(table, "%s", units_exact(all[i].total).text);
-	}
-	if (count > 0) {
-		fprintf(f->out, "\n%c", TOP_TITLE);
-		table_print(table, f->out, f->width);
-		more(f, count);
-	}
-	table_destroy(table);
-	free(all);
+	list(f, columns, 3, rows, before, "name");
+	json_decref(rows);
+	json_decref(before);
+	json_decref(now);
 }
 
 void

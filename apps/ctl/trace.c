@@ -75,7 +75,7 @@ static int
 save(const char *name, const struct client_answer *trace)
 {
 	if (trace->length == 0 || strchr("{[", trace->body[0]) == NULL) {
-		ctl_say("what it answers is no trace");
+		ctl_say("the answer is not a trace");
 		return CTL_REFUSED;
 	}
 	if (strcmp(name, "-") == 0) {
@@ -104,15 +104,15 @@ command_trace(struct ctl *ctl)
 		return CTL_USAGE;
 	}
 	snprintf(path, sizeof(path), "/v1/trace?ms=%.0f", o->span * 1e3 < 1 ? 1 : o->span * 1e3);
-	client_expect(ctl->client, CLIENT_TRACE_MAX);
-	if (client_request(ctl->client, "GET", path, NULL, o->span, &trace) != CLIENT_ANSWERED) {
-		ctl_say("%s", client_error(ctl->client));
+	ctl->client.most = CLIENT_TRACE_MAX;
+	if (!client_request(&ctl->client, "GET", path, NULL, o->span, &trace)) {
+		ctl_say("%s", ctl->client.error);
 		return CTL_NO_CONNECTION;
 	}
 	if (trace.status == 200)
 		status = save(o->output, &trace);
 	else
 		ctl_refused(ctl, &trace);
-	client_answer_free(&trace);
+	free(trace.body);
 	return status;
 }

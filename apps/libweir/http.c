@@ -34,19 +34,34 @@ start(void)
 	started = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+/* A request and what it has taken of its answer. */
+struct exchange {
+	const struct weir_http_request *request;
+	size_t taken;
+};
+
 static size_t
 receive(char *data, size_t one, size_t count, void *to)
 {
-	struct weir_http_answer *answer = to;
+	struct exchange *exchange = to;
+	const struct weir_http_request *request = exchange->request;
 	size_t more = one * count;
+	bool taken =
+		more <= request->most - exchange->taken && request->take(request->to, data, more);
 
-	if (more > sizeof(answer->body) - answer->length)
-		return 0;
-	memcpy(answer->body + answer->length, data, more);
-	answer->length += more;
+	exchange->taken += more;
 	/* There may be a key in it, and libcurl frees its buffer as it is. */
 	explicit_bzero(data, more);
-	return more;
+	return taken ? more : 0;
+}
+
+static int
+progress(void *to, curl_off_t down, curl_off_t down_now, curl_off_t up, curl_off_t up_now)
+{
+	const struct weir_http_request *request = to;
+
+	(void)down, (void)down_now, (void)up, (void)up_now;
+	return request->interrupted(request->argument);
 }
 
 static bool
@@ -226,7 +241,8 @@ explain_connect(struct weir_http *http, char *text, size_t size)
 }
 
 static int
-explain(struct weir_http *http, CURLcode code, uint64_t timeout_ns, char *text, size_t size)
+explain(struct weir_http *http, CURLcode code, const struct weir_http_request *request, char *text,
+	size_t size)
 {
 	const char *where = http->config.address;
 	const char *detail = http->detail[0] != '\0' ? http->detail : curl_easy_strerror(code);
@@ -237,9 +253,12 @@ explain(struct weir_http *http, CURLcode code, uint64_t timeout_ns, char *text, 
 		snprintf(text, size,
 			"no answer of the switch's control API at %s for %llu ms: is the address "
 			"right, and the switch alive?",
-			where, (unsigned long long)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS));
+			where,
+			(unsigned long long)((request->timeout_ns + NS_PER_MS - 1) / NS_PER_MS));
 		return -ETIMEDOUT;
 	}
+	if (code == CURLE_ABORTED_BY_CALLBACK)
+		return -EINTR;
 	if (code == CURLE_OUT_OF_MEMORY) {
 		snprintf(text, size, "out of memory");
 		return -ENOMEM;
@@ -256,11 +275,10 @@ explain(struct weir_http *http, CURLcode code, uint64_t timeout_ns, char *text, 
 		snprintf(text, size, "the control address %s: %s", where, detail);
 	else if (code == CURLE_WRITE_ERROR)
 		snprintf(text, size, "the answer of %s is larger than %zu KiB: is it a switch?",
-			where, WEIR_HTTP_BODY_MAX >> 10);
+			where, request->most >> 10);
 	else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-		snprintf(text, size,
-			"%s: %s: WEIR_CA (weir_config.ca_file) names the certificate to trust",
-			where, detail);
+		snprintf(text, size, "%s: %s: WEIR_CA names the certificate to trust", where,
+			detail);
 	else
 		snprintf(text, size, "%s does not answer as a switch's control API does: %s", where,
 			detail);
@@ -269,9 +287,10 @@ explain(struct weir_http *http, CURLcode code, uint64_t timeout_ns, char *text, 
 }
 
 int
-weir_http_ask(struct weir_http *http, const char *method, const char *path, const char *body,
-	uint64_t timeout_ns, struct weir_http_answer *answer, char *text, size_t size)
+weir_http_request(struct weir_http *http, const struct weir_http_request *request, long *status,
+	char *text, size_t size)
 {
+	struct exchange exchange = {.request = request};
 	CURL *easy = http->easy;
 	size_t base = strlen(http->base), room;
 	CURLcode code;
@@ -279,31 +298,62 @@ weir_http_ask(struct weir_http *http, const char *method, const char *path, cons
 
 	while (base > 0 && http->base[base - 1] == '/')
 		base--;
-	room = base + strlen(path) + 1;
+	room = base + strlen(request->path) + 1;
 	url = malloc(room);
 	if (url == NULL) {
 		snprintf(text, size, "out of memory");
 		return -ENOMEM;
 	}
-	snprintf(url, room, "%.*s%s", (int)base, http->base, path);
-	answer->status = 0;
-	answer->length = 0;
+	snprintf(url, room, "%.*s%s", (int)base, http->base, request->path);
+	*status = 0;
 	http->detail[0] = '\0';
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 	free(url);
-	if (body != NULL)
-		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+	if (request->body != NULL)
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body);
 	else
 		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / NS_PER_MS) + 1);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ns / NS_PER_MS) + 1);
-	curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS) + 1);
+	curl_easy_setopt(
+		easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS) + 1);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
+	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, request->interrupted == NULL ? 1L : 0L);
+	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
+	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, request);
 	code = perform(easy);
 	if (code != CURLE_OK)
-		return explain(http, code, timeout_ns, text, size);
-	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer->status);
+		return explain(http, code, request, text, size);
+	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, status);
 	return 0;
+}
+
+static bool
+take_body(void *to, const char *bytes, size_t length)
+{
+	struct weir_http_answer *answer = to;
+
+	memcpy(answer->body + answer->length, bytes, length);
+	answer->length += length;
+	return true;
+}
+
+int
+weir_http_ask(struct weir_http *http, const char *method, const char *path, const char *body,
+	uint64_t timeout_ns, struct weir_http_answer *answer, char *text, size_t size)
+{
+	const struct weir_http_request request = {
+		.method = method,
+		.path = path,
+		.body = body,
+		.timeout_ns = timeout_ns,
+		.take = take_body,
+		.to = answer,
+		.most = sizeof(answer->body),
+	};
+
+	answer->length = 0;
+	return weir_http_request(http, &request, &answer->status, text, size);
 }
 
 char *

@@ -6,6 +6,7 @@
 #ifndef APPS_LIBWEIR_HTTP_H
 #define APPS_LIBWEIR_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,24 @@ struct weir_http_answer {
 int weir_http_open(
 	const struct weir_http_config *config, struct weir_http **http, char *text, size_t size);
 void weir_http_close(struct weir_http *http); /* NULL is fine */
+
+/* A request, and where its answer goes. */
+struct weir_http_request {
+	const char *method, *path; /* path is such as "/v1/status" */
+	const char *body; /* JSON; NULL: none */
+	uint64_t timeout_ns; /* until the whole answer is there */
+	/* Takes the next bytes of the answer; false: there is no room for them. */
+	bool (*take)(void *to, const char *bytes, size_t length);
+	void *to;
+	size_t most; /* bytes that are taken */
+	bool (*interrupted)(
+		void *); /* true ends the request; asked each second at least. NULL: none */
+	void *argument; /* of interrupted */
+};
+
+/* As weir_http_ask(); -EINTR: interrupted() said so. */
+int weir_http_request(struct weir_http *http, const struct weir_http_request *request, long *status,
+	char *text, size_t size);
 
 /*
  * One request. path is such as "/v1/status"; body JSON or NULL.

@@ -33,7 +33,7 @@ def tables():
         check(re.search(r'^packets   8192  6000  27 %$', out, re.M), '%s', out)
         check('off by' not in out, '%s', out)
         api.routes['/v1/status']['books']['off_by'] = 3
-        check('the books are off by 3' in good(ctl(api.address, 'status')), 'off_by')
+        check('the sum is off by 3' in good(ctl(api.address, 'status')), 'off_by')
         out = good(ctl(api.address, 'ports'))
         check(re.search(r'^p1 +up +net_af_packet1 .* 1234567  1\.25 GiB +1234609 .* 7 +0$', out, re.M),
               '%s', out)
@@ -180,6 +180,10 @@ def usage():
                   ('faults', 'add', 'drop', '--seed', '9223372036854775808'),
                   ('faults', 'set', '/nowhere/at/all'), ('faults', '--port', 'p0'), ('top', '--json')):
         says(ctl('unix:/nowhere', *words), 2, 'weirctl')
+    for words, name in (('statu', 'status'), ('job crate x --size 2', 'job create'), ('job list x', 'jobs'),
+                        ('list jobs', 'jobs'), ('port', 'ports'), ('jobs list', 'jobs'), ('faults ad drop', 'faults add'),
+                        ('tenant', 'tenants')):
+        says(ctl('unix:/nowhere', *words.split()), 2, 'did you mean "%s"' % name)
     says(ctl('gopher://x', 'jobs'), 2, 'unix:PATH')
     says(ctl('unix:', 'jobs'), 2, 'unix:PATH')
     says(ctl('unix:' + '/x' * 100, 'jobs'), 3, 'weirctl')
@@ -214,7 +218,7 @@ def rates():
         check(len(re.findall(r'^\d\d:\d\d:\d\d over 2\.0 s$', out, re.M)) == 2, '%s', out)
         check(re.search(r'^drops +queue_full +15/s +67$', out, re.M), '%s', out)
         check(re.search(r'^port p1 +rx_packets +617k/s +2469134$', out, re.M), '%s', out)
-        check(re.search(r'^drops +late +reset +2$', out, re.M), '%s', out)
+        check(re.search(r'^drops +late +- +2 \(reset\)$', out, re.M), '%s', out)
         check('port p0' not in out, '%s', out)
         lines = good(ctl(api.address, '-j', 'counters', '-w', '--count', '2', '--interval',
                          '100ms')).split('\n')

@@ -94,7 +94,7 @@ def broken_transfers():
             run = says(ctl(api.address, 'jobs', '-t', '1s'), 3, 'weirctl: ')
             check(run.seconds < 3, '%s', run)
         api.routes['/v1/jobs'] = endless
-        says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8 MiB')
+        says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8192 KiB')
         api.routes['/v1/jobs'] = {'jobs': []}
         # Large, and right: 1024 blocks with 256 missing sources each.
         api.routes['/v1/blocks'] = {'blocks': [block(b, missing=range(256)) for b in range(1024)]}
@@ -122,7 +122,7 @@ def heavy_answers():
         check(len(quick(1, 'jobs').err) < 1000, 'all of the message')
         api.routes['/v1/jobs'] = {'jobs': [job('x' * 20000000, 1)]}
         err = ' '.join(quick(3, 'jobs').err.split())
-        check('is larger than 8 MiB' in err, '%s', err)
+        check('is larger than 8192 KiB' in err, '%s', err)
         api.fill()
         api.routes['/v1/blocks'] = {'blocks': [block(b, 'job-%d' % b) for b in range(40000)]}
         out = quick(0, 'blocks', '--stuck', '--limit', '1000000').out

@@ -16,20 +16,20 @@ from tap import Skip, case, check, main
 
 @case
 def no_connection():
-    says(ctl('unix:/nowhere/at.sock', 'jobs'), 3, 'no socket /nowhere/at.sock: is the switch running, '
-         'and has its configuration a section "api"')
+    says(ctl('unix:/nowhere/at.sock', 'jobs'), 3, '/nowhere/at.sock .No such file or directory.: is the switch '
+         'running')
     with FakeApi() as api:
         api.fill()
         api.stop()
-        says(ctl(api.address, 'jobs'), 3, 'nobody listens on .*: is the switch running')
-        says(ctl(api.address, 'top'), 3, 'nobody listens')
+        says(ctl(api.address, 'jobs'), 3, 'Connection refused.: is the switch running')
+        says(ctl(api.address, 'top'), 3, 'Connection refused')
     with FakeApi(tcp=True) as api:
         api.stop()
         says(ctl(api.address, 'jobs'), 3, 'Connection refused.*api.listen')
     with FakeApi() as api:
         api.routes['/v1/jobs'] = lambda handler: time.sleep(3)
         api.routes['/v1/trace'] = lambda handler: time.sleep(1) or {'traceEvents': []}
-        run = says(ctl(api.address, 'jobs', '--timeout', '300ms'), 3, 'no answer from .* within 0.3 s')
+        run = says(ctl(api.address, 'jobs', '--timeout', '300ms'), 3, 'no answer .* for 300 ms')
         check(run.seconds < 2, '%s', run)
         # What is asked to take time has this time beside the timeout.
         says(ctl(api.address, '-t', '600ms', 'trace', '--for', '1s', '-o', '-'), 0, 'traceEvents')
@@ -83,15 +83,15 @@ def tokens():
             says(ctl(api.address, 'jobs', WEIR_TOKEN=text.strip(), WEIR_TOKEN_FILE='/no'), status, said)
             says(ctl(api.address, 'jobs', '--token-file', name, WEIR_TOKEN='other'), status)
             says(ctl(api.address, 'jobs', WEIR_TOKEN='', WEIR_TOKEN_FILE=name), status)
-        says(ctl(api.address, 'jobs', WEIR_TOKEN='two words'), 2, 'WEIR_TOKEN: it should be one token')
+        says(ctl(api.address, 'jobs', WEIR_TOKEN='two words'), 2, 'WEIR_TOKEN: the token is empty, or has blanks')
         for text in ('', 'two words\n', 'a\r\nHost: evil\n', 'x' * 5000):
             with open(name, 'w', newline='') as file:
                 file.write(text)
-            says(ctl(api.address, 'jobs', '--token-file', name), 2, 'should hold one token')
+            says(ctl(api.address, 'jobs', '--token-file', name), 2, 'should hold one token|the token is empty, or has blanks')
         says(ctl(api.address, 'jobs', '--token-file', folder + '/none'), 2, 'No such file')
         api.routes['/v1/jobs'] = (403, {'error': {'status': 403, 'code': 'forbidden',
                                                   'message': 'not yours'}})
-        says(ctl(api.address, 'jobs'), 1, 'not yours', 'only an admin may')
+        says(ctl(api.address, 'jobs'), 1, 'not yours', 'only an administrator may')
 
 
 @case
@@ -113,9 +113,9 @@ def tls():
             says(ctl(api.address, 'jobs', '--ca', certificate), 0, '^JOB ')
             says(ctl(api.address, 'jobs', WEIR_CA=certificate), 0, '^JOB ')
             says(ctl(api.address, 'jobs', '--ca', certificate, WEIR_CA='/none'), 0, '^JOB ')
-            says(ctl(api.address, 'jobs', WEIR_CA=''), 3, '--ca FILE or WEIR_CA names the certificate')
-            says(ctl(api.address.replace('https', 'http'), 'jobs'), 3, 'did not answer|closed')
-            says(ctl(api.address, 'jobs', '--ca', folder + '/none'), 3, '--ca')
+            says(ctl(api.address, 'jobs', WEIR_CA=''), 3, 'WEIR_CA .*names the certificate')
+            says(ctl(api.address.replace('https', 'http'), 'jobs'), 3, 'does not answer|closes')
+            says(ctl(api.address, 'jobs', '--ca', folder + '/none'), 3, 'WEIR_CA')
         with FakeApi(tcp=True) as api:
             api.fill()
             says(ctl(api.address + '/', 'jobs', http_proxy='http://127.0.0.1:1'), 0, '^JOB ')

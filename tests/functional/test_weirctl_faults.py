@@ -31,7 +31,7 @@ def what_is_set_is_told():
         for line in (
                 r'faults   set 12\.4 s ago, seed 9007199254740993; 3 packets held, 1024 at most by each',
                 r'   0  p0 +in +contributions, job 3 +1\.25 % +drop +12345  123 +0\n',
-                r'   1  any +out  results, job 3, source 2, blocks 5\.\.9 +1 in 100 +'
+                r'   1  any +out +results, job 3, source 2, blocks 5\.\.9 +1 in 100 +'
                 r'delay 500 us to 1\.5 ms +12345 ',
                 r'   2  any +in +any +numbers 1\.\.3, 7 +corrupt 2 bits +12345  123 +4\n',
                 r'   3  any +in +any +bursts: begin 1 %, end 20 %, hit 100 %, else 0 %; '
@@ -57,7 +57,7 @@ def nobody_forgets_them():
         api.routes['/v1/status']['faults'] = {'rules': 5, 'elapsed_ms': 12400, 'hit': 615, 'held_now': 3}
         check('faults   5 rules set on purpose 12.4 s ago, 615 packets hit: weirctl faults\n'
               in good(ctl(api.address, 'status')), 'status')
-        check(re.search(r'^FAULTS ON PURPOSE  5 rules  0/s hit  for 12\.4 s  weirctl faults tells them\n',
+        check(re.search(r'^FAULTS ON PURPOSE  5 rules  0/s hit  for 12\.4 s  weirctl faults lists them\n',
                         good(ctl(api.address, 'top', '--once', '--interval', '100ms')), re.M), 'top')
 
 
@@ -138,7 +138,7 @@ def a_real_switch_takes_them():
         rack.start_switch()
         good(ctl(address, 'job', 'create', 'ring', '--size', '2', '--id', '9'))
         out = good(ctl(address, 'faults', 'add', 'drop', '--percent', '1', '--job', 'ring'))
-        check(re.search(r'   1  any +out  aggregation, job 9 +1 % +drop +0 +0 +0\n', out), '%s', out)
+        check(re.search(r'   1  any +out +aggregation, job 9 +1 % +drop +0 +0 +0\n', out), '%s', out)
         out = good(ctl(address, 'faults', 'add', 'delay', '--port', 'p1', '--direction', 'in', '--us', '500',
                        '--seed', '7'))
         check('seed 7;' in out and re.search(r'   2  p1 +in +any +100 % +delay 500 us', out), '%s', out)

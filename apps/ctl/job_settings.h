@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The settings of a job, one line each. From this list come the keys of `jobs[]` in a configuration,
+ * the keys of the control API's requests and answers and of the state file, their checks and
+ * defaults, what `job set` and a reload change, weirctl's options, docs/configuration.md and
+ * docs/openapi.yaml. To add a setting: add its line, its field of struct ppe_job (or ctrl_job_spec),
+ * its use in the data plane and its test, then run `make keys`, which rewrites the two documents.
+ *
+ *	X(key, where, change, kind, field, unit, default, min, max, words, help)
+ *
+ * where   BOTH; FILE: the configuration alone; API: the control API and the state file alone
+ * change  YES: of a running job; NO: another value makes another job
+ * kind    CTRL_<kind> of ctrl/config/schema.h: INTEGER, POWER, BOOLEAN, WORD, RESULTS
+ * field   of struct ctrl_job_spec. BOOLEAN and WORD: 0 and up, in the order of the words
+ * default as text; min, max: inclusive; words: "one|two"
+ *
+ * A job's name, id and size are not settings: ctrl/config/job.h.
+ */
+#ifndef CTRL_JOB_SETTINGS_H
+#define CTRL_JOB_SETTINGS_H
+
+#include "pktbuf/wire/wire.h"
+
+/* The words of types and operations, by their code on the wire: "int8|uint8|...", "sum|prod|...". */
+#define CTRL_WORD_OF_TYPE(name, code, text, bytes) "|" text
+#define CTRL_WORD_OF_OP(name, code, text)          "|" text
+#define CTRL_TYPES                                 (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])
+#define CTRL_OPS                                   (&(WEIR_OP_LIST(CTRL_WORD_OF_OP))[1])
+
+/* clang-format off */
+#define CTRL_JOB_SETTINGS(X) \
+	X(window, BOTH, NO, POWER, shape.window, "blocks", "64", 1, PPE_WINDOW_MAX, NULL, \
+		"Blocks that a source has in flight at most. Twice as many buffers are reserved.") \
+	X(elements, BOTH, NO, INTEGER, shape.elements, "elements", "256", 1, WEIR_ELEMENTS_MAX, NULL, \
+		"Elements of a block at most. A frame has to hold them.") \
+	X(timeout_ms, BOTH, YES, INTEGER, shape.timeout_ms, "ms", "1000", 1, 60000, NULL, \
+		"A block that gets no new contribution for this time has a straggler.") \
+	X(rate_mbit, BOTH, YES, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, NULL, \
+		"Limit of its contributions' rate, whole frames counted. The excess is dropped as `policed`. The burst is " \
+		"10 ms at that rate or one window of all sources, whichever is larger; two windows if they take no more " \
+		"than a second. A change fills no bucket. 0: no limit.") \
+	X(policy, BOTH, YES, WORD, shape.policy, "", "wait", 0, 0, "wait|partial|error", \
+		"What happens to a straggler's block: it waits, is sent without the missing contributions, or fails.") \
+	X(dead_after_ms, BOTH, YES, INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \
+		"Policy `partial`: a source is expelled when the others wait this long for its acknowledgement and it " \
+		"sends nothing. The others go on without it; it returns when all join again. 0: never. Without effect " \
+		"in a job with a fixed generation.") \
+	X(rejoin, BOTH, YES, WORD, shape.revoke, "", "wait", 0, 0, "wait|revoke", \
+		"A source joins again because its host was restarted, was expelled, or failed. `wait`: the running " \
+		"generation continues until all its sources have joined again; `revoke`: it ends at once, and its sources " \
+		"are told so. Without effect in a job with a fixed generation.") \
+	X(results, BOTH, NO, RESULTS, shape.group, "", "unicast", 0, 0, NULL, \
+		"A copy of each result to every source, or one copy to a multicast group.") \
+	X(type, BOTH, NO, WORD, shape.dtype, "", "fp32", 0, 0, CTRL_TYPES, "Type of the elements in the base form.") \
+	X(op, BOTH, NO, WORD, shape.op, "", "sum", 0, 0, CTRL_OPS, \
+		"Operation of the base form. Bitwise and logical operations are for integers.") \
+	X(deterministic, BOTH, NO, BOOLEAN, shape.deterministic, "", "false", 0, 0, NULL, \
+		"Add floating-point contributions in the order of their source ids, so that results do not depend on the " \
+		"order of arrival. Reserves memory for the contributions that wait (docs/deterministic.md).") \
+	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
+		"0: sources join, and a generation begins when all have. Otherwise the number of the only generation, " \
+		"without joins: for packet generators.") \
+	X(expire_s, API, YES, INTEGER, expire_s, "s", "0", 0, 1000000, NULL, \
+		"A member that is silent for this time expires. 0: never.") \
+	X(authenticate, API, NO, BOOLEAN, shape.authenticated, "", "false", 0, 0, NULL, \
+		"Every packet carries a keyed tag. The switch makes the key.")
+
+/* A row of the list, if its `where` includes the configuration, or the API; if it can change. */
+#define CTRL_FILE_BOTH(...) __VA_ARGS__
+#define CTRL_FILE_FILE(...) __VA_ARGS__
+#define CTRL_FILE_API(...)
+#define CTRL_API_BOTH(...)  __VA_ARGS__
+#define CTRL_API_FILE(...)
+#define CTRL_API_API(...)   __VA_ARGS__
+#define CTRL_CHANGE_YES(...) __VA_ARGS__
+#define CTRL_CHANGE_NO(...)
+/* clang-format on */
+
+#endif

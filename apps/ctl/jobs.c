@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs and their members: what they are, and how to make, change and end them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "apps/ctl/ctl.h"
+#include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/units.h"
+#include "apps/ctl/views.h"
+
+#define INDENT  9
+#define POLL_NS 100000000
+
+void
+view_joined(json_t *job, FILE *out)
+{
+	fprintf(out, "%s of %s", units_exact(get_number(job, "joined")).text,
+		units_exact(get_number(job, "size")).text);
+}
+
+static void
+operation(json_t *job, FILE *out)
+{
+	fprintf(out, "%s %s", get_text(job, "op"), get_text(job, "type"));
+}
+
+void
+view_jobs(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"JOB", "name", CELL_TEXT, 1, 0, NULL},
+		{"ID", "id", CELL_EXACT, 0, 0, NULL},
+		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
+		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 0, view_joined},
+		{"IN FLIGHT", "blocks_in_flight", CELL_EXACT, 0, 0, NULL},
+		{"COMPLETE", "counters.blocks_complete", CELL_EXACT, 0, 0, NULL},
+		{"PARTIAL", "counters.blocks_partial", CELL_EXACT, 0, 0, NULL},
+		{"ERROR", "counters.blocks_error", CELL_EXACT, 0, 1, NULL},
+		{"POLICY", "policy", CELL_TEXT, 0, 2, NULL},
+		{"TIMEOUT", "timeout_ms", CELL_MS, 0, 2, NULL},
+		{"TYPE", NULL, CELL_PRINT, 0, 4, operation},
+		{"ELEMENTS", "elements", CELL_EXACT, 0, 4, NULL},
+		{"TENANT", "tenant", CELL_TEXT, 1, 3, NULL},
+		{"FROM", "origin", CELL_TEXT, 0, 5, NULL},
+	};
+
+	if (json_array_size(get(answer, "jobs")) == 0)
+		fputs("no jobs\n", out);
+	else
+		TABLE_PRINT(columns, get(answer, "jobs"), out, width);
+}
+
+/* Seconds since a point in Unix time. */
+static double
+age_of(double unix_seconds)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return isfinite(unix_seconds)
+		? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - unix_seconds
+		: (double)NAN;
+}
+
+/* How long blocks have waited for a member, those that are open now included. */
+static double
+waited_for(json_t *member)
+{
+	double waiting = get_number(member, "waiting");
+
+	return get_number(member, "waited") + (isfinite(waiting) ? waiting : 0);
+}
+
+static void
+waited(json_t *member, FILE *out)
+{
+	fputs(units_age(waited_for(member)).text, out);
+}
+
+static void
+heard(json_t *member, FILE *out)
+{
+	double age = get_number(member, "last_heard");
+
+	fprintf(out, "%s%s", isfinite(age) ? units_age(age).text : "never",
+		isfinite(age) ? " ago" : "");
+}
+
+static void
+joined(json_t *member, FILE *out)
+{
+	double age = age_of(get_number(member, "joined"));
+
+	fprintf(out, "%s%s", units_age(age).text, isfinite(age) ? " ago" : "");
+}
+
+/* The member that keeps the others waiting: the one with the largest share of the time, if the share
+ * says anything. Below a hundredth of the job's life, nobody does. */
+static json_t *
+straggler(json_t *job, double *share)
+{
+	json_t *members = get(job, "members"), *worst = NULL;
+	double sum = 0, most = 0, least = 0.01 * age_of(get_number(job, "created"));
+
+	for (size_t i = 0; i < json_array_size(members); i++) {
+		json_t *m = json_array_get(members, i);
+		double time = waited_for(m);
+
+		if (!isfinite(time))
+			continue;
+		sum += time;
+		if (time > most) {
+			most = time;
+			worst = m;
+		}
+	}
+	*share = sum > 0 ? most / sum : 0;
+	return *share > 1.5 / (double)(json_array_size(members) + 1) && !(most < least) ? worst
+											: NULL;
+}
+
+void
+view_members(json_t *job, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"RANK", "rank", CELL_EXACT, 0, 0, NULL},
+		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
+		{"ADDRESS", "address", CELL_TEXT, 0, 0, NULL},
+		{"UDP", "udp", CELL_EXACT, 0, 4, NULL},
+		{"PORT", "port", CELL_TEXT, 1, 2, NULL},
+		{"LAST HEARD", NULL, CELL_PRINT_RIGHT, 0, 0, heard},
+		{"WAITED FOR", NULL, CELL_PRINT_RIGHT, 0, 0, waited},
+		{"LAST", "last", CELL_EXACT, 0, 1, NULL},
+		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 3, joined},
+	};
+	json_t *list = get(job, "members"), *worst;
+	double share;
+
+	if (json_array_size(list) == 0) {
+		fputs("no members\n", out);
+		return;
+	}
+	TABLE_PRINT(columns, list, out, width);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *m = json_array_get(list, i);
+
+		if (get_true(m, "contested"))
+			text_printf(out, 2, width,
+				"two processes join as rank %s (%s): end one of them, or give it a "
+				"rank of its own",
+				units_exact(get_number(m, "rank")).text, get_text(m, "address"));
+	}
+	worst = straggler(job, &share);
+	if (worst != NULL)
+		text_printf(out, 2, width,
+			"rank %s (%s) has %s of the time that blocks waited for their last source",
+			units_exact(get_number(worst, "rank")).text, get_text(worst, "address"),
+			units_share(share).text);
+}
+
+/* Those that are not 0. */
+static void
+counters(json_t *from, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {{"COUNTER", "name", CELL_TEXT, 1, 0, NULL},
+		{"TOTAL", "total", CELL_EXACT, 0, 0, NULL}};
+	json_t *rows = json_array(), *value;
+	const char *key;
+
+	json_object_foreach (from, key, value)
+		if (json_is_number(value) && json_number_value(value) != 0)
+			json_array_append_new(
+				rows, json_pack("{s:s,s:O}", "name", key, "total", value));
+	if (json_array_size(rows) > 0) {
+		fputc('\n', out);
+		TABLE_PRINT(columns, rows, out, width);
+	}
+	json_decref(rows);
+}
+
+/* The settings of a job. */
+static void
+settings(json_t *j, FILE *out, unsigned int width)
+{
+	const char *from = get_text(j, "origin"), *tenant = get_text(j, "tenant");
+	bool owned = strcmp(tenant, "-") != 0;
+
+	if (strcmp(from, "file") == 0)
+		from = "the configuration";
+	else if (strcmp(from, "api") == 0)
+		from = "the API";
+	text_printf(out, INDENT, width, "job      %s, id %s, %s, from %s%s%s", get_text(j, "name"),
+		units_exact(get_number(j, "id")).text, get_text(j, "state"), from,
+		owned ? ", tenant " : "", owned ? tenant : "");
+	text_printf(out, INDENT, width,
+		"blocks   %s of %s, %s elements each, window %s, results %s%s%s", get_text(j, "op"),
+		get_text(j, "type"), units_exact(get_number(j, "elements")).text,
+		units_exact(get_number(j, "window")).text, get_text(j, "results"),
+		get_true(j, "deterministic") ? ", deterministic" : "",
+		get_true(j, "authenticated") ? ", authenticated" : "");
+	text_printf(out, INDENT, width, "policy   %s, timeout %s%s", get_text(j, "policy"),
+		units_age(get_number(j, "timeout_ms") / 1e3).text,
+		strcmp(get_text(j, "rejoin"), "revoke") == 0
+			? ", a member that joins again revokes the generation"
+			: "");
+}
+
+void
+view_job(json_t *j, FILE *out, unsigned int width)
+{
+	double created = age_of(get_number(j, "created"));
+	bool dated = isfinite(created);
+
+	settings(j, out, width);
+	text_printf(out, INDENT, width, "members  %s of %s joined, generation %s%s%s%s",
+		units_exact(get_number(j, "joined")).text, units_exact(get_number(j, "size")).text,
+		units_exact(get_number(j, "generation")).text, dated ? ", created " : "",
+		dated ? units_age(created).text : "", dated ? " ago" : "");
+	text_printf(out, INDENT, width, "buffers  %s of %s used, %s blocks in flight",
+		units_exact(get_number(j, "buffers.used")).text,
+		units_exact(get_number(j, "buffers.reserved")).text,
+		units_exact(get_number(j, "blocks_in_flight")).text);
+	if (json_array_size(get(j, "members")) > 0) {
+		fputc('\n', out);
+		view_members(j, out, width);
+	}
+	counters(get(j, "counters"), out, width);
+}
+
+/* Show the job as the switch has it now. A new job has no members and no counts. */
+static int
+change(struct ctl *ctl, const char *method, const char *path, json_t *body)
+{
+	json_t *answer;
+
+	if (!ctl_ask(ctl, method, path, body, &answer))
+		return ctl->status;
+	settings(answer, stdout, ctl->width);
+	json_decref(answer);
+	return CTL_OK;
+}
+
+int
+command_job_create(struct ctl *ctl)
+{
+	json_t *body = json_incref(ctl->options.fields);
+	json_t *name = json_string(ctl->options.words[0]);
+
+	if (json_object_get(body, "size") == NULL || name == NULL) {
+		ctl_say(name == NULL ? "the name is not UTF-8"
+				     : "job create: --size N, the number of sources, is missing");
+		json_decref(name);
+		json_decref(body);
+		return CTL_USAGE;
+	}
+	json_object_set_new(body, "name", name);
+	return change(ctl, "POST", "/v1/jobs", body);
+}
+
+int
+command_job_set(struct ctl *ctl)
+{
+	char *path;
+	int status;
+
+	if (json_object_size(ctl->options.fields) == 0) {
+		ctl_say("job set: nothing to set: weirctl job set --help lists the settings");
+		return CTL_USAGE;
+	}
+	path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
+	status = change(ctl, "PATCH", path, json_incref(ctl->options.fields));
+	free(path);
+	return status;
+}
+
+/* Until the job does not exist any more; for --timeout at most. */
+static int
+wait_until_gone(struct ctl *ctl, const char *path)
+{
+	const struct timespec pause = {0, POLL_NS};
+	double end = ctl_clock() + ctl->options.timeout;
+	json_t *answer;
+
+	do {
+		if (!ctl_get(ctl, path, false, &answer))
+			return ctl->status;
+		if (answer == NULL) {
+			puts("gone");
+			return CTL_OK;
+		}
+		json_decref(answer);
+		nanosleep(&pause, NULL);
+	} while (ctl_clock() < end);
+	ctl_say("after %g s the job still drains: blocks --stuck says for whom it waits; "
+		"--timeout waits longer",
+		ctl->options.timeout);
+	return CTL_REFUSED;
+}
+
+int
+command_job_delete(struct ctl *ctl)
+{
+	char *path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
+	json_t *answer;
+
+	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
+		if (strcmp(get_text(answer, "state"), "draining") != 0)
+			puts("gone");
+		else if (ctl->options.wait)
+			ctl->status = wait_until_gone(ctl, path);
+		else
+			puts("draining: gone when its blocks are (--wait waits for it)");
+		json_decref(answer);
+	}
+	free(path);
+	return ctl->status;
+}
+
+/* Is there still a member of this rank? Sources of the configuration stay, and a live host joins
+ * again. */
+static bool
+is_member(struct ctl *ctl, const char *job, const char *rank)
+{
+	char *path = ctl_path("/v1/jobs/", job, "");
+	json_t *answer, *list;
+	bool found = false;
+
+	if (ctl_get(ctl, path, false, &answer)) {
+		list = get(answer, "members");
+		for (size_t i = 0; i < json_array_size(list); i++) {
+			json_t *member = json_array_get(list, i);
+
+			found |= get_number(member, "rank") == atof(rank) &&
+				strcmp(get_text(member, "state"), "joined") == 0;
+		}
+		ctl->status = found ? CTL_REFUSED : CTL_OK;
+		json_decref(answer);
+	}
+	free(path);
+	return found;
+}
+
+int
+command_member_delete(struct ctl *ctl)
+{
+	const char *job = ctl->options.words[0], *rank = ctl->options.words[1];
+	char *members = ctl_path("/v1/jobs/", job, "/members/");
+	char *path = ctl_path(members, rank, "");
+	json_t *answer;
+
+	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
+		json_decref(answer);
+		if (is_member(ctl, job, rank))
+			ctl_say("rank %s is still in job %s: its place is the configuration's, or "
+				"it has joined again",
+				rank, job);
+		else if (ctl->status == CTL_OK)
+			puts("gone");
+	}
+	free(path);
+	free(members);
+	return ctl->status;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The switch as a whole: status, health, ports, tenants, reload. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "apps/ctl/ctl.h"
+#include "apps/ctl/get.h"
+#include "apps/ctl/table.h"
+#include "apps/ctl/units.h"
+#include "apps/ctl/views.h"
+
+#define INDENT 9
+
+static void
+pools(json_t *from, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"POOL", "name", CELL_TEXT, 1, 0, NULL},
+		{"SIZE", "size", CELL_EXACT, 0, 0, NULL},
+		{"FREE", "free", CELL_EXACT, 0, 0, NULL},
+		{"USED", "used", CELL_SHARE, 0, 0, NULL},
+	};
+	json_t *list = json_array(), *pool;
+	const char *name;
+
+	json_object_foreach (from, name, pool) {
+		double size = get_number(pool, "size"), left = get_number(pool, "free");
+		json_t *row = json_copy(pool);
+
+		json_object_set_new(row, "name", json_string(name));
+		if (size > 0 && isfinite(left))
+			json_object_set_new(row, "used", json_real(1 - left / size));
+		json_array_append_new(list, row);
+	}
+	TABLE_PRINT(columns, list, out, width);
+	json_decref(list);
+}
+
+static void
+memory(json_t *from, FILE *out, unsigned int width)
+{
+	text_printf(out, INDENT, width, "memory   %s free of %s, %s for blocks",
+		units_bytes(get_number(from, "free")).text,
+		units_bytes(get_number(from, "total")).text,
+		units_bytes(get_number(from, "data")).text);
+	text_printf(out, INDENT, width, "blocks   %s used, %s reserved by jobs, room for %s",
+		units_exact(get_number(from, "blocks_used")).text,
+		units_exact(get_number(from, "blocks_reserved")).text,
+		units_exact(get_number(from, "blocks_capacity")).text);
+}
+
+static void
+packets(json_t *from, FILE *out, unsigned int width)
+{
+	double off = get_number(from, "off_by");
+
+	text_printf(out, INDENT, width,
+		"packets  %s received, %s created; %s sent, %s consumed, %s dropped, %s in "
+		"flight",
+		units_count(get_number(from, "received")).text,
+		units_count(get_number(from, "created")).text,
+		units_count(get_number(from, "sent")).text,
+		units_count(get_number(from, "consumed")).text,
+		units_count(get_number(from, "dropped")).text,
+		units_exact(get_number(from, "in_flight")).text);
+	if (isfinite(off) && off != 0)
+		text_printf(out, INDENT, width,
+			"         the sum is off by %s: normal while packets flow, an error when "
+			"none do",
+			units_exact(off).text);
+}
+
+void
+view_status(json_t *s, FILE *out, unsigned int width)
+{
+	static const struct table_column workers[] = {
+		{"WORKER", "id", CELL_EXACT, 0, 0, NULL},
+		{"LCORE", "lcore", CELL_EXACT, 0, 1, NULL},
+		{"CPU", "cpu", CELL_EXACT, 0, 0, NULL},
+		{"BUSY", "busy", CELL_SHARE, 0, 0, NULL},
+		{"TURNS", "turns", CELL_COUNT, 0, 3, NULL},
+		{"HOPS IN", "hops_in", CELL_COUNT, 0, 2, NULL},
+		{"HOPS OUT", "hops_out", CELL_COUNT, 0, 2, NULL},
+		{"THREADS", "threads_live", CELL_EXACT, 0, 0, NULL},
+	};
+
+	text_printf(out, INDENT, width, "switch   %s, weir-switch %s, process %s, up %s",
+		get_text(s, "name"), get_text(s, "version"), units_exact(get_number(s, "pid")).text,
+		units_age(get_number(s, "uptime")).text);
+	text_printf(out, INDENT, width, "address  %s, %s, UDP %s and %s", get_text(s, "address"),
+		get_text(s, "mac"), units_exact(get_number(s, "udp_port")).text,
+		units_exact(get_number(s, "udp_port_ext")).text);
+	text_printf(out, INDENT, width, "serves   %s ports, %s jobs",
+		units_exact(get_number(s, "ports")).text, units_exact(get_number(s, "jobs")).text);
+	memory(get(s, "memory"), out, width);
+	packets(get(s, "books"), out, width);
+	view_faults_brief(s, out, width);
+	if (json_array_size(get(s, "workers")) > 0) {
+		fputc('\n', out);
+		TABLE_PRINT(workers, get(s, "workers"), out, width);
+	}
+	if (json_object_size(get(s, "pools")) > 0) {
+		fputc('\n', out);
+		pools(get(s, "pools"), out, width);
+	}
+}
+
+void
+view_health(json_t *answer, FILE *out, unsigned int width)
+{
+	text_printf(out, INDENT, width, "%s, up %s", get_text(answer, "status"),
+		units_age(get_number(answer, "uptime")).text);
+}
+
+void
+view_link(json_t *port, FILE *out)
+{
+	fputs(!json_is_boolean(get(port, "up")) ? "-" : get_true(port, "up") ? "up" : "down", out);
+}
+
+void
+view_ports(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"PORT", "name", CELL_TEXT, 1, 0, NULL},
+		{"LINK", "up", CELL_PRINT, 0, 0, view_link},
+		{"DEVICE", "device", CELL_TEXT, 1, 4, NULL},
+		{"MAC", "mac", CELL_TEXT, 0, 5, NULL},
+		{"MTU", "mtu", CELL_EXACT, 0, 6, NULL},
+		{"RX PACKETS", "rx_packets", CELL_EXACT, 0, 0, NULL},
+		{"RX BYTES", "rx_bytes", CELL_BYTES, 0, 1, NULL},
+		{"TX PACKETS", "tx_packets", CELL_EXACT, 0, 0, NULL},
+		{"TX BYTES", "tx_bytes", CELL_BYTES, 0, 1, NULL},
+		{"QUEUE FULL", "queue_full", CELL_EXACT, 0, 0, NULL},
+		{"MISSED", "missed", CELL_EXACT, 0, 0, NULL},
+	};
+
+	TABLE_PRINT(columns, get(answer, "ports"), out, width);
+}
+
+void
+view_json(json_t *answer, FILE *out, unsigned int width)
+{
+	(void)width;
+	json_dumpf(answer, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+	fputc('\n', out);
+}
+
+/* "3 of 8", or "3" where there is no quota. */
+static void
+used_of(json_t *tenant, const char *used, const char *quota, bool bytes, FILE *out)
+{
+	double have = get_number(tenant, used), may = get_number(get(tenant, "quota"), quota);
+
+	fputs((bytes ? units_bytes(have) : units_exact(have)).text, out);
+	if (bytes)
+		may *= 1 << 20;
+	if (isfinite(may) && may > 0)
+		fprintf(out, " of %s", (bytes ? units_bytes(may) : units_exact(may)).text);
+}
+
+static void
+used_jobs(json_t *tenant, FILE *out)
+{
+	used_of(tenant, "jobs", "jobs", false, out);
+}
+
+static void
+used_memory(json_t *tenant, FILE *out)
+{
+	used_of(tenant, "memory", "memory_mb", true, out);
+}
+
+static void
+used_blocks(json_t *tenant, FILE *out)
+{
+	used_of(tenant, "blocks", "blocks", false, out);
+}
+
+static void
+used_rate(json_t *tenant, FILE *out)
+{
+	used_of(tenant, "rate_mbit", "rate_mbit", false, out);
+}
+
+void
+view_tenants(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"TENANT", "name", CELL_TEXT, 1, 0, NULL},
+		{"JOBS", NULL, CELL_PRINT_RIGHT, 0, 0, used_jobs},
+		{"MEMORY", NULL, CELL_PRINT_RIGHT, 0, 0, used_memory},
+		{"BLOCKS", NULL, CELL_PRINT_RIGHT, 0, 0, used_blocks},
+		{"RATE (Mbit/s)", NULL, CELL_PRINT_RIGHT, 0, 1, used_rate},
+	};
+
+	if (json_array_size(get(answer, "tenants")) == 0)
+		text_print("no tenants: the Unix socket is the administrator's, and TCP only reads",
+			out, 0, width);
+	else
+		TABLE_PRINT(columns, get(answer, "tenants"), out, width);
+}
+
+int
+command_reload(struct ctl *ctl)
+{
+	static const char *const keys[] = {"created", "changed", "replaced", "deleted"};
+	json_t *answer;
+
+	if (!ctl_ask(ctl, "POST", "/v1/reload", NULL, &answer))
+		return ctl->status;
+	if (ctl_lacks(ctl, answer, "jobs_created")) {
+		ctl->status = CTL_REFUSED;
+	} else {
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			char key[32];
+
+			snprintf(key, sizeof(key), "jobs_%s", keys[i]);
+			printf("%s %s %s", i == 0 ? "reloaded: jobs" : ",", keys[i],
+				units_exact(get_number(answer, key)).text);
+		}
+		printf("; %s tenants; certificate %s\n",
+			units_exact(get_number(answer, "tenants")).text,
+			get_text(answer, "certificate"));
+	}
+	json_decref(answer);
+	return ctl->status;
+}
