@@ -66,8 +66,6 @@ SELECTION = [
                             '--repeat', '3'], 5),
     ('latency', 'load', ['--elements', '1024', '--loads', '0,50,80,95', '--repeat', '3'], 15),
     ('rfc2544', 'frames', ['--frames', '64,256,512,1024,1518', '--resolution', '5'], 25),
-    ('timers', 'timeout', ['--repeat', '25'], 14),
-    ('detect', 'timeout', ['--samples', '500'], 16),
 ]
 
 

@@ -2,207 +2,190 @@
 /*
  * weir-bench engine: contributions that lie in mbufs already, through the real program, beside the
  * same vector operations alone.
+ *
+ * weir-bench scaling: one lcore, then more. Each worker has a port, and a job whose sources all sit
+ * there; a contribution belongs to another worker's shard with a given probability, and then hops.
+ * The limit of n lcores is n times what one does without hops, measured before each point.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/bench/bench.h"
 #include "apps/bench/collect.h"
 #include "apps/bench/generator.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
+#define TRIES        5 /* of a measurement that other processes spoil */
 
-static struct bench_list lcores = {1, {1}}, threads = {1, {20}}, sources = {1, {8}},
-			 window = {1, {64}}, elements = {3, {64, 256, 1024}};
+static struct option_list engine_lcores = {1, {1}}, scaling_lcores = {2, {1, 2}};
+static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
+			  elements = {3, {64, 256, 1024}};
 static uint64_t burst = 32, frames = 4096, packets;
-static double far_chance;
+static double engine_far, scaling_far = -1;
 static bool any_disturbed, authenticate, deterministic;
-static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
-		  *isa = "auto", *traffic = "aggregate";
+static const char *engine_type = "all", *scaling_type = "int32", *order = "block",
+		  *checksum = "none", *results = "unicast", *isa = "auto", *traffic = "aggregate";
 
-static const struct bench_option options[] = {
-	{"lcores", BENCH_LIST, &lcores, 1, 16, NULL, "worker lcores; each wants a CPU"},
-	{"far", BENCH_REAL, &far_chance, 0, 999, NULL,
-		"with more than one: probability that a block's contributions hop to another"},
-	{"threads", BENCH_LIST, &threads, 1, 64, NULL, "thread contexts per lcore"},
-	{"sources", BENCH_LIST, &sources, 2, 256, NULL, "contributions to a block"},
-	{"window", BENCH_LIST, &window, 1, 4096, NULL, "blocks, a power of two"},
-	{"elements", BENCH_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
-	{"type", BENCH_TEXT, &type, 0, 0, "int32|fp32|all",
-		"type of the elements: those that vector kernels exist for, or both"},
-	{"traffic", BENCH_TEXT, &traffic, 0, 0, "aggregate|forward",
+static const struct option_row engine_options[] = {
+	{"lcores", 0, OPTION_LIST, &engine_lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
+	{"far", 0, OPTION_REAL, &engine_far, 0, 0.999, NULL,
+		"with more than one: probability that a contribution hops to another"},
+	{"type", 0, OPTION_CHOICE, &engine_type, 0, 0, "int32|fp32|all", "type of the elements"},
+	{"traffic", 0, OPTION_CHOICE, &traffic, 0, 0, "aggregate|forward",
 		"contributions, or ordinary frames of their size to a known station"},
-	{"order", BENCH_TEXT, &order, 0, 0, "block|source|random", "order of arrival"},
-	{"checksum", BENCH_TEXT, &checksum, 0, 0, "none|software",
-		"UDP checksums: neither verified nor computed, or by software both"},
-	{"results", BENCH_TEXT, &results, 0, 0, "unicast|multicast",
-		"a result for each source, or one for all"},
-	{"authenticate", BENCH_FLAG, &authenticate, 0, 0, NULL,
-		"each point a second time with an authenticated job; hosts' tags are not counted"},
-	{"deterministic", BENCH_FLAG, &deterministic, 0, 0, NULL,
-		"the job adds floating-point contributions in the order of their sources"},
-	{"burst", BENCH_UINT, &burst, 1, 256, NULL, "packets per poll"},
-	{"frames", BENCH_UINT, &frames, 1, 1000000, NULL,
-		"mbufs in rotation per lcore (as many as a port's receive ring and pool), at least "
-		"sources x window"},
-	{"isa", BENCH_TEXT, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
-	{"packets", BENCH_UINT, &packets, 0, 100000000, NULL,
-		"for callgrind: only so many packets, collected, and no figures"},
+	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
+		"each point a second time with an authenticated job, without the hosts' tagging"},
+	{"packets", 0, OPTION_UINT, &packets, 0, 100000000, NULL,
+		"for callgrind: collect only so many packets, and print no figures"},
 	{0},
 };
 
-static json_t *
-parameters(const struct generator_work *w)
-{
-	json_t *made = json_pack("{s:s,s:i,s:f,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s:i,s:s,s:i,s:b}",
-		"traffic", traffic, "lcores", (int)w->workers, "far", w->far, "threads",
-		(int)w->threads, "sources", (int)w->sources, "window", (int)w->window, "elements",
-		(int)w->elements, "type", rmw_type_name(w->type), "order", order, "checksum",
-		checksum, "results", results, "burst", (int)w->burst, "isa", isa, "frames",
-		(int)(w->copies * w->depth * w->sources), "huge_pages", bench_on_huge_pages());
+static const struct option_row scaling_options[] = {
+	{"lcores", 0, OPTION_LIST, &scaling_lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
+	{"far", 0, OPTION_REAL, &scaling_far, 0, 0.999, NULL,
+		"probability that a contribution hops; -1: 0, 0.5 and 1 - 1/lcores"},
+	{"type", 0, OPTION_CHOICE, &scaling_type, 0, 0, "int32|fp32", "type of the elements"},
+	{0},
+};
 
-	if (deterministic)
-		json_object_set_new(made, "deterministic", json_true());
-	if (authenticate)
-		json_object_set_new(made, "authenticated", json_boolean(w->authenticated));
-	return made;
-}
+static const struct option_row work_options[] = {
+	{.help = "Work:"},
+	{"threads", 0, OPTION_LIST, &threads, 1, 64, NULL, "thread contexts per lcore"},
+	{"sources", 0, OPTION_LIST, &sources, 2, 256, NULL, "contributions to a block"},
+	{"window", 0, OPTION_LIST, &window, 1, 4096, NULL, "blocks in flight, powers of two"},
+	{"elements", 0, OPTION_LIST, &elements, 1, 2048, NULL, "elements of a contribution"},
+	{"order", 0, OPTION_CHOICE, &order, 0, 0, "block|source|random", "order of arrival"},
+	{"checksum", 0, OPTION_CHOICE, &checksum, 0, 0, "none|software",
+		"UDP checksums: neither verified nor computed, or by software both"},
+	{"results", 0, OPTION_CHOICE, &results, 0, 0, "unicast|multicast",
+		"a result for each source, or one for all"},
+	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
+		"add floating-point contributions in the order of their sources"},
+	{"burst", 0, OPTION_UINT, &burst, 1, 256, NULL, "packets per poll"},
+	{"frames", 0, OPTION_UINT, &frames, 1, 1000000, NULL,
+		"mbufs in rotation per lcore, at least sources x window"},
+	{"isa", 0, OPTION_CHOICE, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
+	{0},
+};
 
-static void
-print_head(FILE *out)
-{
-	fprintf(out,
-		"# traffic %s, order %s%s, checksums %s, results %s, burst %" PRIu64
-		", far %g, %s pages\n"
-		"# bare: the same vector operations on the same frames, alone, in the same run\n"
-		"# time, rate, payload: of CPU time; results are compared with the expected ones "
-		"in "
-		"the warm-up, then one in 1024\n"
-		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s%s\n"
-		"#%6s %7s %7s %7s %8s %6s %9s %8s %9s %9s %6s %7s %7s%s\n",
-		traffic, order, deterministic ? ", deterministic" : "", checksum, results, burst,
-		far_chance, bench_on_huge_pages() ? "huge" : "small", "lcores", "threads",
-		"sources", "window", "elements", "type", "time", "rate", "payload", "bare", "ratio",
-		"instr.", "cycles", authenticate ? "    tags   ratio" : "", "", "", "", "", "", "",
-		"ns/packet", "Mpps", "Gbit/s", "Gbit/s", "", "/packet", "/packet",
-		authenticate ? "         to none" : "");
-}
-
-static void
-print_count(FILE *out, double value)
-{
-	if (value < 0)
-		fprintf(out, " %7s", "-");
-	else
-		fprintf(out, " %7.0f", value);
-}
-
-/* A record with its limit, which forwarding has not. */
-static void
-add_beside_bare(struct bench_report *report, const char *metric, const struct generator_work *w,
-	double value, const char *unit, double limit)
-{
-	bench_add(report, metric, parameters(w), value, unit, w->forward ? BENCH_NONE : limit,
-		w->forward ? NULL : "bare kernel");
-}
-
-/* An authenticated job beside the same without tags, which was measured just before: each was
- * divided by the bare kernel of its own phases. */
-static void
-print_beside_plain(struct bench_report *report, const struct generator_work *w, double beside_bare)
-{
-	static double plain;
-
-	if (!w->authenticated) {
-		plain = beside_bare;
-		fprintf(bench_table(report), " %7s %7s", "no", "-");
-		return;
+/* Parameters of both benches, and their cells; the last ones are not shown. */
+#define WORK_COLUMNS                                                                               \
+	{.key = "lcores", .title = "lcores", .role = BENCH_PARAM},                                 \
+		{.key = "threads", .title = "threads", .role = BENCH_PARAM},                       \
+		{.key = "sources", .title = "sources", .role = BENCH_PARAM},                       \
+		{.key = "window", .title = "window", .role = BENCH_PARAM},                         \
+		{.key = "elements", .title = "elements", .role = BENCH_PARAM},                     \
+		{.key = "type", .title = "type", .role = BENCH_PARAM},                             \
+		{.key = "order", .role = BENCH_PARAM}, {.key = "checksum", .role = BENCH_PARAM},   \
+		{.key = "results", .role = BENCH_PARAM}, {.key = "burst", .role = BENCH_PARAM},    \
+		{.key = "isa", .role = BENCH_PARAM}, {.key = "frames", .role = BENCH_PARAM},       \
+		{.key = "deterministic", .role = BENCH_PARAM},                                     \
+	{                                                                                          \
+		.key = "huge_pages", .role = BENCH_PARAM                                           \
 	}
-	fprintf(bench_table(report), " %7s %7.3f", "yes", beside_bare / plain);
-	bench_add(report, "authenticated", parameters(w), beside_bare / plain,
-		"of the rate without tags", 1, "not authenticated");
-}
+#define WORK_CELLS(w)                                                                              \
+	TABLE_NUMBER((w)->workers), TABLE_NUMBER((w)->threads), TABLE_NUMBER((w)->sources),        \
+		TABLE_NUMBER((w)->window), TABLE_NUMBER((w)->elements),                            \
+		TABLE_TEXT(rmw_type_name((w)->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),     \
+		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_TEXT(isa),                         \
+		TABLE_NUMBER((w)->copies *(w)->depth *(w)->sources), TABLE_BOOL(deterministic),    \
+		TABLE_BOOL(bench_on_huge_pages())
+
+static const struct table_column engine_columns[] = {
+	WORK_COLUMNS,
+	{.key = "traffic", .role = BENCH_PARAM},
+	{.key = "far", .role = BENCH_PARAM},
+	{.key = "time",
+		.title = "time",
+		.unit = "ns/packet",
+		.digits = 1,
+		.width = 9,
+		.role = BENCH_METRIC},
+	{.key = "bare kernel", .role = BENCH_LIMIT},
+	{.key = "rate",
+		.title = "rate",
+		.unit = "Mpps",
+		.digits = 3,
+		.width = 8,
+		.role = BENCH_METRIC},
+	{.key = "bare kernel", .role = BENCH_LIMIT},
+	{.key = "payload",
+		.title = "payload",
+		.unit = "Gbit/s",
+		.digits = 1,
+		.width = 9,
+		.role = BENCH_METRIC},
+	{.key = "bare kernel",
+		.title = "bare",
+		.unit = "Gbit/s",
+		.digits = 1,
+		.width = 9,
+		.role = BENCH_LIMIT},
+	{.title = "ratio", .digits = 3, .width = 6},
+	{.key = "authenticated", .title = "tags", .role = BENCH_PARAM},
+	{.key = "authenticated",
+		.title = "to none",
+		.unit = "of rate",
+		.digits = 3,
+		.role = BENCH_METRIC},
+	{.key = "not authenticated", .role = BENCH_LIMIT},
+	{.key = "disturbed", .role = BENCH_SEEN},
+	{.title = "", .left = true},
+};
 
 /* Medians over the samples; the ratio is that of pairs. */
 static void
-report_point(struct bench_report *report, const struct generator_work *w,
-	const struct generator_result *result)
+engine_row(const struct generator_work *w, const struct generator_result *result)
 {
-	double rate[GENERATOR_REPEAT_MAX], bare[GENERATOR_REPEAT_MAX], ratio[GENERATOR_REPEAT_MAX];
-	double instructions[GENERATOR_REPEAT_MAX], cycles[GENERATOR_REPEAT_MAX];
-	double bits = w->elements * rmw_type_size(w->type) * 8.0;
-	FILE *out = bench_table(report);
-	double cpu[GENERATOR_REPEAT_MAX], r, b, q, i, c;
+	static double plain; /* the same without tags, which was measured just before */
+	double rate[BENCH_REPEAT_MAX], ratio[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
+	double bits = w->elements * rmw_type_size(w->type) * 8e-9, r, q, time, beside = BENCH_NONE;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
 		rate[n] = result->sample[n].rate;
-		bare[n] = result->sample[n].bare_rate;
-		ratio[n] = rate[n] / bare[n];
-		instructions[n] = result->sample[n].instructions;
-		cycles[n] = result->sample[n].cycles;
+		ratio[n] = rate[n] / result->sample[n].bare_rate;
 		cpu[n] = result->sample[n].cpu;
 	}
 	disturbed = bench_median(cpu, result->samples) < GENERATOR_CPU;
 	any_disturbed |= disturbed;
 	r = bench_median(rate, result->samples);
-	b = bench_median(bare, result->samples);
-	q = bench_median(ratio, result->samples);
-	i = bench_median(instructions, result->samples);
-	c = bench_median(cycles, result->samples);
-	bench_progress(report, NULL);
-	fprintf(out, " %6u %7u %7u %7u %8u %6s %9.1f %8.3f %9.1f", w->workers, w->threads,
-		w->sources, w->window, w->elements, rmw_type_name(w->type), 1e9 * w->workers / r,
-		r / 1e6, r * bits / 1e9);
-	if (w->forward)
-		fprintf(out, " %9s %6s", "-", "-");
-	else
-		fprintf(out, " %9.1f %6.3f", b * bits / 1e9, q);
-	print_count(out, i);
-	print_count(out, c);
-	if (authenticate)
-		print_beside_plain(report, w, q);
-	fputs(disturbed ? " *\n" : "\n", out);
-	fflush(out);
-	bench_observe(report, json_pack("{s:b}", "disturbed", disturbed));
-	/* The limit is put so that value / limit is the median of the pairs' ratios. */
-	add_beside_bare(report, "payload", w, r * bits / 1e9, "Gbit/s", r * bits / 1e9 / q);
-	add_beside_bare(
-		report, "time", w, 1e9 * w->workers / r, "ns/packet", 1e9 * w->workers / r * q);
-	add_beside_bare(report, "rate", w, r / 1e6, "Mpps", r / 1e6 / q);
-	bench_add(report, "instructions", parameters(w), i < 0 ? BENCH_NONE : i, "per packet",
-		BENCH_NONE, NULL);
-	bench_add(report, "cycles", parameters(w), c < 0 ? BENCH_NONE : c, "per packet", BENCH_NONE,
-		NULL);
+	/* The limits are put so that value / limit is the median of the pairs' ratios. */
+	q = w->forward ? BENCH_NONE : bench_median(ratio, result->samples);
+	time = 1e9 * w->workers / r;
+	if (w->authenticated)
+		beside = q / plain;
+	plain = q;
+	bench_row((struct table_cell[]){WORK_CELLS(w), TABLE_TEXT(traffic), TABLE_NUMBER(w->far),
+		TABLE_NUMBER(time), TABLE_NUMBER(time * q), TABLE_NUMBER(r * 1e-6),
+		TABLE_NUMBER(r * 1e-6 / q), TABLE_NUMBER(r * bits), TABLE_NUMBER(r * bits / q),
+		TABLE_NUMBER(q), TABLE_BOOL(w->authenticated), TABLE_NUMBER(beside),
+		TABLE_NUMBER(1), TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
 }
 
 /* Blocks under way: a shard's part of the window, all of which may fall into one shard; or what the
  * memory for ready frames allows. */
-static unsigned int
-depth_of(const struct generator_work *w)
+static void
+fit(struct generator_work *w)
 {
 	uint64_t most = FRAME_MEMORY / (w->sources * (w->elements * UINT64_C(4) + 512));
 
-	return (unsigned int)RTE_MAX(RTE_MIN((uint64_t)w->window / w->workers, most), UINT64_C(1));
+	w->depth = RTE_MAX(RTE_MIN(w->window / w->workers, (unsigned int)most), 1u);
+	w->copies = RTE_MAX((unsigned int)frames / (w->depth * w->sources), 1u);
 }
+
+typedef int (*point)(const struct generator_work *work);
 
 /* Call `each` for every point of the sweep. */
 static int
-sweep(struct bench_report *report,
-	int (*each)(struct bench_report *, const struct generator_work *))
+sweep(const struct option_list *lcores, const char *type, double far, point each)
 {
 	static const enum rmw_type types[] = {RMW_TYPE_INT32, RMW_TYPE_FP32};
-	const struct bench_list *list[] = {&lcores, &threads, &sources, &window, &elements};
+	const struct option_list *list[] = {lcores, &threads, &sources, &window, &elements};
 	unsigned int at[5] = {0};
 
 	for (;;) {
 		struct generator_work w = {
-			.workers = (unsigned int)lcores.value[at[0]],
-			.threads = (unsigned int)threads.value[at[1]],
-			.sources = (unsigned int)sources.value[at[2]],
-			.window = (unsigned int)window.value[at[3]],
-			.elements = (unsigned int)elements.value[at[4]],
 			.burst = (unsigned int)burst,
 			.order = order[0] == 'b'  ? GENERATOR_BLOCK
 				: order[0] == 's' ? GENERATOR_SOURCE
@@ -211,25 +194,28 @@ sweep(struct bench_report *report,
 			.multicast = results[0] == 'm',
 			.deterministic = deterministic,
 			.forward = traffic[0] == 'f',
-			.far = lcores.value[at[0]] > 1 ? far_chance : 0,
 			.isa = rmw_isa_parse(isa),
 			.repeat = (unsigned int)bench_common.repeat,
 			.phase_ms = (unsigned int)bench_common.phase_ms,
 			.packets = packets,
 		};
+		unsigned int *const to[] = {
+			&w.workers, &w.threads, &w.sources, &w.window, &w.elements};
 		unsigned int i = RTE_DIM(at);
 
-		w.depth = depth_of(&w);
-		w.copies = (unsigned int)RTE_MAX(frames / (w.depth * w.sources), UINT64_C(1));
+		for (unsigned int k = 0; k < RTE_DIM(at); k++)
+			*to[k] = (unsigned int)list[k]->value[at[k]];
+		w.far = w.workers > 1 ? far : 0;
+		fit(&w);
 		for (unsigned int t = 0; t < RTE_DIM(types); t++) {
 			w.type = types[t];
 			if (strcmp(type, "all") != 0 && strcmp(type, rmw_type_name(w.type)) != 0)
 				continue;
 			w.authenticated = false;
-			if (each(report, &w) < 0)
+			if (each(&w) < 0)
 				return -1;
 			w.authenticated = authenticate;
-			if (authenticate && each(report, &w) < 0)
+			if (authenticate && each(&w) < 0)
 				return -1;
 		}
 		while (i > 0 && ++at[i - 1] == list[i - 1]->count)
@@ -242,70 +228,220 @@ sweep(struct bench_report *report,
 static unsigned int memory_needed;
 
 static int
-look(struct bench_report *report __rte_unused, const struct generator_work *w)
+count_memory(const struct generator_work *w)
 {
 	memory_needed = RTE_MAX(memory_needed, generator_memory_mb(w));
-	if ((w->window & (w->window - 1)) == 0 && w->window >= w->workers)
+	if (rte_is_power_of_2(w->window) && w->window >= w->workers)
 		return 0;
-	fprintf(stderr, "weir-bench: --window %u must be a power of two, and at least --lcores\n",
-		w->window);
+	warnx("--window %u must be a power of two, and at least --lcores", w->window);
 	return -1;
 }
 
 static int
-measure(struct bench_report *report, const struct generator_work *w)
+engine_point(const struct generator_work *w)
 {
 	struct generator_result result;
 
-	bench_progress(report, "%u lcores, %u threads, %u sources, window %u, %u elements, %s",
-		w->workers, w->threads, w->sources, w->window, w->elements, rmw_type_name(w->type));
+	bench_progress("%u lcores, %u threads, %u sources, window %u, %u elements, %s", w->workers,
+		w->threads, w->sources, w->window, w->elements, rmw_type_name(w->type));
 	if (generator_run(w, &result) < 0)
 		return -1;
-	bench_progress(report, NULL);
-	if (result.samples > 0)
-		report_point(report, w, &result);
-	else if (packets != 0)
-		fprintf(bench_table(report), "counted %" PRIu64 " packets\n", result.counted);
+	if (packets != 0)
+		fprintf(bench_out(), "counted %" PRIu64 " packets\n", result.counted);
+	else if (result.samples > 0)
+		engine_row(w, &result);
 	else
-		fprintf(stderr,
-			"weir-bench: other processes left the workers no time to measure\n");
+		warnx("other processes left the workers no time to measure");
 	return result.samples > 0 || packets != 0 ? 0 : -1;
 }
 
+/* Start EAL and sweep. An exit status. */
 static int
-run(struct bench_report *report)
+run_sweep(const struct option_list *lcores, const char *type, double far, point each,
+	const struct table_column *columns, size_t count)
 {
 	unsigned int most = 0;
 	int rc;
 
-	for (unsigned int i = 0; i < lcores.count; i++)
-		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
-	if (authenticate && (traffic[0] == 'f' || checksum[0] == 's')) {
-		fprintf(stderr,
-			"weir-bench: --authenticate goes with --traffic aggregate and --checksum "
-			"none\n");
-		return 2;
-	}
-	if (packets != 0 && !BENCH_CAN_COLLECT) {
-		fprintf(stderr, "weir-bench: built without valgrind's header\n");
-		return 2;
-	}
+	for (unsigned int i = 0; i < lcores->count; i++)
+		most = RTE_MAX(most, (unsigned int)lcores->value[i]);
 	if (packets == 0 && bench_lcores_fit(most) < 0)
 		return 2;
-	if (sweep(report, look) < 0 || bench_start_eal(most, memory_needed, NULL) < 0)
+	if (sweep(lcores, type, far, count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
 		return 2;
-	if (packets == 0)
-		print_head(bench_table(report));
-	rc = sweep(report, measure);
+	if (packets == 0) {
+		bench_note("%s, order %s%s, checksums %s, results %s, burst %" PRIu64
+			   ", far %g, %s pages",
+			traffic, order, deterministic ? ", deterministic" : "", checksum, results,
+			burst, far, bench_pages());
+		bench_note(
+			"bare: the same vector operations on the same frames, alone, in the same "
+			"run; times are CPU time");
+		bench_table(columns, count);
+	}
+	rc = sweep(lcores, type, far, each);
 	if (any_disturbed)
-		fprintf(bench_table(report), GENERATOR_DISTURBED);
+		bench_note("*: other processes had the CPU for more than a tenth of most phases: "
+			   "rates of CPU time, with caches that others used");
 	bench_stop_eal();
 	return rc < 0 ? 1 : 0;
 }
 
+static int
+engine_run(void)
+{
+	if (authenticate && (traffic[0] == 'f' || checksum[0] == 's')) {
+		warnx("--authenticate goes with --traffic aggregate and --checksum none");
+		return 2;
+	}
+	if (packets != 0 && !BENCH_CAN_COLLECT) {
+		warnx("built without valgrind's header");
+		return 2;
+	}
+	return run_sweep(&engine_lcores, engine_type, engine_far, engine_point, engine_columns,
+		RTE_DIM(engine_columns));
+}
+
 const struct bench bench_engine = {
 	.name = "engine",
-	.help = "contributions in mbufs through the real program, beside the bare kernel",
-	.options = options,
-	.run = run,
+	.help = "contributions through the real program, beside the bare kernel",
+	.options = engine_options,
+	.more = work_options,
+	.run = engine_run,
+};
+
+static const struct table_column scaling_columns[] = {
+	WORK_COLUMNS,
+	{.key = "far", .title = "far", .digits = 3, .role = BENCH_PARAM},
+	{.title = "hops", .unit = "/packet", .digits = 2},
+	{.title = "time", .unit = "ns/packet", .digits = 1, .width = 8},
+	{.key = "payload",
+		.title = "payload",
+		.unit = "Gbit/s",
+		.digits = 1,
+		.width = 8,
+		.role = BENCH_METRIC},
+	{.key = "as many times one lcore without hops",
+		.title = "limit",
+		.unit = "Gbit/s",
+		.digits = 1,
+		.width = 8,
+		.role = BENCH_LIMIT},
+	{.title = "efficiency", .digits = 3},
+	{.key = "bare", .unit = "Gbit/s", .role = BENCH_METRIC},
+	{.key = "bare kernel on as many lcores",
+		.title = "bare",
+		.unit = "Gbit/s",
+		.digits = 1,
+		.width = 8,
+		.role = BENCH_LIMIT},
+	{.title = "ratio", .unit = "bare", .digits = 3},
+	{.key = "hop", .title = "hop", .unit = "ns", .digits = 1, .width = 6, .role = BENCH_METRIC},
+	{.key = "disturbed", .role = BENCH_SEEN},
+	{.title = "", .left = true},
+};
+
+/* Of the run's samples the best: contributions per second; also the bare kernel's. A worker that other
+ * processes kept from its CPU spoils a sample for all: then once more. *cpu: lowered to the best
+ * sample's share of time on a CPU. */
+static int
+best_of(const struct generator_work *work, double *rate, double *bare, double *cpu, double *hops)
+{
+	struct generator_result result = {0};
+	double whole = *cpu;
+
+	for (unsigned int i = 0; i < TRIES && result.samples == 0; i++)
+		if (generator_run(work, &result) < 0)
+			return -1;
+	if (result.samples == 0) {
+		warnx("other processes left the workers no time to measure");
+		return -1;
+	}
+	*rate = 0;
+	*bare = 0;
+	for (unsigned int i = 0; i < result.samples; i++) {
+		if (result.sample[i].rate > *rate)
+			*cpu = RTE_MIN(whole, result.sample[i].cpu);
+		*rate = RTE_MAX(*rate, result.sample[i].rate);
+		*bare = RTE_MAX(*bare, result.sample[i].bare_rate);
+	}
+	*hops = (double)result.hops / (double)result.contributions;
+	return 0;
+}
+
+/* near: ns per contribution and worker at the same lcores without hops, set by the point without. */
+static int
+scaling_far_point(const struct generator_work *w, double *near)
+{
+	double rate[BENCH_REPEAT_MAX], one[BENCH_REPEAT_MAX], efficiency[BENCH_REPEAT_MAX],
+		bare[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
+	double gbits = w->elements * 32e-9, hops, ignored, r, b, e, time, hop = BENCH_NONE;
+	struct generator_work all = *w, single = *w;
+	uint64_t n = bench_common.repeat;
+	bool disturbed;
+
+	all.repeat = 3;
+	single.repeat = 3;
+	single.workers = 1;
+	single.far = 0;
+	fit(&single);
+	for (uint64_t i = 0; i < n; i++) {
+		bench_progress("%u elements, %u lcores, far %.2f, round %" PRIu64 " of %" PRIu64,
+			w->elements, w->workers, w->far, i + 1, n);
+		cpu[i] = 1;
+		if (best_of(&single, &one[i], &bare[i], &cpu[i], &ignored) < 0 ||
+			best_of(&all, &rate[i], &bare[i], &cpu[i], &hops) < 0)
+			return -1;
+		efficiency[i] = rate[i] / one[i] / w->workers;
+	}
+	r = bench_median(rate, n);
+	b = bench_median(bare, n);
+	e = bench_median(efficiency, n);
+	time = 1e9 * w->workers / r;
+	if (w->far <= 0)
+		*near = time;
+	else if (hops > 0)
+		hop = (time - *near) / hops;
+	disturbed = bench_median(cpu, n) < GENERATOR_CPU;
+	any_disturbed |= disturbed;
+	bench_row((struct table_cell[]){WORK_CELLS(w), TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
+		TABLE_NUMBER(time), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / e),
+		TABLE_NUMBER(e), TABLE_NUMBER(r * gbits), TABLE_NUMBER(b * gbits),
+		TABLE_NUMBER(r / b), TABLE_NUMBER(hop), TABLE_BOOL(disturbed),
+		TABLE_TEXT(disturbed ? "*" : "")});
+	return 0;
+}
+
+static int
+scaling_point(const struct generator_work *w)
+{
+	double far[] = {0, scaling_far < 0 ? 0.5 : scaling_far,
+		scaling_far < 0 && w->workers > 2 ? 1 - 1.0 / w->workers : 0};
+	double near = 0;
+
+	for (unsigned int f = 0; f < RTE_DIM(far); f++) {
+		struct generator_work work = *w;
+
+		work.far = far[f];
+		if (f > 0 && (w->workers == 1 || far[f] <= 0))
+			continue;
+		if (scaling_far_point(&work, &near) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+scaling_run(void)
+{
+	return run_sweep(&scaling_lcores, scaling_type, scaling_far, scaling_point, scaling_columns,
+		RTE_DIM(scaling_columns));
+}
+
+const struct bench bench_scaling = {
+	.name = "scaling",
+	.help = "one lcore, then more; contributions arrive at the wrong one",
+	.options = scaling_options,
+	.more = work_options,
+	.run = scaling_run,
 };

@@ -130,34 +130,10 @@ def of_ports(records):
                             over='memif'), 0.85)
 
 
-def of_timers(records):
-    """What looking for stragglers costs, beside the same packets without."""
-    for timeout in (1, 10, 1000):
-        for elements in (64, 1024):
-            yield at_least('timers, a million records, %d ms, %d elements' % (timeout, elements),
-                           pick(records, 'timers', 'rate', records=1 << 20, timeout_ms=timeout,
-                                elements=elements), 0.97)
-
-
-def of_detect(records):
-    """When stragglers are found, in timeouts."""
-    aim = '1.0 to 1.1 timeouts'
-    for timeout in (1, 2, 5, 10, 100, 1000):
-        for load in (False, True):
-            name = 'straggler found, p99, %d ms%s' % (timeout, ', load' if load else '')
-            low, high = (pick(records, 'detect', metric, timeout_ms=timeout, load=load)
-                         for metric in ('detection min', 'detection p99'))
-            if not low or not high:
-                yield Figure(name, aim=aim)
-                continue
-            good = low[0]['value'] >= 1 and high[0]['value'] <= 1.1
-            yield Figure(name, '%.3f' % high[0]['value'], aim=aim, met=judge(high[0], good))
-
-
 def figures(records, benches):
     """The rows of these benches, those that were not measured too."""
     groups = {'engine': of_engine, 'scaling': of_scaling, 'hash': of_hash, 'ports': of_ports,
-              'latency': of_latency, 'timers': of_timers, 'detect': of_detect}
+              'latency': of_latency}
     return [row for bench, of in groups.items() if bench in benches for row in of(records)]
 
 

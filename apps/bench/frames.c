@@ -1,11 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/bench/frames.h"
 
+#include <err.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <rte_errno.h>
+#include <rte_ip.h>
 #include <rte_mempool.h>
+#include <rte_udp.h>
+
+uint32_t
+frame_write(uint8_t *frame, unsigned int bytes, const struct frame_address *from,
+	const struct frame_address *to, const struct weir_header *header)
+{
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(frame + 14);
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(frame + 34);
+
+	memset(frame, 0, FRAME_HEADERS);
+	memcpy(frame, to->mac, 6);
+	memcpy(frame + 6, from->mac, 6);
+	weir_put16(frame + 12, RTE_ETHER_TYPE_IPV4);
+	ip->version_ihl = RTE_IPV4_VHL_DEF;
+	ip->total_length = rte_cpu_to_be_16((uint16_t)(bytes - 14));
+	ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
+	ip->time_to_live = 64;
+	ip->next_proto_id = IPPROTO_UDP;
+	ip->src_addr = rte_cpu_to_be_32(from->ip);
+	ip->dst_addr = rte_cpu_to_be_32(to->ip);
+	ip->hdr_checksum = rte_ipv4_cksum(ip);
+	udp->src_port = rte_cpu_to_be_16(from->port);
+	udp->dst_port = rte_cpu_to_be_16(to->port);
+	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - 34));
+	weir_header_write(header, frame + FRAME_HEADERS);
+	return (uint16_t)~rte_be_to_cpu_16(rte_ipv4_udptcp_cksum(ip, udp));
+}
 
 /* A mempool handler that gives each object out once, when the frames are made, and from then on
  * forgets what is freed. */
@@ -52,27 +80,6 @@ once_dequeue(struct rte_mempool *pool, void **objects, unsigned int n)
 	return 0;
 }
 
-/* Mix the objects: in a pool that was in use for a while, neighbours are not handed out in turn. */
-static void
-once_shuffle(struct rte_mempool *pool)
-{
-	struct once *once = pool->pool_data;
-	uint64_t state = 88172645463325252;
-
-	for (unsigned int i = once->left; i > 1; i--) {
-		unsigned int j;
-		void *object;
-
-		state ^= state << 13;
-		state ^= state >> 7;
-		state ^= state << 17;
-		j = (unsigned int)(state % i);
-		object = once->objects[i - 1];
-		once->objects[i - 1] = once->objects[j];
-		once->objects[j] = object;
-	}
-}
-
 static unsigned int
 once_count(const struct rte_mempool *pool)
 {
@@ -89,6 +96,21 @@ static const struct rte_mempool_ops once_ops = {
 };
 RTE_MEMPOOL_REGISTER_OPS(once_ops);
 
+/* Mix the objects: in a pool that was in use for a while, neighbours are not handed out in turn. */
+static void
+once_shuffle(struct rte_mempool *pool)
+{
+	struct once *once = pool->pool_data;
+	uint64_t state = 88172645463325252;
+
+	for (unsigned int i = once->left; i > 1; i--) {
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		RTE_SWAP(once->objects[i - 1], once->objects[state % i]);
+	}
+}
+
 static unsigned int
 payload_bytes(const struct frames_config *config)
 {
@@ -98,7 +120,7 @@ payload_bytes(const struct frames_config *config)
 static unsigned int
 frame_bytes(const struct frames_config *config)
 {
-	return FRAMES_HEADER + weir_header_bytes(config->authenticated) + payload_bytes(config) +
+	return FRAME_HEADERS + weir_header_bytes(config->authenticated) + payload_bytes(config) +
 		(config->authenticated ? WEIR_TAG_BYTES : 0);
 }
 
@@ -122,30 +144,16 @@ fill_payload(const struct frames_config *config, uint8_t *to, uint32_t salt)
 {
 	for (unsigned int e = 0; e < config->elements; e++) {
 		uint32_t value = (salt * 2654435761u + e * 40503u) >> 16;
+		float real = (float)value;
 
-		if (config->type == RMW_TYPE_FP32) {
-			float real = (float)value;
-
-			memcpy(to + 4 * e, &real, 4);
-		} else {
-			memcpy(to + 4 * e, &value, 4);
-		}
+		memcpy(to + 4 * e,
+			config->type == RMW_TYPE_FP32 ? (const void *)&real : (const void *)&value,
+			4);
 	}
 }
 
-static uint32_t
-add_up(uint32_t sum, const uint8_t *bytes, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		sum += (i & 1) != 0 ? bytes[i] : (uint32_t)bytes[i] << 8;
-	while (sum >> 16 != 0)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
-}
-
-/* The frame's headers, with block id 0 and no UDP checksum. Returns the sum of what that covers. */
-static uint32_t
-write_frame(const struct frames *frames, struct rte_mbuf *packet, unsigned int source)
+static void
+make_frame(struct frames *frames, unsigned int row, unsigned int source)
 {
 	const struct frames_config *c = &frames->config;
 	const struct weir_header header = {.job_id = c->job,
@@ -155,53 +163,38 @@ write_frame(const struct frames *frames, struct rte_mbuf *packet, unsigned int s
 		.dtype = (uint8_t)c->type,
 		.flags = WEIR_FLAG_AUTHENTICATED,
 		.grad_cnt = (uint16_t)c->elements};
-	uint8_t *f = rte_pktmbuf_mtod(packet, uint8_t *);
-	uint8_t *ip = f + 14, *udp = ip + 20;
-	unsigned int length = frames->bytes - 34;
+	struct frame_address from = {.ip = 0x0a4d0001 + source, .port = (uint16_t)(40000 + source)};
+	struct frame_address to = {.ip = c->identity->ip + c->ordinary,
+		.port = c->authenticated ? c->identity->port_ext : c->identity->port_base};
+	unsigned int i = row * c->sources + source;
+	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
+	uint8_t *f = (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
+	uint8_t *payload = f + FRAME_HEADERS + weir_header_bytes(c->authenticated);
 
-	memset(f, 0, FRAMES_HEADER);
-	memcpy(f, c->identity->mac, 6);
+	frames_station(from.mac, c->id, source);
+	memcpy(to.mac, c->identity->mac, 6);
 	if (c->ordinary)
-		frames_station(f, c->to_port, 0);
-	frames_station(f + 6, c->id, source);
-	weir_put16(f + 12, 0x0800);
-	ip[0] = 0x45;
-	weir_put16(ip + 2, (uint16_t)(20 + length));
-	weir_put16(ip + 6, 0x4000);
-	ip[8] = 64;
-	ip[9] = 17;
-	weir_put32(ip + 12, 0x0a4d0001 + source);
-	weir_put32(ip + 16, c->ordinary ? c->identity->ip + 1 : c->identity->ip);
-	weir_put16(ip + 10, (uint16_t)~add_up(0, ip, 20));
-	weir_put16(udp, (uint16_t)(40000 + source));
-	weir_put16(udp + 2, c->authenticated ? c->identity->port_ext : c->identity->port_base);
-	weir_put16(udp + 4, (uint16_t)length);
-	weir_header_write(&header, f + FRAMES_HEADER);
-	return add_up(add_up(17 + length, ip + 12, 8), udp, length);
+		frames_station(to.mac, c->to_port, 0);
+	fill_payload(c, payload, i + 1);
+	frames->mbuf[i] = packet;
+	frames->payload[i] = payload;
+	frames->sum[i] = frame_write(f, frames->bytes, &from, &to, &header);
 }
 
 static void
 make_row(struct frames *frames, unsigned int row)
 {
 	const struct frames_config *c = &frames->config;
-	rmw_reduce_fn add = rmw_reduction_of(RMW_ISA_SCALAR, c->type, RMW_OP_SUM)->reduce;
+	const struct rmw_reduction *r = rmw_reduction_of(RMW_ISA_SCALAR, c->type, RMW_OP_SUM);
+	uint8_t *sum = malloc(payload_bytes(c));
 
+	frames->expected[row] = sum;
 	for (unsigned int s = 0; s < c->sources; s++) {
-		unsigned int i = row * c->sources + s;
-		struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
-		uint8_t *payload;
-
-		rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
-		payload = rte_pktmbuf_mtod_offset(
-			packet, uint8_t *, FRAMES_HEADER + weir_header_bytes(c->authenticated));
-		fill_payload(c, payload, i + 1);
-		frames->mbuf[i] = packet;
-		frames->payload[i] = payload;
-		frames->sum[i] = write_frame(frames, packet, s);
+		make_frame(frames, row, s);
 		if (s == 0)
-			memcpy(frames->expected[row], payload, payload_bytes(c));
+			memcpy(sum, frames->payload[row * c->sources], payload_bytes(c));
 		else
-			add(frames->expected[row], payload, c->elements);
+			r->reduce(sum, frames->payload[row * c->sources + s], c->elements);
 	}
 }
 
@@ -228,6 +221,7 @@ make_pool(const struct frames_config *config, unsigned int n)
 		return NULL;
 	}
 	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	once_shuffle(pool);
 	return pool;
 }
 
@@ -243,20 +237,17 @@ frames_create(const struct frames_config *config)
 	frames->bytes = frame_bytes(config);
 	frames->pool = make_pool(config, n);
 	if (frames->pool == NULL) {
-		fprintf(stderr, "weir-bench: no memory for %u frames of %u bytes: %s\n", n,
-			frames->bytes, rte_strerror(rte_errno));
+		warnx("no memory for %u frames of %u bytes: %s", n, frames->bytes,
+			rte_strerror(rte_errno));
 		free(frames);
 		return NULL;
 	}
-	once_shuffle(frames->pool);
 	frames->mbuf = calloc(n, sizeof(*frames->mbuf));
 	frames->payload = calloc(n, sizeof(*frames->payload));
 	frames->sum = calloc(n, sizeof(*frames->sum));
 	frames->expected = calloc(config->rows, sizeof(*frames->expected));
-	for (unsigned int k = 0; k < config->rows; k++) {
-		frames->expected[k] = malloc(payload_bytes(config));
+	for (unsigned int k = 0; k < config->rows; k++)
 		make_row(frames, k);
-	}
 	return frames;
 }
 

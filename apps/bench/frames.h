@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contributions ready in mbufs: what a generator offers to a switch over and over.
+ * Frames of contributions: their headers, and sets of them ready in mbufs, which a generator offers
+ * to a switch over and over.
  *
- * A row holds one frame from each source, for a block at a time; enough rows are made that what
- * comes in lies where a device would have put it, not where the last lap left it. Only its block id
- * is written anew (and its checksum, when the switch verifies it), so handing out a contribution
- * costs next to nothing. The pool that the switch frees them into keeps no books: its ring is
+ * A row holds one frame from each source, for a block at a time; enough rows are made that what is
+ * offered lies where a port's memory would. A frame is complete but for its block id, which is
+ * written when it is given out. The pool that the switch frees them into keeps no books: its ring is
  * replaced by nothing at all, and the frames stay whole.
  */
 #ifndef APPS_BENCH_FRAMES_H
@@ -19,6 +19,39 @@
 
 #include "pktbuf/pktbuf.h"
 #include "rmw/rmw.h"
+
+/* Offset of the aggregation header: Ethernet, IPv4, UDP. */
+#define FRAME_HEADERS (14 + 20 + 8)
+
+struct frame_address {
+	uint8_t mac[6];
+	uint32_t ip; /* host order */
+	uint16_t port;
+};
+
+/*
+ * Write a frame's headers without UDP checksum, and the aggregation header, in front of a payload
+ * that is there already. bytes: of the frame, without check sequence. Returns the folded sum of what
+ * a UDP checksum covers, with a block id of 0.
+ */
+uint32_t frame_write(uint8_t *frame, unsigned int bytes, const struct frame_address *from,
+	const struct frame_address *to, const struct weir_header *header);
+
+/* Write the block id, and with `checksum` the UDP checksum; sum: from frame_write. */
+static inline void
+frame_set_block(uint8_t *frame, uint32_t block, bool checksum, uint32_t sum)
+{
+	uint8_t *header = frame + FRAME_HEADERS;
+
+	weir_put32(header + 1, block);
+	if (!checksum)
+		return;
+	/* The id lies at an odd offset: its bytes count in the other halves (RFC 1071). */
+	sum += (block >> 24) + (block >> 8 & 0xffff) + (block << 8 & 0xff00);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	weir_put16(header - 2, sum == 0xffff ? 0xffff : (uint16_t)~sum);
+}
 
 struct frames_config {
 	unsigned int id; /* of the set, names the pool; the port that they come in through */
@@ -41,8 +74,7 @@ struct frames {
 	struct rte_mempool *pool;
 	struct rte_mbuf **mbuf; /* [row * sources + source] */
 	const uint8_t **payload; /* the same, payload addresses */
-	uint32_t *
-		sum; /* the same, folded sum of all that the UDP checksum covers but the block id */
+	uint32_t *sum; /* the same, sums by frame_write */
 	uint8_t **expected; /* [row]: the sum of the row's payloads */
 };
 
@@ -64,27 +96,15 @@ frames_station(uint8_t *mac, unsigned int port, unsigned int number)
 	memcpy(mac, address, sizeof(address));
 }
 
-/* Offset of the aggregation header in a frame (base form). */
-#define FRAMES_HEADER (14 + 20 + 8)
-
 /* The frame of (row, source) as the contribution to `block`; it must not be under way. */
 static inline struct rte_mbuf *
 frames_take(const struct frames *frames, unsigned int row, unsigned int source, uint32_t block)
 {
 	unsigned int i = row * frames->config.sources + source;
 	struct rte_mbuf *packet = frames->mbuf[i];
-	uint8_t *header = rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAMES_HEADER);
 
-	weir_put32(header + 1, block);
-	if (frames->config.checksum) {
-		/* The id lies at an odd offset: its bytes count in the other halves. */
-		uint32_t sum = frames->sum[i] + (block >> 24) + (block >> 8 & 0xffff) +
-			(block << 8 & 0xff00);
-
-		sum = (sum >> 16) + (sum & 0xffff);
-		sum = (sum >> 16) + (sum & 0xffff);
-		weir_put16(header - 2, sum == 0xffff ? 0xffff : (uint16_t)~sum);
-	}
+	frame_set_block(rte_pktmbuf_mtod(packet, uint8_t *), block, frames->config.checksum,
+		frames->sum[i]);
 	return packet;
 }
 

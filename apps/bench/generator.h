@@ -27,22 +27,17 @@
 #ifndef APPS_BENCH_GENERATOR_H
 #define APPS_BENCH_GENERATOR_H
 
+#include "apps/bench/bench.h"
 #include "apps/bench/frames.h"
 #include "ppe/ppe.h"
 
-#define GENERATOR_REPEAT_MAX 99
-#define GENERATOR_CPU        0.9 /* with less of a phase on a CPU, others disturbed it */
+#define GENERATOR_CPU 0.9 /* with less of a phase on a CPU, others disturbed it */
 
 enum generator_order {
 	GENERATOR_BLOCK, /* a block's contributions one after the other */
 	GENERATOR_SOURCE, /* a source's contributions to half a window, then the next source's */
 	GENERATOR_RANDOM, /* half a window's contributions shuffled */
 };
-
-/* Below a table with rows that it holds for. */
-#define GENERATOR_DISTURBED                                                                        \
-	"# *: other processes had the CPU for more than a tenth of most phases: rates of CPU "     \
-	"time, with caches that others used\n"
 
 /* One point of a sweep. */
 struct generator_work {
@@ -58,10 +53,6 @@ struct generator_work {
 	bool deterministic; /* contributions are added in the order of their sources */
 	bool authenticated; /* hosts join, and tag contributions in the extended form; no checksums */
 	bool forward; /* ordinary frames */
-	uint32_t timeout_ms; /* of the jobs; 0: 60000 */
-	uint32_t resting; /* records of other jobs beside (resting.h), workers: 1; 0: none */
-	/* In place of the bare kernel: the same contributions, and no timer is started meanwhile. */
-	bool beside_no_timers;
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
 	unsigned int repeat, phase_ms;
@@ -72,18 +63,13 @@ struct generator_work {
 /* What one phase pair gave, over all workers. */
 struct generator_sample {
 	double rate, bare_rate; /* packets per second of CPU time, sums of the workers' rates */
-	double instructions, cycles; /* per packet; negative: the machine does not count */
 	double cpu; /* the least share of a phase, over workers and both phases, spent on a CPU */
 };
 
 struct generator_result {
 	unsigned int samples; /* those in which every worker got the CPU */
-	struct generator_sample sample[GENERATOR_REPEAT_MAX];
+	struct generator_sample sample[BENCH_REPEAT_MAX];
 	uint64_t verified, wrong; /* results compared with the expected sum */
-	uint32_t resting; /* records of other jobs */
-	/* Time from one poll to the next, of the switch's phases and of those beside: below so many us
-	 * were 99.9 and 99.99 % of them. beside_no_timers */
-	double gap_us[2][2];
 	uint64_t counted; /* packets in the stretch that callgrind collects */
 	uint64_t hops; /* over the whole run, */
 	uint64_t contributions; /* likewise */

@@ -96,12 +96,12 @@ make_join(struct generator *g, unsigned int source)
 	weir_header_write(&header, at);
 	memcpy(at + WEIR_EXT_BYTES, &proof, sizeof(proof));
 	pktbuf_hmac(a->hmac, a->member[source], message, sizeof(message), tag);
-	f = (uint8_t *)rte_pktmbuf_append(packet, FRAMES_HEADER + JOIN_BYTES);
-	memcpy(f, rte_pktmbuf_mtod(g->frames->mbuf[source], void *), FRAMES_HEADER);
+	f = (uint8_t *)rte_pktmbuf_append(packet, FRAME_HEADERS + JOIN_BYTES);
+	memcpy(f, rte_pktmbuf_mtod(g->frames->mbuf[source], void *), FRAME_HEADERS);
 	weir_put16(f + 14 + 2, 20 + 8 + JOIN_BYTES);
 	weir_put16(f + 14 + 20 + 4, 8 + JOIN_BYTES);
-	memcpy(f + FRAMES_HEADER, at, WEIR_EXT_BYTES + sizeof(proof));
-	memcpy(f + FRAMES_HEADER + JOIN_BYTES - WEIR_TAG_BYTES, tag, WEIR_TAG_BYTES);
+	memcpy(f + FRAME_HEADERS, at, WEIR_EXT_BYTES + sizeof(proof));
+	memcpy(f + FRAME_HEADERS + JOIN_BYTES - WEIR_TAG_BYTES, tag, WEIR_TAG_BYTES);
 	return packet;
 }
 
@@ -144,7 +144,7 @@ derive(struct generator_auth *a, const uint8_t from[WEIR_KEY_BYTES], struct pktb
 bool
 generator_auth_take(struct generator *g, const struct rte_mbuf *packet)
 {
-	const uint8_t *at = rte_pktmbuf_mtod_offset(packet, const uint8_t *, FRAMES_HEADER);
+	const uint8_t *at = rte_pktmbuf_mtod_offset(packet, const uint8_t *, FRAME_HEADERS);
 	struct weir_header h = {.extended = true};
 	struct generator_auth *a = g->auth;
 
@@ -182,7 +182,7 @@ generator_auth_tag(struct generator *g, struct rte_mbuf **packets, uint16_t n)
 	uint64_t began = rte_rdtsc(), took, usual;
 
 	for (uint16_t i = 0; i < n; i++) {
-		uint8_t *header = rte_pktmbuf_mtod_offset(packets[i], uint8_t *, FRAMES_HEADER);
+		uint8_t *header = rte_pktmbuf_mtod_offset(packets[i], uint8_t *, FRAME_HEADERS);
 		uint8_t *payload = header + WEIR_EXT_BYTES;
 
 		pktbuf_tag_make(&a->source[header[6]],

@@ -4,7 +4,6 @@
 #define APPS_BENCH_GENERATOR_PRIV_H
 
 #include "apps/bench/generator.h"
-#include "apps/bench/perf_counters.h"
 
 #define GENERATOR_WORKERS 16
 #define GENERATOR_PORTS   (GENERATOR_WORKERS + 1) /* the last: where frames are forwarded to */
@@ -22,7 +21,6 @@ struct stretch {
 	uint64_t tsc_from, tsc_to;
 	uint64_t packets_from, packets_to;
 	uint64_t aside_from, aside_to; /* TSC cycles that are not the switch's */
-	struct perf_counts counts_from, counts_to;
 };
 
 struct generator_auth; /* hosts of an authenticated job: generator_auth.c */
@@ -43,10 +41,6 @@ struct bare {
 	uint64_t packets;
 };
 
-/* Time between polls is counted in steps of 1/8 us; the last has all that is longer. */
-#define GENERATOR_GAPS 4096
-#define GENERATOR_GAP  8 /* steps in a us */
-
 struct generator {
 	/* read-mostly */
 	const struct generator_work *work;
@@ -57,7 +51,6 @@ struct generator {
 	struct frames *frames;
 	unsigned int nb_ports;
 	struct rte_ring *out[GENERATOR_PORTS]; /* its own transmit rings, of all ports */
-	struct rte_ring *empty; /* the port's receive ring */
 	uint32_t *step; /* a lap: slot << 16 | source, `steps` entries */
 	unsigned int steps;
 	unsigned int nb_shard[GENERATOR_WORKERS];
@@ -84,11 +77,7 @@ struct generator {
 	int phase;
 	bool finished; /* main thread: ro */
 	uint64_t turns; /* begun, while packets are counted; other workers: ro */
-	struct stretch stretch[2 * GENERATOR_REPEAT_MAX];
-	struct perf_counters counters;
-	struct resting *resting; /* NULL: no other jobs, or all of theirs has been given */
-	uint64_t polled; /* TSC of the last poll; 0: of another phase */
-	uint32_t gaps[2][GENERATOR_GAPS]; /* by phase modulo 2, and length */
+	struct stretch stretch[2 * BENCH_REPEAT_MAX];
 	struct bare bare;
 } __rte_cache_aligned;
 
@@ -116,20 +105,6 @@ generator_step(struct generator *g)
 		g->copy = 0;
 }
 
-/* Ordinary frames (work->forward). The next ones, up to `max` and up to a lap under way. */
-uint16_t generator_forward_give(struct generator *g, struct rte_mbuf **packets, uint16_t max);
-
-/* One that has left through a port; the caller frees it. */
-void generator_forward_take(struct generator *g, const struct rte_mbuf *packet, unsigned int port);
-
-/*
- * A frame from the station that frames are forwarded to, put into its port's receive ring so that
- * the switch learns where it is. Returns it, to be destroyed after the switch, or NULL: no memory.
- * Main thread.
- */
-struct frames *generator_forward_teach(const struct generator_work *work,
-	const struct pktbuf_identity *identity, struct rte_ring *receive);
-
 /*
  * Hosts of an authenticated job (work->authenticated). Make the job one, and what they need: main thread;
  * 0, or -1: no memory. NULL is fine to destroy.
@@ -154,15 +129,8 @@ bool generator_auth_holds(const struct generator *g, const uint8_t *header, cons
 /* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
 void generator_drain(struct generator *generator);
 
-/* The samples and totals of a run that has ended. Main thread. */
-void generator_sum_up(const struct generator *generators, const struct generator_work *work,
-	struct generator_result *result);
-
 /* 0, or -1: no memory. */
 int bare_create(struct bare *bare, const struct generator_work *work);
 void bare_destroy(struct bare *bare);
-
-/* Run the bare kernel over the generator's frames until TSC `end`. */
-void bare_run(struct generator *generator, uint64_t end);
 
 #endif

@@ -10,14 +10,12 @@
 #include <rte_malloc.h>
 
 #include "apps/bench/generator_priv.h"
-#include "apps/bench/resting.h"
 #include "rmw/kernels.h"
 
 #define RING         16384 /* results between two polls: a burst may finish so many */
 #define WARM_UP_MS   30
 #define SWITCH_IP    0x0a4d00fe
 #define PATIENCE_MS  3000
-#define REST_MS      60000
 #define PATIENCE_MAX 600000 /* under callgrind */
 
 static const uint8_t switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
@@ -32,9 +30,8 @@ struct bench_switch {
 	unsigned int nb_ports;
 	struct pktbuf_port_config port[GENERATOR_PORTS];
 	struct rte_ring *ring[GENERATOR_PORTS][GENERATOR_WORKERS + 1]; /* the last: receive */
-	struct frames *lesson; /* generator_forward_teach */
+	struct frames *lesson; /* teach */
 	const struct rte_eth_rxtx_callback *callback[GENERATOR_WORKERS];
-	struct resting *resting;
 	struct ppe *ppe;
 };
 
@@ -83,7 +80,7 @@ configure_job(struct bench_switch *s, unsigned int id)
 		.nb_sources = (uint16_t)w->sources,
 		.deterministic = w->deterministic,
 		.fixed_generation = 1,
-		.timeout_ms = w->timeout_ms != 0 ? w->timeout_ms : 60000,
+		.timeout_ms = 60000,
 		.group = w->multicast ? 0xef4d0000 + id : 0};
 	snprintf(job->name, sizeof(job->name), "job%u", id);
 	for (unsigned int i = 0; i < w->sources; i++) {
@@ -132,16 +129,10 @@ shuffle(uint32_t *steps, unsigned int n)
 	uint64_t state = 88172645463325252;
 
 	for (unsigned int i = n; i > 1; i--) {
-		unsigned int j;
-		uint32_t t;
-
 		state ^= state << 13;
 		state ^= state >> 7;
 		state ^= state << 17;
-		j = (unsigned int)(state % i);
-		t = steps[i - 1];
-		steps[i - 1] = steps[j];
-		steps[j] = t;
+		RTE_SWAP(steps[i - 1], steps[state % i]);
 	}
 }
 
@@ -157,14 +148,12 @@ make_steps(struct generator *g)
 	for (unsigned int from = 0; from < w->depth; from += half) {
 		unsigned int to = RTE_MIN(from + half, w->depth), first = n;
 
-		if (w->order == GENERATOR_SOURCE) {
-			for (unsigned int s = 0; s < w->sources; s++)
-				for (unsigned int k = from; k < to; k++)
-					g->step[n++] = k << 16 | s;
-		} else {
-			for (unsigned int k = from; k < to; k++)
-				for (unsigned int s = 0; s < w->sources; s++)
-					g->step[n++] = k << 16 | s;
+		for (unsigned int i = 0; i < (to - from) * w->sources; i++) {
+			bool by_source = w->order == GENERATOR_SOURCE;
+			unsigned int k = by_source ? i % (to - from) : i / w->sources;
+			unsigned int s = by_source ? i / (to - from) : i % w->sources;
+
+			g->step[n++] = (from + k) << 16 | s;
 		}
 		if (w->order == GENERATOR_RANDOM)
 			shuffle(g->step + first, n - first);
@@ -246,7 +235,6 @@ destroy_generator(struct generator *g)
 	free(g->lap);
 	free(g->slot_of_residue);
 	free(g->done);
-	perf_counters_close(&g->counters);
 }
 
 /* Queue q of port p is worker (p + q) % workers' own (ppe/topology.c). */
@@ -260,17 +248,25 @@ join_rings(struct bench_switch *s)
 			s->generator[(p + q) % n].out[p] = s->ring[p][q];
 }
 
-/* The port more, and the station behind it. */
+/* The port more, and a frame from the station behind it, in the port's receive ring, so that the
+ * switch learns where the station is. */
 static int
 teach(struct bench_switch *s)
 {
 	unsigned int n = s->work->workers;
+	const struct frames_config lesson = {.id = n,
+		.sources = 1,
+		.rows = 1,
+		.elements = 1,
+		.type = s->work->type,
+		.ordinary = true,
+		.identity = &s->config.identity};
 
 	if (make_port(s, n) == 0)
-		s->lesson = generator_forward_teach(s->work, &s->config.identity, s->ring[n][n]);
-	if (s->lesson != NULL)
+		s->lesson = frames_create(&lesson);
+	if (s->lesson != NULL && rte_ring_enqueue(s->ring[n][n], s->lesson->mbuf[0]) == 0)
 		return 0;
-	fprintf(stderr, "weir-bench: no memory for the port that frames are forwarded to\n");
+	warnx("no memory for the port that frames are forwarded to");
 	return -1;
 }
 
@@ -288,18 +284,12 @@ build(struct bench_switch *s)
 	for (unsigned int i = 0; i < n; i++) {
 		configure_job(s, i);
 		if (make_generator(s, i) < 0 || make_port(s, i) < 0) {
-			fprintf(stderr, "weir-bench: no memory for generator %u\n", i);
+			warnx("no memory for generator %u", i);
 			return -1;
 		}
 	}
 	if (s->work->forward && teach(s) < 0)
 		return -1;
-	if (s->work->resting != 0) {
-		s->resting = resting_create(s->work->resting, n, &s->config, &s->jobs);
-		if (s->resting == NULL)
-			return -1;
-		s->generator[0].resting = s->resting;
-	}
 	join_rings(s);
 	for (unsigned int i = 0; i < n; i++)
 		s->callback[i] = rte_eth_add_rx_callback(
@@ -325,24 +315,10 @@ explain_stall(const struct bench_switch *s)
 		const struct generator *g = &s->generator[i];
 		unsigned int slot = g->step[g->at] >> 16;
 
-		fprintf(stderr,
-			"weir-bench: worker %u stands still after %" PRIu64
-			" contributions: block %u has %u of %u results\n",
+		warnx("worker %u stands still after %" PRIu64
+		      " contributions: block %u has %u of %u results",
 			i, g->packets, g->block[slot], g->done[slot].results, g->results_per_block);
 	}
-}
-
-/* The resting jobs' contributions have all been given. */
-static int
-let_rest(const struct bench_switch *s)
-{
-	for (unsigned int ms = 0; ms < REST_MS; ms++) {
-		if (__atomic_load_n(&s->generator[0].resting, __ATOMIC_ACQUIRE) == NULL)
-			return 0;
-		rte_delay_us_sleep(1000);
-	}
-	fprintf(stderr, "weir-bench: the table does not fill\n");
-	return -1;
 }
 
 static int
@@ -373,6 +349,64 @@ run_phases(struct bench_switch *s)
 	return 0;
 }
 
+/* Packets per second of CPU time; 0: the worker did not get to measure in this phase. */
+static double
+rate_of(const struct stretch *stretch)
+{
+	double aside =
+		(double)(stretch->aside_to - stretch->aside_from) * 1e9 / (double)rte_get_tsc_hz();
+	double ns = (double)stretch->to - (double)stretch->from - aside;
+
+	if (stretch->from == 0 || ns <= 0)
+		return 0;
+	return (double)(stretch->packets_to - stretch->packets_from) / ns * 1e9;
+}
+
+/* Share of the stretch that the thread had a CPU. */
+static double
+cpu_of(const struct stretch *stretch)
+{
+	double ns = (double)(stretch->tsc_to - stretch->tsc_from) * 1e9 / (double)rte_get_tsc_hz();
+
+	return ns > 0 ? RTE_MIN((double)(stretch->to - stretch->from) / ns, 1.0) : 0;
+}
+
+/* One pair of phases over all workers. false: a worker did not get the CPU. */
+static bool
+sum_pair(const struct generator *generators, const struct generator_work *work, unsigned int pair,
+	struct generator_sample *sample)
+{
+	*sample = (struct generator_sample){.cpu = 1};
+	for (unsigned int i = 0; i < work->workers; i++) {
+		const struct stretch *own = &generators[i].stretch[2 * pair];
+		double rate = rate_of(own), bare = rate_of(own + 1);
+
+		if (rate <= 0 || bare <= 0)
+			return false;
+		sample->rate += rate;
+		sample->bare_rate += bare;
+		sample->cpu = RTE_MIN(sample->cpu, RTE_MIN(cpu_of(own), cpu_of(own + 1)));
+	}
+	return true;
+}
+
+static void
+sum_up(const struct generator *generators, const struct generator_work *work,
+	struct generator_result *result)
+{
+	for (unsigned int r = 0; work->packets == 0 && r < work->repeat; r++)
+		if (sum_pair(generators, work, r, &result->sample[result->samples]))
+			result->samples++;
+	for (unsigned int i = 0; i < work->workers; i++) {
+		result->verified += generators[i].verified;
+		result->wrong += generators[i].wrong;
+		result->contributions += generators[i].packets;
+		if (work->packets != 0)
+			result->counted += generators[i].stretch[0].packets_to -
+				generators[i].stretch[0].packets_from;
+	}
+}
+
 /* The switch may neither drop nor keep anything. */
 static int
 check(struct bench_switch *s, struct generator_result *result)
@@ -381,30 +415,21 @@ check(struct bench_switch *s, struct generator_result *result)
 	uint64_t dropped = 0;
 
 	ppe_stats_read(s->ppe, &stats);
-	if (s->resting != NULL) {
-		result->resting = resting_records(s->resting);
-		if (stats.blocks_used < result->resting) {
-			fprintf(stderr, "weir-bench: the table has only %u records\n",
-				stats.blocks_used);
-			return -1;
-		}
-	}
 	for (unsigned int d = 0; d < PPE_DROP_COUNT; d++) {
 		if (stats.drops[d] > 0)
-			fprintf(stderr, "weir-bench: the switch dropped %" PRIu64 ": %s\n",
-				stats.drops[d], ppe_drop_key((enum ppe_drop)d));
+			warnx("the switch dropped %" PRIu64 ": %s", stats.drops[d],
+				ppe_drop_key((enum ppe_drop)d));
 		dropped += stats.drops[d];
 	}
 	for (unsigned int i = 0; i < s->work->workers; i++)
 		result->hops += stats.worker[i].hops_out;
 	if (result->wrong > 0)
-		fprintf(stderr, "weir-bench: %" PRIu64 " of %" PRIu64 " results are WRONG\n",
-			result->wrong, result->verified);
+		warnx("%" PRIu64 " of %" PRIu64 " results are WRONG", result->wrong,
+			result->verified);
 	if (result->verified == 0)
-		fprintf(stderr, "weir-bench: no result was verified\n");
+		warnx("no result was verified");
 	if (s->work->forward && stats.fdb_used <= s->work->sources) {
-		fprintf(stderr, "weir-bench: the switch knows only %u stations: it floods\n",
-			stats.fdb_used);
+		warnx("the switch knows only %u stations: it floods", stats.fdb_used);
 		return -1;
 	}
 	return dropped > 0 || result->wrong > 0 || result->verified == 0 ? -1 : 0;
@@ -424,7 +449,6 @@ tear_down(struct bench_switch *s)
 		rte_free((void *)(uintptr_t)s->callback[i]);
 	}
 	ppe_destroy(s->ppe, NULL);
-	resting_destroy(s->resting);
 	for (unsigned int i = 0; s->generator != NULL && i < s->work->workers; i++)
 		destroy_generator(&s->generator[i]);
 	frames_destroy(s->lesson);
@@ -449,8 +473,7 @@ generator_memory_mb(const struct generator_work *work)
 	uint64_t per_worker = frames_memory(&frames) + buffers + kept * (work->elements * 4 + 256) +
 		pools + (UINT64_C(4) << 20);
 
-	return (unsigned int)(work->workers * per_worker * 5 / 4 >> 20) + 64 +
-		(work->resting != 0 ? resting_memory_mb(work->resting) : 0);
+	return (unsigned int)(work->workers * per_worker * 5 / 4 >> 20) + 64;
 }
 
 int
@@ -465,11 +488,9 @@ generator_run(const struct generator_work *work, struct generator_result *result
 	s->work = work;
 	rc = build(s);
 	if (rc == 0)
-		rc = let_rest(s);
-	if (rc == 0)
 		rc = run_phases(s);
 	if (rc == 0) {
-		generator_sum_up(s->generator, work, result);
+		sum_up(s->generator, work, result);
 		rc = check(s, result);
 	}
 	tear_down(s);

@@ -12,31 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "apps/bench/bench.h"
 #include "apps/bench/kernels_loops.h"
 
-#define LINE  64u
-#define INTO  58u /* Ethernet, IPv4, UDP, aggregation header, extension: 14 + 20 + 8 + 12 + 4 */
-#define BATCH 64u /* blocks between two looks at the clock */
+#define LINE      64u
+#define HUGE_PAGE ((size_t)2 << 20)
+#define INTO      58u /* Ethernet, IPv4, UDP, aggregation header, extension: 14 + 20 + 8 + 12 + 4 */
+#define BATCH     64u /* blocks between two looks at the clock */
 
-static struct bench_list kib = {.count = 2, .value = {16, 512}};
+static struct option_list kib = {2, {16, 512}};
 static uint64_t elements = 1024, sources = 8;
 static const char *only_type = "all", *only_op = "all";
 
-static const struct bench_option options[] = {
-	{"type", BENCH_TEXT, &only_type, 0, 0, NULL, "of elements: int8, ..., fp64, or all"},
-	{"op", BENCH_TEXT, &only_op, 0, 0, NULL, "operation: sum, ..., lxor, or all"},
-	{"elements", BENCH_UINT, &elements, 1, 65536, NULL, "of a block"},
-	{"kib", BENCH_LIST, &kib, 1, 1 << 20, NULL, "of accumulators and contributions in turn"},
-	{"sources", BENCH_UINT, &sources, 1, 256, NULL,
+static const struct option_row options[] = {
+	{"type", 0, OPTION_TEXT, &only_type, 0, 0, "TYPE", "of elements: int8, ..., fp64, or all"},
+	{"op", 0, OPTION_TEXT, &only_op, 0, 0, "OP", "operation: sum, ..., lxor, or all"},
+	{"elements", 0, OPTION_UINT, &elements, 1, 65536, NULL, "of a block"},
+	{"kib", 0, OPTION_LIST, &kib, 1, 1 << 20, NULL,
+		"KiB of accumulators and contributions in turn"},
+	{"sources", 0, OPTION_UINT, &sources, 1, 256, NULL,
 		"of the blocks that are begun, reduced and finished"},
 	{0},
 };
 
 static const enum rmw_isa isas[] = {RMW_ISA_SCALAR, RMW_ISA_AVX2, RMW_ISA_AVX512};
-enum { ISAS = sizeof(isas) / sizeof(isas[0]), REPEATS = 99 };
+enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
 
 /* What is measured of a cell: GB/s of contributions. */
 enum what {
@@ -51,9 +52,8 @@ struct cell {
 	enum rmw_type type;
 	enum rmw_op op;
 	size_t src_bytes, acc_stride, src_stride, blocks;
-	uint8_t *acc, *src; /* blocks times their strides */
+	uint8_t *acc, *src; /* blocks times their strides; acc has room for two blocks more */
 	const struct rmw_reduction *widest;
-	double rate[WHATS][REPEATS];
 };
 
 static rmw_reduce_fn
@@ -61,18 +61,13 @@ loop_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
 {
 	if (!rmw_isa_supported(isa))
 		return NULL;
-	switch (isa) {
-	case RMW_ISA_SCALAR: return kernels_loop_scalar(type, op);
 #ifdef __x86_64__
-	case RMW_ISA_AVX2: return kernels_loop_avx2(type, op);
-	case RMW_ISA_AVX512: return kernels_loop_avx512(type, op);
-#else
-	case RMW_ISA_AVX2:
-	case RMW_ISA_AVX512:
+	if (isa == RMW_ISA_AVX2)
+		return kernels_loop_avx2(type, op);
+	if (isa == RMW_ISA_AVX512)
+		return kernels_loop_avx512(type, op);
 #endif
-	case RMW_ISA_AUTO:
-	default: return NULL;
-	}
+	return kernels_loop_scalar(type, op);
 }
 
 /* Floating-point numbers are 1 and -1: sums and products of any number of them stay normal. */
@@ -96,13 +91,9 @@ fill(const struct cell *c, uint8_t *to, uint64_t *state)
 static uint8_t *
 memory_of(size_t bytes)
 {
-	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
 
-	if (p == MAP_FAILED) {
-		perror("weir-bench: mmap");
-		return NULL;
-	}
-	if (strcmp(bench_common.huge, "no") != 0)
+	if (p != NULL && strcmp(bench_common.huge, "no") != 0)
 		(void)madvise(p, bytes, MADV_HUGEPAGE); /* where there are some */
 	return p;
 }
@@ -125,34 +116,24 @@ cell_create(struct cell *c, uint64_t bytes)
 	c->blocks = bytes / (c->acc_stride + c->src_stride);
 	if (c->blocks == 0)
 		c->blocks = 1;
-	c->acc = memory_of(c->blocks * c->acc_stride);
+	c->acc = memory_of((c->blocks + 2) * c->acc_stride);
 	c->src = memory_of(c->blocks * c->src_stride);
-	if (c->acc == NULL || c->src == NULL)
+	if (c->acc == NULL || c->src == NULL) {
+		warnx("no memory for blocks");
 		return -1;
-	for (size_t b = 0; b < c->blocks; b++) {
-		fill(c, c->src + b * c->src_stride + INTO, &state);
-		c->widest->begin(
-			c->acc + b * c->acc_stride, c->src + b * c->src_stride + INTO, elements);
 	}
+	for (size_t b = 0; b < c->blocks; b++)
+		fill(c, c->src + b * c->src_stride + INTO, &state);
 	return 0;
-}
-
-static void
-cell_destroy(struct cell *c)
-{
-	if (c->acc != NULL)
-		munmap(c->acc, c->blocks * c->acc_stride);
-	if (c->src != NULL)
-		munmap(c->src, c->blocks * c->src_stride);
 }
 
 /* A block from the first contributions, in turn. */
 static void
-whole_block(const struct cell *c, const struct rmw_reduction *r, uint8_t *acc, size_t from)
+whole_block(const struct cell *c, const struct rmw_reduction *r, uint8_t *acc)
 {
 	for (uint64_t s = 0; s < sources; s++)
 		(s == 0 ? r->begin : r->reduce)(
-			acc, c->src + (from + s) % c->blocks * c->src_stride + INTO, elements);
+			acc, c->src + s % c->blocks * c->src_stride + INTO, elements);
 	if (r->finish != NULL)
 		r->finish(acc, elements, (unsigned int)sources);
 }
@@ -161,157 +142,132 @@ whole_block(const struct cell *c, const struct rmw_reduction *r, uint8_t *acc, s
 static int
 compare(const struct cell *c)
 {
-	uint8_t *expected = memory_of(c->acc_stride), *seen = memory_of(c->acc_stride);
-	int rc = expected == NULL || seen == NULL;
+	uint8_t *expected = c->acc + c->blocks * c->acc_stride, *seen = expected + c->acc_stride;
 
-	for (size_t i = 0; i < ISAS && rc == 0; i++) {
+	for (size_t i = 0; i < ISAS; i++) {
 		const struct rmw_reduction *r = rmw_reduction_of(isas[i], c->type, c->op);
 
 		if (r == NULL)
 			continue;
-		whole_block(c, r, i == 0 ? expected : seen, 0);
-		rc = i > 0 && memcmp(seen, expected, c->src_bytes) != 0;
-		if (rc != 0)
-			fprintf(stderr, "weir-bench: %s %s: %s gives other bits than scalar\n",
-				rmw_type_name(c->type), rmw_op_name(c->op), rmw_isa_name(isas[i]));
+		whole_block(c, r, i == 0 ? expected : seen);
+		if (i == 0 || memcmp(seen, expected, c->src_bytes) == 0)
+			continue;
+		warnx("%s %s: %s gives other bits than scalar", rmw_type_name(c->type),
+			rmw_op_name(c->op), rmw_isa_name(isas[i]));
+		return 1;
 	}
-	if (expected != NULL)
-		munmap(expected, c->acc_stride);
-	if (seen != NULL)
-		munmap(seen, c->acc_stride);
-	return rc;
+	return 0;
 }
 
-static uint64_t
-cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* What one of them does to block b; how many contributions it was, 0: there is no such thing. */
-static uint64_t
+/* What one of them does to block b. */
+static void
 step(const struct cell *c, unsigned int what, rmw_reduce_fn reduce, rmw_copy_fn copy, size_t b)
 {
 	uint8_t *acc = c->acc + b * c->acc_stride;
 	const uint8_t *src = c->src + b * c->src_stride + INTO;
 
-	if (what == BLOCK) {
-		whole_block(c, c->widest, acc, b);
-		return sources;
-	}
-	if (what == COPY)
+	if (what == BLOCK)
+		whole_block(c, c->widest, acc);
+	else if (what == COPY)
 		copy(acc, src, c->src_bytes);
 	else
 		reduce(acc, src, elements);
-	return 1;
 }
 
 /* GB/s, or BENCH_NONE. */
 static double
-rate(const struct cell *c, unsigned int what, uint64_t ns)
+rate(const struct cell *c, unsigned int what)
 {
+	bool loop = what >= LOOP && what < COPY;
 	enum rmw_isa isa = what < COPY ? isas[what % ISAS] : RMW_ISA_AUTO;
-	const struct rmw_reduction *r = rmw_reduction_of(isa, c->type, c->op);
 	/* A loop's accumulators are plain numbers; a kernel's are what it makes of them. */
-	const struct rmw_reduction *first =
-		what >= LOOP && what < COPY ? rmw_reduction_of(RMW_ISA_SCALAR, c->type, c->op) : r;
+	const struct rmw_reduction *r =
+		rmw_reduction_of(loop ? RMW_ISA_SCALAR : isa, c->type, c->op);
+	rmw_reduce_fn reduce = loop ? loop_of(isa, c->type, c->op) : r == NULL ? NULL : r->reduce;
 	rmw_copy_fn copy = rmw_kernel_copy_of(RMW_ISA_AUTO);
-	rmw_reduce_fn reduce = what >= LOOP && what < COPY ? loop_of(isa, c->type, c->op)
-		: r == NULL                                ? NULL
-							   : r->reduce;
 	uint64_t began, now, done = 0;
 	size_t b = 0;
 
 	if (reduce == NULL)
 		return BENCH_NONE;
 	for (size_t i = 0; i < c->blocks; i++) { /* also warms up */
-		first->begin(
-			c->acc + i * c->acc_stride, c->src + i * c->src_stride + INTO, elements);
-		(void)step(c, what, reduce, copy, i);
+		r->begin(c->acc + i * c->acc_stride, c->src + i * c->src_stride + INTO, elements);
+		step(c, what, reduce, copy, i);
 	}
-	began = cpu_ns();
+	began = bench_cpu_ns();
 	do {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			done += step(c, what, reduce, copy, b);
+			step(c, what, reduce, copy, b);
 			b = b + 1 == c->blocks ? 0 : b + 1;
 		}
-		now = cpu_ns();
-	} while (now - began < ns);
+		done += BATCH * (what == BLOCK ? sources : 1);
+		now = bench_cpu_ns();
+	} while (now - began < bench_common.phase_ms * 1000000);
 	return (double)(done * c->src_bytes) / (double)(now - began);
 }
 
-static void
-print_rate(FILE *out, double value)
-{
-	if (value == BENCH_NONE)
-		fprintf(out, " %8s", "-");
-	else
-		fprintf(out, " %8.2f", value);
-}
-
-static void
-report_cell(struct bench_report *report, struct cell *c, uint64_t size)
-{
-	FILE *out = bench_table(report);
-	unsigned int widest = 0;
-	double median[WHATS];
-
-	for (unsigned int what = 0; what < WHATS; what++)
-		median[what] = bench_median(c->rate[what], bench_common.repeat);
-	fprintf(out, "%6" PRIu64 "  %-6s %-4s", size, rmw_type_name(c->type), rmw_op_name(c->op));
-	bench_observe(report, json_pack("{s:f}", "copy", median[COPY]));
-	for (unsigned int i = 0; i < ISAS; i++) {
-		json_t *params =
-			json_pack("{s:s, s:s, s:s, s:I, s:I}", "type", rmw_type_name(c->type), "op",
-				rmw_op_name(c->op), "isa", rmw_isa_name(isas[i]), "elements",
-				(json_int_t)elements, "kib", (json_int_t)size);
-
-		print_rate(out, median[KERNEL + i]);
-		if (median[KERNEL + i] == BENCH_NONE) {
-			json_decref(params);
-			continue;
-		}
-		widest = i;
-		bench_add(report, "reduce", params, median[KERNEL + i], "GB/s", median[LOOP + i],
-			median[LOOP + i] == BENCH_NONE ? NULL : "bare loop");
+#define KERNEL_COLUMNS(isa)                                                                        \
+	{.key = isa, .title = isa, .unit = "GB/s", .digits = 2, .width = 7, .role = BENCH_METRIC}, \
+	{                                                                                          \
+		.key = "bare loop", .role = BENCH_LIMIT                                            \
 	}
-	print_rate(out, median[LOOP + widest]);
-	print_rate(out, median[COPY]);
-	print_rate(out, median[BLOCK]);
-	print_rate(out,
-		median[LOOP + widest] == BENCH_NONE
-			? BENCH_NONE
-			: median[KERNEL + widest] / median[LOOP + widest]);
-	print_rate(out, median[KERNEL + widest] / median[COPY]);
-	fputc('\n', out);
-	bench_add(report, "block",
-		json_pack("{s:s, s:s, s:I, s:I, s:I}", "type", rmw_type_name(c->type), "op",
-			rmw_op_name(c->op), "elements", (json_int_t)elements, "kib",
-			(json_int_t)size, "sources", (json_int_t)sources),
-		median[BLOCK], "GB/s", median[COPY], "copy");
-}
+static const struct table_column columns[] = {
+	{.key = "kib", .title = "KiB", .width = 5, .role = BENCH_PARAM},
+	{.key = "type", .title = "type", .left = true, .width = 6, .role = BENCH_PARAM},
+	{.key = "op", .title = "op", .left = true, .width = 4, .role = BENCH_PARAM},
+	KERNEL_COLUMNS("scalar"),
+	KERNEL_COLUMNS("avx2"),
+	KERNEL_COLUMNS("avx512"),
+	{.title = "bare", .unit = "GB/s", .digits = 2, .width = 7},
+	{.key = "block",
+		.title = "block",
+		.unit = "GB/s",
+		.digits = 2,
+		.width = 7,
+		.role = BENCH_METRIC},
+	{.key = "copy",
+		.title = "copy",
+		.unit = "GB/s",
+		.digits = 2,
+		.width = 7,
+		.role = BENCH_LIMIT},
+	{.title = "kernel", .unit = "x bare", .digits = 2},
+	{.title = "kernel", .unit = "x copy", .digits = 2},
+	{.key = "elements", .role = BENCH_PARAM},
+	{.key = "sources", .role = BENCH_PARAM},
+};
 
 static int
-run_cell(struct bench_report *report, enum rmw_type type, enum rmw_op op, uint64_t size)
+run_cell(enum rmw_type type, enum rmw_op op, uint64_t size)
 {
-	static struct cell c;
+	static double rates[WHATS][BENCH_REPEAT_MAX];
+	struct cell c = {.type = type, .op = op};
+	double m[WHATS];
+	unsigned int widest = 0;
 	int rc;
 
-	c = (struct cell){.type = type, .op = op};
-	bench_progress(
-		report, "%s %s, %" PRIu64 " KiB", rmw_type_name(type), rmw_op_name(op), size);
+	bench_progress("%s %s, %" PRIu64 " KiB", rmw_type_name(type), rmw_op_name(op), size);
 	rc = cell_create(&c, size << 10) < 0 ? 2 : compare(&c);
 	/* Interleaved, so that what disturbs them disturbs all. */
 	for (unsigned int i = 0; i < bench_common.repeat && rc == 0; i++)
 		for (unsigned int what = 0; what < WHATS; what++)
-			c.rate[what][i] = rate(&c, what, bench_common.phase_ms * 1000000);
-	bench_progress(report, NULL);
+			rates[what][i] = rate(&c, what);
+	for (unsigned int what = 0; what < WHATS && rc == 0; what++) {
+		m[what] = bench_median(rates[what], bench_common.repeat);
+		if (what < LOOP && isfinite(m[what]))
+			widest = what;
+	}
 	if (rc == 0)
-		report_cell(report, &c, size);
-	cell_destroy(&c);
+		bench_row((struct table_cell[]){TABLE_NUMBER(size), TABLE_TEXT(rmw_type_name(type)),
+			TABLE_TEXT(rmw_op_name(op)), TABLE_NUMBER(m[KERNEL]), TABLE_NUMBER(m[LOOP]),
+			TABLE_NUMBER(m[KERNEL + 1]), TABLE_NUMBER(m[LOOP + 1]),
+			TABLE_NUMBER(m[KERNEL + 2]), TABLE_NUMBER(m[LOOP + 2]),
+			TABLE_NUMBER(m[LOOP + widest]), TABLE_NUMBER(m[BLOCK]),
+			TABLE_NUMBER(m[COPY]), TABLE_NUMBER(m[widest] / m[LOOP + widest]),
+			TABLE_NUMBER(m[widest] / m[COPY]), TABLE_NUMBER(elements),
+			TABLE_NUMBER(sources)});
+	free(c.acc);
+	free(c.src);
 	return rc;
 }
 
@@ -322,37 +278,30 @@ chosen(const char *only, const char *name)
 }
 
 static int
-run(struct bench_report *report)
+run(void)
 {
-	FILE *out = bench_table(report);
+	const unsigned int each = RMW_TYPE_COUNT * RMW_OP_COUNT;
 	unsigned int cells = 0;
 	int rc = 0;
 
-	fprintf(out,
-		"# weir-bench kernels: GB/s of contributions of %" PRIu64
-		" elements; %s is the widest\n"
-		"# bare   plain C, vectorised by the compiler for the widest instruction set\n"
-		"# block  of %" PRIu64
-		" contributions: begun, reduced, finished, by the widest\n#\n"
-		"#  KiB  type   op     scalar     avx2   avx512     bare     copy    block"
-		"   x bare   x copy\n",
-		elements, rmw_isa_name(rmw_kernels_select(RMW_ISA_AUTO)), sources);
-	for (unsigned int k = 0; k < kib.count; k++)
-		for (unsigned int t = 0; t < RMW_TYPE_COUNT; t++)
-			for (unsigned int o = 0; o < RMW_OP_COUNT && rc == 0; o++) {
-				enum rmw_type type = (enum rmw_type)t;
-				enum rmw_op op = (enum rmw_op)o;
+	bench_note("contributions of %" PRIu64 " elements; %s is the widest instruction set here",
+		elements, rmw_isa_name(rmw_kernels_select(RMW_ISA_AUTO)));
+	bench_note("bare: plain C, vectorized by the compiler for the widest; block: %" PRIu64
+		   " contributions begun, reduced and finished by the widest",
+		sources);
+	bench_table(columns, sizeof(columns) / sizeof(columns[0]));
+	for (unsigned int i = 0; i < kib.count * each && rc == 0; i++) {
+		enum rmw_type type = (enum rmw_type)(i % each / RMW_OP_COUNT);
+		enum rmw_op op = (enum rmw_op)(i % RMW_OP_COUNT);
 
-				if (!chosen(only_type, rmw_type_name(type)) ||
-					!chosen(only_op, rmw_op_name(op)) ||
-					rmw_reduction_of(RMW_ISA_SCALAR, type, op) == NULL)
-					continue;
-				rc = run_cell(report, type, op, kib.value[k]);
-				cells++;
-			}
+		if (!chosen(only_type, rmw_type_name(type)) || !chosen(only_op, rmw_op_name(op)) ||
+			rmw_reduction_of(RMW_ISA_SCALAR, type, op) == NULL)
+			continue;
+		rc = run_cell(type, op, kib.value[i / each]);
+		cells++;
+	}
 	if (cells == 0) {
-		fprintf(stderr, "weir-bench: no kernel of type %s and operation %s\n", only_type,
-			only_op);
+		warnx("no kernel of type %s and operation %s", only_type, only_op);
 		return 2;
 	}
 	return rc;
@@ -360,7 +309,7 @@ run(struct bench_report *report)
 
 const struct bench bench_kernels = {
 	.name = "kernels",
-	.help = "vector kernels of every type and operation; beside plain loops and a copy",
+	.help = "vector kernels, beside plain loops and a copy",
 	.options = options,
 	.run = run,
 };

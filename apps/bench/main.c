@@ -1,94 +1,363 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weir-bench: chooses the bench, reads its options, writes its records. */
+/* weir-bench: chooses the bench, reads its options, prints its rows, writes its records. */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "apps/bench/options.h"
-#include "apps/bench/report.h"
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "apps/bench/bench.h"
+
+#define HUGE_FREE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
 struct bench_common bench_common = {.huge = "auto", .repeat = 5, .phase_ms = 20};
 
-static const struct bench_option common_options[] = {
-	{"json", BENCH_TEXT, &bench_common.json, 0, 0, NULL,
+static const struct option_row common_options[] = {
+	{.help = "Options of every bench:"},
+	{"json", 0, OPTION_TEXT, &bench_common.json, 0, 0, "FILE",
 		"also write the records to this file, - for standard output"},
-	{"huge", BENCH_TEXT, &bench_common.huge, 0, 0, "auto|yes|no", "use huge pages"},
-	{"repeat", BENCH_UINT, &bench_common.repeat, 1, 99, NULL,
-		"measurements of each point, interleaved with its limit's; the median counts"},
-	{"phase-ms", BENCH_UINT, &bench_common.phase_ms, 1, 10000, NULL,
+	{"huge", 0, OPTION_CHOICE, &bench_common.huge, 0, 0, "auto|yes|no", "use huge pages"},
+	{"repeat", 0, OPTION_UINT, &bench_common.repeat, 1, BENCH_REPEAT_MAX, NULL,
+		"measure each point N times, in turn with its limit; the median counts"},
+	{"phase-ms", 0, OPTION_UINT, &bench_common.phase_ms, 1, 10000, NULL,
 		"length of a measurement, milliseconds"},
 	{0},
 };
 
-static const struct bench *const benches[] = {
-	&bench_engine,
-	&bench_scaling,
-	&bench_ports,
-	&bench_latency,
-	&bench_rfc2544,
-	&bench_hash,
-	&bench_kernels,
-	&bench_memory,
-	&bench_plan,
-	&bench_scrape,
-	&bench_timers,
-	&bench_detect,
-	&bench_order,
-	NULL,
-};
+static const struct bench *const benches[] = {&bench_engine, &bench_scaling, &bench_ports,
+	&bench_latency, &bench_rfc2544, &bench_hash, &bench_kernels, &bench_memory, &bench_plan,
+	NULL};
 
-static void
-usage(FILE *out)
+static struct {
+	const char *bench;
+	struct table *table;
+	const struct table_column *column;
+	size_t columns;
+	json_t *records;
+} report;
+
+static bool
+json_is_stdout(void)
 {
-	fputs("usage: weir-bench BENCH [--option VALUE]...\n\n", out);
-	for (unsigned int i = 0; benches[i] != NULL; i++)
-		fprintf(out, "  %-9s %s\n", benches[i]->name, benches[i]->help);
-	fputs("\nweir-bench BENCH --help lists the bench's options. A list is 64,256,1024, or "
-	      "8..4096"
-	      "\nfor the powers of two in between. docs/performance.md reads the tables.\n",
-		out);
+	return bench_common.json != NULL && strcmp(bench_common.json, "-") == 0;
 }
 
-static int
-run(const struct bench *bench)
+FILE *
+bench_out(void)
 {
-	struct bench_report *report = report_create(bench->name, bench_common.json);
-	int rc;
+	return json_is_stdout() ? stderr : stdout;
+}
 
-	if (report == NULL)
-		return 1;
-	rc = bench->run(report);
-	bench_progress(report, NULL);
-	/* What was measured before something went wrong is still worth reading. */
-	if (report_write(report, bench_common.json) != 0 && rc == 0)
-		rc = 1;
-	report_destroy(report);
-	return rc;
+void
+bench_table(const struct table_column *columns, size_t count)
+{
+	table_destroy(report.table);
+	report.table = table_create(columns, count, bench_out());
+	report.column = columns;
+	report.columns = count;
+}
+
+void
+bench_note(const char *format, ...)
+{
+	va_list arguments;
+
+	bench_progress(NULL);
+	fputs("# ", bench_out());
+	va_start(arguments, format);
+	vfprintf(bench_out(), format, arguments);
+	va_end(arguments);
+	fputc('\n', bench_out());
+	fflush(bench_out());
+}
+
+/* The row's cells of a role, by their keys. */
+static json_t *
+collect(const struct table_cell *cells, enum bench_role role)
+{
+	json_t *found = json_object();
+
+	for (size_t i = 0; i < report.columns; i++)
+		if (report.column[i].role == role)
+			json_object_set_new(
+				found, report.column[i].key, table_cell_json(&cells[i]));
+	return found;
+}
+
+/* The record of the figure in column i. */
+static json_t *
+make_record(const struct table_cell *cells, size_t i, const char *name)
+{
+	const struct table_column *column = &report.column[i];
+	bool limited = i + 1 < report.columns && column[1].role == BENCH_LIMIT &&
+		isfinite(cells[i + 1].number);
+	double value = cells[i].number, limit = limited ? cells[i + 1].number : BENCH_NONE;
+	struct table_cell ratio = TABLE_NUMBER(limit != 0 ? value / limit : BENCH_NONE);
+	json_t *record = json_pack("{ss ss so so ss so ss? so}", "bench", report.bench, "metric",
+		column->key != NULL ? column->key : name, "params", collect(cells, BENCH_PARAM),
+		"value", table_cell_json(&cells[i]), "unit", column->unit, "limit",
+		limited ? table_cell_json(&cells[i + 1]) : json_null(), "limit_is",
+		limited ? column[1].key : NULL, "ratio", table_cell_json(&ratio));
+	json_t *seen = collect(cells, BENCH_SEEN);
+
+	if (json_object_size(seen) > 0)
+		json_object_set(record, "observed", seen);
+	json_decref(seen);
+	return record;
+}
+
+void
+bench_row(const struct table_cell *cells)
+{
+	const char *name = NULL;
+
+	bench_progress(NULL);
+	if (report.table == NULL || table_row(report.table, cells) < 0)
+		warnx("no memory for the table");
+	for (size_t i = 0; i < report.columns; i++)
+		if (report.column[i].role == BENCH_NAME)
+			name = cells[i].text;
+	for (size_t i = 0; i < report.columns; i++)
+		if (report.column[i].role == BENCH_METRIC && isfinite(cells[i].number))
+			json_array_append_new(report.records, make_record(cells, i, name));
+}
+
+void
+bench_progress(const char *format, ...)
+{
+	va_list arguments;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	fputs("\r\033[K", stderr);
+	if (format != NULL) {
+		fprintf(stderr, "%s: ", report.bench);
+		va_start(arguments, format);
+		vfprintf(stderr, format, arguments);
+		va_end(arguments);
+	}
+	fflush(stderr);
+}
+
+/* 0, or an exit status after a line. */
+static int
+write_records(void)
+{
+	const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(6);
+	int rc = 0;
+
+	if (json_is_stdout()) {
+		rc = json_dumpf(report.records, stdout, flags);
+		putchar('\n');
+		rc |= fflush(stdout);
+	} else if (bench_common.json != NULL) {
+		rc = json_dump_file(report.records, bench_common.json, flags);
+	}
+	if (rc != 0)
+		warnx("%s can't be written", bench_common.json);
+	return rc != 0;
+}
+
+static cpu_set_t *
+allowed_cpus(void)
+{
+	static cpu_set_t set;
+
+	if (CPU_COUNT(&set) == 0 && sched_getaffinity(0, sizeof(set), &set) < 0)
+		CPU_SET(0, &set);
+	return &set;
+}
+
+unsigned int
+bench_cpus(void)
+{
+	return (unsigned int)CPU_COUNT(allowed_cpus());
+}
+
+unsigned int
+bench_cpu(unsigned int i)
+{
+	unsigned int cpu = 0;
+
+	for (i %= bench_cpus(); !CPU_ISSET(cpu, allowed_cpus()) || i-- > 0;)
+		cpu++;
+	return cpu;
+}
+
+int
+bench_lcores_fit(unsigned int workers)
+{
+	if (workers <= bench_cpus())
+		return 0;
+	warnx("--lcores %u: this process may use %u CPUs, and each lcore needs one", workers,
+		bench_cpus());
+	return -1;
+}
+
+static bool on_huge_pages;
+
+bool
+bench_huge_pages_for(unsigned int megabytes)
+{
+	FILE *file = fopen(HUGE_FREE, "re");
+	unsigned long pages = 0;
+
+	if (file == NULL)
+		return false;
+	if (fscanf(file, "%lu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages >= megabytes / 2;
+}
+
+int
+bench_start_eal(unsigned int workers, unsigned int memory_mb)
+{
+	char lcores[1024], prefix[64], memory[16];
+	bool huge = bench_huge_pages_for(memory_mb);
+	size_t at = (size_t)snprintf(lcores, sizeof(lcores), "0@%u", bench_cpu(0));
+	const char *argv[] = {"weir-bench", "--no-shconf", "--no-pci", "--no-telemetry", "-m",
+		memory, "--log-level=*:error", "--lcores", lcores, "--file-prefix", prefix,
+		"--no-huge", NULL};
+
+	if (!huge && strcmp(bench_common.huge, "yes") == 0) {
+		warnx("%u MiB of huge pages are needed; as root: "
+		      "echo %u >/proc/sys/vm/nr_hugepages",
+			memory_mb, memory_mb / 2 + 64);
+		return -1;
+	}
+	on_huge_pages = huge && strcmp(bench_common.huge, "no") != 0;
+	if (on_huge_pages) {
+		argv[1] = "--huge-unlink";
+		argv[11] = "--in-memory";
+	}
+	for (unsigned int w = 0; w < workers; w++)
+		at += (size_t)snprintf(lcores + at, sizeof(lcores) - at, ",%u@%u", w + 1,
+			bench_cpu(bench_cpus() - 1 - w % bench_cpus()));
+	snprintf(memory, sizeof(memory), "%u", memory_mb);
+	snprintf(prefix, sizeof(prefix), "weir_bench_%d", (int)getpid());
+	if (rte_eal_init(12, (char **)(uintptr_t)argv) >= 0)
+		return 0;
+	warnx("EAL does not start: %s", rte_strerror(rte_errno));
+	return -1;
+}
+
+bool
+bench_on_huge_pages(void)
+{
+	return on_huge_pages;
+}
+
+const char *
+bench_pages(void)
+{
+	return on_huge_pages ? "huge" : "small";
+}
+
+void
+bench_stop_eal(void)
+{
+	char directory[256];
+
+	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
+	rte_eal_cleanup();
+	rmdir(directory);
+}
+
+uint64_t
+bench_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+int
+bench_ascending(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+double
+bench_median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), bench_ascending);
+	return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+double
+bench_quantile(const double *sorted, size_t n, double quantile)
+{
+	/* What a product of decimals lacks or has too much must not move the rank. */
+	double rank = ceil(quantile * (double)n - 1e-9 * (double)n);
+
+	return sorted[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
+}
+
+/* What --help says of the program: a line for each bench. */
+static const char *
+about(void)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	if (out == NULL)
+		return "";
+	fputs("Measure a part of a Weir switch, or all of it, beside what the machine can do in "
+	      "the same run.\n\n",
+		out);
+	for (unsigned int i = 0; benches[i] != NULL; i++)
+		fprintf(out, "  %-9s %s\n", benches[i]->name, benches[i]->help);
+	fputs("\n`weir-bench BENCH --help' lists the options of a bench. A LIST is 64,256,1024, or "
+	      "8..4096 for the powers of two in between. docs/performance.md explains the "
+	      "tables.\v",
+		out);
+	fclose(out);
+	return text;
 }
 
 int
 main(int argc, char **argv)
 {
-	const struct bench *bench = NULL;
+	static const struct option_row *const none[] = {NULL};
+	char *program = NULL;
+	int first = options_parse("weir-bench", about(), "BENCH [OPTION...]", none, argc, argv), rc;
 
-	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		usage(stdout);
-		return 0;
+	for (unsigned int i = 0; first < argc && benches[i] != NULL; i++) {
+		const struct bench *bench = benches[i];
+		const struct option_row *tables[] = {bench->options,
+			bench->more != NULL ? bench->more : common_options,
+			bench->more != NULL ? common_options : NULL, NULL};
+
+		if (strcmp(argv[first], bench->name) != 0)
+			continue;
+		report.bench = bench->name;
+		report.records = json_array();
+		if (asprintf(&program, "weir-bench %s", report.bench) < 0)
+			return 1;
+		bench_cpus();
+		options_parse(program, bench->help, NULL, tables, argc - first, argv + first);
+		rc = bench->run();
+		bench_progress(NULL);
+		/* What was measured before something went wrong is still worth reading. */
+		if (write_records() != 0 && rc == 0)
+			rc = 1;
+		table_destroy(report.table);
+		json_decref(report.records);
+		free(program);
+		return rc;
 	}
-	for (unsigned int i = 0; argc >= 2 && benches[i] != NULL; i++)
-		if (strcmp(argv[1], benches[i]->name) == 0)
-			bench = benches[i];
-	if (bench == NULL) {
-		if (argc >= 2)
-			fprintf(stderr, "weir-bench: no bench %s\n", argv[1]);
-		usage(stderr);
-		return 2;
-	}
-	switch (options_read(argc - 1, argv + 1, bench->options, common_options)) {
-	case 0: return run(bench);
-	case 1:
-		printf("weir-bench %s: %s\n", bench->name, bench->help);
-		options_print(bench->options, stdout);
-		options_print(common_options, stdout);
-		return 0;
-	default: return 2;
-	}
+	if (first < argc)
+		warnx("no bench %s; weir-bench --help lists them", argv[first]);
+	else
+		warnx("which bench? weir-bench --help lists them");
+	return 2;
 }

@@ -9,9 +9,8 @@
 
 #include <rte_cycles.h>
 
-#define RETRIES  2 /* times as many pairs */
-#define ATTEMPTS 6
-#define MOST     (99 * RETRIES)
+#define RETRIES 2 /* times as many pairs */
+#define BUSY    0.05 /* a generator with less idle time is the limit, not the device */
 
 static unsigned int measured, spoilt;
 static bool marked_disturbed, marked_lost, marked_busy;
@@ -47,14 +46,14 @@ waited_ns(pid_t pid)
 }
 
 uint64_t
-pair_waited_ns(const struct target *target)
+pair_waited_ns(const struct device *device)
 {
-	return waited_ns(target->child.pid) + waited_ns(getpid());
+	return waited_ns(device->child.pid) + waited_ns(getpid());
 }
 
 /* Measure once; *disturbed: share. */
 static int
-once(struct target *target, pair_measure *measure, void *context, unsigned int t,
+once(struct device *device, pair_measure *measure, void *context, unsigned int t,
 	double value[PAIR_VALUES], double *disturbed)
 {
 	uint64_t hz = rte_get_tsc_hz(), began, waited;
@@ -64,41 +63,32 @@ once(struct target *target, pair_measure *measure, void *context, unsigned int t
 	value[PAIR_GOOD] = 1;
 	value[PAIR_LOST] = 0;
 	value[PAIR_DISTURBED] = 0;
-	target_select(target);
-	waited = pair_waited_ns(target);
+	device_select(device);
+	waited = pair_waited_ns(device);
 	began = rte_rdtsc();
 	rc = measure(context, t, value);
 	began = rte_rdtsc() - began;
-	waited = pair_waited_ns(target) - waited;
-	target_deselect(target);
-	*disturbed = (double)waited * 1e-9 / ((double)began / (double)hz);
+	waited = pair_waited_ns(device) - waited;
+	device_deselect(device);
 	/* Neither judgement overrides the other. */
-	*disturbed = RTE_MAX(*disturbed, value[PAIR_DISTURBED]);
+	*disturbed = RTE_MAX(
+		(double)waited * 1e-9 / ((double)began / (double)hz), value[PAIR_DISTURBED]);
 	measured++;
 	spoilt += *disturbed > PAIR_LIMIT;
 	return rc;
 }
 
 int
-pair_try(struct target *target, pair_measure *measure, void *context, unsigned int t,
-	double value[PAIR_VALUES], bool *disturbed)
+pair_once(struct device *device, pair_measure *measure, void *context, unsigned int t,
+	unsigned int tries, double value[PAIR_VALUES], bool *disturbed)
 {
-	double share;
-	int rc = once(target, measure, context, t, value, &share);
-
-	*disturbed = share > PAIR_LIMIT;
-	return rc;
-}
-
-int
-pair_once(struct target *target, pair_measure *measure, void *context, unsigned int t,
-	double value[PAIR_VALUES])
-{
-	bool disturbed = true;
+	double share = 1;
 	int rc = 0;
 
-	for (unsigned int i = 0; rc == 0 && disturbed && i < ATTEMPTS; i++)
-		rc = pair_try(target, measure, context, t, value, &disturbed);
+	for (unsigned int i = 0; rc == 0 && share > PAIR_LIMIT && i < tries; i++)
+		rc = once(device, measure, context, t, value, &share);
+	if (disturbed != NULL)
+		*disturbed = share > PAIR_LIMIT;
 	return rc;
 }
 
@@ -120,60 +110,58 @@ by_ratio(const void *a, const void *b)
 }
 
 int
-pair_run(struct target target[2], pair_measure *measure, void *context, struct pair *middle)
+pair_run(struct device device[2], pair_measure *measure, void *context, struct pair *middle)
 {
-	struct pair *pairs = calloc(MOST, sizeof(*pairs));
+	static struct pair pairs[BENCH_REPEAT_MAX * RETRIES];
 	uint64_t repeat = bench_common.repeat, n = 0, good = 0;
-	int rc = pairs == NULL;
+	int rc = 0;
 
 	for (; rc == 0 && good < repeat && n < RETRIES * repeat; n++) {
 		struct pair *pair = &pairs[n];
 
+		*pair = (struct pair){.disturbed = 0};
 		for (unsigned int i = 0; rc == 0 && i < 2; i++) {
 			unsigned int t = (unsigned int)(n + i) % 2; /* who begins takes turns */
 			double disturbed;
 
-			rc = once(&target[t], measure, context, t, pair->value[t], &disturbed);
+			rc = once(&device[t], measure, context, t, pair->value[t], &disturbed);
 			pair->disturbed = RTE_MAX(pair->disturbed, disturbed);
 		}
 		good += pair->disturbed <= PAIR_LIMIT;
 	}
-	if (rc == 0) {
-		qsort(pairs, n, sizeof(*pairs), by_disturbance);
-		n = RTE_MIN(n, repeat);
-		qsort(pairs, n, sizeof(*pairs), by_ratio);
-		*middle = pairs[n / 2];
-		/* A loss is rarely in the pair in the middle. */
-		for (unsigned int t = 0; t < 2; t++) {
-			middle->value[t][PAIR_LOST] = 0;
-			for (uint64_t i = 0; i < n; i++)
-				middle->value[t][PAIR_LOST] += pairs[i].value[t][PAIR_LOST];
-		}
+	if (rc != 0)
+		return 1;
+	qsort(pairs, n, sizeof(*pairs), by_disturbance);
+	n = RTE_MIN(n, repeat);
+	qsort(pairs, n, sizeof(*pairs), by_ratio);
+	*middle = pairs[n / 2];
+	/* A loss is rarely in the pair in the middle. */
+	for (unsigned int t = 0; t < 2; t++) {
+		middle->value[t][PAIR_LOST] = 0;
+		for (uint64_t i = 0; i < n; i++)
+			middle->value[t][PAIR_LOST] += pairs[i].value[t][PAIR_LOST];
 	}
-	free(pairs);
-	return rc == 0 ? 0 : 1;
+	return 0;
 }
 
-void
-pair_closed_loop(const struct closed_loop *loop, double value[PAIR_VALUES])
+int
+pair_closed_loop(struct traffic *traffic, uint64_t ms, double value[PAIR_VALUES])
 {
-	value[0] = loop->rate;
-	value[PAIR_IDLE] = loop->idle;
-	value[PAIR_GOOD] = loop->good;
-	value[PAIR_LOST] = (double)loop->lost;
-	value[PAIR_DISTURBED] = loop->enough ? 0 : 1 - loop->good;
+	struct closed_loop loop = {0};
+	int rc = traffic_run(traffic, ms, &loop);
+
+	value[0] = loop.rate;
+	value[PAIR_IDLE] = loop.idle;
+	value[PAIR_GOOD] = loop.good;
+	value[PAIR_LOST] = (double)loop.lost;
+	value[PAIR_DISTURBED] = loop.enough ? 0 : 1 - loop.good;
+	return rc;
 }
 
-static bool
-lost(const struct pair *pair)
+bool
+pair_busy(const struct pair *pair)
 {
-	return pair->value[0][PAIR_LOST] > 0 || pair->value[1][PAIR_LOST] > 0;
-}
-
-static bool
-busy(const struct pair *pair)
-{
-	return RTE_MIN(pair->value[0][PAIR_IDLE], pair->value[1][PAIR_IDLE]) < PAIR_BUSY;
+	return RTE_MIN(pair->value[0][PAIR_IDLE], pair->value[1][PAIR_IDLE]) < BUSY;
 }
 
 const char *
@@ -181,44 +169,30 @@ pair_mark(const struct pair *pair)
 {
 	static char mark[8];
 	bool disturbed = pair->disturbed > PAIR_LIMIT;
+	bool lost = pair->value[0][PAIR_LOST] > 0 || pair->value[1][PAIR_LOST] > 0;
 
-	snprintf(mark, sizeof(mark), "%s%s%s", disturbed ? " *" : "", lost(pair) ? " !" : "",
-		busy(pair) ? " g" : "");
+	snprintf(mark, sizeof(mark), "%s%s%s", disturbed ? "* " : "", lost ? "! " : "",
+		pair_busy(pair) ? "g" : "");
 	marked_disturbed |= disturbed;
-	marked_lost |= lost(pair);
-	marked_busy |= busy(pair);
+	marked_lost |= lost;
+	marked_busy |= pair_busy(pair);
 	return mark;
 }
 
 void
-pair_observe(struct bench_report *report, const struct pair *pair)
-{
-	const double *v = pair->value[0], *limit = pair->value[1];
-
-	bench_observe(report,
-		json_pack("{sbsbsIsIsfsf}", "disturbed", pair->disturbed > PAIR_LIMIT,
-			"generator_bound", busy(pair), "lost", (json_int_t)v[PAIR_LOST],
-			"limit_lost", (json_int_t)limit[PAIR_LOST], "good", v[PAIR_GOOD],
-			"limit_good", limit[PAIR_GOOD]));
-}
-
-void
-pair_note(FILE *out)
+pair_note(void)
 {
 	if (spoilt > 0)
-		fprintf(out,
-			"# other processes took more than %.0f %% of the time in %u of %u "
-			"measurements; those were repeated\n",
+		bench_note("other processes took more than %.0f %% of the time in %u of %u "
+			   "measurements; those were repeated",
 			100 * PAIR_LIMIT, spoilt, measured);
 	if (marked_disturbed)
-		fputs("# *: such a disturbed measurement\n", out);
+		bench_note("*: such a disturbed measurement");
 	if (marked_lost)
-		fputs("# !: something was lost, on one side or both: a rate with losses is no "
-		      "capacity\n",
-			out);
+		bench_note("!: something was lost, on one side or both: a rate with losses is no "
+			   "capacity");
 	if (marked_busy)
-		fprintf(out,
-			"# g: the generator was idle for less than %.0f %% of the time: it is the "
-			"limit, and beside testpmd the ratio flatters the switch\n",
-			100 * PAIR_BUSY);
+		bench_note("g: the generator was idle for less than %.0f %% of the time: it is the "
+			   "limit, and beside testpmd the ratio flatters the switch",
+			100 * BUSY);
 }

@@ -7,8 +7,7 @@
 #ifndef APPS_BENCH_PAIR_H
 #define APPS_BENCH_PAIR_H
 
-#include "apps/bench/closed_loop.h"
-#include "apps/bench/target.h"
+#include "apps/bench/traffic.h"
 
 /* Values of a measurement: the first PAIR_IDLE are the bench's own, by the first one pairs are
  * sorted. The others are preset, to a generator that has time and loses nothing. */
@@ -21,42 +20,60 @@ enum {
 };
 
 #define PAIR_LIMIT 0.03 /* what is disturbed more counts less */
-#define PAIR_BUSY  0.05 /* a generator with less idle time is the limit, not the device */
 
 struct pair {
 	double value[2][PAIR_VALUES]; /* of the switch, of testpmd */
 	double disturbed; /* share of the time in which a CPU was missing */
 };
 
-/* Measure once with target t, which is selected; fill values. 0, or not 0 after a line. */
+/* Measure once with device t, which is selected; fill values. 0, or not 0 after a line. */
 typedef int pair_measure(void *context, unsigned int t, double value[PAIR_VALUES]);
 
 /* Of bench_common.repeat undisturbed pairs, or of the least disturbed of twice as many, the one
  * whose ratio of first values is in the middle. 0, or 1. */
-int pair_run(struct target target[2], pair_measure *measure, void *context, struct pair *middle);
+int pair_run(struct device device[2], pair_measure *measure, void *context, struct pair *middle);
 
-/* Measure target t once, disturbed or not. */
-int pair_try(struct target *target, pair_measure *measure, void *context, unsigned int t,
-	double value[PAIR_VALUES], bool *disturbed);
-
-/* The same until it is undisturbed, 6 times at most. */
-int pair_once(struct target *target, pair_measure *measure, void *context, unsigned int t,
-	double value[PAIR_VALUES]);
+/* Measure device t until it is undisturbed, `tries` times at most; *disturbed, may be NULL: the
+ * last was. */
+int pair_once(struct device *device, pair_measure *measure, void *context, unsigned int t,
+	unsigned int tries, double value[PAIR_VALUES], bool *disturbed);
 
 /* Nanoseconds, so far, that the device and the generator were ready and had no CPU. */
-uint64_t pair_waited_ns(const struct target *target);
+uint64_t pair_waited_ns(const struct device *device);
 
-/* Fill the values from a closed loop: [0] is the rate. */
-void pair_closed_loop(const struct closed_loop *loop, double value[PAIR_VALUES]);
+/* A closed loop as a measurement: [0] is the rate. */
+int pair_closed_loop(struct traffic *traffic, uint64_t ms, double value[PAIR_VALUES]);
 
-/* Behind a row's values: marks of what was disturbed, lost, limited by the generator; pair_note
- * explains those that were given. Valid until the next call. */
+/* The marks of a row: what was disturbed, lost, limited by the generator; pair_note explains those
+ * that were given. Valid until the next call. */
 const char *pair_mark(const struct pair *pair);
 
-/* The same beside the records that follow (bench_observe), with losses and shares. */
-void pair_observe(struct bench_report *report, const struct pair *pair);
-
 /* At the end of a table: what its marks mean, and how many measurements were disturbed. */
-void pair_note(FILE *out);
+void pair_note(void);
+
+/* Is the generator the limit? */
+bool pair_busy(const struct pair *pair);
+
+/* The last columns of a row: how far it can be trusted. */
+#define PAIR_COLUMNS                                                                               \
+	{.key = "lost", .title = "lost", .width = 5, .role = BENCH_SEEN},                          \
+		{.key = "limit_lost",                                                              \
+			.title = "lost",                                                           \
+			.unit = "tp.",                                                             \
+			.width = 5,                                                                \
+			.role = BENCH_SEEN},                                                       \
+		{.key = "good", .role = BENCH_SEEN}, {.key = "limit_good", .role = BENCH_SEEN},    \
+		{.key = "disturbed", .role = BENCH_SEEN},                                          \
+		{.key = "generator_bound", .role = BENCH_SEEN}, {.title = "", .left = true},       \
+		{.key = "over", .role = BENCH_PARAM},                                              \
+	{                                                                                          \
+		.key = "rx_checksum", .role = BENCH_PARAM                                          \
+	}
+#define PAIR_CELLS(pair)                                                                           \
+	TABLE_NUMBER((pair)->value[0][PAIR_LOST]), TABLE_NUMBER((pair)->value[1][PAIR_LOST]),      \
+		TABLE_NUMBER((pair)->value[0][PAIR_GOOD]),                                         \
+		TABLE_NUMBER((pair)->value[1][PAIR_GOOD]),                                         \
+		TABLE_BOOL((pair)->disturbed > PAIR_LIMIT), TABLE_BOOL(pair_busy(pair)),           \
+		TABLE_TEXT(pair_mark(pair)), TABLE_TEXT(device_over), TABLE_TEXT(device_checksum)
 
 #endif

@@ -72,7 +72,7 @@ def an_authenticated_job_stands_beside_the_same_without():
     check(len(ratios) == 1 and ratios[0]['params']['authenticated'], '%s', ratios)
     check(0 < ratios[0]['value'] < 2 and ratios[0]['limit'] == 1, '%s', ratios)
     rows = [line.split() for line in end.stderr.splitlines() if line.strip()[:1].isdigit()]
-    check([row[13] for row in rows] == ['no', 'yes'] and float(rows[1][14]) > 0, '%s', end.stderr)
+    check([row[11] for row in rows] == ['no', 'yes'] and float(rows[1][12]) > 0, '%s', end.stderr)
 
 
 @case

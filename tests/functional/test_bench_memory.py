@@ -1,31 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-bench memory: its rows and records; memory that nobody computed is noticed; the demo's
-processes are found, with a demo that only pretends."""
+"""weir-bench memory: its rows and records; memory that nobody computed is noticed."""
 import json
 import os
 import subprocess
-import tempfile
 
 from tap import case, check, main
 
 BENCH = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'apps', 'bench', 'weir-bench')
-# A program of this name that holds 32 MB, below one that is told apart by its parent.
-DEMO = '''
-import os, shutil, subprocess, sys, tempfile
-folder = tempfile.mkdtemp(prefix='weir-bench-test-')
-def pretend(name):
-    if not os.path.lexists(folder + '/' + name):
-        os.symlink(sys.executable, folder + '/' + name)
-    return subprocess.Popen([folder + '/' + name, '-c',
-                             'import time; b = bytearray(32000000); time.sleep(1.3)'])
-try:
-    runs = [pretend(name) for name in %s]
-    status = [run.wait(10) for run in runs]
-finally:
-    shutil.rmtree(folder)
-sys.exit(%d)
-'''
 
 
 def bench(*options, status=0):
@@ -34,13 +16,6 @@ def bench(*options, status=0):
     check(end.returncode == status, 'exit status %d, not %d\n%s', end.returncode, status,
           end.stderr)
     return end
-
-
-def demo(names, status, expected):
-    with tempfile.NamedTemporaryFile('w', suffix='.py') as file:
-        file.write(DEMO % (names, status))
-        file.flush()
-        return bench('--elements', '64', '--demo', file.name, status=expected)
 
 
 @case
@@ -73,21 +48,6 @@ def what_waits_for_its_turn_costs_its_payload():
 def memory_that_nobody_computed_is_noticed():
     end = bench('--elements', '64', '--spoil', status=1)
     check('were computed' in end.stderr, 'it says:\n%s', end.stderr)
-
-
-@case
-def the_demo_s_processes_are_read():
-    end = demo(['weir-switch', 'weir-perf', 'weir-perf'], 0, 0)
-    found = {r['params']['program']: (r['params']['processes'], r['value'])
-             for r in json.loads(end.stdout) if r['metric'] == 'demo'}
-    check(found['weir-switch'][0] == 1 and found['weir-perf'][0] == 2, 'found %s', found)
-    check(30e6 < found['weir-switch'][1] < 64e6, 'found %s', found)
-
-
-@case
-def a_demo_that_fails_is_said():
-    check('did not end well' in demo(['weir-switch'], 3, 1).stderr, 'silence')
-    check('ran no weir-perf' in demo(['weir-switch'], 0, 1).stderr, 'silence')
 
 
 @case
