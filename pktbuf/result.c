@@ -19,8 +19,8 @@ struct frame {
 	uint8_t header[WEIR_EXT_BYTES];
 	uint8_t payload[PKTBUF_COPY_BYTES];
 } __rte_packed __rte_aligned(2);
-static_assert(offsetof(struct frame, header) == sizeof(((struct pktbuf_envelope *)0)->frame),
-	"an envelope is a frame up to the aggregation header");
+static_assert(offsetof(struct frame, header) == sizeof(((struct pktbuf_header_template *)0)->frame),
+	"a header template is a frame up to the aggregation header");
 static_assert(sizeof(struct frame) <= PKTBUF_HEADER_DATA_BYTES, "a header mbuf holds a frame");
 
 static uint16_t
@@ -31,8 +31,8 @@ fold(uint32_t sum)
 }
 
 void
-pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_identity *identity,
-	const struct pktbuf_endpoint *to, uint8_t source)
+pktbuf_header_template_write(struct pktbuf_header_template *out,
+	const struct pktbuf_identity *identity, const struct pktbuf_endpoint *to, uint8_t source)
 {
 	struct frame f = {
 		.ether.ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4),
@@ -49,15 +49,15 @@ pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_iden
 
 	memcpy(&f.ether.dst_addr, to->mac, RTE_ETHER_ADDR_LEN);
 	memcpy(&f.ether.src_addr, identity->mac, RTE_ETHER_ADDR_LEN);
-	*envelope = (struct pktbuf_envelope){
+	*out = (struct pktbuf_header_template){
 		.port = to->port,
 		.ip_sum = rte_raw_cksum(&f.ip, sizeof(f.ip)),
 		.pseudo_sum = (uint32_t)rte_raw_cksum(&f.ip.src_addr, 8) + RTE_BE16(IPPROTO_UDP),
 		.extended = to->extended,
 		.source = source,
 	};
-	envelope->udp_sum = envelope->pseudo_sum + rte_raw_cksum(&f.udp, 4);
-	memcpy(envelope->frame, &f, sizeof(envelope->frame));
+	out->udp_sum = out->pseudo_sum + rte_raw_cksum(&f.udp, 4);
+	memcpy(out->frame, &f, sizeof(out->frame));
 }
 
 /* The aggregation header as two words: bytes stored one by one and read again as words stall. */
@@ -87,19 +87,19 @@ sum_word(uint64_t word)
 }
 
 void
-pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *header,
+pktbuf_shared_header_write(struct pktbuf_shared_header *shared, const struct weir_header *header,
 	const struct pktbuf_payload *payload)
 {
 	uint64_t word[2];
 	uint32_t udp;
 
 	header_words(header, word);
-	memcpy(letter->header, word, sizeof(word));
-	letter->header_bytes = (uint8_t)weir_header_bytes(header->extended);
-	udp = (uint32_t)sizeof(struct rte_udp_hdr) + letter->header_bytes + payload->bytes;
-	letter->udp_length = rte_cpu_to_be_16((uint16_t)udp);
-	letter->ip_length = rte_cpu_to_be_16((uint16_t)(sizeof(struct rte_ipv4_hdr) + udp));
-	letter->sum = sum_word(word[0]) + sum_word(word[1]) + 2 * (uint32_t)letter->udp_length +
+	memcpy(shared->header, word, sizeof(word));
+	shared->header_bytes = (uint8_t)weir_header_bytes(header->extended);
+	udp = (uint32_t)sizeof(struct rte_udp_hdr) + shared->header_bytes + payload->bytes;
+	shared->udp_length = rte_cpu_to_be_16((uint16_t)udp);
+	shared->ip_length = rte_cpu_to_be_16((uint16_t)(sizeof(struct rte_ipv4_hdr) + udp));
+	shared->sum = sum_word(word[0]) + sum_word(word[1]) + 2 * (uint32_t)shared->udp_length +
 		payload->sum;
 }
 
@@ -122,7 +122,7 @@ init(struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, u
 
 static inline void
 checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
-	const struct pktbuf_envelope *to, const struct pktbuf_letter *letter)
+	const struct pktbuf_header_template *to, const struct pktbuf_shared_header *shared)
 {
 	uint16_t sum;
 
@@ -131,14 +131,14 @@ checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
 		packet->l3_len = sizeof(f->ip);
 		packet->ol_flags =
 			RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_UDP_CKSUM;
-		f->udp.dgram_cksum = fold(to->pseudo_sum + letter->udp_length);
+		f->udp.dgram_cksum = fold(to->pseudo_sum + shared->udp_length);
 		return;
 	}
-	f->ip.hdr_checksum = (uint16_t)~fold(to->ip_sum + letter->ip_length);
+	f->ip.hdr_checksum = (uint16_t)~fold(to->ip_sum + shared->ip_length);
 	if (mode == PKTBUF_CHECKSUM_OFF)
 		return;
 	/* src_id is the first byte of its pair: the low one, here. */
-	sum = fold(to->udp_sum + letter->sum + rte_cpu_to_le_16(to->source));
+	sum = fold(to->udp_sum + shared->sum + rte_cpu_to_le_16(to->source));
 	/* A sum of 0 is sent as all ones: 0 would mean "not computed" (RFC 768). */
 	f->udp.dgram_cksum = sum == 0xffff ? 0xffff : (uint16_t)~sum;
 }
@@ -146,10 +146,10 @@ checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
 /* Headers and, when it is copied, payload. */
 static inline void
 write_frame(struct rte_mbuf *packet, const struct pktbuf_port *port,
-	const struct pktbuf_envelope *to, const struct pktbuf_letter *letter,
+	const struct pktbuf_header_template *to, const struct pktbuf_shared_header *shared,
 	const struct pktbuf_payload *payload)
 {
-	uint32_t own = (uint32_t)offsetof(struct frame, header) + letter->header_bytes;
+	uint32_t own = (uint32_t)offsetof(struct frame, header) + shared->header_bytes;
 	bool copied = !pktbuf_payload_referred(payload);
 	struct frame *f;
 
@@ -157,13 +157,13 @@ write_frame(struct rte_mbuf *packet, const struct pktbuf_port *port,
 		own + payload->bytes);
 	f = rte_pktmbuf_mtod(packet, struct frame *);
 	memcpy(f, to->frame, sizeof(to->frame));
-	f->ip.total_length = letter->ip_length;
-	f->udp.dgram_len = letter->udp_length;
-	memcpy(f->header, letter->header, sizeof(letter->header));
+	f->ip.total_length = shared->ip_length;
+	f->udp.dgram_len = shared->udp_length;
+	memcpy(f->header, shared->header, sizeof(shared->header));
 	f->header[offsetof(struct weir_base, src_id)] = to->source;
 	if (copied && payload->bytes > 0)
-		memcpy(f->header + letter->header_bytes, payload->data, payload->bytes);
-	checksums(packet, f, port->tx_checksum, to, letter);
+		memcpy(f->header + shared->header_bytes, payload->data, payload->bytes);
+	checksums(packet, f, port->tx_checksum, to, shared);
 }
 
 /* Make the packet a chain whose second mbuf refers to the payload. */
@@ -199,8 +199,8 @@ take(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 
 unsigned int
 pktbuf_results_build(const struct pktbuf_pools *pools, const struct pktbuf_port *const *port,
-	const struct pktbuf_letter letter[2], const struct pktbuf_payload *payload,
-	const struct pktbuf_envelope *const *to, struct rte_mbuf **packets, unsigned int n)
+	const struct pktbuf_shared_header shared[2], const struct pktbuf_payload *payload,
+	const struct pktbuf_header_template *const *to, struct rte_mbuf **packets, unsigned int n)
 {
 	struct rte_mbuf *attach[BUILD_MAX];
 	unsigned int built = take(pools->headers, packets, RTE_MIN(n, (unsigned int)BUILD_MAX));
@@ -214,7 +214,7 @@ pktbuf_results_build(const struct pktbuf_pools *pools, const struct pktbuf_port 
 	}
 	for (unsigned int i = 0; i < built; i++)
 		write_frame(
-			packets[i], port[to[i]->port], to[i], &letter[to[i]->extended], payload);
+			packets[i], port[to[i]->port], to[i], &shared[to[i]->extended], payload);
 	for (unsigned int i = 0; pktbuf_payload_referred(payload) && i < built; i++)
 		refer(packets[i], attach[i], payload);
 	return built;
@@ -249,16 +249,16 @@ pktbuf_reply_build(const struct pktbuf_pools *pools, const struct pktbuf_port *c
 	const struct pktbuf_payload small = {.data = (void *)(uintptr_t)payload,
 		.bytes = bytes,
 		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(payload, bytes)};
-	struct pktbuf_envelope envelope;
-	const struct pktbuf_envelope *only = &envelope;
+	struct pktbuf_header_template headers;
+	const struct pktbuf_header_template *only = &headers;
 	struct pktbuf_endpoint there = *to;
-	struct pktbuf_letter letter[2];
+	struct pktbuf_shared_header shared[2];
 	struct rte_mbuf *packet;
 
 	there.extended = header->extended;
-	pktbuf_envelope_write(&envelope, identity, &there, header->src_id);
-	pktbuf_letter_write(&letter[header->extended], header, &small);
-	if (pktbuf_results_build(pools, port, letter, &small, &only, &packet, 1) == 0)
+	pktbuf_header_template_write(&headers, identity, &there, header->src_id);
+	pktbuf_shared_header_write(&shared[header->extended], header, &small);
+	if (pktbuf_results_build(pools, port, shared, &small, &only, &packet, 1) == 0)
 		return NULL;
 	return packet;
 }

@@ -2,17 +2,16 @@
 /*
  * Results and replies: what the switch itself sends.
  *
- * A result goes to many destinations, block after block. What does not change is written once: an
- * *envelope* per destination (its Ethernet, IPv4 and UDP headers, and the sums of what their
- * checksums cover), a *letter* per block (aggregation header, lengths, payload sum). To send is
- * then to copy one line, put in the lengths, and fold two sums.
+ * A result goes to many destinations, block after block. What does not change is written once: a *header
+ * template* per destination (Ethernet, IPv4 and UDP headers, and the sums of what their checksums cover), and
+ * per block the *shared header* of all copies (aggregation header, lengths, payload sum). A result then takes
+ * a copy of one line, two lengths, and the folding of two sums.
  *
- * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain
- * of a header mbuf and an attach mbuf that refers to the payload where it lies. Each attach mbuf
- * carries its own reference count of 1 in its private area, so no count is shared between
- * destinations or lcores: freeing it calls `released` once, on the lcore that frees, and the
- * payload's owner counts. The border is where a copy costs as much as making and freeing the attach
- * mbuf.
+ * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain of a
+ * header mbuf and an attach mbuf that refers to the payload. Each attach mbuf carries its own reference count
+ * of 1 in its private area, so destinations and lcores share no count: freeing it calls `released` once, on
+ * the lcore that frees it, and the payload's owner counts. At the border between small and large a copy costs
+ * as much as making and freeing the attach mbuf.
  *
  * Checksums: the payload's sum is computed once per block by the caller, and only when some port
  * needs it (pktbuf_port.tx_checksum).
@@ -50,9 +49,8 @@ struct pktbuf_endpoint {
 };
 static_assert(sizeof(struct pktbuf_endpoint) == 16, "a quarter of a cache line");
 
-/* A destination's headers, ready to be copied. Sums are unfolded, in the machine's order, without
- * lengths. */
-struct pktbuf_envelope {
+/* A destination's headers, ready to be copied. Sums are unfolded, in host order, without lengths. */
+struct pktbuf_header_template {
 	uint8_t frame[42]; /* lengths and checksums are 0 */
 	uint16_t port; /* switch port, by index */
 	uint32_t ip_sum; /* of the IPv4 header */
@@ -62,14 +60,15 @@ struct pktbuf_envelope {
 	uint8_t source; /* src_id in what goes there */
 	uint8_t spare[6];
 } __rte_cache_aligned;
-static_assert(sizeof(struct pktbuf_envelope) == RTE_CACHE_LINE_SIZE, "one line per destination");
+static_assert(
+	sizeof(struct pktbuf_header_template) == RTE_CACHE_LINE_SIZE, "one line per destination");
 
-/* What all copies of a message share, in one header form. */
-struct pktbuf_letter {
+/* What all copies of a result share, in one header form. */
+struct pktbuf_shared_header {
 	uint8_t header[WEIR_EXT_BYTES]; /* src_id 0 */
 	uint8_t header_bytes;
 	uint16_t ip_length, udp_length; /* big-endian, as in the headers */
-	uint32_t sum; /* of lengths, header and payload; as an envelope's */
+	uint32_t sum; /* of lengths, header and payload; as a template's */
 };
 
 /* A payload to copy or to refer to. */
@@ -89,31 +88,29 @@ pktbuf_payload_referred(const struct pktbuf_payload *payload)
 	return payload->bytes > PKTBUF_COPY_BYTES;
 }
 
-/* Write the envelope of an endpoint. source: the src_id for what goes there. Any thread. */
-void pktbuf_envelope_write(struct pktbuf_envelope *envelope, const struct pktbuf_identity *identity,
-	const struct pktbuf_endpoint *to, uint8_t source);
+/* Write the header template of an endpoint. source: the src_id of results to it. Any thread. */
+void pktbuf_header_template_write(struct pktbuf_header_template *out,
+	const struct pktbuf_identity *identity, const struct pktbuf_endpoint *to, uint8_t source);
+
+/* Write the shared header of a header and a payload, in the form of header->extended; src_id is ignored. Any thread. */
+void pktbuf_shared_header_write(struct pktbuf_shared_header *shared,
+	const struct weir_header *header, const struct pktbuf_payload *payload);
 
 /*
- * Write the letter of a header and a payload, in the form of header->extended; src_id is ignored.
- */
-void pktbuf_letter_write(struct pktbuf_letter *letter, const struct weir_header *header,
-	const struct pktbuf_payload *payload);
-
-/*
- * Build the results for `n` destinations, [1, 64]: envelope->extended chooses between letter[0]
- * (base) and letter[1] (extended); the mode of port[envelope->port] says who computes checksums.
- * Returns how many were built, the first ones; fewer when a pool is empty. They are the caller's;
- * of a referred payload each took one reference. Worker.
+ * Build the results for `n` destinations, [1, 64]: to[i]->extended chooses between shared[0]
+ * (base form) and shared[1] (extended); the mode of port[to[i]->port] says who computes checksums. Returns
+ * how many were built, from the first on; fewer when a pool is empty. They are the caller's; each takes one
+ * reference to a referred payload. Worker.
  * Cost per result: 3 lines written and the copied payload, or 6 lines when it is referred to.
  */
 unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,
-	const struct pktbuf_port *const *port, const struct pktbuf_letter letter[2],
-	const struct pktbuf_payload *payload, const struct pktbuf_envelope *const *to,
+	const struct pktbuf_port *const *port, const struct pktbuf_shared_header shared[2],
+	const struct pktbuf_payload *payload, const struct pktbuf_header_template *const *to,
 	struct rte_mbuf **packets, unsigned int n);
 
 /*
- * Put bytes behind the payload of a result that was just built, whose letter counts them already: at most
- * 64, copied. 0; -ENOMEM: the pool is empty, and the result as it was. Worker.
+ * Append at most 64 bytes, copied, to a result that was just built; its shared header includes them already.
+ * 0; -ENOMEM: the pool is empty, and the result unchanged. Worker.
  */
 int pktbuf_result_end(
 	const struct pktbuf_pools *pools, struct rte_mbuf *result, const void *end, uint32_t bytes);

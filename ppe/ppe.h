@@ -313,7 +313,7 @@ struct ppe_source_stats {
 	bool joining; /* it asks for the next generation now: its join is kept, and repeated */
 	bool contested; /* two processes do: of joins in turn; or one, and another still contributes */
 	uint64_t joining_us; /* since it first asked; when joining */
-	bool placed; /* the switch knows where to send its results: by the generation's join */
+	bool located; /* the switch knows where to send its results: by the generation's join */
 	uint16_t port; /* that way; index of the port */
 	uint16_t udp; /* its UDP port */
 	uint8_t mac[6];
@@ -343,5 +343,22 @@ struct ppe_block_info {
  */
 int ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
+
+/* How full a running switch is: levels, where ppe_stats has counts. */
+struct ppe_pool_gauge {
+	uint32_t size, free; /* mbufs, or records */
+};
+
+struct ppe_gauges {
+	struct ppe_pool_gauge packets, headers, attaches;
+	struct ppe_pool_gauge records; /* of blocks, all workers; free: set aside for no job */
+	uint16_t threads_live[PPE_WORKERS_MAX]; /* by worker: contexts with a packet or a timer */
+};
+
+/*
+ * Read the levels of a switch between create and destroy; each was true a moment ago. Control
+ * thread. Cost: walks the pools' caches, a line per lcore.
+ */
+void ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges);
 
 #endif

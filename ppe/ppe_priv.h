@@ -16,7 +16,7 @@ enum ppe_state {
 	PPE_STATE_STOPPED,
 };
 
-/* The trace that is being made; ctrl only. ppe/trace/control.c */
+/* The trace that is being made; ctrl only. ppe/trace/trace.c */
 struct ppe_tracing {
 	struct ppe_trace *trace; /* NULL: none */
 	unsigned int ready; /* rings; when all are, the trace runs */
@@ -108,7 +108,7 @@ void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 /* Free all that is kept of jobs; the workers have stopped. */
 void ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks);
 
-/* A table takes another one's place: tell it in the trace that runs. ppe/trace/control.c */
+/* A table takes another one's place: tell it in the trace that runs. ppe/trace/trace.c */
 void ppe_trace_note_jobs(
 	struct ppe *ppe, const struct ppe_job_table *former, const struct ppe_job_table *table);
 

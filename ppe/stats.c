@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "ppe/ppe.h"
+
 #include <string.h>
 
 #include <rte_ethdev.h>
+#include <rte_mempool.h>
 
 #include "ppe/ppe_priv.h"
+#include "ppe/programs/programs.h"
 
 /*
  * The control thread reads what workers write: each counter is one aligned 64-bit word that only
@@ -59,4 +63,47 @@ ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats)
 		if (rte_eth_stats_get(ppe->port[p].id, &device) == 0)
 			stats->port[p].missed = device.imissed + device.rx_nombuf;
 	}
+}
+
+static struct ppe_pool_gauge
+read_pool(const struct rte_mempool *pool)
+{
+	return (struct ppe_pool_gauge){pool->size, rte_mempool_avail_count(pool)};
+}
+
+void
+ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges)
+{
+	memset(gauges, 0, sizeof(*gauges));
+	gauges->packets = read_pool(ppe->pools.packets);
+	gauges->headers = read_pool(ppe->pools.headers);
+	gauges->attaches = read_pool(ppe->pools.attaches);
+	collective_records(ppe, &gauges->records.size, &gauges->records.free);
+	for (unsigned int w = 0; w < ppe->config.workers; w++)
+		gauges->threads_live[w] =
+			__atomic_load_n(&ppe->worker[w]->live_count, __ATOMIC_RELAXED);
+}
+
+static const char *const keys[] = {
+#define X(name, key, help) [PPE_DROP_##name] = key,
+	PPE_DROP_LIST(X)
+#undef X
+};
+
+static const char *const helps[] = {
+#define X(name, key, help) [PPE_DROP_##name] = help,
+	PPE_DROP_LIST(X)
+#undef X
+};
+
+const char *
+ppe_drop_key(enum ppe_drop reason)
+{
+	return keys[reason];
+}
+
+const char *
+ppe_drop_help(enum ppe_drop reason)
+{
+	return helps[reason];
 }

@@ -90,7 +90,7 @@
 /*
  * Types of elements: name, number (that of the wire), text, bytes. rmw knows no wire: pktbuf/wire/types.h has
  * this list and the next for itself, and where the rooms meet the compiler holds the numbers against each
- * other (ppe/collective/state.c).
+ * other (ppe/collective/jobs.c).
  */
 #define RMW_TYPE_LIST(X)                                                                           \
 	X(INT8, 0, "int8", 1)                                                                      \

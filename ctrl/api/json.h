@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "ctrl/jobs/running.h"
-#include "ppe/gauges.h"
+#include "ppe/ppe.h"
 
 /* Values; out of memory, jansson sets nothing, and the key is missing. */
 void api_put(json_t *object, const char *key, uint64_t value);

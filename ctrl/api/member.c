@@ -83,8 +83,8 @@ api_member_json(const struct ctrl_running *running, const struct ctrl_job *job,
 
 	ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)rank, &s);
 	api_put_presence(object, job, membership, rank, &s);
-	api_put_text(object, "port", s.placed ? running->config->port[s.port].name : NULL);
-	json_object_set_new(object, "udp", s.placed ? json_integer(s.udp) : json_null());
+	api_put_text(object, "port", s.located ? running->config->port[s.port].name : NULL);
+	json_object_set_new(object, "udp", s.located ? json_integer(s.udp) : json_null());
 	put_or_null(object, "joined", member != NULL && member->joined > 0,
 		member == NULL ? 0 : member->joined);
 	json_object_set_new(object, "waited", json_real((double)s.waited_us / 1e6));

@@ -14,7 +14,6 @@
 #include "ctrl/config/values.h"
 #include "ppe/faults/faults.h"
 #include "ctrl/stats/links.h"
-#include "ppe/gauges.h"
 
 #define OWN_BYTES 16384 /* of what does not come in numbers, and of a few ports and workers */
 

@@ -1,19 +1,77 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission: may this contribution count? On the owner of its shard, before its block is looked for.
+ * Admission: may this contribution count? On the owner of its shard, before the lookup of its block.
  *
- * admit asks all that must be so, in the order that is cheapest, and takes what is as usual. examine asks
- * the same in the order in which it is told, behind the checksums, and says what is not.
+ * admit makes all checks in the cheapest order and takes the usual case. examine makes the same checks after
+ * the checksums, in the order in which they are reported, and names the one that fails.
  */
-#include "ppe/collective/auth.h"
-#include "ppe/collective/block.h"
-#include "ppe/collective/emit.h"
-#include "ppe/collective/collective_fast.h"
-#include "ppe/collective/payload.h"
-#include "ppe/collective/table.h"
-#include "ppe/collective/way.h"
+#include <rte_cycles.h>
+#include <rte_ether.h>
 
-/* Is the packet from where this source sends? */
+#include "ppe/collective/collective.h"
+#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/table.h"
+
+/*
+ * Unknown senders. Whoever is no source of the job: the job was deleted or the membership expired while the host
+ * was sending, or the switch was restarted without the job. A host that is told so need not repeat until its own timeout.
+ *
+ * The sender has not even shown that its address is its own. So that nobody can make the switch flood a third
+ * party: an answer is a header, never longer than what it answers, and each worker gives a limited number per
+ * second. An unknown sender of an authenticated job may lack its keys, and gets no answer.
+ */
+#define BURST_LEAST 64
+
+int
+refusals_init(struct collective *state, uint32_t per_second)
+{
+	uint32_t burst = RTE_MAX(per_second / 4, (uint32_t)BURST_LEAST);
+
+	if (per_second == 0)
+		return 0;
+	return rmw_policer_init(
+		&state->refusals, UINT64_C(8) * per_second, burst, rte_get_tsc_hz(), rte_rdtsc());
+}
+
+struct ppe_next
+end_dropped(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
+{
+	ppe_drop(worker, thread, reason);
+	return PPE_END;
+}
+
+struct ppe_next
+refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
+	enum weir_status status)
+{
+	reply_status(worker, thread, &lmem(thread)->c.header, status, NULL, 0);
+	return end_dropped(worker, thread, reason);
+}
+
+static enum ppe_drop
+reason_of(const struct ppe_job *j, uint8_t source)
+{
+	if (j == NULL)
+		return PPE_DROP_UNKNOWN_JOB;
+	return ppe_job_has(j, source) ? PPE_DROP_ADDRESS : PPE_DROP_UNKNOWN_SOURCE;
+}
+
+struct ppe_next
+refuse_unknown_sender(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *h = &lmem(thread)->c.header;
+
+	if ((j == NULL || !j->authenticated) && !from_group(thread) &&
+		rmw_police(&state->refusals, worker->now, 1)) {
+		if (!checksums_hold(worker, thread))
+			return PPE_END;
+		reply_status(worker, thread, h, WEIR_STATUS_REFUSED, NULL, 0);
+	}
+	return end_dropped(worker, thread, reason_of(j, h->src_id));
+}
+
+/* Does the packet come from its source's endpoint? */
 static inline bool
 from_its_source(
 	const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
@@ -31,7 +89,7 @@ from_its_source(
 		low[0] == low[1] && high[0] == high[1];
 }
 
-/* It is not: a job without joins learns from each packet where its sources are. false: refused. */
+/* It does not. A job without joins learns endpoints from packets. false: refused. */
 static __rte_noinline bool
 moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -75,7 +133,6 @@ served(const struct collective *state, const struct job_shard *js, const struct 
 	return h->op == 0 && state->dtype_bytes[h->dtype] != 0;
 }
 
-/* It is not. */
 static __rte_noinline struct ppe_next
 police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
@@ -91,9 +148,6 @@ conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe
 		rmw_police(&js->policer, worker->now, thread->packet->pkt_len);
 }
 
-/*
- * Something is not as usual. What it is, in the order in which it is told, once the checksums hold.
- */
 struct ppe_next
 examine(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -140,7 +194,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(find_block);
 }
 
-/* Not as usual, or of an authenticated job, which is always examined: its payload will be read. */
+/* An unusual packet, or one of an authenticated job, which is always examined: its payload will be read. */
 static __rte_noinline struct ppe_next
 unusual(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -153,7 +207,6 @@ unusual(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(examine);
 }
 
-/* On the shard's owner: may this contribution count? */
 struct ppe_next
 admit(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -163,7 +216,7 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h->job_id];
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
-	/* A running generation is never 0; before the first join the shard's is. */
+	/* The shard's generation is 0 before the first join. */
 	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
 		    js->keys != NULL || h->gen_id != js->generation ||
 		    !from_its_source(js, thread, h) || !served(state, js, h) ||
@@ -172,9 +225,9 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))
 		return police(worker, thread, js);
-	/* A job with a rate is asked each time. */
+	/* A job with a rate is checked each time. */
 	if (unlikely(c->learned) && js->rate_mbit == 0)
-		memo_pass(worker, js, c);
+		flow_cache_admit(worker, js, c);
 	start_bucket(state, js, c);
 	return PPE_RUN(find_block);
 }

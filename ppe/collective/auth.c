@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Authenticated jobs: keys, and the tags that they make and verify. docs/protocol.md, "Authenticated
- * jobs", and why it is so: docs/authentication.md.
+ * Authenticated jobs: keys, and the tags that they make and verify. docs/protocol.md, "Authenticated jobs";
+ * the reasons are in docs/authentication.md.
  *
- * What keeps GMAC's nonces apart: a generation's keys come from a challenge that the switch made for
- * it; what a source sends has keys of its own, and so have the results; a block has one contribution and
- * one acknowledgement of a source, told apart by the nonce, and one result in a generation, fixed by
- * block_finish() once. Where that differs by receiver, the nonce tells them apart, too.
+ * GMAC nonces never repeat under a key: a generation's keys come from a challenge that the switch made for it;
+ * each source has its own keys, and so have the results; in a generation a block has one contribution and one
+ * acknowledgement of each source, which differ in the nonce, and one result, fixed once by block_finish().
+ * Results that differ by receiver differ in the nonce, too.
  */
-#include "ppe/collective/auth.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,7 +15,7 @@
 #include <rte_malloc.h>
 
 #include "pktbuf/cursor.h"
-#include "ppe/collective/emit.h"
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 
 size_t
@@ -55,9 +53,8 @@ job_challenges_create(struct job_home *home)
 	return 0;
 }
 
-/* GMAC of one message under counted nonces is AES of a counter, and the same added to each: a
- * permutation, so no challenge comes twice, and who lacks the key foresees none. It needs neither
- * memory nor the system, and can't fail. */
+/* GMAC of one message under counted nonces is AES of a counter plus a constant: a permutation, so no challenge
+ * repeats, and none can be predicted without the key. It needs neither memory nor the system, and cannot fail. */
 void
 job_challenge_next(struct job_home *home)
 {
@@ -127,7 +124,6 @@ block_number(const struct job_shard *js, uint32_t block)
 	return next + (uint64_t)(int64_t)weir_block_diff(block, (uint32_t)next);
 }
 
-/* Drop a packet that can't be told from anybody's. */
 static bool
 forged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
@@ -136,7 +132,7 @@ forged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *j
 	return false;
 }
 
-/* Does the contribution's tag hold under this key? Its message begins with its header. */
+/* Is the contribution's tag right under this key? Its message begins with its header. */
 static bool
 holds(const struct ppe_thread *thread, const struct contribution *c,
 	const struct pktbuf_tag_key *key, uint64_t number)
@@ -170,8 +166,8 @@ key_of(struct collective *state, const struct job_shard *js, uint8_t source)
 	return &keys->source[source].generation;
 }
 
-/* Of the former generation a contribution can still be told from a forged one, and be answered. Only
- * those of its first 2^32 blocks. */
+/* Is it an authentic contribution of the former generation, to be answered `stale`? Only its first 2^32 blocks
+ * are recognized. */
 static bool
 of_former(struct collective *state, const struct ppe_thread *thread, const struct job_shard *js,
 	const struct contribution *c)
@@ -278,7 +274,7 @@ tag_result(const struct job_shard *js, const struct block *block, void *payload,
 	if (likely(js->keys->results_derived))
 		pktbuf_tag_make(&js->keys->results, nonce, header, payload, bytes, tag);
 	else
-		memset(tag, 0, WEIR_TAG_BYTES); /* nobody takes that for one */
+		memset(tag, 0, WEIR_TAG_BYTES); /* no receiver accepts it */
 	return WEIR_TAG_BYTES;
 }
 

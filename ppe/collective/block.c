@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a block: opened by a first contribution, finished by the last one (or by its timeout,
- * or by a disagreement), kept for those who ask again, released when every source is known to have
- * its result: it was heard in the block one window later, or says so (collective_ack.c). docs/protocol.md, "Blocks and the window".
+ * The life of a block: opened by its first contribution, finished by the last one (or by its timeout, or by a
+ * mismatch), kept for sources that ask again, released when every source is known to have its result: it
+ * contributed to the block one window later, or sent an acknowledgement. docs/protocol.md, "Blocks and the
+ * window".
  *
- * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window
- * buffers: that is its quota, reserved when it was admitted.
+ * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window buffers: that
+ * is its quota, reserved at admission.
  */
-#include "ppe/collective/block.h"
-
 #include "hashengine/deadline_fast.h"
-#include "ppe/collective/auth.h"
-#include "ppe/collective/emit.h"
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/order.h"
 #include "ppe/collective/table.h"
 #include "ppe/trace/trace_fast.h"
 
@@ -53,7 +50,9 @@ block_release_previous(struct collective *state, struct job_shard *job, struct b
 	slot->held_since = 0;
 }
 
-bool
+/* The source has the result of this block, the slot's `current` or `previous`, and so of all before it: it
+ * will never send for it again. True: that was not known. */
+static bool
 acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, struct block *block,
 	uint8_t source)
 {
@@ -66,14 +65,15 @@ acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, 
 	return true;
 }
 
-int32_t
+/* How far the block is ahead of the one that its residue opens next: 0 is that one. */
+static int32_t
 block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block)
 {
 	/* Shifted up, numbers of fewer bits wrap where those of 32 do. */
 	return weir_block_diff(block << job->block_shift, (uint32_t)slot->next << job->block_shift);
 }
 
-/* May the block be opened? What its residue says of it. */
+/* May the block be opened, as far as its residue is concerned? PPE_DROP_COUNT: yes. */
 static enum ppe_drop
 check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	const struct weir_header *h, uint64_t now, enum weir_status *status)
@@ -96,9 +96,9 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		return PPE_DROP_WINDOW;
 	}
 	/*
-	 * Who sends block b + window has the result of b, also when what it sent for b was lost, and b was
-	 * finished without it: it will never send b again. Without this, one lost contribution to a
-	 * block that timed out would hold the job back for ever.
+	 * A source that sends block b + window has the result of b, even if its contribution to b was lost
+	 * and b finished without it: it will never send b again. Without this, one lost contribution to a
+	 * block that timed out would hold the job back forever.
 	 */
 	if (slot->previous != NULL)
 		acknowledge(state, job, slot, slot->current, h->src_id);
@@ -128,11 +128,11 @@ fill(const struct collective *state, struct block *b, const struct contribution 
 	b->op = h->op;
 	b->dtype = h->dtype;
 	b->root = h->root;
-	b->placed = row->contribution != CONTRIBUTION_REDUCE;
-	b->apart = row->to != TO_ALL;
-	if (likely(buffer != NULL && !b->placed))
+	b->copied = row->contribution != CONTRIBUTION_REDUCE;
+	b->per_receiver = row->to != TO_ALL;
+	if (likely(buffer != NULL && !b->copied))
 		b->reduction = state->reduction[h->dtype][h->op];
-	b->direct = b->reduction != NULL && !(job->ordered && order_matters(b));
+	b->on_arrival = b->reduction != NULL && !(job->ordered && order_matters(b));
 	b->first_source = h->src_id;
 	b->final = h->final;
 	b->job = job->job;
@@ -179,7 +179,6 @@ block_open(struct collective *state, struct job_shard *job, struct contribution 
 	return PPE_DROP_COUNT;
 }
 
-/* From what was accumulated to what is told. */
 static void
 finish_sum(const struct block *block)
 {
@@ -202,7 +201,7 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	finish_sum(block);
 	if (status == WEIR_STATUS_PARTIAL)
 		clear_missing(job, block);
-	if (block_has_parts(block))
+	if (block_result_differs(block))
 		return; /* each ends for itself */
 	data = rmw_buffer_data(block->buffer);
 	if (status == WEIR_STATUS_PARTIAL) {
@@ -273,13 +272,13 @@ job_shard_clear(struct collective *state, struct job_shard *job, bool count_on)
 	}
 }
 
-/* May those who come instead of the ones who left not have a part in this block? */
+/* Does the block depend on the sources that left? */
 static bool
 is_of_former(const struct block *b, const uint64_t left[MASK_WORDS])
 {
 	uint64_t heard = 0;
 
-	if (b->apart || (b->state == BLOCK_OPEN && b->placed))
+	if (b->per_receiver || (b->state == BLOCK_OPEN && b->copied))
 		return true; /* ranks are in it */
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		heard |= b->heard[i] & left[i];
@@ -316,7 +315,7 @@ job_shard_revoke(struct collective *state, struct job_shard *job)
 
 	job_shard_clear(state, job, true);
 	job->revoked = true;
-	/* So none has a pass, and each packet is looked at closely. */
+	/* No flow stays admitted, and each packet is examined. */
 	for (unsigned int s = 0; s < job->source_end; s++)
 		source_is_at(state->worker, job, (uint8_t)s, &nowhere);
 }
@@ -346,4 +345,149 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 		all = all && member == pending;
 	}
 	return all;
+}
+
+/*
+ * Acknowledgements: with them a source whose application is late lets the others go on. docs/protocol.md,
+ * "Acknowledgements".
+ *
+ * An acknowledgement of block b says what a contribution to b says about the blocks before b, and no more: it
+ * opens no block, adds to none, completes none. Since it does not say that the source has b, its repetition
+ * asks for b's result, even for a residue's first block. Its bitmap is in the record of the block before b.
+ */
+
+/* The kept block before this one, if its result is out. */
+static struct block *
+before(const struct job_shard *js, const struct slot *slot, uint32_t block)
+{
+	int32_t ahead = block_ahead(js, slot, block);
+	struct block *b = ahead == 0 ? slot->current : NULL;
+
+	if (slot->current != NULL && slot->current->block_id == block)
+		b = slot->previous;
+	return b != NULL && b->state == BLOCK_DONE ? b : NULL;
+}
+
+/* The block itself, if its result is out, and the source is not known to have it. */
+static struct block *
+lost_by(const struct slot *slot, uint32_t block, uint8_t source)
+{
+	struct block *b = slot->current;
+
+	if (b != NULL && b->block_id != block)
+		b = slot->previous;
+	if (b == NULL || b->block_id != block || b->state != BLOCK_DONE ||
+		slot_source_has(slot, b, source))
+		return NULL;
+	return b;
+}
+
+struct ppe_next
+acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct weir_header *h = &lmem(thread)->c.header;
+	struct slot *slot = &js->slot[h->block_id & (js->window - 1u)];
+	struct block *b = before(js, slot, h->block_id), *lost;
+	int32_t ahead = block_ahead(js, slot, h->block_id);
+	enum ppe_drop reason = PPE_DROP_KNOWN;
+
+	/* That result does not exist yet. */
+	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL)) {
+		ppe_drop(worker, thread, PPE_DROP_WINDOW);
+		return PPE_END;
+	}
+	lost = lost_by(slot, h->block_id, h->src_id);
+	if (b != NULL && acknowledge(state, js, slot, b, h->src_id)) {
+		js->count.acknowledged++;
+		reason = PPE_DROP_ACKNOWLEDGED;
+	}
+	if (lost == NULL) {
+		ppe_drop(worker, thread, reason);
+		return PPE_END;
+	}
+	js->count.asked_again++;
+	emit_block(worker, thread, lost, h->src_id, NULL);
+	ppe_drop(worker, thread, PPE_DROP_LATE);
+	return PPE_RUN(emit);
+}
+
+/*
+ * Contributions that are not added to their block: late, duplicate or mismatched. docs/protocol.md, "Blocks
+ * and the window".
+ */
+
+enum weir_field
+disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)
+{
+#define DIFFERS(field, name)                                                                       \
+	if (unlikely(b->field != h->field)) {                                                      \
+		*has = b->field;                                                                   \
+		*offers = h->field;                                                                \
+		return WEIR_FIELD_##name;                                                          \
+	}
+	DIFFERS(collective, COLLECTIVE)
+	DIFFERS(grad_cnt, LENGTH)
+	DIFFERS(root, ROOT)
+	DIFFERS(final, FINAL)
+	if (h->grad_cnt == 0)
+		return (enum weir_field)0;
+	DIFFERS(op, OP)
+	DIFFERS(dtype, DTYPE)
+#undef DIFFERS
+	return (enum weir_field)0;
+}
+
+struct ppe_next
+answer_late(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b)
+{
+	struct collective *state = ppe_state(worker, thread);
+	uint8_t source = lmem(thread)->c.header.src_id;
+	struct job_shard *js = state->job[b->job];
+
+	if (!mask_test(b->heard, source)) {
+		mask_set(b->heard, source);
+		b->heard_count++;
+		js->count.late++;
+		block_release_previous(state, js, b);
+	} else {
+		js->count.asked_again++;
+	}
+	emit_block(worker, thread, b, source, NULL);
+	ppe_drop(worker, thread, PPE_DROP_LATE);
+	return PPE_RUN(emit);
+}
+
+struct ppe_next
+duplicate(struct ppe_worker *worker, struct ppe_thread *thread, const struct block *b)
+{
+	struct collective *state = ppe_state(worker, thread);
+	const struct ppe_job *j = worker->jobs->by_id[b->job];
+
+	state->job[b->job]->count.duplicates++;
+	if (j != NULL && worker->now - b->opened >= j->timeout_ms * state->tsc_per_ms)
+		reply_status(worker, thread, &lmem(thread)->c.header, WEIR_STATUS_WAITING, b->heard,
+			WEIR_BITMAP_BYTES);
+	ppe_drop(worker, thread, PPE_DROP_DUPLICATE);
+	return PPE_END;
+}
+
+struct ppe_next
+mismatched(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b,
+	enum weir_field field, uint16_t has, uint16_t offers)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct job_shard *js = state->job[b->job];
+
+	b->mismatch = (struct weir_mismatch){.field = (uint8_t)field,
+		.source = b->first_source,
+		.other = lmem(thread)->c.header.src_id};
+	weir_put16(b->mismatch.block, has);
+	weir_put16(b->mismatch.offered, offers);
+	mask_set(b->heard, lmem(thread)->c.header.src_id);
+	b->heard_count++;
+	block_finish(state, js, b, WEIR_STATUS_MISMATCH);
+	emit_block(worker, thread, b, -1, NULL);
+	ppe_drop(worker, thread, PPE_DROP_MISMATCH);
+	return PPE_RUN(emit);
 }

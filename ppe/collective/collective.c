@@ -1,49 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collective program: a contribution's way, top to bottom.
+ * The collective program: the path of a contribution, top to bottom.
  *
- *   (memo)     like its source's last one: on to job_entry or find_block on the lcore that received
- *   parse      the aggregation header, from the head                     "
- *   job_entry  is there such a job, is the source in it, which shard     "
- *   admit      generation, address, length; starts the bucket            on the shard's owner (admit.c)
- *   find_block the bucket; starts the record, or opens the block         "
- *   record     the record; starts the buffer                             "
- *   aggregate  verifies the checksums, adds the payload; the last one fixes the result
- *   emit       sends it (emit.c)                              "
+ *   (flow cache) like its source's last one: go on with job_entry or find_block   on the worker that received it
+ *   parse        read the aggregation header                                      "
+ *   job_entry    find the job, check the source, choose the shard                 "
+ *   admit        check generation, address, length; prefetch the bucket           on the shard's owner (admit.c)
+ *   find_block   search the bucket; prefetch the record, or open the block        "
+ *   record       read the record; prefetch the buffer                             "
+ *   aggregate    verify the checksums, add the payload; the last one fixes the result
+ *   emit         send the result (result.c)                                       "
  *
- * Checksums are verified as late as that because the payload is in L1 then. Until they are, no
- * sum is changed and nobody is answered. What counts before: the time at which a source was heard (of an
- * authenticated job it does not), and the job's rate.
+ * Checksums are verified in aggregate because the payload is in L1 then. Before that no sum changes and
+ * nobody is answered; only the time at which a source was heard (in a job without authentication) and the
+ * job's rate change.
  *
- * Acknowledgements are not served as contributions are, so examine finds them: ack.c.
+ * examine (admit.c) takes acknowledgements, and all packets of authenticated jobs, whose tags it verifies; the
+ * flow cache does not shorten that.
  *
- * What an authenticated job's packets are worth their tags say: examine verifies them, for each (and no
- * memo spares one that).
- *
- * The protocol is docs/protocol.md; the life of a block is in block.c, the memo in
- * memo.c, what is not added to its block in odd.c, what is not taken at all in
- * refuse.c. Layouts are in collective_priv.h, what is inline and hot in collective_fast.h and
- * payload.h; the functions of a file are declared by what they are for: way.h (segments),
- * block.h, emit.h, auth.h, hooks.h (struct ppe_program's).
+ * Files: block.c the life of a block; reduce.c payloads; result.c what is sent; timeout.c stragglers; join.c
+ * generations; auth.c keys and tags; jobs.c jobs in a shard; statistics.c what the control thread reads.
+ * collective.h declares their functions, collective_priv.h has the layouts, collective_fast.h what is inline.
+ * The protocol is docs/protocol.md.
  */
+#include "ppe/collective/collective.h"
+
 #include <netinet/in.h>
 
 #include <rte_ether.h>
 
-#include "ppe/collective/auth.h"
-#include "ppe/collective/block.h"
-#include "ppe/collective/emit.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/hooks.h"
-#include "ppe/collective/order.h"
-#include "ppe/collective/payload.h"
-#include "ppe/collective/way.h"
 #include "ppe/programs/programs.h"
 
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next aggregate(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* The aggregation header, and what is impossible in it. */
 static struct ppe_next
 parse(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -68,11 +59,10 @@ parse(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->learned = false;
 	if (unlikely(c->header.status != 0 || c->header.degraded || c->header.src_cnt != 0))
 		return end_dropped(worker, thread, PPE_DROP_NOT_A_CONTRIBUTION);
-	memo_learn(worker, thread, c);
-	return job_entry(worker, thread); /* few jobs, at every packet: their lines are here */
+	flow_cache_learn(worker, thread, c);
+	return job_entry(worker, thread); /* the job table is in the cache: no segment ends here */
 }
 
-/* The packet is taken for this job. */
 static inline void
 note_job(const struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -82,7 +72,7 @@ note_job(const struct ppe_worker *worker, struct ppe_thread *thread)
 	c->serial = state->job[c->header.job_id]->serial;
 }
 
-/* Has the job this source, at the packet's address? */
+/* Is the packet's sender a source of the job? */
 static inline bool
 is_source(const struct ppe_job *j, struct ppe_thread *thread)
 {
@@ -91,8 +81,8 @@ is_source(const struct ppe_job *j, struct ppe_thread *thread)
 	return j != NULL && ppe_job_has(j, source) && j->address[source] == thread->head.ip_src;
 }
 
-/* A join: answered here when it can't be taken, so not before its checksums are right. Whether the
- * tag of one for an authenticated job holds is dear: only who may be its source is asked. */
+/* A join. It may be answered here, so its checksums are verified first. Verifying a tag is expensive: it
+ * comes after the check of the sender. */
 static __rte_noinline struct ppe_next
 joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
@@ -101,7 +91,7 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 	if (!checksums_hold(worker, thread))
 		return PPE_END;
 	if (!is_source(j, thread))
-		return refuse_stranger(worker, thread, j);
+		return refuse_unknown_sender(worker, thread, j);
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 	if (j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
@@ -121,7 +111,7 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(h->extended && h->collective == WEIR_COLLECTIVE_JOIN))
 		return joining(worker, thread, j);
 	if (unlikely(!is_source(j, thread)))
-		return refuse_stranger(worker, thread, j);
+		return refuse_unknown_sender(worker, thread, j);
 	note_job(worker, thread);
 	if (!h->extended) {
 		h->collective =
@@ -131,13 +121,13 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	h->block_id = ppe_job_block(j, h->block_id);
 	shard = (uint16_t)ppe_job_shard(j, h->block_id, worker->workers);
-	/* The memo stays here. */
+	/* The flow cache entry belongs to this worker. */
 	if (shard != worker->id)
 		lmem(thread)->c.learned = false;
 	return ppe_hop(worker, thread, shard, admit);
 }
 
-/* No such block: this contribution opens it, or comes too late or too early. */
+/* There is no such block: the contribution opens it, or is too late or too early. */
 static __rte_noinline struct ppe_next
 open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -158,7 +148,6 @@ open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	return end_dropped(worker, thread, reason);
 }
 
-/* The bucket is here. */
 struct ppe_next
 find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -170,7 +159,6 @@ find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(record);
 }
 
-/* The record is here. */
 static struct ppe_next
 record(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -215,20 +203,19 @@ complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective
 	return emit(worker, thread);
 }
 
-/* The payload of a block that does not add them as they come: it has its place, or its turn. */
+/* A payload that is not reduced on arrival: it is copied, or added in order. */
 static __rte_noinline void
 put_payload(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
 {
 	if (c->bytes == 0)
 		return;
-	if (b->placed)
-		place_payload(js, packet, c, b);
+	if (b->copied)
+		copy_payload(js, packet, c, b);
 	else
 		add_in_turn(js, packet, c, b);
 }
 
-/* Record and buffer are here: the sum. */
 static struct ppe_next
 aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -246,16 +233,16 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (unlikely(b->state == BLOCK_DONE))
 		return answer_late(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
-		return repeated(worker, thread, b);
+		return duplicate(worker, thread, b);
 	if (unlikely(!agree(b, h))) {
 		uint16_t has, offers;
 		enum weir_field field = disagreement(b, h, &has, &offers);
 
 		if (field != 0)
-			return disagrees(worker, thread, b, field, has, offers);
+			return mismatched(worker, thread, b, field, has, offers);
 	}
 	mask_set(b->heard, h->src_id);
-	if (likely(b->direct))
+	if (likely(b->on_arrival))
 		add_payload(thread->packet, c, b, b->heard_count == 0);
 	else
 		put_payload(js, thread->packet, c, b);
@@ -282,7 +269,7 @@ create(const struct ppe_setup *setup, void **state)
 	const struct ppe_match matches[] = {
 		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = identity->port_base},
 		{.conditions = here | PPE_MATCH_UDP_PORT, .udp_port = identity->port_ext},
-		/* A fragment may be one of ours; it has no place anywhere else either. */
+		/* A fragment may be an aggregation packet, and no other program wants it. */
 		{.conditions = here | PPE_MATCH_IP_PROTO | PPE_MATCH_FRAGMENT,
 			.ip_proto = IPPROTO_UDP},
 	};
@@ -293,7 +280,7 @@ create(const struct ppe_setup *setup, void **state)
 	return rc;
 }
 
-/* The contribution's block and source, as the packet says it. */
+/* The contribution's source and block, for traces. */
 static uint64_t
 identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {
@@ -325,11 +312,11 @@ static const struct ppe_segment_name segments[] = {
 const struct ppe_program collective_program = {
 	.name = "collective",
 	.first = parse,
-	.recognise = memo_recognise,
+	.recognise = flow_cache_lookup,
 	.create = create,
 	.destroy = collective_state_destroy,
 	.stats = collective_stats,
-	.segments = {segments, age_segments, join_segments},
+	.segments = {segments, timeout_segments, join_segments},
 	.identify = identify,
 	.job_create = collective_job_create,
 	.job_take = collective_job_take,

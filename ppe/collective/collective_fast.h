@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done for each contribution, inline: sets of sources, a block's key and state, the time at which a
- * source was heard, checksums. What changes a shard or a block is its owner's; what only looks at a packet, a set
- * or a time, anybody's.
+ * What is done for each contribution, inline: sets of sources, a block's key and state, times, checksums,
+ * payloads. Functions that change a shard or a block are for its owner; the others are for any thread.
  */
-#ifndef PPE_PROGRAMS_COLLECTIVE_FAST_H
-#define PPE_PROGRAMS_COLLECTIVE_FAST_H
+#ifndef PPE_COLLECTIVE_COLLECTIVE_FAST_H
+#define PPE_COLLECTIVE_COLLECTIVE_FAST_H
 
-#include "ppe/collective/collective_priv.h"
+#include "ppe/collective/collective.h"
 
 static inline bool
 mask_test(const uint64_t mask[MASK_WORDS], uint8_t source)
@@ -27,8 +26,7 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
-/* Is the source known to have the result of the block, one of the slot's two: has it sent for the next
- * one, or said so? */
+/* Is the source known to have the result of the block, one of the slot's two? */
 static inline bool
 slot_source_has(const struct slot *slot, const struct block *block, uint8_t source)
 {
@@ -45,14 +43,14 @@ block_key(uint16_t generation, uint8_t job, uint32_t block)
 	return (uint64_t)generation << 40 | (uint64_t)job << 32 | block;
 }
 
-/* Is this pointer, kept over a segment's end, still the block of that key? */
+/* Is this pointer from an earlier segment still the block of that key? */
 static inline bool
 block_is(const struct block *block, uint64_t key)
 {
 	return block->hash.live && block->hash.key == key;
 }
 
-/* Have all live sources contributed to the block? */
+/* Have all sources that are not expelled contributed to the block? */
 static inline bool
 block_is_full(const struct job_shard *job, const struct block *block)
 {
@@ -67,23 +65,22 @@ block_is_full(const struct job_shard *job, const struct block *block)
 	return count >= job->nb_sources;
 }
 
-/* Is the packet from an Ethernet address that many have? Nothing is ever sent there: one answer would be
- * many. As bytes, because a frame may begin at an odd address. */
+/* Is the packet's Ethernet source a group address? Nothing is ever sent there: one answer would become many. */
 static inline bool
 from_group(const struct ppe_thread *thread)
 {
 	return (thread->head.bytes[RTE_ETHER_ADDR_LEN] & RTE_ETHER_GROUP_ADDR) != 0;
 }
 
-/* Do receivers get different parts of this result? A failed block's do not. Once it is done. */
+/* Does the result of this done block differ by receiver? A failed block's does not. */
 static inline bool
-block_has_parts(const struct block *block)
+block_result_differs(const struct block *block)
 {
-	return unlikely(block->apart) &&
+	return unlikely(block->per_receiver) &&
 		(block->status == WEIR_STATUS_OK || block->status == WEIR_STATUS_PARTIAL);
 }
 
-/* Start the bucket of an admitted contribution; find_block is next. */
+/* Prefetch the bucket of an admitted contribution; find_block is next. */
 static inline void
 start_bucket(struct collective *state, struct job_shard *js, struct contribution *c)
 {
@@ -92,7 +89,7 @@ start_bucket(struct collective *state, struct job_shard *js, struct contribution
 	rte_prefetch0(&js->slot[c->header.block_id & (js->window - 1u)]);
 }
 
-/* The time as source_seen has it: a tick is about a millisecond, 0 is never. */
+/* The time as source_activity has it: a tick is about a millisecond, 0 is never. */
 #define HEARD_SHIFT 22
 
 static inline uint32_t
@@ -101,8 +98,7 @@ heard_now(uint64_t tsc)
 	return (uint32_t)(tsc >> HEARD_SHIFT) | 1;
 }
 
-/* The source lives. On its block's owner, once the packet is from where the source sends, and under its
- * tag where there are tags: what others send in its name tells nothing. */
+/* The source is alive. Only after its endpoint has been checked, and its tag if the job is authenticated. */
 static inline void
 note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
 {
@@ -116,10 +112,10 @@ ticks_since(uint32_t tick, uint32_t now)
 	return tick - now <= 4 ? 0 : now - tick;
 }
 
-/* What admission depends on beside the packet, as a number: neither count ever goes back, so while
- * the sum is the same, nothing has changed. Never 0, which is no pass. */
+/* The version of what admission depends on besides the packet. Neither counter decreases, so while the sum is
+ * equal, nothing has changed. 0 means none. */
 static inline uint32_t
-pass_now(const struct ppe_worker *worker, const struct job_shard *js)
+admission_version(const struct ppe_worker *worker, const struct job_shard *js)
 {
 	uint32_t sum = js->version + worker->jobs->version + 1;
 
@@ -127,10 +123,10 @@ pass_now(const struct ppe_worker *worker, const struct job_shard *js)
 }
 
 /*
- * Check the packet's IPv4 and UDP checksums; false: it has been dropped. In software that reads the
- * whole payload, so it is put off until just before the payload is added, which then reads it from
- * L1; but nothing may change, and nobody may be answered, before. Inline wherever it is asked: most often
- * the device has verified them, and the answer is a comparison.
+ * Verify the packet's IPv4 and UDP checksums; false: it has been dropped. In software that reads the whole
+ * payload, so it comes just before the payload is added, which then reads it from L1. Nothing may change, and
+ * nobody may be answered, before. Inline, because mostly the device has verified them, and a comparison
+ * suffices.
  */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -146,6 +142,51 @@ checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 	ppe_drop(worker, thread,
 		verdict == PKTBUF_CHECKSUM_BAD_IP ? PPE_DROP_IP_CHECKSUM : PPE_DROP_UDP_CHECKSUM);
 	return false;
+}
+
+/* Prefetch lines [from, to) of the payload, as far as it goes. The hardware prefetcher goes on from there; all
+ * of a large payload at once would evict what other threads have prefetched. */
+static inline void
+start_payload(
+	const struct ppe_thread *thread, const struct contribution *c, uint32_t from, uint32_t to)
+{
+	const uint8_t *payload =
+		rte_pktmbuf_mtod_offset(thread->packet, const uint8_t *, c->payload);
+	uint32_t end = RTE_MIN(to * RTE_CACHE_LINE_SIZE, c->bytes);
+
+	for (uint32_t at = from * RTE_CACHE_LINE_SIZE; at < end; at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0(payload + at);
+}
+
+/* Reduce elements into the buffer of a block that has a reduction; the first ones initialize it. */
+static inline void
+add_elements(const struct block *b, const void *from, bool first)
+{
+	void *to = rmw_buffer_data(b->buffer);
+
+	if (first)
+		b->reduction->begin(to, from, b->grad_cnt);
+	else
+		b->reduction->reduce(to, from, b->grad_cnt);
+}
+
+/* The same with a payload. */
+static inline void
+add_payload(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
+	bool first)
+{
+	if (unlikely(packet->data_len < c->payload + c->bytes))
+		add_pieces(packet, c, b, first);
+	else
+		add_elements(
+			b, rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload), first);
+}
+
+/* Has the source not repeated its join for too long? Any thread. */
+static inline bool
+join_has_expired(const struct job_home *home, unsigned int source, uint32_t now, uint64_t hz)
+{
+	return ticks_since(home->request[source].last, now) > (home->kept_s * hz) >> HEARD_SHIFT;
 }
 
 #endif

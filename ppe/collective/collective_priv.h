@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collective program's state: jobs as one shard sees them, blocks, and a thread's LMEM.
+ * The collective program's layouts: jobs as one shard sees them, blocks, and a thread's LMEM.
  *
- * Owner of everything here: the worker of the shard. Two exceptions, both by hand-over: while a
- * generation's walk is under way, job_home.pending is lent read-only to the shards that it visits;
- * payload buffers are referenced by packets in other workers' queues, and come home through the
- * crossbar.
+ * The worker of the shard owns everything here, with two exceptions: during a generation's walk the shards
+ * that it visits read job_home.pending, and nobody writes it; packets in other workers' queues refer to
+ * payload buffers, which come back through the crossbar.
  */
-#ifndef PPE_PROGRAMS_COLLECTIVE_PRIV_H
-#define PPE_PROGRAMS_COLLECTIVE_PRIV_H
+#ifndef PPE_COLLECTIVE_COLLECTIVE_PRIV_H
+#define PPE_COLLECTIVE_COLLECTIVE_PRIV_H
 
 #include <assert.h>
 
@@ -21,17 +20,17 @@
 
 enum block_state {
 	BLOCK_OPEN, /* collecting contributions */
-	BLOCK_DONE, /* the result is out, and kept for those who ask again */
+	BLOCK_DONE, /* the result is sent, and kept for sources that ask again */
 };
 
 /*
- * A block's record in the hash table. Key: generation, job and block id, so that no packet of an
- * old generation can find a new one's block. Two lines are touched per contribution; the third
- * is for what goes wrong.
+ * A block's record in the hash table. Key: generation, job and block id, so that no packet of an old
+ * generation can find a new one's block. A contribution touches two lines; the third serves losses and
+ * timeouts.
  */
 struct block {
 	struct hash_record hash;
-	uint64_t heard[MASK_WORDS]; /* sources that contributed, or did too late */
+	uint64_t heard[MASK_WORDS]; /* sources that contributed, late ones too */
 	struct rmw_buffer *buffer; /* NULL when the block carries nothing */
 	const struct rmw_reduction *reduction; /* of the payloads; NULL: they are not reduced */
 
@@ -51,78 +50,77 @@ struct block {
 	uint64_t opened; /* TSC */
 	uint64_t progress; /* TSC of the last new contribution */
 	struct weir_mismatch mismatch;
-	uint8_t placed; /* by its collective's row: payloads are put, not reduced */
-	uint8_t apart; /* by it, too: receivers get different parts */
-	uint8_t direct; /* payloads are reduced as they come, in one piece each or in several */
+	uint8_t copied; /* by its collective's row: payloads are copied, not reduced */
+	uint8_t per_receiver; /* by its row: receivers get different results */
+	uint8_t on_arrival; /* payloads are reduced as they arrive */
 	uint8_t spare[5];
 
 	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
-	uint64_t received[MASK_WORDS]; /* sources that have the result, as far as they said so with
-					  something else than a contribution to the next block */
+	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
+					  contribution to the next block */
 };
 static_assert(sizeof(struct block) == 192, "three cache lines");
 
 /* The blocks of one residue modulo the window. */
 struct slot {
-	uint64_t next; /* the block that may be opened next, without wrapping; its low 32 bits are
-			  its id, of which the high block_shift bits don't count */
+	uint64_t next; /* number of the block that may be opened next, without wrapping; its low 32
+			  bits are its id, of which the high block_shift bits do not count */
 	struct block *current; /* the newest, open or done; NULL before the first */
 	struct block *previous; /* the one before, done and not yet released, or NULL */
-	uint64_t held_since; /* TSC: a contribution was held back for the first time, waiting for
-				`previous` to be released; 0: none was */
+	uint64_t held_since; /* TSC: since when contributions are held back until `previous` is
+				released; 0: none is */
 };
 
 /*
- * What a source's last contribution looked like, and what was read out of it. Of a stream of
- * contributions only block id, the final flag, checksums and IPv4's identification change from one
- * to the next; a packet that is the same in everything else needs no parsing. A memo speaks of
- * bytes alone, so it can't be outdated. What admission asks beyond them, of jobs, generations and
- * endpoints, is the matter of a pass (source_seen.pass), which holds only until one of these changes.
+ * A flow cache entry: what a source's last contribution looked like, and what it parsed to. From one
+ * contribution to the next only block id, final flag, checksums and IPv4's identification change; a packet
+ * that is equal in everything else needs no parsing. An entry depends on bytes alone and is never outdated.
+ * What admission depends on besides (jobs, generations, endpoints) has a version: source_activity.admitted.
  */
-struct memo {
+struct flow {
 	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
 	struct pktbuf_head head; /* length 0: nothing seen yet */
 	struct weir_header header;
 	uint16_t port;
-	uint16_t header_bytes; /* of its form */
+	uint16_t header_bytes; /* of its header form */
 } __rte_cache_aligned;
-static_assert(sizeof(struct memo) == 128, "two lines");
+static_assert(sizeof(struct flow) == 128, "two lines");
 
-/* What a worker notes of a source, one after the other in a line or two. */
-struct source_seen {
-	uint32_t pass; /* pass_now() when a packet like the memo was admitted here */
-	uint32_t heard; /* heard_now() of the last packet that was its own; 0: none yet */
+/* What each contribution of a source updates; the sources' entries share a few lines. */
+struct source_activity {
+	uint32_t
+		admitted; /* admission_version() when a packet of its flow was admitted here; 0: none */
+	uint32_t heard; /* heard_now() of its last packet; 0: none yet */
 };
 
-/* Whom blocks wait for; a line is touched once per block. */
+/* How much blocks wait for a source; a line is touched once per block. */
 struct source_late {
 	uint64_t last; /* blocks that it completed */
-	uint64_t waited; /* TSC cycles that some of them waited for it */
-	uint64_t until; /* TSC: counted up to here. Blocks overlap, and time is counted once */
+	uint64_t waited; /* TSC cycles that they waited for it */
+	uint64_t until; /* TSC: counted up to here. Blocks overlap, and time counts once */
 };
 
 /* A job as one shard sees it. */
 struct job_shard {
 	uint16_t generation; /* 0: nobody has joined yet */
 	uint16_t nb_sources;
-	uint16_t target; /* the live ones of them: what a block waits for */
+	uint16_t target; /* sources that are not expelled: what a block waits for */
 	uint16_t window;
 	uint16_t source_end; /* one more than the highest source id */
 	uint16_t first_generation;
 	uint8_t job;
 	uint8_t block_shift; /* of the job */
 	uint8_t policy; /* enum ppe_policy, as `timeout` was taken */
-	bool pinned; /* endpoints come from joins; else from the last contribution */
+	bool pinned; /* endpoints come from joins; otherwise from the last contribution */
 	bool ordered; /* contributions are added in order: `order` is there */
-	bool revoked; /* the generation is over: what is of it is stale. Until the next one begins */
-	struct rmw_pool
-		*pool; /* the job's own, of 2 buffers per residue; NULL: no residue is here */
+	bool revoked; /* the generation is over and its packets are stale, until the next one begins */
+	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
 	uint64_t timeout; /* TSC cycles */
-	uint32_t rate_mbit; /* of `policer`; 0: the job may send what it can */
-	uint32_t records; /* of the block table, set aside for it */
+	uint32_t rate_mbit; /* of `policer`; 0: no limit */
+	uint32_t records; /* of the block table, reserved for the job */
 	uint32_t serial; /* of the job's shards */
-	struct collective_ledger *ledger; /* where they are booked; control thread's */
+	struct record_budget *budget; /* where they are reserved. control thread: rw */
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
 	struct rmw_policer policer; /* of this shard's part of the job's rate */
 	struct job_home *home; /* not NULL in the job's home shard */
@@ -130,69 +128,66 @@ struct job_shard {
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
-	struct pktbuf_envelope envelope[WEIR_SOURCES_MAX]; /* of the valid endpoints */
-	struct memo memo[WEIR_SOURCES_MAX]; /* of what this worker received */
-	struct source_seen seen[WEIR_SOURCES_MAX];
+	struct pktbuf_header_template header_template[WEIR_SOURCES_MAX]; /* of valid endpoints */
+	struct flow flow[WEIR_SOURCES_MAX]; /* of the packets that this worker received */
+	struct source_activity seen[WEIR_SOURCES_MAX];
 	struct source_late late[WEIR_SOURCES_MAX];
-	uint32_t address
-		[WEIR_SOURCES_MAX]; /* of the members, by the table that was taken; 0: none */
-	uint8_t rank[WEIR_SOURCES_MAX]; /* of a source: its place among them in the order of ids */
+	uint32_t address[WEIR_SOURCES_MAX]; /* of the members in the job table; 0: none */
+	uint8_t rank[WEIR_SOURCES_MAX]; /* of a source: its place in the order of ids */
 	uint8_t ranked[WEIR_SOURCES_MAX]; /* the source of a rank, [0, ranks) */
-	uint16_t
-		ranks; /* as many as there are sources, but while members of a job without joins are
-			   missing */
-	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs */
-	uint64_t expelled[MASK_WORDS]; /* of these */
-	uint32_t version; /* counts what admission depends on: generations, and where sources are */
-	uint32_t group; /* host order; whose envelopes these are; 0: none yet */
-	struct pktbuf_envelope group_envelope[2]; /* by form; the port is put in for each result */
+	uint16_t ranks; /* nb_sources; fewer while members of a job without joins are missing */
+	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs only */
+	uint64_t expelled[MASK_WORDS]; /* those of them that were expelled */
+	uint32_t version; /* of what admission depends on: generations and endpoints */
+	uint32_t group; /* of the templates that follow, host order; 0: none yet */
+	struct pktbuf_header_template group_template[2]; /* by form; each result sets the port */
 };
 
-/* When a source asked to join, as heard_now(). Home shard: rw, control: ro. */
-struct asked {
+/* A source's joins; times as heard_now(). Home shard: rw, control: ro. */
+struct join_request {
 	uint32_t since, last; /* first and last join for the next generation, while it is pending */
-	uint32_t accepted; /* last join of the one that runs; 0: none */
-	uint32_t rival; /* last time that two processes were found to join in turn; 0: never */
+	uint32_t accepted; /* last join of the running one; 0: none */
+	uint32_t contested; /* last time that two processes were seen to join in turn; 0: never */
 	uint32_t former_nonce; /* of the pending join that the present one replaced; 0: none */
 };
 
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
-	bool walking; /* a new generation is being made known to the shards */
-	uint16_t kept_s; /* seconds that a join which is not repeated counts; not 0 */
-	uint16_t begun; /* the last generation that was; none is tried twice. 0: none yet */
+	bool walking; /* a walk is under way */
+	uint16_t kept_s; /* seconds that a join counts without being repeated; not 0 */
+	uint16_t begun; /* the last generation that was tried; none is tried twice. 0: none yet */
 	uint16_t pending_count;
 	uint64_t pending[MASK_WORDS];
-	uint64_t gone[MASK_WORDS]; /* of the pending, who left while the walk was on its way */
-	uint64_t in[MASK_WORDS]; /* whose joins brought about the generation that runs */
+	uint64_t gone[MASK_WORDS]; /* pending sources that left during the walk */
+	uint64_t in[MASK_WORDS]; /* sources whose joins began the running generation */
 	uint32_t pending_nonce[WEIR_SOURCES_MAX];
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
-	struct asked asked[WEIR_SOURCES_MAX];
-	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the generation that runs */
-	uint32_t former[WEIR_SOURCES_MAX]; /* nonces, of the one before; 0: none, or the same */
-	uint64_t present[MASK_WORDS]; /* in it, and has neither left nor asked for another since */
-	/* An authenticated job's: */
+	struct join_request request[WEIR_SOURCES_MAX];
+	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the running generation */
+	uint32_t former[WEIR_SOURCES_MAX]; /* nonces of the former one; 0: none, or the same */
+	uint64_t present[MASK_WORDS]; /* in it, and has neither left nor joined again */
+	/* Of an authenticated job: */
 	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */
 	uint64_t challenges; /* made so far */
 	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* that joins must quote */
 	uint8_t pending_proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* their long nonces */
-	uint8_t proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* of the generation that runs */
+	uint8_t proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* of the running generation */
 };
 
 /* A source's keys in one shard. */
 struct source_keys {
 	struct pktbuf_tag_key generation; /* GMAC's, of the running generation */
-	uint8_t own[WEIR_KEY_BYTES]; /* from which that comes, and the tags of joins and replies */
+	uint8_t own[WEIR_KEY_BYTES]; /* its origin; also the key of joins and replies */
 };
 
 /*
- * The keys of an authenticated job in one shard: the job's, and GMAC's of the running generation. A
- * source's are derived when a packet of it needs them, so that no worker stands still for all at once;
- * and then kept, for each costs an HMAC or two, and whoever knows an address can ask for them.
+ * The keys of an authenticated job in one shard: the job's, and GMAC's of the running generation. A source's
+ * keys are derived when one of its packets needs them, so that no worker stops to derive all at once, and then
+ * kept, because each costs one or two HMACs and anybody who knows an address can cause that.
  */
 struct job_keys {
 	uint8_t job[WEIR_KEY_BYTES];
-	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* of the generation that runs */
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* of the running generation */
 	uint8_t former_challenge[WEIR_CHALLENGE_BYTES]; /* of the one before */
 	uint16_t former; /* that generation; 0: there was none */
 	bool results_derived;
@@ -203,8 +198,8 @@ struct job_keys {
 	struct source_keys source[]; /* [source_end] */
 };
 
-/* Block records that the jobs of a worker have set aside. Control thread: rw. */
-struct collective_ledger {
+/* Block records of a worker, and how many its jobs have reserved. Control thread: rw. */
+struct record_budget {
 	uint32_t capacity, reserved;
 };
 
@@ -220,28 +215,27 @@ struct collective {
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	uint64_t tsc_per_ms, tsc_per_us;
 	uint32_t slices; /* of the scan for stragglers */
-	uint32_t aging; /* threads that it has now: at most half of them */
-	struct collective_ledger *ledger; /* not the worker's */
+	uint32_t aging; /* timer threads that run now: at most half of all */
+	struct record_budget *budget; /* control thread's */
 	struct pktbuf_hmac *hmac;
 	struct rmw_policer
-		refusals; /* a byte is an answer to a stranger; all zero: none is given */
+		refusals; /* of answers to unknown senders, a byte each; all zero: none */
 };
 
 /* A result on its way, to one source or to all; the state of the emit segment. */
 struct emission {
-	struct pktbuf_letter letter[2]; /* base form, extended form */
+	struct pktbuf_shared_header shared[2]; /* base form, extended form */
 	struct pktbuf_payload payload;
-	struct rmw_buffer *
-		buffer; /* where the payload lies, held for as long as this emission runs; or NULL */
-	uint8_t small[48]; /* else the payload is this */
+	struct rmw_buffer *buffer; /* holds the payload, and is held until the end; or NULL */
+	uint8_t small[48]; /* otherwise the payload */
 	uint8_t job;
 	bool multicast; /* one packet per port and form */
-	bool parts; /* each gets its own: what follows is set, and the letters are not. The payload is
-		       then what all of them are parts of, and `small` ends each */
+	bool per_receiver; /* each receiver gets a part of the payload, and `small` behind it; small_bytes,
+			      header and number are set, and `shared` is not */
 	uint8_t small_bytes;
 	struct weir_header header;
 	uint64_t number; /* of the block in its generation */
-	uint16_t next, end; /* sources [next, end) are still to be served */
+	uint16_t next, end; /* sources [next, end) are to be served */
 	uint64_t ports_done[2]; /* multicast: ports served, by form */
 	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
 };
@@ -250,8 +244,8 @@ struct emission {
 struct answers {
 	struct weir_header header;
 	struct weir_join_reply reply;
-	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* behind it, when the job is authenticated */
-	uint16_t next, end; /* as an emission's */
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* behind it, if the job is authenticated */
+	uint16_t next, end; /* as in an emission */
 };
 
 /* A contribution on its way; travels in a hop. */
@@ -262,27 +256,27 @@ struct contribution {
 	uint32_t payload; /* offset in the packet */
 	uint32_t bytes;
 	uint32_t
-		serial; /* of the job that it was taken for; the owner of its shard may have another */
-	bool verified; /* its checksums hold; else nobody has looked yet */
-	bool learned; /* its source's memo is of this very packet */
+		serial; /* of the job on the receiving worker; the shard's owner may have another */
+	bool verified; /* its checksums are right; otherwise not verified yet */
+	bool learned; /* its source's flow cache entry comes from this packet */
 };
 
 /* The walk of a new generation over all shards; travels in a hop. */
 struct walk {
 	const struct job_home *home;
-	uint32_t serial; /* of the job: it may be gone, and another have its id */
-	bool missed; /* a worker does not have the job, or a member, or not yet */
+	uint32_t serial; /* of the job, whose id another may have by now */
+	bool missed; /* some worker does not have the job, or one of the members, or not yet */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;
 };
 
-/* A timer thread's way through its records, and what it found since the last step. */
+/* A timer thread's position in its records, and what it found in the last step. */
 #define STRAGGLERS_MAX 16
 struct stragglers {
 	struct ppe_worker *worker;
 	struct collective *state;
-	uint32_t from, end; /* records still to be looked at */
+	uint32_t from, end; /* records to be checked */
 	unsigned int count, next;
 	struct block *block[STRAGGLERS_MAX];
 	uint64_t key[STRAGGLERS_MAX];

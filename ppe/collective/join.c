@@ -2,23 +2,18 @@
 /*
  * Joins: how a generation begins. docs/protocol.md, "Joining".
  *
- * The job's home shard (that of residue 0) collects one join from each source. When the last one
- * is in, the thread that brought it walks over all shards, telling each the new generation and
- * the endpoints, and comes home to answer everybody. While it walks, the collection is read by
- * the shards it visits and written by nobody. Should a member leave meanwhile, nobody is answered.
+ * The job's home shard (that of residue 0) collects one join from each source. The thread that brings the
+ * last one visits all shards, gives each the new generation and the endpoints, and returns to the home shard
+ * to answer all sources. During this walk the shards that it visits read the collection, and nobody writes
+ * it. If a member leaves during the walk, nobody is answered.
  *
- * The generation that runs goes on until then; in a job that revokes it ends when the first source joins
- * anew: another walk tells all shards, and they tell the sources.
+ * The running generation goes on until then. In a job that revokes, it ends when the first source joins
+ * again: another walk tells all shards, and they tell the sources.
  */
-#include "ppe/collective/join.h"
-
 #include <rte_cycles.h>
 
-#include "ppe/collective/auth.h"
-#include "ppe/collective/block.h"
-#include "ppe/collective/emit.h"
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/way.h"
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -71,7 +66,7 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct answers *a = &lmem(thread)->answers;
 	struct job_shard *js = state->job[a->header.job_id];
 
-	/* The next generation may have begun: its sources are answered by its own thread. */
+	/* If the next generation has begun, its own thread answers. */
 	if (unlikely(js == NULL || js->generation != a->header.gen_id))
 		return PPE_END;
 	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
@@ -116,27 +111,27 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	return PPE_RUN(answer);
 }
 
-/* A source asks for the next generation: since when, and whether another process does so in turn, each
- * with a nonce of its own. */
+/* Note since when a source asks for the next generation, and whether two processes do so in its name: their
+ * nonces alternate. */
 static void
 note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
 {
-	struct asked *asked = &home->asked[source];
+	struct join_request *asked = &home->request[source];
 
 	if (!mask_test(home->pending, source)) {
 		asked->since = now;
 		asked->former_nonce = 0;
 	} else if (home->pending_nonce[source] != nonce) {
 		if (asked->former_nonce == nonce)
-			asked->rival = now;
+			asked->contested = now;
 		asked->former_nonce = home->pending_nonce[source];
 	}
 	asked->last = now;
-	/* Whoever was in the running generation as this source is in it no more. */
+	/* The process that was this source in the running generation is gone. */
 	mask_clear(home->present, source);
 }
 
-/* Forget the joins of those who stopped asking: a generation must not begin with them. */
+/* Forget the joins that are no longer repeated: a generation must not begin with them. */
 static void
 forget_old(struct job_home *home, uint32_t now)
 {
@@ -146,15 +141,15 @@ forget_old(struct job_home *home, uint32_t now)
 		for (uint64_t left = home->pending[i]; left != 0; left &= left - 1) {
 			uint8_t source = (uint8_t)(64 * i + (unsigned int)__builtin_ctzll(left));
 
-			if (!join_is_old(home, source, now, hz))
+			if (!join_has_expired(home, source, now, hz))
 				continue;
 			mask_clear(home->pending, source);
 			home->pending_count--;
 		}
 }
 
-/* Keep the join; a source that joins again replaces its former one. A tag does not cover where the
- * packet came from: so a repeat with the same proof, which anybody can send, moves nothing. */
+/* Keep the join; a source's new join replaces its former one. A tag does not cover the endpoint: a repeat
+ * with the same proof, which anybody can send, changes nothing. */
 static void
 collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h,
 	const struct weir_join_proof *proof, uint32_t now)
@@ -185,9 +180,9 @@ generation_after(const struct job_shard *js)
 	return next == WEIR_GEN_JOIN ? 1 : next;
 }
 
-/* Tell a source that joins who is there and, for an authenticated job, what to quote. */
+/* Tell a source that joins who is present and, for an authenticated job, the challenge to quote. */
 static void
-tell_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
+reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
 {
 	struct weir_header h = lmem(thread)->c.header;
 	uint8_t payload[WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES];
@@ -202,14 +197,14 @@ tell_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct 
 	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
 }
 
-/* A join that is taken, and not the last one that was missing. */
+/* A join that is accepted while others are missing. */
 static struct ppe_next
 wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	bool ends_generation)
 {
 	struct walk *walk = &lmem(thread)->walk;
 
-	tell_waiting(worker, thread, js);
+	reply_waiting(worker, thread, js);
 	if (likely(!ends_generation)) {
 		ppe_consume(worker, thread);
 		return PPE_END;
@@ -224,16 +219,16 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 	return ppe_hop_certain(worker, thread, 0, revoke);
 }
 
-/* Does it end the generation that runs? */
+/* Does a join end the running generation? */
 static bool
 ends_generation(const struct ppe_job *j, const struct job_shard *js)
 {
 	return j->revoke && js->generation != 0 && !js->revoked;
 }
 
-/* A late copy of the join that brought the source into the former generation, or into one that is revoked
- * and whose source has asked anew: nobody waits for an answer. Who quotes no challenge could be taken
- * for one that begins anew. */
+/* Is it a late copy of the join that brought the source into the former generation, or into one that is
+ * revoked and whose source has joined again? Nobody waits for its answer. Without a challenge it could be
+ * taken for a new join. */
 static bool
 is_late_copy(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
@@ -248,7 +243,7 @@ is_late_copy(const struct job_shard *js, const struct weir_header *h,
 			home->pending_nonce[s] != h->block_id);
 }
 
-/* The proof of an authenticated job's join, which has been verified; NULL: there is none. */
+/* The verified proof of an authenticated job's join; NULL: the job has none. */
 static const struct weir_join_proof *
 proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join_proof *room)
 {
@@ -257,9 +252,9 @@ proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join
 	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
 }
 
-/* Is it the join that brought this source into the running generation? One that is revoked runs no more:
- * who still asks with that join has not heard of it, and goes into the next one. Halfway through a walk nobody
- * knows: what it is told would be of the next generation, and its join of the former one. */
+/* Is it the join that brought this source into the running generation? A revoked generation does not run: a
+ * source that repeats this join has not heard of the revocation, and joins the next one. During a walk
+ * home->in is empty, because the answer would belong to the next generation and the join to the former. */
 static bool
 accepted(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
@@ -283,7 +278,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct weir_join_proof *proof;
 	bool fresh;
 
-	/* On the way here the job may have become another one, or the source no member of it. */
+	/* During the hop the job may have been replaced, or the source may have left. */
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
 		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src)) {
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
@@ -307,11 +302,11 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	}
 	js->count.joins++;
-	/* Without the challenge it may be of any time: an answer is all it can have. */
+	/* Without the current challenge it may be a replay: it is answered, and nothing else. */
 	fresh = proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge);
 	if (accepted(js, &h, proof)) {
 		if (fresh)
-			home->asked[h.src_id].accepted = now;
+			home->request[h.src_id].accepted = now;
 		return answer_joins(worker, thread, js, h.src_id);
 	}
 	if (home->walking) {
@@ -339,8 +334,8 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop_certain(worker, thread, 0, adopt);
 }
 
-/* The walk's job here; NULL: it is gone, or has not come yet. (While it is here, no worker is done with its table, and its
- * home can't have been freed.) */
+/* The walk's job on this worker; NULL: it is gone, or not here yet. (As long as any worker has the job, its
+ * home is not freed.) */
 static struct job_shard *
 walked(const struct collective *state, const struct walk *walk)
 {
@@ -358,7 +353,7 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = walked(state, walk);
 
 	if (likely(js != NULL)) {
-		/* Not again, should the walk have been here. */
+		/* Only once, if the walk comes again. */
 		if (js->keys != NULL && js->generation != walk->generation)
 			job_keys_begin(state, js, walk->generation, walk->home->challenge);
 		if (unlikely(!job_shard_begin(state, js, walk->generation, walk->home)))
@@ -371,8 +366,8 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
 }
 
-/* Has a member of the new generation left meanwhile? Then it is abandoned, and its number with it: what
- * shards know of it, they have told nobody. The others' joins wait for the one that is missing. */
+/* If a member of the new generation left during the walk, the generation and its number are abandoned; no
+ * source has heard of it. The others' joins wait for the missing one. True: it is abandoned. */
 static bool
 abandon(struct job_home *home)
 {
@@ -388,7 +383,7 @@ abandon(struct job_home *home)
 	return any;
 }
 
-/* Home again: the collection is ours, everybody is answered. */
+/* The walk is over: the generation begins, and all sources are answered. */
 static struct ppe_next
 joined(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -407,12 +402,11 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	}
 	if (unlikely(lmem(thread)->walk.missed)) {
-		/* A worker has not changed over yet. Or the job, or a member, is gone there: soon
-		 * it is here, too. */
+		/* That worker has an older job table, or a newer one, which this worker will soon have. */
 		lmem(thread)->walk.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
-	/* Who came into both with the same join may still be waiting for the answer: it is no late copy. */
+	/* A source that entered both generations with one join may still wait for its answer. */
 	for (unsigned int s = 0; s < js->source_end; s++)
 		home->former[s] = home->nonce[s] == home->pending_nonce[s] ? 0 : home->nonce[s];
 	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
@@ -420,7 +414,7 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	memcpy(home->in, home->pending, sizeof(home->in));
 	memcpy(home->present, home->pending, sizeof(home->present));
 	for (unsigned int s = 0; s < js->source_end; s++)
-		home->asked[s].accepted = home->asked[s].last;
+		home->request[s].accepted = home->request[s].last;
 	memset(home->pending, 0, sizeof(home->pending));
 	memset(home->pending_nonce, 0, sizeof(home->pending_nonce));
 	memset(home->pending_proof, 0, sizeof(home->pending_proof));
@@ -429,7 +423,7 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (js->keys != NULL)
 		job_challenge_next(home);
 	home->walking = false;
-	js->count.generations++; /* here alone: the shards are summed */
+	js->count.generations++; /* in the home shard only: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
 }
 
@@ -448,7 +442,7 @@ revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop_certain(worker, thread, walk->home_worker, revoked);
 }
 
-/* Home again: joins are taken as before. */
+/* The walk is over: joins are accepted again. */
 static struct ppe_next
 revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 {

@@ -1,12 +1,155 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The workers' side of the faults. The control thread's is ppe/faults/control.c. */
+/* Faults, the workers' side. The control thread's side is ppe/faults/control.c. */
 #include "ppe/faults/faults.h"
+
+#include <math.h>
 
 #include "pktbuf/alter.h"
 #include "pktbuf/head.h"
 #include "pktbuf/outq_fast.h"
 #include "ppe/faults/faults_priv.h"
 #include "ppe/ppe_priv.h"
+
+/*
+ * Random choices are functions of numbers alone: what is drawn for a packet depends on its number, not on what
+ * was drawn before it, so a packet more at one port changes nothing at another.
+ */
+
+/* The finalizer of splitmix64: every bit of the outcome depends on every bit of x. */
+static uint64_t
+mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+uint64_t
+ppe_fault_key(uint64_t seed, unsigned int rule, unsigned int port, unsigned int queue,
+	enum ppe_fault_direction direction)
+{
+	uint64_t place = (uint64_t)rule << 48 | (uint64_t)port << 32 | (uint64_t)queue << 16 |
+		(uint64_t)direction;
+
+	return mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^ place);
+}
+
+uint64_t
+ppe_fault_draw(const struct ppe_fault_stream *stream, uint64_t n, unsigned int use)
+{
+	return mix(stream->key + (n << 8 | use) * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* Evenly in (0, 1]. */
+static double
+unit(const struct ppe_fault_stream *stream, uint64_t n, unsigned int use)
+{
+	return (double)((ppe_fault_draw(stream, n, use) >> 11) + 1) * 0x1p-53;
+}
+
+/* Of the draws for one packet, each has its own number; bits to corrupt come from 16 on. */
+enum { DRAW_CHANCE, DRAW_STATE, DRAW_DELAY };
+
+bool
+ppe_fault_choose(const struct ppe_fault_rule *rule, struct ppe_fault_stream *stream, uint64_t n)
+{
+	switch (rule->choice) {
+	case PPE_FAULT_EVERY: return n % rule->nth == 0;
+	case PPE_FAULT_LIST:
+		for (unsigned int i = 0; i < rule->ordinals; i++)
+			if (rule->ordinal[i] == n)
+				return true;
+		return false;
+	case PPE_FAULT_BURST:
+		if (unit(stream, n, DRAW_STATE) <= (stream->bad ? rule->leave : rule->enter))
+			stream->bad ^= 1;
+		return unit(stream, n, DRAW_CHANCE) <= (stream->bad ? rule->bad : rule->good);
+	case PPE_FAULT_CHANCE:
+	default: return unit(stream, n, DRAW_CHANCE) <= rule->probability;
+	}
+}
+
+bool
+ppe_fault_in_window(const struct ppe_fault_rule *rule, uint64_t elapsed_ms)
+{
+	if (rule->repeat_ms != 0)
+		elapsed_ms %= rule->repeat_ms;
+	return elapsed_ms >= rule->from_ms && (rule->to_ms == 0 || elapsed_ms < rule->to_ms);
+}
+
+uint64_t
+ppe_fault_delay_us(
+	const struct ppe_fault_rule *rule, const struct ppe_fault_stream *stream, uint64_t n)
+{
+	double u = unit(stream, n, DRAW_DELAY), least = rule->us, most = rule->most_us, us;
+
+	switch (rule->delay) {
+	case PPE_FAULT_UNIFORM: us = least + (most - least) * u; break;
+	case PPE_FAULT_EXPONENTIAL: us = -least * log(u); break;
+	case PPE_FAULT_PARETO: us = least * pow(u, -1 / rule->shape); break;
+	case PPE_FAULT_CONSTANT:
+	default: return rule->us;
+	}
+	return (uint64_t)(us < most ? us : most);
+}
+
+/* The packets that a worker holds, by the time at which they are due: a binary heap. */
+
+static bool
+before(const struct ppe_held *a, const struct ppe_held *b)
+{
+	return a->due != b->due ? a->due < b->due : a->serial < b->serial;
+}
+
+/* Put `held` at `at` or below, past the children that are due before it. */
+static void
+sift_down(struct ppe_fault_store *store, uint32_t at, struct ppe_held held)
+{
+	for (uint32_t child = 2 * at + 1; child < store->used; child = 2 * at + 1) {
+		if (child + 1 < store->used && before(&store->heap[child + 1], &store->heap[child]))
+			child++;
+		if (!before(&store->heap[child], &held))
+			break;
+		store->heap[at] = store->heap[child];
+		at = child;
+	}
+	store->heap[at] = held;
+}
+
+static void
+held_push(struct ppe_fault_store *store, struct ppe_held held)
+{
+	uint32_t at = store->used++;
+
+	while (at > 0 && before(&held, &store->heap[(at - 1) / 2])) {
+		store->heap[at] = store->heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	store->heap[at] = held;
+}
+
+static struct ppe_held
+held_pop(struct ppe_fault_store *store)
+{
+	struct ppe_held top = store->heap[0];
+
+	store->used--;
+	if (store->used > 0)
+		sift_down(store, 0, store->heap[store->used]);
+	return top;
+}
+
+static void
+held_all_due(struct ppe_fault_store *store)
+{
+	while (store->waiting > 0)
+		store->heap[store->used++] = store->behind[--store->waiting].held;
+	for (uint32_t i = 0; i < store->used; i++)
+		store->heap[i].due = 0;
+	/* Equal times: their order is that in which they were held. */
+	for (uint32_t i = store->used / 2; i-- > 0;)
+		sift_down(store, i, store->heap[i]);
+}
 
 /* A queue of the worker, and what its packets are in the rules. */
 struct site {
@@ -157,7 +300,7 @@ overtake(const struct site *site, unsigned int rest)
 			continue;
 		}
 		behind->held.due = 0;
-		ppe_held_push(store, behind->held);
+		held_push(store, behind->held);
 	}
 	store->waiting = kept;
 }
@@ -306,7 +449,7 @@ hold(const struct site *site, struct rte_mbuf *packet, const struct sentence *se
 	if (held_now(store) >= set->faults.held)
 		return false;
 	if (sentence->delay > 0) {
-		ppe_held_push(store, held);
+		held_push(store, held);
 		return true;
 	}
 	if (store->waiting == PPE_FAULT_BEHIND_MAX)
@@ -380,7 +523,7 @@ give_up_waiting(struct ppe_fault_store *store, uint64_t now)
 
 	for (uint32_t i = 0; i < store->waiting; i++) {
 		if (store->behind[i].held.due <= now)
-			ppe_held_push(store, store->behind[i].held);
+			held_push(store, store->behind[i].held);
 		else
 			store->behind[kept++] = store->behind[i];
 	}
@@ -409,7 +552,7 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 	unsigned int n = 0;
 
 	if (unlikely(draining && held_now(store) > 0))
-		ppe_held_all_due(store);
+		held_all_due(store);
 	give_up_waiting(store, worker->now);
 	/* What is in the output queues already has yet to be told from what is added here. */
 	ppe_faults_out(worker);
@@ -419,7 +562,7 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 		/* The backlog will have room. An output queue may never: there it is as for others. */
 		if (room(&site) == 0 && site.outq == NULL)
 			break;
-		release_one(&site, ppe_held_pop(store).packet);
+		release_one(&site, held_pop(store).packet);
 		n++;
 	}
 	if (worker->fault_set == NULL && held_now(store) == 0)
@@ -437,7 +580,7 @@ ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set)
 		for (unsigned int i = 0; i < worker->nb_outq; i++)
 			for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
 				store->judged[i][p] = worker->outq[i]->fifo[p].tail;
-	ppe_held_all_due(store);
+	held_all_due(store);
 	worker->faults = store;
 	worker->fault_set = set;
 	/* Release: the former set is not touched any more. */
@@ -462,7 +605,7 @@ ppe_faults_abandon(struct ppe_worker *worker)
 
 	if (store == NULL)
 		return;
-	ppe_held_all_due(store);
+	held_all_due(store);
 	while (store->used > 0)
-		rte_pktmbuf_free(ppe_held_pop(store).packet);
+		rte_pktmbuf_free(held_pop(store).packet);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults: layouts, and the steps of a turn that ppe/barrel.c takes while there are any. */
+/* Faults: layouts, and the steps of a turn that ppe/barrel.c takes while there are faults. */
 #ifndef PPE_FAULTS_PRIV_H
 #define PPE_FAULTS_PRIV_H
 
@@ -13,7 +13,7 @@ struct ppe_fault_stream {
 	uint64_t bad; /* 1: the bad state of a burst rule */
 };
 
-/* Queues of a worker are its sites: first those that it receives from, then those it sends by. */
+/* A worker's sites are its queues: first those that it receives from, then its output queues. */
 static inline unsigned int
 ppe_fault_sites(const struct ppe_worker *worker)
 {
@@ -29,7 +29,7 @@ struct ppe_fault_set {
 	struct ppe_fault_stream *stream[PPE_WORKERS_MAX]; /* [rule * sites + site] */
 };
 
-/* A packet that waits for its time: the heap's top is due first, equal ones in order of serial. */
+/* A delayed packet. The heap's top is due first; equal times go by serial. */
 struct ppe_held {
 	uint64_t due; /* TSC */
 	uint64_t serial;
@@ -38,37 +38,38 @@ struct ppe_held {
 	uint8_t priority;
 };
 
-/* One that waits to be overtaken. */
+/* A packet that waits to be overtaken. */
 struct ppe_behind {
-	struct ppe_held held; /* due: when nobody does */
-	uint32_t left; /* packets yet to come */
+	struct ppe_held held; /* due: if no packet overtakes it */
+	uint32_t left; /* packets that must still overtake it */
 };
 
 /*
- * What a worker holds. It outlives the faults that filled it, so that nothing is lost when they
- * change. A binary heap: few packets, any order of due times, and no allocation.
+ * The packets that a worker holds. The store outlives the faults that filled it, so that no packet is lost when
+ * they change. A binary heap: few packets, any order of due times, no allocation.
  */
 struct ppe_fault_store {
 	uint32_t used; /* of heap. worker: rw, ctrl: ro */
 	uint32_t waiting; /* of behind. worker: rw, ctrl: ro */
 	uint64_t spared; /* worker: rw, ctrl: ro */
 	uint64_t serial;
-	uint32_t judged[PPE_QUEUES_MAX][PKTBUF_PRIOS]; /* tail of the output FIFOs seen last */
+	uint32_t judged[PPE_QUEUES_MAX]
+		       [PKTBUF_PRIOS]; /* tails of the output FIFOs at the last call */
 	struct ppe_behind behind[PPE_FAULT_BEHIND_MAX];
 	struct ppe_held heap[PPE_FAULT_HELD_MAX];
-	struct rte_mbuf *burst[]; /* of one FIFO, or of one poll, while it is judged */
+	struct rte_mbuf *burst[]; /* of one FIFO or poll, while rules are applied to it */
 };
 
-/* This worker goes over to another set, or NULL: what it holds is due at once. ppe/faults/faults.c */
+/* This worker takes another set, or NULL: what it holds is due at once. */
 void ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set);
 
-/* Judge the last n packets of the backlog, which came from rx queue `rx` of the worker. */
+/* Apply the rules to the last n packets of the backlog, which came from rx queue `rx` of the worker. */
 void ppe_faults_in(struct ppe_worker *worker, unsigned int rx, unsigned int n);
 
-/* Judge what came into the output queues since the last call. */
+/* Apply the rules to the packets that entered the output queues since the last call. */
 void ppe_faults_out(struct ppe_worker *worker);
 
-/* Let go what is due, as far as there is room; draining: all of it. Returns how many packets. */
+/* Release the packets that are due, as far as there is room; draining: all. Returns how many. */
 unsigned int ppe_faults_release(struct ppe_worker *worker, bool draining);
 
 /* Packets that the worker holds; any thread. */
@@ -80,12 +81,7 @@ void ppe_faults_abandon(struct ppe_worker *worker);
 /* Free all that is kept of faults; the workers have stopped. ppe/faults/control.c */
 void ppe_destroy_faults(struct ppe *ppe);
 
-/* The store. ppe/faults/held.c */
-void ppe_held_push(struct ppe_fault_store *store, struct ppe_held held);
-struct ppe_held ppe_held_pop(struct ppe_fault_store *store); /* used > 0 */
-void ppe_held_all_due(struct ppe_fault_store *store); /* those behind, too */
-
-/* The dice. ppe/faults/choice.c */
+/* Random choices. */
 uint64_t ppe_fault_key(uint64_t seed, unsigned int rule, unsigned int port, unsigned int queue,
 	enum ppe_fault_direction direction);
 uint64_t ppe_fault_draw(const struct ppe_fault_stream *stream, uint64_t n, unsigned int use);

@@ -67,15 +67,15 @@ result(const struct pktbuf_port *by, const struct weir_header *h,
 	const struct pktbuf_payload *payload)
 {
 	struct pktbuf_endpoint there = host;
-	struct pktbuf_envelope envelope;
-	const struct pktbuf_envelope *only = &envelope;
-	struct pktbuf_letter letter[2];
+	struct pktbuf_header_template headers;
+	const struct pktbuf_header_template *only = &headers;
+	struct pktbuf_shared_header shared[2];
 	struct rte_mbuf *m = NULL;
 
 	there.extended = h->extended;
-	pktbuf_envelope_write(&envelope, &identity, &there, h->src_id);
-	pktbuf_letter_write(&letter[h->extended], h, payload);
-	if (pktbuf_results_build(&pools, &by, letter, payload, &only, &m, 1) == 0)
+	pktbuf_header_template_write(&headers, &identity, &there, h->src_id);
+	pktbuf_shared_header_write(&shared[h->extended], h, payload);
+	if (pktbuf_results_build(&pools, &by, shared, payload, &only, &m, 1) == 0)
 		return NULL;
 	return m;
 }

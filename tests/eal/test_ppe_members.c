@@ -150,7 +150,7 @@ swap(unsigned int leaves, unsigned int comes)
 	contribute_all(generation, 0, comes);
 	cr_expect_eq(got[leaves].results, 0, "source %u, no member, gets results", leaves);
 	ppe_source_stats_read(rig.ppe, 1, (uint8_t)leaves, &source);
-	cr_expect_not(source.placed);
+	cr_expect_not(source.located);
 	stop();
 }
 
@@ -204,7 +204,7 @@ walk(void)
 		struct ppe_source_stats source;
 
 		ppe_source_stats_read(rig.ppe, 2, 1, &source);
-		if (source.placed)
+		if (source.located)
 			return;
 		rte_delay_us_sleep(1000);
 	}
@@ -224,7 +224,7 @@ Test(ppe_members, one_leaves_while_a_generation_begins, .timeout = 30)
 	stand(false);
 	cr_expect_eq(drain(), 0, "a generation began without source 1");
 	ppe_source_stats_read(rig.ppe, 2, 1, &source);
-	cr_expect_not(source.placed, "source 1 left");
+	cr_expect_not(source.located, "source 1 left");
 	/* It comes back; the others' joins are still there. */
 	place(&changed, 1, true);
 	publish(&changed);
@@ -251,7 +251,7 @@ Test(ppe_members, one_moves_while_a_generation_begins, .timeout = 30)
 	stand(false);
 	cr_expect_eq(drain(), 0, "a generation began with the former source 1");
 	ppe_source_stats_read(rig.ppe, 2, 1, &source);
-	cr_expect_not(source.placed, "source 1 is elsewhere");
+	cr_expect_not(source.located, "source 1 is elsewhere");
 	changed.address[1] = rig_source_ip(1);
 	publish(&changed);
 	join(1, 201);

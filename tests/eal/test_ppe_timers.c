@@ -10,7 +10,7 @@
 #include <rte_cycles.h>
 
 #include "ppe/ppe_priv.h"
-#include "ppe/collective/block.h"
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 #include "ppe/programs/programs.h"
 #include "tests/eal/rig.h"

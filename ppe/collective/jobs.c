@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's life in one shard: made with all its memory by the control thread, taken by the worker when
- * a job table names it, given back when none does, destroyed when its last buffer has come home.
+ * The program's state on one worker, and a job's life in one shard: the control thread creates the job with
+ * all its memory, the worker takes it when a job table names it and gives it up when none does, and the
+ * control thread destroys it when its last buffer has come home.
  */
 #include <errno.h>
 
@@ -9,17 +10,174 @@
 #include <rte_malloc.h>
 #include <rte_memory.h>
 
-#include "ppe/collective/auth.h"
-#include "ppe/collective/block.h"
+#include "hashengine/deadline_fast.h"
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/hooks.h"
-#include "ppe/collective/join.h"
-#include "ppe/collective/order.h"
-#include "ppe/collective/way.h"
 #include "ppe/programs/programs.h"
 
-/* The smallest huge page: what is one piece for a device that knows physical addresses. Larger
- * pages, and devices that use our addresses, don't mind. */
+/* Block records that all jobs together can need in this shard; at least 1. */
+static uint32_t
+records_needed(const struct ppe_jobs *jobs, unsigned int shard, unsigned int shards)
+{
+	uint32_t n = 0;
+
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (jobs->by_id[id] != NULL)
+			n += 2 * ppe_job_residues(jobs->by_id[id], shard, shards);
+	return RTE_MAX(n, 1u);
+}
+
+/* The size of the block table. */
+static uint32_t
+records_of(const struct ppe_config *config, const struct ppe_jobs *jobs, unsigned int shard)
+{
+	return RTE_MAX(records_needed(jobs, shard, config->workers), config->blocks);
+}
+
+void
+collective_memory(
+	const struct ppe_config *config, const struct ppe_jobs *jobs, struct ppe_memory *memory)
+{
+	for (unsigned int shard = 0; shard < config->workers; shard++) {
+		uint32_t records = records_of(config, jobs, shard);
+
+		memory->block_tables += hash_records_bytes(records, sizeof(struct block)) +
+			hash_table_bytes(records) + hash_deadlines_bytes(records);
+		for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+			if (jobs->by_id[id] != NULL)
+				collective_job_memory(
+					jobs->by_id[id], shard, config->workers, memory);
+	}
+}
+
+/* The period of the timeout scan until the first job sets it. */
+#define FIRST_PERIOD_US 1000000
+
+/* The wire's numbers are the kernels' numbers. */
+#define X(name, code, text, bytes)                                                                 \
+	static_assert((int)RMW_TYPE_##name == (int)WEIR_DTYPE_##name, "type " text);
+WEIR_DTYPE_LIST(X)
+#undef X
+#define X(name, code, text)                                                                        \
+	static_assert((int)RMW_OP_##name == (int)WEIR_OP_##name, "operation " text);
+WEIR_OP_LIST(X)
+#undef X
+
+static void
+fill_reductions(struct collective *state)
+{
+	for (unsigned int type = 0; type < RMW_TYPE_COUNT; type++)
+		for (unsigned int op = 0; op < RMW_OP_COUNT; op++)
+			state->reduction[type][op] =
+				rmw_reduction((enum rmw_type)type, (enum rmw_op)op);
+}
+
+int
+collective_state_create(const struct ppe_setup *setup, void **out)
+{
+	uint32_t records = records_of(setup->config, setup->jobs, setup->worker_id);
+	const struct ppe_timer timer = {.segment = age,
+		.period_us = FIRST_PERIOD_US,
+		.slices = setup->config->timer_threads,
+		.together = true,
+		.earliest = timeout_earliest};
+	struct hash_config table = {
+		.name = "blocks",
+		.capacity = records,
+		.record_size = sizeof(struct block),
+		.socket = setup->socket,
+	};
+	struct collective *state = rte_zmalloc_socket(
+		"weir_collective", sizeof(*state), RTE_CACHE_LINE_SIZE, setup->socket);
+
+	if (state == NULL)
+		return -ENOMEM;
+	*out = state;
+	state->worker = setup->worker;
+	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
+	state->tsc_per_us = rte_get_tsc_hz() / 1000000;
+	state->slices = setup->config->timer_threads;
+	if (refusals_init(state, setup->config->refusals) < 0)
+		return -EINVAL;
+	fill_reductions(state);
+	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
+		state->dtype_bytes[type] = (uint8_t)weir_dtype_bytes(type);
+	for (unsigned int p = 0; p < setup->nb_ports; p++)
+		state->sums |= setup->worker->port[p]->tx_checksum == PKTBUF_CHECKSUM_SOFTWARE;
+	state->records = rte_zmalloc_socket("weir_blocks",
+		hash_records_bytes(records, sizeof(struct block)), 64, setup->socket);
+	table.records = state->records;
+	state->blocks = state->records == NULL ? NULL : hash_create(&table);
+	if (state->blocks == NULL)
+		return -ENOMEM;
+	state->deadlines = hash_deadlines_create(records, setup->socket);
+	if (state->deadlines == NULL)
+		return -ENOMEM;
+	state->budget = rte_zmalloc("weir_budget", sizeof(*state->budget), 0);
+	if (state->budget == NULL)
+		return -ENOMEM;
+	state->budget->capacity = records;
+	state->hmac = pktbuf_hmac_create();
+	if (state->hmac == NULL)
+		return -ENOMEM;
+	return ppe_timer_add(setup, &timer);
+}
+
+void
+collective_state_destroy(void *arg, struct ppe_program_leaks *leaks)
+{
+	struct collective *state = arg;
+
+	if (state == NULL)
+		return;
+	if (state->blocks != NULL)
+		leaks->records += hash_count(state->blocks);
+	hash_destroy(state->blocks);
+	hash_deadlines_destroy(state->deadlines);
+	rte_free(state->records);
+	rte_free(state->budget);
+	pktbuf_hmac_destroy(state->hmac);
+	rte_free(state);
+}
+
+void
+collective_stats(const void *arg, struct ppe_stats *stats)
+{
+	const struct collective *state = arg;
+
+	stats->blocks_used += hash_count(state->blocks);
+}
+
+void
+collective_room(const struct ppe *ppe, struct ppe_room *room)
+{
+	const struct collective *state;
+
+	for (unsigned int w = 0; (state = ppe_program_state(ppe, &collective_program, w)) != NULL;
+		w++)
+		room->records_free = RTE_MIN(
+			room->records_free, state->budget->capacity - state->budget->reserved);
+}
+
+void
+collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free)
+{
+	const struct collective *state;
+
+	*size = *free = 0;
+	for (unsigned int w = 0; (state = ppe_program_state(ppe, &collective_program, w)) != NULL;
+		w++) {
+		*size += state->budget->capacity;
+		*free += state->budget->capacity - state->budget->reserved;
+	}
+}
+
+/*
+ * A job's life in one shard: made with all its memory by the control thread, taken by the worker when
+ * a job table names it, given back when none does, destroyed when its last buffer has come home.
+ */
+
+/* The smallest huge page: contiguous for a device that uses physical addresses. */
 #define DEVICE_PAGE (UINT32_C(2) << 20)
 
 /* Devices read the payloads where they lie. */
@@ -78,12 +236,12 @@ create_pool(struct job_shard *js, const struct ppe_setup *setup, uint32_t bytes,
 
 /* Set records of the block table aside for the job. */
 static int
-book(struct job_shard *js, struct collective_ledger *ledger, uint32_t records)
+reserve_records(struct job_shard *js, struct record_budget *budget, uint32_t records)
 {
-	if (records > ledger->capacity - ledger->reserved)
+	if (records > budget->capacity - budget->reserved)
 		return -ENOSPC;
-	ledger->reserved += records;
-	js->ledger = ledger;
+	budget->reserved += records;
+	js->budget = budget;
 	js->records = records;
 	return 0;
 }
@@ -113,7 +271,7 @@ collective_job_create(
 		ppe_job_shard(job, 0, setup->workers) == setup->worker_id;
 	struct job_shard *js =
 		rte_zmalloc_socket("weir_job", sizeof(*js), RTE_CACHE_LINE_SIZE, setup->socket);
-	int rc = js == NULL ? -ENOMEM : book(js, state->ledger, 2 * residues);
+	int rc = js == NULL ? -ENOMEM : reserve_records(js, state->budget, 2 * residues);
 
 	if (rc == 0) {
 		describe(js, setup, job);
@@ -162,12 +320,12 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 	state->job[id] = shard;
 }
 
-/* Visits of a record per timeout. A straggler may be due just after one, and packets that have come
- * meanwhile may make it wait for another: two visits are half of the tenth that it may take. */
+/* Visits of a record per timeout. A block may become due just after a visit, and be put off once for packets
+ * that have come: two visits are half of the permitted 10 %. */
 #define VISITS 40
 
-/* A burst is what may come at once: 10 ms at the rate, or a window of all sources, or such a job would
- * never fill it. Better are two, of which one is on its way back; but not for more than a second's rate. */
+/* A burst is at least 10 ms at the rate and a window of all sources, without which such a job could never send
+ * its window; up to a second's rate it is two windows. */
 #define BURST_MS     10
 #define BURST_TWO_MS 1000
 #define BURST_MOST   UINT64_C(57000000) /* bytes, which any policer can count */
@@ -183,8 +341,8 @@ burst_of(const struct ppe_job *job, uint64_t rate, unsigned int residues)
 	return (uint32_t)RTE_MIN(burst, BURST_MOST);
 }
 
-/* The rate is divided as the blocks are. A job that had none begins with a full bucket; one that had
- * another keeps what is in it. */
+/* The rate is divided as the blocks are. A job that had no rate begins with a full bucket; a changed rate
+ * keeps the bucket's level. */
 static void
 set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
 {
@@ -201,14 +359,14 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 		&js->policer, rate, burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
 }
 
-/* The home's part: the source's joins are nobody's any more. One that a walk carries is left alone, for
- * others read it; that walk will come to nothing. */
+/* Forget the joins of a source that left. During a walk other workers read the pending joins, so the source
+ * is only marked, and the walk is abandoned. */
 static void
 forget_joins(struct job_home *home, uint8_t source)
 {
 	mask_clear(home->in, source);
 	mask_clear(home->present, source);
-	home->asked[source] = (struct asked){0};
+	home->request[source] = (struct join_request){0};
 	if (!mask_test(home->pending, source))
 		return;
 	if (home->walking) {
@@ -231,8 +389,8 @@ rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 	js->version++;
 }
 
-/* A member that left, or came back from elsewhere, is somebody new: nothing of the former one is
- * left, neither a join nor a place to send results to. */
+/* A member that left, or came back at another address, is a new one: forget all that is known of the former,
+ * joins and endpoint included. */
 static void
 set_members(struct collective *state, struct job_shard *js, const struct ppe_job *job)
 {
@@ -246,8 +404,8 @@ set_members(struct collective *state, struct job_shard *js, const struct ppe_job
 			continue;
 		if (js->address[s] != 0) {
 			js->endpoint[s].valid = 0;
-			js->memo[s] = (struct memo){0};
-			js->seen[s] = (struct source_seen){0};
+			js->flow[s] = (struct flow){0};
+			js->seen[s] = (struct source_activity){0};
 			js->late[s] = (struct source_late){0};
 			js->version++;
 			mask_set(left, (uint8_t)s);
@@ -263,7 +421,6 @@ set_members(struct collective *state, struct job_shard *js, const struct ppe_job
 	rank_sources(js, job->members);
 }
 
-/* What blocks that are open already are waited for. */
 static void
 set_timeout(struct collective *state, struct job_shard *js, const struct ppe_job *job)
 {
@@ -273,7 +430,7 @@ set_timeout(struct collective *state, struct job_shard *js, const struct ppe_job
 		return;
 	js->timeout = timeout;
 	js->policy = job->policy;
-	age_anew(state, js);
+	timeout_rearm(state, js);
 }
 
 void
@@ -320,8 +477,8 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 		rte_free(js->pool); /* it lies at the beginning of its memory */
 	}
 	order_destroy(js->order, leaks);
-	if (js->ledger != NULL)
-		js->ledger->reserved -= js->records;
+	if (js->budget != NULL)
+		js->budget->reserved -= js->records;
 	rte_free(js->slot);
 	rte_free(js->home);
 	rte_free(js->keys);

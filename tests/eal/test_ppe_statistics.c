@@ -61,7 +61,7 @@ stop(void)
 	cr_expect_null(books, "%s", books);
 }
 
-Test(ppe_look, a_block_tells_who_is_missing, .timeout = 30)
+Test(ppe_statistics, a_block_tells_who_is_missing, .timeout = 30)
 {
 	uint16_t generation = start(2);
 	struct ppe_block_info b[4];
@@ -87,7 +87,7 @@ Test(ppe_look, a_block_tells_who_is_missing, .timeout = 30)
 	stop();
 }
 
-Test(ppe_look, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 30)
+Test(ppe_statistics, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 30)
 {
 	uint16_t generation = start(2);
 	struct ppe_source_stats s;
@@ -95,7 +95,7 @@ Test(ppe_look, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 30)
 	struct ppe_stats stats;
 
 	cr_assert_eq(ppe_source_stats_read(rig.ppe, 1, 2, &s), 0);
-	cr_assert(s.heard && s.placed, "it has joined");
+	cr_assert(s.heard && s.located, "it has joined");
 	cr_assert_eq(s.port, 0);
 	for (unsigned int i = 0; i < 2; i++)
 		offer(generation, i, 0);
@@ -120,7 +120,7 @@ Test(ppe_look, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 30)
 	stop();
 }
 
-Test(ppe_look, who_never_spoke_was_never_heard, .timeout = 30)
+Test(ppe_statistics, who_never_spoke_was_never_heard, .timeout = 30)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .jobs = 1};
 	struct ppe_source_stats s;
@@ -128,6 +128,6 @@ Test(ppe_look, who_never_spoke_was_never_heard, .timeout = 30)
 	config.job[0] = rig_job(1, 2, 4, 16);
 	rig_start(&rig, &config);
 	cr_assert_eq(ppe_source_stats_read(rig.ppe, 1, 0, &s), 0);
-	cr_expect(!s.heard && !s.placed);
+	cr_expect(!s.heard && !s.located);
 	stop();
 }

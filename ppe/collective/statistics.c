@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the control thread sees of a job's shard while its worker runs. Counters only grow, and each
- * is one aligned word; records are never unmapped, so the worst that a look can meet is a block that
- * has just become another one, which its key tells.
+ * What the control thread reads of a job's shard while its worker runs. Counters only grow, and each is one
+ * aligned word. Records are never unmapped; a block may become another one during a read, which its key
+ * shows.
  */
 #include <rte_cycles.h>
 
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/hooks.h"
-#include "ppe/collective/join.h"
 
 static void
 add_histogram(struct ppe_histogram *sum, const struct ppe_histogram *histogram)
@@ -26,7 +25,7 @@ ticks_us(uint32_t tick, uint64_t now, uint64_t hz)
 }
 
 static void
-tell_heard(struct ppe_source_stats *stats, uint32_t heard, uint64_t now, uint64_t hz)
+read_heard(struct ppe_source_stats *stats, uint32_t heard, uint64_t now, uint64_t hz)
 {
 	if (heard == 0)
 		return;
@@ -34,32 +33,31 @@ tell_heard(struct ppe_source_stats *stats, uint32_t heard, uint64_t now, uint64_
 	stats->silent_us = RTE_MIN(stats->silent_us, ticks_us(heard, now, hz));
 }
 
-/* Has its join been collected, and lately repeated? */
+/* Is its join pending and recently repeated? */
 static bool
 is_asking(const struct job_home *home, unsigned int source, uint64_t now, uint64_t hz)
 {
 	return mask_test(home->pending, (uint8_t)source) &&
-		!join_is_old(home, source, heard_now(now), hz);
+		!join_has_expired(home, source, heard_now(now), hz);
 }
 
 static void
-look_at_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_t hz,
+read_joins(const struct job_home *home, uint8_t source, uint64_t now, uint64_t hz,
 	struct ppe_source_stats *stats)
 {
-	const struct asked *asked = &home->asked[source];
+	const struct join_request *asked = &home->request[source];
 
-	tell_heard(stats, asked->accepted, now, hz);
+	read_heard(stats, asked->accepted, now, hz);
 	stats->joining = is_asking(home, source, now, hz);
 	if (!stats->joining)
 		return;
 	stats->joining_us = ticks_us(asked->since, now, hz);
-	stats->contested = asked->rival != 0 &&
-		ticks_us(asked->rival, now, hz) < home->kept_s * UINT64_C(1000000);
+	stats->contested = asked->contested != 0 &&
+		ticks_us(asked->contested, now, hz) < home->kept_s * UINT64_C(1000000);
 }
 
 static void
-look_at_membership(
-	const struct job_home *home, unsigned int source_end, struct ppe_job_stats *stats)
+read_membership(const struct job_home *home, unsigned int source_end, struct ppe_job_stats *stats)
 {
 	uint64_t hz = rte_get_tsc_hz(), now = rte_rdtsc();
 
@@ -81,7 +79,7 @@ collective_job_stats(const void *shard, struct ppe_job_stats *stats)
 	add_histogram(&stats->spread, &js->count.spread);
 	stats->generation = js->generation;
 	if (js->home != NULL)
-		look_at_membership(js->home, js->source_end, stats);
+		read_membership(js->home, js->source_end, stats);
 	stats->buffers_used += js->quota.used;
 	stats->buffers_reserved += js->quota.limit;
 	for (unsigned int r = 0; r < js->window; r++) {
@@ -101,23 +99,23 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	uint64_t waited_us;
 
 	stats->last += js->late[source].last;
-	/* The shards' blocks wait at the same time. */
+	/* The shards' blocks wait at the same time: no sum. */
 	waited_us = (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
 	stats->waited_us = RTE_MAX(stats->waited_us, waited_us);
-	tell_heard(stats, js->seen[source].heard, now, hz);
+	read_heard(stats, js->seen[source].heard, now, hz);
 	if (js->home != NULL)
-		look_at_joins(js->home, source, now, hz, stats);
-	if (!endpoint->valid || stats->placed)
+		read_joins(js->home, source, now, hz, stats);
+	if (!endpoint->valid || stats->located)
 		return;
-	stats->placed = true;
+	stats->located = true;
 	stats->port = endpoint->port;
 	stats->udp = endpoint->udp;
 	memcpy(stats->mac, endpoint->mac, sizeof(stats->mac));
 }
 
-/* A block as it is at this moment. false: it is becoming another one. */
+/* Copy a block. false: it is becoming another one. */
 static bool
-look(const struct block *block, struct block *copy)
+copy_block(const struct block *block, struct block *copy)
 {
 	const volatile uint64_t *key = &block->hash.key;
 	uint64_t before = *key;
@@ -158,12 +156,12 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 
 	for (unsigned int i = 0; i < 2u * js->window; i++) {
 		const struct slot *slot = &js->slot[i / 2];
-		/* A block that becomes the previous one between two looks is listed once. */
+		/* A block that becomes the previous one between two reads is listed once. */
 		const struct block *block = __atomic_load_n(
 			i % 2 == 0 ? &slot->current : &slot->previous, __ATOMIC_RELAXED);
 		struct block copy;
 
-		if (block == NULL || block == listed || !look(block, &copy) ||
+		if (block == NULL || block == listed || !copy_block(block, &copy) ||
 			copy.job != js->job || (open && copy.state != BLOCK_OPEN) ||
 			us_since(copy.progress, now, hz) < idle_us)
 			continue;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results and replies on their way out: one small header mbuf per destination, a small payload
- * copied behind the headers, a larger one attached by reference to the aggregation buffer.
+ * Results and replies: one small header mbuf per destination, a small payload copied behind the headers, a
+ * larger one attached by reference to the aggregation buffer.
  *
- * The emission holds the buffer while it runs, and each packet holds it until its driver has sent
- * it, so that a release meanwhile only marks it.
+ * The emission holds the buffer while it runs, and each packet holds it until its driver has sent it, so a
+ * release in between only marks it.
  */
-#include "ppe/collective/emit.h"
-
+#include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
-#include "ppe/crossbar.h"
-#include "ppe/collective/auth.h"
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/collective/table.h"
+#include "ppe/crossbar.h"
 
 /* Packets per step: the other threads run in between. */
 #define EMIT_STEP 16
@@ -34,7 +34,8 @@ source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	job->endpoint[source] = *endpoint;
 	job->version++;
 	if (endpoint->valid)
-		pktbuf_envelope_write(&job->envelope[source], worker->identity, endpoint, source);
+		pktbuf_header_template_write(
+			&job->header_template[source], worker->identity, endpoint, source);
 }
 
 void
@@ -52,7 +53,7 @@ send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
-/* What ties a reply to what it answers: a contribution's tag, a join's nonce. */
+/* The bytes that tie a reply to the packet that it answers: a contribution's tag, a join's nonce. */
 static void
 answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
 	uint8_t bytes[WEIR_TAG_BYTES])
@@ -79,7 +80,7 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	uint8_t tagged[64];
 
 	endpoint_of(thread, asked->extended, &to);
-	/* A stale source learns the generation that runs, if one does. */
+	/* A stale source learns the running generation, if there is one. */
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
 		header.gen_id = js->revoked ? WEIR_GEN_JOIN : js->generation;
@@ -124,10 +125,9 @@ result_header(const struct block *b, const struct job_shard *js)
 	};
 }
 
-/* What the result carries: the sum, by reference or copied; or a few bytes that say what went
- * wrong. */
+/* What the result carries: the sum, by reference or copied; or a few bytes that say what went wrong. */
 static void
-enclose(struct emission *e, const struct job_shard *js, const struct block *block)
+set_payload(struct emission *e, const struct job_shard *js, const struct block *block)
 {
 	const void *small = NULL;
 	uint32_t bytes = 0;
@@ -163,6 +163,105 @@ enclose(struct emission *e, const struct job_shard *js, const struct block *bloc
 	e->payload.sum = pktbuf_sum_bytes(e->small, bytes);
 }
 
+/*
+ * Results that differ by receiver: each gets its part of the buffer, by reference, or a header alone, and then
+ * its own bitmap of a partial result and its own tag.
+ *
+ * Results are built one by one, because each has its own lengths and sums; together they read the buffer once.
+ */
+
+static void
+set_parts(struct emission *e, const struct job_shard *js, struct block *block)
+{
+	e->header = result_header(block, js);
+	e->number = block_number(js, block->block_id);
+	e->small_bytes = 0;
+	if (block->status == WEIR_STATUS_PARTIAL) {
+		memcpy(e->small, block->in, WEIR_BITMAP_BYTES);
+		e->small_bytes = WEIR_BITMAP_BYTES;
+	}
+	e->buffer = block->buffer;
+	e->payload = (struct pktbuf_payload){.data = e->small};
+	if (block->buffer == NULL)
+		return;
+	rmw_hold(block->buffer, 1);
+	e->payload = (struct pktbuf_payload){
+		.data = rmw_buffer_data(block->buffer),
+		.iova = block->buffer->iova,
+		.released = crossbar_payload_released,
+		.opaque = block->buffer,
+	};
+}
+
+/* The rank's part of what the emission carries. */
+static struct pktbuf_payload
+part_of(const struct emission *e, const struct job_shard *js, unsigned int rank)
+{
+	const struct weir_slice part = row_part(&collective_table[e->header.collective],
+		e->header.grad_cnt, js->nb_sources, rank, e->header.root);
+	uint32_t size = weir_dtype_bytes(e->header.dtype);
+	struct pktbuf_payload payload = e->payload;
+
+	payload.data = (uint8_t *)payload.data + size * part.first;
+	payload.iova += size * part.first;
+	payload.bytes = size * part.count;
+	return payload;
+}
+
+/* The checksum of part and end. Behind an odd number of bytes the end's byte pairs are swapped. */
+static uint32_t
+sum_of(const struct pktbuf_payload *part, const uint8_t *end, uint32_t bytes)
+{
+	uint16_t sum = pktbuf_sum_bytes(end, bytes);
+
+	if (part->bytes % 2 != 0)
+		sum = rte_bswap16(sum);
+	return (uint32_t)sum + pktbuf_sum_bytes(part->data, part->bytes);
+}
+
+static void
+send_part(struct ppe_worker *worker, const struct collective *state, struct emission *e,
+	struct job_shard *js, uint8_t source)
+{
+	unsigned int rank = js->rank[source];
+	const struct pktbuf_header_template *to = &js->header_template[source];
+	uint8_t end[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
+	uint32_t end_bytes = e->small_bytes;
+	struct pktbuf_payload part, all;
+	struct pktbuf_shared_header shared[2];
+	struct rte_mbuf *packet;
+
+	/* The next generation has begun: its ranks and keys are others. */
+	if (unlikely(js->generation != e->header.gen_id))
+		return;
+	part = part_of(e, js, rank);
+	memcpy(end, e->small, end_bytes);
+	if (unlikely(js->keys != NULL))
+		end_bytes += tag_part(js, e, rank, part.data, part.bytes, end, end_bytes);
+	all = part;
+	all.bytes += end_bytes;
+	if (state->sums)
+		all.sum = sum_of(&part, end, end_bytes);
+	e->header.extended = to->extended;
+	pktbuf_shared_header_write(&shared[to->extended], &e->header, &all);
+	js->count.results++;
+	worker->count.created++;
+	if (unlikely(pktbuf_results_build(
+			     worker->pools, worker->port, shared, &part, &to, &packet, 1) == 0)) {
+		worker->count.drops[PPE_DROP_NO_MBUF]++;
+		return;
+	}
+	if (pktbuf_payload_referred(&part))
+		rmw_hold(e->buffer, 1);
+	if (end_bytes > 0 &&
+		unlikely(pktbuf_result_end(worker->pools, packet, end, end_bytes) < 0)) {
+		rte_pktmbuf_free(packet);
+		worker->count.drops[PPE_DROP_NO_MBUF]++;
+		return;
+	}
+	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
+}
+
 void
 emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
 	ppe_segment then)
@@ -174,24 +273,24 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	struct emission *e = &lmem(thread)->emission;
 
 	e->job = block->job;
-	e->parts = block_has_parts(block);
-	e->multicast = only < 0 && j != NULL && j->group != 0 && !e->parts;
+	e->per_receiver = block_result_differs(block);
+	e->multicast = only < 0 && j != NULL && j->group != 0 && !e->per_receiver;
 	e->next = only < 0 ? 0 : (uint16_t)only;
 	e->end = only < 0 ? js->source_end : (uint16_t)(only + 1);
 	e->ports_done[0] = 0;
 	e->ports_done[1] = 0;
 	e->then = then;
-	if (e->parts) {
-		enclose_parts(e, js, block);
+	if (e->per_receiver) {
+		set_parts(e, js, block);
 		return;
 	}
-	enclose(e, js, block);
-	pktbuf_letter_write(&e->letter[0], &header, &e->payload);
+	set_payload(e, js, block);
+	pktbuf_shared_header_write(&e->shared[0], &header, &e->payload);
 	header.extended = true;
-	pktbuf_letter_write(&e->letter[1], &header, &e->payload);
+	pktbuf_shared_header_write(&e->shared[1], &header, &e->payload);
 }
 
-/* The envelopes of a multicast group, in both forms. */
+/* Write the header templates of a multicast group, in both forms. */
 static __rte_noinline void
 address_group(struct ppe_worker *worker, struct job_shard *js, uint32_t group)
 {
@@ -206,13 +305,14 @@ address_group(struct ppe_worker *worker, struct job_shard *js, uint32_t group)
 			.valid = 1,
 		};
 
-		pktbuf_envelope_write(&js->group_envelope[extended], worker->identity, &to, 0);
+		pktbuf_header_template_write(
+			&js->group_template[extended], worker->identity, &to, 0);
 	}
 	js->group = group;
 }
 
-/* The envelope to the group at the port and in the form of this member; NULL: served already. */
-static const struct pktbuf_envelope *
+/* The group's header template for this member's port and form; NULL: already served. */
+static const struct pktbuf_header_template *
 multicast_of(struct ppe_worker *worker, struct emission *e, struct job_shard *js,
 	const struct pktbuf_endpoint *member)
 {
@@ -224,18 +324,17 @@ multicast_of(struct ppe_worker *worker, struct emission *e, struct job_shard *js
 	e->ports_done[member->extended] |= bit;
 	if (unlikely(js->group != j->group))
 		address_group(worker, js, j->group);
-	js->group_envelope[member->extended].port = member->port;
-	return &js->group_envelope[member->extended];
+	js->group_template[member->extended].port = member->port;
+	return &js->group_template[member->extended];
 }
 
-/* Build the results for these destinations, and queue them. */
 static void
-send_results(struct ppe_worker *worker, struct emission *e, const struct pktbuf_envelope *const *to,
-	unsigned int n)
+send_results(struct ppe_worker *worker, struct emission *e,
+	const struct pktbuf_header_template *const *to, unsigned int n)
 {
 	struct rte_mbuf *packet[EMIT_STEP];
 	unsigned int built = pktbuf_results_build(
-		worker->pools, worker->port, e->letter, &e->payload, to, packet, n);
+		worker->pools, worker->port, e->shared, &e->payload, to, packet, n);
 
 	worker->count.created += n;
 	if (unlikely(built < n))
@@ -246,7 +345,6 @@ send_results(struct ppe_worker *worker, struct emission *e, const struct pktbuf_
 		ppe_output(worker, packet[i], to[i]->port, PKTBUF_PRIO_RESULT);
 }
 
-/* The next packets are sent; more are to come, or not. */
 static inline struct ppe_next
 go_on(struct emission *e)
 {
@@ -257,7 +355,7 @@ go_on(struct emission *e)
 	return (struct ppe_next){e->then};
 }
 
-/* To each its own. */
+/* The same for results that differ by receiver. */
 static __rte_noinline struct ppe_next
 emit_parts(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -279,16 +377,16 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct collective *state = ppe_state(worker, thread);
 	struct emission *e = &lmem(thread)->emission;
 	struct job_shard *js = state->job[e->job];
-	const struct pktbuf_envelope *to[EMIT_STEP];
+	const struct pktbuf_header_template *to[EMIT_STEP];
 	unsigned int n = 0;
 
-	if (unlikely(e->parts))
+	if (unlikely(e->per_receiver))
 		return emit_parts(worker, thread);
 	for (; e->next < e->end && n < EMIT_STEP; e->next++) {
 		if (!js->endpoint[e->next].valid)
 			continue;
 		if (likely(!e->multicast)) {
-			to[n++] = &js->envelope[e->next];
+			to[n++] = &js->header_template[e->next];
 			continue;
 		}
 		to[0] = multicast_of(worker, e, js, &js->endpoint[e->next]);

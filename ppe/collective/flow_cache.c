@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memo: a contribution that looks like its source's last one is not parsed again, and not
- * admitted again while nothing has changed that its admission depends on.
+ * The flow cache: a contribution that looks like its source's last one is not parsed again, nor admitted again
+ * while nothing has changed that its admission depends on.
  *
- * Eight words are compared under a mask, about 20 instructions, in place of the parsing of four
- * headers, the matching of programs and a dozen questions, about 400. (The idea is that of Open
- * vSwitch's exact-match cache: B. Pfaff et al., "The Design and Implementation of Open vSwitch",
- * NSDI
- * 2015, 4.2; here without a hash, because the packet says its job and source.)
+ * It compares eight words under a mask, about 20 instructions, in place of parsing four headers, matching
+ * programs and a dozen checks, about 400. The idea is that of Open vSwitch's exact-match cache (B. Pfaff et
+ * al., "The Design and Implementation of Open vSwitch", NSDI 2015, 4.2), here without a hash, because the
+ * packet names its job and source.
  */
+#include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/way.h"
 
 #define WORDS     8
 #define JOB_AT    42 /* Ethernet 14, IPv4 20, UDP 8: where the aggregation header begins */
@@ -21,7 +20,7 @@
 #define IPV4_SUM  24
 #define UDP_SUM   40
 
-/* Which bits of the first 64 bytes must be the same, by form. */
+/* Which bits of the first 64 bytes must be equal, by header form. */
 union mask {
 	uint8_t byte[8 * WORDS];
 	uint64_t word[WORDS];
@@ -46,49 +45,48 @@ static const union mask masks[2] = {
 	MASK(JOB_AT + WEIR_EXT_BYTES),
 };
 
-/* Is the frame at p the memo's, under the mask? The compiler makes four vectors of it. */
+/* Does the frame at p match the entry under the mask? The compiler makes four vectors of it. */
 static inline bool
-alike(const struct memo *memo, const uint8_t *p)
+alike(const struct flow *flow, const uint8_t *p)
 {
-	const union mask *mask = &masks[memo->header.extended];
+	const union mask *mask = &masks[flow->header.extended];
 	uint64_t difference = 0;
 
 	for (unsigned int i = 0; i < WORDS; i++) {
 		uint64_t word;
 
 		memcpy(&word, p + 8 * i, sizeof(word));
-		difference |= (word & mask->word[i]) ^ memo->frame[i];
+		difference |= (word & mask->word[i]) ^ flow->frame[i];
 	}
 	return difference == 0;
 }
 
-/* The source's memo, when the packet looks like it. */
-static inline const struct memo *
-memo_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *packet)
+/* The source's entry, if the packet matches it. */
+static inline const struct flow *
+flow_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *packet)
 {
-	const struct memo *memo = &js->memo[p[SOURCE_AT]];
+	const struct flow *flow = &js->flow[p[SOURCE_AT]];
 
-	if (likely(alike(memo, p) && memo->head.length == packet->pkt_len &&
-		    memo->port == packet->port))
-		return memo;
+	if (likely(alike(flow, p) && flow->head.length == packet->pkt_len &&
+		    flow->port == packet->port))
+		return flow;
 	return NULL;
 }
 
 /*
- * A contribution for this worker's own shard needs a pass besides, and is then admitted: nothing
- * that its admission asked of the last one has changed. One for another shard goes to the job's
- * entry, and hops.
+ * A contribution for this worker's own shard is admitted if its flow's version shows that nothing has changed
+ * that its admission depends on. One for another shard goes to job_entry, and hops.
  */
 bool
-memo_recognise(
+flow_cache_lookup(
 	struct ppe_worker *worker, void *arg, struct ppe_thread *thread, struct rte_mbuf *packet)
 {
 	struct collective *state = arg;
 	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
 	struct contribution *c = &lmem(thread)->c;
 	const struct ppe_job *j;
-	const struct memo *memo;
-	struct source_seen *seen;
+	const struct flow *flow;
+	struct source_activity *seen;
 	struct job_shard *js;
 	uint32_t block;
 	bool home;
@@ -99,23 +97,23 @@ memo_recognise(
 	js = state->job[p[JOB_AT]];
 	if (unlikely(j == NULL || js == NULL))
 		return false;
-	memo = memo_of(js, p, packet);
-	if (unlikely(memo == NULL))
+	flow = flow_of(js, p, packet);
+	if (unlikely(flow == NULL))
 		return false;
 	block = ppe_job_block(j, weir_get32(p + BLOCK_AT));
 	home = ppe_job_shard(j, block, worker->workers) == worker->id;
 	seen = &js->seen[p[SOURCE_AT]];
-	if (home && unlikely(seen->pass != pass_now(worker, js)))
+	if (home && unlikely(seen->admitted != admission_version(worker, js)))
 		return false;
 	thread->packet = packet;
 	thread->port = packet->port;
-	thread->head = memo->head;
+	thread->head = flow->head;
 	thread->head.bytes = p;
-	c->header = memo->header;
+	c->header = flow->header;
 	c->header.block_id = block;
 	c->header.final = (p[FLAGS_AT] & WEIR_FINAL) != 0;
-	c->payload = JOB_AT + (uint32_t)memo->header_bytes;
-	c->bytes = memo->head.payload_length - (uint32_t)memo->header_bytes;
+	c->payload = JOB_AT + (uint32_t)flow->header_bytes;
+	c->bytes = flow->head.payload_length - (uint32_t)flow->header_bytes;
 	c->verified = false;
 	c->learned = false;
 	if (home) {
@@ -128,9 +126,9 @@ memo_recognise(
 	return true;
 }
 
-/* Only what the job's source sends from its own address: nobody else can write over a memo. A
- * join's block field is a number that none of its bits may be masked of; an acknowledgement comes
- * between contributions, whose memo is worth more. */
+/* Only what the job's source sends from its own address: nobody else can overwrite an entry. A join's block
+ * field is a nonce, which must not be masked; an acknowledgement comes between contributions, whose entry is
+ * worth more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -148,34 +146,35 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 }
 
 void
-memo_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *c)
+flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *c)
 {
 	const struct collective *state = ppe_state(worker, thread);
 	struct job_shard *js = state->job[c->header.job_id];
-	struct memo *memo;
+	struct flow *flow;
 
 	if (js == NULL || !worth_learning(worker, thread, &c->header))
 		return;
-	memo = &js->memo[c->header.src_id];
-	memcpy(memo->frame, thread->head.bytes, sizeof(memo->frame));
+	flow = &js->flow[c->header.src_id];
+	memcpy(flow->frame, thread->head.bytes, sizeof(flow->frame));
 	for (unsigned int i = 0; i < WORDS; i++)
-		memo->frame[i] &= masks[c->header.extended].word[i];
-	memo->head = thread->head;
-	memo->header = c->header;
-	memo->port = thread->port;
-	memo->header_bytes = (uint16_t)weir_header_bytes(c->header.extended);
-	js->seen[c->header.src_id].pass = 0;
+		flow->frame[i] &= masks[c->header.extended].word[i];
+	flow->head = thread->head;
+	flow->header = c->header;
+	flow->port = thread->port;
+	flow->header_bytes = (uint16_t)weir_header_bytes(c->header.extended);
+	js->seen[c->header.src_id].admitted = 0;
 	c->learned = true;
 }
 
 void
-memo_pass(const struct ppe_worker *worker, struct job_shard *js, const struct contribution *c)
+flow_cache_admit(
+	const struct ppe_worker *worker, struct job_shard *js, const struct contribution *c)
 {
-	struct weir_header *header = &js->memo[c->header.src_id].header;
+	struct weir_header *header = &js->flow[c->header.src_id].header;
 
-	/* The base form does not say them: they are the job's. */
+	/* The base form does not have these fields: they are the job's. */
 	header->collective = c->header.collective;
 	header->dtype = c->header.dtype;
 	header->op = c->header.op;
-	js->seen[c->header.src_id].pass = pass_now(worker, js);
+	js->seen[c->header.src_id].admitted = admission_version(worker, js);
 }

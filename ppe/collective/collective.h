@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the collective program offer each other, file by file. Unless a comment says otherwise,
+ * the worker that owns the block's shard calls it.
+ */
+#ifndef PPE_COLLECTIVE_COLLECTIVE_H
+#define PPE_COLLECTIVE_COLLECTIVE_H
+
+#include "ppe/collective/collective_priv.h"
+
+/*
+ * collective.c: a contribution's segments, on the worker that runs the thread. job_entry follows the parsing
+ * of the header, find_block follows admission.
+ */
+struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/*
+ * flow_cache.c: the program's shortcut.
+ *
+ * flow_cache_lookup is struct ppe_program's `recognise`. flow_cache_learn notes what a parsed packet looks
+ * like; flow_cache_admit notes, in the same call of the segment, that it was admitted. Worker.
+ */
+bool flow_cache_lookup(
+	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
+void flow_cache_learn(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *contribution);
+void flow_cache_admit(const struct ppe_worker *worker, struct job_shard *job,
+	const struct contribution *contribution);
+
+/*
+ * admit.c: may the contribution count? admit takes the usual case; examine takes all others and names the
+ * reason.
+ */
+struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next examine(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/* Drop the packet, which ends the thread; refuse() also tells the source why. Any worker. */
+struct ppe_next end_dropped(
+	struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason);
+struct ppe_next refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
+	enum weir_status status);
+
+/* Drop a packet whose sender is no source of the job, and tell the sender, within limits. job: NULL when no
+ * such job exists. Any worker. */
+struct ppe_next refuse_unknown_sender(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *job);
+
+/* Set how many unknown senders a worker answers per second. Control thread. 0 or -errno. */
+int refusals_init(struct collective *state, uint32_t per_second);
+
+/*
+ * block.c: the life of a block.
+ *
+ * Open the block of a first contribution. On success *block is in the table, empty, with its buffer, and the
+ * answer is PPE_DROP_COUNT; otherwise it is the drop reason, *block is NULL, and *status is what to tell the
+ * source (WEIR_STATUS_OK: nothing).
+ */
+enum ppe_drop block_open(struct collective *state, struct job_shard *job,
+	struct contribution *contribution, uint64_t now, struct block **block,
+	enum weir_status *status);
+
+/* End a block that is complete, timed out or failed, and fix its result. */
+void block_finish(struct collective *state, struct job_shard *job, struct block *block,
+	enum weir_status status);
+
+/* Release the block before this one, which is done, when every source is known to have its result. */
+void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
+
+/* A contribution that is not added, once its checksums hold; each of these ends the packet. */
+
+/* The block is done: the source lost the result, or missed the block. Answer with the result. */
+struct ppe_next answer_late(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
+
+/* The source is in the block already. If the block is past its timeout, tell the source who is in. */
+struct ppe_next duplicate(
+	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
+
+/* The field in which the contribution disagrees with the block, and both values; 0: they agree. */
+enum weir_field disagreement(const struct block *block, const struct weir_header *header,
+	uint16_t *has, uint16_t *offers);
+
+/* They disagree: the block has no result, and every source is told. */
+struct ppe_next mismatched(struct ppe_worker *worker, struct ppe_thread *thread,
+	struct block *block, enum weir_field field, uint16_t has, uint16_t offers);
+
+/* An admitted acknowledgement: the source has the results of all blocks of the residue before the named one,
+ * and waits for that one's. Ends the packet. */
+struct ppe_next acknowledged(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* Forget all blocks of the job in this shard. count_on: its next blocks keep their numbers; otherwise they
+ * start again. */
+void job_shard_clear(struct collective *state, struct job_shard *job, bool count_on);
+
+/* Sources of a job without joins left, and others may have come: ranks change. Forget the blocks that depend
+ * on ranks, and the open ones that contain a contribution of a source that left; these open again. */
+void job_shard_regroup(
+	struct collective *state, struct job_shard *job, const uint64_t left[MASK_WORDS]);
+
+/* Begin a generation in this shard: forget the blocks of the former one, pin the endpoints of the joins.
+ * false: a source that joined is no member here, because home and shard have different job tables. */
+bool job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
+	const struct job_home *home);
+
+/* End the generation in this shard: forget its blocks and accept no more. Its number, its keys and its block
+ * numbers stay, to answer its sources. */
+void job_shard_revoke(struct collective *state, struct job_shard *job);
+
+/*
+ * reduce.c: payloads, from a packet into the block's buffer.
+ *
+ * add_pieces adds the payload of a packet of several mbufs; add_payload() calls it.
+ */
+void add_pieces(const struct rte_mbuf *packet, const struct contribution *contribution,
+	const struct block *block, bool first);
+
+/* Copy a payload that is not reduced to its place. */
+void copy_payload(const struct job_shard *job, const struct rte_mbuf *packet,
+	const struct contribution *contribution, struct block *block);
+
+/* Does the length of a contribution that is not reduced fit its part, and the job? size: of an element. */
+bool part_fits(const struct job_shard *job, const struct ppe_job *table,
+	const struct contribution *contribution, uint32_t size);
+
+/* Of a partial result: write zeros in place of what is missing. */
+void clear_missing(const struct job_shard *job, struct block *block);
+
+/* Is the root's contribution, which all others wait for, missing? */
+bool root_is_missing(const struct job_shard *job, const struct block *block);
+
+/* Deterministic jobs, docs/collectives.md. Create the order in a shard with so many residues. 0; -ENOMEM:
+ * js->order is NULL. Control thread. */
+int order_create(struct job_shard *js, const struct ppe_job *job, unsigned int residues,
+	uint16_t worker, int socket);
+
+/* NULL is fine. Counts what was not given back. Control thread. */
+void order_destroy(struct order *order, struct ppe_program_leaks *leaks);
+
+/* Bytes of an order, and of its pool. Any thread. */
+size_t order_bytes(const struct ppe_job *job);
+size_t order_pool_bytes(const struct ppe_job *job, unsigned int residues);
+
+/* Does a result of this kind depend on the order? Integers wrap, and minimum and maximum do not round. */
+bool order_matters(const struct block *block);
+
+/* Add a new contribution's payload if it is its turn, and then the kept ones that follow; otherwise keep it. For blocks
+ * whose order matters, in place of add_payload(). */
+void add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b);
+
+/* The block ends: add what is still kept, in order, or (add: false) forget it. For every block of a
+ * deterministic job, before its result is fixed. */
+void order_end(const struct job_shard *js, const struct block *b, bool add);
+
+/*
+ * result.c: what leaves, and where the sources are.
+ *
+ * The header that all copies of a finished block's result share.
+ */
+struct weir_header result_header(const struct block *block, const struct job_shard *job);
+
+/* The endpoint that the packet came from. Any worker. */
+void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
+
+/* Set a source's endpoint, and write its header template. */
+void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
+	const struct pktbuf_endpoint *endpoint);
+
+/* Send a small packet to an endpoint, counted as created. payload: at most 64 bytes. Any worker. */
+void send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
+	const struct weir_header *header, const void *payload, uint8_t bytes);
+
+/* Answer the packet's sender: the header `asked` with this status and no elements. payload: at most 64 bytes,
+ * may be NULL. Any worker. */
+void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
+	const struct weir_header *asked, enum weir_status status, const void *payload,
+	uint8_t bytes);
+
+/* Prepare the emission of a finished block's result: to source `only`, or to all when negative. */
+void emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *block, int only,
+	ppe_segment then);
+
+/* The segment that sends an emission, a few packets per step. */
+struct ppe_next emit(struct ppe_worker *worker, struct ppe_thread *thread);
+
+/*
+ * timeout.c: stragglers, and sources that are expelled.
+ *
+ * age is the timer segment that looks for stragglers in its slices of the block table.
+ */
+struct ppe_next age(struct ppe_worker *worker, struct ppe_thread *thread);
+extern const struct ppe_segment_name timeout_segments[];
+
+/* When the next block is due: struct ppe_timer. Any thread. */
+uint64_t timeout_earliest(const void *state);
+
+/* The job has another timeout or policy: set the deadlines of its open blocks again. */
+void timeout_rearm(struct collective *state, const struct job_shard *job);
+
+/* A contribution is held back because some sources have not acknowledged the slot's previous block. Expel
+ * the sources that are silent for too long, and release what was kept for them. */
+void expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now);
+
+/*
+ * join.c: how a generation begins. `join` takes a join at the job's home shard.
+ *
+ * A join that is not repeated for this long is forgotten, unless ppe_config.joins_s says otherwise: its
+ * host is dead, or has given up. Hosts repeat theirs every 500 ms.
+ */
+#define JOIN_FORGOTTEN_S 3
+struct ppe_next join(struct ppe_worker *worker, struct ppe_thread *thread);
+extern const struct ppe_segment_name join_segments[];
+
+/*
+ * auth.c: the keys of a job in a shard, and its tags; the primitives are in pktbuf/tag.h.
+ *
+ * Create the keys, with room for sources [0, source_end); NULL: no memory. Control thread.
+ */
+struct job_keys *job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket);
+size_t job_keys_bytes(uint16_t source_end);
+
+/* Draw the key that the job's challenges are made with. Control thread. -EIO: the system has no random
+ * bytes. */
+int job_challenges_create(struct job_home *home);
+
+/* Put the next challenge in home->challenge: never used before, and unpredictable. */
+void job_challenge_next(struct job_home *home);
+
+/* Begin a generation: js->generation is still the former one. */
+void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t generation,
+	const uint8_t challenge[WEIR_CHALLENGE_BYTES]);
+
+/* Verify the tag of a contribution or of a join, after its checksums; its payload then ends before the tag.
+ * false: the packet has been dropped. */
+bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+
+/* Write the tag of a finished block's result behind its payload; returns the tag's bytes. */
+uint32_t tag_result(
+	const struct job_shard *job, const struct block *block, void *payload, uint32_t bytes);
+
+/* Write the tag of a receiver's part, which is payload, then end, behind the end. */
+uint32_t tag_part(const struct job_shard *job, const struct emission *emission, unsigned int rank,
+	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes);
+
+/* The block's number in its generation, without wrapping. */
+uint64_t block_number(const struct job_shard *job, uint32_t block);
+
+/* Write the tag of a reply behind its payload. answered: the bytes that tie it to the packet that it
+ * answers. Returns the tag's bytes. */
+uint8_t tag_reply(struct collective *state, const struct job_shard *job,
+	const struct weir_header *header, const uint8_t answered[WEIR_TAG_BYTES], void *payload,
+	uint8_t bytes);
+
+/*
+ * jobs.c: the hooks of struct ppe_program for the program's life on a worker and a job's life in a shard.
+ * statistics.c: those for what the control thread reads. Threads are those that ppe/program.h names.
+ */
+int collective_state_create(const struct ppe_setup *setup, void **state);
+void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
+void collective_stats(const void *state, struct ppe_stats *stats);
+int collective_job_create(
+	const struct ppe_setup *setup, void *state, const struct ppe_job *job, void **shard);
+void collective_job_take(void *state, uint8_t id, void *shard);
+void collective_jobs_taken(void *state);
+bool collective_job_idle(const void *shard);
+void collective_job_destroy(void *shard, struct ppe_program_leaks *leaks);
+void collective_job_stats(const void *shard, struct ppe_job_stats *stats);
+void collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats *stats);
+unsigned int collective_job_blocks(const void *shard, bool open, uint64_t idle_us,
+	struct ppe_block_info *blocks, unsigned int max);
+
+/* Set the ranks of the sources of the mask. */
+void rank_sources(struct job_shard *job, const uint64_t sources[MASK_WORDS]);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Payloads: from a packet into the block's buffer. Three ways: reduced as they arrive (add_payload() in
+ * collective_fast.h), reduced in the order of the sources (deterministic jobs), or copied to their place.
+ */
+#include <errno.h>
+
+#include <rte_malloc.h>
+
+#include "pktbuf/cursor.h"
+#include "ppe/collective/collective.h"
+#include "ppe/collective/collective_fast.h"
+#include "ppe/collective/table.h"
+
+/* The payload of a packet in several mbufs, segment by segment. An element that lies across a segment's
+ * end is put together first. */
+void
+add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
+	bool first)
+{
+	const struct rmw_reduction *reduction = b->reduction;
+	uint8_t *to = rmw_buffer_data(b->buffer);
+	size_t size = weir_dtype_bytes(b->dtype);
+	/* Both begin and reduce. */
+	rmw_reduce_fn add = first ? reduction->begin : reduction->reduce;
+	struct pktbuf_cursor cursor;
+
+	pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
+	for (uint32_t left = c->bytes; left > 0;) {
+		uint8_t whole[8];
+		uint32_t here;
+		const uint8_t *from = pktbuf_cursor_span(&cursor, &here);
+		uint32_t take = here - here % (uint32_t)size;
+
+		if (likely(take > 0)) {
+			pktbuf_cursor_advance(&cursor, take);
+		} else {
+			take = (uint32_t)size;
+			pktbuf_cursor_copy(&cursor, whole, take);
+			from = whole;
+		}
+		add(to, from, take / size);
+		to += take / size * reduction->acc_bytes;
+		left -= take;
+	}
+}
+
+/*
+ * Payloads that are copied: the root's, a source's slice, a row of slices. The buffer holds what each
+ * receiver gets in one piece (collective/table.h), so a row is taken apart here, and nothing moves later.
+ */
+
+bool
+part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,
+	uint32_t size)
+{
+	const struct weir_header *h = &c->header;
+	const struct collective_row *row = &collective_table[h->collective];
+	uint32_t extent = row_extent(row, h->grad_cnt, js->nb_sources);
+	uint32_t own =
+		row_contributed(row, h->grad_cnt, js->nb_sources, js->rank[h->src_id], h->root);
+
+	return c->bytes == own * size && extent <= j->elements &&
+		extent * size <= ppe_job_payload_bytes(j) &&
+		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
+}
+
+/* Ranks for which a row has anything: the first ones, when elements are fewer than ranks. */
+static unsigned int
+receivers(const struct block *b, unsigned int n)
+{
+	return RTE_MIN(n, (unsigned int)b->grad_cnt);
+}
+
+void
+copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
+	const struct contribution *c, struct block *b)
+{
+	const struct collective_row *row = &collective_table[b->collective];
+	unsigned int n = js->nb_sources, rank = js->rank[c->header.src_id];
+	uint32_t size = weir_dtype_bytes(b->dtype);
+	uint8_t *to = rmw_buffer_data(b->buffer);
+	struct pktbuf_cursor cursor;
+
+	pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
+	if (row->contribution == CONTRIBUTION_SLICE)
+		to += size * weir_slice(b->grad_cnt, n, rank).first;
+	if (row->contribution != CONTRIBUTION_ROW) {
+		pktbuf_cursor_copy(&cursor, to, c->bytes);
+		return;
+	}
+	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
+		pktbuf_cursor_copy(&cursor, to + size * row_cell(b->grad_cnt, n, rank, receiver),
+			size * weir_slice(b->grad_cnt, n, receiver).count);
+}
+
+/* Zeros in all places of a rank. */
+static void
+clear_rank(const struct block *b, unsigned int n, unsigned int rank)
+{
+	uint8_t *data = rmw_buffer_data(b->buffer);
+	uint32_t size = weir_dtype_bytes(b->dtype);
+	struct weir_slice slice = weir_slice(b->grad_cnt, n, rank);
+
+	if (collective_table[b->collective].contribution == CONTRIBUTION_SLICE) {
+		memset(data + size * slice.first, 0, size * slice.count);
+		return;
+	}
+	for (unsigned int receiver = 0; receiver < receivers(b, n); receiver++)
+		memset(data + size * row_cell(b->grad_cnt, n, rank, receiver), 0,
+			size * weir_slice(b->grad_cnt, n, receiver).count);
+}
+
+void
+clear_missing(const struct job_shard *js, struct block *b)
+{
+	const struct collective_row *row = &collective_table[b->collective];
+
+	if (row->contribution != CONTRIBUTION_SLICE && row->contribution != CONTRIBUTION_ROW)
+		return;
+	for (unsigned int rank = 0; rank < js->nb_sources; rank++)
+		if (rank >= js->ranks || !mask_test(b->in, js->ranked[rank]))
+			clear_rank(b, js->nb_sources, rank);
+}
+
+bool
+root_is_missing(const struct job_shard *js, const struct block *b)
+{
+	return collective_table[b->collective].contribution == CONTRIBUTION_ROOT &&
+		(b->root >= js->ranks || !mask_test(b->heard, js->ranked[b->root]));
+}
+
+/*
+ * Deterministic jobs: contributions are added in the order of their sources' ids, so that a floating-point
+ * result has the same bits whatever the order of arrival. docs/collectives.md.
+ *
+ * A contribution whose turn it is, is added at once, and then those behind it that are here already. One that
+ * is early is kept. A residue has at most one open block, so a job keeps at most window x (sources - 1)
+ * contributions, in a pool of its own that is reserved at admission and cannot run out. Buffers are handed
+ * out last freed, first reused, so a little disorder touches a few of them, which stay in L2; a copy for each
+ * source in each buffer would cost twice the memory, and walk through all of it.
+ *
+ * The order goes by ids and by who is still waited for: a source that was expelled, or left, has no turn. So
+ * a partial result is the ordered sum of its sources.
+ */
+
+/* Where the open block of a residue stands. All zero when there is none. */
+struct turn {
+	uint16_t next; /* the least id whose turn has not come */
+	uint16_t kept; /* contributions that wait */
+};
+
+struct order {
+	struct rmw_pool *pool; /* of the contributions that are kept */
+	struct rmw_quota quota;
+	rmw_copy_fn copy;
+	struct turn *turn; /* by residue */
+	struct rmw_buffer **kept; /* by residue and source id; NULL: not here, or added */
+	struct turn memory[]; /* turn, then kept */
+};
+
+bool
+order_matters(const struct block *b)
+{
+	return b->reduction != NULL && b->dtype >= WEIR_DTYPE_FP16 &&
+		(b->op == WEIR_OP_SUM || b->op == WEIR_OP_PROD || b->op == WEIR_OP_AVG);
+}
+
+/* Turns, then the table of what is kept. */
+static size_t
+turn_bytes(const struct ppe_job *job)
+{
+	return RTE_ALIGN(job->window * sizeof(struct turn), sizeof(void *));
+}
+
+size_t
+order_bytes(const struct ppe_job *job)
+{
+	return sizeof(struct order) + turn_bytes(job) +
+		(size_t)job->window * ppe_job_source_end(job) * sizeof(struct rmw_buffer *);
+}
+
+size_t
+order_pool_bytes(const struct ppe_job *job, unsigned int residues)
+{
+	return rmw_pool_bytes(ppe_job_payload_bytes(job), residues * ppe_job_kept(job), 0);
+}
+
+int
+order_create(struct job_shard *js, const struct ppe_job *job, unsigned int residues,
+	uint16_t worker, int socket)
+{
+	struct rmw_pool_config config = {
+		.shard = worker,
+		.bytes = ppe_job_payload_bytes(job),
+		.count = residues * ppe_job_kept(job),
+		.length = order_pool_bytes(job, residues),
+	};
+	struct order *order =
+		rte_zmalloc_socket("weir_order", order_bytes(job), RTE_CACHE_LINE_SIZE, socket);
+
+	config.memory = rte_malloc_socket("weir_order", config.length, RTE_CACHE_LINE_SIZE, socket);
+	if (order != NULL && config.memory != NULL)
+		order->pool = rmw_pool_create(&config);
+	if (order == NULL || order->pool == NULL) {
+		rte_free(config.memory);
+		rte_free(order);
+		return -ENOMEM;
+	}
+	order->copy = rmw_kernel_copy();
+	order->turn = order->memory;
+	order->kept = RTE_PTR_ADD(order->memory, turn_bytes(job));
+	js->order = order;
+	js->ordered = true;
+	return rmw_pool_reserve(order->pool, &order->quota, config.count);
+}
+
+void
+order_destroy(struct order *order, struct ppe_program_leaks *leaks)
+{
+	if (order == NULL)
+		return;
+	leaks->buffers += rmw_pool_used(order->pool);
+	leaks->faults += rmw_pool_faults(order->pool);
+	rmw_pool_destroy(order->pool);
+	rte_free(order->pool); /* it lies at the beginning of its memory */
+	rte_free(order);
+}
+
+static inline struct turn *
+turn_of(const struct job_shard *js, const struct block *b)
+{
+	return &js->order->turn[b->block_id & (js->window - 1u)];
+}
+
+static inline struct rmw_buffer **
+kept_of(const struct job_shard *js, const struct block *b)
+{
+	return &js->order->kept[(size_t)(b->block_id & (js->window - 1u)) * js->source_end];
+}
+
+/* Is the block still waiting for it, if it is not here? */
+static inline bool
+is_expected(const struct job_shard *js, uint8_t source)
+{
+	bool in = js->pinned ? mask_test(js->in, source) : js->address[source] != 0;
+
+	return in && !mask_test(js->expelled, source);
+}
+
+/* A piece's turn has come, or never will. */
+static void
+take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, bool add)
+{
+	if (add)
+		add_elements(b, rmw_buffer_data(*piece), b->heard_count == turn->kept);
+	rmw_release(*piece);
+	*piece = NULL;
+	turn->kept--;
+}
+
+/* Add what has its turn; it is then the turn of one that is not here. */
+static void
+go_on(const struct job_shard *js, const struct block *b)
+{
+	struct turn *turn = turn_of(js, b);
+	struct rmw_buffer **kept = kept_of(js, b);
+
+	for (; turn->next < js->source_end; turn->next++)
+		if (kept[turn->next] != NULL)
+			take_piece(turn, &kept[turn->next], b, true);
+		else if (is_expected(js, (uint8_t)turn->next))
+			return;
+}
+
+/* false: there is no room, which can't be while the job's sources stay the same. */
+static bool
+keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b)
+{
+	int error;
+	struct rmw_buffer *piece = rmw_alloc(js->order->pool, &js->order->quota, &error);
+	struct pktbuf_cursor cursor;
+
+	if (unlikely(piece == NULL))
+		return false;
+	if (likely(packet->data_len >= c->payload + c->bytes)) {
+		js->order->copy(rmw_buffer_data(piece),
+			rte_pktmbuf_mtod_offset(packet, const uint8_t *, c->payload), c->bytes);
+	} else {
+		pktbuf_cursor_init(&cursor, packet, c->payload, c->bytes);
+		pktbuf_cursor_copy(&cursor, rmw_buffer_data(piece), c->bytes);
+	}
+	kept_of(js, b)[c->header.src_id] = piece;
+	turn_of(js, b)->kept++;
+	js->count.out_of_turn++;
+	return true;
+}
+
+void
+add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
+	struct block *b)
+{
+	struct turn *turn = turn_of(js, b);
+
+	/* Who was waited for may have been expelled meanwhile. */
+	go_on(js, b);
+	if (c->header.src_id > turn->next && likely(keep(js, packet, c, b)))
+		return;
+	add_payload(packet, c, b, b->heard_count == turn->kept);
+	if (c->header.src_id == turn->next)
+		turn->next++;
+	/* It is in, but not yet counted as heard. */
+	b->heard_count++;
+	go_on(js, b);
+	b->heard_count--;
+}
+
+void
+order_end(const struct job_shard *js, const struct block *b, bool add)
+{
+	struct turn *turn = turn_of(js, b);
+	struct rmw_buffer **kept = kept_of(js, b);
+
+	for (unsigned int s = turn->next; turn->kept > 0 && s < js->source_end; s++)
+		if (kept[s] != NULL)
+			take_piece(turn, &kept[s], b, add);
+	*turn = (struct turn){0};
+}
