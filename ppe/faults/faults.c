@@ -116,8 +116,8 @@ sift_down(struct ppe_fault_store *store, uint32_t at, struct ppe_held held)
 	store->heap[at] = held;
 }
 
-static void
-held_push(struct ppe_fault_store *store, struct ppe_held held)
+void
+ppe_held_push(struct ppe_fault_store *store, struct ppe_held held)
 {
 	uint32_t at = store->used++;
 
@@ -128,8 +128,8 @@ held_push(struct ppe_fault_store *store, struct ppe_held held)
 	store->heap[at] = held;
 }
 
-static struct ppe_held
-held_pop(struct ppe_fault_store *store)
+struct ppe_held
+ppe_held_pop(struct ppe_fault_store *store)
 {
 	struct ppe_held top = store->heap[0];
 
@@ -139,8 +139,8 @@ held_pop(struct ppe_fault_store *store)
 	return top;
 }
 
-static void
-held_all_due(struct ppe_fault_store *store)
+void
+ppe_held_all_due(struct ppe_fault_store *store)
 {
 	while (store->waiting > 0)
 		store->heap[store->used++] = store->behind[--store->waiting].held;
@@ -300,7 +300,7 @@ overtake(const struct site *site, unsigned int rest)
 			continue;
 		}
 		behind->held.due = 0;
-		held_push(store, behind->held);
+		ppe_held_push(store, behind->held);
 	}
 	store->waiting = kept;
 }
@@ -449,7 +449,7 @@ hold(const struct site *site, struct rte_mbuf *packet, const struct sentence *se
 	if (held_now(store) >= set->faults.held)
 		return false;
 	if (sentence->delay > 0) {
-		held_push(store, held);
+		ppe_held_push(store, held);
 		return true;
 	}
 	if (store->waiting == PPE_FAULT_BEHIND_MAX)
@@ -523,7 +523,7 @@ give_up_waiting(struct ppe_fault_store *store, uint64_t now)
 
 	for (uint32_t i = 0; i < store->waiting; i++) {
 		if (store->behind[i].held.due <= now)
-			held_push(store, store->behind[i].held);
+			ppe_held_push(store, store->behind[i].held);
 		else
 			store->behind[kept++] = store->behind[i];
 	}
@@ -552,7 +552,7 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 	unsigned int n = 0;
 
 	if (unlikely(draining && held_now(store) > 0))
-		held_all_due(store);
+		ppe_held_all_due(store);
 	give_up_waiting(store, worker->now);
 	/* What is in the output queues already has yet to be told from what is added here. */
 	ppe_faults_out(worker);
@@ -562,7 +562,7 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 		/* The backlog will have room. An output queue may never: there it is as for others. */
 		if (room(&site) == 0 && site.outq == NULL)
 			break;
-		release_one(&site, held_pop(store).packet);
+		release_one(&site, ppe_held_pop(store).packet);
 		n++;
 	}
 	if (worker->fault_set == NULL && held_now(store) == 0)
@@ -580,7 +580,7 @@ ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set)
 		for (unsigned int i = 0; i < worker->nb_outq; i++)
 			for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
 				store->judged[i][p] = worker->outq[i]->fifo[p].tail;
-	held_all_due(store);
+	ppe_held_all_due(store);
 	worker->faults = store;
 	worker->fault_set = set;
 	/* Release: the former set is not touched any more. */
@@ -605,7 +605,7 @@ ppe_faults_abandon(struct ppe_worker *worker)
 
 	if (store == NULL)
 		return;
-	held_all_due(store);
+	ppe_held_all_due(store);
 	while (store->used > 0)
-		rte_pktmbuf_free(held_pop(store).packet);
+		rte_pktmbuf_free(ppe_held_pop(store).packet);
 }

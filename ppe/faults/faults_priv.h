@@ -81,6 +81,11 @@ void ppe_faults_abandon(struct ppe_worker *worker);
 /* Free all that is kept of faults; the workers have stopped. ppe/faults/control.c */
 void ppe_destroy_faults(struct ppe *ppe);
 
+/* The heap of delayed packets. */
+void ppe_held_push(struct ppe_fault_store *store, struct ppe_held held);
+struct ppe_held ppe_held_pop(struct ppe_fault_store *store); /* used > 0 */
+void ppe_held_all_due(struct ppe_fault_store *store); /* those behind, too */
+
 /* Random choices. */
 uint64_t ppe_fault_key(uint64_t seed, unsigned int rule, unsigned int port, unsigned int queue,
 	enum ppe_fault_direction direction);
