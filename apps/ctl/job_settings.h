@@ -56,7 +56,7 @@
 		"Operation of the base form. Bitwise and logical operations are for integers.") \
 	X(deterministic, BOTH, NO, BOOLEAN, shape.deterministic, "", "false", 0, 0, NULL, \
 		"Add floating-point contributions in the order of their source ids, so that results do not depend on the " \
-		"order of arrival. Reserves memory for the contributions that wait (docs/deterministic.md).") \
+		"order of arrival. Reserves memory for the contributions that wait (docs/collectives.md).") \
 	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
 		"0: sources join, and a generation begins when all have. Otherwise the number of the only generation, " \
 		"without joins: for packet generators.") \

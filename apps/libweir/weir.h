@@ -119,7 +119,7 @@ struct weir_job_settings {
 	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
 	const char *rejoin; /* "wait", "revoke": what a source that joins anew does to the others */
 	bool deterministic; /* floating-point results are the same to the last bit, in whatever order
-				contributions come: docs/deterministic.md */
+				contributions come: docs/collectives.md */
 	bool authenticate; /* its packets bear tags; control must be https or unix */
 };
 

@@ -189,7 +189,7 @@ const struct ctrl_key ctrl_keys[] = {
 		"Operation of the base form; the bitwise and logical ones are for integers."),
 	{"jobs[].deterministic", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
 		"Add floating-point contributions in the order of their sources' ids, whatever order they come "
-		"in: the same result to the last bit (docs/deterministic.md). Reserves memory for those that wait."},
+		"in: the same result to the last bit (docs/collectives.md). Reserves memory for those that wait."},
 	NUMBER("jobs[].generation", "", "0", 0, 65535,
 		"0: sources join, and a generation begins when all have. Otherwise the generation's number, and no joining: for packet generators."),
 	{"jobs[].key_file", CTRL_TEXT, "", "", 0, CTRL_FILE_BYTES - 1, NULL,
