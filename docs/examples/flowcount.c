@@ -15,13 +15,13 @@ struct flow {
 	struct rmw_counter count;
 } __rte_aligned(64); /* one cache line */
 
-struct flowcount { /* a worker's own */
+struct flowcount { /* one per worker */
 	struct hash_table *table;
-	uint8_t forward; /* who gets the packet after us */
+	uint8_t forward; /* index of the next program */
 	struct flow flow[FLOWS]; /* the table's records */
 };
 
-/* The record is here, if it still is this flow's; else insert it. Count; the packet passes. */
+/* The record is in the cache. Confirm it or insert a new one, count, and pass the packet on. */
 static struct ppe_next
 count(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -34,7 +34,7 @@ count(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_pass(worker, thread, state->forward);
 }
 
-/* The bucket is here. A record that is in it is on the way. */
+/* The bucket is in the cache. Prefetch the record. */
 static struct ppe_next
 find(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -45,7 +45,7 @@ find(struct ppe_worker *worker, struct ppe_thread *thread)
 	return count(worker, thread);
 }
 
-/* The head is parsed, so the key is known. Its bucket is on the way. */
+/* The head is parsed, so the key is known. Prefetch its bucket. */
 static struct ppe_next
 begin(struct ppe_worker *worker, struct ppe_thread *thread)
 {
