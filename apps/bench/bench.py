@@ -126,37 +126,6 @@ class HugePages:
             self.write(self.before)
 
 
-class Progress:
-    """Which run, how many of how many, elapsed and expected; a line that is written over on a
-    terminal, elsewhere a line for each run."""
-
-    def __init__(self, runs):
-        self.runs = runs
-        self.began = time.monotonic()
-        self.terminal = sys.stdout.isatty()
-        self.at = 0
-
-    def line(self, run_began):
-        bench, varied, _, seconds = self.runs[self.at]
-        now = time.monotonic()
-        return 'bench: %d of %d: %s (%s), %.0f of %.0f s; in all %.0f of %.0f s' % (
-            self.at + 1, len(self.runs), bench, varied, now - run_began, seconds,
-            now - self.began, sum(r[3] for r in self.runs))
-
-    def begin(self, at):
-        self.at = at
-        if not self.terminal:
-            print(self.line(time.monotonic()), flush=True)
-
-    def tick(self, run_began):
-        if self.terminal:
-            print('\r\033[K' + self.line(run_began), end='', flush=True)
-
-    def end(self):
-        if self.terminal:
-            print('\r\033[K', end='', flush=True)
-
-
 def stop(process):
     """End a bench: it ends what it started when asked; if it does not, nothing of it stays."""
     if process.poll() is None:
@@ -196,14 +165,13 @@ class Run:
             ['--json', self.parts + '.json', '--huge', huge]
         self.records, self.wrong, self.left_out, self.lines = [], None, None, []
 
-    def run(self, progress):
+    def run(self):
         began = time.monotonic()
         with open(self.parts + '.out', 'w') as out, open(self.parts + '.err', 'w') as err:
             process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=err, start_new_session=True)
             try:
                 while process.poll() is None and time.monotonic() - began < self.bound:
-                    progress.tick(began)
                     try:
                         process.wait(0.5)
                     except subprocess.TimeoutExpired:
@@ -267,14 +235,15 @@ def offered(program):
 
 def measure(program, selection, folder, huge, bound):
     """Run all, return the runs. One that failed is told at once."""
-    progress, runs = Progress(selection), []
+    began, runs = time.monotonic(), []
     for at, selected in enumerate(selection):
         run = Run(program, selected, folder, huge, bound)
-        progress.begin(at)
+        print('bench: %d of %d: %s (%s), about %.0f s; in all %.0f of %.0f s' % (
+            at + 1, len(selection), run.bench, run.varied, run.seconds, time.monotonic() - began,
+            sum(s[3] for s in selection)), flush=True)
         try:
-            run.run(progress)
+            run.run()
         finally:
-            progress.end()
             run.remove()
         runs.append(run)
         write_bench(folder, run.bench, runs)

@@ -5,53 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-int
-collective_parse(const char *name)
-{
-	static const struct {
-		const char *name;
-		enum weir_collective collective;
-	} known[] = {
-#define X(word, code, text) {text, WEIR_COLLECTIVE_##word},
-		WEIR_COLLECTIVE_LIST(X)
-#undef X
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (known[i].collective < WEIR_COLLECTIVE_BARRIER &&
-			strcmp(known[i].name, name) == 0)
-			return (int)known[i].collective;
-	return -EINVAL;
-}
+#include "apps/perf/perf.h"
 
 int
-collective_dtype_parse(const char *name)
+collective_name(
+	struct perf_reference *what, const char *collective, const char *type, const char *op)
 {
-	static const char *const names[] = {
-#define X(word, code, text, bytes) [code] = text,
-		WEIR_DTYPE_LIST(X)
-#undef X
-	};
+	struct perf_list c = {0}, t = {0}, o = {0};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(names[i], name) == 0)
-			return (int)i;
-	return -EINVAL;
-}
-
-int
-collective_op_parse(const char *name)
-{
-	static const char *const names[] = {
-#define X(word, code, text) [code] = text,
-		WEIR_OP_LIST(X)
-#undef X
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(names[i], name) == 0)
-			return (int)i;
-	return -EINVAL;
+	if (!perf_list_collectives(collective, &c) || !perf_list_types(type, &t) ||
+		!perf_list_ops(op, &o))
+		return -EINVAL;
+	what->collective = (enum weir_collective)__builtin_ctz(c.codes);
+	what->data.dtype = (enum weir_dtype)__builtin_ctz(t.codes);
+	what->data.op = (enum weir_op)__builtin_ctz(o.codes);
+	return 0;
 }
 
 bool

@@ -361,21 +361,14 @@ tell_end(int code)
 static int
 prepare(void)
 {
-	int collective = collective_parse(options.collective),
-	    dtype = collective_dtype_parse(options.type), op = collective_op_parse(options.op);
-
-	if (collective < 0 || dtype < 0 || op < 0)
-		return -EINVAL;
 	me.what = (struct perf_reference){
-		.data = {.seed = options.seed,
-			.dtype = (enum weir_dtype)dtype,
-			.op = (enum weir_op)op,
-			.ranks = weir_sources(me.weir)},
-		.collective = (enum weir_collective)collective,
+		.data = {.seed = options.seed, .ranks = weir_sources(me.weir)},
 		.rank = (unsigned int)options.source,
 		.root = (unsigned int)options.root,
 		.count = options.count,
 	};
+	if (collective_name(&me.what, options.collective, options.type, options.op) < 0)
+		return -EINVAL;
 	me.sent = perf_reference_sent(&me.what);
 	me.received = perf_reference_received(&me.what);
 	me.random = options.seed + (options.source + 1) * UINT64_C(0xd1342543de82ef95);
