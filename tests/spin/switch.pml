@@ -163,7 +163,7 @@ inline aggregate(r, rec, newest, s, e)
 #ifdef BUG_DUPLICATE_ADDED
 	:: rec.state == open && HAS(rec.heard, s) -> add_payload(r, rec, s, e)
 #else
-	:: rec.state == open && HAS(rec.heard, s) -> skip /* repeated() */
+	:: rec.state == open && HAS(rec.heard, s) -> skip /* duplicate() */
 #endif
 	:: rec.state == open && !HAS(rec.heard, s) ->
 		add_payload(r, rec, s, e);
