@@ -81,10 +81,10 @@ def a_blocks_diagram_is_the_code():
     assert who(code, r'->state = BLOCK_DONE\b') == {'block_finish'}, 'others than block_finish()'
     same('what finishes a block', to(edges, 'BLOCK_DONE', 'BLOCK_OPEN'), who(code, r'\bblock_finish\('))
     same('what releases a block', to(edges, '[*]'), who(code, r'(?<!\w)release\('))
-    same('who is heard', {'aggregate', 'answer_late', 'disagrees'},
+    same('who is heard', {'aggregate', 'answer_late', 'mismatched'},
          who(code, r'\bmask_set\(\w+(\(\w+\))?->heard\b'))
     same('who has a result', {'acknowledge'}, who(code, r'\bmask_set\(\w+->received\b'))
-    inside = {name for begin, end, name in edges if begin == end} | {'disagrees'}
+    inside = {name for begin, end, name in edges if begin == end} | {'mismatched'}
     assert who(code, r'\bmask_set\(\w+->heard\b') <= inside, 'not drawn: who is heard'
 
 
@@ -111,7 +111,7 @@ def the_model_names_functions():
     assert named <= known, 'no such functions: %s' % sorted(named - known)
     for _, _, name in diagram(0):
         # Payloads have no length in the model, and its sources join: no generation is fixed.
-        if name not in ('disagrees', 'job_shard_regroup'):
+        if name not in ('mismatched', 'job_shard_regroup'):
             assert re.search(r'\b%s\(' % name, model), 'not in the model: %s' % name
 
 
