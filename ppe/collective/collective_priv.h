@@ -261,15 +261,18 @@ struct contribution {
 	bool learned; /* its source's flow cache entry comes from this packet */
 };
 
-/* The walk of a new generation over all shards; travels in a hop. */
+/* The walk of a new generation, or of a source's new endpoint, over all shards; travels in a hop. */
 struct walk {
 	const struct job_home *home;
+	struct pktbuf_endpoint endpoint; /* follow: where the source is now */
 	uint32_t serial; /* of the job, whose id another may have by now */
 	bool missed; /* some worker does not have the job, or one of the members, or not yet */
 	uint16_t home_worker;
 	uint16_t generation;
 	uint8_t job;
+	uint8_t source; /* follow */
 };
+static_assert(sizeof(struct walk) <= PPE_HOP_BYTES, "a walk can hop");
 
 /* A timer thread's position in its records, and what it found in the last step. */
 #define STRAGGLERS_MAX 16

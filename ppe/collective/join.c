@@ -19,6 +19,8 @@ static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *threa
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next revoke(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next revoked(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next follow(struct ppe_worker *worker, struct ppe_thread *thread);
+static struct ppe_next followed(struct ppe_worker *worker, struct ppe_thread *thread);
 
 static struct weir_join_reply
 join_reply(const struct ppe_job *j)
@@ -264,6 +266,24 @@ accepted(const struct job_shard *js, const struct weir_header *h,
 		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
 }
 
+/*
+ * An accepted join is repeated from elsewhere: the source's MAC address or port has changed (bonding), or
+ * the join that was accepted had a damaged source MAC address, which no checksum of ours covers. The
+ * source is where its last join came from. Not in an authenticated job, whose tags do not cover the
+ * Ethernet header: there anybody could move a source with a copy of its join.
+ */
+static bool
+has_moved(const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h,
+	struct pktbuf_endpoint *seen)
+{
+	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
+
+	endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, seen);
+	return js->keys == NULL && known->valid &&
+		(memcmp(known->mac, seen->mac, sizeof(seen->mac)) != 0 ||
+			known->port != seen->port || known->udp != seen->udp);
+}
+
 struct ppe_next
 join(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -276,6 +296,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	uint32_t now = heard_now(worker->now);
 	struct weir_join_proof room;
 	const struct weir_join_proof *proof;
+	struct pktbuf_endpoint seen;
 	bool fresh;
 
 	/* During the hop the job may have been replaced, or the source may have left. */
@@ -307,6 +328,16 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (accepted(js, &h, proof)) {
 		if (fresh)
 			home->request[h.src_id].accepted = now;
+		if (unlikely(has_moved(js, thread, &h, &seen))) {
+			*walk = (struct walk){.home = home,
+				.endpoint = seen,
+				.serial = js->serial,
+				.home_worker = worker->id,
+				.generation = js->generation,
+				.job = js->job,
+				.source = h.src_id};
+			return ppe_hop_certain(worker, thread, 0, follow);
+		}
 		return answer_joins(worker, thread, js, h.src_id);
 	}
 	if (home->walking) {
@@ -456,12 +487,42 @@ revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
+/* On each worker in turn: where the source is now. */
+static struct ppe_next
+follow(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct walk *walk = &lmem(thread)->walk;
+	struct job_shard *js = walked(ppe_state(worker, thread), walk);
+
+	if (likely(js != NULL) && js->generation == walk->generation &&
+		js->endpoint[walk->source].valid)
+		source_is_at(worker, js, walk->source, &walk->endpoint);
+	if (worker->id + 1u < worker->workers)
+		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), follow);
+	return ppe_hop_certain(worker, thread, walk->home_worker, followed);
+}
+
+/* Home again: the source is told, there. */
+static struct ppe_next
+followed(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct walk *walk = &lmem(thread)->walk;
+	struct job_shard *js = walked(ppe_state(worker, thread), walk);
+
+	if (likely(js != NULL) && js->generation == walk->generation)
+		return answer_joins(worker, thread, js, walk->source);
+	ppe_drop(worker, thread, PPE_DROP_STALE);
+	return PPE_END;
+}
+
 const struct ppe_segment_name join_segments[] = {
 	{join, "join"},
 	{adopt, "adopt"},
 	{joined, "joined"},
 	{revoke, "revoke"},
 	{revoked, "revoked"},
+	{follow, "follow"},
+	{followed, "followed"},
 	{answer, "answer"},
 	{NULL, NULL},
 };

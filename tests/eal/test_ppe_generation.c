@@ -82,13 +82,21 @@ Test(ppe_generation, a_job_table_is_swapped_while_packets_run, .timeout = 30)
 	stop();
 }
 
-static void
-offer_join(unsigned int source, uint32_t nonce)
+static struct weir_header
+join_header(unsigned int source, uint32_t nonce)
 {
 	struct weir_header h = header(2, WEIR_GEN_JOIN, source, nonce, 0);
 
 	h.extended = true;
 	h.collective = WEIR_COLLECTIVE_JOIN;
+	return h;
+}
+
+static void
+offer_join(unsigned int source, uint32_t nonce)
+{
+	struct weir_header h = join_header(source, nonce);
+
 	rig_send(&rig, 0, frame, rig_frame(frame, source, &h, NULL, 0));
 }
 
@@ -125,5 +133,66 @@ Test(ppe_generation, a_former_join_is_not_told_the_next_generation, .timeout = 6
 			;
 	}
 	cr_assert_neq(generation, 0);
+	stop();
+}
+
+/* A frame of source 0 of job 2, as if its network interface had another MAC address. */
+static void
+send_from_mac(uint8_t last, const struct weir_header *h, unsigned int bytes)
+{
+	uint8_t payload[64] = {0};
+	unsigned int n = rig_frame(frame, 0, h, payload, bytes);
+
+	frame[11] = last;
+	rig_send(&rig, 0, frame, n);
+}
+
+/* The source's MAC address in the accepted join was damaged, or has changed since: a repeat corrects it in all shards. */
+Test(ppe_generation, a_repeated_join_moves_its_source, .timeout = 60)
+{
+	struct rig_config config = {
+		.workers = 2, .threads = 8, .ports = 2, .jobs = 1, .job = {rig_job(2, 2, 4, 8)}};
+	struct weir_header h = join_header(1, 9);
+	const uint8_t *payload;
+	unsigned int bytes, n;
+	uint8_t macs[2] = {0x55, 0x66};
+	uint16_t generation;
+
+	rig_start(&rig, &config);
+	offer(&h, 0);
+	expect(1, WEIR_STATUS_WAITING, &payload, &bytes);
+	h = join_header(0, 7);
+	send_from_mac(0x44, &h, 0);
+	generation = expect(1, WEIR_STATUS_OK, &payload, &bytes).gen_id;
+	expect(0, WEIR_STATUS_OK, &payload, &bytes);
+	for (unsigned int i = 0; i < 2; i++) {
+		h = join_header(0, 7);
+		send_from_mac(macs[i], &h, 0);
+		n = rig_receive(&rig, 0, frame, 5000);
+		cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
+		cr_assert_eq(h.status, WEIR_STATUS_OK);
+		cr_assert_eq(h.gen_id, generation);
+		cr_assert_eq(frame[5], macs[i], "answered where it came from");
+		for (uint32_t block = 4 * i; block < 4 * i + 4; block++) { /* of both workers */
+			h = header(2, generation, 0, block, 8);
+			send_from_mac(macs[i], &h, 32);
+			h = header(2, generation, 1, block, 8);
+			offer(&h, 32);
+			expect(1, WEIR_STATUS_OK, &payload, &bytes);
+			n = rig_receive(&rig, 0, frame, 5000);
+			cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
+			cr_assert_eq(h.block_id, block);
+			cr_assert_eq(frame[5], macs[i]);
+		}
+	}
+	/* Another join than the accepted one moves nothing. */
+	h = join_header(0, 8);
+	send_from_mac(0x77, &h, 0);
+	n = rig_receive(&rig, 0, frame, 5000);
+	cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
+	cr_assert_eq(h.status, WEIR_STATUS_WAITING);
+	h = header(2, generation, 0, 8, 8);
+	send_from_mac(0x77, &h, 32);
+	expect_drop(PPE_DROP_ADDRESS, 1);
 	stop();
 }
