@@ -159,6 +159,8 @@ struct weir {
 	pthread_t thread;
 	bool running; /* the thread exists */
 	bool join_again; /* the switch sent its challenge: join with it, now */
+	uint32_t join_nonce; /* of the join that began the generation */
+	uint64_t join_repeat_at; /* ns: not before, while the switch is silent */
 
 	pthread_mutex_t lock; /* of all that follows */
 	pthread_cond_t ended; /* a request has, or there is no driver any more */
@@ -211,6 +213,10 @@ int weir_query_job(struct weir *weir, int code);
 /* generation.c: join, and create what depends on the job. 0 or -errno with h.error set. */
 int weir_begin(struct weir *weir);
 void weir_generation_set(struct weir *weir, int code); /* what weir_begin() has returned */
+/* Under the lock: repeat the accepted join when the switch has been silent for a while. The switch moves a source to
+ * where its join comes from, which cures a MAC address that has changed or was damaged (docs/protocol.md,
+ * "Joining"). Not in an authenticated job. */
+void weir_join_repeat(struct weir *weir, uint64_t now);
 /* Stop the progress thread and forget the generation, but not the addresses and the job. */
 void weir_end(struct weir *weir);
 

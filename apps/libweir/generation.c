@@ -18,6 +18,7 @@
 
 #define JOIN_FIRST_NS (10 * WEIR_NS_PER_MS)
 #define JOIN_MOST_NS  (500 * WEIR_NS_PER_MS)
+#define SILENT_NS     (500 * WEIR_NS_PER_MS) /* the switch answers each contribution that it takes */
 
 static int
 send_join(struct weir *weir, uint32_t nonce)
@@ -191,6 +192,7 @@ join_job(struct weir *weir)
 			return weir_error_set(&weir->h, -EIO, "the system has no random bytes");
 	} else if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
 		nonce = (uint32_t)(begin ^ begin >> 32);
+	weir->join_nonce = nonce;
 	while ((now = weir_now()) < deadline) {
 		struct pollfd p = {.fd = weir->h.fd, .events = POLLIN};
 		struct timespec wait;
@@ -217,6 +219,18 @@ join_job(struct weir *weir)
 			return code < 0 ? code : 0;
 	}
 	return weir_error_join(&weir->h, now - begin);
+}
+
+void
+weir_join_repeat(struct weir *weir, uint64_t now)
+{
+	uint64_t heard = weir->h.heard_at > weir->progressed ? weir->h.heard_at : weir->progressed;
+
+	if (now < heard + SILENT_NS || now < weir->join_repeat_at || weir->h.auth != NULL)
+		return;
+	weir->join_repeat_at = now + JOIN_MOST_NS;
+	(void)send_join(
+		weir, weir->join_nonce); /* a lasting error is that of the next contribution, too */
 }
 
 /* ---- beginning and ending ---- */

@@ -85,6 +85,7 @@ take_time(struct weir *weir)
 				&weir->h, TAILQ_FIRST(&weir->requests), weir->progressed, now));
 		return;
 	}
+	weir_join_repeat(weir, now);
 	weir_window_repeat(weir, now);
 	weir_window_flush(weir, now);
 }

@@ -48,6 +48,18 @@ def said(output):
 
 
 @case
+def a_host_s_mac_address_changes():
+    """As when a bond fails over: the host goes on, in the same generation."""
+    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
+        rack.start_switch()
+        loops = Loops(rack, 2)
+        loops.reach(40)
+        rack._ip_in(0, 'link set eth0 address 02:00:00:00:aa:01')
+        for end in loops.finish():
+            check(end['rejoins'] == 0 and len(end['generations']) == 1 and not end['failures'], '%s', end)
+
+
+@case
 def a_host_is_killed_and_comes_back():
     with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200)]) as rack:
         rack.start_switch()
