@@ -129,6 +129,8 @@ struct weir_control {
 	struct weir_launcher who;
 	bool joined;
 	uint64_t membership; /* of the join; 0: not known */
+	uint64_t joined_at,
+		asked_at; /* ns: the join's answer; the first question of a join or rejoin */
 	char *request; /* the join, to be said again */
 	struct weir_http_answer answer;
 };
@@ -270,6 +272,11 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 		else if (code == -ECONNRESET && ++closed < CLOSED_MAX)
 			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* not all at once again */
 		if (pause > 0 && weir_now() + pause < deadline) {
+			if (code == 0 && weir_warn_is_due(h, control->asked_at)) {
+				weir_member_refused(&refused, answer->status, answer->body,
+					answer->length, text, sizeof(text));
+				weir_warn(h, text);
+			}
 			nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 			continue;
 		}
@@ -367,6 +374,7 @@ say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
 	if (code < 0)
 		return code;
 	control->joined = true;
+	control->joined_at = weir_now();
 	code = weir_member_read(control->answer.body, control->answer.length, &control->who,
 		&member, text, sizeof(text));
 	control->membership = member.membership;
@@ -398,10 +406,33 @@ join(struct weir_handle *h, struct weir_http *http, const struct weir_config *co
 	return say_join(h, http, deadline);
 }
 
+/* Called about each second while a request has no answer: say so. It goes on. */
+static bool
+still_waiting(void *handle)
+{
+	struct weir_handle *h = handle;
+	uint64_t since = h->control->asked_at;
+	char text[TEXT_MAX];
+
+	if (!weir_warn_is_due(h, since))
+		return false;
+	snprintf(text, sizeof(text),
+		"the switch's control API at %s has not answered for %llu ms: is the address "
+		"right, and "
+		"the switch running?",
+		h->control->address, (unsigned long long)((weir_now() - since) / WEIR_NS_PER_MS));
+	weir_warn(h, text);
+	return false;
+}
+
+/* waits: says on a handle what it waits for; NULL: none does. */
 static int
-open_http(const struct weir_control *control, struct weir_http **http, char *text, size_t size)
+open_http(const struct weir_control *control, struct weir_handle *waits, struct weir_http **http,
+	char *text, size_t size)
 {
 	const struct weir_http_config config = {
+		.interrupted = waits != NULL ? still_waiting : NULL,
+		.argument = waits,
 		.address = control->address,
 		.token = control->token,
 		.ca_file = control->ca_file,
@@ -420,11 +451,12 @@ weir_control_join(struct weir_handle *h, const struct weir_config *config, uint6
 
 	if (control == NULL)
 		return weir_error_set(h, -ENOMEM, "out of memory");
+	control->asked_at = weir_now();
 	code = read_settings(h, control, config);
 	if (code < 0)
 		return code;
 	h->source = (uint8_t)control->who.rank;
-	code = open_http(control, &http, text, sizeof(text));
+	code = open_http(control, h, &http, text, sizeof(text));
 	if (code < 0)
 		return weir_error_set(h, code, "%s", text);
 	code = join(h, http, config, deadline);
@@ -442,7 +474,8 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 
 	if (control == NULL || control->request == NULL)
 		return 0;
-	code = open_http(control, &http, text, sizeof(text));
+	control->asked_at = weir_now();
+	code = open_http(control, h, &http, text, sizeof(text));
 	if (code < 0)
 		return weir_error_set(h, code, "%s", text);
 	for (;;) {
@@ -457,6 +490,8 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 			code = 0;
 			break;
 		}
+		if (weir_warn_is_due(h, control->asked_at))
+			weir_warn(h, h->error);
 		nanosleep(&(struct timespec){.tv_nsec = (long)AGAIN_NS}, NULL);
 	}
 	weir_http_close(http);
@@ -518,7 +553,8 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 	int verdict;
 
 	text[0] = '\0';
-	if (control == NULL || !control->joined || open_http(control, &http, why, sizeof(why)) < 0)
+	if (control == NULL || !control->joined ||
+		open_http(control, NULL, &http, why, sizeof(why)) < 0)
 		return 0;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
 	verdict = query(control,
@@ -529,6 +565,7 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 			.job = h->job,
 			.source = h->source,
 			.generation = h->generation,
+			.joined_s = h->begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
 			.present = present,
 		},
 		http, text, size);
@@ -547,7 +584,7 @@ leave(struct weir_control *control)
 		snprintf(which, sizeof(which), "?membership=%" PRIu64, control->membership);
 	if (asprintf(&path, "%s/%d%s", control->members, control->who.rank, which) < 0)
 		return;
-	if (open_http(control, &http, text, sizeof(text)) == 0) {
+	if (open_http(control, NULL, &http, text, sizeof(text)) == 0) {
 		(void)weir_http_ask(
 			http, "DELETE", path, NULL, LEAVE_NS, &control->answer, text, sizeof(text));
 		weir_http_close(http);

@@ -477,6 +477,31 @@ add_silence(const struct weir_job_query *q, const json_t *member, char *text, si
 		"come");
 }
 
+/* Has another member left since this one joined? It will not begin the job with us. */
+static int
+judge_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
+{
+	const json_t *member;
+	size_t i;
+
+	json_array_foreach (members, i, member) {
+		json_int_t rank = json_integer_value(json_object_get(member, "rank"));
+		const json_t *gone_s = json_object_get(member, "gone");
+		char at[INET_ADDRSTRLEN];
+
+		if (!is_state(member, "left") || rank == q->source || !json_is_number(gone_s) ||
+			json_number_value(gone_s) >= q->joined_s)
+			continue;
+		snprintf(text, size,
+			"rank %d (%s) left job \"%.64s\" before it had begun (says %s): start all "
+			"ranks "
+			"again",
+			(int)rank, address_of(member, at), q->name, q->where);
+		return -ECONNABORTED;
+	}
+	return 0;
+}
+
 static int
 judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t size)
 {
@@ -492,6 +517,9 @@ judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t 
 		return gone(q, "another job has its name", text, size);
 	member = member_of(members, q->source);
 	code = judge_member(q, member, text, size);
+	if (code < 0)
+		return code;
+	code = judge_others(q, members, text, size);
 	if (code < 0)
 		return code;
 	if (q->generation != 0 && json_integer_value(generation) == 0) {

@@ -62,12 +62,13 @@ struct weir_job_query {
 	const char *address; /* own, dotted */
 	uint8_t job, source;
 	uint16_t generation; /* 0: none has begun here yet */
+	double joined_s; /* since this member joined, while the job has not begun; else 0 */
 	const uint8_t *present; /* bitmap of the sources that are in; NULL: the switch is silent */
 };
 
 /*
  * Read the answer to GET /v1/jobs/NAME. With the reason in text: -ENOENT, the job is gone; -EACCES, the source is
- * no longer a member; -ESTALE, the job has another generation. 0: none of these; text is then what to add to the
+ * no longer a member; -ECONNABORTED, another member left after this one joined, and the job has not begun; -ESTALE, the job has another generation. 0: none of these; text is then what to add to the
  * host's own message, such as "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
  */
 int weir_job_query_read(const struct weir_job_query *query, long status, const char *body,

@@ -158,6 +158,7 @@ struct weir {
 	struct weir_handle h;
 	pthread_t thread;
 	bool running; /* the thread exists */
+	bool join_lost; /* a source that had joined is no more among those that wait */
 	bool join_again; /* the switch sent its challenge: join with it, now */
 	uint32_t join_nonce; /* of the join that began the generation */
 	uint64_t join_repeat_at; /* ns: not before, while the switch is silent */

@@ -394,6 +394,36 @@ weir_error_unexpected(struct weir_handle *h, const struct weir_request *o, uint3
 		h->noun);
 }
 
+/* ---- waiting ---- */
+
+#define WARN_NS (3000 * WEIR_NS_PER_MS)
+
+uint64_t
+weir_warn_due(struct weir_handle *h, uint64_t since)
+{
+	if (h->waits_since != since) {
+		h->waits_since = since;
+		h->warn_at = since + WARN_NS;
+	}
+	return h->warn_at;
+}
+
+bool
+weir_warn_is_due(struct weir_handle *h, uint64_t since)
+{
+	return weir_now() >= weir_warn_due(h, since);
+}
+
+void
+weir_warn(struct weir_handle *h, const char *text)
+{
+	h->warn_at = h->waits_since + 2 * (weir_now() - h->waits_since);
+	if (h->warn != NULL)
+		h->warn(h->warn_context, text);
+	else
+		fprintf(stderr, "weir: still waiting: %s\n", text);
+}
+
 /* ---- the last text of each thread ----
  *
  * As with errno, each thread has its own texts: no thread is told of another's failure, and a child of fork() needs no

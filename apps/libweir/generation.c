@@ -138,6 +138,8 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 			if (weir->h.auth != NULL)
 				weir->join_again |= weir_auth_challenge(
 					weir->h.auth, payload + WEIR_BITMAP_BYTES);
+			for (unsigned int i = 0; weir->h.have_waiting && i < WEIR_BITMAP_BYTES; i++)
+				weir->join_lost |= (weir->h.waiting[i] & ~payload[i]) != 0;
 			memcpy(weir->h.waiting, payload, WEIR_BITMAP_BYTES);
 			weir_note_known(&weir->h, payload);
 			weir->h.have_waiting = true;
@@ -180,6 +182,34 @@ receive_replies(struct weir *weir, uint32_t nonce)
 	}
 }
 
+/*
+ * Ask the control API when a source has gone that had joined, and when a message is due. Negative: the join can't
+ * succeed any more, with h.error set.
+ */
+static int
+look_around(struct weir *weir, uint64_t begin)
+{
+	struct weir_handle *h = &weir->h;
+	bool late = weir_warn_is_due(h, begin);
+	char text[WEIR_ERROR_MAX];
+	size_t used;
+	int code;
+
+	if (!late && !weir->join_lost)
+		return 0;
+	weir->join_lost = false;
+	code = weir_control_query(h, h->have_waiting ? h->waiting : NULL, text, sizeof(text));
+	if (code < 0)
+		return weir_error_set(h, code, "%s", text);
+	if (!late)
+		return 0;
+	weir_error_join(h, weir_now() - begin);
+	used = strlen(h->error);
+	snprintf(h->error + used, sizeof(h->error) - used, "%s", text);
+	weir_warn(h, h->error);
+	return 0;
+}
+
 static int
 join_job(struct weir *weir)
 {
@@ -207,7 +237,14 @@ join_job(struct weir *weir)
 			next = now + interval;
 			interval = interval * 2 < JOIN_MOST_NS ? interval * 2 : JOIN_MOST_NS;
 		}
-		until = (next < deadline ? next : deadline) - now;
+		code = look_around(weir, begin);
+		if (code < 0)
+			return code;
+		now = weir_now();
+		until = next < deadline ? next : deadline;
+		if (weir_warn_due(&weir->h, begin) < until)
+			until = weir_warn_due(&weir->h, begin);
+		until = until > now ? until - now : 0;
 		wait.tv_sec = (time_t)(until / 1000000000);
 		wait.tv_nsec = (long)(until % 1000000000);
 		if (ppoll(&p, 1, &wait, NULL) <= 0)
@@ -303,6 +340,7 @@ void
 weir_generation_set(struct weir *weir, int code)
 {
 	weir->failed = code;
+	weir->h.begun |= code == 0;
 	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->h.error : "");
 	if (code < 0)
 		weir_error_return(&weir->h, code, weir->failure);

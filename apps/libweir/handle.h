@@ -60,8 +60,12 @@ struct weir_handle {
 	bool error_feedback;
 	uint64_t error_feedback_limit;
 	unsigned int window_limit;
+	void (*warn)(void *context, const char *text); /* NULL: stderr */
+	void *warn_context;
 	bool key_given; /* by the configuration: it goes before the control API's */
 	struct weir_control *control; /* NULL: joined by addresses */
+
+	bool begun; /* a generation has begun on this handle, now or before */
 
 	/* Fixed for a generation. */
 	uint16_t generation;
@@ -84,6 +88,8 @@ struct weir_handle {
 	uint32_t waiting_block;
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	uint8_t known[WEIR_BITMAP_BYTES]; /* sources seen in any bitmap: ids may have gaps */
+
+	uint64_t waits_since, warn_at; /* ns: see weir_warn_due() */
 
 	struct weir_error_feedback *feedback; /* of all buffers with something to add */
 	uint64_t error_feedback_bytes;
@@ -190,6 +196,14 @@ int weir_error_partial(struct weir_handle *h, struct weir_request *request);
 /* An unexpected result is of another operation than the call. */
 int weir_error_unexpected(struct weir_handle *h, const struct weir_request *request, uint32_t block,
 	const struct weir_shape *shape, const struct weir_header *kept);
+
+/*
+ * When to say what a wait that began at `since` is for (ns): after 3 s, and each time it has doubled. weir_warn()
+ * says `text` if that is due now. One wait of a handle at a time; under the lock.
+ */
+uint64_t weir_warn_due(struct weir_handle *h, uint64_t since);
+bool weir_warn_is_due(struct weir_handle *h, uint64_t since);
+void weir_warn(struct weir_handle *h, const char *text);
 
 /* ---- socket.c; 0 or -errno with h->error set ---- */
 

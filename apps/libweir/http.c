@@ -350,6 +350,8 @@ weir_http_ask(struct weir_http *http, const char *method, const char *path, cons
 		.take = take_body,
 		.to = answer,
 		.most = sizeof(answer->body),
+		.interrupted = http->config.interrupted,
+		.argument = http->config.argument,
 	};
 
 	answer->length = 0;

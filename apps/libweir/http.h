@@ -18,6 +18,8 @@ struct weir_http_config {
 	const char *address; /* http://HOST:PORT, https://HOST:PORT or unix:PATH */
 	const char *token; /* NULL: none */
 	const char *ca_file; /* certificates to trust instead of the system's; NULL */
+	bool (*interrupted)(void *); /* of weir_http_ask's requests; NULL: none */
+	void *argument; /* of interrupted */
 };
 
 struct weir_http_answer {

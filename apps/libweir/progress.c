@@ -19,12 +19,14 @@
 
 /* When the next thing is due by itself; UINT64_MAX: nothing is. */
 static uint64_t
-next_due(const struct weir *weir)
+next_due(struct weir *weir)
 {
 	uint64_t due = weir_unexpected_due(weir), at;
 
 	if (!TAILQ_EMPTY(&weir->requests) && !weir->failing) {
 		at = weir->progressed + weir->h.op_timeout;
+		due = at < due ? at : due;
+		at = weir_warn_due(&weir->h, weir->progressed);
 		due = at < due ? at : due;
 		at = weir_window_due(weir);
 		due = at < due ? at : due;
@@ -86,6 +88,10 @@ take_time(struct weir *weir)
 		return;
 	}
 	weir_join_repeat(weir, now);
+	if (weir_warn_is_due(&weir->h, weir->progressed)) {
+		weir_error_timeout(&weir->h, TAILQ_FIRST(&weir->requests), weir->progressed, now);
+		weir_warn(&weir->h, weir->h.error);
+	}
 	weir_window_repeat(weir, now);
 	weir_window_flush(weir, now);
 }

@@ -53,6 +53,8 @@ read_config(struct weir *weir, const struct weir_config *c)
 			(unsigned int)c->partial);
 	weir->h.partial = c->partial;
 	weir->h.error_feedback = c->error_feedback;
+	weir->h.warn = c->warn;
+	weir->h.warn_context = c->warn_context;
 	weir->unexpected.limit = c->unexpected_bytes != 0 ? c->unexpected_bytes : UNEXPECTED_BYTES;
 	weir->h.error_feedback_limit =
 		c->error_feedback_bytes != 0 ? c->error_feedback_bytes : CARRY_BYTES;

@@ -180,6 +180,14 @@ struct weir_config {
 	const uint8_t *key;
 	size_t key_bytes;
 	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */
+
+	/*
+	 * Called when a join, or an operation without progress, has waited for 3 s, and again each time the wait
+	 * has doubled; text says for what and for whom. It runs in a thread that waits, or in the progress
+	 * thread, and must not call the library. NULL: the text goes to stderr, behind "weir: ".
+	 */
+	void (*warn)(void *context, const char *text);
+	void *warn_context;
 };
 
 struct weir;
@@ -207,6 +215,7 @@ struct weir;
  *   -ETIMEDOUT   also: the control API does not answer
  *   -EACCES      also: it wants another token, or any
  *   -ENOENT      there is no such job, and create is not set
+ *   -ECONNABORTED  another member left the job before it had begun; the text names its rank
  *   -EADDRINUSE  another living host has this rank
  *   -ENOSPC      the switch has no memory for the job; -EDQUOT: the tenant's quota is used up
  *   -EBUSY       the switch is too busy, or the tenant asks too often, until the end of join_timeout_ms

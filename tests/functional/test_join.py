@@ -106,6 +106,19 @@ def switch_with_api(hosts, jobs=(), tenants=None):
 
 
 @case
+def a_member_that_leaves_fails_the_others_at_once():
+    with switch_with_api(3, tenants=TENANTS) as (rack, address):
+        settings = {'WEIR_TOKEN': 's3cret'}
+        (first,) = hosts_with(rack, address, only=[0], options=['--create'], **settings)
+        first.wait_line('weir: still waiting: ', 30)
+        check('missing: ranks 1-2 (1 of 3 are in)' in first.output, '%s', first.output)
+        (second,) = hosts_with(rack, address, only=[1], options=['--create', '--join-timeout', '1000'], **settings)
+        second.wait(20, 1)
+        out = first.wait(30, 1)
+        check('rank 1 (%s) left job "ring" before it had begun' % rack.address(1) in out, '%s', out)
+
+
+@case
 def a_real_switch_makes_the_job():
     with switch_with_api(3, tenants=TENANTS) as (rack, address):
         for run in hosts_with(rack, address, WEIR_TOKEN='s3cret'):

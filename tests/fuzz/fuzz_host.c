@@ -441,6 +441,14 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
+/* Waiting is said on stderr else. */
+static void
+ignore(void *context, const char *text)
+{
+	(void)context;
+	(void)text;
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -449,7 +457,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.address = "127.0.0.1",
 		.job = JOB,
 		.source = SOURCE,
-		.join_timeout_ms = 5000};
+		.join_timeout_ms = 5000,
+		.warn = ignore};
 	uint8_t flags;
 
 	play.in = (struct fuzz_input){data, size};

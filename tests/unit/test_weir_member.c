@@ -308,3 +308,35 @@ Test(weir_member, a_job_that_hangs, .timeout = 10)
 	settles(4, "expired", "10.77.0.3", -EACCES, "silent for longer than");
 	settles(4, "joined", "10.77.0.4", -EACCES, "is another host now, 10.77.0.4");
 }
+
+/* Another member left so many seconds ago; this one joined 4 s ago, and the job has not begun. */
+static int
+another_left(double ago, double joined_s)
+{
+	const struct weir_job_query query = {.where = "http://10.0.0.1:8080",
+		.name = "ring",
+		.address = "10.77.0.3",
+		.job = 7,
+		.source = 2,
+		.joined_s = joined_s};
+	char single[400], *body;
+	int verdict;
+
+	snprintf(single, sizeof(single),
+		"{'id': 7, 'state': 'joining', 'generation': 0, 'members': [{'rank': 1, 'address': "
+		"'10.77.0.2', 'state': 'left', 'gone': %.1f}, {'rank': 2, 'address': '10.77.0.3', "
+		"'state': 'joined'}]}",
+		ago);
+	body = quoted(single);
+	verdict = weir_job_query_read(&query, 200, body, strlen(body), text, sizeof(text));
+	free(body);
+	return verdict;
+}
+
+Test(weir_member, another_leaves_before_the_job_has_begun, .timeout = 10)
+{
+	cr_expect_eq(another_left(1.5, 4), -ECONNABORTED);
+	cr_expect(strstr(text, "rank 1 (10.77.0.2) left job \"ring\"") != NULL, "%s", text);
+	cr_expect_eq(another_left(5, 4), 0, "it left before this one joined");
+	cr_expect_eq(another_left(1.5, 0), 0, "a generation has begun");
+}
