@@ -31,12 +31,18 @@ put_shape(json_t *object, const struct ppe_job *job)
 static void
 put_state(json_t *object, const struct ppe_job_stats *stats)
 {
-	json_t *buffers = json_object();
+	json_t *buffers = json_object(), *latency = json_object();
+	uint64_t blocks = 0;
 
 	api_put(object, "blocks_in_flight", stats->blocks_in_flight);
 	api_put(buffers, "used", stats->buffers_used);
 	api_put(buffers, "reserved", stats->buffers_reserved);
 	json_object_set_new(object, "buffers", buffers);
+	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
+		blocks += stats->latency.bucket[i];
+	api_put(latency, "blocks", blocks);
+	json_object_set_new(latency, "seconds", json_real((double)stats->latency.sum_us / 1e6));
+	json_object_set_new(object, "latency", latency);
 }
 
 bool

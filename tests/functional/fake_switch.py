@@ -51,6 +51,8 @@ class Job:
             'op': 'sum', 'policy': self.policy, 'timeout_ms': 50, 'results': 'unicast',
             'state': self.state, 'blocks_in_flight': 64 if self.dead else 23,
             'buffers': {'used': 64 if self.dead else 41, 'reserved': 128}, 'created': 1.7e9,
+            'latency': {'blocks': int(time.monotonic() * 1000),
+                        'seconds': int(time.monotonic() * 1000) * 412e-6},
             'counters': {'contributions': int(total), 'blocks_complete': int(total / self.size),
                          'blocks_partial': 0, 'blocks_error': 0}}
         if members:

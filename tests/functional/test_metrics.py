@@ -19,6 +19,7 @@ from rack import DPDK, ROOT, Rack, job
 from tap import Skip, case, check, main
 
 PAGE = os.path.join(ROOT, 'docs', 'counters.md')
+DASHBOARD = os.path.join(ROOT, 'configs', 'grafana', 'weir.json')
 SAMPLES = os.path.join(ROOT, 'configs', 'prometheus')
 
 
@@ -192,12 +193,16 @@ def prometheus_takes_the_samples_of_its_configuration():
 
 
 @case
-def rules_ask_for_metrics_that_are_there():
+def rules_and_the_dashboard_ask_for_metrics_that_are_there():
     with switch() as (_rack, api):
         families = scrape(api)
-    for path in glob.glob(os.path.join(SAMPLES, '*rules.yml')):
+    with open(DASHBOARD) as file:
+        panels = json.load(file)['panels']
+    check(all(panel['targets'] for panel in panels), 'an empty panel')
+    for path in glob.glob(os.path.join(SAMPLES, '*rules.yml')) + [DASHBOARD]:
         with open(path) as file:
             asked = set(re.findall(r'\bweir_\w+', file.read()))
+        check(len(asked) > 5, '%s: %s', path, asked)
         for name in asked:
             check(re.sub('_(bucket|sum|count)$', '', name) in families, '%s: %s', path, name)
 

@@ -108,7 +108,8 @@ def a_healthy_switch():
         words = page.text()
         has(words, 'rack7', r'10\.77\.0\.254', 'live', r'No block is stuck\. 2 jobs run, 4 ports up',
             r'23 of 64', r'All 4 hosts keep pace', r'rank 11 \(10\.77\.1\.12\) is late\. 62 % of the',
-            r'1 late; 15 of 16', r'duplicate\s+[\d.]+/s\s+18 233', r'lcore 1\s+\d+ % busy',
+            r'1 late; 15 of 16', r'duplicate\s+[\d.]+/s\s+18 233', r'payload added\s+[\d.]+ [GM]bit/s', r'block latency\s+412 µs',
+            r'0\s+−5 min\s+−3 min\s+−1 min\s+now', r'lcore 1\s+\d+ % busy',
             r'19\.0 MiB of 64\.0 MiB', r'31 dropped at a full queue', r'MTU 1500')
         check('malformed' not in words, 'a reason that never happened is shown')
         check(seats(page, 1)[11] == 'late', 'seats: %s', seats(page, 1))
@@ -137,7 +138,7 @@ def faults_on_purpose_are_told():
         switch.faults = {'rules': 2, 'elapsed_ms': 185000, 'hit': 12345, 'held_now': 0}
         page.wait('document.querySelector("#troubles").textContent.includes("purpose")')
         has(page.text(), r'Faults are set on purpose: 2 rules, for 3 min', r'12 345 packets were hit\. '
-            r'weirctl faults tells them\.')
+            r'weirctl faults lists them\.')
         check(page.ask('document.title').startswith('! faults are set on purpose'), 'title')
 
 
@@ -155,6 +156,8 @@ def a_host_dies():
             r'happens until it sends\.')
         has(page.text('.job tr.dead'), r'2\s+10\.77\.0\.3\s+p2\s+✕ silent\s+now\s+[\d.]+ s ago')
         has(page.ask('document.title'), '✕ job ring waits for rank 2')
+        badges = page.ask('[...document.querySelectorAll(".job .badge")].map((b) => [b.dataset.state, b.textContent])')
+        check(badges == [['bad', 'stuck: waits for rank 2'], ['running', 'running, generation 7']], '%s', badges)
         spoken = page.text('#spoken')
         time.sleep(2)
         check(page.text('#spoken') == spoken, 'it is spoken again: %s', spoken)
@@ -172,7 +175,7 @@ def a_host_dies():
         has(page.text('#verdict'), r'ranks 1 \(10\.77\.0\.2\) and 3 \(10\.77\.0\.4\), last heard '
             r'[\d.]+ s to 3\d s ago')
         switch.jobs[0].dead.clear()
-        page.wait('!document.querySelector(".seat.dead, .trouble")')
+        page.wait('!document.querySelector(".seat.dead, .trouble, .job .badge:not([data-state=running])")')
 
 
 @case

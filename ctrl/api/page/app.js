@@ -89,6 +89,8 @@ function count() {
         const name = 'job/' + text(job.name), counters = record(job.counters);
         series.count(name + '/contributions', counters.contributions, times.jobs);
         series.count(name + '/blocks', counters.blocks_complete, times.jobs);
+        series.count(name + '/latencies', record(job.latency).blocks, times.jobs);
+        series.count(name + '/seconds', record(job.latency).seconds, times.jobs);
         series.count(name + '/degraded',
             (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0), times.jobs);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Line charts of the last five minutes: one SVG each, all with the same time axis and one cursor.
 // A series is an array with a value a second, the newest last; null where nothing is known.
-import { attribute } from './dom.js';
+import { attribute, set } from './dom.js';
 import { age } from './words.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -57,6 +57,9 @@ export class Chart {
         this.node.tabIndex = 0;
         this.node.setAttribute('role', 'img');
         this.top = this.add('span', 'top');
+        set(this.add('span', 'zero'), '0');
+        for (const minute of [5, 3, 1, 0])
+            set(this.add('span', 'time time-' + minute), minute ? `−${minute}\u00a0min` : 'now');
         this.reading = this.add('span', 'reading');
         this.draw = this.drawing();
         this.node.addEventListener('pointermove', (event) => this.follow(event));

@@ -2,10 +2,12 @@
 // The card of a job: its rates, its window, and its members with who is late.
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, attribute, h, reveal, set, sync } from './dom.js';
-import { age, enumeration, heard, number, perSecond, percent, plural, record, text, whole }
+import { age, bits, enumeration, heard, latency, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
 const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
+const BYTES = { int8: 1, uint8: 1, int16: 2, uint16: 2, int32: 4, uint32: 4, int64: 8, uint64: 8,
+    e4m3: 1, e5m2: 1, fp16: 2, bf16: 2, fp32: 4, fp64: 8 }; // of an element
 const SHOWN = 8; // members told in words while the list is closed
 
 class Seat {
@@ -75,6 +77,9 @@ export class JobCard {
         this.name = h('h3', '', name);
         this.about = h('p', 'about');
         this.state = h('p', 'badge');
+        this.payload = new Figure('payload added');
+        attribute(this.payload.node, 'title', 'Contributions as blocks of full size');
+        this.latency = new Figure('block latency');
         this.contributions = new Figure('contributions');
         this.blocks = new Figure('blocks done');
         this.degraded = new Figure('degraded');
@@ -94,9 +99,9 @@ export class JobCard {
         });
         this.node = h('article', 'card job',
             h('header', '', h('div', '', this.name, this.about), this.state),
-            h('dl', 'figures', this.contributions.node, this.blocks.node, this.degraded.node,
+            h('dl', 'figures', this.payload.node, this.latency.node, this.contributions.node, this.blocks.node, this.degraded.node,
                 this.window.node, this.buffers.node),
-            h('div', 'over-time', h('h4', '', 'Contributions, last five minutes'), this.chart.node),
+            h('div', 'over-time', h('h4', '', 'Contributions per second, last five minutes'), this.chart.node),
             this.membersPart());
     }
 
@@ -113,16 +118,33 @@ export class JobCard {
         return this.who;
     }
 
-    update({ job, seats, series }) {
+    // What the badge says of a job that does not go on: {level, words}, or null.
+    trouble(seats, stuck) {
+        const missing = stuck ? stuck.missing : seats.filter((seat) => seat.state === 'dead' || seat.awaited);
+        if (!stuck && missing.length === 0) return null;
+        const ranks = missing.map((one) => text(one.rank));
+        const dead = seats.some((seat) => seat.state === 'dead');
+        return { level: dead ? 'bad' : 'warn',
+            words: 'stuck: waits for ' + (ranks.length === 0 ? 'a host' :
+                (ranks.length === 1 ? 'rank ' : 'ranks ') + enumeration(ranks, 4)) };
+    }
+
+    update({ job, seats, stuck, series }) {
         this.of = seats;
+        const trouble = this.trouble(seats, stuck);
         const worst = ['dead', 'late'].find((state) =>
             seats.some((seat) => seat.state === state && (seat.awaited || state === 'dead')));
         attribute(this.node, 'data-worst', worst || 'none');
         set(this.about, about(job));
-        set(this.state, text(job.state) +
+        set(this.state, trouble ? trouble.words : text(job.state) +
             (number(job.generation) > 0 ? ', generation ' + job.generation : ''));
-        attribute(this.state, 'data-state', text(job.state));
+        attribute(this.state, 'data-state', trouble ? trouble.level : text(job.state));
         const counters = record(job.counters);
+        const size = number(job.elements) * (BYTES[text(job.type)] || NaN);
+        this.payload.update(bits(series.contributionsNow === null ? null :
+            series.contributionsNow * size * 8));
+        reveal(this.latency.node, record(job.latency).blocks !== undefined);
+        this.latency.update(series.latencyNow === null ? '–' : latency(series.latencyNow));
         this.contributions.update(perSecond(series.contributionsNow));
         this.blocks.update(perSecond(series.blocksNow));
         const degraded = (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0);

@@ -47,6 +47,12 @@ export class Series {
         return values.length ? values[values.length - 1] : null;
     }
 
+    // The mean of what one counter sums and the other counts, in the last second; null: none.
+    ratio(sum, count) {
+        const events = this.now(count), total = this.now(sum);
+        return events > 0 && total !== null ? total / events : null;
+    }
+
     // What has not been put for five minutes is forgotten.
     forget(time) {
         for (const [name, one] of this.all) {

@@ -184,7 +184,7 @@ function switchTrouble(data) {
             level: 'warn',
             says: `Faults are set on purpose: ${plural(rules, 'rule', 'rules')}` +
                 `${since === null ? '' : ', for ' + age(since / 1000)}.`,
-            more: (hit === null ? '' : `${plural(hit, 'packet', 'packets')} were hit. `) + 'weirctl faults tells them.',
+            more: (hit === null ? '' : `${plural(hit, 'packet', 'packets')} were hit. `) + 'weirctl faults lists them.',
             short: 'faults are set on purpose',
         });
     }

@@ -144,11 +144,13 @@ function showPorts(rates) {
 function showJobs({ data, series }, rooms) {
     const history = historyOf(data, 'jobs');
     const jobs = list(record(data.jobs).jobs);
+    const stuck = new Map(groups(list(record(data.blocks).blocks)).map((group) => [group.job, group]));
     const items = jobs.map((job) => {
         const name = text(job.name);
         const of = record(history.get(name));
         const contributions = either(of.contributions, series.get(`job/${name}/contributions`));
-        return { job, seats: rooms.get(name) || [], series: {
+        return { job, seats: rooms.get(name) || [], stuck: stuck.get(name), series: {
+            latencyNow: series.ratio(`job/${name}/seconds`, `job/${name}/latencies`),
             contributions,
             contributionsNow: last(contributions),
             blocksNow: last(either(of.blocks, series.get(`job/${name}/blocks`))),

@@ -63,6 +63,11 @@ export function age(seconds) {
     return pair(Math.floor(s / 86400), 'd', Math.floor(s / 3600) % 24, 'h');
 }
 
+// A short time in three digits: 412 µs, 1.23 ms, 2.5 s.
+export const latency = (seconds) => number(seconds) === null ? NONE :
+    seconds < 1e-3 ? scaled(Math.round(seconds * 1e6), 'µs').replace(/(\d)µ/, '$1' + SPACE + 'µ') :
+        seconds < 1 ? (seconds * 1e3).toPrecision(3) + SPACE + 'ms' : age(seconds);
+
 export const heard = (seconds) =>
     number(seconds) === null ? 'never heard' : 'last heard ' + age(seconds) + ' ago';
 
