@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The doors of the house; meson does the work. `make help` lists them.
+# Everything that people call by hand; meson does the work. `make help` lists it.
 #
+#   prefix=/usr DESTDIR=/tmp/x   where `make install` puts things
 #   SANITIZE=address,undefined   build with sanitizers, into build-sanitize/
-#   SUITE="unit lint"            test only these suites
-#   JOBS=2                       compile with so many processes
+#   SUITE="unit lint"            run only these test suites
+#   TEST_JOBS=4                  how many tests run at a time (default: two per CPU)
+#   JOBS=2                       how many compilers run at a time
 #   BENCH="engine hash"          run only these benches
-#   SEED=7                       of make faults and make stragglers: what happens when
-#   FAULTS="tests/fault/a.json"  play these scenarios only
-#   FUZZ_TIME=600                seconds that each fuzz target searches
+#   SEED=7                       the seed of make faults and make stragglers
+#   FAULTS="tests/fault/a.json"  run only these scenarios
+#   FUZZ_TIME=600                seconds of search for each fuzz target
 #   FUZZ="packets host"          search with these targets only
+#   SOAK="model faults"          these parts of make soak only
 #   PARTS="slowdown detection"   these parts of make stragglers only
 #   COMPARE="--hosts 8"          options of make compare (apps/compare/compare.py --help)
 
@@ -17,6 +20,7 @@ JOBS ?= $(shell nproc)
 FUZZ_TIME ?= 60
 prefix ?= /usr/local
 FAULTS ?= $(sort $(wildcard tests/fault/*.json))
+SOAK ?= model faults fuzz sanitize
 PARTS ?= slowdown detection training
 ifeq ($(SANITIZE),)
 BUILD := build
@@ -30,59 +34,76 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build test faults model fuzz demo bench stragglers compare reference deb format clean install packages
+.PHONY: help build install test faults model fuzz demo bench stragglers compare reference deb format clean packages \
+	packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
-	@echo 'make demo    a switch, four hosts and a verified AllReduce, here, in a few minutes'
-	@echo 'make test    all tests (SUITE="unit model eal functional fault instructions fuzz lint", SANITIZE=address,undefined)'
-	@echo 'make faults  all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
-	@echo 'make model   search all states of the life of a block in larger models than make test does, in some minutes'
-	@echo 'make fuzz    search for packets and texts that break something, a minute a target (needs clang)'
-	@echo 'make bench   every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
+	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine, in two minutes'
+	@echo 'make build       build the programs into $(BUILD)/'
+	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
+	@echo 'make test        all tests, in about ten minutes (SUITE="unit model eal functional fault instructions fuzz lint")'
+	@echo 'make soak        what takes too long for make test, in about an hour and a half (SOAK="model faults fuzz sanitize")'
+	@echo 'make faults      all scenarios of tests/fault: losses, stragglers, dead hosts and switches, in some minutes'
+	@echo 'make model       search larger models of the life of a block than make test does, in some minutes'
+	@echo 'make fuzz        search for packets and texts that break something, a minute for each target (needs clang)'
+	@echo 'make bench       every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
-	@echo 'make reference  what the headers say, as pages, into $(BUILD)/docs/reference/ (needs doxygen)'
-	@echo 'make compare Weir beside Open MPI and Gloo on the same links, in ten minutes (COMPARE="--hosts 8 --sizes 1M")'
-	@echo 'make deb     a Debian package, into build-deb/'
-	@echo 'make install build what users need and install it: make install prefix=/usr DESTDIR=/tmp/x'
-	@echo 'make packages install the Debian packages that the build needs'
-	@echo 'make build   only build, into $(BUILD)/'
-	@echo 'make format  put the C sources into the house format'
-	@echo 'make clean   remove build/, build-sanitize/, build-fuzz/, build-deb/ and build-install/'
+	@echo 'make compare     Weir beside Open MPI and Gloo on the same links, in ten minutes (COMPARE="--hosts 8 --sizes 1M")'
+	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
+	@echo 'make deb         Debian packages, into build-deb/'
+	@echo 'make packages    install the Debian packages that the build needs'
+	@echo 'make format      format the C sources'
+	@echo 'make clean       remove build/, build-sanitize/, build-fuzz/, build-deb/ and build-install/'
 
 packages:
 	@.ci/install
 
+packages-test:
+	@.ci/install packages packages.test
+
+# The programs, without the tests.
+build: packages
+	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
+
 # What users need, and no tests; build-install/ has a prefix of its own.
-install:
+install: packages
 	@if [ -f build-install/build.ninja ]; then meson configure build-install --prefix=$(prefix); \
 	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >/dev/null
 	@ninja -C build-install -j $(JOBS) --quiet
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
-# meson is asked to configure once, and again when the options are others than last time.
-build: packages
-	@set -e; if [ ! -f $(BUILD)/build.ninja ]; then \
-		echo 'build: configure $(BUILD)/'; \
-		rm -rf $(BUILD); meson setup $(BUILD) $(SETUP); echo '$(SETUP)' >$(BUILD)/.setup; \
-	elif [ "$$(cat $(BUILD)/.setup 2>/dev/null)" != "$$(echo '$(SETUP)')" ]; then \
-		echo 'build: configure $(BUILD)/ again'; \
-		meson configure $(BUILD) $(SETUP); echo '$(SETUP)' >$(BUILD)/.setup; \
-	fi
-	@echo 'build: compile into $(BUILD)/'
-	@ninja -C $(BUILD) -j $(JOBS)
+# With the tests.
+build-all: packages-test
+	@JOBS=$(JOBS) .ci/build $(BUILD) all $(SETUP)
 
-test: build
+test: build-all
 	@tests/run $(BUILD) $(SUITE)
+
+# What takes too long for `make test`. A part that fails does not stop the others.
+soak: packages-test
+	@echo 'soak: $(SOAK): about 90 minutes in all on two CPUs'
+	@echo '      (model 15, faults 10, fuzz 15, sanitize 50)'
+	@failed=; for part in $(SOAK); do \
+		echo "soak: $$(date +%T) $$part"; \
+		$(MAKE) --no-print-directory soak-$$part || failed="$$failed $$part"; \
+	done; echo "soak: $$(date +%T) failed:$${failed:- nothing}"; [ -z "$$failed" ]
+
+soak-model: model
+soak-faults: faults
+soak-fuzz:
+	@$(MAKE) --no-print-directory fuzz FUZZ_TIME=300
+soak-sanitize:
+	@$(MAKE) --no-print-directory test SANITIZE=address,undefined
 
 # The last line is `faults: N passed, N failed, N wrong, N hung`.
 faults: build
 	@WEIR_BUILD=$(BUILD) apps/faults/weir-faults all $(FAULTS) $(if $(SEED),--seed $(SEED))
 
-model: packages
+model: packages-test
 	@tests/spin/check.py --large
 
-# Beside the tests: what it finds and is kept in tests/fuzz/corpus, they play again.
-fuzz: packages
+# The tests play what it found and was kept in tests/fuzz/corpus.
+fuzz: packages-test
 	@command -v clang >/dev/null || { echo 'fuzz: libFuzzer is part of clang: apt-get install clang'; exit 1; }
 	@[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true \
 		-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
@@ -90,25 +111,27 @@ fuzz: packages
 	@ninja -C build-fuzz -j $(JOBS) fuzzers
 	@tests/fuzz/search build-fuzz -t $(FUZZ_TIME) $(FUZZ)
 
-demo: build
+# Compiles what the demo runs, and nothing else.
+demo: packages
+	@JOBS=$(JOBS) .ci/build $(BUILD) demo $(SETUP)
 	@apps/demo/demo.py $(BUILD)
 
-bench: build
+bench: build packages-test
 	@apps/bench/bench.py $(BUILD) $(BENCH)
 
-stragglers: build
+stragglers: build packages-test
 	@apps/stragglers/stragglers.py $(BUILD) $(if $(SEED),--seed $(SEED)) --only $(PARTS) \
 		--json $(BUILD)/stragglers/stragglers.json --plots $(BUILD)/stragglers
 
-reference: build
+reference: build packages-test
 	@ninja -C $(BUILD) reference
 
 # The last line is `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
 compare: build
-	@.ci/install packages.compare
+	@.ci/install packages.test packages.compare
 	@apps/compare/compare.py $(BUILD) --json $(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
 
-deb: packages
+deb: packages-test
 	@JOBS=$(JOBS) .ci/deb build-deb
 
 format:

@@ -35,7 +35,6 @@ TRIES = [
     ('a TAP file without cases, status 0', 'echo 1..0 >$TAP', 'args: @TAP@', r'0 passed, 1 failed$'),
     ('a sanitizer report after the TAP file', TAP + '>$TAP; exit 1', 'args: @TAP@',
      r'2 passed, 1 failed$'),
-    ('a missing program', None, '', r'0 passed, 1 failed$'),
 ]
 
 
@@ -54,34 +53,47 @@ def build_project(root):
     with open(os.path.join(root, 'meson.build'), 'w') as file:
         file.write(project)
     subprocess.run(['meson', 'setup', build, root], check=True, stdout=subprocess.DEVNULL)
-    for number, (_, body, _, _) in enumerate(TRIES, 1):
-        if body is None:
-            os.unlink(os.path.join(root, 't%d' % number))
     return build
 
 
+def run(build, *suites):
+    """Returns the lines of the output and the exit status."""
+    done = subprocess.run([os.path.join(HERE, '..', 'run'), build, *suites], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout.splitlines(), done.returncode
+
+
 def main():
-    failed = 0
+    failed = number = 0
+
+    def tell(name, good, lines):
+        nonlocal failed, number
+        failed += not good
+        number += 1
+        print('%sok %d - %s' % ('' if good else 'not ', number, name))
+        if not good:
+            print(''.join('# %s\n' % line for line in lines))
+
+    # Besides, a suite without tests.
+    tries = [(n, 's%d' % i, last) for i, (n, _, _, last) in enumerate(TRIES, 1)]
+    tries.append(('a suite without tests', 'none', r'0 passed, 1 failed$'))
     with tempfile.TemporaryDirectory(prefix='weir-run-') as root:
         build = build_project(root)
-        # Besides, a suite that nobody registered.
-        tries = [(n, 's%d' % i, last) for i, (n, _, _, last) in enumerate(TRIES, 1)]
-        tries.append(('a suite without tests', 'none', r'0 passed, 1 failed$'))
-        for number, (name, suite, last) in enumerate(tries, 1):
-            done = subprocess.run([os.path.join(HERE, '..', 'run'), build, suite], text=True,
-                                  check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            lines = done.stdout.splitlines()
-            good = bool(lines) and re.match(last, lines[-1]) and \
-                (done.returncode == 0) == (' 0 failed' in last)
-            # What is skipped is told with its reason, and nothing else is.
-            told = '== skipped' in lines and any(line.endswith(', 1: no root') for line in lines)
-            good = good and told == (name == 'a skipped case')
-            failed += not good
-            print('%sok %d - %s' % ('' if good else 'not ', number, name))
-            if not good:
-                print('# exit status %d' % done.returncode)
-                print(''.join('# %s\n' % line for line in lines))
-    print('1..%d' % len(tries))
+        lines, status = run(build, *[suite for _, suite, _ in tries])
+        found = dict(re.findall(r'^(\w+) +[\d.]+ s  (\d+ passed.*)$', '\n'.join(lines), re.M))
+        for name, suite, last in tries:
+            tell(name, re.match(last, found.get(suite, '')), lines)
+        tell('failures are the exit status', status == 1, lines)
+        told = lines[lines.index('== skipped'):lines.index('== summary')] if '== skipped' in lines else []
+        tell('skipped cases are listed with the reason',
+             len(told) == 2 and told[1].endswith(', 1: no root'), lines)
+        lines, status = run(build, 's1', 's2')
+        tell('without failures the exit status is 0', status == 0 and lines[-1] == '3 passed, 0 failed', lines)
+        tell('nothing is skipped', '== skipped' not in lines, lines)
+        os.unlink(os.path.join(root, 't1'))
+        lines, status = run(build, 's1')
+        tell('a missing program', status == 1 and lines[-1] == '0 passed, 1 failed', lines)
+    print('1..%d' % number)
     return 1 if failed else 0
 
 
