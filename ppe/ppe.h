@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packet-processing engines: the room's public page.
+ * The packet-processing engines: the public header of this folder.
  *
  * A worker lcore is one engine (Trio: a PPE). It owns some port queues, one shard of the block
  * table and of DataMemory, and `threads` thread contexts. Its loop (ppe/barrel.c) takes packets
@@ -11,11 +11,10 @@
  *   port -> dispatch (program, order ticket) -> thread -> [crossbar -> thread on the owner]
  *        -> consumed | dropped under a reason | output queue of a port -> port
  *
- * Nothing mutable on the packet path has two owners, so there is no lock and no atomic
- * read-modify-write here; lcores meet in single-producer single-consumer rings only.
+ * No mutable state on the packet path has two owners, so there is no lock and no atomic read-modify-write.
+ * Lcores meet only in single-producer single-consumer rings.
  *
- * Thread safety: every function of this page is for the one control thread, unless it says
- * otherwise.
+ * Thread safety: every function in this header is for the one control thread, unless it says otherwise.
  */
 #ifndef PPE_PPE_H
 #define PPE_PPE_H
@@ -33,16 +32,16 @@
 #define PPE_PORTS_MAX    64
 #define PPE_PROGRAMS_MAX 8
 
-/* What an engine does when a loop turn found nothing to do. */
+/* What an engine does after an idle loop turn. */
 enum ppe_idle {
-	PPE_IDLE_SPIN, /* poll on: lowest latency, takes the whole CPU */
+	PPE_IDLE_SPIN, /* continue polling: lowest latency, takes the whole CPU */
 	PPE_IDLE_YIELD, /* sched_yield(): for lcores that share a CPU */
 	PPE_IDLE_SLEEP, /* sleep idle_sleep_us after some empty turns: small machines, demos */
 };
 
 struct ppe_program;
 
-/* Filled by ctrl. Numbers are validated there; ppe_create checks them again and says -EINVAL. */
+/* Filled and validated by ctrl; ppe_create checks the numbers again and returns -EINVAL. */
 struct ppe_config {
 	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
 	uint16_t threads; /* [1, 64] contexts per worker */
@@ -52,10 +51,9 @@ struct ppe_config {
 	uint32_t crossbar_depth; /* packets per ordered pair of workers, a power of two */
 	uint32_t queue_depth; /* packets per output queue and priority, a power of two */
 	uint32_t timer_threads; /* [1, 1000]: the slices of an aging scan */
+	uint32_t refusals; /* [0, 1000000] answers per second and worker to unknown senders */
 	uint32_t
-		refusals; /* [0, 1000000] a second and worker: answers to who is no source of a job */
-	uint32_t
-		joins_s; /* [0, 3600] a join that is not repeated is kept; 0: as docs/protocol.md says */
+		joins_s; /* [0, 3600] how long a join is kept without repetition; 0: as in docs/protocol.md */
 	uint32_t fdb_entries; /* [16, 1 << 20] */
 	uint32_t fdb_timeout_s; /* [1, 1000000] */
 	int exception_port; /* index of the TAP port that leads to the kernel; -1: none */
@@ -67,18 +65,19 @@ struct ppe_config {
 	uint32_t packet_bytes; /* largest frame (or framesz) of any port */
 	uint32_t headers; /* mbufs of the header pool and of the attach pool each */
 	uint32_t
-		blocks; /* block records per worker, [0, 1 << 24]; more when the first jobs need more */
-	uint64_t hash_seed; /* of the FDB: draw it at random, so that nobody can fill a bucket */
+		blocks; /* block records per worker, [0, 1 << 24]; more if the first jobs need more */
+	uint64_t
+		hash_seed; /* of the FDB: draw it at random, so that chosen addresses cannot fill a bucket */
 };
 
-/* What the jobs and tables take per worker, computed before anything is allocated. Bytes. */
+/* Memory in bytes, computed before anything is allocated. */
 struct ppe_memory {
 	uint64_t packet_pools; /* all mbuf pools together, once per switch */
 	uint64_t data_memory; /* aggregation buffers, summed over the workers */
 	uint64_t block_tables; /* records and buckets, summed over the workers */
 	uint64_t fdb; /* forwarding tables, summed over the workers */
 	uint64_t rings; /* crossbar and output queues */
-	uint64_t faults; /* those of the configuration, which ppe_memory_needed leaves out */
+	uint64_t faults; /* of the configuration's faults; ppe_memory_needed leaves it out */
 	uint64_t total;
 };
 
@@ -89,10 +88,10 @@ void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 	const struct ppe_jobs *jobs, struct ppe_memory *memory);
 
 /*
- * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init.
- * ports: nb_ports entries, [1, 64], copied. jobs: the first jobs, copied. programs: NULL-terminated
- * in order of precedence, the first match takes a packet; NULL stands for the built-in ones. Returns
- * NULL with rte_errno; one log line says what failed. Nothing is left allocated on error.
+ * Build the whole switch: pools, ports, crossbar, engines, program state. After EAL init. ports: nb_ports
+ * entries, [1, 64], copied. jobs: the first jobs, copied. programs: NULL-terminated, in order of
+ * precedence; the first match takes a packet; NULL: the built-in ones. Returns NULL with rte_errno after
+ * one log line that says what failed. Nothing stays allocated on error.
  */
 struct ppe *ppe_create(const struct ppe_config *config, const struct pktbuf_port_config *ports,
 	unsigned int nb_ports, const struct ppe_jobs *jobs,
@@ -108,47 +107,43 @@ void ppe_print(const struct ppe *ppe, FILE *out);
 int ppe_start(struct ppe *ppe);
 
 /*
- * From now on these are the jobs. A job stays the same while id, instance and shape (window, elements,
- * sources, generation, block bits) do: members, addresses, timeout and policy may be others, and no
- * block of it, or of another job, notices. No member's id may reach the ppe_job_source_end() that the
- * job began with: then it is another job, as in another shape. A job that is new gets its buffers and records now; one
- * that is no longer there forgets its blocks, and its packets are unknown_job. Every worker changes
- * from the one table to the other between two packets.
+ * Replace the jobs. A job stays the same while id, instance and shape (window, elements, sources,
+ * generation, block bits) do: members, addresses, timeout and policy may change without effect on blocks.
+ * A member's id must stay below the ppe_job_source_end() that the job began with; otherwise it is another
+ * job, as with another shape. A new job gets its buffers and records now. A job that is gone forgets its
+ * blocks, and its packets are unknown_job. Every worker changes tables between two packets.
  *
- * The new job is made while the former one is there: to replace a job by one of another shape takes
- * room for both, buffers and records, until the former one has left (ppe_jobs_leaving).
+ * A new job is made while the former one exists: replacing a job by one of another shape needs buffers and
+ * records for both, until the former one has left (ppe_jobs_leaving).
  *
- * Table and jobs are copied. 0; or -ENOMEM (DPDK's memory, or OpenSSL's for an authenticated job),
- * -ENOSPC (block records), -EBUSY (a worker has not taken the change before this one), -EIO (no random
- * bytes for an authenticated job) or -EINVAL (buffers of a shape that no job of the configuration
- * has), and then nothing has changed. Waits for a loop turn of the slowest worker, half a second at
- * most: one that does not turn then takes the change when it does; and, when all have, as
- * ppe_jobs_leaving() does.
+ * Table and jobs are copied. 0; or, without any change, -ENOMEM (DPDK's memory, or OpenSSL's for an
+ * authenticated job), -ENOSPC (block records), -EBUSY (a worker has not taken the previous change), -EIO
+ * (no random bytes for an authenticated job) or -EINVAL (buffers of a shape that no job of the
+ * configuration has). Waits for a loop turn of the slowest worker, at most half a second; a worker that
+ * does not turn takes the change later. Then does as ppe_jobs_leaving().
  */
 int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
 /*
- * Jobs that are gone, but whose last results are still on their way: their memory is given back
- * here, when it can be. Call it now and then. Returns how many are left. Waits for a loop turn of the
- * slowest worker, half a second at most, when the last results of some have just gone. A job has left some
- * milliseconds after its last result, also by ports that fall quiet (pktbuf_outq_reclaim); devices
- * whose drivers free nothing on demand keep it until they have sent a ring of other packets, and so
- * does a capture that holds packets.
+ * Free the memory of deleted jobs whose last results have been sent. Call it periodically. Returns how many
+ * such jobs are left. Waits for a loop turn of the slowest worker, at most half a second, if last results
+ * were sent just now. A job leaves some milliseconds after its last result, even through idle ports
+ * (pktbuf_outq_reclaim). Devices whose drivers free nothing on demand keep it until they have sent a ring
+ * of other packets, and captures while they hold packets.
  */
 unsigned int ppe_jobs_leaving(struct ppe *ppe);
 
-/* Is a job that is gone among those that ppe_jobs_leaving has to wait for? */
+/* Returns whether ppe_jobs_leaving still waits for this deleted job. */
 bool ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance);
 
 /*
- * What a new job of this id is to begin with (ppe_job.first_generation), so that packets of the jobs
- * that had the id before are stale in it: the generation after their last one, [1, 65535]. 0: there
- * was none, and the switch's own will do; or a worker that does not turn has the last one still, which
- * may begin another generation.
+ * The first generation of a new job of this id (ppe_job.first_generation), so that packets of former jobs
+ * with the id are stale: the generation after their last one, [1, 65535]. 0: there was none, so use the
+ * switch's; or a worker that does not turn still has the last job, which may begin another generation.
  */
 uint16_t ppe_generation_after(struct ppe *ppe, uint8_t id);
 
-/* What a job of this shape would take, and what there is. */
+/* The needs of a job of this shape, and what is free. */
 struct ppe_room {
 	uint64_t memory_needed, memory_free; /* bytes; free: the largest piece that DPDK has */
 	uint32_t records_needed, records_free; /* block records, on the worker with the fewest */
@@ -157,22 +152,21 @@ struct ppe_room {
 void ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room);
 
 /*
- * Stop: no more packets are received, what is under way is finished and sent, then the workers
- * return and the ports stop. Waits at most `limit_ms` for the packets under way. Returns 0;
- * -ETIMEDOUT when some had to be abandoned (they are freed and counted as in flight); or -EBUSY when a
- * worker did not return within a second more: a log line says which. It stops as soon as it turns, and
- * another call waits another second.
+ * Stop: receive no more packets, finish and send those in progress, then end the workers and stop the
+ * ports. Waits at most `limit_ms` for packets in progress. Returns 0; -ETIMEDOUT when some were dropped
+ * (freed, and counted as in flight); -EBUSY when a worker did not return within another second: a log
+ * line says which. It stops as soon as it turns; another call waits another second.
  */
 int ppe_stop(struct ppe *ppe, unsigned int limit_ms);
 
-/* What was not given back after ppe_stop: all zero in a switch that keeps its books. */
+/* What was not returned after ppe_stop: all zero in a correct switch. */
 #define PPE_LEAKS(X)                                                                               \
 	X(packets, "mbufs missing from the packet pool")                                           \
 	X(headers, "mbufs missing from the header pool")                                           \
 	X(attaches, "mbufs missing from the attach pool")                                          \
 	X(buffers, "aggregation buffers missing from DataMemory")                                  \
 	X(records, "block records still in the tables")                                            \
-	X(faults, "releases and holds of aggregation buffers that made no sense")
+	X(faults, "invalid releases and holds of aggregation buffers")
 
 struct ppe_leaks {
 #define X(name, help) uint64_t name;
@@ -181,9 +175,8 @@ struct ppe_leaks {
 };
 
 /*
- * Free everything. ppe: NULL is fine; a running one is stopped first, and nothing is freed when
- * ppe_stop() says -EBUSY: EAL must not be cleaned up then, either. leaks: what was found missing, may
- * be NULL.
+ * Free everything. NULL is fine. Stops a running switch first; if ppe_stop() returns -EBUSY, frees
+ * nothing, and EAL must not be cleaned up either. leaks: receives what is missing; may be NULL.
  */
 void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
 
@@ -297,24 +290,24 @@ struct ppe_stats {
 /* Sum the per-worker counters. Reads only; any time between create and destroy. */
 void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
 
-/* Sum a job's counters. 0, or -ENOENT. Costs a walk over its window on each worker, window x workers
- * slots, a cache line or two each, which the workers write: for a scrape, not for a loop. */
+/* Sum a job's counters. 0, or -ENOENT. Cost: visits window x workers slots, one or two cache lines each,
+ * which the workers write; for a scrape, not for a loop. */
 int ppe_job_stats_read(const struct ppe *ppe, uint8_t job, struct ppe_job_stats *stats);
 
-/* A source, as far as packets tell. */
+/* A source, as known from its packets. */
 struct ppe_source_stats {
-	uint64_t last; /* blocks that it was the last one in */
+	uint64_t last; /* blocks that it completed as the last one */
 	uint64_t
-		waited_us; /* how long some block waited for it, from its last contribution but one; of
-			       the worker where that was longest */
-	bool heard; /* a packet came from where it sends, under its tag where there are tags; joins
-		       count when a generation has begun by them */
-	uint64_t silent_us; /* since the last one, to a few ms; when heard */
-	bool joining; /* it asks for the next generation now: its join is kept, and repeated */
-	bool contested; /* two processes do: of joins in turn; or one, and another still contributes */
-	uint64_t joining_us; /* since it first asked; when joining */
-	bool located; /* the switch knows where to send its results: by the generation's join */
-	uint16_t port; /* that way; index of the port */
+		waited_us; /* how long blocks waited for it, from their last contribution but one; of the
+			       worker with the longest wait */
+	bool heard; /* a packet came from its address, with the right tag if the job has tags; joins
+		       count once they have begun a generation */
+	uint64_t silent_us; /* since its last packet, to a few ms; if heard */
+	bool joining; /* it asks for the next generation: its join is kept and repeated */
+	bool contested; /* two processes use it: both join in turn, or one joins and the other contributes */
+	uint64_t joining_us; /* since it first asked; if joining */
+	bool located; /* the switch knows where to send its results, from the join */
+	uint16_t port; /* index of that port */
 	uint16_t udp; /* its UDP port */
 	uint8_t mac[6];
 };
@@ -323,12 +316,12 @@ struct ppe_source_stats {
 int ppe_source_stats_read(
 	const struct ppe *ppe, uint8_t job, uint8_t source, struct ppe_source_stats *stats);
 
-/* A block that the switch keeps. */
+/* A block in the switch. */
 struct ppe_block_info {
 	uint32_t block;
 	uint16_t generation;
 	uint8_t job;
-	bool open; /* else its result is out, and kept for those who ask again */
+	bool open; /* false: its result was sent, and is kept for repetitions */
 	uint16_t heard_count;
 	uint64_t heard[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in it */
 	uint64_t age_us; /* since the first contribution */
@@ -336,28 +329,28 @@ struct ppe_block_info {
 };
 
 /*
- * The blocks of a job that saw no new contribution for `idle_us` or more; open: only those without
- * a result. Fills at most `max`, in no order, and returns how many there are; -ENOENT: no such job.
- * The workers run on meanwhile: each block is told as it was at one moment of the call, one that
- * changed just then may be missing. Cost: window x workers slots, and a line or two of each block.
+ * The blocks of a job without a new contribution for `idle_us` or more; open: only those without a result.
+ * Fills at most `max`, in no order, and returns how many there are; -ENOENT: no such job. The workers
+ * continue meanwhile, so a block that changes during the call may be missing. Cost: window x workers
+ * slots, and one or two lines of each block.
  */
 int ppe_blocks_read(const struct ppe *ppe, uint8_t job, bool open, uint64_t idle_us,
 	struct ppe_block_info *blocks, unsigned int max);
 
-/* How full a running switch is: levels, where ppe_stats has counts. */
+/* How full a running switch is. */
 struct ppe_pool_gauge {
 	uint32_t size, free; /* mbufs, or records */
 };
 
 struct ppe_gauges {
 	struct ppe_pool_gauge packets, headers, attaches;
-	struct ppe_pool_gauge records; /* of blocks, all workers; free: set aside for no job */
+	struct ppe_pool_gauge records; /* of blocks, all workers; free: not reserved by jobs */
 	uint16_t threads_live[PPE_WORKERS_MAX]; /* by worker: contexts with a packet or a timer */
 };
 
 /*
- * Read the levels of a switch between create and destroy; each was true a moment ago. Control
- * thread. Cost: walks the pools' caches, a line per lcore.
+ * Read the gauges of a switch between create and destroy. Control thread. Cost: visits the pools' caches,
+ * a line per lcore.
  */
 void ppe_gauges_read(const struct ppe *ppe, struct ppe_gauges *gauges);
 
