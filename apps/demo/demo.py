@@ -45,7 +45,7 @@ def say(text):
 
 
 def expect(good, text):
-    """Note a failure and go on: the demo tells everything that is wrong, not only the first."""
+    """Note a failure and go on: the demo reports all failures."""
     if not good:
         wrong.append(text)
         say('WRONG: ' + text)
@@ -149,7 +149,7 @@ def end_ping(run, what):
 
 
 def tcp(rack):
-    """The transfer, from host 1 to host 2; its outcome is noted."""
+    """The transfer from host 1 to host 2; notes its outcome."""
     start = time.monotonic()
     try:
         sent, received = transfer(rack, 1, 2, TCP_BYTES, QUIET_SECONDS)
@@ -185,17 +185,17 @@ def print_wire(before, after, counts):
 
 def print_counters(log):
     """The tables that the switch printed when it stopped."""
-    said = 'port ' + log.rstrip().split('\nport ')[-1]
+    tables = 'port ' + log.rstrip().split('\nport ')[-1]
     print('# The switch, when it stopped:')
     print('#')
-    for line in said.split('\n'):
+    for line in tables.split('\n'):
         print('  ' + line)
     print('#', flush=True)
 
 
 def own_config(rack):
-    """The configuration with an API's socket of this demo's own: another may run. It is where
-    weirctl looks, if that can be written to. Returns the file and the address."""
+    """The configuration with an API socket of its own, as other demos may run. It is where weirctl looks, if that folder is
+    writable. Returns the file and the address."""
     folder = SOCKETS
     with contextlib.suppress(OSError):
         os.mkdir(folder, 0o755)

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * weir-faults-host: a host of a scenario. It does a collective step after step through libweir, as training
- * does, checks every element, and begins anew after failures: what weir-faults stops, kills and starts again.
+ * weir-faults-host: a host of a scenario. It repeats a collective through libweir, checks every element, and joins
+ * again after failures. weir-faults stops, kills and restarts it.
  *
  *	weir-faults-host --switch A --address A --source N --job N [option...]
  *
  * Lines on stdout, each flushed:
  *
  *	generation: G		joined
- *	at N			N operations are done; later on not each is told
+ *	at N			N operations are done; later on not for each
  *	wrong: step N: W	W elements of a result are wrong
  *	failed: CODE TEXT	an operation, or a join
  *	end: {JSON}		the last one
  *
- * The reference of a result is computed from the sources' data, which are functions of seed, source
- * and step (apps/perf/perf.h), and the bitmap of who is in it. So that results can be compared
- * among hosts, too, `results` names a file with a line an operation: generation, step, hash of
- * elements and bitmaps. With error feedback, what is sent is more than what is contributed; then the sums of all that
- * was contributed and delivered are told at the end, after all have met and what is owed is delivered.
+ * The reference of a result is computed from the data of the sources in it, functions of seed, source and step
+ * (apps/perf/data.h). --results names a file with a line for each operation, so that results can be compared between
+ * hosts: generation, step, hash of elements and bitmaps. With error feedback a host sends more than it contributes; the
+ * last line then has the sums of what was contributed and delivered, after all hosts have met.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +38,7 @@
 
 #define SOURCES    256
 #define NOBODY     INT32_MAX
-#define TELL_ALL   2000 /* operations that are told one by one */
+#define TELL_ALL   2000 /* operations with a line each */
 #define TELL_NS    UINT64_C(5000000) /* between two lines `at` of later ones */
 #define AGREE      100 /* attempts */
 #define BURST      32 /* packets of a flood */
@@ -162,7 +161,7 @@ sleep_us(uint64_t us)
 	nanosleep(&t, NULL);
 }
 
-/* The application computes, a straggler's for longer. */
+/* The application computes; a straggler takes longer. */
 static void
 compute(void)
 {
@@ -175,7 +174,7 @@ compute(void)
 		sleep_us(us);
 }
 
-/* Check the result of a step, element by element, and what was said of it, and note what it was. */
+/* Check the result of a step, and note its hash. */
 static int
 check(unsigned int step, int code)
 {
@@ -196,7 +195,7 @@ check(unsigned int step, int code)
 	return 0;
 }
 
-/* Where all go on: the least step of those who know one. */
+/* Agree on the step to continue with: the lowest of any host that has one. */
 static int
 agree(unsigned int *step)
 {
@@ -273,7 +272,8 @@ tell(void)
 	fflush(stdout);
 }
 
-/* Deliver what is owed: contribute zeros, until each was in each block. All see the same, and end together. */
+/* Deliver what is owed: contribute zeros until each source has been in each block. All hosts see the same results, and end
+ * together. */
 static int
 settle(void)
 {
@@ -291,7 +291,7 @@ settle(void)
 	return code >= 0 && !done ? -EAGAIN : code;
 }
 
-/* Take a step. When all are taken: meet the others, who may have to take some again, and deliver what is owed. */
+/* Take a step. After the last one: meet the others, who may have to repeat some, and deliver what is owed. */
 static int
 advance(unsigned int *step, bool *over)
 {
@@ -311,7 +311,7 @@ advance(unsigned int *step, bool *over)
 	return 0;
 }
 
-/* Until all steps are done, or nothing helps. */
+/* Run until all steps are done, or joining again fails. */
 static int
 loop(void)
 {
@@ -326,7 +326,7 @@ loop(void)
 		if (code >= 0)
 			continue;
 		fail(code);
-		/* Who has been expelled meets the others in a new generation. */
+		/* An expelled host meets the others in a new generation. */
 		if (me.rejoins >= options.again + (options.error_feedback && step == options.steps))
 			return code;
 		over = false;
@@ -380,7 +380,7 @@ prepare(void)
 	if (me.send == NULL || me.recv == NULL || (options.results != NULL && me.results == NULL))
 		return -ENOMEM;
 	if (me.results != NULL)
-		setvbuf(me.results, NULL, _IOLBF, 0); /* of who is killed, too */
+		setvbuf(me.results, NULL, _IOLBF, 0); /* also of a host that is killed */
 	me.began_ns = now_ns();
 	return 0;
 }
@@ -412,7 +412,7 @@ open_flood(void)
 	return errno != 0 ? -errno : -EINVAL;
 }
 
-/* Contributions without end that nobody asked for, until SIGINT or SIGTERM. Returns the exit status. */
+/* Send unrequested contributions until SIGINT or SIGTERM. Returns the exit status. */
 static int
 flood(void)
 {

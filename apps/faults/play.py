@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A scenario is played: hosts run, faults are set, actions happen when their time has come, and nothing
-waits for ever."""
+"""Runs a scenario: hosts, faults, and actions at their times. Every wait has a bound."""
 import json
 import os
 import random
@@ -12,7 +11,7 @@ import time
 from rack import SWITCH_ADDRESS, RackError, tail
 
 POLL_S = 0.01
-GRACE_S = 5  # for the last step of a host whose scenario is over
+GRACE_S = 5  # for a process to end
 
 
 class Host:
@@ -23,7 +22,7 @@ class Host:
         self.job, self.source, self.host = number, source, job['hosts'][source]
         self.endless = job['endless']
         self.killed = self.hung = False
-        self.output = None  # all that it has said, when it has ended
+        self.output = None  # all of it, after its end
         rack = play.rack
         self.results = os.path.join(rack.folder, '%s-results-%d-%d' % (play.name, number, source))
         self.process = rack.spawn(self.host, [
@@ -55,15 +54,15 @@ class Host:
 
     @property
     def step(self):
-        """How many operations it says it has done."""
-        said = re.findall(r'^at (\d+)$', tail_text(self.process.log), re.M)
-        return int(said[-1]) if said else 0
+        """The operations that it has done."""
+        found = re.findall(r'^at (\d+)$', tail_text(self.process.log), re.M)
+        return int(found[-1]) if found else 0
 
     @property
     def report(self):
-        """Its last line; None of one that was killed or has crashed."""
-        said = re.search(r'^end: (\{.*\})$', self.output, re.M)
-        return json.loads(said.group(1)) if said else None
+        """Its last line; None if it was killed or crashed."""
+        found = re.search(r'^end: (\{.*\})$', self.output, re.M)
+        return json.loads(found.group(1)) if found else None
 
     @property
     def name(self):
@@ -84,8 +83,8 @@ def tail_text(path, size=4096):
 
 
 class Play:
-    """One run of a scenario in a rack whose switch is up. faulty: else without faults and actions, and
-    without jobs that are endless, to compare with."""
+    """One run of a scenario in a rack whose switch is up. faulty: with faults, actions and endless jobs; without them
+    for comparison."""
 
     def __init__(self, rack, scenario, seed, faulty):
         self.rack, self.scenario, self.seed, self.faulty = rack, scenario, seed, faulty
@@ -96,7 +95,7 @@ class Play:
                            for n, job in enumerate(scenario['jobs'], 1) if job['stragglers']}
         self.faults = scenario['faults'] if faulty else None  # that are set now
         self.hosts, self.beside, self.hung = [], [], []
-        self.missed = []  # actions that never came, or found nobody
+        self.missed = []  # actions whose time never came, or that found no process
         self.undo = []  # (when, action), of actions with for_ms
         self.began = self.last = None
 
@@ -134,7 +133,7 @@ class Play:
             h.step >= action['at_step'] for h in self.hosts if h.job == action['job'])
 
     def over(self, actions):
-        """All that end have ended. What is left to do is done nevertheless, but for waiting for a step."""
+        """All jobs with an end have ended. Remaining actions still happen, unless they wait for a step."""
         if any(h.process.status is None for h in self.hosts if not h.endless):
             return False
         return not self.undo and (not actions or bool(actions[0]['at_step']))
@@ -142,7 +141,7 @@ class Play:
     # -- actions
 
     def set_faults(self, faults):
-        """Of now, and for a switch that starts again."""
+        """In the running switch, and for one that starts again."""
         self.faults = faults
         if faults:
             self.rack.changes['faults'] = dict(faults, seed=self.seed)
@@ -182,10 +181,10 @@ class Play:
             rack.switch.signal(signal.SIGSTOP if what == 'stop' else signal.SIGCONT)
 
     def to_host(self, what, host):
-        """Returns whether there was anybody to do it to."""
+        """Returns whether it found a process."""
         living = [h for h in self.hosts if h.host == host and h.process.status is None]
         if what in ('link_down', 'link_up'):
-            # The switch's end: the host keeps its address, and sees that there is no carrier.
+            # The end at the switch: the host keeps its address, and sees no carrier.
             subprocess.run(['ip', '-n', self.rack.namespace('sw'), 'link', 'set', 'p%d' % host,
                             what[len('link_'):]], check=True, timeout=10)
             return True
@@ -218,7 +217,7 @@ class Play:
     # -- the end
 
     def finish(self):
-        """Undo what is left, end what has no end of its own, and what hangs: but say first where."""
+        """Undo actions, end the endless processes and those that hang, after noting where they hang."""
         for _, action in self.undo:
             self.do(action, undoing=True)
         self.undo = []
@@ -230,10 +229,10 @@ class Play:
                 host.killed = True
                 host.process.kill()
         for one in self.beside:
-            one.process.signal(signal.SIGINT)  # ping tells what it has counted
+            one.process.signal(signal.SIGINT)  # ping prints its counts
         for one in self.beside:
             try:
-                # ping says 1 when nothing was answered: that is for the expectations.
+                # ping exits with 1 if nothing was answered; the expectations judge that.
                 if one.process.end(GRACE_S) not in (0, 1):
                     raise RackError('%s: status %d\n%s' % (one.process.name, one.process.status,
                                                            tail(one.process.log)))
@@ -247,10 +246,10 @@ class Play:
         self.rack.keep_counts()
         self.faults = None
         self.rack.changes.pop('faults', None)
-        self.rack.ask('DELETE', '/v1/faults')  # and what was held goes on its way
+        self.rack.ask('DELETE', '/v1/faults')  # held packets are sent
 
     def tell_hung(self, host):
-        """Who waits, and in which block."""
+        """Note who waits, and in which block."""
         host.hung = True
         text = '%s: still at operation %d after %g s' % (host.name, host.step,
                                                         time.monotonic() - self.began)

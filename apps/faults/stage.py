@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where scenarios play: a rack whose programs are found in a build directory or installed, the levels of its
-switch, and counts that outlive it."""
+"""The rack of a scenario: its programs are built or installed, and its counts survive the switch."""
 import contextlib
 import os
 import shutil
@@ -8,7 +7,7 @@ import shutil
 from rack import Api, Rack, RackError, job
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of `packets lost`: what the switch drops on purpose, or for want of room.
+# `packets lost`: dropped on purpose, or for lack of room.
 LOST = ('fault_drop', 'fault_blackout', 'queue_full', 'crossbar_full', 'no_mbuf', 'policed')
 DAMAGE = ('drop', 'blackout', 'corrupt')
 
@@ -24,7 +23,7 @@ class FaultRack(Rack):
                          changes=dict(scenario['switch']))
         self.socket = os.path.join(self.folder, 'run', 'api.sock')
         self.changes['api'] = {'listen': ['unix:' + self.socket]}
-        self.counted = None  # what a switch that is gone had counted
+        self.counted = None  # by switches that have ended
 
     def __enter__(self):
         super().__enter__()
@@ -67,11 +66,11 @@ class FaultRack(Rack):
         with contextlib.closing(Api(self.socket)) as api:
             return api.ask(method, target, body)
 
-    # -- levels: what has to be back where it was
+    # -- levels: what has to return to its value
 
     def levels(self):
-        """Packet memory, buffers and records of blocks that are not in use. Clears faults."""
-        # Where a switch keeps what faults hold is made once, and stays.
+        """Free packet memory, buffers and block records. Clears faults."""
+        # The first rule allocates the memory for held packets, which stays.
         self.ask('PUT', '/v1/faults', {'rules': [{'direction': 'in', 'action': 'drop',
                                                   'chance_ppm': 0}]})
         self.ask('DELETE', '/v1/faults')
@@ -84,7 +83,7 @@ class FaultRack(Rack):
         return found
 
     def renew_jobs(self):
-        """Take the jobs away and give them back, by reloading: what they held has to come home."""
+        """Remove and restore the jobs, by reloading: everything that they held must return."""
         jobs, self.jobs = self.jobs, []
         try:
             self.write_config()
@@ -97,14 +96,14 @@ class FaultRack(Rack):
     # -- counts, over restarts of the switch
 
     def count(self):
-        """Counters since the last begin_counting, those of switches that were killed, too."""
+        """Counters since the last begin_counting, including those of switches that were killed."""
         return add(self.counted, flat(self.read_stats(), self.fault_counts()))
 
     def begin_counting(self):
         self.counted = {k: -v for k, v in flat(self.stats_at_rest(), {}).items()}
 
     def keep_counts(self):
-        """The switch is about to be killed, or to forget its faults: keep what it has counted."""
+        """Keep the counts of a switch that will be killed, or whose faults will be cleared."""
         self.counted = self.count()
 
     def keep_fault_counts(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What came of a scenario: counts, expectations, and the table that tells them."""
+"""The outcome of a scenario: counts, expectations, and the table of both."""
 import collections
 import json
 import re
@@ -40,7 +40,7 @@ class Outcome:
         self.counts.update(mine)
 
     def compare_results(self):
-        """Replicas never part silently: in all hosts, the same operation has the same result."""
+        """Replicas never diverge silently: one operation has one result on all hosts."""
         found = collections.defaultdict(lambda: collections.defaultdict(list))
         for host in self.play.hosts:
             try:
@@ -57,8 +57,8 @@ class Outcome:
                     job, generation, step, len(values)))
 
     def compare_fed_back(self, reports):
-        """With error feedback, all that was contributed is delivered, to each. Not if some had to repeat an operation
-        because it had failed on others: they have been given it twice."""
+        """With error feedback, each host gets all that was contributed. Not checked if a host repeated an operation that
+        had failed on others: it has contributed twice."""
         for number, job in enumerate(self.play.scenario['jobs'], 1):
             mine = [(h, r) for h, r in reports if h.job == number]
             if not job['error_feedback'] or any(r is None or r['code'] < 0 or r['done'] > job['steps']
@@ -84,8 +84,8 @@ class Outcome:
 
 
 def last_words(host):
-    said = [line for line in host.output.splitlines() if not line.startswith(('at ', 'end:'))]
-    return said[-1] if said else 'it said nothing'
+    lines = [line for line in host.output.splitlines() if not line.startswith(('at ', 'end:'))]
+    return lines[-1] if lines else 'no output'
 
 
 def within(value, least, most):
@@ -100,8 +100,7 @@ def bounds_text(bounds):
 
 
 class Verdict:
-    """What is wrong with a play. free: the outcome without faults, or None. after: problems of the
-    switch after it."""
+    """The problems of a run. free: the outcome without faults, or None. after: problems of the switch after the run."""
 
     def __init__(self, outcome, free, after):
         self.outcome, self.free, self.after = outcome, free, list(after)
@@ -127,7 +126,7 @@ class Verdict:
         return not self.problems and not self.wrong and not self.hung
 
     def of_host(self, which, host, default):
-        """What is expected of a host, the most particular first."""
+        """The expectation of a host, the most specific first."""
         found = self.expect[which]
         if str(host.host) in found:
             return found[str(host.host)]
@@ -147,7 +146,7 @@ class Verdict:
                 self.problems.append('%s: %s, not %s: %s' % (host.name, found, wanted, last_words(host)))
             says = self.of_host('says', host, None)
             if says and not re.search(says, host.output):
-                self.problems.append('%s: does not say "%s": %s' % (host.name, says, last_words(host)))
+                self.problems.append('%s: no output matches "%s": %s' % (host.name, says, last_words(host)))
         if self.free:
             for host in self.free.play.hosts:
                 if self.free.end_of(host) != 'done':
@@ -163,13 +162,13 @@ class Verdict:
                 self.problems.append('%s: %d, not %s' % (name, value, bounds_text(bounds)))
         most = self.expect['slowdown_at_most']
         if most is not None and self.slowdown is None:
-            self.problems.append('nobody can tell how much slower it was: no host has come to its end')
+            self.problems.append('slowdown unknown: no host reached its end')
         elif most is not None and self.slowdown > most:
             self.problems.append('%.1f times as long as without faults, not at most %g' % (
                 self.slowdown, most))
         bounds = self.expect['longest_ms']
         if bounds is not None and self.outcome.longest_ms is None:
-            self.problems.append('nobody can tell the longest operation: no host has come to its end')
+            self.problems.append('longest operation unknown: no host reached its end')
         elif bounds is not None and not within(self.outcome.longest_ms, *bounds):
             self.problems.append('longest operation: %d ms, not %s' % (
                 self.outcome.longest_ms, bounds_text(bounds)))

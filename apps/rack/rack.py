@@ -10,13 +10,12 @@
         rack.stop_switch()
 
 Host i has the interface `eth0` with the address 10.77.0.(i+1)/24; its other end is `p<i>` in the
-switch's namespace, where weir-switch opens it as a DPDK port. The demo and the functional tests
-stand on this module, so it lives with the programs and not with the tests: apps never look into
-tests, tests may look into apps.
+switch's namespace, where weir-switch opens it as a DPDK port. The demo, the measuring
+programs and the functional tests use this module.
 
-Every wait has a bound. A rack ends only processes that it started, and takes its namespaces away
-whatever happens: at the end of `with`, at exit, on SIGINT, SIGTERM and SIGHUP. What a killed
-process left is swept by the next rack, or by hand:
+Every wait has a bound. A rack ends only processes that it started, and always removes its
+namespaces: at the end of `with`, at exit, on SIGINT, SIGTERM and SIGHUP. The next rack removes
+what a killed process left, or this command:
 
     rack.py sweep
 """
@@ -51,7 +50,7 @@ live = []  # racks that are up, for atexit
 
 
 class RackError(Exception):
-    """What went wrong, for people, with the last lines of the log that tells why."""
+    """An error, with the last lines of the log."""
 
 
 def tail(path, lines=25):
@@ -87,7 +86,7 @@ def owner(name):
 
 
 def abandoned(name):
-    """Is this of a process that is gone? One that had our pid is."""
+    """Does this belong to a process that has ended? An earlier one may have had our pid."""
     pid = owner(name)
     if pid == os.getpid():
         return not any(name.startswith(rack.name) for rack in live)
@@ -101,7 +100,7 @@ def remove(path):
 
 
 def sweep():
-    """Remove what racks of processes that are gone have left. Returns the names."""
+    """Remove the leftovers of ended processes. Returns the names."""
     gone = []
     for folder in (NETNS, DPDK, SOCKETS, tempfile.gettempdir()):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -159,7 +158,7 @@ class Process:
         parent = os.getpid()
 
         def tie():
-            # Dies with us, also when we are killed.
+            # It dies with its parent, even if that is killed.
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
@@ -300,7 +299,7 @@ class Rack:
         ip(*['netns add %s' % self.namespace(p) for p in self.places()])
         for place in self.places():
             with self.inside(place):
-                # The kernel's own chatter would make counters depend on the moment.
+                # The kernel's own packets would make counters depend on timing.
                 for key in ('all', 'default'):
                     path = '/proc/sys/net/ipv6/conf/%s/disable_ipv6' % key
                     if os.path.exists(path):
@@ -329,7 +328,7 @@ class Rack:
 
     @contextlib.contextmanager
     def inside(self, place):
-        """This thread is in a namespace; a socket opened here stays there."""
+        """Put this thread into a namespace; a socket opened there stays there."""
         with open('/proc/thread-self/ns/net') as home, \
                 open(os.path.join(NETNS, self.namespace(place))) as there:
             if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
@@ -468,7 +467,7 @@ class Rack:
 
     @staticmethod
     def add_up(stats):
-        """Packet conservation; raises RackError when the books do not add up."""
+        """Packet conservation; raises RackError if the counters do not add up."""
         dropped = sum(stats['drops'].values())
         got = stats['received'] + stats['created']
         gone = stats['sent'] + stats['consumed'] + dropped + stats['in_flight']
@@ -485,7 +484,7 @@ class Rack:
         return now
 
     def stop_switch(self, number=signal.SIGTERM, seconds=20):
-        """Stop weir-switch in order: it returns everything, says so last, and its books add up.
+        """Stop weir-switch: it must return everything, say so last, and its counters must add up.
 
         Returns its last statistics.
         """
@@ -567,8 +566,8 @@ def catch_signals():
         raise SystemExit(128 + number)
 
     for number in SIGNALS:
-        # A shell's background job ignores SIGINT; who sends it one nevertheless means it. Only
-        # nohup's spec stands.
+        # A shell's background job ignores SIGINT; here it ends the rack. SIGHUP stays ignored under
+        # nohup.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, leave)
 
