@@ -36,8 +36,11 @@ RUN_SECONDS = 900  # of one run of weir-perf, however slow the machine
 CONFIG = os.path.join(ROOT, 'configs', 'demo.json')
 SHAPES = os.path.join(ROOT, 'configs', 'resnet50.shapes')
 
+SLOW_SHARE = 0.9  # of the pings that are answered on a slow machine: queues overflow while the switch has no CPU
+
 began = time.monotonic()
 wrong = []
+slow = threading.Event()  # the machine was found to be slow
 
 
 def say(text):
@@ -78,7 +81,7 @@ def follow(run, progress, clock=time.monotonic, pause=time.sleep):
     QUIET_SECONDS as long as it makes progress, and RUN_SECONDS at most.
     """
     start = looked = clock()
-    before, shown, told = progress(), 0, False
+    before, shown = progress(), 0
     while True:
         ended = run.status is not None
         output = run.output
@@ -97,10 +100,11 @@ def follow(run, progress, clock=time.monotonic, pause=time.sleep):
             if after == before:
                 raise RackError('%s: no progress for %d s, after %d s' % (run.name, QUIET_SECONDS,
                                                                          now - start))
-            if not told:
+            if not slow.is_set():
                 say('%s: the demo takes longer, and waits as long as there is progress, at most %d s'
                     % (machine_is_slow(), RUN_SECONDS))
-            before, looked, told = after, now, True
+            slow.set()
+            before, looked = after, now
         pause(0.1)
 
 
@@ -134,7 +138,7 @@ def endless_ping(rack, host, address):
 
 
 def end_ping(run, what):
-    """Stop a ping and read its summary: every request was answered."""
+    """Stop a ping and read its summary: every request was answered, unless the machine is slow."""
     run.signal(signal.SIGINT)
     run.end(15)
     found = re.search(r'(\d+) packets transmitted, (\d+) received', run.output)
@@ -142,7 +146,7 @@ def end_ping(run, what):
         return
     sent, received = int(found.group(1)), int(found.group(2))
     # The last request may be on its way at the moment of the signal.
-    expect(received >= max(1, sent - 1), 'ping %s: %d of %d lost' % (what, sent - received, sent))
+    expect(received >= (SLOW_SHARE * sent if slow.is_set() else max(1, sent - 1)), 'ping %s: %d of %d lost' % (what, sent - received, sent))
     times = re.search(r'= [\d.]+/([\d.]+)/([\d.]+)/', run.output)
     say('ping %s: %d of %d answered%s' % (what, received, sent, times and
         ', %s ms on average, %s ms at most' % times.groups() or ''))

@@ -34,6 +34,7 @@ class Run:
 
     def follow(self):
         """Returns (exit status or error, output)."""
+        demo.slow.clear()
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             try:
@@ -71,6 +72,29 @@ def no_run_goes_on_for_ever():
     run = Run(1 << 20)
     outcome, _ = run.follow()
     check('still running after 901 s; this machine is slow' in str(outcome), '%s', outcome)
+
+
+class Ping:
+    """A ping that has ended."""
+
+    def __init__(self, sent, received):
+        self.output = '%d packets transmitted, %d received' % (sent, received)
+
+    def signal(self, _number):
+        pass
+
+    def end(self, _seconds):
+        pass
+
+
+@case
+def a_slow_machine_may_lose_some_pings():
+    for slow, received, good in ((False, 999, True), (False, 998, False), (True, 950, True), (True, 899, False)):
+        (demo.slow.set if slow else demo.slow.clear)()
+        demo.wrong.clear()
+        with contextlib.redirect_stdout(io.StringIO()):
+            demo.end_ping(Ping(1000, received), 'from host 0 to host 3')
+        check((demo.wrong == []) == good, '%s, %d: %s', slow, received, demo.wrong)
 
 
 if __name__ == '__main__':
