@@ -12,7 +12,7 @@ BENCH = os.path.join(os.environ.get('WEIR_BUILD', 'build'), 'apps', 'bench', 'we
 
 def bench(*options, status=0):
     end = subprocess.run([BENCH, 'memory', '--huge', 'no', '--json', '-'] + list(options),
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=40, check=False)
     check(end.returncode == status, 'exit status %d, not %d\n%s', end.returncode, status,
           end.stderr)
     return end
