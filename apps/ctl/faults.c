@@ -13,7 +13,7 @@
 
 #define INDENT     9
 #define LIST_BYTES 128
-#define LIST_PARTS 4 /* ranges of a list that are told */
+#define LIST_PARTS 4 /* ranges of a list that are shown */
 
 static bool
 is(json_t *rule, const char *key, const char *word)
@@ -221,13 +221,13 @@ command_faults_clear(struct ctl *ctl)
 static void
 keep_settings(json_t *section)
 {
-	static const char *const told[] = {"matched", "hit", "spared", "elapsed_ms", "held_now"};
+	static const char *const counted[] = {"matched", "hit", "spared", "elapsed_ms", "held_now"};
 	json_t *rules = json_object_get(section, "rules"), *held = json_object_get(section, "held");
 
-	for (size_t k = 0; k < sizeof(told) / sizeof(told[0]); k++) {
-		json_object_del(section, told[k]);
+	for (size_t k = 0; k < sizeof(counted) / sizeof(counted[0]); k++) {
+		json_object_del(section, counted[k]);
 		for (size_t i = 0; i < json_array_size(rules); i++)
-			json_object_del(json_array_get(rules, i), told[k]);
+			json_object_del(json_array_get(rules, i), counted[k]);
 	}
 	/* Without rules these are 0: new faults begin with the defaults. */
 	if (json_array_size(rules) == 0 && json_is_integer(held) && json_integer_value(held) == 0) {

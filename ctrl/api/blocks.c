@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /v1/blocks: which block waits for whom, since when, and what will be done about it. */
+/* GET /v1/blocks: which block waits for which sources, since when, and what the policy will do. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ find(struct found *found, const struct ctrl_running *running, const struct ctrl_
 
 	ctrl_running_job_stats(running, job, &stats);
 	ctrl_membership_of(running, job, &stats, membership);
-	/* What nobody waits for is not stuck. */
+	/* An abandoned job is not stuck. */
 	if (stuck && membership->abandoned)
 		return;
 	if (found->room - found->count < most) {
@@ -85,7 +85,7 @@ missing(const struct ctrl_running *running, const struct ctrl_job *of,
 		struct ppe_source_stats source;
 		json_t *object;
 
-		/* Ranks that nobody has joined as are missing, too. */
+		/* Ranks that have not joined are missing, too. */
 		if (!api_has_rank(of, s) || (block->heard[s / 64] >> (s % 64) & 1) != 0)
 			continue;
 		object = json_object();
@@ -136,7 +136,7 @@ static void
 answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 {
 	json_t *list = json_array();
-	size_t told = 0;
+	size_t listed = 0;
 
 	if (!found->whole) {
 		api_error(call, 503, "busy", NULL,
@@ -147,11 +147,11 @@ answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 	if (found->count > 0)
 		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
 	/* What a client may ask is done within some milliseconds: this thread serves others, too. */
-	for (unsigned int i = 0; i < found->count && i < limit && told < MISSING_MAX; i++) {
+	for (unsigned int i = 0; i < found->count && i < limit && listed < MISSING_MAX; i++) {
 		json_t *block = block_json(
 			call->running, &found->membership[found->block[i].job], &found->block[i]);
 
-		told += json_array_size(json_object_get(block, "missing"));
+		listed += json_array_size(json_object_get(block, "missing"));
 		json_array_append_new(list, block);
 	}
 	api_answer(call, 200,

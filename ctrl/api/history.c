@@ -62,7 +62,7 @@ living(const struct ctrl_running *running, const struct ctrl_job_history *place)
 		: NULL;
 }
 
-/* [[rank, share]...] of all members: that nobody waited for one is said, too. */
+/* [[rank, share]...] of all members, those without a wait included. */
 static void
 put_shares(struct api_text *text, const struct ctrl_running *running, const struct ppe_job *job,
 	const struct ctrl_job_history *place)
@@ -110,7 +110,7 @@ owns(const struct api_call *call, const struct ctrl_job_history *place)
 	return api_owns(api, call->caller, owner);
 }
 
-/* Jobs that are gone first: who takes the last of a name has the one that is there. */
+/* Jobs that are gone come first: the last one of a name is the one that exists. */
 static void
 put_jobs(struct api_text *text, const struct api_call *call, bool alive, const char **comma)
 {

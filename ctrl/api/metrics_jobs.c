@@ -39,7 +39,7 @@ struct metrics_jobs {
 
 /* Also one that is gone: that it is silent is just what somebody wants to see. */
 static bool
-is_told(const struct ctrl_job *job, unsigned int rank)
+is_shown(const struct ctrl_job *job, unsigned int rank)
 {
 	return ppe_job_has(job->job, (uint8_t)rank) ||
 		(rank < job->job->nb_sources && api_is_gone(job, rank));
@@ -60,7 +60,7 @@ rank_end(const struct ppe_job *job)
 /*
  * The ranks below which a job's sources have series of their own: the first METRICS_JOB_SOURCES, as
  * long as there are some of METRICS_SOURCES left. A job has them as long as it is there. Were they
- * shared out at each scrape, whoever joins or leaves would move a source in or out of the sum of the
+ * shared out at each scrape, a member that joins or leaves would move a source in or out of the sum of the
  * others, which is a counter.
  */
 static void
@@ -116,7 +116,7 @@ read_job(struct metrics_jobs *jobs, const struct ctrl_running *running, const st
 	ctrl_membership_of(running, job, &one->stats, &membership);
 	one->joined = membership.joined;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
-		if (is_told(job, s))
+		if (is_shown(job, s))
 			read_source(jobs, one, running->ppe, (uint8_t)s);
 	jobs->left_out += one->left_out;
 }

@@ -92,7 +92,7 @@ books(const struct ppe_stats *stats)
 	return object;
 }
 
-/* Enough to tell that there are some, and that they do something; /v1/faults tells more. */
+/* Enough to see that faults are set and act; /v1/faults has the details. */
 static json_t *
 faults(const struct ctrl_running *running)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A long answer as text, built once: for what has thousands of numbers, which a tree of JSON values
- * or a printf each would make ten times as dear. The buffer doubles when it is full; who knows about
- * how long the text gets asks for that at first, and nothing is ever copied.
+ * A long answer as text, built once: for answers with thousands of numbers, for which
+ * a tree of JSON values or a printf each costs ten times as much. The buffer doubles when it is full; a
+ * caller that knows the length asks for it at first, and nothing is copied.
  *
- * A text that had no memory takes no more, and api_text_answer answers the error: nobody has to ask
+ * A text that had no memory takes no more, and api_text_answer answers the error: no check is needed
  * in between.
  */
 #ifndef CTRL_API_TEXT_H

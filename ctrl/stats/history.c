@@ -64,7 +64,7 @@ ctrl_history_has(const struct ctrl_history *history, const struct ctrl_job_histo
 	return job->name[0] != '\0' && history->second - job->seen < CTRL_HISTORY_SAMPLES;
 }
 
-/* The place that nobody needs: a free one, or that of the job gone longest. */
+/* The place to take: a free one, or that of the job gone longest. */
 static struct ctrl_job_history *
 take_place(struct ctrl_history *history)
 {

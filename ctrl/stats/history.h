@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The last five minutes of a switch, a sample a second: what ports carried, what jobs did, what was
- * dropped, and for whom blocks waited.
+ * dropped, and for which sources blocks waited.
  *
  * Rings of CTRL_HISTORY_SAMPLES rates, one of each series, all allocated at once: about 10 MiB of
  * addresses, of which a job that was never there touches nothing. A rate is of the time that passed
@@ -11,7 +11,7 @@
  * sample has left the history, or until another job needs the place; there are as many places as
  * jobs, so none is ever turned away.
  *
- * Whom blocks waited for is not kept per second (256 ranks of 256 jobs) but every
+ * The sources that blocks waited for are not kept per second (256 ranks of 256 jobs) but every
  * CTRL_HISTORY_STEP seconds, each job in a second of its own: the shares are of the last 270 to
  * 300 s.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/stats/trace_json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,9 +10,34 @@
 
 #include <rte_common.h>
 
-#include "ctrl/stats/trace_story.h"
-
 #define PIECE_BYTES 8192 /* the most that one step writes: the metadata of 16 workers */
+
+/*
+ * What is remembered from one event to a later one: departures that have not arrived, blocks, and the
+ * names of jobs. Two hash tables with open addressing, from which nothing is deleted: the trace says how
+ * many events are about hops and blocks, so the tables are made twice as large and can't fill up.
+ */
+enum known_state {
+	KNOWN_NEW, /* not met before */
+	KNOWN_COLLECTING,
+	KNOWN_KEPT, /* done, its result kept */
+	KNOWN_GONE, /* released */
+};
+
+struct known_hop {
+	uint64_t packet; /* its address; 0: a free place */
+	uint64_t tsc;
+	unsigned int track; /* that it left; 0: arrived */
+};
+
+struct known {
+	uint32_t hop_mask, block_mask;
+	struct known_hop *hop;
+	uint64_t *block; /* key << 8 | 4 | enum known_state; 0: a free place */
+	uint32_t hops; /* that arrived so far: the last one's number */
+	uint32_t left; /* how far known_left has come */
+	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* known_name */
+};
 
 enum step { STEP_HEAD, STEP_TRACKS, STEP_EVENTS, STEP_REST, STEP_TAIL, STEP_END };
 
@@ -22,15 +48,177 @@ struct ctrl_trace_json {
 	unsigned int track; /* next one to be named */
 	unsigned int change; /* next one of the jobs */
 	struct {
-		uint64_t id; /* of a contribution whose instant is still to be told; 0: none */
+		uint64_t id; /* of a contribution whose instant is still to be written; 0: none */
 		uint64_t end; /* of its slice, TSC */
 	} heard[PPE_WORKERS_MAX];
-	struct story story;
+	struct known known;
 	uint64_t last; /* the latest TSC seen */
 	char name[64];
-	unsigned int length, told; /* of `piece`, and how much of it the reader has */
+	unsigned int length, read; /* of `piece`, and how much of it the reader has */
 	char piece[PIECE_BYTES];
 };
+
+/* An id without its source. */
+static uint64_t
+known_key(uint64_t id)
+{
+	return id & ~(UINT64_C(0xff) << 56);
+}
+
+static uint64_t
+known_block_key(uint64_t block)
+{
+	return block >> 8;
+}
+
+static enum known_state
+known_state(uint64_t block)
+{
+	return (enum known_state)(block & 3);
+}
+
+/* Is it open, or kept? */
+static bool
+known_there(uint64_t block)
+{
+	return known_state(block) == KNOWN_COLLECTING || known_state(block) == KNOWN_KEPT;
+}
+
+static void
+known_set(uint64_t *block, enum known_state state)
+{
+	*block = (*block & ~UINT64_C(3)) | state;
+}
+
+static void
+known_free(struct known *known)
+{
+	free(known->hop);
+	free(known->block);
+	*known = (struct known){0};
+}
+
+/* 0 or -ENOMEM, and nothing is allocated then. */
+static int
+known_init(struct known *known, const struct ppe_trace *trace)
+{
+	uint32_t hops = 8, blocks = 8;
+
+	for (unsigned int w = 0; w < trace->nb_workers; w++) {
+		hops += 2 * RTE_MIN(trace->worker[w].hops, trace->worker[w].used);
+		blocks += 2 * RTE_MIN(trace->worker[w].blocks, trace->worker[w].used);
+	}
+	hops = rte_align32pow2(hops);
+	blocks = rte_align32pow2(blocks);
+	*known = (struct known){
+		.hop_mask = hops - 1,
+		.block_mask = blocks - 1,
+		.hop = calloc(hops, sizeof(struct known_hop)),
+		.block = calloc(blocks, sizeof(uint64_t)),
+	};
+	if (known->hop != NULL && known->block != NULL)
+		return 0;
+	known_free(known);
+	return -ENOMEM;
+}
+
+/* A name as it may stand within a JSON string. Configured names are harmless already. */
+static void
+known_text(char *to, size_t size, const char *from)
+{
+	size_t i = 0;
+
+	for (; from[i] != '\0' && i + 1 < size; i++) {
+		unsigned char c = (unsigned char)from[i];
+
+		to[i] = c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : from[i];
+	}
+	to[i] = '\0';
+}
+
+/* From now on the job of this id has this name; "": its id. */
+static void
+known_name(struct known *known, uint8_t id, const char *name)
+{
+	if (name[0] == '\0')
+		snprintf(known->job[id], sizeof(known->job[id]), "job %u", id);
+	else
+		known_text(known->job[id], sizeof(known->job[id]), name);
+}
+
+/* Fibonacci hashing: the high bits are mixed, whatever the low ones are. */
+static uint32_t
+place(uint64_t key)
+{
+	return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* The packet's place, or a free one; NULL: neither, which can't be. */
+static struct known_hop *
+hop_of(const struct known *known, uint64_t packet)
+{
+	for (uint32_t i = 0; i <= known->hop_mask; i++) {
+		struct known_hop *hop = &known->hop[(place(packet) + i) & known->hop_mask];
+
+		if (hop->packet == packet || hop->packet == 0)
+			return hop;
+	}
+	return NULL;
+}
+
+/* A departure that never arrived (a full ring drops it) is forgotten by the packet's next one. */
+static void
+known_depart(struct known *known, uint64_t packet, unsigned int track, uint64_t tsc)
+{
+	struct known_hop *hop = hop_of(known, packet);
+
+	if (hop != NULL)
+		*hop = (struct known_hop){.packet = packet, .tsc = tsc, .track = track};
+}
+
+/* A packet arrives; where from? False: it left before the trace began. */
+static bool
+known_arrive(struct known *known, uint64_t packet, struct known_hop *departure)
+{
+	struct known_hop *hop = hop_of(known, packet);
+
+	if (hop == NULL || hop->packet != packet || hop->track == 0)
+		return false;
+	*departure = *hop;
+	hop->track = 0;
+	known->hops++;
+	return true;
+}
+
+/* The place of a block; a new one is KNOWN_NEW. NULL: none left, which can't be. */
+static uint64_t *
+known_block(struct known *known, uint64_t key)
+{
+	for (uint32_t i = 0; i <= known->block_mask; i++) {
+		uint64_t *block = &known->block[(place(key) + i) & known->block_mask];
+
+		if (*block == 0)
+			*block = key << 8 | 4 | KNOWN_NEW;
+		if (known_block_key(*block) == key)
+			return block;
+	}
+	return NULL;
+}
+
+/* The next block that is still there, its state now set to KNOWN_GONE; 0: there is none. */
+static uint64_t
+known_left(struct known *known)
+{
+	for (; known->left <= known->block_mask; known->left++) {
+		uint64_t *block = &known->block[known->left], found = *block;
+
+		if (!known_there(found))
+			continue;
+		known_set(block, KNOWN_GONE);
+		return found;
+	}
+	return 0;
+}
 
 static void put(struct ctrl_trace_json *json, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -55,16 +243,16 @@ ctrl_trace_json_create(struct ppe_trace *trace, const char *name)
 {
 	struct ctrl_trace_json *json = calloc(1, sizeof(*json));
 
-	if (json == NULL || story_init(&json->story, trace) < 0) {
+	if (json == NULL || known_init(&json->known, trace) < 0) {
 		free(json);
 		ppe_trace_free(trace);
 		return NULL;
 	}
 	json->trace = trace;
 	json->last = trace->end;
-	story_text(json->name, sizeof(json->name), name);
+	known_text(json->name, sizeof(json->name), name);
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		story_name(&json->story, (uint8_t)id, trace->job[id]);
+		known_name(&json->known, (uint8_t)id, trace->job[id]);
 	return json;
 }
 
@@ -75,7 +263,7 @@ ctrl_trace_json_destroy(void *opaque)
 
 	if (json == NULL)
 		return;
-	story_free(&json->story);
+	known_free(&json->known);
 	ppe_trace_free(json->trace);
 	free(json);
 }
@@ -156,7 +344,7 @@ put_track(struct ctrl_trace_json *json)
 static void
 put_packet(struct ctrl_trace_json *json, uint64_t id)
 {
-	const char *job = json->story.job[ppe_trace_job(id)];
+	const char *job = json->known.job[ppe_trace_job(id)];
 
 	if (id == 0)
 		return;
@@ -210,7 +398,7 @@ put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_eve
 	if (port) {
 		char text[PKTBUF_NAME_MAX];
 
-		story_text(text, sizeof(text), json->trace->port[event->port]);
+		known_text(text, sizeof(text), json->trace->port[event->port]);
 		put(json, "%s", text);
 	}
 	put(json, "\",\"args\":{\"%s\":%" PRIu64 "}}", counts, event->value);
@@ -221,15 +409,15 @@ static void
 put_hop(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *in)
 {
 	static const char *const phase[] = {"s", "f"};
-	struct story_hop out;
+	struct known_hop out;
 
-	if (!story_arrive(&json->story, in->value, &out))
+	if (!known_arrive(&json->known, in->value, &out))
 		return;
 	for (unsigned int i = 0; i < RTE_DIM(phase); i++) {
 		begin(json, phase[i], i == 0 ? out.track : tid_of(worker) + 1 + in->thread,
 			i == 0 ? out.tsc : in->tsc);
 		put(json, ",\"cat\":\"hop\",\"name\":\"hop\",\"id\":%u,\"args\":{\"hop\":%u",
-			json->story.hops, json->story.hops);
+			json->known.hops, json->known.hops);
 		put_packet(json, in->id);
 		put(json, "}}");
 	}
@@ -248,7 +436,7 @@ put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, u
 	if (name != NULL)
 		put(json, ",\"name\":\"%s\"}", name);
 	else
-		put(json, ",\"name\":\"%s block %u\"}", json->story.job[ppe_trace_job(key)], block);
+		put(json, ",\"name\":\"%s block %u\"}", json->known.job[ppe_trace_job(key)], block);
 }
 
 #define COLLECTING "collecting"
@@ -258,29 +446,29 @@ put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, u
  * began, or as far as is known. NULL: there are more blocks than were counted, which can't be. */
 static uint64_t *
 block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t key, uint64_t tsc,
-	enum story_state state)
+	enum known_state state)
 {
-	uint64_t *block = story_block(&json->story, key);
+	uint64_t *block = known_block(&json->known, key);
 
-	if (block == NULL || story_there(*block))
+	if (block == NULL || known_there(*block))
 		return block;
-	if (story_state(*block) == STORY_NEW)
+	if (known_state(*block) == KNOWN_NEW)
 		tsc = json->trace->begin;
 	put_span(json, "b", worker, key, tsc, NULL);
-	put_span(json, "b", worker, key, tsc, state == STORY_COLLECTING ? COLLECTING : KEPT);
-	story_set(block, state);
+	put_span(json, "b", worker, key, tsc, state == KNOWN_COLLECTING ? COLLECTING : KEPT);
+	known_set(block, state);
 	return block;
 }
 
-/* The contribution of the slice that this worker told last. */
+/* The contribution of the slice that this worker wrote last. */
 static void
 put_contribution(struct ctrl_trace_json *json, unsigned int worker, uint64_t tsc)
 {
-	uint64_t id = json->heard[worker].id, key = story_key(id);
+	uint64_t id = json->heard[worker].id, key = known_key(id);
 	char name[32];
 
 	json->heard[worker].id = 0;
-	if (block_of(json, worker, key, tsc, STORY_COLLECTING) == NULL)
+	if (block_of(json, worker, key, tsc, KNOWN_COLLECTING) == NULL)
 		return;
 	snprintf(name, sizeof(name), "source %u", ppe_trace_source(id));
 	put_span(json, "n", worker, key, tsc, name);
@@ -290,56 +478,57 @@ put_contribution(struct ctrl_trace_json *json, unsigned int worker, uint64_t tsc
 static void
 close_block(struct ctrl_trace_json *json, unsigned int worker, uint64_t block, uint64_t tsc)
 {
-	put_span(json, "e", worker, story_block_key(block), tsc,
-		story_state(block) == STORY_COLLECTING ? COLLECTING : KEPT);
-	put_span(json, "e", worker, story_block_key(block), tsc, NULL);
+	put_span(json, "e", worker, known_block_key(block), tsc,
+		known_state(block) == KNOWN_COLLECTING ? COLLECTING : KEPT);
+	put_span(json, "e", worker, known_block_key(block), tsc, NULL);
 }
 
 static void
 put_opened(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	uint64_t *block = story_block(&json->story, event->id);
+	uint64_t *block = known_block(&json->known, event->id);
 
 	if (block == NULL)
 		return;
 	/* Its number's former bearer: the trace missed the release. */
-	if (story_there(*block))
+	if (known_there(*block))
 		close_block(json, worker, *block, event->tsc);
 	put_span(json, "b", worker, event->id, event->tsc, NULL);
 	put_span(json, "b", worker, event->id, event->tsc, COLLECTING);
-	story_set(block, STORY_COLLECTING);
+	known_set(block, KNOWN_COLLECTING);
 }
 
 static void
 put_done(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	uint64_t *block = block_of(json, worker, event->id, event->tsc, STORY_COLLECTING);
+	uint64_t *block = block_of(json, worker, event->id, event->tsc, KNOWN_COLLECTING);
 
-	if (block == NULL || story_state(*block) != STORY_COLLECTING)
+	if (block == NULL || known_state(*block) != KNOWN_COLLECTING)
 		return;
 	put_span(json, "e", worker, event->id, event->tsc, COLLECTING);
 	put_span(json, "b", worker, event->id, event->tsc, KEPT);
-	story_set(block, STORY_KEPT);
+	known_set(block, KNOWN_KEPT);
 }
 
 static void
 put_released(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	uint64_t *block = block_of(json, worker, event->id, event->tsc, STORY_KEPT);
+	uint64_t *block = block_of(json, worker, event->id, event->tsc, KNOWN_KEPT);
 
 	if (block == NULL)
 		return;
 	close_block(json, worker, *block, event->tsc);
-	story_set(block, STORY_GONE);
+	known_set(block, KNOWN_GONE);
 }
 
 /*
- * When is a contribution told? Its slice's event comes first, then what happened to blocks within
+ * When is a contribution written? Its slice's event comes first, then what happened to blocks within
  * the slice. The block is opened before it and done after it; so when the block is done, or else at
  * the slice's end.
  */
 static void
-tell_contribution(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
+put_due_contribution(
+	struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
 	bool within =
 		event->kind >= PPE_EVENT_BLOCK_OPENED && event->tsc <= json->heard[worker].end;
@@ -349,14 +538,14 @@ tell_contribution(struct ctrl_trace_json *json, unsigned int worker, const struc
 	if (!within)
 		put_contribution(json, worker, json->heard[worker].end);
 	else if (event->kind == PPE_EVENT_BLOCK_DONE &&
-		event->id == story_key(json->heard[worker].id))
+		event->id == known_key(json->heard[worker].id))
 		put_contribution(json, worker, event->tsc);
 }
 
 static void
 put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	tell_contribution(json, worker, event);
+	put_due_contribution(json, worker, event);
 	switch ((enum ppe_event_kind)event->kind) {
 	case PPE_EVENT_TURN: put_step(json, worker, event, "turn", "work"); return;
 	case PPE_EVENT_CROSSBAR: put_step(json, worker, event, "crossbar", "entries"); return;
@@ -372,8 +561,8 @@ put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_ev
 		}
 		return;
 	case PPE_EVENT_HOP_OUT:
-		story_depart(
-			&json->story, event->value, tid_of(worker) + 1 + event->thread, event->tsc);
+		known_depart(
+			&json->known, event->value, tid_of(worker) + 1 + event->thread, event->tsc);
 		return;
 	case PPE_EVENT_HOP_IN: put_hop(json, worker, event); return;
 	case PPE_EVENT_BLOCK_OPENED: put_opened(json, worker, event); return;
@@ -390,15 +579,15 @@ put_change(struct ctrl_trace_json *json, const struct ppe_trace_change *change)
 	static const char *const what[] = {"added", "changed", "removed"};
 	char name[PPE_JOB_NAME_MAX];
 
-	story_text(name, sizeof(name), change->name);
+	known_text(name, sizeof(name), change->name);
 	if (change->kind != PPE_TRACE_REMOVED)
-		story_name(&json->story, change->id, change->name);
+		known_name(&json->known, change->id, change->name);
 	begin(json, "i", tid_of(0), change->tsc);
 	put(json, ",\"s\":\"g\",\"cat\":\"jobs\",\"name\":\"%s %s\"", name, what[change->kind]);
 	put(json, ",\"args\":{\"job\":\"%s\",\"id\":%u}}", name, change->id);
 }
 
-/* Tell the earliest event of all workers, or change of the jobs. False: there is none. */
+/* Write the earliest event of all workers, or change of the jobs. False: there is none. */
 static bool
 put_next(struct ctrl_trace_json *json)
 {
@@ -426,7 +615,7 @@ put_next(struct ctrl_trace_json *json)
 	return true;
 }
 
-/* Contributions not told yet, then the next block that is still there. False: that was all. */
+/* Contributions not written yet, then the next block that is still there. False: that was all. */
 static bool
 put_rest(struct ctrl_trace_json *json)
 {
@@ -435,7 +624,7 @@ put_rest(struct ctrl_trace_json *json)
 	for (unsigned int w = 0; w < json->trace->nb_workers; w++)
 		if (json->heard[w].id != 0)
 			put_contribution(json, w, json->heard[w].end);
-	block = story_left(&json->story);
+	block = known_left(&json->known);
 	if (block == 0)
 		return false;
 	close_block(json, 0, block, json->last);
@@ -448,7 +637,7 @@ advance(struct ctrl_trace_json *json)
 {
 	bool more = false;
 
-	json->length = json->told = 0;
+	json->length = json->read = 0;
 	switch (json->step) {
 	case STEP_HEAD: put_head(json); break;
 	case STEP_TRACKS: more = put_track(json); break;
@@ -468,12 +657,12 @@ ctrl_trace_json_read(void *opaque, char *out, size_t room)
 	size_t given = 0;
 
 	while (given < room) {
-		size_t n = RTE_MIN(room - given, (size_t)(json->length - json->told));
+		size_t n = RTE_MIN(room - given, (size_t)(json->length - json->read));
 
-		memcpy(out + given, json->piece + json->told, n);
-		json->told += (unsigned int)n;
+		memcpy(out + given, json->piece + json->read, n);
+		json->read += (unsigned int)n;
 		given += n;
-		if (json->told < json->length)
+		if (json->read < json->length)
 			continue;
 		if (json->step == STEP_END)
 			break;

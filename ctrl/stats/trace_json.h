@@ -12,7 +12,7 @@
  * "NAME added"), and what follows bears its name.
  *
  * The text is written piece by piece into the reader's buffer, in the order of the events' time; it
- * never exists as a whole. Memory: a few bytes per event that tells of a hop or a block.
+ * never exists as a whole. Memory: a few bytes per event of a hop or a block.
  *
  * Thread safety: none; one reader, any thread.
  */
@@ -30,7 +30,7 @@ struct ctrl_trace_json *ctrl_trace_json_create(struct ppe_trace *trace, const ch
 
 /*
  * The next `room` bytes at most: [1, ...). Returns how many, 0 at the end. About 0.5 us per event.
- * json: a struct ctrl_trace_json; void for those who call through a pointer.
+ * json: a struct ctrl_trace_json; void for callers through a pointer.
  */
 ssize_t ctrl_trace_json_read(void *json, char *out, size_t room);
 

@@ -289,7 +289,7 @@ def a_token_is_asked_for():
             words = page.text('#verdict')
             has(words, 'Whether a block is stuck is not known: a token is needed')
             check('No block' not in words, 'all is well: %s', words)
-            check(page.ask('document.title') == '? Weir', 'title %s', page.ask('document.title'))
+            page.wait('document.title === "? Weir"')
             page.ask('document.getElementById("token-value").value = "secret"')
             page.ask('document.getElementById("token").requestSubmit()')
             page.wait('document.querySelectorAll(".seat").length === 4')
