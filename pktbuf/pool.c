@@ -19,12 +19,11 @@ address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int 
 }
 
 /*
- * Without huge pages a mempool lets no object cross the end of a page of 4 KiB, as that may not be
- * contiguous for devices: up to half of each page is lost, and all objects begin at the same place
- * of a page, so that their first lines share a few sets of L1. Where devices see virtual addresses
- * there is no such end; the mempool does not know, so we say that nobody needs its IOVAs, and
- * fill them in. (Drivers that register memory with their device leave such a pool out: they want
- * huge pages anyway.)
+ * Without huge pages, a mempool lets no object cross a page of 4 KiB, which may not be contiguous for
+ * devices. That wastes up to half of each page, and objects begin at the same places of pages, so that
+ * their first lines share a few sets of L1. If devices see virtual addresses, this is unnecessary, but the
+ * mempool does not know it. So declare that IOVAs are not needed, and fill them in. (Drivers that register
+ * memory with their device skip such a pool; they need huge pages anyway.)
  */
 static struct rte_mempool *
 make(const char *name, unsigned int n, unsigned int priv, unsigned int data, unsigned int cache,

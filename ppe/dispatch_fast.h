@@ -65,7 +65,7 @@ dispatch_my_turn(const struct ppe_worker *worker, const struct ppe_thread *threa
 	return worker->flow[thread->flow].head == thread->ticket;
 }
 
-/* dispatch_start for a packet that nobody recognised: parse it and ask the matches. */
+/* dispatch_start for a packet without a shortcut: parse it and try the matches. */
 static __rte_noinline bool
 dispatch_match(struct ppe_worker *worker, struct ppe_thread *thread, struct rte_mbuf *packet)
 {

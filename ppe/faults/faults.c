@@ -11,8 +11,8 @@
 #include "ppe/ppe_priv.h"
 
 /*
- * Random choices are functions of numbers alone: what is drawn for a packet depends on its number, not on what
- * was drawn before it, so a packet more at one port changes nothing at another.
+ * A random choice depends only on the packet's number, not on earlier draws, so an additional packet at one
+ * port changes nothing at another.
  */
 
 /* The finalizer of splitmix64: every bit of the outcome depends on every bit of x. */
@@ -47,7 +47,7 @@ unit(const struct ppe_fault_stream *stream, uint64_t n, unsigned int use)
 	return (double)((ppe_fault_draw(stream, n, use) >> 11) + 1) * 0x1p-53;
 }
 
-/* Of the draws for one packet, each has its own number; bits to corrupt come from 16 on. */
+/* Numbers of the draws for one packet; bits to corrupt come from 16 on. */
 enum { DRAW_CHANCE, DRAW_STATE, DRAW_DELAY };
 
 bool
@@ -146,21 +146,21 @@ ppe_held_all_due(struct ppe_fault_store *store)
 		store->heap[store->used++] = store->behind[--store->waiting].held;
 	for (uint32_t i = 0; i < store->used; i++)
 		store->heap[i].due = 0;
-	/* Equal times: their order is that in which they were held. */
+	/* Equal times: in the order in which they were held. */
 	for (uint32_t i = store->used / 2; i-- > 0;)
 		sift_down(store, i, store->heap[i]);
 }
 
-/* A queue of the worker, and what its packets are in the rules. */
+/* A queue of the worker, as the rules see it. */
 struct site {
 	struct ppe_worker *worker;
 	struct ppe_fault_store *store;
-	struct pktbuf_outq *outq; /* NULL: the packets come in, and go to the backlog */
+	struct pktbuf_outq *outq; /* NULL: received packets, which go to the backlog */
 	unsigned int port, index;
 	uint8_t priority;
 };
 
-/* What the rules ask of a packet. */
+/* The properties of a packet that rules match. */
 struct subject {
 	enum ppe_fault_what what; /* never ANY */
 	uint8_t job, source;
@@ -192,7 +192,7 @@ room(const struct site *site)
 		(site->outq->fifo[site->priority].tail - site->outq->fifo[site->priority].head);
 }
 
-/* There is room. */
+/* The caller has checked that there is room. */
 static void
 put(const struct site *site, struct rte_mbuf *packet)
 {
@@ -213,8 +213,8 @@ mark(const struct site *site)
 			site->outq->fifo[site->priority].tail;
 }
 
-/* Is it from or to one of the aggregation ports, and long enough for its header? Else ordinary.
- * Never reads beyond the bytes that the head vouches for. */
+/* Returns whether the packet is from or to an aggregation port and has a whole header; otherwise it is
+ * ordinary. Reads only bytes that the head covers. */
 static struct subject
 classify(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 {
@@ -279,8 +279,8 @@ held_now(const struct ppe_fault_store *store)
 	return store->used + store->waiting;
 }
 
-/* Some came by: those that have been overtaken often enough follow. `rest`: packets that have their
- * places already. */
+/* Packets passed: release those that have been overtaken often enough. `rest`: packets that already have
+ * their places. */
 static void
 overtake(const struct site *site, unsigned int rest)
 {
@@ -305,12 +305,12 @@ overtake(const struct site *site, unsigned int rest)
 	store->waiting = kept;
 }
 
-/* What is to happen to a packet. */
+/* The actions for a packet. */
 struct sentence {
 	enum ppe_drop drop; /* PPE_DROP_COUNT: none */
 	uint32_t behind; /* packets; 0: none */
 	uint64_t delay; /* us */
-	uint64_t copiers, holders; /* bits of the rules that want a copy, or it held */
+	uint64_t copiers, holders; /* bits of the rules that copy it, or hold it */
 };
 
 static_assert(PPE_FAULT_RULES_MAX <= 64, "rules of a sentence are bits");
@@ -324,7 +324,7 @@ stream_at(const struct site *site, unsigned int rule)
 			->stream[worker->id][(size_t)rule * ppe_fault_sites(worker) + site->index];
 }
 
-/* A rule could not have what it wanted. */
+/* Count a rule that could not act. */
 static void
 spare(const struct site *site, unsigned int rule)
 {
@@ -332,7 +332,7 @@ spare(const struct site *site, unsigned int rule)
 	site->store->spared++;
 }
 
-/* Flip bits of a copy, which nobody else reads: results share their payload. */
+/* Flip bits of a copy, because results share their payload. */
 static bool
 corrupt(const struct site *site, const struct ppe_fault_rule *rule,
 	const struct ppe_fault_stream *stream, uint64_t n, struct rte_mbuf **packet)
@@ -415,7 +415,7 @@ pass(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 	overtake(site, rest);
 }
 
-/* A copy for a rule. */
+/* Make a copy for a rule. */
 static void
 repeat(const struct site *site, unsigned int rule, const struct rte_mbuf *packet, unsigned int rest)
 {
@@ -470,7 +470,7 @@ treat(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 		rte_pktmbuf_free(packet);
 		return;
 	}
-	/* Copies are sent at once also when the original is held. */
+	/* Send copies at once, even when the original is held. */
 	for (uint64_t left = sentence.copiers; left != 0; left &= left - 1)
 		repeat(site, (unsigned int)__builtin_ctzll(left), packet, rest + 1);
 	if (sentence.delay > 0 || sentence.behind > 0) {
@@ -515,7 +515,7 @@ ppe_faults_out(struct ppe_worker *worker)
 	}
 }
 
-/* Those that nobody has overtaken for long. */
+/* Release packets that were not overtaken for long. */
 static void
 give_up_waiting(struct ppe_fault_store *store, uint64_t now)
 {
@@ -554,12 +554,12 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 	if (unlikely(draining && held_now(store) > 0))
 		ppe_held_all_due(store);
 	give_up_waiting(store, worker->now);
-	/* What is in the output queues already has yet to be told from what is added here. */
+	/* Tell packets already in the output queues from those added here. */
 	ppe_faults_out(worker);
 	while (store->used > 0 && store->heap[0].due <= worker->now) {
 		struct site site = site_at(worker, store->heap[0].site, store->heap[0].priority);
 
-		/* The backlog will have room. An output queue may never: there it is as for others. */
+		/* The backlog will have room. An output queue may not; then drop as usual. */
 		if (room(&site) == 0 && site.outq == NULL)
 			break;
 		release_one(&site, ppe_held_pop(store).packet);
@@ -583,7 +583,7 @@ ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set)
 	ppe_held_all_due(store);
 	worker->faults = store;
 	worker->fault_set = set;
-	/* Release: the former set is not touched any more. */
+	/* Release: the worker no longer uses the former set. */
 	__atomic_store_n(&worker->fault_taken, set, __ATOMIC_RELEASE);
 }
 

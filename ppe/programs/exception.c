@@ -4,8 +4,8 @@
  * through a TAP port with the switch's MAC and IP address. The kernel answers ARP, ping and TCP there. Its
  * packets enter the switch by the TAP port and are forwarded like other frames.
  *
- * An aggregation packet with a VLAN tag is no use to the kernel, and none to the switch, which has no VLANs:
- * whoever sends it should hear why nothing comes of it.
+ * Neither the kernel nor the switch, which has no VLANs, can use an aggregation packet with a VLAN tag. It is
+ * dropped under a reason of its own, for its sender's operator.
  */
 #include <netinet/in.h>
 

@@ -12,8 +12,8 @@
 #include "ppe/program_fast.h"
 #include "ppe/trace/trace_fast.h"
 
-/* The next free event. A full ring is told to the control thread, and ends here in a spare one: so
- * nobody has to look. */
+/* The next free event. When the ring is full, reports that to the control thread and returns a spare
+ * event, so that callers need no check. */
 static struct ppe_event *
 next_event(struct ppe_tracer *tracer)
 {
@@ -67,7 +67,7 @@ ppe_trace_turn_end(struct ppe_worker *worker, unsigned int work)
 	worker->tracer = NULL;
 	if (tracer->turn == tracer->size)
 		return;
-	/* Nothing happened: the turn is forgotten, or idle turns alone would fill the ring. */
+	/* Nothing happened: drop the turn, or idle turns would fill the ring. */
 	if (work == 0 && tracer->used == tracer->turn + 1) {
 		tracer->used--;
 		return;
@@ -122,7 +122,7 @@ ppe_trace_arrivals(struct ppe_worker *worker, unsigned int first)
 	}
 }
 
-/* Where the packet went that the segment had and the thread no longer has. */
+/* Where the segment's packet went, if the thread no longer has it. */
 static uint8_t
 end_of(const struct ppe_worker *worker, const struct ppe_counters *count, uint64_t consumed,
 	uint64_t hops)
@@ -138,9 +138,9 @@ end_of(const struct ppe_worker *worker, const struct ppe_counters *count, uint64
 }
 
 /*
- * The event's place is taken before the segment runs, so that what happens within the segment
- * comes behind it. A hop takes the time of the event before it: the receiver may have the packet
- * before the segment returns, and a reader that goes by time must meet the departure first.
+ * Take the event's place before the segment runs, so that events within the segment follow it. A hop has
+ * the time of the event before it: the receiver may have the packet before the segment returns, and a
+ * reader in order of time must see the departure first.
  */
 struct ppe_next
 ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -195,7 +195,7 @@ ppe_trace_note_block(struct ppe_tracer *tracer, enum ppe_event_kind kind, uint64
 		(struct ppe_event){.tsc = rte_rdtsc(), .id = key, .kind = (uint8_t)kind};
 }
 
-/* Ordinary memory, not EAL's: a switch that was given no more than it needs can be traced, too. */
+/* Ordinary memory, not EAL's, so that a switch without spare memory can be traced. */
 static struct ppe_event *
 new_ring(unsigned int events)
 {
@@ -255,8 +255,8 @@ some_ring_full(const struct ppe_trace *trace)
 	return false;
 }
 
-/* Write to a ring once, so that its worker meets no page fault: the most that a call may take. When
- * all are ready the trace begins. */
+/* Touch one ring, so that its worker gets no page faults; one per call, because it takes long. When all are
+ * ready the trace begins. */
 static void
 prepare(struct ppe *ppe)
 {
@@ -276,7 +276,7 @@ prepare(struct ppe *ppe)
 	__atomic_store_n(&ppe->trace, trace, __ATOMIC_RELEASE);
 }
 
-/* Switch off. Workers that have turned once more have seen it. */
+/* End the trace. Workers have seen that after one more turn. */
 static void
 switch_off(struct ppe *ppe, uint64_t now)
 {
