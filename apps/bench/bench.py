@@ -60,7 +60,6 @@ SELECTION = [
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),
     ('hash', 'load', ['--records', '1M', '--load', '90'], 3),
     ('kernels', 'types and operations', ['--repeat', '3', '--phase-ms', '2'], 12),
-    ('memory', 'elements', [], 2),
     ('ports', 'elements and frames', ['--repeat', '3'], 10),
     ('ports', 'af_packet', ['--over', 'af_packet', '--elements', '1024', '--frames', '1518',
                             '--repeat', '3'], 5),

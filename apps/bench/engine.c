@@ -15,7 +15,6 @@
 #include "apps/bench/generator.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
-#define TRIES        5 /* of a measurement that other processes spoil */
 
 static struct option_list engine_lcores = {1, {1}}, scaling_lcores = {2, {1, 2}};
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
@@ -341,42 +340,15 @@ static const struct table_column scaling_columns[] = {
 	{.title = "", .left = true},
 };
 
-/* Of the run's samples the best: contributions per second; also the bare kernel's. A worker that other
- * processes kept from its CPU spoils a sample for all: then once more. *cpu: lowered to the best
- * sample's share of time on a CPU. */
-static int
-best_of(const struct generator_work *work, double *rate, double *bare, double *cpu, double *hops)
-{
-	struct generator_result result = {0};
-	double whole = *cpu;
-
-	for (unsigned int i = 0; i < TRIES && result.samples == 0; i++)
-		if (generator_run(work, &result) < 0)
-			return -1;
-	if (result.samples == 0) {
-		warnx("other processes left the workers no time to measure");
-		return -1;
-	}
-	*rate = 0;
-	*bare = 0;
-	for (unsigned int i = 0; i < result.samples; i++) {
-		if (result.sample[i].rate > *rate)
-			*cpu = RTE_MIN(whole, result.sample[i].cpu);
-		*rate = RTE_MAX(*rate, result.sample[i].rate);
-		*bare = RTE_MAX(*bare, result.sample[i].bare_rate);
-	}
-	*hops = (double)result.hops / (double)result.contributions;
-	return 0;
-}
-
 /* near: ns per contribution and worker at the same lcores without hops, set by the point without. */
 static int
 scaling_far_point(const struct generator_work *w, double *near)
 {
-	double rate[BENCH_REPEAT_MAX], one[BENCH_REPEAT_MAX], efficiency[BENCH_REPEAT_MAX],
-		bare[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
-	double gbits = w->elements * 32e-9, hops, ignored, r, b, e, time, hop = BENCH_NONE;
+	double rate[BENCH_REPEAT_MAX], efficiency[BENCH_REPEAT_MAX], bare[BENCH_REPEAT_MAX],
+		cpu[BENCH_REPEAT_MAX];
+	double gbits = w->elements * 32e-9, r, b, e, time, hop = BENCH_NONE;
 	struct generator_work all = *w, single = *w;
+	struct generator_best one, many = {0};
 	uint64_t n = bench_common.repeat;
 	bool disturbed;
 
@@ -388,11 +360,12 @@ scaling_far_point(const struct generator_work *w, double *near)
 	for (uint64_t i = 0; i < n; i++) {
 		bench_progress("%u elements, %u lcores, far %.2f, round %" PRIu64 " of %" PRIu64,
 			w->elements, w->workers, w->far, i + 1, n);
-		cpu[i] = 1;
-		if (best_of(&single, &one[i], &bare[i], &cpu[i], &ignored) < 0 ||
-			best_of(&all, &rate[i], &bare[i], &cpu[i], &hops) < 0)
+		if (generator_best(&single, &one) < 0 || generator_best(&all, &many) < 0)
 			return -1;
-		efficiency[i] = rate[i] / one[i] / w->workers;
+		rate[i] = many.rate;
+		bare[i] = many.bare_rate;
+		cpu[i] = RTE_MIN(one.cpu, many.cpu);
+		efficiency[i] = many.rate / one.rate / w->workers;
 	}
 	r = bench_median(rate, n);
 	b = bench_median(bare, n);
@@ -400,15 +373,15 @@ scaling_far_point(const struct generator_work *w, double *near)
 	time = 1e9 * w->workers / r;
 	if (w->far <= 0)
 		*near = time;
-	else if (hops > 0)
-		hop = (time - *near) / hops;
+	else if (many.hops > 0)
+		hop = (time - *near) / many.hops;
 	disturbed = bench_median(cpu, n) < GENERATOR_CPU;
 	any_disturbed |= disturbed;
-	bench_row((struct table_cell[]){WORK_CELLS(w), TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
-		TABLE_NUMBER(time), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / e),
-		TABLE_NUMBER(e), TABLE_NUMBER(r * gbits), TABLE_NUMBER(b * gbits),
-		TABLE_NUMBER(r / b), TABLE_NUMBER(hop), TABLE_BOOL(disturbed),
-		TABLE_TEXT(disturbed ? "*" : "")});
+	bench_row((struct table_cell[]){WORK_CELLS(w), TABLE_NUMBER(w->far),
+		TABLE_NUMBER(many.hops), TABLE_NUMBER(time), TABLE_NUMBER(r * gbits),
+		TABLE_NUMBER(r * gbits / e), TABLE_NUMBER(e), TABLE_NUMBER(r * gbits),
+		TABLE_NUMBER(b * gbits), TABLE_NUMBER(r / b), TABLE_NUMBER(hop),
+		TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
 	return 0;
 }
 

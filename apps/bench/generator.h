@@ -82,4 +82,14 @@ unsigned int generator_memory_mb(const struct generator_work *work);
  * or stands still; a wrong sum). Main thread; EAL has workers + 1 lcores. */
 int generator_run(const struct generator_work *work, struct generator_result *result);
 
+/* The best sample of a run, which others disturbed least. */
+struct generator_best {
+	double rate, bare_rate; /* packets per second of CPU time */
+	double cpu; /* that sample's share of time on a CPU */
+	double hops; /* per packet */
+};
+
+/* The same, again when other processes spoil all samples, 5 times at most. 0, or -1 after a line. */
+int generator_best(const struct generator_work *work, struct generator_best *best);
+
 #endif

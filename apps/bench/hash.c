@@ -70,10 +70,8 @@ struct ops {
 	const char *name;
 	void *(*create)(uint32_t capacity); /* NULL: rte_errno */
 	void (*destroy)(void *table);
-	double (*slots)(const void *table); /* in all buckets */
 	bulk bulk[SCAN]; /* by enum operation */
 	uint32_t (*scan)(void *table); /* touch every live record; returns how many */
-	void (*spoil)(void *table, uint64_t key); /* a live record */
 };
 
 static inline uint64_t
@@ -124,12 +122,6 @@ weir_create(uint32_t capacity)
 		return hash;
 	weir_destroy(hash);
 	return NULL;
-}
-
-static double
-weir_slots(const void *of)
-{
-	return 8.0 * hash_buckets(((const struct weir_table *)of)->table);
 }
 
 static uint32_t
@@ -245,14 +237,8 @@ weir_scan(void *of)
 	return hash_scan(((struct weir_table *)of)->table, 0, 1, weir_touch, of);
 }
 
-static void
-weir_spoil(void *of, uint64_t key)
-{
-	((struct weir_record *)(void *)hash_lookup(((struct weir_table *)of)->table, key))->value++;
-}
-
-static const struct ops weir_ops = {"weir", weir_create, weir_destroy, weir_slots,
-	{weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan, weir_spoil};
+static const struct ops weir_ops = {"weir", weir_create, weir_destroy,
+	{weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan};
 
 /*
  * DPDK's rte_hash at its best for one thread: no flags (no locks, no extendable buckets), CRC
@@ -270,7 +256,6 @@ struct rte_record {
 struct rte_table {
 	struct rte_hash *table;
 	struct rte_record *records;
-	uint32_t slots;
 	uint64_t sum; /* of what a scan touched */
 };
 
@@ -303,7 +288,6 @@ rte_create(uint32_t capacity)
 
 	if (hash == NULL)
 		return NULL;
-	hash->slots = rte_align32pow2(parameters.entries);
 	hash->records =
 		rte_zmalloc("bench", (size_t)parameters.entries * sizeof(struct rte_record), 64);
 	hash->table = hash->records == NULL ? NULL : rte_hash_create(&parameters);
@@ -311,12 +295,6 @@ rte_create(uint32_t capacity)
 		return hash;
 	rte_destroy(hash);
 	return NULL;
-}
-
-static double
-rte_slots(const void *of)
-{
-	return ((const struct rte_table *)of)->slots;
 }
 
 /* The records' numbers of a batch, negative where a key is absent. */
@@ -419,16 +397,8 @@ rte_scan(void *of)
 	return found;
 }
 
-static void
-rte_spoil(void *of, uint64_t key)
-{
-	struct rte_table *hash = of;
-
-	hash->records[rte_hash_lookup_with_hash(hash->table, &key, signature(key))].value++;
-}
-
-static const struct ops rte_ops = {"rte_hash", rte_create, rte_destroy, rte_slots,
-	{rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan, rte_spoil};
+static const struct ops rte_ops = {
+	"rte_hash", rte_create, rte_destroy, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan};
 
 /* One of the two tables under measurement, and what is live in it. */
 struct side {
@@ -660,13 +630,19 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 {
 	static double ns[2][BENCH_REPEAT_MAX][OPERATIONS];
 	uint32_t live = (uint32_t)((uint64_t)capacity * load / 100);
+	const double slots[] = {8.0 * hash_buckets(((struct weir_table *)side[0].table)->table),
+		rte_align32pow2(RTE_MAX(capacity, 8u))}; /* in all buckets */
 	uint64_t n = bench_common.repeat;
 
 	bench_progress("%u records, %u %% of them live", capacity, load);
 	for (unsigned int s = 0; s < 2; s++) {
 		fill(&side[s], live);
-		if (spoil)
-			side[s].ops->spoil(side[s].table, key_of(side[s].live[0]));
+	}
+	if (spoil) {
+		struct weir_table *weir = side[0].table;
+
+		((struct weir_record *)(void *)hash_lookup(weir->table, key_of(side[0].live[0])))
+			->value++;
 	}
 	for (uint64_t r = 0; r < 2 * n; r++) {
 		unsigned int s = (r + r / 2) % 2; /* they take turns in being first */
@@ -684,8 +660,7 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 		other = own * bench_median(ratio, n);
 		if (wanted(o))
 			bench_row((struct table_cell[]){TABLE_NUMBER(capacity), TABLE_NUMBER(load),
-				TABLE_NUMBER(live / side[0].ops->slots(side[0].table)),
-				TABLE_NUMBER(live / side[1].ops->slots(side[1].table)),
+				TABLE_NUMBER(live / slots[0]), TABLE_NUMBER(live / slots[1]),
 				TABLE_NUMBER((double)side[0].bytes / capacity),
 				TABLE_NUMBER((double)side[1].bytes / capacity),
 				TABLE_TEXT(operation_name[o]), TABLE_NUMBER(own),

@@ -29,7 +29,6 @@
 #define MEASURED_WINDOW 64u /* the window changes little; make bench shows it */
 #define BURST           32u
 #define FRAMES          4096u
-#define TRIES           5u
 #define MEMORY_MOST     1048576 /* MiB that a configuration may ask for */
 #define MEMORY_EXTRA    1.25 /* DPDK's books, and what pages waste at their ends */
 #define MEMORY_OWN      32 /* MiB for EAL and drivers */
@@ -130,24 +129,6 @@ work_of(unsigned int workers, double far)
 	return w;
 }
 
-/* ns of CPU time per contribution: the best sample, which others disturbed least; hops: of one. */
-static int
-time_of(const struct generator_work *work, double *ns, double *hops)
-{
-	struct generator_result result = {0};
-
-	for (unsigned int i = 0; i < TRIES && result.samples == 0; i++)
-		if (generator_run(work, &result) < 0)
-			return -1;
-	if (result.samples == 0)
-		return refuse("other processes left the workers no time to measure");
-	*ns = INFINITY;
-	for (unsigned int i = 0; i < result.samples; i++)
-		*ns = RTE_MIN(*ns, 1e9 * work->workers / result.sample[i].rate);
-	*hops = (double)result.hops / (double)RTE_MAX(result.contributions, UINT64_C(1));
-	return 0;
-}
-
 /* The costs that are not given. The hop: what half of the contributions' hops add. */
 static int
 measure(void)
@@ -155,7 +136,7 @@ measure(void)
 	bool hop = hop_ns < 0 && bench_cpus() >= 2;
 	const struct generator_work one = work_of(1, 0), near = work_of(2, 0),
 				    far = work_of(2, 0.5);
-	double ns[2], hops[2];
+	struct generator_best best = {.rate = 1}, other = {.rate = 1};
 	int rc = 0;
 
 	snprintf(plan.contribution_from, sizeof(plan.contribution_from), "--contribution-ns");
@@ -167,17 +148,19 @@ measure(void)
 		return -1;
 	if (contribution_ns < 0) {
 		bench_progress("one lcore, %u elements", one.elements);
-		rc = time_of(&one, &contribution_ns, &hops[0]);
+		rc = generator_best(&one, &best);
+		contribution_ns = 1e9 / best.rate;
 		snprintf(plan.contribution_from, sizeof(plan.contribution_from),
 			"measured now, %u sources, window %u, %s pages", one.sources, one.window,
 			bench_pages());
 	}
 	if (rc == 0 && hop) {
 		bench_progress("two lcores without hops, and with");
-		rc = time_of(&near, &ns[0], &hops[0]) < 0 || time_of(&far, &ns[1], &hops[1]) < 0;
-		hop_ns = RTE_MAX(ns[1] - ns[0], 0.0) / RTE_MAX(hops[1] - hops[0], 0.01);
+		rc = generator_best(&near, &best) < 0 || generator_best(&far, &other) < 0;
+		hop_ns = RTE_MAX(2e9 / other.rate - 2e9 / best.rate, 0.0) /
+			RTE_MAX(other.hops - best.hops, 0.01);
 		snprintf(plan.hop_from, sizeof(plan.hop_from),
-			"measured now: two lcores, %.0f %% of the packets hop", 100 * hops[1]);
+			"measured now: two lcores, %.0f %% of the packets hop", 100 * other.hops);
 	}
 	bench_progress(NULL);
 	bench_stop_eal();

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.abspath(APPS_BENCH))
 FAKE = r'''#!/usr/bin/python3
 import itertools, json, os, sys, time
 if sys.argv[1:] == ['--help']:
-    print('usage\n\n  engine    x\n  hash      x\n  memory    x\n' +
+    print('usage\n\n  engine    x\n  hash      x\n  kernels   x\n' +
           ('  ports     x\n' if 'FAKE_PORTS' in os.environ else ''))
     sys.exit(0)
 name, options = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
@@ -121,8 +121,8 @@ def files_plots_and_figures():
     with Made() as made:
         out = made.run()
         names = set(os.listdir(made.path('out')))
-        wanted = {'engine.json', 'engine.txt', 'hash.json', 'hash.txt', 'memory.json',
-                  'memory.txt', 'all.json', 'machine.json', 'engine-elements.svg',
+        wanted = {'engine.json', 'engine.txt', 'hash.json', 'hash.txt', 'kernels.json',
+                  'kernels.txt', 'all.json', 'machine.json', 'engine-elements.svg',
                   'engine-threads.svg', 'engine-window.svg'}
         check(names == wanted, 'files %s', sorted(names ^ wanted))
         check(made.json('all.json') == made.json('engine.json') != [], 'all.json differs')
@@ -185,7 +185,7 @@ def a_bench_that_fails_is_told_and_the_rest_goes_on():
         out = made.run(FAKE='hash=fail', status=1)
         check('hash (records) failed: exit status 1\nbench:   | one\nbench:   | two: went wrong\n'
               in out, 'it says:\n%s', out)
-        check('# table of memory' in open(made.path('out', 'memory.txt')).read(), 'no memory')
+        check('# table of kernels' in open(made.path('out', 'kernels.txt')).read(), 'no kernels')
         check(out.endswith('bench: failed: hash (records), hash (load)\n'), 'it says:\n%s', out)
         out = made.run('hash', FAKE='hash=nothing', status=1)
         check('wrote no records' in out, 'it says:\n%s', out)
@@ -205,17 +205,17 @@ def what_needs_root_is_left_out_without_it():
 @case
 def a_bench_that_hangs_is_ended():
     with Made() as made:
-        out = made.run('hash', 'memory', '--bound', '5', FAKE='hash=hang', status=1)
+        out = made.run('hash', 'kernels', '--bound', '5', FAKE='hash=hang', status=1)
         check('hash (records) failed: not done after 5 s' in out, 'it says:\n%s', out)
         check(gone(made.path('pid')), 'it goes on')
-        check(os.path.exists(made.path('out', 'memory.json')), 'the rest did not run')
+        check(os.path.exists(made.path('out', 'kernels.json')), 'the rest did not run')
 
 
 @case
 def an_interrupt_ends_all():
     for number in (signal.SIGINT, signal.SIGTERM):
         with Made() as made:
-            process = made.start('hash', 'memory', FAKE='hash=hang')
+            process = made.start('hash', 'kernels', FAKE='hash=hang')
             until = time.monotonic() + 10
             while not os.path.exists(made.path('pid')) or not os.path.getsize(made.path('pid')):
                 check(time.monotonic() < until, 'it does not start')
@@ -230,7 +230,7 @@ def an_interrupt_ends_all():
 def only_known_benches():
     with Made() as made:
         out = made.run('engine', 'hasch', status=2)
-        check('no bench hasch; there are: engine hash memory' in out, 'it says:\n%s', out)
+        check('no bench hasch; there are: engine hash kernels' in out, 'it says:\n%s', out)
 
 
 @case
@@ -327,6 +327,8 @@ def a_plan_measures_by_itself():
     run = subprocess.run([WEIR_BENCH, 'plan', '--hosts', '2', '--rate', '1', '--huge', 'no',
                           '--repeat', '2', '--phase-ms', '3', '--elements', '64', '--hop-ns', '50'],
                          capture_output=True, text=True, timeout=40, check=False)
+    if 'no time to measure' in run.stderr:
+        raise Skip('the machine is too busy')
     check(run.returncode == 0 and 'measured now' in run.stdout, 'it says:\n%s%s', run.stdout,
           run.stderr)
 
