@@ -292,59 +292,21 @@ weir_stats(const struct weir *weir, struct weir_stats *stats)
 #undef X
 }
 
-unsigned int
-weir_source(const struct weir *weir)
-{
-	return weir->h.source;
-}
-
-unsigned int
-weir_job(const struct weir *weir)
-{
-	return weir->h.job;
-}
-
-unsigned int
-weir_rank(const struct weir *weir)
-{
-	return weir->h.rank;
-}
-
-unsigned int
-weir_sources(const struct weir *weir)
-{
-	return weir->h.sources;
-}
-
-unsigned int
-weir_window(const struct weir *weir)
-{
-	return weir->ring.window;
-}
-
-unsigned int
-weir_timeout_ms(const struct weir *weir)
-{
-	return weir->h.timeout_ms;
-}
-
-unsigned int
-weir_generation(const struct weir *weir)
-{
-	return weir->h.generation;
-}
-
-enum weir_dtype
-weir_job_dtype(const struct weir *weir)
-{
-	return (enum weir_dtype)weir->h.job_dtype;
-}
-
-enum weir_op
-weir_job_op(const struct weir *weir)
-{
-	return (enum weir_op)weir->h.job_op;
-}
+/* Facts that are fixed for a generation. */
+#define GETTER(type, name, value)                                                                  \
+	type weir_##name(const struct weir *weir)                                                  \
+	{                                                                                          \
+		return value;                                                                      \
+	}
+GETTER(unsigned int, source, weir->h.source)
+GETTER(unsigned int, job, weir->h.job)
+GETTER(unsigned int, rank, weir->h.rank)
+GETTER(unsigned int, sources, weir->h.sources)
+GETTER(unsigned int, window, weir->ring.window)
+GETTER(unsigned int, timeout_ms, weir->h.timeout_ms)
+GETTER(unsigned int, generation, weir->h.generation)
+GETTER(enum weir_dtype, job_dtype, (enum weir_dtype)weir->h.job_dtype)
+GETTER(enum weir_op, job_op, (enum weir_op)weir->h.job_op)
 
 unsigned int
 weir_elements(const struct weir *weir, enum weir_dtype dtype)

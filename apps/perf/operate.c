@@ -120,58 +120,42 @@ perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool fill)
 	}
 }
 
-static int
-call(struct weir *w, const struct perf_series *s, const struct perf_slot *slot)
-{
-	const void *from = slot->from;
-	size_t n = slot->reference.count;
-	void *to = slot->to;
-
-	switch (s->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE: return weir_allreduce(w, from, to, n, s->dtype, s->op);
-	case WEIR_COLLECTIVE_REDUCE: return weir_reduce(w, from, to, n, s->dtype, s->op, s->root);
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-		return weir_reducescatter(w, from, to, n, s->dtype, s->op);
-	case WEIR_COLLECTIVE_BROADCAST: return weir_broadcast(w, from, to, n, s->dtype, s->root);
-	case WEIR_COLLECTIVE_SCATTER: return weir_scatter(w, from, to, n, s->dtype, s->root);
-	case WEIR_COLLECTIVE_GATHER: return weir_gather(w, from, to, n, s->dtype, s->root);
-	case WEIR_COLLECTIVE_ALLGATHER: return weir_allgather(w, from, to, n, s->dtype);
-	case WEIR_COLLECTIVE_ALLTOALL: return weir_alltoall(w, from, to, n, s->dtype);
-	case WEIR_COLLECTIVE_BARRIER: return weir_barrier(w);
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
-	default: return -EINVAL;
+/* The calls of one form: `i` begins with a request as the last argument, nothing waits. */
+#define CALLS(form, ...)                                                                           \
+	switch (s->collective) {                                                                   \
+	case WEIR_COLLECTIVE_ALLREDUCE:                                                            \
+		return weir_##form##allreduce(w, from, to, n, s->dtype, s->op __VA_ARGS__);        \
+	case WEIR_COLLECTIVE_REDUCE:                                                               \
+		return weir_##form##reduce(w, from, to, n, s->dtype, s->op, s->root __VA_ARGS__);  \
+	case WEIR_COLLECTIVE_REDUCESCATTER:                                                        \
+		return weir_##form##reducescatter(w, from, to, n, s->dtype, s->op __VA_ARGS__);    \
+	case WEIR_COLLECTIVE_BROADCAST:                                                            \
+		return weir_##form##broadcast(w, from, to, n, s->dtype, s->root __VA_ARGS__);      \
+	case WEIR_COLLECTIVE_SCATTER:                                                              \
+		return weir_##form##scatter(w, from, to, n, s->dtype, s->root __VA_ARGS__);        \
+	case WEIR_COLLECTIVE_GATHER:                                                               \
+		return weir_##form##gather(w, from, to, n, s->dtype, s->root __VA_ARGS__);         \
+	case WEIR_COLLECTIVE_ALLGATHER:                                                            \
+		return weir_##form##allgather(w, from, to, n, s->dtype __VA_ARGS__);               \
+	case WEIR_COLLECTIVE_ALLTOALL:                                                             \
+		return weir_##form##alltoall(w, from, to, n, s->dtype __VA_ARGS__);                \
+	case WEIR_COLLECTIVE_BARRIER: return weir_##form##barrier(w __VA_ARGS__);                  \
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:                                                          \
+	case WEIR_COLLECTIVE_JOIN:                                                                 \
+	default: return -EINVAL;                                                                   \
 	}
-}
 
 static int
-call_without_waiting(struct weir *w, const struct perf_series *s, struct perf_slot *slot)
+call(struct weir *w, const struct perf_series *s, struct perf_slot *slot, bool waits)
 {
 	struct weir_request **request = &slot->request;
 	const void *from = slot->from;
 	size_t n = slot->reference.count;
 	void *to = slot->to;
 
-	switch (s->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE:
-		return weir_iallreduce(w, from, to, n, s->dtype, s->op, request);
-	case WEIR_COLLECTIVE_REDUCE:
-		return weir_ireduce(w, from, to, n, s->dtype, s->op, s->root, request);
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-		return weir_ireducescatter(w, from, to, n, s->dtype, s->op, request);
-	case WEIR_COLLECTIVE_BROADCAST:
-		return weir_ibroadcast(w, from, to, n, s->dtype, s->root, request);
-	case WEIR_COLLECTIVE_SCATTER:
-		return weir_iscatter(w, from, to, n, s->dtype, s->root, request);
-	case WEIR_COLLECTIVE_GATHER:
-		return weir_igather(w, from, to, n, s->dtype, s->root, request);
-	case WEIR_COLLECTIVE_ALLGATHER: return weir_iallgather(w, from, to, n, s->dtype, request);
-	case WEIR_COLLECTIVE_ALLTOALL: return weir_ialltoall(w, from, to, n, s->dtype, request);
-	case WEIR_COLLECTIVE_BARRIER: return weir_ibarrier(w, request);
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
-	default: return -EINVAL;
-	}
+	if (waits)
+		CALLS(, )
+	CALLS(i, , request)
 }
 
 static int
@@ -302,7 +286,7 @@ operate_many(struct perf_run *run, struct perf_timing *timing, bool counts)
 		struct perf_slot *slot = &run->slots[begun];
 
 		slot->begun_ns = perf_now_ns();
-		code = call_without_waiting(run->weir, &run->current, slot);
+		code = call(run->weir, &run->current, slot, false);
 		if (code < 0)
 			(void)failed(run, code);
 	}
@@ -322,7 +306,7 @@ static int
 operate_one(struct perf_run *run, struct perf_timing *timing)
 {
 	struct perf_slot *slot = &run->slots[0];
-	int code = call(run->weir, &run->current, slot);
+	int code = call(run->weir, &run->current, slot, true);
 
 	return code < 0 ? failed(run, code) : keep_degraded(run, slot, timing, code);
 }

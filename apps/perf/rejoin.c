@@ -22,15 +22,6 @@ sleep_ms(unsigned int ms)
 	nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
 
-static double
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* Is it a sum that some ranks are not in? That is the same on all of them. */
 static bool
 lacks_some(const struct perf_run *run, int code)
@@ -119,7 +110,7 @@ perf_recover(struct perf_run *run, int code)
 {
 	unsigned int most = run->options->rejoins, pause = PAUSE_MS;
 	struct perf_rejoin *r;
-	double began = now_ms();
+	uint64_t began = perf_now_ns();
 
 	if (run->tries >= most || is_final(code))
 		return code;
@@ -138,7 +129,7 @@ perf_recover(struct perf_run *run, int code)
 			break;
 	}
 	r->mended = code == 0;
-	r->ms = now_ms() - began;
+	r->ms = (double)(perf_now_ns() - began) / 1e6;
 	r->generation = weir_generation(run->weir);
 	r->went_on_at = perf_iteration(run, run->step);
 	perf_report_rejoin(run, r);
