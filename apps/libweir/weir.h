@@ -18,9 +18,9 @@
  *		.control = "http://10.0.0.1:8080", .job_name = "resnet50", .create = true,
  *	};
  *
- * and not even these, if the environment has WEIR_SWITCH and WEIR_JOB. weir_open then becomes a
- * member of the job over HTTP, learns the rest from the answer, and weir_close leaves. Rank and
- * size are the launcher's. What the configuration gives is believed before the environment:
+ * and not even these if WEIR_SWITCH and WEIR_JOB are set. weir_open then becomes a member of the job over
+ * HTTP and learns the rest from the answer; weir_close leaves the job. The launcher sets rank and size. A field
+ * of the configuration goes before its variable:
  *
  *	WEIR_SWITCH                      control
  *	WEIR_JOB                         job_name
@@ -31,32 +31,33 @@
  *	WEIR_TOKEN, or WEIR_TOKEN_FILE   token, token_file
  *	WEIR_CA                          ca_file
  *
- * The environment is looked at only when there is a control address, and never in a set-user-ID
+ * The library reads these variables only when there is a control address, and never in a set-user-ID
  * program.
  *
  * A handle is one source of one job, for one generation: weir_open joins and returns when every
  * source of the job has joined. From then on all sources must call the same operations in the same
- * order with the same count, type, operation and root. A process may have any number of handles, of
- * one job or of several; several sources may have one address: their ports are their own.
+ * order with the same count, type, operation and root. A process may have any number of handles, of one job or
+ * of several. Several sources may share an address: each has a UDP port of its own.
  *
- * Threads: a handle has a progress thread of its own. Any thread may call any function, also several at
- * once for one handle, but for weir_open, weir_rejoin and weir_close, which must be its only call. The
- * order of operations is that in which the calls were made: threads that call operations on one handle
- * at the same time leave it to chance, and the other sources must have the same one. Handles are
- * independent of each other. A handle does not survive fork(): open it in the child. There, functions that return
- * a code say -EINVAL of the parent's handles and of their requests, which stay as they are; weir_close closes the
- * child's descriptors; the others tell what was so at the fork, or nothing. None takes anything from the parent.
+ * Threads: each handle has a progress thread. Any thread may call any function, several threads at once for one
+ * handle too; only weir_open, weir_rejoin and weir_close must be the only call on their handle. Operations are in the
+ * order of the calls, which must be the same on all sources: threads that share a handle have to agree on it. Handles
+ * are independent of each other.
  *
- * Return values: 0, or -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has
- * a text for people, in the thread that was told. No call waits for ever: weir_open waits at most
- * join_timeout_ms, an operation ends when for op_timeout_ms no block of this handle has completed.
+ * A handle does not survive fork(): open it in the child. In the child, functions that return a code return -EINVAL
+ * for the parent's handles and their requests, and change nothing; weir_close closes the child's descriptors; the others
+ * return what was true at the fork, or nothing.
  *
- * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for want of elements, and
- * WEIR_PARTIAL_FAIL's -EIO) ends the generation for this handle: the sources may have parted in what
- * they have sent, so what else is under way and each later operation fails with the same value and text.
- * weir_rejoin on every source (or close, and open again) begins a new one. What is in the receive buffer
- * after a failure is undefined. (A call that could not even begin, for -ENOMEM or an -EMSGSIZE of too many
- * slices, has sent nothing, and the handle is as before; others that could begin it wait for this one.)
+ * Return values: 0, -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has a text for
+ * people, in the thread that made the call. No call waits for ever: weir_open waits for at most join_timeout_ms, and an
+ * operation fails when no block of this handle has completed for op_timeout_ms.
+ *
+ * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for too few elements, and the -EIO of
+ * WEIR_PARTIAL_FAIL) ends the generation for this handle: the sources may differ in what they have sent. All other
+ * operations under way and each later one fail with the same value and text. weir_rejoin on every source (or
+ * weir_close and weir_open) begins a new generation. After a failure the content of the receive buffer is
+ * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and leaves the
+ * handle as it was; sources that could begin it wait for this one.)
  *
  * Cost: one system call per up to 64 packets each way, no copy on the way out, one on the way in; see spin_us.
  */
@@ -76,18 +77,17 @@ extern "C" {
 #define WEIR_API __attribute__((visibility("default")))
 
 /*
- * The operation completed, but at least one block of its result is of some sources only:
- * a source was late and the job's policy is `partial`. weir_last_result() tells how many blocks and
- * who is missing, weir_degraded() which elements. Positive, so that `!= 0` catches it and nobody
- * takes a part for the whole. The handle stays usable.
+ * The operation completed, but some sources are missing in at least one block of its result: they were late, and the
+ * job's policy is `partial`. weir_last_result() has the number of blocks and the missing sources, weir_degraded() the
+ * elements. The value is positive, so that `!= 0` catches it. The handle stays usable.
  *
- * Not of broadcast and scatter (nor of an alltoall made of scatters: docs/collectives.md): there the root alone has data,
- * and without them there is no result. Who else was late takes nothing from them: 0, and the same two tell of it.
+ * Broadcast and scatter (and an alltoall made of scatters: docs/collectives.md) never return it: only the root
+ * has data, and without the root there is no result. When other sources are late they return 0, and the same two functions
+ * tell which.
  */
 #define WEIR_PARTIAL 1
 
-/* What is made of an operation with partial results. Each source decides for itself; what comes from the
- * switch is the same for all. */
+/* What the library does with partial results. Each source decides for itself; the switch sends all the same. */
 enum weir_partial {
 	/* Each block is the sum of those that are in it; the call returns WEIR_PARTIAL. */
 	WEIR_PARTIAL_AS_IS,
@@ -303,11 +303,10 @@ WEIR_API int weir_alltoall(
 WEIR_API int weir_barrier(struct weir *weir);
 
 /*
- * The same, without waiting. 0: the operation is begun, and *request is to be waited for, by one of the
- * functions below (for count 0, too). Negative: nothing was begun, and *request is NULL. Operations are
- * served in the order of the calls, as many at a time as the window has room for, and may be waited for in any
- * order. A request is the library's memory: waiting for it gives it back. Requests that nobody has waited
- * for end with weir_close.
+ * Begin a collective and return without waiting. 0: wait for *request with one of the functions below (for count 0,
+ * too). Negative: nothing was begun, and *request is NULL. Operations are served in the order of the calls, as many at
+ * a time as the window has room for, and may be waited for in any order. Waiting for a request frees it; weir_close
+ * frees the others.
  */
 struct weir_request;
 WEIR_API int weir_iallreduce(struct weir *weir, const void *send, void *recv, size_t count,
@@ -329,9 +328,9 @@ WEIR_API int weir_ialltoall(struct weir *weir, const void *send, void *recv, siz
 WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
 
 /*
- * Wait for requests: of one handle, or of several. What is returned is the operation's code, as the blocking
- * function returns it; the request is freed, and *request is NULL. A request is waited for by one
- * thread. NULL in place of a request (one that was waited for before) is 0 and done at once, or skipped.
+ * Wait for requests of one handle or of several. They return the operation's code, as the blocking function does, free the
+ * request and set *request to NULL. One thread waits for a request. NULL in place of a request (already waited
+ * for) is done at once with 0, or skipped.
  *
  * weir_test      does not wait: *done tells whether the operation has ended; if not, 0 is returned.
  * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
@@ -375,36 +374,32 @@ WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
 WEIR_API int weir_rejoin(struct weir *weir);
 
 /*
- * How far the others are ahead: so many blocks, from the first one of the operation that is called next,
- * have their results here already. Operations within them complete at once, with what the others were told, and
- * nothing is contributed; so an application that is behind need not compute what it calls them with. (With
- * `error_feedback` what it calls them with is owed.) A block has weir_elements() elements, an operation's last one
- * may have fewer; a barrier is one block. Any thread.
+ * How far the other sources are ahead: the number of blocks, from the first block of the next operation, whose
+ * results are here already. Operations within them complete at once with the results of the others and contribute nothing;
+ * so a late application need not compute their data. (With `error_feedback` their data are added to the next call.)
+ * A block has weir_elements() elements, the last one of an operation may have fewer; a barrier is one block. Any thread.
  */
 WEIR_API uint64_t weir_unexpected(const struct weir *weir);
 
 /*
- * Forget what `error_feedback` owes of this buffer (what was `send`), because it is freed, or holds something
- * else now; NULL: of all. Returns the bytes that were owed. Not during an operation.
+ * Forget what `error_feedback` keeps for this buffer (`send` of former calls), because the buffer is freed or holds something
+ * else now; NULL: for all buffers. Returns the number of bytes forgotten. Not during an operation.
  */
 WEIR_API uint64_t weir_error_feedback_forget(struct weir *weir, const void *buffer);
 
 /*
- * Leave: stop the progress thread, close the sockets, free. NULL is fine. Tells the other sources
- * nothing: results that they still lack the switch has. Tells the switch nothing either, but a
- * member that joined by the control API leaves by it, within 2 s and whether it hears or not; not
- * if another handle has joined as this rank since, which then stays. Operations that are under way are
- * cancelled: a thread that waits for one, for any or for all of several is told -ECANCELED before the
- * memory is gone; requests that nobody waits for are gone with the handle, and are not to be waited for
- * any more.
+ * Leave the job: stop the progress thread, close the sockets, free the handle. NULL is fine. The other sources
+ * still get their results from the switch. A member that joined through the control API leaves through it, within
+ * 2 s, unless another handle has joined as this rank since. Operations under way are cancelled: a thread that waits for one of
+ * them gets -ECANCELED first. Requests that nobody waits for are freed, too.
  */
 WEIR_API void weir_close(struct weir *weir);
 
 /*
- * The text of the last failure (or of WEIR_PARTIAL) that a call with this handle returned to this
- * thread, one line without newline; "" when none did. As with errno, other threads' failures do not touch it,
- * and calls that succeed leave it as it is. A thread has the texts of the 8 handles that failed to it last. Valid until
- * this thread's next call with a handle. NULL: a text about -ENOMEM. Not after weir_close.
+ * The text of the last failure (or WEIR_PARTIAL) that a call with this handle returned to this thread: one line without
+ * newline, or "". As with errno, failures of other threads do not change it, nor do calls that succeed. A
+ * thread keeps the texts of the last 8 handles that failed. Valid until the next call of this thread with a handle. NULL: a
+ * text about -ENOMEM. Not after weir_close.
  */
 WEIR_API const char *weir_last_error(const struct weir *weir);
 
