@@ -466,18 +466,18 @@ add_missing(const json_t *members, const uint8_t *present, char *text, size_t si
 		append(text, size, " and %u more", count - NAMED_MAX);
 }
 
-/* The switch's packets don't come: does it hear ours, and who else is quiet? */
+/* The switch is silent: say when it last heard this host. */
 static void
 add_silence(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
 {
 	append(text, size, "; its control API has the job, and ");
 	add_source(text, size, q->source, member);
 	append(text, size,
-		": if that is long ago this host's packets don't reach it, else its own don't "
-		"come");
+		": if that is long ago, the switch does not get this host's packets; otherwise "
+		"this host does not get the switch's");
 }
 
-/* Has another member left since this one joined? It will not begin the job with us. */
+/* Returns whether another member has left since this one joined: the job cannot begin then. */
 static int
 judge_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
 {
