@@ -34,7 +34,7 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build install test faults model fuzz demo bench stragglers compare reference deb format clean packages \
+.PHONY: help build install test faults model fuzz demo bench stragglers compare reference deb format keys clean packages \
 	packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
@@ -52,6 +52,7 @@ help:
 	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
 	@echo 'make deb         Debian packages, into build-deb/'
 	@echo 'make packages    install the Debian packages that the build needs'
+	@echo 'make keys        rewrite what the documents say of configuration keys and job settings'
 	@echo 'make format      format the C sources'
 	@echo 'make clean       remove build/, build-sanitize/, build-fuzz/, build-deb/ and build-install/'
 
@@ -139,3 +140,8 @@ format:
 
 clean:
 	rm -rf build build-sanitize build-fuzz build-deb build-install
+
+# What documents say of keys comes from the lists in the source.
+keys: packages
+	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) $(SETUP)
+	@ninja -C $(BUILD) keys

@@ -17,7 +17,6 @@
 
 #include "apps/bench/generator.h"
 #include "ctrl/config/config.h"
-#include "ctrl/config/memory.h"
 
 #define HEADERS         54u /* Ethernet, IPv4, UDP, base form */
 #define ETHERNET        24u /* check sequence, preamble, gap */

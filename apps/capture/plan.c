@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ctrl/config/config.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 #define HEADERS   (14 + 20 + 8) /* Ethernet, IPv4, UDP */
 #define FRAME_MIN 60 /* without the frame check sequence */

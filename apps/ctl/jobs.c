@@ -200,7 +200,7 @@ settings(json_t *j, FILE *out, unsigned int width)
 		get_text(j, "type"), units_exact(get_number(j, "elements")).text,
 		units_exact(get_number(j, "window")).text, get_text(j, "results"),
 		get_true(j, "deterministic") ? ", deterministic" : "",
-		get_true(j, "authenticated") ? ", authenticated" : "");
+		get_true(j, "authenticate") ? ", authenticated" : "");
 	text_printf(out, INDENT, width, "policy   %s, timeout %s%s", get_text(j, "policy"),
 		units_age(get_number(j, "timeout_ms") / 1e3).text,
 		strcmp(get_text(j, "rejoin"), "revoke") == 0

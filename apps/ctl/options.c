@@ -14,7 +14,7 @@
 #include "apps/ctl/get.h"
 #include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
-#include "apps/ctl/job_settings.h"
+#include "ctrl/config/job_settings.h"
 
 #define SECONDS_MAX   3600
 #define NAME_BYTES    64

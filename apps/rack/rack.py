@@ -514,7 +514,8 @@ class Rack:
     def perf(self, host, number, *options, source=None):
         """Start weir-perf on a host for a job; its report is in the process's `json`."""
         source = host if source is None else source
-        sources = [len(j['sources']) for j in self.jobs if j['id'] == number]
+        sources = [j['sources']['count'] if isinstance(j['sources'], dict) else len(j['sources'])
+                   for j in self.jobs if j['id'] == number]
         report = os.path.join(self.folder, 'perf-%d-%d-%d.json' % (number, source,
                                                                   len(self.processes)))
         process = self.spawn(host, [

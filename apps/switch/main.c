@@ -8,8 +8,7 @@
 #include "apps/switch/preflight.h"
 #include "apps/switch/run.h"
 #include "ctrl/config/config.h"
-#include "ctrl/config/lock.h"
-#include "ctrl/config/memory.h"
+#include "ctrl/config/files.h"
 #include "ctrl/jobs/state.h"
 
 /* The exit status for a wrong file or command line; a service manager must not restart the switch. */

@@ -29,8 +29,8 @@ print_keys(void)
 {
 	puts("| key | type | unit | default | range | meaning |");
 	puts("| --- | --- | --- | --- | --- | --- |");
-	for (size_t i = 0; i < ctrl_keys_count; i++) {
-		ctrl_key_row(&ctrl_keys[i], stdout);
+	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
+		ctrl_key_row(&ctrl_config_schema.keys[i], stdout);
 		putchar('\n');
 	}
 }

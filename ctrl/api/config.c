@@ -3,7 +3,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/config/json.h"
+#include "ctrl/config/config.h"
 #include "ctrl/config/tenants.h"
 
 void

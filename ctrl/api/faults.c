@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
@@ -65,29 +66,11 @@ set(struct api_call *call, const struct ppe_faults *faults)
 		answer(call);
 }
 
-/* "faults:1:2: faults.rules[0].us: why": place, key, reason. The place is in no file. */
-static void
-refuse(struct api_call *call, const char *error)
-{
-	char key[CTRL_PATH_MAX] = "";
-	const char *at = strstr(error, ": "), *reason;
-
-	at = at == NULL ? error : at + 2;
-	reason = strstr(at, ": ");
-	if (reason == NULL || (size_t)(reason - at) >= sizeof(key)) {
-		api_error(call, 400, "out_of_range", NULL, "%s", at);
-		return;
-	}
-	memcpy(key, at, (size_t)(reason - at));
-	api_error(call, 400, "out_of_range", key, "%s", reason + 2);
-}
-
 void
 api_put_faults(struct api_call *call)
 {
-	char error[CTRL_ERROR_BYTES];
+	struct ctrl_error error;
 	struct ppe_faults *faults;
-	int rc;
 
 	if (call->body == NULL) {
 		api_error(call, 400, "bad_json", NULL, "this request needs a body");
@@ -98,11 +81,8 @@ api_put_faults(struct api_call *call)
 		api_error_memory(call);
 		return;
 	}
-	rc = ctrl_faults_parse(call->running->config, call->body, faults, error, sizeof(error));
-	if (rc == -ENOMEM)
-		api_error_memory(call);
-	else if (rc < 0)
-		refuse(call, error);
+	if (ctrl_faults_parse(call->running->config, call->body, faults, &error) < 0)
+		api_answer_error(call, &error);
 	else
 		set(call, faults);
 	free(faults);

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /v1/jobs, /v1/jobs/{name} */
+/* GET and POST /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name} */
 #include "ctrl/api/jobs.h"
 
 #include <string.h>
 
+#include <bsd/string.h>
+#include <rte_common.h>
+
+#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/member.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/config/values.h"
 #include "ctrl/stats/stats.h"
-#include "rmw/kernels.h"
 
-static void
-put_shape(json_t *object, const struct ppe_job *job)
-{
-	api_put(object, "window", job->window);
-	api_put(object, "elements", job->elements);
-	api_put_text(object, "type", rmw_type_name(job->dtype));
-	api_put_text(object, "op", rmw_op_name(job->op));
-	json_object_set_new(object, "deterministic", json_boolean(job->deterministic));
-	api_put_text(object, "policy", api_policy_text(job->policy));
-	api_put(object, "timeout_ms", job->timeout_ms);
-	api_put(object, "dead_after_ms", job->dead_after_ms);
-	api_put_text(object, "rejoin", job->revoke ? "revoke" : "wait");
-	api_put_text(object, "results",
-		job->group == 0 ? "unicast" : ctrl_address_text(job->group).text);
-}
+/* clang-format off */
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({#key, CTRL_##kind, __VA_ARGS__},)
+static const struct ctrl_key new_keys[] = {
+	CTRL_JOB_IDENTITY("", NULL, "")
+	CTRL_JOB_SETTINGS(X)
+};
+#undef X
+
+#define X(key, where, change, kind, field, ...) CTRL_CHANGE_##change({#key, CTRL_##kind, __VA_ARGS__},)
+static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
+#undef X
+/* clang-format on */
+
+static const struct ctrl_schema new_schema = {new_keys, RTE_DIM(new_keys)};
+static const struct ctrl_schema change_schema = {change_keys, RTE_DIM(change_keys)};
 
 static void
 put_state(json_t *object, const struct ppe_job_stats *stats)
@@ -74,6 +76,7 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
+	struct ctrl_job_spec spec = ctrl_job_spec_of(shape, job->expire_s);
 	struct ctrl_membership membership;
 	struct ppe_job_stats stats;
 
@@ -86,10 +89,7 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 	api_put(object, "size", shape->nb_sources);
 	api_put(object, "joined", membership.joined);
 	api_put(object, "generation", stats.generation);
-	put_shape(object, shape);
-	api_put(object, "expire_s", job->expire_s);
-	api_put(object, "rate_mbit", shape->rate_mbit);
-	json_object_set_new(object, "authenticated", json_boolean(shape->authenticated));
+	ctrl_settings_put(object, &spec);
 	api_put_text(object, "state", ctrl_job_state_text(membership.state));
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));
@@ -156,4 +156,142 @@ api_get_job(struct api_call *call)
 		job = api_find_leaving(call);
 	if (job != NULL)
 		api_answer(call, 200, api_job_json(call->running, job, true));
+}
+
+/* -- changes */
+
+struct ctrl_log_who
+api_who(const struct api_call *call)
+{
+	struct ctrl_log_who who;
+
+	strlcpy(who.text, call->caller->name, sizeof(who.text));
+	return who;
+}
+
+static json_t *
+room_json(uint64_t memory, uint32_t blocks)
+{
+	json_t *object = json_object();
+
+	api_put(object, "memory", memory);
+	api_put(object, "blocks", blocks);
+	return object;
+}
+
+void
+api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix)
+{
+	static const struct {
+		unsigned int status;
+		const char *code;
+	} answers[] = {
+#define X(name, code, status) {status, code},
+		CTRL_REFUSALS(X)
+#undef X
+	};
+	struct ctrl_path key = ctrl_path(
+		"%s%s%s", prefix == NULL ? "" : prefix, prefix == NULL ? "" : ".", why->key);
+
+	api_error(call, answers[why->code].status, answers[why->code].code,
+		why->key[0] == '\0' ? prefix : key.text, "%s", why->message);
+	if (why->code != CTRL_REFUSED_MEMORY)
+		return;
+	api_error_more(call, "free", room_json(why->room.memory_free, why->room.records_free));
+	api_error_more(
+		call, "needed", room_json(why->room.memory_needed, why->room.records_needed));
+}
+
+struct ctrl_job_spec
+api_read_spec(const json_t *object, const char *name, unsigned int size)
+{
+	struct ctrl_job_spec spec = ctrl_job_spec_default();
+	const json_t *value;
+
+	ctrl_settings_read(object, &spec);
+	value = json_object_get(object, "name");
+	strlcpy(spec.shape.name, value == NULL ? name : json_string_value(value),
+		sizeof(spec.shape.name));
+	value = json_object_get(object, "size");
+	spec.shape.nb_sources =
+		(uint16_t)(value == NULL ? (json_int_t)size : json_integer_value(value));
+	value = json_object_get(object, "id");
+	spec.id = value == NULL ? -1 : (int)json_integer_value(value);
+	return spec;
+}
+
+bool
+api_may_id(struct api_call *call, const json_t *object, const char *prefix)
+{
+	if (call->caller->admin || json_object_get(object, "id") == NULL)
+		return true;
+	api_error(call, 403, "forbidden",
+		ctrl_path("%s%sid", prefix == NULL ? "" : prefix, prefix == NULL ? "" : ".").text,
+		"only an administrator gives a job its id: leave \"id\" out for the lowest free "
+		"one");
+	return false;
+}
+
+/* Whose a new job is: the caller's. An administrator on the Unix socket is nobody. */
+void
+api_post_jobs(struct api_call *call)
+{
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_job_spec spec;
+	struct ctrl_refusal why;
+	struct ctrl_job *job;
+
+	if (!api_body_check(call, &new_schema) || !api_may_id(call, call->body, NULL))
+		return;
+	spec = api_read_spec(call->body, "", 0);
+	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0) {
+		api_answer_refusal(call, &why, NULL);
+		return;
+	}
+	api_answer(call, 201, api_job_json(call->running, job, true));
+	api_header(call, "Location", "/v1/jobs/%s", job->job->name);
+}
+
+void
+api_patch_job(struct api_call *call)
+{
+	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_job_spec next;
+	struct ctrl_refusal why;
+
+	if (job == NULL || !api_body_check(call, &change_schema))
+		return;
+	next = ctrl_job_spec_of(job->job, job->expire_s);
+	ctrl_settings_read(call->body, &next);
+	if (ctrl_job_change(call->running, job, &next, &who, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, api_job_json(call->running, job, true));
+}
+
+static void
+answer_state(struct api_call *call, bool leaving)
+{
+	api_answer(call, leaving ? 202 : 200,
+		json_pack("{s:s}", "state", leaving ? "draining" : "gone"));
+}
+
+void
+api_delete_job(struct api_call *call)
+{
+	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_refusal why;
+	bool leaving;
+
+	if (job == NULL) {
+		if (api_find_leaving(call) != NULL)
+			answer_state(call, true);
+		return;
+	}
+	if (ctrl_job_delete(call->running, job, &who, &leaving, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else
+		answer_state(call, leaving);
 }

@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/jobs/jobs.h"
 
 struct api_call;
@@ -33,9 +32,6 @@ void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, c
 /* The caller, for the log. */
 struct ctrl_log_who api_who(const struct api_call *call);
 
-/* A new job's keys: of a body, and of another object's "create", where name and size may be missing. */
-extern const struct api_field api_new_job[], api_create_job[];
-
 /*
  * May the caller choose the id that the object has, if it has one? Administrators alone: ids are on
  * the wire, and what still flies for a job that was another's would find them. prefix: as above.
@@ -43,8 +39,7 @@ extern const struct api_field api_new_job[], api_create_job[];
  */
 bool api_may_id(struct api_call *call, const json_t *object, const char *prefix);
 
-/* Read a new job that passed its table. name, size: what they are where it has none. */
-void api_read_spec(
-	const json_t *object, const char *name, unsigned int size, struct ctrl_job_spec *spec);
+/* Read a new job that passed its check. name, size: if the object has none. */
+struct ctrl_job_spec api_read_spec(const json_t *object, const char *name, unsigned int size);
 
 #endif

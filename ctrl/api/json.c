@@ -34,11 +34,3 @@ api_workers_json(const struct ctrl_running *running, const struct ppe_gauges *ga
 	}
 	return list;
 }
-
-const char *
-api_policy_text(uint8_t policy)
-{
-	static const char *const texts[] = {"wait", "partial", "error"};
-
-	return policy < sizeof(texts) / sizeof(texts[0]) ? texts[policy] : "wait";
-}

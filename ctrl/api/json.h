@@ -17,7 +17,4 @@ void api_put_text(json_t *object, const char *key, const char *text); /* NULL: n
 /* Of running->stats: ctrl_running_read comes first. */
 json_t *api_workers_json(const struct ctrl_running *running, const struct ppe_gauges *gauges);
 
-/* The word of an enum ppe_policy. */
-const char *api_policy_text(uint8_t policy);
-
 #endif

@@ -12,7 +12,7 @@
 
 #include <bsd/string.h>
 
-#include "ctrl/config/lock.h"
+#include "ctrl/config/files.h"
 
 #define BACKLOG 64
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "ctrl/api/json.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 static const char *
 state_text(const struct ctrl_job *job, const struct ctrl_membership *membership, unsigned int rank)

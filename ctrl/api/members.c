@@ -5,25 +5,32 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <rte_common.h>
 
+#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
-#include "ctrl/config/refuse.h"
-#include "ctrl/config/values.h"
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 
 #define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* what every JSON has exactly */
 
-static const struct api_field joining[] = {
-	{.key = "rank", .kind = API_INTEGER, .required = true, .max = WEIR_SOURCES_MAX - 1},
-	{.key = "size", .kind = API_INTEGER, .required = true, .min = 1, .max = WEIR_SOURCES_MAX},
-	{.key = "address", .kind = API_ADDRESS},
-	{.key = "create", .kind = API_OBJECT, .fields = api_create_job},
-	{.key = NULL},
+/* clang-format off */
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({"create." #key, CTRL_##kind, __VA_ARGS__},)
+static const struct ctrl_key join_keys[] = {
+	{"rank", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL, ""},
+	{"size", CTRL_INTEGER, "", NULL, 1, WEIR_SOURCES_MAX, NULL, ""},
+	{"address", CTRL_ADDRESS, "", "", 0, 0, NULL, ""},
+	{"create", CTRL_OBJECT, "", "", 0, 0, NULL, ""},
+	CTRL_JOB_IDENTITY("create.", "", "")
+	CTRL_JOB_SETTINGS(X)
 };
+#undef X
+/* clang-format on */
+
+static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
 
 /* The keys of an authenticated job that its new member needs. Not the job's own: with that it could
  * send as another member. */
@@ -62,7 +69,9 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put_text(object, "type", rmw_type_name(shape->dtype));
 	api_put_text(object, "op", rmw_op_name(shape->op));
 	api_put(object, "timeout_ms", shape->timeout_ms);
+	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
 	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
+	api_put(at, "mtu", ctrl_links_mtu(running->config));
 	api_put(at, "udp_port", identity->port_base);
 	api_put(at, "udp_port_ext", identity->port_ext);
 	json_object_set_new(object, "switch", at);
@@ -76,7 +85,9 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 static bool
 read_address(struct api_call *call, uint32_t *address)
 {
-	if (ctrl_parse_address(api_text(call->body, "address", ""), address))
+	const json_t *given = json_object_get(call->body, "address");
+
+	if (given != NULL && ctrl_parse_address(json_string_value(given), address))
 		return true;
 	*address = call->caller->ip;
 	if (*address != 0)
@@ -110,43 +121,27 @@ static bool
 check_same(struct api_call *call, const struct ctrl_job *job)
 {
 	const json_t *create = json_object_get(call->body, "create");
-	const struct ppe_job *is = job->job, *asked;
-	struct ctrl_job_spec spec;
+	struct ctrl_job_spec is = ctrl_job_spec_of(job->job, job->expire_s);
+	struct ctrl_job_spec asked = api_read_spec(create, is.shape.name, is.shape.nb_sources);
+	const char *other = NULL;
 
-	api_read_spec(create, is->name, is->nb_sources, &spec);
-	asked = &spec.shape;
-	const struct {
-		const char *key;
-		bool same;
-	} values[] = {
-		{"name", strcmp(asked->name, is->name) == 0},
-		{"size", asked->nb_sources == is->nb_sources},
-		{"id", spec.id == is->id},
-		{"window", asked->window == is->window},
-		{"elements", asked->elements == is->elements},
-		{"type", asked->dtype == is->dtype},
-		{"op", asked->op == is->op},
-		{"deterministic", asked->deterministic == is->deterministic},
-		{"results", asked->group == is->group},
-		{"authenticate", asked->authenticated == is->authenticated},
-		{"policy", asked->policy == is->policy},
-		{"timeout_ms", asked->timeout_ms == is->timeout_ms},
-		{"rate_mbit", asked->rate_mbit == is->rate_mbit},
-		{"dead_after_ms", asked->dead_after_ms == is->dead_after_ms},
-		{"rejoin", asked->revoke == is->revoke},
-		{"expire_s", spec.expire_s == job->expire_s},
-	};
-
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		if (values[i].same || json_object_get(create, values[i].key) == NULL)
-			continue;
-		api_error(call, 409, "conflict", ctrl_path("create.%s", values[i].key).text,
-			"job %s is there already, with another \"%s\": do all ranks say the same, "
-			"or is it another run's?",
-			is->name, values[i].key);
-		return false;
-	}
-	return true;
+	if (strcmp(asked.shape.name, is.shape.name) != 0)
+		other = "name";
+	else if (asked.shape.nb_sources != is.shape.nb_sources)
+		other = "size";
+	else if (json_object_get(create, "id") != NULL && asked.id != is.id)
+		other = "id";
+	for (size_t i = 0; other == NULL && i < ctrl_settings_count; i++)
+		if (json_object_get(create, ctrl_settings[i].key.path) != NULL &&
+			!ctrl_setting_same(&ctrl_settings[i], &is, &asked))
+			other = ctrl_settings[i].key.path;
+	if (other == NULL)
+		return true;
+	api_error(call, 409, "conflict", ctrl_path("create.%s", other).text,
+		"job %s exists, with another \"%s\": do all ranks ask for the same, or is it "
+		"another run's?",
+		is.shape.name, other);
+	return false;
 }
 
 /* Read what is to be created. False: it may not be, answered. */
@@ -169,7 +164,7 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec
 			PPE_JOB_NAME_MAX - 1);
 		return false;
 	}
-	api_read_spec(create, name, size, spec);
+	*spec = api_read_spec(create, name, size);
 	if (strcmp(spec->shape.name, name) == 0 && spec->shape.nb_sources == size)
 		return true;
 	api_error(call, 409, "conflict",
@@ -240,10 +235,10 @@ api_post_member(struct api_call *call)
 	const json_t *create;
 	uint32_t address;
 
-	if (!api_body_check(call, joining) || !read_address(call, &address))
+	if (!api_body_check(call, &join_schema) || !read_address(call, &address))
 		return;
-	rank = (unsigned int)api_integer(call->body, "rank", 0);
-	size = (unsigned int)api_integer(call->body, "size", 0);
+	rank = (unsigned int)json_integer_value(json_object_get(call->body, "rank"));
+	size = (unsigned int)json_integer_value(json_object_get(call->body, "size"));
 	create = json_object_get(call->body, "create");
 	job = api_find_job(call);
 	if (create != NULL && !api_may_id(call, create, "create"))

@@ -11,7 +11,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/config/faults.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 #include "ppe/faults/faults.h"
 #include "ctrl/stats/links.h"
 

@@ -5,7 +5,7 @@
 
 #include <bsd/string.h>
 
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 const char *
 api_method_text(enum api_method method)

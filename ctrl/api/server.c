@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "ctrl/api/server_priv.h"
-#include "ctrl/config/regular.h"
+#include "ctrl/config/files.h"
 
 #define PEM_BYTES      (1 << 20)
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"

@@ -11,7 +11,7 @@
 #include "ctrl/api/resources.h"
 #include "ctrl/stats/stats.h"
 #include "ctrl/config/tenants.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 #include "ppe/faults/faults.h"
 
 void

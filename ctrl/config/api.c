@@ -11,8 +11,8 @@
 #include <bsd/string.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/config/regular.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/files.h"
+#include "ctrl/config/schema.h"
 
 #define DEFAULT_SOCKET "unix:/run/weir/%s.sock"
 
@@ -23,13 +23,13 @@ read_unix(struct ctrl_reading *reading, struct ctrl_path path, const char *file,
 	struct sockaddr_un *un = &listener->address.un;
 
 	if (file[0] != '/')
-		return ctrl_refuse(&reading->source, path,
+		return ctrl_refuse(reading->error, path,
 			"\"%.64s\" is not an absolute path, such as /run/weir/weir.sock", file);
 	if (file[strlen(file) - 1] == '/')
-		return ctrl_refuse(&reading->source, path, "\"%.64s\" is a folder", file);
+		return ctrl_refuse(reading->error, path, "\"%.64s\" is a folder", file);
 	un->sun_family = AF_UNIX;
 	if (strlcpy(un->sun_path, file, sizeof(un->sun_path)) >= sizeof(un->sun_path))
-		return ctrl_refuse(&reading->source, path,
+		return ctrl_refuse(reading->error, path,
 			"a socket's path has at most %zu characters", sizeof(un->sun_path) - 1);
 	listener->length = sizeof(*un);
 	return 0;
@@ -73,7 +73,7 @@ read_tcp(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
 	bool v6, good;
 
 	if (!parse_tcp(text, host, &v6, &port))
-		return ctrl_refuse(&reading->source, path,
+		return ctrl_refuse(reading->error, path,
 			"\"%.64s\" is not ADDRESS:PORT, [ADDRESS]:PORT or SWITCH:PORT", text);
 	if (v6) {
 		in6->sin6_family = AF_INET6;
@@ -89,10 +89,10 @@ read_tcp(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
 		good = listener->exception || inet_pton(AF_INET, host, &in->sin_addr) == 1;
 	}
 	if (!good)
-		return ctrl_refuse(&reading->source, path,
+		return ctrl_refuse(reading->error, path,
 			"\"%s\" is neither SWITCH nor an address such as 127.0.0.1 or [::1]", host);
 	if (listener->exception && config->exception[0] == '\0')
-		return ctrl_refuse(&reading->source, path,
+		return ctrl_refuse(reading->error, path,
 			"the switch's own address needs the section \"exception\"");
 	return 0;
 }
@@ -110,14 +110,14 @@ read_listener(struct ctrl_reading *reading, struct ctrl_path path, const char *t
 	else if (strncmp(text, "tcp:", 4) == 0)
 		rc = read_tcp(reading, path, text + 4, listener);
 	else
-		rc = ctrl_refuse(&reading->source, path,
-			"\"%.64s\" begins with neither unix: nor tcp:", text);
+		rc = ctrl_refuse(
+			reading->error, path, "\"%.64s\" begins with neither unix: nor tcp:", text);
 	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
 		if (api->listener[i].length == listener->length &&
 			memcmp(&api->listener[i].address, &listener->address, listener->length) ==
 				0)
 			rc = ctrl_refuse(
-				&reading->source, path, "api.listen[%u] is the same already", i);
+				reading->error, path, "api.listen[%u] is the same already", i);
 	api->nb_listeners++;
 	return rc;
 }
@@ -182,15 +182,14 @@ read_tenant(struct ctrl_reading *reading, unsigned int index, const json_t *obje
 	mine->admin = ctrl_boolean(object, "api.tenants[].admin");
 	read_quota(json_object_get(object, "quota"), &mine->quota);
 	if (!parse_hash(ctrl_string(object, "api.tenants[].token_sha256"), mine->token_sha256))
-		return ctrl_refuse(&reading->source, hash, "it is not 64 hexadecimal digits");
+		return ctrl_refuse(reading->error, hash, "it is not 64 hexadecimal digits");
 	for (unsigned int i = 0; i < index; i++) {
 		if (strcmp(tenant[i].name, mine->name) == 0)
-			return ctrl_refuse(&reading->source,
-				ctrl_path("api.tenants[%u].name", index),
+			return ctrl_refuse(reading->error, ctrl_path("api.tenants[%u].name", index),
 				"\"%s\" is the name of api.tenants[%u] already", mine->name, i);
 		if (memcmp(tenant[i].token_sha256, mine->token_sha256, CTRL_HASH_BYTES) == 0)
 			return ctrl_refuse(
-				&reading->source, hash, "api.tenants[%u] has the same token", i);
+				reading->error, hash, "api.tenants[%u] has the same token", i);
 	}
 	return 0;
 }
@@ -220,7 +219,7 @@ check_pem(struct ctrl_reading *reading, struct ctrl_path path, const char *name)
 	int fd = ctrl_open_regular(name, &why);
 
 	if (fd < 0 && (errno == EINVAL || errno == EISDIR))
-		return ctrl_refuse(&reading->source, path, "%s: %s", name, why);
+		return ctrl_refuse(reading->error, path, "%s: %s", name, why);
 	if (fd >= 0)
 		close(fd);
 	return 0;

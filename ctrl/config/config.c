@@ -7,26 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <bsd/string.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/config/regular.h"
-#include "ctrl/config/schema.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/files.h"
 #include "rmw/kernels.h"
 
 /* Answers a second and worker to who is no source of a job: with those that ask in vain, some hundred
  * hosts of a job that is deleted are told at their first repetition, and a flood has no echo. */
 #define REFUSALS 1000
-#define FILE_MAX (4u << 20) /* bytes; 256 jobs of 256 sources fit */
 
 static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
 	"the words of workers.vectors are in this order");
 static_assert(PPE_IDLE_SPIN == 0 && PPE_IDLE_YIELD == 1 && PPE_IDLE_SLEEP == 2 &&
 		PPE_POLICY_WAIT == 0 && PPE_POLICY_PARTIAL == 1 && PPE_POLICY_ERROR == 2,
 	"the words of workers.idle and jobs[].policy are in this order");
+
+static_assert(CTRL_LOG_ERROR + 4 == CTRL_LOG_DEBUG, "the words of log.level are in this order");
 
 static int
 draw_at_random(struct ppe_config *ppe)
@@ -54,7 +52,7 @@ read_switch(struct ctrl_reading *reading)
 	identity->port_base = (uint16_t)ctrl_integer(object, "switch.port_base");
 	identity->port_ext = (uint16_t)ctrl_integer(object, "switch.port_extended");
 	if (identity->port_base == identity->port_ext)
-		return ctrl_refuse(&reading->source, ctrl_path("switch.port_extended"),
+		return ctrl_refuse(reading->error, ctrl_path("switch.port_extended"),
 			"%u is the base form's port too", identity->port_ext);
 	return 0;
 }
@@ -90,7 +88,7 @@ read_state(struct ctrl_reading *reading)
 		return 0;
 	strlcpy(file, ctrl_string(object, "state.file"), CTRL_FILE_BYTES);
 	if (file[0] != '/' || file[strlen(file) - 1] == '/')
-		return ctrl_refuse(&reading->source, ctrl_path("state.file"),
+		return ctrl_refuse(reading->error, ctrl_path("state.file"),
 			"\"%.64s\" is not an absolute path of a file, such as "
 			"/var/lib/weir/weir.json",
 			file);
@@ -113,6 +111,28 @@ read_depths(struct ctrl_reading *reading)
 	ppe->timer_threads = (uint32_t)ctrl_integer(tables, "tables.timer_threads");
 }
 
+static void
+read_log(struct ctrl_reading *reading)
+{
+	static const char *const paths[] = {
+#define X(name, word, help) "log.rooms." word,
+		CTRL_LOG_ROOMS(X)
+#undef X
+	};
+	const json_t *object = json_object_get(reading->root, "log");
+	const json_t *rooms = json_object_get(object, "rooms");
+	struct ctrl_log_config *log = &reading->config->log;
+
+	log->given = object != NULL;
+	for (unsigned int room = 0; room < CTRL_LOG_ROOM_COUNT; room++) {
+		int word = ctrl_word(rooms, paths[room]);
+
+		if (word < 0)
+			word = ctrl_word(object, "log.level");
+		log->level[room] = (enum ctrl_log_level)(CTRL_LOG_ERROR + word);
+	}
+}
+
 static int
 read_all(struct ctrl_reading *reading)
 {
@@ -122,7 +142,7 @@ read_all(struct ctrl_reading *reading)
 		rc = read_workers(reading);
 	if (rc == 0)
 		read_depths(reading);
-	ctrl_read_log(reading);
+	read_log(reading);
 	if (rc == 0)
 		rc = read_state(reading);
 	if (rc == 0)
@@ -146,22 +166,17 @@ int
 ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl_config **config,
 	char *error, size_t error_size)
 {
-	struct ctrl_reading reading = {.source = {.file = name,
-					       .text = text,
-					       .length = length,
-					       .error = error,
-					       .error_size = error_size}};
-	json_error_t json_error;
-	json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &json_error);
+	json_t *root = ctrl_json_parse(name, text, length, error, error_size);
+	struct ctrl_error why = {0};
+	struct ctrl_reading reading = {.error = &why, .root = root};
 	int rc;
 
 	*config = NULL;
-	error[0] = '\0';
 	if (root == NULL)
-		return ctrl_refuse_text(&reading.source, &json_error);
-	reading.root = root;
+		return -EINVAL;
 	reading.config = calloc(1, sizeof(*reading.config));
-	rc = reading.config == NULL ? -ENOMEM : ctrl_schema_check(&reading.source, root);
+	rc = reading.config == NULL ? -ENOMEM
+				    : ctrl_schema_check(&ctrl_config_schema, "", root, &why);
 	if (rc == 0)
 		rc = read_all(&reading);
 	if (rc == 0) {
@@ -170,40 +185,12 @@ ctrl_config_parse(const char *text, size_t length, const char *name, struct ctrl
 		return 0;
 	}
 	json_decref(root);
-	if (error[0] == '\0')
+	if (why.text[0] != '\0')
+		ctrl_error_print(&why, name, text, length, error, error_size);
+	else
 		snprintf(error, error_size, "%s: %s", name, strerror(-rc));
 	ctrl_config_destroy(reading.config);
 	return rc;
-}
-
-char *
-ctrl_read_file(const char *path, size_t *length, const char **why)
-{
-	int fd = ctrl_open_regular(path, why);
-	char *text = fd < 0 ? NULL : malloc(FILE_MAX + 1);
-	ssize_t got = 1;
-	int saved;
-
-	if (fd >= 0)
-		*why = strerror(ENOMEM);
-	for (*length = 0; text != NULL && got > 0 && *length <= FILE_MAX; *length += (size_t)got) {
-		got = read(fd, text + *length, FILE_MAX + 1 - *length);
-		if (got < 0)
-			break;
-	}
-	if (got >= 0 && *length > FILE_MAX) {
-		got = -1;
-		errno = EFBIG;
-	}
-	saved = errno;
-	if (fd >= 0)
-		close(fd);
-	if (text == NULL || got >= 0)
-		return text;
-	free(text);
-	*why = strerror(saved);
-	errno = saved;
-	return NULL;
 }
 
 int
@@ -237,4 +224,122 @@ ctrl_config_destroy(struct ctrl_config *config)
 	free(config->api.tenant);
 	json_decref(config->document);
 	free(config);
+}
+
+/* -- as JSON, with the defaults filled in */
+
+static int fill_value(const char *schema, json_t *value);
+
+/* An object that may be missing although its members have defaults: then they are in force. */
+static bool
+is_implied(const struct ctrl_key *object)
+{
+	if (object->fallback == NULL || strcmp(object->path, "api") == 0)
+		return false;
+	for (size_t i = 0; i < ctrl_config_schema.count; i++)
+		if (ctrl_key_in(&ctrl_config_schema.keys[i], object->path) != NULL &&
+			ctrl_config_schema.keys[i].fallback == NULL)
+			return false;
+	return true;
+}
+
+/* NULL: none, or no memory. */
+static json_t *
+default_of(const struct ctrl_key *key)
+{
+	if (key->kind == CTRL_OBJECT)
+		return is_implied(key) ? json_object() : NULL;
+	if (key->fallback == NULL || key->fallback[0] == '\0')
+		return NULL;
+	switch (key->kind) {
+	case CTRL_INTEGER:
+	case CTRL_POWER: return json_integer(strtoll(key->fallback, NULL, 10));
+	case CTRL_BOOLEAN: return json_boolean(strcmp(key->fallback, "true") == 0);
+	case CTRL_ARRAY: return json_loads(key->fallback, 0, NULL);
+	case CTRL_OBJECT:
+	case CTRL_WORD:
+	case CTRL_TEXT:
+	case CTRL_NAME:
+	case CTRL_ADDRESS:
+	case CTRL_SUBNET:
+	case CTRL_RESULTS:
+	case CTRL_MAC:
+	default: return json_string(key->fallback);
+	}
+}
+
+static int
+fill_object(const char *schema, json_t *object)
+{
+	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
+		const struct ctrl_key *key = &ctrl_config_schema.keys[i];
+		const char *name = ctrl_key_name(key);
+		json_t *value;
+
+		if (ctrl_key_in(key, schema) == NULL)
+			continue;
+		value = json_object_get(object, name);
+		if (value == NULL) {
+			value = default_of(key);
+			if (value == NULL)
+				continue;
+			if (json_object_set_new(object, name, value) < 0)
+				return -1;
+		}
+		if (fill_value(key->path, value) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+fill_value(const char *schema, json_t *value)
+{
+	char element[CTRL_PATH_MAX + 2];
+	json_t *in;
+	size_t i;
+
+	if (json_is_object(value))
+		return fill_object(schema, value);
+	if (!json_is_array(value))
+		return 0;
+	snprintf(element, sizeof(element), "%s[]", schema);
+	json_array_foreach (value, i, in) {
+		if (fill_value(element, in) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* What the defaults can't tell, and what is nobody's business. */
+static void
+settle_api(json_t *api, const struct ctrl_api *config)
+{
+	json_t *tenants = json_object_get(api, "tenants"), *tenant;
+	json_t *listen = json_array();
+	size_t i;
+
+	if (api == NULL) {
+		json_decref(listen);
+		return;
+	}
+	for (i = 0; i < config->nb_listeners; i++)
+		json_array_append_new(listen, json_string(config->listener[i].text));
+	json_object_set_new(api, "listen", listen);
+	json_array_foreach (tenants, i, tenant) {
+		json_object_del(tenant, "token_sha256");
+	}
+}
+
+json_t *
+ctrl_config_json(const struct ctrl_config *config)
+{
+	json_t *root = json_deep_copy(config->document);
+
+	if (root != NULL && fill_object("", root) < 0) {
+		json_decref(root);
+		return NULL;
+	}
+	settle_api(json_object_get(root, "api"), &config->api);
+	return root;
 }

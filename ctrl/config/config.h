@@ -15,9 +15,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "ctrl/config/error.h"
 #include "ctrl/log.h"
 #include "pktbuf/port.h"
 #include "ppe/faults/faults.h"
@@ -34,9 +36,6 @@
 #define CTRL_HASH_BYTES      32 /* SHA-256 */
 #define CTRL_HOSTS_MAX       16
 #define CTRL_HOST_BYTES      254 /* a DNS name */
-#define CTRL_ERROR_BYTES     1024 /* a buffer of this size holds every reason whole */
-
-struct json_t;
 
 /* What a port is besides its pktbuf_port_config. */
 struct ctrl_port {
@@ -116,7 +115,7 @@ struct ctrl_config {
 	bool telemetry; /* DPDK's telemetry socket is open */
 	bool capture; /* a second process may attach and capture: EAL's memory is shared */
 	struct ppe_memory memory; /* what the switch will take, within memory_mb */
-	struct json_t *document; /* the file; for ctrl/config/json.h */
+	json_t *document; /* the file */
 	int argc; /* of EAL */
 	char **argv; /* NULL-terminated; EAL gets a copy of the pointers, because it moves them */
 };
@@ -141,7 +140,17 @@ void ctrl_config_destroy(struct ctrl_config *config);
  */
 const struct ctrl_listener *ctrl_api_clear_text(const struct ctrl_api *api);
 
+/* Print what it takes, computed before anything is allocated: the pools, tables and jobs, a line each. */
+void ctrl_memory_print(const struct ctrl_config *config, FILE *out);
+
 /* Bytes of the largest Ethernet frame (without FCS) of a job: a result in the extended form. */
 uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);
+
+/*
+ * The file's keys, with every default that took a key's place, and without the tokens of tenants.
+ * Sections that switch something on (exception, api, api.tls) are there only if the file has them.
+ * A new object, or NULL without memory.
+ */
+json_t *ctrl_config_json(const struct ctrl_config *config);
 
 #endif

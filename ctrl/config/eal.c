@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 /* Before the file's own: program, lcores, memory, prefix, logs; and two per port, and NULL. */
 #define ARGUMENTS_OWN 16
@@ -71,22 +71,22 @@ check_argument(struct ctrl_reading *reading, unsigned int index, const char *arg
 	if (reading->config->capture)
 		for (unsigned int i = 0; i < RTE_DIM(unshared); i++)
 			if (is_refused(argument, unshared[i]))
-				return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+				return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 					"with %s nobody can attach to the switch: leave it out, "
 					"or \"capture\"",
 					argument);
 	if (reading->config->telemetry && is_refused(argument, "--no-telemetry"))
-		return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 			"with %s nobody can ask: leave it out, or \"telemetry\"", argument);
 	if (strcmp(argument, "--in-memory") == 0 && given(list, "--no-huge"))
-		return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 			"EAL does not take --in-memory with --no-huge: use --no-shconf");
 	for (unsigned int i = 0; i < RTE_DIM(allowed); i++)
 		if (strncmp(argument, allowed[i], strlen(allowed[i])) == 0)
 			return 0;
 	for (unsigned int i = 0; i < RTE_DIM(refused); i++)
 		if (is_refused(argument, refused[i].option))
-			return ctrl_refuse(&reading->source, ctrl_path("eal[%u]", index),
+			return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 				"%s is not for this list: %s", argument, refused[i].instead);
 	return 0;
 }

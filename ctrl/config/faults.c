@@ -7,14 +7,12 @@
 #include <string.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/config/schema.h"
-#include "ctrl/config/values.h"
 
 #define REFUSE(reading, index, key, ...)                                                           \
-	ctrl_refuse((reading)->source, ctrl_path("faults.rules[%u]." key, index), __VA_ARGS__)
+	ctrl_refuse((reading)->error, ctrl_path("faults.rules[%u]." key, index), __VA_ARGS__)
 
 struct fault_reading {
-	const struct ctrl_source *source;
+	struct ctrl_error *error;
 	const struct ctrl_config *config; /* names the ports */
 	struct ppe_faults *faults;
 };
@@ -150,34 +148,19 @@ read_section(struct fault_reading *reading, const json_t *object)
 int
 ctrl_read_faults(struct ctrl_reading *reading)
 {
-	struct fault_reading section = {
-		&reading->source, reading->config, &reading->config->faults};
+	struct fault_reading section = {reading->error, reading->config, &reading->config->faults};
 
 	return read_section(&section, json_object_get(reading->root, "faults"));
 }
 
 int
 ctrl_faults_parse(const struct ctrl_config *config, json_t *section, struct ppe_faults *faults,
-	char *error, size_t error_size)
+	struct ctrl_error *error)
 {
-	json_t *root = json_pack("{s:O}", "faults", section);
-	char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-	const struct ctrl_key *key = ctrl_key_find("faults");
-	struct ctrl_source source = {.file = "faults",
-		.text = text,
-		.length = text != NULL ? strlen(text) : 0,
-		.error = error,
-		.error_size = error_size,
-		.keys = key,
-		.nb_keys = ctrl_keys_count - (size_t)(key - ctrl_keys)};
-	struct fault_reading reading = {&source, config, faults};
-	int rc = text == NULL ? -ENOMEM : ctrl_schema_check(&source, root);
+	struct fault_reading reading = {error, config, faults};
+	int rc = ctrl_schema_check(&ctrl_config_schema, "faults", section, error);
 
-	if (rc == 0)
-		rc = read_section(&reading, section);
-	free(text);
-	json_decref(root);
-	return rc;
+	return rc < 0 ? rc : read_section(&reading, section);
 }
 
 static void
@@ -192,16 +175,12 @@ put_ppm(json_t *object, const char *key, double chance)
 	put(object, key, (uint64_t)llround(chance * 1e6));
 }
 
-/* The word of a key's list at `index`. */
 static void
 put_word(json_t *object, const char *path, unsigned int index)
 {
-	const struct ctrl_key *key = ctrl_key_find(path);
-	const char *word = key->words;
+	const struct ctrl_key *key = ctrl_schema_find(&ctrl_config_schema, path);
 
-	while (index-- > 0)
-		word = strchr(word, '|') + 1;
-	json_object_set_new(object, ctrl_key_name(key), json_stringn(word, strcspn(word, "|")));
+	json_object_set_new(object, ctrl_key_name(key), ctrl_word_json(key->words, index));
 }
 
 const char *

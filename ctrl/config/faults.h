@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The section `faults` by itself: as the configuration has it, and as it comes over the API. */
+/* The section `faults` of the configuration, which is also a request of the control API. */
 #ifndef CTRL_CONFIG_FAULTS_H
 #define CTRL_CONFIG_FAULTS_H
-
-#include <stddef.h>
 
 #include <jansson.h>
 
 #include "ctrl/config/config.h"
 
-/*
- * Check and read a section; ports have the names of `config`. faults: zeroed. 0, or -ENOMEM, or
- * -EINVAL with "place: key: reason" in error.
- */
+/* Check and read a section; `config` has the names of the ports. faults: zeroed. 0, or -EINVAL and the error. */
 int ctrl_faults_parse(const struct ctrl_config *config, json_t *section, struct ppe_faults *faults,
-	char *error, size_t error_size);
+	struct ctrl_error *error);
 
 /* A rule as the section has it, every key named. A new object, or NULL without memory. */
 json_t *ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/config/keys.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <rte_common.h>
+
 #include "ctrl/config/config.h"
+#include "ctrl/config/job.h"
 #include "ctrl/log.h"
 #include "ppe/faults/faults.h"
 #include "ppe/jobs.h"
@@ -18,7 +23,7 @@
 	{path, CTRL_POWER, unit, fallback, min, max, NULL, help}
 #define WORD(path, fallback, words, help) {path, CTRL_WORD, "", fallback, 0, 0, words, help}
 
-const struct ctrl_key ctrl_keys[] = {
+static const struct ctrl_key keys[] = {
 	{"comment", CTRL_TEXT, "", "", 0, 4095, NULL, "For people; not used."},
 	NUMBER("memory_mb", "MiB", "512", 64, 1048576,
 		"DPDK memory of the switch (EAL's `-m`). A configuration that needs more is refused."),
@@ -156,42 +161,18 @@ const struct ctrl_key ctrl_keys[] = {
 	NUMBER("jobs[].id", "", NULL, 0, WEIR_JOBS_MAX - 1, "The job's number on the wire; unique."),
 	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL, "For people; unique."},
 	{"jobs[].sources", CTRL_ARRAY, "", NULL, 1, WEIR_SOURCES_MAX, NULL,
-		"Who takes part; every block is the sum over all of them."},
+		"Who takes part; every block is the sum over all of them. For many sources: an object with `count` and `first`."},
+	NUMBER("jobs[].sources.count", "sources", NULL, 1, WEIR_SOURCES_MAX, "The sources 0 to count - 1, ..."),
+	{"jobs[].sources.first", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
+		"... at consecutive IPv4 addresses, of which this is the first. All are in the switch's subnet."},
 	OBJECT("jobs[].sources[]", "A source."),
 	NUMBER("jobs[].sources[].id", "", NULL, 0, WEIR_SOURCES_MAX - 1,
 		"The source's number on the wire; unique in the job."),
 	{"jobs[].sources[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
 		"Its IPv4 address, in the switch's subnet. Sources may share one: workers of one host."},
-	POWER("jobs[].window", "blocks", "64", 1, PPE_WINDOW_MAX,
-		"Blocks that a source has in flight at most; twice as many buffers are reserved."),
-	NUMBER("jobs[].elements", "elements", "256", 1, WEIR_ELEMENTS_MAX,
-		"Elements of a block at most; a frame has to hold them."),
-	NUMBER("jobs[].timeout_ms", "ms", "1000", 1, 60000,
-		"A block without a new contribution for so long is a straggler's."),
-	NUMBER("jobs[].rate_mbit", "Mbit/s", "0", 0, 1000000,
-		"Most that its contributions may bring, frames counted whole; what is more is `policed`. "
-		"At once may come 10 ms of it or a window of all sources; "
-		"two windows, if that is no more than a second of it. 0: any."),
-	WORD("jobs[].policy", "wait", "wait|partial|error",
-		"What a straggler's block does: wait, go out without it, or fail."),
-	NUMBER("jobs[].dead_after_ms", "ms", "10000", 0, 3600000,
-		"Policy partial: a source for whose acknowledgement the others wait so long, and that is not "
-		"heard meanwhile, is expelled, and they go on without it; it comes back when all join again. "
-		"0: never. Not for a fixed generation."),
-	WORD("jobs[].rejoin", "wait", "wait|revoke",
-		"A source joins anew, because its host was started again, was expelled, or failed. wait: the "
-		"generation that runs goes on until all its sources have; revoke: it ends at once, and they "
-		"are told to. Not for a fixed generation."),
-	{"jobs[].results", CTRL_RESULTS, "", "unicast", 0, 0, NULL,
-		"A copy of a result to each source, or one to a multicast group."},
-	WORD("jobs[].type", "fp32", CTRL_TYPES, "Type of the elements in the base form."),
-	WORD("jobs[].op", "sum", CTRL_OPS,
-		"Operation of the base form; the bitwise and logical ones are for integers."),
-	{"jobs[].deterministic", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
-		"Add floating-point contributions in the order of their sources' ids, whatever order they come "
-		"in: the same result to the last bit (docs/collectives.md). Reserves memory for those that wait."},
-	NUMBER("jobs[].generation", "", "0", 0, 65535,
-		"0: sources join, and a generation begins when all have. Otherwise the generation's number, and no joining: for packet generators."),
+#define X(key, where, change, kind, field, ...) CTRL_FILE_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
+	CTRL_JOB_SETTINGS(X)
+#undef X
 	{"jobs[].key_file", CTRL_TEXT, "", "", 0, CTRL_FILE_BYTES - 1, NULL,
 		"A file with a key of 64 hexadecimal digits, which others can't read: all packets of the job then bear tags. Its hosts need the same key."},
 	NUMBER("jobs[].block_bits", "bits", "32", 8, 32,
@@ -242,19 +223,59 @@ const struct ctrl_key ctrl_keys[] = {
 };
 /* clang-format on */
 
-const size_t ctrl_keys_count = sizeof(ctrl_keys) / sizeof(ctrl_keys[0]);
+const struct ctrl_schema ctrl_config_schema = {keys, RTE_DIM(keys)};
 
-const struct ctrl_key *
-ctrl_key_find(const char *path)
+/* -- values */
+
+static const struct ctrl_key *
+key_of(const json_t *object, const char *path, const json_t **value)
 {
-	for (size_t i = 0; i < ctrl_keys_count; i++)
-		if (strcmp(ctrl_keys[i].path, path) == 0)
-			return &ctrl_keys[i];
-	return NULL;
+	const struct ctrl_key *key = ctrl_schema_find(&ctrl_config_schema, path);
+
+	assert(key != NULL);
+	*value = json_object_get(object, ctrl_key_name(key));
+	assert(*value != NULL || key->fallback != NULL);
+	return key;
+}
+
+int64_t
+ctrl_integer(const json_t *object, const char *path)
+{
+	const json_t *value;
+	const struct ctrl_key *key = key_of(object, path, &value);
+
+	return value != NULL ? json_integer_value(value) : strtoll(key->fallback, NULL, 10);
+}
+
+bool
+ctrl_boolean(const json_t *object, const char *path)
+{
+	const json_t *value;
+	const struct ctrl_key *key = key_of(object, path, &value);
+
+	return value != NULL ? json_is_true(value) : strcmp(key->fallback, "true") == 0;
 }
 
 const char *
-ctrl_kind_text(enum ctrl_kind kind)
+ctrl_string(const json_t *object, const char *path)
+{
+	const json_t *value;
+	const struct ctrl_key *key = key_of(object, path, &value);
+
+	return value != NULL ? json_string_value(value) : key->fallback;
+}
+
+int
+ctrl_word(const json_t *object, const char *path)
+{
+	return ctrl_parse_word(
+		ctrl_schema_find(&ctrl_config_schema, path)->words, ctrl_string(object, path));
+}
+
+/* -- the reference table */
+
+static const char *
+kind_text(enum ctrl_kind kind)
 {
 	static const char *const texts[] = {
 		[CTRL_OBJECT] = "object",
@@ -272,14 +293,6 @@ ctrl_kind_text(enum ctrl_kind kind)
 	};
 
 	return texts[kind];
-}
-
-const char *
-ctrl_key_name(const struct ctrl_key *key)
-{
-	const char *dot = strrchr(key->path, '.');
-
-	return dot == NULL ? key->path : dot + 1;
 }
 
 static void
@@ -315,7 +328,7 @@ print_range(const struct ctrl_key *key, FILE *out)
 void
 ctrl_key_row(const struct ctrl_key *key, FILE *out)
 {
-	fprintf(out, "| `%s` | %s |%s%s | ", key->path, ctrl_kind_text(key->kind),
+	fprintf(out, "| `%s` | %s |%s%s | ", key->path, kind_text(key->kind),
 		key->unit[0] != '\0' ? " " : "", key->unit);
 	if (key->fallback == NULL)
 		fputs("required | ", out);

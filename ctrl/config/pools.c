@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/jobs/check.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/job.h"
+#include "ctrl/config/schema.h"
 
 #define FRAME_LEAST   2048u
 #define VLAN_AND_FCS  8u
@@ -40,7 +40,7 @@ check_packets(struct ctrl_reading *reading)
 			held += (uint64_t)config->port[p].rx_queues *
 				config->port[p].rx_descriptors;
 	if (config->ppe.packets < held + work)
-		return ctrl_refuse(&reading->source, ctrl_path("pools.packets"),
+		return ctrl_refuse(reading->error, ctrl_path("pools.packets"),
 			"%u packets are too few: the ports' receive rings hold %" PRIu64
 			", and the workers need %" PRIu64,
 			config->ppe.packets, held, work);
@@ -64,7 +64,7 @@ check_memory(struct ctrl_reading *reading)
 	m->total += m->faults;
 	if (m->total + RESERVE_BYTES <= (uint64_t)config->memory_mb << 20)
 		return 0;
-	return ctrl_refuse(&reading->source, ctrl_path("memory_mb"),
+	return ctrl_refuse(reading->error, ctrl_path("memory_mb"),
 		"%u MiB are too few: packet pools %.1f, aggregation buffers %.1f, block tables "
 		"%.1f, "
 		"forwarding tables %.1f, rings %.1f, faults %.1f and DPDK's own %.1f make %.1f MiB",
@@ -87,8 +87,49 @@ ctrl_read_pools(struct ctrl_reading *reading)
 	config->ppe.packet_bytes = frame > 0 ? frame : need;
 	config->memory_mb = (uint32_t)ctrl_integer(reading->root, "memory_mb");
 	if (config->ppe.packet_bytes < need)
-		return ctrl_refuse(&reading->source, ctrl_path("pools.frame_bytes"),
+		return ctrl_refuse(reading->error, ctrl_path("pools.frame_bytes"),
 			"%u bytes are too few: the ports and jobs need %u", frame, need);
 	rc = check_packets(reading);
 	return rc < 0 ? rc : check_memory(reading);
+}
+
+static void
+print_sum(FILE *out, const char *what, uint64_t bytes)
+{
+	fprintf(out, "memory    %-20s %10.2f MiB\n", what, (double)bytes / (1 << 20));
+}
+
+void
+ctrl_memory_print(const struct ctrl_config *config, FILE *out)
+{
+	const struct ppe_memory *m = &config->memory;
+
+	print_sum(out, "packet pools", m->packet_pools);
+	print_sum(out, "aggregation buffers", m->data_memory);
+	print_sum(out, "block tables", m->block_tables);
+	print_sum(out, "forwarding tables", m->fdb);
+	print_sum(out, "rings", m->rings);
+	if (m->faults > 0)
+		print_sum(out, "faults", m->faults);
+	fprintf(out, "memory    %-20s %10.2f MiB of %u\n", "total", (double)m->total / (1 << 20),
+		config->memory_mb);
+	for (unsigned int i = 0; i < config->nb_jobs; i++) {
+		const struct ppe_job *job = &config->job[i];
+		uint64_t buffers = 2u * job->window;
+
+		fprintf(out,
+			"job %-5u %s: %u sources, window %u, %u elements; reserves %" PRIu64
+			" buffers of %u B, %.2f MiB\n",
+			job->id, job->name, job->nb_sources, job->window, job->elements, buffers,
+			ppe_job_buffer_bytes(job),
+			(double)(buffers * ppe_job_buffer_bytes(job)) / (1 << 20));
+		if (ppe_job_kept(job) > 0)
+			fprintf(out,
+				"job %-5u deterministic; reserves %" PRIu64
+				" more of %u B for contributions out of turn, %.2f MiB\n",
+				job->id, (uint64_t)ppe_job_kept(job) * job->window,
+				ppe_job_payload_bytes(job),
+				(double)ppe_job_kept(job) * job->window *
+					ppe_job_payload_bytes(job) / (1 << 20));
+	}
 }

@@ -1,14 +1,158 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <linux/if_packet.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 
 #include "ctrl/config/config_priv.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 #define EXCEPTION_DEVICE "net_tap_weir"
+
+/* -- device strings: "0000:01:00.0,arg=value", "net_af_packet0,iface=veth0,framesz=2048" */
+
+/* Block sizes are held against this, not against this machine's pages: files travel. */
+#define PAGE_BYTES 4096u
+
+/*
+ * net_af_packet, as DPDK 22.11 has it: a ring frame begins with the kernel's header; where the
+ * Ethernet header begins is linux/net/packet/af_packet.c's: TPACKET2_HDRLEN and 16 bytes of link
+ * layer, rounded up to 16, less Ethernet's 14. The driver wants packet buffers of a ring frame
+ * less TPACKET2_HDRLEN - sizeof(struct sockaddr_ll).
+ */
+#define RING_FRAME_OFFSET (TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14)
+#define RING_BUFFER_LESS  (TPACKET2_HDRLEN - sizeof(struct sockaddr_ll))
+
+/* The value of an argument "key=" in `text`, as a string in `out`. False when it is not there. */
+static bool
+argument(const char *text, const char *key, char *out, size_t size)
+{
+	size_t length = strlen(key);
+
+	for (const char *p = strchr(text, ','); p != NULL; p = strchr(p, ',')) {
+		p++;
+		if (strncmp(p, key, length) == 0 && p[length] == '=') {
+			size_t value = strcspn(p + length + 1, ",");
+
+			if (value >= size)
+				value = size - 1;
+			memcpy(out, p + length + 1, value);
+			out[value] = '\0';
+			return true;
+		}
+	}
+	return false;
+}
+
+static int
+number_argument(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
+	const char *key, unsigned long fallback, unsigned long *number)
+{
+	char value[32], *end;
+
+	*number = fallback;
+	if (!argument(text, key, value, sizeof(value)))
+		return 0;
+	*number = strtoul(value, &end, 10);
+	if (value[0] < '0' || value[0] > '9' || *end != '\0' || *number < 1 || *number > 1u << 30)
+		return ctrl_refuse(reading->error, path, "%s=%s is not a number in 1..%u", key,
+			value, 1u << 30);
+	return 0;
+}
+
+/* The driver or the kernel refuses wrong rings at start, in words that nobody understands. */
+static int
+read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
+	struct ctrl_port *port, unsigned int *queue_pairs)
+{
+	struct ctrl_error *error = reading->error;
+	unsigned long frame, block, count, pairs;
+	char interface[64];
+
+	if (!argument(text, "iface", interface, sizeof(interface)) || interface[0] == '\0')
+		return ctrl_refuse(error, path, "%s needs iface=INTERFACE", port->device);
+	if (strlcpy(port->interface, interface, sizeof(port->interface)) >= sizeof(port->interface))
+		return ctrl_refuse(
+			error, path, "interface %s has more than 15 characters", interface);
+	if (number_argument(reading, path, text, "framesz", 2048, &frame) < 0 ||
+		number_argument(reading, path, text, "blocksz", PAGE_BYTES, &block) < 0 ||
+		number_argument(reading, path, text, "framecnt", 512, &count) < 0 ||
+		number_argument(reading, path, text, "qpairs", 1, &pairs) < 0)
+		return -EINVAL;
+	if (frame % TPACKET_ALIGNMENT != 0 || frame < 256 || frame > 65536)
+		return ctrl_refuse(error, path, "framesz=%lu is not a multiple of %d in 256..65536",
+			frame, TPACKET_ALIGNMENT);
+	if (block % PAGE_BYTES != 0 || block % frame != 0)
+		return ctrl_refuse(error, path,
+			"blocksz=%lu is not a multiple of framesz=%lu and of %u", block, frame,
+			PAGE_BYTES);
+	if (count % (block / frame) != 0)
+		return ctrl_refuse(error, path,
+			"framecnt=%lu does not fill blocks of %lu frames (blocksz=%lu, "
+			"framesz=%lu)",
+			count, block / frame, block, frame);
+	port->frame_max = (uint32_t)(frame - RING_FRAME_OFFSET);
+	port->buffer_bytes = (uint32_t)(frame - RING_BUFFER_LESS);
+	*queue_pairs = (unsigned int)pairs;
+	return 0;
+}
+
+/* [domain:]bus:device.function, written to `name` in the long form that DPDK knows it by. */
+static bool
+is_pci(const char *text, char *name, size_t size)
+{
+	unsigned int part[4];
+	int used = 0;
+
+	if (sscanf(text, "%8x:%2x:%2x.%1x%n", &part[0], &part[1], &part[2], &part[3], &used) != 4) {
+		part[0] = 0;
+		used = 0;
+		if (sscanf(text, "%2x:%2x.%1x%n", &part[1], &part[2], &part[3], &used) != 3)
+			return false;
+	}
+	if (text[used] != '\0' && text[used] != ',')
+		return false;
+	snprintf(name, size, "%.4x:%.2x:%.2x.%x", part[0], part[1], part[2], part[3]);
+	return true;
+}
+
+static int
+read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
+	struct ctrl_port *port, unsigned int *queue_pairs)
+{
+	size_t name = strcspn(text, ",");
+
+	*queue_pairs = PPE_WORKERS_MAX;
+	strlcpy(port->arguments, text, sizeof(port->arguments));
+	for (const char *p = text; *p != '\0'; p++)
+		if (*p <= ' ' || *p > '~')
+			return ctrl_refuse(reading->error, path,
+				"device has blanks or characters outside ASCII");
+	if (is_pci(text, port->device, sizeof(port->device))) {
+		port->pci = true;
+		port->holds_mbufs = true;
+		port->frame_max = 1514;
+		return 0;
+	}
+	memcpy(port->device, text, name);
+	port->device[name] = '\0';
+	if (strncmp(text, "net_", 4) != 0 || name < 5)
+		return ctrl_refuse(reading->error, path,
+			"\"%s\" is neither a PCI address nor a virtual device (net_...)",
+			port->device);
+	if (strncmp(text, "net_af_packet", 13) == 0)
+		return read_af_packet(reading, path, text, port, queue_pairs);
+	port->holds_mbufs = strncmp(text, "net_tap", 7) == 0;
+	if (!argument(text, "iface", port->interface, sizeof(port->interface)) || port->holds_mbufs)
+		port->interface[0] = '\0'; /* a TAP makes its interface itself */
+	return 0;
+}
+
+/* -- ports */
 
 /* What several ports must not share. */
 static int
@@ -21,13 +165,13 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 		const struct ctrl_port *other = &config->port_more[i];
 
 		if (strcmp(config->port[i].name, config->port[index].name) == 0)
-			return ctrl_refuse(&reading->source, ctrl_path("ports[%u].name", index),
+			return ctrl_refuse(reading->error, ctrl_path("ports[%u].name", index),
 				"\"%s\" is the name of ports[%u] already", config->port[i].name, i);
 		if (strcmp(other->device, mine->device) == 0)
-			return ctrl_refuse(&reading->source, ctrl_path("ports[%u].device", index),
+			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
 				"%s is the device of ports[%u] already", mine->device, i);
 		if (mine->interface[0] != '\0' && strcmp(other->interface, mine->interface) == 0)
-			return ctrl_refuse(&reading->source, ctrl_path("ports[%u].device", index),
+			return ctrl_refuse(reading->error, ctrl_path("ports[%u].device", index),
 				"interface %s is in ports[%u] already", mine->interface, i);
 	}
 	return 0;
@@ -47,11 +191,11 @@ check_queues(struct ctrl_reading *reading, unsigned int index, unsigned int pair
 		struct ctrl_path path = ctrl_path("ports[%u].%s", index, queues[i].key);
 
 		if (queues[i].count > workers)
-			return ctrl_refuse(&reading->source, path,
+			return ctrl_refuse(reading->error, path,
 				"%u queues are more than the %u worker%s", queues[i].count, workers,
 				workers == 1 ? "" : "s");
 		if (queues[i].count > pairs)
-			return ctrl_refuse(&reading->source, path,
+			return ctrl_refuse(reading->error, path,
 				"%u queues are more than the device's qpairs=%u", queues[i].count,
 				pairs);
 	}
@@ -64,7 +208,7 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 	struct pktbuf_port_config *port = &reading->config->port[index];
 	struct ctrl_port *more = &reading->config->port_more[index];
 	unsigned int pairs;
-	int rc = ctrl_read_device(reading, ctrl_path("ports[%u].device", index),
+	int rc = read_device(reading, ctrl_path("ports[%u].device", index),
 		ctrl_string(object, "ports[].device"), more, &pairs);
 
 	if (rc < 0)
@@ -80,7 +224,7 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 	port->mtu = (uint16_t)ctrl_integer(object, "ports[].mtu");
 	port->promiscuous = ctrl_boolean(object, "ports[].promiscuous");
 	if (port->mtu > 0 && port->mtu < 68)
-		return ctrl_refuse(&reading->source, ctrl_path("ports[%u].mtu", index),
+		return ctrl_refuse(reading->error, ctrl_path("ports[%u].mtu", index),
 			"%u is less than 68, IPv4's least", port->mtu);
 	if (port->mtu > 0 &&
 		(more->pci || more->frame_max == 0 || more->frame_max > port->mtu + 14u))
@@ -105,7 +249,7 @@ read_exception(struct ctrl_reading *reading)
 	interface = ctrl_string(object, "exception.interface");
 	for (unsigned int i = 0; i < index; i++)
 		if (strcmp(config->port_more[i].interface, interface) == 0)
-			return ctrl_refuse(&reading->source, ctrl_path("exception.interface"),
+			return ctrl_refuse(reading->error, ctrl_path("exception.interface"),
 				"\"%s\" is the interface of ports[%u]", interface, i);
 	strlcpy(config->exception, interface, sizeof(config->exception));
 	config->port[index] = (struct pktbuf_port_config){

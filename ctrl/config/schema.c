@@ -1,47 +1,167 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/config/schema.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <rte_common.h>
 
-#include "ctrl/config/values.h"
-
 #define HINT_MAX 64 /* no key is longer */
 
-static int check_value(
-	const struct ctrl_source *source, struct ctrl_path path, const char *schema, json_t *value);
+/* -- values */
 
-static const struct ctrl_key *
-keys_of(const struct ctrl_source *source, size_t *count)
+bool
+ctrl_parse_address(const char *text, uint32_t *address)
 {
-	*count = source->keys == NULL ? ctrl_keys_count : source->nb_keys;
-	return source->keys == NULL ? ctrl_keys : source->keys;
+	struct in_addr in;
+
+	if (inet_pton(AF_INET, text, &in) != 1)
+		return false;
+	*address = ntohl(in.s_addr);
+	return true;
 }
 
-static const struct ctrl_key *
-find_key(const struct ctrl_source *source, const char *path)
+bool
+ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix)
 {
-	size_t count;
-	const struct ctrl_key *keys = keys_of(source, &count);
+	const char *slash = strchr(text, '/');
+	char host[16];
+	unsigned int bits = 0;
 
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(keys[i].path, path) == 0)
-			return &keys[i];
+	if (slash == NULL || (size_t)(slash - text) >= sizeof(host))
+		return false;
+	memcpy(host, text, (size_t)(slash - text));
+	host[slash - text] = '\0';
+	if (strlen(slash + 1) < 1 || strlen(slash + 1) > 2)
+		return false;
+	for (const char *p = slash + 1; *p != '\0'; p++) {
+		if (*p < '0' || *p > '9')
+			return false;
+		bits = bits * 10 + (unsigned int)(*p - '0');
+	}
+	if (bits < 1 || bits > 30 || !ctrl_parse_address(host, address))
+		return false;
+	*prefix = (uint8_t)bits;
+	return true;
+}
+
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool
+ctrl_parse_mac(const char *text, uint8_t mac[6])
+{
+	if (strlen(text) != 17)
+		return false;
+	for (unsigned int i = 0; i < 6; i++) {
+		int high = hex_digit(text[3 * i]), low = hex_digit(text[3 * i + 1]);
+
+		if (high < 0 || low < 0 || (i < 5 && text[3 * i + 2] != ':'))
+			return false;
+		mac[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+bool
+ctrl_is_host(uint32_t address)
+{
+	uint32_t first = address >> 24;
+
+	return first != 0 && first != 127 && first < 224;
+}
+
+bool
+ctrl_is_group(uint32_t address)
+{
+	return address >> 28 == 0xe && address >> 8 != 0xe00000;
+}
+
+bool
+ctrl_is_name(const char *text)
+{
+	static const char good[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return text[strspn(text, good)] == '\0' && text[0] != '.' && text[0] != '-';
+}
+
+int
+ctrl_parse_word(const char *words, const char *text)
+{
+	size_t length = strlen(text);
+	int index = 0;
+
+	for (;; index++) {
+		size_t word = strcspn(words, "|");
+
+		if (word == length && memcmp(words, text, length) == 0)
+			return index;
+		if (words[word] == '\0')
+			return -1;
+		words += word + 1;
+	}
+}
+
+json_t *
+ctrl_word_json(const char *words, unsigned int index)
+{
+	while (index-- > 0)
+		words = strchr(words, '|') + 1;
+	return json_stringn(words, strcspn(words, "|"));
+}
+
+struct ctrl_address_text
+ctrl_address_text(uint32_t address)
+{
+	struct ctrl_address_text out;
+
+	snprintf(out.text, sizeof(out.text), "%u.%u.%u.%u", address >> 24, address >> 16 & 0xff,
+		address >> 8 & 0xff, address & 0xff);
+	return out;
+}
+
+/* -- keys */
+
+const struct ctrl_key *
+ctrl_schema_find(const struct ctrl_schema *schema, const char *path)
+{
+	for (size_t i = 0; i < schema->count; i++)
+		if (strcmp(schema->keys[i].path, path) == 0)
+			return &schema->keys[i];
 	return NULL;
 }
 
-/* Where a value stands in the list and in the file. */
-struct spot {
-	const struct ctrl_source *source;
-	const struct ctrl_key *key;
-	struct ctrl_path path;
-};
+const char *
+ctrl_key_name(const struct ctrl_key *key)
+{
+	const char *dot = strrchr(key->path, '.');
 
-#define REFUSE(spot, ...) ctrl_refuse((spot)->source, (spot)->path, __VA_ARGS__)
+	return dot == NULL ? key->path : dot + 1;
+}
+
+const char *
+ctrl_key_in(const struct ctrl_key *key, const char *at)
+{
+	size_t length = strlen(at);
+	const char *name = key->path;
+
+	if (length > 0) {
+		if (strncmp(name, at, length) != 0 || name[length] != '.')
+			return NULL;
+		name += length + 1;
+	}
+	return strpbrk(name, ".[") == NULL ? name : NULL;
+}
 
 /* Insertions, deletions, replacements and swaps of neighbours that lead from a to b. */
 static unsigned int
@@ -68,33 +188,27 @@ distance(const char *a, const char *b)
 	return row[n % 3][m];
 }
 
-/* The name of a key directly in an object of the schema, or NULL. */
-static const char *
-member_of(const struct ctrl_key *key, const char *schema)
-{
-	size_t length = strlen(schema);
-	const char *name = key->path;
+/* A value being checked, and its key in the table (NULL: the whole). */
+struct spot {
+	const struct ctrl_schema *schema;
+	const struct ctrl_key *key;
+	struct ctrl_path path;
+	struct ctrl_error *error;
+};
 
-	if (length > 0) {
-		if (strncmp(name, schema, length) != 0 || name[length] != '.')
-			return NULL;
-		name += length + 1;
-	}
-	return strpbrk(name, ".[") == NULL ? name : NULL;
-}
+#define REFUSE(spot, ...) ctrl_refuse((spot)->error, (spot)->path, __VA_ARGS__)
+
+static int check_value(const struct spot *spot, json_t *value);
 
 static int
-refuse_unknown(const struct ctrl_source *source, struct ctrl_path path, const char *schema,
-	const char *name)
+refuse_unknown(const struct spot *spot, const char *at, const char *name)
 {
 	const char *near = NULL;
 	unsigned int best = 3;
-	char known[512] = "";
-	size_t count;
-	const struct ctrl_key *keys = keys_of(source, &count);
+	char known[480] = "";
 
-	for (size_t i = 0; i < count; i++) {
-		const char *other = member_of(&keys[i], schema);
+	for (size_t i = 0; i < spot->schema->count; i++) {
+		const char *other = ctrl_key_in(&spot->schema->keys[i], at);
 		unsigned int steps;
 
 		if (other == NULL)
@@ -108,9 +222,10 @@ refuse_unknown(const struct ctrl_source *source, struct ctrl_path path, const ch
 			known[0] != '\0' ? ", " : "", other);
 	}
 	if (near != NULL)
-		return ctrl_refuse_key(
-			source, path, name, "unknown key; did you mean \"%s\"?", near);
-	return ctrl_refuse_key(source, path, name, "unknown key; known here: %s", known);
+		return ctrl_refuse_key(spot->error, CTRL_WRONG_KEY, spot->path, name,
+			"unknown key; did you mean \"%s\"?", near);
+	return ctrl_refuse_key(spot->error, CTRL_WRONG_KEY, spot->path, name,
+		"unknown key; known here: %s", known);
 }
 
 static const char *
@@ -244,49 +359,59 @@ check_mac(const struct spot *spot, const char *text)
 }
 
 static int
-check_object(
-	const struct ctrl_source *source, struct ctrl_path path, const char *schema, json_t *object)
+check_object(const struct spot *spot, const char *at, json_t *object)
 {
+	const struct ctrl_schema *schema = spot->schema;
 	const char *name;
 	json_t *value;
-	size_t count;
-	const struct ctrl_key *keys = keys_of(source, &count);
 
 	json_object_foreach (object, name, value) {
-		struct ctrl_path in =
-			ctrl_path("%s%s%.64s", path.text, path.text[0] != '\0' ? "." : "", name);
-		char sub[CTRL_PATH_MAX];
+		const char *dot = spot->path.text[0] != '\0' ? "." : "";
+		struct ctrl_path key = ctrl_path("%s%s%.64s", at, at[0] != '\0' ? "." : "", name);
+		struct spot in = {schema, ctrl_schema_find(schema, key.text),
+			ctrl_path("%s%s%.64s", spot->path.text, dot, name), spot->error};
 		int rc;
 
-		snprintf(sub, sizeof(sub), "%s%s%.64s", schema, schema[0] != '\0' ? "." : "", name);
-		if (strpbrk(name, ".[]") != NULL || find_key(source, sub) == NULL)
-			return refuse_unknown(source, path, schema, name);
-		rc = check_value(source, in, sub, value);
+		if (strpbrk(name, ".[]") != NULL || in.key == NULL)
+			return refuse_unknown(spot, at, name);
+		rc = check_value(&in, value);
 		if (rc < 0)
 			return rc;
 	}
-	for (size_t i = 0; i < count; i++) {
-		name = member_of(&keys[i], schema);
-		if (name != NULL && keys[i].fallback == NULL &&
+	for (size_t i = 0; i < schema->count; i++) {
+		name = ctrl_key_in(&schema->keys[i], at);
+		if (name != NULL && schema->keys[i].fallback == NULL &&
 			json_object_get(object, name) == NULL)
-			return ctrl_refuse(source, path, "the key \"%s\" is missing", name);
+			return ctrl_refuse_key(spot->error, CTRL_MISSING_KEY, spot->path, name,
+				"this key is required");
 	}
 	return 0;
 }
 
+/* Has the table keys for an object in the place of this array? */
+static bool
+has_short_form(const struct spot *spot)
+{
+	for (size_t i = 0; i < spot->schema->count; i++)
+		if (ctrl_key_in(&spot->schema->keys[i], spot->key->path) != NULL)
+			return true;
+	return false;
+}
+
 static int
-check_array(const struct spot *spot, const char *schema, json_t *array)
+check_array(const struct spot *spot, json_t *array)
 {
 	int64_t entries = (int64_t)json_array_size(array);
-	char sub[CTRL_PATH_MAX + 2];
+	struct ctrl_path element = ctrl_path("%s[]", spot->key->path);
+	const struct ctrl_key *key = ctrl_schema_find(spot->schema, element.text);
 
 	if (entries < spot->key->min || entries > spot->key->max)
 		return REFUSE(spot, "%" PRId64 " entries are not in %" PRId64 "..%" PRId64, entries,
 			spot->key->min, spot->key->max);
-	snprintf(sub, sizeof(sub), "%s[]", schema);
 	for (size_t i = 0; i < (size_t)entries; i++) {
-		int rc = check_value(spot->source, ctrl_path("%s[%zu]", spot->path.text, i), sub,
-			json_array_get(array, i));
+		struct spot in = {
+			spot->schema, key, ctrl_path("%s[%zu]", spot->path.text, i), spot->error};
+		int rc = check_value(&in, json_array_get(array, i));
 
 		if (rc < 0)
 			return rc;
@@ -315,27 +440,27 @@ check_string(const struct spot *spot, const char *text)
 }
 
 static int
-check_value(
-	const struct ctrl_source *source, struct ctrl_path path, const char *schema, json_t *value)
+check_value(const struct spot *spot, json_t *value)
 {
-	struct spot spot = {source, find_key(source, schema), path};
-	const char *wanted = "a string";
+	const char *at = spot->key == NULL ? "" : spot->key->path, *wanted = "a string";
 
-	switch (spot.key->kind) {
+	switch (spot->key == NULL ? CTRL_OBJECT : spot->key->kind) {
 	case CTRL_OBJECT:
 		if (json_is_object(value))
-			return check_object(source, path, schema, value);
+			return check_object(spot, at, value);
 		wanted = "an object";
 		break;
 	case CTRL_ARRAY:
 		if (json_is_array(value))
-			return check_array(&spot, schema, value);
+			return check_array(spot, value);
+		if (json_is_object(value) && has_short_form(spot))
+			return check_object(spot, at, value);
 		wanted = "an array";
 		break;
 	case CTRL_INTEGER:
 	case CTRL_POWER:
 		if (json_is_integer(value))
-			return check_integer(&spot, value);
+			return check_integer(spot, value);
 		wanted = "an integer";
 		break;
 	case CTRL_BOOLEAN:
@@ -351,17 +476,20 @@ check_value(
 	case CTRL_RESULTS:
 	case CTRL_MAC:
 		if (json_is_string(value))
-			return check_string(&spot, json_string_value(value));
+			return check_string(spot, json_string_value(value));
 		break;
 	}
-	return REFUSE(&spot, "%s where %s belongs", type_text(value), wanted);
+	REFUSE(spot, "%s where %s belongs", type_text(value), wanted);
+	spot->error->wrong = CTRL_WRONG_TYPE;
+	return -EINVAL;
 }
 
 int
-ctrl_schema_check(const struct ctrl_source *source, json_t *root)
+ctrl_schema_check(
+	const struct ctrl_schema *schema, const char *at, json_t *value, struct ctrl_error *error)
 {
-	if (!json_is_object(root))
-		return ctrl_refuse(
-			source, ctrl_path("%s", ""), "%s where an object belongs", type_text(root));
-	return check_object(source, ctrl_path("%s", ""), "", root);
+	struct spot spot = {schema, at[0] == '\0' ? NULL : ctrl_schema_find(schema, at),
+		ctrl_path("%s", at), error};
+
+	return check_value(&spot, value);
 }

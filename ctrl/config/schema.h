@@ -1,13 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks that follow from the list of keys alone: known keys, types, ranges, formats. */
+/*
+ * The validator of all JSON that Weir reads: the configuration, requests of the control API, and the
+ * state file. A table says which keys there are; any other key is an error.
+ *
+ *   static const struct ctrl_key keys[] = {
+ *           {"rank", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL, ""},
+ *           {"create", CTRL_OBJECT, "", "", 0, 0, NULL, ""},
+ *           {"create.window", CTRL_POWER, "blocks", "64", 1, PPE_WINDOW_MAX, NULL, ""},
+ *   };
+ *   static const struct ctrl_schema schema = {keys, RTE_DIM(keys)};
+ *
+ * A path names objects by key and array elements by `[]`: "jobs[].sources[].address".
+ */
 #ifndef CTRL_SCHEMA_H
 #define CTRL_SCHEMA_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <jansson.h>
 
-#include "ctrl/config/refuse.h"
+#include "ctrl/config/error.h"
 
-/* Check a whole file in the order of its text. 0, or -EINVAL with the first error written. */
-int ctrl_schema_check(const struct ctrl_source *source, json_t *root);
+enum ctrl_kind {
+	CTRL_OBJECT,
+	CTRL_ARRAY, /* range: entries. An object, too, if the table has keys for one */
+	CTRL_INTEGER, /* range: value */
+	CTRL_POWER, /* an integer that is a power of two; range: value */
+	CTRL_BOOLEAN,
+	CTRL_WORD, /* one of `words` */
+	CTRL_TEXT, /* any string; range: bytes */
+	CTRL_NAME, /* letters, digits and . _ -; range: bytes */
+	CTRL_ADDRESS, /* IPv4, a host's */
+	CTRL_SUBNET, /* IPv4 address of a host, and prefix length in [1, 30] */
+	CTRL_RESULTS, /* "unicast", or an IPv4 multicast group */
+	CTRL_MAC, /* six bytes in hex, a station's */
+};
+
+struct ctrl_key {
+	const char *path;
+	enum ctrl_kind kind;
+	const char *unit; /* "": none */
+	const char *fallback; /* the default; NULL: the key is required; "": no default */
+	int64_t min, max; /* inclusive */
+	const char *words; /* CTRL_WORD: "one|two" */
+	const char *help;
+};
+
+/* A table; objects come before their keys. */
+struct ctrl_schema {
+	const struct ctrl_key *keys;
+	size_t count;
+};
+
+/*
+ * Check a value and everything in it, in the order of the text. at: the path of `value` in the table,
+ * "" for the whole. 0, or -EINVAL and the first error.
+ */
+int ctrl_schema_check(
+	const struct ctrl_schema *schema, const char *at, json_t *value, struct ctrl_error *error);
+
+/* The key of a path ("jobs[].id"), or NULL. */
+const struct ctrl_key *ctrl_schema_find(const struct ctrl_schema *schema, const char *path);
+
+/* The last part of a key's path: "id" of "jobs[].id". */
+const char *ctrl_key_name(const struct ctrl_key *key);
+
+/* The name of a key directly in the object `at` of a table; NULL: it is elsewhere. */
+const char *ctrl_key_in(const struct ctrl_key *key, const char *at);
+
+/* Parse a string of a kind. False: it is not one. Outputs are in host order. */
+bool ctrl_parse_address(const char *text, uint32_t *address); /* any IPv4 address */
+bool ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix); /* prefix [1, 30] */
+bool ctrl_parse_mac(const char *text, uint8_t mac[6]);
+
+/* True if a host can have this address: not 0/8, 127/8, multicast or reserved (240/4). */
+bool ctrl_is_host(uint32_t address);
+
+/* True if results may go to this multicast group: 224/4 without 224.0.0/24, which is link-local. */
+bool ctrl_is_group(uint32_t address);
+
+/* True for letters, digits and . _ -, with neither . nor - first. */
+bool ctrl_is_name(const char *text);
+
+/* The index of a word in "one|two"; -1: it is not there. */
+int ctrl_parse_word(const char *words, const char *text);
+
+/* The word at an index. New, or NULL: out of memory. index: of a word that is there. */
+json_t *ctrl_word_json(const char *words, unsigned int index);
+
+/* An address for people, in a buffer of the struct returned. */
+struct ctrl_address_text {
+	char text[16];
+};
+struct ctrl_address_text ctrl_address_text(uint32_t address);
 
 #endif

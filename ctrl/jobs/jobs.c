@@ -12,7 +12,7 @@
 #include <openssl/rand.h>
 
 #include "ctrl/jobs/generations.h"
-#include "ctrl/jobs/check.h"
+#include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/config/tenants.h"
@@ -296,93 +296,61 @@ ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	return 0;
 }
 
-/* Set in `shape` what is to be published. Returns whether anything is: another value than there was. */
-static bool
-apply(const struct ctrl_job_change *change, struct ppe_job *shape)
-{
-	const struct {
-		uint32_t timeout_ms, rate_mbit, dead_after_ms;
-		uint8_t policy;
-		bool revoke;
-	} is = {shape->timeout_ms, shape->rate_mbit, shape->dead_after_ms, shape->policy,
-		shape->revoke};
-
-	if (change->set_timeout)
-		shape->timeout_ms = change->timeout_ms;
-	if (change->set_policy)
-		shape->policy = change->policy;
-	if (change->set_rate)
-		shape->rate_mbit = change->rate_mbit;
-	if (change->set_dead)
-		shape->dead_after_ms = change->dead_after_ms;
-	if (change->set_revoke)
-		shape->revoke = change->revoke;
-	return shape->timeout_ms != is.timeout_ms || shape->policy != is.policy ||
-		shape->rate_mbit != is.rate_mbit || shape->dead_after_ms != is.dead_after_ms ||
-		shape->revoke != is.revoke;
-}
-
 static int
-check_change(struct ctrl_running *running, const struct ctrl_job *job, const struct ppe_job *shape,
-	const struct ctrl_job_change *change, struct ctrl_refusal *why)
+check_change(struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ctrl_job_spec *next, struct ctrl_refusal *why)
 {
 	struct ctrl_reason reason;
 
 	/* A partial result carries a bitmap. */
-	if (!ctrl_check_frames(running->config, shape, &reason) ||
-		!ctrl_check_buffers(running->config, shape, &reason))
+	if (ctrl_job_frame_bytes(&next->shape) > ctrl_job_frame_bytes(job->job) &&
+		(!ctrl_check_frames(running->config, &next->shape, &reason) ||
+			!ctrl_check_links(running->config, &next->shape, &reason) ||
+			!ctrl_check_buffers(running->config, &next->shape, &reason)))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "policy", "%s", reason.text);
-	if (change->set_expire && change->expire_s > 0 && job->member == NULL)
+	if (next->expire_s > 0 && job->member == NULL)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
 			"the job's members are the configuration's and do not expire");
-	return ctrl_tenant_check_rate(running, job, shape->rate_mbit, why);
+	return ctrl_tenant_check_rate(running, job, next->shape.rate_mbit, why);
 }
 
-/* *changed: something is as it was not before. */
 static int
-change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_change *change,
-	bool *changed, struct ctrl_refusal *why)
+change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_spec *next,
+	struct ctrl_refusal *why)
 {
-	struct ppe_job shape = *job->job, *next;
-	bool publish = apply(change, &shape);
-	int rc = check_change(running, job, &shape, change, why);
+	/* The engines do not know expire_s. */
+	struct ctrl_job_spec now = ctrl_job_spec_of(job->job, next->expire_s);
+	struct ppe_job *draft;
+	int rc = check_change(running, job, next, why);
 
-	if (rc == 0 && publish)
+	if (rc == 0 && !ctrl_settings_same(&now, next, false)) {
 		rc = ctrl_jobs_check_turning(running, why);
-	if (rc == 0 && publish) {
-		next = ctrl_job_draft(job);
-		if (next == NULL)
+		draft = rc < 0 ? NULL : ctrl_job_draft(job);
+		if (rc == 0 && draft == NULL)
 			return deny_memory(why);
-		*next = shape;
-		rc = ctrl_jobs_publish(running, job->job, why);
+		if (rc == 0) {
+			*draft = next->shape;
+			rc = ctrl_jobs_publish(running, job->job, why);
+		}
 	}
-	*changed = publish;
-	if (rc == 0 && change->set_expire && change->expire_s != job->expire_s) {
-		job->expire_s = change->expire_s;
-		*changed = true;
-	}
+	if (rc == 0)
+		job->expire_s = next->expire_s;
 	return rc;
 }
 
 int
 ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
-	struct ctrl_refusal *why)
+	const struct ctrl_job_spec *next, const struct ctrl_log_who *who, struct ctrl_refusal *why)
 {
-	static const char *const policies[] = {"wait", "partial", "error"};
-	bool changed;
-	int rc = change_job(running, job, change, &changed, why);
+	struct ctrl_job_spec now = ctrl_job_spec_of(job->job, job->expire_s);
+	int rc = ctrl_settings_same(&now, next, false) ? 1 : change_job(running, job, next, why);
 
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "set", job->job->name, why);
-	if (!changed)
+	if (rc > 0)
 		return 0;
-	ctrl_log_change(who, "job changed",
-		"job=%s id=%u timeout_ms=%u policy=%s expire_s=%u rate_mbit=%u dead_after_ms=%u "
-		"rejoin=%s",
-		ctrl_log_quote(job->job->name).text, job->job->id, job->job->timeout_ms,
-		policies[job->job->policy], job->expire_s, job->job->rate_mbit,
-		job->job->dead_after_ms, job->job->revoke ? "revoke" : "wait");
+	ctrl_log_change(who, "job changed", "job=%s id=%u%s", ctrl_log_quote(job->job->name).text,
+		job->job->id, ctrl_settings_text(next).text);
 	ctrl_state_save(running);
 	return 0;
 }

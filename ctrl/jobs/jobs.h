@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ctrl/config/keys.h"
+#include "ctrl/config/job.h"
 #include "ctrl/log.h"
 #include "ctrl/jobs/running.h"
 
@@ -49,24 +49,6 @@ struct ctrl_refusal {
 	struct ppe_room room; /* of CTRL_REFUSED_MEMORY */
 };
 
-/* A job as it is asked for. Single values are in their ranges. */
-struct ctrl_job_spec {
-	struct ppe_job shape; /* without id, members, key and what else the registry gives */
-	int id; /* [0, 256); -1: the lowest that is free */
-	uint32_t expire_s;
-	uint32_t
-		first_address; /* host order: of a host that joins with first_rank at once; 0: none */
-	unsigned int first_rank;
-};
-
-/* What a change of a job sets. */
-struct ctrl_job_change {
-	bool set_timeout, set_policy, set_expire, set_rate, set_dead, set_revoke;
-	uint32_t timeout_ms, expire_s, rate_mbit, dead_after_ms;
-	uint8_t policy;
-	bool revoke;
-};
-
 /*
  * All of these: who: for the log. 0; or -EINVAL and *why: refused, nothing has changed.
  *
@@ -85,12 +67,11 @@ int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spe
 	struct ctrl_refusal *why);
 
 /*
- * Change a job; blocks in flight are not disturbed. To the values that it has already: nothing is done,
- * nor logged.
+ * Change the settings of a job that differ in `next`, whose others are the job's own. Does not disturb
+ * blocks in flight. If none differs, nothing is done or logged.
  */
 int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
-	const struct ctrl_job_change *change, const struct ctrl_log_who *who,
-	struct ctrl_refusal *why);
+	const struct ctrl_job_spec *next, const struct ctrl_log_who *who, struct ctrl_refusal *why);
 
 /* Delete a job; `job` is gone on success. *leaving: its last results are on their way. */
 int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,

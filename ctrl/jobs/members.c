@@ -4,10 +4,10 @@
 
 #include <rte_common.h>
 
-#include "ctrl/jobs/check.h"
+#include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 #define CONFLICT CTRL_REFUSED_CONFLICT
 

@@ -8,9 +8,9 @@
 #include <bsd/string.h>
 #include <jansson.h>
 
-#include "ctrl/config/json.h"
+#include "ctrl/config/config.h"
 #include "ctrl/faults.h"
-#include "ctrl/config/refuse.h"
+#include "ctrl/config/error.h"
 #include "ctrl/jobs/state.h"
 
 const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read", "api.tls",

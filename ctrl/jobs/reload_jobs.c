@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ctrl/jobs/generations.h"
-#include "ctrl/jobs/check.h"
+#include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/reload.h"
 
@@ -17,18 +17,16 @@ struct plan {
 	struct ctrl_refusal *why;
 };
 
-/* What hosts and the engines hold a job by; another one is another job. And so is one with a source
- * that it has no room for. */
+/* Hosts and engines know a job by its fixed settings: with others it is another job, and so it is with a
+ * source that it has no room for. */
 static bool
 same_shape(const struct ppe_job *a, const struct ppe_job *b)
 {
-	return strcmp(a->name, b->name) == 0 && a->window == b->window &&
-		ppe_job_source_end(b) <= ppe_job_source_end(a) && a->elements == b->elements &&
-		a->nb_sources == b->nb_sources && a->dtype == b->dtype && a->op == b->op &&
-		a->group == b->group && a->block_shift == b->block_shift &&
-		a->fixed_generation == b->fixed_generation &&
-		a->deterministic == b->deterministic && a->authenticated == b->authenticated &&
-		memcmp(a->key, b->key, sizeof(a->key)) == 0;
+	struct ctrl_job_spec of_a = ctrl_job_spec_of(a, 0), of_b = ctrl_job_spec_of(b, 0);
+
+	return ctrl_settings_same(&of_a, &of_b, true) && strcmp(a->name, b->name) == 0 &&
+		ppe_job_source_end(b) <= ppe_job_source_end(a) && a->nb_sources == b->nb_sources &&
+		a->block_shift == b->block_shift && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
 static bool
@@ -41,9 +39,9 @@ same_sources(const struct ppe_job *a, const struct ppe_job *b)
 static bool
 same(const struct ppe_job *a, const struct ppe_job *b)
 {
-	return same_shape(a, b) && same_sources(a, b) && a->timeout_ms == b->timeout_ms &&
-		a->policy == b->policy && a->rate_mbit == b->rate_mbit &&
-		a->dead_after_ms == b->dead_after_ms && a->revoke == b->revoke;
+	struct ctrl_job_spec of_a = ctrl_job_spec_of(a, 0), of_b = ctrl_job_spec_of(b, 0);
+
+	return same_shape(a, b) && same_sources(a, b) && ctrl_settings_same(&of_a, &of_b, false);
 }
 
 static int
@@ -60,7 +58,8 @@ put_new(struct plan *plan, const struct ppe_job *shape)
 	struct ctrl_job *job;
 	struct ctrl_reason reason;
 
-	if (!ctrl_check_buffers(running->config, shape, &reason))
+	if (!ctrl_check_buffers(running->config, shape, &reason) ||
+		!ctrl_check_links(plan->next, shape, &reason))
 		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
 			reason.text);
 	job = calloc(1, sizeof(*job));
@@ -87,20 +86,16 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 	const struct ppe_job *shape)
 {
 	struct ppe_job *next = ctrl_job_draft(job);
+	struct ctrl_job_spec spec, before, after;
 	struct ctrl_reason reason;
 
 	if (next == NULL)
 		return deny_memory(plan->why);
-	if (was->timeout_ms != shape->timeout_ms)
-		next->timeout_ms = shape->timeout_ms;
-	if (was->policy != shape->policy)
-		next->policy = shape->policy;
-	if (was->rate_mbit != shape->rate_mbit)
-		next->rate_mbit = shape->rate_mbit;
-	if (was->dead_after_ms != shape->dead_after_ms)
-		next->dead_after_ms = shape->dead_after_ms;
-	if (was->revoke != shape->revoke)
-		next->revoke = shape->revoke;
+	spec = ctrl_job_spec_of(next, 0);
+	before = ctrl_job_spec_of(was, 0);
+	after = ctrl_job_spec_of(shape, 0);
+	ctrl_settings_change(&spec, &before, &after);
+	*next = spec.shape;
 	memcpy(next->members, shape->members, sizeof(next->members));
 	memcpy(next->address, shape->address, sizeof(next->address));
 	if (!ctrl_check_buffers(plan->running->config, next, &reason))

@@ -2,7 +2,7 @@
 /* May a job be made as it is asked for, and with which id? */
 #include <string.h>
 
-#include "ctrl/jobs/check.h"
+#include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/config/tenants.h"
 
@@ -95,6 +95,7 @@ ctrl_spec_check(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	if (!ctrl_check_reduction(shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
 	if (!ctrl_check_frames(running->config, shape, &reason) ||
+		!ctrl_check_links(running->config, shape, &reason) ||
 		!ctrl_check_buffers(running->config, shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
 	return ctrl_tenant_check(running, tenant, shape, why);

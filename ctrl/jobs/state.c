@@ -11,12 +11,8 @@
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/log.h"
-#include "ctrl/jobs/replace.h"
+#include "ctrl/config/files.h"
 #include "ctrl/jobs/state_priv.h"
-#include "ctrl/config/values.h"
-#include "rmw/kernels.h"
-
-static const char *const policy_words[] = {"wait", "partial", "error"};
 
 /* -- what runs, as text */
 
@@ -59,26 +55,14 @@ static json_t *
 job_json(const struct ctrl_job *job)
 {
 	const struct ppe_job *shape = job->job;
+	struct ctrl_job_spec spec = ctrl_job_spec_of(shape, job->expire_s);
 	json_t *object = json_object();
 
 	put(object, "id", shape->id);
 	put_text(object, "name", shape->name);
 	put_text(object, "tenant", job->tenant == NULL ? "" : job->tenant->name);
 	put(object, "size", shape->nb_sources);
-	put(object, "window", shape->window);
-	put(object, "elements", shape->elements);
-	put_text(object, "type", rmw_type_name(shape->dtype));
-	put_text(object, "op", rmw_op_name(shape->op));
-	json_object_set_new(object, "deterministic", json_boolean(shape->deterministic));
-	put_text(object, "policy", policy_words[shape->policy]);
-	put(object, "timeout_ms", shape->timeout_ms);
-	put_text(object, "results",
-		shape->group == 0 ? "unicast" : ctrl_address_text(shape->group).text);
-	put(object, "rate_mbit", shape->rate_mbit);
-	put(object, "dead_after_ms", shape->dead_after_ms);
-	put_text(object, "rejoin", shape->revoke ? "revoke" : "wait");
-	put(object, "expire_s", job->expire_s);
-	json_object_set_new(object, "authenticate", json_boolean(shape->authenticated));
+	ctrl_settings_put(object, &spec);
 	put(object, "created", job->created);
 	json_object_set_new(object, "members", members_json(job));
 	return object;
@@ -205,30 +189,17 @@ text_of(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* Values are checked; only what goes with what is not. */
-static void
-read_spec(const json_t *object, struct ctrl_job_spec *spec)
+/* The key of an authenticated job is drawn anew: it is in no file, and no generation comes twice under it. */
+static struct ctrl_job_spec
+read_spec(const json_t *object)
 {
-	struct ppe_job *shape = &spec->shape;
+	struct ctrl_job_spec spec = ctrl_job_spec_default();
 
-	*spec = (struct ctrl_job_spec){
-		.id = (int)number(object, "id"), .expire_s = (uint32_t)number(object, "expire_s")};
-	strlcpy(shape->name, text_of(object, "name"), sizeof(shape->name));
-	shape->nb_sources = (uint16_t)number(object, "size");
-	shape->window = (uint16_t)number(object, "window");
-	shape->elements = (uint16_t)number(object, "elements");
-	shape->timeout_ms = (uint32_t)number(object, "timeout_ms");
-	shape->rate_mbit = (uint32_t)number(object, "rate_mbit");
-	shape->dead_after_ms = (uint32_t)number(object, "dead_after_ms");
-	shape->revoke = ctrl_parse_word(CTRL_STATE_REJOINS, text_of(object, "rejoin")) != 0;
-	shape->policy = (uint8_t)ctrl_parse_word(CTRL_STATE_POLICIES, text_of(object, "policy"));
-	shape->dtype = (uint8_t)ctrl_parse_word(CTRL_TYPES, text_of(object, "type"));
-	shape->op = (uint8_t)ctrl_parse_word(CTRL_OPS, text_of(object, "op"));
-	shape->deterministic = json_is_true(json_object_get(object, "deterministic"));
-	/* Its key is drawn anew: so it is in no file, and no generation comes twice under it. */
-	shape->authenticated = json_is_true(json_object_get(object, "authenticate"));
-	if (!ctrl_parse_address(text_of(object, "results"), &shape->group))
-		shape->group = 0;
+	ctrl_settings_read(object, &spec);
+	spec.id = (int)number(object, "id");
+	spec.shape.nb_sources = (uint16_t)number(object, "size");
+	strlcpy(spec.shape.name, text_of(object, "name"), sizeof(spec.shape.name));
+	return spec;
 }
 
 static void
@@ -264,10 +235,9 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 	const char *owner = text_of(object, "tenant");
 	const struct ctrl_tenant *tenant = find_tenant(&running->config->api, owner);
 	struct ctrl_member member[WEIR_SOURCES_MAX];
-	struct ctrl_job_spec spec;
+	struct ctrl_job_spec spec = read_spec(object);
 	int rc;
 
-	read_spec(object, &spec);
 	read_members(json_object_get(object, "members"), member);
 	rc = ctrl_job_adopt(running, &spec, tenant, member, (double)number(object, "created"), why);
 	if (rc < 0)

@@ -4,7 +4,7 @@
  * members and whose they are, and how far the generations of each job id have gone. The jobs of the
  * configuration are not in it: the configuration says what they are, at each start.
  *
- * The file is JSON, replaced whole after each change (ctrl/jobs/replace.h): before the answer for a job
+ * The file is JSON, replaced whole after each change (ctrl/config/files.h): before the answer for a job
  * that is made, changed or deleted; at the end of the loop's turn for members; at the next tick for
  * what only counts. One that can't be written is said in the log and tried again each second. It is
  * read strictly: what is not understood refuses the start and stays as it is.

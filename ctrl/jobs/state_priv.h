@@ -7,10 +7,6 @@
 
 #include "ctrl/jobs/state.h"
 
-#define CTRL_STATE_POLICIES "wait|partial|error"
-#define CTRL_STATE_REJOINS  "wait|revoke"
-#define CTRL_STATE_MEMBERS  "joined|expired"
-
 struct ctrl_state {
 	char path[CTRL_FILE_BYTES];
 	uint32_t instances; /* of jobs, ever */

@@ -8,11 +8,10 @@
 
 #include <bsd/string.h>
 
-#include "ctrl/config/config_priv.h"
+#include "ctrl/config/files.h"
+#include "ctrl/config/job.h"
 #include "ctrl/jobs/generations.h"
-#include "ctrl/config/schema.h"
 #include "ctrl/jobs/state_priv.h"
-#include "ctrl/config/values.h"
 
 #define WHAT_TO_DO                                                                                 \
 	": mend the file, put a copy of it in its place, or start once with --forget-state, "      \
@@ -22,7 +21,6 @@
 
 /* clang-format off */
 #define NUMBER(path, min, max) {path, CTRL_INTEGER, "", NULL, min, max, NULL, ""}
-#define WORD(path, words) {path, CTRL_WORD, "", NULL, 0, 0, words, ""}
 #define LIST(path, most) {path, CTRL_ARRAY, "", NULL, 0, most, NULL, ""}, {path "[]", CTRL_OBJECT, "", "", 0, 0, NULL, ""}
 
 static const struct ctrl_key keys[] = {
@@ -34,26 +32,12 @@ static const struct ctrl_key keys[] = {
 	NUMBER("generations[].job", 0, WEIR_JOBS_MAX - 1),
 	NUMBER("generations[].reserved", 1, UINT16_MAX),
 	LIST("jobs", WEIR_JOBS_MAX),
-	NUMBER("jobs[].id", 0, WEIR_JOBS_MAX - 1),
-	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL, ""},
+	CTRL_JOB_IDENTITY("jobs[].", NULL, NULL)
 	{"jobs[].tenant", CTRL_TEXT, "", NULL, 0, CTRL_NAME_BYTES - 1, NULL, ""},
-	NUMBER("jobs[].size", 1, WEIR_SOURCES_MAX),
-	{"jobs[].window", CTRL_POWER, "", NULL, 1, PPE_WINDOW_MAX, NULL, ""},
-	NUMBER("jobs[].elements", 1, WEIR_ELEMENTS_MAX),
-	WORD("jobs[].type", CTRL_TYPES),
-	WORD("jobs[].op", CTRL_OPS),
-	/* Files of Weir before it had that lack it. */
-	{"jobs[].deterministic", CTRL_BOOLEAN, "", "false", 0, 0, NULL, ""},
-	WORD("jobs[].policy", CTRL_STATE_POLICIES),
-	NUMBER("jobs[].timeout_ms", 1, 60000),
-	{"jobs[].results", CTRL_RESULTS, "", NULL, 0, 0, NULL, ""},
-	NUMBER("jobs[].rate_mbit", 0, 10000000),
-	/* Files of Weir before it expelled sources lack it. */
-	{"jobs[].dead_after_ms", CTRL_INTEGER, "", "10000", 0, 3600000, NULL, ""},
-	/* Those before it revoked generations this. */
-	{"jobs[].rejoin", CTRL_WORD, "", "wait", 0, 0, CTRL_STATE_REJOINS, ""},
-	NUMBER("jobs[].expire_s", 0, 1000000),
-	{"jobs[].authenticate", CTRL_BOOLEAN, "", NULL, 0, 0, NULL, ""},
+	/* A file of an earlier version may lack settings. */
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
+	CTRL_JOB_SETTINGS(X)
+#undef X
 	NUMBER("jobs[].created", 0, TIME_MAX),
 	LIST("jobs[].members", WEIR_SOURCES_MAX),
 	NUMBER("jobs[].members[].rank", 0, WEIR_SOURCES_MAX - 1),
@@ -61,9 +45,11 @@ static const struct ctrl_key keys[] = {
 	/* Files of Weir before it had memberships lack it. */
 	{"jobs[].members[].membership", CTRL_INTEGER, "", "0", 0, INT64_C(1) << 53, NULL, ""},
 	NUMBER("jobs[].members[].joined", 0, TIME_MAX),
-	WORD("jobs[].members[].state", CTRL_STATE_MEMBERS),
+	{"jobs[].members[].state", CTRL_WORD, "", NULL, 0, 0, "joined|expired", ""},
 };
 /* clang-format on */
+
+static const struct ctrl_schema schema = {keys, RTE_DIM(keys)};
 
 static int64_t
 number(const json_t *object, const char *key)
@@ -72,7 +58,7 @@ number(const json_t *object, const char *key)
 }
 
 static int
-read_generations(const struct ctrl_source *source, struct ctrl_state *state)
+read_generations(struct ctrl_error *error, struct ctrl_state *state)
 {
 	const json_t *list = json_object_get(state->root, "generations");
 
@@ -81,7 +67,7 @@ read_generations(const struct ctrl_source *source, struct ctrl_state *state)
 		uint16_t *reserved = &state->reserved[number(object, "job")];
 
 		if (*reserved != 0)
-			return ctrl_refuse(source, ctrl_path("generations[%zu].job", i),
+			return ctrl_refuse(error, ctrl_path("generations[%zu].job", i),
 				"%d is there twice", (int)number(object, "job"));
 		*reserved = (uint16_t)number(object, "reserved");
 	}
@@ -89,7 +75,7 @@ read_generations(const struct ctrl_source *source, struct ctrl_state *state)
 }
 
 static int
-check_members(const struct ctrl_source *source, size_t job, const json_t *object)
+check_members(struct ctrl_error *error, size_t job, const json_t *object)
 {
 	const json_t *list = json_object_get(object, "members");
 	bool seen[WEIR_SOURCES_MAX] = {false};
@@ -99,17 +85,17 @@ check_members(const struct ctrl_source *source, size_t job, const json_t *object
 		struct ctrl_path path = ctrl_path("jobs[%zu].members[%zu].rank", job, i);
 
 		if (rank >= number(object, "size"))
-			return ctrl_refuse(source, path, "%d in a job of %d", (int)rank,
+			return ctrl_refuse(error, path, "%d in a job of %d", (int)rank,
 				(int)number(object, "size"));
 		if (seen[rank])
-			return ctrl_refuse(source, path, "%d is there twice", (int)rank);
+			return ctrl_refuse(error, path, "%d is there twice", (int)rank);
 		seen[rank] = true;
 	}
 	return 0;
 }
 
 static int
-check_jobs(const struct ctrl_source *source, const struct ctrl_state *state)
+check_jobs(struct ctrl_error *error, const struct ctrl_state *state)
 {
 	const json_t *list = json_object_get(state->root, "jobs"), *other;
 	int rc = 0;
@@ -120,62 +106,57 @@ check_jobs(const struct ctrl_source *source, const struct ctrl_state *state)
 		for (size_t j = 0; j < i; j++) {
 			other = json_array_get(list, j);
 			if (number(other, "id") == number(object, "id"))
-				return ctrl_refuse(source, ctrl_path("jobs[%zu].id", i),
+				return ctrl_refuse(error, ctrl_path("jobs[%zu].id", i),
 					"%d is there twice", (int)number(object, "id"));
 			if (json_equal(json_object_get(other, "name"),
 				    json_object_get(object, "name")))
-				return ctrl_refuse(source, ctrl_path("jobs[%zu].name", i),
-					"it is there twice");
+				return ctrl_refuse(
+					error, ctrl_path("jobs[%zu].name", i), "it is there twice");
 		}
-		rc = check_members(source, i, object);
+		rc = check_members(error, i, object);
 	}
 	return rc;
 }
 
 /* Another version has other keys: say that, and not that they are unknown. */
 static int
-check_version(const struct ctrl_source *source, const json_t *root)
+check_version(struct ctrl_error *error, const json_t *root)
 {
 	const json_t *version = json_object_get(root, "weir_state");
 
 	if (json_is_integer(version) && json_integer_value(version) > CTRL_STATE_VERSION)
-		return ctrl_refuse(source, ctrl_path("weir_state"),
+		return ctrl_refuse(error, ctrl_path("weir_state"),
 			"version %d was written by a later Weir, and this one knows %d",
 			(int)json_integer_value(version), CTRL_STATE_VERSION);
 	return 0;
 }
 
 static int
-check_name(const struct ctrl_source *source, const json_t *root, const char *name)
+check_name(struct ctrl_error *error, const json_t *root, const char *name)
 {
 	const char *found = json_string_value(json_object_get(root, "switch"));
 
 	if (strcmp(found, name) == 0)
 		return 0;
-	return ctrl_refuse(source, ctrl_path("switch"),
+	return ctrl_refuse(error, ctrl_path("switch"),
 		"it is the state of switch \"%.31s\", and this one is \"%.31s\": was state.file "
 		"copied, or switch.name changed?",
 		found, name);
 }
 
 static int
-read_text(const struct ctrl_source *source, const char *name, struct ctrl_state *state)
+read_root(struct ctrl_error *error, const char *name, struct ctrl_state *state)
 {
-	json_error_t error;
-	int rc;
+	int rc = check_version(error, state->root);
 
-	state->root = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
-	if (state->root == NULL)
-		return ctrl_refuse_text(source, &error);
-	rc = check_version(source, state->root);
 	if (rc == 0)
-		rc = ctrl_schema_check(source, state->root);
+		rc = ctrl_schema_check(&schema, "", state->root, error);
 	if (rc == 0)
-		rc = check_name(source, state->root, name);
+		rc = check_name(error, state->root, name);
 	if (rc == 0)
-		rc = read_generations(source, state);
+		rc = read_generations(error, state);
 	if (rc == 0)
-		rc = check_jobs(source, state);
+		rc = check_jobs(error, state);
 	if (rc == 0)
 		state->instances = (uint32_t)number(state->root, "instances");
 	return rc;
@@ -195,24 +176,27 @@ int
 ctrl_state_parse(const char *text, size_t length, const char *path, const char *name,
 	struct ctrl_state **out, char *error, size_t size)
 {
-	const struct ctrl_source source = {
-		path, text, length, error, size, keys, sizeof(keys) / sizeof(keys[0])};
 	struct ctrl_state *state = make(path);
-	int rc = -ENOMEM;
+	struct ctrl_error why = {0};
+	int rc = -EINVAL;
 
 	*out = NULL;
-	error[0] = '\0';
-	if (state != NULL)
-		rc = read_text(&source, name, state);
-	if (rc < 0) {
-		if (error[0] == '\0')
-			snprintf(error, size, "%s: %s", path, strerror(-rc));
-		strlcat(error, WHAT_TO_DO, size);
-		ctrl_state_destroy(state);
-		return rc;
+	if (state == NULL) {
+		snprintf(error, size, "%s: %s", path, strerror(ENOMEM));
+		return -ENOMEM;
 	}
-	*out = state;
-	return 0;
+	state->root = ctrl_json_parse(path, text, length, error, size);
+	if (state->root != NULL)
+		rc = read_root(&why, name, state);
+	if (rc == 0) {
+		*out = state;
+		return 0;
+	}
+	if (state->root != NULL)
+		ctrl_error_print(&why, path, text, length, error, size);
+	strlcat(error, WHAT_TO_DO, size);
+	ctrl_state_destroy(state);
+	return rc;
 }
 
 int

@@ -304,7 +304,7 @@ def a_join_makes_the_job():
 def keys_go_where_nobody_listens():
     with switch() as (rack, api):
         made = api.create('sealed', 2, authenticate=True)
-        check(made['authenticated'] and 'key' not in made, '%s', made)
+        check(made['authenticate'] and 'key' not in made, '%s', made)
         keys = [base64.b64decode(api.join('sealed', rank, 2, rank)['key']) for rank in (0, 1)]
         check(all(len(key) == 64 and len(set(key)) > 16 for key in keys), '%s', keys)
         # The results' key is of all; its own is of each alone.

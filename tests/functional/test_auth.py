@@ -231,7 +231,7 @@ def members_make_an_authenticated_job():
         rack.start_switch()
         runs = members(rack, 'unix:' + api.path, '--create', '--authenticate')
         finish(runs)
-        check(api.get('/v1/jobs/sealed')['authenticated'], 'sealed')
+        check(api.get('/v1/jobs/sealed')['authenticate'], 'sealed')
         check(rack.check_books()['drops']['forged'] == 0, 'forged')
         rack.stop_switch()
 

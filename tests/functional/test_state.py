@@ -288,7 +288,7 @@ def a_folder_that_can_not_be_written_is_said():
     with Kept() as kept:
         kept.rack.changes['state'] = {'file': '/nowhere/weir/state.json'}
         run = kept.start()
-        check(run.end(20) == 1 and '/nowhere/weir/state.json can\'t be written' in run.output, '%s',
+        check(run.end(20) == 1 and '/nowhere/weir/state.json cannot be written' in run.output, '%s',
               run.output)
         kept.rack.changes['state'] = {'file': 'state.json'}
         run = kept.start()

@@ -66,23 +66,19 @@ state(const char *text, size_t size)
 	ctrl_state_destroy(read);
 }
 
-static const struct api_field inner[] = {
-	{.key = "n", .kind = API_INTEGER, .required = true, .min = 0, .max = 9},
-	{NULL},
+static const struct ctrl_key keys[] = {
+	{"name", CTRL_NAME, "", NULL, 1, 31, NULL, ""},
+	{"window", CTRL_POWER, "", "64", 1, 4096, NULL, ""},
+	{"on", CTRL_BOOLEAN, "", "", 0, 0, NULL, ""},
+	{"policy", CTRL_WORD, "", "", 0, 0, "wait|partial|error", ""},
+	{"text", CTRL_TEXT, "", "", 1, 3, NULL, ""},
+	{"address", CTRL_ADDRESS, "", "", 0, 0, NULL, ""},
+	{"results", CTRL_RESULTS, "", "", 0, 0, NULL, ""},
+	{"create", CTRL_OBJECT, "", "", 0, 0, NULL, ""},
+	{"create.n", CTRL_INTEGER, "", NULL, 0, 9, NULL, ""},
 };
 
-static const struct api_field fields[] = {
-	{.key = "name", .kind = API_NAME, .required = true, .min = 1, .max = 31},
-	{.key = "window", .kind = API_POWER, .min = 1, .max = 4096},
-	{.key = "rate", .kind = API_REAL, .min = 0, .max = 100},
-	{.key = "on", .kind = API_BOOLEAN},
-	{.key = "policy", .kind = API_WORD, .words = "wait|partial|error"},
-	{.key = "text", .kind = API_TEXT, .min = 1, .max = 3},
-	{.key = "address", .kind = API_ADDRESS},
-	{.key = "results", .kind = API_RESULTS},
-	{.key = "create", .kind = API_OBJECT, .fields = inner},
-	{NULL},
-};
+static const struct ctrl_schema schema = {keys, sizeof(keys) / sizeof(keys[0])};
 
 static void
 body(const char *text, size_t size)
@@ -90,14 +86,16 @@ body(const char *text, size_t size)
 	struct api_call call = {.body = NULL};
 
 	call.body = api_body_parse(&call, text, size);
-	if (call.body == NULL || !api_body_check(&call, fields)) {
+	if (call.body == NULL || !api_body_check(&call, &schema)) {
 		FUZZ_CHECK(call.answer.status == 400, "refused with %u", call.answer.status);
 	} else {
-		int64_t window = api_integer(call.body, "window", 64);
+		const json_t *given = json_object_get(call.body, "window");
+		json_int_t window = given == NULL ? 64 : json_integer_value(given);
 
 		FUZZ_CHECK(window >= 1 && window <= 4096 && (window & (window - 1)) == 0,
 			"window %lld", (long long)window);
-		FUZZ_CHECK(strlen(api_text(call.body, "name", "")) <= 31, "a long name");
+		FUZZ_CHECK(json_string_length(json_object_get(call.body, "name")) <= 31,
+			"a long name");
 	}
 	json_decref(call.body);
 	api_answer_clear(&call.answer);

@@ -165,6 +165,21 @@ create(const char *name)
 	return job;
 }
 
+/* Change one setting; a word by its index. */
+static inline int
+change(struct ctrl_job *job, const char *key, unsigned int value)
+{
+	struct ctrl_job_spec next = ctrl_job_spec_of(job->job, job->expire_s);
+	json_t *object = json_pack("{s:I}", key, (json_int_t)value);
+	int rc;
+
+	cr_assert_not_null(object);
+	ctrl_settings_read(object, &next);
+	rc = ctrl_job_change(running, job, &next, &who, &why);
+	json_decref(object);
+	return rc;
+}
+
 static inline bool delete (struct ctrl_job *job)
 {
 	bool leaving;

@@ -8,7 +8,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/config/json.h"
+#include "ctrl/config/config.h"
 
 #define HASH_A             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define HASH_B             "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AE"
@@ -195,8 +195,8 @@ Test(ctrl_config_api, wrong_tenants)
 	       "\"zz7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}]}",
 		"is not 64 hexadecimal digits");
 	refuse("{\"tenants\":[" TENANT("a", "12") "]}", "2 characters are not in 64..64");
-	refuse("{\"tenants\":[{\"name\":\"a\"}]}", "the key \"token_sha256\" is missing");
-	refuse("{\"tls\":{\"key\":\"k\"}}", "the key \"certificate\" is missing");
+	refuse("{\"tenants\":[{\"name\":\"a\"}]}", "token_sha256: this key is required");
+	refuse("{\"tls\":{\"key\":\"k\"}}", "certificate: this key is required");
 	refuse("{\"token\":1}", "api.token: unknown key");
 }
 

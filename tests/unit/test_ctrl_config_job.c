@@ -136,9 +136,8 @@ Test(ctrl_config_job, key_file, .timeout = 10)
 	refuse_key("0x" KEY, 0600, wrong);
 	refuse_key(KEY " " KEY KEY KEY, 0600, wrong);
 	refuse(16, "\"key_file\": \"/nowhere/weir.key\", \"generation\": 5",
-		"x.json:16:13: jobs[0].key_file: a job with a fixed generation has no joins, and "
-		"so "
-		"no fresh keys: it can't be authenticated");
+		"x.json:16:13: jobs[0].key_file: a job with a fixed generation can't be "
+		"authenticated: it has no joins, which make its keys");
 	refuse(16, "\"key_file\": \"/nowhere/weir.key\"",
 		"x.json:16:13: jobs[0].key_file: /nowhere/weir.key: No such file or directory");
 }
@@ -153,11 +152,73 @@ Test(ctrl_config_job, block_bits, .timeout = 10)
 	cr_assert_eq(c->jobs.by_id[1]->block_shift, 24);
 	ctrl_config_destroy(c);
 	refuse(16, "\"generation\": 9, \"block_bits\": 8, \"window\": 128",
-		"x.json:16:32: jobs[0].block_bits: 8 bits tell 256 blocks apart, and 4 windows of "
-		"128 are more");
+		"x.json:16:32: jobs[0].block_bits: 8 bits number 256 blocks, fewer than 4 windows "
+		"of 128");
 	refuse(16, "\"block_bits\": 31",
-		"x.json:16:15: jobs[0].block_bits: 31 bits go with a fixed generation only: "
-		"sources that join count with 32");
+		"x.json:16:15: jobs[0].block_bits: fewer than 32 bits need a fixed generation: "
+		"sources that join use 32");
 	refuse(16, "\"block_bits\": 7", "x.json:16:15: jobs[0].block_bits: 7 is not in 8..32");
 	refuse(16, "\"block_bits\": 33", "x.json:16:15: jobs[0].block_bits: 33 is not in 8..32");
+}
+
+/* Lines 12 to 15 of the file are the sources. */
+static const char *
+text_with_range(const char *range)
+{
+	static char text[2048];
+
+	text[0] = '\0';
+	for (unsigned int line = 1; line <= sizeof(good) / sizeof(good[0]); line++) {
+		const char *part = line == 12 ? range : good[line - 1];
+
+		if (line >= 13 && line <= 15)
+			continue;
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s\n", part);
+	}
+	return text;
+}
+
+Test(ctrl_config_job, sources_by_count_and_first, .timeout = 10)
+{
+	static const struct {
+		const char *range, *reason;
+	} wrong[] = {
+		{"{\"count\": 0, \"first\": \"10.77.0.1\"}",
+			"jobs[0].sources.count: 0 is not in 1..256"},
+		{"{\"count\": 257, \"first\": \"10.77.0.1\"}",
+			"jobs[0].sources.count: 257 is not in 1..256"},
+		{"{\"count\": 4}", "jobs[0].sources.first: this key is required"},
+		{"{\"first\": \"10.77.0.1\"}", "jobs[0].sources.count: this key is required"},
+		{"{\"count\": 4, \"first\": \"10.77.0\"}", "jobs[0].sources.first: "},
+		{"{\"count\": 1, \"first\": \"10.78.0.1\"}",
+			"jobs[0].sources.first: source 0: 10.78.0.1 is outside the switch's "
+			"subnet"},
+		{"{\"count\": 9, \"first\": \"10.77.0.250\"}",
+			"jobs[0].sources.count: source 4: 10.77.0.254 is the switch's own address"},
+		{"{\"count\": 2, \"first\": \"223.255.255.255\"}", "jobs[0].sources.first: "},
+		{"{\"count\": 4, \"first\": \"10.77.0.1\", \"last\": 4}",
+			"jobs[0].sources.last: unknown key; "},
+	};
+	char line[128];
+	struct ctrl_config *c = must_take(
+		text_with_range("\"sources\": {\"count\": 3, \"first\": \"10.77.0.7\"},"));
+	const struct ppe_job *j = c->jobs.by_id[1];
+
+	cr_expect_eq(j->nb_sources, 3);
+	cr_expect_eq(j->members[0], 7);
+	for (unsigned int s = 0; s < 3; s++)
+		cr_expect_eq(j->address[s], 0x0a4d0007 + s);
+	ctrl_config_destroy(c);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char error[CTRL_ERROR_BYTES];
+		const char *text;
+
+		snprintf(line, sizeof(line), "\"sources\": %s,", wrong[i].range);
+		text = text_with_range(line);
+		cr_expect_eq(
+			ctrl_config_parse(text, strlen(text), "x.json", &c, error, sizeof(error)),
+			-EINVAL, "%s", line);
+		cr_expect_not_null(strstr(error, wrong[i].reason), "%s", error);
+		cr_expect_eq(strncmp(error, "x.json:12:", 10), 0, "%s", error);
+	}
 }

@@ -55,12 +55,12 @@ Test(ctrl_config_refused, places_behind_odd_strings, .timeout = 10)
 
 Test(ctrl_config_refused, missing_keys_are_refused, .timeout = 10)
 {
-	refuse_text("{}", 2, "x.json:1:1: the key \"switch\" is missing");
+	refuse_text("{}", 2, "x.json:1:1: switch: this key is required");
 	refuse(2, "  \"switch\": { \"name\": \"a\" },",
-		"x.json:2:13: switch: the key \"address\" is missing");
-	refuse(11, "    { \"name\": \"train\",", "x.json:11:5: jobs[0]: the key \"id\" is missing");
+		"x.json:2:13: switch.address: this key is required");
+	refuse(11, "    { \"name\": \"train\",", "x.json:11:5: jobs[0].id: this key is required");
 	refuse(14, "        {\"id\": 7}",
-		"x.json:14:9: jobs[0].sources[1]: the key \"address\" is missing");
+		"x.json:14:9: jobs[0].sources[1].address: this key is required");
 }
 
 Test(ctrl_config_refused, types_are_refused, .timeout = 10)

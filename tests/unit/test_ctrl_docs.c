@@ -10,7 +10,7 @@
 #include "ctrl/config/config.h"
 #include "ctrl/config/keys.h"
 #include "ctrl/jobs/reload.h"
-#include "ctrl/config/values.h"
+#include "ctrl/config/schema.h"
 
 /* WEIR_SOURCE: the source tree, from meson. */
 static const char *
@@ -41,13 +41,13 @@ Test(ctrl_docs, every_key_has_its_row, .timeout = 10)
 {
 	char *page = read_page();
 
-	for (size_t i = 0; i < ctrl_keys_count; i++) {
+	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
 		char *row = NULL;
 		size_t size;
 		FILE *out = open_memstream(&row, &size);
 
 		fputc('\n', out);
-		ctrl_key_row(&ctrl_keys[i], out);
+		ctrl_key_row(&ctrl_config_schema.keys[i], out);
 		fputc('\n', out);
 		fclose(out);
 		cr_expect_not_null(
@@ -69,10 +69,11 @@ Test(ctrl_docs, every_row_is_of_a_key, .timeout = 10)
 		cr_assert_lt(length, sizeof(path));
 		memcpy(path, p + 4, length);
 		path[length] = '\0';
-		cr_expect_not_null(ctrl_key_find(path), "docs/configuration.md has %s", path);
+		cr_expect_not_null(ctrl_schema_find(&ctrl_config_schema, path),
+			"docs/configuration.md has %s", path);
 		rows++;
 	}
-	cr_assert_eq(rows, ctrl_keys_count);
+	cr_assert_eq(rows, ctrl_config_schema.count);
 	free(page);
 }
 
@@ -87,8 +88,8 @@ Test(ctrl_docs, what_a_reload_takes, .timeout = 10)
 
 		snprintf(row, sizeof(row), "\n| - `%s` | ", ctrl_reload_keys[i]);
 		cr_expect_not_null(strstr(page, row), "no row for %s", ctrl_reload_keys[i]);
-		cr_expect_not_null(
-			ctrl_key_find(ctrl_reload_keys[i]), "no key %s", ctrl_reload_keys[i]);
+		cr_expect_not_null(ctrl_schema_find(&ctrl_config_schema, ctrl_reload_keys[i]),
+			"no key %s", ctrl_reload_keys[i]);
 	}
 	for (const char *p = strstr(page, "\n| - `"); p != NULL; p = strstr(p + 1, "\n| - `"))
 		rows--;
@@ -96,11 +97,20 @@ Test(ctrl_docs, what_a_reload_takes, .timeout = 10)
 	free(page);
 }
 
+/* The status that tests/functional/test_life.py finds. */
+Test(ctrl_docs, a_wrong_file_ends_with_status_2, .timeout = 10)
+{
+	char *page = read_page();
+
+	cr_assert_not_null(strstr(page, "exits with status 2:"));
+	free(page);
+}
+
 /* The list itself: a default is a value that its own key would take. */
 Test(ctrl_docs, defaults_are_in_range, .timeout = 10)
 {
-	for (size_t i = 0; i < ctrl_keys_count; i++) {
-		const struct ctrl_key *key = &ctrl_keys[i];
+	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
+		const struct ctrl_key *key = &ctrl_config_schema.keys[i];
 
 		if (key->fallback == NULL || key->fallback[0] == '\0')
 			continue;

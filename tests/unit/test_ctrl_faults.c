@@ -17,12 +17,15 @@ static int
 parse(const char *text)
 {
 	json_t *section = json_loads(text, 0, NULL);
+	struct ctrl_error wrong = {0};
 	int rc;
 
 	cr_assert_not_null(section, "%s", text);
 	memset(&faults, 0, sizeof(faults));
 	error[0] = '\0';
-	rc = ctrl_faults_parse(&config, section, &faults, error, sizeof(error));
+	rc = ctrl_faults_parse(&config, section, &faults, &wrong);
+	if (rc < 0)
+		snprintf(error, sizeof(error), "%s: %s", ctrl_error_path(&wrong).text, wrong.text);
 	json_decref(section);
 	return rc;
 }
@@ -120,7 +123,8 @@ Test(ctrl_faults, what_is_wrong_is_named, .timeout = 10)
 	}
 	cr_expect_eq(parse("{}"), -EINVAL);
 	cr_expect_eq(parse("{\"rules\": [{\"direction\": \"in\"}]}"), -EINVAL);
-	cr_expect_not_null(strstr(error, "the key \"action\" is missing"), "%s", error);
+	cr_expect_not_null(
+		strstr(error, "faults.rules[0].action: this key is required"), "%s", error);
 }
 
 /* Faults of the file are in the sum that is compared with memory_mb. */

@@ -78,8 +78,6 @@ Test(ctrl_jobs, the_next_job_of_an_id)
 
 Test(ctrl_jobs, what_fails_has_not_happened)
 {
-	struct ctrl_job_change change = {
-		.set_timeout = true, .timeout_ms = 7, .set_expire = true, .expire_s = 9};
 	struct ctrl_job *job = create("a");
 	bool leaving;
 
@@ -92,9 +90,8 @@ Test(ctrl_jobs, what_fails_has_not_happened)
 	cr_assert_eq(why.room.records_needed, 128);
 	cr_assert_eq(why.room.records_free, 9);
 	cr_assert_null(running->by_id[2]);
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_MEMORY, "window");
+	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_MEMORY, "window");
 	cr_assert_eq(job->job->timeout_ms, 1000);
-	cr_assert_eq(job->expire_s, 0);
 	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_MEMORY, "window");
 	refused(ctrl_member_join(running, job, 0, 4, HOST, &who, &why), CTRL_REFUSED_MEMORY,
 		"window");
@@ -107,12 +104,6 @@ Test(ctrl_jobs, what_fails_has_not_happened)
 /* To what is so already: no table is published, and no line is logged. */
 Test(ctrl_jobs, a_change_of_nothing)
 {
-	struct ctrl_job_change change = {.set_timeout = true,
-		.timeout_ms = 1000,
-		.set_policy = true,
-		.policy = PPE_POLICY_WAIT,
-		.set_rate = true,
-		.set_expire = true};
 	struct ctrl_job *job = create("a");
 	const struct ppe_job *shape = job->job;
 	unsigned int published = played.published;
@@ -121,17 +112,18 @@ Test(ctrl_jobs, a_change_of_nothing)
 
 	cr_assert_eq(pipe2(fd, O_NONBLOCK), 0);
 	ctrl_log_to(fd[1], true);
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "timeout_ms", 1000), 0);
+	cr_assert_eq(change(job, "policy", PPE_POLICY_WAIT), 0);
+	cr_assert_eq(change(job, "rate_mbit", 0), 0);
+	cr_assert_eq(change(job, "expire_s", 0), 0);
 	cr_assert_eq(played.published, published);
 	cr_assert_eq(job->job, shape);
 	cr_assert_lt(read(fd[0], line, sizeof(line)), 0, "%.60s", line);
-	change.expire_s = 3;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "expire_s", 3), 0);
 	cr_assert_gt(read(fd[0], line, sizeof(line)), 0);
 	cr_assert_eq(played.published, published, "members' times are no engine's business");
 	cr_assert_eq(job->expire_s, 3);
-	change.timeout_ms = 1001;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "timeout_ms", 1001), 0);
 	cr_assert_eq(played.published, published + 1);
 	ctrl_log_to(STDERR_FILENO, false);
 	expect_in_step();
@@ -172,7 +164,6 @@ Test(ctrl_jobs, who_leaves_counts)
 /* Nobody waits for a worker that does not turn. */
 Test(ctrl_jobs, a_stuck_worker)
 {
-	struct ctrl_job_change change = {.set_timeout = true, .timeout_ms = 7};
 	struct ctrl_job *job = create("a");
 	bool leaving;
 
@@ -181,7 +172,7 @@ Test(ctrl_jobs, a_stuck_worker)
 	job->member[0].seen -= 5;
 	played.stuck = 3;
 	create_refused(spec_of("b"), NULL, CTRL_REFUSED_BUSY, "");
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_BUSY, "");
+	refused(change(job, "timeout_ms", 7), CTRL_REFUSED_BUSY, "");
 	refused(ctrl_job_delete(running, job, &who, &leaving, &why), CTRL_REFUSED_BUSY, "");
 	refused(ctrl_member_join(running, job, 1, 4, HOST, &who, &why), CTRL_REFUSED_BUSY, "");
 	refused(ctrl_member_leave(running, job, 0, &who, &why), CTRL_REFUSED_BUSY, "");
@@ -196,28 +187,24 @@ Test(ctrl_jobs, a_stuck_worker)
 
 Test(ctrl_jobs, a_change)
 {
-	struct ctrl_job_change change = {.set_timeout = true, .timeout_ms = 7};
 	struct ctrl_job *job = create("a"), *file = running->by_id[1];
 	struct ctrl_job_spec spec = spec_of("large");
 
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "timeout_ms", 7), 0);
 	cr_assert_eq(played.job[0].timeout_ms, 7);
-	cr_assert_eq(ctrl_job_change(running, file, &change, &who, &why), 0);
+	cr_assert_eq(change(file, "timeout_ms", 7), 0);
 	cr_assert_eq(played.job[1].timeout_ms, 7);
 	cr_assert_eq(of_file.timeout_ms, 1000, "the configuration stays");
 	cr_assert_eq(played.job[1].instance, 0, "the same job");
-	change = (struct ctrl_job_change){.set_expire = true, .expire_s = 5};
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "expire_s", 5), 0);
 	cr_assert_eq(job->expire_s, 5);
-	refused(ctrl_job_change(running, file, &change, &who, &why), CTRL_REFUSED_CONFLICT,
-		"expire_s");
+	refused(change(file, "expire_s", 5), CTRL_REFUSED_CONFLICT, "expire_s");
 	/* 1982 = 58 + 4 x 481; a partial result needs 32 bytes more. */
 	spec.shape.elements = 482;
 	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "elements");
 	spec.shape.elements = 481;
 	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
-	change = (struct ctrl_job_change){.set_policy = true, .policy = PPE_POLICY_PARTIAL};
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_RANGE, "policy");
+	refused(change(job, "policy", PPE_POLICY_PARTIAL), CTRL_REFUSED_RANGE, "policy");
 	/* Buffers were made for less than the ports could carry. */
 	config.ppe.packet_bytes = 1024;
 	spec = spec_of("small");
@@ -228,7 +215,6 @@ Test(ctrl_jobs, a_change)
 Test(ctrl_jobs, quotas)
 {
 	struct ctrl_job_spec spec = spec_of("a");
-	struct ctrl_job_change change = {.set_rate = true, .rate_mbit = 101};
 	struct ctrl_job *job;
 	struct ctrl_use use;
 
@@ -248,12 +234,9 @@ Test(ctrl_jobs, quotas)
 	cr_assert_eq(use.rate_mbit, 60);
 	cr_assert_eq(
 		use.memory, 256 * (1024 + 64 + 64), "payload and bitmap in lines, and a header");
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
-		"rate_mbit");
-	change.rate_mbit = 100; /* itself does not count twice */
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
-	change.rate_mbit = 99;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	refused(change(job, "rate_mbit", 101), CTRL_REFUSED_QUOTA, "rate_mbit");
+	cr_assert_eq(change(job, "rate_mbit", 100), 0); /* itself does not count twice */
+	cr_assert_eq(change(job, "rate_mbit", 99), 0);
 	spec = spec_of("b");
 	spec.shape.rate_mbit = 1;
 	spec.shape.window = 1;
@@ -366,8 +349,6 @@ Test(ctrl_jobs, any_order)
 	srandom((unsigned int)random_seed());
 	create("first"); /* the played table is known from now on */
 	for (unsigned int step = 0; step < 20000; step++) {
-		struct ctrl_job_change change = {
-			.set_timeout = true, .timeout_ms = 1 + (uint32_t)random() % 60000};
 		unsigned int id = (unsigned int)random() % 8, rank = (unsigned int)random() % 5;
 		struct ctrl_job_spec spec;
 		bool leaving;
@@ -384,7 +365,7 @@ Test(ctrl_jobs, any_order)
 		else if (random() % 8 == 0)
 			ctrl_job_delete(running, job, &who, &leaving, &why);
 		else if (random() % 3 == 0)
-			ctrl_job_change(running, job, &change, &who, &why);
+			change(job, "timeout_ms", 1 + (unsigned int)random() % 60000);
 		else if (random() % 3 == 0)
 			ctrl_member_leave(running, job, rank, &who, &why);
 		else

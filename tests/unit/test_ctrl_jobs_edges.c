@@ -102,7 +102,6 @@ Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
 Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
 {
 	struct ctrl_job_spec spec = spec_of("a");
-	struct ctrl_job_change change = {.set_rate = true, .rate_mbit = 400};
 	struct ctrl_job *job;
 
 	spec.shape.rate_mbit = 500;
@@ -111,28 +110,18 @@ Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
 	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 	tenant.quota =
 		(struct ctrl_quota){.jobs = 1, .memory_mb = 1, .blocks = 1, .rate_mbit = 600};
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0, "%s", why.message);
-	change.rate_mbit = 401;
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
-		"rate_mbit");
-	change.rate_mbit = 0;
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
-		"rate_mbit");
-	change.rate_mbit = 100;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
-	change.rate_mbit = 101;
-	refused(ctrl_job_change(running, job, &change, &who, &why), CTRL_REFUSED_QUOTA,
-		"rate_mbit");
+	cr_assert_eq(change(job, "rate_mbit", 400), 0, "%s", why.message);
+	refused(change(job, "rate_mbit", 401), CTRL_REFUSED_QUOTA, "rate_mbit");
+	refused(change(job, "rate_mbit", 0), CTRL_REFUSED_QUOTA, "rate_mbit");
+	cr_assert_eq(change(job, "rate_mbit", 100), 0);
+	refused(change(job, "rate_mbit", 101), CTRL_REFUSED_QUOTA, "rate_mbit");
 	tenant.quota.rate_mbit = 601;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0,
-		"jobs and memory are not what it raises");
+	cr_assert_eq(change(job, "rate_mbit", 101), 0, "jobs and memory are not what it raises");
 	/* One without a limit may get one, also one that the quota does not have. */
 	tenant.quota = (struct ctrl_quota){0};
-	change.rate_mbit = 0;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "rate_mbit", 0), 0);
 	tenant.quota.rate_mbit = 1;
-	change.rate_mbit = 700;
-	cr_assert_eq(ctrl_job_change(running, job, &change, &who, &why), 0);
+	cr_assert_eq(change(job, "rate_mbit", 700), 0);
 	tenant.quota = (struct ctrl_quota){.jobs = 1};
 	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
 	create_refused(spec, &tenant, CTRL_REFUSED_QUOTA, "");

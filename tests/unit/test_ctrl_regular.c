@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ctrl/config/config.h"
-#include "ctrl/config/regular.h"
+#include "ctrl/config/files.h"
 #include "ctrl/jobs/state.h"
 
 TestSuite(ctrl_regular, .timeout = 10);

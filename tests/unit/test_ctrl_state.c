@@ -13,7 +13,7 @@
 
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
-#include "ctrl/jobs/replace.h"
+#include "ctrl/config/files.h"
 #include "ctrl/jobs/state_priv.h"
 
 TestSuite(ctrl_state, .timeout = 60);
@@ -319,7 +319,7 @@ Test(ctrl_state, what_is_not_understood_is_refused_with_its_place)
 	cr_assert_eq(parse(STATE(JOB), error), 0, "%s", error);
 	cr_assert_eq(parse(STATE(""), error), 0, "%s", error);
 	expect_refused("\"window\": 64", "\"window\": 63", "jobs[0].window: 63 is not a power");
-	expect_refused("\"window\": 64, ", "", "jobs[0]: the key \"window\" is missing");
+	expect_refused("\"size\": 2, ", "", "jobs[0].size: this key is required");
 	expect_refused("\"window\"", "\"windov\"", "jobs[0].windov: unknown key");
 	expect_refused("\"weir_state\": 1", "\"weir_state\": 2", "a later Weir");
 	expect_refused("\"weir_state\": 1", "\"weir_state\": 0", "weir_state: 0 is not in");

@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 
-#include "ctrl/config/memory.h"
+#include "ctrl/config/config.h"
 #include "ctrl/stats/stats.h"
 
 static struct ctrl_config config;

@@ -1,12 +1,110 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/config/locate.h"
+#include "ctrl/config/error.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
+#include <bsd/string.h>
+
+struct ctrl_path
+ctrl_path(const char *format, ...)
+{
+	struct ctrl_path path;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(path.text, sizeof(path.text), format, args);
+	va_end(args);
+	return path;
+}
+
+int
+ctrl_refuse(struct ctrl_error *error, struct ctrl_path path, const char *format, ...)
+{
+	va_list args;
+
+	error->wrong = CTRL_WRONG_VALUE;
+	error->path = path;
+	error->key[0] = '\0';
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+int
+ctrl_refuse_key(struct ctrl_error *error, enum ctrl_wrong wrong, struct ctrl_path path,
+	const char *key, const char *format, ...)
+{
+	va_list args;
+
+	error->wrong = wrong;
+	error->path = path;
+	strlcpy(error->key, key, sizeof(error->key));
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static bool
+has_key(const struct ctrl_error *error)
+{
+	return error->wrong == CTRL_WRONG_KEY || error->wrong == CTRL_MISSING_KEY;
+}
+
+struct ctrl_path
+ctrl_error_path(const struct ctrl_error *error)
+{
+	if (!has_key(error))
+		return error->path;
+	return ctrl_path(
+		"%s%s%s", error->path.text, error->path.text[0] != '\0' ? "." : "", error->key);
+}
+
+/* The strings of a file may contain anything. */
+static void
+make_printable(char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+void
+ctrl_error_print(const struct ctrl_error *error, const char *file, const char *text, size_t length,
+	char *out, size_t size)
+{
+	struct ctrl_path path = ctrl_error_path(error);
+	struct ctrl_place place =
+		ctrl_locate(text, length, error->path.text, has_key(error) ? error->key : NULL);
+
+	snprintf(out, size, "%s:%u:%u: %s%s%s", file, place.line, place.column, path.text,
+		path.text[0] != '\0' ? ": " : "", error->text);
+	make_printable(out);
+}
+
+json_t *
+ctrl_json_parse(const char *file, const char *text, size_t length, char *out, size_t size)
+{
+	json_error_t why;
+	json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+
+	if (root == NULL) {
+		snprintf(out, size, "%s:%d:%d: %s", file, why.line < 1 ? 1 : why.line,
+			why.column < 1 ? 1 : why.column, why.text);
+		/* jansson quotes the text that follows, which may have more lines. */
+		out[strcspn(out, "\n")] = '\0';
+		make_printable(out);
+	}
+	return root;
+}
+
+/* -- places */
 
 #define LEVELS 16 /* of objects and arrays, one in another, that a path goes down */
 

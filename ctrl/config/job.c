@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctrl/config/job.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+
+#include "ctrl/config/config_priv.h"
+#include "ctrl/config/files.h"
+#include "ctrl/config/interface.h"
+#include "rmw/kernels.h"
+
+#define VLAN_AND_FCS 8u
+#define KEY_DIGITS   (2 * WEIR_KEY_BYTES)
+
+/* -- settings */
+
+#define BYTES_OF(field) sizeof(((struct ctrl_job_spec *)NULL)->field)
+
+/* clang-format off */
+const struct ctrl_setting ctrl_settings[] = {
+#define X(name, in, can, kind, field, ...) \
+	{.key = {#name, CTRL_##kind, __VA_ARGS__}, .where = CTRL_SETTING_##in, .change = CTRL_CHANGE_##can(true ||) false, \
+		.offset = offsetof(struct ctrl_job_spec, field), .bytes = BYTES_OF(field)},
+	CTRL_JOB_SETTINGS(X)
+#undef X
+};
+/* clang-format on */
+
+const size_t ctrl_settings_count = RTE_DIM(ctrl_settings);
+
+static uint32_t
+get(const struct ctrl_setting *setting, const struct ctrl_job_spec *spec)
+{
+	const uint8_t *at = (const uint8_t *)spec + setting->offset;
+	uint16_t half;
+	uint32_t whole;
+
+	memcpy(&half, at, sizeof(half));
+	if (setting->bytes == sizeof(half))
+		return half;
+	memcpy(&whole, at, sizeof(whole));
+	return setting->bytes == 1 ? *at : whole;
+}
+
+static void
+set(const struct ctrl_setting *setting, struct ctrl_job_spec *spec, uint32_t value)
+{
+	uint8_t *at = (uint8_t *)spec + setting->offset;
+	uint16_t half = (uint16_t)value;
+
+	if (setting->bytes == 1)
+		*at = (uint8_t)value;
+	else if (setting->bytes == sizeof(half))
+		memcpy(at, &half, sizeof(half));
+	else
+		memcpy(at, &value, sizeof(value));
+}
+
+/* The value of a text: a default, or a JSON string. */
+static uint32_t
+value_of(const struct ctrl_setting *setting, const char *text)
+{
+	uint32_t group;
+
+	switch (setting->key.kind) {
+	case CTRL_BOOLEAN: return strcmp(text, "true") == 0;
+	case CTRL_WORD: return (uint32_t)ctrl_parse_word(setting->key.words, text);
+	case CTRL_RESULTS: return ctrl_parse_address(text, &group) ? group : 0;
+	case CTRL_INTEGER:
+	case CTRL_POWER:
+	case CTRL_OBJECT:
+	case CTRL_ARRAY:
+	case CTRL_TEXT:
+	case CTRL_NAME:
+	case CTRL_ADDRESS:
+	case CTRL_SUBNET:
+	case CTRL_MAC:
+	default: return (uint32_t)strtoul(text, NULL, 10);
+	}
+}
+
+void
+ctrl_settings_read(const json_t *object, struct ctrl_job_spec *spec)
+{
+	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
+		s++) {
+		const json_t *value = json_object_get(object, s->key.path);
+
+		if (json_is_string(value))
+			set(s, spec, value_of(s, json_string_value(value)));
+		else if (value != NULL)
+			set(s, spec,
+				json_is_integer(value) ? (uint32_t)json_integer_value(value)
+						       : json_is_true(value));
+	}
+}
+
+struct ctrl_job_spec
+ctrl_job_spec_default(void)
+{
+	struct ctrl_job_spec spec = {.id = -1};
+
+	for (size_t i = 0; i < ctrl_settings_count; i++)
+		set(&ctrl_settings[i], &spec,
+			value_of(&ctrl_settings[i], ctrl_settings[i].key.fallback));
+	return spec;
+}
+
+struct ctrl_job_spec
+ctrl_job_spec_of(const struct ppe_job *job, uint32_t expire_s)
+{
+	return (struct ctrl_job_spec){.shape = *job, .id = job->id, .expire_s = expire_s};
+}
+
+static json_t *
+value_json(const struct ctrl_setting *setting, uint32_t value)
+{
+	switch (setting->key.kind) {
+	case CTRL_BOOLEAN: return json_boolean(value != 0);
+	case CTRL_WORD: return ctrl_word_json(setting->key.words, value);
+	case CTRL_RESULTS:
+		return json_string(value == 0 ? "unicast" : ctrl_address_text(value).text);
+	case CTRL_INTEGER:
+	case CTRL_POWER:
+	case CTRL_OBJECT:
+	case CTRL_ARRAY:
+	case CTRL_TEXT:
+	case CTRL_NAME:
+	case CTRL_ADDRESS:
+	case CTRL_SUBNET:
+	case CTRL_MAC:
+	default: return json_integer(value);
+	}
+}
+
+void
+ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec)
+{
+	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
+		s++)
+		if (s->where != CTRL_SETTING_FILE)
+			json_object_set_new(object, s->key.path, value_json(s, get(s, spec)));
+}
+
+bool
+ctrl_setting_same(const struct ctrl_setting *setting, const struct ctrl_job_spec *a,
+	const struct ctrl_job_spec *b)
+{
+	return get(setting, a) == get(setting, b);
+}
+
+bool
+ctrl_settings_same(const struct ctrl_job_spec *a, const struct ctrl_job_spec *b, bool fixed_only)
+{
+	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
+		s++)
+		if (!ctrl_setting_same(s, a, b) && !(fixed_only && s->change))
+			return false;
+	return true;
+}
+
+void
+ctrl_settings_change(struct ctrl_job_spec *spec, const struct ctrl_job_spec *before,
+	const struct ctrl_job_spec *next)
+{
+	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
+		s++)
+		if (s->change && !ctrl_setting_same(s, before, next))
+			set(s, spec, get(s, next));
+}
+
+struct ctrl_word_text
+ctrl_policy_text(uint8_t policy)
+{
+	const struct ctrl_setting *s = ctrl_settings;
+	struct ctrl_word_text out;
+	json_t *word;
+
+	while (s->offset != offsetof(struct ctrl_job_spec, shape.policy))
+		s++;
+	word = ctrl_word_json(s->key.words, policy);
+	snprintf(out.text, sizeof(out.text), "%s", json_string_value(word));
+	json_decref(word);
+	return out;
+}
+
+struct ctrl_settings_text
+ctrl_settings_text(const struct ctrl_job_spec *spec)
+{
+	struct ctrl_settings_text out = {""};
+
+	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
+		s++) {
+		size_t used = strlen(out.text);
+		json_t *value = s->change ? value_json(s, get(s, spec)) : NULL;
+
+		if (json_is_string(value))
+			snprintf(out.text + used, sizeof(out.text) - used, " %s=%s", s->key.path,
+				json_string_value(value));
+		else if (value != NULL)
+			snprintf(out.text + used, sizeof(out.text) - used, " %s=%u", s->key.path,
+				get(s, spec));
+		json_decref(value);
+	}
+	return out;
+}
+
+/* -- checks */
+
+static bool __attribute__((format(printf, 2, 3)))
+no(struct ctrl_reason *reason, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason->text, sizeof(reason->text), format, args);
+	va_end(args);
+	return false;
+}
+
+uint32_t
+ctrl_job_frame_bytes(const struct ppe_job *job)
+{
+	uint32_t bitmap = job->policy == PPE_POLICY_PARTIAL ? WEIR_BITMAP_BYTES : 0;
+	uint32_t tag = job->authenticated ? WEIR_TAG_BYTES : 0;
+
+	return 14 + 20 + 8 + WEIR_EXT_BYTES + ppe_job_payload_bytes(job) + bitmap + tag;
+}
+
+uint32_t
+ctrl_job_packet_bytes(const struct ppe_job *job)
+{
+	return ctrl_job_frame_bytes(job) + VLAN_AND_FCS;
+}
+
+bool
+ctrl_check_address(const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason)
+{
+	uint32_t own = config->ppe.identity.ip;
+	uint32_t hosts = UINT32_MAX >> config->prefix;
+
+	if (address == own)
+		return no(
+			reason, "%s is the switch's own address", ctrl_address_text(address).text);
+	if ((address & ~hosts) != (own & ~hosts))
+		return no(reason, "%s is outside the switch's subnet %s/%u",
+			ctrl_address_text(address).text, ctrl_address_text(own & ~hosts).text,
+			config->prefix);
+	if ((address & hosts) == 0 || (address & hosts) == hosts)
+		return no(reason, "%s is not a host's address in %s/%u",
+			ctrl_address_text(address).text, ctrl_address_text(own & ~hosts).text,
+			config->prefix);
+	return true;
+}
+
+bool
+ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason)
+{
+	if (rmw_reduction(job->dtype, job->op) != NULL)
+		return true;
+	return no(reason, "%s is for integers only, and %s is none", rmw_op_name(job->op),
+		rmw_type_name(job->dtype));
+}
+
+bool
+ctrl_check_frames(
+	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason)
+{
+	uint32_t frame = ctrl_job_frame_bytes(job);
+
+	for (unsigned int p = 0; p < config->nb_ports; p++) {
+		uint32_t most = config->port_more[p].frame_max;
+
+		if (most > 0 && frame > most)
+			return no(reason,
+				"%u elements make frames of %u bytes, and port %s carries %u",
+				job->elements, frame, config->port[p].name, most);
+	}
+	return true;
+}
+
+/* The MTU of the interface that a port uses and whose MTU the switch does not set; 0: not known. */
+static uint32_t
+interface_mtu(const struct ctrl_config *config, unsigned int port)
+{
+	const char *interface = config->port_more[port].interface;
+	int mtu = interface[0] == '\0' || config->port[port].mtu > 0
+		? 0
+		: ctrl_interface_mtu(interface);
+
+	return mtu > 0 ? (uint32_t)mtu : 0;
+}
+
+bool
+ctrl_check_links(
+	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason)
+{
+	uint32_t datagram = ctrl_job_frame_bytes(job) - 14;
+
+	for (unsigned int p = 0; p < config->nb_ports; p++) {
+		uint32_t mtu = interface_mtu(config, p);
+
+		if (mtu > 0 && datagram > mtu)
+			return no(reason,
+				"%u elements make datagrams of %u bytes, and interface %s of port "
+				"%s "
+				"has MTU %u: ip link set dev %s mtu %u, or fewer elements",
+				job->elements, datagram, config->port_more[p].interface,
+				config->port[p].name, mtu, config->port_more[p].interface,
+				datagram);
+	}
+	return true;
+}
+
+uint32_t
+ctrl_links_mtu(const struct ctrl_config *config)
+{
+	uint32_t least = UINT16_MAX;
+
+	for (unsigned int p = 0; p < config->nb_ports; p++) {
+		uint32_t frame = config->port_more[p].frame_max, mtu = interface_mtu(config, p);
+
+		if ((int)p == config->ppe.exception_port)
+			continue;
+		if (frame > 0)
+			least = RTE_MIN(least, frame - 14);
+		if (mtu > 0)
+			least = RTE_MIN(least, mtu);
+	}
+	return least;
+}
+
+bool
+ctrl_check_buffers(
+	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason)
+{
+	uint32_t need = ctrl_job_packet_bytes(job);
+
+	if (need <= config->ppe.packet_bytes)
+		return true;
+	return no(reason,
+		"%u elements need packet buffers of %u bytes, and the switch was started with %u: "
+		"fewer elements, or a larger pools.frame_bytes in its configuration",
+		job->elements, need, config->ppe.packet_bytes);
+}
+
+/* -- jobs of the configuration */
+
+static int
+digit(int c)
+{
+	return isdigit(c) ? c - '0' : tolower(c) - 'a' + 10;
+}
+
+/* 64 hexadecimal digits, and white space around them. */
+static bool
+parse_key(const char *text, uint8_t key[WEIR_KEY_BYTES])
+{
+	text += strspn(text, " \t\r\n");
+	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++, text += 2) {
+		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
+			return false;
+		key[i] = (uint8_t)(digit(text[0]) << 4 | digit(text[1]));
+	}
+	return text[strspn(text, " \t\r\n")] == '\0';
+}
+
+static int
+read_key(struct ctrl_reading *reading, struct ctrl_path path, const char *name, FILE *file,
+	uint8_t key[WEIR_KEY_BYTES])
+{
+	char text[KEY_DIGITS + 64];
+	struct stat about;
+	size_t n;
+
+	if (fstat(fileno(file), &about) < 0)
+		return ctrl_refuse(reading->error, path, "%s: %s", name, strerror(errno));
+	if ((about.st_mode & S_IRWXO) != 0)
+		return ctrl_refuse(reading->error, path,
+			"%s may be read or changed by everybody: chmod o= it, and make another key",
+			name);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	if (n == sizeof(text) - 1 || strlen(text) != n || !parse_key(text, key))
+		return ctrl_refuse(reading->error, path,
+			"%s: a key is %u hexadecimal digits and nothing else; `openssl rand -hex "
+			"%u` makes one",
+			name, KEY_DIGITS, WEIR_KEY_BYTES);
+	return 0;
+}
+
+static int
+read_key_file(struct ctrl_reading *reading, unsigned int index, const char *name)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	struct ctrl_path path = ctrl_path("jobs[%u].key_file", index);
+	const char *why;
+	FILE *file;
+	int fd, rc;
+
+	if (name[0] == '\0')
+		return 0;
+	if (job->fixed_generation != 0)
+		return ctrl_refuse(reading->error, path,
+			"a job with a fixed generation can't be authenticated: it has no joins, "
+			"which make its keys");
+	fd = ctrl_open_regular(name, &why);
+	if (fd < 0)
+		return ctrl_refuse(reading->error, path, "%s: %s", name, why);
+	file = fdopen(fd, "r");
+	if (file == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	rc = read_key(reading, path, name, file, job->key);
+	fclose(file);
+	job->authenticated = rc == 0;
+	return rc;
+}
+
+/* The check's reason, at a place of the file. */
+static int
+refuse(struct ctrl_reading *reading, struct ctrl_path path, const struct ctrl_reason *reason)
+{
+	return ctrl_refuse(reading->error, path, "%s", reason->text);
+}
+
+static int
+read_source_list(struct ctrl_reading *reading, unsigned int index, const json_t *sources)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	unsigned int first[WEIR_SOURCES_MAX]; /* the entry that an id was first seen in */
+
+	job->nb_sources = (uint16_t)json_array_size(sources);
+	for (unsigned int i = 0; i < job->nb_sources; i++) {
+		const json_t *object = json_array_get(sources, i);
+		uint8_t id = (uint8_t)ctrl_integer(object, "jobs[].sources[].id");
+		struct ctrl_reason reason;
+
+		if (ppe_job_has(job, id))
+			return ctrl_refuse(reading->error,
+				ctrl_path("jobs[%u].sources[%u].id", index, i),
+				"%u is the id of jobs[%u].sources[%u] already", id, index,
+				first[id]);
+		ctrl_parse_address(
+			ctrl_string(object, "jobs[].sources[].address"), &job->address[id]);
+		if (!ctrl_check_address(reading->config, job->address[id], &reason))
+			return refuse(reading, ctrl_path("jobs[%u].sources[%u].address", index, i),
+				&reason);
+		job->members[id / 64] |= UINT64_C(1) << (id % 64);
+		first[id] = i;
+	}
+	return 0;
+}
+
+/* Sources 0, 1, ... at consecutive addresses. */
+static int
+read_source_range(struct ctrl_reading *reading, unsigned int index, const json_t *range)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	uint32_t first = 0;
+
+	job->nb_sources = (uint16_t)ctrl_integer(range, "jobs[].sources.count");
+	ctrl_parse_address(ctrl_string(range, "jobs[].sources.first"), &first);
+	for (unsigned int id = 0; id < job->nb_sources; id++) {
+		struct ctrl_reason reason;
+
+		if (!ctrl_check_address(reading->config, first + id, &reason))
+			return ctrl_refuse(reading->error,
+				ctrl_path(
+					"jobs[%u].sources.%s", index, id == 0 ? "first" : "count"),
+				"source %u: %s", id, reason.text);
+		job->address[id] = first + id;
+		job->members[id / 64] |= UINT64_C(1) << (id % 64);
+	}
+	return 0;
+}
+
+static int
+read_sources(struct ctrl_reading *reading, unsigned int index, const json_t *sources)
+{
+	return json_is_array(sources) ? read_source_list(reading, index, sources)
+				      : read_source_range(reading, index, sources);
+}
+
+static int
+check_unique(struct ctrl_reading *reading, unsigned int index)
+{
+	const struct ppe_job *job = reading->config->job;
+
+	for (unsigned int i = 0; i < index; i++) {
+		if (job[i].id == job[index].id)
+			return ctrl_refuse(reading->error, ctrl_path("jobs[%u].id", index),
+				"%u is the id of jobs[%u] already", job[i].id, i);
+		if (strcmp(job[i].name, job[index].name) == 0)
+			return ctrl_refuse(reading->error, ctrl_path("jobs[%u].name", index),
+				"\"%s\" is the name of jobs[%u] already", job[i].name, i);
+	}
+	return 0;
+}
+
+/* Ids of few bits repeat: fine for a capture in a loop, but a join does not tell hosts of them. */
+static int
+check_block_bits(struct ctrl_reading *reading, unsigned int index, unsigned int bits)
+{
+	const struct ppe_job *job = &reading->config->job[index];
+	struct ctrl_path path = ctrl_path("jobs[%u].block_bits", index);
+
+	if (bits < 32 && job->fixed_generation == 0)
+		return ctrl_refuse(reading->error, path,
+			"fewer than 32 bits need a fixed generation: sources that join use 32");
+	if (job->window > UINT32_C(1) << (bits - 2))
+		return ctrl_refuse(reading->error, path,
+			"%u bits number %u blocks, fewer than 4 windows of %u", bits, 1u << bits,
+			job->window);
+	return 0;
+}
+
+static int
+read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
+{
+	struct ppe_job *job = &reading->config->job[index];
+	unsigned int block_bits = (unsigned int)ctrl_integer(object, "jobs[].block_bits");
+	struct ctrl_job_spec spec = ctrl_job_spec_default();
+	struct ctrl_reason reason;
+	int rc;
+
+	*job = spec.shape;
+	job->id = (uint8_t)ctrl_integer(object, "jobs[].id");
+	strlcpy(job->name, ctrl_string(object, "jobs[].name"), sizeof(job->name));
+	rc = check_unique(reading, index);
+	if (rc == 0)
+		rc = read_sources(reading, index, json_object_get(object, "sources"));
+	if (rc < 0)
+		return rc;
+	spec = ctrl_job_spec_of(job, 0);
+	ctrl_settings_read(object, &spec);
+	*job = spec.shape;
+	job->block_shift = (uint8_t)(32 - block_bits);
+	rc = check_block_bits(reading, index, block_bits);
+	if (rc == 0 && !ctrl_check_reduction(job, &reason))
+		rc = refuse(reading, ctrl_path("jobs[%u].op", index), &reason);
+	if (rc == 0)
+		rc = read_key_file(reading, index, ctrl_string(object, "jobs[].key_file"));
+	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))
+		rc = refuse(reading, ctrl_path("jobs[%u].elements", index), &reason);
+	return rc;
+}
+
+int
+ctrl_read_jobs(struct ctrl_reading *reading)
+{
+	struct ctrl_config *config = reading->config;
+	const json_t *jobs = json_object_get(reading->root, "jobs");
+	unsigned int count = (unsigned int)json_array_size(jobs);
+
+	config->job = calloc(count > 0 ? count : 1, sizeof(*config->job));
+	if (config->job == NULL)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) {
+		int rc = read_job(reading, i, json_array_get(jobs, i));
+
+		if (rc < 0)
+			return rc;
+		config->jobs.by_id[config->job[i].id] = &config->job[i];
+		config->nb_jobs++;
+	}
+	return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job as it is asked for, by the configuration, the control API or the state file: its settings
+ * (ctrl/config/job_settings.h) as values, as JSON, and compared; and whether the switch can have it.
+ */
+#ifndef CTRL_CONFIG_JOB_H
+#define CTRL_CONFIG_JOB_H
+
+#include "ctrl/config/config.h"
+#include "ctrl/config/job_settings.h"
+#include "ctrl/config/schema.h"
+
+/* Keys of a job that are no settings. must, must_id: NULL: required, "": not. */
+#define CTRL_JOB_IDENTITY(at, must, must_id)                                                       \
+	{at "name", CTRL_NAME, "", must, 1, PPE_JOB_NAME_MAX - 1, NULL, ""},                       \
+		{at "size", CTRL_INTEGER, "", must, 1, WEIR_SOURCES_MAX, NULL, ""},                \
+		{at "id", CTRL_INTEGER, "", must_id, 0, WEIR_JOBS_MAX - 1, NULL, ""},
+
+/* A job as it is asked for. */
+struct ctrl_job_spec {
+	struct ppe_job shape; /* without id, members, key and what else the registry gives */
+	int id; /* [0, 256); -1: the lowest that is free */
+	uint32_t expire_s;
+	uint32_t
+		first_address; /* host order: of a host that joins with first_rank at once; 0: none */
+	unsigned int first_rank;
+};
+
+enum ctrl_setting_where { CTRL_SETTING_BOTH, CTRL_SETTING_FILE, CTRL_SETTING_API };
+
+/* A setting: a line of CTRL_JOB_SETTINGS. */
+struct ctrl_setting {
+	struct ctrl_key key; /* its path is its name */
+	enum ctrl_setting_where where;
+	bool change; /* of a running job */
+	size_t offset, bytes; /* in struct ctrl_job_spec */
+};
+
+extern const struct ctrl_setting ctrl_settings[];
+extern const size_t ctrl_settings_count;
+
+/* Set every setting that an object has, which passed a check; the others keep their values. */
+void ctrl_settings_read(const json_t *object, struct ctrl_job_spec *spec);
+
+/* A job whose settings are the defaults, without a name, size or id. */
+struct ctrl_job_spec ctrl_job_spec_default(void);
+
+/* The settings of a job that exists. */
+struct ctrl_job_spec ctrl_job_spec_of(const struct ppe_job *job, uint32_t expire_s);
+
+/* Put the settings that the control API has into an object. */
+void ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec);
+
+/* Have two jobs the same value? */
+bool ctrl_setting_same(const struct ctrl_setting *setting, const struct ctrl_job_spec *a,
+	const struct ctrl_job_spec *b);
+
+/* Are all settings the same; or all that can't change? */
+bool ctrl_settings_same(
+	const struct ctrl_job_spec *a, const struct ctrl_job_spec *b, bool fixed_only);
+
+/* Take from `next` every setting that can change and is not as it was before. */
+void ctrl_settings_change(struct ctrl_job_spec *spec, const struct ctrl_job_spec *before,
+	const struct ctrl_job_spec *next);
+
+/* The word of an enum ppe_policy. */
+struct ctrl_word_text {
+	char text[16];
+};
+struct ctrl_word_text ctrl_policy_text(uint8_t policy);
+
+/* The settings that can change as fields for the log, " timeout_ms=1000 policy=wait ...". */
+struct ctrl_settings_text {
+	char text[512];
+};
+struct ctrl_settings_text ctrl_settings_text(const struct ctrl_job_spec *spec);
+
+/* -- checks: true, or false with the reason for people */
+
+struct ctrl_reason {
+	char text[224];
+};
+
+/* May a source have this address: a host's of the switch's subnet, and not the switch's own? Pure. */
+bool ctrl_check_address(
+	const struct ctrl_config *config, uint32_t address, struct ctrl_reason *reason);
+
+/* Is there such an operation on elements of such a type? Pure. */
+bool ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason);
+
+/* Does every frame of the job fit every port, as far as the configuration tells? Pure. */
+bool ctrl_check_frames(
+	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason);
+
+/* Does it fit the MTUs of the interfaces that the ports use now? Asks the kernel. */
+bool ctrl_check_links(
+	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason);
+
+/* Bytes of the largest IPv4 datagram that every port carries now, at most 65535. Asks the kernel. */
+uint32_t ctrl_links_mtu(const struct ctrl_config *config);
+
+/* Packet buffer that the job's frames need, bytes. */
+uint32_t ctrl_job_packet_bytes(const struct ppe_job *job);
+
+/* Do they fit the packet buffers of the running switch? Pure. */
+bool ctrl_check_buffers(
+	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason);
+
+#endif
