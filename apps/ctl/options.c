@@ -365,10 +365,11 @@ meant(const char *first, const char *second)
 		const char *name = commands[i].name;
 		size_t away = distance(strchr(name, ' ') != NULL ? both : first, name);
 
-		/* That command has been tried. */
-		if (away == 0 && second[0] != '\0')
-			continue;
-
+		if (strchr(name, ' ') == NULL && second[0] != '\0') {
+			if (away == 0)
+				continue; /* that command has been tried */
+			away++; /* one of two words is likelier */
+		}
 		if (strcmp(plural, name) == 0 && second[0] == '\0')
 			return name;
 		if (away < best) {
