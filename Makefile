@@ -67,7 +67,7 @@ build: packages
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 
 # What users need, and no tests; build-install/ has a prefix of its own.
-install: packages
+install:
 	@if [ -f build-install/build.ninja ]; then meson configure build-install --prefix=$(prefix); \
 	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >/dev/null
 	@ninja -C build-install -j $(JOBS) --quiet

@@ -30,6 +30,9 @@ def a_switch_that_is_not_there():
         free.listen(8)  # takes connections and says nothing
         run = Ended(start('http://127.0.0.1:%d' % free.getsockname()[1], '--join-timeout', '700'))
         fails(run, 'no answer .* for [67][0-9][0-9] ms', within=4)
+        run = Ended(start('http://127.0.0.1:%d' % free.getsockname()[1], '--join-timeout', '4500'))
+        check(re.search(r"^weir: still waiting: the switch's control API at \S+ has not answered for \d+ ms", run.err),
+              '%s', run.err)
     for address in ('unix:/nowhere/at.all', '/nowhere/at.all', 'unix:nowhere'):  # as weirctl does
         fails(Ended(start(address)), 'No such file', 'is the switch running')
     fails(Ended(start('unix:')), 'none of')
