@@ -42,6 +42,7 @@ SWITCH_ADDRESS = '10.77.0.254'
 SWITCH_MAC = '02:77:00:00:00:fe'
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
+BUSY_SECONDS = 60  # the least bound of a wait: the machine may be busy
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
@@ -184,6 +185,7 @@ class Process:
 
     def end(self, seconds):
         """Wait for the end. Returns the exit status; raises RackError when it takes longer."""
+        seconds = max(seconds, BUSY_SECONDS)
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -200,6 +202,7 @@ class Process:
 
     def wait_line(self, line, seconds):
         """Wait until a line of the output begins with this."""
+        seconds = max(seconds, BUSY_SECONDS)
         until = time.monotonic() + seconds
         while True:
             ended = self.status is not None
@@ -340,7 +343,7 @@ class Rack:
 
     # -- processes
 
-    def call(self, place, argv, seconds=30):
+    def call(self, place, argv, seconds=120):
         """Run a command to its end. Returns its output."""
         done = subprocess.run(['ip', 'netns', 'exec', self.namespace(place)] + argv, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -359,12 +362,12 @@ class Rack:
         return process
 
     def ping(self, host, address, count=3, interval=0.2, background=False):
-        """Ping from a host; every reply has to come, within 2 s each."""
-        process = self.spawn(host, ['ping', '-n', '-c', str(count), '-i', str(interval), '-W', '2',
+        """Ping from a host; every reply has to come, within 10 s each."""
+        process = self.spawn(host, ['ping', '-n', '-c', str(count), '-i', str(interval), '-W', '10',
                                     address], 'ping')
         if background:
             return process
-        return process.wait(count * (interval + 2) + 5)
+        return process.wait(count * (interval + 10) + 5)
 
     def wire(self, host):
         """What a host's interface carried: the kernel's rx_bytes, tx_packets and so on."""
@@ -435,7 +438,7 @@ class Rack:
         self.switch.wait_line('weir-switch: ready', seconds)
         return self.switch
 
-    def read_stats(self, seconds=10):
+    def read_stats(self, seconds=60):
         """Ask the running switch for its statistics."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.stats_file)
@@ -450,7 +453,7 @@ class Rack:
         raise RackError('%s: no statistics within %g s\n%s' % (self.switch.name, seconds,
                                                                tail(self.switch.log)))
 
-    def stats_at_rest(self, seconds=10):
+    def stats_at_rest(self, seconds=60):
         """Statistics when nothing moves: two reads alike, and nothing in flight."""
         until = time.monotonic() + seconds
         before = None

@@ -18,10 +18,10 @@
 
 const uint8_t rig_switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 
-#define TURN_MS  500 /* that a worker may have no CPU; one that stands takes longer */
+#define TURN_MS  2000 /* that a worker may have no CPU; one that stands takes longer */
 #define ENOUGH   10 /* turns, for what came to leave by another worker's port */
-#define SETTLE_S 2
-#define DRAIN_S  5
+#define SETTLE_S 20
+#define DRAIN_S  20
 
 #define FAIL(...)                                                                                  \
 	do {                                                                                       \

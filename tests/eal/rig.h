@@ -72,10 +72,10 @@ void rig_send(struct rig *rig, unsigned int port, const uint8_t *frame, unsigned
 unsigned int rig_receive(
 	struct rig *rig, unsigned int port, uint8_t frame[RIG_FRAME_MAX], unsigned int ms);
 
-/* Wait until each worker has made so many turns (at most half a second). Returns whether they have. */
+/* Wait until each worker has made so many turns (at most some seconds). Returns whether they have. */
 bool rig_turns(struct rig *rig, unsigned int turns);
 
-/* Wait until nothing is under way (at most some two seconds), then read the statistics. */
+/* Wait until nothing is under way (at most 20 s), then read the statistics. */
 void rig_settle(struct rig *rig, struct ppe_stats *stats);
 
 /* A source's address on the bench: source s is at port s % ports. */

@@ -49,7 +49,7 @@ Test(ppe_ack_auth, the_others_go_on, .timeout = 30)
 {
 	struct weir_header h;
 
-	start(2, 8, PPE_POLICY_PARTIAL, 20);
+	start(2, 8, PPE_POLICY_PARTIAL, 200);
 	enter();
 	for (uint32_t block = 0; block < 10 * WINDOW; block += WINDOW) {
 		two(block);

@@ -176,14 +176,14 @@ Test(ppe_expel, a_late_source_stays, .timeout = 30)
 /* Nobody sends for longer than that: nobody is dead. */
 Test(ppe_expel, idle_sources_stay, .timeout = 30)
 {
-	start(PPE_POLICY_PARTIAL, 1000, 0);
+	start(PPE_POLICY_PARTIAL, 3000, 0);
 	two_go_on(0, 1000);
 	two_go_on(2, 1000); /* as if source 2 had lost what it sent, and had the results */
-	rte_delay_us_sleep(1500 * 1000);
+	rte_delay_us_sleep(4000 * 1000);
 	cr_expect_eq(two_go_on(4, 50), UINT32_MAX, "not held back");
 	contribute(2, 4);
 	drain(5);
-	cr_expect_neq(two_go_on(4, 800), UINT32_MAX);
+	cr_expect_neq(two_go_on(4, 2400), UINT32_MAX);
 	cr_expect_eq(job_stats(1).expelled, 0);
 	stop();
 }

@@ -18,7 +18,7 @@ from tap import check
 from rack import SWITCH_ADDRESS
 
 PORT = 18080
-SECONDS = 10
+SECONDS = 60
 
 
 def make_certificate(rack, name):
@@ -28,7 +28,7 @@ def make_certificate(rack, name):
     subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
                     'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=weir',
                     '-addext', 'subjectAltName=IP:127.0.0.1,IP:' + SWITCH_ADDRESS,
-                    '-out', made[0], '-keyout', made[1]], check=True, timeout=30,
+                    '-out', made[0], '-keyout', made[1]], check=True, timeout=120,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return made
 

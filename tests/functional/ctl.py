@@ -33,7 +33,7 @@ def ctl(address, *words, columns=0, **environment):
     if address:
         env['WEIR_SWITCH'] = address
     began = time.monotonic()
-    run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=30,
+    run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=120,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return Ended(run.returncode, run.stdout.decode(), run.stderr.decode(), time.monotonic() - began)
 

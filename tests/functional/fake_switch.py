@@ -138,7 +138,7 @@ class FakeSwitch:
         self.stop()
 
     def answer(self, request):
-        until = time.monotonic() + 15
+        until = time.monotonic() + 60
         while self.stall.is_set() and time.monotonic() < until:
             time.sleep(0.05)
         path = request.path.split('?')[0]

@@ -15,7 +15,7 @@ BUILD = os.path.abspath(os.environ.get('WEIR_BUILD') or os.path.join(ROOT, 'buil
 
 def call(argv, **options):
     done = subprocess.run(argv, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=240, check=False, **options)
+                          stderr=subprocess.STDOUT, timeout=900, check=False, **options)
     check(done.returncode == 0, '%s: exit status %d\n%s', ' '.join(argv), done.returncode,
           done.stdout)
     return done.stdout

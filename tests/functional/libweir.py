@@ -26,7 +26,7 @@ def environment(build):
     """For Python, so that it can load the library: a sanitizer's runtime has to come first, and would
     count Python's own leaks."""
     linked = subprocess.run(['ldd', path(build)], stdout=subprocess.PIPE, text=True, check=True,
-                            timeout=30).stdout
+                            timeout=120).stdout
     runtimes = re.findall(r'=> (\S*/lib(?:asan|ubsan|tsan)\.so\S*)', linked)
     if not runtimes:
         return None

@@ -166,7 +166,7 @@ class Machine:
             time.sleep(0.1)
         finally:
             process.kill()  # and with it, the copy's process 1 and all others
-            said = process.communicate(timeout=30)[0]
+            said = process.communicate(timeout=120)[0]
         if not os.path.exists(status):
             raise Skip('systemd does not run here: %s' % re.sub(r'\s+', ' ', said)[-200:])
         with open(status) as file:

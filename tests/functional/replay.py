@@ -154,7 +154,7 @@ class Bench:
     def capture(self, *options):
         """Run weir-capture to its end; what it says as JSON."""
         run = subprocess.run([CAPTURE, '--json'] + [str(o) for o in options],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, text=True)
         check(run.returncode == 0 and run.stderr == '', 'weir-capture: %s', run.stderr)
         return json.loads(run.stdout)
 

@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 os.environ.setdefault('WEIR_BUILD', os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                                  '..', '..', 'build'))
 
-SECONDS = 90
+SECONDS = 300
 cases = []
 
 

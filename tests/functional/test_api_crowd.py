@@ -192,7 +192,7 @@ def calls_of(name, sets):
 @case
 def the_system_calls_that_the_unit_leaves():
     try:
-        said = subprocess.run(['systemd-analyze', 'syscall-filter'], check=True, text=True, timeout=20,
+        said = subprocess.run(['systemd-analyze', 'syscall-filter'], check=True, text=True, timeout=120,
                               stdout=subprocess.PIPE).stdout
     except (FileNotFoundError, subprocess.CalledProcessError):
         raise Skip('no systemd-analyze') from None
@@ -220,7 +220,7 @@ def a_reload_forgets_who_is_no_tenant_any_more():
             rack.changes['api']['tenants'] = [tenant('b'), tenant('root', admin=True)]
             rack.write_config()
             rack.switch.signal(signal.SIGHUP)
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while 'configuration reloaded' not in rack.switch.output:
                 check(time.monotonic() < until, '%s', rack.switch.output)
                 time.sleep(0.05)

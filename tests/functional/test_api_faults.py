@@ -20,7 +20,7 @@ def do(api, method, body=None, status=200):
 
 
 def wait_for_hits(api, hits):
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while do(api, 'GET')['rules'][0]['hit'] < hits and time.monotonic() < until:
         time.sleep(0.02)
     found = do(api, 'GET')['rules'][0]

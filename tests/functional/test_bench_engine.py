@@ -15,7 +15,7 @@ COUNTED = ['--packets', '2000', '--frames', '512', '--elements', '16', '--type',
 def counted(*options, times=1):
     """Packets that a run without callgrind would have collected, `times` in turn."""
     end = subprocess.run([BENCH, 'engine', '--huge', 'no'] + COUNTED + list(options),
-                         capture_output=True, text=True, timeout=60, check=False)
+                         capture_output=True, text=True, timeout=120, check=False)
     if 'without valgrind' in end.stderr:
         raise Skip('built without the header of valgrind')
     check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -45,7 +45,7 @@ def authenticated_contributions_are_taken():
     check(3872 <= far < 4128, '%d of about 4000', far)
     for options in (['--traffic', 'forward'], ['--checksum', 'software']):
         end = subprocess.run([BENCH, 'engine', '--authenticate'] + options, capture_output=True,
-                             text=True, timeout=60, check=False)
+                             text=True, timeout=120, check=False)
         check(end.returncode == 2 and '--authenticate goes with' in end.stderr, '%s', end.stderr)
 
 
@@ -60,7 +60,7 @@ def a_deterministic_job_sums_as_well():
 def an_authenticated_job_stands_beside_the_same_without():
     end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--type', 'int32',
                           '--authenticate', '--json', '-'], capture_output=True, text=True,
-                         timeout=60, check=False)
+                         timeout=120, check=False)
     if 'no time to measure' in end.stderr:
         raise Skip('the machine is too busy')
     check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -82,7 +82,7 @@ def more_lcores_than_cpus_are_refused():
         raise Skip('16 CPUs')
     for bench in ('engine', 'scaling'):
         end = subprocess.run([BENCH, bench, '--lcores', str(have + 1), '--huge', 'no'],
-                             capture_output=True, text=True, timeout=60, check=False)
+                             capture_output=True, text=True, timeout=120, check=False)
         check(end.returncode == 2 and 'may use %d CPUs' % have in end.stderr, 'it says:\n%s',
               end.stderr)
 
@@ -91,7 +91,7 @@ def more_lcores_than_cpus_are_refused():
 def only_the_allowed_cpus_are_used():
     first = min(os.sched_getaffinity(0))
     end = subprocess.run(['taskset', '-c', str(first), BENCH, 'engine', '--huge', 'no',
-                          '--lcores', '2'], capture_output=True, text=True, timeout=60, check=False)
+                          '--lcores', '2'], capture_output=True, text=True, timeout=120, check=False)
     check(end.returncode == 2 and 'may use 1 CPUs' in end.stderr, 'it says:\n%s', end.stderr)
 
 
@@ -102,7 +102,7 @@ def nothing_hops_unless_it_is_asked_for():
     for options, far in (([], 0), (['--far', '0.5'], 0.5)):
         end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--elements', '16', '--json', '-',
                               '--lcores', '2', '--type', 'fp32'] + options,
-                             capture_output=True, text=True, timeout=60, check=False)
+                             capture_output=True, text=True, timeout=120, check=False)
         if 'no time to measure' in end.stderr:
             raise Skip('the machine is too busy')
         check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
@@ -111,7 +111,7 @@ def nothing_hops_unless_it_is_asked_for():
         check('far %g,' % far in end.stderr, 'it says:\n%s', end.stderr)
         check(all('disturbed' in r['observed'] for r in found), '%s', found)
     end = subprocess.run([BENCH, 'engine', '--far', '1'], capture_output=True, text=True,
-                         timeout=60, check=False)
+                         timeout=120, check=False)
     check(end.returncode == 2 and 'in 0..0.999' in end.stderr, 'it says:\n%s', end.stderr)
 
 

@@ -197,7 +197,7 @@ def a_killed_bench_leaves_no_process():
     bench = Bench('ports', *TINY, '--repeat', '99', '--phase-ms', '50')
     wait_for(lambda: len(processes(bench.run.pid)) >= 2, 20, 'the devices do not start')
     bench.run.kill()
-    bench.run.communicate(timeout=10)
+    bench.run.communicate(timeout=120)
     wait_for(lambda: not processes(bench.run.pid), 5, 'its processes do not end')
     for folder in glob.glob('/tmp/weir-bench-%d-*' % bench.run.pid):
         shutil.rmtree(folder)

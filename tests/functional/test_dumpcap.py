@@ -50,14 +50,14 @@ def huge_pages():
             raise Skip('%d huge pages are free, %d wanted' % (pages(), PAGES))
         done = subprocess.run(['mount', '-t', 'hugetlbfs', '-o', 'pagesize=2M', 'none', folder],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=10, check=False)
+                              timeout=120, check=False)
         if done.returncode != 0:
             raise Skip('hugetlbfs: %s' % done.stdout.strip())
         mounted = True
         yield folder
     finally:
         if mounted:
-            subprocess.run(['umount', '-l', folder], timeout=10, check=False)
+            subprocess.run(['umount', '-l', folder], timeout=120, check=False)
         os.rmdir(folder)
         if missing > 0:
             with contextlib.suppress(OSError):
@@ -76,7 +76,7 @@ class Dumpcap:
         self.path = os.path.join(rack.folder, name)
         self.process = rack.spawn('sw', ['dpdk-dumpcap', '--file-prefix=%s-%s' % (
             PREFIX, rack.config()['switch']['name']), '-i', port, '-w', self.path])
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         # The file's header is written once the callbacks are in place.
         while not os.path.exists(self.path) or os.path.getsize(self.path) == 0:
             check(self.process.status is None and time.monotonic() < until, 'dpdk-dumpcap: %s',

@@ -13,7 +13,7 @@ from installed import BUILD, ROOT, Stage, call, option
 from tap import Skip, case, check, main
 from machine import Machine
 
-tap.SECONDS = 280  # the package is compiled without tests and debugging
+tap.SECONDS = 1200  # it compiles the package
 
 
 @case
@@ -72,7 +72,8 @@ def packages(machine=None):
     put where the machine sees them, as name.deb."""
     if option('b_sanitize') != 'none':
         raise Skip('sanitizers are not packed')
-    said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb')])
+    said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb'),
+                 '-Doptimization=1', '-Ddebug=false'])
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
     check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'weir'}, '%s', made)
     for name, path in made.items() if machine else ():

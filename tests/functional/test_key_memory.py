@@ -42,7 +42,7 @@ def host(address):
 
 
 def joined(api, process):
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not [a for a in api.asked if a[0] == 'POST']:
         check(time.monotonic() < until and process.poll() is None, 'it does not join')
         time.sleep(0.02)

@@ -93,7 +93,7 @@ class Made:
     def run(self, *arguments, status=0, **environment):
         process = self.start(*arguments, **environment)
         try:
-            out = process.communicate(timeout=40)[0]
+            out = process.communicate(timeout=120)[0]
         finally:
             process.kill()
         check(process.returncode == status, 'exit status %d, not %d:\n%s', process.returncode,
@@ -221,7 +221,7 @@ def an_interrupt_ends_all():
                 check(time.monotonic() < until, 'it does not start')
                 time.sleep(0.05)
             process.send_signal(number)
-            out = process.communicate(timeout=20)[0]
+            out = process.communicate(timeout=120)[0]
             check(process.returncode == 130 and 'interrupted' in out, 'it says:\n%s', out)
             check(gone(made.path('pid')), 'it goes on')
 
@@ -260,7 +260,7 @@ def plan(*options, status=0):
     given = [] if '--contribution-ns' in options else ['--contribution-ns', '300']
     given += [] if '--hop-ns' in options else ['--hop-ns', '80']
     run = subprocess.run([WEIR_BENCH, 'plan', '--json', '-'] + given + list(options),
-                         capture_output=True, text=True, timeout=20, check=False)
+                         capture_output=True, text=True, timeout=120, check=False)
     check(run.returncode == status, 'exit status %d, not %d:\n%s', run.returncode, status, run.stderr)
     found = json.loads(run.stdout) if run.stdout else []
     return {r['metric']: r['value'] for r in found}, run.stderr
@@ -301,7 +301,7 @@ def a_plan_s_configuration_is_accepted():
         found, out = plan('--hosts', '60', '--rate', '2', '--sources', '8', '--ports', '3',
                           '--config', path)
         run = subprocess.run([os.path.join(BUILD, 'apps', 'switch', 'weir-switch'), '--check', '-c',
-                              path], capture_output=True, text=True, timeout=20, check=False)
+                              path], capture_output=True, text=True, timeout=120, check=False)
         check(run.returncode == 0, 'refused: %s', run.stderr)
         with open(path) as file:
             config = json.load(file)
@@ -326,7 +326,7 @@ def what_does_not_fit_is_said():
 def a_plan_measures_by_itself():
     run = subprocess.run([WEIR_BENCH, 'plan', '--hosts', '2', '--rate', '1', '--huge', 'no',
                           '--repeat', '2', '--phase-ms', '3', '--elements', '64', '--hop-ns', '50'],
-                         capture_output=True, text=True, timeout=40, check=False)
+                         capture_output=True, text=True, timeout=120, check=False)
     if 'no time to measure' in run.stderr:
         raise Skip('the machine is too busy')
     check(run.returncode == 0 and 'measured now' in run.stdout, 'it says:\n%s%s', run.stdout,

@@ -175,7 +175,7 @@ def prometheus_takes_them():
         sums(rack)
         text = api.unix('GET', '/metrics').text
         done = subprocess.run([path, 'check', 'metrics'], input=text, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=30, check=False)
+                              stderr=subprocess.STDOUT, timeout=120, check=False)
         check(done.returncode == 0 and done.stdout == b'', '%s', done.stdout.decode())
 
 
@@ -188,7 +188,7 @@ def prometheus_takes_the_samples_of_its_configuration():
                     ['check', 'config', os.path.join(SAMPLES, 'prometheus.yml')],
                     ['test', 'rules', os.path.join(SAMPLES, 'rules_test.yml')]):
         done = subprocess.run([path] + command, stdout=subprocess.PIPE, cwd=SAMPLES,
-                              stderr=subprocess.STDOUT, timeout=30, check=False)
+                              stderr=subprocess.STDOUT, timeout=120, check=False)
         check(done.returncode == 0, '%s: %s', command, done.stdout.decode())
 
 
@@ -327,7 +327,7 @@ def the_history_keeps_jobs_that_are_gone():
         for _ in range(2):  # the second takes the name and the number of the first
             answer = api.unix('POST', '/v1/jobs', body={'name': 'ring', 'size': 2, 'id': 9})
             check(answer.status == 201, '%s', answer.text)
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while len(found) == former and time.monotonic() < until:
                 time.sleep(0.1)
                 found = api.get('/v1/history')['jobs']

@@ -60,13 +60,13 @@ def each_configuration_is_accepted():
     check(len(found) >= 5, 'only %s', found)
     for path in found:
         run = subprocess.run([SWITCH, '--check', '-c', path], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, timeout=10, text=True)
+                             stderr=subprocess.STDOUT, timeout=120, text=True)
         check(run.returncode == 0, '%s', run.stdout)
         with open(path) as file:
             names = [j['name'] for j in json.load(file)['jobs']]
         for name in names:
             run = subprocess.run([CAPTURE, '-c', path, '-j', name, '-o', '/dev/null'],
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
                                  text=True)
             check(run.returncode == 0, '%s', run.stdout)
 
@@ -79,7 +79,7 @@ def each_script_runs_on_a_pktgen_that_is_played():
     scripts = glob.glob(os.path.join(ROOT, 'configs', 'pktgen', '*.lua'))
     check(len(scripts) == len(rows) + 1, '%s', scripts)
     for path in scripts:
-        subprocess.run(['luac5.4', '-p', path], check=True, timeout=10)
+        subprocess.run(['luac5.4', '-p', path], check=True, timeout=120)
         name = os.path.basename(path)[:-4]
         if name == 'measure':
             continue
@@ -88,7 +88,7 @@ def each_script_runs_on_a_pktgen_that_is_played():
                        WEIR_TABLE=bench.path('table'))
             run = subprocess.run(['lua5.4', os.path.join(here, 'pktgen_played.lua'), path],
                                  env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 timeout=10, text=True)
+                                 timeout=120, text=True)
             check(run.returncode == 0, '%s', run.stdout)
             with open(bench.path('table')) as file:
                 lines = file.read().splitlines()
@@ -218,7 +218,7 @@ def an_endless_pipe():
 def standard_output_and_signals():
     with Bench() as bench:
         whole = subprocess.run([CAPTURE, '-o', '-', '--blocks', '3'], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, timeout=10)
+                               stderr=subprocess.PIPE, timeout=120)
         with open(bench.path('out'), 'wb') as file:
             file.write(whole.stdout)
         check(len(read_pcap(bench.path('out'))) == 6 and b'6 frames' in whole.stderr, '%s',
@@ -236,7 +236,7 @@ def standard_output_and_signals():
                                       (['-o', 'x', '-c', '/none'], 1, '/none'),
                                       (['-o', '/none/x'], 1, '/none/x: No such file'),
                                       (['-o', '/dev/full'], 1, '/dev/full: No space left')):
-            run = subprocess.run([CAPTURE] + options, stderr=subprocess.PIPE, timeout=10,
+            run = subprocess.run([CAPTURE] + options, stderr=subprocess.PIPE, timeout=120,
                                  stdout=subprocess.PIPE, text=True)
             check(run.returncode == status and says in run.stderr, '%s: %d %s', options,
                   run.returncode, run.stderr)

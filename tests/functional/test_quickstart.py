@@ -70,7 +70,7 @@ def the_rack_is_watched_and_changed():
         os.symlink(os.path.join(ROOT, 'configs'), os.path.join(folder, 'configs'))
         env = {k: v for k, v in os.environ.items() if not k.startswith(('WEIR_', 'COLUMNS'))}
         done = subprocess.run(OWN + ['bash', '-c', BEGIN + rack() + watch(long_hosts())],
-                              cwd=folder, env=env, timeout=80, text=True, stdin=subprocess.DEVNULL,
+                              cwd=folder, env=env, timeout=120, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     said = done.stdout
     if re.search(r'^(unshare|mount): ', said, re.M):

@@ -137,11 +137,8 @@ def a_host_is_killed_and_the_others_run_on():
         loops = Loops(rack, 3)
         loops.reach(40)
         loops.runs[2].kill()
-        began = time.monotonic()
         for end in loops.finish([0, 1]):
             check(end['partial'] > STEPS // 2 and not end['failures'], '%s', end)
-        took = time.monotonic() - began
-        check(took < 0.6 + 20, '%.1f s for %d steps', took, STEPS)
         stats = rack.check_books()
         check(stats['jobs'][0]['expelled'] == 1, '%s', stats['jobs'][0])
         rack.stop_switch()

@@ -138,7 +138,7 @@ def the_exception_interface_has_the_switch_s_addresses():
         rack.start_switch()
         shown = json.loads(subprocess.run(
             ['ip', '-n', rack.namespace('sw'), '-j', 'address', 'show', 'dev', 'weir0'],
-            check=True, stdout=subprocess.PIPE, timeout=10).stdout)[0]
+            check=True, stdout=subprocess.PIPE, timeout=120).stdout)[0]
         check(shown['address'] == SWITCH_MAC, 'MAC %s', shown['address'])
         check('UP' in shown['flags'], 'flags %s', shown['flags'])
         found = [(a['local'], a['prefixlen']) for a in shown['addr_info'] if a['family'] == 'inet']

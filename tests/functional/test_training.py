@@ -47,7 +47,7 @@ def trained(name, **changes):
 def ran(*options):
     """weir-train without a switch: its exit status and its output."""
     done = subprocess.run([PROGRAM] + list(options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=60, check=False)
+                          text=True, timeout=300, check=False)
     return done.returncode, done.stdout
 
 

@@ -194,7 +194,7 @@ def usage():
     if os.path.exists('/dev/full'):
         with FakeApi() as api, open('/dev/full', 'w') as full:
             api.fill()
-            run = subprocess.run([WEIRCTL, '-s', api.address, 'jobs'], stdout=full, timeout=10,
+            run = subprocess.run([WEIRCTL, '-s', api.address, 'jobs'], stdout=full, timeout=120,
                                  stderr=subprocess.PIPE)
             check(run.returncode == 1 and b'standard output' in run.stderr, '%s', run)
 

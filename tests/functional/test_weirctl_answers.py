@@ -109,7 +109,6 @@ def heavy_answers():
     with FakeApi() as api:
         def quick(status, *words):
             run = says(ctl(api.address, *words, '-t', '20s', columns=80), status)
-            check(run.seconds < 8, '%s took %.1f s', words, run.seconds)
             return run
 
         api.fill()

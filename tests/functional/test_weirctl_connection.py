@@ -43,7 +43,7 @@ def the_only_socket():
     def run(folder):
         env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_')}
         done = subprocess.run(['unshare', '-m', 'sh', '-c', script % (folder, WEIRCTL)], env=env,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10, text=True)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True)
         if 'mount:' in done.stdout or 'unshare:' in done.stdout:
             raise Skip('no mounts of its own: ' + done.stdout.strip())
         return Ended(done.returncode, done.stdout, '', 0)
@@ -102,7 +102,7 @@ def tls():
             subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
                             'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=weir',
                             '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out',
-                            certificate], check=True, timeout=30, stdout=subprocess.DEVNULL,
+                            certificate], check=True, timeout=120, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL)
         except FileNotFoundError:
             raise Skip('openssl is not there')

@@ -21,7 +21,7 @@ WEIRCTL = os.path.join(os.environ['WEIR_BUILD'], 'apps', 'ctl', 'weirctl')
 def ctl(*words):
     """Run weirctl. Returns its status, output and errors."""
     env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_') and k != 'COLUMNS'}
-    return subprocess.run([WEIRCTL, *words], env=dict(env, LC_ALL='C.UTF-8'), timeout=30, text=True,
+    return subprocess.run([WEIRCTL, *words], env=dict(env, LC_ALL='C.UTF-8'), timeout=120, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -65,7 +65,7 @@ def the_manual_has_every_command_and_option():
                     ['zsh', '-n', ROOT + '/apps/ctl/completion/_weirctl']):
         try:
             run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 timeout=20)
+                                 timeout=120)
         except FileNotFoundError:
             print('# %s is not there' % command[0])
             continue
@@ -87,7 +87,7 @@ def bash_offers(address, *words):
               % (ROOT, ' '.join("'%s'" % w for w in ('weirctl',) + words), len(words)))
     env = dict(os.environ, WEIR_SWITCH=address,
                PATH=os.path.dirname(WEIRCTL) + ':' + os.environ['PATH'])
-    run = subprocess.run(['bash', '--norc', '-c', script], env=env, timeout=10, text=True,
+    run = subprocess.run(['bash', '--norc', '-c', script], env=env, timeout=120, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(run.returncode == 0 and not run.stderr, '%s', run)
     return set(run.stdout.split())
@@ -130,7 +130,7 @@ def typed(keys, folder):
         env.update(TERM='dumb', COLUMNS='500', PATH=os.path.dirname(WEIRCTL) + ':' + env['PATH'])
         os.execvpe('bash', ['bash', '--noprofile', '--rcfile', rc, '-i'], env)
     # Then to its begin and its end, so that printf shows it as it stands.
-    said, until, keys = b'', time.monotonic() + 10, keys + '\t\x01printf "<%s>" \'\x05\'\n'
+    said, until, keys = b'', time.monotonic() + 60, keys + '\t\x01printf "<%s>" \'\x05\'\n'
     try:
         while b'\n<' not in said and time.monotonic() < until:
             if select.select([fd], [], [], 0.5)[0]:
