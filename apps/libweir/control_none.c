@@ -28,7 +28,7 @@ weir_control_join(struct weir_handle *h, const struct weir_config *config, uint6
 int
 weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 {
-	(void)weir;
+	(void)h;
 	(void)deadline;
 	return 0;
 }
@@ -36,7 +36,7 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 int
 weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size)
 {
-	(void)weir;
+	(void)h;
 	(void)present;
 	if (size > 0)
 		text[0] = '\0';
