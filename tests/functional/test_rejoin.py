@@ -228,7 +228,7 @@ def members_through_a_restart():
                 for found in ends_right(runs):
                     check(found['rejoins'], 'they did not notice')
                 found = members.ask('GET', '/v1/jobs/ring').body
-                check(found['authenticated'] == bool(more), '%s', found)
+                check(found['authenticate'] == bool(more), '%s', found)
                 members.end()
 
 

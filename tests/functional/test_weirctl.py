@@ -45,7 +45,7 @@ def tables():
         check('blocks   sum of fp32, 256 elements each, window 64, results unicast\n' in out,
               '%s', out)
         check(re.search(r'^blocks_complete +2469071$', out, re.M), '%s', out)
-        api.routes['/v1/jobs/ring'].update(deterministic=True, authenticated=True)
+        api.routes['/v1/jobs/ring'].update(deterministic=True, authenticate=True)
         out = good(ctl(api.address, 'job', 'ring'))
         check('results unicast, deterministic, authenticated\n' in out, '%s', out)
         out = good(ctl(api.address, 'members', 'ring'))
