@@ -5,7 +5,7 @@
  * figure in it, with the parameters of the row, and beside it the limit that the same run measured,
  * so that the ratio holds on any machine.
  *
- * Everything here is for the main thread. Only main.c exits. Errors are told by warnx(3).
+ * Everything here is for the main thread. Only main.c exits. Errors go to warnx(3).
  */
 #ifndef APPS_BENCH_BENCH_H
 #define APPS_BENCH_BENCH_H
@@ -19,6 +19,20 @@
 
 #include "apps/report/options.h"
 #include "apps/report/table.h"
+
+/*
+ * What callgrind collects: under --collect-atstart=no, what a thread runs between two
+ * BENCH_COLLECT_TOGGLE of its own. Where the build found no header of valgrind's, BENCH_CAN_COLLECT
+ * is false, and a bench that is asked to count says so.
+ */
+#ifdef HAVE_CALLGRIND
+#include <valgrind/callgrind.h>
+#define BENCH_CAN_COLLECT    true
+#define BENCH_COLLECT_TOGGLE CALLGRIND_TOGGLE_COLLECT
+#else
+#define BENCH_CAN_COLLECT    false
+#define BENCH_COLLECT_TOGGLE (void)0
+#endif
 
 #define BENCH_REPEAT_MAX 99
 #define BENCH_NONE       NAN /* no limit, or a figure that this machine can't give */

@@ -22,7 +22,7 @@
 #define END_LIMIT_MS   5000
 #define MEMORY_MB      96 /* of each: generator, switch, testpmd */
 #define WORDS_BYTES    2048
-#define BUFFER_LEAST   2048 /* what DPDK's mbufs have, so that short frames get no odd advantage */
+#define BUFFER_LEAST   2048 /* what DPDK's mbufs have, so that short frames have no advantage */
 #define POOL_PACKETS   2047
 #define POOL_CACHE     256
 #define SNAP_BYTES     66 /* of a frame of net_af_packet's ring, before the data */
@@ -71,7 +71,7 @@ become(const struct child *child, int input, const char *const *argv)
 	int log = open(child->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* An interrupt at the terminal is the bench's to pass on. */
+	/* The bench passes on an interrupt at the terminal. */
 	setpgid(0, 0);
 	/* EAL has bound the bench to one CPU. */
 	sched_setaffinity(0, sizeof(cpus), &cpus);
@@ -148,7 +148,7 @@ child_pause(struct child *child)
 	if (child->pid == 0 || child->paused)
 		return;
 	kill(child->pid, SIGSTOP);
-	/* It ends or stops: neither can be delayed by it. */
+	/* It ends or stops; it can delay neither. */
 	waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WEXITED | WNOWAIT);
 	child->paused = true;
 }
@@ -371,7 +371,7 @@ device_leave(void)
 	folder[0] = '\0';
 }
 
-/* weir-switch: as told, or where the build or an installation has it. */
+/* weir-switch: from --switch, or where the build or an installation has it. */
 static const char *
 switch_path(void)
 {
@@ -482,7 +482,7 @@ await(struct device *device)
 {
 	for (unsigned int ms = 0; ms < START_LIMIT_MS && !child_interrupted(); ms++) {
 		if (link_is_up(&device->link) && forwards(&device->link)) {
-			usleep(10000); /* other probes are under way, and nobody waits for them */
+			usleep(10000); /* more probes are in flight, and are ignored */
 			child_pause(&device->child);
 			return 0;
 		}
@@ -547,7 +547,7 @@ device_start_both(struct device *device, const struct device_config *config)
 	return 0;
 }
 
-/* Only the switch keeps books, and ends with what is wrong with them. */
+/* Only the switch checks its counters at its end, and exits with an error if they are wrong. */
 static int
 stop(struct device *device)
 {

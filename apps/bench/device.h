@@ -3,15 +3,15 @@
  * A device under test: a real weir-switch, or the dpdk-testpmd that it is measured against, as a
  * process at the far end of two ports. Its one worker has the last CPU, the generator (the bench's
  * main thread) the first, where the device's control thread sleeps. Both devices live at once, and
- * the one that is not measured is paused.
+ * the device that is not measured is paused.
  *
  * net_memif: the generator is the server, the device the client, whose memory holds the rings. A
  * frame lies in one slot: `bsize` and all mbufs are as large as the largest frame. The fast paths of
  * the driver need exactly that, and DPDK 22.11 copies a segment of a chain past the end of a smaller
  * slot. net_af_packet: a veth pair per port, in a network namespace that the bench has entered.
  *
- * Every wait has a limit, and what a wait missed is told with the device's last lines. A device dies
- * with the bench, whatever ends that. For the main thread.
+ * Every wait has a limit; when it is reached, the device's last lines are printed. A device ends with
+ * the bench, however the bench ends. For the main thread.
  */
 #ifndef APPS_BENCH_DEVICE_H
 #define APPS_BENCH_DEVICE_H
@@ -83,14 +83,14 @@ void device_leave(void);
  * two. 0, or an exit status after lines that say why. */
 int device_start_both(struct device *device, const struct device_config *config);
 
-/* Also after a failure. 0, or 1 after a line when one did not end well: the switch keeps books. */
+/* Also after a failure. 0, or 1 after a line when one ended with an error. */
 int device_stop_both(struct device *device);
 
 /* Give the worker's CPU to this device, or take it away. */
 void device_select(struct device *device);
 void device_deselect(struct device *device);
 
-/* Why a device does not answer, on standard error: is it there, what did it say? */
+/* Print why a device does not answer: whether it runs, and its last lines. */
 void device_blame(struct device *device, const char *what);
 
 #endif

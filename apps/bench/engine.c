@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/bench/collect.h"
 #include "apps/bench/generator.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */

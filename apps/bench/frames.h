@@ -5,8 +5,8 @@
  *
  * A row holds one frame from each source, for a block at a time; enough rows are made that what is
  * offered lies where a port's memory would. A frame is complete but for its block id, which is
- * written when it is given out. The pool that the switch frees them into keeps no books: its ring is
- * replaced by nothing at all, and the frames stay whole.
+ * written when it is given out. The switch frees frames into a pool that forgets them, so the
+ * frames stay whole.
  */
 #ifndef APPS_BENCH_FRAMES_H
 #define APPS_BENCH_FRAMES_H

@@ -10,7 +10,6 @@
 #include <rte_malloc.h>
 #include <rte_ring.h>
 
-#include "apps/bench/collect.h"
 #include "apps/bench/generator_priv.h"
 
 #define BURST       64
@@ -399,7 +398,7 @@ keep_step(struct generator *g)
 
 	if (n == 1)
 		return;
-	/* Release: what the turn that ends has handed over is seen by who goes on. */
+	/* Release: the next worker sees what this turn has handed over. */
 	__atomic_store_n(&g->turns, turn, __ATOMIC_RELEASE);
 	while (__atomic_load_n(&before->turns, __ATOMIC_ACQUIRE) < awaited &&
 		!__atomic_load_n(&g->schedule->stop, __ATOMIC_RELAXED))

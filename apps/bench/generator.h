@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The generator: hosts that cost next to nothing, on the switch's own lcores.
+ * The generator: cheap hosts on the lcores of the switch.
  *
  * A port is an ethdev of rings whose receive ring stays empty; a receive callback of DPDK puts
  * ready contributions (frames.h) into the worker's burst, so the real engines run on them as if a
@@ -9,20 +9,20 @@
  * and a job on it whose sources all sit there.
  *
  * Instead of contributions, `forward` offers ordinary frames: the same mbufs, of the same size, as
- * UDP datagrams between hosts, all to a station behind one port more, which is taught to the switch
- * by a frame of its own through that port's receive ring. There is no bare kernel of forwarding.
+ * UDP datagrams between hosts, all to a station behind an additional port. The switch learns that
+ * station from a frame in the port's receive ring. Forwarding has no bare kernel.
  *
  * `authenticated`: the hosts join the job with its key, tag what they send and verify the results that
- * are compared. Tags are made for each contribution anew, and their time is taken out of the figures.
+ * are compared. Each contribution gets a new tag; the time for that is not counted.
  *
- * The loop is closed, as hosts close it: a block's slot is used for the next block only when its
- * results have left.
+ * The loop is closed, as with real hosts: a slot takes its next block only when the results of the
+ * block before have left.
  *
  * Time is cut into phases: a warm-up, in which each result is compared with the expected one
  * (block, status, sources, sum), then, with one result in 1024 compared, in turn the switch and the
- * bare kernel. In a bare phase the callback keeps the lcore for itself and does the same vector
- * operations, on the same frames, into as many buffers in the same order, and nothing else: so both
- * are measured on one core, one after the other, many times.
+ * bare kernel. In a bare phase the callback keeps the lcore and does only the same vector
+ * operations, on the same frames, into as many buffers in the same order. Both are measured on one
+ * core, in turn, many times.
  */
 #ifndef APPS_BENCH_GENERATOR_H
 #define APPS_BENCH_GENERATOR_H
@@ -48,7 +48,7 @@ struct generator_work {
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */
 	enum rmw_type type;
 	enum generator_order order;
-	bool checksum; /* software verifies and computes UDP checksums; else nobody does */
+	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;
 	bool deterministic; /* contributions are added in the order of their sources */
 	bool authenticated; /* hosts join, and tag contributions in the extended form; no checksums */
@@ -71,15 +71,15 @@ struct generator_result {
 	struct generator_sample sample[BENCH_REPEAT_MAX];
 	uint64_t verified, wrong; /* results compared with the expected sum */
 	uint64_t counted; /* packets in the stretch that callgrind collects */
-	uint64_t hops; /* over the whole run, */
-	uint64_t contributions; /* likewise */
+	uint64_t hops; /* over the whole run */
+	uint64_t contributions; /* over the whole run */
 };
 
 /* EAL memory that the point takes, MiB. */
 unsigned int generator_memory_mb(const struct generator_work *work);
 
 /* Build the switch and run it. 0, or -1 after a line on standard error (no memory; the switch drops
- * or stands still; a wrong sum). Main thread; EAL has workers + 1 lcores. */
+ * packets or makes no progress; a wrong sum). Main thread; EAL has workers + 1 lcores. */
 int generator_run(const struct generator_work *work, struct generator_result *result);
 
 /* The best sample of a run, which others disturbed least. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The generator's state on one worker. Owner: the worker; what others touch says so. */
+/* The generator's state on one worker, which owns it; fields that others access say so. */
 #ifndef APPS_BENCH_GENERATOR_PRIV_H
 #define APPS_BENCH_GENERATOR_PRIV_H
 
@@ -16,7 +16,7 @@ struct slot_done {
 
 /* One measured stretch. */
 struct stretch {
-	/* CPU time of the thread, ns: others may want the CPU, too; 0: not yet */
+	/* CPU time of the thread, ns; 0: not yet */
 	uint64_t from, to;
 	uint64_t tsc_from, tsc_to;
 	uint64_t packets_from, packets_to;

@@ -45,7 +45,7 @@ configure(struct bench_switch *s)
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
 		.burst = (uint16_t)w->burst,
-		/* valgrind runs one thread at a time: who waits must let the others run. */
+		/* valgrind runs one thread at a time: a thread that waits must sleep. */
 		.idle = w->packets != 0 ? PPE_IDLE_SLEEP : PPE_IDLE_SPIN,
 		.idle_sleep_us = 50,
 		.crossbar_depth = 4096,
@@ -137,7 +137,7 @@ shuffle(uint32_t *steps, unsigned int n)
 	}
 }
 
-/* A lap in the order of arrival: in two halves, so that one is under way while the other
+/* A lap in the order of arrival: in two halves, so that one is in flight while the other
  * finishes. */
 static void
 make_steps(struct generator *g)
@@ -249,7 +249,7 @@ join_rings(struct bench_switch *s)
 			s->generator[(p + q) % n].out[p] = s->ring[p][q];
 }
 
-/* The port more, and a frame from the station behind it, in the port's receive ring, so that the
+/* The additional port, and a frame from the station behind it, in the port's receive ring, so that the
  * switch learns where the station is. */
 static int
 teach(struct bench_switch *s)
@@ -276,7 +276,7 @@ build(struct bench_switch *s)
 {
 	unsigned int n = s->work->workers;
 
-	/* The bare kernels are asked for before the switch chooses: on every point by its isa. */
+	/* The bare kernel is chosen before the switch is made: each point has its own isa. */
 	rmw_kernels_select((enum rmw_isa)s->work->isa);
 	configure(s);
 	s->nb_ports = s->work->forward ? n + 1 : n;
@@ -316,7 +316,7 @@ explain_stall(const struct bench_switch *s)
 		const struct generator *g = &s->generator[i];
 		unsigned int slot = g->step[g->at] >> 16;
 
-		warnx("worker %u stands still after %" PRIu64
+		warnx("worker %u makes no progress after %" PRIu64
 		      " contributions: block %u has %u of %u results",
 			i, g->packets, g->block[slot], g->done[slot].results, g->results_per_block);
 	}
@@ -439,7 +439,7 @@ check(struct bench_switch *s, struct generator_result *result)
 static void
 tear_down(struct bench_switch *s)
 {
-	/* Also after a stall, when workers wait for one another to go in step. */
+	/* Also after a stall, when workers wait for each other. */
 	__atomic_store_n(&s->schedule.stop, true, __ATOMIC_RELAXED);
 	if (s->ppe != NULL)
 		ppe_stop(s->ppe, 1000);

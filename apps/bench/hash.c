@@ -24,7 +24,6 @@
 #include <rte_prefetch.h>
 
 #include "apps/bench/bench.h"
-#include "apps/bench/collect.h"
 #include "hashengine/aging.h"
 #include "hashengine/hash_fast.h"
 

@@ -225,7 +225,7 @@ run_cell(enum rmw_type type, enum rmw_op op, uint64_t size)
 
 	bench_progress("%s %s, %" PRIu64 " KiB", rmw_type_name(type), rmw_op_name(op), size);
 	rc = cell_create(&c, size << 10) < 0 ? 2 : 0;
-	/* Interleaved, so that what disturbs them disturbs all. */
+	/* Interleaved, so that a disturbance affects all of them. */
 	for (unsigned int i = 0; i < bench_common.repeat && rc == 0; i++)
 		for (unsigned int what = 0; what < WHATS; what++)
 			rates[what][i] = rate(&c, what);

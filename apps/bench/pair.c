@@ -70,7 +70,7 @@ once(struct device *device, pair_measure *measure, void *context, unsigned int t
 	began = rte_rdtsc() - began;
 	waited = pair_waited_ns(device) - waited;
 	device_deselect(device);
-	/* Neither judgement overrides the other. */
+	/* The worse of both judgments. */
 	*disturbed = RTE_MAX(
 		(double)waited * 1e-9 / ((double)began / (double)hz), value[PAIR_DISTURBED]);
 	measured++;
@@ -121,7 +121,8 @@ pair_run(struct device device[2], pair_measure *measure, void *context, struct p
 
 		*pair = (struct pair){.disturbed = 0};
 		for (unsigned int i = 0; rc == 0 && i < 2; i++) {
-			unsigned int t = (unsigned int)(n + i) % 2; /* who begins takes turns */
+			unsigned int t =
+				(unsigned int)(n + i) % 2; /* they take turns in being first */
 			double disturbed;
 
 			rc = once(&device[t], measure, context, t, pair->value[t], &disturbed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs of measurements: the switch and testpmd, who begins taking turns, and the pair in the
- * middle counts. The kernel tells how long the generator or the device had to wait for a CPU while
- * one was measured: a pair that others disturbed is measured again, some times.
+ * Pairs of measurements: the switch and testpmd, in alternating order; the pair in the middle
+ * counts. The kernel counts how long the generator or the device waited for a CPU during a
+ * measurement: a disturbed pair is measured again, some times.
  */
 #ifndef APPS_BENCH_PAIR_H
 #define APPS_BENCH_PAIR_H
@@ -19,7 +19,7 @@ enum {
 	PAIR_VALUES
 };
 
-#define PAIR_LIMIT 0.03 /* what is disturbed more counts less */
+#define PAIR_LIMIT 0.03 /* a pair that is disturbed more is measured again */
 
 struct pair {
 	double value[2][PAIR_VALUES]; /* of the switch, of testpmd */

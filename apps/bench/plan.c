@@ -29,7 +29,7 @@
 #define BURST           32u
 #define FRAMES          4096u
 #define MEMORY_MOST     1048576 /* MiB that a configuration may ask for */
-#define MEMORY_EXTRA    1.25 /* DPDK's books, and what pages waste at their ends */
+#define MEMORY_EXTRA    1.25 /* DPDK's overhead, and what pages waste at their ends */
 #define MEMORY_OWN      32 /* MiB for EAL and drivers */
 #define MEMORY_STEP     64
 
@@ -228,7 +228,7 @@ print_plan(FILE *out)
 		"window = rate x rtt / (8 x bytes)\n"
 		"  = %g Gbit/s x %g us / (8 x %u B) = %.1f blocks, so %u%s\n\n",
 		rate, rtt_us, plan.wire_bytes, delay_product(), plan.window,
-		plan.window < delay_product() ? " as asked for: the rate will not be reached"
+		plan.window < delay_product() ? " as given: the rate will not be reached"
 			: plan.lcores > delay_product() && window == 0
 			? ": at least one for each lcore"
 			: "");

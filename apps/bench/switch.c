@@ -2,8 +2,8 @@
 /*
  * The whole switch over real ports, beside dpdk-testpmd on the same frames, with one generator. It
  * checks every result of the switch, and testpmd's frames by their headers alone. Where it has time
- * to spare beside both, a ratio is that of the devices. Where it has none beside testpmd, it is the
- * generator that testpmd's rate tells of, and the ratio flatters the switch; such rows are marked.
+ * to spare beside both, a ratio is that of the devices. Where it has none beside testpmd, testpmd's
+ * rate is that of the generator, and the ratio flatters the switch; such rows are marked.
  *
  * weir-bench ports: rates in a closed loop.
  *
@@ -11,7 +11,7 @@
  * of the same size, both beside testpmd with as many frames per second of that size, of which as
  * many are samples. The generator stamps around its bursts; load is open loop on a fixed schedule,
  * and a latency counts from when the frame was due: a late generator makes latencies longer, never
- * shorter. What is lost is a sample, too, of the longest kind.
+ * shorter. A lost frame is a sample, too: of the longest latency.
  *
  * weir-bench rfc2544: the highest rate without loss, by bisection (RFC 2544, 26.1). Trials are far
  * shorter than the RFC's 60 s unless --trial-ms says so; a trial that failed while others held a CPU
@@ -36,7 +36,7 @@
 #define GIVE_UP_S    2
 #define LIMIT_PHASES 12 /* of --phase-ms, for a measurement */
 #define RUNS         16 /* in a measurement: tails need samples */
-#define KEPT_RATE    0.98 /* a trial at less than this share of its schedule tells nothing */
+#define KEPT_RATE    0.98 /* a trial at less than this share of its schedule does not count */
 #define RATE_LEAST   1000 /* below, nothing passes */
 
 static uint64_t sources = 8, window = 64, lose, trial_ms = 20;
@@ -500,10 +500,9 @@ offer(void *context, unsigned int t, double value[PAIR_VALUES])
 }
 
 /*
- * Without loss, and at the rate that was asked for? The first trial decides when it passes. A
+ * Does a rate pass: without loss, and offered in full? The first trial decides when it passes. A
  * failure counts when it was undisturbed; after one, two trials must pass before a second one
- * fails: what loses frames now and then does not pass. *disturbed: nothing was decided in all
- * trials.
+ * fails: a rate that loses frames now and then does not pass. *disturbed: no trial was decisive.
  */
 static int
 passes(struct subject *subject, unsigned int t, bool *passed, bool *disturbed)
@@ -640,7 +639,7 @@ rfc2544_rates(unsigned int most)
 	(void)most;
 	for (unsigned int i = 0; i < 2 * frames.count; i++) {
 		unsigned int bytes = (unsigned int)frames.value[i % frames.count];
-		/* Whole elements: a frame may be some bytes shorter than was asked for. */
+		/* Whole elements: a frame may be some bytes shorter than given. */
 		unsigned int n = i < frames.count ? 0 : (bytes - HEAD_BYTES) / 4;
 
 		if (rfc2544_point(n > 0 ? HEAD_BYTES + 4 * n : bytes, n, &nothing) != 0)

@@ -200,7 +200,7 @@ traffic_destroy(struct traffic *t)
 {
 	if (t == NULL)
 		return;
-	/* Who comes after us goes on with the blocks after ours. */
+	/* The next traffic goes on with the blocks after these. */
 	for (unsigned int b = 0; b < t->config.window; b++)
 		t->config.device->block[t->job][b] = t->place[b].block - b;
 	for (unsigned int i = 0; i < FRAMES_MAX; i++)
@@ -348,7 +348,7 @@ check(struct traffic *t, struct rte_mbuf *m, const struct weir_header *h)
 	}
 }
 
-/* Whom a frame from port p is for, as a bit of place->got; 0: nobody of ours. The switch answers a
+/* The receiver of a frame from port p, as a bit of place->got; 0: another receiver. The switch answers a
  * repetition by unicast, also in a job with a multicast group: the port of that source has then
  * what the group's result would have brought. */
 static uint64_t
@@ -415,8 +415,8 @@ poll_ports(struct traffic *t)
 	return total;
 }
 
-/* Contributions that are late go once more; a multicast result says nothing of sources: all go. Of
- * ordinary frames all are given up when none has come for a while. */
+/* Send late contributions again: all of the block's if results are multicast, as those do not say
+ * which source is missing. When no ordinary frame has come for a while, all are lost. */
 static void
 repair(struct traffic *t, uint64_t progress)
 {
@@ -446,7 +446,7 @@ repair(struct traffic *t, uint64_t progress)
 	}
 }
 
-/* Which block waits for whom? */
+/* Say which block waits for which sources. */
 static int
 give_up(struct traffic *t)
 {
@@ -504,7 +504,7 @@ slices_turn(struct slices *s, uint64_t now, uint64_t units)
 }
 
 /* The rate by the slices that count, if they suffice: four, and a quarter of the time. A measurement
- * of less than four slices needs all that fit. What came only in the others is not to be nothing. */
+ * of less than four slices needs all that fit. What came only in the others must not become 0. */
 static void
 slices_judge(const struct slices *s, uint64_t units, struct closed_loop *result)
 {

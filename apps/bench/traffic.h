@@ -68,8 +68,8 @@ struct open_loop {
 /*
  * Open loop for `ms`: frames leave on a fixed schedule of `rate` per second, whether or not the
  * device keeps up, and 20 ms are waited for the last ones. One that could not leave in time (its
- * block's window is not open) leaves late, and its latency counts from when it was due: what waits
- * in the generator is not forgotten ("coordinated omission"). samples, may be NULL: from when a
+ * block's window is not open) leaves late, and its latency counts from when it was due: waiting in the generator counts
+ * ("coordinated omission"). samples, may be NULL: from when a
  * block's last contribution was due to its first result, or of one ordinary frame in `each`; a lost
  * one took as long as the repair, or as the whole run. 0, or -1 as above.
  */
