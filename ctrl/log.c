@@ -18,7 +18,7 @@
 #include "ctrl/log_priv.h"
 
 static struct {
-	enum ctrl_log_level level[CTRL_LOG_ROOM_COUNT];
+	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
 	int fd;
 	bool journal;
 	pthread_mutex_t lock; /* of what follows, and of the room that poll has found */
@@ -26,7 +26,7 @@ static struct {
 	bool torn; /* the last one was cut off: a line end is missing */
 } out = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.level = {[0 ... CTRL_LOG_ROOM_COUNT - 1] = CTRL_LOG_NOTICE},
+	.level = {[0 ... CTRL_LOG_MODULE_COUNT - 1] = CTRL_LOG_NOTICE},
 	.fd = STDERR_FILENO,
 };
 
@@ -38,9 +38,9 @@ static const char *const level_words[] = {
 	[CTRL_LOG_DEBUG] = "debug",
 };
 
-static const char *const room_words[] = {
+static const char *const module_words[] = {
 #define X(name, word, help) [CTRL_LOG_##name] = word,
-	CTRL_LOG_ROOMS(X)
+	CTRL_LOG_MODULES(X)
 #undef X
 };
 
@@ -70,8 +70,8 @@ ctrl_log_change_levels(const struct ctrl_log_config *config)
 	struct ctrl_log_config given = *config;
 
 	/* Other threads log meanwhile. */
-	for (unsigned int room = 0; room < CTRL_LOG_ROOM_COUNT; room++)
-		__atomic_store_n(&out.level[room], config->level[room], __ATOMIC_RELAXED);
+	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
+		__atomic_store_n(&out.level[module], config->level[module], __ATOMIC_RELAXED);
 	given.given = true; /* also defaults are other than what was */
 	ctrl_log_apply(&given);
 }
@@ -84,9 +84,9 @@ ctrl_log_to(int fd, bool journal)
 }
 
 bool
-ctrl_log_is_on(enum ctrl_log_room room, enum ctrl_log_level level)
+ctrl_log_is_on(enum ctrl_log_module module, enum ctrl_log_level level)
 {
-	return level <= __atomic_load_n(&out.level[room], __ATOMIC_RELAXED);
+	return level <= __atomic_load_n(&out.level[module], __ATOMIC_RELAXED);
 }
 
 void
@@ -113,7 +113,7 @@ ctrl_log_add_list(struct ctrl_log_line *line, const char *format, va_list args)
 }
 
 void
-ctrl_log_begin(struct ctrl_log_line *line, const char *room, enum ctrl_log_level level)
+ctrl_log_begin(struct ctrl_log_line *line, const char *module, enum ctrl_log_level level)
 {
 	struct timespec now;
 	struct tm utc;
@@ -129,7 +129,7 @@ ctrl_log_begin(struct ctrl_log_line *line, const char *room, enum ctrl_log_level
 			utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
 			now.tv_nsec / 1000000);
 	}
-	ctrl_log_add(line, "level=%s room=%s", level_words[level], room);
+	ctrl_log_add(line, "level=%s module=%s", level_words[level], module);
 }
 
 /* Of other bytes than these a terminal may take orders: C0, DEL, and above them C1 and parts of
@@ -196,12 +196,12 @@ ctrl_log_end(struct ctrl_log_line *line)
 }
 
 __attribute__((format(printf, 6, 0))) static void
-write_line(enum ctrl_log_room room, enum ctrl_log_level level, const char *who, const char *what,
-	uint32_t suppressed, const char *format, va_list args)
+write_line(enum ctrl_log_module module, enum ctrl_log_level level, const char *who,
+	const char *what, uint32_t suppressed, const char *format, va_list args)
 {
 	struct ctrl_log_line line;
 
-	ctrl_log_begin(&line, room_words[room], level);
+	ctrl_log_begin(&line, module_words[module], level);
 	ctrl_log_add(&line, " msg=\"%s\"", what);
 	if (who != NULL)
 		ctrl_log_add(&line, " %s", who);
@@ -213,26 +213,26 @@ write_line(enum ctrl_log_room room, enum ctrl_log_level level, const char *who, 
 }
 
 void
-ctrl_log(enum ctrl_log_room room, enum ctrl_log_level level, const char *what, const char *format,
-	...)
+ctrl_log(enum ctrl_log_module module, enum ctrl_log_level level, const char *what,
+	const char *format, ...)
 {
 	va_list args;
 
-	if (!ctrl_log_is_on(room, level))
+	if (!ctrl_log_is_on(module, level))
 		return;
 	va_start(args, format);
-	write_line(room, level, NULL, what, 0, format, args);
+	write_line(module, level, NULL, what, 0, format, args);
 	va_end(args);
 }
 
 void
-ctrl_log_say(enum ctrl_log_room room, enum ctrl_log_level level, const char *what)
+ctrl_log_say(enum ctrl_log_module module, enum ctrl_log_level level, const char *what)
 {
 	struct ctrl_log_line line;
 
-	if (!ctrl_log_is_on(room, level))
+	if (!ctrl_log_is_on(module, level))
 		return;
-	ctrl_log_begin(&line, room_words[room], level);
+	ctrl_log_begin(&line, module_words[module], level);
 	ctrl_log_add(&line, " msg=\"%s\"", what);
 	ctrl_log_end(&line);
 }
@@ -251,15 +251,15 @@ ctrl_log_allow(struct ctrl_log_limit *limit, uint64_t now_ms)
 }
 
 void
-ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_room room, enum ctrl_log_level level,
-	const char *what, const char *format, ...)
+ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_module module,
+	enum ctrl_log_level level, const char *what, const char *format, ...)
 {
 	va_list args;
 
-	if (!ctrl_log_is_on(room, level) || !ctrl_log_allow(limit, ctrl_log_now_ms()))
+	if (!ctrl_log_is_on(module, level) || !ctrl_log_allow(limit, ctrl_log_now_ms()))
 		return;
 	va_start(args, format);
-	write_line(room, level, NULL, what, limit->suppressed, format, args);
+	write_line(module, level, NULL, what, limit->suppressed, format, args);
 	va_end(args);
 	limit->suppressed = 0;
 }

@@ -2,17 +2,17 @@
 /*
  * Structured logs of the control side, a line an event, as logfmt on stderr:
  *
- *   time=2026-01-31T12:00:00.123Z level=notice room=ctrl msg="job created" uid=0 job=ring size=4
+ *   time=2026-01-31T12:00:00.123Z level=notice module=ctrl msg="job created" uid=0 job=ring size=4
  *
  * Where stderr is the journal's, a line begins with <N>, the priority that journald takes, and
- * `time` is left out. Each room has a level of its own (`log.rooms` of the configuration). What
- * DPDK and the data plane's rooms log through rte_log comes out in the same form.
+ * `time` is left out. Each module has a level of its own (`log.modules` of the configuration). What
+ * DPDK and the data plane's modules log through rte_log comes out in the same form.
  *
  * Fields are a printf format of key=value pairs. Text from outside goes through ctrl_log_quote;
  * what is not printable ASCII is replaced whatever the caller does, so that nobody forges a line.
  *
- * Nobody waits for who reads it: a line for which a pipe or socket has no room is lost, and the next
- * one that is written ends in lost=N.
+ * Logging never blocks: a line that does not fit into the pipe or socket is lost, and the next one written
+ * ends in lost=N.
  *
  * Thread safety: a line is one write(2), and any thread may log; a call site with a limit is the
  * control thread's.
@@ -37,8 +37,8 @@ enum ctrl_log_level {
 /* The words of `log.level`, in the order of the levels. */
 #define CTRL_LOG_LEVELS "error|warning|notice|info|debug"
 
-/* Name, word, what it tells. From PPE on they are rooms that log through rte_log. */
-#define CTRL_LOG_ROOMS(X)                                                                          \
+/* Name, word, what it tells. From PPE on they are modules that log through rte_log. */
+#define CTRL_LOG_MODULES(X)                                                                        \
 	X(SWITCH, "switch", "Start, stop, signals, watchdog.")                                     \
 	X(CTRL, "ctrl", "Jobs, configuration, state. Changes are logged at any level.")            \
 	X(API, "api", "The control API's server and its clients.")                                 \
@@ -47,11 +47,11 @@ enum ctrl_log_level {
 	X(RMW, "rmw", "Aggregation buffers.")                                                      \
 	X(HASHENGINE, "hashengine", "Tables.")
 
-enum ctrl_log_room {
+enum ctrl_log_module {
 #define X(name, word, help) CTRL_LOG_##name,
-	CTRL_LOG_ROOMS(X)
+	CTRL_LOG_MODULES(X)
 #undef X
-		CTRL_LOG_ROOM_COUNT
+		CTRL_LOG_MODULE_COUNT
 };
 
 #define CTRL_LOG_LINE_BYTES  1024 /* of a line at most; what is longer ends in truncated=1 */
@@ -60,7 +60,7 @@ enum ctrl_log_room {
 
 /* The section `log` of a configuration. */
 struct ctrl_log_config {
-	enum ctrl_log_level level[CTRL_LOG_ROOM_COUNT];
+	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
 	bool given; /* the file has the section */
 };
 
@@ -74,7 +74,7 @@ void ctrl_log_start(const struct ctrl_log_config *config);
 void ctrl_log_change_levels(const struct ctrl_log_config *config);
 
 /*
- * Tell rte_log the levels of Weir's rooms that log through it: after EAL has started, which sets
+ * Tell rte_log the levels of Weir's modules that log through it: after EAL has started, which sets
  * levels of its own. Without the section `log` they stay as EAL's --log-level left them.
  */
 void ctrl_log_apply(const struct ctrl_log_config *config);
@@ -82,15 +82,15 @@ void ctrl_log_apply(const struct ctrl_log_config *config);
 /* Log to another descriptor, with or without the journal's prefix: for tests. */
 void ctrl_log_to(int fd, bool journal);
 
-/* True if a line of this room and level is written. */
-bool ctrl_log_is_on(enum ctrl_log_room room, enum ctrl_log_level level);
+/* True if a line of this module and level is written. */
+bool ctrl_log_is_on(enum ctrl_log_module module, enum ctrl_log_level level);
 
 /* Log. what: the event in a few words, constant. format: the fields, "job=%s size=%u". */
-void ctrl_log(enum ctrl_log_room room, enum ctrl_log_level level, const char *what,
+void ctrl_log(enum ctrl_log_module module, enum ctrl_log_level level, const char *what,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Log an event without fields. */
-void ctrl_log_say(enum ctrl_log_room room, enum ctrl_log_level level, const char *what);
+void ctrl_log_say(enum ctrl_log_module module, enum ctrl_log_level level, const char *what);
 
 /* What a call site may still write: a token bucket. All zero is a full one. */
 struct ctrl_log_limit {
@@ -102,15 +102,15 @@ struct ctrl_log_limit {
 bool ctrl_log_allow(struct ctrl_log_limit *limit, uint64_t now_ms);
 
 /* Log within a limit; the next line written tells suppressed=N. See CTRL_LOG_LIMITED. */
-void ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_room room,
+void ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_module module,
 	enum ctrl_log_level level, const char *what, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
 /* The same, with a limit of this call site's own: for what others can cause as often as they like. */
-#define CTRL_LOG_LIMITED(room, level, what, ...)                                                   \
+#define CTRL_LOG_LIMITED(module, level, what, ...)                                                 \
 	do {                                                                                       \
 		static struct ctrl_log_limit limit_of_site;                                        \
-		ctrl_log_limited(&limit_of_site, (room), (level), (what), __VA_ARGS__);            \
+		ctrl_log_limited(&limit_of_site, (module), (level), (what), __VA_ARGS__);          \
 	} while (0)
 
 /* Who changes something, as fields. */
@@ -128,7 +128,7 @@ struct ctrl_log_who ctrl_log_who_tenant(const char *tenant, const char *address)
 struct ctrl_log_who ctrl_log_who_itself(const char *why);
 
 /*
- * Log a change of the running switch, done or refused: always written, in room ctrl at notice.
+ * Log a change of the running switch, done or refused: always written, in module ctrl at notice.
  * what: "job created"; format: the fields that tell what is now.
  */
 void ctrl_log_change(const struct ctrl_log_who *who, const char *what, const char *format, ...)

@@ -13,8 +13,8 @@ struct ctrl_log_line {
 	char text[CTRL_LOG_LINE_BYTES];
 };
 
-/* Begin with priority or time, level and room; add; end and write. */
-void ctrl_log_begin(struct ctrl_log_line *line, const char *room, enum ctrl_log_level level);
+/* Begin with priority or time, level and module; add; end and write. */
+void ctrl_log_begin(struct ctrl_log_line *line, const char *module, enum ctrl_log_level level);
 void ctrl_log_add(struct ctrl_log_line *line, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void ctrl_log_add_list(struct ctrl_log_line *line, const char *format, va_list args)

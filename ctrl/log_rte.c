@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes through rte_log - EAL, drivers, the data plane's rooms - in the form of all other lines. */
+/* What goes through rte_log - EAL, drivers, the data plane's modules - in the form of all other lines. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +10,11 @@
 
 #define TYPES_MAX 1024 /* log types with a limit of their own; DPDK with all drivers has 500 */
 
-/* The rooms that log through rte_log, as their files register themselves. */
+/* The modules that log through rte_log, as their files register themselves. */
 static const struct {
-	enum ctrl_log_room room;
+	enum ctrl_log_module module;
 	const char *type, *word;
-} rooms[] = {
+} modules[] = {
 	{CTRL_LOG_PPE, "weir.ppe", "ppe"},
 	{CTRL_LOG_PKTBUF, "weir.pktbuf", "pktbuf"},
 	{CTRL_LOG_RMW, "weir.rmw", "rmw"},
@@ -27,9 +27,10 @@ static struct ctrl_log_limit limits[TYPES_MAX];
 static const char *
 room_of(int logtype)
 {
-	for (unsigned int i = 0; i < RTE_DIM(rooms); i++)
-		if (rte_log_register(rooms[i].type) == logtype) /* finds it: it is there already */
-			return rooms[i].word;
+	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
+		if (rte_log_register(modules[i].type) ==
+			logtype) /* finds it: it is there already */
+			return modules[i].word;
 	return "dpdk";
 }
 
@@ -98,7 +99,7 @@ ctrl_log_take_rte(void)
 }
 
 /*
- * EAL has a level for all types beside theirs. Where a room wants more than it lets through, each
+ * EAL has a level for all types beside theirs. Where a module wants more than it lets through, each
  * type is given it instead, so that the others stay as quiet as they were.
  */
 static void
@@ -122,10 +123,10 @@ ctrl_log_apply(const struct ctrl_log_config *config)
 
 	if (!config->given)
 		return;
-	for (unsigned int i = 0; i < RTE_DIM(rooms); i++)
-		most = RTE_MAX(most, (uint32_t)config->level[rooms[i].room] + 1);
+	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
+		most = RTE_MAX(most, (uint32_t)config->level[modules[i].module] + 1);
 	lift(most);
-	for (unsigned int i = 0; i < RTE_DIM(rooms); i++)
+	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
 		rte_log_set_level_pattern(
-			rooms[i].type, (uint32_t)config->level[rooms[i].room] + 1);
+			modules[i].type, (uint32_t)config->level[modules[i].module] + 1);
 }

@@ -115,21 +115,21 @@ static void
 read_log(struct ctrl_reading *reading)
 {
 	static const char *const paths[] = {
-#define X(name, word, help) "log.rooms." word,
-		CTRL_LOG_ROOMS(X)
+#define X(name, word, help) "log.modules." word,
+		CTRL_LOG_MODULES(X)
 #undef X
 	};
 	const json_t *object = json_object_get(reading->root, "log");
-	const json_t *rooms = json_object_get(object, "rooms");
+	const json_t *modules = json_object_get(object, "modules");
 	struct ctrl_log_config *log = &reading->config->log;
 
 	log->given = object != NULL;
-	for (unsigned int room = 0; room < CTRL_LOG_ROOM_COUNT; room++) {
-		int word = ctrl_word(rooms, paths[room]);
+	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++) {
+		int word = ctrl_word(modules, paths[module]);
 
 		if (word < 0)
 			word = ctrl_word(object, "log.level");
-		log->level[room] = (enum ctrl_log_level)(CTRL_LOG_ERROR + word);
+		log->level[module] = (enum ctrl_log_level)(CTRL_LOG_ERROR + word);
 	}
 }
 

@@ -46,9 +46,9 @@ static const struct ctrl_key keys[] = {
 
 	OBJECT("log", "What is logged, on stderr, a line of key=value an event."),
 	WORD("log.level", "notice", CTRL_LOG_LEVELS, "The least important level that is logged."),
-	OBJECT("log.rooms", "Levels of rooms that have another than `log.level`."),
-#define X(name, word, help) {"log.rooms." word, CTRL_WORD, "", "", 0, 0, CTRL_LOG_LEVELS, help},
-	CTRL_LOG_ROOMS(X)
+	OBJECT("log.modules", "Levels of modules that differ from `log.level`."),
+#define X(name, word, help) {"log.modules." word, CTRL_WORD, "", "", 0, 0, CTRL_LOG_LEVELS, help},
+	CTRL_LOG_MODULES(X)
 #undef X
 
 	{"eal", CTRL_ARRAY, "", "[]", 0, 64, NULL,

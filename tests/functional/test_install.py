@@ -164,7 +164,7 @@ systemctl is-active weir-switch@demo
 systemctl show -p StatusText -p Result weir-switch@demo
 weirctl jobs | grep '^resnet50 .*joining'
 systemctl reload weir-switch@demo
-journalctl -u weir-switch@demo -o cat | grep 'level=notice room=ctrl msg="configuration reloaded"'
+journalctl -u weir-switch@demo -o cat | grep 'level=notice module=ctrl msg="configuration reloaded"'
 # One that is refused fails, says why, and leaves the switch alone.
 cp /etc/weir/demo.json /tmp/good.json
 sed 's/"switch": *{/"switch": { "jops": 1, /' /tmp/good.json >/etc/weir/demo.json

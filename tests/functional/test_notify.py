@@ -105,7 +105,7 @@ def ready_when_packets_flow_and_stopping_when_told():
             check(not [t for _, t in manager.said if 'WATCHDOG' in t], '%s', manager.said)
             said = end(run)
             check(manager.wait('STOPPING=1', 5).startswith('STOPPING=1\nSTATUS=stopping'), '')
-            check(re.search(r'^time=\S+Z level=notice room=switch msg="stop" uid=0 pid=%d '
+            check(re.search(r'^time=\S+Z level=notice module=switch msg="stop" uid=0 pid=%d '
                             r'signal=SIGTERM$' % os.getpid(), said, re.M), '%s', said)
             manager.socket.close()
             if not abstract:
@@ -126,8 +126,8 @@ def the_watchdog_is_fed_only_while_workers_turn():
             check(not found, 'a worker stands, and the manager hears %s', found)
         check('WATCHDOG=1' in manager.listen(3), 'not fed again: %s', manager.said)
         said = end(run)
-        check(re.search('level=error room=switch msg="a worker has not turned', said), '%s', said)
-        check(re.search('level=notice room=switch msg="all workers turn again"', said), '%s', said)
+        check(re.search('level=error module=switch msg="a worker has not turned', said), '%s', said)
+        check(re.search('level=notice module=switch msg="all workers turn again"', said), '%s', said)
 
 
 @case
@@ -153,7 +153,7 @@ def a_reload_begins_and_ends():
         check(found and before <= int(found.group(1)) <= before + 5000000, '%s', manager.said)
         manager.wait('READY=1', 5)
         said = end(run)
-        check(re.search(r'level=notice room=ctrl msg="[^"]*" uid=0 pid=%d' % os.getpid(), said),
+        check(re.search(r'level=notice module=ctrl msg="[^"]*" uid=0 pid=%d' % os.getpid(), said),
               '%s', said)
 
 
@@ -185,25 +185,25 @@ def the_journal_gets_priorities_and_no_times():
             'sh', '-c', 'JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$@"', '-'])
         run.wait_line('weir-switch: ready', 30)
         said = end(run)
-        check(re.search('^<5>level=notice room=switch msg="stop" ', said, re.M), '%s', said)
+        check(re.search('^<5>level=notice module=switch msg="stop" ', said, re.M), '%s', said)
         check('time=' not in said, '%s', said)
 
 
 @case
-def what_drivers_say_has_the_same_form_and_the_rooms_level():
-    with Rack(hosts=2, changes={'log': {'rooms': {'switch': 'error'}},
+def what_drivers_say_has_the_same_form_and_the_modules_level():
+    with Rack(hosts=2, changes={'log': {'modules': {'switch': 'error'}},
                                 'ports': [{'name': 'p0', 'device': 'net_surprise0'}]}) as rack:
         run = start(rack, None)
         check(run.end(15) == 1, '%s', run.output)
         lines = [l for l in run.output.splitlines() if 'EAL' in l and 'weir-switch' not in l]
         check(lines, '%s', run.output)
         for line in lines:
-            check(re.fullmatch(r'time=\S+Z level=\w+ room=dpdk msg=".*"( suppressed=\d+)?', line),
+            check(re.fullmatch(r'time=\S+Z level=\w+ module=dpdk msg=".*"( suppressed=\d+)?', line),
                   '%s', line)
-    with Rack(hosts=2, changes={'log': {'rooms': {'switch': 'error'}}}) as rack:
+    with Rack(hosts=2, changes={'log': {'modules': {'switch': 'error'}}}) as rack:
         run = start(rack, None)
         run.wait_line('weir-switch: ready', 30)
-        check('room=switch' not in end(run), '%s', run.output)
+        check('module=switch' not in end(run), '%s', run.output)
 
 
 if __name__ == '__main__':

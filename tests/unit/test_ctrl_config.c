@@ -116,11 +116,11 @@ Test(ctrl_config, levels_of_logs, .timeout = 10)
 	struct ctrl_config *c = must_take(text_with(4, ""));
 
 	cr_assert_not(c->log.given);
-	for (int i = 0; i < CTRL_LOG_ROOM_COUNT; i++)
+	for (int i = 0; i < CTRL_LOG_MODULE_COUNT; i++)
 		cr_assert_eq(c->log.level[i], CTRL_LOG_NOTICE);
 	ctrl_config_destroy(c);
 	c = must_take(text_with(
-		4, "\"log\": { \"level\": \"error\", \"rooms\": { \"api\": \"debug\" } },"));
+		4, "\"log\": { \"level\": \"error\", \"modules\": { \"api\": \"debug\" } },"));
 	cr_assert(c->log.given);
 	cr_assert_eq(c->log.level[CTRL_LOG_CTRL], CTRL_LOG_ERROR);
 	cr_assert_eq(c->log.level[CTRL_LOG_API], CTRL_LOG_DEBUG);
@@ -128,8 +128,8 @@ Test(ctrl_config, levels_of_logs, .timeout = 10)
 	refuse(4, "\"log\": { \"level\": \"loud\" },",
 		"x.json:4:19: log.level: \"loud\" is not one of error, warning, notice, info, "
 		"debug");
-	refuse(4, "\"log\": { \"rooms\": { \"attic\": \"info\" } },",
-		"x.json:4:21: log.rooms.attic: unknown key; known here: switch, ctrl, api, ppe, "
+	refuse(4, "\"log\": { \"modules\": { \"attic\": \"info\" } },",
+		"x.json:4:23: log.modules.attic: unknown key; known here: switch, ctrl, api, ppe, "
 		"pktbuf, rmw, hashengine");
 }
 

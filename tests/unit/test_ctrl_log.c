@@ -41,7 +41,7 @@ levels(enum ctrl_log_level level)
 {
 	struct ctrl_log_config config = {.given = true};
 
-	for (int i = 0; i < CTRL_LOG_ROOM_COUNT; i++)
+	for (int i = 0; i < CTRL_LOG_MODULE_COUNT; i++)
 		config.level[i] = level;
 	return config;
 }
@@ -51,7 +51,8 @@ Test(ctrl_log, a_line_for_the_journal, .timeout = 10, .init = setup)
 	ctrl_log(CTRL_LOG_API, CTRL_LOG_WARNING, "request refused", "status=%d path=%s", 404,
 		ctrl_log_quote("/v1/x y").text);
 	cr_assert_str_eq(read_all(),
-		"<4>level=warning room=api msg=\"request refused\" status=404 path=\"/v1/x y\"\n");
+		"<4>level=warning module=api msg=\"request refused\" status=404 path=\"/v1/x "
+		"y\"\n");
 }
 
 Test(ctrl_log, a_line_with_a_time, .timeout = 10, .init = setup)
@@ -63,7 +64,7 @@ Test(ctrl_log, a_line_with_a_time, .timeout = 10, .init = setup)
 	cr_assert_eq(sscanf(read_all(), "time=%d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &year, &month, &day,
 			     &hour, &minute, &second, &ms, &end),
 		7, "%s", got);
-	cr_assert_str_eq(got + end, "level=notice room=switch msg=\"ready\"\n");
+	cr_assert_str_eq(got + end, "level=notice module=switch msg=\"ready\"\n");
 }
 
 Test(ctrl_log, each_room_has_its_level, .timeout = 10, .init = setup)
@@ -79,7 +80,7 @@ Test(ctrl_log, each_room_has_its_level, .timeout = 10, .init = setup)
 	ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_INFO, "three", "n=%d", 3);
 	ctrl_log_say(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "four");
 	cr_assert_str_eq(read_all(),
-		"<7>level=debug room=api msg=\"one\"\n<3>level=error room=ctrl msg=\"four\"\n");
+		"<7>level=debug module=api msg=\"one\"\n<3>level=error module=ctrl msg=\"four\"\n");
 }
 
 Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 10, .init = setup)
@@ -93,8 +94,9 @@ Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 10, .init = setup)
 	ctrl_log_change(&root, "job created", "job=%s size=%u", "ring", 4);
 	ctrl_log_change(&team, "job deleted", "job=%s", "ring");
 	cr_assert_str_eq(read_all(),
-		"<5>level=notice room=ctrl msg=\"job created\" uid=0 pid=4711 job=ring size=4\n"
-		"<5>level=notice room=ctrl msg=\"job deleted\" tenant=\"team a\" address=[::1]:80 "
+		"<5>level=notice module=ctrl msg=\"job created\" uid=0 pid=4711 job=ring size=4\n"
+		"<5>level=notice module=ctrl msg=\"job deleted\" tenant=\"team a\" "
+		"address=[::1]:80 "
 		"job=ring\n");
 }
 
@@ -122,7 +124,7 @@ Test(ctrl_log, nobody_forges_a_line, .timeout = 10, .init = setup)
 {
 	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f\x9b\xff");
 	cr_assert_str_eq(
-		read_all(), "<3>level=error room=api msg=\"bad\" name=x?<0>forged?[2J???\n");
+		read_all(), "<3>level=error module=api msg=\"bad\" name=x?<0>forged?[2J???\n");
 }
 
 Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 10, .init = setup)
@@ -167,8 +169,8 @@ Test(ctrl_log, the_next_line_tells_what_was_suppressed, .timeout = 10, .init = s
 	ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", 3);
 	ctrl_log_limited(&limit, CTRL_LOG_API, CTRL_LOG_ERROR, "hot", "n=%d", 4);
 	cr_assert_str_eq(read_all(),
-		"<3>level=error room=api msg=\"hot\" n=3 suppressed=3\n"
-		"<3>level=error room=api msg=\"hot\" n=4\n");
+		"<3>level=error module=api msg=\"hot\" n=3 suppressed=3\n"
+		"<3>level=error module=api msg=\"hot\" n=4\n");
 }
 
 Test(ctrl_log, each_site_has_its_limit, .timeout = 10, .init = setup)
@@ -196,9 +198,9 @@ Test(ctrl_log, rte_log_has_the_same_form, .timeout = 10, .init = setup)
 	rte_log(RTE_LOG_WARNING, (uint32_t)type, "rmw: \"%s\"\nand more\n", "x");
 	rte_log(RTE_LOG_EMERG, RTE_LOGTYPE_EAL, "EAL: no\tmemory\n");
 	cr_assert_str_eq(read_all(),
-		"<4>level=warning room=rmw msg=\"rmw: \\\"x\\\"\"\n"
-		"<4>level=warning room=rmw msg=\"and more\"\n"
-		"<3>level=error room=dpdk msg=\"EAL: no?memory\"\n");
+		"<4>level=warning module=rmw msg=\"rmw: \\\"x\\\"\"\n"
+		"<4>level=warning module=rmw msg=\"and more\"\n"
+		"<3>level=error module=dpdk msg=\"EAL: no?memory\"\n");
 }
 
 Test(ctrl_log, rte_log_is_limited, .timeout = 10, .init = setup)
@@ -260,7 +262,7 @@ nobody_reads(int to, int from)
 	cr_assert_not_null(last, "%s", text);
 	cr_assert_gt(atoi(strstr(last, "lost=") + 5), 1000);
 	cr_assert_null(strstr(strchr(last, '\n'), "lost="), "told twice: %s", last);
-	cr_assert_not_null(strstr(last, "\n<3>level=error room=ctrl msg=\"again\" n=1\n"));
+	cr_assert_not_null(strstr(last, "\n<3>level=error module=ctrl msg=\"again\" n=1\n"));
 }
 
 Test(ctrl_log, a_pipe_that_nobody_reads, .timeout = 10)
