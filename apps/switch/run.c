@@ -23,6 +23,8 @@
 #include "ctrl/log.h"
 #include "ctrl/jobs/running.h"
 #include "ctrl/jobs/state.h"
+#include "ctrl/stats/history.h"
+#include "ctrl/stats/links.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/ppe.h"
 
@@ -117,6 +119,8 @@ on_tick(void *context)
 	int stuck;
 
 	ctrl_running_tick(run->running);
+	ctrl_history_tick(run->running->history, run->running);
+	ctrl_links_tick(run->running);
 	stuck = ctrl_running_stuck_worker(run->running);
 	if (stuck >= 0 && stuck != run->stuck)
 		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second",
@@ -210,6 +214,10 @@ start(struct run *run)
 	char error[CTRL_ERROR_BYTES];
 	int rc = ctrl_running_create(config, run->ppe, &run->running);
 
+	if (rc == 0) {
+		run->running->history = ctrl_history_create(run->running->started);
+		rc = run->running->history == NULL ? -ENOMEM : 0;
+	}
 	if (rc == 0 && ctrl_state_restore(run->running, run->state, error, sizeof(error)) < 0) {
 		fprintf(stderr, "weir-switch: %s\n", error);
 		return -EINVAL;
@@ -234,6 +242,14 @@ start(struct run *run)
 }
 
 static void
+destroy_running(struct run *run)
+{
+	if (run->running != NULL)
+		ctrl_history_destroy(run->running->history);
+	ctrl_running_destroy(run->running);
+}
+
+static void
 stop(struct run *run)
 {
 	int rc;
@@ -247,7 +263,7 @@ stop(struct run *run)
 			STOP_LIMIT_MS);
 	ctrl_stats_read(run->stats, run->running);
 	ppe_destroy(run->ppe, &run->stats->leaks);
-	ctrl_running_destroy(run->running);
+	destroy_running(run);
 	run->stats->stopped = true;
 }
 
@@ -263,7 +279,7 @@ live(struct run *run)
 	fflush(stdout);
 	if (start(run) < 0) {
 		ppe_destroy(run->ppe, NULL);
-		ctrl_running_destroy(run->running);
+		destroy_running(run);
 		return 1;
 	}
 	run->running->ready = true;

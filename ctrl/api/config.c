@@ -4,7 +4,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/config/config.h"
-#include "ctrl/config/tenants.h"
+#include "ctrl/jobs/tenants.h"
 
 void
 api_get_config(struct api_call *call)

@@ -10,7 +10,7 @@
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
 #include "ctrl/stats/stats.h"
-#include "ctrl/config/tenants.h"
+#include "ctrl/jobs/tenants.h"
 #include "ctrl/config/schema.h"
 #include "ppe/faults/faults.h"
 

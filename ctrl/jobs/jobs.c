@@ -15,7 +15,7 @@
 #include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
-#include "ctrl/config/tenants.h"
+#include "ctrl/jobs/tenants.h"
 
 int
 ctrl_deny(

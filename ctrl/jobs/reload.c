@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 #include <jansson.h>
 
 #include "ctrl/config/config.h"
-#include "ctrl/faults.h"
 #include "ctrl/config/error.h"
+#include "ctrl/config/job.h"
+#include "ctrl/faults.h"
+#include "ctrl/jobs/generations.h"
+#include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
 
 const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read", "api.tls",
@@ -174,4 +178,229 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 	ctrl_state_note(running);
 	ctrl_state_save(running);
 	return 0;
+}
+
+/* A reload under way. */
+struct plan {
+	struct ctrl_running *running;
+	const struct ctrl_config *next;
+	struct ctrl_job *before[WEIR_JOBS_MAX]; /* by_id, should it be refused */
+	const struct ppe_job *made; /* one of those that are new, or NULL */
+	uint32_t nb_made;
+	struct ctrl_refusal *why;
+};
+
+/* Hosts and engines know a job by its fixed settings: with others it is another job, and so it is with a
+ * source that it has no room for. */
+static bool
+same_shape(const struct ppe_job *a, const struct ppe_job *b)
+{
+	struct ctrl_job_spec of_a = ctrl_job_spec_of(a, 0), of_b = ctrl_job_spec_of(b, 0);
+
+	return ctrl_settings_same(&of_a, &of_b, true) && strcmp(a->name, b->name) == 0 &&
+		ppe_job_source_end(b) <= ppe_job_source_end(a) && a->nb_sources == b->nb_sources &&
+		a->block_shift == b->block_shift && memcmp(a->key, b->key, sizeof(a->key)) == 0;
+}
+
+static bool
+same_sources(const struct ppe_job *a, const struct ppe_job *b)
+{
+	return memcmp(a->members, b->members, sizeof(a->members)) == 0 &&
+		memcmp(a->address, b->address, sizeof(a->address)) == 0;
+}
+
+static bool
+same(const struct ppe_job *a, const struct ppe_job *b)
+{
+	struct ctrl_job_spec of_a = ctrl_job_spec_of(a, 0), of_b = ctrl_job_spec_of(b, 0);
+
+	return same_shape(a, b) && same_sources(a, b) && ctrl_settings_same(&of_a, &of_b, false);
+}
+
+static int
+deny_memory(struct ctrl_refusal *why)
+{
+	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
+}
+
+/* A job of the next configuration, in the place of what has its id. */
+static int
+put_new(struct plan *plan, const struct ppe_job *shape)
+{
+	struct ctrl_running *running = plan->running;
+	struct ctrl_job *job;
+	struct ctrl_reason reason;
+
+	if (!ctrl_check_buffers(running->config, shape, &reason) ||
+		!ctrl_check_links(plan->next, shape, &reason))
+		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
+			reason.text);
+	job = calloc(1, sizeof(*job));
+	if (job != NULL)
+		job->copy = malloc(sizeof(*job->copy));
+	if (job == NULL || job->copy == NULL) {
+		ctrl_job_free(job);
+		return deny_memory(plan->why);
+	}
+	*job->copy = *shape;
+	job->copy->instance = running->instances + ++plan->nb_made;
+	if (shape->fixed_generation == 0)
+		job->copy->first_generation = ctrl_generations_next(running, shape->id);
+	job->job = plan->made = job->copy;
+	job->from_file = true;
+	job->created = ctrl_unix_time();
+	running->by_id[shape->id] = job;
+	return 0;
+}
+
+/* The same job: what the file changed is drafted, and nothing else. */
+static int
+change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
+	const struct ppe_job *shape)
+{
+	struct ppe_job *next = ctrl_job_draft(job);
+	struct ctrl_job_spec spec, before, after;
+	struct ctrl_reason reason;
+
+	if (next == NULL)
+		return deny_memory(plan->why);
+	spec = ctrl_job_spec_of(next, 0);
+	before = ctrl_job_spec_of(was, 0);
+	after = ctrl_job_spec_of(shape, 0);
+	ctrl_settings_change(&spec, &before, &after);
+	*next = spec.shape;
+	memcpy(next->members, shape->members, sizeof(next->members));
+	memcpy(next->address, shape->address, sizeof(next->address));
+	if (!ctrl_check_buffers(plan->running->config, next, &reason))
+		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
+			reason.text);
+	return 0;
+}
+
+static int
+plan_id(struct plan *plan, unsigned int id)
+{
+	const struct ppe_job *was = plan->running->config->jobs.by_id[id];
+	const struct ppe_job *shape = plan->next->jobs.by_id[id];
+	struct ctrl_job *job = plan->running->by_id[id];
+
+	if (shape == NULL) {
+		if (job != NULL && job->from_file)
+			plan->running->by_id[id] = NULL;
+		return 0;
+	}
+	if (was != NULL && same(was, shape))
+		return 0;
+	if (job != NULL && !job->from_file)
+		return ctrl_deny(plan->why, CTRL_REFUSED_EXISTS, "jobs",
+			"job %s of the file has the id %u, which job %s has that was made over the "
+			"API",
+			shape->name, id, job->job->name);
+	if (job != NULL && was != NULL && same_shape(was, shape))
+		return change(plan, job, was, shape);
+	return put_new(plan, shape);
+}
+
+static int
+check_names(const struct plan *plan)
+{
+	struct ctrl_job *const *by_id = plan->running->by_id;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		for (unsigned int j = 0; by_id[i] != NULL && j < i; j++)
+			if (by_id[j] != NULL &&
+				strcmp(by_id[i]->job->name, by_id[j]->job->name) == 0)
+				return ctrl_deny(plan->why, CTRL_REFUSED_EXISTS, "jobs",
+					"a job is called %s in the file, and another was made over "
+					"the API",
+					by_id[i]->job->name);
+	return 0;
+}
+
+static void
+undo(struct plan *plan)
+{
+	struct ctrl_job **by_id = plan->running->by_id;
+
+	ctrl_jobs_settle(plan->running, false);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		if (by_id[id] != plan->before[id])
+			ctrl_job_free(by_id[id]);
+		by_id[id] = plan->before[id];
+	}
+	ctrl_jobs_settle(plan->running, false);
+}
+
+static void
+tell(const struct ctrl_log_who *who, const char *what, const struct ppe_job *job)
+{
+	ctrl_log_change(who, what,
+		"job=%s id=%u size=%u window=%u elements=%u timeout_ms=%u by=reload",
+		ctrl_log_quote(job->name).text, job->id, job->nb_sources, job->window,
+		job->elements, job->timeout_ms);
+}
+
+/* It is done: what is no more leaves, and everything is said. */
+static void
+finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_log_who *who,
+	struct ctrl_reloaded *done)
+{
+	struct ctrl_running *running = plan->running;
+
+	running->instances += plan->nb_made;
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		struct ctrl_job *was = plan->before[id], *is = running->by_id[id];
+
+		if (was == is && drafted[id]) {
+			done->changed++;
+			tell(who, "job changed", is->job);
+		}
+		if (was == is)
+			continue;
+		if (is != NULL)
+			ctrl_generations_begin(running, is->job);
+		if (was == NULL) {
+			done->created++;
+			tell(who, "job created", is->job);
+			continue;
+		}
+		if (is == NULL)
+			done->deleted++;
+		else
+			done->replaced++;
+		tell(who, is == NULL ? "job deleted" : "job replaced",
+			is == NULL ? was->job : is->job);
+		was->leaving_next = running->leaving;
+		running->leaving = was;
+	}
+}
+
+int
+ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
+	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
+{
+	static const struct ppe_job none = {.window = 1, .elements = 1, .nb_sources = 1};
+	struct plan plan = {.running = running, .next = next, .why = why};
+	bool drafted[WEIR_JOBS_MAX] = {false};
+	int rc = ctrl_jobs_check_turning(running, why);
+
+	if (rc < 0)
+		return rc;
+	*done = (struct ctrl_reloaded){0};
+	memcpy(plan.before, running->by_id, sizeof(plan.before));
+	for (unsigned int id = 0; rc == 0 && id < WEIR_JOBS_MAX; id++)
+		rc = plan_id(&plan, id);
+	if (rc == 0)
+		rc = check_names(&plan);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		drafted[id] = running->by_id[id] != NULL && running->by_id[id]->next != NULL;
+	/* Also when no job changes: the engines' first table points into the configuration. */
+	if (rc == 0)
+		rc = ctrl_jobs_publish(running, plan.made != NULL ? plan.made : &none, why);
+	if (rc < 0)
+		undo(&plan);
+	else
+		finish(&plan, drafted, who, done);
+	ctrl_jobs_reap(running);
+	return rc;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/jobs/running.h"
 
-#include "ctrl/jobs/membership.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +8,7 @@
 
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
-#include "ctrl/stats/links.h"
+#include "ctrl/jobs/membership.h"
 
 #define STUCK_S 1.0
 
@@ -49,11 +47,6 @@ ctrl_running_create(
 	r->engine = &ctrl_engine_ppe;
 	r->started = ctrl_monotonic();
 	r->started_at = ctrl_unix_time();
-	r->history = ctrl_history_create(r->started);
-	if (r->history == NULL) {
-		ctrl_running_destroy(r);
-		return -ENOMEM;
-	}
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
 		struct ctrl_job *job = calloc(1, sizeof(*job));
 		struct ppe_job *copy = malloc(sizeof(*copy));
@@ -94,7 +87,6 @@ ctrl_running_destroy(struct ctrl_running *running)
 		running->leaving = job->leaving_next;
 		ctrl_job_free(job);
 	}
-	ctrl_history_destroy(running->history);
 	free(running);
 }
 
@@ -131,8 +123,6 @@ ctrl_running_tick(struct ctrl_running *running)
 {
 	feel(running, true);
 	ctrl_jobs_tick(running);
-	ctrl_history_tick(running->history, running);
-	ctrl_links_tick(running);
 }
 
 void
@@ -184,3 +174,43 @@ ctrl_running_job_stats(
 	if (ctrl_job_is_abandoned(job, stats))
 		stats->blocks_in_flight = 0;
 }
+
+static uint16_t
+generation(const struct ppe *ppe, uint8_t id)
+{
+	struct ppe_job_stats stats;
+
+	return ppe_job_stats_read(ppe, id, &stats) < 0 ? 0 : stats.generation;
+}
+
+static double
+silent(const struct ppe *ppe, uint8_t id, uint8_t source)
+{
+	struct ppe_source_stats stats;
+
+	if (ppe_source_stats_read(ppe, id, source, &stats) < 0)
+		return -1;
+	if (stats.joining)
+		return 0;
+	if (!stats.heard)
+		return -1;
+	return (double)stats.silent_us / 1e6;
+}
+
+static int
+stuck(struct ctrl_running *running)
+{
+	ctrl_running_read(running);
+	return ctrl_running_stuck_worker(running);
+}
+
+const struct ctrl_engine ctrl_engine_ppe = {
+	.publish = ppe_publish_jobs,
+	.room = ppe_job_room,
+	.reap = ppe_jobs_leaving,
+	.is_leaving = ppe_job_is_leaving,
+	.generation_after = ppe_generation_after,
+	.generation = generation,
+	.silent = silent,
+	.stuck = stuck,
+};

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 #include "ctrl/config/config.h"
-#include "ctrl/stats/history.h"
 #include "ppe/ppe.h"
 
 struct ctrl_engine; /* ctrl/jobs/jobs.h */
+struct ctrl_history;
 
 enum ctrl_member_state {
 	CTRL_MEMBER_EXPECTED, /* it has not joined */
@@ -98,7 +98,7 @@ struct ctrl_running {
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
 	bool link_is_down[PPE_PORTS_MAX]; /* at the last tick */
-	struct ctrl_history *history; /* owned */
+	struct ctrl_history *history; /* not owned; NULL: none is kept (ctrl/stats/history.h) */
 };
 
 /*

@@ -4,7 +4,7 @@
 
 #include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
-#include "ctrl/config/tenants.h"
+#include "ctrl/jobs/tenants.h"
 
 static bool
 id_is_leaving(const struct ctrl_running *running, unsigned int id)

@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 
 #include "ctrl/jobs/jobs.h"
-#include "ctrl/config/tenants.h"
+#include "ctrl/jobs/tenants.h"
 
 #define SWITCH 0x0a4d00fe /* 10.77.0.254 */
 #define HOST   0x0a4d0001

@@ -3,8 +3,8 @@
  * What tenants have, and what they may have. A quota is checked when a job is created or changed:
  * what a job was promised once, it keeps.
  */
-#ifndef CTRL_TENANTS_H
-#define CTRL_TENANTS_H
+#ifndef CTRL_JOBS_TENANTS_H
+#define CTRL_JOBS_TENANTS_H
 
 #include "ctrl/jobs/jobs.h"
 

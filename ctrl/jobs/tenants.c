@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/config/tenants.h"
+#include "ctrl/jobs/tenants.h"
 
 #include <inttypes.h>
 #include <string.h>
