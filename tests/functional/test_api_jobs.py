@@ -334,6 +334,19 @@ def keys_go_where_nobody_listens():
 # -- refusals
 
 @case
+def blocks_that_exceed_the_mtu_are_refused():
+    """Else the packets would be lost without a counter. The links of the rack have an MTU of 1500."""
+    with switch() as (rack, api):
+        refused = api.create('wide', 2, 400, code='out_of_range', key='elements', elements=365)
+        check('has MTU 1500: ip link set dev' in refused['error']['message'], '%s', refused)
+        api.create('fits', 2, elements=364)
+        joined = api.join('fits', 0, 2, 0)
+        check(joined['switch']['mtu'] == 1500 and joined['datagram_bytes'] == 1500, '%s', joined)
+        api.do('PATCH', '/v1/jobs/fits', {'policy': 'partial'}, 400, 'out_of_range', 'policy')
+        api.do('PATCH', '/v1/jobs/fits', {'timeout_ms': 2000})
+
+
+@case
 def what_can_not_be_is_refused_and_changes_nothing():
     with switch(jobs=[job(1, 2)], changes={'tables': {'blocks': 4096}}) as (rack, api):
         api.create('ring', 2)
