@@ -58,30 +58,16 @@ widest(enum rmw_isa limit)
 	return RMW_ISA_SCALAR;
 }
 
-#define KERNELS(variant)                                                                           \
-	{                                                                                          \
-		.row =                                                                             \
-			{                                                                          \
-				[RMW_TYPE_INT8] = rmw_##variant##_int8,                            \
-				[RMW_TYPE_UINT8] = rmw_##variant##_uint8,                          \
-				[RMW_TYPE_INT16] = rmw_##variant##_int16,                          \
-				[RMW_TYPE_UINT16] = rmw_##variant##_uint16,                        \
-				[RMW_TYPE_INT32] = rmw_##variant##_int32,                          \
-				[RMW_TYPE_UINT32] = rmw_##variant##_uint32,                        \
-				[RMW_TYPE_INT64] = rmw_##variant##_int64,                          \
-				[RMW_TYPE_UINT64] = rmw_##variant##_uint64,                        \
-				[RMW_TYPE_FP16] = rmw_##variant##_fp16,                            \
-				[RMW_TYPE_BF16] = rmw_##variant##_bf16,                            \
-				[RMW_TYPE_FP32] = rmw_##variant##_fp32,                            \
-				[RMW_TYPE_FP64] = rmw_##variant##_fp64,                            \
-			},                                                                         \
-		.copy = rmw_##variant##_copy,                                                      \
-	}
-
-static const struct rmw_kernels scalar = KERNELS(scalar);
+#define ROW(name, ...) [WEIR_DTYPE_##name] = RMW_ROW(name),
+#define RMW_VARIANT    scalar
+static const struct rmw_kernels scalar = {.row = {WEIR_DTYPE_LIST(ROW)}, .copy = rmw_scalar_copy};
 #ifdef __x86_64__
-static const struct rmw_kernels avx2 = KERNELS(avx2);
-static const struct rmw_kernels avx512 = KERNELS(avx512);
+#undef RMW_VARIANT
+#define RMW_VARIANT avx2
+static const struct rmw_kernels avx2 = {.row = {WEIR_DTYPE_LIST(ROW)}, .copy = rmw_avx2_copy};
+#undef RMW_VARIANT
+#define RMW_VARIANT avx512
+static const struct rmw_kernels avx512 = {.row = {WEIR_DTYPE_LIST(ROW)}, .copy = rmw_avx512_copy};
 #endif
 
 static const struct rmw_kernels *
@@ -113,20 +99,19 @@ rmw_kernels_select(enum rmw_isa limit)
 }
 
 const struct rmw_reduction *
-rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
+rmw_reduction_of(enum rmw_isa isa, enum weir_dtype type, enum weir_op op)
 {
 	const struct rmw_kernels *kernels = kernels_of(isa);
 	const struct rmw_reduction *reduction;
 
-	if (kernels == NULL || (unsigned int)type >= RMW_TYPE_COUNT ||
-		(unsigned int)op >= RMW_OP_COUNT)
+	if (kernels == NULL || (unsigned int)type >= WEIR_DTYPES || (unsigned int)op >= WEIR_OPS)
 		return NULL;
 	reduction = &kernels->row[type][op];
 	return reduction->reduce == NULL ? NULL : reduction;
 }
 
 const struct rmw_reduction *
-rmw_reduction(enum rmw_type type, enum rmw_op op)
+rmw_reduction(enum weir_dtype type, enum weir_op op)
 {
 	return rmw_reduction_of(selected, type, op);
 }
@@ -145,74 +130,25 @@ rmw_kernel_copy(void)
 	return rmw_kernel_copy_of(selected);
 }
 
-unsigned int
-rmw_type_size(enum rmw_type type)
-{
-	switch (type) {
-#define X(name, code, text, bytes)                                                                 \
-	case code: return bytes;
-		RMW_TYPE_LIST(X)
-#undef X
-	default: return 0;
-	}
-}
-
-const char *
-rmw_type_name(enum rmw_type type)
-{
-	switch (type) {
-#define X(name, code, text, bytes)                                                                 \
-	case code: return text;
-		RMW_TYPE_LIST(X)
-#undef X
-	default: return "?";
-	}
-}
-
-#define X(name, code, text)                                                                        \
-	case code: return text;
-
-const char *
-rmw_op_name(enum rmw_op op)
-{
-	switch (op) {
-		RMW_OP_LIST(X)
-	default: return "?";
-	}
-}
-
 const char *
 rmw_isa_name(enum rmw_isa isa)
 {
 	switch (isa) {
+#define X(name, code, text)                                                                        \
+	case code: return text;
 		RMW_ISA_LIST(X)
+#undef X
 	default: return "?";
 	}
-}
-#undef X
-
-#define X(id, code, text, ...)                                                                     \
-	if (strcmp(name, text) == 0)                                                               \
-		return code;
-
-int
-rmw_type_parse(const char *name)
-{
-	RMW_TYPE_LIST(X)
-	return -EINVAL;
-}
-
-int
-rmw_op_parse(const char *name)
-{
-	RMW_OP_LIST(X)
-	return -EINVAL;
 }
 
 int
 rmw_isa_parse(const char *name)
 {
+#define X(id, code, text)                                                                          \
+	if (strcmp(name, text) == 0)                                                               \
+		return code;
 	RMW_ISA_LIST(X)
+#undef X
 	return -EINVAL;
 }
-#undef X

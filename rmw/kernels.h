@@ -87,50 +87,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Types of elements: name, number (that of the wire), text, bytes. rmw knows no wire: pktbuf/wire/types.h has
- * this list and the next for itself, and where the rooms meet the compiler holds the numbers against each
- * other (ppe/collective/jobs.c).
- */
-#define RMW_TYPE_LIST(X)                                                                           \
-	X(INT8, 0, "int8", 1)                                                                      \
-	X(UINT8, 1, "uint8", 1)                                                                    \
-	X(INT16, 2, "int16", 2)                                                                    \
-	X(UINT16, 3, "uint16", 2)                                                                  \
-	X(INT32, 4, "int32", 4)                                                                    \
-	X(UINT32, 5, "uint32", 4)                                                                  \
-	X(INT64, 6, "int64", 8)                                                                    \
-	X(UINT64, 7, "uint64", 8)                                                                  \
-	X(FP16, 8, "fp16", 2)                                                                      \
-	X(BF16, 9, "bf16", 2)                                                                      \
-	X(FP32, 10, "fp32", 4)                                                                     \
-	X(FP64, 11, "fp64", 8)
-
-enum rmw_type {
-#define X(name, code, text, bytes) RMW_TYPE_##name = code,
-	RMW_TYPE_LIST(X)
-#undef X
-};
-
-/* Operations: name, number (that of the wire), text. */
-#define RMW_OP_LIST(X)                                                                             \
-	X(SUM, 0, "sum")                                                                           \
-	X(PROD, 1, "prod")                                                                         \
-	X(MIN, 2, "min")                                                                           \
-	X(MAX, 3, "max")                                                                           \
-	X(AVG, 4, "avg")                                                                           \
-	X(BAND, 5, "band")                                                                         \
-	X(BOR, 6, "bor")                                                                           \
-	X(BXOR, 7, "bxor")                                                                         \
-	X(LAND, 8, "land")                                                                         \
-	X(LOR, 9, "lor")                                                                           \
-	X(LXOR, 10, "lxor")
-
-enum rmw_op {
-#define X(name, code, text) RMW_OP_##name = code,
-	RMW_OP_LIST(X)
-#undef X
-};
+#include "pktbuf/wire/types.h"
 
 /* Instruction sets, narrowest first: name, number, text (as in the configuration). */
 #define RMW_ISA_LIST(X)                                                                            \
@@ -145,13 +102,7 @@ enum rmw_isa {
 #undef X
 };
 
-#define X(...) +1
-enum {
-	RMW_TYPE_COUNT = 0 RMW_TYPE_LIST(X), /* types are [0, RMW_TYPE_COUNT) */
-	RMW_OP_COUNT = 0 RMW_OP_LIST(X),
-	RMW_ISA_COUNT = 0 RMW_ISA_LIST(X),
-};
-#undef X
+enum { RMW_ISA_COUNT = 4 };
 
 /*
  * The first contribution: acc[i] = src[i], i in [0, n_elements), made what the accumulator has (of
@@ -194,11 +145,12 @@ enum rmw_isa rmw_kernels_select(enum rmw_isa limit);
  * The chosen reduction; NULL: not supported. type, op: any number. Valid for ever. Not per packet:
  * keep the pointer.
  */
-const struct rmw_reduction *rmw_reduction(enum rmw_type type, enum rmw_op op);
+const struct rmw_reduction *rmw_reduction(enum weir_dtype type, enum weir_op op);
 
 /* The reduction of one variant, whatever is chosen; NULL: not supported, by it or by this CPU.
  * isa: any number, AUTO stands for the widest. Any thread. For tests and benches. */
-const struct rmw_reduction *rmw_reduction_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op);
+const struct rmw_reduction *rmw_reduction_of(
+	enum rmw_isa isa, enum weir_dtype type, enum weir_op op);
 
 /* The chosen copy. Not per packet: keep the pointer. */
 rmw_copy_fn rmw_kernel_copy(void);
@@ -209,17 +161,8 @@ bool rmw_isa_supported(enum rmw_isa isa);
 /* That of one variant; NULL: this CPU lacks it. isa: as above. Any thread. */
 rmw_copy_fn rmw_kernel_copy_of(enum rmw_isa isa);
 
-/* Size of an element in bytes: 1, 2, 4 or 8; 0 for a type that does not exist. */
-unsigned int rmw_type_size(enum rmw_type type);
-
-/* Names, as in the lists; "?" for numbers that do not exist. */
-const char *rmw_type_name(enum rmw_type type);
-const char *rmw_op_name(enum rmw_op op);
+/* The text of an instruction set, "?" for a number that does not exist; the number of a text, or -EINVAL. */
 const char *rmw_isa_name(enum rmw_isa isa);
-
-/* The number of a name, exactly as in the lists; -EINVAL when there is none. name: not NULL. */
-int rmw_type_parse(const char *name);
-int rmw_op_parse(const char *name);
 int rmw_isa_parse(const char *name);
 
 #endif

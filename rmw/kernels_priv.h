@@ -18,10 +18,10 @@
 
 #include "rmw/kernels.h"
 
-typedef struct rmw_reduction rmw_row[RMW_OP_COUNT];
+typedef struct rmw_reduction rmw_row[WEIR_OPS];
 
 struct rmw_kernels {
-	const struct rmw_reduction *row[RMW_TYPE_COUNT]; /* each of RMW_OP_COUNT */
+	const struct rmw_reduction *row[WEIR_DTYPES]; /* each of WEIR_OPS */
 	rmw_copy_fn copy;
 };
 
@@ -29,52 +29,48 @@ struct rmw_kernels {
 #define RMW_ROW_OF(variant, type) RMW_ROW_AS(variant, type)
 #define RMW_ROW(type)             RMW_ROW_OF(RMW_VARIANT, type)
 
-#define RMW_ROWS_OF(variant)                                                                       \
-	extern const rmw_row rmw_##variant##_int8, rmw_##variant##_uint8, rmw_##variant##_int16,   \
-		rmw_##variant##_uint16, rmw_##variant##_int32, rmw_##variant##_uint32,             \
-		rmw_##variant##_int64, rmw_##variant##_uint64, rmw_##variant##_fp16,               \
-		rmw_##variant##_bf16, rmw_##variant##_fp32, rmw_##variant##_fp64;                  \
-	void rmw_##variant##_copy(void *restrict to, const void *restrict from, size_t bytes);
-
-RMW_ROWS_OF(scalar)
-RMW_ROWS_OF(avx2)
-RMW_ROWS_OF(avx512)
+#define X(name, ...)              extern const rmw_row rmw_scalar_##name, rmw_avx2_##name, rmw_avx512_##name;
+WEIR_DTYPE_LIST(X)
+#undef X
+void rmw_scalar_copy(void *restrict to, const void *restrict from, size_t bytes);
+void rmw_avx2_copy(void *restrict to, const void *restrict from, size_t bytes);
+void rmw_avx512_copy(void *restrict to, const void *restrict from, size_t bytes);
 
 /* A row's cells: begin, reduce, finish, bytes of an element of the accumulator. */
 #define RMW_INTEGER_OPS(sign, bits)                                                                \
-	[RMW_OP_SUM] = {copy##bits, sum##bits, NULL, bits / 8},                                    \
-	[RMW_OP_PROD] = {copy##bits, prod##bits, NULL, bits / 8},                                  \
-	[RMW_OP_MIN] = {copy##bits, min_##sign##bits, NULL, bits / 8},                             \
-	[RMW_OP_MAX] = {copy##bits, max_##sign##bits, NULL, bits / 8},                             \
-	[RMW_OP_BAND] = {copy##bits, band##bits, NULL, bits / 8},                                  \
-	[RMW_OP_BOR] = {copy##bits, bor##bits, NULL, bits / 8},                                    \
-	[RMW_OP_BXOR] = {copy##bits, bxor##bits, NULL, bits / 8},                                  \
-	[RMW_OP_LAND] = {bool##bits, land##bits, NULL, bits / 8},                                  \
-	[RMW_OP_LOR] = {bool##bits, lor##bits, NULL, bits / 8},                                    \
-	[RMW_OP_LXOR] = {bool##bits, lxor##bits, NULL, bits / 8}
+	[WEIR_OP_SUM] = {copy##bits, sum##bits, NULL, bits / 8},                                   \
+	[WEIR_OP_PROD] = {copy##bits, prod##bits, NULL, bits / 8},                                 \
+	[WEIR_OP_MIN] = {copy##bits, min_##sign##bits, NULL, bits / 8},                            \
+	[WEIR_OP_MAX] = {copy##bits, max_##sign##bits, NULL, bits / 8},                            \
+	[WEIR_OP_BAND] = {copy##bits, band##bits, NULL, bits / 8},                                 \
+	[WEIR_OP_BOR] = {copy##bits, bor##bits, NULL, bits / 8},                                   \
+	[WEIR_OP_BXOR] = {copy##bits, bxor##bits, NULL, bits / 8},                                 \
+	[WEIR_OP_LAND] = {bool##bits, land##bits, NULL, bits / 8},                                 \
+	[WEIR_OP_LOR] = {bool##bits, lor##bits, NULL, bits / 8},                                   \
+	[WEIR_OP_LXOR] = {bool##bits, lxor##bits, NULL, bits / 8}
 
 /* int8, int16: the sum of 256 needs 8 bits more, so an average has 32. */
 #define RMW_SHORT_OPS(sign, bits)                                                                  \
 	RMW_INTEGER_OPS(sign, bits),                                                               \
-		[RMW_OP_AVG] = {                                                                   \
+		[WEIR_OP_AVG] = {                                                                  \
 			widen_##sign##bits, sum_wide_##sign##bits, average_##sign##bits, 4}
 
 #define RMW_LONG_OPS(sign, bits)                                                                   \
 	RMW_INTEGER_OPS(sign, bits),                                                               \
-		[RMW_OP_AVG] = {copy##bits, sum##bits, average_##sign##bits, bits / 8}
+		[WEIR_OP_AVG] = {copy##bits, sum##bits, average_##sign##bits, bits / 8}
 
 /* fp32, fp64 */
 #define RMW_FLOAT_OPS(bits)                                                                        \
-	[RMW_OP_SUM] = {copy##bits, sum_f##bits, NULL, bits / 8},                                  \
-	[RMW_OP_PROD] = {copy##bits, prod_f##bits, NULL, bits / 8},                                \
-	[RMW_OP_MIN] = {canonical_f##bits, min_f##bits, NULL, bits / 8},                           \
-	[RMW_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                           \
-	[RMW_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
+	[WEIR_OP_SUM] = {copy##bits, sum_f##bits, NULL, bits / 8},                                 \
+	[WEIR_OP_PROD] = {copy##bits, prod_f##bits, NULL, bits / 8},                               \
+	[WEIR_OP_MIN] = {canonical_f##bits, min_f##bits, NULL, bits / 8},                          \
+	[WEIR_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                          \
+	[WEIR_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
 
 /* fp16, bf16: what rounds has fp32 for its accumulator. Without min and max. */
 #define RMW_HALF_OPS(type)                                                                         \
-	[RMW_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                          \
-	[RMW_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                        \
-	[RMW_OP_AVG] = {widen_##type, sum_wide_##type, average_##type, 4}
+	[WEIR_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                         \
+	[WEIR_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                       \
+	[WEIR_OP_AVG] = {widen_##type, sum_wide_##type, average_##type, 4}
 
 #endif

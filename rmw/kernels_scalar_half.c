@@ -111,8 +111,8 @@ RMW_SCALAR_MINIMUM(fp16, 16, 0x7c00, 0x7e00)
 RMW_SCALAR_MINIMUM(bf16, 16, 0x7f80, 0x7fc0)
 
 #define EXTREMES(type)                                                                             \
-	[RMW_OP_MIN] = {canonical_##type, min_##type, NULL, 2},                                    \
-	[RMW_OP_MAX] = {canonical_##type, max_##type, NULL, 2}
+	[WEIR_OP_MIN] = {canonical_##type, min_##type, NULL, 2},                                   \
+	[WEIR_OP_MAX] = {canonical_##type, max_##type, NULL, 2}
 
-const rmw_row RMW_ROW(fp16) = {RMW_HALF_OPS(fp16), EXTREMES(fp16)};
-const rmw_row RMW_ROW(bf16) = {RMW_HALF_OPS(bf16), EXTREMES(bf16)};
+const rmw_row RMW_ROW(FP16) = {RMW_HALF_OPS(fp16), EXTREMES(fp16)};
+const rmw_row RMW_ROW(BF16) = {RMW_HALF_OPS(bf16), EXTREMES(bf16)};

@@ -39,14 +39,14 @@ RMW_SCALAR_FINISH(average_u32, uint32_t, uint32_t, a / count)
 RMW_SCALAR_FINISH(average_s64, int64_t, int64_t, a / (int64_t)count)
 RMW_SCALAR_FINISH(average_u64, uint64_t, uint64_t, a / count)
 
-const rmw_row RMW_ROW(int8) = {RMW_SHORT_OPS(s, 8)};
-const rmw_row RMW_ROW(uint8) = {RMW_SHORT_OPS(u, 8)};
-const rmw_row RMW_ROW(int16) = {RMW_SHORT_OPS(s, 16)};
-const rmw_row RMW_ROW(uint16) = {RMW_SHORT_OPS(u, 16)};
-const rmw_row RMW_ROW(int32) = {RMW_LONG_OPS(s, 32)};
-const rmw_row RMW_ROW(uint32) = {RMW_LONG_OPS(u, 32)};
-const rmw_row RMW_ROW(int64) = {RMW_LONG_OPS(s, 64)};
-const rmw_row RMW_ROW(uint64) = {RMW_LONG_OPS(u, 64)};
+const rmw_row RMW_ROW(INT8) = {RMW_SHORT_OPS(s, 8)};
+const rmw_row RMW_ROW(UINT8) = {RMW_SHORT_OPS(u, 8)};
+const rmw_row RMW_ROW(INT16) = {RMW_SHORT_OPS(s, 16)};
+const rmw_row RMW_ROW(UINT16) = {RMW_SHORT_OPS(u, 16)};
+const rmw_row RMW_ROW(INT32) = {RMW_LONG_OPS(s, 32)};
+const rmw_row RMW_ROW(UINT32) = {RMW_LONG_OPS(u, 32)};
+const rmw_row RMW_ROW(INT64) = {RMW_LONG_OPS(s, 64)};
+const rmw_row RMW_ROW(UINT64) = {RMW_LONG_OPS(u, 64)};
 
 void
 rmw_scalar_copy(void *restrict to, const void *restrict from, size_t bytes)

@@ -21,5 +21,5 @@
 FLOAT(32, float)
 FLOAT(64, double)
 
-const rmw_row RMW_ROW(fp32) = {RMW_FLOAT_OPS(32)};
-const rmw_row RMW_ROW(fp64) = {RMW_FLOAT_OPS(64)};
+const rmw_row RMW_ROW(FP32) = {RMW_FLOAT_OPS(32)};
+const rmw_row RMW_ROW(FP64) = {RMW_FLOAT_OPS(64)};

@@ -80,8 +80,8 @@ EXTREME(min_bf16, v_min_s16, +, 0x7f80, 0x7fc0)
 EXTREME(max_bf16, v_max_s16, -, 0x7f80, 0x7fc0)
 
 #define EXTREMES(type)                                                                             \
-	[RMW_OP_MIN] = {min_##type##_begin, min_##type, min_##type##_finish, 2},                   \
-	[RMW_OP_MAX] = {max_##type##_begin, max_##type, max_##type##_finish, 2}
+	[WEIR_OP_MIN] = {min_##type##_begin, min_##type, min_##type##_finish, 2},                  \
+	[WEIR_OP_MAX] = {max_##type##_begin, max_##type, max_##type##_finish, 2}
 
-const rmw_row RMW_ROW(fp16) = {RMW_HALF_OPS(fp16), EXTREMES(fp16)};
-const rmw_row RMW_ROW(bf16) = {RMW_HALF_OPS(bf16), EXTREMES(bf16)};
+const rmw_row RMW_ROW(FP16) = {RMW_HALF_OPS(fp16), EXTREMES(fp16)};
+const rmw_row RMW_ROW(BF16) = {RMW_HALF_OPS(bf16), EXTREMES(bf16)};

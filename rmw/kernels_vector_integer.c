@@ -96,14 +96,14 @@ LONG_AVERAGE(u32, 32, v_divide_u32)
 LONG_AVERAGE(s64, 64, divide_s64)
 LONG_AVERAGE(u64, 64, divide_u64)
 
-const rmw_row RMW_ROW(int8) = {RMW_SHORT_OPS(s, 8)};
-const rmw_row RMW_ROW(uint8) = {RMW_SHORT_OPS(u, 8)};
-const rmw_row RMW_ROW(int16) = {RMW_SHORT_OPS(s, 16)};
-const rmw_row RMW_ROW(uint16) = {RMW_SHORT_OPS(u, 16)};
-const rmw_row RMW_ROW(int32) = {RMW_LONG_OPS(s, 32)};
-const rmw_row RMW_ROW(uint32) = {RMW_LONG_OPS(u, 32)};
-const rmw_row RMW_ROW(int64) = {RMW_LONG_OPS(s, 64)};
-const rmw_row RMW_ROW(uint64) = {RMW_LONG_OPS(u, 64)};
+const rmw_row RMW_ROW(INT8) = {RMW_SHORT_OPS(s, 8)};
+const rmw_row RMW_ROW(UINT8) = {RMW_SHORT_OPS(u, 8)};
+const rmw_row RMW_ROW(INT16) = {RMW_SHORT_OPS(s, 16)};
+const rmw_row RMW_ROW(UINT16) = {RMW_SHORT_OPS(u, 16)};
+const rmw_row RMW_ROW(INT32) = {RMW_LONG_OPS(s, 32)};
+const rmw_row RMW_ROW(UINT32) = {RMW_LONG_OPS(u, 32)};
+const rmw_row RMW_ROW(INT64) = {RMW_LONG_OPS(s, 64)};
+const rmw_row RMW_ROW(UINT64) = {RMW_LONG_OPS(u, 64)};
 
 void
 RMW_ROW(copy)(void *restrict to, const void *restrict from, size_t bytes)

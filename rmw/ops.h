@@ -181,7 +181,7 @@ rmw_add32x2(uint64_t *word, uint64_t operand)
 /*
  * rmw_add32x2 on `n` words: 2 n adds of 32 bits, of which an engine of Trio does two per clock.
  * words, operands: aligned to 8, not overlapping. For many, at any alignment: the kernel of
- * RMW_TYPE_UINT32 or INT32 and RMW_OP_SUM (kernels.h). Cost: a cycle or less per word.
+ * WEIR_DTYPE_UINT32 or INT32 and WEIR_OP_SUM (kernels.h). Cost: a cycle or less per word.
  */
 static inline void
 rmw_add32_words(uint64_t *restrict words, const uint64_t *restrict operands, size_t n)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "apps/bench/generator.h"
+#include "pktbuf/wire/wire.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
 
@@ -84,7 +85,7 @@ static const struct option_row work_options[] = {
 #define WORK_CELLS(w)                                                                              \
 	TABLE_NUMBER((w)->workers), TABLE_NUMBER((w)->threads), TABLE_NUMBER((w)->sources),        \
 		TABLE_NUMBER((w)->window), TABLE_NUMBER((w)->elements),                            \
-		TABLE_TEXT(rmw_type_name((w)->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),     \
+		TABLE_TEXT(weir_dtype_text((w)->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),   \
 		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_TEXT(isa),                         \
 		TABLE_NUMBER((w)->copies *(w)->depth *(w)->sources), TABLE_BOOL(deterministic),    \
 		TABLE_BOOL(bench_on_huge_pages())
@@ -137,7 +138,8 @@ engine_row(const struct generator_work *w, const struct generator_result *result
 {
 	static double plain; /* the same without tags, which was measured just before */
 	double rate[BENCH_REPEAT_MAX], ratio[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
-	double bits = w->elements * rmw_type_size(w->type) * 8e-9, r, q, time, beside = BENCH_NONE;
+	double bits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, time,
+	       beside = BENCH_NONE;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
@@ -178,7 +180,7 @@ typedef int (*point)(const struct generator_work *work);
 static int
 sweep(const struct option_list *lcores, const char *type, double far, point each)
 {
-	static const enum rmw_type types[] = {RMW_TYPE_INT32, RMW_TYPE_FP32};
+	static const enum weir_dtype types[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
 	const struct option_list *list[] = {lcores, &threads, &sources, &window, &elements};
 	unsigned int at[5] = {0};
 
@@ -207,7 +209,7 @@ sweep(const struct option_list *lcores, const char *type, double far, point each
 		fit(&w);
 		for (unsigned int t = 0; t < RTE_DIM(types); t++) {
 			w.type = types[t];
-			if (strcmp(type, "all") != 0 && strcmp(type, rmw_type_name(w.type)) != 0)
+			if (strcmp(type, "all") != 0 && strcmp(type, weir_dtype_text(w.type)) != 0)
 				continue;
 			w.authenticated = false;
 			if (each(&w) < 0)
@@ -241,7 +243,7 @@ engine_point(const struct generator_work *w)
 	struct generator_result result;
 
 	bench_progress("%u lcores, %u threads, %u sources, window %u, %u elements, %s", w->workers,
-		w->threads, w->sources, w->window, w->elements, rmw_type_name(w->type));
+		w->threads, w->sources, w->window, w->elements, weir_dtype_text(w->type));
 	if (generator_run(w, &result) < 0)
 		return -1;
 	if (packets != 0)

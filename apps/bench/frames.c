@@ -114,7 +114,7 @@ once_shuffle(struct rte_mempool *pool)
 static unsigned int
 payload_bytes(const struct frames_config *config)
 {
-	return config->elements * rmw_type_size(config->type);
+	return config->elements * weir_dtype_bytes(config->type);
 }
 
 static unsigned int
@@ -147,7 +147,8 @@ fill_payload(const struct frames_config *config, uint8_t *to, uint32_t salt)
 		float real = (float)value;
 
 		memcpy(to + 4 * e,
-			config->type == RMW_TYPE_FP32 ? (const void *)&real : (const void *)&value,
+			config->type == WEIR_DTYPE_FP32 ? (const void *)&real
+							: (const void *)&value,
 			4);
 	}
 }
@@ -185,7 +186,7 @@ static void
 make_row(struct frames *frames, unsigned int row)
 {
 	const struct frames_config *c = &frames->config;
-	const struct rmw_reduction *r = rmw_reduction_of(RMW_ISA_SCALAR, c->type, RMW_OP_SUM);
+	const struct rmw_reduction *r = rmw_reduction_of(RMW_ISA_SCALAR, c->type, WEIR_OP_SUM);
 	uint8_t *sum = malloc(payload_bytes(c));
 
 	frames->expected[row] = sum;

@@ -58,7 +58,7 @@ struct frames_config {
 	unsigned int sources; /* [1, 256] */
 	unsigned int rows; /* of a frame from each source, [1, ...] */
 	unsigned int elements; /* [1, 4095] */
-	enum rmw_type type;
+	enum weir_dtype type;
 	bool checksum; /* UDP checksums filled; else 0, "not computed" */
 	bool authenticated; /* extended form, with room for a tag; no checksums */
 	bool ordinary; /* no contributions: to station 0 behind `to_port` */

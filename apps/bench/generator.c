@@ -150,7 +150,7 @@ take_ordinary(struct generator *g, const struct rte_mbuf *packet, unsigned int p
 static bool
 right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
 {
-	unsigned int bytes = owner->work->elements * rmw_type_size(owner->work->type);
+	unsigned int bytes = owner->work->elements * weir_dtype_bytes(owner->work->type);
 	unsigned int tag = owner->auth != NULL ? WEIR_TAG_BYTES : 0;
 	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
 	struct weir_header h = {.extended = owner->auth != NULL};
@@ -263,7 +263,8 @@ static size_t
 bare_buffer_bytes(const struct generator_work *work)
 {
 	/* A line apart, as DataMemory's headers keep them. */
-	return RTE_ALIGN(work->elements * rmw_type_size(work->type) + WEIR_BITMAP_BYTES, 64u) + 64;
+	return RTE_ALIGN(work->elements * weir_dtype_bytes(work->type) + WEIR_BITMAP_BYTES, 64u) +
+		64;
 }
 
 int
@@ -282,7 +283,7 @@ bare_create(struct bare *bare, const struct generator_work *work)
 	/* The first buffer on top. */
 	for (unsigned int i = n; i-- > 0;)
 		bare->free[bare->nb_free++] = bare->memory + i * bare_buffer_bytes(work);
-	bare->reduce = rmw_reduction(work->type, RMW_OP_SUM)->reduce;
+	bare->reduce = rmw_reduction(work->type, WEIR_OP_SUM)->reduce;
 	bare->copy = rmw_kernel_copy();
 	return 0;
 }
@@ -348,7 +349,7 @@ bare_one(struct generator *g, uint32_t step, const uint8_t *from)
 static void
 bare_run(struct generator *g, uint64_t end)
 {
-	unsigned int bytes = g->work->elements * rmw_type_size(g->work->type);
+	unsigned int bytes = g->work->elements * weir_dtype_bytes(g->work->type);
 	const uint8_t *next = bare_payload(g);
 
 	while (rte_rdtsc() < end) {

@@ -46,7 +46,7 @@ struct generator_work {
 	unsigned int sources, window, elements;
 	unsigned int depth; /* blocks under way at most per worker, [1, window / workers] */
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */
-	enum rmw_type type;
+	enum weir_dtype type;
 	enum generator_order order;
 	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;

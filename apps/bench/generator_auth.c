@@ -177,7 +177,7 @@ send_back(const uint8_t *from, unsigned int bytes)
 void
 generator_auth_tag(struct generator *g, struct rte_mbuf **packets, uint16_t n)
 {
-	unsigned int bytes = g->work->elements * rmw_type_size(g->work->type);
+	unsigned int bytes = g->work->elements * weir_dtype_bytes(g->work->type);
 	struct generator_auth *a = g->auth;
 	uint64_t began = rte_rdtsc(), took, usual;
 

@@ -47,15 +47,15 @@ enum what {
 };
 
 struct cell {
-	enum rmw_type type;
-	enum rmw_op op;
+	enum weir_dtype type;
+	enum weir_op op;
 	size_t src_bytes, acc_stride, src_stride, blocks;
 	uint8_t *acc, *src; /* blocks times their strides */
 	const struct rmw_reduction *widest;
 };
 
 static rmw_reduce_fn
-loop_of(enum rmw_isa isa, enum rmw_type type, enum rmw_op op)
+loop_of(enum rmw_isa isa, enum weir_dtype type, enum weir_op op)
 {
 	if (!rmw_isa_supported(isa))
 		return NULL;
@@ -73,14 +73,14 @@ static void
 fill(const struct cell *c, uint8_t *to, uint64_t *state)
 {
 	static const uint64_t one[] = {0x3c00, 0x3f80, 0x3f800000, UINT64_C(0x3ff0000000000000)};
-	size_t size = rmw_type_size(c->type);
+	size_t size = weir_dtype_bytes(c->type);
 
 	for (size_t i = 0; i < elements; i++) {
 		uint64_t bits = *state = *state * UINT64_C(6364136223846793005) + 1;
 
 		bits >>= 64 - 8 * size;
-		if (c->type >= RMW_TYPE_FP16)
-			bits = one[c->type - RMW_TYPE_FP16] |
+		if (c->type >= WEIR_DTYPE_FP16)
+			bits = one[c->type - WEIR_DTYPE_FP16] |
 				(bits & UINT64_C(1) << (8 * size - 1));
 		memcpy(to + i * size, &bits, size);
 	}
@@ -108,7 +108,7 @@ cell_create(struct cell *c, uint64_t bytes)
 	uint64_t state = 1;
 
 	c->widest = rmw_reduction_of(RMW_ISA_AUTO, c->type, c->op);
-	c->src_bytes = elements * rmw_type_size(c->type);
+	c->src_bytes = elements * weir_dtype_bytes(c->type);
 	c->acc_stride = lines(elements * c->widest->acc_bytes);
 	c->src_stride = lines(INTO + c->src_bytes);
 	c->blocks = bytes / (c->acc_stride + c->src_stride);
@@ -215,7 +215,7 @@ static const struct table_column columns[] = {
 };
 
 static int
-run_cell(enum rmw_type type, enum rmw_op op, uint64_t size)
+run_cell(enum weir_dtype type, enum weir_op op, uint64_t size)
 {
 	static double rates[WHATS][BENCH_REPEAT_MAX];
 	struct cell c = {.type = type, .op = op};
@@ -223,7 +223,7 @@ run_cell(enum rmw_type type, enum rmw_op op, uint64_t size)
 	unsigned int widest = 0;
 	int rc;
 
-	bench_progress("%s %s, %" PRIu64 " KiB", rmw_type_name(type), rmw_op_name(op), size);
+	bench_progress("%s %s, %" PRIu64 " KiB", weir_dtype_text(type), weir_op_text(op), size);
 	rc = cell_create(&c, size << 10) < 0 ? 2 : 0;
 	/* Interleaved, so that a disturbance affects all of them. */
 	for (unsigned int i = 0; i < bench_common.repeat && rc == 0; i++)
@@ -235,12 +235,13 @@ run_cell(enum rmw_type type, enum rmw_op op, uint64_t size)
 			widest = what;
 	}
 	if (rc == 0)
-		bench_row((struct table_cell[]){TABLE_NUMBER(size), TABLE_TEXT(rmw_type_name(type)),
-			TABLE_TEXT(rmw_op_name(op)), TABLE_NUMBER(m[KERNEL]), TABLE_NUMBER(m[LOOP]),
-			TABLE_NUMBER(m[KERNEL + 1]), TABLE_NUMBER(m[LOOP + 1]),
-			TABLE_NUMBER(m[KERNEL + 2]), TABLE_NUMBER(m[LOOP + 2]),
-			TABLE_NUMBER(m[LOOP + widest]), TABLE_NUMBER(m[BLOCK]),
-			TABLE_NUMBER(m[COPY]), TABLE_NUMBER(m[widest] / m[LOOP + widest]),
+		bench_row((struct table_cell[]){TABLE_NUMBER(size),
+			TABLE_TEXT(weir_dtype_text(type)), TABLE_TEXT(weir_op_text(op)),
+			TABLE_NUMBER(m[KERNEL]), TABLE_NUMBER(m[LOOP]), TABLE_NUMBER(m[KERNEL + 1]),
+			TABLE_NUMBER(m[LOOP + 1]), TABLE_NUMBER(m[KERNEL + 2]),
+			TABLE_NUMBER(m[LOOP + 2]), TABLE_NUMBER(m[LOOP + widest]),
+			TABLE_NUMBER(m[BLOCK]), TABLE_NUMBER(m[COPY]),
+			TABLE_NUMBER(m[widest] / m[LOOP + widest]),
 			TABLE_NUMBER(m[widest] / m[COPY]), TABLE_NUMBER(elements),
 			TABLE_NUMBER(sources)});
 	free(c.acc);
@@ -257,7 +258,7 @@ chosen(const char *only, const char *name)
 static int
 run(void)
 {
-	const unsigned int each = RMW_TYPE_COUNT * RMW_OP_COUNT;
+	const unsigned int each = WEIR_DTYPES * WEIR_OPS;
 	unsigned int cells = 0;
 	int rc = 0;
 
@@ -268,10 +269,11 @@ run(void)
 		sources);
 	bench_table(columns, sizeof(columns) / sizeof(columns[0]));
 	for (unsigned int i = 0; i < kib.count * each && rc == 0; i++) {
-		enum rmw_type type = (enum rmw_type)(i % each / RMW_OP_COUNT);
-		enum rmw_op op = (enum rmw_op)(i % RMW_OP_COUNT);
+		enum weir_dtype type = (enum weir_dtype)(i % each / WEIR_OPS);
+		enum weir_op op = (enum weir_op)(i % WEIR_OPS);
 
-		if (!chosen(only_type, rmw_type_name(type)) || !chosen(only_op, rmw_op_name(op)) ||
+		if (!chosen(only_type, weir_dtype_text(type)) ||
+			!chosen(only_op, weir_op_text(op)) ||
 			rmw_reduction_of(RMW_ISA_SCALAR, type, op) == NULL)
 			continue;
 		rc = run_cell(type, op, kib.value[i / each]);

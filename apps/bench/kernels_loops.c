@@ -57,13 +57,13 @@ ANYWHERE(double, f64);
 	LOOP(type##_max, storage, storage, widen(a) > widen(b) ? a : b)
 
 #define INTEGER_OPS(type)                                                                          \
-	[RMW_OP_PROD] = type##_prod, [RMW_OP_SUM] = type##_sum, [RMW_OP_MIN] = type##_min,         \
-	[RMW_OP_MAX] = type##_max, [RMW_OP_AVG] = type##_avg, [RMW_OP_BAND] = type##_band,         \
-	[RMW_OP_BOR] = type##_bor, [RMW_OP_BXOR] = type##_bxor, [RMW_OP_LAND] = type##_land,       \
-	[RMW_OP_LOR] = type##_lor, [RMW_OP_LXOR] = type##_lxor
+	[WEIR_OP_PROD] = type##_prod, [WEIR_OP_SUM] = type##_sum, [WEIR_OP_MIN] = type##_min,      \
+	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_avg, [WEIR_OP_BAND] = type##_band,      \
+	[WEIR_OP_BOR] = type##_bor, [WEIR_OP_BXOR] = type##_bxor, [WEIR_OP_LAND] = type##_land,    \
+	[WEIR_OP_LOR] = type##_lor, [WEIR_OP_LXOR] = type##_lxor
 #define FLOAT_OPS(type)                                                                            \
-	[RMW_OP_PROD] = type##_prod, [RMW_OP_SUM] = type##_sum, [RMW_OP_MIN] = type##_min,         \
-	[RMW_OP_MAX] = type##_max, [RMW_OP_AVG] = type##_sum
+	[WEIR_OP_PROD] = type##_prod, [WEIR_OP_SUM] = type##_sum, [WEIR_OP_MIN] = type##_min,      \
+	[WEIR_OP_MAX] = type##_max, [WEIR_OP_AVG] = type##_sum
 
 INTEGER(s8, u8, s32)
 INTEGER(u8, u8, u32)
@@ -92,27 +92,27 @@ ANYWHERE(_Float16, f16);
 HALF(fp16, f16, (float))
 #endif
 
-static const rmw_reduce_fn loops[RMW_TYPE_COUNT][RMW_OP_COUNT] = {
-	[RMW_TYPE_INT8] = {INTEGER_OPS(s8)},
-	[RMW_TYPE_UINT8] = {INTEGER_OPS(u8)},
-	[RMW_TYPE_INT16] = {INTEGER_OPS(s16)},
-	[RMW_TYPE_UINT16] = {INTEGER_OPS(u16)},
-	[RMW_TYPE_INT32] = {INTEGER_OPS(s32)},
-	[RMW_TYPE_UINT32] = {INTEGER_OPS(u32)},
-	[RMW_TYPE_INT64] = {INTEGER_OPS(s64)},
-	[RMW_TYPE_UINT64] = {INTEGER_OPS(u64)},
+static const rmw_reduce_fn loops[WEIR_DTYPES][WEIR_OPS] = {
+	[WEIR_DTYPE_INT8] = {INTEGER_OPS(s8)},
+	[WEIR_DTYPE_UINT8] = {INTEGER_OPS(u8)},
+	[WEIR_DTYPE_INT16] = {INTEGER_OPS(s16)},
+	[WEIR_DTYPE_UINT16] = {INTEGER_OPS(u16)},
+	[WEIR_DTYPE_INT32] = {INTEGER_OPS(s32)},
+	[WEIR_DTYPE_UINT32] = {INTEGER_OPS(u32)},
+	[WEIR_DTYPE_INT64] = {INTEGER_OPS(s64)},
+	[WEIR_DTYPE_UINT64] = {INTEGER_OPS(u64)},
 #ifdef __FLT16_MANT_DIG__
-	[RMW_TYPE_FP16] = {FLOAT_OPS(fp16)},
+	[WEIR_DTYPE_FP16] = {FLOAT_OPS(fp16)},
 #endif
-	[RMW_TYPE_BF16] = {FLOAT_OPS(bf16)},
-	[RMW_TYPE_FP32] = {FLOAT_OPS(f32)},
-	[RMW_TYPE_FP64] = {FLOAT_OPS(f64)},
+	[WEIR_DTYPE_BF16] = {FLOAT_OPS(bf16)},
+	[WEIR_DTYPE_FP32] = {FLOAT_OPS(f32)},
+	[WEIR_DTYPE_FP64] = {FLOAT_OPS(f64)},
 };
 
 rmw_reduce_fn
-KERNELS_LOOP(enum rmw_type type, enum rmw_op op)
+KERNELS_LOOP(enum weir_dtype type, enum weir_op op)
 {
-	if ((unsigned int)type >= RMW_TYPE_COUNT || (unsigned int)op >= RMW_OP_COUNT)
+	if ((unsigned int)type >= WEIR_DTYPES || (unsigned int)op >= WEIR_OPS)
 		return NULL;
 	return loops[type][op];
 }

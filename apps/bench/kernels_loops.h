@@ -10,8 +10,8 @@
  * -0 and 0, it takes any for the lesser. Compiled for that instruction set; NULL: there is none, or the
  * compiler doesn't know the type.
  */
-rmw_reduce_fn kernels_loop_scalar(enum rmw_type type, enum rmw_op op);
-rmw_reduce_fn kernels_loop_avx2(enum rmw_type type, enum rmw_op op);
-rmw_reduce_fn kernels_loop_avx512(enum rmw_type type, enum rmw_op op);
+rmw_reduce_fn kernels_loop_scalar(enum weir_dtype type, enum weir_op op);
+rmw_reduce_fn kernels_loop_avx2(enum weir_dtype type, enum weir_op op);
+rmw_reduce_fn kernels_loop_avx512(enum weir_dtype type, enum weir_op op);
 
 #endif

@@ -112,7 +112,7 @@ work_of(unsigned int workers, double far)
 		.sources = RTE_MAX(plan.sources, 2u),
 		.window = MEASURED_WINDOW,
 		.elements = (unsigned int)elements,
-		.type = type[0] == 'f' ? RMW_TYPE_FP32 : RMW_TYPE_INT32,
+		.type = type[0] == 'f' ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32,
 		.checksum = checksum[0] == 's',
 		.multicast = results[0] == 'm',
 		.far = far,

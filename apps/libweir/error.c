@@ -23,48 +23,12 @@ weir_error_set(struct weir_handle *h, int code, const char *format, ...)
 	return code;
 }
 
-static const char *
-collective_text(unsigned int collective)
-{
-	switch (collective) {
-#define X(name, code, text)                                                                        \
-	case code: return text;
-		WEIR_COLLECTIVE_LIST(X)
-#undef X
-	default: return "?";
-	}
-}
-
-const char *
-weir_dtype_text(unsigned int dtype)
-{
-	switch (dtype) {
-#define X(name, code, text, bytes)                                                                 \
-	case code: return text;
-		WEIR_DTYPE_LIST(X)
-#undef X
-	default: return "?";
-	}
-}
-
-const char *
-weir_op_text(unsigned int op)
-{
-	switch (op) {
-#define X(name, code, text)                                                                        \
-	case code: return text;
-		WEIR_OP_LIST(X)
-#undef X
-	default: return "?";
-	}
-}
-
 /* An operation, or a block of it, in words: "reduce (sum of fp32, to 3)". */
 static const char *
 print_call(char text[CALL_MAX], unsigned int collective, unsigned int op, unsigned int dtype,
 	unsigned int root)
 {
-	const char *name = collective_text(collective), *type = weir_dtype_text(dtype);
+	const char *name = weir_collective_text(collective), *type = weir_dtype_text(dtype);
 	char where[24] = "";
 
 	if (weir_collective_has_root(collective))
@@ -230,7 +194,7 @@ static const char *
 print_value(char text[32], unsigned int field, unsigned int value)
 {
 	switch (field) {
-	case WEIR_FIELD_COLLECTIVE: return collective_text(value);
+	case WEIR_FIELD_COLLECTIVE: return weir_collective_text(value);
 	case WEIR_FIELD_OP: return weir_op_text(value);
 	case WEIR_FIELD_DTYPE: return weir_dtype_text(value);
 	case WEIR_FIELD_LENGTH: snprintf(text, 32, "%u elements", value); break;

@@ -76,7 +76,7 @@ accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payl
 		(window & (window - 1)) != 0 || weir->h.elements == 0 ||
 		weir->h.elements > WEIR_ELEMENTS_MAX || weir->h.sources == 0 ||
 		weir->h.sources > WEIR_SOURCES_MAX || weir->h.rank >= weir->h.sources ||
-		weir_dtype_bytes(weir->h.job_dtype) == 0 || weir->h.job_op > WEIR_OP_LXOR ||
+		weir_dtype_bytes(weir->h.job_dtype) == 0 || weir->h.job_op >= WEIR_OPS ||
 		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(weir->h.group.s_addr))))
 		return weir_error_set(&weir->h, -EPROTO,
 			"%s: the switch's reply to the join makes no sense (generation %u, "

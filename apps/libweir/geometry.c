@@ -10,72 +10,67 @@ enum part {
 	EACH, /* so many of each source's slice */
 };
 
-/* Into how many parts the elements of a block are divided. */
-enum cut { WHOLE, SLICES, SQUARE };
-
-/* A collective, as a host sees it. */
-static const struct row {
-	bool is; /* there is such a collective */
-	uint8_t send, recv; /* enum part */
-	uint8_t cut;
-	bool root_sends, root_receives; /* nobody else does */
-	bool reduces, differs;
-} rows[16] = {
-	[WEIR_COLLECTIVE_ALLREDUCE] = {true, ONE, ONE, WHOLE, .reduces = true},
-	[WEIR_COLLECTIVE_REDUCE] = {true, ONE, ONE, WHOLE, .reduces = true, .root_receives = true,
-		.differs = true},
-	[WEIR_COLLECTIVE_REDUCESCATTER] = {true, EACH, ONE, SLICES, .reduces = true,
-		.differs = true},
-	[WEIR_COLLECTIVE_BROADCAST] = {true, ONE, ONE, WHOLE, .root_sends = true},
-	[WEIR_COLLECTIVE_SCATTER] = {true, EACH, ONE, SLICES, .root_sends = true, .differs = true},
-	[WEIR_COLLECTIVE_GATHER] = {true, ONE, EACH, SLICES, .root_receives = true,
-		.differs = true},
-	[WEIR_COLLECTIVE_ALLGATHER] = {true, ONE, EACH, SLICES},
-	[WEIR_COLLECTIVE_ALLTOALL] = {true, EACH, EACH, SQUARE, .differs = true},
-	[WEIR_COLLECTIVE_BARRIER] = {true, NONE, NONE, WHOLE},
-};
+static const struct collective_row *
+row_of(unsigned int collective)
+{
+	return &collective_table[collective < 16 ? collective : WEIR_COLLECTIVE_JOIN];
+}
 
 bool
 weir_collective_reduces(unsigned int collective)
 {
-	return collective < 16 && rows[collective].reduces;
+	return row_of(collective)->contribution == CONTRIBUTION_REDUCE;
 }
 
 bool
 weir_collective_has_root(unsigned int collective)
 {
-	return collective < 16 && (rows[collective].root_sends || rows[collective].root_receives);
+	return row_of(collective)->rooted;
 }
 
 bool
 weir_collective_differs(unsigned int collective)
 {
-	return collective < 16 && rows[collective].differs;
+	return row_of(collective)->served && row_of(collective)->to != TO_ALL;
 }
 
 bool
 weir_geometry_always_whole(const struct weir_geometry *g)
 {
-	return g->per_root != 0 || rows[g->collective].root_sends;
+	return g->per_root != 0 || row_of(g->collective)->contribution == CONTRIBUTION_ROOT;
+}
+
+/* Do the elements of a block consist of a slice for each source? */
+static bool
+is_sliced(const struct collective_row *row)
+{
+	return row->contribution == CONTRIBUTION_SLICE || row->contribution == CONTRIBUTION_ROW ||
+		row->result == RESULT_SLICE;
 }
 
 static enum part
-sent(const struct row *row, bool is_root)
+sent(const struct collective_row *row, bool is_root)
 {
-	return row->root_sends && !is_root ? NONE : (enum part)row->send;
+	if (row->contribution == CONTRIBUTION_NOTHING ||
+		(row->contribution == CONTRIBUTION_ROOT && !is_root))
+		return NONE;
+	return is_sliced(row) && row->contribution != CONTRIBUTION_SLICE ? EACH : ONE;
 }
 
 static enum part
-received(const struct row *row, bool is_root)
+received(const struct collective_row *row, bool is_root)
 {
-	return row->root_receives && !is_root ? NONE : (enum part)row->recv;
+	if (row->result == RESULT_NOTHING || (row->to == TO_ROOT && !is_root))
+		return NONE;
+	return is_sliced(row) && row->result != RESULT_SLICE ? EACH : ONE;
 }
 
 int
 weir_geometry_cut(struct weir_geometry *g)
 {
-	const struct row *row = &rows[g->collective];
-	size_t slices = row->cut == WHOLE ? 1 : g->sources, room = g->limit, blocks, bytes;
+	const struct collective_row *row = row_of(g->collective);
+	bool rows = row->contribution == CONTRIBUTION_ROW;
+	size_t slices = is_sliced(row) ? g->sources : 1, room = g->limit, blocks, bytes;
 
 	g->per_root = 0;
 	if (g->collective == WEIR_COLLECTIVE_BARRIER) {
@@ -88,9 +83,9 @@ weir_geometry_cut(struct weir_geometry *g)
 	if (slices == 0 || room < slices)
 		return -EMSGSIZE;
 	/* Each source has a row of slices in it; where that is too much, rows go one after the other. */
-	if (row->cut == SQUARE && room >= slices * slices)
+	if (rows && room >= slices * slices)
 		room /= slices;
-	else if (row->cut == SQUARE)
+	else if (rows)
 		g->per_root = 1;
 	g->per_block = (unsigned int)(room / slices);
 	blocks = g->count / g->per_block + (g->count % g->per_block != 0);
@@ -131,13 +126,13 @@ weir_geometry_block(const struct weir_geometry *g, uint32_t nth, struct weir_sha
 	bool scatters = g->per_root != 0;
 	uint8_t collective = scatters ? WEIR_COLLECTIVE_SCATTER : g->collective;
 	unsigned int root = scatters ? nth / g->per_root : g->root;
-	const struct row *row = &rows[collective];
+	const struct collective_row *row = row_of(collective);
 	size_t first = (size_t)(scatters ? nth % g->per_root : nth) * g->per_block;
 	size_t count = g->count - first < g->per_block ? g->count - first : g->per_block;
 	size_t to = scatters ? root * g->count + first : first;
 
 	*shape = (struct weir_shape){
-		.elements = (uint16_t)(count * (row->cut == WHOLE ? 1 : g->sources)),
+		.elements = (uint16_t)(count * (is_sliced(row) ? g->sources : 1)),
 		.collective = collective,
 		.root = (uint8_t)root,
 		.send = span(g, sent(row, g->rank == root), first, count),
@@ -156,27 +151,21 @@ elements(const struct weir_geometry *g, enum part part)
 size_t
 weir_geometry_sent(const struct weir_geometry *g)
 {
-	return elements(g, sent(&rows[g->collective], g->rank == g->root));
+	return elements(g, sent(row_of(g->collective), g->rank == g->root));
 }
 
 size_t
 weir_geometry_received(const struct weir_geometry *g)
 {
-	return elements(g, received(&rows[g->collective], g->rank == g->root));
+	return elements(g, received(row_of(g->collective), g->rank == g->root));
 }
 
 int32_t
 weir_geometry_result(const struct weir_header *h, unsigned int sources, unsigned int rank)
 {
-	const struct row *row = h->collective < 16 ? &rows[h->collective] : &rows[15];
-	uint32_t slice = h->grad_cnt / sources + (rank < h->grad_cnt % sources);
+	const struct collective_row *row = row_of(h->collective);
 
-	if (!row->is || h->root >= sources)
+	if (!row->served || h->root >= sources)
 		return -1;
-	switch (received(row, rank == h->root)) {
-	case NONE: return 0;
-	case ONE: return (int32_t)(row->cut == WHOLE ? h->grad_cnt : slice);
-	case EACH:
-	default: return (int32_t)(row->cut == SQUARE ? sources * slice : h->grad_cnt);
-	}
+	return (int32_t)row_part(row, h->grad_cnt, sources, rank, h->root).count;
 }

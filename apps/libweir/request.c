@@ -415,9 +415,9 @@ static int
 check_types(const struct weir *weir, const struct call *c)
 {
 	unsigned int dtype = (unsigned int)c->dtype, op = (unsigned int)c->op;
-	bool real = dtype >= WEIR_DTYPE_FP16;
+	bool real = weir_dtype_is_float(dtype);
 
-	if (weir_dtype_bytes(dtype) == 0 || op > WEIR_OP_LXOR)
+	if (weir_dtype_bytes(dtype) == 0 || op >= WEIR_OPS)
 		return weir_error_returnf(
 			&weir->h, -EINVAL, "type %u or operation %u does not exist", dtype, op);
 	if (real && op > WEIR_OP_AVG)

@@ -6,17 +6,17 @@
 #include "apps/perf/perf.h"
 
 #define COLLECTIVES (WEIR_COLLECTIVE_BARRIER + 1)
-#define TYPES       (WEIR_DTYPE_FP64 + 1)
-#define OPS         (WEIR_OP_LXOR + 1)
+#define TYPES       WEIR_DTYPES
+#define OPS         WEIR_OPS
 
 static const char *const collectives[] = {
-#define X(name, code, text) [code] = text,
+#define X(name, code, text, ...) [code] = text,
 	WEIR_COLLECTIVE_LIST(X)
 #undef X
 };
 
 static const char *const types[] = {
-#define X(name, code, text, bytes) [code] = text,
+#define X(name, code, text, ...) [code] = text,
 	WEIR_DTYPE_LIST(X)
 #undef X
 };

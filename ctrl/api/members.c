@@ -66,8 +66,8 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	api_put(object, "generation", stats.generation);
 	api_put(object, "window", shape->window);
 	api_put(object, "elements", shape->elements);
-	api_put_text(object, "type", rmw_type_name(shape->dtype));
-	api_put_text(object, "op", rmw_op_name(shape->op));
+	api_put_text(object, "type", weir_dtype_text(shape->dtype));
+	api_put_text(object, "op", weir_op_text(shape->op));
 	api_put(object, "timeout_ms", shape->timeout_ms);
 	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
 	api_put_text(at, "address", ctrl_address_text(identity->ip).text);

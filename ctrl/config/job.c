@@ -268,8 +268,8 @@ ctrl_check_reduction(const struct ppe_job *job, struct ctrl_reason *reason)
 {
 	if (rmw_reduction(job->dtype, job->op) != NULL)
 		return true;
-	return no(reason, "%s is for integers only, and %s is none", rmw_op_name(job->op),
-		rmw_type_name(job->dtype));
+	return no(reason, "%s is for integers only, and %s is none", weir_op_text(job->op),
+		weir_dtype_text(job->dtype));
 }
 
 bool

@@ -22,10 +22,10 @@
 #include "pktbuf/wire/wire.h"
 
 /* The words of types and operations, by their code on the wire: "int8|uint8|...", "sum|prod|...". */
-#define CTRL_WORD_OF_TYPE(name, code, text, bytes) "|" text
-#define CTRL_WORD_OF_OP(name, code, text)          "|" text
-#define CTRL_TYPES                                 (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])
-#define CTRL_OPS                                   (&(WEIR_OP_LIST(CTRL_WORD_OF_OP))[1])
+#define CTRL_WORD_OF_TYPE(name, code, text, ...) "|" text
+#define CTRL_WORD_OF_OP(name, code, text)        "|" text
+#define CTRL_TYPES                               (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])
+#define CTRL_OPS                                 (&(WEIR_OP_LIST(CTRL_WORD_OF_OP))[1])
 
 /* clang-format off */
 #define CTRL_JOB_SETTINGS(X) \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Types of elements and operations: the names that the switch, the hosts' library and the programs
- * that use it have in common. Part of libweir's installed header; what only packets need is in
- * pktbuf/wire/wire.h.
+ * Types of elements and operations, which the switch, the hosts' library and its users share. Part of
+ * libweir's installed header; what only packets need is in pktbuf/wire/wire.h.
  */
 #ifndef PKTBUF_TYPES_H
 #define PKTBUF_TYPES_H
@@ -11,23 +10,24 @@
 #define WEIR_BITMAP_BYTES 32 /* source s is bit (s % 8), LSB first, of byte (s / 8) */
 #define WEIR_KEY_BYTES    32 /* of a key of an authenticated job */
 
-/* The types of elements, with their code on the wire (ext.dtype) and the size in bytes. */
+/* The types of elements: name, code on the wire (ext.dtype), text, bytes, kind; of a FLOAT the bits of exponent
+ * and fraction. */
 #define WEIR_DTYPE_LIST(X)                                                                         \
-	X(INT8, 0, "int8", 1)                                                                      \
-	X(UINT8, 1, "uint8", 1)                                                                    \
-	X(INT16, 2, "int16", 2)                                                                    \
-	X(UINT16, 3, "uint16", 2)                                                                  \
-	X(INT32, 4, "int32", 4)                                                                    \
-	X(UINT32, 5, "uint32", 4)                                                                  \
-	X(INT64, 6, "int64", 8)                                                                    \
-	X(UINT64, 7, "uint64", 8)                                                                  \
-	X(FP16, 8, "fp16", 2)                                                                      \
-	X(BF16, 9, "bf16", 2)                                                                      \
-	X(FP32, 10, "fp32", 4)                                                                     \
-	X(FP64, 11, "fp64", 8)
+	X(INT8, 0, "int8", 1, SIGNED, 0, 0)                                                        \
+	X(UINT8, 1, "uint8", 1, UNSIGNED, 0, 0)                                                    \
+	X(INT16, 2, "int16", 2, SIGNED, 0, 0)                                                      \
+	X(UINT16, 3, "uint16", 2, UNSIGNED, 0, 0)                                                  \
+	X(INT32, 4, "int32", 4, SIGNED, 0, 0)                                                      \
+	X(UINT32, 5, "uint32", 4, UNSIGNED, 0, 0)                                                  \
+	X(INT64, 6, "int64", 8, SIGNED, 0, 0)                                                      \
+	X(UINT64, 7, "uint64", 8, UNSIGNED, 0, 0)                                                  \
+	X(FP16, 8, "fp16", 2, FLOAT, 5, 10)                                                        \
+	X(BF16, 9, "bf16", 2, FLOAT, 8, 7)                                                         \
+	X(FP32, 10, "fp32", 4, FLOAT, 8, 23)                                                       \
+	X(FP64, 11, "fp64", 8, FLOAT, 11, 52)
 
 enum weir_dtype {
-#define WEIR_X(name, code, text, bytes) WEIR_DTYPE_##name = code,
+#define WEIR_X(name, code, ...) WEIR_DTYPE_##name = code,
 	WEIR_DTYPE_LIST(WEIR_X)
 #undef WEIR_X
 };
@@ -52,13 +52,35 @@ enum weir_op {
 #undef WEIR_X
 };
 
+enum {
+#define WEIR_X(...) +1
+	WEIR_DTYPES = 0 WEIR_DTYPE_LIST(WEIR_X), /* codes are [0, WEIR_DTYPES) */
+	WEIR_OPS = 0 WEIR_OP_LIST(WEIR_X)
+#undef WEIR_X
+};
+
 /* Size of an element in bytes, 0 for a dtype that does not exist. dtype: any value. */
 static inline unsigned int
 weir_dtype_bytes(unsigned int dtype)
 {
 	switch (dtype) {
-#define WEIR_X(name, code, text, bytes)                                                            \
+#define WEIR_X(name, code, text, bytes, ...)                                                       \
 	case code: return bytes;
+		WEIR_DTYPE_LIST(WEIR_X)
+#undef WEIR_X
+	default: return 0;
+	}
+}
+
+/* Is it a floating-point type? 0 or 1. dtype: any value. */
+static inline int
+weir_dtype_is_float(unsigned int dtype)
+{
+	enum { WEIR_SIGNED, WEIR_UNSIGNED, WEIR_FLOAT };
+
+	switch (dtype) {
+#define WEIR_X(name, code, text, bytes, kind, ...)                                                 \
+	case code: return WEIR_##kind == WEIR_FLOAT;
 		WEIR_DTYPE_LIST(WEIR_X)
 #undef WEIR_X
 	default: return 0;

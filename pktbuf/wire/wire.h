@@ -2,9 +2,9 @@
 /*
  * The aggregation protocol on the wire: the headers that follow UDP, as C.
  *
- * The normative text is docs/protocol.md; this file and that page are compared by a test. What the
- * hosts' programs say, too, types and operations, is in pktbuf/wire/types.h.
- * Nothing here needs DPDK: the switch and the hosts' library include the same file.
+ * The normative text is docs/protocol.md, and a test compares that page with this file. Types and operations are
+ * in pktbuf/wire/types.h, collectives in pktbuf/wire/collectives.h. The switch and the hosts' library include
+ * these files, which need no DPDK.
  *
  *   Ethernet / IPv4 / UDP / weir_base [/ weir_ext] / payload
  *
@@ -16,9 +16,12 @@
 #define PKTBUF_WIRE_H
 
 #include <assert.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "pktbuf/wire/collectives.h"
 #include "pktbuf/wire/types.h"
 
 #define WEIR_PORT_BASE    12000 /* default UDP port of the base form */
@@ -47,26 +50,6 @@
 enum weir_status {
 #define X(name, code, text, help) WEIR_STATUS_##name = code,
 	WEIR_STATUS_LIST(X)
-#undef X
-};
-
-/* ext.collective; the base form means ALLREDUCE (with grad_cnt 0: BARRIER). */
-#define WEIR_COLLECTIVE_LIST(X)                                                                    \
-	X(ALLREDUCE, 0, "allreduce")                                                               \
-	X(REDUCE, 1, "reduce")                                                                     \
-	X(REDUCESCATTER, 2, "reducescatter")                                                       \
-	X(BROADCAST, 3, "broadcast")                                                               \
-	X(SCATTER, 4, "scatter")                                                                   \
-	X(GATHER, 5, "gather")                                                                     \
-	X(ALLGATHER, 6, "allgather")                                                               \
-	X(ALLTOALL, 7, "alltoall")                                                                 \
-	X(BARRIER, 8, "barrier")                                                                   \
-	X(ACKNOWLEDGE, 14, "acknowledge")                                                          \
-	X(JOIN, 15, "join")
-
-enum weir_collective {
-#define X(name, code, text) WEIR_COLLECTIVE_##name = code,
-	WEIR_COLLECTIVE_LIST(X)
 #undef X
 };
 
@@ -186,26 +169,6 @@ weir_header_bytes(bool extended)
 	return extended ? WEIR_EXT_BYTES : WEIR_BASE_BYTES;
 }
 
-/* A part of a block, in elements. */
-struct weir_slice {
-	uint32_t first, count;
-};
-
-/*
- * The slice of `rank`, [0, sources), in a block of so many elements: the first ones are an element longer
- * when they don't divide evenly. sources: [1, 256].
- */
-static inline struct weir_slice
-weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
-{
-	uint32_t each = elements / sources, longer = elements % sources;
-
-	return (struct weir_slice){
-		.first = rank * each + (rank < longer ? rank : longer),
-		.count = each + (rank < longer),
-	};
-}
-
 static inline uint16_t
 weir_get16(const uint8_t b[2])
 {
@@ -295,28 +258,35 @@ weir_block_diff(uint32_t a, uint32_t b)
 }
 
 /* Texts for people; "?" for codes that do not exist. */
-static inline const char *
-weir_status_text(unsigned int status)
-{
-	switch (status) {
-#define X(name, code, text, help)                                                                  \
-	case code: return text;
-		WEIR_STATUS_LIST(X)
-#undef X
-	default: return "?";
+#define WEIR_TEXT(function, LIST)                                                                  \
+	static inline const char *function(unsigned int code)                                      \
+	{                                                                                          \
+		switch (code) {                                                                    \
+			LIST(WEIR_TEXT_CASE)                                                       \
+		default: return "?";                                                               \
+		}                                                                                  \
 	}
-}
+#define WEIR_TEXT_CASE(name, code, text, ...)                                                      \
+	case code: return text;
 
-static inline const char *
-weir_field_text(unsigned int field)
-{
-	switch (field) {
-#define X(name, code, text)                                                                        \
-	case code: return text;
-		WEIR_FIELD_LIST(X)
-#undef X
-	default: return "?";
+/* The code of a text; -EINVAL when there is none. */
+#define WEIR_PARSE(function, LIST)                                                                 \
+	static inline int function(const char *word)                                               \
+	{                                                                                          \
+		LIST(WEIR_PARSE_CASE)                                                              \
+		return -EINVAL;                                                                    \
 	}
-}
+#define WEIR_PARSE_CASE(name, code, text, ...)                                                     \
+	if (strcmp(word, text) == 0)                                                               \
+		return code;
+
+WEIR_TEXT(weir_status_text, WEIR_STATUS_LIST)
+WEIR_TEXT(weir_field_text, WEIR_FIELD_LIST)
+WEIR_TEXT(weir_collective_text, WEIR_COLLECTIVE_LIST)
+WEIR_TEXT(weir_dtype_text, WEIR_DTYPE_LIST)
+WEIR_TEXT(weir_op_text, WEIR_OP_LIST)
+WEIR_PARSE(weir_collective_parse, WEIR_COLLECTIVE_LIST)
+WEIR_PARSE(weir_dtype_parse, WEIR_DTYPE_LIST)
+WEIR_PARSE(weir_op_parse, WEIR_OP_LIST)
 
 #endif

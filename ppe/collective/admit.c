@@ -10,7 +10,6 @@
 
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/table.h"
 
 /*
  * Unknown senders. Whoever is no source of the job: the job was deleted or the membership expired while the host

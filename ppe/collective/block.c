@@ -11,7 +11,6 @@
 #include "hashengine/deadline_fast.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/table.h"
 #include "ppe/trace/trace_fast.h"
 
 static void

@@ -53,23 +53,12 @@ collective_memory(
 /* The period of the timeout scan until the first job sets it. */
 #define FIRST_PERIOD_US 1000000
 
-/* The wire's numbers are the kernels' numbers. */
-#define X(name, code, text, bytes)                                                                 \
-	static_assert((int)RMW_TYPE_##name == (int)WEIR_DTYPE_##name, "type " text);
-WEIR_DTYPE_LIST(X)
-#undef X
-#define X(name, code, text)                                                                        \
-	static_assert((int)RMW_OP_##name == (int)WEIR_OP_##name, "operation " text);
-WEIR_OP_LIST(X)
-#undef X
-
 static void
 fill_reductions(struct collective *state)
 {
-	for (unsigned int type = 0; type < RMW_TYPE_COUNT; type++)
-		for (unsigned int op = 0; op < RMW_OP_COUNT; op++)
-			state->reduction[type][op] =
-				rmw_reduction((enum rmw_type)type, (enum rmw_op)op);
+	for (unsigned int type = 0; type < WEIR_DTYPES; type++)
+		for (unsigned int op = 0; op < WEIR_OPS; op++)
+			state->reduction[type][op] = rmw_reduction(type, op);
 }
 
 int

@@ -10,7 +10,6 @@
 #include "pktbuf/cursor.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/table.h"
 
 /* The payload of a packet in several mbufs, segment by segment. An element that lies across a segment's
  * end is put together first. */
@@ -47,7 +46,7 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 
 /*
  * Payloads that are copied: the root's, a source's slice, a row of slices. The buffer holds what each
- * receiver gets in one piece (collective/table.h), so a row is taken apart here, and nothing moves later.
+ * receiver gets in one piece (pktbuf/wire/collectives.h), so a row is taken apart here, and nothing moves later.
  */
 
 bool
@@ -162,7 +161,7 @@ struct order {
 bool
 order_matters(const struct block *b)
 {
-	return b->reduction != NULL && b->dtype >= WEIR_DTYPE_FP16 &&
+	return b->reduction != NULL && weir_dtype_is_float(b->dtype) &&
 		(b->op == WEIR_OP_SUM || b->op == WEIR_OP_PROD || b->op == WEIR_OP_AVG);
 }
 

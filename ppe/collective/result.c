@@ -10,7 +10,6 @@
 #include "pktbuf/cursor.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
-#include "ppe/collective/table.h"
 #include "ppe/crossbar.h"
 
 /* Packets per step: the other threads run in between. */

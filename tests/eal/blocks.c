@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-const char *
-block_collective_name(enum weir_collective collective)
-{
-#define X(name, code, text)                                                                        \
-	if ((unsigned int)collective == (code))                                                    \
-		return text;
-	WEIR_COLLECTIVE_LIST(X)
-#undef X
-	return "?";
-}
-
 /* Dealt like cards: one each, in turn. */
 unsigned int
 block_slice(const struct block_plan *plan, unsigned int rank)

@@ -27,7 +27,6 @@ struct block_plan {
 #define BLOCK_BYTES_MAX (2 * RIG_FRAME_MAX)
 
 /* The names of collectives, for messages. */
-const char *block_collective_name(enum weir_collective collective);
 
 /* Elements of a rank's slice. */
 unsigned int block_slice(const struct block_plan *plan, unsigned int rank);

@@ -71,7 +71,7 @@ expect_part(const struct block_plan *p, unsigned int rank, bool multicast)
 {
 	unsigned int n = rig_receive(&rig, p->ids[rank] % rig.ports, frame, 5000);
 	unsigned int bytes = 0, right = block_result(p, rank, expected);
-	const char *what = block_collective_name(p->collective);
+	const char *what = weir_collective_text(p->collective);
 	const uint8_t *payload = NULL;
 	struct weir_header h;
 
@@ -87,7 +87,7 @@ expect_part(const struct block_plan *p, unsigned int rank, bool multicast)
 		"grad_cnt %u, root %u, for source %u",
 		what, p->elements, rank, p->ids[rank], h.block_id, p->block,
 		weir_status_text(h.status),
-		block_collective_name((enum weir_collective)h.collective), h.src_cnt, h.grad_cnt,
+		weir_collective_text((enum weir_collective)h.collective), h.src_cnt, h.grad_cnt,
 		h.root, h.src_id);
 	cr_assert(bytes == right && memcmp(payload, expected, right) == 0,
 		"%s of %u elements, block %u, n %u, root %u: rank %u gets %u bytes, not %u, or "

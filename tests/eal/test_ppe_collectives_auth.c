@@ -50,7 +50,7 @@ static void
 expect_tagged(const struct block_plan *p, unsigned int rank, enum weir_status status)
 {
 	unsigned int bytes, right = block_result(p, rank, payload);
-	const char *what = block_collective_name(p->collective);
+	const char *what = weir_collective_text(p->collective);
 	uint8_t tag[16], bare[16];
 	const uint8_t *got;
 	struct weir_header h = take(rank, &got, &bytes);

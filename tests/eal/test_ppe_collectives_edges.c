@@ -47,9 +47,9 @@ take(const struct block_plan *p, unsigned int rank, const uint8_t **payload, uns
 	struct weir_header h = {0};
 
 	cr_assert(n > 0 && rig_parse(frame, n, &h, payload, bytes), "%s: rank %u gets nothing",
-		block_collective_name(p->collective), rank);
+		weir_collective_text(p->collective), rank);
 	cr_assert(rig_checksums_hold(frame), "%s: a wrong checksum",
-		block_collective_name(p->collective));
+		weir_collective_text(p->collective));
 	cr_assert_eq(h.block_id, p->block);
 	return h;
 }
@@ -64,7 +64,7 @@ expect_bitmap(const struct block_plan *p, const uint8_t *bitmap)
 		if ((p->absent >> rank & 1) == 0)
 			right[p->ids[rank] / 8] |= (uint8_t)(1u << p->ids[rank] % 8);
 	cr_assert_eq(memcmp(bitmap, right, sizeof(right)), 0, "%s: a wrong bitmap",
-		block_collective_name(p->collective));
+		weir_collective_text(p->collective));
 }
 
 static void
@@ -79,12 +79,12 @@ expect_partial(const struct block_plan *p, unsigned int rank)
 
 	cr_assert(h.status == (lost ? WEIR_STATUS_ERROR : WEIR_STATUS_PARTIAL) && h.degraded &&
 			h.grad_cnt == (lost ? 0 : p->elements),
-		"%s: rank %u gets %s", block_collective_name(p->collective), rank,
+		"%s: rank %u gets %s", weir_collective_text(p->collective), rank,
 		weir_status_text(h.status));
 	cr_assert(bytes == right + WEIR_BITMAP_BYTES && memcmp(payload, expected, right) == 0,
 		"%s of %u elements, without %#" PRIx64
 		", root %u: rank %u gets %u bytes, not %u, or others",
-		block_collective_name(p->collective), p->elements, p->absent, p->root, rank, bytes,
+		weir_collective_text(p->collective), p->elements, p->absent, p->root, rank, bytes,
 		right + WEIR_BITMAP_BYTES);
 	expect_bitmap(p, payload + right);
 }
@@ -204,7 +204,7 @@ expect_whole(const struct block_plan *p, unsigned int rank)
 	cr_assert(h.status == WEIR_STATUS_OK && bytes == right &&
 			memcmp(payload, expected, right) == 0,
 		"%s: rank %u gets %s, %u bytes, not %u, or others",
-		block_collective_name(p->collective), rank, weir_status_text(h.status), bytes,
+		weir_collective_text(p->collective), rank, weir_status_text(h.status), bytes,
 		right);
 }
 
@@ -223,7 +223,7 @@ ask_again(const struct block_plan *p, unsigned int right)
 		h = take(p, rank, &payload, &bytes);
 		cr_expect(h.status == (to_all ? WEIR_STATUS_OK : WEIR_STATUS_EXPIRED) &&
 				bytes == (to_all ? right : 0),
-			"%s: told %s", block_collective_name(p->collective),
+			"%s: told %s", weir_collective_text(p->collective),
 			weir_status_text(h.status));
 	}
 }
@@ -279,7 +279,7 @@ change_sources(enum weir_collective before, enum weir_collective collective)
 			block_offer(&rig, &next, rank);
 	rig_settle(&rig, &stats);
 	cr_assert_eq(rig_receive(&rig, others[3] % rig.ports, frame, 50), 0,
-		"%s: a result, of source 9", block_collective_name(collective));
+		"%s: a result, of source 9", weir_collective_text(collective));
 	block_offer(&rig, &next, 1);
 	for (unsigned int rank = 0; rank < SOURCES; rank++)
 		expect_whole(&next, rank);

@@ -16,12 +16,12 @@ const struct page_name page_statuses[] = {
 #undef X
 		{0, NULL, NULL}};
 const struct page_name page_collectives[] = {
-#define X(id, code, text) {code, text, NULL},
+#define X(id, code, text, ...) {code, text, NULL},
 	WEIR_COLLECTIVE_LIST(X)
 #undef X
 		{0, NULL, NULL}};
 const struct page_name page_dtypes[] = {
-#define X(id, code, text, bytes) {code, text, #bytes},
+#define X(id, code, text, bytes, ...) {code, text, #bytes},
 	WEIR_DTYPE_LIST(X)
 #undef X
 		{0, NULL, NULL}};

@@ -8,30 +8,30 @@
 #define FP64_INF UINT64_C(0x7ff0000000000000)
 
 static bool
-is_float(enum rmw_type type)
+is_float(enum weir_dtype type)
 {
-	return type >= RMW_TYPE_FP16;
+	return type >= WEIR_DTYPE_FP16;
 }
 
 static bool
-is_half(enum rmw_type type)
+is_half(enum weir_dtype type)
 {
-	return type == RMW_TYPE_FP16 || type == RMW_TYPE_BF16;
+	return type == WEIR_DTYPE_FP16 || type == WEIR_DTYPE_BF16;
 }
 
 static bool
-is_signed(enum rmw_type type)
+is_signed(enum weir_dtype type)
 {
-	return type == RMW_TYPE_INT8 || type == RMW_TYPE_INT16 || type == RMW_TYPE_INT32 ||
-		type == RMW_TYPE_INT64;
+	return type == WEIR_DTYPE_INT8 || type == WEIR_DTYPE_INT16 || type == WEIR_DTYPE_INT32 ||
+		type == WEIR_DTYPE_INT64;
 }
 
 bool
-reduction_model_has(enum rmw_type type, enum rmw_op op)
+reduction_model_has(enum weir_dtype type, enum weir_op op)
 {
-	if ((unsigned int)type > RMW_TYPE_FP64 || (unsigned int)op > RMW_OP_LXOR)
+	if ((unsigned int)type > WEIR_DTYPE_FP64 || (unsigned int)op > WEIR_OP_LXOR)
 		return false;
-	return !is_float(type) || op <= RMW_OP_AVG;
+	return !is_float(type) || op <= WEIR_OP_AVG;
 }
 
 /* Integers */
@@ -43,7 +43,7 @@ wrap(uint64_t bits, unsigned int width)
 }
 
 static __int128
-value_of(enum rmw_type type, uint64_t bits, unsigned int width)
+value_of(enum weir_dtype type, uint64_t bits, unsigned int width)
 {
 	__int128 value = wrap(bits, width);
 
@@ -53,31 +53,31 @@ value_of(enum rmw_type type, uint64_t bits, unsigned int width)
 }
 
 static __int128
-integer_op(enum rmw_op op, __int128 a, __int128 b)
+integer_op(enum weir_op op, __int128 a, __int128 b)
 {
 	switch (op) {
-	case RMW_OP_SUM:
-	case RMW_OP_AVG: return a + b;
+	case WEIR_OP_SUM:
+	case WEIR_OP_AVG: return a + b;
 	/* Unsigned: what is beyond 128 bits is beyond the type, too. */
-	case RMW_OP_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
-	case RMW_OP_MIN: return a < b ? a : b;
-	case RMW_OP_MAX: return a > b ? a : b;
-	case RMW_OP_BAND: return a & b;
-	case RMW_OP_BOR: return a | b;
-	case RMW_OP_BXOR: return a ^ b;
-	case RMW_OP_LAND: return a != 0 && b != 0;
-	case RMW_OP_LOR: return a != 0 || b != 0;
-	case RMW_OP_LXOR: return (a != 0) != (b != 0);
+	case WEIR_OP_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
+	case WEIR_OP_MIN: return a < b ? a : b;
+	case WEIR_OP_MAX: return a > b ? a : b;
+	case WEIR_OP_BAND: return a & b;
+	case WEIR_OP_BOR: return a | b;
+	case WEIR_OP_BXOR: return a ^ b;
+	case WEIR_OP_LAND: return a != 0 && b != 0;
+	case WEIR_OP_LOR: return a != 0 || b != 0;
+	case WEIR_OP_LXOR: return (a != 0) != (b != 0);
 	default: return 0;
 	}
 }
 
 static uint64_t
-integer_reduction(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count)
+integer_reduction(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count)
 {
-	unsigned int bits = 8 * rmw_type_size(type);
-	unsigned int width = op == RMW_OP_AVG && bits < 32 ? 32 : bits;
-	bool logical = op >= RMW_OP_LAND;
+	unsigned int bits = 8 * weir_dtype_bytes(type);
+	unsigned int width = op == WEIR_OP_AVG && bits < 32 ? 32 : bits;
+	bool logical = op >= WEIR_OP_LAND;
 	__int128 acc = value_of(type, x[0], bits);
 
 	if (logical)
@@ -85,7 +85,7 @@ integer_reduction(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigne
 	for (unsigned int i = 1; i < count; i++)
 		acc = value_of(
 			type, (uint64_t)integer_op(op, acc, value_of(type, x[i], bits)), width);
-	if (op == RMW_OP_AVG)
+	if (op == WEIR_OP_AVG)
 		return reduction_model_average(type, (uint64_t)acc, count);
 	return wrap((uint64_t)acc, bits);
 }
@@ -167,11 +167,11 @@ rank_of(uint64_t bits, unsigned int width)
 }
 
 static uint64_t
-extreme(enum rmw_type type, bool max, uint64_t a, uint64_t b)
+extreme(enum weir_dtype type, bool max, uint64_t a, uint64_t b)
 {
 	static const uint64_t infinity[] = {0x7c00, 0x7f80, 0x7f800000, FP64_INF};
 	static const uint64_t nan[] = {0x7e00, 0x7fc0, 0x7fc00000, FP64_NAN};
-	unsigned int t = type - RMW_TYPE_FP16, width = 8 * rmw_type_size(type);
+	unsigned int t = type - WEIR_DTYPE_FP16, width = 8 * weir_dtype_bytes(type);
 	uint64_t magnitude = (UINT64_C(1) << (width - 1)) - 1;
 
 	if ((a & magnitude) > infinity[t] || (b & magnitude) > infinity[t])
@@ -181,9 +181,10 @@ extreme(enum rmw_type type, bool max, uint64_t a, uint64_t b)
 
 /* A magnitude of fp16 or bf16; infinity's bits are the power of two after the last number. */
 static double
-half_value(enum rmw_type type, unsigned int bits)
+half_value(enum weir_dtype type, unsigned int bits)
 {
-	int fraction_bits = type == RMW_TYPE_FP16 ? 10 : 7, bias = type == RMW_TYPE_FP16 ? 15 : 127;
+	int fraction_bits = type == WEIR_DTYPE_FP16 ? 10 : 7,
+	    bias = type == WEIR_DTYPE_FP16 ? 15 : 127;
 	int exponent = (int)(bits >> fraction_bits);
 	int fraction = (int)bits & ((1 << fraction_bits) - 1);
 
@@ -193,27 +194,27 @@ half_value(enum rmw_type type, unsigned int bits)
 }
 
 uint32_t
-reduction_model_widen(enum rmw_type type, uint16_t half)
+reduction_model_widen(enum weir_dtype type, uint16_t half)
 {
 	uint32_t sign = half & 0x8000 ? UINT32_C(1) << 31 : 0, magnitude = half & 0x7fff;
 
-	if (type == RMW_TYPE_FP16 && magnitude > 0x7c00)
+	if (type == WEIR_DTYPE_FP16 && magnitude > 0x7c00)
 		return sign | 0x7fc00000 | (magnitude & 0x1ff) << 13;
-	if (type == RMW_TYPE_BF16 && magnitude > 0x7f80)
+	if (type == WEIR_DTYPE_BF16 && magnitude > 0x7f80)
 		return sign | magnitude << 16;
-	if (magnitude == (type == RMW_TYPE_FP16 ? 0x7c00 : 0x7f80))
+	if (magnitude == (type == WEIR_DTYPE_FP16 ? 0x7c00 : 0x7f80))
 		return sign | 0x7f800000;
 	return sign | (uint32_t)bits_of(false, half_value(type, magnitude));
 }
 
 uint16_t
-reduction_model_round(enum rmw_type type, uint32_t fp32)
+reduction_model_round(enum weir_dtype type, uint32_t fp32)
 {
-	unsigned int infinity = type == RMW_TYPE_FP16 ? 0x7c00 : 0x7f80, below = 0, above;
+	unsigned int infinity = type == WEIR_DTYPE_FP16 ? 0x7c00 : 0x7f80, below = 0, above;
 	unsigned int sign = fp32 >> 31 << 15;
 	double x = fabs((double)fp32_of(fp32)), down, up;
 
-	if (is_nan(false, fp32) && type == RMW_TYPE_FP16)
+	if (is_nan(false, fp32) && type == WEIR_DTYPE_FP16)
 		return (uint16_t)(sign | 0x7e00 | (fp32 >> 13 & 0x1ff));
 	if (is_nan(false, fp32))
 		return (uint16_t)(fp32 >> 16 | 0x40);
@@ -235,10 +236,10 @@ reduction_model_round(enum rmw_type type, uint32_t fp32)
 }
 
 uint64_t
-reduction_model_average(enum rmw_type type, uint64_t sum, unsigned int count)
+reduction_model_average(enum weir_dtype type, uint64_t sum, unsigned int count)
 {
-	unsigned int bits = 8 * rmw_type_size(type);
-	bool wide = type == RMW_TYPE_FP64;
+	unsigned int bits = 8 * weir_dtype_bytes(type);
+	bool wide = type == WEIR_DTYPE_FP64;
 	uint64_t quotient;
 
 	if (!is_float(type))
@@ -252,28 +253,28 @@ reduction_model_average(enum rmw_type type, uint64_t sum, unsigned int count)
 }
 
 static uint64_t
-float_reduction(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count)
+float_reduction(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count)
 {
-	bool extremes = op == RMW_OP_MIN || op == RMW_OP_MAX;
+	bool extremes = op == WEIR_OP_MIN || op == WEIR_OP_MAX;
 	bool widened = is_half(type) && !extremes;
 	uint64_t acc = widened ? reduction_model_widen(type, (uint16_t)x[0]) : x[0];
 
 	if (extremes) /* one is canonical too */
-		acc = extreme(type, op == RMW_OP_MAX, acc, acc);
+		acc = extreme(type, op == WEIR_OP_MAX, acc, acc);
 	for (unsigned int i = 1; i < count; i++) {
 		if (extremes)
-			acc = extreme(type, op == RMW_OP_MAX, acc, x[i]);
+			acc = extreme(type, op == WEIR_OP_MAX, acc, x[i]);
 		else
-			acc = float_op(type == RMW_TYPE_FP64, op == RMW_OP_PROD, acc,
+			acc = float_op(type == WEIR_DTYPE_FP64, op == WEIR_OP_PROD, acc,
 				widened ? reduction_model_widen(type, (uint16_t)x[i]) : x[i]);
 	}
-	if (op == RMW_OP_AVG)
+	if (op == WEIR_OP_AVG)
 		return reduction_model_average(type, acc, count);
 	return widened ? reduction_model_round(type, (uint32_t)acc) : acc;
 }
 
 uint64_t
-reduction_model(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count)
+reduction_model(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count)
 {
 	return is_float(type) ? float_reduction(type, op, x, count)
 			      : integer_reduction(type, op, x, count);

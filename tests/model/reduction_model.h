@@ -13,16 +13,17 @@
 #include "rmw/kernels.h"
 
 /* Is there such a reduction? */
-bool reduction_model_has(enum rmw_type type, enum rmw_op op);
+bool reduction_model_has(enum weir_dtype type, enum weir_op op);
 
 /* The result's bits; x: the contributions' bits, in the order in which they came; count: [1, 256]. */
-uint64_t reduction_model(enum rmw_type type, enum rmw_op op, const uint64_t *x, unsigned int count);
+uint64_t reduction_model(
+	enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count);
 
 /* The average's bits of a sum that lies in the accumulator, which has 32 bits for types of fewer. */
-uint64_t reduction_model_average(enum rmw_type type, uint64_t sum, unsigned int count);
+uint64_t reduction_model_average(enum weir_dtype type, uint64_t sum, unsigned int count);
 
 /* fp16 or bf16 to fp32 and back. */
-uint32_t reduction_model_widen(enum rmw_type type, uint16_t half);
-uint16_t reduction_model_round(enum rmw_type type, uint32_t fp32);
+uint32_t reduction_model_widen(enum weir_dtype type, uint16_t half);
+uint16_t reduction_model_round(enum weir_dtype type, uint32_t fp32);
 
 #endif

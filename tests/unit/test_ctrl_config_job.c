@@ -43,12 +43,12 @@ Test(ctrl_config_job, types_and_operations, .timeout = 30)
 			struct ctrl_config *c;
 
 			snprintf(line, sizeof(line), "\"type\": \"%s\", \"op\": \"%s\"",
-				rmw_type_name(type), rmw_op_name(op));
+				weir_dtype_text(type), weir_op_text(op));
 			if (type >= WEIR_DTYPE_FP16 && op >= WEIR_OP_BAND) {
 				snprintf(why, sizeof(why),
 					"x.json:16:23: jobs[0].op: %s is for integers only, and %s "
 					"is none",
-					rmw_op_name(op), rmw_type_name(type));
+					weir_op_text(op), weir_dtype_text(type));
 				refuse(16, line, why);
 				continue;
 			}

@@ -126,10 +126,10 @@ check_one(uint64_t *state, rmw_reduce_fn kernel, reference_fn reference, size_t 
 }
 
 static void
-check_reduce(enum rmw_isa isa, enum rmw_type type, reference_fn reference)
+check_reduce(enum rmw_isa isa, enum weir_dtype type, reference_fn reference)
 {
 	rmw_reduce_fn kernel =
-		rmw_isa_supported(isa) ? rmw_reduction_of(isa, type, RMW_OP_SUM)->reduce : NULL;
+		rmw_isa_supported(isa) ? rmw_reduction_of(isa, type, WEIR_OP_SUM)->reduce : NULL;
 	uint64_t state = random_seed();
 
 	if (!rmw_isa_supported(isa)) {
@@ -149,11 +149,11 @@ check_reduce(enum rmw_isa isa, enum rmw_type type, reference_fn reference)
 
 /* Each pair of hard numbers, at every place of a vector. */
 static void
-check_pairs(enum rmw_isa isa, enum rmw_type type, reference_fn reference)
+check_pairs(enum rmw_isa isa, enum weir_dtype type, reference_fn reference)
 {
 	enum { COUNT = sizeof(hard) / sizeof(hard[0]) };
 	rmw_reduce_fn kernel =
-		rmw_isa_supported(isa) ? rmw_reduction_of(isa, type, RMW_OP_SUM)->reduce : NULL;
+		rmw_isa_supported(isa) ? rmw_reduction_of(isa, type, WEIR_OP_SUM)->reduce : NULL;
 	uint32_t acc[COUNT + 16], src[COUNT + 16], expected[COUNT + 16];
 
 	if (!rmw_isa_supported(isa))
@@ -179,9 +179,9 @@ check_end(enum rmw_isa isa)
 	if (!rmw_isa_supported(isa))
 		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	for (size_t n = 0; n <= LENGTH_MAX; n++) {
-		rmw_reduction_of(isa, RMW_TYPE_INT32, RMW_OP_SUM)
+		rmw_reduction_of(isa, WEIR_DTYPE_INT32, WEIR_OP_SUM)
 			->reduce(acc - 4 * n, src - 4 * n, n);
-		rmw_reduction_of(isa, RMW_TYPE_FP32, RMW_OP_SUM)
+		rmw_reduction_of(isa, WEIR_DTYPE_FP32, WEIR_OP_SUM)
 			->reduce(acc - 4 * n, src - 4 * n, n);
 		rmw_kernel_copy_of(isa)(acc - n, src - n, n);
 	}
@@ -210,13 +210,13 @@ check_copy(enum rmw_isa isa)
 #define TESTS_OF(isa, name)                                                                        \
 	Test(rmw_kernels, name##_int32_sum, .timeout = 60)                                         \
 	{                                                                                          \
-		check_reduce(isa, RMW_TYPE_INT32, reference_int32);                                \
-		check_pairs(isa, RMW_TYPE_INT32, reference_int32);                                 \
+		check_reduce(isa, WEIR_DTYPE_INT32, reference_int32);                              \
+		check_pairs(isa, WEIR_DTYPE_INT32, reference_int32);                               \
 	}                                                                                          \
 	Test(rmw_kernels, name##_fp32_sum, .timeout = 60)                                          \
 	{                                                                                          \
-		check_reduce(isa, RMW_TYPE_FP32, reference_fp32);                                  \
-		check_pairs(isa, RMW_TYPE_FP32, reference_fp32);                                   \
+		check_reduce(isa, WEIR_DTYPE_FP32, reference_fp32);                                \
+		check_pairs(isa, WEIR_DTYPE_FP32, reference_fp32);                                 \
 	}                                                                                          \
 	Test(rmw_kernels, name##_end, .timeout = 10)                                               \
 	{                                                                                          \
@@ -239,58 +239,43 @@ Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 10)
 		if (rmw_isa_supported(all[i]))
 			best = all[i];
 		cr_assert_eq(rmw_kernels_select(all[i]), best);
-		cr_assert_eq(rmw_reduction(RMW_TYPE_INT32, RMW_OP_SUM),
-			rmw_reduction_of(best, RMW_TYPE_INT32, RMW_OP_SUM));
+		cr_assert_eq(rmw_reduction(WEIR_DTYPE_INT32, WEIR_OP_SUM),
+			rmw_reduction_of(best, WEIR_DTYPE_INT32, WEIR_OP_SUM));
 		cr_assert_eq(rmw_kernel_copy(), rmw_kernel_copy_of(best));
 	}
 	cr_assert_eq(rmw_kernels_select(RMW_ISA_AUTO), best);
 	cr_assert_eq(rmw_kernels_select((enum rmw_isa)99), best);
 	cr_assert_eq(rmw_kernels_select((enum rmw_isa) - 1), best);
-	cr_assert_eq(rmw_reduction_of(RMW_ISA_AUTO, RMW_TYPE_FP32, RMW_OP_SUM),
-		rmw_reduction_of(best, RMW_TYPE_FP32, RMW_OP_SUM));
-	cr_assert_null(rmw_reduction_of((enum rmw_isa)99, RMW_TYPE_FP32, RMW_OP_SUM));
+	cr_assert_eq(rmw_reduction_of(RMW_ISA_AUTO, WEIR_DTYPE_FP32, WEIR_OP_SUM),
+		rmw_reduction_of(best, WEIR_DTYPE_FP32, WEIR_OP_SUM));
+	cr_assert_null(rmw_reduction_of((enum rmw_isa)99, WEIR_DTYPE_FP32, WEIR_OP_SUM));
 	cr_assert_not(rmw_isa_supported((enum rmw_isa)99));
 }
 
 Test(rmw_kernels, nobody_need_select, .timeout = 10)
 {
-	cr_assert_not_null(rmw_reduction(RMW_TYPE_FP32, RMW_OP_SUM));
-	cr_assert_eq(rmw_reduction(RMW_TYPE_FP32, RMW_OP_SUM),
-		rmw_reduction_of(RMW_ISA_AUTO, RMW_TYPE_FP32, RMW_OP_SUM));
+	cr_assert_not_null(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM));
+	cr_assert_eq(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM),
+		rmw_reduction_of(RMW_ISA_AUTO, WEIR_DTYPE_FP32, WEIR_OP_SUM));
 }
 
 Test(rmw_kernels, names, .timeout = 10)
 {
-	for (unsigned int i = 0; i < RMW_TYPE_COUNT; i++) {
-		cr_assert_eq(rmw_type_parse(rmw_type_name((enum rmw_type)i)), (int)i);
-		cr_assert_eq(rmw_type_size((enum rmw_type)i), weir_dtype_bytes(i));
+	for (unsigned int i = 0; i < WEIR_DTYPES; i++) {
+		cr_assert_eq(weir_dtype_parse(weir_dtype_text((enum weir_dtype)i)), (int)i);
+		cr_assert_eq(weir_dtype_bytes((enum weir_dtype)i), weir_dtype_bytes(i));
 	}
-	for (unsigned int i = 0; i < RMW_OP_COUNT; i++)
-		cr_assert_eq(rmw_op_parse(rmw_op_name((enum rmw_op)i)), (int)i);
+	for (unsigned int i = 0; i < WEIR_OPS; i++)
+		cr_assert_eq(weir_op_parse(weir_op_text((enum weir_op)i)), (int)i);
 	for (unsigned int i = 0; i < RMW_ISA_COUNT; i++)
 		cr_assert_eq(rmw_isa_parse(rmw_isa_name((enum rmw_isa)i)), (int)i);
-	cr_assert_str_eq(rmw_type_name(RMW_TYPE_BF16), "bf16");
-	cr_assert_str_eq(rmw_op_name(RMW_OP_LXOR), "lxor");
-	cr_assert_str_eq(rmw_type_name((enum rmw_type)12), "?");
-	cr_assert_str_eq(rmw_op_name((enum rmw_op)11), "?");
+	cr_assert_str_eq(weir_dtype_text(WEIR_DTYPE_BF16), "bf16");
+	cr_assert_str_eq(weir_op_text(WEIR_OP_LXOR), "lxor");
+	cr_assert_str_eq(weir_dtype_text((enum weir_dtype)12), "?");
+	cr_assert_str_eq(weir_op_text((enum weir_op)11), "?");
 	cr_assert_str_eq(rmw_isa_name((enum rmw_isa)4), "?");
-	cr_assert_eq(rmw_type_size((enum rmw_type)12), 0);
-	cr_assert_eq(rmw_type_parse("float"), -EINVAL);
-	cr_assert_eq(rmw_op_parse(""), -EINVAL);
+	cr_assert_eq(weir_dtype_bytes((enum weir_dtype)12), 0);
+	cr_assert_eq(weir_dtype_parse("float"), -EINVAL);
+	cr_assert_eq(weir_op_parse(""), -EINVAL);
 	cr_assert_eq(rmw_isa_parse("AVX2"), -EINVAL);
-}
-
-/* Users pass the wire's numbers on as this room's. */
-Test(rmw_kernels, numbers_are_those_of_the_wire, .timeout = 10)
-{
-#define X(name, code, text, bytes)                                                                 \
-	cr_assert_eq((int)RMW_TYPE_##name, (int)WEIR_DTYPE_##name);                                \
-	cr_assert_str_eq(rmw_type_name(RMW_TYPE_##name), text);
-	WEIR_DTYPE_LIST(X)
-#undef X
-#define X(name, code, text)                                                                        \
-	cr_assert_eq((int)RMW_OP_##name, (int)WEIR_OP_##name);                                     \
-	cr_assert_str_eq(rmw_op_name(RMW_OP_##name), text);
-	WEIR_OP_LIST(X)
-#undef X
 }

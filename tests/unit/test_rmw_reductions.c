@@ -56,25 +56,25 @@ hard_integer(uint64_t *state, unsigned int width)
 }
 
 static uint64_t
-number(uint64_t *state, enum rmw_type type)
+number(uint64_t *state, enum weir_dtype type)
 {
 	if (random_below(state, 3) == 0)
 		return random_bits(state);
-	if (type == RMW_TYPE_FP16)
+	if (type == WEIR_DTYPE_FP16)
 		return hard_float(state, 16, 10);
-	if (type == RMW_TYPE_BF16)
+	if (type == WEIR_DTYPE_BF16)
 		return hard_float(state, 16, 7);
-	if (type == RMW_TYPE_FP32)
+	if (type == WEIR_DTYPE_FP32)
 		return hard_float(state, 32, 23);
-	if (type == RMW_TYPE_FP64)
+	if (type == WEIR_DTYPE_FP64)
 		return hard_float(state, 64, 52);
-	return hard_integer(state, 8 * rmw_type_size(type));
+	return hard_integer(state, 8 * weir_dtype_bytes(type));
 }
 
 static void
-fill(uint64_t *state, enum rmw_type type, uint8_t *to, size_t n)
+fill(uint64_t *state, enum weir_dtype type, uint8_t *to, size_t n)
 {
-	size_t size = rmw_type_size(type);
+	size_t size = weir_dtype_bytes(type);
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t bits = number(state, type);
@@ -93,23 +93,23 @@ struct arena {
 static struct arena m;
 
 static void
-check_guards(enum rmw_type type, enum rmw_op op, const uint8_t *acc, size_t bytes)
+check_guards(enum weir_dtype type, enum weir_op op, const uint8_t *acc, size_t bytes)
 {
 	const uint8_t *end = acc + bytes;
 
 	cr_assert(memcmp(m.acc, m.before, (size_t)(acc - m.acc)) == 0, "%s %s: before acc",
-		rmw_type_name(type), rmw_op_name(op));
+		weir_dtype_text(type), weir_op_text(op));
 	cr_assert(memcmp(end, m.before + (end - m.acc), GUARD) == 0, "%s %s: beyond %zu bytes",
-		rmw_type_name(type), rmw_op_name(op), bytes);
+		weir_dtype_text(type), weir_op_text(op), bytes);
 }
 
 /* One block of n elements from `count` contributions. */
 static void
-check_block(uint64_t *state, enum rmw_isa isa, enum rmw_type type, enum rmw_op op, size_t n,
+check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_op op, size_t n,
 	unsigned int count)
 {
 	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
-	size_t size = rmw_type_size(type), at = random_below(state, 64);
+	size_t size = weir_dtype_bytes(type), at = random_below(state, 64);
 	uint8_t *acc = m.acc + GUARD + (random_below(state, 2) == 0 ? 0 : random_below(state, 64));
 
 	for (size_t i = 0; i < sizeof(m.acc); i++)
@@ -133,14 +133,14 @@ check_block(uint64_t *state, enum rmw_isa isa, enum rmw_type type, enum rmw_op o
 
 		cr_assert_eq(result, expected,
 			"%s %s %s of %u: element %zu of %zu is %#lx, not %#lx (%#lx, %#lx, ...)",
-			rmw_isa_name(isa), rmw_type_name(type), rmw_op_name(op), count, i, n,
+			rmw_isa_name(isa), weir_dtype_text(type), weir_op_text(op), count, i, n,
 			result, expected, m.contribution[i][0], m.contribution[i][1]);
 	}
 }
 
 #define FOR_EACH_REDUCTION(type, op)                                                               \
-	for (enum rmw_type type = 0; type <= RMW_TYPE_FP64; type++)                                \
-		for (enum rmw_op op = 0; op <= RMW_OP_LXOR; op++)                                  \
+	for (enum weir_dtype type = 0; type <= WEIR_DTYPE_FP64; type++)                            \
+		for (enum weir_op op = 0; op <= WEIR_OP_LXOR; op++)                                \
 			if (reduction_model_has(type, op))
 
 static void
@@ -175,7 +175,7 @@ check_end(enum rmw_isa isa)
 
 		for (size_t n = 0; n <= 130; n++) {
 			uint8_t *to = acc - n * r->acc_bytes;
-			const uint8_t *from = src - n * rmw_type_size(type);
+			const uint8_t *from = src - n * weir_dtype_bytes(type);
 
 			r->begin(to, from, n);
 			r->reduce(to, from, n);
@@ -192,10 +192,10 @@ static struct {
 } pending;
 
 static void
-flush(enum rmw_isa isa, enum rmw_type type, enum rmw_op op, unsigned int count)
+flush(enum rmw_isa isa, enum weir_dtype type, enum weir_op op, unsigned int count)
 {
 	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
-	size_t size = rmw_type_size(type);
+	size_t size = weir_dtype_bytes(type);
 	static uint8_t acc[sizeof(pending.sum)] __attribute__((aligned(64)));
 
 	for (size_t i = 0; i < pending.n; i++)
@@ -204,19 +204,20 @@ flush(enum rmw_isa isa, enum rmw_type type, enum rmw_op op, unsigned int count)
 	for (size_t i = 0; i < pending.n; i++) {
 		uint64_t result = load(acc + i * size, size), expected;
 
-		if (op == RMW_OP_AVG)
+		if (op == WEIR_OP_AVG)
 			expected = reduction_model_average(type, pending.sum[i], count);
 		else
 			expected = reduction_model_round(type, (uint32_t)pending.sum[i]);
 		cr_assert_eq(result, expected, "%s %s %s: %#lx by %u is %#lx, not %#lx",
-			rmw_isa_name(isa), rmw_type_name(type), rmw_op_name(op), pending.sum[i],
+			rmw_isa_name(isa), weir_dtype_text(type), weir_op_text(op), pending.sum[i],
 			count, result, expected);
 	}
 	pending.n = 0;
 }
 
 static void
-finish_one(enum rmw_isa isa, enum rmw_type type, enum rmw_op op, uint64_t sum, unsigned int count)
+finish_one(
+	enum rmw_isa isa, enum weir_dtype type, enum weir_op op, uint64_t sum, unsigned int count)
 {
 	pending.sum[pending.n++] = sum;
 	if (pending.n == sizeof(pending.sum) / 8)
@@ -227,7 +228,7 @@ finish_one(enum rmw_isa isa, enum rmw_type type, enum rmw_op op, uint64_t sum, u
 static void
 check_roundings(enum rmw_isa isa)
 {
-	static const enum rmw_type types[] = {RMW_TYPE_FP16, RMW_TYPE_BF16};
+	static const enum weir_dtype types[] = {WEIR_DTYPE_FP16, WEIR_DTYPE_BF16};
 
 	if (!rmw_isa_supported(isa))
 		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
@@ -239,9 +240,9 @@ check_roundings(enum rmw_isa isa)
 			const uint32_t sums[] = {x - 1, x, x + 1, tie - 1, tie, tie + 1};
 
 			for (size_t i = 0; i < sizeof(sums) / 4; i++)
-				finish_one(isa, types[t], RMW_OP_SUM, sums[i], 1);
+				finish_one(isa, types[t], WEIR_OP_SUM, sums[i], 1);
 		}
-		flush(isa, types[t], RMW_OP_SUM, 1);
+		flush(isa, types[t], WEIR_OP_SUM, 1);
 	}
 }
 
@@ -255,26 +256,26 @@ check_divisions(enum rmw_isa isa)
 		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	for (unsigned int count = 1; count <= COUNT_MAX; count++) {
 		for (int sum = -128 * (int)count; sum <= 127 * (int)count; sum++)
-			finish_one(isa, RMW_TYPE_INT8, RMW_OP_AVG, (uint32_t)sum, count);
-		flush(isa, RMW_TYPE_INT8, RMW_OP_AVG, count);
+			finish_one(isa, WEIR_DTYPE_INT8, WEIR_OP_AVG, (uint32_t)sum, count);
+		flush(isa, WEIR_DTYPE_INT8, WEIR_OP_AVG, count);
 		for (unsigned int sum = 0; sum <= 255 * count; sum++)
-			finish_one(isa, RMW_TYPE_UINT8, RMW_OP_AVG, sum, count);
-		flush(isa, RMW_TYPE_UINT8, RMW_OP_AVG, count);
-		for (enum rmw_type type = RMW_TYPE_INT16; type <= RMW_TYPE_UINT64; type++) {
+			finish_one(isa, WEIR_DTYPE_UINT8, WEIR_OP_AVG, sum, count);
+		flush(isa, WEIR_DTYPE_UINT8, WEIR_OP_AVG, count);
+		for (enum weir_dtype type = WEIR_DTYPE_INT16; type <= WEIR_DTYPE_UINT64; type++) {
 			for (unsigned int i = 0; i < 400; i++) {
 				uint64_t element = number(&state, type), sum;
 
-				if (type == RMW_TYPE_INT16)
+				if (type == WEIR_DTYPE_INT16)
 					sum = (uint64_t)((int16_t)element * (int64_t)count);
-				else if (type == RMW_TYPE_UINT16)
+				else if (type == WEIR_DTYPE_UINT16)
 					sum = (uint16_t)element * count;
 				else
 					sum = element * (i % 2 == 0 ? 1 : count);
-				finish_one(isa, type, RMW_OP_AVG, sum, count);
+				finish_one(isa, type, WEIR_OP_AVG, sum, count);
 				if ((int16_t)element > 0) /* or it is more than there can be */
-					finish_one(isa, type, RMW_OP_AVG, sum - 1, count);
+					finish_one(isa, type, WEIR_OP_AVG, sum - 1, count);
 			}
-			flush(isa, type, RMW_OP_AVG, count);
+			flush(isa, type, WEIR_OP_AVG, count);
 		}
 	}
 }
@@ -306,20 +307,20 @@ Test(rmw_reductions, same_cells_in_every_variant, .timeout = 10)
 {
 	for (unsigned int t = 0; t < 20; t++) {
 		for (unsigned int o = 0; o < 20; o++) {
-			enum rmw_type type = (enum rmw_type)t;
-			enum rmw_op op = (enum rmw_op)o;
+			enum weir_dtype type = (enum weir_dtype)t;
+			enum weir_op op = (enum weir_op)o;
 
 			for (size_t i = 0; i < 3; i++) {
 				const struct rmw_reduction *r = rmw_reduction_of(all[i], type, op);
 
 				cr_assert_eq(r != NULL,
 					reduction_model_has(type, op) && rmw_isa_supported(all[i]),
-					"%s %s %s", rmw_isa_name(all[i]), rmw_type_name(type),
-					rmw_op_name(op));
+					"%s %s %s", rmw_isa_name(all[i]), weir_dtype_text(type),
+					weir_op_text(op));
 				if (r == NULL)
 					continue;
 				cr_assert(r->begin != NULL && r->reduce != NULL);
-				cr_assert(r->acc_bytes == rmw_type_size(type) ||
+				cr_assert(r->acc_bytes == weir_dtype_bytes(type) ||
 					(r->acc_bytes == 4 && r->finish != NULL));
 			}
 		}
@@ -328,13 +329,13 @@ Test(rmw_reductions, same_cells_in_every_variant, .timeout = 10)
 
 Test(rmw_reductions, selected, .timeout = 10)
 {
-	cr_assert_eq(rmw_reduction(RMW_TYPE_BF16, RMW_OP_AVG),
-		rmw_reduction_of(RMW_ISA_AUTO, RMW_TYPE_BF16, RMW_OP_AVG));
+	cr_assert_eq(rmw_reduction(WEIR_DTYPE_BF16, WEIR_OP_AVG),
+		rmw_reduction_of(RMW_ISA_AUTO, WEIR_DTYPE_BF16, WEIR_OP_AVG));
 	rmw_kernels_select(RMW_ISA_SCALAR);
-	cr_assert_eq(rmw_reduction(RMW_TYPE_BF16, RMW_OP_AVG),
-		rmw_reduction_of(RMW_ISA_SCALAR, RMW_TYPE_BF16, RMW_OP_AVG));
-	cr_assert_null(rmw_reduction(RMW_TYPE_FP16, RMW_OP_BXOR));
-	cr_assert_null(rmw_reduction((enum rmw_type)12, RMW_OP_SUM));
-	cr_assert_null(rmw_reduction(RMW_TYPE_INT8, (enum rmw_op)11));
-	cr_assert_null(rmw_reduction((enum rmw_type) - 1, (enum rmw_op) - 1));
+	cr_assert_eq(rmw_reduction(WEIR_DTYPE_BF16, WEIR_OP_AVG),
+		rmw_reduction_of(RMW_ISA_SCALAR, WEIR_DTYPE_BF16, WEIR_OP_AVG));
+	cr_assert_null(rmw_reduction(WEIR_DTYPE_FP16, WEIR_OP_BXOR));
+	cr_assert_null(rmw_reduction((enum weir_dtype)12, WEIR_OP_SUM));
+	cr_assert_null(rmw_reduction(WEIR_DTYPE_INT8, (enum weir_op)11));
+	cr_assert_null(rmw_reduction((enum weir_dtype) - 1, (enum weir_op) - 1));
 }

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collectives, one row each: docs/protocol.md, "Collectives". The switch and the hosts' library include this
+ * file; it needs no DPDK.
+ *
+ * A block counts contributions; when the count meets its target, the result goes out. Windows, losses, timeouts
+ * and tags are the same for all collectives. A row says only what a contribution carries, what of the buffer a
+ * receiver gets, and who gets it. No other code asks which collective it is.
+ *
+ * The buffer holds the results of all receivers, one after the other, so what each of them gets is one piece,
+ * to which packets refer. Pure functions, in elements; any thread.
+ */
+#ifndef PKTBUF_COLLECTIVES_H
+#define PKTBUF_COLLECTIVES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a contribution carries of a block of G elements, and what is done with it. */
+enum contribution_kind {
+	CONTRIBUTION_NOTHING, /* it only counts */
+	CONTRIBUTION_REDUCE, /* G elements, reduced with the others' */
+	CONTRIBUTION_ROOT, /* the root's: G elements, copied; the others' only count */
+	CONTRIBUTION_SLICE, /* the slice of its source, copied to its place */
+	CONTRIBUTION_ROW, /* G elements: a slice for each receiver, copied to that one's column */
+};
+
+/* What a receiver gets of it. */
+enum result_kind {
+	RESULT_NOTHING,
+	RESULT_WHOLE, /* G elements */
+	RESULT_SLICE, /* the slice of its rank */
+	RESULT_COLUMN, /* the slices of its rank in all rows, in the order of the ranks */
+};
+
+/* Who gets a payload; the others get a header. */
+enum result_to { TO_NONE, TO_ALL, TO_ROOT, TO_EACH };
+
+/*
+ * Name, code in ext.collective, text, contribution, result, receivers. The base form means ALLREDUCE, and
+ * BARRIER when grad_cnt is 0. The last two are no collectives: they have no receivers.
+ */
+#define WEIR_COLLECTIVE_LIST(X)                                                                    \
+	X(ALLREDUCE, 0, "allreduce", REDUCE, WHOLE, ALL)                                           \
+	X(REDUCE, 1, "reduce", REDUCE, WHOLE, ROOT)                                                \
+	X(REDUCESCATTER, 2, "reducescatter", REDUCE, SLICE, EACH)                                  \
+	X(BROADCAST, 3, "broadcast", ROOT, WHOLE, ALL)                                             \
+	X(SCATTER, 4, "scatter", ROOT, SLICE, EACH)                                                \
+	X(GATHER, 5, "gather", SLICE, WHOLE, ROOT)                                                 \
+	X(ALLGATHER, 6, "allgather", SLICE, WHOLE, ALL)                                            \
+	X(ALLTOALL, 7, "alltoall", ROW, COLUMN, EACH)                                              \
+	X(BARRIER, 8, "barrier", NOTHING, NOTHING, ALL)                                            \
+	X(ACKNOWLEDGE, 14, "acknowledge", NOTHING, NOTHING, NONE)                                  \
+	X(JOIN, 15, "join", NOTHING, NOTHING, NONE)
+
+enum weir_collective {
+#define X(name, code, ...) WEIR_COLLECTIVE_##name = code,
+	WEIR_COLLECTIVE_LIST(X)
+#undef X
+};
+
+struct collective_row {
+	uint8_t contribution; /* enum contribution_kind */
+	uint8_t result; /* enum result_kind */
+	uint8_t to; /* enum result_to; unless TO_ALL, receivers get different packets */
+	bool served; /* it is a collective */
+	bool rooted; /* its header's root means something */
+};
+
+/* By enum weir_collective, as wide as its field. */
+static const struct collective_row collective_table[16] = {
+#define X(name, code, text, contribution_, result_, to_)                                           \
+	[code] = {                                                                                 \
+		.contribution = CONTRIBUTION_##contribution_,                                      \
+		.result = RESULT_##result_,                                                        \
+		.to = TO_##to_,                                                                    \
+		.served = TO_##to_ != TO_NONE,                                                     \
+		.rooted =                                                                          \
+			CONTRIBUTION_##contribution_ == CONTRIBUTION_ROOT || TO_##to_ == TO_ROOT,  \
+	},
+	WEIR_COLLECTIVE_LIST(X)
+#undef X
+};
+
+/* A part of a block, in elements. */
+struct weir_slice {
+	uint32_t first, count;
+};
+
+/*
+ * The slice of `rank`, [0, sources), in a block of so many elements: the first ones are an element longer
+ * when they don't divide evenly. sources: [1, 256].
+ */
+static inline struct weir_slice
+weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
+{
+	uint32_t each = elements / sources, longer = elements % sources;
+
+	return (struct weir_slice){
+		.first = rank * each + (rank < longer ? rank : longer),
+		.count = each + (rank < longer),
+	};
+}
+
+/* The elements that a contribution of `rank`, [0, n), carries. */
+static inline uint32_t
+row_contributed(const struct collective_row *row, uint32_t elements, unsigned int n,
+	unsigned int rank, unsigned int root)
+{
+	if (__builtin_expect(row->contribution == CONTRIBUTION_REDUCE, 1) ||
+		row->contribution == CONTRIBUTION_ROW)
+		return elements;
+	if (row->contribution == CONTRIBUTION_ROOT)
+		return rank == root ? elements : 0;
+	if (row->contribution == CONTRIBUTION_SLICE)
+		return weir_slice(elements, n, rank).count;
+	return 0;
+}
+
+/* The elements that the buffer holds. */
+static inline uint32_t
+row_extent(const struct collective_row *row, uint32_t elements, unsigned int n)
+{
+	return row->contribution == CONTRIBUTION_ROW ? n * elements : elements;
+}
+
+/* Where in the buffer the slice lies that a row of `rank` has for `receiver`. */
+static inline uint32_t
+row_cell(uint32_t elements, unsigned int n, unsigned int rank, unsigned int receiver)
+{
+	struct weir_slice slice = weir_slice(elements, n, receiver);
+
+	return n * slice.first + rank * slice.count;
+}
+
+/* What of the buffer `rank` gets. */
+static inline struct weir_slice
+row_part(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int rank,
+	unsigned int root)
+{
+	struct weir_slice part = weir_slice(elements, n, rank);
+
+	if (row->result == RESULT_COLUMN)
+		return (struct weir_slice){n * part.first, n * part.count};
+	if (row->result == RESULT_SLICE)
+		return part;
+	if (row->result == RESULT_WHOLE && (row->to == TO_ALL || rank == root))
+		return (struct weir_slice){0, elements};
+	return (struct weir_slice){0, 0};
+}
+
+#endif
