@@ -291,6 +291,19 @@ v_store_fp16(uint8_t *p, vector v, size_t n)
 	store_short(p, _mm256_cvtps_ph(_mm256_castsi256_ps(v), _MM_FROUND_TO_NEAREST_INT), n, 2);
 }
 
+/* fp16 in the low bits of 32, and back towards zero. */
+static inline vector
+v_fp16_to_f32(vector x)
+{
+	return FP16_TO_FP32(low_halves(x));
+}
+
+static inline vector
+v_f32_to_fp16_cut(vector x)
+{
+	return _mm256_cvtepu16_epi32(_mm256_cvtps_ph(_mm256_castsi256_ps(x), _MM_FROUND_TO_ZERO));
+}
+
 /* fp32: NaN ? a : b */
 static inline vector
 v_choose_nan_f32(vector x, vector a, vector b)

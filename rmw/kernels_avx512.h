@@ -213,6 +213,18 @@ v_store_fp16(uint8_t *p, vector v, size_t n)
 }
 
 static inline vector
+v_fp16_to_f32(vector x)
+{
+	return FP16_TO_FP32(_mm512_cvtepi32_epi16(x));
+}
+
+static inline vector
+v_f32_to_fp16_cut(vector x)
+{
+	return _mm512_cvtepu16_epi32(_mm512_cvtps_ph(_mm512_castsi512_ps(x), _MM_FROUND_TO_ZERO));
+}
+
+static inline vector
 v_choose_nan_f32(vector x, vector a, vector b)
 {
 	__m512 number = _mm512_castsi512_ps(x);

@@ -67,8 +67,8 @@ void rmw_avx512_copy(void *restrict to, const void *restrict from, size_t bytes)
 	[WEIR_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                          \
 	[WEIR_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
 
-/* fp16, bf16: what rounds has fp32 for its accumulator. Without min and max. */
-#define RMW_HALF_OPS(type)                                                                         \
+/* fp16, bf16, fp8: what rounds has fp32 for its accumulator. Without min and max. */
+#define RMW_NARROW_OPS(type)                                                                       \
 	[WEIR_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                         \
 	[WEIR_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                       \
 	[WEIR_OP_AVG] = {widen_##type, sum_wide_##type, average_##type, 4}

@@ -25,9 +25,9 @@ stream(const struct perf_data *data, unsigned int rank, uint64_t iteration)
 bool
 perf_data_reduces(unsigned int dtype, unsigned int op)
 {
-	if (dtype > WEIR_DTYPE_FP64 || op > WEIR_OP_LXOR)
+	if (dtype >= WEIR_DTYPES || op >= WEIR_OPS)
 		return false;
-	return dtype < WEIR_DTYPE_FP16 || op <= WEIR_OP_AVG;
+	return !weir_dtype_is_float(dtype) || op <= WEIR_OP_AVG;
 }
 
 /* An integer's 64 bits, of which the type's low ones are used. */
@@ -68,18 +68,18 @@ real(enum weir_op op, uint64_t x, int digits)
 	return ((x & 1) != 0 ? -1 : 1) * (1 + (double)whole * step);
 }
 
-/* The bits of a number that is 0, or normal in the type, and exact: those of its fp64, shifted. */
-static inline uint16_t
-half_bits(double value, unsigned int exponent_bits, unsigned int fraction_bits)
+uint64_t
+perf_float_bits(enum weir_dtype dtype, double value)
 {
-	uint64_t bits, exponent, bias = (1u << (exponent_bits - 1)) - 1;
+	const struct weir_float f = weir_dtype_float(dtype);
+	uint64_t bits, exponent, bias = (1u << (f.exponent_bits - 1)) - 1;
 
 	memcpy(&bits, &value, sizeof(bits));
 	exponent = (bits >> 52 & 0x7ff) - 1023 + bias;
 	if (value == 0)
 		exponent = 0;
-	return (uint16_t)(bits >> 63 << 15 | exponent << fraction_bits |
-		(bits >> (52 - fraction_bits) & ((1u << fraction_bits) - 1)));
+	return bits >> 63 << (f.exponent_bits + f.fraction_bits) | exponent << f.fraction_bits |
+		(bits >> (52 - f.fraction_bits) & ((UINT64_C(1) << f.fraction_bits) - 1));
 }
 
 /* Does the minimum or maximum have a value here that is not like the others? */
@@ -103,20 +103,14 @@ value_of(const struct perf_data *data, uint64_t x, int digits)
 	return is_special(data, x) ? special(x) : real(data->op, x, digits);
 }
 
-static inline uint16_t
-fp16_of(const struct perf_data *data, uint64_t x)
+/* The types of 8 and 16 bits. NaNs have any sign and fraction. */
+static inline uint64_t
+narrow_of(const struct perf_data *data, uint64_t x)
 {
-	double value = value_of(data, x, 10);
+	const struct weir_float f = weir_dtype_float(data->dtype);
+	double value = value_of(data, x, (int)f.fraction_bits);
 
-	return isnan(value) ? (uint16_t)(0x7c01 | x >> 48) : half_bits(value, 5, 10);
-}
-
-static inline uint16_t
-bf16_of(const struct perf_data *data, uint64_t x)
-{
-	double value = value_of(data, x, 7);
-
-	return isnan(value) ? (uint16_t)(0x7f81 | x >> 48) : half_bits(value, 8, 7);
+	return isnan(value) ? f.infinity | 1 | x >> 48 : perf_float_bits(data->dtype, value);
 }
 
 /* fp32 rounds 31 digits to its 24 bits, so that no sum of them is exact; a product's are exact. */
@@ -152,8 +146,10 @@ perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iterati
 	case WEIR_DTYPE_UINT32: FILL(uint32_t, (uint32_t)integer(data->op, x)); break;
 	case WEIR_DTYPE_INT64:
 	case WEIR_DTYPE_UINT64: FILL(uint64_t, integer(data->op, x)); break;
-	case WEIR_DTYPE_FP16: FILL(uint16_t, fp16_of(data, x)); break;
-	case WEIR_DTYPE_BF16: FILL(uint16_t, bf16_of(data, x)); break;
+	case WEIR_DTYPE_FP16:
+	case WEIR_DTYPE_BF16: FILL(uint16_t, (uint16_t)narrow_of(data, x)); break;
+	case WEIR_DTYPE_FP8_E4M3:
+	case WEIR_DTYPE_FP8_E5M2: FILL(uint8_t, (uint8_t)narrow_of(data, x)); break;
 	case WEIR_DTYPE_FP32: FILL(float, fp32_of(data, x)); break;
 	case WEIR_DTYPE_FP64: FILL(double, value_of(data, x, 52)); break;
 	default: break;

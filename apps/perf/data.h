@@ -36,6 +36,9 @@ struct perf_data {
 void perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iteration,
 	size_t first, size_t count, void *to);
 
+/* The bits of a number that is 0, or normal in the floating-point type, and exact there. */
+uint64_t perf_float_bits(enum weir_dtype dtype, double value);
+
 /* Is this type combined by this operation? dtype, op: any value. */
 bool perf_data_reduces(unsigned int dtype, unsigned int op);
 
@@ -64,7 +67,7 @@ size_t perf_reference_received(const struct perf_reference *reference);
  *
  * Other floating point is compared with a sum or product that is worked out in fp64 (for fp64 in the
  * compiler's long double), within PERF_BOUND: k = n - 1 roundings of fp32 (of fp64 for fp64), two
- * more for an average, and for fp16 and bf16 the one of the result. It is Higham, Accuracy and
+ * more for an average, and for fp16, bf16 and fp8 the one of the result. It is Higham, Accuracy and
  * Stability of Numerical Algorithms, 2nd ed., eq. 4.4 for sums and eq. 3.4 for products, for every
  * order of the ranks; 1 + 2^-10 covers the terms of second order up to 256 ranks and the
  * reference's own error, and a step of the type's denormal numbers what is rounded there.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the ranks tell each other: a sum in which each rank has places of its own. The numbers go in pieces
- * of 4 bits, which every type holds exactly: in the base form there is none but the job's.
+ * of 2 bits, which every type holds exactly: in the base form there is none but the job's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,32 +9,14 @@
 
 #include "apps/perf/perf.h"
 
-#define BITS   4
+#define BITS   2
 #define PIECES (64 / BITS)
 
 /* The bits of a small whole number, in a type. */
 static uint64_t
 bits_of(enum weir_dtype dtype, unsigned int piece)
 {
-	/* fp16: 5 bits of exponent, 10 of fraction; bf16 is the upper half of fp32. */
-	static const uint16_t fp16[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700,
-		0x4800, 0x4880, 0x4900, 0x4980, 0x4a00, 0x4a80, 0x4b00, 0x4b80};
-	float single = (float)piece;
-	double real = piece;
-	uint64_t bits = 0;
-	uint32_t low;
-
-	memcpy(&low, &single, sizeof(low));
-	if (dtype == WEIR_DTYPE_FP16)
-		return fp16[piece];
-	if (dtype == WEIR_DTYPE_BF16)
-		return low >> 16;
-	if (dtype == WEIR_DTYPE_FP32)
-		return low;
-	if (dtype != WEIR_DTYPE_FP64)
-		return piece;
-	memcpy(&bits, &real, sizeof(bits));
-	return bits;
+	return weir_dtype_is_float(dtype) ? perf_float_bits(dtype, piece) : piece;
 }
 
 static void

@@ -28,43 +28,37 @@ is_signed(enum weir_dtype dtype)
 		dtype == WEIR_DTYPE_INT64;
 }
 
-static bool
-is_real(enum weir_dtype dtype)
-{
-	return dtype >= WEIR_DTYPE_FP16;
-}
-
-/* A value of fp16 or bf16: what is not infinite, NaN or denormal gets the exponent of fp64. */
+/* A value of a type of 8 or 16 bits: what is not infinite, NaN or denormal gets the exponent of fp64. */
 static double
-half_value(uint64_t bits, unsigned int exponent_bits, unsigned int fraction_bits)
+narrow_value(const struct weir_float *f, uint64_t bits)
 {
-	uint64_t most = (1u << exponent_bits) - 1, exponent = bits >> fraction_bits & most;
-	uint64_t fraction = bits & ((1u << fraction_bits) - 1);
+	uint64_t bias = (1u << (f->exponent_bits - 1)) - 1, one = UINT64_C(1) << f->fraction_bits;
+	uint64_t sign = one << f->exponent_bits, magnitude = bits & (sign - 1);
+	uint64_t exponent = magnitude / one, fraction = magnitude % one;
 	double value;
 
-	if (exponent == most)
+	if (magnitude >= f->infinity)
 		value = fraction != 0 ? (double)NAN : (double)INFINITY;
 	else if (exponent == 0)
-		value = ldexp((double)fraction, 1 - (int)(most >> 1) - (int)fraction_bits);
+		value = ldexp((double)fraction, 1 - (int)bias - (int)f->fraction_bits);
 	else {
-		exponent += 1023 - (most >> 1);
-		fraction = exponent << 52 | fraction << (52 - fraction_bits);
+		fraction = (exponent + 1023 - bias) << 52 | fraction << (52 - f->fraction_bits);
 		memcpy(&value, &fraction, sizeof(value));
 	}
-	return (bits & 0x8000) != 0 ? -value : value;
+	return (bits & sign) != 0 ? -value : value;
 }
 
 static double
 real_at(enum weir_dtype dtype, const uint8_t *raw, size_t i)
 {
+	const struct weir_float f = weir_dtype_float(dtype);
 	uint16_t half;
 	float single;
 	double value;
 
 	switch (weir_dtype_bytes(dtype)) {
-	case 2:
-		memcpy(&half, raw + i * 2, 2);
-		return dtype == WEIR_DTYPE_FP16 ? half_value(half, 5, 10) : half_value(half, 8, 7);
+	case 1: return narrow_value(&f, raw[i]);
+	case 2: memcpy(&half, raw + i * 2, 2); return narrow_value(&f, half);
 	case 4: memcpy(&single, raw + i * 4, 4); return (double)single;
 	default: memcpy(&value, raw + i * 8, 8); return value;
 	}
@@ -190,17 +184,6 @@ wrong_integers(const struct perf_data *d, const struct work *w, size_t count, co
 	return wrong;
 }
 
-/* The bits of a NaN that a minimum or maximum may be. */
-static bool
-is_canonical(enum weir_dtype dtype, uint64_t bits)
-{
-	return bits ==
-		(dtype == WEIR_DTYPE_FP16                  ? 0x7e00
-				: dtype == WEIR_DTYPE_BF16 ? 0x7fc0
-				: dtype == WEIR_DTYPE_FP32 ? 0x7fc00000
-							   : UINT64_C(0x7ff8000000000000));
-}
-
 static size_t
 wrong_extremes(const struct perf_data *d, const struct work *w, size_t count, const uint8_t *got)
 {
@@ -210,7 +193,7 @@ wrong_extremes(const struct perf_data *d, const struct work *w, size_t count, co
 		double value = real_at(d->dtype, got, i), wanted = w->real[i];
 
 		if (isnan(wanted))
-			wrong += !is_canonical(d->dtype, whole_at(d->dtype, got, i));
+			wrong += whole_at(d->dtype, got, i) != weir_dtype_float(d->dtype).nan;
 		else
 			wrong += value != wanted || signbit(value) != signbit(wanted);
 	}
@@ -225,13 +208,13 @@ struct bound {
 static struct bound
 bound_of(const struct perf_data *d, unsigned int in)
 {
+	const struct weir_float f = weir_dtype_float(d->dtype);
 	double slack = 1 + 0x1p-10;
 	unsigned int steps = in - 1 + (d->op == WEIR_OP_AVG ? 2 : 0);
 
-	if (d->dtype == WEIR_DTYPE_FP16)
-		return (struct bound){steps * 0x1p-24 * slack, 0x1p-11, 0x1p-24};
-	if (d->dtype == WEIR_DTYPE_BF16)
-		return (struct bound){steps * 0x1p-24 * slack, 0x1p-8, 0x1p-133};
+	if (weir_dtype_bytes(d->dtype) <= 2)
+		return (struct bound){steps * 0x1p-24 * slack, ldexp(1, -(int)f.fraction_bits - 1),
+			ldexp(1, 2 - (1 << (f.exponent_bits - 1)) - (int)f.fraction_bits)};
 	if (d->dtype == WEIR_DTYPE_FP64)
 		return (struct bound){steps * 0x1p-53 * slack, 0, steps * 0x1p-1074};
 	return (struct bound){steps * 0x1p-24 * slack, 0, steps * 0x1p-149};
@@ -271,7 +254,7 @@ wrong_reduced(const struct perf_reference *r, const uint8_t *present, size_t fir
 		if (!is_in(present, rank))
 			continue;
 		perf_data_fill(d, rank, r->iteration, first, count, w.raw);
-		if (!is_real(d->dtype))
+		if (!weir_dtype_is_float(d->dtype))
 			add_integers(d, &w, count);
 		else
 			add_reals(d, &w, count);
@@ -281,7 +264,7 @@ wrong_reduced(const struct perf_reference *r, const uint8_t *present, size_t fir
 	}
 	if (w.in == 0)
 		return count; /* a result of nobody */
-	if (!is_real(d->dtype))
+	if (!weir_dtype_is_float(d->dtype))
 		return wrong_integers(d, &w, count, got);
 	return extremes ? wrong_extremes(d, &w, count, got) : wrong_reals(d, &w, count, got);
 }

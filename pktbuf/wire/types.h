@@ -10,8 +10,11 @@
 #define WEIR_BITMAP_BYTES 32 /* source s is bit (s % 8), LSB first, of byte (s / 8) */
 #define WEIR_KEY_BYTES    32 /* of a key of an authenticated job */
 
-/* The types of elements: name, code on the wire (ext.dtype), text, bytes, kind; of a FLOAT the bits of exponent
- * and fraction. */
+/*
+ * The types of elements: name, code on the wire (ext.dtype), text, bytes, kind; of floating point the bits of
+ * exponent and fraction. FINITE is floating point without infinities, whose only NaN has all bits set (OCP 8-bit
+ * Floating Point Specification 1.0).
+ */
 #define WEIR_DTYPE_LIST(X)                                                                         \
 	X(INT8, 0, "int8", 1, SIGNED, 0, 0)                                                        \
 	X(UINT8, 1, "uint8", 1, UNSIGNED, 0, 0)                                                    \
@@ -24,7 +27,9 @@
 	X(FP16, 8, "fp16", 2, FLOAT, 5, 10)                                                        \
 	X(BF16, 9, "bf16", 2, FLOAT, 8, 7)                                                         \
 	X(FP32, 10, "fp32", 4, FLOAT, 8, 23)                                                       \
-	X(FP64, 11, "fp64", 8, FLOAT, 11, 52)
+	X(FP64, 11, "fp64", 8, FLOAT, 11, 52)                                                      \
+	X(FP8_E4M3, 12, "fp8_e4m3", 1, FINITE, 4, 3)                                               \
+	X(FP8_E5M2, 13, "fp8_e5m2", 1, FLOAT, 5, 2)
 
 enum weir_dtype {
 #define WEIR_X(name, code, ...) WEIR_DTYPE_##name = code,
@@ -76,11 +81,11 @@ weir_dtype_bytes(unsigned int dtype)
 static inline int
 weir_dtype_is_float(unsigned int dtype)
 {
-	enum { WEIR_SIGNED, WEIR_UNSIGNED, WEIR_FLOAT };
+	enum { WEIR_SIGNED, WEIR_UNSIGNED, WEIR_FLOAT, WEIR_FINITE };
 
 	switch (dtype) {
 #define WEIR_X(name, code, text, bytes, kind, ...)                                                 \
-	case code: return WEIR_##kind == WEIR_FLOAT;
+	case code: return WEIR_##kind >= WEIR_FLOAT;
 		WEIR_DTYPE_LIST(WEIR_X)
 #undef WEIR_X
 	default: return 0;

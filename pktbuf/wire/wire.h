@@ -257,6 +257,43 @@ weir_block_diff(uint32_t a, uint32_t b)
 	return (int32_t)(a - b);
 }
 
+/* What the bits of a floating-point type mean: its exponent and fraction, the bits of its least magnitude that
+ * is no finite number, and its canonical NaN. All 0 for other types. */
+struct weir_float {
+	unsigned int exponent_bits, fraction_bits;
+	uint64_t infinity; /* of a type without infinities: its NaN */
+	uint64_t nan;
+};
+
+static inline struct weir_float
+weir_dtype_float(unsigned int dtype)
+{
+#define SIGNED(e, f)                                                                               \
+	{                                                                                          \
+		0, 0, 0, 0                                                                         \
+	}
+#define UNSIGNED(e, f)                                                                             \
+	{                                                                                          \
+		0, 0, 0, 0                                                                         \
+	}
+#define FLOAT(e, f)                                                                                \
+	{                                                                                          \
+		e, f, ((UINT64_C(1) << e) - 1) << f, ((UINT64_C(2) << e) - 1) << f >> 1            \
+	}
+#define FINITE(e, f)                                                                               \
+	{                                                                                          \
+		e, f, (UINT64_C(1) << (e + f)) - 1, (UINT64_C(1) << (e + f)) - 1                   \
+	}
+#define X(name, code, text, bytes, kind, e, f) [code] = kind(e, f),
+	static const struct weir_float table[WEIR_DTYPES] = {WEIR_DTYPE_LIST(X)};
+#undef X
+#undef SIGNED
+#undef UNSIGNED
+#undef FLOAT
+#undef FINITE
+	return table[dtype < WEIR_DTYPES ? dtype : WEIR_DTYPE_INT8];
+}
+
 /* Texts for people; "?" for codes that do not exist. */
 #define WEIR_TEXT(function, LIST)                                                                  \
 	static inline const char *function(unsigned int code)                                      \

@@ -48,7 +48,7 @@ any_collective(const struct play *p, unsigned int j, uint64_t n, struct weir_hea
 	unsigned int sources = job(p, j)->nb_sources, most = job(p, j)->elements;
 
 	h->collective = (uint8_t)((n >> 32) % WEIR_COLLECTIVE_BARRIER);
-	h->dtype = (uint8_t)((n >> 40) % (WEIR_DTYPE_FP64 + 1));
+	h->dtype = (uint8_t)((n >> 40) % WEIR_DTYPES);
 	if (h->collective <= WEIR_COLLECTIVE_REDUCESCATTER) {
 		h->dtype = (uint8_t)((n >> 40) % WEIR_DTYPE_FP16); /* exact in any order */
 		h->op = (uint8_t)((n >> 56) % (WEIR_OP_LXOR + 1));

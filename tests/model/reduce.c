@@ -7,7 +7,7 @@
 bool
 reduce_served(unsigned int dtype, unsigned int op)
 {
-	return dtype <= WEIR_DTYPE_FP64 &&
+	return dtype <= WEIR_DTYPE_FP8_E5M2 &&
 		op <= (dtype < WEIR_DTYPE_FP16 ? WEIR_OP_LXOR : WEIR_OP_AVG);
 }
 
@@ -82,15 +82,19 @@ reduce_integer(enum weir_dtype dtype, enum weir_op op, const uint8_t *const *fro
 
 /* ---- floating point ---- */
 
-/* A type of 16 bits: exponent bits, then fraction bits. */
+/* A type of 8 or 16 bits: exponent bits, fraction bits, and whether it has infinities. */
 struct half {
 	int exponent, fraction;
+	bool infinite;
 };
 
 static struct half
 half_of(enum weir_dtype dtype)
 {
-	return dtype == WEIR_DTYPE_FP16 ? (struct half){5, 10} : (struct half){8, 7};
+	return dtype == WEIR_DTYPE_FP16        ? (struct half){5, 10, true}
+		: dtype == WEIR_DTYPE_BF16     ? (struct half){8, 7, true}
+		: dtype == WEIR_DTYPE_FP8_E5M2 ? (struct half){5, 2, true}
+					       : (struct half){4, 3, false};
 }
 
 static float
@@ -101,13 +105,13 @@ half_value(struct half h, uint64_t bits)
 	int fraction = (int)bits & ((1 << h.fraction) - 1);
 	double value;
 
-	if (exponent == all)
+	if (exponent == all && (h.infinite || fraction == 7))
 		value = fraction != 0 ? (double)NAN : (double)INFINITY;
 	else if (exponent == 0)
 		value = ldexp(fraction, 1 - bias - h.fraction);
 	else
 		value = ldexp(fraction + (1 << h.fraction), exponent - bias - h.fraction);
-	return (float)((bits & 0x8000) != 0 ? -value : value);
+	return (float)((bits >> (h.exponent + h.fraction) & 1) != 0 ? -value : value);
 }
 
 /* Rounded to the nearest one, ties to even. */
@@ -115,9 +119,13 @@ static uint64_t
 half_bits(struct half h, float value)
 {
 	int all = (1 << h.exponent) - 1, bias = all / 2, exponent = 0;
-	uint64_t sign = signbit(value) ? 0x8000 : 0;
+	uint64_t sign =
+		(uint64_t)signbit(value) != 0 ? UINT64_C(1) << (h.exponent + h.fraction) : 0;
 	double size = fabs((double)value), steps;
 
+	/* The only NaN of a type without infinities, which has all bits set, is also all that is too large. */
+	if (!h.infinite && (isnan(value) || isinf(value)))
+		return isnan(value) ? 0x7f : sign | 0x7f;
 	if (isnan(value))
 		return (uint64_t)all << h.fraction | UINT64_C(1) << (h.fraction - 1);
 	if (isinf(value))
@@ -129,8 +137,8 @@ half_bits(struct half h, float value)
 		/* With its leading bit, which counts in the exponent. */
 		size = steps + ldexp(exponent + bias - 1, h.fraction);
 	}
-	if (size >= ldexp(all, h.fraction))
-		size = ldexp(all, h.fraction);
+	if (size >= ldexp(all, h.fraction) + (h.infinite ? 0 : 7))
+		size = ldexp(all, h.fraction) + (h.infinite ? 0 : 7);
 	return sign | (uint64_t)size;
 }
 

@@ -13,10 +13,24 @@ is_float(enum weir_dtype type)
 	return type >= WEIR_DTYPE_FP16;
 }
 
-static bool
-is_half(enum weir_dtype type)
+/* The types that are rounded from fp32. infinity: of e4m3, which has none, the place of its NaN. */
+struct narrow {
+	bool is;
+	int bits, fraction_bits, bias;
+	unsigned int infinity;
+};
+
+static struct narrow
+narrow_of(enum weir_dtype type)
 {
-	return type == WEIR_DTYPE_FP16 || type == WEIR_DTYPE_BF16;
+	static const struct narrow narrow[] = {
+		[WEIR_DTYPE_FP16] = {true, 16, 10, 15, 0x7c00},
+		[WEIR_DTYPE_BF16] = {true, 16, 7, 127, 0x7f80},
+		[WEIR_DTYPE_FP8_E4M3] = {true, 8, 3, 7, 0x7f},
+		[WEIR_DTYPE_FP8_E5M2] = {true, 8, 2, 15, 0x7c},
+	};
+
+	return narrow[type];
 }
 
 static bool
@@ -29,7 +43,7 @@ is_signed(enum weir_dtype type)
 bool
 reduction_model_has(enum weir_dtype type, enum weir_op op)
 {
-	if ((unsigned int)type > WEIR_DTYPE_FP64 || (unsigned int)op > WEIR_OP_LXOR)
+	if ((unsigned int)type > WEIR_DTYPE_FP8_E5M2 || (unsigned int)op > WEIR_OP_LXOR)
 		return false;
 	return !is_float(type) || op <= WEIR_OP_AVG;
 }
@@ -169,8 +183,8 @@ rank_of(uint64_t bits, unsigned int width)
 static uint64_t
 extreme(enum weir_dtype type, bool max, uint64_t a, uint64_t b)
 {
-	static const uint64_t infinity[] = {0x7c00, 0x7f80, 0x7f800000, FP64_INF};
-	static const uint64_t nan[] = {0x7e00, 0x7fc0, 0x7fc00000, FP64_NAN};
+	static const uint64_t infinity[] = {0x7c00, 0x7f80, 0x7f800000, FP64_INF, 0x7e, 0x7c};
+	static const uint64_t nan[] = {0x7e00, 0x7fc0, 0x7fc00000, FP64_NAN, 0x7f, 0x7e};
 	unsigned int t = type - WEIR_DTYPE_FP16, width = 8 * weir_dtype_bytes(type);
 	uint64_t magnitude = (UINT64_C(1) << (width - 1)) - 1;
 
@@ -179,12 +193,11 @@ extreme(enum weir_dtype type, bool max, uint64_t a, uint64_t b)
 	return (rank_of(a, width) > rank_of(b, width)) == max ? a : b;
 }
 
-/* A magnitude of fp16 or bf16; infinity's bits are the power of two after the last number. */
+/* A magnitude of a narrow type; what follows the last number has the bits of infinity, or of e4m3's NaN. */
 static double
 half_value(enum weir_dtype type, unsigned int bits)
 {
-	int fraction_bits = type == WEIR_DTYPE_FP16 ? 10 : 7,
-	    bias = type == WEIR_DTYPE_FP16 ? 15 : 127;
+	int fraction_bits = narrow_of(type).fraction_bits, bias = narrow_of(type).bias;
 	int exponent = (int)(bits >> fraction_bits);
 	int fraction = (int)bits & ((1 << fraction_bits) - 1);
 
@@ -196,13 +209,18 @@ half_value(enum weir_dtype type, unsigned int bits)
 uint32_t
 reduction_model_widen(enum weir_dtype type, uint16_t half)
 {
-	uint32_t sign = half & 0x8000 ? UINT32_C(1) << 31 : 0, magnitude = half & 0x7fff;
+	unsigned int top = 1u << (narrow_of(type).bits - 1);
+	uint32_t sign = half & top ? UINT32_C(1) << 31 : 0, magnitude = half & (top - 1);
 
 	if (type == WEIR_DTYPE_FP16 && magnitude > 0x7c00)
 		return sign | 0x7fc00000 | (magnitude & 0x1ff) << 13;
 	if (type == WEIR_DTYPE_BF16 && magnitude > 0x7f80)
 		return sign | magnitude << 16;
-	if (magnitude == (type == WEIR_DTYPE_FP16 ? 0x7c00 : 0x7f80))
+	if (type == WEIR_DTYPE_FP8_E4M3 && magnitude == 0x7f)
+		return sign | 0x7ff00000;
+	if (type == WEIR_DTYPE_FP8_E5M2 && magnitude > 0x7c)
+		return sign | 0x7fc00000 | (magnitude & 1) << 21;
+	if (magnitude == narrow_of(type).infinity)
 		return sign | 0x7f800000;
 	return sign | (uint32_t)bits_of(false, half_value(type, magnitude));
 }
@@ -210,12 +228,16 @@ reduction_model_widen(enum weir_dtype type, uint16_t half)
 uint16_t
 reduction_model_round(enum weir_dtype type, uint32_t fp32)
 {
-	unsigned int infinity = type == WEIR_DTYPE_FP16 ? 0x7c00 : 0x7f80, below = 0, above;
-	unsigned int sign = fp32 >> 31 << 15;
+	unsigned int infinity = narrow_of(type).infinity, below = 0, above;
+	unsigned int sign = fp32 >> 31 << (narrow_of(type).bits - 1);
 	double x = fabs((double)fp32_of(fp32)), down, up;
 
 	if (is_nan(false, fp32) && type == WEIR_DTYPE_FP16)
 		return (uint16_t)(sign | 0x7e00 | (fp32 >> 13 & 0x1ff));
+	if (is_nan(false, fp32) && type == WEIR_DTYPE_FP8_E4M3)
+		return (uint16_t)(sign | 0x7f);
+	if (is_nan(false, fp32) && type == WEIR_DTYPE_FP8_E5M2)
+		return (uint16_t)(sign | 0x7e | (fp32 >> 21 & 1));
 	if (is_nan(false, fp32))
 		return (uint16_t)(fp32 >> 16 | 0x40);
 	if (x >= half_value(type, infinity))
@@ -249,14 +271,14 @@ reduction_model_average(enum weir_dtype type, uint64_t sum, unsigned int count)
 		quotient = sum | (wide ? UINT64_C(1) << 51 : 1 << 22);
 	else
 		quotient = bits_of(wide, quad_of(wide, sum) / count);
-	return is_half(type) ? reduction_model_round(type, (uint32_t)quotient) : quotient;
+	return narrow_of(type).is ? reduction_model_round(type, (uint32_t)quotient) : quotient;
 }
 
 static uint64_t
 float_reduction(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count)
 {
 	bool extremes = op == WEIR_OP_MIN || op == WEIR_OP_MAX;
-	bool widened = is_half(type) && !extremes;
+	bool widened = narrow_of(type).is && !extremes;
 	uint64_t acc = widened ? reduction_model_widen(type, (uint16_t)x[0]) : x[0];
 
 	if (extremes) /* one is canonical too */

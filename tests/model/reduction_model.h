@@ -2,7 +2,7 @@
 /*
  * What a reduction of one element is, slow and obvious: integers in 128 bits, floating-point numbers
  * in quadruple precision, from which rounding once more to fp64 or fp32 changes nothing (113 bits
- * are more than 2 * 53 + 2), fp16 and bf16 by looking for the nearest of their numbers.
+ * are more than 2 * 53 + 2), fp16, bf16 and fp8 by looking for the nearest of their numbers.
  */
 #ifndef TESTS_MODEL_REDUCTION_MODEL_H
 #define TESTS_MODEL_REDUCTION_MODEL_H
@@ -22,7 +22,7 @@ uint64_t reduction_model(
 /* The average's bits of a sum that lies in the accumulator, which has 32 bits for types of fewer. */
 uint64_t reduction_model_average(enum weir_dtype type, uint64_t sum, unsigned int count);
 
-/* fp16 or bf16 to fp32 and back. */
+/* fp16, bf16 or fp8 to fp32 and back. */
 uint32_t reduction_model_widen(enum weir_dtype type, uint16_t half);
 uint16_t reduction_model_round(enum weir_dtype type, uint32_t fp32);
 

@@ -38,13 +38,13 @@ Test(ctrl_config_job, types_and_operations, .timeout = 30)
 {
 	char line[96], why[192];
 
-	for (unsigned int type = 0; type <= WEIR_DTYPE_FP64; type++)
+	for (unsigned int type = 0; type < WEIR_DTYPES; type++)
 		for (unsigned int op = 0; op <= WEIR_OP_LXOR; op++) {
 			struct ctrl_config *c;
 
 			snprintf(line, sizeof(line), "\"type\": \"%s\", \"op\": \"%s\"",
 				weir_dtype_text(type), weir_op_text(op));
-			if (type >= WEIR_DTYPE_FP16 && op >= WEIR_OP_BAND) {
+			if (weir_dtype_is_float(type) != 0 && op >= WEIR_OP_BAND) {
 				snprintf(why, sizeof(why),
 					"x.json:16:23: jobs[0].op: %s is for integers only, and %s "
 					"is none",
@@ -59,7 +59,7 @@ Test(ctrl_config_job, types_and_operations, .timeout = 30)
 		}
 	refuse(16, "\"type\": \"float\"",
 		"x.json:16:9: jobs[0].type: \"float\" is not one of int8, uint8, int16, uint16, "
-		"int32, uint32, int64, uint64, fp16, bf16, fp32, fp64");
+		"int32, uint32, int64, uint64, fp16, bf16, fp32, fp64, fp8_e4m3, fp8_e5m2");
 	refuse(16, "\"op\": \"median\"",
 		"x.json:16:7: jobs[0].op: \"median\" is not one of sum, prod, min, max, avg, band, "
 		"bor, bxor, land, lor, lxor");

@@ -271,10 +271,10 @@ Test(rmw_kernels, names, .timeout = 10)
 		cr_assert_eq(rmw_isa_parse(rmw_isa_name((enum rmw_isa)i)), (int)i);
 	cr_assert_str_eq(weir_dtype_text(WEIR_DTYPE_BF16), "bf16");
 	cr_assert_str_eq(weir_op_text(WEIR_OP_LXOR), "lxor");
-	cr_assert_str_eq(weir_dtype_text((enum weir_dtype)12), "?");
+	cr_assert_str_eq(weir_dtype_text((enum weir_dtype)WEIR_DTYPES), "?");
 	cr_assert_str_eq(weir_op_text((enum weir_op)11), "?");
 	cr_assert_str_eq(rmw_isa_name((enum rmw_isa)4), "?");
-	cr_assert_eq(weir_dtype_bytes((enum weir_dtype)12), 0);
+	cr_assert_eq(weir_dtype_bytes((enum weir_dtype)WEIR_DTYPES), 0);
 	cr_assert_eq(weir_dtype_parse("float"), -EINVAL);
 	cr_assert_eq(weir_op_parse(""), -EINVAL);
 	cr_assert_eq(rmw_isa_parse("AVX2"), -EINVAL);

@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 
+#include "pktbuf/wire/wire.h"
 #include "tests/model/reduction_model.h"
 #include "tests/random.h"
 #include "tests/unit/page_end.h"
@@ -68,6 +69,10 @@ number(uint64_t *state, enum weir_dtype type)
 		return hard_float(state, 32, 23);
 	if (type == WEIR_DTYPE_FP64)
 		return hard_float(state, 64, 52);
+	if (type == WEIR_DTYPE_FP8_E4M3)
+		return hard_float(state, 8, 3);
+	if (type == WEIR_DTYPE_FP8_E5M2)
+		return hard_float(state, 8, 2);
 	return hard_integer(state, 8 * weir_dtype_bytes(type));
 }
 
@@ -139,7 +144,7 @@ check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_o
 }
 
 #define FOR_EACH_REDUCTION(type, op)                                                               \
-	for (enum weir_dtype type = 0; type <= WEIR_DTYPE_FP64; type++)                            \
+	for (enum weir_dtype type = 0; (int)type < WEIR_DTYPES; type++)                            \
 		for (enum weir_op op = 0; op <= WEIR_OP_LXOR; op++)                                \
 			if (reduction_model_has(type, op))
 
@@ -224,16 +229,17 @@ finish_one(
 		flush(isa, type, op, count);
 }
 
-/* Every number of fp16 and bf16, and beside and between each two of them. */
+/* Every number of the narrow types, and beside and between each two of them. */
 static void
 check_roundings(enum rmw_isa isa)
 {
-	static const enum weir_dtype types[] = {WEIR_DTYPE_FP16, WEIR_DTYPE_BF16};
+	static const enum weir_dtype types[] = {
+		WEIR_DTYPE_FP16, WEIR_DTYPE_BF16, WEIR_DTYPE_FP8_E4M3, WEIR_DTYPE_FP8_E5M2};
 
 	if (!rmw_isa_supported(isa))
 		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
-	for (unsigned int t = 0; t < 2; t++) {
-		for (uint32_t half = 0; half <= UINT16_MAX; half++) {
+	for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
+		for (uint32_t half = 0; half >> 8 * weir_dtype_bytes(types[t]) == 0; half++) {
 			uint32_t x = reduction_model_widen(types[t], (uint16_t)half);
 			uint32_t next = reduction_model_widen(types[t], (uint16_t)(half + 1));
 			uint32_t tie = x / 2 + next / 2 + (x & next & 1);
@@ -335,7 +341,7 @@ Test(rmw_reductions, selected, .timeout = 10)
 	cr_assert_eq(rmw_reduction(WEIR_DTYPE_BF16, WEIR_OP_AVG),
 		rmw_reduction_of(RMW_ISA_SCALAR, WEIR_DTYPE_BF16, WEIR_OP_AVG));
 	cr_assert_null(rmw_reduction(WEIR_DTYPE_FP16, WEIR_OP_BXOR));
-	cr_assert_null(rmw_reduction((enum weir_dtype)12, WEIR_OP_SUM));
+	cr_assert_null(rmw_reduction((enum weir_dtype)WEIR_DTYPES, WEIR_OP_SUM));
 	cr_assert_null(rmw_reduction(WEIR_DTYPE_INT8, (enum weir_op)11));
 	cr_assert_null(rmw_reduction((enum weir_dtype) - 1, (enum weir_op) - 1));
 }
