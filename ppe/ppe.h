@@ -246,7 +246,7 @@ struct ppe_port_stats {
 
 struct ppe_histogram {
 	uint64_t bucket[PPE_BUCKETS];
-	uint64_t sum_us;
+	uint64_t sum_ns;
 };
 
 struct ppe_job_stats {

@@ -69,6 +69,14 @@ metrics_us(struct metrics *metrics, const char *suffix, const char *a, const cha
 }
 
 void
+metrics_ns(struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t ns)
+{
+	begin_sample(metrics, suffix, a, b);
+	api_text_put_ns(&metrics->text, ns);
+	api_text_put_bytes(&metrics->text, "\n", 1);
+}
+
+void
 metrics_real(struct metrics *metrics, const char *a, const char *b, double value)
 {
 	begin_sample(metrics, "", a, b);

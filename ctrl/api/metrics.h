@@ -36,6 +36,8 @@ void metrics_u64(
 	struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t value);
 void metrics_us(
 	struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t us);
+void metrics_ns(
+	struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t ns);
 void metrics_real(struct metrics *metrics, const char *a, const char *b, double value);
 
 /* Write name="value", escaped, cut to `size` bytes at a whole character. Returns `out`. */

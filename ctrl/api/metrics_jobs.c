@@ -228,7 +228,7 @@ put_histogram(struct metrics *metrics, const char *label, const struct ppe_histo
 	}
 	sum += histogram->bucket[PPE_BUCKETS - 1];
 	metrics_u64(metrics, "_bucket", label, "le=\"+Inf\"", sum);
-	metrics_us(metrics, "_sum", label, NULL, histogram->sum_us);
+	metrics_ns(metrics, "_sum", label, NULL, histogram->sum_ns);
 	metrics_u64(metrics, "_count", label, NULL, sum);
 }
 

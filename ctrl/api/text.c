@@ -72,18 +72,31 @@ api_text_put_u64(struct api_text *text, uint64_t value)
 	api_text_put_bytes(text, begin, (size_t)(end - begin));
 }
 
+/* value / unit, unit = 10^digits */
+static void
+put_decimal(struct api_text *text, uint64_t value, uint64_t unit, unsigned int digits)
+{
+	char fraction[] = ".000000000";
+	uint64_t rest = value % unit;
+
+	api_text_put_u64(text, value / unit);
+	if (rest == 0)
+		return;
+	for (unsigned int i = digits; i > 0; i--, rest /= 10)
+		fraction[i] = (char)('0' + rest % 10);
+	api_text_put_bytes(text, fraction, digits + 1);
+}
+
 void
 api_text_put_us(struct api_text *text, uint64_t us)
 {
-	char fraction[] = ".000000";
-	uint64_t rest = us % 1000000;
+	put_decimal(text, us, 1000000, 6);
+}
 
-	api_text_put_u64(text, us / 1000000);
-	if (rest == 0)
-		return;
-	for (unsigned int i = 6; i > 0; i--, rest /= 10)
-		fraction[i] = (char)('0' + rest % 10);
-	api_text_put_bytes(text, fraction, 7);
+void
+api_text_put_ns(struct api_text *text, uint64_t ns)
+{
+	put_decimal(text, ns, 1000000000, 9);
 }
 
 void

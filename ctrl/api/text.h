@@ -28,6 +28,7 @@ void api_text_put_bytes(struct api_text *text, const char *bytes, size_t length)
 void api_text_put_u64(struct api_text *text, uint64_t value);
 /* Seconds, from microseconds: "0.000123", "12". Exact. */
 void api_text_put_us(struct api_text *text, uint64_t us);
+void api_text_put_ns(struct api_text *text, uint64_t ns);
 /* Any finite number, to six digits. */
 void api_text_put_real(struct api_text *text, double value);
 /* A string of a JSON document, with its quotes. */

@@ -8,6 +8,8 @@
  * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window buffers: that
  * is its quota, reserved at admission.
  */
+#include <rte_cycles.h>
+
 #include "hashengine/deadline_fast.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
@@ -214,12 +216,22 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 }
 
 static void
-count_time(struct ppe_histogram *histogram, uint64_t us)
+count_time(const struct collective *state, struct ppe_histogram *histogram, uint64_t cycles)
 {
+	uint64_t ns = cycles * 1000 / state->tsc_per_us, us = ns / 1000;
 	unsigned int bucket = us == 0 ? 0 : 64 - (unsigned int)__builtin_clzll(us);
 
 	histogram->bucket[RTE_MIN(bucket, PPE_BUCKETS - 1u)]++;
-	histogram->sum_us += us;
+	histogram->sum_ns += ns;
+}
+
+/* Opened and finished in one turn, which has one time: the clock is read. */
+static uint64_t
+age_of(const struct collective *state, const struct block *block)
+{
+	uint64_t now = state->worker->now;
+
+	return (unlikely(now == block->opened) ? rte_rdtsc() : now) - block->opened;
 }
 
 static void
@@ -249,8 +261,8 @@ block_finish(struct collective *state, struct job_shard *job, struct block *bloc
 	if (status == WEIR_STATUS_OK || status == WEIR_STATUS_PARTIAL)
 		fix_payload(state, job, block, status);
 	ppe_trace_block_event(state->worker, PPE_EVENT_BLOCK_DONE, block->hash.key);
-	count_time(&job->count.latency, (state->worker->now - block->opened) / state->tsc_per_us);
-	count_time(&job->count.spread, (block->progress - block->opened) / state->tsc_per_us);
+	count_time(state, &job->count.latency, age_of(state, block));
+	count_time(state, &job->count.spread, block->progress - block->opened);
 	count_end(&job->count, status);
 	block_release_previous(state, job, block);
 }

@@ -14,7 +14,7 @@ add_histogram(struct ppe_histogram *sum, const struct ppe_histogram *histogram)
 {
 	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
 		sum->bucket[i] += histogram->bucket[i];
-	sum->sum_us += histogram->sum_us;
+	sum->sum_ns += histogram->sum_ns;
 }
 
 static uint64_t
