@@ -262,29 +262,12 @@ authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_
 }
 
 uint32_t
-tag_result(const struct job_shard *js, const struct block *block, void *payload, uint32_t bytes)
+tag_result(const struct job_shard *js, const struct weir_header *result, uint64_t number,
+	unsigned int slice, const void *payload, uint32_t bytes, void *end, uint32_t end_bytes)
 {
 	const struct pktbuf_nonce nonce = {
-		.number = block_number(js, block->block_id), .status = block->status};
-	struct weir_header h = result_header(block, js);
-	uint8_t header[WEIR_EXT_BYTES], *tag = (uint8_t *)payload + bytes;
-
-	h.extended = true;
-	weir_header_write(&h, header);
-	if (likely(js->keys->results_derived))
-		pktbuf_tag_make(&js->keys->results, nonce, header, payload, bytes, tag);
-	else
-		memset(tag, 0, WEIR_TAG_BYTES); /* no receiver accepts it */
-	return WEIR_TAG_BYTES;
-}
-
-uint32_t
-tag_part(const struct job_shard *js, const struct emission *e, unsigned int rank,
-	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes)
-{
-	const struct pktbuf_nonce nonce = {
-		.number = e->number, .status = e->header.status, .slice = rank + 1};
-	struct weir_header h = e->header;
+		.number = number, .status = result->status, .slice = slice};
+	struct weir_header h = *result;
 	uint8_t header[WEIR_EXT_BYTES], *tag = (uint8_t *)end + end_bytes;
 
 	h.extended = true;
@@ -293,7 +276,7 @@ tag_part(const struct job_shard *js, const struct emission *e, unsigned int rank
 		pktbuf_tag_make_pieces(
 			&js->keys->results, nonce, header, payload, bytes, end, end_bytes, tag);
 	else
-		memset(tag, 0, WEIR_TAG_BYTES);
+		memset(tag, 0, WEIR_TAG_BYTES); /* no receiver accepts it */
 	return WEIR_TAG_BYTES;
 }
 

@@ -205,12 +205,12 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	if (block_result_differs(block))
 		return; /* each ends for itself */
 	data = rmw_buffer_data(block->buffer);
-	if (status == WEIR_STATUS_PARTIAL) {
-		memcpy(data + block->payload_bytes, block->in, WEIR_BITMAP_BYTES);
-		block->payload_bytes += WEIR_BITMAP_BYTES;
+	if (unlikely(status == WEIR_STATUS_PARTIAL || job->keys != NULL)) {
+		struct weir_header header = result_header(block, job);
+
+		block->payload_bytes += result_end(job, &header, block_number(job, block->block_id),
+			0, block->in, data, block->payload_bytes, data + block->payload_bytes);
 	}
-	if (unlikely(job->keys != NULL))
-		block->payload_bytes += tag_result(job, block, data, block->payload_bytes);
 	if (state->sums)
 		block->payload_sum = pktbuf_sum_bytes(data, block->payload_bytes);
 }

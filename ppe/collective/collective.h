@@ -161,6 +161,14 @@ void order_end(const struct job_shard *js, const struct block *b, bool add);
  */
 struct weir_header result_header(const struct block *block, const struct job_shard *job);
 
+/*
+ * Write what ends a result: the bitmap, if some sources are missing, then the tag, if the job is authenticated.
+ * Returns its bytes, at most WEIR_BITMAP_BYTES + WEIR_TAG_BYTES. number: of the block in its generation. slice:
+ * 1 + the rank of the receiver, or 0 when all get the same. payload: what precedes the end.
+ */
+uint32_t result_end(const struct job_shard *js, const struct weir_header *result, uint64_t number,
+	unsigned int slice, const void *bitmap, const void *payload, uint32_t bytes, void *end);
+
 /* The endpoint that the packet came from. Any worker. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
 
@@ -237,13 +245,9 @@ void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t ge
 bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
-/* Write the tag of a finished block's result behind its payload; returns the tag's bytes. */
-uint32_t tag_result(
-	const struct job_shard *job, const struct block *block, void *payload, uint32_t bytes);
-
-/* Write the tag of a receiver's part, which is payload, then end, behind the end. */
-uint32_t tag_part(const struct job_shard *job, const struct emission *emission, unsigned int rank,
-	const void *payload, uint32_t bytes, void *end, uint32_t end_bytes);
+/* Write the tag of a result, which is payload, then end, behind the end; returns the tag's bytes. */
+uint32_t tag_result(const struct job_shard *js, const struct weir_header *result, uint64_t number,
+	unsigned int slice, const void *payload, uint32_t bytes, void *end, uint32_t end_bytes);
 
 /* The block's number in its generation, without wrapping. */
 uint64_t block_number(const struct job_shard *job, uint32_t block);

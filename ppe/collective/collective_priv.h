@@ -230,9 +230,8 @@ struct emission {
 	uint8_t small[48]; /* otherwise the payload */
 	uint8_t job;
 	bool multicast; /* one packet per port and form */
-	bool per_receiver; /* each receiver gets a part of the payload, and `small` behind it; small_bytes,
-			      header and number are set, and `shared` is not */
-	uint8_t small_bytes;
+	bool per_receiver; /* each receiver gets a part of the payload and an end of its own; header, number and
+			      the bitmap in `small` are set, and `shared` is not */
 	struct weir_header header;
 	uint64_t number; /* of the block in its generation */
 	uint16_t next, end; /* sources [next, end) are to be served */

@@ -124,21 +124,29 @@ result_header(const struct block *b, const struct job_shard *js)
 	};
 }
 
-/* What the result carries: the sum, by reference or copied; or a few bytes that say what went wrong. */
-static void
-set_payload(struct emission *e, const struct job_shard *js, const struct block *block)
+uint32_t
+result_end(const struct job_shard *js, const struct weir_header *result, uint64_t number,
+	unsigned int slice, const void *bitmap, const void *payload, uint32_t bytes, void *end)
 {
-	const void *small = NULL;
+	uint32_t n = 0;
+
+	if (result->degraded) {
+		memcpy(end, bitmap, WEIR_BITMAP_BYTES);
+		n = WEIR_BITMAP_BYTES;
+	}
+	if (js->keys != NULL)
+		n += tag_result(js, result, number, slice, payload, bytes, end, n);
+	return n;
+}
+
+/* What the result carries: the buffer, by reference; or a few bytes that say what went wrong. */
+static void
+set_payload(struct emission *e, const struct job_shard *js, const struct block *block,
+	const struct weir_header *header)
+{
 	uint32_t bytes = 0;
 
-	if (block->status == WEIR_STATUS_MISMATCH) {
-		small = &block->mismatch;
-		bytes = sizeof(block->mismatch);
-	} else if (block->status == WEIR_STATUS_ERROR ||
-		(block->status == WEIR_STATUS_PARTIAL && block->buffer == NULL)) {
-		small = block->in;
-		bytes = WEIR_BITMAP_BYTES;
-	} else if (block->buffer != NULL) {
+	if (block->buffer != NULL && header->grad_cnt != 0) {
 		rmw_hold(block->buffer, 1);
 		e->buffer = block->buffer;
 		e->payload = (struct pktbuf_payload){
@@ -152,14 +160,15 @@ set_payload(struct emission *e, const struct job_shard *js, const struct block *
 		return;
 	}
 	e->buffer = NULL;
-	if (bytes > 0)
-		memcpy(e->small, small, bytes);
-	if (js->keys != NULL)
-		bytes += tag_result(js, block, e->small, bytes);
-	e->payload = (struct pktbuf_payload){.data = e->small, .bytes = bytes};
-	if (bytes == 0)
-		return;
-	e->payload.sum = pktbuf_sum_bytes(e->small, bytes);
+	if (block->status == WEIR_STATUS_MISMATCH) {
+		bytes = sizeof(block->mismatch);
+		memcpy(e->small, &block->mismatch, bytes);
+	}
+	bytes += result_end(js, header, block_number(js, block->block_id), 0, block->in, e->small,
+		bytes, e->small + bytes);
+	e->payload = (struct pktbuf_payload){.data = e->small,
+		.bytes = bytes,
+		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(e->small, bytes)};
 }
 
 /*
@@ -174,11 +183,7 @@ set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 {
 	e->header = result_header(block, js);
 	e->number = block_number(js, block->block_id);
-	e->small_bytes = 0;
-	if (block->status == WEIR_STATUS_PARTIAL) {
-		memcpy(e->small, block->in, WEIR_BITMAP_BYTES);
-		e->small_bytes = WEIR_BITMAP_BYTES;
-	}
+	memcpy(e->small, block->in, WEIR_BITMAP_BYTES);
 	e->buffer = block->buffer;
 	e->payload = (struct pktbuf_payload){.data = e->small};
 	if (block->buffer == NULL)
@@ -225,7 +230,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	unsigned int rank = js->rank[source];
 	const struct pktbuf_header_template *to = &js->header_template[source];
 	uint8_t end[WEIR_BITMAP_BYTES + WEIR_TAG_BYTES];
-	uint32_t end_bytes = e->small_bytes;
+	uint32_t end_bytes;
 	struct pktbuf_payload part, all;
 	struct pktbuf_shared_header shared[2];
 	struct rte_mbuf *packet;
@@ -234,9 +239,8 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
 	part = part_of(e, js, rank);
-	memcpy(end, e->small, end_bytes);
-	if (unlikely(js->keys != NULL))
-		end_bytes += tag_part(js, e, rank, part.data, part.bytes, end, end_bytes);
+	end_bytes = result_end(
+		js, &e->header, e->number, rank + 1, e->small, part.data, part.bytes, end);
 	all = part;
 	all.bytes += end_bytes;
 	if (state->sums)
@@ -283,7 +287,7 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 		set_parts(e, js, block);
 		return;
 	}
-	set_payload(e, js, block);
+	set_payload(e, js, block, &header);
 	pktbuf_shared_header_write(&e->shared[0], &header, &e->payload);
 	header.extended = true;
 	pktbuf_shared_header_write(&e->shared[1], &header, &e->payload);
