@@ -1,84 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Vector kernels: what makes one vector of many, element by element, for each element type and
- * operation, in variants for what the CPU has. No DPDK here.
+ * Vector kernels: they reduce many vectors to one, element by element, for each element type and operation, in
+ * variants for the CPU's instruction sets. No DPDK here.
  *
- * WHAT IS SERVED. The table has a cell per type and operation: begin, reduce and finish, explained
- * at struct rmw_reduction. An empty cell is NULL and means "not supported", which the caller turns
- * into an answer of its protocol:
+ * WHAT IS SERVED. The table has a cell per type and operation: begin, reduce and finish, explained at struct
+ * rmw_reduction. Integers have all operations; floating point has sum, prod, min, max and avg. The other cells
+ * are NULL, which the caller answers with its protocol's "unsupported".
  *
- *                             int8-64, uint8-64    fp16, bf16    fp32, fp64
- *     sum, prod               x                    x             x
- *     min, max                x                    x             x
- *     avg                     x                    x             x
- *     band, bor, bxor         x                    -             -
- *     land, lor, lxor         x                    -             -
+ * An element of the accumulator has the type's size, or 32 bits: for sum, prod and avg of fp16, bf16 and fp8,
+ * which accumulate in fp32; for avg of int8 and int16, signed or not, whose sum of 256 contributions is exact
+ * there; and where a variant wants it. So 4 bytes per element (8 for types of 8) serve every cell.
  *
- * An accumulator's elements are those of the type; they have 32 bits in their stead for sum, prod
- * and avg of fp16 and bf16, which accumulate in fp32, and for avg of int8 and int16, signed or not,
- * whose sum of 256 contributions is exact there. So a buffer of 4 bytes for each element (8 for
- * types of 8) serves every cell.
- *
- * RESULTS ARE THE SAME BITS IN EVERY VARIANT, so that a sum does not depend on the machine, nor on
- * where a packet was cut:
- *   integers   sum and prod wrap (two's complement). avg is the sum, for 32 and 64 bits the wrapped
- *              one, divided by the number of contributions, rounded towards zero. land, lor, lxor
- *              take what is not 0 for true and give 0 or 1, of a single contribution too.
- *   fp32 sum   IEEE 754 binary32, in the rounding mode and with the denormal handling of the
- *              thread's MXCSR, which nobody in Weir changes: round to nearest, ties to even,
- *              denormals kept (never flushed). Each element is one addition, acc + src. When one
- *              operand is NaN, the result is that NaN, made quiet (bit 22 set), sign and payload
- *              kept; when both are, that of acc, the first operand. inf + -inf is 0xffc00000. That
- *              is what x86's addition does with acc as its first operand; a compiler may exchange
- *              the operands of a C addition (and does), so the kernels spell the instruction.
- *              Floating-point sums depend on the order of the additions: a block's result is that
- *              of the order in which its contributions were added. A single contribution is
- *              copied, a signalling NaN too.
- *   fp32 prod, fp64
- *              the same, with 0 * inf for inf + -inf, and bit 51 for bit 22 (the NaN of an invalid
- *              operation is 0xfff8000000000000). Products depend on the order as sums do.
- *   fp16, bf16 sum, prod
- *              made fp32 (exactly; a signalling NaN of fp16 becomes quiet here), accumulated as
- *              fp32, and rounded once, by finish: to nearest, ties to even, to a denormal where it
- *              is one, from halfway beyond the largest number to infinity. A NaN keeps its sign
- *              and the upper bits of its payload, and becomes quiet. fp16 as F16C does both.
+ * RESULTS HAVE THE SAME BITS IN EVERY VARIANT: a sum does not depend on the machine, nor on where a packet was
+ * cut.
+ *   integers   sum and prod wrap. avg is the sum (wrapped for 32 and 64 bits) divided by the number of
+ *              contributions, towards zero. land, lor, lxor take what is not 0 for true and give 0 or 1, also of a
+ *              single contribution.
+ *   fp32, fp64 sum, prod
+ *              IEEE 754, to nearest, ties to even, denormals kept (the default MXCSR, which Weir never changes).
+ *              Each element is one operation, acc OP src. If one operand is NaN, the result is that NaN made
+ *              quiet, with its sign and payload; if both are, that of acc. An invalid operation gives the
+ *              negative quiet NaN with no payload. That is what x86's instructions do with acc as first operand;
+ *              compilers exchange the operands of a C addition, so the kernels spell the instruction. Results
+ *              depend on the order. A single contribution is copied, a signalling NaN too.
+ *   fp16, bf16, fp8 sum, prod
+ *              converted to fp32 (exactly), accumulated there, and rounded once by finish: to nearest, ties to even,
+ *              to denormals, and from halfway beyond the largest number to infinity. fp8_e4m3 has no infinity,
+ *              and rounds to NaN instead: OCP's conversion without saturation, so that an overflow is seen. A NaN
+ *              keeps its sign and the upper bits of its payload, and becomes quiet. fp16 as F16C does.
  *   floating-point avg
- *              the accumulated sum, divided in the accumulator's type by the number of
- *              contributions (a division, not a product with the reciprocal), then, for fp16 and
- *              bf16, rounded as above.
+ *              the accumulated sum, divided in the accumulator's type by the number of contributions (a division,
+ *              not a product with the reciprocal), then rounded as above.
  *   floating-point min, max
- *              minimum and maximum of IEEE 754-2019: -0 is less than 0, and with a NaN among the
- *              contributions the result is the canonical quiet NaN, 0x7e00, 0x7fc0, 0x7fc00000 or
- *              0x7ff8000000000000, of a single contribution too. So the order does not matter.
+ *              minimum and maximum of IEEE 754-2019: -0 is less than 0, and with a NaN among the contributions
+ *              the result is the canonical quiet NaN (weir_dtype_float() in pktbuf/wire/wire.h), also of a single
+ *              contribution. So the order does not matter.
  *
- * MEMORY. acc and src must not overlap. Both may lie anywhere (src is a packet's payload, at any
- * byte); acc aligned to 64 is faster. Exactly n elements are read from each, and written to acc:
- * not a byte beyond, be it only read. Elements are little-endian, as on the wire and as x86 has
- * them.
+ * MEMORY. acc and src must not overlap. Both may lie anywhere (src is a packet's payload, at any byte); acc
+ * aligned to 64 is faster. Exactly n elements are read from each and written to acc, not a byte beyond.
+ * Elements are little-endian.
  *
- * DESIGN. The scalar kernels say what the bits are (kernels_scalar_*.c, one file per family of
- * types). The vector ones are written once (kernels_vector_*.c), over a header of operations per
- * instruction set (kernels_avx2.h, kernels_avx512.h), and compiled for each with its own flags,
- * because the rest of the program is compiled for any x86-64 (DPDK: corei7); the table to use is
- * chosen by the CPU's features when the program starts. An indirect call per segment of a packet
- * is nothing beside 1024 additions. The kernels are loops of four vectors; what is left is a masked
- * vector for AVX-512, and for AVX2, which has no masks for bytes, one by way of the stack.
+ * DESIGN. The scalar kernels define the bits (kernels_scalar_*.c, a file per family of types). The vector kernels
+ * are written once (kernels_vector_*.c), over a header of operations per instruction set (kernels_avx2.h,
+ * kernels_avx512.h), and compiled for each with its own flags, because the rest of the program is compiled for any
+ * x86-64. The CPU's features select the table when the program starts. The kernels are loops of four vectors; the
+ * rest is a masked vector for AVX-512, and one by way of the stack for AVX2, which has no masks for bytes.
+ * AVX512-BF16, whose conversion takes denormals for 0, and AVX512-FP16, which rounds to fp16 at every step, are not
+ * used: they would change the bits.
  *
- * Not used are AVX512-BF16, whose conversion takes denormals for 0, and the arithmetic of
- * AVX512-FP16, which rounds to fp16 at every step: both would change the bits.
- *
- * Measured on one core of a Sapphire Rapids (2 MiB L2), 1024 elements, acc aligned and src 58 bytes
- * into a line, GB/s of src (as much is read and written in acc); `weir-bench kernels` has a line for
- * every cell:
+ * Measured on one core of a Sapphire Rapids (2 MiB L2), 1024 elements, acc aligned and src 58 bytes into a line,
+ * GB/s of src (as much is read and written in acc); `weir-bench kernels` measures every cell:
  *
  *                      int32 sum                fp32 sum
  *               scalar  AVX2  AVX-512    scalar  AVX2  AVX-512    copy
  *     in L1         46    72      129        13    93      129     126
  *     in L2         32    45       47        10    44       47      45
  *     beyond L2     15    15       15        11    15       15      15
- *
- * So from L2 on a vector kernel is as fast as a copy: it waits for the cache, not for the adds.
- * (Scalar int32 is vectorised by the compiler, for SSE2.) finish runs once per block.
  */
 #ifndef RMW_KERNELS_H
 #define RMW_KERNELS_H
@@ -105,8 +82,8 @@ enum rmw_isa {
 enum { RMW_ISA_COUNT = 4 };
 
 /*
- * The first contribution: acc[i] = src[i], i in [0, n_elements), made what the accumulator has (of
- * more bits, 0 or 1, its NaN canonical). acc is only written. n_elements may be 0. Owner of acc.
+ * The first contribution: acc[i] = src[i], i in [0, n_elements), converted to the accumulator's form. acc is
+ * only written. n_elements may be 0. Owner of acc.
  */
 typedef void (*rmw_begin_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
 

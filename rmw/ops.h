@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engines' operations on single words of memory, as inline functions. (The policer is in policer.h,
- * additions over vectors in kernels.h.)
+ * The engines' operations on single words of memory: what Trio does beside its memory, as inline functions.
+ * (The policer is in policer.h, additions of vectors are in kernels.h.)
  *
- * All are for the owner of the word. A word is 4 or 8 bytes, aligned to its size, in host order.
- * Arithmetic wraps. None can fail; each costs the word's cache line and one to three instructions.
- * "fetch" returns the value before the operation.
+ * The owner of the word calls them. A word has 4 or 8 bytes, is aligned to its size, and is in host order.
+ * Arithmetic wraps. No operation can fail; each costs the word's cache line and one to three instructions.
  */
 #ifndef RMW_OPS_H
 #define RMW_OPS_H
@@ -14,23 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A packet/byte counter: 16 bytes, so that it never crosses a cache line. owner: rw, others: ro (each
- * field is consistent alone; the two may differ by a packet) */
+/* A packet and byte counter: 16 bytes, so that four fill a line and none lies in two. owner: rw, others: ro
+ * (each field alone is consistent; the two may be a packet apart) */
 struct rmw_counter {
 	_Alignas(16) uint64_t packets;
 	uint64_t bytes;
 };
 static_assert(sizeof(struct rmw_counter) == 16, "two words");
 
-/* Count one packet of `bytes` bytes. */
-static inline void
-rmw_count(struct rmw_counter *counter, uint32_t bytes)
-{
-	counter->packets++;
-	counter->bytes += bytes;
-}
-
-/* Count a burst of `packets` packets with `bytes` bytes together. */
+/* `packets` packets of `bytes` bytes together. */
 static inline void
 rmw_count_burst(struct rmw_counter *counter, uint32_t packets, uint64_t bytes)
 {
@@ -38,137 +29,42 @@ rmw_count_burst(struct rmw_counter *counter, uint32_t packets, uint64_t bytes)
 	counter->bytes += bytes;
 }
 
-/* word &= operand */
-static inline uint32_t
-rmw_fetch_and32(uint32_t *word, uint32_t operand)
-{
-	uint32_t before = *word;
-
-	*word = before & operand;
-	return before;
-}
-
-static inline uint64_t
-rmw_fetch_and64(uint64_t *word, uint64_t operand)
-{
-	uint64_t before = *word;
-
-	*word = before & operand;
-	return before;
-}
-
-/* word |= operand */
-static inline uint32_t
-rmw_fetch_or32(uint32_t *word, uint32_t operand)
-{
-	uint32_t before = *word;
-
-	*word = before | operand;
-	return before;
-}
-
-static inline uint64_t
-rmw_fetch_or64(uint64_t *word, uint64_t operand)
-{
-	uint64_t before = *word;
-
-	*word = before | operand;
-	return before;
-}
-
-/* word ^= operand */
-static inline uint32_t
-rmw_fetch_xor32(uint32_t *word, uint32_t operand)
-{
-	uint32_t before = *word;
-
-	*word = before ^ operand;
-	return before;
-}
-
-static inline uint64_t
-rmw_fetch_xor64(uint64_t *word, uint64_t operand)
-{
-	uint64_t before = *word;
-
-	*word = before ^ operand;
-	return before;
-}
-
-/* word &= ~operand: clear the bits of operand. With all bits set: read and reset. */
-static inline uint32_t
-rmw_fetch_clear32(uint32_t *word, uint32_t operand)
-{
-	uint32_t before = *word;
-
-	*word = before & ~operand;
-	return before;
-}
-
-static inline uint64_t
-rmw_fetch_clear64(uint64_t *word, uint64_t operand)
-{
-	uint64_t before = *word;
-
-	*word = before & ~operand;
-	return before;
-}
-
-/* word = value; returns the value before. */
-static inline uint32_t
-rmw_swap32(uint32_t *word, uint32_t value)
-{
-	uint32_t before = *word;
-
-	*word = value;
-	return before;
-}
-
-static inline uint64_t
-rmw_swap64(uint64_t *word, uint64_t value)
-{
-	uint64_t before = *word;
-
-	*word = value;
-	return before;
-}
-
-/* Set the bits of mask to those of value and keep the others: writes a field of a word. */
+/* One packet of `bytes` bytes. */
 static inline void
-rmw_write_masked32(uint32_t *word, uint32_t value, uint32_t mask)
+rmw_count(struct rmw_counter *counter, uint32_t bytes)
 {
-	*word = (*word & ~mask) | (value & mask);
+	rmw_count_burst(counter, 1, bytes);
 }
 
-static inline void
-rmw_write_masked64(uint64_t *word, uint64_t value, uint64_t mask)
-{
-	*word = (*word & ~mask) | (value & mask);
-}
-
-/* word += operand; returns the value before. To subtract, add the two's complement. */
-static inline uint32_t
-rmw_fetch_add32(uint32_t *word, uint32_t operand)
-{
-	uint32_t before = *word;
-
-	*word = before + operand;
-	return before;
-}
-
-static inline uint64_t
-rmw_fetch_add64(uint64_t *word, uint64_t operand)
-{
-	uint64_t before = *word;
-
-	*word = before + operand;
-	return before;
-}
+/* rmw_fetch_and32(word, operand), rmw_fetch_and64, ...: change the word and return its value before. */
+#define RMW_FETCH(name, bits, after)                                                               \
+	static inline uint##bits##_t name##bits(uint##bits##_t *word, uint##bits##_t operand)      \
+	{                                                                                          \
+		uint##bits##_t before = *word;                                                     \
+                                                                                                   \
+		*word = after;                                                                     \
+		return before;                                                                     \
+	}
+#define RMW_FETCHES(bits)                                                                          \
+	RMW_FETCH(rmw_fetch_and, bits, before &operand)                                            \
+	RMW_FETCH(rmw_fetch_or, bits, before | operand)                                            \
+	RMW_FETCH(rmw_fetch_xor, bits, before ^ operand)                                           \
+	RMW_FETCH(rmw_fetch_clear, bits, before & ~operand) /* all bits: read and reset */         \
+	RMW_FETCH(rmw_fetch_add, bits, before + operand)                                           \
+	RMW_FETCH(rmw_swap, bits, operand)                                                         \
+	/* The bits of mask become those of value: a field of a word that has several. */          \
+	static inline void rmw_write_masked##bits(                                                 \
+		uint##bits##_t *word, uint##bits##_t value, uint##bits##_t mask)                   \
+	{                                                                                          \
+		*word = (*word & ~mask) | (value & mask);                                          \
+	}
+RMW_FETCHES(32)
+RMW_FETCHES(64)
 
 /*
- * Add each 32-bit half of operand to that of the word, without a carry from the low half to the high
- * one. The sum without the top bits can't carry out of a half; the top bits are added by exclusive or,
- * because their carry is lost anyway.
+ * The two 32-bit halves of a word, each plus its half of operand; no carry passes from the low half to the
+ * high one. The sum without the two top bits cannot carry out of a half; these are added by exclusive or,
+ * whose carry would be lost anyway.
  */
 static inline void
 rmw_add32x2(uint64_t *word, uint64_t operand)
@@ -179,9 +75,9 @@ rmw_add32x2(uint64_t *word, uint64_t operand)
 }
 
 /*
- * rmw_add32x2 on `n` words: 2 n adds of 32 bits, of which an engine of Trio does two per clock.
- * words, operands: aligned to 8, not overlapping. For many, at any alignment: the kernel of
- * WEIR_DTYPE_UINT32 or INT32 and WEIR_OP_SUM (kernels.h). Cost: a cycle or less per word.
+ * rmw_add32x2 on `n` words: 2 n additions of 32 bits, of which an engine of Trio does two per clock. words,
+ * operands: aligned to 8, not overlapping. For many, at any alignment: the kernel of WEIR_DTYPE_UINT32 and
+ * WEIR_OP_SUM (kernels.h). Cost: a cycle or less per word.
  */
 static inline void
 rmw_add32_words(uint64_t *restrict words, const uint64_t *restrict operands, size_t n)
