@@ -13,6 +13,7 @@
 
 #include "apps/bench/bench.h"
 #include "apps/bench/kernels_loops.h"
+#include "pktbuf/wire/wire.h"
 
 #define LINE      64u
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -72,15 +73,15 @@ loop_of(enum rmw_isa isa, enum weir_dtype type, enum weir_op op)
 static void
 fill(const struct cell *c, uint8_t *to, uint64_t *state)
 {
-	static const uint64_t one[] = {0x3c00, 0x3f80, 0x3f800000, UINT64_C(0x3ff0000000000000)};
+	const struct weir_float f = weir_dtype_float(c->type);
 	size_t size = weir_dtype_bytes(c->type);
 
 	for (size_t i = 0; i < elements; i++) {
 		uint64_t bits = *state = *state * UINT64_C(6364136223846793005) + 1;
 
 		bits >>= 64 - 8 * size;
-		if (c->type >= WEIR_DTYPE_FP16)
-			bits = one[c->type - WEIR_DTYPE_FP16] |
+		if (f.exponent_bits != 0) /* 1 or -1 */
+			bits = ((UINT64_C(1) << (f.exponent_bits - 1)) - 1) << f.fraction_bits |
 				(bits & UINT64_C(1) << (8 * size - 1));
 		memcpy(to + i * size, &bits, size);
 	}

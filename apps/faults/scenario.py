@@ -12,6 +12,10 @@ import difflib
 import json
 import os
 import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'rack'))
+import weir_lists  # noqa: E402 (installed, it lies beside this file)
 
 HOSTS_MAX = 32
 
@@ -168,12 +172,9 @@ SOME_HOST = either(HOST, word('random'))
 MS = whole(0, 600000)
 SEED = whole(0, (1 << 63) - 1)
 
-COLLECTIVES = ('allreduce', 'reduce', 'reducescatter', 'broadcast', 'scatter', 'gather', 'allgather',
-               'alltoall')
-
-TYPES = ('int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'fp16', 'bf16', 'fp32',
-         'fp64')
-OPERATIONS = ('sum', 'prod', 'min', 'max', 'avg', 'band', 'bor', 'bxor', 'land', 'lor', 'lxor')
+COLLECTIVES = [entry[2] for entry in weir_lists.COLLECTIVES if entry[2] != 'barrier']
+TYPES = [entry[2] for entry in weir_lists.DTYPES]
+OPERATIONS = [entry[2] for entry in weir_lists.OPS]
 OF_INTEGERS = OPERATIONS[5:]
 
 STRAGGLERS = keys(

@@ -249,7 +249,7 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  * sources than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
  * touched and may be NULL. count 0 sends nothing; it needs, like every count, to be the same everywhere.
  *
- * Operations: of integers all; of fp16, bf16, fp32 and fp64 sum, prod, min, max and avg. docs/collectives.md
+ * Operations: of integers all; of floating-point types sum, prod, min, max and avg. docs/collectives.md
  * has what they are to the last bit.
  *
  * The blocking functions return when this source has what is its own of the result, and is not needed for

@@ -71,7 +71,7 @@ static const struct option_row measure[] = {
 	{"datatype", 'd', OPTION_TEXT, &given.types, 0, 0, "LIST",
 		"int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp16 (half) bf16 (bfloat16) "
 		"fp32 "
-		"(float) fp64 (double), or all"},
+		"(float) fp64 (double) fp8_e4m3 (f8e4m3) fp8_e5m2 (f8e5m2), or all"},
 	{"op", 'o', OPTION_TEXT, &given.ops, 0, 0, "LIST",
 		"sum prod min max avg, of integers also band bor bxor land lor lxor; or all"},
 	{"root", 'r', OPTION_TEXT, &given.root, 0, 0, "RANK", "root of the collective, or all"},

@@ -32,7 +32,8 @@ static const struct {
 	const char *name;
 	enum weir_dtype dtype;
 } aliases[] = {{"float", WEIR_DTYPE_FP32}, {"double", WEIR_DTYPE_FP64}, {"half", WEIR_DTYPE_FP16},
-	{"bfloat16", WEIR_DTYPE_BF16}};
+	{"bfloat16", WEIR_DTYPE_BF16}, {"f8e4m3", WEIR_DTYPE_FP8_E4M3},
+	{"f8e5m2", WEIR_DTYPE_FP8_E5M2}};
 
 static int
 code_of(const char *const *names, unsigned int n, const char *word, size_t length)

@@ -16,8 +16,11 @@ local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", 
 local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
 	"allgather", "alltoall", "barrier", [14] = "acknowledge", [15] = "join" }
 local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
-	"fp16", "bf16", "fp32", "fp64" }
-local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8 }
+	"fp16", "bf16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2" }
+local DTYPE_BYTES = { [0] = 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1 }
+-- Of the floats of 8 and 16 bits: bits of exponent and fraction. e4m3 has no infinity, and one NaN.
+local SMALL_FLOAT = { [8] = { 5, 10 }, [9] = { 8, 7 }, [12] = { 4, 3 }, [13] = { 5, 2 } }
+local E4M3 = 12
 local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor" }
 local FIELD = { "collective", "op", "type", "root", "grad_cnt", "final" }
 local KIND = { "contribution", "join", "result", "reply", "acknowledgement" }
@@ -421,13 +424,13 @@ end
 -- ---------------------------------------------------------------- the payload
 
 -- A small binary float as a number.
-local function small_float(bits, exponent_bits, fraction_bits)
+local function small_float(bits, exponent_bits, fraction_bits, finite)
 	local one = 2 ^ fraction_bits
-	local sign = bits >= 0x8000 and -1 or 1
+	local sign = bits >= one * 2 ^ exponent_bits and -1 or 1
 	local exponent = math.floor(bits / one) % 2 ^ exponent_bits
 	local fraction = bits % one
 	local bias = 2 ^ (exponent_bits - 1) - 1
-	if exponent == 2 ^ exponent_bits - 1 then
+	if exponent == 2 ^ exponent_bits - 1 and not finite then
 		return fraction == 0 and sign * math.huge or 0 / 0
 	elseif exponent == 0 then
 		return sign * fraction / one * 2 ^ (1 - bias)
@@ -437,8 +440,9 @@ end
 
 -- The field and the value of an element.
 local function element(range, dtype)
-	if dtype == 8 then return f.float, small_float(range:le_uint(), 5, 10) end
-	if dtype == 9 then return f.float, small_float(range:le_uint(), 8, 7) end
+	local bits = SMALL_FLOAT[dtype]
+	if dtype == E4M3 and range:le_uint() % 128 == 127 then return f.float, 0 / 0 end
+	if bits then return f.float, small_float(range:le_uint(), bits[1], bits[2], dtype == E4M3) end
 	if dtype >= 10 then return f.float, range:le_float() end
 	if dtype % 2 == 0 then return f.int, range:le_int64() end
 	return f.uint, range:le_uint64()

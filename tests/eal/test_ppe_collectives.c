@@ -48,7 +48,7 @@ some_plan(uint64_t *random, const struct shape *shape)
 	struct block_plan p = {.n = shape->n,
 		.ids = shape->ids,
 		.collective = (enum weir_collective)below(random, 9),
-		.dtype = (enum weir_dtype)below(random, 12),
+		.dtype = (enum weir_dtype)below(random, WEIR_DTYPES),
 		.final = below(random, 2) != 0,
 		.seed = rig_random(random)};
 	unsigned int most;

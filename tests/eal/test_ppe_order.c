@@ -89,7 +89,9 @@ make_values(struct play *p)
 		uint8_t mantissa, least, range;
 	} kind[] = {[WEIR_DTYPE_FP16] = {10, 4, 20},
 		[WEIR_DTYPE_BF16] = {7, 107, 40},
-		[WEIR_DTYPE_FP32] = {23, 107, 40}};
+		[WEIR_DTYPE_FP32] = {23, 107, 40},
+		[WEIR_DTYPE_FP8_E4M3] = {3, 1, 13},
+		[WEIR_DTYPE_FP8_E5M2] = {2, 1, 29}};
 	unsigned int size = weir_dtype_bytes(p->shape->dtype);
 
 	for (unsigned int s = 0; s < p->shape->sources; s++)
@@ -108,9 +110,9 @@ make_values(struct play *p)
 				word = (word & ((UINT64_C(1) << m) - 1)) | exponent << m |
 					(word >> 63) << (8 * size - 1);
 			}
-			if (s == 1 && size == 2 && p->shape->op != WEIR_OP_PROD) {
+			if (s == 1 && size <= 2 && p->shape->op != WEIR_OP_PROD) {
 				memcpy(&word, p->value[0] + i * size, size);
-				word ^= 0x8000;
+				word ^= UINT64_C(1) << (8 * size - 1);
 			}
 			memcpy(to, &word, size);
 		}
@@ -357,6 +359,8 @@ KIND(fp16_sum, FP16, SUM)
 KIND(fp16_avg, FP16, AVG)
 KIND(bf16_sum, BF16, SUM)
 KIND(bf16_avg, BF16, AVG)
+KIND(fp8_e5m2_sum, FP8_E5M2, SUM)
+KIND(fp8_e5m2_avg, FP8_E5M2, AVG)
 KIND(fp32_prod, FP32, PROD)
 KIND(fp32_avg, FP32, AVG)
 KIND(fp64_sum, FP64, SUM)
@@ -367,6 +371,10 @@ SHAPE(fp16_prod, .ordered = true, .dtype = WEIR_DTYPE_FP16, .op = WEIR_OP_PROD, 
 	.sources = 5, .rounds = 25)
 SHAPE(bf16_prod, .ordered = true, .dtype = WEIR_DTYPE_BF16, .op = WEIR_OP_PROD, .workers = 1,
 	.sources = 5, .rounds = 25)
+
+/* Exact in fp32, and rounded once. */
+SHAPE(fp8_e4m3_sum, .ordered = true, .dtype = WEIR_DTYPE_FP8_E4M3, .workers = 1, .sources = 5,
+	.rounds = 25)
 
 SHAPE(without_it_results_differ, FP32, .workers = 1, .sources = 8, .rounds = 10)
 SHAPE(without_it_they_differ_by_workers, FP32, .workers = 4, .sources = 3, .rounds = 10)

@@ -19,14 +19,13 @@ from fractions import Fraction
 from functools import reduce as fold
 from operator import and_, or_, xor
 
-from elements import INF, NAN
+from elements import INF, NAN, weir_lists
 
 SLICED_SEND = ('reducescatter', 'scatter', 'alltoall')  # who sends, sends a slice for each rank
 SLICED_RECEIVE = ('gather', 'allgather', 'alltoall')
 REDUCING = ('allreduce', 'reduce', 'reducescatter')
 ROOTED = ('reduce', 'broadcast', 'scatter', 'gather')
-COLLECTIVES = ('allreduce', 'reduce', 'reducescatter', 'broadcast', 'scatter', 'gather', 'allgather',
-               'alltoall', 'barrier')
+COLLECTIVES = [entry[2] for entry in weir_lists.COLLECTIVES]
 
 
 class Exactly:

@@ -53,7 +53,7 @@ def sizes_are_varied():
 
 @case
 def bad_options_are_refused():
-    for options in (['--type', 'fp8'], ['--op', 'mean'], ['--type', 'fp64', '--op', 'band'],
+    for options in (['--type', 'fp4'], ['--op', 'mean'], ['--type', 'fp64', '--op', 'band'],
                     ['--elements', '0'], ['--kib', '0'], ['--sources', '257']):
         bench(*options, status=2)
 

@@ -9,7 +9,7 @@ from rack import Rack, job
 
 HOSTS = 3
 INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64']
-REALS = ['fp16', 'bf16', 'fp32', 'fp64']
+REALS = ['fp16', 'bf16', 'fp32', 'fp64', 'fp8_e4m3', 'fp8_e5m2']
 BYTES = {'8': 1, '6': 2, '2': 4, '4': 8}  # by the last digit of a type's name
 ARITHMETIC = ['sum', 'prod', 'min', 'max', 'avg']
 LOGIC = ['band', 'bor', 'bxor', 'land', 'lor', 'lxor']

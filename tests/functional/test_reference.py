@@ -58,6 +58,9 @@ def extremes_by_hand():
     expect(extreme('max', NAN, 1.0, kind='bf16'), '7fc0')
     expect(extreme('max', NAN, 1.0, kind='fp64'), '7ff8000000000000')
     expect(extreme('min', 1.5, 2.5, kind='bf16'), '3fc0')
+    expect(extreme('min', 1.5, NAN, kind='fp8_e4m3'), '7f')
+    expect(extreme('max', 1.5, NAN, kind='fp8_e5m2'), '7e')
+    expect(extreme('max', 1.5, -INF, kind='fp8_e5m2'), '3e')
 
 
 def ends(op, *numbers, kind='fp32'):
@@ -80,6 +83,12 @@ def sums_by_hand():
     expect(ends('sum', 60000.0, 60000.0, -60000.0, kind='fp16'), (60000.0, 60000.0))
     expect(ends('sum', 60000.0, 60000.0, kind='fp16'), (INF, INF))
     expect(ends('sum', 256.0, 1.0, 1.0, kind='bf16'), (258.0, 258.0))
+    # 16 + 1 + 1 in fp8: one by one it would stay 16.
+    expect(ends('sum', 16.0, 1.0, 1.0, kind='fp8_e4m3'), (18.0, 18.0))
+    # 464 is halfway to 480, which would be next to 448 and is NaN; 448 is the even one.
+    expect(ends('sum', 448.0, 16.0, kind='fp8_e4m3'), (448.0, 448.0))
+    expect(math.isnan(ends('sum', 448.0, 18.0, kind='fp8_e4m3')[0]), True)
+    expect(ends('sum', 57344.0, 4096.0, kind='fp8_e5m2'), (INF, INF))
 
 
 @case

@@ -46,9 +46,11 @@ Test(ctrl_config_job, types_and_operations, .timeout = 30)
 				weir_dtype_text(type), weir_op_text(op));
 			if (weir_dtype_is_float(type) != 0 && op >= WEIR_OP_BAND) {
 				snprintf(why, sizeof(why),
-					"x.json:16:23: jobs[0].op: %s is for integers only, and %s "
+					"x.json:16:%zu: jobs[0].op: %s is for integers only, and "
+					"%s "
 					"is none",
-					weir_op_text(op), weir_dtype_text(type));
+					19 + strlen(weir_dtype_text(type)), weir_op_text(op),
+					weir_dtype_text(type));
 				refuse(16, line, why);
 				continue;
 			}

@@ -38,10 +38,11 @@ Test(weir_perf_plan, lists, .timeout = 10)
 	const char *bad[] = {"", ",", "int32,", "int3", "int320", "all,", "Int32"};
 	struct perf_list list;
 
-	cr_assert(perf_list_types("float,int8,bfloat16,half,double", &list));
+	cr_assert(perf_list_types("float,int8,bfloat16,half,double,f8e5m2", &list));
 	cr_expect_eq(list.codes,
 		1u << WEIR_DTYPE_FP32 | 1u << WEIR_DTYPE_INT8 | 1u << WEIR_DTYPE_BF16 |
-			1u << WEIR_DTYPE_FP16 | 1u << WEIR_DTYPE_FP64);
+			1u << WEIR_DTYPE_FP16 | 1u << WEIR_DTYPE_FP64 |
+			1u << WEIR_DTYPE_FP8_E5M2);
 	cr_expect_not(list.all);
 	cr_assert(perf_list_collectives("barrier,all", &list));
 	cr_expect_eq(list.codes, 0x1ffu);
@@ -56,11 +57,11 @@ Test(weir_perf_plan, everything_once, .timeout = 10)
 	struct perf_options o = options("all", "all", "all");
 	struct perf_series last;
 
-	/* 8 types of 11 operations and 4 of 5, reduced in 3 ways; 12 types copied in 5. */
-	cr_expect_eq(series(&o, 3, &last), 108u * 3 + 12 * 5 + 1);
+	/* 8 types of 11 operations and 6 of 5, reduced in 3 ways; 14 types copied in 5. */
+	cr_expect_eq(series(&o, 3, &last), 118u * 3 + 14 * 5 + 1);
 	cr_expect_eq(last.collective, WEIR_COLLECTIVE_BARRIER);
 	o.root = PERF_ROOT_ALL;
-	cr_expect_eq(series(&o, 3, &last), 108u * 5 + 12 * (3 * 3 + 2) + 1);
+	cr_expect_eq(series(&o, 3, &last), 118u * 5 + 14 * (3 * 3 + 2) + 1);
 	o = options("gather,barrier,broadcast", "fp16", "all");
 	o.root = 2;
 	cr_expect_eq(series(&o, 3, &last), 3u);

@@ -386,7 +386,7 @@ Test(weir_perf_reference, what_is_not_reduced, .timeout = 10)
 {
 	cr_expect_not(perf_data_reduces(WEIR_DTYPE_FP16, WEIR_OP_BAND));
 	cr_expect_not(perf_data_reduces(WEIR_DTYPE_FP64, WEIR_OP_LXOR));
-	cr_expect_not(perf_data_reduces(12, WEIR_OP_SUM));
+	cr_expect_not(perf_data_reduces(WEIR_DTYPES, WEIR_OP_SUM));
 	cr_expect_not(perf_data_reduces(WEIR_DTYPE_INT8, 11));
 	cr_expect(perf_data_reduces(WEIR_DTYPE_BF16, WEIR_OP_AVG));
 }
