@@ -43,7 +43,7 @@ put_state(json_t *object, const struct ppe_job_stats *stats)
 	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
 		blocks += stats->latency.bucket[i];
 	api_put(latency, "blocks", blocks);
-	json_object_set_new(latency, "seconds", json_real((double)stats->latency.sum_us / 1e6));
+	json_object_set_new(latency, "seconds", json_real((double)stats->latency.sum_ns / 1e9));
 	json_object_set_new(object, "latency", latency);
 }
 
