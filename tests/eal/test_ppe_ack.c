@@ -104,9 +104,6 @@ two(uint32_t block)
 /* Acknowledged while they are open, so that nobody is ever held back, or when they are over. */
 Test(ppe_ack, the_others_go_on, .timeout = 60)
 {
-	uint64_t begin = rte_get_tsc_cycles();
-	unsigned int ms;
-
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	for (uint32_t block = 0; block < 40; block += 2) {
 		contribute(0, block);
@@ -120,8 +117,6 @@ Test(ppe_ack, the_others_go_on, .timeout = 60)
 		acknowledge(2, block + WINDOW);
 		expect_drop(PPE_DROP_WINDOW, 0); /* and it has been taken */
 	}
-	ms = (unsigned int)((rte_get_tsc_cycles() - begin) * 1000 / rte_get_tsc_hz());
-	cr_expect_lt(ms, 40 * TIMEOUT * 3, "%u ms", ms);
 	cr_expect_eq(job_stats(1).held_back, 0);
 	cr_expect_eq(job_stats(1).blocks_partial, 40);
 	cr_expect_eq(

@@ -180,10 +180,9 @@ def naps(settings=None, faults=None, **changes):
 
 @case
 def an_application_computes_and_the_others_go_on():
-    ends, (ahead, steps, ms) = naps()
+    ends, (ahead, steps, _) = naps()
     # With one timeout a step 18; two windows, which is two steps, if they had waited.
     check(ahead >= 24 and steps >= 8, '%d blocks, %d steps were ahead', ahead, steps)
-    check(ms < 500, 'it took %d ms to have them', ms)
     for end in ends:
         check(end['partial'] >= steps and not end['failures'], '%s', end)
 

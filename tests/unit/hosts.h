@@ -2,6 +2,7 @@
 /*
  * Hosts for tests of libweir: several handles in one process, each driven by a thread of its own, at the
  * reference switch on the loopback interface. Threads return codes; only the main thread asserts.
+ * HOST_FIELDS, defined before: more fields of a host.
  */
 #ifndef TESTS_UNIT_HOSTS_H
 #define TESTS_UNIT_HOSTS_H
@@ -36,7 +37,10 @@ struct host {
 	int opened; /* code of weir_open */
 	int code; /* of the first operation that did not return 0 */
 	size_t wrong; /* elements */
-	struct weir_result result;
+	struct weir_result result; /* of the last operation */
+#ifdef HOST_FIELDS
+	HOST_FIELDS
+#endif
 	int (*body)(struct host *host);
 	pthread_t thread;
 };
@@ -158,6 +162,18 @@ run_hosts(unsigned int from, unsigned int to)
 		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, run_host, &hosts[h]), 0);
 	for (unsigned int h = from; h < to; h++)
 		pthread_join(hosts[h].thread, NULL);
+}
+
+/* The same, of all that the switch serves; then it stops. */
+static inline void
+run_all(void)
+{
+	unsigned int n = hosts[0].hosts;
+
+	run_hosts(0, n);
+	fake_switch_stop(fake, NULL);
+	for (unsigned int h = 0; h < n; h++)
+		cr_expect_eq(hosts[h].opened, 0, "host %u: %s", h, hosts[h].error);
 }
 
 static inline void

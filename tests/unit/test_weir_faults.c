@@ -4,22 +4,14 @@
  * fed back, a generation begun anew. Against the reference switch, over loopback UDP; each host is a
  * thread. Threads return codes; only the main thread asserts.
  */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include "apps/libweir/weir.h"
-#include "tests/model/fake_switch.h"
 
 #define HOSTS 3
-#define JOB   3
 #define LATE  2 /* the host that is late */
 #define COUNT 150 /* elements: three blocks */
 
@@ -29,95 +21,29 @@
 #define ROUNDS     20 /* at most, until all have met */
 #define BUFFERS    1000
 
-static struct host {
-	struct weir_config config;
-	struct weir *weir;
-	struct weir_stats stats;
-	char address[INET_ADDRSTRLEN], error[1024];
-	unsigned int id;
-	bool in_place;
-	enum weir_dtype dtype;
-	int opened, code, second, third; /* what the calls returned, in turn */
-	struct weir_result result; /* of the first */
-	uint64_t owed;
-	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */
-	int32_t integers[COUNT];
+#define HOST_FIELDS                                                                                \
+	enum weir_dtype dtype;                                                                     \
+	int second, third; /* what the calls after `code` returned */                              \
+	struct weir_result first; /* of the first call */                                          \
+	uint64_t owed;                                                                             \
+	uint32_t given[COUNT], got[COUNT]; /* sums of all that was contributed, and delivered */   \
+	int32_t integers[COUNT];                                                                   \
 	float floats[COUNT];
-	int (*body)(struct host *host);
-	pthread_t thread;
-} hosts[HOSTS];
-
-static struct fake_switch *fake;
-
-static void
-sleep_ms(unsigned int ms)
-{
-	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-	nanosleep(&t, NULL);
-}
+#include "tests/unit/hosts.h"
 
 static void
 start(uint8_t policy, uint32_t timeout_ms, int (*body)(struct host *host))
 {
-	const struct fake_switch_config c = {
-		.address = "127.0.0.1",
-		.job = {.job = JOB,
-			.sources = HOSTS,
-			.window = 64,
-			.elements = 64,
-			.dtype = WEIR_DTYPE_INT32,
-			.op = WEIR_OP_SUM,
-			.policy = policy,
-			.timeout_ms = timeout_ms},
-	};
-	int code = fake_switch_start(&c, &fake);
+	struct fake_switch_config c = switch_config(HOSTS);
 
-	cr_assert_eq(code, 0, "fake switch: %s", strerror(-code));
-	memset(hosts, 0, sizeof(hosts));
+	c.job.window = 64;
+	c.job.policy = policy;
+	c.job.timeout_ms = timeout_ms;
+	start_switch(&c);
 	for (unsigned int h = 0; h < HOSTS; h++) {
-		snprintf(hosts[h].address, sizeof(hosts[h].address), "127.0.0.%u", 40 + h);
-		hosts[h].config = (struct weir_config){
-			.switch_address = "127.0.0.1",
-			.address = hosts[h].address,
-			.port_base = fake_switch_port(fake, false),
-			.port_ext = fake_switch_port(fake, true),
-			.job = JOB,
-			.source = (int)h,
-			.join_timeout_ms = 10000,
-			.op_timeout_ms = 10000,
-		};
-		hosts[h].id = h;
 		hosts[h].body = body;
 		hosts[h].dtype = WEIR_DTYPE_INT32;
 	}
-}
-
-static void *
-run_host(void *argument)
-{
-	struct host *h = argument;
-
-	h->opened = weir_open(&h->config, &h->weir);
-	if (h->opened == 0) {
-		h->body(h);
-		weir_stats(h->weir, &h->stats);
-	}
-	snprintf(h->error, sizeof(h->error), "%s", weir_last_error(h->weir));
-	weir_close(h->weir);
-	return NULL;
-}
-
-static void
-run(void)
-{
-	for (unsigned int h = 0; h < HOSTS; h++)
-		cr_assert_eq(pthread_create(&hosts[h].thread, NULL, run_host, &hosts[h]), 0);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		pthread_join(hosts[h].thread, NULL);
-	fake_switch_stop(fake, NULL);
-	for (unsigned int h = 0; h < HOSTS; h++)
-		cr_expect_eq(hosts[h].opened, 0, "host %u: %s", h, hosts[h].error);
 }
 
 /* One AllReduce of this value in round k, added to the books. */
@@ -166,7 +92,7 @@ all_is_delivered(bool in_place)
 		hosts[h].config.error_feedback = true;
 		hosts[h].in_place = in_place;
 	}
-	run();
+	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		cr_expect_geq(hosts[h].code, 0, "host %u: %s", h, hosts[h].error);
 		cr_expect_eq(hosts[h].second, 0, "host %u: not all met", h);
@@ -200,7 +126,7 @@ late_once(struct host *h)
 	if (h->id == LATE)
 		sleep_ms(LATE_MS);
 	h->code = weir_allreduce(h->weir, data, data, COUNT, h->dtype, WEIR_OP_SUM);
-	weir_last_result(h->weir, &h->result);
+	weir_last_result(h->weir, &h->first);
 	if (h->code == -ENOMEM)
 		return h->code;
 	h->second = weir_rejoin(h->weir);
@@ -224,7 +150,7 @@ Test(weir_faults, integers_are_rescaled, .timeout = 30)
 			hosts[h].integers[i] = h == LATE ? 1000 : in[i][h];
 		hosts[h].integers[COUNT - 1] = 2;
 	}
-	run();
+	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		cr_expect_eq(hosts[h].code, WEIR_PARTIAL, "host %u: %d %s", h, hosts[h].code,
 			hosts[h].error);
@@ -245,7 +171,7 @@ Test(weir_faults, floats_are_rescaled, .timeout = 30)
 		for (unsigned int i = 0; i < COUNT; i++)
 			hosts[h].floats[i] = (float)(h + 1) * 0.1f;
 	}
-	run();
+	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		cr_expect_eq(hosts[h].code, WEIR_PARTIAL);
 		for (unsigned int i = 0; i < COUNT; i++)
@@ -258,11 +184,11 @@ Test(weir_faults, partial_results_fail_where_that_is_wanted, .timeout = 30)
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
 	for (unsigned int h = 1; h < HOSTS; h++)
 		hosts[h].config.partial = WEIR_PARTIAL_FAIL;
-	run();
+	run_all();
 	cr_expect_eq(hosts[0].code, WEIR_PARTIAL);
 	for (unsigned int h = 0; h < HOSTS; h++) {
-		cr_expect_eq(hosts[h].result.degraded, 3u);
-		cr_expect_eq(hosts[h].result.without_own, h == LATE ? 3u : 0u, "host %u", h);
+		cr_expect_eq(hosts[h].first.degraded, 3u);
+		cr_expect_eq(hosts[h].first.without_own, h == LATE ? 3u : 0u, "host %u", h);
 	}
 	for (unsigned int h = 1; h < HOSTS; h++) {
 		cr_expect_eq(hosts[h].code, -EIO, "host %u: %d", h, hosts[h].code);
@@ -305,7 +231,7 @@ late_to_the_root(struct host *h)
 		code = weir_ibroadcast(h->weir, h->integers, h->got, COUNT, h->dtype, 0, &request);
 	set(&begun);
 	h->code = code == 0 ? weir_wait(&request) : code;
-	weir_last_result(h->weir, &h->result);
+	weir_last_result(h->weir, &h->first);
 	h->owed = strlen(weir_last_error(h->weir));
 	if (h->id == 0)
 		set(&over);
@@ -325,9 +251,9 @@ whole_without_the_late(enum weir_dtype dtype)
 		for (unsigned int i = 0; i < COUNT; i++)
 			hosts[h].integers[i] = h == 0 ? (int32_t)i + 7 : -1;
 	}
-	run();
+	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
-		const struct weir_result *r = &hosts[h].result;
+		const struct weir_result *r = &hosts[h].first;
 
 		cr_expect_eq(hosts[h].code, 0, "host %u: %d %s", h, hosts[h].code, hosts[h].error);
 		cr_expect_eq(hosts[h].owed, 0u, "host %u: %s", h, hosts[h].error);
@@ -373,7 +299,7 @@ Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 60)
 {
 	over = false;
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_to_two);
-	run();
+	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		cr_expect_eq(hosts[h].code, WEIR_PARTIAL);
 		cr_expect_eq(hosts[h].owed, 1u, "host %u: %s", h, hosts[h].error);
@@ -387,7 +313,7 @@ Test(weir_faults, what_is_carried_is_bounded, .timeout = 30)
 	hosts[LATE].config.error_feedback_bytes = 100;
 	for (unsigned int h = 0; h < LATE; h++)
 		hosts[h].config.join_timeout_ms = 2000;
-	run();
+	run_all();
 	cr_expect_eq(hosts[LATE].code, -ENOMEM, "%d", hosts[LATE].code);
 	cr_expect_not_null(strstr(hosts[LATE].error, "error feedback"), "%s", hosts[LATE].error);
 }
@@ -419,7 +345,7 @@ Test(weir_faults, a_call_that_can_t_begin_ends_the_generation, .timeout = 30)
 	start(MODEL_PARTIAL, TIMEOUT_MS, owes_too_much);
 	hosts[LATE].config.error_feedback = true;
 	hosts[LATE].config.error_feedback_bytes = 3 * COUNT * 4 / 2;
-	run();
+	run_all();
 	cr_expect_eq(hosts[LATE].code, WEIR_PARTIAL);
 	cr_expect_eq(hosts[LATE].second, -ENOMEM, "%d", hosts[LATE].second);
 	/* Else it would contribute to the others' second call what is meant for the third. */
@@ -450,7 +376,7 @@ Test(weir_faults, what_is_not_owed_takes_no_memory, .timeout = 30)
 	start(MODEL_WAIT, TIMEOUT_MS, new_buffers);
 	for (unsigned int h = 0; h < HOSTS; h++)
 		hosts[h].config.error_feedback = true;
-	run();
+	run_all();
 	cr_expect_eq(hosts[0].code, 0, "%s", hosts[0].error);
 	cr_expect_lt((int64_t)hosts[0].owed, BUFFERS * 64, "%" PRIu64 " bytes", hosts[0].owed);
 }
@@ -482,7 +408,7 @@ Test(weir_faults, who_comes_back_begins_a_generation, .timeout = 30)
 	start(MODEL_WAIT, 100, crash);
 	for (unsigned int h = 0; h < HOSTS; h++)
 		hosts[h].config.op_timeout_ms = 700;
-	run();
+	run_all();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		if (h != LATE)
 			cr_expect_eq(hosts[h].code, -ETIMEDOUT, "host %u: %d", h, hosts[h].code);
