@@ -104,9 +104,10 @@ def the_package_installs_and_leaves_no_trace():
             echo '{"mine": true}' >/etc/weir/mine.json
             systemctl enable weir-switch@demo weir-switch@mine
             mkdir -p /run/weir; touch /run/weir/started-by-hand.sock
+            cp /bin/sleep /tmp/weir-switch; /tmp/weir-switch 300 &
             dpkg -r weir
-            rm /run/weir/started-by-hand.sock
-            mkdir -p /run/weir
+            test -e /run/weir/started-by-hand.sock
+            kill $!; wait $! || true
             test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@demo.service
             test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@mine.service
             test ! -e /usr/bin/weir-switch
