@@ -119,23 +119,23 @@ counts(unsigned int workers, unsigned int threads)
 	cr_expect_null(books, "%s", books);
 }
 
-Test(flowcount, one_worker, .timeout = 60)
+Test(flowcount, one_worker, .timeout = 90)
 {
 	counts(1, 20);
 }
 
-Test(flowcount, one_thread, .timeout = 60)
+Test(flowcount, one_thread, .timeout = 90)
 {
 	counts(1, 1);
 }
 
-Test(flowcount, two_workers, .timeout = 60)
+Test(flowcount, two_workers, .timeout = 90)
 {
 	counts(2, 20);
 }
 
 /* A frame that is no IPv4 is not counted, and passes. */
-Test(flowcount, others_pass, .timeout = 60)
+Test(flowcount, others_pass, .timeout = 90)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .programs = programs};
 	uint64_t packets, bytes;
@@ -155,7 +155,7 @@ Test(flowcount, others_pass, .timeout = 60)
 }
 
 /* A flow more than the table has room for passes, uncounted. */
-Test(flowcount, a_full_table_stops_nobody, .timeout = 60)
+Test(flowcount, a_full_table_stops_nobody, .timeout = 90)
 {
 	struct rig_config config = {.workers = 1, .threads = 20, .ports = 2, .programs = programs};
 	uint64_t packets, bytes, counted = 0;

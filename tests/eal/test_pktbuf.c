@@ -99,7 +99,7 @@ flatten(const struct rte_mbuf *m, uint8_t *out)
 	return n;
 }
 
-Test(pktbuf_eal, a_result_refers_to_its_payload, .timeout = 30)
+Test(pktbuf_eal, a_result_refers_to_its_payload, .timeout = 90)
 {
 	uint64_t random = rig_seed();
 	uint8_t flat[8192];
@@ -141,7 +141,7 @@ Test(pktbuf_eal, a_result_refers_to_its_payload, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_eal, each_destination_releases_once, .timeout = 30)
+Test(pktbuf_eal, each_destination_releases_once, .timeout = 90)
 {
 	const struct weir_header h = {.extended = true};
 	struct pktbuf_payload payload = payload_of(600);
@@ -158,7 +158,7 @@ Test(pktbuf_eal, each_destination_releases_once, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_eal, empty_pools_are_an_error_and_leak_nothing, .timeout = 30)
+Test(pktbuf_eal, empty_pools_are_an_error_and_leak_nothing, .timeout = 90)
 {
 	const struct weir_header h = {.extended = true};
 	struct pktbuf_payload payload = payload_of(600);
@@ -177,7 +177,7 @@ Test(pktbuf_eal, empty_pools_are_an_error_and_leak_nothing, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_eal, replies_carry_small_payloads, .timeout = 30)
+Test(pktbuf_eal, replies_carry_small_payloads, .timeout = 90)
 {
 	uint8_t flat[2048], small[64];
 
@@ -199,7 +199,7 @@ Test(pktbuf_eal, replies_carry_small_payloads, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_eal, checksums_are_left_to_a_device_that_can, .timeout = 30)
+Test(pktbuf_eal, checksums_are_left_to_a_device_that_can, .timeout = 90)
 {
 	const struct weir_header h = {.extended = true};
 	struct pktbuf_payload payload = payload_of(600);
@@ -249,7 +249,7 @@ free_all(void *packets)
 	return 0;
 }
 
-Test(pktbuf_eal, a_release_names_its_destination_on_the_lcore_that_frees, .timeout = 30)
+Test(pktbuf_eal, a_release_names_its_destination_on_the_lcore_that_frees, .timeout = 90)
 {
 	const struct weir_header h = {.extended = true};
 	struct rte_mbuf *mine[9] = {NULL}, *theirs[9] = {NULL};
@@ -281,7 +281,7 @@ Test(pktbuf_eal, a_release_names_its_destination_on_the_lcore_that_frees, .timeo
 	stop();
 }
 
-Test(pktbuf_eal, no_header_is_an_error_and_leaks_nothing, .timeout = 30)
+Test(pktbuf_eal, no_header_is_an_error_and_leaks_nothing, .timeout = 90)
 {
 	const struct weir_header h = {.extended = true};
 	struct pktbuf_payload payload = payload_of(600);
@@ -298,7 +298,7 @@ Test(pktbuf_eal, no_header_is_an_error_and_leaks_nothing, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_eal, a_result_has_these_bytes, .timeout = 30)
+Test(pktbuf_eal, a_result_has_these_bytes, .timeout = 90)
 {
 	static const uint8_t right[] = {/* Ethernet: to the host, from the switch, IPv4 */
 		0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0xfe, 0x08, 0x00,
@@ -335,7 +335,7 @@ Test(pktbuf_eal, a_result_has_these_bytes, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_eal, the_largest_payload_fits, .timeout = 30)
+Test(pktbuf_eal, the_largest_payload_fits, .timeout = 90)
 {
 	static uint8_t large[65000], flat[66000];
 	const struct weir_header h = {.extended = true};
@@ -373,7 +373,7 @@ built(const struct pktbuf_port *by, const struct weir_header *h, unsigned int by
 	return flags;
 }
 
-Test(pktbuf_eal, a_sum_of_zero_is_sent_as_all_ones, .timeout = 30)
+Test(pktbuf_eal, a_sum_of_zero_is_sent_as_all_ones, .timeout = 90)
 {
 	const struct weir_header h = {.extended = true};
 	uint8_t flat[2048];
@@ -401,7 +401,7 @@ plain_sum(uint32_t sum, const uint8_t *p, unsigned int n)
 	return sum;
 }
 
-Test(pktbuf_eal, every_form_size_and_mode_of_checksums, .timeout = 30)
+Test(pktbuf_eal, every_form_size_and_mode_of_checksums, .timeout = 90)
 {
 	const uint64_t all = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_IP_CKSUM |
 		RTE_MBUF_F_TX_L4_MASK;

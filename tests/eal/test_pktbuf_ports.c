@@ -70,7 +70,7 @@ drain_and_fill(struct rte_mempool *p, unsigned int n, unsigned int priv, unsigne
 	free(all);
 }
 
-Test(pktbuf_ports, pools_give_all_and_take_it_back, .timeout = 30)
+Test(pktbuf_ports, pools_give_all_and_take_it_back, .timeout = 90)
 {
 	rig_start_eal(0);
 	for (unsigned int cache = 0; cache <= 32; cache += 32) {
@@ -87,7 +87,7 @@ Test(pktbuf_ports, pools_give_all_and_take_it_back, .timeout = 30)
 	rig_stop_eal();
 }
 
-Test(pktbuf_ports, private_areas_are_whole_lines, .timeout = 30)
+Test(pktbuf_ports, private_areas_are_whole_lines, .timeout = 90)
 {
 	struct rte_mbuf *m;
 
@@ -100,7 +100,7 @@ Test(pktbuf_ports, private_areas_are_whole_lines, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_ports, pools_that_can_not_be, .timeout = 30)
+Test(pktbuf_ports, pools_that_can_not_be, .timeout = 90)
 {
 	struct rte_mempool *p;
 
@@ -130,7 +130,7 @@ bytes_of(struct rte_mempool *p)
 	return bytes;
 }
 
-Test(pktbuf_ports, pools_tell_their_bytes_near_enough, .timeout = 30)
+Test(pktbuf_ports, pools_tell_their_bytes_near_enough, .timeout = 90)
 {
 	rig_start_eal(0);
 	for (unsigned int n = 255; n < 4096; n = 2 * n + 1) {
@@ -258,7 +258,7 @@ play(uint32_t depth, uint64_t *random)
 	cr_assert_eq(rte_mempool_avail_count(pool), pool->size, "depth %u", depth);
 }
 
-Test(pktbuf_ports, output_queues_do_as_the_model, .timeout = 60)
+Test(pktbuf_ports, output_queues_do_as_the_model, .timeout = 90)
 {
 	uint64_t random = rig_seed();
 
@@ -268,7 +268,7 @@ Test(pktbuf_ports, output_queues_do_as_the_model, .timeout = 60)
 	stop();
 }
 
-Test(pktbuf_ports, output_queues_are_bounded_ordered_and_strict, .timeout = 30)
+Test(pktbuf_ports, output_queues_are_bounded_ordered_and_strict, .timeout = 90)
 {
 	struct pktbuf_outq *outq;
 	struct rte_mbuf *extra;
@@ -310,7 +310,7 @@ Test(pktbuf_ports, output_queues_are_bounded_ordered_and_strict, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 30)
+Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 90)
 {
 	struct pktbuf_outq *outq;
 
@@ -336,7 +336,7 @@ Test(pktbuf_ports, bulk_never_overtakes_a_result, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_ports, output_queues_that_can_not_be, .timeout = 30)
+Test(pktbuf_ports, output_queues_that_can_not_be, .timeout = 90)
 {
 	static const uint32_t odd[] = {0, 3, 24, 4095, UINT32_MAX};
 
@@ -353,7 +353,7 @@ Test(pktbuf_ports, output_queues_that_can_not_be, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_ports, a_port_that_can_not_be_had_is_refused, .timeout = 30)
+Test(pktbuf_ports, a_port_that_can_not_be_had_is_refused, .timeout = 90)
 {
 	struct pktbuf_port_config config = config_of("net_nothing0");
 	struct pktbuf_port other;
@@ -369,7 +369,7 @@ Test(pktbuf_ports, a_port_that_can_not_be_had_is_refused, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_ports, ports_say_why_they_can_not_be, .timeout = 30)
+Test(pktbuf_ports, ports_say_why_they_can_not_be, .timeout = 90)
 {
 	struct pktbuf_port_config good, bad;
 	struct pktbuf_port other;
@@ -400,7 +400,7 @@ Test(pktbuf_ports, ports_say_why_they_can_not_be, .timeout = 30)
 	stop();
 }
 
-Test(pktbuf_ports, a_port_receives_and_tells_what_it_is, .timeout = 30)
+Test(pktbuf_ports, a_port_receives_and_tells_what_it_is, .timeout = 90)
 {
 	struct pktbuf_port_config config = config_of("net_ring_small");
 	struct rte_mbuf *m[8];

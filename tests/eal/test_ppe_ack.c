@@ -102,7 +102,7 @@ two(uint32_t block)
 }
 
 /* Acknowledged while they are open, so that nobody is ever held back, or when they are over. */
-Test(ppe_ack, the_others_go_on, .timeout = 60)
+Test(ppe_ack, the_others_go_on, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	for (uint32_t block = 0; block < 40; block += 2) {
@@ -129,7 +129,7 @@ Test(ppe_ack, the_others_go_on, .timeout = 60)
 	stop();
 }
 
-Test(ppe_ack, without_they_stand_still, .timeout = 30)
+Test(ppe_ack, without_they_stand_still, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	two(0);
@@ -143,7 +143,7 @@ Test(ppe_ack, without_they_stand_still, .timeout = 30)
 	stop();
 }
 
-Test(ppe_ack, is_no_contribution, .timeout = 30)
+Test(ppe_ack, is_no_contribution, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000);
 	for (unsigned int s = 0; s < SOURCES; s++)
@@ -168,7 +168,7 @@ Test(ppe_ack, is_no_contribution, .timeout = 30)
 	stop();
 }
 
-Test(ppe_ack, asks_for_what_was_lost, .timeout = 30)
+Test(ppe_ack, asks_for_what_was_lost, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, TIMEOUT);
 	two(0);
@@ -196,7 +196,7 @@ Test(ppe_ack, asks_for_what_was_lost, .timeout = 30)
 	stop();
 }
 
-Test(ppe_ack, wrong_ones_are_dropped, .timeout = 30)
+Test(ppe_ack, wrong_ones_are_dropped, .timeout = 90)
 {
 	struct weir_header h;
 
@@ -246,7 +246,7 @@ Test(ppe_ack, wrong_ones_are_dropped, .timeout = 30)
 }
 
 /* A contribution between acknowledgements is not parsed again for them, and they are no contribution. */
-Test(ppe_ack, between_contributions, .timeout = 30)
+Test(ppe_ack, between_contributions, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000);
 	for (uint32_t block = 0; block < 20; block++) {

@@ -22,20 +22,20 @@ sums(unsigned int workers, bool segmented)
 	stop();
 }
 
-Test(ppe_auth, sums_one_worker, .timeout = 60)
+Test(ppe_auth, sums_one_worker, .timeout = 90)
 {
 	sums(1, false);
 }
-Test(ppe_auth, sums_two_workers_segments, .timeout = 60)
+Test(ppe_auth, sums_two_workers_segments, .timeout = 90)
 {
 	sums(2, true);
 }
-Test(ppe_auth, sums_four_workers, .timeout = 60)
+Test(ppe_auth, sums_four_workers, .timeout = 90)
 {
 	sums(4, false);
 }
 
-Test(ppe_auth, partial_result, .timeout = 30)
+Test(ppe_auth, partial_result, .timeout = 90)
 {
 	start(2, 8, PPE_POLICY_PARTIAL, 50);
 	enter();
@@ -55,7 +55,7 @@ Test(ppe_auth, partial_result, .timeout = 30)
 	stop();
 }
 
-Test(ppe_auth, error_and_mismatch, .timeout = 30)
+Test(ppe_auth, error_and_mismatch, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -110,7 +110,7 @@ send_flipped(unsigned int source, unsigned int n, unsigned int bit)
 	memcpy(frame, kept, n);
 }
 
-Test(ppe_auth, every_changed_bit, .timeout = 60)
+Test(ppe_auth, every_changed_bit, .timeout = 90)
 {
 	struct ppe_stats stats;
 	struct weir_header h;
@@ -142,7 +142,7 @@ Test(ppe_auth, every_changed_bit, .timeout = 60)
 	stop();
 }
 
-Test(ppe_auth, no_tag, .timeout = 30)
+Test(ppe_auth, no_tag, .timeout = 90)
 {
 	const uint8_t elements[32 + TAG] = {1};
 	struct weir_header h;
@@ -165,7 +165,7 @@ Test(ppe_auth, no_tag, .timeout = 30)
 	stop();
 }
 
-Test(ppe_auth, tag_of_something_else, .timeout = 30)
+Test(ppe_auth, tag_of_something_else, .timeout = 90)
 {
 	struct weir_header h;
 	uint8_t key[32];
@@ -190,7 +190,7 @@ Test(ppe_auth, tag_of_something_else, .timeout = 30)
 	stop();
 }
 
-Test(ppe_auth, replay, .timeout = 30)
+Test(ppe_auth, replay, .timeout = 90)
 {
 	uint8_t old[RIG_FRAME_MAX], tag[16];
 	const uint8_t *payload;
@@ -241,7 +241,7 @@ Test(ppe_auth, replay, .timeout = 30)
 	stop();
 }
 
-Test(ppe_auth, waiting_is_tied_to_its_question, .timeout = 30)
+Test(ppe_auth, waiting_is_tied_to_its_question, .timeout = 90)
 {
 	struct weir_header h;
 	const uint8_t *payload;
@@ -262,7 +262,7 @@ Test(ppe_auth, waiting_is_tied_to_its_question, .timeout = 30)
 	stop();
 }
 
-Test(ppe_auth, joins, .timeout = 60)
+Test(ppe_auth, joins, .timeout = 90)
 {
 	uint8_t challenge[16], nonce[16], kept[RIG_FRAME_MAX];
 	const uint8_t *payload;
@@ -320,7 +320,7 @@ Test(ppe_auth, joins, .timeout = 60)
 	stop();
 }
 
-Test(ppe_auth, another_job_needs_none, .timeout = 30)
+Test(ppe_auth, another_job_needs_none, .timeout = 90)
 {
 	uint16_t generation;
 	const int32_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};

@@ -51,11 +51,11 @@ generations(unsigned int workers)
 	stop();
 }
 
-Test(ppe_auth_challenge, one_worker, .timeout = 30)
+Test(ppe_auth_challenge, one_worker, .timeout = 90)
 {
 	generations(1);
 }
-Test(ppe_auth_challenge, two_workers, .timeout = 30)
+Test(ppe_auth_challenge, two_workers, .timeout = 90)
 {
 	generations(2);
 }

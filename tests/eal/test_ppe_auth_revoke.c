@@ -14,7 +14,7 @@ count_of_revokes(void)
 	return stats.revokes;
 }
 
-Test(ppe_auth_revoke, only_a_fresh_join_ends_a_generation, .timeout = 30)
+Test(ppe_auth_revoke, only_a_fresh_join_ends_a_generation, .timeout = 90)
 {
 	uint8_t challenge[16], nonce[16];
 	struct weir_header h;

@@ -87,7 +87,7 @@ reduce(uint32_t block)
 		expect(s, block, WEIR_STATUS_OK);
 }
 
-Test(ppe_block_bits, loops_follow_each_other, .timeout = 30)
+Test(ppe_block_bits, loops_follow_each_other, .timeout = 90)
 {
 	struct ppe_stats stats;
 
@@ -102,7 +102,7 @@ Test(ppe_block_bits, loops_follow_each_other, .timeout = 30)
 	stop();
 }
 
-Test(ppe_block_bits, past_and_future_are_half_the_numbers, .timeout = 30)
+Test(ppe_block_bits, past_and_future_are_half_the_numbers, .timeout = 90)
 {
 	start();
 	for (uint32_t b = 0; b < BLOCKS + 1; b++)
@@ -124,7 +124,7 @@ Test(ppe_block_bits, past_and_future_are_half_the_numbers, .timeout = 30)
 	stop();
 }
 
-Test(ppe_block_bits, the_next_loop_repairs_a_loss, .timeout = 30)
+Test(ppe_block_bits, the_next_loop_repairs_a_loss, .timeout = 90)
 {
 	const uint32_t lost = 70, residue = lost % WINDOW;
 	struct ppe_stats stats;
@@ -215,7 +215,7 @@ offer_both(struct model *model, unsigned int source, uint32_t block)
 }
 
 /* Mostly the next block of each source, in between any id, with any high bits. */
-Test(ppe_block_bits, as_the_reference_switch, .timeout = 60)
+Test(ppe_block_bits, as_the_reference_switch, .timeout = 90)
 {
 	struct model_config config = {.job = JOB,
 		.sources = SOURCES,

@@ -81,12 +81,12 @@ straggles_under_a_flood(unsigned int threads)
 	empty_ports();
 }
 
-Test(ppe_busy, one_thread, .timeout = 60)
+Test(ppe_busy, one_thread, .timeout = 90)
 {
 	straggles_under_a_flood(1);
 }
 
-Test(ppe_busy, four_threads, .timeout = 60)
+Test(ppe_busy, four_threads, .timeout = 90)
 {
 	straggles_under_a_flood(4);
 }
@@ -127,12 +127,12 @@ comes_back(unsigned int workers)
 	empty_ports();
 }
 
-Test(ppe_busy, away_alone, .timeout = 60)
+Test(ppe_busy, away_alone, .timeout = 90)
 {
 	comes_back(1);
 }
 
-Test(ppe_busy, away_with_another, .timeout = 60)
+Test(ppe_busy, away_with_another, .timeout = 90)
 {
 	comes_back(2);
 }

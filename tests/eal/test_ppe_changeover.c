@@ -222,7 +222,7 @@ finish(const struct ppe_job *job, unsigned int blocks)
 
 /* Contributions of sources 0 and 2 of a job of three, to one of two that has its id now: neither may
  * count there, as themselves or as somebody else's. */
-Test(ppe_changeover, hops_of_a_job_that_lost_a_source, .timeout = 30)
+Test(ppe_changeover, hops_of_a_job_that_lost_a_source, .timeout = 90)
 {
 	const struct ppe_job three = fixed_job(1, 3, 4, 1), two = fixed_job(1, 2, 4, 2);
 
@@ -240,7 +240,7 @@ Test(ppe_changeover, hops_of_a_job_that_lost_a_source, .timeout = 30)
 }
 
 /* The other way: contributions to the job of two come to a worker that still has the one of three. */
-Test(ppe_changeover, hops_to_a_worker_with_the_former_table, .timeout = 30)
+Test(ppe_changeover, hops_to_a_worker_with_the_former_table, .timeout = 90)
 {
 	const struct ppe_job three = fixed_job(1, 3, 4, 1), two = fixed_job(1, 2, 4, 2);
 
@@ -261,7 +261,7 @@ Test(ppe_changeover, hops_to_a_worker_with_the_former_table, .timeout = 30)
 
 /* Of window 1 all blocks are worker 1's, of window 64 every other one: a hop of the former job may
  * open no block where the new one has none. */
-Test(ppe_changeover, hops_of_a_job_of_another_window, .timeout = 30)
+Test(ppe_changeover, hops_of_a_job_of_another_window, .timeout = 90)
 {
 	const struct ppe_job narrow = fixed_job(1, 2, 1, 1), wide = fixed_job(1, 2, 64, 2);
 
@@ -302,7 +302,7 @@ joined(const struct ppe_job *job)
 }
 
 /* A walk comes to a worker that does not have its job yet: it must come again. */
-Test(ppe_changeover, a_walk_before_the_table, .timeout = 30)
+Test(ppe_changeover, a_walk_before_the_table, .timeout = 90)
 {
 	const struct ppe_job former = fixed_job(1, 2, 4, 1);
 	struct ppe_job job = rig_job(2, 2, 4, ELEMENTS); /* its home is worker 0 */
@@ -325,7 +325,7 @@ Test(ppe_changeover, a_walk_before_the_table, .timeout = 30)
 }
 
 /* A walk comes to a worker that has another job of its id: it must touch neither. */
-Test(ppe_changeover, a_walk_behind_the_table, .timeout = 30)
+Test(ppe_changeover, a_walk_behind_the_table, .timeout = 90)
 {
 	struct ppe_job former = rig_job(2, 2, 4, ELEMENTS), job = rig_job(2, 2, 4, ELEMENTS);
 	uint16_t generation;

@@ -172,7 +172,7 @@ run(const struct shape *shape)
 }
 
 #define SHAPE(name, ...)                                                                           \
-	Test(ppe_collective, name, .timeout = 60)                                                  \
+	Test(ppe_collective, name, .timeout = 90)                                                  \
 	{                                                                                          \
 		run(&(struct shape){__VA_ARGS__});                                                 \
 	}

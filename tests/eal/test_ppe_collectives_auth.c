@@ -103,17 +103,17 @@ all_of_them(unsigned int workers, bool segmented)
 	stop();
 }
 
-Test(ppe_collectives_auth, one_worker, .timeout = 60)
+Test(ppe_collectives_auth, one_worker, .timeout = 90)
 {
 	all_of_them(1, false);
 }
 
-Test(ppe_collectives_auth, two_workers_segments, .timeout = 60)
+Test(ppe_collectives_auth, two_workers_segments, .timeout = 90)
 {
 	all_of_them(2, true);
 }
 
-Test(ppe_collectives_auth, partial_parts, .timeout = 60)
+Test(ppe_collectives_auth, partial_parts, .timeout = 90)
 {
 	static const enum weir_collective collectives[] = {WEIR_COLLECTIVE_REDUCESCATTER,
 		WEIR_COLLECTIVE_GATHER, WEIR_COLLECTIVE_ALLTOALL, WEIR_COLLECTIVE_REDUCE};

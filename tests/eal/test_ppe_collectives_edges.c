@@ -90,7 +90,7 @@ expect_partial(const struct block_plan *p, unsigned int rank)
 }
 
 /* Buffers are used again: what was in them before must not come out in place of what is missing. */
-Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .timeout = 60)
+Test(ppe_collectives_edges, partial_results_have_zeros_for_who_is_missing, .timeout = 90)
 {
 	uint64_t random = rig_seed();
 	uint16_t generation = start(PPE_POLICY_PARTIAL);
@@ -153,7 +153,7 @@ disagree(struct block_plan p, const struct block_plan *other, enum weir_field fi
 	}
 }
 
-Test(ppe_collectives_edges, disagreements_name_the_field_and_both_sources, .timeout = 60)
+Test(ppe_collectives_edges, disagreements_name_the_field_and_both_sources, .timeout = 90)
 {
 	uint16_t generation = start(PPE_POLICY_WAIT);
 	/* Rank 1 is the root: what 0 and 3 send is a header. */
@@ -289,32 +289,32 @@ change_sources(enum weir_collective before, enum weir_collective collective)
 	stop();
 }
 
-Test(ppe_collectives_edges, sources_change_under_allreduce, .timeout = 30)
+Test(ppe_collectives_edges, sources_change_under_allreduce, .timeout = 90)
 {
 	change_sources(NONE, WEIR_COLLECTIVE_ALLREDUCE);
 }
 
-Test(ppe_collectives_edges, sources_change_under_allgather, .timeout = 30)
+Test(ppe_collectives_edges, sources_change_under_allgather, .timeout = 90)
 {
 	change_sources(NONE, WEIR_COLLECTIVE_ALLGATHER);
 }
 
-Test(ppe_collectives_edges, sources_change_under_alltoall, .timeout = 30)
+Test(ppe_collectives_edges, sources_change_under_alltoall, .timeout = 90)
 {
 	change_sources(NONE, WEIR_COLLECTIVE_ALLTOALL);
 }
 
-Test(ppe_collectives_edges, sources_change_under_reducescatter, .timeout = 30)
+Test(ppe_collectives_edges, sources_change_under_reducescatter, .timeout = 90)
 {
 	change_sources(NONE, WEIR_COLLECTIVE_REDUCESCATTER);
 }
 
-Test(ppe_collectives_edges, sources_change_behind_a_block_for_all, .timeout = 30)
+Test(ppe_collectives_edges, sources_change_behind_a_block_for_all, .timeout = 90)
 {
 	change_sources(WEIR_COLLECTIVE_ALLREDUCE, WEIR_COLLECTIVE_ALLTOALL);
 }
 
-Test(ppe_collectives_edges, sources_change_behind_parts, .timeout = 30)
+Test(ppe_collectives_edges, sources_change_behind_parts, .timeout = 90)
 {
 	change_sources(WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_ALLREDUCE);
 }

@@ -93,7 +93,7 @@ two_go_on(uint32_t block, unsigned int most)
 	return UINT32_MAX;
 }
 
-Test(ppe_expel, the_others_run_on, .timeout = 30)
+Test(ppe_expel, the_others_run_on, .timeout = 90)
 {
 	unsigned int ms;
 
@@ -119,7 +119,7 @@ Test(ppe_expel, the_others_run_on, .timeout = 30)
 	stop();
 }
 
-Test(ppe_expel, the_expelled_is_told, .timeout = 30)
+Test(ppe_expel, the_expelled_is_told, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, 100, 0);
 	for (uint32_t block = 0; block < 6; block += 2)
@@ -153,7 +153,7 @@ Test(ppe_expel, the_expelled_is_told, .timeout = 30)
 }
 
 /* It only was slow: who is heard in time is not expelled, and the others get their results. */
-Test(ppe_expel, a_late_source_stays, .timeout = 30)
+Test(ppe_expel, a_late_source_stays, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, 3000, 0);
 	two_go_on(0, 1000);
@@ -174,7 +174,7 @@ Test(ppe_expel, a_late_source_stays, .timeout = 30)
 }
 
 /* Nobody sends for longer than that: nobody is dead. */
-Test(ppe_expel, idle_sources_stay, .timeout = 30)
+Test(ppe_expel, idle_sources_stay, .timeout = 90)
 {
 	start(PPE_POLICY_PARTIAL, 3000, 0);
 	two_go_on(0, 1000);
@@ -199,17 +199,17 @@ nobody_is_expelled(uint8_t policy, uint32_t dead_after_ms, uint16_t fixed_genera
 	stop();
 }
 
-Test(ppe_expel, not_when_it_is_0, .timeout = 30)
+Test(ppe_expel, not_when_it_is_0, .timeout = 90)
 {
 	nobody_is_expelled(PPE_POLICY_PARTIAL, 0, 0);
 }
 
-Test(ppe_expel, not_with_policy_error, .timeout = 30)
+Test(ppe_expel, not_with_policy_error, .timeout = 90)
 {
 	nobody_is_expelled(PPE_POLICY_ERROR, 50, 0);
 }
 
-Test(ppe_expel, not_of_a_fixed_generation, .timeout = 30)
+Test(ppe_expel, not_of_a_fixed_generation, .timeout = 90)
 {
 	nobody_is_expelled(PPE_POLICY_PARTIAL, 50, 7);
 }

@@ -80,17 +80,17 @@ drops_a_list(unsigned int workers, enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, a_list_is_dropped_on_the_way_in, .timeout = 30)
+Test(ppe_faults, a_list_is_dropped_on_the_way_in, .timeout = 90)
 {
 	drops_a_list(1, PPE_FAULT_IN);
 }
 
-Test(ppe_faults, a_list_is_dropped_on_the_way_out, .timeout = 30)
+Test(ppe_faults, a_list_is_dropped_on_the_way_out, .timeout = 90)
 {
 	drops_a_list(2, PPE_FAULT_OUT);
 }
 
-Test(ppe_faults, every_third_is_dropped_and_none_when_cleared, .timeout = 30)
+Test(ppe_faults, every_third_is_dropped_and_none_when_cleared, .timeout = 90)
 {
 	uint32_t got[60];
 	struct ppe_fault_rule *r;
@@ -125,12 +125,12 @@ duplicates(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, frames_come_twice, .timeout = 30)
+Test(ppe_faults, frames_come_twice, .timeout = 90)
 {
 	duplicates(PPE_FAULT_IN);
 }
 
-Test(ppe_faults, frames_leave_twice, .timeout = 30)
+Test(ppe_faults, frames_leave_twice, .timeout = 90)
 {
 	duplicates(PPE_FAULT_OUT);
 }
@@ -164,17 +164,17 @@ reorders(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, frames_are_overtaken_on_the_way_in, .timeout = 30)
+Test(ppe_faults, frames_are_overtaken_on_the_way_in, .timeout = 90)
 {
 	reorders(PPE_FAULT_IN);
 }
 
-Test(ppe_faults, frames_are_overtaken_on_the_way_out, .timeout = 30)
+Test(ppe_faults, frames_are_overtaken_on_the_way_out, .timeout = 90)
 {
 	reorders(PPE_FAULT_OUT);
 }
 
-Test(ppe_faults, a_delay_keeps_the_order_and_takes_its_time, .timeout = 30)
+Test(ppe_faults, a_delay_keeps_the_order_and_takes_its_time, .timeout = 90)
 {
 	uint32_t got[2 * 50];
 	struct ppe_fault_rule *r;
@@ -209,7 +209,7 @@ flipped_bits(const uint8_t *now, uint32_t number)
 	return bits;
 }
 
-Test(ppe_faults, one_bit_of_each_frame_is_flipped, .timeout = 30)
+Test(ppe_faults, one_bit_of_each_frame_is_flipped, .timeout = 90)
 {
 	unsigned int n = 0;
 
@@ -225,7 +225,7 @@ Test(ppe_faults, one_bit_of_each_frame_is_flipped, .timeout = 30)
 	stop();
 }
 
-Test(ppe_faults, a_black_out_ends, .timeout = 30)
+Test(ppe_faults, a_black_out_ends, .timeout = 90)
 {
 	uint32_t got[20];
 	struct ppe_fault_rule *r;
@@ -242,7 +242,7 @@ Test(ppe_faults, a_black_out_ends, .timeout = 30)
 	stop();
 }
 
-Test(ppe_faults, the_seed_decides, .timeout = 30)
+Test(ppe_faults, the_seed_decides, .timeout = 90)
 {
 	uint32_t got[3][2 * FRAMES];
 	unsigned int n[3];
@@ -274,7 +274,7 @@ hold_ten(enum ppe_fault_direction direction, uint32_t held)
 	send_numbers(10);
 }
 
-Test(ppe_faults, no_more_is_held_than_allowed, .timeout = 30)
+Test(ppe_faults, no_more_is_held_than_allowed, .timeout = 90)
 {
 	uint32_t got[20];
 
@@ -290,7 +290,7 @@ Test(ppe_faults, no_more_is_held_than_allowed, .timeout = 30)
 	stop();
 }
 
-Test(ppe_faults, other_faults_let_go_what_is_held, .timeout = 30)
+Test(ppe_faults, other_faults_let_go_what_is_held, .timeout = 90)
 {
 	uint32_t got[20];
 	struct ppe_stats stats;
@@ -320,17 +320,17 @@ drains(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, what_is_held_in_front_leaves_at_a_stop, .timeout = 30)
+Test(ppe_faults, what_is_held_in_front_leaves_at_a_stop, .timeout = 90)
 {
 	drains(PPE_FAULT_IN);
 }
 
-Test(ppe_faults, what_is_held_behind_leaves_at_a_stop, .timeout = 30)
+Test(ppe_faults, what_is_held_behind_leaves_at_a_stop, .timeout = 90)
 {
 	drains(PPE_FAULT_OUT);
 }
 
-Test(ppe_faults, faults_change_while_frames_pass, .timeout = 60)
+Test(ppe_faults, faults_change_while_frames_pass, .timeout = 90)
 {
 	uint64_t random = rig_seed();
 
@@ -354,7 +354,7 @@ Test(ppe_faults, faults_change_while_frames_pass, .timeout = 60)
 	stop();
 }
 
-Test(ppe_faults, numbers_out_of_range_are_refused, .timeout = 30)
+Test(ppe_faults, numbers_out_of_range_are_refused, .timeout = 90)
 {
 	start(1);
 	rule(PPE_FAULT_IN, PPE_FAULT_DROP)->port = 2;

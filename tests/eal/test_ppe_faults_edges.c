@@ -73,7 +73,7 @@ is_the_sum(unsigned int bytes)
 	return true;
 }
 
-Test(ppe_faults_edges, the_last_of_64_rules_is_as_good_as_the_first, .timeout = 30)
+Test(ppe_faults_edges, the_last_of_64_rules_is_as_good_as_the_first, .timeout = 90)
 {
 	struct ppe_fault_stats stats;
 	struct ppe_fault_rule *r;
@@ -126,18 +126,18 @@ copies(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults_edges, each_rule_copies_what_comes, .timeout = 30)
+Test(ppe_faults_edges, each_rule_copies_what_comes, .timeout = 90)
 {
 	copies(PPE_FAULT_IN);
 }
 
-Test(ppe_faults_edges, each_rule_copies_what_leaves, .timeout = 30)
+Test(ppe_faults_edges, each_rule_copies_what_leaves, .timeout = 90)
 {
 	copies(PPE_FAULT_OUT);
 }
 
 /* More copies than there are buffers or room: each that is missing is charged to its rule. */
-Test(ppe_faults_edges, all_rules_copy_a_flood, .timeout = 60)
+Test(ppe_faults_edges, all_rules_copy_a_flood, .timeout = 90)
 {
 	struct ppe_fault_stats stats;
 	uint64_t spared = 0;
@@ -185,18 +185,18 @@ holds(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults_edges, thousands_are_held_in_front, .timeout = 30)
+Test(ppe_faults_edges, thousands_are_held_in_front, .timeout = 90)
 {
 	holds(PPE_FAULT_IN);
 }
 
-Test(ppe_faults_edges, thousands_are_held_behind, .timeout = 30)
+Test(ppe_faults_edges, thousands_are_held_behind, .timeout = 90)
 {
 	holds(PPE_FAULT_OUT);
 }
 
 /* Each packet has its own delay: all come, in another order. */
-Test(ppe_faults_edges, what_is_held_leaves_when_it_is_due, .timeout = 30)
+Test(ppe_faults_edges, what_is_held_leaves_when_it_is_due, .timeout = 90)
 {
 	struct ppe_fault_rule *r;
 	uint32_t before = 0;
@@ -221,7 +221,7 @@ Test(ppe_faults_edges, what_is_held_leaves_when_it_is_due, .timeout = 30)
 }
 
 /* Delays add up, but not beyond what one rule may say: or nothing that waits for a buffer is bounded. */
-Test(ppe_faults_edges, delays_add_up_to_ten_seconds, .timeout = 40)
+Test(ppe_faults_edges, delays_add_up_to_ten_seconds, .timeout = 90)
 {
 	uint64_t began;
 
@@ -265,7 +265,7 @@ Test(ppe_faults_edges, a_thousand_changes_under_traffic, .timeout = 120)
 }
 
 /* Results that are held keep their job's buffers: it leaves when they have, and not before. */
-Test(ppe_faults_edges, a_job_leaves_when_nothing_of_it_is_held, .timeout = 30)
+Test(ppe_faults_edges, a_job_leaves_when_nothing_of_it_is_held, .timeout = 90)
 {
 	static const struct ppe_jobs none;
 	unsigned int left = 1;
@@ -294,7 +294,7 @@ Test(ppe_faults_edges, a_job_leaves_when_nothing_of_it_is_held, .timeout = 30)
 
 /* Results refer to one payload: damage to one of them is seen by nobody else, nor when the block is
  * asked for again. */
-Test(ppe_faults_edges, a_shared_payload_stays_whole, .timeout = 30)
+Test(ppe_faults_edges, a_shared_payload_stays_whole, .timeout = 90)
 {
 	struct ppe_fault_rule *r;
 	unsigned int damaged = 0;
@@ -365,7 +365,7 @@ damaged_contributions(unsigned int bits, unsigned int *wrong)
 }
 
 /* A flipped bit in what comes, anywhere: found, or harmless; no sum is ever wrong. */
-Test(ppe_faults_edges, damage_on_the_way_in_changes_no_sum, .timeout = 60)
+Test(ppe_faults_edges, damage_on_the_way_in_changes_no_sum, .timeout = 90)
 {
 	unsigned int wrong = 0;
 
@@ -375,7 +375,7 @@ Test(ppe_faults_edges, damage_on_the_way_in_changes_no_sum, .timeout = 60)
 
 /* Many bits may cancel each other out in a checksum, but nothing is read or written beyond a frame,
  * and each packet has an end. */
-Test(ppe_faults_edges, heavy_damage_harms_nothing_else, .timeout = 60)
+Test(ppe_faults_edges, heavy_damage_harms_nothing_else, .timeout = 90)
 {
 	unsigned int wrong = 0;
 
@@ -391,7 +391,7 @@ heap_free(void)
 	return heap.heap_freesz_bytes;
 }
 
-Test(ppe_faults_edges, no_more_memory_is_taken_than_said, .timeout = 30)
+Test(ppe_faults_edges, no_more_memory_is_taken_than_said, .timeout = 90)
 {
 	size_t before, after;
 	uint64_t most;
@@ -416,7 +416,7 @@ Test(ppe_faults_edges, no_more_memory_is_taken_than_said, .timeout = 30)
 }
 
 /* No memory for the stores of all workers, then for a set: nothing has changed, and later it goes. */
-Test(ppe_faults_edges, without_memory_nothing_changes, .timeout = 60)
+Test(ppe_faults_edges, without_memory_nothing_changes, .timeout = 90)
 {
 	static void *taken[4096];
 	unsigned int n = 0;

@@ -56,7 +56,7 @@ hits(void)
 	return stats.hit[0];
 }
 
-Test(ppe_faults_match, a_source_and_a_block_are_hit, .timeout = 30)
+Test(ppe_faults_match, a_source_and_a_block_are_hit, .timeout = 90)
 {
 	struct ppe_stats stats;
 
@@ -80,7 +80,7 @@ Test(ppe_faults_match, a_source_and_a_block_are_hit, .timeout = 30)
 	stop();
 }
 
-Test(ppe_faults_match, another_job_is_not_hit, .timeout = 30)
+Test(ppe_faults_match, another_job_is_not_hit, .timeout = 90)
 {
 	struct ppe_stats stats;
 
@@ -96,7 +96,7 @@ Test(ppe_faults_match, another_job_is_not_hit, .timeout = 30)
 }
 
 /* A damaged result is one receiver's: the other's, of the same payload, is whole. */
-Test(ppe_faults_match, a_result_is_damaged_for_one, .timeout = 30)
+Test(ppe_faults_match, a_result_is_damaged_for_one, .timeout = 90)
 {
 	unsigned int bytes;
 
@@ -119,7 +119,7 @@ Test(ppe_faults_match, a_result_is_damaged_for_one, .timeout = 30)
 }
 
 /* Cut short anywhere, a frame is ordinary or dropped under its own name; nothing is read behind it. */
-Test(ppe_faults_match, what_is_cut_short_is_ordinary, .timeout = 30)
+Test(ppe_faults_match, what_is_cut_short_is_ordinary, .timeout = 90)
 {
 	struct weir_header header = {.job_id = 3, .gen_id = 1, .grad_cnt = 0};
 	struct ppe_fault_stats stats;

@@ -162,12 +162,12 @@ flip_every_bit(bool extended)
 	stop(&bench);
 }
 
-Test(ppe_flow_cache, every_bit_in_the_base_form, .timeout = 60)
+Test(ppe_flow_cache, every_bit_in_the_base_form, .timeout = 90)
 {
 	flip_every_bit(false);
 }
 
-Test(ppe_flow_cache, every_bit_in_the_extended_form, .timeout = 60)
+Test(ppe_flow_cache, every_bit_in_the_extended_form, .timeout = 90)
 {
 	flip_every_bit(true);
 }
@@ -186,7 +186,7 @@ complete_pair(struct bench *bench)
 }
 
 /* The same bytes as before, but for the block: one that the other source has opened anew. */
-Test(ppe_flow_cache, an_old_generation_is_stale, .timeout = 60)
+Test(ppe_flow_cache, an_old_generation_is_stale, .timeout = 90)
 {
 	struct bench bench;
 	struct outcome end;
@@ -208,7 +208,7 @@ Test(ppe_flow_cache, an_old_generation_is_stale, .timeout = 60)
 	stop(&bench);
 }
 
-Test(ppe_flow_cache, another_port_is_another_address, .timeout = 60)
+Test(ppe_flow_cache, another_port_is_another_address, .timeout = 90)
 {
 	struct bench bench;
 	struct outcome end;
@@ -222,7 +222,7 @@ Test(ppe_flow_cache, another_port_is_another_address, .timeout = 60)
 	stop(&bench);
 }
 
-Test(ppe_flow_cache, a_new_job_table_is_asked, .timeout = 60)
+Test(ppe_flow_cache, a_new_job_table_is_asked, .timeout = 90)
 {
 	struct bench bench;
 	struct outcome end;

@@ -86,17 +86,17 @@ learns(unsigned int workers)
 	stop();
 }
 
-Test(ppe_forward, one_worker_learns, .timeout = 30)
+Test(ppe_forward, one_worker_learns, .timeout = 90)
 {
 	learns(1);
 }
 
-Test(ppe_forward, three_workers_learn, .timeout = 30)
+Test(ppe_forward, three_workers_learn, .timeout = 90)
 {
 	learns(3);
 }
 
-Test(ppe_forward, a_silent_station_is_forgotten, .timeout = 30)
+Test(ppe_forward, a_silent_station_is_forgotten, .timeout = 90)
 {
 	start(2, 8, 3, 1);
 	send_frame(1, all, b, 1);
@@ -144,17 +144,17 @@ keeps_order(unsigned int workers, unsigned int threads)
 	stop();
 }
 
-Test(ppe_forward, order_with_one_thread, .timeout = 60)
+Test(ppe_forward, order_with_one_thread, .timeout = 90)
 {
 	keeps_order(1, 1);
 }
 
-Test(ppe_forward, order_with_many_threads, .timeout = 60)
+Test(ppe_forward, order_with_many_threads, .timeout = 90)
 {
 	keeps_order(1, 64);
 }
 
-Test(ppe_forward, order_over_the_crossbar, .timeout = 60)
+Test(ppe_forward, order_over_the_crossbar, .timeout = 90)
 {
 	keeps_order(3, 20);
 }
@@ -246,22 +246,22 @@ wobbling(unsigned int workers, bool ordered)
 	stop();
 }
 
-Test(ppe_forward, an_ordered_program_keeps_order, .timeout = 60)
+Test(ppe_forward, an_ordered_program_keeps_order, .timeout = 90)
 {
 	wobbling(1, true);
 }
 
-Test(ppe_forward, an_ordered_program_keeps_order_on_three_workers, .timeout = 60)
+Test(ppe_forward, an_ordered_program_keeps_order_on_three_workers, .timeout = 90)
 {
 	wobbling(3, true);
 }
 
-Test(ppe_forward, an_unordered_program_does_not, .timeout = 60)
+Test(ppe_forward, an_unordered_program_does_not, .timeout = 90)
 {
 	wobbling(1, false);
 }
 
-Test(ppe_forward, bad_addresses_are_counted, .timeout = 30)
+Test(ppe_forward, bad_addresses_are_counted, .timeout = 90)
 {
 	static const uint8_t group[6] = {1, 0, 0, 0, 0, 1}, bridge[6] = {0x01, 0x80, 0xc2, 0, 0, 0};
 	struct ppe_stats stats;

@@ -6,7 +6,7 @@
 
 #include "tests/eal/life.h"
 
-Test(ppe_generation, a_new_generation_forgets_the_old_one, .timeout = 30)
+Test(ppe_generation, a_new_generation_forgets_the_old_one, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -38,7 +38,7 @@ Test(ppe_generation, a_new_generation_forgets_the_old_one, .timeout = 30)
 	stop();
 }
 
-Test(ppe_generation, a_fixed_generation_needs_no_join, .timeout = 30)
+Test(ppe_generation, a_fixed_generation_needs_no_join, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000);
 	for (uint32_t b = 0; b < 10; b++) {
@@ -48,7 +48,7 @@ Test(ppe_generation, a_fixed_generation_needs_no_join, .timeout = 30)
 	stop();
 }
 
-Test(ppe_generation, a_job_table_is_swapped_while_packets_run, .timeout = 30)
+Test(ppe_generation, a_job_table_is_swapped_while_packets_run, .timeout = 90)
 {
 	struct ppe_jobs without = {0};
 	const uint8_t *payload;
@@ -102,7 +102,7 @@ offer_join(unsigned int source, uint32_t nonce)
 
 /* Late copies of a former join, on the heels of the one that begins the next generation: they meet it
  * while it is being made known to all workers. */
-Test(ppe_generation, a_former_join_is_not_told_the_next_generation, .timeout = 60)
+Test(ppe_generation, a_former_join_is_not_told_the_next_generation, .timeout = 90)
 {
 	struct weir_header h;
 	const uint8_t *payload;
@@ -148,7 +148,7 @@ send_from_mac(uint8_t last, const struct weir_header *h, unsigned int bytes)
 }
 
 /* The source's MAC address in the accepted join was damaged, or has changed since: a repeat corrects it in all shards. */
-Test(ppe_generation, a_repeated_join_moves_its_source, .timeout = 60)
+Test(ppe_generation, a_repeated_join_moves_its_source, .timeout = 90)
 {
 	struct rig_config config = {
 		.workers = 2, .threads = 8, .ports = 2, .jobs = 1, .job = {rig_job(2, 2, 4, 8)}};

@@ -83,18 +83,18 @@ heard_by_its_own(unsigned int workers)
 	stop();
 }
 
-Test(ppe_heard, by_its_own_packets, .timeout = 30)
+Test(ppe_heard, by_its_own_packets, .timeout = 90)
 {
 	heard_by_its_own(1);
 }
 
-Test(ppe_heard, by_its_own_packets_on_two_workers, .timeout = 30)
+Test(ppe_heard, by_its_own_packets_on_two_workers, .timeout = 90)
 {
 	heard_by_its_own(2);
 }
 
 /* A stranger's join costs a look at the table, and no HMAC: so its tag is not what it is dropped for. */
-Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 30)
+Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 90)
 {
 	struct weir_header h = {.job_id = 1,
 		.block_id = 1,
@@ -116,7 +116,7 @@ Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 30)
 	stop();
 }
 
-Test(ppe_heard, not_without_the_key, .timeout = 30)
+Test(ppe_heard, not_without_the_key, .timeout = 90)
 {
 	const struct weir_header h = {.job_id = 1,
 		.block_id = 1,

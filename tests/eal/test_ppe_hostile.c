@@ -367,7 +367,7 @@ start(void)
 		one_block(VICTIM, "before");
 }
 
-TestSuite(ppe_hostile, .timeout = 60);
+TestSuite(ppe_hostile, .timeout = 90);
 
 Test(ppe_hostile, each_ends_under_its_reason)
 {

@@ -120,18 +120,18 @@ leaves(unsigned int workers)
 	stop();
 }
 
-Test(ppe_leaving, quiet_devices_give_back_what_a_leaving_job_needs, .timeout = 30)
+Test(ppe_leaving, quiet_devices_give_back_what_a_leaving_job_needs, .timeout = 90)
 {
 	leaves(1);
 }
 
-Test(ppe_leaving, quiet_devices_of_two_workers, .timeout = 30)
+Test(ppe_leaving, quiet_devices_of_two_workers, .timeout = 90)
 {
 	leaves(2);
 }
 
 /* 2 x window buffers are all there are: were they kept until more is sent, nothing more would be. */
-Test(ppe_leaving, a_job_goes_on_when_devices_keep_all_its_buffers, .timeout = 60)
+Test(ppe_leaving, a_job_goes_on_when_devices_keep_all_its_buffers, .timeout = 90)
 {
 	start(1);
 	for (uint32_t block = 0; block < 8 * WINDOW; block++)

@@ -6,7 +6,7 @@
 
 #include "tests/eal/life.h"
 
-Test(ppe_life, partial_result_tells_who_is_in, .timeout = 30)
+Test(ppe_life, partial_result_tells_who_is_in, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -35,7 +35,7 @@ Test(ppe_life, partial_result_tells_who_is_in, .timeout = 30)
 	stop();
 }
 
-Test(ppe_life, error_policy_fails_the_block_for_all, .timeout = 30)
+Test(ppe_life, error_policy_fails_the_block_for_all, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -53,7 +53,7 @@ Test(ppe_life, error_policy_fails_the_block_for_all, .timeout = 30)
 	stop();
 }
 
-Test(ppe_life, waiting_names_who_is_in, .timeout = 30)
+Test(ppe_life, waiting_names_who_is_in, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -72,7 +72,7 @@ Test(ppe_life, waiting_names_who_is_in, .timeout = 30)
 	stop();
 }
 
-Test(ppe_life, repeats_do_not_hide_a_straggler, .timeout = 30)
+Test(ppe_life, repeats_do_not_hide_a_straggler, .timeout = 90)
 {
 	struct weir_header h, got = {0};
 	const uint8_t *payload;
@@ -90,7 +90,7 @@ Test(ppe_life, repeats_do_not_hide_a_straggler, .timeout = 30)
 	stop();
 }
 
-Test(ppe_life, expired_window_stale_and_held_back, .timeout = 30)
+Test(ppe_life, expired_window_stale_and_held_back, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -121,7 +121,7 @@ Test(ppe_life, expired_window_stale_and_held_back, .timeout = 30)
 	stop();
 }
 
-Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
+Test(ppe_life, a_third_buffer_is_held_back, .timeout = 90)
 {
 	struct ppe_job_stats stats;
 	const uint8_t *payload;
@@ -154,7 +154,7 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 30)
 
 /* Source 0's contribution to block 4 is lost, and block 4 goes out without it: to source 0, too, which
  * therefore never sends it again. */
-Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout = 30)
+Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout = 90)
 {
 	struct ppe_job_stats stats;
 	struct weir_header h;
@@ -183,7 +183,7 @@ Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout =
 	stop();
 }
 
-Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 30)
+Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes;
@@ -208,7 +208,7 @@ Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 30)
 	stop();
 }
 
-Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 30)
+Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 {
 	const uint8_t *payload;
 	unsigned int bytes, n;

@@ -154,17 +154,17 @@ swap(unsigned int leaves, unsigned int comes)
 	stop();
 }
 
-Test(ppe_members, a_higher_id_comes, .timeout = 30)
+Test(ppe_members, a_higher_id_comes, .timeout = 90)
 {
 	swap(2, 7);
 }
 
-Test(ppe_members, a_lower_id_comes, .timeout = 30)
+Test(ppe_members, a_lower_id_comes, .timeout = 90)
 {
 	swap(6, 3);
 }
 
-Test(ppe_members, a_higher_id_comes_to_a_fixed_generation, .timeout = 30)
+Test(ppe_members, a_higher_id_comes_to_a_fixed_generation, .timeout = 90)
 {
 	struct ppe_job changed = start(2, true);
 
@@ -211,7 +211,7 @@ walk(void)
 	cr_assert_fail("no walk began");
 }
 
-Test(ppe_members, one_leaves_while_a_generation_begins, .timeout = 30)
+Test(ppe_members, one_leaves_while_a_generation_begins, .timeout = 90)
 {
 	struct ppe_source_stats source;
 	struct ppe_job changed;
@@ -238,7 +238,7 @@ Test(ppe_members, one_leaves_while_a_generation_begins, .timeout = 30)
 }
 
 /* Comes and goes before the standing worker takes notice of either. */
-Test(ppe_members, one_moves_while_a_generation_begins, .timeout = 30)
+Test(ppe_members, one_moves_while_a_generation_begins, .timeout = 90)
 {
 	struct ppe_source_stats source;
 	struct ppe_job changed;

@@ -155,7 +155,7 @@ all_things(const struct shape *base)
 		one_more("source", base, &more, base->sources, 0);
 }
 
-Test(ppe_memory, what_is_computed_is_taken, .timeout = 60)
+Test(ppe_memory, what_is_computed_is_taken, .timeout = 90)
 {
 	rig_start_eal(1);
 	for (uint32_t elements = 64; elements <= 1024; elements *= 4)
@@ -166,7 +166,7 @@ Test(ppe_memory, what_is_computed_is_taken, .timeout = 60)
 			.stations = 4096});
 }
 
-Test(ppe_memory, also_of_deterministic_jobs, .timeout = 60)
+Test(ppe_memory, also_of_deterministic_jobs, .timeout = 90)
 {
 	rig_start_eal(1);
 	all_things(&(struct shape){.jobs = 1,

@@ -380,7 +380,7 @@ SHAPE(without_it_results_differ, FP32, .workers = 1, .sources = 8, .rounds = 10)
 SHAPE(without_it_they_differ_by_workers, FP32, .workers = 4, .sources = 3, .rounds = 10)
 
 /* Who is missing has no turn: the sum of the others, in order. */
-Test(ppe_order, partial_results, .timeout = 60)
+Test(ppe_order, partial_results, .timeout = 90)
 {
 	static const struct shape shape = {
 		.workers = 1, .sources = 8, .dtype = WEIR_DTYPE_FP32, .ordered = true};
@@ -433,7 +433,7 @@ contribute_all(struct play *p, uint32_t block, unsigned int most_ms)
 }
 
 /* Nobody waits for the turn of a source that was expelled. */
-Test(ppe_order, expelled_sources_have_no_turn, .timeout = 60)
+Test(ppe_order, expelled_sources_have_no_turn, .timeout = 90)
 {
 	static const struct shape shape = {
 		.workers = 1, .sources = 4, .dtype = WEIR_DTYPE_FP32, .ordered = true};
@@ -471,7 +471,7 @@ forget_results(struct play *p)
 
 /* Blocks that fail, generations that end and a switch that stops forget what waited for its turn: what
  * comes after has none of it, and all memory is back. */
-Test(ppe_order, what_waits_in_vain_is_forgotten, .timeout = 60)
+Test(ppe_order, what_waits_in_vain_is_forgotten, .timeout = 90)
 {
 	static const struct shape shape = {
 		.workers = 4, .sources = 5, .dtype = WEIR_DTYPE_FP32, .ordered = true};

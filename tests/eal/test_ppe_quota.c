@@ -120,12 +120,12 @@ run(unsigned int workers)
 	cr_expect_null(books, "%s", books);
 }
 
-Test(ppe_quota, one_worker, .timeout = 60)
+Test(ppe_quota, one_worker, .timeout = 90)
 {
 	run(1);
 }
 
-Test(ppe_quota, two_workers, .timeout = 60)
+Test(ppe_quota, two_workers, .timeout = 90)
 {
 	run(2);
 }

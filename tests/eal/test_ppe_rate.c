@@ -109,17 +109,17 @@ holds_the_rate(unsigned int workers)
 	stop();
 }
 
-Test(ppe_rate, holds_the_rate, .timeout = 30)
+Test(ppe_rate, holds_the_rate, .timeout = 90)
 {
 	holds_the_rate(1);
 }
 
-Test(ppe_rate, holds_the_rate_on_two_workers, .timeout = 30)
+Test(ppe_rate, holds_the_rate_on_two_workers, .timeout = 90)
 {
 	holds_the_rate(2);
 }
 
-Test(ppe_rate, the_rate_is_changed_while_it_runs, .timeout = 30)
+Test(ppe_rate, the_rate_is_changed_while_it_runs, .timeout = 90)
 {
 	struct ppe_jobs table = {0};
 	struct ppe_job changed;
@@ -144,7 +144,7 @@ Test(ppe_rate, the_rate_is_changed_while_it_runs, .timeout = 30)
 
 /* However often the rate is changed, the bucket is not filled by that: all that is taken is one burst and
  * what the higher rate brings. */
-Test(ppe_rate, a_change_of_the_rate_fills_no_bucket, .timeout = 30)
+Test(ppe_rate, a_change_of_the_rate_fills_no_bucket, .timeout = 90)
 {
 	const uint64_t burst = 2 * 16 * (192 + 1024);
 	struct ppe_jobs table = {0};
@@ -172,7 +172,7 @@ Test(ppe_rate, a_change_of_the_rate_fills_no_bucket, .timeout = 30)
 }
 
 /* A slow job's whole window may come at once, and no more than that. */
-Test(ppe_rate, a_burst_is_a_window_of_a_slow_job, .timeout = 30)
+Test(ppe_rate, a_burst_is_a_window_of_a_slow_job, .timeout = 90)
 {
 	struct short_of less;
 	unsigned int dropped;

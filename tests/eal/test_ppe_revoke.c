@@ -142,17 +142,17 @@ revokes(unsigned int workers)
 	stop();
 }
 
-Test(ppe_revoke, the_generation_ends, .timeout = 30)
+Test(ppe_revoke, the_generation_ends, .timeout = 90)
 {
 	revokes(1);
 }
 
-Test(ppe_revoke, the_generation_ends_on_every_worker, .timeout = 30)
+Test(ppe_revoke, the_generation_ends_on_every_worker, .timeout = 90)
 {
 	revokes(3);
 }
 
-Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 30)
+Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 90)
 {
 	start(false, 2);
 	block_is_summed(0);
@@ -164,7 +164,7 @@ Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 30)
 }
 
 /* The network brings a join once more: that of the generation that runs, or that of the one before. */
-Test(ppe_revoke, copies_end_nothing, .timeout = 30)
+Test(ppe_revoke, copies_end_nothing, .timeout = 90)
 {
 	const uint32_t first = 77 + 1000; /* as rig_join has them */
 	struct ppe_stats stats;
@@ -219,7 +219,7 @@ all_begin(const uint32_t *nonce)
 
 /* Source 0 never hears that its generation has begun: its answers are lost. Before it asks again, source 2
  * ends that generation. Its join is as good for the next one, and for the one after that. */
-Test(ppe_revoke, who_missed_the_answer_is_not_forgotten, .timeout = 30)
+Test(ppe_revoke, who_missed_the_answer_is_not_forgotten, .timeout = 90)
 {
 	uint32_t nonce[SOURCES] = {21, 22, 23};
 
@@ -243,7 +243,7 @@ Test(ppe_revoke, who_missed_the_answer_is_not_forgotten, .timeout = 30)
 }
 
 /* A join that is not repeated counts for as long as the configuration says: for a second here. */
-Test(ppe_revoke, an_old_join_is_forgotten, .timeout = 30)
+Test(ppe_revoke, an_old_join_is_forgotten, .timeout = 90)
 {
 	struct rig_config config = {
 		.workers = 1, .threads = 4, .ports = SOURCES, .jobs = 1, .joins_s = 1};
@@ -257,7 +257,7 @@ Test(ppe_revoke, an_old_join_is_forgotten, .timeout = 30)
 }
 
 /* But where a source has asked anew, a late copy of the join of the revoked generation is nobody's. */
-Test(ppe_revoke, copies_replace_nothing, .timeout = 30)
+Test(ppe_revoke, copies_replace_nothing, .timeout = 90)
 {
 	const uint32_t nonce[SOURCES] = {31, 32, 33};
 	struct ppe_stats stats;

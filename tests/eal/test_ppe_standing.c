@@ -56,7 +56,7 @@ many(void)
 	return table;
 }
 
-Test(ppe_standing, a_change_waits_half_a_second, .timeout = 60)
+Test(ppe_standing, a_change_waits_half_a_second, .timeout = 90)
 {
 	struct ppe_jobs table;
 	double ms;
@@ -73,7 +73,7 @@ Test(ppe_standing, a_change_waits_half_a_second, .timeout = 60)
 	stop();
 }
 
-Test(ppe_standing, all_that_leave_wait_once, .timeout = 60)
+Test(ppe_standing, all_that_leave_wait_once, .timeout = 90)
 {
 	struct ppe_jobs table;
 	uint64_t began;
@@ -100,7 +100,7 @@ Test(ppe_standing, all_that_leave_wait_once, .timeout = 60)
 }
 
 /* A switch stops without a worker that stands, says so, and frees nothing that the worker has. */
-Test(ppe_standing, a_stop_is_bounded, .timeout = 60)
+Test(ppe_standing, a_stop_is_bounded, .timeout = 90)
 {
 	uint64_t began;
 	double ms;
@@ -117,7 +117,7 @@ Test(ppe_standing, a_stop_is_bounded, .timeout = 60)
 }
 
 /* What a new job of the id begins with is behind all that the former ones began. */
-Test(ppe_standing, no_generation_twice, .timeout = 60)
+Test(ppe_standing, no_generation_twice, .timeout = 90)
 {
 	const struct ppe_jobs none = {0};
 	uint16_t first, second;

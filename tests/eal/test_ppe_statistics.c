@@ -61,7 +61,7 @@ stop(void)
 	cr_expect_null(books, "%s", books);
 }
 
-Test(ppe_statistics, a_block_tells_who_is_missing, .timeout = 30)
+Test(ppe_statistics, a_block_tells_who_is_missing, .timeout = 90)
 {
 	uint16_t generation = start(2);
 	struct ppe_block_info b[4];
@@ -87,7 +87,7 @@ Test(ppe_statistics, a_block_tells_who_is_missing, .timeout = 30)
 	stop();
 }
 
-Test(ppe_statistics, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 30)
+Test(ppe_statistics, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 90)
 {
 	uint16_t generation = start(2);
 	struct ppe_source_stats s;
@@ -121,7 +121,7 @@ Test(ppe_statistics, a_source_tells_how_long_it_kept_blocks_waiting, .timeout = 
 }
 
 /* Blocks that open and finish in one turn of the worker take time, too. */
-Test(ppe_statistics, a_block_of_one_turn_has_a_latency, .timeout = 30)
+Test(ppe_statistics, a_block_of_one_turn_has_a_latency, .timeout = 90)
 {
 	uint16_t generation = start(1);
 	struct ppe_job_stats job;
@@ -142,7 +142,7 @@ Test(ppe_statistics, a_block_of_one_turn_has_a_latency, .timeout = 30)
 	stop();
 }
 
-Test(ppe_statistics, who_never_spoke_was_never_heard, .timeout = 30)
+Test(ppe_statistics, who_never_spoke_was_never_heard, .timeout = 90)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .jobs = 1};
 	struct ppe_source_stats s;

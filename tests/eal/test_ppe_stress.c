@@ -548,7 +548,7 @@ run(const struct shape *shape)
 }
 
 #define SHAPE(name, ...)                                                                           \
-	Test(ppe_stress, name, .timeout = 30)                                                      \
+	Test(ppe_stress, name, .timeout = 90)                                                      \
 	{                                                                                          \
 		run(&(struct shape){__VA_ARGS__});                                                 \
 	}

@@ -260,7 +260,7 @@ Test(ppe_timers, of_a_worker_that_seldom_has_to_wake, .timeout = 100)
 }
 
 /* Blocks that are open when their job gets another timeout, or policy, are judged by that. */
-Test(ppe_timers, open_blocks_follow_their_job, .timeout = 30)
+Test(ppe_timers, open_blocks_follow_their_job, .timeout = 90)
 {
 	const uint32_t long_ms = 60000;
 	struct ppe_job job;

@@ -252,7 +252,7 @@ check_block(const struct ppe_trace *trace, uint16_t generation, uint32_t block)
 	cr_assert_eq(released != 0, block < BLOCKS, "block %u", block);
 }
 
-Test(ppe_trace, tells_everything_in_order, .timeout = 60)
+Test(ppe_trace, tells_everything_in_order, .timeout = 90)
 {
 	static struct stage stage;
 	struct ppe_trace *trace;
@@ -291,7 +291,7 @@ told(const json_t *root, const char *phase, const char *name)
 }
 
 /* All of it is in the JSON: arrows, blocks, contributions. */
-Test(ppe_trace, as_json, .timeout = 60)
+Test(ppe_trace, as_json, .timeout = 90)
 {
 	static struct stage stage;
 	static char text[16 << 20];
@@ -325,7 +325,7 @@ Test(ppe_trace, as_json, .timeout = 60)
 
 /* A job comes, is changed, gives way to another of its id, and goes, all while a trace runs: each is an
  * instant, in this order, and blocks bear the name of the job that they are of. */
-Test(ppe_trace, jobs_that_change, .timeout = 60)
+Test(ppe_trace, jobs_that_change, .timeout = 90)
 {
 	static const char *const told_of[] = {
 		"late added", "late changed", "late removed", "later added", "later removed"};
@@ -366,7 +366,7 @@ Test(ppe_trace, jobs_that_change, .timeout = 60)
 	close_stage(&stage);
 }
 
-Test(ppe_trace, off_means_no_event, .timeout = 60)
+Test(ppe_trace, off_means_no_event, .timeout = 90)
 {
 	static struct stage stage;
 	struct ppe_trace *trace;
@@ -386,7 +386,7 @@ Test(ppe_trace, off_means_no_event, .timeout = 60)
 	close_stage(&stage);
 }
 
-Test(ppe_trace, a_full_ring_ends_it_early, .timeout = 60)
+Test(ppe_trace, a_full_ring_ends_it_early, .timeout = 90)
 {
 	static struct stage stage;
 	struct ppe_trace *trace;
@@ -407,7 +407,7 @@ Test(ppe_trace, a_full_ring_ends_it_early, .timeout = 60)
 	close_stage(&stage);
 }
 
-Test(ppe_trace, one_at_a_time, .timeout = 60)
+Test(ppe_trace, one_at_a_time, .timeout = 90)
 {
 	static struct stage stage;
 	struct ppe_trace *trace = NULL;
@@ -450,7 +450,7 @@ stand_still(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t 
 }
 
 /* The trace is given up, not freed under the worker, and the next one finds room. */
-Test(ppe_trace, of_a_worker_that_stands_still, .timeout = 60)
+Test(ppe_trace, of_a_worker_that_stands_still, .timeout = 90)
 {
 	static struct stage stage;
 	static uint32_t still;
@@ -478,7 +478,7 @@ Test(ppe_trace, of_a_worker_that_stands_still, .timeout = 60)
 }
 
 /* A frame for nobody known: forwarded to the other ports, and no block's. */
-Test(ppe_trace, tells_of_other_packets, .timeout = 60)
+Test(ppe_trace, tells_of_other_packets, .timeout = 90)
 {
 	static struct stage stage;
 	struct ppe_trace *trace;

@@ -165,7 +165,7 @@ stop(void)
 	free(page);
 }
 
-Test(protocol_frames, results, .timeout = 60)
+Test(protocol_frames, results, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000, 0);
 	join_all();
@@ -211,7 +211,7 @@ collective(unsigned int source, uint32_t block, enum weir_collective c, enum wei
 		rig_frame(frame, source, &h, data, data == NULL ? 0 : elements * 4));
 }
 
-Test(protocol_frames, collectives, .timeout = 60)
+Test(protocol_frames, collectives, .timeout = 90)
 {
 	const float two[3][2] = {{1, 2}, {2, 2}, {4, 4}}, four[] = {1, 2, 3, 4};
 	const int32_t rows[3][3] = {{0, 1, 2}, {10, 11, 12}, {20, 21, 22}};
@@ -244,7 +244,7 @@ Test(protocol_frames, collectives, .timeout = 60)
 	stop();
 }
 
-Test(protocol_frames, refusals, .timeout = 60)
+Test(protocol_frames, refusals, .timeout = 90)
 {
 	const float one = 1;
 
@@ -303,7 +303,7 @@ straggle(void)
 	contribute(1, 44, 2, 2, -2, 0);
 }
 
-Test(protocol_frames, waiting, .timeout = 60)
+Test(protocol_frames, waiting, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 100, 0);
 	straggle();
@@ -315,7 +315,7 @@ Test(protocol_frames, waiting, .timeout = 60)
 	stop();
 }
 
-Test(protocol_frames, partial, .timeout = 60)
+Test(protocol_frames, partial, .timeout = 90)
 {
 	struct ppe_job_stats stats;
 
@@ -330,7 +330,7 @@ Test(protocol_frames, partial, .timeout = 60)
 	stop();
 }
 
-Test(protocol_frames, error, .timeout = 60)
+Test(protocol_frames, error, .timeout = 90)
 {
 	start(PPE_POLICY_ERROR, 100, 0);
 	straggle();
@@ -338,7 +338,7 @@ Test(protocol_frames, error, .timeout = 60)
 	stop();
 }
 
-Test(protocol_frames, multicast, .timeout = 60)
+Test(protocol_frames, multicast, .timeout = 90)
 {
 	start(PPE_POLICY_WAIT, 1000, 0xef4d0001);
 	join_all();

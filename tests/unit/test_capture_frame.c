@@ -64,7 +64,7 @@ check_datagram(const uint8_t *f, size_t data)
 	cr_expect_eq(ones(f + 26, 8, ones(f + 34, 8 + data, 17 + 8 + (uint32_t)data)), 0xffff);
 }
 
-Test(capture_plan, defaults, .timeout = 10)
+Test(capture_plan, defaults, .timeout = 90)
 {
 	struct plan plan = must_plan(&nothing);
 
@@ -77,7 +77,7 @@ Test(capture_plan, defaults, .timeout = 10)
 	cr_expect_eq(plan_frame_bytes(&plan), 14u + 20 + 8 + 12 + 1024);
 }
 
-Test(capture_plan, wrong_specs_are_refused, .timeout = 10)
+Test(capture_plan, wrong_specs_are_refused, .timeout = 90)
 {
 	struct capture_spec w;
 
@@ -110,7 +110,7 @@ Test(capture_plan, wrong_specs_are_refused, .timeout = 10)
 #undef REFUSE
 }
 
-Test(capture_plan, a_list_of_sources, .timeout = 10)
+Test(capture_plan, a_list_of_sources, .timeout = 90)
 {
 	struct capture_spec w = nothing;
 	static const uint8_t want[] = {0, 3, 4, 5};
@@ -143,7 +143,7 @@ write_config(char path[64], const char *job)
 	fclose(file);
 }
 
-Test(capture_plan, a_configuration_tells_the_job, .timeout = 10)
+Test(capture_plan, a_configuration_tells_the_job, .timeout = 90)
 {
 	struct capture_spec w = nothing;
 	struct plan plan;
@@ -215,7 +215,7 @@ check_contribution(bool extended, const char *type, unsigned int elements)
 	cr_expect_arr_eq(frame + 42 + head, payload, (size_t)elements * 4);
 }
 
-Test(capture_frame, contributions, .timeout = 10)
+Test(capture_frame, contributions, .timeout = 90)
 {
 	for (unsigned int extended = 0; extended < 2; extended++) {
 		check_contribution(extended, "int32", 256);
@@ -225,7 +225,7 @@ Test(capture_frame, contributions, .timeout = 10)
 }
 
 /* fp32 sums come out the same whichever source is first: they are exact. */
-Test(capture_frame, results_are_sums_in_any_order, .timeout = 10)
+Test(capture_frame, results_are_sums_in_any_order, .timeout = 90)
 {
 	struct capture_spec w = nothing;
 	float result[256], one[256];
@@ -249,7 +249,7 @@ Test(capture_frame, results_are_sums_in_any_order, .timeout = 10)
 	cr_assert_neq(total, 0);
 }
 
-Test(capture_frame, ordinary_frames, .timeout = 10)
+Test(capture_frame, ordinary_frames, .timeout = 90)
 {
 	static const uint16_t sizes[] = {64, 128, 256, 512, 1024, 1280, 1518, 9000};
 	static uint8_t frame[CAPTURE_FRAME_MAX], back[CAPTURE_FRAME_MAX];
@@ -306,13 +306,13 @@ check_file(bool nanoseconds)
 	pcap_close(file);
 }
 
-Test(capture_output, libpcap_reads_it, .timeout = 10)
+Test(capture_output, libpcap_reads_it, .timeout = 90)
 {
 	check_file(false);
 	check_file(true);
 }
 
-Test(capture_output, a_place_that_does_not_exist, .timeout = 10)
+Test(capture_output, a_place_that_does_not_exist, .timeout = 90)
 {
 	struct output_config config = {.path = "/tmp/weir-none/x.pcap"};
 	struct output *output;

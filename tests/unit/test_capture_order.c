@@ -69,7 +69,7 @@ check_order(const struct order_config *c)
 	capture_order_destroy(order);
 }
 
-Test(capture_order, everything_once_and_in_its_window, .timeout = 20)
+Test(capture_order, everything_once_and_in_its_window, .timeout = 90)
 {
 	static const uint32_t windows[] = {1, 2, 16, 64, 256};
 	uint64_t from = random_seed_or(20221122);
@@ -89,7 +89,7 @@ Test(capture_order, everything_once_and_in_its_window, .timeout = 20)
 				}
 }
 
-Test(capture_order, counting_orders_count, .timeout = 10)
+Test(capture_order, counting_orders_count, .timeout = 90)
 {
 	struct order_config c = {.sources = 2, .window = 2, .blocks = 3};
 	/* source, block */
@@ -114,7 +114,7 @@ Test(capture_order, counting_orders_count, .timeout = 10)
 	}
 }
 
-Test(capture_order, random_order_follows_its_seed, .timeout = 10)
+Test(capture_order, random_order_follows_its_seed, .timeout = 90)
 {
 	struct order_config c = {.order = CAPTURE_RANDOM,
 		.sources = 4,
@@ -139,7 +139,7 @@ Test(capture_order, random_order_follows_its_seed, .timeout = 10)
 	capture_order_destroy(other);
 }
 
-Test(capture_order, endless_goes_on, .timeout = 10)
+Test(capture_order, endless_goes_on, .timeout = 90)
 {
 	for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++) {
 		struct order_config c = {

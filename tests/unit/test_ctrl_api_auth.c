@@ -29,7 +29,7 @@ setup(void)
 	make(&tenants[2], "ops", "token of ops", true);
 }
 
-TestSuite(ctrl_api_auth, .init = setup, .timeout = 10);
+TestSuite(ctrl_api_auth, .init = setup, .timeout = 90);
 
 static struct api_caller
 caller(const struct ctrl_api *api, bool local, uid_t uid, const char *authorization, bool good)

@@ -33,7 +33,7 @@ drop(void)
 	call.body = NULL;
 }
 
-TestSuite(ctrl_api_body, .timeout = 10);
+TestSuite(ctrl_api_body, .timeout = 90);
 
 static bool
 take(const char *text)

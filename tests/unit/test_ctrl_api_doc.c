@@ -66,7 +66,7 @@ setup(void)
 	cr_assert_gt(operations, 10);
 }
 
-TestSuite(ctrl_api_doc, .init = setup, .timeout = 10);
+TestSuite(ctrl_api_doc, .init = setup, .timeout = 90);
 
 static const char *
 access_text(enum api_access access)

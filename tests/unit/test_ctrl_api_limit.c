@@ -22,7 +22,7 @@ setup(void)
 	api_limits_set(&limits, &api);
 }
 
-TestSuite(ctrl_api_limit, .init = setup, .timeout = 10);
+TestSuite(ctrl_api_limit, .init = setup, .timeout = 90);
 
 /* Requests at one time until one is refused. */
 static unsigned int

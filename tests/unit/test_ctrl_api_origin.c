@@ -6,7 +6,7 @@
 
 static const struct ctrl_api api = {.nb_names = 2, .name = {"rack7.example.org", "weir"}};
 
-TestSuite(ctrl_api_origin, .timeout = 10);
+TestSuite(ctrl_api_origin, .timeout = 90);
 
 Test(ctrl_api_origin, addresses_and_known_names)
 {

@@ -10,7 +10,7 @@
 
 static struct api_target target;
 
-TestSuite(ctrl_api_route, .timeout = 10);
+TestSuite(ctrl_api_route, .timeout = 90);
 
 static bool
 parse(const char *raw)

@@ -118,7 +118,7 @@ teardown(void)
 	cr_expect_eq(rmdir(folder), 0);
 }
 
-TestSuite(ctrl_api_server, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(ctrl_api_server, .init = setup, .fini = teardown, .timeout = 90);
 
 static int
 client(void)

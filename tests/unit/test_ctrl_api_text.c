@@ -23,7 +23,7 @@ teardown(void)
 	api_answer_clear(&call.answer);
 }
 
-TestSuite(ctrl_api_text, .init = setup, .fini = teardown, .timeout = 10);
+TestSuite(ctrl_api_text, .init = setup, .fini = teardown, .timeout = 90);
 
 /* Ends the text, which has to be this. */
 static void

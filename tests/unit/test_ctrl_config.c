@@ -6,7 +6,7 @@
 
 #include "tests/unit/config_file.h"
 
-Test(ctrl_config, defaults, .timeout = 10)
+Test(ctrl_config, defaults, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(0, NULL));
 	static const uint8_t mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
@@ -49,7 +49,7 @@ Test(ctrl_config, defaults, .timeout = 10)
 	ctrl_config_destroy(c);
 }
 
-Test(ctrl_config, eal_arguments, .timeout = 10)
+Test(ctrl_config, eal_arguments, .timeout = 90)
 {
 	static const char *const want[] = {"weir-switch", "--lcores=0@3,1@4,2@5", "--main-lcore=0",
 		"-m256", "--log-level=warning", "--log-level=pmd.net.tap:critical",
@@ -72,7 +72,7 @@ Test(ctrl_config, eal_arguments, .timeout = 10)
 	ctrl_config_destroy(c);
 }
 
-Test(ctrl_config, own_prefix_and_log_level_stand, .timeout = 10)
+Test(ctrl_config, own_prefix_and_log_level_stand, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(
 		text_with(4, "\"eal\": [\"--file-prefix=mine\", \"--log-level=debug\"],"));
@@ -82,7 +82,7 @@ Test(ctrl_config, own_prefix_and_log_level_stand, .timeout = 10)
 	ctrl_config_destroy(c);
 }
 
-Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 10)
+Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 90)
 {
 	static const char *const bad[][2] = {
 		{"-l", "lcores follow from \"workers\""},
@@ -111,7 +111,7 @@ Test(ctrl_config, eal_arguments_of_weir_are_refused, .timeout = 10)
 		must_take(text_with(4, "\"eal\": [\"--huge-dir=/x\", \"-n\", \"4\"],")));
 }
 
-Test(ctrl_config, levels_of_logs, .timeout = 10)
+Test(ctrl_config, levels_of_logs, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(4, ""));
 
@@ -133,7 +133,7 @@ Test(ctrl_config, levels_of_logs, .timeout = 10)
 		"pktbuf, rmw, hashengine");
 }
 
-Test(ctrl_config, buffers_follow_the_frames, .timeout = 10)
+Test(ctrl_config, buffers_follow_the_frames, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(8, PORT("framesz=9216,blocksz=36864")));
 
@@ -146,7 +146,7 @@ Test(ctrl_config, buffers_follow_the_frames, .timeout = 10)
 	ctrl_config_destroy(c);
 }
 
-Test(ctrl_config, generations_and_seeds_are_drawn, .timeout = 10)
+Test(ctrl_config, generations_and_seeds_are_drawn, .timeout = 90)
 {
 	struct ctrl_config *a = must_take(text_with(0, NULL)), *b = must_take(text_with(0, NULL));
 
@@ -156,7 +156,7 @@ Test(ctrl_config, generations_and_seeds_are_drawn, .timeout = 10)
 	ctrl_config_destroy(NULL);
 }
 
-Test(ctrl_config, capture_needs_shared_memory, .timeout = 10)
+Test(ctrl_config, capture_needs_shared_memory, .timeout = 90)
 {
 	static const char *const bad[] = {"--no-huge", "--no-shconf", "--no-sh", "--in-memory"};
 	char line[128], reason[256];
@@ -188,7 +188,7 @@ has_argument(const struct ctrl_config *config, const char *argument)
 	return false;
 }
 
-Test(ctrl_config, telemetry_is_asked_for, .timeout = 10)
+Test(ctrl_config, telemetry_is_asked_for, .timeout = 90)
 {
 	struct ctrl_config *config = must_take(text_with(4, "\"eal\": [\"--no-huge\"],"));
 
@@ -204,7 +204,7 @@ Test(ctrl_config, telemetry_is_asked_for, .timeout = 10)
 		"\"telemetry\"");
 }
 
-Test(ctrl_config, memory_is_summed, .timeout = 10)
+Test(ctrl_config, memory_is_summed, .timeout = 90)
 {
 	const char *text = text_with(3, "\"memory_mb\": 64, \"pools\": { \"packets\": 65536 },");
 	char error[CTRL_ERROR_BYTES];
@@ -227,7 +227,7 @@ Test(ctrl_config, memory_is_summed, .timeout = 10)
 	ctrl_config_destroy(config);
 }
 
-Test(ctrl_config, files_that_cannot_be_read, .timeout = 10)
+Test(ctrl_config, files_that_cannot_be_read, .timeout = 90)
 {
 	char error[CTRL_ERROR_BYTES];
 	struct ctrl_config *config;

@@ -14,7 +14,7 @@
 #define HASH_B             "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AE"
 #define TENANT(name, hash) "{\"name\":\"" name "\",\"token_sha256\":\"" hash "\"}"
 
-TestSuite(ctrl_config_api, .timeout = 10);
+TestSuite(ctrl_config_api, .timeout = 90);
 
 /* A whole file with this section, or none; with or without an exception interface. */
 static int

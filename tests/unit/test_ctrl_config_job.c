@@ -7,7 +7,7 @@
 #include "rmw/kernels.h"
 #include "tests/unit/config_file.h"
 
-Test(ctrl_config_job, job, .timeout = 10)
+Test(ctrl_config_job, job, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(16,
 		"\"window\": 16, \"elements\": 300, \"timeout_ms\": 60000, \"policy\": "
@@ -34,7 +34,7 @@ Test(ctrl_config_job, job, .timeout = 10)
 }
 
 /* Every type and operation that there is, by its wire's number; others, and what makes no sense, not. */
-Test(ctrl_config_job, types_and_operations, .timeout = 30)
+Test(ctrl_config_job, types_and_operations, .timeout = 90)
 {
 	char line[96], why[192];
 
@@ -67,7 +67,7 @@ Test(ctrl_config_job, types_and_operations, .timeout = 30)
 		"bor, bxor, land, lor, lxor");
 }
 
-Test(ctrl_config_job, deterministic, .timeout = 10)
+Test(ctrl_config_job, deterministic, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(16, "\"deterministic\": true"));
 
@@ -114,7 +114,7 @@ refuse_key(const char *text, mode_t mode, const char *said)
 	unlink(path);
 }
 
-Test(ctrl_config_job, key_file, .timeout = 10)
+Test(ctrl_config_job, key_file, .timeout = 90)
 {
 	static const char wrong[] = ": a key is 64 hexadecimal digits and nothing else; `openssl "
 				    "rand -hex 32` makes one";
@@ -144,7 +144,7 @@ Test(ctrl_config_job, key_file, .timeout = 10)
 		"x.json:16:13: jobs[0].key_file: /nowhere/weir.key: No such file or directory");
 }
 
-Test(ctrl_config_job, block_bits, .timeout = 10)
+Test(ctrl_config_job, block_bits, .timeout = 90)
 {
 	struct ctrl_config *c = must_take(text_with(0, NULL));
 
@@ -180,7 +180,7 @@ text_with_range(const char *range)
 	return text;
 }
 
-Test(ctrl_config_job, sources_by_count_and_first, .timeout = 10)
+Test(ctrl_config_job, sources_by_count_and_first, .timeout = 90)
 {
 	static const struct {
 		const char *range, *reason;

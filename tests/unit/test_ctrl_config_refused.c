@@ -8,7 +8,7 @@
 #include "tests/random.h"
 #include "tests/unit/config_file.h"
 
-Test(ctrl_config_refused, syntax_is_refused, .timeout = 10)
+Test(ctrl_config_refused, syntax_is_refused, .timeout = 90)
 {
 	refuse_text("", 0, "x.json:1:1: '[' or '{' expected near end of file");
 	refuse_text("[]", 2, "x.json:1:1: an array where an object belongs");
@@ -21,7 +21,7 @@ Test(ctrl_config_refused, syntax_is_refused, .timeout = 10)
 		"near '\"a\\u0000b\"'");
 }
 
-Test(ctrl_config_refused, unknown_keys_are_refused, .timeout = 10)
+Test(ctrl_config_refused, unknown_keys_are_refused, .timeout = 90)
 {
 	refuse(16, "      \"windw\": 64",
 		"x.json:16:7: jobs[0].windw: unknown key; did you mean \"window\"?");
@@ -45,7 +45,7 @@ Test(ctrl_config_refused, unknown_keys_are_refused, .timeout = 10)
 }
 
 /* Strings on the way to a place may hold what looks like structure. */
-Test(ctrl_config_refused, places_behind_odd_strings, .timeout = 10)
+Test(ctrl_config_refused, places_behind_odd_strings, .timeout = 90)
 {
 	const char *text = text_with_two(
 		3, "  \"comment\": \"a \\\" } ] , \\\\\",", 16, "      \"window\": 63");
@@ -53,7 +53,7 @@ Test(ctrl_config_refused, places_behind_odd_strings, .timeout = 10)
 	refuse_text(text, strlen(text), "x.json:16:17: jobs[0].window: 63 is not a power of two");
 }
 
-Test(ctrl_config_refused, missing_keys_are_refused, .timeout = 10)
+Test(ctrl_config_refused, missing_keys_are_refused, .timeout = 90)
 {
 	refuse_text("{}", 2, "x.json:1:1: switch: this key is required");
 	refuse(2, "  \"switch\": { \"name\": \"a\" },",
@@ -63,7 +63,7 @@ Test(ctrl_config_refused, missing_keys_are_refused, .timeout = 10)
 		"x.json:14:9: jobs[0].sources[1].address: this key is required");
 }
 
-Test(ctrl_config_refused, types_are_refused, .timeout = 10)
+Test(ctrl_config_refused, types_are_refused, .timeout = 90)
 {
 	refuse(16, "      \"window\": \"64\"",
 		"x.json:16:17: jobs[0].window: a string where an integer belongs");
@@ -79,7 +79,7 @@ Test(ctrl_config_refused, types_are_refused, .timeout = 10)
 		"x.json:7:59: ports[0].promiscuous: an integer where true or false belongs");
 }
 
-Test(ctrl_config_refused, ranges_are_refused, .timeout = 10)
+Test(ctrl_config_refused, ranges_are_refused, .timeout = 90)
 {
 	refuse(16, "      \"timeout_ms\": 0",
 		"x.json:16:21: jobs[0].timeout_ms: 0 is not in 1..60000");
@@ -109,7 +109,7 @@ Test(ctrl_config_refused, ranges_are_refused, .timeout = 10)
 	refuse(2, SWITCH("\"name\": \"..\""), "x.json:2:52: switch.name: \"..\" begins with a .");
 }
 
-Test(ctrl_config_refused, addresses_are_refused, .timeout = 10)
+Test(ctrl_config_refused, addresses_are_refused, .timeout = 90)
 {
 	refuse(2, "  \"switch\": { \"address\": \"10.77.0\" },",
 		"x.json:2:26: switch.address: \"10.77.0\" is not an IPv4 address and a prefix in "
@@ -153,7 +153,7 @@ Test(ctrl_config_refused, addresses_are_refused, .timeout = 10)
 		"multicast group");
 }
 
-Test(ctrl_config_refused, doubles_are_refused, .timeout = 10)
+Test(ctrl_config_refused, doubles_are_refused, .timeout = 90)
 {
 	refuse(14, "        { \"address\": \"10.77.0.2\", \"id\": 0 }",
 		"x.json:14:41: jobs[0].sources[1].id: 0 is the id of jobs[0].sources[0] already");
@@ -175,7 +175,7 @@ Test(ctrl_config_refused, doubles_are_refused, .timeout = 10)
 		"x.json:3:31: exception.interface: \"b\" is the interface of ports[1]");
 }
 
-Test(ctrl_config_refused, devices_are_refused, .timeout = 10)
+Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 {
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"eth0\" }",
 		"x.json:8:31: ports[1].device: \"eth0\" is neither a PCI address nor a virtual "
@@ -198,7 +198,7 @@ Test(ctrl_config_refused, devices_are_refused, .timeout = 10)
 		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
 }
 
-Test(ctrl_config_refused, combinations_are_refused, .timeout = 10)
+Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)
 {
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"rx_queues\": 3 }",
 		"x.json:8:53: ports[1].rx_queues: 3 queues are more than the 2 workers");
@@ -224,7 +224,7 @@ Test(ctrl_config_refused, combinations_are_refused, .timeout = 10)
 		"4096, and the workers need 128");
 }
 
-Test(ctrl_config_refused, reasons_fit_small_buffers, .timeout = 10)
+Test(ctrl_config_refused, reasons_fit_small_buffers, .timeout = 90)
 {
 	const char *text = text_with(16, "      \"window\": 63");
 	struct ctrl_config *config;
@@ -240,7 +240,7 @@ Test(ctrl_config_refused, reasons_fit_small_buffers, .timeout = 10)
 	}
 }
 
-Test(ctrl_config_refused, every_prefix_of_a_file_is_refused, .timeout = 30)
+Test(ctrl_config_refused, every_prefix_of_a_file_is_refused, .timeout = 90)
 {
 	static char text[8192];
 	char error[CTRL_ERROR_BYTES];
@@ -255,7 +255,7 @@ Test(ctrl_config_refused, every_prefix_of_a_file_is_refused, .timeout = 30)
 }
 
 /* Whatever the text: taken or refused with a place, and nothing worse. */
-Test(ctrl_config_refused, random_changes_are_taken_or_refused, .timeout = 60)
+Test(ctrl_config_refused, random_changes_are_taken_or_refused, .timeout = 90)
 {
 	static const char bytes[] = "{}[]\",:\\ \n\t0195-.eE+truefalsn\x80\xc3/u";
 	unsigned int state = (unsigned int)random_seed(), taken = 0;

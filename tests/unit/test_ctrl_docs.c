@@ -37,7 +37,7 @@ read_page(void)
 	return text;
 }
 
-Test(ctrl_docs, every_key_has_its_row, .timeout = 10)
+Test(ctrl_docs, every_key_has_its_row, .timeout = 90)
 {
 	char *page = read_page();
 
@@ -57,7 +57,7 @@ Test(ctrl_docs, every_key_has_its_row, .timeout = 10)
 	free(page);
 }
 
-Test(ctrl_docs, every_row_is_of_a_key, .timeout = 10)
+Test(ctrl_docs, every_row_is_of_a_key, .timeout = 90)
 {
 	char *page = read_page();
 	size_t rows = 0;
@@ -78,7 +78,7 @@ Test(ctrl_docs, every_row_is_of_a_key, .timeout = 10)
 }
 
 /* What a reload takes has a row, and nothing else has. */
-Test(ctrl_docs, what_a_reload_takes, .timeout = 10)
+Test(ctrl_docs, what_a_reload_takes, .timeout = 90)
 {
 	char *page = read_page();
 	size_t rows = 0;
@@ -98,7 +98,7 @@ Test(ctrl_docs, what_a_reload_takes, .timeout = 10)
 }
 
 /* The status that tests/functional/test_life.py finds. */
-Test(ctrl_docs, a_wrong_file_ends_with_status_2, .timeout = 10)
+Test(ctrl_docs, a_wrong_file_ends_with_status_2, .timeout = 90)
 {
 	char *page = read_page();
 
@@ -107,7 +107,7 @@ Test(ctrl_docs, a_wrong_file_ends_with_status_2, .timeout = 10)
 }
 
 /* The list itself: a default is a value that its own key would take. */
-Test(ctrl_docs, defaults_are_in_range, .timeout = 10)
+Test(ctrl_docs, defaults_are_in_range, .timeout = 90)
 {
 	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
 		const struct ctrl_key *key = &ctrl_config_schema.keys[i];
@@ -124,7 +124,7 @@ Test(ctrl_docs, defaults_are_in_range, .timeout = 10)
 	}
 }
 
-Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 10)
+Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 90)
 {
 	DIR *folder = opendir(in_tree("configs"));
 	unsigned int count = 0;
@@ -147,7 +147,7 @@ Test(ctrl_docs, every_ready_configuration_is_taken, .timeout = 10)
 }
 
 /* The page's complete example: the last block of JSON. */
-Test(ctrl_docs, the_example_is_taken, .timeout = 10)
+Test(ctrl_docs, the_example_is_taken, .timeout = 90)
 {
 	char *page = read_page(), *begin = NULL, *end;
 	char error[CTRL_ERROR_BYTES];

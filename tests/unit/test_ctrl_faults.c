@@ -30,7 +30,7 @@ parse(const char *text)
 	return rc;
 }
 
-Test(ctrl_faults, defaults, .timeout = 10)
+Test(ctrl_faults, defaults, .timeout = 90)
 {
 	cr_assert_eq(parse("{\"rules\": [{\"direction\": \"out\", \"action\": \"drop\"}]}"), 0,
 		"%s", error);
@@ -67,7 +67,7 @@ expect_told(const char *text, const char *key)
 	json_decref(section);
 }
 
-Test(ctrl_faults, lists_and_numbers_there_and_back, .timeout = 10)
+Test(ctrl_faults, lists_and_numbers_there_and_back, .timeout = 90)
 {
 	expect_told("{\"rules\": [{\"direction\": \"in\", \"action\": \"drop\", "
 		    "\"choice\": \"list\", \"list\": [3, 4]}]}",
@@ -78,7 +78,7 @@ Test(ctrl_faults, lists_and_numbers_there_and_back, .timeout = 10)
 }
 
 /* What is read is what is told, key by key. */
-Test(ctrl_faults, all_keys_there_and_back, .timeout = 10)
+Test(ctrl_faults, all_keys_there_and_back, .timeout = 90)
 {
 	json_t *section = json_loads(all, 0, NULL), *rule;
 
@@ -92,7 +92,7 @@ Test(ctrl_faults, all_keys_there_and_back, .timeout = 10)
 	json_decref(section);
 }
 
-Test(ctrl_faults, what_is_wrong_is_named, .timeout = 10)
+Test(ctrl_faults, what_is_wrong_is_named, .timeout = 90)
 {
 	static const struct {
 		const char *rule, *where;
@@ -128,7 +128,7 @@ Test(ctrl_faults, what_is_wrong_is_named, .timeout = 10)
 }
 
 /* Faults of the file are in the sum that is compared with memory_mb. */
-Test(ctrl_faults, their_memory_is_counted, .timeout = 10)
+Test(ctrl_faults, their_memory_is_counted, .timeout = 90)
 {
 	static const char text[] = "{\"switch\": {\"name\": \"s\", \"address\": "
 				   "\"10.77.0.254/24\"}, \"memory_mb\": 128, "

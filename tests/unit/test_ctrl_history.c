@@ -26,7 +26,7 @@ teardown(void)
 	ctrl_history_destroy(NULL);
 }
 
-TestSuite(ctrl_history, .init = setup, .fini = teardown, .timeout = 10);
+TestSuite(ctrl_history, .init = setup, .fini = teardown, .timeout = 90);
 
 static void
 second(double elapsed)

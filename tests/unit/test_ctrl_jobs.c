@@ -13,7 +13,7 @@
 #include "tests/random.h"
 #include "tests/unit/played.h"
 
-TestSuite(ctrl_jobs, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(ctrl_jobs, .init = setup, .fini = teardown, .timeout = 90);
 
 Test(ctrl_jobs, the_lowest_free_id)
 {

@@ -7,7 +7,7 @@
 
 #include "tests/unit/played.h"
 
-TestSuite(ctrl_jobs_edges, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(ctrl_jobs_edges, .init = setup, .fini = teardown, .timeout = 90);
 
 /* The file has it at the next start: a job in its place would keep the switch from starting. */
 Test(ctrl_jobs_edges, a_deleted_job_of_the_file_keeps_its_place)

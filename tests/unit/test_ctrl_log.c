@@ -46,7 +46,7 @@ levels(enum ctrl_log_level level)
 	return config;
 }
 
-Test(ctrl_log, a_line_for_the_journal, .timeout = 10, .init = setup)
+Test(ctrl_log, a_line_for_the_journal, .timeout = 90, .init = setup)
 {
 	ctrl_log(CTRL_LOG_API, CTRL_LOG_WARNING, "request refused", "status=%d path=%s", 404,
 		ctrl_log_quote("/v1/x y").text);
@@ -55,7 +55,7 @@ Test(ctrl_log, a_line_for_the_journal, .timeout = 10, .init = setup)
 		"y\"\n");
 }
 
-Test(ctrl_log, a_line_with_a_time, .timeout = 10, .init = setup)
+Test(ctrl_log, a_line_with_a_time, .timeout = 90, .init = setup)
 {
 	int year, month, day, hour, minute, second, ms, end = 0;
 
@@ -67,7 +67,7 @@ Test(ctrl_log, a_line_with_a_time, .timeout = 10, .init = setup)
 	cr_assert_str_eq(got + end, "level=notice module=switch msg=\"ready\"\n");
 }
 
-Test(ctrl_log, each_room_has_its_level, .timeout = 10, .init = setup)
+Test(ctrl_log, each_room_has_its_level, .timeout = 90, .init = setup)
 {
 	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
 
@@ -83,7 +83,7 @@ Test(ctrl_log, each_room_has_its_level, .timeout = 10, .init = setup)
 		"<7>level=debug module=api msg=\"one\"\n<3>level=error module=ctrl msg=\"four\"\n");
 }
 
-Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 10, .init = setup)
+Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 90, .init = setup)
 {
 	struct ctrl_log_config config = levels(CTRL_LOG_ERROR);
 	struct ctrl_log_who root = ctrl_log_who_process(0, 4711);
@@ -100,7 +100,7 @@ Test(ctrl_log, a_change_is_written_at_any_level, .timeout = 10, .init = setup)
 		"job=ring\n");
 }
 
-Test(ctrl_log, values, .timeout = 10)
+Test(ctrl_log, values, .timeout = 90)
 {
 	char long_text[400], *end;
 	struct ctrl_log_value value;
@@ -120,14 +120,14 @@ Test(ctrl_log, values, .timeout = 10)
 	}
 }
 
-Test(ctrl_log, nobody_forges_a_line, .timeout = 10, .init = setup)
+Test(ctrl_log, nobody_forges_a_line, .timeout = 90, .init = setup)
 {
 	ctrl_log(CTRL_LOG_API, CTRL_LOG_ERROR, "bad", "name=%s", "x\n<0>forged\x1b[2J\x7f\x9b\xff");
 	cr_assert_str_eq(
 		read_all(), "<3>level=error module=api msg=\"bad\" name=x?<0>forged?[2J???\n");
 }
 
-Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 10, .init = setup)
+Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 90, .init = setup)
 {
 	char text[3000];
 	size_t length;
@@ -140,7 +140,7 @@ Test(ctrl_log, a_long_line_is_cut_and_says_so, .timeout = 10, .init = setup)
 	cr_assert_str_eq(got + length - strlen("xx truncated=1\n"), "xx truncated=1\n");
 }
 
-Test(ctrl_log, a_bucket_empties_and_fills, .timeout = 10)
+Test(ctrl_log, a_bucket_empties_and_fills, .timeout = 90)
 {
 	struct ctrl_log_limit limit = {0};
 	unsigned int passed = 0;
@@ -159,7 +159,7 @@ Test(ctrl_log, a_bucket_empties_and_fills, .timeout = 10)
 	cr_assert_eq(passed, CTRL_LOG_BURST);
 }
 
-Test(ctrl_log, the_next_line_tells_what_was_suppressed, .timeout = 10, .init = setup)
+Test(ctrl_log, the_next_line_tells_what_was_suppressed, .timeout = 90, .init = setup)
 {
 	struct ctrl_log_limit limit = {.full_at_ms = UINT64_MAX / 2};
 
@@ -173,7 +173,7 @@ Test(ctrl_log, the_next_line_tells_what_was_suppressed, .timeout = 10, .init = s
 		"<3>level=error module=api msg=\"hot\" n=4\n");
 }
 
-Test(ctrl_log, each_site_has_its_limit, .timeout = 10, .init = setup)
+Test(ctrl_log, each_site_has_its_limit, .timeout = 90, .init = setup)
 {
 	unsigned int lines = 0;
 
@@ -187,7 +187,7 @@ Test(ctrl_log, each_site_has_its_limit, .timeout = 10, .init = setup)
 	cr_assert(lines >= 2 * CTRL_LOG_BURST && lines <= 2 * CTRL_LOG_BURST + 4, "%u", lines);
 }
 
-Test(ctrl_log, rte_log_has_the_same_form, .timeout = 10, .init = setup)
+Test(ctrl_log, rte_log_has_the_same_form, .timeout = 90, .init = setup)
 {
 	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
 	int type = rte_log_register("weir.rmw");
@@ -203,7 +203,7 @@ Test(ctrl_log, rte_log_has_the_same_form, .timeout = 10, .init = setup)
 		"<3>level=error module=dpdk msg=\"EAL: no?memory\"\n");
 }
 
-Test(ctrl_log, rte_log_is_limited, .timeout = 10, .init = setup)
+Test(ctrl_log, rte_log_is_limited, .timeout = 90, .init = setup)
 {
 	unsigned int lines = 0;
 
@@ -214,7 +214,7 @@ Test(ctrl_log, rte_log_is_limited, .timeout = 10, .init = setup)
 	cr_assert(lines >= CTRL_LOG_BURST && lines <= CTRL_LOG_BURST + 2, "%u", lines);
 }
 
-Test(ctrl_log, levels_reach_rte_log, .timeout = 10)
+Test(ctrl_log, levels_reach_rte_log, .timeout = 90)
 {
 	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
 	int type = rte_log_register("weir.rmw");
@@ -265,7 +265,7 @@ nobody_reads(int to, int from)
 	cr_assert_not_null(strstr(last, "\n<3>level=error module=ctrl msg=\"again\" n=1\n"));
 }
 
-Test(ctrl_log, a_pipe_that_nobody_reads, .timeout = 10)
+Test(ctrl_log, a_pipe_that_nobody_reads, .timeout = 90)
 {
 	int fd[2];
 
@@ -273,7 +273,7 @@ Test(ctrl_log, a_pipe_that_nobody_reads, .timeout = 10)
 	nobody_reads(fd[1], fd[0]);
 }
 
-Test(ctrl_log, a_socket_that_nobody_reads, .timeout = 10)
+Test(ctrl_log, a_socket_that_nobody_reads, .timeout = 90)
 {
 	int fd[2];
 

@@ -14,7 +14,7 @@
 #include "ctrl/config/files.h"
 #include "ctrl/jobs/state.h"
 
-TestSuite(ctrl_regular, .timeout = 10);
+TestSuite(ctrl_regular, .timeout = 90);
 
 static char folder[] = "/tmp/weir_regular_XXXXXX";
 static char fifo[64], file[64];

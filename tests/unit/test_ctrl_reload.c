@@ -7,7 +7,7 @@
 
 #include "ctrl/jobs/reload.h"
 
-TestSuite(ctrl_reload, .timeout = 10);
+TestSuite(ctrl_reload, .timeout = 90);
 
 #define SWITCH "\"switch\": {\"address\": \"10.77.0.254/24\"}"
 #define PORTS  "\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}]"

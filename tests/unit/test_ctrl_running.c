@@ -7,7 +7,7 @@
 static struct ctrl_pulse pulse;
 static struct ppe_worker_stats worker;
 
-TestSuite(ctrl_running, .timeout = 10);
+TestSuite(ctrl_running, .timeout = 90);
 
 Test(ctrl_running, busy_is_of_the_last_second)
 {

@@ -16,7 +16,7 @@
 #include "ctrl/config/files.h"
 #include "ctrl/jobs/state_priv.h"
 
-TestSuite(ctrl_state, .timeout = 60);
+TestSuite(ctrl_state, .timeout = 90);
 
 static char folder[] = "/tmp/weir-state-XXXXXX";
 static char path[64];

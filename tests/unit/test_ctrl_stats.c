@@ -62,7 +62,7 @@ setup(void)
 	stats.total.worker[0].segments = 15;
 }
 
-TestSuite(ctrl_stats, .init = setup, .timeout = 10);
+TestSuite(ctrl_stats, .init = setup, .timeout = 90);
 
 static char *
 printed(void)

@@ -97,7 +97,7 @@ key_like(const struct hash_table *table, uint64_t like, uint64_t after, bool sam
 	return after;
 }
 
-Test(hash, create_refuses_bad_numbers, .timeout = 10)
+Test(hash, create_refuses_bad_numbers, .timeout = 90)
 {
 	static uint8_t memory[128] __attribute__((aligned(64)));
 	const struct hash_config good = {
@@ -125,7 +125,7 @@ Test(hash, create_refuses_bad_numbers, .timeout = 10)
 	hash_destroy(NULL);
 }
 
-Test(hash, sizes, .timeout = 10)
+Test(hash, sizes, .timeout = 90)
 {
 	cr_assert_eq(hash_records_bytes(1000, 192), 192000);
 	cr_assert_eq(hash_records_bytes(HASH_CAPACITY_MAX, 65536), (size_t)1 << 41);
@@ -142,7 +142,7 @@ Test(hash, sizes, .timeout = 10)
 	}
 }
 
-Test(hash, insert_find_delete, .timeout = 10)
+Test(hash, insert_find_delete, .timeout = 90)
 {
 	struct hash_table *table = table_of(100, 0);
 	const uint64_t keys[] = {0, 1, UINT64_MAX, 0x0000001b21aabbcc};
@@ -165,7 +165,7 @@ Test(hash, insert_find_delete, .timeout = 10)
 	done(table);
 }
 
-Test(hash, last_freed_is_first_reused_with_its_fields, .timeout = 10)
+Test(hash, last_freed_is_first_reused_with_its_fields, .timeout = 90)
 {
 	struct hash_table *table = table_of(10, 0);
 	struct hash_record *a = must_insert(table, 1), *b = must_insert(table, 2);
@@ -180,7 +180,7 @@ Test(hash, last_freed_is_first_reused_with_its_fields, .timeout = 10)
 	done(table);
 }
 
-Test(hash, no_record_left, .timeout = 10)
+Test(hash, no_record_left, .timeout = 90)
 {
 	struct hash_table *table = table_of(50, 0);
 	struct hash_record *record = NULL;
@@ -196,7 +196,7 @@ Test(hash, no_record_left, .timeout = 10)
 	done(table);
 }
 
-Test(hash, both_buckets_full, .timeout = 10)
+Test(hash, both_buckets_full, .timeout = 90)
 {
 	struct hash_table *table = table_of(100, 20);
 	struct hash_record *record = NULL, *first = must_insert(table, 1);
@@ -218,7 +218,7 @@ Test(hash, both_buckets_full, .timeout = 10)
 	done(table);
 }
 
-Test(hash, two_keys_of_one_tag, .timeout = 30)
+Test(hash, two_keys_of_one_tag, .timeout = 90)
 {
 	struct hash_table *table = table_of(20, 2);
 	uint64_t twin = key_like(table, 1, 1, true), third = key_like(table, 1, twin, true);
@@ -240,7 +240,7 @@ Test(hash, two_keys_of_one_tag, .timeout = 30)
 	done(table);
 }
 
-Test(hash, confirm_believes_only_the_record, .timeout = 10)
+Test(hash, confirm_believes_only_the_record, .timeout = 90)
 {
 	struct hash_table *table = table_of(20, 0);
 	struct hash_record *a = must_insert(table, 1), *b;
@@ -289,7 +289,7 @@ count_one(void *arg, struct hash_record *record)
 	++*(unsigned int *)arg;
 }
 
-Test(hash, ref_is_set_by_insert_and_confirm_only, .timeout = 10)
+Test(hash, ref_is_set_by_insert_and_confirm_only, .timeout = 90)
 {
 	struct hash_table *table = table_of(20, 0);
 	struct hash_record *record = must_insert(table, 1);
@@ -331,7 +331,7 @@ delete_everything(void *arg, struct hash_record *record)
 	}
 }
 
-Test(hash, scan_callback_may_delete_any_record, .timeout = 10)
+Test(hash, scan_callback_may_delete_any_record, .timeout = 90)
 {
 	unsigned int calls = 0;
 
@@ -354,7 +354,7 @@ mark_once(void *arg, struct hash_record *record)
 	++*(unsigned int *)arg;
 }
 
-Test(hash, slices_partition_the_buckets, .timeout = 60)
+Test(hash, slices_partition_the_buckets, .timeout = 90)
 {
 	static const uint32_t capacities[] = {1, 2, 7, 100, 1000};
 	static const uint32_t slices[] = {1, 2, 3, 7, 100, 313, 314, 1000, 5000};
@@ -377,7 +377,7 @@ Test(hash, slices_partition_the_buckets, .timeout = 60)
 	}
 }
 
-Test(hash, compares_agree, .timeout = 10)
+Test(hash, compares_agree, .timeout = 90)
 {
 	struct hash_bucket bucket;
 	uint64_t x = 1;
@@ -393,7 +393,7 @@ Test(hash, compares_agree, .timeout = 10)
 	}
 }
 
-Test(hash, the_seed_moves_keys, .timeout = 10)
+Test(hash, the_seed_moves_keys, .timeout = 90)
 {
 	struct hash_probe a[1000], b[1000];
 	unsigned int same = 0, permuted = 0;

@@ -114,7 +114,7 @@ play(uint32_t capacity, unsigned int turns, uint64_t random)
 	free(w.at);
 }
 
-Test(hash_deadline, does_as_the_model, .timeout = 60)
+Test(hash_deadline, does_as_the_model, .timeout = 90)
 {
 	const uint32_t capacities[] = {1, 2, 63, 64, 65, 127, 1000, 4095, 4096, 4097, 20000};
 	uint64_t random = random_seed_or(1);
@@ -131,7 +131,7 @@ never(void *arg, uint32_t record)
 	return HASH_NEVER;
 }
 
-Test(hash_deadline, ranges_beyond_the_table_are_cut, .timeout = 10)
+Test(hash_deadline, ranges_beyond_the_table_are_cut, .timeout = 90)
 {
 	struct hash_deadlines *deadlines = hash_deadlines_create(100, -1);
 	unsigned int given = 0;
@@ -145,7 +145,7 @@ Test(hash_deadline, ranges_beyond_the_table_are_cut, .timeout = 10)
 	hash_deadlines_destroy(deadlines);
 }
 
-Test(hash_deadline, what_can_not_be, .timeout = 10)
+Test(hash_deadline, what_can_not_be, .timeout = 90)
 {
 	cr_assert_null(hash_deadlines_create(0, -1));
 	cr_assert_eq(rte_errno, EINVAL);

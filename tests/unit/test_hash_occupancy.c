@@ -182,7 +182,7 @@ churn(uint32_t capacity, uint32_t buckets, uint32_t turns)
 }
 
 /* At capacity, 40 %, no insert is refused, and the limit says that none will be. */
-Test(hash_occupancy, churn_at_capacity, .timeout = 60)
+Test(hash_occupancy, churn_at_capacity, .timeout = 90)
 {
 	static const uint32_t capacities[] = {16, 32, 64, 512, 4096};
 	const uint32_t turns = 1000000;
@@ -205,7 +205,7 @@ Test(hash_occupancy, churn_at_capacity, .timeout = 60)
 }
 
 /* Where full buckets are many enough to be counted, the limit foretells them. */
-Test(hash_occupancy, churn_follows_the_limit, .timeout = 60)
+Test(hash_occupancy, churn_follows_the_limit, .timeout = 90)
 {
 	struct churn seen = churn(8192, 8192 * 100 / (62 * HASH_BUCKET_SLOTS), 2000000);
 	double full = fluid_full(0.62);

@@ -250,7 +250,7 @@ run(struct world *w, const char *what, uint32_t steps)
 	fflush(stdout);
 }
 
-Test(hash_random, ordinary, .timeout = 60)
+Test(hash_random, ordinary, .timeout = 90)
 {
 	uint64_t seed = random_seed();
 	struct world w;
@@ -263,7 +263,7 @@ Test(hash_random, ordinary, .timeout = 60)
 	}
 }
 
-Test(hash_random, runs_out_of_records, .timeout = 60)
+Test(hash_random, runs_out_of_records, .timeout = 90)
 {
 	static const uint32_t capacity[] = {1, 2, 5, 16, 40};
 	uint64_t seed = random_seed();
@@ -277,7 +277,7 @@ Test(hash_random, runs_out_of_records, .timeout = 60)
 	}
 }
 
-Test(hash_random, runs_out_of_slots, .timeout = 60)
+Test(hash_random, runs_out_of_slots, .timeout = 90)
 {
 	static const uint32_t buckets[] = {2, 3, 5, 9};
 	uint64_t seed = random_seed();
@@ -292,7 +292,7 @@ Test(hash_random, runs_out_of_slots, .timeout = 60)
 }
 
 /* Every key of the pool has one of four tags, in two or three buckets. */
-Test(hash_random, tags_collide, .timeout = 60)
+Test(hash_random, tags_collide, .timeout = 90)
 {
 	uint64_t seed = random_seed();
 	struct hash_probe probe;

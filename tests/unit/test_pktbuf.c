@@ -21,7 +21,7 @@ begin(void)
 	seed = random_seed_or(768);
 }
 
-TestSuite(pktbuf, .init = begin, .timeout = 60);
+TestSuite(pktbuf, .init = begin, .timeout = 90);
 
 /* RFC 1071, byte pair by byte pair. */
 static uint16_t

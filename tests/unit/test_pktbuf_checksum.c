@@ -14,7 +14,7 @@ begin(void)
 	seed = packet_seed();
 }
 
-TestSuite(pktbuf_checksum, .init = begin, .timeout = 60);
+TestSuite(pktbuf_checksum, .init = begin, .timeout = 90);
 
 static enum pktbuf_verdict
 verdict(const struct rte_mbuf *m, enum pktbuf_checksum mode)

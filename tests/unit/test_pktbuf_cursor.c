@@ -13,7 +13,7 @@ begin(void)
 	seed = packet_seed();
 }
 
-TestSuite(pktbuf_cursor, .init = begin, .timeout = 60);
+TestSuite(pktbuf_cursor, .init = begin, .timeout = 90);
 
 static uint32_t
 smaller(uint32_t a, uint32_t b)

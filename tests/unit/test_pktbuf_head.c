@@ -13,7 +13,7 @@ begin(void)
 	seed = packet_seed();
 }
 
-TestSuite(pktbuf_head, .init = begin, .timeout = 60);
+TestSuite(pktbuf_head, .init = begin, .timeout = 90);
 
 /* What the page of head.h says, field by field, from a flat frame. Only valid fields are set. */
 static struct pktbuf_head

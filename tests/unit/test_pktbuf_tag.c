@@ -15,7 +15,7 @@ fill(uint64_t *state, uint8_t *p, size_t n)
 		*p++ = (uint8_t)random_bits(state);
 }
 
-Test(pktbuf_tag, gmac, .timeout = 60)
+Test(pktbuf_tag, gmac, .timeout = 90)
 {
 	static uint8_t message[WEIR_EXT_BYTES + BYTES + WEIR_TAG_BYTES];
 	uint64_t random = packet_seed();
@@ -39,7 +39,7 @@ Test(pktbuf_tag, gmac, .timeout = 60)
 	}
 }
 
-Test(pktbuf_tag, segments, .timeout = 60)
+Test(pktbuf_tag, segments, .timeout = 90)
 {
 	static uint8_t message[64 + BYTES];
 	uint64_t random = packet_seed();
@@ -75,7 +75,7 @@ Test(pktbuf_tag, segments, .timeout = 60)
 	cr_assert_not(pktbuf_tag_holds(&key, nonce, packet_make(message, 42 + 24, NULL), 42, 16));
 }
 
-Test(pktbuf_tag, hmac, .timeout = 60)
+Test(pktbuf_tag, hmac, .timeout = 90)
 {
 	struct pktbuf_hmac *hmac = pktbuf_hmac_create();
 	uint8_t message[255], key[WEIR_KEY_BYTES], ours[WEIR_KEY_BYTES], theirs[WEIR_TAG_BYTES];

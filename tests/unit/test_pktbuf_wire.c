@@ -15,7 +15,7 @@ begin(void)
 	seed = packet_seed();
 }
 
-TestSuite(pktbuf_wire, .init = begin, .timeout = 30);
+TestSuite(pktbuf_wire, .init = begin, .timeout = 90);
 
 static void
 same(const struct weir_header *a, const struct weir_header *b)

@@ -82,7 +82,7 @@ tag_of(const char *kind, const uint8_t *bytes, unsigned int n, uint8_t tag[16])
 	}
 }
 
-Test(protocol_tags, packets, .timeout = 30)
+Test(protocol_tags, packets, .timeout = 90)
 {
 	char *page = doc_read("docs/protocol.md"), *block;
 	const char *at = page;

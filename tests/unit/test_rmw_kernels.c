@@ -208,21 +208,21 @@ check_copy(enum rmw_isa isa)
 }
 
 #define TESTS_OF(isa, name)                                                                        \
-	Test(rmw_kernels, name##_int32_sum, .timeout = 60)                                         \
+	Test(rmw_kernels, name##_int32_sum, .timeout = 90)                                         \
 	{                                                                                          \
 		check_reduce(isa, WEIR_DTYPE_INT32, reference_int32);                              \
 		check_pairs(isa, WEIR_DTYPE_INT32, reference_int32);                               \
 	}                                                                                          \
-	Test(rmw_kernels, name##_fp32_sum, .timeout = 60)                                          \
+	Test(rmw_kernels, name##_fp32_sum, .timeout = 90)                                          \
 	{                                                                                          \
 		check_reduce(isa, WEIR_DTYPE_FP32, reference_fp32);                                \
 		check_pairs(isa, WEIR_DTYPE_FP32, reference_fp32);                                 \
 	}                                                                                          \
-	Test(rmw_kernels, name##_end, .timeout = 10)                                               \
+	Test(rmw_kernels, name##_end, .timeout = 90)                                               \
 	{                                                                                          \
 		check_end(isa);                                                                    \
 	}                                                                                          \
-	Test(rmw_kernels, name##_copy, .timeout = 10)                                              \
+	Test(rmw_kernels, name##_copy, .timeout = 90)                                              \
 	{                                                                                          \
 		check_copy(isa);                                                                   \
 	}
@@ -231,7 +231,7 @@ TESTS_OF(RMW_ISA_SCALAR, scalar)
 TESTS_OF(RMW_ISA_AVX2, avx2)
 TESTS_OF(RMW_ISA_AVX512, avx512)
 
-Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 10)
+Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 90)
 {
 	enum rmw_isa best = RMW_ISA_SCALAR;
 
@@ -252,14 +252,14 @@ Test(rmw_kernels, selects_the_widest_below_the_limit, .timeout = 10)
 	cr_assert_not(rmw_isa_supported((enum rmw_isa)99));
 }
 
-Test(rmw_kernels, nobody_need_select, .timeout = 10)
+Test(rmw_kernels, nobody_need_select, .timeout = 90)
 {
 	cr_assert_not_null(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM));
 	cr_assert_eq(rmw_reduction(WEIR_DTYPE_FP32, WEIR_OP_SUM),
 		rmw_reduction_of(RMW_ISA_AUTO, WEIR_DTYPE_FP32, WEIR_OP_SUM));
 }
 
-Test(rmw_kernels, names, .timeout = 10)
+Test(rmw_kernels, names, .timeout = 90)
 {
 	for (unsigned int i = 0; i < WEIR_DTYPES; i++) {
 		cr_assert_eq(weir_dtype_parse(weir_dtype_text((enum weir_dtype)i)), (int)i);

@@ -73,7 +73,7 @@ cannot_take(struct rmw_pool *pool, struct rmw_quota *quota, int why)
 	cr_assert_eq(memcmp(quota, &before, sizeof(before)), 0);
 }
 
-Test(rmw_memory, layout, .timeout = 10)
+Test(rmw_memory, layout, .timeout = 90)
 {
 	static const uint32_t sizes[] = {1, 63, 64, 65, 4096, 4128};
 
@@ -105,7 +105,7 @@ Test(rmw_memory, layout, .timeout = 10)
 }
 
 /* Wherever the memory begins: no payload across pages, none over another, all of them there. */
-Test(rmw_memory, payloads_within_pages, .timeout = 20)
+Test(rmw_memory, payloads_within_pages, .timeout = 90)
 {
 	static const uint32_t sizes[] = {1, 100, 1000, 1984};
 
@@ -132,7 +132,7 @@ Test(rmw_memory, payloads_within_pages, .timeout = 20)
 	}
 }
 
-Test(rmw_memory, refuses_wrong_configurations, .timeout = 10)
+Test(rmw_memory, refuses_wrong_configurations, .timeout = 90)
 {
 	static _Alignas(64) uint8_t memory[4096];
 	const struct rmw_pool_config right = {
@@ -163,7 +163,7 @@ Test(rmw_memory, refuses_wrong_configurations, .timeout = 10)
 	cr_assert_eq(rmw_pool_faults(NULL), 0);
 }
 
-Test(rmw_memory, without_devices, .timeout = 10)
+Test(rmw_memory, without_devices, .timeout = 90)
 {
 	static _Alignas(64) uint8_t memory[4096];
 	const struct rmw_pool_config config = {
@@ -175,7 +175,7 @@ Test(rmw_memory, without_devices, .timeout = 10)
 		cr_assert_eq(take(pool, &quota)->iova, RTE_BAD_IOVA);
 }
 
-Test(rmw_memory, last_freed_is_first_reused, .timeout = 10)
+Test(rmw_memory, last_freed_is_first_reused, .timeout = 90)
 {
 	struct rmw_pool *pool = pool_of(256, 4);
 	struct rmw_quota quota = {.limit = 4};
@@ -193,7 +193,7 @@ Test(rmw_memory, last_freed_is_first_reused, .timeout = 10)
 	pool_free(pool);
 }
 
-Test(rmw_memory, quotas, .timeout = 10)
+Test(rmw_memory, quotas, .timeout = 90)
 {
 	struct rmw_pool *pool = pool_of(64, 10);
 	struct rmw_quota a = {0}, b = {0};
@@ -228,7 +228,7 @@ Test(rmw_memory, quotas, .timeout = 10)
 }
 
 /* Limits that were not reserved can exceed the pool: another error. */
-Test(rmw_memory, empty_pool, .timeout = 10)
+Test(rmw_memory, empty_pool, .timeout = 90)
 {
 	struct rmw_pool *pool = pool_of(64, 2);
 	struct rmw_quota quota = {.limit = 3};
@@ -241,7 +241,7 @@ Test(rmw_memory, empty_pool, .timeout = 10)
 	pool_free(pool);
 }
 
-Test(rmw_memory, holds_keep_a_released_buffer, .timeout = 10)
+Test(rmw_memory, holds_keep_a_released_buffer, .timeout = 90)
 {
 	struct rmw_pool *pool = pool_of(64, 2);
 	struct rmw_quota quota = {.limit = 1};
@@ -268,7 +268,7 @@ Test(rmw_memory, holds_keep_a_released_buffer, .timeout = 10)
 	pool_free(pool);
 }
 
-Test(rmw_memory, faults_change_nothing, .timeout = 10)
+Test(rmw_memory, faults_change_nothing, .timeout = 90)
 {
 	struct rmw_pool *pool = pool_of(64, 3);
 	struct rmw_quota quota = {.limit = 3};
@@ -441,7 +441,7 @@ random_run(uint64_t seed, uint32_t bytes, uint32_t count)
 	pool_free(pool);
 }
 
-Test(rmw_memory, random_against_a_model, .timeout = 60)
+Test(rmw_memory, random_against_a_model, .timeout = 90)
 {
 	uint64_t seed = random_seed();
 

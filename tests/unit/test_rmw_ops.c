@@ -21,7 +21,7 @@ word(uint64_t *state)
 	return i < 10 ? special[i] : random_bits(state);
 }
 
-Test(rmw_ops, counters, .timeout = 10)
+Test(rmw_ops, counters, .timeout = 90)
 {
 	struct rmw_counter counter = {0};
 	uint64_t state = random_seed(), packets = 0, bytes = 0;
@@ -52,7 +52,7 @@ Test(rmw_ops, counters, .timeout = 10)
 		}                                                                                  \
 		return result;                                                                     \
 	}                                                                                          \
-	Test(rmw_ops, fetch_##name##bits, .timeout = 10)                                           \
+	Test(rmw_ops, fetch_##name##bits, .timeout = 90)                                           \
 	{                                                                                          \
 		uint64_t state = random_seed();                                                    \
                                                                                                    \
@@ -75,7 +75,7 @@ BIT_OP(xor, uint64_t, 64, x != y)
 BIT_OP(clear, uint32_t, 32, x && !y)
 BIT_OP(clear, uint64_t, 64, x && !y)
 
-Test(rmw_ops, swap_and_masked_write, .timeout = 10)
+Test(rmw_ops, swap_and_masked_write, .timeout = 90)
 {
 	uint64_t state = random_seed();
 
@@ -98,7 +98,7 @@ Test(rmw_ops, swap_and_masked_write, .timeout = 10)
 	}
 }
 
-Test(rmw_ops, adds, .timeout = 10)
+Test(rmw_ops, adds, .timeout = 90)
 {
 	uint64_t state = random_seed();
 
@@ -117,7 +117,7 @@ Test(rmw_ops, adds, .timeout = 10)
 	}
 }
 
-Test(rmw_ops, add32_words, .timeout = 10)
+Test(rmw_ops, add32_words, .timeout = 90)
 {
 	uint64_t state = random_seed();
 

@@ -291,15 +291,15 @@ check_divisions(enum rmw_isa isa)
 	{                                                                                          \
 		check_blocks(isa);                                                                 \
 	}                                                                                          \
-	Test(rmw_reductions, name##_end, .timeout = 20)                                            \
+	Test(rmw_reductions, name##_end, .timeout = 90)                                            \
 	{                                                                                          \
 		check_end(isa);                                                                    \
 	}                                                                                          \
-	Test(rmw_reductions, name##_roundings, .timeout = 60)                                      \
+	Test(rmw_reductions, name##_roundings, .timeout = 90)                                      \
 	{                                                                                          \
 		check_roundings(isa);                                                              \
 	}                                                                                          \
-	Test(rmw_reductions, name##_divisions, .timeout = 60)                                      \
+	Test(rmw_reductions, name##_divisions, .timeout = 90)                                      \
 	{                                                                                          \
 		check_divisions(isa);                                                              \
 	}
@@ -309,7 +309,7 @@ TESTS_OF(RMW_ISA_AVX2, avx2)
 TESTS_OF(RMW_ISA_AVX512, avx512)
 
 /* Every variant serves the same cells, or a result would depend on the machine. */
-Test(rmw_reductions, same_cells_in_every_variant, .timeout = 10)
+Test(rmw_reductions, same_cells_in_every_variant, .timeout = 90)
 {
 	for (unsigned int t = 0; t < 20; t++) {
 		for (unsigned int o = 0; o < 20; o++) {
@@ -333,7 +333,7 @@ Test(rmw_reductions, same_cells_in_every_variant, .timeout = 10)
 	}
 }
 
-Test(rmw_reductions, selected, .timeout = 10)
+Test(rmw_reductions, selected, .timeout = 90)
 {
 	cr_assert_eq(rmw_reduction(WEIR_DTYPE_BF16, WEIR_OP_AVG),
 		rmw_reduction_of(RMW_ISA_AUTO, WEIR_DTYPE_BF16, WEIR_OP_AVG));

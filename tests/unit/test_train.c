@@ -13,7 +13,7 @@ static struct train_model model;
 static struct train_set set;
 static float sum[TRAIN_ELEMENTS_MAX], packed[TRAIN_ELEMENTS_MAX];
 
-Test(train, random_numbers_are_of_their_distribution, .timeout = 10)
+Test(train, random_numbers_are_of_their_distribution, .timeout = 90)
 {
 	enum { COUNT = 100000 };
 	uint64_t seed = random_seed(), one = train_stream(seed, 1), other = train_stream(seed, 2);
@@ -33,7 +33,7 @@ Test(train, random_numbers_are_of_their_distribution, .timeout = 10)
 	cr_expect_lt(fabs(together / COUNT), 6 / 12.0 / sqrt(COUNT), "streams are independent");
 }
 
-Test(train, shares_are_a_partition_in_every_epoch, .timeout = 10)
+Test(train, shares_are_a_partition_in_every_epoch, .timeout = 90)
 {
 	enum { POINTS = 1003, RANKS = 4, BATCH = 50 };
 	static unsigned int seen[3][POINTS];
@@ -72,7 +72,7 @@ Test(train, shares_are_a_partition_in_every_epoch, .timeout = 10)
 	}
 }
 
-Test(train, data_are_a_function_of_seed_and_stream, .timeout = 10)
+Test(train, data_are_a_function_of_seed_and_stream, .timeout = 90)
 {
 	struct train_set again, test, other;
 
@@ -93,7 +93,7 @@ Test(train, data_are_a_function_of_seed_and_stream, .timeout = 10)
 }
 
 /* However many hosts there are: a share without some class would be missed when its host is late. */
-Test(train, every_share_has_all_classes, .timeout = 10)
+Test(train, every_share_has_all_classes, .timeout = 90)
 {
 	enum { POINTS = 6000 };
 	uint64_t seed = random_seed();
@@ -116,7 +116,7 @@ Test(train, every_share_has_all_classes, .timeout = 10)
 }
 
 /* Central differences of the loss: what is left is of the order of step^2. */
-Test(train, gradient_is_that_of_the_loss, .timeout = 60)
+Test(train, gradient_is_that_of_the_loss, .timeout = 90)
 {
 	enum { POINTS = 20 };
 	static float gradient[TRAIN_WEIGHTS], ignored[TRAIN_WEIGHTS];
@@ -148,7 +148,7 @@ Test(train, gradient_is_that_of_the_loss, .timeout = 60)
 	train_set_destroy(&set);
 }
 
-Test(train, packed_sums_are_divided_block_by_block, .timeout = 10)
+Test(train, packed_sums_are_divided_block_by_block, .timeout = 90)
 {
 	static const unsigned int blocks[] = {
 		2, 3, 17, 256, TRAIN_WEIGHTS, TRAIN_WEIGHTS + 1, 4096};
@@ -184,7 +184,7 @@ Test(train, packed_sums_are_divided_block_by_block, .timeout = 10)
 	}
 }
 
-Test(train, a_checksum_sees_every_bit, .timeout = 10)
+Test(train, a_checksum_sees_every_bit, .timeout = 90)
 {
 	uint64_t before;
 
@@ -226,7 +226,7 @@ wrong(unsigned int who, unsigned int iteration, size_t first, size_t count)
 	return train_tensors_wrong(7, RANKS, present, iteration, first, count, all + first);
 }
 
-Test(train, every_subset_has_sums_of_its_own, .timeout = 10)
+Test(train, every_subset_has_sums_of_its_own, .timeout = 90)
 {
 	for (unsigned int who = 1; who < 1u << RANKS; who++) {
 		add_up(7, 3, who);
@@ -244,7 +244,7 @@ Test(train, every_subset_has_sums_of_its_own, .timeout = 10)
 	cr_expect_eq(train_tensors_wrong(7, RANKS, NULL, 3, 1000, 500, all + 1000), 0u);
 }
 
-Test(train, what_is_out_of_its_place_is_wrong, .timeout = 10)
+Test(train, what_is_out_of_its_place_is_wrong, .timeout = 90)
 {
 	add_up(7, 3, 0x3f);
 	cr_expect_gt(wrong(0x3f, 4, 0, COUNT), COUNT * 9u / 10, "another iteration");
@@ -257,7 +257,7 @@ Test(train, what_is_out_of_its_place_is_wrong, .timeout = 10)
 }
 
 /* The largest job: sums in fp32 are exact, whatever the order. */
-Test(train, sums_of_256_ranks_are_exact, .timeout = 10)
+Test(train, sums_of_256_ranks_are_exact, .timeout = 90)
 {
 	static float x[COUNT];
 
@@ -270,7 +270,7 @@ Test(train, sums_of_256_ranks_are_exact, .timeout = 10)
 	cr_expect_eq(train_tensors_wrong(7, 256, NULL, 3, 0, COUNT, all), 0u);
 }
 
-Test(train, buckets_are_tensors_in_reverse, .timeout = 10)
+Test(train, buckets_are_tensors_in_reverse, .timeout = 90)
 {
 	const size_t counts[] = {100, 10, 7, 50, 1};
 	struct train_buckets plan;
@@ -289,7 +289,7 @@ Test(train, buckets_are_tensors_in_reverse, .timeout = 10)
 	free(plan.first);
 }
 
-Test(train, slow_hosts_are_as_many_and_as_slow_as_asked, .timeout = 10)
+Test(train, slow_hosts_are_as_many_and_as_slow_as_asked, .timeout = 90)
 {
 	struct train_options o = {.slow_ppm = 160000,
 		.slow_unit_us = 1000000,
@@ -322,7 +322,7 @@ Test(train, slow_hosts_are_as_many_and_as_slow_as_asked, .timeout = 10)
 			p, points[p], slow);
 }
 
-Test(train, who_is_slow_is_so_at_each_higher_probability, .timeout = 10)
+Test(train, who_is_slow_is_so_at_each_higher_probability, .timeout = 90)
 {
 	struct train_options low = {
 		.slow_ppm = 40000, .slow_unit_us = 1000, .slow_min = 0.5, .slow_max = 2, .seed = 3};

@@ -79,7 +79,7 @@ refused(struct weir *weir, int code, const char *text)
 
 /* Also by a single element, from either side. */
 Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = close_all,
-	.timeout = 30)
+	.timeout = 90)
 {
 	struct weir *weir = handles[1]; /* rank 1: the second slice */
 	int32_t *m = memory + COUNT, *own = m + COUNT, *apart = m + 2 * COUNT;
@@ -103,7 +103,7 @@ Test(weir_careless, buffers_overlap_only_in_place, .init = open_all, .fini = clo
 }
 
 /* Beside each other; and where one of them is not used at all. */
-Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_all, .timeout = 30)
+Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_all, .timeout = 90)
 {
 	struct weir *weir = handles[1];
 	int32_t *m = memory + COUNT;
@@ -122,7 +122,7 @@ Test(weir_careless, neighbours_do_not_overlap, .init = open_all, .fini = close_a
 		weir_iallreduce(weir, m, m + 1, 0, WEIR_DTYPE_INT32, WEIR_OP_SUM, &requests[5]), 0);
 }
 
-Test(weir_careless, there_is_no_handle, .timeout = 10)
+Test(weir_careless, there_is_no_handle, .timeout = 90)
 {
 	struct weir_request *request = (struct weir_request *)memory;
 	struct weir_config config = {0};
@@ -147,7 +147,7 @@ Test(weir_careless, there_is_no_handle, .timeout = 10)
 	cr_expect_neq(weir_last_error(NULL)[0], '\0');
 }
 
-Test(weir_careless, there_are_no_descriptors, .timeout = 10)
+Test(weir_careless, there_are_no_descriptors, .timeout = 90)
 {
 	struct weir_config config = {
 		.control = "http://127.0.0.1:1", .job_name = "x", .source = 0, .sources = 1};
@@ -171,7 +171,7 @@ Test(weir_careless, there_are_no_descriptors, .timeout = 10)
 	weir_close(weir);
 }
 
-Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_all, .timeout = 30)
+Test(weir_careless, there_is_no_request, .init = open_all, .fini = close_all, .timeout = 90)
 {
 	refused(handles[0], weir_ibarrier(handles[0], NULL), "request is NULL");
 }
@@ -233,12 +233,12 @@ join_in_a_crowd(unsigned int away, int wanted, const char *text)
 	weir_close(weir);
 }
 
-Test(weir_careless, all_join_at_once, .timeout = 30)
+Test(weir_careless, all_join_at_once, .timeout = 90)
 {
 	join_in_a_crowd(3, -ENOENT, "HTTP status 404");
 }
 
-Test(weir_careless, nobody_answers, .timeout = 30)
+Test(weir_careless, nobody_answers, .timeout = 90)
 {
 	join_in_a_crowd(UINT_MAX, -EPROTO, "closes the connection");
 }

@@ -269,23 +269,23 @@ play(unsigned int n, unsigned int elements, double loss)
 	fake_switch_stop(fake, NULL);
 }
 
-Test(weir_collectives, of_one_host, .timeout = 60)
+Test(weir_collectives, of_one_host, .timeout = 90)
 {
 	play(1, 16, 0);
 }
 
-Test(weir_collectives, of_two, .timeout = 60)
+Test(weir_collectives, of_two, .timeout = 90)
 {
 	play(2, 33, 0);
 }
 
-Test(weir_collectives, of_five_under_loss, .timeout = 60)
+Test(weir_collectives, of_five_under_loss, .timeout = 90)
 {
 	play(5, 64, 0.02);
 }
 
 /* An alltoall has no room for a row of each source in a block. */
-Test(weir_collectives, of_five_in_small_blocks_under_loss, .timeout = 60)
+Test(weir_collectives, of_five_in_small_blocks_under_loss, .timeout = 90)
 {
 	play(5, 7, 0.02);
 }

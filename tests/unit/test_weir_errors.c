@@ -8,7 +8,7 @@
 
 #include "tests/unit/hosts.h"
 
-Test(weir_errors, open_names_the_missing, .timeout = 30)
+Test(weir_errors, open_names_the_missing, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(4);
 
@@ -24,7 +24,7 @@ Test(weir_errors, open_names_the_missing, .timeout = 30)
 			"%s", hosts[h].error);
 }
 
-Test(weir_errors, open_without_switch_is_bounded, .timeout = 30)
+Test(weir_errors, open_without_switch_is_bounded, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(1);
 
@@ -37,7 +37,7 @@ Test(weir_errors, open_without_switch_is_bounded, .timeout = 30)
 	cr_expect_not_null(strstr(hosts[0].error, "refused"), "%s", hosts[0].error);
 }
 
-Test(weir_errors, open_refused_and_bad_configs, .timeout = 30)
+Test(weir_errors, open_refused_and_bad_configs, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 	struct weir_config bad;
@@ -77,7 +77,7 @@ late(struct host *h)
 	return reduce(h);
 }
 
-Test(weir_errors, straggler_is_named_when_the_operation_times_out, .timeout = 30)
+Test(weir_errors, straggler_is_named_when_the_operation_times_out, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -129,7 +129,7 @@ two_at_once(struct host *h)
 	return h->code;
 }
 
-Test(weir_errors, who_is_kept_out_is_told, .timeout = 30)
+Test(weir_errors, who_is_kept_out_is_told, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 
@@ -143,7 +143,7 @@ Test(weir_errors, who_is_kept_out_is_told, .timeout = 30)
 	fake_switch_stop(fake, NULL);
 }
 
-Test(weir_errors, straggler_is_waited_for, .timeout = 30)
+Test(weir_errors, straggler_is_waited_for, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -158,7 +158,7 @@ Test(weir_errors, straggler_is_waited_for, .timeout = 30)
 	expect_right(3);
 }
 
-Test(weir_errors, partial_is_told, .timeout = 30)
+Test(weir_errors, partial_is_told, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -181,7 +181,7 @@ Test(weir_errors, partial_is_told, .timeout = 30)
 	}
 }
 
-Test(weir_errors, error_policy_fails_the_operation, .timeout = 30)
+Test(weir_errors, error_policy_fails_the_operation, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -201,7 +201,7 @@ Test(weir_errors, error_policy_fails_the_operation, .timeout = 30)
 	}
 }
 
-Test(weir_errors, mismatch_names_field_and_sources, .timeout = 30)
+Test(weir_errors, mismatch_names_field_and_sources, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 
@@ -230,7 +230,7 @@ unserved(struct host *h)
 }
 
 /* Before anything is sent: the generation goes on. */
-Test(weir_errors, what_is_not_for_the_type_is_said, .timeout = 30)
+Test(weir_errors, what_is_not_for_the_type_is_said, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(1);
 
@@ -256,7 +256,7 @@ mute_the_switch(struct host *h)
 	return reduce(h);
 }
 
-Test(weir_errors, silent_switch_is_told_from_missing_sources, .timeout = 30)
+Test(weir_errors, silent_switch_is_told_from_missing_sources, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(1);
 
@@ -288,7 +288,7 @@ rejoin(struct host *h)
 	return h->code;
 }
 
-Test(weir_errors, old_generation_is_stale, .timeout = 30)
+Test(weir_errors, old_generation_is_stale, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 

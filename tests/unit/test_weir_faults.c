@@ -105,12 +105,12 @@ all_is_delivered(bool in_place)
 	cr_expect_gt(hosts[LATE].stats.fed_back, 0u);
 }
 
-Test(weir_faults, what_is_carried_is_delivered, .timeout = 60)
+Test(weir_faults, what_is_carried_is_delivered, .timeout = 90)
 {
 	all_is_delivered(false);
 }
 
-Test(weir_faults, what_is_carried_is_delivered_in_place, .timeout = 60)
+Test(weir_faults, what_is_carried_is_delivered_in_place, .timeout = 90)
 {
 	all_is_delivered(true);
 }
@@ -136,7 +136,7 @@ late_once(struct host *h)
 	return h->code;
 }
 
-Test(weir_faults, integers_are_rescaled, .timeout = 30)
+Test(weir_faults, integers_are_rescaled, .timeout = 90)
 {
 	/* Of two of three: times 1.5, halves away from 0, no further than the type. */
 	static const int32_t in[][2] = {
@@ -162,7 +162,7 @@ Test(weir_faults, integers_are_rescaled, .timeout = 30)
 	}
 }
 
-Test(weir_faults, floats_are_rescaled, .timeout = 30)
+Test(weir_faults, floats_are_rescaled, .timeout = 90)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
 	for (unsigned int h = 0; h < HOSTS; h++) {
@@ -179,7 +179,7 @@ Test(weir_faults, floats_are_rescaled, .timeout = 30)
 	}
 }
 
-Test(weir_faults, partial_results_fail_where_that_is_wanted, .timeout = 30)
+Test(weir_faults, partial_results_fail_where_that_is_wanted, .timeout = 90)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
 	for (unsigned int h = 1; h < HOSTS; h++)
@@ -266,12 +266,12 @@ whole_without_the_late(enum weir_dtype dtype)
 	}
 }
 
-Test(weir_faults, a_broadcast_is_whole_without_who_only_receives, .timeout = 60)
+Test(weir_faults, a_broadcast_is_whole_without_who_only_receives, .timeout = 90)
 {
 	whole_without_the_late(WEIR_DTYPE_INT32);
 }
 
-Test(weir_faults, so_is_a_scatter, .timeout = 60)
+Test(weir_faults, so_is_a_scatter, .timeout = 90)
 {
 	whole_without_the_late(WEIR_DTYPE_UINT32);
 }
@@ -295,7 +295,7 @@ late_to_two(struct host *h)
 	return h->code;
 }
 
-Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 60)
+Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 90)
 {
 	over = false;
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_to_two);
@@ -306,7 +306,7 @@ Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 60)
 	}
 }
 
-Test(weir_faults, what_is_carried_is_bounded, .timeout = 30)
+Test(weir_faults, what_is_carried_is_bounded, .timeout = 90)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
 	hosts[LATE].config.error_feedback = true;
@@ -340,7 +340,7 @@ owes_too_much(struct host *h)
 	return h->third;
 }
 
-Test(weir_faults, a_call_that_can_t_begin_ends_the_generation, .timeout = 30)
+Test(weir_faults, a_call_that_can_t_begin_ends_the_generation, .timeout = 90)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, owes_too_much);
 	hosts[LATE].config.error_feedback = true;
@@ -371,7 +371,7 @@ new_buffers(struct host *h)
 	return h->code;
 }
 
-Test(weir_faults, what_is_not_owed_takes_no_memory, .timeout = 30)
+Test(weir_faults, what_is_not_owed_takes_no_memory, .timeout = 90)
 {
 	start(MODEL_WAIT, TIMEOUT_MS, new_buffers);
 	for (unsigned int h = 0; h < HOSTS; h++)
@@ -403,7 +403,7 @@ crash(struct host *h)
 	return h->third;
 }
 
-Test(weir_faults, who_comes_back_begins_a_generation, .timeout = 30)
+Test(weir_faults, who_comes_back_begins_a_generation, .timeout = 90)
 {
 	start(MODEL_WAIT, 100, crash);
 	for (unsigned int h = 0; h < HOSTS; h++)

@@ -190,7 +190,7 @@ play(unsigned int collective, size_t count, unsigned int limit)
 		}
 }
 
-Test(weir_geometry, each_collective_is_what_it_is, .timeout = 60)
+Test(weir_geometry, each_collective_is_what_it_is, .timeout = 90)
 {
 	const unsigned int sizes[] = {1, 2, 3, 5, 8}, limits[] = {8, 9, 63, 64, 70, 1000};
 	const size_t counts[] = {1, 2, 7, 8, 9, 64, 65, 200};

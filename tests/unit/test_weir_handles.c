@@ -133,7 +133,7 @@ use_inherited(struct weir *weir, struct weir_request *theirs)
 	return 0;
 }
 
-Test(weir_handles, a_child_can_do_nothing_with_it, .timeout = 60)
+Test(weir_handles, a_child_can_do_nothing_with_it, .timeout = 90)
 {
 	pid_t child;
 	int status;
@@ -175,7 +175,7 @@ fail_otherwise(void *argument)
 	return NULL;
 }
 
-Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s, .timeout = 60)
+Test(weir_handles, a_text_is_the_thread_s_and_the_handle_s, .timeout = 90)
 {
 	static const char band[] = "band is for integers, not for fp32";
 	struct weir *failed[12];
@@ -220,7 +220,7 @@ rejoin(void *argument)
 }
 
 /* Nothing is begun, and nothing is told to have ended well. */
-Test(weir_handles, who_joins_again_is_busy, .timeout = 60)
+Test(weir_handles, who_joins_again_is_busy, .timeout = 90)
 {
 	start();
 	cr_assert_eq(pthread_create(&hosts[0].thread, NULL, rejoin, &hosts[0]), 0);

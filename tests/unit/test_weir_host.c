@@ -5,7 +5,7 @@
 #include "tests/random.h"
 #include "tests/unit/hosts.h"
 
-Test(weir_host, sums_are_right, .timeout = 30)
+Test(weir_host, sums_are_right, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(4);
 
@@ -14,7 +14,7 @@ Test(weir_host, sums_are_right, .timeout = 30)
 	fake_switch_stop(fake, NULL);
 }
 
-Test(weir_host, in_place_one_element_and_none, .timeout = 30)
+Test(weir_host, in_place_one_element_and_none, .timeout = 90)
 {
 	const size_t counts[] = {0, 1, 63, 64, 65, 16 * 64, 16 * 64 + 1};
 	struct fake_switch_config c = switch_config(2);
@@ -26,7 +26,7 @@ Test(weir_host, in_place_one_element_and_none, .timeout = 30)
 	}
 }
 
-Test(weir_host, base_form, .timeout = 30)
+Test(weir_host, base_form, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -36,7 +36,7 @@ Test(weir_host, base_form, .timeout = 30)
 	fake_switch_stop(fake, NULL);
 }
 
-Test(weir_host, multicast_results, .timeout = 30)
+Test(weir_host, multicast_results, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -48,7 +48,7 @@ Test(weir_host, multicast_results, .timeout = 30)
 	fake_switch_stop(fake, NULL);
 }
 
-Test(weir_host, survives_loss_duplication_reordering, .timeout = 60)
+Test(weir_host, survives_loss_duplication_reordering, .timeout = 90)
 {
 	struct fake_switch_stats stats;
 	struct fake_switch_config c = switch_config(4);
@@ -70,7 +70,7 @@ Test(weir_host, survives_loss_duplication_reordering, .timeout = 60)
 	cr_expect_gt(repeated, 0u);
 }
 
-Test(weir_host, first_window_lost_too, .timeout = 60)
+Test(weir_host, first_window_lost_too, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 	uint64_t s = random_seed();
@@ -93,7 +93,7 @@ barriers(struct host *h)
 	return h->code;
 }
 
-Test(weir_host, barrier, .timeout = 30)
+Test(weir_host, barrier, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -114,7 +114,7 @@ window_of_three(struct host *h)
 	return reduce(h);
 }
 
-Test(weir_host, window_limit_and_getters, .timeout = 30)
+Test(weir_host, window_limit_and_getters, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 

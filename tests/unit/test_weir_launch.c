@@ -54,7 +54,7 @@ fails(int rank, unsigned int size, const char *word)
 	cr_assert(strstr(text, word) != NULL, "\"%s\" is not in: %s", word, text);
 }
 
-Test(weir_launch, each_launcher_in_its_order, .init = clear, .timeout = 10)
+Test(weir_launch, each_launcher_in_its_order, .init = clear, .timeout = 90)
 {
 	/* From the last to the first: each new one is believed before those that are there. */
 	for (size_t i = LAUNCHERS; i-- > 0;) {
@@ -73,7 +73,7 @@ Test(weir_launch, each_launcher_in_its_order, .init = clear, .timeout = 10)
 	cr_assert_str_eq(variables[4][0], "RANK");
 }
 
-Test(weir_launch, what_is_given_goes_before, .init = clear, .timeout = 10)
+Test(weir_launch, what_is_given_goes_before, .init = clear, .timeout = 90)
 {
 	struct weir_launcher launch;
 
@@ -88,7 +88,7 @@ Test(weir_launch, what_is_given_goes_before, .init = clear, .timeout = 10)
 	cr_assert_eq(complete(0, 1, &launch), 0, "%s", text);
 }
 
-Test(weir_launch, no_size_of_another_launcher, .init = clear, .timeout = 10)
+Test(weir_launch, no_size_of_another_launcher, .init = clear, .timeout = 90)
 {
 	setenv("WEIR_RANK", "0", 1);
 	setenv("WORLD_SIZE", "4", 1);
@@ -100,7 +100,7 @@ Test(weir_launch, no_size_of_another_launcher, .init = clear, .timeout = 10)
 	is(1, 4);
 }
 
-Test(weir_launch, nothing_is_there, .init = clear, .timeout = 10)
+Test(weir_launch, nothing_is_there, .init = clear, .timeout = 90)
 {
 	fails(-1, 0, "mpirun");
 	fails(-1, 4, "WEIR_RANK");
@@ -109,7 +109,7 @@ Test(weir_launch, nothing_is_there, .init = clear, .timeout = 10)
 	fails(-1, 0, "mpirun");
 }
 
-Test(weir_launch, nonsense, .init = clear, .timeout = 10)
+Test(weir_launch, nonsense, .init = clear, .timeout = 90)
 {
 	static const char *const wrong[] = {
 		"x", "1x", "-1", "+1", " 1", "1 ", "0x1", "1.0", "99999999999999999999", "257"};

@@ -238,7 +238,7 @@ close_handle(struct weir *weir, pthread_t thread)
 	close(sockets[1]);
 }
 
-Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 20)
+Test(weir_liar, nothing_but_the_right_result_is_taken, .timeout = 90)
 {
 	int32_t data[BLOCKS * ELEMENTS] = {0};
 	unsigned int malformed = 0;
@@ -278,7 +278,7 @@ ends(struct weir *weir, int blocks, int code, const char *words)
 	cr_expect_not_null(strstr(weir_last_error(weir), words), "%s", weir_last_error(weir));
 }
 
-Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 20)
+Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 90)
 {
 	struct weir_result result;
 	struct weir *weir;
@@ -299,7 +299,7 @@ Test(weir_liar, the_missing_are_named_also_where_ids_have_gaps, .timeout = 20)
 	close_handle(weir, thread);
 }
 
-Test(weir_liar, what_is_not_served_is_named, .timeout = 20)
+Test(weir_liar, what_is_not_served_is_named, .timeout = 90)
 {
 	struct weir *weir;
 	pthread_t thread;
@@ -310,7 +310,7 @@ Test(weir_liar, what_is_not_served_is_named, .timeout = 20)
 	close_handle(weir, thread);
 }
 
-Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 20)
+Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 90)
 {
 	struct weir *weir;
 	pthread_t thread;

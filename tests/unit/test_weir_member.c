@@ -47,7 +47,7 @@ read_text(const char *json, struct weir_member *member)
 	return code;
 }
 
-Test(weir_member, the_answer, .timeout = 10)
+Test(weir_member, the_answer, .timeout = 90)
 {
 	struct weir_member m;
 	char *json = quoted(good);
@@ -60,7 +60,7 @@ Test(weir_member, the_answer, .timeout = 10)
 }
 
 /* An authenticated job's answer has 64 bytes in base64. */
-Test(weir_member, authentication_key, .timeout = 10)
+Test(weir_member, authentication_key, .timeout = 90)
 {
 	static const char right[] = "'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
 				    "LS4vMDEyMzQ1Njc4OTo7PD0+Pw=='";
@@ -98,7 +98,7 @@ Test(weir_member, authentication_key, .timeout = 10)
 }
 
 /* Every key that matters, missing and with values of other types and ranges. */
-Test(weir_member, wrong_answers, .timeout = 20)
+Test(weir_member, wrong_answers, .timeout = 90)
 {
 	static const char *const keys[] = {"job", "source", "size", "window", "elements", "switch",
 		"switch.address", "switch.udp_port", "switch.udp_port_ext"};
@@ -138,7 +138,7 @@ Test(weir_member, wrong_answers, .timeout = 20)
 	free(json);
 }
 
-Test(weir_member, no_json_at_all, .timeout = 20)
+Test(weir_member, no_json_at_all, .timeout = 90)
 {
 	static const char *const bodies[] = {"", "null", "[]", "1", "\"x\"", "{", "{}x", "\xff\xfe",
 		"<html>404</html>", "{\"job\": 1, \"job\": 2}", "{\"job\": \"\\u0000\"}"};
@@ -158,7 +158,7 @@ Test(weir_member, no_json_at_all, .timeout = 20)
 	free(json);
 }
 
-Test(weir_member, the_status, .timeout = 10)
+Test(weir_member, the_status, .timeout = 90)
 {
 	static const char fine[] = "{\"address\": \"10.77.0.254\", \"name\": \"x\"}";
 	static const char none[] = "{\"address\": 3}";
@@ -170,7 +170,7 @@ Test(weir_member, the_status, .timeout = 10)
 	cr_assert_eq(weir_member_read_status("x", 1, &to, text, sizeof(text)), -EPROTO);
 }
 
-Test(weir_member, the_request, .timeout = 10)
+Test(weir_member, the_request, .timeout = 90)
 {
 	struct weir_config config = {
 		.settings = {.window = 128, .type = "int32", .policy = "error"}};
@@ -217,7 +217,7 @@ refused(long status, const char *single, const char *token, int code, const char
 	free(body);
 }
 
-Test(weir_member, refusals, .timeout = 10)
+Test(weir_member, refusals, .timeout = 90)
 {
 	refused(401, "{'error': {'code': 'unauthorized', 'message': 'no'}}", NULL, -EACCES,
 		"WEIR_TOKEN_FILE");
@@ -248,7 +248,7 @@ Test(weir_member, refusals, .timeout = 10)
 	refused(503, "{'error': {'code': 'busy', 'message': 'x'}}", NULL, -EBUSY, "overloaded");
 }
 
-Test(weir_member, hostile_refusals, .timeout = 10)
+Test(weir_member, hostile_refusals, .timeout = 90)
 {
 	char huge[40000], *body;
 	size_t at;
@@ -298,7 +298,7 @@ settles(int generation, const char *state, const char *address, int verdict, con
 	free(body);
 }
 
-Test(weir_member, a_job_that_hangs, .timeout = 10)
+Test(weir_member, a_job_that_hangs, .timeout = 90)
 {
 	settles(4, "joined", "10.77.0.3", 0, "rank 2 (10.77.0.3, last heard 0.5 s ago)");
 	settles(4, "expected", "10.77.0.3", 0, "rank 2");
@@ -333,7 +333,7 @@ another_left(double ago, double joined_s)
 	return verdict;
 }
 
-Test(weir_member, another_leaves_before_the_job_has_begun, .timeout = 10)
+Test(weir_member, another_leaves_before_the_job_has_begun, .timeout = 90)
 {
 	cr_expect_eq(another_left(1.5, 4), -ECONNABORTED);
 	cr_expect(strstr(text, "rank 1 (10.77.0.2) left job \"ring\"") != NULL, "%s", text);

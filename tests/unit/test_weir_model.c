@@ -137,7 +137,7 @@ block_all(uint32_t block)
 	cr_assert_eq(count, SOURCES);
 }
 
-Test(weir_model, join_begins_a_generation, .timeout = 10)
+Test(weir_model, join_begins_a_generation, .timeout = 90)
 {
 	struct weir_join_reply r;
 	const uint8_t *payload;
@@ -173,7 +173,7 @@ Test(weir_model, join_begins_a_generation, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, block_completes_repeats_and_expires, .timeout = 10)
+Test(weir_model, block_completes_repeats_and_expires, .timeout = 90)
 {
 	const uint8_t *payload;
 	int32_t sum[2];
@@ -209,7 +209,7 @@ Test(weir_model, block_completes_repeats_and_expires, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, window_stale_address_length, .timeout = 10)
+Test(weir_model, window_stale_address_length, .timeout = 90)
 {
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
@@ -244,7 +244,7 @@ Test(weir_model, window_stale_address_length, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, mismatch_names_the_field, .timeout = 10)
+Test(weir_model, mismatch_names_the_field, .timeout = 90)
 {
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
@@ -276,7 +276,7 @@ Test(weir_model, mismatch_names_the_field, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, policy_wait_names_who_is_in, .timeout = 10)
+Test(weir_model, policy_wait_names_who_is_in, .timeout = 90)
 {
 	const uint8_t *payload;
 	size_t size;
@@ -296,7 +296,7 @@ Test(weir_model, policy_wait_names_who_is_in, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, policy_partial_and_the_straggler, .timeout = 10)
+Test(weir_model, policy_partial_and_the_straggler, .timeout = 90)
 {
 	const uint8_t *payload;
 	size_t size;
@@ -330,7 +330,7 @@ Test(weir_model, policy_partial_and_the_straggler, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, policy_error_sends_no_sum, .timeout = 10)
+Test(weir_model, policy_error_sends_no_sum, .timeout = 90)
 {
 	create(MODEL_ERROR);
 	join_all();
@@ -342,7 +342,7 @@ Test(weir_model, policy_error_sends_no_sum, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, base_form_and_barrier, .timeout = 10)
+Test(weir_model, base_form_and_barrier, .timeout = 90)
 {
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
@@ -367,7 +367,7 @@ Test(weir_model, base_form_and_barrier, .timeout = 10)
 	model_destroy(model);
 }
 
-Test(weir_model, memory_is_bounded, .timeout = 10)
+Test(weir_model, memory_is_bounded, .timeout = 90)
 {
 	create(MODEL_WAIT);
 	join_all();

@@ -55,7 +55,7 @@ sum_integers(const struct perf_data *d)
 	}
 }
 
-Test(weir_perf, right_integers_pass_and_one_bit_does_not, .timeout = 10)
+Test(weir_perf, right_integers_pass_and_one_bit_does_not, .timeout = 90)
 {
 	struct perf_data d = {.seed = 1, .dtype = WEIR_DTYPE_INT32, .ranks = RANKS};
 	bool overflowed = false;
@@ -81,7 +81,7 @@ Test(weir_perf, right_integers_pass_and_one_bit_does_not, .timeout = 10)
 	cr_expect(overflowed, "the data must make sums wrap");
 }
 
-Test(weir_perf, right_floats_pass_within_the_bound_alone, .timeout = 10)
+Test(weir_perf, right_floats_pass_within_the_bound_alone, .timeout = 90)
 {
 	struct perf_data d = {.seed = 2, .dtype = WEIR_DTYPE_FP32, .ranks = RANKS};
 
@@ -94,7 +94,7 @@ Test(weir_perf, right_floats_pass_within_the_bound_alone, .timeout = 10)
 	cr_expect_gt(wrong(&d, NULL, 9, 100, floats), COUNT - 5u);
 }
 
-Test(weir_perf, partial_sums_are_of_those_present, .timeout = 10)
+Test(weir_perf, partial_sums_are_of_those_present, .timeout = 90)
 {
 	struct perf_data d = {.seed = 3, .dtype = WEIR_DTYPE_INT32, .ranks = RANKS};
 	uint8_t present[WEIR_BITMAP_BYTES] = {0x0f};
@@ -121,7 +121,7 @@ read_text(const char *text, struct perf_shapes *shapes, char *error, size_t size
 	return code;
 }
 
-Test(weir_perf, shapes_files, .timeout = 10)
+Test(weir_perf, shapes_files, .timeout = 90)
 {
 	const char *bad[] = {"", "# nothing\n", "a\n", "a 0\n", "a -1\n", "a 3x\n",
 		"a 99999999999 99999999999\n", "a 1\nb 2 three\n"};
@@ -139,7 +139,7 @@ Test(weir_perf, shapes_files, .timeout = 10)
 	cr_expect_not_null(strstr(error, ":2: "), "the line is named: %s", error);
 }
 
-Test(weir_perf, resnet50, .timeout = 10)
+Test(weir_perf, resnet50, .timeout = 90)
 {
 	struct perf_shapes shapes;
 	char error[256];

@@ -33,7 +33,7 @@ series(const struct perf_options *o, unsigned int ranks, struct perf_series *las
 	return n;
 }
 
-Test(weir_perf_plan, lists, .timeout = 10)
+Test(weir_perf_plan, lists, .timeout = 90)
 {
 	const char *bad[] = {"", ",", "int32,", "int3", "int320", "all,", "Int32"};
 	struct perf_list list;
@@ -52,7 +52,7 @@ Test(weir_perf_plan, lists, .timeout = 10)
 	cr_expect_not(perf_list_collectives("join", &list), "is none of an application's");
 }
 
-Test(weir_perf_plan, everything_once, .timeout = 10)
+Test(weir_perf_plan, everything_once, .timeout = 90)
 {
 	struct perf_options o = options("all", "all", "all");
 	struct perf_series last;
@@ -73,7 +73,7 @@ Test(weir_perf_plan, everything_once, .timeout = 10)
 	cr_expect_eq(perf_plan(&o, 3, &(struct perf_series *){NULL}, &(unsigned int){0}), -EINVAL);
 }
 
-Test(weir_perf_plan, sizes_as_nccl_tests_count_them, .timeout = 10)
+Test(weir_perf_plan, sizes_as_nccl_tests_count_them, .timeout = 90)
 {
 	struct perf_options o = options("all", "all", "all");
 	struct perf_series s = {WEIR_COLLECTIVE_ALLREDUCE, WEIR_DTYPE_INT16, WEIR_OP_SUM, 0};
@@ -100,7 +100,7 @@ Test(weir_perf_plan, sizes_as_nccl_tests_count_them, .timeout = 10)
 	cr_expect_eq(perf_plan_count(&o, &s, 5, 2, &bytes), 0u);
 }
 
-Test(weir_perf_plan, bandwidths_as_nccl_tests_define_them, .timeout = 10)
+Test(weir_perf_plan, bandwidths_as_nccl_tests_define_them, .timeout = 90)
 {
 	static const double factors[] = {[WEIR_COLLECTIVE_ALLREDUCE] = 1.5,
 		[WEIR_COLLECTIVE_REDUCE] = 1,
@@ -116,7 +116,7 @@ Test(weir_perf_plan, bandwidths_as_nccl_tests_define_them, .timeout = 10)
 			perf_bus_factor((enum weir_collective)c, 4), factors[c], 1e-12, "%u", c);
 }
 
-Test(weir_perf_plan, what_is_refused, .timeout = 10)
+Test(weir_perf_plan, what_is_refused, .timeout = 90)
 {
 	struct perf_options o = options("reduce", "fp16,int8", "sum,band");
 	char text[128];

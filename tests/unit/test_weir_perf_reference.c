@@ -108,7 +108,7 @@ all_equal(unsigned int bytes)
 	return true;
 }
 
-Test(weir_perf_reference, integers, .timeout = 20)
+Test(weir_perf_reference, integers, .timeout = 90)
 {
 	uint8_t but_one[WEIR_BITMAP_BYTES] = {0x1e};
 
@@ -152,7 +152,7 @@ REDUCE_REAL(double)
 
 static const enum weir_op rounded[] = {WEIR_OP_SUM, WEIR_OP_PROD, WEIR_OP_AVG};
 
-Test(weir_perf_reference, rounded_reals, .timeout = 20)
+Test(weir_perf_reference, rounded_reals, .timeout = 90)
 {
 	uint8_t but_one[WEIR_BITMAP_BYTES] = {0x1e};
 
@@ -228,7 +228,7 @@ decoded(enum weir_dtype dtype, uint16_t bits)
 	return dtype == WEIR_DTYPE_FP16 && bits >> 15 ? -f : f;
 }
 
-Test(weir_perf_reference, halves_accumulate_in_fp32_and_round_once, .timeout = 60)
+Test(weir_perf_reference, halves_accumulate_in_fp32_and_round_once, .timeout = 90)
 {
 	for (unsigned int k = 0; k < 2 * 3; k++) {
 		struct perf_data d = {
@@ -257,7 +257,7 @@ Test(weir_perf_reference, halves_accumulate_in_fp32_and_round_once, .timeout = 6
 	}
 }
 
-Test(weir_perf_reference, minimum_and_maximum_of_ieee, .timeout = 20)
+Test(weir_perf_reference, minimum_and_maximum_of_ieee, .timeout = 90)
 {
 	for (unsigned int k = 0; k < 2; k++) {
 		struct perf_data d = {4, WEIR_DTYPE_FP32, k ? WEIR_OP_MAX : WEIR_OP_MIN, RANKS};
@@ -307,7 +307,7 @@ whose(const struct perf_reference *r, size_t i, size_t *element)
 	}
 }
 
-Test(weir_perf_reference, what_is_copied, .timeout = 20)
+Test(weir_perf_reference, what_is_copied, .timeout = 90)
 {
 	static const enum weir_collective all[] = {WEIR_COLLECTIVE_BROADCAST,
 		WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_GATHER, WEIR_COLLECTIVE_ALLGATHER,
@@ -345,7 +345,7 @@ Test(weir_perf_reference, what_is_copied, .timeout = 20)
 	}
 }
 
-Test(weir_perf_reference, a_slice_of_what_is_reduced, .timeout = 20)
+Test(weir_perf_reference, a_slice_of_what_is_reduced, .timeout = 90)
 {
 	struct perf_reference r = {.data = {6, WEIR_DTYPE_UINT64, WEIR_OP_MAX, RANKS},
 		.collective = WEIR_COLLECTIVE_REDUCESCATTER,
@@ -365,7 +365,7 @@ Test(weir_perf_reference, a_slice_of_what_is_reduced, .timeout = 20)
 	cr_expect_eq(perf_reference_received(&r), 100u);
 }
 
-Test(weir_perf_reference, what_was_sent_is_left_alone, .timeout = 10)
+Test(weir_perf_reference, what_was_sent_is_left_alone, .timeout = 90)
 {
 	struct perf_reference r = {.data = {7, WEIR_DTYPE_UINT8, WEIR_OP_SUM, RANKS},
 		.collective = WEIR_COLLECTIVE_ALLTOALL,
@@ -382,7 +382,7 @@ Test(weir_perf_reference, what_was_sent_is_left_alone, .timeout = 10)
 	cr_expect_eq(perf_reference_changed(&r, NULL), 0u);
 }
 
-Test(weir_perf_reference, what_is_not_reduced, .timeout = 10)
+Test(weir_perf_reference, what_is_not_reduced, .timeout = 90)
 {
 	cr_expect_not(perf_data_reduces(WEIR_DTYPE_FP16, WEIR_OP_BAND));
 	cr_expect_not(perf_data_reduces(WEIR_DTYPE_FP64, WEIR_OP_LXOR));

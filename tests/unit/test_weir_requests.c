@@ -209,12 +209,12 @@ streams(double loss)
 	stop();
 }
 
-Test(weir_requests, many_under_way_are_one_stream, .timeout = 60)
+Test(weir_requests, many_under_way_are_one_stream, .timeout = 90)
 {
 	streams(0);
 }
 
-Test(weir_requests, so_they_are_under_loss, .timeout = 60)
+Test(weir_requests, so_they_are_under_loss, .timeout = 90)
 {
 	streams(0.02);
 }
@@ -252,7 +252,7 @@ threads(void *argument)
 	return NULL;
 }
 
-Test(weir_requests, each_may_have_a_thread_that_waits, .timeout = 60)
+Test(weir_requests, each_may_have_a_thread_that_waits, .timeout = 90)
 {
 	start(0.01);
 	each_host(threads);
@@ -261,7 +261,7 @@ Test(weir_requests, each_may_have_a_thread_that_waits, .timeout = 60)
 	stop();
 }
 
-Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 60)
+Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 90)
 {
 	struct weir_request *requests[HOSTS];
 	unsigned int seen = 0;
@@ -289,7 +289,7 @@ Test(weir_requests, one_thread_waits_for_those_of_several_handles, .timeout = 60
 }
 
 /* Host 0 differs in the second call: the third and fourth end as that does, without a packet perhaps. */
-Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 60)
+Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 90)
 {
 	start(0);
 	for (unsigned int h = 0; h < HOSTS; h++)
@@ -314,7 +314,7 @@ Test(weir_requests, a_failure_ends_all_that_are_under_way, .timeout = 60)
 }
 
 /* Nobody else calls: it can only end with the handle. */
-Test(weir_requests, closing_cancels_them, .timeout = 60)
+Test(weir_requests, closing_cancels_them, .timeout = 90)
 {
 	struct weir *first;
 	pthread_t thread;
@@ -376,19 +376,19 @@ close_under(void *(*wait)(void *))
 	stop();
 }
 
-Test(weir_requests, closing_tells_who_waits_for_any, .timeout = 60)
+Test(weir_requests, closing_tells_who_waits_for_any, .timeout = 90)
 {
 	close_under(wait_for_any);
 }
 
-Test(weir_requests, closing_tells_who_waits_for_all, .timeout = 60)
+Test(weir_requests, closing_tells_who_waits_for_all, .timeout = 90)
 {
 	close_under(wait_for_all);
 	for (unsigned int k = 0; k < CALLS; k++)
 		cr_expect_null(several[k], "request %u was not waited for", k);
 }
 
-Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 60)
+Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
 {
 	struct weir_request *request;
 	struct weir *weir;

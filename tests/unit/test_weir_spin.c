@@ -143,7 +143,7 @@ run(int spin_us, bool late)
 		cr_assert_eq(hosts[h].code, 0, "host %u: %s", h, hosts[h].error);
 }
 
-Test(weir_spin, polls_then_sleeps, .timeout = 60)
+Test(weir_spin, polls_then_sleeps, .timeout = 90)
 {
 	unsigned int last = ROUNDS - 1;
 
@@ -155,14 +155,14 @@ Test(weir_spin, polls_then_sleeps, .timeout = 60)
 	cr_expect_eq(hosts[WATCHED].polled[last], 0, "polled after %u long waits", last);
 }
 
-Test(weir_spin, sleeps_at_once_when_told, .timeout = 60)
+Test(weir_spin, sleeps_at_once_when_told, .timeout = 90)
 {
 	run(-1, false);
 	for (unsigned int k = 0; k < ROUNDS; k++)
 		cr_expect_eq(hosts[WATCHED].polled[k], 0, "operation %u polled", k);
 }
 
-Test(weir_spin, polls_for_as_long_as_told, .timeout = 60)
+Test(weir_spin, polls_for_as_long_as_told, .timeout = 90)
 {
 	unsigned int all = 0;
 
@@ -176,7 +176,7 @@ Test(weir_spin, polls_for_as_long_as_told, .timeout = 60)
 	cr_expect_gt(all, 0, "it never polled");
 }
 
-Test(weir_spin, refuses_what_is_no_time, .timeout = 10)
+Test(weir_spin, refuses_what_is_no_time, .timeout = 90)
 {
 	struct weir_config config = {
 		.switch_address = "127.0.0.1", .address = "127.0.0.1", .spin_us = -2};

