@@ -179,7 +179,6 @@ int weir_error_returnf(const struct weir_handle *h, int code, const char *format
 	__attribute__((format(printf, 3, 4)));
 const char *weir_error_last(const struct weir_handle *h);
 
-
 /* Texts of failures; each sets h->error and returns the code. */
 int weir_error_join(struct weir_handle *h, uint64_t waited);
 /* The oldest operation under way has made no progress since `progressed`. */

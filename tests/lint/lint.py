@@ -67,6 +67,17 @@ FORBIDDEN_INCLUDES = [
     (r'^(pktbuf|hashengine|rmw|ppe)/', r'jansson\.h', 'JSON stays in ctrl and apps'),
     (r'^apps/libweir/', r'rte_\w+\.h', 'the host library and its tools know no DPDK'),
 ]
+# Facts with one list each: (a word that stands for the list, where it may be named, the list). A new file that
+# names it has a copy of the list; take what it needs from the list.
+LISTS = [
+    (r'bf16', r'^(pktbuf/wire/types\.h|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c|apps/perf/options\.c|'
+     r'ctrl/api/page/job\.js)$', 'types: pktbuf/wire/types.h'),
+    (r'alltoall', r'^(pktbuf/wire/collectives\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
+     r'apps/perf/(data\.h|operate\.c|options\.c)|apps/compare/.*)$', 'collectives: pktbuf/wire/collectives.h'),
+    (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/timeout\.c|apps/ctl/stuck\.c|'
+     r'apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
+     'settings of a job: ctrl/config/job_settings.h'),
+]
 # Spelled apart, so that this file passes its own check.
 LEFT_OPEN = re.compile(r'\b(%s)\b' % '|'.join(['TO' + 'DO', 'FIX' + 'ME', 'X' * 3]))
 
@@ -205,6 +216,13 @@ def check_tokens(tree):
                     found.append('%s:%d: %s' % (path, line_of(code, match.start()),
                                                 match.group(0).strip()))
         yield why, found
+    found = []
+    for path in tree.sources('.c', '.h', '.py', '.js'):
+        text = re.sub(r'/\*.*?\*/', '', tree.read(path), flags=re.S) if room_of(path) in ROOMS else ''
+        for word, where, what in LISTS:
+            if re.search(r'\b%s\b' % word, text, re.I) and not re.search(where, path):
+                found.append('%s names %s, the only list of %s' % (path, word, what))
+    yield 'one list of each fact', found
     found = []
     for path in tree.files:
         if path.endswith(('.c', '.h', '.py', '.md', '.sh', '.json', 'meson.build', 'Makefile')):

@@ -41,8 +41,7 @@ Test(weir_perf_plan, lists, .timeout = 90)
 	cr_assert(perf_list_types("float,int8,bfloat16,half,double,f8e5m2", &list));
 	cr_expect_eq(list.codes,
 		1u << WEIR_DTYPE_FP32 | 1u << WEIR_DTYPE_INT8 | 1u << WEIR_DTYPE_BF16 |
-			1u << WEIR_DTYPE_FP16 | 1u << WEIR_DTYPE_FP64 |
-			1u << WEIR_DTYPE_FP8_E5M2);
+			1u << WEIR_DTYPE_FP16 | 1u << WEIR_DTYPE_FP64 | 1u << WEIR_DTYPE_FP8_E5M2);
 	cr_expect_not(list.all);
 	cr_assert(perf_list_collectives("barrier,all", &list));
 	cr_expect_eq(list.codes, 0x1ffu);
