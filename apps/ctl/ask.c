@@ -124,15 +124,14 @@ ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
 
 /* Parsed; NULL when it is not what a switch says. */
 static json_t *
-parse(const struct ctl *ctl, const struct client_answer *answer, bool quiet)
+parse(const struct ctl *ctl, const struct client_answer *answer)
 {
 	json_error_t where;
 	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
 
-	if (!json_is_object(all) && !quiet)
+	if (!json_is_object(all)) {
 		ctl_say("%s does not answer in JSON as a switch does: is it one?",
 			ctl->client.http.address);
-	if (!json_is_object(all)) {
 		json_decref(all);
 		return NULL;
 	}
@@ -153,7 +152,7 @@ ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key)
 static bool
 print_raw(struct ctl *ctl, const struct client_answer *answer)
 {
-	json_t *all = parse(ctl, answer, false);
+	json_t *all = parse(ctl, answer);
 
 	ctl->status = CTL_REFUSED;
 	if (all == NULL)
@@ -191,7 +190,7 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 	} else if (ctl->options.json) {
 		print_raw(ctl, &raw);
 	} else {
-		*answer = parse(ctl, &raw, false);
+		*answer = parse(ctl, &raw);
 		ctl->status = *answer == NULL ? CTL_REFUSED : CTL_OK;
 	}
 	free(raw.body);
@@ -199,15 +198,14 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 }
 
 bool
-ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer)
+ctl_get(struct ctl *ctl, const char *path, json_t **answer)
 {
 	struct client_answer raw;
 	bool missing = false;
 
 	*answer = NULL;
 	if (!client_request(&ctl->client, "GET", path, NULL, 0, &raw)) {
-		if (!quiet)
-			ctl_say("%s", ctl->client.error);
+		ctl_say("%s", ctl->client.error);
 		ctl->status = CTL_NO_CONNECTION;
 		return false;
 	}
@@ -215,8 +213,8 @@ ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer)
 	if (raw.status == 404)
 		missing = true;
 	else if (raw.status == 200)
-		*answer = parse(ctl, &raw, quiet);
-	else if (!quiet)
+		*answer = parse(ctl, &raw);
+	else
 		ctl_refused(ctl, &raw);
 	free(raw.body);
 	return missing || *answer != NULL;

@@ -78,7 +78,7 @@ waiting_one(struct ctl *ctl, const char *name, unsigned int *found)
 {
 	char *path = ctl_path("/v1/jobs/", name, "");
 	json_t *job;
-	bool asked = ctl_get(ctl, path, false, &job);
+	bool asked = ctl_get(ctl, path, &job);
 
 	if (asked)
 		*found += view_waiting(job, stdout, ctl->width);
@@ -94,7 +94,7 @@ waiting(struct ctl *ctl, unsigned int *found)
 {
 	const char *wanted = ctl->options.job;
 	json_t *all, *list;
-	bool asked = ctl_get(ctl, "/v1/jobs", false, &all) && !ctl_lacks(ctl, all, "jobs");
+	bool asked = ctl_get(ctl, "/v1/jobs", &all) && !ctl_lacks(ctl, all, "jobs");
 
 	list = get(all, "jobs");
 	for (size_t i = 0; asked && i < json_array_size(list) && i < JOBS_ASKED; i++) {
@@ -112,7 +112,7 @@ static int
 show_stuck(struct ctl *ctl, json_t *answer, unsigned int limit)
 {
 	size_t count = json_array_size(get(answer, "blocks"));
-	unsigned int found = view_stuck(answer, false, stdout, ctl->width);
+	unsigned int found = view_stuck(answer, stdout, ctl->width);
 
 	if (count >= limit)
 		text_printf(stdout, 2, ctl->width,

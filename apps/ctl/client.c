@@ -92,8 +92,6 @@ client_request(struct client *client, const char *method, const char *path, cons
 		.take = take,
 		.to = answer,
 		.most = client->most,
-		.interrupted = client->interrupted,
-		.argument = client->argument,
 	};
 
 	*answer = (struct client_answer){0};

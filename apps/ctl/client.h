@@ -17,9 +17,6 @@ struct client {
 	const char *token_from; /* where the token is from, for people; NULL: there is none */
 	double timeout; /* seconds that a request takes at most, > 0 */
 	size_t most; /* bytes of an answer that are taken */
-	bool (*interrupted)(
-		void *); /* true ends a request; asked each second at least. NULL: none */
-	void *argument;
 	struct weir_http *handle;
 	char token[4096];
 	char error[1024]; /* why the last call failed, and what to do: a line */
@@ -43,7 +40,7 @@ void client_close(struct client *client);
  * @param body    JSON, or NULL
  * @param more    seconds to add to the configured ones
  * @param[out] answer  free `body`
- * @return false: no connection, no answer in time, or interrupted
+ * @return false: no connection, or no answer in time
  */
 bool client_request(struct client *client, const char *method, const char *path, const char *body,
 	double more, struct client_answer *answer);

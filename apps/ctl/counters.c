@@ -109,7 +109,7 @@ time_of(json_t *answer)
 static void
 show_rates(const struct ctl *ctl, json_t *now, json_t *before, double seconds)
 {
-	struct table_rows rows = {json_copy(now), before, seconds, "id", 0};
+	struct table_rows rows = {json_copy(now), before, seconds, "id"};
 	time_t clock = time(NULL);
 	struct tm parts;
 	char text[32] = "";

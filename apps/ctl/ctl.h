@@ -28,7 +28,7 @@ struct ctl_options {
 	const char *job, *output;
 	double span, interval;
 	unsigned int limit, count;
-	bool stuck, watch, once, zeros, wait;
+	bool stuck, watch, zeros, wait;
 	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
 	const char *words[2]; /* the command's arguments */
 };
@@ -44,10 +44,6 @@ struct ctl_command;
 
 /* Reads the command line; ends the program on a mistake. Returns the command. */
 const struct ctl_command *options_read(struct ctl_options *options, int argc, char **argv);
-
-/* Print what may be the last of these words of a command line, a line each; ":file" for a file's name.
- * jobs and ports are asked of the switch that the line names. */
-int options_complete(int count, char **words);
 
 /* Opens the client of these options; says why not. Returns the exit status. */
 int ctl_connect(struct ctl *ctl);
@@ -66,9 +62,9 @@ int command_run(const struct ctl_command *command, struct ctl *ctl);
  */
 bool ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, json_t **answer);
 
-/* The same for a command that needs several answers: prints none of them, and is silent when
- * `quiet`. A status of 404 is then no error but NULL in `answer`. */
-bool ctl_get(struct ctl *ctl, const char *path, bool quiet, json_t **answer);
+/* The same for a command that needs several answers: prints none of them. A status of 404 is no
+ * error but NULL in `answer`. */
+bool ctl_get(struct ctl *ctl, const char *path, json_t **answer);
 
 /* Whether an answer lacks a key that it must have (NULL: it needs none); says so. */
 bool ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key);
@@ -90,7 +86,6 @@ double ctl_clock(void);
 int command_blocks(struct ctl *ctl);
 int command_counters(struct ctl *ctl);
 int command_trace(struct ctl *ctl);
-int command_top(struct ctl *ctl);
 int command_job_create(struct ctl *ctl);
 int command_job_set(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);

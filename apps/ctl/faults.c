@@ -292,7 +292,7 @@ job_id(struct ctl *ctl, const char *job)
 	if (job[0] != '\0' && strlen(job) <= 9 && job[strspn(job, "0123456789")] == '\0')
 		return atoi(job);
 	path = ctl_path("/v1/jobs/", job, "");
-	if (ctl_get(ctl, path, false, &answer)) {
+	if (ctl_get(ctl, path, &answer)) {
 		if (answer != NULL && json_is_integer(get(answer, "id")))
 			id = (int)json_integer_value(get(answer, "id"));
 		else
@@ -374,7 +374,7 @@ command_faults_add(struct ctl *ctl)
 	json_t *seed = json_incref(json_object_get(rule, "seed"));
 
 	json_object_del(rule, "seed");
-	if (read_rule(ctl, rule) && ctl_get(ctl, "/v1/faults", false, &section)) {
+	if (read_rule(ctl, rule) && ctl_get(ctl, "/v1/faults", &section)) {
 		if (section == NULL || ctl_lacks(ctl, section, "rules")) {
 			if (section == NULL)
 				ctl_say("this switch knows no faults: it is older than "

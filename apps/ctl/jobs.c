@@ -14,8 +14,8 @@
 #define INDENT  9
 #define POLL_NS 100000000
 
-void
-view_joined(json_t *job, FILE *out)
+static void
+joined_of(json_t *job, FILE *out)
 {
 	fprintf(out, "%s of %s", units_exact(get_number(job, "joined")).text,
 		units_exact(get_number(job, "size")).text);
@@ -34,7 +34,7 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 		{"JOB", "name", CELL_TEXT, 1, 0, NULL},
 		{"ID", "id", CELL_EXACT, 0, 0, NULL},
 		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
-		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 0, view_joined},
+		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 0, joined_of},
 		{"IN FLIGHT", "blocks_in_flight", CELL_EXACT, 0, 0, NULL},
 		{"COMPLETE", "counters.blocks_complete", CELL_EXACT, 0, 0, NULL},
 		{"PARTIAL", "counters.blocks_partial", CELL_EXACT, 0, 0, NULL},
@@ -285,7 +285,7 @@ wait_until_gone(struct ctl *ctl, const char *path)
 	json_t *answer;
 
 	do {
-		if (!ctl_get(ctl, path, false, &answer))
+		if (!ctl_get(ctl, path, &answer))
 			return ctl->status;
 		if (answer == NULL) {
 			puts("gone");
@@ -328,7 +328,7 @@ is_member(struct ctl *ctl, const char *job, const char *rank)
 	json_t *answer, *list;
 	bool found = false;
 
-	if (ctl_get(ctl, path, false, &answer)) {
+	if (ctl_get(ctl, path, &answer)) {
 		list = get(answer, "members");
 		for (size_t i = 0; i < json_array_size(list); i++) {
 			json_t *member = json_array_get(list, i);

@@ -25,8 +25,6 @@ main(int argc, char **argv)
 	int status;
 
 	setlocale(LC_CTYPE, "");
-	if (argc > 2 && strcmp(argv[1], "complete") == 0)
-		return options_complete(argc - 2, argv + 2);
 	command = options_read(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
 	status = ctl_connect(&ctl);

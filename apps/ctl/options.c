@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line: the commands, the options of each, what the shell completes, and near misses. */
+/* The command line: the commands, the options of each, and near misses. */
 #include "apps/report/options.h"
 
 #include <ctype.h>
@@ -64,11 +64,6 @@ static const struct option_row of_trace[] = {
 	{"output", 'o', OPTION_TEXT, &given.output, 0, 0, "FILE", "- is standard output"},
 	{0},
 };
-static const struct option_row of_top[] = {
-	{"once", 0, OPTION_FLAG, &given.once, 0, 0, NULL, "print one frame; needs no terminal"},
-	{"interval", 0, OPTION_TEXT, &text.interval, 0, 0, "TIME", "time between two frames"},
-	{0},
-};
 static const struct option_row of_job_delete[] = {
 	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
 	{0},
@@ -78,7 +73,7 @@ static const struct option_row of_job_delete[] = {
 struct field {
 	const char *key;
 	enum { NUMBER, LARGE, FLAG, WORD, PERCENT, NUMBERS } kind;
-	const char *argument; /* in the help; the words to complete, "a|b" */
+	const char *argument; /* in the help */
 	const char *help;
 	const char *value; /* NULL: not given */
 	bool set; /* FLAG */
@@ -177,7 +172,6 @@ static const struct ctl_command commands[] = {
 	{"counters", "", "every counter that is not 0; --watch: rates", 0, of_counters, {NULL}, NULL, NULL, NULL,
 		command_counters},
 	{"trace", "", "record what the workers do, for Perfetto; -o FILE", 0, of_trace, {NULL}, NULL, NULL, NULL, command_trace},
-	{"top", "", "a live view; q quits", 0, of_top, {NULL}, NULL, NULL, NULL, command_top},
 	{"faults", "", "faults set on purpose: what they match and hit", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules",
 		NULL},
 	{"faults show", "", "the same", 0, NULL, {NULL}, "/v1/faults", view_faults, "rules", NULL},
@@ -207,8 +201,6 @@ static void __attribute__((noreturn, format(printf, 1, 2))) wrong(const char *fo
 	exit(CTL_USAGE);
 }
 
-static bool completing;
-
 /* The options of a command, those of its fields included. Kept until the next call. */
 static const struct option_row *
 rows_of(const struct ctl_command *command)
@@ -232,9 +224,8 @@ rows_of(const struct ctl_command *command)
 				f->kind == FLAG ? OPTION_FLAG : OPTION_TEXT,
 				f->kind == FLAG ? (void *)&f->set : (void *)&f->value, 0, 0,
 				/* All types do not fit into the help. */
-				completing || f->argument == NULL || strlen(f->argument) <= 40
-					? f->argument
-					: "WORD",
+				f->argument == NULL || strlen(f->argument) <= 40 ? f->argument
+										 : "WORD",
 				help == NULL ? f->help : help};
 		}
 	rows[count] = (struct option_row){0};
@@ -552,168 +543,4 @@ command_run(const struct ctl_command *command, struct ctl *ctl)
 		command->view(answer, stdout, ctl->width);
 	json_decref(answer);
 	return ctl->status;
-}
-
-/* Print the word, if it continues what is typed. */
-static void
-offer(const char *typed, const char *before, const char *word, size_t length)
-{
-	char whole[2 * NAME_BYTES + 64];
-
-	snprintf(whole, sizeof(whole), "%s%.*s", before, (int)length, word);
-	if (strncmp(whole, typed, strlen(typed)) == 0)
-		puts(whole);
-}
-
-/* The names in a list of the switch, asked quickly. */
-static void
-offer_names(const char *typed, const char *before, const char *path, const char *key)
-{
-	struct ctl ctl = {.options = given};
-	json_t *answer, *list;
-
-	ctl.options.timeout = 0.5;
-	if (freopen("/dev/null", "w", stderr) != NULL && ctl_connect(&ctl) == CTL_OK &&
-		ctl_get(&ctl, path, true, &answer)) {
-		list = get(answer, key);
-		for (size_t i = 0; i < json_array_size(list); i++) {
-			const char *name = get_text(json_array_get(list, i), "name");
-
-			if (name[strspn(name,
-				    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				    "0123456789._-")] == '\0')
-				offer(typed, before, name, strlen(name));
-		}
-		json_decref(answer);
-	}
-	client_close(&ctl.client);
-}
-
-/* The values of an argument, by its name in the help. */
-static void
-offer_values(const char *typed, const char *before, const char *argument)
-{
-	if (strcmp(argument, "FILE") == 0)
-		puts(":file");
-	else if (strcmp(argument, "JOB") == 0)
-		offer_names(typed, before, "/v1/jobs", "jobs");
-	else if (strcmp(argument, "PORT") == 0)
-		offer_names(typed, before, "/v1/ports", "ports");
-	else if (strcmp(argument, "ADDRESS") == 0)
-		puts(":file " CTL_FOLDER);
-	else if (islower((unsigned char)argument[0]))
-		for (const char *at = argument; *at != '\0'; at += *at == '|') {
-			size_t length = strcspn(at, "|");
-
-			if (islower((unsigned char)*at))
-				offer(typed, before, at, length);
-			at += length;
-		}
-}
-
-/* The option that a word begins with; NULL: none. */
-static const struct option_row *
-option_of(const struct ctl_command *command, const char *word)
-{
-	const struct option_row *const tables[] = {
-		command == NULL ? NULL : rows_of(command), everywhere};
-	size_t length = strcspn(word, "=");
-
-	for (size_t t = 0; t < 2; t++)
-		for (const struct option_row *r = tables[t]; r != NULL && r->name != NULL; r++)
-			if ((strncmp(word, "--", 2) == 0 && strlen(r->name) == length - 2 &&
-				    strncmp(word + 2, r->name, length - 2) == 0) ||
-				(word[0] == '-' && r->letter != '\0' && word[1] == r->letter &&
-					word[2] == '\0'))
-				return r;
-	return NULL;
-}
-
-static void
-offer_options(const struct ctl_command *command, const char *typed)
-{
-	const struct option_row *const tables[] = {
-		command == NULL ? NULL : rows_of(command), everywhere};
-
-	for (size_t t = 0; t < 2; t++)
-		for (const struct option_row *r = tables[t]; r != NULL && r->name != NULL; r++)
-			offer(typed, "--", r->name, strlen(r->name));
-	offer(typed, "--", "help", 4);
-}
-
-/* The words of commands: the first, or, behind it, the second. */
-static void
-offer_commands(const char *first, const char *typed)
-{
-	const char *last = "";
-
-	for (size_t i = 0; i < COMMANDS; i++) {
-		const char *name = commands[i].name, *blank = strchr(name, ' ');
-		size_t length = blank == NULL ? strlen(name) : (size_t)(blank - name);
-
-		if (first == NULL && (strncmp(last, name, length) != 0 || last[length] == 's'))
-			offer(typed, "", name, length);
-		else if (first != NULL && blank != NULL && strlen(first) == length &&
-			strncmp(first, name, length) == 0)
-			offer(typed, "", blank + 1, strlen(blank + 1));
-		last = name;
-	}
-}
-
-int
-options_complete(int count, char **words)
-{
-	const char *typed = words[count - 1], *plain[8] = {NULL}, *value = NULL;
-	const struct ctl_command *command = NULL;
-	const struct option_row *option = NULL;
-	int used = 0;
-
-	completing = true;
-	given.address = variable("WEIR_SWITCH");
-	for (int i = 0; i < count - 1; i++) {
-		option = option_of(command, words[i]);
-		if (option == NULL && words[i][0] != '-' && used < 7) {
-			plain[used++] = words[i];
-			command = find(plain[0], plain[1] == NULL ? "" : plain[1]);
-		}
-		value = strchr(words[i], '=');
-		value = value != NULL ? value + 1 : words[i + 1];
-		if (option != NULL && option->kind != OPTION_TEXT)
-			option = NULL;
-		if (option == NULL || strchr(words[i], '=') != NULL || i + 1 < count - 1) {
-			if (option != NULL && option >= everywhere &&
-				option < everywhere + sizeof(everywhere) / sizeof(everywhere[0]))
-				*(const char **)option->to = value;
-			if (option != NULL && strchr(words[i], '=') == NULL)
-				i++;
-			option = NULL;
-		}
-	}
-	if (option != NULL) {
-		offer_values(typed, "", option->argument);
-	} else if (typed[0] == '-' && strchr(typed, '=') != NULL) {
-		char before[NAME_BYTES];
-
-		option = option_of(command, typed);
-		snprintf(before, sizeof(before), "%.*s", (int)strcspn(typed, "=") + 1, typed);
-		if (option != NULL && option->argument != NULL)
-			offer_values(typed, before, option->argument);
-	} else if (typed[0] == '-') {
-		offer_options(command, typed);
-	} else {
-		int begin = command != NULL && strchr(command->name, ' ') != NULL ? 2 : 1;
-
-		if (used == 0)
-			offer_commands(NULL, typed);
-		if (used == 1)
-			offer_commands(plain[0], typed);
-		if (command != NULL && used == begin && command->words > 0) {
-			char argument[NAME_BYTES];
-
-			snprintf(argument, sizeof(argument), "%.*s",
-				(int)strcspn(command->arguments, " "), command->arguments);
-			offer_values(typed, "", argument);
-		}
-	}
-	return CTL_OK;
 }

@@ -112,8 +112,8 @@ view_health(json_t *answer, FILE *out, unsigned int width)
 		units_age(get_number(answer, "uptime")).text);
 }
 
-void
-view_link(json_t *port, FILE *out)
+static void
+link_state(json_t *port, FILE *out)
 {
 	fputs(!json_is_boolean(get(port, "up")) ? "-" : get_true(port, "up") ? "up" : "down", out);
 }
@@ -123,7 +123,7 @@ view_ports(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct table_column columns[] = {
 		{"PORT", "name", CELL_TEXT, 1, 0, NULL},
-		{"LINK", "up", CELL_PRINT, 0, 0, view_link},
+		{"LINK", "up", CELL_PRINT, 0, 0, link_state},
 		{"DEVICE", "device", CELL_TEXT, 1, 4, NULL},
 		{"MAC", "mac", CELL_TEXT, 0, 5, NULL},
 		{"MTU", "mtu", CELL_EXACT, 0, 6, NULL},

@@ -272,9 +272,8 @@ tell_ages(const struct group *group, FILE *out, unsigned int width)
 	end(&p, out, width);
 }
 
-/* `brief`: in one paragraph, that begins with the age, so that it may be cut. */
 static void
-tell_blocks(json_t *blocks, bool brief, FILE *out, unsigned int width)
+tell_blocks(json_t *blocks, FILE *out, unsigned int width)
 {
 	struct group group = {.blocks = calloc(json_array_size(blocks), sizeof(uint64_t))};
 	struct paragraph p;
@@ -288,8 +287,7 @@ tell_blocks(json_t *blocks, bool brief, FILE *out, unsigned int width)
 	qsort(group.blocks, group.count, sizeof(*group.blocks), view_ascending);
 	units_ranges(group.blocks, group.count, RANGES_NAMED, ranges, sizeof(ranges));
 	to = begin(&p);
-	fprintf(to, "job %s%s%s: ", get_text(group.first, "job"), brief ? ", for " : "",
-		brief ? units_age(group.oldest).text : "");
+	fprintf(to, "job %s: ", get_text(group.first, "job"));
 	if (group.count == 1)
 		fprintf(to, "block %s waits for ", ranges);
 	else
@@ -297,20 +295,19 @@ tell_blocks(json_t *blocks, bool brief, FILE *out, unsigned int width)
 	name_sources(get(group.first, "missing"), to);
 	name_policy(&group, to);
 	end(&p, out, width);
-	if (!brief)
-		tell_ages(&group, out, width);
+	tell_ages(&group, out, width);
 	free(group.blocks);
 }
 
 unsigned int
-view_stuck(json_t *answer, bool brief, FILE *out, unsigned int width)
+view_stuck(json_t *answer, FILE *out, unsigned int width)
 {
 	json_t *groups = by_cause(get(answer, "blocks")), *blocks;
 	unsigned int count = (unsigned int)json_object_size(groups);
 	const char *cause;
 
 	json_object_foreach (groups, cause, blocks)
-		tell_blocks(blocks, brief, out, width);
+		tell_blocks(blocks, out, width);
 	json_decref(groups);
 	return count;
 }

@@ -99,7 +99,6 @@ print_cell(const struct table_column *column, const struct table_rows *rows, jso
 	case CELL_AGE: text = units_age(value); break;
 	case CELL_MS: text = units_age(value / 1e3); break;
 	case CELL_RATE: text = units_rate(rate(rows, before, row, column->path)); break;
-	case CELL_BITS: text = units_bits(8 * rate(rows, before, row, column->path)); break;
 	}
 	fputs(text.text, out);
 }
@@ -250,10 +249,8 @@ void
 table_print(const struct table_column *columns, size_t count, const struct table_rows *rows,
 	FILE *out, unsigned int width)
 {
-	size_t all = json_array_size(rows->now);
-	struct layout layout = {.columns = columns,
-		.count = count,
-		.rows = rows->most > 0 && all > rows->most ? rows->most : all};
+	struct layout layout = {
+		.columns = columns, .count = count, .rows = json_array_size(rows->now)};
 	char *text, *next;
 
 	fill(&layout, rows);
@@ -271,8 +268,6 @@ table_print(const struct table_column *columns, size_t count, const struct table
 			length--;
 		fprintf(out, "%.*s\n", (int)length, line);
 	}
-	if (all > layout.rows)
-		fprintf(out, "and %zu more\n", all - layout.rows);
 	free(text);
 	for (size_t i = 0; i < layout.rows * count; i++)
 		free(layout.cells[i]);

@@ -24,7 +24,6 @@ enum cell {
 	CELL_AGE, /* seconds */
 	CELL_MS, /* milliseconds, shown as CELL_AGE does */
 	CELL_RATE, /* per second, since the row was seen before */
-	CELL_BITS, /* bits per second, of bytes */
 	CELL_PRINT_RIGHT, /* as CELL_PRINT */
 };
 
@@ -45,7 +44,6 @@ struct table_rows {
 	json_t *before; /* the array some seconds ago, for rates; NULL: they are dashes */
 	double seconds; /* between the two */
 	const char *key; /* of a row's name, to find it in `before`; NULL: "name" */
-	size_t most; /* rows; 0: all. A last line says how many more there are */
 };
 
 /* Titles and rows. Ends the program when there is no memory. */

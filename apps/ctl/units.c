@@ -72,15 +72,6 @@ units_rate(double per_second)
 }
 
 struct units_text
-units_bits(double per_second)
-{
-	static const char *const words[] = {
-		" bit/s", " kbit/s", " Mbit/s", " Gbit/s", " Tbit/s", " Pbit/s"};
-
-	return isfinite(per_second) ? scaled(round(per_second), 1000, words, 6) : text("-");
-}
-
-struct units_text
 units_bytes(double bytes)
 {
 	static const char *const words[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};

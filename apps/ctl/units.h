@@ -23,9 +23,6 @@ struct units_text units_count(double value);
 /* units_count() with "/s". Between 0 and 10 with a decimal place: "0.3/s". */
 struct units_text units_rate(double per_second);
 
-/* Bits per second, by powers of 1000: "9.41 Gbit/s". */
-struct units_text units_bits(double per_second);
-
 /* Bytes, by powers of 1024: "37.2 MiB". */
 struct units_text units_bytes(double bytes);
 

@@ -22,7 +22,6 @@ def no_connection():
         api.fill()
         api.stop()
         says(ctl(api.address, 'jobs'), 3, 'Connection refused.: is the switch running')
-        says(ctl(api.address, 'top'), 3, 'Connection refused')
     with FakeApi(tcp=True) as api:
         api.stop()
         says(ctl(api.address, 'jobs'), 3, 'Connection refused.*api.listen')

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl blocks --stuck and top against a control API that is played: what waits for whom, and that
+"""weirctl blocks --stuck against a control API that is played: what waits for whom, and that
 what is not known is not called well."""
 import re
 import sys
@@ -85,8 +85,6 @@ def a_job_that_nobody_uses_is_not_stuck():
         api.routes.update({'/v1/blocks': {'blocks': []}, '/v1/jobs': {'jobs': [new]},
                            '/v1/jobs/new': new})
         check(good(ctl(api.address, 'blocks', '--stuck')) == 'nothing is stuck\n', 'new')
-        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
-        check('STUCK' not in frame, '%s', frame)
 
 
 @case
@@ -109,45 +107,12 @@ def who_does_not_acknowledge_is_named():
 
         check(stuck() == 'job ring: its results wait for the acknowledgement of rank 2 (10.77.0.3), last heard '
               '12.4 s ago; policy partial: after 10.0 s of that the others go on without it\n', '%s', stuck())
-        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
-        check('\nSTUCK\njob ring: its results wait for ' in frame, '%s', frame)
         check('dead_after_ms is 0: nothing will happen until it sends\n' in stuck(dead_after_ms=0), '%s', stuck())
         # All heard; at rest; blocks that are open speak for themselves; nobody was heard for long.
         for more in ({'members': members()}, {'buffers': {'used': 64, 'reserved': 128}},
                      {'blocks_in_flight': 1}, {'policy': 'wait'}, {'timeout_ms': 20000},
                      {'members': [dict(one, last_heard=12.4) for one in members()]}):
             check(stuck(**more) == 'nothing is stuck\n', '%s: %s', more, stuck(**more))
-
-
-@case
-def top_shows_jobs_that_wait_to_begin():
-    late = members()
-    late[3].update(state='expected', last_heard=None)
-    waits = job('late', 1, state='joining', joined=3, generation=0, members=late)
-    with FakeApi() as api:
-        api.fill()
-        api.routes['/v1/blocks'] = {'blocks': []}
-        api.routes['/v1/jobs']['jobs'].append(waits)
-        api.routes['/v1/jobs/late'] = waits
-        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
-        check(re.search(r'^STUCK\njob late: has not begun: 3 of 4 sources have joined; it waits for rank '
-                        r'3 \(10\.77\.0\.4\)', frame, re.M), '%s', frame)
-        del api.routes['/v1/jobs/late']  # gone meanwhile
-        good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
-
-
-@case
-def top_keeps_ages_and_windows_at_80_columns():
-    with FakeApi() as api:
-        api.fill()
-        api.routes['/v1/blocks'] = {'blocks': [
-            block(n, name, missing=(0, 1, 2)) for name in ('ring', 'eval') for n in (5, 7, 9)]}
-        frame = good(ctl(api.address, 'top', '--once', '--interval', '100ms', columns=80))
-        check(re.search(r'^ring +running .* 64 of 64 ', frame, re.M), '%s', frame)
-        check(re.search(r'^job ring, for 12\.6 s: 3 blocks 5, 7, 9 wait for rank 0 ', frame, re.M), '%s',
-              frame)
-        wide = good(ctl(api.address, 'top', '--once', '--interval', '100ms'))
-        check(re.search(r'^ring .* 64 of 64  \[\|{16}\] ', wide, re.M), '%s', wide)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,6 @@
 
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
-#include "apps/ctl/top.h"
 #include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
 #include "tests/random.h"
@@ -33,8 +32,6 @@ Test(weirctl, counts, .timeout = 5)
 	cr_assert_str_eq(units_rate(0.001).text, "0.1/s");
 	cr_assert_str_eq(units_rate(12.4).text, "12/s");
 	cr_assert_str_eq(units_rate(1.2e6).text, "1.20M/s");
-	cr_assert_str_eq(units_bits(9.41e9).text, "9.41 Gbit/s");
-	cr_assert_str_eq(units_bits(0).text, "0 bit/s");
 	cr_assert_str_eq(units_bytes(1024).text, "1.00 KiB");
 	cr_assert_str_eq(units_bytes(1023).text, "1023 B");
 	cr_assert_str_eq(units_bytes(38797312).text, "37.0 MiB");
@@ -74,7 +71,6 @@ Test(weirctl, no_number_is_longer_than_its_column, .timeout = 5)
 		value = ldexp((double)(state >> 11), (int)(state % 64) - 53);
 		cr_assert_leq(strlen(units_count(value).text), 5, "%g", value);
 		cr_assert_leq(strlen(units_rate(value).text), 7, "%g", value);
-		cr_assert_leq(strlen(units_bits(value).text), 11, "%g", value);
 		cr_assert_leq(strlen(units_bytes(value).text), 8, "%g", value);
 		cr_assert_leq(strlen(units_age(value * 1e-9).text), 13, "%g", value * 1e-9);
 	}
@@ -268,7 +264,7 @@ Test(weirctl, stuck_in_words, .timeout = 5)
 	size_t length;
 	FILE *to = open_memstream(&text, &length);
 
-	cr_assert_eq(view_stuck(answer, false, to, 0), 2);
+	cr_assert_eq(view_stuck(answer, to, 0), 2);
 	fclose(to);
 	cr_assert_str_eq(text,
 		"job ring: 2 blocks 17..18 wait for rank 2 (10.77.0.3), last heard 1.4 s ago; "
@@ -283,40 +279,4 @@ Test(weirctl, stuck_in_words, .timeout = 5)
 		"  open for 9.0 s, nothing new for 8.0 s; 1 of 7 sources are in it\n");
 	free(text);
 	json_decref(answer);
-}
-
-Test(weirctl, top_rates, .timeout = 5)
-{
-	static const char old[] =
-		"{\"ports\": [{\"name\": \"p0\", \"rx_bytes\": 1000, \"tx_bytes\":"
-		" {\"results\": 0, \"bulk\": 500}, \"missed\": 9}]}";
-	static const char new[] =
-		"{\"ports\": [{\"name\": \"p0\", \"rx_bytes\": 251000, \"tx_bytes\":"
-		" {\"results\": 2500, \"bulk\": 500}, \"missed\": 3}]}";
-	json_error_t error;
-	struct top_sample before = {.time = 10, .ports = get_parsed(old, sizeof(old) - 1, &error)};
-	struct top_sample now = {.time = 12, .ports = get_parsed(new, sizeof(new) - 1, &error)};
-	char *text = NULL;
-	size_t length;
-	FILE *to = open_memstream(&text, &length);
-
-	top_frame(&before, &now, "lost", 3, to, 0, 0);
-	fclose(to);
-	cr_assert(strstr(text, "1.00 Mbit/s  10.0 kbit/s") != NULL, "%s", text);
-	cr_assert(strstr(text, "\002no answer for 3.0 s: lost\n") != NULL, "%s", text);
-	/* A counter that went back has no rate. */
-	cr_assert(strstr(text, " -\n") != NULL, "%s", text);
-	free(text);
-	for (unsigned int width = 1; width < 120; width++) {
-		to = open_memstream(&text, &length);
-		top_frame(&before, &now, "lost", 3, to, width, 24);
-		fclose(to);
-		for (char *c = text; *c != '\0'; c++)
-			if (*c == TOP_TITLE || *c == TOP_ALARM)
-				memmove(c, c + 1, strlen(c));
-		check_width(text, width);
-		free(text);
-	}
-	json_decref(before.ports);
-	json_decref(now.ports);
 }
