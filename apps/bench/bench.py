@@ -6,8 +6,8 @@
 
 Runs a selection of each bench of weir-bench (or only of those named), one after the other, each
 within a bound of time. Into BUILD/bench (or FOLDER) it writes, for each bench, its records
-(BENCH.json) and its tables (BENCH.txt); then all.json with every record, machine.json, and plots
-(*.svg). Last it prints a table of figures beside their limits and aims.
+(BENCH.json) and its tables (BENCH.txt); then all.json with every record, and machine.json.
+Last it prints a table of figures beside their limits and aims.
 
 A bench that fails or runs too long is reported with its last lines, and the rest goes on; the
 exit status is then 1. An aim that is not met does not change the exit status: machines differ.
@@ -29,7 +29,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
 
 from experiment import machine, table  # noqa: E402 (the path comes first)
 from figures import figure_lines, figures  # noqa: E402
-from plots import draw  # noqa: E402
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
 HUGE_PAGES = 768  # of 2 MiB: what the largest bench takes
@@ -261,7 +260,7 @@ def clean(folder):
     """What an earlier run left would pass for this one's."""
     os.makedirs(folder, exist_ok=True)
     for name in os.listdir(folder):
-        if name.endswith(('.json', '.txt', '.svg')):
+        if name.endswith(('.json', '.txt')):
             os.unlink(os.path.join(folder, name))
 
 
@@ -279,17 +278,14 @@ def bench(program, selection, folder, wanted_huge, bound):
         runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no', bound)
     records = [r for run in runs for r in run.records]
     write_json(os.path.join(folder, 'all.json'), records)
-    made, wrong = draw(records, here, folder)
     rows = figures(records, {run.bench for run in runs})
     if rows:
         print('\n'.join(figure_lines(rows, table)), flush=True)
-    for text in wrong:
-        print('bench: plot: ' + text)
     failed = ['%s (%s)' % (run.bench, run.varied) for run in runs if run.wrong]
-    print('bench: %d records, %d plots in %s, after %.0f s' % (
-        len(records), len(made), os.path.relpath(folder), time.monotonic() - began))
+    print('bench: %d records in %s, after %.0f s' % (
+        len(records), os.path.relpath(folder), time.monotonic() - began))
     print('bench: failed: ' + ', '.join(failed) if failed else 'bench: all benches ran')
-    return 1 if failed or wrong else 0
+    return 1 if failed else 0
 
 
 def main():

@@ -29,7 +29,7 @@ static const struct option_row common_options[] = {
 };
 
 static const struct bench *const benches[] = {&bench_engine, &bench_scaling, &bench_ports,
-	&bench_latency, &bench_rfc2544, &bench_hash, &bench_kernels, &bench_plan, NULL};
+	&bench_latency, &bench_rfc2544, &bench_hash, &bench_kernels, NULL};
 
 static struct {
 	const char *bench;

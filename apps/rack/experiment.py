@@ -4,14 +4,10 @@ import json
 import os
 import platform
 import re
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'bench'))
-
-from plots import svg  # noqa: E402 (the path comes first)
-from rack import RackError  # noqa: E402
+from plots import svg
+from rack import RackError
 
 
 def machine():
