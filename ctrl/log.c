@@ -22,7 +22,7 @@ static struct {
 	int fd;
 	bool journal;
 	pthread_mutex_t lock; /* of what follows, and of the room that poll has found */
-	uint32_t lost; /* lines since the last one written, for which there was no room */
+	uint32_t lost; /* lines dropped since the last one that was written */
 	bool torn; /* the last one was cut off: a line end is missing */
 } out = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -151,7 +151,7 @@ put_mark(struct ctrl_log_line *line, const char *mark)
 	line->length += length;
 }
 
-/* All or nothing, as far as that can be had. Nobody reads: there is no room, and it is not waited for. */
+/* Write the whole line or, as far as possible, nothing. Never blocks: if the reader is slow, the line is lost. */
 static bool
 put(const char *text, size_t length)
 {

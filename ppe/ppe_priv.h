@@ -76,7 +76,7 @@ struct ppe {
 		[WEIR_JOBS_MAX]; /* of the last job of the id that is gone; 0: none */
 };
 
-/* The room's log type, weir.ppe. ppe/topology.c */
+/* The log type weir.ppe. ppe/topology.c */
 extern int ppe_log;
 
 /* This lcore's worker; NULL on the control thread. */

@@ -60,8 +60,8 @@ extern struct bench_common bench_common;
 struct bench {
 	const char *name, *help;
 	const struct option_row *options, *more; /* tables; more: NULL: none */
-	/* 0, or an exit status: 1 when something was wrong (a wrong sum, no result), 2 when it
-	 * can't run here; a line on standard error has said why. */
+	/* Returns 0 or an exit status, after a line on stderr: 1 after a wrong or missing result, 2 if
+	 * it can't run here. */
 	int (*run)(void);
 };
 extern const struct bench bench_engine, bench_scaling, bench_ports, bench_latency, bench_rfc2544,

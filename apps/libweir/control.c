@@ -131,7 +131,7 @@ struct weir_control {
 	uint64_t membership; /* of the join; 0: not known */
 	uint64_t joined_at,
 		asked_at; /* ns: the join's answer; the first question of a join or rejoin */
-	char *request; /* the join, to be said again */
+	char *request; /* the join, for repetitions */
 	struct weir_http_answer answer;
 };
 

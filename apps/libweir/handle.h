@@ -84,7 +84,7 @@ struct weir_handle {
 	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
 	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
 	unsigned int waited_for; /* sources of the job, by the last reply `waiting` to a join */
-	bool have_waiting; /* the switch has said who is in the operation, or has joined */
+	bool have_waiting; /* a reply has listed the sources that are in the operation, or have joined */
 	uint32_t waiting_block;
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	uint8_t known[WEIR_BITMAP_BYTES]; /* sources seen in any bitmap: ids may have gaps */

@@ -41,16 +41,16 @@ struct weir_http_request {
 	const char *method, *path; /* path is such as "/v1/status" */
 	const char *body; /* JSON; NULL: none */
 	uint64_t timeout_ns; /* until the whole answer is there */
-	/* Takes the next bytes of the answer; false: there is no room for them. */
+	/* Takes the next bytes of the answer; false: they do not fit. */
 	bool (*take)(void *to, const char *bytes, size_t length);
 	void *to;
 	size_t most; /* bytes that are taken */
 	bool (*interrupted)(
-		void *); /* true ends the request; asked each second at least. NULL: none */
+		void *); /* called at least once a second; true ends the request. NULL: none */
 	void *argument; /* of interrupted */
 };
 
-/* As weir_http_ask(); -EINTR: interrupted() said so. */
+/* As weir_http_ask(); -EINTR: interrupted() returned true. */
 int weir_http_request(struct weir_http *http, const struct weir_http_request *request, long *status,
 	char *text, size_t size);
 

@@ -280,7 +280,7 @@ wait_for(struct weir_request **request, uint64_t silent)
 	return code;
 }
 
-/* 0, or -EINVAL, said: this process has one of them by fork(). */
+/* -EINVAL with an error text if this process has inherited a request through fork(); else 0. */
 static int
 check_process(struct weir_request **requests, size_t n)
 {

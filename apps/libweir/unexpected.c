@@ -199,7 +199,7 @@ weir_unexpected_repeat(struct weir *weir, uint64_t now)
 		if (a->allowance == 0) {
 			if (now < a->probe_at)
 				break;
-			/* Nobody is known to be ahead, and it was said often enough. */
+			/* No source is known to be ahead, and enough repetitions were sent. */
 			if (a->kept == 0 && a->rto == a->most) {
 				leave_list(a, r);
 				continue;

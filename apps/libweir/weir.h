@@ -479,11 +479,11 @@ WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
 WEIR_API unsigned int weir_source(const struct weir *weir);
 WEIR_API unsigned int weir_job(const struct weir *weir);
 
-/* My position among the job's sources in the order of their ids, [0, weir_sources()): what `root` counts,
- * and slices. Where the ids are [0, sources) it is the id. 0 until joined. */
+/* The caller's position among the job's sources in the order of their ids, [0, weir_sources()). `root` and
+ * slices count ranks. If the ids are [0, sources), the rank is the id. 0 until joined. */
 WEIR_API unsigned int weir_rank(const struct weir *weir);
 
-/* What the switch said about the job when it took the join; 0 for a handle that failed to open. */
+/* The job's settings as the switch answered the join; 0 for a handle that failed to open. */
 WEIR_API unsigned int weir_sources(const struct weir *weir); /* [1, 256] */
 WEIR_API unsigned int weir_window(const struct weir *weir); /* in use; see window_limit */
 WEIR_API unsigned int weir_timeout_ms(const struct weir *weir); /* the job's block timeout */

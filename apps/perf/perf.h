@@ -40,7 +40,7 @@ enum perf_exit {
 /* A list of the command line, as a bit for each code of the wire. */
 struct perf_list {
 	uint32_t codes;
-	bool all; /* it said "all": what is not possible is left out, else refused */
+	bool all; /* "all": impossible combinations are left out; otherwise they are refused */
 };
 
 #define PERF_INFLIGHT_MAX 64
@@ -208,7 +208,7 @@ int perf_model_step(struct perf_run *run);
 /* Steps of a measurement: its iterations, and what ends it. */
 uint64_t perf_steps_per(const struct perf_run *run);
 /* A row that this rank works at: the last one, or the one before when the ranks go a step back. NULL:
- * out of memory, said. Valid until the next call. */
+ * out of memory, after a message. Valid until the next call. */
 struct perf_row *perf_row_of(struct perf_run *run, unsigned int number);
 void perf_row_print(struct perf_run *run, struct perf_row *row);
 
@@ -228,7 +228,7 @@ struct perf_slot {
 	size_t degraded_count;
 };
 
-/* Make run->slots for operations of at most so many bytes, and room for the samples. */
+/* Allocate run->slots for operations of at most so many bytes, and the samples. */
 int perf_slots_create(struct perf_run *run, size_t bytes, bool out_of_place);
 void perf_slots_destroy(struct perf_run *run);
 
@@ -237,18 +237,18 @@ void perf_slots_prepare(struct perf_run *run, size_t count, bool in_place, bool 
 
 /*
  * Operate once in every slot, and wait. *timing gets time and bytes if they count, and in any case what was
- * degraded; wrong elements if checks are on. 0 or -errno, said.
+ * degraded; wrong elements if checks are on. 0, or -errno after a message.
  */
 int perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts);
 
 /*
  * One AllReduce of run->current's type in place, of elements [first, first + count) of the iteration, at
- * slot 0. Partial results are checked at once. 0, WEIR_PARTIAL or -errno, said.
+ * slot 0. Partial results are checked at once. 0, WEIR_PARTIAL, or -errno after a message.
  */
 int perf_operate_tensor(
 	struct perf_run *run, struct perf_timing *timing, size_t first, size_t count);
 
-/* Wait for all ranks. 0 or -errno, said. */
+/* Wait for all ranks. 0, or -errno after a message. */
 int perf_wait_for_all(struct perf_run *run);
 
 /* Work out what *timing comes to, for operations of so many bytes. */
@@ -263,7 +263,7 @@ uint64_t perf_now_ns(void);
  */
 int perf_exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_t *all);
 
-/* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0 or -errno, said. */
+/* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0, or -errno after a message. */
 int perf_exchange_timing(struct perf_run *run, struct perf_timing *timing);
 
 /*

@@ -451,7 +451,7 @@ usage(const char *text)
 	return TRAIN_USAGE;
 }
 
-/* What single options can't tell. 0 or TRAIN_USAGE, said. */
+/* Check combinations of options. 0, or TRAIN_USAGE after a message. */
 static int
 check_options(void)
 {

@@ -242,7 +242,7 @@ struct train_run {
 /* Rank 0 prints to stdout as it goes; all print their last line. */
 void train_report_mark(const struct train_run *run);
 void train_report_end(const struct train_run *run);
-/* error: why the run ended early, or NULL. -errno if the file can't be written, said. */
+/* error: why the run ended early, or NULL. Returns 0, or -errno after a message if the file can't be written. */
 int train_report_json(const struct train_run *run, const char *error);
 /* `weir-train: rank N: ...` on stderr. */
 void train_say(const struct train_run *run, const char *format, ...)

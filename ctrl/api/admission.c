@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who connects, and may, when not everybody can. */
+/* Connections: limits, and which one is closed when a listener is full. */
 #include <arpa/inet.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "ctrl/api/server_priv.h"
 
-/* Whoever has one IPv6 address has its /64, and may come from all of them. */
+/* The owner of an IPv6 address usually has its whole /64. */
 uint64_t
 api_network(const struct sockaddr *address)
 {
@@ -149,8 +149,7 @@ api_meet_again(struct api_server *server, const struct ctrl_api *api)
 	}
 }
 
-/* Do both belong to the same one, as far as is known? Of those without a token: the network that they
- * come from, or the user. */
+/* Do both belong to the same owner? Without a token, the owner is the network or the user. */
 static bool
 same_owner(const struct api_connection *a, const struct api_connection *b)
 {
@@ -169,15 +168,15 @@ count_of_owner(const struct api_connection *one)
 	return n;
 }
 
-/* Has it shown nothing, and had the time to? */
+/* Has the connection shown no token for too long? */
 static bool
 is_strange(const struct api_connection *c, double now)
 {
 	return c->rank == API_RANK_STRANGER && now - c->began > API_STRANGE_S;
 }
 
-/* The lower, the sooner it makes room. `count`: its owner's connections. Who has just come is spared for
- * a tenant that has more than its share: in a turn many come before one of them can show a token. */
+/* The lower, the sooner the connection is closed. `count`: its owner's connections. A new connection ranks above
+ * those of a tenant beyond its share: in one turn many arrive before any of them can show a token. */
 static unsigned int
 standing(const struct api_connection *c, unsigned int count, double now)
 {
@@ -189,9 +188,9 @@ standing(const struct api_connection *c, unsigned int count, double now)
 }
 
 /*
- * Who makes room: of the lowest standing there is, whoever has the most connections; of these the
- * oldest, and of those who have shown a token rather one that does nothing. A stranger's may do what
- * it wants: else a request that never ends would be the way to stay.
+ * The connection to close: of those with the lowest standing, one of the owner with the most connections; of
+ * these the oldest, and an idle one first. Activity does not protect a connection without a token: otherwise
+ * an endless request would keep it.
  */
 static struct api_connection *
 choose(const struct api_listener *listener, double now)
@@ -200,7 +199,7 @@ choose(const struct api_listener *listener, double now)
 	unsigned int most = 0, lowest = UINT_MAX;
 	bool best_busy = false;
 
-	/* They are in the order in which they came: a later one has to be better. */
+	/* The list is in the order of arrival: a later one has to be better. */
 	TAILQ_FOREACH (c, &listener->server->connections, next) {
 		bool busy = c->serving && c->rank != API_RANK_STRANGER;
 		unsigned int count, its;

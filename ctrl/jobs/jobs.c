@@ -117,7 +117,7 @@ ctrl_jobs_settle(struct ctrl_running *running, bool published)
 			settle(running->by_id[i], published);
 }
 
-/* What the engines said, in words. */
+/* Explain why the engines refused. */
 static int
 deny_publish(
 	struct ctrl_running *running, const struct ppe_job *asked, int rc, struct ctrl_refusal *why)

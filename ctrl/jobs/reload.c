@@ -340,7 +340,7 @@ tell(const struct ctrl_log_who *who, const char *what, const struct ppe_job *job
 		job->elements, job->timeout_ms);
 }
 
-/* It is done: what is no more leaves, and everything is said. */
+/* The reload has succeeded: remove deleted jobs and log all changes. */
 static void
 finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_log_who *who,
 	struct ctrl_reloaded *done)

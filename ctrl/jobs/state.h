@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What outlives a restart, in the file `state.file`: the jobs that were made over the API with their
- * members and whose they are, and how far the generations of each job id have gone. The jobs of the
- * configuration are not in it: the configuration says what they are, at each start.
+ * The state that survives a restart, in the file `state.file`: the jobs created over the API with their
+ * members and owners, and the last generation of each job id. Jobs of the configuration are not in it.
  *
- * The file is JSON, replaced whole after each change (ctrl/config/files.h): before the answer for a job
- * that is made, changed or deleted; at the end of the loop's turn for members; at the next tick for
- * what only counts. One that can't be written is said in the log and tried again each second. It is
- * read strictly: what is not understood refuses the start and stays as it is.
+ * The file is JSON, replaced as a whole after each change (ctrl/config/files.h): before the answer when a
+ * job is created, changed or deleted; at the end of the loop's turn for members; at the next tick for
+ * counts. A failed write is logged and tried again each second. The file is read strictly: an unknown key
+ * or a wrong value refuses the start and leaves the file unchanged.
  *
- * Thread safety: for the one control thread.
+ * Control thread.
  */
 #ifndef CTRL_STATE_H
 #define CTRL_STATE_H
@@ -25,9 +24,9 @@
 struct ctrl_state;
 
 /*
- * Read the state of a switch of this name. 0, and *state for ctrl_state_destroy; one that knows
- * nothing when there is no file. -errno and *state NULL with a line in `error` (CTRL_ERROR_BYTES) that
- * says what is wrong and what to do. path: "" for none.
+ * Read the state of the switch of this name. Returns 0, with *state for ctrl_state_destroy; an empty state
+ * if there is no file. -errno with *state NULL and a line in `error` (CTRL_ERROR_BYTES) that says what is
+ * wrong and what to do. path: "" for none.
  */
 int ctrl_state_load(
 	const char *path, const char *name, struct ctrl_state **state, char *error, size_t size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The live page's heart: asks the switch each second, keeps what it said, has it shown.
+// The live page's main loop: asks the switch each second, stores the answers, shows them.
 // Everything from the switch is shown as text, never as markup: names come from the network.
 import { Series } from './series.js';
 import { BLOCKS_ASKED } from './trouble.js';

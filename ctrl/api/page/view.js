@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections of the page, each filled from what the switch said last; those it did not speak of
-// are not there.
+// The sections of the page, each filled from the last answers; a section without data is hidden.
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, Meter, attribute, byId, clean, h, reveal, set, sync } from './dom.js';
 import { JobCard } from './job.js';
@@ -289,7 +288,7 @@ function showBooks({ data, series }) {
     });
 }
 
-// One part that fails (the switch said something absurd) leaves the others alone.
+// A part that fails (on an absurd answer) leaves the others alone.
 function each(...parts) {
     for (const part of parts) {
         try {
@@ -324,7 +323,7 @@ export function showLink(silence, state) {
     set(byId('link-words'), silence || (waits ? 'connecting' : 'live'));
     reveal(byId('lost'), Boolean(silence));
     set(byId('lost'), silence && state.answered !== null ?
-        'The switch does not answer. What stands below is what it said last.' :
+        'The switch does not answer. The values below are its last ones.' :
         silence ? 'The switch does not answer.' : '');
     byId('main').classList.toggle('old', Boolean(silence));
     if (silence) document.title = '✕ no answer – ' + text(byId('name').textContent);
