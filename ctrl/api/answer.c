@@ -21,7 +21,7 @@ api_answer_clear(struct api_answer *answer)
 	*answer = (struct api_answer){0};
 }
 
-/* Headers stay: they are about the request as much as about the body. */
+/* Keeps the headers, which may concern the request. */
 static void
 begin(struct api_call *call, unsigned int status, const char *type)
 {
@@ -102,7 +102,7 @@ api_header(struct api_call *call, const char *name, const char *format, ...)
 	va_end(args);
 }
 
-/* Messages quote what clients send; JSON takes no half characters, and a log no line ends. */
+/* Messages quote clients' text, which may contain broken UTF-8 or line ends. */
 static void
 make_printable(char *text)
 {

@@ -18,7 +18,7 @@ find_tenant(const struct ctrl_api *api, const char *token)
 
 	if (EVP_Digest(token, strlen(token), hash, NULL, EVP_sha256(), NULL) != 1)
 		return NULL;
-	/* No early end: how long it takes tells nothing about who was found. */
+	/* No early return: the time must not tell which tenant matched. */
 	for (unsigned int i = 0; i < api->nb_tenants; i++)
 		if (CRYPTO_memcmp(hash, api->tenant[i].token_sha256, CTRL_HASH_BYTES) == 0)
 			found = &api->tenant[i];

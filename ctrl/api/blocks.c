@@ -15,11 +15,11 @@
 #define MISSING_MAX   16384 /* entries of all lists of missing ranks in an answer */
 #define STUCK_US      UINT64_C(1000000)
 
-/* The blocks found, with the jobs that they are of. */
+/* The blocks found, and their jobs. */
 struct found {
 	struct ppe_block_info *block;
 	unsigned int count, room;
-	uint64_t total; /* also those that there was no room for */
+	uint64_t total; /* including those that did not fit */
 	bool whole; /* false: no memory for all */
 	struct ctrl_membership membership[WEIR_JOBS_MAX]; /* of the jobs, by id */
 };
@@ -85,7 +85,6 @@ missing(const struct ctrl_running *running, const struct ctrl_job *of,
 		struct ppe_source_stats source;
 		json_t *object;
 
-		/* Ranks that have not joined are missing, too. */
 		if (!api_has_rank(of, s) || (block->heard[s / 64] >> (s % 64) & 1) != 0)
 			continue;
 		object = json_object();
@@ -96,7 +95,7 @@ missing(const struct ctrl_running *running, const struct ctrl_job *of,
 	return list;
 }
 
-/* What the policy does, and when: null when it waits for ever, or has nothing left to do. */
+/* What the policy does, and when; null if it waits forever or has already acted. */
 static json_t *
 policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 {
@@ -146,7 +145,7 @@ answer_blocks(struct api_call *call, struct found *found, uint64_t limit)
 	}
 	if (found->count > 0)
 		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
-	/* What a client may ask is done within some milliseconds: this thread serves others, too. */
+	/* MISSING_MAX bounds an answer to some milliseconds: this thread serves other clients, too. */
 	for (unsigned int i = 0; i < found->count && i < limit && listed < MISSING_MAX; i++) {
 		json_t *block = block_json(
 			call->running, &found->membership[found->block[i].job], &found->block[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /v1/counters: every counter, and nothing else but the names. */
+/* GET /v1/counters: all counters, with their names. */
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/resources.h"
@@ -66,7 +66,7 @@ api_get_counters(struct api_call *call)
 
 	ctrl_running_read(running);
 	ctrl_put_packet_counters(packets, &running->stats);
-	json_object_del(packets, "in_flight"); /* counts nothing: it goes up and down */
+	json_object_del(packets, "in_flight"); /* a gauge */
 	api_answer(call, 200,
 		json_pack("{s:f,s:o,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
 			"drops", ctrl_drops_json(&running->stats), "workers", workers(running),

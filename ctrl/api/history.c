@@ -50,7 +50,7 @@ put_ports(struct api_text *text, const struct ctrl_running *running)
 	}
 }
 
-/* The job of a place, if it is still there. */
+/* The job of a history entry; NULL: it is gone. */
 static const struct ppe_job *
 living(const struct ctrl_running *running, const struct ctrl_job_history *place)
 {
@@ -97,7 +97,7 @@ put_shares(struct api_text *text, const struct ctrl_running *running, const stru
 	api_text_put(text, "]");
 }
 
-/* A job that is gone is its tenant's still, if that is. */
+/* A deleted job still belongs to its tenant, while the tenant exists. */
 static bool
 owns(const struct api_call *call, const struct ctrl_job_history *place)
 {
@@ -110,7 +110,7 @@ owns(const struct api_call *call, const struct ctrl_job_history *place)
 	return api_owns(api, call->caller, owner);
 }
 
-/* Jobs that are gone come first: the last one of a name is the one that exists. */
+/* Deleted jobs come first: if a name appears twice, the later entry is the existing job. */
 static void
 put_jobs(struct api_text *text, const struct api_call *call, bool alive, const char **comma)
 {
@@ -139,7 +139,7 @@ put_jobs(struct api_text *text, const struct api_call *call, bool alive, const c
 	}
 }
 
-/* Reasons that dropped something: the others' zeros would be most of the answer. */
+/* Only reasons that have dropped packets: most never do. */
 static void
 put_drops(struct api_text *text, const struct ctrl_history *history)
 {

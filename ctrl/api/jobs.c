@@ -54,7 +54,7 @@ api_has_rank(const struct ctrl_job *job, unsigned int rank)
 				   : rank < job->job->nb_sources;
 }
 
-/* Who is expected, and who is in. */
+/* The members: expected, present and gone. */
 static json_t *
 members(const struct ctrl_running *running, const struct ctrl_job *job,
 	const struct ctrl_membership *membership)
@@ -135,7 +135,7 @@ api_find_leaving(const struct api_call *call)
 	return job;
 }
 
-/* Others' jobs are not there for a tenant: a name in use elsewhere is nobody's business. */
+/* For a tenant, other tenants' jobs do not exist. */
 struct ctrl_job *
 api_find_job(struct api_call *call)
 {
@@ -232,7 +232,7 @@ api_may_id(struct api_call *call, const json_t *object, const char *prefix)
 	return false;
 }
 
-/* Whose a new job is: the caller's. An administrator on the Unix socket is nobody. */
+/* A new job belongs to the caller's tenant. A job of an administrator without a token has no owner. */
 void
 api_post_jobs(struct api_call *call)
 {

@@ -39,7 +39,7 @@ api_limits_take(struct api_limits *limits, const struct ctrl_tenant *tenant, dou
 	if (bucket == NULL || quota->changes_per_s == 0)
 		return 0;
 	interval = 1.0 / quota->changes_per_s;
-	/* What the bucket lacks with this request taken out, in seconds of filling. */
+	/* The bucket's deficit after this request, in seconds of filling. */
 	lacks = (bucket->full_at > now ? bucket->full_at - now : 0) + interval;
 	if (lacks > quota->changes_burst * interval + interval / 1e6)
 		return lacks - quota->changes_burst * interval;

@@ -40,9 +40,8 @@ open_socket(const struct ctrl_listener *listener)
 }
 
 /*
- * Make sure that the socket at the path is one that nobody serves any more. Only the kernel's plain
- * "refused" says so: another kind of socket, a path that is not ours to connect to, or a full backlog
- * is somebody's.
+ * Check that no process serves the socket at the path. Only ECONNREFUSED shows that: a socket of another
+ * type, a path without permission, or a full backlog may be in use.
  */
 static int
 check_stale(const struct ctrl_listener *listener, char *error, size_t size)
@@ -66,7 +65,7 @@ check_stale(const struct ctrl_listener *listener, char *error, size_t size)
 		path, strerror(reason));
 }
 
-/* The folder of the path, made if it is missing. Where anybody may rename files, none is safe. */
+/* Make the path's folder if it is missing. Refuse a folder in which any user may rename files. */
 static int
 take_folder(const char *path, char *error, size_t size)
 {
@@ -76,7 +75,7 @@ take_folder(const char *path, char *error, size_t size)
 	strlcpy(folder, path, sizeof(folder));
 	strrchr(folder, '/')[folder[0] == '/' && strrchr(folder, '/') == folder] = '\0';
 	if (mkdir(folder, 0755) == 0)
-		chmod(folder, 0755); /* whatever the umask is */
+		chmod(folder, 0755); /* regardless of umask */
 	if (stat(folder, &found) < 0)
 		return complain(error, size, -errno, "%s: %s", folder, strerror(errno));
 	if ((found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0)
@@ -88,8 +87,8 @@ take_folder(const char *path, char *error, size_t size)
 }
 
 /*
- * From here to the end of the switch the path is this process's: two that start at once both find
- * a stale socket, and the second would remove the first one's.
+ * Lock the path until the switch ends: of two switches that start at once and find a stale socket, the
+ * second would remove the socket of the first.
  */
 static int
 lock_path(const char *path, struct api_socket *s, char *error, size_t size)
@@ -110,7 +109,7 @@ unlock_path(const char *path, struct api_socket *s)
 	s->lock = -1;
 }
 
-/* Nothing at the path, but perhaps a socket that nobody serves: it is removed. */
+/* Remove a stale socket; refuse anything else at the path. */
 static int
 clear_path(const struct ctrl_listener *listener, char *error, size_t size)
 {
@@ -119,7 +118,7 @@ clear_path(const struct ctrl_listener *listener, char *error, size_t size)
 	int rc;
 
 	if (lstat(path, &found) < 0)
-		return 0; /* nothing there; or bind will tell */
+		return 0; /* nothing there; bind reports other errors */
 	if (!S_ISSOCK(found.st_mode))
 		return complain(error, size, -EEXIST,
 			"%s exists and is no socket: remove it, or choose another path", path);
@@ -130,7 +129,7 @@ clear_path(const struct ctrl_listener *listener, char *error, size_t size)
 	return rc;
 }
 
-/* Whose group the socket is, and that it may connect. */
+/* Set the socket's group and mode. */
 static int
 open_to_group(const char *path, const char *group, char *error, size_t size)
 {
@@ -151,7 +150,7 @@ open_to_group(const char *path, const char *group, char *error, size_t size)
 	return 0;
 }
 
-/* The new file is nobody else's to connect to before it has its mode: umask has no part in it. */
+/* Nobody else can connect to the new socket before it has its mode, whatever the umask. */
 static int
 bind_unix(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
 	char *error, size_t size)

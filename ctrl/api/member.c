@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A member of a job as answers have it: who it is, where it is or was, and what it does. */
+/* A member of a job, as JSON. */
 #include "ctrl/api/member.h"
 
 #include <stdlib.h>
@@ -102,7 +102,7 @@ api_read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
 	int n = block == NULL ? 0
 			      : ppe_blocks_read(running->ppe, job->job->id, true, 0, block, most);
 
-	/* Blocks overlap: a source's wait is that of the one that waits longest. */
+	/* Blocks overlap: a source's wait is its longest one. */
 	for (int i = 0; i < n && i < (int)most; i++)
 		for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 			if ((block[i].heard[s / 64] >> (s % 64) & 1) == 0 &&

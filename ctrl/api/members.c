@@ -15,7 +15,7 @@
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 
-#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* what every JSON has exactly */
+#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 
 /* clang-format off */
 #define X(key, where, change, kind, field, ...) CTRL_API_##where({"create." #key, CTRL_##kind, __VA_ARGS__},)
@@ -32,8 +32,8 @@ static const struct ctrl_key join_keys[] = {
 
 static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
 
-/* The keys of an authenticated job that its new member needs. Not the job's own: with that it could
- * send as another member. */
+/* The keys that a new member of an authenticated job needs. Not the job's own key, with which it could send as
+ * another member. */
 static void
 put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
 {
@@ -81,7 +81,7 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	return object;
 }
 
-/* The address that is meant: the body's, or the client's own. False: none, answered. */
+/* The member's address: the body's, or the client's own. False: there is none, and the error is answered. */
 static bool
 read_address(struct api_call *call, uint32_t *address)
 {
@@ -98,8 +98,8 @@ read_address(struct api_call *call, uint32_t *address)
 }
 
 /*
- * May the caller say that a member of the owner's job is at this address? The owner and administrators
- * may; of others, who have shown nothing but where they are, each may for itself. False: answered.
+ * May the caller join or remove a member at this address? The owner and administrators may; any other client
+ * only at its own address. False: no, and the error is answered.
  */
 static bool
 check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
@@ -116,7 +116,7 @@ check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t addr
 	return false;
 }
 
-/* Is what `create` says what the job has? All that is given counts, and what is left out does not. */
+/* Do the settings that `create` gives equal the job's? False: no, and the error is answered. */
 static bool
 check_same(struct api_call *call, const struct ctrl_job *job)
 {
@@ -144,7 +144,7 @@ check_same(struct api_call *call, const struct ctrl_job *job)
 	return false;
 }
 
-/* Read what is to be created. False: it may not be, answered. */
+/* Read the settings of the job to create. False: the error is answered. */
 static bool
 read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec)
 {
@@ -173,7 +173,7 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec
 	return false;
 }
 
-/* The answer to a join has the job's key: nobody may listen. False: answered. */
+/* The answer to a join carries keys, so the connection must be private. False: the error is answered. */
 static bool
 check_private(struct api_call *call, const struct ppe_job *shape)
 {
@@ -187,8 +187,7 @@ check_private(struct api_call *call, const struct ppe_job *shape)
 }
 
 /*
- * Join a job that is not there yet. It begins with this member, in one table: so there is never a job
- * that nobody got into, also when workers do not turn.
+ * Create a job with its first member in one publication, so that a failure leaves no empty job.
  */
 static void
 join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t address)
@@ -249,7 +248,7 @@ api_post_member(struct api_call *call)
 		join(call, job, rank, size, address);
 }
 
-/* Where a member is; 0: nobody of this rank has joined. */
+/* The member's address; 0: the rank has not joined. */
 static uint32_t
 member_address(const struct ctrl_job *job, unsigned int rank)
 {
@@ -283,7 +282,7 @@ api_delete_member(struct api_call *call)
 	address = member_address(job, (unsigned int)rank);
 	if (address != 0 && !check_peer(call, job->tenant, address))
 		return;
-	/* A process that is late must not take the place of the one that joined after it. */
+	/* A late process must not remove its successor of the same rank. */
 	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))
 		api_answer(call, 200, json_object());
 	else if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)

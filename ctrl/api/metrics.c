@@ -15,7 +15,7 @@
 #include "ppe/faults/faults.h"
 #include "ctrl/stats/links.h"
 
-#define OWN_BYTES 16384 /* of what does not come in numbers, and of a few ports and workers */
+#define OWN_BYTES 16384 /* of the fixed part, and of a few ports and workers */
 
 void
 metrics_family(struct metrics *metrics, const char *name, const char *type, const char *help)
@@ -92,7 +92,7 @@ metrics_label(char *out, size_t size, const char *name, const char *value)
 	memcpy(out, name, used);
 	out[used++] = '=';
 	out[used++] = '"';
-	/* Room for an escaped character, the quote and the end. */
+	/* An escaped character, the quote and the end must fit. */
 	for (; *value != '\0' && used + 4 <= size; value++) {
 		if (*value == '\\' || *value == '"' || *value == '\n')
 			out[used++] = '\\';

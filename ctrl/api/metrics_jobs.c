@@ -9,7 +9,7 @@
 #include "ctrl/api/metrics.h"
 #include "ctrl/jobs/jobs.h"
 
-#define JOB_BYTES    9216 /* of a job's lines, about: histograms take most */
+#define JOB_BYTES    9216 /* approximate size of a job's lines, mostly histograms */
 #define SOURCE_BYTES 256
 
 /* A source with series of its own. */
@@ -24,20 +24,20 @@ struct one_job {
 	const struct ctrl_job *job;
 	char label[METRICS_LABEL_BYTES]; /* job="..." */
 	struct ppe_job_stats stats;
-	unsigned int first, count; /* its own series, in `source` */
+	unsigned int first, count; /* its sources in `source` */
 	unsigned int joined;
 	unsigned int left_out; /* sources without series of their own; the sums of these: */
 	uint64_t last, waited_us;
 };
 
-/* All of a scrape, read first: a family's samples stand together, over all jobs. */
+/* The data of a scrape. All jobs are read first, because a family's samples must be adjacent. */
 struct metrics_jobs {
 	unsigned int nb_jobs, nb_sources, left_out;
 	struct one_job *job;
 	struct one_source source[]; /* METRICS_SOURCES at most */
 };
 
-/* Also one that is gone: that it is silent is just what somebody wants to see. */
+/* A source that is gone is shown, too: its silence is of interest. */
 static bool
 is_shown(const struct ctrl_job *job, unsigned int rank)
 {
@@ -58,10 +58,9 @@ rank_end(const struct ppe_job *job)
 }
 
 /*
- * The ranks below which a job's sources have series of their own: the first METRICS_JOB_SOURCES, as
- * long as there are some of METRICS_SOURCES left. A job has them as long as it is there. Were they
- * shared out at each scrape, a member that joins or leaves would move a source in or out of the sum of the
- * others, which is a counter.
+ * Set how many of a job's first ranks have series of their own: METRICS_JOB_SOURCES, while some of
+ * METRICS_SOURCES are left. A job keeps them for its life. Otherwise a join or leave would move a source
+ * into or out of the others' sum, which is a counter.
  */
 static void
 give_ranks(const struct ctrl_running *running)
@@ -212,8 +211,8 @@ put_counters(struct metrics *metrics, const struct metrics_jobs *jobs)
 }
 
 /*
- * Bucket i counts the times under 2^i us. They are read while workers count on: the samples come
- * from the one copy, so that +Inf and _count agree in any case.
+ * Bucket i counts the times under 2^i us. All samples come from one copy, so that +Inf and _count agree while
+ * workers count.
  */
 static void
 put_histogram(struct metrics *metrics, const char *label, const struct ppe_histogram *histogram)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The name in "NAME:PORT", "NAME" or "[ADDRESS]:PORT". False: it is none of them. */
+/* Parse the name in "NAME:PORT", "NAME" or "[ADDRESS]:PORT". False: bad syntax. */
 static bool
 take_name(const char *host, char name[CTRL_HOST_BYTES], bool *bracket)
 {
@@ -46,7 +46,7 @@ api_host_is_own(const struct ctrl_api *api, const char *host)
 	return false;
 }
 
-/* The scheme is not compared: what ends TLS may stand before the switch. */
+/* Ignores the scheme: a proxy in front of the switch may terminate TLS. */
 bool
 api_origin_is_host(const char *origin, const char *host)
 {

@@ -23,7 +23,7 @@ api_get_page(struct api_call *call)
 	const struct page_file *file;
 	char path[64];
 
-	/* A longer name is cut, and then none of the files'. */
+	/* A longer name is cut, and matches no file. */
 	snprintf(path, sizeof(path), "/%s",
 		call->target->nb_segments == 0 ? "" : call->target->segment[0]);
 	file = page_find(path);
@@ -33,7 +33,7 @@ api_get_page(struct api_call *call)
 		return;
 	}
 	api_answer_constant(call, file->type, file->bytes, file->length);
-	/* A name from the network can't become code: no script but these files is run. */
+	/* Browsers run no scripts but these files, so text from the network can't become code. */
 	api_header(call, "Content-Security-Policy",
 		"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
 	api_header(call, "Referrer-Policy", "no-referrer");

@@ -11,7 +11,6 @@
 #include "ctrl/stats/links.h"
 #include "ctrl/stats/stats.h"
 
-/* What only the device knows. */
 static void
 put_device(json_t *object, const char *device)
 {

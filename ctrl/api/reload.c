@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* POST /v1/reload: as SIGHUP, and the answer is what came of it. */
+/* POST /v1/reload: as SIGHUP; the answer is the result. */
 #include <stdlib.h>
 
 #include "ctrl/api/call.h"
@@ -9,7 +9,7 @@
 
 #define LOOK_MS 2
 
-/* Not here: a reload frees what this request stands on. The loop does it when no request is served. */
+/* Only note the request: a reload frees data that requests use, so the loop does it between requests. */
 static void
 ask(struct api_call *call)
 {
@@ -20,7 +20,7 @@ ask(struct api_call *call)
 		api_error_memory(call);
 		return;
 	}
-	/* One that is asked for and not begun will read the same file. */
+	/* A pending reload will read the same file. */
 	if (reloading->asked == reloading->done) {
 		reloading->asked++;
 		reloading->who = api_who(call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A request's way: target, route, caller, body, handler, perhaps a wait, answer. */
+/* The stages of a request: target, route, caller, body, handler, perhaps a wait, answer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ api_connection_of(struct MHD_Connection *connection)
 	return info == NULL ? NULL : info->socket_context;
 }
 
-/* libmicrohttpd hands the raw target to nobody else, and decodes what it hands on. */
+/* Parses the target here, because libmicrohttpd passes the raw target to no other callback. */
 void *
 api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 {
@@ -27,7 +27,7 @@ api_request_begin(void *cls, const char *uri, struct MHD_Connection *connection)
 
 	if (request == NULL)
 		return NULL;
-	/* The first request's head has had its time since the connection came. */
+	/* The deadline of the first request's head was set when the connection began. */
 	if (peer != NULL && peer->served)
 		peer->deadline = ctrl_monotonic() + API_HEAD_S;
 	request->connection = connection;
@@ -87,8 +87,8 @@ refuse_caller(struct api_call *call, enum api_verdict verdict)
 }
 
 /*
- * No page of another site reads or changes anything here, whatever it makes its names mean. A client
- * that sends no Host is no browser.
+ * Pages of other sites must neither read nor change anything here, even by DNS rebinding. A client that sends
+ * no Host is no browser.
  */
 static bool
 check_site(struct api_request *request)
@@ -113,7 +113,7 @@ check_site(struct api_request *request)
 	return false;
 }
 
-/* Who it is and whether they may. Errors are in the answer. */
+/* Identify the caller and check its rights. False: the error is answered. */
 static bool
 authorize(struct api_request *request, const struct api_route *route)
 {
@@ -137,7 +137,7 @@ authorize(struct api_request *request, const struct api_route *route)
 	return verdict == API_ALLOWED;
 }
 
-/* Nobody's changes keep the control thread from others. An administrator without a token is no tenant. */
+/* Limit each tenant's changes, so that one tenant can't occupy the control thread. False: the error is answered. */
 static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
@@ -161,7 +161,7 @@ check_rate(struct api_request *request, const struct api_route *route)
 	return false;
 }
 
-/* Everything that can be said before the body has come. Errors are in the answer then. */
+/* All checks before the body. Sets request->route, or the error is answered. */
 static void
 admit(struct api_request *request, const char *method)
 {
@@ -182,7 +182,7 @@ admit(struct api_request *request, const char *method)
 		request->route = route;
 }
 
-/* A reload since then has freed the tenant that it was, and may have taken the right away. */
+/* Check the rights again after a reload, which frees tenants and may change rights. */
 static void
 readmit(struct api_request *request)
 {
@@ -200,9 +200,9 @@ refuse_size(struct api_call *call)
 }
 
 /*
- * What is refused needs no body, but its client may read the answer only when it has sent it. So it
- * has a moment for that, and no more: else whoever sends slowly would keep a place without any right.
- * One that asks before it sends is told at once.
+ * A client may read a refusal only after it has sent the whole body, so it gets some time for that, but not
+ * more: a slow sender would occupy a connection without any right. A client that expects "100 Continue" is
+ * refused at once.
  */
 static bool
 asks_first(const struct api_request *request)
@@ -213,8 +213,8 @@ asks_first(const struct api_request *request)
 }
 
 /*
- * A body that says itself that it is far too large is not waited for. One that is a little too
- * large is: a client that still sends when the connection closes may never read why.
+ * A body whose Content-Length is far too large is refused at once. A body that is a little too large is read
+ * first: a client that is still sending when the connection closes may never read the refusal.
  */
 static bool
 far_too_large(const struct api_request *request)
@@ -224,7 +224,7 @@ far_too_large(const struct api_request *request)
 	return length != NULL && strtoull(length, NULL, 10) > API_DISCARD_BYTES;
 }
 
-/* False: enough is enough, close the connection. */
+/* False: the body exceeds API_DISCARD_BYTES, close the connection. */
 static bool
 take_body(struct api_request *request, const char *data, size_t size)
 {
@@ -241,8 +241,8 @@ take_body(struct api_request *request, const char *data, size_t size)
 }
 
 /*
- * Browsers let any page send text to this server, but "application/json" only after asking it,
- * which it does not grant: so no page can change anything here.
+ * A browser lets any page send plain text here, but "application/json" only after a preflight request, which
+ * this server refuses. So pages of other sites can't change anything.
  */
 static bool
 check_type(struct api_request *request)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From an answer to libmicrohttpd's response. */
+/* Makes libmicrohttpd's response of an answer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define STREAM_BLOCK 16384
 
-/* A stream's reader and its end, as libmicrohttpd carries them. */
+/* A stream for libmicrohttpd's callbacks. */
 struct stream {
 	api_read read;
 	void (*end)(void *stream);
@@ -48,7 +48,7 @@ make_stream(struct api_answer *answer)
 	response = MHD_create_response_from_callback(
 		MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, stream, end_stream);
 	if (response == NULL)
-		free(stream); /* the answer still owns what is in it */
+		free(stream); /* the answer still owns stream->stream */
 	else
 		answer->stream_free = NULL;
 	return response;
@@ -66,7 +66,7 @@ make_bytes(char **bytes, size_t length)
 	return response;
 }
 
-/* One line end more than jansson writes: for terminals. */
+/* Adds a line end, for terminals. */
 static struct MHD_Response *
 make_json(const json_t *json)
 {

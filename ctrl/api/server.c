@@ -18,7 +18,7 @@
 static void keep_reason(void *cls, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
-/* What clients send wrong is told to them; only a start that fails is told here. */
+/* Keeps libmicrohttpd's last message, for a start that fails. */
 static void
 keep_reason(void *cls, const char *format, va_list args)
 {
@@ -80,7 +80,7 @@ read_pems(const struct ctrl_api *api, struct api_pem *pem, char *error, size_t s
 	return rc;
 }
 
-/* A daemon on the listening socket fd. NULL: `error` tells. */
+/* Start a daemon on the listening socket fd. NULL: the reason is in `error`. */
 static struct MHD_Daemon *
 start_daemon(
 	struct api_listener *listener, int fd, const struct api_pem *pem, char *error, size_t size)
@@ -97,7 +97,8 @@ start_daemon(
 		(listener->tls ? MHD_USE_TLS : 0);
 
 	daemon = MHD_start_daemon(flags, 0, api_accept, listener, api_request_serve, listener,
-		MHD_OPTION_EXTERNAL_LOGGER, keep_reason, server, /* first: it hears of the others */
+		MHD_OPTION_EXTERNAL_LOGGER, keep_reason,
+		server, /* first, to log errors of the others */
 		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 		API_CONNECTIONS + API_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT, API_IDLE_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)API_HEAD_BYTES,
@@ -175,7 +176,7 @@ api_server_create(
 	return 0;
 }
 
-/* libmicrohttpd ends the process over a daemon that stops with a connection suspended. */
+/* Needed before a daemon stops: libmicrohttpd aborts if a connection is suspended then. */
 static void
 resume(struct api_request *request)
 {
@@ -196,7 +197,7 @@ api_server_destroy(struct api_server *server)
 	if (server == NULL)
 		return;
 	while ((request = TAILQ_FIRST(&server->waiting)) != NULL) {
-		/* It is answered by no handler any more: what they would ask is going away. */
+		/* Handlers must not run any more: their data is being freed. */
 		request->route = NULL;
 		api_error(&request->call, 503, "busy", NULL, "the switch stops");
 		resume(request);
@@ -221,7 +222,7 @@ api_server_destroy(struct api_server *server)
 	free(server);
 }
 
-/* -- another certificate */
+/* -- change of the certificate */
 
 static bool
 same_text(const char *a, const char *b)
@@ -229,7 +230,7 @@ same_text(const char *a, const char *b)
 	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* A place for the daemon that a new one follows; NULL: too many have connections still. */
+/* A place for the replaced daemon; NULL: too many former ones still have connections. */
 static struct MHD_Daemon **
 place_to_retire(struct api_listener *listener)
 {
@@ -239,7 +240,7 @@ place_to_retire(struct api_listener *listener)
 	return NULL;
 }
 
-/* The socket once more, with a daemon that has the new certificate. */
+/* Start a second daemon on the same socket, with the new certificate. */
 static int
 stage_listener(struct api_listener *listener, char *error, size_t size)
 {
@@ -255,7 +256,7 @@ stage_listener(struct api_listener *listener, char *error, size_t size)
 	listener->staged =
 		start_daemon(listener, listener->staged_fd, &server->staged, error, size);
 	if (listener->staged == NULL) {
-		/* libmicrohttpd may have closed it, or not. */
+		/* libmicrohttpd may have closed it. */
 		if (fcntl(listener->staged_fd, F_GETFD) >= 0)
 			close(listener->staged_fd);
 		return -EIO;
@@ -296,8 +297,8 @@ api_server_unstage(struct api_server *server)
 	free_pems(&server->staged);
 }
 
-/* Those that do nothing now are closed, and others with their next answer: or a client that keeps its
- * connection would keep the former certificate, and its daemon, for ever. */
+/* Close idle connections now and the others after their next answer: otherwise a client could keep the former
+ * certificate, and its daemon, forever. */
 static void
 retire_connections(struct api_listener *listener)
 {
@@ -312,7 +313,7 @@ retire_connections(struct api_listener *listener)
 	}
 }
 
-/* Who comes from now on sees the new certificate. */
+/* Serve new connections with the new certificate. */
 static void
 take_staged(struct api_listener *listener)
 {
@@ -359,7 +360,7 @@ end_retired(struct MHD_Daemon **daemon)
 	*daemon = NULL;
 }
 
-/* -- the loop's side */
+/* -- for the event loop */
 
 int
 api_server_fd(const struct api_server *server)

@@ -92,7 +92,7 @@ books(const struct ppe_stats *stats)
 	return object;
 }
 
-/* Enough to see that faults are set and act; /v1/faults has the details. */
+/* A summary; /v1/faults has the details. */
 static json_t *
 faults(const struct ctrl_running *running)
 {

@@ -15,7 +15,7 @@ hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place: what is decoded is never longer. */
+/* Decodes in place: the result is never longer. */
 static bool
 decode(char *text, bool plus_is_blank)
 {

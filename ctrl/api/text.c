@@ -17,7 +17,7 @@ api_text_begin(struct api_text *text, size_t room)
 	*text = (struct api_text){malloc(room), 0, room};
 }
 
-/* Where `length` more bytes go; NULL: nowhere. */
+/* Where to write `length` more bytes; NULL: out of memory. */
 static char *
 make_room(struct api_text *text, size_t length)
 {
@@ -53,7 +53,7 @@ api_text_put(struct api_text *text, const char *string)
 	api_text_put_bytes(text, string, strlen(string));
 }
 
-/* Digits before `end`; returns the first. */
+/* Write digits backwards from `end`; returns the first. */
 static char *
 digits(char *end, uint64_t value)
 {

@@ -11,13 +11,12 @@
 #define DEFAULT_MS 50
 #define LOOK_MS    5 /* between two looks: a full ring ends a trace early */
 
-/* A request whose trace is being made. */
 struct request {
 	struct ppe *ppe;
 	bool taken;
 };
 
-/* Its client may have gone. */
+/* Also called if the client has gone. */
 static void
 end(void *context)
 {

@@ -43,7 +43,7 @@ ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, cons
 #undef X
 	};
 
-	/* With a limit: whoever may ask may ask as often as they like. */
+	/* Rate-limited: clients can cause this at will. */
 	if (rc < 0)
 		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "change refused",
 			"%s change=%s job=%s code=%s reason=%s", who->text, what,
@@ -65,7 +65,7 @@ ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why)
 		stuck);
 }
 
-/* It may have a key. */
+/* Erases the key, if there is one. */
 static void
 free_shape(struct ppe_job *shape)
 {
@@ -95,7 +95,7 @@ ctrl_job_draft(struct ctrl_job *job)
 	return job->next;
 }
 
-/* What was drafted is what runs; or is forgotten. The workers read neither the loser. */
+/* Adopt the draft if it was published, otherwise drop it. Workers no longer read the one that is freed. */
 static void
 settle(struct ctrl_job *job, bool published)
 {
@@ -205,7 +205,7 @@ deny_memory(struct ctrl_refusal *why)
 	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
 }
 
-/* Publish a job that is made; refused, it is gone. */
+/* Publish a new job; on failure it is freed. */
 static int
 begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *why)
 {
@@ -218,7 +218,7 @@ begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *w
 		ctrl_job_free(job);
 		return rc;
 	}
-	/* Only now: what is refused uses nothing up. */
+	/* A refused job uses up no instance and no generations. */
 	running->instances++;
 	ctrl_generations_begin(running, job->job);
 	return 0;
@@ -302,7 +302,7 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job,
 {
 	struct ctrl_reason reason;
 
-	/* A partial result carries a bitmap. */
+	/* Policy partial needs larger frames, for the bitmap. */
 	if (ctrl_job_frame_bytes(&next->shape) > ctrl_job_frame_bytes(job->job) &&
 		(!ctrl_check_frames(running->config, &next->shape, &reason) ||
 			!ctrl_check_links(running->config, &next->shape, &reason) ||
@@ -318,7 +318,7 @@ static int
 change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_job_spec *next,
 	struct ctrl_refusal *why)
 {
-	/* The engines do not know expire_s. */
+	/* expire_s concerns only the control thread: the engines need no change for it. */
 	struct ctrl_job_spec now = ctrl_job_spec_of(job->job, next->expire_s);
 	struct ppe_job *draft;
 	int rc = check_change(running, job, next, why);
@@ -360,7 +360,7 @@ ctrl_jobs_reap(struct ctrl_running *running)
 {
 	struct ctrl_job **link = &running->leaving;
 
-	/* The engines may hold more than is known here: a table that a worker took late. */
+	/* The engines may hold more than this list: a table that a worker acknowledged late. */
 	running->engine->reap(running->ppe);
 	while (*link != NULL) {
 		struct ctrl_job *job = *link;

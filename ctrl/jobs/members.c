@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Members of jobs: who is in, from where. The source id on the wire is the rank. */
+/* Members of jobs, and their addresses. The source id on the wire is the rank. */
 #include <string.h>
 
 #include <rte_common.h>
@@ -42,7 +42,7 @@ ctrl_job_joined(const struct ctrl_job *job)
 	return count(job->job->members);
 }
 
-/* The file says who is in; a host may ask whether it is. */
+/* A join to a job whose members are in the configuration: only check that the host is one of them. */
 static int
 join_fixed(
 	const struct ctrl_job *job, unsigned int rank, uint32_t address, struct ctrl_refusal *why)
@@ -100,7 +100,7 @@ check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsig
 	return 0;
 }
 
-/* Publish a job whose member of this rank is at an address, or nowhere (0). */
+/* Publish the job with another address of this rank; 0: none. */
 static int
 move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint32_t address,
 	struct ctrl_refusal *why)
@@ -118,7 +118,8 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	return ctrl_jobs_publish(running, job->job, why);
 }
 
-/* No other join has it, nor had it before a restart: for a clock that does not go back the time will do. */
+/* A number that no other join has, nor had before a restart. Microseconds since 1970 serve, as long as the clock
+ * does not go back. */
 static uint64_t
 draw_membership(void)
 {
@@ -156,7 +157,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	member = &job->member[rank];
 	if (rc == 0 && member->state == CTRL_MEMBER_JOINED) {
 		member->seen = ctrl_monotonic();
-		/* It may be another process of that host: from now on it is this one's. */
+		/* It may be a new process on that host, to which the rank belongs from now on. */
 		member->membership = draw_membership();
 		ctrl_state_note_soon(running);
 		return 0;
@@ -170,7 +171,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	return 0;
 }
 
-/* Has anybody of this rank joined, or is it a source of the configuration? */
+/* Has the rank joined, or is it a source of the configuration? */
 static bool
 is_known(const struct ctrl_job *job, unsigned int rank)
 {
@@ -188,7 +189,7 @@ ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membershi
 		job->member[rank].membership == membership || job->member[rank].membership == 0;
 }
 
-/* Before the engines forget the member: when its last packet came. */
+/* Note when the member's last packet came, before the engines forget it. */
 static void
 note_heard(const struct ctrl_running *running, struct ctrl_job *job, unsigned int rank)
 {
@@ -197,7 +198,7 @@ note_heard(const struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	job->member[rank].heard = silent < 0 ? 0 : ctrl_monotonic() - silent;
 }
 
-/* It is no member any more. Who waits for it is told when it went, and from where. */
+/* Note when the member left; hosts that wait for it are told, with its address. */
 static void
 note_gone(struct ctrl_member *member, enum ctrl_member_state how)
 {
@@ -230,7 +231,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 	return 0;
 }
 
-/* Seconds since anything was heard of a member: its join over HTTP, or a packet. */
+/* Seconds since the member's last sign of life: its join over HTTP, or a packet. */
 static double
 quiet_s(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank,
 	double now)
@@ -241,7 +242,7 @@ quiet_s(const struct ctrl_running *running, const struct ctrl_job *job, unsigned
 	return packet >= 0 && packet < quiet ? packet : quiet;
 }
 
-/* Draft the job without the members that are due, if there are any. */
+/* Draft the job without its expired members, if there are any. */
 static void
 draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double now)
 {
@@ -256,7 +257,7 @@ draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double no
 	}
 }
 
-/* After the publication: whoever is in no more has expired. */
+/* After the publication: mark the members that it removed. */
 static void
 mark_expired(struct ctrl_job *job)
 {
@@ -275,8 +276,8 @@ mark_expired(struct ctrl_job *job)
 	}
 }
 
-/* All that is due goes in one table: a change costs a turn of the workers, a member does not. What
- * fails now is due again in a second. */
+/* All expired members are removed by one publication, because each publication waits for a turn of all workers. A
+ * failure is retried at the next tick. */
 void
 ctrl_members_tick(struct ctrl_running *running)
 {
@@ -307,8 +308,8 @@ ctrl_members_tick(struct ctrl_running *running)
 			mark_expired(running->by_id[i]);
 }
 
-/* Those who ask; while nobody does, the running generation's; before the first one, whom the control
- * API has let in. */
+/* The sources that are joining; if none is, those of the running generation; before the first generation, those
+ * that the control API has admitted. */
 static void
 choose(const struct ctrl_job *job, const struct ppe_job_stats *stats, struct ctrl_membership *a)
 {

@@ -20,7 +20,7 @@
 const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read", "api.tls",
 	"api.tenants", "faults", "jobs", NULL};
 
-/* Keys that differ and can't be reloaded, as a list in a buffer. */
+/* The list of keys that differ and can't be reloaded. */
 struct differences {
 	char *text;
 	size_t size;
@@ -72,7 +72,7 @@ compare_objects(
 static void
 compare(struct differences *found, struct ctrl_path path, const json_t *now, const json_t *next)
 {
-	/* Listeners speak TLS or not from the start; only with which certificate may change. */
+	/* A reload may change the certificate, but not turn TLS on or off. */
 	bool tls = strcmp(path.text, "api.tls") == 0 && (now == NULL || next == NULL);
 
 	if ((now != NULL && next != NULL && json_equal(now, next)) ||
@@ -116,7 +116,7 @@ find_tenant(const struct ctrl_config *config, const struct ctrl_tenant *former)
 	return NULL;
 }
 
-/* A job stays its tenant's, as the next configuration has it. */
+/* Set the job's tenant to the one of the same name in the next configuration. */
 static void
 move_tenant(struct ctrl_job *job, const struct ctrl_config *next, const struct ctrl_log_who *who)
 {
@@ -128,8 +128,8 @@ move_tenant(struct ctrl_job *job, const struct ctrl_config *next, const struct c
 			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
 }
 
-/* What the file says anew of faults, and jobs; where jobs are refused, what was set before, by whomever,
- * is set again: only its packets are counted from 1. */
+/* Apply the file's changes of faults and jobs. If the jobs are refused, the former faults are set again; only
+ * their packets are counted from 1. */
 static int
 reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why)
@@ -162,7 +162,7 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 {
 	int rc;
 
-	/* What was drawn at random, and what was computed: jobs of later have no part in it. */
+	/* Keep what was drawn or computed at the start: it does not depend on later jobs. */
 	next->ppe = running->config->ppe;
 	next->memory = running->config->memory;
 	rc = reload_faults_and_jobs(running, next, who, done, why);
@@ -184,14 +184,14 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 struct plan {
 	struct ctrl_running *running;
 	const struct ctrl_config *next;
-	struct ctrl_job *before[WEIR_JOBS_MAX]; /* by_id, should it be refused */
-	const struct ppe_job *made; /* one of those that are new, or NULL */
+	struct ctrl_job *before[WEIR_JOBS_MAX]; /* by_id, to restore after a refusal */
+	const struct ppe_job *made; /* a new job, or NULL */
 	uint32_t nb_made;
 	struct ctrl_refusal *why;
 };
 
-/* Hosts and engines know a job by its fixed settings: with others it is another job, and so it is with a
- * source that it has no room for. */
+/* A running job can't change its fixed settings, nor get a source id beyond those that it has memory for: it is
+ * replaced by another job. */
 static bool
 same_shape(const struct ppe_job *a, const struct ppe_job *b)
 {
@@ -223,7 +223,7 @@ deny_memory(struct ctrl_refusal *why)
 	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
 }
 
-/* A job of the next configuration, in the place of what has its id. */
+/* Put a new job of the next configuration in its id's place. */
 static int
 put_new(struct plan *plan, const struct ppe_job *shape)
 {
@@ -253,7 +253,7 @@ put_new(struct plan *plan, const struct ppe_job *shape)
 	return 0;
 }
 
-/* The same job: what the file changed is drafted, and nothing else. */
+/* Draft the changes of the file, and no others: the API may have changed the job, too. */
 static int
 change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 	const struct ppe_job *shape)
@@ -394,7 +394,7 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
 		rc = check_names(&plan);
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		drafted[id] = running->by_id[id] != NULL && running->by_id[id]->next != NULL;
-	/* Also when no job changes: the engines' first table points into the configuration. */
+	/* Publish even if no job changes: the engines' first table points into the configuration. */
 	if (rc == 0)
 		rc = ctrl_jobs_publish(running, plan.made != NULL ? plan.made : &none, why);
 	if (rc < 0)

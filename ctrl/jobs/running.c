@@ -170,7 +170,7 @@ ctrl_running_job_stats(
 	if (ctrl_job_is_leaving(running, job) ||
 		ppe_job_stats_read(running->ppe, job->job->id, stats) < 0)
 		memset(stats, 0, sizeof(*stats));
-	/* Blocks of those who all are gone wait for nobody, and nobody for them. */
+	/* All sources of an abandoned job are gone: its blocks do not count as waiting. */
 	if (ctrl_job_is_abandoned(job, stats))
 		stats->blocks_in_flight = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* May a job be made as it is asked for, and with which id? */
+/* Checks of a job to be created, and the choice of its id. */
 #include <string.h>
 
 #include "ctrl/config/job.h"
@@ -15,15 +15,14 @@ id_is_leaving(const struct ctrl_running *running, unsigned int id)
 	return false;
 }
 
-/* The configuration's jobs are back at the next start, also those that were deleted: one in their
- * place would be in their way then. */
+/* Ids of the configuration's jobs stay taken when these are deleted, because they return at the next start. */
 static bool
 id_is_free(const struct ctrl_running *running, unsigned int id)
 {
 	return running->by_id[id] == NULL && running->config->jobs.by_id[id] == NULL;
 }
 
-/* Ids of jobs that are leaving could be had; for people's sake they come last. */
+/* Prefer ids that no leaving job has, to avoid confusing people. */
 int
 ctrl_spec_free_id(const struct ctrl_running *running)
 {
@@ -36,7 +35,7 @@ ctrl_spec_free_id(const struct ctrl_running *running)
 	return -1;
 }
 
-/* A name or an id that a job of the configuration has, which was deleted. */
+/* Refuse the name and id of a deleted job of the configuration. */
 static int
 check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	struct ctrl_refusal *why)

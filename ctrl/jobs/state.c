@@ -24,7 +24,7 @@ number(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-/* -- what runs, as text */
+/* -- write the state as JSON */
 
 static void
 put(json_t *object, const char *key, double value)
@@ -119,7 +119,7 @@ ctrl_state_text(const struct ctrl_running *running, size_t *length)
 	return whole;
 }
 
-/* -- when it is written */
+/* -- save the file */
 
 static int
 write_now(struct ctrl_running *running)
@@ -172,7 +172,7 @@ ctrl_state_note_soon(struct ctrl_running *running)
 void
 ctrl_state_settle(struct ctrl_running *running)
 {
-	/* A disk that fails is asked once a second, and not at each turn. */
+	/* After a failure only the tick tries again, once a second. */
 	if (running->state_due == CTRL_STATE_AT_TURN && !running->state_failed)
 		ctrl_state_save(running);
 }
@@ -185,7 +185,7 @@ ctrl_state_tick(struct ctrl_running *running)
 		ctrl_state_save(running);
 }
 
-/* -- a state, as what runs */
+/* -- read the state */
 
 static const char *
 text_of(const json_t *object, const char *key)
@@ -193,7 +193,7 @@ text_of(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* The key of an authenticated job is drawn anew: it is in no file, and no generation comes twice under it. */
+/* An authenticated job gets a new key: keys are never saved, and no generation may repeat under a key. */
 static struct ctrl_job_spec
 read_spec(const json_t *object)
 {
@@ -320,7 +320,7 @@ static const struct ctrl_key keys[] = {
 	LIST("jobs[].members", WEIR_SOURCES_MAX),
 	NUMBER("jobs[].members[].rank", 0, WEIR_SOURCES_MAX - 1),
 	{"jobs[].members[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL, ""},
-	/* Files of Weir before it had memberships lack it. */
+	/* Absent in files of earlier versions. */
 	{"jobs[].members[].membership", CTRL_INTEGER, "", "0", 0, INT64_C(1) << 53, NULL, ""},
 	NUMBER("jobs[].members[].joined", 0, TIME_MAX),
 	{"jobs[].members[].state", CTRL_WORD, "", NULL, 0, 0, "joined|expired", ""},
@@ -390,7 +390,7 @@ check_jobs(struct ctrl_error *error, const struct ctrl_state *state)
 	return rc;
 }
 
-/* Another version has other keys: say that, and not that they are unknown. */
+/* Refuse a later version by its number, before its new keys are reported as unknown. */
 static int
 check_version(struct ctrl_error *error, const json_t *root)
 {
@@ -539,7 +539,7 @@ ctrl_generation_ahead(uint16_t from, uint16_t to)
 	return (to + RING - from) % RING;
 }
 
-/* True if a job at `g` may go on for a while; a reservation behind it is none. */
+/* Are enough generations reserved ahead of `g`? A reservation behind `g` does not count. */
 static bool
 suffices(uint16_t reserved, uint16_t g)
 {
@@ -564,8 +564,8 @@ ctrl_generations_next(const struct ctrl_running *running, uint8_t id)
 {
 	uint16_t first = running->engine->generation_after(running->ppe, id);
 
-	/* The engines know no job of before the start, and none that has begun nothing. A job that runs
-	 * still, and makes place for the new one, is known to go no further than what is reserved. */
+	/* The engines know neither jobs from before the start nor jobs that have begun no generation. A running
+	 * job that is being replaced may still use the generations that are reserved for it. */
 	if ((first == 0 || running->by_id[id] != NULL) && running->reserved[id] != 0)
 		first = ctrl_generation_add(running->reserved[id], 1);
 	return first;

@@ -68,7 +68,7 @@ check_rate(const struct ctrl_tenant *tenant, const struct ppe_job *job, const st
 	return 0;
 }
 
-/* Bits per second without a limit are the most. */
+/* A rate of 0 means no limit, so it is the highest. */
 static bool
 is_more(uint32_t rate_mbit, uint32_t than)
 {
