@@ -15,9 +15,11 @@ With the part slowdown the last line is `stragglers: speed-up at 16 %: X.XX`. Th
 wrong, a model was not trained, or something else failed.
 """
 import argparse
+import functools
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -33,14 +35,25 @@ from rack import SWITCH_ADDRESS, Api, Rack, RackError, job  # noqa: E402
 PARTS = ('slowdown', 'detection', 'training')
 
 
+@functools.cache
+def environment(library):
+    """For Python, so that it can load the library: a sanitizer's runtime has to come first, and would count
+    Python's own leaks."""
+    linked = subprocess.run(['ldd', library], stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+    runtimes = re.findall(r'=> (\S*/lib(?:asan|ubsan|tsan)\.so\S*)', linked)
+    return None if not runtimes else dict(os.environ, LD_PRELOAD=' '.join(runtimes), ASAN_OPTIONS=':'.join(
+        filter(None, [os.environ.get('ASAN_OPTIONS'), 'detect_leaks=0'])))
+
+
 def start(rack, host, number=1, name='train', **options):
     """weir-train on a host; its report is in the process's `json`."""
     report = os.path.join(rack.folder, 'report-%d.json' % len(rack.processes))
-    options = dict({'switch': SWITCH_ADDRESS, 'address': rack.address(host), 'source': host,
+    library = rack.program(('libweir', 'libweir.so'))
+    options = dict({'switch': SWITCH_ADDRESS, 'address': rack.address(host), 'source': host, 'library': library,
                     'job': number, 'json': report}, **options)
-    process = rack.spawn(host, [rack.program(('stragglers', 'weir-train'))] + [
+    process = rack.spawn(host, [os.path.join(HERE, 'weir_train.py')] + [
         '--%s%s' % (key.replace('_', '-'), '' if value is True else '=%s' % value)
-        for key, value in options.items()], name)
+        for key, value in options.items()], name, environment(library))
     process.json = report
     return process
 

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import stragglers  # noqa: E402 (the path comes first)
 
 BUILD = os.environ['WEIR_BUILD']
-PROGRAM = os.path.join(BUILD, 'apps', 'stragglers', 'weir-train')
+PROGRAM = os.path.join(os.path.dirname(stragglers.__file__), 'weir_train.py')
 HOSTS = 3
 
 
@@ -104,8 +104,8 @@ def says_that_hosts_have_other_weights():
 @case
 def says_why_it_can_not_begin():
     right = ('--switch', '10.77.0.254', '--address', '10.77.0.1', '--source', '0')
-    for options, words in (((), '--switch, --address and --source are needed'),
-                           (right + ('--target', '1.5'), '--target 1.5: must be in 0.01..1'),
+    for options, words in (((), 'required: --switch, --address, --source'),
+                           (right + ('--target', '1.5'), '--target: 1.5: must be in 0.01..1'),
                            (right + ('--slow-min', '3'), '--slow-max is less'),
                            (right + ('--slow-ppm', '3'), '--slow-ppm needs')):
         status, said = ran(*options)

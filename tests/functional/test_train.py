@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-train without a switch: random numbers, slow hosts, tensors, data, model, and that the model learns."""
+import math
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+
+from tap import case, check, main, seed
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'apps', 'stragglers'))
+import workload  # noqa: E402 (the path comes first)
+
+RANKS, COUNT = 6, 5000
+
+
+def some_seed():
+    return seed().randrange(1 << 32)
+
+
+@case
+def random_numbers_are_of_their_distribution():
+    chosen, count = some_seed(), 100000
+    one, other = [workload.uniform(workload.stream(chosen, n), workload.indexes(count)) for n in (1, 2)]
+    check(one.min() >= 0 and one.max() < 1, 'out of range')
+    for index in (0, 1, count - 1):
+        check(workload.uniform(workload.stream(chosen, 1), index) == one[index], 'number and array differ')
+    # All within 6 standard deviations.
+    check(abs(one.mean() - 1 / 2) < 6 * math.sqrt(1 / 12 / count), '%g', one.mean())
+    check(abs((one ** 2).mean() - 1 / 3) < 6 * math.sqrt(4 / 45 / count), '%g', (one ** 2).mean())
+    check(abs(((one - .5) * (other - .5)).mean()) < 6 / 12 / math.sqrt(count), 'streams depend on each other')
+    # As splitmix64 has them, from 0 on.
+    check(workload.mix(workload.GOLDEN) == 0xe220a8397b1dcdaf, 'not splitmix64')
+
+
+@case
+def shares_are_a_partition_in_every_epoch():
+    chosen, points, ranks, batch = some_seed(), 1003, 4, 50
+    seen = [[], [], []]
+    for rank in range(ranks):
+        share = workload.Share(chosen, points, rank, ranks)
+        check(len(share.order) == (251 if rank < points % ranks else 250), '%d points', len(share.order))
+        first = []
+        for epoch in range(3):
+            for number in range(len(share.order) // batch):
+                drawn = share.batch(batch)
+                check(share.epoch == epoch and {p % ranks for p in drawn} == {rank}, 'rank %d: %s', rank, drawn)
+                first += [drawn] if number == 0 else []
+                seen[epoch] += drawn
+        check(first[0] != first[1], 'not shuffled anew')
+    for epoch in seen:
+        check(len(epoch) == len(set(epoch)) == ranks * (250 // batch) * batch, 'a point twice')
+
+
+@case
+def data_are_a_function_of_seed_and_stream():
+    def points(chosen, number):
+        return workload.make_set(workload.stream(chosen, number), 100)
+
+    x, label = points(5, workload.STREAM_TRAIN)
+    again = points(5, workload.STREAM_TRAIN)
+    check((x == again[0]).all() and (label == again[1]).all(), 'differs from itself')
+    for other in (points(5, workload.STREAM_TEST), points(6, workload.STREAM_TRAIN)):
+        check((x != other[0]).any(axis=1).all(), 'as another stream or seed')
+
+
+@case
+def every_share_has_all_classes():
+    """However many hosts there are: a share without some class would be missed when its host is late."""
+    _, label = workload.make_set(workload.stream(some_seed(), workload.STREAM_TRAIN), 6000)
+    for ranks in range(1, 9):
+        for rank in range(ranks):
+            wanted = 6000 / ranks / workload.CLASSES
+            for found in np.bincount(label[rank::ranks], minlength=workload.CLASSES):
+                check(abs(found - wanted) < 6 * math.sqrt(wanted), '%d of %d: %d', rank, ranks, found)
+
+
+@case
+def gradient_is_that_of_the_loss():
+    """Central differences of the loss: what is left is of the order of step^2."""
+    chosen = some_seed()
+    x, label = workload.make_set(workload.stream(chosen, workload.STREAM_TRAIN), 20)
+    model = workload.Model(chosen, 256)
+    gradient, _ = model.gradient(x, label)
+    slopes = []
+    for i, was in enumerate(model.weights.copy()):
+        ends = [np.float32(was + step) for step in (1e-3, -1e-3)]
+        loss = []
+        for model.weights[i] in ends:
+            loss.append(model.gradient(x, label)[1])
+        model.weights[i] = was
+        slopes.append((loss[0] - loss[1]) / (float(ends[0]) - float(ends[1])))
+    norm = np.linalg.norm(slopes)
+    worst = np.abs(slopes - gradient).max()
+    check(worst < 2e-5 * max(1, norm), 'off by %g, |gradient| is %g', worst, norm)
+    check(norm > 0.01, '|gradient| is %g', norm)
+
+
+@case
+def packed_sums_are_divided_block_by_block():
+    count = workload.WEIGHTS
+    gradient = (np.arange(count) / 1024 - 0.5).astype(np.float32)
+    for block in (2, 3, 17, 256, count, count + 1, 4096):
+        model = workload.Model(1, block)
+        packed, expected, first = model.pack(gradient), model.weights.copy(), 0
+        total = packed.copy()
+        # Blocks in turn of 3, 0, 1 and 2 gradients.
+        for begin in range(0, len(packed), block):
+            hosts = (3 + begin // block) % 4
+            part = total[begin:begin + block]
+            check(part[-1] == 1, 'block %d: no count', block)
+            part *= np.float32(hosts)
+            if hosts:
+                expected[first:first + len(part) - 1] -= np.float32(0.5) * (part[:-1] / np.float32(hosts))
+            first += len(part) - 1
+        check(first == count, 'block %d: %d weights', block, first)
+        model.step(total, 0.5, 0.9)
+        check((model.weights == expected).all(), 'block %d', block)
+
+
+@case
+def a_checksum_sees_every_bit():
+    model = workload.Model(1, 256)
+    before = model.checksum()
+    check(model.checksum() == before == workload.Model(1, 256).checksum(), 'differs from itself')
+    model.weights.view(np.uint8)[-1] ^= 1
+    check(model.checksum() != before, 'weights')
+    model = workload.Model(1, 256)
+    model.velocity.view(np.uint8)[100] ^= 0x80
+    check(model.checksum() != before, 'velocity')
+
+
+def sum_of(who, ranks=RANKS):
+    total = np.zeros(COUNT, np.float32)
+    for rank in reversed(range(ranks)):
+        if who >> rank & 1:
+            total += workload.fill(7, rank, 3, COUNT)
+    return total
+
+
+def wrong(total, who, iteration=3):
+    return workload.wrong(7, RANKS, iteration, 0, total, [(0, COUNT, [r for r in range(RANKS) if who >> r & 1])])
+
+
+@case
+def every_subset_has_sums_of_its_own():
+    for who in range(1, 1 << RANKS):
+        total = sum_of(who)
+        for other in range(1, 1 << RANKS):
+            bad = wrong(total, other)
+            check(bad == 0 if other == who else bad > COUNT * 9 // 10, 'set %x for %x: %d', who, other, bad)
+    total = sum_of(0x3f)
+    check(workload.wrong(7, RANKS, 3, 0, total) == 0, 'all')
+    check(workload.wrong(7, RANKS, 3, 1000, total[1000:1500]) == 0, 'a part')
+    total[2000:2100] = sum_of(0x15)[2000:2100]
+    check(workload.wrong(7, RANKS, 3, 1000, total[1000:], [(1000, 100, [0, 2, 4])]) == 0, 'a partial block')
+    check(workload.wrong(7, RANKS, 3, 1000, total[1000:]) > 90, 'a partial block that is not known')
+
+
+@case
+def what_is_out_of_its_place_is_wrong():
+    total = sum_of(0x3f)
+    check(wrong(total, 0x3f, 4) > COUNT * 9 // 10, 'another iteration')
+    check(workload.wrong(7, RANKS, 3, 1, total[:-1]) > COUNT * 9 // 10, 'shifted by one')
+    check(workload.wrong(7, RANKS, 3, 2048, total[:2048]) > 2000, 'another block')
+    total[4999] += 1
+    check(wrong(total, 0x3f) == 1, 'one element')
+
+
+@case
+def sums_of_256_ranks_are_exact():
+    check(workload.wrong(7, 256, 3, 0, sum_of((1 << 256) - 1, 256)) == 0, 'not exact')
+
+
+@case
+def buckets_are_tensors_in_reverse():
+    counts = [100, 10, 7, 50, 1]
+    first = workload.make_buckets(counts, 1, 60)
+    check(first == [0, 58, 68, 168], '1, 50 and 7; 10; 100, which is larger than a bucket: %s', first)
+    check(workload.blocks_of(first, 50) == 2 + 1 + 2, 'blocks')
+    check(workload.make_buckets(counts, 20) == [0, 5 + 1 + 1 + 3 + 1], 'rounded, and never nothing')
+    shapes = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'configs', 'resnet50.shapes')
+    read = workload.read_shapes(shapes)
+    check(len(read) == 161 and sum(read) == 25557032, '%d tensors, %d elements', len(read), sum(read))
+
+
+def pattern(**changes):
+    return SimpleNamespace(**dict({'slow_ppm': 160000, 'slow_unit_us': 1000000, 'compute_us': 0, 'slow_min': 0.5,
+                                   'slow_max': 2, 'seed': 3}, **changes))
+
+
+@case
+def slow_hosts_are_as_many_and_as_slow_as_asked():
+    found = [workload.slow(pattern(), rank, k) for k in range(10000) for rank in range(RANKS)]
+    slow = [f for f in found if f[0]]
+    # Four standard deviations of a binomial: 4 sqrt(n p q).
+    check(abs(len(slow) - 9600) < 360, '%d of 60000', len(slow))
+    us = [f[0] for f in slow]
+    check(1230000 < sum(us) / len(us) < 1270000, 'mean %g', sum(us) / len(us))
+    check(500000 <= min(us) < 502000 and 1998000 < max(us) < 2000000, '%d to %d', min(us), max(us))
+    for point in workload.POINTS:
+        times = sum(f[1] == point for f in slow)
+        check(abs(times - len(slow) / 3) < 190, '%d: %d of %d', point, times, len(slow))
+
+
+@case
+def who_is_slow_is_so_at_each_higher_probability():
+    low, high, other = pattern(slow_ppm=40000), pattern(), pattern(slow_ppm=40000, seed=4)
+    differ = 0
+    for k in range(2000):
+        one = workload.slow(low, 2, k)
+        check(not one[0] or one == workload.slow(high, 2, k), 'iteration %d', k)
+        differ += bool(one[0]) != bool(workload.slow(other, 2, k)[0])
+    check(differ > 50, 'another seed, the same hosts: %d', differ)
+    check(workload.slow(pattern(slow_ppm=0), 0, 0)[0] == 0, 'slow with probability 0')
+
+
+def iterations_to_learn(options, feedback):
+    """Train RANKS hosts in this process; a slow host misses its iteration. Returns the iterations that it took."""
+    x, label = workload.make_set(workload.stream(options.seed, workload.STREAM_TRAIN), 6000)
+    test = workload.make_set(workload.stream(options.seed, workload.STREAM_TEST), 1000)
+    model = workload.Model(options.seed, 256)
+    shares = [workload.Share(options.seed, 6000, rank, RANKS) for rank in range(RANKS)]
+    owed = np.zeros((RANKS, model.elements), np.float32)
+    for k in range(1, 1001):
+        total = np.zeros(model.elements, np.float32)
+        for rank, share in enumerate(shares):
+            points = share.batch(64)
+            packed = model.pack(model.gradient(x[points], label[points])[0]) + owed[rank]
+            slow = workload.slow(options, rank, k)[0] != 0
+            owed[rank] = packed if slow and feedback else 0
+            total += 0 if slow else packed
+        model.step(total, 0.05, 0.9)
+        if k % 5 == 0 and model.evaluate(*test)[0] >= 0.95:
+            return k
+    raise AssertionError('seed %d: not reached' % options.seed)
+
+
+@case
+def it_learns_whoever_is_late():
+    took = {'all': 0, 'partial': 0, 'feedback': 0}
+    for chosen in (1, 2, 3):
+        everybody, some = pattern(seed=chosen, slow_ppm=0), pattern(seed=chosen)
+        first = iterations_to_learn(everybody, False)
+        check(chosen != 1 or iterations_to_learn(everybody, False) == first, 'no function of the seed')
+        took['all'] += first
+        took['partial'] += iterations_to_learn(some, False)
+        took['feedback'] += iterations_to_learn(some, True)
+    print('# iterations: %s' % took)
+    # A sixth of the gradients is missing, and it takes hardly longer.
+    check(took['partial'] < took['all'] * 5 / 4 and took['feedback'] < took['all'] * 5 / 4, '%s', took)
+
+
+if __name__ == '__main__':
+    main()
