@@ -539,7 +539,7 @@ static int
 search(struct subject *subject, unsigned int t, struct found *found)
 {
 	double value[PAIR_VALUES] = {0}, low = 0, high;
-	bool failed = false, passed, disturbed;
+	bool failed = false, passed = false, disturbed = false;
 	int rc = pair_once(&device[t], closed_loop, subject, t, TRIES, value, NULL);
 
 	*found = (struct found){0};

@@ -20,15 +20,16 @@
 #define JOIN_MOST_NS  (500 * WEIR_NS_PER_MS)
 #define SILENT_NS     (500 * WEIR_NS_PER_MS) /* the switch answers each contribution that it takes */
 
+/* generation: WEIR_GEN_JOIN asks for the next one; else a repeat in the one that runs. */
 static int
-send_join(struct weir *weir, uint32_t nonce)
+send_join(struct weir *weir, uint32_t nonce, uint16_t generation)
 {
 	struct weir_header h = {
 		.extended = true,
 		.job_id = weir->h.job,
 		.src_id = weir->h.source,
 		.block_id = nonce,
-		.gen_id = WEIR_GEN_JOIN,
+		.gen_id = generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED
 			: weir->h.base_form   ? WEIR_FLAG_BASE_RESULTS
@@ -231,7 +232,7 @@ join_job(struct weir *weir)
 
 		if (now >= next || weir->join_again) {
 			weir->join_again = false;
-			code = send_join(weir, nonce);
+			code = send_join(weir, nonce, WEIR_GEN_JOIN);
 			if (code < 0)
 				return code;
 			next = now + interval;
@@ -266,8 +267,8 @@ weir_join_repeat(struct weir *weir, uint64_t now)
 	if (now < heard + SILENT_NS || now < weir->join_repeat_at || weir->h.auth != NULL)
 		return;
 	weir->join_repeat_at = now + JOIN_MOST_NS;
-	(void)send_join(
-		weir, weir->join_nonce); /* a lasting error is that of the next contribution, too */
+	/* The next contribution fails with an error that lasts. */
+	(void)send_join(weir, weir->join_nonce, weir->h.generation);
 }
 
 /* ---- beginning and ending ---- */

@@ -263,6 +263,7 @@ accepted(const struct job_shard *js, const struct weir_header *h,
 {
 	return !js->revoked && mask_test(js->home->in, h->src_id) &&
 		js->home->nonce[h->src_id] == h->block_id &&
+		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == js->generation) &&
 		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
 }
 
@@ -309,7 +310,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_LENGTH);
 		return PPE_END;
 	}
-	if (home == NULL || h.gen_id != WEIR_GEN_JOIN) {
+	if (home == NULL) {
 		/* A job of a fixed generation has no joins. */
 		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
 		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
@@ -339,6 +340,11 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 			return ppe_hop_certain(worker, thread, 0, follow);
 		}
 		return answer_joins(worker, thread, js, h.src_id);
+	}
+	if (unlikely(h.gen_id != WEIR_GEN_JOIN)) {
+		/* A repeat by a source that is in a generation, but in none that runs here: it asks for no other. */
+		ppe_drop(worker, thread, PPE_DROP_STALE);
+		return PPE_END;
 	}
 	if (home->walking) {
 		js->count.held_back++;

@@ -59,10 +59,24 @@ us_since(uint64_t tsc)
 	return (rte_rdtsc() - tsc) * 1000000 / rte_get_tsc_hz() + 1;
 }
 
+/* Is the source heard when it contributes? A worker's clock is that of its turn, which may have begun long before on a
+ * busy machine: so a later contribution counts, too. */
+static bool
+heard_when_it_contributes(uint16_t generation)
+{
+	for (unsigned int i = 0; i < 50; i++) {
+		uint64_t since = rte_rdtsc();
+
+		contribute(generation, 0, false);
+		if (source_0().silent_us <= us_since(since))
+			return true;
+	}
+	return false;
+}
+
 static void
 heard_by_its_own(unsigned int workers)
 {
-	uint64_t since;
 	uint16_t generation;
 
 	start(workers, false);
@@ -73,13 +87,9 @@ heard_by_its_own(unsigned int workers)
 	cr_expect_geq(source_0().silent_us, PAUSE_US / 2, "heard from another MAC");
 	contribute(generation, 1, false);
 	cr_expect_geq(source_0().silent_us, PAUSE_US / 2, "heard at another port");
-	since = rte_rdtsc();
-	contribute(generation, 0, false);
-	cr_expect_leq(source_0().silent_us, us_since(since));
+	cr_expect(heard_when_it_contributes(generation));
 	rte_delay_us_sleep(PAUSE_US);
-	since = rte_rdtsc();
-	contribute((uint16_t)(generation + 1), 0, false);
-	cr_expect_leq(source_0().silent_us, us_since(since), "it lives, in whatever generation");
+	cr_expect(heard_when_it_contributes((uint16_t)(generation + 1)), "in whatever generation");
 	stop();
 }
 

@@ -83,11 +83,11 @@ HEADER_CHANGE(not_the_root, h->collective = WEIR_COLLECTIVE_BROADCAST; h->root =
 HEADER_CHANGE(root_beyond, h->collective = WEIR_COLLECTIVE_SCATTER; h->root = 200)
 HEADER_CHANGE(root_of_none, h->root = 1)
 HEADER_CHANGE(op_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->op = WEIR_OP_PROD)
-HEADER_CHANGE(type_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->dtype = 12)
+HEADER_CHANGE(type_of_none, h->collective = WEIR_COLLECTIVE_ALLGATHER; h->dtype = 14)
 HEADER_CHANGE(collective_unknown, h->collective = 13)
 HEADER_CHANGE(acknowledges, h->collective = WEIR_COLLECTIVE_ACKNOWLEDGE)
 HEADER_CHANGE(op_unknown, h->op = 15)
-HEADER_CHANGE(type_unknown, h->dtype = 13)
+HEADER_CHANGE(type_unknown, h->dtype = 15)
 HEADER_CHANGE(not_joined, h->job_id = 3)
 HEADER_CHANGE(of_fixed, h->job_id = 4; h->gen_id = 7; h->block_id = 0)
 HEADER_CHANGE(join, h->collective = WEIR_COLLECTIVE_JOIN; h->gen_id = 0)
@@ -184,11 +184,11 @@ static const struct hostile packets[] = {
 	{"allreduce to a root", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), root_of_none, NULL, HERE,
 		false},
 	{"gather, product", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), op_of_none, NULL, HERE, false},
-	{"gather, type 12", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), type_of_none, NULL, HERE, false},
+	{"gather, type 14", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), type_of_none, NULL, HERE, false},
 	{"collective 13", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), collective_unknown, NULL, HERE,
 		false},
 	{"operation 15", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), op_unknown, NULL, HERE, false},
-	{"type 13", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), type_unknown, NULL, HERE, false},
+	{"type 15", DROP(UNSUPPORTED), TOLD(UNSUPPORTED), type_unknown, NULL, HERE, false},
 	{"acknowledges with elements", DROP(LENGTH), SILENCE, acknowledges, NULL, HERE, false},
 	{"a join with elements", DROP(LENGTH), SILENCE, join, NULL, HERE, false},
 	{"from a group", DROP(BAD_SOURCE_MAC), SILENCE, NULL, group_source, HERE, false},

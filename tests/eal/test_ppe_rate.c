@@ -185,7 +185,8 @@ Test(ppe_rate, a_burst_is_a_window_of_a_slow_job, .timeout = 90)
 	cr_expect_eq(dropped, 0, "of its first window it lost %u", dropped);
 	bytes = send_blocks(1, 256, 244, &dropped, &less);
 	us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
-	cr_expect(dropped > 0 || bytes <= us * MBIT / 8, "%lu bytes in %lu us, and none policed",
-		bytes, us);
+	/* A tenth more: what the first window left in the bucket. */
+	cr_expect(dropped > 0 || bytes <= us * MBIT / 8 * 11 / 10,
+		"%lu bytes in %lu us, and none policed", bytes, us);
 	stop();
 }

@@ -23,7 +23,7 @@ def bench(*options, status=0):
 def every_type_and_operation_has_a_line():
     lines = [line.split() for line in bench(*SHORT).stdout.splitlines() if line[0] != '#']
     cells = {(line[1], line[2]) for line in lines}
-    check(len(lines) == len(cells) == 8 * 11 + 4 * 5, '%d lines', len(lines))
+    check(len(lines) == len(cells) == 8 * 11 + 6 * 5, '%d lines', len(lines))
     check(('fp16', 'avg') in cells and ('fp32', 'bxor') not in cells, '%s', cells)
     check(all(len(line) == 11 for line in lines), '%s', lines[0])
 

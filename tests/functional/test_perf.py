@@ -6,11 +6,12 @@ import re
 
 from tap import case, check, main
 from rack import Rack, job
+import weir_lists
 
 HOSTS = 3
 INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64']
 REALS = ['fp16', 'bf16', 'fp32', 'fp64', 'fp8_e4m3', 'fp8_e5m2']
-BYTES = {'8': 1, '6': 2, '2': 4, '4': 8}  # by the last digit of a type's name
+BYTES = {entry[2]: int(entry[3]) for entry in weir_lists.DTYPES}
 ARITHMETIC = ['sum', 'prod', 'min', 'max', 'avg']
 LOGIC = ['band', 'bor', 'bxor', 'land', 'lor', 'lxor']
 REDUCING = ['allreduce', 'reduce', 'reducescatter']
@@ -75,7 +76,7 @@ def everything_is_measured_and_right():
                 check(abs(t['busbw'] - t['algbw'] * factor(row['collective'])) < 1e-6, '%s', row)
             if row['collective'] != 'barrier':
                 slices = HOSTS if row['collective'] in SLICED else 1
-                check(row['size'] == row['count'] * slices * BYTES[row['type'][-1]], '%s', row)
+                check(row['size'] == row['count'] * slices * BYTES[row['type']], '%s', row)
 
 
 @case

@@ -128,15 +128,19 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 
 	if (size != WEIR_EXT_BYTES || h->grad_cnt != 0)
 		return "length";
-	if (m->c.fixed_generation != 0 || h->gen_id != WEIR_GEN_JOIN) {
+	if (m->c.fixed_generation != 0) {
 		model_reply(m, from, h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";
 	}
 	m->count.joins++;
-	if (running->valid && running->nonce == h->block_id) {
+	if (running->valid && running->nonce == h->block_id &&
+		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == m->generation)) {
+		running->peer = *from;
 		model_accept_join(m, h->src_id);
 		return "join";
 	}
+	if (h->gen_id != WEIR_GEN_JOIN)
+		return "stale";
 	m->collecting[h->src_id] = (struct joined){
 		.valid = true,
 		.nonce = h->block_id,

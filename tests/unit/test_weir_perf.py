@@ -89,7 +89,7 @@ def everything_under_loss():
         _, _, reports = run(ports, 3, 'all', '-d', 'all', '-o', 'max,avg', '-r', 1, '-b', 3000, '-e', 3000,
                             '-n', 1, '-w', 0)
     for report in reports:
-        assert len(report['rows']) == 12 * (2 * 3 + 5) + 1 and report['wrong'] == 0
+        assert len(report['rows']) == 14 * (2 * 3 + 5) + 1 and report['wrong'] == 0
     assert sum(r['stats']['retransmissions'] for r in reports) > 0
 
 

@@ -404,7 +404,7 @@ Test(weir_requests, what_makes_no_sense_is_refused_at_once, .timeout = 90)
 	cr_expect_null(request);
 	cr_expect_str_eq(weir_last_error(weir), "send is NULL and count is 1");
 	cr_expect_eq(weir_reduce(weir, data, NULL, 1, WEIR_DTYPE_FP32, WEIR_OP_MAX, 1), -EINVAL);
-	cr_expect_eq(weir_allgather(weir, data, data, 1, (enum weir_dtype)12), -EINVAL);
+	cr_expect_eq(weir_allgather(weir, data, data, 1, (enum weir_dtype)14), -EINVAL);
 	cr_expect_eq(weir_rank(weir), 1u);
 	/* Nothing was sent, and all is well. */
 	cr_expect_eq(weir_iallgather(weir, NULL, NULL, 0, WEIR_DTYPE_FP32, &request), 0);
