@@ -60,7 +60,7 @@ pktbuf_header_template_write(struct pktbuf_header_template *out,
 	memcpy(out->frame, &f, sizeof(out->frame));
 }
 
-/* The aggregation header as two words: bytes stored one by one and read again as words stall. */
+/* Writes the aggregation header as two words: single stored bytes that are read again as words stall. */
 static inline void
 header_words(const struct weir_header *h, uint64_t word[2])
 {
@@ -78,7 +78,7 @@ header_words(const struct weir_header *h, uint64_t word[2])
 	word[1] = rte_cpu_to_be_64(word[1]);
 }
 
-/* A word's four 16-bit parts, added up. */
+/* The sum of a word's four 16-bit parts. */
 static inline uint32_t
 sum_word(uint64_t word)
 {
@@ -103,8 +103,8 @@ pktbuf_shared_header_write(struct pktbuf_shared_header *shared, const struct wei
 		payload->sum;
 }
 
-/* An mbuf straight from its pool, as rte_pktmbuf_reset() makes it, in few stores: data_off, refcnt
- * 1, nb_segs and an invalid port are one word, as drivers rearm it. */
+/* Reset a new mbuf as rte_pktmbuf_reset() does, in few stores: data_off, refcnt 1, nb_segs and an invalid port are
+ * one word, as drivers rearm it. */
 static inline void
 init(struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, uint32_t all)
 {
@@ -143,7 +143,7 @@ checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
 	f->udp.dgram_cksum = sum == 0xffff ? 0xffff : (uint16_t)~sum;
 }
 
-/* Headers and, when it is copied, payload. */
+/* Write the headers and, if it is copied, the payload. */
 static inline void
 write_frame(struct rte_mbuf *packet, const struct pktbuf_port *port,
 	const struct pktbuf_header_template *to, const struct pktbuf_shared_header *shared,
@@ -184,7 +184,7 @@ refer(struct rte_mbuf *packet, struct rte_mbuf *attach, const struct pktbuf_payl
 	packet->next = attach;
 }
 
-/* n mbufs of a pool, or as many as there are. */
+/* Take n mbufs of a pool, or as many as there are. */
 static unsigned int
 take(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 {
@@ -227,7 +227,7 @@ pktbuf_result_end(
 	struct rte_mbuf *last = result;
 
 	static_assert(sizeof(struct frame) + 64 <= PKTBUF_HEADER_DATA_BYTES, "and an end");
-	/* What is referred to is not ours to write behind. */
+	/* Bytes behind a referred payload belong to its owner. */
 	if (result->nb_segs > 1) {
 		if (take(pools->headers, &last, 1) == 0)
 			return -ENOMEM;

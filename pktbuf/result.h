@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results and replies: what the switch itself sends.
+ * Results and replies, the packets that the switch itself sends.
  *
- * A result goes to many destinations, block after block. What does not change is written once: a *header
- * template* per destination (Ethernet, IPv4 and UDP headers, and the sums of what their checksums cover), and
- * per block the *shared header* of all copies (aggregation header, lengths, payload sum). A result then takes
- * a copy of one line, two lengths, and the folding of two sums.
+ * A result goes to many destinations, block after block. Constant parts are written once: a *header template* per
+ * destination (Ethernet, IPv4 and UDP headers, and their partial checksums), and per block the *shared header* of
+ * all copies (aggregation header, lengths, payload sum). A result then takes a copy of one line, two lengths, and
+ * the folding of two sums.
  *
  * A small payload is copied behind the headers. A larger one is never copied: the packet is a chain of a
  * header mbuf and an attach mbuf that refers to the payload. Each attach mbuf carries its own reference count
  * of 1 in its private area, so destinations and lcores share no count: freeing it calls `released` once, on
- * the lcore that frees it, and the payload's owner counts. At the border between small and large a copy costs
- * as much as making and freeing the attach mbuf.
+ * the lcore that frees it, and the payload's owner counts. At the limit between small and large, a copy costs as
+ * much as creating and freeing an attach mbuf.
  *
  * Checksums: the payload's sum is computed once per block by the caller, and only when some port
  * needs it (pktbuf_port.tx_checksum).
@@ -28,28 +28,28 @@
 #include "pktbuf/port.h"
 #include "pktbuf/wire/wire.h"
 
-/* Payloads of at most so many bytes are copied. */
+/* The largest payload, in bytes, that is copied. */
 #define PKTBUF_COPY_BYTES 512
 
-/* Who the switch is. Host order. */
+/* The switch's own addresses. Host order. */
 struct pktbuf_identity {
 	uint8_t mac[6];
 	uint16_t port_base, port_ext; /* UDP ports of the two header forms */
 	uint32_t ip;
 };
 
-/* Where a packet goes. Host order. */
+/* A destination. Host order. */
 struct pktbuf_endpoint {
 	uint8_t mac[6];
 	uint16_t port; /* switch port, by index */
 	uint32_t ip;
 	uint16_t udp;
-	uint8_t extended; /* the header form that it understands */
+	uint8_t extended; /* the header form */
 	uint8_t valid;
 };
 static_assert(sizeof(struct pktbuf_endpoint) == 16, "a quarter of a cache line");
 
-/* A destination's headers, ready to be copied. Sums are unfolded, in host order, without lengths. */
+/* A destination's headers. Sums are unfolded, in host order, without lengths. */
 struct pktbuf_header_template {
 	uint8_t frame[42]; /* lengths and checksums are 0 */
 	uint16_t port; /* switch port, by index */
@@ -57,13 +57,13 @@ struct pktbuf_header_template {
 	uint32_t pseudo_sum; /* of the UDP pseudo-header */
 	uint32_t udp_sum; /* of the pseudo-header and the UDP header */
 	uint8_t extended;
-	uint8_t source; /* src_id in what goes there */
+	uint8_t source; /* src_id of results to it */
 	uint8_t spare[6];
 } __rte_cache_aligned;
 static_assert(
 	sizeof(struct pktbuf_header_template) == RTE_CACHE_LINE_SIZE, "one line per destination");
 
-/* What all copies of a result share, in one header form. */
+/* The common part of all copies of a result, in one header form. */
 struct pktbuf_shared_header {
 	uint8_t header[WEIR_EXT_BYTES]; /* src_id 0 */
 	uint8_t header_bytes;
@@ -73,7 +73,7 @@ struct pktbuf_shared_header {
 
 /* A payload to copy or to refer to. */
 struct pktbuf_payload {
-	void *data; /* a referred one must stay until `released` has been called for each result built */
+	void *data; /* if referred to, valid until `released` has been called for each result built */
 	rte_iova_t iova;
 	uint32_t bytes; /* [0, 65000] */
 	uint32_t sum; /* pktbuf_sum_bytes() of it, when a port computes checksums in software */
@@ -98,9 +98,9 @@ void pktbuf_shared_header_write(struct pktbuf_shared_header *shared,
 
 /*
  * Build the results for `n` destinations, [1, 64]: to[i]->extended chooses between shared[0]
- * (base form) and shared[1] (extended); the mode of port[to[i]->port] says who computes checksums. Returns
- * how many were built, from the first on; fewer when a pool is empty. They are the caller's; each takes one
- * reference to a referred payload. Worker.
+ * (base form) and shared[1] (extended); the mode of port[to[i]->port] chooses how checksums are computed.
+ * Returns how many were built, from the first on; fewer when a pool is empty. They are the caller's; each takes
+ * one reference to a referred payload. Worker.
  * Cost per result: 3 lines written and the copied payload, or 6 lines when it is referred to.
  */
 unsigned int pktbuf_results_build(const struct pktbuf_pools *pools,

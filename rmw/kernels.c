@@ -12,7 +12,7 @@
 static enum rmw_isa selected = RMW_ISA_AUTO; /* AUTO: rmw_kernels_select was not called yet */
 
 #ifdef __x86_64__
-/* clang 14 knows no __builtin_cpu_supports("f16c"); that AVX registers are saved is asked beside. */
+/* clang 14 lacks __builtin_cpu_supports("f16c"). The check of AVX2 covers that the system saves AVX registers. */
 static bool
 has_f16c(void)
 {
@@ -28,7 +28,7 @@ rmw_isa_supported(enum rmw_isa isa)
 	switch (isa) {
 	case RMW_ISA_AUTO:
 	case RMW_ISA_SCALAR: return true;
-	/* What the compiler was allowed (meson.build), and the operating system saves. */
+	/* The features that meson.build enables; these builtins also check that the system saves the registers. */
 	case RMW_ISA_AVX2:
 #ifdef __x86_64__
 		return __builtin_cpu_supports("avx2") && has_f16c();

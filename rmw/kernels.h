@@ -9,20 +9,20 @@
  *
  * An element of the accumulator has the type's size, or 32 bits: for sum, prod and avg of fp16, bf16 and fp8,
  * which accumulate in fp32; for avg of int8 and int16, signed or not, whose sum of 256 contributions is exact
- * there; and where a variant wants it. So 4 bytes per element (8 for types of 8) serve every cell.
+ * there; and where a variant needs it. So 4 bytes per element (8 for types of 8) serve every cell.
  *
  * RESULTS HAVE THE SAME BITS IN EVERY VARIANT: a sum does not depend on the machine, nor on where a packet was
  * cut.
  *   integers   sum and prod wrap. avg is the sum (wrapped for 32 and 64 bits) divided by the number of
- *              contributions, towards zero. land, lor, lxor take what is not 0 for true and give 0 or 1, also of a
- *              single contribution.
+ *              contributions, towards zero. land, lor, lxor take nonzero values as true and give 0 or 1, even for
+ *              a single contribution.
  *   fp32, fp64 sum, prod
  *              IEEE 754, to nearest, ties to even, denormals kept (the default MXCSR, which Weir never changes).
  *              Each element is one operation, acc OP src. If one operand is NaN, the result is that NaN made
  *              quiet, with its sign and payload; if both are, that of acc. An invalid operation gives the
  *              negative quiet NaN with no payload. That is what x86's instructions do with acc as first operand;
  *              compilers exchange the operands of a C addition, so the kernels spell the instruction. Results
- *              depend on the order. A single contribution is copied, a signalling NaN too.
+ *              depend on the order. A single contribution is copied, even a signalling NaN.
  *   fp16, bf16, fp8 sum, prod
  *              converted to fp32 (exactly), accumulated there, and rounded once by finish: to nearest, ties to even,
  *              to denormals, and from halfway beyond the largest number to infinity. fp8_e4m3 has no infinity,
@@ -36,15 +36,15 @@
  *              the result is the canonical quiet NaN (weir_dtype_float() in pktbuf/wire/wire.h), also of a single
  *              contribution. So the order does not matter.
  *
- * MEMORY. acc and src must not overlap. Both may lie anywhere (src is a packet's payload, at any byte); acc
- * aligned to 64 is faster. Exactly n elements are read from each and written to acc, not a byte beyond.
+ * MEMORY. acc and src must not overlap. Both may have any alignment (src is a packet's payload); an acc aligned
+ * to 64 is faster. Exactly n elements are read from each and written to acc.
  * Elements are little-endian.
  *
  * DESIGN. The scalar kernels define the bits (kernels_scalar_*.c, a file per family of types). The vector kernels
  * are written once (kernels_vector_*.c), over a header of operations per instruction set (kernels_avx2.h,
  * kernels_avx512.h), and compiled for each with its own flags, because the rest of the program is compiled for any
- * x86-64. The CPU's features select the table when the program starts. The kernels are loops of four vectors; the
- * rest is a masked vector for AVX-512, and one by way of the stack for AVX2, which has no masks for bytes.
+ * x86-64. The CPU's features select the table when the program starts. The kernels are loops of four vectors. The
+ * remainder takes a masked vector with AVX-512, and a copy on the stack with AVX2, which has no byte masks.
  * AVX512-BF16, whose conversion takes denormals for 0, and AVX512-FP16, which rounds to fp16 at every step, are not
  * used: they would change the bits.
  *
@@ -87,55 +87,55 @@ enum { RMW_ISA_COUNT = 4 };
  */
 typedef void (*rmw_begin_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
 
-/* Another one: acc[i] = acc[i] OP src[i], i in [0, n_elements); n_elements may be 0. Owner of acc. */
+/* A later contribution: acc[i] = acc[i] OP src[i], i in [0, n_elements); n_elements may be 0. Owner of acc. */
 typedef void (*rmw_reduce_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
 
 /*
- * acc becomes the result, in place, its elements packed from the front. count: how many
- * contributions are in acc, [1, 256]. What then lies behind the result, up to the accumulator's
- * end, is undefined. Once, after the last contribution. n_elements may be 0. Owner of acc.
+ * Turn acc into the result, in place, its elements packed from the front. count: contributions in acc,
+ * [1, 256]. The bytes between the result's and the accumulator's end are undefined. Call once, after the last
+ * contribution. n_elements may be 0. Owner of acc.
  */
 typedef void (*rmw_finish_fn)(void *acc, size_t n_elements, unsigned int count);
 
 /*
- * How contributions become a result: begin, any number of times reduce, finish. Begin and reduce
- * may be applied piece by piece, elements [i, j) of src to those of acc, i * acc_bytes into it.
+ * How contributions become a result: begin once, reduce any number of times, finish once. Begin and reduce may be
+ * applied piece by piece: elements [i, j) of src go to acc at byte i * acc_bytes.
  */
 struct rmw_reduction {
 	rmw_begin_fn begin;
 	rmw_reduce_fn reduce;
 	rmw_finish_fn finish; /* NULL: acc is the result */
-	uint8_t acc_bytes; /* of an element of acc: the type's size, or 4 where that is more */
+	uint8_t acc_bytes; /* of an element of acc: the type's size or 4 */
 };
 
-/* Copy `bytes` bytes; they must not overlap. Exactly these are read and written. Owner of `to`. */
+/* Copy exactly `bytes` bytes, which must not overlap. Owner of `to`. */
 typedef void (*rmw_copy_fn)(void *restrict to, const void *restrict from, size_t bytes);
 
 /*
- * Choose the variant that rmw_reduction and rmw_kernel_copy give from now on: the widest that this CPU
- * has and that is not wider than `limit` (RMW_ISA_AUTO: no limit; a number out of range too).
- * Returns it, never AUTO. Control thread, before the kernels are asked for; without a call, AUTO.
+ * Choose the variant that rmw_reduction and rmw_kernel_copy return from now on: the widest that this CPU has, up
+ * to `limit` (RMW_ISA_AUTO or a number out of range: no limit, also the default). Returns the variant, never AUTO.
+ * Control thread, before the first use of the kernels.
  */
 enum rmw_isa rmw_kernels_select(enum rmw_isa limit);
 
 /*
- * The chosen reduction; NULL: not supported. type, op: any number. Valid for ever. Not per packet:
- * keep the pointer.
+ * The chosen variant's reduction; NULL: not supported. type, op: any number. Valid forever. Keep the pointer
+ * instead of a call per packet.
  */
 const struct rmw_reduction *rmw_reduction(enum weir_dtype type, enum weir_op op);
 
-/* The reduction of one variant, whatever is chosen; NULL: not supported, by it or by this CPU.
- * isa: any number, AUTO stands for the widest. Any thread. For tests and benches. */
+/* The reduction of a given variant; NULL: the variant or this CPU does not support it. isa: any number; AUTO: the
+ * widest. Any thread. For tests and benches. */
 const struct rmw_reduction *rmw_reduction_of(
 	enum rmw_isa isa, enum weir_dtype type, enum weir_op op);
 
-/* The chosen copy. Not per packet: keep the pointer. */
+/* The chosen variant's copy. Keep the pointer. */
 rmw_copy_fn rmw_kernel_copy(void);
 
 /* Can this CPU, and this build, run the variant? AUTO: true. isa: any number. Any thread. */
 bool rmw_isa_supported(enum rmw_isa isa);
 
-/* That of one variant; NULL: this CPU lacks it. isa: as above. Any thread. */
+/* The copy of a given variant; NULL: this CPU does not support it. isa: as above. Any thread. */
 rmw_copy_fn rmw_kernel_copy_of(enum rmw_isa isa);
 
 /* The text of an instruction set, "?" for a number that does not exist; the number of a text, or -EINVAL. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the vector kernels are made of, for AVX2 and F16C: kernels_avx512.h has the same names. An
- * operation ends in the bits of an element, s or u before them where the sign matters, f for a
- * floating-point number.
+ * The vector kernels' operations for AVX2 and F16C; kernels_avx512.h has the same names. A name ends with the
+ * bits of an element, after s or u if the sign matters, or f for floating point.
  */
 #ifndef RMW_KERNELS_AVX2_H
 #define RMW_KERNELS_AVX2_H
@@ -31,7 +30,7 @@ v_store(uint8_t *p, vector v)
 	_mm256_storeu_si256((__m256i *)(void *)p, v);
 }
 
-/* `bytes` of a vector, [1, V_BYTES), the others 0. AVX2 has no masks for bytes. */
+/* Load `bytes` bytes, [1, V_BYTES); the rest is 0. AVX2 has no byte masks. */
 static inline vector
 v_load_part(const uint8_t *p, size_t bytes)
 {
@@ -72,7 +71,7 @@ V_OP(v_add64, _mm256_add_epi64)
 V_OP(v_sub64, _mm256_sub_epi64)
 V_OP(v_multiply16, _mm256_mullo_epi16)
 V_OP(v_multiply32, _mm256_mullo_epi32)
-V_OP(v_multiply_low32, _mm256_mul_epu32) /* of the low halves of 64 bits: all of the product */
+V_OP(v_multiply_low32, _mm256_mul_epu32) /* 64-bit products of the low halves */
 V_OP(v_and, _mm256_and_si256)
 V_OP(v_or, _mm256_or_si256)
 V_OP(v_xor, _mm256_xor_si256)
@@ -99,14 +98,14 @@ V_SHIFT(v_right32, _mm256_srli_epi32)
 V_SHIFT(v_left64, _mm256_slli_epi64)
 V_SHIFT(v_right64, _mm256_srli_epi64)
 
-/* All bits of an element that is negative, none of another. */
+/* All ones in negative elements, 0 in others. */
 static inline vector
 v_negative64(vector x)
 {
 	return _mm256_cmpgt_epi64(_mm256_setzero_si256(), x);
 }
 
-/* 16-bit products of the even bytes, and of the odd ones, which stay where they are. */
+/* Multiplies even and odd bytes separately, as 16-bit numbers. */
 static inline vector
 v_multiply8(vector a, vector b)
 {
@@ -117,7 +116,7 @@ v_multiply8(vector a, vector b)
 	return _mm256_or_si256(odd, _mm256_and_si256(even, low));
 }
 
-/* Of 2^32 * (high * low + low * high) + low * low. */
+/* a * b = 2^32 * (high * low + low * high) + low * low, modulo 2^64. */
 static inline vector
 v_multiply64(vector a, vector b)
 {
@@ -128,7 +127,7 @@ v_multiply64(vector a, vector b)
 	return _mm256_add_epi64(low, _mm256_slli_epi64(crossed, 32));
 }
 
-/* Where above's bits are set, a; else b. */
+/* above ? a : b, bit by bit. */
 static inline vector
 v_choose(vector above, vector a, vector b)
 {
@@ -147,7 +146,7 @@ v_max_s64(vector a, vector b)
 	return v_choose(_mm256_cmpgt_epi64(a, b), a, b);
 }
 
-/* There is no unsigned comparison: with the sign turned it is the signed one. */
+/* AVX2 has only signed comparison, so the sign bits are flipped first. */
 static inline vector
 v_above_u64(vector a, vector b)
 {
@@ -168,7 +167,7 @@ v_max_u64(vector a, vector b)
 	return v_choose(v_above_u64(a, b), a, b);
 }
 
-/* Spelled, so that a stays the first operand, whose NaN counts: _mm256_add_ps may be commuted. */
+/* As asm, so that a stays the first operand, whose NaN is the result: compilers may swap _mm256_add_ps's operands. */
 #define V_SPELLED(name, instruction)                                                               \
 	static inline vector name(vector a, vector b)                                              \
 	{                                                                                          \
@@ -185,8 +184,8 @@ V_SPELLED(v_divide_f32, "vdivps")
 V_SPELLED(v_divide_f64, "vdivpd")
 
 /*
- * Of two equal numbers, which may be -0 and 0, and of two of which one is NaN, vminps gives the
- * second: both orders together have -0's sign. max is the same with the signs' and.
+ * If the operands are equal (-0 and 0 are) or one is NaN, vminps returns the second. The OR of both orders has
+ * the sign of -0. max takes the AND.
  */
 #define V_MINIMUM(bits, ps, pd, si, nan)                                                           \
 	static inline vector v_min_f##bits(vector a, vector b)                                     \
@@ -209,21 +208,21 @@ V_SPELLED(v_divide_f64, "vdivpd")
 V_MINIMUM(32, ps, , _mm256_castps_si256, 0x7fc00000)
 V_MINIMUM(64, pd, d, _mm256_castpd_si256, 0x7ff8000000000000)
 
-/* x with all bits below the sign turned where the sign is set. */
+/* Flips all bits below the sign in negative elements, so that they are ordered as integers. */
 static inline vector
 v_order16(vector x)
 {
 	return _mm256_xor_si256(x, _mm256_srli_epi16(_mm256_srai_epi16(x, 15), 1));
 }
 
-/* x > limit ? a : b, of numbers below 0x8000. */
+/* x > limit ? a : b, for numbers below 0x8000. */
 static inline vector
 v_choose_above16(vector x, vector limit, vector a, vector b)
 {
 	return v_choose(_mm256_cmpgt_epi16(x, limit), a, b);
 }
 
-/* n elements, [1, V_WORDS], of 1 or 2 bytes: in 16 bytes. */
+/* Load n elements, [1, V_WORDS], of 1 or 2 bytes. */
 static inline __m128i
 load_short(const uint8_t *p, size_t n, size_t size)
 {
@@ -248,7 +247,7 @@ store_short(uint8_t *p, __m128i v, size_t n, size_t size)
 		memcpy(p, whole, n * size);
 }
 
-/* n elements, [1, V_WORDS], each in 32 bits. */
+/* Load n elements, [1, V_WORDS], and extend each to 32 bits. */
 #define V_WIDEN(name, intrinsic, size)                                                             \
 	static inline vector name(const uint8_t *p, size_t n)                                      \
 	{                                                                                          \
@@ -261,7 +260,7 @@ V_WIDEN(v_widen_u16, _mm256_cvtepu16_epi32, 2)
 #define FP16_TO_FP32(x) _mm256_castps_si256(_mm256_cvtph_ps(x))
 V_WIDEN(v_widen_fp16, FP16_TO_FP32, 2)
 
-/* The low bits of n elements. */
+/* Store the low bits of n elements. */
 static inline __m128i
 low_halves(vector v)
 {
@@ -291,7 +290,7 @@ v_store_fp16(uint8_t *p, vector v, size_t n)
 	store_short(p, _mm256_cvtps_ph(_mm256_castsi256_ps(v), _MM_FROUND_TO_NEAREST_INT), n, 2);
 }
 
-/* fp16 in the low bits of 32, and back towards zero. */
+/* fp16 in the low bits of 32 to fp32, and back, rounded towards zero. */
 static inline vector
 v_fp16_to_f32(vector x)
 {
@@ -325,7 +324,7 @@ v_f32_to_s32(vector x)
 	return _mm256_cvttps_epi32(_mm256_castsi256_ps(x));
 }
 
-/* Integers in fp64, below 2^31, each in 64 bits. */
+/* fp64 integers below 2^31 to 64-bit integers. */
 static inline vector
 v_f64_to_u32(vector x)
 {
@@ -333,9 +332,9 @@ v_f64_to_u32(vector x)
 }
 
 /*
- * What truncates to x / divisor, of integers, |x| < 2^40, the divisor in [1, 256]. Half a unit away
- * from zero the quotient is 1/512 away from every integer, which a product with the reciprocal, whose
- * division leaves the loop, errs by less than 2^-11 of.
+ * A number that truncates to x / divisor, for integers |x| < 2^40 and a divisor in [1, 256]. x is first moved by
+ * 0.5 away from zero, so the exact quotient is at least 1/512 from every integer. The product with the reciprocal,
+ * which compilers compute outside the loop, errs by less than 2^-11.
  */
 static inline __m256d
 quotient(__m256d x, vector divisor)
@@ -346,7 +345,7 @@ quotient(__m256d x, vector divisor)
 		_mm256_div_pd(_mm256_set1_pd(1), _mm256_castsi256_pd(divisor)));
 }
 
-/* The divisor in fp64, in all that follows. */
+/* The divisor is fp64 here and below. */
 static inline vector
 v_divide_s32(vector x, vector divisor)
 {
@@ -357,7 +356,7 @@ v_divide_s32(vector x, vector divisor)
 		_mm256_cvttpd_epi32(quotient(low, divisor)));
 }
 
-/* There are conversions of signed numbers only: x - 2^31 there, and the quotient - 2^31 back. */
+/* AVX2 converts only signed numbers, so both conversions are offset by 2^31. */
 static inline __m128i
 divide_half_u32(__m128i x, vector divisor)
 {
@@ -378,7 +377,7 @@ v_divide_u32(vector x, vector divisor)
 	return _mm256_set_m128i(high, low);
 }
 
-/* x below 2^40 in 64 bits, by way of fp64, where 2^52 + x has x for its fraction. */
+/* x < 2^40, in 64 bits. Converts to fp64 and back by 2^52 + x, whose fraction is x. */
 static inline vector
 v_divide_u40(vector x, vector divisor)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the vector kernels are made of, for AVX-512 F, BW, DQ and VL: the names of kernels_avx2.h,
- * which explains them. Not used are AVX512-BF16, whose conversion to bf16 takes denormals for 0, and
- * the arithmetic of AVX512-FP16, which rounds to fp16 every time.
+ * The vector kernels' operations for AVX-512 F, BW, DQ and VL; kernels_avx2.h explains their names.
  */
 #ifndef RMW_KERNELS_AVX512_H
 #define RMW_KERNELS_AVX512_H
@@ -30,7 +28,7 @@ v_store(uint8_t *p, vector v)
 	_mm512_storeu_si512(p, v);
 }
 
-/* Masked bytes are not touched. */
+/* Masked bytes are neither read nor written. */
 static inline vector
 v_load_part(const uint8_t *p, size_t bytes)
 {
@@ -113,7 +111,7 @@ v_multiply8(vector a, vector b)
 	return _mm512_mask_mov_epi8(odd, UINT64_C(0x5555555555555555), even);
 }
 
-/* Spelled, so that a stays the first operand, whose NaN counts: _mm512_add_ps may be commuted. */
+/* As asm, as in kernels_avx2.h. */
 #define V_SPELLED(name, instruction)                                                               \
 	static inline vector name(vector a, vector b)                                              \
 	{                                                                                          \
@@ -129,7 +127,7 @@ V_SPELLED(v_multiply_f64, "vmulpd")
 V_SPELLED(v_divide_f32, "vdivps")
 V_SPELLED(v_divide_f64, "vdivpd")
 
-/* vrangeps knows -0 from 0: 4 is the lesser, 5 the greater, with its own sign. */
+/* vrangeps distinguishes -0 from 0. 4 selects the lesser, 5 the greater, with its own sign. */
 #define V_RANGE(name, bits, type, ps, pd, select, nan)                                             \
 	static inline vector name(vector a, vector b)                                              \
 	{                                                                                          \
@@ -147,7 +145,7 @@ V_RANGE(v_max_f64, 64, 8, pd, d, 5, 0x7ff8000000000000)
 static inline vector
 v_order16(vector x)
 {
-	/* x ^ (sign & 0x7fff), in one. */
+	/* x ^ (sign & 0x7fff) */
 	return _mm512_ternarylogic_epi32(
 		x, _mm512_srai_epi16(x, 15), _mm512_set1_epi16(0x7fff), 0x78);
 }
@@ -158,7 +156,7 @@ v_choose_above16(vector x, vector limit, vector a, vector b)
 	return _mm512_mask_mov_epi16(b, _mm512_cmpgt_epu16_mask(x, limit), a);
 }
 
-/* The n lowest of V_WORDS lanes. */
+/* A mask of the n lowest of V_WORDS lanes. */
 static inline __mmask16
 lanes(size_t n)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the variants share: the shape of their tables. Their files are compiled with flags of their
- * own: nothing that is included there may define a function with external linkage, or the linker
- * could take its AVX-512 copy for the whole program.
+ * The tables of the variants. Each variant's files have compiler flags of their own, so the headers that they
+ * include must not define functions with external linkage: the linker could use an AVX-512 copy in the whole
+ * program.
  *
- * A file serves a family of types and exports one row per type, rmw_<variant>_<type>. The rows of
- * all variants are the same macros, filled with the functions that the file has under these names:
+ * A file serves a family of types and exports one row per type, rmw_<variant>_<type>. The rows are the same
+ * macros in all variants. They use functions that the file defines under these names:
  *
  *   copyB boolB sumB prodB bandB borB bxorB landB lorB lxorB     B: bits; the sign does not matter
  *   min_T max_T average_T                                        T: s8, u16, ..., f32, fp16, ...
- *   canonical_T                                                  a copy but for NaN, all the same
+ *   canonical_T                                                  a copy in which all NaNs are canonical
  *   widen_T sum_wide_T prod_wide_T                               an accumulator of 4 bytes
- *   narrow_T, average_T                                          and from there to the result
+ *   narrow_T, average_T                                          from that accumulator to the result
  */
 #ifndef RMW_KERNELS_PRIV_H
 #define RMW_KERNELS_PRIV_H
@@ -49,7 +49,7 @@ void rmw_avx512_copy(void *restrict to, const void *restrict from, size_t bytes)
 	[WEIR_OP_LOR] = {bool##bits, lor##bits, NULL, bits / 8},                                   \
 	[WEIR_OP_LXOR] = {bool##bits, lxor##bits, NULL, bits / 8}
 
-/* int8, int16: the sum of 256 needs 8 bits more, so an average has 32. */
+/* int8, int16: avg accumulates in 32 bits, because the sum of 256 elements needs 8 bits more. */
 #define RMW_SHORT_OPS(sign, bits)                                                                  \
 	RMW_INTEGER_OPS(sign, bits),                                                               \
 		[WEIR_OP_AVG] = {                                                                  \
@@ -67,7 +67,7 @@ void rmw_avx512_copy(void *restrict to, const void *restrict from, size_t bytes)
 	[WEIR_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                          \
 	[WEIR_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
 
-/* fp16, bf16, fp8: what rounds has fp32 for its accumulator. Without min and max. */
+/* fp16, bf16, fp8: operations that round accumulate in fp32. min and max are separate. */
 #define RMW_NARROW_OPS(type)                                                                       \
 	[WEIR_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                         \
 	[WEIR_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                       \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates of the scalar kernels: loops over elements that may lie at any byte (memcpy). `a` is
- * the element of acc, `b` that of src; the expression is what acc becomes.
+ * Templates of the scalar kernels: loops over elements of any alignment (memcpy). acc becomes `expression`, in
+ * which `a` is the element of acc and `b` that of src.
  */
 #ifndef RMW_KERNELS_SCALAR_H
 #define RMW_KERNELS_SCALAR_H
@@ -47,7 +47,7 @@
 		}                                                                                  \
 	}
 
-/* In place, ascending: a result is never wider than the accumulator, so none is overtaken. */
+/* In place, in ascending order: a result is never wider than its accumulator. */
 #define RMW_SCALAR_FINISH(name, acc_type, result_type, expression)                                 \
 	static void name(void *acc, size_t n, unsigned int count)                                  \
 	{                                                                                          \
@@ -71,8 +71,8 @@
 	}
 
 /*
- * a OP b, a's NaN before b's. The instruction is spelled, because a compiler may take a + b and
- * _mm_add_ss(a, b) alike for b + a.
+ * a OP b; if both are NaN, the result is a's. As asm, because compilers may swap the operands of a + b and of
+ * _mm_add_ss(a, b).
  */
 #if defined(__SSE2__)
 #define RMW_SCALAR_FIRST_NAN(name, type, instruction, operator)                                    \
@@ -81,7 +81,7 @@
 		__asm__(instruction " %1, %0" : "+x"(a) : "x"(b));                                 \
 		return a;                                                                          \
 	}
-#else /* another machine's rules for NaN */
+#else /* NaN as this machine has it */
 #define RMW_SCALAR_FIRST_NAN(name, type, instruction, operator)                                    \
 	static inline type name(type a, type b)                                                    \
 	{                                                                                          \
@@ -90,9 +90,9 @@
 #endif
 
 /*
- * minimum and maximum of IEEE 754-2019, from the bits alone: below the sign they are ordered as
- * integers, so turned round where the sign is set they are so altogether, -0 just below 0.
- * infinity, nan: the bits of +infinity and of the canonical quiet NaN.
+ * minimum and maximum of IEEE 754-2019, on integers: with the bits below the sign flipped in negative numbers,
+ * the bits of all numbers are ordered as integers, -0 just below 0. infinity, nan: the bits of +infinity and of
+ * the canonical quiet NaN.
  */
 #define RMW_SCALAR_MINIMUM(type, bits, infinity, nan)                                              \
 	static inline int##bits##_t key_##type(uint##bits##_t x)                                   \

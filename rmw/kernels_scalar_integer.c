@@ -2,7 +2,7 @@
 /* Scalar kernels of the integer types, and the copy. */
 #include "rmw/kernels_scalar.h"
 
-/* Unsigned, so that they wrap; a product in 64 bits, for narrow ones would be promoted to int. */
+/* Unsigned, so that they wrap. Products are computed in 64 bits, because narrow factors would be promoted to int. */
 #define INTEGER(bits)                                                                              \
 	RMW_SCALAR_COPY(bits)                                                                      \
 	RMW_SCALAR_BEGIN(bool##bits, uint##bits##_t, uint##bits##_t, b != 0)                       \

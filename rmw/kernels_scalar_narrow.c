@@ -3,8 +3,8 @@
 #include "rmw/kernels_scalar.h"
 
 /*
- * A type with e bits of exponent and f of fraction, less than fp32 has; infinity: the least magnitude that is no
- * finite number. Exact; a NaN keeps its fraction and becomes quiet. fp16 as F16C converts.
+ * Convert to fp32, exactly, a number with e bits of exponent and f of fraction. infinity: the least magnitude that
+ * is no finite number. A NaN keeps its fraction and becomes quiet, as with F16C.
  */
 static inline uint32_t
 widen(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
@@ -20,7 +20,7 @@ widen(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
 		return sign | (exponent + 127 - bias) << 23 | fraction << (23 - f);
 	if (fraction == 0)
 		return sign;
-	/* A denormal is normal in fp32: its highest bit becomes the hidden one. */
+	/* A denormal becomes normal in fp32: its highest bit is implied there. */
 	left = (uint32_t)__builtin_clz(fraction) - (31 - f);
 	return sign | (127 - bias + 1 - left) << 23 | (fraction << left & most) << (23 - f);
 }
@@ -32,7 +32,7 @@ round_right(uint32_t x, uint32_t right)
 	return (x + (UINT32_C(1) << (right - 1)) - 1 + (x >> right & 1)) >> right;
 }
 
-/* Back: to nearest, ties to even; beyond the largest number to infinity, which is the NaN where there is no
+/* Convert back: to nearest, ties to even; an overflow gives `infinity`, which is the NaN of types without an
  * infinity. A NaN keeps the upper bits of its fraction and becomes quiet. */
 static inline uint32_t
 narrow(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
@@ -48,7 +48,7 @@ narrow(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
 		return sign;
 	if (exponent <= 127 - bias) /* denormal */
 		result = round_right((magnitude & 0x7fffff) | 0x800000, 151 - bias - f - exponent);
-	else /* a carry goes on into the exponent */
+	else /* rounding may carry into the exponent */
 		result = round_right(magnitude - ((127 - bias) << 23), 23 - f);
 	return sign | (result < infinity ? result : infinity);
 }
@@ -132,7 +132,7 @@ divide(uint32_t a, unsigned int count)
 
 NARROW(fp16, 16, 0x7c00, 0x7e00)
 NARROW(bf16, 16, 0x7f80, 0x7fc0)
-NARROW(fp8_e4m3, 8, 0x7e, 0x7f) /* no infinity: all above the largest number are NaN */
+NARROW(fp8_e4m3, 8, 0x7e, 0x7f) /* no infinity: an overflow is NaN */
 NARROW(fp8_e5m2, 8, 0x7c, 0x7e)
 
 #define EXTREMES(type, bytes)                                                                      \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates of the vector kernels: loops over whole vectors and what is left. The files of the
- * families are compiled once for each instruction set that there is a header of operations for.
- * The operations that a loop is given are inlined.
+ * Templates of the vector kernels: loops over whole vectors and a remainder. The file of each family of types is
+ * compiled once per instruction set. The operations passed to a loop are inlined.
  */
 #ifndef RMW_KERNELS_VECTOR_H
 #define RMW_KERNELS_VECTOR_H
@@ -14,8 +13,8 @@
 #ifdef V_BYTES
 #define V_INLINE static inline __attribute__((always_inline))
 
-/* acc = op(acc, src), of `bytes` bytes. `rest` does what is less than a vector: called in the end, and not
- * inlined, because AVX2's has an aligned stack frame, which the others would pay for, too. */
+/* acc = op(acc, src), of `bytes` bytes. `rest` handles the remainder. It is not inlined, because with AVX2 it needs
+ * an aligned stack frame, which would cost every call. */
 V_INLINE void
 v_reduce(void *restrict acc, const void *restrict src, size_t bytes, vector (*op)(vector, vector),
 	void (*rest)(uint8_t *restrict, const uint8_t *restrict, size_t))
@@ -78,7 +77,7 @@ v_finish(void *acc, size_t bytes, vector with, vector (*op)(vector, vector))
 		v_store_part(to + i, op(v_load_part(to + i, bytes - i), with), bytes - i);
 }
 
-/* acc = what `load` makes of n elements of `size` bytes. */
+/* acc = load(src), for n elements of `size` bytes. */
 V_INLINE void
 v_widen(void *restrict acc, const void *restrict src, size_t n, size_t size,
 	vector (*load)(const uint8_t *, size_t))
@@ -93,7 +92,7 @@ v_widen(void *restrict acc, const void *restrict src, size_t n, size_t size,
 		v_store_part(to + 4 * i, load(from + size * i, n - i), 4 * (n - i));
 }
 
-/* acc = op(acc, what `load` makes of n elements of `size` bytes). */
+/* acc = op(acc, load(src)), for n elements of `size` bytes. */
 V_INLINE void
 v_reduce_wide(void *restrict acc, const void *restrict src, size_t n, size_t size,
 	vector (*load)(const uint8_t *, size_t), vector (*op)(vector, vector))
@@ -126,8 +125,8 @@ v_reduce_wide(void *restrict acc, const void *restrict src, size_t n, size_t siz
 	}
 }
 
-/* n elements of 32 bits, op(acc, with), to results of `size` bytes, in place: a vector is read before its
- * results, which are never longer, are written. */
+/* Store op(acc, with), for n elements of 32 bits, as results of `size` bytes, in place: each vector is read before
+ * its results are written, and these are never longer. */
 V_INLINE void
 v_narrow(void *acc, size_t n, size_t size, vector with, vector (*op)(vector, vector),
 	void (*store)(uint8_t *, vector, size_t))

@@ -2,7 +2,7 @@
 /* Vector kernels of the integer types, and the copy. */
 #include "rmw/kernels_vector.h"
 
-/* The logical operations: an accumulator is 0 or 1, and so are results. */
+/* The logical operations: accumulators and results are 0 or 1. */
 #define LOGICAL(bits)                                                                              \
 	static inline vector to_bool##bits(vector x)                                               \
 	{                                                                                          \
@@ -39,8 +39,8 @@ INTEGER(16)
 INTEGER(32)
 INTEGER(64)
 
-/* Trunc(x / divisor), the divisor in fp32. |x| is at most 256 * 65535, below 2^24: a quotient that
- * is no integer lies further from the next one, by 1/256 at least, than half its last place. */
+/* trunc(x / divisor), the divisor in fp32. |x| <= 256 * 65535 < 2^24, so a quotient that is no integer is at least
+ * 1/256 from the next one, which is more than its rounding error. */
 static inline vector
 divide_small(vector x, vector divisor)
 {
@@ -61,8 +61,8 @@ WIDE_AVERAGE(s16, 2, v_store_low16)
 WIDE_AVERAGE(u16, 2, v_store_low16)
 
 /*
- * 64 bits, in two digits of 32: (r * 2^32 + low) / count, r < count the rest of high / count, is
- * below 2^40.
+ * Division of 64 bits in two digits of 32. The second dividend is r * 2^32 + low, where r < count is the remainder
+ * of high / count, so it is below 2^40.
  */
 static inline vector
 divide_u64(vector x, vector divisor)
@@ -75,7 +75,7 @@ divide_u64(vector x, vector divisor)
 	return v_or(v_left64(quotient, 32), v_divide_u40(v_or(v_left64(rest, 32), low), divisor));
 }
 
-/* Of the magnitude; ~x + 1 is x with its sign turned. */
+/* Divides the magnitude. */
 static inline vector
 divide_s64(vector x, vector divisor)
 {

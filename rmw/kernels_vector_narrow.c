@@ -8,7 +8,7 @@ v_widen_bf16(const uint8_t *p, size_t n)
 	return v_left32(v_widen_u16(p, n), 16);
 }
 
-/* To nearest, ties to even; a NaN keeps its upper bits and becomes quiet. */
+/* Rounds to nearest, ties to even; a NaN keeps its upper bits and becomes quiet. */
 static inline void
 v_store_bf16(uint8_t *p, vector x, size_t n)
 {
@@ -20,8 +20,8 @@ v_store_bf16(uint8_t *p, vector x, size_t n)
 }
 
 /*
- * fp8 goes by way of fp16, whose conversions take denormals at full speed. e5m2 is fp16's upper byte. e4m3 has
- * other exponents: its bits in fp16's places are its number / 2^8, and 480 where it is NaN.
+ * fp8 is converted through fp16, whose conversions handle denormals at full speed. e5m2 is fp16's upper byte. The
+ * bits of e4m3 in fp16's places mean its value / 2^8; its NaN gives 480 and is handled separately.
  */
 static inline vector
 v_widen_fp8_e5m2(const uint8_t *p, size_t n)
@@ -40,8 +40,8 @@ v_widen_fp8_e4m3(const uint8_t *p, size_t n)
 		v_multiply32(nan, v_set32(0x7fc00000)));
 }
 
-/* fp16 rounded to odd: towards zero, and its last bit set where that is not exact. A second rounding, to fewer
- * bits, is then the one that the exact number has. */
+/* Round to fp16 by "round to odd": towards zero, with the last bit set if that was inexact. A second rounding, to
+ * fewer bits, then gives the correctly rounded result. */
 static inline vector
 fp16_to_odd(vector x)
 {
@@ -67,7 +67,7 @@ v_store_fp8_e5m2(uint8_t *p, vector x, size_t n)
 	v_store_low8(p, v_choose_nan_f32(x, v_right32(half, 8), round_half(half, 8)), n);
 }
 
-/* Infinity and what is beyond the largest number become NaN. */
+/* An overflow becomes NaN. */
 static inline void
 v_store_fp8_e4m3(uint8_t *p, vector x, size_t n)
 {
@@ -106,10 +106,10 @@ NARROW(fp8_e4m3, 1)
 NARROW(fp8_e5m2, 1)
 
 /*
- * min and max accumulate places in the order of all numbers, which v_order16 gives and undoes: from
- * -inf, at ~infinity, to infinity, at its own bits, with negative NaNs before and positive ones
- * behind. Moved by as many places as there are NaNs of a sign they are all before -inf, for min, or all
- * behind infinity, for max: where 16 bits wrap. So a NaN wins, and finish makes it canonical.
+ * min and max accumulate ranks in the order of all numbers, which v_order16 computes and undoes: negative NaNs,
+ * -inf (at ~infinity) to +inf (at its own bits), positive NaNs. An offset by the number of NaNs of one sign wraps
+ * in 16 bits and moves all NaNs below -inf for min, or above +inf for max. So a NaN wins, and finish makes it
+ * canonical.
  */
 #define EXTREME(name, op, sign, infinity, nan)                                                     \
 	static inline vector name##_place(vector x)                                                \
@@ -148,7 +148,7 @@ EXTREME(max_bf16, v_max_s16, -, 0x7f80, 0x7fc0)
 const rmw_row RMW_ROW(FP16) = {RMW_NARROW_OPS(fp16), EXTREMES(fp16)};
 const rmw_row RMW_ROW(BF16) = {RMW_NARROW_OPS(bf16), EXTREMES(bf16)};
 
-/* min and max of fp8 accumulate in fp32, for AVX2 and AVX-512 have few operations on bytes. */
+/* min and max of fp8 accumulate in fp32, because AVX2 and AVX-512 have few operations on bytes. */
 #define WIDE_EXTREMES(type)                                                                        \
 	static inline vector canonical_##type(const uint8_t *p, size_t n)                          \
 	{                                                                                          \

@@ -16,21 +16,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a contribution carries of a block of G elements, and what is done with it. */
+/* What a contribution to a block of G elements carries, and how the switch uses it. */
 enum contribution_kind {
-	CONTRIBUTION_NOTHING, /* it only counts */
+	CONTRIBUTION_NOTHING, /* no elements: it is only counted */
 	CONTRIBUTION_REDUCE, /* G elements, reduced with the others' */
-	CONTRIBUTION_ROOT, /* the root's: G elements, copied; the others' only count */
+	CONTRIBUTION_ROOT, /* G elements of the root, copied; the others' are only counted */
 	CONTRIBUTION_SLICE, /* the slice of its source, copied to its place */
 	CONTRIBUTION_ROW, /* G elements: a slice for each receiver, copied to that one's column */
 };
 
-/* What a receiver gets of it. */
+/* What a receiver gets of the buffer. */
 enum result_kind {
 	RESULT_NOTHING,
 	RESULT_WHOLE, /* G elements */
 	RESULT_SLICE, /* the slice of its rank */
-	RESULT_COLUMN, /* the slices of its rank in all rows, in the order of the ranks */
+	RESULT_COLUMN, /* the slices for its rank from all rows, in the order of the ranks */
 };
 
 /* Who gets a payload; the others get a header. */
@@ -63,8 +63,8 @@ struct collective_row {
 	uint8_t contribution; /* enum contribution_kind */
 	uint8_t result; /* enum result_kind */
 	uint8_t to; /* enum result_to; unless TO_ALL, receivers get different packets */
-	bool served; /* it is a collective */
-	bool rooted; /* its header's root means something */
+	bool served; /* false: not a collective */
+	bool rooted; /* the header's root is used */
 };
 
 /* By enum weir_collective, as wide as its field. */
@@ -88,8 +88,8 @@ struct weir_slice {
 };
 
 /*
- * The slice of `rank`, [0, sources), in a block of so many elements: the first ones are an element longer
- * when they don't divide evenly. sources: [1, 256].
+ * The slice of `rank`, [0, sources), in a block of so many elements. If they don't divide evenly, the first slices
+ * are an element longer. sources: [1, 256].
  */
 static inline struct weir_slice
 weir_slice(uint32_t elements, unsigned int sources, unsigned int rank)
@@ -124,7 +124,7 @@ row_extent(const struct collective_row *row, uint32_t elements, unsigned int n)
 	return row->contribution == CONTRIBUTION_ROW ? n * elements : elements;
 }
 
-/* Where in the buffer the slice lies that a row of `rank` has for `receiver`. */
+/* The place in the buffer of the slice for `receiver` in the row of `rank`. */
 static inline uint32_t
 row_cell(uint32_t elements, unsigned int n, unsigned int rank, unsigned int receiver)
 {
@@ -133,7 +133,7 @@ row_cell(uint32_t elements, unsigned int n, unsigned int rank, unsigned int rece
 	return n * slice.first + rank * slice.count;
 }
 
-/* What of the buffer `rank` gets. */
+/* The part of the buffer that `rank` gets. */
 static inline struct weir_slice
 row_part(const struct collective_row *row, uint32_t elements, unsigned int n, unsigned int rank,
 	unsigned int root)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Types of elements and operations, which the switch, the hosts' library and its users share. Part of
- * libweir's installed header; what only packets need is in pktbuf/wire/wire.h.
+ * Types of elements, and operations, for the switch, the hosts' library and its users. Part of libweir's installed
+ * header; pktbuf/wire/wire.h has the layout of packets.
  */
 #ifndef PKTBUF_TYPES_H
 #define PKTBUF_TYPES_H
@@ -11,7 +11,7 @@
 #define WEIR_KEY_BYTES    32 /* of a key of an authenticated job */
 
 /*
- * The types of elements: name, code on the wire (ext.dtype), text, bytes, kind; of floating point the bits of
+ * The types of elements: name, code on the wire (ext.dtype), text, bytes, kind, and for floating point the bits of
  * exponent and fraction. FINITE is floating point without infinities, whose only NaN has all bits set (OCP 8-bit
  * Floating Point Specification 1.0).
  */

@@ -32,7 +32,7 @@
 #define WEIR_EXT_BYTES    16 /* base header and extension */
 #define WEIR_GEN_JOIN     0 /* gen_id of a join; never the generation of a running job */
 
-/* age_op and ext.status: what became of the block. Fits the 4 bits of age_op. */
+/* age_op and ext.status: the outcome of the block. Fits the 4 bits of age_op. */
 #define WEIR_STATUS_LIST(X)                                                                        \
 	X(OK, 0, "ok", "every source is in the result")                                            \
 	X(PARTIAL, 1, "partial", "timed out: the sources of the bitmap are in the result")         \
@@ -54,7 +54,7 @@ enum weir_status {
 };
 
 /* ext.flags */
-#define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: send me my results in the base form */
+#define WEIR_FLAG_BASE_RESULTS  0x1 /* in a join: results in the base form are wanted */
 #define WEIR_FLAG_AUTHENTICATED 0x2 /* a tag ends the packet */
 
 /* The base header. All multi-byte fields big-endian. */
@@ -62,7 +62,7 @@ struct weir_base {
 	uint8_t job_id;
 	uint8_t block_id[4];
 	uint8_t age_final; /* age_op:4 final:1 degraded:1 reserved:2 */
-	uint8_t src_id; /* contribution: its source; unicast result: whom it is for; multicast: 0 */
+	uint8_t src_id; /* contribution: the source; unicast result: the receiver; multicast: 0 */
 	uint8_t src_cnt; /* result: sources in it, 256 is sent as 0; contribution: 0 */
 	uint8_t gen_id[2];
 	uint8_t grad_cnt[2]; /* reserved:4 grad_cnt:12 */
@@ -82,7 +82,7 @@ struct weir_extension {
 };
 static_assert(sizeof(struct weir_extension) == WEIR_EXT_BYTES - WEIR_BASE_BYTES, "4 bytes");
 
-/* The payload of an accepted join's reply: what the job's hosts must know. */
+/* The payload of an accepted join's reply: the job's settings. */
 struct weir_join_reply {
 	uint8_t window[2]; /* blocks in flight at most, a power of two */
 	uint8_t elements[2]; /* elements per block at most, [1, 4095] */
@@ -112,7 +112,7 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 
 /* The payload of a join for an authenticated job. */
 struct weir_join_proof {
-	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* the switch's, or zeros: tell me */
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* the switch's; zeros ask for it */
 	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* the source's */
 };
 static_assert(sizeof(struct weir_join_proof) == 32, "32 bytes");
