@@ -2,17 +2,70 @@
 /* weir-switch: one configured switch, in the foreground. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "apps/switch/options.h"
-#include "apps/switch/preflight.h"
+#include "apps/report/options.h"
 #include "apps/switch/run.h"
 #include "ctrl/config/config.h"
 #include "ctrl/config/files.h"
+#include "ctrl/config/keys.h"
 #include "ctrl/jobs/state.h"
 
 /* The exit status for a wrong file or command line; a service manager must not restart the switch. */
 #define WRONG_FILE 2
+
+static void
+print_keys(void)
+{
+	puts("| key | type | unit | default | range | meaning |");
+	puts("| --- | --- | --- | --- | --- | --- |");
+	for (size_t i = 0; i < ctrl_config_schema.count; i++) {
+		ctrl_key_row(&ctrl_config_schema.keys[i], stdout);
+		putchar('\n');
+	}
+}
+
+/* Exits after --help, --version and --keys (0), and on a wrong command line (2). */
+static void
+read_options(struct options *options, int argc, char **argv)
+{
+	static struct options given;
+	static bool keys, version;
+	static const struct option_row rows[] = {
+		{"config", 'c', OPTION_TEXT, &given.config, 0, 0, "FILE",
+			"the configuration, JSON (docs/configuration.md)"},
+		{"check", 'n', OPTION_FLAG, &given.check, 0, 0, NULL,
+			"check the configuration, print the memory it needs, and exit"},
+		{"stats-file", 's', OPTION_TEXT, &given.stats_file, 0, 0, "FILE",
+			"write statistics to FILE as JSON, on SIGUSR1 and at the end"},
+		{"forget-state", 0, OPTION_FLAG, &given.forget_state, 0, 0, NULL,
+			"rename state.file to FILE.forgotten and start without it"},
+		{"keys", 'k', OPTION_FLAG, &keys, 0, 0, NULL,
+			"print all keys of a configuration as a table"},
+		{"version", 'V', OPTION_FLAG, &version, 0, 0, NULL, "print the version"},
+		{0},
+	};
+
+	options_parse("weir-switch",
+		"Run the switch that FILE configures, in the foreground, until SIGINT or SIGTERM."
+		"\vSIGUSR1 prints statistics, SIGHUP reads the configuration again. \"weir-switch: "
+		"ready\" means that packets flow. The last line is \"weir-switch: stopped, "
+		"everything returned\", or lists what was not returned, with status 1. A wrong "
+		"file ends with status 2.",
+		NULL, (const struct option_row *[]){rows, NULL}, argc, argv);
+	if (version)
+		puts("weir-switch " WEIR_VERSION);
+	else if (keys)
+		print_keys();
+	if (version || keys)
+		exit(0);
+	if (given.config == NULL) {
+		fputs("weir-switch: -c FILE is missing; see weir-switch --help\n", stderr);
+		exit(WRONG_FILE);
+	}
+	*options = given;
+}
 
 /* The state of the last run. NULL, after a message, if it cannot be used. */
 static struct ctrl_state *
@@ -96,7 +149,7 @@ main(int argc, char **argv)
 	char error[CTRL_ERROR_BYTES];
 	int status, lock = -1;
 
-	options_read(&options, argc, argv);
+	read_options(&options, argc, argv);
 	if (ctrl_config_load(options.config, &config, error, sizeof(error)) < 0) {
 		fprintf(stderr, "%s\n", error);
 		return WRONG_FILE;

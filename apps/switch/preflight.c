@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/switch/preflight.h"
+#include "apps/switch/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,24 +3,27 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <bsd/string.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_pdump.h>
 
 #include "apps/switch/loop.h"
 #include "apps/switch/notify.h"
-#include "apps/switch/output.h"
-#include "apps/switch/reload.h"
 #include "ctrl/api/server.h"
 #include "ctrl/faults.h"
 #include "ctrl/config/interface.h"
 #include "ctrl/log.h"
+#include "ctrl/jobs/reload.h"
 #include "ctrl/jobs/running.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/stats/history.h"
@@ -91,6 +94,77 @@ set_exception(const struct ctrl_config *config)
 	return rc;
 }
 
+/* A text for stdout: made in memory, then written with a bounded wait, so that a slow reader never blocks the switch. */
+struct output {
+	FILE *to; /* print here; NULL: no memory */
+	char *text;
+	size_t length;
+};
+
+/* Begin a text. False: no memory. Call output_end in either case. */
+static bool
+output_begin(struct output *output)
+{
+	output->text = NULL;
+	output->length = 0;
+	output->to = open_memstream(&output->text, &output->length);
+	return output->to != NULL;
+}
+
+/* Write what fits. A pipe that polls writable has room for PIPE_BUF bytes. */
+static ssize_t
+put_some(int fd, const char *text, size_t length)
+{
+	size_t some = length < PIPE_BUF ? length : PIPE_BUF;
+	ssize_t done;
+
+	do {
+		done = send(fd, text, some, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (done < 0 && errno == ENOTSOCK)
+			done = write(fd, text, some);
+	} while (done < 0 && errno == EINTR);
+	return done;
+}
+
+static bool
+put(int fd, const char *text, size_t length, int wait_ms)
+{
+	double deadline = ctrl_monotonic() + wait_ms / 1e3;
+
+	while (length > 0) {
+		struct pollfd p = {fd, POLLOUT, 0};
+		double left = deadline - ctrl_monotonic();
+		ssize_t done;
+
+		if (poll(&p, 1, left > 0 ? (int)(left * 1e3) : 0) != 1)
+			return false;
+		done = put_some(fd, text, length);
+		if (done < 0 && (errno != EAGAIN || left <= 0))
+			return false;
+		text += done > 0 ? done : 0;
+		length -= done > 0 ? (size_t)done : 0;
+	}
+	return true;
+}
+
+/*
+ * Write the text to fd, and free it. Waits at most wait_ms for room; the rest is lost. Does not change
+ * the descriptor's flags, because other processes share it. Returns whether all of it was written.
+ */
+static bool
+output_end(struct output *output, int fd, int wait_ms)
+{
+	static bool torn; /* the last text was cut off, perhaps within a line */
+	bool whole = false;
+
+	if (output->to != NULL && fclose(output->to) == 0)
+		whole = (!torn || put(fd, "\n", 1, wait_ms)) &&
+			put(fd, output->text, output->length, wait_ms);
+	torn = !whole;
+	free(output->text);
+	return whole;
+}
+
 /* Write and print the statistics. Waits at most wait_ms for the reader of stdout. */
 static void
 report(const struct ctrl_stats *stats, const char *stats_file, int wait_ms)
@@ -139,6 +213,79 @@ on_report(void *context)
 
 	ctrl_stats_read(run->stats, run->running);
 	report(run->stats, run->options->stats_file, 0);
+}
+
+/* The reason names every key and may be longer than ctrl_log_quote takes. */
+static void
+say_refused(const struct ctrl_log_who *who, const char *reason)
+{
+	char text[CTRL_ERROR_BYTES];
+
+	strlcpy(text, reason, sizeof(text));
+	for (char *p = text; *p != '\0'; p++)
+		if (*p == '"' || *p == '\\')
+			*p = '\'';
+	ctrl_log_change(who, "reload refused", "reason=\"%s\"", text);
+}
+
+/* Any step may refuse except the last, which cannot be undone. */
+static int
+take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_server *server,
+	const struct ctrl_log_who *who, char *error)
+{
+	struct ctrl_reloaded *done = &running->reloading.did;
+	struct ctrl_refusal why;
+	int rc = ctrl_reload_check(running->config, next, error, CTRL_ERROR_BYTES);
+
+	if (rc == 0)
+		rc = api_server_stage(server, next, error, CTRL_ERROR_BYTES);
+	if (rc < 0)
+		return rc;
+	rc = ctrl_reload_apply(running, next, who, done, &why);
+	if (rc < 0) {
+		api_server_unstage(server);
+		strlcpy(error, why.message, CTRL_ERROR_BYTES);
+		return rc;
+	}
+	done->certificate = api_server_commit(server, next);
+	ctrl_log_change_levels(&next->log);
+	ctrl_log_change(who, "configuration reloaded",
+		"jobs_created=%u jobs_changed=%u jobs_replaced=%u jobs_deleted=%u tenants=%u "
+		"certificate=%s",
+		done->created, done->changed, done->replaced, done->deleted, next->api.nb_tenants,
+		done->certificate ? "new" : "same");
+	return 0;
+}
+
+/*
+ * Read the configuration again and replace *config, which is freed; or refuse the file and change
+ * nothing. The log and running->reloading say which, and who asked.
+ */
+static void
+reload(const char *path, struct ctrl_config **config, struct ctrl_running *running,
+	struct api_server *server, const struct ctrl_log_who *who)
+{
+	struct ctrl_reloading *reloading = &running->reloading;
+	struct ctrl_config *next, *former = *config;
+	char error[CTRL_ERROR_BYTES];
+	int rc = ctrl_config_load(path, &next, error, sizeof(error));
+
+	if (rc == 0)
+		rc = take_reload(next, running, server, who, error);
+	reloading->done = reloading->asked;
+	strlcpy(reloading->refused, rc < 0 ? error : "", sizeof(reloading->refused));
+	if (rc == 0) {
+		char **argv = former->argv;
+
+		/* EAL may keep pointers into its argv: keep the former one, which is equal. */
+		former->argv = next->argv;
+		next->argv = argv;
+		*config = next;
+		ctrl_config_destroy(former);
+		return;
+	}
+	say_refused(who, error);
+	ctrl_config_destroy(next);
 }
 
 static void

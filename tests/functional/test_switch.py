@@ -53,11 +53,11 @@ def the_command_line():
             return rack.spawn('sw', [program] + list(options))
 
         says(run('--version'), 0, r'weir-switch \d+\.\d+\.\d+$')
-        says(run('--help'), 0, 'weir-switch -c FILE')
+        says(run('--help'), 0, 'Usage: weir-switch')
         says(run('--keys'), 0, r'\| `jobs\[\]\.window` \| power of two \| blocks \|')
         says(run(), 2, 'weir-switch: -c FILE is missing')
-        says(run('-c', 'x', 'y'), 2, 'weir-switch: unexpected argument')
-        says(run('--surprise'), 2, 'try weir-switch --help')
+        says(run('-c', 'x', 'y'), 2, 'weir-switch: Too many arguments')
+        says(run('--surprise'), 2, 'weir-switch: unrecognized option')
 
 
 @case
