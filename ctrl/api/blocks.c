@@ -7,7 +7,6 @@
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/member.h"
-#include "ctrl/api/resources.h"
 
 #define LIMIT_DEFAULT 256
 #define LIMIT_MAX     1024

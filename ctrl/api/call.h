@@ -2,10 +2,9 @@
 /*
  * One request to the control API, as the function that serves it sees it, and the route table.
  *
- * To add a resource: write its functions into a file of its own (ctrl/api/ports.c is the one to
- * copy), declare them in ctrl/api/resources.h, add a line to the table in ctrl/api/routes.c and
- * the operation to docs/openapi.yaml. Values of the query come by ctrl/api/target.h, the body by
- * ctrl/api/body.h, the answer goes by ctrl/api/answer.h.
+ * To add a resource: write its handler (api_get_ports in ctrl/api/status.c is the one to copy), add a
+ * line to API_ROUTES, and the operation to docs/openapi.yaml. Values of the query come by
+ * ctrl/api/target.h, the body by ctrl/api/body.h, the answer goes by ctrl/api/answer.h.
  *
  * A handler runs on the control thread, between two turns of its event loop, and must not wait for
  * anything. When it returns, it has answered, or asked to be called again (api_wait).
@@ -49,9 +48,55 @@ struct api_route {
 	api_handler handler;
 };
 
-/* The table, api_routes_count lines. ctrl/api/routes.c */
+/* clang-format off */
+/* Method, path, access, query, handler. "/{file}" comes after all others of one segment. */
+#define API_ROUTES(X) \
+	X(API_GET, "/v1/health", API_PUBLIC, NULL, api_get_health) \
+	X(API_GET, "/v1/ready", API_PUBLIC, NULL, api_get_ready) \
+	X(API_GET, "/v1/status", API_PUBLIC, NULL, api_get_status) \
+	X(API_GET, "/v1/ports", API_READ, NULL, api_get_ports) \
+	X(API_GET, "/v1/ports/{name}", API_READ, NULL, api_get_port) \
+	X(API_GET, "/v1/counters", API_READ, NULL, api_get_counters) \
+	X(API_GET, "/v1/config", API_READ_ALL, NULL, api_get_config) \
+	X(API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs) \
+	X(API_GET, "/v1/jobs/{name}", API_READ, NULL, api_get_job) \
+	X(API_GET, "/v1/blocks", API_READ, "job|stuck|limit", api_get_blocks) \
+	X(API_GET, "/v1/history", API_READ, NULL, api_get_history) \
+	X(API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace) \
+	X(API_POST, "/v1/jobs", API_CHANGE, NULL, api_post_jobs) \
+	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, NULL, api_patch_job) \
+	X(API_DELETE, "/v1/jobs/{name}", API_CHANGE, NULL, api_delete_job) \
+	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, NULL, api_post_member) \
+	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, "membership", api_delete_member) \
+	X(API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants) \
+	X(API_POST, "/v1/reload", API_ADMIN, NULL, api_post_reload) \
+	X(API_GET, "/v1/faults", API_ADMIN, NULL, api_get_faults) \
+	X(API_PUT, "/v1/faults", API_ADMIN, NULL, api_put_faults) \
+	X(API_DELETE, "/v1/faults", API_ADMIN, NULL, api_delete_faults) \
+	X(API_GET, "/metrics", API_PUBLIC, NULL, api_get_metrics) \
+	X(API_GET, "/", API_PUBLIC, NULL, api_get_page) \
+	X(API_GET, "/{file}", API_PUBLIC, NULL, api_get_page)
+/* clang-format on */
+
+/* The handlers. docs/openapi.yaml says what each answers. */
+#define X(method, path, access, query, handler) void handler(struct api_call *call);
+API_ROUTES(X)
+#undef X
+
 extern const struct api_route api_routes[];
 extern const size_t api_routes_count;
+
+/*
+ * Fill call->parameter and return the route, or answer 404, or 405 with Allow, and return NULL.
+ * method: as in the request; HEAD is served as GET. call->target is set.
+ */
+const struct api_route *api_route_find(struct api_call *call, const char *method);
+
+/* Check that every key of the query is one of the route's, and is there once. False: answered. */
+bool api_route_query(struct api_call *call, const struct api_route *route);
+
+/* "GET". */
+const char *api_method_text(enum api_method method);
 
 /* Don't answer yet: call this handler again after `ms` [1, 60000], with the same call. */
 void api_wait(struct api_call *call, unsigned int ms);

@@ -8,7 +8,6 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
-#include "ctrl/api/resources.h"
 #include "ctrl/config/faults.h"
 #include "ctrl/faults.h"
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/resources.h"
-#include "ctrl/api/text.h"
+#include "ctrl/api/answer.h"
 #include "ctrl/stats/history.h"
 
 #define SAMPLE_BYTES 8 /* about, with its comma */

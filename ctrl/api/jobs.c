@@ -11,7 +11,6 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/json.h"
 #include "ctrl/api/member.h"
-#include "ctrl/api/resources.h"
 #include "ctrl/stats/stats.h"
 
 /* clang-format off */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/api/listen.h"
+#include "ctrl/api/server_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,6 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/json.h"
-#include "ctrl/api/resources.h"
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 

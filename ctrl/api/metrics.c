@@ -9,7 +9,6 @@
 #include <rte_version.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/resources.h"
 #include "ctrl/config/faults.h"
 #include "ctrl/config/schema.h"
 #include "ppe/faults/faults.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "ctrl/api/auth.h"
-#include "ctrl/api/text.h"
+#include "ctrl/api/answer.h"
 #include "ctrl/jobs/running.h"
 
 /* A job's name may take twice its bytes, escaped. */

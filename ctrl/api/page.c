@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/resources.h"
 
 const struct page_file *
 page_find(const char *path)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "ctrl/api/body.h"
-#include "ctrl/api/origin.h"
-#include "ctrl/api/route.h"
+#include "ctrl/api/auth.h"
+#include "ctrl/api/call.h"
 #include "ctrl/api/server_priv.h"
 
 struct api_connection *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/api/route.h"
+/* From a request's method and target to its line in the route table. */
+#include "ctrl/api/call.h"
 
 #include <string.h>
 

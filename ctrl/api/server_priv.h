@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 #include <microhttpd.h>
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/limit.h"
-#include "ctrl/api/listen.h"
 #include "ctrl/api/server.h"
 
 #define API_BODY_BYTES    65536
@@ -27,6 +27,25 @@
 #define API_REFUSED_S     1 /* for the body of a request that is refused whatever it says */
 #define API_RETIRED       4 /* former certificates that connections may still have */
 #define API_DISCARD_BYTES (1u << 20) /* of a body too large, read so that the client hears of it */
+
+/* A socket that listens. */
+struct api_socket {
+	int fd;
+	int lock; /* of a Unix socket: held on PATH.lock */
+	struct stat file; /* of a Unix socket: which one it is */
+};
+
+/*
+ * Listen, without blocking. A Unix socket has mode 0660 and this group ("": the process's), in a
+ * folder that is made with 0755 when it is missing, and that not everybody may write to; one that
+ * nobody listens on any more is replaced. While it is there, PATH.lock is held. 0, or -errno with a
+ * line that says what to do in `error` (-EADDRINUSE: somebody listens there); then no file is left.
+ */
+int api_listen(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
+	char *error, size_t size);
+
+/* Remove a Unix socket's file, if it is still ours, and its lock. The descriptor is its owner's. */
+void api_unlisten(const struct ctrl_listener *listener, struct api_socket *s);
 
 /* Certificate and key, PEM; NULL: no TLS. libmicrohttpd reads them when a daemon starts. */
 struct api_pem {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/resources.h"
 #include "ctrl/stats/trace_json.h"
 #include "ppe/trace/trace.h"
 

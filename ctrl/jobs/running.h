@@ -69,7 +69,7 @@ struct ctrl_reloaded {
 	bool certificate; /* there is another one */
 };
 
-/* Reloads that are asked for, by number, and what came of the last one (ctrl/api/reload.c). */
+/* Reloads that are asked for, by number, and what came of the last one (ctrl/api/config.c). */
 struct ctrl_reloading {
 	uint32_t asked, done; /* they differ: the owner of the loop has to do one */
 	struct ctrl_log_who who; /* asks */

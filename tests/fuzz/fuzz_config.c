@@ -7,7 +7,6 @@
 
 #include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
-#include "ctrl/api/route.h"
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/state.h"
 #include "tests/fuzz/fuzz.h"

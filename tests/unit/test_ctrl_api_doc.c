@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/api/route.h"
+#include "ctrl/api/call.h"
 
 #define OPERATIONS_MAX 128
 

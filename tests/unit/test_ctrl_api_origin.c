@@ -2,7 +2,7 @@
 /* Host and Origin: what browsers may call the switch, and whose pages may ask it. */
 #include <criterion/criterion.h>
 
-#include "ctrl/api/origin.h"
+#include "ctrl/api/auth.h"
 
 static const struct ctrl_api api = {.nb_names = 2, .name = {"rack7.example.org", "weir"}};
 

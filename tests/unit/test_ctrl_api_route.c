@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/api/route.h"
+#include "ctrl/api/call.h"
 
 static struct api_target target;
 
