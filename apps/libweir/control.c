@@ -26,7 +26,7 @@ static const struct launcher {
 #undef X
 };
 
-/* NULL: not set; set to nothing is not set. */
+/* NULL: not set, or empty. */
 static const char *
 get(const char *name)
 {
@@ -44,7 +44,7 @@ find(void)
 	return NULL;
 }
 
-/* A number of [0, 256] of a variable that is set. */
+/* Read a number of [0, 256] from a variable that is set. */
 static int
 read_number(const char *name, long *number, char *text, size_t size)
 {
@@ -61,7 +61,7 @@ read_number(const char *name, long *number, char *text, size_t size)
 	return -EINVAL;
 }
 
-/* Is it a rank of a job? from: where the two are from, for people. */
+/* Check rank and size. from: where each was found, for the message. */
 static int
 check(const struct weir_launcher *launch, const char *rank_from, const char *size_from, char *text,
 	size_t size)
@@ -115,12 +115,12 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 /* ---- the control API ---- */
 
 #define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
-#define QUERY_NS   (2000 * WEIR_NS_PER_MS) /* of all questions about a silence */
-#define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* after an answer "busy" */
-#define LATER_NS   (500 * WEIR_NS_PER_MS) /* after "too often": all ranks of a large job hear that */
+#define QUERY_NS   (2000 * WEIR_NS_PER_MS) /* for all requests about a silent switch */
+#define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* pause after status 503 */
+#define LATER_NS   (500 * WEIR_NS_PER_MS) /* pause after 429, which many ranks may get */
 #define ATTEMPT_NS (2000 * WEIR_NS_PER_MS) /* to reach a switch that may be starting */
 #define TOKEN_MAX  4096
-#define TEXT_MAX   640 /* of an error */
+#define TEXT_MAX   640 /* bytes of an error text */
 
 struct weir_control {
 	char *address, *job, *token, *ca_file;
@@ -135,7 +135,7 @@ struct weir_control {
 	struct weir_http_answer answer;
 };
 
-/* What the configuration says, else the environment; NULL: neither, or nothing. */
+/* The configured value, otherwise the environment's; NULL: neither is set, or it is empty. */
 static const char *
 setting(const char *configured, const char *variable)
 {
@@ -221,7 +221,7 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 	if (job == NULL)
 		return weir_error_set(
 			h, -EINVAL, "which job? Set WEIR_JOB, or job_name, to its name");
-	/* All zero is nobody's configuration: it asks the launcher. */
+	/* If both are 0, they were not set: ask the launcher. */
 	control->who.rank = config->source == 0 && config->sources == 0 ? -1 : config->source;
 	control->who.size = config->sources;
 	if (weir_launcher_complete(&control->who, text, sizeof(text)) < 0)
@@ -238,17 +238,17 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 	return read_token(h, control, config);
 }
 
-/* Connections that were closed without an answer: more ranks join at once than the switch has places for. */
+/* Retries after a connection that was closed without an answer: the switch drops some when many ranks join at once. */
 #define CLOSED_MAX 10
 
-/* Before asking again, in ns; 0: the answer stays what it is. */
+/* The pause before a retry, in ns; 0: the answer is final. */
 static uint64_t
 pause_after(long status)
 {
 	return status == 503 ? AGAIN_NS : status == 429 ? LATER_NS : 0;
 }
 
-/* Ask until there is an answer other than "busy" or "too often". 0: status 200, and the answer is there. */
+/* Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the answer. */
 static int
 ask(struct weir_handle *h, struct weir_http *http, const char *method, const char *path,
 	const char *body, uint64_t deadline)
@@ -270,7 +270,7 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 		if (code == 0)
 			pause = pause_after(answer->status);
 		else if (code == -ECONNRESET && ++closed < CLOSED_MAX)
-			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* not all at once again */
+			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* spread the ranks' retries */
 		if (pause > 0 && weir_now() + pause < deadline) {
 			if (code == 0 && weir_warn_is_due(h, control->asked_at)) {
 				weir_member_refused(&refused, answer->status, answer->body,
@@ -287,7 +287,7 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 	}
 }
 
-/* The address that this host's packets to the switch have: the kernel's choice. */
+/* Find the address that the kernel gives this host's packets to the switch. */
 static int
 own_address(struct weir_handle *h, struct in_addr to)
 {
@@ -298,7 +298,7 @@ own_address(struct weir_handle *h, struct in_addr to)
 	char text[INET_ADDRSTRLEN] = "?";
 
 	there.sin_addr = to;
-	/* Nothing is sent: a connected UDP socket has a route, and so an address. */
+	/* A connected UDP socket has a route, and so an address; nothing is sent. */
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&there, sizeof(there)) < 0 ||
 		getsockname(fd, (struct sockaddr *)&here, &size) < 0) {
 		code = -errno;
@@ -338,7 +338,7 @@ find_address(struct weir_handle *h, struct weir_http *http, const struct weir_co
 	return own_address(h, to);
 }
 
-/* Take over what the switch says. */
+/* Apply the answer to the join. */
 static int
 become(struct weir_handle *h, const struct weir_member *member)
 {
@@ -350,7 +350,7 @@ become(struct weir_handle *h, const struct weir_member *member)
 	h->noun = "rank";
 	snprintf(h->job_text, sizeof(h->job_text), "job \"%.64s\" (%u)", h->control->job,
 		member->job);
-	/* Window, elements and the like come again with the reply to the UDP join, which rules. */
+	/* Window, elements and so on are taken from the reply to the UDP join. */
 	h->expected = h->control->who.size;
 	if (h->key_given)
 		return 0;
@@ -362,7 +362,7 @@ become(struct weir_handle *h, const struct weir_member *member)
 	return weir_auth_use(h, member->key, sizeof(member->key));
 }
 
-/* Become a member, or again. */
+/* Join, or join again. */
 static int
 say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
 {
@@ -383,7 +383,7 @@ say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
 	else
 		code = become(h, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
-	/* Also of an answer that was cut off, and that nobody has read. */
+	/* Also if the answer was cut off: it may contain a key. */
 	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
 	return code;
 }
@@ -406,7 +406,7 @@ join(struct weir_handle *h, struct weir_http *http, const struct weir_config *co
 	return say_join(h, http, deadline);
 }
 
-/* Called about each second while a request has no answer: say so. It goes on. */
+/* Called about once a second while a request has no answer. Warns, and lets the request go on. */
 static bool
 still_waiting(void *handle)
 {
@@ -425,7 +425,7 @@ still_waiting(void *handle)
 	return false;
 }
 
-/* waits: says on a handle what it waits for; NULL: none does. */
+/* waits: the handle that warns while a request waits; NULL: no warnings. */
 static int
 open_http(const struct weir_control *control, struct weir_handle *waits, struct weir_http **http,
 	char *text, size_t size)
@@ -484,8 +484,8 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 		code = say_join(h, http, until < deadline ? until : deadline);
 		if (code == 0 || control->answer.status != 0)
 			break;
-		/* Nobody is there, or not yet: the switch may be starting, or has no control API
-		 * any more, which is no matter if the membership holds. */
+		/* No answer: the switch may be starting. It may also have lost its control API, which does
+		 * not matter as long as the membership is valid. */
 		if (weir_now() + AGAIN_NS >= deadline) {
 			code = 0;
 			break;
@@ -498,7 +498,7 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 	return code;
 }
 
-/* One question, until then; false: no answer, and why is in text. */
+/* Send a GET request, until a deadline; false: no answer, and the reason is in text. */
 static bool
 question(struct weir_control *control, struct weir_http *http, const char *path, uint64_t until,
 	char *text, size_t size)
@@ -517,7 +517,7 @@ question(struct weir_control *control, struct weir_http *http, const char *path,
 	return false;
 }
 
-/* About the job, and who its oldest block waits for when the switch has not told. */
+/* Ask about the job, and about the sources that its oldest block waits for if they are not known. */
 static int
 query(struct weir_control *control, const struct weir_job_query *query, struct weir_http *http,
 	char *text, size_t size)
@@ -579,7 +579,7 @@ leave(struct weir_control *control)
 	char text[TEXT_MAX], which[40] = "", *path;
 	struct weir_http *http;
 
-	/* Only this join's: a supervisor may have started the next process of this rank already. */
+	/* End only this membership: the next process of this rank may have joined already. */
 	if (control->membership != 0)
 		snprintf(which, sizeof(which), "?membership=%" PRIu64, control->membership);
 	if (asprintf(&path, "%s/%d%s", control->members, control->who.rank, which) < 0)

@@ -17,7 +17,7 @@
 
 #define MEMBERSHIP_MAX (INT64_C(1) << 53)
 
-/* NULL and 0 are left to the switch. */
+/* Leaves out NULL and 0: the switch has defaults. */
 static bool
 add_text(json_t *to, const char *key, const char *value)
 {
@@ -66,7 +66,7 @@ parse(const char *body, size_t length)
 	return json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* An integer of [least, most]. */
+/* Read an integer of [least, most]. */
 static bool
 read_number(json_t *from, const char *key, json_int_t least, json_int_t most, json_int_t *to)
 {
@@ -94,15 +94,15 @@ senseless(const char *what, char *text, size_t size)
 	return -EPROTO;
 }
 
-/* Whole groups of three bytes; so many are two more than the key's, and read as zeros. */
+/* Base64 codes groups of three bytes: the last two bytes are padding, and read as zeros. */
 #define KEY_ROOM   ((2 * WEIR_KEY_BYTES + 2) / 3 * 3)
 #define KEY_DIGITS (KEY_ROOM / 3 * 4)
-#define TAKEN      '*' /* stands in the answer where the key's digits were */
+#define TAKEN      '*' /* replaces the key's digits in the answer */
 
 /*
- * Take the digits of "key" out of the answer before it is parsed: the parser's buffers, of which there are
- * several, are freed as they are. In JSON these bytes are a key wherever they stand. No digits
- * are taken from what is no key in length: the parser finds it wrong.
+ * Move the digits of "key" out of the answer before it is parsed, because the parser frees its buffers without
+ * erasing them. The bytes "key" with their quotes can't be part of a string, in which quotes are escaped. A value
+ * of another length stays, and read_key refuses it.
  */
 static void
 take_key(char *body, size_t length, char digits[KEY_DIGITS])
@@ -122,7 +122,7 @@ take_key(char *body, size_t length, char digits[KEY_DIGITS])
 	memset(at + 1, TAKEN, KEY_DIGITS);
 }
 
-/* The key of an authenticated job, in base64; false: it is none. */
+/* Read the base64 key of an authenticated job; false: it is no key. */
 static bool
 read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
 {
@@ -144,7 +144,7 @@ read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
 	return good;
 }
 
-/* NULL, or the key that is missing or wrong. */
+/* Returns NULL, or the name of the first key that is missing or wrong. */
 static const char *
 read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launcher *who,
 	struct weir_member *m)
@@ -152,7 +152,7 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 	json_t *where = json_object_get(all, "switch");
 	json_int_t v;
 
-	/* First: whatever is wrong with the rest, the member leaves with it. */
+	/* First, because a leave needs it even if the rest is wrong. */
 	if (read_number(all, "membership", 1, MEMBERSHIP_MAX, &v))
 		m->membership = (uint64_t)v;
 	if (!read_number(all, "job", 0, WEIR_JOBS_MAX - 1, &v))
@@ -209,7 +209,7 @@ weir_member_read_status(
 	return good ? 0 : senseless("address in /v1/status", text, size);
 }
 
-/* A text of the switch, for a log or a terminal: printable ASCII, not endless. */
+/* Copy a text of the switch for a log or a terminal: printable ASCII of limited length. */
 static void
 copy_clean(char *to, size_t size, const char *from)
 {
@@ -220,7 +220,7 @@ copy_clean(char *to, size_t size, const char *from)
 	to[n] = '\0';
 }
 
-/* Add to a text of `size` bytes; what does not fit is cut off. */
+/* Append to a text of `size` bytes; the excess is cut off. */
 static void __attribute__((format(printf, 3, 4)))
 append(char *to, size_t size, const char *format, ...)
 {
@@ -265,7 +265,7 @@ read_message(json_t *error, char *to, size_t size)
 	add_amounts(to, size, error, "free");
 }
 
-/* A refusal and what to do about it; `about` is the key that it is about. */
+/* Describe a refusal and what to do about it; `about` is the key that it concerns. */
 static int
 judge(const struct weir_refused *r, long status, const char *code, const char *about,
 	const char *message, char *text, size_t size)
@@ -347,11 +347,11 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 	return result;
 }
 
-/* ---- what the switch knows of a job ---- */
+/* ---- queries about a job ---- */
 
-#define NAMED_MAX 8 /* missing sources that are named one by one */
+#define NAMED_MAX 8 /* missing sources that are listed */
 
-/* An address of the answer, or "": nothing else of it is printed as it came. */
+/* The answer's address, checked, so that it can be printed; "": none. */
 static const char *
 address_of(const json_t *member, char text[INET_ADDRSTRLEN])
 {
@@ -394,13 +394,13 @@ gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 	return -ENOENT;
 }
 
-/* Is this source still the member that it was? */
+/* Is this source still a member, at the same address? */
 static int
 judge_member(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
 {
 	char at[INET_ADDRSTRLEN];
 
-	/* The address of one that has left stays: who waits for it is told where it was. */
+	/* A member that has left keeps its address in the answer, for messages. */
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
 		address_of(member, at)[0] == '\0') {
 		snprintf(text, size,
@@ -444,7 +444,7 @@ add_source(char *text, size_t size, unsigned int rank, const json_t *member)
 		append(text, size, "not heard yet)");
 }
 
-/* Those of a list that are not `present` (NULL: all of it), by address. */
+/* Append the members that are not in `present` (NULL: all), with addresses. */
 static void
 add_missing(const json_t *members, const uint8_t *present, char *text, size_t size)
 {
@@ -466,7 +466,7 @@ add_missing(const json_t *members, const uint8_t *present, char *text, size_t si
 		append(text, size, " and %u more", count - NAMED_MAX);
 }
 
-/* The switch is silent: say when it last heard this host. */
+/* Append when the switch, which is silent, last heard this host. */
 static void
 add_silence(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
 {
@@ -477,7 +477,7 @@ add_silence(const struct weir_job_query *q, const json_t *member, char *text, si
 		"this host does not get the switch's");
 }
 
-/* Returns whether another member has left since this one joined: the job cannot begin then. */
+/* -ECONNABORTED if another member has left since this one joined: the job cannot begin then. Otherwise 0. */
 static int
 judge_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
 {
@@ -512,7 +512,7 @@ judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t 
 	if (is_state(job, "draining"))
 		return gone(q, "it was deleted", text, size);
 	if (!json_is_array(members) || !json_is_integer(generation))
-		return 0; /* another version's, or no switch: it settles nothing */
+		return 0; /* another version, or no switch: no conclusion */
 	if (json_integer_value(json_object_get(job, "id")) != q->job)
 		return gone(q, "another job has its name", text, size);
 	member = member_of(members, q->source);

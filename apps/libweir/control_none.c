@@ -10,7 +10,7 @@
 bool
 weir_control_wanted(const struct weir_config *config)
 {
-	/* A program that gives no address relies on WEIR_SWITCH: say why that can't be. */
+	/* Also true if only WEIR_SWITCH is set: weir_control_join then fails with a message. */
 	return config->control != NULL ||
 		(config->switch_address == NULL && secure_getenv("WEIR_SWITCH") != NULL);
 }

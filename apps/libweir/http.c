@@ -34,7 +34,6 @@ start(void)
 	started = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* A request and what it has taken of its answer. */
 struct exchange {
 	const struct weir_http_request *request;
 	size_t taken;
@@ -50,7 +49,7 @@ receive(char *data, size_t one, size_t count, void *to)
 		more <= request->most - exchange->taken && request->take(request->to, data, more);
 
 	exchange->taken += more;
-	/* There may be a key in it, and libcurl frees its buffer as it is. */
+	/* The data may contain a key, and libcurl does not erase its buffer. */
 	explicit_bzero(data, more);
 	return taken ? more : 0;
 }
@@ -74,7 +73,7 @@ add_header(struct weir_http *http, const char *line)
 	return more != NULL;
 }
 
-/* It becomes a header line: no blanks, nothing but printable ASCII. */
+/* A token becomes part of a header line: printable ASCII without blanks. */
 static bool
 is_token(const char *token)
 {
@@ -106,7 +105,7 @@ set_up(struct weir_http *http)
 {
 	CURL *easy = http->easy = curl_easy_init();
 
-	/* libcurl asks before it sends a body; ours are short. */
+	/* Bodies are short: no "Expect: 100-continue". */
 	if (easy == NULL || !add_header(http, "Expect:") ||
 		!add_header(http, "Accept: application/json") ||
 		!add_header(http, "Content-Type: application/json"))
@@ -114,7 +113,7 @@ set_up(struct weir_http *http)
 	if (http->config.token != NULL && !add_token(http, http->config.token))
 		return false;
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	/* A resolver that hangs must not hold the end of the handle up. */
+	/* A hanging resolver must not delay curl_easy_cleanup. */
 	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "libweir/" WEIR_VERSION);
@@ -176,14 +175,15 @@ weir_http_close(struct weir_http *http)
 	if (http == NULL)
 		return;
 	curl_easy_cleanup(http->easy);
-	/* The token is in one of them. */
+	/* One of the lines contains the token. */
 	for (struct curl_slist *line = http->headers; line != NULL; line = line->next)
 		explicit_bzero(line->data, strlen(line->data));
 	curl_slist_free_all(http->headers);
 	free(http);
 }
 
-/* TLS libraries write to sockets without MSG_NOSIGNAL; the application's SIGPIPE stays its own. */
+/* Blocks SIGPIPE, because TLS libraries write to sockets without MSG_NOSIGNAL. Signals of the application stay
+ * pending. */
 static CURLcode
 perform(CURL *easy)
 {
@@ -215,7 +215,7 @@ explain_connect(struct weir_http *http, char *text, size_t size)
 	int probe;
 
 	curl_easy_getinfo(http->easy, CURLINFO_OS_ERRNO, &number);
-	/* Not even a socket: libcurl keeps to itself why. */
+	/* If socket(2) failed, libcurl does not report the reason. */
 	if (number == 0) {
 		probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		if (probe < 0)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop around ppoll. A blocking call runs it in its own thread: two thread switches less than to have
- * another do it, and of small operations these are most of the time. So between two calls nobody
- * listens for a moment (HOT_NS): then the progress thread takes over, as it does at once when requests
- * are under way that nobody waits for.
+ * The loop around ppoll. A blocking call runs it in its own thread. That saves two thread switches, which would
+ * be most of the time of a small operation. The progress thread runs it HOT_NS after the last call, or at once
+ * if requests are under way and no thread waits for them.
  */
 #include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
@@ -15,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PARKED_NS (5 * WEIR_NS_PER_MS) /* the progress thread looks whether callers still drive */
+#define PARKED_NS (5 * WEIR_NS_PER_MS) /* the progress thread checks whether callers still drive */
 
-/* When the next thing is due by itself; UINT64_MAX: nothing is. */
+/* The next deadline; UINT64_MAX: none. */
 static uint64_t
 next_due(struct weir *weir)
 {
@@ -34,7 +33,7 @@ next_due(struct weir *weir)
 	return due;
 }
 
-/* Poll until something is there, or for `ns`. */
+/* Poll until a descriptor is ready, until `due`, or for `ns`. */
 static bool
 spin(struct pollfd *polls, nfds_t count, uint64_t ns, uint64_t due)
 {
@@ -69,7 +68,7 @@ sleep_until(struct pollfd *polls, nfds_t count, uint64_t due)
 			polls[i].revents = 0;
 }
 
-/* What is due by the clock. */
+/* Handle timeouts and repetitions. */
 static void
 take_time(struct weir *weir)
 {
@@ -110,7 +109,7 @@ weir_drive(struct weir *weir, uint64_t until)
 	weir->asleep_for_write = weir->ring.want_write;
 	if (weir->asleep_for_write)
 		polls[1].events |= POLLOUT;
-	/* Only for a caller: the progress thread's requests can wait, and the application computes. */
+	/* Only callers spin: the progress thread would take CPU time from the application. */
 	if (weir->driver == WEIR_DRIVER_CALLER && weir->spin.most != 0) {
 		polling = weir_spin_next(&weir->spin);
 		since = weir_now();
@@ -119,7 +118,7 @@ weir_drive(struct weir *weir, uint64_t until)
 	if (polling == 0 || !spin(polls, 3, polling, due))
 		sleep_until(polls, 3, due);
 	if (polls[0].revents != 0 && read(weir->h.wake_fd, &wakes, sizeof(wakes)) < 0)
-		polls[0].revents = 0; /* another has read it */
+		polls[0].revents = 0; /* another thread has read it */
 	pthread_mutex_lock(&weir->lock);
 	weir->asleep_until = 0;
 	if (since != 0)
@@ -140,7 +139,7 @@ wake(struct weir *weir)
 {
 	const uint64_t one = 1;
 
-	/* Only a full counter could fail this, and then the driver is awake. */
+	/* It fails only if the counter is full, and then the driver is awake. */
 	if (write(weir->h.wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -179,11 +178,11 @@ query(struct weir *weir)
 	weir->query_at = weir_now() + weir->query_after;
 	if (code < 0 && !weir->failing && !TAILQ_EMPTY(&weir->requests)) {
 		weir_fail(weir, weir_error_set(&weir->h, code, "%s", text));
-		weir_fail_all(weir, code); /* it has just been asked */
+		weir_fail_all(weir, code); /* without another query */
 	}
 }
 
-/* When the control API is to be asked; UINT64_MAX: it is not. */
+/* When to ask the control API; UINT64_MAX: never. */
 static uint64_t
 query_due(struct weir *weir)
 {

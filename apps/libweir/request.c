@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations: checked and cut into blocks, submitted, waited for, ended. */
+/* The life of an operation: check, division into blocks, submission, wait, end. */
 #include "apps/libweir/engine.h"
 
 #include <errno.h>
@@ -8,16 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOT_NS     (2 * WEIR_NS_PER_MS) /* after a call, in which the next one need not wake anybody */
-#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* of the switch, before its control API is asked */
+#define HOT_NS     (2 * WEIR_NS_PER_MS) /* after a call, before the progress thread drives */
+#define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* before a silent switch's control API is asked */
 
 static const char rejoining[] = "weir_rejoin() is under way on this handle: wait for its end";
 
-/* Who waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
+/* A thread that waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
 struct weir_waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t told;
-	bool ended; /* one of them has */
+	bool ended; /* true of at least one request */
 };
 
 void
@@ -31,7 +31,7 @@ weir_request_free(struct weir_request *o)
 	free(o);
 }
 
-/* A thread waits for it, among others or soon, or does so no more. Under the lock. */
+/* Mark that a thread waits for the request, or is about to, or no longer does. Under the lock. */
 static void
 hold(struct weir_request *o, bool held)
 {
@@ -76,7 +76,7 @@ weir_complete(struct weir *weir, struct weir_request *o)
 {
 	int code = 0;
 
-	/* Where others than the root have no data, none is missing without them. */
+	/* If only the root has data, a result without the others is complete. */
 	if (o->result.degraded > 0 && !weir_geometry_always_whole(&o->geometry)) {
 		code = weir_error_partial(&weir->h, o);
 		o->text = strdup(weir->h.error);
@@ -96,7 +96,7 @@ weir_fail_all(struct weir *weir, int code)
 	while ((o = TAILQ_FIRST(&weir->requests)) != NULL)
 		finish(weir, o, code);
 	if (weir->asleep_until != 0)
-		weir_drive_soon(weir); /* for what the driver waits for, it need not wait */
+		weir_drive_soon(weir); /* the driver waits for requests that have ended */
 }
 
 void
@@ -105,7 +105,7 @@ weir_fail(struct weir *weir, int code)
 	struct weir_ring *r = &weir->ring;
 	struct weir_slot *slot;
 
-	/* The callers' buffers may soon be gone: nothing may point at them. */
+	/* Callers may soon free their buffers: drop all references. */
 	while ((slot = TAILQ_FIRST(&r->ready)) != NULL) {
 		TAILQ_REMOVE(&r->ready, slot, link);
 		slot->state = WEIR_SLOT_IDLE;
@@ -118,7 +118,7 @@ weir_fail(struct weir *weir, int code)
 	r->want_write = false;
 	weir->failed = code;
 	snprintf(weir->failure, sizeof(weir->failure), "%s",
-		weir->h.error); /* for calls until then */
+		weir->h.error); /* for calls until weir_fail_all */
 	if (weir->h.control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT)) {
 		weir_fail_all(weir, code);
 		return;
@@ -129,7 +129,7 @@ weir_fail(struct weir *weir, int code)
 
 /* ---- beginning ---- */
 
-/* Number its blocks, and send the first. */
+/* Number the blocks, and send the first ones. */
 static int
 begin(struct weir *weir, struct weir_request *o)
 {
@@ -155,7 +155,7 @@ begin(struct weir *weir, struct weir_request *o)
 	TAILQ_INSERT_TAIL(&weir->requests, o, link);
 	weir->next_block += o->blocks;
 	weir->next_number += o->blocks;
-	/* The others begin it, and this source can't: its blocks are theirs all the same. */
+	/* The other sources begin the operation even if this one fails, so it uses up its block numbers. */
 	if (code < 0)
 		weir_fail(weir, code);
 	else if (weir_window_begin(weir, o))
@@ -163,8 +163,8 @@ begin(struct weir *weir, struct weir_request *o)
 	return 0;
 }
 
-/* Submit a request, filled in down to `dtype` with its geometry cut. 0: the library owns it. Negative, with the
- * text returned: it is freed. waits: the caller is about to wait for it. */
+/* Submit a prepared request. 0: the library owns it. Negative: it is freed, and the thread's error text is set.
+ * waits: the caller is about to wait for it. */
 static int
 submit(struct weir *weir, struct weir_request *o, bool waits)
 {
@@ -177,7 +177,7 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 		code = weir_error_return(&weir->h, -EBUSY, rejoining);
 	else if (weir->failed != 0)
 		code = weir_error_return(&weir->h, weir->failed, weir->failure);
-	if (code == 0 && o->blocks == 0) { /* nothing to send: it is over */
+	if (code == 0 && o->blocks == 0) { /* nothing to send */
 		o->result.sources_least = weir->h.sources;
 		o->finished = true;
 		TAILQ_INSERT_TAIL(&weir->over, o, link);
@@ -194,14 +194,14 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 	return code;
 }
 
-/* The handle has no generation: -errno, with the text returned. */
+/* Why the handle has no generation: -errno, with the thread's error text. */
 static int
 unusable(struct weir *weir)
 {
 	int code = -EBUSY;
 
 	pthread_mutex_lock(&weir->lock);
-	if (weir->rejoining || weir->failed == 0) /* or its end was a moment ago */
+	if (weir->rejoining || weir->failed == 0) /* 0: weir_rejoin has just ended */
 		weir_error_return(&weir->h, code, rejoining);
 	else
 		code = weir_error_return(&weir->h, weir->failed, weir->failure);
@@ -211,7 +211,7 @@ unusable(struct weir *weir)
 
 /* ---- waiting ---- */
 
-/* It has ended, and is the caller's now: what it says, and no request any more. Under the lock. */
+/* Return the code of an ended request, and free it. says: set the thread's error text. Under the lock. */
 static int
 collect(struct weir *weir, struct weir_request *o, bool says)
 {
@@ -232,7 +232,7 @@ collect(struct weir *weir, struct weir_request *o, bool says)
 	return code;
 }
 
-/* Until the request has ended; drive, if nobody does. Under the lock. */
+/* Wait until the request has ended; run the loop if no other thread does. Under the lock. */
 static void
 await(struct weir *weir, const struct weir_request *o)
 {
@@ -261,7 +261,7 @@ await(struct weir *weir, const struct weir_request *o)
 		pthread_cond_broadcast(&weir->ended);
 }
 
-/* silent: the number of the handle of which the thread is told nothing more; 0: none. */
+/* silent: the number of the handle whose errors no longer set the thread's error text; 0: none. */
 static int
 wait_for(struct weir_request **request, uint64_t silent)
 {
@@ -322,8 +322,8 @@ weir_test(struct weir_request **request, bool *done)
 }
 
 /*
- * All are this thread's now, or were. The waiter is told when one of them ends; NULL: none is. The index of one
- * that has ended, or n. A handle with one that is held is not freed, nor are its others.
+ * Hold or release all requests. waiter: told when one of them ends, or NULL. Returns the index of an ended
+ * request, or n. While a request is held, its handle and the handle's other requests are not freed.
  */
 static size_t
 hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter *waiter)
@@ -361,7 +361,7 @@ weir_wait_all(struct weir_request **requests, size_t n)
 		uint64_t handle = requests[i] != NULL ? requests[i]->weir->h.number : 0;
 		int code = wait_for(&requests[i], told);
 
-		/* The text is to be that of the code. */
+		/* Keep the error text of the code that is returned. */
 		if (first == 0 && code != 0) {
 			first = code;
 			told = handle;
@@ -392,7 +392,7 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 			pthread_cond_wait(&waiter.told, &waiter.lock);
 		pthread_mutex_unlock(&waiter.lock);
 	}
-	/* One stays this thread's until it is waited for. */
+	/* Keep the ended request held until wait_for. */
 	found = hold_all(requests, n, false, NULL);
 	pthread_cond_destroy(&waiter.told);
 	pthread_mutex_destroy(&waiter.lock);
@@ -402,7 +402,7 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 
 /* ---- collectives ---- */
 
-/* What a call says, without the buffers. */
+/* The arguments of a call, without the buffers. */
 struct call {
 	uint8_t collective;
 	size_t count;
@@ -452,8 +452,8 @@ check_buffers(const struct weir *weir, const struct weir_request *o)
 }
 
 /*
- * One memory in another way than in place: results would be written over what is still to be sent, or sent
- * again. After the cut: nothing overflows.
+ * Refuse buffers that overlap other than in place: results would overwrite data that is still to be sent or
+ * repeated. After cut(), so that no size overflows.
  */
 static int
 check_overlap(const struct weir *weir, const struct weir_request *o)
@@ -496,7 +496,7 @@ cut(const struct weir *weir, struct weir_request *o, enum weir_dtype dtype)
 	o->blocks = g->blocks;
 	if (g->per_root == 0 || o->send != o->recv)
 		return 0;
-	/* Scatters one after the other, in place: what comes in lies where what goes out later is. */
+	/* Consecutive scatters in place: results would overwrite data that is sent later. */
 	o->copy = malloc(weir_geometry_sent(g) * g->element_bytes);
 	if (o->copy == NULL)
 		return weir_error_returnf(&weir->h, -ENOMEM, "no memory for a copy of %zu bytes",
@@ -553,7 +553,7 @@ start(struct weir *weir, const void *send, void *recv, const struct call *c, boo
 	code = weir_check_process(weir);
 	if (code < 0)
 		return code;
-	if (weir->h.sources == 0) /* weir_open or weir_rejoin has failed, or is under way */
+	if (weir->h.sources == 0) /* weir_open or weir_rejoin has failed or is under way */
 		return unusable(weir);
 	code = check_types(weir, c);
 	if (code < 0)
@@ -601,7 +601,7 @@ run(struct weir *weir, const void *send, void *recv, const struct call *c)
 		.dtype = dtype,                                                                    \
 		.root = root})
 
-/* Both forms of a collective: what it takes besides handle, buffers and count, and what it says. */
+/* Both forms of a collective: its name, its struct call, and its parameters after `count`. */
 #define COLLECTIVE(name, call, ...)                                                                \
 	int weir_##name(                                                                           \
 		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \

@@ -61,7 +61,7 @@ read_config(struct weir *weir, const struct weir_config *c)
 	return 0;
 }
 
-/* Where the switch is and who this host is, all given. */
+/* Read the addresses of the switch and this host from the configuration. */
 static int
 read_addresses(struct weir *weir, const struct weir_config *c)
 {
@@ -99,7 +99,7 @@ read_addresses(struct weir *weir, const struct weir_config *c)
 	return 0;
 }
 
-/* The same, given or learned from the control API; the join has what is left of its time. */
+/* Take the addresses from the configuration or the control API; the UDP join gets the rest of join_timeout. */
 static int
 find_switch(struct weir *weir, const struct weir_config *config)
 {
@@ -130,7 +130,7 @@ weir_query_job(struct weir *weir, int code)
 	pthread_mutex_unlock(&weir->lock);
 	verdict = weir_control_query(&weir->h, have_waiting ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
-	if (weir->closing) { /* meanwhile: all have ended with that, and its text stays */
+	if (weir->closing) { /* all requests have ended with that error, and its text stays */
 		code = weir->failed;
 	} else if (verdict < 0) {
 		code = weir_error_set(&weir->h, verdict, "%s", text);
@@ -189,7 +189,7 @@ weir_open(const struct weir_config *config, struct weir **out)
 	return weir->failed;
 }
 
-/* What is under way ends here, and threads that wait for it go. */
+/* End all requests, and wait until no thread waits for them. */
 static void
 cancel(struct weir *weir)
 {
@@ -215,7 +215,7 @@ weir_close(struct weir *weir)
 	if (weir == NULL)
 		return;
 	if (weir_inherited(weir)) {
-		/* The lock may be a thread's that is not here, and the membership is the other's. */
+		/* A thread of the parent may hold the lock, and the membership is the parent's. */
 		weir_socket_close(&weir->h);
 		return;
 	}
@@ -262,7 +262,7 @@ void
 weir_last_result(const struct weir *weir, struct weir_result *result)
 {
 	*result = (struct weir_result){0};
-	if (weir_inherited(weir)) /* its lock may be a thread's that is not here */
+	if (weir_inherited(weir)) /* a thread of the parent may hold the lock */
 		return;
 	pthread_mutex_lock(lock_of(weir));
 	*result = weir->result;
@@ -292,7 +292,7 @@ weir_stats(const struct weir *weir, struct weir_stats *stats)
 #undef X
 }
 
-/* Facts that are fixed for a generation. */
+/* Values that are fixed for a generation. */
 #define GETTER(type, name, value)                                                                  \
 	type weir_##name(const struct weir *weir)                                                  \
 	{                                                                                          \

@@ -30,7 +30,7 @@ weir_ring_destroy(struct weir_ring *ring)
 	ring->slots = NULL;
 }
 
-/* Put block number `nth` of the operation into its slot. */
+/* Fill the slot of the operation's block `nth`. */
 static struct weir_slot *
 fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 {
@@ -68,7 +68,7 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 	return slot;
 }
 
-/* The pieces of its datagram; at most 2 more than its payload has. */
+/* The pieces of the slot's datagram: the payload's, and at most 2 more. */
 static unsigned int
 gather(struct weir_slot *slot, struct iovec *vectors)
 {
@@ -86,7 +86,7 @@ gather(struct weir_slot *slot, struct iovec *vectors)
 	return n;
 }
 
-/* Make it ready. */
+/* Make the slot ready to send. */
 static void
 load(struct weir *weir, struct weir_slot *slot)
 {
@@ -94,7 +94,7 @@ load(struct weir *weir, struct weir_slot *slot)
 	if (weir->h.auth != NULL) {
 		struct iovec *vectors = weir->outbox->vectors;
 
-		/* Without memory for it the tag is wrong, and the block times out. */
+		/* Without memory the tag is wrong, and the block times out. */
 		weir_auth_contribution(
 			weir->h.auth, slot->number, vectors, gather(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
@@ -106,8 +106,7 @@ load(struct weir *weir, struct weir_slot *slot)
 /* ---- results ---- */
 
 /*
- * A result, whole or partial, of a block in flight: everything in it must be as it was sent, and
- * its length exact.
+ * Does the result, whole or partial, fit the block in flight: all header fields, and the exact length?
  */
 static bool
 result_fits(const struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
@@ -127,7 +126,7 @@ result_fits(const struct weir *weir, const struct weir_slot *slot, const struct 
 	return partial || h->src_cnt == (uint8_t)weir->h.sources;
 }
 
-/* To its place in the application's buffer. */
+/* Copy the result into the application's buffer. */
 static void
 spread(uint8_t *to, const struct weir_span *span, const uint8_t *payload)
 {
@@ -168,8 +167,7 @@ result_deliver(struct weir *weir, const struct weir_slot *slot, const struct wei
 	return true;
 }
 
-/* The operation that has this block, of o and what was called after it; NULL: it is not called for. What
- * lies between has no block of this residue, or it would not be this one's turn. */
+/* The operation of this block: o or a later one; NULL: no call has been made for it yet. */
 static struct weir_request *
 owner(struct weir_request *o, uint64_t number)
 {
@@ -178,7 +176,6 @@ owner(struct weir_request *o, uint64_t number)
 	return o;
 }
 
-/* One more block of it is done. */
 static void
 count_done(struct weir *weir, struct weir_request *o)
 {
@@ -187,8 +184,8 @@ count_done(struct weir *weir, struct weir_request *o)
 }
 
 /*
- * The slot goes on with this block, of operation o or what follows: over those whose result is there
- * already, to one that has to be sent. False: all operations have failed.
+ * Continue the slot with this block of operation o. Blocks whose results have already arrived are delivered; the
+ * first other one is made ready. False: all operations have failed.
  */
 static bool
 go_on(struct weir *weir, struct weir_request *o, uint64_t number)
@@ -229,7 +226,7 @@ weir_window_begin(struct weir *weir, struct weir_request *o)
 	uint32_t first = o->first;
 
 	weir_unexpected_begin(weir, o);
-	/* The others' blocks have theirs before them: these slots come to it by themselves. */
+	/* A busy slot continues with this operation's block when its own is done. */
 	for (uint32_t nth = 0; nth < blocks; nth++)
 		if (r->slots[(first + nth) & (r->window - 1)].state == WEIR_SLOT_IDLE &&
 			!go_on(weir, o, number + nth))
@@ -246,7 +243,7 @@ repeat(struct weir_ring *r, struct weir_slot *slot, bool by_gap)
 	TAILQ_INSERT_TAIL(&r->ready, slot, link);
 }
 
-/* Learn from a result what the network does. */
+/* Update the estimates of the network from a result. */
 static void
 learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 {
@@ -254,7 +251,7 @@ learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 	uint64_t ago = now > slot->sent_at ? now - slot->sent_at : 1;
 
 	r->allowance = r->allowance + 2 < r->window ? r->allowance + 2 : r->window;
-	if (slot->tries == 1) { /* Karn's rule: else who knows which transmission was answered */
+	if (slot->tries == 1) { /* Karn: otherwise it is unknown which transmission was answered */
 		weir_rtt_sample(&r->rtt, ago);
 		if (slot->transmission > r->answered)
 			r->answered = slot->transmission;
@@ -274,7 +271,7 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	struct weir_request *o = slot->request, *next = owner(o, slot->number + r->window);
 	uint64_t number = slot->number + r->window;
 
-	/* The answer to an earlier transmission may overtake a repetition that is only ready. */
+	/* The answer to an earlier transmission may arrive before a repetition is sent. */
 	if (slot->state == WEIR_SLOT_FLYING) {
 		TAILQ_REMOVE(&r->flying, slot, link);
 		learn(weir, slot, now);
@@ -381,7 +378,7 @@ sent(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	WEIR_COUNT(&weir->h, wire_sent, weir_wire_bytes(datagram_bytes(slot)));
 }
 
-/* Take what is ready for a batch; how many. */
+/* Pack a batch of ready slots; returns their number. */
 static unsigned int
 pack(struct weir *weir)
 {
@@ -428,7 +425,7 @@ weir_window_flush(struct weir *weir, uint64_t now)
 
 /* ---- receiving ---- */
 
-#define ROUNDS_MAX 16 /* batches before the timers get their turn */
+#define ROUNDS_MAX 16 /* batches before the timers are checked */
 
 bool
 weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended)
@@ -439,7 +436,7 @@ weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *
 		(*extended || from->sin_port == weir->h.switch_base.sin_port);
 }
 
-/* A reply that is not a result, to a block in flight. */
+/* Handle a reply, other than a result, to a block in flight. */
 static void
 take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *payload, size_t bytes)
@@ -472,8 +469,8 @@ weir_result_slice(const struct weir *weir, const struct weir_header *h)
 	return data && weir_collective_differs(h->collective) ? weir->h.rank + 1u : 0;
 }
 
-/* Is it what the switch says of this block? Statuses of results are under the results' key, others
- * answer the contribution that is in flight. */
+/* Verify the tag. Results, also failed ones, have tags of the results' key; other replies answer the contribution in
+ * flight. */
 static bool
 authentic(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
 	const uint8_t *packet, size_t bytes)
@@ -512,8 +509,8 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 		return;
 	}
 	weir_header_read(&h, packet);
-	/* A stale reply names the job's new generation, a refusal the one of a job that this source is
-	 * not in, or none; every other packet must name ours. */
+	/* A stale reply names the job's new generation. A refusal names any generation or none. Every other
+	 * packet must name this handle's generation. */
 	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source) ||
 		!generation_fits(weir, &h) || h.extended == weir->h.base_form ||
 		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN)) {
@@ -566,7 +563,7 @@ weir_receive(struct weir *weir, int fd, bool multicast)
 		for (int i = 0; i < n; i++)
 			take(weir, &in->from[i], in->bytes + (size_t)i * in->stride,
 				in->messages[i].msg_len, multicast, now);
-		/* The window moves with each batch: the switch must not wait for our next one. */
+		/* Send after each batch, so that the switch does not wait for the next one. */
 		weir_window_repeat(weir, now);
 		weir_window_flush(weir, now);
 		weir_unexpected_repeat(weir, now);
