@@ -48,6 +48,13 @@ enum bench_role {
 	BENCH_SEEN, /* beside the parameters: losses, disturbances */
 };
 
+/* A column whose cells are shown and make records. */
+#define COLUMN(column_role, column_key, column_title, column_unit, column_width, column_digits)    \
+	{                                                                                          \
+		.key = (column_key), .title = (column_title), .unit = (column_unit),               \
+		.width = (column_width), .digits = (column_digits), .role = BENCH_##column_role    \
+	}
+
 /* Options that all benches have. */
 struct bench_common {
 	const char *json; /* file, "-" for standard output, NULL: none */

@@ -371,12 +371,11 @@ device_leave(void)
 	folder[0] = '\0';
 }
 
-/* weir-switch: from --switch, or where the build or an installation has it. */
+/* weir-switch: from --switch, or the build's, or in PATH. */
 static const char *
 switch_path(void)
 {
 	static char path[2 * DEVICE_PATH];
-	static const char *const beside[] = {"../switch/weir-switch", "weir-switch"};
 	char self[DEVICE_PATH];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -385,12 +384,8 @@ switch_path(void)
 	self[length < 0 ? 0 : length] = '\0';
 	if (strrchr(self, '/') != NULL)
 		*strrchr(self, '/') = '\0';
-	for (unsigned int i = 0; i < RTE_DIM(beside); i++) {
-		snprintf(path, sizeof(path), "%s/%s", self, beside[i]);
-		if (access(path, X_OK) == 0)
-			return path;
-	}
-	return "weir-switch";
+	snprintf(path, sizeof(path), "%s/../switch/weir-switch", self);
+	return access(path, X_OK) == 0 ? path : "weir-switch";
 }
 
 static unsigned int
@@ -402,18 +397,10 @@ last_cpu(void)
 static json_t *
 job(const struct device_config *config, int id, const char *name, const char *results)
 {
-	json_t *sources = json_array();
-
-	for (unsigned int s = 0; s < config->sources; s++) {
-		char address[32];
-
-		snprintf(address, sizeof(address), "10.77.0.%u", s + 1);
-		json_array_append_new(
-			sources, json_pack("{siss}", "id", (int)s, "address", address));
-	}
-	return json_pack("{sissso sisisi siss}", "id", id, "name", name, "sources", sources,
-		"window", (int)config->window, "elements", (int)config->elements, "generation",
-		DEVICE_GENERATION, "timeout_ms", 60000, "results", results);
+	return json_pack("{sisss{siss} sisisi siss}", "id", id, "name", name, "sources", "count",
+		(int)config->sources, "first", "10.77.0.1", "window", (int)config->window,
+		"elements", (int)config->elements, "generation", DEVICE_GENERATION, "timeout_ms",
+		60000, "results", results);
 }
 
 /* The switch's configuration, as a file in our folder. */

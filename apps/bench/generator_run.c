@@ -308,20 +308,6 @@ all_finished(const struct bench_switch *s)
 	return true;
 }
 
-/* Say which generator waits for what. */
-static void
-explain_stall(const struct bench_switch *s)
-{
-	for (unsigned int i = 0; i < s->work->workers; i++) {
-		const struct generator *g = &s->generator[i];
-		unsigned int slot = g->step[g->at] >> 16;
-
-		warnx("worker %u makes no progress after %" PRIu64
-		      " contributions: block %u has %u of %u results",
-			i, g->packets, g->block[slot], g->done[slot].results, g->results_per_block);
-	}
-}
-
 static int
 run_phases(struct bench_switch *s)
 {
@@ -341,7 +327,7 @@ run_phases(struct bench_switch *s)
 		quiet = now == before ? quiet + 1 : 0;
 		before = now;
 		if (quiet > patience + s->work->phase_ms) {
-			explain_stall(s);
+			warnx("the workers make no progress after %" PRIu64 " packets", now);
 			return -1;
 		}
 	}

@@ -41,7 +41,7 @@ static const char *const operation_name[OPERATIONS] = {
 static struct option_list records = {4, {1000, 32000, 1000000, 4000000}};
 static struct option_list loads = {3, {10, 50, 90}};
 static uint64_t batch = 32, seed = 1, operations;
-static const char *mix = "both", *only = "hit";
+static const char *only = "hit";
 static bool spoil;
 
 static const struct option_row options[] = {
@@ -49,8 +49,6 @@ static const struct option_row options[] = {
 		"records that the tables are made for"},
 	{"load", 0, OPTION_LIST, &loads, 1, 95, NULL, "per cent of them that are live"},
 	{"batch", 0, OPTION_UINT, &batch, 1, BATCH_MAX, NULL, "lookups in flight"},
-	{"mix", 0, OPTION_CHOICE, &mix, 0, 0, "hit|miss|both",
-		"lookups of live keys, of absent ones"},
 	{"seed", 0, OPTION_UINT, &seed, 0, 1e18, NULL, "of the keys"},
 	{"operations", 0, OPTION_UINT, &operations, 0, 100000000, NULL,
 		"for callgrind: collect only so many of Weir's, with the first --records and "
@@ -604,24 +602,13 @@ static const struct table_column columns[] = {
 	{.title = "op", .left = true, .role = BENCH_NAME},
 	{.title = "weir", .unit = "ns", .digits = 1, .width = 7},
 	{.title = "weir", .unit = "Mops/s", .digits = 1, .width = 7, .role = BENCH_METRIC},
-	{.key = "rte_hash",
-		.title = "rte_hash",
-		.unit = "Mops/s",
-		.digits = 1,
-		.role = BENCH_LIMIT},
+	COLUMN(LIMIT, "rte_hash", "rte_hash", "Mops/s", 0, 1),
 	{.title = "rte_hash", .unit = "ns", .digits = 1},
 	{.title = "speed-up", .unit = "x", .digits = 2},
 	{.key = "bytes", .unit = "B/record", .role = BENCH_METRIC},
 	{.key = "rte_hash", .role = BENCH_LIMIT},
 	{.key = "batch", .role = BENCH_PARAM},
 };
-
-static bool
-wanted(enum operation operation)
-{
-	return operation > MISS || strcmp(mix, "both") == 0 ||
-		strcmp(mix, operation_name[operation]) == 0;
-}
 
 /* A point: tables for so many records, a share of them live. 0, or 1 when an answer was wrong. */
 static int
@@ -634,9 +621,8 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 	uint64_t n = bench_common.repeat;
 
 	bench_progress("%u records, %u %% of them live", capacity, load);
-	for (unsigned int s = 0; s < 2; s++) {
+	for (unsigned int s = 0; s < 2; s++)
 		fill(&side[s], live);
-	}
 	if (spoil) {
 		struct weir_table *weir = side[0].table;
 
@@ -657,18 +643,14 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 		}
 		own = bench_median(weir, n);
 		other = own * bench_median(ratio, n);
-		if (wanted(o))
-			bench_row((struct table_cell[]){TABLE_NUMBER(capacity), TABLE_NUMBER(load),
-				TABLE_NUMBER(live / slots[0]), TABLE_NUMBER(live / slots[1]),
-				TABLE_NUMBER((double)side[0].bytes / capacity),
-				TABLE_NUMBER((double)side[1].bytes / capacity),
-				TABLE_TEXT(operation_name[o]), TABLE_NUMBER(own),
-				TABLE_NUMBER(1e3 / own), TABLE_NUMBER(1e3 / other),
-				TABLE_NUMBER(other), TABLE_NUMBER(other / own),
-				TABLE_NUMBER(
-					o == SCAN ? (double)side[0].bytes / capacity : BENCH_NONE),
-				TABLE_NUMBER((double)side[1].bytes / capacity),
-				TABLE_NUMBER(batch)});
+		bench_row((struct table_cell[]){TABLE_NUMBER(capacity), TABLE_NUMBER(load),
+			TABLE_NUMBER(live / slots[0]), TABLE_NUMBER(live / slots[1]),
+			TABLE_NUMBER((double)side[0].bytes / capacity),
+			TABLE_NUMBER((double)side[1].bytes / capacity),
+			TABLE_TEXT(operation_name[o]), TABLE_NUMBER(own), TABLE_NUMBER(1e3 / own),
+			TABLE_NUMBER(1e3 / other), TABLE_NUMBER(other), TABLE_NUMBER(other / own),
+			TABLE_NUMBER(o == SCAN ? (double)side[0].bytes / capacity : BENCH_NONE),
+			TABLE_NUMBER((double)side[1].bytes / capacity), TABLE_NUMBER(batch)});
 	}
 	for (unsigned int s = 0; s < 2; s++)
 		if (side[s].wrong > 0) {

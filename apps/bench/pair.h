@@ -57,11 +57,7 @@ bool pair_busy(const struct pair *pair);
 /* The last columns of a row: how far it can be trusted. */
 #define PAIR_COLUMNS                                                                               \
 	{.key = "lost", .title = "lost", .width = 5, .role = BENCH_SEEN},                          \
-		{.key = "limit_lost",                                                              \
-			.title = "lost",                                                           \
-			.unit = "tp.",                                                             \
-			.width = 5,                                                                \
-			.role = BENCH_SEEN},                                                       \
+		COLUMN(SEEN, "limit_lost", "lost", "tp.", 5, 0),                                   \
 		{.key = "good", .role = BENCH_SEEN}, {.key = "limit_good", .role = BENCH_SEEN},    \
 		{.key = "disturbed", .role = BENCH_SEEN},                                          \
 		{.key = "generator_bound", .role = BENCH_SEEN}, {.title = "", .left = true},       \

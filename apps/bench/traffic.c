@@ -2,7 +2,6 @@
 #include "apps/bench/traffic.h"
 
 #include <err.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -446,26 +445,13 @@ repair(struct traffic *t, uint64_t progress)
 	}
 }
 
-/* Say which block waits for which sources. */
 static int
 give_up(struct traffic *t)
 {
-	char what[256];
+	char what[80];
 
-	snprintf(what, sizeof(what), "no frame of %u bytes comes through", t->bytes);
-	for (unsigned int i = 0; i < t->config.window && !t->ordinary; i++) {
-		const struct place *place = &t->place[i];
-
-		if (!place->open)
-			continue;
-		snprintf(what, sizeof(what),
-			"block %u of job %u (%u elements): nothing within %u ms for %s of bits "
-			"%#" PRIx64,
-			place->block, t->job, t->config.elements, GIVE_UP_MS,
-			t->config.multicast && t->results ? "ports" : "sources",
-			t->all & ~place->got);
-		break;
-	}
+	snprintf(what, sizeof(what), "nothing came through within %u ms (frames of %u bytes)",
+		GIVE_UP_MS, t->bytes);
 	device_blame(t->config.device, what);
 	return -1;
 }

@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -50,36 +49,22 @@ class LimitedRack(Rack):
         """What one TCP stream from host 0 to host 1 gets of the link, as a share."""
         with self.inside(1):
             listener = socket.create_server((self.address(1), 0))
-        listener.settimeout(10)
-        seen = []
-
-        def receive():
-            connection, _ = listener.accept()
-            connection.settimeout(10)
-            with connection, contextlib.suppress(OSError):
-                while True:
-                    data = connection.recv(1 << 18)
-                    if not data:
-                        return
-                    seen.append((time.monotonic(), len(data)))
-
-        thread = threading.Thread(target=receive, daemon=True)
-        thread.start()
-        chunk = bytes(1 << 16)
         with self.inside(0):
-            connection = socket.socket()
-        with connection:
-            connection.settimeout(10)
-            connection.connect((self.address(1), listener.getsockname()[1]))
-            until = time.monotonic() + seconds + 0.2
-            while time.monotonic() < until:
-                connection.sendall(chunk)
-        thread.join(20)
-        listener.close()
+            sender = socket.create_connection(listener.getsockname(), 10)
+        receiver, chunk, received = listener.accept()[0], bytes(1 << 16), 0
+        sender.setblocking(False)
         # Without the first moments, in which the stream finds its rate.
-        start = seen[0][0] + 0.2
-        return sum(size for when, size in seen if start < when <= start + seconds) * 8 / seconds / (
-            self.rate * 1e6)
+        start = time.monotonic() + 0.2
+        while time.monotonic() < start + seconds:
+            readable, writable, _ = select.select([receiver], [sender], [], 0.1)
+            if writable:
+                sender.send(chunk)
+            if readable:
+                count = len(receiver.recv(1 << 18))
+                received += count if time.monotonic() > start else 0
+        for opened in (listener, sender, receiver):
+            opened.close()
+        return received * 8 / seconds / (self.rate * 1e6)
 
 
 class System:
@@ -92,75 +77,61 @@ class System:
         self.rack, self.name, self.algorithms = rack, name, algorithms
         self.path = os.path.join(rack.folder, 'rank-%d.sock' % len(os.listdir(rack.folder)))
         self.ranks = {}
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(self.path)
-        listener.listen(rack.hosts)
-        self.processes = start(self.path)
-        with listener:
-            self._accept(listener, time.monotonic() + 60)
-
-    def _accept(self, listener, until):
-        links = []
-        while len(links) < self.rack.hosts:
-            self._alive(until)
-            if select.select([listener], [], [], 0.2)[0]:
-                links.append(Link(listener.accept()[0]))
+        until = time.monotonic() + 60
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.path)
+            listener.listen(rack.hosts)
+            self.processes = start(self.path)
+            links = []
+            while len(links) < rack.hosts:
+                self._wait(listener, until)
+                links.append(listener.accept()[0])
         for link in links:
-            answer = link.answer(self, until)
-            if answer['ranks'] != self.rack.hosts:
-                raise RackError('%s: %d ranks, not %d' % (self.name, answer['ranks'],
-                                                         self.rack.hosts))
+            answer = self.answer(link, until)
+            if answer['ranks'] != rack.hosts:
+                raise RackError('%s: %d ranks, not %d' % (name, answer['ranks'], rack.hosts))
             self.ranks[answer['rank']] = link
 
-    def _alive(self, until):
-        for process in self.processes:
-            if process.status is not None:
-                raise RackError('%s ended with status %d\n%s' % (process.name, process.status,
-                                                                tail(process.log)))
-        if time.monotonic() > until:
-            raise RackError('%s: no answer in time\n%s' % (self.name, '\n'.join(
-                tail(p.log, 5) for p in self.processes)))
+    def _failed(self, what):
+        return RackError('%s: %s\n%s' % (self.name, what, '\n'.join(tail(p.log, 5) for p in self.processes)))
+
+    def _wait(self, source, until):
+        """Until something comes from a socket."""
+        while not select.select([source], [], [], 0.2)[0]:
+            for process in self.processes:
+                if process.status is not None:
+                    raise self._failed('%s ended with status %d' % (process.name, process.status))
+            if time.monotonic() > until:
+                raise self._failed('no answer in time')
+
+    def answer(self, link, until):
+        """A line of a rank."""
+        line = b''
+        while not line.endswith(b'\n'):
+            self._wait(link, until)
+            data = link.recv(4096)
+            if not data:
+                time.sleep(0.3)  # its last words
+                raise self._failed('a rank went away')
+            line += data
+        return json.loads(line)
 
     def run(self, order, seconds):
         """An order to all ranks. Returns the answers, by rank."""
         line = ('run %(collective)s %(type)s %(total)d %(algorithm)s %(warmup)d %(iterations)d '
                 '%(seed)d %(check)d\n' % order)
         for link in self.ranks.values():
-            link.send(line)
+            link.sendall(line.encode())
         until = time.monotonic() + seconds
-        return [self.ranks[rank].answer(self, until) for rank in sorted(self.ranks)]
+        return [self.answer(self.ranks[rank], until) for rank in sorted(self.ranks)]
 
     def close(self):
         """Ranks leave when nobody is at the other end."""
         for link in self.ranks.values():
-            link.socket.close()
+            link.close()
         for process in self.processes:
             with contextlib.suppress(RackError):
                 process.end(10)
-
-
-class Link:
-    """A rank, at the other end of a socket."""
-
-    def __init__(self, connection):
-        self.socket, self.buffer = connection, b''
-
-    def send(self, line):
-        self.socket.sendall(line.encode())
-
-    def answer(self, system, until):
-        while b'\n' not in self.buffer:
-            if select.select([self.socket], [], [], 0.2)[0]:
-                data = self.socket.recv(4096)
-                if not data:
-                    time.sleep(0.3)  # its last words
-                    raise RackError('%s: a rank went away\n%s' % (system.name, '\n'.join(
-                        tail(p.log, 5) for p in system.processes)))
-                self.buffer += data
-            else:
-                system._alive(until)
-        line, self.buffer = self.buffer.split(b'\n', 1)
-        return json.loads(line)
 
 
 def weir(rack):

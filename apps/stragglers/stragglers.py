@@ -99,13 +99,7 @@ def slowdown_runs(plan):
 
 def slowdown_seconds(plan):
     """How long it will take, about."""
-    def factor(policy, chance):
-        if policy == 'wait':
-            return 1 + 1.4 * (1 - (1 - chance) ** plan.hosts)
-        return 1 + plan.timeout / plan.compute * (1 - (1 - chance) ** (2 * plan.hosts))
-
-    return 2 + sum((plan.compute + 12) * 1e-3 * factor(*run) * (plan.iterations + plan.warmup) + 0.5
-                   for run in slowdown_runs(plan))
+    return 2 + len(slowdown_runs(plan)) * (1.3e-3 * (plan.compute + 12) * (plan.iterations + plan.warmup) + 1)
 
 
 def slowdown_row(policy, chance, found):

@@ -26,7 +26,7 @@ def rows(end):
 
 @case
 def a_row_and_a_record_for_every_operation():
-    end = bench(*TINY)
+    end = bench(*TINY, '--batch', '7')
     expected = [[n, load, op] for n in ('64', '1000') for load in ('10', '50') for op in OPERATIONS]
     check([r[:2] + [r[6]] for r in rows(end)] == expected, 'rows:\n%s', end.stderr)
     records = json.loads(end.stdout)
@@ -45,12 +45,6 @@ def a_row_and_a_record_for_every_operation():
 
 
 @case
-def one_mix():
-    end = bench(*TINY, '--mix', 'miss', '--batch', '7')
-    check({r[6] for r in rows(end)} == set(OPERATIONS) - {'hit'}, 'rows:\n%s', end.stderr)
-
-
-@case
 def wrong_answers_are_noticed():
     end = bench(*TINY, '--spoil', status=1)
     check('wrong answers' in end.stderr, 'it says:\n%s', end.stderr)
@@ -58,7 +52,7 @@ def wrong_answers_are_noticed():
 
 @case
 def bad_options_are_refused():
-    for options in (['--load', '100'], ['--batch', '65'], ['--mix', 'all'], ['--records', '1']):
+    for options in (['--load', '100'], ['--batch', '65'], ['--records', '1']):
         bench(*options, status=2)
 
 

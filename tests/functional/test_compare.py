@@ -137,8 +137,8 @@ def the_checks_of_the_bench_find_other_data():
         check(good[0]['fingerprint'] == good[1]['fingerprint'], '%s', good)
         # Each rank believes in a seed of its own.
         for rank, link in weir.ranks.items():
-            link.send('run allreduce int32 5000 default 0 1 %d 1\n' % rank)
-        bad = [weir.ranks[rank].answer(weir, time.monotonic() + 60) for rank in range(2)]
+            link.send(b'run allreduce int32 5000 default 0 1 %d 1\n' % rank)
+        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 60) for rank in range(2)]
         check(all(4900 < a['wrong'] <= 5000 for a in bad), '%s', bad)
         weir.close()
         rack.stop_switch()
