@@ -12,12 +12,12 @@
 #include "ppe/collective/collective_fast.h"
 
 /*
- * Unknown senders. Whoever is no source of the job: the job was deleted or the membership expired while the host
- * was sending, or the switch was restarted without the job. A host that is told so need not repeat until its own timeout.
+ * Unknown senders: the job was deleted or the membership expired while the host was sending, or the switch was
+ * restarted without the job. A refusal saves the host from repeating until its own timeout.
  *
- * The sender has not even shown that its address is its own. So that nobody can make the switch flood a third
- * party: an answer is a header, never longer than what it answers, and each worker gives a limited number per
- * second. An unknown sender of an authenticated job may lack its keys, and gets no answer.
+ * The sender's address may be forged. So that the switch can't be used to flood a third party, an answer is a header,
+ * never longer than the packet that it answers, and each worker sends a limited number per second. Unknown senders to
+ * an authenticated job get no answer, because they may lack its keys.
  */
 #define BURST_LEAST 64
 
@@ -88,7 +88,7 @@ from_its_source(
 		low[0] == low[1] && high[0] == high[1];
 }
 
-/* It does not. A job without joins learns endpoints from packets. false: refused. */
+/* The endpoint differs: a job without joins learns it from the packet. false: refused. */
 static __rte_noinline bool
 moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -103,7 +103,7 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 	return true;
 }
 
-/* Do the lengths fit each other, the source's part in the collective, and the job? */
+/* Are the lengths consistent with each other, the source's part in the collective, and the job? */
 static inline bool
 lengths_fit(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
 	const struct contribution *c)

@@ -166,8 +166,8 @@ key_of(struct collective *state, const struct job_shard *js, uint8_t source)
 	return &keys->source[source].generation;
 }
 
-/* Is it an authentic contribution of the former generation, to be answered `stale`? Only its first 2^32 blocks
- * are recognized. */
+/* Is the packet an authentic contribution of the former generation, to be answered `stale`? Only that generation's first
+ * 2^32 blocks are recognized. */
 static bool
 of_former(struct collective *state, const struct ppe_thread *thread, const struct job_shard *js,
 	const struct contribution *c)

@@ -51,8 +51,8 @@ block_release_previous(struct collective *state, struct job_shard *job, struct b
 	slot->held_since = 0;
 }
 
-/* The source has the result of this block, the slot's `current` or `previous`, and so of all before it: it
- * will never send for it again. True: that was not known. */
+/* Note that the source has the result of this block, the slot's `current` or `previous`, and of all before it: it will
+ * never send for them again. True: that was not known. */
 static bool
 acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, struct block *block,
 	uint8_t source)
@@ -60,13 +60,13 @@ acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, 
 	if (slot_source_has(slot, block, source))
 		return false;
 	mask_set(block->received, source);
-	/* While the next one is open, its end will do it. */
+	/* While the next block is open, its end releases this one. */
 	if (slot->current->state == BLOCK_DONE)
 		block_release_previous(state, job, slot->current);
 	return true;
 }
 
-/* How far the block is ahead of the one that its residue opens next: 0 is that one. */
+/* The distance of the block from the next one that its residue opens. */
 static int32_t
 block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block)
 {
@@ -74,7 +74,7 @@ block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block
 	return weir_block_diff(block << job->block_shift, (uint32_t)slot->next << job->block_shift);
 }
 
-/* May the block be opened, as far as its residue is concerned? PPE_DROP_COUNT: yes. */
+/* Does the residue allow to open the block? PPE_DROP_COUNT: yes. */
 static enum ppe_drop
 check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	const struct weir_header *h, uint64_t now, enum weir_status *status)
@@ -189,7 +189,7 @@ finish_sum(const struct block *block)
 		reduction->finish(rmw_buffer_data(block->buffer), block->grad_cnt, block->in_count);
 }
 
-/* The result's payload, its bitmap, and its sum when that will be asked for. */
+/* Fix the result's payload, bitmap and, if some port needs it, checksum. */
 static void
 fix_payload(const struct collective *state, const struct job_shard *job, struct block *block,
 	enum weir_status status)
@@ -203,7 +203,7 @@ fix_payload(const struct collective *state, const struct job_shard *job, struct 
 	if (status == WEIR_STATUS_PARTIAL)
 		clear_missing(job, block);
 	if (block_result_differs(block))
-		return; /* each ends for itself */
+		return; /* each receiver's result gets its own end */
 	data = rmw_buffer_data(block->buffer);
 	if (unlikely(status == WEIR_STATUS_PARTIAL || job->keys != NULL)) {
 		struct weir_header header = result_header(block, job);
@@ -290,7 +290,7 @@ is_of_former(const struct block *b, const uint64_t left[MASK_WORDS])
 	uint64_t heard = 0;
 
 	if (b->per_receiver || (b->state == BLOCK_OPEN && b->copied))
-		return true; /* ranks are in it */
+		return true; /* its layout depends on ranks */
 	for (unsigned int i = 0; i < MASK_WORDS; i++)
 		heard |= b->heard[i] & left[i];
 	return b->state == BLOCK_OPEN && heard != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the collective program offer each other, file by file. Unless a comment says otherwise,
- * the worker that owns the block's shard calls it.
+ * The internal functions of the collective program, by file. Unless a comment says otherwise, the worker that owns the
+ * block's shard calls them.
  */
 #ifndef PPE_COLLECTIVE_COLLECTIVE_H
 #define PPE_COLLECTIVE_COLLECTIVE_H
@@ -18,8 +18,8 @@ struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 /*
  * flow_cache.c: the program's shortcut.
  *
- * flow_cache_lookup is struct ppe_program's `recognise`. flow_cache_learn notes what a parsed packet looks
- * like; flow_cache_admit notes, in the same call of the segment, that it was admitted. Worker.
+ * flow_cache_lookup is struct ppe_program's `recognise`. flow_cache_learn stores a parsed packet's headers;
+ * flow_cache_admit notes, in the same call of the segment, that the packet was admitted. Worker.
  */
 bool flow_cache_lookup(
 	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
@@ -67,13 +67,13 @@ void block_finish(struct collective *state, struct job_shard *job, struct block 
 /* Release the block before this one, which is done, when every source is known to have its result. */
 void block_release_previous(struct collective *state, struct job_shard *job, struct block *block);
 
-/* A contribution that is not added, once its checksums hold; each of these ends the packet. */
+/* Contributions that are not added. Called after the checksums; each function ends the packet. */
 
 /* The block is done: the source lost the result, or missed the block. Answer with the result. */
 struct ppe_next answer_late(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
-/* The source is in the block already. If the block is past its timeout, tell the source who is in. */
+/* The source is in the block already. If the block is past its timeout, send the source the bitmap of the block. */
 struct ppe_next duplicate(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
 
@@ -81,7 +81,7 @@ struct ppe_next duplicate(
 enum weir_field disagreement(const struct block *block, const struct weir_header *header,
 	uint16_t *has, uint16_t *offers);
 
-/* They disagree: the block has no result, and every source is told. */
+/* Block and contribution disagree: the block fails, and every source is told. */
 struct ppe_next mismatched(struct ppe_worker *worker, struct ppe_thread *thread,
 	struct block *block, enum weir_field field, uint16_t has, uint16_t offers);
 
@@ -124,7 +124,7 @@ void copy_payload(const struct job_shard *job, const struct rte_mbuf *packet,
 bool part_fits(const struct job_shard *job, const struct ppe_job *table,
 	const struct contribution *contribution, uint32_t size);
 
-/* Of a partial result: write zeros in place of what is missing. */
+/* Write zeros in place of a partial result's missing parts. */
 void clear_missing(const struct job_shard *job, struct block *block);
 
 /* Is the root's contribution, which all others wait for, missing? */
@@ -135,7 +135,7 @@ bool root_is_missing(const struct job_shard *job, const struct block *block);
 int order_create(struct job_shard *js, const struct ppe_job *job, unsigned int residues,
 	uint16_t worker, int socket);
 
-/* NULL is fine. Counts what was not given back. Control thread. */
+/* NULL is fine. Counts leaked buffers. Control thread. */
 void order_destroy(struct order *order, struct ppe_program_leaks *leaks);
 
 /* Bytes of an order, and of its pool. Any thread. */
@@ -155,21 +155,21 @@ void add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const stru
 void order_end(const struct job_shard *js, const struct block *b, bool add);
 
 /*
- * result.c: what leaves, and where the sources are.
+ * result.c: results and replies, and the sources' endpoints.
  *
  * The header that all copies of a finished block's result share.
  */
 struct weir_header result_header(const struct block *block, const struct job_shard *job);
 
 /*
- * Write what ends a result: the bitmap, if some sources are missing, then the tag, if the job is authenticated.
+ * Write the end of a result: the bitmap, if some sources are missing, then the tag, if the job is authenticated.
  * Returns its bytes, at most WEIR_BITMAP_BYTES + WEIR_TAG_BYTES. number: of the block in its generation. slice:
- * 1 + the rank of the receiver, or 0 when all get the same. payload: what precedes the end.
+ * 1 + the rank of the receiver, or 0 if all get the same. payload: the bytes before the end.
  */
 uint32_t result_end(const struct job_shard *js, const struct weir_header *result, uint64_t number,
 	unsigned int slice, const void *bitmap, const void *payload, uint32_t bytes, void *end);
 
-/* The endpoint that the packet came from. Any worker. */
+/* The packet's source endpoint. Any worker. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
 
 /* Set a source's endpoint, and write its header template. */

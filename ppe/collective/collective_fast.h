@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done for each contribution, inline: sets of sources, a block's key and state, times, checksums,
- * payloads. Functions that change a shard or a block are for its owner; the others are for any thread.
+ * Inline operations for each contribution: sets of sources, a block's key and state, times, checksums, payloads.
+ * Functions that change a shard or a block are for its owner; the others are for any thread.
  */
 #ifndef PPE_COLLECTIVE_COLLECTIVE_FAST_H
 #define PPE_COLLECTIVE_COLLECTIVE_FAST_H
@@ -105,7 +105,7 @@ note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source
 	js->seen[source].heard = heard_now(worker->now);
 }
 
-/* Ticks since then. A worker's clock may be a tick or two ahead. */
+/* Ticks since `tick`. Another worker's clock may be a tick or two ahead. */
 static inline uint32_t
 ticks_since(uint32_t tick, uint32_t now)
 {

@@ -126,9 +126,9 @@ flow_cache_lookup(
 	return true;
 }
 
-/* Only what the job's source sends from its own address: nobody else can overwrite an entry. A join's block
- * field is a nonce, which must not be masked; an acknowledgement comes between contributions, whose entry is
- * worth more. */
+/* Learn only contributions that the job's source sends from its own address, so that no other host can overwrite an
+ * entry. A join has a nonce in its block field, which must not be masked. An acknowledgement comes between
+ * contributions, whose entry is worth more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)

@@ -330,8 +330,8 @@ burst_of(const struct ppe_job *job, uint64_t rate, unsigned int residues)
 	return (uint32_t)RTE_MIN(burst, BURST_MOST);
 }
 
-/* The rate is divided as the blocks are. A job that had no rate begins with a full bucket; a changed rate
- * keeps the bucket's level. */
+/* The rate is divided among the shards as the blocks are. A job that had no rate begins with a full bucket; a changed
+ * rate keeps the bucket's level. */
 static void
 set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
 {

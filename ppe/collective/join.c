@@ -228,9 +228,9 @@ ends_generation(const struct ppe_job *j, const struct job_shard *js)
 	return j->revoke && js->generation != 0 && !js->revoked;
 }
 
-/* Is it a late copy of the join that brought the source into the former generation, or into one that is
- * revoked and whose source has joined again? Nobody waits for its answer. Without a challenge it could be
- * taken for a new join. */
+/* Is it a late copy of the join that brought the source into the former generation, or into a revoked one, after which
+ * the source has joined again? The source does not wait for an answer. Without a challenge, the copy could be taken for
+ * a new join. */
 static bool
 is_late_copy(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
@@ -324,7 +324,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	}
 	js->count.joins++;
-	/* Without the current challenge it may be a replay: it is answered, and nothing else. */
+	/* Without the current challenge it may be a replay: only answer it. */
 	fresh = proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge);
 	if (accepted(js, &h, proof)) {
 		if (fresh)
@@ -390,7 +390,7 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = walked(state, walk);
 
 	if (likely(js != NULL)) {
-		/* Only once, if the walk comes again. */
+		/* The walk may visit a shard twice. */
 		if (js->keys != NULL && js->generation != walk->generation)
 			job_keys_begin(state, js, walk->generation, walk->home->challenge);
 		if (unlikely(!job_shard_begin(state, js, walk->generation, walk->home)))
@@ -508,7 +508,7 @@ follow(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop_certain(worker, thread, walk->home_worker, followed);
 }
 
-/* Home again: the source is told, there. */
+/* Back at the home shard: answer the source. */
 static struct ppe_next
 followed(struct ppe_worker *worker, struct ppe_thread *thread)
 {

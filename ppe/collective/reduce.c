@@ -143,7 +143,7 @@ root_is_missing(const struct job_shard *js, const struct block *b)
  * a partial result is the ordered sum of its sources.
  */
 
-/* Where the open block of a residue stands. All zero when there is none. */
+/* The order's position in the open block of a residue. All zero if none is open. */
 struct turn {
 	uint16_t next; /* the least id whose turn has not come */
 	uint16_t kept; /* contributions that wait */
@@ -238,7 +238,7 @@ kept_of(const struct job_shard *js, const struct block *b)
 	return &js->order->kept[(size_t)(b->block_id & (js->window - 1u)) * js->source_end];
 }
 
-/* Is the block still waiting for it, if it is not here? */
+/* Does the block still wait for this source's contribution, if it has not arrived? */
 static inline bool
 is_expected(const struct job_shard *js, uint8_t source)
 {
@@ -247,7 +247,7 @@ is_expected(const struct job_shard *js, uint8_t source)
 	return in && !mask_test(js->expelled, source);
 }
 
-/* A piece's turn has come, or never will. */
+/* Add a kept contribution, or drop it (add: false). */
 static void
 take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, bool add)
 {
@@ -258,7 +258,7 @@ take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, 
 	turn->kept--;
 }
 
-/* Add what has its turn; it is then the turn of one that is not here. */
+/* Add the kept contributions whose turn it is, up to one that has not arrived. */
 static void
 go_on(const struct job_shard *js, const struct block *b)
 {
@@ -272,7 +272,7 @@ go_on(const struct job_shard *js, const struct block *b)
 			return;
 }
 
-/* false: there is no room, which can't be while the job's sources stay the same. */
+/* Keep a contribution; false: the pool is empty, which can't happen while the job's sources stay the same. */
 static bool
 keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
@@ -302,7 +302,7 @@ add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct co
 {
 	struct turn *turn = turn_of(js, b);
 
-	/* Who was waited for may have been expelled meanwhile. */
+	/* The missing source may have been expelled meanwhile. */
 	go_on(js, b);
 	if (c->header.src_id > turn->next && likely(keep(js, packet, c, b)))
 		return;

@@ -139,7 +139,7 @@ result_end(const struct job_shard *js, const struct weir_header *result, uint64_
 	return n;
 }
 
-/* What the result carries: the buffer, by reference; or a few bytes that say what went wrong. */
+/* Set the result's payload: the buffer, by reference, or a few bytes that describe an error. */
 static void
 set_payload(struct emission *e, const struct job_shard *js, const struct block *block,
 	const struct weir_header *header)
@@ -235,7 +235,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	struct pktbuf_shared_header shared[2];
 	struct rte_mbuf *packet;
 
-	/* The next generation has begun: its ranks and keys are others. */
+	/* The next generation has begun, with other ranks and keys. */
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
 	part = part_of(e, js, rank);

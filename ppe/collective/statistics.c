@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the control thread reads of a job's shard while its worker runs. Counters only grow, and each is one
- * aligned word. Records are never unmapped; a block may become another one during a read, which its key
- * shows.
+ * The control thread's view of a job's shard while its worker runs. Counters only grow, and each is one aligned word.
+ * Records are never unmapped. A record may be reused for another block during a read, which its key shows.
  */
 #include <rte_cycles.h>
 
@@ -99,7 +98,7 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	uint64_t waited_us;
 
 	stats->last += js->late[source].last;
-	/* The shards' blocks wait at the same time: no sum. */
+	/* The maximum, not the sum: the shards' blocks wait at the same time. */
 	waited_us = (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
 	stats->waited_us = RTE_MAX(stats->waited_us, waited_us);
 	read_heard(stats, js->seen[source].heard, now, hz);
