@@ -33,7 +33,7 @@ def installed_programs_and_configurations():
         for name in ('operations.md', 'configuration.md', 'LICENSE'):
             check(os.path.exists(stage.path('share/doc/weir', name)), '%s is missing', name)
         page = open(stage.path('share/man/man8/weir-switch.8')).read()
-        for name in re.findall(r'--([a-z-]+)', call([switch, '--help'])):
+        for name in set(re.findall(r'--([a-z][a-z-]*)', call([switch, '--help']))) - {'usage'}:
             check(re.search(r'Fl -' + name + r'\b', page), 'weir-switch(8) lacks --%s', name)
         unit = open(stage.path('lib/systemd/system/weir-switch@.service')).read()
         check('@' not in re.sub(r'weir-switch@|modprobe@|=~?@[a-z-]+( @[a-z-]+)*|~@[a-z @-]+', '',
