@@ -79,6 +79,7 @@ straggles_under_a_flood(unsigned int threads)
 		"the flood is not served");
 	turned_rest(&rig);
 	empty_ports();
+	ppe_destroy(rig.ppe, NULL);
 }
 
 Test(ppe_busy, one_thread, .timeout = 90)
@@ -125,6 +126,7 @@ comes_back(unsigned int workers)
 	cr_expect_eq(job_stats(1).blocks_partial, 1);
 	turned_rest(&rig);
 	empty_ports();
+	ppe_destroy(rig.ppe, NULL);
 }
 
 Test(ppe_busy, away_alone, .timeout = 90)
