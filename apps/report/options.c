@@ -25,6 +25,7 @@ read_uint(const struct option_row *row, const char **text, uint64_t *value)
 {
 	static const char unit[] = "kMG";
 	const char *found;
+	bool overflow = false;
 	char *end;
 
 	if (**text < '0' || **text > '9')
@@ -33,9 +34,11 @@ read_uint(const struct option_row *row, const char **text, uint64_t *value)
 	*value = strtoull(*text, &end, 10);
 	found = *end == '\0' ? NULL : strchr(unit, *end);
 	for (const char *u = unit; found != NULL && u <= found; u++)
-		*value *= 1000;
+		overflow |= __builtin_mul_overflow(*value, 1000, value);
 	*text = end + (found != NULL);
-	return errno != 0 || (double)*value < row->least || (double)*value > row->most ? -1 : 0;
+	return errno != 0 || overflow || (double)*value < row->least || (double)*value > row->most
+		? -1
+		: 0;
 }
 
 static int
@@ -212,8 +215,10 @@ options_parse(const char *program, const char *about, const char *arguments,
 	for (; *tables != NULL; tables++, group++)
 		for (const struct option_row *row = *tables;
 			(row->name != NULL || row->help != NULL) && parser.count < ROWS_MAX - 1;
-			row++)
+			row++) {
+			group += row->name == NULL; /* argp sorts the options of a group */
 			add_row(&parser, row, group);
+		}
 	parser.option[parser.count++] =
 		(struct argp_option){.key = 'h', .flags = OPTION_HIDDEN, .group = -1};
 	argp_err_exit_status = 2;

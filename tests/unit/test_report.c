@@ -69,13 +69,14 @@ Test(table, keeps_rows_as_json)
 }
 
 static bool flag;
-static uint64_t number = 8;
+static uint64_t number = 8, big = 1;
 static double real = -1;
 static const char *text = "somewhere", *choice = "auto";
 static struct option_list list = {2, {64, 256}};
 static const struct option_row rows[] = {
 	{"flag", 'f', OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
 	{"number", 'n', OPTION_UINT, &number, 1, 100000, NULL, "a number"},
+	{"big", 0, OPTION_UINT, &big, 0, 0x1p64, NULL, "a number without a limit"},
 	{"real", 0, OPTION_REAL, &real, 0, 1, NULL, "a real number"},
 	{"list", 0, OPTION_LIST, &list, 1, 4096, NULL, "a list"},
 	{0},
@@ -84,6 +85,8 @@ static const struct option_row more[] = {
 	{.help = "Options of every program:"},
 	{"text", 0, OPTION_TEXT, &text, 0, 0, "PATH", "a text"},
 	{"choice", 0, OPTION_CHOICE, &choice, 0, 0, "auto|yes|no", "a choice"},
+	{.help = "Last options:"},
+	{"alpha", 0, OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
 	{0},
 };
 static const struct option_row *const tables[] = {rows, more, NULL};
@@ -138,6 +141,26 @@ Test(options, help_tells_defaults, .init = cr_redirect_stdout)
 		cr_assert(strstr(seen, *want) != NULL, "no '%s' in\n%s", *want, seen);
 }
 
+Test(options, help_keeps_options_below_their_title, .init = cr_redirect_stdout)
+{
+	static const char *const want[] = {"--number", "Options of every program:", "--choice",
+		"--text", "Last options:", "--alpha"};
+	char line[] = "--help", seen[2048] = "";
+	const char *at = seen;
+
+	if (fork() == 0)
+		parse(NULL, line); /* exits */
+	wait(NULL);
+	cr_assert_gt(fread(seen, 1, sizeof(seen) - 1, cr_get_redirected_stdout()), 0);
+	for (unsigned int i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		const char *found = strstr(at, want[i]);
+
+		cr_assert(found != NULL, "no '%s' after '%s' in\n%s", want[i],
+			i > 0 ? want[i - 1] : "", seen);
+		at = found;
+	}
+}
+
 struct wrong {
 	const char *line, *message;
 };
@@ -147,6 +170,7 @@ Test(options, wrong_ones_end_the_program, .init = cr_redirect_stderr)
 	static const struct wrong wrong[] = {
 		{"--number 0", "--number 0: must be in 1..100000"},
 		{"--number 5x", "--number 5x: must be in"},
+		{"--big 18446744073709552k", "--big 18446744073709552k: must be in"},
 		{"--real 2", "--real 2: must be in 0..1"},
 		{"--real nan", "--real nan: must be"},
 		{"--list 1,", "must be numbers like 64,256 or 8..4096, each in 1..4096"},
