@@ -89,6 +89,7 @@ api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, boo
 	api_put(object, "joined", membership.joined);
 	api_put(object, "generation", stats.generation);
 	ctrl_settings_put(object, &spec);
+	api_put(object, "element_bytes", weir_dtype_bytes(shape->dtype));
 	api_put_text(object, "state", ctrl_job_state_text(membership.state));
 	put_state(object, &stats);
 	json_object_set_new(object, "created", json_real(job->created));

@@ -47,7 +47,7 @@ class Job:
         total = sum(self.at(age) for age in range(SAMPLES))
         answer = {
             'id': self.number, 'name': self.name, 'tenant': None, 'origin': 'file', 'size': self.size,
-            'joined': self.joined, 'generation': 7, 'window': 64, 'elements': 256, 'type': 'fp32',
+            'joined': self.joined, 'generation': 7, 'window': 64, 'elements': 256, 'type': 'fp32', 'element_bytes': 4,
             'op': 'sum', 'policy': self.policy, 'timeout_ms': 50, 'results': 'unicast',
             'state': self.state, 'blocks_in_flight': 64 if self.dead else 23,
             'buffers': {'used': 64 if self.dead else 41, 'reserved': 128}, 'created': 1.7e9,

@@ -271,6 +271,9 @@ def a_join_makes_the_job():
         same = dict(create, name='made', size=2, type='fp32', op='sum', deterministic=False, results='unicast',
                     policy='wait', timeout_ms=1000, rate_mbit=0, expire_s=0, authenticate=False)
         api.join('made', 1, 2, 1, create=dict(same, id=found['job']))
+        check(api.do('GET', '/v1/jobs/made')['element_bytes'] == 4, 'not the size of fp32')
+        check(api.create('small', 2, type='fp8_e4m3')['element_bytes'] == 1, 'not the size of fp8')
+        api.delete('small')
         api.join('made', 1, 2, 1, create={})
         for key, other in (('window', 16), ('elements', 65), ('type', 'int32'), ('op', 'max'), ('size', 3), ('deterministic', True),
                            ('name', 'mad'), ('results', '239.1.2.3'), ('policy', 'error'),

@@ -63,9 +63,9 @@ def has(words, *patterns):
         check(re.search(pattern, words), '"%s" is not on the page:\n%s', pattern, words)
 
 
-def seats(page, card=0):
-    return page.ask('[...document.querySelectorAll(".job")[%d].querySelectorAll(".seat")]'
-                    '.map((s) => s.className.replace("seat ", ""))' % card)
+def members(page, card=0):
+    return page.ask('[...document.querySelectorAll(".job")[%d].querySelectorAll(".member")]'
+                    '.map((s) => s.className.replace("member ", ""))' % card)
 
 
 @case
@@ -103,7 +103,7 @@ def the_files_are_in_the_table():
 def a_healthy_switch():
     with FakeSwitch([Job(1, 'ring', 4), Job(2, 'embeddings', 16, {11: 0.62, 3: 0.1}, 1e4)]) as switch, \
             Visit('healthy', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 20')
+        page.wait('document.querySelectorAll(".member").length === 20')
         page.wait('document.querySelector("#books dd").textContent.includes("M/s")')
         words = page.text()
         has(words, 'rack7', r'10\.77\.0\.254', 'live', r'No block is stuck\. 2 jobs run, 4 ports up',
@@ -112,7 +112,7 @@ def a_healthy_switch():
             r'0\s+−5 min\s+−3 min\s+−1 min\s+now', r'lcore 1\s+\d+ % busy',
             r'19\.0 MiB of 64\.0 MiB', r'31 dropped at a full queue', r'MTU 1500')
         check('malformed' not in words, 'a reason that never happened is shown')
-        check(seats(page, 1)[11] == 'late', 'seats: %s', seats(page, 1))
+        check(members(page, 1)[11] == 'late', 'members: %s', members(page, 1))
         drawn = page.ask('[...document.querySelectorAll("#ports .chart path.area, #ports .chart '
                          'path.line")].map((p) => p.getAttribute("d").length)')
         check(len(drawn) == 8 and min(drawn) > 1000, 'charts: %s', drawn)
@@ -133,7 +133,7 @@ def a_healthy_switch():
 @case
 def faults_on_purpose_are_told():
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('faults', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 4')
+        page.wait('document.querySelectorAll(".member").length === 4')
         check('purpose' not in page.text(), 'told when there are none')
         switch.faults = {'rules': 2, 'elapsed_ms': 185000, 'hit': 12345, 'held_now': 0}
         page.wait('document.querySelector("#troubles").textContent.includes("purpose")')
@@ -145,11 +145,11 @@ def faults_on_purpose_are_told():
 @case
 def a_host_dies():
     with FakeSwitch([Job(1, 'ring', 4), Job(2, 'other', 2)]) as switch, Visit('dead', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 6')
+        page.wait('document.querySelectorAll(".member").length === 6')
         switch.jobs[0].dead[2] = time.monotonic()
-        page.wait('document.querySelector(".seat.dead")')
+        page.wait('document.querySelector(".member.dead")')
         check(page.ask('document.querySelectorAll(".job .meter.full").length') == 1, 'full windows')
-        check(seats(page) == ['well', 'well', 'dead', 'well'], 'seats: %s', seats(page))
+        check(members(page) == ['well', 'well', 'dead', 'well'], 'members: %s', members(page))
         has(page.text('#verdict'), r'Job ring: 64 blocks wait for rank 2 \(10\.77\.0\.3\), last heard '
             r'[\d.]+ s ago\.\s+Blocks 17–80, the oldest open for [\d.]+ s\. Policy wait: nothing '
             r'happens until it sends\.')
@@ -169,18 +169,18 @@ def a_host_dies():
         page.wait('/completed without it in 800.ms/.test(document.querySelector("#verdict").innerText)')
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('back', switch) as page:
         switch.jobs[0].dead.update({1: time.monotonic() - 9, 3: time.monotonic() - 30})
-        page.wait('document.querySelectorAll(".seat.dead").length === 2')
+        page.wait('document.querySelectorAll(".member.dead").length === 2')
         page.wait('/64\\sblocks wait/.test(document.getElementById("verdict").innerText)')
         has(page.text('#verdict'), r'ranks 1 \(10\.77\.0\.2\) and 3 \(10\.77\.0\.4\), last heard '
             r'[\d.]+ s to 3\d s ago')
         switch.jobs[0].dead.clear()
-        page.wait('!document.querySelector(".seat.dead, .trouble, .job .badge:not([data-state=running])")')
+        page.wait('!document.querySelector(".member.dead, .trouble, .job .badge:not([data-state=running])")')
 
 
 @case
 def the_switch_goes_away():
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('gone', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 4')
+        page.wait('document.querySelectorAll(".member").length === 4')
         switch.stop()
         page.wait('!document.getElementById("lost").hidden')
         page.wait('document.getElementById("link").innerText.includes("no answer since 4")')
@@ -207,7 +207,7 @@ def hostile_names_are_only_text():
         switch.answers['/v1/counters'] = (200, {'drops': dict.fromkeys(HOSTILE, 7)})
         with Visit('hostile', switch) as page:
             page.wait('document.querySelectorAll(".job").length === %d' % len(HOSTILE))
-            page.wait('document.querySelector(".seat.dead")')
+            page.wait('document.querySelector(".member.dead")')
             page.wait('document.querySelectorAll("#drop-rows tr").length === %d' % (len(HOSTILE) + 3))
             names = page.ask('[...document.querySelectorAll(".job h3")].map((n) => n.textContent)')
             check(names[:4] == HOSTILE[:4], 'names: %s', names)
@@ -256,7 +256,7 @@ def absurd_answers_do_no_harm():
                 switch.answers['/v1/status'] = (200, answer)
                 time.sleep(1.1)
             switch.answers.clear()
-            page.wait('document.querySelectorAll(".seat").length === 4')
+            page.wait('document.querySelectorAll(".member").length === 4')
             page.wait('!document.querySelector(".trouble")')
 
 
@@ -266,10 +266,10 @@ def many_ports_members_and_joins():
     jobs[1].state, jobs[1].joined = 'joining', 5
     with FakeSwitch(jobs, ports=['port%d' % n for n in range(64)]) as switch, \
             Visit('many', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 269')
+        page.wait('document.querySelectorAll(".member").length === 269')
         has(page.text('#verdict'), r'Job begins begins when all have joined: 5 of 8 have\. It waits for '
             r'ranks 5 \(10\.77\.1\.6\), 6 \(10\.77\.1\.7\) and 7')
-        check(seats(page, 1)[4:] == ['well'] + ['absent'] * 3, 'seats: %s', seats(page, 1))
+        check(members(page, 1)[4:] == ['well'] + ['absent'] * 3, 'members: %s', members(page, 1))
         check(page.ask('document.querySelectorAll("article.port").length') == 64, 'not all ports')
         time.sleep(2)  # a large history is asked for less often, and the page goes on
         history = len([path for path in switch.asked if path == '/v1/history'])
@@ -289,7 +289,7 @@ def a_token_is_asked_for():
             page.wait('document.title === "? Weir"')
             page.ask('document.getElementById("token-value").value = "secret"')
             page.ask('document.getElementById("token").requestSubmit()')
-            page.wait('document.querySelectorAll(".seat").length === 4')
+            page.wait('document.querySelectorAll(".member").length === 4')
             check(page.ask('document.getElementById("token").hidden'), 'it is still asked for')
             page.wait('document.getElementById("unknown").hidden')
             has(page.text('#verdict'), 'No block is stuck')
@@ -300,7 +300,7 @@ def a_tab_in_the_background_is_not_alarmed():
     hide = ('Object.defineProperty(document, "hidden", {get: () => %s, configurable: true}); '
             'document.dispatchEvent(new Event("visibilitychange"))')
     with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('hidden', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 4')
+        page.wait('document.querySelectorAll(".member").length === 4')
         page.ask(hide % 'true')
         time.sleep(0.5)
         asked = len(switch.asked)
@@ -330,7 +330,7 @@ def the_members_of_all_stuck_jobs_are_asked_for():
         one.dead[1] = time.monotonic() - 5
         one.stuck = lambda one=one: Job.stuck(one)[:2]
     with FakeSwitch(jobs) as switch, Visit('stuck', switch) as page:
-        page.wait('document.querySelectorAll(".seat").length === 24', 6)
+        page.wait('document.querySelectorAll(".member").length === 24', 6)
 
 
 @case

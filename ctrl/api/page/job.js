@@ -6,11 +6,9 @@ import { age, bits, enumeration, heard, latency, number, perSecond, percent, plu
     from './words.js';
 
 const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
-const BYTES = { int8: 1, uint8: 1, int16: 2, uint16: 2, int32: 4, uint32: 4, int64: 8, uint64: 8,
-    e4m3: 1, e5m2: 1, fp16: 2, bf16: 2, fp32: 4, fp64: 8 }; // of an element
 const SHOWN = 8; // members told in words while the list is closed
 
-class Seat {
+class MemberBar {
     constructor() {
         this.fill = h('span', 'fill');
         this.mark = h('span', 'sign');
@@ -18,42 +16,42 @@ class Seat {
         this.node = h('li', '', h('span', 'pillar', this.fill, this.mark), this.rank);
     }
 
-    update(seat) {
-        const name = 'seat ' + seat.state;
+    update(member) {
+        const name = 'member ' + member.state;
         if (this.node.className !== name) this.node.className = name;
-        this.fill.style.height = (Math.min(Math.max(seat.share, 0), 1) * 100).toFixed(1) + '%';
-        set(this.mark, MARKS[seat.state]);
-        set(this.rank, text(seat.rank));
-        const words = `rank ${text(seat.rank)}${seat.address ? ', ' + seat.address : ''}: ${seat.says}, ` +
-            `${percent(seat.share)} of the waiting, ${heard(seat.heard)}`;
+        this.fill.style.height = (Math.min(Math.max(member.share, 0), 1) * 100).toFixed(1) + '%';
+        set(this.mark, MARKS[member.state]);
+        set(this.rank, text(member.rank));
+        const words = `rank ${text(member.rank)}${member.address ? ', ' + member.address : ''}: ${member.says}, ` +
+            `${percent(member.share)} of the waiting, ${heard(member.heard)}`;
         attribute(this.node, 'aria-label', words);
         attribute(this.node, 'title', words);
     }
 }
 
-class Row {
+class MemberRow {
     constructor() {
         this.cells = ['rank', 'address', 'port', 'how', 'share', 'heard'].map((name) => h('td', name));
         this.node = h('tr', '', ...this.cells);
     }
 
-    update(seat) {
-        if (this.node.className !== seat.state) this.node.className = seat.state;
+    update(member) {
+        if (this.node.className !== member.state) this.node.className = member.state;
         const [rank, address, port, how, share, last] = this.cells;
-        set(rank, text(seat.rank));
-        set(address, seat.address || '–');
-        set(port, seat.port || '–');
-        set(how, (MARKS[seat.state] + ' ' + seat.says).trim());
-        set(share, seat.awaited ? 'now' : percent(seat.share));
-        set(last, seat.heard === null ? 'never' : age(seat.heard) + ' ago');
+        set(rank, text(member.rank));
+        set(address, member.address || '–');
+        set(port, member.port || '–');
+        set(how, (MARKS[member.state] + ' ' + member.says).trim());
+        set(share, member.awaited ? 'now' : percent(member.share));
+        set(last, member.heard === null ? 'never' : age(member.heard) + ' ago');
     }
 }
 
 // The members that a person wants to know of, by rank; all of them when they are few.
-function notable(seats, open) {
-    if (open || seats.length <= SHOWN) return seats;
+function notable(members, open) {
+    if (open || members.length <= SHOWN) return members;
     const weight = { dead: 3, late: 2, absent: 1, well: 0 };
-    return seats.filter((seat) => seat.state !== 'well')
+    return members.filter((member) => member.state !== 'well')
         .sort((a, b) => weight[b.state] - weight[a.state] || b.share - a.share)
         .slice(0, SHOWN).sort((a, b) => a.rank - b.rank);
 }
@@ -87,7 +85,7 @@ export class JobCard {
         this.buffers = new Figure('buffers', true);
         this.chart = new Chart('Contributions to job ' + name, [{ name: 'contributions', area: true }],
             perSecond);
-        this.seats = h('ol', 'seats');
+        this.bars = h('ol', 'members');
         this.summary = h('p', 'summary');
         this.rows = h('tbody');
         this.more = h('button', 'more');
@@ -95,7 +93,7 @@ export class JobCard {
         this.open = false;
         this.more.addEventListener('click', () => {
             this.open = !this.open;
-            this.members();
+            this.showMembers();
         });
         this.node = h('article', 'card job',
             h('header', '', h('div', '', this.name, this.about), this.state),
@@ -113,34 +111,34 @@ export class JobCard {
             head.scope = 'col';
             return head;
         }))), this.rows);
-        this.who = h('div', 'who-waits', h('h4', '', 'Who is waited for'), this.seats, this.summary,
+        this.who = h('div', 'who-waits', h('h4', '', 'Who is waited for'), this.bars, this.summary,
             this.table, this.more);
         return this.who;
     }
 
     // What the badge says of a job that does not go on: {level, words}, or null.
-    trouble(seats, stuck) {
-        const missing = stuck ? stuck.missing : seats.filter((seat) => seat.state === 'dead' || seat.awaited);
+    trouble(members, stuck) {
+        const missing = stuck ? stuck.missing : members.filter((member) => member.state === 'dead' || member.awaited);
         if (!stuck && missing.length === 0) return null;
         const ranks = missing.map((one) => text(one.rank));
-        const dead = seats.some((seat) => seat.state === 'dead');
+        const dead = members.some((member) => member.state === 'dead');
         return { level: dead ? 'bad' : 'warn',
             words: 'stuck: waits for ' + (ranks.length === 0 ? 'a host' :
                 (ranks.length === 1 ? 'rank ' : 'ranks ') + enumeration(ranks, 4)) };
     }
 
-    update({ job, seats, stuck, series }) {
-        this.of = seats;
-        const trouble = this.trouble(seats, stuck);
+    update({ job, members, stuck, series }) {
+        this.of = members;
+        const trouble = this.trouble(members, stuck);
         const worst = ['dead', 'late'].find((state) =>
-            seats.some((seat) => seat.state === state && (seat.awaited || state === 'dead')));
+            members.some((member) => member.state === state && (member.awaited || state === 'dead')));
         attribute(this.node, 'data-worst', worst || 'none');
         set(this.about, about(job));
         set(this.state, trouble ? trouble.words : text(job.state) +
             (number(job.generation) > 0 ? ', generation ' + job.generation : ''));
         attribute(this.state, 'data-state', trouble ? trouble.level : text(job.state));
         const counters = record(job.counters);
-        const size = number(job.elements) * (BYTES[text(job.type)] || NaN);
+        const size = number(job.elements) * (number(job.element_bytes) || NaN);
         this.payload.update(bits(series.contributionsNow === null ? null :
             series.contributionsNow * size * 8));
         reveal(this.latency.node, record(job.latency).blocks !== undefined);
@@ -154,7 +152,7 @@ export class JobCard {
         this.occupancy(job, Boolean(worst));
         this.chart.show([series.contributions], ceiling(highest(series.contributions)));
         reveal(this.chart.node, series.contributions.length > 0);
-        this.members();
+        this.showMembers();
     }
 
     // A full window is what busy hosts make of it; it is marked only while someone is waited for.
@@ -168,21 +166,21 @@ export class JobCard {
         part(this.buffers, record(job.buffers).used, record(job.buffers).reserved);
     }
 
-    members() {
+    showMembers() {
         const shown = notable(this.of, this.open);
         reveal(this.who, this.of.length > 0);
-        this.seats.classList.toggle('few', this.of.length <= 16);
-        this.seats.classList.toggle('many', this.of.length > 64);
-        sync(this.seats, this.of, (seat) => seat.rank, () => new Seat());
-        sync(this.rows, shown, (seat) => seat.rank, () => new Row());
+        this.bars.classList.toggle('few', this.of.length <= 16);
+        this.bars.classList.toggle('many', this.of.length > 64);
+        sync(this.bars, this.of, (member) => member.rank, () => new MemberBar());
+        sync(this.rows, shown, (member) => member.rank, () => new MemberRow());
         reveal(this.table, shown.length > 0);
         const total = this.of.length;
-        const well = this.of.filter((seat) => seat.state === 'well').length;
+        const well = this.of.filter((member) => member.state === 'well').length;
         const other = ['dead', 'late', 'absent'].map((state) => {
-            const some = this.of.filter((seat) => seat.state === state);
+            const some = this.of.filter((member) => member.state === state);
             return some.length ? plural(some.length, some[0].says, some[0].says) : '';
         }).filter(Boolean);
-        reveal(this.summary, well < total || this.of.some((seat) => seat.heard !== null));
+        reveal(this.summary, well < total || this.of.some((member) => member.heard !== null));
         set(this.summary, well === total ? `All ${whole(total)} hosts keep pace.` :
             `${enumeration(other, 4)}; ${whole(well)} of ${whole(total)} hosts keep pace.`);
         reveal(this.more, total > SHOWN);

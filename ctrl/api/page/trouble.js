@@ -101,7 +101,7 @@ function stuck(group, whole) {
 
 // How the members of a job do: [{rank, address, port, share, heard, state, says}], by rank. `state`
 // is 'dead', 'late', 'absent' or 'well'; `shares` is the history's late_share, or null.
-export function seats(job, stuckGroups, shares) {
+export function membersOf(job, stuckGroups, shares) {
     const awaited = new Map(stuckGroups.filter((group) => group.job === text(job.name))
         .flatMap((group) => group.missing.map((one) => [number(one.rank), one])));
     const members = list(job.members);
@@ -112,53 +112,53 @@ export function seats(job, stuckGroups, shares) {
     const someoneSpeaks = members.some((one) => (number(one.last_heard) ?? Infinity) < 2);
     return members.map((one) => {
         const rank = number(one.rank);
-        const seat = { rank, address: text(one.address), port: text(one.port),
+        const member = { rank, address: text(one.address), port: text(one.port),
             heard: number(one.last_heard), joined: number(one.joined),
             share: number(share.get(rank)) ?? (waited > 0 ? waitedFor(one) / waited : 0) };
         const isAwaited = awaited.has(rank) || (job.state === 'running' && one.state === 'joined' &&
             number(job.blocks_in_flight) > 0 && someoneSpeaks && silent(one));
-        seat.awaited = isAwaited;
+        member.awaited = isAwaited;
         // A job that everybody left has ended: nobody is missed there.
         if ((one.state === 'expired' && job.state !== 'idle') ||
-            (isAwaited && (silent(one) || gone(one)))) seat.state = 'dead';
-        else if (one.state === 'expected' || gone(one)) seat.state = 'absent';
-        else if (isAwaited || seat.share >= threshold) seat.state = 'late';
-        else seat.state = 'well';
-        seat.says = { dead: gone(one) ? one.state : 'silent', late: 'late',
-            absent: gone(one) ? one.state : 'not joined', well: 'well' }[seat.state];
-        return seat;
+            (isAwaited && (silent(one) || gone(one)))) member.state = 'dead';
+        else if (one.state === 'expected' || gone(one)) member.state = 'absent';
+        else if (isAwaited || member.share >= threshold) member.state = 'late';
+        else member.state = 'well';
+        member.says = { dead: gone(one) ? one.state : 'silent', late: 'late',
+            absent: gone(one) ? one.state : 'not joined', well: 'well' }[member.state];
+        return member;
     }).sort((a, b) => a.rank - b.rank);
 }
 
-function membersTrouble(job, places, stuckGroups) {
+function membersTrouble(job, members, stuckGroups) {
     const named = new Set(stuckGroups.filter((group) => group.job === text(job.name))
         .flatMap((group) => group.missing.map((one) => number(one.rank))));
     const found = [];
     for (const how of ['silent', 'expired', 'left']) {
-        const dead = places.filter((seat) =>
-            seat.state === 'dead' && seat.says === how && !named.has(seat.rank));
+        const dead = members.filter((member) =>
+            member.state === 'dead' && member.says === how && !named.has(member.rank));
         if (dead.length === 0) continue;
         const says = `ob ${text(job.name)}: ${hosts(dead)} ${how === 'left' ? '' : dead.length === 1 ? 'is ' : 'are '}${how}`;
         found.push({
             key: `${how} ${text(job.name)}`,
             level: 'bad',
-            says: `J${says}${lastHeard(dead.map((seat) => ({ last_heard: seat.heard })))}.`,
+            says: `J${says}${lastHeard(dead.map((member) => ({ last_heard: member.heard })))}.`,
             more: '',
             short: 'j' + says,
         });
     }
-    const slow = places.filter((seat) => seat.state === 'late' && !seat.awaited);
+    const slow = members.filter((member) => member.state === 'late' && !member.awaited);
     if (slow.length) found.push({
         key: `late ${text(job.name)}`,
         level: 'note',
         says: `Job ${text(job.name)}: ${hosts(slow)} ${slow.length === 1 ? 'is' : 'are'} late.`,
-        more: `${percent(slow.reduce((sum, seat) => sum + seat.share, 0))} of the waiting is for ` +
+        more: `${percent(slow.reduce((sum, member) => sum + member.share, 0))} of the waiting is for ` +
             (slow.length === 1 ? 'it.' : 'them.'),
         short: `job ${text(job.name)}: ${hosts(slow)} late`,
     });
     const size = number(job.size), joined = number(job.joined);
     if (job.state === 'joining' && size !== null && joined !== null && joined < size) {
-        const missing = places.filter((seat) => seat.state === 'absent');
+        const missing = members.filter((member) => member.state === 'absent');
         found.push({
             key: `joining ${text(job.name)}`,
             level: 'note',
@@ -199,14 +199,14 @@ function switchTrouble(data) {
     return found;
 }
 
-// All troubles, the worst first. `rooms` maps a job's name to its seats.
-export function troubles(data, rooms) {
+// All troubles, the worst first. `membersByJob` maps a job's name to its members.
+export function troubles(data, membersByJob) {
     const blocks = list(record(data.blocks).blocks);
     const found = groups(blocks);
     const jobs = list(record(data.jobs).jobs);
     const all = [
         ...found.map((group) => stuck(group, blocks.length < BLOCKS_ASKED)),
-        ...jobs.flatMap((job) => membersTrouble(job, rooms.get(text(job.name)) || [], found)),
+        ...jobs.flatMap((job) => membersTrouble(job, membersByJob.get(text(job.name)) || [], found)),
         ...switchTrouble(data),
         ...data.refused.map((path) => ({ key: path, level: 'warn', says: path, more: '', short: path })),
     ];

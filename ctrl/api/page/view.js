@@ -3,7 +3,7 @@
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, Meter, attribute, byId, clean, h, reveal, set, sync } from './dom.js';
 import { JobCard } from './job.js';
-import { groups, seats, troubles } from './trouble.js';
+import { groups, membersOf, troubles } from './trouble.js';
 import { age, bits, bytes, list, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
@@ -62,10 +62,10 @@ function unknownWords({ data, denied, token }) {
         token ? 'the token is not accepted.' : 'a token is needed.');
 }
 
-function showVerdict(state, rooms, rates) {
+function showVerdict(state, membersByJob, rates) {
     const { data } = state;
     const unknown = unknownWords(state);
-    const found = troubles(data, rooms);
+    const found = troubles(data, membersByJob);
     const ill = found.filter((trouble) => trouble.level !== 'note');
     reveal(byId('verdict'), true);
     const well = ill.length === 0 && !unknown;
@@ -140,7 +140,7 @@ function showPorts(rates) {
         (rate) => new PortCard(rate));
 }
 
-function showJobs({ data, series }, rooms) {
+function showJobs({ data, series }, membersByJob) {
     const history = historyOf(data, 'jobs');
     const jobs = list(record(data.jobs).jobs);
     const stuck = new Map(groups(list(record(data.blocks).blocks)).map((group) => [group.job, group]));
@@ -148,7 +148,7 @@ function showJobs({ data, series }, rooms) {
         const name = text(job.name);
         const of = record(history.get(name));
         const contributions = either(of.contributions, series.get(`job/${name}/contributions`));
-        return { job, seats: rooms.get(name) || [], stuck: stuck.get(name), series: {
+        return { job, members: membersByJob.get(name) || [], stuck: stuck.get(name), series: {
             latencyNow: series.ratio(`job/${name}/seconds`, `job/${name}/latencies`),
             contributions,
             contributionsNow: last(contributions),
@@ -163,18 +163,18 @@ function showJobs({ data, series }, rooms) {
     sync(byId('job-cards'), items, (item) => text(item.job.name), (item) => new JobCard(item));
 }
 
-// name of a job → its seats; a job whose members are not known has none.
-function roomsOf({ data, members }) {
+// name of a job → its members; a job whose members are not known has none.
+function membersByJobOf({ data, members }) {
     const found = groups(list(record(data.blocks).blocks));
     const history = historyOf(data, 'jobs');
-    const rooms = new Map();
+    const membersByJob = new Map();
     for (const job of list(record(data.jobs).jobs)) {
         const name = text(job.name);
         const detail = record(record(members.get(name)).job);
-        rooms.set(name, seats({ ...job, members: detail.members }, found,
+        membersByJob.set(name, membersOf({ ...job, members: detail.members }, found,
             record(history.get(name)).late_share));
     }
-    return rooms;
+    return membersByJob;
 }
 
 class DropRow {
@@ -301,13 +301,13 @@ function each(...parts) {
 
 export function show(state) {
     const { data } = state;
-    let rooms = new Map(), rates = [];
+    let membersByJob = new Map(), rates = [];
     each(
-        () => { rooms = roomsOf(state); },
+        () => { membersByJob = membersByJobOf(state); },
         () => { rates = portRates(state); },
         () => showHead(data),
-        () => showVerdict(state, rooms, rates),
-        () => showJobs(state, rooms),
+        () => showVerdict(state, membersByJob, rates),
+        () => showJobs(state, membersByJob),
         () => showPorts(rates),
         () => showDrops(state),
         () => showWorkers(state),
