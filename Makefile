@@ -38,7 +38,7 @@ endif
 	packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
-	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine, in two minutes'
+	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine; takes two minutes'
 	@echo 'make build       build the programs into $(BUILD)/'
 	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
 	@echo 'make test        all tests, in about ten minutes (SUITE="unit model eal functional fault instructions fuzz lint")'

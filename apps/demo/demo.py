@@ -217,7 +217,7 @@ def demo(build):
         say('%d hosts in network namespaces, links of MTU %d' % (HOSTS, MTU))
         path, address = own_config(rack)
         rack.start_switch(path)
-        say('weir-switch is up with configs/demo.json; in another terminal: %s -s %s top'
+        say('weir-switch is up with configs/demo.json; in another terminal: %s -s %s status'
             % (os.path.relpath(rack.program(('ctl', 'weirctl'))), address))
         for host in range(HOSTS):
             rack.ping(host, SWITCH_ADDRESS, count=1)

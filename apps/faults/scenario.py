@@ -57,7 +57,7 @@ def at(path, check, value):
 def whole(least, most):
     def check(value):
         if not isinstance(value, int) or isinstance(value, bool):
-            raise Wrong('%s is no integer' % shown(value))
+            raise Wrong('%s is not an integer' % shown(value))
         if not least <= value <= most:
             raise Wrong('%d is not in %d..%d' % (value, least, most))
         return value
@@ -67,7 +67,7 @@ def whole(least, most):
 def number(least, most):
     def check(value):
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise Wrong('%s is no number' % shown(value))
+            raise Wrong('%s is not a number' % shown(value))
         if not least <= value <= most:
             raise Wrong('%g is not in %g..%g' % (value, least, most))
         return value
@@ -77,14 +77,14 @@ def number(least, most):
 def word(*words):
     def check(value):
         if value not in words:
-            raise Wrong('%s is none of %s' % (shown(value), ', '.join(words)))
+            raise Wrong('%s must be one of %s' % (shown(value), ', '.join(words)))
         return value
     return check
 
 
 def text(value):
     if not isinstance(value, str) or not value:
-        raise Wrong('%s is no text' % shown(value))
+        raise Wrong('%s is not a non-empty string' % shown(value))
     return value
 
 
@@ -105,7 +105,7 @@ def yes_or_no(value):
 def section(value):
     """Of the switch's configuration: the switch checks what is in it."""
     if not isinstance(value, dict):
-        raise Wrong('%s is no object' % shown(value))
+        raise Wrong('%s is not an object' % shown(value))
     return value
 
 
@@ -123,7 +123,7 @@ def either(*checks):
 def array(check_one, least=0, most=1000):
     def check(value):
         if not isinstance(value, list):
-            raise Wrong('%s is no array' % shown(value))
+            raise Wrong('%s is not an array' % shown(value))
         if not least <= len(value) <= most:
             raise Wrong('has %d entries, not %d..%d' % (len(value), least, most))
         return [at('[%d]' % i, check_one, v) for i, v in enumerate(value)]

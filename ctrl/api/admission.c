@@ -85,8 +85,9 @@ meet(struct api_listener *listener, struct MHD_Connection *connection)
 		c->caller.local = c->caller.private = true;
 		c->caller.uid = credentials.uid;
 		c->caller.pid = credentials.pid;
-		c->rank = credentials.uid == 0 || credentials.uid == geteuid() ? API_RANK_ADMIN
-									       : API_RANK_STRANGER;
+		c->rank = credentials.uid == 0 || credentials.uid == geteuid()
+			? API_RANK_ADMIN
+			: API_RANK_UNAUTHENTICATED;
 		c->own_rank = c->rank;
 		snprintf(c->caller.name, sizeof(c->caller.name), "uid=%u pid=%d", credentials.uid,
 			credentials.pid);
@@ -170,9 +171,9 @@ count_of_owner(const struct api_connection *one)
 
 /* Has the connection shown no token for too long? */
 static bool
-is_strange(const struct api_connection *c, double now)
+is_unauthenticated(const struct api_connection *c, double now)
 {
-	return c->rank == API_RANK_STRANGER && now - c->began > API_STRANGE_S;
+	return c->rank == API_RANK_UNAUTHENTICATED && now - c->began > API_TOKEN_S;
 }
 
 /* The lower, the sooner the connection is closed. `count`: its owner's connections. A new connection ranks above
@@ -180,7 +181,7 @@ is_strange(const struct api_connection *c, double now)
 static unsigned int
 standing(const struct api_connection *c, unsigned int count, double now)
 {
-	if (is_strange(c, now))
+	if (is_unauthenticated(c, now))
 		return 0;
 	if (c->rank == API_RANK_TENANT && count > API_SHARE)
 		return 1;
@@ -201,7 +202,7 @@ choose(const struct api_listener *listener, double now)
 
 	/* The list is in the order of arrival: a later one has to be better. */
 	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		bool busy = c->serving && c->rank != API_RANK_STRANGER;
+		bool busy = c->serving && c->rank != API_RANK_UNAUTHENTICATED;
 		unsigned int count, its;
 
 		if (c->listener != listener || c->closing)
@@ -225,7 +226,7 @@ api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 	const struct api_listener *listener = cls;
 	bool local = listener->config->address.any.sa_family == AF_UNIX;
 	uint64_t network = local ? 0 : api_network(address);
-	unsigned int all = 0, here = 0, strangers = 0;
+	unsigned int all = 0, here = 0, unauthenticated = 0;
 	struct api_connection *c;
 	double now = ctrl_monotonic();
 
@@ -236,10 +237,10 @@ api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 		all++;
 		if (!local && c->network == network) {
 			here++;
-			strangers += is_strange(c, now);
+			unauthenticated += is_unauthenticated(c, now);
 		}
 	}
-	if (here >= API_PER_ADDRESS || strangers >= API_STRANGERS)
+	if (here >= API_PER_ADDRESS || unauthenticated >= API_NO_TOKEN)
 		return MHD_NO;
 	if (all < API_CONNECTIONS)
 		return MHD_YES;

@@ -58,7 +58,7 @@ check_stale(const struct ctrl_listener *listener, char *error, size_t size)
 		return 0;
 	if (reason == 0 || reason == EAGAIN)
 		return complain(error, size, -EADDRINUSE,
-			"somebody listens on %s already: is another switch running?", path);
+			"another process listens on %s already: is another switch running?", path);
 	return complain(error, size, -reason,
 		"%s is a socket that this switch can't ask whether it is in use: %s: remove it, or "
 		"choose another path",
@@ -80,7 +80,7 @@ take_folder(const char *path, char *error, size_t size)
 		return complain(error, size, -errno, "%s: %s", folder, strerror(errno));
 	if ((found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0)
 		return complain(error, size, -EPERM,
-			"everybody may write to %s, and could put another socket in this one's "
+			"all users may write to %s, and could put another socket in this one's "
 			"place: chmod o-w it, or choose another folder",
 			folder);
 	return 0;
@@ -98,7 +98,7 @@ lock_path(const char *path, struct api_socket *s, char *error, size_t size)
 		return 0;
 	if (s->lock == -EWOULDBLOCK)
 		return complain(error, size, -EADDRINUSE,
-			"somebody listens on %s already: is another switch running?", path);
+			"another process listens on %s already: is another switch running?", path);
 	return complain(error, size, s->lock, "%s.lock: %s", path, strerror(-s->lock));
 }
 
@@ -121,7 +121,7 @@ clear_path(const struct ctrl_listener *listener, char *error, size_t size)
 		return 0; /* nothing there; bind reports other errors */
 	if (!S_ISSOCK(found.st_mode))
 		return complain(error, size, -EEXIST,
-			"%s exists and is no socket: remove it, or choose another path", path);
+			"%s exists and is not a socket: remove it, or choose another path", path);
 	rc = check_stale(listener, error, size);
 	if (rc == 0 && unlink(path) < 0)
 		rc = complain(error, size, -errno, "%s is stale and can't be removed: %s", path,

@@ -159,8 +159,8 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec
 	}
 	if (!ctrl_is_name(name) || strlen(name) >= PPE_JOB_NAME_MAX) {
 		api_error(call, 400, "out_of_range", "create.name",
-			"\"%.64s\" is no name of at most %d letters, digits and . _ -", name,
-			PPE_JOB_NAME_MAX - 1);
+			"\"%.64s\" is not a valid name: use at most %d letters, digits and . _ -",
+			name, PPE_JOB_NAME_MAX - 1);
 		return false;
 	}
 	*spec = api_read_spec(create, name, size);
@@ -274,8 +274,8 @@ api_delete_member(struct api_call *call)
 		return;
 	rank = strtoul(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {
-		api_error(call, 404, "unknown_member", NULL, "\"%.32s\" is no rank in 0..%d", text,
-			WEIR_SOURCES_MAX - 1);
+		api_error(call, 404, "unknown_member", NULL, "\"%.32s\" is not a rank in 0..%d",
+			text, WEIR_SOURCES_MAX - 1);
 		return;
 	}
 	address = member_address(job, (unsigned int)rank);

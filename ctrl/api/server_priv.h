@@ -18,8 +18,8 @@
 #define API_CLOSING       16 /* more, that are closed and not gone yet */
 #define API_PER_ADDRESS   16
 #define API_SHARE         16 /* of a tenant; those beyond make room first */
-#define API_STRANGERS     8 /* of an address, without a token ... */
-#define API_STRANGE_S     0.5 /* ... for so long: they had the time to show one */
+#define API_NO_TOKEN      8 /* of an address, without a token after API_TOKEN_S */
+#define API_TOKEN_S       0.5 /* time for a new connection to send a token */
 #define API_HEAD_BYTES    16384 /* of a connection, for heads of requests and answers */
 #define API_IDLE_S        15
 #define API_REQUEST_S     30
@@ -38,8 +38,8 @@ struct api_socket {
 /*
  * Listen, without blocking. A Unix socket has mode 0660 and this group ("": the process's), in a
  * folder that is made with 0755 when it is missing, and that not everybody may write to; one that
- * nobody listens on any more is replaced. While it is there, PATH.lock is held. 0, or -errno with a
- * line that says what to do in `error` (-EADDRINUSE: somebody listens there); then no file is left.
+ * no process listens on any more is replaced. While it is there, PATH.lock is held. 0, or -errno with a
+ * line that says what to do in `error` (-EADDRINUSE: another process listens there); then no file is left.
  */
 int api_listen(const struct ctrl_listener *listener, const char *group, struct api_socket *s,
 	char *error, size_t size);
@@ -65,7 +65,7 @@ struct api_listener {
 
 /* What a connection's peer has shown; when a listener is full, the lowest make room. */
 enum api_rank {
-	API_RANK_STRANGER,
+	API_RANK_UNAUTHENTICATED,
 	API_RANK_TENANT,
 	API_RANK_ADMIN, /* an administrator's token; root or the switch's user on the Unix socket */
 };

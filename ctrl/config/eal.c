@@ -72,12 +72,13 @@ check_argument(struct ctrl_reading *reading, unsigned int index, const char *arg
 		for (unsigned int i = 0; i < RTE_DIM(unshared); i++)
 			if (is_refused(argument, unshared[i]))
 				return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
-					"with %s nobody can attach to the switch: leave it out, "
+					"with %s no program can attach to the switch: leave it "
+					"out, "
 					"or \"capture\"",
 					argument);
 	if (reading->config->telemetry && is_refused(argument, "--no-telemetry"))
 		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
-			"with %s nobody can ask: leave it out, or \"telemetry\"", argument);
+			"with %s no program can ask: leave it out, or \"telemetry\"", argument);
 	if (strcmp(argument, "--in-memory") == 0 && given(list, "--no-huge"))
 		return ctrl_refuse(reading->error, ctrl_path("eal[%u]", index),
 			"EAL does not take --in-memory with --no-huge: use --no-shconf");

@@ -387,7 +387,8 @@ read_key(struct ctrl_reading *reading, struct ctrl_path path, const char *name, 
 		return ctrl_refuse(reading->error, path, "%s: %s", name, strerror(errno));
 	if ((about.st_mode & S_IRWXO) != 0)
 		return ctrl_refuse(reading->error, path,
-			"%s may be read or changed by everybody: chmod o= it, and make another key",
+			"%s may be read or changed by other users: chmod o= it, and make another "
+			"key",
 			name);
 	n = fread(text, 1, sizeof(text) - 1, file);
 	text[n] = '\0';

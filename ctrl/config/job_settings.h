@@ -30,15 +30,15 @@
 /* clang-format off */
 #define CTRL_JOB_SETTINGS(X) \
 	X(window, BOTH, NO, POWER, shape.window, "blocks", "64", 1, PPE_WINDOW_MAX, NULL, \
-		"Blocks that a source has in flight at most. Twice as many buffers are reserved.") \
+		"Maximum number of blocks that a source has in flight. Twice as many buffers are reserved.") \
 	X(elements, BOTH, NO, INTEGER, shape.elements, "elements", "256", 1, WEIR_ELEMENTS_MAX, NULL, \
-		"Elements of a block at most. A frame has to hold them.") \
+		"Maximum number of elements of a block. They must fit into one frame.") \
 	X(timeout_ms, BOTH, YES, INTEGER, shape.timeout_ms, "ms", "1000", 1, 60000, NULL, \
 		"A block that gets no new contribution for this time has a straggler.") \
 	X(rate_mbit, BOTH, YES, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, NULL, \
-		"Limit of its contributions' rate, whole frames counted. The excess is dropped as `policed`. The burst is " \
+		"Rate limit of the job's contributions, counting whole frames. The excess is dropped as `policed`. The burst is " \
 		"10 ms at that rate or one window of all sources, whichever is larger; two windows if they take no more " \
-		"than a second. A change fills no bucket. 0: no limit.") \
+		"than a second. A change does not refill the bucket. 0: no limit.") \
 	X(policy, BOTH, YES, WORD, shape.policy, "", "wait", 0, 0, "wait|partial|error", \
 		"What happens to a straggler's block: it waits, is sent without the missing contributions, or fails.") \
 	X(dead_after_ms, BOTH, YES, INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \
@@ -46,11 +46,11 @@
 		"sends nothing. The others go on without it; it returns when all join again. 0: never. Without effect " \
 		"in a job with a fixed generation.") \
 	X(rejoin, BOTH, YES, WORD, shape.revoke, "", "wait", 0, 0, "wait|revoke", \
-		"A source joins again because its host was restarted, was expelled, or failed. `wait`: the running " \
+		"What happens when a source joins again, after a restart, an expulsion or a failure. `wait`: the running " \
 		"generation continues until all its sources have joined again; `revoke`: it ends at once, and its sources " \
 		"are told so. Without effect in a job with a fixed generation.") \
 	X(results, BOTH, NO, RESULTS, shape.group, "", "unicast", 0, 0, NULL, \
-		"A copy of each result to every source, or one copy to a multicast group.") \
+		"Send a copy of each result to every source, or one copy to this multicast group.") \
 	X(type, BOTH, NO, WORD, shape.dtype, "", "fp32", 0, 0, CTRL_TYPES, "Type of the elements in the base form.") \
 	X(op, BOTH, NO, WORD, shape.op, "", "sum", 0, 0, CTRL_OPS, \
 		"Operation of the base form. Bitwise and logical operations are for integers.") \
@@ -58,8 +58,8 @@
 		"Add floating-point contributions in the order of their source ids, so that results do not depend on the " \
 		"order of arrival. Reserves memory for the contributions that wait (docs/collectives.md).") \
 	X(generation, FILE, NO, INTEGER, shape.fixed_generation, "", "0", 0, 65535, NULL, \
-		"0: sources join, and a generation begins when all have. Otherwise the number of the only generation, " \
-		"without joins: for packet generators.") \
+		"0: sources join, and a generation begins when all have joined. Otherwise the number of the only " \
+		"generation, which needs no joins: for packet generators.") \
 	X(expire_s, API, YES, INTEGER, expire_s, "s", "0", 0, 1000000, NULL, \
 		"A member that is silent for this time expires. 0: never.") \
 	X(authenticate, API, NO, BOOLEAN, shape.authenticated, "", "false", 0, 0, NULL, \

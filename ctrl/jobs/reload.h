@@ -32,7 +32,7 @@ int ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *n
 int ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
 
-/* Its part for jobs. ctrl/jobs/reload_jobs.c */
+/* The part of ctrl_reload_apply for jobs. */
 int ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
 	const struct ctrl_log_who *who, struct ctrl_reloaded *done, struct ctrl_refusal *why);
 

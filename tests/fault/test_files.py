@@ -48,17 +48,17 @@ def what_is_wrong_is_named():
     refused('"about" is missing', lambda s: s.pop('about'))
     refused('hots: unknown key; did you mean "hosts"?', lambda s: s.update(hots=3))
     refused('hosts: 0 is not in 1..32', lambda s: s.update(hosts=0))
-    refused('hosts: true is no integer', lambda s: s.update(hosts=True))
+    refused('hosts: true is not an integer', lambda s: s.update(hosts=True))
     refused('jobs: has 0 entries, not 1..8', lambda s: s.update(jobs=[]))
-    refused('jobs[0].steps: "10" is no integer', lambda s: s['jobs'][0].update(steps='10'))
+    refused('jobs[0].steps: "10" is not an integer', lambda s: s['jobs'][0].update(steps='10'))
     refused('jobs[0].stepz: unknown key; did you mean "steps"?', lambda s: s['jobs'][0].update(stepz=1))
     refused('jobs[0].hosts[1]: 3 is not in 0..2', lambda s: s['jobs'][0].update(hosts=[0, 3]))
     refused('jobs[0].hosts: a host is there twice', lambda s: s['jobs'][0].update(hosts=[0, 0]))
     refused('jobs[0].options.id: is weir-faults\' to set', lambda s: s['jobs'][0].update(options={'id': 7}))
-    refused('jobs[0].type: "fp4" is none of int8, uint8, int16, uint16, int32, uint32, int64, uint64, fp16, '
+    refused('jobs[0].type: "fp4" must be one of int8, uint8, int16, uint16, int32, uint32, int64, uint64, fp16, '
             'bf16, fp32, fp64, fp8_e4m3, fp8_e5m2', lambda s: s['jobs'][0].update(type='fp4'))
     refused('jobs[0].op: "bxor" is for integers', lambda s: s['jobs'][0].update(type='fp16', op='bxor'))
-    refused('jobs[0].collective: "barrier" is none of allreduce, reduce, reducescatter, broadcast, scatter, '
+    refused('jobs[0].collective: "barrier" must be one of allreduce, reduce, reducescatter, broadcast, scatter, '
             'gather, allgather, alltoall', lambda s: s['jobs'][0].update(collective='barrier'))
     refused('jobs[0].root: the job has 3 hosts', lambda s: s['jobs'][0].update(root=3))
     refused('jobs[0].error_feedback: goes with "allreduce" only',
@@ -77,7 +77,7 @@ def what_is_wrong_is_named():
     refused('jobs[0].stragglers: "most_ms" is missing', lambda s: s['jobs'][0].update(
         stragglers={'hosts': 1, 'least_ms': 1}))
     refused('switch.ports: is weir-faults\' to set', lambda s: s.update(switch={'ports': []}))
-    refused('actions[0].do: "stopp" is none of stop, continue, kill, start, link_down, link_up, faults',
+    refused('actions[0].do: "stopp" must be one of stop, continue, kill, start, link_down, link_up, faults',
             lambda s: s['actions'][0].update(do='stopp'))
     refused('actions[0]: needs either "host" or "switch"', lambda s: s['actions'][0].update(switch=True))
     refused('actions[0].host: 3 is not in 0..2', lambda s: s['actions'][0].update(host=3))
@@ -88,18 +88,18 @@ def what_is_wrong_is_named():
     refused('traffic[0].ping: "to" is missing', lambda s: s['traffic'][0]['ping'].pop('to'))
     refused('expect.counts.lost: [3, 2]: the least is more than the most',
             lambda s: s['expect']['counts'].update(lost=[3, 2]))
-    refused('expect.ends.1: "dead" is none of done, failed, killed, any',
+    refused('expect.ends.1: "dead" must be one of done, failed, killed, any',
             lambda s: s['expect']['ends'].update({'1': 'dead'}))
     refused('expect.ends.3: 3 is not in 0..2', lambda s: s['expect']['ends'].update({'3': 'done'}))
     refused('expect.says.0: "(": missing ), unterminated subpattern at position 0',
             lambda s: s['expect'].update(says={'0': '('}))
-    refused('seed: "%s... is no integer' % ('x' * 56), lambda s: s.update(seed='x' * 1000))
+    refused('seed: "%s... is not an integer' % ('x' * 56), lambda s: s.update(seed='x' * 1000))
     refused('seed: -1 is not in 0..9223372036854775807', lambda s: s.update(seed=-1))
 
 
 @case
 def texts_that_are_no_scenario():
-    for text, reason in (('{', r'x\.json:1:2: '), ('[]', r'x\.json: \[\] is no object'),
+    for text, reason in (('{', r'x\.json:1:2: '), ('[]', r'x\.json: \[\] is not an object'),
                          ('{"about": "a", "about": "b"}', r'x\.json: about: is there twice')):
         try:
             parse(text, 'x.json')

@@ -162,7 +162,7 @@ def the_unix_socket_is_made_and_removed():
             '"eal": ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf"],'
             '"ports": [{"name": "p0", "device": "net_null0,no-rx=1"}],'
             '"api": {"listen": ["unix:%s"]}}' % (rack.name[5:], api.path), 'second.json')])
-        check(second.end(20) == 1 and 'somebody listens on' in second.output, '%s', second.output)
+        check(second.end(20) == 1 and 'another process listens on' in second.output, '%s', second.output)
         expect(api.unix('GET', '/v1/health'), 200)
         rack.stop_switch()
         check(not os.path.exists(api.path), 'the socket is still there')
@@ -187,7 +187,7 @@ def a_stale_socket_is_replaced_and_nothing_else():
             rack.start_switch()
             check(False, 'started over a file')
         except RackError as error:
-            check('exists and is no socket' in str(error), '%s', error)
+            check('exists and is not a socket' in str(error), '%s', error)
         with open(api.path) as file:
             check(file.read() == 'precious', 'the file was changed')
 
@@ -212,9 +212,9 @@ def sockets_of_others_stay():
         os.unlink(api.path)
         with open(api.path + '.lock', 'w') as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            refused(rack, 'somebody listens on')
+            refused(rack, 'another process listens on')
         os.chmod(folder, 0o777)
-        refused(rack, 'everybody may write to')
+        refused(rack, 'all users may write to')
         os.chmod(folder, 0o755)
         rack.changes['api']['socket_group'] = 'no-such-group'
         refused(rack, 'there is no group')

@@ -166,7 +166,8 @@ Test(ctrl_config, capture_needs_shared_memory, .timeout = 90)
 		snprintf(line, sizeof(line),
 			"  \"capture\": true, \"eal\": [\"--no-pci\", \"%s\"],", bad[i]);
 		snprintf(reason, sizeof(reason),
-			"x.json:4:40: eal[1]: with %s nobody can attach to the switch: leave it "
+			"x.json:4:40: eal[1]: with %s no program can attach to the switch: leave "
+			"it "
 			"out, or \"capture\"",
 			bad[i]);
 		refuse(4, line, reason);
@@ -200,7 +201,7 @@ Test(ctrl_config, telemetry_is_asked_for, .timeout = 90)
 	cr_assert_not(has_argument(config, "--no-telemetry"));
 	ctrl_config_destroy(config);
 	refuse(4, "  \"telemetry\": true, \"eal\": [\"--no-telemetry\"],",
-		"x.json:4:30: eal[0]: with --no-telemetry nobody can ask: leave it out, or "
+		"x.json:4:30: eal[0]: with --no-telemetry no program can ask: leave it out, or "
 		"\"telemetry\"");
 }
 

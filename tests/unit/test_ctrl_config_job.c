@@ -130,7 +130,7 @@ Test(ctrl_config_job, key_file, .timeout = 90)
 	cr_expect_not(c->jobs.by_id[1]->authenticated);
 	ctrl_config_destroy(c);
 	refuse_key(KEY, 0644,
-		" may be read or changed by everybody: chmod o= "
+		" may be read or changed by other users: chmod o= "
 		"it, and make another key");
 	refuse_key(KEY "0", 0600, wrong);
 	refuse_key("0" KEY, 0600, wrong);
