@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "apps/perf/perf.h"
+#include "pktbuf/wire/collectives.h"
 
 int
 collective_name(
@@ -25,8 +26,9 @@ collective_name(
 bool
 collective_same(enum weir_collective collective)
 {
-	return collective == WEIR_COLLECTIVE_ALLREDUCE || collective == WEIR_COLLECTIVE_BROADCAST ||
-		collective == WEIR_COLLECTIVE_ALLGATHER;
+	const struct collective_row *row = &collective_table[collective];
+
+	return row->result == RESULT_WHOLE && row->to == TO_ALL;
 }
 
 int
@@ -37,7 +39,7 @@ collective_call(struct weir *weir, const struct perf_reference *what, const void
 	const unsigned int root = what->root;
 	const size_t count = what->count;
 
-	switch ((int)what->collective) {
+	switch (what->collective) {
 	case WEIR_COLLECTIVE_ALLREDUCE: return weir_allreduce(weir, send, recv, count, dtype, op);
 	case WEIR_COLLECTIVE_REDUCE: return weir_reduce(weir, send, recv, count, dtype, op, root);
 	case WEIR_COLLECTIVE_REDUCESCATTER:
@@ -47,6 +49,9 @@ collective_call(struct weir *weir, const struct perf_reference *what, const void
 	case WEIR_COLLECTIVE_GATHER: return weir_gather(weir, send, recv, count, dtype, root);
 	case WEIR_COLLECTIVE_ALLGATHER: return weir_allgather(weir, send, recv, count, dtype);
 	case WEIR_COLLECTIVE_ALLTOALL: return weir_alltoall(weir, send, recv, count, dtype);
+	case WEIR_COLLECTIVE_BARRIER:
+	case WEIR_COLLECTIVE_ACKNOWLEDGE:
+	case WEIR_COLLECTIVE_JOIN:
 	default: return -EINVAL;
 	}
 }

@@ -58,9 +58,9 @@ rejoins_json(const struct perf_run *run)
 
 		json_array_append_new(all,
 			json_pack("{s:I, s:I, s:i, s:s, s:i, s:b, s:i, s:f}", "failed_at",
-				(json_int_t)r->failed_at, "went_on_at", (json_int_t)r->went_on_at,
+				(json_int_t)r->failed_at, "resumed_at", (json_int_t)r->resumed_at,
 				"code", r->code, "error", r->error, "tries", (int)r->tries,
-				"mended", r->mended, "generation", (int)r->generation, "ms",
+				"recovered", r->recovered, "generation", (int)r->generation, "ms",
 				r->ms));
 	}
 	return all;

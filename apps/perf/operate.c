@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "apps/perf/perf.h"
+#include "pktbuf/wire/collectives.h"
 
 #define GUARD      64 /* bytes behind each receive buffer, that nobody may write */
 #define GUARD_BYTE 0xa5
@@ -73,10 +74,8 @@ place(struct perf_slot *slot)
 	const struct perf_reference *r = &slot->reference;
 	size_t own = r->rank * r->count * weir_dtype_bytes(r->data.dtype);
 	bool in_place = slot->in_place;
-	bool divides = r->collective == WEIR_COLLECTIVE_REDUCESCATTER ||
-		r->collective == WEIR_COLLECTIVE_SCATTER;
-	bool collects = r->collective == WEIR_COLLECTIVE_GATHER ||
-		r->collective == WEIR_COLLECTIVE_ALLGATHER;
+	bool divides = collective_table[r->collective].result == RESULT_SLICE;
+	bool collects = collective_table[r->collective].contribution == CONTRIBUTION_SLICE;
 
 	slot->from = slot->send + (in_place && collects ? own : 0);
 	slot->to = in_place ? slot->send + (divides ? own : 0) : slot->recv;
@@ -232,7 +231,7 @@ wrong_in(struct perf_run *run, struct perf_slot *slot)
 		return wrong;
 	if (run->options->spoil) /* an exponent's bit, or an integer's */
 		slot->to[count / 2 * bytes + bytes - 1] ^= 0x40;
-	if (r->collective < WEIR_COLLECTIVE_GATHER)
+	if (!perf_gathers(r->collective))
 		wrong += wrong_slice(slot, 0, 0, count);
 	else
 		for (unsigned int s = 0; s < run->ranks; s++)

@@ -10,8 +10,8 @@
  *	run.c        the measurements, as steps that can be repeated
  *	operate.c    operations: called, timed, counted and checked
  *	model.c      the steps of a model's tensors
- *	exchange.c   what the ranks tell each other
- *	rejoin.c     after a failure: join again, and agree where to go on
+ *	exchange.c   values that the ranks exchange
+ *	rejoin.c     after a failure: join again, and agree where to resume
  *	report.c     the table
  *	json.c       the JSON report
  *
@@ -82,6 +82,8 @@ bool perf_reduces(enum weir_collective collective);
 bool perf_has_root(enum weir_collective collective);
 /* Is `count` of the call that of one slice? */
 bool perf_has_slices(enum weir_collective collective);
+/* Is the result made of a slice from each rank? */
+bool perf_gathers(enum weir_collective collective);
 const char *perf_collective_name(enum weir_collective collective);
 const char *perf_type_name(enum weir_dtype dtype);
 const char *perf_op_name(enum weir_op op);
@@ -148,14 +150,14 @@ struct perf_row {
 	struct perf_timing out, in;
 };
 
-/* A failure, and what came after it. */
+/* A failure, and the recovery from it. */
 struct perf_rejoin {
-	uint64_t failed_at, went_on_at; /* iterations of the run */
+	uint64_t failed_at, resumed_at; /* iterations of the run */
 	int code; /* -errno of the operation */
 	char error[512];
 	unsigned int tries; /* to join again */
-	bool mended;
-	unsigned int generation; /* that it went on in */
+	bool recovered;
+	unsigned int generation; /* in which it resumed */
 	double ms; /* from the failure until then */
 };
 
@@ -169,8 +171,8 @@ struct perf_run {
 	uint64_t done; /* steps [0, done) have been taken, those before `began_at` by others */
 	uint64_t repeated; /* of them, taken again */
 	uint64_t began_at; /* 0, or where the others were when this rank came */
-	bool placed; /* this rank has taken steps, or has agreed on its first one */
-	bool anew; /* the ranks have just agreed on the step */
+	bool started; /* this rank has taken steps, or has agreed on its first one */
+	bool resumed; /* the ranks have just agreed on the step */
 	struct perf_series *series;
 	unsigned int series_count, sizes; /* rows of each that has data */
 	struct perf_series current; /* what the step is of */
@@ -190,7 +192,7 @@ struct perf_run {
 	double bytes; /* of all operations */
 	double reduced_bytes; /* of all AllReduces, to compare with a ring */
 	double ring_wire_bytes; /* what a ring would have sent for them, headers too */
-	uint64_t spoke_ns; /* when progress was last told */
+	uint64_t reported_ns; /* when progress was last reported */
 };
 
 /* The iteration of a step. */
@@ -212,7 +214,7 @@ uint64_t perf_steps_per(const struct perf_run *run);
 struct perf_row *perf_row_of(struct perf_run *run, unsigned int number);
 void perf_row_print(struct perf_run *run, struct perf_row *row);
 
-/* Tell people that a long run is alive. */
+/* Report the progress of a long run from time to time. */
 void perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration);
 
 /* What an operation needs, and what is known of its end. */
@@ -251,15 +253,14 @@ int perf_operate_tensor(
 /* Wait for all ranks. 0, or -errno after a message. */
 int perf_wait_for_all(struct perf_run *run);
 
-/* Work out what *timing comes to, for operations of so many bytes. */
+/* Compute the rates of *timing, for operations of so many bytes. */
 void perf_rate(struct perf_run *run, struct perf_timing *timing, size_t bytes);
 
 uint64_t perf_now_ns(void);
 
 /*
- * Tell all ranks `n` values, and learn theirs: all[rank * n + i]. Those that were late are 0, if the code
- * is WEIR_PARTIAL. Else 0 or -errno. With the calls that the options allow: the base form has no other type than
- * the job's.
+ * Exchange `n` values with all ranks: all[rank * n + i]. 0, -errno, or WEIR_PARTIAL: the values of late ranks are
+ * 0. Uses the calls that the options allow: the base form has only the job's type.
  */
 int perf_exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_t *all);
 
@@ -268,13 +269,13 @@ int perf_exchange_timing(struct perf_run *run, struct perf_timing *timing);
 
 /*
  * Agree with all other ranks on the step to take next, run->step: the least that any is at, or 0 if
- * none has begun. A rank that is started is at none. 0 or -errno of an operation that failed.
+ * none has begun. A rank that has just started has no step. 0 or -errno of an operation that failed.
  */
 int perf_agree(struct perf_run *run);
 
 /*
  * After the failure of an operation: join again and agree, as often as the options allow. 0: go on with
- * run->step; else the code of what could not be mended, and weir_last_error() tells about it.
+ * run->step; else the code of the failure, with its text in weir_last_error().
  */
 int perf_recover(struct perf_run *run, int code);
 
@@ -282,7 +283,7 @@ int perf_recover(struct perf_run *run, int code);
 void perf_report_header(const struct perf_run *run);
 void perf_report_row(struct perf_run *run, const struct perf_row *row);
 void perf_report_end(const struct perf_run *run);
-/* A failure that is behind, in the table: rank 0. */
+/* Print a failure that the run has recovered from. Rank 0 only. */
 void perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin);
 void perf_report_totals(const struct perf_run *run, uint64_t *wrong, double *busbw);
 /* error: why the run ended early, or NULL. -errno when the file can't be written. */

@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "apps/perf/perf.h"
+#include "pktbuf/wire/collectives.h"
 
-#define COLLECTIVES (WEIR_COLLECTIVE_BARRIER + 1)
+#define COLLECTIVES (sizeof(collective_table) / sizeof(collective_table[0]))
 #define TYPES       WEIR_DTYPES
 #define OPS         WEIR_OPS
 
-static const char *const collectives[] = {
-#define X(name, code, text, ...) [code] = text,
+/* NULL: no collective has this code. */
+static const char *const collectives[COLLECTIVES] = {
+#define X(name, code, text, contribution, result, to) [code] = TO_##to != TO_NONE ? text : NULL,
 	WEIR_COLLECTIVE_LIST(X)
 #undef X
 };
@@ -39,7 +41,8 @@ static int
 code_of(const char *const *names, unsigned int n, const char *word, size_t length)
 {
 	for (unsigned int i = 0; i < n; i++)
-		if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
+		if (names[i] != NULL && strlen(names[i]) == length &&
+			memcmp(names[i], word, length) == 0)
 			return (int)i;
 	for (unsigned int i = 0; names == types && i < sizeof(aliases) / sizeof(aliases[0]); i++)
 		if (strlen(aliases[i].name) == length && memcmp(aliases[i].name, word, length) == 0)
@@ -57,7 +60,8 @@ parse(const char *text, const char *const *names, unsigned int n, struct perf_li
 
 		if (length == 3 && memcmp(text, "all", 3) == 0) {
 			list->all = true;
-			list->codes = (1u << n) - 1;
+			for (unsigned int i = 0; i < n; i++)
+				list->codes |= (uint32_t)(names[i] != NULL) << i;
 		} else if (code >= 0) {
 			list->codes |= 1u << code;
 		} else {
@@ -108,21 +112,27 @@ perf_op_name(enum weir_op op)
 bool
 perf_reduces(enum weir_collective collective)
 {
-	return collective <= WEIR_COLLECTIVE_REDUCESCATTER;
+	return collective_table[collective].contribution == CONTRIBUTION_REDUCE;
 }
 
 bool
 perf_has_root(enum weir_collective collective)
 {
-	return collective == WEIR_COLLECTIVE_REDUCE || collective == WEIR_COLLECTIVE_BROADCAST ||
-		collective == WEIR_COLLECTIVE_SCATTER || collective == WEIR_COLLECTIVE_GATHER;
+	return collective_table[collective].rooted;
 }
 
 bool
 perf_has_slices(enum weir_collective collective)
 {
-	return collective == WEIR_COLLECTIVE_REDUCESCATTER ||
-		(collective >= WEIR_COLLECTIVE_SCATTER && collective <= WEIR_COLLECTIVE_ALLTOALL);
+	return perf_gathers(collective) || collective_table[collective].result == RESULT_SLICE;
+}
+
+bool
+perf_gathers(enum weir_collective collective)
+{
+	unsigned int contribution = collective_table[collective].contribution;
+
+	return contribution == CONTRIBUTION_SLICE || contribution == CONTRIBUTION_ROW;
 }
 
 double
@@ -135,23 +145,26 @@ perf_bus_factor(enum weir_collective collective, unsigned int ranks)
 	return perf_has_slices(collective) ? others : 1;
 }
 
+static bool
+has(const struct perf_list *list, unsigned int code)
+{
+	return (list->codes >> code & 1) != 0;
+}
+
 const char *
 perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 {
-	uint32_t reducing = 1u << WEIR_COLLECTIVE_ALLREDUCE | 1u << WEIR_COLLECTIVE_REDUCE |
-		1u << WEIR_COLLECTIVE_REDUCESCATTER;
 	uint32_t base = 1u << WEIR_COLLECTIVE_ALLREDUCE | 1u << WEIR_COLLECTIVE_BARRIER;
 	bool one_type = __builtin_popcount(o->types.codes) == 1;
 	bool one_op = __builtin_popcount(o->ops.codes) == 1,
-	     sums = o->ops.codes == 1u << WEIR_OP_SUM;
+	     sums = o->ops.codes == 1u << WEIR_OP_SUM, reduces = false;
 
+	for (unsigned int c = 0; c < COLLECTIVES; c++)
+		reduces |= has(&o->collectives, c) && perf_reduces(c);
 	for (unsigned int t = 0; t < TYPES; t++)
 		for (unsigned int op = 0; op < OPS; op++) {
-			bool asked =
-				(o->types.codes >> t & 1) != 0 && (o->ops.codes >> op & 1) != 0;
-
-			if (!asked || o->types.all || o->ops.all || perf_data_reduces(t, op) ||
-				(o->collectives.codes & reducing) == 0)
+			if (!has(&o->types, t) || !has(&o->ops, op) || o->types.all || o->ops.all ||
+				perf_data_reduces(t, op) || !reduces)
 				continue;
 			snprintf(text, size, "%s is not combined by %s", types[t], ops[op]);
 			return text;
@@ -170,9 +183,9 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 }
 
 static bool
-has(const struct perf_list *list, unsigned int code)
+has_data(enum weir_collective collective)
 {
-	return (list->codes >> code & 1) != 0;
+	return collective_table[collective].contribution != CONTRIBUTION_NOTHING;
 }
 
 /* Write the series of one collective, or only count them, with series NULL. */
@@ -183,6 +196,11 @@ expand(const struct perf_options *o, unsigned int ranks, enum weir_collective co
 	bool rooted = perf_has_root(collective), every = rooted && o->root == PERF_ROOT_ALL;
 	unsigned int root = rooted && !every ? o->root : 0, count = 0;
 
+	if (!has_data(collective)) {
+		if (series != NULL)
+			series[0] = (struct perf_series){.collective = collective};
+		return 1;
+	}
 	for (unsigned int t = 0; t < TYPES; t++)
 		for (unsigned int op = 0; op < OPS; op++) {
 			bool taken = perf_reduces(collective)
@@ -208,20 +226,17 @@ perf_plan(const struct perf_options *o, unsigned int ranks, struct perf_series *
 	*series = NULL;
 	if (o->root != PERF_ROOT_ALL && o->root >= ranks)
 		return -EINVAL;
-	for (unsigned int c = 0; c < WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < COLLECTIVES; c++)
 		if (has(&o->collectives, c))
 			n += expand(o, ranks, (enum weir_collective)c, NULL);
-	n += has(&o->collectives, WEIR_COLLECTIVE_BARRIER);
 	*series = calloc(n + 1, sizeof(**series));
 	if (*series == NULL)
 		return -ENOMEM;
 	*count = n;
 	n = 0;
-	for (unsigned int c = 0; c < WEIR_COLLECTIVE_BARRIER; c++)
+	for (unsigned int c = 0; c < COLLECTIVES; c++)
 		if (has(&o->collectives, c))
 			n += expand(o, ranks, (enum weir_collective)c, *series + n);
-	if (has(&o->collectives, WEIR_COLLECTIVE_BARRIER))
-		(*series)[n].collective = WEIR_COLLECTIVE_BARRIER;
 	return 0;
 }
 
@@ -260,7 +275,7 @@ perf_plan_count(const struct perf_options *o, const struct perf_series *series, 
 
 	if (perf_has_slices(series->collective))
 		unit *= ranks;
-	if (series->collective != WEIR_COLLECTIVE_BARRIER)
+	if (has_data(series->collective))
 		(void)size_of(o, row, &asked);
 	count = asked / unit;
 	if (count == 0 && asked != 0)

@@ -38,7 +38,7 @@ lacks_some(const struct perf_run *run, int code)
 int
 perf_agree(struct perf_run *run)
 {
-	uint64_t own = run->placed ? run->step : AT_NONE, least = AT_NONE, all[WEIR_SOURCES_MAX];
+	uint64_t own = run->started ? run->step : AT_NONE, least = AT_NONE, all[WEIR_SOURCES_MAX];
 	int code = WEIR_PARTIAL;
 
 	for (unsigned int i = 0; i < PARTIAL_MAX && code == WEIR_PARTIAL; i++) {
@@ -56,12 +56,12 @@ perf_agree(struct perf_run *run)
 		if (all[r] < least)
 			least = all[r];
 	run->step = least == AT_NONE ? 0 : least;
-	if (!run->placed) {
+	if (!run->started) {
 		run->began_at = perf_iteration(run, run->step);
 		run->done = run->step;
-		run->placed = true;
+		run->started = true;
 	}
-	run->anew = true;
+	run->resumed = true;
 	return 0;
 }
 
@@ -128,10 +128,10 @@ perf_recover(struct perf_run *run, int code)
 		if (code == 0)
 			break;
 	}
-	r->mended = code == 0;
+	r->recovered = code == 0;
 	r->ms = (double)(perf_now_ns() - began) / 1e6;
 	r->generation = weir_generation(run->weir);
-	r->went_on_at = perf_iteration(run, run->step);
+	r->resumed_at = perf_iteration(run, run->step);
 	perf_report_rejoin(run, r);
 	return code;
 }

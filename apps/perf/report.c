@@ -215,9 +215,9 @@ perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin)
 		return;
 	printf("# failed in iteration %llu: %s\n", (unsigned long long)rejoin->failed_at,
 		rejoin->error);
-	if (rejoin->mended)
+	if (rejoin->recovered)
 		printf("# joined again after %.0f ms, generation %u, goes on with iteration %llu\n",
-			rejoin->ms, rejoin->generation, (unsigned long long)rejoin->went_on_at);
+			rejoin->ms, rejoin->generation, (unsigned long long)rejoin->resumed_at);
 	else
 		printf("# has not joined again after %.0f ms and %u tries\n", rejoin->ms,
 			rejoin->tries);

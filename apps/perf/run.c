@@ -9,18 +9,18 @@
 
 #include "apps/perf/perf.h"
 
-#define SPEAK_NS UINT64_C(3000000000)
+#define REPORT_NS UINT64_C(3000000000)
 
 void
 perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration)
 {
 	uint64_t now = perf_now_ns();
 
-	if (run->spoke_ns == 0)
-		run->spoke_ns = now;
-	if (run->rank != 0 || now - run->spoke_ns < SPEAK_NS)
+	if (run->reported_ns == 0)
+		run->reported_ns = now;
+	if (run->rank != 0 || now - run->reported_ns < REPORT_NS)
 		return;
-	run->spoke_ns = now;
+	run->reported_ns = now;
 	perf_say(run, "%s of %s, %zu bytes, iteration %u of %u",
 		perf_collective_name(run->current.collective), perf_type_name(run->current.dtype),
 		bytes, iteration + 1, run->options->iterations);
@@ -123,7 +123,7 @@ iterate(struct perf_run *run, const struct perf_row *row, struct perf_timing *ti
 	const struct perf_options *o = run->options;
 	bool barrier = run->current.collective == WEIR_COLLECTIVE_BARRIER;
 	/* Without checks the calls follow each other, as nccl-tests' do. */
-	bool anew = !barrier && (o->check || k == 0 || run->anew);
+	bool anew = !barrier && (o->check || k == 0 || run->resumed);
 	int code;
 
 	perf_slots_prepare(run, row->count, in_place, anew);
@@ -214,7 +214,7 @@ create_buffers(struct perf_run *run)
 		run, shapes->elements * weir_dtype_bytes(run->series[0].dtype), false);
 }
 
-/* Step after step, until there is none or a failure can't be mended. */
+/* Step after step, until there is none, or recovery fails. */
 static int
 take_steps(struct perf_run *run, int (*step)(struct perf_run *))
 {
@@ -234,7 +234,7 @@ take_steps(struct perf_run *run, int (*step)(struct perf_run *))
 			continue;
 		}
 		run->repeated += run->step < run->done;
-		run->anew = false;
+		run->resumed = false;
 		if (++run->step > run->done)
 			run->done = run->step;
 	}

@@ -34,11 +34,11 @@ def under_way(runs, size=4096):
     runs[0].wait_line('%12d' % size, 30)
 
 
-def mended(found, most=8):
+def recovered(found, most=8):
     check(1 <= len(found['rejoins']) <= most, '%s', found['rejoins'])
     for one in found['rejoins']:
-        check(one['mended'] and one['error'] and one['code'] < 0 and one['generation'] > 0, '%s', one)
-        check(one['failed_at'] - 1 <= one['went_on_at'] <= one['failed_at'], '%s', one)
+        check(one['recovered'] and one['error'] and one['code'] < 0 and one['generation'] > 0, '%s', one)
+        check(one['failed_at'] - 1 <= one['resumed_at'] <= one['failed_at'], '%s', one)
     check(found['repeated'] <= len(found['rejoins']), '%s', found)
 
 
@@ -60,7 +60,7 @@ def comes_back(rejoin, timeout):
         runs[2] = rack.perf(2, 1, *SIZES, *OPTIONS, '--timeout', timeout)
         found = ends_right(runs)
         for one in found[:2]:
-            mended(one)
+            recovered(one)
             whole(one)
             # With `revoke` they need not wait for their own timeouts.
             check(one['rejoins'][0]['code'] == (-110 if rejoin == 'wait' else -116), '%s', one)
@@ -98,7 +98,7 @@ def restarted(hosts, *options, **changes):
         rack.start_switch()
         found = ends_right(runs)
         for one in found:
-            mended(one)
+            recovered(one)
             check('generation' in one['rejoins'][0]['error'], '%s', one['rejoins'])
         rack.check_books()
         rack.stop_switch()
@@ -153,7 +153,7 @@ def tries_are_bounded():
         runs[0].wait(15, 1)
         found = report(runs[0])
         check('missing: source 1' in found['error'], '%s', found['error'])
-        check(len(found['rejoins']) == 1 and not found['rejoins'][0]['mended'] and
+        check(len(found['rejoins']) == 1 and not found['rejoins'][0]['recovered'] and
               found['rejoins'][0]['tries'] == 2, '%s', found['rejoins'])
         rack.stop_switch()
 

@@ -36,7 +36,7 @@ def ends_right(runs, status=(0,), seconds=60):
     found = [report(run) for run in runs]
     for one in found:
         check(one['wrong'] == 0 and all(row['wrong'] == 0 for row in one['rows']), '%s', one)
-        check(all(r['mended'] for r in one['rejoins']), '%s', one['rejoins'])
+        check(all(r['recovered'] for r in one['rejoins']), '%s', one['rejoins'])
     return found
 
 
