@@ -3,7 +3,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <inttypes.h>
+#include <net/if.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,7 +277,7 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 			if (code == 0 && weir_warn_is_due(h, control->asked_at)) {
 				weir_member_refused(&refused, answer->status, answer->body,
 					answer->length, text, sizeof(text));
-				weir_warn(h, text);
+				weir_warn_waiting(h, text);
 			}
 			nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 			continue;
@@ -287,20 +289,38 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 	}
 }
 
+/*
+ * A UDP socket that is connected to the switch, or -1 with errno. It sends nothing; it has the route that packets to the
+ * switch take. from: the own address, or any.
+ */
+static int
+connect_udp(struct in_addr from, struct in_addr to)
+{
+	struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = from};
+	struct sockaddr_in there = {
+		.sin_family = AF_INET, .sin_addr = to, .sin_port = htons(WEIR_PORT_EXT)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&here, sizeof(here)) == 0 &&
+		connect(fd, (const struct sockaddr *)&there, sizeof(there)) == 0)
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return -1;
+}
+
 /* Find the address that the kernel gives this host's packets to the switch. */
 static int
 own_address(struct weir_handle *h, struct in_addr to)
 {
-	struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(WEIR_PORT_EXT)};
 	struct sockaddr_in here = {0};
 	socklen_t size = sizeof(here);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), code = 0;
+	int fd = connect_udp((struct in_addr){htonl(INADDR_ANY)}, to), code = 0;
 	char text[INET_ADDRSTRLEN] = "?";
 
-	there.sin_addr = to;
-	/* A connected UDP socket has a route, and so an address; nothing is sent. */
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&there, sizeof(there)) < 0 ||
-		getsockname(fd, (struct sockaddr *)&here, &size) < 0) {
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&here, &size) < 0) {
 		code = -errno;
 		inet_ntop(AF_INET, &to, text, sizeof(text));
 		weir_error_set(h, code,
@@ -336,6 +356,64 @@ find_address(struct weir_handle *h, struct weir_http *http, const struct weir_co
 	if (code < 0)
 		return weir_error_set(h, code, "%s: %s", h->control->address, text);
 	return own_address(h, to);
+}
+
+/* The name of the interface that has this address; "DEV" if none has. */
+static void
+interface_of(struct in_addr address, char name[IF_NAMESIZE])
+{
+	struct ifaddrs *all = NULL;
+
+	snprintf(name, IF_NAMESIZE, "DEV");
+	if (getifaddrs(&all) < 0)
+		return;
+	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+		struct sockaddr_in a;
+
+		if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET)
+			continue;
+		memcpy(&a, i->ifa_addr, sizeof(a));
+		if (a.sin_addr.s_addr == address.s_addr)
+			snprintf(name, IF_NAMESIZE, "%.*s", IF_NAMESIZE - 1, i->ifa_name);
+	}
+	freeifaddrs(all);
+}
+
+/*
+ * Warn if this host's MTU towards the switch is larger than the switch's, which drops frames that are longer, or too
+ * small for a block, which then fails with -EMSGSIZE.
+ */
+static void
+check_mtu(struct weir_handle *h, const struct weir_member *member)
+{
+	int fd = connect_udp(h->own.sin_addr, member->address), mtu = 0;
+	socklen_t size = sizeof(mtu);
+	char text[TEXT_MAX], name[IF_NAMESIZE];
+
+	if (fd < 0)
+		return;
+	if (getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size) < 0)
+		mtu = 0;
+	close(fd);
+	if (mtu <= 0)
+		return;
+	interface_of(h->own.sin_addr, name);
+	if (mtu < member->datagram_bytes) {
+		snprintf(text, sizeof(text),
+			"%s: its blocks make datagrams of %u bytes, and this host's interface %s "
+			"has MTU %d: ip link set dev %s mtu %u",
+			h->job_text, member->datagram_bytes, name, mtu, name,
+			member->mtu > member->datagram_bytes ? member->mtu
+							     : member->datagram_bytes);
+		weir_warn(h, text);
+	} else if (member->mtu != 0 && mtu > member->mtu) {
+		snprintf(text, sizeof(text),
+			"this host's interface %s has MTU %d, and the switch's links have MTU %u: "
+			"the switch drops larger packets; ip link set dev %s mtu %u, or raise the "
+			"switch's MTU",
+			name, mtu, member->mtu, name, member->mtu);
+		weir_warn(h, text);
+	}
 }
 
 /* Apply the answer to the join. */
@@ -382,6 +460,8 @@ say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
 		weir_error_set(h, code, "%s: %s", control->address, text);
 	else
 		code = become(h, &member);
+	if (code == 0)
+		check_mtu(h, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
 	/* Also if the answer was cut off: it may contain a key. */
 	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
@@ -421,7 +501,7 @@ still_waiting(void *handle)
 		"right, and "
 		"the switch running?",
 		h->control->address, (unsigned long long)((weir_now() - since) / WEIR_NS_PER_MS));
-	weir_warn(h, text);
+	weir_warn_waiting(h, text);
 	return false;
 }
 
@@ -491,7 +571,7 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 			break;
 		}
 		if (weir_warn_is_due(h, control->asked_at))
-			weir_warn(h, h->error);
+			weir_warn_waiting(h, h->error);
 		nanosleep(&(struct timespec){.tv_nsec = (long)AGAIN_NS}, NULL);
 	}
 	weir_http_close(http);

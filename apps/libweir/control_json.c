@@ -177,6 +177,9 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 	if (!read_number(where, "udp_port_ext", 1, UINT16_MAX, &v) || v == m->port_base)
 		return "switch.udp_port_ext";
 	m->port_ext = (uint16_t)v;
+	/* Both are only for a warning. The switch answers an MTU of UINT16_MAX when it knows none. */
+	m->mtu = read_number(where, "mtu", 1, UINT16_MAX - 1, &v) ? (uint16_t)v : 0;
+	m->datagram_bytes = read_number(all, "datagram_bytes", 1, UINT16_MAX, &v) ? (uint16_t)v : 0;
 	if (!read_key(json_object_get(all, "key"), digits, m))
 		return "key";
 	return NULL;

@@ -21,6 +21,8 @@ struct weir_member {
 	uint16_t window, elements;
 	struct in_addr address; /* the switch's */
 	uint16_t port_base, port_ext;
+	uint16_t mtu; /* of the switch's links, the least; 0: unknown */
+	uint16_t datagram_bytes; /* of a full block, with IPv4 and UDP headers; 0: unknown */
 	uint8_t key[2 * WEIR_KEY_BYTES]; /* of an authenticated job: the source's, the results' */
 	bool authenticated; /* there is one */
 };

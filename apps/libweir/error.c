@@ -130,7 +130,7 @@ print_network_error(char *text, size_t size, int error)
 {
 	text[0] = '\0';
 	if (error == ECONNREFUSED)
-		snprintf(text, size, " (%s: nobody listens there)", strerror(error));
+		snprintf(text, size, " (%s: no process listens there)", strerror(error));
 	else if (error == ENETUNREACH || error == ENETDOWN || error == EINVAL ||
 		error == EADDRNOTAVAIL)
 		snprintf(text, size, " (%s: has this host lost its link, or its address?)",
@@ -378,14 +378,26 @@ weir_warn_is_due(struct weir_handle *h, uint64_t since)
 	return weir_now() >= weir_warn_due(h, since);
 }
 
-void
-weir_warn(struct weir_handle *h, const char *text)
+static void
+warn(const struct weir_handle *h, const char *prefix, const char *text)
 {
-	h->warn_at = h->waits_since + 2 * (weir_now() - h->waits_since);
 	if (h->warn != NULL)
 		h->warn(h->warn_context, text);
 	else
-		fprintf(stderr, "weir: still waiting: %s\n", text);
+		fprintf(stderr, "weir: %s%s\n", prefix, text);
+}
+
+void
+weir_warn(struct weir_handle *h, const char *text)
+{
+	warn(h, "", text);
+}
+
+void
+weir_warn_waiting(struct weir_handle *h, const char *text)
+{
+	h->warn_at = h->waits_since + 2 * (weir_now() - h->waits_since);
+	warn(h, "still waiting: ", text);
 }
 
 /* ---- the last text of each thread ----

@@ -207,7 +207,7 @@ look_around(struct weir *weir, uint64_t begin)
 	weir_error_join(h, weir_now() - begin);
 	used = strlen(h->error);
 	snprintf(h->error + used, sizeof(h->error) - used, "%s", text);
-	weir_warn(h, h->error);
+	weir_warn_waiting(h, h->error);
 	return 0;
 }
 

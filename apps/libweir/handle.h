@@ -194,13 +194,16 @@ int weir_error_partial(struct weir_handle *h, struct weir_request *request);
 int weir_error_unexpected(struct weir_handle *h, const struct weir_request *request, uint32_t block,
 	const struct weir_shape *shape, const struct weir_header *kept);
 
+/* Report `text` through weir_config.warn, or on stderr. */
+void weir_warn(struct weir_handle *h, const char *text);
+
 /*
- * When to say what a wait that began at `since` is for (ns): after 3 s, and each time it has doubled. weir_warn()
- * says `text` if that is due now. One wait of a handle at a time; under the lock.
+ * When to report what a wait that began at `since` is for (ns): after 3 s, and each time the wait has doubled.
+ * weir_warn_waiting() reports it, and sets the next time. One wait of a handle at a time; under the lock.
  */
 uint64_t weir_warn_due(struct weir_handle *h, uint64_t since);
 bool weir_warn_is_due(struct weir_handle *h, uint64_t since);
-void weir_warn(struct weir_handle *h, const char *text);
+void weir_warn_waiting(struct weir_handle *h, const char *text);
 
 /* ---- socket.c; 0 or -errno with h->error set ---- */
 

@@ -89,7 +89,7 @@ take_time(struct weir *weir)
 	weir_join_repeat(weir, now);
 	if (weir_warn_is_due(&weir->h, weir->progressed)) {
 		weir_error_timeout(&weir->h, TAILQ_FIRST(&weir->requests), weir->progressed, now);
-		weir_warn(&weir->h, weir->h.error);
+		weir_warn_waiting(&weir->h, weir->h.error);
 	}
 	weir_window_repeat(weir, now);
 	weir_window_flush(weir, now);

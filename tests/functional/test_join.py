@@ -106,6 +106,31 @@ def switch_with_api(hosts, jobs=(), tenants=None):
 
 
 @case
+def hosts_whose_mtu_differs_from_the_switchs_are_warned():
+    with switch_with_api(2, [job(1, 2, name='ring', elements=256)]) as (rack, address):
+        def warnings(mtu):
+            rack._ip_in(0, 'link set dev eth0 mtu %d' % mtu)
+            runs = hosts_with(rack, address)
+            if mtu >= 1500:
+                right(runs)
+            else:
+                runs[0].wait(30, 1)
+                runs[1].kill()
+            check('MTU' not in runs[1].output, '%s', runs[1].output)
+            return [line for line in runs[0].output.splitlines() if line.startswith('weir: ')]
+
+        check(warnings(1500) == [], 'a warning without a reason')
+        check(warnings(9000) == [
+            "weir: this host's interface eth0 has MTU 9000, and the switch's links have MTU 1500: the "
+            "switch drops larger packets; ip link set dev eth0 mtu 1500, or raise the switch's MTU"],
+            'no warning, or another')
+        [warning] = warnings(1000)
+        check(re.fullmatch(r'weir: job "ring" \(1\): its blocks make datagrams of 10\d\d bytes, and '
+                           r"this host's interface eth0 has MTU 1000: ip link set dev eth0 mtu 1500",
+                           warning), '%s', warning)
+
+
+@case
 def a_member_that_leaves_fails_the_others_at_once():
     with switch_with_api(3, tenants=TENANTS) as (rack, address):
         settings = {'WEIR_TOKEN': 's3cret'}

@@ -16,7 +16,9 @@ static const char good[] =
 	"{'job': 7, 'name': 'ring', 'source': 2, 'size': 4, 'generation': 0, 'window': 64,"
 	" 'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000, 'key': null, 'more': "
 	"[1],"
-	" 'switch': {'address': '10.77.0.254', 'udp_port': 12000, 'udp_port_ext': 12001}}";
+	" 'datagram_bytes': 1068,"
+	" 'switch': {'address': '10.77.0.254', 'mtu': 1500, 'udp_port': 12000, 'udp_port_ext': "
+	"12001}}";
 
 static char text[640];
 
@@ -55,6 +57,7 @@ Test(weir_member, the_answer, .timeout = 90)
 	cr_assert_eq(read_text(json, &m), 0, "%s", text);
 	cr_assert(m.job == 7 && m.source == 2 && m.window == 64 && m.elements == 256);
 	cr_assert(m.port_base == 12000 && m.port_ext == 12001);
+	cr_assert(m.mtu == 1500 && m.datagram_bytes == 1068);
 	cr_assert_eq(m.address.s_addr, inet_addr("10.77.0.254"));
 	free(json);
 }
