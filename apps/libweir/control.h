@@ -26,7 +26,7 @@ int weir_control_join(struct weir_handle *h, const struct weir_config *config, u
 
 /*
  * Become a member again, with the same request: the former membership may have expired, the job may be a new one,
- * the switch may be starting. 0 also when nobody answers until `deadline`, and for a handle that joined by
+ * the switch may be starting. 0 also when there is no answer until `deadline`, and for a handle that joined by
  * addresses: then nothing has changed. Only while there is no progress thread.
  */
 int weir_control_rejoin(struct weir_handle *h, uint64_t deadline);

@@ -206,7 +206,7 @@ perform(CURL *easy)
 }
 
 static int
-explain_connect(struct weir_http *http, char *text, size_t size)
+connect_error_text(struct weir_http *http, char *text, size_t size)
 {
 	const char *where = http->config.address;
 	const char *advice = "is the switch running, and does its api.listen have this address?";
@@ -241,14 +241,14 @@ explain_connect(struct weir_http *http, char *text, size_t size)
 }
 
 static int
-explain(struct weir_http *http, CURLcode code, const struct weir_http_request *request, char *text,
-	size_t size)
+error_text(struct weir_http *http, CURLcode code, const struct weir_http_request *request,
+	char *text, size_t size)
 {
 	const char *where = http->config.address;
 	const char *detail = http->detail[0] != '\0' ? http->detail : curl_easy_strerror(code);
 
 	if (code == CURLE_COULDNT_CONNECT)
-		return explain_connect(http, text, size);
+		return connect_error_text(http, text, size);
 	if (code == CURLE_OPERATION_TIMEDOUT) {
 		snprintf(text, size,
 			"no answer of the switch's control API at %s for %llu ms: is the address "
@@ -323,7 +323,7 @@ weir_http_request(struct weir_http *http, const struct weir_http_request *reques
 	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, request);
 	code = perform(easy);
 	if (code != CURLE_OK)
-		return explain(http, code, request, text, size);
+		return error_text(http, code, request, text, size);
 	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, status);
 	return 0;
 }

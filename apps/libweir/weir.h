@@ -20,14 +20,14 @@
  *
  * and not even these if WEIR_SWITCH and WEIR_JOB are set. weir_open then becomes a member of the job over
  * HTTP and learns the rest from the answer; weir_close leaves the job. The launcher sets rank and size. A field
- * of the configuration goes before its variable:
+ * of the configuration overrides its variable:
  *
  *	WEIR_SWITCH                      control
  *	WEIR_JOB                         job_name
- *	WEIR_RANK, WEIR_SIZE             source, sources; else what Open MPI (OMPI_COMM_WORLD_RANK,
- *	                                 ..._SIZE), PMI (PMI_RANK, PMI_SIZE), Slurm (SLURM_PROCID,
- *	                                 SLURM_NTASKS) or torchrun (RANK, WORLD_SIZE) set; the first
- *	                                 of these that has a rank, for the size, too
+ *	WEIR_RANK, WEIR_SIZE             source, sources; otherwise the variables of Open MPI
+ *	                                 (OMPI_COMM_WORLD_RANK, ..._SIZE), PMI (PMI_RANK, PMI_SIZE),
+ *	                                 Slurm (SLURM_PROCID, SLURM_NTASKS) or torchrun (RANK,
+ *	                                 WORLD_SIZE): rank and size come from the first that has a rank
  *	WEIR_TOKEN, or WEIR_TOKEN_FILE   token, token_file
  *	WEIR_CA                          ca_file
  *
@@ -37,29 +37,29 @@
  * A handle is one source of one job, for one generation: weir_open joins and returns when every
  * source of the job has joined. From then on all sources must call the same operations in the same
  * order with the same count, type, operation and root. A process may have any number of handles, of one job or
- * of several. Several sources may share an address: each has a UDP port of its own.
+ * of several. Several sources may share an address: each has its own UDP port.
  *
- * Threads: each handle has a progress thread. Any thread may call any function, several threads at once for one
- * handle too; only weir_open, weir_rejoin and weir_close must be the only call on their handle. Operations are in the
- * order of the calls, which must be the same on all sources: threads that share a handle have to agree on it. Handles
- * are independent of each other.
+ * Threads: each handle has a progress thread. Any thread may call any function, and several threads may use one
+ * handle at once; only weir_open, weir_rejoin and weir_close must be the only call on their handle. Operations run in
+ * the order of the calls, which must be the same on all sources: threads that share a handle have to agree on it.
+ * Handles are independent of each other.
  *
  * A handle does not survive fork(): open it in the child. In the child, functions that return a code return -EINVAL
  * for the parent's handles and their requests, and change nothing; weir_close closes the child's descriptors; the others
- * return what was true at the fork, or nothing.
+ * return the state at the fork, or nothing.
  *
- * Return values: 0, -errno, or the positive WEIR_PARTIAL. After anything but 0 weir_last_error() has a text for
- * people, in the thread that made the call. No call waits for ever: weir_open waits for at most join_timeout_ms, and an
- * operation fails when no block of this handle has completed for op_timeout_ms.
+ * Return values: 0, -errno, or the positive WEIR_PARTIAL. After any value but 0, weir_last_error() returns a
+ * description, in the thread that made the call. No call waits forever: weir_open waits for at most join_timeout_ms, and
+ * an operation fails when no block of this handle has completed for op_timeout_ms.
  *
  * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for too few elements, and the -EIO of
- * WEIR_PARTIAL_FAIL) ends the generation for this handle: the sources may differ in what they have sent. All other
- * operations under way and each later one fail with the same value and text. weir_rejoin on every source (or
+ * WEIR_PARTIAL_FAIL) ends the generation for this handle: the sources may have sent different data. All other
+ * operations in progress and all later ones fail with the same value and text. weir_rejoin on every source (or
  * weir_close and weir_open) begins a new generation. After a failure the content of the receive buffer is
- * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and leaves the
- * handle as it was; sources that could begin it wait for this one.)
+ * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and does not
+ * change the handle; sources that could begin it wait for this one.)
  *
- * Cost: one system call per up to 64 packets each way, no copy on the way out, one on the way in; see spin_us.
+ * Cost: one system call for up to 64 packets in each direction; no copy to send, one to receive; see spin_us.
  */
 #ifndef APPS_LIBWEIR_WEIR_H
 #define APPS_LIBWEIR_WEIR_H
@@ -83,108 +83,112 @@ extern "C" {
  *
  * Broadcast and scatter (and an alltoall made of scatters: docs/collectives.md) never return it: only the root
  * has data, and without the root there is no result. When other sources are late they return 0, and the same two functions
- * tell which.
+ * name these sources.
  */
 #define WEIR_PARTIAL 1
 
-/* What the library does with partial results. Each source decides for itself; the switch sends all the same. */
+/* What the library does with partial results. Each source chooses for itself; the switch sends the same to all. */
 enum weir_partial {
-	/* Each block is the sum of those that are in it; the call returns WEIR_PARTIAL. */
+	/* Each block is the result of the sources that are in it; the call returns WEIR_PARTIAL. */
 	WEIR_PARTIAL_AS_IS,
 	/*
 	 * Sums (of allreduce, reduce and reducescatter) are multiplied by (sources of the job) / (sources in
-	 * the block), block by block, and the call returns WEIR_PARTIAL. Those of int32, uint32, int64, uint64,
-	 * fp32 and fp64: other types are refused (-EINVAL), what is no sum is left as it is. fp32 is computed
-	 * in fp64 and rounded once, to nearest even; fp64 is multiplied, then divided, with two roundings.
-	 * Integers are rounded to nearest, halves away from 0, and saturate; a sum that wrapped is scaled so.
+	 * the block), block by block, and the call returns WEIR_PARTIAL. The types are int32, uint32, int64,
+	 * uint64, fp32 and fp64; sums of other types are refused (-EINVAL), other operations are unchanged. fp32
+	 * is computed in fp64 and rounded once, to nearest even; fp64 is multiplied, then divided, with two
+	 * roundings. Integers are rounded to nearest, halves away from 0, and saturate; a sum that wrapped is
+	 * scaled as it is.
 	 */
 	WEIR_PARTIAL_RESCALE,
-	/* The call returns -EIO in place of WEIR_PARTIAL, and the text says who is missing. The handle
-	 * stays usable: no source has parted from the others. */
+	/* The call returns -EIO in place of WEIR_PARTIAL, and the text names the missing sources. The handle
+	 * stays usable: the sources still agree on the next operation. */
 	WEIR_PARTIAL_FAIL,
 };
 
 /*
- * What a job is made with, when weir_open makes it (weir_config.create). Texts and ranges are the
+ * The settings of a job that weir_open creates (weir_config.create). Texts and ranges are the
  * control API's (docs/openapi.yaml); zero or NULL: the switch's default.
  */
 struct weir_job_settings {
 	unsigned int window; /* blocks, a power of two */
 	unsigned int elements; /* of a block */
 	unsigned int timeout_ms; /* of a block */
-	const char *type; /* of the base form: "int8", "uint8", ... "fp32", "fp64" */
+	const char *type; /* of the base form: a text of WEIR_DTYPE_LIST, "int8" to "fp8_e5m2" */
 	const char
 		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", "bor", ... */
 	const char *policy; /* "wait", "partial", "error" */
-	unsigned int dead_after_ms; /* policy partial: of a silent source, when the others go on */
-	const char *rejoin; /* "wait", "revoke": what a source that joins anew does to the others */
-	bool deterministic; /* floating-point results are the same to the last bit, in whatever order
-				contributions come: docs/collectives.md */
-	bool authenticate; /* its packets bear tags; control must be https or unix */
+	unsigned int dead_after_ms; /* policy partial: the others continue without a source that is
+					silent for so long */
+	const char *
+		rejoin; /* "wait", "revoke": what happens to the others when a source joins again */
+	bool deterministic; /* floating-point results are the same to the last bit, in any order of
+				the contributions: docs/collectives.md */
+	bool authenticate; /* authenticate every packet; control must be https or unix */
 };
 
 /*
- * What weir_open needs to know. Zero it first: every zero is a default, or an error that is told.
- * Either `control` and what is below it, or the addresses and numbers of the first part.
+ * What weir_open needs to know. Zero it first: every zero is a default, or an error that weir_open
+ * reports. Set either `control` and the fields below it, or the addresses and numbers of the first part.
  */
 struct weir_config {
 	const char *switch_address; /* IPv4 of the switch, dotted */
 	const char *address; /* own IPv4, of the interface towards the switch; with control
-				also NULL: the one that this host's packets to the switch have */
+				NULL: the source address of this host's packets to the switch */
 	uint16_t port_base; /* UDP port of the base form at the switch; 0: 12000 */
-	uint16_t port_ext; /* UDP port of the extended form; 0: 12001; another than port_base */
-	uint8_t job; /* the job's id; with control unused */
+	uint16_t port_ext; /* UDP port of the extended form; 0: 12001; not port_base */
+	uint8_t job; /* the job's id; unused with control */
 	bool base_form; /* send the 12-byte form: only the job's own type and operation */
-	int source; /* who I am in the job, [0, 256); with control -1, or 0 while sources is 0
-			too: as the launcher says */
-	unsigned int sources; /* sources that the job must have; 0: as many as the switch says,
-				with control: as the launcher says */
+	int source; /* this rank's source id, [0, 256); with control -1, or 0 if sources is also 0:
+			the launcher's */
+	unsigned int sources; /* sources that the job must have; 0: any number; with control 0: the
+				launcher's number */
 	unsigned int join_timeout_ms; /* 0: 30000 */
 	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
-	enum weir_partial partial; /* what partial results are to the application */
+	enum weir_partial partial; /* what to do with partial results */
 	/*
-	 * Error feedback: what this source sent for a block that was done without it is added to what
-	 * it sends in the next call with the same buffer (the address of `send`, count and type), until it
-	 * is delivered; so the sum of all that is delivered is, after the last repetition, the sum of
-	 * all that was contributed. For allreduce's sums of int32, uint32, int64, uint64, fp32 and
-	 * fp64; other types have none. In place, too. What is owed is the handle's, survives weir_rejoin (into
-	 * a job with another number of elements a block it is kept, but not sent), and an operation that
-	 * fails leaves what was owed before it. It takes a copy of each missed block, and during the next
-	 * call another; error_feedback_bytes at most (0: 256 MiB): beyond, an operation fails with -ENOMEM.
+	 * Error feedback: a contribution that missed its block is added to the contribution of the next call
+	 * with the same buffer (the address of `send`, count and type), until it is delivered. So, once nothing
+	 * is left to deliver, the sum of all results is the sum of all contributions. For sums of allreduce,
+	 * in place too, of int32, uint32, int64, uint64, fp32 and fp64; other types have none. The kept
+	 * contributions belong to the handle and survive weir_rejoin (if the job then has another number of
+	 * elements a block, they are kept, but not sent). An operation that fails does not change them. They
+	 * take a copy of each missed block, and another during the next call: error_feedback_bytes at most
+	 * (0: 256 MiB). An operation that needs more fails with -ENOMEM.
 	 */
 	bool error_feedback;
 	uint64_t error_feedback_bytes;
 	/*
 	 * While the application computes, the others' operations may time out without it (job policy
-	 * `partial`). Their results are kept for the calls to come, and acknowledged, so that the others
-	 * go on: unexpected_bytes at most (0: 64 MiB). Beyond that they wait, until their operations fail; this
-	 * source is then heard once a second, so a job whose dead_after_ms is not above that expels it.
+	 * `partial`). Their results are kept for later calls, and acknowledged, so that the others
+	 * continue: unexpected_bytes at most (0: 64 MiB). Beyond that the others wait, until their operations
+	 * fail. This source then sends once a second, so a job with a dead_after_ms of at most 1000 expels it.
 	 */
 	uint64_t unexpected_bytes;
 	unsigned int window_limit; /* blocks in flight at most; rounded down to a power of
 					two; 0: the job's window */
-	int spin_us; /* [-1, 1000000]: a waiting call polls so long before it sleeps, as long as answers come
-			about that soon; others get the CPU meanwhile; 0: 100; -1: it sleeps at once */
+	int spin_us; /* [-1, 1000000]: how long a waiting call polls before it sleeps, if answers usually
+			come that soon; it yields the CPU between polls; 0: 100; -1: it sleeps at once */
 
 	const char *control; /* the switch's control API: http://HOST:PORT, https://HOST:PORT or
 				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
 	const char *job_name; /* the job's name */
-	bool create; /* make the job if there is none of this name; over TCP with a tenant's token */
-	struct weir_job_settings settings; /* of the job that is made */
+	bool create; /* create the job if it does not exist; over TCP with a tenant's token */
+	struct weir_job_settings settings; /* of the job that is created */
 	const char *token; /* of the tenant; readable on the wire unless control is https */
-	const char *token_file; /* a file with it, in one line; token goes before */
-	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or what the switch hands to this
-	 * source alone (twice as many: source's key, results' key). Nobody but the job's hosts may
-	 * read it. NULL: with control what the switch hands out, if the job is authenticated;
-	 * else not authenticated. Not with base_form. */
+	const char *token_file; /* a file with the token, in one line; token overrides it */
+	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or this source's keys (twice as many
+	 * bytes: the source's key, the results' key). Only the job's hosts may read it. NULL: with control
+	 * the keys that the switch sends, if the job is authenticated; otherwise no authentication. Not
+	 * with base_form. */
 	const uint8_t *key;
 	size_t key_bytes;
 	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */
 
 	/*
 	 * Called when a join, or an operation without progress, has waited for 3 s, and again each time the wait
-	 * has doubled; text says for what and for whom. It runs in a thread that waits, or in the progress
-	 * thread, and must not call the library. NULL: the text goes to stderr, behind "weir: ".
+	 * has doubled; text names what it waits for. With control also called at once when the MTU towards the
+	 * switch is larger than the switch's, or too small for the job's blocks. It runs in a thread that waits,
+	 * or in the progress thread, and must not call the library. NULL: the text goes to stderr, after "weir: ".
 	 */
 	void (*warn)(void *context, const char *text);
 	void *warn_context;
@@ -196,41 +200,41 @@ struct weir;
  * Join the job and wait for the other sources; all within join_timeout_ms. config is only read
  * during the call.
  *
- * On success 0, and *weir is a handle. On failure -errno, and *weir is a handle that can do nothing
- * but weir_last_error() and weir_close(); it is NULL only for -ENOMEM (weir_last_error(NULL) is fine). In
- * either case the caller owns *weir and closes it.
+ * On success 0, and *weir is a handle. On failure -errno, and *weir is a handle for weir_last_error() and
+ * weir_close() only; it is NULL only for -ENOMEM (weir_last_error(NULL) is fine). In either case the caller owns
+ * *weir and closes it.
  *
  *   -EINVAL      config: a required field is missing, or out of its range
- *   -ETIMEDOUT   the switch did not answer, or not all sources joined; the text tells which
+ *   -ETIMEDOUT   the switch did not answer, or not all sources joined; the text says which
  *   -EACCES      refused: this source is not in the job, or its address is not the source's
- *   -EPROTO      the switch's reply makes no sense (another version?), or it says that the
- *                job has another number of sources than config.sources
+ *   -EPROTO      the switch's reply is invalid (another version?), or the job's number of sources is
+ *                not config.sources
  *   -ENOMEM      no memory
  *   others       from socket(2), bind(2), setsockopt(2), pthread_create(3)
  *
  * and with control
  *
  *   -EINVAL      also: no job name, no rank or size, or the switch refuses a setting
- *   -ECONNREFUSED, -EHOSTUNREACH, -ENOENT (a socket) and their like: nobody is there
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ENOENT (a socket) and similar: no process listens there
  *   -ETIMEDOUT   also: the control API does not answer
- *   -EACCES      also: it wants another token, or any
+ *   -EACCES      also: the token is wrong or missing
  *   -ENOENT      there is no such job, and create is not set
- *   -ECONNABORTED  another member left the job before it had begun; the text names its rank
+ *   -ECONNABORTED  another member left the job before it began; the text names its rank
  *   -EADDRINUSE  another living host has this rank
  *   -ENOSPC      the switch has no memory for the job; -EDQUOT: the tenant's quota is used up
  *   -EBUSY       the switch is too busy, or the tenant asks too often, until the end of join_timeout_ms
- *   -EPROTO      also: no switch's control API, or none that TLS trusts; or the job has another
+ *   -EPROTO      also: the address is not a control API, or TLS does not trust it; or the job has another
  *                size
  *   -EOPNOTSUPP  the library was built without the control API
  *
- * Whatever fails is over at once, but for -ETIMEDOUT and -EBUSY; within 3 s where the API closes connections unanswered.
+ * All failures but -ETIMEDOUT and -EBUSY return at once; within 3 s if the API closes connections without an answer.
  */
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
 
 /*
- * The collectives. Arguments are in NCCL's order, behind the handle. n is weir_sources(), and a source's
- * rank is weir_rank(), [0, n): its position among the sources. All of a call's sources give the same
- * count, type, operation and root; root is a rank. Where a buffer is made of n slices, slice i belongs to
+ * The collectives. Arguments are in NCCL's order, after the handle. n is weir_sources(), and a source's
+ * rank is weir_rank(), [0, n): its position among the sources. All sources pass the same
+ * count, type, operation and root; root is a rank. If a buffer is made of n slices, slice i belongs to
  * rank i, and `count` is the number of elements of ONE slice.
  *
  *                  send                  recv                  in place
@@ -243,45 +247,44 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   allgather      count                 n * count             send == recv + rank * count
  *   alltoall       n * count             n * count             send == recv
  *
- * Any other overlap is refused (-EINVAL). (An alltoall in place of blocks with less room than an element for each
- * pair of sources takes a copy of `send`.) Buffers are aligned as the type, stay the caller's, and are used only
- * from the call to the operation's end; send is not written to (in place, it is). `send` of other
- * sources than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
- * touched and may be NULL. count 0 sends nothing; it needs, like every count, to be the same everywhere.
+ * Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if the job's blocks have fewer elements
+ * than pairs of sources.) Buffers are aligned as the type, stay the caller's, and are used only
+ * until the operation ends; send is not written to, except in place. `send` of sources other
+ * than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
+ * touched and may be NULL. count 0 sends nothing; like every count, it must be the same on all sources.
  *
- * Operations: of integers all; of floating-point types sum, prod, min, max and avg. docs/collectives.md
- * has what they are to the last bit.
+ * Operations: all for integers; sum, prod, min, max and avg for floating-point types. docs/collectives.md
+ * defines them to the last bit.
  *
- * The blocking functions return when this source has what is its own of the result, and is not needed for
- * that of the others. 0: recv holds the whole result; WEIR_PARTIAL: see there; or
+ * The blocking functions return when this rank's result is complete and its peers no longer need it. 0: recv holds
+ * the whole result; WEIR_PARTIAL: see there; or
  *
- *   -EINVAL      unknown type or operation, or one that is not for this type; no such root; base form and
- *                not an allreduce of the job's type and operation; NULL that should be a buffer;
+ *   -EINVAL      unknown type or operation, or an operation that the type does not have; no such root; base
+ *                form and not an allreduce of the job's type and operation; NULL instead of a buffer;
  *                buffers that overlap other than in place; more than 2^31 - 1 blocks. Nothing was sent.
- *   -EBUSY       weir_rejoin is under way on this handle
+ *   -EBUSY       weir_rejoin is in progress on this handle
  *   -ETIMEDOUT   no block completed for op_timeout_ms; the text names the missing sources, or
  *                says that the switch is silent
  *   -EIO         status error: a source was late and the job's policy is `error`, or the root's data
- *                is not there; or a result is partial, and weir_config.partial is WEIR_PARTIAL_FAIL
- *   -ENOMEM      no memory for what `error_feedback` owes, or for the operation
- *   -EPROTO      mismatch: the sources called different operations; the text says in what
+ *                is missing; or a result is partial, and weir_config.partial is WEIR_PARTIAL_FAIL
+ *   -ENOMEM      no memory for `error_feedback`, or for the operation
+ *   -EPROTO      mismatch: the sources called different operations; the text says how they differ
  *   -EOPNOTSUPP  the switch does not serve this collective, type or operation
  *   -ESTALE      the job has a new generation, without this handle; or none: the switch was
- *                restarted, or a source joins anew and the job revokes the others
- *   -ENODATA     expired: the block is over and its result gone
+ *                restarted, or a source joins again and the job revokes the others
+ *   -ENODATA     expired: the switch no longer has the block's result
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
- *   -EACCES      this source is not in the job any more
+ *   -EACCES      this source is no longer in the job
  *   -EMSGSIZE    a block does not fit the MTU of the interface; or the job's blocks have fewer elements
- *                than the job has sources, and slices can't be made of them: then nothing was sent, on any
- *                of them, and the handle is as before
- *   -ECANCELED   the handle was closed meanwhile
+ *                than the job has sources, too few for slices: then no source has sent anything, and the
+ *                handle is unchanged
+ *   -ECANCELED   the handle was closed during the call
  *   others       from sendmmsg(2)
  *
  * With control the library asks the control API when the switch is silent for seconds, and when the
- * operation fails: then it need not wait for op_timeout_ms to learn that the job is gone, and the
- * text names those that are missing by their addresses. The call takes up to 2 s longer for that (and so
- * does a weir_open or weir_rejoin that fails).
+ * operation fails: so it learns before op_timeout_ms that the job is gone, and the text gives the addresses of
+ * missing sources. Such a call takes up to 2 s longer (and so does a weir_open or weir_rejoin that fails).
  */
 WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
 	enum weir_dtype dtype, enum weir_op op);
@@ -303,8 +306,8 @@ WEIR_API int weir_alltoall(
 WEIR_API int weir_barrier(struct weir *weir);
 
 /*
- * Begin a collective and return without waiting. 0: wait for *request with one of the functions below (for count 0,
- * too). Negative: nothing was begun, and *request is NULL. Operations are served in the order of the calls, as many at
+ * Start a collective and return without waiting. 0: wait for *request with one of the functions below, also for
+ * count 0. Negative: nothing was started, and *request is NULL. Operations are served in the order of the calls, as many at
  * a time as the window has room for, and may be waited for in any order. Waiting for a request frees it; weir_close
  * frees the others.
  */
@@ -329,15 +332,15 @@ WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
 
 /*
  * Wait for requests of one handle or of several. They return the operation's code, as the blocking function does, free the
- * request and set *request to NULL. One thread waits for a request. NULL in place of a request (already waited
- * for) is done at once with 0, or skipped.
+ * request and set *request to NULL. Only one thread may wait for a request. A NULL request (already waited
+ * for) returns 0 at once, or is skipped.
  *
- * weir_test      does not wait: *done tells whether the operation has ended; if not, 0 is returned.
+ * weir_test      does not wait: *done says whether the operation has ended; if not, 0 is returned.
  * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
  * weir_wait_all  waits for all of them; the first code in the array's order that is not 0 and, of up to 8
  *                failed handles, its text.
  *
- * -EINVAL of a request that came by fork(): nothing was waited for, all are as they were, *which is n.
+ * -EINVAL for a request from before fork(): no request was waited for or changed; *which is n.
  */
 WEIR_API int weir_test(struct weir_request **request, bool *done);
 WEIR_API int weir_wait(struct weir_request **request);
@@ -345,81 +348,82 @@ WEIR_API int weir_wait_any(struct weir_request **requests, size_t n, size_t *whi
 WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
 
 /*
- * Begin a new generation on this handle, after a failure or without: join again, from the same address
- * and port, and wait for the other sources, within join_timeout_ms. Every source has to, with
- * weir_rejoin, or weir_open in a process that was started anew: so hosts go on after one of them
- * crashed and came back, or the switch was restarted.
+ * Begin a new generation on this handle, with or without a failure: join again, from the same address
+ * and port, and wait for the other sources, within join_timeout_ms. Every source must join, with weir_rejoin, or
+ * with weir_open in a new process. So hosts continue after one of them crashed and restarted, or after the
+ * switch was restarted.
  *
- * Sources may have ended their last generation in different operations, one apart: what one of them has
- * the result of, another may have failed in. Nothing of the former generation is left, so let them agree
- * where to go on: for example with a sum of as many elements as sources, in which each puts its own
- * step in its place.
+ * The last operations of two sources may differ by one: one source may have the result of an operation that
+ * failed on another. The new generation has no state of the former one, so the sources must agree on where to
+ * continue: for example with a sum of one element per source, in which each source sets its own element to its
+ * step.
  *
- * A member of a job over the control API becomes one again, with what weir_open was told: so a membership
- * that has expired, a job that was deleted and made again (by this call, if `create` was set), with
- * another number or other keys, and a switch that has lost its state are no matter. While the API
- * does not answer it is asked again, for half of join_timeout_ms; then the former membership has to do.
+ * A member that joined through the control API joins there again, with the configuration of weir_open. So an
+ * expired membership, a job that was deleted and created again (by this call, if `create` was set) with
+ * another id or other keys, and a switch that has lost its state are handled. While the API does not
+ * answer, the request is repeated, for half of join_timeout_ms; then the former membership is used.
  *
- * How the others learn of it is the job's setting `rejoin`. With "wait" their operations go on until they
- * fail by themselves, or the application calls this; with "revoke" they fail at once, with -ESTALE.
+ * The job's setting `rejoin` says how the others learn of it. With "wait" their operations continue until they
+ * fail, or the application calls weir_rejoin; with "revoke" they fail at once, with -ESTALE.
  *
- * In an authenticated job each generation has keys of its own, made with a challenge that the switch
- * never repeats: no key is used with a block number twice, whatever was restarted.
+ * In an authenticated job each generation has its own keys, derived from a challenge that the switch
+ * never repeats: no key is used twice with a block number, whatever was restarted.
  *
- * 0: usable again, as after weir_open. -EBUSY: an operation is under way (or its request was not waited
- * for), and nothing was done. Else
- * as weir_open, within join_timeout_ms; the handle is as after a failed operation, and this may be
- * tried again. (If it was weir_open that failed, close and open again.)
+ * 0: usable again, as after weir_open. -EBUSY: an operation is in progress (or its request was not waited
+ * for), and nothing was done. Otherwise as weir_open; the handle is as after a failed operation, and weir_rejoin
+ * may be called again. (If weir_open failed, close and open again.)
  */
 WEIR_API int weir_rejoin(struct weir *weir);
 
 /*
  * How far the other sources are ahead: the number of blocks, from the first block of the next operation, whose
- * results are here already. Operations within them complete at once with the results of the others and contribute nothing;
- * so a late application need not compute their data. (With `error_feedback` their data are added to the next call.)
- * A block has weir_elements() elements, the last one of an operation may have fewer; a barrier is one block. Any thread.
+ * results have already arrived. Operations within these blocks complete at once with the others' results and contribute
+ * nothing, so a late application need not compute their data. (With `error_feedback` their data is added to the next
+ * call.) A block has weir_elements() elements, the last one of an operation may have fewer; a barrier is one block.
+ * Any thread.
  */
 WEIR_API uint64_t weir_unexpected(const struct weir *weir);
 
 /*
- * Forget what `error_feedback` keeps for this buffer (`send` of former calls), because the buffer is freed or holds something
- * else now; NULL: for all buffers. Returns the number of bytes forgotten. Not during an operation.
+ * Discard what `error_feedback` keeps for this buffer (`send` of former calls), because the buffer is freed or reused;
+ * NULL: for all buffers. Returns the number of bytes discarded. Not during an operation.
  */
 WEIR_API uint64_t weir_error_feedback_forget(struct weir *weir, const void *buffer);
 
 /*
  * Leave the job: stop the progress thread, close the sockets, free the handle. NULL is fine. The other sources
  * still get their results from the switch. A member that joined through the control API leaves through it, within
- * 2 s, unless another handle has joined as this rank since. Operations under way are cancelled: a thread that waits for one of
- * them gets -ECANCELED first. Requests that nobody waits for are freed, too.
+ * 2 s, unless another handle has joined as this rank since. Operations in progress are canceled: a thread that waits for
+ * one of them returns -ECANCELED first. Requests that no thread waits for are freed.
  */
 WEIR_API void weir_close(struct weir *weir);
 
 /*
  * The text of the last failure (or WEIR_PARTIAL) that a call with this handle returned to this thread: one line without
- * newline, or "". As with errno, failures of other threads do not change it, nor do calls that succeed. A
- * thread keeps the texts of the last 8 handles that failed. Valid until the next call of this thread with a handle. NULL: a
- * text about -ENOMEM. Not after weir_close.
+ * a newline, or "". As with errno, neither failures of other threads nor calls that succeed change it. A
+ * thread keeps the texts of the last 8 handles that failed. Valid until this thread's next call with a handle. NULL: the
+ * text for -ENOMEM. Not after weir_close.
  */
 WEIR_API const char *weir_last_error(const struct weir *weir);
 
 /* How an operation ended: the one that was waited for last, in a blocking call or by its request, by any thread. */
 struct weir_result {
 	uint64_t blocks; /* blocks of the operation */
-	uint64_t completed; /* that have a result, degraded ones too */
-	uint64_t degraded; /* results that not all sources are in, whole data or not */
-	uint64_t without_own; /* of these: that this source's own contribution is not in */
-	unsigned int sources_least; /* sources in the poorest result; all of them if whole */
-	uint8_t missing[WEIR_BITMAP_BYTES]; /* sources that are not in at least one result;
-						bit (s % 8) of byte (s / 8). In a job with other ids
-						than [0, sources), of those seen so far */
+	uint64_t completed; /* blocks that have a result, degraded ones included */
+	uint64_t degraded; /* results that lack a source, even if no data is missing */
+	uint64_t without_own; /* of these: results that lack this source's contribution */
+	unsigned int sources_least; /* sources in the result that has the fewest */
+	uint8_t missing
+		[WEIR_BITMAP_BYTES]; /* sources that at least one result lacks; bit (s % 8) of
+						byte (s / 8). If the job's ids are not [0, sources),
+						only sources seen so far */
 };
 
 WEIR_API void weir_last_result(const struct weir *weir, struct weir_result *result);
 
 /*
- * One degraded block of that operation: its elements are [first, first + count) of `recv`; where recv is made
- * of slices, of each of them (but of an alltoall made of scatters, of recv).
+ * One degraded block of that operation: its elements are [first, first + count) of `recv`, or, if recv is made
+ * of slices, of each slice (in an alltoall made of scatters, of recv).
  */
 struct weir_degraded {
 	size_t first;
@@ -428,8 +432,8 @@ struct weir_degraded {
 };
 
 /*
- * The degraded blocks of that operation, in no order. *blocks points at the returned number of
- * them, owned by the handle and valid until the next one is waited for, by any thread.
+ * The degraded blocks of that operation, in no particular order. Returns their number. The handle owns *blocks; it
+ * is valid until any thread waits for another operation.
  */
 WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degraded **blocks);
 
@@ -438,13 +442,13 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
  * (8), the aggregation header and the payload, at least 60 a frame; no preamble and no FCS.
  */
 #define WEIR_STATS_LIST(X)                                                                         \
-	X(packets_sent, "contributions sent, repetitions too")                                     \
+	X(packets_sent, "contributions sent, repetitions included")                                \
 	X(payload_sent, "bytes of elements in them")                                               \
 	X(wire_sent, "bytes on the wire of them")                                                  \
-	X(packets_received, "packets received, whatever became of them")                           \
+	X(packets_received, "packets received, dropped ones included")                             \
 	X(payload_received, "bytes of elements in the accepted results")                           \
 	X(wire_received, "bytes on the wire of all packets received")                              \
-	X(retransmissions, "contributions sent again, for whatever reason")                        \
+	X(retransmissions, "contributions sent again, for any reason")                             \
 	X(timeouts, "of these: nothing came within the retransmission timeout")                    \
 	X(gaps, "of these: later blocks were answered first")                                      \
 	X(results_ok, "blocks completed with every source in them")                                \
@@ -452,18 +456,18 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(results_error, "replies that failed an operation, of any status")                        \
 	X(fed_back, "own contributions that missed their block, kept for the next call")           \
 	X(unexpected, "partial results kept for operations that were not called yet")              \
-	X(acknowledged, "acknowledgements sent, repetitions too")                                  \
+	X(acknowledged, "acknowledgements sent, repetitions included")                             \
 	X(unexpected_full, "partial results not kept: unexpected_bytes are used up")               \
-	X(waiting, "replies that a block still waits for sources")                                 \
-	X(duplicates, "packets about blocks that nobody waits for: they had theirs already")       \
+	X(waiting, "replies that say that a block waits for sources")                              \
+	X(duplicates, "packets about blocks that have their result already")                       \
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \
 	X(forged, "packets without the right tag, in an authenticated job; ignored")               \
 	X(malformed, "packets from the switch that failed a check of length, type or range")       \
 	X(send_errors, "errors of sendmmsg(2) and ICMP errors, repaired by repetition")            \
-	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included; now")          \
-	X(rto_ns, "retransmission timeout; now")                                                   \
-	X(window, "blocks in flight at most, as used")                                             \
-	X(window_job, "the same as the job allows it")                                             \
+	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included")               \
+	X(rto_ns, "retransmission timeout")                                                        \
+	X(window, "blocks in flight at most")                                                      \
+	X(window_job, "blocks in flight that the job allows")                                      \
 	X(receive_buffer, "bytes that the kernel granted to the receiving socket")
 
 struct weir_stats {
@@ -475,7 +479,7 @@ struct weir_stats {
 /* Copy the counters. Any thread, at any time between weir_open and weir_close. */
 WEIR_API void weir_stats(const struct weir *weir, struct weir_stats *stats);
 
-/* Who I am in the job, and the job's id: [0, 256), given or learned; 0 until known. */
+/* This rank's source id, and the job's id: [0, 256), from the configuration or the switch; 0 until known. */
 WEIR_API unsigned int weir_source(const struct weir *weir);
 WEIR_API unsigned int weir_job(const struct weir *weir);
 
@@ -493,7 +497,7 @@ WEIR_API enum weir_op weir_job_op(const struct weir *weir);
 
 /*
  * Elements per block at most, of this type: the job's `elements`, and for types of 8 bytes half of
- * it (at least 1), as the switch sizes its buffers for 4 bytes an element.
+ * it (at least 1), because the switch sizes its buffers for 4 bytes an element.
  */
 WEIR_API unsigned int weir_elements(const struct weir *weir, enum weir_dtype dtype);
 

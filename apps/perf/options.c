@@ -90,7 +90,7 @@ static const struct option_row job[] = {
 	{"create", 0, OPTION_FLAG, &config.create, 0, 0, NULL,
 		"with a URL: make the job if there is none of this name; over TCP with a token"},
 	{"authenticate", 0, OPTION_FLAG, &config.settings.authenticate, 0, 0, NULL,
-		"with --create: its packets bear tags; needs https or unix"},
+		"with --create: authenticate every packet; needs https or unix"},
 	{"deterministic", 0, OPTION_FLAG, &config.settings.deterministic, 0, 0, NULL,
 		"with --create: floating-point results are the same bits in every run"},
 	{"token-file", 0, OPTION_TEXT, &config.token_file, 0, 0, "FILE",
@@ -124,7 +124,7 @@ static const struct option_row how[] = {
 	{"partial", 0, OPTION_CHOICE, &given.partial, 0, 0, "as-is|rescale|fail",
 		"what to do with partial results; rescale needs -c 0"},
 	{"error-feedback", 0, OPTION_FLAG, &config.error_feedback, 0, 0, NULL,
-		"add what came too late to the next call; needs -c 0"},
+		"add contributions that missed their block to the next call; needs -c 0"},
 	{"rejoin", 0, OPTION_UINT, &given.rejoins, 0, 1000, "N",
 		"after a failure join again and go on, N times in all; on every rank, also on one "
 		"that is "
