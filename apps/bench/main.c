@@ -304,9 +304,8 @@ bench_quantile(const double *sorted, size_t n, double quantile)
 static const char *
 about(void)
 {
-	char *text = NULL;
-	size_t length;
-	FILE *out = open_memstream(&text, &length);
+	static char text[4096];
+	FILE *out = fmemopen(text, sizeof(text), "w");
 
 	if (out == NULL)
 		return "";

@@ -8,13 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MAX  128
-#define FIRST_KEY 256 /* of options without a letter: FIRST_KEY + index */
+#define ROWS_MAX   128
+#define HELP_BYTES 512
+#define FIRST_KEY  256 /* of options without a letter: FIRST_KEY + index */
 
 /* The rows of all tables in turn, and what argp makes of them. */
 struct parser {
 	const struct option_row *row[ROWS_MAX];
 	struct argp_option option[ROWS_MAX + 1];
+	char help[ROWS_MAX][HELP_BYTES]; /* --help may come at any time */
 	unsigned int count;
 	bool arguments; /* are allowed */
 	int next;
@@ -179,8 +181,7 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 		[OPTION_CHOICE] = "WORD",
 		[OPTION_LIST] = "LIST"};
 	struct argp_option *option = &parser->option[parser->count];
-	char *help = NULL;
-	size_t length;
+	char *help = parser->help[parser->count];
 	FILE *out;
 
 	if (row->name == NULL) {
@@ -188,7 +189,7 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 		parser->row[parser->count++] = row;
 		return;
 	}
-	out = open_memstream(&help, &length);
+	out = fmemopen(help, HELP_BYTES, "w");
 	if (out != NULL) {
 		fputs(row->help, out);
 		write_default(row, out);
@@ -197,7 +198,7 @@ add_row(struct parser *parser, const struct option_row *row, int group)
 	*option = (struct argp_option){.name = row->name,
 		.key = row->letter != '\0' ? row->letter : (int)(FIRST_KEY + parser->count),
 		.arg = row->argument != NULL ? row->argument : argument[row->kind],
-		.doc = help, /* kept as long as the program: --help may come at any time */
+		.doc = help,
 		.group = group};
 	parser->row[parser->count++] = row;
 }
