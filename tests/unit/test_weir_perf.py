@@ -99,7 +99,7 @@ def extremes_of_one_and_of_two():
             _, _, reports = run(ports, sources, 'allreduce,reduce,reducescatter', '-d',
                                 'fp16,bf16,fp32,fp64,fp8_e4m3,fp8_e5m2', '-o', 'min,max', '-b', 3000, '-e', 3000, '-n', 1)
         for report in reports:
-            assert len(report['rows']) == 3 * 4 * 2 and report['wrong'] == 0, report['rows']
+            assert len(report['rows']) == 3 * 6 * 2 and report['wrong'] == 0, report['rows']
 
 
 def a_model():
