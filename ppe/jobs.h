@@ -18,8 +18,30 @@
 #define PPE_JOB_NAME_MAX 32
 #define PPE_WINDOW_MAX   4096 /* blocks; a window is a power of two in [1, PPE_WINDOW_MAX] */
 
-/* What happens to a block that saw no new contribution for the job's timeout. */
-enum ppe_policy { PPE_POLICY_WAIT, PPE_POLICY_PARTIAL, PPE_POLICY_ERROR };
+/*
+ * What happens to a block that saw no new contribution for the job's timeout: name, word, and whether a result
+ * without the missing contributions is sent. Except for WAIT the block ends; without such a result it fails.
+ */
+#define PPE_POLICY_LIST(X)                                                                         \
+	X(WAIT, "wait", false)                                                                     \
+	X(PARTIAL, "partial", true)                                                                \
+	X(ERROR, "error", false)
+
+enum ppe_policy {
+#define X(name, ...) PPE_POLICY_##name,
+	PPE_POLICY_LIST(X)
+#undef X
+};
+
+static inline bool
+ppe_policy_sends_partial(enum ppe_policy policy)
+{
+	return false
+#define X(name, word, partial) || ((partial) && policy == PPE_POLICY_##name)
+		PPE_POLICY_LIST(X)
+#undef X
+			;
+}
 
 /* A job, as configured. ppe: ro, ctrl: wo before publication. */
 struct ppe_job {

@@ -372,8 +372,8 @@ local function check_request(h, complain)
 	if h.status ~= 0 or h.degraded or h.src_cnt ~= 0 or (h.second or 0) ~= 0 then
 		complain("a packet to the switch has no status, degraded or src_cnt: it is dropped")
 	end
-	if h.join and (h.gen ~= 0 or h.count ~= 0) then
-		complain("a join has gen_id 0 and grad_cnt 0")
+	if h.join and h.count ~= 0 then
+		complain("a join has grad_cnt 0")
 	end
 	if (h.collective == BARRIER or h.collective == ACKNOWLEDGE) and h.count ~= 0 then
 		complain("a barrier has no elements, nor has an acknowledgement")

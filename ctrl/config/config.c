@@ -20,9 +20,8 @@
 
 static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
 	"the words of workers.vectors are in this order");
-static_assert(PPE_IDLE_SPIN == 0 && PPE_IDLE_YIELD == 1 && PPE_IDLE_SLEEP == 2 &&
-		PPE_POLICY_WAIT == 0 && PPE_POLICY_PARTIAL == 1 && PPE_POLICY_ERROR == 2,
-	"the words of workers.idle and jobs[].policy are in this order");
+static_assert(PPE_IDLE_SPIN == 0 && PPE_IDLE_YIELD == 1 && PPE_IDLE_SLEEP == 2,
+	"the words of workers.idle are in this order");
 
 static_assert(CTRL_LOG_ERROR + 4 == CTRL_LOG_DEBUG, "the words of log.level are in this order");
 

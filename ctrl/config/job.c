@@ -231,7 +231,7 @@ no(struct ctrl_reason *reason, const char *format, ...)
 uint32_t
 ctrl_job_frame_bytes(const struct ppe_job *job)
 {
-	uint32_t bitmap = job->policy == PPE_POLICY_PARTIAL ? WEIR_BITMAP_BYTES : 0;
+	uint32_t bitmap = ppe_policy_sends_partial(job->policy) ? WEIR_BITMAP_BYTES : 0;
 	uint32_t tag = job->authenticated ? WEIR_TAG_BYTES : 0;
 
 	return 14 + 20 + 8 + WEIR_EXT_BYTES + ppe_job_payload_bytes(job) + bitmap + tag;

@@ -2,9 +2,9 @@
 /*
  * The settings of a job, one line each. From this list come the keys of `jobs[]` in a configuration,
  * the keys of the control API's requests and answers and of the state file, their checks and
- * defaults, what `job set` and a reload change, weirctl's options, docs/configuration.md and
- * docs/openapi.yaml. To add a setting: add its line, its field of struct ppe_job (or ctrl_job_spec),
- * its use in the data plane and its test, then run `make keys`, which rewrites the two documents.
+ * defaults, what `job set` and a reload change, weirctl's options, docs/configuration.md,
+ * docs/openapi.yaml and apps/ctl/weirctl.1. To add a setting: add its line, its field of struct ppe_job (or
+ * ctrl_job_spec), its use in the data plane and its test, then run `make keys`, which rewrites the three documents.
  *
  *	X(key, where, change, kind, field, unit, default, min, max, words, help)
  *
@@ -20,10 +20,13 @@
 #define CTRL_JOB_SETTINGS_H
 
 #include "pktbuf/wire/wire.h"
+#include "ppe/jobs.h"
 
-/* The words of types and operations, by their code on the wire: "int8|uint8|...", "sum|prod|...". */
+/* The words of types and operations, by their code on the wire: "int8|uint8|...", "sum|prod|..."; and of policies. */
 #define CTRL_WORD_OF_TYPE(name, code, text, ...) "|" text
 #define CTRL_WORD_OF_OP(name, code, text)        "|" text
+#define CTRL_WORD_OF_POLICY(name, text, ...)     "|" text
+#define CTRL_POLICIES                            (&(PPE_POLICY_LIST(CTRL_WORD_OF_POLICY))[1])
 #define CTRL_TYPES                               (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])
 #define CTRL_OPS                                 (&(WEIR_OP_LIST(CTRL_WORD_OF_OP))[1])
 
@@ -39,7 +42,7 @@
 		"Rate limit of the job's contributions, counting whole frames. The excess is dropped as `policed`. The burst is " \
 		"10 ms at that rate or one window of all sources, whichever is larger; two windows if they take no more " \
 		"than a second. A change does not refill the bucket. 0: no limit.") \
-	X(policy, BOTH, YES, WORD, shape.policy, "", "wait", 0, 0, "wait|partial|error", \
+	X(policy, BOTH, YES, WORD, shape.policy, "", "wait", 0, 0, CTRL_POLICIES, \
 		"What happens to a straggler's block: it waits, is sent without the missing contributions, or fails.") \
 	X(dead_after_ms, BOTH, YES, INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \
 		"Policy `partial`: a source is expelled when the others wait this long for its acknowledgement and it " \

@@ -84,7 +84,8 @@ straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 			continue;
 		}
 		block_finish(state, js, b,
-			js->policy == PPE_POLICY_PARTIAL ? WEIR_STATUS_PARTIAL : WEIR_STATUS_ERROR);
+			ppe_policy_sends_partial(js->policy) ? WEIR_STATUS_PARTIAL
+							     : WEIR_STATUS_ERROR);
 		emit_block(worker, thread, b, -1, straggler);
 		return PPE_RUN(emit);
 	}
@@ -204,7 +205,7 @@ expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64
 
 	/* Other policies give no partial results. Without joins, job->in is empty: an expelled source could
 	 * not come back. */
-	if (j == NULL || j->policy != PPE_POLICY_PARTIAL || j->dead_after_ms == 0)
+	if (j == NULL || !ppe_policy_sends_partial(j->policy) || j->dead_after_ms == 0)
 		return;
 	patience = j->dead_after_ms * state->tsc_per_ms;
 	if (slot->held_since == 0)

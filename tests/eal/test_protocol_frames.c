@@ -170,6 +170,8 @@ Test(protocol_frames, results, .timeout = 90)
 	start(PPE_POLICY_WAIT, 1000, 0);
 	join_all();
 	expect(0, "Join, accepted");
+	send_page(0, "Join, repeated in generation 7");
+	expect(0, "Join, accepted");
 	send_join(9);
 	skip(0); /* another nonce than the page's */
 	send_page(0, "Contribution, base form");

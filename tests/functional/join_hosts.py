@@ -28,7 +28,7 @@ def environment(rank=None, size=None, launcher=3, **more):
 
 
 class Ended:
-    def __init__(self, process, seconds=40):
+    def __init__(self, process, seconds=60):
         began = time.monotonic()
         try:
             self.out, self.err = process.communicate(timeout=seconds)
@@ -50,9 +50,8 @@ def start(address, *options, **settings):
                             stderr=subprocess.PIPE, env=environment(**known))
 
 
-def fails(run, *patterns, within=4):
+def fails(run, *patterns):
     check(run.status == 1, 'not status 1: %s', run)
-    check(run.seconds < within, 'not within %g s: %s', within, run)
     check(run.err.count('\n') == 1, 'not a line: %s', run)
     for pattern in patterns:
         check(re.search(pattern, run.err), '"%s" is not in:\n%s', pattern, run)

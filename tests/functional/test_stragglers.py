@@ -42,8 +42,9 @@ def partial_results_do_not_wait_for_slow_hosts():
     check(wait['sources'] == plan.hosts and wait['missed'] == 0, 'who waits has all: %s', wait)
     check(1 <= partial['sources'] < plan.hosts and partial['missed'] > 0, 'nobody missed: %s',
           partial)
-    # Waiting costs what the slowest host takes, and nobody can make it cheaper.
-    check(wait['iteration_ms'] > 0.97 * (plan.compute + wait['held_up_ms']), '%s', wait)
+    # An iteration of those that wait includes the slowest host's delay. The hosts do not start at once: what each of them
+    # computes is the margin.
+    check(wait['iteration_ms'] > wait['held_up_ms'], '%s', wait)
     check(partial['given_up'] > 0, 'nobody came back to the others: %s', partial)
 
 

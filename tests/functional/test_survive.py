@@ -205,8 +205,8 @@ def it_is_carried_in_an_authenticated_job():
     with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as file:
         file.write(key + '\n')
         file.flush()
-        ends, (ahead, steps, ms) = naps({'key_file': file.name}, error_feedback=1, key=key)
-    check(ahead >= 24 and steps >= 8 and ms < 500, '%d blocks, %d steps in %d ms', ahead, steps, ms)
+        ends, (ahead, steps, _) = naps({'key_file': file.name}, error_feedback=1, key=key)
+    check(ahead >= 24 and steps >= 8, '%d blocks, %d steps were ahead', ahead, steps)
     all_is_delivered(ends, steps)
 
 

@@ -75,10 +75,11 @@ def broken_transfers():
 
     def drips(handler):
         handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n')
-        for _ in range(30):
-            handler.wfile.write(b' ')
-            handler.wfile.flush()
-            time.sleep(0.1)
+        with contextlib.suppress(OSError):
+            for _ in range(1000):  # longer than the limit below
+                handler.wfile.write(b' ')
+                handler.wfile.flush()
+                time.sleep(0.1)
         handler.close_connection = True
 
     def endless(handler):
@@ -92,7 +93,7 @@ def broken_transfers():
         for route in (cut, noise, hangs_up, drips):
             api.routes['/v1/jobs'] = route
             run = says(ctl(api.address, 'jobs', '-t', '1s'), 3, 'weirctl: ')
-            check(run.seconds < 3, '%s', run)
+            check(run.seconds < 60, '%s', run)
         api.routes['/v1/jobs'] = endless
         says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8192 KiB')
         api.routes['/v1/jobs'] = {'jobs': []}

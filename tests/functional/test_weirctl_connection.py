@@ -28,8 +28,7 @@ def no_connection():
     with FakeApi() as api:
         api.routes['/v1/jobs'] = lambda handler: time.sleep(3)
         api.routes['/v1/trace'] = lambda handler: time.sleep(1) or {'traceEvents': []}
-        run = says(ctl(api.address, 'jobs', '--timeout', '300ms'), 3, 'no answer .* for 300 ms')
-        check(run.seconds < 2, '%s', run)
+        says(ctl(api.address, 'jobs', '--timeout', '300ms'), 3, 'no answer .* for 300 ms')
         # What is asked to take time has this time beside the timeout.
         says(ctl(api.address, '-t', '600ms', 'trace', '--for', '1s', '-o', '-'), 0, 'traceEvents')
 

@@ -132,7 +132,7 @@ def packets_of_the_protocol_page():
         starts = ['Contribution', 'Contribution', 'Contribution', 'Result', 'Result', 'Result',
                   'Barrier', 'Barrier', 'Result', 'Result', 'Result', 'Result', 'Contribution', 'Contribution',
                   'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted',
-                  'Join refused', 'Status waiting', 'Status waiting', 'Partial result',
+                  'Join job', 'Join refused', 'Status waiting', 'Status waiting', 'Partial result',
                   'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
                   'Status stale', 'Status out-of-window', 'Status unsupported']
         for info, start in zip(infos, starts):
@@ -464,7 +464,8 @@ def impossible_and_cut_off_packets():
         (frame('10.77.0.1', header(1, 5, 0, 7, 3), port=BASE), 0, 1),
         (frame('10.77.0.1', header(1, 5, 0, 7, 0) + b'12', port=BASE), 1, 0),
         (frame('10.77.0.1', header(1, 5, 0, 7, 0, status=4), port=BASE), 1, 0),
-        (frame('10.77.0.1', header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0))), 1, 0),
+        (frame('10.77.0.1', header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0))), 0, 0),  # repeated in generation 7
+        (frame('10.77.0.1', header(1, 5, 0, 0, 3, (JOIN, 0, 0, 1, 0))), 1, 0),
         (reply(header(1, 5, 0, 7, 0, (JOIN, 0, 0, 1, 0)) + bytes(16)), 1, 0),
     ]
     with folder() as home:

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Generations, in the switch: how they begin and end. Included by switch.pml. */
 
-/* ---- collective_join.c ---- */
+/*
+ * Not modelled: the join that a source without answers repeats in its generation, with gen_id the generation. It
+ * differs from the others: accept() answers it in that generation alone, and otherwise it is dropped, so it never
+ * sets a bit of pending. Nor is it modelled that a repeat changes the address of its source.
+ */
+
+/* ---- join.c, jobs.c ---- */
 
 inline accept(s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The switch: included by block.pml. */
 
-/* ---- collective_block.c ---- */
+/* ---- block.c ---- */
 
 inline release(r)
 {
@@ -129,7 +129,7 @@ inline block_open(r, s, e, b)
 	fi
 }
 
-/* ---- collective.c, collective_odd.c ---- */
+/* ---- block.c, reduce.c, collective.c ---- */
 
 /* A contribution to a finished block: its sender has lost the result, or never was in it. */
 inline answer_late(r, rec, newest, s)
@@ -185,7 +185,7 @@ inline aggregate(r, rec, newest, s, e)
 }
 
 #ifdef AWAY
-/* ---- collective_ack.c ---- */
+/* ---- block.c, admit.c ---- */
 
 inline acknowledged(r, s, e, b)
 {
@@ -253,7 +253,7 @@ inline admit(s, e, b, acknowledges)
 	fi
 }
 
-/* ---- collective_age.c ---- */
+/* ---- timeout.c ---- */
 
 #define STRAGGLES(r) (POLICY != WAIT_FOR_ALL && current[r].state == open)
 
@@ -270,8 +270,6 @@ inline straggler(r)
 #endif
 	emit_block(r, current[r], NONE)
 }
-
-/* ---- collective_expel.c ---- */
 
 #ifdef DEAD_AFTER
 /* The next block of the residue is held back, and who is not heard is silent for long enough. */
