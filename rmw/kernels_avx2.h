@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations for AVX2 and F16C; kernels_avx512.h has the same names. A name ends with the
- * bits of an element, after s or u if the sign matters, or f for floating point.
+ * The vector kernels' operations for AVX2 and F16C that AVX-512 has otherwise; kernels_avx512.h has the same names.
  */
 #ifndef RMW_KERNELS_AVX2_H
 #define RMW_KERNELS_AVX2_H
@@ -12,11 +11,19 @@
 #include <stdint.h>
 #include <string.h>
 
-#define RMW_VARIANT avx2
-#define V_BYTES     32
-#define V_WORDS     8 /* elements of 4 bytes */
+#define RMW_VARIANT       avx2
+#define V_BYTES           32
+#define V_WORDS           8 /* elements of 4 bytes */
+
+#define V_INTRINSIC(name) _mm256_##name
+#define V_SET1_EPI64      set1_epi64x
+#define V_BITWISE(name)   name##_si256
 
 typedef __m256i vector;
+typedef __m256 vector_f32;
+typedef __m256d vector_f64;
+
+#include "rmw/kernels_simd.h"
 
 static inline vector
 v_load(const uint8_t *p)
@@ -48,55 +55,6 @@ v_store_part(uint8_t *p, vector v, size_t bytes)
 	v_store(whole, v);
 	memcpy(p, whole, bytes);
 }
-
-#define V_SET(name, intrinsic, type)                                                               \
-	static inline vector name(type x)                                                          \
-	{                                                                                          \
-		return intrinsic(x);                                                               \
-	}
-V_SET(v_set8, _mm256_set1_epi8, char)
-V_SET(v_set16, _mm256_set1_epi16, short)
-V_SET(v_set32, _mm256_set1_epi32, int)
-V_SET(v_set64, _mm256_set1_epi64x, long long)
-
-#define V_OP(name, intrinsic)                                                                      \
-	static inline vector name(vector a, vector b)                                              \
-	{                                                                                          \
-		return intrinsic(a, b);                                                            \
-	}
-V_OP(v_add8, _mm256_add_epi8)
-V_OP(v_add16, _mm256_add_epi16)
-V_OP(v_add32, _mm256_add_epi32)
-V_OP(v_add64, _mm256_add_epi64)
-V_OP(v_sub64, _mm256_sub_epi64)
-V_OP(v_multiply16, _mm256_mullo_epi16)
-V_OP(v_multiply32, _mm256_mullo_epi32)
-V_OP(v_multiply_low32, _mm256_mul_epu32) /* 64-bit products of the low halves */
-V_OP(v_and, _mm256_and_si256)
-V_OP(v_or, _mm256_or_si256)
-V_OP(v_xor, _mm256_xor_si256)
-V_OP(v_min_s8, _mm256_min_epi8)
-V_OP(v_min_u8, _mm256_min_epu8)
-V_OP(v_max_s8, _mm256_max_epi8)
-V_OP(v_max_u8, _mm256_max_epu8)
-V_OP(v_min_s16, _mm256_min_epi16)
-V_OP(v_min_u16, _mm256_min_epu16)
-V_OP(v_max_s16, _mm256_max_epi16)
-V_OP(v_max_u16, _mm256_max_epu16)
-V_OP(v_min_s32, _mm256_min_epi32)
-V_OP(v_min_u32, _mm256_min_epu32)
-V_OP(v_max_s32, _mm256_max_epi32)
-V_OP(v_max_u32, _mm256_max_epu32)
-
-#define V_SHIFT(name, intrinsic)                                                                   \
-	static inline vector name(vector x, int bits)                                              \
-	{                                                                                          \
-		return intrinsic(x, bits);                                                         \
-	}
-V_SHIFT(v_left32, _mm256_slli_epi32)
-V_SHIFT(v_right32, _mm256_srli_epi32)
-V_SHIFT(v_left64, _mm256_slli_epi64)
-V_SHIFT(v_right64, _mm256_srli_epi64)
 
 /* All ones in negative elements, 0 in others. */
 static inline vector
@@ -166,22 +124,6 @@ v_max_u64(vector a, vector b)
 {
 	return v_choose(v_above_u64(a, b), a, b);
 }
-
-/* As asm, so that a stays the first operand, whose NaN is the result: compilers may swap _mm256_add_ps's operands. */
-#define V_SPELLED(name, instruction)                                                               \
-	static inline vector name(vector a, vector b)                                              \
-	{                                                                                          \
-		vector result;                                                                     \
-                                                                                                   \
-		__asm__(instruction " %2, %1, %0" : "=x"(result) : "x"(a), "x"(b));                \
-		return result;                                                                     \
-	}
-V_SPELLED(v_add_f32, "vaddps")
-V_SPELLED(v_add_f64, "vaddpd")
-V_SPELLED(v_multiply_f32, "vmulps")
-V_SPELLED(v_multiply_f64, "vmulpd")
-V_SPELLED(v_divide_f32, "vdivps")
-V_SPELLED(v_divide_f64, "vdivpd")
 
 /*
  * If the operands are equal (-0 and 0 are) or one is NaN, vminps returns the second. The OR of both orders has
@@ -290,17 +232,11 @@ v_store_fp16(uint8_t *p, vector v, size_t n)
 	store_short(p, _mm256_cvtps_ph(_mm256_castsi256_ps(v), _MM_FROUND_TO_NEAREST_INT), n, 2);
 }
 
-/* fp16 in the low bits of 32 to fp32, and back, rounded towards zero. */
+/* fp16 in the low bits of 32 to fp32. */
 static inline vector
 v_fp16_to_f32(vector x)
 {
 	return FP16_TO_FP32(low_halves(x));
-}
-
-static inline vector
-v_f32_to_fp16_cut(vector x)
-{
-	return _mm256_cvtepu16_epi32(_mm256_cvtps_ph(_mm256_castsi256_ps(x), _MM_FROUND_TO_ZERO));
 }
 
 /* fp32: NaN ? a : b */
@@ -312,37 +248,11 @@ v_choose_nan_f32(vector x, vector a, vector b)
 	return v_choose(_mm256_castps_si256(_mm256_cmp_ps(number, number, _CMP_UNORD_Q)), a, b);
 }
 
-static inline vector
-v_s32_to_f32(vector x)
-{
-	return _mm256_castps_si256(_mm256_cvtepi32_ps(x));
-}
-
-static inline vector
-v_f32_to_s32(vector x)
-{
-	return _mm256_cvttps_epi32(_mm256_castsi256_ps(x));
-}
-
 /* fp64 integers below 2^31 to 64-bit integers. */
 static inline vector
 v_f64_to_u32(vector x)
 {
 	return _mm256_cvtepi32_epi64(_mm256_cvttpd_epi32(_mm256_castsi256_pd(x)));
-}
-
-/*
- * A number that truncates to x / divisor, for integers |x| < 2^40 and a divisor in [1, 256]. x is first moved by
- * 0.5 away from zero, so the exact quotient is at least 1/512 from every integer. The product with the reciprocal,
- * which compilers compute outside the loop, errs by less than 2^-11.
- */
-static inline __m256d
-quotient(__m256d x, vector divisor)
-{
-	__m256d half = _mm256_or_pd(_mm256_set1_pd(0.5), _mm256_and_pd(x, _mm256_set1_pd(-0.0)));
-
-	return _mm256_mul_pd(_mm256_add_pd(x, half),
-		_mm256_div_pd(_mm256_set1_pd(1), _mm256_castsi256_pd(divisor)));
 }
 
 /* The divisor is fp64 here and below. */
@@ -387,18 +297,6 @@ v_divide_u40(vector x, vector divisor)
 	__m256d whole = _mm256_floor_pd(quotient(number, divisor));
 
 	return _mm256_xor_si256(_mm256_castpd_si256(_mm256_add_pd(whole, big)), exponent);
-}
-
-static inline vector
-v_set_f32(float x)
-{
-	return _mm256_castps_si256(_mm256_set1_ps(x));
-}
-
-static inline vector
-v_set_f64(double x)
-{
-	return _mm256_castpd_si256(_mm256_set1_pd(x));
 }
 
 #endif

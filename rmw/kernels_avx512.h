@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations for AVX-512 F, BW, DQ and VL; kernels_avx2.h explains their names.
+ * The vector kernels' operations for AVX-512 F, BW, DQ and VL that AVX2 has otherwise; kernels_simd.h explains
+ * the names.
  */
 #ifndef RMW_KERNELS_AVX512_H
 #define RMW_KERNELS_AVX512_H
@@ -10,11 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RMW_VARIANT avx512
-#define V_BYTES     64
-#define V_WORDS     16
+#define RMW_VARIANT       avx512
+#define V_BYTES           64
+#define V_WORDS           16
+
+#define V_INTRINSIC(name) _mm512_##name
+#define V_SET1_EPI64      set1_epi64
+#define V_BITWISE(name)   name##_si512
 
 typedef __m512i vector;
+typedef __m512 vector_f32;
+typedef __m512d vector_f64;
+
+#include "rmw/kernels_simd.h"
 
 static inline vector
 v_load(const uint8_t *p)
@@ -41,59 +50,11 @@ v_store_part(uint8_t *p, vector v, size_t bytes)
 	_mm512_mask_storeu_epi8(p, (UINT64_C(1) << bytes) - 1, v);
 }
 
-#define V_SET(name, intrinsic, type)                                                               \
-	static inline vector name(type x)                                                          \
-	{                                                                                          \
-		return intrinsic(x);                                                               \
-	}
-V_SET(v_set8, _mm512_set1_epi8, char)
-V_SET(v_set16, _mm512_set1_epi16, short)
-V_SET(v_set32, _mm512_set1_epi32, int)
-V_SET(v_set64, _mm512_set1_epi64, long long)
-
-#define V_OP(name, intrinsic)                                                                      \
-	static inline vector name(vector a, vector b)                                              \
-	{                                                                                          \
-		return intrinsic(a, b);                                                            \
-	}
-V_OP(v_add8, _mm512_add_epi8)
-V_OP(v_add16, _mm512_add_epi16)
-V_OP(v_add32, _mm512_add_epi32)
-V_OP(v_add64, _mm512_add_epi64)
-V_OP(v_sub64, _mm512_sub_epi64)
-V_OP(v_multiply16, _mm512_mullo_epi16)
-V_OP(v_multiply32, _mm512_mullo_epi32)
-V_OP(v_multiply64, _mm512_mullo_epi64)
-V_OP(v_multiply_low32, _mm512_mul_epu32)
-V_OP(v_and, _mm512_and_si512)
-V_OP(v_or, _mm512_or_si512)
-V_OP(v_xor, _mm512_xor_si512)
-V_OP(v_min_s8, _mm512_min_epi8)
-V_OP(v_min_u8, _mm512_min_epu8)
-V_OP(v_max_s8, _mm512_max_epi8)
-V_OP(v_max_u8, _mm512_max_epu8)
-V_OP(v_min_s16, _mm512_min_epi16)
-V_OP(v_min_u16, _mm512_min_epu16)
-V_OP(v_max_s16, _mm512_max_epi16)
-V_OP(v_max_u16, _mm512_max_epu16)
-V_OP(v_min_s32, _mm512_min_epi32)
-V_OP(v_min_u32, _mm512_min_epu32)
-V_OP(v_max_s32, _mm512_max_epi32)
-V_OP(v_max_u32, _mm512_max_epu32)
-V_OP(v_min_s64, _mm512_min_epi64)
-V_OP(v_min_u64, _mm512_min_epu64)
-V_OP(v_max_s64, _mm512_max_epi64)
-V_OP(v_max_u64, _mm512_max_epu64)
-
-#define V_SHIFT(name, intrinsic)                                                                   \
-	static inline vector name(vector x, unsigned int bits)                                     \
-	{                                                                                          \
-		return intrinsic(x, bits);                                                         \
-	}
-V_SHIFT(v_left32, _mm512_slli_epi32)
-V_SHIFT(v_right32, _mm512_srli_epi32)
-V_SHIFT(v_left64, _mm512_slli_epi64)
-V_SHIFT(v_right64, _mm512_srli_epi64)
+V_OP(v_multiply64, mullo_epi64)
+V_OP(v_min_s64, min_epi64)
+V_OP(v_min_u64, min_epu64)
+V_OP(v_max_s64, max_epi64)
+V_OP(v_max_u64, max_epu64)
 
 static inline vector
 v_negative64(vector x)
@@ -110,22 +71,6 @@ v_multiply8(vector a, vector b)
 
 	return _mm512_mask_mov_epi8(odd, UINT64_C(0x5555555555555555), even);
 }
-
-/* As asm, as in kernels_avx2.h. */
-#define V_SPELLED(name, instruction)                                                               \
-	static inline vector name(vector a, vector b)                                              \
-	{                                                                                          \
-		vector result;                                                                     \
-                                                                                                   \
-		__asm__(instruction " %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));                \
-		return result;                                                                     \
-	}
-V_SPELLED(v_add_f32, "vaddps")
-V_SPELLED(v_add_f64, "vaddpd")
-V_SPELLED(v_multiply_f32, "vmulps")
-V_SPELLED(v_multiply_f64, "vmulpd")
-V_SPELLED(v_divide_f32, "vdivps")
-V_SPELLED(v_divide_f64, "vdivpd")
 
 /* vrangeps distinguishes -0 from 0. 4 selects the lesser, 5 the greater, with its own sign. */
 #define V_RANGE(name, bits, type, ps, pd, select, nan)                                             \
@@ -217,12 +162,6 @@ v_fp16_to_f32(vector x)
 }
 
 static inline vector
-v_f32_to_fp16_cut(vector x)
-{
-	return _mm512_cvtepu16_epi32(_mm512_cvtps_ph(_mm512_castsi512_ps(x), _MM_FROUND_TO_ZERO));
-}
-
-static inline vector
 v_choose_nan_f32(vector x, vector a, vector b)
 {
 	__m512 number = _mm512_castsi512_ps(x);
@@ -231,30 +170,9 @@ v_choose_nan_f32(vector x, vector a, vector b)
 }
 
 static inline vector
-v_s32_to_f32(vector x)
-{
-	return _mm512_castps_si512(_mm512_cvtepi32_ps(x));
-}
-
-static inline vector
-v_f32_to_s32(vector x)
-{
-	return _mm512_cvttps_epi32(_mm512_castsi512_ps(x));
-}
-
-static inline vector
 v_f64_to_u32(vector x)
 {
 	return _mm512_cvttpd_epu64(_mm512_castsi512_pd(x));
-}
-
-static inline __m512d
-quotient(__m512d x, vector divisor)
-{
-	__m512d half = _mm512_or_pd(_mm512_set1_pd(0.5), _mm512_and_pd(x, _mm512_set1_pd(-0.0)));
-
-	return _mm512_mul_pd(_mm512_add_pd(x, half),
-		_mm512_div_pd(_mm512_set1_pd(1), _mm512_castsi512_pd(divisor)));
 }
 
 #define V_DIVIDE(name, to_f64, from_f64)                                                           \
@@ -274,18 +192,6 @@ static inline vector
 v_divide_u40(vector x, vector divisor)
 {
 	return _mm512_cvttpd_epu64(quotient(_mm512_cvtepu64_pd(x), divisor));
-}
-
-static inline vector
-v_set_f32(float x)
-{
-	return _mm512_castps_si512(_mm512_set1_ps(x));
-}
-
-static inline vector
-v_set_f64(double x)
-{
-	return _mm512_castpd_si512(_mm512_set1_pd(x));
 }
 
 #endif
