@@ -3,8 +3,8 @@
  * Tags of authenticated jobs: GMAC with AES-256 (NIST SP 800-38D) for contributions and results,
  * HMAC-SHA256 (RFC 2104) for keys, joins and replies.
  *
- * GMAC comes from ipsec_mb, the library of DPDK's software crypto devices, HMAC from OpenSSL;
- * docs/authentication.md has the measurements. Two messages must never share a GMAC key and nonce, or
+ * GMAC comes from ipsec_mb, the library of DPDK's software crypto devices, HMAC from OpenSSL
+ * (docs/architecture.md). Two messages must never share a GMAC key and nonce, or
  * an attacker can forge any packet. So a key lives for one generation, and the nonce is the block's
  * number, which occurs once in it.
  */

@@ -206,7 +206,7 @@ check_huge_pages(const struct ctrl_config *config)
 		return config->capture ? check_mount() : 0;
 	return complain(-ENOMEM, "%s",
 		config->capture ? "there are no huge pages, and \"capture\" needs some: reserve "
-				  "them (docs/captures.md), or remove \"capture\""
+				  "them (docs/traffic.md), or remove \"capture\""
 				: "there are no huge pages: reserve some "
 				  "(docs/configuration.md), or add \"--no-huge\" to \"eal\"");
 }

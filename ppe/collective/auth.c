@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Authenticated jobs: keys, and the tags that they make and verify. docs/protocol.md, "Authenticated jobs";
- * the reasons are in docs/authentication.md.
+ * the reasons are in docs/architecture.md.
  *
  * GMAC nonces never repeat under a key: a generation's keys come from a challenge that the switch made for it;
  * each source has its own keys, and so have the results; in a generation a block has one contribution and one

@@ -501,8 +501,8 @@ def mutilated(draw, frames):
 
 
 @case
-def fields_of_the_captures_page():
-    with open(os.path.join(ROOT, 'docs', 'captures.md')) as file:
+def fields_of_the_traffic_page():
+    with open(os.path.join(ROOT, 'docs', 'traffic.md')) as file:
         named = set(re.findall(r'\bweir\.[a-z_]+(?:\.[a-z_]+)*', file.read())) - {'weir.lua'}
     with folder() as home:
         path = os.path.join(home, 'one.pcap')
