@@ -71,8 +71,8 @@ struct bench {
 	 * it can't run here. */
 	int (*run)(void);
 };
-extern const struct bench bench_engine, bench_scaling, bench_ports, bench_latency, bench_rfc2544,
-	bench_hash, bench_kernels;
+extern const struct bench bench_engine, bench_ports, bench_latency, bench_rfc2544, bench_hash,
+	bench_kernels;
 
 /* Begin a table; columns must outlive the bench. Rows that follow belong to it. */
 void bench_table(const struct table_column *columns, size_t count);

@@ -3,9 +3,9 @@
  * weir-bench engine: contributions that lie in mbufs already, through the real program, beside the
  * same vector operations alone.
  *
- * weir-bench scaling: one lcore, then more. Each worker has a port, and a job whose sources all sit
- * there; a contribution belongs to another worker's shard with a given probability, and then hops.
- * The limit of n lcores is n times what one does without hops, measured before each point.
+ * With several lcores each worker has a port, and a job whose sources all sit there; a contribution
+ * belongs to another worker's shard with a given probability, and then hops. The limit of n lcores
+ * is n times what one does, which the point before has measured.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,40 +15,24 @@
 #include "pktbuf/wire/wire.h"
 
 #define FRAME_MEMORY (UINT64_C(1024) << 20) /* ready frames; fewer blocks are under way beyond */
+#define TRIES        5 /* of a point, until every worker got the CPU */
 
-static struct option_list engine_lcores = {1, {1}}, scaling_lcores = {2, {1, 2}};
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
-			  elements = {3, {64, 256, 1024}};
+			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}};
 static uint64_t burst = 32, frames = 4096, packets;
-static double engine_far, scaling_far = -1;
-static bool any_disturbed, authenticate, deterministic;
-static const char *engine_type = "all", *scaling_type = "int32", *order = "block",
-		  *checksum = "none", *results = "unicast", *isa = "auto", *traffic = "aggregate";
+static bool any_disturbed, deterministic;
+static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
+		  *isa = "auto", *traffic = "aggregate";
 
-static const struct option_row engine_options[] = {
-	{"lcores", 0, OPTION_LIST, &engine_lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
-	{"far", 0, OPTION_REAL, &engine_far, 0, 0.999, NULL,
-		"with more than one: probability that a contribution hops to another"},
-	{"type", 0, OPTION_CHOICE, &engine_type, 0, 0, "int32|fp32|all", "type of the elements"},
+static const struct option_row options[] = {
+	{"lcores", 0, OPTION_LIST, &lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
+	{"far", 0, OPTION_LIST, &far, 0, 99, NULL,
+		"with more than one: per cent of the contributions that hop to another"},
+	{"type", 0, OPTION_CHOICE, &type, 0, 0, "int32|fp32|all", "type of the elements"},
 	{"traffic", 0, OPTION_CHOICE, &traffic, 0, 0, "aggregate|forward",
 		"contributions, or ordinary frames of their size to a known station"},
-	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
-		"each point a second time with an authenticated job, without the hosts' tagging"},
 	{"packets", 0, OPTION_UINT, &packets, 0, 100000000, NULL,
 		"for callgrind: collect only so many packets, and print no figures"},
-	{0},
-};
-
-static const struct option_row scaling_options[] = {
-	{"lcores", 0, OPTION_LIST, &scaling_lcores, 1, 16, NULL, "worker lcores; each needs a CPU"},
-	{"far", 0, OPTION_REAL, &scaling_far, 0, 0.999, NULL,
-		"probability that a contribution hops; -1: 0, 0.5 and 1 - 1/lcores"},
-	{"type", 0, OPTION_CHOICE, &scaling_type, 0, 0, "int32|fp32", "type of the elements"},
-	{0},
-};
-
-static const struct option_row work_options[] = {
-	{.help = "Work:"},
 	{"threads", 0, OPTION_LIST, &threads, 1, 64, NULL, "thread contexts per lcore"},
 	{"sources", 0, OPTION_LIST, &sources, 2, 256, NULL, "contributions to a block"},
 	{"window", 0, OPTION_LIST, &window, 1, 4096, NULL, "blocks in flight, powers of two"},
@@ -67,33 +51,22 @@ static const struct option_row work_options[] = {
 	{0},
 };
 
-/* Parameters of both benches, and their cells; the last ones are not shown. */
-#define WORK_COLUMNS                                                                               \
-	{.key = "lcores", .title = "lcores", .role = BENCH_PARAM},                                 \
-		{.key = "threads", .title = "threads", .role = BENCH_PARAM},                       \
-		{.key = "sources", .title = "sources", .role = BENCH_PARAM},                       \
-		{.key = "window", .title = "window", .role = BENCH_PARAM},                         \
-		{.key = "elements", .title = "elements", .role = BENCH_PARAM},                     \
-		{.key = "type", .title = "type", .role = BENCH_PARAM},                             \
-		{.key = "order", .role = BENCH_PARAM}, {.key = "checksum", .role = BENCH_PARAM},   \
-		{.key = "results", .role = BENCH_PARAM}, {.key = "burst", .role = BENCH_PARAM},    \
-		{.key = "isa", .role = BENCH_PARAM}, {.key = "frames", .role = BENCH_PARAM},       \
-		{.key = "deterministic", .role = BENCH_PARAM},                                     \
-	{                                                                                          \
-		.key = "huge_pages", .role = BENCH_PARAM                                           \
-	}
-#define WORK_CELLS(w)                                                                              \
-	TABLE_NUMBER((w)->workers), TABLE_NUMBER((w)->threads), TABLE_NUMBER((w)->sources),        \
-		TABLE_NUMBER((w)->window), TABLE_NUMBER((w)->elements),                            \
-		TABLE_TEXT(weir_dtype_text((w)->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),   \
-		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_TEXT(isa),                         \
-		TABLE_NUMBER((w)->copies *(w)->depth *(w)->sources), TABLE_BOOL(deterministic),    \
-		TABLE_BOOL(bench_on_huge_pages())
-
-static const struct table_column engine_columns[] = {
-	WORK_COLUMNS,
+static const struct table_column columns[] = {
+	{.key = "lcores", .title = "lcores", .role = BENCH_PARAM},
+	{.key = "threads", .title = "threads", .role = BENCH_PARAM},
+	{.key = "sources", .title = "sources", .role = BENCH_PARAM},
+	{.key = "window", .title = "window", .role = BENCH_PARAM},
+	{.key = "elements", .title = "elements", .role = BENCH_PARAM},
+	{.key = "type", .title = "type", .role = BENCH_PARAM},
+	{.key = "order", .role = BENCH_PARAM},
+	{.key = "checksum", .role = BENCH_PARAM},
+	{.key = "results", .role = BENCH_PARAM},
+	{.key = "burst", .role = BENCH_PARAM},
+	{.key = "isa", .role = BENCH_PARAM},
+	{.key = "frames", .role = BENCH_PARAM},
+	{.key = "deterministic", .role = BENCH_PARAM},
+	{.key = "huge_pages", .role = BENCH_PARAM},
 	{.key = "traffic", .role = BENCH_PARAM},
-	{.key = "far", .role = BENCH_PARAM},
 	COLUMN(METRIC, "time", "time", "ns/packet", 9, 1),
 	{.key = "bare kernel", .role = BENCH_LIMIT},
 	COLUMN(METRIC, "rate", "rate", "Mpps", 8, 3),
@@ -101,21 +74,27 @@ static const struct table_column engine_columns[] = {
 	COLUMN(METRIC, "payload", "payload", "Gbit/s", 9, 1),
 	COLUMN(LIMIT, "bare kernel", "bare", "Gbit/s", 9, 1),
 	{.title = "ratio", .digits = 3, .width = 6},
-	{.key = "authenticated", .title = "tags", .role = BENCH_PARAM},
-	COLUMN(METRIC, "authenticated", "to none", "of rate", 0, 3),
-	{.key = "not authenticated", .role = BENCH_LIMIT},
+	{.key = "far", .title = "far", .digits = 2, .role = BENCH_PARAM},
+	{.title = "hops", .unit = "/packet", .digits = 2},
+	{.key = "hop", .title = "hop", .unit = "ns", .digits = 1, .width = 6, .role = BENCH_METRIC},
+	{.key = "scaled", .unit = "Gbit/s", .role = BENCH_METRIC},
+	{.key = "as many times one lcore", .role = BENCH_LIMIT},
+	{.title = "scaled", .unit = "x one", .digits = 3},
 	{.key = "disturbed", .role = BENCH_SEEN},
 	{.title = "", .left = true},
 };
 
+/* What points before this one have measured of the same work: the rate of one lcore; ns per packet
+ * with as many lcores and no hops. BENCH_NONE: there was no such point. */
+static double alone, near;
+
 /* Medians over the samples; the ratio is that of pairs. */
 static void
-engine_row(const struct generator_work *w, const struct generator_result *result)
+add_row(const struct generator_work *w, const struct generator_result *result)
 {
-	static double plain; /* the same without tags, which was measured just before */
 	double rate[BENCH_REPEAT_MAX], ratio[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
-	double bits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, time,
-	       beside = BENCH_NONE;
+	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, time, limit;
+	double hops = (double)result->hops / (double)result->contributions;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
@@ -129,14 +108,23 @@ engine_row(const struct generator_work *w, const struct generator_result *result
 	/* The limits are put so that value / limit is the median of the pairs' ratios. */
 	q = w->forward ? BENCH_NONE : bench_median(ratio, result->samples);
 	time = 1e9 * w->workers / r;
-	if (w->authenticated)
-		beside = q / plain;
-	plain = q;
-	bench_row((struct table_cell[]){WORK_CELLS(w), TABLE_TEXT(traffic), TABLE_NUMBER(w->far),
-		TABLE_NUMBER(time), TABLE_NUMBER(time * q), TABLE_NUMBER(r * 1e-6),
-		TABLE_NUMBER(r * 1e-6 / q), TABLE_NUMBER(r * bits), TABLE_NUMBER(r * bits / q),
-		TABLE_NUMBER(q), TABLE_BOOL(w->authenticated), TABLE_NUMBER(beside),
-		TABLE_NUMBER(1), TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
+	if (w->workers == 1)
+		alone = r;
+	if (w->far <= 0)
+		near = time;
+	limit = w->workers > 1 ? alone * w->workers : BENCH_NONE;
+	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->threads),
+		TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window), TABLE_NUMBER(w->elements),
+		TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),
+		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_TEXT(isa),
+		TABLE_NUMBER(w->copies * w->depth * w->sources), TABLE_BOOL(deterministic),
+		TABLE_BOOL(bench_on_huge_pages()), TABLE_TEXT(traffic), TABLE_NUMBER(time),
+		TABLE_NUMBER(time * q), TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * 1e-6 / q),
+		TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q), TABLE_NUMBER(q),
+		TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
+		TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
+		TABLE_NUMBER(isnan(limit) ? BENCH_NONE : r * gbits), TABLE_NUMBER(limit * gbits),
+		TABLE_NUMBER(r / limit), TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
 }
 
 /* Blocks under way: a shard's part of the window, all of which may fall into one shard; or what the
@@ -148,57 +136,6 @@ fit(struct generator_work *w)
 
 	w->depth = RTE_MAX(RTE_MIN(w->window / w->workers, (unsigned int)most), 1u);
 	w->copies = RTE_MAX((unsigned int)frames / (w->depth * w->sources), 1u);
-}
-
-typedef int (*point)(const struct generator_work *work);
-
-/* Call `each` for every point of the sweep. */
-static int
-sweep(const struct option_list *lcores, const char *type, double far, point each)
-{
-	static const enum weir_dtype types[] = {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32};
-	const struct option_list *list[] = {lcores, &threads, &sources, &window, &elements};
-	unsigned int at[5] = {0};
-
-	for (;;) {
-		struct generator_work w = {
-			.burst = (unsigned int)burst,
-			.order = order[0] == 'b'  ? GENERATOR_BLOCK
-				: order[0] == 's' ? GENERATOR_SOURCE
-						  : GENERATOR_RANDOM,
-			.checksum = checksum[0] == 's',
-			.multicast = results[0] == 'm',
-			.deterministic = deterministic,
-			.forward = traffic[0] == 'f',
-			.isa = rmw_isa_parse(isa),
-			.repeat = (unsigned int)bench_common.repeat,
-			.phase_ms = (unsigned int)bench_common.phase_ms,
-			.packets = packets,
-		};
-		unsigned int *const to[] = {
-			&w.workers, &w.threads, &w.sources, &w.window, &w.elements};
-		unsigned int i = RTE_DIM(at);
-
-		for (unsigned int k = 0; k < RTE_DIM(at); k++)
-			*to[k] = (unsigned int)list[k]->value[at[k]];
-		w.far = w.workers > 1 ? far : 0;
-		fit(&w);
-		for (unsigned int t = 0; t < RTE_DIM(types); t++) {
-			w.type = types[t];
-			if (strcmp(type, "all") != 0 && strcmp(type, weir_dtype_text(w.type)) != 0)
-				continue;
-			w.authenticated = false;
-			if (each(&w) < 0)
-				return -1;
-			w.authenticated = authenticate;
-			if (authenticate && each(&w) < 0)
-				return -1;
-		}
-		while (i > 0 && ++at[i - 1] == list[i - 1]->count)
-			at[--i] = 0;
-		if (i == 0)
-			return 0;
-	}
 }
 
 static unsigned int memory_needed;
@@ -214,48 +151,101 @@ count_memory(const struct generator_work *w)
 }
 
 static int
-engine_point(const struct generator_work *w)
+measure(const struct generator_work *w)
 {
 	struct generator_result result;
+	unsigned int tries = 0;
 
 	bench_progress("%u lcores, %u threads, %u sources, window %u, %u elements, %s", w->workers,
 		w->threads, w->sources, w->window, w->elements, weir_dtype_text(w->type));
-	if (generator_run(w, &result) < 0)
-		return -1;
+	do {
+		if (generator_run(w, &result) < 0)
+			return -1;
+	} while (packets == 0 && result.samples == 0 && ++tries < TRIES);
 	if (packets != 0)
 		fprintf(bench_out(), "counted %" PRIu64 " packets\n", result.counted);
 	else if (result.samples > 0)
-		engine_row(w, &result);
+		add_row(w, &result);
 	else
 		warnx("other processes left the workers no time to measure");
 	return result.samples > 0 || packets != 0 ? 0 : -1;
 }
 
-/* Start EAL and sweep. An exit status. */
+/* Call `each` for every point of the sweep. */
 static int
-run_sweep(const struct option_list *lcores, const char *type, double far, point each,
-	const struct table_column *columns, size_t count)
+sweep(int (*each)(const struct generator_work *work))
+{
+	static struct option_list types = {2, {WEIR_DTYPE_INT32, WEIR_DTYPE_FP32}};
+	/* The last one varies fastest: what add_row compares follows each other. */
+	const struct option_list *list[] = {
+		&threads, &sources, &window, &elements, &types, &lcores, &far};
+	unsigned int at[RTE_DIM(list)] = {0}, i;
+
+	do {
+		struct generator_work w = {
+			.threads = (unsigned int)threads.value[at[0]],
+			.sources = (unsigned int)sources.value[at[1]],
+			.window = (unsigned int)window.value[at[2]],
+			.elements = (unsigned int)elements.value[at[3]],
+			.type = (enum weir_dtype)types.value[at[4]],
+			.workers = (unsigned int)lcores.value[at[5]],
+			.far = lcores.value[at[5]] > 1 ? (double)far.value[at[6]] / 100 : 0,
+			.burst = (unsigned int)burst,
+			.order = order[0] == 'b'  ? GENERATOR_BLOCK
+				: order[0] == 's' ? GENERATOR_SOURCE
+						  : GENERATOR_RANDOM,
+			.checksum = checksum[0] == 's',
+			.multicast = results[0] == 'm',
+			.deterministic = deterministic,
+			.forward = traffic[0] == 'f',
+			.isa = rmw_isa_parse(isa),
+			.repeat = (unsigned int)bench_common.repeat,
+			.phase_ms = (unsigned int)bench_common.phase_ms,
+			.packets = packets,
+		};
+		bool chosen =
+			strcmp(type, "all") == 0 || strcmp(type, weir_dtype_text(w.type)) == 0;
+
+		if (at[5] + at[6] == 0)
+			alone = BENCH_NONE;
+		if (at[6] == 0)
+			near = BENCH_NONE;
+		fit(&w);
+		/* One lcore has no other to hop to. */
+		if (chosen && (w.workers > 1 || at[6] == 0) && each(&w) < 0)
+			return -1;
+		for (i = RTE_DIM(at); i > 0 && ++at[i - 1] == list[i - 1]->count; i--)
+			at[i - 1] = 0;
+	} while (i > 0);
+	return 0;
+}
+
+static int
+run(void)
 {
 	unsigned int most = 0;
 	int rc;
 
-	for (unsigned int i = 0; i < lcores->count; i++)
-		most = RTE_MAX(most, (unsigned int)lcores->value[i]);
+	if (packets != 0 && !BENCH_CAN_COLLECT) {
+		warnx("built without valgrind's header");
+		return 2;
+	}
+	for (unsigned int i = 0; i < lcores.count; i++)
+		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
 	if (packets == 0 && bench_lcores_fit(most) < 0)
 		return 2;
-	if (sweep(lcores, type, far, count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
+	if (sweep(count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
 		return 2;
 	if (packets == 0) {
-		bench_note("%s, order %s%s, checksums %s, results %s, burst %" PRIu64
-			   ", far %g, %s pages",
+		bench_note("%s, order %s%s, checksums %s, results %s, burst %" PRIu64 ", %s pages",
 			traffic, order, deterministic ? ", deterministic" : "", checksum, results,
-			burst, far, bench_pages());
+			burst, bench_pages());
 		bench_note(
 			"bare: the same vector operations on the same frames, alone, in the same "
 			"run; times are CPU time");
-		bench_table(columns, count);
+		bench_table(columns, RTE_DIM(columns));
 	}
-	rc = sweep(lcores, type, far, each);
+	rc = sweep(measure);
 	if (any_disturbed)
 		bench_note("*: other processes had the CPU for more than a tenth of most phases: "
 			   "rates of CPU time, with caches that others used");
@@ -263,120 +253,10 @@ run_sweep(const struct option_list *lcores, const char *type, double far, point 
 	return rc < 0 ? 1 : 0;
 }
 
-static int
-engine_run(void)
-{
-	if (authenticate && (traffic[0] == 'f' || checksum[0] == 's')) {
-		warnx("--authenticate goes with --traffic aggregate and --checksum none");
-		return 2;
-	}
-	if (packets != 0 && !BENCH_CAN_COLLECT) {
-		warnx("built without valgrind's header");
-		return 2;
-	}
-	return run_sweep(&engine_lcores, engine_type, engine_far, engine_point, engine_columns,
-		RTE_DIM(engine_columns));
-}
-
 const struct bench bench_engine = {
 	.name = "engine",
-	.help = "contributions through the real program, beside the bare kernel",
-	.options = engine_options,
-	.more = work_options,
-	.run = engine_run,
-};
-
-static const struct table_column scaling_columns[] = {
-	WORK_COLUMNS,
-	{.key = "far", .title = "far", .digits = 3, .role = BENCH_PARAM},
-	{.title = "hops", .unit = "/packet", .digits = 2},
-	{.title = "time", .unit = "ns/packet", .digits = 1, .width = 8},
-	COLUMN(METRIC, "payload", "payload", "Gbit/s", 8, 1),
-	COLUMN(LIMIT, "as many times one lcore without hops", "limit", "Gbit/s", 8, 1),
-	{.title = "efficiency", .digits = 3},
-	{.key = "bare", .unit = "Gbit/s", .role = BENCH_METRIC},
-	COLUMN(LIMIT, "bare kernel on as many lcores", "bare", "Gbit/s", 8, 1),
-	{.title = "ratio", .unit = "bare", .digits = 3},
-	{.key = "hop", .title = "hop", .unit = "ns", .digits = 1, .width = 6, .role = BENCH_METRIC},
-	{.key = "disturbed", .role = BENCH_SEEN},
-	{.title = "", .left = true},
-};
-
-/* near: ns per contribution and worker at the same lcores without hops, set by the point without. */
-static int
-scaling_far_point(const struct generator_work *w, double *near)
-{
-	double rate[BENCH_REPEAT_MAX], efficiency[BENCH_REPEAT_MAX], bare[BENCH_REPEAT_MAX],
-		cpu[BENCH_REPEAT_MAX];
-	double gbits = w->elements * 32e-9, r, b, e, time, hop = BENCH_NONE;
-	struct generator_work all = *w, single = *w;
-	struct generator_best one, many = {0};
-	uint64_t n = bench_common.repeat;
-	bool disturbed;
-
-	all.repeat = 3;
-	single.repeat = 3;
-	single.workers = 1;
-	single.far = 0;
-	fit(&single);
-	for (uint64_t i = 0; i < n; i++) {
-		bench_progress("%u elements, %u lcores, far %.2f, round %" PRIu64 " of %" PRIu64,
-			w->elements, w->workers, w->far, i + 1, n);
-		if (generator_best(&single, &one) < 0 || generator_best(&all, &many) < 0)
-			return -1;
-		rate[i] = many.rate;
-		bare[i] = many.bare_rate;
-		cpu[i] = RTE_MIN(one.cpu, many.cpu);
-		efficiency[i] = many.rate / one.rate / w->workers;
-	}
-	r = bench_median(rate, n);
-	b = bench_median(bare, n);
-	e = bench_median(efficiency, n);
-	time = 1e9 * w->workers / r;
-	if (w->far <= 0)
-		*near = time;
-	else if (many.hops > 0)
-		hop = (time - *near) / many.hops;
-	disturbed = bench_median(cpu, n) < GENERATOR_CPU;
-	any_disturbed |= disturbed;
-	bench_row((struct table_cell[]){WORK_CELLS(w), TABLE_NUMBER(w->far),
-		TABLE_NUMBER(many.hops), TABLE_NUMBER(time), TABLE_NUMBER(r * gbits),
-		TABLE_NUMBER(r * gbits / e), TABLE_NUMBER(e), TABLE_NUMBER(r * gbits),
-		TABLE_NUMBER(b * gbits), TABLE_NUMBER(r / b), TABLE_NUMBER(hop),
-		TABLE_BOOL(disturbed), TABLE_TEXT(disturbed ? "*" : "")});
-	return 0;
-}
-
-static int
-scaling_point(const struct generator_work *w)
-{
-	double far[] = {0, scaling_far < 0 ? 0.5 : scaling_far,
-		scaling_far < 0 && w->workers > 2 ? 1 - 1.0 / w->workers : 0};
-	double near = 0;
-
-	for (unsigned int f = 0; f < RTE_DIM(far); f++) {
-		struct generator_work work = *w;
-
-		work.far = far[f];
-		if (f > 0 && (w->workers == 1 || far[f] <= 0))
-			continue;
-		if (scaling_far_point(&work, &near) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int
-scaling_run(void)
-{
-	return run_sweep(&scaling_lcores, scaling_type, scaling_far, scaling_point, scaling_columns,
-		RTE_DIM(scaling_columns));
-}
-
-const struct bench bench_scaling = {
-	.name = "scaling",
-	.help = "one lcore, then more; contributions arrive at the wrong one",
-	.options = scaling_options,
-	.more = work_options,
-	.run = scaling_run,
+	.help = "contributions through the real program on one lcore or more, beside the bare "
+		"kernel",
+	.options = options,
+	.run = run,
 };

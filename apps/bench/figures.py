@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The figures that Weir is measured by, found among the benches' records, beside their aims."""
+from types import SimpleNamespace
 
 # The point at which the engine's aims hold.
 ENGINE = {'lcores': 1, 'sources': 8, 'window': 64}
@@ -9,14 +10,6 @@ MET, MISSED, DISTURBED, OPEN = 'met', 'not met', 'disturbed', 'not measured'
 BOUND = 'met, generator-bound'
 UNJUDGED = 'not judged'  # this machine can't do it at all
 PAYLOAD_AIM, PAYLOAD_BARE = 100, 110  # Gbit/s per lcore; of the bare kernel, to judge by it
-
-
-class Figure:
-    """A row: a value, the limit that the same run measured, their ratio, the aim."""
-
-    def __init__(self, name, value=None, limit=None, ratio=None, aim='', met=OPEN):
-        self.name, self.value, self.limit, self.ratio = name, value, limit, ratio
-        self.aim, self.met = aim, met
 
 
 def pick(found, bench, metric, /, **params):
@@ -47,14 +40,26 @@ def judge(record, good):
     return MISSED if not good else BOUND if seen.get('generator_bound') else MET
 
 
+def row(name, found, aim, good, able=lambda r: True):
+    """A figure: a value, the limit that the same run measured, their ratio, the aim. found: records, of which
+    the first one counts; good, able: of a record: does it reach the aim, can this machine at all?"""
+    if not found:
+        return SimpleNamespace(name=name, value=None, limit=None, ratio=None, aim=aim, met=OPEN)
+    r = found[0]
+    return SimpleNamespace(name=name, value=amount(r['value'], r['unit']), limit=amount(r['limit'], r['unit']),
+                           ratio=r['ratio'], aim=aim, met=judge(r, good(r)) if able(r) else UNJUDGED)
+
+
 def at_least(name, found, aim):
     """The ratio to the limit must be at least so much."""
-    if not found:
-        return Figure(name, aim='ratio >= %.2f' % aim)
-    r = found[0]
-    good = r['ratio'] is not None and r['ratio'] >= aim
-    return Figure(name, amount(r['value'], r['unit']), amount(r['limit'], r['unit']), r['ratio'],
-                  'ratio >= %.2f' % aim, judge(r, good))
+    return row(name, found, 'ratio >= %.2f' % aim, lambda r: r['ratio'] is not None and r['ratio'] >= aim)
+
+
+def threads(records, **params):
+    """16 threads beside one, as a record: what latency hiding brings."""
+    one, many = [pick(records, 'engine', 'rate', threads=n, **params, **ENGINE) for n in (1, 16)]
+    return [dict(m, limit=o['value'], ratio=m['value'] / o['value'], observed={
+        'disturbed': any(r.get('observed', {}).get('disturbed') for r in (o, m))}) for o, m in zip(one, many)]
 
 
 def of_engine(records):
@@ -65,56 +70,24 @@ def of_engine(records):
                                pick(records, 'engine', 'payload', type=kind, elements=elements,
                                     threads=THREADS, results=results, **ENGINE), aim)
     for kind in ('int32', 'fp32'):
-        for elements in (64, 256, 1024):
-            yield of_threads(records, kind, elements)
-    name, aim = 'payload per lcore, 1024 elements, huge pages', '>= %d Gbit/s' % PAYLOAD_AIM
-    found = pick(records, 'engine', 'payload', elements=1024, threads=THREADS, huge_pages=True,
-                 **ENGINE)
-    if not found:
-        yield Figure(name, aim=aim)
-        return
-    worst = min(found, key=lambda r: r['value'])
-    yield Figure(name, amount(worst['value'], 'Gbit/s'), amount(worst['limit'], 'Gbit/s'),
-                 worst['ratio'], aim,
-                 UNJUDGED if worst['limit'] is not None and worst['limit'] < PAYLOAD_BARE
-                 else judge(worst, worst['value'] >= PAYLOAD_AIM))
-
-
-def of_threads(records, kind, elements):
-    """16 threads beside one: what latency hiding brings."""
-    name, aim = '16 threads beside 1, %s, %d elements' % (kind, elements), 'ratio >= 1.15'
-    rate = {n: pick(records, 'engine', 'rate', type=kind, elements=elements, threads=n, **ENGINE)
-            for n in (1, 16)}
-    if not all(rate.values()):
-        return Figure(name, aim=aim)
-    one, many = rate[1][0]['value'], rate[16][0]['value']
-    return Figure(name, amount(many, 'Mpps'), amount(one, 'Mpps'), many / one, aim,
-                  max((judge(r[0], many >= 1.15 * one) for r in rate.values()),
-                      key=lambda met: met == DISTURBED))
-
-
-def of_scaling(records):
-    """Twice the lcores, twice the payload?"""
-    aim = 'ratio >= 0.90'
+        for elements, _ in RATIO_AIMS:
+            yield at_least('16 threads beside 1, %s, %d elements' % (kind, elements),
+                           threads(records, type=kind, elements=elements), 1.15)
+    found = pick(records, 'engine', 'payload', elements=1024, threads=THREADS, huge_pages=True, **ENGINE)
+    yield row('payload per lcore, 1024 elements, huge pages', sorted(found, key=lambda r: r['value']),
+              '>= %d Gbit/s' % PAYLOAD_AIM, lambda r: r['value'] >= PAYLOAD_AIM,
+              lambda r: r['limit'] is None or r['limit'] >= PAYLOAD_BARE)
     for far, hops in ((0, 'no hops'), (0.5, 'half hop')):
-        name = 'scaling, 2 lcores beside twice 1, 1024 el., %s' % hops
-        found = pick(records, 'scaling', 'payload', lcores=2, far=far, elements=1024)
-        yield at_least(name, found, 0.9) if found else Figure(name, aim=aim)
+        yield at_least('2 lcores beside twice 1, 1024 elements, %s' % hops,
+                       pick(records, 'engine', 'scaled', lcores=2, far=far, elements=1024), 0.9)
 
 
 def of_latency(records):
     """The median of an unloaded switch beside testpmd's."""
-    aim = 'testpmd + 2 us'
     for what in ('reduce', 'forward'):
-        name = 'latency p50, unloaded, %s, 1024 elements' % what
-        found = pick(records, 'latency', 'p50', what=what, load_percent=0, elements=1024)
-        if not found:
-            yield Figure(name, aim=aim)
-            continue
-        r = found[0]
-        good = r['limit'] is not None and r['value'] <= r['limit'] + 2
-        yield Figure(name, amount(r['value'], 'us'), amount(r['limit'], 'us'), r['ratio'], aim,
-                     judge(r, good))
+        yield row('latency p50, unloaded, %s, 1024 elements' % what,
+                  pick(records, 'latency', 'p50', what=what, load_percent=0, elements=1024), 'testpmd + 2 us',
+                  lambda r: r['limit'] is not None and r['value'] <= r['limit'] + 2)
 
 
 def of_hash(records):
@@ -132,9 +105,8 @@ def of_ports(records):
 
 def figures(records, benches):
     """The rows of these benches, those that were not measured too."""
-    groups = {'engine': of_engine, 'scaling': of_scaling, 'hash': of_hash, 'ports': of_ports,
-              'latency': of_latency}
-    return [row for bench, of in groups.items() if bench in benches for row in of(records)]
+    groups = {'engine': of_engine, 'hash': of_hash, 'ports': of_ports, 'latency': of_latency}
+    return [found for bench, of in groups.items() if bench in benches for found in of(records)]
 
 
 NOTES = {

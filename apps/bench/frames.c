@@ -120,8 +120,7 @@ payload_bytes(const struct frames_config *config)
 static unsigned int
 frame_bytes(const struct frames_config *config)
 {
-	return FRAME_HEADERS + weir_header_bytes(config->authenticated) + payload_bytes(config) +
-		(config->authenticated ? WEIR_TAG_BYTES : 0);
+	return FRAME_HEADERS + WEIR_BASE_BYTES + payload_bytes(config);
 }
 
 static unsigned int
@@ -160,17 +159,14 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 	const struct weir_header header = {.job_id = c->job,
 		.src_id = (uint8_t)source,
 		.gen_id = c->generation,
-		.extended = c->authenticated,
-		.dtype = (uint8_t)c->type,
-		.flags = WEIR_FLAG_AUTHENTICATED,
 		.grad_cnt = (uint16_t)c->elements};
 	struct frame_address from = {.ip = 0x0a4d0001 + source, .port = (uint16_t)(40000 + source)};
-	struct frame_address to = {.ip = c->identity->ip + c->ordinary,
-		.port = c->authenticated ? c->identity->port_ext : c->identity->port_base};
+	struct frame_address to = {
+		.ip = c->identity->ip + c->ordinary, .port = c->identity->port_base};
 	unsigned int i = row * c->sources + source;
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
 	uint8_t *f = (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
-	uint8_t *payload = f + FRAME_HEADERS + weir_header_bytes(c->authenticated);
+	uint8_t *payload = f + FRAME_HEADERS + WEIR_BASE_BYTES;
 
 	frames_station(from.mac, c->id, source);
 	memcpy(to.mac, c->identity->mac, 6);

@@ -60,7 +60,6 @@ struct frames_config {
 	unsigned int elements; /* [1, 4095] */
 	enum weir_dtype type;
 	bool checksum; /* UDP checksums filled; else 0, "not computed" */
-	bool authenticated; /* extended form, with room for a tag; no checksums */
 	bool ordinary; /* no contributions: to station 0 behind `to_port` */
 	unsigned int to_port;
 	uint8_t job;

@@ -99,8 +99,6 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 		generator_step(g);
 	}
 	g->packets += n;
-	if (g->auth != NULL)
-		generator_auth_tag(g, packets, n);
 	prefetch(g, max);
 	return n;
 }
@@ -151,24 +149,21 @@ static bool
 right(const struct generator *owner, const struct rte_mbuf *result, unsigned int slot)
 {
 	unsigned int bytes = owner->work->elements * weir_dtype_bytes(owner->work->type);
-	unsigned int tag = owner->auth != NULL ? WEIR_TAG_BYTES : 0;
 	const uint8_t *header = rte_pktmbuf_mtod_offset(result, const uint8_t *, FRAME_HEADERS);
-	struct weir_header h = {.extended = owner->auth != NULL};
-	const uint8_t *payload = header + weir_header_bytes(h.extended);
+	const uint8_t *payload = header + WEIR_BASE_BYTES;
+	struct weir_header h = {.extended = false};
 
 	weir_header_read(&h, header);
 	if (h.block_id != owner->block[slot] || h.status != WEIR_STATUS_OK || h.degraded ||
 		h.src_cnt != (uint8_t)owner->work->sources || h.grad_cnt != owner->work->elements)
 		return false;
-	if (result->pkt_len != FRAME_HEADERS + weir_header_bytes(h.extended) + bytes + tag)
+	if (result->pkt_len != FRAME_HEADERS + WEIR_BASE_BYTES + bytes)
 		return false;
 	if (result->nb_segs == 2) {
-		if (result->next->data_len != bytes + tag)
+		if (result->next->data_len != bytes)
 			return false;
 		payload = rte_pktmbuf_mtod(result->next, const uint8_t *);
 	}
-	if (tag != 0 && !generator_auth_holds(owner, header, payload, bytes))
-		return false;
 	return memcmp(payload, owner->frames->expected[owner->row[slot]], bytes) == 0;
 }
 
@@ -183,8 +178,6 @@ take_result(struct generator *g, const struct rte_mbuf *result)
 
 	slot = owner->slot_of_residue[block & (owner->work->window - 1)];
 	done = &owner->done[slot];
-	if (owner->auth != NULL && generator_auth_take(owner, result))
-		return;
 	if (unlikely(g->phase < 0 || (++g->results & (VERIFY_EACH - 1)) == 0)) {
 		g->verified++;
 		g->wrong += !right(owner, result, slot);
@@ -218,7 +211,6 @@ static void
 open_stretch(struct generator *g, struct stretch *s)
 {
 	s->packets_from = g->packets;
-	s->aside_from = g->aside;
 	s->tsc_from = rte_rdtsc();
 	s->from = bench_cpu_ns();
 }
@@ -229,7 +221,6 @@ close_stretch(struct generator *g, struct stretch *s)
 	s->to = bench_cpu_ns();
 	s->tsc_to = rte_rdtsc();
 	s->packets_to = g->packets;
-	s->aside_to = g->aside;
 }
 
 /* A new phase begins; the last one, if it was the switch's and is still open, ends here. */
@@ -446,11 +437,6 @@ generator_offer(uint16_t port __rte_unused, uint16_t queue __rte_unused, struct 
 	generator_drain(g);
 	if (start == 0 || __atomic_load_n(&schedule->stop, __ATOMIC_RELAXED))
 		return 0;
-	if (g->auth != NULL && unlikely(!generator_auth_joined(g->auth))) {
-		if (g->work->packets != 0)
-			keep_step(g); /* a join needs the turns of all */
-		return generator_auth_join(g, packets, max);
-	}
 	if (g->work->packets != 0)
 		return give_counted(g, packets, max);
 	now = rte_rdtsc();

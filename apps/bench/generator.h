@@ -12,9 +12,6 @@
  * UDP datagrams between hosts, all to a station behind an additional port. The switch learns that
  * station from a frame in the port's receive ring. Forwarding has no bare kernel.
  *
- * `authenticated`: the hosts join the job with its key, tag what they send and verify the results that
- * are compared. Each contribution gets a new tag; the time for that is not counted.
- *
  * The loop is closed, as with real hosts: a slot takes its next block only when the results of the
  * block before have left.
  *
@@ -51,7 +48,6 @@ struct generator_work {
 	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;
 	bool deterministic; /* contributions are added in the order of their sources */
-	bool authenticated; /* hosts join, and tag contributions in the extended form; no checksums */
 	bool forward; /* ordinary frames */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */
 	int isa; /* enum rmw_isa */
@@ -81,15 +77,5 @@ unsigned int generator_memory_mb(const struct generator_work *work);
 /* Build the switch and run it. 0, or -1 after a line on standard error (no memory; the switch drops
  * packets or makes no progress; a wrong sum). Main thread; EAL has workers + 1 lcores. */
 int generator_run(const struct generator_work *work, struct generator_result *result);
-
-/* The best sample of a run, which others disturbed least. */
-struct generator_best {
-	double rate, bare_rate; /* packets per second of CPU time */
-	double cpu; /* that sample's share of time on a CPU */
-	double hops; /* per packet */
-};
-
-/* The same, again when other processes spoil all samples, 5 times at most. 0, or -1 after a line. */
-int generator_best(const struct generator_work *work, struct generator_best *best);
 
 #endif

@@ -20,10 +20,7 @@ struct stretch {
 	uint64_t from, to;
 	uint64_t tsc_from, tsc_to;
 	uint64_t packets_from, packets_to;
-	uint64_t aside_from, aside_to; /* TSC cycles that are not the switch's */
 };
-
-struct generator_auth; /* hosts of an authenticated job: generator_auth.c */
 
 /* The bare kernel's blocks: buffers taken and given back as the switch does it. */
 struct bare {
@@ -57,12 +54,10 @@ struct generator {
 	uint32_t *shard_residue[GENERATOR_WORKERS]; /* by shard: the residues that it owns */
 	unsigned int results_per_block;
 	uint32_t *slot_of_residue; /* others read it, for the results they send */
-	struct generator_auth *auth; /* NULL: the job is not authenticated */
 
 	/* own writes */
 	unsigned int at; /* in the lap */
 	uint64_t packets;
-	uint64_t aside; /* TSC cycles spent on what hosts do elsewhere */
 	uint64_t forwarded; /* of them, those that have left */
 	uint64_t random;
 	unsigned int *given; /* [slot]: contributions given out of the block under way */
@@ -104,27 +99,6 @@ generator_step(struct generator *g)
 	if (++g->copy == g->work->copies)
 		g->copy = 0;
 }
-
-/*
- * Hosts of an authenticated job (work->authenticated). Make the job one, and what they need: main thread;
- * 0, or -1: no memory. NULL is fine to destroy.
- */
-int generator_auth_create(struct generator *g, struct ppe_job *job);
-void generator_auth_destroy(struct generator_auth *auth);
-
-/* The next joins, up to `max`, until all have joined. */
-bool generator_auth_joined(const struct generator_auth *auth);
-uint16_t generator_auth_join(struct generator *g, struct rte_mbuf **packets, uint16_t max);
-
-/* Is it an answer to a join? Then it has been taken; the caller frees it. */
-bool generator_auth_take(struct generator *g, const struct rte_mbuf *packet);
-
-/* Tag contributions whose block ids are written; the time is noted in g->aside. */
-void generator_auth_tag(struct generator *g, struct rte_mbuf **packets, uint16_t n);
-
-/* Does a complete result's tag, behind its payload, hold? */
-bool generator_auth_holds(const struct generator *g, const uint8_t *header, const uint8_t *payload,
-	unsigned int bytes);
 
 /* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
 void generator_drain(struct generator *generator);

@@ -16,7 +16,6 @@
 #define WARM_UP_MS   30
 #define SWITCH_IP    0x0a4d00fe
 #define PATIENCE_MS  3000
-#define TRIES        5
 #define PATIENCE_MAX 600000 /* under callgrind */
 
 static const uint8_t switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
@@ -187,7 +186,6 @@ make_generator(struct bench_switch *s, unsigned int id)
 		.elements = w->elements,
 		.type = w->type,
 		.checksum = w->checksum,
-		.authenticated = w->authenticated,
 		.ordinary = w->forward,
 		.to_port = w->workers,
 		.job = (uint8_t)id,
@@ -209,8 +207,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 	g->lap = calloc(w->window, sizeof(*g->lap));
 	g->slot_of_residue = calloc(w->window, sizeof(*g->slot_of_residue));
 	g->done = aligned_alloc(RTE_CACHE_LINE_SIZE, w->depth * sizeof(*g->done));
-	if (g->frames == NULL || bare_create(&g->bare, w) < 0 ||
-		(w->authenticated && generator_auth_create(g, &s->job[id]) < 0))
+	if (g->frames == NULL || bare_create(&g->bare, w) < 0)
 		return -1;
 	for (unsigned int k = 0; k < w->depth; k++) {
 		g->given[k] = w->sources;
@@ -226,7 +223,6 @@ destroy_generator(struct generator *g)
 {
 	frames_destroy(g->frames);
 	bare_destroy(&g->bare);
-	generator_auth_destroy(g->auth);
 	free(g->step);
 	for (unsigned int shard = 0; shard < GENERATOR_WORKERS; shard++)
 		free(g->shard_residue[shard]);
@@ -340,9 +336,7 @@ run_phases(struct bench_switch *s)
 static double
 rate_of(const struct stretch *stretch)
 {
-	double aside =
-		(double)(stretch->aside_to - stretch->aside_from) * 1e9 / (double)rte_get_tsc_hz();
-	double ns = (double)stretch->to - (double)stretch->from - aside;
+	double ns = (double)stretch->to - (double)stretch->from;
 
 	if (stretch->from == 0 || ns <= 0)
 		return 0;
@@ -482,27 +476,4 @@ generator_run(const struct generator_work *work, struct generator_result *result
 	}
 	tear_down(s);
 	return rc < 0 ? -1 : 0;
-}
-
-int
-generator_best(const struct generator_work *work, struct generator_best *best)
-{
-	struct generator_result result = {0};
-
-	for (unsigned int i = 0; i < TRIES && result.samples == 0; i++)
-		if (generator_run(work, &result) < 0)
-			return -1;
-	if (result.samples == 0) {
-		warnx("other processes left the workers no time to measure");
-		return -1;
-	}
-	*best = (struct generator_best){
-		.hops = (double)result.hops / (double)RTE_MAX(result.contributions, UINT64_C(1))};
-	for (unsigned int i = 0; i < result.samples; i++) {
-		if (result.sample[i].rate > best->rate)
-			best->cpu = result.sample[i].cpu;
-		best->rate = RTE_MAX(best->rate, result.sample[i].rate);
-		best->bare_rate = RTE_MAX(best->bare_rate, result.sample[i].bare_rate);
-	}
-	return 0;
 }

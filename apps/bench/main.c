@@ -28,8 +28,8 @@ static const struct option_row common_options[] = {
 	{0},
 };
 
-static const struct bench *const benches[] = {&bench_engine, &bench_scaling, &bench_ports,
-	&bench_latency, &bench_rfc2544, &bench_hash, &bench_kernels, NULL};
+static const struct bench *const benches[] = {&bench_engine, &bench_ports, &bench_latency,
+	&bench_rfc2544, &bench_hash, &bench_kernels, NULL};
 
 static struct {
 	const char *bench;

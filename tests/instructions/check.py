@@ -51,7 +51,7 @@ PATHS = {
     'engine 64, one thread': engine('--threads', '1'),
     'engine 64, order source': engine('--order', 'source'),
     'engine 64, order random': engine('--order', 'random'),
-    'engine 64, two workers': engine('--lcores', '2', '--far', '0.5'),
+    'engine 64, two workers': engine('--lcores', '2', '--far', '50'),
     'forward': engine('--traffic', 'forward', elements=16),
     'hash hit': HASH + ['hit'],
     'hash miss': HASH + ['miss'],
