@@ -4,14 +4,22 @@
 #include <endian.h>
 #include <string.h>
 
-#include "pktbuf/checksum.h"
+#include <rte_ether.h>
+#include <rte_ip.h>
+#include <rte_udp.h>
 
-#define IP          14
-#define UDP         (IP + 20)
-#define DATA        (UDP + 8)
+#define HEADERS                                                                                    \
+	(sizeof(struct rte_ether_hdr) + sizeof(struct rte_ipv4_hdr) + sizeof(struct rte_udp_hdr))
+#define FRAME_MIN   60 /* without the frame check sequence */
 #define SOURCE_PORT 40000
-#define DISCARD     9 /* UDP port of ordinary frames */
-#define FCS         4
+
+size_t
+frame_bytes(const struct plan *plan)
+{
+	size_t bytes = HEADERS + weir_header_bytes(plan->extended) + plan->elements * 4;
+
+	return bytes < FRAME_MIN ? FRAME_MIN : bytes;
+}
 
 /* The element as 32 bits. Eighths of small integers: sums of 256 of them are exact in fp32. */
 static uint32_t
@@ -41,111 +49,36 @@ sum(const struct plan *plan, uint32_t a, uint32_t b)
 	return a;
 }
 
-static uint32_t
-get(const uint8_t *payload, unsigned int index)
-{
-	uint32_t value;
-
-	memcpy(&value, payload + (size_t)index * 4, 4);
-	return le32toh(value);
-}
-
+/* Add a contribution to a payload. */
 static void
-put(uint8_t *payload, unsigned int index, uint32_t value)
-{
-	value = htole32(value);
-	memcpy(payload + (size_t)index * 4, &value, 4);
-}
-
-/* Where a contribution's random numbers begin. */
-static uint64_t
-seed_of(const struct plan *plan, uint8_t source, uint32_t block)
+add(const struct plan *plan, uint8_t source, uint32_t block, uint8_t *payload)
 {
 	uint64_t state = plan->seed ^ (uint64_t)ppe_job_block(&plan->job, block) << 8 ^ source;
+	uint64_t random = order_random(&state);
 
-	return order_random(&state);
+	for (unsigned int i = 0; i < plan->elements; i++) {
+		uint32_t value;
+
+		memcpy(&value, payload + (size_t)i * 4, 4);
+		value = htole32(sum(plan, le32toh(value), element(plan, &random)));
+		memcpy(payload + (size_t)i * 4, &value, 4);
+	}
 }
 
 void
 frame_payload(const struct plan *plan, uint8_t source, uint32_t block, uint8_t *payload)
 {
-	uint64_t random = seed_of(plan, source, block);
-
-	for (unsigned int i = 0; i < plan->elements; i++)
-		put(payload, i, element(plan, &random));
+	memset(payload, 0, plan->elements * 4);
+	add(plan, source, block, payload);
 }
 
 void
 frame_result(const struct plan *plan, uint32_t block, uint8_t *payload)
 {
-	memset(payload, 0, (size_t)plan->elements * 4);
-	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
-		uint64_t random = seed_of(plan, (uint8_t)s, block);
-
-		for (unsigned int i = 0; ppe_job_has(&plan->job, (uint8_t)s) && i < plan->elements;
-			i++)
-			put(payload, i, sum(plan, get(payload, i), element(plan, &random)));
-	}
-}
-
-double
-frame_total(const struct plan *plan, const uint8_t *payload)
-{
-	double total = 0;
-
-	for (unsigned int i = 0; i < plan->elements; i++) {
-		uint32_t bits = get(payload, i);
-		float value;
-
-		memcpy(&value, &bits, sizeof(value));
-		total +=
-			plan->job.dtype == WEIR_DTYPE_INT32 ? (double)(int32_t)bits : (double)value;
-	}
-	return total;
-}
-
-/* What is in frames of both kinds: Ethernet, IPv4, UDP, and `bytes` of data behind them. */
-struct datagram {
-	uint8_t from_mac[6], to_mac[6];
-	uint32_t from, to;
-	uint16_t from_port, to_port;
-	uint16_t bytes;
-};
-
-/* Headers, and the checksums over them and the data, which is in its place already. */
-static void
-write_headers(uint8_t *frame, const struct datagram *d)
-{
-	uint8_t pseudo[12] = {[9] = 17};
-	uint16_t value;
-	uint32_t total;
-
-	memcpy(frame, d->to_mac, 6);
-	memcpy(frame + 6, d->from_mac, 6);
-	weir_put16(frame + 12, 0x0800);
-	memset(frame + IP, 0, DATA - IP);
-	frame[IP] = 0x45;
-	weir_put16(frame + IP + 2, (uint16_t)(DATA - IP + d->bytes));
-	frame[IP + 6] = 0x40; /* don't fragment */
-	frame[IP + 8] = 64;
-	frame[IP + 9] = 17;
-	weir_put32(frame + IP + 12, d->from);
-	weir_put32(frame + IP + 16, d->to);
-	value = (uint16_t)~pktbuf_sum_bytes(frame + IP, UDP - IP);
-	memcpy(frame + IP + 10, &value, 2);
-
-	weir_put16(frame + UDP, d->from_port);
-	weir_put16(frame + UDP + 2, d->to_port);
-	weir_put16(frame + UDP + 4, (uint16_t)(DATA - UDP + d->bytes));
-	memcpy(pseudo, frame + IP + 12, 8);
-	memcpy(pseudo + 10, frame + UDP + 4, 2);
-	total = (uint32_t)pktbuf_sum_bytes(pseudo, sizeof(pseudo)) +
-		pktbuf_sum_bytes(frame + UDP, (size_t)(DATA - UDP) + d->bytes);
-	total = (total & 0xffff) + (total >> 16);
-	value = (uint16_t) ~((total & 0xffff) + (total >> 16));
-	if (value == 0)
-		value = 0xffff; /* 0 would say "not computed" */
-	memcpy(frame + UDP + 6, &value, 2);
+	memset(payload, 0, plan->elements * 4);
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(&plan->job, (uint8_t)s))
+			add(plan, (uint8_t)s, block, payload);
 }
 
 void
@@ -154,7 +87,7 @@ frame_contribution(const struct plan *plan, uint8_t source, uint32_t block, uint
 	const struct weir_header header = {
 		.block_id = ppe_job_block(&plan->job, block),
 		.gen_id = plan->job.fixed_generation,
-		.grad_cnt = plan->elements,
+		.grad_cnt = (uint16_t)plan->elements,
 		.job_id = plan->job.id,
 		.src_id = source,
 		.collective =
@@ -163,50 +96,29 @@ frame_contribution(const struct plan *plan, uint8_t source, uint32_t block, uint
 		.dtype = plan->job.dtype,
 		.extended = plan->extended,
 	};
-	struct datagram d = {
-		.from_mac = {0x02, 0x48, 0, 0, (uint8_t)((source + 1) >> 8), (uint8_t)(source + 1)},
-		.from = plan->job.address[source],
-		.to = plan->to.ip,
-		.from_port = SOURCE_PORT,
-		.to_port = plan->extended ? plan->to.port_ext : plan->to.port_base,
-	};
-	unsigned int size;
+	struct rte_ether_hdr *ethernet = (struct rte_ether_hdr *)frame;
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(ethernet + 1);
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
+	size_t bytes = sizeof(*udp) + plan->elements * 4;
 
-	memset(frame, 0, plan_frame_bytes(plan));
-	size = weir_header_write(&header, frame + DATA);
-	frame_payload(plan, source, block, frame + DATA + size);
-	memcpy(d.to_mac, plan->to.mac, sizeof(d.to_mac));
-	d.bytes = (uint16_t)(size + plan->elements * weir_dtype_bytes(plan->job.dtype));
-	write_headers(frame, &d);
-}
-
-/* 198.second.0.0 */
-static uint32_t
-network(uint32_t second)
-{
-	return UINT32_C(198) << 24 | second << 16;
-}
-
-size_t
-frame_ordinary(const struct plan *plan, uint64_t index, uint8_t *frame)
-{
-	uint32_t station = (uint32_t)(index / plan->nb_sizes % plan->stations);
-	size_t bytes = plan->size[index % plan->nb_sizes] - FCS;
-	uint8_t way = plan->reverse ? 1 : 0;
-	struct datagram d = {
-		.from = network(18u + way) + station + 1,
-		.to = network(19u - way) + station + 1,
-		.from_port = SOURCE_PORT,
-		.to_port = DISCARD,
-		.bytes = (uint16_t)(bytes - DATA),
-	};
-
-	memcpy(d.from_mac, (uint8_t[]){0x02, (uint8_t)(0x12 + way), 0, 0}, 4);
-	memcpy(d.to_mac, (uint8_t[]){0x02, (uint8_t)(0x13 - way), 0, 0}, 4);
-	weir_put16(d.from_mac + 4, (uint16_t)(station + 1));
-	weir_put16(d.to_mac + 4, (uint16_t)(station + 1));
-	for (size_t i = DATA; i < bytes; i++)
-		frame[i] = (uint8_t)(index + i);
-	write_headers(frame, &d);
-	return bytes;
+	memset(frame, 0, frame_bytes(plan));
+	bytes += weir_header_write(&header, frame + HEADERS);
+	frame_payload(plan, source, block, (uint8_t *)udp + bytes - plan->elements * 4);
+	*ethernet =
+		(struct rte_ether_hdr){.src_addr.addr_bytes = {0x02, 0x48, 0, 0,
+					       (uint8_t)((source + 1) >> 8), (uint8_t)(source + 1)},
+			.ether_type = htobe16(RTE_ETHER_TYPE_IPV4)};
+	memcpy(ethernet->dst_addr.addr_bytes, plan->to.mac, sizeof(plan->to.mac));
+	*ip = (struct rte_ipv4_hdr){.version_ihl = RTE_IPV4_VHL_DEF,
+		.total_length = htobe16((uint16_t)(sizeof(*ip) + bytes)),
+		.fragment_offset = htobe16(RTE_IPV4_HDR_DF_FLAG),
+		.time_to_live = 64,
+		.next_proto_id = IPPROTO_UDP,
+		.src_addr = htobe32(plan->job.address[source]),
+		.dst_addr = htobe32(plan->to.ip)};
+	ip->hdr_checksum = rte_ipv4_cksum(ip);
+	*udp = (struct rte_udp_hdr){.src_port = htobe16(SOURCE_PORT),
+		.dst_port = htobe16(plan->extended ? plan->to.port_ext : plan->to.port_base),
+		.dgram_len = htobe16((uint16_t)bytes)};
+	udp->dgram_cksum = rte_ipv4_udptcp_cksum(ip, udp);
 }

@@ -6,8 +6,9 @@
 #define RECENT 16 /* steps that can be repeated */
 
 struct order {
-	struct order_config c;
+	const struct plan *plan;
 	uint64_t random;
+	uint32_t window;
 	uint64_t block,
 		base; /* of the orders that count: where they are, where the window begins */
 	unsigned int source;
@@ -33,21 +34,21 @@ order_random(uint64_t *state)
 static bool
 within(const struct order *order, uint64_t b)
 {
-	return order->c.blocks == 0 || b < order->c.blocks;
+	return order->plan->blocks == 0 || b < order->plan->blocks;
 }
 
 struct order *
-capture_order_create(const struct order_config *config)
+capture_order_create(const struct plan *plan)
 {
 	struct order *order = calloc(1, sizeof(*order));
+	uint32_t window = plan->job.window;
 
 	if (order == NULL)
 		return NULL;
-	order->c = *config;
-	order->random = config->seed;
-	order->begun = calloc(config->window, sizeof(*order->begun));
-	order->heard = calloc(config->window, sizeof(*order->heard));
-	order->half = calloc((size_t)config->window * config->sources, sizeof(*order->half));
+	*order = (struct order){.plan = plan, .random = plan->seed, .window = window};
+	order->begun = calloc(window, sizeof(*order->begun));
+	order->heard = calloc(window, sizeof(*order->heard));
+	order->half = calloc((size_t)window * plan->nb_sources, sizeof(*order->half));
 	if (order->begun == NULL || order->heard == NULL || order->half == NULL) {
 		capture_order_destroy(order);
 		return NULL;
@@ -72,7 +73,7 @@ by_blocks(struct order *order, struct order_step *step)
 	if (!within(order, order->block))
 		return false;
 	*step = (struct order_step){.block = order->block, .source = order->source};
-	if (++order->source == order->c.sources) {
+	if (++order->source == order->plan->nb_sources) {
 		order->source = 0;
 		order->block++;
 	}
@@ -82,7 +83,7 @@ by_blocks(struct order *order, struct order_step *step)
 static bool
 by_sources(struct order *order, struct order_step *step)
 {
-	uint64_t end = order->base + order->c.window;
+	uint64_t end = order->base + order->window;
 
 	if (!within(order, order->block))
 		return false;
@@ -90,7 +91,7 @@ by_sources(struct order *order, struct order_step *step)
 	if (++order->block < end && within(order, order->block))
 		return true;
 	order->block = order->base;
-	if (++order->source == order->c.sources) {
+	if (++order->source == order->plan->nb_sources) {
 		order->source = 0;
 		order->block = order->base = end;
 	}
@@ -106,11 +107,11 @@ by_sources(struct order *order, struct order_step *step)
 static bool
 at_random(struct order *order, struct order_step *step)
 {
-	uint64_t end = order->base + (order->c.window > 1 ? order->c.window / 2 : 1), chosen;
+	uint64_t end = order->base + (order->window > 1 ? order->window / 2 : 1), chosen;
 
 	if (order->nb_half == 0) {
 		for (uint64_t b = order->base; b < end && within(order, b); b++)
-			for (unsigned int s = 0; s < order->c.sources; s++)
+			for (unsigned int s = 0; s < order->plan->nb_sources; s++)
 				order->half[order->nb_half++] =
 					(struct order_step){.block = b, .source = s};
 		order->base = end;
@@ -130,12 +131,12 @@ repeat(struct order *order, struct order_step *step)
 {
 	uint64_t have = order->nb_recent < RECENT ? order->nb_recent : RECENT;
 
-	if (have == 0 || order_random(&order->random) % 100 >= order->c.duplicates)
+	if (have == 0 || order_random(&order->random) % 100 >= order->plan->duplicates)
 		return false;
 	*step = order->recent[order_random(&order->random) % have];
 	step->duplicate = true;
 	step->completes = false;
-	return order->begun[step->block % order->c.window] == step->block + 1;
+	return order->begun[step->block % order->window] == step->block + 1;
 }
 
 bool
@@ -144,18 +145,18 @@ order_next(struct order *order, struct order_step *step)
 	uint64_t residue;
 	bool more = false;
 
-	if (order->c.duplicates > 0 && repeat(order, step))
+	if (order->plan->duplicates > 0 && repeat(order, step))
 		return true;
-	switch (order->c.order) {
+	switch (order->plan->order) {
 	case CAPTURE_BLOCKS: more = by_blocks(order, step); break;
 	case CAPTURE_SOURCES: more = by_sources(order, step); break;
 	case CAPTURE_RANDOM: more = at_random(order, step); break;
 	}
 	if (!more)
 		return false;
-	residue = step->block % order->c.window;
+	residue = step->block % order->window;
 	order->begun[residue] = step->block + 1;
-	step->completes = ++order->heard[residue] == order->c.sources;
+	step->completes = ++order->heard[residue] == order->plan->nb_sources;
 	if (step->completes)
 		order->heard[residue] = 0;
 	order->recent[order->nb_recent++ % RECENT] = *step;

@@ -14,7 +14,8 @@ import time
 from replay import (CAPTURE, ROOT, SWITCH, Bench, Datagram, Reference, Testpmd, job, pcap_port,
                     read_pcap)
 from tap import case, check, main, seed
-from wire import FP32, INT32
+from tshark import write_pcap
+from wire import FP32, INT32, frame
 
 TYPES = {'int32': INT32, 'fp32': FP32}
 
@@ -39,7 +40,7 @@ def replayed(bench, capture_options, dtype, sources, elements, times=1):
     return told, frames, bench.stop_switch()
 
 
-def check_expected(bench, told, reference):
+def check_expected(bench, reference):
     """What weir-capture foretells is what the reference has added up."""
     kind = 'f' if reference.dtype == FP32 else 'i'
     with open(bench.path('expect')) as file:
@@ -49,8 +50,6 @@ def check_expected(bench, told, reference):
         values = bytes.fromhex(line['payload'])
         check(struct.unpack('<%d%s' % (len(values) // 4, kind), values) ==
               reference.sums[line['block']], 'block %d is foretold wrong', line['block'])
-    total = sum(sum(values) for values in reference.sums.values())
-    check(told['sum'] == total, 'the sum is %s, not %s', told['sum'], total)
 
 
 @case
@@ -110,7 +109,7 @@ def a_capture_goes_through_the_switch():
                     sources, elements)
                 reference = Reference(frames, TYPES[dtype], told['window'])
                 check(len(reference.sums) == told['blocks'] == 256, '%s', told)
-                check_expected(bench, told, reference)
+                check_expected(bench, reference)
                 results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
                 check(sorted(results) == sorted((s, b) for s in range(sources)
                                                 for b in range(256)), 'results: %s', results[:9])
@@ -126,7 +125,7 @@ def repeats_change_no_sum():
             'int32', 3, 16)
         check(told['duplicates'] > 50 and told['frames'] == 768 + told['duplicates'], '%s', told)
         reference = Reference(frames, INT32, told['window'])
-        check_expected(bench, told, reference)
+        check_expected(bench, reference)
         results = [reference.result(f) for f in read_pcap(bench.path('out.pcap'))]
         check(set(results) == {(s, b) for s in range(3) for b in range(256)}, '%s', stats)
         check(stats['jobs'][0]['contributions'] == 768, '%s', stats['jobs'])
@@ -217,25 +216,32 @@ def an_endless_pipe():
 @case
 def standard_output_and_signals():
     with Bench() as bench:
-        whole = subprocess.run([CAPTURE, '-o', '-', '--blocks', '3'], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, timeout=120)
+        config = bench.configure('testpmd/replay.json')
+        whole = subprocess.run([CAPTURE, '-c', config, '-o', '-', '--blocks', '3', '--gap', '999999500'],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
         with open(bench.path('out'), 'wb') as file:
             file.write(whole.stdout)
+        times = [struct.unpack('=II', whole.stdout[at:at + 8]) for at in
+                 range(24, len(whole.stdout), (len(whole.stdout) - 24) // 6)]
+        check(times == [(0, 0), (0, 999999), (1, 999999), (2, 999998), (3, 999998), (4, 999997)], '%s', times)
         check(len(read_pcap(bench.path('out'))) == 6 and b'6 frames' in whole.stderr, '%s',
               whole.stderr)
-        run = bench.spawn(CAPTURE, '-e', '-o', bench.path('long.pcap'), '--elements', '0')
+        run = bench.spawn(CAPTURE, '-c', config, '-e', '-o', bench.path('long.pcap'), '--elements', '0')
         bench.wait(lambda: os.path.exists(bench.path('long.pcap')) and
                    os.stat(bench.path('long.pcap')).st_size > 100000, 'a capture', run)
         run.send_signal(signal.SIGINT)
         check(run.wait(10) == 0, '%s', bench.output(run))
         size = os.stat(bench.path('long.pcap')).st_size
         check(len(read_pcap(bench.path('long.pcap'))) == (size - 24) / 76, 'a frame is cut')
-        for options, status, says in ((['-o', 'x', '--window', '0'], 2, '--window 0: must be in 1..'),
+        for options, status, says in ((['-o', 'x', '--blocks', '0'], 2, '--blocks 0: must be in 1..'),
                                       ([], 2, '-o FILE is missing'),
+                                      (['-o', 'x'], 2, '-c FILE is missing'),
                                       (['-o', 'x', '--order', 'y'], 2, 'must be one of blocks'),
                                       (['-o', 'x', '-c', '/none'], 1, '/none'),
-                                      (['-o', '/none/x'], 1, '/none/x: No such file'),
-                                      (['-o', '/dev/full'], 1, '/dev/full: No space left')):
+                                      (['-c', config, '-o', '/none/x'], 1, '/none/x: No such file'),
+                                      (['-c', config, '-o', '/dev/null', '-x', '/none/x'], 1, '/none/x: No such file'),
+                                      (['-c', config, '-o', '/dev/null', '-x', '/dev/full'], 1, '/dev/full: No space left'),
+                                      (['-c', config, '-o', '/dev/full'], 1, '/dev/full: No space left')):
             run = subprocess.run([CAPTURE] + options, stderr=subprocess.PIPE, timeout=120,
                                  stdout=subprocess.PIPE, text=True)
             check(run.returncode == status and says in run.stderr, '%s: %d %s', options,
@@ -244,12 +250,14 @@ def standard_output_and_signals():
 
 @case
 def ordinary_frames_come_out_as_they_went_in():
-    sizes = '64,128,256,512,1024,1280,1518,9000'
+    sizes = [64, 128, 256, 512, 1024, 1280, 1518, 9000]  # with the frame check sequence
     with Bench() as bench:
-        for name, more in (('in0', []), ('in1', ['--reverse'])):
-            told = bench.capture('-o', bench.path(name), '--ordinary', sizes, '--frames', 40,
-                                 '--stations', 3, *more)
-            check(told['frames'] == 40, '%s', told)
+        for n in range(2):
+            write_pcap(bench.path('in%d' % n), [
+                frame('198.18.%d.%d' % (n, s + 1), bytes(i & 255 for i in range(size - 46)), port=9,
+                      destination='198.18.%d.%d' % (1 - n, s + 1), source_mac='02:12:00:00:%02x:%02x' % (n, s + 1),
+                      destination_mac='02:12:00:00:%02x:%02x' % (1 - n, s + 1))
+                for s in range(5) for size in sizes])
         bench.start_switch('testpmd/replay.json', jobs=[], pools={'frame_bytes': 9216}, ports=[
             pcap_port(n, rx_pcap=bench.path('in%d' % n), tx_pcap=bench.path('out%d' % n))
             for n in range(2)])
@@ -258,9 +266,9 @@ def ordinary_frames_come_out_as_they_went_in():
         for n in range(2):
             went, came = read_pcap(bench.path('in%d' % n)), read_pcap(bench.path('out%d' % (1 - n)))
             check(sorted(went) == sorted(came), '%d went, %d came', len(went), len(came))
-            check([len(f) + 4 for f in went[:8]] == [int(s) for s in sizes.split(',')], 'sizes')
-            for frame in went:
-                Datagram(frame)
+            check([len(f) + 4 for f in went[:8]] == sizes, 'sizes')
+            for one in went:
+                Datagram(one)
 
 
 @case

@@ -20,18 +20,19 @@ struct heard {
 };
 
 static void
-take(struct heard *heard, const struct order_config *c, const struct order_step *step)
+take(struct heard *heard, const struct plan *c, const struct order_step *step)
 {
 	uint64_t b = step->block;
 
 	cr_assert_lt(b, BLOCKS);
-	cr_assert_lt(step->source, c->sources);
-	if (b >= c->window)
-		cr_assert_eq(heard->count[b - c->window], c->sources,
-			"block %" PRIu64 " before block %" PRIu64 " is complete", b, b - c->window);
+	cr_assert_lt(step->source, c->nb_sources);
+	if (b >= c->job.window)
+		cr_assert_eq(heard->count[b - c->job.window], c->nb_sources,
+			"block %" PRIu64 " before block %" PRIu64 " is complete", b,
+			b - c->job.window);
 	if (step->duplicate) {
 		cr_assert(heard->in[b][step->source], "a repeat comes first");
-		cr_assert(b + c->window >= BLOCKS || heard->count[b + c->window] == 0,
+		cr_assert(b + c->job.window >= BLOCKS || heard->count[b + c->job.window] == 0,
 			"block %" PRIu64 " is repeated after its result was used", b);
 		cr_assert(!step->completes);
 		heard->duplicates++;
@@ -40,18 +41,18 @@ take(struct heard *heard, const struct order_config *c, const struct order_step 
 	cr_assert(!heard->in[b][step->source], "block %" PRIu64 ", source %u: twice", b,
 		step->source);
 	/* A switch works on many packets at a time: it has to be done with the block before. */
-	if (b >= c->window && c->window > 1)
-		cr_assert_geq(heard->steps - heard->last[b - c->window], (uint64_t)c->window / 2,
-			"block %" PRIu64 " comes too soon", b);
+	if (b >= c->job.window && c->job.window > 1)
+		cr_assert_geq(heard->steps - heard->last[b - c->job.window],
+			(uint64_t)c->job.window / 2, "block %" PRIu64 " comes too soon", b);
 	heard->in[b][step->source] = true;
 	heard->last[b] = heard->steps;
 	heard->count[b]++;
 	heard->steps++;
-	cr_assert_eq(step->completes, heard->count[b] == c->sources);
+	cr_assert_eq(step->completes, heard->count[b] == c->nb_sources);
 }
 
 static void
-check_order(const struct order_config *c)
+check_order(const struct plan *c)
 {
 	struct heard heard;
 	struct order *order = capture_order_create(c);
@@ -61,26 +62,26 @@ check_order(const struct order_config *c)
 	cr_assert_not_null(order);
 	while (order_next(order, &step))
 		take(&heard, c, &step);
-	cr_assert_eq(heard.steps, BLOCKS * c->sources);
+	cr_assert_eq(heard.steps, BLOCKS * c->nb_sources);
 	if (c->duplicates == 0)
 		cr_assert_eq(heard.duplicates, 0);
-	else if (c->sources > 1 && c->window >= 16)
+	else if (c->nb_sources > 1 && c->job.window >= 16)
 		cr_assert_gt(heard.duplicates, heard.steps / 20);
 	capture_order_destroy(order);
 }
 
 Test(capture_order, everything_once_and_in_its_window, .timeout = 90)
 {
-	static const uint32_t windows[] = {1, 2, 16, 64, 256};
+	static const uint16_t windows[] = {1, 2, 16, 64, 256};
 	uint64_t from = random_seed_or(20221122);
 
 	for (unsigned int w = 0; w < sizeof(windows) / sizeof(windows[0]); w++)
 		for (unsigned int s = 1; s <= SOURCES_MAX; s += 2)
 			for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++)
 				for (unsigned int d = 0; d <= 30; d += 30) {
-					struct order_config c = {.order = (enum capture_order)o,
-						.sources = s,
-						.window = windows[w],
+					struct plan c = {.order = (enum capture_order)o,
+						.nb_sources = s,
+						.job.window = windows[w],
 						.blocks = BLOCKS,
 						.seed = from + w,
 						.duplicates = d};
@@ -91,7 +92,7 @@ Test(capture_order, everything_once_and_in_its_window, .timeout = 90)
 
 Test(capture_order, counting_orders_count, .timeout = 90)
 {
-	struct order_config c = {.sources = 2, .window = 2, .blocks = 3};
+	struct plan c = {.nb_sources = 2, .job.window = 2, .blocks = 3};
 	/* source, block */
 	static const unsigned int by_blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}};
 	static const unsigned int by_sources[][2] = {
@@ -116,17 +117,18 @@ Test(capture_order, counting_orders_count, .timeout = 90)
 
 Test(capture_order, random_order_follows_its_seed, .timeout = 90)
 {
-	struct order_config c = {.order = CAPTURE_RANDOM,
-		.sources = 4,
-		.window = 16,
+	struct plan c = {.order = CAPTURE_RANDOM,
+		.nb_sources = 4,
+		.job.window = 16,
 		.blocks = 64,
 		.seed = random_seed_or(20221122)};
+	struct plan another = c;
 	unsigned int same = 0;
 	struct order *a = capture_order_create(&c), *b = capture_order_create(&c), *other;
 	struct order_step x, y, z;
 
-	c.seed++;
-	other = capture_order_create(&c);
+	another.seed++;
+	other = capture_order_create(&another);
 	while (order_next(a, &x)) {
 		cr_assert(order_next(b, &y));
 		cr_assert(order_next(other, &z));
@@ -142,8 +144,10 @@ Test(capture_order, random_order_follows_its_seed, .timeout = 90)
 Test(capture_order, endless_goes_on, .timeout = 90)
 {
 	for (unsigned int o = CAPTURE_BLOCKS; o <= CAPTURE_RANDOM; o++) {
-		struct order_config c = {
-			.order = (enum capture_order)o, .sources = 3, .window = 8, .duplicates = 5};
+		struct plan c = {.order = (enum capture_order)o,
+			.nb_sources = 3,
+			.job.window = 8,
+			.duplicates = 5};
 		struct order *order = capture_order_create(&c);
 		struct order_step step = {.block = 0};
 		uint64_t newest = 0;
