@@ -125,7 +125,7 @@ block_json(const struct ctrl_running *running, const struct ctrl_membership *mem
 	api_put(object, "heard", block->heard_count);
 	api_put(object, "size", job->nb_sources);
 	json_object_set_new(object, "missing", missing(running, of, membership, block));
-	api_put_text(object, "policy", ctrl_policy_text(job->policy).text);
+	api_put_text(object, "policy", ctrl_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
 	return object;
 }

@@ -14,14 +14,14 @@
 #include "ctrl/stats/stats.h"
 
 /* clang-format off */
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({#key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key new_keys[] = {
 	CTRL_JOB_IDENTITY("", NULL, "")
 	CTRL_JOB_SETTINGS(X)
 };
 #undef X
 
-#define X(key, where, change, kind, field, ...) CTRL_CHANGE_##change({#key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
 #undef X
 /* clang-format on */

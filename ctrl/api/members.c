@@ -17,12 +17,12 @@
 #define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 
 /* clang-format off */
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({"create." #key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key join_keys[] = {
-	{"rank", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL, ""},
-	{"size", CTRL_INTEGER, "", NULL, 1, WEIR_SOURCES_MAX, NULL, ""},
-	{"address", CTRL_ADDRESS, "", "", 0, 0, NULL, ""},
-	{"create", CTRL_OBJECT, "", "", 0, 0, NULL, ""},
+	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
+	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
+	{"address", CTRL_ADDRESS, "", .fallback = ""},
+	{"create", CTRL_OBJECT, "", .fallback = ""},
 	CTRL_JOB_IDENTITY("create.", "", "")
 	CTRL_JOB_SETTINGS(X)
 };

@@ -166,7 +166,7 @@ put_info(struct metrics *metrics, const struct metrics_jobs *jobs)
 		metrics_label(tenant, sizeof(tenant), "tenant",
 			job->tenant == NULL ? "" : job->tenant->name);
 		snprintf(more, sizeof(more), "id=\"%u\",policy=\"%s\",%s,origin=\"%s\"",
-			job->job->id, ctrl_policy_text(job->job->policy).text, tenant,
+			job->job->id, ctrl_policy_text(job->job->policy), tenant,
 			job->from_file ? "file" : "api");
 		metrics_u64(metrics, "", jobs->job[i].label, more, 1);
 	}

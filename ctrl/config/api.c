@@ -161,27 +161,15 @@ parse_hash(const char *text, uint8_t hash[CTRL_HASH_BYTES])
 	return true;
 }
 
-static void
-read_quota(const json_t *object, struct ctrl_quota *quota)
-{
-	quota->jobs = (uint32_t)ctrl_integer(object, "api.tenants[].quota.jobs");
-	quota->memory_mb = (uint32_t)ctrl_integer(object, "api.tenants[].quota.memory_mb");
-	quota->blocks = (uint32_t)ctrl_integer(object, "api.tenants[].quota.blocks");
-	quota->rate_mbit = (uint32_t)ctrl_integer(object, "api.tenants[].quota.rate_mbit");
-	quota->changes_per_s = (uint32_t)ctrl_integer(object, "api.tenants[].quota.changes_per_s");
-	quota->changes_burst = (uint32_t)ctrl_integer(object, "api.tenants[].quota.changes_burst");
-}
-
 static int
 read_tenant(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
 	struct ctrl_tenant *tenant = reading->config->api.tenant, *mine = &tenant[index];
 	struct ctrl_path hash = ctrl_path("api.tenants[%u].token_sha256", index);
 
-	strlcpy(mine->name, ctrl_string(object, "api.tenants[].name"), sizeof(mine->name));
-	mine->admin = ctrl_boolean(object, "api.tenants[].admin");
-	read_quota(json_object_get(object, "quota"), &mine->quota);
-	if (!parse_hash(ctrl_string(object, "api.tenants[].token_sha256"), mine->token_sha256))
+	ctrl_keys_read("api.tenants[]", object, mine);
+	if (!parse_hash(
+		    json_string_value(json_object_get(object, "token_sha256")), mine->token_sha256))
 		return ctrl_refuse(reading->error, hash, "it is not 64 hexadecimal digits");
 	for (unsigned int i = 0; i < index; i++) {
 		if (strcmp(tenant[i].name, mine->name) == 0)
@@ -225,35 +213,19 @@ check_pem(struct ctrl_reading *reading, struct ctrl_path path, const char *name)
 	return 0;
 }
 
-static int
-read_tls(struct ctrl_reading *reading, const json_t *tls)
-{
-	struct ctrl_api *api = &reading->config->api;
-	int rc;
-
-	strlcpy(api->certificate, ctrl_string(tls, "api.tls.certificate"),
-		sizeof(api->certificate));
-	strlcpy(api->key, ctrl_string(tls, "api.tls.key"), sizeof(api->key));
-	rc = check_pem(reading, ctrl_path("api.tls.certificate"), api->certificate);
-	return rc < 0 ? rc : check_pem(reading, ctrl_path("api.tls.key"), api->key);
-}
-
 int
 ctrl_read_api(struct ctrl_reading *reading)
 {
 	struct ctrl_api *api = &reading->config->api;
 	const json_t *object = json_object_get(reading->root, "api");
-	const json_t *tls = json_object_get(object, "tls");
 	int rc = 0;
 
 	if (object == NULL)
 		return 0;
-	api->open_read = ctrl_boolean(object, "api.open_read");
-	if (tls != NULL)
-		rc = read_tls(reading, tls);
-	if (json_object_get(object, "socket_group") != NULL)
-		strlcpy(api->socket_group, ctrl_string(object, "api.socket_group"),
-			sizeof(api->socket_group));
+	if (api->certificate[0] != '\0')
+		rc = check_pem(reading, ctrl_path("api.tls.certificate"), api->certificate);
+	if (rc == 0 && api->certificate[0] != '\0')
+		rc = check_pem(reading, ctrl_path("api.tls.key"), api->key);
 	read_names(json_object_get(object, "names"), api);
 	if (rc == 0)
 		rc = read_listeners(reading, json_object_get(object, "listen"));

@@ -45,48 +45,31 @@ read_switch(struct ctrl_reading *reading)
 	const json_t *object = json_object_get(reading->root, "switch");
 	struct pktbuf_identity *identity = &config->ppe.identity;
 
-	strlcpy(config->name, ctrl_string(object, "switch.name"), sizeof(config->name));
 	ctrl_parse_subnet(ctrl_string(object, "switch.address"), &identity->ip, &config->prefix);
 	ctrl_parse_mac(ctrl_string(object, "switch.mac"), identity->mac);
-	identity->port_base = (uint16_t)ctrl_integer(object, "switch.port_base");
-	identity->port_ext = (uint16_t)ctrl_integer(object, "switch.port_extended");
 	if (identity->port_base == identity->port_ext)
 		return ctrl_refuse(reading->error, ctrl_path("switch.port_extended"),
 			"%u is the base form's port too", identity->port_ext);
 	return 0;
 }
 
-static int
-read_workers(struct ctrl_reading *reading)
+static void
+read_cpus(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const json_t *object = json_object_get(reading->root, "workers");
-	const json_t *cpus = json_object_get(object, "cpus");
-	struct ppe_config *ppe = &config->ppe;
+	const json_t *cpus = json_object_get(json_object_get(reading->root, "workers"), "cpus");
 
-	ppe->workers = (uint16_t)ctrl_integer(object, "workers.count");
-	ppe->threads = (uint16_t)ctrl_integer(object, "workers.threads");
-	ppe->burst = (uint16_t)ctrl_integer(object, "workers.burst");
-	ppe->idle = (enum ppe_idle)ctrl_word(object, "workers.idle");
-	ppe->idle_sleep_us = (uint32_t)ctrl_integer(object, "workers.idle_sleep_us");
-	ppe->isa = ctrl_word(object, "workers.vectors");
-	config->main_cpu = (unsigned int)ctrl_integer(object, "workers.main_cpu");
 	config->nb_cpus = cpus == NULL ? 1 : (unsigned int)json_array_size(cpus);
 	for (unsigned int i = 0; cpus != NULL && i < config->nb_cpus; i++)
 		config->cpu[i] = (uint16_t)json_integer_value(json_array_get(cpus, i));
-	return 0;
 }
 
 static int
-read_state(struct ctrl_reading *reading)
+check_state(struct ctrl_reading *reading)
 {
-	const json_t *object = json_object_get(reading->root, "state");
-	char *file = reading->config->state_file;
+	const char *file = reading->config->state_file;
 
-	if (object == NULL)
-		return 0;
-	strlcpy(file, ctrl_string(object, "state.file"), CTRL_FILE_BYTES);
-	if (file[0] != '/' || file[strlen(file) - 1] == '/')
+	if (file[0] != '\0' && (file[0] != '/' || file[strlen(file) - 1] == '/'))
 		return ctrl_refuse(reading->error, ctrl_path("state.file"),
 			"\"%.64s\" is not an absolute path of a file, such as "
 			"/var/lib/weir/weir.json",
@@ -95,26 +78,10 @@ read_state(struct ctrl_reading *reading)
 }
 
 static void
-read_depths(struct ctrl_reading *reading)
-{
-	const json_t *queues = json_object_get(reading->root, "queues");
-	const json_t *tables = json_object_get(reading->root, "tables");
-	struct ppe_config *ppe = &reading->config->ppe;
-
-	ppe->queue_depth = (uint32_t)ctrl_integer(queues, "queues.output_depth");
-	ppe->crossbar_depth = (uint32_t)ctrl_integer(queues, "queues.crossbar_depth");
-	ppe->fdb_entries = (uint32_t)ctrl_integer(tables, "tables.fdb_entries");
-	ppe->fdb_timeout_s = (uint32_t)ctrl_integer(tables, "tables.fdb_timeout_s");
-	ppe->blocks = (uint32_t)ctrl_integer(tables, "tables.blocks");
-	ppe->refusals = REFUSALS;
-	ppe->timer_threads = (uint32_t)ctrl_integer(tables, "tables.timer_threads");
-}
-
-static void
 read_log(struct ctrl_reading *reading)
 {
-	static const char *const paths[] = {
-#define X(name, word, help) "log.modules." word,
+	static const char *const words[] = {
+#define X(name, word, help) word,
 		CTRL_LOG_MODULES(X)
 #undef X
 	};
@@ -124,41 +91,30 @@ read_log(struct ctrl_reading *reading)
 
 	log->given = object != NULL;
 	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++) {
-		int word = ctrl_word(modules, paths[module]);
+		const json_t *own = json_object_get(modules, words[module]);
+		const char *level =
+			own != NULL ? json_string_value(own) : ctrl_string(object, "log.level");
 
-		if (word < 0)
-			word = ctrl_word(object, "log.level");
-		log->level[module] = (enum ctrl_log_level)(CTRL_LOG_ERROR + word);
+		log->level[module] = (enum ctrl_log_level)(
+			CTRL_LOG_ERROR + ctrl_parse_word(CTRL_LOG_LEVELS, level));
 	}
 }
 
 static int
 read_all(struct ctrl_reading *reading)
 {
-	int rc = read_switch(reading);
+	static int (*const steps[])(struct ctrl_reading *) = {read_switch, check_state,
+		ctrl_read_ports, ctrl_read_jobs, ctrl_read_api, ctrl_read_faults, ctrl_read_pools,
+		ctrl_read_eal};
+	int rc = 0;
 
-	if (rc == 0)
-		rc = read_workers(reading);
-	if (rc == 0)
-		read_depths(reading);
+	ctrl_keys_read("", reading->root, reading->config);
+	reading->config->ppe.refusals = REFUSALS;
+	read_cpus(reading);
 	read_log(reading);
-	if (rc == 0)
-		rc = read_state(reading);
-	if (rc == 0)
-		rc = ctrl_read_ports(reading);
-	if (rc == 0)
-		rc = ctrl_read_jobs(reading);
-	if (rc == 0)
-		rc = ctrl_read_api(reading);
-	if (rc == 0)
-		rc = ctrl_read_faults(reading);
-	if (rc == 0)
-		rc = ctrl_read_pools(reading);
-	if (rc == 0)
-		rc = ctrl_read_eal(reading);
-	if (rc == 0)
-		rc = draw_at_random(&reading->config->ppe);
-	return rc;
+	for (unsigned int i = 0; rc == 0 && i < RTE_DIM(steps); i++)
+		rc = steps[i](reading);
+	return rc < 0 ? rc : draw_at_random(&reading->config->ppe);
 }
 
 int
@@ -250,21 +206,10 @@ default_of(const struct ctrl_key *key)
 		return is_implied(key) ? json_object() : NULL;
 	if (key->fallback == NULL || key->fallback[0] == '\0')
 		return NULL;
-	switch (key->kind) {
-	case CTRL_INTEGER:
-	case CTRL_POWER: return json_integer(strtoll(key->fallback, NULL, 10));
-	case CTRL_BOOLEAN: return json_boolean(strcmp(key->fallback, "true") == 0);
-	case CTRL_ARRAY: return json_loads(key->fallback, 0, NULL);
-	case CTRL_OBJECT:
-	case CTRL_WORD:
-	case CTRL_TEXT:
-	case CTRL_NAME:
-	case CTRL_ADDRESS:
-	case CTRL_SUBNET:
-	case CTRL_RESULTS:
-	case CTRL_MAC:
-	default: return json_string(key->fallback);
-	}
+	if (key->kind == CTRL_INTEGER || key->kind == CTRL_POWER || key->kind == CTRL_BOOLEAN ||
+		key->kind == CTRL_ARRAY)
+		return json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+	return json_string(key->fallback);
 }
 
 static int

@@ -133,8 +133,6 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	size_t count = json_array_size(list);
 	int rc = 0;
 
-	config->capture = ctrl_boolean(reading->root, "capture");
-	config->telemetry = ctrl_boolean(reading->root, "telemetry");
 	for (unsigned int i = 0; rc == 0 && i < count; i++)
 		rc = check_argument(reading, i, json_string_value(json_array_get(list, i)));
 	if (rc < 0)

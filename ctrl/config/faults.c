@@ -2,7 +2,6 @@
 #include "ctrl/config/faults.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,13 +16,6 @@ struct fault_reading {
 	struct ppe_faults *faults;
 };
 
-/* Parts per million, as a chance. */
-static double
-chance(const json_t *object, const char *path)
-{
-	return (double)ctrl_integer(object, path) / 1e6;
-}
-
 static int
 read_match(struct fault_reading *reading, unsigned int index, const json_t *object,
 	struct ppe_fault_rule *rule)
@@ -37,12 +29,6 @@ read_match(struct fault_reading *reading, unsigned int index, const json_t *obje
 			rule->port = (int)p;
 	if (port[0] != '\0' && rule->port < 0)
 		return REFUSE(reading, index, "port", "no port has the name \"%s\"", port);
-	rule->direction = (enum ppe_fault_direction)ctrl_word(object, "faults.rules[].direction");
-	rule->what = (enum ppe_fault_what)ctrl_word(object, "faults.rules[].what");
-	rule->job = (int)ctrl_integer(object, "faults.rules[].job");
-	rule->source = (int)ctrl_integer(object, "faults.rules[].source");
-	rule->first = (uint32_t)ctrl_integer(object, "faults.rules[].first_block");
-	rule->last = (uint32_t)ctrl_integer(object, "faults.rules[].last_block");
 	if (rule->first > rule->last)
 		return REFUSE(reading, index, "last_block", "%u is less than first_block, %u",
 			rule->last, rule->first);
@@ -55,19 +41,12 @@ read_choice(struct fault_reading *reading, unsigned int index, const json_t *obj
 {
 	const json_t *list = json_object_get(object, "list");
 
-	rule->choice = (enum ppe_fault_choice)ctrl_word(object, "faults.rules[].choice");
-	rule->probability = chance(object, "faults.rules[].chance_ppm");
-	rule->nth = (uint32_t)ctrl_integer(object, "faults.rules[].nth");
 	rule->ordinals = (unsigned int)json_array_size(list);
 	for (unsigned int i = 0; i < rule->ordinals; i++)
 		rule->ordinal[i] = (uint64_t)json_integer_value(json_array_get(list, i));
-	rule->enter = chance(object, "faults.rules[].enter_ppm");
-	rule->leave = chance(object, "faults.rules[].leave_ppm");
-	rule->good = chance(object, "faults.rules[].good_ppm");
-	rule->bad = chance(object, "faults.rules[].bad_ppm");
 	if (rule->choice == PPE_FAULT_LIST && rule->ordinals == 0)
 		return REFUSE(reading, index, "choice", "list has no entries");
-	/* The default chance is to take all: who forgets `choice` would hit everything. */
+	/* By default a rule selects all packets: without `choice` it would hit everything. */
 	if (rule->choice != PPE_FAULT_LIST && rule->ordinals > 0)
 		return REFUSE(reading, index, "list", "goes with choice list only");
 	if (rule->choice != PPE_FAULT_EVERY && rule->nth > 1)
@@ -78,12 +57,9 @@ read_choice(struct fault_reading *reading, unsigned int index, const json_t *obj
 }
 
 static int
-read_window(struct fault_reading *reading, unsigned int index, const json_t *object,
-	struct ppe_fault_rule *rule)
+check_times(
+	const struct fault_reading *reading, unsigned int index, const struct ppe_fault_rule *rule)
 {
-	rule->from_ms = (uint32_t)ctrl_integer(object, "faults.rules[].from_ms");
-	rule->to_ms = (uint32_t)ctrl_integer(object, "faults.rules[].to_ms");
-	rule->repeat_ms = (uint32_t)ctrl_integer(object, "faults.rules[].repeat_ms");
 	if (rule->to_ms != 0 && rule->from_ms >= rule->to_ms)
 		return REFUSE(reading, index, "to_ms", "%u is not after from_ms, %u", rule->to_ms,
 			rule->from_ms);
@@ -92,20 +68,6 @@ read_window(struct fault_reading *reading, unsigned int index, const json_t *obj
 	if (rule->repeat_ms != 0 && rule->repeat_ms < rule->to_ms)
 		return REFUSE(reading, index, "repeat_ms", "%u is less than to_ms, %u",
 			rule->repeat_ms, rule->to_ms);
-	return 0;
-}
-
-static int
-read_action(struct fault_reading *reading, unsigned int index, const json_t *object,
-	struct ppe_fault_rule *rule)
-{
-	rule->action = (enum ppe_fault_action)ctrl_word(object, "faults.rules[].action");
-	rule->distance = (uint32_t)ctrl_integer(object, "faults.rules[].distance");
-	rule->delay = (enum ppe_fault_delay)ctrl_word(object, "faults.rules[].delay");
-	rule->us = (uint32_t)ctrl_integer(object, "faults.rules[].us");
-	rule->most_us = (uint32_t)ctrl_integer(object, "faults.rules[].most_us");
-	rule->shape = (double)ctrl_integer(object, "faults.rules[].shape_percent") / 100;
-	rule->bits = (unsigned int)ctrl_integer(object, "faults.rules[].bits");
 	if (rule->delay != PPE_FAULT_CONSTANT && rule->most_us < rule->us)
 		return REFUSE(reading, index, "most_us", "%u is less than us, %u", rule->most_us,
 			rule->us);
@@ -116,15 +78,13 @@ static int
 read_rule(struct fault_reading *reading, unsigned int index, const json_t *object)
 {
 	struct ppe_fault_rule *rule = &reading->faults->rule[index];
-	int rc = read_match(reading, index, object, rule);
+	int rc;
 
+	ctrl_keys_read("faults.rules[]", object, rule);
+	rc = read_match(reading, index, object, rule);
 	if (rc == 0)
 		rc = read_choice(reading, index, object, rule);
-	if (rc == 0)
-		rc = read_window(reading, index, object, rule);
-	if (rc == 0)
-		rc = read_action(reading, index, object, rule);
-	return rc;
+	return rc < 0 ? rc : check_times(reading, index, rule);
 }
 
 static int
@@ -163,38 +123,13 @@ ctrl_faults_parse(const struct ctrl_config *config, json_t *section, struct ppe_
 	return rc < 0 ? rc : read_section(&reading, section);
 }
 
-static void
-put(json_t *object, const char *key, uint64_t value)
-{
-	json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
-static void
-put_ppm(json_t *object, const char *key, double chance)
-{
-	put(object, key, (uint64_t)llround(chance * 1e6));
-}
-
-static void
-put_word(json_t *object, const char *path, unsigned int index)
-{
-	const struct ctrl_key *key = ctrl_schema_find(&ctrl_config_schema, path);
-
-	json_object_set_new(object, ctrl_key_name(key), ctrl_word_json(key->words, index));
-}
-
 const char *
 ctrl_fault_action(enum ppe_fault_action action)
 {
-	switch (action) {
-	case PPE_FAULT_DROP: return "drop";
-	case PPE_FAULT_BLACKOUT: return "blackout";
-	case PPE_FAULT_DUPLICATE: return "duplicate";
-	case PPE_FAULT_REORDER: return "reorder";
-	case PPE_FAULT_DELAY: return "delay";
-	case PPE_FAULT_CORRUPT: return "corrupt";
-	default: return "";
-	}
+	static const char *const texts[] = {
+		"drop", "blackout", "duplicate", "reorder", "delay", "corrupt"};
+
+	return texts[action];
 }
 
 json_t *
@@ -204,31 +139,9 @@ ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_ru
 
 	if (rule->port >= 0)
 		json_object_set_new(object, "port", json_string(config->port[rule->port].name));
-	put_word(object, "faults.rules[].direction", rule->direction);
-	put_word(object, "faults.rules[].what", rule->what);
-	json_object_set_new(object, "job", json_integer(rule->job));
-	json_object_set_new(object, "source", json_integer(rule->source));
-	put(object, "first_block", rule->first);
-	put(object, "last_block", rule->last);
-	put_word(object, "faults.rules[].choice", rule->choice);
-	put_ppm(object, "chance_ppm", rule->probability);
-	put(object, "nth", rule->nth);
+	ctrl_keys_put("faults.rules[]", rule, object);
 	for (unsigned int i = 0; i < rule->ordinals; i++)
 		json_array_append_new(list, json_integer((json_int_t)rule->ordinal[i]));
 	json_object_set_new(object, "list", list);
-	put_ppm(object, "enter_ppm", rule->enter);
-	put_ppm(object, "leave_ppm", rule->leave);
-	put_ppm(object, "good_ppm", rule->good);
-	put_ppm(object, "bad_ppm", rule->bad);
-	put(object, "from_ms", rule->from_ms);
-	put(object, "to_ms", rule->to_ms);
-	put(object, "repeat_ms", rule->repeat_ms);
-	json_object_set_new(object, "action", json_string(ctrl_fault_action(rule->action)));
-	put(object, "distance", rule->distance);
-	put_word(object, "faults.rules[].delay", rule->delay);
-	put(object, "us", rule->us);
-	put(object, "most_us", rule->most_us);
-	put(object, "shape_percent", (uint64_t)llround(rule->shape * 100));
-	put(object, "bits", rule->bits);
 	return object;
 }

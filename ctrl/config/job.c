@@ -24,13 +24,11 @@
 
 /* -- settings */
 
-#define BYTES_OF(field) sizeof(((struct ctrl_job_spec *)NULL)->field)
-
 /* clang-format off */
 const struct ctrl_setting ctrl_settings[] = {
 #define X(name, in, can, kind, field, ...) \
-	{.key = {#name, CTRL_##kind, __VA_ARGS__}, .where = CTRL_SETTING_##in, .change = CTRL_CHANGE_##can(true ||) false, \
-		.offset = offsetof(struct ctrl_job_spec, field), .bytes = BYTES_OF(field)},
+	{.key = {.path = #name, CTRL_##kind, __VA_ARGS__, CTRL_FIELD(struct ctrl_job_spec, field)}, \
+		.where = CTRL_SETTING_##in, .change = CTRL_CHANGE_##can(true ||) false},
 	CTRL_JOB_SETTINGS(X)
 #undef X
 };
@@ -38,70 +36,19 @@ const struct ctrl_setting ctrl_settings[] = {
 
 const size_t ctrl_settings_count = RTE_DIM(ctrl_settings);
 
-static uint32_t
-get(const struct ctrl_setting *setting, const struct ctrl_job_spec *spec)
-{
-	const uint8_t *at = (const uint8_t *)spec + setting->offset;
-	uint16_t half;
-	uint32_t whole;
-
-	memcpy(&half, at, sizeof(half));
-	if (setting->bytes == sizeof(half))
-		return half;
-	memcpy(&whole, at, sizeof(whole));
-	return setting->bytes == 1 ? *at : whole;
-}
-
-static void
-set(const struct ctrl_setting *setting, struct ctrl_job_spec *spec, uint32_t value)
-{
-	uint8_t *at = (uint8_t *)spec + setting->offset;
-	uint16_t half = (uint16_t)value;
-
-	if (setting->bytes == 1)
-		*at = (uint8_t)value;
-	else if (setting->bytes == sizeof(half))
-		memcpy(at, &half, sizeof(half));
-	else
-		memcpy(at, &value, sizeof(value));
-}
-
-/* The value of a text: a default, or a JSON string. */
-static uint32_t
-value_of(const struct ctrl_setting *setting, const char *text)
-{
-	uint32_t group;
-
-	switch (setting->key.kind) {
-	case CTRL_BOOLEAN: return strcmp(text, "true") == 0;
-	case CTRL_WORD: return (uint32_t)ctrl_parse_word(setting->key.words, text);
-	case CTRL_RESULTS: return ctrl_parse_address(text, &group) ? group : 0;
-	case CTRL_INTEGER:
-	case CTRL_POWER:
-	case CTRL_OBJECT:
-	case CTRL_ARRAY:
-	case CTRL_TEXT:
-	case CTRL_NAME:
-	case CTRL_ADDRESS:
-	case CTRL_SUBNET:
-	case CTRL_MAC:
-	default: return (uint32_t)strtoul(text, NULL, 10);
-	}
-}
+#define FOREACH_SETTING(s)                                                                         \
+	for (const struct ctrl_setting *s = ctrl_settings;                                         \
+		s < ctrl_settings + RTE_DIM(ctrl_settings); s++)
 
 void
 ctrl_settings_read(const json_t *object, struct ctrl_job_spec *spec)
 {
-	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
-		s++) {
+	FOREACH_SETTING(s)
+	{
 		const json_t *value = json_object_get(object, s->key.path);
 
-		if (json_is_string(value))
-			set(s, spec, value_of(s, json_string_value(value)));
-		else if (value != NULL)
-			set(s, spec,
-				json_is_integer(value) ? (uint32_t)json_integer_value(value)
-						       : json_is_true(value));
+		if (value != NULL)
+			ctrl_key_set(&s->key, value, spec);
 	}
 }
 
@@ -110,9 +57,8 @@ ctrl_job_spec_default(void)
 {
 	struct ctrl_job_spec spec = {.id = -1};
 
-	for (size_t i = 0; i < ctrl_settings_count; i++)
-		set(&ctrl_settings[i], &spec,
-			value_of(&ctrl_settings[i], ctrl_settings[i].key.fallback));
+	FOREACH_SETTING(s)
+	ctrl_key_set(&s->key, NULL, &spec);
 	return spec;
 }
 
@@ -122,50 +68,29 @@ ctrl_job_spec_of(const struct ppe_job *job, uint32_t expire_s)
 	return (struct ctrl_job_spec){.shape = *job, .id = job->id, .expire_s = expire_s};
 }
 
-static json_t *
-value_json(const struct ctrl_setting *setting, uint32_t value)
-{
-	switch (setting->key.kind) {
-	case CTRL_BOOLEAN: return json_boolean(value != 0);
-	case CTRL_WORD: return ctrl_word_json(setting->key.words, value);
-	case CTRL_RESULTS:
-		return json_string(value == 0 ? "unicast" : ctrl_address_text(value).text);
-	case CTRL_INTEGER:
-	case CTRL_POWER:
-	case CTRL_OBJECT:
-	case CTRL_ARRAY:
-	case CTRL_TEXT:
-	case CTRL_NAME:
-	case CTRL_ADDRESS:
-	case CTRL_SUBNET:
-	case CTRL_MAC:
-	default: return json_integer(value);
-	}
-}
-
 void
 ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec)
 {
-	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
-		s++)
-		if (s->where != CTRL_SETTING_FILE)
-			json_object_set_new(object, s->key.path, value_json(s, get(s, spec)));
+	FOREACH_SETTING(s)
+	if (s->where != CTRL_SETTING_FILE)
+		json_object_set_new(object, s->key.path, ctrl_key_get(&s->key, spec));
 }
 
 bool
 ctrl_setting_same(const struct ctrl_setting *setting, const struct ctrl_job_spec *a,
 	const struct ctrl_job_spec *b)
 {
-	return get(setting, a) == get(setting, b);
+	size_t offset = setting->key.offset;
+
+	return memcmp((const char *)a + offset, (const char *)b + offset, setting->key.bytes) == 0;
 }
 
 bool
 ctrl_settings_same(const struct ctrl_job_spec *a, const struct ctrl_job_spec *b, bool fixed_only)
 {
-	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
-		s++)
-		if (!ctrl_setting_same(s, a, b) && !(fixed_only && s->change))
-			return false;
+	FOREACH_SETTING(s)
+	if (!ctrl_setting_same(s, a, b) && !(fixed_only && s->change))
+		return false;
 	return true;
 }
 
@@ -173,25 +98,22 @@ void
 ctrl_settings_change(struct ctrl_job_spec *spec, const struct ctrl_job_spec *before,
 	const struct ctrl_job_spec *next)
 {
-	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
-		s++)
-		if (s->change && !ctrl_setting_same(s, before, next))
-			set(s, spec, get(s, next));
+	FOREACH_SETTING(s)
+	if (s->change && !ctrl_setting_same(s, before, next))
+		memcpy((char *)spec + s->key.offset, (const char *)next + s->key.offset,
+			s->key.bytes);
 }
 
-struct ctrl_word_text
+const char *
 ctrl_policy_text(uint8_t policy)
 {
-	const struct ctrl_setting *s = ctrl_settings;
-	struct ctrl_word_text out;
-	json_t *word;
+	static const char *const texts[] = {
+#define X(name, text, ...) [PPE_POLICY_##name] = text,
+		PPE_POLICY_LIST(X)
+#undef X
+	};
 
-	while (s->offset != offsetof(struct ctrl_job_spec, shape.policy))
-		s++;
-	word = ctrl_word_json(s->key.words, policy);
-	snprintf(out.text, sizeof(out.text), "%s", json_string_value(word));
-	json_decref(word);
-	return out;
+	return texts[policy];
 }
 
 struct ctrl_settings_text
@@ -199,17 +121,18 @@ ctrl_settings_text(const struct ctrl_job_spec *spec)
 {
 	struct ctrl_settings_text out = {""};
 
-	for (const struct ctrl_setting *s = ctrl_settings; s < ctrl_settings + ctrl_settings_count;
-		s++) {
+	FOREACH_SETTING(s)
+	{
 		size_t used = strlen(out.text);
-		json_t *value = s->change ? value_json(s, get(s, spec)) : NULL;
+		json_t *value = s->change ? ctrl_key_get(&s->key, spec) : NULL;
 
 		if (json_is_string(value))
 			snprintf(out.text + used, sizeof(out.text) - used, " %s=%s", s->key.path,
 				json_string_value(value));
 		else if (value != NULL)
-			snprintf(out.text + used, sizeof(out.text) - used, " %s=%u", s->key.path,
-				get(s, spec));
+			snprintf(out.text + used, sizeof(out.text) - used,
+				" %s=%" JSON_INTEGER_FORMAT, s->key.path,
+				json_integer_value(value));
 		json_decref(value);
 	}
 	return out;
@@ -409,8 +332,6 @@ read_key_file(struct ctrl_reading *reading, unsigned int index, const char *name
 	FILE *file;
 	int fd, rc;
 
-	if (name[0] == '\0')
-		return 0;
 	if (job->fixed_generation != 0)
 		return ctrl_refuse(reading->error, path,
 			"a job with a fixed generation can't be authenticated: it has no joins, "
@@ -454,7 +375,7 @@ read_source_list(struct ctrl_reading *reading, unsigned int index, const json_t 
 				"%u is the id of jobs[%u].sources[%u] already", id, index,
 				first[id]);
 		ctrl_parse_address(
-			ctrl_string(object, "jobs[].sources[].address"), &job->address[id]);
+			json_string_value(json_object_get(object, "address")), &job->address[id]);
 		if (!ctrl_check_address(reading->config, job->address[id], &reason))
 			return refuse(reading, ctrl_path("jobs[%u].sources[%u].address", index, i),
 				&reason);
@@ -472,7 +393,7 @@ read_source_range(struct ctrl_reading *reading, unsigned int index, const json_t
 	uint32_t first = 0;
 
 	job->nb_sources = (uint16_t)ctrl_integer(range, "jobs[].sources.count");
-	ctrl_parse_address(ctrl_string(range, "jobs[].sources.first"), &first);
+	ctrl_parse_address(json_string_value(json_object_get(range, "first")), &first);
 	for (unsigned int id = 0; id < job->nb_sources; id++) {
 		struct ctrl_reason reason;
 
@@ -532,27 +453,24 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
 	struct ppe_job *job = &reading->config->job[index];
 	unsigned int block_bits = (unsigned int)ctrl_integer(object, "jobs[].block_bits");
-	struct ctrl_job_spec spec = ctrl_job_spec_default();
+	const char *key_file = ctrl_string(object, "jobs[].key_file");
+	struct ctrl_job_spec spec = {0};
 	struct ctrl_reason reason;
 	int rc;
 
+	ctrl_keys_read("jobs[]", object, &spec);
 	*job = spec.shape;
-	job->id = (uint8_t)ctrl_integer(object, "jobs[].id");
-	strlcpy(job->name, ctrl_string(object, "jobs[].name"), sizeof(job->name));
+	job->id = (uint8_t)spec.id;
+	job->block_shift = (uint8_t)(32 - block_bits);
 	rc = check_unique(reading, index);
 	if (rc == 0)
 		rc = read_sources(reading, index, json_object_get(object, "sources"));
-	if (rc < 0)
-		return rc;
-	spec = ctrl_job_spec_of(job, 0);
-	ctrl_settings_read(object, &spec);
-	*job = spec.shape;
-	job->block_shift = (uint8_t)(32 - block_bits);
-	rc = check_block_bits(reading, index, block_bits);
+	if (rc == 0)
+		rc = check_block_bits(reading, index, block_bits);
 	if (rc == 0 && !ctrl_check_reduction(job, &reason))
 		rc = refuse(reading, ctrl_path("jobs[%u].op", index), &reason);
-	if (rc == 0)
-		rc = read_key_file(reading, index, ctrl_string(object, "jobs[].key_file"));
+	if (rc == 0 && key_file[0] != '\0')
+		rc = read_key_file(reading, index, key_file);
 	if (rc == 0 && !ctrl_check_frames(reading->config, job, &reason))
 		rc = refuse(reading, ctrl_path("jobs[%u].elements", index), &reason);
 	return rc;

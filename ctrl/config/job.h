@@ -12,9 +12,9 @@
 
 /* Keys of a job that are no settings. must, must_id: NULL: required, "": not. */
 #define CTRL_JOB_IDENTITY(at, must, must_id)                                                       \
-	{at "name", CTRL_NAME, "", must, 1, PPE_JOB_NAME_MAX - 1, NULL, ""},                       \
-		{at "size", CTRL_INTEGER, "", must, 1, WEIR_SOURCES_MAX, NULL, ""},                \
-		{at "id", CTRL_INTEGER, "", must_id, 0, WEIR_JOBS_MAX - 1, NULL, ""},
+	{at "name", CTRL_NAME, "", must, .min = 1, .max = PPE_JOB_NAME_MAX - 1},                   \
+		{at "size", CTRL_INTEGER, "", must, .min = 1, .max = WEIR_SOURCES_MAX},            \
+		{at "id", CTRL_INTEGER, "", must_id, .max = WEIR_JOBS_MAX - 1},
 
 /* A job as it is asked for. */
 struct ctrl_job_spec {
@@ -30,10 +30,9 @@ enum ctrl_setting_where { CTRL_SETTING_BOTH, CTRL_SETTING_FILE, CTRL_SETTING_API
 
 /* A setting: a line of CTRL_JOB_SETTINGS. */
 struct ctrl_setting {
-	struct ctrl_key key; /* its path is its name */
+	struct ctrl_key key; /* its path is its name, its field is in struct ctrl_job_spec */
 	enum ctrl_setting_where where;
 	bool change; /* of a running job */
-	size_t offset, bytes; /* in struct ctrl_job_spec */
 };
 
 extern const struct ctrl_setting ctrl_settings[];
@@ -63,11 +62,8 @@ bool ctrl_settings_same(
 void ctrl_settings_change(struct ctrl_job_spec *spec, const struct ctrl_job_spec *before,
 	const struct ctrl_job_spec *next);
 
-/* The word of an enum ppe_policy. */
-struct ctrl_word_text {
-	char text[16];
-};
-struct ctrl_word_text ctrl_policy_text(uint8_t policy);
+/* The word of an enum ppe_policy. A literal. */
+const char *ctrl_policy_text(uint8_t policy);
 
 /* The settings that can change as fields for the log, " timeout_ms=1000 policy=wait ...". */
 struct ctrl_settings_text {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/config/keys.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,165 +15,171 @@
 #include "ppe/ppe.h"
 
 /* clang-format off */
-#define OBJECT(path, help) {path, CTRL_OBJECT, "", "", 0, 0, NULL, help}
-#define NUMBER(path, unit, fallback, min, max, help) \
-	{path, CTRL_INTEGER, unit, fallback, min, max, NULL, help}
-#define POWER(path, unit, fallback, min, max, help) \
-	{path, CTRL_POWER, unit, fallback, min, max, NULL, help}
-#define WORD(path, fallback, words, help) {path, CTRL_WORD, "", fallback, 0, 0, words, help}
+#define OBJECT(path, ...) {path, CTRL_OBJECT, "", "", 0, 0, NULL, .help = __VA_ARGS__}
+#define NUMBER(path, unit, fallback, min, max, ...) \
+	{path, CTRL_INTEGER, unit, fallback, min, max, NULL, .help = __VA_ARGS__}
+#define POWER(path, unit, fallback, min, max, ...) \
+	{path, CTRL_POWER, unit, fallback, min, max, NULL, .help = __VA_ARGS__}
+#define WORD(path, fallback, words, ...) {path, CTRL_WORD, "", fallback, 0, 0, words, .help = __VA_ARGS__}
+/* Where the value is kept. */
+#define CONFIG(field) CTRL_FIELD(struct ctrl_config, field)
+#define TENANT(field) CTRL_FIELD(struct ctrl_tenant, field)
+#define PORT(field)   CTRL_FIELD(struct pktbuf_port_config, field)
+#define SPEC(field)   CTRL_FIELD(struct ctrl_job_spec, field)
+#define RULE(field)   CTRL_FIELD(struct ppe_fault_rule, field)
 
 static const struct ctrl_key keys[] = {
-	{"comment", CTRL_TEXT, "", "", 0, 4095, NULL, "A comment. Not used."},
+	{"comment", CTRL_TEXT, "", "", 0, 4095, NULL, .help = "A comment. Not used."},
 	NUMBER("memory_mb", "MiB", "512", 64, 1048576,
-		"DPDK memory of the switch (EAL's `-m`). A configuration that needs more is refused."),
+		"DPDK memory of the switch (EAL's `-m`). A configuration that needs more is refused.", CONFIG(memory_mb)),
 
 	{"capture", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
-		"Let `dpdk-dumpcap` attach and capture packets on the ports. Needs huge pages."},
+		.help = "Let `dpdk-dumpcap` attach and capture packets on the ports. Needs huge pages.", CONFIG(capture)},
 
 	{"telemetry", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
-		"Open DPDK's telemetry socket, for `dpdk-telemetry.py -f weir-NAME`."},
+		.help = "Open DPDK's telemetry socket, for `dpdk-telemetry.py -f weir-NAME`.", CONFIG(telemetry)},
 
-	{"switch", CTRL_OBJECT, "", NULL, 0, 0, NULL, "Name and addresses of the switch."},
+	{"switch", CTRL_OBJECT, "", NULL, 0, 0, NULL, .help = "Name and addresses of the switch."},
 	{"switch.name", CTRL_NAME, "", "weir", 1, 31, NULL,
-		"Name in output and statistics, and of DPDK's runtime directory."},
+		.help = "Name in output and statistics, and of DPDK's runtime directory.", CONFIG(name)},
 	{"switch.address", CTRL_SUBNET, "", NULL, 0, 0, NULL,
-		"The switch's IPv4 address and the prefix length of its subnet. All sources of all jobs are in this subnet."},
+		.help = "The switch's IPv4 address and the prefix length of its subnet. All sources of all jobs are in this subnet."},
 	{"switch.mac", CTRL_MAC, "", "02:57:45:49:52:01", 0, 0, NULL,
-		"The switch's MAC address. Must be unique in the network."},
-	NUMBER("switch.port_base", "", "12000", 1, 65535, "UDP port of the base form of the protocol."),
-	NUMBER("switch.port_extended", "", "12001", 1, 65535, "UDP port of the extended form of the protocol."),
+		.help = "The switch's MAC address. Must be unique in the network."},
+	NUMBER("switch.port_base", "", "12000", 1, 65535, "UDP port of the base form of the protocol.", CONFIG(ppe.identity.port_base)),
+	NUMBER("switch.port_extended", "", "12001", 1, 65535, "UDP port of the extended form of the protocol.", CONFIG(ppe.identity.port_ext)),
 
 	OBJECT("log", "Logging to stderr, one line of key=value pairs per event."),
 	WORD("log.level", "notice", CTRL_LOG_LEVELS, "Lowest level that is logged."),
 	OBJECT("log.modules", "Levels for single modules. Others use `log.level`."),
-#define X(name, word, help) {"log.modules." word, CTRL_WORD, "", "", 0, 0, CTRL_LOG_LEVELS, help},
+#define X(name, word, help_) {"log.modules." word, CTRL_WORD, "", "", 0, 0, CTRL_LOG_LEVELS, .help = help_},
 	CTRL_LOG_MODULES(X)
 #undef X
 
 	{"eal", CTRL_ARRAY, "", "[]", 0, 64, NULL,
-		"More arguments for DPDK's EAL. Weir sets lcores, memory, devices and log levels itself."},
-	{"eal[]", CTRL_TEXT, "", NULL, 1, 255, NULL, "One argument."},
+		.help = "More arguments for DPDK's EAL. Weir sets lcores, memory, devices and log levels itself."},
+	{"eal[]", CTRL_TEXT, "", NULL, 1, 255, NULL, .help = "One argument."},
 
 	OBJECT("workers", "Worker threads; each runs one engine."),
-	NUMBER("workers.count", "lcores", "1", 1, PPE_WORKERS_MAX, "Number of workers. Each has an lcore."),
+	NUMBER("workers.count", "lcores", "1", 1, PPE_WORKERS_MAX, "Number of workers. Each has an lcore.", CONFIG(ppe.workers)),
 	{"workers.cpus", CTRL_ARRAY, "", "[0]", 1, 64, NULL,
-		"Worker i runs on CPU `cpus[i mod length]`. Workers may share a CPU."},
+		.help = "Worker i runs on CPU `cpus[i mod length]`. Workers may share a CPU."},
 	NUMBER("workers.cpus[]", "CPU", NULL, 0, 1023, "CPU number."),
-	NUMBER("workers.main_cpu", "CPU", "0", 0, 1023, "CPU of the control thread, which mostly sleeps."),
+	NUMBER("workers.main_cpu", "CPU", "0", 0, 1023, "CPU of the control thread, which mostly sleeps.", CONFIG(main_cpu)),
 	NUMBER("workers.threads", "", "20", 1, PPE_THREADS_MAX,
-		"Thread contexts per engine: packets that it processes concurrently."),
-	NUMBER("workers.burst", "packets", "32", 1, 256, "Packets per poll of a queue."),
+		"Thread contexts per engine: packets that it processes concurrently.", CONFIG(ppe.threads)),
+	NUMBER("workers.burst", "packets", "32", 1, 256, "Packets per poll of a queue.", CONFIG(ppe.burst)),
 	WORD("workers.idle", "sleep", "spin|yield|sleep",
-		"What an engine without work does: keep polling, yield the CPU, or sleep."),
-	NUMBER("workers.idle_sleep_us", "µs", "50", 1, 10000, "Duration of a sleep."),
+		"What an engine without work does: keep polling, yield the CPU, or sleep.", CONFIG(ppe.idle)),
+	NUMBER("workers.idle_sleep_us", "µs", "50", 1, 10000, "Duration of a sleep.", CONFIG(ppe.idle_sleep_us)),
 	WORD("workers.vectors", "auto", "auto|scalar|avx2|avx512",
-		"Widest vector instructions that reductions may use. `auto`: the widest that the CPU has."),
+		"Widest vector instructions that reductions may use. `auto`: the widest that the CPU has.", CONFIG(ppe.isa)),
 
 	OBJECT("pools", "Packet buffer pools."),
 	NUMBER("pools.packets", "packets", "4096", 256, 4194304,
-		"Number of packet buffers, for received packets and their copies."),
+		"Number of packet buffers, for received packets and their copies.", CONFIG(ppe.packets)),
 	NUMBER("pools.frame_bytes", "bytes", "0", 0, 65408,
-		"Size of a packet buffer. 0: the largest frame of the ports, at least 2048."),
+		"Size of a packet buffer. 0: the largest frame of the ports, at least 2048.", CONFIG(ppe.packet_bytes)),
 	NUMBER("pools.headers", "packets", "4096", 256, 4194304,
-		"Number of buffers for headers of results and replies, and of buffers for their payloads."),
+		"Number of buffers for headers of results and replies, and of buffers for their payloads.", CONFIG(ppe.headers)),
 
 	OBJECT("queues", "Sizes of internal queues."),
 	POWER("queues.output_depth", "packets", "1024", 64, 65536,
-		"Length of a port's output queue, for each of the two priorities."),
+		"Length of a port's output queue, for each of the two priorities.", CONFIG(ppe.queue_depth)),
 	POWER("queues.crossbar_depth", "packets", "1024", 64, 65536,
-		"Length of the ring from one worker to another."),
+		"Length of the ring from one worker to another.", CONFIG(ppe.crossbar_depth)),
 
 	OBJECT("tables", "Forwarding table, block table and timers."),
 	NUMBER("tables.fdb_entries", "stations", "4096", 16, 1048576,
-		"MAC addresses that each worker can learn."),
+		"MAC addresses that each worker can learn.", CONFIG(ppe.fdb_entries)),
 	NUMBER("tables.fdb_timeout_s", "s", "300", 1, 1000000,
-		"Idle time after which a station is forgotten."),
+		"Idle time after which a station is forgotten.", CONFIG(ppe.fdb_timeout_s)),
 	NUMBER("tables.blocks", "block records", "16384", 1, 1 << 24,
 		"Block records of each worker. A job takes 2 x window, over all workers. "
-		"Records for the jobs in `jobs` are always reserved."),
+		"Records for the jobs in `jobs` are always reserved.", CONFIG(ppe.blocks)),
 	NUMBER("tables.timer_threads", "", "100", 1, 1000,
-		"Timer threads; each scans 1/N of the table."),
+		"Timer threads; each scans 1/N of the table.", CONFIG(ppe.timer_threads)),
 
 	OBJECT("exception", "Interface for packets to the switch itself (ARP, ping). Without it, they are dropped."),
 	{"exception.interface", CTRL_NAME, "", NULL, 1, 15, NULL,
-		"Name of the TAP interface that Weir creates, with the switch's MAC and IPv4 address."},
+		.help = "Name of the TAP interface that Weir creates, with the switch's MAC and IPv4 address.", CONFIG(exception)},
 
 	OBJECT("api", "The control API (docs/openapi.yaml). Omit to disable it."),
 	{"api.listen", CTRL_ARRAY, "", "[\"unix:/run/weir/NAME.sock\"]", 1, CTRL_LISTENERS_MAX, NULL,
-		"Addresses to listen on. NAME is `switch.name`."},
+		.help = "Addresses to listen on. NAME is `switch.name`."},
 	{"api.listen[]", CTRL_TEXT, "", NULL, 6, 128, NULL,
-		"`unix:PATH`, `tcp:ADDRESS:PORT`, or `tcp:SWITCH:PORT` for the switch's own address on the exception interface."},
+		.help = "`unix:PATH`, `tcp:ADDRESS:PORT`, or `tcp:SWITCH:PORT` for the switch's own address on the exception interface."},
 	{"api.socket_group", CTRL_NAME, "", "", 1, CTRL_NAME_BYTES - 1, NULL,
-		"Group that may connect to the `unix:` sockets. Default: the group of the switch's process."},
+		.help = "Group that may connect to the `unix:` sockets. Default: the group of the switch's process.", CONFIG(api.socket_group)},
 	{"api.names", CTRL_ARRAY, "", "[]", 0, CTRL_HOSTS_MAX, NULL,
-		"Names that TCP clients may send in the Host header, besides IP addresses and `localhost`."},
-	{"api.names[]", CTRL_NAME, "", NULL, 1, CTRL_HOST_BYTES - 1, NULL, "A DNS name, without a port."},
+		.help = "Names that TCP clients may send in the Host header, besides IP addresses and `localhost`."},
+	{"api.names[]", CTRL_NAME, "", NULL, 1, CTRL_HOST_BYTES - 1, NULL, .help = "A DNS name, without a port."},
 	{"api.open_read", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
-		"Allow health, readiness, status, metrics and the live page without a token."},
+		.help = "Allow health, readiness, status, metrics and the live page without a token.", CONFIG(api.open_read)},
 	OBJECT("api.tls", "TLS for the `tcp:` listeners."),
 	{"api.tls.certificate", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
-		"PEM file with the certificate and its chain."},
+		.help = "PEM file with the certificate and its chain.", CONFIG(api.certificate)},
 	{"api.tls.key", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
-		"PEM file with the private key, unencrypted."},
-	{"api.tenants", CTRL_ARRAY, "", "[]", 0, CTRL_TENANTS_MAX, NULL, "Tenants, each with a token."},
+		.help = "PEM file with the private key, unencrypted.", CONFIG(api.key)},
+	{"api.tenants", CTRL_ARRAY, "", "[]", 0, CTRL_TENANTS_MAX, NULL, .help = "Tenants, each with a token."},
 	OBJECT("api.tenants[]", "A tenant. It sees and changes its own jobs only."),
-	{"api.tenants[].name", CTRL_NAME, "", NULL, 1, CTRL_NAME_BYTES - 1, NULL, "Name of the tenant; unique."},
+	{"api.tenants[].name", CTRL_NAME, "", NULL, 1, CTRL_NAME_BYTES - 1, NULL, .help = "Name of the tenant; unique.", TENANT(name)},
 	{"api.tenants[].token_sha256", CTRL_TEXT, "", NULL, 64, 64, NULL,
-		"SHA-256 of the token, in hex: `printf %s TOKEN \\| sha256sum`; unique."},
+		.help = "SHA-256 of the token, in hex: `printf %s TOKEN \\| sha256sum`; unique."},
 	{"api.tenants[].admin", CTRL_BOOLEAN, "", "false", 0, 0, NULL,
-		"Administrator: full access to all jobs."},
+		.help = "Administrator: full access to all jobs.", TENANT(admin)},
 	OBJECT("api.tenants[].quota", "Limits of the tenant. 0: no limit."),
-	NUMBER("api.tenants[].quota.jobs", "jobs", "0", 0, WEIR_JOBS_MAX, "Number of jobs."),
-	NUMBER("api.tenants[].quota.memory_mb", "MiB", "0", 0, 1048576, "Memory for the aggregation buffers of all its jobs."),
+	NUMBER("api.tenants[].quota.jobs", "jobs", "0", 0, WEIR_JOBS_MAX, "Number of jobs.", TENANT(quota.jobs)),
+	NUMBER("api.tenants[].quota.memory_mb", "MiB", "0", 0, 1048576, "Memory for the aggregation buffers of all its jobs.", TENANT(quota.memory_mb)),
 	NUMBER("api.tenants[].quota.blocks", "blocks", "0", 0, 16777216,
-		"Block records of all its jobs. A job takes twice its window."),
-	NUMBER("api.tenants[].quota.rate_mbit", "Mbit/s", "0", 0, 10000000, "Sum of the rates of its jobs. With a limit, each job must set `rate_mbit`."),
+		"Block records of all its jobs. A job takes twice its window.", TENANT(quota.blocks)),
+	NUMBER("api.tenants[].quota.rate_mbit", "Mbit/s", "0", 0, 10000000, "Sum of the rates of its jobs. With a limit, each job must set `rate_mbit`.", TENANT(quota.rate_mbit)),
 	NUMBER("api.tenants[].quota.changes_per_s", "requests/s", "50", 0, 1000000,
-		"Average rate of requests that change something (create, set, delete, join, leave)."),
+		"Average rate of requests that change something (create, set, delete, join, leave).", TENANT(quota.changes_per_s)),
 	NUMBER("api.tenants[].quota.changes_burst", "requests", "1024", 1, 1000000,
-		"Burst of such requests; should cover the joins of a few large jobs."),
+		"Burst of such requests; should cover the joins of a few large jobs.", TENANT(quota.changes_burst)),
 
 	OBJECT("state", "Persistent state. Without it, jobs created over the API are lost at a restart."),
 	{"state.file", CTRL_TEXT, "", NULL, 2, CTRL_FILE_BYTES - 1, NULL,
-		"State file, an absolute path such as `/var/lib/weir/NAME.json`. Its directory must exist."},
+		.help = "State file, an absolute path such as `/var/lib/weir/NAME.json`. Its directory must exist.", CONFIG(state_file)},
 
-	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, "The ports, in order."},
+	{"ports", CTRL_ARRAY, "", NULL, 1, PPE_PORTS_MAX - 1, NULL, .help = "The ports, in order."},
 	OBJECT("ports[]", "A port."),
-	{"ports[].name", CTRL_NAME, "", NULL, 1, 31, NULL, "Name in output and statistics; unique."},
+	{"ports[].name", CTRL_NAME, "", NULL, 1, 31, NULL, .help = "Name in output and statistics; unique.", PORT(name)},
 	{"ports[].device", CTRL_TEXT, "", NULL, 1, 255, NULL,
-		"PCI address or virtual device (`net_...`), followed by comma-separated arguments."},
+		.help = "PCI address or virtual device (`net_...`), followed by comma-separated arguments."},
 	NUMBER("ports[].rx_queues", "queues", "1", 1, PPE_WORKERS_MAX,
-		"Receive queues, at most one per worker."),
+		"Receive queues, at most one per worker.", PORT(rx_queues)),
 	NUMBER("ports[].tx_queues", "queues", "1", 1, PPE_WORKERS_MAX,
-		"Transmit queues, at most one per worker. Workers without a queue send through another worker's."),
-	NUMBER("ports[].rx_descriptors", "packets", "512", 32, 32768, "Length of a receive queue."),
-	NUMBER("ports[].tx_descriptors", "packets", "512", 32, 32768, "Length of a transmit queue."),
+		"Transmit queues, at most one per worker. Workers without a queue send through another worker's.", PORT(tx_queues)),
+	NUMBER("ports[].rx_descriptors", "packets", "512", 32, 32768, "Length of a receive queue.", PORT(rx_descriptors)),
+	NUMBER("ports[].tx_descriptors", "packets", "512", 32, 32768, "Length of a transmit queue.", PORT(tx_descriptors)),
 	WORD("ports[].rx_checksum", "auto", "auto|software|offload|off",
-		"Who verifies IPv4 and UDP checksums: the device where it can, Weir, the device only, or none."),
-	WORD("ports[].tx_checksum", "auto", "auto|software|offload|off", "Who computes IPv4 and UDP checksums; values as of `rx_checksum`."),
-	NUMBER("ports[].mtu", "bytes", "0", 0, 65407, "MTU to set. 0: keep the device's."),
+		"Who verifies IPv4 and UDP checksums: the device where it can, Weir, the device only, or none.", PORT(rx_checksum)),
+	WORD("ports[].tx_checksum", "auto", "auto|software|offload|off", "Who computes IPv4 and UDP checksums; values as of `rx_checksum`.", PORT(tx_checksum)),
+	NUMBER("ports[].mtu", "bytes", "0", 0, 65407, "MTU to set. 0: keep the device's.", PORT(mtu)),
 	{"ports[].promiscuous", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
-		"Promiscuous mode. Forwarding to other stations needs it."},
+		.help = "Promiscuous mode. Forwarding to other stations needs it.", PORT(promiscuous)},
 
-	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, "The jobs."},
+	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, .help = "The jobs."},
 	OBJECT("jobs[]", "A job."),
-	NUMBER("jobs[].id", "", NULL, 0, WEIR_JOBS_MAX - 1, "Job id in packets; unique."),
-	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL, "Name of the job; unique."},
+	NUMBER("jobs[].id", "", NULL, 0, WEIR_JOBS_MAX - 1, "Job id in packets; unique.", SPEC(id)),
+	{"jobs[].name", CTRL_NAME, "", NULL, 1, PPE_JOB_NAME_MAX - 1, NULL, .help = "Name of the job; unique.", SPEC(shape.name)},
 	{"jobs[].sources", CTRL_ARRAY, "", NULL, 1, WEIR_SOURCES_MAX, NULL,
-		"Sources of the job. Each contributes to every block. For many sources: an object with `count` and `first`."},
+		.help = "Sources of the job. Each contributes to every block. For many sources: an object with `count` and `first`."},
 	NUMBER("jobs[].sources.count", "sources", NULL, 1, WEIR_SOURCES_MAX, "Number of sources; their ids are 0 to count - 1."),
 	{"jobs[].sources.first", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
-		"IPv4 address of source 0. The others have the addresses after it, all in the switch's subnet."},
+		.help = "IPv4 address of source 0. The others have the addresses after it, all in the switch's subnet."},
 	OBJECT("jobs[].sources[]", "A source."),
 	NUMBER("jobs[].sources[].id", "", NULL, 0, WEIR_SOURCES_MAX - 1,
 		"Source id in packets; unique in the job."),
 	{"jobs[].sources[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL,
-		"IPv4 address, in the switch's subnet. Sources on one host may share an address."},
-#define X(key, where, change, kind, field, ...) CTRL_FILE_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
+		.help = "IPv4 address, in the switch's subnet. Sources on one host may share an address."},
+#define X(key, where, change, kind, field, ...) CTRL_FILE_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__, SPEC(field)},)
 	CTRL_JOB_SETTINGS(X)
 #undef X
 	{"jobs[].key_file", CTRL_TEXT, "", "", 0, CTRL_FILE_BYTES - 1, NULL,
-		"File with a key of 64 hexadecimal digits, not readable by other users. All packets of the job then carry authentication tags, and its hosts need the same key."},
+		.help = "File with a key of 64 hexadecimal digits, not readable by other users. All packets of the job then carry authentication tags, and its hosts need the same key."},
 	NUMBER("jobs[].block_bits", "bits", "32", 8, 32,
 		"Block ids count modulo 2 to this power, which is at least 4 windows. Less than 32 only with a fixed `generation`, for captures that are replayed in a loop."),
 
@@ -183,43 +188,43 @@ static const struct ctrl_key keys[] = {
 	NUMBER("faults.held", "packets", "1024", 1, PPE_FAULT_HELD_MAX,
 		"Maximum of packets that a worker holds for `delay` and `reorder`. Others pass unchanged."),
 	{"faults.rules", CTRL_ARRAY, "", NULL, 0, PPE_FAULT_RULES_MAX, NULL,
-		"Rules, applied to a packet in this order until one drops it."},
+		.help = "Rules, applied to a packet in this order until one drops it."},
 	OBJECT("faults.rules[]", "A rule."),
-	{"faults.rules[].port", CTRL_NAME, "", "", 1, 31, NULL, "Name of the port. Default: all ports."},
+	{"faults.rules[].port", CTRL_NAME, "", "", 1, 31, NULL, .help = "Name of the port. Default: all ports."},
 	{"faults.rules[].direction", CTRL_WORD, "", NULL, 0, 0, "in|out",
-		"Match packets that the switch receives or sends."},
+		.help = "Match packets that the switch receives or sends.", RULE(direction)},
 	WORD("faults.rules[].what", "any", "any|contribution|result|ordinary",
-		"Match contributions and joins, results and replies, or all other packets."),
-	NUMBER("faults.rules[].job", "", "-1", -1, WEIR_JOBS_MAX - 1, "Match only this job; -1 matches any."),
+		"Match contributions and joins, results and replies, or all other packets.", RULE(what)),
+	NUMBER("faults.rules[].job", "", "-1", -1, WEIR_JOBS_MAX - 1, "Match only this job; -1 matches any.", RULE(job)),
 	NUMBER("faults.rules[].source", "", "-1", -1, WEIR_SOURCES_MAX - 1,
-		"Match only packets from this source or results for it; -1 matches any."),
-	NUMBER("faults.rules[].first_block", "", "0", 0, UINT32_MAX, "Match only this block and later ones."),
-	NUMBER("faults.rules[].last_block", "", "4294967295", 0, UINT32_MAX, "Match only blocks up to this one."),
+		"Match only packets from this source or results for it; -1 matches any.", RULE(source)),
+	NUMBER("faults.rules[].first_block", "", "0", 0, UINT32_MAX, "Match only this block and later ones.", RULE(first)),
+	NUMBER("faults.rules[].last_block", "", "4294967295", 0, UINT32_MAX, "Match only blocks up to this one.", RULE(last)),
 	WORD("faults.rules[].choice", "chance", "chance|every|list|burst",
-		"How matching packets are selected: at random, every nth, by a list, or in bursts (Gilbert-Elliott)."),
-	NUMBER("faults.rules[].chance_ppm", "1/1000000", "1000000", 0, 1000000, "`chance`: probability of each packet."),
-	NUMBER("faults.rules[].nth", "packets", "1", 1, UINT32_MAX, "`every`: select each nth packet."),
+		"How matching packets are selected: at random, every nth, by a list, or in bursts (Gilbert-Elliott).", RULE(choice)),
+	NUMBER("faults.rules[].chance_ppm", "1/1000000", "1000000", 0, 1000000, "`chance`: probability of each packet.", RULE(probability)),
+	NUMBER("faults.rules[].nth", "packets", "1", 1, UINT32_MAX, "`every`: select each nth packet.", RULE(nth)),
 	{"faults.rules[].list", CTRL_ARRAY, "", "[]", 0, PPE_FAULT_ORDINALS_MAX, NULL,
-		"`list`: packet numbers, counted from 1 in each queue of a port."},
+		.help = "`list`: packet numbers, counted from 1 in each queue of a port."},
 	NUMBER("faults.rules[].list[]", "", NULL, 1, INT64_MAX, "Packet number."),
-	NUMBER("faults.rules[].enter_ppm", "1/1000000", "0", 0, 1000000, "`burst`: probability that a burst begins, per packet."),
-	NUMBER("faults.rules[].leave_ppm", "1/1000000", "1000000", 0, 1000000, "`burst`: probability that a burst ends, per packet."),
-	NUMBER("faults.rules[].good_ppm", "1/1000000", "0", 0, 1000000, "`burst`: probability of the action outside bursts."),
-	NUMBER("faults.rules[].bad_ppm", "1/1000000", "1000000", 0, 1000000, "`burst`: probability of the action within bursts."),
-	NUMBER("faults.rules[].from_ms", "ms", "0", 0, UINT32_MAX, "The rule starts at this time, counted from when the faults are set."),
-	NUMBER("faults.rules[].to_ms", "ms", "0", 0, UINT32_MAX, "The rule ends at this time; 0 means never."),
-	NUMBER("faults.rules[].repeat_ms", "ms", "0", 0, UINT32_MAX, "Period after which the schedule repeats; 0 disables repetition."),
+	NUMBER("faults.rules[].enter_ppm", "1/1000000", "0", 0, 1000000, "`burst`: probability that a burst begins, per packet.", RULE(enter)),
+	NUMBER("faults.rules[].leave_ppm", "1/1000000", "1000000", 0, 1000000, "`burst`: probability that a burst ends, per packet.", RULE(leave)),
+	NUMBER("faults.rules[].good_ppm", "1/1000000", "0", 0, 1000000, "`burst`: probability of the action outside bursts.", RULE(good)),
+	NUMBER("faults.rules[].bad_ppm", "1/1000000", "1000000", 0, 1000000, "`burst`: probability of the action within bursts.", RULE(bad)),
+	NUMBER("faults.rules[].from_ms", "ms", "0", 0, UINT32_MAX, "The rule starts at this time, counted from when the faults are set.", RULE(from_ms)),
+	NUMBER("faults.rules[].to_ms", "ms", "0", 0, UINT32_MAX, "The rule ends at this time; 0 means never.", RULE(to_ms)),
+	NUMBER("faults.rules[].repeat_ms", "ms", "0", 0, UINT32_MAX, "Period after which the schedule repeats; 0 disables repetition.", RULE(repeat_ms)),
 	{"faults.rules[].action", CTRL_WORD, "", NULL, 0, 0, "drop|blackout|duplicate|reorder|delay|corrupt",
-		"What happens to a packet. `blackout` drops it, too, but has its own counter."},
+		.help = "What happens to a packet. `blackout` drops it, too, but has its own counter.", RULE(action)},
 	NUMBER("faults.rules[].distance", "packets", "1", 1, 1000,
-		"`reorder`: maximum number of later packets of the queue that overtake it."),
-	WORD("faults.rules[].delay", "constant", "constant|uniform|exponential|pareto", "`delay`: distribution of the delay."),
+		"`reorder`: maximum number of later packets of the queue that overtake it.", RULE(distance)),
+	WORD("faults.rules[].delay", "constant", "constant|uniform|exponential|pareto", "`delay`: distribution of the delay.", RULE(delay)),
 	NUMBER("faults.rules[].us", "µs", "0", 0, PPE_FAULT_DELAY_MAX_US,
-		"`delay`: value of `constant`, minimum of `uniform` and `pareto`, mean of `exponential`."),
+		"`delay`: value of `constant`, minimum of `uniform` and `pareto`, mean of `exponential`.", RULE(us)),
 	NUMBER("faults.rules[].most_us", "µs", "10000000", 0, PPE_FAULT_DELAY_MAX_US,
-		"`delay`: maximum, except for `constant`."),
-	NUMBER("faults.rules[].shape_percent", "1/100", "200", 1, 10000, "`delay`: shape of `pareto`. A smaller shape has a longer tail."),
-	NUMBER("faults.rules[].bits", "bits", "1", 1, PPE_FAULT_BITS_MAX, "`corrupt`: number of bits to flip, anywhere in the frame."),
+		"`delay`: maximum, except for `constant`.", RULE(most_us)),
+	NUMBER("faults.rules[].shape_percent", "1/100", "200", 1, 10000, "`delay`: shape of `pareto`. A smaller shape has a longer tail.", RULE(shape)),
+	NUMBER("faults.rules[].bits", "bits", "1", 1, PPE_FAULT_BITS_MAX, "`corrupt`: number of bits to flip, anywhere in the frame.", RULE(bits)),
 };
 /* clang-format on */
 
@@ -227,108 +232,77 @@ const struct ctrl_schema ctrl_config_schema = {keys, RTE_DIM(keys)};
 
 /* -- values */
 
-static const struct ctrl_key *
-key_of(const json_t *object, const char *path, const json_t **value)
+void
+ctrl_keys_read(const char *at, const json_t *object, void *base)
 {
-	const struct ctrl_key *key = ctrl_schema_find(&ctrl_config_schema, path);
+	for (const struct ctrl_key *key = keys; key < keys + RTE_DIM(keys); key++) {
+		const char *name = ctrl_key_in(key, at);
+		const json_t *value = name == NULL ? NULL : json_object_get(object, name);
 
-	assert(key != NULL);
-	*value = json_object_get(object, ctrl_key_name(key));
-	assert(*value != NULL || key->fallback != NULL);
-	return key;
+		if (name != NULL && key->kind == CTRL_OBJECT)
+			ctrl_keys_read(key->path, value, base);
+		else if (name != NULL)
+			ctrl_key_set(key, value, base);
+	}
+}
+
+void
+ctrl_keys_put(const char *at, const void *base, json_t *object)
+{
+	for (const struct ctrl_key *key = keys; key < keys + RTE_DIM(keys); key++) {
+		const char *name = ctrl_key_in(key, at);
+
+		if (name != NULL && key->bytes > 0)
+			json_object_set_new(object, name, ctrl_key_get(key, base));
+	}
 }
 
 int64_t
 ctrl_integer(const json_t *object, const char *path)
 {
-	const json_t *value;
-	const struct ctrl_key *key = key_of(object, path, &value);
+	const struct ctrl_key *key = ctrl_schema_find(&ctrl_config_schema, path);
+	const json_t *value = json_object_get(object, ctrl_key_name(key));
 
 	return value != NULL ? json_integer_value(value) : strtoll(key->fallback, NULL, 10);
-}
-
-bool
-ctrl_boolean(const json_t *object, const char *path)
-{
-	const json_t *value;
-	const struct ctrl_key *key = key_of(object, path, &value);
-
-	return value != NULL ? json_is_true(value) : strcmp(key->fallback, "true") == 0;
 }
 
 const char *
 ctrl_string(const json_t *object, const char *path)
 {
-	const json_t *value;
-	const struct ctrl_key *key = key_of(object, path, &value);
+	const struct ctrl_key *key = ctrl_schema_find(&ctrl_config_schema, path);
+	const json_t *value = json_object_get(object, ctrl_key_name(key));
 
 	return value != NULL ? json_string_value(value) : key->fallback;
 }
 
-int
-ctrl_word(const json_t *object, const char *path)
-{
-	return ctrl_parse_word(
-		ctrl_schema_find(&ctrl_config_schema, path)->words, ctrl_string(object, path));
-}
-
 /* -- the reference table */
 
-static const char *
-kind_text(enum ctrl_kind kind)
-{
-	static const char *const texts[] = {
-		[CTRL_OBJECT] = "object",
-		[CTRL_ARRAY] = "array",
-		[CTRL_INTEGER] = "integer",
-		[CTRL_POWER] = "power of two",
-		[CTRL_BOOLEAN] = "boolean",
-		[CTRL_WORD] = "word",
-		[CTRL_TEXT] = "string",
-		[CTRL_NAME] = "name",
-		[CTRL_ADDRESS] = "IPv4 address",
-		[CTRL_SUBNET] = "IPv4 address/prefix",
-		[CTRL_RESULTS] = "word or IPv4 address",
-		[CTRL_MAC] = "MAC address",
-	};
-
-	return texts[kind];
-}
-
-static void
-print_range(const struct ctrl_key *key, FILE *out)
-{
-	switch (key->kind) {
-	case CTRL_INTEGER:
-	case CTRL_POWER: fprintf(out, "%" PRId64 "..%" PRId64, key->min, key->max); break;
-	case CTRL_ARRAY:
-		fprintf(out, "%" PRId64 "..%" PRId64 " entries", key->min, key->max);
-		break;
-	case CTRL_TEXT:
-	case CTRL_NAME:
-		fprintf(out, "%" PRId64 "..%" PRId64 " characters", key->min, key->max);
-		break;
-	case CTRL_WORD:
-		for (const char *p = key->words; *p != '\0'; p++)
-			if (*p == '|')
-				fputs(", ", out);
-			else
-				fputc(*p, out);
-		break;
-	case CTRL_RESULTS: fputs("unicast, 224.0.0.0/4 without 224.0.0.0/24", out); break;
-	case CTRL_SUBNET: fputs("prefix 1..30", out); break;
-	case CTRL_BOOLEAN: fputs("true, false", out); break;
-	case CTRL_ADDRESS:
-	case CTRL_MAC:
-	case CTRL_OBJECT: break;
-	}
-}
+/* What a kind is called, and its range: with bounds, what they count. */
+static const struct {
+	const char *name;
+	bool bounds;
+	const char *range;
+} kinds[] = {
+	[CTRL_OBJECT] = {"object", false, ""},
+	[CTRL_ARRAY] = {"array", true, " entries"},
+	[CTRL_INTEGER] = {"integer", true, ""},
+	[CTRL_POWER] = {"power of two", true, ""},
+	[CTRL_BOOLEAN] = {"boolean", false, "true, false"},
+	[CTRL_WORD] = {"word", false, ""},
+	[CTRL_TEXT] = {"string", true, " characters"},
+	[CTRL_NAME] = {"name", true, " characters"},
+	[CTRL_ADDRESS] = {"IPv4 address", false, ""},
+	[CTRL_SUBNET] = {"IPv4 address/prefix", false, "prefix 1..30"},
+	[CTRL_RESULTS] = {"word or IPv4 address", false,
+		"unicast, 224.0.0.0/4 without 224.0.0.0/24"},
+	[CTRL_MAC] = {"MAC address", false, ""},
+};
 
 /* An empty cell is one blank: the table looks the same as text. */
 void
 ctrl_key_row(const struct ctrl_key *key, FILE *out)
 {
-	fprintf(out, "| `%s` | %s |%s%s | ", key->path, kind_text(key->kind),
+	fprintf(out, "| `%s` | %s |%s%s | ", key->path, kinds[key->kind].name,
 		key->unit[0] != '\0' ? " " : "", key->unit);
 	if (key->fallback == NULL)
 		fputs("required | ", out);
@@ -336,6 +310,8 @@ ctrl_key_row(const struct ctrl_key *key, FILE *out)
 		fputs("none | ", out);
 	else
 		fprintf(out, "`%s` | ", key->fallback);
-	print_range(key, out);
-	fprintf(out, " | %s |", key->help);
+	if (kinds[key->kind].bounds)
+		fprintf(out, "%" PRId64 "..%" PRId64, key->min, key->max);
+	fprintf(out, "%s%s | %s |", kinds[key->kind].range,
+		key->kind == CTRL_WORD ? ctrl_words_text(key->words).text : "", key->help);
 }

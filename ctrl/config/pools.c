@@ -77,18 +77,15 @@ int
 ctrl_read_pools(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const json_t *object = json_object_get(reading->root, "pools");
 	uint32_t need = buffer_bytes_needed(config);
-	uint32_t frame = (uint32_t)ctrl_integer(object, "pools.frame_bytes");
 	int rc;
 
-	config->ppe.packets = (uint32_t)ctrl_integer(object, "pools.packets");
-	config->ppe.headers = (uint32_t)ctrl_integer(object, "pools.headers");
-	config->ppe.packet_bytes = frame > 0 ? frame : need;
-	config->memory_mb = (uint32_t)ctrl_integer(reading->root, "memory_mb");
+	if (config->ppe.packet_bytes == 0)
+		config->ppe.packet_bytes = need;
 	if (config->ppe.packet_bytes < need)
 		return ctrl_refuse(reading->error, ctrl_path("pools.frame_bytes"),
-			"%u bytes are too few: the ports and jobs need %u", frame, need);
+			"%u bytes are too few: the ports and jobs need %u",
+			config->ppe.packet_bytes, need);
 	rc = check_packets(reading);
 	return rc < 0 ? rc : check_memory(reading);
 }

@@ -209,20 +209,12 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 	struct ctrl_port *more = &reading->config->port_more[index];
 	unsigned int pairs;
 	int rc = read_device(reading, ctrl_path("ports[%u].device", index),
-		ctrl_string(object, "ports[].device"), more, &pairs);
+		json_string_value(json_object_get(object, "device")), more, &pairs);
 
 	if (rc < 0)
 		return rc;
-	strlcpy(port->name, ctrl_string(object, "ports[].name"), sizeof(port->name));
+	ctrl_keys_read("ports[]", object, port);
 	strlcpy(port->device, more->device, sizeof(port->device));
-	port->rx_queues = (uint16_t)ctrl_integer(object, "ports[].rx_queues");
-	port->tx_queues = (uint16_t)ctrl_integer(object, "ports[].tx_queues");
-	port->rx_descriptors = (uint16_t)ctrl_integer(object, "ports[].rx_descriptors");
-	port->tx_descriptors = (uint16_t)ctrl_integer(object, "ports[].tx_descriptors");
-	port->rx_checksum = (enum pktbuf_checksum)ctrl_word(object, "ports[].rx_checksum");
-	port->tx_checksum = (enum pktbuf_checksum)ctrl_word(object, "ports[].tx_checksum");
-	port->mtu = (uint16_t)ctrl_integer(object, "ports[].mtu");
-	port->promiscuous = ctrl_boolean(object, "ports[].promiscuous");
 	if (port->mtu > 0 && port->mtu < 68)
 		return ctrl_refuse(reading->error, ctrl_path("ports[%u].mtu", index),
 			"%u is less than 68, IPv4's least", port->mtu);
@@ -238,20 +230,17 @@ static int
 read_exception(struct ctrl_reading *reading)
 {
 	struct ctrl_config *config = reading->config;
-	const json_t *object = json_object_get(reading->root, "exception");
 	unsigned int index = config->nb_ports;
 	const uint8_t *mac = config->ppe.identity.mac;
-	const char *interface;
+	const char *interface = config->exception;
 
 	config->ppe.exception_port = -1;
-	if (object == NULL)
+	if (interface[0] == '\0')
 		return 0;
-	interface = ctrl_string(object, "exception.interface");
 	for (unsigned int i = 0; i < index; i++)
 		if (strcmp(config->port_more[i].interface, interface) == 0)
 			return ctrl_refuse(reading->error, ctrl_path("exception.interface"),
 				"\"%s\" is the interface of ports[%u]", interface, i);
-	strlcpy(config->exception, interface, sizeof(config->exception));
 	config->port[index] = (struct pktbuf_port_config){
 		.rx_queues = 1,
 		.tx_queues = 1,

@@ -2,11 +2,15 @@
 #include "ctrl/config/schema.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <bsd/string.h>
 #include <rte_common.h>
 
 #define HINT_MAX 64 /* no key is longer */
@@ -112,6 +116,20 @@ ctrl_parse_word(const char *words, const char *text)
 	}
 }
 
+struct ctrl_words_text
+ctrl_words_text(const char *words)
+{
+	struct ctrl_words_text out = {""};
+	size_t used = 0;
+
+	for (; *words != '\0' && used + 3 < sizeof(out.text); words++) {
+		if (*words == '|')
+			out.text[used++] = ',';
+		out.text[used++] = *words == '|' ? ' ' : *words;
+	}
+	return out;
+}
+
 json_t *
 ctrl_word_json(const char *words, unsigned int index)
 {
@@ -162,6 +180,88 @@ ctrl_key_in(const struct ctrl_key *key, const char *at)
 	}
 	return strpbrk(name, ".[") == NULL ? name : NULL;
 }
+
+/* -- values in structs */
+
+static_assert(
+	__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "small integers begin where larger ones do");
+
+/* N, of a value that is kept as a fraction; 0: it is not. */
+static double
+parts(const struct ctrl_key *key)
+{
+	return strncmp(key->unit, "1/", 2) == 0 ? strtod(key->unit + 2, NULL) : 0;
+}
+
+static bool
+is_text(const struct ctrl_key *key)
+{
+	return key->kind == CTRL_TEXT || key->kind == CTRL_NAME;
+}
+
+static int64_t
+number_of(const struct ctrl_key *key, const json_t *value)
+{
+	const char *text = value == NULL ? key->fallback : json_string_value(value);
+	uint32_t group = 0;
+
+	if (text == NULL)
+		return json_is_integer(value) ? json_integer_value(value) : json_is_true(value);
+	if (key->kind == CTRL_RESULTS)
+		return ctrl_parse_address(text, &group) ? group : 0;
+	if (key->kind == CTRL_WORD)
+		return ctrl_parse_word(key->words, text);
+	return key->kind == CTRL_BOOLEAN ? strcmp(text, "true") == 0 : strtoll(text, NULL, 10);
+}
+
+void
+ctrl_key_set(const struct ctrl_key *key, const json_t *value, void *base)
+{
+	char *field = (char *)base + key->offset;
+
+	if (key->bytes == 0 || (value == NULL && key->fallback == NULL))
+		return;
+	if (is_text(key)) {
+		strlcpy(field, value != NULL ? json_string_value(value) : key->fallback,
+			key->bytes);
+	} else if (parts(key) > 0) {
+		double fraction = (double)number_of(key, value) / parts(key);
+
+		memcpy(field, &fraction, sizeof(fraction));
+	} else {
+		int64_t number = number_of(key, value);
+
+		memcpy(field, &number, key->bytes);
+	}
+}
+
+json_t *
+ctrl_key_get(const struct ctrl_key *key, const void *base)
+{
+	const char *field = (const char *)base + key->offset;
+	int64_t number = 0;
+	double fraction;
+
+	if (is_text(key))
+		return json_string(field);
+	if (parts(key) > 0) {
+		memcpy(&fraction, field, sizeof(fraction));
+		return json_integer(llround(fraction * parts(key)));
+	}
+	if (key->min < 0)
+		number = -(field[key->bytes - 1] < 0); /* extend the sign */
+	memcpy(&number, field, key->bytes);
+	if (key->kind == CTRL_BOOLEAN)
+		return json_boolean(number != 0);
+	if (key->kind == CTRL_WORD)
+		return ctrl_word_json(key->words, (unsigned int)number);
+	if (key->kind == CTRL_RESULTS)
+		return json_string(
+			number == 0 ? "unicast" : ctrl_address_text((uint32_t)number).text);
+	return json_integer(number);
+}
+
+/* -- checks */
 
 /* Insertions, deletions, replacements and swaps of neighbours that lead from a to b. */
 static unsigned int
@@ -260,18 +360,10 @@ check_integer(const struct spot *spot, const json_t *value)
 static int
 check_word(const struct spot *spot, const char *text)
 {
-	char list[256];
-	size_t used = 0;
-
 	if (ctrl_parse_word(spot->key->words, text) >= 0)
 		return 0;
-	for (const char *p = spot->key->words; *p != '\0' && used + 3 < sizeof(list); p++) {
-		if (*p == '|')
-			list[used++] = ',';
-		list[used++] = *p == '|' ? ' ' : *p;
-	}
-	list[used] = '\0';
-	return REFUSE(spot, "\"%.64s\" is not one of %s", text, list);
+	return REFUSE(
+		spot, "\"%.64s\" is not one of %s", text, ctrl_words_text(spot->key->words).text);
 }
 
 static int
@@ -420,64 +512,40 @@ check_array(const struct spot *spot, json_t *array)
 }
 
 static int
-check_string(const struct spot *spot, const char *text)
-{
-	switch (spot->key->kind) {
-	case CTRL_WORD: return check_word(spot, text);
-	case CTRL_TEXT: return check_length(spot, text);
-	case CTRL_NAME: return check_name(spot, text);
-	case CTRL_ADDRESS: return check_address(spot, text);
-	case CTRL_SUBNET: return check_subnet(spot, text);
-	case CTRL_RESULTS: return check_results(spot, text);
-	case CTRL_MAC: return check_mac(spot, text);
-	case CTRL_OBJECT:
-	case CTRL_ARRAY:
-	case CTRL_INTEGER:
-	case CTRL_POWER:
-	case CTRL_BOOLEAN:
-	default: return -EINVAL;
-	}
-}
-
-static int
 check_value(const struct spot *spot, json_t *value)
 {
+	static int (*const of_strings[])(const struct spot *, const char *) = {
+		[CTRL_WORD] = check_word,
+		[CTRL_TEXT] = check_length,
+		[CTRL_NAME] = check_name,
+		[CTRL_ADDRESS] = check_address,
+		[CTRL_SUBNET] = check_subnet,
+		[CTRL_RESULTS] = check_results,
+		[CTRL_MAC] = check_mac,
+	};
+	enum ctrl_kind kind = spot->key == NULL ? CTRL_OBJECT : spot->key->kind;
 	const char *at = spot->key == NULL ? "" : spot->key->path, *wanted = "a string";
 
-	switch (spot->key == NULL ? CTRL_OBJECT : spot->key->kind) {
-	case CTRL_OBJECT:
-		if (json_is_object(value))
-			return check_object(spot, at, value);
-		wanted = "an object";
-		break;
-	case CTRL_ARRAY:
+	if (kind == CTRL_ARRAY) {
 		if (json_is_array(value))
 			return check_array(spot, value);
 		if (json_is_object(value) && has_short_form(spot))
 			return check_object(spot, at, value);
 		wanted = "an array";
-		break;
-	case CTRL_INTEGER:
-	case CTRL_POWER:
+	} else if (kind == CTRL_OBJECT) {
+		if (json_is_object(value))
+			return check_object(spot, at, value);
+		wanted = "an object";
+	} else if (kind == CTRL_INTEGER || kind == CTRL_POWER) {
 		if (json_is_integer(value))
 			return check_integer(spot, value);
 		wanted = "an integer";
-		break;
-	case CTRL_BOOLEAN:
+	} else if (kind == CTRL_BOOLEAN) {
 		if (json_is_boolean(value))
 			return 0;
 		wanted = "true or false";
-		break;
-	case CTRL_WORD:
-	case CTRL_TEXT:
-	case CTRL_NAME:
-	case CTRL_ADDRESS:
-	case CTRL_SUBNET:
-	case CTRL_RESULTS:
-	case CTRL_MAC:
-		if (json_is_string(value))
-			return check_string(spot, json_string_value(value));
-		break;
+	} else if (json_is_string(value)) {
+		return of_strings[kind](spot, json_string_value(value));
 	}
 	REFUSE(spot, "%s where %s belongs", type_text(value), wanted);
 	spot->error->wrong = CTRL_WRONG_TYPE;

@@ -4,9 +4,9 @@
  * state file. A table says which keys there are; any other key is an error.
  *
  *   static const struct ctrl_key keys[] = {
- *           {"rank", CTRL_INTEGER, "", NULL, 0, WEIR_SOURCES_MAX - 1, NULL, ""},
- *           {"create", CTRL_OBJECT, "", "", 0, 0, NULL, ""},
- *           {"create.window", CTRL_POWER, "blocks", "64", 1, PPE_WINDOW_MAX, NULL, ""},
+ *           {"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
+ *           {"create", CTRL_OBJECT, "", .fallback = ""},
+ *           {"create.window", CTRL_POWER, "blocks", "64", .min = 1, .max = PPE_WINDOW_MAX},
  *   };
  *   static const struct ctrl_schema schema = {keys, RTE_DIM(keys)};
  *
@@ -46,7 +46,12 @@ struct ctrl_key {
 	int64_t min, max; /* inclusive */
 	const char *words; /* CTRL_WORD: "one|two" */
 	const char *help;
+	size_t offset, bytes; /* of the value in a struct: CTRL_FIELD; 0 bytes: it is not kept */
 };
+
+/* The end of a key's row: the field of a struct that ctrl_key_set and ctrl_key_get know. */
+#define CTRL_FIELD(type, field)                                                                    \
+	.offset = offsetof(type, field), .bytes = sizeof(((const type *)NULL)->field)
 
 /* A table; objects come before their keys. */
 struct ctrl_schema {
@@ -70,6 +75,16 @@ const char *ctrl_key_name(const struct ctrl_key *key);
 /* The name of a key directly in the object `at` of a table; NULL: it is elsewhere. */
 const char *ctrl_key_in(const struct ctrl_key *key, const char *at);
 
+/*
+ * Set the key's field in the struct at `base`, if it has one. value: has passed the check; NULL: the default
+ * is set, if there is one. Integers, booleans and indices of words have the size of their field, text is
+ * terminated. An integer with the unit 1/N is kept as a fraction, a double.
+ */
+void ctrl_key_set(const struct ctrl_key *key, const json_t *value, void *base);
+
+/* The value of a key that has a field, as ctrl_key_set takes it. A new object, or NULL without memory. */
+json_t *ctrl_key_get(const struct ctrl_key *key, const void *base);
+
 /* Parse a string of a kind. False: it is not one. Outputs are in host order. */
 bool ctrl_parse_address(const char *text, uint32_t *address); /* any IPv4 address */
 bool ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix); /* prefix [1, 30] */
@@ -86,6 +101,12 @@ bool ctrl_is_name(const char *text);
 
 /* The index of a word in "one|two"; -1: it is not there. */
 int ctrl_parse_word(const char *words, const char *text);
+
+/* The words for people: "one, two". */
+struct ctrl_words_text {
+	char text[256];
+};
+struct ctrl_words_text ctrl_words_text(const char *words);
 
 /* The word at an index. New, or NULL: out of memory. index: of a word that is there. */
 json_t *ctrl_word_json(const char *words, unsigned int index);

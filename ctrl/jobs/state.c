@@ -298,12 +298,12 @@ ctrl_state_restore(
 #define TIME_MAX (INT64_C(1) << 40)
 
 /* clang-format off */
-#define NUMBER(path, min, max) {path, CTRL_INTEGER, "", NULL, min, max, NULL, ""}
-#define LIST(path, most) {path, CTRL_ARRAY, "", NULL, 0, most, NULL, ""}, {path "[]", CTRL_OBJECT, "", "", 0, 0, NULL, ""}
+#define NUMBER(path, min, most) {path, CTRL_INTEGER, "", NULL, min, .max = most}
+#define LIST(path, most) {path, CTRL_ARRAY, "", NULL, .max = most}, {path "[]", CTRL_OBJECT, "", .fallback = ""}
 
 static const struct ctrl_key keys[] = {
 	NUMBER("weir_state", CTRL_STATE_VERSION, CTRL_STATE_VERSION),
-	{"switch", CTRL_NAME, "", NULL, 1, CTRL_NAME_BYTES - 1, NULL, ""},
+	{"switch", CTRL_NAME, "", NULL, .min = 1, .max = CTRL_NAME_BYTES - 1},
 	NUMBER("saved", 0, TIME_MAX),
 	NUMBER("instances", 0, UINT32_MAX),
 	LIST("generations", WEIR_JOBS_MAX),
@@ -311,19 +311,19 @@ static const struct ctrl_key keys[] = {
 	NUMBER("generations[].reserved", 1, UINT16_MAX),
 	LIST("jobs", WEIR_JOBS_MAX),
 	CTRL_JOB_IDENTITY("jobs[].", NULL, NULL)
-	{"jobs[].tenant", CTRL_TEXT, "", NULL, 0, CTRL_NAME_BYTES - 1, NULL, ""},
+	{"jobs[].tenant", CTRL_TEXT, "", NULL, .max = CTRL_NAME_BYTES - 1},
 	/* A file of an earlier version may lack settings. */
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({"jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
 	CTRL_JOB_SETTINGS(X)
 #undef X
 	NUMBER("jobs[].created", 0, TIME_MAX),
 	LIST("jobs[].members", WEIR_SOURCES_MAX),
 	NUMBER("jobs[].members[].rank", 0, WEIR_SOURCES_MAX - 1),
-	{"jobs[].members[].address", CTRL_ADDRESS, "", NULL, 0, 0, NULL, ""},
+	{"jobs[].members[].address", CTRL_ADDRESS, "", .fallback = NULL},
 	/* Absent in files of earlier versions. */
-	{"jobs[].members[].membership", CTRL_INTEGER, "", "0", 0, INT64_C(1) << 53, NULL, ""},
+	{"jobs[].members[].membership", CTRL_INTEGER, "", "0", .max = INT64_C(1) << 53},
 	NUMBER("jobs[].members[].joined", 0, TIME_MAX),
-	{"jobs[].members[].state", CTRL_WORD, "", NULL, 0, 0, "joined|expired", ""},
+	{"jobs[].members[].state", CTRL_WORD, "", NULL, .words = "joined|expired"},
 };
 /* clang-format on */
 

@@ -9,16 +9,16 @@
 #include "ctrl/api/call.h"
 
 static const struct ctrl_key keys[] = {
-	{"name", CTRL_NAME, "", NULL, 1, 31, NULL, ""},
-	{"size", CTRL_INTEGER, "", "", 1, 256, NULL, ""},
-	{"window", CTRL_POWER, "", "64", 1, 4096, NULL, ""},
-	{"on", CTRL_BOOLEAN, "", "", 0, 0, NULL, ""},
-	{"policy", CTRL_WORD, "", "", 0, 0, "wait|partial|error", ""},
-	{"text", CTRL_TEXT, "", "", 1, 3, NULL, ""},
-	{"address", CTRL_ADDRESS, "", "", 0, 0, NULL, ""},
-	{"results", CTRL_RESULTS, "", "", 0, 0, NULL, ""},
-	{"create", CTRL_OBJECT, "", "", 0, 0, NULL, ""},
-	{"create.n", CTRL_INTEGER, "", NULL, 0, 9, NULL, ""},
+	{"name", CTRL_NAME, "", NULL, .min = 1, .max = 31},
+	{"size", CTRL_INTEGER, "", "", .min = 1, .max = 256},
+	{"window", CTRL_POWER, "", "64", .min = 1, .max = 4096},
+	{"on", CTRL_BOOLEAN, "", .fallback = ""},
+	{"policy", CTRL_WORD, "", "", .words = "wait|partial|error"},
+	{"text", CTRL_TEXT, "", "", .min = 1, .max = 3},
+	{"address", CTRL_ADDRESS, "", .fallback = ""},
+	{"results", CTRL_RESULTS, "", .fallback = ""},
+	{"create", CTRL_OBJECT, "", .fallback = ""},
+	{"create.n", CTRL_INTEGER, "", NULL, .max = 9},
 };
 
 static const struct ctrl_schema schema = {keys, sizeof(keys) / sizeof(keys[0])};
