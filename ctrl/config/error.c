@@ -5,10 +5,10 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
+#include <rte_common.h>
 
 struct ctrl_path
 ctrl_path(const char *format, ...)
@@ -108,142 +108,109 @@ ctrl_json_parse(const char *file, const char *text, size_t length, char *out, si
 
 #define LEVELS 16 /* of objects and arrays, one in another, that a path goes down */
 
-/* What is left of the text. */
-struct scan {
-	const char *at, *end;
+/* An object or array that the walk is in. */
+struct level {
+	bool object;
+	bool at_key; /* of an object: the next string is a key */
+	unsigned int index; /* of an array */
+	const char *key; /* the last one, with its quotes; NULL: none yet */
+	int length;
 };
 
-static char
-look(const struct scan *s)
+/* A walk over the tokens of a text. */
+struct walk {
+	const char *at, *end; /* what is left of it */
+	const char *token; /* the last one */
+	unsigned int in; /* how many objects and arrays it is in */
+	unsigned int depth; /* the same of the next one */
+	struct level level[LEVELS + 1]; /* by depth; [0]: no level, and all deeper ones */
+};
+
+enum token {
+	END,
+	KEY,
+	VALUE,
+	OTHER
+}; /* VALUE: a whole one, or the beginning of an object or array */
+
+static struct level *
+innermost(struct walk *w)
 {
-	return s->at < s->end ? *s->at : '\0';
+	return &w->level[w->depth <= LEVELS ? w->depth : 0];
 }
 
 static void
-skip_blank(struct scan *s)
+skip_token(struct walk *w)
 {
-	while (s->at < s->end && strchr(" \t\r\n", *s->at) != NULL)
-		s->at++;
+	w->token = w->at++;
+	if (*w->token == '"') {
+		while (w->at < w->end && *w->at != '"')
+			w->at += *w->at == '\\' ? 2 : 1;
+		w->at = w->at < w->end ? w->at + 1 : w->end;
+	} else if (strchr("{}[],:", *w->token) == NULL) {
+		while (w->at < w->end && strchr("]}, \t\r\n", *w->at) == NULL)
+			w->at++;
+	}
 }
 
-static void
-skip_string(struct scan *s)
+static enum token
+next(struct walk *w)
 {
-	s->at++;
-	while (s->at < s->end && *s->at != '"')
-		s->at += *s->at == '\\' ? 2 : 1;
-	s->at = s->at < s->end ? s->at + 1 : s->end;
+	struct level *level = innermost(w);
+	char c;
+
+	while (w->at < w->end && strchr(" \t\r\n", *w->at) != NULL)
+		w->at++;
+	if (w->at >= w->end)
+		return END;
+	skip_token(w);
+	w->in = w->depth;
+	c = *w->token;
+	if (c == '"' && level->at_key) {
+		level->at_key = false;
+		level->key = w->token;
+		level->length = (int)(w->at - w->token);
+		return KEY;
+	}
+	if (c == '{' || c == '[') {
+		w->depth++;
+		*innermost(w) = (struct level){.object = c == '{', .at_key = c == '{'};
+	} else if ((c == '}' || c == ']') && w->depth > 0) {
+		w->depth--;
+	} else if (c == ',') {
+		level->index++;
+		level->at_key = level->object;
+	}
+	return strchr("}],:", c) == NULL ? VALUE : OTHER;
 }
 
+/* The path of what is at this depth. Keys are spelled as in the text. */
 static void
-skip_value(struct scan *s)
+write_path(const struct walk *w, unsigned int depth, char *path, size_t size)
 {
-	unsigned int depth = 0;
+	size_t used = 0;
 
-	do {
-		char c = look(s);
+	path[0] = '\0';
+	for (unsigned int i = 1; i <= depth && i <= LEVELS && used < size; i++) {
+		const struct level *level = &w->level[i];
 
-		if (c == '"') {
-			skip_string(s);
-		} else if (c == '{' || c == '[') {
-			depth++;
-			s->at++;
-		} else if (c == '}' || c == ']') {
-			depth--;
-			s->at++;
-		} else if (depth > 0) {
-			s->at++;
-		} else {
-			while (s->at < s->end && strchr(",]} \t\r\n", *s->at) == NULL)
-				s->at++;
-		}
-	} while (depth > 0 && s->at < s->end);
+		if (!level->object)
+			used += (size_t)snprintf(path + used, size - used, "[%u]", level->index);
+		else if (level->key != NULL)
+			used += (size_t)snprintf(path + used, size - used, "%s%.*s",
+				used > 0 ? "." : "", RTE_MAX(level->length - 2, 0), level->key + 1);
+	}
 }
 
 /* Escapes make two spellings of one key: jansson knows them all. */
 static bool
-is_key(const char *token, size_t length, const char *key)
+is_key(const struct walk *w, const char *key)
 {
-	json_t *string = json_loadb(token, length, JSON_DECODE_ANY, NULL);
+	json_t *string = json_loadb(w->token, (size_t)(w->at - w->token), JSON_DECODE_ANY, NULL);
 	bool same = string != NULL && strcmp(json_string_value(string), key) == 0;
 
 	json_decref(string);
 	return same;
-}
-
-/* From an object to a member's value, or to its key. */
-static bool
-enter_member(struct scan *s, const char *key, bool at_key)
-{
-	struct scan in = *s;
-
-	if (look(&in) != '{')
-		return false;
-	in.at++;
-	for (skip_blank(&in); look(&in) == '"'; skip_blank(&in)) {
-		const char *token = in.at;
-		bool found;
-
-		skip_string(&in);
-		found = is_key(token, (size_t)(in.at - token), key);
-		skip_blank(&in);
-		in.at += in.at < in.end; /* the colon */
-		skip_blank(&in);
-		if (found) {
-			s->at = at_key ? token : in.at;
-			return true;
-		}
-		skip_value(&in);
-		skip_blank(&in);
-		if (look(&in) == ',')
-			in.at++;
-	}
-	return false;
-}
-
-/* From an array to an element. */
-static bool
-enter_element(struct scan *s, unsigned long index)
-{
-	struct scan in = *s;
-
-	if (look(&in) != '[')
-		return false;
-	in.at++;
-	for (skip_blank(&in); in.at < in.end && *in.at != ']'; skip_blank(&in)) {
-		if (index-- == 0) {
-			s->at = in.at;
-			return true;
-		}
-		skip_value(&in);
-		skip_blank(&in);
-		if (look(&in) == ',')
-			in.at++;
-	}
-	return false;
-}
-
-/* One step along the path. Returns the rest of it, or NULL where the text does not follow. */
-static const char *
-step(struct scan *s, const char *path)
-{
-	char key[64];
-	size_t length;
-
-	if (*path == '[') {
-		char *after;
-		unsigned long index = strtoul(path + 1, &after, 10);
-
-		return enter_element(s, index) && *after == ']' ? after + 1 : NULL;
-	}
-	if (*path == '.')
-		path++;
-	length = strcspn(path, ".[");
-	if (length >= sizeof(key))
-		return NULL;
-	memcpy(key, path, length);
-	key[length] = '\0';
-	return enter_member(s, key, false) ? path + length : NULL;
 }
 
 static struct ctrl_place
@@ -265,84 +232,33 @@ place_of(const char *text, const char *at)
 struct ctrl_place
 ctrl_locate(const char *text, size_t length, const char *path, const char *key)
 {
-	struct scan s = {text, text + length};
+	struct walk w = {.at = text, .end = text + length};
+	const char *nearest = text;
+	char here[CTRL_PATH_MAX];
 
-	skip_blank(&s);
-	while (path != NULL && *path != '\0')
-		path = step(&s, path);
-	if (path != NULL && key != NULL)
-		enter_member(&s, key, true);
-	return place_of(text, s.at < s.end ? s.at : s.end);
-}
+	for (enum token token; (token = next(&w)) != END;) {
+		size_t used;
 
-/* An object or array that the walk is in. */
-struct level {
-	bool object;
-	bool at_key; /* of an object: the next string is a key */
-	unsigned int index; /* of an array */
-	const char *key;
-	int length; /* of the key; 0: none yet */
-};
-
-static void
-enter(struct level *level, bool object)
-{
-	*level = (struct level){.object = object, .at_key = object};
-}
-
-static void
-next_member(struct level *level)
-{
-	level->index++;
-	level->at_key = level->object;
-}
-
-static void
-write_path(const struct level *level, unsigned int depth, char *path, size_t size)
-{
-	size_t used = 0;
-
-	path[0] = '\0';
-	for (unsigned int i = 0; i < depth && i < LEVELS && used < size; i++) {
-		const char *dot = used > 0 ? "." : "";
-
-		used += (size_t)(level[i].object
-				? snprintf(path + used, size - used, "%s%.*s", dot, level[i].length,
-					  level[i].key)
-				: snprintf(path + used, size - used, "[%u]", level[i].index));
+		write_path(&w, token == KEY ? w.in - 1 : w.in, here, sizeof(here));
+		used = strlen(here);
+		if (token == OTHER || strncmp(path, here, used) != 0)
+			continue;
+		if (token == KEY && key != NULL && path[used] == '\0' && is_key(&w, key))
+			return place_of(text, w.token);
+		if (token == VALUE && (used == 0 || strchr(".[", path[used]) != NULL))
+			nearest = w.token; /* strchr finds the end of the path, too */
+		if (token == VALUE && key == NULL && path[used] == '\0')
+			break;
 	}
+	return place_of(text, nearest);
 }
 
 void
 ctrl_locate_key(const char *text, size_t offset, char *path, size_t size)
 {
-	struct level level[LEVELS], beyond, *now = &beyond;
-	struct scan s = {text, text + offset};
-	unsigned int depth = 0;
+	struct walk w = {.at = text, .end = text + offset};
 
-	enter(&beyond, false);
-	for (skip_blank(&s); s.at < s.end; skip_blank(&s)) {
-		const char *token = s.at;
-		char c = *token;
-
-		if (c == '"')
-			skip_string(&s);
-		else
-			s.at++;
-		if (c == '"' && now->at_key) {
-			now->at_key = false;
-			now->key = token + 1;
-			now->length = (int)(s.at - token) - 2;
-		} else if (c == '{' || c == '[') {
-			now = depth < LEVELS ? &level[depth] : &beyond;
-			depth++;
-			enter(now, c == '{');
-		} else if ((c == '}' || c == ']') && depth > 0) {
-			depth--;
-			now = depth == 0 || depth > LEVELS ? &beyond : &level[depth - 1];
-		} else if (c == ',') {
-			next_member(now);
-		}
+	while (next(&w) != END) {
 	}
-	write_path(level, depth, path, size);
+	write_path(&w, w.depth, path, size);
 }

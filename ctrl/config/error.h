@@ -61,7 +61,7 @@ struct ctrl_place {
  * Find the value at `path` ("jobs[0].timeout_ms", "" for the whole text), or, with `key` not
  * NULL, that key of the object at `path`; if it is not there, its nearest parent that is.
  * text: `length` bytes of valid JSON; any other text gives some place in it. Keys in `path` have none
- * of the characters `.[]`; `key` is any string.
+ * of the characters `.[]`, and in the text no escapes; `key` is any string.
  */
 struct ctrl_place ctrl_locate(const char *text, size_t length, const char *path, const char *key);
 
