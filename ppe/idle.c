@@ -8,8 +8,17 @@
 
 #include "ppe/ppe_priv.h"
 
-/* Empty turns before the first sleep: a gap in a burst is not idle time. */
-#define PATIENCE 32
+/* Empty turns before the first sleep, each with a yield: a gap in a burst is not idle time. */
+#define YIELDS 32
+
+/*
+ * A yield that takes longer than a millisecond: other programs compute on this CPU. There a yield is expensive, because
+ * Linux (EEVDF) charges the whole slice to a task that yields, whatever the task has used. A worker that goes on
+ * yielding gets a hundredth of the CPU and answers after seconds. A worker that sleeps is charged what it uses, and runs
+ * soon after it wakes. So the worker does not yield again for CALM times as long as that yield took.
+ */
+#define LONG_YIELD_S 1e-3
+#define CALM         100
 
 void
 ppe_idle_prepare(const struct ppe_config *config)
@@ -27,10 +36,8 @@ rest(const struct ppe_worker *worker)
 	uint64_t ns = worker->ppe->config.idle_sleep_us * UINT64_C(1000);
 	struct timespec t = {0};
 
-	if (wake <= now) {
-		sched_yield();
+	if (wake <= now)
 		return;
-	}
 	/* Compare cycles first: a deadline may be infinite, and the product would wrap. */
 	if (wake - now < ns * hz / NS_PER_S)
 		ns = (wake - now) * NS_PER_S / hz;
@@ -38,16 +45,29 @@ rest(const struct ppe_worker *worker)
 	nanosleep(&t, NULL);
 }
 
+/* Yield, unless that has just proved expensive. False: the worker should sleep. */
+static bool
+yield(struct ppe_worker *worker)
+{
+	uint64_t before = rte_rdtsc(), took;
+
+	if (before < worker->yield_at)
+		return false;
+	sched_yield();
+	took = rte_rdtsc() - before;
+	if ((double)took > LONG_YIELD_S * (double)rte_get_tsc_hz())
+		worker->yield_at = before + CALM * took;
+	return true;
+}
+
 void
-ppe_idle_turn(const struct ppe_worker *worker)
+ppe_idle_turn(struct ppe_worker *worker)
 {
 	switch (worker->ppe->config.idle) {
 	case PPE_IDLE_SPIN: rte_pause(); return;
 	case PPE_IDLE_YIELD: sched_yield(); return;
 	case PPE_IDLE_SLEEP:
-		if (worker->empty_turns < PATIENCE)
-			sched_yield();
-		else
+		if (worker->empty_turns >= YIELDS || !yield(worker))
 			rest(worker);
 		return;
 	}

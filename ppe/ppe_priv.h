@@ -89,7 +89,7 @@ int ppe_barrel(void *worker);
 struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* One turn's idle step, after worker->empty_turns consecutive turns without work. ppe/idle.c */
-void ppe_idle_turn(const struct ppe_worker *worker);
+void ppe_idle_turn(struct ppe_worker *worker);
 /* Prepare the calling thread for the idle policy. */
 void ppe_idle_prepare(const struct ppe_config *config);
 
