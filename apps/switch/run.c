@@ -40,7 +40,6 @@ struct run {
 	struct ctrl_config **config; /* a reload replaces it */
 	const struct ctrl_state *state; /* of the last run */
 	struct ppe *ppe;
-	struct ctrl_stats *stats;
 	struct ctrl_running *running;
 	struct api_server *server;
 	int stuck; /* the worker that hangs; -1: none */
@@ -167,7 +166,7 @@ output_end(struct output *output, int fd, int wait_ms)
 
 /* Write and print the statistics. Waits at most wait_ms for the reader of stdout. */
 static void
-report(const struct ctrl_stats *stats, const char *stats_file, int wait_ms)
+report(const json_t *stats, const char *stats_file, int wait_ms)
 {
 	static struct ctrl_log_limit limit;
 	struct output output;
@@ -210,9 +209,10 @@ static void
 on_report(void *context)
 {
 	struct run *run = context;
+	json_t *stats = ctrl_stats_read(run->running);
 
-	ctrl_stats_read(run->stats, run->running);
-	report(run->stats, run->options->stats_file, 0);
+	report(stats, run->options->stats_file, 0);
+	json_decref(stats);
 }
 
 /* The reason names every key and may be longer than ctrl_log_quote takes. */
@@ -333,14 +333,14 @@ print_account(const struct ppe_leaks *l, FILE *out)
 }
 
 static int
-account(const struct ctrl_stats *stats)
+account(const struct ppe_leaks *leaks)
 {
 	struct output output;
 
 	if (output_begin(&output))
-		print_account(&stats->leaks, output.to);
+		print_account(leaks, output.to);
 	output_end(&output, STDOUT_FILENO, LAST_WORDS_MS);
-	return ctrl_leaks_none(&stats->leaks) ? 0 : 1;
+	return ctrl_leaks_none(leaks) ? 0 : 1;
 }
 
 /* Before the first packet, so that every packet counts. */
@@ -396,9 +396,12 @@ destroy_running(struct run *run)
 	ctrl_running_destroy(run->running);
 }
 
-static void
+/* Stop and destroy the switch, and report. Returns the exit status. */
+static int
 stop(struct run *run)
 {
+	struct ppe_leaks leaks = {0};
+	json_t *stats;
 	int rc;
 
 	run->running->ready = false;
@@ -408,10 +411,13 @@ stop(struct run *run)
 	if (rc == -ETIMEDOUT)
 		fprintf(stderr, "weir-switch: packets in progress were dropped after %d ms\n",
 			STOP_LIMIT_MS);
-	ctrl_stats_read(run->stats, run->running);
-	ppe_destroy(run->ppe, &run->stats->leaks);
+	stats = ctrl_stats_read(run->running);
+	ppe_destroy(run->ppe, &leaks);
 	destroy_running(run);
-	run->stats->stopped = true;
+	ctrl_stats_add_leaks(stats, &leaks);
+	report(stats, run->options->stats_file, LAST_WORDS_MS);
+	json_decref(stats);
+	return account(&leaks);
 }
 
 /* Start, run, stop and destroy the switch. Returns the exit status. */
@@ -438,9 +444,7 @@ live(struct run *run)
 	rc = loop_run(&handlers, run->server);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the event loop: %s\n", strerror(-rc));
-	stop(run);
-	report(run->stats, run->options->stats_file, LAST_WORDS_MS);
-	return account(run->stats) != 0 || rc < 0;
+	return stop(run) != 0 || rc < 0;
 }
 
 int
@@ -452,9 +456,6 @@ run_switch(
 	sigset_t set = loop_signals();
 	int status = 1;
 
-	run.stats = calloc(1, sizeof(*run.stats));
-	if (run.stats == NULL)
-		return 1;
 	ctrl_log_start(&config->log);
 	notify_open();
 	/* Before EAL creates its threads, which inherit the mask. */
@@ -481,7 +482,6 @@ run_switch(
 		rte_eal_cleanup();
 		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
 	}
-	free(run.stats);
 	fflush(stdout);
 	return status;
 }

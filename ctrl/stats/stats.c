@@ -2,31 +2,11 @@
 #include "ctrl/stats/stats.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <bsd/string.h>
-
-void
-ctrl_stats_read(struct ctrl_stats *stats, const struct ctrl_running *running)
-{
-	memset(stats, 0, sizeof(*stats));
-	stats->config = running->config;
-	ppe_stats_read(running->ppe, &stats->total);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-		struct ctrl_stats_job *to = &stats->job[stats->nb_jobs];
-
-		if (job == NULL)
-			continue;
-		strlcpy(to->name, job->job->name, sizeof(to->name));
-		to->id = job->job->id;
-		ctrl_running_job_stats(running, job, &to->count);
-		stats->nb_jobs++;
-	}
-}
+#include <rte_lcore.h>
+#include <rte_malloc.h>
 
 uint64_t
 ctrl_stats_dropped(const struct ppe_stats *total)
@@ -115,60 +95,106 @@ ctrl_drops_json(const struct ppe_stats *total)
 	return object;
 }
 
-/* A new object in a list. */
-static json_t *
-append(json_t *list)
+json_t *
+ctrl_ports_json(const struct ctrl_config *config, const struct ppe_stats *total)
 {
-	json_t *object = json_object();
+	json_t *list = json_array();
 
-	json_array_append_new(list, object);
-	return object;
+	for (unsigned int p = 0; p < total->nb_ports; p++) {
+		json_t *object = json_pack("{s:s}", "name", config->port[p].name);
+
+		ctrl_put_port_counters(object, &total->port[p]);
+		json_array_append_new(list, object);
+	}
+	return list;
 }
 
-static json_t *
-whole(const struct ctrl_stats *stats)
+json_t *
+ctrl_workers_json(const struct ppe_stats *total)
 {
-	const struct ppe_stats *total = &stats->total;
-	json_t *root = json_object(), *ports = json_array(), *workers = json_array();
-	json_t *jobs = json_array(), *object;
+	json_t *list = json_array();
 
-	json_object_set_new(root, "name", json_string(stats->config->name));
-	json_object_set_new(root, "version", json_string(WEIR_VERSION));
+	for (unsigned int w = 0; w < total->nb_workers; w++) {
+		json_t *object = json_object();
+
+		ctrl_put_worker_counters(object, &total->worker[w]);
+		json_array_append_new(list, object);
+	}
+	return list;
+}
+
+uint64_t
+ctrl_memory_free(void)
+{
+	struct rte_malloc_socket_stats heap;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &heap) == 0)
+			sum += heap.heap_freesz_bytes;
+	return sum;
+}
+
+json_t *
+ctrl_stats_json(const struct ctrl_config *config, const struct ppe_stats *total)
+{
+	int64_t off = ctrl_stats_off_by(total);
+	json_t *root = json_pack("{s:s,s:s}", "name", config->name, "version", WEIR_VERSION);
+
 	ctrl_put_packet_counters(root, total);
-	json_object_set_new(root, "balanced", json_boolean(ctrl_stats_off_by(total) == 0));
+	json_object_set_new(root, "balanced", json_boolean(off == 0));
+	json_object_set_new(root, "off_by", json_integer(off));
 	put(root, "fdb_used", total->fdb_used);
 	put(root, "blocks_used", total->blocks_used);
 	json_object_set_new(root, "drops", ctrl_drops_json(total));
-	for (unsigned int p = 0; p < total->nb_ports; p++) {
-		object = append(ports);
-		json_object_set_new(object, "name", json_string(stats->config->port[p].name));
-		ctrl_put_port_counters(object, &total->port[p]);
-	}
-	json_object_set_new(root, "ports", ports);
-	for (unsigned int w = 0; w < total->nb_workers; w++)
-		ctrl_put_worker_counters(append(workers), &total->worker[w]);
-	json_object_set_new(root, "workers", workers);
-	for (unsigned int i = 0; i < stats->nb_jobs; i++) {
-		const struct ppe_job_stats *job = &stats->job[i].count;
-
-		object = append(jobs);
-		put(object, "id", stats->job[i].id);
-		json_object_set_new(object, "name", json_string(stats->job[i].name));
-		put(object, "generation", job->generation);
-		put(object, "blocks_in_flight", job->blocks_in_flight);
-		put(object, "buffers_used", job->buffers_used);
-		put(object, "buffers_reserved", job->buffers_reserved);
-		ctrl_put_job_counters(object, job);
-	}
-	json_object_set_new(root, "jobs", jobs);
-	if (stats->stopped) {
-		object = json_object();
-#define X(name, help) put(object, #name, stats->leaks.name);
-		PPE_LEAKS(X)
-#undef X
-		json_object_set_new(root, "leaks", object);
-	}
+	json_object_set_new(root, "ports", ctrl_ports_json(config, total));
+	json_object_set_new(root, "workers", ctrl_workers_json(total));
+	json_object_set_new(root, "jobs", json_array());
 	return root;
+}
+
+void
+ctrl_stats_add_job(
+	json_t *stats, unsigned int id, const char *name, const struct ppe_job_stats *job)
+{
+	json_t *object = json_pack("{s:i,s:s}", "id", (int)id, "name", name);
+
+	put(object, "generation", job->generation);
+	put(object, "blocks_in_flight", job->blocks_in_flight);
+	put(object, "buffers_used", job->buffers_used);
+	put(object, "buffers_reserved", job->buffers_reserved);
+	ctrl_put_job_counters(object, job);
+	json_array_append_new(json_object_get(stats, "jobs"), object);
+}
+
+void
+ctrl_stats_add_leaks(json_t *stats, const struct ppe_leaks *leaks)
+{
+	json_t *object = json_object();
+
+#define X(name, help) put(object, #name, leaks->name);
+	PPE_LEAKS(X)
+#undef X
+	json_object_set_new(stats, "leaks", object);
+}
+
+json_t *
+ctrl_stats_read(struct ctrl_running *running)
+{
+	json_t *stats;
+
+	ctrl_running_read(running);
+	stats = ctrl_stats_json(running->config, &running->stats);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+		struct ppe_job_stats count;
+
+		if (job == NULL)
+			continue;
+		ctrl_running_job_stats(running, job, &count);
+		ctrl_stats_add_job(stats, i, job->job->name, &count);
+	}
+	return stats;
 }
 
 /* " key value" of all numbers that are not 0. */
@@ -187,8 +213,14 @@ print_numbers(json_t *object, const char *before, FILE *out)
 	}
 }
 
+static json_int_t
+number(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
 static void
-print_list(json_t *root, const char *key, const char *kind, FILE *out)
+print_list(const json_t *root, const char *key, const char *kind, FILE *out)
 {
 	json_t *list = json_object_get(root, key), *object;
 	size_t i;
@@ -206,51 +238,48 @@ print_list(json_t *root, const char *key, const char *kind, FILE *out)
 }
 
 void
-ctrl_stats_print(const struct ctrl_stats *stats, FILE *out)
+ctrl_stats_print(const json_t *stats, FILE *out)
 {
-	const struct ppe_stats *total = &stats->total;
-	int64_t off = ctrl_stats_off_by(total);
-	json_t *root = whole(stats);
+	const json_t *drops = json_object_get(stats, "drops");
+	json_int_t off;
 
-	print_list(root, "ports", "port", out);
-	print_list(root, "workers", "worker", out);
-	print_list(root, "jobs", "job", out);
-	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
-		if (total->drops[i] != 0)
-			fprintf(out, "dropped %" PRIu64 " %s: %s\n", total->drops[i],
-				ppe_drop_key((enum ppe_drop)i), ppe_drop_help((enum ppe_drop)i));
+	print_list(stats, "ports", "port", out);
+	print_list(stats, "workers", "worker", out);
+	print_list(stats, "jobs", "job", out);
+	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++) {
+		const char *key = ppe_drop_key((enum ppe_drop)i);
+
+		if (number(drops, key) != 0)
+			fprintf(out, "dropped %" JSON_INTEGER_FORMAT " %s: %s\n", number(drops, key), key,
+				ppe_drop_help((enum ppe_drop)i));
+	}
 	fprintf(out,
-		"received %" PRIu64 " + created %" PRIu64 " = sent %" PRIu64 " + consumed %" PRIu64
-		" + dropped %" PRIu64 " + in flight %" PRIu64 ": ",
-		total->received, total->created, total->sent, total->consumed,
-		ctrl_stats_dropped(total), total->in_flight);
+		"received %" JSON_INTEGER_FORMAT " + created %" JSON_INTEGER_FORMAT
+		" = sent %" JSON_INTEGER_FORMAT " + consumed %" JSON_INTEGER_FORMAT
+		" + dropped %" JSON_INTEGER_FORMAT " + in flight %" JSON_INTEGER_FORMAT ": ",
+		number(stats, "received"), number(stats, "created"), number(stats, "sent"),
+		number(stats, "consumed"), number(stats, "dropped"), number(stats, "in_flight"));
+	off = number(stats, "off_by");
 	if (off == 0)
 		fputs("balanced\n", out);
 	else
-		fprintf(out, "OFF BY %" PRId64 "\n", off);
-	json_decref(root);
+		fprintf(out, "OFF BY %" JSON_INTEGER_FORMAT "\n", off);
 }
 
 int
-ctrl_stats_write(const struct ctrl_stats *stats, const char *path)
+ctrl_stats_write(const json_t *stats, const char *path)
 {
-	json_t *root = whole(stats);
 	char *beside;
 	int rc = 0;
 
 	if (asprintf(&beside, "%s.%d.part", path, (int)getpid()) < 0)
-		beside = NULL;
-	if (root == NULL || beside == NULL)
-		rc = -ENOMEM;
-	if (rc == 0) {
-		errno = ENOMEM; /* jansson sets errno for no other error of its own */
-		rc = json_dump_file(root, beside, JSON_INDENT(1)) == 0 ? 0 : -errno;
-	}
-	if (rc == 0 && rename(beside, path) < 0)
+		return -ENOMEM;
+	errno = ENOMEM; /* jansson sets errno for no other error of its own */
+	if (stats == NULL || json_dump_file(stats, beside, JSON_INDENT(1)) < 0 ||
+		rename(beside, path) < 0) {
 		rc = -errno;
-	if (rc < 0 && beside != NULL)
 		unlink(beside);
+	}
 	free(beside);
-	json_decref(root);
 	return rc;
 }

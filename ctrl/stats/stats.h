@@ -18,25 +18,19 @@
 #include "ctrl/jobs/running.h"
 #include "ppe/ppe.h"
 
-/* A job's counters, with its name: the job may be gone when they are printed. */
-struct ctrl_stats_job {
-	char name[PPE_JOB_NAME_MAX];
-	uint8_t id;
-	struct ppe_job_stats count;
-};
+/*
+ * Every counter of a switch that runs, or is stopped and not destroyed. New, or NULL: no memory. Renews
+ * running->stats.
+ */
+json_t *ctrl_stats_read(struct ctrl_running *running);
 
-/* Every counter, read at one moment. About 200 KiB: not for the stack. */
-struct ctrl_stats {
-	const struct ctrl_config *config; /* not owned; for names */
-	struct ppe_stats total;
-	unsigned int nb_jobs;
-	struct ctrl_stats_job job[WEIR_JOBS_MAX]; /* that exist now, by id */
-	bool stopped; /* the switch is destroyed, and `leaks` is what it left */
-	struct ppe_leaks leaks;
-};
+/* The parts of ctrl_stats_read: everything but the jobs, then one job after the other. */
+json_t *ctrl_stats_json(const struct ctrl_config *config, const struct ppe_stats *total);
+void ctrl_stats_add_job(
+	json_t *stats, unsigned int id, const char *name, const struct ppe_job_stats *job);
 
-/* Read the counters of a switch that runs, or is stopped and not destroyed. */
-void ctrl_stats_read(struct ctrl_stats *stats, const struct ctrl_running *running);
+/* Add what a destroyed switch has left. */
+void ctrl_stats_add_leaks(json_t *stats, const struct ppe_leaks *leaks);
 
 /* Sum of the drops of all reasons. */
 uint64_t ctrl_stats_dropped(const struct ppe_stats *total);
@@ -47,7 +41,7 @@ uint64_t ctrl_stats_dropped(const struct ppe_stats *total);
  */
 int64_t ctrl_stats_off_by(const struct ppe_stats *total);
 
-/* True if nothing is missing. */
+/* Is nothing missing? */
 bool ctrl_leaks_none(const struct ppe_leaks *leaks);
 
 /*
@@ -58,15 +52,22 @@ void ctrl_put_packet_counters(json_t *object, const struct ppe_stats *total);
 void ctrl_put_port_counters(json_t *object, const struct ppe_port_stats *port);
 void ctrl_put_worker_counters(json_t *object, const struct ppe_worker_stats *worker);
 void ctrl_put_job_counters(json_t *object, const struct ppe_job_stats *job);
+
+/* Counters as JSON: by reason; of each port, with its name; of each worker, in their order. */
 json_t *ctrl_drops_json(const struct ppe_stats *total);
+json_t *ctrl_ports_json(const struct ctrl_config *config, const struct ppe_stats *total);
+json_t *ctrl_workers_json(const struct ppe_stats *total);
+
+/* Free DPDK memory, in bytes. */
+uint64_t ctrl_memory_free(void);
 
 /* Print every counter that is not 0, and whether every packet is accounted for. */
-void ctrl_stats_print(const struct ctrl_stats *stats, FILE *out);
+void ctrl_stats_print(const json_t *stats, FILE *out);
 
 /*
  * Write every counter as JSON to a file, whole or not at all: to a file beside it, which is then
  * renamed. 0, or -errno, and then the old file is untouched.
  */
-int ctrl_stats_write(const struct ctrl_stats *stats, const char *path);
+int ctrl_stats_write(const json_t *stats, const char *path);
 
 #endif

@@ -14,7 +14,8 @@
 #include "ctrl/stats/stats.h"
 
 static struct ctrl_config config;
-static struct ctrl_stats stats;
+static struct ppe_stats total;
+static struct ppe_job_stats count;
 static struct ppe_job job = {.name = "train",
 	.id = 9,
 	.window = 4,
@@ -29,7 +30,8 @@ setup(void)
 	uint64_t next = 1000;
 
 	memset(&config, 0, sizeof(config));
-	memset(&stats, 0, sizeof(stats));
+	memset(&total, 0, sizeof(total));
+	memset(&count, 0, sizeof(count));
 	strcpy(config.name, "weir0");
 	strcpy(config.port[0].name, "p0");
 	strcpy(config.port[1].name, "p1");
@@ -38,31 +40,36 @@ setup(void)
 	config.job = &job;
 	config.memory_mb = 64;
 	config.memory.total = 3 << 20;
-	stats.config = &config;
-	stats.total.nb_ports = 2;
-	stats.total.nb_workers = 1;
+	total.nb_ports = 2;
+	total.nb_workers = 1;
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
-		stats.total.drops[i] = next++;
-#define X(name, help) stats.job[0].count.name = next++;
+		total.drops[i] = next++;
+#define X(name, help) count.name = next++;
 	PPE_JOB_COUNTERS(X)
 #undef X
-	stats.nb_jobs = 1;
-	stats.job[0].id = 9;
-	strcpy(stats.job[0].name, "train");
-	stats.job[0].count.generation = 77;
-	stats.total.sent = 5;
-	stats.total.consumed = 6;
-	stats.total.in_flight = 7;
-	stats.total.created = 8;
-	stats.total.received = ctrl_stats_dropped(&stats.total) + 5 + 6 + 7 - 8;
-	stats.total.port[1].rx_packets = 11;
-	stats.total.port[1].tx_packets[0] = 12;
-	stats.total.port[1].tx_packets[1] = 13;
-	stats.total.port[1].missed = 14;
-	stats.total.worker[0].segments = 15;
+	count.generation = 77;
+	total.sent = 5;
+	total.consumed = 6;
+	total.in_flight = 7;
+	total.created = 8;
+	total.received = ctrl_stats_dropped(&total) + 5 + 6 + 7 - 8;
+	total.port[1].rx_packets = 11;
+	total.port[1].tx_packets[0] = 12;
+	total.port[1].tx_packets[1] = 13;
+	total.port[1].missed = 14;
+	total.worker[0].segments = 15;
 }
 
 TestSuite(ctrl_stats, .init = setup, .timeout = 90);
+
+static json_t *
+read_all(void)
+{
+	json_t *stats = ctrl_stats_json(&config, &total);
+
+	ctrl_stats_add_job(stats, 9, "train", &count);
+	return stats;
+}
 
 static char *
 printed(void)
@@ -70,8 +77,10 @@ printed(void)
 	char *text;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
+	json_t *stats = read_all();
 
-	ctrl_stats_print(&stats, out);
+	ctrl_stats_print(stats, out);
+	json_decref(stats);
 	fclose(out);
 	return text;
 }
@@ -80,23 +89,23 @@ Test(ctrl_stats, books)
 {
 	char *text = printed();
 
-	cr_assert_eq(ctrl_stats_off_by(&stats.total), 0);
+	cr_assert_eq(ctrl_stats_off_by(&total), 0);
 	cr_assert_not_null(strstr(text, " + in flight 7: balanced\n"), "%s", text);
 	free(text);
-	stats.total.received += 3;
-	cr_assert_eq(ctrl_stats_off_by(&stats.total), 3);
+	total.received += 3;
+	cr_assert_eq(ctrl_stats_off_by(&total), 3);
 	text = printed();
 	cr_assert_not_null(strstr(text, " + in flight 7: OFF BY 3\n"), "%s", text);
 	free(text);
-	stats.total.received -= 5;
-	cr_assert_eq(ctrl_stats_off_by(&stats.total), -2);
+	total.received -= 5;
+	cr_assert_eq(ctrl_stats_off_by(&total), -2);
 }
 
 Test(ctrl_stats, only_what_happened_is_printed)
 {
 	char *text;
 
-	stats.total.drops[PPE_DROP_LATE] = 0;
+	total.drops[PPE_DROP_LATE] = 0;
 	text = printed();
 	cr_assert_not_null(
 		strstr(text,
@@ -121,14 +130,15 @@ Test(ctrl_stats, json_has_every_counter)
 {
 	char folder[] = "/tmp/weir-test-XXXXXX", path[64];
 	const json_t *drops, *jobs, *port;
-	json_t *root;
+	json_t *root, *stats = read_all();
+	const struct ppe_leaks leaks = {.buffers = 2};
 
 	cr_assert_not_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/stats.json", folder);
-	cr_assert_eq(ctrl_stats_write(&stats, path), 0);
+	cr_assert_eq(ctrl_stats_write(stats, path), 0);
 	root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
 	cr_assert_not_null(root);
-	cr_assert_eq(number(root, "received"), (json_int_t)stats.total.received);
+	cr_assert_eq(number(root, "received"), (json_int_t)total.received);
 	cr_assert_eq(number(root, "in_flight"), 7);
 	cr_assert(json_is_true(json_object_get(root, "balanced")));
 	drops = json_object_get(root, "drops");
@@ -138,7 +148,7 @@ Test(ctrl_stats, json_has_every_counter)
 	jobs = json_array_get(json_object_get(root, "jobs"), 0);
 	cr_assert_eq(number(jobs, "id"), 9);
 	cr_assert_eq(number(jobs, "generation"), 77);
-#define X(name, help) cr_assert_eq(number(jobs, #name), (json_int_t)stats.job[0].count.name);
+#define X(name, help) cr_assert_eq(number(jobs, #name), (json_int_t)count.name);
 	PPE_JOB_COUNTERS(X)
 #undef X
 	port = json_array_get(json_object_get(root, "ports"), 1);
@@ -152,13 +162,13 @@ Test(ctrl_stats, json_has_every_counter)
 	cr_assert_null(json_object_get(root, "leaks"));
 	json_decref(root);
 
-	stats.stopped = true;
-	stats.leaks.buffers = 2;
-	cr_assert(!ctrl_leaks_none(&stats.leaks));
-	cr_assert_eq(ctrl_stats_write(&stats, path), 0);
+	ctrl_stats_add_leaks(stats, &leaks);
+	cr_assert(!ctrl_leaks_none(&leaks));
+	cr_assert_eq(ctrl_stats_write(stats, path), 0);
 	root = json_load_file(path, 0, NULL);
 	cr_assert_eq(number(json_object_get(root, "leaks"), "buffers"), 2);
 	json_decref(root);
+	json_decref(stats);
 	/* Nothing beside it is left: the folder is empty without the file. */
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(rmdir(folder), 0);
@@ -166,7 +176,10 @@ Test(ctrl_stats, json_has_every_counter)
 
 Test(ctrl_stats, a_file_that_cannot_be_written)
 {
-	cr_assert_eq(ctrl_stats_write(&stats, "/nowhere/stats.json"), -ENOENT);
+	json_t *stats = read_all();
+
+	cr_assert_eq(ctrl_stats_write(stats, "/nowhere/stats.json"), -ENOENT);
+	json_decref(stats);
 }
 
 Test(ctrl_stats, memory_table)
