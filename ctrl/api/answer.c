@@ -6,40 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <microhttpd.h>
+
 #include "ctrl/api/call.h"
 #include "ctrl/config/keys.h"
 
-#define JSON_TYPE "application/json"
+#define JSON_TYPE    "application/json"
+#define STREAM_BLOCK 16384
 
 void
 api_answer_clear(struct api_answer *answer)
 {
 	json_decref(answer->json);
-	free(answer->bytes);
-	if (answer->stream_free != NULL)
-		answer->stream_free(answer->stream);
+	if (answer->response != NULL)
+		MHD_destroy_response(answer->response);
 	*answer = (struct api_answer){0};
 }
 
-/* Keeps the headers, which may concern the request. */
 static void
-begin(struct api_call *call, unsigned int status, const char *type)
+begin(struct api_call *call, unsigned int status)
 {
-	struct api_answer *answer = &call->answer;
-
-	json_decref(answer->json);
-	free(answer->bytes);
-	if (answer->stream_free != NULL)
-		answer->stream_free(answer->stream);
-	answer->json = NULL;
-	answer->bytes = NULL;
-	answer->constant = NULL;
-	answer->length = 0;
-	answer->read = NULL;
-	answer->stream = NULL;
-	answer->stream_free = NULL;
-	answer->status = status;
-	answer->type = type;
+	api_answer_clear(&call->answer);
+	call->answer.status = status;
 	call->wait_ms = 0;
 }
 
@@ -50,55 +38,76 @@ api_answer(struct api_call *call, unsigned int status, json_t *body)
 		api_error_memory(call);
 		return;
 	}
-	begin(call, status, JSON_TYPE);
+	begin(call, status);
 	call->answer.json = body;
+}
+
+/* Set the media type of a response; NULL is fine. */
+static struct MHD_Response *
+with_type(const char *type, struct MHD_Response *response)
+{
+	if (response != NULL)
+		MHD_add_response_header(response, "Content-Type", type);
+	return response;
+}
+
+/* response: NULL, if there was no memory for it. */
+static void
+answer_with(struct api_call *call, const char *type, struct MHD_Response *response)
+{
+	if (response == NULL) {
+		api_error_memory(call);
+		return;
+	}
+	begin(call, 200);
+	call->answer.response = with_type(type, response);
 }
 
 void
 api_answer_constant(struct api_call *call, const char *type, const void *bytes, size_t length)
 {
-	begin(call, 200, type);
-	call->answer.constant = bytes;
-	call->answer.length = length;
+	answer_with(call, type,
+		MHD_create_response_from_buffer(
+			length, (void *)(uintptr_t)bytes, MHD_RESPMEM_PERSISTENT));
 }
 
 void
 api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t length)
 {
-	if (bytes == NULL) {
-		api_error_memory(call);
-		return;
-	}
-	begin(call, 200, type);
-	call->answer.bytes = bytes;
-	call->answer.length = length;
+	struct MHD_Response *response = bytes == NULL
+		? NULL
+		: MHD_create_response_from_buffer(length, bytes, MHD_RESPMEM_MUST_FREE);
+
+	if (response == NULL)
+		free(bytes);
+	answer_with(call, type, response);
 }
 
 void
-api_answer_stream(struct api_call *call, const char *type, api_read read, void *stream,
+api_answer_stream(struct api_call *call, const char *type,
+	ssize_t (*read)(void *stream, uint64_t at, char *out, size_t room), void *stream,
 	void (*stream_free)(void *stream))
 {
-	begin(call, 200, type);
-	call->answer.read = read;
-	call->answer.stream = stream;
-	call->answer.stream_free = stream_free;
+	struct MHD_Response *response = MHD_create_response_from_callback(
+		MHD_SIZE_UNKNOWN, STREAM_BLOCK, read, stream, stream_free);
+
+	if (response == NULL)
+		stream_free(stream);
+	answer_with(call, type, response);
 }
 
 void
 api_header(struct api_call *call, const char *name, const char *format, ...)
 {
 	struct api_answer *answer = &call->answer;
-	unsigned int i = 0;
 	va_list args;
 
-	while (i < answer->nb_headers && strcmp(answer->header[i].name, name) != 0)
-		i++;
-	if (i == API_HEADERS_MAX)
+	if (answer->nb_headers == API_HEADERS_MAX)
 		return;
-	answer->nb_headers += i == answer->nb_headers;
-	answer->header[i].name = name;
+	answer->header[answer->nb_headers].name = name;
 	va_start(args, format);
-	vsnprintf(answer->header[i].value, sizeof(answer->header[i].value), format, args);
+	vsnprintf(answer->header[answer->nb_headers++].value, sizeof(answer->header[0].value),
+		format, args);
 	va_end(args);
 }
 
@@ -147,131 +156,72 @@ api_error_memory(struct api_call *call)
 	static const char text[] = "{\"error\":{\"status\":503,\"code\":\"busy\",\"message\":"
 				   "\"the switch is out of memory for answers: ask again\"}}\n";
 
-	begin(call, 503, JSON_TYPE);
-	call->answer.constant = text;
-	call->answer.length = sizeof(text) - 1;
+	begin(call, 503);
+	call->answer.response = with_type(JSON_TYPE,
+		MHD_create_response_from_buffer(
+			sizeof(text) - 1, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT));
 }
 
 void
 api_wait(struct api_call *call, unsigned int ms)
 {
-	begin(call, 0, NULL);
+	begin(call, 0);
 	call->wait_ms = ms;
 }
 
-#define NUMBER_BYTES 32
-
 void
-api_text_begin(struct api_text *text, size_t room)
+api_put(json_t *object, const char *key, uint64_t value)
 {
-	*text = (struct api_text){malloc(room), 0, room};
-}
-
-/* Where to write `length` more bytes; NULL: out of memory. */
-static char *
-make_room(struct api_text *text, size_t length)
-{
-	size_t room = text->room;
-	char *more;
-
-	while (room - text->used < length)
-		room *= 2;
-	if (text->at != NULL && room != text->room) {
-		more = realloc(text->at, room);
-		if (more == NULL)
-			free(text->at);
-		text->at = more;
-		text->room = room;
-	}
-	return text->at == NULL ? NULL : text->at + text->used;
+	json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
 void
-api_text_put_bytes(struct api_text *text, const char *bytes, size_t length)
+api_put_text(json_t *object, const char *key, const char *text)
 {
-	char *at = make_room(text, length);
-
-	if (at == NULL)
-		return;
-	memcpy(at, bytes, length);
-	text->used += length;
+	json_object_set_new(object, key, text == NULL ? json_null() : json_string(text));
 }
 
-void
-api_text_put(struct api_text *text, const char *string)
+/* Adds a line end, for terminals. */
+static struct MHD_Response *
+make_json(const json_t *json)
 {
-	api_text_put_bytes(text, string, strlen(string));
+	size_t length = json_dumpb(json, NULL, 0, JSON_COMPACT);
+	char *text = length == 0 ? NULL : malloc(length + 1);
+	struct MHD_Response *response;
+
+	if (text == NULL)
+		return NULL;
+	json_dumpb(json, text, length, JSON_COMPACT);
+	text[length] = '\n';
+	response = MHD_create_response_from_buffer(length + 1, text, MHD_RESPMEM_MUST_FREE);
+	if (response == NULL)
+		free(text);
+	return with_type(JSON_TYPE, response);
 }
 
-/* Write digits backwards from `end`; returns the first. */
-static char *
-digits(char *end, uint64_t value)
+struct MHD_Response *
+api_answer_response(struct api_call *call)
 {
-	do {
-		*--end = (char)('0' + value % 10);
-		value /= 10;
-	} while (value != 0);
-	return end;
-}
+	static const char *const usual[][2] = {
+		{"Cache-Control", "no-store"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+	};
+	struct api_answer *answer = &call->answer;
+	struct MHD_Response *response;
 
-void
-api_text_put_u64(struct api_text *text, uint64_t value)
-{
-	char number[NUMBER_BYTES], *end = number + sizeof(number), *begin = digits(end, value);
-
-	api_text_put_bytes(text, begin, (size_t)(end - begin));
-}
-
-/* value / unit, unit = 10^digits */
-static void
-put_decimal(struct api_text *text, uint64_t value, uint64_t unit, unsigned int digits)
-{
-	char fraction[] = ".000000000";
-	uint64_t rest = value % unit;
-
-	api_text_put_u64(text, value / unit);
-	if (rest == 0)
-		return;
-	for (unsigned int i = digits; i > 0; i--, rest /= 10)
-		fraction[i] = (char)('0' + rest % 10);
-	api_text_put_bytes(text, fraction, digits + 1);
-}
-
-void
-api_text_put_us(struct api_text *text, uint64_t us)
-{
-	put_decimal(text, us, 1000000, 6);
-}
-
-void
-api_text_put_ns(struct api_text *text, uint64_t ns)
-{
-	put_decimal(text, ns, 1000000000, 9);
-}
-
-void
-api_text_put_real(struct api_text *text, double value)
-{
-	char number[NUMBER_BYTES];
-
-	snprintf(number, sizeof(number), "%.6g", value);
-	api_text_put(text, number);
-}
-
-void
-api_text_put_json(struct api_text *text, const char *string)
-{
-	json_t *value = json_string(string); /* NULL: not UTF-8 */
-	char *quoted = value == NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY);
-
-	api_text_put(text, quoted == NULL ? "\"\"" : quoted);
-	free(quoted);
-	json_decref(value);
-}
-
-void
-api_text_answer(struct api_call *call, const char *type, struct api_text *text)
-{
-	api_answer_bytes(call, type, text->at, text->used);
-	text->at = NULL;
+	if (answer->json != NULL)
+		answer->response = make_json(answer->json);
+	if (answer->response == NULL)
+		api_error_memory(call);
+	response = answer->response;
+	if (response == NULL)
+		return NULL;
+	answer->response = NULL;
+	for (unsigned int i = 0; i < answer->nb_headers; i++)
+		MHD_add_response_header(response, answer->header[i].name, answer->header[i].value);
+	for (unsigned int i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		if (MHD_get_response_header(response, usual[i][0]) == NULL)
+			MHD_add_response_header(response, usual[i][0], usual[i][1]);
+	return response;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Answers. A handler gives one per call; a second one replaces the first, so that an error found
- * late still wins.
- */
+/* Answers. A second answer to a call replaces the first one and its headers. */
 #ifndef CTRL_API_ANSWER_H
 #define CTRL_API_ANSWER_H
 
@@ -18,41 +15,35 @@
 
 struct api_call;
 
-/*
- * Writes up to `room` bytes of a long answer from wherever it is. Returns how many, 0: the end, or
- * -1: the answer can't be finished (the connection is closed).
- */
-typedef ssize_t (*api_read)(void *stream, char *out, size_t room);
+struct MHD_Response;
 
 struct api_answer {
 	unsigned int status; /* HTTP's; 0: none yet */
-	const char *type; /* media type */
 	json_t *json; /* the body, or */
-	char *bytes; /* these, allocated, or */
-	const void *constant; /* these, for ever there */
-	size_t length; /* of bytes or constant */
-	api_read read; /* or what this reads */
-	void (*stream_free)(void *stream);
-	void *stream;
+	struct MHD_Response *response; /* the body and its type */
 	unsigned int nb_headers;
 	struct {
-		const char *name; /* for ever there */
+		const char *name; /* a constant */
 		char value[128];
 	} header[API_HEADERS_MAX];
 };
 
-/* A JSON body, which is the answer's from now on. NULL is answered as an error. */
+/* Answer with a JSON body, which is the answer's from now on. NULL is answered as an error. */
 void api_answer(struct api_call *call, unsigned int status, json_t *body);
 
-/* 200 with bytes that stay for ever (a page), or that were allocated and are freed later. */
+/* 200 with bytes that are never freed (a page), or that were allocated and are freed later. */
 void api_answer_constant(struct api_call *call, const char *type, const void *bytes, size_t length);
 void api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t length);
 
-/* 200 with what `read` writes, piece by piece; stream_free (may be NULL) ends it in any case. */
-void api_answer_stream(struct api_call *call, const char *type, api_read read, void *stream,
+/*
+ * 200 with what `read` writes, up to `room` bytes at a time. It returns how many, or -1 at the end (as
+ * MHD_ContentReaderCallback). stream_free frees the stream, now or later.
+ */
+void api_answer_stream(struct api_call *call, const char *type,
+	ssize_t (*read)(void *stream, uint64_t at, char *out, size_t room), void *stream,
 	void (*stream_free)(void *stream));
 
-/* A header of the answer; name: a constant. Replaces one of that name. */
+/* Add a header to the answer just given. name: a constant. */
 void api_header(struct api_call *call, const char *name, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -66,40 +57,17 @@ void api_error(struct api_call *call, unsigned int status, const char *code, con
 /* One more key of the error just given ("free", "needed"); takes `value`. */
 void api_error_more(struct api_call *call, const char *key, json_t *value);
 
-/* No memory: for whoever finds a NULL. */
+/* Answer 503: the switch is out of memory. */
 void api_error_memory(struct api_call *call);
+
+/* Take the body and all headers, for libmicrohttpd; answer.status remains. NULL: no memory. */
+struct MHD_Response *api_answer_response(struct api_call *call);
 
 /* Free what an answer holds; it is empty then. */
 void api_answer_clear(struct api_answer *answer);
 
-/*
- * A long answer as text, built once: for answers with thousands of numbers, for which
- * a tree of JSON values or a printf each costs ten times as much. The buffer doubles when it is full; a
- * caller that knows the length asks for it at first, and nothing is copied.
- *
- * A text that had no memory takes no more, and api_text_answer answers the error: no check is needed
- * in between.
- */
-struct api_text {
-	char *at; /* allocated; NULL: no memory */
-	size_t used, room; /* bytes */
-};
-
-/* Begin with `room` bytes, [1, ...). End with api_text_answer. */
-void api_text_begin(struct api_text *text, size_t room);
-
-void api_text_put(struct api_text *text, const char *string);
-void api_text_put_bytes(struct api_text *text, const char *bytes, size_t length);
-void api_text_put_u64(struct api_text *text, uint64_t value);
-/* Seconds, from microseconds: "0.000123", "12". Exact. */
-void api_text_put_us(struct api_text *text, uint64_t us);
-void api_text_put_ns(struct api_text *text, uint64_t ns);
-/* Any finite number, to six digits. */
-void api_text_put_real(struct api_text *text, double value);
-/* A string of a JSON document, with its quotes. */
-void api_text_put_json(struct api_text *text, const char *string);
-
-/* 200 with the text, which is the answer's from now on; or the error. */
-void api_text_answer(struct api_call *call, const char *type, struct api_text *text);
+/* Set a key of a JSON object. text NULL: null. Without memory, the key is missing. */
+void api_put(json_t *object, const char *key, uint64_t value);
+void api_put_text(json_t *object, const char *key, const char *text);
 
 #endif

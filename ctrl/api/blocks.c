@@ -5,8 +5,6 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
-#include "ctrl/api/json.h"
-#include "ctrl/api/member.h"
 
 #define LIMIT_DEFAULT 256
 #define LIMIT_MAX     1024

@@ -3,8 +3,7 @@
  * One request to the control API, as the function that serves it sees it, and the route table.
  *
  * To add a resource: write its handler (api_get_ports in ctrl/api/status.c is the one to copy), add a
- * line to API_ROUTES, and the operation to docs/openapi.yaml. Values of the query come by
- * ctrl/api/target.h, the body by ctrl/api/body.h, the answer goes by ctrl/api/answer.h.
+ * line to API_ROUTES, and the operation to docs/openapi.yaml. Answers: ctrl/api/answer.h.
  *
  * A handler runs on the control thread, between two turns of its event loop, and must not wait for
  * anything. When it returns, it has answered, or asked to be called again (api_wait).
@@ -12,12 +11,34 @@
 #ifndef CTRL_API_CALL_H
 #define CTRL_API_CALL_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <jansson.h>
 
 #include "ctrl/api/answer.h"
 #include "ctrl/api/auth.h"
-#include "ctrl/api/target.h"
+#include "ctrl/config/schema.h"
 #include "ctrl/jobs/running.h"
+
+#define API_TARGET_BYTES   1024 /* terminator included */
+#define API_SEGMENTS_MAX   8
+#define API_PARAMETERS_MAX 4
+#define API_QUERY_MAX      8
+
+/* The target of a request, "/v1/blocks?job=ring&limit=10", taken apart and decoded. Percent-encoding is decoded
+ * after the split, so an encoded "/" is no separator. */
+struct api_target {
+	unsigned int nb_segments; /* "/": 0 */
+	const char *segment[API_SEGMENTS_MAX]; /* decoded; in `text` */
+	unsigned int nb_query;
+	struct {
+		const char *key, *value; /* decoded; "" where there is no "=" */
+	} query[API_QUERY_MAX];
+	const char *twice; /* a key that the query has more than once, decoded; or NULL */
+	char text[API_TARGET_BYTES];
+};
 
 enum api_method { API_GET, API_POST, API_PATCH, API_PUT, API_DELETE, API_METHOD_COUNT };
 
@@ -26,7 +47,7 @@ struct api_call {
 	struct ctrl_running *running;
 	const struct api_caller *caller;
 	const char *parameter[API_PARAMETERS_MAX]; /* values of the path's {names}, in order */
-	const struct api_target *target; /* for api_query_... */
+	const struct api_target *target; /* for api_query */
 	json_t *body; /* an object; NULL: none was sent */
 
 	struct api_answer answer;
@@ -87,6 +108,32 @@ extern const struct api_route api_routes[];
 extern const size_t api_routes_count;
 
 /*
+ * Take a raw target apart. False when it is none that any resource could have: too long, no path,
+ * an empty segment, a wrong or zero escape, too many parts.
+ */
+bool api_target_parse(struct api_target *target, const char *raw);
+
+/*
+ * Does the target fit a route's path? Then parameter[] are the values of its {names}, in order, in
+ * `target`.
+ */
+bool api_target_fits(const struct api_target *target, const char *path,
+	const char *parameter[API_PARAMETERS_MAX]);
+
+/* A query's value, or NULL. */
+const char *api_query(const struct api_target *target, const char *key);
+
+/*
+ * A whole number of the query into *value, or `fallback` when it is not there. False: it is no
+ * number in [min, max], and the call is answered.
+ */
+bool api_query_number(struct api_call *call, const char *key, uint64_t min, uint64_t max,
+	uint64_t fallback, uint64_t *value);
+
+/* A switch of the query, 0 or 1; as above. */
+bool api_query_flag(struct api_call *call, const char *key, bool *value);
+
+/*
  * Fill call->parameter and return the route, or answer 404, or 405 with Allow, and return NULL.
  * method: as in the request; HEAD is served as GET. call->target is set.
  */
@@ -94,6 +141,18 @@ const struct api_route *api_route_find(struct api_call *call, const char *method
 
 /* Check that every key of the query is one of the route's, and is there once. False: answered. */
 bool api_route_query(struct api_call *call, const struct api_route *route);
+
+/* Parse a body of `length` bytes. NULL: it is no JSON object, and the call is answered. */
+json_t *api_body_parse(struct api_call *call, const char *text, size_t length);
+
+/*
+ * Is there a body, and does it follow the table? False: the call is answered with the first error in the
+ * order of the body (400: bad_json, unknown_key, missing_key, wrong_type, out_of_range).
+ */
+bool api_body_check(struct api_call *call, const struct ctrl_schema *schema);
+
+/* Answer 400 with an error of a body. */
+void api_answer_error(struct api_call *call, const struct ctrl_error *error);
 
 /* "GET". */
 const char *api_method_text(enum api_method method);

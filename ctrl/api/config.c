@@ -4,7 +4,6 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
-#include "ctrl/api/json.h"
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/tenants.h"
 

@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
-#include "ctrl/api/json.h"
 #include "ctrl/config/faults.h"
 #include "ctrl/faults.h"
 

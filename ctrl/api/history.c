@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/answer.h"
+#include "ctrl/api/text.h"
 #include "ctrl/stats/history.h"
 
 #define SAMPLE_BYTES 8 /* about, with its comma */
@@ -24,7 +24,7 @@ put_series(struct api_text *text, const char *key, const struct ctrl_history *hi
 		if (isnan(rate))
 			api_text_put(text, "null");
 		else if (rate >= 1000 || rate == 0)
-			api_text_put_u64(text, (uint64_t)(rate + 0.5f));
+			api_text_put_number(text, (uint64_t)(rate + 0.5f), 0);
 		else
 			api_text_put_real(text, (double)rate);
 		if (age > 0)
@@ -87,7 +87,7 @@ put_shares(struct api_text *text, const struct ctrl_running *running, const stru
 			continue;
 		api_text_put(text, comma);
 		api_text_put(text, "[");
-		api_text_put_u64(text, s);
+		api_text_put_number(text, s, 0);
 		api_text_put(text, ",");
 		api_text_put_real(text, sum > 0 ? waited[s] / sum : 0);
 		api_text_put(text, "]");

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "ctrl/jobs/jobs.h"
+#include "ctrl/jobs/membership.h"
 
 struct api_call;
 
@@ -25,6 +26,27 @@ json_t *api_job_json(const struct ctrl_running *running, const struct ctrl_job *
  * are its sources' ids, which need not follow each other.
  */
 bool api_has_rank(const struct ctrl_job *job, unsigned int rank);
+
+/* Who a member is and what it does: rank, address, last_heard, state, gone, asks, contested. */
+void api_put_presence(json_t *object, const struct ctrl_job *job,
+	const struct ctrl_membership *membership, unsigned int rank,
+	const struct ppe_source_stats *source);
+
+/* A member of a job; waits_us: how long blocks wait for it now. New, or NULL. */
+json_t *api_member_json(const struct ctrl_running *running, const struct ctrl_job *job,
+	const struct ctrl_membership *membership, unsigned int rank, uint64_t waits_us);
+
+/* How long open blocks wait for each source now; 0 where none does. waits_us: zeros. Cost: the job's
+ * window, and 256 bits each. */
+void api_read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
+	uint64_t waits_us[WEIR_SOURCES_MAX]);
+
+/* Seconds since a source was heard, also of one that has left or expired since. false: it never was. */
+bool api_silence(const struct ctrl_job *job, unsigned int rank,
+	const struct ppe_source_stats *source, double *silent);
+
+/* Has it left or expired? */
+bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
 
 /* Answer a refusal. prefix: the key's place in the body, such as "create", or NULL. */
 void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);

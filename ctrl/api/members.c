@@ -7,10 +7,8 @@
 #include <openssl/evp.h>
 #include <rte_common.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
-#include "ctrl/api/json.h"
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
 

@@ -1,334 +1,466 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET /metrics: the switch, its ports, workers, pools, tables and faults. */
-#include "ctrl/api/metrics.h"
-
+/*
+ * GET /metrics: the switch, its ports, workers, pools, tables, faults and jobs, and the sources that the
+ * jobs' blocks wait for. docs/counters.md lists all families; a test compares the two.
+ */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_malloc.h>
 #include <rte_version.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/api/jobs.h"
+#include "ctrl/api/text.h"
 #include "ctrl/config/faults.h"
 #include "ctrl/config/schema.h"
-#include "ppe/faults/faults.h"
 #include "ctrl/stats/links.h"
+#include "ctrl/stats/stats.h"
+#include "ppe/faults/faults.h"
 
-#define OWN_BYTES 16384 /* of the fixed part, and of a few ports and workers */
+/* Approximate sizes in the text: of the fixed part, and of a port, a job (mostly histograms) and a source. */
+#define FIXED_BYTES  25600
+#define PORT_BYTES   1024
+#define JOB_BYTES    9216
+#define SOURCE_BYTES 256
 
-void
-metrics_family(struct metrics *metrics, const char *name, const char *type, const char *help)
-{
-	struct api_text *text = &metrics->text;
+/* A job's name may take twice its bytes, escaped. */
+#define LABEL_BYTES (PPE_JOB_NAME_MAX * 2 + 16)
 
-	metrics->family = name;
-	api_text_put(text, "# HELP ");
-	api_text_put(text, name);
-	api_text_put(text, " ");
-	api_text_put(text, help);
-	api_text_put(text, "\n# TYPE ");
-	api_text_put(text, name);
-	api_text_put(text, " ");
-	api_text_put(text, type);
-	api_text_put(text, "\n");
-}
+/* Sources with series of their own: of a job, and of all jobs. The others of a job are one series. */
+#define JOB_SOURCES 64u
+#define ALL_SOURCES 4096u
 
-static void
-begin_sample(struct metrics *metrics, const char *suffix, const char *a, const char *b)
-{
-	struct api_text *text = &metrics->text;
-
-	api_text_put(text, metrics->family);
-	api_text_put(text, suffix);
-	if (a != NULL || b != NULL) {
-		api_text_put_bytes(text, "{", 1);
-		api_text_put(text, a == NULL ? "" : a);
-		api_text_put(text, a == NULL || b == NULL ? "" : ",");
-		api_text_put(text, b == NULL ? "" : b);
-		api_text_put_bytes(text, "}", 1);
-	}
-	api_text_put_bytes(text, " ", 1);
-}
-
-void
-metrics_u64(
-	struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t value)
-{
-	begin_sample(metrics, suffix, a, b);
-	api_text_put_u64(&metrics->text, value);
-	api_text_put_bytes(&metrics->text, "\n", 1);
-}
-
-void
-metrics_us(struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t us)
-{
-	begin_sample(metrics, suffix, a, b);
-	api_text_put_us(&metrics->text, us);
-	api_text_put_bytes(&metrics->text, "\n", 1);
-}
-
-void
-metrics_ns(struct metrics *metrics, const char *suffix, const char *a, const char *b, uint64_t ns)
-{
-	begin_sample(metrics, suffix, a, b);
-	api_text_put_ns(&metrics->text, ns);
-	api_text_put_bytes(&metrics->text, "\n", 1);
-}
-
-void
-metrics_real(struct metrics *metrics, const char *a, const char *b, double value)
-{
-	begin_sample(metrics, "", a, b);
-	api_text_put_real(&metrics->text, value);
-	api_text_put_bytes(&metrics->text, "\n", 1);
-}
-
-char *
-metrics_label(char *out, size_t size, const char *name, const char *value)
-{
-	size_t used = strlen(name);
-
-	memcpy(out, name, used);
-	out[used++] = '=';
-	out[used++] = '"';
-	/* An escaped character, the quote and the end must fit. */
-	for (; *value != '\0' && used + 4 <= size; value++) {
-		if (*value == '\\' || *value == '"' || *value == '\n')
-			out[used++] = '\\';
-		out[used++] = (char)(*value == '\n' ? 'n' : *value);
-	}
-	out[used++] = '"';
-	out[used] = '\0';
-	return out;
-}
-
-char *
-metrics_number(char *out, const char *name, unsigned int number)
-{
-	snprintf(out, METRICS_LABEL_BYTES, "%s=\"%u\"", name, number);
-	return out;
-}
+/* A family with `count` samples: i in [0, count) may stand in the labels a and b, and in value. */
+#define PUT_EACH(text, name, type, help, count, a, b, value)                                       \
+	do {                                                                                       \
+		api_text_family(text, name, type, help);                                           \
+		for (unsigned int i = 0; i < (count); i++)                                         \
+			api_text_sample(text, "", a, b, value, 0);                                 \
+	} while (0)
 
 /* A family of one sample without labels. */
 static void
-put_one(struct metrics *metrics, const char *name, const char *type, const char *help,
-	uint64_t value)
+put_one(struct api_text *text, const char *name, const char *type, const char *help, uint64_t value)
 {
-	metrics_family(metrics, name, type, help);
-	metrics_u64(metrics, "", NULL, NULL, value);
+	PUT_EACH(text, name, type, help, 1, NULL, NULL, value);
 }
 
 static void
-put_switch(struct metrics *metrics, const struct ctrl_running *running)
+put_switch(struct api_text *text, const struct ctrl_running *running)
 {
-	char a[METRICS_LABEL_BYTES], b[METRICS_LABEL_BYTES];
+	char a[LABEL_BYTES], b[LABEL_BYTES];
 
-	metrics_family(metrics, "weir_build_info", "gauge", "versions of Weir and DPDK; always 1");
-	metrics_u64(metrics, "", metrics_label(a, sizeof(a), "version", WEIR_VERSION),
-		metrics_label(b, sizeof(b), "dpdk", rte_version()), 1);
-	metrics_family(
-		metrics, "weir_switch_info", "gauge", "name and address of the switch; always 1");
-	metrics_u64(metrics, "", metrics_label(a, sizeof(a), "name", running->config->name),
-		metrics_label(b, sizeof(b), "address",
-			ctrl_address_text(running->config->ppe.identity.ip).text),
+	api_text_label(a, sizeof(a), "version", WEIR_VERSION);
+	api_text_label(b, sizeof(b), "dpdk", rte_version());
+	PUT_EACH(text, "weir_build_info", "gauge", "versions of Weir and DPDK; always 1", 1, a, b,
 		1);
-	metrics_family(metrics, "weir_uptime_seconds", "gauge", "time since the switch started");
-	metrics_us(metrics, "", NULL, NULL, (uint64_t)(ctrl_running_uptime(running) * 1e6));
-	put_one(metrics, "weir_ready", "gauge", "1 while packets flow", running->ready);
+	api_text_label(a, sizeof(a), "name", running->config->name);
+	api_text_label(
+		b, sizeof(b), "address", ctrl_address_text(running->config->ppe.identity.ip).text);
+	PUT_EACH(text, "weir_switch_info", "gauge", "name and address of the switch; always 1", 1,
+		a, b, 1);
+	api_text_family(text, "weir_uptime_seconds", "gauge", "time since the switch started");
+	api_text_sample(text, "", NULL, NULL, (uint64_t)(ctrl_running_uptime(running) * 1e6), 6);
+	put_one(text, "weir_ready", "gauge", "1 while packets flow", running->ready);
 }
 
 static void
-put_packets(struct metrics *metrics, const struct ppe_stats *stats)
+put_packets(struct api_text *text, const struct ppe_stats *stats)
 {
-	char label[METRICS_LABEL_BYTES];
+	char label[PPE_DROP_COUNT][LABEL_BYTES];
 
-#define X(name, help)                                                                              \
-	put_one(metrics, "weir_packets_" #name "_total", "counter", help, stats->name);
+#define X(name, help) put_one(text, "weir_packets_" #name "_total", "counter", help, stats->name);
 	PPE_PACKET_COUNTERS(X)
 #undef X
-	put_one(metrics, "weir_packets_in_flight", "gauge", "packets that the switch holds",
+	put_one(text, "weir_packets_in_flight", "gauge", "packets that the switch holds",
 		stats->in_flight);
-	metrics_family(
-		metrics, "weir_packets_dropped_total", "counter", "packets dropped, by reason");
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
-		metrics_u64(metrics, "",
-			metrics_label(
-				label, sizeof(label), "reason", ppe_drop_key((enum ppe_drop)i)),
-			NULL, stats->drops[i]);
+		api_text_label(
+			label[i], sizeof(label[i]), "reason", ppe_drop_key((enum ppe_drop)i));
+	PUT_EACH(text, "weir_packets_dropped_total", "counter", "packets dropped, by reason",
+		PPE_DROP_COUNT, label[i], NULL, stats->drops[i]);
 }
 
 static void
-put_ports(struct metrics *metrics, const struct ctrl_running *running)
+put_ports(struct api_text *text, const struct ctrl_running *running)
 {
 	static const char *const priority[] = {"priority=\"results\"", "priority=\"bulk\""};
 	const struct ppe_stats *stats = &running->stats;
-	char label[PPE_PORTS_MAX][METRICS_LABEL_BYTES];
+	char label[PPE_PORTS_MAX][LABEL_BYTES];
 
 	for (unsigned int p = 0; p < stats->nb_ports; p++)
-		metrics_label(label[p], sizeof(label[p]), "port", running->config->port[p].name);
-	metrics_family(metrics, "weir_port_up", "gauge", "1 while the port has a link");
-	for (unsigned int p = 0; p < stats->nb_ports; p++)
-		metrics_u64(metrics, "", label[p], NULL, ctrl_port_is_up(running, p));
+		api_text_label(label[p], sizeof(label[p]), "port", running->config->port[p].name);
+	PUT_EACH(text, "weir_port_up", "gauge", "1 while the port has a link", stats->nb_ports,
+		label[i], NULL, ctrl_port_is_up(running, i));
 #define ONE(name, help)                                                                            \
-	metrics_family(metrics, "weir_port_" #name "_total", "counter", help);                     \
-	for (unsigned int p = 0; p < stats->nb_ports; p++)                                         \
-		metrics_u64(metrics, "", label[p], NULL, stats->port[p].name);
+	PUT_EACH(text, "weir_port_" #name "_total", "counter", help, stats->nb_ports, label[i],    \
+		NULL, stats->port[i].name);
 #define EACH(name, help)                                                                           \
-	metrics_family(metrics, "weir_port_" #name "_total", "counter", help);                     \
-	for (unsigned int i = 0; i < 2 * stats->nb_ports; i++)                                     \
-		metrics_u64(metrics, "", label[i / 2], priority[i % 2],                            \
-			stats->port[i / 2].name[i % 2]);
+	PUT_EACH(text, "weir_port_" #name "_total", "counter", help, 2 * stats->nb_ports,          \
+		label[i / 2], priority[i % 2], stats->port[i / 2].name[i % 2]);
 	PPE_PORT_COUNTERS(ONE, EACH)
 #undef ONE
 #undef EACH
 }
 
 static void
-put_workers(struct metrics *metrics, const struct ctrl_running *running,
-	const struct ppe_gauges *gauges)
+put_workers(
+	struct api_text *text, const struct ctrl_running *running, const struct ppe_gauges *gauges)
 {
 	const struct ppe_stats *stats = &running->stats;
-	char label[PPE_WORKERS_MAX][METRICS_LABEL_BYTES];
+	char label[PPE_WORKERS_MAX][LABEL_BYTES];
 
 	for (unsigned int w = 0; w < stats->nb_workers; w++)
-		metrics_number(label[w], "worker", w);
+		snprintf(label[w], sizeof(label[w]), "worker=\"%u\"", w);
 #define X(name, help)                                                                              \
-	metrics_family(metrics, "weir_worker_" #name "_total", "counter", help);                   \
-	for (unsigned int w = 0; w < stats->nb_workers; w++)                                       \
-		metrics_u64(metrics, "", label[w], NULL, stats->worker[w].name);
+	PUT_EACH(text, "weir_worker_" #name "_total", "counter", help, stats->nb_workers,          \
+		label[i], NULL, stats->worker[i].name);
 	PPE_WORKER_COUNTERS(X)
 #undef X
-	metrics_family(metrics, "weir_worker_busy_ratio", "gauge",
+	api_text_family(text, "weir_worker_busy_ratio", "gauge",
 		"share of the last second's turns that found work");
 	for (unsigned int w = 0; w < stats->nb_workers; w++)
-		metrics_real(metrics, label[w], NULL, running->pulse[w].busy);
-	metrics_family(metrics, "weir_worker_threads_live", "gauge",
-		"thread contexts with a packet or a timer");
-	for (unsigned int w = 0; w < stats->nb_workers; w++)
-		metrics_u64(metrics, "", label[w], NULL, gauges->threads_live[w]);
+		api_text_sample(
+			text, "", label[w], NULL, (uint64_t)(running->pulse[w].busy * 1e6), 6);
+	PUT_EACH(text, "weir_worker_threads_live", "gauge",
+		"thread contexts with a packet or a timer", stats->nb_workers, label[i], NULL,
+		gauges->threads_live[i]);
 }
 
 static void
-put_pools(struct metrics *metrics, const struct ppe_gauges *gauges)
+put_pools(struct api_text *text, const struct ppe_gauges *gauges)
 {
 	const struct ppe_pool_gauge *pool[] = {
 		&gauges->packets, &gauges->headers, &gauges->attaches};
 	static const char *const label[] = {
 		"pool=\"packets\"", "pool=\"headers\"", "pool=\"attaches\""};
 
-	metrics_family(metrics, "weir_pool_buffers", "gauge", "packet buffers of the pool");
-	for (unsigned int i = 0; i < 3; i++)
-		metrics_u64(metrics, "", label[i], NULL, pool[i]->size);
-	metrics_family(
-		metrics, "weir_pool_free_buffers", "gauge", "free packet buffers of the pool");
-	for (unsigned int i = 0; i < 3; i++)
-		metrics_u64(metrics, "", label[i], NULL, pool[i]->free);
+	PUT_EACH(text, "weir_pool_buffers", "gauge", "packet buffers of the pool", 3, label[i],
+		NULL, pool[i]->size);
+	PUT_EACH(text, "weir_pool_free_buffers", "gauge", "free packet buffers of the pool", 3,
+		label[i], NULL, pool[i]->free);
 }
 
 static void
-put_tables(struct metrics *metrics, const struct ctrl_running *running)
+put_tables(struct api_text *text, const struct ctrl_running *running)
 {
 	const struct ctrl_config *config = running->config;
-	struct rte_malloc_socket_stats heap;
-	uint64_t free_bytes = 0, reserved = 0;
+	uint64_t reserved = 0;
 
-	for (unsigned int i = 0; i < rte_socket_count(); i++)
-		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &heap) == 0)
-			free_bytes += heap.heap_freesz_bytes;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
 			reserved += 2ul * running->by_id[i]->job->window;
-	put_one(metrics, "weir_memory_bytes", "gauge", "DPDK memory of the switch",
+	put_one(text, "weir_memory_bytes", "gauge", "DPDK memory of the switch",
 		(uint64_t)config->memory_mb << 20);
-	put_one(metrics, "weir_memory_free_bytes", "gauge", "free DPDK memory", free_bytes);
-	put_one(metrics, "weir_fdb_stations", "gauge",
+	put_one(text, "weir_memory_free_bytes", "gauge", "free DPDK memory", ctrl_memory_free());
+	put_one(text, "weir_fdb_stations", "gauge",
 		"MAC addresses learned, by the worker with the most", running->stats.fdb_used);
-	put_one(metrics, "weir_fdb_stations_limit", "gauge",
-		"MAC addresses that a worker can learn", config->ppe.fdb_entries);
-	put_one(metrics, "weir_block_records", "gauge", "block records in use",
+	put_one(text, "weir_fdb_stations_limit", "gauge", "MAC addresses that a worker can learn",
+		config->ppe.fdb_entries);
+	put_one(text, "weir_block_records", "gauge", "block records in use",
 		running->stats.blocks_used);
-	put_one(metrics, "weir_block_records_reserved", "gauge",
+	put_one(text, "weir_block_records_reserved", "gauge",
 		"block records reserved for the jobs' windows", reserved);
 }
 
-struct rule_labels {
-	char rule[METRICS_LABEL_BYTES], about[3 * METRICS_LABEL_BYTES];
-};
-
 static void
-make_labels(struct rule_labels *labels, const struct ctrl_config *config,
-	const struct ppe_fault_rule *rule, unsigned int index)
-{
-	char port[METRICS_LABEL_BYTES];
-
-	metrics_number(labels->rule, "rule", index);
-	metrics_label(
-		port, sizeof(port), "port", rule->port >= 0 ? config->port[rule->port].name : "");
-	snprintf(labels->about, sizeof(labels->about), "action=\"%s\",direction=\"%s\",%s",
-		ctrl_fault_action(rule->action), rule->direction == PPE_FAULT_IN ? "in" : "out",
-		port);
-}
-
-static void
-put_rules(struct metrics *metrics, const struct rule_labels *labels, unsigned int count,
-	const char *name, const char *help, const uint64_t *values)
-{
-	metrics_family(metrics, name, "counter", help);
-	for (unsigned int i = 0; i < count; i++)
-		metrics_u64(metrics, "", labels[i].rule, labels[i].about, values[i]);
-}
-
-static void
-put_faults(struct metrics *metrics, const struct ctrl_running *running)
+put_faults(struct api_text *text, const struct ctrl_running *running)
 {
 	const struct ppe_faults *faults = ppe_faults_of(running->ppe);
 	unsigned int count = faults == NULL ? 0 : faults->nb_rules;
-	struct rule_labels labels[PPE_FAULT_RULES_MAX];
+	char number[PPE_FAULT_RULES_MAX][LABEL_BYTES];
+	char about[PPE_FAULT_RULES_MAX][3 * LABEL_BYTES];
 	struct ppe_fault_stats stats;
 
 	ppe_faults_read(running->ppe, &stats);
-	for (unsigned int i = 0; i < count; i++)
-		make_labels(&labels[i], running->config, &faults->rule[i], i);
-	metrics_family(metrics, "weir_fault_rules", "gauge",
-		"rules of the faults that are set on purpose; 0: none");
-	metrics_u64(metrics, "", NULL, NULL, count);
-	metrics_family(metrics, "weir_fault_held_packets", "gauge",
-		"packets that faults delay, or hold until others overtake them");
-	metrics_u64(metrics, "", NULL, NULL, stats.held);
-	put_rules(metrics, labels, count, "weir_fault_matched_packets_total",
-		"packets that the rule matched since the faults were set", stats.matched);
-	put_rules(metrics, labels, count, "weir_fault_hit_packets_total",
-		"matched packets that the rule chose", stats.hit);
-	put_rules(metrics, labels, count, "weir_fault_spared_packets_total",
-		"chosen packets that passed unharmed, for lack of room to hold or copy them",
-		stats.spared);
+	for (unsigned int i = 0; i < count; i++) {
+		const struct ppe_fault_rule *rule = &faults->rule[i];
+		char port[LABEL_BYTES];
+
+		api_text_label(port, sizeof(port), "port",
+			rule->port >= 0 ? running->config->port[rule->port].name : "");
+		snprintf(number[i], sizeof(number[i]), "rule=\"%u\"", i);
+		snprintf(about[i], sizeof(about[i]), "action=\"%s\",direction=\"%s\",%s",
+			ctrl_fault_action(rule->action),
+			rule->direction == PPE_FAULT_IN ? "in" : "out", port);
+	}
+	put_one(text, "weir_fault_rules", "gauge",
+		"rules of the faults that are set on purpose; 0: none", count);
+	put_one(text, "weir_fault_held_packets", "gauge",
+		"packets that faults delay, or hold until others overtake them", stats.held);
+	PUT_EACH(text, "weir_fault_matched_packets_total", "counter",
+		"packets that the rule matched since the faults were set", count, number[i],
+		about[i], stats.matched[i]);
+	PUT_EACH(text, "weir_fault_hit_packets_total", "counter",
+		"matched packets that the rule chose", count, number[i], about[i], stats.hit[i]);
+	PUT_EACH(text, "weir_fault_spared_packets_total", "counter",
+		"chosen packets that passed unharmed, for lack of room to hold or copy them", count,
+		number[i], about[i], stats.spared[i]);
+}
+
+/* -- jobs */
+
+struct one_job {
+	const struct ctrl_job *job;
+	char label[LABEL_BYTES]; /* job="..." */
+	struct ppe_job_stats stats;
+	unsigned int joined;
+};
+
+/* A source with series of its own, or the sum of a job's other sources. */
+struct one_source {
+	const char *job; /* its job's label */
+	char rank[16]; /* rank="255", or rank="others" */
+	uint64_t last, waited_us;
+	bool heard;
+	double silent; /* s; when heard */
+};
+
+/* The jobs of a scrape. All are read first, because a family's samples must be adjacent. */
+struct jobs {
+	unsigned int nb_jobs, nb_sources, left_out;
+	struct one_job job[WEIR_JOBS_MAX];
+	struct one_source source[ALL_SOURCES + WEIR_JOBS_MAX];
+};
+
+/* A source that is gone is shown, too: its silence is of interest. */
+static bool
+is_shown(const struct ctrl_job *job, unsigned int rank)
+{
+	return ppe_job_has(job->job, (uint8_t)rank) ||
+		(rank < job->job->nb_sources && api_is_gone(job, rank));
+}
+
+/* One more than the highest rank. */
+static unsigned int
+rank_end(const struct ppe_job *job)
+{
+	unsigned int end = job->nb_sources;
+
+	for (unsigned int s = end; s < WEIR_SOURCES_MAX; s++)
+		if (ppe_job_has(job, (uint8_t)s))
+			end = s + 1;
+	return end;
+}
+
+/*
+ * Set how many of a job's first ranks have series of their own: JOB_SOURCES, while some of
+ * ALL_SOURCES are left. A job keeps them for its life. Otherwise a join or leave would move a source
+ * into or out of the others' sum, which is a counter.
+ */
+static void
+give_ranks(const struct ctrl_running *running)
+{
+	unsigned int given = 0;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && running->by_id[i]->has_series)
+			given += running->by_id[i]->series;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		struct ctrl_job *job = running->by_id[i];
+
+		if (job == NULL || job->has_series)
+			continue;
+		job->has_series = true;
+		job->series = (uint16_t)RTE_MIN(
+			ALL_SOURCES - given, RTE_MIN(JOB_SOURCES, rank_end(job->job)));
+		given += job->series;
+	}
+}
+
+static void
+read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_running *running)
+{
+	const struct ctrl_job *job = one->job;
+	struct one_source *others = NULL;
+
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		bool own = s < job->series;
+		struct ppe_source_stats stats;
+		struct one_source *source;
+
+		if (!is_shown(job, s))
+			continue;
+		source = own || others == NULL ? &jobs->source[jobs->nb_sources++] : others;
+		ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)s, &stats);
+		source->job = one->label;
+		source->last += stats.last;
+		source->waited_us += stats.waited_us;
+		if (own) {
+			snprintf(source->rank, sizeof(source->rank), "rank=\"%u\"", s);
+			source->heard = api_silence(job, s, &stats, &source->silent);
+		} else {
+			snprintf(source->rank, sizeof(source->rank), "rank=\"others\"");
+			others = source;
+			jobs->left_out++;
+		}
+	}
+}
+
+/* Read all jobs that the caller may see. NULL: no memory. */
+static struct jobs *
+read_jobs(const struct api_call *call)
+{
+	const struct ctrl_running *running = call->running;
+	struct jobs *jobs = calloc(1, sizeof(*jobs));
+
+	if (jobs == NULL)
+		return NULL;
+	give_ranks(running);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+		struct ctrl_membership membership;
+		struct one_job *one;
+
+		if (job == NULL || !api_owns(&running->config->api, call->caller, job->tenant))
+			continue;
+		one = &jobs->job[jobs->nb_jobs++];
+		one->job = job;
+		api_text_label(one->label, sizeof(one->label), "job", job->job->name);
+		ctrl_running_job_stats(running, job, &one->stats);
+		ctrl_membership_of(running, job, &one->stats, &membership);
+		one->joined = membership.joined;
+		read_sources(jobs, one, running);
+	}
+	return jobs;
+}
+
+static void
+put_info(struct api_text *text, const struct jobs *jobs)
+{
+	api_text_family(text, "weir_job_info", "gauge",
+		"the job's id, policy, tenant and origin; always 1");
+	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
+		const struct ctrl_job *job = jobs->job[i].job;
+		char tenant[LABEL_BYTES], more[2 * LABEL_BYTES];
+
+		api_text_label(tenant, sizeof(tenant), "tenant",
+			job->tenant == NULL ? "" : job->tenant->name);
+		snprintf(more, sizeof(more), "id=\"%u\",policy=\"%s\",%s,origin=\"%s\"",
+			job->job->id, ctrl_policy_text(job->job->policy), tenant,
+			job->from_file ? "file" : "api");
+		api_text_sample(text, "", jobs->job[i].label, more, 1, 0);
+	}
+}
+
+#define PUT_JOBS(name, type, help, value)                                                          \
+	PUT_EACH(text, name, type, help, jobs->nb_jobs, jobs->job[i].label, NULL,                  \
+		jobs->job[i].value)
+
+static void
+put_levels(struct api_text *text, const struct jobs *jobs)
+{
+	PUT_JOBS("weir_job_members", "gauge", "sources of the job", job->job->nb_sources);
+	PUT_JOBS("weir_job_members_joined", "gauge",
+		"sources that have joined; while the job waits for others, those that ask", joined);
+	PUT_JOBS("weir_job_generation", "gauge", "the job's generation; 0: none has begun",
+		stats.generation);
+	PUT_JOBS("weir_job_window_blocks", "gauge", "blocks that a source may have in flight",
+		job->job->window);
+	PUT_JOBS("weir_job_blocks_in_flight", "gauge", "open blocks: contributions are missing",
+		stats.blocks_in_flight);
+	PUT_JOBS("weir_job_buffers", "gauge", "aggregation buffers in use", stats.buffers_used);
+	PUT_JOBS("weir_job_buffers_reserved", "gauge", "aggregation buffers of the job",
+		stats.buffers_reserved);
+}
+
+static void
+put_counters(struct api_text *text, const struct jobs *jobs)
+{
+#define X(name, help) PUT_JOBS("weir_job_" #name "_total", "counter", help, stats.name);
+	PPE_JOB_COUNTERS(X)
+#undef X
+}
+
+/*
+ * Bucket i counts the times under 2^i us. All samples come from one copy, so that +Inf and _count agree while
+ * workers count.
+ */
+static void
+put_histogram(struct api_text *text, const char *label, const struct ppe_histogram *histogram)
+{
+	char le[32];
+	uint64_t sum = 0;
+
+	for (unsigned int b = 0; b + 1 < PPE_BUCKETS; b++) {
+		sum += histogram->bucket[b];
+		snprintf(le, sizeof(le), "le=\"%.9g\"", (double)(UINT64_C(1) << b) / 1e6);
+		api_text_sample(text, "_bucket", label, le, sum, 0);
+	}
+	sum += histogram->bucket[PPE_BUCKETS - 1];
+	api_text_sample(text, "_bucket", label, "le=\"+Inf\"", sum, 0);
+	api_text_sample(text, "_sum", label, NULL, histogram->sum_ns, 9);
+	api_text_sample(text, "_count", label, NULL, sum, 0);
+}
+
+static void
+put_histograms(struct api_text *text, const struct jobs *jobs)
+{
+	api_text_family(text, "weir_job_block_latency_seconds", "histogram",
+		"from a block's first contribution to its result");
+	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
+		put_histogram(text, jobs->job[i].label, &jobs->job[i].stats.latency);
+	api_text_family(text, "weir_job_contribution_spread_seconds", "histogram",
+		"from a block's first contribution to its last one");
+	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
+		put_histogram(text, jobs->job[i].label, &jobs->job[i].stats.spread);
+}
+
+static void
+put_sources(struct api_text *text, const struct jobs *jobs)
+{
+	const struct one_source *source = jobs->source;
+
+	api_text_family(text, "weir_source_waited_seconds_total", "counter",
+		"how long blocks waited for the source, from their last contribution but one");
+	for (unsigned int s = 0; s < jobs->nb_sources; s++)
+		api_text_sample(text, "", source[s].job, source[s].rank, source[s].waited_us, 6);
+	PUT_EACH(text, "weir_source_last_blocks_total", "counter",
+		"blocks that the source completed as the last one", jobs->nb_sources, source[i].job,
+		source[i].rank, source[i].last);
+	api_text_family(text, "weir_source_silent_seconds", "gauge",
+		"time since the source's last packet in the generation; absent before the first");
+	for (unsigned int s = 0; s < jobs->nb_sources; s++)
+		if (source[s].heard)
+			api_text_sample(text, "", source[s].job, source[s].rank,
+				(uint64_t)(source[s].silent * 1e6), 6);
+	put_one(text, "weir_metrics_left_out", "gauge",
+		"sources without series of their own: rank others of their job is their sum",
+		jobs->left_out);
 }
 
 void
 api_get_metrics(struct api_call *call)
 {
 	struct ctrl_running *running = call->running;
-	struct metrics_jobs *jobs;
-	struct metrics metrics;
+	struct api_text text;
 	struct ppe_gauges gauges;
+	struct jobs *jobs;
 
 	ctrl_running_read(running);
 	ppe_gauges_read(running->ppe, &gauges);
-	jobs = metrics_jobs_read(running, call->caller);
+	jobs = read_jobs(call);
 	if (jobs == NULL) {
 		api_error_memory(call);
 		return;
 	}
-	api_text_begin(&metrics.text,
-		OWN_BYTES + 1024ul * running->stats.nb_ports + metrics_jobs_bytes(jobs));
-	put_switch(&metrics, running);
-	put_packets(&metrics, &running->stats);
-	put_ports(&metrics, running);
-	put_workers(&metrics, running, &gauges);
-	put_pools(&metrics, &gauges);
-	put_tables(&metrics, running);
-	put_faults(&metrics, running);
-	metrics_jobs_put(&metrics, jobs);
+	api_text_begin(&text,
+		FIXED_BYTES + PORT_BYTES * running->stats.nb_ports + JOB_BYTES * jobs->nb_jobs +
+			SOURCE_BYTES * jobs->nb_sources);
+	put_switch(&text, running);
+	put_packets(&text, &running->stats);
+	put_ports(&text, running);
+	put_workers(&text, running, &gauges);
+	put_pools(&text, &gauges);
+	put_tables(&text, running);
+	put_faults(&text, running);
+	put_one(&text, "weir_jobs", "gauge", "jobs that exist", jobs->nb_jobs);
+	put_info(&text, jobs);
+	put_levels(&text, jobs);
+	put_counters(&text, jobs);
+	put_histograms(&text, jobs);
+	put_sources(&text, jobs);
 	free(jobs);
-	api_text_answer(call, "text/plain; version=0.0.4; charset=utf-8", &metrics.text);
+	api_text_answer(call, "text/plain; version=0.0.4; charset=utf-8", &text);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/api/auth.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/server_priv.h"
@@ -300,6 +299,21 @@ suspend(struct api_request *request)
 }
 
 static enum MHD_Result
+respond(struct api_request *request)
+{
+	struct MHD_Response *response = api_answer_response(&request->call);
+	enum MHD_Result queued;
+
+	if (response == NULL)
+		return MHD_NO; /* the connection is closed */
+	if (request->peer->retired)
+		MHD_add_response_header(response, "Connection", "close");
+	queued = MHD_queue_response(request->connection, request->call.answer.status, response);
+	MHD_destroy_response(response);
+	return queued;
+}
+
+static enum MHD_Result
 finish(struct api_request *request)
 {
 	struct api_call *call = &request->call;
@@ -313,7 +327,7 @@ finish(struct api_request *request)
 		if (call->answer.status == 0)
 			api_error(call, 500, "busy", NULL, "the switch had no answer");
 	}
-	return api_respond(request->connection, call);
+	return respond(request);
 }
 
 enum MHD_Result
@@ -339,11 +353,11 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		if (request->route == NULL)
 			request->peer->deadline = ctrl_monotonic() + API_REFUSED_S;
 		if (request->route == NULL && asks_first(request))
-			return api_respond(connection, &request->call);
+			return respond(request);
 		if (!far_too_large(request))
 			return MHD_YES;
 		refuse_size(&request->call);
-		return api_respond(connection, &request->call);
+		return respond(request);
 	}
 	if (*size > 0) {
 		bool more = take_body(request, data, *size);

@@ -152,7 +152,4 @@ void api_close(struct api_connection *c);
 /* The connection's own, or NULL. */
 struct api_connection *api_connection_of(struct MHD_Connection *connection);
 
-/* Put an answer into libmicrohttpd's hands; it is empty then. ctrl/api/respond.c */
-enum MHD_Result api_respond(struct MHD_Connection *connection, struct api_call *call);
-
 #endif

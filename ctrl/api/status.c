@@ -5,11 +5,8 @@
 #include <unistd.h>
 
 #include <rte_ethdev.h>
-#include <rte_lcore.h>
-#include <rte_malloc.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/json.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/jobs/tenants.h"
 #include "ctrl/stats/links.h"
@@ -45,21 +42,35 @@ api_get_ready(struct api_call *call)
 }
 
 static json_t *
+workers(const struct ctrl_running *running, const struct ppe_gauges *gauges)
+{
+	const struct ctrl_config *config = running->config;
+	json_t *list = ctrl_workers_json(&running->stats);
+
+	for (unsigned int w = 0; w < config->ppe.workers; w++) {
+		json_t *object = json_array_get(list, w);
+
+		api_put(object, "id", w);
+		api_put(object, "lcore", w + 1); /* as ctrl/config/eal.c gives them */
+		api_put(object, "cpu", config->cpu[w % config->nb_cpus]);
+		json_object_set_new(object, "busy", json_real(running->pulse[w].busy));
+		api_put(object, "threads_live", gauges->threads_live[w]);
+	}
+	return list;
+}
+
+static json_t *
 memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 {
 	const struct ctrl_config *config = running->config;
-	struct rte_malloc_socket_stats heap;
-	uint64_t free_bytes = 0, data = 0;
 	json_t *object = json_object();
+	uint64_t data = 0;
 
-	for (unsigned int i = 0; i < rte_socket_count(); i++)
-		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &heap) == 0)
-			free_bytes += heap.heap_freesz_bytes;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
 			data += ctrl_job_memory(running->by_id[i]->job);
 	api_put(object, "total", (uint64_t)config->memory_mb << 20);
-	api_put(object, "free", free_bytes);
+	api_put(object, "free", ctrl_memory_free());
 	api_put(object, "data", data);
 	api_put(object, "blocks_capacity", gauges->records.size);
 	api_put(object, "blocks_reserved", gauges->records.size - gauges->records.free);
@@ -68,19 +79,12 @@ memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 }
 
 static json_t *
-pools(const struct ppe_gauges *gauges)
+pool(const struct ppe_pool_gauge *gauge)
 {
-	const struct ppe_pool_gauge *g[] = {&gauges->packets, &gauges->headers, &gauges->attaches};
-	static const char *const names[] = {"packets", "headers", "attaches"};
 	json_t *object = json_object();
 
-	for (unsigned int i = 0; i < 3; i++) {
-		json_t *pool = json_object();
-
-		api_put(pool, "size", g[i]->size);
-		api_put(pool, "free", g[i]->free);
-		json_object_set_new(object, names[i], pool);
-	}
+	api_put(object, "size", gauge->size);
+	api_put(object, "free", gauge->free);
 	return object;
 }
 
@@ -145,11 +149,13 @@ api_get_status(struct api_call *call)
 	api_put(object, "pid", (uint64_t)getpid());
 	json_object_set_new(object, "uptime", json_real(ctrl_running_uptime(running)));
 	put_identity(object, running->config);
-	json_object_set_new(object, "workers", api_workers_json(running, &gauges));
+	json_object_set_new(object, "workers", workers(running, &gauges));
 	api_put(object, "ports", running->config->nb_ports);
 	api_put(object, "jobs", jobs);
 	json_object_set_new(object, "memory", memory(running, &gauges));
-	json_object_set_new(object, "pools", pools(&gauges));
+	json_object_set_new(object, "pools",
+		json_pack("{s:o,s:o,s:o}", "packets", pool(&gauges.packets), "headers",
+			pool(&gauges.headers), "attaches", pool(&gauges.attaches)));
 	json_object_set_new(object, "books", books(&running->stats));
 	json_object_set_new(object, "faults", faults(running));
 	api_answer(call, 200, object);
@@ -218,36 +224,6 @@ api_get_port(struct api_call *call)
 }
 
 static json_t *
-ports_counters(const struct ctrl_running *running)
-{
-	json_t *list = json_array();
-
-	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
-		json_t *object = json_object();
-
-		api_put_text(object, "name", running->config->port[p].name);
-		ctrl_put_port_counters(object, &running->stats.port[p]);
-		json_array_append_new(list, object);
-	}
-	return list;
-}
-
-static json_t *
-workers_counters(const struct ctrl_running *running)
-{
-	json_t *list = json_array();
-
-	for (unsigned int w = 0; w < running->config->ppe.workers; w++) {
-		json_t *object = json_object();
-
-		api_put(object, "id", w);
-		ctrl_put_worker_counters(object, &running->stats.worker[w]);
-		json_array_append_new(list, object);
-	}
-	return list;
-}
-
-static json_t *
 jobs_counters(const struct api_call *call)
 {
 	const struct ctrl_running *running = call->running;
@@ -274,14 +250,18 @@ void
 api_get_counters(struct api_call *call)
 {
 	struct ctrl_running *running = call->running;
-	json_t *packets = json_object();
+	json_t *packets = json_object(), *workers, *worker;
+	size_t id;
 
 	ctrl_running_read(running);
+	workers = ctrl_workers_json(&running->stats);
+	json_array_foreach (workers, id, worker)
+		api_put(worker, "id", id);
 	ctrl_put_packet_counters(packets, &running->stats);
 	json_object_del(packets, "in_flight"); /* a gauge */
 	api_answer(call, 200,
 		json_pack("{s:f,s:o,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
-			"drops", ctrl_drops_json(&running->stats), "workers",
-			workers_counters(running), "ports", ports_counters(running), "jobs",
+			"drops", ctrl_drops_json(&running->stats), "workers", workers, "ports",
+			ctrl_ports_json(running->config, &running->stats), "jobs",
 			jobs_counters(call)));
 }

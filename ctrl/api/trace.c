@@ -54,6 +54,15 @@ start(struct api_call *call)
 	api_wait(call, LOOK_MS);
 }
 
+static ssize_t
+read_json(void *json, uint64_t at, char *out, size_t room)
+{
+	ssize_t got = ctrl_trace_json_read(json, out, room);
+
+	(void)at;
+	return got > 0 ? got : -1;
+}
+
 static void
 answer(struct api_call *call, struct request *request)
 {
@@ -66,8 +75,7 @@ answer(struct api_call *call, struct request *request)
 		api_error_memory(call);
 		return;
 	}
-	api_answer_stream(
-		call, "application/json", ctrl_trace_json_read, json, ctrl_trace_json_destroy);
+	api_answer_stream(call, "application/json", read_json, json, ctrl_trace_json_destroy);
 	api_header(call, "Content-Disposition", "attachment; filename=\"weir-trace.json\"");
 }
 

@@ -250,8 +250,8 @@ ctrl_stats_print(const json_t *stats, FILE *out)
 		const char *key = ppe_drop_key((enum ppe_drop)i);
 
 		if (number(drops, key) != 0)
-			fprintf(out, "dropped %" JSON_INTEGER_FORMAT " %s: %s\n", number(drops, key), key,
-				ppe_drop_help((enum ppe_drop)i));
+			fprintf(out, "dropped %" JSON_INTEGER_FORMAT " %s: %s\n",
+				number(drops, key), key, ppe_drop_help((enum ppe_drop)i));
 	}
 	fprintf(out,
 		"received %" JSON_INTEGER_FORMAT " + created %" JSON_INTEGER_FORMAT

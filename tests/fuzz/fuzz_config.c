@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/config/config.h"
 #include "ctrl/jobs/state.h"

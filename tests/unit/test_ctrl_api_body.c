@@ -5,7 +5,6 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 
 static const struct ctrl_key keys[] = {

@@ -12,7 +12,6 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/api/body.h"
 #include "ctrl/api/call.h"
 #include "ctrl/api/server.h"
 
@@ -47,12 +46,13 @@ wait_for_ever(struct api_call *call)
 }
 
 static ssize_t
-read_numbers(void *stream, char *out, size_t room)
+read_numbers(void *stream, uint64_t at, char *out, size_t room)
 {
 	unsigned int *left = stream;
 
+	(void)at;
 	if (*left == 0)
-		return 0;
+		return -1;
 	return snprintf(out, room, "%u\n", (*left)--);
 }
 

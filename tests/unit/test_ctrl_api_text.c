@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/metrics.h"
+#include "ctrl/api/text.h"
 
 static struct api_text text;
 static struct api_call call;
@@ -29,27 +29,25 @@ TestSuite(ctrl_api_text, .init = setup, .fini = teardown, .timeout = 90);
 static void
 must_be(const char *wanted)
 {
+	cr_assert_eq(text.used, strlen(wanted), "%.*s", (int)text.used, text.at);
+	cr_assert_eq(memcmp(text.at, wanted, strlen(wanted)), 0, "%.*s", (int)text.used, text.at);
 	api_text_answer(&call, "text/plain", &text);
 	cr_assert_eq(call.answer.status, 200);
-	cr_assert_eq(call.answer.length, strlen(wanted), "%.*s", (int)call.answer.length,
-		call.answer.bytes);
-	cr_assert_eq(memcmp(call.answer.bytes, wanted, strlen(wanted)), 0, "%.*s",
-		(int)call.answer.length, call.answer.bytes);
 }
 
 Test(ctrl_api_text, numbers)
 {
-	api_text_put_u64(&text, 0);
+	api_text_put_number(&text, 0, 0);
 	api_text_put(&text, " ");
-	api_text_put_u64(&text, UINT64_MAX);
+	api_text_put_number(&text, UINT64_MAX, 0);
 	api_text_put(&text, " ");
-	api_text_put_us(&text, 0);
+	api_text_put_number(&text, 0, 6);
 	api_text_put(&text, " ");
-	api_text_put_us(&text, 1);
+	api_text_put_number(&text, 1, 6);
 	api_text_put(&text, " ");
-	api_text_put_us(&text, 12000000);
+	api_text_put_number(&text, 12000000, 6);
 	api_text_put(&text, " ");
-	api_text_put_us(&text, 1234567);
+	api_text_put_number(&text, 1234567, 6);
 	api_text_put(&text, " ");
 	api_text_put_real(&text, 0.25);
 	must_be("0 18446744073709551615 0 0.000001 12 1.234567 0.25");
@@ -73,16 +71,15 @@ Test(ctrl_api_text, without_memory_it_is_an_error)
 
 Test(ctrl_api_text, labels)
 {
-	char label[METRICS_LABEL_BYTES], name[256];
+	char label[PPE_JOB_NAME_MAX * 2 + 16], name[256];
 
-	cr_assert_str_eq(metrics_label(label, sizeof(label), "job", "a\"b\\c\nd"),
+	cr_assert_str_eq(api_text_label(label, sizeof(label), "job", "a\"b\\c\nd"),
 		"job=\"a\\\"b\\\\c\\nd\"");
-	cr_assert_str_eq(metrics_label(label, sizeof(label), "job", ""), "job=\"\"");
-	cr_assert_str_eq(metrics_number(label, "worker", 15), "worker=\"15\"");
+	cr_assert_str_eq(api_text_label(label, sizeof(label), "job", ""), "job=\"\"");
 	/* The longest name of a job, of nothing but what is escaped. */
 	memset(name, '"', sizeof(name));
 	name[PPE_JOB_NAME_MAX - 1] = '\0';
-	metrics_label(label, sizeof(label), "tenant", name);
+	api_text_label(label, sizeof(label), "tenant", name);
 	cr_assert_eq(strlen(label), strlen("tenant=\"\"") + 2 * (PPE_JOB_NAME_MAX - 1));
 	/* What is too long is cut between two characters. */
 	memset(name, '\\', sizeof(name));
@@ -90,7 +87,7 @@ Test(ctrl_api_text, labels)
 	for (size_t size = 12; size < 40; size++) {
 		char *cut = malloc(size);
 
-		metrics_label(cut, size, "job", name);
+		api_text_label(cut, size, "job", name);
 		cr_assert_lt(strlen(cut), size);
 		cr_assert_eq(strlen(cut) % 2, 0, "%s", cut);
 		free(cut);
@@ -99,15 +96,12 @@ Test(ctrl_api_text, labels)
 
 Test(ctrl_api_text, samples)
 {
-	struct metrics metrics = {.text = text};
-
-	metrics_family(&metrics, "weir_x_total", "counter", "Counts");
-	metrics_u64(&metrics, "", NULL, NULL, 1);
-	metrics_us(&metrics, "_sum", "a=\"1\"", NULL, 1500000);
-	metrics_u64(&metrics, "", "a=\"1\"", "b=\"2\"", 2);
-	metrics_real(&metrics, NULL, "b=\"2\"", 0.5);
-	text = metrics.text;
+	api_text_family(&text, "weir_x_total", "counter", "Counts");
+	api_text_sample(&text, "", NULL, NULL, 1, 0);
+	api_text_sample(&text, "_sum", "a=\"1\"", NULL, 1500000, 6);
+	api_text_sample(&text, "", "a=\"1\"", "b=\"2\"", 2, 0);
+	api_text_sample(&text, "", NULL, "b=\"2\"", 123, 9);
 	must_be("# HELP weir_x_total Counts\n# TYPE weir_x_total counter\nweir_x_total 1\n"
 		"weir_x_total_sum{a=\"1\"} 1.500000\nweir_x_total{a=\"1\",b=\"2\"} 2\n"
-		"weir_x_total{b=\"2\"} 0.5\n");
+		"weir_x_total{b=\"2\"} 0.000000123\n");
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/api/target.h"
+/* A request: its target, its line in the route table, its body. */
+#include "ctrl/api/call.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "ctrl/api/call.h"
+#include <bsd/string.h>
 
 static int
 hex(char c)
@@ -158,4 +159,132 @@ api_query_flag(struct api_call *call, const char *key, bool *value)
 		return false;
 	*value = number == 1;
 	return true;
+}
+
+/* -- route */
+
+const char *
+api_method_text(enum api_method method)
+{
+	static const char *const texts[] = {"GET", "POST", "PATCH", "PUT", "DELETE"};
+
+	return texts[method];
+}
+
+static bool
+is_method(const struct api_route *route, const char *method)
+{
+	if (strcmp(method, "HEAD") == 0)
+		method = "GET";
+	return strcmp(api_method_text(route->method), method) == 0;
+}
+
+const struct api_route *
+api_route_find(struct api_call *call, const char *method)
+{
+	char allow[64] = "";
+
+	for (size_t i = 0; i < api_routes_count; i++) {
+		const struct api_route *route = &api_routes[i];
+
+		if (!api_target_fits(call->target, route->path, call->parameter))
+			continue;
+		if (is_method(route, method))
+			return route;
+		if (allow[0] != '\0')
+			strlcat(allow, ", ", sizeof(allow));
+		strlcat(allow, api_method_text(route->method), sizeof(allow));
+		if (route->method == API_GET)
+			strlcat(allow, ", HEAD", sizeof(allow));
+	}
+	if (allow[0] == '\0') {
+		api_error(call, 404, "unknown_path", NULL,
+			"nothing is here: docs/openapi.yaml lists the paths");
+		return NULL;
+	}
+	api_error(call, 405, "method_not_allowed", NULL, "%.32s is not for this path: it takes %s",
+		method, allow);
+	api_header(call, "Allow", "%s", allow);
+	return NULL;
+}
+
+bool
+api_route_query(struct api_call *call, const struct api_route *route)
+{
+	for (unsigned int i = 0; i < call->target->nb_query; i++) {
+		const char *key = call->target->query[i].key;
+
+		if (route->query != NULL && ctrl_parse_word(route->query, key) >= 0)
+			continue;
+		api_error(call, 400, "unknown_key", key, "the query has an unknown key; known: %s",
+			route->query == NULL ? "none" : route->query);
+		return false;
+	}
+	if (call->target->twice == NULL)
+		return true;
+	api_error(call, 400, "duplicate", call->target->twice, "the query has this key twice");
+	return false;
+}
+
+/* -- body */
+
+void
+api_answer_error(struct api_call *call, const struct ctrl_error *error)
+{
+	static const char *const codes[] = {
+		[CTRL_WRONG_VALUE] = "out_of_range",
+		[CTRL_WRONG_TYPE] = "wrong_type",
+		[CTRL_WRONG_KEY] = "unknown_key",
+		[CTRL_MISSING_KEY] = "missing_key",
+	};
+
+	api_error(call, 400, codes[error->wrong], ctrl_error_path(error).text, "%s", error->text);
+}
+
+bool
+api_body_check(struct api_call *call, const struct ctrl_schema *schema)
+{
+	struct ctrl_error error;
+
+	if (call->body == NULL)
+		api_error(call, 400, "bad_json", NULL,
+			"this request needs a JSON object as its body");
+	else if (ctrl_schema_check(schema, "", call->body, &error) == 0)
+		return true;
+	else
+		api_answer_error(call, &error);
+	return false;
+}
+
+/* A duplicate key is reported with its path; other errors of syntax have only a line and a column. */
+static void
+refuse_text(struct api_call *call, const char *text, const json_error_t *error)
+{
+	struct ctrl_path path;
+
+	if (json_error_code(error) != json_error_duplicate_key) {
+		api_error(call, 400, "bad_json", NULL,
+			"the body is not JSON: line %d, column %d: %s", error->line, error->column,
+			error->text);
+		return;
+	}
+	ctrl_locate_key(text, (size_t)error->position, path.text, sizeof(path.text));
+	api_error(call, 400, "duplicate", path.text, "line %d, column %d: this key is there twice",
+		error->line, error->column);
+}
+
+json_t *
+api_body_parse(struct api_call *call, const char *text, size_t length)
+{
+	json_error_t error;
+	json_t *body = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+
+	if (body == NULL) {
+		refuse_text(call, text, &error);
+	} else if (!json_is_object(body)) {
+		api_error(call, 400, "wrong_type", NULL, "the body is JSON, but not an object");
+		json_decref(body);
+		body = NULL;
+	}
+	return body;
 }
