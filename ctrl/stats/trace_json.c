@@ -13,31 +13,28 @@
 #define PIECE_BYTES 8192 /* the most that one step writes: the metadata of 16 workers */
 
 /*
- * What is remembered from one event to a later one: departures that have not arrived, blocks, and the
- * names of jobs. Two hash tables with open addressing, from which nothing is deleted: the trace says how
- * many events are about hops and blocks, so the tables are made twice as large and can't fill up.
+ * What an event leaves for a later one: a packet that departed, or a block. They share a hash table with open
+ * addressing, from which nothing is deleted. The trace says how many events are about hops and blocks, so the
+ * table is made twice as large and can't fill up.
  */
-enum known_state {
-	KNOWN_NEW, /* not met before */
-	KNOWN_COLLECTING,
-	KNOWN_KEPT, /* done, its result kept */
-	KNOWN_GONE, /* released */
+enum block_state {
+	BLOCK_NEW, /* not met before */
+	BLOCK_COLLECTING,
+	BLOCK_KEPT, /* done, its result kept */
+	BLOCK_GONE, /* released */
 };
 
-struct known_hop {
-	uint64_t packet; /* its address; 0: a free place */
-	uint64_t tsc;
-	unsigned int track; /* that it left; 0: arrived */
+struct entry {
+	uint64_t
+		key; /* a packet's address | HOP, a block's id without source | BLOCK; 0: a free place */
+	uint64_t tsc; /* of a packet's departure */
+	unsigned int track; /* that the packet left; 0: it arrived */
+	enum block_state state;
 };
 
-struct known {
-	uint32_t hop_mask, block_mask;
-	struct known_hop *hop;
-	uint64_t *block; /* key << 8 | 4 | enum known_state; 0: a free place */
-	uint32_t hops; /* that arrived so far: the last one's number */
-	uint32_t left; /* how far known_left has come */
-	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* known_name */
-};
+#define ID_MASK (UINT64_MAX >> 8) /* an id without its source */
+#define BLOCK   (UINT64_C(1) << 56)
+#define HOP     (UINT64_C(2) << 56)
 
 enum step { STEP_HEAD, STEP_TRACKS, STEP_EVENTS, STEP_REST, STEP_TAIL, STEP_END };
 
@@ -51,80 +48,38 @@ struct ctrl_trace_json {
 		uint64_t id; /* of a contribution whose instant is still to be written; 0: none */
 		uint64_t end; /* of its slice, TSC */
 	} heard[PPE_WORKERS_MAX];
-	struct known known;
+	struct entry *entry;
+	uint32_t mask; /* entries less 1 */
+	uint32_t left; /* entries before this one are no open blocks at the end */
+	uint32_t hops; /* that arrived so far: the last one's number */
+	char job[WEIR_JOBS_MAX][PPE_JOB_NAME_MAX]; /* their names at this moment of the trace */
 	uint64_t last; /* the latest TSC seen */
 	char name[64];
 	unsigned int length, read; /* of `piece`, and how much of it the reader has */
 	char piece[PIECE_BYTES];
 };
 
-/* An id without its source. */
-static uint64_t
-known_key(uint64_t id)
+/* The entry of a key; a new one is zero otherwise. NULL: the table is full, which can't be. */
+static struct entry *
+find(struct ctrl_trace_json *json, uint64_t key)
 {
-	return id & ~(UINT64_C(0xff) << 56);
-}
+	/* Fibonacci hashing: the high bits are mixed, whatever the low ones are. */
+	uint32_t hash = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 
-static uint64_t
-known_block_key(uint64_t block)
-{
-	return block >> 8;
-}
+	for (uint32_t i = 0; i <= json->mask; i++) {
+		struct entry *entry = &json->entry[(hash + i) & json->mask];
 
-static enum known_state
-known_state(uint64_t block)
-{
-	return (enum known_state)(block & 3);
-}
-
-/* Is it open, or kept? */
-static bool
-known_there(uint64_t block)
-{
-	return known_state(block) == KNOWN_COLLECTING || known_state(block) == KNOWN_KEPT;
-}
-
-static void
-known_set(uint64_t *block, enum known_state state)
-{
-	*block = (*block & ~UINT64_C(3)) | state;
-}
-
-static void
-known_free(struct known *known)
-{
-	free(known->hop);
-	free(known->block);
-	*known = (struct known){0};
-}
-
-/* 0 or -ENOMEM, and nothing is allocated then. */
-static int
-known_init(struct known *known, const struct ppe_trace *trace)
-{
-	uint32_t hops = 8, blocks = 8;
-
-	for (unsigned int w = 0; w < trace->nb_workers; w++) {
-		hops += 2 * RTE_MIN(trace->worker[w].hops, trace->worker[w].used);
-		blocks += 2 * RTE_MIN(trace->worker[w].blocks, trace->worker[w].used);
+		if (entry->key == 0)
+			entry->key = key;
+		if (entry->key == key)
+			return entry;
 	}
-	hops = rte_align32pow2(hops);
-	blocks = rte_align32pow2(blocks);
-	*known = (struct known){
-		.hop_mask = hops - 1,
-		.block_mask = blocks - 1,
-		.hop = calloc(hops, sizeof(struct known_hop)),
-		.block = calloc(blocks, sizeof(uint64_t)),
-	};
-	if (known->hop != NULL && known->block != NULL)
-		return 0;
-	known_free(known);
-	return -ENOMEM;
+	return NULL;
 }
 
 /* A name as it may stand within a JSON string. Configured names are harmless already. */
 static void
-known_text(char *to, size_t size, const char *from)
+copy_name(char *to, size_t size, const char *from)
 {
 	size_t i = 0;
 
@@ -138,86 +93,12 @@ known_text(char *to, size_t size, const char *from)
 
 /* From now on the job of this id has this name; "": its id. */
 static void
-known_name(struct known *known, uint8_t id, const char *name)
+name_job(struct ctrl_trace_json *json, uint8_t id, const char *name)
 {
 	if (name[0] == '\0')
-		snprintf(known->job[id], sizeof(known->job[id]), "job %u", id);
+		snprintf(json->job[id], sizeof(json->job[id]), "job %u", id);
 	else
-		known_text(known->job[id], sizeof(known->job[id]), name);
-}
-
-/* Fibonacci hashing: the high bits are mixed, whatever the low ones are. */
-static uint32_t
-place(uint64_t key)
-{
-	return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-}
-
-/* The packet's place, or a free one; NULL: neither, which can't be. */
-static struct known_hop *
-hop_of(const struct known *known, uint64_t packet)
-{
-	for (uint32_t i = 0; i <= known->hop_mask; i++) {
-		struct known_hop *hop = &known->hop[(place(packet) + i) & known->hop_mask];
-
-		if (hop->packet == packet || hop->packet == 0)
-			return hop;
-	}
-	return NULL;
-}
-
-/* A departure that never arrived (a full ring drops it) is forgotten by the packet's next one. */
-static void
-known_depart(struct known *known, uint64_t packet, unsigned int track, uint64_t tsc)
-{
-	struct known_hop *hop = hop_of(known, packet);
-
-	if (hop != NULL)
-		*hop = (struct known_hop){.packet = packet, .tsc = tsc, .track = track};
-}
-
-/* A packet arrives; where from? False: it left before the trace began. */
-static bool
-known_arrive(struct known *known, uint64_t packet, struct known_hop *departure)
-{
-	struct known_hop *hop = hop_of(known, packet);
-
-	if (hop == NULL || hop->packet != packet || hop->track == 0)
-		return false;
-	*departure = *hop;
-	hop->track = 0;
-	known->hops++;
-	return true;
-}
-
-/* The place of a block; a new one is KNOWN_NEW. NULL: none left, which can't be. */
-static uint64_t *
-known_block(struct known *known, uint64_t key)
-{
-	for (uint32_t i = 0; i <= known->block_mask; i++) {
-		uint64_t *block = &known->block[(place(key) + i) & known->block_mask];
-
-		if (*block == 0)
-			*block = key << 8 | 4 | KNOWN_NEW;
-		if (known_block_key(*block) == key)
-			return block;
-	}
-	return NULL;
-}
-
-/* The next block that is still there, its state now set to KNOWN_GONE; 0: there is none. */
-static uint64_t
-known_left(struct known *known)
-{
-	for (; known->left <= known->block_mask; known->left++) {
-		uint64_t *block = &known->block[known->left], found = *block;
-
-		if (!known_there(found))
-			continue;
-		known_set(block, KNOWN_GONE);
-		return found;
-	}
-	return 0;
+		copy_name(json->job[id], sizeof(json->job[id]), name);
 }
 
 static void put(struct ctrl_trace_json *json, const char *format, ...)
@@ -242,17 +123,26 @@ struct ctrl_trace_json *
 ctrl_trace_json_create(struct ppe_trace *trace, const char *name)
 {
 	struct ctrl_trace_json *json = calloc(1, sizeof(*json));
+	uint32_t entries = 8;
 
-	if (json == NULL || known_init(&json->known, trace) < 0) {
+	for (unsigned int w = 0; w < trace->nb_workers; w++) {
+		entries += 2 * RTE_MIN(trace->worker[w].hops, trace->worker[w].used);
+		entries += 2 * RTE_MIN(trace->worker[w].blocks, trace->worker[w].used);
+	}
+	entries = rte_align32pow2(entries);
+	if (json != NULL)
+		json->entry = calloc(entries, sizeof(*json->entry));
+	if (json == NULL || json->entry == NULL) {
 		free(json);
 		ppe_trace_free(trace);
 		return NULL;
 	}
+	json->mask = entries - 1;
 	json->trace = trace;
 	json->last = trace->end;
-	known_text(json->name, sizeof(json->name), name);
+	copy_name(json->name, sizeof(json->name), name);
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		known_name(&json->known, (uint8_t)id, trace->job[id]);
+		name_job(json, (uint8_t)id, trace->job[id]);
 	return json;
 }
 
@@ -263,7 +153,7 @@ ctrl_trace_json_destroy(void *opaque)
 
 	if (json == NULL)
 		return;
-	known_free(&json->known);
+	free(json->entry);
 	ppe_trace_free(json->trace);
 	free(json);
 }
@@ -344,7 +234,7 @@ put_track(struct ctrl_trace_json *json)
 static void
 put_packet(struct ctrl_trace_json *json, uint64_t id)
 {
-	const char *job = json->known.job[ppe_trace_job(id)];
+	const char *job = json->job[ppe_trace_job(id)];
 
 	if (id == 0)
 		return;
@@ -385,42 +275,65 @@ put_segment(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_
 	put(json, "}}");
 }
 
-/* A slice of the worker itself: its name, and what it counts. */
+/* Slices of the worker itself: their names, and what their events count. */
+static const struct {
+	const char *name, *counts;
+} steps[PPE_EVENT_KINDS] = {
+	[PPE_EVENT_TURN] = {"turn", "work"},
+	[PPE_EVENT_CROSSBAR] = {"crossbar", "entries"},
+	[PPE_EVENT_TIMERS] = {"timers", "threads"},
+	[PPE_EVENT_RECEIVE] = {"receive", "packets"},
+	[PPE_EVENT_DISPATCH] = {"dispatch", "packets"},
+	[PPE_EVENT_TRANSMIT] = {"transmit", "packets"},
+};
+
 static void
-put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event,
-	const char *name, const char *counts)
+put_step(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
 	bool port = event->kind == PPE_EVENT_RECEIVE || event->kind == PPE_EVENT_TRANSMIT;
+	char name[PKTBUF_NAME_MAX] = "";
 
+	if (port)
+		copy_name(name, sizeof(name), json->trace->port[event->port]);
 	begin(json, "X", tid_of(worker), event->tsc);
 	put_time(json, "dur", nanoseconds(json, event->cycles));
-	put(json, ",\"cat\":\"worker\",\"name\":\"%s%s", name, port ? " " : "");
-	if (port) {
-		char text[PKTBUF_NAME_MAX];
-
-		known_text(text, sizeof(text), json->trace->port[event->port]);
-		put(json, "%s", text);
-	}
-	put(json, "\",\"args\":{\"%s\":%" PRIu64 "}}", counts, event->value);
+	put(json, ",\"cat\":\"worker\",\"name\":\"%s%s%s\",\"args\":{\"%s\":%" PRIu64 "}}",
+		steps[event->kind].name, port ? " " : "", name, steps[event->kind].counts,
+		event->value);
 }
 
-/* The arrow of a hop, when both ends are known. */
+/* A packet leaves a track. A departure that never arrived (a full ring drops it) is forgotten by the packet's
+ * next one. */
+static void
+note_departure(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *out)
+{
+	struct entry *entry = find(json, out->value | HOP);
+
+	if (entry == NULL)
+		return;
+	entry->tsc = out->tsc;
+	entry->track = tid_of(worker) + 1 + out->thread;
+}
+
+/* The arrow of a hop, unless the packet departed before the trace began. */
 static void
 put_hop(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *in)
 {
 	static const char *const phase[] = {"s", "f"};
-	struct known_hop out;
+	struct entry *out = find(json, in->value | HOP);
 
-	if (!known_arrive(&json->known, in->value, &out))
+	if (out == NULL || out->track == 0)
 		return;
+	json->hops++;
 	for (unsigned int i = 0; i < RTE_DIM(phase); i++) {
-		begin(json, phase[i], i == 0 ? out.track : tid_of(worker) + 1 + in->thread,
-			i == 0 ? out.tsc : in->tsc);
+		begin(json, phase[i], i == 0 ? out->track : tid_of(worker) + 1 + in->thread,
+			i == 0 ? out->tsc : in->tsc);
 		put(json, ",\"cat\":\"hop\",\"name\":\"hop\",\"id\":%u,\"args\":{\"hop\":%u",
-			json->known.hops, json->known.hops);
+			json->hops, json->hops);
 		put_packet(json, in->id);
 		put(json, "}}");
 	}
+	out->track = 0;
 }
 
 /* An event of a block's span. name: NULL for the block's own. */
@@ -436,27 +349,51 @@ put_span(struct ctrl_trace_json *json, const char *phase, unsigned int worker, u
 	if (name != NULL)
 		put(json, ",\"name\":\"%s\"}", name);
 	else
-		put(json, ",\"name\":\"%s block %u\"}", json->known.job[ppe_trace_job(key)], block);
+		put(json, ",\"name\":\"%s block %u\"}", json->job[ppe_trace_job(key)], block);
 }
 
-#define COLLECTING "collecting"
-#define KEPT       "result kept"
+/* The span within a block's own. */
+static const char *const state_text[] = {
+	[BLOCK_COLLECTING] = "collecting",
+	[BLOCK_KEPT] = "result kept",
+};
 
-/* Something happens to a block that the trace has not seen open: it is in `state` since the trace
- * began, or as far as is known. NULL: there are more blocks than were counted, which can't be. */
-static uint64_t *
-block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t key, uint64_t tsc,
-	enum known_state state)
+static bool
+is_open(const struct entry *block)
 {
-	uint64_t *block = known_block(&json->known, key);
+	return block->state == BLOCK_COLLECTING || block->state == BLOCK_KEPT;
+}
 
-	if (block == NULL || known_there(*block))
-		return block;
-	if (known_state(*block) == KNOWN_NEW)
-		tsc = json->trace->begin;
-	put_span(json, "b", worker, key, tsc, NULL);
-	put_span(json, "b", worker, key, tsc, state == KNOWN_COLLECTING ? COLLECTING : KEPT);
-	known_set(block, state);
+static void
+open_block(struct ctrl_trace_json *json, unsigned int worker, struct entry *block, uint64_t tsc,
+	enum block_state state)
+{
+	put_span(json, "b", worker, block->key & ID_MASK, tsc, NULL);
+	put_span(json, "b", worker, block->key & ID_MASK, tsc, state_text[state]);
+	block->state = state;
+}
+
+static void
+close_block(struct ctrl_trace_json *json, unsigned int worker, struct entry *block, uint64_t tsc)
+{
+	put_span(json, "e", worker, block->key & ID_MASK, tsc, state_text[block->state]);
+	put_span(json, "e", worker, block->key & ID_MASK, tsc, NULL);
+	block->state = BLOCK_GONE;
+}
+
+/*
+ * The block of an id, which something happens to. If the trace has not seen it open, it has been in `state` since
+ * the trace began, or as far as is known. NULL: the table is full, which can't be.
+ */
+static struct entry *
+block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t id, uint64_t tsc,
+	enum block_state state)
+{
+	struct entry *block = find(json, (id & ID_MASK) | BLOCK);
+
+	if (block != NULL && !is_open(block))
+		open_block(json, worker, block,
+			block->state == BLOCK_NEW ? json->trace->begin : tsc, state);
 	return block;
 }
 
@@ -464,61 +401,48 @@ block_of(struct ctrl_trace_json *json, unsigned int worker, uint64_t key, uint64
 static void
 put_contribution(struct ctrl_trace_json *json, unsigned int worker, uint64_t tsc)
 {
-	uint64_t id = json->heard[worker].id, key = known_key(id);
+	uint64_t id = json->heard[worker].id;
 	char name[32];
 
 	json->heard[worker].id = 0;
-	if (block_of(json, worker, key, tsc, KNOWN_COLLECTING) == NULL)
+	if (block_of(json, worker, id, tsc, BLOCK_COLLECTING) == NULL)
 		return;
 	snprintf(name, sizeof(name), "source %u", ppe_trace_source(id));
-	put_span(json, "n", worker, key, tsc, name);
-}
-
-/* Close the spans of a block that is not gone. */
-static void
-close_block(struct ctrl_trace_json *json, unsigned int worker, uint64_t block, uint64_t tsc)
-{
-	put_span(json, "e", worker, known_block_key(block), tsc,
-		known_state(block) == KNOWN_COLLECTING ? COLLECTING : KEPT);
-	put_span(json, "e", worker, known_block_key(block), tsc, NULL);
+	put_span(json, "n", worker, id, tsc, name);
 }
 
 static void
 put_opened(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	uint64_t *block = known_block(&json->known, event->id);
+	struct entry *block = find(json, (event->id & ID_MASK) | BLOCK);
 
 	if (block == NULL)
 		return;
-	/* Its number's former bearer: the trace missed the release. */
-	if (known_there(*block))
-		close_block(json, worker, *block, event->tsc);
-	put_span(json, "b", worker, event->id, event->tsc, NULL);
-	put_span(json, "b", worker, event->id, event->tsc, COLLECTING);
-	known_set(block, KNOWN_COLLECTING);
+	/* The trace missed the release of the former block with this id. */
+	if (is_open(block))
+		close_block(json, worker, block, event->tsc);
+	open_block(json, worker, block, event->tsc, BLOCK_COLLECTING);
 }
 
 static void
 put_done(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	uint64_t *block = block_of(json, worker, event->id, event->tsc, KNOWN_COLLECTING);
+	struct entry *block = block_of(json, worker, event->id, event->tsc, BLOCK_COLLECTING);
 
-	if (block == NULL || known_state(*block) != KNOWN_COLLECTING)
+	if (block == NULL || block->state != BLOCK_COLLECTING)
 		return;
-	put_span(json, "e", worker, event->id, event->tsc, COLLECTING);
-	put_span(json, "b", worker, event->id, event->tsc, KEPT);
-	known_set(block, KNOWN_KEPT);
+	put_span(json, "e", worker, event->id, event->tsc, state_text[BLOCK_COLLECTING]);
+	put_span(json, "b", worker, event->id, event->tsc, state_text[BLOCK_KEPT]);
+	block->state = BLOCK_KEPT;
 }
 
 static void
 put_released(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_event *event)
 {
-	uint64_t *block = block_of(json, worker, event->id, event->tsc, KNOWN_KEPT);
+	struct entry *block = block_of(json, worker, event->id, event->tsc, BLOCK_KEPT);
 
-	if (block == NULL)
-		return;
-	close_block(json, worker, *block, event->tsc);
-	known_set(block, KNOWN_GONE);
+	if (block != NULL)
+		close_block(json, worker, block, event->tsc);
 }
 
 /*
@@ -538,7 +462,7 @@ put_due_contribution(
 	if (!within)
 		put_contribution(json, worker, json->heard[worker].end);
 	else if (event->kind == PPE_EVENT_BLOCK_DONE &&
-		event->id == known_key(json->heard[worker].id))
+		event->id == (json->heard[worker].id & ID_MASK))
 		put_contribution(json, worker, event->tsc);
 }
 
@@ -547,12 +471,12 @@ put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_ev
 {
 	put_due_contribution(json, worker, event);
 	switch ((enum ppe_event_kind)event->kind) {
-	case PPE_EVENT_TURN: put_step(json, worker, event, "turn", "work"); return;
-	case PPE_EVENT_CROSSBAR: put_step(json, worker, event, "crossbar", "entries"); return;
-	case PPE_EVENT_TIMERS: put_step(json, worker, event, "timers", "threads"); return;
-	case PPE_EVENT_RECEIVE: put_step(json, worker, event, "receive", "packets"); return;
-	case PPE_EVENT_DISPATCH: put_step(json, worker, event, "dispatch", "packets"); return;
-	case PPE_EVENT_TRANSMIT: put_step(json, worker, event, "transmit", "packets"); return;
+	case PPE_EVENT_TURN:
+	case PPE_EVENT_CROSSBAR:
+	case PPE_EVENT_TIMERS:
+	case PPE_EVENT_RECEIVE:
+	case PPE_EVENT_DISPATCH:
+	case PPE_EVENT_TRANSMIT: put_step(json, worker, event); return;
 	case PPE_EVENT_SEGMENT:
 		put_segment(json, worker, event);
 		if (ppe_event_contributes(event)) {
@@ -560,10 +484,7 @@ put_event(struct ctrl_trace_json *json, unsigned int worker, const struct ppe_ev
 			json->heard[worker].end = event->tsc + event->cycles;
 		}
 		return;
-	case PPE_EVENT_HOP_OUT:
-		known_depart(
-			&json->known, event->value, tid_of(worker) + 1 + event->thread, event->tsc);
-		return;
+	case PPE_EVENT_HOP_OUT: note_departure(json, worker, event); return;
 	case PPE_EVENT_HOP_IN: put_hop(json, worker, event); return;
 	case PPE_EVENT_BLOCK_OPENED: put_opened(json, worker, event); return;
 	case PPE_EVENT_BLOCK_DONE: put_done(json, worker, event); return;
@@ -579,9 +500,9 @@ put_change(struct ctrl_trace_json *json, const struct ppe_trace_change *change)
 	static const char *const what[] = {"added", "changed", "removed"};
 	char name[PPE_JOB_NAME_MAX];
 
-	known_text(name, sizeof(name), change->name);
+	copy_name(name, sizeof(name), change->name);
 	if (change->kind != PPE_TRACE_REMOVED)
-		known_name(&json->known, change->id, change->name);
+		name_job(json, change->id, change->name);
 	begin(json, "i", tid_of(0), change->tsc);
 	put(json, ",\"s\":\"g\",\"cat\":\"jobs\",\"name\":\"%s %s\"", name, what[change->kind]);
 	put(json, ",\"args\":{\"job\":\"%s\",\"id\":%u}}", name, change->id);
@@ -619,15 +540,14 @@ put_next(struct ctrl_trace_json *json)
 static bool
 put_rest(struct ctrl_trace_json *json)
 {
-	uint64_t block;
-
 	for (unsigned int w = 0; w < json->trace->nb_workers; w++)
 		if (json->heard[w].id != 0)
 			put_contribution(json, w, json->heard[w].end);
-	block = known_left(&json->known);
-	if (block == 0)
+	while (json->left <= json->mask && !is_open(&json->entry[json->left]))
+		json->left++;
+	if (json->left > json->mask)
 		return false;
-	close_block(json, 0, block, json->last);
+	close_block(json, 0, &json->entry[json->left], json->last);
 	return true;
 }
 

@@ -12,7 +12,7 @@
  * "NAME added"), and what follows bears its name.
  *
  * The text is written piece by piece into the reader's buffer, in the order of the events' time; it
- * never exists as a whole. Memory: a few bytes per event of a hop or a block.
+ * never exists as a whole. Memory: 50 to 100 bytes per event of a hop or a block.
  *
  * Thread safety: none; one reader, any thread.
  */
