@@ -344,7 +344,7 @@ def values_in_words():
                 ('perSecond(0.25)', '0.25/s'), ('whole(1234567)', '1 234 567'), ('age(0.05)', '50 ms'),
                 ('age(9.96)', '10 s'), ('age(59.7)', '1 min'), ('age(3725)', '1 h 2 min'),
                 ('age("x")', '–'), ('ranges([3, 1, 2, 9])', '1–3, 9'), ('percent(0.625)', '63 %'),
-                ('ranges([1, 3, 5, 7])', '1, 3, 5, …'), ('bytes(1536)', '1.5 KiB'),
+                ('ranges([1, 3, 5, 7])', '1, 3, 5, …'), ('bytes(1536)', '1.50 KiB'),
                 ('enumeration(["a", "b", "c", "d", "e"], 3)', 'a, b and 3 more')):
             said = page.ask('import("/words.js").then((w) => w.%s)' % expression)
             said = said.replace('\u00a0', ' ').replace('\u202f', ' ')

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The live page's main loop: asks the switch each second, stores the answers, shows them.
 // Everything from the switch is shown as text, never as markup: names come from the network.
-import { Series } from './series.js';
 import { BLOCKS_ASKED } from './trouble.js';
 import { age, list, number, record, text } from './words.js';
 import { show, showLink } from './view.js';
@@ -21,11 +20,44 @@ const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
 const STUCK_A_ROUND = 6; // of them, those with stuck blocks: the others age, too
 const LARGE = 100000; // characters; a larger answer is asked for each 5 s only
 
+// Rates of counters that the switch keeps no history of.
+class Rates {
+    constructor() {
+        this.counters = new Map(); // name → {value, time, rate}
+    }
+
+    // A counter at a time, in seconds. A counter that went back, or is new, has no rate.
+    count(name, counter, time) {
+        const last = this.counters.get(name);
+        const value = number(counter);
+        if (value === null || (last && time - last.time < 0.2)) return;
+        const rate = last && value >= last.value ? (value - last.value) / (time - last.time) : null;
+        this.counters.set(name, { value, time, rate });
+    }
+
+    get(name) {
+        return (this.counters.get(name) || { rate: null }).rate;
+    }
+
+    // The mean of what one counter sums and the other counts, in the last second; null: none.
+    ratio(sum, count) {
+        const events = this.get(count), total = this.get(sum);
+        return events > 0 && total !== null ? total / events : null;
+    }
+
+    // Forget what has not been counted for a minute.
+    forget(time) {
+        for (const [name, counter] of this.counters) {
+            if (time - counter.time > 60) this.counters.delete(name);
+        }
+    }
+}
+
 const state = {
     data: { refused: [] }, // key of PATHS → body, or null
     times: {}, // key of PATHS → when that body came, in seconds
     members: new Map(), // name of a job → the job with its members
-    series: new Series(),
+    rates: new Rates(),
     answered: null, // when the last answer came, in seconds
     began: performance.now() / 1000, // when it was opened, or looked at again
     failing: false, // the last round had no answer at all
@@ -67,34 +99,19 @@ async function ask(path) {
 // Each counter is counted at the time of its own answer: one that is asked for less often has its
 // true rate, too.
 function count() {
-    const { series, data, times } = state;
-    for (const worker of list(record(data.status).workers)) {
-        const name = 'worker/' + text(worker.id);
-        series.put(name, number(worker.busy), times.status);
-        series.count(name + '/hops', worker.hops_in, times.status);
-    }
+    const { rates, data, times } = state;
+    for (const worker of list(record(data.status).workers))
+        rates.count(`worker/${text(worker.id)}/hops`, worker.hops_in, times.status);
     for (const [name, value] of Object.entries(record(record(data.status).books)))
-        series.count('book/' + name, value, times.status);
-    for (const [reason, value] of Object.entries(record(record(data.counters).drops)))
-        series.count('drop/' + reason, value, times.counters);
-    for (const port of list(record(data.ports).ports)) {
-        const name = 'port/' + text(port.name);
-        const sent = record(port.tx_bytes);
-        const received = number(port.rx_bytes);
-        series.count(name + '/rx', received === null ? null : received * 8, times.ports);
-        series.count(name + '/tx', ((number(sent.results) || 0) + (number(sent.bulk) || 0)) * 8,
-            times.ports);
-    }
+        rates.count('book/' + name, value, times.status);
     for (const job of list(record(data.jobs).jobs)) {
         const name = 'job/' + text(job.name), counters = record(job.counters);
-        series.count(name + '/contributions', counters.contributions, times.jobs);
-        series.count(name + '/blocks', counters.blocks_complete, times.jobs);
-        series.count(name + '/latencies', record(job.latency).blocks, times.jobs);
-        series.count(name + '/seconds', record(job.latency).seconds, times.jobs);
-        series.count(name + '/degraded',
+        rates.count(name + '/latencies', record(job.latency).blocks, times.jobs);
+        rates.count(name + '/seconds', record(job.latency).seconds, times.jobs);
+        rates.count(name + '/degraded',
             (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0), times.jobs);
     }
-    series.forget(now());
+    rates.forget(now());
 }
 
 // Jobs with stuck blocks first, and of both kinds those whose members have not been asked for longest.

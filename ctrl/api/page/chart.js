@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Line charts of the last five minutes: one SVG each, all with the same time axis and one cursor.
 // A series is an array with a value a second, the newest last; null where nothing is known.
-import { attribute, set } from './dom.js';
+import { attribute, h, set } from './dom.js';
 import { age } from './words.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
-export const SECONDS = 300;
+const SECONDS = 300;
 const HEIGHT = 100;
 
 const charts = new Set();
@@ -45,15 +45,14 @@ function path(series, top, closed) {
 }
 
 export class Chart {
-    // `what` says whose chart it is, to those who don't see it; `lines` are [{name, area}], drawn
-    // as areas or as lines: not told apart by colour alone. `unit` puts a value into words.
+    // `what` names the chart for screen readers; `lines` are [{name, area}], drawn as areas or as
+    // lines: colour alone does not tell them apart. `unit` puts a value into words.
     constructor(what, lines, unit) {
         this.what = what;
         this.lines = lines;
         this.unit = unit;
         this.series = lines.map(() => []);
-        this.node = document.createElement('div');
-        this.node.className = 'chart';
+        this.node = h('div', 'chart');
         this.node.tabIndex = 0;
         this.node.setAttribute('role', 'img');
         this.top = this.add('span', 'top');
@@ -71,8 +70,7 @@ export class Chart {
     }
 
     add(tag, name) {
-        const child = document.createElement(tag);
-        child.className = name;
+        const child = h(tag, name);
         this.node.append(child);
         return child;
     }
@@ -108,9 +106,9 @@ export class Chart {
         this.series.forEach((one, i) =>
             this.paths[i].setAttribute('d', path(one, top, this.lines[i].area)));
         this.mark();
-        const said = this.lines.map((line, i) =>
+        const words = this.lines.map((line, i) =>
             `${line.name} ${this.unit(this.at(i, 0))}, highest ${this.unit(highest(this.series[i]))}`);
-        attribute(this.node, 'aria-label', `${this.what}, last five minutes: ${said.join('; ')}`);
+        attribute(this.node, 'aria-label', `${this.what}, last five minutes: ${words.join('; ')}`);
     }
 
     at(line, ago) {

@@ -18,13 +18,13 @@ export function h(tag, name, ...children) {
 
 // Written only when it changes, so that a selection in it stays.
 export function set(node, words) {
-    const said = clean(words);
-    if (node.textContent !== said) node.textContent = said;
+    const content = clean(words);
+    if (node.textContent !== content) node.textContent = content;
 }
 
 export function attribute(node, name, value) {
-    const said = clean(value);
-    if (node.getAttribute(name) !== said) node.setAttribute(name, said);
+    const content = clean(value);
+    if (node.getAttribute(name) !== content) node.setAttribute(name, content);
 }
 
 export function reveal(node, visible) {
@@ -35,7 +35,7 @@ const kept = new WeakMap(); // parent → Map of key → view
 
 // Make the children of `parent` those of `items`, in that order. A view is made once for each key,
 // and kept while the key is there: focus and open details survive. make(item) returns a view with
-// `node`, update(item) and perhaps remove().
+// `node`, update(item) and perhaps a `chart`.
 export function sync(parent, items, keyOf, make) {
     const old = kept.get(parent) || new Map();
     const views = new Map();
@@ -50,7 +50,10 @@ export function sync(parent, items, keyOf, make) {
         else parent.insertBefore(view.node, place);
         view.update(item);
     }
-    for (const view of old.values()) (view.remove ? view : view.node).remove();
+    for (const view of old.values()) {
+        if (view.chart) view.chart.remove();
+        view.node.remove();
+    }
     kept.set(parent, views);
 }
 

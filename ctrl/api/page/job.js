@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The card of a job: its rates, its window, and its members with who is late.
+// The card of a job: its rates, its window, and its members.
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, attribute, h, reveal, set, sync } from './dom.js';
 import { age, bits, enumeration, heard, latency, number, perSecond, percent, plural, record, text, whole }
@@ -17,8 +17,7 @@ class MemberBar {
     }
 
     update(member) {
-        const name = 'member ' + member.state;
-        if (this.node.className !== name) this.node.className = name;
+        attribute(this.node, 'class', 'member ' + member.state);
         this.fill.style.height = (Math.min(Math.max(member.share, 0), 1) * 100).toFixed(1) + '%';
         set(this.mark, MARKS[member.state]);
         set(this.rank, text(member.rank));
@@ -29,25 +28,29 @@ class MemberBar {
     }
 }
 
+// Columns of the list of members: class, head, and what a member has there.
+const COLUMNS = [
+    ['rank', 'rank', (member) => text(member.rank)],
+    ['address', 'address', (member) => member.address || '–'],
+    ['port', 'port', (member) => member.port || '–'],
+    ['how', 'state', (member) => (MARKS[member.state] + ' ' + member.says).trim()],
+    ['share', 'waited for', (member) => member.awaited ? 'now' : percent(member.share)],
+    ['heard', 'last heard', (member) => member.heard === null ? 'never' : age(member.heard) + ' ago'],
+];
+
 class MemberRow {
     constructor() {
-        this.cells = ['rank', 'address', 'port', 'how', 'share', 'heard'].map((name) => h('td', name));
+        this.cells = COLUMNS.map(([name]) => h('td', name));
         this.node = h('tr', '', ...this.cells);
     }
 
     update(member) {
-        if (this.node.className !== member.state) this.node.className = member.state;
-        const [rank, address, port, how, share, last] = this.cells;
-        set(rank, text(member.rank));
-        set(address, member.address || '–');
-        set(port, member.port || '–');
-        set(how, (MARKS[member.state] + ' ' + member.says).trim());
-        set(share, member.awaited ? 'now' : percent(member.share));
-        set(last, member.heard === null ? 'never' : age(member.heard) + ' ago');
+        attribute(this.node, 'class', member.state);
+        COLUMNS.forEach(([, , words], i) => set(this.cells[i], words(member)));
     }
 }
 
-// The members that a person wants to know of, by rank; all of them when they are few.
+// The members worth showing, by rank; all of them when they are few.
 function notable(members, open) {
     if (open || members.length <= SHOWN) return members;
     const weight = { dead: 3, late: 2, absent: 1, well: 0 };
@@ -104,19 +107,15 @@ export class JobCard {
     }
 
     membersPart() {
-        const heads = [['rank', 'rank'], ['address', 'address'], ['port', 'port'], ['how', 'state'],
-            ['share', 'waited for'], ['heard', 'last heard']];
-        this.table = h('table', '', h('thead', '', h('tr', '', ...heads.map(([name, words]) => {
-            const head = h('th', name, words);
-            head.scope = 'col';
-            return head;
-        }))), this.rows);
+        const heads = COLUMNS.map(([name, words]) => h('th', name, words));
+        for (const head of heads) head.scope = 'col';
+        this.table = h('table', '', h('thead', '', h('tr', '', ...heads)), this.rows);
         this.who = h('div', 'who-waits', h('h4', '', 'Who is waited for'), this.bars, this.summary,
             this.table, this.more);
         return this.who;
     }
 
-    // What the badge says of a job that does not go on: {level, words}, or null.
+    // The badge of a job that is stuck: {level, words}, or null.
     trouble(members, stuck) {
         const missing = stuck ? stuck.missing : members.filter((member) => member.state === 'dead' || member.awaited);
         if (!stuck && missing.length === 0) return null;
@@ -127,7 +126,7 @@ export class JobCard {
                 (ranks.length === 1 ? 'rank ' : 'ranks ') + enumeration(ranks, 4)) };
     }
 
-    update({ job, members, stuck, series }) {
+    update({ job, members, stuck, rates }) {
         this.of = members;
         const trouble = this.trouble(members, stuck);
         const worst = ['dead', 'late'].find((state) =>
@@ -139,23 +138,23 @@ export class JobCard {
         attribute(this.state, 'data-state', trouble ? trouble.level : text(job.state));
         const counters = record(job.counters);
         const size = number(job.elements) * (number(job.element_bytes) || NaN);
-        this.payload.update(bits(series.contributionsNow === null ? null :
-            series.contributionsNow * size * 8));
+        this.payload.update(bits(rates.contributionsNow === null ? null :
+            rates.contributionsNow * size * 8));
         reveal(this.latency.node, record(job.latency).blocks !== undefined);
-        this.latency.update(series.latencyNow === null ? '–' : latency(series.latencyNow));
-        this.contributions.update(perSecond(series.contributionsNow));
-        this.blocks.update(perSecond(series.blocksNow));
+        this.latency.update(rates.latencyNow === null ? '–' : latency(rates.latencyNow));
+        this.contributions.update(perSecond(rates.contributionsNow));
+        this.blocks.update(perSecond(rates.blocksNow));
         const degraded = (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0);
-        this.degraded.update(series.degradedNow > 0 ? perSecond(series.degradedNow) :
+        this.degraded.update(rates.degradedNow > 0 ? perSecond(rates.degradedNow) :
             degraded ? whole(degraded) + ' in all' : 'none');
-        this.degraded.node.classList.toggle('warn', series.degradedNow > 0);
+        this.degraded.node.classList.toggle('warn', rates.degradedNow > 0);
         this.occupancy(job, Boolean(worst));
-        this.chart.show([series.contributions], ceiling(highest(series.contributions)));
-        reveal(this.chart.node, series.contributions.length > 0);
+        this.chart.show([rates.contributions], ceiling(highest(rates.contributions)));
+        reveal(this.chart.node, rates.contributions.length > 0);
         this.showMembers();
     }
 
-    // A full window is what busy hosts make of it; it is marked only while someone is waited for.
+    // Busy hosts fill the window: a full one is marked only while blocks wait for a member.
     occupancy(job, waits) {
         const part = (figure, used, size) => {
             reveal(figure.node, number(used) !== null);
@@ -186,10 +185,5 @@ export class JobCard {
         reveal(this.more, total > SHOWN);
         set(this.more, this.open ? 'Only those to look at' : `All ${whole(total)} members`);
         attribute(this.more, 'aria-expanded', String(this.open));
-    }
-
-    remove() {
-        this.chart.remove();
-        this.node.remove();
     }
 }

@@ -10,9 +10,7 @@ import { age, bits, bytes, list, number, perSecond, percent, plural, record, tex
 const last = (series) => series.length ? series[series.length - 1] : null;
 const historyOf = (data, kind) =>
     new Map(list(record(data.history)[kind]).map((one) => [text(one.name), one]));
-// The switch's history when it has one, else what this page has seen itself.
-const either = (history, own) =>
-    Array.isArray(history) && history.length ? history.map(number) : own;
+const seriesOf = (values) => Array.isArray(values) ? values.map(number) : [];
 
 function showHead(data) {
     const status = record(data.status);
@@ -33,8 +31,7 @@ class Trouble {
     }
 
     update(trouble) {
-        const name = 'trouble ' + trouble.level;
-        if (this.node.className !== name) this.node.className = name;
+        attribute(this.node, 'class', 'trouble ' + trouble.level);
         set(this.sign, { bad: '✕', warn: '!', note: '…' }[trouble.level]);
         set(this.level, { bad: 'Failure: ', warn: 'Warning: ', note: 'Note: ' }[trouble.level]);
         set(this.says, trouble.says);
@@ -113,21 +110,16 @@ class PortCard {
         set(this.lost, lost.join(', '));
         reveal(this.lost, lost.length > 0);
     }
-
-    remove() {
-        this.chart.remove();
-        this.node.remove();
-    }
 }
 
-function portRates({ data, series }) {
+function portRates(data) {
     const history = historyOf(data, 'ports');
     const ports = new Map(list(record(data.ports).ports).map((port) => [text(port.name), port]));
     return [...new Set([...ports.keys(), ...history.keys()])].map((name) => ({
         name,
         port: ports.get(name) || {},
-        rx: either(record(history.get(name)).rx_bps, series.get(`port/${name}/rx`)),
-        tx: either(record(history.get(name)).tx_bps, series.get(`port/${name}/tx`)),
+        rx: seriesOf(record(history.get(name)).rx_bps),
+        tx: seriesOf(record(history.get(name)).tx_bps),
     }));
 }
 
@@ -140,20 +132,20 @@ function showPorts(rates) {
         (rate) => new PortCard(rate));
 }
 
-function showJobs({ data, series }, membersByJob) {
+function showJobs({ data, rates }, membersByJob) {
     const history = historyOf(data, 'jobs');
     const jobs = list(record(data.jobs).jobs);
     const stuck = new Map(groups(list(record(data.blocks).blocks)).map((group) => [group.job, group]));
     const items = jobs.map((job) => {
         const name = text(job.name);
         const of = record(history.get(name));
-        const contributions = either(of.contributions, series.get(`job/${name}/contributions`));
-        return { job, members: membersByJob.get(name) || [], stuck: stuck.get(name), series: {
-            latencyNow: series.ratio(`job/${name}/seconds`, `job/${name}/latencies`),
+        const contributions = seriesOf(of.contributions);
+        return { job, members: membersByJob.get(name) || [], stuck: stuck.get(name), rates: {
+            latencyNow: rates.ratio(`job/${name}/seconds`, `job/${name}/latencies`),
             contributions,
             contributionsNow: last(contributions),
-            blocksNow: last(either(of.blocks, series.get(`job/${name}/blocks`))),
-            degradedNow: series.now(`job/${name}/degraded`),
+            blocksNow: last(seriesOf(of.blocks)),
+            degradedNow: rates.get(`job/${name}/degraded`),
         } };
     });
     reveal(byId('jobs'), Boolean(data.jobs));
@@ -195,20 +187,15 @@ class DropRow {
         set(this.total, whole(total));
         this.node.classList.toggle('now', last(rates) > 0);
     }
-
-    remove() {
-        this.chart.remove();
-        this.node.remove();
-    }
 }
 
-function showDrops({ data, series }) {
+function showDrops(data) {
     const totals = record(record(data.counters).drops);
     const history = record(record(data.history).drops);
     const rows = [...new Set([...Object.keys(totals), ...Object.keys(history)])].map((reason) => ({
         reason,
         total: number(totals[reason]),
-        rates: either(history[reason], series.get('drop/' + reason)),
+        rates: seriesOf(history[reason]),
     })).filter((row) => row.total > 0 || highest(row.rates) > 0);
     rows.sort((a, b) => (last(b.rates) || 0) - (last(a.rates) || 0) || b.total - a.total ||
         (a.reason < b.reason ? -1 : 1));
@@ -235,8 +222,14 @@ class MeterRow {
     }
 }
 
-function showWorkers({ data, series }) {
-    const rows = list(record(data.status).workers).map((worker) => ({
+// The rows of a section, which is hidden without rows.
+function showMeters(section, rows) {
+    reveal(byId(section), rows.length > 0);
+    sync(byId(section + '-rows'), rows, (row) => row.name, () => new MeterRow());
+}
+
+function showWorkers({ data, rates }) {
+    showMeters('workers', list(record(data.status).workers).map((worker) => ({
         name: 'lcore ' + text(worker.lcore ?? worker.id),
         value: percent(number(worker.busy)) + ' busy',
         share: number(worker.busy),
@@ -244,12 +237,10 @@ function showWorkers({ data, series }) {
         more: [number(worker.cpu) === null ? '' : 'CPU ' + worker.cpu,
             number(worker.threads_live) === null ? '' :
                 plural(worker.threads_live, 'thread live', 'threads live'),
-            series.now(`worker/${text(worker.id)}/hops`) > 0 ?
-                perSecond(series.now(`worker/${text(worker.id)}/hops`)) + ' hops in' : '',
+            rates.get(`worker/${text(worker.id)}/hops`) > 0 ?
+                perSecond(rates.get(`worker/${text(worker.id)}/hops`)) + ' hops in' : '',
         ].filter(Boolean).join(' · '),
-    }));
-    reveal(byId('workers'), rows.length > 0);
-    sync(byId('worker-rows'), rows, (row) => row.name, () => new MeterRow());
+    })));
 }
 
 function memoryRows(status) {
@@ -269,19 +260,13 @@ function memoryRows(status) {
     return rows;
 }
 
-function showMemory(data) {
-    const rows = memoryRows(record(data.status));
-    reveal(byId('memory'), rows.length > 0);
-    sync(byId('memory-rows'), rows, (row) => row.name, () => new MeterRow());
-}
-
-function showBooks({ data, series }) {
+function showBooks({ data, rates }) {
     const books = record(record(data.status).books);
     const names = ['received', 'created', 'sent', 'consumed', 'dropped', 'in_flight']
         .filter((name) => number(books[name]) !== null);
     reveal(byId('books'), names.length > 0);
     const rows = names.map((name) => ({ name, words: name === 'in_flight' ? whole(books[name]) :
-        perSecond(series.now('book/' + name)) }));
+        perSecond(rates.get('book/' + name)) }));
     sync(byId('book-rows'), rows, (row) => row.name, (row) => {
         const figure = new Figure(row.name.replace('_', ' '));
         return { node: figure.node, update: ({ words }) => figure.update(words) };
@@ -301,17 +286,17 @@ function each(...parts) {
 
 export function show(state) {
     const { data } = state;
-    let membersByJob = new Map(), rates = [];
+    let membersByJob = new Map(), ports = [];
     each(
         () => { membersByJob = membersByJobOf(state); },
-        () => { rates = portRates(state); },
+        () => { ports = portRates(data); },
         () => showHead(data),
-        () => showVerdict(state, membersByJob, rates),
+        () => showVerdict(state, membersByJob, ports),
         () => showJobs(state, membersByJob),
-        () => showPorts(rates),
-        () => showDrops(state),
+        () => showPorts(ports),
+        () => showDrops(data),
         () => showWorkers(state),
-        () => showMemory(data),
+        () => showMeters('memory', memoryRows(record(data.status))),
         () => showBooks(state),
     );
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Values in words. What the switch says is taken as it may be: a missing or absurd value becomes
-// null here and a dash on the screen, never an exception.
+// Values in words. A missing or absurd value from the switch becomes null here and a dash on the
+// screen, never an exception.
 
 export const number = (value) =>
     typeof value === 'number' && Number.isFinite(value) ? value : null;
@@ -14,12 +14,11 @@ const NONE = '–';
 const SPACE = '\u00a0';
 
 // Three digits that count, and the prefix that goes with them: 12345678, 'bit/s' → "12.3 Mbit/s".
-export function scaled(value, unit) {
+export function scaled(value, unit, base = 1000, prefixes = ['', 'k', 'M', 'G', 'T', 'P']) {
     if (number(value) === null) return NONE;
-    const prefixes = ['', 'k', 'M', 'G', 'T', 'P'];
     let size = Math.abs(value), at = 0;
-    while (size >= 999.5 && at < prefixes.length - 1) {
-        size /= 1000;
+    while (size >= base - 0.5 && at < prefixes.length - 1) {
+        size /= base;
         at++;
     }
     const digits = at === 0 && Number.isInteger(size) ? 0 : size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
@@ -29,22 +28,12 @@ export function scaled(value, unit) {
 
 export const bits = (value) => scaled(value, 'bit/s');
 export const perSecond = (value) => scaled(value, '/s');
+export const bytes = (value) => scaled(value, 'B', 1024, ['', 'Ki', 'Mi', 'Gi', 'Ti']);
 
 // 1234567 → "1 234 567": whole numbers to compare digit by digit.
 export function whole(value) {
     if (number(value) === null) return NONE;
     return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
-}
-
-export function bytes(value) {
-    if (number(value) === null) return NONE;
-    const prefixes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-    let size = value, at = 0;
-    while (size >= 1023.5 && at < prefixes.length - 1) {
-        size /= 1024;
-        at++;
-    }
-    return size.toFixed(at === 0 || size >= 99.95 ? 0 : 1) + SPACE + prefixes[at];
 }
 
 // A duration in at most two units: 50 ms, 1.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
@@ -85,8 +74,8 @@ export function ranges(numbers) {
         if (last && n === last[1] + 1) last[1] = n;
         else found.push([n, n]);
     }
-    const said = found.slice(0, 3).map(([from, to]) => from === to ? text(from) : from + '–' + to);
-    return said.join(', ') + (found.length > 3 ? ', …' : '');
+    const words = found.slice(0, 3).map(([from, to]) => from === to ? text(from) : from + '–' + to);
+    return words.join(', ') + (found.length > 3 ? ', …' : '');
 }
 
 // ['a', 'b', 'c'] → "a, b and c"; more than `most`: "a, b and 7 more".
