@@ -49,8 +49,7 @@ struct ctrl_job {
 	double created; /* Unix time, s */
 	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
 	bool has_series; /* a scrape has set: */
-	uint16_t
-		series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
+	uint16_t series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
 	struct ctrl_member *member; /* nb_sources, by rank; NULL: the configuration's */
 	struct ctrl_job *leaving_next; /* in ctrl_running.leaving */
 };
