@@ -47,7 +47,7 @@ some_plan(uint64_t *random, const struct shape *shape)
 {
 	struct block_plan p = {.n = shape->n,
 		.ids = shape->ids,
-		.collective = (enum weir_collective)below(random, 9),
+		.collective = (enum weir_collective)below(random, WEIR_COLLECTIVE_BARRIER + 1),
 		.dtype = (enum weir_dtype)below(random, WEIR_DTYPES),
 		.final = below(random, 2) != 0,
 		.seed = rig_random(random)};

@@ -10,7 +10,8 @@ import re
 from faults import HERE, ROOT, Ended
 
 from tap import case, check, main
-from scenario import ACTION, EXPECT, JOB, SCENARIO, STRAGGLERS, ScenarioError, load, parse
+from scenario import (ACTION, COLLECTIVES, EXPECT, JOB, SCENARIO, STRAGGLERS, TYPES, ScenarioError, load,
+                      parse)
 
 GOOD = {
     'about': 'a test', 'hosts': 3, 'jobs': [{'steps': 10}],
@@ -55,11 +56,11 @@ def what_is_wrong_is_named():
     refused('jobs[0].hosts[1]: 3 is not in 0..2', lambda s: s['jobs'][0].update(hosts=[0, 3]))
     refused('jobs[0].hosts: a host is there twice', lambda s: s['jobs'][0].update(hosts=[0, 0]))
     refused('jobs[0].options.id: is weir-faults\' to set', lambda s: s['jobs'][0].update(options={'id': 7}))
-    refused('jobs[0].type: "fp4" must be one of int8, uint8, int16, uint16, int32, uint32, int64, uint64, fp16, '
-            'bf16, fp32, fp64, fp8_e4m3, fp8_e5m2', lambda s: s['jobs'][0].update(type='fp4'))
+    refused('jobs[0].type: "fp4" must be one of ' + ', '.join(TYPES),
+            lambda s: s['jobs'][0].update(type='fp4'))
     refused('jobs[0].op: "bxor" is for integers', lambda s: s['jobs'][0].update(type='fp16', op='bxor'))
-    refused('jobs[0].collective: "barrier" must be one of allreduce, reduce, reducescatter, broadcast, scatter, '
-            'gather, allgather, alltoall', lambda s: s['jobs'][0].update(collective='barrier'))
+    refused('jobs[0].collective: "barrier" must be one of ' + ', '.join(COLLECTIVES),
+            lambda s: s['jobs'][0].update(collective='barrier'))
     refused('jobs[0].root: the job has 3 hosts', lambda s: s['jobs'][0].update(root=3))
     refused('jobs[0].error_feedback: goes with "allreduce" only',
             lambda s: s['jobs'][0].update(error_feedback=True, collective='reduce'))

@@ -6,30 +6,18 @@ import re
 
 from tap import case, check, main
 from rack import Rack, job
-import weir_lists
+from elements import TYPE
+from ranks import allowed
+from reference import ROOTED, SLICED_RECEIVE, SLICED_SEND
 
 HOSTS = 3
-INTEGERS = ['int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64']
-REALS = ['fp16', 'bf16', 'fp32', 'fp64', 'fp8_e4m3', 'fp8_e5m2']
-BYTES = {entry[2]: int(entry[3]) for entry in weir_lists.DTYPES}
-ARITHMETIC = ['sum', 'prod', 'min', 'max', 'avg']
-LOGIC = ['band', 'bor', 'bxor', 'land', 'lor', 'lxor']
-REDUCING = ['allreduce', 'reduce', 'reducescatter']
-COPYING = ['broadcast', 'scatter', 'gather', 'allgather', 'alltoall']
-ROOTED = ['reduce', 'broadcast', 'scatter', 'gather']
-SLICED = ['reducescatter', 'scatter', 'gather', 'allgather', 'alltoall']
+SLICED = SLICED_SEND + SLICED_RECEIVE
 
 
 def everything(roots):
     """What `all` has to measure: (collective, type, operation, root)."""
-    found = {('barrier', 'none', 'none', -1)}
-    for collective in REDUCING + COPYING:
-        for kind in INTEGERS + REALS:
-            ops = ARITHMETIC + (LOGIC if kind in INTEGERS else [])
-            for op in ops if collective in REDUCING else ['none']:
-                for root in roots if collective in ROOTED else [-1]:
-                    found.add((collective, kind, op, root))
-    return found
+    return {(collective, 'none' if collective == 'barrier' else kind, op or 'none', root)
+            for collective, kind, op in allowed() for root in (roots if collective in ROOTED else [-1])}
 
 
 def measure(*options, each=(), status=0, hosts=HOSTS, seconds=120, **job_options):
@@ -76,7 +64,7 @@ def everything_is_measured_and_right():
                 check(abs(t['busbw'] - t['algbw'] * factor(row['collective'])) < 1e-6, '%s', row)
             if row['collective'] != 'barrier':
                 slices = HOSTS if row['collective'] in SLICED else 1
-                check(row['size'] == row['count'] * slices * BYTES[row['type']], '%s', row)
+                check(row['size'] == row['count'] * slices * TYPE[row['type']].bytes, '%s', row)
 
 
 @case

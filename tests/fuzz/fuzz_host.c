@@ -401,10 +401,11 @@ operate(struct weir *weir, int kind, size_t count)
 		(kind != 0 && weir_elements(weir, WEIR_DTYPE_INT32) < sources))
 		return;
 	do {
+		const unsigned int kinds = WEIR_COLLECTIVE_BARRIER + 1;
 		uint8_t what = kind < 0 ? fuzz_8(&play.in) : (uint8_t)kind;
 
 		last = &flight[flights++];
-		flight_begin(weir, what % 9, what / 9 % sources, sources, count, last);
+		flight_begin(weir, what % kinds, what / kinds % sources, sources, count, last);
 		/* Another one? */
 		if (what < 128 || kind >= 0)
 			break;

@@ -7,8 +7,8 @@
 bool
 reduce_served(unsigned int dtype, unsigned int op)
 {
-	return dtype <= WEIR_DTYPE_FP8_E5M2 &&
-		op <= (dtype < WEIR_DTYPE_FP16 ? WEIR_OP_LXOR : WEIR_OP_AVG);
+	return dtype < WEIR_DTYPES &&
+		op < (weir_dtype_is_float(dtype) != 0 ? WEIR_OP_AVG + 1 : WEIR_OPS);
 }
 
 static uint64_t
@@ -217,7 +217,7 @@ reduce_element(enum weir_dtype dtype, enum weir_op op, const uint8_t *const *fro
 	double wide;
 	float single;
 
-	if (dtype < WEIR_DTYPE_FP16) {
+	if (weir_dtype_is_float(dtype) == 0) {
 		bits = reduce_integer(dtype, op, from, n, element);
 	} else if (dtype == WEIR_DTYPE_FP64) {
 		wide = reduce_double(op, from, n, element);

@@ -7,12 +7,6 @@
 #define FP64_NAN UINT64_C(0x7ff8000000000000)
 #define FP64_INF UINT64_C(0x7ff0000000000000)
 
-static bool
-is_float(enum weir_dtype type)
-{
-	return type >= WEIR_DTYPE_FP16;
-}
-
 /* The types that are rounded from fp32. infinity: of e4m3, which has none, the place of its NaN. */
 struct narrow {
 	bool is;
@@ -43,9 +37,8 @@ is_signed(enum weir_dtype type)
 bool
 reduction_model_has(enum weir_dtype type, enum weir_op op)
 {
-	if ((unsigned int)type > WEIR_DTYPE_FP8_E5M2 || (unsigned int)op > WEIR_OP_LXOR)
-		return false;
-	return !is_float(type) || op <= WEIR_OP_AVG;
+	return (unsigned int)type < WEIR_DTYPES &&
+		(unsigned int)op < (weir_dtype_is_float(type) != 0 ? WEIR_OP_AVG + 1 : WEIR_OPS);
 }
 
 /* Integers */
@@ -264,7 +257,7 @@ reduction_model_average(enum weir_dtype type, uint64_t sum, unsigned int count)
 	bool wide = type == WEIR_DTYPE_FP64;
 	uint64_t quotient;
 
-	if (!is_float(type))
+	if (weir_dtype_is_float(type) == 0)
 		return wrap(
 			(uint64_t)(value_of(type, sum, bits < 32 ? 32 : bits) / (int)count), bits);
 	if (is_nan(wide, sum))
@@ -298,6 +291,6 @@ float_reduction(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsign
 uint64_t
 reduction_model(enum weir_dtype type, enum weir_op op, const uint64_t *x, unsigned int count)
 {
-	return is_float(type) ? float_reduction(type, op, x, count)
-			      : integer_reduction(type, op, x, count);
+	return weir_dtype_is_float(type) != 0 ? float_reduction(type, op, x, count)
+					      : integer_reduction(type, op, x, count);
 }
