@@ -25,26 +25,13 @@ start(enum ppe_policy policy, uint32_t timeout_ms)
 	rig_start(&rig, &config);
 }
 
-/* A source's contribution of `count` elements to an int32 sum. */
-static inline struct weir_header
-header(uint8_t job, uint16_t generation, unsigned int source, uint32_t block, unsigned int count)
-{
-	return (struct weir_header){.job_id = job,
-		.gen_id = generation,
-		.src_id = (uint8_t)source,
-		.block_id = block,
-		.grad_cnt = (uint16_t)count,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
-}
-
 /* Ones from the source, at its port. */
 static inline void
 offer(const struct weir_header *h, unsigned int payload_bytes)
 {
 	static const int32_t ones[64] = {1, 1, 1, 1, 1, 1, 1, 1};
 
-	rig_send(&rig, h->src_id % 2, frame, rig_frame(frame, h->src_id, h, ones, payload_bytes));
+	rig_offer(&rig, h->src_id % 2, h, ones, payload_bytes);
 }
 
 /* Both sources contribute to a block of 8. */
@@ -52,7 +39,7 @@ static inline void
 offer_both(uint8_t job, uint16_t generation, uint32_t block)
 {
 	for (unsigned int s = 0; s < 2; s++) {
-		struct weir_header h = header(job, generation, s, block, 8);
+		struct weir_header h = rig_contribution(job, generation, s, block, 8);
 
 		offer(&h, 32);
 	}

@@ -89,6 +89,14 @@ void rig_source_mac(unsigned int source, uint8_t mac[6]);
 unsigned int rig_frame(uint8_t *frame, unsigned int source, const struct weir_header *header,
 	const void *payload, unsigned int payload_bytes);
 
+/* The header of a source's contribution of `count` elements to an int32 sum, in the extended form. */
+struct weir_header rig_contribution(
+	uint8_t job, uint16_t generation, unsigned int source, uint32_t block, unsigned int count);
+
+/* A frame of the header's source, sent to a port. */
+void rig_offer(struct rig *rig, unsigned int port, const struct weir_header *header,
+	const void *payload, unsigned int payload_bytes);
+
 /* Set both checksums of an IPv4/UDP frame, by the plainest code there is. */
 void rig_fix_checksums(uint8_t *frame);
 

@@ -103,3 +103,26 @@ rig_parse(const uint8_t *frame, unsigned int bytes, struct weir_header *header,
 	*payload_bytes = udp - 8 - weir_header_bytes(header->extended);
 	return true;
 }
+
+struct weir_header
+rig_contribution(
+	uint8_t job, uint16_t generation, unsigned int source, uint32_t block, unsigned int count)
+{
+	return (struct weir_header){.job_id = job,
+		.gen_id = generation,
+		.src_id = (uint8_t)source,
+		.block_id = block,
+		.grad_cnt = (uint16_t)count,
+		.dtype = WEIR_DTYPE_INT32,
+		.extended = true};
+}
+
+void
+rig_offer(struct rig *rig, unsigned int port, const struct weir_header *header, const void *payload,
+	unsigned int payload_bytes)
+{
+	uint8_t frame[RIG_FRAME_MAX];
+
+	rig_send(
+		rig, port, frame, rig_frame(frame, header->src_id, header, payload, payload_bytes));
+}

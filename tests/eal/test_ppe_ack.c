@@ -30,15 +30,9 @@ static void
 contribute(unsigned int s, uint32_t block)
 {
 	const uint32_t values[2] = {1u << s, block};
-	const struct weir_header h = {.job_id = 1,
-		.block_id = block,
-		.src_id = (uint8_t)s,
-		.gen_id = generation,
-		.grad_cnt = 2,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	const struct weir_header h = rig_contribution(1, generation, s, block, 2);
 
-	rig_send(&rig, s, frame, rig_frame(frame, s, &h, values, sizeof(values)));
+	rig_offer(&rig, s, &h, values, sizeof(values));
 }
 
 static struct weir_header

@@ -43,16 +43,10 @@ value(unsigned int source, uint32_t block)
 static void
 offer(unsigned int source, uint32_t block)
 {
-	struct weir_header h = {.job_id = JOB,
-		.gen_id = GEN,
-		.src_id = (uint8_t)source,
-		.block_id = block,
-		.grad_cnt = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	struct weir_header h = rig_contribution(JOB, GEN, source, block, ELEMENTS);
 	int32_t values[ELEMENTS] = {value(source, block), -value(source, block)};
 
-	rig_send(&rig, source, frame, rig_frame(frame, source, &h, values, sizeof(values)));
+	rig_offer(&rig, source, &h, values, sizeof(values));
 }
 
 /* The next frame for a source answers this block: with its sum, or with a status alone. */
@@ -187,13 +181,7 @@ keep(void *argument, const struct model_packet *packet)
 static void
 offer_both(struct model *model, unsigned int source, uint32_t block)
 {
-	struct weir_header h = {.job_id = JOB,
-		.gen_id = GEN,
-		.src_id = (uint8_t)source,
-		.block_id = block,
-		.grad_cnt = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	struct weir_header h = rig_contribution(JOB, GEN, source, block, ELEMENTS);
 	int32_t values[ELEMENTS] = {value(source, block), -value(source, block)};
 	struct model_peer from = {.address = rig_source_ip(source), .port = 40000};
 	unsigned int size = rig_frame(frame, source, &h, values, sizeof(values));

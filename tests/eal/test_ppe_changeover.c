@@ -125,18 +125,12 @@ unknown(void)
 static void
 contribute(uint8_t job, uint8_t source, uint16_t generation, uint32_t block, uint32_t value)
 {
-	struct weir_header h = {.job_id = job,
-		.src_id = source,
-		.block_id = block,
-		.gen_id = generation,
-		.grad_cnt = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	struct weir_header h = rig_contribution(job, generation, source, block, ELEMENTS);
 	uint32_t values[ELEMENTS];
 
 	for (unsigned int i = 0; i < ELEMENTS; i++)
 		values[i] = value + i;
-	rig_send(&rig, 0, frame, rig_frame(frame, source, &h, values, sizeof(values)));
+	rig_offer(&rig, 0, &h, values, sizeof(values));
 }
 
 static void
@@ -148,7 +142,7 @@ join(uint8_t job, uint8_t source)
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.extended = true};
 
-	rig_send(&rig, 0, frame, rig_frame(frame, source, &h, NULL, 0));
+	rig_offer(&rig, 0, &h, NULL, 0);
 }
 
 /* One answer. false: none came. */

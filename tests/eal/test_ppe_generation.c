@@ -16,19 +16,19 @@ Test(ppe_generation, a_new_generation_forgets_the_old_one, .timeout = 90)
 
 	start(PPE_POLICY_WAIT, 1000);
 	first = rig_join(&rig, 0, false);
-	h = header(1, first, 0, 0, 8);
+	h = rig_contribution(1, first, 0, 0, 8);
 	offer(&h, 32);
 	second = rig_join(&rig, 0, false);
 	cr_expect_neq(first, second);
 	cr_expect_neq(second, 0);
 	cr_expect_neq(rig_join(&rig, 0, false), 0, "generation 0 is reserved");
 	second = rig_join(&rig, 0, false);
-	h = header(1, second, 0, 0, 8);
+	h = rig_contribution(1, second, 0, 0, 8);
 	offer(&h, 32);
-	h = header(1, first, 1, 0, 8); /* to a block that is open in the new one */
+	h = rig_contribution(1, first, 1, 0, 8); /* to a block that is open in the new one */
 	offer(&h, 32);
 	expect(1, WEIR_STATUS_STALE, &payload, &bytes);
-	h = header(1, second, 1, 0, 8);
+	h = rig_contribution(1, second, 1, 0, 8);
 	offer(&h, 32);
 	for (unsigned int s = 0; s < 2; s++) {
 		expect(s, WEIR_STATUS_OK, &payload, &bytes);
@@ -59,24 +59,24 @@ Test(ppe_generation, a_job_table_is_swapped_while_packets_run, .timeout = 90)
 	start(PPE_POLICY_WAIT, 1000);
 	generation = rig_join(&rig, 0, false);
 	without.by_id[1] = &rig.job[0];
-	h = header(9, 5, 0, 0, 8);
+	h = rig_contribution(9, 5, 0, 0, 8);
 	offer(&h, 32); /* a block of job 9 is open */
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 0);
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &without), 0);
 	cr_expect_eq(ppe_generation_after(rig.ppe, 9), 6); /* it had 5 */
 	cr_expect_eq(ppe_generation_after(rig.ppe, 1), 0);
 	cr_expect(!ppe_job_is_leaving(rig.ppe, 9, rig.jobs.by_id[9]->instance));
-	h = header(9, 5, 1, 0, 8);
+	h = rig_contribution(9, 5, 1, 0, 8);
 	offer(&h, 32);
 	expect(1, WEIR_STATUS_REFUSED, &payload, &bytes);
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
 	offer_both(1, generation, 0); /* job 1 does not notice */
 	expect_both(WEIR_STATUS_OK);
 	cr_assert_eq(ppe_publish_jobs(rig.ppe, &rig.jobs), 0);
-	h = header(9, 5, 1, 0, 8);
+	h = rig_contribution(9, 5, 1, 0, 8);
 	offer(&h, 32); /* the open block is forgotten: this is the first one's */
 	cr_assert_eq(rig_receive(&rig, 0, frame, 10), 0);
-	h = header(9, 5, 0, 0, 8);
+	h = rig_contribution(9, 5, 0, 0, 8);
 	offer(&h, 32);
 	expect_both(WEIR_STATUS_OK);
 	stop();
@@ -85,7 +85,7 @@ Test(ppe_generation, a_job_table_is_swapped_while_packets_run, .timeout = 90)
 static struct weir_header
 join_header(unsigned int source, uint32_t nonce)
 {
-	struct weir_header h = header(2, WEIR_GEN_JOIN, source, nonce, 0);
+	struct weir_header h = rig_contribution(2, WEIR_GEN_JOIN, source, nonce, 0);
 
 	h.extended = true;
 	h.collective = WEIR_COLLECTIVE_JOIN;
@@ -174,9 +174,9 @@ Test(ppe_generation, a_repeated_join_moves_its_source, .timeout = 90)
 		cr_assert_eq(h.gen_id, generation);
 		cr_assert_eq(frame[5], macs[i], "answered where it came from");
 		for (uint32_t block = 4 * i; block < 4 * i + 4; block++) { /* of both workers */
-			h = header(2, generation, 0, block, 8);
+			h = rig_contribution(2, generation, 0, block, 8);
 			send_from_mac(macs[i], &h, 32);
-			h = header(2, generation, 1, block, 8);
+			h = rig_contribution(2, generation, 1, block, 8);
 			offer(&h, 32);
 			expect(1, WEIR_STATUS_OK, &payload, &bytes);
 			n = rig_receive(&rig, 0, frame, 5000);
@@ -191,7 +191,7 @@ Test(ppe_generation, a_repeated_join_moves_its_source, .timeout = 90)
 	n = rig_receive(&rig, 0, frame, 5000);
 	cr_assert(rig_parse(frame, n, &h, &payload, &bytes));
 	cr_assert_eq(h.status, WEIR_STATUS_WAITING);
-	h = header(2, generation, 0, 8, 8);
+	h = rig_contribution(2, generation, 0, 8, 8);
 	send_from_mac(0x77, &h, 32);
 	expect_drop(PPE_DROP_ADDRESS, 1);
 	stop();

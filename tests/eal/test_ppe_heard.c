@@ -30,12 +30,7 @@ contribute(uint16_t generation, unsigned int port, bool forged)
 	struct ppe_stats stats;
 
 	for (uint32_t block = 0; block < WINDOW; block++) {
-		const struct weir_header h = {.job_id = 1,
-			.block_id = block,
-			.gen_id = generation,
-			.grad_cnt = 4,
-			.dtype = WEIR_DTYPE_INT32,
-			.extended = true};
+		const struct weir_header h = rig_contribution(1, generation, 0, block, 4);
 		unsigned int bytes = rig_frame(frame, 0, &h, values, sizeof(values));
 
 		frame[11] ^= forged ? 0x55 : 0; /* of the MAC; no checksum covers it */

@@ -216,13 +216,11 @@ static const struct hostile packets[] = {
 static struct weir_header
 contribution(unsigned int j, unsigned int source, bool base_form)
 {
-	return (struct weir_header){.job_id = rig.job[j].id,
-		.src_id = (uint8_t)source,
-		.block_id = next[j],
-		.gen_id = generation[j],
-		.grad_cnt = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = !base_form};
+	struct weir_header h =
+		rig_contribution(rig.job[j].id, generation[j], source, next[j], ELEMENTS);
+
+	h.extended = !base_form;
+	return h;
 }
 
 static unsigned int

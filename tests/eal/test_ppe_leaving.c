@@ -67,12 +67,7 @@ start(unsigned int workers)
 static bool
 reduce(uint32_t block)
 {
-	struct weir_header h = {.job_id = JOB,
-		.block_id = block,
-		.gen_id = 7,
-		.grad_cnt = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	struct weir_header h = rig_contribution(JOB, 7, 0, block, ELEMENTS);
 	const uint32_t values[ELEMENTS] = {block};
 	uint8_t frame[RIG_FRAME_MAX];
 	unsigned int got[PORTS] = {0};

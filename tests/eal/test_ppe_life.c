@@ -16,7 +16,7 @@ Test(ppe_life, partial_result_tells_who_is_in, .timeout = 90)
 
 	start(PPE_POLICY_PARTIAL, 50);
 	generation = rig_join(&rig, 0, false);
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	offer(&h, 32);
 	for (unsigned int s = 0; s < 2; s++) {
 		h = expect(s, WEIR_STATUS_PARTIAL, &payload, &bytes);
@@ -26,7 +26,7 @@ Test(ppe_life, partial_result_tells_who_is_in, .timeout = 90)
 		cr_expect_eq(payload[32], 2, "bitmap %02x", payload[32]);
 	}
 	/* The straggler comes, is told, and does not change the result. */
-	h = header(1, generation, 0, 0, 8);
+	h = rig_contribution(1, generation, 0, 0, 8);
 	offer(&h, 32);
 	h = expect(0, WEIR_STATUS_PARTIAL, &payload, &bytes);
 	memcpy(&got, payload, 4);
@@ -44,7 +44,7 @@ Test(ppe_life, error_policy_fails_the_block_for_all, .timeout = 90)
 
 	start(PPE_POLICY_ERROR, 50);
 	generation = rig_join(&rig, 0, false);
-	h = header(1, generation, 0, 0, 8);
+	h = rig_contribution(1, generation, 0, 0, 8);
 	offer(&h, 32);
 	for (unsigned int s = 0; s < 2; s++) {
 		h = expect(s, WEIR_STATUS_ERROR, &payload, &bytes);
@@ -62,7 +62,7 @@ Test(ppe_life, waiting_names_who_is_in, .timeout = 90)
 
 	start(PPE_POLICY_WAIT, 20);
 	generation = rig_join(&rig, 0, false);
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	offer(&h, 32);
 	rig_receive(&rig, 1, frame, 100); /* nothing comes by itself */
 	offer(&h, 32);
@@ -79,7 +79,7 @@ Test(ppe_life, repeats_do_not_hide_a_straggler, .timeout = 90)
 	unsigned int bytes, n = 0;
 
 	start(PPE_POLICY_PARTIAL, 60);
-	h = header(1, rig_join(&rig, 0, false), 1, 0, 8);
+	h = rig_contribution(1, rig_join(&rig, 0, false), 1, 0, 8);
 	for (unsigned int ms = 0; ms < 2000 && n == 0; ms++) {
 		offer(&h, 32); /* many within each visit of the aging scan */
 		n = rig_receive(&rig, 0, frame, 1);
@@ -99,20 +99,20 @@ Test(ppe_life, expired_window_stale_and_held_back, .timeout = 90)
 
 	start(PPE_POLICY_WAIT, 1000);
 	generation = rig_join(&rig, 0, false);
-	h = header(1, generation, 0, 4, 8); /* window 4: block 4 before block 0 */
+	h = rig_contribution(1, generation, 0, 4, 8); /* window 4: block 4 before block 0 */
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_WINDOW, &payload, &bytes);
 	for (uint32_t b = 0; b <= 8; b += 4) { /* one residue, twice round */
 		offer_both(1, generation, b);
 		expect_both(WEIR_STATUS_OK);
 	}
-	h = header(1, generation, 0, 4, 8); /* completed with block 8: released */
+	h = rig_contribution(1, generation, 0, 4, 8); /* completed with block 8: released */
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_EXPIRED, &payload, &bytes);
-	h = header(1, generation, 0, 8, 8); /* kept */
+	h = rig_contribution(1, generation, 0, 8, 8); /* kept */
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_OK, &payload, &bytes);
-	h = header(1, (uint16_t)(generation + 1), 0, 12, 8);
+	h = rig_contribution(1, (uint16_t)(generation + 1), 0, 12, 8);
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_STALE, &payload, &bytes);
 	expect_drop(PPE_DROP_STALE, 1);
@@ -132,15 +132,15 @@ Test(ppe_life, a_third_buffer_is_held_back, .timeout = 90)
 	start(PPE_POLICY_PARTIAL, 20);
 	generation = rig_join(&rig, 0, false);
 	for (uint32_t b = 0; b <= 4; b += 4) { /* source 0 contributes to neither */
-		h = header(1, generation, 1, b, 8);
+		h = rig_contribution(1, generation, 1, b, 8);
 		offer(&h, 32);
 		expect_both(WEIR_STATUS_PARTIAL);
 	}
-	h = header(1, generation, 1, 8, 8);
+	h = rig_contribution(1, generation, 1, 8, 8);
 	offer(&h, 32);
 	expect_drop(PPE_DROP_HELD_BACK, 1);
 	/* Its late contribution to block 4 says that it has block 0: that one is released. */
-	h = header(1, generation, 0, 4, 8);
+	h = rig_contribution(1, generation, 0, 4, 8);
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_PARTIAL, &payload, &bytes);
 	offer_both(1, generation, 8);
@@ -164,14 +164,15 @@ Test(ppe_life, a_contribution_acknowledges_a_block_that_it_is_not_in, .timeout =
 	generation = rig_join(&rig, 0, false);
 	offer_both(1, generation, 0);
 	expect_both(WEIR_STATUS_OK);
-	h = header(1, generation, 1, 4, 8);
+	h = rig_contribution(1, generation, 1, 4, 8);
 	offer(&h, 32);
 	expect_both(WEIR_STATUS_PARTIAL);
-	h = header(1, generation, 1, 8, 8); /* nobody knows yet whether source 0 has block 0 */
+	h = rig_contribution(
+		1, generation, 1, 8, 8); /* nobody knows yet whether source 0 has block 0 */
 	offer(&h, 32);
 	expect_drop(PPE_DROP_HELD_BACK, 1);
 	for (unsigned int s = 0; s < 2; s++) {
-		h = header(1, generation, s, 8, 8);
+		h = rig_contribution(1, generation, s, 8, 8);
 		offer(&h, 32);
 		expect_drop(PPE_DROP_HELD_BACK, 1);
 	}
@@ -192,10 +193,10 @@ Test(ppe_life, a_disagreement_fails_the_block_for_all, .timeout = 90)
 
 	start(PPE_POLICY_WAIT, 1000);
 	generation = rig_join(&rig, 0, false);
-	h = header(1, generation, 0, 0, 8);
+	h = rig_contribution(1, generation, 0, 0, 8);
 	offer(&h, 32);
 	expect_drop(PPE_DROP_MISMATCH, 0); /* it is in before the other comes by another port */
-	h = header(1, generation, 1, 0, 7);
+	h = rig_contribution(1, generation, 1, 0, 7);
 	offer(&h, 28);
 	for (unsigned int s = 0; s < 2; s++) {
 		expect(s, WEIR_STATUS_MISMATCH, &payload, &bytes);
@@ -217,36 +218,36 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 	int32_t got;
 
 	start(PPE_POLICY_WAIT, 1000);
-	h = header(1, 7, 0, 0, 8);
+	h = rig_contribution(1, 7, 0, 0, 8);
 	offer(&h, 32);
 	expect(0, WEIR_STATUS_STALE, &payload, &bytes);
 	expect_drop(PPE_DROP_NOT_JOINED, 1);
 	generation = rig_join(&rig, 0, false);
-	h = header(1, generation, 0, 0, 8);
+	h = rig_contribution(1, generation, 0, 0, 8);
 	offer(&h, 32); /* the good one that must survive */
 
-	h = header(77, generation, 1, 0, 8);
+	h = rig_contribution(77, generation, 1, 0, 8);
 	offer(&h, 32);
 	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, WEIR_GEN_JOIN);
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
-	h = header(1, generation, 3, 0, 8);
+	h = rig_contribution(1, generation, 3, 0, 8);
 	offer(&h, 32);
 	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, generation);
 	expect_drop(PPE_DROP_UNKNOWN_SOURCE, 1);
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	offer(&h, 31);
 	offer(&h, 33);
 	h.grad_cnt = 9; /* more than the job's block */
 	offer(&h, 36);
 	expect_drop(PPE_DROP_LENGTH, 3);
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	h.status = WEIR_STATUS_OK + 1;
 	offer(&h, 32);
 	h.status = 0;
 	h.src_cnt = 2;
 	offer(&h, 32);
 	expect_drop(PPE_DROP_NOT_A_CONTRIBUTION, 2);
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	h.dtype = 15;
 	offer(&h, 32);
 	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
@@ -260,7 +261,7 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 	expect(1, WEIR_STATUS_UNSUPPORTED, &payload, &bytes);
 	expect_drop(PPE_DROP_UNSUPPORTED, 3);
 
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	n = rig_frame(frame, 1, &h, NULL, 0);
 	frame[24] ^= 0xff; /* IPv4 checksum */
 	rig_send(&rig, 1, frame, n);
@@ -297,7 +298,7 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 	rig_send(&rig, 1, frame, n);
 	expect_drop(PPE_DROP_IP_FRAGMENT, 1);
 
-	h = header(1, generation, 1, 0, 8);
+	h = rig_contribution(1, generation, 1, 0, 8);
 	offer(&h, 32);
 	for (unsigned int s = 0; s < 2; s++) {
 		expect(s, WEIR_STATUS_OK, &payload, &bytes);

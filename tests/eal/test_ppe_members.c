@@ -31,22 +31,16 @@ join(unsigned int s, uint32_t nonce)
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.extended = true};
 
-	rig_send(&rig, s % PORTS, frame, rig_frame(frame, s, &h, NULL, 0));
+	rig_offer(&rig, s % PORTS, &h, NULL, 0);
 }
 
 static void
 contribute(uint16_t generation, unsigned int s, uint32_t block)
 {
 	const uint32_t values[4] = {1, 2, 3, 4};
-	const struct weir_header h = {.job_id = rig.job[0].id,
-		.block_id = block,
-		.src_id = (uint8_t)s,
-		.gen_id = generation,
-		.grad_cnt = 4,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	const struct weir_header h = rig_contribution(rig.job[0].id, generation, s, block, 4);
 
-	rig_send(&rig, s % PORTS, frame, rig_frame(frame, s, &h, values, sizeof(values)));
+	rig_offer(&rig, s % PORTS, &h, values, sizeof(values));
 }
 
 /* Take all that comes. Returns the generation of the last accepted join, or 0. */

@@ -20,15 +20,10 @@ static void
 contribute(unsigned int j, unsigned int source, uint32_t block)
 {
 	const int32_t ones[ELEMENTS] = {1, 1, 1, 1, 1, 1, 1, 1};
-	const struct weir_header h = {.job_id = rig.job[j].id,
-		.gen_id = generation[j],
-		.src_id = (uint8_t)source,
-		.block_id = block,
-		.grad_cnt = ELEMENTS,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	const struct weir_header h =
+		rig_contribution(rig.job[j].id, generation[j], source, block, ELEMENTS);
 
-	rig_send(&rig, source, frame, rig_frame(frame, source, &h, ones, sizeof(ones)));
+	rig_offer(&rig, source, &h, ones, sizeof(ones));
 }
 
 /* The next result of the job that a source gets is of this block and has this status. */

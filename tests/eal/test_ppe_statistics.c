@@ -15,17 +15,10 @@ static uint8_t frame[RIG_FRAME_MAX];
 static void
 offer(uint16_t generation, unsigned int source, uint32_t block)
 {
-	const struct weir_header h = {.job_id = 1,
-		.block_id = block,
-		.src_id = (uint8_t)source,
-		.gen_id = generation,
-		.grad_cnt = 4,
-		.dtype = WEIR_DTYPE_INT32,
-		.extended = true};
+	const struct weir_header h = rig_contribution(1, generation, source, block, 4);
 	const uint32_t values[4] = {1, 2, 3, 4};
 
-	rig_send(&rig, source % rig.ports, frame,
-		rig_frame(frame, source, &h, values, sizeof(values)));
+	rig_offer(&rig, source % rig.ports, &h, values, sizeof(values));
 }
 
 static uint64_t

@@ -53,17 +53,10 @@ close_stage(struct stage *stage)
 static void
 contribute(struct stage *stage, unsigned int source, uint32_t block)
 {
-	struct weir_header h = {.job_id = 1,
-		.block_id = block,
-		.src_id = (uint8_t)source,
-		.gen_id = stage->generation,
-		.grad_cnt = ELEMENTS,
-		.extended = true,
-		.dtype = WEIR_DTYPE_INT32};
+	struct weir_header h = rig_contribution(1, stage->generation, source, block, ELEMENTS);
 	uint32_t values[ELEMENTS] = {source};
 
-	rig_send(&stage->rig, source, stage->frame,
-		rig_frame(stage->frame, source, &h, values, sizeof(values)));
+	rig_offer(&stage->rig, source, &h, values, sizeof(values));
 }
 
 /* Blocks [from, to), whole, with everything at rest at the end. */
