@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 import time
 
+from tap import wait_for
+
 OPTIONS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
            '--hide-scrollbars', '--remote-debugging-pipe', '--disable-extensions', '--mute-audio',
            '--disable-background-networking', '--disable-component-update', '--disable-sync',
@@ -136,15 +138,10 @@ class Browser:
                          % json.dumps(selector)) or ''
         return words.replace('\u00a0', ' ').replace('\u202f', ' ')
 
-    def wait(self, expression, seconds=8):
-        """Until the expression holds; returns how many seconds that took."""
-        began = time.monotonic()
-        while not self.ask('Boolean(%s)' % expression):
-            if time.monotonic() - began > seconds:
-                raise AssertionError('not within %d s: %s\nThe page says:\n%s' % (
-                    seconds, expression, self.text()[:3000]))
-            time.sleep(0.1)
-        return time.monotonic() - began
+    def wait(self, expression):
+        """Until the expression holds."""
+        wait_for(lambda: self.ask('Boolean(%s)' % expression), '%s\nThe page says:\n%s', expression,
+                 lambda: self.text()[:3000])
 
     def key(self, name):
         more = {'text': '\r'} if name == 'Enter' else {}

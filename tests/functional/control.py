@@ -14,7 +14,7 @@ import socket
 import ssl
 import subprocess
 
-from tap import check
+from tap import check, wait_for
 from rack import SWITCH_ADDRESS
 
 PORT = 18080
@@ -126,6 +126,15 @@ class Control:
                         break
                     got += part
             return got
+
+    def wait_read(self):
+        """Wait until the switch has taken all connections on PORT, and read all that they said."""
+        def queued():
+            with open('/proc/%d/net/tcp' % self.rack.switch.pid) as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+            return [row for row in rows if int(row[1].split(':')[1], 16) == PORT and
+                    int(row[4].split(':')[1], 16) != 0]
+        wait_for(lambda: not queued(), 'the switch does not read: %s', queued)
 
     def trust(self, certificate):
         """Speak TLS from now on, and trust this certificate alone."""

@@ -7,7 +7,6 @@
 import os
 import re
 import subprocess
-import time
 
 from tap import check
 
@@ -18,11 +17,11 @@ READ = ['status', 'health', 'ports', 'jobs', 'job ring', 'members ring', 'blocks
 
 
 class Ended:
-    def __init__(self, status, out, err, seconds):
-        self.status, self.out, self.err, self.seconds = status, out, err, seconds
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
 
     def __str__(self):
-        return 'status %s after %.1f s\n%s%s' % (self.status, self.seconds, self.out, self.err)
+        return 'status %s\n%s%s' % (self.status, self.out, self.err)
 
 
 def ctl(address, *words, columns=0, **environment):
@@ -32,10 +31,9 @@ def ctl(address, *words, columns=0, **environment):
         env['COLUMNS'] = str(columns)
     if address:
         env['WEIR_SWITCH'] = address
-    began = time.monotonic()
     run = subprocess.run([WEIRCTL, *words], env=env, stdin=subprocess.DEVNULL, timeout=120,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return Ended(run.returncode, run.stdout.decode(), run.stderr.decode(), time.monotonic() - began)
+    return Ended(run.returncode, run.stdout.decode(), run.stderr.decode())
 
 
 def good(run):

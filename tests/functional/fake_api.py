@@ -11,6 +11,7 @@ these. As a
 switch does over TCP, a body that does not say that it is JSON is refused. `api.asked` lists what
 was asked: (method, path with query, body, headers).
 """
+import contextlib
 import http.server
 import json
 import os
@@ -19,6 +20,7 @@ import socket
 import socketserver
 import tempfile
 import threading
+import time
 
 
 class UnixServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
@@ -66,6 +68,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+def drip(handler):
+    """An answer whose bytes come one by one, each in time, until the client has gone."""
+    handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n')
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b' ')
+            handler.wfile.flush()
+            time.sleep(0.1)
+    handler.close_connection = True
 
 
 class FakeApi:

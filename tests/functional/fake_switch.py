@@ -84,7 +84,8 @@ class FakeSwitch:
         self.answers = {}  # path → (status, body): instead of what would be answered
         self.token = None
         self.faults = {'rules': 0, 'elapsed_ms': 0, 'hit': 0, 'held_now': 0}
-        self.stall = threading.Event()  # while set, nothing is answered
+        self.flow = threading.Event()  # while clear, nothing is answered
+        self.flow.set()
         self.asked = []
         self.port = 0
         self.server, self.connections = None, set()
@@ -134,13 +135,11 @@ class FakeSwitch:
         return self
 
     def __exit__(self, *_):
-        self.stall.clear()
+        self.flow.set()
         self.stop()
 
     def answer(self, request):
-        until = time.monotonic() + 60
-        while self.stall.is_set() and time.monotonic() < until:
-            time.sleep(0.05)
+        self.flow.wait(60)
         path = request.path.split('?')[0]
         self.asked.append(request.path)
         wanted = 'Bearer %s' % self.token

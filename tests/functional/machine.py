@@ -10,14 +10,14 @@ the process that holds it dies, all of its processes do.
 
 /exchange is `machine.folder` here.
 """
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-import time
 
-from tap import Skip
+from tap import Skip, wait_for
 
 MOUNTS = r'''
 set -e
@@ -105,15 +105,13 @@ class Machine:
                 file.write('1')
         except OSError:
             pass
-        for _ in range(50):
+
+        def empty():
             for folder, _names, _files in os.walk(group, topdown=False):
-                try:
+                with contextlib.suppress(OSError):
                     os.rmdir(folder)
-                except OSError:
-                    pass
-            if not os.path.exists(group):
-                return
-            time.sleep(0.1)
+            return not os.path.exists(group)
+        wait_for(empty, '%s stays', group)
 
     def _argv(self, script, extra=()):
         return ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--net', '--ipc', '--uts',
@@ -158,12 +156,8 @@ class Machine:
             env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, preexec_fn=enter)
         try:
-            until = time.monotonic() + seconds
-            while not os.path.exists(status) and process.poll() is None:
-                if time.monotonic() > until:
-                    raise AssertionError('took longer than %d s\n%s' % (seconds, self.output()))
-                time.sleep(0.1)
-            time.sleep(0.1)
+            wait_for(lambda: os.path.exists(status) or process.poll() is not None, 'it has not ended\n%s',
+                     self.output, seconds=seconds)
         finally:
             process.kill()  # and with it, the copy's process 1 and all others
             said = process.communicate(timeout=120)[0]

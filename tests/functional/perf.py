@@ -3,7 +3,7 @@
 import json
 import os
 
-from tap import check
+from tap import check, wait_for
 
 ELEMENT = 4  # bytes of int32 and fp32
 
@@ -24,6 +24,14 @@ SLOW = {'seed': 1, 'rules': [{'direction': 'out', 'what': 'result', 'action': 'd
 def start(rack, number, hosts, *options):
     """Start weir-perf on these hosts; source i is on hosts[i]."""
     return [rack.perf(host, number, *options, source=i) for i, host in enumerate(hosts)]
+
+
+def under_way(rack, runs, number=None):
+    """Wait until the switch has completed blocks of a job, of its only one by default; no run has ended yet."""
+    wait_for(lambda: any(j['blocks_complete'] > 100 for j in rack.read_stats()['jobs']
+                         if number in (None, j['id'])), 'nothing happens: %s', lambda: runs[0].output)
+    for run in runs:
+        check(run.status is None, '%s: over too soon\n%s', run.name, run.output)
 
 
 def finish(runs, seconds=60):

@@ -14,7 +14,7 @@ import sys
 import time
 
 from elements import OPERATIONS, TYPE
-from libweir import ARGUMENTS, PARTIAL, Handle, Library, addresses, c_request
+from libweir import ARGUMENTS, Handle, Library, addresses, c_request
 from reference import (SLICED_RECEIVE, SLICED_SEND, receive_count, receives_data, send_count,
                        sends_data)
 

@@ -7,14 +7,14 @@ import glob
 import ipaddress
 import json
 import os
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import tempfile
-import time
 
-from tap import check
+from tap import check, wait_for
 from wire import BASE, EXTENDED, FP32, Packet, checksum, mac
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
@@ -176,13 +176,11 @@ class Bench:
         self.wait(lambda: 'weir-switch: ready' in self.output(self.switch), 'the switch',
                   self.switch)
 
-    def wait(self, done, what, process=None, seconds=10):
-        until = time.monotonic() + seconds
-        while not done():
-            check(process is None or process.poll() is None, '%s ended:\n%s', what,
-                  process and self.output(process))
-            check(time.monotonic() < until, '%s: not within %g s', what, seconds)
-            time.sleep(0.02)
+    def wait(self, done, what, process):
+        def holds():
+            check(process.poll() is None, '%s ended:\n%s', what, self.output(process))
+            return done()
+        wait_for(holds, what)
 
     def stats(self):
         """The switch's counters, fresh."""
@@ -250,6 +248,11 @@ class Testpmd:
     def has_link(self):
         self.says('show port info 1')
         return 'Link status: up' in self.bench.output(self.process)
+
+    def written(self):
+        """How many frames it has given its capture."""
+        self.says('show port stats 0')
+        return int((re.findall(r'TX-packets: (\d+)', self.bench.output(self.process)) or [0])[-1])
 
     def stop(self):
         self.says('quit')

@@ -2,9 +2,8 @@
 """SIGHUP to a rack's switch, and what it says came of it."""
 import re
 import signal
-import time
 
-from tap import check
+from tap import wait_for
 
 
 def outcomes(rack):
@@ -12,13 +11,9 @@ def outcomes(rack):
                       re.M)
 
 
-def answer_to(rack, seconds=10):
+def answer_to(rack):
     """SIGHUP, and the line that says what came of it."""
     lines = len(outcomes(rack))
     rack.switch.signal(signal.SIGHUP)
-    until = time.monotonic() + seconds
-    while len(outcomes(rack)) == lines:
-        check(time.monotonic() < until and rack.switch.status is None, 'no answer to SIGHUP:\n%s',
-              rack.switch.output[-2000:])
-        time.sleep(0.01)
-    return outcomes(rack)[-1]
+    return wait_for(lambda: outcomes(rack)[lines:], 'no answer to SIGHUP:\n%s',
+                    lambda: rack.switch.output[-2000:])[-1]

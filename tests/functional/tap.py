@@ -41,6 +41,18 @@ def check(good, message, *values):
         raise AssertionError(message % values)
 
 
+def wait_for(holds, message, *values, seconds=60):
+    """Wait until a function returns something true, and return that. A value that is a function is called
+    when the message needs it."""
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        if time.monotonic() > end:
+            check(False, 'not within %d s: ' % seconds + message,
+                  *(value() if callable(value) else value for value in values))
+        time.sleep(0.02)
+    return found
+
+
 def seed():
     """A seeded generator; the seed is printed, and taken from WEIR_SEED when that is set."""
     number = int(os.environ.get('WEIR_SEED') or random.SystemRandom().getrandbits(32))

@@ -7,7 +7,6 @@ import grp
 import hashlib
 import http.client
 import os
-import signal
 import socket
 import stat
 import time
@@ -15,6 +14,7 @@ import time
 from control import PORT, Control, make_certificate
 from openapi import Document
 from rack import SWITCH_ADDRESS, Rack, RackError, job
+from sighup import answer_to
 from tap import case, check, main, seed
 
 
@@ -174,10 +174,6 @@ def a_stale_socket_is_replaced_and_nothing_else():
         rack.switch.popen.kill()
         rack.switch.popen.wait(10)
         check(os.path.exists(api.path), 'a killed switch leaves its socket')
-        # Its TAP goes with the process, a moment later.
-        until = time.monotonic() + 60
-        while 'weir0' in rack.call('sw', ['ip', 'link']) and time.monotonic() < until:
-            time.sleep(0.05)
         rack.start_switch()
         expect(api.unix('GET', '/v1/health'), 200)
         rack.stop_switch()
@@ -435,7 +431,7 @@ def slow_clients_delay_nobody():
                         lambda: api.tcp('GET', '/v1/status', place=0, address=SWITCH_ADDRESS)):
                 expect(ask(), 200)
             time.sleep(1)
-            # A byte a second is no reason to stay.
+            # A byte a second, and so a time, is no reason to stay.
             if time.monotonic() - began > 3:
                 first = slow[0].sock
                 first.settimeout(0.01)
@@ -518,7 +514,7 @@ def the_control_thread_sleeps():
             return int(fields[11]) + int(fields[12])
 
         before = ticks()
-        time.sleep(3)
+        time.sleep(3)  # of which it takes a share
         share = (ticks() - before) / os.sysconf('SC_CLK_TCK') / 3
         check(share < 0.05, 'the control thread took %.0f %% of a CPU', 100 * share)
         for connection in kept:
@@ -530,8 +526,7 @@ def the_control_thread_sleeps():
 @case
 def hangup_does_not_end_it():
     with switch() as (rack, api):
-        rack.switch.signal(signal.SIGHUP)
-        time.sleep(0.2)
+        answer_to(rack)
         expect(api.unix('GET', '/v1/health'), 200)
         rack.stop_switch()
 

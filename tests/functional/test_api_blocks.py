@@ -1,22 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """GET /v1/blocks of a real switch: who is missing, whatever ids a job's sources have."""
-import time
 
 from control import Control
 from rack import Rack, job
-from tap import case, check, main
+from tap import case, check, main, wait_for
 from wire import Peer
 
 
-def blocks(api, seconds=5):
+def blocks(api):
     """The blocks in flight, as soon as there are some."""
-    until = time.monotonic() + seconds
-    while True:
-        found = api.get('/v1/blocks')['blocks']
-        if found or time.monotonic() > until:
-            return found
-        time.sleep(0.02)
+    return wait_for(lambda: api.get('/v1/blocks')['blocks'], 'no block')
 
 
 @case

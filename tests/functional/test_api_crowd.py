@@ -10,11 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 from control import PORT, Control
 from rack import Rack
-from tap import Skip, case, check, main
+from sighup import answer_to
+from tap import Skip, case, check, main, wait_for
 
 PLACES = 64  # of a listener
 ENDLESS = b'POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n%s\r\n'
@@ -42,7 +42,7 @@ def switch(**section):
 def connect(rack, number):
     """From one of many addresses of this machine."""
     with rack.inside('sw'):
-        return socket.create_connection(('127.0.0.1', PORT), 3, ('127.0.0.%d' % (2 + number), 0))
+        return socket.create_connection(('127.0.0.1', PORT), 60, ('127.0.0.%d' % (2 + number), 0))
 
 
 def hears(rack, name, number=200):
@@ -67,14 +67,14 @@ def is_over(connection):
 
 
 @contextlib.contextmanager
-def full(rack, data):
+def full(api, data):
     """All places taken, eight by each address, each by a request that gets its answer, or has none."""
     held = []
     try:
         for number in range(PLACES):
-            held.append(connect(rack, number // 8))
+            held.append(connect(api.rack, number // 8))
             held[-1].sendall(data)
-        time.sleep(0.3)
+        api.wait_read()
         yield held
     finally:
         for connection in held:
@@ -83,20 +83,17 @@ def full(rack, data):
 
 @case
 def strangers_that_send_slowly():
-    with switch() as (rack, _api):
-        with full(rack, ENDLESS % b'') as held:
+    with switch() as (rack, api):
+        with full(api, ENDLESS % b'') as held:
             for name in ('root', 'a'):
                 check(hears(rack, name), '%s is kept out', name)
             # What is refused in any case has a moment for its body.
-            until = time.monotonic() + 4
-            while not all(is_over(connection) for connection in held):
-                check(time.monotonic() < until, 'kept for ever')
-                time.sleep(0.1)
+            wait_for(lambda: all(is_over(connection) for connection in held), 'kept for ever')
 
 
 @case
 def a_refusal_comes_before_the_body_for_who_waits_for_it():
-    with switch() as (rack, _api), contextlib.closing(connect(rack, 0)) as connection:
+    with switch() as (rack, api), contextlib.closing(connect(rack, 0)) as connection:
         connection.sendall(ENDLESS % b'Expect: 100-continue\r\n')
         said = connection.recv(4096)
         check(said.startswith(b'HTTP/1.1 401'), '%s', said)
@@ -105,9 +102,9 @@ def a_refusal_comes_before_the_body_for_who_waits_for_it():
 @case
 def a_tenant_that_fills_all_places():
     idle = b'GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n%s\r\n' % bearer('a')
-    with switch() as (rack, _api):
+    with switch() as (rack, api):
         for data in (idle, ENDLESS % bearer('a')):
-            with full(rack, data) as held:
+            with full(api, data) as held:
                 for name in ('root', 'b', 'root', 'b'):
                     check(hears(rack, name), '%s is kept out by %s', name, data)
                 lost = sum(is_over(connection) for connection in held)
@@ -132,7 +129,7 @@ def crowd_of_a_user(path, say):
         held[-1].connect(path)
         held[-1].sendall(ENDLESS % bearer('a'))
     os.write(say, b'full')
-    time.sleep(30)
+    signal.pause()
 
 
 @case
@@ -219,12 +216,8 @@ def a_reload_forgets_who_is_no_tenant_any_more():
                 check(connection.recv(1000).startswith(b'HTTP/1.1 200'), '%s', name)
             rack.changes['api']['tenants'] = [tenant('b'), tenant('root', admin=True)]
             rack.write_config()
-            rack.switch.signal(signal.SIGHUP)
-            until = time.monotonic() + 60
-            while 'configuration reloaded' not in rack.switch.output:
-                check(time.monotonic() < until, '%s', rack.switch.output)
-                time.sleep(0.05)
-            with full(rack, b'') as _strangers:
+            check('configuration reloaded' in answer_to(rack), 'refused')
+            with full(api, b'') as _strangers:
                 check(hears(rack, 'b'), 'a tenant is kept out')
                 check(is_over(gone), 'as if it were a tenant still')
                 check(not is_over(stays), 'a tenant made room for strangers')

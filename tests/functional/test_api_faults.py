@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """/v1/faults of a real switch: set, seen, refused and cleared; and a contribution that is dropped."""
-import time
 
 from control import Control
 from openapi import Document
 from rack import Rack, job
-from tap import case, check, main
+from tap import case, check, main, wait_for
 from wire import Peer
 
 LOSS = {'seed': 7, 'rules': [{'direction': 'in', 'what': 'contribution', 'action': 'drop'}]}
@@ -20,9 +19,7 @@ def do(api, method, body=None, status=200):
 
 
 def wait_for_hits(api, hits):
-    until = time.monotonic() + 60
-    while do(api, 'GET')['rules'][0]['hit'] < hits and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_for(lambda: do(api, 'GET')['rules'][0]['hit'] >= hits, '%d hits', hits)
     found = do(api, 'GET')['rules'][0]
     check(found['hit'] == hits, '%s', found)
 

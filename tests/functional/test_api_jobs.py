@@ -11,9 +11,9 @@ import time
 
 from control import Control
 from openapi import Document
-from perf import finish, reduce, start
+from perf import finish, reduce, start, under_way
 from rack import SWITCH_ADDRESS, Rack, job
-from tap import case, check, main
+from tap import case, check, main, wait_for
 
 OUTSIDE = '192.0.2.1'
 
@@ -75,15 +75,13 @@ class Api(Control):
             self.join(name, rank, len(hosts), host)
         return made['id']
 
-    def delete(self, name, seconds=5):
+    def delete(self, name):
         """And wait until it is gone."""
         answer = self.unix('DELETE', '/v1/jobs/' + name)
         check(answer.status in (200, 202), '%s: %s', name, answer.text)
         self.judge('DELETE', '/v1/jobs/' + name, answer)
-        until = time.monotonic() + seconds
-        while any(j['name'] == name for j in self.get('/v1/jobs')['jobs']):
-            check(time.monotonic() < until, '%s does not go', name)
-            time.sleep(0.02)
+        wait_for(lambda: not any(j['name'] == name for j in self.get('/v1/jobs')['jobs']),
+                 '%s does not go', name)
 
     def memory(self):
         """What jobs take."""
@@ -130,8 +128,7 @@ def a_job_is_made_used_changed_and_deleted():
         check(len(told) == 1 and told[0]['blocks_complete'] > 0, '%s', stats['jobs'])
         # Deleted under its hosts' feet: they hear within their bound, and not wrong sums.
         runs = start(rack, 0, [0, 1], '-b', '4M', '-e', '4M', '-n', 1000, '--timeout', 1500)
-        time.sleep(1)
-        check(all(run.status is None for run in runs), 'over already: %s', runs[0].output)
+        under_way(rack, runs)
         api.delete('ring')
         for run in runs:
             check(run.end(60) == 1, '%s', run.output)
@@ -241,15 +238,13 @@ def members_who_are_silent_expire():
     with switch() as (rack, api):
         number = api.job_of('pair', [0, 1], expire_s=2)
         runs = start(rack, number, [0, 1], '-b', '64K', '-e', '64K', '-n', 1000000)
-        time.sleep(4)
+        time.sleep(4)  # twice as long as who is silent may stay
         now = api.get('/v1/jobs/pair')
         check([m['state'] for m in now['members']] == ['joined'] * 2, 'who sends expires: %s', now)
         for run in runs:
             run.kill()
-        until = time.monotonic() + 60
-        while api.get('/v1/jobs/pair')['joined'] > 0:
-            check(time.monotonic() < until, 'nobody expires: %s', api.get('/v1/jobs/pair'))
-            time.sleep(0.1)
+        wait_for(lambda: api.get('/v1/jobs/pair')['joined'] == 0, 'nobody expires: %s',
+                 lambda: api.get('/v1/jobs/pair'))
         check([m['state'] for m in api.get('/v1/jobs/pair')['members']] == ['expired'] * 2, 'state')
         check('msg="member expired"' in rack.switch.output, 'not logged')
         # In the place of who has expired anybody may come.
@@ -509,9 +504,7 @@ def many_jobs_come_and_go_while_two_run():
             count = api.get('/v1/jobs/' + name)['counters']
             check(count['blocks_error'] == 0 and count['blocks_partial'] == 0 and
                   count['blocks_mismatch'] == 0 and count['stale'] == 0, '%s', count)
-        deadline = time.monotonic() + 60
-        while api.memory()['free'] != before['free'] and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(lambda: api.memory()['free'] == before['free'], '%s is not %s', api.memory, before)
         now = api.memory()
         # The two jobs keep the results of their last windows.
         used = now.pop('blocks_used')

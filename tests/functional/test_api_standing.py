@@ -5,11 +5,10 @@ import contextlib
 import ctypes
 import os
 import sys
-import time
 
 from control import Control
 from rack import Rack
-from tap import Skip, case, check, main
+from tap import Skip, case, check, main, wait_for
 
 SEIZE, INTERRUPT, DETACH, ALL_THREADS = 0x4206, 0x4207, 17, 0x40000000
 
@@ -66,10 +65,7 @@ def a_deleted_job_drains_until_the_worker_has_let_go():
                   answer.status, answer.text)
             jobs = [(j['name'], j['state']) for j in api.get('/v1/jobs')['jobs']]
             check(jobs == [('one', 'draining')], '%s', jobs)
-        until = time.monotonic() + 60
-        while memory_of(api) != before:
-            check(time.monotonic() < until, '%s, and before %s', memory_of(api), before)
-            time.sleep(0.1)
+        wait_for(lambda: memory_of(api) == before, '%s, and before %s', lambda: memory_of(api), before)
         check(api.get('/v1/jobs')['jobs'] == [], 'it still drains')
 
 
@@ -97,10 +93,7 @@ def faults_are_taken_when_the_worker_turns_again():
             check(answer.status == 503 and answer.code == 'busy', '%s', answer.text)
             check(api.unix('DELETE', '/v1/faults').status == 503, 'cleared')
             check(api.get('/v1/faults')['seed'] == 2, 'refused, and yet changed')
-        until = time.monotonic() + 60
-        while api.unix('PUT', '/v1/faults', dict(section, seed=4)).status != 200:
-            check(time.monotonic() < until, 'still busy')
-            time.sleep(0.1)
+        wait_for(lambda: api.unix('PUT', '/v1/faults', dict(section, seed=4)).status == 200, 'still busy')
         check('a worker does not turn: it has yet to take the faults' in rack.switch.output, 'not said')
 
 

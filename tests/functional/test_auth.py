@@ -139,7 +139,6 @@ def attack(rack, runs, old=None):
                 continue
             if rounds < 4:  # source 0 waits for results, so forged ones come first
                 runs[1].signal(signal.SIGSTOP)
-                time.sleep(0.1)
                 said = last_of(heard, said)
             for block in range(said.block - 16, said.block + 1):
                 for data in forgeries(said.generation, block & 0xffffffff, said.port):

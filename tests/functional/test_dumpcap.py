@@ -9,11 +9,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 
 from perf import reduce
 from rack import PREFIX, Rack, RackError, job
-from tap import Skip, case, check, main
+from tap import Skip, case, check, main, wait_for
 from tshark import fields, number as number_of
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
@@ -76,23 +75,19 @@ class Dumpcap:
         self.path = os.path.join(rack.folder, name)
         self.process = rack.spawn('sw', ['dpdk-dumpcap', '--file-prefix=%s-%s' % (
             PREFIX, rack.config()['switch']['name']), '-i', port, '-w', self.path])
-        until = time.monotonic() + 60
         # The file's header is written once the callbacks are in place.
-        while not os.path.exists(self.path) or os.path.getsize(self.path) == 0:
-            check(self.process.status is None and time.monotonic() < until, 'dpdk-dumpcap: %s',
-                  self.process.output)
-            time.sleep(0.05)
-        time.sleep(0.3)
+        wait_for(lambda: os.path.exists(self.path) and os.path.getsize(self.path) > 0,
+                 'dpdk-dumpcap: %s', lambda: self.process.output)
 
-    def wait_packets(self, seconds):
+    def wait_packets(self, count=1):
         """It counts on its terminal what it has captured."""
-        until = time.monotonic() + seconds
-        while not re.search(r'Packets captured: .*[1-9]', self.process.output, re.S):
-            check(time.monotonic() < until, 'nothing captured: %s', self.process.output)
-            time.sleep(0.05)
+        def captured():
+            # Each number with backspaces over the one before.
+            said = self.process.output.partition('Packets captured: ')[2]
+            return int((re.findall(r'\d+', said) or [0])[-1])
+        wait_for(lambda: captured() >= count, '%d packets: %s', count, lambda: self.process.output)
 
     def stop(self, number=signal.SIGINT):
-        time.sleep(0.3)
         self.process.signal(number)
         return self.process.wait(10)
 
@@ -115,14 +110,16 @@ def all_that_enters_and_leaves_a_port():
         capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
         ports = {p['name']: p for p in rack.check_books()['ports']}
+        wanted = ports['p0']['rx_packets'] + sum(ports['p0']['tx_packets'].values())
+        capture.wait_packets(wanted)
         said = capture.stop()
         found = kinds(capture.path, rack.folder)
-        wanted = ports['p0']['rx_packets'] + sum(ports['p0']['tx_packets'].values())
         check(sum(found.values()) == wanted, '%s of %d packets: %s', found, wanted, said)
         check(found[1] == found[3] >= 8, '%s', found)
         # Once more, after the first one has gone in order.
         capture = Dumpcap(rack, 'net_af_packet1', 'p1.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
+        capture.wait_packets(16)
         capture.stop(signal.SIGTERM)
         check(kinds(capture.path, rack.folder)[1] >= 8, 'nothing the second time')
         rack.stop_switch()
@@ -135,7 +132,7 @@ def the_switch_outlives_a_killed_dumpcap():
         rack.start_switch()
         capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
-        capture.wait_packets(10)
+        capture.wait_packets()
         capture.process.kill()
         # More packets than its ring holds.
         reduce(rack, 1, range(2), '-b', '256K', '-e', '256K', '-n', 50, '-w', 0)

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import sys
-import time
 
 from control import Control
 from perf import finish, reduce, start
 from rack import ROOT, SWITCH_ADDRESS, Rack, job
 from sighup import answer_to
-from tap import case, check, main
+from tap import case, check, main, wait_for
 from wire import Peer
 
 EXAMPLE = os.path.join(ROOT, 'configs', 'faults.json')
@@ -45,13 +44,6 @@ def set_faults(api, section):
     answer = api.unix('PUT', '/v1/faults', section)
     check(answer.status == 200, '%d %s', answer.status, answer.text)
     return answer.body
-
-
-def wait_for(what, true, seconds=10):
-    until = time.monotonic() + seconds
-    while not true():
-        check(time.monotonic() < until, 'not within %d s: %s', seconds, what)
-        time.sleep(0.02)
 
 
 def hit_of_matched(api):
@@ -94,7 +86,6 @@ def the_books_close(queues):
         while any(run.status is None for run in runs) and changes < 400:
             set_faults(api, {'seed': changes, 'rules': every})
             changes += 1
-            time.sleep(0.1)
             if changes % 10 == 0:
                 check(api.unix('DELETE', '/v1/faults').status == 200, 'clear')
         finish(runs)
@@ -167,7 +158,7 @@ def the_same_seed_hits_the_same_packets_after_a_restart():
             # Source 0 alone: of 64 blocks, those that are open are the ones that came through.
             for block in range(64):
                 first.send(block, [1])
-            wait_for('all have come', lambda: faults_of(api)['rules'][0]['matched'] == 64)
+            wait_for(lambda: faults_of(api)['rules'][0]['matched'] == 64, 'all have come')
             open_ = {b['block'] for b in api.get('/v1/blocks?limit=256')['blocks']}
             missing.append(sorted(set(range(64)) - open_))
     check(missing[0] == missing[1] and 5 < len(missing[0]) < 40, '%s', missing)
@@ -178,11 +169,11 @@ def what_is_held_does_not_hold_up_a_stop():
     with switch(workers=2, ends=False) as (rack, api):
         set_faults(api, HOLD)
         runs = start(rack, 1, [0, 1], '-b', '64K', '-e', '64K', '-n', 10, '-w', 0)
-        wait_for('something is held', lambda: faults_of(api)['held_now'] > 0)
+        wait_for(lambda: faults_of(api)['held_now'] > 0, 'something is held')
         # Nor a reload, nor other faults.
         check('configuration reloaded' in answer_to(rack), 'refused')
         set_faults(api, dict(HOLD, seed=2))
-        wait_for('something is held again', lambda: faults_of(api)['held_now'] > 0)
+        wait_for(lambda: faults_of(api)['held_now'] > 0, 'something is held again')
         rack.stop_switch()
         for run in runs:
             run.kill()
@@ -197,10 +188,10 @@ def a_job_whose_packets_are_held_goes():
                                         'us': 3000000}]})
             for peer in (first, second):
                 peer.send(0, [1] * 256)
-            wait_for('both results are held', lambda: faults_of(api)['held_now'] == 2)
+            wait_for(lambda: faults_of(api)['held_now'] == 2, 'both results are held')
             check(api.unix('DELETE', '/v1/jobs/job1').status in (200, 202, 204), 'delete')
             check(first.receive(6).ints()[0] == 2, 'a wrong sum')
-            wait_for('the job has gone', lambda: api.unix('GET', '/v1/jobs/job1').status == 404)
+            wait_for(lambda: api.unix('GET', '/v1/jobs/job1').status == 404, 'the job has gone')
 
 
 @case
@@ -216,9 +207,9 @@ def ports_without_interfaces_have_faults_too():
             api = Control(rack)
             rack.start_switch()
             if given:
-                wait_for('frames are hit', lambda: all(r['hit'] > 100 for r in faults_of(api)['rules']))
+                wait_for(lambda: all(r['hit'] > 100 for r in faults_of(api)['rules']), 'frames are hit')
                 # The worker goes on between the one number and the other.
-                wait_for('every other frame is dropped', lambda: 0.45 < hit_of_matched(api) < 0.55)
+                wait_for(lambda: 0.45 < hit_of_matched(api) < 0.55, 'every other frame is dropped')
             rack.stop_switch()
 
 

@@ -10,9 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-from tap import case, check, main
+from tap import case, check, main, wait_for
 
 APPS_BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'apps', 'bench')
 sys.path.insert(0, os.path.abspath(APPS_BENCH))
@@ -20,7 +19,7 @@ sys.path.insert(0, os.path.abspath(APPS_BENCH))
 # Says that it has three benches; does with each what its environment says. An engine's record has
 # the parameters that were asked for, all combinations of them.
 FAKE = r'''#!/usr/bin/python3
-import itertools, json, os, sys, time
+import itertools, json, os, signal, sys, time
 if sys.argv[1:] == ['--help']:
     print('usage\n\n  engine    x\n  hash      x\n  kernels   x\n' +
           ('  ports     x\n' if 'FAKE_PORTS' in os.environ else ''))
@@ -34,7 +33,7 @@ if do == 'forbid' and '--over' in options:
     sys.exit(2)
 if do == 'hang':
     open(os.environ['FAKE_PID'], 'w').write(str(os.getpid()))
-    time.sleep(60)
+    signal.pause()
 def values(option, default):
     low, dots, high = options.get(option, default).partition('..')
     if not dots:
@@ -205,10 +204,8 @@ def an_interrupt_ends_all():
     for number in (signal.SIGINT, signal.SIGTERM):
         with Made() as made:
             process = made.start('hash', 'kernels', FAKE='hash=hang')
-            until = time.monotonic() + 10
-            while not os.path.exists(made.path('pid')) or not os.path.getsize(made.path('pid')):
-                check(time.monotonic() < until, 'it does not start')
-                time.sleep(0.05)
+            wait_for(lambda: os.path.exists(made.path('pid')) and os.path.getsize(made.path('pid')),
+                     'it does not start')
             process.send_signal(number)
             out = process.communicate(timeout=120)[0]
             check(process.returncode == 130 and 'interrupted' in out, 'it says:\n%s', out)

@@ -94,7 +94,6 @@ def restarted(hosts, *options, **changes):
         runs = [rack.perf(host, 1, *options, *OPTIONS, '--timeout', '15000') for host in range(hosts)]
         yield rack, runs
         rack.switch.kill()
-        time.sleep(0.3)
         rack.start_switch()
         found = ends_right(runs)
         for one in found:

@@ -9,7 +9,6 @@ import signal
 import stat
 import struct
 import subprocess
-import time
 
 from replay import (CAPTURE, ROOT, SWITCH, Bench, Datagram, Reference, Testpmd, job, pcap_port,
                     read_pcap)
@@ -181,7 +180,8 @@ def a_capture_without_end():
         bench.capture('-c', config, '-o', bench.path('in.pcap'), '--order', 'random')
         bench.start_switch('testpmd/endless.json', jobs=jobs,
                            ports=[pcap_port(rx_pcap=bench.path('in.pcap'), infinite_rx=1)])
-        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 20 * 256, 'twenty loops')
+        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 20 * 256, 'twenty loops',
+                   bench.switch)
         stats = bench.stop_switch()
         check(stats['dropped'] == 0, '%s', stats['drops'])
         check(stats['jobs'][0]['contributions'] - 2 * stats['jobs'][0]['blocks_complete'] < 128,
@@ -200,7 +200,7 @@ def an_endless_pipe():
         bench.start_switch('testpmd/replay.json', jobs=jobs,
                            ports=[pcap_port(rx_pcap=bench.path('pipe'),
                                             tx_pcap=bench.path('out.pcap'))])
-        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 1000, 'blocks')
+        bench.wait(lambda: bench.stats()['jobs'][0]['blocks_complete'] > 1000, 'blocks', bench.switch)
         stats = bench.stop_switch()
         check(writer.wait(10) == 0 and bench.output(writer) == '', '%s', bench.output(writer))
         check(stats['dropped'] == 0, '%s', stats['drops'])
@@ -291,7 +291,7 @@ def testpmd_replays_over_shared_memory():
                 pmd = Testpmd(bench, socket, 'rx_pcap=' + bench.path('in.pcap'),
                               'tx_pcap=' + bench.path('out.pcap'))
                 bench.received(len(frames))
-                time.sleep(2)  # until testpmd has its last burst of results
+                bench.wait(lambda: pmd.written() >= bench.stats()['sent'], 'the results', pmd.process)
             pmd.stop()
             stats = bench.stop_switch()
             if loops:

@@ -11,14 +11,13 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 
 from control import PORT, Control
 from openapi import Document
-from perf import SLOW, finish, reduce, start
+from perf import SLOW, finish, reduce, start, under_way
 from rack import Rack, job
 from sighup import answer_to, outcomes
-from tap import case, check, main
+from tap import case, check, main, wait_for
 
 
 @contextlib.contextmanager
@@ -50,11 +49,8 @@ def jobs_of(api):
     return {j['name']: j for j in api.get('/v1/jobs')['jobs'] if j['state'] != 'draining'}
 
 
-def gone(api, name, seconds=5):
-    until = time.monotonic() + seconds
-    while any(j['name'] == name for j in api.get('/v1/jobs')['jobs']):
-        check(time.monotonic() < until, '%s does not go', name)
-        time.sleep(0.05)
+def gone(api, name):
+    wait_for(lambda: not any(j['name'] == name for j in api.get('/v1/jobs')['jobs']), '%s does not go', name)
 
 
 @case
@@ -63,7 +59,7 @@ def jobs_of_the_file_come_change_and_go():
         taken(rack, 'jobs_created=0 jobs_changed=0 jobs_replaced=0 jobs_deleted=0')
         # One that runs on through all of it, with every sum verified.
         runs = start(rack, 1, [0, 1], '-b', '256K', '-e', '256K', '-n', 800, '--timeout', 60000)
-        time.sleep(0.5)
+        under_way(rack, runs, 1)
         before = jobs_of(api)
         rack.jobs = [job(1, 2), job(3, 2, first=2)]
         taken(rack, 'jobs_created=1 jobs_changed=0 jobs_replaced=0 jobs_deleted=1')
@@ -292,8 +288,7 @@ def tenants_and_levels_change():
         check(jobs_of(api)['b']['tenant'] is None, '%s', jobs_of(api)['b'])
         check("job is nobody's now" in rack.switch.output, 'not logged')
         api.unix('DELETE', '/v1/jobs/b')
-        time.sleep(1.5)
-        check('level=info' in rack.switch.output, 'log.level')
+        wait_for(lambda: 'level=info' in rack.switch.output, 'log.level')
         # A request that was under way belongs to nobody that is gone.
         connection = api.connect('sw')
         with contextlib.closing(connection):
@@ -301,7 +296,7 @@ def tenants_and_levels_change():
             connection.sock.sendall(b'POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer m\r\n'
                                     b'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n'
                                     % len(body) + body[:5])
-            time.sleep(0.3)
+            api.wait_read()
             section['tenants'] = [tenant('vision', 'w')]
             taken(rack, 'tenants=1')
             connection.sock.sendall(body[5:])
@@ -322,13 +317,8 @@ def make_certificate(rack, name):
 
 def renewed(rack):
     """Connections with the certificate before the last have to end, and a tick to forget it."""
-    until = time.monotonic() + 60
-    while True:
-        line = answer_to(rack)
-        if 'configuration reloaded' in line and 'certificate=new' in line:
-            return
-        check(time.monotonic() < until, '%s', line)
-        time.sleep(0.3)
+    wait_for(lambda: re.search('configuration reloaded.*certificate=new', answer_to(rack)), '%s',
+             lambda: outcomes(rack)[-1])
 
 
 @case
@@ -374,8 +364,8 @@ def the_certificate_is_another_one():
 def clients_that_stay_do_not_stop_new_certificates():
     with Rack(hosts=2) as rack:
         make_certificate(rack, 'first')
-        Control(rack, tls={'certificate': rack.folder + '/cert.pem',
-                           'key': rack.folder + '/key.pem'})
+        api = Control(rack, tls={'certificate': rack.folder + '/cert.pem',
+                                 'key': rack.folder + '/key.pem'})
         rack.start_switch()
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -388,7 +378,7 @@ def clients_that_stay_do_not_stop_new_certificates():
             held.append(connection)
             connection.sendall(ask[:-2])  # on its way, when the certificate changes
             make_certificate(rack, 'turn%d' % turn)
-            time.sleep(0.1)
+            api.wait_read()
             renewed(rack)
             connection.sendall(ask[-2:])
             said = connection.recv(4096)

@@ -7,9 +7,8 @@ import json
 import os
 import select
 import socket
-import time
 
-from tap import case, check, main
+from tap import case, check, main, wait_for
 from perf import finish, start
 from rack import Rack, job
 
@@ -64,18 +63,15 @@ def a_switch_at_work():
     with started(workers=2, threads=4) as rack:
         rack.start_switch()
         runs = start(rack, 1, range(3), '-b', 65536, '-e', 4194304, '-d', 'int32')
-        blocks = 0
-        for _ in range(20):
+
+        def work():
             status, trace = get(rack, '/v1/trace?ms=100')
             check(status == 200, '%s', trace)
             events = trace['traceEvents']
-            hops = balanced(events)
             names = collections.Counter((e['ph'], e.get('name')) for e in events)
-            blocks = names['b', 'collecting']
-            if blocks > 20 and hops > 20:
-                break
-            time.sleep(0.05)
-        check(blocks > 20 and hops > 20, 'no work seen: %s', names)
+            return (trace, events, names) if balanced(events) > 20 and names['b', 'collecting'] > 20 else None
+
+        trace, events, names = wait_for(work, 'no work seen')
         check(trace['otherData']['switch'] == rack.config()['switch']['name'], '%s',
               trace['otherData'])
         # Both lcores, and their threads, have names.
@@ -100,7 +96,6 @@ def one_at_a_time():
             check(status == 400, '%s: %d %s', target, status, answer)
         first = Client(rack)
         first.request('GET', '/v1/trace?ms=10000')
-        time.sleep(0.3)
         status, answer = get(rack, '/v1/trace?ms=10')
         check(status == 503 and answer['error']['code'] == 'busy', '%d %s', status, answer)
         # While one waits for its trace, others are answered at once.
@@ -108,12 +103,8 @@ def one_at_a_time():
         check(not select.select([first.sock], [], [], 0)[0], 'the control thread waited for the trace')
         # A client that goes leaves nothing behind.
         first.close()
-        for _ in range(100):
-            status, answer = get(rack, '/v1/trace?ms=10')
-            if status == 200:
-                break
-            time.sleep(0.1)
-        check(status == 200, 'the trace of a client that is gone is still there: %s', answer)
+        wait_for(lambda: get(rack, '/v1/trace?ms=10')[0] == 200,
+                 'the trace of a client that is gone is still there')
         rack.stop_switch()
 
 

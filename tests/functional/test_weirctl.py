@@ -151,8 +151,7 @@ def jobs_are_made_changed_and_ended():
         api.routes['/v1/jobs/new'] = drains
         says(ctl(api.address, 'job', 'delete', 'new', '--wait'), 0, '^gone\n$')
         left[0] = 1000
-        run = says(ctl(api.address, 'job', 'delete', 'new', '--wait', '-t', '400ms'), 1, 'still drains')
-        check(run.seconds < 60, '%s', run)
+        says(ctl(api.address, 'job', 'delete', 'new', '--wait', '-t', '400ms'), 1, 'still drains')
         api.routes['/v1/jobs'] = (507, {'error': {
             'status': 507, 'code': 'no_memory', 'key': None, 'message': 'no room for this job',
             'needed': {'blocks': 128, 'memory': 1048576}, 'free': {'blocks': 100, 'memory': 4096}}})

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from ctl import WEIRCTL, Ended, ctl, says
@@ -26,10 +27,12 @@ def no_connection():
         api.stop()
         says(ctl(api.address, 'jobs'), 3, 'Connection refused.*api.listen')
     with FakeApi() as api:
-        api.routes['/v1/jobs'] = lambda handler: time.sleep(3)
+        heard = threading.Event()
+        api.routes['/v1/jobs'] = lambda handler: heard.wait(60) and None
         api.routes['/v1/trace'] = lambda handler: time.sleep(1) or {'traceEvents': []}
         says(ctl(api.address, 'jobs', '--timeout', '300ms'), 3, 'no answer .* for 300 ms')
-        # What is asked to take time has this time beside the timeout.
+        heard.set()
+        # What is asked to take time, and takes it, has this time beside the timeout.
         says(ctl(api.address, '-t', '600ms', 'trace', '--for', '1s', '-o', '-'), 0, 'traceEvents')
 
 
@@ -44,7 +47,7 @@ def the_only_socket():
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True)
         if 'mount:' in done.stdout or 'unshare:' in done.stdout:
             raise Skip('no mounts of its own: ' + done.stdout.strip())
-        return Ended(done.returncode, done.stdout, '', 0)
+        return Ended(done.returncode, done.stdout, '')
 
     with tempfile.TemporaryDirectory(prefix='weir-run-') as folder:
         says(run(folder), 3, 'no socket in /run/weir: is the switch running')

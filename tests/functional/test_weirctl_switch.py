@@ -7,12 +7,11 @@ import json
 import os
 import re
 import sys
-import time
 
 from control import PORT, Control, make_certificate
 from perf import finish, start
 from rack import Rack, job
-from tap import case, check, main
+from tap import case, check, main, wait_for
 
 WEIRCTL = ('ctl', 'weirctl')
 
@@ -80,13 +79,6 @@ def every_command_answers():
         check(re.search(r'^p1 +up ', ctl('ports'), re.M), 'link')
 
 
-def wait_for(what, seconds=10):
-    until = time.monotonic() + seconds
-    while not what():
-        check(time.monotonic() < until, 'not within %d s', seconds)
-        time.sleep(0.1)
-
-
 @case
 def a_link_that_goes_down_is_seen_and_logged_once():
     """At either end of the veth; packets flow again when it is back."""
@@ -102,11 +94,9 @@ def a_link_that_goes_down_is_seen_and_logged_once():
         for place, name in (('sw', 'p0'), (0, 'eth0')):
             times += 1
             rack.call(place, ['ip', 'link', 'set', name, 'down'])
-            wait_for(lambda: link('p0') == 'down')
-            wait_for(lambda: logged('down', 'p0') == times)
+            wait_for(lambda: link('p0') == 'down' and logged('down', 'p0') == times, '%s is up', name)
             rack.call(place, ['ip', 'link', 'set', name, 'up'])
-            wait_for(lambda: link('p0') == 'up')
-            wait_for(lambda: logged('up', 'p0') == times)
+            wait_for(lambda: link('p0') == 'up' and logged('up', 'p0') == times, '%s is down', name)
         check(logged('down', 'p1') == 0, '%s', rack.switch.output)
         rack.ping(0, rack.address(1))
 
@@ -118,24 +108,20 @@ def a_host_that_is_killed_is_named_within_seconds():
         check(first == 'nothing is stuck\n', 'before anything ran:\n%s', first)
         options = ('-b', '4M', '-e', '4M', '-n', 10000, '-w', 0)
         runs = start(rack, 1, [0], *options)
-        until = time.monotonic() + 60
-        while '1 of 2' not in ctl('jobs') and time.monotonic() < until:
-            time.sleep(0.1)
+        wait_for(lambda: '1 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
         first = ctl('blocks', '--stuck')
         check('job1: has not begun: 1 of 2 sources have joined; it waits for rank 1' in first,
               'before the second host:\n%s', first)
         runs.append(rack.perf(1, 1, *options, source=1))
-        until = time.monotonic() + 60
-        while number(ctl('jobs'), r'^job1 .* of 2 +\d+ +(\d+) ') < 1000:
-            check(time.monotonic() < until, 'nothing happens: %s', runs[0].output)
-            time.sleep(0.1)
+        wait_for(lambda: number(ctl('jobs'), r'^job1 .* of 2 +\d+ +(\d+) ') >= 1000,
+                 'nothing happens: %s', lambda: runs[0].output)
         check(all(run.status is None for run in runs), '%s', runs[0].output)
         runs[1].kill()
-        killed = time.monotonic()
-        words = ''
-        while 'rank 1' not in words and time.monotonic() < killed + 60:
-            time.sleep(0.2)
+
+        def stuck():
             words = ctl('blocks', '--stuck')
+            return words if 'rank 1' in words else None
+        words = wait_for(stuck, 'rank 1 is not named')
         for text in ('job1', 'rank 1', '10.77.0.2', 'last heard', 'wait'):
             check(text in words, '%s is not said:\n%s', text, words)
         check('rank 0' not in words, 'the host that lives is blamed:\n%s', words)
@@ -202,9 +188,7 @@ def the_rank_of_a_host_that_is_gone_is_freed():
                                                WEIR_TOKEN='secret'))
 
         gone = join(0)
-        until = time.monotonic() + 60
-        while '1 of 2' not in ctl('jobs') and time.monotonic() < until:
-            time.sleep(0.1)
+        wait_for(lambda: '1 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
         gone.kill()
         second = join(1)
         check(second.end(20) != 0, '%s', second.output)
@@ -215,10 +199,7 @@ def the_rank_of_a_host_that_is_gone_is_freed():
         check('unknown_member' in ctl('member', 'delete', 'ring', 'x/../1', status=1), 'no rank')
         check('unknown_job' in ctl('member', 'delete', 'none', '0', status=1), 'no job')
         third = join(1)
-        until = time.monotonic() + 60
-        while '10.77.0.2' not in ctl('members', 'ring') and time.monotonic() < until:
-            time.sleep(0.1)
-        check('10.77.0.2' in ctl('members', 'ring'), '%s', third.output)
+        wait_for(lambda: '10.77.0.2' in ctl('members', 'ring'), '%s', lambda: third.output)
         third.kill()
 
 
@@ -226,9 +207,7 @@ def the_rank_of_a_host_that_is_gone_is_freed():
 def a_source_of_the_configuration_keeps_its_place():
     with switch() as (rack, ctl):
         runs = start(rack, 1, [0, 1], '-b', '64K', '-e', '64K', '-n', 100000, '-w', 0)
-        until = time.monotonic() + 60
-        while '2 of 2' not in ctl('jobs') and time.monotonic() < until:
-            time.sleep(0.1)
+        wait_for(lambda: '2 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
         check('still in job job1' in ctl('member', 'delete', 'job1', '1', status=1), 'said')
         for run in runs:
             run.kill()

@@ -9,13 +9,12 @@ import shutil
 import signal
 import struct
 import tempfile
-import time
 
 from perf import reduce
 from rack import SWITCH_ADDRESS, Rack, job
 from replay import Bench, Datagram, read_pcap
 from replay import job as replayed_job
-from tap import case, check, main, seed
+from tap import case, check, main, seed, wait_for
 from tshark import ROOT, fields, number, tshark, write_pcap
 from wire import (ALLREDUCE, BASE, BARRIER, ERROR, EXTENDED, FP32, INT32, JOIN, MISMATCH, OK, PARTIAL,
                   SWITCH_MAC, WAITING, Packet, checksum, frame, header)
@@ -364,21 +363,32 @@ def check_links(path, home):
     return links
 
 
+@contextlib.contextmanager
+def captured(rack, host, path):
+    """dumpcap on a host, until it has written all that passed the host's interface meanwhile."""
+    def passed():
+        return sum(count for key, count in rack.wire(host).items() if key.endswith('_packets'))
+
+    capture = rack.spawn(host, ['dumpcap', '-q', '-P', '-i', 'eth0', '-a', 'duration:60', '-w', path])
+    capture.wait_line('File:', 20)
+    before = passed()
+    yield
+    count = passed() - before
+    wait_for(lambda: os.path.getsize(path) > 24 and len(read_pcap(path)) >= count, '%d packets', count)
+    capture.signal(signal.SIGINT)
+    capture.wait(10)
+
+
 @case
 def a_rack_as_dumpcap_saw_it():
     jobs = [job(1, 3), job(2, 2, type='int32')]
     with Rack(hosts=3, jobs=jobs) as rack:
         path = os.path.join(rack.folder, 'eth0.pcap')
         rack.start_switch()
-        capture = rack.spawn(0, ['dumpcap', '-q', '-P', '-i', 'eth0', '-a', 'duration:60', '-w',
-                                 path])
-        capture.wait_line('File:', 20)
-        reduce(rack, 1, range(3), '-b', 8192, '-e', 8192, '-n', 2, '-w', 0, '-d', 'fp32')
-        reduce(rack, 2, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0, '-d', 'int32',
-               '--base-form')
-        time.sleep(1.5)
-        capture.signal(signal.SIGINT)
-        capture.wait(10)
+        with captured(rack, 0, path):
+            reduce(rack, 1, range(3), '-b', 8192, '-e', 8192, '-n', 2, '-w', 0, '-d', 'fp32')
+            reduce(rack, 2, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0, '-d', 'int32',
+                   '--base-form')
         rack.check_books()
         rack.stop_switch()
         counted = check_packets(path, rack.folder, dtype=INT32)
@@ -400,14 +410,8 @@ def parts_of_every_collective():
     with Rack(hosts=3, jobs=[job(1, 3, elements=64)]) as rack:
         path, tail = (os.path.join(rack.folder, name) for name in ('whole.pcap', 'tail.pcap'))
         rack.start_switch()
-        capture = rack.spawn(1, ['dumpcap', '-q', '-P', '-i', 'eth0', '-a', 'duration:60', '-w', path])
-        capture.wait_line('File:', 20)
-        runs = [rack.perf(h, 1, '-C', 'all', '-b', 600, '-e', 600, '-n', 1, '-w', 0, '-r', 1) for h in range(3)]
-        for run in runs:
-            run.wait(60)
-        time.sleep(1.5)
-        capture.signal(signal.SIGINT)
-        capture.wait(10)
+        with captured(rack, 1, path):
+            reduce(rack, 1, range(3), '-C', 'all', '-b', 600, '-e', 600, '-n', 1, '-w', 0, '-r', 1)
         rack.stop_switch()
         joined = fields(path, ['frame.number'], '-Y', 'weir.kind == 4 && weir.collective == %d' % JOIN,
                         home=rack.folder)
