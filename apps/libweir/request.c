@@ -415,12 +415,11 @@ static int
 check_types(const struct weir *weir, const struct call *c)
 {
 	unsigned int dtype = (unsigned int)c->dtype, op = (unsigned int)c->op;
-	bool real = weir_dtype_is_float(dtype);
 
 	if (weir_dtype_bytes(dtype) == 0 || op >= WEIR_OPS)
 		return weir_error_returnf(
 			&weir->h, -EINVAL, "type %u or operation %u does not exist", dtype, op);
-	if (real && op > WEIR_OP_AVG)
+	if (!weir_dtype_has_op(dtype, op))
 		return weir_error_returnf(&weir->h, -EINVAL, "%s is for integers, not for %s",
 			weir_op_text(op), weir_dtype_text(dtype));
 	if (c->root >= weir->h.sources)

@@ -24,7 +24,7 @@
 
 /* The words of types and operations, by their code on the wire: "int8|uint8|...", "sum|prod|..."; and of policies. */
 #define CTRL_WORD_OF_TYPE(name, code, text, ...) "|" text
-#define CTRL_WORD_OF_OP(name, code, text)        "|" text
+#define CTRL_WORD_OF_OP(name, code, text, ...)   "|" text
 #define CTRL_WORD_OF_POLICY(name, text, ...)     "|" text
 #define CTRL_POLICIES                            (&(PPE_POLICY_LIST(CTRL_WORD_OF_POLICY))[1])
 #define CTRL_TYPES                               (&(WEIR_DTYPE_LIST(CTRL_WORD_OF_TYPE))[1])

@@ -37,22 +37,22 @@ enum weir_dtype {
 #undef WEIR_X
 };
 
-/* The operations that reduce, with their code on the wire (ext.op). */
+/* The operations that reduce: name, code on the wire (ext.op), text, and whether ALL types have it or INTEGERS alone. */
 #define WEIR_OP_LIST(X)                                                                            \
-	X(SUM, 0, "sum")                                                                           \
-	X(PROD, 1, "prod")                                                                         \
-	X(MIN, 2, "min")                                                                           \
-	X(MAX, 3, "max")                                                                           \
-	X(AVG, 4, "avg")                                                                           \
-	X(BAND, 5, "band")                                                                         \
-	X(BOR, 6, "bor")                                                                           \
-	X(BXOR, 7, "bxor")                                                                         \
-	X(LAND, 8, "land")                                                                         \
-	X(LOR, 9, "lor")                                                                           \
-	X(LXOR, 10, "lxor")
+	X(SUM, 0, "sum", ALL)                                                                      \
+	X(PROD, 1, "prod", ALL)                                                                    \
+	X(MIN, 2, "min", ALL)                                                                      \
+	X(MAX, 3, "max", ALL)                                                                      \
+	X(AVG, 4, "avg", ALL)                                                                      \
+	X(BAND, 5, "band", INTEGERS)                                                               \
+	X(BOR, 6, "bor", INTEGERS)                                                                 \
+	X(BXOR, 7, "bxor", INTEGERS)                                                               \
+	X(LAND, 8, "land", INTEGERS)                                                               \
+	X(LOR, 9, "lor", INTEGERS)                                                                 \
+	X(LXOR, 10, "lxor", INTEGERS)
 
 enum weir_op {
-#define WEIR_X(name, code, text) WEIR_OP_##name = code,
+#define WEIR_X(name, code, ...) WEIR_OP_##name = code,
 	WEIR_OP_LIST(WEIR_X)
 #undef WEIR_X
 };
@@ -87,6 +87,23 @@ weir_dtype_is_float(unsigned int dtype)
 #define WEIR_X(name, code, text, bytes, kind, ...)                                                 \
 	case code: return WEIR_##kind >= WEIR_FLOAT;
 		WEIR_DTYPE_LIST(WEIR_X)
+#undef WEIR_X
+	default: return 0;
+	}
+}
+
+/* Do elements of this type have this operation? 0 or 1. dtype, op: any value. */
+static inline int
+weir_dtype_has_op(unsigned int dtype, unsigned int op)
+{
+	enum { WEIR_ALL, WEIR_INTEGERS };
+
+	switch (op) {
+#define WEIR_X(name, code, text, types)                                                            \
+	case code:                                                                                 \
+		return dtype < WEIR_DTYPES &&                                                      \
+			(WEIR_##types == WEIR_ALL || !weir_dtype_is_float(dtype));
+		WEIR_OP_LIST(WEIR_X)
 #undef WEIR_X
 	default: return 0;
 	}

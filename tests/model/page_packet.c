@@ -26,7 +26,7 @@ const struct page_name page_dtypes[] = {
 #undef X
 		{0, NULL, NULL}};
 const struct page_name page_ops[] = {
-#define X(id, code, text) {code, text, NULL},
+#define X(id, code, text, ...) {code, text, NULL},
 	WEIR_OP_LIST(X)
 #undef X
 		{0, NULL, NULL}};
