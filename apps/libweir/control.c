@@ -216,8 +216,7 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 	if (config->control != NULL && config->switch_address != NULL)
 		return weir_error_set(h, -EINVAL,
 			"control and switch_address are both set: choose one; the control API "
-			"tells "
-			"the address");
+			"tells the address");
 	if (setting(config->control, "WEIR_SWITCH") == NULL)
 		return weir_error_set(h, -EINVAL, "control is empty");
 	if (job == NULL)
@@ -498,8 +497,7 @@ still_waiting(void *handle)
 		return false;
 	snprintf(text, sizeof(text),
 		"the switch's control API at %s has not answered for %llu ms: is the address "
-		"right, and "
-		"the switch running?",
+		"right, and the switch running?",
 		h->control->address, (unsigned long long)((weir_now() - since) / WEIR_NS_PER_MS));
 	weir_warn_waiting(h, text);
 	return false;

@@ -337,8 +337,7 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 	if (!json_is_object(error)) {
 		snprintf(text, size,
 			"%s answers with HTTP status %ld, and not as a switch's control API does: "
-			"is "
-			"the address right?",
+			"is the address right?",
 			refused->where, status);
 		result = status == 503 ? -EBUSY : -EPROTO;
 	} else {
@@ -407,8 +406,8 @@ judge_member(const struct weir_job_query *q, const json_t *member, char *text, s
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
 		address_of(member, at)[0] == '\0') {
 		snprintf(text, size,
-			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; join "
-			"it again",
+			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; join it "
+			"again",
 			q->source, q->name, q->where,
 			member != NULL && is_state(member, "expired")
 				? "was silent for longer than the job's expire_s"
@@ -419,8 +418,7 @@ judge_member(const struct weir_job_query *q, const json_t *member, char *text, s
 		return 0;
 	snprintf(text, size,
 		"rank %u of job \"%.64s\" is another host now, %s (says %s): join again, as "
-		"another "
-		"rank or when it has left",
+		"another rank or when it has left",
 		q->source, q->name, at, q->where);
 	return -EACCES;
 }
@@ -497,8 +495,7 @@ judge_others(const struct weir_job_query *q, const json_t *members, char *text, 
 			continue;
 		snprintf(text, size,
 			"rank %d (%s) left job \"%.64s\" before it had begun (says %s): start all "
-			"ranks "
-			"again",
+			"ranks again",
 			(int)rank, address_of(member, at), q->name, q->where);
 		return -ECONNABORTED;
 	}
@@ -536,8 +533,8 @@ judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t 
 	if (q->generation != 0 && json_integer_value(generation) != q->generation) {
 		snprintf(text, size,
 			"job \"%.64s\" has generation %d now, this handle is of %u (says %s): its "
-			"ranks have joined again, or the switch was restarted; join again "
-			"on every host",
+			"ranks have joined again, or the switch was restarted; join again on every "
+			"host",
 			q->name, (int)json_integer_value(generation), q->generation, q->where);
 		return -ESTALE;
 	}

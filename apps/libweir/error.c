@@ -150,8 +150,8 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 	if (h->have_waiting) {
 		print_missing(h, missing, sizeof(missing), h->waiting, h->waited_for);
 		return weir_error_set(h, -ETIMEDOUT,
-			"%s did not begin within %llu ms, %s; start every %s of the job, each "
-			"with a number of its own, within the join timeout",
+			"%s did not begin within %llu ms, %s; start every %s of the job, each with "
+			"a number of its own, within the join timeout",
 			h->job_text, ms, missing, h->noun);
 	}
 	return weir_error_set(h, -ETIMEDOUT,
@@ -273,9 +273,9 @@ error_late(
 	if (bitmap != NULL)
 		print_missing(h, missing, sizeof(missing), bitmap, h->sources);
 	return weir_error_set(h, -EIO,
-		"%s, %s: block %u (%u of %u) timed out after %u ms at the switch, %s; the "
-		"job's policy is `error`, or the root's data is what is missing: restart the "
-		"missing %ss and join again on all",
+		"%s, %s: block %u (%u of %u) timed out after %u ms at the switch, %s; the job's "
+		"policy is `error`, or the root's data is what is missing: restart the missing %ss "
+		"and join again on all",
 		h->job_text, print_request(call, o), block, block - o->first + 1, o->blocks,
 		h->timeout_ms, missing, h->noun);
 }
@@ -335,8 +335,8 @@ weir_error_partial(struct weir_handle *h, struct weir_request *o)
 	/* Where not all ids are known, those that were in time say more. */
 	print_set(late, all ? o->result.missing : o->punctual, true, WEIR_SOURCES_MAX);
 	return weir_error_set(h, WEIR_PARTIAL,
-		"%s: %llu of %llu blocks are partial, of at least %u of %u %ss; %s%s(s) %s "
-		"came later than the job's timeout of %u ms",
+		"%s: %llu of %llu blocks are partial, of at least %u of %u %ss; %s%s(s) %s came "
+		"later than the job's timeout of %u ms",
 		h->job_text, (unsigned long long)o->result.degraded,
 		(unsigned long long)o->result.blocks, o->result.sources_least, h->sources, h->noun,
 		all ? "" : "all but ", h->noun, late, h->timeout_ms);
@@ -349,9 +349,9 @@ weir_error_unexpected(struct weir_handle *h, const struct weir_request *o, uint3
 	char theirs[CALL_MAX], ours[CALL_MAX];
 
 	return weir_error_set(h, -EPROTO,
-		"%s: the other %ss have called something else: block %u has %u elements of %s, "
-		"and this call %u of %s; every %s must call the same operations in the same "
-		"order, with the same count, type, operation and root",
+		"%s: the other %ss have called something else: block %u has %u elements of %s, and "
+		"this call %u of %s; every %s must call the same operations in the same order, "
+		"with the same count, type, operation and root",
 		h->job_text, h->noun, block, kept->grad_cnt,
 		print_call(theirs, kept->collective, kept->op, kept->dtype, kept->root),
 		shape->elements, print_call(ours, shape->collective, o->op, o->dtype, shape->root),

@@ -80,14 +80,13 @@ accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payl
 		weir_dtype_bytes(weir->h.job_dtype) == 0 || weir->h.job_op >= WEIR_OPS ||
 		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(weir->h.group.s_addr))))
 		return weir_error_set(&weir->h, -EPROTO,
-			"%s: the switch's reply to the join makes no sense (generation %u, "
-			"window %u, "
-			"%u elements, %u sources): do switch and library have the same version?",
+			"%s: the switch's reply to the join makes no sense (generation %u, window "
+			"%u, %u elements, %u sources): do switch and library have the same "
+			"version?",
 			weir->h.job_text, h->gen_id, window, weir->h.elements, weir->h.sources);
 	if (weir->h.expected != 0 && weir->h.expected != weir->h.sources)
 		return weir_error_set(&weir->h, -EPROTO,
-			"%s has %u %ss at the switch, but %u were expected here: one of "
-			"the two "
+			"%s has %u %ss at the switch, but %u were expected here: one of the two "
 			"configurations is wrong",
 			weir->h.job_text, weir->h.sources, weir->h.noun, weir->h.expected);
 	return 0;
@@ -124,9 +123,8 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	case WEIR_STATUS_OK:
 		if (bytes != sizeof(struct weir_join_reply) + more)
 			return weir_error_set(&weir->h, -EPROTO,
-				"%s: the switch's reply to the join has %zu bytes instead of "
-				"%zu: do "
-				"switch and library have the same version?",
+				"%s: the switch's reply to the join has %zu bytes instead of %zu: "
+				"do switch and library have the same version?",
 				weir->h.job_text, bytes, sizeof(struct weir_join_reply) + more);
 		if (weir->h.auth != NULL) {
 			weir_auth_challenge(weir->h.auth, payload + sizeof(struct weir_join_reply));

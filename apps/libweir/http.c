@@ -231,8 +231,7 @@ connect_error_text(struct weir_http *http, char *text, size_t size)
 	if (http->path != NULL && (number == EACCES || number == EPERM))
 		snprintf(text, size,
 			"no connection to %s (%s): be root or the switch's user, or join over one "
-			"of "
-			"its TCP addresses",
+			"of its TCP addresses",
 			where, strerror((int)number));
 	else
 		snprintf(text, size, "no connection to the switch's control API at %s (%s): %s",

@@ -22,14 +22,6 @@ stream(const struct perf_data *data, unsigned int rank, uint64_t iteration)
 	return mix(mix(mix(data->seed + GOLDEN) + rank * GOLDEN + 1) + iteration * GOLDEN);
 }
 
-bool
-perf_data_reduces(unsigned int dtype, unsigned int op)
-{
-	if (dtype >= WEIR_DTYPES || op >= WEIR_OPS)
-		return false;
-	return !weir_dtype_is_float(dtype) || op <= WEIR_OP_AVG;
-}
-
 /* An integer's 64 bits, of which the type's low ones are used. */
 static inline uint64_t
 integer(enum weir_op op, uint64_t x)

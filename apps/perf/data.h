@@ -2,8 +2,8 @@
 /*
  * What each rank of weir-perf contributes, and whether a result is right.
  *
- *	perf_data.c       the data: a function of seed, rank, iteration and place alone
- *	perf_reference.c  results worked out anew from it, in plain code
+ *	data.c       the data: a function of seed, rank, iteration and place alone
+ *	reference.c  results worked out anew from it, in plain code
  *
  * The reference shares nothing with the library and the switch: neither their kernels nor how they
  * cut an operation into blocks. Every function is pure, and any thread may call it.
@@ -39,18 +39,37 @@ void perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t it
 /* The bits of a number that is 0, or normal in the floating-point type, and exact there. */
 uint64_t perf_float_bits(enum weir_dtype dtype, double value);
 
-/* Is this type combined by this operation? dtype, op: any value. */
-bool perf_data_reduces(unsigned int dtype, unsigned int op);
-
 /* What a result is to be compared with. */
 struct perf_reference {
 	struct perf_data data;
 	enum weir_collective collective; /* of those with data */
 	unsigned int rank, root; /* who got it; root: of collectives that have one */
-	size_t count; /* as in the call: for ReduceScatter, Scatter, Gather, AllGather and AlltoAll
-			 the elements of a slice, else all */
+	size_t count; /* as in the call: elements, or elements of a slice */
 	uint64_t iteration;
 };
+
+/* Does the collective reduce? */
+static inline bool
+perf_reduces(enum weir_collective collective)
+{
+	return collective_table[collective].contribution == CONTRIBUTION_REDUCE;
+}
+
+/* Is its result made of a slice from each rank? */
+static inline bool
+perf_gathers(enum weir_collective collective)
+{
+	const struct collective_row *row = &collective_table[collective];
+
+	return row->contribution == CONTRIBUTION_SLICE || row->contribution == CONTRIBUTION_ROW;
+}
+
+/* Is `count` of the call that of one slice? */
+static inline bool
+perf_has_slices(enum weir_collective collective)
+{
+	return perf_gathers(collective) || collective_table[collective].result == RESULT_SLICE;
+}
 
 /* Elements of the buffers of a call with this count. */
 size_t perf_reference_sent(const struct perf_reference *reference);
@@ -65,8 +84,8 @@ size_t perf_reference_received(const struct perf_reference *reference);
  * canonical quiet one, and -0 is less than +0. Integers' sums and products are modulo 2^bits; an
  * average is the sum, of 8 and 16 bits in 32, divided towards zero.
  *
- * Other floating point is compared with a sum or product that is worked out in fp64 (for fp64 in the
- * compiler's long double), within PERF_BOUND: k = n - 1 roundings of fp32 (of fp64 for fp64), two
+ * Other floating point is compared with a sum or product that is worked out in the compiler's long
+ * double, within PERF_BOUND: k = n - 1 roundings of fp32 (of fp64 for fp64), two
  * more for an average, and for fp16, bf16 and fp8 the one of the result. It is Higham, Accuracy and
  * Stability of Numerical Algorithms, 2nd ed., eq. 4.4 for sums and eq. 3.4 for products, for every
  * order of the ranks; 1 + 2^-10 covers the terms of second order up to 256 ranks and the
@@ -74,7 +93,7 @@ size_t perf_reference_received(const struct perf_reference *reference);
  */
 size_t perf_reference_wrong(const struct perf_reference *reference, const uint8_t *present,
 	size_t first, size_t count, const void *got);
-#define PERF_BOUND "|got - fp64| <= (n-1) u (1+2^-10) sum|x|"
+#define PERF_BOUND "|got - reference| <= (n-1) u (1+2^-10) sum|x|"
 
 /* How many of the elements at `sent`, the rank's own send buffer, are not what it was filled with. */
 size_t perf_reference_changed(const struct perf_reference *reference, const void *sent);

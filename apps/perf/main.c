@@ -48,29 +48,27 @@ run_with(struct perf_run *run)
 int
 main(int argc, char **argv)
 {
-	struct perf_options options;
+	const struct perf_options *o = perf_options_parse(argc, argv);
 	struct perf_shapes shapes = {0};
-	struct perf_run run = {.options = &options};
+	struct perf_run run = {.options = o};
 	enum perf_exit status = PERF_FAILED;
 	char error[512];
 	int code;
 
-	perf_options_parse(&options, argc, argv);
-	run.rank = options.weir.source < 0 ? 0 : (unsigned int)options.weir.source;
-	if (options.shapes != NULL &&
-		perf_shapes_read(options.shapes, &shapes, error, sizeof(error)) < 0) {
+	run.rank = o->weir.source < 0 ? 0 : (unsigned int)o->weir.source;
+	if (o->shapes != NULL && perf_shapes_read(o->shapes, &shapes, error, sizeof(error)) < 0) {
 		perf_say(&run, "%s", error);
 		return PERF_USAGE;
 	}
-	code = weir_open(&options.weir, &run.weir);
-	if (run.weir != NULL && options.weir.source < 0)
+	code = weir_open(&o->weir, &run.weir);
+	if (run.weir != NULL && o->weir.source < 0)
 		run.rank = weir_source(run.weir); /* as the launcher says */
 	if (code < 0) {
 		perf_say(&run, "%s", weir_last_error(run.weir));
 		if (run.weir != NULL)
 			(void)perf_report_json(&run, weir_last_error(run.weir));
 	} else {
-		run.shapes = options.shapes != NULL ? &shapes : NULL;
+		run.shapes = o->shapes != NULL ? &shapes : NULL;
 		status = run_with(&run);
 	}
 	weir_close(run.weir);

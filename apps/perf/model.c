@@ -37,6 +37,7 @@ iterate(struct perf_run *run, struct perf_row *row, unsigned int k)
 				shapes->counts[t], slot->send + first * bytes);
 	if (code < 0)
 		return code;
+	run->bytes += (double)row->bytes;
 	row->in.ns = total;
 	row->in.operations = 1;
 	perf_rate(run, &row->in, row->bytes);

@@ -239,34 +239,6 @@ wrong_in(struct perf_run *run, struct perf_slot *slot)
 	return wrong + wrote_too_much(slot, count * bytes);
 }
 
-/*
- * What a ring AllReduce of so many bytes sends per host: 2(n-1)/n of them, in TCP segments that
- * make IP packets as large as a whole block's (Ethernet 14, IPv4 20, TCP 20).
- */
-static double
-ring_bytes(const struct perf_run *run, double bytes)
-{
-	double payload = bytes * 2 * (run->ranks - 1) / run->ranks;
-	double packet = (double)weir_elements(run->weir, run->current.dtype) *
-			weir_dtype_bytes(run->current.dtype) +
-		WEIR_EXT_BYTES + 28;
-
-	return payload + payload / (packet > 41 ? packet - 40 : 1) * 54;
-}
-
-static void
-add_bytes(struct perf_run *run, size_t count)
-{
-	double bytes = (double)count * weir_dtype_bytes(run->current.dtype) *
-		(perf_has_slices(run->current.collective) ? run->ranks : 1);
-
-	run->bytes += bytes;
-	if (run->current.collective != WEIR_COLLECTIVE_ALLREDUCE)
-		return;
-	run->reduced_bytes += bytes;
-	run->ring_wire_bytes += ring_bytes(run, bytes);
-}
-
 static void
 add_sample(struct perf_run *run, uint64_t ns)
 {
@@ -333,11 +305,9 @@ perf_operate(struct perf_run *run, struct perf_timing *timing, bool counts)
 		if (n == 1)
 			add_sample(run, ns);
 	}
-	for (unsigned int i = 0; i < n; i++) {
-		add_bytes(run, run->slots[i].reference.count);
-		if (run->options->check && run->current.collective != WEIR_COLLECTIVE_BARRIER)
+	if (run->options->check && run->current.collective != WEIR_COLLECTIVE_BARRIER)
+		for (unsigned int i = 0; i < n; i++)
 			timing->own_wrong += wrong_in(run, &run->slots[i]);
-	}
 	return 0;
 }
 
@@ -352,7 +322,6 @@ perf_operate_tensor(struct perf_run *run, struct perf_timing *timing, size_t fir
 
 	if (code < 0)
 		return failed(run, code);
-	add_bytes(run, count);
 	code = keep_degraded(run, slot, timing, code);
 	for (size_t i = 0; i < slot->degraded_count; i++)
 		slot->degraded[i].first += first;

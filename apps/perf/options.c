@@ -14,142 +14,115 @@ const char *argp_program_version = "weir-perf " WEIR_VERSION;
 static const char about[] =
 	"Measure collectives through a Weir switch; run one process on each host. COLLECTIVES are "
 	"allreduce, reduce, reducescatter, broadcast, scatter, gather, allgather, alltoall and "
-	"barrier, "
-	"with commas in between, or all (allreduce). In all lists `all' leaves out impossible "
-	"combinations.\v"
-	"With the switch's control API a host needs --switch URL and --job-name; without it "
-	"--switch "
-	"ADDRESS, --address and --source. Exit status: 0 all right; 1 an error or wrong elements; "
-	"2 "
-	"usage; 3 nothing wrong, but some results were partial (the job's policy).";
+	"barrier, with commas in between, or all (allreduce). In all lists `all' leaves out "
+	"impossible combinations.\vWith the switch's control API a host needs --switch URL and "
+	"--job-name; without it --switch ADDRESS, --address and --source. Exit status: 0 all "
+	"right; 1 an error or wrong elements; 2 usage; 3 nothing wrong, but some results were "
+	"partial (the job's policy).";
 
-/* Values as options_parse() stores them; their defaults. */
-static struct {
-	const char *least, *most, *step, *types, *ops, *root, *collectives, *link_rate;
-	double factor;
-	uint64_t iterations, warmup, check, inflight, seed;
-	bool latency, spoil;
-	const char *where, *key_file, *source, *partial, *shapes, *json;
-	uint64_t job, sources, timeout, join_timeout, rejoins, window, spin, port_base, port_ext;
-} given = {
-	.least = "32M",
-	.most = "32M",
-	.step = "1M",
-	.types = "fp32",
-	.ops = "sum",
-	.root = "0",
-	.iterations = 20,
-	.warmup = 1,
-	.check = 1,
-	.inflight = 1,
-	.seed = 1,
-	.partial = "as-is",
-	.job = 1,
-	.timeout = 30000,
-	.spin = 100,
-	.port_base = WEIR_PORT_BASE,
-	.port_ext = WEIR_PORT_EXT,
-};
-static struct weir_config config;
+/* The options as options_parse() stores them, with their defaults; below, those that are converted. */
+static struct perf_options options = {
+	.iterations = 20, .warmup = 1, .check = 1, .inflight = 1, .seed = 1};
+static const char *least = "32M", *most = "32M", *step = "1M", *types = "fp32", *ops = "sum",
+		  *root = "0", *collectives, *link_rate, *where, *key_file, *source,
+		  *partial = "as-is";
+static uint64_t job_id = 1, sources, timeout_ms = 30000, join_timeout_ms, window, spin_us = 100,
+		port_base = WEIR_PORT_BASE, port_ext = WEIR_PORT_EXT;
 
 #define MOST 1000000000
 #define DAY  86400000
 
 static const struct option_row measure[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "As in nccl-tests:"},
-	{"minbytes", 'b', OPTION_TEXT, &given.least, 0, 0, "SIZE",
+	{"minbytes", 'b', OPTION_TEXT, &least, 0, 0, "SIZE",
 		"smallest message; K, M and G are powers of 1024"},
-	{"maxbytes", 'e', OPTION_TEXT, &given.most, 0, 0, "SIZE", "largest message"},
-	{"stepbytes", 'i', OPTION_TEXT, &given.step, 0, 0, "SIZE",
-		"add this to the size each step"},
-	{"stepfactor", 'f', OPTION_REAL, &given.factor, 1.0001, 1e9, "F",
+	{"maxbytes", 'e', OPTION_TEXT, &most, 0, 0, "SIZE", "largest message"},
+	{"stepbytes", 'i', OPTION_TEXT, &step, 0, 0, "SIZE", "add this to the size each step"},
+	{"stepfactor", 'f', OPTION_REAL, &options.step_factor, 1.0001, 1e9, "F",
 		"or multiply the size by F, if not 0"},
-	{"iters", 'n', OPTION_UINT, &given.iterations, 1, MOST, "N", "measured iterations"},
-	{"warmup_iters", 'w', OPTION_UINT, &given.warmup, 0, MOST, "N", "iterations before them"},
-	{"check", 'c', OPTION_UINT, &given.check, 0, 1, "0|1",
+	{"iters", 'n', OPTION_UINT, &options.iterations, 1, MOST, "N", "measured iterations"},
+	{"warmup_iters", 'w', OPTION_UINT, &options.warmup, 0, MOST, "N", "iterations before them"},
+	{"check", 'c', OPTION_UINT, &options.check, 0, 1, "0|1",
 		"check every element of every result"},
-	{"datatype", 'd', OPTION_TEXT, &given.types, 0, 0, "LIST",
+	{"datatype", 'd', OPTION_TEXT, &types, 0, 0, "LIST",
 		"int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp16 (half) bf16 (bfloat16) "
-		"fp32 "
-		"(float) fp64 (double) fp8_e4m3 (f8e4m3) fp8_e5m2 (f8e5m2), or all"},
-	{"op", 'o', OPTION_TEXT, &given.ops, 0, 0, "LIST",
+		"fp32 (float) fp64 (double) fp8_e4m3 (f8e4m3) fp8_e5m2 (f8e5m2), or all"},
+	{"op", 'o', OPTION_TEXT, &ops, 0, 0, "LIST",
 		"sum prod min max avg, of integers also band bor bxor land lor lxor; or all"},
-	{"root", 'r', OPTION_TEXT, &given.root, 0, 0, "RANK", "root of the collective, or all"},
-	{"collective", 'C', OPTION_TEXT, &given.collectives, 0, 0, "LIST",
+	{"root", 'r', OPTION_TEXT, &root, 0, 0, "RANK", "root of the collective, or all"},
+	{"collective", 'C', OPTION_TEXT, &collectives, 0, 0, "LIST",
 		"the same as the argument COLLECTIVES"},
 	{0},
 };
 
 static const struct option_row job[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "The job, and this host in it:"},
-	{"switch", 0, OPTION_TEXT, &given.where, 0, 0, "URL|ADDRESS",
+	{"switch", 0, OPTION_TEXT, &where, 0, 0, "URL|ADDRESS",
 		"the switch's control API: http://HOST:PORT, https://HOST:PORT or unix:PATH "
 		"(WEIR_SWITCH); or the IPv4 address of the switch"},
-	{"job-name", 0, OPTION_TEXT, &config.job_name, 0, 0, "NAME",
+	{"job-name", 0, OPTION_TEXT, &options.weir.job_name, 0, 0, "NAME",
 		"with a URL: the job (WEIR_JOB)"},
-	{"create", 0, OPTION_FLAG, &config.create, 0, 0, NULL,
+	{"create", 0, OPTION_FLAG, &options.weir.create, 0, 0, NULL,
 		"with a URL: make the job if there is none of this name; over TCP with a token"},
-	{"authenticate", 0, OPTION_FLAG, &config.settings.authenticate, 0, 0, NULL,
+	{"authenticate", 0, OPTION_FLAG, &options.weir.settings.authenticate, 0, 0, NULL,
 		"with --create: authenticate every packet; needs https or unix"},
-	{"deterministic", 0, OPTION_FLAG, &config.settings.deterministic, 0, 0, NULL,
+	{"deterministic", 0, OPTION_FLAG, &options.weir.settings.deterministic, 0, 0, NULL,
 		"with --create: floating-point results are the same bits in every run"},
-	{"token-file", 0, OPTION_TEXT, &config.token_file, 0, 0, "FILE",
+	{"token-file", 0, OPTION_TEXT, &options.weir.token_file, 0, 0, "FILE",
 		"with a URL: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)"},
-	{"ca", 0, OPTION_TEXT, &config.ca_file, 0, 0, "FILE",
+	{"ca", 0, OPTION_TEXT, &options.weir.ca_file, 0, 0, "FILE",
 		"with https: certificates to trust (WEIR_CA)"},
-	{"key-file", 0, OPTION_TEXT, &given.key_file, 0, 0, "FILE",
+	{"key-file", 0, OPTION_TEXT, &key_file, 0, 0, "FILE",
 		"key of an authenticated job: 64 hexadecimal digits, or the 128 of this source"},
-	{"address", 0, OPTION_TEXT, &config.address, 0, 0, "ADDRESS",
+	{"address", 0, OPTION_TEXT, &options.weir.address, 0, 0, "ADDRESS",
 		"IPv4 address of this host towards the switch"},
-	{"source", 0, OPTION_TEXT, &given.source, 0, 0, "N",
+	{"source", 0, OPTION_TEXT, &source, 0, 0, "N",
 		"rank of this host, from 0, which prints the table; default with a URL: as mpirun, "
 		"srun, torchrun or WEIR_RANK say"},
-	{"sources", 0, OPTION_UINT, &given.sources, 0, WEIR_SOURCES_MAX, "N",
+	{"sources", 0, OPTION_UINT, &sources, 0, WEIR_SOURCES_MAX, "N",
 		"ranks that the job must have; 0: as many as the switch, or with a URL the "
-		"launcher or "
-		"WEIR_SIZE says"},
-	{"job", 0, OPTION_UINT, &given.job, 0, WEIR_JOBS_MAX - 1, "N", "number of the job"},
-	{"port-base", 0, OPTION_UINT, &given.port_base, 1, 65535, "PORT",
+		"launcher or WEIR_SIZE says"},
+	{"job", 0, OPTION_UINT, &job_id, 0, WEIR_JOBS_MAX - 1, "N", "number of the job"},
+	{"port-base", 0, OPTION_UINT, &port_base, 1, 65535, "PORT",
 		"UDP port of the switch, base form"},
-	{"port-ext", 0, OPTION_UINT, &given.port_ext, 1, 65535, "PORT", "the same, extended form"},
+	{"port-ext", 0, OPTION_UINT, &port_ext, 1, 65535, "PORT", "the same, extended form"},
 	{0},
 };
 
 static const struct option_row how[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "How:"},
-	{"timeout", 0, OPTION_UINT, &given.timeout, 1, DAY, "MS",
+	{"timeout", 0, OPTION_UINT, &timeout_ms, 1, DAY, "MS",
 		"for the join, and for an operation without progress"},
-	{"join-timeout", 0, OPTION_UINT, &given.join_timeout, 0, DAY, "MS",
+	{"join-timeout", 0, OPTION_UINT, &join_timeout_ms, 0, DAY, "MS",
 		"for the join alone; 0: as --timeout"},
-	{"partial", 0, OPTION_CHOICE, &given.partial, 0, 0, "as-is|rescale|fail",
+	{"partial", 0, OPTION_CHOICE, &partial, 0, 0, "as-is|rescale|fail",
 		"what to do with partial results; rescale needs -c 0"},
-	{"error-feedback", 0, OPTION_FLAG, &config.error_feedback, 0, 0, NULL,
+	{"error-feedback", 0, OPTION_FLAG, &options.weir.error_feedback, 0, 0, NULL,
 		"add contributions that missed their block to the next call; needs -c 0"},
-	{"rejoin", 0, OPTION_UINT, &given.rejoins, 0, 1000, "N",
+	{"rejoin", 0, OPTION_UINT, &options.rejoins, 0, 1000, "N",
 		"after a failure join again and go on, N times in all; on every rank, also on one "
-		"that is "
-		"started again: it goes on where the others are"},
-	{"base-form", 0, OPTION_FLAG, &config.base_form, 0, 0, NULL,
+		"that is started again: it goes on where the others are"},
+	{"base-form", 0, OPTION_FLAG, &options.weir.base_form, 0, 0, NULL,
 		"send 12-byte headers (the job's own type and operation)"},
-	{"window", 0, OPTION_UINT, &given.window, 0, 4096, "N",
+	{"window", 0, OPTION_UINT, &window, 0, 4096, "N",
 		"blocks in flight at most; 0: the job's window"},
-	{"spin", 0, OPTION_UINT, &given.spin, 0, 1000000, "US",
+	{"spin", 0, OPTION_UINT, &spin_us, 0, 1000000, "US",
 		"a waiting call polls so long before it sleeps"},
-	{"inflight", 0, OPTION_UINT, &given.inflight, 1, PERF_INFLIGHT_MAX, "N",
+	{"inflight", 0, OPTION_UINT, &options.inflight, 1, PERF_INFLIGHT_MAX, "N",
 		"operations at a time, begun without waiting, each in its own buffers; 1: blocking "
 		"calls"},
-	{"shapes", 0, OPTION_TEXT, &given.shapes, 0, 0, "FILE",
+	{"shapes", 0, OPTION_TEXT, &options.shapes, 0, 0, "FILE",
 		"reduce every tensor of a model, in place, one call each"},
-	{"seed", 0, OPTION_UINT, &given.seed, 0, 0x1p64, "N", "of the data; the same on all ranks"},
-	{"spoil", 0, OPTION_FLAG, &given.spoil, 0, 0, NULL,
+	{"seed", 0, OPTION_UINT, &options.seed, 0, 0x1p64, "N",
+		"of the data; the same on all ranks"},
+	{"spoil", 0, OPTION_FLAG, &options.spoil, 0, 0, NULL,
 		"change an element of each own result before the check, which must report it"},
-	{"latency", 0, OPTION_FLAG, &given.latency, 0, 0, NULL,
+	{"latency", 0, OPTION_FLAG, &options.latency, 0, 0, NULL,
 		"print min, median and 99 % of the times instead of bandwidths"},
-	{"link-rate", 0, OPTION_TEXT, &given.link_rate, 0, 0, "RATE",
+	{"link-rate", 0, OPTION_TEXT, &link_rate, 0, 0, "RATE",
 		"bit/s of a host's link (K, M, G: powers of 1000): print how much of it is used, "
-		"by all "
-		"bytes on the wire and by the data alone"},
-	{"json", 0, OPTION_TEXT, &given.json, 0, 0, "FILE", "write a report"},
+		"by all bytes on the wire and by the data alone"},
+	{"json", 0, OPTION_TEXT, &options.json, 0, 0, "FILE", "write a report"},
 	{0},
 };
 
@@ -203,14 +176,6 @@ rank_of(const char *option, const char *text)
 	return (unsigned int)value;
 }
 
-static enum weir_partial
-partial_of(const char *text)
-{
-	return text[0] == 'r'    ? WEIR_PARTIAL_RESCALE
-		: text[0] == 'f' ? WEIR_PARTIAL_FAIL
-				 : WEIR_PARTIAL_AS_IS;
-}
-
 /* Read a key from a file of hexadecimal digits; ends the program if there is none. */
 static void
 read_key(struct weir_config *weir, const char *path)
@@ -233,8 +198,7 @@ read_key(struct weir_config *weir, const char *path)
 		(digits != sizeof(key) && digits != 2 * sizeof(key))) {
 		fprintf(stderr,
 			"weir-perf: --key-file %s: it should hold %zu or %zu hexadecimal digits "
-			"and a "
-			"line end, and no more; it begins with %zu\n",
+			"and a line end, and no more; it begins with %zu\n",
 			path, sizeof(key), 2 * sizeof(key), digits);
 		explicit_bzero(text, sizeof(text));
 		exit(PERF_USAGE);
@@ -249,60 +213,49 @@ read_key(struct weir_config *weir, const char *path)
 	weir->key_bytes = digits / 2;
 }
 
+/* Convert what options_parse() has stored. */
 static void
-fill(struct perf_options *o)
+convert(struct perf_options *o)
 {
-	bool url = given.where != NULL &&
-		(strstr(given.where, "://") != NULL || strncmp(given.where, "unix:", 5) == 0 ||
-			given.where[0] == '/');
+	struct weir_config *w = &o->weir;
+	bool url = where != NULL &&
+		(strstr(where, "://") != NULL || strncmp(where, "unix:", 5) == 0 ||
+			where[0] == '/');
 
-	*o = (struct perf_options){
-		.weir = config,
-		.min_bytes = bytes_of("-b", given.least),
-		.max_bytes = bytes_of("-e", given.most),
-		.step_bytes = given.factor != 0 ? 0 : bytes_of("-i", given.step),
-		.step_factor = given.factor,
-		.iterations = (unsigned int)given.iterations,
-		.warmup = (unsigned int)given.warmup,
-		.check = given.check != 0,
-		.inflight = (unsigned int)given.inflight,
-		.seed = given.seed,
-		.latency = given.latency,
-		.spoil = given.spoil,
-		.json = given.json,
-		.shapes = given.shapes,
-		.rejoins = (unsigned int)given.rejoins,
-		.root = strcmp(given.root, "all") == 0 ? PERF_ROOT_ALL : rank_of("-r", given.root),
-	};
-	if (given.factor == 0 && o->step_bytes == 0)
-		refuse("-i", given.step);
-	if (!perf_list_types(given.types, &o->types))
-		refuse("-d", given.types);
-	if (!perf_list_ops(given.ops, &o->ops))
-		refuse("-o", given.ops);
+	o->min_bytes = bytes_of("-b", least);
+	o->max_bytes = bytes_of("-e", most);
+	o->step_bytes = o->step_factor != 0 ? 0 : bytes_of("-i", step);
+	if (o->step_factor == 0 && o->step_bytes == 0)
+		refuse("-i", step);
+	o->root = strcmp(root, "all") == 0 ? PERF_ROOT_ALL : rank_of("-r", root);
+	if (!perf_list_types(types, &o->types))
+		refuse("-d", types);
+	if (!perf_list_ops(ops, &o->ops))
+		refuse("-o", ops);
 	if (!perf_list_collectives(
-		    given.collectives != NULL ? given.collectives : "allreduce", &o->collectives))
-		refuse("COLLECTIVES", given.collectives);
-	if (given.link_rate != NULL) {
-		o->link_rate = scaled(given.link_rate, 1000);
+		    collectives != NULL ? collectives : "allreduce", &o->collectives))
+		refuse("COLLECTIVES", collectives);
+	if (link_rate != NULL) {
+		o->link_rate = scaled(link_rate, 1000);
 		if (!(o->link_rate >= 1))
-			refuse("--link-rate", given.link_rate);
+			refuse("--link-rate", link_rate);
 	}
-	if (given.key_file != NULL)
-		read_key(&o->weir, given.key_file);
-	o->weir.control = url ? given.where : NULL;
-	o->weir.switch_address = url ? NULL : given.where;
-	o->weir.source = given.source == NULL ? -1 : (int)rank_of("--source", given.source);
-	o->weir.sources = (unsigned int)given.sources;
-	o->weir.job = (uint8_t)given.job;
-	o->weir.port_base = (uint16_t)given.port_base;
-	o->weir.port_ext = (uint16_t)given.port_ext;
-	o->weir.op_timeout_ms = (unsigned int)given.timeout;
-	o->weir.join_timeout_ms =
-		(unsigned int)(given.join_timeout != 0 ? given.join_timeout : given.timeout);
-	o->weir.partial = partial_of(given.partial);
-	o->weir.window_limit = (unsigned int)given.window;
-	o->weir.spin_us = given.spin == 0 ? -1 : (int)given.spin;
+	if (key_file != NULL)
+		read_key(w, key_file);
+	w->control = url ? where : NULL;
+	w->switch_address = url ? NULL : where;
+	w->source = source == NULL ? -1 : (int)rank_of("--source", source);
+	w->sources = (unsigned int)sources;
+	w->job = (uint8_t)job_id;
+	w->port_base = (uint16_t)port_base;
+	w->port_ext = (uint16_t)port_ext;
+	w->op_timeout_ms = (unsigned int)timeout_ms;
+	w->join_timeout_ms = (unsigned int)(join_timeout_ms != 0 ? join_timeout_ms : timeout_ms);
+	w->partial = partial[0] == 'r' ? WEIR_PARTIAL_RESCALE
+		: partial[0] == 'f'    ? WEIR_PARTIAL_FAIL
+				       : WEIR_PARTIAL_AS_IS;
+	w->window_limit = (unsigned int)window;
+	w->spin_us = spin_us == 0 ? -1 : (int)spin_us;
 }
 
 /* Why the options do not go together; NULL: they do. */
@@ -333,8 +286,8 @@ contradiction(const struct perf_options *o)
 	return perf_plan_refuses(o, text, sizeof(text));
 }
 
-void
-perf_options_parse(struct perf_options *o, int argc, char **argv)
+const struct perf_options *
+perf_options_parse(int argc, char **argv)
 {
 	const struct option_row *const tables[] = {measure, job, how, NULL};
 	const char *why;
@@ -343,12 +296,12 @@ perf_options_parse(struct perf_options *o, int argc, char **argv)
 	for (int next; argc > 1; argc -= next, argv += next) {
 		next = options_parse("weir-perf", about, "[COLLECTIVES]", tables, argc, argv);
 		if (next < argc)
-			given.collectives = argv[next];
+			collectives = argv[next];
 	}
-	fill(o);
-	why = contradiction(o);
+	convert(&options);
+	why = contradiction(&options);
 	if (why == NULL)
-		return;
+		return &options;
 	fprintf(stderr, "weir-perf: %s; see weir-perf --help\n", why);
 	exit(PERF_USAGE);
 }

@@ -12,8 +12,7 @@
  *	model.c      the steps of a model's tensors
  *	exchange.c   values that the ranks exchange
  *	rejoin.c     after a failure: join again, and agree where to resume
- *	report.c     the table
- *	json.c       the JSON report
+ *	report.c     the table and the JSON report
  *
  * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
  */
@@ -52,18 +51,19 @@ struct perf_options {
 	unsigned int root; /* or PERF_ROOT_ALL, one after the other */
 	size_t min_bytes, max_bytes, step_bytes; /* step_bytes 0: multiply */
 	double step_factor;
-	unsigned int iterations, warmup;
-	unsigned int inflight; /* operations at a time, [1, PERF_INFLIGHT_MAX]; 1: blocking calls */
-	bool check, latency;
+	uint64_t iterations, warmup;
+	uint64_t inflight; /* operations at a time, [1, PERF_INFLIGHT_MAX]; 1: blocking calls */
+	uint64_t check; /* 0 or 1 */
+	bool latency;
 	bool spoil; /* change an element of each own result before it is checked */
 	double link_rate; /* bit/s; 0: unknown */
 	uint64_t seed;
 	const char *json, *shapes; /* files; NULL: none */
-	unsigned int rejoins; /* tries to join again after failures; 0: a failure is the end */
+	uint64_t rejoins; /* tries to join again after failures; 0: a failure is the end */
 };
 
 /* Parse the command line. Ends the program with PERF_USAGE if it is wrong. */
-void perf_options_parse(struct perf_options *options, int argc, char **argv);
+const struct perf_options *perf_options_parse(int argc, char **argv);
 
 /* What is measured with all sizes: a collective, where it has them with type, operation and root. */
 struct perf_series {
@@ -78,15 +78,6 @@ bool perf_list_types(const char *text, struct perf_list *list);
 bool perf_list_ops(const char *text, struct perf_list *list);
 bool perf_list_collectives(const char *text, struct perf_list *list);
 
-bool perf_reduces(enum weir_collective collective);
-bool perf_has_root(enum weir_collective collective);
-/* Is `count` of the call that of one slice? */
-bool perf_has_slices(enum weir_collective collective);
-/* Is the result made of a slice from each rank? */
-bool perf_gathers(enum weir_collective collective);
-const char *perf_collective_name(enum weir_collective collective);
-const char *perf_type_name(enum weir_dtype dtype);
-const char *perf_op_name(enum weir_op op);
 /* busbw / algbw, as nccl-tests defines them. */
 double perf_bus_factor(enum weir_collective collective, unsigned int ranks);
 
@@ -190,8 +181,6 @@ struct perf_run {
 	uint64_t iteration; /* number of the next one; names its data */
 	uint64_t degraded;
 	double bytes; /* of all operations */
-	double reduced_bytes; /* of all AllReduces, to compare with a ring */
-	double ring_wire_bytes; /* what a ring would have sent for them, headers too */
 	uint64_t reported_ns; /* when progress was last reported */
 };
 

@@ -4,135 +4,78 @@
 #include <string.h>
 
 #include "apps/perf/perf.h"
-#include "pktbuf/wire/collectives.h"
 
-#define COLLECTIVES (sizeof(collective_table) / sizeof(collective_table[0]))
-#define TYPES       WEIR_DTYPES
-#define OPS         WEIR_OPS
-
-/* NULL: no collective has this code. */
-static const char *const collectives[COLLECTIVES] = {
-#define X(name, code, text, contribution, result, to) [code] = TO_##to != TO_NONE ? text : NULL,
-	WEIR_COLLECTIVE_LIST(X)
+/* The collectives that an application calls, as a bit for each code. */
+enum {
+#define X(name, code, text, contribution, result, to) +((TO_##to != TO_NONE) << code)
+	COLLECTIVES = 0 WEIR_COLLECTIVE_LIST(X)
 #undef X
 };
-
-static const char *const types[] = {
-#define X(name, code, text, ...) [code] = text,
-	WEIR_DTYPE_LIST(X)
-#undef X
-};
-
-static const char *const ops[] = {
-#define X(name, code, text) [code] = text,
-	WEIR_OP_LIST(X)
-#undef X
-};
-
-/* What nccl-tests calls some types. */
-static const struct {
-	const char *name;
-	enum weir_dtype dtype;
-} aliases[] = {{"float", WEIR_DTYPE_FP32}, {"double", WEIR_DTYPE_FP64}, {"half", WEIR_DTYPE_FP16},
-	{"bfloat16", WEIR_DTYPE_BF16}, {"f8e4m3", WEIR_DTYPE_FP8_E4M3},
-	{"f8e5m2", WEIR_DTYPE_FP8_E5M2}};
 
 static int
-code_of(const char *const *names, unsigned int n, const char *word, size_t length)
+collective_of(const char *word)
 {
-	for (unsigned int i = 0; i < n; i++)
-		if (names[i] != NULL && strlen(names[i]) == length &&
-			memcmp(names[i], word, length) == 0)
-			return (int)i;
-	for (unsigned int i = 0; names == types && i < sizeof(aliases) / sizeof(aliases[0]); i++)
-		if (strlen(aliases[i].name) == length && memcmp(aliases[i].name, word, length) == 0)
+	int code = weir_collective_parse(word);
+
+	return code >= 0 && collective_table[code].served ? code : -EINVAL;
+}
+
+static int
+type_of(const char *word)
+{
+	/* What nccl-tests calls some types. */
+	static const struct {
+		const char *name;
+		enum weir_dtype dtype;
+	} aliases[] = {{"float", WEIR_DTYPE_FP32}, {"double", WEIR_DTYPE_FP64},
+		{"half", WEIR_DTYPE_FP16}, {"bfloat16", WEIR_DTYPE_BF16},
+		{"f8e4m3", WEIR_DTYPE_FP8_E4M3}, {"f8e5m2", WEIR_DTYPE_FP8_E5M2}};
+
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (strcmp(word, aliases[i].name) == 0)
 			return (int)aliases[i].dtype;
-	return -1;
+	return weir_dtype_parse(word);
 }
 
 static bool
-parse(const char *text, const char *const *names, unsigned int n, struct perf_list *list)
+parse(const char *text, int (*code_of)(const char *), uint32_t all, struct perf_list *list)
 {
-	*list = (struct perf_list){0};
-	for (;; text++) {
-		size_t length = strcspn(text, ",");
-		int code = code_of(names, n, text, length);
+	char words[256], *rest = words, *word;
 
-		if (length == 3 && memcmp(text, "all", 3) == 0) {
+	*list = (struct perf_list){0};
+	if ((size_t)snprintf(words, sizeof(words), "%s", text) >= sizeof(words))
+		return false;
+	while ((word = strsep(&rest, ",")) != NULL) {
+		int code = code_of(word);
+
+		if (strcmp(word, "all") == 0) {
 			list->all = true;
-			for (unsigned int i = 0; i < n; i++)
-				list->codes |= (uint32_t)(names[i] != NULL) << i;
+			list->codes |= all;
 		} else if (code >= 0) {
 			list->codes |= 1u << code;
 		} else {
 			return false;
 		}
-		text += length;
-		if (*text == '\0')
-			return true;
 	}
+	return true;
 }
 
 bool
 perf_list_types(const char *text, struct perf_list *list)
 {
-	return parse(text, types, TYPES, list);
+	return parse(text, type_of, (1u << WEIR_DTYPES) - 1, list);
 }
 
 bool
 perf_list_ops(const char *text, struct perf_list *list)
 {
-	return parse(text, ops, OPS, list);
+	return parse(text, weir_op_parse, (1u << WEIR_OPS) - 1, list);
 }
 
 bool
 perf_list_collectives(const char *text, struct perf_list *list)
 {
-	return parse(text, collectives, COLLECTIVES, list);
-}
-
-const char *
-perf_collective_name(enum weir_collective collective)
-{
-	return collectives[collective];
-}
-
-const char *
-perf_type_name(enum weir_dtype dtype)
-{
-	return types[dtype];
-}
-
-const char *
-perf_op_name(enum weir_op op)
-{
-	return ops[op];
-}
-
-bool
-perf_reduces(enum weir_collective collective)
-{
-	return collective_table[collective].contribution == CONTRIBUTION_REDUCE;
-}
-
-bool
-perf_has_root(enum weir_collective collective)
-{
-	return collective_table[collective].rooted;
-}
-
-bool
-perf_has_slices(enum weir_collective collective)
-{
-	return perf_gathers(collective) || collective_table[collective].result == RESULT_SLICE;
-}
-
-bool
-perf_gathers(enum weir_collective collective)
-{
-	unsigned int contribution = collective_table[collective].contribution;
-
-	return contribution == CONTRIBUTION_SLICE || contribution == CONTRIBUTION_ROW;
+	return parse(text, collective_of, COLLECTIVES, list);
 }
 
 double
@@ -159,14 +102,15 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 	bool one_op = __builtin_popcount(o->ops.codes) == 1,
 	     sums = o->ops.codes == 1u << WEIR_OP_SUM, reduces = false;
 
-	for (unsigned int c = 0; c < COLLECTIVES; c++)
+	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
 		reduces |= has(&o->collectives, c) && perf_reduces(c);
-	for (unsigned int t = 0; t < TYPES; t++)
-		for (unsigned int op = 0; op < OPS; op++) {
+	for (unsigned int t = 0; t < WEIR_DTYPES; t++)
+		for (unsigned int op = 0; op < WEIR_OPS; op++) {
 			if (!has(&o->types, t) || !has(&o->ops, op) || o->types.all || o->ops.all ||
-				perf_data_reduces(t, op) || !reduces)
+				weir_dtype_has_op(t, op) || !reduces)
 				continue;
-			snprintf(text, size, "%s is not combined by %s", types[t], ops[op]);
+			snprintf(text, size, "%s is for integers, not for %s", weir_op_text(op),
+				weir_dtype_text(t));
 			return text;
 		}
 	if (o->weir.base_form && ((o->collectives.codes & ~base) != 0 || !one_type || !one_op))
@@ -182,62 +126,57 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 	return NULL;
 }
 
+/* Is it measured: a collective with this type and operation? A barrier has neither, other collectives may have no operation. */
 static bool
-has_data(enum weir_collective collective)
+is_measured(const struct perf_options *o, unsigned int collective, unsigned int t, unsigned int op)
 {
-	return collective_table[collective].contribution != CONTRIBUTION_NOTHING;
+	if (!has(&o->collectives, collective))
+		return false;
+	if (collective == WEIR_COLLECTIVE_BARRIER)
+		return t == 0 && op == 0;
+	if (!has(&o->types, t))
+		return false;
+	return perf_reduces(collective) ? has(&o->ops, op) && weir_dtype_has_op(t, op)
+					: op == WEIR_OP_SUM;
 }
 
-/* Write the series of one collective, or only count them, with series NULL. */
-static unsigned int
-expand(const struct perf_options *o, unsigned int ranks, enum weir_collective collective,
-	struct perf_series *series)
+/* Add a series for each root that is asked for. */
+static int
+add_series(const struct perf_options *o, unsigned int ranks, struct perf_series one,
+	struct perf_series **all, unsigned int *count)
 {
-	bool rooted = perf_has_root(collective), every = rooted && o->root == PERF_ROOT_ALL;
-	unsigned int root = rooted && !every ? o->root : 0, count = 0;
+	bool rooted = collective_table[one.collective].rooted;
+	bool every = rooted && o->root == PERF_ROOT_ALL;
+	unsigned int end = every ? ranks : rooted ? o->root + 1 : 1;
 
-	if (!has_data(collective)) {
-		if (series != NULL)
-			series[0] = (struct perf_series){.collective = collective};
-		return 1;
+	for (one.root = every ? 0 : end - 1; one.root < end; one.root++) {
+		struct perf_series *more = reallocarray(*all, *count + 1, sizeof(*more));
+
+		if (more == NULL)
+			return -ENOMEM;
+		*all = more;
+		more[(*count)++] = one;
 	}
-	for (unsigned int t = 0; t < TYPES; t++)
-		for (unsigned int op = 0; op < OPS; op++) {
-			bool taken = perf_reduces(collective)
-				? has(&o->ops, op) && perf_data_reduces(t, op)
-				: op == WEIR_OP_SUM;
-
-			if (!taken || !has(&o->types, t))
-				continue;
-			for (unsigned int r = root; r < (every ? ranks : root + 1); r++, count++)
-				if (series != NULL)
-					series[count] = (struct perf_series){collective,
-						(enum weir_dtype)t, (enum weir_op)op, r};
-		}
-	return count;
+	return 0;
 }
 
 int
 perf_plan(const struct perf_options *o, unsigned int ranks, struct perf_series **series,
 	unsigned int *count)
 {
-	unsigned int n = 0;
+	int code = 0;
 
 	*series = NULL;
+	*count = 0;
 	if (o->root != PERF_ROOT_ALL && o->root >= ranks)
 		return -EINVAL;
-	for (unsigned int c = 0; c < COLLECTIVES; c++)
-		if (has(&o->collectives, c))
-			n += expand(o, ranks, (enum weir_collective)c, NULL);
-	*series = calloc(n + 1, sizeof(**series));
-	if (*series == NULL)
-		return -ENOMEM;
-	*count = n;
-	n = 0;
-	for (unsigned int c = 0; c < COLLECTIVES; c++)
-		if (has(&o->collectives, c))
-			n += expand(o, ranks, (enum weir_collective)c, *series + n);
-	return 0;
+	for (unsigned int c = 0; c <= WEIR_COLLECTIVE_BARRIER; c++)
+		for (unsigned int t = 0; t < WEIR_DTYPES; t++)
+			for (unsigned int op = 0; op < WEIR_OPS && code == 0; op++)
+				if (is_measured(o, c, t, op))
+					code = add_series(o, ranks,
+						(struct perf_series){c, t, op, 0}, series, count);
+	return code;
 }
 
 /* The size of a row; false: there is no such row. */
@@ -275,7 +214,7 @@ perf_plan_count(const struct perf_options *o, const struct perf_series *series, 
 
 	if (perf_has_slices(series->collective))
 		unit *= ranks;
-	if (has_data(series->collective))
+	if (series->collective != WEIR_COLLECTIVE_BARRIER)
 		(void)size_of(o, row, &asked);
 	count = asked / unit;
 	if (count == 0 && asked != 0)

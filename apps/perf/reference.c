@@ -10,8 +10,8 @@
 struct work {
 	_Alignas(8) uint8_t raw[CHUNK * 8];
 	uint64_t whole[CHUNK]; /* integers, sign-extended where they have one */
-	double real[CHUNK], sizes[CHUNK]; /* sums or products; sums of |x| */
-	long double fine[CHUNK]; /* the same for fp64 */
+	long double real[CHUNK]; /* sums, products or extremes; fp64 is no reference for itself */
+	double sizes[CHUNK]; /* sums of |x| */
 	unsigned int in; /* contributions so far */
 };
 
@@ -107,13 +107,13 @@ combine(enum weir_op op, bool has_sign, uint64_t a, uint64_t b)
 }
 
 /* minimum and maximum of IEEE 754-2019. */
-static double
-extreme(bool maximum, double a, double b)
+static long double
+extreme(bool maximum, long double a, long double b)
 {
 	if (isnan(a) || isnan(b))
-		return (double)NAN;
+		return (long double)NAN;
 	if (a == b)
-		return signbit(a) != maximum ? a : b; /* -0 < +0 */
+		return (signbit(a) != 0) != maximum ? a : b; /* -0 < +0 */
 	return (a < b) != maximum ? a : b;
 }
 
@@ -132,34 +132,27 @@ add_integers(const struct perf_data *d, struct work *w, size_t count)
 	}
 }
 
+static bool
+is_extreme(enum weir_op op)
+{
+	return op == WEIR_OP_MIN || op == WEIR_OP_MAX;
+}
+
 static void
 add_reals(const struct perf_data *d, struct work *w, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		double value = real_at(d->dtype, w->raw, i), size = fabs(value);
+		double value = real_at(d->dtype, w->raw, i);
 
-		if (d->op == WEIR_OP_MIN || d->op == WEIR_OP_MAX)
-			value = w->in == 0 ? value
-					   : extreme(d->op == WEIR_OP_MAX, w->real[i], value);
-		else if (w->in != 0)
-			value = d->op == WEIR_OP_PROD ? w->real[i] * value : w->real[i] + value;
-		w->sizes[i] = (w->in != 0 ? w->sizes[i] : 0) + size;
-		w->real[i] = value;
-	}
-}
-
-/* fp64 is no reference for itself. */
-static void
-add_fine(const struct perf_data *d, struct work *w, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		long double value = (long double)real_at(d->dtype, w->raw, i);
-
+		w->sizes[i] = (w->in != 0 ? w->sizes[i] : 0) + fabs(value);
 		if (w->in == 0)
-			w->fine[i] = value;
+			w->real[i] = (long double)value;
+		else if (is_extreme(d->op))
+			w->real[i] = extreme(d->op == WEIR_OP_MAX, w->real[i], (long double)value);
+		else if (d->op == WEIR_OP_PROD)
+			w->real[i] *= (long double)value;
 		else
-			w->fine[i] =
-				d->op == WEIR_OP_PROD ? w->fine[i] * value : w->fine[i] + value;
+			w->real[i] += (long double)value;
 	}
 }
 
@@ -190,12 +183,12 @@ wrong_extremes(const struct perf_data *d, const struct work *w, size_t count, co
 	size_t wrong = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		double value = real_at(d->dtype, got, i), wanted = w->real[i];
+		double value = real_at(d->dtype, got, i), wanted = (double)w->real[i];
 
 		if (isnan(wanted))
 			wrong += whole_at(d->dtype, got, i) != weir_dtype_float(d->dtype).nan;
 		else
-			wrong += value != wanted || signbit(value) != signbit(wanted);
+			wrong += value != wanted || (signbit(value) != 0) != (signbit(wanted) != 0);
 	}
 	return wrong;
 }
@@ -228,7 +221,7 @@ wrong_reals(const struct perf_data *d, const struct work *w, size_t count, const
 	size_t wrong = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		long double wanted = d->dtype == WEIR_DTYPE_FP64 ? w->fine[i] : w->real[i];
+		long double wanted = w->real[i];
 		double size = d->op == WEIR_OP_PROD ? fabs((double)wanted) : w->sizes[i] / divisor;
 		double off;
 
@@ -247,26 +240,21 @@ wrong_reduced(const struct perf_reference *r, const uint8_t *present, size_t fir
 	const uint8_t *got)
 {
 	const struct perf_data *d = &r->data;
-	bool extremes = d->op == WEIR_OP_MIN || d->op == WEIR_OP_MAX;
+	bool real = weir_dtype_is_float(d->dtype);
 	struct work w;
 
 	for (unsigned int rank = w.in = 0; rank < d->ranks; rank++) {
 		if (!is_in(present, rank))
 			continue;
 		perf_data_fill(d, rank, r->iteration, first, count, w.raw);
-		if (!weir_dtype_is_float(d->dtype))
-			add_integers(d, &w, count);
-		else
-			add_reals(d, &w, count);
-		if (d->dtype == WEIR_DTYPE_FP64 && !extremes)
-			add_fine(d, &w, count);
+		(real ? add_reals : add_integers)(d, &w, count);
 		w.in++;
 	}
 	if (w.in == 0)
 		return count; /* a result of nobody */
-	if (!weir_dtype_is_float(d->dtype))
+	if (!real)
 		return wrong_integers(d, &w, count, got);
-	return extremes ? wrong_extremes(d, &w, count, got) : wrong_reals(d, &w, count, got);
+	return (is_extreme(d->op) ? wrong_extremes : wrong_reals)(d, &w, count, got);
 }
 
 /* Elements [first, first + count) of a rank, as they are; at most CHUNK. */
@@ -290,27 +278,16 @@ static size_t
 wrong_chunk(const struct perf_reference *r, const uint8_t *present, size_t first, size_t count,
 	const uint8_t *got)
 {
-	size_t own = r->rank * r->count; /* this rank's slice of what the others have */
-	unsigned int slice = r->count != 0 ? (unsigned int)(first / r->count) : 0;
-	size_t within = r->count != 0 ? first % r->count : 0;
+	const struct collective_row *row = &collective_table[r->collective];
+	bool divides = row->result == RESULT_SLICE || row->result == RESULT_COLUMN;
+	size_t own = divides ? r->rank * r->count : 0; /* this rank's slice of a contribution */
 
-	switch (r->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE:
-	case WEIR_COLLECTIVE_REDUCE: return wrong_reduced(r, present, first, count, got);
-	case WEIR_COLLECTIVE_REDUCESCATTER:
+	if (row->contribution == CONTRIBUTION_REDUCE)
 		return wrong_reduced(r, present, own + first, count, got);
-	case WEIR_COLLECTIVE_BROADCAST: return wrong_copied(r, NULL, r->root, first, count, got);
-	case WEIR_COLLECTIVE_SCATTER:
+	if (row->contribution == CONTRIBUTION_ROOT)
 		return wrong_copied(r, NULL, r->root, own + first, count, got);
-	case WEIR_COLLECTIVE_GATHER:
-	case WEIR_COLLECTIVE_ALLGATHER: return wrong_copied(r, present, slice, within, count, got);
-	case WEIR_COLLECTIVE_ALLTOALL:
-		return wrong_copied(r, present, slice, own + within, count, got);
-	case WEIR_COLLECTIVE_BARRIER:
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
-	default: return count;
-	}
+	return wrong_copied(
+		r, present, (unsigned int)(first / r->count), own + first % r->count, count, got);
 }
 
 size_t
@@ -322,7 +299,7 @@ perf_reference_wrong(const struct perf_reference *r, const uint8_t *present, siz
 	size_t wrong = 0;
 
 	for (size_t n; count > 0; first += n, count -= n, at += n * bytes) {
-		size_t left = r->count != 0 ? r->count - first % r->count : count;
+		size_t left = r->count - first % r->count; /* of the slice */
 
 		n = count < CHUNK ? count : CHUNK;
 		n = n < left ? n : left;
@@ -334,39 +311,24 @@ perf_reference_wrong(const struct perf_reference *r, const uint8_t *present, siz
 size_t
 perf_reference_sent(const struct perf_reference *r)
 {
-	switch (r->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE:
-	case WEIR_COLLECTIVE_REDUCE:
-	case WEIR_COLLECTIVE_GATHER:
-	case WEIR_COLLECTIVE_ALLGATHER: return r->count;
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-	case WEIR_COLLECTIVE_ALLTOALL: return r->count * r->data.ranks;
-	case WEIR_COLLECTIVE_BROADCAST: return r->rank == r->root ? r->count : 0;
-	case WEIR_COLLECTIVE_SCATTER: return r->rank == r->root ? r->count * r->data.ranks : 0;
-	case WEIR_COLLECTIVE_BARRIER:
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
-	default: return 0;
-	}
+	const struct collective_row *row = &collective_table[r->collective];
+
+	if (row->contribution == CONTRIBUTION_NOTHING ||
+		(row->contribution == CONTRIBUTION_ROOT && r->rank != r->root))
+		return 0;
+	return row->result == RESULT_SLICE || row->contribution == CONTRIBUTION_ROW
+		? r->count * r->data.ranks
+		: r->count;
 }
 
 size_t
 perf_reference_received(const struct perf_reference *r)
 {
-	switch (r->collective) {
-	case WEIR_COLLECTIVE_ALLREDUCE:
-	case WEIR_COLLECTIVE_REDUCESCATTER:
-	case WEIR_COLLECTIVE_BROADCAST:
-	case WEIR_COLLECTIVE_SCATTER: return r->count;
-	case WEIR_COLLECTIVE_ALLGATHER:
-	case WEIR_COLLECTIVE_ALLTOALL: return r->count * r->data.ranks;
-	case WEIR_COLLECTIVE_REDUCE: return r->rank == r->root ? r->count : 0;
-	case WEIR_COLLECTIVE_GATHER: return r->rank == r->root ? r->count * r->data.ranks : 0;
-	case WEIR_COLLECTIVE_BARRIER:
-	case WEIR_COLLECTIVE_ACKNOWLEDGE:
-	case WEIR_COLLECTIVE_JOIN:
-	default: return 0;
-	}
+	const struct collective_row *row = &collective_table[r->collective];
+
+	if (row->result == RESULT_NOTHING || (row->to == TO_ROOT && r->rank != r->root))
+		return 0;
+	return perf_gathers(r->collective) ? r->count * r->data.ranks : r->count;
 }
 
 size_t

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table as in nccl-tests, the lines around it, and the same as JSON. */
 #include "apps/perf/perf.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include "apps/report/table.h"
 
 void
 perf_say(const struct perf_run *run, const char *format, ...)
@@ -29,8 +34,9 @@ perf_report_header(const struct perf_run *run)
 		weir_generation(w));
 	printf("# window %u blocks of at most %u elements, block timeout %u ms\n", weir_window(w),
 		weir_elements(w, WEIR_DTYPE_FP32), weir_timeout_ms(w));
-	printf("# iterations %u, warm-up %u, seed %llu, %u at a time\n", o->iterations, o->warmup,
-		(unsigned long long)o->seed, o->inflight);
+	printf("# iterations %" PRIu64 ", warm-up %" PRIu64 ", seed %" PRIu64 ", %" PRIu64
+	       " at a time\n",
+		o->iterations, o->warmup, o->seed, o->inflight);
 	if (o->check)
 		printf("# check: every element on every rank; where floating point rounds: %s\n",
 			PERF_BOUND);
@@ -42,148 +48,156 @@ perf_report_header(const struct perf_run *run)
 	fflush(stdout);
 }
 
-/* The columns of one way of calling, and what stands above them. */
+/*
+ * A row as the table and the report have it: columns with a title are in the table, columns with a key in the
+ * report.
+ */
+#define COLUMNS 64
+
+struct line {
+	struct table_column column[COLUMNS];
+	struct table_cell cell[COLUMNS];
+	size_t n;
+	unsigned int width; /* of the table's columns, with the blanks between them */
+};
+
+static void
+put(struct line *l, struct table_column column, struct table_cell cell)
+{
+	if (column.title != NULL)
+		l->width += column.width + 1;
+	l->column[l->n] = column;
+	l->cell[l->n++] = cell;
+}
+
+/* A number; title and key may be NULL. */
+static void
+number(struct line *l, const char *key, const char *title, const char *unit, unsigned int width,
+	unsigned int digits, double value)
+{
+	put(l, (struct table_column){key, title, unit, width, digits, false, 0},
+		TABLE_NUMBER(value));
+}
+
+static void
+word(struct line *l, const char *key, const char *title, unsigned int width, const char *value)
+{
+	put(l, (struct table_column){.key = key, .title = title, .width = width},
+		TABLE_TEXT(value));
+}
+
 static const char *
-timing_columns(const struct perf_options *o)
+shown(bool is_shown, const char *title)
 {
-	if (o->latency)
-		return o->link_rate > 0 ? "    time     min  median     p99 link% data% #wrong"
-					: "    time     min  median     p99 #wrong";
-	return o->link_rate > 0 ? "    time  algbw  busbw link% data% #wrong"
-				: "    time  algbw  busbw #wrong";
+	return is_shown ? title : NULL;
 }
 
-static const char *
-timing_units(const struct perf_options *o)
+static bool
+is_barrier(const struct perf_row *row)
 {
-	if (o->latency)
-		return o->link_rate > 0 ? "    (us)    (us)    (us)    (us)                   "
-					: "    (us)    (us)    (us)    (us)       ";
-	return o->link_rate > 0 ? "    (us) (GB/s) (GB/s)                   "
-				: "    (us) (GB/s) (GB/s)       ";
+	return row->series.collective == WEIR_COLLECTIVE_BARRIER;
 }
 
 static void
-heading(const struct perf_run *run, const struct perf_series *series)
+put_operation(struct line *l, const struct perf_run *run, const struct perf_row *row)
 {
-	const char *columns = timing_columns(run->options), *units = timing_units(run->options);
-	double factor = perf_bus_factor(series->collective, run->ranks);
-	int width = (int)strlen(columns);
+	const struct perf_series *s = &row->series;
+	bool data = !is_barrier(row), model = run->shapes != NULL;
 
-	printf("#\n# %s", perf_collective_name(series->collective));
-	if (series->collective == WEIR_COLLECTIVE_BARRIER) {
-		printf("\n#%11s %7s %7s %7s %7s %8s %8s\n", "", "time", "min", "median", "p99",
-			"sent", "recv");
-		printf("#%11s %7s %7s %7s %7s %8s %8s\n", "", "(us)", "(us)", "(us)", "(us)", "(B)",
-			"(B)");
-		return;
-	}
-	printf(": algbw = size / time, busbw = algbw x %.4g\n", factor);
-	if (run->shapes != NULL) {
-		printf("#%11s %12s %8s %7s %6s %5s %11s %7s %7s %6s %8s\n", "size", "count", "type",
-			"tensors", "redop", "iter", "time", "algbw", "busbw", "#wrong", "degraded");
-		printf("#%11s %12s %8s %7s %6s %5s %11s %7s %7s %6s %8s\n", "(B)", "(elements)", "",
-			"", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(blocks)");
-		return;
-	}
-	printf("#%39s%*s%*s\n", "", width, "out-of-place", width, "in-place");
-	printf("#%11s %9s %6s %5s %4s%s%s %8s %8s\n", "size", "count", "type", "redop", "root",
-		columns, columns, "sent", "recv");
-	printf("#%11s %9s %6s %5s %4s%s%s %8s %8s\n", "(B)", "(elem.)", "", "", "", units, units,
-		"(B)", "(B)");
-}
-
-/* In seven columns. */
-static void
-print_us(double us)
-{
-	printf(" %7.*f", us < 9999.995 ? 2 : us < 99999.95 ? 1 : 0, us);
+	word(l, "collective", shown(!data, ""), 9, weir_collective_text(s->collective));
+	number(l, "size", shown(data, "size"), "B", 9, 0, (double)row->bytes);
+	number(l, "count", shown(data, "count"), "elements", 8, 0, (double)row->count);
+	word(l, "type", shown(data, "type"), 6, data ? weir_dtype_text(s->dtype) : "none");
+	number(l, "tensors", shown(model, "tensors"), NULL, 7, 0, row->tensors);
+	word(l, "redop", shown(data, "redop"), 5,
+		perf_reduces(s->collective) ? weir_op_text(s->op) : "none");
+	number(l, "root", shown(data && !model, "root"), NULL, 4, 0,
+		collective_table[s->collective].rooted ? (double)s->root : -1);
+	number(l, "iteration", shown(model, "iter"), NULL, 5, 0, row->iteration);
+	number(l, "wrong", NULL, NULL, 0, 0, (double)(row->out.wrong + row->in.wrong));
+	number(l, "degraded", NULL, NULL, 0, 0, (double)(row->out.degraded + row->in.degraded));
 }
 
 static void
-print_wrong(const struct perf_run *run, uint64_t wrong)
+put_timing(struct line *l, const struct perf_run *run, const struct perf_row *row,
+	const struct perf_timing *t)
 {
-	if (run->options->check)
-		printf(" %6llu", (unsigned long long)wrong);
+	const struct perf_options *o = run->options;
+	bool data = !is_barrier(row), model = run->shapes != NULL, latency = o->latency || !data;
+	bool link = data && !model && o->link_rate > 0;
+	double known = t->measured ? 1 : (double)NAN, single = model ? (double)NAN : known;
+	double n = t->operations != 0 ? t->operations : 1;
+
+	latency &= !model;
+	number(l, "time_us", "time", "us", model ? 11 : 7, 2, t->us * known);
+	number(l, "min_us", shown(latency, "min"), "us", 7, 2, t->min_us * single);
+	number(l, "median_us", shown(latency, "median"), "us", 7, 2, t->median_us * single);
+	number(l, "p99_us", shown(latency, "p99"), "us", 7, 2, t->p99_us * single);
+	number(l, "algbw", shown(!latency, "algbw"), "GB/s", 6, 3, t->algbw * known);
+	number(l, "busbw", shown(!latency, "busbw"), "GB/s", 6, 3, t->busbw * known);
+	number(l, "link_share", NULL, NULL, 0, 0, o->link_rate > 0 ? t->link_share : (double)NAN);
+	number(l, "data_share", NULL, NULL, 0, 0, o->link_rate > 0 ? t->data_share : (double)NAN);
+	number(l, NULL, shown(link, "link%"), NULL, 5, 1, t->link_share * 100 * known);
+	number(l, NULL, shown(link, "data%"), NULL, 5, 1, t->data_share * 100 * known);
+	number(l, NULL, shown(data, "#wrong"), NULL, 6, 0,
+		o->check ? (double)t->wrong : (double)NAN);
+	number(l, "wrong", NULL, NULL, 0, 0, (double)t->wrong);
+	number(l, "own_wrong", NULL, NULL, 0, 0, (double)t->own_wrong);
+	number(l, "degraded", shown(model, "degraded"), "blocks", 8, 0, (double)t->degraded);
+	number(l, "operations", NULL, NULL, 0, 0, t->operations);
+	number(l, "wire_sent", NULL, NULL, 0, 0, t->wire_sent * single);
+	number(l, "wire_received", NULL, NULL, 0, 0, t->wire_received * single);
+	number(l, "own_wire_sent", NULL, NULL, 0, 0, (double)t->sent / n * single);
+	number(l, "own_wire_received", NULL, NULL, 0, 0, (double)t->received / n * single);
+}
+
+/* The table of the present collective. Its columns are those of its first row. */
+static struct line head;
+static struct table *table;
+
+static void
+begin_table(
+	const struct perf_run *run, const struct perf_row *row, unsigned int out, unsigned int in)
+{
+	printf("#\n# %s", weir_collective_text(row->series.collective));
+	if (is_barrier(row))
+		printf("\n");
 	else
-		printf(" %6s", "N/A");
-}
-
-static void
-print_latency(const struct perf_timing *t)
-{
-	print_us(t->us);
-	print_us(t->min_us);
-	print_us(t->median_us);
-	print_us(t->p99_us);
-}
-
-static void
-print_timing(const struct perf_run *run, const struct perf_timing *t)
-{
-	bool latency = run->options->latency;
-
-	if (!t->measured)
-		printf(latency ? " %7s %7s %7s %7s" : " %7s %6s %6s", "N/A", "N/A", "N/A", "N/A");
-	else if (latency)
-		print_latency(t);
-	else {
-		print_us(t->us);
-		printf(" %6.3f %6.3f", t->algbw, t->busbw);
-	}
-	if (run->options->link_rate > 0)
-		printf(" %5.1f %5.1f", t->link_share * 100, t->data_share * 100);
-	print_wrong(run, t->wrong);
-}
-
-static double
-larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
-static void
-print_sizes(const struct perf_row *row)
-{
-	printf(" %8.0f %8.0f\n", larger(row->out.wire_sent, row->in.wire_sent),
-		larger(row->out.wire_received, row->in.wire_received));
-}
-
-static void
-print_model(const struct perf_run *run, const struct perf_row *row)
-{
-	printf(" %11zu %12zu %8s %7u %6s %5d %11.2f %7.3f %7.3f", row->bytes, row->count,
-		perf_type_name(row->series.dtype), row->tensors, perf_op_name(row->series.op),
-		row->iteration, row->in.us, row->in.algbw, row->in.busbw);
-	print_wrong(run, row->in.wrong);
-	printf(" %8llu\n", (unsigned long long)row->in.degraded);
+		printf(": algbw = size / time, busbw = algbw x %.4g\n",
+			perf_bus_factor(row->series.collective, run->ranks));
+	if (out != in)
+		printf("#%*s%*s\n", (int)out, "out-of-place", (int)(in - out), "in-place");
+	table_destroy(table);
+	table = table_create(head.column, head.n, stdout);
 }
 
 void
 perf_report_row(struct perf_run *run, const struct perf_row *row)
 {
-	const struct perf_series *s = &row->series;
+	bool both = run->shapes == NULL && !is_barrier(row);
+	unsigned int out, in;
+	struct line l = {.n = 0};
 
 	if (run->rank != 0)
 		return;
-	if (run->heading != (int)s->collective + 1)
-		heading(run, s);
-	run->heading = (int)s->collective + 1;
-	if (s->collective == WEIR_COLLECTIVE_BARRIER) {
-		printf(" %11s", "barrier");
-		print_latency(&row->in);
-		print_sizes(row);
-	} else if (run->shapes != NULL) {
-		print_model(run, row);
-	} else {
-		printf(" %11zu %9zu %6s %5s %4d", row->bytes, row->count, perf_type_name(s->dtype),
-			perf_reduces(s->collective) ? perf_op_name(s->op) : "none",
-			perf_has_root(s->collective) ? (int)s->root : -1);
-		print_timing(run, &row->out);
-		print_timing(run, &row->in);
-		print_sizes(row);
+	put_operation(&l, run, row);
+	if (both)
+		put_timing(&l, run, row, &row->out);
+	out = l.width;
+	put_timing(&l, run, row, &row->in);
+	in = both ? l.width : out;
+	if (run->shapes == NULL) {
+		number(&l, NULL, "sent", "B", 7, 0, fmax(row->out.wire_sent, row->in.wire_sent));
+		number(&l, NULL, "recv", "B", 7, 0,
+			fmax(row->out.wire_received, row->in.wire_received));
 	}
-	fflush(stdout);
+	if (run->heading != (int)row->series.collective + 1) {
+		head = l;
+		begin_table(run, row, out, in);
+	}
+	run->heading = (int)row->series.collective + 1;
+	if (table == NULL || table_row(table, l.cell) < 0)
+		perf_say(run, "no memory for the table");
 }
 
 void
@@ -213,11 +227,11 @@ perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin)
 {
 	if (run->rank != 0)
 		return;
-	printf("# failed in iteration %llu: %s\n", (unsigned long long)rejoin->failed_at,
-		rejoin->error);
+	printf("# failed in iteration %" PRIu64 ": %s\n", rejoin->failed_at, rejoin->error);
 	if (rejoin->recovered)
-		printf("# joined again after %.0f ms, generation %u, goes on with iteration %llu\n",
-			rejoin->ms, rejoin->generation, (unsigned long long)rejoin->resumed_at);
+		printf("# joined again after %.0f ms, generation %u, goes on with iteration "
+		       "%" PRIu64 "\n",
+			rejoin->ms, rejoin->generation, rejoin->resumed_at);
 	else
 		printf("# has not joined again after %.0f ms and %u tries\n", rejoin->ms,
 			rejoin->tries);
@@ -233,11 +247,11 @@ print_rejoins(const struct perf_run *run)
 		return;
 	for (unsigned int i = 0; i < run->rejoin_count; i++)
 		ms += run->rejoins[i].ms;
-	printf("# rank %u: %u failures, joined again in %u tries of at most %u, %.0f ms in all; "
-	       "%llu "
-	       "iterations taken again; began with iteration %llu\n",
-		run->rank, run->rejoin_count, run->tries, run->options->rejoins, ms,
-		(unsigned long long)run->repeated, (unsigned long long)run->began_at);
+	printf("# rank %u: %u failures, joined again in %u tries of at most %" PRIu64
+	       ", %.0f ms in all; %" PRIu64 " iterations taken again; began with iteration %" PRIu64
+	       "\n",
+		run->rank, run->rejoin_count, run->tries, run->options->rejoins, ms, run->repeated,
+		run->began_at);
 }
 
 void
@@ -250,22 +264,112 @@ perf_report_end(const struct perf_run *run)
 	weir_stats(run->weir, &s);
 	perf_report_totals(run, &wrong, &busbw);
 	if (run->rank == 0) {
-		printf("# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
+		printf("# Out of bounds values : %" PRIu64 " %s\n", wrong,
 			wrong == 0 ? "OK" : "FAILED");
 		printf("# Avg bus bandwidth    : %.5g\n#\n", busbw);
 	}
-	printf("# rank %u: on the wire %.3f MB sent, %.3f MB received, ", run->rank,
-		(double)s.wire_sent / 1e6, (double)s.wire_received / 1e6);
-	if (run->bytes > run->reduced_bytes)
-		printf("for operations of %.3f MB\n", run->bytes / 1e6);
-	else
-		printf("for %.3f MB reduced; a ring AllReduce would send %.3f MB\n",
-			run->reduced_bytes / 1e6, run->ring_wire_bytes / 1e6);
-	printf("# rank %u: %llu packets sent, %llu of them repetitions; %llu blocks degraded; srtt "
-	       "%.1f us; window %llu\n",
-		run->rank, (unsigned long long)s.packets_sent,
-		(unsigned long long)s.retransmissions, (unsigned long long)run->degraded,
-		(double)s.srtt_ns / 1e3, (unsigned long long)s.window);
+	printf("# rank %u: on the wire %.3f MB sent, %.3f MB received, for operations of %.3f MB\n",
+		run->rank, (double)s.wire_sent / 1e6, (double)s.wire_received / 1e6,
+		run->bytes / 1e6);
+	printf("# rank %u: %" PRIu64 " packets sent, %" PRIu64 " of them repetitions; %" PRIu64
+	       " blocks degraded; srtt %.1f us; window %" PRIu64 "\n",
+		run->rank, s.packets_sent, s.retransmissions, run->degraded,
+		(double)s.srtt_ns / 1e3, s.window);
 	print_rejoins(run);
 	fflush(stdout);
+}
+
+/* An object of the cells with keys. */
+static json_t *
+line_json(const struct line *l)
+{
+	json_t *json = json_object();
+
+	for (size_t i = 0; i < l->n; i++)
+		if (l->column[i].key != NULL)
+			json_object_set_new(json, l->column[i].key, table_cell_json(&l->cell[i]));
+	return json;
+}
+
+static json_t *
+timing_json(const struct perf_run *run, const struct perf_row *row, const struct perf_timing *t)
+{
+	struct line l = {.n = 0};
+
+	if (!t->measured)
+		return json_null();
+	put_timing(&l, run, row, t);
+	return line_json(&l);
+}
+
+static json_t *
+row_json(const struct perf_run *run, const struct perf_row *row)
+{
+	struct line l = {.n = 0};
+	json_t *json;
+
+	put_operation(&l, run, row);
+	json = line_json(&l);
+	json_object_set_new(json, "out_of_place", timing_json(run, row, &row->out));
+	json_object_set_new(json, "in_place", timing_json(run, row, &row->in));
+	return json;
+}
+
+static json_t *
+rejoins_json(const struct perf_run *run)
+{
+	json_t *all = json_array();
+
+	for (unsigned int i = 0; i < run->rejoin_count; i++) {
+		const struct perf_rejoin *r = &run->rejoins[i];
+
+		json_array_append_new(all,
+			json_pack("{s:I, s:I, s:i, s:s, s:i, s:b, s:i, s:f}", "failed_at",
+				(json_int_t)r->failed_at, "resumed_at", (json_int_t)r->resumed_at,
+				"code", r->code, "error", r->error, "tries", (int)r->tries,
+				"recovered", r->recovered, "generation", (int)r->generation, "ms",
+				r->ms));
+	}
+	return all;
+}
+
+int
+perf_report_json(const struct perf_run *run, const char *error)
+{
+	const struct perf_options *o = run->options;
+	json_t *rows, *stats, *all;
+	struct weir_stats s;
+	uint64_t wrong;
+	double busbw;
+	int code;
+
+	if (o->json == NULL)
+		return 0;
+	rows = json_array();
+	stats = json_object();
+	weir_stats(run->weir, &s);
+	perf_report_totals(run, &wrong, &busbw);
+	for (unsigned int i = 0; i < run->row_count; i++)
+		json_array_append_new(rows, row_json(run, &run->rows[i]));
+#define X(name, help) json_object_set_new(stats, #name, json_integer((json_int_t)s.name));
+	WEIR_STATS_LIST(X)
+#undef X
+	all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:I, s:i, s:i, s:I, s:f, s:I, s:o, s:o, "
+			"s:o, s:I, s:I, s:s?, s:i, s:f, s:f}",
+		"version", WEIR_VERSION, "rank", (int)run->rank, "ranks", (int)run->ranks, "job",
+		(int)weir_job(run->weir), "generation", (int)weir_generation(run->weir),
+		"base_form", o->weir.base_form, "seed", (json_int_t)o->seed, "iterations",
+		(int)o->iterations, "warmup", (int)o->warmup, "wrong", (json_int_t)wrong,
+		"avg_busbw", busbw, "degraded", (json_int_t)run->degraded, "stats", stats, "rows",
+		rows, "rejoins", rejoins_json(run), "repeated", (json_int_t)run->repeated,
+		"began_at", (json_int_t)run->began_at, "error", error, "inflight", (int)o->inflight,
+		"link_rate", o->link_rate, "bytes", run->bytes);
+	if (all == NULL)
+		return -ENOMEM;
+	code = json_dump_file(all, o->json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+	json_decref(all);
+	if (code == 0)
+		return 0;
+	perf_say(run, "cannot write %s: %s", o->json, strerror(errno));
+	return -EIO;
 }

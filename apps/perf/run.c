@@ -5,6 +5,7 @@
  * started anew, or is a step ahead, can agree on one and go on there.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "apps/perf/perf.h"
@@ -21,8 +22,8 @@ perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration)
 	if (run->rank != 0 || now - run->reported_ns < REPORT_NS)
 		return;
 	run->reported_ns = now;
-	perf_say(run, "%s of %s, %zu bytes, iteration %u of %u",
-		perf_collective_name(run->current.collective), perf_type_name(run->current.dtype),
+	perf_say(run, "%s of %s, %zu bytes, iteration %u of %" PRIu64,
+		weir_collective_text(run->current.collective), weir_dtype_text(run->current.dtype),
 		bytes, iteration + 1, run->options->iterations);
 }
 
@@ -133,6 +134,7 @@ iterate(struct perf_run *run, const struct perf_row *row, struct perf_timing *ti
 			return code;
 	}
 	perf_progress(run, row->bytes, k < o->warmup ? 0 : k - o->warmup);
+	run->bytes += (double)(row->bytes * o->inflight);
 	/* Time is measured at the first time: what is taken again may be warmer, or colder. */
 	return perf_operate(run, timing, k >= o->warmup && run->step >= run->done);
 }

@@ -27,7 +27,7 @@ series(const struct perf_options *o, unsigned int ranks, struct perf_series *las
 	cr_assert_eq(perf_plan(o, ranks, &all, &n), 0);
 	for (unsigned int i = 0; i < n; i++)
 		cr_expect(!perf_reduces(all[i].collective) ||
-			perf_data_reduces(all[i].dtype, all[i].op));
+			weir_dtype_has_op(all[i].dtype, all[i].op));
 	*last = n != 0 ? all[n - 1] : (struct perf_series){0};
 	free(all);
 	return n;
