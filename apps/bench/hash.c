@@ -59,16 +59,37 @@ static const struct option_row options[] = {
 	{0},
 };
 
-/* Bulk work on n keys returns how many went wrong: a key not found, or its record not the right one;
- * an absent key found; a key with no room. */
-typedef uint32_t (*bulk)(void *table, const uint64_t *key, uint32_t n);
+/* Both tables have such records. rte_hash keeps the keys itself. */
+struct record {
+	struct hash_record head;
+	uint64_t value;
+} __rte_aligned(RECORD_SIZE);
+
+/* One of the two tables under measurement, and what is live in it. */
+struct side {
+	const struct ops *ops;
+	struct hash_table *weir; /* one of the two */
+	struct rte_hash *rte;
+	struct record *records;
+	uint64_t *live; /* indices of the live keys, in the order that churn has left */
+	uint32_t filled; /* entries of it */
+	uint64_t next; /* index of the next new key */
+	uint64_t random;
+	size_t bytes; /* of the table, keys included, records' other fields not */
+	uint64_t wrong; /* answers */
+	uint64_t sum; /* of what a scan touched */
+};
+
+/* Work on n keys in flight, [1, BATCH_MAX]. Returns how many went wrong: a key not found, or its record
+ * not the right one; an absent key found; a key with no room. */
+typedef uint32_t (*bulk)(struct side *side, const uint64_t *key, uint32_t n);
 
 struct ops {
 	const char *name;
-	void *(*create)(uint32_t capacity); /* NULL: rte_errno */
-	void (*destroy)(void *table);
+	int (*create)(struct side *side, uint32_t capacity); /* 0, or -1 with rte_errno */
 	bulk bulk[SCAN]; /* by enum operation */
-	uint32_t (*scan)(void *table); /* touch every live record; returns how many */
+	uint32_t (*scan)(struct side *side); /* touch every live record; returns how many */
+	size_t head_bytes; /* of a record that are the table's */
 };
 
 static inline uint64_t
@@ -78,164 +99,117 @@ value_of(uint64_t key)
 }
 
 /* Weir's hash engine as a worker uses it: each step for a batch of threads, then the next one. */
-struct weir_record {
-	struct hash_record head;
-	uint64_t value;
-} __rte_aligned(RECORD_SIZE);
-
-struct weir_table {
-	struct hash_table *table;
-	struct weir_record *records;
-	uint64_t sum; /* of what a scan touched */
-};
-
-static void
-weir_destroy(void *of)
+static int
+weir_create(struct side *side, uint32_t capacity)
 {
-	struct weir_table *hash = of;
-
-	hash_destroy(hash->table);
-	rte_free(hash->records);
-	rte_free(hash);
-}
-
-static void *
-weir_create(uint32_t capacity)
-{
-	struct weir_table *hash = rte_zmalloc("bench", sizeof(*hash), 64);
-	struct hash_config config = {.name = "bench",
+	const struct hash_config config = {.name = "bench",
 		.capacity = capacity,
-		.record_size = sizeof(struct weir_record),
+		.record_size = sizeof(struct record),
+		.records = side->records,
 		.socket = (int)rte_socket_id(),
 		.seed = 1};
 
-	if (hash == NULL)
-		return NULL;
-	hash->records =
-		rte_zmalloc("bench", hash_records_bytes(capacity, sizeof(struct weir_record)), 64);
-	config.records = hash->records;
-	hash->table = hash->records == NULL ? NULL : hash_create(&config);
-	if (hash->table != NULL)
-		return hash;
-	weir_destroy(hash);
-	return NULL;
+	side->weir = hash_create(&config);
+	return side->weir == NULL ? -1 : 0;
+}
+
+static inline void
+weir_begin(const struct side *side, const uint64_t *key, uint32_t n, struct hash_probe *probe)
+{
+	for (uint32_t i = 0; i < n; i++)
+		hash_begin(side->weir, key[i], &probe[i]);
 }
 
 static uint32_t
-weir_hit(void *of, const uint64_t *key, uint32_t n)
+weir_hit(struct side *side, const uint64_t *key, uint32_t n)
 {
-	struct hash_table *table = ((struct weir_table *)of)->table;
-	uint32_t most = (uint32_t)batch, wrong = 0;
 	struct hash_probe probe[BATCH_MAX];
+	uint32_t wrong = 0;
 
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t count = RTE_MIN(most, n - at);
+	weir_begin(side, key, n, probe);
+	for (uint32_t i = 0; i < n; i++)
+		wrong += !hash_find(side->weir, &probe[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct record *record = (void *)hash_confirm(side->weir, &probe[i]);
 
-		for (uint32_t i = 0; i < count; i++)
-			hash_begin(table, key[at + i], &probe[i]);
-		for (uint32_t i = 0; i < count; i++)
-			wrong += !hash_find(table, &probe[i]);
-		for (uint32_t i = 0; i < count; i++) {
-			const struct weir_record *record = (void *)hash_confirm(table, &probe[i]);
-
-			if (unlikely(record == NULL))
-				wrong++;
-			else
-				wrong += record->value != value_of(key[at + i]);
-		}
+		if (unlikely(record == NULL))
+			wrong++;
+		else
+			wrong += record->value != value_of(key[i]);
 	}
 	return wrong;
 }
 
 static uint32_t
-weir_miss(void *of, const uint64_t *key, uint32_t n)
+weir_miss(struct side *side, const uint64_t *key, uint32_t n)
 {
-	struct hash_table *table = ((struct weir_table *)of)->table;
-	uint32_t most = (uint32_t)batch, wrong = 0;
 	struct hash_probe probe[BATCH_MAX];
+	uint32_t wrong = 0, maybe = 0;
 
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t count = RTE_MIN(most, n - at), maybe = 0;
+	weir_begin(side, key, n, probe);
+	for (uint32_t i = 0; i < n; i++)
+		if (unlikely(hash_find(side->weir, &probe[i])))
+			probe[maybe++] = probe[i]; /* another key of this tag */
+	for (uint32_t i = 0; i < maybe; i++)
+		wrong += hash_confirm(side->weir, &probe[i]) != NULL;
+	return wrong;
+}
 
-		for (uint32_t i = 0; i < count; i++)
-			hash_begin(table, key[at + i], &probe[i]);
-		for (uint32_t i = 0; i < count; i++)
-			if (unlikely(hash_find(table, &probe[i])))
-				probe[maybe++] = probe[i]; /* another key of this tag */
-		for (uint32_t i = 0; i < maybe; i++)
-			wrong += hash_confirm(table, &probe[i]) != NULL;
+static uint32_t
+weir_insert(struct side *side, const uint64_t *key, uint32_t n)
+{
+	struct hash_probe probe[BATCH_MAX];
+	uint32_t wrong = 0;
+
+	weir_begin(side, key, n, probe);
+	for (uint32_t i = 0; i < n; i++) {
+		struct hash_record *record = NULL;
+
+		if (unlikely(hash_find(side->weir, &probe[i])))
+			record = hash_confirm(side->weir, &probe[i]);
+		if (unlikely(record != NULL || hash_insert(side->weir, &probe[i], &record) < 0))
+			wrong++;
+		else
+			((struct record *)(void *)record)->value = value_of(key[i]);
 	}
 	return wrong;
 }
 
 static uint32_t
-weir_insert(void *of, const uint64_t *key, uint32_t n)
+weir_remove(struct side *side, const uint64_t *key, uint32_t n)
 {
-	struct hash_table *table = ((struct weir_table *)of)->table;
-	uint32_t most = (uint32_t)batch, wrong = 0;
 	struct hash_probe probe[BATCH_MAX];
+	uint32_t wrong = 0;
 
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t count = RTE_MIN(most, n - at);
+	weir_begin(side, key, n, probe);
+	for (uint32_t i = 0; i < n; i++)
+		hash_find(side->weir, &probe[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		struct hash_record *record = hash_peek(side->weir, &probe[i]);
 
-		for (uint32_t i = 0; i < count; i++)
-			hash_begin(table, key[at + i], &probe[i]);
-		for (uint32_t i = 0; i < count; i++) {
-			struct hash_record *record = NULL;
-
-			if (unlikely(hash_find(table, &probe[i])))
-				record = hash_confirm(table, &probe[i]);
-			if (unlikely(record != NULL || hash_insert(table, &probe[i], &record) < 0))
-				wrong++;
-			else
-				((struct weir_record *)(void *)record)->value =
-					value_of(key[at + i]);
-		}
-	}
-	return wrong;
-}
-
-static uint32_t
-weir_remove(void *of, const uint64_t *key, uint32_t n)
-{
-	struct hash_table *table = ((struct weir_table *)of)->table;
-	uint32_t most = (uint32_t)batch, wrong = 0;
-	struct hash_probe probe[BATCH_MAX];
-
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t count = RTE_MIN(most, n - at);
-
-		for (uint32_t i = 0; i < count; i++)
-			hash_begin(table, key[at + i], &probe[i]);
-		for (uint32_t i = 0; i < count; i++)
-			hash_find(table, &probe[i]);
-		for (uint32_t i = 0; i < count; i++) {
-			struct hash_record *record = hash_peek(table, &probe[i]);
-
-			/* That hash_find saw a tag is no answer: this is. */
-			if (likely(record != NULL))
-				hash_delete(table, record);
-			else
-				wrong++;
-		}
+		/* That hash_find saw a tag is no answer: this is. */
+		if (likely(record != NULL))
+			hash_delete(side->weir, record);
+		else
+			wrong++;
 	}
 	return wrong;
 }
 
 static void
-weir_touch(void *of, struct hash_record *record)
+weir_touch(void *side, struct hash_record *record)
 {
-	((struct weir_table *)of)->sum += ((struct weir_record *)(void *)record)->value;
+	((struct side *)side)->sum += ((struct record *)(void *)record)->value;
 }
 
 static uint32_t
-weir_scan(void *of)
+weir_scan(struct side *side)
 {
-	return hash_scan(((struct weir_table *)of)->table, 0, 1, weir_touch, of);
+	return hash_scan(side->weir, 0, 1, weir_touch, side);
 }
 
-static const struct ops weir_ops = {"weir", weir_create, weir_destroy,
-	{weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan};
+static const struct ops weir_ops = {"weir", weir_create,
+	{weir_hit, weir_miss, weir_insert, weir_remove}, weir_scan, sizeof(struct hash_record)};
 
 /*
  * DPDK's rte_hash at its best for one thread: no flags (no locks, no extendable buckets), CRC
@@ -245,169 +219,114 @@ static const struct ops weir_ops = {"weir", weir_create, weir_destroy,
  * memcmp: a function of our own (rte_hash_set_cmp_func) was no faster at hits and 4 % slower at
  * deletes.
  */
-struct rte_record {
-	uint64_t key; /* rte_hash keeps its own; a record of 64 bytes as Weir's */
-	uint64_t value;
-} __rte_aligned(RECORD_SIZE);
-
-struct rte_table {
-	struct rte_hash *table;
-	struct rte_record *records;
-	uint64_t sum; /* of what a scan touched */
-};
-
 static inline hash_sig_t
 signature(uint64_t key)
 {
 	return rte_hash_crc_8byte(key, UINT32_MAX);
 }
 
-static void
-rte_destroy(void *of)
+static int
+rte_create(struct side *side, uint32_t capacity)
 {
-	struct rte_table *hash = of;
-
-	rte_hash_free(hash->table);
-	rte_free(hash->records);
-	rte_free(hash);
-}
-
-static void *
-rte_create(uint32_t capacity)
-{
-	struct rte_table *hash = rte_zmalloc("bench", sizeof(*hash), 64);
-	struct rte_hash_parameters parameters = {.name = "bench",
-		.entries = RTE_MAX(capacity, 8u),
+	const struct rte_hash_parameters parameters = {.name = "bench",
+		.entries = capacity,
 		.key_len = sizeof(uint64_t),
 		.hash_func = rte_hash_crc,
 		.hash_func_init_val = UINT32_MAX,
 		.socket_id = (int)rte_socket_id()};
 
-	if (hash == NULL)
-		return NULL;
-	hash->records =
-		rte_zmalloc("bench", (size_t)parameters.entries * sizeof(struct rte_record), 64);
-	hash->table = hash->records == NULL ? NULL : rte_hash_create(&parameters);
-	if (hash->table != NULL)
-		return hash;
-	rte_destroy(hash);
-	return NULL;
+	side->rte = rte_hash_create(&parameters);
+	return side->rte == NULL ? -1 : 0;
 }
 
 /* The records' numbers of a batch, negative where a key is absent. */
 static inline void
-rte_find(const struct rte_table *hash, const uint64_t *key, uint32_t count, int32_t *position)
+rte_find(const struct side *side, const uint64_t *key, uint32_t n, int32_t *position)
 {
 	hash_sig_t sig[BATCH_MAX];
 	const void *keys[BATCH_MAX];
 
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		keys[i] = &key[i];
 		sig[i] = signature(key[i]);
 	}
-	rte_hash_lookup_with_hash_bulk(hash->table, keys, sig, count, position);
+	rte_hash_lookup_with_hash_bulk(side->rte, keys, sig, n, position);
 }
 
 static uint32_t
-rte_hit(void *of, const uint64_t *key, uint32_t n)
+rte_hit(struct side *side, const uint64_t *key, uint32_t n)
 {
-	struct rte_table *hash = of;
 	int32_t position[BATCH_MAX];
-	uint32_t most = (uint32_t)batch, wrong = 0;
+	uint32_t wrong = 0;
 
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t count = RTE_MIN(most, n - at);
-
-		rte_find(hash, key + at, count, position);
-		for (uint32_t i = 0; i < count; i++)
-			rte_prefetch0(&hash->records[position[i]]);
-		for (uint32_t i = 0; i < count; i++)
-			if (unlikely(position[i] < 0))
-				wrong++;
-			else
-				wrong += hash->records[position[i]].value != value_of(key[at + i]);
-	}
+	rte_find(side, key, n, position);
+	for (uint32_t i = 0; i < n; i++)
+		rte_prefetch0(&side->records[position[i]]);
+	for (uint32_t i = 0; i < n; i++)
+		if (unlikely(position[i] < 0))
+			wrong++;
+		else
+			wrong += side->records[position[i]].value != value_of(key[i]);
 	return wrong;
 }
 
 static uint32_t
-rte_miss(void *of, const uint64_t *key, uint32_t n)
+rte_miss(struct side *side, const uint64_t *key, uint32_t n)
 {
 	int32_t position[BATCH_MAX];
-	uint32_t most = (uint32_t)batch, wrong = 0;
+	uint32_t wrong = 0;
 
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t count = RTE_MIN(most, n - at);
-
-		rte_find(of, key + at, count, position);
-		for (uint32_t i = 0; i < count; i++)
-			wrong += position[i] >= 0;
-	}
+	rte_find(side, key, n, position);
+	for (uint32_t i = 0; i < n; i++)
+		wrong += position[i] >= 0;
 	return wrong;
 }
 
 /* rte_hash adds and deletes one by one. */
 static uint32_t
-rte_insert(void *of, const uint64_t *key, uint32_t n)
+rte_insert(struct side *side, const uint64_t *key, uint32_t n)
 {
-	struct rte_table *hash = of;
 	uint32_t wrong = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		int32_t position =
-			rte_hash_add_key_with_hash(hash->table, &key[i], signature(key[i]));
+			rte_hash_add_key_with_hash(side->rte, &key[i], signature(key[i]));
 
-		if (unlikely(position < 0)) {
+		if (unlikely(position < 0))
 			wrong++;
-			continue;
-		}
-		hash->records[position].key = key[i];
-		hash->records[position].value = value_of(key[i]);
+		else
+			side->records[position].value = value_of(key[i]);
 	}
 	return wrong;
 }
 
 static uint32_t
-rte_remove(void *of, const uint64_t *key, uint32_t n)
+rte_remove(struct side *side, const uint64_t *key, uint32_t n)
 {
-	struct rte_table *hash = of;
 	uint32_t wrong = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		wrong += rte_hash_del_key_with_hash(hash->table, &key[i], signature(key[i])) < 0;
+		wrong += rte_hash_del_key_with_hash(side->rte, &key[i], signature(key[i])) < 0;
 	return wrong;
 }
 
 static uint32_t
-rte_scan(void *of)
+rte_scan(struct side *side)
 {
-	struct rte_table *hash = of;
 	uint32_t next = 0, found = 0;
 	const void *key;
 	void *data;
 	int32_t position;
 
-	while ((position = rte_hash_iterate(hash->table, &key, &data, &next)) >= 0) {
-		hash->sum += hash->records[position].value;
+	while ((position = rte_hash_iterate(side->rte, &key, &data, &next)) >= 0) {
+		side->sum += side->records[position].value;
 		found++;
 	}
 	return found;
 }
 
 static const struct ops rte_ops = {
-	"rte_hash", rte_create, rte_destroy, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan};
-
-/* One of the two tables under measurement, and what is live in it. */
-struct side {
-	const struct ops *ops;
-	void *table;
-	uint64_t *live; /* indices of the live keys, in the order that churn has left */
-	uint32_t filled; /* entries of it */
-	uint64_t next; /* index of the next new key */
-	uint64_t random;
-	size_t bytes; /* of the table, keys included, records' other fields not */
-	uint64_t wrong; /* answers */
-};
+	"rte_hash", rte_create, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan, 0};
 
 static uint64_t
 mixed(uint64_t x)
@@ -441,32 +360,41 @@ heap_used(void)
 		: stats.heap_allocsz_bytes;
 }
 
-static int
-side_create(struct side *side, const struct ops *ops, uint32_t capacity)
-{
-	size_t before = heap_used();
-
-	*side = (struct side){.ops = ops, .random = seed};
-	side->live = malloc(sizeof(*side->live) * capacity);
-	side->table = side->live == NULL ? NULL : ops->create(capacity);
-	if (side->table == NULL) {
-		warnx("%s for %u records: %s", ops->name, capacity, rte_strerror(rte_errno));
-		free(side->live);
-		return -1;
-	}
-	side->bytes = heap_used() - before - (size_t)capacity * RECORD_SIZE;
-	if (ops == &weir_ops) /* its keys are in the records' heads */
-		side->bytes += (size_t)capacity * 16;
-	return 0;
-}
-
 static void
 side_destroy(struct side *side)
 {
-	if (side->table == NULL)
-		return;
-	side->ops->destroy(side->table);
+	hash_destroy(side->weir);
+	rte_hash_free(side->rte);
+	rte_free(side->records);
 	free(side->live);
+}
+
+static int
+side_create(struct side *side, const struct ops *ops, uint32_t capacity)
+{
+	size_t before;
+
+	*side = (struct side){.ops = ops, .random = seed};
+	side->live = malloc(sizeof(*side->live) * capacity);
+	side->records =
+		rte_zmalloc("bench", hash_records_bytes(capacity, sizeof(struct record)), 64);
+	before = heap_used();
+	if (side->live == NULL || side->records == NULL || ops->create(side, capacity) < 0) {
+		warnx("%s for %u records: %s", ops->name, capacity, rte_strerror(rte_errno));
+		return -1;
+	}
+	side->bytes = heap_used() - before + capacity * ops->head_bytes;
+	return 0;
+}
+
+/* Do n operations, `batch` keys in flight. */
+static void
+work(struct side *side, enum operation operation, const uint64_t *key, uint32_t n)
+{
+	bulk some = side->ops->bulk[operation];
+
+	for (uint32_t at = 0; at < n; at += (uint32_t)batch)
+		side->wrong += some(side, key + at, RTE_MIN((uint32_t)batch, n - at));
 }
 
 /* Fill up to `live` records. */
@@ -481,7 +409,7 @@ fill(struct side *side, uint32_t live)
 			key[n] = key_of(side->next);
 			side->live[side->filled++] = side->next++;
 		}
-		side->wrong += side->ops->bulk[INSERT](side->table, key, n);
+		work(side, INSERT, key, n);
 	}
 }
 
@@ -513,24 +441,26 @@ choose(struct side *side, enum operation operation, uint32_t live, uint64_t *key
 	}
 }
 
-/* Do n operations; returns ns. collect: callgrind collects them. */
+static double
+elapsed_ns(uint64_t since)
+{
+	return (double)(rte_rdtsc_precise() - since) * 1e9 / (double)rte_get_tsc_hz();
+}
+
+/* Do n operations that are chosen before; returns ns. collect: callgrind collects them. */
 static double
 operate(struct side *side, enum operation operation, uint32_t live, uint32_t n, bool collect)
 {
-	uint64_t key[CHUNK], began, ended;
-	bulk work = side->ops->bulk[operation];
-	uint32_t wrong;
+	uint64_t key[CHUNK], began;
 
 	choose(side, operation, live, key, n);
 	began = rte_rdtsc_precise();
 	if (collect)
 		BENCH_COLLECT_TOGGLE;
-	wrong = work(side->table, key, n);
+	work(side, operation, key, n);
 	if (collect)
 		BENCH_COLLECT_TOGGLE;
-	ended = rte_rdtsc_precise();
-	side->wrong += wrong;
-	return (double)(ended - began) * 1e9 / (double)rte_get_tsc_hz();
+	return elapsed_ns(began);
 }
 
 /* As many are deleted and inserted at a time. */
@@ -540,26 +470,19 @@ churn_chunk(uint32_t live)
 	return RTE_MIN(CHUNK, RTE_MAX(live / 4, 1u));
 }
 
-static double
-elapsed_ns(uint64_t since)
-{
-	return (double)(rte_rdtsc_precise() - since) * 1e9 / (double)rte_get_tsc_hz();
-}
-
 /* Weir's scan by REF where every record has been accessed since the last one; ns per record. */
 static double
 age(struct side *side, uint32_t live)
 {
-	struct weir_table *hash = side->table;
 	uint64_t key, began;
 
 	for (uint32_t at = 0; at < live; at++) {
 		key = key_of(side->live[at]);
-		side->wrong += side->ops->bulk[HIT](side->table, &key, 1);
+		work(side, HIT, &key, 1);
 	}
 	began = rte_rdtsc_precise();
 	/* All were accessed: it hands out none. */
-	side->wrong += hash_age_scan(hash->table, 0, 1, weir_touch, hash);
+	side->wrong += hash_age_scan(side->weir, 0, 1, weir_touch, side);
 	return elapsed_ns(began) / live;
 }
 
@@ -587,7 +510,7 @@ measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 	ns[DELETE] /= (double)done;
 	began = rte_rdtsc_precise();
 	for (done = 0; done == 0 || elapsed_ns(began) < 1e6; done += live)
-		side->wrong += side->ops->scan(side->table) != live;
+		side->wrong += side->ops->scan(side) != live;
 	ns[SCAN] = elapsed_ns(began) / (double)done;
 	ns[AGE] = side->ops == &weir_ops ? age(side, live) : BENCH_NONE;
 }
@@ -616,19 +539,16 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 {
 	static double ns[2][BENCH_REPEAT_MAX][OPERATIONS];
 	uint32_t live = (uint32_t)((uint64_t)capacity * load / 100);
-	const double slots[] = {8.0 * hash_buckets(((struct weir_table *)side[0].table)->table),
-		rte_align32pow2(RTE_MAX(capacity, 8u))}; /* in all buckets */
+	const double slots[] = {
+		8.0 * hash_buckets(side[0].weir), rte_align32pow2(capacity)}; /* in all buckets */
 	uint64_t n = bench_common.repeat;
 
 	bench_progress("%u records, %u %% of them live", capacity, load);
 	for (unsigned int s = 0; s < 2; s++)
 		fill(&side[s], live);
-	if (spoil) {
-		struct weir_table *weir = side[0].table;
-
-		((struct weir_record *)(void *)hash_lookup(weir->table, key_of(side[0].live[0])))
+	if (spoil)
+		((struct record *)(void *)hash_lookup(side[0].weir, key_of(side[0].live[0])))
 			->value++;
-	}
 	for (uint64_t r = 0; r < 2 * n; r++) {
 		unsigned int s = (r + r / 2) % 2; /* they take turns in being first */
 
@@ -691,8 +611,10 @@ run_collected(void)
 		warnx("built without valgrind's header");
 		return 2;
 	}
-	if (side_create(&side, &weir_ops, capacity) < 0)
+	if (side_create(&side, &weir_ops, capacity) < 0) {
+		side_destroy(&side);
 		return 2;
+	}
 	fill(&side, live);
 	for (uint64_t left = operations; left > 0; left -= n) {
 		n = (uint32_t)RTE_MIN(left, (uint64_t)churn_chunk(live));
