@@ -122,6 +122,21 @@ void bench_stop_eal(void);
 /* CPU time of this thread, ns. */
 uint64_t bench_cpu_ns(void);
 
+/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014): its output function, a bijection; and its next number. */
+static inline uint64_t
+bench_mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+static inline uint64_t
+bench_random(uint64_t *state)
+{
+	return bench_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
+}
+
 /* Order of doubles, for qsort. */
 int bench_ascending(const void *a, const void *b);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/bench/frames.h"
 
-#include <err.h>
 #include <stdlib.h>
 
 #include <rte_errno.h>
@@ -9,31 +8,12 @@
 #include <rte_mempool.h>
 #include <rte_udp.h>
 
-uint32_t
-frame_write(uint8_t *frame, unsigned int bytes, const struct frame_address *from,
-	const struct frame_address *to, const struct weir_header *header)
-{
-	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(frame + 14);
-	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(frame + 34);
+#include "apps/bench/bench.h"
 
-	memset(frame, 0, FRAME_HEADERS);
-	memcpy(frame, to->mac, 6);
-	memcpy(frame + 6, from->mac, 6);
-	weir_put16(frame + 12, RTE_ETHER_TYPE_IPV4);
-	ip->version_ihl = RTE_IPV4_VHL_DEF;
-	ip->total_length = rte_cpu_to_be_16((uint16_t)(bytes - 14));
-	ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
-	ip->time_to_live = 64;
-	ip->next_proto_id = IPPROTO_UDP;
-	ip->src_addr = rte_cpu_to_be_32(from->ip);
-	ip->dst_addr = rte_cpu_to_be_32(to->ip);
-	ip->hdr_checksum = rte_ipv4_cksum(ip);
-	udp->src_port = rte_cpu_to_be_16(from->port);
-	udp->dst_port = rte_cpu_to_be_16(to->port);
-	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - 34));
-	weir_header_write(header, frame + FRAME_HEADERS);
-	return (uint16_t)~rte_be_to_cpu_16(rte_ipv4_udptcp_cksum(ip, udp));
-}
+const struct pktbuf_identity frames_switch = {.mac = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01},
+	.ip = 0x0a4d00fe,
+	.port_base = WEIR_PORT_BASE,
+	.port_ext = WEIR_PORT_EXT};
 
 /* A mempool handler that gives each object out once, when the frames are made, and from then on
  * forgets what is freed. */
@@ -101,13 +81,12 @@ static void
 once_shuffle(struct rte_mempool *pool)
 {
 	struct once *once = pool->pool_data;
-	uint64_t state = 88172645463325252;
+	uint64_t state = 1;
 
 	for (unsigned int i = once->left; i > 1; i--) {
-		state ^= state << 13;
-		state ^= state >> 7;
-		state ^= state << 17;
-		RTE_SWAP(once->objects[i - 1], once->objects[state % i]);
+		unsigned int other = (unsigned int)(bench_random(&state) % i);
+
+		RTE_SWAP(once->objects[i - 1], once->objects[other]);
 	}
 }
 
@@ -120,7 +99,7 @@ payload_bytes(const struct frames_config *config)
 static unsigned int
 frame_bytes(const struct frames_config *config)
 {
-	return FRAME_HEADERS + WEIR_BASE_BYTES + payload_bytes(config);
+	return RTE_MAX(config->bytes, FRAME_HEADERS + WEIR_BASE_BYTES + payload_bytes(config));
 }
 
 static unsigned int
@@ -160,22 +139,35 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 		.src_id = (uint8_t)source,
 		.gen_id = c->generation,
 		.grad_cnt = (uint16_t)c->elements};
-	struct frame_address from = {.ip = 0x0a4d0001 + source, .port = (uint16_t)(40000 + source)};
-	struct frame_address to = {
-		.ip = c->identity->ip + c->ordinary, .port = c->identity->port_base};
 	unsigned int i = row * c->sources + source;
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
 	uint8_t *f = (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(f + 14);
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(f + 34);
 	uint8_t *payload = f + FRAME_HEADERS + WEIR_BASE_BYTES;
 
-	frames_station(from.mac, c->id, source);
-	memcpy(to.mac, c->identity->mac, 6);
+	memset(f, 0, frames->bytes);
+	memcpy(f, frames_switch.mac, 6);
 	if (c->ordinary)
-		frames_station(to.mac, c->to_port, 0);
+		frames_station(f, c->to_port, 0);
+	frames_station(f + 6, c->id, source);
+	weir_put16(f + 12, RTE_ETHER_TYPE_IPV4);
+	ip->version_ihl = RTE_IPV4_VHL_DEF;
+	ip->total_length = rte_cpu_to_be_16((uint16_t)(frames->bytes - 14));
+	ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
+	ip->time_to_live = 64;
+	ip->next_proto_id = IPPROTO_UDP;
+	ip->src_addr = rte_cpu_to_be_32(0x0a4d0001 + source);
+	ip->dst_addr = rte_cpu_to_be_32(frames_switch.ip + c->ordinary);
+	ip->hdr_checksum = rte_ipv4_cksum(ip);
+	udp->src_port = rte_cpu_to_be_16((uint16_t)(40000 + source));
+	udp->dst_port = rte_cpu_to_be_16(frames_switch.port_base);
+	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(frames->bytes - 34));
+	weir_header_write(&header, f + FRAME_HEADERS);
 	fill_payload(c, payload, i + 1);
 	frames->mbuf[i] = packet;
 	frames->payload[i] = payload;
-	frames->sum[i] = frame_write(f, frames->bytes, &from, &to, &header);
+	frames->sum[i] = (uint16_t)~rte_be_to_cpu_16(rte_ipv4_udptcp_cksum(ip, udp));
 }
 
 static void
@@ -201,10 +193,11 @@ make_pool(const struct frames_config *config, unsigned int n)
 {
 	struct rte_pktmbuf_pool_private sizes = {
 		.mbuf_data_room_size = (uint16_t)room(config), .mbuf_priv_size = PKTBUF_PRIV_BYTES};
+	static unsigned int serial;
 	char name[RTE_MEMPOOL_NAMESIZE];
 	struct rte_mempool *pool;
 
-	snprintf(name, sizeof(name), "bench_frames_%u", config->id);
+	snprintf(name, sizeof(name), "bench_frames_%u", serial++);
 	pool = rte_mempool_create_empty(name, n,
 		(unsigned int)sizeof(struct rte_mbuf) + PKTBUF_PRIV_BYTES + room(config),
 		RTE_MIN(n / 2, 256u), sizeof(sizes), SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames of contributions: their headers, and sets of them ready in mbufs, which a generator offers
- * to a switch over and over.
+ * Sets of frames, ready in mbufs, which a generator offers to a switch over and over.
  *
  * A row holds one frame from each source, for a block at a time; enough rows are made that what is
  * offered lies where a port's memory would. A frame is complete but for its block id, which is
@@ -23,38 +22,8 @@
 /* Offset of the aggregation header: Ethernet, IPv4, UDP. */
 #define FRAME_HEADERS (14 + 20 + 8)
 
-struct frame_address {
-	uint8_t mac[6];
-	uint32_t ip; /* host order */
-	uint16_t port;
-};
-
-/*
- * Write a frame's headers without UDP checksum, and the aggregation header, in front of a payload
- * that is there already. bytes: of the frame, without check sequence. Returns the folded sum of what
- * a UDP checksum covers, with a block id of 0.
- */
-uint32_t frame_write(uint8_t *frame, unsigned int bytes, const struct frame_address *from,
-	const struct frame_address *to, const struct weir_header *header);
-
-/* Write the block id, and with `checksum` the UDP checksum; sum: from frame_write. */
-static inline void
-frame_set_block(uint8_t *frame, uint32_t block, bool checksum, uint32_t sum)
-{
-	uint8_t *header = frame + FRAME_HEADERS;
-
-	weir_put32(header + 1, block);
-	if (!checksum)
-		return;
-	/* The id lies at an odd offset: its bytes count in the other halves (RFC 1071). */
-	sum += (block >> 24) + (block >> 8 & 0xffff) + (block << 8 & 0xff00);
-	sum = (sum >> 16) + (sum & 0xffff);
-	sum = (sum >> 16) + (sum & 0xffff);
-	weir_put16(header - 2, sum == 0xffff ? 0xffff : (uint16_t)~sum);
-}
-
 struct frames_config {
-	unsigned int id; /* of the set, names the pool; the port that they come in through */
+	unsigned int id; /* the port that they come in through */
 	unsigned int sources; /* [1, 256] */
 	unsigned int rows; /* of a frame from each source, [1, ...] */
 	unsigned int elements; /* [1, 4095] */
@@ -62,10 +31,13 @@ struct frames_config {
 	bool checksum; /* UDP checksums filled; else 0, "not computed" */
 	bool ordinary; /* no contributions: to station 0 behind `to_port` */
 	unsigned int to_port;
+	unsigned int bytes; /* of an ordinary frame without elements, [60, ...] */
 	uint8_t job;
 	uint16_t generation;
-	const struct pktbuf_identity *identity; /* the switch, to whom they go */
 };
+
+/* The switch, to whom contributions go. */
+extern const struct pktbuf_identity frames_switch;
 
 struct frames {
 	struct frames_config config;
@@ -73,7 +45,7 @@ struct frames {
 	struct rte_mempool *pool;
 	struct rte_mbuf **mbuf; /* [row * sources + source] */
 	const uint8_t **payload; /* the same, payload addresses */
-	uint32_t *sum; /* the same, sums by frame_write */
+	uint32_t *sum; /* the same, folded sums of what the checksums cover, with a block id of 0 */
 	uint8_t **expected; /* [row]: the sum of the row's payloads */
 };
 
@@ -101,9 +73,17 @@ frames_take(const struct frames *frames, unsigned int row, unsigned int source, 
 {
 	unsigned int i = row * frames->config.sources + source;
 	struct rte_mbuf *packet = frames->mbuf[i];
+	uint8_t *header = rte_pktmbuf_mtod_offset(packet, uint8_t *, FRAME_HEADERS);
+	uint32_t sum = frames->sum[i];
 
-	frame_set_block(rte_pktmbuf_mtod(packet, uint8_t *), block, frames->config.checksum,
-		frames->sum[i]);
+	weir_put32(header + 1, block);
+	if (!frames->config.checksum)
+		return packet;
+	/* The id lies at an odd offset: its bytes count in the other halves (RFC 1071). */
+	sum += (block >> 24) + (block >> 8 & 0xffff) + (block << 8 & 0xff00);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	weir_put16(header - 2, sum == 0xffff ? 0xffff : (uint16_t)~sum);
 	return packet;
 }
 

@@ -17,16 +17,6 @@
 #define PREFETCH    1024u /* bytes of a payload: 7 % faster at 4 KiB than without, as 32 lines are */
 #define VERIFY_EACH 1024 /* after the warm-up; a power of two: the check costs nothing so */
 
-/* xorshift64*, for the choice of shards. */
-static inline uint64_t
-draw(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 /* The worker whose shard gets the next block. */
 static unsigned int
 choose_shard(struct generator *g)
@@ -36,10 +26,10 @@ choose_shard(struct generator *g)
 
 	if (n == 1 || g->work->far <= 0)
 		return g->id;
-	chance = (double)(draw(&g->random) >> 11) / (double)(UINT64_C(1) << 53);
+	chance = (double)(bench_random(&g->random) >> 11) / (double)(UINT64_C(1) << 53);
 	if (chance >= g->work->far)
 		return g->id;
-	return (g->id + 1 + (unsigned int)(draw(&g->random) % (n - 1))) % n;
+	return (g->id + 1 + (unsigned int)(bench_random(&g->random) % (n - 1))) % n;
 }
 
 /* The next block of a shard: its residues go round, each with its next multiple of the window. */

@@ -14,11 +14,8 @@
 
 #define RING         16384 /* results between two polls: a burst may finish so many */
 #define WARM_UP_MS   30
-#define SWITCH_IP    0x0a4d00fe
 #define PATIENCE_MS  3000
 #define PATIENCE_MAX 600000 /* under callgrind */
-
-static const uint8_t switch_mac[6] = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01};
 
 struct bench_switch {
 	const struct generator_work *work;
@@ -58,11 +55,8 @@ configure(struct bench_switch *s)
 		.packets = 1024 * w->workers,
 		.packet_bytes = 2048,
 		.headers = RING,
+		.identity = frames_switch,
 	};
-	memcpy(s->config.identity.mac, switch_mac, 6);
-	s->config.identity.ip = SWITCH_IP;
-	s->config.identity.port_base = WEIR_PORT_BASE;
-	s->config.identity.port_ext = WEIR_PORT_EXT;
 }
 
 static void
@@ -126,13 +120,12 @@ make_port(struct bench_switch *s, unsigned int p)
 static void
 shuffle(uint32_t *steps, unsigned int n)
 {
-	uint64_t state = 88172645463325252;
+	uint64_t state = 1;
 
 	for (unsigned int i = n; i > 1; i--) {
-		state ^= state << 13;
-		state ^= state >> 7;
-		state ^= state << 17;
-		RTE_SWAP(steps[i - 1], steps[state % i]);
+		unsigned int other = (unsigned int)(bench_random(&state) % i);
+
+		RTE_SWAP(steps[i - 1], steps[other]);
 	}
 }
 
@@ -189,8 +182,7 @@ make_generator(struct bench_switch *s, unsigned int id)
 		.ordinary = w->forward,
 		.to_port = w->workers,
 		.job = (uint8_t)id,
-		.generation = 1,
-		.identity = &s->config.identity};
+		.generation = 1};
 
 	g->work = w;
 	g->schedule = &s->schedule;
@@ -256,8 +248,7 @@ teach(struct bench_switch *s)
 		.rows = 1,
 		.elements = 1,
 		.type = s->work->type,
-		.ordinary = true,
-		.identity = &s->config.identity};
+		.ordinary = true};
 
 	if (make_port(s, n) == 0)
 		s->lesson = frames_create(&lesson);

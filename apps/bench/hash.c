@@ -328,26 +328,17 @@ rte_scan(struct side *side)
 static const struct ops rte_ops = {
 	"rte_hash", rte_create, {rte_hit, rte_miss, rte_insert, rte_remove}, rte_scan, 0};
 
-static uint64_t
-mixed(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return x ^ (x >> 31);
-}
-
 /* A bijection: keys of different indices differ. */
 static uint64_t
 key_of(uint64_t index)
 {
-	return mixed(index + seed * UINT64_C(0x9e3779b97f4a7c15));
+	return bench_mix(index + seed * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 static uint64_t
 random_below(struct side *side, uint64_t n)
 {
-	side->random += UINT64_C(0x9e3779b97f4a7c15);
-	return (uint64_t)((unsigned __int128)mixed(side->random) * n >> 64);
+	return (uint64_t)((unsigned __int128)bench_random(&side->random) * n >> 64);
 }
 
 static size_t

@@ -77,9 +77,8 @@ fill(const struct cell *c, uint8_t *to, uint64_t *state)
 	size_t size = weir_dtype_bytes(c->type);
 
 	for (size_t i = 0; i < elements; i++) {
-		uint64_t bits = *state = *state * UINT64_C(6364136223846793005) + 1;
+		uint64_t bits = bench_random(state) >> (64 - 8 * size);
 
-		bits >>= 64 - 8 * size;
 		if (f.exponent_bits != 0) /* 1 or -1 */
 			bits = ((UINT64_C(1) << (f.exponent_bits - 1)) - 1) << f.fraction_bits |
 				(bits & UINT64_C(1) << (8 * size - 1));

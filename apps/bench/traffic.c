@@ -12,12 +12,9 @@
 
 #define HEADERS    (FRAME_HEADERS + WEIR_BASE_BYTES)
 #define UDP_AT     (FRAME_HEADERS - 8)
-#define UDP_PORT   40000
-#define DISCARD    9 /* where ordinary frames go */
 #define VARIANTS   5 /* payloads of a source; coprime to every window */
 #define ORDINARY   64 /* ordinary frames, so that each is once in a burst */
 #define FLYING     256 /* of them under way in a closed loop */
-#define FRAMES_MAX (VARIANTS * DEVICE_SOURCES_MAX)
 #define BURST      LINK_BURST
 #define REPEAT_MS  50
 #define QUIET_MS   20
@@ -39,8 +36,8 @@ struct traffic {
 	bool results; /* a switch answers; else frames come back as they are */
 	bool closed; /* the loop: of ordinary frames only FLYING are under way */
 	uint8_t job;
-	unsigned int bytes; /* of a frame */
-	unsigned int variants, next; /* next: the next frame to send, in the window's order */
+	struct frames *frames; /* a row for each payload */
+	unsigned int next; /* frame to send, in the window's order */
 	uint64_t all; /* what `got` is when the block is complete */
 	uint64_t sent, done, lost, wrong; /* frames, of which `done` by whole blocks */
 	uint64_t came; /* for config.lose */
@@ -48,9 +45,6 @@ struct traffic {
 	uint64_t now; /* TSC after the last receive */
 	struct samples *samples; /* may be NULL */
 	unsigned int each;
-	struct rte_mbuf *frame[FRAMES_MAX]; /* [variant * sources + source] */
-	uint32_t sum[FRAMES_MAX]; /* of each, by frame_write */
-	float *expected[VARIANTS];
 	struct place place[DEVICE_WINDOW_MAX];
 };
 
@@ -58,59 +52,6 @@ unsigned int
 traffic_frame_bytes(unsigned int elements)
 {
 	return HEADERS + 4 * elements;
-}
-
-/* The addresses of a source, or of a station, and of whom it sends to. */
-static void
-address(const struct traffic *t, unsigned int source, struct frame_address *from,
-	struct frame_address *to)
-{
-	*from = (struct frame_address){
-		.mac = {0x02, 0x48, 0, 0, t->ordinary, (uint8_t)(source + 1)},
-		.ip = (t->ordinary ? 0x0a4d00c9 : 0x0a4d0001) + source,
-		.port = UDP_PORT};
-	*to = (struct frame_address){.mac = {0x02, 0x57, 0x45, 0x49, 0x52, 0x01},
-		.ip = 0x0a4d00fe,
-		.port = WEIR_PORT_BASE};
-	if (t->ordinary)
-		*to = (struct frame_address){
-			.mac = {0x02, 0x48, 0, 0, 1, 2}, .ip = 0x0a4d00ca, .port = DISCARD};
-}
-
-static struct rte_mbuf *
-new_frame(struct traffic *t, unsigned int bytes, uint8_t **data)
-{
-	struct rte_mbuf *m = rte_pktmbuf_alloc(t->config.device->link.pool);
-
-	*data = m == NULL ? NULL : (uint8_t *)rte_pktmbuf_append(m, (uint16_t)bytes);
-	if (*data != NULL)
-		memset(*data, 0x5a, bytes);
-	return m;
-}
-
-static int
-make_frame(struct traffic *t, unsigned int variant, unsigned int source)
-{
-	unsigned int i = variant * t->config.sources + source;
-	struct weir_header h = {.job_id = t->job,
-		.gen_id = DEVICE_GENERATION,
-		.src_id = (uint8_t)source,
-		.grad_cnt = (uint16_t)t->config.elements};
-	struct frame_address from, to;
-	uint8_t *p;
-
-	t->frame[i] = new_frame(t, t->bytes, &p);
-	if (p == NULL)
-		return -1;
-	for (unsigned int e = 0; e < t->config.elements; e++) {
-		float value = (float)((source * 131 + variant * 37 + e * 7 + 11) % 251) - 125;
-
-		memcpy(p + HEADERS + 4 * e, &value, sizeof(value));
-		t->expected[variant][e] += value;
-	}
-	address(t, source, &from, &to);
-	t->sum[i] = frame_write(p, t->bytes, &from, &to, &h);
-	return 0;
 }
 
 /* Throw away what comes until nothing has come for a millisecond. */
@@ -137,22 +78,20 @@ drain(struct link *link)
 static int
 teach(struct traffic *t)
 {
-	const struct weir_header none = {0};
+	const struct frames_config config = {
+		.id = 1, .sources = 1, .rows = 1, .ordinary = true, .to_port = 0, .bytes = 60};
 	struct link *link = &t->config.device->link;
-	struct frame_address from, to;
-	uint8_t *p;
-	struct rte_mbuf *m = new_frame(t, 60, &p);
+	struct frames *lesson = frames_create(&config);
+	uint16_t sent = 0;
 
-	if (p == NULL)
-		return -1;
-	address(t, 0, &from, &to);
-	frame_write(p, 60, &to, &from, &none);
-	if (rte_eth_tx_burst(link->port[1], 0, &m, 1) != 1) {
-		rte_pktmbuf_free(m);
-		return -1;
-	}
+	if (lesson != NULL)
+		sent = rte_eth_tx_burst(link->port[1], 0, lesson->mbuf, 1);
 	drain(link);
-	return 0;
+	frames_destroy(lesson);
+	if (sent == 1)
+		return 0;
+	warnx("port 1 of the generator takes no frame");
+	return -1;
 }
 
 struct traffic *
@@ -160,10 +99,13 @@ traffic_create(const struct traffic_config *config)
 {
 	struct traffic *t = calloc(1, sizeof(*t));
 	struct traffic_config *c = t == NULL ? NULL : &t->config;
+	struct frames_config frames = {.type = WEIR_DTYPE_FP32,
+		.checksum = true,
+		.to_port = 1,
+		.generation = DEVICE_GENERATION};
 	unsigned int bits;
-	bool made = t != NULL;
 
-	if (!made)
+	if (t == NULL)
 		return NULL;
 	*c = *config;
 	t->ordinary = c->sources == 0;
@@ -172,24 +114,22 @@ traffic_create(const struct traffic_config *config)
 		c->sources = 1;
 		c->window = DEVICE_WINDOW_MAX;
 		c->elements = 0;
+		frames.bytes = c->bytes;
 	}
 	bits = c->multicast && t->results ? RTE_MIN(c->sources, (unsigned int)LINK_PORTS)
 					  : c->sources;
 	t->all = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 	t->job = t->ordinary ? 0 : c->multicast ? DEVICE_JOB_MULTICAST : DEVICE_JOB_UNICAST;
-	t->bytes = t->ordinary ? c->bytes : traffic_frame_bytes(c->elements);
-	t->variants = t->ordinary ? ORDINARY : VARIANTS;
 	for (unsigned int b = 0; b < c->window; b++)
 		t->place[b].block = b + c->device->block[t->job][b];
-	for (unsigned int v = 0; v < VARIANTS; v++) {
-		t->expected[v] = calloc(c->elements + 1, sizeof(float));
-		made = made && t->expected[v] != NULL;
-	}
-	for (unsigned int i = 0; made && i < t->variants * c->sources; i++)
-		made = make_frame(t, i / c->sources, i % c->sources) == 0;
-	if (made && (!t->ordinary || teach(t) == 0))
+	frames.ordinary = t->ordinary;
+	frames.job = t->job;
+	frames.sources = c->sources;
+	frames.elements = c->elements;
+	frames.rows = t->ordinary ? ORDINARY : VARIANTS;
+	t->frames = frames_create(&frames);
+	if (t->frames != NULL && (!t->ordinary || teach(t) == 0))
 		return t;
-	warnx("no memory for frames");
 	traffic_destroy(t);
 	return NULL;
 }
@@ -202,26 +142,8 @@ traffic_destroy(struct traffic *t)
 	/* The next traffic goes on with the blocks after these. */
 	for (unsigned int b = 0; b < t->config.window; b++)
 		t->config.device->block[t->job][b] = t->place[b].block - b;
-	for (unsigned int i = 0; i < FRAMES_MAX; i++)
-		rte_pktmbuf_free(t->frame[i]);
-	for (unsigned int v = 0; v < VARIANTS; v++)
-		free(t->expected[v]);
+	frames_destroy(t->frames);
 	free(t);
-}
-
-/* The frame of this source for this block, with a reference for the driver to free; NULL: it is
- * prepared already, and not sent yet. */
-static struct rte_mbuf *
-prepare(struct traffic *t, unsigned int source, uint32_t block)
-{
-	unsigned int i = block % t->variants * t->config.sources + source;
-	struct rte_mbuf *m = t->frame[i];
-
-	if (rte_mbuf_refcnt_read(m) > 1)
-		return NULL;
-	frame_set_block(rte_pktmbuf_mtod(m, uint8_t *), block, true, t->sum[i]);
-	rte_mbuf_refcnt_update(m, 1);
-	return m;
 }
 
 /* Frames on their way to the ports. What the rings do not take is lost. */
@@ -230,15 +152,25 @@ struct batch {
 	uint16_t count[LINK_PORTS];
 };
 
+/* Is the source's frame for this block prepared for another block, and not sent yet? */
 static bool
+busy(const struct traffic *t, unsigned int source, uint32_t block)
+{
+	const struct frames_config *c = &t->frames->config;
+	unsigned int row = block % c->rows;
+
+	return rte_mbuf_refcnt_read(t->frames->mbuf[row * c->sources + source]) > 1;
+}
+
+/* The driver frees a reference; the frame stays. */
+static void
 add(struct traffic *t, struct batch *batch, unsigned int source, uint32_t block)
 {
-	struct rte_mbuf *m = prepare(t, source, block);
-	unsigned int p = source % LINK_PORTS;
+	unsigned int p = source % LINK_PORTS, row = block % t->frames->config.rows;
+	struct rte_mbuf *m = frames_take(t->frames, row, source, block);
 
-	if (m != NULL)
-		batch->list[p][batch->count[p]++] = m;
-	return m != NULL;
+	rte_mbuf_refcnt_update(m, 1);
+	batch->list[p][batch->count[p]++] = m;
 }
 
 static void
@@ -295,11 +227,10 @@ send_some(struct traffic *t, unsigned int n, double due, double step)
 	for (i = 0; i < RTE_MIN(n, (unsigned int)BURST); i++) {
 		unsigned int source = t->next % t->config.sources;
 		struct place *place = &t->place[t->next / t->config.sources];
-		unsigned int frame = place->block % t->variants * t->config.sources + source;
 
-		if (rte_mbuf_refcnt_read(t->frame[frame]) > 1 || !admit(t, place, source) ||
-			!add(t, &batch, source, place->block))
+		if (busy(t, source, place->block) || !admit(t, place, source))
 			break;
+		add(t, &batch, source, place->block);
 		place->due = (uint64_t)(due + step * i);
 		place->sent = now;
 		if (++t->next == t->config.sources * t->config.window)
@@ -336,13 +267,14 @@ check(struct traffic *t, struct rte_mbuf *m, const struct weir_header *h)
 	if (t->config.spoil)
 		m->pkt_len -= 4;
 	if (!t->results) {
-		if (m->pkt_len != t->bytes)
+		if (m->pkt_len != t->frames->bytes)
 			complain(t, h, "came back with another length");
 	} else if (h->status != WEIR_STATUS_OK || h->degraded || h->gen_id != DEVICE_GENERATION) {
 		complain(t, h, "is not a result");
 	} else if (h->src_cnt != t->config.sources || h->grad_cnt != t->config.elements) {
 		complain(t, h, "is incomplete");
-	} else if (!payload_is(m, t->expected[h->block_id % VARIANTS], 4 * t->config.elements)) {
+	} else if (!payload_is(m, t->frames->expected[h->block_id % VARIANTS],
+			   4 * t->config.elements)) {
 		complain(t, h, "is not the sum");
 	}
 }
@@ -367,12 +299,12 @@ static void
 take(struct traffic *t, unsigned int p, struct rte_mbuf *m)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(m, const uint8_t *);
-	uint16_t port = t->ordinary ? DISCARD : WEIR_PORT_BASE;
 	struct weir_header h = {0};
 	struct place *place;
 	uint64_t bit;
 
-	if (m->data_len < HEADERS || weir_get16(bytes + UDP_AT + (t->results ? 0 : 2)) != port)
+	if (m->data_len < HEADERS ||
+		weir_get16(bytes + UDP_AT + (t->results ? 0 : 2)) != WEIR_PORT_BASE)
 		return; /* not ours */
 	weir_header_read(&h, bytes + FRAME_HEADERS);
 	place = &t->place[h.block_id & (t->config.window - 1)];
@@ -438,7 +370,7 @@ repair(struct traffic *t, uint64_t progress)
 			continue;
 		}
 		for (unsigned int s = 0; s < t->config.sources; s++)
-			if (!by_source || (place->got >> s & 1) == 0)
+			if ((!by_source || (place->got >> s & 1) == 0) && !busy(t, s, place->block))
 				add(t, &batch, s, place->block);
 		flush(t, &batch);
 		place->sent = now;
@@ -451,7 +383,7 @@ give_up(struct traffic *t)
 	char what[80];
 
 	snprintf(what, sizeof(what), "nothing came through within %u ms (frames of %u bytes)",
-		GIVE_UP_MS, t->bytes);
+		GIVE_UP_MS, t->frames->bytes);
 	device_blame(t->config.device, what);
 	return -1;
 }
