@@ -17,6 +17,27 @@
 #define PREFETCH    1024u /* bytes of a payload: 7 % faster at 4 KiB than without, as 32 lines are */
 #define VERIFY_EACH 1024 /* after the warm-up; a power of two: the check costs nothing so */
 
+/* The place after this one: round the lap, and then on to the lap's next copy of the frames. */
+static inline void
+move(const struct generator *g, struct place *place)
+{
+	if (++place->at < g->steps)
+		return;
+	place->at = 0;
+	if (++place->copy == g->work->copies)
+		place->copy = 0;
+}
+
+/* The frame of a place, as an index. */
+static inline unsigned int
+frame_at(const struct generator *g, const struct place *place)
+{
+	uint32_t step = g->step[place->at];
+	unsigned int row = place->copy * g->work->depth + (step >> 16);
+
+	return row * g->work->sources + (step & 0xffff);
+}
+
 /* The worker whose shard gets the next block. */
 static unsigned int
 choose_shard(struct generator *g)
@@ -43,7 +64,7 @@ next_block(struct generator *g, unsigned int slot)
 	g->next_in_shard[shard] = i + 1 == g->nb_shard[shard] ? 0 : i + 1;
 	g->block[slot] = residue + g->lap[residue]++ * g->work->window;
 	g->slot_of_residue[residue] = slot;
-	g->row[slot] = g->copy * g->work->depth + slot;
+	g->row[slot] = g->place.copy * g->work->depth + slot;
 }
 
 /* What the next call will write to, as a driver prefetches the mbufs behind its next
@@ -51,16 +72,14 @@ next_block(struct generator *g, unsigned int slot)
 static inline void
 prefetch(const struct generator *g, unsigned int n)
 {
-	unsigned int at = g->at, row = g->copy * g->work->depth;
+	struct place place = g->place;
 
 	for (unsigned int i = 0; i < n; i++) {
-		uint32_t step = g->step[at];
-		unsigned int frame = (row + (step >> 16)) * g->work->sources + (step & 0xffff);
+		unsigned int frame = frame_at(g, &place);
 
 		rte_prefetch0(g->frames->mbuf[frame]);
 		rte_prefetch0(g->frames->payload[frame] - WEIR_BASE_BYTES);
-		if (++at == g->steps)
-			at = 0;
+		move(g, &place);
 	}
 }
 
@@ -73,7 +92,7 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 	uint16_t n = 0;
 
 	while (n < max) {
-		uint32_t step = g->step[g->at];
+		uint32_t step = g->step[g->place.at];
 		unsigned int slot = step >> 16;
 
 		if (g->given[slot] == sources) {
@@ -86,7 +105,7 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 		}
 		packets[n++] = frames_take(g->frames, g->row[slot], step & 0xffff, g->block[slot]);
 		g->given[slot]++;
-		generator_step(g);
+		move(g, &g->place);
 	}
 	g->packets += n;
 	prefetch(g, max);
@@ -97,16 +116,12 @@ give(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 static uint16_t
 give_ordinary(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 {
-	unsigned int sources = g->work->sources;
 	uint16_t n = 0;
 
-	while (n < max && g->packets - g->forwarded < g->steps) {
-		uint32_t step = g->step[g->at];
-		unsigned int row = g->copy * g->work->depth + (step >> 16);
-
-		packets[n++] = g->frames->mbuf[row * sources + (step & 0xffff)];
+	for (; n < max && g->packets - g->forwarded < g->steps; n++) {
+		packets[n] = g->frames->mbuf[frame_at(g, &g->place)];
 		g->packets++;
-		generator_step(g);
+		move(g, &g->place);
 	}
 	return n;
 }
@@ -197,20 +212,10 @@ generator_drain(struct generator *g)
 	}
 }
 
-static void
-open_stretch(struct generator *g, struct stretch *s)
+static struct stamp
+stamp(uint64_t packets)
 {
-	s->packets_from = g->packets;
-	s->tsc_from = rte_rdtsc();
-	s->from = bench_cpu_ns();
-}
-
-static void
-close_stretch(struct generator *g, struct stretch *s)
-{
-	s->to = bench_cpu_ns();
-	s->tsc_to = rte_rdtsc();
-	s->packets_to = g->packets;
+	return (struct stamp){.packets = packets, .tsc = rte_rdtsc(), .cpu_ns = bench_cpu_ns()};
 }
 
 /* A new phase begins; the last one, if it was the switch's and is still open, ends here. */
@@ -220,8 +225,8 @@ enter_phase(struct generator *g, int phase)
 	if (g->phase >= 0 && g->phase % 2 == 0) {
 		struct stretch *last = &g->stretch[g->phase];
 
-		if (last->from != 0 && last->to == 0)
-			close_stretch(g, last);
+		if (last->from.cpu_ns != 0 && last->to.cpu_ns == 0)
+			last->to = stamp(g->packets);
 	}
 	g->phase = phase;
 }
@@ -234,10 +239,10 @@ watch(struct generator *g, uint64_t now, uint64_t begin)
 	struct stretch *s = &g->stretch[g->phase];
 	uint64_t length = g->schedule->length;
 
-	if (s->from == 0 && now - begin >= length / 10)
-		open_stretch(g, s);
-	else if (s->to == 0 && s->from != 0 && now - begin >= length - length / 20)
-		close_stretch(g, s);
+	if (s->from.cpu_ns == 0 && now - begin >= length / 10)
+		s->from = stamp(g->packets);
+	else if (s->to.cpu_ns == 0 && s->from.cpu_ns != 0 && now - begin >= length - length / 20)
+		s->to = stamp(g->packets);
 }
 
 static size_t
@@ -290,15 +295,6 @@ bare_finish(struct bare *bare, unsigned int slot)
 	bare->kept[residue] = bare->buffer[slot];
 }
 
-static inline const uint8_t *
-bare_payload(const struct generator *g)
-{
-	uint32_t step = g->step[g->bare.at];
-	unsigned int row = g->bare.round * g->work->depth + (step >> 16);
-
-	return g->frames->payload[row * g->work->sources + (step & 0xffff)];
-}
-
 /* The switch has its next payloads prefetched, and so has this: the limit is the best that is
  * known. */
 static inline void
@@ -331,19 +327,16 @@ static void
 bare_run(struct generator *g, uint64_t end)
 {
 	unsigned int bytes = g->work->elements * weir_dtype_bytes(g->work->type);
-	const uint8_t *next = bare_payload(g);
+	struct place *place = &g->bare.place;
+	const uint8_t *next = g->frames->payload[frame_at(g, place)];
 
 	while (rte_rdtsc() < end) {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			uint32_t step = g->step[g->bare.at];
+			uint32_t step = g->step[place->at];
 			const uint8_t *from = next;
 
-			if (++g->bare.at == g->steps) {
-				g->bare.at = 0;
-				if (++g->bare.round == g->work->copies)
-					g->bare.round = 0;
-			}
-			next = bare_payload(g);
+			move(g, place);
+			next = g->frames->payload[frame_at(g, place)];
 			bare_prefetch(next, bytes);
 			bare_one(g, step, from);
 		}
@@ -356,13 +349,9 @@ measure_bare(struct generator *g, uint64_t now, uint64_t begin)
 	struct stretch *s = &g->stretch[g->phase];
 
 	bare_run(g, now + g->schedule->length / 20);
-	s->tsc_from = rte_rdtsc();
-	s->from = bench_cpu_ns();
-	s->packets_from = g->bare.packets;
+	s->from = stamp(g->bare.packets);
 	bare_run(g, begin + g->schedule->length);
-	s->to = bench_cpu_ns();
-	s->tsc_to = rte_rdtsc();
-	s->packets_to = g->bare.packets;
+	s->to = stamp(g->bare.packets);
 }
 
 /*
@@ -402,10 +391,10 @@ give_counted(struct generator *g, struct rte_mbuf **packets, uint16_t max)
 	keep_step(g);
 	if (g->phase < 0 && g->packets >= from) {
 		g->phase = 0;
-		g->stretch[0].packets_from = g->packets;
+		g->stretch[0].from = stamp(g->packets);
 	} else if (g->phase == 0 && g->packets >= from + g->work->packets) {
 		g->phase = 1;
-		g->stretch[0].packets_to = g->packets;
+		g->stretch[0].to = stamp(g->packets);
 		__atomic_store_n(&g->finished, true, __ATOMIC_RELEASE);
 	}
 	n = g->finished ? 0 : give_some(g, packets, max);

@@ -14,12 +14,17 @@ struct slot_done {
 	uint32_t results;
 } __rte_cache_aligned;
 
-/* One measured stretch. */
+/* One measured stretch: its two ends. */
 struct stretch {
-	/* CPU time of the thread, ns; 0: not yet */
-	uint64_t from, to;
-	uint64_t tsc_from, tsc_to;
-	uint64_t packets_from, packets_to;
+	struct stamp {
+		uint64_t cpu_ns; /* of the thread; 0: not yet */
+		uint64_t tsc, packets;
+	} from, to;
+};
+
+/* A place in the lap of steps, and which copy of the frames this lap is. */
+struct place {
+	unsigned int at, copy;
 };
 
 /* The bare kernel's blocks: buffers taken and given back as the switch does it. */
@@ -32,7 +37,7 @@ struct bare {
 	unsigned int *left; /* [slot] contributions missing */
 	unsigned int *residue; /* [slot] */
 	unsigned int next_residue;
-	unsigned int at, round; /* its own place in the lap, and lap's frames */
+	struct place place;
 	rmw_reduce_fn reduce;
 	rmw_copy_fn copy;
 	uint64_t packets;
@@ -56,14 +61,13 @@ struct generator {
 	uint32_t *slot_of_residue; /* others read it, for the results they send */
 
 	/* own writes */
-	unsigned int at; /* in the lap */
+	struct place place;
 	uint64_t packets;
 	uint64_t forwarded; /* of them, those that have left */
 	uint64_t random;
 	unsigned int *given; /* [slot]: contributions given out of the block under way */
 	uint32_t *block; /* [slot]: its id */
 	uint32_t *row; /* [slot]: its row of frames */
-	unsigned int copy; /* of the frames, this lap */
 	uint32_t *lap; /* [residue]: how often it was used */
 	unsigned int next_in_shard[GENERATOR_WORKERS];
 	struct slot_done *done; /* [slot] */
@@ -88,17 +92,6 @@ struct schedule {
 /* The receive callback: results out, contributions in. arg: the worker's struct generator. */
 uint16_t generator_offer(uint16_t port, uint16_t queue, struct rte_mbuf *packets[], uint16_t n,
 	uint16_t max, void *arg);
-
-/* The step after this one: round the lap, and then on to the lap's next copy of the frames. */
-static inline void
-generator_step(struct generator *g)
-{
-	if (++g->at < g->steps)
-		return;
-	g->at = 0;
-	if (++g->copy == g->work->copies)
-		g->copy = 0;
-}
 
 /* Take the results that have left, and free them: the worker, or anybody after it has stopped. */
 void generator_drain(struct generator *generator);

@@ -327,20 +327,20 @@ run_phases(struct bench_switch *s)
 static double
 rate_of(const struct stretch *stretch)
 {
-	double ns = (double)stretch->to - (double)stretch->from;
+	double ns = (double)stretch->to.cpu_ns - (double)stretch->from.cpu_ns;
 
-	if (stretch->from == 0 || ns <= 0)
+	if (stretch->from.cpu_ns == 0 || ns <= 0)
 		return 0;
-	return (double)(stretch->packets_to - stretch->packets_from) / ns * 1e9;
+	return (double)(stretch->to.packets - stretch->from.packets) / ns * 1e9;
 }
 
 /* Share of the stretch that the thread had a CPU. */
 static double
 cpu_of(const struct stretch *stretch)
 {
-	double ns = (double)(stretch->tsc_to - stretch->tsc_from) * 1e9 / (double)rte_get_tsc_hz();
+	double ns = (double)(stretch->to.tsc - stretch->from.tsc) * 1e9 / (double)rte_get_tsc_hz();
 
-	return ns > 0 ? RTE_MIN((double)(stretch->to - stretch->from) / ns, 1.0) : 0;
+	return ns > 0 ? RTE_MIN((double)(stretch->to.cpu_ns - stretch->from.cpu_ns) / ns, 1.0) : 0;
 }
 
 /* One pair of phases over all workers. false: a worker did not get the CPU. */
@@ -374,8 +374,8 @@ sum_up(const struct generator *generators, const struct generator_work *work,
 		result->wrong += generators[i].wrong;
 		result->contributions += generators[i].packets;
 		if (work->packets != 0)
-			result->counted += generators[i].stretch[0].packets_to -
-				generators[i].stretch[0].packets_from;
+			result->counted += generators[i].stretch[0].to.packets -
+				generators[i].stretch[0].from.packets;
 	}
 }
 
