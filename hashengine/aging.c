@@ -4,7 +4,7 @@
 #include "hashengine/hash_fast.h"
 #include "hashengine/hash_priv.h"
 
-/* The slots that a scan hands out. */
+/* The slots of the bucket that the scan visits. */
 static inline unsigned int
 chosen(const struct hash_bucket *bucket, bool by_ref)
 {
@@ -26,7 +26,7 @@ scan(struct hash_table *table, uint32_t slice, uint32_t nslices, hash_age_fn fn,
 		struct hash_bucket *bucket = &table->buckets[i];
 		unsigned int slots = chosen(bucket, by_ref);
 
-		/* Bucket lines come in order and the hardware runs ahead; record lines do not. */
+		/* The hardware prefetches buckets, but not records. */
 		if (i + 1 < end) {
 			const struct hash_bucket *next = bucket + 1;
 

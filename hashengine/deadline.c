@@ -13,7 +13,6 @@
 
 #define CHILDREN (UINT32_C(1) << HASH_DEADLINE_SHIFT)
 
-/* Nodes needed for so many children. */
 static uint32_t
 nodes(uint32_t children)
 {
@@ -110,7 +109,7 @@ scan_group(struct scan *scan, uint32_t from, uint32_t end)
 		record[from] = scan->fn(scan->arg, from);
 		scan->left--;
 	}
-	/* Over all its records, even those of other scans: a bound may be early, never late. */
+	/* The bound may be early, never late. */
 	scan->deadlines->group[group] = least(&record[group << HASH_DEADLINE_SHIFT], CHILDREN);
 	return from;
 }

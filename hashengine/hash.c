@@ -25,7 +25,6 @@ buckets_for(uint32_t capacity)
 	return RTE_MAX(buckets, UINT32_C(2)); /* the secondary is never the primary */
 }
 
-/* One allocation holds the table, then its buckets, then its stack. */
 static size_t
 table_bytes(uint32_t capacity, uint32_t buckets)
 {
@@ -175,7 +174,7 @@ hash_insert(struct hash_table *table, struct hash_probe *probe, struct hash_reco
 	record->live = 1;
 	*out = record;
 
-	/* A record unused for long is cold: warm it for the next insert. */
+	/* Prefetch the next free record, which may be cold. */
 	if (likely(table->nb_free != 0))
 		rte_prefetch0(hash_record_at(table, table->free[table->nb_free - 1]));
 	return 0;
@@ -192,7 +191,7 @@ hash_delete(struct hash_table *table, struct hash_record *record)
 	record->live = 0;
 	bucket->used &= kept;
 	bucket->ref &= kept;
-	/* The bucket's line has the record's number; computing it would take a division. */
+	/* Computing the record's number would take a division. */
 	table->free[table->nb_free++] = bucket->record[record->slot];
 }
 

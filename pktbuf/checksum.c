@@ -52,10 +52,8 @@ ip_holds(const struct pktbuf_head *head)
 		0xffff;
 }
 
-/*
- * Folded sum over a chain. rte_raw_cksum_mbuf of DPDK 22.11 would do, but where a segment begins at
- * an odd offset it cuts the unfolded sum to 16 bits before it swaps, and gives a wrong one.
- */
+/* Folded sum over a chain. rte_raw_cksum_mbuf of DPDK 22.11 is wrong where a segment begins at an odd offset: it
+ * cuts the unfolded sum to 16 bits before it swaps. */
 static uint16_t
 sum_chain(const struct rte_mbuf *packet, uint32_t offset, uint32_t length)
 {
@@ -97,8 +95,8 @@ pktbuf_checksum_verify(const struct pktbuf_port *port, const struct rte_mbuf *pa
 	const struct pktbuf_head *head)
 {
 	/*
-	 * 0: the device has no verdict. NONE is one: a sender on the same machine left the sum to a
-	 * device that the packet never met, so what lies in it is wrong, and its content is right.
+	 * 0: the device has no result. NONE: a sender on the same machine left the checksum to a device, so the
+	 * content is right although the checksum is not.
 	 */
 	uint64_t ip = 0, udp = 0;
 

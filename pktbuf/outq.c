@@ -9,7 +9,7 @@
 #include "pktbuf/outq_fast.h"
 
 #define BURST 64
-/* Such as the results of one block: at low load an extra call of the driver is cheap. */
+/* Such as the results of one block. */
 #define FEW 16
 
 size_t
@@ -55,8 +55,7 @@ pktbuf_outq_destroy(struct pktbuf_outq *outq)
 	rte_free(outq);
 }
 
-/* One burst of a FIFO: what lies contiguously in the ring. False: the device is full, or nothing
- * is left. */
+/* One burst of a FIFO: its packets up to the end of the ring. False: the device is full, or the FIFO empty. */
 static bool
 burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 {
@@ -70,7 +69,7 @@ burst(struct pktbuf_outq *outq, struct pktbuf_fifo *fifo, unsigned int *sent)
 	n = RTE_MIN(n, (uint32_t)BURST);
 	if (waiting == 0)
 		return false;
-	/* Read lengths first: a packet that the device took may be gone. */
+	/* Read lengths first: the device may free a packet. */
 	for (uint32_t i = 0; i < n; i++)
 		lengths[i] = fifo->ring[at + i]->pkt_len;
 	taken = rte_eth_tx_burst(outq->port->id, outq->queue, &fifo->ring[at], (uint16_t)n);
@@ -90,7 +89,7 @@ pktbuf_outq_send(struct pktbuf_outq *outq)
 	for (unsigned int p = 0; p < PKTBUF_PRIOS; p++) {
 		while (burst(outq, &outq->fifo[p], &sent))
 			;
-		/* Strict priority: send bulk only when no result waits. */
+		/* Strict priority: send bulk only if no result waits. */
 		if (outq->fifo[p].head != outq->fifo[p].tail)
 			break;
 	}
@@ -108,7 +107,7 @@ pktbuf_outq_reclaim(struct pktbuf_outq *outq)
 		outq->looked = sent;
 		return;
 	}
-	/* Ask each time: for some drivers the answer depends on their configuration. */
+	/* Each time: for some drivers the answer depends on the configuration. */
 	if (rte_eth_tx_done_cleanup(outq->port->id, outq->queue, 0) == -ENOTSUP)
 		(void)rte_eth_tx_burst(outq->port->id, outq->queue, &none, 0);
 }

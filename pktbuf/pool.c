@@ -19,11 +19,10 @@ address_is_iova(struct rte_mempool *pool, void *arg, void *object, unsigned int 
 }
 
 /*
- * Without huge pages, a mempool lets no object cross a page of 4 KiB, which may not be contiguous for
- * devices. That wastes up to half of each page, and objects begin at the same places of pages, so that
- * their first lines share a few sets of L1. If devices see virtual addresses, this is unnecessary, but the
- * mempool does not know it. So declare that IOVAs are not needed, and fill them in. (Drivers that register
- * memory with their device skip such a pool; they need huge pages anyway.)
+ * Without huge pages, a mempool lets no object cross a page of 4 KiB, which wastes up to half of each page and lets the
+ * objects' first lines share a few sets of L1. If devices see virtual addresses, that is unnecessary. So declare that
+ * IOVAs are not needed, and set them. (Drivers that register memory with their device skip such a pool; they need huge
+ * pages anyway.)
  */
 static struct rte_mempool *
 make(const char *name, unsigned int n, unsigned int priv, unsigned int data, unsigned int cache,
@@ -75,7 +74,7 @@ pktbuf_attach_pool(const char *name, unsigned int n, unsigned int cache, int soc
 	return make(name, n, PKTBUF_SMALL_PRIV_BYTES, 0, cache, socket);
 }
 
-/* An object's header and trailer in the pool, alignment, and its place in the ring. */
+/* Header and trailer of an object, alignment, and its place in the ring. */
 #define OVERHEAD (RTE_CACHE_LINE_SIZE * 2 + 2 * sizeof(void *))
 
 size_t

@@ -33,7 +33,7 @@ find(const struct pktbuf_port_config *config, uint16_t *id)
 		"EAL has no device %s: does the interface exist, and is the driver there?", device);
 }
 
-/* Resolve AUTO on this device, or say why the setting is not possible. */
+/* Resolve AUTO on this device, or report why the setting is not possible. */
 static int
 resolve(const struct pktbuf_port_config *config, enum pktbuf_checksum spec, bool has,
 	const char *direction, enum pktbuf_checksum *resolved)

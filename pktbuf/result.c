@@ -60,7 +60,7 @@ pktbuf_header_template_write(struct pktbuf_header_template *out,
 	memcpy(out->frame, &f, sizeof(out->frame));
 }
 
-/* Writes the aggregation header as two words: single stored bytes that are read again as words stall. */
+/* The aggregation header as two words: loads of words that were stored as bytes stall. */
 static inline void
 header_words(const struct weir_header *h, uint64_t word[2])
 {
@@ -103,8 +103,7 @@ pktbuf_shared_header_write(struct pktbuf_shared_header *shared, const struct wei
 		payload->sum;
 }
 
-/* Reset a new mbuf as rte_pktmbuf_reset() does, in few stores: data_off, refcnt 1, nb_segs and an invalid port are
- * one word, as drivers rearm it. */
+/* Reset a new mbuf as rte_pktmbuf_reset() does, in few stores: data_off, refcnt, nb_segs and port are one word. */
 static inline void
 init(struct rte_mbuf *m, uint16_t data_off, uint16_t segments, uint32_t bytes, uint32_t all)
 {
@@ -137,7 +136,7 @@ checksums(struct rte_mbuf *packet, struct frame *f, enum pktbuf_checksum mode,
 	f->ip.hdr_checksum = (uint16_t)~fold(to->ip_sum + shared->ip_length);
 	if (mode == PKTBUF_CHECKSUM_OFF)
 		return;
-	/* src_id is the first byte of its pair: the low one, here. */
+	/* src_id is the low byte of its pair. */
 	sum = fold(to->udp_sum + shared->sum + rte_cpu_to_le_16(to->source));
 	/* A sum of 0 is sent as all ones: 0 would mean "not computed" (RFC 768). */
 	f->udp.dgram_cksum = sum == 0xffff ? 0xffff : (uint16_t)~sum;
@@ -184,7 +183,6 @@ refer(struct rte_mbuf *packet, struct rte_mbuf *attach, const struct pktbuf_payl
 	packet->next = attach;
 }
 
-/* Take n mbufs of a pool, or as many as there are. */
 static unsigned int
 take(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 {
@@ -227,7 +225,6 @@ pktbuf_result_end(
 	struct rte_mbuf *last = result;
 
 	static_assert(sizeof(struct frame) + 64 <= PKTBUF_HEADER_DATA_BYTES, "and an end");
-	/* Bytes behind a referred payload belong to its owner. */
 	if (result->nb_segs > 1) {
 		if (take(pools->headers, &last, 1) == 0)
 			return -ENOMEM;

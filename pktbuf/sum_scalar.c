@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pktbuf/sum_priv.h"
 
-/* Two chains; the compiler makes vectors of what the machine surely has. */
+/* Two chains, which the compiler vectorizes. */
 uint64_t
 pktbuf_sum_scalar(const uint8_t *bytes, size_t length)
 {

@@ -14,7 +14,7 @@
 
 static_assert(sizeof(struct gcm_key_data) <= sizeof(struct pktbuf_tag_key), "an expanded key");
 
-/* Its GCM functions keep nothing in it: all threads share it, read-only. */
+/* Shared by all threads, read-only. */
 static IMB_MGR *gmac;
 
 static const struct gcm_key_data *

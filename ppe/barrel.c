@@ -7,8 +7,7 @@
 #include "ppe/ppe_priv.h"
 #include "ppe/trace/trace_fast.h"
 
-/* Rounds of the barrel in a turn after the backlog is empty: most packets then end in the turn in which
- * they arrived. The others continue in the next one. */
+/* Rounds of the barrel in a turn after the backlog is empty. Most packets end in them. */
 #define ROUNDS 8
 
 /* Tests that turn workers by hand have their own clock. */
@@ -16,10 +15,8 @@
 #define BARREL_TSC rte_rdtsc
 #endif
 
-/*
- * The functions of a turn are compiled twice, without and with a trace (`traced` is a constant), so that a
- * turn does not test for it.
- */
+/* The functions of a turn are compiled without and with a trace (`traced` is constant), so that they need not test
+ * for it. */
 #define TWICE static __rte_always_inline
 
 /* Poll each port queue of this worker once, as far as the backlog has room. */
@@ -76,9 +73,7 @@ start_next(struct ppe_worker *worker, struct ppe_thread *thread)
 	return false;
 }
 
-/* Waiting threads of this flow may go on when this one has given its ticket back. A thread that
- * ended without its turn (it dropped early) stays until it is its turn, or tickets would be given
- * back out of order. */
+/* The segment of a thread that ended before its turn (a drop): it waits, so that tickets return in order. */
 struct ppe_next
 ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -95,10 +90,7 @@ ppe_wait_turn(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(thread->turn);
 }
 
-/*
- * Has this thread come to its end? An ordered one that ended before its turn (it dropped early)
- * stays until then, or tickets would be given back out of order.
- */
+/* Has the thread ended, and given its ticket back? */
 static inline bool
 ended(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -113,8 +105,7 @@ ended(struct ppe_worker *worker, struct ppe_thread *thread)
 	return true;
 }
 
-/* Run one segment of each live thread, oldest first. Packets thus stay in the order of arrival if their
- * threads have equally many segments, and ordered ones seldom wait. */
+/* Run one segment of each live thread, oldest first, so that ordered packets seldom wait. */
 TWICE void
 barrel_round(struct ppe_worker *worker, const bool traced)
 {
@@ -137,7 +128,7 @@ barrel_round(struct ppe_worker *worker, const bool traced)
 	worker->live_count = (uint16_t)live;
 }
 
-/* Start threads for the backlog while contexts are free; the newest last. */
+/* Start threads for the backlog while contexts are free. */
 TWICE void
 fill(struct ppe_worker *worker, const bool traced)
 {
@@ -157,17 +148,14 @@ fill(struct ppe_worker *worker, const bool traced)
 	}
 }
 
-/* Returns whether the packet is one direct mbuf without other references. Reads only its first line. */
+/* Is the packet one direct mbuf without other references? Reads only its first line. */
 static inline bool
 plain(const struct rte_mbuf *packet)
 {
 	return packet->nb_segs == 1 && rte_mbuf_refcnt_read(packet) == 1 && RTE_MBUF_DIRECT(packet);
 }
 
-/*
- * Plain packets go back to their pool in bulk, as drivers do it that know what they sent; the rest
- * by DPDK's own way, which reads each mbuf's second line for nothing but a pointer that is NULL.
- */
+/* Plain packets return to their pool in bulk. DPDK would read the second line of each mbuf. */
 void
 ppe_free_consumed(struct ppe_worker *worker)
 {
@@ -212,7 +200,6 @@ transmit(struct ppe_worker *worker, const bool traced)
 	return total;
 }
 
-/* Receive from other workers. */
 TWICE unsigned int
 cross(struct ppe_worker *worker, const bool traced)
 {
@@ -238,19 +225,16 @@ launch_timers(struct ppe_worker *worker, const bool traced)
 }
 
 /*
- * A worker may lose its CPU, or sleep, for longer than a timeout. Then the worker is late, not the packets
- * that wait for it. So packets are stamped with the time at which they were received, and timers judge by
- * a time up to which all packets are known: the beginning of the previous turn, or of this one if it found
- * none. More may wait than one turn takes. Until a turn has found less, timers judge nothing
- * (ppe_timer_must_wait), neither here nor where these packets go. (Packets of a worker that is still away
- * are unknown.)
+ * A worker that sleeps or loses its CPU for longer than a timeout must not take the sources of waiting packets for
+ * stragglers. So timers use a time up to which all packets were received: the beginning of the previous turn, or of this
+ * one if it found none. While more packets wait than one turn receives, no timer runs (ppe_timer_must_wait), neither
+ * here nor on the workers that get these packets. (Packets that a delayed worker has not received are unknown.)
  */
 
-/* TSC cycles, some tenths of a ms: a worker was away if a turn begins so long after the one before. */
+/* TSC cycles, some tenths of a ms: the least pause between two turns after which packets may wait. */
 #define AWAY (UINT64_C(1) << 20)
 
-/* Turns that a worker may take for packets that waited. An overloaded worker does not delay timers for
- * longer than that. */
+/* Most turns that timers wait for a worker to catch up, so that an overloaded worker does not stop them. */
 #define BEHIND_TURNS 256
 
 static inline void
@@ -262,7 +246,7 @@ begin_turn(struct ppe_worker *worker, uint64_t now)
 	worker->now = now;
 }
 
-/* Update whether this worker, which was away, has taken all packets that arrived meanwhile. */
+/* Update whether this worker has received all packets that arrived during its pause. */
 static __rte_noinline void
 catch_up(struct ppe_worker *worker)
 {
@@ -297,8 +281,8 @@ note_time(struct ppe_worker *worker, unsigned int work)
 TWICE unsigned int
 turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 {
-	/* Other workers' packets may take all free contexts. A timer that found none left goes first in the
-	 * next turn, or a flood would keep stragglers from being found. */
+	/* A timer that found no free context goes first in the next turn: a flood from other workers must not stop
+	 * the search for stragglers. */
 	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
 	unsigned int work = 0, timers = 0;
 
@@ -362,8 +346,7 @@ ppe_worker_in_flight(const struct ppe_worker *worker)
 	return n;
 }
 
-/* Take a new job table. First let the threads that use the present one end, so that no thread sees both.
- * They wait only for each other. */
+/* Take a new job table when the threads that use the present one have ended, so that no thread sees both. */
 static __rte_noinline void
 take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 {
@@ -372,8 +355,7 @@ take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table)
 	ppe_take_jobs(worker, table);
 }
 
-/* How often quiet devices are asked for sent packets. A job that leaves, or whose buffers they keep,
- * waits for these. */
+/* How often idle queues are asked for sent packets, which a job that leaves may wait for. */
 #define RECLAIMS_PER_S 1000
 
 static __rte_noinline void
@@ -419,7 +401,6 @@ ppe_barrel(void *arg)
 			work = traced_turn(worker, state, trace);
 		if (unlikely(worker->now >= worker->reclaim_at))
 			reclaim(worker);
-		/* The worker holds nothing that the control thread may free, except jobs: ppe_take_jobs. */
 		rte_rcu_qsbr_quiescent(ppe->qsbr, worker->id);
 
 		worker->count.worker.turns++;

@@ -78,9 +78,9 @@ peer_empty(struct ppe_peer *peer)
 	return freed;
 }
 
-/* Take returned buffers from a ring that is no longer in use. */
+/* Free the buffers in a return ring that is no longer in use. */
 static void
-take_home(struct rte_ring *ring_home)
+free_returned(struct rte_ring *ring_home)
 {
 	void *buffer;
 
@@ -100,16 +100,15 @@ crossbar_destroy(struct ppe *ppe)
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		if (ppe->worker[w] == NULL)
 			continue;
-		take_home(ppe->worker[w]->foreign);
+		free_returned(ppe->worker[w]->foreign);
 		for (unsigned int p = 0; p < ppe->config.workers; p++) {
-			take_home(ppe->worker[w]->peer[p].returns_in);
+			free_returned(ppe->worker[w]->peer[p].returns_in);
 			rte_ring_free(ppe->worker[w]->peer[p].in);
 		}
 	}
 	return freed;
 }
 
-/* Continue a thread of another worker in a free context. */
 static void
 resume(struct ppe_worker *worker, struct rte_mbuf *packet)
 {
@@ -141,7 +140,7 @@ receive_home(struct rte_ring *ring_home)
 	return n;
 }
 
-/* Another core wrote these lines last: fetching them one by one would cost more than the work. */
+/* Another core wrote these lines last: fetch them all at once. */
 static void
 prefetch_arrival(struct rte_mbuf *packet)
 {
@@ -166,7 +165,7 @@ crossbar_receive(struct ppe_worker *worker)
 			continue;
 		total += receive_home(peer->returns_in);
 
-		/* At most as many as there are free contexts, so that all can start. */
+		/* At most the number of free contexts, so that all can start. */
 		n = RTE_MIN(worker->free_count, (unsigned int)RETURNS_BURST);
 		n = rte_ring_sc_dequeue_burst(peer->in, entries, n, NULL);
 		for (unsigned int i = 0; i < n; i++)
@@ -215,7 +214,7 @@ crossbar_flush_all(struct ppe_worker *worker)
 			crossbar_flush(worker, p);
 }
 
-/* Only what goes out of this worker, so that summing over workers counts each packet once. */
+/* Only outgoing packets, so that a sum over workers counts each packet once. */
 unsigned int
 crossbar_in_flight(const struct ppe_worker *worker)
 {
@@ -235,8 +234,7 @@ crossbar_payload_released(void *address __rte_unused, void *opaque)
 
 	struct ppe_worker *owner = buffer->user;
 
-	/* A ring cannot be full, because it has room for every attach mbuf. (Otherwise the stop would
-	 * report the buffer as missing.) */
+	/* The ring cannot be full: it has room for every attach mbuf. */
 	if (likely(self == owner))
 		rmw_unhold(buffer, 1);
 	else if (self != NULL)

@@ -12,10 +12,9 @@
 #define YIELDS 32
 
 /*
- * A yield that takes longer than a millisecond: other programs compute on this CPU. There a yield is expensive, because
- * Linux (EEVDF) charges the whole slice to a task that yields, whatever the task has used. A worker that goes on
- * yielding gets a hundredth of the CPU and answers after seconds. A worker that sleeps is charged what it uses, and runs
- * soon after it wakes. So the worker does not yield again for CALM times as long as that yield took.
+ * A yield that takes longer than this shows that other programs compute on this CPU. Linux (EEVDF) charges a task that
+ * yields its whole slice, so a worker that goes on yielding gets a hundredth of the CPU. A task that sleeps is charged
+ * what it uses. So the worker then sleeps, and yields again after CALM times as long as that yield took.
  */
 #define LONG_YIELD_S 1e-3
 #define CALM         100
@@ -28,7 +27,7 @@ ppe_idle_prepare(const struct ppe_config *config)
 		prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 }
 
-/* Sleep as long as the configuration says, but not past the next timer. */
+/* Sleep for the configured time, but not past the next timer. */
 static void
 rest(const struct ppe_worker *worker)
 {

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs that come and go while the switch runs.
- *
- * What programs keep of a job (its shards) is made by the control thread before any table names
- * the job, is its worker's from the turn in which the worker takes that table, and is the control
- * thread's again when no worker has a table that names it. It is freed when the last packet that
- * refers to its memory has left.
+ * Jobs that come and go while the switch runs. docs/architecture.md, "Jobs come and go", says who owns a job's shards.
  */
 #include "ppe/jobs.h"
 
@@ -27,10 +22,10 @@
 #define POLL_US 50
 #define WAIT_US 500000
 
-/* If a source asks to join, and is still heard so much later, two processes use its rank. */
+/* A source that asks to join, and whose other packets arrive so much later, is two processes with one rank. */
 #define CONTESTED_US UINT64_C(1000000)
 
-/* Tables and shards may hold keys. */
+/* Free memory that may hold keys. */
 static void
 forget(void *memory, size_t bytes)
 {
@@ -87,8 +82,7 @@ create_shards(struct ppe *ppe, const struct ppe_job *job, struct ppe_job_shards 
 	return rc;
 }
 
-/* Returns whether b is the running job a, perhaps with other attributes: its shards have b's shape, and
- * room for its sources. */
+/* Is b the running job a, perhaps with other attributes? Its shards have b's shape, and room for its sources. */
 static bool
 same_job(const struct ppe_job *a, const struct ppe_job *b)
 {
@@ -100,7 +94,6 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
-/* Make a table with copies of these jobs, without shards. */
 static struct ppe_job_table *
 copy_table(const struct ppe_jobs *jobs)
 {
@@ -123,7 +116,7 @@ copy_table(const struct ppe_jobs *jobs)
 	return table;
 }
 
-/* Make the table of these jobs. Jobs that stay keep the running table's shards; others get new ones. */
+/* Make the table of these jobs. Jobs that stay keep their shards; others get new ones. */
 static int
 make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **out)
 {
@@ -155,7 +148,6 @@ make_table(struct ppe *ppe, const struct ppe_jobs *jobs, struct ppe_job_table **
 	return rc;
 }
 
-/* Tell the worker's programs the changes between two tables. */
 static void
 tell_programs(struct ppe_worker *worker, const struct ppe_job_table *old,
 	const struct ppe_job_table *table)
@@ -204,7 +196,7 @@ running(const struct ppe *ppe)
 	return ppe->state == PPE_STATE_RUNNING || ppe->state == PPE_STATE_DRAINING;
 }
 
-/* Wait for something that takes workers a turn; false: a worker did not turn for so long. */
+/* Wait for what takes workers a turn; false: a worker did not turn. */
 static bool
 wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *), const void *arg)
 {
@@ -219,10 +211,7 @@ wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *)
 	return true;
 }
 
-/*
- * Has every worker taken the table? A quiescent state would not do: threads that live on over a
- * turn's end keep their worker at its old table, and the worker alone knows when it changes over.
- */
+/* Has every worker taken the table? (An RCU quiescent state is not enough: threads outlive a turn.) */
 static bool
 taken(const struct ppe *ppe, const void *table)
 {
@@ -233,8 +222,8 @@ taken(const struct ppe *ppe, const void *table)
 	return true;
 }
 
-/* The workers are done with the shards, so their numbers are final. An announcement of a generation may
- * have been cut short, and then some are a generation ahead. */
+/* The workers no longer use the shards, so their generations are final. After an incomplete announcement some are
+ * one ahead. */
 static void
 note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 {
@@ -253,7 +242,7 @@ note_generation(struct ppe *ppe, const struct ppe_job_shards *shards)
 		}
 }
 
-/* Returns whether a worker may still have the job: all have had a table with it, and the next lacks it. */
+/* May a worker still have the job? All have had a table with it, and the next lacks it. */
 static bool
 is_given_up(const struct ppe_job_table *table, uint8_t id, uint32_t instance)
 {
@@ -275,7 +264,7 @@ ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance)
 	return false;
 }
 
-/* All workers have the table: start removing jobs that it no longer names, and free the former one. */
+/* All workers have the table: remove jobs that are not in it, and free the former table. */
 static void
 settle(struct ppe *ppe)
 {
@@ -348,17 +337,17 @@ idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 	return true;
 }
 
-/* Returns whether all workers have ended the turn of a token. */
+/* Have all workers ended the turn in which they saw the token? */
 static bool
 turned(const struct ppe *ppe, const void *token)
 {
 	return !running(ppe) || rte_rcu_qsbr_check(ppe->qsbr, *(const uint64_t *)token, false) == 1;
 }
 
-/* The worker that returned the last buffer may still be in that call: wait for its turn, once for all jobs
- * whose last buffer has returned. */
+/* The worker that returned the last buffer may still be in that call: wait for one turn, for all such jobs
+ * together. */
 static void
-note_home(struct ppe *ppe)
+note_returned(struct ppe *ppe)
 {
 	uint64_t token = 0;
 	bool any = false;
@@ -383,7 +372,7 @@ ppe_jobs_leaving(struct ppe *ppe)
 	unsigned int n = 0;
 
 	settle(ppe);
-	note_home(ppe);
+	note_returned(ppe);
 	while (*link != NULL) {
 		struct ppe_job_shards *shards = *link;
 
@@ -478,7 +467,7 @@ ppe_source_stats_read(
 		for (unsigned int p = 0; p < ppe->nb_programs; p++)
 			if (shards->of[w][p] != NULL && ppe->program[p]->job_source != NULL)
 				ppe->program[p]->job_source(shards->of[w][p], source, stats);
-	/* A process that began anew contributes no more; allow a moment for packets in flight. */
+	/* A process that joins again contributes no more; allow for packets in flight. */
 	stats->contested |= stats->joining && stats->heard &&
 		stats->silent_us + CONTESTED_US < stats->joining_us;
 	return 0;

@@ -16,7 +16,7 @@ enum ppe_state {
 	PPE_STATE_STOPPED,
 };
 
-/* The trace that is being made; ctrl only. ppe/trace/trace.c */
+/* The trace in progress; ctrl only. ppe/trace/trace.c */
 struct ppe_tracing {
 	struct ppe_trace *trace; /* NULL: none */
 	unsigned int ready; /* rings; when all are, the trace runs */
@@ -27,7 +27,7 @@ struct ppe_tracing {
 	bool abandoned; /* nobody will take it */
 };
 
-/* What the programs keep of a job, by worker and program. ppe/jobs.c */
+/* The programs' state of a job, by worker and program. ppe/jobs.c */
 struct ppe_job_shards {
 	struct ppe_job job; /* as it was when they were made */
 	struct ppe_job_shards *next; /* in ppe.leaving */
@@ -38,7 +38,7 @@ struct ppe_job_shards {
 
 struct ppe_fault_set;
 
-/* The jobs of this moment. Immutable once published. */
+/* The jobs. Immutable once published. */
 struct ppe_job_table {
 	struct ppe_jobs jobs; /* by_id points into `job` */
 	struct ppe_job_shards *shards[WEIR_JOBS_MAX];
@@ -82,15 +82,14 @@ extern int ppe_log;
 /* This lcore's worker; NULL on the control thread. */
 RTE_DECLARE_PER_LCORE(struct ppe_worker *, ppe_worker_self);
 
-/* The run loop of a worker, on its lcore until the state is STOPPED. ppe/barrel.c */
+/* The loop of a worker, until the state is STOPPED. ppe/barrel.c */
 int ppe_barrel(void *worker);
 
-/* The segment of a thread that ended before its turn within its flow. ppe/barrel.c */
+/* The segment of a thread that ended before its turn. ppe/barrel.c */
 struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* One turn's idle step, after worker->empty_turns consecutive turns without work. ppe/idle.c */
+/* Idle after worker->empty_turns turns without work; prepare the calling thread for that. ppe/idle.c */
 void ppe_idle_turn(struct ppe_worker *worker);
-/* Prepare the calling thread for the idle policy. */
 void ppe_idle_prepare(const struct ppe_config *config);
 
 /* Start threads for the timer slices that are due, while a context is free. Returns how many.
@@ -98,21 +97,21 @@ void ppe_idle_prepare(const struct ppe_config *config);
 unsigned int ppe_timer_launch(struct ppe_worker *worker);
 /* TSC at which a worker that has nothing to do must be awake for its timers; UINT64_MAX: never. */
 uint64_t ppe_timer_wake(const struct ppe_worker *worker);
-/* Set the first due times, phase-shifted by worker. */
+/* Set the first due times. */
 void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
 
 /* The jobs of a switch that has not started. 0 or -errno. ppe/jobs.c */
 int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 /* This worker goes over to another table; it has no threads. */
 void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
-/* Free all that is kept of jobs; the workers have stopped. */
+/* Free all job state after the workers have stopped. */
 void ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks);
 
-/* A table takes another one's place: tell it in the trace that runs. ppe/trace/trace.c */
+/* Record a new job table in a running trace. ppe/trace/trace.c */
 void ppe_trace_note_jobs(
 	struct ppe *ppe, const struct ppe_job_table *former, const struct ppe_job_table *table);
 
-/* Packets that this worker holds: threads, backlog, crossbar, output queues. */
+/* Packets of this worker: threads, backlog, crossbar, output queues. */
 uint64_t ppe_worker_in_flight(const struct ppe_worker *worker);
 
 #endif

@@ -9,10 +9,7 @@
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
 
-/*
- * The control thread reads what workers write: each counter is one aligned 64-bit word that only
- * grows, so a plain load gives a value that was true a moment ago.
- */
+/* Workers write while this reads: each counter is one aligned 64-bit word that only grows. */
 static void
 add_worker(struct ppe_stats *stats, const struct ppe_worker *worker)
 {

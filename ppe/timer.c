@@ -21,7 +21,7 @@ ppe_timer_add(const struct ppe_setup *setup, const struct ppe_timer *timer)
 	return 0;
 }
 
-/* The least time between threads that take slices together. */
+/* The least interval between threads. */
 #define START_US 16
 
 static void
@@ -47,7 +47,6 @@ ppe_timer_set_period(struct ppe_worker *worker, ppe_segment segment, uint64_t pe
 			continue;
 		state->timer.period_us = RTE_MAX(period_us, UINT64_C(10));
 		set_interval(state);
-		/* Not after the long interval that ran. */
 		state->next = RTE_MIN(state->next, worker->now + state->interval);
 	}
 }
@@ -59,7 +58,7 @@ ppe_timer_arm(struct ppe_worker *worker, uint64_t now)
 		struct ppe_timer_state *state = &worker->timer[i];
 
 		set_interval(state);
-		/* Shift the workers' phases, so that their scans do not compete for memory. */
+		/* Shift the phases, so that the workers' scans do not compete for memory. */
 		state->next = now + state->interval * (worker->id + 1u) / worker->workers;
 	}
 }
@@ -95,8 +94,7 @@ start(struct ppe_worker *worker, struct ppe_timer_state *state)
 	worker->count.worker.timer_runs += thread->slices;
 }
 
-/* A slice that could not start in time starts late. Slices are skipped only when a whole period is behind;
- * then the scan slows down, and packets go first. */
+/* A slice that could not start in time starts late. Slices are skipped only when a whole period is behind. */
 unsigned int
 ppe_timer_launch(struct ppe_worker *worker)
 {
@@ -131,7 +129,6 @@ ppe_timer_wake(const struct ppe_worker *worker)
 		if (state->timer.earliest == NULL)
 			continue;
 		at = state->timer.earliest(worker->state[state->program]);
-		/* Its slice may differ from the next one. */
 		wake = RTE_MIN(wake, RTE_MAX(at, state->next + state->patience));
 	}
 	return wake;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A switch: its topology (pools, ports, workers, queues, rings, programs), then how it starts and stops. */
+/* A switch: its pools, ports, workers, queues, rings and programs; then its start and stop. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,11 +24,8 @@ RTE_LOG_REGISTER(ppe_log, weir.ppe, NOTICE);
 
 #define POOL_CACHE_MOST 256
 
-/*
- * Mbufs that an lcore may cache. It frees mbufs that others allocated (a contribution is received by one
- * worker and consumed by another) and returns only those beyond 1.5 caches. All caches together must
- * leave most of the pool to receivers, or these starve.
- */
+/* Mbufs that an lcore may cache. It frees mbufs that others allocated and returns only those beyond 1.5 caches, so
+ * all caches together must leave most of the pool to receivers. */
 static unsigned int
 pool_cache(const struct ppe *ppe, unsigned int n)
 {
@@ -125,7 +122,6 @@ create_worker(struct ppe *ppe, uint16_t id)
 	return w;
 }
 
-/* Deal receive queues to the workers in turn. */
 static int
 assign_rx(struct ppe *ppe)
 {
@@ -143,7 +139,7 @@ assign_rx(struct ppe *ppe)
 	return 0;
 }
 
-/* A worker gets its own transmit queue of a port if there are enough; others hop to the owner. */
+/* A worker gets its own transmit queue of a port if there are enough. */
 static int
 assign_tx(struct ppe *ppe)
 {
@@ -197,7 +193,7 @@ create_programs(
 			ppe->creating_program = p;
 			w->first[p] = ppe->program[p]->first;
 			w->ordered[p] = ppe->program[p]->ordered;
-			/* Only for the first program: a shortcut must not bypass an earlier one. */
+			/* Only the first program: a shortcut must not bypass an earlier one. */
 			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognise != NULL) {
 				w->recognise = ppe->program[p]->recognise;
 				w->recogniser = (uint8_t)p;
@@ -299,7 +295,6 @@ build(struct ppe *ppe, const struct pktbuf_port_config *ports, const struct ppe_
 	return rc;
 }
 
-/* The widest vectors of sums over elements, and over bytes. */
 static void
 select_vectors(enum rmw_isa limit)
 {
@@ -375,7 +370,7 @@ ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks)
 	if (ppe == NULL)
 		return;
 	if (ppe_stop(ppe, 1000) == -EBUSY) {
-		/* A worker may continue at any moment, and needs all of it. */
+		/* A worker may continue at any moment and needs all of it. */
 		if (leaks != NULL)
 			*leaks = (struct ppe_leaks){.packets = missing(ppe->pools.packets),
 				.headers = missing(ppe->pools.headers),
@@ -455,7 +450,7 @@ ppe_print(const struct ppe *ppe, FILE *out)
 	fprintf(out, "\n");
 }
 
-/* For a worker to see that it is over; a turn takes it far less. */
+/* The time in which a worker must notice the end. */
 #define RETURN_MS 1000
 
 int
@@ -469,7 +464,6 @@ ppe_start(struct ppe *ppe)
 		if (rc < 0)
 			return rc;
 	}
-	/* Drivers keep mbufs in their receive queues. */
 	left = rte_mempool_avail_count(ppe->pools.packets);
 	if (left < (unsigned int)ppe->config.workers * ppe->config.burst) {
 		LOG(ERR,
@@ -498,7 +492,6 @@ all_rest(const struct ppe *ppe)
 	return true;
 }
 
-/* A worker that has not returned, or -1. */
 static int
 still_out(const struct ppe *ppe)
 {
@@ -522,7 +515,7 @@ all_return(const struct ppe *ppe)
 		}
 		rte_delay_us_sleep(1000);
 	}
-	/* They have returned: this takes their last stores, and does not wait. */
+	/* This does not wait: it takes their last stores. */
 	for (unsigned int i = 0; i < ppe->config.workers; i++)
 		rte_eal_wait_lcore(ppe->lcore[i]);
 	return true;
@@ -538,7 +531,7 @@ ppe_stop(struct ppe *ppe, unsigned int limit_ms)
 	if (ppe->state == PPE_STATE_RUNNING) {
 		__atomic_store_n(&ppe->state, PPE_STATE_DRAINING, __ATOMIC_RELEASE);
 		quiet = 0;
-		/* Twice in a row: between two looks a worker could have been handed something. */
+		/* Twice in a row: a worker may get a packet from another between two checks. */
 		for (unsigned int ms = 0; ms < limit_ms && quiet < 2; ms++) {
 			quiet = all_rest(ppe) ? quiet + 1 : 0;
 			rte_delay_us_sleep(1000);

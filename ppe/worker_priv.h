@@ -22,7 +22,7 @@
 #define PPE_CONSUMED    32 /* packets freed together */
 #define PPE_STAGE       512 /* packets staged per destination; see ppe/crossbar.h */
 
-/* A flow's order: tickets are drawn at `tail`, the packet with ticket `head` may leave. */
+/* The order of a flow: tickets are drawn at `tail`; the packet with ticket `head` may leave. */
 struct ppe_flow {
 	uint16_t head, tail;
 };
@@ -122,8 +122,8 @@ struct ppe_worker {
 
 	/* written by this worker, read by the control thread */
 	uint32_t resting __rte_cache_aligned; /* 1: draining, and nothing in progress */
-	/* Turns for which it may still be behind after having been away; 0: it is not. In a line that is
-	 * rarely written, because the other workers' timers read it. */
+	/* Turns until it is assumed to have caught up after a pause; 0: it has. Other workers' timers read this
+	 * line. */
 	uint32_t behind __rte_cache_aligned;
 	const struct ppe_job_table *taken; /* the worker no longer uses the one before */
 	const struct ppe_fault_set *fault_taken; /* likewise */
@@ -131,7 +131,7 @@ struct ppe_worker {
 	struct ppe_fault_store *store;
 } __rte_cache_aligned;
 
-/* Free the consumed packets: when there are many, and at the end of a turn (barrel.c). */
+/* Free the consumed packets. barrel.c */
 void ppe_free_consumed(struct ppe_worker *worker);
 
 #endif

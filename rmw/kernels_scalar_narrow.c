@@ -20,7 +20,7 @@ widen(uint32_t x, unsigned int e, unsigned int f, uint32_t infinity)
 		return sign | (exponent + 127 - bias) << 23 | fraction << (23 - f);
 	if (fraction == 0)
 		return sign;
-	/* A denormal becomes normal in fp32: its highest bit is implied there. */
+	/* A denormal becomes normal in fp32. */
 	left = (uint32_t)__builtin_clz(fraction) - (31 - f);
 	return sign | (127 - bias + 1 - left) << 23 | (fraction << left & most) << (23 - f);
 }

@@ -14,7 +14,7 @@ RTE_LOG_REGISTER(rmw_logtype, weir.rmw, NOTICE);
 
 #define RMW_LOG(level, ...) rte_log(RTE_LOG_##level, rmw_logtype, "rmw: " __VA_ARGS__)
 
-/* From one header to the next. */
+/* The distance of two headers. */
 static size_t
 stride_of(uint32_t bytes)
 {
@@ -30,7 +30,7 @@ rmw_pool_bytes(uint32_t bytes, uint32_t count, uint32_t page)
 	return sizeof(struct rmw_pool) + all + ends * stride;
 }
 
-/* The place of a buffer at or after `at`: the next page if it would cross two. */
+/* The place of a buffer at or after `at`, within one page. */
 static uint8_t *
 place_of(uint8_t *at, size_t stride, size_t page)
 {

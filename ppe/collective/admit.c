@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission: may this contribution count? On the owner of its shard, before the lookup of its block.
- *
- * admit makes all checks in the cheapest order and takes the usual case. examine makes the same checks after
- * the checksums, in the order in which they are reported, and names the one that fails.
+ * Admission, on the owner of the shard, before the lookup of the block. admit makes all checks in the cheapest order.
+ * examine repeats a failed check after the checksums, in the order in which failures are reported.
  */
 #include <rte_cycles.h>
 #include <rte_ether.h>
@@ -12,12 +10,10 @@
 #include "ppe/collective/collective_fast.h"
 
 /*
- * Unknown senders: the job was deleted or the membership expired while the host was sending, or the switch was
- * restarted without the job. A refusal saves the host from repeating until its own timeout.
- *
- * The sender's address may be forged. So that the switch can't be used to flood a third party, an answer is a header,
- * never longer than the packet that it answers, and each worker sends a limited number per second. Unknown senders to
- * an authenticated job get no answer, because they may lack its keys.
+ * Unknown senders: the job was deleted, the membership expired, or the switch was restarted without the job. A refusal
+ * ends the host's repetitions before its timeout. The sender's address may be forged, so a refusal is a header, never
+ * longer than the packet, and each worker sends a limited number per second. Unknown senders to an authenticated job
+ * get none, because they may lack its keys.
  */
 #define BURST_LEAST 64
 
@@ -88,7 +84,7 @@ from_its_source(
 		low[0] == low[1] && high[0] == high[1];
 }
 
-/* The endpoint differs: a job without joins learns it from the packet. false: refused. */
+/* A job without joins learns the endpoint from the packet. false: refused. */
 static __rte_noinline bool
 moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -103,7 +99,7 @@ moved(struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *
 	return true;
 }
 
-/* Are the lengths consistent with each other, the source's part in the collective, and the job? */
+/* Do the lengths agree with each other, with the source's part in the collective, and with the job? */
 static inline bool
 lengths_fit(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
 	const struct contribution *c)
@@ -139,7 +135,6 @@ police(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *j
 	return end_dropped(worker, thread, PPE_DROP_POLICED);
 }
 
-/* Is the contribution within its job's rate? */
 static inline bool
 conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread)
 {
@@ -193,7 +188,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(find_block);
 }
 
-/* An unusual packet, or one of an authenticated job, which is always examined: its payload will be read. */
+/* Unusual packets, and all of authenticated jobs: examine will read the payload. */
 static __rte_noinline struct ppe_next
 unusual(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -215,7 +210,6 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[h->job_id];
 	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
 
-	/* The shard's generation is 0 before the first join. */
 	if (unlikely(j == NULL || js == NULL || js->serial != c->serial || js->generation == 0 ||
 		    js->keys != NULL || h->gen_id != js->generation ||
 		    !from_its_source(js, thread, h) || !served(state, js, h) ||
@@ -224,7 +218,6 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))
 		return police(worker, thread, js);
-	/* A job with a rate is checked each time. */
 	if (unlikely(c->learned) && js->rate_mbit == 0)
 		flow_cache_admit(worker, js, c);
 	start_bucket(state, js, c);

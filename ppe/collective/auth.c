@@ -53,8 +53,8 @@ job_challenges_create(struct job_home *home)
 	return 0;
 }
 
-/* GMAC of one message under counted nonces is AES of a counter plus a constant: a permutation, so no challenge
- * repeats, and none can be predicted without the key. It needs neither memory nor the system, and cannot fail. */
+/* AES of a counter is a permutation, so no challenge repeats, and none can be predicted. It needs neither memory
+ * nor a system call, and cannot fail. */
 void
 job_challenge_next(struct job_home *home)
 {
@@ -65,7 +65,7 @@ job_challenge_next(struct job_home *home)
 		label, NULL, 0, home->challenge);
 }
 
-/* A source's own key, from the job's; NULL: it can't be derived. */
+/* A source's own key; NULL: it can't be derived. */
 static const uint8_t *
 source_key(struct pktbuf_hmac *hmac, struct job_keys *keys, uint8_t source)
 {
@@ -81,7 +81,7 @@ source_key(struct pktbuf_hmac *hmac, struct job_keys *keys, uint8_t source)
 	return keys->source[source].own;
 }
 
-/* GMAC's key of a generation, from a source's key or the results'. */
+/* The GMAC key of a generation, from a source's key or the results' key. */
 static bool
 generation_key(struct pktbuf_hmac *hmac, const uint8_t from[WEIR_KEY_BYTES], uint16_t generation,
 	const uint8_t challenge[WEIR_CHALLENGE_BYTES], struct pktbuf_tag_key *key)
@@ -115,7 +115,7 @@ job_keys_begin(struct collective *state, struct job_shard *js, uint16_t generati
 		generation_key(state->hmac, results, generation, challenge, &keys->results);
 }
 
-/* The block's number in its generation, without wrapping: its residue's turn is less than 2^31 away. */
+/* The residue's next block is less than 2^31 away. */
 uint64_t
 block_number(const struct job_shard *js, uint32_t block)
 {
@@ -132,7 +132,7 @@ forged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *j
 	return false;
 }
 
-/* Is the contribution's tag right under this key? Its message begins with its header. */
+/* Is the contribution's tag right under this key? */
 static bool
 holds(const struct ppe_thread *thread, const struct contribution *c,
 	const struct pktbuf_tag_key *key, uint64_t number)
@@ -148,7 +148,7 @@ holds(const struct ppe_thread *thread, const struct contribution *c,
 		key, nonce, thread->packet, c->payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + c->bytes);
 }
 
-/* GMAC's key of a source of the running generation; NULL: it can't be derived. */
+/* The source's GMAC key in the running generation; NULL: it can't be derived. */
 static const struct pktbuf_tag_key *
 key_of(struct collective *state, const struct job_shard *js, uint8_t source)
 {
@@ -166,8 +166,8 @@ key_of(struct collective *state, const struct job_shard *js, uint8_t source)
 	return &keys->source[source].generation;
 }
 
-/* Is the packet an authentic contribution of the former generation, to be answered `stale`? Only that generation's first
- * 2^32 blocks are recognized. */
+/* Is the packet an authentic contribution of the former generation, to be answered `stale`? Recognizes that
+ * generation's first 2^32 blocks. */
 static bool
 of_former(struct collective *state, const struct ppe_thread *thread, const struct job_shard *js,
 	const struct contribution *c)
@@ -212,7 +212,7 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 	return forged(worker, thread, js);
 }
 
-/* HMAC's tag of up to 96 bytes under a label and a source's key. */
+/* The HMAC tag of up to 96 bytes under a label and a source's key. */
 static bool
 short_tag(struct collective *state, struct job_keys *keys, uint8_t source, const char *label,
 	const void *bytes, size_t length, uint8_t tag[WEIR_TAG_BYTES])

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a block: opened by its first contribution, finished by the last one (or by its timeout, or by a
- * mismatch), kept for sources that ask again, released when every source is known to have its result: it
- * contributed to the block one window later, or sent an acknowledgement. docs/protocol.md, "Blocks and the
- * window".
+ * The life of a block. docs/protocol.md, "Blocks and the window".
  *
- * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window buffers: that
- * is its quota, reserved at admission.
+ * A residue has at most two blocks, `current` and `previous`, so a job needs at most 2 x window buffers: that is its
+ * quota, reserved at admission.
  */
 #include <rte_cycles.h>
 
@@ -51,8 +48,8 @@ block_release_previous(struct collective *state, struct job_shard *job, struct b
 	slot->held_since = 0;
 }
 
-/* Note that the source has the result of this block, the slot's `current` or `previous`, and of all before it: it will
- * never send for them again. True: that was not known. */
+/* Note that the source has the result of this block, one of the slot's two, and of all before it. True: that is
+ * news. */
 static bool
 acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, struct block *block,
 	uint8_t source)
@@ -60,13 +57,13 @@ acknowledge(struct collective *state, struct job_shard *job, struct slot *slot, 
 	if (slot_source_has(slot, block, source))
 		return false;
 	mask_set(block->received, source);
-	/* While the next block is open, its end releases this one. */
+	/* While the next block is open, its completion releases this one. */
 	if (slot->current->state == BLOCK_DONE)
 		block_release_previous(state, job, slot->current);
 	return true;
 }
 
-/* The distance of the block from the next one that its residue opens. */
+/* The distance of the block from the residue's next one. */
 static int32_t
 block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block)
 {
@@ -74,7 +71,7 @@ block_ahead(const struct job_shard *job, const struct slot *slot, uint32_t block
 	return weir_block_diff(block << job->block_shift, (uint32_t)slot->next << job->block_shift);
 }
 
-/* Does the residue allow to open the block? PPE_DROP_COUNT: yes. */
+/* May the residue open the block? PPE_DROP_COUNT: yes. */
 static enum ppe_drop
 check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	const struct weir_header *h, uint64_t now, enum weir_status *status)
@@ -97,9 +94,8 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 		return PPE_DROP_WINDOW;
 	}
 	/*
-	 * A source that sends block b + window has the result of b, even if its contribution to b was lost
-	 * and b finished without it: it will never send b again. Without this, one lost contribution to a
-	 * block that timed out would hold the job back forever.
+	 * A source that sends block b + window has the result of b, even if its contribution to b was lost and b
+	 * finished without it. It never sends b again, so without this note the job would wait forever.
 	 */
 	if (slot->previous != NULL)
 		acknowledge(state, job, slot, slot->current, h->src_id);
@@ -225,7 +221,7 @@ count_time(const struct collective *state, struct ppe_histogram *histogram, uint
 	histogram->sum_ns += ns;
 }
 
-/* Opened and finished in one turn, which has one time: the clock is read. */
+/* A block that opened and finished in one turn has one time: read the clock. */
 static uint64_t
 age_of(const struct collective *state, const struct block *block)
 {
@@ -326,7 +322,7 @@ job_shard_revoke(struct collective *state, struct job_shard *job)
 
 	job_shard_clear(state, job, true);
 	job->revoked = true;
-	/* No flow stays admitted, and each packet is examined. */
+	/* Remove all endpoints, so that no flow stays admitted. */
 	for (unsigned int s = 0; s < job->source_end; s++)
 		source_is_at(state->worker, job, (uint8_t)s, &nowhere);
 }
@@ -359,15 +355,12 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 }
 
 /*
- * Acknowledgements: with them a source whose application is late lets the others go on. docs/protocol.md,
- * "Acknowledgements".
- *
- * An acknowledgement of block b says what a contribution to b says about the blocks before b, and no more: it
- * opens no block, adds to none, completes none. Since it does not say that the source has b, its repetition
- * asks for b's result, even for a residue's first block. Its bitmap is in the record of the block before b.
+ * Acknowledgements, docs/protocol.md. An acknowledgement of block b tells the same about the blocks before b as a
+ * contribution to b does. Because the source does not have b, a repetition asks for b's result, even for a residue's
+ * first block. The sources' acknowledgements are in the record of the block before b.
  */
 
-/* The kept block before this one, if its result is out. */
+/* The done block before this one. */
 static struct block *
 before(const struct job_shard *js, const struct slot *slot, uint32_t block)
 {
@@ -379,7 +372,7 @@ before(const struct job_shard *js, const struct slot *slot, uint32_t block)
 	return b != NULL && b->state == BLOCK_DONE ? b : NULL;
 }
 
-/* The block itself, if its result is out, and the source is not known to have it. */
+/* The block itself, if it is done and the source is not known to have its result. */
 static struct block *
 lost_by(const struct slot *slot, uint32_t block, uint8_t source)
 {
@@ -403,7 +396,6 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	int32_t ahead = block_ahead(js, slot, h->block_id);
 	enum ppe_drop reason = PPE_DROP_KNOWN;
 
-	/* That result does not exist yet. */
 	if (ahead > 0 || (ahead == 0 && slot->current != NULL && b == NULL)) {
 		ppe_drop(worker, thread, PPE_DROP_WINDOW);
 		return PPE_END;
@@ -423,10 +415,7 @@ acknowledged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	return PPE_RUN(emit);
 }
 
-/*
- * Contributions that are not added to their block: late, duplicate or mismatched. docs/protocol.md, "Blocks
- * and the window".
- */
+/* Contributions that are not added to their block: late, duplicate or mismatched. */
 
 enum weir_field
 disagreement(const struct block *b, const struct weir_header *h, uint16_t *has, uint16_t *offers)

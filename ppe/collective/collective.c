@@ -2,7 +2,7 @@
 /*
  * The collective program: the path of a contribution, top to bottom.
  *
- *   (flow cache) like its source's last one: go on with job_entry or find_block   on the worker that received it
+ *   (flow cache) equal to its source's last one: continue at job_entry or find_block   on the worker that received it
  *   parse        read the aggregation header                                      "
  *   job_entry    find the job, check the source, choose the shard                 "
  *   admit        check generation, address, length; prefetch the bucket           on the shard's owner (admit.c)
@@ -11,17 +11,12 @@
  *   aggregate    verify the checksums, add the payload; the last one fixes the result
  *   emit         send the result (result.c)                                       "
  *
- * Checksums are verified in aggregate because the payload is in L1 then. Before that no sum changes and
- * nobody is answered; only the time at which a source was heard (in a job without authentication) and the
- * job's rate change.
+ * Checksums are verified in aggregate because the payload is in L1 then. Before that no sum changes and nothing is
+ * answered; only a source's time of last contact (without authentication) and the job's rate change. examine
+ * (admit.c) takes acknowledgements, and all packets of authenticated jobs, whose tags it verifies.
  *
- * examine (admit.c) takes acknowledgements, and all packets of authenticated jobs, whose tags it verifies; the
- * flow cache does not shorten that.
- *
- * Files: block.c the life of a block; reduce.c payloads; result.c what is sent; timeout.c stragglers; join.c
- * generations; auth.c keys and tags; jobs.c jobs in a shard; statistics.c what the control thread reads.
- * collective.h declares their functions, collective_priv.h has the layouts, collective_fast.h what is inline.
- * The protocol is docs/protocol.md.
+ * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c generations;
+ * auth.c keys and tags; jobs.c jobs in a shard; statistics.c what the control thread reads.
  */
 #include "ppe/collective/collective.h"
 
@@ -72,7 +67,6 @@ note_job(const struct ppe_worker *worker, struct ppe_thread *thread)
 	c->serial = state->job[c->header.job_id]->serial;
 }
 
-/* Is the packet's sender a source of the job? */
 static inline bool
 is_source(const struct ppe_job *j, struct ppe_thread *thread)
 {
@@ -81,8 +75,8 @@ is_source(const struct ppe_job *j, struct ppe_thread *thread)
 	return j != NULL && ppe_job_has(j, source) && j->address[source] == thread->head.ip_src;
 }
 
-/* A join. It may be answered here, so its checksums are verified first. Verifying a tag is expensive: it
- * comes after the check of the sender. */
+/* A join may be answered here, so its checksums are verified first. The sender is checked before the tag, which is
+ * expensive. */
 static __rte_noinline struct ppe_next
 joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
@@ -100,7 +94,7 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 	return ppe_hop(worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), join);
 }
 
-/* The job's table entry: who may send, and which shard has the block. */
+/* The job's table entry: the sources, and the shard that has the block. */
 struct ppe_next
 job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -127,7 +121,7 @@ job_entry(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop(worker, thread, shard, admit);
 }
 
-/* There is no such block: the contribution opens it, or is too late or too early. */
+/* There is no such block: open it, or the contribution is too late or too early. */
 static __rte_noinline struct ppe_next
 open_block(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -175,7 +169,7 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(aggregate);
 }
 
-/* Do block and contribution agree? The four fields lie side by side in both. */
+/* Do block and contribution agree? The four fields are adjacent in both. */
 static inline bool
 agree(const struct block *b, const struct weir_header *h)
 {
@@ -192,7 +186,7 @@ agree(const struct block *b, const struct weir_header *h)
 		likely(b->final == h->final);
 }
 
-/* The last contribution is in: of all sources, or of those that have not been expelled. */
+/* All sources, or all that have not been expelled, have contributed. */
 static __rte_noinline struct ppe_next
 complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
 	struct job_shard *js, struct block *b)
@@ -203,7 +197,7 @@ complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective
 	return emit(worker, thread);
 }
 
-/* A payload that is not reduced on arrival: it is copied, or added in order. */
+/* A payload that is copied, or added in order. */
 static __rte_noinline void
 put_payload(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
@@ -280,7 +274,6 @@ create(const struct ppe_setup *setup, void **state)
 	return rc;
 }
 
-/* The contribution's source and block, for traces. */
 static uint64_t
 identify(const struct ppe_worker *worker, const struct ppe_thread *thread)
 {

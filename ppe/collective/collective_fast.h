@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Inline operations for each contribution: sets of sources, a block's key and state, times, checksums, payloads.
- * Functions that change a shard or a block are for its owner; the others are for any thread.
- */
+/* Inline operations for each contribution. Functions that change a shard or a block are for its owner; the others
+ * are for any thread. */
 #ifndef PPE_COLLECTIVE_COLLECTIVE_FAST_H
 #define PPE_COLLECTIVE_COLLECTIVE_FAST_H
 
@@ -26,7 +24,6 @@ mask_set(uint64_t mask[MASK_WORDS], uint8_t source)
 	mask[source / 64] |= UINT64_C(1) << (source % 64);
 }
 
-/* Is the source known to have the result of the block, one of the slot's two? */
 static inline bool
 slot_source_has(const struct slot *slot, const struct block *block, uint8_t source)
 {
@@ -65,7 +62,7 @@ block_is_full(const struct job_shard *job, const struct block *block)
 	return count >= job->nb_sources;
 }
 
-/* Is the packet's Ethernet source a group address? Nothing is ever sent there: one answer would become many. */
+/* Is the packet's Ethernet source a group address? An answer to it would be flooded. */
 static inline bool
 from_group(const struct ppe_thread *thread)
 {
@@ -80,7 +77,7 @@ block_result_differs(const struct block *block)
 		(block->status == WEIR_STATUS_OK || block->status == WEIR_STATUS_PARTIAL);
 }
 
-/* Prefetch the bucket of an admitted contribution; find_block is next. */
+/* Prefetch the bucket of an admitted contribution, for find_block. */
 static inline void
 start_bucket(struct collective *state, struct job_shard *js, struct contribution *c)
 {
@@ -98,7 +95,7 @@ heard_now(uint64_t tsc)
 	return (uint32_t)(tsc >> HEARD_SHIFT) | 1;
 }
 
-/* The source is alive. Only after its endpoint has been checked, and its tag if the job is authenticated. */
+/* The source is alive. Only after its endpoint and, in an authenticated job, its tag have been checked. */
 static inline void
 note_heard(const struct ppe_worker *worker, struct job_shard *js, uint8_t source)
 {
@@ -112,8 +109,7 @@ ticks_since(uint32_t tick, uint32_t now)
 	return tick - now <= 4 ? 0 : now - tick;
 }
 
-/* The version of what admission depends on besides the packet. Neither counter decreases, so while the sum is
- * equal, nothing has changed. 0 means none. */
+/* The version of what admission depends on besides the packet: a sum of counters that never decrease. 0: none. */
 static inline uint32_t
 admission_version(const struct ppe_worker *worker, const struct job_shard *js)
 {
@@ -123,10 +119,9 @@ admission_version(const struct ppe_worker *worker, const struct job_shard *js)
 }
 
 /*
- * Verify the packet's IPv4 and UDP checksums; false: it has been dropped. In software that reads the whole
- * payload, so it comes just before the payload is added, which then reads it from L1. Nothing may change, and
- * nobody may be answered, before. Inline, because mostly the device has verified them, and a comparison
- * suffices.
+ * Verify the packet's IPv4 and UDP checksums; false: it has been dropped. Software reads the whole payload for it, so call
+ * this just before the payload is added, which then reads it from L1, and before anything is changed or answered.
+ * Inline, because mostly the device has verified them.
  */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -144,8 +139,8 @@ checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)
 	return false;
 }
 
-/* Prefetch lines [from, to) of the payload, as far as it goes. The hardware prefetcher goes on from there; all
- * of a large payload at once would evict what other threads have prefetched. */
+/* Prefetch lines [from, to) of the payload, as far as it goes; the hardware prefetcher continues. A whole large
+ * payload would evict what other threads have prefetched. */
 static inline void
 start_payload(
 	const struct ppe_thread *thread, const struct contribution *c, uint32_t from, uint32_t to)
@@ -170,7 +165,6 @@ add_elements(const struct block *b, const void *from, bool first)
 		b->reduction->reduce(to, from, b->grad_cnt);
 }
 
-/* The same with a payload. */
 static inline void
 add_payload(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
 	bool first)

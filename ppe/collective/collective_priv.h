@@ -2,9 +2,8 @@
 /*
  * The collective program's layouts: jobs as one shard sees them, blocks, and a thread's LMEM.
  *
- * The worker of the shard owns everything here, with two exceptions: during a generation's walk the shards
- * that it visits read job_home.pending, and nobody writes it; packets in other workers' queues refer to
- * payload buffers, which come back through the crossbar.
+ * The worker of the shard owns everything here, with two exceptions: during an announcement other shards read
+ * job_home.pending, and no thread writes it; packets in other workers' queues refer to payload buffers.
  */
 #ifndef PPE_COLLECTIVE_COLLECTIVE_PRIV_H
 #define PPE_COLLECTIVE_COLLECTIVE_PRIV_H
@@ -24,9 +23,8 @@ enum block_state {
 };
 
 /*
- * A block's record in the hash table. Key: generation, job and block id, so that no packet of an old
- * generation can find a new one's block. A contribution touches two lines; the third serves losses and
- * timeouts.
+ * A block's record in the hash table. The key has generation, job and block id, so that a packet of an old generation
+ * does not find a new block. A contribution touches two lines; the third is for losses and timeouts.
  */
 struct block {
 	struct hash_record hash;
@@ -72,10 +70,9 @@ struct slot {
 };
 
 /*
- * A flow cache entry: what a source's last contribution looked like, and what it parsed to. From one
- * contribution to the next only block id, final flag, checksums and IPv4's identification change; a packet
- * that is equal in everything else needs no parsing. An entry depends on bytes alone and is never outdated.
- * What admission depends on besides (jobs, generations, endpoints) has a version: source_activity.admitted.
+ * A flow cache entry: the frame and headers of a source's last contribution. The next one differs in block id, final
+ * flag, checksums and IPv4's identification only. An entry is never outdated; admission, which depends on jobs,
+ * generations and endpoints, has a version: source_activity.admitted.
  */
 struct flow {
 	uint64_t frame[8]; /* its first 64 bytes, with zeros where contributions differ */
@@ -86,7 +83,6 @@ struct flow {
 } __rte_cache_aligned;
 static_assert(sizeof(struct flow) == 128, "two lines");
 
-/* What each contribution of a source updates; the sources' entries share a few lines. */
 struct source_activity {
 	uint32_t
 		admitted; /* admission_version() when a packet of its flow was admitted here; 0: none */
@@ -153,12 +149,12 @@ struct join_request {
 
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
-	bool walking; /* a walk is under way */
+	bool announcing; /* an announcement is in progress */
 	uint16_t kept_s; /* seconds that a join counts without being repeated; not 0 */
 	uint16_t begun; /* the last generation that was tried; none is tried twice. 0: none yet */
 	uint16_t pending_count;
 	uint64_t pending[MASK_WORDS];
-	uint64_t gone[MASK_WORDS]; /* pending sources that left during the walk */
+	uint64_t gone[MASK_WORDS]; /* pending sources that left meanwhile */
 	uint64_t in[MASK_WORDS]; /* sources whose joins began the running generation */
 	uint32_t pending_nonce[WEIR_SOURCES_MAX];
 	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
@@ -181,9 +177,8 @@ struct source_keys {
 };
 
 /*
- * The keys of an authenticated job in one shard: the job's, and GMAC's of the running generation. A source's
- * keys are derived when one of its packets needs them, so that no worker stops to derive all at once, and then
- * kept, because each costs one or two HMACs and anybody who knows an address can cause that.
+ * The keys of an authenticated job in one shard. A source's keys are derived when one of its packets needs them, so that
+ * no worker stops to derive all at once, and kept, because each costs one or two HMACs and any host can cause that.
  */
 struct job_keys {
 	uint8_t job[WEIR_KEY_BYTES];
@@ -203,7 +198,6 @@ struct record_budget {
 	uint32_t capacity, reserved;
 };
 
-/* The program's state on one worker. */
 struct collective {
 	struct ppe_worker *worker;
 	struct hash_table *blocks;
@@ -222,7 +216,7 @@ struct collective {
 		refusals; /* of answers to unknown senders, a byte each; all zero: none */
 };
 
-/* A result on its way, to one source or to all; the state of the emit segment. */
+/* A result in progress, to one source or to all; the state of the emit segment. */
 struct emission {
 	struct pktbuf_shared_header shared[2]; /* base form, extended form */
 	struct pktbuf_payload payload;
@@ -239,7 +233,6 @@ struct emission {
 	ppe_segment then; /* segment after the last packet; NULL: the thread ends */
 };
 
-/* The answers to joins on their way. */
 struct answers {
 	struct weir_header header;
 	struct weir_join_reply reply;
@@ -247,7 +240,7 @@ struct answers {
 	uint16_t next, end; /* as in an emission */
 };
 
-/* A contribution on its way; travels in a hop. */
+/* A contribution in progress; travels in a hop. */
 struct contribution {
 	struct weir_header header;
 	struct hash_probe probe;
@@ -260,8 +253,8 @@ struct contribution {
 	bool learned; /* its source's flow cache entry comes from this packet */
 };
 
-/* The walk of a new generation, or of a source's new endpoint, over all shards; travels in a hop. */
-struct walk {
+/* The announcement of a generation, or of a source's new endpoint, to all shards; travels in a hop. */
+struct announcement {
 	const struct job_home *home;
 	struct pktbuf_endpoint endpoint; /* follow: where the source is now */
 	uint32_t serial; /* of the job, whose id another may have by now */
@@ -271,7 +264,7 @@ struct walk {
 	uint8_t job;
 	uint8_t source; /* follow */
 };
-static_assert(sizeof(struct walk) <= PPE_HOP_BYTES, "a walk can hop");
+static_assert(sizeof(struct announcement) <= PPE_HOP_BYTES, "a announcement can hop");
 
 /* A timer thread's position in its records, and what it found in the last step. */
 #define STRAGGLERS_MAX 16
@@ -287,7 +280,7 @@ struct stragglers {
 struct collective_lmem {
 	union {
 		struct contribution c;
-		struct walk walk;
+		struct announcement announcement;
 		uint8_t hop[PPE_HOP_BYTES];
 	};
 	union {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The flow cache: a contribution that looks like its source's last one is not parsed again, nor admitted again
- * while nothing has changed that its admission depends on.
+ * The flow cache: a contribution that looks like its source's last one is not parsed again, and not admitted again
+ * until something changes on which its admission depends.
  *
- * It compares eight words under a mask, about 20 instructions, in place of parsing four headers, matching
- * programs and a dozen checks, about 400. The idea is that of Open vSwitch's exact-match cache (B. Pfaff et
- * al., "The Design and Implementation of Open vSwitch", NSDI 2015, 4.2), here without a hash, because the
- * packet names its job and source.
+ * It compares eight words under a mask, about 20 instructions instead of about 400. The idea is that of Open vSwitch's
+ * exact-match cache (B. Pfaff et al., "The Design and Implementation of Open vSwitch", NSDI 2015, 4.2), without a hash,
+ * because the packet names its job and source.
  */
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
@@ -26,8 +25,7 @@ union mask {
 	uint64_t word[WORDS];
 };
 
-/* All of it, but IPv4's identification and checksum, UDP's checksum, the block id and the final
- * flag. */
+/* All but IPv4's identification and checksum, UDP's checksum, the block id and the final flag. */
 #define MASK(end)                                                                                  \
 	{                                                                                          \
 		.byte = {                                                                          \
@@ -45,7 +43,7 @@ static const union mask masks[2] = {
 	MASK(JOB_AT + WEIR_EXT_BYTES),
 };
 
-/* Does the frame at p match the entry under the mask? The compiler makes four vectors of it. */
+/* Does the frame at p match the entry under the mask? */
 static inline bool
 alike(const struct flow *flow, const uint8_t *p)
 {
@@ -61,7 +59,6 @@ alike(const struct flow *flow, const uint8_t *p)
 	return difference == 0;
 }
 
-/* The source's entry, if the packet matches it. */
 static inline const struct flow *
 flow_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *packet)
 {
@@ -73,10 +70,8 @@ flow_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *pac
 	return NULL;
 }
 
-/*
- * A contribution for this worker's own shard is admitted if its flow's version shows that nothing has changed
- * that its admission depends on. One for another shard goes to job_entry, and hops.
- */
+/* A contribution for this worker's shard is admitted if its flow's version shows that nothing has changed. Others
+ * continue at job_entry, and hop. */
 bool
 flow_cache_lookup(
 	struct ppe_worker *worker, void *arg, struct ppe_thread *thread, struct rte_mbuf *packet)
@@ -126,9 +121,8 @@ flow_cache_lookup(
 	return true;
 }
 
-/* Learn only contributions that the job's source sends from its own address, so that no other host can overwrite an
- * entry. A join has a nonce in its block field, which must not be masked. An acknowledgement comes between
- * contributions, whose entry is worth more. */
+/* Learn only contributions from the source's own address, so that no other host can overwrite an entry. A join has
+ * a nonce in its block field. Acknowledgements come between contributions, whose entries save more. */
 static bool
 worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *h)
@@ -172,7 +166,7 @@ flow_cache_admit(
 {
 	struct weir_header *header = &js->flow[c->header.src_id].header;
 
-	/* The base form does not have these fields: they are the job's. */
+	/* The base form takes these from the job. */
 	header->collective = c->header.collective;
 	header->dtype = c->header.dtype;
 	header->op = c->header.op;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The program's state on one worker, and a job's life in one shard: the control thread creates the job with
- * all its memory, the worker takes it when a job table names it and gives it up when none does, and the
- * control thread destroys it when its last buffer has come home.
- */
+/* The program's state on one worker, and a job's life in one shard. */
 #include <errno.h>
 
 #include <rte_cycles.h>
@@ -15,7 +11,7 @@
 #include "ppe/collective/collective_fast.h"
 #include "ppe/programs/programs.h"
 
-/* Block records that all jobs together can need in this shard; at least 1. */
+/* Block records that all jobs can need in this shard; at least 1. */
 static uint32_t
 records_needed(const struct ppe_jobs *jobs, unsigned int shard, unsigned int shards)
 {
@@ -27,7 +23,6 @@ records_needed(const struct ppe_jobs *jobs, unsigned int shard, unsigned int sha
 	return RTE_MAX(n, 1u);
 }
 
-/* The size of the block table. */
 static uint32_t
 records_of(const struct ppe_config *config, const struct ppe_jobs *jobs, unsigned int shard)
 {
@@ -162,14 +157,13 @@ collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free)
 }
 
 /*
- * A job's life in one shard: made with all its memory by the control thread, taken by the worker when
- * a job table names it, given back when none does, destroyed when its last buffer has come home.
+ * A job's life in one shard: the control thread creates it with all its memory, the worker takes it when a job table
+ * contains it and gives it up when none does, and the control thread destroys it when its last buffer has returned.
  */
 
 /* The smallest huge page: contiguous for a device that uses physical addresses. */
 #define DEVICE_PAGE (UINT32_C(2) << 20)
 
-/* Devices read the payloads where they lie. */
 static uint64_t
 iova_of(const void *address)
 {
@@ -223,7 +217,6 @@ create_pool(struct job_shard *js, const struct ppe_setup *setup, uint32_t bytes,
 	return rmw_pool_reserve(js->pool, &js->quota, count);
 }
 
-/* Set records of the block table aside for the job. */
 static int
 reserve_records(struct job_shard *js, struct record_budget *budget, uint32_t records)
 {
@@ -309,12 +302,11 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 	state->job[id] = shard;
 }
 
-/* Visits of a record per timeout. A block may become due just after a visit, and be put off once for packets
- * that have come: two visits are half of the permitted 10 %. */
+/* Visits of a record per timeout. A block may become due just after a visit, and be put off once for waiting
+ * packets: two visits are half of the permitted 10 %. */
 #define VISITS 40
 
-/* A burst is at least 10 ms at the rate and a window of all sources, without which such a job could never send
- * its window; up to a second's rate it is two windows. */
+/* A burst is at least 10 ms at the rate and a window of all sources; two windows if they take at most a second. */
 #define BURST_MS     10
 #define BURST_TWO_MS 1000
 #define BURST_MOST   UINT64_C(57000000) /* bytes, which any policer can count */
@@ -330,8 +322,8 @@ burst_of(const struct ppe_job *job, uint64_t rate, unsigned int residues)
 	return (uint32_t)RTE_MIN(burst, BURST_MOST);
 }
 
-/* The rate is divided among the shards as the blocks are. A job that had no rate begins with a full bucket; a changed
- * rate keeps the bucket's level. */
+/* The rate is divided among the shards as the blocks are. A new rate begins with a full bucket; a change keeps the
+ * level. */
 static void
 set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
 {
@@ -348,8 +340,8 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 		&js->policer, rate, burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
 }
 
-/* Forget the joins of a source that left. During a walk other workers read the pending joins, so the source
- * is only marked, and the walk is abandoned. */
+/* Forget the joins of a source that left. During an announcement other workers read the pending joins, so the
+ * source is only marked. */
 static void
 forget_joins(struct job_home *home, uint8_t source)
 {
@@ -358,7 +350,7 @@ forget_joins(struct job_home *home, uint8_t source)
 	home->request[source] = (struct join_request){0};
 	if (!mask_test(home->pending, source))
 		return;
-	if (home->walking) {
+	if (home->announcing) {
 		mask_set(home->gone, source);
 		return;
 	}
@@ -378,8 +370,7 @@ rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 	js->version++;
 }
 
-/* A member that left, or came back at another address, is a new one: forget all that is known of the former,
- * joins and endpoint included. */
+/* A member that left, or returned at another address, is a new one: forget its joins and endpoint. */
 static void
 set_members(struct collective *state, struct job_shard *js, const struct ppe_job *job)
 {

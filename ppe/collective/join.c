@@ -2,13 +2,13 @@
 /*
  * Joins: how a generation begins. docs/protocol.md, "Joining".
  *
- * The job's home shard (that of residue 0) collects one join from each source. The thread that brings the
- * last one visits all shards, gives each the new generation and the endpoints, and returns to the home shard
- * to answer all sources. During this walk the shards that it visits read the collection, and nobody writes
- * it. If a member leaves during the walk, nobody is answered.
+ * The job's home shard (that of residue 0) collects one join from each source. The thread of the last join announces
+ * the generation: it visits all shards, gives each the new generation and the endpoints, and returns to the home shard
+ * to answer all sources. Meanwhile the shards read the collection, and no thread writes it. If a member leaves during
+ * the announcement, no source is answered.
  *
- * The running generation goes on until then. In a job that revokes, it ends when the first source joins
- * again: another walk tells all shards, and they tell the sources.
+ * The running generation continues until then. In a job that revokes, it ends when the first source joins again:
+ * another announcement tells all shards, and they tell the sources.
  */
 #include <rte_cycles.h>
 
@@ -38,10 +38,9 @@ join_reply(const struct ppe_job *j)
 	return reply;
 }
 
-/* Packets per step: the other threads run in between. */
+/* Packets per step, so that other threads run in between. */
 #define ANSWER_STEP 8
 
-/* One source's answer: a->header is for it. */
 static void
 send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
 	const struct pktbuf_endpoint *to)
@@ -60,7 +59,7 @@ send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, const struct
 	send_small(worker, to, &a->header, payload, bytes);
 }
 
-/* The segment that answers sources, each under its own nonce. */
+/* Answer the sources, each under its own nonce. */
 static struct ppe_next
 answer(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -68,7 +67,6 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct answers *a = &lmem(thread)->answers;
 	struct job_shard *js = state->job[a->header.job_id];
 
-	/* If the next generation has begun, its own thread answers. */
 	if (unlikely(js == NULL || js->generation != a->header.gen_id))
 		return PPE_END;
 	for (unsigned int sent = 0; a->next < a->end && sent < ANSWER_STEP; a->next++) {
@@ -113,8 +111,7 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 	return PPE_RUN(answer);
 }
 
-/* Note since when a source asks for the next generation, and whether two processes do so in its name: their
- * nonces alternate. */
+/* Note since when a source asks for the next generation, and whether two processes do (their nonces alternate). */
 static void
 note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
 {
@@ -129,11 +126,10 @@ note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
 		asked->former_nonce = home->pending_nonce[source];
 	}
 	asked->last = now;
-	/* The process that was this source in the running generation is gone. */
 	mask_clear(home->present, source);
 }
 
-/* Forget the joins that are no longer repeated: a generation must not begin with them. */
+/* Forget joins that are no longer repeated, so that no generation begins with them. */
 static void
 forget_old(struct job_home *home, uint32_t now)
 {
@@ -150,8 +146,8 @@ forget_old(struct job_home *home, uint32_t now)
 		}
 }
 
-/* Keep the join; a source's new join replaces its former one. A tag does not cover the endpoint: a repeat
- * with the same proof, which anybody can send, changes nothing. */
+/* Keep the join in place of the source's former one. A tag does not cover the endpoint: a repeat with the same
+ * proof, which any host can send, changes nothing. */
 static void
 collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h,
 	const struct weir_join_proof *proof, uint32_t now)
@@ -182,7 +178,7 @@ generation_after(const struct job_shard *js)
 	return next == WEIR_GEN_JOIN ? 1 : next;
 }
 
-/* Tell a source that joins who is present and, for an authenticated job, the challenge to quote. */
+/* Tell a joining source the present sources and, for an authenticated job, the challenge to quote. */
 static void
 reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
 {
@@ -199,12 +195,11 @@ reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct
 	reply_status(worker, thread, &h, WEIR_STATUS_WAITING, payload, bytes);
 }
 
-/* A join that is accepted while others are missing. */
 static struct ppe_next
 wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	bool ends_generation)
 {
-	struct walk *walk = &lmem(thread)->walk;
+	struct announcement *announcement = &lmem(thread)->announcement;
 
 	reply_waiting(worker, thread, js);
 	if (likely(!ends_generation)) {
@@ -212,8 +207,8 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 		return PPE_END;
 	}
 	js->count.revokes++;
-	js->home->walking = true;
-	*walk = (struct walk){.home = js->home,
+	js->home->announcing = true;
+	*announcement = (struct announcement){.home = js->home,
 		.serial = js->serial,
 		.home_worker = worker->id,
 		.generation = js->generation,
@@ -221,16 +216,14 @@ wait_for_others(struct ppe_worker *worker, struct ppe_thread *thread, struct job
 	return ppe_hop_certain(worker, thread, 0, revoke);
 }
 
-/* Does a join end the running generation? */
 static bool
 ends_generation(const struct ppe_job *j, const struct job_shard *js)
 {
 	return j->revoke && js->generation != 0 && !js->revoked;
 }
 
-/* Is it a late copy of the join that brought the source into the former generation, or into a revoked one, after which
- * the source has joined again? The source does not wait for an answer. Without a challenge, the copy could be taken for
- * a new join. */
+/* Is it a late copy of the join for the former generation, or for a revoked one after which the source has joined
+ * again? Without a challenge, the copy looks like a new join. */
 static bool
 is_late_copy(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
@@ -254,9 +247,9 @@ proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join
 	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
 }
 
-/* Is it the join that brought this source into the running generation? A revoked generation does not run: a
- * source that repeats this join has not heard of the revocation, and joins the next one. During a walk
- * home->in is empty, because the answer would belong to the next generation and the join to the former. */
+/* Is it the source's join for the running generation? A source that repeats its join for a revoked generation
+ * joins the next one. During an announcement home->in is empty, because the answer would belong to the next
+ * generation. */
 static bool
 accepted(const struct job_shard *js, const struct weir_header *h,
 	const struct weir_join_proof *proof)
@@ -268,10 +261,9 @@ accepted(const struct job_shard *js, const struct weir_header *h,
 }
 
 /*
- * An accepted join is repeated from elsewhere: the source's MAC address or port has changed (bonding), or
- * the join that was accepted had a damaged source MAC address, which no checksum of ours covers. The
- * source is where its last join came from. Not in an authenticated job, whose tags do not cover the
- * Ethernet header: there anybody could move a source with a copy of its join.
+ * An accepted join is repeated from elsewhere: the source's MAC address or port has changed (bonding), or the accepted
+ * join had a damaged source MAC address, which no checksum covers. The last join counts, but not in an authenticated
+ * job, whose tags do not cover the Ethernet header: any host could move a source with a copy of its join.
  */
 static bool
 has_moved(const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h,
@@ -292,7 +284,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct weir_header h = lmem(thread)->c.header;
 	struct job_shard *js = state->job[h.job_id];
 	struct job_home *home = js == NULL ? NULL : js->home;
-	struct walk *walk = &lmem(thread)->walk;
+	struct announcement *announcement = &lmem(thread)->announcement;
 	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
 	uint32_t now = heard_now(worker->now);
 	struct weir_join_proof room;
@@ -300,7 +292,6 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct pktbuf_endpoint seen;
 	bool fresh;
 
-	/* During the hop the job may have been replaced, or the source may have left. */
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
 		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src)) {
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
@@ -311,14 +302,13 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return PPE_END;
 	}
 	if (home == NULL) {
-		/* A job of a fixed generation has no joins. */
 		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
 		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
 		return PPE_END;
 	}
 	proof = proof_of(js, thread, &room);
 	if (proof != NULL && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0) {
-		/* The base form has no place for a tag. */
+		/* The base form has no tags. */
 		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
 		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
 		return PPE_END;
@@ -330,7 +320,7 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (fresh)
 			home->request[h.src_id].accepted = now;
 		if (unlikely(has_moved(js, thread, &h, &seen))) {
-			*walk = (struct walk){.home = home,
+			*announcement = (struct announcement){.home = home,
 				.endpoint = seen,
 				.serial = js->serial,
 				.home_worker = worker->id,
@@ -342,11 +332,11 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		return answer_joins(worker, thread, js, h.src_id);
 	}
 	if (unlikely(h.gen_id != WEIR_GEN_JOIN)) {
-		/* A repeat by a source that is in a generation, but in none that runs here: it asks for no other. */
+		/* A repeat for a generation that does not run here. */
 		ppe_drop(worker, thread, PPE_DROP_STALE);
 		return PPE_END;
 	}
-	if (home->walking) {
+	if (home->announcing) {
 		js->count.held_back++;
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
@@ -360,10 +350,10 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		collect(home, thread, &h, proof, now);
 	if (home->pending_count < js->nb_sources)
 		return wait_for_others(worker, thread, js, fresh && ends_generation(j, js));
-	home->walking = true;
+	home->announcing = true;
 	home->begun = generation_after(js);
 	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
-	*walk = (struct walk){.home = home,
+	*announcement = (struct announcement){.home = home,
 		.serial = js->serial,
 		.home_worker = worker->id,
 		.generation = home->begun,
@@ -371,40 +361,42 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop_certain(worker, thread, 0, adopt);
 }
 
-/* The walk's job on this worker; NULL: it is gone, or not here yet. (As long as any worker has the job, its
- * home is not freed.) */
+/* The announcement's job on this worker; NULL: it is gone, or not here yet. (Its home lives as long as any worker
+ * has the job.) */
 static struct job_shard *
-walked(const struct collective *state, const struct walk *walk)
+announced_job(const struct collective *state, const struct announcement *announcement)
 {
-	struct job_shard *js = state->job[walk->job];
+	struct job_shard *js = state->job[announcement->job];
 
-	return js != NULL && js->serial == walk->serial ? js : NULL;
+	return js != NULL && js->serial == announcement->serial ? js : NULL;
 }
 
-/* On each worker in turn: the new generation. */
+/* On each worker in turn: begin the generation. */
 static struct ppe_next
 adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
-	struct walk *walk = &lmem(thread)->walk;
-	struct job_shard *js = walked(state, walk);
+	struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(state, announcement);
 
 	if (likely(js != NULL)) {
-		/* The walk may visit a shard twice. */
-		if (js->keys != NULL && js->generation != walk->generation)
-			job_keys_begin(state, js, walk->generation, walk->home->challenge);
-		if (unlikely(!job_shard_begin(state, js, walk->generation, walk->home)))
-			walk->missed = true;
+		/* The thread may visit a shard twice. */
+		if (js->keys != NULL && js->generation != announcement->generation)
+			job_keys_begin(
+				state, js, announcement->generation, announcement->home->challenge);
+		if (unlikely(!job_shard_begin(
+			    state, js, announcement->generation, announcement->home)))
+			announcement->missed = true;
 	} else {
-		walk->missed = true;
+		announcement->missed = true;
 	}
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), adopt);
-	return ppe_hop_certain(worker, thread, walk->home_worker, joined);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, joined);
 }
 
-/* If a member of the new generation left during the walk, the generation and its number are abandoned; no
- * source has heard of it. The others' joins wait for the missing one. True: it is abandoned. */
+/* A member left during the announcement: abandon the generation and its number, which no source knows. The others'
+ * joins stay. True: abandoned. */
 static bool
 abandon(struct job_home *home)
 {
@@ -420,12 +412,12 @@ abandon(struct job_home *home)
 	return any;
 }
 
-/* The walk is over: the generation begins, and all sources are answered. */
+/* The announcement is over: the generation begins, and all sources are answered. */
 static struct ppe_next
 joined(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
-	struct job_shard *js = walked(state, &lmem(thread)->walk);
+	struct job_shard *js = announced_job(state, &lmem(thread)->announcement);
 	struct job_home *home;
 
 	if (unlikely(js == NULL)) {
@@ -434,13 +426,13 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	home = js->home;
 	if (unlikely(abandon(home))) {
-		home->walking = false;
+		home->announcing = false;
 		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
 		return PPE_END;
 	}
-	if (unlikely(lmem(thread)->walk.missed)) {
+	if (unlikely(lmem(thread)->announcement.missed)) {
 		/* That worker has an older job table, or a newer one, which this worker will soon have. */
-		lmem(thread)->walk.missed = false;
+		lmem(thread)->announcement.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
 	/* A source that entered both generations with one join may still wait for its answer. */
@@ -459,64 +451,65 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 	home->pending_count = 0;
 	if (js->keys != NULL)
 		job_challenge_next(home);
-	home->walking = false;
+	home->announcing = false;
 	js->count.generations++; /* in the home shard only: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
 }
 
-/* On each worker in turn: the generation is over. */
+/* On each worker in turn: end the generation. */
 static struct ppe_next
 revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct collective *state = ppe_state(worker, thread);
-	const struct walk *walk = &lmem(thread)->walk;
-	struct job_shard *js = walked(state, walk);
+	const struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(state, announcement);
 
-	if (likely(js != NULL) && likely(js->generation == walk->generation))
+	if (likely(js != NULL) && likely(js->generation == announcement->generation))
 		job_shard_revoke(state, js);
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), revoke);
-	return ppe_hop_certain(worker, thread, walk->home_worker, revoked);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, revoked);
 }
 
-/* The walk is over: joins are accepted again. */
+/* The announcement is over: joins are accepted again. */
 static struct ppe_next
 revoked(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	struct job_shard *js = walked(ppe_state(worker, thread), &lmem(thread)->walk);
+	struct job_shard *js =
+		announced_job(ppe_state(worker, thread), &lmem(thread)->announcement);
 
 	if (likely(js != NULL)) {
 		(void)abandon(js->home);
-		js->home->walking = false;
+		js->home->announcing = false;
 	}
 	ppe_consume(worker, thread);
 	return PPE_END;
 }
 
-/* On each worker in turn: where the source is now. */
+/* On each worker in turn: set the source's endpoint. */
 static struct ppe_next
 follow(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const struct walk *walk = &lmem(thread)->walk;
-	struct job_shard *js = walked(ppe_state(worker, thread), walk);
+	const struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
 
-	if (likely(js != NULL) && js->generation == walk->generation &&
-		js->endpoint[walk->source].valid)
-		source_is_at(worker, js, walk->source, &walk->endpoint);
+	if (likely(js != NULL) && js->generation == announcement->generation &&
+		js->endpoint[announcement->source].valid)
+		source_is_at(worker, js, announcement->source, &announcement->endpoint);
 	if (worker->id + 1u < worker->workers)
 		return ppe_hop_certain(worker, thread, (uint16_t)(worker->id + 1), follow);
-	return ppe_hop_certain(worker, thread, walk->home_worker, followed);
+	return ppe_hop_certain(worker, thread, announcement->home_worker, followed);
 }
 
-/* Back at the home shard: answer the source. */
+/* Back at the home shard. */
 static struct ppe_next
 followed(struct ppe_worker *worker, struct ppe_thread *thread)
 {
-	const struct walk *walk = &lmem(thread)->walk;
-	struct job_shard *js = walked(ppe_state(worker, thread), walk);
+	const struct announcement *announcement = &lmem(thread)->announcement;
+	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
 
-	if (likely(js != NULL) && js->generation == walk->generation)
-		return answer_joins(worker, thread, js, walk->source);
+	if (likely(js != NULL) && js->generation == announcement->generation)
+		return answer_joins(worker, thread, js, announcement->source);
 	ppe_drop(worker, thread, PPE_DROP_STALE);
 	return PPE_END;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Payloads: from a packet into the block's buffer. Three ways: reduced as they arrive (add_payload() in
- * collective_fast.h), reduced in the order of the sources (deterministic jobs), or copied to their place.
- */
+/* Payloads: reduced on arrival (add_payload() in collective_fast.h), reduced in the order of the sources, or
+ * copied. */
 #include <errno.h>
 
 #include <rte_malloc.h>
@@ -11,8 +9,6 @@
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 
-/* The payload of a packet in several mbufs, segment by segment. An element that lies across a segment's
- * end is put together first. */
 void
 add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const struct block *b,
 	bool first)
@@ -20,7 +16,6 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 	const struct rmw_reduction *reduction = b->reduction;
 	uint8_t *to = rmw_buffer_data(b->buffer);
 	size_t size = weir_dtype_bytes(b->dtype);
-	/* Both begin and reduce. */
 	rmw_reduce_fn add = first ? reduction->begin : reduction->reduce;
 	struct pktbuf_cursor cursor;
 
@@ -44,10 +39,8 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 	}
 }
 
-/*
- * Payloads that are copied: the root's, a source's slice, a row of slices. The buffer holds what each
- * receiver gets in one piece (pktbuf/wire/collectives.h), so a row is taken apart here, and nothing moves later.
- */
+/* Payloads that are copied: the root's, a slice, a row of slices. The buffer has each receiver's result in one
+ * piece (pktbuf/wire/collectives.h), so a row is split here. */
 
 bool
 part_fits(const struct job_shard *js, const struct ppe_job *j, const struct contribution *c,
@@ -64,7 +57,7 @@ part_fits(const struct job_shard *js, const struct ppe_job *j, const struct cont
 		(row->contribution != CONTRIBUTION_NOTHING || h->grad_cnt == 0);
 }
 
-/* Ranks for which a row has anything: the first ones, when elements are fewer than ranks. */
+/* Ranks that get elements: the first ones, if there are fewer elements than ranks. */
 static unsigned int
 receivers(const struct block *b, unsigned int n)
 {
@@ -93,7 +86,6 @@ copy_payload(const struct job_shard *js, const struct rte_mbuf *packet,
 			size * weir_slice(b->grad_cnt, n, receiver).count);
 }
 
-/* Zeros in all places of a rank. */
 static void
 clear_rank(const struct block *b, unsigned int n, unsigned int rank)
 {
@@ -130,20 +122,14 @@ root_is_missing(const struct job_shard *js, const struct block *b)
 }
 
 /*
- * Deterministic jobs: contributions are added in the order of their sources' ids, so that a floating-point
- * result has the same bits whatever the order of arrival. docs/collectives.md.
+ * Deterministic jobs: contributions are added in the order of their sources' ids. docs/collectives.md.
  *
- * A contribution whose turn it is, is added at once, and then those behind it that are here already. One that
- * is early is kept. A residue has at most one open block, so a job keeps at most window x (sources - 1)
- * contributions, in a pool of its own that is reserved at admission and cannot run out. Buffers are handed
- * out last freed, first reused, so a little disorder touches a few of them, which stay in L2; a copy for each
- * source in each buffer would cost twice the memory, and walk through all of it.
- *
- * The order goes by ids and by who is still waited for: a source that was expelled, or left, has no turn. So
- * a partial result is the ordered sum of its sources.
+ * A contribution is added when it is its turn, followed by the waiting ones; until then a copy waits. A residue has at
+ * most one open block, so a job keeps at most window x (sources - 1) copies, in its own pool, reserved at admission.
+ * The last freed buffer is reused first, so little disorder touches few buffers, which stay in L2. A copy for each
+ * source in each buffer would take twice the memory. Sources that were expelled, or left, have no turn.
  */
 
-/* The order's position in the open block of a residue. All zero if none is open. */
 struct turn {
 	uint16_t next; /* the least id whose turn has not come */
 	uint16_t kept; /* contributions that wait */
@@ -165,7 +151,6 @@ order_matters(const struct block *b)
 		(b->op == WEIR_OP_SUM || b->op == WEIR_OP_PROD || b->op == WEIR_OP_AVG);
 }
 
-/* Turns, then the table of what is kept. */
 static size_t
 turn_bytes(const struct ppe_job *job)
 {
@@ -238,7 +223,6 @@ kept_of(const struct job_shard *js, const struct block *b)
 	return &js->order->kept[(size_t)(b->block_id & (js->window - 1u)) * js->source_end];
 }
 
-/* Does the block still wait for this source's contribution, if it has not arrived? */
 static inline bool
 is_expected(const struct job_shard *js, uint8_t source)
 {
@@ -247,7 +231,7 @@ is_expected(const struct job_shard *js, uint8_t source)
 	return in && !mask_test(js->expelled, source);
 }
 
-/* Add a kept contribution, or drop it (add: false). */
+/* Add or drop a copy. */
 static void
 take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, bool add)
 {
@@ -258,7 +242,7 @@ take_piece(struct turn *turn, struct rmw_buffer **piece, const struct block *b, 
 	turn->kept--;
 }
 
-/* Add the kept contributions whose turn it is, up to one that has not arrived. */
+/* Add the copies whose turn it is, up to a contribution that has not arrived. */
 static void
 go_on(const struct job_shard *js, const struct block *b)
 {
@@ -272,7 +256,7 @@ go_on(const struct job_shard *js, const struct block *b)
 			return;
 }
 
-/* Keep a contribution; false: the pool is empty, which can't happen while the job's sources stay the same. */
+/* Copy a contribution; false: the pool is empty, which can't happen while the job's sources stay the same. */
 static bool
 keep(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b)
@@ -309,7 +293,6 @@ add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct co
 	add_payload(packet, c, b, b->heard_count == turn->kept);
 	if (c->header.src_id == turn->next)
 		turn->next++;
-	/* It is in, but not yet counted as heard. */
 	b->heard_count++;
 	go_on(js, b);
 	b->heard_count--;

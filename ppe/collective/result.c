@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results and replies: one small header mbuf per destination, a small payload copied behind the headers, a
- * larger one attached by reference to the aggregation buffer.
- *
- * The emission holds the buffer while it runs, and each packet holds it until its driver has sent it, so a
- * release in between only marks it.
+ * Results and replies: one header mbuf per destination; a small payload is copied behind the headers, a larger one is the
+ * aggregation buffer, attached by reference. The emission and each packet hold the buffer until the driver has sent it.
  */
 #include "pktbuf/checksum.h"
 #include "pktbuf/cursor.h"
@@ -12,7 +9,7 @@
 #include "ppe/collective/collective_fast.h"
 #include "ppe/crossbar.h"
 
-/* Packets per step: the other threads run in between. */
+/* Packets per step, so that other threads run in between. */
 #define EMIT_STEP 16
 
 void
@@ -52,7 +49,7 @@ send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
-/* The bytes that tie a reply to the packet that it answers: a contribution's tag, a join's nonce. */
+/* The bytes that tie a reply to its packet: a contribution's tag, a join's nonce. */
 static void
 answered_bytes(const struct ppe_thread *thread, const struct weir_header *asked,
 	uint8_t bytes[WEIR_TAG_BYTES])
@@ -79,7 +76,6 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	uint8_t tagged[64];
 
 	endpoint_of(thread, asked->extended, &to);
-	/* A stale source learns the running generation, if there is one. */
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
 		header.gen_id = js->revoked ? WEIR_GEN_JOIN : js->generation;
@@ -139,7 +135,7 @@ result_end(const struct job_shard *js, const struct weir_header *result, uint64_
 	return n;
 }
 
-/* Set the result's payload: the buffer, by reference, or a few bytes that describe an error. */
+/* The result's payload: the buffer, by reference, or a few bytes that describe an error. */
 static void
 set_payload(struct emission *e, const struct job_shard *js, const struct block *block,
 	const struct weir_header *header)
@@ -171,12 +167,8 @@ set_payload(struct emission *e, const struct job_shard *js, const struct block *
 		.sum = bytes == 0 ? 0 : pktbuf_sum_bytes(e->small, bytes)};
 }
 
-/*
- * Results that differ by receiver: each gets its part of the buffer, by reference, or a header alone, and then
- * its own bitmap of a partial result and its own tag.
- *
- * Results are built one by one, because each has its own lengths and sums; together they read the buffer once.
- */
+/* Results that differ by receiver: each has its part of the buffer, by reference, or none, its own lengths and
+ * checksum, bitmap and tag. */
 
 static void
 set_parts(struct emission *e, const struct job_shard *js, struct block *block)
@@ -197,7 +189,6 @@ set_parts(struct emission *e, const struct job_shard *js, struct block *block)
 	};
 }
 
-/* The rank's part of what the emission carries. */
 static struct pktbuf_payload
 part_of(const struct emission *e, const struct job_shard *js, unsigned int rank)
 {
@@ -212,7 +203,7 @@ part_of(const struct emission *e, const struct job_shard *js, unsigned int rank)
 	return payload;
 }
 
-/* The checksum of part and end. Behind an odd number of bytes the end's byte pairs are swapped. */
+/* The checksum of part and end. After an odd number of bytes the end's byte pairs are swapped. */
 static uint32_t
 sum_of(const struct pktbuf_payload *part, const uint8_t *end, uint32_t bytes)
 {
@@ -235,7 +226,6 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 	struct pktbuf_shared_header shared[2];
 	struct rte_mbuf *packet;
 
-	/* The next generation has begun, with other ranks and keys. */
 	if (unlikely(js->generation != e->header.gen_id))
 		return;
 	part = part_of(e, js, rank);
@@ -293,7 +283,6 @@ emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct block *b
 	pktbuf_shared_header_write(&e->shared[1], &header, &e->payload);
 }
 
-/* Write the header templates of a multicast group, in both forms. */
 static __rte_noinline void
 address_group(struct ppe_worker *worker, struct job_shard *js, uint32_t group)
 {
@@ -358,7 +347,6 @@ go_on(struct emission *e)
 	return (struct ppe_next){e->then};
 }
 
-/* The same for results that differ by receiver. */
 static __rte_noinline struct ppe_next
 emit_parts(struct ppe_worker *worker, struct ppe_thread *thread)
 {

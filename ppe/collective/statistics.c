@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The control thread's view of a job's shard while its worker runs. Counters only grow, and each is one aligned word.
- * Records are never unmapped. A record may be reused for another block during a read, which its key shows.
- */
+/* A job's shard as the control thread reads it while its worker runs. Counters are aligned words that only grow.
+ * Records stay mapped; a record that is reused during a read has another key. */
 #include <rte_cycles.h>
 
 #include "ppe/collective/collective.h"
@@ -32,7 +30,6 @@ read_heard(struct ppe_source_stats *stats, uint32_t heard, uint64_t now, uint64_
 	stats->silent_us = RTE_MIN(stats->silent_us, ticks_us(heard, now, hz));
 }
 
-/* Is its join pending and recently repeated? */
 static bool
 is_asking(const struct job_home *home, unsigned int source, uint64_t now, uint64_t hz)
 {
@@ -98,7 +95,7 @@ collective_job_source(const void *shard, uint8_t source, struct ppe_source_stats
 	uint64_t waited_us;
 
 	stats->last += js->late[source].last;
-	/* The maximum, not the sum: the shards' blocks wait at the same time. */
+	/* The maximum: blocks of several shards wait at the same time. */
 	waited_us = (uint64_t)((double)js->late[source].waited * 1e6 / (double)hz);
 	stats->waited_us = RTE_MAX(stats->waited_us, waited_us);
 	read_heard(stats, js->seen[source].heard, now, hz);
@@ -122,7 +119,7 @@ copy_block(const struct block *block, struct block *copy)
 	rte_compiler_barrier();
 	memcpy(copy, block, sizeof(*copy));
 	rte_compiler_barrier();
-	/* The key is set before the rest of a new block is. */
+	/* The key of a new block is set before the rest. */
 	return copy->hash.live && *key == before &&
 		before == block_key((uint16_t)(before >> 40), copy->job, copy->block_id);
 }

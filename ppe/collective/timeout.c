@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stragglers. Each timer thread looks through its slices of the block table for blocks whose deadline has
- * passed, and applies the job's policy to those without a new contribution for the job's timeout.
+ * Stragglers. Each timer thread searches its slices of the block table for blocks whose deadline has passed, and applies
+ * the job's policy to those without a new contribution for the job's timeout. Contributions do not move a deadline:
+ * when it has passed, the last contribution determines the next one (hashengine/deadline.h).
  *
- * A block's deadline is set when it opens, and contributions do not touch it: when it has passed, the time of
- * the last contribution gives the next one (hashengine/deadline.h). So a block found early is put off, and
- * none is found late.
- *
- * The time is worker->seen, up to which all packets are known: a later one may be the missing contribution.
- * Two exceptions: this worker may still have it in a thread, so each block is checked again at its turn; and
- * a worker that had no CPU may still have to take it, so nothing is checked until it has
- * (ppe_timer_must_wait).
+ * The time is worker->seen, up to which all packets were received: a later one may be the missing contribution. This
+ * worker may still have it in a thread, so each block is checked again at its turn.
  */
 #include "hashengine/deadline_fast.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 
-/* Records per segment: some microseconds when none is in a cache. Other threads run in between. */
+/* Records per segment: some microseconds if none is in a cache. */
 #define STEP STRAGGLERS_MAX
 
 static struct ppe_next search(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -62,7 +57,7 @@ go_on(struct collective *state, const struct stragglers *found)
 	return PPE_END;
 }
 
-/* One straggling block after the other; each emission comes back here. */
+/* The straggling blocks, one after the other: each emission continues here. */
 static struct ppe_next
 straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -92,7 +87,6 @@ straggler(struct ppe_worker *worker, struct ppe_thread *thread)
 	return go_on(state, found);
 }
 
-/* The next records. */
 static struct ppe_next
 search(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -152,18 +146,13 @@ timeout_rearm(struct collective *state, const struct job_shard *js)
 /*
  * Sources that are expelled. docs/protocol.md, "Timeouts".
  *
- * A partial result excuses a source from contributing, never from receiving: its residue goes on only when the
- * source has acknowledged the block before. A dead source acknowledges nothing, and two blocks later all would
- * wait for it. The time that counts begins with the first contribution that is held back, not when the source
- * was last heard: a source that has nothing to send is not dead. No timer looks for dead sources: the others'
- * repetitions trigger the check.
- *
- * Each shard decides for itself. A source that is expelled in one shard is told so there, which ends its
- * operation; what it contributes to other shards counts, and the bitmaps show it.
+ * A dead source acknowledges nothing, so after two windows all sources would wait for it. Its time begins with the first
+ * contribution that is held back, not with its last packet: a source that has nothing to send is not dead. No timer
+ * searches for dead sources: the others' repetitions trigger the check. Each shard decides for itself. A source that is
+ * expelled in one shard learns it there, which ends its operation; its contributions to other shards count.
  */
 
-/* The source gets no more results, and its packets are answered `expired`: its flow is no longer admitted, and
- * it has no endpoint. */
+/* The source has no endpoint, gets no more results, and its packets are answered `expired`. */
 static void
 expel_source(struct collective *state, struct job_shard *job, uint8_t source)
 {
@@ -175,7 +164,6 @@ expel_source(struct collective *state, struct job_shard *job, uint8_t source)
 	source_is_at(state->worker, job, source, &nowhere);
 }
 
-/* Expel the sources that may lack the result of the slot's previous block and are silent for so long. */
 static bool
 expel_silent(struct collective *state, struct job_shard *job, const struct slot *slot,
 	uint64_t patience, uint64_t now)
@@ -203,8 +191,7 @@ expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64
 	const struct ppe_job *j = state->worker->jobs->by_id[job->job];
 	uint64_t patience;
 
-	/* Other policies give no partial results. Without joins, job->in is empty: an expelled source could
-	 * not come back. */
+	/* Other policies give no partial results. Without joins an expelled source could not return. */
 	if (j == NULL || !ppe_policy_sends_partial(j->policy) || j->dead_after_ms == 0)
 		return;
 	patience = j->dead_after_ms * state->tsc_per_ms;

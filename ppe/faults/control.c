@@ -137,7 +137,6 @@ make_set(struct ppe *ppe, const struct ppe_faults *faults)
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		struct ppe_worker *worker = ppe->worker[w];
 
-		/* A worker without queues has nothing to judge. */
 		if (ppe_fault_sites(worker) == 0)
 			continue;
 		set->stream[w] =
@@ -164,7 +163,7 @@ uint64_t
 ppe_faults_bytes(
 	const struct ppe_config *config, unsigned int nb_ports, const struct ppe_faults *faults)
 {
-	/* A worker has a queue of each port at most, either way. */
+	/* A worker has at most one receive and one output queue of each port. */
 	uint64_t sites = 2ul * nb_ports * config->workers;
 	uint64_t set = sizeof(struct ppe_fault_set) +
 		faults->nb_rules * sites * sizeof(struct ppe_fault_stream);
@@ -172,7 +171,6 @@ ppe_faults_bytes(
 	return faults->nb_rules == 0 ? 0 : config->workers * store_bytes(config) + 2 * set;
 }
 
-/* Once made, the stores stay: a switch that had faults will have others. */
 static int
 make_stores(struct ppe *ppe)
 {
@@ -191,7 +189,7 @@ make_stores(struct ppe *ppe)
 	return 0;
 }
 
-/* Have all workers the present set? Then they are done with the one before it. */
+/* Have all workers the present set? Then none uses the former one. */
 static bool
 taken(const struct ppe *ppe)
 {

@@ -10,10 +10,8 @@
 #include "ppe/faults/faults_priv.h"
 #include "ppe/ppe_priv.h"
 
-/*
- * A random choice depends only on the packet's number, not on earlier draws, so an additional packet at one
- * port changes nothing at another.
- */
+/* A random choice depends only on the packet's number, so an additional packet at one port changes nothing at
+ * another. */
 
 /* The finalizer of splitmix64: every bit of the outcome depends on every bit of x. */
 static uint64_t
@@ -40,7 +38,6 @@ ppe_fault_draw(const struct ppe_fault_stream *stream, uint64_t n, unsigned int u
 	return mix(stream->key + (n << 8 | use) * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* Evenly in (0, 1]. */
 static double
 unit(const struct ppe_fault_stream *stream, uint64_t n, unsigned int use)
 {
@@ -93,7 +90,7 @@ ppe_fault_delay_us(
 	return (uint64_t)(us < most ? us : most);
 }
 
-/* The packets that a worker holds, by the time at which they are due: a binary heap. */
+/* A binary heap of the packets that a worker holds, by the time at which they are due. */
 
 static bool
 before(const struct ppe_held *a, const struct ppe_held *b)
@@ -101,7 +98,6 @@ before(const struct ppe_held *a, const struct ppe_held *b)
 	return a->due != b->due ? a->due < b->due : a->serial < b->serial;
 }
 
-/* Put `held` at `at` or below, past the children that are due before it. */
 static void
 sift_down(struct ppe_fault_store *store, uint32_t at, struct ppe_held held)
 {
@@ -204,17 +200,17 @@ put(const struct site *site, struct rte_mbuf *packet)
 		(void)pktbuf_outq_push(site->outq, site->priority, packet);
 }
 
-/* The output queue is judged as far as it is filled. */
+/* Mark how far the rules have been applied to the output queue. */
 static void
 mark(const struct site *site)
 {
 	if (site->outq != NULL)
-		site->store->judged[site->index - site->worker->nb_rx][site->priority] =
+		site->store->checked[site->index - site->worker->nb_rx][site->priority] =
 			site->outq->fifo[site->priority].tail;
 }
 
-/* Returns whether the packet is from or to an aggregation port and has a whole header; otherwise it is
- * ordinary. Reads only bytes that the head covers. */
+/* Is the packet from or to an aggregation port, with a whole header? Otherwise it is ordinary. Reads only the
+ * head. */
 static struct subject
 classify(const struct ppe_worker *worker, const struct rte_mbuf *packet)
 {
@@ -279,8 +275,7 @@ held_now(const struct ppe_fault_store *store)
 	return store->used + store->waiting;
 }
 
-/* Packets passed: release those that have been overtaken often enough. `rest`: packets that already have
- * their places. */
+/* Packets passed: release those that have been overtaken often enough. `rest`: packets that have their places. */
 static void
 overtake(const struct site *site, unsigned int rest)
 {
@@ -306,14 +301,14 @@ overtake(const struct site *site, unsigned int rest)
 }
 
 /* The actions for a packet. */
-struct sentence {
+struct actions {
 	enum ppe_drop drop; /* PPE_DROP_COUNT: none */
 	uint32_t behind; /* packets; 0: none */
 	uint64_t delay; /* us */
 	uint64_t copiers, holders; /* bits of the rules that copy it, or hold it */
 };
 
-static_assert(PPE_FAULT_RULES_MAX <= 64, "rules of a sentence are bits");
+static_assert(PPE_FAULT_RULES_MAX <= 64, "rules of a actions are bits");
 
 static struct ppe_fault_stream *
 stream_at(const struct site *site, unsigned int rule)
@@ -332,7 +327,6 @@ spare(const struct site *site, unsigned int rule)
 	site->store->spared++;
 }
 
-/* Flip bits of a copy, because results share their payload. */
 static bool
 corrupt(const struct site *site, const struct ppe_fault_rule *rule,
 	const struct ppe_fault_stream *stream, uint64_t n, struct rte_mbuf **packet)
@@ -351,23 +345,23 @@ corrupt(const struct site *site, const struct ppe_fault_rule *rule,
 
 static void
 apply(const struct site *site, unsigned int index, uint64_t n, struct rte_mbuf **packet,
-	struct sentence *sentence)
+	struct actions *actions)
 {
 	const struct ppe_fault_rule *rule = &site->worker->fault_set->faults.rule[index];
 	const struct ppe_fault_stream *stream = stream_at(site, index);
 	const uint64_t bit = UINT64_C(1) << index;
 
 	switch (rule->action) {
-	case PPE_FAULT_DROP: sentence->drop = PPE_DROP_FAULT_DROP; break;
-	case PPE_FAULT_BLACKOUT: sentence->drop = PPE_DROP_FAULT_BLACKOUT; break;
-	case PPE_FAULT_DUPLICATE: sentence->copiers |= bit; break;
+	case PPE_FAULT_DROP: actions->drop = PPE_DROP_FAULT_DROP; break;
+	case PPE_FAULT_BLACKOUT: actions->drop = PPE_DROP_FAULT_BLACKOUT; break;
+	case PPE_FAULT_DUPLICATE: actions->copiers |= bit; break;
 	case PPE_FAULT_REORDER:
-		sentence->behind = 1 + (uint32_t)(ppe_fault_draw(stream, n, 3) % rule->distance);
-		sentence->holders |= bit;
+		actions->behind = 1 + (uint32_t)(ppe_fault_draw(stream, n, 3) % rule->distance);
+		actions->holders |= bit;
 		break;
 	case PPE_FAULT_DELAY:
-		sentence->delay += ppe_fault_delay_us(rule, stream, n);
-		sentence->holders |= bit;
+		actions->delay += ppe_fault_delay_us(rule, stream, n);
+		actions->holders |= bit;
 		break;
 	case PPE_FAULT_CORRUPT:
 	default:
@@ -376,17 +370,17 @@ apply(const struct site *site, unsigned int index, uint64_t n, struct rte_mbuf *
 	}
 }
 
-static struct sentence
-judge(const struct site *site, struct rte_mbuf **packet)
+static struct actions
+choose_actions(const struct site *site, struct rte_mbuf **packet)
 {
 	struct ppe_worker *worker = site->worker;
 	struct ppe_fault_set *set = worker->fault_set;
-	struct sentence sentence = {.drop = PPE_DROP_COUNT};
+	struct actions actions = {.drop = PPE_DROP_COUNT};
 	struct subject subject = {.what = PPE_FAULT_ORDINARY};
 	uint64_t ms;
 
 	if (set == NULL)
-		return sentence;
+		return actions;
 	ms = (worker->now - RTE_MIN(worker->now, set->epoch)) / (set->hz / 1000);
 	if (set->classify)
 		subject = classify(worker, *packet);
@@ -401,11 +395,11 @@ judge(const struct site *site, struct rte_mbuf **packet)
 		if (!ppe_fault_choose(rule, stream, n) || !ppe_fault_in_window(rule, ms))
 			continue;
 		stream->hit++;
-		apply(site, i, n, packet, &sentence);
-		if (sentence.drop != PPE_DROP_COUNT)
+		apply(site, i, n, packet, &actions);
+		if (actions.drop != PPE_DROP_COUNT)
 			break;
 	}
-	return sentence;
+	return actions;
 }
 
 static void
@@ -415,7 +409,6 @@ pass(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 	overtake(site, rest);
 }
 
-/* Make a copy for a rule. */
 static void
 repeat(const struct site *site, unsigned int rule, const struct rte_mbuf *packet, unsigned int rest)
 {
@@ -434,13 +427,13 @@ repeat(const struct site *site, unsigned int rule, const struct rte_mbuf *packet
 
 /* False: there is no room to hold it. */
 static bool
-hold(const struct site *site, struct rte_mbuf *packet, const struct sentence *sentence)
+hold(const struct site *site, struct rte_mbuf *packet, const struct actions *actions)
 {
 	struct ppe_worker *worker = site->worker;
 	struct ppe_fault_store *store = site->store;
 	const struct ppe_fault_set *set = worker->fault_set;
 	struct ppe_held held = {.due = worker->now +
-			cycles(set, RTE_MIN(sentence->delay, (uint64_t)PPE_FAULT_DELAY_MAX_US)),
+			cycles(set, RTE_MIN(actions->delay, (uint64_t)PPE_FAULT_DELAY_MAX_US)),
 		.serial = store->serial++,
 		.packet = packet,
 		.site = (uint16_t)site->index,
@@ -448,35 +441,35 @@ hold(const struct site *site, struct rte_mbuf *packet, const struct sentence *se
 
 	if (held_now(store) >= set->faults.held)
 		return false;
-	if (sentence->delay > 0) {
+	if (actions->delay > 0) {
 		ppe_held_push(store, held);
 		return true;
 	}
 	if (store->waiting == PPE_FAULT_BEHIND_MAX)
 		return false;
 	held.due = worker->now + cycles(set, PPE_FAULT_BEHIND_US);
-	store->behind[store->waiting++] = (struct ppe_behind){held, sentence->behind};
+	store->behind[store->waiting++] = (struct ppe_behind){held, actions->behind};
 	return true;
 }
 
-/* A packet that has given up its place; `rest`: those that will need theirs. */
+/* Apply the actions to a packet that has given up its place; `rest`: the packets that will need theirs. */
 static void
-treat(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
+apply_rules(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 {
-	struct sentence sentence = judge(site, &packet);
+	struct actions actions = choose_actions(site, &packet);
 
-	if (sentence.drop != PPE_DROP_COUNT) {
-		site->worker->count.drops[sentence.drop]++;
+	if (actions.drop != PPE_DROP_COUNT) {
+		site->worker->count.drops[actions.drop]++;
 		rte_pktmbuf_free(packet);
 		return;
 	}
 	/* Send copies at once, even when the original is held. */
-	for (uint64_t left = sentence.copiers; left != 0; left &= left - 1)
+	for (uint64_t left = actions.copiers; left != 0; left &= left - 1)
 		repeat(site, (unsigned int)__builtin_ctzll(left), packet, rest + 1);
-	if (sentence.delay > 0 || sentence.behind > 0) {
-		if (hold(site, packet, &sentence))
+	if (actions.delay > 0 || actions.behind > 0) {
+		if (hold(site, packet, &actions))
 			return;
-		for (uint64_t left = sentence.holders; left != 0; left &= left - 1)
+		for (uint64_t left = actions.holders; left != 0; left &= left - 1)
 			spare(site, (unsigned int)__builtin_ctzll(left));
 	}
 	pass(site, packet, rest);
@@ -492,7 +485,7 @@ ppe_faults_in(struct ppe_worker *worker, unsigned int rx, unsigned int n)
 		site.store->burst[i] =
 			worker->backlog[(uint16_t)(worker->backlog_tail + i) % PPE_BACKLOG];
 	for (unsigned int i = 0; i < n; i++)
-		treat(&site, site.store->burst[i], n - 1 - i);
+		apply_rules(&site, site.store->burst[i], n - 1 - i);
 }
 
 void
@@ -502,20 +495,19 @@ ppe_faults_out(struct ppe_worker *worker)
 		for (uint8_t priority = 0; priority < PKTBUF_PRIOS; priority++) {
 			struct site site = site_at(worker, worker->nb_rx + i, priority);
 			struct pktbuf_fifo *fifo = &site.outq->fifo[priority];
-			uint32_t from = site.store->judged[i][priority], n = fifo->tail - from;
+			uint32_t from = site.store->checked[i][priority], n = fifo->tail - from;
 
 			for (uint32_t k = 0; k < n; k++)
 				site.store->burst[k] =
 					fifo->ring[(from + k) & (site.outq->depth - 1)];
 			fifo->tail = from;
 			for (uint32_t k = 0; k < n; k++)
-				treat(&site, site.store->burst[k], n - 1 - k);
+				apply_rules(&site, site.store->burst[k], n - 1 - k);
 			mark(&site);
 		}
 	}
 }
 
-/* Release packets that were not overtaken for long. */
 static void
 give_up_waiting(struct ppe_fault_store *store, uint64_t now)
 {
@@ -559,7 +551,7 @@ ppe_faults_release(struct ppe_worker *worker, bool draining)
 	while (store->used > 0 && store->heap[0].due <= worker->now) {
 		struct site site = site_at(worker, store->heap[0].site, store->heap[0].priority);
 
-		/* The backlog will have room. An output queue may not; then drop as usual. */
+		/* The backlog has room. An output queue may be full and then drops the packet. */
 		if (room(&site) == 0 && site.outq == NULL)
 			break;
 		release_one(&site, ppe_held_pop(store).packet);
@@ -579,7 +571,7 @@ ppe_take_faults(struct ppe_worker *worker, struct ppe_fault_set *set)
 	if (worker->faults == NULL)
 		for (unsigned int i = 0; i < worker->nb_outq; i++)
 			for (unsigned int p = 0; p < PKTBUF_PRIOS; p++)
-				store->judged[i][p] = worker->outq[i]->fifo[p].tail;
+				store->checked[i][p] = worker->outq[i]->fifo[p].tail;
 	ppe_held_all_due(store);
 	worker->faults = store;
 	worker->fault_set = set;

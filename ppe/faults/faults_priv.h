@@ -53,8 +53,8 @@ struct ppe_fault_store {
 	uint32_t waiting; /* of behind. worker: rw, ctrl: ro */
 	uint64_t spared; /* worker: rw, ctrl: ro */
 	uint64_t serial;
-	uint32_t judged[PPE_QUEUES_MAX]
-		       [PKTBUF_PRIOS]; /* tails of the output FIFOs at the last call */
+	uint32_t checked[PPE_QUEUES_MAX]
+			[PKTBUF_PRIOS]; /* tails of the output FIFOs at the last call */
 	struct ppe_behind behind[PPE_FAULT_BEHIND_MAX];
 	struct ppe_held heap[PPE_FAULT_HELD_MAX];
 	struct rte_mbuf *burst[]; /* of one FIFO or poll, while rules are applied to it */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exception program: packets to the switch itself, except aggregation packets, go to the kernel
- * through a TAP port with the switch's MAC and IP address. The kernel answers ARP, ping and TCP there. Its
- * packets enter the switch by the TAP port and are forwarded like other frames.
+ * The exception program: packets to the switch itself, except aggregation packets, go to the kernel through a TAP port
+ * with the switch's MAC and IP address. The kernel's answers enter by that port and are forwarded like other frames.
  *
- * Neither the kernel nor the switch, which has no VLANs, can use an aggregation packet with a VLAN tag. It is
- * dropped under a reason of its own, for its sender's operator.
+ * Neither the kernel nor the switch can use an aggregation packet with a VLAN tag; it has its own drop reason.
  */
 #include <netinet/in.h>
 
@@ -30,7 +28,7 @@ is_tag(uint16_t ether_type)
 	return ether_type == RTE_ETHER_TYPE_VLAN || ether_type == RTE_ETHER_TYPE_QINQ;
 }
 
-/* Returns whether one or two tags precede IPv4 to the switch with UDP to one of its ports. Heads are long enough. */
+/* Do one or two tags precede IPv4 and UDP to one of the switch's ports? Heads are long enough. */
 static bool
 tagged_aggregation(const struct ppe_worker *worker, const struct pktbuf_head *head)
 {

@@ -2,15 +2,14 @@
 /*
  * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree).
  *
- *   addresses  checks both addresses, starts their buckets
+ *   addresses  checks both addresses, prefetches their buckets
  *   learn      the source's record: its port
  *   lookup     the destination's record
  *   send_known / flood, in the flow's order
  *
- * Each worker has its own forwarding database (FDB), so that no frame hops for a lookup. The worker that
- * receives a station's frames owns its entry. It ages the entry by the REF flag that learning sets, and
- * tells the other workers when the station appears, moves or is gone. Their copies (`owned` is false)
- * never age. A lost message costs floods, not frames.
+ * Each worker has its own forwarding database (FDB), so that no frame hops for a lookup. The worker that receives a
+ * station's frames owns its entry, ages it by its REF flag, and sends updates to the other workers, whose copies
+ * (`owned` is false) never age. A lost update causes floods, not lost frames.
  */
 #include <errno.h>
 
@@ -22,7 +21,6 @@
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
 
-/* A station. */
 struct station {
 	struct hash_record hash; /* key: the MAC address */
 	uint16_t port;
@@ -37,8 +35,8 @@ struct forward {
 	uint32_t slices;
 };
 
-/* A change of a station, for the other workers; sent by a hop. */
-struct news {
+/* An update of a station for the other workers; sent by a hop. */
+struct fdb_update {
 	uint64_t mac;
 	uint16_t port;
 	bool gone;
@@ -48,7 +46,7 @@ struct news {
 
 struct forward_lmem {
 	union {
-		struct news news;
+		struct fdb_update update;
 		uint8_t hop[PPE_HOP_BYTES];
 	};
 	struct hash_probe source, destination;
@@ -80,23 +78,23 @@ station_of(struct hash_record *record)
 	return (struct station *)(void *)record;
 }
 
-/* Receive a change that tell() sent: add, move or remove the copy of an entry. */
+/* Receive an update: add, move or remove the copy of an entry. */
 static struct ppe_next
-hear(struct ppe_worker *worker, struct ppe_thread *thread)
+receive_update(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	struct forward *state = ppe_state(worker, thread);
-	const struct news *news = &lmem(thread)->news;
+	const struct fdb_update *update = &lmem(thread)->update;
 	struct hash_probe probe;
 	struct hash_record *record = NULL;
 
-	hash_begin(state->fdb, news->mac, &probe);
+	hash_begin(state->fdb, update->mac, &probe);
 	if (hash_find(state->fdb, &probe))
 		record = hash_confirm(state->fdb, &probe);
-	if (news->gone) {
+	if (update->gone) {
 		if (record != NULL && !station_of(record)->owned)
 			hash_delete(state->fdb, record);
 	} else if (record != NULL || hash_insert(state->fdb, &probe, &record) == 0) {
-		station_of(record)->port = news->port;
+		station_of(record)->port = update->port;
 		station_of(record)->owned = false;
 	}
 	ppe_consume(worker, thread);
@@ -104,7 +102,7 @@ hear(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 static void
-tell(struct ppe_worker *worker, uint8_t program, const struct news *news)
+send_update(struct ppe_worker *worker, uint8_t program, const struct fdb_update *update)
 {
 	for (uint16_t w = 0; w < worker->workers; w++) {
 		struct ppe_thread messenger;
@@ -114,15 +112,14 @@ tell(struct ppe_worker *worker, uint8_t program, const struct news *news)
 		messenger.packet = ppe_packet_alloc(worker);
 		if (messenger.packet == NULL)
 			return;
-		messenger.port = news->port;
+		messenger.port = update->port;
 		messenger.program = program;
 		memset(&messenger.head, 0, sizeof(messenger.head));
-		*(struct news *)(void *)messenger.lmem = *news;
-		crossbar_send_thread(worker, w, &messenger, hear, false);
+		*(struct fdb_update *)(void *)messenger.lmem = *update;
+		crossbar_send_thread(worker, w, &messenger, receive_update, false);
 	}
 }
 
-/* Send to one port. */
 static struct ppe_next
 send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -130,8 +127,8 @@ send_known(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
-/* Send to every other port: copies, and the frame itself to the last. Floods are rare, and copies need no
- * reference count. */
+/* Send copies to all other ports, and the frame itself to the last. Floods are rare, and copies need no reference
+ * count. */
 static struct ppe_next
 flood(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -160,7 +157,6 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_END;
 }
 
-/* The destination's record is in the cache: send to its port, or flood. */
 static struct ppe_next
 lookup(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -177,13 +173,13 @@ lookup(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_in_order(worker, thread, send_known);
 }
 
-/* Learn the source: new, moved, or known at this port. A full table forgets no station; frames are flooded. */
+/* Learn the source. A full table forgets no station; its frames are flooded. */
 static void
 note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_record *record)
 {
 	struct forward *state = ppe_state(worker, thread);
 	struct hash_probe *probe = &lmem(thread)->source;
-	struct news news = {.mac = probe->key, .port = thread->port};
+	struct fdb_update update = {.mac = probe->key, .port = thread->port};
 
 	if (likely(record != NULL && station_of(record)->port == thread->port))
 		return;
@@ -191,10 +187,10 @@ note_source(struct ppe_worker *worker, struct ppe_thread *thread, struct hash_re
 		return;
 	station_of(record)->port = thread->port;
 	station_of(record)->owned = true;
-	tell(worker, thread->program, &news);
+	send_update(worker, thread->program, &update);
 }
 
-/* Both buckets are in the cache, and perhaps the source's record. */
+/* Both buckets are in the cache. */
 static struct ppe_next
 learn(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -234,7 +230,7 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(learn);
 }
 
-/* Forget an owned station that was not heard since the last visit. */
+/* Forget an owned station that has sent nothing since the last visit. */
 static void
 forget(void *arg, struct hash_record *record)
 {
@@ -255,9 +251,9 @@ age(struct ppe_worker *worker, struct ppe_thread *thread)
 	m->gone_count = 0;
 	hash_age_scan(m->state->fdb, thread->slice, m->state->slices, forget, m);
 	for (unsigned int i = 0; i < m->gone_count; i++) {
-		struct news news = {.mac = m->gone[i], .gone = true};
+		struct fdb_update update = {.mac = m->gone[i], .gone = true};
 
-		tell(worker, thread->program, &news);
+		send_update(worker, thread->program, &update);
 	}
 	return PPE_END;
 }
@@ -331,7 +327,7 @@ static const struct ppe_segment_name segments[] = {
 	{lookup, "lookup"},
 	{send_known, "send_known"},
 	{flood, "flood"},
-	{hear, "hear"},
+	{receive_update, "receive_update"},
 	{age, "age"},
 	{NULL, NULL},
 };

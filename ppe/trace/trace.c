@@ -12,8 +12,7 @@
 #include "ppe/program_fast.h"
 #include "ppe/trace/trace_fast.h"
 
-/* The next free event. When the ring is full, reports that to the control thread and returns a spare
- * event, so that callers need no check. */
+/* The next free event. When the ring is full, sets a flag for the control thread and returns a spare event. */
 static struct ppe_event *
 next_event(struct ppe_tracer *tracer)
 {
@@ -48,7 +47,7 @@ ppe_trace_step(
 	tracer->clock = end;
 }
 
-/* The turn's event comes first, as it begins first; its length is known at its end. */
+/* The turn's event comes first; its length is known at the end. */
 void
 ppe_trace_turn_begin(struct ppe_worker *worker, struct ppe_tracer *tracer)
 {
@@ -67,7 +66,7 @@ ppe_trace_turn_end(struct ppe_worker *worker, unsigned int work)
 	worker->tracer = NULL;
 	if (tracer->turn == tracer->size)
 		return;
-	/* Nothing happened: drop the turn, or idle turns would fill the ring. */
+	/* Drop an idle turn. */
 	if (work == 0 && tracer->used == tracer->turn + 1) {
 		tracer->used--;
 		return;
@@ -122,7 +121,7 @@ ppe_trace_arrivals(struct ppe_worker *worker, unsigned int first)
 	}
 }
 
-/* Where the segment's packet went, if the thread no longer has it. */
+/* The end of the segment's packet, if the thread no longer has it. */
 static uint8_t
 end_of(const struct ppe_worker *worker, const struct ppe_counters *count, uint64_t consumed,
 	uint64_t hops)
@@ -138,9 +137,8 @@ end_of(const struct ppe_worker *worker, const struct ppe_counters *count, uint64
 }
 
 /*
- * Take the event's place before the segment runs, so that events within the segment follow it. A hop has
- * the time of the event before it: the receiver may have the packet before the segment returns, and a
- * reader in order of time must see the departure first.
+ * Reserve the event before the segment runs, so that events within the segment follow it. A hop has the time of the
+ * event before it, so that it precedes its arrival.
  */
 struct ppe_next
 ppe_trace_run(struct ppe_worker *worker, struct ppe_thread *thread)
@@ -255,8 +253,7 @@ some_ring_full(const struct ppe_trace *trace)
 	return false;
 }
 
-/* Touch one ring, so that its worker gets no page faults; one per call, because it takes long. When all are
- * ready the trace begins. */
+/* Touch one ring per call, so that its worker gets no page faults. When all are ready the trace begins. */
 static void
 prepare(struct ppe *ppe)
 {
@@ -276,7 +273,7 @@ prepare(struct ppe *ppe)
 	__atomic_store_n(&ppe->trace, trace, __ATOMIC_RELEASE);
 }
 
-/* End the trace. Workers have seen that after one more turn. */
+/* End the trace. Workers notice it in the next turn. */
 static void
 switch_off(struct ppe *ppe, uint64_t now)
 {
@@ -315,7 +312,6 @@ ppe_trace_note_jobs(
 		const struct ppe_job *before = former->jobs.by_id[id];
 		const struct ppe_job *now = table->jobs.by_id[id];
 
-		/* Shards are kept where the job stays the same one; the tables hold copies. */
 		if (before != NULL && now != NULL && former->shards[id] == table->shards[id]) {
 			if (memcmp(before, now, sizeof(*now)) != 0)
 				note_change(tracing->trace, PPE_TRACE_CHANGED, now);

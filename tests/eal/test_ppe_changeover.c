@@ -295,7 +295,7 @@ joined(const struct ppe_job *job)
 	return generation;
 }
 
-/* A walk comes to a worker that does not have its job yet: it must come again. */
+/* An announcement comes to a worker that does not have its job yet: it must come again. */
 Test(ppe_changeover, a_walk_before_the_table, .timeout = 90)
 {
 	const struct ppe_job former = fixed_job(1, 2, 4, 1);
@@ -312,13 +312,13 @@ Test(ppe_changeover, a_walk_before_the_table, .timeout = 90)
 	open_gate();
 	generation = joined(&job);
 	ppe_stats_read(rig.ppe, &stats);
-	cr_expect_geq(stats.worker[0].hops_out, 2, "the walk did not come again");
+	cr_expect_geq(stats.worker[0].hops_out, 2, "the announcement did not come again");
 	for (uint32_t block = 0; block < 8; block++)
 		reduce(&job, generation, block);
 	finish(&job, 8);
 }
 
-/* A walk comes to a worker that has another job of its id: it must touch neither. */
+/* An announcement comes to a worker that has another job of its id: it must touch neither. */
 Test(ppe_changeover, a_walk_behind_the_table, .timeout = 90)
 {
 	struct ppe_job former = rig_job(2, 2, 4, ELEMENTS), job = rig_job(2, 2, 4, ELEMENTS);
@@ -336,7 +336,7 @@ Test(ppe_changeover, a_walk_behind_the_table, .timeout = 90)
 	open_gate();
 	for (unsigned int ms = 0; ms < 2000 && unknown() < 1; ms++)
 		rte_delay_us_sleep(1000);
-	cr_expect_eq(unknown(), 1, "the former job's walk goes on");
+	cr_expect_eq(unknown(), 1, "the former job's announcement goes on");
 	join(2, 0);
 	join(2, 1);
 	generation = joined(&job);
