@@ -60,15 +60,15 @@ take_note(int number)
 }
 
 bool
-child_interrupted(void)
+device_interrupted(void)
 {
 	return interrupted != 0;
 }
 
 static void __attribute__((noreturn))
-become(const struct child *child, int input, const char *const *argv)
+become(const struct device *device, int input, const char *const *argv)
 {
-	int log = open(child->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int log = open(device->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* The bench passes on an interrupt at the terminal. */
@@ -78,7 +78,7 @@ become(const struct child *child, int input, const char *const *argv)
 	dup2(input, STDIN_FILENO);
 	dup2(log, STDOUT_FILENO);
 	dup2(log, STDERR_FILENO);
-	/* What the bench has open (shared memory, sockets) is not the child's. */
+	/* What the bench has open (shared memory, sockets) is not the device's. */
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 	execvp(argv[0], (char **)(uintptr_t)argv);
 	dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
@@ -87,44 +87,44 @@ become(const struct child *child, int input, const char *const *argv)
 
 /* Run argv, NULL-terminated, output to FOLDER/NAME.log. 0, or -1 after a line. */
 static int
-child_start(struct child *child, const char *name, const char *const *argv)
+run(struct device *device, const char *name, const char *const *argv)
 {
 	int ends[2];
 
-	*child = (struct child){.name = name};
-	snprintf(child->log, sizeof(child->log), "%.200s/%.40s.log", folder, name);
+	device->name = name;
+	snprintf(device->log, sizeof(device->log), "%.200s/%.40s.log", folder, name);
 	if (pipe2(ends, O_CLOEXEC) == 0) {
-		child->input = ends[1];
+		device->input = ends[1];
 		fflush(NULL);
-		child->pid = fork();
-		if (child->pid == 0)
-			become(child, ends[0], argv);
+		device->pid = fork();
+		if (device->pid == 0)
+			become(device, ends[0], argv);
 		close(ends[0]);
-		if (child->pid > 0)
+		if (device->pid > 0)
 			return 0;
 		close(ends[1]);
 	}
 	warn("%s does not start", name);
-	child->pid = 0;
+	device->pid = 0;
 	return -1;
 }
 
 static bool
-child_alive(const struct child *child)
+alive(const struct device *device)
 {
 	siginfo_t info = {0};
 
-	return child->pid > 0 &&
-		waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	return device->pid > 0 &&
+		waitid(P_PID, (id_t)device->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		info.si_pid == 0;
 }
 
 /* Its last lines of output, on standard error. */
 static void
-child_last_words(const struct child *child)
+last_words(const struct device *device)
 {
 	char text[WORDS_BYTES];
-	FILE *file = fopen(child->log, "re");
+	FILE *file = fopen(device->log, "re");
 	size_t length = 0;
 
 	if (file != NULL) {
@@ -136,52 +136,51 @@ child_last_words(const struct child *child)
 	text[length] = '\0';
 	for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
 		if (line[0] != '\0')
-			fprintf(stderr, "  %s: %s\n", child->name, line);
+			fprintf(stderr, "  %s: %s\n", device->name, line);
 }
 
-/* Take it off its CPU; it is off on return. */
-static void
-child_pause(struct child *child)
+void
+device_deselect(struct device *device)
 {
 	siginfo_t info;
 
-	if (child->pid == 0 || child->paused)
+	if (device->pid == 0 || device->paused)
 		return;
-	kill(child->pid, SIGSTOP);
+	kill(device->pid, SIGSTOP);
 	/* It ends or stops; it can delay neither. */
-	waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WEXITED | WNOWAIT);
-	child->paused = true;
+	waitid(P_PID, (id_t)device->pid, &info, WSTOPPED | WEXITED | WNOWAIT);
+	device->paused = true;
 }
 
-static void
-child_resume(struct child *child)
+void
+device_select(struct device *device)
 {
-	if (child->pid == 0 || !child->paused)
+	if (device->pid == 0 || !device->paused)
 		return;
-	kill(child->pid, SIGCONT);
-	child->paused = false;
+	kill(device->pid, SIGCONT);
+	device->paused = false;
 }
 
 /* SIGTERM, and SIGKILL when that does not help in time. Its exit status, -1 when a signal ended it.
  * Without a process: 0. */
 static int
-child_end(struct child *child)
+end(struct device *device)
 {
 	int status = 0;
 
-	if (child->pid == 0)
+	if (device->pid == 0)
 		return 0;
-	child_resume(child);
-	close(child->input);
-	kill(child->pid, SIGTERM);
-	for (unsigned int ms = 0; ms < END_LIMIT_MS && child_alive(child); ms += 5)
+	device_select(device);
+	close(device->input);
+	kill(device->pid, SIGTERM);
+	for (unsigned int ms = 0; ms < END_LIMIT_MS && alive(device); ms += 5)
 		usleep(5000);
-	if (child_alive(child)) {
-		warnx("%s does not end and is killed", child->name);
-		kill(child->pid, SIGKILL);
+	if (alive(device)) {
+		warnx("%s does not end and is killed", device->name);
+		kill(device->pid, SIGKILL);
 	}
-	waitpid(child->pid, &status, 0);
-	child->pid = 0;
+	waitpid(device->pid, &status, 0);
+	device->pid = 0;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -467,13 +466,13 @@ forwards(struct link *link)
 static int
 await(struct device *device)
 {
-	for (unsigned int ms = 0; ms < START_LIMIT_MS && !child_interrupted(); ms++) {
+	for (unsigned int ms = 0; ms < START_LIMIT_MS && !device_interrupted(); ms++) {
 		if (link_is_up(&device->link) && forwards(&device->link)) {
 			usleep(10000); /* more probes are in flight, and are ignored */
-			child_pause(&device->child);
+			device_deselect(device);
 			return 0;
 		}
-		if (!child_alive(&device->child))
+		if (!alive(device))
 			break;
 		usleep(1000);
 	}
@@ -489,8 +488,7 @@ start_switch(struct device *device, const struct device_config *config)
 
 	device->is_switch = true;
 	snprintf(path, sizeof(path), "%s/switch.json", folder);
-	if (write_config(device, config, path) < 0 ||
-		child_start(&device->child, "weir-switch", argv) < 0)
+	if (write_config(device, config, path) < 0 || run(device, "weir-switch", argv) < 0)
 		return -1;
 	return await(device);
 }
@@ -514,7 +512,7 @@ start_testpmd(struct device *device)
 	snprintf(prefix, sizeof(prefix), "weir_testpmd_%d", (int)getpid());
 	snprintf(size, sizeof(size), "--mbuf-size=%u",
 		device->link.buffer_bytes + RTE_PKTMBUF_HEADROOM);
-	if (child_start(&device->child, "dpdk-testpmd", argv) < 0)
+	if (run(device, "dpdk-testpmd", argv) < 0)
 		return -1;
 	return await(device);
 }
@@ -538,14 +536,14 @@ device_start_both(struct device *device, const struct device_config *config)
 static int
 stop(struct device *device)
 {
-	bool started = device->child.pid != 0, alive = child_alive(&device->child);
-	int status = child_end(&device->child);
+	bool started = device->pid != 0, lived = alive(device);
+	int status = end(device);
 
 	link_close(&device->link);
-	if (!started || child_interrupted() || (alive && (status == 0 || !device->is_switch)))
+	if (!started || device_interrupted() || (lived && (status == 0 || !device->is_switch)))
 		return 0;
-	warnx("%s ended with status %d:", device->child.name, status);
-	child_last_words(&device->child);
+	warnx("%s ended with status %d:", device->name, status);
+	last_words(device);
 	return 1;
 }
 
@@ -556,29 +554,16 @@ device_stop_both(struct device *device)
 }
 
 void
-device_select(struct device *device)
-{
-	child_resume(&device->child);
-}
-
-void
-device_deselect(struct device *device)
-{
-	child_pause(&device->child);
-}
-
-void
 device_blame(struct device *device, const char *what)
 {
-	if (child_interrupted())
+	if (device_interrupted())
 		return;
-	warnx("%s: %s; the process %s:", device->child.name, what,
-		child_alive(&device->child) ? "lives" : "has ended");
+	warnx("%s: %s; the process %s:", device->name, what, alive(device) ? "lives" : "has ended");
 	/* Its statistics name the drops. */
-	if (device->is_switch && child_alive(&device->child)) {
-		child_resume(&device->child);
-		kill(device->child.pid, SIGUSR1);
+	if (device->is_switch && alive(device)) {
+		device_select(device);
+		kill(device->pid, SIGUSR1);
 		usleep(200000);
 	}
-	child_last_words(&device->child);
+	last_words(device);
 }

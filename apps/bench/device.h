@@ -33,15 +33,6 @@
 #define DEVICE_GENERATION    7
 #define DEVICE_SOURCES_MAX   64
 
-/* A process beside the bench. */
-struct child {
-	const char *name; /* for people */
-	pid_t pid; /* 0: none */
-	int input; /* write end of its standard input, open as long as it shall live */
-	bool paused;
-	char log[DEVICE_PATH]; /* its standard output and error */
-};
-
 /* Two ports between the generator and a device. */
 struct link {
 	uint16_t port[LINK_PORTS]; /* ethdevs of the generator */
@@ -53,9 +44,12 @@ struct link {
 };
 
 struct device {
-	struct child child;
+	const char *name; /* of the process, for people */
+	pid_t pid; /* 0: none */
+	int input; /* write end of its standard input, open as long as it shall live */
+	bool is_switch, paused;
+	char log[DEVICE_PATH]; /* its standard output and error */
 	struct link link;
-	bool is_switch;
 	/* By job and residue modulo the window: what to add for the next block. */
 	uint32_t block[DEVICE_JOBS][DEVICE_WINDOW_MAX];
 };
@@ -70,7 +64,7 @@ extern const struct option_row device_options[];
 extern const char *device_over, *device_checksum;
 
 /* SIGINT or SIGTERM has come; after device_enter they only set this. */
-bool child_interrupted(void);
+bool device_interrupted(void);
 
 /*
  * Before anything else of this file: signals, folder, namespace, EAL. 0, or an exit status after a
@@ -86,7 +80,7 @@ int device_start_both(struct device *device, const struct device_config *config)
 /* Also after a failure. 0, or 1 after a line when one ended with an error. */
 int device_stop_both(struct device *device);
 
-/* Give the worker's CPU to this device, or take it away. */
+/* Give the worker's CPU to this device, or take it away: it is off on return. */
 void device_select(struct device *device);
 void device_deselect(struct device *device);
 

@@ -48,7 +48,7 @@ waited_ns(pid_t pid)
 uint64_t
 pair_waited_ns(const struct device *device)
 {
-	return waited_ns(device->child.pid) + waited_ns(getpid());
+	return waited_ns(device->pid) + waited_ns(getpid());
 }
 
 /* Measure once; *disturbed: share. */
@@ -143,20 +143,6 @@ pair_run(struct device device[2], pair_measure *measure, void *context, struct p
 			middle->value[t][PAIR_LOST] += pairs[i].value[t][PAIR_LOST];
 	}
 	return 0;
-}
-
-int
-pair_closed_loop(struct traffic *traffic, uint64_t ms, double value[PAIR_VALUES])
-{
-	struct closed_loop loop = {0};
-	int rc = traffic_run(traffic, ms, &loop);
-
-	value[0] = loop.rate;
-	value[PAIR_IDLE] = loop.idle;
-	value[PAIR_GOOD] = loop.good;
-	value[PAIR_LOST] = (double)loop.lost;
-	value[PAIR_DISTURBED] = loop.enough ? 0 : 1 - loop.good;
-	return rc;
 }
 
 bool

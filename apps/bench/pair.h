@@ -41,9 +41,6 @@ int pair_once(struct device *device, pair_measure *measure, void *context, unsig
 /* Nanoseconds, so far, that the device and the generator were ready and had no CPU. */
 uint64_t pair_waited_ns(const struct device *device);
 
-/* A closed loop as a measurement: [0] is the rate. */
-int pair_closed_loop(struct traffic *traffic, uint64_t ms, double value[PAIR_VALUES]);
-
 /* The marks of a row: what was disturbed, lost, limited by the generator; pair_note explains those
  * that were given. Valid until the next call. */
 const char *pair_mark(const struct pair *pair);

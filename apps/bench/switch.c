@@ -89,6 +89,7 @@ static struct device device[2];
 struct subject {
 	struct traffic *traffic[2];
 	struct samples samples;
+	uint64_t ms; /* of a measurement */
 	double rate; /* that is offered */
 	bool blocks; /* latency: a block of the switch is one sample */
 	bool slow; /* rfc2544: the last trial that failed: the generator could not offer its rate */
@@ -139,12 +140,35 @@ with_devices(unsigned int n, unsigned int frame_bytes, int (*what)(unsigned int 
 	return device_stop_both(device) | rc;
 }
 
-static void
-note_devices(const char *what)
+/* Begin a bench and its table. note: lines. 0, or an exit status. */
+static int
+enter(const char *what, const char *note, const struct table_column *columns, size_t count)
 {
+	int rc = device_enter();
+
+	if (rc != 0)
+		return rc;
 	bench_note("%s: weir-switch beside dpdk-testpmd (io) over %s, %s pages; %" PRIu64
 		   " sources, window %" PRIu64,
 		what, device_over, bench_pages(), sources, window);
+	bench_note("%s", note);
+	bench_table(columns, count);
+	return 0;
+}
+
+/* With jobs of each number of elements. */
+static int
+for_elements(int (*what)(unsigned int n))
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; rc == 0 && i < elements.count; i++) {
+		unsigned int n = (unsigned int)elements.value[i];
+
+		/* As large in the extended form. */
+		rc = with_devices(n, traffic_frame_bytes(n) + 4, what);
+	}
+	return rc;
 }
 
 static int
@@ -152,22 +176,30 @@ leave(int rc)
 {
 	pair_note();
 	device_leave();
-	return child_interrupted() ? 1 : rc;
+	return device_interrupted() ? 1 : rc;
 }
 
+/* A closed loop as a measurement: [0] is the rate. */
 static int
 measure_rate(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	struct subject *subject = context;
+	struct closed_loop loop = {0};
+	int rc = traffic_run(subject->traffic[t], subject->ms, &loop);
 
-	return pair_closed_loop(subject->traffic[t], bench_common.phase_ms, value);
+	value[0] = loop.rate;
+	value[PAIR_IDLE] = loop.idle;
+	value[PAIR_GOOD] = loop.good;
+	value[PAIR_LOST] = (double)loop.lost;
+	value[PAIR_DISTURBED] = loop.enough ? 0 : 1 - loop.good;
+	return rc;
 }
 
 /* A pair of rates. 0, or 1. */
 static int
 pair_of_rates(unsigned int n, unsigned int bytes, bool multicast, struct pair *pair)
 {
-	struct subject subject = {.rate = 0};
+	struct subject subject = {.ms = bench_common.phase_ms};
 	int rc = make_traffic(&subject, 0, n, bytes, multicast) |
 		make_traffic(&subject, 1, n, bytes, multicast);
 
@@ -263,20 +295,13 @@ frames_rates(unsigned int n)
 static int
 ports_run(void)
 {
-	int rc = device_enter();
+	int rc = enter("ports",
+		"idle: of the generator, beside the switch and testpmd; lost: not back within "
+		"50 ms, in all measurements of the row",
+		contributions_columns, RTE_DIM(contributions_columns));
 
-	if (rc == 0) {
-		note_devices("ports");
-		bench_note("idle: of the generator, beside the switch and testpmd; lost: not back "
-			   "within 50 ms, in all measurements of the row");
-		bench_table(contributions_columns, RTE_DIM(contributions_columns));
-	}
-	for (unsigned int i = 0; rc == 0 && i < elements.count; i++) {
-		unsigned int n = (unsigned int)elements.value[i];
-
-		/* As large in the extended form. */
-		rc = with_devices(n, traffic_frame_bytes(n) + 4, contributions_rates);
-	}
+	if (rc == 0)
+		rc = for_elements(contributions_rates);
 	if (rc == 0)
 		rc = with_devices(0, FRAME_MOST, frames_rates);
 	return leave(rc);
@@ -410,7 +435,7 @@ latency_of(unsigned int n, const char *what, struct subject *subject)
 static int
 latencies(unsigned int n)
 {
-	struct subject subject = {.samples = {.most = SAMPLES_MOST}};
+	struct subject subject = {.ms = bench_common.phase_ms, .samples = {.most = SAMPLES_MOST}};
 	int rc = 0;
 
 	subject.samples.value = calloc(SAMPLES_MOST, sizeof(double));
@@ -432,26 +457,16 @@ latencies(unsigned int n)
 static int
 latency_run(void)
 {
-	int rc = device_enter();
+	int rc = enter("latency",
+		"reduce: a block's last contribution in, its first result out; forward: an "
+		"ordinary frame of the same size\n"
+		"# load: of the switch's capacity in a closed loop, 0: 100000 frames per second; "
+		"testpmd has as many frames\n"
+		"# counted from when a frame was due, with the generator's own time; p99.9 "
+		"of " RTE_STR(SAMPLES_P999) " samples at least; what is lost is among them",
+		latency_columns, RTE_DIM(latency_columns));
 
-	if (rc == 0) {
-		note_devices("latency");
-		bench_note("reduce: a block's last contribution in, its first result out; forward: "
-			   "an ordinary frame of the same size");
-		bench_note("load: of the switch's capacity in a closed loop, 0: 100000 frames per "
-			   "second; testpmd has as many frames");
-		bench_note(
-			"counted from when a frame was due, with the generator's own time; p99.9 "
-			"of %u samples at least; what is lost is among them",
-			SAMPLES_P999);
-		bench_table(latency_columns, RTE_DIM(latency_columns));
-	}
-	for (unsigned int i = 0; rc == 0 && i < elements.count; i++) {
-		unsigned int n = (unsigned int)elements.value[i];
-
-		rc = with_devices(n, traffic_frame_bytes(n) + 4, latencies);
-	}
-	return leave(rc);
+	return leave(rc == 0 ? for_elements(latencies) : rc);
 }
 
 const struct bench bench_latency = {
@@ -469,21 +484,13 @@ struct found {
 	bool slow; /* what bounds it is the generator */
 };
 
-static int
-closed_loop(void *context, unsigned int t, double value[PAIR_VALUES])
-{
-	struct subject *subject = context;
-
-	return pair_closed_loop(subject->traffic[t], trial_ms, value);
-}
-
 /* A trial: [0] the rate at which frames were sent. */
 static int
 offer(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	struct subject *subject = context;
 	struct open_loop result;
-	int rc = traffic_offer(subject->traffic[t], subject->rate, trial_ms, NULL, 1, &result);
+	int rc = traffic_offer(subject->traffic[t], subject->rate, subject->ms, NULL, 1, &result);
 
 	value[0] = result.rate;
 	value[PAIR_LOST] = (double)(result.sent - result.done);
@@ -531,11 +538,11 @@ search(struct subject *subject, unsigned int t, struct found *found)
 {
 	double value[PAIR_VALUES] = {0}, low = 0, high;
 	bool failed = false, passed = false, disturbed = false;
-	int rc = pair_once(&device[t], closed_loop, subject, t, TRIES, value, NULL);
+	int rc = pair_once(&device[t], measure_rate, subject, t, TRIES, value, NULL);
 
 	*found = (struct found){0};
 	high = 1.3 * value[0];
-	while (rc == 0 && high >= RATE_LEAST && !child_interrupted()) {
+	while (rc == 0 && high >= RATE_LEAST && !device_interrupted()) {
 		bool close = high - low <= resolution / 100 * high;
 
 		if (close && failed)
@@ -587,11 +594,11 @@ rfc2544_point(unsigned int bytes, unsigned int n, bool *nothing)
 	double best[2];
 
 	for (unsigned int t = 0; t < 2; t++) {
-		struct subject subject = {.rate = 0};
+		struct subject subject = {.ms = trial_ms};
 		struct found found;
 		int rc = make_traffic(&subject, t, n, bytes - 4, false);
 
-		bench_progress("frames of %u bytes, %s, %s", bytes, what, device[t].child.name);
+		bench_progress("frames of %u bytes, %s, %s", bytes, what, device[t].name);
 		if (rc == 0)
 			rc = search(&subject, t, &found);
 		drop_traffic(&subject);
@@ -602,11 +609,11 @@ rfc2544_point(unsigned int bytes, unsigned int n, bool *nothing)
 		pair.value[t][PAIR_GOOD] = 1;
 		pair.disturbed = found.disturbed ? 1 : pair.disturbed;
 		best[t] = found.rate;
-		if (found.rate > 0 || child_interrupted())
+		if (found.rate > 0 || device_interrupted())
 			continue;
 		warnx("%s: frames of %u bytes (%s): no rate from %d per second on passes without "
 		      "loss%s",
-			device[t].child.name, bytes, what, RATE_LEAST,
+			device[t].name, bytes, what, RATE_LEAST,
 			found.disturbed ? ", but other processes disturbed the trials" : "");
 		*nothing |= !found.disturbed;
 	}
@@ -615,7 +622,7 @@ rfc2544_point(unsigned int bytes, unsigned int n, bool *nothing)
 		TABLE_NUMBER(best[0] * gbits), TABLE_NUMBER(best[1] * gbits),
 		TABLE_NUMBER(best[0] / best[1]), TABLE_NUMBER(sources), TABLE_NUMBER(trial_ms),
 		PAIR_CELLS(&pair)});
-	return child_interrupted() ? 1 : 0;
+	return device_interrupted() ? 1 : 0;
 }
 
 static int
@@ -638,18 +645,17 @@ rfc2544_rates(unsigned int most)
 static int
 rfc2544_run(void)
 {
-	int rc = device_enter();
+	char note[256];
+	int rc;
 
-	if (rc == 0) {
-		note_devices("rfc2544");
-		bench_note("highest rate without loss; trials of %" PRIu64 " ms, to %g %%",
-			trial_ms, resolution);
-		bench_note(
-			"forward: ordinary frames; reduce: contributions, every result comes back "
-			"right; frame: with check sequence");
-		bench_table(rfc2544_columns, RTE_DIM(rfc2544_columns));
+	snprintf(note, sizeof(note),
+		"highest rate without loss; trials of %" PRIu64 " ms, to %g %%\n"
+		"# forward: ordinary frames; reduce: contributions, every result comes back "
+		"right; frame: with check sequence",
+		trial_ms, resolution);
+	rc = enter("rfc2544", note, rfc2544_columns, RTE_DIM(rfc2544_columns));
+	if (rc == 0)
 		rc = with_devices((FRAME_MOST - HEAD_BYTES + 4) / 4, FRAME_MOST + 4, rfc2544_rates);
-	}
 	return leave(rc);
 }
 

@@ -246,7 +246,7 @@ complain(struct traffic *t, const struct weir_header *h, const char *what)
 {
 	if (t->wrong++ == 0)
 		warnx("%s: block %u for source %u: %s (status %s, %u sources, %u elements)",
-			t->config.device->child.name, h->block_id, h->src_id, what,
+			t->config.device->name, h->block_id, h->src_id, what,
 			weir_status_text(h->status), h->src_cnt, h->grad_cnt);
 }
 
@@ -463,7 +463,7 @@ loop(struct traffic *t, uint64_t ms, struct slices *slices)
 		if (now - checked > cycles) {
 			checked = now;
 			repair(t, progress);
-			if (child_interrupted() ||
+			if (device_interrupted() ||
 				(!t->ordinary && now - progress > GIVE_UP_MS * cycles))
 				return give_up(t);
 		}
