@@ -145,22 +145,6 @@ read_names(const json_t *list, struct ctrl_api *api)
 			json_string_value(json_array_get(list, api->nb_names)), CTRL_HOST_BYTES);
 }
 
-static bool
-parse_hash(const char *text, uint8_t hash[CTRL_HASH_BYTES])
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (unsigned int i = 0; i < 2 * CTRL_HASH_BYTES; i++) {
-		char c = text[i] >= 'A' && text[i] <= 'F' ? (char)(text[i] | 0x20) : text[i];
-		const char *digit = c == '\0' ? NULL : strchr(digits, c);
-
-		if (digit == NULL)
-			return false;
-		hash[i / 2] = (uint8_t)(hash[i / 2] << 4 | (digit - digits));
-	}
-	return true;
-}
-
 static int
 read_tenant(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
@@ -168,8 +152,8 @@ read_tenant(struct ctrl_reading *reading, unsigned int index, const json_t *obje
 	struct ctrl_path hash = ctrl_path("api.tenants[%u].token_sha256", index);
 
 	ctrl_keys_read("api.tenants[]", object, mine);
-	if (!parse_hash(
-		    json_string_value(json_object_get(object, "token_sha256")), mine->token_sha256))
+	if (!ctrl_parse_hex(json_string_value(json_object_get(object, "token_sha256")),
+		    mine->token_sha256, CTRL_HASH_BYTES))
 		return ctrl_refuse(reading->error, hash, "it is not 64 hexadecimal digits");
 	for (unsigned int i = 0; i < index; i++) {
 		if (strcmp(tenant[i].name, mine->name) == 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctrl/config/job.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -279,22 +278,14 @@ ctrl_check_buffers(
 
 /* -- jobs of the configuration */
 
-static int
-digit(int c)
-{
-	return isdigit(c) ? c - '0' : tolower(c) - 'a' + 10;
-}
-
 /* 64 hexadecimal digits, and white space around them. */
 static bool
 parse_key(const char *text, uint8_t key[WEIR_KEY_BYTES])
 {
 	text += strspn(text, " \t\r\n");
-	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++, text += 2) {
-		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
-			return false;
-		key[i] = (uint8_t)(digit(text[0]) << 4 | digit(text[1]));
-	}
+	if (!ctrl_parse_hex(text, key, WEIR_KEY_BYTES))
+		return false;
+	text += KEY_DIGITS;
 	return text[strspn(text, " \t\r\n")] == '\0';
 }
 

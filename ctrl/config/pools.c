@@ -93,7 +93,7 @@ ctrl_read_pools(struct ctrl_reading *reading)
 static void
 print_sum(FILE *out, const char *what, uint64_t bytes)
 {
-	fprintf(out, "memory    %-20s %10.2f MiB\n", what, (double)bytes / (1 << 20));
+	fprintf(out, "memory    %-20s %10.2f MiB\n", what, mib(bytes));
 }
 
 void

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -52,13 +53,15 @@ ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix)
 	return true;
 }
 
-static int
-hex_digit(char c)
+bool
+ctrl_parse_hex(const char *text, uint8_t *bytes, size_t count)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	for (size_t i = 0; i < count; i++, text += 2) {
+		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
+			return false;
+		bytes[i] = (uint8_t)strtoul((const char[]){text[0], text[1], '\0'}, NULL, 16);
+	}
+	return true;
 }
 
 bool
@@ -66,13 +69,9 @@ ctrl_parse_mac(const char *text, uint8_t mac[6])
 {
 	if (strlen(text) != 17)
 		return false;
-	for (unsigned int i = 0; i < 6; i++) {
-		int high = hex_digit(text[3 * i]), low = hex_digit(text[3 * i + 1]);
-
-		if (high < 0 || low < 0 || (i < 5 && text[3 * i + 2] != ':'))
+	for (unsigned int i = 0; i < 6; i++)
+		if (!ctrl_parse_hex(text + 3 * i, &mac[i], 1) || (i < 5 && text[3 * i + 2] != ':'))
 			return false;
-		mac[i] = (uint8_t)(high << 4 | low);
-	}
 	return true;
 }
 

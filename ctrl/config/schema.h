@@ -89,6 +89,7 @@ json_t *ctrl_key_get(const struct ctrl_key *key, const void *base);
 bool ctrl_parse_address(const char *text, uint32_t *address); /* any IPv4 address */
 bool ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix); /* prefix [1, 30] */
 bool ctrl_parse_mac(const char *text, uint8_t mac[6]);
+bool ctrl_parse_hex(const char *text, uint8_t *bytes, size_t count); /* and more may follow */
 
 /* True if a host can have this address: not 0/8, 127/8, multicast or reserved (240/4). */
 bool ctrl_is_host(uint32_t address);

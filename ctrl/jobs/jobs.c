@@ -34,6 +34,12 @@ ctrl_deny(
 }
 
 int
+ctrl_deny_memory(struct ctrl_refusal *why)
+{
+	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
+}
+
+int
 ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why)
 {
@@ -83,6 +89,30 @@ ctrl_job_free(struct ctrl_job *job)
 	free_shape(job->next);
 	free(job->member);
 	free(job);
+}
+
+struct ctrl_job *
+ctrl_job_new(const struct ppe_job *shape)
+{
+	struct ctrl_job *job = calloc(1, sizeof(*job));
+	struct ppe_job *copy = malloc(sizeof(*copy));
+
+	if (job == NULL || copy == NULL) {
+		free(job);
+		free(copy);
+		return NULL;
+	}
+	*copy = *shape;
+	job->job = job->copy = copy;
+	job->created = ctrl_unix_time();
+	return job;
+}
+
+void
+ctrl_job_leaves(struct ctrl_running *running, struct ctrl_job *job)
+{
+	job->leaving_next = running->leaving;
+	running->leaving = job;
 }
 
 struct ppe_job *
@@ -171,38 +201,26 @@ static struct ctrl_job *
 make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
-	struct ctrl_job *job = calloc(1, sizeof(*job));
+	struct ctrl_job *job = ctrl_job_new(&spec->shape);
 	struct ppe_job *copy;
 
 	if (job == NULL)
 		return NULL;
-	job->copy = copy = malloc(sizeof(*copy));
-	job->member = calloc(spec->shape.nb_sources, sizeof(*job->member));
-	if (copy == NULL || job->member == NULL) {
+	copy = job->copy;
+	job->member = calloc(copy->nb_sources, sizeof(*job->member));
+	if (job->member == NULL ||
+		(copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1)) {
 		ctrl_job_free(job);
 		return NULL;
 	}
-	*copy = spec->shape;
 	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : ctrl_spec_free_id(running));
 	copy->instance = running->instances + 1;
 	copy->first_generation = ctrl_generations_next(running, copy->id);
 	memset(copy->members, 0, sizeof(copy->members));
 	memset(copy->address, 0, sizeof(copy->address));
-	if (copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1) {
-		ctrl_job_free(job);
-		return NULL;
-	}
-	job->job = copy;
 	job->tenant = tenant;
-	job->created = ctrl_unix_time();
 	job->expire_s = spec->expire_s;
 	return job;
-}
-
-static int
-deny_memory(struct ctrl_refusal *why)
-{
-	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
 }
 
 /* Publish a new job; on failure it is freed. */
@@ -242,7 +260,7 @@ create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 		return rc;
 	job = make(running, spec, tenant);
 	if (job == NULL)
-		return deny_memory(why);
+		return ctrl_deny_memory(why);
 	if (spec->first_address != 0)
 		ctrl_member_set(job->copy, spec->first_rank, spec->first_address);
 	rc = begin(running, job, why);
@@ -268,7 +286,7 @@ ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 		return rc;
 	job = make(running, spec, tenant);
 	if (job == NULL)
-		return deny_memory(why);
+		return ctrl_deny_memory(why);
 	job->created = created;
 	memcpy(job->member, member, spec->shape.nb_sources * sizeof(*member));
 	for (unsigned int rank = 0; rank < spec->shape.nb_sources; rank++)
@@ -327,7 +345,7 @@ change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl
 		rc = ctrl_jobs_check_turning(running, why);
 		draft = rc < 0 ? NULL : ctrl_job_draft(job);
 		if (rc == 0 && draft == NULL)
-			return deny_memory(why);
+			return ctrl_deny_memory(why);
 		if (rc == 0) {
 			*draft = next->shape;
 			rc = ctrl_jobs_publish(running, job->job, why);
@@ -394,8 +412,7 @@ ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct
 	}
 	ctrl_log_change(
 		who, "job deleted", "job=%s id=%u", ctrl_log_quote(job->job->name).text, id);
-	job->leaving_next = running->leaving;
-	running->leaving = job;
+	ctrl_job_leaves(running, job);
 	ctrl_state_save(running);
 	ctrl_jobs_reap(running);
 	*leaving = running->engine->is_leaving(running->ppe, id, instance);

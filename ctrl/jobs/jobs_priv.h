@@ -9,6 +9,15 @@
 int ctrl_deny(struct ctrl_refusal *why, enum ctrl_refused code, const char *key, const char *format,
 	...) __attribute__((format(printf, 4, 5)));
 
+/* The refusal for a process without memory. Returns -EINVAL. */
+int ctrl_deny_memory(struct ctrl_refusal *why);
+
+/* A job with a copy of this shape, created now, without members. For ctrl_job_free; NULL: no memory. */
+struct ctrl_job *ctrl_job_new(const struct ppe_job *shape);
+
+/* Put a job that is out of the table into ctrl_running.leaving. */
+void ctrl_job_leaves(struct ctrl_running *running, struct ctrl_job *job);
+
 /* Nobody waits for a worker that does not turn. 0, or refused. */
 int ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why);
 

@@ -112,8 +112,7 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 		return rc;
 	next = ctrl_job_draft(job);
 	if (next == NULL)
-		return ctrl_deny(
-			why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
+		return ctrl_deny_memory(why);
 	ctrl_member_set(next, rank, address);
 	return ctrl_jobs_publish(running, job->job, why);
 }

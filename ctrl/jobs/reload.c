@@ -16,6 +16,7 @@
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
+#include "ctrl/jobs/tenants.h"
 
 const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read", "api.tls",
 	"api.tenants", "faults", "jobs", NULL};
@@ -107,23 +108,17 @@ ctrl_reload_check(const struct ctrl_config *now, const struct ctrl_config *next,
 	return found.count == 0 ? 0 : -EINVAL;
 }
 
-static const struct ctrl_tenant *
-find_tenant(const struct ctrl_config *config, const struct ctrl_tenant *former)
-{
-	for (unsigned int i = 0; former != NULL && i < config->api.nb_tenants; i++)
-		if (strcmp(config->api.tenant[i].name, former->name) == 0)
-			return &config->api.tenant[i];
-	return NULL;
-}
-
 /* Set the job's tenant to the one of the same name in the next configuration. */
 static void
-move_tenant(struct ctrl_job *job, const struct ctrl_config *next, const struct ctrl_log_who *who)
+move_tenant(const struct ctrl_running *running, struct ctrl_job *job,
+	const struct ctrl_config *next, const struct ctrl_log_who *who)
 {
 	const struct ctrl_tenant *former = job->tenant;
 
-	job->tenant = find_tenant(next, former);
-	if (former != NULL && job->tenant == NULL)
+	if (former == NULL)
+		return;
+	job->tenant = ctrl_tenant_find(&next->api, former->name);
+	if (job->tenant == NULL && !ctrl_job_is_leaving(running, job))
 		ctrl_log_change(who, "job is nobody's now: its tenant is gone", "job=%s tenant=%s",
 			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
 }
@@ -170,9 +165,9 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 		return rc;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
-			move_tenant(running->by_id[i], next, who);
+			move_tenant(running, running->by_id[i], next, who);
 	for (struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
-		job->tenant = find_tenant(next, job->tenant);
+		move_tenant(running, job, next, who);
 	running->config = next;
 	running->reloads++;
 	ctrl_state_note(running);
@@ -217,12 +212,6 @@ same(const struct ppe_job *a, const struct ppe_job *b)
 	return same_shape(a, b) && same_sources(a, b) && ctrl_settings_same(&of_a, &of_b, false);
 }
 
-static int
-deny_memory(struct ctrl_refusal *why)
-{
-	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL, "the switch is out of memory: ask again");
-}
-
 /* Put a new job of the next configuration in its id's place. */
 static int
 put_new(struct plan *plan, const struct ppe_job *shape)
@@ -235,20 +224,14 @@ put_new(struct plan *plan, const struct ppe_job *shape)
 		!ctrl_check_links(plan->next, shape, &reason))
 		return ctrl_deny(plan->why, CTRL_REFUSED_RANGE, "jobs", "job %s: %s", shape->name,
 			reason.text);
-	job = calloc(1, sizeof(*job));
-	if (job != NULL)
-		job->copy = malloc(sizeof(*job->copy));
-	if (job == NULL || job->copy == NULL) {
-		ctrl_job_free(job);
-		return deny_memory(plan->why);
-	}
-	*job->copy = *shape;
+	job = ctrl_job_new(shape);
+	if (job == NULL)
+		return ctrl_deny_memory(plan->why);
 	job->copy->instance = running->instances + ++plan->nb_made;
 	if (shape->fixed_generation == 0)
 		job->copy->first_generation = ctrl_generations_next(running, shape->id);
-	job->job = plan->made = job->copy;
 	job->from_file = true;
-	job->created = ctrl_unix_time();
+	plan->made = job->copy;
 	running->by_id[shape->id] = job;
 	return 0;
 }
@@ -263,7 +246,7 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 	struct ctrl_reason reason;
 
 	if (next == NULL)
-		return deny_memory(plan->why);
+		return ctrl_deny_memory(plan->why);
 	spec = ctrl_job_spec_of(next, 0);
 	before = ctrl_job_spec_of(was, 0);
 	after = ctrl_job_spec_of(shape, 0);
@@ -370,8 +353,7 @@ finish(struct plan *plan, const bool drafted[WEIR_JOBS_MAX], const struct ctrl_l
 			done->replaced++;
 		tell(who, is == NULL ? "job deleted" : "job replaced",
 			is == NULL ? was->job : is->job);
-		was->leaving_next = running->leaving;
-		running->leaving = was;
+		ctrl_job_leaves(running, was);
 	}
 }
 

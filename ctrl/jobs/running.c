@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "ctrl/jobs/generations.h"
-#include "ctrl/jobs/jobs.h"
+#include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/membership.h"
 
 #define STUCK_S 1.0
@@ -48,25 +48,15 @@ ctrl_running_create(
 	r->started = ctrl_monotonic();
 	r->started_at = ctrl_unix_time();
 	for (unsigned int i = 0; i < config->nb_jobs; i++) {
-		struct ctrl_job *job = calloc(1, sizeof(*job));
-		struct ppe_job *copy = malloc(sizeof(*copy));
-		uint16_t first;
+		struct ctrl_job *job = ctrl_job_new(&config->job[i]);
 
-		if (job == NULL || copy == NULL) {
-			free(job);
-			free(copy);
+		if (job == NULL) {
 			ctrl_running_destroy(r);
 			return -ENOMEM;
 		}
-		*copy = config->job[i];
-		job->job = job->copy = copy;
 		job->from_file = true;
-		job->created = r->started_at;
 		r->by_id[job->job->id] = job;
-		first = job->job->first_generation != 0 ? job->job->first_generation
-							: config->ppe.first_generation;
-		if (job->job->fixed_generation == 0 && first != 0)
-			ctrl_generations_reserve(r, job->job->id, first);
+		ctrl_generations_begin(r, job->job);
 	}
 	for (unsigned int w = 0; w < PPE_WORKERS_MAX; w++)
 		r->pulse[w].changed = r->started;

@@ -15,8 +15,15 @@
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/jobs_priv.h"
-#include "ctrl/jobs/state_priv.h"
+#include "ctrl/jobs/tenants.h"
 #include "ctrl/log.h"
+
+struct ctrl_state {
+	char path[CTRL_FILE_BYTES];
+	uint32_t instances; /* of jobs, ever */
+	uint16_t reserved[WEIR_JOBS_MAX]; /* generations, by job id; 0: none */
+	json_t *root; /* NULL: there was no file */
+};
 
 static int64_t
 number(const json_t *object, const char *key)
@@ -26,18 +33,6 @@ number(const json_t *object, const char *key)
 
 /* -- write the state as JSON */
 
-static void
-put(json_t *object, const char *key, double value)
-{
-	json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
-static void
-put_text(json_t *object, const char *key, const char *text)
-{
-	json_object_set_new(object, key, json_string(text));
-}
-
 static json_t *
 members_json(const struct ctrl_job *job)
 {
@@ -45,18 +40,15 @@ members_json(const struct ctrl_job *job)
 
 	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
 		const struct ctrl_member *member = &job->member[rank];
-		json_t *object;
 
 		if (member->state == CTRL_MEMBER_EXPECTED || member->state == CTRL_MEMBER_LEFT)
 			continue;
-		object = json_object();
-		put(object, "rank", rank);
-		put_text(object, "address", ctrl_address_text(member->address).text);
-		put(object, "membership", (double)member->membership);
-		put(object, "joined", member->joined);
-		put_text(object, "state",
-			member->state == CTRL_MEMBER_JOINED ? "joined" : "expired");
-		json_array_append_new(list, object);
+		json_array_append_new(list,
+			json_pack("{s:i, s:s, s:I, s:I, s:s}", "rank", (int)rank, "address",
+				ctrl_address_text(member->address).text, "membership",
+				(json_int_t)member->membership, "joined",
+				(json_int_t)member->joined, "state",
+				member->state == CTRL_MEMBER_JOINED ? "joined" : "expired"));
 	}
 	return list;
 }
@@ -66,14 +58,11 @@ job_json(const struct ctrl_job *job)
 {
 	const struct ppe_job *shape = job->job;
 	struct ctrl_job_spec spec = ctrl_job_spec_of(shape, job->expire_s);
-	json_t *object = json_object();
+	json_t *object = json_pack("{s:i, s:s, s:s, s:i}", "id", shape->id, "name", shape->name,
+		"tenant", job->tenant == NULL ? "" : job->tenant->name, "size", shape->nb_sources);
 
-	put(object, "id", shape->id);
-	put_text(object, "name", shape->name);
-	put_text(object, "tenant", job->tenant == NULL ? "" : job->tenant->name);
-	put(object, "size", shape->nb_sources);
 	ctrl_settings_put(object, &spec);
-	put(object, "created", job->created);
+	json_object_set_new(object, "created", json_integer((json_int_t)job->created));
 	json_object_set_new(object, "members", members_json(job));
 	return object;
 }
@@ -81,28 +70,19 @@ job_json(const struct ctrl_job *job)
 static json_t *
 state_json(const struct ctrl_running *running)
 {
-	json_t *root = json_object(), *generations = json_array(), *jobs = json_array();
+	json_t *generations = json_array(), *jobs = json_array();
 
-	put(root, "weir_state", CTRL_STATE_VERSION);
-	put_text(root, "switch", running->config->name);
-	put(root, "saved", ctrl_unix_time());
-	put(root, "instances", running->instances);
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
-		json_t *object;
-
-		if (running->reserved[id] == 0)
-			continue;
-		object = json_object();
-		put(object, "job", id);
-		put(object, "reserved", running->reserved[id]);
-		json_array_append_new(generations, object);
-	}
-	json_object_set_new(root, "generations", generations);
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (running->reserved[id] != 0)
+			json_array_append_new(generations,
+				json_pack("{s:i, s:i}", "job", (int)id, "reserved",
+					running->reserved[id]));
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (running->by_id[id] != NULL && !running->by_id[id]->from_file)
 			json_array_append_new(jobs, job_json(running->by_id[id]));
-	json_object_set_new(root, "jobs", jobs);
-	return root;
+	return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "weir_state", CTRL_STATE_VERSION,
+		"switch", running->config->name, "saved", (json_int_t)ctrl_unix_time(), "instances",
+		(json_int_t)running->instances, "generations", generations, "jobs", jobs);
 }
 
 char *
@@ -223,21 +203,12 @@ read_members(const json_t *list, struct ctrl_member member[WEIR_SOURCES_MAX])
 	}
 }
 
-static const struct ctrl_tenant *
-find_tenant(const struct ctrl_api *api, const char *name)
-{
-	for (unsigned int i = 0; i < api->nb_tenants; i++)
-		if (strcmp(api->tenant[i].name, name) == 0)
-			return &api->tenant[i];
-	return NULL;
-}
-
 static int
 restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refusal *why)
 {
 	struct ctrl_log_who who = ctrl_log_who_itself("restart");
 	const char *owner = text_of(object, "tenant");
-	const struct ctrl_tenant *tenant = find_tenant(&running->config->api, owner);
+	const struct ctrl_tenant *tenant = ctrl_tenant_find(&running->config->api, owner);
 	struct ctrl_member member[WEIR_SOURCES_MAX];
 	struct ctrl_job_spec spec = read_spec(object);
 	int rc;

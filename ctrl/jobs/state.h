@@ -35,6 +35,9 @@ int ctrl_state_load(
 int ctrl_state_parse(const char *text, size_t length, const char *path, const char *name,
 	struct ctrl_state **state, char *error, size_t size);
 
+/* The state of what runs, as text to be freed, and its length. NULL: no memory. */
+char *ctrl_state_text(const struct ctrl_running *running, size_t *length);
+
 /* NULL is fine. */
 void ctrl_state_destroy(struct ctrl_state *state);
 

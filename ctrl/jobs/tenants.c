@@ -11,12 +11,20 @@
 uint64_t
 ctrl_job_memory(const struct ppe_job *job)
 {
-	uint64_t payload = (ppe_job_buffer_bytes(job) + LINE - 1) & ~(uint64_t)(LINE - 1);
-
-	uint64_t kept = (ppe_job_payload_bytes(job) + LINE - 1) & ~(uint64_t)(LINE - 1);
+	uint64_t payload = RTE_ALIGN(ppe_job_buffer_bytes(job), LINE);
+	uint64_t kept = RTE_ALIGN(ppe_job_payload_bytes(job), LINE);
 
 	return 2ul * job->window * (payload + LINE) +
 		(uint64_t)ppe_job_kept(job) * job->window * (kept + LINE);
+}
+
+const struct ctrl_tenant *
+ctrl_tenant_find(const struct ctrl_api *api, const char *name)
+{
+	for (unsigned int i = 0; i < api->nb_tenants; i++)
+		if (strcmp(api->tenant[i].name, name) == 0)
+			return &api->tenant[i];
+	return NULL;
 }
 
 static void

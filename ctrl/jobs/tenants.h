@@ -19,6 +19,9 @@ struct ctrl_use {
 /* Bytes of aggregation buffers that a job reserves, their headers included. */
 uint64_t ctrl_job_memory(const struct ppe_job *job);
 
+/* The tenant of a name, or NULL. */
+const struct ctrl_tenant *ctrl_tenant_find(const struct ctrl_api *api, const char *name);
+
 /*
  * tenant: NULL for the jobs that are nobody's. Jobs that are leaving count: they have their memory
  * until they are gone.

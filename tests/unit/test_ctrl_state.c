@@ -14,7 +14,7 @@
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/config/files.h"
-#include "ctrl/jobs/state_priv.h"
+#include "ctrl/jobs/state.h"
 
 TestSuite(ctrl_state, .timeout = 90);
 
