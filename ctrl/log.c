@@ -14,8 +14,15 @@
 #include <unistd.h>
 
 #include <rte_common.h>
+#include <rte_log.h>
 
-#include "ctrl/log_priv.h"
+#define TYPES_MAX 1024 /* log types with a limit of their own; DPDK with all drivers has 500 */
+
+struct line {
+	size_t length;
+	bool truncated;
+	char text[CTRL_LOG_LINE_BYTES];
+};
 
 static struct {
 	enum ctrl_log_level level[CTRL_LOG_MODULE_COUNT];
@@ -57,26 +64,6 @@ is_journal(int fd)
 }
 
 void
-ctrl_log_start(const struct ctrl_log_config *config)
-{
-	memcpy(out.level, config->level, sizeof(out.level));
-	out.journal = is_journal(out.fd);
-	ctrl_log_take_rte();
-}
-
-void
-ctrl_log_change_levels(const struct ctrl_log_config *config)
-{
-	struct ctrl_log_config given = *config;
-
-	/* Other threads log meanwhile. */
-	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
-		__atomic_store_n(&out.level[module], config->level[module], __ATOMIC_RELAXED);
-	given.given = true; /* also defaults are other than what was */
-	ctrl_log_apply(&given);
-}
-
-void
 ctrl_log_to(int fd, bool journal)
 {
 	out.fd = fd;
@@ -89,19 +76,9 @@ ctrl_log_is_on(enum ctrl_log_module module, enum ctrl_log_level level)
 	return level <= __atomic_load_n(&out.level[module], __ATOMIC_RELAXED);
 }
 
-void
-ctrl_log_add(struct ctrl_log_line *line, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	ctrl_log_add_list(line, format, args);
-	va_end(args);
-}
-
-/* A line that is full stays as it is but for its end: see ctrl_log_end. */
-void
-ctrl_log_add_list(struct ctrl_log_line *line, const char *format, va_list args)
+/* A line that is full stays as it is but for its end: see end. */
+__attribute__((format(printf, 2, 0))) static void
+add_list(struct line *line, const char *format, va_list args)
 {
 	size_t room = sizeof(line->text) - line->length;
 	int wanted = vsnprintf(line->text + line->length, room, format, args);
@@ -112,8 +89,19 @@ ctrl_log_add_list(struct ctrl_log_line *line, const char *format, va_list args)
 	line->length += RTE_MIN((size_t)wanted, room - 1);
 }
 
-void
-ctrl_log_begin(struct ctrl_log_line *line, const char *module, enum ctrl_log_level level)
+__attribute__((format(printf, 2, 3))) static void
+add(struct line *line, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	add_list(line, format, args);
+	va_end(args);
+}
+
+/* Begin with priority or time, level and module. */
+static void
+begin(struct line *line, const char *module, enum ctrl_log_level level)
 {
 	struct timespec now;
 	struct tm utc;
@@ -121,15 +109,15 @@ ctrl_log_begin(struct ctrl_log_line *line, const char *module, enum ctrl_log_lev
 	line->length = 0;
 	line->truncated = false;
 	if (out.journal) {
-		ctrl_log_add(line, "<%d>", level);
+		add(line, "<%d>", level);
 	} else {
 		clock_gettime(CLOCK_REALTIME, &now);
 		gmtime_r(&now.tv_sec, &utc);
-		ctrl_log_add(line, "time=%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", utc.tm_year + 1900,
+		add(line, "time=%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", utc.tm_year + 1900,
 			utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
 			now.tv_nsec / 1000000);
 	}
-	ctrl_log_add(line, "level=%s module=%s", level_words[level], module);
+	add(line, "level=%s module=%s", level_words[level], module);
 }
 
 /* Of other bytes than these a terminal may take orders: C0, DEL, and above them C1 and parts of
@@ -142,7 +130,7 @@ is_plain(char c)
 
 /* Add the last words; what is there gives way. One byte stays for the line end. */
 static void
-put_mark(struct ctrl_log_line *line, const char *mark)
+put_mark(struct line *line, const char *mark)
 {
 	size_t length = strlen(mark);
 
@@ -174,8 +162,8 @@ put(const char *text, size_t length)
  * Whatever got into the line, it is one line, of printable ASCII. The descriptor is others' too, and
  * stays as blocking as they made it: the switch waits for no reader of its log.
  */
-void
-ctrl_log_end(struct ctrl_log_line *line)
+static void
+end(struct line *line)
 {
 	char mark[48] = "", lost[32] = "";
 
@@ -199,17 +187,17 @@ __attribute__((format(printf, 6, 0))) static void
 write_line(enum ctrl_log_module module, enum ctrl_log_level level, const char *who,
 	const char *what, uint32_t suppressed, const char *format, va_list args)
 {
-	struct ctrl_log_line line;
+	struct line line;
 
-	ctrl_log_begin(&line, module_words[module], level);
-	ctrl_log_add(&line, " msg=\"%s\"", what);
+	begin(&line, module_words[module], level);
+	add(&line, " msg=\"%s\"", what);
 	if (who != NULL)
-		ctrl_log_add(&line, " %s", who);
-	ctrl_log_add(&line, " ");
-	ctrl_log_add_list(&line, format, args);
+		add(&line, " %s", who);
+	add(&line, " ");
+	add_list(&line, format, args);
 	if (suppressed > 0)
-		ctrl_log_add(&line, " suppressed=%u", suppressed);
-	ctrl_log_end(&line);
+		add(&line, " suppressed=%u", suppressed);
+	end(&line);
 }
 
 void
@@ -228,13 +216,22 @@ ctrl_log(enum ctrl_log_module module, enum ctrl_log_level level, const char *wha
 void
 ctrl_log_say(enum ctrl_log_module module, enum ctrl_log_level level, const char *what)
 {
-	struct ctrl_log_line line;
+	struct line line;
 
 	if (!ctrl_log_is_on(module, level))
 		return;
-	ctrl_log_begin(&line, module_words[module], level);
-	ctrl_log_add(&line, " msg=\"%s\"", what);
-	ctrl_log_end(&line);
+	begin(&line, module_words[module], level);
+	add(&line, " msg=\"%s\"", what);
+	end(&line);
+}
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 bool
@@ -256,21 +253,12 @@ ctrl_log_limited(struct ctrl_log_limit *limit, enum ctrl_log_module module,
 {
 	va_list args;
 
-	if (!ctrl_log_is_on(module, level) || !ctrl_log_allow(limit, ctrl_log_now_ms()))
+	if (!ctrl_log_is_on(module, level) || !ctrl_log_allow(limit, now_ms()))
 		return;
 	va_start(args, format);
 	write_line(module, level, NULL, what, limit->suppressed, format, args);
 	va_end(args);
 	limit->suppressed = 0;
-}
-
-uint64_t
-ctrl_log_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 struct ctrl_log_who
@@ -345,4 +333,146 @@ ctrl_log_quote(const char *text)
 	used += (size_t)snprintf(
 		value.text + used, sizeof(value.text) - used, "%s\"", *text != '\0' ? "..." : "");
 	return value;
+}
+
+/* -- what goes through rte_log - EAL, drivers, the data plane's modules - in the form of all other lines */
+
+/* The modules that log through rte_log, as their files register themselves. */
+static const struct {
+	enum ctrl_log_module module;
+	const char *type;
+} modules[] = {
+#define X(name, word, help) {CTRL_LOG_##name, "weir." word},
+	CTRL_LOG_RTE_MODULES(X)
+#undef X
+};
+
+/* Guarded by the lock of rte_log's stream, which is held while a line is written. */
+static struct ctrl_log_limit limits[TYPES_MAX];
+
+static const char *
+room_of(int logtype)
+{
+	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
+		if (rte_log_register(modules[i].type) ==
+			logtype) /* finds it: it is there already */
+			return module_words[modules[i].module];
+	return "dpdk";
+}
+
+/* RTE_LOG_EMERG is 1 where syslog's is 0; Weir has no worse level than error. */
+static enum ctrl_log_level
+level_of(unsigned int rte_level)
+{
+	return (enum ctrl_log_level)RTE_MIN(
+		RTE_MAX((int)rte_level - 1, (int)CTRL_LOG_ERROR), (int)CTRL_LOG_DEBUG);
+}
+
+void
+ctrl_log_rte_line(int logtype, unsigned int rte_level, const char *text)
+{
+	struct ctrl_log_limit *limit = &limits[(unsigned int)logtype % TYPES_MAX];
+	enum ctrl_log_level level = level_of(rte_level);
+	struct line line;
+
+	/* A driver can complain about every packet. Who asked for more than warnings gets all. */
+	if (level <= CTRL_LOG_WARNING && !ctrl_log_allow(limit, now_ms()))
+		return;
+	begin(&line, room_of(logtype), level);
+	add(&line, " msg=\"");
+	for (const char *p = text; *p != '\0' && *p != '\n'; p++)
+		add(&line, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
+	add(&line, "\"");
+	if (limit->suppressed > 0)
+		add(&line, " suppressed=%u", limit->suppressed);
+	limit->suppressed = 0;
+	end(&line);
+}
+
+/* rte_log flushes its stream after each message. */
+static ssize_t
+take(void *cookie, const char *bytes, size_t length)
+{
+	char text[CTRL_LOG_LINE_BYTES];
+	size_t used = 0;
+
+	(void)cookie;
+	for (size_t i = 0; i <= length; i++) {
+		if (i < length && bytes[i] != '\n') {
+			if (used + 1 < sizeof(text))
+				text[used++] = bytes[i];
+			continue;
+		}
+		text[used] = '\0';
+		if (used > 0)
+			ctrl_log_rte_line(rte_log_cur_msg_logtype(),
+				(unsigned int)rte_log_cur_msg_loglevel(), text);
+		used = 0;
+	}
+	return (ssize_t)length;
+}
+
+/* For the life of the process: threads log until the end. */
+static void
+take_rte(void)
+{
+	static FILE *stream;
+
+	if (stream == NULL)
+		stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take});
+	if (stream != NULL)
+		rte_openlog_stream(stream);
+}
+
+/*
+ * EAL has a level for all types beside theirs. Where a module wants more than it lets through, each
+ * type is given it instead, so that the others stay as quiet as they were.
+ */
+static void
+lift(uint32_t wanted)
+{
+	uint32_t all = rte_log_get_global_level();
+	int level;
+
+	if (wanted <= all)
+		return;
+	for (uint32_t type = 0; (level = rte_log_get_level(type)) >= 0; type++)
+		if ((uint32_t)level > all)
+			rte_log_set_level(type, all);
+	rte_log_set_global_level(wanted);
+}
+
+void
+ctrl_log_apply(const struct ctrl_log_config *config)
+{
+	uint32_t most = 0;
+
+	if (!config->given)
+		return;
+	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
+		most = RTE_MAX(most, (uint32_t)config->level[modules[i].module] + 1);
+	lift(most);
+	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
+		rte_log_set_level_pattern(
+			modules[i].type, (uint32_t)config->level[modules[i].module] + 1);
+}
+
+void
+ctrl_log_start(const struct ctrl_log_config *config)
+{
+	memcpy(out.level, config->level, sizeof(out.level));
+	out.journal = is_journal(out.fd);
+	take_rte();
+}
+
+void
+ctrl_log_change_levels(const struct ctrl_log_config *config)
+{
+	struct ctrl_log_config given = *config;
+
+	/* Other threads log meanwhile. */
+	for (unsigned int module = 0; module < CTRL_LOG_MODULE_COUNT; module++)
+		__atomic_store_n(&out.level[module], config->level[module], __ATOMIC_RELAXED);
+	given.given = true; /* also defaults are other than what was */
+	ctrl_log_apply(&given);
 }

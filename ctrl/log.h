@@ -37,15 +37,18 @@ enum ctrl_log_level {
 /* The words of `log.level`, in the order of the levels. */
 #define CTRL_LOG_LEVELS "error|warning|notice|info|debug"
 
-/* Name, word, what it tells. From PPE on they are modules that log through rte_log. */
-#define CTRL_LOG_MODULES(X)                                                                        \
-	X(SWITCH, "switch", "Start, stop, signals, watchdog.")                                     \
-	X(CTRL, "ctrl", "Jobs, configuration, state. Changes are logged at any level.")            \
-	X(API, "api", "The control API's server and its clients.")                                 \
+/* Name, word, what it tells: the data plane's modules, which log through rte_log, and all. */
+#define CTRL_LOG_RTE_MODULES(X)                                                                    \
 	X(PPE, "ppe", "The engines.")                                                              \
 	X(PKTBUF, "pktbuf", "Packet memory and ports.")                                            \
 	X(RMW, "rmw", "Aggregation buffers.")                                                      \
 	X(HASHENGINE, "hashengine", "Tables.")
+
+#define CTRL_LOG_MODULES(X)                                                                        \
+	X(SWITCH, "switch", "Start, stop, signals, watchdog.")                                     \
+	X(CTRL, "ctrl", "Jobs, configuration, state. Changes are logged at any level.")            \
+	X(API, "api", "The control API's server and its clients.")                                 \
+	CTRL_LOG_RTE_MODULES(X)
 
 enum ctrl_log_module {
 #define X(name, word, help) CTRL_LOG_##name,
@@ -78,6 +81,9 @@ void ctrl_log_change_levels(const struct ctrl_log_config *config);
  * levels of its own. Without the section `log` they stay as EAL's --log-level left them.
  */
 void ctrl_log_apply(const struct ctrl_log_config *config);
+
+/* Log one message of rte_log, NUL-terminated, without its line end. For tests. */
+void ctrl_log_rte_line(int logtype, unsigned int rte_level, const char *text);
 
 /* Log to another descriptor, with or without the journal's prefix: for tests. */
 void ctrl_log_to(int fd, bool journal);

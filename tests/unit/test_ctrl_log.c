@@ -11,7 +11,6 @@
 #include <rte_log.h>
 
 #include "ctrl/log.h"
-#include "ctrl/log_priv.h"
 
 static int pipe_fd[2];
 static char got[8 * CTRL_LOG_LINE_BYTES];
