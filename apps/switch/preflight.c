@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ctrl/config/interface.h"
+#include "ctrl/config/job.h"
 
 static int complain(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -31,22 +32,13 @@ complain(int rc, const char *format, ...)
 }
 
 static int
-check_mtu(const struct ctrl_config *config, unsigned int p, int mtu)
+check_mtus(const struct ctrl_config *config)
 {
-	const char *interface = config->port_more[p].interface;
+	struct ctrl_reason reason;
 
-	if (config->port[p].mtu > 0)
-		return 0; /* the switch sets it */
-	for (unsigned int j = 0; j < config->nb_jobs; j++) {
-		uint32_t frame = ctrl_job_frame_bytes(&config->job[j]);
-
-		if (frame > (uint32_t)mtu + 14)
-			return complain(-EINVAL,
-				"interface %s of port %s has MTU %d, and job %s sends frames of %u "
-				"bytes: ip link set dev %s mtu %u",
-				interface, config->port[p].name, mtu, config->job[j].name, frame,
-				interface, frame - 14);
-	}
+	for (unsigned int j = 0; j < config->nb_jobs; j++)
+		if (!ctrl_check_links(config, &config->job[j], &reason))
+			return complain(-EINVAL, "job %s: %s", config->job[j].name, reason.text);
 	return 0;
 }
 
@@ -73,15 +65,14 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 {
 	const char *interface = config->port_more[p].interface;
 	const char *port = config->port[p].name;
-	int mtu = ctrl_interface_mtu(interface);
-	int fd, rc;
+	int fd, rc = ctrl_interface_is_up(interface);
 
-	if (mtu < 0)
-		return complain(mtu,
+	if (rc < 0)
+		return complain(rc,
 			"interface %s of port %s does not exist: create it, or start the switch in "
 			"its network namespace (ip netns exec)",
 			interface, port);
-	if (ctrl_interface_is_up(interface) == 0)
+	if (rc == 0)
 		return complain(-ENETDOWN, "interface %s of port %s is down: ip link set dev %s up",
 			interface, port, interface);
 	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -91,8 +82,7 @@ check_interface(const struct ctrl_config *config, unsigned int p)
 			"cap_net_raw,cap_net_admin+ep on weir-switch",
 			port, strerror(errno));
 	close(fd);
-	rc = claim(interface, port);
-	return rc < 0 ? rc : check_mtu(config, p, mtu);
+	return claim(interface, port);
 }
 
 /* Both settings lose packets without a trace. The kernel does not touch packets of a TAP or of XDP. */
@@ -221,6 +211,8 @@ preflight(const struct ctrl_config *config)
 	for (unsigned int p = 0; rc == 0 && p < config->nb_ports; p++)
 		if (config->port_more[p].interface[0] != '\0')
 			rc = check_interface(config, p);
+	if (rc == 0)
+		rc = check_mtus(config);
 	if (rc == 0 && config->exception[0] != '\0')
 		rc = check_exception(config->exception);
 	for (unsigned int p = 0; rc == 0 && p < config->nb_ports; p++)

@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
@@ -17,7 +20,6 @@
 #include <rte_errno.h>
 #include <rte_pdump.h>
 
-#include "apps/switch/loop.h"
 #include "apps/switch/notify.h"
 #include "ctrl/api/server.h"
 #include "ctrl/faults.h"
@@ -34,7 +36,7 @@
 #define STOP_LIMIT_MS 2000
 #define LAST_WORDS_MS 1000 /* that the last lines wait for the reader of stdout */
 
-/* A switch between ppe_create and ppe_destroy; the context of the loop's handlers. */
+/* A switch between ppe_create and ppe_destroy. */
 struct run {
 	const struct options *options;
 	struct ctrl_config **config; /* a reload replaces it */
@@ -42,6 +44,8 @@ struct run {
 	struct ppe *ppe;
 	struct ctrl_running *running;
 	struct api_server *server;
+	int epoll, signals, timer; /* what the control thread waits for, and on */
+	bool stopping; /* SIGINT or SIGTERM has come */
 	int stuck; /* the worker that hangs; -1: none */
 	bool abandoned; /* a worker did not stop and still uses its memory */
 };
@@ -185,10 +189,8 @@ report(const json_t *stats, const char *stats_file, int wait_ms)
 }
 
 static void
-on_tick(void *context)
+tick(struct run *run)
 {
-	struct run *run = context;
-
 	int stuck;
 
 	ctrl_running_tick(run->running);
@@ -203,16 +205,6 @@ on_tick(void *context)
 		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers turn again");
 	run->stuck = stuck;
 	notify_tick(stuck < 0);
-}
-
-static void
-on_report(void *context)
-{
-	struct run *run = context;
-	json_t *stats = ctrl_stats_read(run->running);
-
-	report(stats, run->options->stats_file, 0);
-	json_decref(stats);
 }
 
 /* The reason names every key and may be longer than ctrl_log_quote takes. */
@@ -258,20 +250,21 @@ take_reload(struct ctrl_config *next, struct ctrl_running *running, struct api_s
 }
 
 /*
- * Read the configuration again and replace *config, which is freed; or refuse the file and change
+ * Read the configuration again and replace *run->config, which is freed; or refuse the file and change
  * nothing. The log and running->reloading say which, and who asked.
  */
 static void
-reload(const char *path, struct ctrl_config **config, struct ctrl_running *running,
-	struct api_server *server, const struct ctrl_log_who *who)
+reload(struct run *run, const struct ctrl_log_who *who)
 {
-	struct ctrl_reloading *reloading = &running->reloading;
-	struct ctrl_config *next, *former = *config;
+	struct ctrl_reloading *reloading = &run->running->reloading;
+	struct ctrl_config *next, *former = *run->config;
 	char error[CTRL_ERROR_BYTES];
-	int rc = ctrl_config_load(path, &next, error, sizeof(error));
+	int rc;
 
+	notify_reloading();
+	rc = ctrl_config_load(run->options->config, &next, error, sizeof(error));
 	if (rc == 0)
-		rc = take_reload(next, running, server, who, error);
+		rc = take_reload(next, run->running, run->server, who, error);
 	reloading->done = reloading->asked;
 	strlcpy(reloading->refused, rc < 0 ? error : "", sizeof(reloading->refused));
 	if (rc == 0) {
@@ -280,42 +273,127 @@ reload(const char *path, struct ctrl_config **config, struct ctrl_running *runni
 		/* EAL may keep pointers into its argv: keep the former one, which is equal. */
 		former->argv = next->argv;
 		next->argv = argv;
-		*config = next;
+		*run->config = next;
 		ctrl_config_destroy(former);
-		return;
+	} else {
+		say_refused(who, error);
+		ctrl_config_destroy(next);
 	}
-	say_refused(who, error);
-	ctrl_config_destroy(next);
-}
-
-static void
-on_reload(void *context, const struct ctrl_log_who *who)
-{
-	struct run *run = context;
-
-	notify_reloading();
-	reload(run->options->config, run->config, run->running, run->server, who);
 	notify_ready();
 }
 
-static void
-on_settle(void *context)
-{
-	struct run *run = context;
+/* -- the control thread's loop: signals, the control API, a tick each second. No client can block it. */
 
+/* The signals that the loop takes. */
+static sigset_t
+loop_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	return set;
+}
+
+static int
+watch(const struct run *run, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(run->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int
+open_loop(struct run *run)
+{
+	static const struct itimerspec second = {{1, 0}, {1, 0}};
+	sigset_t set = loop_signals();
+	int rc;
+
+	run->epoll = epoll_create1(EPOLL_CLOEXEC);
+	run->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	run->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (run->epoll < 0 || run->signals < 0 || run->timer < 0 ||
+		timerfd_settime(run->timer, 0, &second, NULL) < 0)
+		return -errno;
+	rc = watch(run, run->signals);
+	if (rc == 0)
+		rc = watch(run, run->timer);
+	if (rc == 0 && run->server != NULL)
+		rc = watch(run, api_server_fd(run->server));
+	return rc;
+}
+
+static void
+take_signal(struct run *run, const struct signalfd_siginfo *info)
+{
+	struct ctrl_log_who who = ctrl_log_who_process(info->ssi_uid, (pid_t)info->ssi_pid);
+	const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+
+	if (info->ssi_signo == SIGUSR1) {
+		json_t *stats = ctrl_stats_read(run->running);
+
+		report(stats, run->options->stats_file, 0);
+		json_decref(stats);
+	} else if (info->ssi_signo == SIGHUP) {
+		reload(run, &who);
+	} else if (!run->stopping) {
+		run->stopping = true;
+		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "stop", "%s signal=%s", who.text, name);
+		notify_stopping(name);
+	}
+}
+
+/* One round. Signals come first, so that a busy switch stops at once. */
+static int
+turn(struct run *run)
+{
+	const struct ctrl_reloading *reloading = &run->running->reloading;
+	int wait = run->server == NULL ? -1 : api_server_timeout(run->server);
+	struct signalfd_siginfo info;
+	struct epoll_event event[3];
+	uint64_t missed; /* several missed ticks count as one */
+
+	/* EINTR: drivers use signals too (net_tap: real-time ones). */
+	if (epoll_wait(run->epoll, event, RTE_DIM(event), wait) < 0)
+		return errno == EINTR ? 0 : -errno;
+	while (read(run->signals, &info, sizeof(info)) == sizeof(info))
+		take_signal(run, &info);
+	if (read(run->timer, &missed, sizeof(missed)) == sizeof(missed)) {
+		tick(run);
+		if (run->server != NULL)
+			api_server_tick(run->server);
+	}
+	if (run->server != NULL)
+		api_server_run(run->server);
 	/* A reload frees what a request may use, so it happens here, between requests. */
-	if (run->running->reloading.asked != run->running->reloading.done)
-		on_reload(context, &run->running->reloading.who);
+	if (reloading->asked != reloading->done)
+		reload(run, &reloading->who);
 	ctrl_state_settle(run->running);
+	return 0;
 }
 
-static void
-on_stop(void *context, const struct ctrl_log_who *who, const char *name)
+/* Run until SIGINT or SIGTERM. Returns 0, or -errno when the loop cannot be set up or fails. */
+static int
+loop(struct run *run)
 {
-	(void)context;
-	ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "stop", "%s signal=%s", who->text, name);
-	notify_stopping(name);
+	int rc = open_loop(run);
+
+	while (rc == 0 && !run->stopping)
+		rc = turn(run);
+	if (run->epoll >= 0)
+		close(run->epoll);
+	if (run->signals >= 0)
+		close(run->signals);
+	if (run->timer >= 0)
+		close(run->timer);
+	return rc;
 }
+
+/* -- the switch's life */
 
 static void
 print_account(const struct ppe_leaks *l, FILE *out)
@@ -424,8 +502,6 @@ stop(struct run *run)
 static int
 live(struct run *run)
 {
-	const struct loop_handlers handlers = {
-		run, on_tick, on_settle, on_report, on_reload, on_stop};
 	int rc;
 
 	ppe_print(run->ppe, stdout);
@@ -441,7 +517,7 @@ live(struct run *run)
 	notify_ready();
 	notify_status("%s: %u ports, %u jobs of the file", (*run->config)->name,
 		(*run->config)->nb_ports, (*run->config)->nb_jobs);
-	rc = loop_run(&handlers, run->server);
+	rc = loop(run);
 	if (rc < 0)
 		fprintf(stderr, "weir-switch: the event loop: %s\n", strerror(-rc));
 	return stop(run) != 0 || rc < 0;

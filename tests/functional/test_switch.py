@@ -70,8 +70,8 @@ def what_the_machine_lacks_is_said_in_a_line():
         says(start(rack, {'exception': {'interface': 'lo'}}), 1,
              'weir-switch: exception.interface: lo exists already')
         rack._ip_in('sw', 'link set p1 mtu 1000')
-        says(start(rack), 1, r'weir-switch: interface p1 of port p1 has MTU 1000, and job job1 '
-             r'sends frames of 1082 bytes: ip link set dev p1 mtu 1068')
+        says(start(rack), 1, 'weir-switch: job job1: 256 elements make datagrams of 1068 bytes, and interface p1 of port '
+             'p1 has MTU 1000: ip link set dev p1 mtu 1068, or fewer elements')
         rack._ip_in('sw', 'link set p1 mtu 1500 down')
         says(start(rack), 1, 'weir-switch: interface p1 of port p1 is down')
 
