@@ -12,7 +12,7 @@
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 
 /* One line without blanks; http.c checks the rest. */
 static bool

@@ -7,7 +7,7 @@
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 
 #define NAME_BYTES 128
 

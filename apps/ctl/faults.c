@@ -8,7 +8,7 @@
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 #include "apps/ctl/views.h"
 
 #define INDENT     9
@@ -73,6 +73,14 @@ packets(json_t *rule, FILE *out)
 			last < UINT32_MAX ? units_exact(last).text : "");
 }
 
+static int
+ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
 static void
 put_list(json_t *list, FILE *out)
 {
@@ -84,7 +92,7 @@ put_list(json_t *list, FILE *out)
 		return;
 	for (size_t i = 0; i < count; i++)
 		numbers[i] = (uint64_t)json_integer_value(json_array_get(list, i));
-	qsort(numbers, count, sizeof(*numbers), view_ascending);
+	qsort(numbers, count, sizeof(*numbers), ascending);
 	units_ranges(numbers, count, LIST_PARTS, text, sizeof(text));
 	fprintf(out, "numbers %s", text);
 	free(numbers);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define GET_TEXT_MAX 256 /* characters of a text in an answer */
+#define GET_TEXT_MAX 2048 /* characters of a text in an answer */
 
 /* The value below a path such as "memory.free"; NULL when there is none, and for a NULL argument. */
 json_t *get(json_t *from, const char *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs and their members: what they are, and how to make, change and end them. */
+/* Jobs, their members and their blocks: what they are, and how to make, change and end jobs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,13 @@
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 #include "apps/ctl/views.h"
 
-#define INDENT  9
-#define POLL_NS 100000000
+#define INDENT        9
+#define POLL_NS       100000000
+#define RANKS_MAX     256
+#define BLOCKS_LISTED 256
 
 static void
 joined_of(json_t *job, FILE *out)
@@ -228,6 +230,107 @@ view_job(json_t *j, FILE *out, unsigned int width)
 		view_members(j, out, width);
 	}
 	counters(get(j, "counters"), out, width);
+}
+
+/* "2, 5..7" */
+static void
+missing(json_t *block, FILE *out)
+{
+	json_t *list = get(block, "missing");
+	uint64_t numbers[RANKS_MAX];
+	char text[128];
+	size_t count = 0;
+
+	for (size_t i = 0; i < json_array_size(list) && count < RANKS_MAX; i++) {
+		double rank = get_number(json_array_get(list, i), "rank");
+
+		if (rank >= 0 && rank < 0x1p32)
+			numbers[count++] = (uint64_t)rank;
+	}
+	units_ranges(numbers, count, 3, text, sizeof(text));
+	fputs(text, out);
+}
+
+static void
+heard_of(json_t *block, FILE *out)
+{
+	fprintf(out, "%s of %s", units_exact(get_number(block, "heard")).text,
+		units_exact(get_number(block, "size")).text);
+}
+
+static void
+acts(json_t *block, FILE *out)
+{
+	double in = get_number(block, "policy_in");
+
+	fputs(isfinite(in) ? units_age(in).text : "never", out);
+}
+
+void
+view_blocks(json_t *answer, FILE *out, unsigned int width)
+{
+	static const struct table_column columns[] = {
+		{"JOB", "job", CELL_TEXT, 1, 0, NULL},
+		{"BLOCK", "block", CELL_EXACT, 0, 0, NULL},
+		{"GENERATION", "generation", CELL_EXACT, 0, 3, NULL},
+		{"STATE", "state", CELL_TEXT, 0, 1, NULL},
+		{"AGE", "age", CELL_AGE, 0, 0, NULL},
+		{"IDLE", "idle", CELL_AGE, 0, 0, NULL},
+		{"HEARD", NULL, CELL_PRINT_RIGHT, 0, 0, heard_of},
+		{"MISSING", NULL, CELL_PRINT, 1, 0, missing},
+		{"POLICY", "policy", CELL_TEXT, 0, 2, NULL},
+		{"ACTS IN", NULL, CELL_PRINT_RIGHT, 0, 2, acts},
+	};
+
+	if (json_array_size(get(answer, "blocks")) == 0)
+		fputs("no blocks\n", out);
+	else
+		TABLE_PRINT(columns, get(answer, "blocks"), out, width);
+}
+
+/* What is stuck, in the switch's words. */
+static void
+view_stuck(json_t *answer, FILE *out, unsigned int width)
+{
+	json_t *list = get(answer, "stuck");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *entry = json_array_get(list, i);
+
+		text_printf(out, 2, width, "job %s: %s", get_text(entry, "job"),
+			get_text(entry, "text"));
+		if (json_is_string(get(entry, "detail")))
+			text_printf(out, 2, width, "  %s", get_text(entry, "detail"));
+	}
+	if (json_array_size(list) == 0)
+		fputs("nothing is stuck\n", out);
+}
+
+int
+command_blocks(struct ctl *ctl)
+{
+	const struct ctl_options *o = &ctl->options;
+	const char *list = o->stuck ? "stuck" : "blocks";
+	unsigned int limit = o->limit > 0 ? o->limit : BLOCKS_LISTED;
+	char query[64];
+	json_t *answer;
+	char *path;
+
+	snprintf(query, sizeof(query), "%slimit=%u%s", o->job != NULL ? "&" : "?", limit,
+		o->stuck ? "&stuck=1" : "");
+	path = o->job != NULL ? ctl_path("/v1/blocks?job=", o->job, query)
+			      : ctl_path("/v1/blocks", NULL, query);
+	if (ctl_ask(ctl, "GET", path, NULL, &answer)) {
+		if (ctl_lacks(ctl, answer, list))
+			ctl->status = CTL_REFUSED;
+		else
+			(o->stuck ? view_stuck : view_blocks)(answer, stdout, ctl->width);
+		if (json_array_size(get(answer, list)) >= limit)
+			printf("only the first %u are listed; --limit N lists more\n", limit);
+		json_decref(answer);
+	}
+	free(path);
+	return ctl->status;
 }
 
 /* Show the job as the switch has it now. A new job has no members and no counts. */

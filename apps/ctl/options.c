@@ -12,7 +12,7 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 #include "apps/ctl/views.h"
 #include "ctrl/config/job_settings.h"
 

@@ -12,7 +12,7 @@
 #include <wchar.h>
 
 #include "apps/ctl/get.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 
 #define GAP         2 /* blanks between columns */
 #define COLUMNS_MAX 16

@@ -6,7 +6,7 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 
 static int
 save(const char *name, const struct client_answer *trace)

@@ -197,6 +197,11 @@ def block(number, name='ring', missing=(2,), **more):
     return found
 
 
+def stuck(name='ring', text='64 blocks 17..80 wait for rank 2 (10.77.0.3), last heard 12.4 s ago; policy wait: '
+          'nothing will happen until it sends', detail='the oldest open for 12.6 s'):
+    return {'job': name, 'reason': 'blocks', 'missing': block(1)['missing'], 'text': text, 'detail': detail}
+
+
 def healthy():
     drops = {'no_program': 0, 'malformed': 0, 'duplicate': 812, 'late': 3, 'queue_full': 7}
     jobs = [job('ring', 1), job('eval', 2, origin='file', policy='partial', timeout_ms=250,
@@ -226,7 +231,7 @@ def healthy():
         '/v1/jobs': {'jobs': jobs},
         '/v1/jobs/ring': dict(jobs[0], members=members(dead=2)),
         '/v1/jobs/eval': dict(jobs[1], members=members()),
-        '/v1/blocks': {'blocks': [block(b) for b in range(17, 81)]},
+        '/v1/blocks': {'blocks': [block(b) for b in range(17, 81)], 'stuck': [stuck()]},
         '/v1/tenants': {'tenants': [
             {'name': 'research', 'jobs': 1, 'memory': 1 << 24, 'blocks': 128, 'rate_mbit': 0,
              'quota': {'jobs': 4, 'memory_mb': 64, 'blocks': 1024, 'rate_mbit': 10000}},

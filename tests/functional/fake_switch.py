@@ -65,13 +65,19 @@ class Job:
         return answer
 
     def stuck(self):
+        """Entries of GET /v1/blocks?stuck=1, with sentences as the switch makes them."""
+        def entry(reason, ranks, text, detail=None):
+            missing = [{'rank': r, 'address': self.address(r), 'last_heard': self.silence(r)
+                        if r < self.joined else None} for r in ranks]
+            return [{'job': self.name, 'reason': reason, 'missing': missing, 'text': text, 'detail': detail}]
+
         gone = [rank for rank in self.dead if self.silence(rank) > 1]
-        missing = [{'rank': r, 'address': self.address(r), 'last_heard': self.silence(r)} for r in gone]
-        return [{'job': self.name, 'block': 17 + n, 'generation': 7, 'state': 'open',
-                 'age': self.silence(gone[0]) - n * 1e-3, 'idle': self.silence(gone[0]) - n * 1e-3,
-                 'heard': self.size - len(gone), 'size': self.size, 'missing': missing,
-                 'policy': self.policy, 'policy_in': None if self.policy == 'wait' else 0.8}
-                for n in range(64)] if gone else []
+        if gone:
+            return entry('blocks', gone, '64 blocks 17..80 wait for %s; policy %s' % ('; and for '.join(
+                'rank %d (%s), last heard %.1f s ago' % (r, self.address(r), self.silence(r)) for r in gone),
+                self.policy), 'the oldest open for %.1f s' % self.silence(gone[0]))
+        return entry('join', range(self.joined, self.size), 'has not begun: %d of %d sources have joined' % (
+            self.joined, self.size)) if self.state == 'joining' else []
 
 
 class FakeSwitch:
@@ -249,4 +255,4 @@ class FakeSwitch:
                       for r in ('duplicate', 'late', 'queue_full', 'malformed')}}
 
     def blocks(self):
-        return {'blocks': [block for job in self.jobs for block in job.stuck()]}
+        return {'blocks': [], 'total': 0, 'stuck': [entry for job in self.jobs for entry in job.stuck()]}

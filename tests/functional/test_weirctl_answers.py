@@ -6,7 +6,7 @@ import re
 import sys
 
 from ctl import READ, ctl, says
-from fake_api import FakeApi, block, drip, healthy, job
+from fake_api import FakeApi, block, drip, healthy, job, stuck
 from tap import case, check, main, seed
 
 
@@ -87,11 +87,10 @@ def broken_transfers():
         api.routes['/v1/jobs'] = endless
         says(ctl(api.address, 'jobs', '-t', '20s'), 3, 'larger than 8192 KiB')
         api.routes['/v1/jobs'] = {'jobs': []}
-        # Large, and right: 1024 blocks with 256 missing sources each.
-        api.routes['/v1/blocks'] = {'blocks': [block(b, missing=range(256)) for b in range(1024)]}
-        run = says(ctl(api.address, 'blocks', '--stuck', '-t', '30s'), 0,
-                   '1024 blocks 0..1023 wait for rank 0 .*; and for 252 more: ranks 4..255')
-        check('only the 1024 oldest' in run.out, '%s', run)
+        # The largest that a switch sends: as many names of missing sources as an answer may have.
+        api.routes['/v1/blocks'] = {'blocks': [block(b, missing=range(256)) for b in range(64)],
+                                    'stuck': [stuck()] * 256}
+        check('only the first 256' in says(ctl(api.address, 'blocks', '--stuck', '-t', '30s'), 0).out, 'all')
 
 
 @case
@@ -108,16 +107,10 @@ def heavy_answers():
         check(all(len(line) <= 80 for line in out.split('\n')), '%s', out)
         check(re.search(r'^x+…  ', out, re.M), '%s', out)
         api.routes['/v1/jobs'] = (500, {'error': {'code': 'z' * 1000000, 'message': 'w' * 5000000}})
-        check(len(quick(1, 'jobs').err) < 1000, 'all of the message')
+        check(len(quick(1, 'jobs').err) < 6000, 'all of the message')
         api.routes['/v1/jobs'] = {'jobs': [job('x' * 20000000, 1)]}
         err = ' '.join(quick(3, 'jobs').err.split())
         check('is larger than 8192 KiB' in err, '%s', err)
-        api.fill()
-        api.routes['/v1/blocks'] = {'blocks': [block(b, 'job-%d' % b) for b in range(40000)]}
-        out = quick(0, 'blocks', '--stuck', '--limit', '1000000').out
-        check(len(re.findall('^job job-', out, re.M)) == 40000, 'not all')
-        out = quick(0, 'blocks', '--stuck').out
-        check(len(re.findall('^job job-', out, re.M)) == 1024, 'more than was asked for')
         api.fill()
         many = [{'name': 'p%d' % p, 'missed': p} for p in range(100000)]
         api.routes['/v1/ports'] = {'ports': many}

@@ -110,7 +110,7 @@ def a_host_that_is_killed_is_named_within_seconds():
         runs = start(rack, 1, [0], *options)
         wait_for(lambda: '1 of 2' in ctl('jobs'), 'nobody joins: %s', lambda: ctl('jobs'))
         first = ctl('blocks', '--stuck')
-        check('job1: has not begun: 1 of 2 sources have joined; it waits for rank 1' in first,
+        check('job1: has not begun: 1 of 2 sources have joined; waiting for rank 1' in first,
               'before the second host:\n%s', first)
         runs.append(rack.perf(1, 1, *options, source=1))
         wait_for(lambda: number(ctl('jobs'), r'^job1 .* of 2 +\d+ +(\d+) ') >= 1000,

@@ -10,8 +10,8 @@
 
 #include "apps/ctl/get.h"
 #include "apps/ctl/table.h"
-#include "apps/ctl/units.h"
 #include "apps/ctl/views.h"
+#include "ctrl/api/units.h"
 #include "tests/random.h"
 
 Test(weirctl, counts, .timeout = 5)
@@ -198,7 +198,7 @@ Test(weirctl, long_texts_take_no_time, .timeout = 90)
 
 Test(weirctl, texts_of_answers_are_cut, .timeout = 5)
 {
-	char body[4096] = "[\"", expected[1024] = "";
+	static char body[6 * GET_TEXT_MAX] = "[\"", expected[3 * GET_TEXT_MAX];
 	json_error_t error;
 	json_t *answer;
 
@@ -238,45 +238,4 @@ Test(weirctl, no_text_commands_the_terminal, .timeout = 5)
 	}
 	get_clean(text);
 	cr_assert_str_eq(text, "a?]0;x?b");
-}
-
-Test(weirctl, stuck_in_words, .timeout = 5)
-{
-	static const char body[] =
-		"{\"blocks\": ["
-		"{\"job\": \"ring\", \"block\": 18, \"age\": 2, \"idle\": 1.5, \"heard\": 3, "
-		"\"size\": 4,"
-		" \"missing\": [{\"rank\": 2, \"address\": \"10.77.0.3\", \"last_heard\": 1.4}],"
-		" \"policy\": \"partial\", \"policy_in\": 0.25},"
-		"{\"job\": \"ring\", \"block\": 17, \"age\": 3, \"idle\": 1.5, \"heard\": 3, "
-		"\"size\": 4,"
-		" \"missing\": [{\"rank\": 2, \"address\": \"10.77.0.3\", \"last_heard\": 1.4}],"
-		" \"policy\": \"partial\", \"policy_in\": 0.5},"
-		"{\"job\": \"other\", \"block\": 5, \"age\": 9, \"idle\": 8, \"heard\": 1, "
-		"\"size\": 7,"
-		" \"missing\": [{\"rank\": 0, \"name\": \"h0\", \"address\": \"10.0.0.1\", "
-		"\"last_heard\": null},"
-		" {\"rank\": 1}, {\"rank\": 3}, {\"rank\": 4}, {\"rank\": 5}, {\"rank\": 6}],"
-		" \"policy\": \"error\", \"policy_in\": null}]}";
-	json_error_t error;
-	json_t *answer = get_parsed(body, sizeof(body) - 1, &error);
-	char *text = NULL;
-	size_t length;
-	FILE *to = open_memstream(&text, &length);
-
-	cr_assert_eq(view_stuck(answer, to, 0), 2);
-	fclose(to);
-	cr_assert_str_eq(text,
-		"job ring: 2 blocks 17..18 wait for rank 2 (10.77.0.3), last heard 1.4 s ago; "
-		"policy "
-		"partial: results without it go out in 250 ms to 500 ms\n"
-		"  the oldest open for 3.0 s, nothing new for 1.5 s; 3 of 4 sources are in them\n"
-		"job other: block 5 waits for rank 0 (h0, 10.0.0.1), never heard; rank 1, never "
-		"heard; "
-		"rank 3, never heard; rank 4, never heard; and for 2 more: ranks 5..6; policy "
-		"error: "
-		"every source is told that it failed after the job's timeout\n"
-		"  open for 9.0 s, nothing new for 8.0 s; 1 of 7 sources are in it\n");
-	free(text);
-	json_decref(answer);
 }

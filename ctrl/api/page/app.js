@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The live page's main loop: asks the switch each second, stores the answers, shows them.
 // Everything from the switch is shown as text, never as markup: names come from the network.
-import { BLOCKS_ASKED } from './trouble.js';
+import { stuckOf } from './trouble.js';
 import { age, list, number, record, text } from './words.js';
 import { show, showLink } from './view.js';
 
@@ -14,7 +14,7 @@ const PATHS = {
     ports: '/v1/ports',
     counters: '/v1/counters',
     history: '/v1/history',
-    blocks: '/v1/blocks?stuck=1&limit=' + BLOCKS_ASKED,
+    blocks: '/v1/blocks?stuck=1',
 };
 const MEMBERS_A_ROUND = 8; // jobs whose members are asked for in one round
 const STUCK_A_ROUND = 6; // of them, those with stuck blocks: the others age, too
@@ -117,7 +117,7 @@ function count() {
 // Jobs with stuck blocks first, and of both kinds those whose members have not been asked for longest.
 async function askMembers() {
     const names = list(record(state.data.jobs).jobs).map((job) => text(job.name)).filter(Boolean);
-    const stuck = new Set(list(record(state.data.blocks).blocks).map((block) => text(block.job)));
+    const stuck = new Set(stuckOf(state.data).map((one) => text(one.job)));
     for (const name of state.members.keys()) {
         if (!names.includes(name)) state.members.delete(name);
     }

@@ -2,7 +2,8 @@
 // The card of a job: its rates, its window, and its members.
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, attribute, h, reveal, set, sync } from './dom.js';
-import { age, bits, enumeration, heard, latency, number, perSecond, percent, plural, record, text, whole }
+import { ranksOf } from './trouble.js';
+import { age, bits, enumeration, heard, latency, list, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
 const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
@@ -117,13 +118,11 @@ export class JobCard {
 
     // The badge of a job that is stuck: {level, words}, or null.
     trouble(members, stuck) {
-        const missing = stuck ? stuck.missing : members.filter((member) => member.state === 'dead' || member.awaited);
+        const missing = stuck ? list(stuck.missing) :
+            members.filter((member) => member.state === 'dead' || member.awaited);
         if (!stuck && missing.length === 0) return null;
-        const ranks = missing.map((one) => text(one.rank));
         const dead = members.some((member) => member.state === 'dead');
-        return { level: dead ? 'bad' : 'warn',
-            words: 'stuck: waits for ' + (ranks.length === 0 ? 'a host' :
-                (ranks.length === 1 ? 'rank ' : 'ranks ') + enumeration(ranks, 4)) };
+        return { level: dead ? 'bad' : 'warn', words: 'stuck: waits for ' + ranksOf(missing) };
     }
 
     update({ job, members, stuck, rates }) {

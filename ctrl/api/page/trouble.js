@@ -1,42 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is wrong, in words, from what the switch says. No screen here: data in, sentences out.
-import { age, enumeration, heard, list, number, percent, plural, ranges, record, text }
-    from './words.js';
+import { age, enumeration, heard, list, number, percent, plural, record, text } from './words.js';
 
 // Seconds of silence after which a host that others wait for is called dead. A living host repeats
 // its contributions many times in this time.
 const SILENCE = 3;
-export const BLOCKS_ASKED = 256;
 
 export const host = (member) => {
     const address = text(member.address);
     return 'rank ' + text(member.rank) + (address ? ' (' + address + ')' : '');
 };
 
-// The stuck blocks, those that wait for the same hosts together: [{job, policy, numbers, missing, …}].
-export function groups(blocks) {
-    const found = new Map();
-    for (const block of blocks) {
-        const missing = list(block.missing);
-        const ranks = missing.map((one) => text(one.rank)).sort();
-        const key = JSON.stringify([text(block.job), block.generation, text(block.policy), ranks]);
-        let group = found.get(key);
-        if (!group) {
-            group = { key, job: text(block.job), policy: text(block.policy), missing, numbers: [],
-                count: 0, oldest: 0, act: null };
-            found.set(key, group);
-        }
-        group.count++;
-        group.numbers.push(number(block.block));
-        group.oldest = Math.max(group.oldest, number(block.age) || 0);
-        const act = number(block.policy_in);
-        if (act !== null) group.act = group.act === null ? act : Math.min(group.act, act);
-    }
-    return [...found.values()];
-}
+// Why jobs do not progress, as the switch says it: [{job, reason, missing, text, detail}].
+export const stuckOf = (data) => list(record(data.blocks).stuck);
+
+// "rank 2", "ranks 1, 2 and 3".
+export const ranksOf = (members) => members.length === 0 ? 'a host that is not named' :
+    (members.length === 1 ? 'rank ' : 'ranks ') + enumeration(members.map((one) => text(one.rank)), 4);
 
 function hosts(members) {
-    if (members.length === 0) return 'a host that is not named';
     if (members.length === 1) return host(members[0]);
     return 'ranks ' + enumeration(members.map((one) => host(one).replace(/^rank /, '')), 4);
 }
@@ -52,58 +34,29 @@ function lastHeard(members) {
         'last heard ' + age(least) + ' to ' + age(most) + ' ago');
 }
 
-const began = (member) => number(member.asks) !== null;
 const gone = (member) => member.state === 'left' || member.state === 'expired';
-
-// What those who are waited for do instead: ", left 3 s ago".
-function whereabouts(members) {
-    const one = members.find(began) || members.find(gone);
-    if (!one) return lastHeard(members);
-    const who = members.length === 1 ? ', ' : `, of which ${host(one)} `;
-    if (began(one))
-        return `${who}${members.length === 1 ? 'which ' : ''}` +
-            `${one.contested === true ? 'began as another process too' : 'began anew'} ` +
-            `${age(one.asks)} ago and asks to join`;
-    return who + one.state + (number(one.gone) === null ? '' : ` ${age(one.gone)} ago`);
-}
-
-function whatThePolicyDoes(group) {
-    if (group.policy === 'wait' && group.missing.some(began)) return 'The others must open again.';
-    if (group.policy === 'wait' && group.missing.some(gone))
-        return 'The job goes on when all ranks join again.';
-    const when = group.act === null ? 'soon' : 'in ' + age(group.act);
-    const them = group.missing.length === 1 ? 'it' : 'them';
-    const send = group.missing.length === 1 ? 'it sends' : 'they send';
-    switch (group.policy) {
-    case 'wait': return `Policy wait: nothing happens until ${send}.`;
-    case 'partial': return `Policy partial: completed without ${them} ${when}.`;
-    case 'error': return `Policy error: failed ${when}.`;
-    default: return group.policy ? `Policy ${group.policy}.` : '';
-    }
-}
-
 const silent = (member) => (number(member.last_heard) ?? Infinity) > SILENCE;
 
-function stuck(group, whole) {
-    const blocks = group.count === 1 ? `block ${ranges(group.numbers)} waits` :
-        plural(group.count, 'block waits', 'blocks wait');
-    const oldest = group.count === 1 ? `Open for ${age(group.oldest)}.` :
-        `Blocks ${ranges(group.numbers)}, the oldest open for ${age(group.oldest)}.`;
+function stuck({ job, reason, missing, text: says, detail }) {
+    const hosts = list(missing);
+    const waits = ranksOf(hosts);
     return {
-        key: 'stuck ' + group.key,
-        level: group.missing.some(silent) ? 'bad' : 'warn',
-        says: `Job ${group.job}: ${whole ? '' : 'at least '}${blocks} for ${hosts(group.missing)}` +
-            `${whereabouts(group.missing)}.`,
-        more: `${oldest} ${whatThePolicyDoes(group)}`,
-        short: `job ${group.job} waits for ${hosts(group.missing)}`,
+        key: JSON.stringify([job, reason, waits]),
+        level: reason === 'join' ? 'note' : hosts.some(silent) ? 'bad' : 'warn',
+        says: `Job ${text(job)}: ${text(says)}.`,
+        more: detail ? text(detail) + '.' : '',
+        short: `job ${text(job)} waits for ${waits}`,
     };
 }
 
+// The ranks that blocks of a job wait for.
+const awaitedOf = (job, stuck) => new Set(stuck.filter((one) => text(one.job) === text(job.name) &&
+    one.reason === 'blocks').flatMap((one) => list(one.missing).map((member) => number(member.rank))));
+
 // How the members of a job do: [{rank, address, port, share, heard, state, says}], by rank. `state`
 // is 'dead', 'late', 'absent' or 'well'; `shares` is the history's late_share, or null.
-export function membersOf(job, stuckGroups, shares) {
-    const awaited = new Map(stuckGroups.filter((group) => group.job === text(job.name))
-        .flatMap((group) => group.missing.map((one) => [number(one.rank), one])));
+export function membersOf(job, stuck, shares) {
+    const awaited = awaitedOf(job, stuck);
     const members = list(job.members);
     const waitedFor = (one) => (number(one.waited) || 0) + (number(one.waiting) || 0);
     const waited = members.reduce((sum, one) => sum + waitedFor(one), 0);
@@ -130,9 +83,8 @@ export function membersOf(job, stuckGroups, shares) {
     }).sort((a, b) => a.rank - b.rank);
 }
 
-function membersTrouble(job, members, stuckGroups) {
-    const named = new Set(stuckGroups.filter((group) => group.job === text(job.name))
-        .flatMap((group) => group.missing.map((one) => number(one.rank))));
+function membersTrouble(job, members, stuck) {
+    const named = awaitedOf(job, stuck);
     const found = [];
     for (const how of ['silent', 'expired', 'left']) {
         const dead = members.filter((member) =>
@@ -156,18 +108,6 @@ function membersTrouble(job, members, stuckGroups) {
             (slow.length === 1 ? 'it.' : 'them.'),
         short: `job ${text(job.name)}: ${hosts(slow)} late`,
     });
-    const size = number(job.size), joined = number(job.joined);
-    if (job.state === 'joining' && size !== null && joined !== null && joined < size) {
-        const missing = members.filter((member) => member.state === 'absent');
-        found.push({
-            key: `joining ${text(job.name)}`,
-            level: 'note',
-            says: `Job ${text(job.name)} begins ${list(job.members).some(began) &&
-                number(job.generation) > 0 ? 'anew ' : ''}when all have joined: ${joined} of ${size} have.`,
-            more: missing.length ? `It waits for ${hosts(missing)}.` : '',
-            short: `job ${text(job.name)}: ${joined} of ${size} joined`,
-        });
-    }
     return found;
 }
 
@@ -201,11 +141,10 @@ function switchTrouble(data) {
 
 // All troubles, the worst first. `membersByJob` maps a job's name to its members.
 export function troubles(data, membersByJob) {
-    const blocks = list(record(data.blocks).blocks);
-    const found = groups(blocks);
+    const found = stuckOf(data);
     const jobs = list(record(data.jobs).jobs);
     const all = [
-        ...found.map((group) => stuck(group, blocks.length < BLOCKS_ASKED)),
+        ...found.map(stuck),
         ...jobs.flatMap((job) => membersTrouble(job, membersByJob.get(text(job.name)) || [], found)),
         ...switchTrouble(data),
         ...data.refused.map((path) => ({ key: path, level: 'warn', says: path, more: '', short: path })),

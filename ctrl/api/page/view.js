@@ -3,7 +3,7 @@
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, Meter, attribute, byId, clean, h, reveal, set, sync } from './dom.js';
 import { JobCard } from './job.js';
-import { groups, membersOf, troubles } from './trouble.js';
+import { membersOf, stuckOf, troubles } from './trouble.js';
 import { age, bits, bytes, list, number, perSecond, percent, plural, record, text, whole }
     from './words.js';
 
@@ -135,7 +135,7 @@ function showPorts(rates) {
 function showJobs({ data, rates }, membersByJob) {
     const history = historyOf(data, 'jobs');
     const jobs = list(record(data.jobs).jobs);
-    const stuck = new Map(groups(list(record(data.blocks).blocks)).map((group) => [group.job, group]));
+    const stuck = new Map(stuckOf(data).filter((one) => one.reason === 'blocks').map((one) => [text(one.job), one]));
     const items = jobs.map((job) => {
         const name = text(job.name);
         const of = record(history.get(name));
@@ -157,13 +157,13 @@ function showJobs({ data, rates }, membersByJob) {
 
 // name of a job → its members; a job whose members are not known has none.
 function membersByJobOf({ data, members }) {
-    const found = groups(list(record(data.blocks).blocks));
+    const stuck = stuckOf(data);
     const history = historyOf(data, 'jobs');
     const membersByJob = new Map();
     for (const job of list(record(data.jobs).jobs)) {
         const name = text(job.name);
         const detail = record(record(members.get(name)).job);
-        membersByJob.set(name, membersOf({ ...job, members: detail.members }, found,
+        membersByJob.set(name, membersOf({ ...job, members: detail.members }, stuck,
             record(history.get(name)).late_share));
     }
     return membersByJob;

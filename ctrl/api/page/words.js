@@ -65,19 +65,6 @@ export const percent = (share) =>
 
 export const plural = (count, one, many) => whole(count) + SPACE + (count === 1 ? one : many);
 
-// [17, 18, 19, 40] → "17–19, 40"; after three ranges it ends in "…".
-export function ranges(numbers) {
-    const sorted = [...new Set(numbers.filter((n) => number(n) !== null))].sort((a, b) => a - b);
-    const found = [];
-    for (const n of sorted) {
-        const last = found[found.length - 1];
-        if (last && n === last[1] + 1) last[1] = n;
-        else found.push([n, n]);
-    }
-    const words = found.slice(0, 3).map(([from, to]) => from === to ? text(from) : from + '–' + to);
-    return words.join(', ') + (found.length > 3 ? ', …' : '');
-}
-
 // ['a', 'b', 'c'] → "a, b and c"; more than `most`: "a, b and 7 more".
 export function enumeration(words, most) {
     if (words.length <= 1) return words.join('');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "apps/ctl/units.h"
+#include "ctrl/api/units.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * Numbers as people read them. Each function returns a short text by value, so that a call can
  * stand in an argument list: printf("%s", units_age(12.4).text). What is not a finite number is "-".
  */
-#ifndef APPS_CTL_UNITS_H
-#define APPS_CTL_UNITS_H
+#ifndef CTRL_API_UNITS_H
+#define CTRL_API_UNITS_H
 
 #include <stdbool.h>
 #include <stddef.h>
