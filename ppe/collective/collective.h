@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The internal functions of the collective program, by file. Unless a comment says otherwise, the worker that owns the
- * block's shard calls them.
- */
+/* The collective program's internal functions, by file. Callers are the worker that owns the block's shard, unless
+ * a comment says otherwise. */
 #ifndef PPE_COLLECTIVE_COLLECTIVE_H
 #define PPE_COLLECTIVE_COLLECTIVE_H
 
 #include "ppe/collective/collective_priv.h"
 
-/*
- * collective.c: a contribution's segments, on the worker that runs the thread. job_entry follows the parsing
- * of the header, find_block follows admission.
- */
+/* collective.c: segments, on the worker that runs the thread. job_entry follows the parsing of the header,
+ * find_block follows admission. */
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/*
- * flow_cache.c: the program's shortcut.
- *
- * flow_cache_lookup is struct ppe_program's `recognise`. flow_cache_learn stores a parsed packet's headers;
- * flow_cache_admit notes, in the same call of the segment, that the packet was admitted. Worker.
- */
+/* flow_cache.c: flow_cache_lookup is struct ppe_program's `recognise`; flow_cache_learn stores a parsed packet's
+ * headers; flow_cache_admit notes, in the same call of the segment, that the packet was admitted. Worker. */
 bool flow_cache_lookup(
 	struct ppe_worker *worker, void *state, struct ppe_thread *thread, struct rte_mbuf *packet);
 void flow_cache_learn(
@@ -28,10 +20,7 @@ void flow_cache_learn(
 void flow_cache_admit(const struct ppe_worker *worker, struct job_shard *job,
 	const struct contribution *contribution);
 
-/*
- * admit.c: may the contribution count? admit takes the usual case; examine takes all others and names the
- * reason.
- */
+/* admit.c: admit takes the usual contributions; examine takes all others and finds the reason. */
 struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next examine(struct ppe_worker *worker, struct ppe_thread *thread);
 
@@ -41,21 +30,17 @@ struct ppe_next end_dropped(
 struct ppe_next refuse(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason,
 	enum weir_status status);
 
-/* Drop a packet whose sender is no source of the job, and tell the sender, within limits. job: NULL when no
- * such job exists. Any worker. */
+/* Drop a packet whose sender is no source of the job (NULL: there is no such job), and tell the sender, within
+ * limits. Any worker. */
 struct ppe_next refuse_unknown_sender(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *job);
 
 /* Set how many unknown senders a worker answers per second. Control thread. 0 or -errno. */
 int refusals_init(struct collective *state, uint32_t per_second);
 
-/*
- * block.c: the life of a block.
- *
- * Open the block of a first contribution. On success *block is in the table, empty, with its buffer, and the
- * answer is PPE_DROP_COUNT; otherwise it is the drop reason, *block is NULL, and *status is what to tell the
- * source (WEIR_STATUS_OK: nothing).
- */
+/* block.c: open the block of a first contribution. On success it returns PPE_DROP_COUNT, and *block is in the
+ * table, empty, with its buffer. Otherwise it returns the drop reason; *block is NULL, and *status is for the
+ * source (WEIR_STATUS_OK: nothing). */
 enum ppe_drop block_open(struct collective *state, struct job_shard *job,
 	struct contribution *contribution, uint64_t now, struct block **block,
 	enum weir_status *status);
@@ -69,11 +54,11 @@ void block_release_previous(struct collective *state, struct job_shard *job, str
 
 /* Contributions that are not added. Called after the checksums; each function ends the packet. */
 
-/* The block is done: the source lost the result, or missed the block. Answer with the result. */
+/* The block is done: answer with the result. */
 struct ppe_next answer_late(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct block *block);
 
-/* The source is in the block already. If the block is past its timeout, send the source the bitmap of the block. */
+/* The source is in the block already. If the block is past its timeout, send it the bitmap. */
 struct ppe_next duplicate(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct block *block);
 
@@ -85,34 +70,27 @@ enum weir_field disagreement(const struct block *block, const struct weir_header
 struct ppe_next mismatched(struct ppe_worker *worker, struct ppe_thread *thread,
 	struct block *block, enum weir_field field, uint16_t has, uint16_t offers);
 
-/* An admitted acknowledgement: the source has the results of all blocks of the residue before the named one,
- * and waits for that one's. Ends the packet. */
+/* An admitted acknowledgement of the results before the named block. Ends the packet. */
 struct ppe_next acknowledged(
 	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
-/* Forget all blocks of the job in this shard. count_on: its next blocks keep their numbers; otherwise they
- * start again. */
+/* Forget all blocks of the job in this shard. count_on: do not start the block numbers again. */
 void job_shard_clear(struct collective *state, struct job_shard *job, bool count_on);
 
-/* Sources of a job without joins left, and others may have come: ranks change. Forget the blocks that depend
- * on ranks, and the open ones that contain a contribution of a source that left; these open again. */
+/* Sources of a job without joins have changed, and ranks with them. Forget the blocks that depend on ranks, and the
+ * open ones that contain a contribution of a source that left; these open again. */
 void job_shard_regroup(
 	struct collective *state, struct job_shard *job, const uint64_t left[MASK_WORDS]);
 
-/* Begin a generation in this shard: forget the blocks of the former one, pin the endpoints of the joins.
- * false: a source that joined is no member here, because home and shard have different job tables. */
+/* Begin a generation in this shard: forget the former blocks, set the endpoints of the joins. false: a source is no
+ * member here, because home and shard have different job tables. */
 bool job_shard_begin(struct collective *state, struct job_shard *job, uint16_t generation,
 	const struct job_home *home);
 
-/* End the generation in this shard: forget its blocks and accept no more. Its number, its keys and its block
- * numbers stay, to answer its sources. */
+/* End the generation in this shard: forget its blocks and accept no more, but keep what answers its sources. */
 void job_shard_revoke(struct collective *state, struct job_shard *job);
 
-/*
- * reduce.c: payloads, from a packet into the block's buffer.
- *
- * add_pieces adds the payload of a packet of several mbufs; add_payload() calls it.
- */
+/* reduce.c: add the payload of a packet of several mbufs; add_payload() calls it. */
 void add_pieces(const struct rte_mbuf *packet, const struct contribution *contribution,
 	const struct block *block, bool first);
 
@@ -130,8 +108,8 @@ void clear_missing(const struct job_shard *job, struct block *block);
 /* Is the root's contribution, which all others wait for, missing? */
 bool root_is_missing(const struct job_shard *job, const struct block *block);
 
-/* Deterministic jobs, docs/collectives.md. Create the order in a shard with so many residues. 0; -ENOMEM:
- * js->order is NULL. Control thread. */
+/* Deterministic jobs: create the order of a shard with so many residues. 0; -ENOMEM: js->order is NULL. Control
+ * thread. */
 int order_create(struct job_shard *js, const struct ppe_job *job, unsigned int residues,
 	uint16_t worker, int socket);
 
@@ -145,20 +123,16 @@ size_t order_pool_bytes(const struct ppe_job *job, unsigned int residues);
 /* Does a result of this kind depend on the order? Integers wrap, and minimum and maximum do not round. */
 bool order_matters(const struct block *block);
 
-/* Add a new contribution's payload if it is its turn, and then the kept ones that follow; otherwise keep it. For blocks
- * whose order matters, in place of add_payload(). */
+/* Add a contribution's payload if it is its turn, and then the copies that follow; otherwise copy it. In place of
+ * add_payload(), for blocks whose order matters. */
 void add_in_turn(struct job_shard *js, const struct rte_mbuf *packet, const struct contribution *c,
 	struct block *b);
 
-/* The block ends: add what is still kept, in order, or (add: false) forget it. For every block of a
- * deterministic job, before its result is fixed. */
+/* Before the result of a deterministic job's block is fixed: add the copies that are left, in order, or free
+ * them. */
 void order_end(const struct job_shard *js, const struct block *b, bool add);
 
-/*
- * result.c: results and replies, and the sources' endpoints.
- *
- * The header that all copies of a finished block's result share.
- */
+/* result.c: the header that all copies of a finished block's result share. */
 struct weir_header result_header(const struct block *block, const struct job_shard *job);
 
 /*
@@ -180,8 +154,8 @@ void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t sour
 void send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes);
 
-/* Answer the packet's sender: the header `asked` with this status and no elements. payload: at most 64 bytes,
- * may be NULL. Any worker. */
+/* Answer the packet's sender: the header `asked` with this status and no elements. payload: at most 64 bytes, or
+ * NULL. Any worker. */
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
@@ -193,11 +167,7 @@ void emit_block(struct ppe_worker *worker, struct ppe_thread *thread, struct blo
 /* The segment that sends an emission, a few packets per step. */
 struct ppe_next emit(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/*
- * timeout.c: stragglers, and sources that are expelled.
- *
- * age is the timer segment that looks for stragglers in its slices of the block table.
- */
+/* timeout.c: the timer segment that searches its slices of the block table for stragglers. */
 struct ppe_next age(struct ppe_worker *worker, struct ppe_thread *thread);
 extern const struct ppe_segment_name timeout_segments[];
 
@@ -207,30 +177,22 @@ uint64_t timeout_earliest(const void *state);
 /* The job has another timeout or policy: set the deadlines of its open blocks again. */
 void timeout_rearm(struct collective *state, const struct job_shard *job);
 
-/* A contribution is held back because some sources have not acknowledged the slot's previous block. Expel
- * the sources that are silent for too long, and release what was kept for them. */
+/* A contribution is held back because some sources have not acknowledged the slot's previous block. Expel those
+ * that are silent for too long, and release that block. */
 void expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64_t now);
 
-/*
- * join.c: how a generation begins. `join` takes a join at the job's home shard.
- *
- * A join that is not repeated for this long is forgotten, unless ppe_config.joins_s says otherwise: its
- * host is dead, or has given up. Hosts repeat theirs every 500 ms.
- */
+/* join.c: `join` takes a join at the job's home shard. A join that is not repeated for this long is forgotten,
+ * unless ppe_config.joins_s differs. Hosts repeat theirs every 500 ms. */
 #define JOIN_FORGOTTEN_S 3
 struct ppe_next join(struct ppe_worker *worker, struct ppe_thread *thread);
 extern const struct ppe_segment_name join_segments[];
 
-/*
- * auth.c: the keys of a job in a shard, and its tags; the primitives are in pktbuf/tag.h.
- *
- * Create the keys, with room for sources [0, source_end); NULL: no memory. Control thread.
- */
+/* auth.c: create the keys of a job in a shard, with room for sources [0, source_end); NULL: no memory. Control
+ * thread. */
 struct job_keys *job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket);
 size_t job_keys_bytes(uint16_t source_end);
 
-/* Draw the key that the job's challenges are made with. Control thread. -EIO: the system has no random
- * bytes. */
+/* Draw the key of the job's challenges. Control thread. -EIO: the system has no random bytes. */
 int job_challenges_create(struct job_home *home);
 
 /* Put the next challenge in home->challenge: never used before, and unpredictable. */
@@ -240,8 +202,8 @@ void job_challenge_next(struct job_home *home);
 void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t generation,
 	const uint8_t challenge[WEIR_CHALLENGE_BYTES]);
 
-/* Verify the tag of a contribution or of a join, after its checksums; its payload then ends before the tag.
- * false: the packet has been dropped. */
+/* Verify the tag of a contribution or join, after its checksums; its payload then ends before the tag. false: the
+ * packet has been dropped. */
 bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
@@ -252,16 +214,13 @@ uint32_t tag_result(const struct job_shard *js, const struct weir_header *result
 /* The block's number in its generation, without wrapping. */
 uint64_t block_number(const struct job_shard *job, uint32_t block);
 
-/* Write the tag of a reply behind its payload. answered: the bytes that tie it to the packet that it
- * answers. Returns the tag's bytes. */
+/* Write the tag of a reply behind its payload; returns its bytes. answered: the bytes that tie it to the packet
+ * that it answers. */
 uint8_t tag_reply(struct collective *state, const struct job_shard *job,
 	const struct weir_header *header, const uint8_t answered[WEIR_TAG_BYTES], void *payload,
 	uint8_t bytes);
 
-/*
- * jobs.c: the hooks of struct ppe_program for the program's life on a worker and a job's life in a shard.
- * statistics.c: those for what the control thread reads. Threads are those that ppe/program.h names.
- */
+/* jobs.c and statistics.c: the hooks of struct ppe_program. ppe/program.h names their threads. */
 int collective_state_create(const struct ppe_setup *setup, void **state);
 void collective_state_destroy(void *state, struct ppe_program_leaks *leaks);
 void collective_stats(const void *state, struct ppe_stats *stats);
