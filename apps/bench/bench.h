@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * weir-bench: what its benches share. A bench has a name, options, and a function that measures and
- * reports rows. A row goes to people as a line of a table and to programs as records: one for each
- * figure in it, with the parameters of the row, and beside it the limit that the same run measured,
- * so that the ratio holds on any machine.
+ * reports rows. A row has parameters, figures, and beside each figure the limit that the same run
+ * measured, so that the ratio holds on any machine. It goes to people as a line of a table and to
+ * programs as a record, an object with the name of the bench and the cells of all columns with a key.
  *
  * Everything here is for the main thread. Only main.c exits. Errors go to warnx(3).
  */
@@ -36,24 +36,6 @@
 
 #define BENCH_REPEAT_MAX 99
 #define BENCH_NONE       NAN /* no limit, or a figure that this machine can't give */
-
-/* Roles of columns (struct table_column). Parameters say what was asked for and nothing that was
- * measured: by them the records of two runs are matched. */
-enum bench_role {
-	BENCH_SHOWN, /* in the table only */
-	BENCH_PARAM, /* a parameter of the row's records */
-	BENCH_NAME, /* text that names the row's figures that have no key */
-	BENCH_METRIC, /* a figure: a record with this key and unit, when it is known */
-	BENCH_LIMIT, /* of the figure before it; the key says what the limit is */
-	BENCH_SEEN, /* beside the parameters: losses, disturbances */
-};
-
-/* A column whose cells are shown and make records. */
-#define COLUMN(column_role, column_key, column_title, column_unit, column_width, column_digits)    \
-	{                                                                                          \
-		.key = (column_key), .title = (column_title), .unit = (column_unit),               \
-		.width = (column_width), .digits = (column_digits), .role = BENCH_##column_role    \
-	}
 
 /* Options that all benches have. */
 struct bench_common {

@@ -12,21 +12,15 @@ UNJUDGED = 'not judged'  # this machine can't do it at all
 PAYLOAD_AIM, PAYLOAD_BARE = 100, 110  # Gbit/s per lcore; of the bare kernel, to judge by it
 
 
-def pick(found, bench, metric, /, **params):
-    """The records of a metric whose parameters are these."""
-    return [r for r in found if r['bench'] == bench and r['metric'] == metric
-            and r['value'] is not None
-            and all(r['params'].get(k) == v for k, v in params.items())]
+def pick(records, bench, /, **wanted):
+    """The records of a bench that have these."""
+    return [r for r in records if r['bench'] == bench and all(r.get(k) == v for k, v in wanted.items())]
 
 
 def amount(value, unit):
     """A number as a table has it: three digits that count."""
     if value is None:
         return '-'
-    if unit == 'byte/s':
-        value, unit = value * 8e-9, 'Gbit/s'
-    elif unit == '1/s':
-        value, unit = value / 1e6, 'M/s'
     digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
     return '%.*f %s' % (digits, value, unit)
 
@@ -34,32 +28,32 @@ def amount(value, unit):
 def judge(record, good):
     """A figure that other processes disturbed tells nothing, whatever it is. One that is good because
     the generator was the limit, of the switch or of what stands beside it, says so."""
-    seen = record.get('observed', {})
-    if seen.get('disturbed'):
+    if record.get('disturbed'):
         return DISTURBED
-    return MISSED if not good else BOUND if seen.get('generator_bound') else MET
+    return MISSED if not good else BOUND if record.get('generator_bound') else MET
 
 
-def row(name, found, aim, good, able=lambda r: True):
-    """A figure: a value, the limit that the same run measured, their ratio, the aim. found: records, of which
-    the first one counts; good, able: of a record: does it reach the aim, can this machine at all?"""
-    if not found:
-        return SimpleNamespace(name=name, value=None, limit=None, ratio=None, aim=aim, met=OPEN)
-    r = found[0]
-    return SimpleNamespace(name=name, value=amount(r['value'], r['unit']), limit=amount(r['limit'], r['unit']),
-                           ratio=r['ratio'], aim=aim, met=judge(r, good(r)) if able(r) else UNJUDGED)
+def figure(name, records, value, limit, unit, aim, good, able=lambda value, limit: True):
+    """A row: a value, the limit that the same run measured, their ratio, the aim. Of the records in which it was
+    measured the first one counts. good, able: of value and limit: is the aim reached, can this machine at all?"""
+    found = next((r for r in records if r.get(value) is not None), None)
+    if found is None:
+        return SimpleNamespace(name=name, value='-', limit='-', ratio=None, aim=aim, met=OPEN)
+    v, most = found[value], found.get(limit)
+    return SimpleNamespace(name=name, value=amount(v, unit), limit=amount(most, unit), ratio=v / most if most else None,
+                           aim=aim, met=judge(found, good(v, most)) if able(v, most) else UNJUDGED)
 
 
-def at_least(name, found, aim):
+def at_least(name, records, value, limit, unit, aim):
     """The ratio to the limit must be at least so much."""
-    return row(name, found, 'ratio >= %.2f' % aim, lambda r: r['ratio'] is not None and r['ratio'] >= aim)
+    return figure(name, records, value, limit, unit, 'ratio >= %.2f' % aim,
+                  lambda v, most: bool(most) and v >= aim * most)
 
 
 def threads(records, **params):
-    """16 threads beside one, as a record: what latency hiding brings."""
-    one, many = [pick(records, 'engine', 'rate', threads=n, **params, **ENGINE) for n in (1, 16)]
-    return [dict(m, limit=o['value'], ratio=m['value'] / o['value'], observed={
-        'disturbed': any(r.get('observed', {}).get('disturbed') for r in (o, m))}) for o, m in zip(one, many)]
+    """16 threads beside one, as records: what latency hiding brings."""
+    one, many = [pick(records, 'engine', threads=n, **params, **ENGINE) for n in (1, 16)]
+    return [dict(m, one=o['rate'], disturbed=o.get('disturbed') or m.get('disturbed')) for o, m in zip(one, many)]
 
 
 def of_engine(records):
@@ -67,40 +61,40 @@ def of_engine(records):
         for kind in ('int32', 'fp32'):
             for elements, aim in RATIO_AIMS:
                 yield at_least('engine, %s, %d elements, %s' % (kind, elements, results),
-                               pick(records, 'engine', 'payload', type=kind, elements=elements,
-                                    threads=THREADS, results=results, **ENGINE), aim)
+                               pick(records, 'engine', type=kind, elements=elements, threads=THREADS,
+                                    results=results, **ENGINE), 'payload', 'bare', 'Gbit/s', aim)
     for kind in ('int32', 'fp32'):
         for elements, _ in RATIO_AIMS:
             yield at_least('16 threads beside 1, %s, %d elements' % (kind, elements),
-                           threads(records, type=kind, elements=elements), 1.15)
-    found = pick(records, 'engine', 'payload', elements=1024, threads=THREADS, huge_pages=True, **ENGINE)
-    yield row('payload per lcore, 1024 elements, huge pages', sorted(found, key=lambda r: r['value']),
-              '>= %d Gbit/s' % PAYLOAD_AIM, lambda r: r['value'] >= PAYLOAD_AIM,
-              lambda r: r['limit'] is None or r['limit'] >= PAYLOAD_BARE)
+                           threads(records, type=kind, elements=elements), 'rate', 'one', 'Mpps', 1.15)
+    found = pick(records, 'engine', elements=1024, threads=THREADS, huge_pages=True, **ENGINE)
+    yield figure('payload per lcore, 1024 elements, huge pages', sorted(found, key=lambda r: r['payload']),
+                 'payload', 'bare', 'Gbit/s', '>= %d Gbit/s' % PAYLOAD_AIM, lambda v, _: v >= PAYLOAD_AIM,
+                 lambda _, most: most is None or most >= PAYLOAD_BARE)
     for far, hops in ((0, 'no hops'), (0.5, 'half hop')):
         yield at_least('2 lcores beside twice 1, 1024 elements, %s' % hops,
-                       pick(records, 'engine', 'scaled', lcores=2, far=far, elements=1024), 0.9)
+                       pick(records, 'engine', lcores=2, far=far, elements=1024), 'payload', 'many', 'Gbit/s', 0.9)
 
 
 def of_latency(records):
     """The median of an unloaded switch beside testpmd's."""
     for what in ('reduce', 'forward'):
-        yield row('latency p50, unloaded, %s, 1024 elements' % what,
-                  pick(records, 'latency', 'p50', what=what, load_percent=0, elements=1024), 'testpmd + 2 us',
-                  lambda r: r['limit'] is not None and r['value'] <= r['limit'] + 2)
+        yield figure('latency p50, unloaded, %s, 1024 elements' % what,
+                     pick(records, 'latency', what=what, load_percent=0, elements=1024), 'p50', 'p50_testpmd', 'us',
+                     'testpmd + 2 us', lambda v, most: most is not None and v <= most + 2)
 
 
 def of_hash(records):
     for load, name in ((50, ''), (90, ', 90 % live')):
         yield at_least('hash hits, a million records' + name,
-                       pick(records, 'hash', 'hit', records=1000000, load=load), 1.5)
+                       pick(records, 'hash', op='hit', records=1000000, load=load), 'mops', 'mops_rte', 'Mops/s', 1.5)
 
 
 def of_ports(records):
     for results in ('unicast', 'multicast'):
         yield at_least('ports, 1024 elements, %s' % results,
-                       pick(records, 'ports', 'wire', elements=1024, results=results,
-                            over='memif'), 0.85)
+                       pick(records, 'ports', elements=1024, results=results, over='memif'),
+                       'wire', 'wire_testpmd', 'Gbit/s', 0.85)
 
 
 def figures(records, benches):
@@ -121,7 +115,7 @@ def figure_lines(rows, table):
     """The figures as a table, and what its words mean. table: experiment.table."""
     found = [f.met for f in rows]
     lines = table([('figure', 'value', 'limit', 'ratio', 'aim', '')], [(None, [
-        (f.name, f.value or '-', f.limit or '-', '-' if f.ratio is None else '%.3f' % f.ratio, f.aim, f.met)
+        (f.name, f.value, f.limit, '-' if f.ratio is None else '%.3f' % f.ratio, f.aim, f.met)
         for f in rows])], left=(0, 4, 5))
     return ['#'] + lines + ['#', '# aims: ' + ', '.join(
         '%d %s' % (found.count(met), met) for met in (MET, BOUND, MISSED, DISTURBED, UNJUDGED, OPEN))] + [

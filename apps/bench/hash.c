@@ -507,21 +507,19 @@ measure(struct side *side, uint32_t live, double ns[OPERATIONS])
 }
 
 static const struct table_column columns[] = {
-	{.key = "records", .title = "records", .width = 8, .role = BENCH_PARAM},
-	{.key = "load", .title = "load", .unit = "%", .role = BENCH_PARAM},
-	{.title = "slots used", .unit = "weir", .digits = 2},
-	{.title = "", .unit = "rte", .digits = 2, .width = 5},
-	{.title = "table", .unit = "B/record", .digits = 1},
-	{.title = "", .unit = "rte", .digits = 1, .width = 5},
-	{.title = "op", .left = true, .role = BENCH_NAME},
-	{.title = "weir", .unit = "ns", .digits = 1, .width = 7},
-	{.title = "weir", .unit = "Mops/s", .digits = 1, .width = 7, .role = BENCH_METRIC},
-	COLUMN(LIMIT, "rte_hash", "rte_hash", "Mops/s", 0, 1),
-	{.title = "rte_hash", .unit = "ns", .digits = 1},
-	{.title = "speed-up", .unit = "x", .digits = 2},
-	{.key = "bytes", .unit = "B/record", .role = BENCH_METRIC},
-	{.key = "rte_hash", .role = BENCH_LIMIT},
-	{.key = "batch", .role = BENCH_PARAM},
+	{.key = "records", .title = "records", .width = 8},
+	{.key = "load", .title = "load", .unit = "%"},
+	{.key = "slots", .title = "slots used", .unit = "weir", .digits = 2},
+	{.key = "slots_rte", .title = "", .unit = "rte", .digits = 2, .width = 5},
+	{.key = "bytes", .title = "table", .unit = "B/record", .digits = 1},
+	{.key = "bytes_rte", .title = "", .unit = "rte", .digits = 1, .width = 5},
+	{.key = "op", .title = "op", .left = true},
+	{.key = "ns", .title = "weir", .unit = "ns", .digits = 1, .width = 7},
+	{.key = "mops", .title = "weir", .unit = "Mops/s", .digits = 1, .width = 7},
+	{.key = "mops_rte", .title = "rte_hash", .unit = "Mops/s", .digits = 1},
+	{.key = "ns_rte", .title = "rte_hash", .unit = "ns", .digits = 1},
+	{.key = "ratio", .title = "speed-up", .unit = "x", .digits = 2},
+	{.key = "batch"},
 };
 
 /* A point: tables for so many records, a share of them live. 0, or 1 when an answer was wrong. */
@@ -560,8 +558,7 @@ run_point(struct side side[2], uint32_t capacity, uint32_t load)
 			TABLE_NUMBER((double)side[1].bytes / capacity),
 			TABLE_TEXT(operation_name[o]), TABLE_NUMBER(own), TABLE_NUMBER(1e3 / own),
 			TABLE_NUMBER(1e3 / other), TABLE_NUMBER(other), TABLE_NUMBER(other / own),
-			TABLE_NUMBER(o == SCAN ? (double)side[0].bytes / capacity : BENCH_NONE),
-			TABLE_NUMBER((double)side[1].bytes / capacity), TABLE_NUMBER(batch)});
+			TABLE_NUMBER(batch)});
 	}
 	for (unsigned int s = 0; s < 2; s++)
 		if (side[s].wrong > 0) {

@@ -34,9 +34,7 @@ static const struct bench *const benches[] = {&bench_engine, &bench_ports, &benc
 static struct {
 	const char *bench;
 	struct table *table;
-	const struct table_column *column;
-	size_t columns;
-	json_t *records;
+	json_t *records; /* of the tables before this one */
 } report;
 
 static bool
@@ -51,13 +49,28 @@ bench_out(void)
 	return json_is_stdout() ? stderr : stdout;
 }
 
+/* Its rows become records. */
+static void
+end_table(void)
+{
+	json_t *row;
+	size_t i;
+
+	if (report.table == NULL)
+		return;
+	json_array_foreach (table_json(report.table), i, row) {
+		json_object_set_new(row, "bench", json_string(report.bench));
+		json_array_append(report.records, row);
+	}
+	table_destroy(report.table);
+	report.table = NULL;
+}
+
 void
 bench_table(const struct table_column *columns, size_t count)
 {
-	table_destroy(report.table);
+	end_table();
 	report.table = table_create(columns, count, bench_out());
-	report.column = columns;
-	report.columns = count;
 }
 
 void
@@ -74,55 +87,12 @@ bench_note(const char *format, ...)
 	fflush(bench_out());
 }
 
-/* The row's cells of a role, by their keys. */
-static json_t *
-collect(const struct table_cell *cells, enum bench_role role)
-{
-	json_t *found = json_object();
-
-	for (size_t i = 0; i < report.columns; i++)
-		if (report.column[i].role == role)
-			json_object_set_new(
-				found, report.column[i].key, table_cell_json(&cells[i]));
-	return found;
-}
-
-/* The record of the figure in column i. */
-static json_t *
-make_record(const struct table_cell *cells, size_t i, const char *name)
-{
-	const struct table_column *column = &report.column[i];
-	bool limited = i + 1 < report.columns && column[1].role == BENCH_LIMIT &&
-		isfinite(cells[i + 1].number);
-	double value = cells[i].number, limit = limited ? cells[i + 1].number : BENCH_NONE;
-	struct table_cell ratio = TABLE_NUMBER(limit != 0 ? value / limit : BENCH_NONE);
-	json_t *record = json_pack("{ss ss so so ss so ss? so}", "bench", report.bench, "metric",
-		column->key != NULL ? column->key : name, "params", collect(cells, BENCH_PARAM),
-		"value", table_cell_json(&cells[i]), "unit", column->unit, "limit",
-		limited ? table_cell_json(&cells[i + 1]) : json_null(), "limit_is",
-		limited ? column[1].key : NULL, "ratio", table_cell_json(&ratio));
-	json_t *seen = collect(cells, BENCH_SEEN);
-
-	if (json_object_size(seen) > 0)
-		json_object_set(record, "observed", seen);
-	json_decref(seen);
-	return record;
-}
-
 void
 bench_row(const struct table_cell *cells)
 {
-	const char *name = NULL;
-
 	bench_progress(NULL);
 	if (report.table == NULL || table_row(report.table, cells) < 0)
 		warnx("no memory for the table");
-	for (size_t i = 0; i < report.columns; i++)
-		if (report.column[i].role == BENCH_NAME)
-			name = cells[i].text;
-	for (size_t i = 0; i < report.columns; i++)
-		if (report.column[i].role == BENCH_METRIC && isfinite(cells[i].number))
-			json_array_append_new(report.records, make_record(cells, i, name));
 }
 
 void
@@ -345,10 +315,10 @@ main(int argc, char **argv)
 		options_parse(program, bench->help, NULL, tables, argc - first, argv + first);
 		rc = bench->run();
 		bench_progress(NULL);
+		end_table();
 		/* What was measured before something went wrong is still worth reading. */
 		if (write_records() != 0 && rc == 0)
 			rc = 1;
-		table_destroy(report.table);
 		json_decref(report.records);
 		free(program);
 		return rc;

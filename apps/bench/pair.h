@@ -53,14 +53,12 @@ bool pair_busy(const struct pair *pair);
 
 /* The last columns of a row: how far it can be trusted. */
 #define PAIR_COLUMNS                                                                               \
-	{.key = "lost", .title = "lost", .width = 5, .role = BENCH_SEEN},                          \
-		COLUMN(SEEN, "limit_lost", "lost", "tp.", 5, 0),                                   \
-		{.key = "good", .role = BENCH_SEEN}, {.key = "limit_good", .role = BENCH_SEEN},    \
-		{.key = "disturbed", .role = BENCH_SEEN},                                          \
-		{.key = "generator_bound", .role = BENCH_SEEN}, {.title = "", .left = true},       \
-		{.key = "over", .role = BENCH_PARAM},                                              \
+	{.key = "lost", .title = "lost", .width = 5},                                              \
+		{.key = "lost_testpmd", .title = "lost", .unit = "tp.", .width = 5},               \
+		{.key = "good"}, {.key = "good_testpmd"}, {.key = "disturbed"},                    \
+		{.key = "generator_bound"}, {.title = "", .left = true}, {.key = "over"},          \
 	{                                                                                          \
-		.key = "rx_checksum", .role = BENCH_PARAM                                          \
+		.key = "rx_checksum"                                                               \
 	}
 #define PAIR_CELLS(pair)                                                                           \
 	TABLE_NUMBER((pair)->value[0][PAIR_LOST]), TABLE_NUMBER((pair)->value[1][PAIR_LOST]),      \

@@ -209,31 +209,27 @@ pair_of_rates(unsigned int n, unsigned int bytes, bool multicast, struct pair *p
 	return rc;
 }
 
-#define TESTPMD "dpdk-testpmd io, same frames and ports"
 #define RATE_COLUMNS                                                                               \
-	{.title = "ratio", .digits = 2}, {.title = "idle", .unit = "%", .digits = 1, .width = 5},  \
-		{.title = "idle", .unit = "tp. %", .digits = 1}, PAIR_COLUMNS
+	{.key = "ratio", .title = "ratio", .digits = 2},                                           \
+		{.key = "idle", .title = "idle", .unit = "%", .digits = 1, .width = 5},            \
+		{.key = "idle_testpmd", .title = "idle", .unit = "tp. %", .digits = 1},            \
+		PAIR_COLUMNS
 #define RATE_CELLS(pair)                                                                           \
 	TABLE_NUMBER((pair)->value[0][0] / (pair)->value[1][0]),                                   \
 		TABLE_NUMBER(100 * (pair)->value[0][PAIR_IDLE]),                                   \
 		TABLE_NUMBER(100 * (pair)->value[1][PAIR_IDLE]), PAIR_CELLS(pair)
 
 static const struct table_column contributions_columns[] = {
-	{.key = "elements", .title = "elements", .role = BENCH_PARAM},
-	{.key = "frame_bytes", .title = "frame", .unit = "bytes", .role = BENCH_PARAM},
-	{.key = "results", .title = "results", .width = 9, .role = BENCH_PARAM},
-	COLUMN(METRIC, "contributions", "contrib", "1/s", 10, 0),
-	{.key = TESTPMD, .title = "testpmd", .unit = "1/s", .width = 10, .role = BENCH_LIMIT},
-	{.title = "payload", .unit = "Gbit/s", .digits = 2},
-	{.title = "wire", .unit = "Gbit/s", .digits = 2},
-	{.key = "payload", .unit = "byte/s", .role = BENCH_METRIC},
-	{.key = TESTPMD, .role = BENCH_LIMIT},
-	{.key = "wire", .unit = "byte/s", .role = BENCH_METRIC},
-	{.key = TESTPMD, .role = BENCH_LIMIT},
-	{.key = "generator_idle", .unit = "share", .role = BENCH_METRIC},
-	{.key = "beside dpdk-testpmd", .role = BENCH_LIMIT},
-	{.key = "sources", .role = BENCH_PARAM},
-	{.key = "window", .role = BENCH_PARAM},
+	{.key = "elements", .title = "elements"},
+	{.key = "frame_bytes", .title = "frame", .unit = "bytes"},
+	{.key = "results", .title = "results", .width = 9},
+	{.key = "rate", .title = "contrib", .unit = "1/s", .width = 10},
+	{.key = "rate_testpmd", .title = "testpmd", .unit = "1/s", .width = 10},
+	{.key = "payload", .title = "payload", .unit = "Gbit/s", .digits = 2},
+	{.key = "wire", .title = "wire", .unit = "Gbit/s", .digits = 2},
+	{.key = "wire_testpmd", .title = "testpmd", .unit = "Gbit/s", .digits = 2},
+	{.key = "sources"},
+	{.key = "window"},
 	RATE_COLUMNS,
 };
 
@@ -253,19 +249,17 @@ contributions_rates(unsigned int n)
 		bench_row((struct table_cell[]){TABLE_NUMBER(n), TABLE_NUMBER(bytes),
 			TABLE_TEXT(results), TABLE_NUMBER(v[0]), TABLE_NUMBER(limit[0]),
 			TABLE_NUMBER(v[0] * payload * 8e-9), TABLE_NUMBER(v[0] * wire * 8e-9),
-			TABLE_NUMBER(v[0] * payload), TABLE_NUMBER(limit[0] * payload),
-			TABLE_NUMBER(v[0] * wire), TABLE_NUMBER(limit[0] * wire),
-			TABLE_NUMBER(v[PAIR_IDLE]), TABLE_NUMBER(limit[PAIR_IDLE]),
-			TABLE_NUMBER(sources), TABLE_NUMBER(window), RATE_CELLS(&pair)});
+			TABLE_NUMBER(limit[0] * wire * 8e-9), TABLE_NUMBER(sources),
+			TABLE_NUMBER(window), RATE_CELLS(&pair)});
 	}
 	return 0;
 }
 
 static const struct table_column frames_columns[] = {
-	{.key = "frame_bytes", .title = "frame", .unit = "bytes", .role = BENCH_PARAM},
-	{.key = "frames", .title = "frames", .unit = "1/s", .width = 10, .role = BENCH_METRIC},
-	{.key = TESTPMD, .title = "testpmd", .unit = "1/s", .width = 10, .role = BENCH_LIMIT},
-	{.title = "wire", .unit = "Gbit/s", .digits = 2},
+	{.key = "frame_bytes", .title = "frame", .unit = "bytes"},
+	{.key = "rate", .title = "frames", .unit = "1/s", .width = 10},
+	{.key = "rate_testpmd", .title = "testpmd", .unit = "1/s", .width = 10},
+	{.key = "wire", .title = "wire", .unit = "Gbit/s", .digits = 2},
 	RATE_COLUMNS,
 };
 
@@ -381,23 +375,23 @@ measure_latency(void *context, unsigned int t, double value[PAIR_VALUES])
 	return 0;
 }
 
-#define AS_MANY "dpdk-testpmd io, as many frames of the size"
+#define LATENCY_COLUMNS(name, digit)                                                               \
+	{.key = name, .title = name, .unit = "us", .digits = digit, .width = 7},                   \
+	{                                                                                          \
+		.key = name "_testpmd", .title = "testpmd", .unit = "us", .digits = digit          \
+	}
 static const struct table_column latency_columns[] = {
-	{.key = "elements", .title = "elements", .role = BENCH_PARAM},
-	{.key = "frame_bytes", .title = "frame", .unit = "bytes", .role = BENCH_PARAM},
-	{.key = "what", .title = "what", .width = 7, .role = BENCH_PARAM},
-	{.key = "load_percent", .title = "load", .unit = "%", .role = BENCH_PARAM},
-	{.key = "rate", .title = "frames", .unit = "1/s", .width = 9, .role = BENCH_METRIC},
-	{.key = AS_MANY, .role = BENCH_LIMIT},
-	{.title = "samples", .width = 7},
-	{.key = "p50", .title = "p50", .unit = "us", .digits = 2, .width = 7, .role = BENCH_METRIC},
-	{.key = AS_MANY, .title = "testpmd", .unit = "us", .digits = 2, .role = BENCH_LIMIT},
-	{.key = "p99", .title = "p99", .unit = "us", .digits = 2, .width = 7, .role = BENCH_METRIC},
-	{.key = AS_MANY, .title = "testpmd", .unit = "us", .digits = 2, .role = BENCH_LIMIT},
-	COLUMN(METRIC, "p99.9", "p99.9", "us", 7, 1),
-	{.key = AS_MANY, .title = "testpmd", .unit = "us", .digits = 1, .role = BENCH_LIMIT},
-	{.key = "max", .title = "max", .unit = "us", .digits = 1, .width = 7, .role = BENCH_METRIC},
-	{.key = AS_MANY, .title = "testpmd", .unit = "us", .digits = 1, .role = BENCH_LIMIT},
+	{.key = "elements", .title = "elements"},
+	{.key = "frame_bytes", .title = "frame", .unit = "bytes"},
+	{.key = "what", .title = "what", .width = 7},
+	{.key = "load_percent", .title = "load", .unit = "%"},
+	{.key = "rate", .title = "frames", .unit = "1/s", .width = 9},
+	{.key = "rate_testpmd"},
+	{.key = "samples", .title = "samples", .width = 7},
+	LATENCY_COLUMNS("p50", 2),
+	LATENCY_COLUMNS("p99", 2),
+	LATENCY_COLUMNS("p99.9", 1),
+	LATENCY_COLUMNS("max", 1),
 	PAIR_COLUMNS,
 };
 
@@ -564,16 +558,16 @@ search(struct subject *subject, unsigned int t, struct found *found)
 }
 
 static const struct table_column rfc2544_columns[] = {
-	{.key = "frame_bytes", .title = "frame", .unit = "bytes", .role = BENCH_PARAM},
-	{.title = "what", .width = 7, .role = BENCH_NAME},
-	{.key = "elements", .title = "elements", .role = BENCH_PARAM},
-	{.title = "frames", .unit = "1/s", .width = 10, .role = BENCH_METRIC},
-	COLUMN(LIMIT, TESTPMD " and procedure", "testpmd", "1/s", 10, 0),
-	{.title = "wire", .unit = "Gbit/s", .digits = 2},
-	{.title = "testpmd", .unit = "Gbit/s", .digits = 2},
-	{.title = "share", .digits = 2},
-	{.key = "sources", .role = BENCH_PARAM},
-	{.key = "trial_ms", .role = BENCH_PARAM},
+	{.key = "frame_bytes", .title = "frame", .unit = "bytes"},
+	{.key = "what", .title = "what", .width = 7},
+	{.key = "elements", .title = "elements"},
+	{.key = "rate", .title = "frames", .unit = "1/s", .width = 10},
+	{.key = "rate_testpmd", .title = "testpmd", .unit = "1/s", .width = 10},
+	{.key = "wire", .title = "wire", .unit = "Gbit/s", .digits = 2},
+	{.key = "wire_testpmd", .title = "testpmd", .unit = "Gbit/s", .digits = 2},
+	{.key = "ratio", .title = "share", .digits = 2},
+	{.key = "sources"},
+	{.key = "trial_ms"},
 	PAIR_COLUMNS,
 };
 

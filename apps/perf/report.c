@@ -75,8 +75,7 @@ static void
 number(struct line *l, const char *key, const char *title, const char *unit, unsigned int width,
 	unsigned int digits, double value)
 {
-	put(l, (struct table_column){key, title, unit, width, digits, false, 0},
-		TABLE_NUMBER(value));
+	put(l, (struct table_column){key, title, unit, width, digits, false}, TABLE_NUMBER(value));
 }
 
 static void

@@ -38,7 +38,6 @@ struct table_column {
 	unsigned int width; /* least, in columns of the screen */
 	unsigned int digits; /* of numbers, behind the point */
 	bool left; /* aligned; numbers are usually at the right */
-	unsigned int role; /* free for the caller */
 };
 
 /* A cell is a text, a truth value, or a number; NaN is a number that is not known: "-" and null. */

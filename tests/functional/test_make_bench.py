@@ -45,13 +45,9 @@ if name == 'engine':
                                      values('--elements', '64')):
         for kind in [options['--type']] if '--type' in options else ['int32', 'fp32']:
             ratio = float(os.environ.get('FAKE_RATIO', '0.95'))
-            params = {'lcores': 1, 'sources': 8, 'threads': t, 'window': w, 'elements': e,
-                      'type': kind, 'huge_pages': False,
-                      'results': options.get('--results', 'unicast')}
-            for metric, unit in (('payload', 'Gbit/s'), ('rate', 'Mpps')):
-                records.append({'bench': name, 'metric': metric, 'params': params,
-                                'value': 100.0 + t, 'unit': unit, 'limit': (100.0 + t) / ratio,
-                                'limit_is': 'bare kernel', 'ratio': ratio})
+            records.append({'bench': name, 'lcores': 1, 'sources': 8, 'threads': t, 'window': w, 'elements': e,
+                            'type': kind, 'huge_pages': False, 'results': options.get('--results', 'unicast'),
+                            'payload': 100.0 + t, 'rate': 100.0 + t, 'bare': (100.0 + t) / ratio})
 if do != 'nothing':
     json.dump(records, open(options['--json'], 'w'))
 if do == 'fail':
@@ -142,13 +138,11 @@ def an_aim_that_is_not_met_is_no_failure():
 @case
 def what_was_disturbed_is_not_judged():
     import figures
-    record = {'bench': 'ports', 'metric': 'wire', 'value': 2e9, 'limit': 1e9, 'ratio': 2.0,
-              'unit': 'byte/s', 'params': {'elements': 1024, 'results': 'unicast', 'over': 'memif'}}
+    record = {'bench': 'ports', 'elements': 1024, 'results': 'unicast', 'over': 'memif', 'wire': 20.0}
     for disturbed, bound, ratio, verdict in (
             (True, False, 2.0, 'disturbed'), (False, False, 2.0, 'met'),
             (False, True, 2.0, 'met, generator-bound'), (False, True, 0.5, 'not met')):
-        record['observed'] = {'disturbed': disturbed, 'generator_bound': bound}
-        record['ratio'] = ratio
+        record.update(disturbed=disturbed, generator_bound=bound, wire_testpmd=20.0 / ratio)
         rows = figures.figures([record], {'ports'})
         check([r.met for r in rows] == [verdict, 'not measured'], '%s', [r.met for r in rows])
 
@@ -156,13 +150,11 @@ def what_was_disturbed_is_not_judged():
 @case
 def a_machine_that_cannot_is_not_judged():
     import figures
-    record = {'bench': 'engine', 'metric': 'payload', 'unit': 'Gbit/s', 'value': 80.0, 'ratio': 0.8,
-              'params': {'lcores': 1, 'sources': 8, 'window': 64, 'threads': 20, 'elements': 1024,
-                         'huge_pages': True}}
+    record = {'bench': 'engine', 'lcores': 1, 'sources': 8, 'window': 64, 'threads': 20, 'elements': 1024,
+              'huge_pages': True, 'payload': 80.0}
     for limit, disturbed, verdict in ((100.0, False, 'not judged'), (120.0, False, 'not met'),
                                       (120.0, True, 'disturbed')):
-        record['limit'] = limit
-        record['observed'] = {'disturbed': disturbed}
+        record.update(bare=limit, disturbed=disturbed)
         met = [r.met for r in figures.figures([record], {'engine'}) if r.name.startswith('payload')]
         check(met == [verdict], '%s', met)
 
