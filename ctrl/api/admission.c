@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: limits, and which one is closed when a listener is full. */
 #include <arpa/inet.h>
-#include <limits.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,12 @@ api_network(const struct sockaddr *address)
 	return network;
 }
 
+static bool
+is_local(const struct api_listener *listener)
+{
+	return listener->config->address.any.sa_family == AF_UNIX;
+}
+
 void
 api_close(struct api_connection *c)
 {
@@ -37,27 +44,17 @@ api_close(struct api_connection *c)
 }
 
 static void
-name_caller(struct api_connection *c, const struct sockaddr *address)
+name_caller(struct api_caller *caller, const struct sockaddr *address)
 {
-	struct api_caller *caller = &c->caller;
-	char text[INET6_ADDRSTRLEN] = "?";
-	uint16_t port = 0;
+	char host[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "0";
+	socklen_t length = address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+							 : sizeof(struct sockaddr_in6);
 
-	if (address->sa_family == AF_INET) {
-		struct sockaddr_in in;
-
-		memcpy(&in, address, sizeof(in));
-		inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
-		port = ntohs(in.sin_port);
-		caller->ip = ntohl(in.sin_addr.s_addr);
-	} else if (address->sa_family == AF_INET6) {
-		struct sockaddr_in6 in6;
-
-		memcpy(&in6, address, sizeof(in6));
-		inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
-		port = ntohs(in6.sin6_port);
-	}
-	snprintf(caller->name, sizeof(caller->name), "address=%s port=%u", text, port);
+	getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+		NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(caller->name, sizeof(caller->name), "address=%s port=%s", host, port);
+	if (address->sa_family == AF_INET)
+		caller->ip = ntohl((uint32_t)api_network(address));
 }
 
 static struct api_connection *
@@ -78,17 +75,13 @@ meet(struct api_listener *listener, struct MHD_Connection *connection)
 	c->began = ctrl_monotonic();
 	c->deadline = c->began + API_HEAD_S;
 	c->caller.private = listener->tls;
-	if (listener->config->address.any.sa_family != AF_UNIX) {
-		name_caller(c, peer->client_addr);
+	if (!is_local(listener)) {
+		name_caller(&c->caller, peer->client_addr);
 		c->network = api_network(peer->client_addr);
 	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
 		c->caller.local = c->caller.private = true;
 		c->caller.uid = credentials.uid;
 		c->caller.pid = credentials.pid;
-		c->rank = credentials.uid == 0 || credentials.uid == geteuid()
-			? API_RANK_ADMIN
-			: API_RANK_UNAUTHENTICATED;
-		c->own_rank = c->rank;
 		snprintf(c->caller.name, sizeof(c->caller.name), "uid=%u pid=%d", credentials.uid,
 			credentials.pid);
 	} else {
@@ -115,13 +108,6 @@ api_notify(void *cls, struct MHD_Connection *connection, void **context,
 	}
 }
 
-void
-api_meet_tenant(struct api_connection *c, const struct ctrl_tenant *tenant)
-{
-	c->tenant = tenant;
-	c->rank = tenant->admin ? API_RANK_ADMIN : API_RANK_TENANT;
-}
-
 /* The tenant of this token, in another configuration. */
 static const struct ctrl_tenant *
 find_again(const struct ctrl_api *api, const struct ctrl_tenant *former)
@@ -137,24 +123,33 @@ api_meet_again(struct api_server *server, const struct ctrl_api *api)
 {
 	struct api_connection *c;
 
-	TAILQ_FOREACH (c, &server->connections, next) {
-		const struct ctrl_tenant *tenant =
-			c->tenant == NULL ? NULL : find_again(api, c->tenant);
+	TAILQ_FOREACH (c, &server->connections, next)
+		if (c->tenant != NULL)
+			c->tenant = find_again(api, c->tenant);
+}
 
-		if (tenant != NULL) {
-			api_meet_tenant(c, tenant);
-		} else if (c->tenant != NULL) {
-			c->tenant = NULL;
-			c->rank = c->own_rank;
-		}
-	}
+/* What a connection's peer has shown. */
+enum rank {
+	RANK_UNAUTHENTICATED,
+	RANK_TENANT,
+	RANK_ADMIN, /* an administrator's token; root or the switch's user on the Unix socket */
+};
+
+static enum rank
+rank_of(const struct api_connection *c)
+{
+	if (c->tenant != NULL)
+		return c->tenant->admin ? RANK_ADMIN : RANK_TENANT;
+	return c->caller.local && (c->caller.uid == 0 || c->caller.uid == geteuid())
+		? RANK_ADMIN
+		: RANK_UNAUTHENTICATED;
 }
 
 /* Do both belong to the same owner? Without a token, the owner is the network or the user. */
 static bool
 same_owner(const struct api_connection *a, const struct api_connection *b)
 {
-	return a->rank == b->rank && a->tenant == b->tenant &&
+	return a->tenant == b->tenant &&
 		(a->tenant != NULL || (a->network == b->network && a->caller.uid == b->caller.uid));
 }
 
@@ -173,58 +168,47 @@ count_of_owner(const struct api_connection *one)
 static bool
 is_unauthenticated(const struct api_connection *c, double now)
 {
-	return c->rank == API_RANK_UNAUTHENTICATED && now - c->began > API_TOKEN_S;
-}
-
-/* The lower, the sooner the connection is closed. `count`: its owner's connections. A new connection ranks above
- * those of a tenant beyond its share: in one turn many arrive before any of them can show a token. */
-static unsigned int
-standing(const struct api_connection *c, unsigned int count, double now)
-{
-	if (is_unauthenticated(c, now))
-		return 0;
-	if (c->rank == API_RANK_TENANT && count > API_SHARE)
-		return 1;
-	return 2 + c->rank;
+	return rank_of(c) == RANK_UNAUTHENTICATED && now - c->began > API_TOKEN_S;
 }
 
 /*
- * The connection to close: of those with the lowest standing, one of the owner with the most connections; of
- * these the oldest, and an idle one first. Activity does not protect a connection without a token: otherwise
- * an endless request would keep it.
+ * The lower, the sooner the connection is closed. First by its owner's rights, then by the number of its owner's
+ * connections, then an idle one. A new connection ranks above those of a tenant beyond its share: in one turn many
+ * arrive before any of them can show a token. Activity does not protect a connection without a token: otherwise an
+ * endless request would keep it.
  */
+static unsigned int
+standing(const struct api_connection *c, double now)
+{
+	unsigned int count = count_of_owner(c), rights = 2 + rank_of(c);
+	bool busy = c->serving && rank_of(c) != RANK_UNAUTHENTICATED;
+
+	if (is_unauthenticated(c, now))
+		rights = 0;
+	else if (rank_of(c) == RANK_TENANT && count > API_SHARE)
+		rights = 1;
+	return rights << 16 | (UINT8_MAX - count) << 1 | busy;
+}
+
+/* The connection to close: that with the lowest standing, and of these the oldest. */
 static struct api_connection *
 choose(const struct api_listener *listener, double now)
 {
-	struct api_connection *c, *best = NULL;
-	unsigned int most = 0, lowest = UINT_MAX;
-	bool best_busy = false;
+	struct api_connection *c, *worst = NULL;
 
-	/* The list is in the order of arrival: a later one has to be better. */
-	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		bool busy = c->serving && c->rank != API_RANK_UNAUTHENTICATED;
-		unsigned int count, its;
-
-		if (c->listener != listener || c->closing)
-			continue;
-		count = count_of_owner(c);
-		its = standing(c, count, now);
-		if (its > lowest || (its == lowest && count < most) ||
-			(its == lowest && count == most && (busy || !best_busy)))
-			continue;
-		best = c;
-		lowest = its;
-		most = count;
-		best_busy = busy;
-	}
-	return best;
+	/* The list is in the order of arrival. */
+	TAILQ_FOREACH (c, &listener->server->connections, next)
+		if (c->listener == listener && !c->closing &&
+			(worst == NULL || standing(c, now) < standing(worst, now)))
+			worst = c;
+	return worst;
 }
 
 enum MHD_Result
 api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 {
 	const struct api_listener *listener = cls;
-	bool local = listener->config->address.any.sa_family == AF_UNIX;
+	bool local = is_local(listener);
 	uint64_t network = local ? 0 : api_network(address);
 	unsigned int all = 0, here = 0, unauthenticated = 0;
 	struct api_connection *c;
@@ -245,7 +229,7 @@ api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 	if (all < API_CONNECTIONS)
 		return MHD_YES;
 	c = choose(listener, now);
-	if (c->rank == API_RANK_ADMIN && c->serving)
+	if (rank_of(c) == RANK_ADMIN && c->serving)
 		return MHD_NO;
 	api_close(c);
 	return MHD_YES;

@@ -19,7 +19,4 @@ struct page_file {
 extern const struct page_file page_files[];
 extern const size_t page_files_count;
 
-/* The file that a request for `path` means, or NULL. A query ("?…") is not part of `path`. */
-const struct page_file *page_find(const char *path);
-
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stages of a request: target, route, caller, body, handler, perhaps a wait, answer. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	if (request->waiting)
 		TAILQ_REMOVE(&listener->server->waiting, request, next);
 	if (request->peer != NULL) {
-		request->peer->waiting = request->peer->serving = false;
+		request->peer->serving = false;
 		request->peer->served = true;
 		request->peer->deadline = ctrl_monotonic() + API_IDLE_S + API_HEAD_S;
 	}
@@ -75,8 +76,8 @@ refuse_caller(struct api_call *call, enum api_verdict verdict)
 {
 	if (verdict == API_FORBIDDEN) {
 		api_error(call, 403, "forbidden", NULL,
-			"this caller may not: use the Unix socket as root, or the token of a "
-			"tenant that may");
+			"this caller has no right to this request: use the Unix socket as root, or "
+			"the token of a tenant with the right");
 		return;
 	}
 	api_error(call, 401, "unauthorized", NULL,
@@ -86,8 +87,8 @@ refuse_caller(struct api_call *call, enum api_verdict verdict)
 }
 
 /*
- * Pages of other sites must neither read nor change anything here, even by DNS rebinding. A client that sends
- * no Host is no browser.
+ * Pages of other sites must neither read nor change anything here, even by DNS rebinding. Browsers always send
+ * Host, so clients without it are no browsers. False: the error is answered.
  */
 static bool
 check_site(struct api_request *request)
@@ -123,13 +124,13 @@ authorize(struct api_request *request, const struct api_route *route)
 	request->reloads = call->running->reloads;
 	if (!api_authenticate(api, header(request, "Authorization"), &request->caller)) {
 		api_error(call, 401, "unauthorized", NULL,
-			"the token is none of api.tenants': is it the right one, without a line "
-			"end?");
+			"no tenant of api.tenants has this token: is it the right one, without a "
+			"line end?");
 		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
 		return false;
 	}
 	if (request->caller.tenant != NULL)
-		api_meet_tenant(request->peer, request->caller.tenant);
+		request->peer->tenant = request->caller.tenant;
 	verdict = api_may(api, &request->caller, route->access);
 	if (verdict != API_ALLOWED)
 		refuse_caller(call, verdict);
@@ -199,9 +200,8 @@ refuse_size(struct api_call *call)
 }
 
 /*
- * A client may read a refusal only after it has sent the whole body, so it gets some time for that, but not
- * more: a slow sender would occupy a connection without any right. A client that expects "100 Continue" is
- * refused at once.
+ * A refused client gets API_REFUSED_S to send its body, because it may read the refusal only afterwards. A client
+ * that expects "100 Continue" is refused at once.
  */
 static bool
 asks_first(const struct api_request *request)
@@ -292,7 +292,7 @@ suspend(struct api_request *request)
 	request->due = ctrl_monotonic() + call->wait_ms / 1e3;
 	call->wait_ms = 0;
 	request->waiting = true;
-	request->peer->waiting = true;
+	request->peer->deadline = INFINITY;
 	TAILQ_INSERT_TAIL(&request->peer->listener->server->waiting, request, next);
 	MHD_suspend_connection(request->connection);
 	return MHD_YES;
@@ -341,8 +341,7 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 	(void)version;
 	if (request == NULL)
 		return MHD_NO;
-	if (!request->begun) {
-		request->begun = true;
+	if (request->peer == NULL) {
 		request->peer = api_connection_of(connection);
 		if (request->peer == NULL)
 			return MHD_NO;

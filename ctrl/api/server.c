@@ -9,6 +9,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <rte_common.h>
+
 #include "ctrl/api/server_priv.h"
 #include "ctrl/config/files.h"
 
@@ -31,13 +33,6 @@ keep_reason(void *cls, const char *format, va_list args)
 /* -- start and end */
 
 static int
-complain(char *error, size_t size, int rc, const char *what, const char *why)
-{
-	snprintf(error, size, "%s: %s", what, why);
-	return rc;
-}
-
-static int
 read_pem(const char *path, char **text, char *error, size_t size)
 {
 	const char *why;
@@ -46,16 +41,17 @@ read_pem(const char *path, char **text, char *error, size_t size)
 	size_t length;
 
 	if (fd < 0)
-		return complain(error, size, -errno, path, why);
+		return api_complain(error, size, -errno, "%s: %s", path, why);
 	if (file == NULL) {
 		close(fd);
-		return complain(error, size, -ENOMEM, path, strerror(ENOMEM));
+		return api_complain(error, size, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
 	}
 	*text = calloc(1, PEM_BYTES + 1);
 	length = *text == NULL ? 0 : fread(*text, 1, PEM_BYTES, file);
 	fclose(file);
-	return length > 0 ? 0
-			  : complain(error, size, -EINVAL, path, "it can't be read, or is empty");
+	if (length > 0)
+		return 0;
+	return api_complain(error, size, -EINVAL, "%s: it can't be read, or is empty", path);
 }
 
 static void
@@ -80,12 +76,14 @@ read_pems(const struct ctrl_api *api, struct api_pem *pem, char *error, size_t s
 	return rc;
 }
 
-/* Start a daemon on the listening socket fd. NULL: the reason is in `error`. */
+/* Start a daemon on the listening socket fd, which it owns then. NULL: the reason is in `error`. */
 static struct MHD_Daemon *
 start_daemon(
 	struct api_listener *listener, int fd, const struct api_pem *pem, char *error, size_t size)
 {
 	struct api_server *server = listener->server;
+	struct epoll_event event = {.events = EPOLLIN};
+	const union MHD_DaemonInfo *info;
 	struct MHD_Daemon *daemon;
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_HTTPS_MEM_CERT, 0, pem->certificate},
@@ -106,22 +104,18 @@ start_daemon(
 		MHD_OPTION_NOTIFY_COMPLETED, api_request_end, listener,
 		MHD_OPTION_NOTIFY_CONNECTION, api_notify, listener, MHD_OPTION_ARRAY,
 		listener->tls ? tls : &tls[3], MHD_OPTION_END);
-	if (daemon != NULL)
+	if (daemon == NULL) {
+		api_complain(error, size, 0, "%s does not start: %s%s", listener->config->text,
+			server->reason,
+			listener->tls ? ": do api.tls.certificate and api.tls.key fit?" : "");
+		return NULL;
+	}
+	info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	if (info != NULL && epoll_ctl(server->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) == 0)
 		return daemon;
-	snprintf(error, size, "%s does not start: %s%s", listener->config->text, server->reason,
-		listener->tls ? ": do api.tls.certificate and api.tls.key fit?" : "");
+	api_complain(error, size, 0, "%s: epoll: %s", listener->config->text, strerror(errno));
+	MHD_stop_daemon(daemon);
 	return NULL;
-}
-
-static int
-add_daemon(struct api_server *server, struct MHD_Daemon *daemon)
-{
-	const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	struct epoll_event event = {.events = EPOLLIN};
-
-	if (info == NULL)
-		return -EIO;
-	return epoll_ctl(server->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) < 0 ? -errno : 0;
 }
 
 static int
@@ -139,11 +133,9 @@ open_listener(
 	if (rc < 0)
 		return rc;
 	server->nb_listeners++;
-	listener->daemon = start_daemon(listener, listener->socket.fd, &server->pem, error, size);
-	if (listener->daemon == NULL)
-		return -EIO;
-	rc = add_daemon(server, listener->daemon);
-	return rc < 0 ? complain(error, size, rc, config->text, strerror(-rc)) : 0;
+	listener->daemon[0] =
+		start_daemon(listener, listener->socket.fd, &server->pem, error, size);
+	return listener->daemon[0] == NULL ? -EIO : 0;
 }
 
 int
@@ -156,14 +148,14 @@ api_server_create(
 
 	*out = NULL;
 	if (server == NULL)
-		return complain(error, error_size, -ENOMEM, "the API", strerror(ENOMEM));
+		return api_complain(error, error_size, -ENOMEM, "the API: %s", strerror(ENOMEM));
 	server->running = running;
 	api_limits_set(&server->limits, api);
 	TAILQ_INIT(&server->connections);
 	TAILQ_INIT(&server->waiting);
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (server->epoll < 0)
-		rc = complain(error, error_size, -errno, "epoll", strerror(errno));
+		rc = api_complain(error, error_size, -errno, "epoll: %s", strerror(errno));
 	if (rc == 0)
 		rc = read_pems(api, &server->pem, error, error_size);
 	for (unsigned int i = 0; rc == 0 && i < api->nb_listeners; i++)
@@ -184,9 +176,16 @@ resume(struct api_request *request)
 
 	TAILQ_REMOVE(&server->waiting, request, next);
 	request->waiting = false;
-	request->peer->waiting = false;
 	request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 	MHD_resume_connection(request->connection);
+}
+
+/* Close a socket, unless libmicrohttpd has done so: it may when a daemon does not start. */
+static void
+close_socket(int fd)
+{
+	if (fcntl(fd, F_GETFD) >= 0)
+		close(fd);
 }
 
 void
@@ -206,14 +205,13 @@ api_server_destroy(struct api_server *server)
 		struct api_listener *listener = &server->listener[i];
 
 		api_unlisten(listener->config, &listener->socket);
-		for (unsigned int r = 0; r < API_RETIRED; r++)
-			if (listener->retired[r] != NULL)
-				MHD_stop_daemon(listener->retired[r]);
-		if (listener->daemon != NULL) {
-			MHD_run(listener->daemon);
-			MHD_stop_daemon(listener->daemon); /* closes the socket, too */
-		} else {
-			close(listener->socket.fd);
+		if (listener->daemon[0] == NULL)
+			close_socket(listener->socket.fd);
+		for (unsigned int d = 0; d < RTE_DIM(listener->daemon); d++) {
+			if (listener->daemon[d] == NULL)
+				continue;
+			MHD_run(listener->daemon[d]); /* sends the answers of resumed requests */
+			MHD_stop_daemon(listener->daemon[d]); /* closes the socket, too */
 		}
 	}
 	if (server->epoll >= 0)
@@ -234,9 +232,9 @@ same_text(const char *a, const char *b)
 static struct MHD_Daemon **
 place_to_retire(struct api_listener *listener)
 {
-	for (unsigned int r = 0; r < API_RETIRED; r++)
-		if (listener->retired[r] == NULL)
-			return &listener->retired[r];
+	for (unsigned int d = 1; d < RTE_DIM(listener->daemon); d++)
+		if (listener->daemon[d] == NULL)
+			return &listener->daemon[d];
 	return NULL;
 }
 
@@ -244,25 +242,20 @@ place_to_retire(struct api_listener *listener)
 static int
 stage_listener(struct api_listener *listener, char *error, size_t size)
 {
-	struct api_server *server = listener->server;
-	int rc;
-
 	if (place_to_retire(listener) == NULL)
-		return complain(error, size, -EBUSY, listener->config->text,
-			"connections with former certificates are not over: again in a minute");
+		return api_complain(error, size, -EBUSY,
+			"%s: connections with former certificates are not over: again in a minute",
+			listener->config->text);
 	listener->staged_fd = fcntl(listener->socket.fd, F_DUPFD_CLOEXEC, 0);
 	if (listener->staged_fd < 0)
-		return complain(error, size, -errno, listener->config->text, strerror(errno));
+		return api_complain(
+			error, size, -errno, "%s: %s", listener->config->text, strerror(errno));
 	listener->staged =
-		start_daemon(listener, listener->staged_fd, &server->staged, error, size);
-	if (listener->staged == NULL) {
-		/* libmicrohttpd may have closed it. */
-		if (fcntl(listener->staged_fd, F_GETFD) >= 0)
-			close(listener->staged_fd);
-		return -EIO;
-	}
-	rc = add_daemon(server, listener->staged);
-	return rc < 0 ? complain(error, size, rc, listener->config->text, strerror(-rc)) : 0;
+		start_daemon(listener, listener->staged_fd, &listener->server->staged, error, size);
+	if (listener->staged != NULL)
+		return 0;
+	close_socket(listener->staged_fd);
+	return -EIO;
 }
 
 int
@@ -317,13 +310,13 @@ retire_connections(struct api_listener *listener)
 static void
 take_staged(struct api_listener *listener)
 {
-	int fd = MHD_quiesce_daemon(listener->daemon);
+	int fd = MHD_quiesce_daemon(listener->daemon[0]);
 
 	retire_connections(listener);
-	*place_to_retire(listener) = listener->daemon;
+	*place_to_retire(listener) = listener->daemon[0];
 	if (fd >= 0)
 		close(fd);
-	listener->daemon = listener->staged;
+	listener->daemon[0] = listener->staged;
 	listener->socket.fd = listener->staged_fd;
 	listener->staged = NULL;
 }
@@ -348,6 +341,7 @@ api_server_commit(struct api_server *server, const struct ctrl_config *next)
 	return changed;
 }
 
+/* Stop a daemon with a former certificate, if it has no connections any more. */
 static void
 end_retired(struct MHD_Daemon **daemon)
 {
@@ -374,7 +368,7 @@ sooner(double wait, struct MHD_Daemon *daemon)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
-	if (MHD_get_timeout(daemon, &ms) != MHD_YES)
+	if (daemon == NULL || MHD_get_timeout(daemon, &ms) != MHD_YES)
 		return wait;
 	return wait < 0 || (double)ms < wait ? (double)ms : wait;
 }
@@ -385,14 +379,9 @@ api_server_timeout(const struct api_server *server)
 	const struct api_request *request;
 	double wait = -1, now = ctrl_monotonic();
 
-	for (unsigned int i = 0; i < server->nb_listeners; i++) {
-		const struct api_listener *listener = &server->listener[i];
-
-		wait = sooner(wait, listener->daemon);
-		for (unsigned int r = 0; r < API_RETIRED; r++)
-			if (listener->retired[r] != NULL)
-				wait = sooner(wait, listener->retired[r]);
-	}
+	for (unsigned int i = 0; i < server->nb_listeners; i++)
+		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
+			wait = sooner(wait, server->listener[i].daemon[d]);
 	TAILQ_FOREACH (request, &server->waiting, next) {
 		double ms = request->due <= now ? 0 : (request->due - now) * 1e3 + 1;
 
@@ -413,14 +402,10 @@ api_server_run(struct api_server *server)
 		if (request->due <= now)
 			resume(request);
 	}
-	for (unsigned int i = 0; i < server->nb_listeners; i++) {
-		struct api_listener *listener = &server->listener[i];
-
-		MHD_run(listener->daemon);
-		for (unsigned int r = 0; r < API_RETIRED; r++)
-			if (listener->retired[r] != NULL)
-				MHD_run(listener->retired[r]);
-	}
+	for (unsigned int i = 0; i < server->nb_listeners; i++)
+		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
+			if (server->listener[i].daemon[d] != NULL)
+				MHD_run(server->listener[i].daemon[d]);
 }
 
 void
@@ -430,11 +415,11 @@ api_server_tick(struct api_server *server)
 	struct api_connection *c;
 
 	TAILQ_FOREACH (c, &server->connections, next)
-		if (!c->waiting && now > c->deadline)
+		if (now > c->deadline)
 			api_close(c);
 	api_server_run(server);
 	for (unsigned int i = 0; i < server->nb_listeners; i++)
-		for (unsigned int r = 0; r < API_RETIRED; r++)
-			if (server->listener[i].retired[r] != NULL)
-				end_retired(&server->listener[i].retired[r]);
+		for (unsigned int d = 1; d < RTE_DIM(server->listener[i].daemon); d++)
+			if (server->listener[i].daemon[d] != NULL)
+				end_retired(&server->listener[i].daemon[d]);
 }

@@ -118,16 +118,22 @@ faults(const struct ctrl_running *running)
 }
 
 static void
+put_mac(json_t *object, const uint8_t *m)
+{
+	char text[18];
+
+	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
+		m[5]);
+	api_put_text(object, "mac", text);
+}
+
+static void
 put_identity(json_t *object, const struct ctrl_config *config)
 {
 	const struct pktbuf_identity *identity = &config->ppe.identity;
-	const uint8_t *m = identity->mac;
-	char mac[18];
 
-	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
-		m[5]);
 	api_put_text(object, "address", ctrl_address_text(identity->ip).text);
-	api_put_text(object, "mac", mac);
+	put_mac(object, identity->mac);
 	api_put(object, "udp_port", identity->port_base);
 	api_put(object, "udp_port_ext", identity->port_ext);
 }
@@ -165,17 +171,13 @@ static void
 put_device(json_t *object, const char *device)
 {
 	struct rte_ether_addr mac = {0};
-	char text[RTE_ETHER_ADDR_FMT_SIZE];
 	uint16_t id, mtu = 0;
 
 	if (rte_eth_dev_get_port_by_name(device, &id) == 0) {
 		rte_eth_macaddr_get(id, &mac);
 		rte_eth_dev_get_mtu(id, &mtu);
 	}
-	rte_ether_format_addr(text, sizeof(text), &mac);
-	for (char *c = text; *c != '\0'; c++)
-		*c = *c >= 'A' && *c <= 'F' ? (char)(*c | 0x20) : *c;
-	api_put_text(object, "mac", text);
+	put_mac(object, mac.addr_bytes);
 	api_put(object, "mtu", mtu);
 }
 

@@ -203,7 +203,7 @@ def sockets_of_others_stay():
         os.mkdir(folder, 0o755)
         with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as other:
             other.bind(api.path)
-            refused(rack, "can't ask whether it is in use")
+            refused(rack, "whether it is in use can't be told")
             check(stat.S_ISSOCK(os.stat(api.path).st_mode), "another program's socket is gone")
         os.unlink(api.path)
         with open(api.path + '.lock', 'w') as lock:
