@@ -29,7 +29,6 @@
 #include "ctrl/jobs/running.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/stats/history.h"
-#include "ctrl/stats/links.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/ppe.h"
 

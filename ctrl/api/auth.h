@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who asks, and what they may.
+ * Authentication and rights of callers, and how often tenants may change something.
  *
- * On the Unix socket: its file's permissions decide who connects; root and the switch's own user
- * are administrators, and without tenants everybody there is. Elsewhere, and for other users, a
- * bearer token names a tenant. A token that is given always decides, also for root: a wrong one is
- * refused, and a tenant's gives that tenant's rights.
+ * On the Unix socket, the permissions of its file decide who connects. Root and the switch's own user are
+ * administrators; without tenants in the configuration, all users are. Elsewhere, and for other users, a
+ * bearer token names a tenant. A token always decides, also for root: a wrong token is refused, and a
+ * tenant's token gives that tenant's rights.
  *
- * Tokens are compared by their SHA-256, in constant time, with every tenant's.
+ * A token is compared by its SHA-256, in constant time, with those of all tenants.
+ *
+ * Each tenant has a bucket of `changes_burst` changes that fills by `changes_per_s`. A change costs the
+ * control thread a loop turn of the slowest worker and a write of the state file; without the limit, one
+ * tenant could occupy that thread. A bucket is the time when it is full again, as in ATM's generic cell rate
+ * algorithm: nothing has to run to fill it, and a rate changed by a reload holds from the next request on.
+ *
+ * Thread safety: for the one control thread.
  */
 #ifndef CTRL_API_AUTH_H
 #define CTRL_API_AUTH_H
@@ -18,19 +25,19 @@
 
 #include "ctrl/config/config.h"
 
-/* What a route asks of its caller. */
+/* The right that a route asks of its caller. */
 enum api_access {
-	API_PUBLIC, /* anybody while api.open_read, else any token */
-	API_READ, /* a tenant, who sees its own; without tenants like API_PUBLIC */
+	API_PUBLIC, /* all callers while api.open_read, else any token */
+	API_READ, /* tenants, of what is theirs; without tenants like API_PUBLIC */
 	API_READ_ALL, /* administrators; without tenants like API_PUBLIC */
-	API_JOIN, /* a tenant; anybody without tenants */
-	API_CHANGE, /* a tenant, its own; without tenants administrators */
+	API_JOIN, /* tenants; without tenants all callers */
+	API_CHANGE, /* tenants, of what is theirs; without tenants administrators */
 	API_ADMIN,
 };
 
 struct api_caller {
 	bool local; /* over the Unix socket; then uid and pid are known */
-	bool private; /* nobody on the way can listen: the Unix socket, or TLS */
+	bool private; /* the Unix socket, or TLS: the traffic can't be read on the way */
 	bool admin;
 	const struct ctrl_tenant *tenant; /* whose token was given, or NULL */
 	uid_t uid;
@@ -55,28 +62,43 @@ bool api_authenticate(
 enum api_verdict api_may(
 	const struct ctrl_api *api, const struct api_caller *caller, enum api_access access);
 
-/*
- * May the caller, admitted by API_READ or more, see and change what is this tenant's? owner: NULL
- * for nobody's.
- */
+/* May the caller, admitted by API_READ or more, see and change what this tenant owns? owner: NULL: no tenant. */
 bool api_owns(const struct ctrl_api *api, const struct api_caller *caller,
 	const struct ctrl_tenant *owner);
 
 /*
- * What browsers tell about a request, and what pages of other sites can't forge: the name that the
- * page's user sees as the server's (Host), and the page's own (Origin).
- *
- * A page whose name its owner points at this switch after it was loaded (DNS rebinding) is of the
- * "same origin" as the switch for its browser. Its Host is that name, which is none of the switch's.
+ * Pages of other sites can't forge two headers of a browser's request: the server's name (Host) and the page's
+ * own (Origin). With DNS rebinding, the owner of a page points the page's name at this switch after the page was
+ * loaded, and the browser takes both for the same origin; but Host is that name, which is not the switch's.
  */
 
 /*
- * Is this value of Host, with a port or without, one that no name server decides about: an IP
- * address, "localhost", or one of api.names? Letters' case does not matter.
+ * Is this value of Host, with a port or without, an IP address, "localhost", or one of api.names? No name server
+ * decides about these. Letters' case does not matter.
  */
 bool api_host_is_own(const struct ctrl_api *api, const char *host);
 
-/* Is this value of Origin a page that came from `host`? Not: "null", other hosts or ports. */
+/* Is this value of Origin that of a page from `host`? "null", other hosts and other ports are not. */
 bool api_origin_is_host(const char *origin, const char *host);
+
+struct api_bucket {
+	char tenant[CTRL_NAME_BYTES];
+	double full_at; /* CLOCK_MONOTONIC, s */
+};
+
+/* The buckets of a configuration's tenants, in its order. All zero: no tenants. */
+struct api_limits {
+	unsigned int count;
+	struct api_bucket bucket[CTRL_TENANTS_MAX];
+};
+
+/* Set the tenants. A tenant of the same name as before keeps its bucket. */
+void api_limits_set(struct api_limits *limits, const struct ctrl_api *api);
+
+/*
+ * Take a change from a tenant's bucket. 0: it may go on; else the seconds until the next change, and nothing is
+ * taken. A tenant that was not set is not limited.
+ */
+double api_limits_take(struct api_limits *limits, const struct ctrl_tenant *tenant, double now);
 
 #endif

@@ -14,7 +14,6 @@
 #include "ctrl/api/text.h"
 #include "ctrl/config/faults.h"
 #include "ctrl/config/schema.h"
-#include "ctrl/stats/links.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
 

@@ -14,7 +14,6 @@
 #include "ctrl/api/server_priv.h"
 #include "ctrl/config/files.h"
 
-#define PEM_BYTES      (1 << 20)
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 static void keep_reason(void *cls, const char *format, va_list args)
@@ -36,22 +35,14 @@ static int
 read_pem(const char *path, char **text, char *error, size_t size)
 {
 	const char *why;
-	int fd = ctrl_open_regular(path, &why);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	size_t length;
 
-	if (fd < 0)
+	*text = ctrl_read_file(path, &length, &why);
+	if (*text == NULL)
 		return api_complain(error, size, -errno, "%s: %s", path, why);
-	if (file == NULL) {
-		close(fd);
-		return api_complain(error, size, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	}
-	*text = calloc(1, PEM_BYTES + 1);
-	length = *text == NULL ? 0 : fread(*text, 1, PEM_BYTES, file);
-	fclose(file);
-	if (length > 0)
-		return 0;
-	return api_complain(error, size, -EINVAL, "%s: it can't be read, or is empty", path);
+	if (length == 0)
+		return api_complain(error, size, -EINVAL, "%s is empty", path);
+	return 0;
 }
 
 static void

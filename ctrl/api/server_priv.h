@@ -10,7 +10,6 @@
 #include <microhttpd.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/limit.h"
 #include "ctrl/api/server.h"
 
 #define API_BODY_BYTES  65536

@@ -9,7 +9,6 @@
 #include "ctrl/api/call.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/jobs/tenants.h"
-#include "ctrl/stats/links.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
 

@@ -67,7 +67,7 @@ struct ctrl_quota {
 	uint32_t memory_mb; /* MiB of aggregation buffers */
 	uint32_t blocks; /* in flight, of all its jobs together */
 	uint32_t rate_mbit;
-	uint32_t changes_per_s; /* requests that could change something (ctrl/api/limit.h) */
+	uint32_t changes_per_s; /* requests that could change something (ctrl/api/auth.h) */
 	uint32_t changes_burst; /* of them at once, [1, 1000000] */
 };
 

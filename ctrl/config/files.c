@@ -71,8 +71,12 @@ ctrl_read_file(const char *path, size_t *length, const char **why)
 	saved = errno;
 	if (fd >= 0)
 		close(fd);
-	if (text == NULL || got >= 0)
+	if (text == NULL)
+		return NULL;
+	if (got >= 0) {
+		text[*length] = '\0';
 		return text;
+	}
 	free(text);
 	*why = strerror(saved);
 	errno = saved;

@@ -12,7 +12,10 @@
  */
 int ctrl_open_regular(const char *path, const char **why);
 
-/* Read a regular file of at most 4 MiB. Its text, to be freed, or NULL with errno and *why as above. */
+/*
+ * Read a regular file of at most 4 MiB. Its text, to be freed, with a '\0' behind; or NULL with errno and *why as
+ * above.
+ */
 char *ctrl_read_file(const char *path, size_t *length, const char **why);
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Statistics as JSON and as text. The names are those of the X-lists (ppe/drops.h, ppe/ppe.h), so a
+ * Statistics as JSON and as text, and the ports' links. The names are those of the X-lists (ppe/drops.h, ppe/ppe.h), so a
  * counter has one name in the code, in JSON, in the metrics and in docs/counters.md.
  *
  * Thread safety: for the one control thread.
@@ -60,6 +60,15 @@ json_t *ctrl_workers_json(const struct ppe_stats *total);
 
 /* Free DPDK memory, in bytes. */
 uint64_t ctrl_memory_free(void);
+
+/*
+ * Does the port have a link now? For a kernel interface (net_af_packet, net_tap, ...) the kernel answers, because
+ * DPDK's drivers only know whether they started. Takes some microseconds.
+ */
+bool ctrl_port_is_up(const struct ctrl_running *running, unsigned int port);
+
+/* Log the links that went up or down since the last call; at the first call, those that are down. */
+void ctrl_links_tick(struct ctrl_running *running);
 
 /* Print every counter that is not 0, and whether every packet is accounted for. */
 void ctrl_stats_print(const json_t *stats, FILE *out);

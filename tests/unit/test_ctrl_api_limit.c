@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/api/limit.h"
+#include "ctrl/api/auth.h"
 
 #define EPSILON 1e-6
 
