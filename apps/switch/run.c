@@ -22,7 +22,6 @@
 
 #include "apps/switch/notify.h"
 #include "ctrl/api/server.h"
-#include "ctrl/faults.h"
 #include "ctrl/config/interface.h"
 #include "ctrl/log.h"
 #include "ctrl/jobs/reload.h"

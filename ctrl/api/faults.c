@@ -7,7 +7,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/faults.h"
-#include "ctrl/faults.h"
+#include "ctrl/jobs/reload.h"
 
 static void
 put_rule(json_t *list, const struct ctrl_running *running, const struct ppe_fault_stats *stats,

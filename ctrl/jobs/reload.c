@@ -12,7 +12,6 @@
 #include "ctrl/config/config.h"
 #include "ctrl/config/error.h"
 #include "ctrl/config/job.h"
-#include "ctrl/faults.h"
 #include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
@@ -123,6 +122,44 @@ move_tenant(const struct ctrl_running *running, struct ctrl_job *job,
 			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
 }
 
+static int
+publish_faults(
+	struct ctrl_running *running, const struct ppe_faults *faults, struct ctrl_refusal *why)
+{
+	int rc = ppe_publish_faults(running->ppe, faults);
+
+	if (rc == 0)
+		return 0;
+	*why = (struct ctrl_refusal){
+		.code = rc == -EBUSY ? CTRL_REFUSED_BUSY : CTRL_REFUSED_MEMORY};
+	snprintf(why->message, sizeof(why->message), "the faults can't be set: %s",
+		rc == -EBUSY ? "a worker does not turn" : strerror(-rc));
+	return rc;
+}
+
+/* any: there were faults before. */
+static void
+log_faults(const struct ppe_faults *faults, bool any, const struct ctrl_log_who *who)
+{
+	if (faults->nb_rules > 0)
+		ctrl_log_change(who, "faults set", "rules=%u seed=%" PRIu64 " held=%u",
+			faults->nb_rules, faults->seed, faults->held);
+	else if (any)
+		ctrl_log_change(who, "faults cleared", "rules=0");
+}
+
+int
+ctrl_faults_set(struct ctrl_running *running, const struct ppe_faults *faults,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+{
+	bool any = ppe_faults_of(running->ppe) != NULL;
+	int rc = publish_faults(running, faults, why);
+
+	if (rc == 0)
+		log_faults(faults, any, who);
+	return rc;
+}
+
 /* Apply the file's changes of faults and jobs. If the jobs are refused, the former faults are set again; only
  * their packets are counted from 1. */
 static int
@@ -135,17 +172,18 @@ reload_faults_and_jobs(struct ctrl_running *running, const struct ctrl_config *n
 	struct ctrl_refusal undone;
 	int rc;
 
-	if (ctrl_faults_equal(&running->config->faults, &next->faults))
+	/* Both come from zeroed memory and one reader: padding is zero, too. */
+	if (memcmp(&running->config->faults, &next->faults, sizeof(next->faults)) == 0)
 		return ctrl_reload_jobs(running, next, who, done, why);
 	if (any)
 		before = *set;
-	rc = ctrl_faults_publish(running, &next->faults, why);
+	rc = publish_faults(running, &next->faults, why);
 	if (rc < 0)
 		return rc;
 	rc = ctrl_reload_jobs(running, next, who, done, why);
 	if (rc == 0)
-		ctrl_faults_tell(&next->faults, any, who);
-	else if (ctrl_faults_publish(running, &before, &undone) < 0)
+		log_faults(&next->faults, any, who);
+	else if (publish_faults(running, &before, &undone) < 0)
 		ctrl_log(CTRL_LOG_CTRL, CTRL_LOG_ERROR, "faults are the refused file's",
 			"reason=%s", ctrl_log_quote(undone.message).text);
 	return rc;
