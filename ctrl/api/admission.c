@@ -10,9 +10,9 @@
 
 #include "ctrl/api/server_priv.h"
 
-/* The owner of an IPv6 address usually has its whole /64. */
-uint64_t
-api_network(const struct sockaddr *address)
+/* Where a connection comes from, for counting. The owner of an IPv6 address usually has its whole /64. */
+static uint64_t
+network_of(const struct sockaddr *address)
 {
 	uint64_t network = 0;
 
@@ -54,7 +54,7 @@ name_caller(struct api_caller *caller, const struct sockaddr *address)
 		NI_NUMERICHOST | NI_NUMERICSERV);
 	snprintf(caller->name, sizeof(caller->name), "address=%s port=%s", host, port);
 	if (address->sa_family == AF_INET)
-		caller->ip = ntohl((uint32_t)api_network(address));
+		caller->ip = ntohl((uint32_t)network_of(address));
 }
 
 static struct api_connection *
@@ -77,7 +77,7 @@ meet(struct api_listener *listener, struct MHD_Connection *connection)
 	c->caller.private = listener->tls;
 	if (!is_local(listener)) {
 		name_caller(&c->caller, peer->client_addr);
-		c->network = api_network(peer->client_addr);
+		c->network = network_of(peer->client_addr);
 	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
 		c->caller.local = c->caller.private = true;
 		c->caller.uid = credentials.uid;
@@ -209,7 +209,7 @@ api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 {
 	const struct api_listener *listener = cls;
 	bool local = is_local(listener);
-	uint64_t network = local ? 0 : api_network(address);
+	uint64_t network = local ? 0 : network_of(address);
 	unsigned int all = 0, here = 0, unauthenticated = 0;
 	struct api_connection *c;
 	double now = ctrl_monotonic();

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GET and POST /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name} */
+/*
+ * GET and POST /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name}; POST /v1/jobs/{name}/members and DELETE
+ * /v1/jobs/{name}/members/{rank}
+ */
 #include "ctrl/api/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <rte_common.h>
 
 #include "ctrl/api/call.h"
 #include "ctrl/stats/stats.h"
+#include "pktbuf/tag.h"
+#include "rmw/kernels.h"
+
+#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 
 /* clang-format off */
 #define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
@@ -22,10 +31,22 @@ static const struct ctrl_key new_keys[] = {
 #define X(key, where, change, kind, field, ...) CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
 #undef X
+
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
+static const struct ctrl_key join_keys[] = {
+	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
+	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
+	{"address", CTRL_ADDRESS, "", .fallback = ""},
+	{"create", CTRL_OBJECT, "", .fallback = ""},
+	CTRL_JOB_IDENTITY("create.", "", "")
+	CTRL_JOB_SETTINGS(X)
+};
+#undef X
 /* clang-format on */
 
 static const struct ctrl_schema new_schema = {new_keys, RTE_DIM(new_keys)};
 static const struct ctrl_schema change_schema = {change_keys, RTE_DIM(change_keys)};
+static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
 
 static void
 put_state(json_t *object, const struct ppe_job_stats *stats)
@@ -112,8 +133,8 @@ api_put_presence(json_t *object, const struct ctrl_job *job,
 	json_object_set_new(object, "contested", json_boolean(source->contested));
 }
 
-json_t *
-api_member_json(const struct ctrl_running *running, const struct ctrl_job *job,
+static json_t *
+member_json(const struct ctrl_running *running, const struct ctrl_job *job,
 	const struct ctrl_membership *membership, unsigned int rank, uint64_t waits_us)
 {
 	const struct ctrl_member *member = job->member == NULL ? NULL : &job->member[rank];
@@ -132,8 +153,10 @@ api_member_json(const struct ctrl_running *running, const struct ctrl_job *job,
 	return object;
 }
 
-void
-api_read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
+/* How long open blocks wait for each source now; 0 where none does. waits_us: zeros. Cost: the job's window, and
+ * 256 bits each. */
+static void
+read_waits(const struct ctrl_running *running, const struct ctrl_job *job,
 	uint64_t waits_us[WEIR_SOURCES_MAX])
 {
 	unsigned int most = 2u * job->job->window;
@@ -166,16 +189,17 @@ members(const struct ctrl_running *running, const struct ctrl_job *job,
 	json_t *list = json_array();
 
 	if (!membership->abandoned)
-		api_read_waits(running, job, waits_us);
+		read_waits(running, job, waits_us);
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (api_has_rank(job, s))
 			json_array_append_new(
-				list, api_member_json(running, job, membership, s, waits_us[s]));
+				list, member_json(running, job, membership, s, waits_us[s]));
 	return list;
 }
 
-json_t *
-api_job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole)
+/* A job, with its members (whole) or without. */
+static json_t *
+job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool whole)
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
@@ -220,16 +244,17 @@ api_get_jobs(struct api_call *call)
 		const struct ctrl_job *job = running->by_id[i];
 
 		if (job != NULL && may_see(call, job))
-			json_array_append_new(list, api_job_json(running, job, false));
+			json_array_append_new(list, job_json(running, job, false));
 	}
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		if (may_see(call, job))
-			json_array_append_new(list, api_job_json(running, job, false));
+			json_array_append_new(list, job_json(running, job, false));
 	api_answer(call, 200, json_pack("{s:o}", "jobs", list));
 }
 
-const struct ctrl_job *
-api_find_leaving(const struct api_call *call)
+/* The job of parameter[0] that is leaving and that the caller may see, or NULL. */
+static const struct ctrl_job *
+find_leaving(const struct api_call *call)
 {
 	const struct ctrl_job *job = call->running->leaving;
 
@@ -239,9 +264,10 @@ api_find_leaving(const struct api_call *call)
 	return job;
 }
 
-/* For a tenant, other tenants' jobs do not exist. */
-struct ctrl_job *
-api_find_job(struct api_call *call)
+/* The job of parameter[0]; NULL: the caller sees none, and 404 is answered. For a tenant, other tenants' jobs do
+ * not exist. */
+static struct ctrl_job *
+find_job(struct api_call *call)
 {
 	struct ctrl_job *job = ctrl_running_find_job(call->running, call->parameter[0]);
 
@@ -254,24 +280,15 @@ api_find_job(struct api_call *call)
 void
 api_get_job(struct api_call *call)
 {
-	const struct ctrl_job *job = api_find_job(call);
+	const struct ctrl_job *job = find_job(call);
 
 	if (job == NULL)
-		job = api_find_leaving(call);
+		job = find_leaving(call);
 	if (job != NULL)
-		api_answer(call, 200, api_job_json(call->running, job, true));
+		api_answer(call, 200, job_json(call->running, job, true));
 }
 
 /* -- changes */
-
-struct ctrl_log_who
-api_who(const struct api_call *call)
-{
-	struct ctrl_log_who who;
-
-	strlcpy(who.text, call->caller->name, sizeof(who.text));
-	return who;
-}
 
 static json_t *
 room_json(uint64_t memory, uint32_t blocks)
@@ -283,8 +300,9 @@ room_json(uint64_t memory, uint32_t blocks)
 	return object;
 }
 
-void
-api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix)
+/* prefix: the key's place in the body, such as "create", or NULL. */
+static void
+answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix)
 {
 	static const struct {
 		unsigned int status;
@@ -306,8 +324,9 @@ api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const 
 		call, "needed", room_json(why->room.memory_needed, why->room.records_needed));
 }
 
-struct ctrl_job_spec
-api_read_spec(const json_t *object, const char *name, unsigned int size)
+/* Read a new job that passed its check. name, size: if the object has none. */
+static struct ctrl_job_spec
+read_spec(const json_t *object, const char *name, unsigned int size)
 {
 	struct ctrl_job_spec spec = ctrl_job_spec_default();
 	const json_t *value;
@@ -324,8 +343,13 @@ api_read_spec(const json_t *object, const char *name, unsigned int size)
 	return spec;
 }
 
-bool
-api_may_id(struct api_call *call, const json_t *object, const char *prefix)
+/*
+ * May the caller choose the id that the object has, if it has one? Only administrators: packets on the wire name
+ * the id, and late packets of another tenant's former job would find the new one. prefix: as in answer_refusal.
+ * False: the error is answered.
+ */
+static bool
+may_id(struct api_call *call, const json_t *object, const char *prefix)
 {
 	if (call->caller->admin || json_object_get(object, "id") == NULL)
 		return true;
@@ -345,21 +369,21 @@ api_post_jobs(struct api_call *call)
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
 
-	if (!api_body_check(call, &new_schema) || !api_may_id(call, call->body, NULL))
+	if (!api_body_check(call, &new_schema) || !may_id(call, call->body, NULL))
 		return;
-	spec = api_read_spec(call->body, "", 0);
+	spec = read_spec(call->body, "", 0);
 	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0) {
-		api_answer_refusal(call, &why, NULL);
+		answer_refusal(call, &why, NULL);
 		return;
 	}
-	api_answer(call, 201, api_job_json(call->running, job, true));
+	api_answer(call, 201, job_json(call->running, job, true));
 	api_header(call, "Location", "/v1/jobs/%s", job->job->name);
 }
 
 void
 api_patch_job(struct api_call *call)
 {
-	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_job *job = find_job(call);
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_spec next;
 	struct ctrl_refusal why;
@@ -369,9 +393,9 @@ api_patch_job(struct api_call *call)
 	next = ctrl_job_spec_of(job->job, job->expire_s);
 	ctrl_settings_read(call->body, &next);
 	if (ctrl_job_change(call->running, job, &next, &who, &why) < 0)
-		api_answer_refusal(call, &why, NULL);
+		answer_refusal(call, &why, NULL);
 	else
-		api_answer(call, 200, api_job_json(call->running, job, true));
+		api_answer(call, 200, job_json(call->running, job, true));
 }
 
 static void
@@ -384,18 +408,279 @@ answer_state(struct api_call *call, bool leaving)
 void
 api_delete_job(struct api_call *call)
 {
-	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_job *job = find_job(call);
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_refusal why;
 	bool leaving;
 
 	if (job == NULL) {
-		if (api_find_leaving(call) != NULL)
+		if (find_leaving(call) != NULL)
 			answer_state(call, true);
 		return;
 	}
 	if (ctrl_job_delete(call->running, job, &who, &leaving, &why) < 0)
-		api_answer_refusal(call, &why, NULL);
+		answer_refusal(call, &why, NULL);
 	else
 		answer_state(call, leaving);
+}
+
+/* -- joins and leaves */
+
+/* The keys that a new member of an authenticated job needs. Not the job's own key, with which it could send as
+ * another member. */
+static void
+put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
+{
+	unsigned char text[(PKTBUF_MEMBER_KEY_BYTES + 2) / 3 * 4 + 1];
+	uint8_t key[PKTBUF_MEMBER_KEY_BYTES];
+
+	if (!job->authenticated)
+		return;
+	if (pktbuf_member_key(job->key, (uint8_t)rank, key)) {
+		EVP_EncodeBlock(text, key, sizeof(key));
+		api_put_text(object, "key", (const char *)text);
+	}
+	OPENSSL_cleanse(key, sizeof(key));
+	OPENSSL_cleanse(text, sizeof(text));
+}
+
+static json_t *
+joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
+{
+	const struct pktbuf_identity *identity = &running->config->ppe.identity;
+	const struct ppe_job *shape = job->job;
+	json_t *object = json_object(), *at = json_object();
+	struct ppe_job_stats stats;
+
+	ctrl_running_job_stats(running, job, &stats);
+	api_put(object, "job", shape->id);
+	api_put_text(object, "name", shape->name);
+	api_put(object, "source", rank);
+	api_put(object, "size", shape->nb_sources);
+	api_put(object, "generation", stats.generation);
+	api_put(object, "window", shape->window);
+	api_put(object, "elements", shape->elements);
+	api_put_text(object, "type", weir_dtype_text(shape->dtype));
+	api_put_text(object, "op", weir_op_text(shape->op));
+	api_put(object, "timeout_ms", shape->timeout_ms);
+	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
+	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
+	api_put(at, "mtu", ctrl_links_mtu(running->config));
+	api_put(at, "udp_port", identity->port_base);
+	api_put(at, "udp_port_ext", identity->port_ext);
+	json_object_set_new(object, "switch", at);
+	if (job->member != NULL)
+		api_put(object, "membership", job->member[rank].membership);
+	put_key(object, shape, rank);
+	return object;
+}
+
+/* The member's address: the body's, or the client's own. False: there is none, and the error is answered. */
+static bool
+read_address(struct api_call *call, uint32_t *address)
+{
+	const json_t *given = json_object_get(call->body, "address");
+
+	if (given != NULL && ctrl_parse_address(json_string_value(given), address))
+		return true;
+	*address = call->caller->ip;
+	if (*address != 0)
+		return true;
+	api_error(call, 400, "missing_key", "address",
+		"a host that asks over the Unix socket or IPv6 has to give its address");
+	return false;
+}
+
+/*
+ * May the caller join or remove a member at this address? The owner and administrators may; any other client
+ * only at its own address. False: no, and the error is answered.
+ */
+static bool
+check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
+{
+	const struct api_caller *caller = call->caller;
+
+	if (caller->admin || (caller->tenant != NULL && caller->tenant == owner) ||
+		(caller->ip != 0 && caller->ip == address))
+		return true;
+	api_error(call, 403, "forbidden", "address",
+		"the member is at %s, and this request comes from elsewhere: ask from there, leave "
+		"\"address\" out, or be an administrator",
+		ctrl_address_text(address).text);
+	return false;
+}
+
+/* Do the settings that `create` gives equal the job's? False: no, and the error is answered. */
+static bool
+check_same(struct api_call *call, const struct ctrl_job *job)
+{
+	const json_t *create = json_object_get(call->body, "create");
+	struct ctrl_job_spec is = ctrl_job_spec_of(job->job, job->expire_s);
+	struct ctrl_job_spec asked = read_spec(create, is.shape.name, is.shape.nb_sources);
+	const char *other = NULL;
+
+	if (strcmp(asked.shape.name, is.shape.name) != 0)
+		other = "name";
+	else if (asked.shape.nb_sources != is.shape.nb_sources)
+		other = "size";
+	else if (json_object_get(create, "id") != NULL && asked.id != is.id)
+		other = "id";
+	for (size_t i = 0; other == NULL && i < ctrl_settings_count; i++)
+		if (json_object_get(create, ctrl_settings[i].key.path) != NULL &&
+			!ctrl_setting_same(&ctrl_settings[i], &is, &asked))
+			other = ctrl_settings[i].key.path;
+	if (other == NULL)
+		return true;
+	api_error(call, 409, "conflict", ctrl_path("create.%s", other).text,
+		"job %s exists, with another \"%s\": do all ranks ask for the same, or is it "
+		"another run's?",
+		is.shape.name, other);
+	return false;
+}
+
+/* Read the settings of the job to create. False: the error is answered. */
+static bool
+read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec)
+{
+	const json_t *create = json_object_get(call->body, "create");
+	const char *name = call->parameter[0];
+
+	if (api_may(&call->running->config->api, call->caller, API_CHANGE) != API_ALLOWED) {
+		api_error(call, 403, "forbidden", "create",
+			"there is no job \"%.64s\", and this caller may not create one: an "
+			"administrator has to, or a tenant by its token",
+			name);
+		return false;
+	}
+	if (!ctrl_is_name(name) || strlen(name) >= PPE_JOB_NAME_MAX) {
+		api_error(call, 400, "out_of_range", "create.name",
+			"\"%.64s\" is not a valid name: use at most %d letters, digits and . _ -",
+			name, PPE_JOB_NAME_MAX - 1);
+		return false;
+	}
+	*spec = read_spec(create, name, size);
+	if (strcmp(spec->shape.name, name) == 0 && spec->shape.nb_sources == size)
+		return true;
+	api_error(call, 409, "conflict",
+		spec->shape.nb_sources == size ? "create.name" : "create.size",
+		"the job to create is not the one to join: leave name and size out of \"create\"");
+	return false;
+}
+
+/* The answer to a join carries keys, so the connection must be private. False: the error is answered. */
+static bool
+check_private(struct api_call *call, const struct ppe_job *shape)
+{
+	if (!shape->authenticated || call->caller->private)
+		return true;
+	api_error(call, 403, "forbidden", NULL,
+		"job %s is authenticated, and its key is handed out over TLS or the Unix socket "
+		"alone: use https://, with api.tls in the switch's configuration",
+		shape->name);
+	return false;
+}
+
+/*
+ * Create a job with its first member in one publication, so that a failure leaves no empty job.
+ */
+static void
+join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t address)
+{
+	const struct ctrl_tenant *tenant = call->caller->tenant;
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_job_spec spec;
+	struct ctrl_refusal why;
+	struct ctrl_job *job;
+
+	if (!read_create(call, size, &spec) || !check_private(call, &spec.shape) ||
+		!check_peer(call, tenant, address))
+		return;
+	spec.first_rank = rank;
+	spec.first_address = address;
+	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
+		answer_refusal(call, &why, NULL);
+	else if (ctrl_job_create(call->running, &spec, tenant, &who, &job, &why) < 0)
+		answer_refusal(call, &why, "create");
+	else
+		api_answer(call, 200, joined_json(call->running, job, rank));
+}
+
+static void
+join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned int size,
+	uint32_t address)
+{
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_refusal why;
+
+	if (!check_private(call, job->job) || !check_peer(call, job->tenant, address))
+		return;
+	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) < 0)
+		answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, joined_json(call->running, job, rank));
+}
+
+void
+api_post_member(struct api_call *call)
+{
+	unsigned int rank, size;
+	struct ctrl_job *job;
+	const json_t *create;
+	uint32_t address;
+
+	if (!api_body_check(call, &join_schema) || !read_address(call, &address))
+		return;
+	rank = (unsigned int)json_integer_value(json_object_get(call->body, "rank"));
+	size = (unsigned int)json_integer_value(json_object_get(call->body, "size"));
+	create = json_object_get(call->body, "create");
+	job = find_job(call);
+	if (create != NULL && !may_id(call, create, "create"))
+		return;
+	if (job == NULL && create != NULL)
+		join_new(call, rank, size, address);
+	else if (job != NULL && (create == NULL || check_same(call, job)))
+		join(call, job, rank, size, address);
+}
+
+/* The member's address; 0: the rank has not joined. */
+static uint32_t
+member_address(const struct ctrl_job *job, unsigned int rank)
+{
+	if (job->member == NULL)
+		return job->job->address[rank];
+	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_LEFT
+		? job->member[rank].address
+		: 0;
+}
+
+void
+api_delete_member(struct api_call *call)
+{
+	struct ctrl_job *job = find_job(call);
+	struct ctrl_log_who who = api_who(call);
+	const char *text = call->parameter[1];
+	struct ctrl_refusal why;
+	char *end;
+	unsigned long rank;
+	uint32_t address;
+	uint64_t membership;
+
+	if (job == NULL || !api_query_number(call, "membership", 1, MEMBERSHIP_MAX, 0, &membership))
+		return;
+	rank = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {
+		api_error(call, 404, "unknown_member", NULL, "\"%.32s\" is not a rank in 0..%d",
+			text, WEIR_SOURCES_MAX - 1);
+		return;
+	}
+	address = member_address(job, (unsigned int)rank);
+	if (address != 0 && !check_peer(call, job->tenant, address))
+		return;
+	/* A late process must not remove its successor of the same rank. */
+	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))
+		api_answer(call, 200, json_object());
+	else if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
+		answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, json_object());
 }

@@ -25,8 +25,8 @@
 #define API_HEAD_S      5
 #define API_REFUSED_S   1 /* for the body of a request that is refused whatever it says */
 #define API_RETIRED     4 /* former certificates that connections may still have */
-#define API_DISCARD_BYTES                                                                          \
-	(1u << 20) /* of a body too large, read so that the client reads the answer */
+/* Bytes of a body that is too large: so much is read, so that the client reads the answer. */
+#define API_DISCARD_BYTES (1u << 20)
 
 /* A socket that listens. */
 struct api_socket {
@@ -60,9 +60,8 @@ struct api_listener {
 	struct api_server *server;
 	const struct ctrl_listener *config;
 	struct api_socket socket;
-	struct MHD_Daemon
-		*daemon[1 + API_RETIRED]; /* [0] accepts; others end connections with a former
-						     * certificate */
+	/* [0] accepts; the others end connections with a former certificate. */
+	struct MHD_Daemon *daemon[1 + API_RETIRED];
 	struct MHD_Daemon *staged; /* with another certificate, not in use yet */
 	int staged_fd; /* the socket, once more */
 	bool tls;
@@ -79,7 +78,7 @@ struct api_connection {
 	bool retired; /* it has a former certificate: it ends with the next answer */
 	bool serving; /* between the head of a request and the end of its answer */
 	bool served; /* a request of it has had its answer */
-	bool closing; /* it is shut down, and libmicrohttpd has not found out */
+	bool closing; /* it is shut down, and libmicrohttpd has not seen it */
 	double deadline; /* CLOCK_MONOTONIC, s: closed then; INFINITY: a request of it waits */
 	struct api_caller caller; /* without its token */
 };
@@ -89,9 +88,9 @@ struct api_request {
 	TAILQ_ENTRY(api_request) next; /* while it waits */
 	struct MHD_Connection *connection;
 	struct api_connection *peer; /* NULL until api_request_serve has been called for it */
-	const struct api_route *route; /* NULL: none yet, or the answer is an error already */
+	const struct api_route *route; /* NULL: not admitted yet, or refused */
 	uint32_t reloads; /* of the configuration that admitted it */
-	bool parsed; /* the target is sound */
+	bool parsed; /* the target is valid */
 	bool waiting;
 	double due; /* when it waits no longer */
 	char *text; /* the body so far, API_BODY_BYTES */
@@ -133,9 +132,6 @@ void api_notify(void *cls, struct MHD_Connection *connection, void **context,
 
 /* A reload: each connection belongs to the tenant that has its token now. The former tenants still exist. */
 void api_meet_again(struct api_server *server, const struct ctrl_api *api);
-
-/* Where a connection comes from, for counting. */
-uint64_t api_network(const struct sockaddr *address);
 
 /* End a connection, whatever it does; libmicrohttpd finds it closed. */
 void api_close(struct api_connection *c);
