@@ -64,7 +64,7 @@ round_of(struct host *h, unsigned int k, bool zero, uint32_t *send, uint32_t *re
 
 /* One is late in some rounds; then all meet, and nobody contributes any more. */
 static int
-carries(struct host *h)
+feeds_back(struct host *h)
 {
 	uint32_t send[COUNT], other[COUNT], *recv = h->in_place ? send : other;
 
@@ -87,7 +87,7 @@ carries(struct host *h)
 static void
 all_is_delivered(bool in_place)
 {
-	start(MODEL_PARTIAL, TIMEOUT_MS, carries);
+	start(MODEL_PARTIAL, TIMEOUT_MS, feeds_back);
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		hosts[h].config.error_feedback = true;
 		hosts[h].in_place = in_place;
@@ -105,12 +105,12 @@ all_is_delivered(bool in_place)
 	cr_expect_gt(hosts[LATE].stats.fed_back, 0u);
 }
 
-Test(weir_faults, what_is_carried_is_delivered, .timeout = 90)
+Test(weir_faults, what_is_fed_back_is_delivered, .timeout = 90)
 {
 	all_is_delivered(false);
 }
 
-Test(weir_faults, what_is_carried_is_delivered_in_place, .timeout = 90)
+Test(weir_faults, what_is_fed_back_is_delivered_in_place, .timeout = 90)
 {
 	all_is_delivered(true);
 }
@@ -306,7 +306,7 @@ Test(weir_faults, all_of_several_tell_of_the_first, .timeout = 90)
 	}
 }
 
-Test(weir_faults, what_is_carried_is_bounded, .timeout = 90)
+Test(weir_faults, what_is_fed_back_is_bounded, .timeout = 90)
 {
 	start(MODEL_PARTIAL, TIMEOUT_MS, late_once);
 	hosts[LATE].config.error_feedback = true;
