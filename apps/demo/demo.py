@@ -244,7 +244,7 @@ def demo(build):
         for run, what in pings:
             end_ping(run, what)
         print_wire(before, after, counts)
-        rack.check_books()
+        rack.check_packets()
         log = rack.switch.log
         rack.stop_switch()
         with open(log) as file:

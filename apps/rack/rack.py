@@ -480,7 +480,7 @@ class Rack:
                                 stats['received'], stats['created'], got, stats['sent'],
                                 stats['consumed'], dropped, stats['in_flight'], gone))
 
-    def check_books(self):
+    def check_packets(self):
         """Packet conservation in the running switch, at rest. Returns the statistics."""
         now = self.stats_at_rest()
         self.add_up(now)

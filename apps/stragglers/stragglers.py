@@ -145,7 +145,7 @@ def slowdown(plan, build=None, tell=lambda row: None):
                 runs, 30 + 4e-3 * (plan.compute + 50) * (plan.iterations + plan.warmup))))
             unit = rows[0]['iteration_ms']
             tell(rows[-1])
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
     return rows, unit
 
@@ -269,7 +269,7 @@ def detection(plan, build=None, tell=lambda row: None):
                          'most': times[-1]})
             tell(rows[-1])
         api.close()
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
     return rows
 

@@ -140,7 +140,7 @@ class Leaky:
     def __init__(self, books=None):
         self.books = books
 
-    def check_books(self):
+    def check_packets(self):
         if self.books:
             raise module().RackError(self.books)
 

@@ -10,38 +10,30 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import socket
 import ssl
 import subprocess
 
-from tap import check, wait_for
-from rack import SWITCH_ADDRESS
+from tap import Skip, check, wait_for
+from rack import SWITCH_ADDRESS, Api, Rack
 
 PORT = 18080
 SECONDS = 60
 
 
-def make_certificate(rack, name):
+def make_certificate(folder, name='weir'):
     """A self-signed certificate for the switch, on loopback and its own address: files of it and its
     key."""
-    made = [os.path.join(rack.folder, '%s.%s' % (name, what)) for what in ('crt', 'key')]
+    if not shutil.which('openssl'):
+        raise Skip('needs openssl')
+    made = [os.path.join(folder, '%s.%s' % (name, what)) for what in ('crt', 'key')]
     subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
                     'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=weir',
                     '-addext', 'subjectAltName=IP:127.0.0.1,IP:' + SWITCH_ADDRESS,
                     '-out', made[0], '-keyout', made[1]], check=True, timeout=120,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return made
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__('weir', timeout=SECONDS)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
 
 
 class Answer:
@@ -74,7 +66,7 @@ class Control:
     def connect(self, place=None, address='127.0.0.1'):
         """An open connection: the Unix socket's, or TCP from a place of the rack."""
         if place is None:
-            connection = UnixConnection(self.path)
+            connection = Api(self.path, SECONDS)
         elif self.tls is None:
             connection = http.client.HTTPConnection(address, PORT, timeout=SECONDS)
         else:
@@ -139,3 +131,13 @@ class Control:
     def trust(self, certificate):
         """Speak TLS from now on, and trust this certificate alone."""
         self.tls = ssl.create_default_context(cafile=certificate)
+
+
+@contextlib.contextmanager
+def switch(hosts=2, jobs=(), changes=None, workers=1, api=Control, **section):
+    """A rack whose switch runs, and its API; in the end it has to stop in order. section: `api` of its configuration."""
+    with Rack(hosts=hosts, jobs=list(jobs), changes=changes, workers=workers) as rack:
+        control = api(rack, **section)
+        rack.start_switch()
+        yield rack, control
+        rack.stop_switch()

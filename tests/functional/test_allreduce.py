@@ -17,7 +17,7 @@ def run(hosts, *option_lists, jobs=None, **rack_options):
         for options in option_lists:
             options = [shapes(rack, o) if isinstance(o, list) else o for o in options]
             reduce(rack, 1, range(hosts), *options)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         rack.stop_switch()
     return stats
 
@@ -108,7 +108,7 @@ def two_jobs_at_once():
         runs = start(rack, 1, [0, 1, 2], '-b', 4, '-e', '2M', '-f', 8, '-n', 4, '-d', 'int32')
         runs += start(rack, 2, [1, 2, 3], '-b', 4, '-e', '2M', '-f', 8, '-n', 4, '-d', 'fp32')
         finish(runs)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -181,7 +181,7 @@ def a_wrong_result_would_be_seen():
                 rack.perf(1, 1, '-b', 4096, '-e', 4096, '-d', 'fp32', '--timeout', 3000)]
         for each in runs:
             check(each.end(30) != 0, '%s: called it right', each.name)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

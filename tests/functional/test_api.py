@@ -14,7 +14,7 @@ import time
 from control import PORT, Control, make_certificate
 from openapi import Document
 from rack import SWITCH_ADDRESS, Rack, RackError, job
-from sighup import answer_to
+from process import answer_to, cpu_seconds, memory_kib
 from tap import case, check, main, seed
 
 
@@ -89,7 +89,7 @@ def the_answers_are_true():
         check(config['switch']['address'] == SWITCH_ADDRESS + '/24', '%s', config)
         check(config['workers']['burst'] == 32, 'defaults: %s', config['workers'])
         check(abs(counters['time'] - time.time()) < 5, '%s', counters['time'])
-        stats = rack.check_books()
+        stats = rack.check_packets()
         again = api.get('/v1/counters')
         check(again['drops'] == stats['drops'], '%s is not %s', again['drops'], stats['drops'])
         check(api.get('/v1/ready') == {'ready': True}, 'ready')
@@ -313,7 +313,7 @@ def pages_of_other_sites_get_nothing():
 @case
 def tls_on_tcp_alone():
     with switch(start=False) as (rack, api):
-        crt, key = make_certificate(rack, 'one')
+        crt, key = make_certificate(rack.folder, 'one')
         rack.changes['api']['tls'] = {'certificate': crt, 'key': key}
         rack.start_switch()
         expect(api.unix('GET', '/v1/health'), 200)
@@ -338,7 +338,7 @@ def tls_on_tcp_alone():
 @case
 def certificates_that_do_not_fit_are_refused():
     with switch(start=False) as (rack, _api):
-        one, other = make_certificate(rack, 'one'), make_certificate(rack, 'other')
+        one, other = make_certificate(rack.folder, 'one'), make_certificate(rack.folder, 'other')
         for tls, reason in (({'certificate': one[0], 'key': other[1]}, 'does not start'),
                             ({'certificate': one[0], 'key': '/nowhere'}, '/nowhere: No such file')):
             rack.changes['api']['tls'] = tls
@@ -384,11 +384,6 @@ def garbled(random):
     return bytes(data[:random.choice([len(data), len(data), random.randrange(len(data) + 1)])])
 
 
-def memory_of(pid):
-    with open('/proc/%d/status' % pid) as file:
-        return next(int(line.split()[1]) for line in file if line.startswith('VmRSS'))
-
-
 @case
 def garbled_requests_change_nothing():
     random = seed()
@@ -402,13 +397,13 @@ def garbled_requests_change_nothing():
             # Over TCP: nobody there has a token, and nothing may happen.
             api.raw(garbled(random), 0.5, place='sw')
             if number == 50:
-                memory = memory_of(rack.switch.pid)
+                memory = memory_kib(rack.switch.pid)
             check(rack.switch.status is None, 'it died of request %d:\n%s', number,
                   rack.switch.output)
         expect(api.unix('GET', '/v1/health'), 200)
         check(state() == before, 'something changed: %s', state())
         if not os.environ.get('ASAN_OPTIONS'):
-            grown = memory_of(rack.switch.pid) - memory
+            grown = memory_kib(rack.switch.pid) - memory
             check(grown < 2048, '%d KiB more', grown)
         rack.stop_switch()
 
@@ -507,15 +502,9 @@ def the_control_thread_sleeps():
             connection.sock.sendall(b'GET /v1')
             connection.sock.shutdown(socket.SHUT_WR)
 
-        def ticks():
-            path = '/proc/%d/task/%d/stat' % (rack.switch.pid, rack.switch.pid)
-            with open(path) as file:
-                fields = file.read().rsplit(')', 1)[1].split()
-            return int(fields[11]) + int(fields[12])
-
-        before = ticks()
+        before = cpu_seconds(rack.switch.pid, rack.switch.pid)
         time.sleep(3)  # of which it takes a share
-        share = (ticks() - before) / os.sysconf('SC_CLK_TCK') / 3
+        share = (cpu_seconds(rack.switch.pid, rack.switch.pid) - before) / 3
         check(share < 0.05, 'the control thread took %.0f %% of a CPU', 100 * share)
         for connection in kept:
             connection.close()

@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 
+import control
 from control import PORT, Control
 from rack import Rack
-from sighup import answer_to
+from process import answer_to
 from tap import Skip, case, check, main, wait_for
 
 PLACES = 64  # of a listener
@@ -29,14 +30,8 @@ def bearer(name):
     return b'Authorization: Bearer %s\r\n' % name.encode()
 
 
-@contextlib.contextmanager
 def switch(**section):
-    with Rack() as rack:
-        api = Control(rack, tenants=[tenant('a'), tenant('b'), tenant('root', admin=True)],
-                      **section)
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
+    return control.switch(tenants=[tenant('a'), tenant('b'), tenant('root', admin=True)], **section)
 
 
 def connect(rack, number):

@@ -14,6 +14,7 @@ import re
 from control import Control
 from openapi import Document
 from rack import Rack, job
+from process import memory_kib
 from tap import case, check, main, seed
 
 COUNT = int(os.environ.get('WEIR_FUZZ') or 600)
@@ -180,12 +181,7 @@ class Fuzz:
     def check_alive(self, number):
         check(self.rack.switch.status is None, 'it died:\n%s', self.rack.switch.output[-3000:])
         if number == COUNT // 4:
-            self.memory = memory_of(self.rack.switch.pid)
-
-
-def memory_of(pid):
-    with open('/proc/%d/status' % pid) as file:
-        return next(int(line.split()[1]) for line in file if line.startswith('VmRSS'))
+            self.memory = memory_kib(self.rack.switch.pid)
 
 
 @contextlib.contextmanager
@@ -200,7 +196,7 @@ def switch(random):
         yield fuzz
         fuzz.reset()  # it still does all that it should
         if not os.environ.get('ASAN_OPTIONS') and fuzz.memory is not None:
-            grown = memory_of(rack.switch.pid) - fuzz.memory
+            grown = memory_kib(rack.switch.pid) - fuzz.memory
             # malloc's arenas and what jobs and faults keep come and go by some MiB
             check(grown < 8192, '%d KiB more', grown)
         fuzz.kept.close()

@@ -3,28 +3,23 @@
 """Jobs that come and go over the control API, with real hosts: made, used, changed, deleted, and
 refused; and what becomes of the others meanwhile."""
 import base64
-import contextlib
 import hashlib
 import re
 import sys
 import time
 
+import control
 from control import Control
 from openapi import Document
 from perf import finish, reduce, start, under_way
-from rack import SWITCH_ADDRESS, Rack, job
+from rack import SWITCH_ADDRESS, job
 from tap import case, check, main, wait_for
 
 OUTSIDE = '192.0.2.1'
 
 
-@contextlib.contextmanager
-def switch(hosts=2, jobs=(), changes=None, workers=1, **section):
-    with Rack(hosts=hosts, jobs=list(jobs), changes=changes, workers=workers) as rack:
-        api = Api(rack, **section)
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
+def switch(*shape, **more):
+    return control.switch(*shape, api=Api, **more)
 
 
 def hash_of(token):
@@ -512,7 +507,7 @@ def many_jobs_come_and_go_while_two_run():
         check(now == before, '%s is not %s', now, before)
         check(used <= 256, '%d blocks', used)
         check(api.get('/v1/status')['jobs'] == 2, 'jobs')
-        rack.check_books()
+        rack.check_packets()
 
 
 if __name__ == '__main__':

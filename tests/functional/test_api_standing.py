@@ -1,51 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Changes of jobs while a worker stands still: what is answered is true, and nothing is left behind."""
-import contextlib
-import ctypes
-import os
 import sys
 
-from control import Control
-from rack import Rack
-from tap import Skip, case, check, main, wait_for
+from control import switch
+from process import frozen
+from tap import case, check, main, wait_for
 
-SEIZE, INTERRUPT, DETACH, ALL_THREADS = 0x4206, 0x4207, 17, 0x40000000
-
-
-@contextlib.contextmanager
-def switch():
-    with Rack() as rack:
-        api = Control(rack)
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
-
-
-def worker_of(process):
-    """The thread of its first worker."""
-    tasks = '/proc/%d/task' % process.pid
-    for task in sorted(os.listdir(tasks), key=int):
-        with open('%s/%s/comm' % (tasks, task)) as file:
-            if 'worker' in file.read():
-                return int(task)
-    raise AssertionError('no worker')
-
-
-@contextlib.contextmanager
-def standing(rack):
-    """A worker that a debugger has stopped."""
-    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-    ptrace.argtypes = [ctypes.c_long] * 4
-    worker = worker_of(rack.switch)
-    if ptrace(SEIZE, worker, 0, 0) != 0:
-        raise Skip('needs ptrace: %s' % os.strerror(ctypes.get_errno()))
-    ptrace(INTERRUPT, worker, 0, 0)
-    os.waitpid(worker, ALL_THREADS)
-    try:
-        yield
-    finally:
-        ptrace(DETACH, worker, 0, 0)
 
 
 def memory_of(api):
@@ -59,7 +20,7 @@ def a_deleted_job_drains_until_the_worker_has_let_go():
         answer = api.unix('POST', '/v1/jobs', {'name': 'one', 'size': 2})
         check(answer.status == 201, '%s', answer.text)
         check(memory_of(api) != before, 'the job takes no memory: %s', before)
-        with standing(rack):
+        with frozen(rack.switch.pid, 'worker'):
             answer = api.unix('DELETE', '/v1/jobs/one')
             check(answer.status == 202 and answer.body['state'] == 'draining', '%d %s',
                   answer.status, answer.text)
@@ -71,8 +32,8 @@ def a_deleted_job_drains_until_the_worker_has_let_go():
 
 @case
 def a_join_that_makes_the_job_is_whole_or_nothing():
-    with switch() as (_rack, api):
-        with standing(_rack):
+    with switch() as (rack, api):
+        with frozen(rack.switch.pid, 'worker'):
             answer = api.unix('POST', '/v1/jobs/ring/members',
                               {'rank': 0, 'size': 2, 'address': '10.77.0.1', 'create': {}})
         said = [(j['name'], j['joined']) for j in api.get('/v1/jobs')['jobs']]
@@ -86,7 +47,7 @@ def faults_are_taken_when_the_worker_turns_again():
     section = {'seed': 1, 'rules': [{'direction': 'in', 'action': 'drop', 'chance_ppm': 0}]}
     with switch() as (rack, api):
         check(api.unix('PUT', '/v1/faults', section).status == 200, 'a worker that turns')
-        with standing(rack):
+        with frozen(rack.switch.pid, 'worker'):
             answer = api.unix('PUT', '/v1/faults', dict(section, seed=2))
             check(answer.status == 200 and answer.body['seed'] == 2, '%s', answer.text)
             answer = api.unix('PUT', '/v1/faults', dict(section, seed=3))

@@ -1,16 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Tenants beside each other: how often each may change something, and names that two want."""
-import contextlib
 import hashlib
 import json
 import os
 import time
 
-from control import Control
+import control
 from openapi import Document
 from rack import Rack
-from sighup import answer_to
+from process import answer_to
 from tap import case, check, main, wait_for
 
 
@@ -19,13 +18,8 @@ def tenant(name, token, **quota):
             'quota': quota}
 
 
-@contextlib.contextmanager
 def switch(*tenants):
-    with Rack(hosts=2) as rack:
-        api = Control(rack, tenants=list(tenants))
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
+    return control.switch(tenants=list(tenants))
 
 
 # -- how often

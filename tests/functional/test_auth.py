@@ -48,7 +48,7 @@ def sums(*options, **job_options):
                 finish(runs)
                 for run in runs:
                     check(report(run)['stats']['forged'] == 0, '%s', report(run)['stats'])
-            stats = rack.check_books()
+            stats = rack.check_packets()
             check(stats['drops']['forged'] == 0, '%s', stats['drops'])
             check(stats['jobs'][0]['generations'] == 2, '%s', stats['jobs'][0])
             rack.stop_switch()
@@ -158,7 +158,7 @@ def changed_nothing(rack, runs, repeated, generations=1):
     """The sums are right, and what was sent beside them is dropped under its reasons: a repeat has the
     right tag and comes from a wrong place, a forgery is not even asked where it comes from."""
     finish(runs)
-    stats = rack.check_books()
+    stats = rack.check_packets()
     check(stats['drops']['forged'] > 100, '%s', stats['drops'])
     check(0 < stats['drops']['address'] <= repeated, '%d repeated: %s', repeated, stats['drops'])
     check(stats['jobs'][0]['forged'] == stats['drops']['forged'], '%s', stats['jobs'][0])
@@ -204,7 +204,7 @@ def members(rack, url, *options):
 @case
 def members_that_get_their_keys_over_tls():
     with Rack(hosts=3, workers=2) as rack:
-        crt, key = make_certificate(rack, 'switch')
+        crt, key = make_certificate(rack.folder, 'switch')
         api = Control(rack, tls={'certificate': crt, 'key': key})
         rack.start_switch()
         learn(rack)
@@ -231,7 +231,7 @@ def members_make_an_authenticated_job():
         runs = members(rack, 'unix:' + api.path, '--create', '--authenticate')
         finish(runs)
         check(api.get('/v1/jobs/sealed')['authenticate'], 'sealed')
-        check(rack.check_books()['drops']['forged'] == 0, 'forged')
+        check(rack.check_packets()['drops']['forged'] == 0, 'forged')
         rack.stop_switch()
 
 
@@ -246,7 +246,7 @@ def ends(key_of_job, options, words):
         run = rack.perf(0, 1, '-b', 4, '-e', 4, '--join-timeout', 500, *options)
         run.wait(10, status=1)
         check(words in run.output, '%s', run.output)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

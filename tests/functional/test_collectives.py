@@ -23,7 +23,7 @@ def all_of_them(ranks, ids=None, changes=None, seconds=80, **options):
     with Rack(hosts=ranks, jobs=[made], changes=changes) as rack:
         rack.start_switch()
         Run(rack, 1, plan, range(ranks), ids).finish(seconds)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

@@ -22,7 +22,7 @@ def run(ranks, block=64, window=8, config=None, changes=None, workers=1, mtu=150
     with Rack(hosts=ranks, jobs=[made], changes=changes, workers=workers, mtu=mtu) as rack:
         rack.start_switch()
         Run(rack, 1, plan, range(ranks), **(config or {})).finish(80)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         rack.stop_switch()
     return stats
 
@@ -58,7 +58,7 @@ def two_jobs_at_once():
         runs = [Run(rack, 1, plans[0], range(4)), Run(rack, 2, plans[1], range(1, 4))]
         for each in runs:
             each.finish(80)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -72,7 +72,7 @@ def two_jobs_under_loss():
         runs = [Run(rack, number, plan, range(3)) for number, plan in enumerate(plans, 1)]
         for each in runs:
             each.finish(80)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

@@ -50,7 +50,7 @@ def results(ranks, workers, **options):
               changes={'faults': {'seed': plan.seed, 'rules': FAULTS}}) as rack:
         rack.start_switch()
         told = Run(rack, 1, plan, range(ranks)).told(60)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         rack.stop_switch()
     check(stats['drops']['fault_drop'] > 10, '%s', stats['drops'])
     for entries in told:

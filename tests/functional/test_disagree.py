@@ -40,7 +40,7 @@ def fail(pairs):
     with Rack(hosts=RANKS, jobs=[job(1, RANKS, elements=BLOCK, window=8)]) as rack:
         rack.start_switch()
         told = Run(rack, 1, plan, range(RANKS), plans=dict(enumerate(odd))).told(60)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
     print('# %d disagreements in %.1f s' % (len(pairs), time.monotonic() - began))
     for i, (field, wanted, other) in enumerate(pairs):

@@ -109,7 +109,7 @@ def all_that_enters_and_leaves_a_port():
         rack.start_switch()
         capture = Dumpcap(rack, 'net_af_packet0', 'p0.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
-        ports = {p['name']: p for p in rack.check_books()['ports']}
+        ports = {p['name']: p for p in rack.check_packets()['ports']}
         wanted = ports['p0']['rx_packets'] + sum(ports['p0']['tx_packets'].values())
         capture.wait_packets(wanted)
         said = capture.stop()
@@ -136,7 +136,7 @@ def the_switch_outlives_a_killed_dumpcap():
         capture.process.kill()
         # More packets than its ring holds.
         reduce(rack, 1, range(2), '-b', '256K', '-e', '256K', '-n', 50, '-w', 0)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

@@ -11,7 +11,7 @@ import sys
 from control import Control
 from perf import finish, reduce, start
 from rack import ROOT, SWITCH_ADDRESS, Rack, job
-from sighup import answer_to
+from process import answer_to
 from tap import case, check, main, wait_for
 from wire import Peer
 
@@ -67,7 +67,7 @@ def the_example_does_what_it_says():
         for index, rule in enumerate(found['rules']):
             check(rule['hit'] > 0, 'rule %d has hit nothing: %s', index, rule)
             check(rule['spared'] == 0, 'rule %d: %s', index, rule)
-        drops = rack.check_books()['drops']
+        drops = rack.check_packets()['drops']
         check(drops['fault_drop'] == sum(r['hit'] for r in found['rules'] if r['action'] == 'drop'),
               '%s', drops)
 
@@ -91,7 +91,7 @@ def the_books_close(queues):
         finish(runs)
         check(changes >= 3, 'only %d changes while it ran', changes)
         set_faults(api, {'rules': []})
-        rack.check_books()
+        rack.check_packets()
 
 
 @case

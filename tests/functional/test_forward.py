@@ -21,7 +21,7 @@ def ping_between_all_hosts():
                 for a in range(4) for b in range(4) if a != b]
         for run in runs:
             run.wait(30)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -31,7 +31,7 @@ def ping_the_switch_itself():
         rack.start_switch()
         for host in range(3):
             rack.ping(host, SWITCH_ADDRESS, count=5, interval=0.05)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -41,7 +41,7 @@ def pings_as_large_as_a_jumbo_frame():
         rack.start_switch()
         rack.call(0, ['ping', '-n', '-c', '3', '-i', '0.2', '-W', '2', '-M', 'do', '-s', '8972',
                       rack.address(1)])
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -51,7 +51,7 @@ def tcp_through_the_switch():
         rack.start_switch()
         exact(rack, 0, 1, 20_000_000)
         exact(rack, 1, 0, 1_000_003)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -60,7 +60,7 @@ def tcp_with_jumbo_frames_and_two_workers():
     with Rack(hosts=2, mtu=9000, workers=2) as rack:
         rack.start_switch()
         exact(rack, 0, 1, 40_000_000)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -75,7 +75,7 @@ def unicast_reaches_its_host_alone():
         # ARP may refresh meanwhile; the twenty pings must not be flooded.
         check(rack.wire(2)['rx_packets'] - before < 5, 'host 2 saw %d frames of others',
               rack.wire(2)['rx_packets'] - before)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -91,7 +91,7 @@ def everything_at_once():
             for ping in pings:
                 ping.wait(60)
             finish(runs)
-            rack.check_books()
+            rack.check_packets()
             rack.stop_switch()
 
 

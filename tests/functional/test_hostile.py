@@ -111,7 +111,7 @@ def each_hostile_frame_is_counted_under_its_reason():
                               got.ints() == [block + 2, 4], 'block %d went wrong beside %s', block,
                               reason)
                     block += 1
-                after = rack.check_books()
+                after = rack.check_packets()
                 found = delta(before['drops'], after['drops'])
                 if found != {reason: TIMES}:
                     wrong.append('frame %d: %s, not %s' % (number, found, {reason: TIMES}))
@@ -166,7 +166,7 @@ def who_is_in_no_job_is_told():
                 one.send(0, [1, 2])
                 two.send(0, [3, 4])
                 check(one.receive().ints() == [4, 6], 'the job beside it is wrong')
-            rack.check_books()
+            rack.check_packets()
             rack.stop_switch()
 
 
@@ -188,7 +188,7 @@ def a_flood_of_hostile_frames_beside_a_verified_job():
         for run in runs:
             run.wait(60)
         check(sent > 0, 'nothing was sent')
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -220,7 +220,7 @@ def noise_is_survived():
                     for peer in (one, two):
                         got = result(peer)
                         check(got is not None and got.ints() == [4, 6], 'block %d is wrong', block)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

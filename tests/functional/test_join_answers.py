@@ -4,13 +4,13 @@
 import re
 import socket
 import ssl
-import subprocess
 import tempfile
 import threading
 
+from control import make_certificate
 from fake_api import FakeApi, drip
 from join_hosts import PERF, PORT, SHORT, Ended, Members, answer, environment, error, fails, start
-from tap import Skip, case, check, main
+from tap import case, check, main
 from rack import SWITCH_ADDRESS, Rack
 
 
@@ -123,15 +123,7 @@ def leaving_is_bounded():
 def trust():
     """A switch behind TLS: only with the right certificate."""
     with tempfile.TemporaryDirectory(prefix='weir-join-') as folder:
-        key, certificate = folder + '/key.pem', folder + '/certificate.pem'
-        try:
-            subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                            'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=switch',
-                            '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out',
-                            certificate], check=True, timeout=120, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)
-        except FileNotFoundError:
-            raise Skip('openssl is not there') from None
+        certificate, key = make_certificate(folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         with FakeApi(tcp=True, context=context) as api:

@@ -66,7 +66,7 @@ def stops(number):
     with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
         rack.start_switch()
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-d', 'int32')
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch(number)
 
 
@@ -101,7 +101,7 @@ def the_switch_starts_again_after_a_stop():
         for _ in range(3):
             rack.start_switch()
             reduce(rack, 1, range(2), '-b', 65536, '-e', 65536, '-d', 'int32')
-            rack.check_books()
+            rack.check_packets()
             rack.stop_switch()
 
 
@@ -112,7 +112,7 @@ def the_switch_starts_again_after_a_kill():
         rack.switch.kill()
         rack.start_switch()
         reduce(rack, 1, range(2), '-b', 65536, '-e', 65536, '-d', 'int32')
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -124,7 +124,7 @@ def two_racks_beside_each_other():
         runs = start(one, 1, range(2), '-b', '1M', '-e', '1M', '-d', 'int32')
         finish(runs + start(two, 1, range(2), '-b', '1M', '-e', '1M', '-d', 'fp32'))
         for rack in (one, two):
-            rack.check_books()
+            rack.check_packets()
             rack.stop_switch()
 
 
@@ -134,7 +134,7 @@ def hosts_that_start_again_begin_a_new_generation():
         rack.start_switch()
         for _ in range(4):
             reduce(rack, 1, range(3), '-b', 4, '-e', 65536, '-f', 16, '-n', 2, '-d', 'int32')
-        stats = rack.check_books()
+        stats = rack.check_packets()
         check(stats['jobs'][0]['generations'] == 4, 'generations: %s', stats['jobs'][0])
         rack.stop_switch()
 
@@ -148,7 +148,7 @@ def hosts_killed_in_the_middle_begin_again():
         for run in runs:
             run.kill()
         reduce(rack, 1, range(3), '-b', 4, '-e', 65536, '-f', 16, '-n', 2, '-d', 'int32')
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -161,7 +161,7 @@ def a_source_that_never_comes_is_named():
         for run in runs:
             check(run.end(20) != 0, '%s: right without source 1', run.name)
             names(run, 1)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -183,7 +183,7 @@ def a_host_that_dies_in_the_middle_is_named():
         for run in (runs[0], runs[1], runs[3]):
             check(run.end(20) != 0, '%s: right without source 2', run.name)
             names(run, 2)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

@@ -3,13 +3,13 @@
 """What a host does when its link, its address or the switch is away: for a while it goes on afterwards,
 without an error; for long it says what is the matter, in bounded time. And it does not spin."""
 import contextlib
-import os
 import re
 import signal
 import subprocess
 import time
 
 from perf import SLOW
+from process import cpu_seconds
 from tap import case, check, main
 from rack import Rack, job
 
@@ -59,21 +59,14 @@ AWAY = [(no_link, link, 'has this host lost its link'), (no_address, address, 'o
         (no_switch, switch, '')]
 
 
-def cpu_seconds(run):
-    """Of the process below `ip netns exec`, which has become it."""
-    with open('/proc/%d/stat' % run.pid) as file:
-        fields = file.read().rsplit(')', 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
-
-
 @case
 def what_is_away_for_a_while_is_waited_for():
     for away, back, _ in AWAY:
         with two_hosts('--timeout', '15000') as (rack, runs):
             away(rack)
-            before, began = cpu_seconds(runs[0]), time.monotonic()
+            before, began = cpu_seconds(runs[0].pid), time.monotonic()
             time.sleep(1.2)  # of which it takes a share
-            used, elapsed = cpu_seconds(runs[0]) - before, time.monotonic() - began
+            used, elapsed = cpu_seconds(runs[0].pid) - before, time.monotonic() - began
             check(used < elapsed / 2, '%s: it spins: %.2f s of CPU in %.2f s', away.__name__, used, elapsed)
             check(all(run.status is None for run in runs), '%s: %s', away.__name__,
                   [run.output for run in runs])

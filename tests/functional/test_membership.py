@@ -6,22 +6,13 @@ import re
 import sys
 import time
 
-from control import Control
-from rack import Rack, job
+from control import switch
+from rack import job
 from tap import case, check, main, wait_for
 from wire import WAITING, Peer, join_all
 
 WEIRCTL = ('ctl', 'weirctl')
 FORGOTTEN = 3  # seconds: docs/protocol.md
-
-
-@contextlib.contextmanager
-def switch(hosts, *jobs):
-    with Rack(hosts=hosts, jobs=list(jobs)) as rack:
-        api = Control(rack)
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
 
 
 @contextlib.contextmanager
@@ -73,7 +64,7 @@ def state(api, name):
 
 @case
 def a_second_run_of_a_job_of_the_file_lacks_a_host():
-    with switch(3, job(1, 3)) as (rack, api), sources(rack, 1, 3) as peers:
+    with switch(3, [job(1, 3)]) as (rack, api), sources(rack, 1, 3) as peers:
         check(state(api, 'job1') == ('joining', 0, ['expected'] * 3), '%s', state(api, 'job1'))
         join_all(peers)
         check(state(api, 'job1') == ('running', 3, ['joined'] * 3), '%s', state(api, 'job1'))
@@ -154,9 +145,10 @@ def who_left_or_expired_is_named_with_its_address():
 
 @case
 def a_host_that_began_anew_is_told_from_one_that_is_slow():
-    with switch(2, job(1, 2)) as (rack, api), sources(rack, 1, 2) as peers:
+    with switch(2, [job(1, 2)]) as (rack, api), sources(rack, 1, 2) as peers:
         join_all(peers)
         peers[0].send(0, [1])
+        wait_for(lambda: api.get('/v1/jobs/job1')['members'][1]['last_heard'] > 0.3, 'it is heard')
         with Peer(rack, 1, 1, 1) as again:
             def told():
                 """What is missing, once it asks for a while: it repeats itself, or is forgotten."""
@@ -180,7 +172,7 @@ def a_host_that_began_anew_is_told_from_one_that_is_slow():
 
 @case
 def joins_of_the_dead_are_forgotten():
-    with switch(2, job(1, 2)) as (rack, api), sources(rack, 1, 2) as peers:
+    with switch(2, [job(1, 2)]) as (rack, api), sources(rack, 1, 2) as peers:
         peers[1].send_join()
         check(peers[1].receive().bitmap() == [1], 'bitmap')
         for _ in range(3):
@@ -199,7 +191,7 @@ def joins_of_the_dead_are_forgotten():
 
 @case
 def two_processes_of_one_rank_are_seen():
-    with switch(3, job(1, 3)) as (rack, api), sources(rack, 1, 3) as peers:
+    with switch(3, [job(1, 3)]) as (rack, api), sources(rack, 1, 3) as peers:
         def contested():
             return [m['contested'] for m in api.get('/v1/jobs/job1')['members']]
 

@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import time
 
-from control import Control
+import control
 from exposition import parse
-from rack import DPDK, ROOT, Rack, job
+from rack import DPDK, ROOT, job
+from process import cpu_seconds
 from tap import Skip, case, check, main, wait_for
 
 PAGE = os.path.join(ROOT, 'docs', 'counters.md')
@@ -21,14 +22,8 @@ DASHBOARD = os.path.join(ROOT, 'configs', 'grafana', 'weir.json')
 SAMPLES = os.path.join(ROOT, 'configs', 'prometheus')
 
 
-@contextlib.contextmanager
-def switch(jobs=None, hosts=2, changes=None, **section):
-    with Rack(hosts=hosts, jobs=jobs if jobs is not None else [job(1, 2)],
-              changes=changes) as rack:
-        api = Control(rack, **section)
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
+def switch(jobs=None, **more):
+    return control.switch(jobs=[job(1, 2)] if jobs is None else jobs, **more)
 
 
 def scrape(api, **more):
@@ -128,7 +123,7 @@ def faults_have_a_series_per_rule():
 def the_metrics_are_true():
     with switch() as (rack, api):
         sums(rack)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         counters = api.get('/v1/counters')
         found = scrape(api)
 
@@ -271,22 +266,16 @@ def a_tenant_sees_its_own():
         check(len(api.tcp('GET', '/v1/history', token='run').body['jobs']) == 1, 'history')
 
 
-def cpu_of(pid):
-    """Seconds of CPU that the control thread has used."""
-    with open('/proc/%d/task/%d/schedstat' % (pid, pid)) as file:
-        return int(file.read().split()[0]) / 1e9
-
-
 @case
 def a_scrape_is_cheap():
     jobs = [many(n, 64, window=64) for n in range(64)]
     with switch(jobs, changes={'memory_mb': 768}) as (rack, api):
         with contextlib.closing(api.connect()) as connection:
             length = len(api.ask(connection, 'GET', '/metrics').text)
-            before = cpu_of(rack.switch.pid)
+            before = cpu_seconds(rack.switch.pid, rack.switch.pid)
             for _ in range(20):
                 api.ask(connection, 'GET', '/metrics')
-            cost = (cpu_of(rack.switch.pid) - before) / 20
+            cost = (cpu_seconds(rack.switch.pid, rack.switch.pid) - before) / 20
         print('# 64 jobs of 64 sources: %d bytes, %.2f ms of CPU' % (length, 1000 * cost),
               flush=True)
         # Built and sent, on the control thread's CPU; sanitizers make it several times as dear.

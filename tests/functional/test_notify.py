@@ -1,19 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What the service manager and the journal hear of a switch, with a manager that is played."""
-import ctypes
 import os
 import re
 import signal
 import socket
 import time
 
-from sighup import answer_to
+from process import answer_to, frozen
 from tap import case, check, main
 from rack import Rack
 
-PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 17, 0x4206, 0x4207, 0x40000000
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Manager:
@@ -72,27 +69,6 @@ def end(run):
     return run.wait(15)
 
 
-class Frozen:
-    """One thread of a process stands still."""
-
-    def __init__(self, pid, name):
-        tasks = '/proc/%d/task' % pid
-        found = [int(t) for t in os.listdir(tasks)
-                 if re.search(name, open(os.path.join(tasks, t, 'comm')).read())]
-        check(len(found) == 1, 'threads %s: %s', name, found)
-        self.thread = found[0]
-
-    def __enter__(self):
-        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
-            check(libc.ptrace(request, self.thread, None, None) == 0, 'ptrace: %s',
-                  os.strerror(ctypes.get_errno()))
-        os.waitpid(self.thread, WALL)
-        return self
-
-    def __exit__(self, *_):
-        libc.ptrace(PTRACE_DETACH, self.thread, None, None)
-
-
 @case
 def ready_when_packets_flow_and_stopping_when_told():
     with Rack(hosts=2) as rack:
@@ -121,7 +97,7 @@ def the_watchdog_is_fed_only_while_workers_turn():
         manager.wait('READY=1', 30)
         fed = [t for t in manager.listen(5) if t == 'WATCHDOG=1']
         check(3 <= len(fed) <= 6, 'fed %d times in 5 s', len(fed))
-        with Frozen(run.pid, r'worker-2'):
+        with frozen(run.pid, 'worker-2'):
             manager.listen(2.5)  # it may take so long until it is noticed
             found = manager.listen(3)
             check(not found, 'a worker stands, and the manager hears %s', found)

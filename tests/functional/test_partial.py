@@ -63,7 +63,7 @@ def a_rank_that_is_late():
     with Rack(hosts=RANKS, jobs=[made]) as rack:
         rack.start_switch()
         told = Run(rack, 1, good, range(RANKS), plans={LATE: late}).told(80)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         rack.stop_switch()
     seen = set()
     for i, step in enumerate(s for g in good.groups for s in g['steps']):

@@ -30,7 +30,7 @@ def measure(*options, each=(), status=0, hosts=HOSTS, seconds=120, **job_options
         for run in runs:
             with open(run.json) as file:
                 reports.append(json.load(file))
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
     return reports, outputs[0]
 

@@ -69,7 +69,7 @@ def comes_back(rejoin, timeout):
         check('# joined again after' in runs[0].output and '# failed in' in runs[0].output, '%s',
               runs[0].output)
         check('began with iteration %d\n' % found[2]['began_at'] in runs[2].output, '%s', runs[2].output)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         check(stats['jobs'][0]['revokes'] == (rejoin == 'revoke'), '%s', stats['jobs'][0])
         check(stats['jobs'][0]['blocks_in_flight'] == 0 or rejoin == 'wait', '%s', stats['jobs'][0])
         rack.stop_switch()
@@ -99,7 +99,7 @@ def restarted(hosts, *options, **changes):
         for one in found:
             recovered(one)
             check('generation' in one['rejoins'][0]['error'], '%s', one['rejoins'])
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
         yield found
 

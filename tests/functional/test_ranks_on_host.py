@@ -30,7 +30,7 @@ def every_collective():
     with Rack(hosts=2, jobs=[made]) as rack:
         rack.start_switch()
         Run(rack, 1, plan, WHERE).finish(60)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

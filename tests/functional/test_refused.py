@@ -93,7 +93,7 @@ def by_the_library():
                            environment(rack.build)) for host in (0, 1)]
         for each in runs:
             check(json.loads(each.wait(60))['refused'] > 300, '%s', each.output)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -118,7 +118,7 @@ def slices_of_blocks_that_are_too_small():
                                        rack.address(host), str(host)], 'small',
                                 environment(rack.build)) for host in range(3)]:
             each.wait(60)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -168,7 +168,7 @@ def by_the_switch():
                       collective, op, dtype, reply.status, wanted)
                 block += reply.status == OK
         check(block == 3 * (8 * 11 + 6 * 5) + 5 * 14, '%d are served', block)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         check(stats['jobs'][0]['blocks_complete'] == block, '%s', stats['jobs'][0])
         rack.stop_switch()
 
@@ -186,7 +186,7 @@ def roots_that_nobody_is():
                     wanted = OK if root == 0 else UNSUPPORTED
                     check(reply.status == wanted, '%s root %d: status %d', name, root, reply.status)
                     block += reply.status == OK
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -225,7 +225,7 @@ def payloads_that_do_not_fit_their_role():
                 while reply is not None and reply.status != OK:
                     reply = peer.receive()
                 check(reply is not None and struct.unpack('<2i', reply.payload) == (6, 8), '%s', reply)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

@@ -149,7 +149,7 @@ def keys_through(*, state):
             found = ends_right(runs)
         check(len(found[0]['rejoins']) >= 2, '%s', found[0]['rejoins'])
         no_key_comes_twice(heard, 3)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -213,7 +213,7 @@ class Members:
         return self.ask('GET', '/v1/jobs/ring').body['members'][1]
 
     def end(self):
-        self.rack.check_books()
+        self.rack.check_packets()
         self.rack.stop_switch()
 
 
@@ -327,7 +327,7 @@ def who_was_expelled_revokes_the_others():
         for one in found[:2]:
             check(one['rejoins'][0]['code'] == -116, '%s', one['rejoins'])
             check(one['rejoins'][0]['ms'] < 5000, '%s', one['rejoins'])
-        check(rack.check_books()['jobs'][0]['revokes'] == 1, 'revokes')
+        check(rack.check_packets()['jobs'][0]['revokes'] == 1, 'revokes')
 
 
 @case

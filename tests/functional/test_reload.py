@@ -9,24 +9,14 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 
-from control import PORT, Control
+from control import PORT, Control, make_certificate, switch
 from openapi import Document
 from perf import SLOW, finish, reduce, start, under_way
 from rack import Rack, job
-from sighup import answer_to, outcomes
+from process import answer_to, outcomes
 from tap import case, check, main, wait_for
-
-
-@contextlib.contextmanager
-def switch(hosts=2, jobs=(), changes=None, **section):
-    with Rack(hosts=hosts, jobs=list(jobs), changes=changes) as rack:
-        api = Control(rack, **section)
-        rack.start_switch()
-        yield rack, api
-        rack.stop_switch()
 
 
 def taken(rack, *parts):
@@ -95,7 +85,7 @@ def jobs_of_the_file_come_change_and_go():
         gone(api, 'job1')
         gone(api, 'job3')
         gone(api, 'job4')
-        rack.check_books()
+        rack.check_packets()
         check(rack.switch.output.count('msg="job replaced"') >= 1, 'not logged')
 
 
@@ -305,13 +295,8 @@ def tenants_and_levels_change():
         check(sorted(jobs_of(api)) == ['a'], '%s', jobs_of(api))
 
 
-def make_certificate(rack, name):
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', rack.folder + '/key.pem',
-                    '-out', rack.folder + '/cert.pem', '-days', '2', '-subj', '/CN=' + name,
-                    '-addext', 'subjectAltName=IP:127.0.0.1'], check=True, timeout=120,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with open(rack.folder + '/cert.pem') as file:
+def new_certificate(rack):
+    with open(make_certificate(rack.folder)[0]) as file:
         return file.read()
 
 
@@ -324,11 +309,11 @@ def renewed(rack):
 @case
 def the_certificate_is_another_one():
     with Rack(hosts=2) as rack:
-        first = make_certificate(rack, 'first')
+        first = new_certificate(rack)
         with open(rack.folder + '/ca.pem', 'w') as file:
             file.write(first)
-        api = Control(rack, tls={'certificate': rack.folder + '/cert.pem',
-                                 'key': rack.folder + '/key.pem'})
+        api = Control(rack, tls={'certificate': rack.folder + '/weir.crt',
+                                 'key': rack.folder + '/weir.key'})
         rack.start_switch()
 
         def shown():
@@ -341,17 +326,17 @@ def the_certificate_is_another_one():
         connection = api.connect('sw')
         with contextlib.closing(connection):
             check(api.ask(connection, 'GET', '/v1/health').status == 200, 'before')
-            second = make_certificate(rack, 'second')
+            second = new_certificate(rack)
             taken(rack, 'certificate=new')
             check(shown() == second.strip(), 'not the second')
             # Who did nothing has to come again.
             check(connection.sock.recv(1) == b'', 'it has its former certificate still')
-        with open(rack.folder + '/key.pem', 'w') as file:
+        with open(rack.folder + '/weir.key', 'w') as file:
             file.write('nonsense\n')
         refused(rack, 'api.tls.key')
         check(shown() == second.strip(), 'not the second any more')
         for turn in range(4):
-            made = make_certificate(rack, 'turn%d' % turn)
+            made = new_certificate(rack)
             renewed(rack)
             check(shown() == made.strip(), 'turn %d', turn)
         del rack.changes['api']['tls']
@@ -363,9 +348,9 @@ def the_certificate_is_another_one():
 @case
 def clients_that_stay_do_not_stop_new_certificates():
     with Rack(hosts=2) as rack:
-        make_certificate(rack, 'first')
-        api = Control(rack, tls={'certificate': rack.folder + '/cert.pem',
-                                 'key': rack.folder + '/key.pem'})
+        new_certificate(rack)
+        api = Control(rack, tls={'certificate': rack.folder + '/weir.crt',
+                                 'key': rack.folder + '/weir.key'})
         rack.start_switch()
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -377,7 +362,7 @@ def clients_that_stay_do_not_stop_new_certificates():
                     socket.create_connection(('127.0.0.1', PORT), 5))
             held.append(connection)
             connection.sendall(ask[:-2])  # on its way, when the certificate changes
-            make_certificate(rack, 'turn%d' % turn)
+            new_certificate(rack)
             api.wait_read()
             renewed(rack)
             connection.sendall(ask[-2:])

@@ -71,7 +71,7 @@ def a_host_is_killed_and_comes_back():
             check(end['rejoins'] == 1 and len(end['generations']) == 2, '%s', end)
             check(any('missing: source 2' in f for f in end['failures']), '%s', end)
         check(ends[2]['generations'] == ends[0]['generations'][1:], '%s', ends)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -106,7 +106,7 @@ def the_switch_is_killed_and_started_with_its_state():
 
 
 @case
-def a_host_stands_still_and_what_it_had_is_carried():
+def a_host_stands_still_and_what_it_had_is_fed_back():
     with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=16)]) as rack:
         rack.start_switch()
         loops = Loops(rack, 3, error_feedback=1, timeout=10000)
@@ -137,7 +137,7 @@ def a_host_is_killed_and_the_others_run_on():
         loops.runs[2].kill()
         for end in loops.finish([0, 1]):
             check(end['partial'] > STEPS // 2 and not end['failures'], '%s', end)
-        stats = rack.check_books()
+        stats = rack.check_packets()
         check(stats['jobs'][0]['expelled'] == 1, '%s', stats['jobs'][0])
         rack.stop_switch()
 
@@ -170,7 +170,7 @@ def naps(settings=None, faults=None, **changes):
         loops.runs.append(loops.start(2, nap=2000, at=20, ahead=24))
         ends = loops.finish()
         said_of_it = re.search(r'^nap: ahead=(\d+) steps=(\d+) ms=(\d+)$', loops.runs[2].output, re.M)
-        stats = rack.check_books()['jobs'][0]
+        stats = rack.check_packets()['jobs'][0]
         rack.stop_switch()
     print('# %s, held back %d, acknowledged %d' % (said_of_it.group(0), stats['held_back'], stats['acknowledged']))
     return ends, [int(n) for n in said_of_it.groups()]
@@ -192,13 +192,13 @@ def all_is_delivered(ends, steps):
 
 
 @case
-def what_it_would_have_contributed_is_carried():
+def what_it_would_have_contributed_is_fed_back():
     ends, (_, steps, _) = naps(error_feedback=1)
     all_is_delivered(ends, steps)
 
 
 @case
-def it_is_carried_in_an_authenticated_job():
+def it_is_fed_back_in_an_authenticated_job():
     key = os.urandom(32).hex()
     with tempfile.NamedTemporaryFile('w', prefix='weir-key-') as file:
         file.write(key + '\n')

@@ -13,6 +13,7 @@ import time
 
 from control import Control
 from tap import case, check, main, wait_for
+from process import cpu_seconds
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
 
 
@@ -153,7 +154,7 @@ def statistics_on_a_signal_and_at_the_end():
     with Rack(hosts=2, jobs=[job(7, 2)]) as rack:
         switch = rack.start_switch()
         rack.ping(0, rack.address(1))
-        now = rack.check_books()
+        now = rack.check_packets()
         check([p['name'] for p in now['ports']] == ['p0', 'p1', 'exception'], '%s', now['ports'])
         check(now['jobs'][0]['id'] == 7 and now['balanced'] is True, '%s', now)
         check('leaks' not in now, 'leaks of a running switch: %s', now)
@@ -210,17 +211,10 @@ def who_does_not_read_holds_nobody_up():
 def an_idle_switch_sleeps():
     """Control thread and worker together take a small part of a CPU; a busy machine makes it smaller."""
     with Rack(hosts=2) as rack:
-        switch = rack.start_switch()
-
-        def ticks():
-            # `ip netns exec` has become the program: the pid is weir-switch's.
-            with open('/proc/%d/stat' % switch.pid) as file:
-                fields = file.read().rsplit(')', 1)[1].split()
-            return int(fields[11]) + int(fields[12])
-
-        before = ticks()
+        pid = rack.start_switch().pid
+        before = cpu_seconds(pid)
         time.sleep(2)  # of which it takes a share
-        share = (ticks() - before) / os.sysconf('SC_CLK_TCK') / 2
+        share = (cpu_seconds(pid) - before) / 2
         check(share < 0.5, 'an idle switch took %.0f %% of a CPU', 100 * share)
         rack.stop_switch()
 

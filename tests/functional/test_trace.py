@@ -82,7 +82,7 @@ def a_switch_at_work():
         check(any(e['name'].startswith('ring block ') for e in events if e['ph'] == 'b'),
               'no block has its job\'s name')
         finish(runs)
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

@@ -55,7 +55,7 @@ def measured():
                     found.setdefault(name, traffic)
             if len(found) == len(COLLECTIVES):
                 break
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
     check(len(found) == len(COLLECTIVES), 'too slow a machine: only %s can be told', sorted(found))
     return found

@@ -11,6 +11,7 @@ import threading
 import time
 
 from ctl import WEIRCTL, Ended, ctl, says
+from control import make_certificate
 from fake_api import FakeApi, healthy
 from tap import Skip, case, check, main
 
@@ -98,15 +99,7 @@ def tokens():
 @case
 def tls():
     with tempfile.TemporaryDirectory(prefix='weir-tls-') as folder:
-        key, certificate = folder + '/key.pem', folder + '/certificate.pem'
-        try:
-            subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                            'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=weir',
-                            '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out',
-                            certificate], check=True, timeout=120, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)
-        except FileNotFoundError:
-            raise Skip('openssl is not there')
+        certificate, key = make_certificate(folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         with FakeApi(tcp=True, context=context) as api:

@@ -30,7 +30,7 @@ class Table:
     def __exit__(self, kind, *_):
         try:
             if kind is None:
-                self.rack.check_books()
+                self.rack.check_packets()
                 self.rack.stop_switch()
         finally:
             for peer in self.peers:
@@ -239,7 +239,7 @@ def a_join_waits_for_all_and_is_repeatable():
               again.generation == replies[0].generation, 'the repeated join differs')
         for peer in peers:
             peer.socket.close()
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 
@@ -258,7 +258,7 @@ def fixed_generation_needs_no_join():
                 result(peer, block, [2 * block, 2])
         for peer in peers:
             peer.socket.close()
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
 
 

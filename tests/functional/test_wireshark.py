@@ -389,7 +389,7 @@ def a_rack_as_dumpcap_saw_it():
             reduce(rack, 1, range(3), '-b', 8192, '-e', 8192, '-n', 2, '-w', 0, '-d', 'fp32')
             reduce(rack, 2, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0, '-d', 'int32',
                    '--base-form')
-        rack.check_books()
+        rack.check_packets()
         rack.stop_switch()
         counted = check_packets(path, rack.folder, dtype=INT32)
         check(counted[CONTRIBUTION] >= 2 * (8 + 4) and counted[RESULT] >= 2 * (8 + 4) and

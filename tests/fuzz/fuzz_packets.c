@@ -442,6 +442,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	turned_renew_jobs(&rig);
 	turned_rest(&rig);
 	drain();
-	turned_check_books(&rig);
+	turned_check_packets(&rig);
 	return 0;
 }

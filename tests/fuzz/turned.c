@@ -123,7 +123,7 @@ check_pool(const struct rte_mempool *pool)
 }
 
 void
-turned_check_books(struct rig *rig)
+turned_check_packets(struct rig *rig)
 {
 	const struct ppe *ppe = rig->ppe;
 	struct ppe_stats s;

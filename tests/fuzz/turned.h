@@ -37,6 +37,6 @@ void turned_change_jobs(struct rig *rig);
  * At rest, with all that left taken from the ports: every packet has one end, every mbuf is back in its
  * pool, no release made no sense. Aborts with what is wrong.
  */
-void turned_check_books(struct rig *rig);
+void turned_check_packets(struct rig *rig);
 
 #endif
