@@ -30,7 +30,7 @@ static const struct launcher {
 
 /* NULL: not set, or empty. */
 static const char *
-get(const char *name)
+environment(const char *name)
 {
 	const char *value = secure_getenv(name);
 
@@ -41,7 +41,7 @@ static const struct launcher *
 find(void)
 {
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-		if (get(launchers[i].rank) != NULL)
+		if (environment(launchers[i].rank) != NULL)
 			return &launchers[i];
 	return NULL;
 }
@@ -50,7 +50,7 @@ find(void)
 static int
 read_number(const char *name, long *number, char *text, size_t size)
 {
-	const char *value = get(name);
+	const char *value = environment(name);
 	char *end;
 
 	errno = 0;
@@ -58,25 +58,9 @@ read_number(const char *name, long *number, char *text, size_t size)
 	if (errno == 0 && *end == '\0' && value[0] >= '0' && value[0] <= '9' &&
 		*number <= WEIR_SOURCES_MAX)
 		return 0;
-	snprintf(text, size, "the environment's %s is \"%.40s\", and not a number of [0, %d]", name,
-		value, WEIR_SOURCES_MAX);
-	return -EINVAL;
-}
-
-/* Check rank and size. from: where each was found, for the message. */
-static int
-check(const struct weir_launcher *launch, const char *rank_from, const char *size_from, char *text,
-	size_t size)
-{
-	if (launch->size == 0 || launch->size > WEIR_SOURCES_MAX)
-		snprintf(text, size, "a job of %u ranks (%s): it may have 1 to %d", launch->size,
-			size_from, WEIR_SOURCES_MAX);
-	else if (launch->rank < 0 || (unsigned int)launch->rank >= launch->size)
-		snprintf(text, size, "rank %d (%s) of a job of %u ranks (%s): they are 0..%u",
-			launch->rank, rank_from, launch->size, size_from, launch->size - 1);
-	else
-		return 0;
-	return -EINVAL;
+	return weir_say(text, size, -EINVAL,
+		"the environment's %s is \"%.40s\", and not a number of [0, %d]", name, value,
+		WEIR_SOURCES_MAX);
 }
 
 int
@@ -87,12 +71,10 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 	long number;
 
 	if (launch->rank < 0) {
-		if (by == NULL) {
-			snprintf(text, size,
+		if (by == NULL)
+			return weir_say(text, size, -EINVAL,
 				"which rank is this host? Set WEIR_RANK and WEIR_SIZE, or start it "
 				"with mpirun, srun or torchrun, which set theirs");
-			return -EINVAL;
-		}
 		if (read_number(by->rank, &number, text, size) < 0)
 			return -EINVAL;
 		launch->rank = (int)number;
@@ -101,17 +83,22 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 	if (launch->size == 0) {
 		const char *name = by != NULL ? by->size : "WEIR_SIZE";
 
-		if (get(name) == NULL) {
-			snprintf(text, size,
+		if (environment(name) == NULL)
+			return weir_say(text, size, -EINVAL,
 				"how many ranks has the job? The environment has no %s", name);
-			return -EINVAL;
-		}
 		if (read_number(name, &number, text, size) < 0)
 			return -EINVAL;
 		launch->size = (unsigned int)number;
 		size_from = name;
 	}
-	return check(launch, rank_from, size_from, text, size);
+	if (launch->size == 0 || launch->size > WEIR_SOURCES_MAX)
+		return weir_say(text, size, -EINVAL, "a job of %u ranks (%s): it may have 1 to %d",
+			launch->size, size_from, WEIR_SOURCES_MAX);
+	if (launch->rank < 0 || (unsigned int)launch->rank >= launch->size)
+		return weir_say(text, size, -EINVAL,
+			"rank %d (%s) of a job of %u ranks (%s): they are 0..%u", launch->rank,
+			rank_from, launch->size, size_from, launch->size - 1);
+	return 0;
 }
 
 /* ---- the control API ---- */
@@ -141,16 +128,16 @@ struct weir_control {
 static const char *
 setting(const char *configured, const char *variable)
 {
-	const char *value = configured != NULL ? configured : secure_getenv(variable);
-
-	return value == NULL || value[0] == '\0' ? NULL : value;
+	return configured == NULL       ? environment(variable)
+		: configured[0] != '\0' ? configured
+					: NULL;
 }
 
 bool
 weir_control_wanted(const struct weir_config *config)
 {
 	return config->control != NULL ||
-		(config->switch_address == NULL && setting(NULL, "WEIR_SWITCH") != NULL);
+		(config->switch_address == NULL && environment("WEIR_SWITCH") != NULL);
 }
 
 static char *
@@ -186,24 +173,24 @@ read_token_file(struct weir_handle *h, struct weir_control *control, const char 
 static int
 read_token(struct weir_handle *h, struct weir_control *control, const struct weir_config *config)
 {
-	const char *file = NULL;
+	const struct {
+		const char *from, *token, *file;
+	} places[] = {
+		{"weir_config.token", setting(config->token, ""), NULL},
+		{config->token_file, NULL, setting(config->token_file, "")},
+		{"WEIR_TOKEN", environment("WEIR_TOKEN"), NULL},
+		{"WEIR_TOKEN_FILE", NULL, environment("WEIR_TOKEN_FILE")},
+	};
 
-	if (setting(config->token, "") != NULL) {
-		control->token_from = "weir_config.token";
-		control->token = strdup(config->token);
-	} else if (setting(config->token_file, "") != NULL) {
-		control->token_from = file = config->token_file;
-	} else if (setting(NULL, "WEIR_TOKEN") != NULL) {
-		control->token_from = "WEIR_TOKEN";
-		control->token = strdup(setting(NULL, "WEIR_TOKEN"));
-	} else if (setting(NULL, "WEIR_TOKEN_FILE") != NULL) {
-		control->token_from = "WEIR_TOKEN_FILE";
-		file = setting(NULL, "WEIR_TOKEN_FILE");
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		if (places[i].token == NULL && places[i].file == NULL)
+			continue;
+		control->token_from = places[i].from;
+		if (places[i].file != NULL)
+			return read_token_file(h, control, places[i].file);
+		control->token = strdup(places[i].token);
+		return control->token != NULL ? 0 : weir_error_set(h, -ENOMEM, "out of memory");
 	}
-	if (file != NULL)
-		return read_token_file(h, control, file);
-	if (control->token_from != NULL && control->token == NULL)
-		return weir_error_set(h, -ENOMEM, "out of memory");
 	return 0;
 }
 
@@ -480,8 +467,9 @@ join(struct weir_handle *h, struct weir_http *http, const struct weir_config *co
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
 	control->request = weir_member_request(config, &control->who, address);
 	if (control->request == NULL)
-		return weir_error_set(
-			h, -EINVAL, "settings: a text that is not UTF-8, or there is no memory");
+		return weir_error_set(h, -EINVAL,
+			"settings: must be KEY=VALUE pairs with blanks in between, such as "
+			"\"elements=1024 policy=partial\"");
 	return say_join(h, http, deadline);
 }
 

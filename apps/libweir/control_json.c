@@ -9,51 +9,52 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/libweir/handle.h"
+#include "apps/libweir/http.h"
 
 /* ---- members ---- */
 
 #define MEMBERSHIP_MAX (INT64_C(1) << 53)
 
-/* Leaves out NULL and 0: the switch has defaults. */
+/*
+ * Add "key=value key=value...": a value is a number or a truth value if it looks like one, else a text. The switch checks keys
+ * and values.
+ */
 static bool
-add_text(json_t *to, const char *key, const char *value)
+add_settings(json_t *to, const char *settings)
 {
-	return value == NULL || json_object_set_new(to, key, json_string(value)) == 0;
-}
+	char *copy = strdup(settings), *rest = NULL;
+	bool good = copy != NULL;
 
-static bool
-add_number(json_t *to, const char *key, unsigned int value)
-{
-	return value == 0 || json_object_set_new(to, key, json_integer((json_int_t)value)) == 0;
+	for (char *word = good ? strtok_r(copy, " ", &rest) : NULL; word != NULL && good;
+		word = strtok_r(NULL, " ", &rest)) {
+		const char *key = strsep(&word, "=");
+		bool is_pair = word != NULL && key[0] != '\0';
+		json_t *value = is_pair ? json_loads(word, JSON_DECODE_ANY, NULL) : NULL;
+
+		if (value == NULL && is_pair)
+			value = json_string(word);
+		good = json_object_set_new(to, key, value) == 0;
+	}
+	free(copy);
+	return good;
 }
 
 char *
 weir_member_request(
 	const struct weir_config *config, const struct weir_launcher *who, const char *address)
 {
-	const struct weir_job_settings *settings = &config->settings;
 	json_t *all = json_pack(
 		"{s:i, s:i, s:s}", "rank", who->rank, "size", (int)who->size, "address", address);
 	json_t *create = json_object();
 	char *text = NULL;
-	bool good = add_number(create, "window", settings->window) &&
-		add_number(create, "elements", settings->elements) &&
-		add_number(create, "timeout_ms", settings->timeout_ms) &&
-		add_text(create, "type", settings->type) && add_text(create, "op", settings->op) &&
-		add_text(create, "policy", settings->policy) &&
-		add_number(create, "dead_after_ms", settings->dead_after_ms) &&
-		add_text(create, "rejoin", settings->rejoin) &&
-		(!settings->deterministic ||
-			json_object_set_new(create, "deterministic", json_true()) == 0) &&
-		(!settings->authenticate ||
-			json_object_set_new(create, "authenticate", json_true()) == 0);
 
-	if (config->create)
-		good = json_object_set(all, "create", create) == 0 && good;
-	if (good)
+	if (!config->create ||
+		(add_settings(create, config->settings != NULL ? config->settings : "") &&
+			json_object_set(all, "create", create) == 0))
 		text = json_dumps(all, JSON_COMPACT);
 	json_decref(create);
 	json_decref(all);
@@ -87,11 +88,10 @@ read_address(json_t *from, const char *key, struct in_addr *to)
 static int
 senseless(const char *what, char *text, size_t size)
 {
-	snprintf(text, size,
+	return weir_say(text, size, -EPROTO,
 		"the control API's answer to the join makes no sense (%s): do switch and library "
 		"have the same version?",
 		what);
-	return -EPROTO;
 }
 
 /* Base64 codes groups of three bytes: the last two bytes are padding, and read as zeros. */
@@ -268,60 +268,56 @@ read_message(json_t *error, char *to, size_t size)
 	add_amounts(to, size, error, "free");
 }
 
-/* Describe a refusal and what to do about it; `about` is the key that it concerns. */
+/* Refusals and what to do about them, the first that fits: status, "code" of the answer and beginning of its "key", or any. */
+static const struct {
+	long status;
+	const char *code, *about;
+	int result;
+	const char *advice;
+} refusals[] = {
+	{401, "", "", -EACCES,
+		"it wants a tenant's token: WEIR_TOKEN_FILE or WEIR_TOKEN (weir_config.token)"},
+	{403, "quota", "", -EDQUOT, "the tenant's quota is used up: weirctl jobs shows by what"},
+	{404, "unknown_job", "", -ENOENT,
+		"make it (weirctl job create NAME --size N), or let its hosts make it "
+		"(weir_config.create, weir-perf --create)"},
+	{409, "", "size", -EPROTO,
+		"the ranks disagree about the size of the job, or a job of this name is left from "
+		"another run (weirctl job delete NAME)"},
+	{409, "", "", -EADDRINUSE,
+		"has another host this rank, or is the job another run's? weirctl members NAME "
+		"shows who is in it, weirctl member delete NAME RANK frees the rank of one that is "
+		"gone"},
+	{400, "", "create.", -EINVAL,
+		"the job can't be made so: mend what it is made with (weir_config.job_name, "
+		".settings)"},
+	{507, "", "", -ENOSPC, "delete a job, or ask for a smaller window or fewer elements"},
+	{429, "", "", -EBUSY,
+		"the tenant's jobs come and go too fast: ask the switch's administrator for more"},
+	{503, "", "", -EBUSY, "is it starting, or overloaded? weirctl status shows it"},
+	{400, "", "", -EINVAL, "this library and the switch may be of different versions"},
+	{0, "", "", -EPROTO, "this library and the switch may be of different versions"},
+};
+
 static int
 judge(const struct weir_refused *r, long status, const char *code, const char *about,
 	const char *message, char *text, size_t size)
 {
-	const char *advice;
-	int result;
+	size_t i = 0;
 
-	if (status == 401 && r->token_from == NULL) {
-		advice = "it wants a tenant's token: WEIR_TOKEN_FILE or WEIR_TOKEN "
-			 "(weir_config.token)";
-		result = -EACCES;
-	} else if (status == 401 || (status == 403 && strcmp(code, "quota") != 0)) {
-		snprintf(text, size, "job \"%.64s\": %s refuses%s%s: %s", r->job, r->where,
-			r->token_from != NULL ? " the token of " : " without a token",
+	if ((status == 401 && r->token_from != NULL) ||
+		(status == 403 && strcmp(code, "quota") != 0))
+		return weir_say(text, size, -EACCES, "job \"%.64s\": %s refuses%s%s: %s", r->job,
+			r->where, r->token_from != NULL ? " the token of " : " without a token",
 			r->token_from != NULL ? r->token_from : "", message);
-		return -EACCES;
-	} else if (status == 403) {
-		advice = "the tenant's quota is used up: weirctl jobs shows by what";
-		result = -EDQUOT;
-	} else if (status == 404 && strcmp(code, "unknown_job") == 0) {
-		advice = "make it (weirctl job create NAME --size N), or let its hosts make it "
-			 "(weir_config.create, weir-perf --create)";
-		result = -ENOENT;
-	} else if (status == 409 && strcmp(about, "size") == 0) {
-		advice = "the ranks disagree about the size of the job, or a job of this name is "
-			 "left from another run (weirctl job delete NAME)";
-		result = -EPROTO;
-	} else if (status == 409) {
-		advice = "has another host this rank, or is the job another run's? weirctl members "
-			 "NAME shows who is in it, weirctl member delete NAME RANK frees the rank "
-			 "of one that is gone";
-		result = -EADDRINUSE;
-	} else if (status == 400 && strncmp(about, "create.", strlen("create.")) == 0) {
-		advice = "the job can't be made so: mend what it is made with "
-			 "(weir_config.job_name, .settings)";
-		result = -EINVAL;
-	} else if (status == 507) {
-		advice = "delete a job, or ask for a smaller window or fewer elements";
-		result = -ENOSPC;
-	} else if (status == 429) {
-		advice = "the tenant's jobs come and go too fast: ask the switch's administrator "
-			 "for more";
-		result = -EBUSY;
-	} else if (status == 503) {
-		advice = "is it starting, or overloaded? weirctl status shows it";
-		result = -EBUSY;
-	} else {
-		advice = "this library and the switch may be of different versions";
-		result = status == 400 ? -EINVAL : -EPROTO;
-	}
-	snprintf(text, size, "job \"%.64s\": %s says: %s (HTTP status %ld); %s", r->job, r->where,
-		message[0] != '\0' ? message : "nothing", status, advice);
-	return result;
+	while (refusals[i].status != 0 &&
+		(refusals[i].status != status ||
+			(refusals[i].code[0] != '\0' && strcmp(refusals[i].code, code) != 0) ||
+			strncmp(refusals[i].about, about, strlen(refusals[i].about)) != 0))
+		i++;
+	return weir_say(text, size, refusals[i].result,
+		"job \"%.64s\": %s says: %s (HTTP status %ld); %s", r->job, r->where,
+		message[0] != '\0' ? message : "nothing", status, refusals[i].advice);
 }
 
 int
@@ -335,11 +331,10 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 	int result;
 
 	if (!json_is_object(error)) {
-		snprintf(text, size,
+		result = weir_say(text, size, status == 503 ? -EBUSY : -EPROTO,
 			"%s answers with HTTP status %ld, and not as a switch's control API does: "
 			"is the address right?",
 			refused->where, status);
-		result = status == 503 ? -EBUSY : -EPROTO;
 	} else {
 		read_message(error, message, sizeof(message));
 		result = judge(refused, status, code != NULL ? code : "",
@@ -389,11 +384,10 @@ member_of(const json_t *members, unsigned int rank)
 static int
 gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 {
-	snprintf(text, size,
+	return weir_say(text, size, -ENOENT,
 		"job \"%.64s\" is gone at the switch (says %s): %s; make it again, and join again "
 		"on all ranks",
 		q->name, q->where, how);
-	return -ENOENT;
 }
 
 /* Is this source still a member, at the same address? */
@@ -404,23 +398,20 @@ judge_member(const struct weir_job_query *q, const json_t *member, char *text, s
 
 	/* A member that has left keeps its address in the answer, for messages. */
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
-		address_of(member, at)[0] == '\0') {
-		snprintf(text, size,
+		address_of(member, at)[0] == '\0')
+		return weir_say(text, size, -EACCES,
 			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; join it "
 			"again",
 			q->source, q->name, q->where,
-			member != NULL && is_state(member, "expired")
+			is_state(member, "expired")
 				? "was silent for longer than the job's expire_s"
 				: "has left, or was removed");
-		return -EACCES;
-	}
 	if (strcmp(at, q->address) == 0)
 		return 0;
-	snprintf(text, size,
+	return weir_say(text, size, -EACCES,
 		"rank %u of job \"%.64s\" is another host now, %s (says %s): join again, as "
 		"another rank or when it has left",
 		q->source, q->name, at, q->where);
-	return -EACCES;
 }
 
 /* "source 1 (10.77.0.2, last heard 3.2 s ago)" */
@@ -490,14 +481,12 @@ judge_others(const struct weir_job_query *q, const json_t *members, char *text, 
 		const json_t *gone_s = json_object_get(member, "gone");
 		char at[INET_ADDRSTRLEN];
 
-		if (!is_state(member, "left") || rank == q->source || !json_is_number(gone_s) ||
-			json_number_value(gone_s) >= q->joined_s)
-			continue;
-		snprintf(text, size,
-			"rank %d (%s) left job \"%.64s\" before it had begun (says %s): start all "
-			"ranks again",
-			(int)rank, address_of(member, at), q->name, q->where);
-		return -ECONNABORTED;
+		if (is_state(member, "left") && rank != q->source && json_is_number(gone_s) &&
+			json_number_value(gone_s) < q->joined_s)
+			return weir_say(text, size, -ECONNABORTED,
+				"rank %d (%s) left job \"%.64s\" before it had begun (says %s): "
+				"start all ranks again",
+				(int)rank, address_of(member, at), q->name, q->where);
 	}
 	return 0;
 }
@@ -517,27 +506,22 @@ judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t 
 		return gone(q, "another job has its name", text, size);
 	member = member_of(members, q->source);
 	code = judge_member(q, member, text, size);
+	if (code == 0)
+		code = judge_others(q, members, text, size);
 	if (code < 0)
 		return code;
-	code = judge_others(q, members, text, size);
-	if (code < 0)
-		return code;
-	if (q->generation != 0 && json_integer_value(generation) == 0) {
-		snprintf(text, size,
+	if (q->generation != 0 && json_integer_value(generation) == 0)
+		return weir_say(text, size, -ESTALE,
 			"job \"%.64s\" has not begun at the switch (says %s), this handle is of "
 			"generation %u: the switch was restarted, or the job made again; join "
 			"again on every host",
 			q->name, q->where, q->generation);
-		return -ESTALE;
-	}
-	if (q->generation != 0 && json_integer_value(generation) != q->generation) {
-		snprintf(text, size,
+	if (q->generation != 0 && json_integer_value(generation) != q->generation)
+		return weir_say(text, size, -ESTALE,
 			"job \"%.64s\" has generation %d now, this handle is of %u (says %s): its "
 			"ranks have joined again, or the switch was restarted; join again on every "
 			"host",
 			q->name, (int)json_integer_value(generation), q->generation, q->where);
-		return -ESTALE;
-	}
 	if (q->present != NULL)
 		add_missing(members, q->present, text, size);
 	else
@@ -549,7 +533,7 @@ int
 weir_job_query_read(const struct weir_job_query *q, long status, const char *body, size_t length,
 	char *text, size_t size)
 {
-	json_t *all = json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
+	json_t *all = parse(body, length);
 	const char *code =
 		json_string_value(json_object_get(json_object_get(all, "error"), "code"));
 	int verdict = 0;
@@ -568,7 +552,7 @@ void
 weir_job_query_read_block(
 	const struct weir_job_query *q, const char *body, size_t length, char *text, size_t size)
 {
-	json_t *all = json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
+	json_t *all = parse(body, length);
 	const json_t *block = json_array_get(json_object_get(all, "blocks"), 0);
 	const json_t *missing = json_object_get(block, "missing");
 

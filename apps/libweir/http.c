@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +32,17 @@ static void
 start(void)
 {
 	started = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+int
+weir_say(char *text, size_t size, int code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, size, format, arguments);
+	va_end(arguments);
+	return code;
 }
 
 struct exchange {
@@ -138,18 +149,14 @@ weir_http_open(
 	struct weir_http *http;
 
 	*out = NULL;
-	if (!socket && strncmp(address, "http://", 7) != 0 &&
-		strncmp(address, "https://", 8) != 0) {
-		snprintf(text, size,
+	if (!socket && strncmp(address, "http://", 7) != 0 && strncmp(address, "https://", 8) != 0)
+		return weir_say(text, size, -EINVAL,
 			"the control address \"%.100s\" is none of http://HOST:PORT, "
 			"https://HOST:PORT and unix:PATH",
 			address);
-		return -EINVAL;
-	}
-	if (config->token != NULL && !is_token(config->token)) {
-		snprintf(text, size, "the token is empty, or has blanks or control characters");
-		return -EINVAL;
-	}
+	if (config->token != NULL && !is_token(config->token))
+		return weir_say(text, size, -EINVAL,
+			"the token is empty, or has blanks or control characters");
 	http = calloc(1, sizeof(*http));
 	if (http != NULL) {
 		http->config = *config;
@@ -165,8 +172,8 @@ weir_http_open(
 		}
 	}
 	weir_http_close(http);
-	snprintf(text, size, "libcurl does not start (is the socket's path too long?)");
-	return -ENOMEM;
+	return weir_say(
+		text, size, -ENOMEM, "libcurl does not start (is the socket's path too long?)");
 }
 
 void
@@ -208,7 +215,6 @@ perform(CURL *easy)
 static int
 connect_error_text(struct weir_http *http, char *text, size_t size)
 {
-	const char *where = http->config.address;
 	const char *advice = "is the switch running, and does its api.listen have this address?";
 	struct stat found;
 	long number = 0;
@@ -229,14 +235,10 @@ connect_error_text(struct weir_http *http, char *text, size_t size)
 	if (http->path != NULL && stat(http->path, &found) < 0)
 		number = errno;
 	if (http->path != NULL && (number == EACCES || number == EPERM))
-		snprintf(text, size,
-			"no connection to %s (%s): be root or the switch's user, or join over one "
-			"of its TCP addresses",
-			where, strerror((int)number));
-	else
-		snprintf(text, size, "no connection to the switch's control API at %s (%s): %s",
-			where, number != 0 ? strerror((int)number) : http->detail, advice);
-	return number != 0 ? -(int)number : -EHOSTUNREACH;
+		advice = "be root or the switch's user, or join over one of its TCP addresses";
+	return weir_say(text, size, number != 0 ? -(int)number : -EHOSTUNREACH,
+		"no connection to the switch's control API at %s (%s): %s", http->config.address,
+		number != 0 ? strerror((int)number) : http->detail, advice);
 }
 
 static int
@@ -248,41 +250,33 @@ error_text(struct weir_http *http, CURLcode code, const struct weir_http_request
 
 	if (code == CURLE_COULDNT_CONNECT)
 		return connect_error_text(http, text, size);
-	if (code == CURLE_OPERATION_TIMEDOUT) {
-		snprintf(text, size,
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return weir_say(text, size, -ETIMEDOUT,
 			"no answer of the switch's control API at %s for %llu ms: is the address "
 			"right, and the switch alive?",
 			where,
 			(unsigned long long)((request->timeout_ns + NS_PER_MS - 1) / NS_PER_MS));
-		return -ETIMEDOUT;
-	}
 	if (code == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
-	if (code == CURLE_OUT_OF_MEMORY) {
-		snprintf(text, size, "out of memory");
-		return -ENOMEM;
-	}
-	if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) {
-		snprintf(text, size,
+	if (code == CURLE_OUT_OF_MEMORY)
+		return weir_say(text, size, -ENOMEM, "out of memory");
+	if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR)
+		return weir_say(text, size, -ECONNRESET,
 			"%s closes the connection without an answer (%s): is it a switch's control "
 			"API, with TLS only if the address is https, and not overloaded (weirctl "
 			"status)?",
 			where, detail);
-		return -ECONNRESET;
-	}
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT)
-		snprintf(text, size, "the control address %s: %s", where, detail);
-	else if (code == CURLE_WRITE_ERROR)
-		snprintf(text, size, "the answer of %s is larger than %zu KiB: is it a switch?",
-			where, request->most >> 10);
-	else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-		snprintf(text, size, "%s: %s: WEIR_CA names the certificate to trust", where,
-			detail);
-	else
-		snprintf(text, size, "%s does not answer as a switch's control API does: %s", where,
-			detail);
-	return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT ? -EINVAL
-										 : -EPROTO;
+		return weir_say(text, size, -EINVAL, "the control address %s: %s", where, detail);
+	if (code == CURLE_WRITE_ERROR)
+		return weir_say(text, size, -EPROTO,
+			"the answer of %s is larger than %zu KiB: is it a switch?", where,
+			request->most >> 10);
+	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+		return weir_say(text, size, -EPROTO,
+			"%s: %s: WEIR_CA names the certificate to trust", where, detail);
+	return weir_say(text, size, -EPROTO,
+		"%s does not answer as a switch's control API does: %s", where, detail);
 }
 
 int
@@ -291,19 +285,15 @@ weir_http_request(struct weir_http *http, const struct weir_http_request *reques
 {
 	struct exchange exchange = {.request = request};
 	CURL *easy = http->easy;
-	size_t base = strlen(http->base), room;
+	long timeout_ms = (long)(request->timeout_ns / NS_PER_MS) + 1;
+	size_t base = strlen(http->base);
 	CURLcode code;
 	char *url;
 
 	while (base > 0 && http->base[base - 1] == '/')
 		base--;
-	room = base + strlen(request->path) + 1;
-	url = malloc(room);
-	if (url == NULL) {
-		snprintf(text, size, "out of memory");
-		return -ENOMEM;
-	}
-	snprintf(url, room, "%.*s%s", (int)base, http->base, request->path);
+	if (asprintf(&url, "%.*s%s", (int)base, http->base, request->path) < 0)
+		return weir_say(text, size, -ENOMEM, "out of memory");
 	*status = 0;
 	http->detail[0] = '\0';
 	curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -313,9 +303,8 @@ weir_http_request(struct weir_http *http, const struct weir_http_request *reques
 	else
 		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
-	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS) + 1);
-	curl_easy_setopt(
-		easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS) + 1);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
 	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, request->interrupted == NULL ? 1L : 0L);
 	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);

@@ -14,6 +14,10 @@
 
 struct weir_http;
 
+/* Write a text for people, and return `code`. */
+int weir_say(char *text, size_t size, int code, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
 struct weir_http_config {
 	const char *address; /* http://HOST:PORT, https://HOST:PORT or unix:PATH */
 	const char *token; /* NULL: none */

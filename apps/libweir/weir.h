@@ -106,27 +106,6 @@ enum weir_partial {
 };
 
 /*
- * The settings of a job that weir_open creates (weir_config.create). Texts and ranges are the
- * control API's (docs/openapi.yaml); zero or NULL: the switch's default.
- */
-struct weir_job_settings {
-	unsigned int window; /* blocks, a power of two */
-	unsigned int elements; /* of a block */
-	unsigned int timeout_ms; /* of a block */
-	const char *type; /* of the base form: a text of WEIR_DTYPE_LIST, "int8" to "fp8_e5m2" */
-	const char
-		*op; /* of the base form: "sum", "prod", "min", "max", "avg", "band", "bor", ... */
-	const char *policy; /* "wait", "partial", "error" */
-	unsigned int dead_after_ms; /* policy partial: the others continue without a source that is
-					silent for so long */
-	const char *
-		rejoin; /* "wait", "revoke": what happens to the others when a source joins again */
-	bool deterministic; /* floating-point results are the same to the last bit, in any order of
-				the contributions: docs/collectives.md */
-	bool authenticate; /* authenticate every packet; control must be https or unix */
-};
-
-/*
  * What weir_open needs to know. Zero it first: every zero is a default, or an error that weir_open
  * reports. Set either `control` and the fields below it, or the addresses and numbers of the first part.
  */
@@ -173,7 +152,9 @@ struct weir_config {
 				unix:PATH; NULL: WEIR_SWITCH, if switch_address is NULL */
 	const char *job_name; /* the job's name */
 	bool create; /* create the job if it does not exist; over TCP with a tenant's token */
-	struct weir_job_settings settings; /* of the job that is created */
+	/* Of the job that is created: "elements=1024 policy=partial", the settings of POST /v1/jobs
+	 * (docs/configuration.md, "Jobs"). NULL: the switch's defaults. */
+	const char *settings;
 	const char *token; /* of the tenant; readable on the wire unless control is https */
 	const char *token_file; /* a file with the token, in one line; token overrides it */
 	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or this source's keys (twice as many

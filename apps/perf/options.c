@@ -26,6 +26,7 @@ static struct perf_options options = {
 static const char *least = "32M", *most = "32M", *step = "1M", *types = "fp32", *ops = "sum",
 		  *root = "0", *collectives, *link_rate, *where, *key_file, *source,
 		  *partial = "as-is";
+static bool authenticate, deterministic;
 static uint64_t job_id = 1, sources, timeout_ms = 30000, join_timeout_ms, window, spin_us = 100,
 		port_base = WEIR_PORT_BASE, port_ext = WEIR_PORT_EXT;
 
@@ -64,9 +65,9 @@ static const struct option_row job[] = {
 		"with a URL: the job (WEIR_JOB)"},
 	{"create", 0, OPTION_FLAG, &options.weir.create, 0, 0, NULL,
 		"with a URL: make the job if there is none of this name; over TCP with a token"},
-	{"authenticate", 0, OPTION_FLAG, &options.weir.settings.authenticate, 0, 0, NULL,
+	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
 		"with --create: authenticate every packet; needs https or unix"},
-	{"deterministic", 0, OPTION_FLAG, &options.weir.settings.deterministic, 0, 0, NULL,
+	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
 		"with --create: floating-point results are the same bits in every run"},
 	{"token-file", 0, OPTION_TEXT, &options.weir.token_file, 0, 0, "FILE",
 		"with a URL: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)"},
@@ -242,6 +243,10 @@ convert(struct perf_options *o)
 	}
 	if (key_file != NULL)
 		read_key(w, key_file);
+	w->settings = authenticate && deterministic ? "authenticate=true deterministic=true"
+		: authenticate                      ? "authenticate=true"
+		: deterministic                     ? "deterministic=true"
+						    : NULL;
 	w->control = url ? where : NULL;
 	w->switch_address = url ? NULL : where;
 	w->source = source == NULL ? -1 : (int)rank_of("--source", source);
@@ -272,10 +277,9 @@ contradiction(const struct perf_options *o)
 		return "--address and --source are needed, or a URL for --switch";
 	if (addressed && (w->job_name != NULL || w->create))
 		return "--job-name and --create need a URL for --switch";
-	if (w->settings.authenticate && !w->create)
-		return "--authenticate needs --create: it says what job is made";
-	if (w->settings.deterministic && !w->create)
-		return "--deterministic needs --create: it says what job is made";
+	if (w->settings != NULL && !w->create)
+		return "--authenticate and --deterministic need --create: they say what job is "
+		       "made";
 	if (!addressed && w->source >= 0 && w->sources == 0)
 		return "--source with a URL for --switch needs --sources, too";
 	if (o->check && (w->error_feedback || w->partial == WEIR_PARTIAL_RESCALE))

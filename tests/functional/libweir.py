@@ -34,14 +34,6 @@ def environment(build):
         filter(None, [os.environ.get('ASAN_OPTIONS'), 'detect_leaks=0'])))
 
 
-class Settings(ctypes.Structure):
-    """struct weir_job_settings"""
-    _fields_ = [('window', ctypes.c_uint), ('elements', ctypes.c_uint), ('timeout_ms', ctypes.c_uint),
-                ('type', ctypes.c_char_p), ('op', ctypes.c_char_p), ('policy', ctypes.c_char_p),
-                ('dead_after_ms', ctypes.c_uint), ('rejoin', ctypes.c_char_p),
-                ('deterministic', ctypes.c_bool), ('authenticate', ctypes.c_bool)]
-
-
 class Config(ctypes.Structure):
     """struct weir_config; the zeros behind it are the defaults of what it gets later."""
     _fields_ = [('switch_address', ctypes.c_char_p), ('address', ctypes.c_char_p),
@@ -51,7 +43,7 @@ class Config(ctypes.Structure):
                 ('op_timeout_ms', ctypes.c_uint), ('partial', c_code), ('error_feedback', ctypes.c_bool),
                 ('error_feedback_bytes', ctypes.c_uint64), ('unexpected_bytes', ctypes.c_uint64),
                 ('window_limit', ctypes.c_uint), ('spin_us', ctypes.c_int),
-                ('control', ctypes.c_char_p), ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', Settings),
+                ('control', ctypes.c_char_p), ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', ctypes.c_char_p),
                 ('token', ctypes.c_char_p), ('token_file', ctypes.c_char_p),
                 ('key', ctypes.c_char_p), ('key_bytes', ctypes.c_size_t),
                 ('ca_file', ctypes.c_char_p), ('rest', ctypes.c_uint8 * 256)]

@@ -13,12 +13,10 @@
 
 static const struct weir_launcher who = {.rank = 2, .size = 4};
 static const char good[] =
-	"{'job': 7, 'name': 'ring', 'source': 2, 'size': 4, 'generation': 0, 'window': 64,"
-	" 'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000, 'key': null, 'more': "
-	"[1],"
-	" 'datagram_bytes': 1068,"
-	" 'switch': {'address': '10.77.0.254', 'mtu': 1500, 'udp_port': 12000, 'udp_port_ext': "
-	"12001}}";
+	"{'job': 7, 'name': 'ring', 'source': 2, 'size': 4, 'generation': 0, 'window': 64, "
+	"'elements': 256, 'type': 'fp32', 'op': 'sum', 'timeout_ms': 1000, 'key': null, 'more': "
+	"[1], 'datagram_bytes': 1068, 'switch': {'address': '10.77.0.254', 'mtu': 1500, "
+	"'udp_port': 12000, 'udp_port_ext': 12001}}";
 
 static char text[640];
 
@@ -65,15 +63,15 @@ Test(weir_member, the_answer, .timeout = 90)
 /* An authenticated job's answer has 64 bytes in base64. */
 Test(weir_member, authentication_key, .timeout = 90)
 {
-	static const char right[] = "'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
-				    "LS4vMDEyMzQ1Njc4OTo7PD0+Pw=='";
+	static const char right[] = "'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissL"
+				    "S4vMDEyMzQ1Njc4OTo7PD0+Pw=='";
 	static const char *const wrong[] = {"''", "7", "true", "[]", "'AAECAwQ='",
-		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
-		"LS4vMDEyMzQ1Njc4OTo7PD0+P==='",
-		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
-		"LS4vMDEyMzQ1Njc4OTo7PD0+P0BB'",
-		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKiss"
-		"LS4vMDEyMzQ1Njc4OTo7PD0!Pw=='"};
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7P"
+		"D0+P==='",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7P"
+		"D0+P0BB'",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7P"
+		"D0!Pw=='"};
 	char *json = quoted(good), *other = quoted(right), *made;
 	struct weir_member m;
 	json_t *all = json_loads(json, 0, NULL);
@@ -175,8 +173,7 @@ Test(weir_member, the_status, .timeout = 90)
 
 Test(weir_member, the_request, .timeout = 90)
 {
-	struct weir_config config = {
-		.settings = {.window = 128, .type = "int32", .policy = "error"}};
+	struct weir_config config = {.settings = "window=128 type=int32  policy=error"};
 	char *body = weir_member_request(&config, &who, "10.77.0.3");
 
 	cr_assert_str_eq(body, "{\"rank\":2,\"size\":4,\"address\":\"10.77.0.3\"}");
@@ -187,22 +184,25 @@ Test(weir_member, the_request, .timeout = 90)
 		"{\"rank\":2,\"size\":4,\"address\":\"10.77.0.3\",\"create\":{\"window\":128,"
 		"\"type\":\"int32\",\"policy\":\"error\"}}");
 	free(body);
-	config.settings = (struct weir_job_settings){0};
+	config.settings = NULL;
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert(strstr(body, "\"create\":{}") != NULL, "%s", body);
 	free(body);
-	config.settings.authenticate = true;
+	config.settings = "authenticate=true";
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert(strstr(body, "\"create\":{\"authenticate\":true}") != NULL, "%s", body);
 	free(body);
-	config.settings = (struct weir_job_settings){.op = "avg", .deterministic = true};
+	config.settings = "op=avg deterministic=true";
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert(strstr(body, "\"create\":{\"op\":\"avg\",\"deterministic\":true}") != NULL, "%s",
 		body);
 	free(body);
-	config.settings.op = "\xff";
-	body = weir_member_request(&config, &who, "10.77.0.3");
-	cr_assert_null(body);
+	for (const char *const *wrong =
+			(const char *const[]){"op=\xff", "window", "=3", "window=64 op", NULL};
+		*wrong != NULL; wrong++) {
+		config.settings = *wrong;
+		cr_assert_null(weir_member_request(&config, &who, "10.77.0.3"), "%s", *wrong);
+	}
 }
 
 static void
@@ -238,8 +238,8 @@ Test(weir_member, refusals, .timeout = 90)
 	refused(409, "{'error': {'code': 'conflict', 'key': 'address', 'message': 'alive'}}", NULL,
 		-EADDRINUSE, "another host");
 	refused(507,
-		"{'error': {'code': 'no_memory', 'message': 'full', 'needed': {'memory': 4096},"
-		" 'free': {'memory': 512, 'blocks': 3}}}",
+		"{'error': {'code': 'no_memory', 'message': 'full', 'needed': {'memory': 4096}, "
+		"'free': {'memory': 512, 'blocks': 3}}}",
 		NULL, -ENOSPC, "memory 4096 needed; memory 512, blocks 3 free");
 	refused(400, "{'error': {'code': 'out_of_range', 'key': 'create.window', 'message': 'x'}}",
 		NULL, -EINVAL, "create.window: x");
@@ -265,8 +265,8 @@ Test(weir_member, hostile_refusals, .timeout = 90)
 	memset(huge, 'm', sizeof(huge) - 1);
 	huge[sizeof(huge) - 1] = '\0';
 	cr_assert(asprintf(&body,
-			  "{'error': {'code': 'x', 'key': '%s', 'message': '%s', 'free': "
-			  "{'%s': 1e300, 'b': -1e308, 'c': 3}}}",
+			  "{'error': {'code': 'x', 'key': '%s', 'message': '%s', 'free': {'%s': "
+			  "1e300, 'b': -1e308, 'c': 3}}}",
 			  huge, huge, huge) > 0);
 	refused(507, body, NULL, -ENOSPC, "mmm");
 	free(body);
