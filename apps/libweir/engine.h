@@ -11,6 +11,7 @@
 #ifndef APPS_LIBWEIR_ENGINE_H
 #define APPS_LIBWEIR_ENGINE_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -211,8 +212,8 @@ int weir_check_process(const struct weir *weir);
  * may add to the text. Without the lock. */
 int weir_query_job(struct weir *weir, int code);
 
-/* generation.c: join, and create what depends on the job. 0 or -errno with h.error set. */
-int weir_begin(struct weir *weir);
+/* generation.c: join until the deadline (ns), and create what depends on the job. 0 or -errno with h.error set. */
+int weir_begin(struct weir *weir, uint64_t deadline);
 void weir_generation_set(struct weir *weir, int code); /* what weir_begin() has returned */
 /* Under the lock: repeat the accepted join when the switch has been silent for a while. The switch moves a source to
  * where its join comes from, which cures a MAC address that has changed or was damaged (docs/protocol.md,
@@ -221,8 +222,11 @@ void weir_join_repeat(struct weir *weir, uint64_t now);
 /* Stop the progress thread and forget the generation, but not the addresses and the job. */
 void weir_end(struct weir *weir);
 
-/* progress.c; all but the first under the lock. */
+/* progress.c */
+/* Sleep on the descriptors until one is ready, or until `due` (ns); then no events are returned. UINT64_MAX: without end. */
+void weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due);
 void *weir_progress(void *weir);
+/* All that follows under the lock. */
 /* The driver: sleep on the sockets, without the lock, until something happens or until then (ns); then receive, and
  * send what is due. */
 void weir_drive(struct weir *weir, uint64_t until);

@@ -29,13 +29,14 @@ print_call(char text[CALL_MAX], unsigned int collective, unsigned int op, unsign
 	unsigned int root)
 {
 	const char *name = weir_collective_text(collective), *type = weir_dtype_text(dtype);
+	const struct collective_row *row = weir_collective_row(collective);
 	char where[24] = "";
 
-	if (weir_collective_has_root(collective))
+	if (row->rooted)
 		snprintf(where, sizeof(where), ", root %u", root);
 	if (collective == WEIR_COLLECTIVE_BARRIER)
 		snprintf(text, CALL_MAX, "%s", name);
-	else if (weir_collective_reduces(collective))
+	else if (row->contribution == CONTRIBUTION_REDUCE)
 		snprintf(text, CALL_MAX, "%s (%s of %s%s)", name, weir_op_text(op), type, where);
 	else
 		snprintf(text, CALL_MAX, "%s (%s%s)", name, type, where);

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,10 +209,9 @@ look_around(struct weir *weir, uint64_t begin)
 }
 
 static int
-join_job(struct weir *weir)
+join_job(struct weir *weir, uint64_t deadline)
 {
-	uint64_t begin = weir_now(), deadline = begin + weir->h.join_timeout, next = begin;
-	uint64_t interval = JOIN_FIRST_NS, now;
+	uint64_t begin = weir_now(), now = begin, next = begin, interval = JOIN_FIRST_NS;
 	uint32_t nonce = 0;
 
 	if (weir->h.auth != NULL) {
@@ -224,7 +222,6 @@ join_job(struct weir *weir)
 	weir->join_nonce = nonce;
 	while ((now = weir_now()) < deadline) {
 		struct pollfd p = {.fd = weir->h.fd, .events = POLLIN};
-		struct timespec wait;
 		uint64_t until;
 		int code;
 
@@ -239,15 +236,10 @@ join_job(struct weir *weir)
 		code = look_around(weir, begin);
 		if (code < 0)
 			return code;
-		now = weir_now();
 		until = next < deadline ? next : deadline;
 		if (weir_warn_due(&weir->h, begin) < until)
 			until = weir_warn_due(&weir->h, begin);
-		until = until > now ? until - now : 0;
-		wait.tv_sec = (time_t)(until / 1000000000);
-		wait.tv_nsec = (long)(until % 1000000000);
-		if (ppoll(&p, 1, &wait, NULL) <= 0)
-			continue;
+		weir_sleep(&p, 1, until);
 		if (p.revents & POLLERR)
 			weir_socket_drain_errors(&weir->h);
 		code = receive_replies(weir, nonce);
@@ -314,9 +306,9 @@ start_thread(struct weir *weir)
 }
 
 int
-weir_begin(struct weir *weir)
+weir_begin(struct weir *weir, uint64_t deadline)
 {
-	int code = join_job(weir);
+	int code = join_job(weir, deadline);
 
 	if (code < 0)
 		return weir_query_job(weir, code);
@@ -382,7 +374,6 @@ weir_end(struct weir *weir)
 	weir->h.sources = 0;
 	weir->hot_until = 0;
 	weir->h.error[0] = '\0';
-	weir->h.join_timeout = weir->h.join_patience;
 }
 
 /* A membership may have expired, or the job been made anew, with other keys and another number. The
@@ -390,14 +381,10 @@ weir_end(struct weir *weir)
 static int
 begin_again(struct weir *weir)
 {
-	uint64_t now = weir_now(), deadline = now + weir->h.join_timeout;
+	uint64_t now = weir_now();
 	int code = weir_control_rejoin(&weir->h, now + weir->h.join_timeout / 2);
 
-	if (code < 0)
-		return code;
-	now = weir_now();
-	weir->h.join_timeout = deadline > now ? deadline - now : 1;
-	return weir_begin(weir);
+	return code < 0 ? code : weir_begin(weir, now + weir->h.join_timeout);
 }
 
 int

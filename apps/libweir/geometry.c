@@ -10,34 +10,11 @@ enum part {
 	EACH, /* so many of each source's slice */
 };
 
-static const struct collective_row *
-row_of(unsigned int collective)
-{
-	return &collective_table[collective < 16 ? collective : WEIR_COLLECTIVE_JOIN];
-}
-
-bool
-weir_collective_reduces(unsigned int collective)
-{
-	return row_of(collective)->contribution == CONTRIBUTION_REDUCE;
-}
-
-bool
-weir_collective_has_root(unsigned int collective)
-{
-	return row_of(collective)->rooted;
-}
-
-bool
-weir_collective_differs(unsigned int collective)
-{
-	return row_of(collective)->served && row_of(collective)->to != TO_ALL;
-}
-
 bool
 weir_geometry_always_whole(const struct weir_geometry *g)
 {
-	return g->per_root != 0 || row_of(g->collective)->contribution == CONTRIBUTION_ROOT;
+	return g->per_root != 0 ||
+		weir_collective_row(g->collective)->contribution == CONTRIBUTION_ROOT;
 }
 
 /* Do the elements of a block consist of a slice for each source? */
@@ -68,7 +45,7 @@ received(const struct collective_row *row, bool is_root)
 int
 weir_geometry_cut(struct weir_geometry *g)
 {
-	const struct collective_row *row = row_of(g->collective);
+	const struct collective_row *row = weir_collective_row(g->collective);
 	bool rows = row->contribution == CONTRIBUTION_ROW;
 	size_t slices = is_sliced(row) ? g->sources : 1, room = g->limit, blocks, bytes;
 
@@ -126,7 +103,7 @@ weir_geometry_block(const struct weir_geometry *g, uint32_t nth, struct weir_sha
 	bool scatters = g->per_root != 0;
 	uint8_t collective = scatters ? WEIR_COLLECTIVE_SCATTER : g->collective;
 	unsigned int root = scatters ? nth / g->per_root : g->root;
-	const struct collective_row *row = row_of(collective);
+	const struct collective_row *row = weir_collective_row(collective);
 	size_t first = (size_t)(scatters ? nth % g->per_root : nth) * g->per_block;
 	size_t count = g->count - first < g->per_block ? g->count - first : g->per_block;
 	size_t to = scatters ? root * g->count + first : first;
@@ -151,19 +128,19 @@ elements(const struct weir_geometry *g, enum part part)
 size_t
 weir_geometry_sent(const struct weir_geometry *g)
 {
-	return elements(g, sent(row_of(g->collective), g->rank == g->root));
+	return elements(g, sent(weir_collective_row(g->collective), g->rank == g->root));
 }
 
 size_t
 weir_geometry_received(const struct weir_geometry *g)
 {
-	return elements(g, received(row_of(g->collective), g->rank == g->root));
+	return elements(g, received(weir_collective_row(g->collective), g->rank == g->root));
 }
 
 int32_t
 weir_geometry_result(const struct weir_header *h, unsigned int sources, unsigned int rank)
 {
-	const struct collective_row *row = row_of(h->collective);
+	const struct collective_row *row = weir_collective_row(h->collective);
 
 	if (!row->served || h->root >= sources)
 		return -1;

@@ -73,10 +73,12 @@ bool weir_geometry_always_whole(const struct weir_geometry *geometry);
 int32_t weir_geometry_result(
 	const struct weir_header *header, unsigned int sources, unsigned int rank);
 
-/* Of a collective whose number is from outside. */
-bool weir_collective_reduces(unsigned int collective); /* its operation means something */
-bool weir_collective_has_root(unsigned int collective);
-bool weir_collective_differs(unsigned int collective); /* receivers get different results */
+/* The row of a collective whose number is from outside. */
+static inline const struct collective_row *
+weir_collective_row(unsigned int collective)
+{
+	return &collective_table[collective < 16 ? collective : WEIR_COLLECTIVE_JOIN];
+}
 
 static inline size_t
 weir_span_bytes(const struct weir_span *span)

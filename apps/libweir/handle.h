@@ -54,8 +54,7 @@ struct weir_handle {
 	bool base_form;
 	unsigned int expected; /* config.sources */
 	uint64_t join_timeout, op_timeout; /* ns */
-	uint64_t
-		join_patience; /* the configured join_timeout; control.c uses up part of that one */
+
 	enum weir_partial partial;
 	bool error_feedback;
 	uint64_t error_feedback_limit;

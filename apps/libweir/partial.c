@@ -18,7 +18,8 @@ computable(unsigned int dtype)
 static bool
 is_sum(const struct weir_request *o)
 {
-	return weir_collective_reduces(o->geometry.collective) && o->op == WEIR_OP_SUM;
+	return weir_collective_row(o->geometry.collective)->contribution == CONTRIBUTION_REDUCE &&
+		o->op == WEIR_OP_SUM;
 }
 
 bool

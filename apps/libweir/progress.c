@@ -8,7 +8,6 @@
 #include "apps/libweir/control.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -50,8 +49,8 @@ spin(struct pollfd *polls, nfds_t count, uint64_t ns, uint64_t due)
 	return false;
 }
 
-static void
-sleep_until(struct pollfd *polls, nfds_t count, uint64_t due)
+void
+weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due)
 {
 	struct timespec wait, *timeout = NULL;
 
@@ -116,7 +115,7 @@ weir_drive(struct weir *weir, uint64_t until)
 	}
 	pthread_mutex_unlock(&weir->lock);
 	if (polling == 0 || !spin(polls, 3, polling, due))
-		sleep_until(polls, 3, due);
+		weir_sleep(polls, 3, due);
 	if (polls[0].revents != 0 && read(weir->h.wake_fd, &wakes, sizeof(wakes)) < 0)
 		polls[0].revents = 0; /* another thread has read it */
 	pthread_mutex_lock(&weir->lock);

@@ -402,9 +402,12 @@ weir_wait_any(struct weir_request **requests, size_t n, size_t *which)
 
 /* ---- collectives ---- */
 
-/* The arguments of a call, without the buffers. */
+/* The arguments of a collective; root is 0 where there is none, op a sum where nothing is reduced. */
 struct call {
-	uint8_t collective;
+	struct weir *weir;
+	const void *send;
+	void *recv;
+	enum weir_collective collective;
 	size_t count;
 	enum weir_dtype dtype;
 	enum weir_op op;
@@ -412,29 +415,31 @@ struct call {
 };
 
 static int
-check_types(const struct weir *weir, const struct call *c)
+check_types(const struct call *c)
 {
+	const struct weir_handle *h = &c->weir->h;
 	unsigned int dtype = (unsigned int)c->dtype, op = (unsigned int)c->op;
 
 	if (weir_dtype_bytes(dtype) == 0 || op >= WEIR_OPS)
 		return weir_error_returnf(
-			&weir->h, -EINVAL, "type %u or operation %u does not exist", dtype, op);
+			h, -EINVAL, "type %u or operation %u does not exist", dtype, op);
 	if (!weir_dtype_has_op(dtype, op))
-		return weir_error_returnf(&weir->h, -EINVAL, "%s is for integers, not for %s",
+		return weir_error_returnf(h, -EINVAL, "%s is for integers, not for %s",
 			weir_op_text(op), weir_dtype_text(dtype));
-	if (c->root >= weir->h.sources)
+	if (c->root >= h->sources)
 		return weir_error_returnf(
-			&weir->h, -EINVAL, "root: %u is not in [0, %u)", c->root, weir->h.sources);
-	if (!weir->h.base_form || c->collective == WEIR_COLLECTIVE_BARRIER)
+			h, -EINVAL, "root: %u is not in [0, %u)", c->root, h->sources);
+	if (!h->base_form || c->collective == WEIR_COLLECTIVE_BARRIER)
 		return 0;
 	if (c->collective != WEIR_COLLECTIVE_ALLREDUCE)
-		return weir_error_returnf(&weir->h, -EINVAL,
+		return weir_error_returnf(h, -EINVAL,
 			"the base form carries only allreduce and barrier: open without base_form");
-	if (dtype != weir->h.job_dtype || op != weir->h.job_op)
-		return weir_error_returnf(&weir->h, -EINVAL,
-			"the base form carries only the job's own type (%u) and operation (%u), "
-			"not %u and %u: open without base_form",
-			weir->h.job_dtype, weir->h.job_op, dtype, op);
+	if (dtype != h->job_dtype || op != h->job_op)
+		return weir_error_returnf(h, -EINVAL,
+			"the base form carries only the job's own %s of %s, not %s of %s: open "
+			"without base_form",
+			weir_op_text(h->job_op), weir_dtype_text(h->job_dtype), weir_op_text(op),
+			weir_dtype_text(dtype));
 	return 0;
 }
 
@@ -475,19 +480,19 @@ check_overlap(const struct weir *weir, const struct weir_request *o)
 }
 
 static int
-cut(const struct weir *weir, struct weir_request *o, enum weir_dtype dtype)
+cut(const struct weir *weir, struct weir_request *o)
 {
 	struct weir_geometry *g = &o->geometry;
 	int code;
 
-	g->limit = weir_elements(weir, dtype);
+	g->limit = weir_elements(weir, o->dtype);
 	code = weir_geometry_cut(g);
 	if (code == -EMSGSIZE)
 		return weir_error_returnf(&weir->h, code,
 			"slices for %u %ss can't be made of blocks of %u elements: raise the job's "
 			"`elements` to at least %u",
 			weir->h.sources, weir->h.noun, g->limit,
-			weir_dtype_bytes(dtype) > 4 ? 2 * weir->h.sources : weir->h.sources);
+			g->element_bytes > 4 ? 2 * weir->h.sources : weir->h.sources);
 	if (code < 0)
 		return weir_error_returnf(&weir->h, code,
 			"%zu elements are more than 2^31 - 1 blocks, or than there is memory",
@@ -506,21 +511,25 @@ cut(const struct weir *weir, struct weir_request *o, enum weir_dtype dtype)
 }
 
 static int
-prepare(const struct weir *weir, struct weir_request *o, const struct call *c)
+prepare(struct weir_request *o, const struct call *c)
 {
+	const struct weir *weir = c->weir;
 	bool typed = c->collective != WEIR_COLLECTIVE_BARRIER;
 	int code;
 
-	o->geometry = (struct weir_geometry){
-		.collective = c->collective,
-		.sources = weir->h.sources,
-		.rank = weir->h.rank,
-		.root = c->root,
-		.count = c->count,
-		.element_bytes = typed ? weir_dtype_bytes((unsigned int)c->dtype) : 0,
+	*o = (struct weir_request){
+		.weir = c->weir,
+		.send = c->send,
+		.recv = c->recv,
+		.op = (uint8_t)c->op,
+		.dtype = (uint8_t)c->dtype,
+		.geometry = {.collective = (uint8_t)c->collective,
+			.sources = weir->h.sources,
+			.rank = weir->h.rank,
+			.root = c->root,
+			.count = c->count,
+			.element_bytes = typed ? weir_dtype_bytes(c->dtype) : 0},
 	};
-	o->op = (uint8_t)c->op;
-	o->dtype = (uint8_t)c->dtype;
 	if (c->count == 0 && typed)
 		return 0;
 	code = check_buffers(weir, o);
@@ -529,15 +538,15 @@ prepare(const struct weir *weir, struct weir_request *o, const struct call *c)
 			"%s: partial sums of it can't be rescaled; take them as they are, or fail",
 			weir_dtype_text(o->dtype));
 	if (code == 0)
-		code = cut(weir, o, c->dtype);
+		code = cut(weir, o);
 	return code == 0 ? check_overlap(weir, o) : code;
 }
 
 /* waits: the caller is about to wait for it. */
 static int
-start(struct weir *weir, const void *send, void *recv, const struct call *c, bool waits,
-	struct weir_request **request)
+start(const struct call *c, bool waits, struct weir_request **request)
 {
+	struct weir *weir = c->weir;
 	struct weir_request *o;
 	int code;
 
@@ -554,16 +563,13 @@ start(struct weir *weir, const void *send, void *recv, const struct call *c, boo
 		return code;
 	if (weir->h.sources == 0) /* weir_open or weir_rejoin has failed or is under way */
 		return unusable(weir);
-	code = check_types(weir, c);
+	code = check_types(c);
 	if (code < 0)
 		return code;
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return weir_error_returnf(&weir->h, -ENOMEM, "no memory for an operation");
-	o->weir = weir;
-	o->send = send;
-	o->recv = recv;
-	code = prepare(weir, o, c);
+	code = prepare(o, c);
 	if (code < 0) {
 		weir_request_free(o);
 		return code;
@@ -575,63 +581,49 @@ start(struct weir *weir, const void *send, void *recv, const struct call *c, boo
 }
 
 static int
-run(struct weir *weir, const void *send, void *recv, const struct call *c)
+run(const struct call *c)
 {
 	struct weir_request *request;
-	int code = start(weir, send, recv, c, true, &request);
+	int code = start(c, true, &request);
 
 	return code < 0 ? code : wait_for(&request, 0);
 }
 
-#define REDUCING(name)                                                                             \
-	(&(struct call){                                                                           \
-		.collective = WEIR_COLLECTIVE_##name, .count = count, .dtype = dtype, .op = op})
-#define REDUCING_TO(name)                                                                          \
-	(&(struct call){.collective = WEIR_COLLECTIVE_##name,                                      \
-		.count = count,                                                                    \
-		.dtype = dtype,                                                                    \
-		.op = op,                                                                          \
-		.root = root})
-#define MOVING(name)                                                                               \
-	(&(struct call){.collective = WEIR_COLLECTIVE_##name, .count = count, .dtype = dtype})
-#define MOVING_AT(name)                                                                            \
-	(&(struct call){.collective = WEIR_COLLECTIVE_##name,                                      \
-		.count = count,                                                                    \
-		.dtype = dtype,                                                                    \
-		.root = root})
-
-/* Both forms of a collective: its name, its struct call, and its parameters after `count`. */
-#define COLLECTIVE(name, call, ...)                                                                \
+/* Both forms of a collective: its name, its code, operation and root, and its parameters after `count`. */
+#define COLLECTIVE(name, NAME, op, root, ...)                                                      \
 	int weir_##name(                                                                           \
 		struct weir *weir, const void *send, void *recv, size_t count, __VA_ARGS__)        \
 	{                                                                                          \
-		return run(weir, send, recv, call);                                                \
+		return run(&(struct call){                                                         \
+			weir, send, recv, WEIR_COLLECTIVE_##NAME, count, dtype, op, root});        \
 	}                                                                                          \
                                                                                                    \
 	int weir_i##name(struct weir *weir, const void *send, void *recv, size_t count,            \
 		__VA_ARGS__, struct weir_request **request)                                        \
 	{                                                                                          \
-		return start(weir, send, recv, call, false, request);                              \
+		return start(&(struct call){weir, send, recv, WEIR_COLLECTIVE_##NAME, count,       \
+				     dtype, op, root},                                             \
+			false, request);                                                           \
 	}
 
-COLLECTIVE(allreduce, REDUCING(ALLREDUCE), enum weir_dtype dtype, enum weir_op op)
-COLLECTIVE(reduce, REDUCING_TO(REDUCE), enum weir_dtype dtype, enum weir_op op, unsigned int root)
-COLLECTIVE(reducescatter, REDUCING(REDUCESCATTER), enum weir_dtype dtype, enum weir_op op)
-COLLECTIVE(broadcast, MOVING_AT(BROADCAST), enum weir_dtype dtype, unsigned int root)
-COLLECTIVE(scatter, MOVING_AT(SCATTER), enum weir_dtype dtype, unsigned int root)
-COLLECTIVE(gather, MOVING_AT(GATHER), enum weir_dtype dtype, unsigned int root)
-COLLECTIVE(allgather, MOVING(ALLGATHER), enum weir_dtype dtype)
-COLLECTIVE(alltoall, MOVING(ALLTOALL), enum weir_dtype dtype)
+COLLECTIVE(allreduce, ALLREDUCE, op, 0, enum weir_dtype dtype, enum weir_op op)
+COLLECTIVE(reduce, REDUCE, op, root, enum weir_dtype dtype, enum weir_op op, unsigned int root)
+COLLECTIVE(reducescatter, REDUCESCATTER, op, 0, enum weir_dtype dtype, enum weir_op op)
+COLLECTIVE(broadcast, BROADCAST, 0, root, enum weir_dtype dtype, unsigned int root)
+COLLECTIVE(scatter, SCATTER, 0, root, enum weir_dtype dtype, unsigned int root)
+COLLECTIVE(gather, GATHER, 0, root, enum weir_dtype dtype, unsigned int root)
+COLLECTIVE(allgather, ALLGATHER, 0, 0, enum weir_dtype dtype)
+COLLECTIVE(alltoall, ALLTOALL, 0, 0, enum weir_dtype dtype)
 
 int
 weir_barrier(struct weir *weir)
 {
-	return run(weir, NULL, NULL, &(struct call){.collective = WEIR_COLLECTIVE_BARRIER});
+	return run(&(struct call){.weir = weir, .collective = WEIR_COLLECTIVE_BARRIER});
 }
 
 int
 weir_ibarrier(struct weir *weir, struct weir_request **request)
 {
-	return start(weir, NULL, NULL, &(struct call){.collective = WEIR_COLLECTIVE_BARRIER}, false,
+	return start(&(struct call){.weir = weir, .collective = WEIR_COLLECTIVE_BARRIER}, false,
 		request);
 }

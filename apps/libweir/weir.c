@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS       30000
-#define CARRY_BYTES      (UINT64_C(256) << 20)
+#define FEEDBACK_BYTES   (UINT64_C(256) << 20)
 #define UNEXPECTED_BYTES (UINT64_C(64) << 20)
 
 bool
@@ -32,86 +32,67 @@ weir_check_process(const struct weir *weir)
 static int
 read_config(struct weir *weir, const struct weir_config *c)
 {
+	struct weir_handle *h = &weir->h;
+
 	if (c->sources > WEIR_SOURCES_MAX)
-		return weir_error_set(
-			&weir->h, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
-	weir->h.switch_base.sin_family = weir->h.switch_ext.sin_family = AF_INET;
-	weir->h.own.sin_family = AF_INET;
-	weir->h.base_form = c->base_form;
-	weir->h.window_limit = c->window_limit;
+		return weir_error_set(h, -EINVAL, "sources: %u is not in [0, 256]", c->sources);
 	if (c->spin_us < -1 || c->spin_us > WEIR_SPIN_US_MAX)
-		return weir_error_set(&weir->h, -EINVAL, "spin_us: %d is not in [-1, %d]",
-			c->spin_us, WEIR_SPIN_US_MAX);
+		return weir_error_set(
+			h, -EINVAL, "spin_us: %d is not in [-1, %d]", c->spin_us, WEIR_SPIN_US_MAX);
+	if ((unsigned int)c->partial > WEIR_PARTIAL_FAIL)
+		return weir_error_set(h, -EINVAL, "partial: %u is none of WEIR_PARTIAL_...",
+			(unsigned int)c->partial);
+	h->switch_base.sin_family = h->switch_ext.sin_family = h->own.sin_family = AF_INET;
+	h->base_form = c->base_form;
+	h->window_limit = c->window_limit;
+	h->join_timeout = (c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	h->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	h->partial = c->partial;
+	h->error_feedback = c->error_feedback;
+	h->error_feedback_limit =
+		c->error_feedback_bytes ? c->error_feedback_bytes : FEEDBACK_BYTES;
+	h->warn = c->warn;
+	h->warn_context = c->warn_context;
+	weir->unexpected.limit = c->unexpected_bytes ? c->unexpected_bytes : UNEXPECTED_BYTES;
 	weir_spin_init(&weir->spin,
 		c->spin_us < 0 ? 0 : (c->spin_us ? (uint64_t)c->spin_us : WEIR_SPIN_US) * 1000);
-	weir->h.join_timeout =
-		(c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
-	weir->h.join_patience = weir->h.join_timeout;
-	weir->h.op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
-	if ((unsigned int)c->partial > WEIR_PARTIAL_FAIL)
-		return weir_error_set(&weir->h, -EINVAL, "partial: %u is none of WEIR_PARTIAL_...",
-			(unsigned int)c->partial);
-	weir->h.partial = c->partial;
-	weir->h.error_feedback = c->error_feedback;
-	weir->h.warn = c->warn;
-	weir->h.warn_context = c->warn_context;
-	weir->unexpected.limit = c->unexpected_bytes != 0 ? c->unexpected_bytes : UNEXPECTED_BYTES;
-	weir->h.error_feedback_limit =
-		c->error_feedback_bytes != 0 ? c->error_feedback_bytes : CARRY_BYTES;
 	return 0;
 }
 
 /* Read the addresses of the switch and this host from the configuration. */
 static int
-read_addresses(struct weir *weir, const struct weir_config *c)
+read_addresses(struct weir_handle *h, const struct weir_config *c)
 {
 	uint16_t base = c->port_base ? c->port_base : WEIR_PORT_BASE;
 	uint16_t ext = c->port_ext ? c->port_ext : WEIR_PORT_EXT;
 
-	weir->h.switch_base.sin_port = htons(base);
-	weir->h.switch_ext.sin_port = htons(ext);
+	h->switch_base.sin_port = htons(base);
+	h->switch_ext.sin_port = htons(ext);
 	if (c->switch_address == NULL)
-		return weir_error_set(&weir->h, -EINVAL,
+		return weir_error_set(h, -EINVAL,
 			"where is the switch? Set WEIR_SWITCH, or control, to its control API's "
 			"address, such as http://10.0.0.1:8080; or give switch_address and "
 			"address");
-	if (inet_pton(AF_INET, c->switch_address, &weir->h.switch_ext.sin_addr) != 1)
-		return weir_error_set(&weir->h, -EINVAL,
-			"switch_address: \"%s\" is not an IPv4 address", c->switch_address);
-	weir->h.switch_base.sin_addr = weir->h.switch_ext.sin_addr;
+	if (inet_pton(AF_INET, c->switch_address, &h->switch_ext.sin_addr) != 1)
+		return weir_error_set(h, -EINVAL, "switch_address: \"%s\" is not an IPv4 address",
+			c->switch_address);
+	h->switch_base.sin_addr = h->switch_ext.sin_addr;
 	if (c->address == NULL)
-		return weir_error_set(&weir->h, -EINVAL,
+		return weir_error_set(h, -EINVAL,
 			"address: with switch_address it is this host's own IPv4 address, of the "
 			"interface towards the switch");
-	if (inet_pton(AF_INET, c->address, &weir->h.own.sin_addr) != 1)
+	if (inet_pton(AF_INET, c->address, &h->own.sin_addr) != 1)
 		return weir_error_set(
-			&weir->h, -EINVAL, "address: \"%s\" is not an IPv4 address", c->address);
+			h, -EINVAL, "address: \"%s\" is not an IPv4 address", c->address);
 	if (base == ext)
-		return weir_error_set(
-			&weir->h, -EINVAL, "port_base and port_ext are both %u", base);
+		return weir_error_set(h, -EINVAL, "port_base and port_ext are both %u", base);
 	if (c->source < 0 || c->source >= WEIR_SOURCES_MAX)
-		return weir_error_set(
-			&weir->h, -EINVAL, "source: %d is not in [0, 256)", c->source);
-	weir->h.job = c->job;
-	weir->h.source = (uint8_t)c->source;
-	weir->h.expected = c->sources;
-	snprintf(weir->h.job_text, sizeof(weir->h.job_text), "job %u", weir->h.job);
+		return weir_error_set(h, -EINVAL, "source: %d is not in [0, 256)", c->source);
+	h->job = c->job;
+	h->source = (uint8_t)c->source;
+	h->expected = c->sources;
+	snprintf(h->job_text, sizeof(h->job_text), "job %u", h->job);
 	return 0;
-}
-
-/* Take the addresses from the configuration or the control API; the UDP join gets the rest of join_timeout. */
-static int
-find_switch(struct weir *weir, const struct weir_config *config)
-{
-	uint64_t deadline = weir_now() + weir->h.join_timeout, now;
-	int code;
-
-	if (!weir_control_wanted(config))
-		return read_addresses(weir, config);
-	code = weir_control_join(&weir->h, config, deadline);
-	now = weir_now();
-	weir->h.join_timeout = deadline > now ? deadline - now : 1;
-	return code;
 }
 
 int
@@ -146,23 +127,27 @@ weir_query_job(struct weir *weir, int code)
 static int
 open_handle(struct weir *weir, const struct weir_config *config)
 {
+	uint64_t deadline;
+	struct weir_handle *h = &weir->h;
 	int code;
 
 	if (config == NULL)
-		return weir_error_set(&weir->h, -EINVAL, "config is NULL");
+		return weir_error_set(h, -EINVAL, "config is NULL");
 	code = read_config(weir, config);
 	if (code < 0)
 		return code;
-	code = find_switch(weir, config);
-	weir->h.known[weir->h.source / 8] |= (uint8_t)(1u << weir->h.source % 8);
-	weir->h.key_given = config->key != NULL;
-	if (code == 0 && weir->h.key_given)
-		code = weir_auth_use(&weir->h, config->key, config->key_bytes);
+	deadline = weir_now() + h->join_timeout;
+	code = weir_control_wanted(config) ? weir_control_join(h, config, deadline)
+					   : read_addresses(h, config);
+	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
+	h->key_given = config->key != NULL;
+	if (code == 0 && h->key_given)
+		code = weir_auth_use(h, config->key, config->key_bytes);
 	if (code == 0)
-		code = weir_socket_open(&weir->h);
+		code = weir_socket_open(h);
 	if (code < 0)
 		return weir_query_job(weir, code);
-	return weir_begin(weir);
+	return weir_begin(weir, deadline);
 }
 
 int

@@ -464,9 +464,10 @@ take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_h
 uint32_t
 weir_result_slice(const struct weir *weir, const struct weir_header *h)
 {
+	const struct collective_row *row = weir_collective_row(h->collective);
 	bool data = h->status == WEIR_STATUS_OK || h->status == WEIR_STATUS_PARTIAL;
 
-	return data && weir_collective_differs(h->collective) ? weir->h.rank + 1u : 0;
+	return data && row->served && row->to != TO_ALL ? weir->h.rank + 1u : 0;
 }
 
 /* Verify the tag. Results, also failed ones, have tags of the results' key; other replies answer the contribution in
