@@ -7,11 +7,9 @@
  *	plan.c       which collectives, types, operations, roots and sizes
  *	shapes.c     the tensors of a model, from a file
  *	data.h       what each rank contributes, and whether a result is right
- *	run.c        the measurements, as steps that can be repeated
+ *	run.c        the measurements, also of a model's tensors, as steps that can be repeated
  *	operate.c    operations: called, timed, counted and checked
- *	model.c      the steps of a model's tensors
- *	exchange.c   values that the ranks exchange
- *	rejoin.c     after a failure: join again, and agree where to resume
+ *	rejoin.c     what the ranks tell each other; after a failure: join again, and agree where to resume
  *	report.c     the table and the JSON report
  *
  * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
@@ -190,22 +188,6 @@ uint64_t perf_iteration(const struct perf_run *run, uint64_t step);
 /* Run the measurements; rows are printed as they come. 0 or -errno of what ended them. */
 int perf_run_all(struct perf_run *run);
 
-/* A step of --shapes. 0, PERF_OVER or -errno. */
-int perf_model_step(struct perf_run *run);
-
-/* What a step returns that does not exist, but for 0 or -errno. */
-#define PERF_OVER 2
-
-/* Steps of a measurement: its iterations, and what ends it. */
-uint64_t perf_steps_per(const struct perf_run *run);
-/* A row that this rank works at: the last one, or the one before when the ranks go a step back. NULL:
- * out of memory, after a message. Valid until the next call. */
-struct perf_row *perf_row_of(struct perf_run *run, unsigned int number);
-void perf_row_print(struct perf_run *run, struct perf_row *row);
-
-/* Report the progress of a long run from time to time. */
-void perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration);
-
 /* What an operation needs, and what is known of its end. */
 struct perf_slot {
 	uint8_t *send, *recv; /* the whole buffers; recv is only used out of place */
@@ -242,16 +224,7 @@ int perf_operate_tensor(
 /* Wait for all ranks. 0, or -errno after a message. */
 int perf_wait_for_all(struct perf_run *run);
 
-/* Compute the rates of *timing, for operations of so many bytes. */
-void perf_rate(struct perf_run *run, struct perf_timing *timing, size_t bytes);
-
 uint64_t perf_now_ns(void);
-
-/*
- * Exchange `n` values with all ranks: all[rank * n + i]. 0, -errno, or WEIR_PARTIAL: the values of late ranks are
- * 0. Uses the calls that the options allow: the base form has only the job's type.
- */
-int perf_exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_t *all);
 
 /* After a measurement: all ranks' wrong elements, and the most bytes on the wire. 0, or -errno after a message. */
 int perf_exchange_timing(struct perf_run *run, struct perf_timing *timing);

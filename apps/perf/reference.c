@@ -80,8 +80,7 @@ whole_at(enum weir_dtype dtype, const uint8_t *raw, size_t i)
 	uint64_t value = 0;
 
 	/* Little-endian, as the wire is. */
-	for (unsigned int b = weir_dtype_bytes(dtype); b-- > 0;)
-		value = value << 8 | raw[i * weir_dtype_bytes(dtype) + b];
+	memcpy(&value, raw + i * weir_dtype_bytes(dtype), weir_dtype_bytes(dtype));
 	return extended(dtype, value);
 }
 

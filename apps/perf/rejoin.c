@@ -1,20 +1,119 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * After a failure: join again, and agree where to go on. A rank may be a step ahead of another, which has
- * failed in what the first has the result of; one that was started anew is at none. So each tells the
- * others its step, in a sum in which each has a place of its own, and all take the least.
+ * What the ranks tell each other: a sum in which each rank has places of its own. The numbers go in pieces
+ * of 2 bits, which every type holds exactly: in the base form there is none but the job's.
+ *
+ * So they agree after a failure, when they have joined again, where to go on. A rank may be a step ahead of another, which
+ * has failed in what the first has the result of; one that was started anew is at none. All take the least.
  */
 #include "apps/perf/perf.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define PARTIAL_MAX 20 /* times that a rank may be late to say where it is */
 #define PAUSE_MS    100 /* after a join that was refused, doubled each time */
 #define PAUSE_MOST  2000
 #define AT_NONE     UINT64_MAX
+#define BITS        2
+#define PIECES      (64 / BITS)
+
+/* The bits of a small whole number, in a type. */
+static uint64_t
+bits_of(enum weir_dtype dtype, unsigned int piece)
+{
+	return weir_dtype_is_float(dtype) ? perf_float_bits(dtype, piece) : piece;
+}
+
+/* Little-endian, as the wire is. */
+static void
+put(enum weir_dtype dtype, uint8_t *words, size_t place, unsigned int piece)
+{
+	uint64_t bits = bits_of(dtype, piece);
+
+	memcpy(words + place * weir_dtype_bytes(dtype), &bits, weir_dtype_bytes(dtype));
+}
+
+static unsigned int
+get(enum weir_dtype dtype, const uint8_t *words, size_t place)
+{
+	unsigned int piece = 0;
+	uint64_t bits = 0;
+
+	memcpy(&bits, words + place * weir_dtype_bytes(dtype), weir_dtype_bytes(dtype));
+	while (piece < (1u << BITS) - 1 && bits_of(dtype, piece) != bits)
+		piece++;
+	return piece;
+}
+
+/*
+ * Exchange `n` values with all ranks: all[rank * n + i]. 0, -errno, or WEIR_PARTIAL: the values of late ranks are
+ * 0. Uses the calls that the options allow: the base form has only the job's type.
+ */
+static int
+exchange(struct perf_run *run, const uint64_t *own, unsigned int n, uint64_t *all)
+{
+	const struct perf_options *o = run->options;
+	enum weir_dtype dtype = WEIR_DTYPE_INT32;
+	size_t mine = (size_t)n * PIECES, total = mine * run->ranks;
+	uint8_t *words;
+	int code;
+
+	if (o->weir.base_form)
+		dtype = (enum weir_dtype)__builtin_ctz(o->types.codes);
+	words = calloc(total, weir_dtype_bytes(dtype));
+	if (words == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < mine; i++)
+		put(dtype, words, run->rank * mine + i,
+			(unsigned int)(own[i / PIECES] >> i % PIECES * BITS) & ((1u << BITS) - 1));
+	code = weir_allreduce(run->weir, words, words, total, dtype, WEIR_OP_SUM);
+	weir_error_feedback_forget(run->weir, words);
+	memset(all, 0, sizeof(*all) * n * run->ranks);
+	for (size_t i = 0; code >= 0 && i < total; i++)
+		all[i / PIECES] |= (uint64_t)get(dtype, words, i) << i % PIECES * BITS;
+	free(words);
+	return code;
+}
+
+int
+perf_exchange_timing(struct perf_run *run, struct perf_timing *timing)
+{
+	const struct perf_options *o = run->options;
+	uint64_t all[3 * WEIR_SOURCES_MAX];
+	const uint64_t own[3] = {
+		timing->own_wrong, (uint64_t)timing->wire_sent, (uint64_t)timing->wire_received};
+	struct weir_result result;
+	int code;
+
+	timing->wrong = timing->own_wrong;
+	/* What is no sum of what the ranks have put into it tells nothing. */
+	if (o->weir.error_feedback || o->weir.partial == WEIR_PARTIAL_RESCALE ||
+		(o->weir.base_form && o->ops.codes != 1u << WEIR_OP_SUM))
+		return 0;
+	code = exchange(run, own, 3, all);
+	if (code < 0) {
+		perf_say(run, "%s", weir_last_error(run->weir));
+		return code;
+	}
+	weir_last_result(run->weir, &result);
+	timing->degraded += result.degraded;
+	run->degraded += result.degraded;
+	timing->wrong = 0;
+	for (unsigned int r = 0; r < run->ranks; r++) {
+		timing->wrong += all[3 * r];
+		if ((double)all[3 * r + 1] > timing->wire_sent)
+			timing->wire_sent = (double)all[3 * r + 1];
+		if ((double)all[3 * r + 2] > timing->wire_received)
+			timing->wire_received = (double)all[3 * r + 2];
+	}
+	if (timing->wrong < timing->own_wrong)
+		timing->wrong = timing->own_wrong;
+	return 0;
+}
 
 static void
 sleep_ms(unsigned int ms)
@@ -42,7 +141,7 @@ perf_agree(struct perf_run *run)
 	int code = WEIR_PARTIAL;
 
 	for (unsigned int i = 0; i < PARTIAL_MAX && code == WEIR_PARTIAL; i++) {
-		code = perf_exchange(run, &own, 1, all);
+		code = exchange(run, &own, 1, all);
 		if (code != 0 && lacks_some(run, code)) {
 			code = WEIR_PARTIAL;
 			sleep_ms(10 << (i < 6 ? i : 6));

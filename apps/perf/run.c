@@ -7,13 +7,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/perf/perf.h"
 
+#define OVER      2 /* what a step returns that does not exist, but for 0 or -errno */
 #define REPORT_NS UINT64_C(3000000000)
 
-void
-perf_progress(struct perf_run *run, size_t bytes, unsigned int iteration)
+/* Report the progress of a long run from time to time. */
+static void
+progress(struct perf_run *run, size_t bytes, unsigned int iteration)
 {
 	uint64_t now = perf_now_ns();
 
@@ -44,8 +47,9 @@ quantile_us(const struct perf_run *run, unsigned int per_mille)
 	return run->sample_count == 0 ? 0 : (double)run->samples[rank == 0 ? 0 : rank - 1] / 1e3;
 }
 
-void
-perf_rate(struct perf_run *run, struct perf_timing *t, size_t bytes)
+/* Compute the rates, for operations of so many bytes. */
+static void
+rate(struct perf_run *run, struct perf_timing *t, size_t bytes)
 {
 	unsigned int n = t->operations != 0 ? t->operations : 1;
 	double us = (double)t->ns / 1e3 / n;
@@ -75,8 +79,10 @@ share(const struct perf_run *run, struct perf_timing *t)
 	t->data_share = t->algbw * 1e3 / rate;
 }
 
-struct perf_row *
-perf_row_of(struct perf_run *run, unsigned int number)
+/* A row that this rank works at: the last one, or the one before when the ranks go a step back. NULL: out of memory, after
+ * a message. Valid until the next call. */
+static struct perf_row *
+row_of(struct perf_run *run, unsigned int number)
 {
 	struct perf_row *more;
 
@@ -94,16 +100,17 @@ perf_row_of(struct perf_run *run, unsigned int number)
 	return more;
 }
 
-void
-perf_row_print(struct perf_run *run, struct perf_row *row)
+static void
+row_print(struct perf_run *run, struct perf_row *row)
 {
 	if (!row->printed)
 		perf_report_row(run, row);
 	row->printed = true;
 }
 
-uint64_t
-perf_steps_per(const struct perf_run *run)
+/* Steps of a measurement: its iterations, and what ends it. */
+static uint64_t
+steps_per(const struct perf_run *run)
 {
 	return (uint64_t)run->options->warmup + run->options->iterations + 1;
 }
@@ -111,7 +118,7 @@ perf_steps_per(const struct perf_run *run)
 uint64_t
 perf_iteration(const struct perf_run *run, uint64_t step)
 {
-	uint64_t per = perf_steps_per(run);
+	uint64_t per = steps_per(run);
 
 	return step / per * (per - 1) + step % per;
 }
@@ -133,7 +140,7 @@ iterate(struct perf_run *run, const struct perf_row *row, struct perf_timing *ti
 		if (code < 0)
 			return code;
 	}
-	perf_progress(run, row->bytes, k < o->warmup ? 0 : k - o->warmup);
+	progress(run, row->bytes, k < o->warmup ? 0 : k - o->warmup);
 	run->bytes += (double)(row->bytes * o->inflight);
 	/* Time is measured at the first time: what is taken again may be warmer, or colder. */
 	return perf_operate(run, timing, k >= o->warmup && run->step >= run->done);
@@ -160,27 +167,27 @@ conclude(struct perf_run *run, struct perf_row *row, struct perf_timing *timing,
 {
 	int code = 0;
 
-	perf_rate(run, timing, row->bytes);
+	rate(run, timing, row->bytes);
 	if (run->current.collective != WEIR_COLLECTIVE_BARRIER)
 		code = perf_exchange_timing(run, timing);
 	share(run, timing);
 	if (code >= 0 && in_place)
-		perf_row_print(run, row);
+		row_print(run, row);
 	return code;
 }
 
 static int
 take_step(struct perf_run *run)
 {
-	uint64_t per = perf_steps_per(run), measurement = run->step / per;
+	uint64_t per = steps_per(run), measurement = run->step / per;
 	unsigned int k = (unsigned int)(run->step % per), number, size;
 	struct perf_timing *timing;
 	struct perf_row *row;
 	bool in_place;
 
 	if (!find(run, measurement, &number, &size))
-		return PERF_OVER;
-	row = perf_row_of(run, number);
+		return OVER;
+	row = row_of(run, number);
 	if (row == NULL)
 		return -ENOMEM;
 	if (run->step >= run->done && measurement != run->samples_of) {
@@ -195,6 +202,89 @@ take_step(struct perf_run *run)
 		return iterate(run, row, timing, in_place, k);
 	return conclude(run, row, timing, in_place);
 }
+
+/* ---- --shapes: all tensors of a model, in place, one call each ---- */
+
+/*
+ * One iteration over all tensors. Degraded tensors are checked at once, as the library knows what
+ * is in them only until its next operation; the others when all are reduced, so that no rank waits
+ * in the measurement while another checks.
+ */
+static int
+iterate_model(struct perf_run *run, struct perf_row *row, unsigned int k)
+{
+	const struct perf_shapes *shapes = run->shapes;
+	struct perf_slot *slot = &run->slots[0];
+	size_t bytes = weir_dtype_bytes(run->current.dtype), first = 0;
+	bool *checked = run->checked;
+	uint64_t total = 0, begin;
+	int code;
+
+	memset(checked, 0, shapes->tensors * sizeof(*checked));
+	perf_slots_prepare(run, shapes->elements, true, true);
+	code = perf_wait_for_all(run);
+	for (unsigned int t = 0; code >= 0 && t < shapes->tensors; first += shapes->counts[t++]) {
+		begin = perf_now_ns();
+		code = perf_operate_tensor(run, &row->in, first, shapes->counts[t]);
+		total += perf_now_ns() - begin;
+		progress(run, row->bytes, k);
+		checked[t] = code == WEIR_PARTIAL || !run->options->check;
+	}
+	first = 0;
+	for (unsigned int t = 0; code >= 0 && t < shapes->tensors; first += shapes->counts[t++])
+		if (!checked[t])
+			row->in.own_wrong += perf_reference_wrong(&slot->reference, NULL, first,
+				shapes->counts[t], slot->send + first * bytes);
+	if (code < 0)
+		return code;
+	run->bytes += (double)row->bytes;
+	row->in.ns = total;
+	row->in.operations = 1;
+	rate(run, &row->in, row->bytes);
+	return 0;
+}
+
+/* A step of --shapes. */
+static int
+model_step(struct perf_run *run)
+{
+	const struct perf_shapes *shapes = run->shapes;
+	unsigned int warmup = run->options->warmup, k = 0;
+	struct perf_row warm, *row = &warm;
+	int code;
+
+	if (run->step == steps_per(run) - 1)
+		return OVER;
+	if (run->step >= warmup) {
+		k = (unsigned int)(run->step - warmup);
+		row = row_of(run, k);
+	}
+	if (row == NULL)
+		return -ENOMEM;
+	run->current = run->series[0];
+	*row = (struct perf_row){
+		.number = k,
+		.printed = row != &warm && row->printed,
+		.series = run->current,
+		.count = shapes->elements,
+		.bytes = shapes->elements * weir_dtype_bytes(run->current.dtype),
+		.tensors = shapes->tensors,
+		.iteration = (int)k,
+		.in.own_wrong = run->early_wrong,
+	};
+	code = iterate_model(run, row, k);
+	if (code >= 0 && run->options->check)
+		code = perf_exchange_timing(run, &row->in);
+	if (code < 0)
+		return code;
+	/* What was wrong before the measurement began is told in its first row. */
+	run->early_wrong = row == &warm ? row->in.own_wrong : 0;
+	if (row != &warm)
+		row_print(run, row);
+	return 0;
+}
+
+/* ---- a run ---- */
 
 /* Room for the largest operation. */
 static int
@@ -227,7 +317,7 @@ take_steps(struct perf_run *run, int (*step)(struct perf_run *))
 			run->iteration = perf_iteration(run, run->step);
 			code = step(run);
 		}
-		if (code == PERF_OVER)
+		if (code == OVER)
 			return 0;
 		if (code < 0) {
 			code = perf_recover(run, code);
@@ -254,7 +344,7 @@ perf_run_all(struct perf_run *run)
 	if (code == 0)
 		code = create_buffers(run);
 	if (code == 0)
-		code = take_steps(run, run->shapes != NULL ? perf_model_step : take_step);
+		code = take_steps(run, run->shapes != NULL ? model_step : take_step);
 	perf_slots_destroy(run);
 	free(run->checked);
 	free(run->series);

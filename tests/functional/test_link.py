@@ -22,7 +22,7 @@ def two_hosts(*options):
     with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
         rack.start_switch()
         runs = [rack.perf(host, 1, *SIZES, *options) for host in range(2)]
-        runs[0].wait_line('%12d' % 4096, 30)
+        runs[0].wait_line('%11d' % 4096, 30)
         yield rack, runs
         rack.stop_switch()
 

@@ -31,7 +31,7 @@ def ends_right(runs, status=0):
 
 def under_way(runs, size=4096):
     """The first row of the table is there."""
-    runs[0].wait_line('%12d' % size, 30)
+    runs[0].wait_line('%11d' % size, 30)
 
 
 def recovered(found, most=8):

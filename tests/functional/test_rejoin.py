@@ -50,7 +50,7 @@ def fails(run, seconds, *patterns):
 
 
 def under_way(runs, size=4096):
-    runs[0].wait_line('%12d' % size, 30)
+    runs[0].wait_line('%11d' % size, 30)
 
 
 # -- authenticated: what is on the wire
