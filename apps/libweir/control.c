@@ -133,13 +133,6 @@ setting(const char *configured, const char *variable)
 					: NULL;
 }
 
-bool
-weir_control_wanted(const struct weir_config *config)
-{
-	return config->control != NULL ||
-		(config->switch_address == NULL && environment("WEIR_SWITCH") != NULL);
-}
-
 static char *
 copy(const char *text)
 {
@@ -177,7 +170,7 @@ read_token(struct weir_handle *h, struct weir_control *control, const struct wei
 		const char *from, *token, *file;
 	} places[] = {
 		{"weir_config.token", setting(config->token, ""), NULL},
-		{config->token_file, NULL, setting(config->token_file, "")},
+		{"weir_config.token_file", NULL, setting(config->token_file, "")},
 		{"WEIR_TOKEN", environment("WEIR_TOKEN"), NULL},
 		{"WEIR_TOKEN_FILE", NULL, environment("WEIR_TOKEN_FILE")},
 	};
@@ -229,13 +222,6 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 /* Retries after a connection that was closed without an answer: the switch drops some when many ranks join at once. */
 #define CLOSED_MAX 10
 
-/* The pause before a retry, in ns; 0: the answer is final. */
-static uint64_t
-pause_after(long status)
-{
-	return status == 503 ? AGAIN_NS : status == 429 ? LATER_NS : 0;
-}
-
 /* Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the answer. */
 static int
 ask(struct weir_handle *h, struct weir_http *http, const char *method, const char *path,
@@ -255,23 +241,23 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 
 		if (code == 0 && answer->status == 200)
 			return 0;
-		if (code == 0)
-			pause = pause_after(answer->status);
-		else if (code == -ECONNRESET && ++closed < CLOSED_MAX)
-			pause = AGAIN_NS / 2 + now % AGAIN_NS; /* spread the ranks' retries */
-		if (pause > 0 && weir_now() + pause < deadline) {
-			if (code == 0 && weir_warn_is_due(h, control->asked_at)) {
-				weir_member_refused(&refused, answer->status, answer->body,
-					answer->length, text, sizeof(text));
-				weir_warn_waiting(h, text);
-			}
-			nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
-			continue;
-		}
-		if (code == 0)
+		if (code == 0) {
+			pause = answer->status == 503   ? AGAIN_NS
+				: answer->status == 429 ? LATER_NS
+							: 0;
 			code = weir_member_refused(&refused, answer->status, answer->body,
 				answer->length, text, sizeof(text));
-		return weir_error_set(h, code == -ECONNRESET ? -EPROTO : code, "%s", text);
+		} else if (code == -ECONNRESET) {
+			code = -EPROTO;
+			if (++closed < CLOSED_MAX)
+				pause = AGAIN_NS / 2 +
+					now % AGAIN_NS; /* spread the ranks' retries */
+		}
+		if (pause == 0 || weir_now() + pause >= deadline)
+			return weir_error_set(h, code, "%s", text);
+		if (answer->status != 0 && weir_warn_is_due(h, control->asked_at))
+			weir_warn_waiting(h, text);
+		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 	}
 }
 
@@ -301,23 +287,19 @@ connect_udp(struct in_addr from, struct in_addr to)
 static int
 own_address(struct weir_handle *h, struct in_addr to)
 {
-	struct sockaddr_in here = {0};
-	socklen_t size = sizeof(here);
-	int fd = connect_udp((struct in_addr){htonl(INADDR_ANY)}, to), code = 0;
-	char text[INET_ADDRSTRLEN] = "?";
+	socklen_t size = sizeof(h->own);
+	char text[INET_ADDRSTRLEN];
+	int fd = connect_udp((struct in_addr){htonl(INADDR_ANY)}, to);
 
-	if (fd < 0 || getsockname(fd, (struct sockaddr *)&here, &size) < 0) {
-		code = -errno;
-		inet_ntop(AF_INET, &to, text, sizeof(text));
-		weir_error_set(h, code,
+	if (fd < 0)
+		return weir_error_set(h, -errno,
 			"this host has no way to the switch's address %s, which the control API "
 			"names: %s; has the interface towards the switch an address in its subnet?",
-			text, strerror(-code));
-	}
-	h->own.sin_addr = here.sin_addr;
-	if (fd >= 0)
-		close(fd);
-	return code;
+			inet_ntop(AF_INET, &to, text, sizeof(text)), strerror(errno));
+	(void)getsockname(fd, (struct sockaddr *)&h->own, &size);
+	h->own.sin_port = 0;
+	close(fd);
+	return 0;
 }
 
 static int

@@ -15,9 +15,6 @@
 struct weir_handle;
 struct weir_control;
 
-/* Does this handle join through the control API? The configuration or WEIR_SWITCH says so. */
-bool weir_control_wanted(const struct weir_config *config);
-
 /*
  * Become a member of the job, by `deadline` (ns, weir_now) at the latest. Fills in the addresses, job, source and
  * expected sources of the handle. 0 or -errno with h->error set.

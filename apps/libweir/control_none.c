@@ -3,17 +3,8 @@
 #include "apps/libweir/control.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "apps/libweir/handle.h"
-
-bool
-weir_control_wanted(const struct weir_config *config)
-{
-	/* Also true if only WEIR_SWITCH is set: weir_control_join then fails with a message. */
-	return config->control != NULL ||
-		(config->switch_address == NULL && secure_getenv("WEIR_SWITCH") != NULL);
-}
 
 int
 weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline)

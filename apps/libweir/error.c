@@ -9,8 +9,9 @@
 
 /* ---- texts of failures ---- */
 
-#define SET_MAX  256 /* characters of a printed set of sources */
-#define CALL_MAX 80 /* of an operation in words */
+#define SET_MAX     256 /* characters of a printed set of sources */
+#define SILENCE_MAX 512 /* of the words on a silent switch */
+#define CALL_MAX    80 /* of an operation in words */
 
 int
 weir_error_set(struct weir_handle *h, int code, const char *format, ...)
@@ -76,89 +77,71 @@ print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int l
 }
 
 /*
- * Who is missing, as far as it can be told: from the number of sources if that is known (not 0),
- * else the gaps below the highest source that is there. Source ids need not be dense; where
- * missing ones can't be told from those that don't exist, the text says who is there.
+ * Who is missing of so many sources. Their ids need not be dense; where missing ones can't be told from those that
+ * don't exist, the text says who is there.
  */
 static void
 print_missing(const struct weir_handle *h, char *text, size_t size, const uint8_t *bitmap,
 	unsigned int sources)
 {
-	char missing[SET_MAX], present[SET_MAX];
-	unsigned int in = print_set(present, bitmap, true, WEIR_SOURCES_MAX);
-	unsigned int out = print_set(missing, bitmap, false, sources), highest = WEIR_SOURCES_MAX;
+	char set[SET_MAX];
+	unsigned int in = print_set(set, bitmap, true, WEIR_SOURCES_MAX);
 
-	if (in + out == sources) {
+	if (in + print_set(set, bitmap, false, sources) == sources) {
 		snprintf(text, size, "missing: %s%s %s (%u of %u are in)", h->noun,
-			out == 1 ? "" : "s", missing, in, sources);
+			sources - in == 1 ? "" : "s", set, in, sources);
 		return;
 	}
-	while (highest > 0 && !weir_bitmap_has(bitmap, highest - 1))
-		highest--;
-	out = print_set(missing, bitmap, false, highest);
-	if (in == 0)
-		snprintf(text, size, "no %s is in", h->noun);
-	else if (sources == 0 && out > 0)
-		snprintf(text, size,
-			"missing: %s%s %s, and those above %u if the job has them (in: %s)",
-			h->noun, out == 1 ? "" : "s", missing, highest - 1, present);
-	else
-		snprintf(text, size, "only %s%s %s %s in, the job's others are missing", h->noun,
-			in == 1 ? "" : "s", present, in == 1 ? "is" : "are");
-}
-
-static void
-print_switch(char *text, size_t size, const struct weir_handle *h)
-{
-	const struct sockaddr_in *to =
-		h->base_form && h->generation != 0 ? &h->switch_base : &h->switch_ext;
-	char address[INET_ADDRSTRLEN] = "?";
-
-	inet_ntop(AF_INET, &to->sin_addr, address, sizeof(address));
-	snprintf(text, size, "%s:%u", address, ntohs(to->sin_port));
+	print_set(set, bitmap, true, WEIR_SOURCES_MAX);
+	snprintf(text, size, "only %s%s %s %s in, the job's others are missing", h->noun,
+		in == 1 ? "" : "s", set, in == 1 ? "is" : "are");
 }
 
 static const char *
-print_own(char text[INET_ADDRSTRLEN], const struct weir_handle *h)
+print_address(char text[INET_ADDRSTRLEN], const struct sockaddr_in *from)
 {
-	const char *printed = inet_ntop(AF_INET, &h->own.sin_addr, text, INET_ADDRSTRLEN);
-
-	return printed != NULL ? printed : "?";
+	return inet_ntop(AF_INET, &from->sin_addr, text, INET_ADDRSTRLEN);
 }
 
-static void
-print_network_error(char *text, size_t size, int error)
+/* "the switch at 10.0.0.1:12001 has not answered source 3 (10.0.0.3) of job 1 for 300 ms", and what the kernel says. */
+static const char *
+print_silence(char text[SILENCE_MAX], const struct weir_handle *h, const char *what, uint64_t ns)
 {
-	text[0] = '\0';
-	if (error == ECONNREFUSED)
-		snprintf(text, size, " (%s: no process listens there)", strerror(error));
-	else if (error == ENETUNREACH || error == ENETDOWN || error == EINVAL ||
-		error == EADDRNOTAVAIL)
-		snprintf(text, size, " (%s: has this host lost its link, or its address?)",
-			strerror(error));
-	else if (error != 0)
-		snprintf(text, size, " (%s)", strerror(error));
+	const struct sockaddr_in *to =
+		h->base_form && h->generation != 0 ? &h->switch_base : &h->switch_ext;
+	int error = h->network_error;
+	bool lost = error == ENETUNREACH || error == ENETDOWN || error == EINVAL ||
+		error == EADDRNOTAVAIL;
+	char where[INET_ADDRSTRLEN], own[INET_ADDRSTRLEN];
+
+	snprintf(text, SILENCE_MAX,
+		"the switch at %s:%u has not answered %s%s %u (%s) of %s for %llu ms%s%s%s",
+		print_address(where, to), ntohs(to->sin_port), what, h->noun, h->source,
+		print_address(own, &h->own), h->job_text, (unsigned long long)(ns / WEIR_NS_PER_MS),
+		error != 0 ? " (" : "", error != 0 ? strerror(error) : "",
+		error == ECONNREFUSED ? ": no process listens there)"
+			: lost        ? ": has this host lost its link, or its address?)"
+			: error != 0  ? ")"
+				      : "");
+	return text;
 }
 
 int
 weir_error_join(struct weir_handle *h, uint64_t waited)
 {
-	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN];
-	unsigned long long ms = waited / WEIR_NS_PER_MS;
+	char silence[SILENCE_MAX], missing[2 * SET_MAX];
 
-	print_switch(where, sizeof(where), h);
-	print_network_error(network, sizeof(network), h->network_error);
 	if (h->have_waiting) {
 		print_missing(h, missing, sizeof(missing), h->waiting, h->waited_for);
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s did not begin within %llu ms, %s; start every %s of the job, each with "
 			"a number of its own, within the join timeout",
-			h->job_text, ms, missing, h->noun);
+			h->job_text, (unsigned long long)(waited / WEIR_NS_PER_MS), missing,
+			h->noun);
 	}
 	return weir_error_set(h, -ETIMEDOUT,
-		"the switch at %s has not answered the join of %s, %s %u (%s) for %llu ms%s; is it "
-		"running, is the job in its configuration, and %s?",
-		where, h->job_text, h->noun, h->source, print_own(own, h), ms, network,
+		"%s; is it running, is the job in its configuration, and %s?",
+		print_silence(silence, h, "the join of ", waited),
 		h->auth != NULL ? "is this the job's key" : "does it need no key");
 }
 
@@ -166,28 +149,23 @@ int
 weir_error_timeout(
 	struct weir_handle *h, const struct weir_request *o, uint64_t progressed, uint64_t now)
 {
-	char where[64], network[96], missing[3 * SET_MAX], own[INET_ADDRSTRLEN], call[CALL_MAX];
-	unsigned long long ms = (now - progressed) / WEIR_NS_PER_MS;
-	uint64_t silent;
+	char silence[SILENCE_MAX], missing[2 * SET_MAX], call[CALL_MAX];
 
 	print_request(call, o);
-	print_switch(where, sizeof(where), h);
-	print_network_error(network, sizeof(network), h->network_error);
 	if (h->have_waiting) {
 		print_missing(h, missing, sizeof(missing), h->waiting, h->sources);
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: no block has completed for %llu ms (%u of %u have); block %u "
 			"waits, %s; they are dead, slow, or not in this operation",
-			h->job_text, call, ms, o->done, o->blocks, h->waiting_block, missing);
+			h->job_text, call,
+			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
+			o->blocks, h->waiting_block, missing);
 	}
-	silent = now - (h->heard_at > o->started ? h->heard_at : o->started);
-	ms = silent / WEIR_NS_PER_MS;
+	print_silence(silence, h, "", now - (h->heard_at > o->started ? h->heard_at : o->started));
 	return weir_error_set(h, -ETIMEDOUT,
-		"the switch at %s has not answered %s %u (%s) of %s for %llu ms%s (%s: %u of %u "
-		"blocks have completed); is it running? It names missing %ss only after the job's "
-		"timeout of %u ms",
-		where, h->noun, h->source, print_own(own, h), h->job_text, ms, network, call,
-		o->done, o->blocks, h->noun, h->timeout_ms);
+		"%s (%s: %u of %u blocks have completed); is it running? It names missing %ss only "
+		"after the job's timeout of %u ms",
+		silence, call, o->done, o->blocks, h->noun, h->timeout_ms);
 }
 
 /* A field's value in words. */
@@ -261,7 +239,7 @@ error_refused(struct weir_handle *h, unsigned int generation)
 	return weir_error_set(h, -EACCES,
 		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
 		"left), or another host has its place; join again",
-		h->job_text, h->noun, h->source, print_own(own, h));
+		h->job_text, h->noun, h->source, print_address(own, &h->own));
 }
 
 /* Late sources, by the job's policy; or what a result can't be without. */
@@ -269,7 +247,7 @@ static int
 error_late(
 	struct weir_handle *h, const struct weir_request *o, uint32_t block, const uint8_t *bitmap)
 {
-	char missing[3 * SET_MAX] = "", call[CALL_MAX];
+	char missing[2 * SET_MAX] = "", call[CALL_MAX];
 
 	if (bitmap != NULL)
 		print_missing(h, missing, sizeof(missing), bitmap, h->sources);

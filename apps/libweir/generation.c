@@ -21,74 +21,88 @@
 
 /* generation: WEIR_GEN_JOIN asks for the next one; else a repeat in the one that runs. */
 static int
-send_join(struct weir *weir, uint32_t nonce, uint16_t generation)
+send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 {
-	struct weir_header h = {
+	const struct weir_header header = {
 		.extended = true,
-		.job_id = weir->h.job,
-		.src_id = weir->h.source,
+		.job_id = h->job,
+		.src_id = h->source,
 		.block_id = nonce,
 		.gen_id = generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
-		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED
-			: weir->h.base_form   ? WEIR_FLAG_BASE_RESULTS
-					      : 0,
+		.flags = h->auth != NULL ? WEIR_FLAG_AUTHENTICATED
+			: h->base_form   ? WEIR_FLAG_BASE_RESULTS
+					 : 0,
 	};
 	uint8_t packet[WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
-	size_t bytes = weir_header_write(&h, packet);
+	size_t bytes = weir_header_write(&header, packet);
 
-	if (weir->h.auth != NULL)
-		bytes = weir_auth_join(weir->h.auth, packet);
+	if (h->auth != NULL)
+		bytes = weir_auth_join(h->auth, packet);
 	if (bytes == 0)
-		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
-	if (sendto(weir->h.fd, packet, bytes, 0, (const struct sockaddr *)&weir->h.switch_ext,
-		    sizeof(weir->h.switch_ext)) >= 0)
-		return 0;
-	if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
+		return weir_error_set(h, -ENOMEM, "out of memory");
+	if (sendto(h->fd, packet, bytes, 0, (const struct sockaddr *)&h->switch_ext,
+		    sizeof(h->switch_ext)) >= 0 ||
+		errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
 		return 0;
 	if (!weir_socket_soft_error(errno))
-		return weir_error_set(
-			&weir->h, -errno, "cannot send to the switch: %s", strerror(errno));
-	weir->h.network_error = errno;
+		return weir_error_set(h, -errno, "cannot send to the switch: %s", strerror(errno));
+	h->network_error = errno;
 	return 0;
 }
 
-/* The reply that begins the generation. 0, or -EPROTO when it is impossible. */
+/* The reply that begins the generation. 1, or -EPROTO when it is impossible. */
 static int
-accept_reply(struct weir *weir, const struct weir_header *h, const uint8_t *payload)
+accept_reply(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload)
 {
 	struct weir_join_reply r;
 	uint32_t window;
 
 	memcpy(&r, payload, sizeof(r));
 	window = weir_get16(r.window);
-	weir->h.generation = h->gen_id;
-	weir->h.window_job = (uint16_t)window;
-	weir->h.elements = weir_get16(r.elements);
-	weir->h.sources = weir_get16(r.sources);
-	weir->h.rank = h->root;
-	weir->h.job_dtype = r.dtype_op >> 4;
-	weir->h.job_op = r.dtype_op & 0xf;
-	weir->h.timeout_ms = weir_get32(r.timeout_ms);
+	h->generation = reply->gen_id;
+	h->window_job = (uint16_t)window;
+	h->elements = weir_get16(r.elements);
+	h->sources = weir_get16(r.sources);
+	h->rank = reply->root;
+	h->job_dtype = r.dtype_op >> 4;
+	h->job_op = r.dtype_op & 0xf;
+	h->timeout_ms = weir_get32(r.timeout_ms);
 	if (r.flags & WEIR_JOIN_MULTICAST)
-		memcpy(&weir->h.group, r.group, sizeof(weir->h.group));
-	if (h->gen_id == WEIR_GEN_JOIN || window == 0 || window > WEIR_WINDOW_MAX ||
-		(window & (window - 1)) != 0 || weir->h.elements == 0 ||
-		weir->h.elements > WEIR_ELEMENTS_MAX || weir->h.sources == 0 ||
-		weir->h.sources > WEIR_SOURCES_MAX || weir->h.rank >= weir->h.sources ||
-		weir_dtype_bytes(weir->h.job_dtype) == 0 || weir->h.job_op >= WEIR_OPS ||
-		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(weir->h.group.s_addr))))
-		return weir_error_set(&weir->h, -EPROTO,
+		memcpy(&h->group, r.group, sizeof(h->group));
+	if (h->generation == WEIR_GEN_JOIN || window == 0 || window > WEIR_WINDOW_MAX ||
+		(window & (window - 1)) != 0 || h->elements == 0 ||
+		h->elements > WEIR_ELEMENTS_MAX || h->sources == 0 ||
+		h->sources > WEIR_SOURCES_MAX || h->rank >= h->sources ||
+		!weir_dtype_has_op(h->job_dtype, h->job_op) ||
+		((r.flags & WEIR_JOIN_MULTICAST) && !IN_MULTICAST(ntohl(h->group.s_addr))))
+		return weir_error_set(h, -EPROTO,
 			"%s: the switch's reply to the join makes no sense (generation %u, window "
 			"%u, %u elements, %u sources): do switch and library have the same "
 			"version?",
-			weir->h.job_text, h->gen_id, window, weir->h.elements, weir->h.sources);
-	if (weir->h.expected != 0 && weir->h.expected != weir->h.sources)
-		return weir_error_set(&weir->h, -EPROTO,
+			h->job_text, h->generation, window, h->elements, h->sources);
+	if (h->expected != 0 && h->expected != h->sources)
+		return weir_error_set(h, -EPROTO,
 			"%s has %u %ss at the switch, but %u were expected here: one of the two "
 			"configurations is wrong",
-			weir->h.job_text, weir->h.sources, weir->h.noun, weir->h.expected);
-	return 0;
+			h->job_text, h->sources, h->noun, h->expected);
+	return 1;
+}
+
+/* The reply that lists the sources which have joined. */
+static void
+note_waiting(struct weir *weir, const struct weir_header *reply, const uint8_t *payload)
+{
+	struct weir_handle *h = &weir->h;
+
+	if (h->auth != NULL)
+		weir->join_again |= weir_auth_challenge(h->auth, payload + WEIR_BITMAP_BYTES);
+	for (unsigned int i = 0; h->have_waiting && i < WEIR_BITMAP_BYTES; i++)
+		weir->join_lost |= (h->waiting[i] & ~payload[i]) != 0;
+	memcpy(h->waiting, payload, WEIR_BITMAP_BYTES);
+	weir_note_known(h, payload);
+	h->have_waiting = true;
+	h->waited_for = reply->src_cnt != 0 ? reply->src_cnt : WEIR_SOURCES_MAX;
 }
 
 /* Look at one packet. 1: joined; 0: wait on; -errno. */
@@ -96,65 +110,56 @@ static int
 take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, const uint8_t *packet,
 	size_t bytes)
 {
-	struct weir_header h = {.extended = true};
+	struct weir_handle *h = &weir->h;
+	struct weir_header reply = {.extended = true};
 	const uint8_t *payload = packet + WEIR_EXT_BYTES;
 	char own[INET_ADDRSTRLEN];
-	size_t more; /* what an authenticated job's payloads have besides */
+	size_t more = h->auth != NULL ? WEIR_CHALLENGE_BYTES : 0; /* behind the payload */
 	bool extended;
 
 	if (!weir_from_switch(weir, from, &extended) || !extended || bytes < WEIR_EXT_BYTES)
 		return 0;
-	weir_header_read(&h, packet);
-	if (h.collective != WEIR_COLLECTIVE_JOIN || h.job_id != weir->h.job ||
-		h.src_id != weir->h.source || h.block_id != nonce)
+	weir_header_read(&reply, packet);
+	if (reply.collective != WEIR_COLLECTIVE_JOIN || reply.job_id != h->job ||
+		reply.src_id != h->source || reply.block_id != nonce)
 		return 0;
-	if (weir->h.auth != NULL) {
-		if (!weir_auth_reply(weir->h.auth, NULL, packet, bytes)) {
-			WEIR_COUNT(&weir->h, forged, 1);
+	if (h->auth != NULL) {
+		if (!weir_auth_reply(h->auth, NULL, packet, bytes)) {
+			WEIR_COUNT(h, forged, 1);
 			return 0;
 		}
 		bytes -= WEIR_TAG_BYTES;
 	}
-	weir->h.heard_at = weir_now();
+	h->heard_at = weir_now();
 	bytes -= WEIR_EXT_BYTES;
-	more = weir->h.auth != NULL ? WEIR_CHALLENGE_BYTES : 0;
-	switch (h.status) {
+	switch (reply.status) {
 	case WEIR_STATUS_OK:
 		if (bytes != sizeof(struct weir_join_reply) + more)
-			return weir_error_set(&weir->h, -EPROTO,
+			return weir_error_set(h, -EPROTO,
 				"%s: the switch's reply to the join has %zu bytes instead of %zu: "
 				"do switch and library have the same version?",
-				weir->h.job_text, bytes, sizeof(struct weir_join_reply) + more);
-		if (weir->h.auth != NULL) {
-			weir_auth_challenge(weir->h.auth, payload + sizeof(struct weir_join_reply));
-			if (!weir_auth_begin(weir->h.auth, h.gen_id))
-				return weir_error_set(&weir->h, -ENOMEM, "out of memory");
+				h->job_text, bytes, sizeof(struct weir_join_reply) + more);
+		if (h->auth != NULL) {
+			weir_auth_challenge(h->auth, payload + sizeof(struct weir_join_reply));
+			if (!weir_auth_begin(h->auth, reply.gen_id))
+				return weir_error_set(h, -ENOMEM, "out of memory");
 		}
-		return accept_reply(weir, &h, payload) < 0 ? -EPROTO : 1;
+		return accept_reply(h, &reply, payload);
 	case WEIR_STATUS_WAITING:
-		if (bytes == WEIR_BITMAP_BYTES + more) {
-			if (weir->h.auth != NULL)
-				weir->join_again |= weir_auth_challenge(
-					weir->h.auth, payload + WEIR_BITMAP_BYTES);
-			for (unsigned int i = 0; weir->h.have_waiting && i < WEIR_BITMAP_BYTES; i++)
-				weir->join_lost |= (weir->h.waiting[i] & ~payload[i]) != 0;
-			memcpy(weir->h.waiting, payload, WEIR_BITMAP_BYTES);
-			weir_note_known(&weir->h, payload);
-			weir->h.have_waiting = true;
-			weir->h.waited_for = h.src_cnt != 0 ? h.src_cnt : WEIR_SOURCES_MAX;
-		}
+		if (bytes == WEIR_BITMAP_BYTES + more)
+			note_waiting(weir, &reply, payload);
 		return 0;
 	case WEIR_STATUS_REFUSED:
-		return weir_error_set(&weir->h, -EACCES,
+		return weir_error_set(h, -EACCES,
 			"the switch refuses %s %u of %s: it is not in the job, or this host's "
 			"address, %s, is not the one that it has there",
-			weir->h.noun, weir->h.source, weir->h.job_text,
-			inet_ntop(AF_INET, &weir->h.own.sin_addr, own, sizeof(own)));
+			h->noun, h->source, h->job_text,
+			inet_ntop(AF_INET, &h->own.sin_addr, own, sizeof(own)));
 	default:
-		return weir_error_set(&weir->h, -EOPNOTSUPP,
+		return weir_error_set(h, -EOPNOTSUPP,
 			"the switch answers the join of %s with `%s`: has the job a fixed "
 			"generation?",
-			weir->h.job_text, weir_status_text(h.status));
+			h->job_text, weir_status_text(reply.status));
 	}
 }
 
@@ -163,21 +168,19 @@ receive_replies(struct weir *weir, uint32_t nonce)
 {
 	uint8_t packet[256];
 	struct sockaddr_in from;
+	int code = 0;
 
-	for (;;) {
+	while (code == 0) {
 		socklen_t size = sizeof(from);
 		ssize_t bytes = recvfrom(weir->h.fd, packet, sizeof(packet),
 			MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&from, &size);
-		int code;
 
 		if (bytes < 0)
 			return 0;
-		if ((size_t)bytes > sizeof(packet))
-			continue;
-		code = take_reply(weir, nonce, &from, packet, (size_t)bytes);
-		if (code != 0)
-			return code;
+		if ((size_t)bytes <= sizeof(packet))
+			code = take_reply(weir, nonce, &from, packet, (size_t)bytes);
 	}
+	return code;
 }
 
 /*
@@ -227,7 +230,7 @@ join_job(struct weir *weir, uint64_t deadline)
 
 		if (now >= next || weir->join_again) {
 			weir->join_again = false;
-			code = send_join(weir, nonce, WEIR_GEN_JOIN);
+			code = send_join(&weir->h, nonce, WEIR_GEN_JOIN);
 			if (code < 0)
 				return code;
 			next = now + interval;
@@ -258,7 +261,7 @@ weir_join_repeat(struct weir *weir, uint64_t now)
 		return;
 	weir->join_repeat_at = now + JOIN_MOST_NS;
 	/* The next contribution fails with an error that lasts. */
-	(void)send_join(weir, weir->join_nonce, weir->h.generation);
+	(void)send_join(&weir->h, weir->join_nonce, weir->h.generation);
 }
 
 /* ---- beginning and ending ---- */

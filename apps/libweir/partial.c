@@ -249,14 +249,16 @@ create(struct weir_handle *h, const struct weir_request *o)
 }
 
 static void
-discard(struct weir_handle *h, const struct weir_error_feedback *c)
+discard(struct weir_handle *h, struct weir_error_feedback *c)
 {
 	struct weir_error_feedback **at = &h->feedback;
 
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	free((void *)(uintptr_t)c);
+	for (uint32_t nth = 0; nth < c->blocks; nth++)
+		drop(h, c, nth, &c->piece[nth].owed);
+	free(c);
 }
 
 #define ADD(type)                                                                                  \
@@ -364,18 +366,12 @@ weir_error_feedback_end(struct weir_handle *h, struct weir_request *o)
 uint64_t
 weir_error_feedback_drop(struct weir_handle *h, const void *buffer)
 {
-	struct weir_error_feedback **at = &h->feedback, *c;
 	uint64_t before = h->error_feedback_bytes;
 
-	while ((c = *at) != NULL) {
-		if (c->busy || (buffer != NULL && c->buffer != buffer)) {
-			at = &c->next;
-			continue;
-		}
-		for (uint32_t nth = 0; nth < c->blocks; nth++)
-			drop(h, c, nth, &c->piece[nth].owed);
-		*at = c->next;
-		free(c);
+	for (struct weir_error_feedback *c = h->feedback, *next; c != NULL; c = next) {
+		next = c->next;
+		if (!c->busy && (buffer == NULL || c->buffer == buffer))
+			discard(h, c);
 	}
 	return before - h->error_feedback_bytes;
 }

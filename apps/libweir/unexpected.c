@@ -63,14 +63,6 @@ weir_unexpected_destroy(struct weir *weir)
 	__atomic_store_n(&weir->unexpected_run, 0, __ATOMIC_RELAXED);
 }
 
-/* The first block that the application has not called for, and its number without wrapping. */
-static uint32_t
-uncalled(const struct weir *weir, uint64_t *number)
-{
-	*number = weir->next_number;
-	return weir->next_block;
-}
-
 static struct weir_residue *
 residue_of(const struct weir *weir, uint32_t block)
 {
@@ -82,12 +74,12 @@ static uint32_t
 expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number)
 {
 	const struct weir_kept *last = TAILQ_LAST(&r->kept, weir_results);
-	uint32_t index = (uint32_t)(r - weir->unexpected.residues), begin = uncalled(weir, number);
+	uint32_t index = (uint32_t)(r - weir->unexpected.residues), begin = weir->next_block;
 	uint32_t block = begin + ((index - begin) & (weir->h.window_job - 1));
 
 	if (last != NULL)
 		block = last->header.block_id + weir->h.window_job;
-	*number += block - begin;
+	*number = weir->next_number + (block - begin);
 	return block;
 }
 
@@ -142,8 +134,7 @@ static void
 watch_all(struct weir *weir, uint64_t now, bool tell)
 {
 	struct weir_unexpected *a = &weir->unexpected;
-	uint64_t number;
-	uint32_t begin = uncalled(weir, &number);
+	uint32_t begin = weir->next_block;
 
 	for (uint32_t i = 0; i < weir->h.window_job; i++) {
 		struct weir_residue *r = residue_of(weir, begin + i);
@@ -261,8 +252,7 @@ void
 weir_unexpected_flush(struct weir *weir, uint64_t now)
 {
 	uint8_t packets[WEIR_BATCH][WEIR_EXT_BYTES + WEIR_TAG_BYTES];
-	struct mmsghdr messages[WEIR_BATCH];
-	struct iovec vectors[WEIR_BATCH];
+	struct weir_outbox *out = weir->outbox;
 	struct weir_unexpected *a = &weir->unexpected;
 
 	if (now < a->retry_at)
@@ -276,16 +266,17 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 		TAILQ_FOREACH (r, &a->ready, link) {
 			if (n == WEIR_BATCH)
 				break;
-			vectors[n] = (struct iovec){packets[n], write_packet(weir, r, packets[n])};
-			messages[n].msg_hdr = (struct msghdr){
+			out->vectors[n] =
+				(struct iovec){packets[n], write_packet(weir, r, packets[n])};
+			out->messages[n].msg_hdr = (struct msghdr){
 				.msg_name = &weir->h.switch_ext,
 				.msg_namelen = sizeof(weir->h.switch_ext),
-				.msg_iov = &vectors[n],
+				.msg_iov = &out->vectors[n],
 				.msg_iovlen = 1,
 			};
 			n++;
 		}
-		sent = sendmmsg(weir->h.fd, messages, n, MSG_DONTWAIT);
+		sent = sendmmsg(weir->h.fd, out->messages, n, MSG_DONTWAIT);
 		if (sent <= 0) { /* whatever it was: the others' operation is not ours to end */
 			WEIR_COUNT(&weir->h, send_errors, 1);
 			a->retry_at = now + RETRY_NS;
@@ -304,7 +295,7 @@ static void
 count_run(struct weir *weir, uint64_t from)
 {
 	uint64_t number, run = from;
-	uint32_t begin = uncalled(weir, &number);
+	uint32_t begin = weir->next_block;
 
 	for (;; run++) {
 		uint32_t block = begin + (uint32_t)run;

@@ -124,6 +124,16 @@ weir_query_job(struct weir *weir, int code)
 	return code;
 }
 
+/* Does this handle join through the control API? */
+static bool
+has_control(const struct weir_config *config)
+{
+	const char *variable = secure_getenv("WEIR_SWITCH");
+
+	return config->control != NULL ||
+		(config->switch_address == NULL && variable != NULL && variable[0] != '\0');
+}
+
 static int
 open_handle(struct weir *weir, const struct weir_config *config)
 {
@@ -137,8 +147,8 @@ open_handle(struct weir *weir, const struct weir_config *config)
 	if (code < 0)
 		return code;
 	deadline = weir_now() + h->join_timeout;
-	code = weir_control_wanted(config) ? weir_control_join(h, config, deadline)
-					   : read_addresses(h, config);
+	code = has_control(config) ? weir_control_join(h, config, deadline)
+				   : read_addresses(h, config);
 	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
 	h->key_given = config->key != NULL;
 	if (code == 0 && h->key_given)
