@@ -11,7 +11,6 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/table.h"
 #include "ctrl/api/units.h"
 
 /* One line without blanks; http.c checks the rest. */
@@ -33,7 +32,7 @@ read_token(struct client *client, const char *name)
 		length--;
 	if (length == 0 || length == sizeof(client->token)) {
 		snprintf(client->error, sizeof(client->error),
-			"token file %s: it should hold one token, a line without blanks", name);
+			"token file %s: must contain one token, a line without blanks", name);
 		return false;
 	}
 	client->token[length] = '\0';
@@ -225,22 +224,19 @@ ctl_say(const char *format, ...)
 static void
 advise(const struct ctl *ctl, long status, const char *code)
 {
-	const char *token = ctl->client.token_from, *asked = ctl->options.words[0];
+	const char *token = ctl->client.token_from;
 
 	if (status == 401 && token == NULL)
-		ctl_say("it wants a tenant's token: --token-file FILE, WEIR_TOKEN_FILE or "
+		ctl_say("the switch requires a tenant's token: --token-file FILE, WEIR_TOKEN_FILE "
+			"or "
 			"WEIR_TOKEN");
 	else if (status == 401)
-		ctl_say("it does not accept the token in %s", token);
+		ctl_say("the switch does not accept the token in %s", token);
 	else if (status == 403 && token != NULL)
-		ctl_say("the token in %s does not allow it", token);
+		ctl_say("the token in %s does not permit this", token);
 	else if (status == 403)
-		ctl_say("only an administrator may: use an administrator's token (--token-file "
-			"FILE), "
-			"or the switch's Unix socket as root");
-	else if (strcmp(code, "unknown_job") == 0 && asked != NULL &&
-		(strcmp(asked, "list") == 0 || strcmp(asked, "ls") == 0))
-		ctl_say("did you mean \"weirctl jobs\"?");
+		ctl_say("only an administrator may do this: use an administrator's token "
+			"(--token-file FILE), or the switch's Unix socket as root");
 	else if (strcmp(code, "unknown_job") == 0)
 		ctl_say("weirctl jobs lists the jobs");
 	else if (strcmp(code, "unknown_path") == 0)
@@ -282,7 +278,7 @@ ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
 	if (json_is_string(get(all, "status"))) {
 		ctl_say("the switch says: %s", get_text(all, "status"));
 	} else if (!json_is_object(error)) {
-		ctl_say("%s answers HTTP status %ld, and not as a switch does",
+		ctl_say("%s answers with HTTP status %ld, but not as a switch does",
 			ctl->client.http.address, answer->status);
 	} else {
 		ctl_say("%s%s%s (%s)", key[0] == '-' ? "" : key, key[0] == '-' ? "" : ": ",
@@ -302,7 +298,7 @@ parse(const struct ctl *ctl, const struct client_answer *answer)
 	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
 
 	if (!json_is_object(all)) {
-		ctl_say("%s does not answer in JSON as a switch does: is it one?",
+		ctl_say("%s does not answer in JSON: is it a weir-switch?",
 			ctl->client.http.address);
 		json_decref(all);
 		return NULL;
@@ -315,8 +311,8 @@ ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key)
 {
 	if (key == NULL || get(answer, key) != NULL)
 		return false;
-	ctl_say("the answer of %s has no \"%s\": it is no weir-switch, or not of this version "
-		"(" WEIR_VERSION ")",
+	ctl_say("the answer of %s has no \"%s\": it is not a weir-switch, or not of "
+		"weirctl's version (" WEIR_VERSION ")",
 		ctl->client.http.address, key);
 	return true;
 }

@@ -6,7 +6,6 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/table.h"
 #include "ctrl/api/units.h"
 
 #define NAME_BYTES 128
@@ -85,13 +84,13 @@ total_of(json_t *row, FILE *out)
 		get_true(row, "reset") ? " (reset)" : "");
 }
 
-static const struct table_column columns[] = {
+static const struct view_column columns[] = {
 	{"WHERE", "where", CELL_TEXT, 1, 0, NULL},
 	{"COUNTER", "name", CELL_TEXT, 1, 0, NULL},
 	{"RATE", "total", CELL_RATE, 0, 0, NULL},
 	{"TOTAL", NULL, CELL_PRINT_RIGHT, 0, 1, total_of},
 };
-static const struct table_column columns_total[] = {
+static const struct view_column columns_total[] = {
 	{"WHERE", "where", CELL_TEXT, 1, 0, NULL},
 	{"COUNTER", "name", CELL_TEXT, 1, 0, NULL},
 	{"TOTAL", "total", CELL_EXACT, 0, 0, NULL},
@@ -109,7 +108,7 @@ time_of(json_t *answer)
 static void
 show_rates(const struct ctl *ctl, json_t *now, json_t *before, double seconds)
 {
-	struct table_rows rows = {json_copy(now), before, seconds, "id"};
+	struct view_rows rows = {json_copy(now), before, seconds};
 	time_t clock = time(NULL);
 	struct tm parts;
 	char text[32] = "";
@@ -120,7 +119,7 @@ show_rates(const struct ctl *ctl, json_t *now, json_t *before, double seconds)
 		strftime(text, sizeof(text), "%H:%M:%S", &parts);
 	printf("%s over %s\n", text, units_age(seconds).text);
 	if (json_array_size(rows.now) > 0)
-		table_print(
+		view_table(
 			columns, sizeof(columns) / sizeof(columns[0]), &rows, stdout, ctl->width);
 	puts(json_array_size(rows.now) == 0 ? "nothing counted\n" : "");
 	fflush(stdout);
@@ -179,7 +178,7 @@ command_counters(struct ctl *ctl)
 	if (!ctl->options.zeros)
 		keep_changed(rows, NULL);
 	if (json_array_size(rows) > 0)
-		TABLE_PRINT(columns_total, rows, stdout, ctl->width);
+		VIEW_TABLE(columns_total, rows, stdout, ctl->width);
 	else
 		puts("every counter is 0");
 	json_decref(rows);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weirctl's parts: options, what a command runs with, and how it asks the switch by libweir's HTTP client. */
+/* weirctl's parts: what a command runs with, how it asks the switch by libweir's HTTP client, and how it
+ * shows the answer. */
 #ifndef APPS_CTL_CTL_H
 #define APPS_CTL_CTL_H
 
@@ -88,17 +89,6 @@ struct ctl {
 	int status; /* of the program, when ctl_ask() returned false */
 };
 
-struct ctl_command;
-
-/* Reads the command line; ends the program on a mistake. Returns the command. */
-const struct ctl_command *options_read(struct ctl_options *options, int argc, char **argv);
-
-/* Opens the client of these options; says why not. Returns the exit status. */
-int ctl_connect(struct ctl *ctl);
-
-/* The whole command: ask, print. Returns the exit status. */
-int command_run(const struct ctl_command *command, struct ctl *ctl);
-
 /**
  * Ask the switch, and say what went wrong.
  *
@@ -130,7 +120,66 @@ void ctl_refused(const struct ctl *ctl, const struct client_answer *answer);
 /* Seconds, of a clock that only goes forward. */
 double ctl_clock(void);
 
-/* Commands that are more than a question and a table. */
+/* -- what is shown (view.c, and by subject status.c, jobs.c, faults.c) */
+
+/* How a value is shown. From CELL_EXACT on it is at the right. An object is the sum of its numbers. */
+enum view_cell {
+	CELL_TEXT,
+	CELL_PRINT, /* as `print` writes it; at the left */
+	CELL_EXACT, /* "12345678" */
+	CELL_COUNT, /* "12.3M" */
+	CELL_BYTES,
+	CELL_SHARE, /* of [0, 1]: "43 %" */
+	CELL_AGE, /* seconds */
+	CELL_MS, /* milliseconds, shown as CELL_AGE does */
+	CELL_RATE, /* per second, since the row was seen before */
+	CELL_PRINT_RIGHT, /* as CELL_PRINT */
+};
+
+struct view_column {
+	const char *title;
+	const char *path; /* of the value in the row, such as "memory.free" */
+	enum view_cell cell;
+	unsigned int flexible : 1; /* may be shortened */
+	unsigned int leave; /* 0: stays; else the highest is left out first */
+	void (*print)(json_t *row, FILE *out);
+};
+
+struct view_rows {
+	json_t *now; /* array of rows */
+	json_t *before; /* the array some seconds ago, for rates, found by "id"; NULL: they are dashes */
+	double seconds; /* between the two */
+};
+
+/* Titles and rows, no wider than the terminal (0: there is none). Ends the program when there is no
+ * memory. */
+void view_table(const struct view_column *columns, size_t count, const struct view_rows *rows,
+	FILE *out, unsigned int width);
+
+#define VIEW_TABLE(columns, list, out, width)                                                      \
+	view_table(columns, sizeof(columns) / sizeof((columns)[0]),                                \
+		&(struct view_rows){.now = (list)}, out, width)
+
+/* A line, broken at blanks where it is wider than the terminal. indent: blanks before the second and
+ * further lines; the first keeps its own. */
+void text_print(const char *text, FILE *out, unsigned int indent, unsigned int width);
+void text_printf(FILE *out, unsigned int indent, unsigned int width, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* COLUMNS if it is set, else what standard output says, else 0 (no terminal). */
+unsigned int terminal_width(void);
+
+/* An answer as people read it. A value that is missing is a dash. */
+typedef void view_print(json_t *answer, FILE *out, unsigned int width);
+
+view_print view_status, view_ports, view_jobs, view_job, view_members, view_blocks, view_tenants,
+	view_json, view_health, view_faults;
+
+/* A line when the status says that faults are injected: nobody should forget them. */
+void view_faults_brief(json_t *status, FILE *out, unsigned int width);
+
+/* -- commands that are more than a question and a view */
+
 int command_blocks(struct ctl *ctl);
 int command_counters(struct ctl *ctl);
 int command_trace(struct ctl *ctl);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults on purpose: what is set, what it did, and weirctl faults set, add and clear. */
+/* Injected faults: what is set, what it did, and weirctl faults set, add and clear. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,9 +7,7 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/table.h"
 #include "ctrl/api/units.h"
-#include "apps/ctl/views.h"
 
 #define INDENT     9
 #define LIST_BYTES 128
@@ -159,7 +157,7 @@ at_port(json_t *rule, FILE *out)
 void
 view_faults(json_t *answer, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"RULE", "number", CELL_EXACT, 0, 5, NULL},
 		{"PORT", NULL, CELL_PRINT, 1, 0, at_port},
 		{"DIRECTION", "direction", CELL_TEXT, 0, 0, NULL},
@@ -186,7 +184,7 @@ view_faults(json_t *answer, FILE *out, unsigned int width)
 	fputc('\n', out);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		json_object_set_new(json_array_get(list, i), "number", json_integer((json_int_t)i));
-	TABLE_PRINT(columns, list, out, width);
+	VIEW_TABLE(columns, list, out, width);
 }
 
 void
@@ -197,7 +195,7 @@ view_faults_brief(json_t *status, FILE *out, unsigned int width)
 
 	if (rules > 0)
 		text_printf(out, INDENT, width,
-			"faults   %s rule%s set on purpose %s ago, %s packets hit: weirctl faults",
+			"faults   %s rule%s injected %s ago, %s packets hit: weirctl faults",
 			units_exact(rules).text, rules > 1 ? "s" : "",
 			units_age(get_number(faults, "elapsed_ms") / 1e3).text,
 			units_count(get_number(faults, "hit")).text);
@@ -321,9 +319,7 @@ read_choice(json_t *rule)
 	     list = json_object_get(rule, "list") != NULL;
 
 	if ((chance != NULL) + every + list > 1) {
-		ctl_say("faults add: --percent, --nth and --list each say which packets: give one "
-			"of "
-			"them");
+		ctl_say("faults add: --percent, --nth and --list exclude each other");
 		return false;
 	}
 	if (chance != NULL) {
@@ -385,7 +381,7 @@ command_faults_add(struct ctl *ctl)
 	if (read_rule(ctl, rule) && ctl_get(ctl, "/v1/faults", &section)) {
 		if (section == NULL || ctl_lacks(ctl, section, "rules")) {
 			if (section == NULL)
-				ctl_say("this switch knows no faults: it is older than "
+				ctl_say("this switch cannot inject faults: it is older than "
 					"weirctl " WEIR_VERSION);
 			ctl->status = CTL_REFUSED;
 		} else {

@@ -7,14 +7,11 @@
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/table.h"
 #include "ctrl/api/units.h"
-#include "apps/ctl/views.h"
 
-#define INDENT        9
-#define POLL_NS       100000000
-#define RANKS_MAX     256
-#define BLOCKS_LISTED 256
+#define INDENT    9
+#define POLL_NS   100000000
+#define RANKS_MAX 256
 
 static void
 joined_of(json_t *job, FILE *out)
@@ -32,7 +29,7 @@ operation(json_t *job, FILE *out)
 void
 view_jobs(json_t *answer, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"JOB", "name", CELL_TEXT, 1, 0, NULL},
 		{"ID", "id", CELL_EXACT, 0, 0, NULL},
 		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
@@ -52,7 +49,7 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 	if (json_array_size(get(answer, "jobs")) == 0)
 		fputs("no jobs\n", out);
 	else
-		TABLE_PRINT(columns, get(answer, "jobs"), out, width);
+		VIEW_TABLE(columns, get(answer, "jobs"), out, width);
 }
 
 /* Seconds since a point in Unix time. */
@@ -127,7 +124,7 @@ straggler(json_t *job, double *share)
 void
 view_members(json_t *job, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"RANK", "rank", CELL_EXACT, 0, 0, NULL},
 		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
 		{"ADDRESS", "address", CELL_TEXT, 0, 0, NULL},
@@ -145,20 +142,21 @@ view_members(json_t *job, FILE *out, unsigned int width)
 		fputs("no members\n", out);
 		return;
 	}
-	TABLE_PRINT(columns, list, out, width);
+	VIEW_TABLE(columns, list, out, width);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_t *m = json_array_get(list, i);
 
 		if (get_true(m, "contested"))
 			text_printf(out, 2, width,
-				"two processes join as rank %s (%s): end one of them, or give it a "
-				"rank of its own",
+				"two processes join as rank %s (%s): end one of them, or give it "
+				"another rank",
 				units_exact(get_number(m, "rank")).text, get_text(m, "address"));
 	}
 	worst = straggler(job, &share);
 	if (worst != NULL)
 		text_printf(out, 2, width,
-			"rank %s (%s) has %s of the time that blocks waited for their last source",
+			"rank %s (%s) caused %s of the time that blocks waited for their last "
+			"source",
 			units_exact(get_number(worst, "rank")).text, get_text(worst, "address"),
 			units_share(share).text);
 }
@@ -167,7 +165,7 @@ view_members(json_t *job, FILE *out, unsigned int width)
 static void
 counters(json_t *from, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {{"COUNTER", "name", CELL_TEXT, 1, 0, NULL},
+	static const struct view_column columns[] = {{"COUNTER", "name", CELL_TEXT, 1, 0, NULL},
 		{"TOTAL", "total", CELL_EXACT, 0, 0, NULL}};
 	json_t *rows = json_array(), *value;
 	const char *key;
@@ -178,7 +176,7 @@ counters(json_t *from, FILE *out, unsigned int width)
 				rows, json_pack("{s:s,s:O}", "name", key, "total", value));
 	if (json_array_size(rows) > 0) {
 		fputc('\n', out);
-		TABLE_PRINT(columns, rows, out, width);
+		VIEW_TABLE(columns, rows, out, width);
 	}
 	json_decref(rows);
 }
@@ -269,7 +267,7 @@ acts(json_t *block, FILE *out)
 void
 view_blocks(json_t *answer, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"JOB", "job", CELL_TEXT, 1, 0, NULL},
 		{"BLOCK", "block", CELL_EXACT, 0, 0, NULL},
 		{"GENERATION", "generation", CELL_EXACT, 0, 3, NULL},
@@ -285,7 +283,7 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 	if (json_array_size(get(answer, "blocks")) == 0)
 		fputs("no blocks\n", out);
 	else
-		TABLE_PRINT(columns, get(answer, "blocks"), out, width);
+		VIEW_TABLE(columns, get(answer, "blocks"), out, width);
 }
 
 /* What is stuck, in the switch's words. */
@@ -311,12 +309,11 @@ command_blocks(struct ctl *ctl)
 {
 	const struct ctl_options *o = &ctl->options;
 	const char *list = o->stuck ? "stuck" : "blocks";
-	unsigned int limit = o->limit > 0 ? o->limit : BLOCKS_LISTED;
 	char query[64];
 	json_t *answer;
 	char *path;
 
-	snprintf(query, sizeof(query), "%slimit=%u%s", o->job != NULL ? "&" : "?", limit,
+	snprintf(query, sizeof(query), "%slimit=%u%s", o->job != NULL ? "&" : "?", o->limit,
 		o->stuck ? "&stuck=1" : "");
 	path = o->job != NULL ? ctl_path("/v1/blocks?job=", o->job, query)
 			      : ctl_path("/v1/blocks", NULL, query);
@@ -325,8 +322,8 @@ command_blocks(struct ctl *ctl)
 			ctl->status = CTL_REFUSED;
 		else
 			(o->stuck ? view_stuck : view_blocks)(answer, stdout, ctl->width);
-		if (json_array_size(get(answer, list)) >= limit)
-			printf("only the first %u are listed; --limit N lists more\n", limit);
+		if (json_array_size(get(answer, list)) >= o->limit)
+			printf("only the first %u are listed; --limit N lists more\n", o->limit);
 		json_decref(answer);
 	}
 	free(path);
@@ -397,8 +394,8 @@ wait_until_gone(struct ctl *ctl, const char *path)
 		json_decref(answer);
 		nanosleep(&pause, NULL);
 	} while (ctl_clock() < end);
-	ctl_say("after %g s the job still drains: blocks --stuck says for whom it waits; "
-		"--timeout waits longer",
+	ctl_say("the job is still draining after %g s: weirctl blocks --stuck says what it "
+		"waits for, and --timeout TIME waits longer",
 		ctl->options.timeout);
 	return CTL_REFUSED;
 }
@@ -415,7 +412,8 @@ command_job_delete(struct ctl *ctl)
 		else if (ctl->options.wait)
 			ctl->status = wait_until_gone(ctl, path);
 		else
-			puts("draining: gone when its blocks are (--wait waits for it)");
+			puts("draining: the job ends when its blocks are complete (--wait waits "
+			     "for it)");
 		json_decref(answer);
 	}
 	free(path);
@@ -457,8 +455,8 @@ command_member_delete(struct ctl *ctl)
 	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
 		json_decref(answer);
 		if (is_member(ctl, job, rank))
-			ctl_say("rank %s is still in job %s: its place is the configuration's, or "
-				"it has joined again",
+			ctl_say("rank %s is still in job %s: the configuration has it, or its host "
+				"has joined again",
 				rank, job);
 		else if (ctl->status == CTL_OK)
 			puts("gone");

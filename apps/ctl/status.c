@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The switch as a whole: status, health, ports, tenants, reload. */
+/* The switch as a whole: status, health, ports, tenants, reload, trace. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/ctl/ctl.h"
 #include "apps/ctl/get.h"
-#include "apps/ctl/table.h"
 #include "ctrl/api/units.h"
-#include "apps/ctl/views.h"
 
 #define INDENT 9
 
 static void
 pools(json_t *from, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"POOL", "name", CELL_TEXT, 1, 0, NULL},
 		{"SIZE", "size", CELL_EXACT, 0, 0, NULL},
 		{"FREE", "free", CELL_EXACT, 0, 0, NULL},
@@ -32,7 +32,7 @@ pools(json_t *from, FILE *out, unsigned int width)
 			json_object_set_new(row, "used", json_real(1 - left / size));
 		json_array_append_new(list, row);
 	}
-	TABLE_PRINT(columns, list, out, width);
+	VIEW_TABLE(columns, list, out, width);
 	json_decref(list);
 }
 
@@ -66,14 +66,14 @@ packets(json_t *from, FILE *out, unsigned int width)
 	if (isfinite(off) && off != 0)
 		text_printf(out, INDENT, width,
 			"         the sum is off by %s: normal while packets flow, an error when "
-			"none do",
+			"none flow",
 			units_exact(off).text);
 }
 
 void
 view_status(json_t *s, FILE *out, unsigned int width)
 {
-	static const struct table_column workers[] = {
+	static const struct view_column workers[] = {
 		{"WORKER", "id", CELL_EXACT, 0, 0, NULL},
 		{"LCORE", "lcore", CELL_EXACT, 0, 1, NULL},
 		{"CPU", "cpu", CELL_EXACT, 0, 0, NULL},
@@ -97,7 +97,7 @@ view_status(json_t *s, FILE *out, unsigned int width)
 	view_faults_brief(s, out, width);
 	if (json_array_size(get(s, "workers")) > 0) {
 		fputc('\n', out);
-		TABLE_PRINT(workers, get(s, "workers"), out, width);
+		VIEW_TABLE(workers, get(s, "workers"), out, width);
 	}
 	if (json_object_size(get(s, "pools")) > 0) {
 		fputc('\n', out);
@@ -121,7 +121,7 @@ link_state(json_t *port, FILE *out)
 void
 view_ports(json_t *answer, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"PORT", "name", CELL_TEXT, 1, 0, NULL},
 		{"LINK", "up", CELL_PRINT, 0, 0, link_state},
 		{"DEVICE", "device", CELL_TEXT, 1, 4, NULL},
@@ -135,7 +135,7 @@ view_ports(json_t *answer, FILE *out, unsigned int width)
 		{"MISSED", "missed", CELL_EXACT, 0, 0, NULL},
 	};
 
-	TABLE_PRINT(columns, get(answer, "ports"), out, width);
+	VIEW_TABLE(columns, get(answer, "ports"), out, width);
 }
 
 void
@@ -186,7 +186,7 @@ used_rate(json_t *tenant, FILE *out)
 void
 view_tenants(json_t *answer, FILE *out, unsigned int width)
 {
-	static const struct table_column columns[] = {
+	static const struct view_column columns[] = {
 		{"TENANT", "name", CELL_TEXT, 1, 0, NULL},
 		{"JOBS", NULL, CELL_PRINT_RIGHT, 0, 0, used_jobs},
 		{"MEMORY", NULL, CELL_PRINT_RIGHT, 0, 0, used_memory},
@@ -195,10 +195,11 @@ view_tenants(json_t *answer, FILE *out, unsigned int width)
 	};
 
 	if (json_array_size(get(answer, "tenants")) == 0)
-		text_print("no tenants: the Unix socket is the administrator's, and TCP only reads",
+		text_print("no tenants: the Unix socket is for the administrator, and TCP is "
+			   "read-only",
 			out, 0, width);
 	else
-		TABLE_PRINT(columns, get(answer, "tenants"), out, width);
+		VIEW_TABLE(columns, get(answer, "tenants"), out, width);
 }
 
 int
@@ -225,4 +226,59 @@ command_reload(struct ctl *ctl)
 	}
 	json_decref(answer);
 	return ctl->status;
+}
+
+static int
+save(const char *name, const struct client_answer *trace)
+{
+	bool failed = true;
+	FILE *file;
+
+	if (trace->length == 0 || strchr("{[", trace->body[0]) == NULL) {
+		ctl_say("the answer is not a trace");
+		return CTL_REFUSED;
+	}
+	if (strcmp(name, "-") == 0) {
+		get_print(trace->body, trace->length, stdout);
+		return CTL_OK;
+	}
+	file = fopen(name, "we");
+	if (file != NULL) {
+		get_print(trace->body, trace->length, file);
+		failed = ferror(file) != 0;
+		failed |= fclose(file) != 0;
+	}
+	if (failed) {
+		ctl_say("%s: %s", name, strerror(errno));
+		return CTL_REFUSED;
+	}
+	fprintf(stderr, "weirctl: %s: %s, for https://ui.perfetto.dev or chrome://tracing\n", name,
+		units_bytes((double)trace->length).text);
+	return CTL_OK;
+}
+
+int
+command_trace(struct ctl *ctl)
+{
+	const struct ctl_options *o = &ctl->options;
+	struct client_answer trace;
+	char path[64];
+	int status = CTL_REFUSED;
+
+	if (o->output == NULL) {
+		ctl_say("trace: -o FILE is missing; - is standard output");
+		return CTL_USAGE;
+	}
+	snprintf(path, sizeof(path), "/v1/trace?ms=%.0f", o->span * 1e3 < 1 ? 1 : o->span * 1e3);
+	ctl->client.most = CLIENT_TRACE_MAX;
+	if (!client_request(&ctl->client, "GET", path, NULL, o->span, &trace)) {
+		ctl_say("%s", ctl->client.error);
+		return CTL_NO_CONNECTION;
+	}
+	if (trace.status == 200)
+		status = save(o->output, &trace);
+	else
+		ctl_refused(ctl, &trace);
+	free(trace.body);
+	return status;
 }

@@ -75,7 +75,10 @@ static void
 number(struct line *l, const char *key, const char *title, const char *unit, unsigned int width,
 	unsigned int digits, double value)
 {
-	put(l, (struct table_column){key, title, unit, width, digits, false}, TABLE_NUMBER(value));
+	put(l,
+		(struct table_column){
+			.key = key, .title = title, .unit = unit, .width = width, .digits = digits},
+		TABLE_NUMBER(value));
 }
 
 static void

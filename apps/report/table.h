@@ -3,7 +3,7 @@
  * A table that is printed row by row, as nccl-tests prints its own: a head of two lines, titles and
  * units, then a row as soon as it is known. The same rows are kept as JSON. A column may be in the
  * table, in the JSON, or in both. libsmartcols aligns the columns; they grow when a value is wider
- * than all before it.
+ * than all before it. table_print() prints all rows at once instead, as wide as the terminal.
  *
  *     static const struct table_column columns[] = {
  *             {.key = "bytes", .title = "size", .unit = "B", .width = 10},
@@ -38,7 +38,11 @@ struct table_column {
 	unsigned int width; /* least, in columns of the screen */
 	unsigned int digits; /* of numbers, behind the point */
 	bool left; /* aligned; numbers are usually at the right */
+	bool flexible; /* table_print() may shorten its texts, to TABLE_SHORT */
+	unsigned int leave; /* table_print() leaves out the highest first; 0: never */
 };
+
+#define TABLE_SHORT 10 /* columns of the screen that a flexible column keeps */
 
 /* A cell is a text, a truth value, or a number; NaN is a number that is not known: "-" and null. */
 struct table_cell {
@@ -54,7 +58,7 @@ struct table_cell {
 struct table;
 
 /* A table of `count` columns, [1, 64], which must outlive it. out: where rows go as they come, may
- * be NULL: then the table only makes JSON. NULL: no memory. */
+ * be NULL: then they are only kept. NULL: no memory. */
 struct table *table_create(const struct table_column *columns, size_t count, FILE *out);
 
 /* NULL is fine. */
@@ -63,8 +67,17 @@ void table_destroy(struct table *table);
 /* Add a row with a cell for each column, print and flush it. Texts are copied. 0, or -ENOMEM. */
 int table_row(struct table *table, const struct table_cell *cells);
 
+/* Print titles and rows of a table whose columns all have a title, once and last, no wider than `width` columns of the screen (0: any
+ * width): flexible columns are shortened, then whole columns left out. 0, or -ENOMEM. */
+int table_print(struct table *table, FILE *out, unsigned int width);
+
 /* The rows as an array of objects; the table's own. */
 json_t *table_json(const struct table *table);
+
+/* Columns of the screen that a text takes, and bytes of it that fill at most `width` columns. Both in
+ * the locale of the program. */
+size_t text_width(const char *text);
+size_t text_fit(const char *text, size_t width);
 
 /* A cell as JSON: a new reference. A whole number is an integer. */
 json_t *table_cell_json(const struct table_cell *cell);

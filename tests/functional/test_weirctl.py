@@ -57,7 +57,7 @@ def tables():
             member['waited'] = 0.02
         whole['members'][2]['waiting'] = 12.28
         out = good(ctl(api.address, 'members', 'ring'))
-        check('rank 2 (10.77.0.3) has 100 % of the time' in out, 'blocks that are open: %s', out)
+        check('rank 2 (10.77.0.3) caused 100 % of the time' in out, 'blocks that are open: %s', out)
         check(re.search(r' 12\.3 s +64 ', out), '%s', out)
         out = good(ctl(api.address, 'counters'))
         check(re.search(r'^port p0 +tx_packets\.results +1234567$', out, re.M), '%s', out)
@@ -151,7 +151,7 @@ def jobs_are_made_changed_and_ended():
         api.routes['/v1/jobs/new'] = drains
         says(ctl(api.address, 'job', 'delete', 'new', '--wait'), 0, '^gone\n$')
         left[0] = 1000
-        says(ctl(api.address, 'job', 'delete', 'new', '--wait', '-t', '400ms'), 1, 'still drains')
+        says(ctl(api.address, 'job', 'delete', 'new', '--wait', '-t', '400ms'), 1, 'still draining')
         api.routes['/v1/jobs'] = (507, {'error': {
             'status': 507, 'code': 'no_memory', 'key': None, 'message': 'no room for this job',
             'needed': {'blocks': 128, 'memory': 1048576}, 'free': {'blocks': 100, 'memory': 4096}}})
@@ -180,9 +180,13 @@ def usage():
                   ('faults', 'set', '/nowhere/at/all'), ('faults', '--port', 'p0')):
         says(ctl('unix:/nowhere', *words), 2, 'weirctl')
     for words, name in (('statu', 'status'), ('job crate x --size 2', 'job create'), ('job list x', 'jobs'),
-                        ('list jobs', 'jobs'), ('port', 'ports'), ('jobs list', 'jobs'), ('faults ad drop', 'faults add'),
+                        ('list jobs', 'jobs'), ('job list', 'jobs'), ('job crate', 'job create'), ('job deletee', 'job delete'),
+                        ('members ls', 'members'), ('port', 'ports'), ('jobs list', 'jobs'), ('faults ad drop', 'faults add'),
                         ('tenant', 'tenants')):
         says(ctl('unix:/nowhere', *words.split()), 2, 'did you mean "%s"' % name)
+    for word in ('list', 'crate', 'delta', 'test'):  # as a job's name
+        says(ctl('unix:/nowhere', 'job', '--', word), 3, 'no connection')
+    says(ctl('unix:/nowhere', 'job', 'delta'), 3, 'no connection')
     says(ctl('gopher://x', 'jobs'), 2, 'unix:PATH')
     says(ctl('unix:', 'jobs'), 2, 'unix:PATH')
     says(ctl('unix:' + '/x' * 100, 'jobs'), 3, 'weirctl')

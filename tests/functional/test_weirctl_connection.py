@@ -89,7 +89,7 @@ def tokens():
         for text in ('', 'two words\n', 'a\r\nHost: evil\n', 'x' * 5000):
             with open(name, 'w', newline='') as file:
                 file.write(text)
-            says(ctl(api.address, 'jobs', '--token-file', name), 2, 'should hold one token|the token is empty, or has blanks')
+            says(ctl(api.address, 'jobs', '--token-file', name), 2, 'must contain one token|the token is empty, or has blanks')
         says(ctl(api.address, 'jobs', '--token-file', folder + '/none'), 2, 'No such file')
         api.routes['/v1/jobs'] = (403, {'error': {'status': 403, 'code': 'forbidden',
                                                   'message': 'not yours'}})

@@ -52,9 +52,9 @@ def what_is_set_is_told():
 def nobody_forgets_them():
     with FakeApi() as api:
         api.fill()
-        check('purpose' not in good(ctl(api.address, 'status')), 'none')
+        check('injected' not in good(ctl(api.address, 'status')), 'none')
         api.routes['/v1/status']['faults'] = {'rules': 5, 'elapsed_ms': 12400, 'hit': 615, 'held_now': 3}
-        check('faults   5 rules set on purpose 12.4 s ago, 615 packets hit: weirctl faults\n'
+        check('faults   5 rules injected 12.4 s ago, 615 packets hit: weirctl faults\n'
               in good(ctl(api.address, 'status')), 'status')
 
 
@@ -124,7 +124,7 @@ def one_line_adds_a_rule():
         good(ctl(api.address, 'faults', 'clear'))
         check(last(api, 'DELETE') is None, 'clear')
         del api.routes['/v1/faults']
-        says(ctl(api.address, 'faults', 'add', 'drop'), 1, 'knows no faults')
+        says(ctl(api.address, 'faults', 'add', 'drop'), 1, 'cannot inject faults')
 
 
 @case
@@ -148,7 +148,7 @@ def a_real_switch_takes_them():
         check(good(ctl(address, 'faults')) == 'no faults\n', 'cleared')
         again = good(ctl(address, 'faults', 'set', saved))
         check(again.split('\n')[2:] == out.split('\n')[2:], '%s\n%s', again, out)
-        check('3 rules set on purpose' in good(ctl(address, 'status')), 'status')
+        check('3 rules injected' in good(ctl(address, 'status')), 'status')
         for line in ('"faults set" uid=0 pid=', '"faults cleared" uid=0 pid='):
             check(re.search(line, rack.switch.output), '%s', rack.switch.output)
         rack.stop_switch()

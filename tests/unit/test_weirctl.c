@@ -9,8 +9,8 @@
 #include <criterion/criterion.h>
 
 #include "apps/ctl/get.h"
-#include "apps/ctl/table.h"
-#include "apps/ctl/views.h"
+#include "apps/ctl/ctl.h"
+#include "apps/report/table.h"
 #include "ctrl/api/units.h"
 #include "tests/random.h"
 
@@ -169,7 +169,7 @@ Test(weirctl, paragraphs_break_at_blanks, .timeout = 5)
 /* Each of these took the square of its length. */
 Test(weirctl, long_texts_take_no_time, .timeout = 90)
 {
-	static const struct table_column columns[] = {{"A", "a", CELL_TEXT, 1, 0, NULL},
+	static const struct view_column columns[] = {{"A", "a", CELL_TEXT, 1, 0, NULL},
 		{"B", "b", CELL_TEXT, 1, 0, NULL}, {"C", "c", CELL_TEXT, 0, 0, NULL}};
 	const size_t length = 4000000;
 	char *text = malloc(length + 1), *out = NULL;
@@ -186,7 +186,7 @@ Test(weirctl, long_texts_take_no_time, .timeout = 90)
 	fclose(to);
 	to = open_memstream(&out, &written);
 	rows = json_pack("[{s:s,s:s%,s:s}]", "a", text, "b", text, (size_t)30, "c", "c");
-	TABLE_PRINT(columns, rows, to, 42);
+	VIEW_TABLE(columns, rows, to, 42);
 	fclose(to);
 	cr_assert_str_eq(out,
 		"A                   B                   C\n"

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tables and paragraphs of answers. */
+#include "apps/report/table.h"
+
+#include <err.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "apps/ctl/ctl.h"
+#include "apps/ctl/get.h"
+#include "ctrl/api/units.h"
+
+#define COLUMNS_MAX 16
+
+/* Per second; NaN where a value is missing or went back. */
+static double
+rate(const struct view_rows *rows, json_t *before, json_t *row, const char *path)
+{
+	double old = get_sum(before, path), now = get_sum(row, path);
+
+	return rows->seconds > 0 && now >= old ? (now - old) / rows->seconds : (double)NAN;
+}
+
+static void
+print_cell(const struct view_column *column, const struct view_rows *rows, json_t *before,
+	json_t *row, FILE *out)
+{
+	double value = get_sum(row, column->path);
+	struct units_text text = {""};
+
+	switch (column->cell) {
+	case CELL_TEXT: fputs(get_text(row, column->path), out); return;
+	case CELL_PRINT:
+	case CELL_PRINT_RIGHT: column->print(row, out); return;
+	case CELL_EXACT: text = units_exact(value); break;
+	case CELL_COUNT: text = units_count(value); break;
+	case CELL_BYTES: text = units_bytes(value); break;
+	case CELL_SHARE: text = units_share(value); break;
+	case CELL_AGE: text = units_age(value); break;
+	case CELL_MS: text = units_age(value / 1e3); break;
+	case CELL_RATE: text = units_rate(rate(rows, before, row, column->path)); break;
+	}
+	fputs(text.text, out);
+}
+
+static void
+add_row(struct table *table, const struct view_column *columns, size_t count,
+	const struct view_rows *rows, json_t *before, json_t *row)
+{
+	struct table_cell cells[COLUMNS_MAX];
+	char *text[COLUMNS_MAX];
+
+	for (size_t c = 0; c < count; c++) {
+		size_t length;
+		FILE *out = open_memstream(&text[c], &length);
+
+		if (out == NULL)
+			err(1, "table");
+		print_cell(&columns[c], rows, before, row, out);
+		if (fclose(out) != 0)
+			err(1, "table");
+		cells[c] = TABLE_TEXT(text[c]);
+	}
+	if (table_row(table, cells) < 0)
+		errx(1, "table: no memory");
+	for (size_t c = 0; c < count; c++)
+		free(text[c]);
+}
+
+void
+view_table(const struct view_column *columns, size_t count, const struct view_rows *rows, FILE *out,
+	unsigned int width)
+{
+	struct table_column shown[COLUMNS_MAX];
+	struct table *table;
+	json_t *before = get_by_text(rows->before, "id");
+
+	for (size_t c = 0; c < count; c++)
+		shown[c] = (struct table_column){.title = columns[c].title,
+			.left = columns[c].cell < CELL_EXACT,
+			.flexible = columns[c].flexible,
+			.leave = columns[c].leave};
+	table = table_create(shown, count, NULL);
+	for (size_t r = 0; table != NULL && r < json_array_size(rows->now); r++) {
+		json_t *row = json_array_get(rows->now, r);
+
+		add_row(table, columns, count, rows, json_object_get(before, get_text(row, "id")),
+			row);
+	}
+	if (table == NULL || table_print(table, out, width) < 0)
+		errx(1, "table: no memory");
+	table_destroy(table);
+	json_decref(before);
+}
+
+void
+text_print(const char *text, FILE *out, unsigned int indent, unsigned int width)
+{
+	unsigned int at = 0;
+
+	if (width > 0 && indent + 2 * TABLE_SHORT > width)
+		indent = 0;
+	for (;; at = indent) {
+		size_t bytes = width > at ? text_fit(text, width - at) : 0, word = bytes;
+
+		if (bytes == 0)
+			bytes = strlen(text);
+		if (text[bytes] != '\0') {
+			while (word > 0 && text[word] != ' ')
+				word--;
+			/* A word that is wider than the screen is cut. */
+			if (word > strspn(text, " "))
+				bytes = word;
+		}
+		fprintf(out, "%*s%.*s\n", (int)at, "", (int)bytes, text);
+		text += bytes;
+		if (*text == '\0')
+			return;
+		text += strspn(text, " ");
+	}
+}
+
+void
+text_printf(FILE *out, unsigned int indent, unsigned int width, const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) < 0)
+		err(1, "text");
+	va_end(arguments);
+	text_print(text, out, indent, width);
+	free(text);
+}
+
+unsigned int
+terminal_width(void)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize size;
+
+	if (columns != NULL && atoi(columns) > 0)
+		return (unsigned int)atoi(columns);
+	return ioctl(1, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
