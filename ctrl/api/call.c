@@ -2,19 +2,12 @@
 /* A request: its target, its line in the route table, its body. */
 #include "ctrl/api/call.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
-
-static int
-hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Decodes in place: the result is never longer. */
 static bool
@@ -23,17 +16,18 @@ decode(char *text, bool plus_is_blank)
 	char *out = text;
 
 	for (; *text != '\0'; text++) {
-		int high, low;
+		char digits[3] = "";
 
 		if (*text != '%') {
 			*out++ = *text == '+' && plus_is_blank ? ' ' : *text;
 			continue;
 		}
-		high = hex(text[1]);
-		low = high < 0 ? -1 : hex(text[2]);
-		if (low < 0 || (high | low) == 0)
+		if (!isxdigit((unsigned char)text[1]) || !isxdigit((unsigned char)text[2]))
 			return false;
-		*out++ = (char)(high << 4 | low);
+		memcpy(digits, text + 1, 2);
+		*out = (char)strtoul(digits, NULL, 16);
+		if (*out++ == '\0')
+			return false;
 		text += 2;
 	}
 	*out = '\0';
@@ -140,9 +134,7 @@ api_query_number(struct api_call *call, const char *key, uint64_t min, uint64_t 
 		api_error(call, 400, "wrong_type", key, "\"%.64s\" is not a whole number", text);
 		return false;
 	}
-	*value = 0;
-	for (; *text != '\0' && *value <= max; text++)
-		*value = *value * 10 + (uint64_t)(*text - '0');
+	*value = strtoull(text, NULL, 10);
 	if (digits > 18 || *value < min || *value > max) {
 		api_error(call, 400, "out_of_range", key, "not in %" PRIu64 "..%" PRIu64, min, max);
 		return false;

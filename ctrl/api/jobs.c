@@ -51,7 +51,7 @@ static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
 static void
 put_state(json_t *object, const struct ppe_job_stats *stats)
 {
-	json_t *buffers = json_object(), *latency = json_object();
+	json_t *buffers = json_object();
 	uint64_t blocks = 0;
 
 	api_put(object, "blocks_in_flight", stats->blocks_in_flight);
@@ -60,9 +60,9 @@ put_state(json_t *object, const struct ppe_job_stats *stats)
 	json_object_set_new(object, "buffers", buffers);
 	for (unsigned int i = 0; i < PPE_BUCKETS; i++)
 		blocks += stats->latency.bucket[i];
-	api_put(latency, "blocks", blocks);
-	json_object_set_new(latency, "seconds", json_real((double)stats->latency.sum_ns / 1e9));
-	json_object_set_new(object, "latency", latency);
+	json_object_set_new(object, "latency",
+		json_pack("{s:I,s:f}", "blocks", (json_int_t)blocks, "seconds",
+			(double)stats->latency.sum_ns / 1e9));
 }
 
 /* -- members */
@@ -70,17 +70,16 @@ put_state(json_t *object, const struct ppe_job_stats *stats)
 static const char *
 state_text(const struct ctrl_job *job, const struct ctrl_membership *membership, unsigned int rank)
 {
+	static const char *const texts[] = {
+		[CTRL_MEMBER_EXPECTED] = "expected",
+		[CTRL_MEMBER_JOINED] = "expected",
+		[CTRL_MEMBER_EXPIRED] = "expired",
+		[CTRL_MEMBER_LEFT] = "left",
+	};
+
 	if (ctrl_membership_has(membership, rank))
 		return "joined";
-	if (job->member == NULL)
-		return "expected";
-	switch (job->member[rank].state) {
-	case CTRL_MEMBER_EXPIRED: return "expired";
-	case CTRL_MEMBER_LEFT: return "left";
-	case CTRL_MEMBER_EXPECTED:
-	case CTRL_MEMBER_JOINED: break;
-	}
-	return "expected";
+	return job->member == NULL ? "expected" : texts[job->member[rank].state];
 }
 
 static void
@@ -290,16 +289,6 @@ api_get_job(struct api_call *call)
 
 /* -- changes */
 
-static json_t *
-room_json(uint64_t memory, uint32_t blocks)
-{
-	json_t *object = json_object();
-
-	api_put(object, "memory", memory);
-	api_put(object, "blocks", blocks);
-	return object;
-}
-
 /* prefix: the key's place in the body, such as "create", or NULL. */
 static void
 answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix)
@@ -319,9 +308,12 @@ answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char
 		why->key[0] == '\0' ? prefix : key.text, "%s", why->message);
 	if (why->code != CTRL_REFUSED_MEMORY)
 		return;
-	api_error_more(call, "free", room_json(why->room.memory_free, why->room.records_free));
-	api_error_more(
-		call, "needed", room_json(why->room.memory_needed, why->room.records_needed));
+	api_error_more(call, "free",
+		json_pack("{s:I,s:I}", "memory", (json_int_t)why->room.memory_free, "blocks",
+			(json_int_t)why->room.records_free));
+	api_error_more(call, "needed",
+		json_pack("{s:I,s:I}", "memory", (json_int_t)why->room.memory_needed, "blocks",
+			(json_int_t)why->room.records_needed));
 }
 
 /* Read a new job that passed its check. name, size: if the object has none. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control API's HTTP server, for an event loop that belongs to somebody else.
+ * The control API's HTTP server, run by its owner's event loop.
  *
- * It makes no threads and never waits: sockets don't block, and a client that is slow, or sends
- * nothing, holds a connection and nothing else. Each listener has 64 connections, 16 per network (an
- * IPv4 address, or the /64 of an IPv6 one) and 8 of those without a token, so what comes over TCP
- * takes no place of the Unix socket's. When they are all taken, who comes gets the place of one: of
- * those without a token first (on the Unix socket: of users that are no administrators), then of a
- * tenant with more than 16, of other tenants, of administrators; there of the network, user or tenant
- * that has the most, and of these the oldest, a tenant's rather while it does nothing. A connection
- * that is idle for 15 s, takes 5 s over the head of a request, 30 s over all of it, or 1 s over the
- * body of one that is refused, is
- * closed. Heads of requests have at most some 12 KiB, bodies 64 KiB.
+ * It makes no threads and never blocks: a slow or silent client occupies a connection and nothing else.
+ *
+ * Each listener has 64 connections, so TCP clients take none of the Unix socket's. A network (an IPv4 address, or
+ * the /64 of an IPv6 one) has at most 16 of them, and 8 without a token. When all are in use, a new connection
+ * replaces another: first one without a token (on the Unix socket: of a user who is no administrator), then one of
+ * a tenant with more than 16, then one of other tenants, then one of administrators. Of these, the network, user or
+ * tenant with the most connections loses its oldest one; an idle one of a tenant goes first.
+ *
+ * A connection is closed after 15 s without a request, 5 s within the head of a request, 30 s within a request, or
+ * 1 s within the body of a refused one. Heads of requests have at most some 12 KiB, bodies 64 KiB.
  *
  * Thread safety: for the one control thread.
  */
@@ -26,43 +26,42 @@
 struct api_server;
 
 /*
- * Open every listener of running->config->api; the exception interface is up. 0, or -errno with
- * the reason in `error` (a line), and nothing is left. No listeners: 0, and a server that does
- * nothing. `running` outlives the server.
+ * Open every listener of running->config->api, after the exception interface is up. Without listeners, the server
+ * does nothing. 0, or -errno with a line in `error`, and nothing is left open. `running` must outlive the server.
  */
 int api_server_create(
 	struct ctrl_running *running, struct api_server **server, char *error, size_t error_size);
 
 /*
- * A reload: read the certificate of `next`, and if it is another one, get ready to show it. 0; or
- * -errno with the reason in `error`, and everything is as before. Then one of:
+ * A reload, first step: read the certificate of `next`; if it is a new one, prepare to use it. 0, and commit or
+ * unstage follows; or -errno with the reason in `error`, and nothing has changed.
  */
 int api_server_stage(
 	struct api_server *server, const struct ctrl_config *next, char *error, size_t error_size);
 
 /*
- * `next` is in force, and running->config; the former may go. Its listeners are the same.
- * With another certificate, connections of the former one that do nothing are closed, and others
- * with their next answer. True: it is another one.
+ * Use `next`, which is running->config now; the former configuration is not needed any more. Its listeners are the
+ * same. With a new certificate, idle connections with the former one are closed, and others after their next
+ * answer. Returns whether the certificate is new.
  */
 bool api_server_commit(struct api_server *server, const struct ctrl_config *next);
 
-/* It is not. */
+/* Undo api_server_stage. */
 void api_server_unstage(struct api_server *server);
 
 /* Close all connections and remove the Unix sockets. server: NULL is fine. */
 void api_server_destroy(struct api_server *server);
 
-/* Readable when api_server_run has something to do. It stays the same. */
+/* A descriptor that is readable when api_server_run has something to do. It never changes. */
 int api_server_fd(const struct api_server *server);
 
-/* In how many ms api_server_run is wanted, even if nothing becomes readable; -1: never. */
+/* Milliseconds until api_server_run has something to do even if nothing becomes readable; -1: forever. */
 int api_server_timeout(const struct api_server *server);
 
-/* Do all there is to do, without waiting. Cost: per request that is complete, its handler. */
+/* Serve what is ready, without waiting. Cost: the handler of each complete request. */
 void api_server_run(struct api_server *server);
 
-/* Once a second: close what takes too long. */
+/* Call once a second: closes connections that take too long. */
 void api_server_tick(struct api_server *server);
 
 #endif

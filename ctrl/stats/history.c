@@ -30,7 +30,7 @@ ctrl_history_begin(struct ctrl_history *history, double now, double unix_time)
 {
 	double elapsed = now - history->at;
 
-	/* A tick that comes a little early still is the second's. */
+	/* A tick may come a little early. */
 	if (elapsed < 0.5)
 		return false;
 	history->elapsed = elapsed;
@@ -47,7 +47,7 @@ ctrl_history_begin(struct ctrl_history *history, double now, double unix_time)
 void
 ctrl_history_put(struct ctrl_history *history, struct ctrl_series *series, uint64_t counter)
 {
-	/* Counters begin at 0, and one that went back is another one's. */
+	/* A counter that went back belongs to a new object, and began at 0. */
 	uint64_t more = counter >= series->last ? counter - series->last : counter;
 	float rate = (float)((double)more / history->elapsed);
 
@@ -64,7 +64,6 @@ ctrl_history_has(const struct ctrl_history *history, const struct ctrl_job_histo
 	return job->name[0] != '\0' && history->second - job->seen < CTRL_HISTORY_SAMPLES;
 }
 
-/* The place to take: a free one, or that of the job gone longest. */
 static struct ctrl_job_history *
 take_place(struct ctrl_history *history)
 {

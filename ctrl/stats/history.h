@@ -3,17 +3,15 @@
  * The last five minutes of a switch, a sample a second: what ports carried, what jobs did, what was
  * dropped, and for which sources blocks waited.
  *
- * Rings of CTRL_HISTORY_SAMPLES rates, one of each series, all allocated at once: about 10 MiB of
- * addresses, of which a job that was never there touches nothing. A rate is of the time that passed
- * indeed; when the control thread came late, the seconds that it missed have the same one.
+ * Each series is a ring of CTRL_HISTORY_SAMPLES rates. All are allocated at once: about 10 MiB of addresses, but
+ * pages of jobs that never existed are not touched. A rate is over the time that really passed; if the control
+ * thread was late, the seconds that it missed have the same rate.
  *
- * A job is the same while id, instance and name are. One that is gone keeps its place until its last
- * sample has left the history, or until another job needs the place; there are as many places as
- * jobs, so none is ever turned away.
+ * Id, instance and name identify a job. A deleted job keeps its place until its last sample has left the history,
+ * or until another job needs the place. There are as many places as jobs, so every job gets one.
  *
- * The sources that blocks waited for are not kept per second (256 ranks of 256 jobs) but every
- * CTRL_HISTORY_STEP seconds, each job in a second of its own: the shares are of the last 270 to
- * 300 s.
+ * How long blocks waited for each source (256 ranks of 256 jobs) is not kept per second but every CTRL_HISTORY_STEP
+ * seconds, in another second for each job: the shares are of the last 270 to 300 s.
  *
  * Thread safety: for the one control thread.
  */
@@ -41,10 +39,10 @@ struct ctrl_series {
 
 struct ctrl_job_history {
 	char name[PPE_JOB_NAME_MAX]; /* "": the place is free */
-	char tenant[32]; /* whose it was, or "" */
+	char tenant[32]; /* its owner, or "" */
 	uint8_t id;
 	uint32_t instance;
-	uint32_t seen; /* ctrl_history.second when it was last there */
+	uint32_t seen; /* ctrl_history.second when the job last existed */
 	struct ctrl_series contributions, blocks;
 	unsigned int steps; /* taken */
 	uint64_t waited_us[CTRL_HISTORY_STEPS][WEIR_SOURCES_MAX]; /* of step s at s % STEPS */
@@ -52,7 +50,7 @@ struct ctrl_job_history {
 
 struct ctrl_history {
 	uint32_t second; /* of the last sample, from 1; 0: none yet */
-	unsigned int passed; /* seconds that the last sample stands for, [1, SAMPLES] */
+	unsigned int passed; /* seconds that the last sample covers, [1, SAMPLES] */
 	double elapsed; /* s between the last two samples */
 	double at; /* of the last sample, as ctrl_history_begin had it */
 	double time; /* the same, Unix time */
@@ -61,7 +59,7 @@ struct ctrl_history {
 	struct ctrl_job_history job[WEIR_JOBS_MAX];
 };
 
-/* now: any clock that does not go back, s, as for ctrl_history_begin. NULL: no memory. */
+/* now: of the clock for ctrl_history_begin, which never goes back, in s. NULL: no memory. */
 struct ctrl_history *ctrl_history_create(double now);
 void ctrl_history_destroy(struct ctrl_history *history);
 
@@ -69,9 +67,9 @@ void ctrl_history_destroy(struct ctrl_history *history);
 void ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *running);
 
 /*
- * What a sample is made of. begin: false when no second has passed yet, and then nothing follows.
- * keep: of every job that is there, before the first `job`: their places are none to be taken. job:
- * the place of a job; when it is new a free one, or that of the job gone longest.
+ * The steps of ctrl_history_tick. begin: begin a sample; false: no second has passed yet, and there is none. put:
+ * the counter of a series. keep: protect the place of an existing job, before the first call of `job`. job: the
+ * place of a job; for a new one a free place, or that of the job that was deleted first.
  */
 bool ctrl_history_begin(struct ctrl_history *history, double now, double unix_time);
 void ctrl_history_put(struct ctrl_history *history, struct ctrl_series *series, uint64_t counter);
@@ -79,21 +77,21 @@ void ctrl_history_keep(struct ctrl_history *history, const struct ppe_job *job);
 struct ctrl_job_history *ctrl_history_job(
 	struct ctrl_history *history, const struct ppe_job *job, const char *tenant);
 
-/* Is it the second to note how long blocks have waited for a job's sources? */
+/* Is this the second to note how long blocks have waited for the job's sources? */
 bool ctrl_history_step_due(const struct ctrl_history *history, const struct ctrl_job_history *job);
 void ctrl_history_step(struct ctrl_job_history *job, const uint64_t waited_us[WEIR_SOURCES_MAX]);
 
-/* The oldest noted, which shares are counted from; all 0 when there is none. */
+/* The oldest of these notes, from which shares are counted; all 0: there is none. */
 const uint64_t *ctrl_history_waited_before(const struct ctrl_job_history *job);
 
-/* How many samples there are, [0, CTRL_HISTORY_SAMPLES]. */
+/* The number of samples, [0, CTRL_HISTORY_SAMPLES]. */
 unsigned int ctrl_history_length(const struct ctrl_history *history);
 
 /* The rate `age` seconds ago, [0, length); NAN: none. */
 float ctrl_history_rate(
 	const struct ctrl_history *history, const struct ctrl_series *series, unsigned int age);
 
-/* Is it there, or was it within the history? */
+/* Does the job exist, or did it within the history? */
 bool ctrl_history_has(const struct ctrl_history *history, const struct ctrl_job_history *job);
 
 #endif

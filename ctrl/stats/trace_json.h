@@ -5,11 +5,11 @@
  * One process; a track (tid) per worker and per thread context: the worker's own number is 100 x
  * (its number + 1), its threads follow. On them slices (ph X): segments under their names, and what
  * the worker itself does. A hop is an arrow (ph s and f). A block is an asynchronous span (ph b and
- * e, cat "job", id job/generation/block) from its opening to its release, with a span "collecting"
- * and then one "result kept" in it, and an instant (ph n) per contribution. What began before the
- * trace begins with it, and what goes on after it ends with it, so all spans are closed. A job that
+ * e, cat "job", id job/generation/block) from its opening to its release. Within it are a span
+ * "collecting", then a span "result kept", and an instant (ph n) per contribution. A span that began
+ * before the trace or goes on after it is cut at the trace's ends, so all spans are closed. A job that
  * is added, changed or removed meanwhile is an instant over all tracks (ph i, cat "jobs", name
- * "NAME added"), and what follows bears its name.
+ * "NAME added"), and later events have its name.
  *
  * The text is written piece by piece into the reader's buffer, in the order of the events' time; it
  * never exists as a whole. Memory: 50 to 100 bytes per event of a hop or a block.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The live page's main loop: asks the switch each second, stores the answers, shows them.
-// Everything from the switch is shown as text, never as markup: names come from the network.
 import { stuckOf } from './trouble.js';
 import { age, list, number, record, text } from './words.js';
 import { show, showLink } from './view.js';
@@ -59,7 +58,7 @@ const state = {
     members: new Map(), // name of a job → the job with its members
     rates: new Rates(),
     answered: null, // when the last answer came, in seconds
-    began: performance.now() / 1000, // when it was opened, or looked at again
+    began: performance.now() / 1000, // when the page was opened, or shown again
     failing: false, // the last round had no answer at all
     token: sessionStorage.getItem('token'),
     denied: new Set(), // paths that ask for a token
@@ -80,7 +79,7 @@ async function ask(path) {
     refused.delete(path);
     state.denied.delete(path);
     if (answer.status === 401) state.denied.add(path);
-    // Not there, or not for us: ask again, but not each second.
+    // Missing or forbidden: ask again, but not each second.
     if ([401, 403, 404].includes(answer.status)) {
         rest.set(path, now() + 10);
         return null;
@@ -153,7 +152,7 @@ async function round() {
         state.failing = true;
         return;
     }
-    // The switch lives, but for this: show the rest.
+    // The switch answers other questions: show the rest.
     keys.filter((_, i) => !answers[i]).forEach((key) => {
         refused.set(PATHS[key], `No answer to ${PATHS[key]}.`);
         rest.set(PATHS[key], now() + 10);
@@ -173,8 +172,8 @@ function silence() {
         age(Math.max(1, Math.round(since)));
 }
 
-// Nothing is asked while nobody looks, so there is no silence then: when somebody looks again, the
-// first round tells.
+// A hidden page asks nothing, so its silence means nothing: when it is shown again, the first round
+// tells whether the switch answers.
 function rounds() {
     let busy = false;
     let away = false;

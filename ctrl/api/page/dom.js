@@ -72,17 +72,19 @@ export class Meter {
     }
 }
 
-// A name and what it is now, for a <dl>.
+// A name and its value in words, for a <dl>; perhaps with a meter.
 export class Figure {
-    constructor(name, meter) {
+    constructor({ name, meter, title }) {
         this.value = h('dd');
         this.meter = meter ? new Meter() : null;
         this.node = h('div', 'figure', h('dt', '', name), this.value);
         if (meter) this.node.append(this.meter.node);
+        if (title) this.node.title = title;
     }
 
-    update(words, share, full) {
+    update({ words, share, full, warn }) {
         set(this.value, words);
+        this.node.classList.toggle('warn', Boolean(warn));
         if (this.meter) this.meter.update(share, full);
     }
 }

@@ -3,7 +3,7 @@
 import { Chart, ceiling, highest } from './chart.js';
 import { Figure, attribute, h, reveal, set, sync } from './dom.js';
 import { ranksOf } from './trouble.js';
-import { age, bits, enumeration, heard, latency, list, number, perSecond, percent, plural, record, text, whole }
+import { age, bits, enumeration, heard, latency, list, number, perSecond, percent, record, text, whole }
     from './words.js';
 
 const MARKS = { dead: '✕', late: '!', absent: '?', well: '' };
@@ -73,20 +73,36 @@ function about(job) {
     return words.filter(Boolean).join(' · ');
 }
 
+// The figures of a job; `waits`: blocks wait for a member.
+function figures(job, rates, waits) {
+    const counters = record(job.counters), buffers = record(job.buffers);
+    const size = number(job.elements) * (number(job.element_bytes) || NaN);
+    const degraded = (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0);
+    // Busy hosts fill the window: a full one is marked only while blocks wait for a member.
+    const level = (name, used, most) => number(used) !== null && { name, meter: true,
+        words: number(most) > 0 ? `${whole(used)} of ${whole(most)}` : whole(used),
+        share: used / most, full: waits && used >= most };
+    return [
+        { name: 'payload added', title: 'Contributions as blocks of full size',
+            words: bits(rates.contributionsNow === null ? null : rates.contributionsNow * size * 8) },
+        record(job.latency).blocks !== undefined &&
+            { name: 'block latency', words: latency(rates.latencyNow) },
+        { name: 'contributions', words: perSecond(rates.contributionsNow) },
+        { name: 'blocks done', words: perSecond(rates.blocksNow) },
+        { name: 'degraded', warn: rates.degradedNow > 0, words: rates.degradedNow > 0 ?
+            perSecond(rates.degradedNow) : degraded ? whole(degraded) + ' in all' : 'none' },
+        level('blocks in flight', job.blocks_in_flight, job.window),
+        level('buffers', buffers.used, buffers.reserved),
+    ].filter(Boolean);
+}
+
 export class JobCard {
     constructor(item) {
         const name = text(item.job.name);
         this.name = h('h3', '', name);
         this.about = h('p', 'about');
         this.state = h('p', 'badge');
-        this.payload = new Figure('payload added');
-        attribute(this.payload.node, 'title', 'Contributions as blocks of full size');
-        this.latency = new Figure('block latency');
-        this.contributions = new Figure('contributions');
-        this.blocks = new Figure('blocks done');
-        this.degraded = new Figure('degraded');
-        this.window = new Figure('blocks in flight', true);
-        this.buffers = new Figure('buffers', true);
+        this.figures = h('dl', 'figures');
         this.chart = new Chart('Contributions to job ' + name, [{ name: 'contributions', area: true }],
             perSecond);
         this.bars = h('ol', 'members');
@@ -101,8 +117,7 @@ export class JobCard {
         });
         this.node = h('article', 'card job',
             h('header', '', h('div', '', this.name, this.about), this.state),
-            h('dl', 'figures', this.payload.node, this.latency.node, this.contributions.node, this.blocks.node, this.degraded.node,
-                this.window.node, this.buffers.node),
+            this.figures,
             h('div', 'over-time', h('h4', '', 'Contributions per second, last five minutes'), this.chart.node),
             this.membersPart());
     }
@@ -135,33 +150,11 @@ export class JobCard {
         set(this.state, trouble ? trouble.words : text(job.state) +
             (number(job.generation) > 0 ? ', generation ' + job.generation : ''));
         attribute(this.state, 'data-state', trouble ? trouble.level : text(job.state));
-        const counters = record(job.counters);
-        const size = number(job.elements) * (number(job.element_bytes) || NaN);
-        this.payload.update(bits(rates.contributionsNow === null ? null :
-            rates.contributionsNow * size * 8));
-        reveal(this.latency.node, record(job.latency).blocks !== undefined);
-        this.latency.update(rates.latencyNow === null ? '–' : latency(rates.latencyNow));
-        this.contributions.update(perSecond(rates.contributionsNow));
-        this.blocks.update(perSecond(rates.blocksNow));
-        const degraded = (number(counters.blocks_partial) || 0) + (number(counters.blocks_error) || 0);
-        this.degraded.update(rates.degradedNow > 0 ? perSecond(rates.degradedNow) :
-            degraded ? whole(degraded) + ' in all' : 'none');
-        this.degraded.node.classList.toggle('warn', rates.degradedNow > 0);
-        this.occupancy(job, Boolean(worst));
+        sync(this.figures, figures(job, rates, Boolean(worst)), (figure) => figure.name,
+            (figure) => new Figure(figure));
         this.chart.show([rates.contributions], ceiling(highest(rates.contributions)));
         reveal(this.chart.node, rates.contributions.length > 0);
         this.showMembers();
-    }
-
-    // Busy hosts fill the window: a full one is marked only while blocks wait for a member.
-    occupancy(job, waits) {
-        const part = (figure, used, size) => {
-            reveal(figure.node, number(used) !== null);
-            figure.update(number(size) > 0 ? `${whole(used)} of ${whole(size)}` : whole(used),
-                used / size, waits && used >= size);
-        };
-        part(this.window, job.blocks_in_flight, job.window);
-        part(this.buffers, record(job.buffers).used, record(job.buffers).reserved);
     }
 
     showMembers() {
@@ -174,10 +167,9 @@ export class JobCard {
         reveal(this.table, shown.length > 0);
         const total = this.of.length;
         const well = this.of.filter((member) => member.state === 'well').length;
-        const other = ['dead', 'late', 'absent'].map((state) => {
-            const some = this.of.filter((member) => member.state === state);
-            return some.length ? plural(some.length, some[0].says, some[0].says) : '';
-        }).filter(Boolean);
+        const other = ['dead', 'late', 'absent']
+            .map((state) => this.of.filter((member) => member.state === state))
+            .filter((some) => some.length > 0).map((some) => `${whole(some.length)} ${some[0].says}`);
         reveal(this.summary, well < total || this.of.some((member) => member.heard !== null));
         set(this.summary, well === total ? `All ${whole(total)} hosts keep pace.` :
             `${enumeration(other, 4)}; ${whole(well)} of ${whole(total)} hosts keep pace.`);

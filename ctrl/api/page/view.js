@@ -265,12 +265,9 @@ function showBooks({ data, rates }) {
     const names = ['received', 'created', 'sent', 'consumed', 'dropped', 'in_flight']
         .filter((name) => number(books[name]) !== null);
     reveal(byId('books'), names.length > 0);
-    const rows = names.map((name) => ({ name, words: name === 'in_flight' ? whole(books[name]) :
-        perSecond(rates.get('book/' + name)) }));
-    sync(byId('book-rows'), rows, (row) => row.name, (row) => {
-        const figure = new Figure(row.name.replace('_', ' '));
-        return { node: figure.node, update: ({ words }) => figure.update(words) };
-    });
+    const rows = names.map((name) => ({ name: name.replace('_', ' '), words: name === 'in_flight' ?
+        whole(books[name]) : perSecond(rates.get('book/' + name)) }));
+    sync(byId('book-rows'), rows, (row) => row.name, (row) => new Figure(row));
 }
 
 // A part that fails (on an absurd answer) leaves the others alone.
