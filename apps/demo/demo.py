@@ -12,6 +12,7 @@ of them hold an ordinary TCP transfer, all through the same switch. The last lin
 """
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -24,7 +25,6 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
 from rack import SOCKETS, SWITCH_ADDRESS, Rack, RackError  # noqa: E402 (the path comes first)
-from transfer import transfer  # noqa: E402
 
 HOSTS = 4
 MTU = 9000
@@ -55,18 +55,11 @@ def expect(good, text):
     return good
 
 
-def count_of(shape):
-    product = 1
-    for size in shape:
-        product *= size
-    return product
-
-
 def tensors():
     """The element counts of the model's tensors."""
     with open(SHAPES) as file:
         lines = [line.split('#')[0].split() for line in file]
-    return [count_of(int(n) for n in words[1:]) for words in lines if words]
+    return [math.prod(int(n) for n in words[1:]) for words in lines if words]
 
 
 def machine_is_slow():
@@ -156,7 +149,7 @@ def tcp(rack):
     """The transfer from host 1 to host 2; notes its outcome."""
     start = time.monotonic()
     try:
-        sent, received = transfer(rack, 1, 2, TCP_BYTES, QUIET_SECONDS)
+        sent, received = rack.transfer(1, 2, TCP_BYTES, QUIET_SECONDS)
     except (OSError, RackError) as error:
         expect(False, 'TCP transfer: %s' % error)
         return

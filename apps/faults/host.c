@@ -107,7 +107,7 @@ static struct {
 	size_t sent, received, bytes; /* its elements, and the bytes of one */
 	FILE *results;
 	void *send, *recv;
-	uint64_t done, wrong, partial, rejoins, told_ns, began_ns, longest_ns, random;
+	uint64_t done, wrong, partial, rejoins, told_ns, began_ns, longest_ns;
 	uint32_t given, got;
 } me;
 
@@ -118,17 +118,6 @@ now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014) */
-static uint64_t
-draw(void)
-{
-	uint64_t z = me.random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
 }
 
 /* The key of the job, from a file of hexadecimal digits. */
@@ -167,9 +156,10 @@ compute(void)
 {
 	uint64_t us = options.pause_us;
 
-	if (draw() % 1000000 < options.slow_ppm)
+	if (drand48() * 1e6 < (double)options.slow_ppm)
 		us += options.slow_least_us +
-			draw() % (options.slow_most_us - options.slow_least_us + 1);
+			(uint64_t)(drand48() *
+				(double)(options.slow_most_us - options.slow_least_us + 1));
 	if (us != 0)
 		sleep_us(us);
 }
@@ -371,7 +361,7 @@ prepare(void)
 		return -EINVAL;
 	me.sent = perf_reference_sent(&me.what);
 	me.received = perf_reference_received(&me.what);
-	me.random = options.seed + (options.source + 1) * UINT64_C(0xd1342543de82ef95);
+	srand48((long)(options.seed + (options.source + 1) * UINT64_C(0xd1342543de82ef95)));
 	me.bytes = weir_dtype_bytes(me.what.data.dtype);
 	me.send = malloc(me.sent * me.bytes + me.bytes);
 	me.recv = malloc(me.received * me.bytes + me.bytes);
@@ -439,14 +429,14 @@ flood(void)
 	}
 	signal(SIGINT, end);
 	signal(SIGTERM, end);
-	srand((unsigned int)options.seed);
+	srand48((long)options.seed);
 	while (!ended) {
 		for (int i = 0; i < BURST; i++) {
 			unsigned int at;
 
-			header.block_id = (uint32_t)rand() % BLOCKS;
+			header.block_id = (uint32_t)mrand48() % BLOCKS;
 			for (at = weir_header_write(&header, packet); at < bytes; at++)
-				packet[at] = (uint8_t)rand();
+				packet[at] = (uint8_t)mrand48();
 			sent += send(s, packet, bytes, MSG_DONTWAIT) == (ssize_t)bytes;
 		}
 		nanosleep(&pause, NULL);

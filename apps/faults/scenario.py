@@ -54,24 +54,32 @@ def at(path, check, value):
                     wrong.path) from None
 
 
+def typed(good, what):
+    def check(value):
+        if not good(value):
+            raise Wrong('%s is not %s' % (shown(value), what))
+        return value
+    return check
+
+
+text = typed(lambda value: isinstance(value, str) and value, 'a non-empty string')
+yes_or_no = typed(lambda value: isinstance(value, bool), 'true or false')
+section = typed(lambda value: isinstance(value, dict), 'an object')  # a switch's: the switch checks what is in it
+
+
+def number(least, most, kinds=(int, float), what='a number'):
+    is_one = typed(lambda value: isinstance(value, kinds) and not isinstance(value, bool), what)
+
+    def check(value):
+        if not least <= is_one(value) <= most:
+            raise Wrong('%g is not in %g..%g' % (value, least, most) if kinds != int else
+                        '%d is not in %d..%d' % (value, least, most))
+        return value
+    return check
+
+
 def whole(least, most):
-    def check(value):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise Wrong('%s is not an integer' % shown(value))
-        if not least <= value <= most:
-            raise Wrong('%d is not in %d..%d' % (value, least, most))
-        return value
-    return check
-
-
-def number(least, most):
-    def check(value):
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise Wrong('%s is not a number' % shown(value))
-        if not least <= value <= most:
-            raise Wrong('%g is not in %g..%g' % (value, least, most))
-        return value
-    return check
+    return number(least, most, int, 'an integer')
 
 
 def word(*words):
@@ -82,30 +90,11 @@ def word(*words):
     return check
 
 
-def text(value):
-    if not isinstance(value, str) or not value:
-        raise Wrong('%s is not a non-empty string' % shown(value))
-    return value
-
-
 def pattern(value):
     try:
         re.compile(text(value))
     except re.error as error:
         raise Wrong('%s: %s' % (shown(value), error)) from None
-    return value
-
-
-def yes_or_no(value):
-    if not isinstance(value, bool):
-        raise Wrong('%s is neither true nor false' % shown(value))
-    return value
-
-
-def section(value):
-    """Of the switch's configuration: the switch checks what is in it."""
-    if not isinstance(value, dict):
-        raise Wrong('%s is not an object' % shown(value))
     return value
 
 

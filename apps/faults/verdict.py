@@ -166,12 +166,11 @@ class Verdict:
         elif most is not None and self.slowdown > most:
             self.problems.append('%.1f times as long as without faults, not at most %g' % (
                 self.slowdown, most))
-        bounds = self.expect['longest_ms']
-        if bounds is not None and self.outcome.longest_ms is None:
+        bounds, longest = self.expect['longest_ms'], self.outcome.longest_ms
+        if bounds is not None and longest is None:
             self.problems.append('longest operation unknown: no host reached its end')
-        elif bounds is not None and not within(self.outcome.longest_ms, *bounds):
-            self.problems.append('longest operation: %d ms, not %s' % (
-                self.outcome.longest_ms, bounds_text(bounds)))
+        elif bounds is not None and not within(longest, *bounds):
+            self.problems.append('longest operation: %d ms, not %s' % (longest, bounds_text(bounds)))
         bounds, pings = self.expect['pings_lost_percent'], self.outcome.play.ping_loss()
         if bounds is not None:
             lost = 100 * (1 - pings[1] / pings[0]) if pings and pings[0] else 100

@@ -22,6 +22,7 @@ what a killed process left, or this command:
 import atexit
 import contextlib
 import ctypes
+import hashlib
 import http.client
 import json
 import os
@@ -32,6 +33,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 PREFIX = 'weir'
@@ -63,17 +65,19 @@ def tail(path, lines=25):
         return '    (%s)' % error
 
 
-def ip(*commands):
-    """Run ip commands, each a string, in one process."""
-    done = subprocess.run(['ip', '-batch', '-'], input='\n'.join(commands) + '\n', text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                          timeout=30)
+def command(argv, given='', seconds=30):
+    """Run a command to its end; given: its input. Returns its output; raises RackError if it fails."""
+    done = subprocess.run(argv, input=given, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False, timeout=seconds)
     if done.returncode != 0:
-        raise RackError('ip: %s' % done.stdout.strip())
+        raise RackError('%s: exit status %d: %s' % (' '.join(argv), done.returncode,
+                                                   done.stdout.strip()))
+    return done.stdout
 
 
-def alive(pid):
-    return os.path.exists('/proc/%d' % pid)
+def ip(*commands, options=()):
+    """Run ip commands, each a string, in one process."""
+    command(['ip', *options, '-batch', '-'], '\n'.join(commands) + '\n')
 
 
 def owner(name):
@@ -91,7 +95,7 @@ def abandoned(name):
     pid = owner(name)
     if pid == os.getpid():
         return not any(name.startswith(rack.name) for rack in live)
-    return pid is not None and not alive(pid)
+    return pid is not None and not os.path.exists('/proc/%d' % pid)
 
 
 def remove(path):
@@ -323,11 +327,7 @@ class Rack:
                 self.call(place, ['ethtool', '-K', 'eth0', 'tx', 'off'])
 
     def _ip_in(self, place, *commands):
-        done = subprocess.run(['ip', '-n', self.namespace(place), '-batch', '-'],
-                              input='\n'.join(commands) + '\n', text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False, timeout=30)
-        if done.returncode != 0:
-            raise RackError('ip in %s: %s' % (place, done.stdout.strip()))
+        ip(*commands, options=('-n', self.namespace(place)))
 
     @contextlib.contextmanager
     def inside(self, place):
@@ -345,13 +345,7 @@ class Rack:
 
     def call(self, place, argv, seconds=120):
         """Run a command to its end. Returns its output."""
-        done = subprocess.run(['ip', 'netns', 'exec', self.namespace(place)] + argv, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=seconds, check=False)
-        if done.returncode != 0:
-            raise RackError('%s: exit status %d: %s' % (' '.join(argv), done.returncode,
-                                                       done.stdout.strip()))
-        return done.stdout
+        return command(['ip', 'netns', 'exec', self.namespace(place)] + argv, seconds=seconds)
 
     def spawn(self, place, argv, name=None, env=None):
         """Start a process. Returns a Process."""
@@ -371,9 +365,8 @@ class Rack:
 
     def wire(self, host):
         """What a host's interface carried: the kernel's rx_bytes, tx_packets and so on."""
-        shown = subprocess.run(['ip', '-n', self.namespace(host), '-s', '-j', 'link', 'show',
-                                'dev', 'eth0'], check=True, stdout=subprocess.PIPE, timeout=10)
-        found = json.loads(shown.stdout)[0]['stats64']
+        found = json.loads(command(['ip', '-n', self.namespace(host), '-s', '-j', 'link', 'show',
+                                    'dev', 'eth0']))[0]['stats64']
         return {'%s_%s' % (way, key): found[way][key]
                 for way in ('rx', 'tx') for key in ('bytes', 'packets')}
 
@@ -459,18 +452,18 @@ class Rack:
         before = None
         while True:
             now = self.read_stats()
-            books = {k: now[k] for k in ('received', 'created', 'sent', 'consumed', 'in_flight',
-                                         'drops')}
-            if books == before and now['in_flight'] == 0:
+            counts = {k: now[k] for k in ('received', 'created', 'sent', 'consumed', 'in_flight',
+                                          'drops')}
+            if counts == before and now['in_flight'] == 0:
                 return now
             if time.monotonic() > until:
-                raise RackError('the switch did not come to rest in %g s: %s' % (seconds, books))
-            before = books
+                raise RackError('the switch did not come to rest in %g s: %s' % (seconds, counts))
+            before = counts
             time.sleep(0.05)
 
     @staticmethod
     def add_up(stats):
-        """Packet conservation; raises RackError if the counters do not add up."""
+        """Raises RackError unless each packet has one end: packet conservation."""
         dropped = sum(stats['drops'].values())
         got = stats['received'] + stats['created']
         gone = stats['sent'] + stats['consumed'] + dropped + stats['in_flight']
@@ -513,6 +506,34 @@ class Rack:
         return final
 
     # -- the hosts
+
+    def transfer(self, sender, receiver, size, seconds=60):
+        """Send random bytes over TCP from host to host, by the kernel's stack. Returns both ends' sha256."""
+        with self.inside(receiver):
+            listener = socket.create_server((self.address(receiver), 0))
+        listener.settimeout(seconds)
+        data, seen = os.urandom(size), []
+
+        def receive():
+            try:
+                connection, _ = listener.accept()
+                connection.settimeout(seconds)
+                with connection, connection.makefile('rb') as stream:
+                    seen.append(hashlib.file_digest(stream, 'sha256').hexdigest())
+            except OSError as error:
+                seen.append(str(error))
+
+        thread = threading.Thread(target=receive, daemon=True)
+        thread.start()
+        with self.inside(sender):
+            connection = socket.socket()
+        with connection, listener:
+            connection.settimeout(seconds)
+            connection.connect((self.address(receiver), listener.getsockname()[1]))
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            thread.join(seconds)
+        return hashlib.sha256(data).hexdigest(), seen[0] if seen else 'the receiver did not end'
 
     def perf(self, host, number, *options, source=None):
         """Start weir-perf on a host for a job; its report is in the process's `json`."""

@@ -4,11 +4,10 @@
 from tap import case, check, main
 from perf import finish, start
 from rack import SWITCH_ADDRESS, Rack, job
-from transfer import transfer
 
 
 def exact(rack, sender, receiver, size):
-    sent, received = transfer(rack, sender, receiver, size)
+    sent, received = rack.transfer(sender, receiver, size)
     check(sent == received, 'TCP from host %d to %d: %s became %s', sender, receiver, sent,
           received)
 
