@@ -120,8 +120,7 @@ begin(struct line *line, const char *module, enum ctrl_log_level level)
 	add(line, "level=%s module=%s", level_words[level], module);
 }
 
-/* Of other bytes than these a terminal may take orders: C0, DEL, and above them C1 and parts of
- * characters in whatever it takes for the encoding. */
+/* A terminal may take other bytes for commands: C0, DEL, C1, and parts of characters of several bytes. */
 static bool
 is_plain(char c)
 {
@@ -159,8 +158,8 @@ put(const char *text, size_t length)
 }
 
 /*
- * Whatever got into the line, it is one line, of printable ASCII. The descriptor is others' too, and
- * stays as blocking as they made it: the switch waits for no reader of its log.
+ * Write one line of printable ASCII, whatever it was made of. Other processes share the descriptor, so its flags
+ * do not change; the switch waits for no reader.
  */
 static void
 end(struct line *line)
@@ -355,7 +354,7 @@ room_of(int logtype)
 {
 	for (unsigned int i = 0; i < RTE_DIM(modules); i++)
 		if (rte_log_register(modules[i].type) ==
-			logtype) /* finds it: it is there already */
+			logtype) /* finds the type, which is registered already */
 			return module_words[modules[i].module];
 	return "dpdk";
 }
@@ -375,7 +374,7 @@ ctrl_log_rte_line(int logtype, unsigned int rte_level, const char *text)
 	enum ctrl_log_level level = level_of(rte_level);
 	struct line line;
 
-	/* A driver can complain about every packet. Who asked for more than warnings gets all. */
+	/* A driver can complain about every packet. Higher levels are on only if somebody wants to see all. */
 	if (level <= CTRL_LOG_WARNING && !ctrl_log_allow(limit, now_ms()))
 		return;
 	begin(&line, room_of(logtype), level);

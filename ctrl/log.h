@@ -9,7 +9,7 @@
  * DPDK and the data plane's modules log through rte_log comes out in the same form.
  *
  * Fields are a printf format of key=value pairs. Text from outside goes through ctrl_log_quote;
- * what is not printable ASCII is replaced whatever the caller does, so that nobody forges a line.
+ * other characters than printable ASCII are always replaced, so that no text forges a line.
  *
  * Logging never blocks: a line that does not fit into the pipe or socket is lost, and the next one written
  * ends in lost=N.

@@ -99,7 +99,7 @@ count_wrong(
 	return wrong;
 }
 
-/* Has the root alone data? Then these are whole, whoever else is missing. */
+/* Has only the root data? Then results are whole, whichever other sources are missing. */
 static bool
 always_whole(const struct weir *weir, const struct perf_reference *what)
 {
@@ -131,7 +131,7 @@ collective_check(struct weir *weir, const struct perf_reference *what, int code,
 		h = hash(h, part[i].present, sizeof(part[i].present));
 	}
 	if (always_whole(weir, what)) {
-		partial = false; /* and no part of them is to be looked at by itself */
+		partial = false; /* they are checked as a whole */
 		n = 0;
 		part[0].count = 0;
 	}

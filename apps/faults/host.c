@@ -262,8 +262,8 @@ tell(void)
 	fflush(stdout);
 }
 
-/* Deliver what is owed: contribute zeros until each source has been in each block. All hosts see the same results, and end
- * together. */
+/* Deliver what is owed: contribute zeros until each source has been in each block. All hosts see the same
+ * results, and end together. */
 static int
 settle(void)
 {
@@ -281,7 +281,7 @@ settle(void)
 	return code >= 0 && !done ? -EAGAIN : code;
 }
 
-/* Take a step. After the last one: meet the others, who may have to repeat some, and deliver what is owed. */
+/* Take a step. After the last one, meet the others, which may have to repeat some steps, and deliver what is owed. */
 static int
 advance(unsigned int *step, bool *over)
 {

@@ -249,7 +249,7 @@ class Play:
         self.rack.ask('DELETE', '/v1/faults')  # held packets are sent
 
     def tell_hung(self, host):
-        """Note who waits, and in which block."""
+        """Note the operation of a host that hangs, and the blocks that wait."""
         host.hung = True
         text = '%s: still at operation %d after %g s' % (host.name, host.step,
                                                         time.monotonic() - self.began)

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "ctrl/jobs/running.h"
 #include "ctrl/log.h"
 
 #define TICK_US UINT64_C(1000000)
@@ -29,12 +29,9 @@ static struct {
 } manager = {.fd = -1};
 
 static uint64_t
-now_us(void)
+monotonic_us(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return (uint64_t)(ctrl_monotonic() * 1e6);
 }
 
 static void
@@ -75,7 +72,7 @@ notify_open(void)
 	if (path != NULL) {
 		open_socket(path);
 		manager.every_us = watchdog_us() / 2;
-		manager.told_us = now_us();
+		manager.told_us = monotonic_us();
 	}
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");
@@ -105,7 +102,7 @@ notify_reloading(void)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_us());
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, monotonic_us());
 	tell(text);
 }
 
@@ -137,7 +134,7 @@ notify_stopping(const char *why)
 void
 notify_tick(bool workers_alive)
 {
-	uint64_t now = now_us();
+	uint64_t now = monotonic_us();
 
 	if (manager.stopping)
 		return;

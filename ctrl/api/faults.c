@@ -6,7 +6,7 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
-#include "ctrl/config/faults.h"
+#include "ctrl/config/config.h"
 #include "ctrl/jobs/reload.h"
 
 static void

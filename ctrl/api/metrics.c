@@ -12,7 +12,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/api/text.h"
-#include "ctrl/config/faults.h"
+#include "ctrl/config/config.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"

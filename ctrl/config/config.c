@@ -14,8 +14,8 @@
 #include "ctrl/config/files.h"
 #include "rmw/kernels.h"
 
-/* Answers a second and worker to who is no source of a job: with those that ask in vain, some hundred
- * hosts of a job that is deleted are told at their first repetition, and a flood has no echo. */
+/* Answers per second and worker to hosts that are no sources of a job: enough to tell some hundred hosts of a
+ * deleted job at their first repetition, too few to echo a flood. */
 #define REFUSALS 1000
 
 static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
@@ -185,7 +185,7 @@ ctrl_config_destroy(struct ctrl_config *config)
 
 static int fill_value(const char *schema, json_t *value);
 
-/* An object that may be missing although its members have defaults: then they are in force. */
+/* May the object be missing, so that the defaults of its members are in force? */
 static bool
 is_implied(const struct ctrl_key *object)
 {
@@ -255,7 +255,7 @@ fill_value(const char *schema, json_t *value)
 	return 0;
 }
 
-/* What the defaults can't tell, and what is nobody's business. */
+/* Set the listeners, whose default depends on the name, and remove the hashes of tokens. */
 static void
 settle_api(json_t *api, const struct ctrl_api *config)
 {

@@ -2,9 +2,9 @@
 /*
  * The configuration of a switch: one JSON file, read once, validated whole, then frozen.
  *
- * docs/configuration.md lists the keys. What is refused is refused here, before anything starts,
- * with the place and the reason. Reading a configuration has no side effects and needs no EAL;
- * whether this machine has the interfaces and CPUs that it names is asked when the switch starts.
+ * docs/configuration.md lists the keys. A wrong file is refused here, before anything starts, with the place and
+ * the reason. Reading a configuration has no side effects and needs no EAL; the switch checks at its start that
+ * this machine has the interfaces and CPUs.
  *
  * Thread safety: a configuration is read-only once loaded.
  */
@@ -37,18 +37,18 @@
 #define CTRL_HOSTS_MAX       16
 #define CTRL_HOST_BYTES      254 /* a DNS name */
 
-/* What a port is besides its pktbuf_port_config. */
+/* What ctrl knows of a port beyond its pktbuf_port_config. */
 struct ctrl_port {
 	char arguments[CTRL_DEVICE_BYTES]; /* the device as EAL takes it: name and arguments */
 	char device[CTRL_DEVICE_BYTES]; /* its name, by which DPDK knows the port */
-	char interface[CTRL_INTERFACE_BYTES]; /* the kernel interface that it stands on, or "" */
+	char interface[CTRL_INTERFACE_BYTES]; /* the kernel interface below it, or "" */
 	uint32_t frame_max; /* bytes of the largest frame that it carries; 0: not known here */
 	uint32_t buffer_bytes; /* packet buffer that the device asks for; 0: any */
 	bool pci;
 	bool holds_mbufs; /* its receive rings are filled with packet buffers */
 };
 
-/* Where the control API is reached. */
+/* An address that the control API listens on. */
 struct ctrl_listener {
 	char text[CTRL_FILE_BYTES]; /* as in the file */
 	bool exception; /* on the switch's own address, which comes with the exception interface */
@@ -71,7 +71,7 @@ struct ctrl_quota {
 	uint32_t changes_burst; /* of them at once, [1, 1000000] */
 };
 
-/* Who may use the control API with a token. */
+/* A client of the control API that has a token. */
 struct ctrl_tenant {
 	char name[CTRL_NAME_BYTES];
 	uint8_t token_sha256[CTRL_HASH_BYTES];
@@ -135,12 +135,12 @@ int ctrl_config_parse(const char *text, size_t length, const char *name,
 void ctrl_config_destroy(struct ctrl_config *config);
 
 /*
- * The first listener on which tokens, and what they open, can be read on the way: TCP for other
- * machines without TLS, where there are tenants. NULL: none.
+ * The first listener that tenants of other machines reach without TLS, so that their tokens can be read on the
+ * way. NULL: none.
  */
 const struct ctrl_listener *ctrl_api_clear_text(const struct ctrl_api *api);
 
-/* Print what it takes, computed before anything is allocated: the pools, tables and jobs, a line each. */
+/* Print the memory that the switch takes, computed before anything is allocated: pools, tables and jobs, a line each. */
 void ctrl_memory_print(const struct ctrl_config *config, FILE *out);
 
 /* Bytes of the largest Ethernet frame (without FCS) of a job: a result in the extended form. */
@@ -152,5 +152,17 @@ uint32_t ctrl_job_frame_bytes(const struct ppe_job *job);
  * A new object, or NULL without memory.
  */
 json_t *ctrl_config_json(const struct ctrl_config *config);
+
+/* -- the section `faults`, which is also a request of the control API */
+
+/* Check and read a section; `config` has the names of the ports. faults: zeroed. 0, or -EINVAL and the error. */
+int ctrl_faults_parse(const struct ctrl_config *config, json_t *section, struct ppe_faults *faults,
+	struct ctrl_error *error);
+
+/* A rule as the section has it, every key named. A new object, or NULL without memory. */
+json_t *ctrl_fault_rule_json(const struct ctrl_config *config, const struct ppe_fault_rule *rule);
+
+/* A key's word for an action: "drop". A constant. */
+const char *ctrl_fault_action(enum ppe_fault_action action);
 
 #endif

@@ -37,7 +37,7 @@ static const struct {
 /* Long options that begin like a refused one. */
 static const char *const allowed[] = {"--huge-dir", "--huge-unlink", "--base-virtaddr"};
 
-/* With these a process keeps its memory, or what tells of it, to itself. */
+/* Options with which other processes cannot attach. */
 static const char *const unshared[] = {"--no-huge", "--no-shconf", "--in-memory"};
 
 static bool
@@ -144,8 +144,8 @@ ctrl_read_eal(struct ctrl_reading *reading)
 	rc |= add_lcores(config);
 	rc |= add(config, "-m%u", config->memory_mb);
 	/*
-	 * EAL and drivers tell at length what they do; what goes wrong is enough. A TAP's driver
-	 * takes a kernel without flow offload, and a process without secondaries, for errors.
+	 * EAL and drivers log much; warnings and errors are enough. The TAP driver logs errors for a kernel without
+	 * flow offload, and for a process without secondaries.
 	 */
 	if (!given(list, "--log-level")) {
 		rc |= add(config, "--log-level=warning");

@@ -23,20 +23,6 @@ ctrl_path(const char *format, ...)
 }
 
 int
-ctrl_refuse(struct ctrl_error *error, struct ctrl_path path, const char *format, ...)
-{
-	va_list args;
-
-	error->wrong = CTRL_WRONG_VALUE;
-	error->path = path;
-	error->key[0] = '\0';
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
-	return -EINVAL;
-}
-
-int
 ctrl_refuse_key(struct ctrl_error *error, enum ctrl_wrong wrong, struct ctrl_path path,
 	const char *key, const char *format, ...)
 {

@@ -34,9 +34,9 @@ struct ctrl_error {
 	char text[600]; /* the reason; "": there is no error */
 };
 
-/* Set the error of a value. Returns -EINVAL. */
-int ctrl_refuse(struct ctrl_error *error, struct ctrl_path path, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+/* Set the error of a value; format and arguments follow the path. Returns -EINVAL. */
+#define ctrl_refuse(error, path, ...)                                                              \
+	ctrl_refuse_key(error, CTRL_WRONG_VALUE, path, "", __VA_ARGS__)
 
 /* Set the error of a key of the object at a path. Returns -EINVAL. */
 int ctrl_refuse_key(struct ctrl_error *error, enum ctrl_wrong wrong, struct ctrl_path path,

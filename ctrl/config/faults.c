@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctrl/config/faults.h"
-
+/* The section "faults". */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

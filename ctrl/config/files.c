@@ -17,7 +17,7 @@
 #define PATH_BYTES  512
 #define WRITE_BYTES 4096u /* of a write(2): so that tests can fail in the middle */
 
-/* What a descriptor, or the error of open(), says against it; 0: nothing. */
+/* The error of what open() returned; 0 for a regular file. */
 static int
 objection(int fd)
 {
@@ -36,7 +36,7 @@ objection(int fd)
 int
 ctrl_open_regular(const char *path, const char **why)
 {
-	/* No terminal becomes ours by being opened. */
+	/* With O_NOCTTY, a terminal does not become the controlling one. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	int wrong = objection(fd);
 
@@ -176,7 +176,7 @@ write_beside(const char *path, const char *text, size_t length)
 	int fd, rc;
 
 	step("open");
-	/* A FIFO that somebody has put there would be waited for. */
+	/* Without O_NONBLOCK, a FIFO in this place would block the switch. */
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
@@ -204,7 +204,7 @@ sync_folder(const char *path)
 	if (fd < 0)
 		return -errno;
 	step("fsync folder");
-	if (fsync(fd) < 0 && errno != EINVAL) /* file systems that can't need not */
+	if (fsync(fd) < 0 && errno != EINVAL) /* EINVAL: this file system has nothing to sync */
 		rc = -errno;
 	step("close folder");
 	close(fd);

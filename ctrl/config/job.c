@@ -422,7 +422,7 @@ check_unique(struct ctrl_reading *reading, unsigned int index)
 	return 0;
 }
 
-/* Ids of few bits repeat: fine for a capture in a loop, but a join does not tell hosts of them. */
+/* Block ids of few bits repeat, as in a capture that is played in a loop. A join does not tell hosts their width. */
 static int
 check_block_bits(struct ctrl_reading *reading, unsigned int index, unsigned int bits)
 {

@@ -10,7 +10,7 @@
 #include "ctrl/config/job_settings.h"
 #include "ctrl/config/schema.h"
 
-/* Keys of a job that are no settings. must, must_id: NULL: required, "": not. */
+/* Keys of a job other than its settings. must, must_id: NULL: required, "": not. */
 #define CTRL_JOB_IDENTITY(at, must, must_id)                                                       \
 	{at "name", CTRL_NAME, "", must, .min = 1, .max = PPE_JOB_NAME_MAX - 1},                   \
 		{at "size", CTRL_INTEGER, "", must, .min = 1, .max = WEIR_SOURCES_MAX},            \

@@ -8,9 +8,9 @@
 
 #define FRAME_LEAST   2048u
 #define VLAN_AND_FCS  8u
-#define RESERVE_BYTES (24u << 20) /* for EAL, drivers and the heap's own books */
+#define RESERVE_BYTES (24u << 20) /* for EAL, drivers and the heap's headers */
 
-/* The packet buffer that every port and job can do with. */
+/* The size of packet buffers that suffices for every port and job. */
 static uint32_t
 buffer_bytes_needed(const struct ctrl_config *config)
 {
@@ -28,7 +28,7 @@ buffer_bytes_needed(const struct ctrl_config *config)
 	return RTE_ALIGN(need, 64);
 }
 
-/* Receive rings that are filled with buffers must leave some to work with. */
+/* Receive rings hold packet buffers; the workers need others. */
 static int
 check_packets(struct ctrl_reading *reading)
 {

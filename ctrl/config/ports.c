@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <bsd/string.h>
+#include <rte_pci.h>
 
 #include "ctrl/config/config_priv.h"
 #include "ctrl/config/schema.h"
@@ -15,7 +16,7 @@
 
 /* -- device strings: "0000:01:00.0,arg=value", "net_af_packet0,iface=veth0,framesz=2048" */
 
-/* Block sizes are held against this, not against this machine's pages: files travel. */
+/* Block sizes are checked with this size, not with this machine's pages: a file may be for another machine. */
 #define PAGE_BYTES 4096u
 
 /*
@@ -64,7 +65,7 @@ number_argument(struct ctrl_reading *reading, struct ctrl_path path, const char 
 	return 0;
 }
 
-/* The driver or the kernel refuses wrong rings at start, in words that nobody understands. */
+/* The driver or the kernel would refuse wrong rings at the start, with messages that do not help. */
 static int
 read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
 	struct ctrl_port *port, unsigned int *queue_pairs)
@@ -101,30 +102,12 @@ read_af_packet(struct ctrl_reading *reading, struct ctrl_path path, const char *
 	return 0;
 }
 
-/* [domain:]bus:device.function, written to `name` in the long form that DPDK knows it by. */
-static bool
-is_pci(const char *text, char *name, size_t size)
-{
-	unsigned int part[4];
-	int used = 0;
-
-	if (sscanf(text, "%8x:%2x:%2x.%1x%n", &part[0], &part[1], &part[2], &part[3], &used) != 4) {
-		part[0] = 0;
-		used = 0;
-		if (sscanf(text, "%2x:%2x.%1x%n", &part[1], &part[2], &part[3], &used) != 3)
-			return false;
-	}
-	if (text[used] != '\0' && text[used] != ',')
-		return false;
-	snprintf(name, size, "%.4x:%.2x:%.2x.%x", part[0], part[1], part[2], part[3]);
-	return true;
-}
-
 static int
 read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *text,
 	struct ctrl_port *port, unsigned int *queue_pairs)
 {
 	size_t name = strcspn(text, ",");
+	struct rte_pci_addr address;
 
 	*queue_pairs = PPE_WORKERS_MAX;
 	strlcpy(port->arguments, text, sizeof(port->arguments));
@@ -132,14 +115,15 @@ read_device(struct ctrl_reading *reading, struct ctrl_path path, const char *tex
 		if (*p <= ' ' || *p > '~')
 			return ctrl_refuse(reading->error, path,
 				"device has blanks or characters outside ASCII");
-	if (is_pci(text, port->device, sizeof(port->device))) {
+	memcpy(port->device, text, name);
+	port->device[name] = '\0';
+	if (rte_pci_addr_parse(port->device, &address) == 0) {
+		rte_pci_device_name(&address, port->device, sizeof(port->device));
 		port->pci = true;
 		port->holds_mbufs = true;
 		port->frame_max = 1514;
 		return 0;
 	}
-	memcpy(port->device, text, name);
-	port->device[name] = '\0';
 	if (strncmp(text, "net_", 4) != 0 || name < 5)
 		return ctrl_refuse(reading->error, path,
 			"\"%s\" is neither a PCI address nor a virtual device (net_...)",
@@ -246,7 +230,7 @@ read_exception(struct ctrl_reading *reading)
 		.tx_queues = 1,
 		.rx_descriptors = 256,
 		.tx_descriptors = 256,
-		.rx_checksum = PKTBUF_CHECKSUM_OFF, /* it is the kernel that speaks here */
+		.rx_checksum = PKTBUF_CHECKSUM_OFF, /* the kernel computes them */
 		.tx_checksum = PKTBUF_CHECKSUM_SOFTWARE,
 		.promiscuous = true,
 	};

@@ -11,7 +11,6 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
-#include "ctrl/jobs/generations.h"
 #include "ctrl/config/job.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"

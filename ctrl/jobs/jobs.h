@@ -52,7 +52,7 @@ struct ctrl_refusal {
 /*
  * All of these: who: for the log. 0; or -EINVAL and *why: refused, nothing has changed.
  *
- * Create a job for a tenant (NULL: nobody's); *job is it.
+ * Create a job for a tenant (NULL: for none); *job is it.
  */
 int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
@@ -60,7 +60,7 @@ int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *sp
 
 /*
  * Bring a job back that a former run made, with its id, members (size of them) and when it was created
- * (Unix time). It had its quota's leave then. The caller logs.
+ * (Unix time). Its quota was checked when it was created. The caller logs.
  */
 int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
@@ -78,8 +78,8 @@ int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_log_who *who, bool *leaving, struct ctrl_refusal *why);
 
 /*
- * A host joins with a rank, for a job of this size. The same again, from the same address, changes
- * nothing but that the member has been heard, and has another membership: the host's last join's. In a job of the configuration the file says who may.
+ * A host joins with a rank, for a job of this size. A repeated join from the same address only renews the
+ * member's last sign of life and its membership number. In a job of the configuration, the file lists the hosts.
  */
 int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, const struct ctrl_log_who *who,
@@ -90,8 +90,8 @@ int ctrl_member_check(const struct ctrl_running *running, unsigned int rank, uns
 	uint32_t address, struct ctrl_refusal *why);
 
 /*
- * May the one that joined with this number (ctrl_member.membership) say that the member of this rank
- * leaves? Not when another has joined in its place since.
+ * May the process that joined with this number (ctrl_member.membership) remove the member of this rank? Not if
+ * another process has joined in its place since.
  */
 bool ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership);
 

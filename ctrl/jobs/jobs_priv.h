@@ -18,7 +18,7 @@ struct ctrl_job *ctrl_job_new(const struct ppe_job *shape);
 /* Put a job that is out of the table into ctrl_running.leaving. */
 void ctrl_job_leaves(struct ctrl_running *running, struct ctrl_job *job);
 
-/* Nobody waits for a worker that does not turn. 0, or refused. */
+/* Refuse a change while a worker does not turn: the change would wait for it. 0, or refused. */
 int ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why);
 
 /* A copy of the job to change and publish, in job->next. NULL: no memory. */
@@ -48,7 +48,7 @@ int ctrl_spec_free_id(const struct ctrl_running *running);
 int ctrl_spec_check(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
 
-/* Results in a group reach whoever is in it: two tenants' would reach both. 0, or refused. */
+/* Refuse a multicast group of another tenant's job: each would get the other's results. 0, or refused. */
 int ctrl_spec_check_group(const struct ctrl_running *running, uint32_t group,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
 

@@ -158,7 +158,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 		member->seen = ctrl_monotonic();
 		/* It may be a new process on that host, to which the rank belongs from now on. */
 		member->membership = draw_membership();
-		ctrl_state_note_soon(running);
+		ctrl_state_note(running);
 		return 0;
 	}
 	if (rc == 0)
@@ -166,7 +166,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
 	ctrl_member_begin(job, rank, address, who);
-	ctrl_state_note_soon(running);
+	ctrl_state_note(running);
 	return 0;
 }
 
@@ -226,7 +226,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 	ctrl_log_change(who, "member left", "job=%s rank=%u joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_job_joined(job),
 		job->job->nb_sources);
-	ctrl_state_note_soon(running);
+	ctrl_state_note(running);
 	return 0;
 }
 
@@ -301,7 +301,7 @@ ctrl_members_tick(struct ctrl_running *running)
 	}
 	if (ctrl_jobs_publish(running, due->job, &why) < 0)
 		return;
-	ctrl_state_note_soon(running);
+	ctrl_state_note(running);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL && running->by_id[i]->member != NULL)
 			mark_expired(running->by_id[i]);

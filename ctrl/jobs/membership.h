@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who of a job is in, and so whether it runs: what every view of a job says comes from here.
+ * Which sources of a job are in, and the job's state that follows. Every view of a job takes it from here.
  *
  * A job runs while a generation is alive: all its sources are in it, none has left, expired or asked to
  * join the next one, which a host that was started again does. A source that asks has given up what the
@@ -14,7 +14,7 @@
 enum ctrl_job_state {
 	CTRL_JOB_JOINING, /* it waits for sources */
 	CTRL_JOB_RUNNING,
-	CTRL_JOB_IDLE, /* it ran, and nobody is in it any more */
+	CTRL_JOB_IDLE, /* it ran, and all its sources have left */
 	CTRL_JOB_DRAINING, /* it is deleted, and its last results are on their way */
 };
 
@@ -26,7 +26,7 @@ struct ctrl_membership {
 	bool abandoned; /* ctrl_job_is_abandoned */
 };
 
-/* Does nobody who contributed to the job's blocks wait for them any more? */
+/* Are all sources that contributed to the job's blocks gone, so that no host waits for results? */
 bool ctrl_job_is_abandoned(const struct ctrl_job *job, const struct ppe_job_stats *stats);
 
 /* stats: the job's, as just read (ctrl_running_job_stats). Control thread. */

@@ -12,7 +12,6 @@
 #include "ctrl/config/config.h"
 #include "ctrl/config/error.h"
 #include "ctrl/config/job.h"
-#include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/state.h"
 #include "ctrl/jobs/tenants.h"
@@ -118,7 +117,7 @@ move_tenant(const struct ctrl_running *running, struct ctrl_job *job,
 		return;
 	job->tenant = ctrl_tenant_find(&next->api, former->name);
 	if (job->tenant == NULL && !ctrl_job_is_leaving(running, job))
-		ctrl_log_change(who, "job is nobody's now: its tenant is gone", "job=%s tenant=%s",
+		ctrl_log_change(who, "job has no tenant any more", "job=%s tenant=%s",
 			ctrl_log_quote(job->job->name).text, ctrl_log_quote(former->name).text);
 }
 
@@ -208,7 +207,6 @@ ctrl_reload_apply(struct ctrl_running *running, struct ctrl_config *next,
 		move_tenant(running, job, next, who);
 	running->config = next;
 	running->reloads++;
-	ctrl_state_note(running);
 	ctrl_state_save(running);
 	return 0;
 }

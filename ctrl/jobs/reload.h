@@ -2,9 +2,8 @@
 /*
  * A configuration that is read again while the switch runs: taken whole, or refused whole.
  *
- * What changed in the file is what changes; a job that nothing was changed of is not touched, nor
- * what was changed of it over the API since. So the former configuration is compared with the next
- * one, not with what runs.
+ * Only the differences between the former file and the next one are applied. A job that is the same in both
+ * stays as it is, with all that the API has changed in it.
  *
  * Thread safety: for the one control thread.
  */

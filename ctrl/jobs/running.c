@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/membership.h"
+#include "ctrl/jobs/state.h"
 
 #define STUCK_S 1.0
 

@@ -29,7 +29,7 @@ enum ctrl_member_state {
 struct ctrl_member {
 	enum ctrl_member_state state;
 	uint32_t address; /* host order; not of expected ones */
-	uint64_t membership; /* number of its last join, no other's of this switch; 0: not known */
+	uint64_t membership; /* number of its last join, unique in this switch; 0: not known */
 	double joined; /* Unix time, s */
 	double seen; /* its last join; CLOCK_MONOTONIC, s */
 	double gone; /* when it left or expired; likewise */
@@ -44,7 +44,8 @@ struct ctrl_job {
 	const struct ppe_job *job; /* as published, or to be: `copy` */
 	struct ppe_job *copy;
 	struct ppe_job *next; /* to be published in place of `job`, while a change is made */
-	const struct ctrl_tenant *tenant; /* whose it is; NULL: nobody's, the administrator's */
+	const struct ctrl_tenant
+		*tenant; /* the owner; NULL: none, as of the administrator's jobs */
 	bool from_file; /* the configuration has it, and its sources */
 	double created; /* Unix time, s */
 	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
@@ -68,7 +69,7 @@ struct ctrl_reloaded {
 	bool certificate; /* there is another one */
 };
 
-/* Reloads that are asked for, by number, and what came of the last one (ctrl/api/config.c). */
+/* Reloads, by number, and the outcome of the last one (ctrl/api/config.c). */
 struct ctrl_reloading {
 	uint32_t asked, done; /* they differ: the owner of the loop has to do one */
 	struct ctrl_log_who who; /* asks */
@@ -85,11 +86,10 @@ struct ctrl_running {
 	double started_at; /* Unix time, s */
 	bool ready; /* packets flow; set by the owner of the loop */
 	struct ctrl_job *by_id[WEIR_JOBS_MAX]; /* NULL where there is none */
-	struct ctrl_job *leaving; /* jobs that are gone, their last results not: "draining" */
+	struct ctrl_job *leaving; /* deleted jobs whose last results are on their way: "draining" */
 	const struct ctrl_engine *engine; /* how a change reaches `ppe` */
 	uint32_t instances; /* of jobs made over the API: tells one from the next of its id */
-	uint16_t reserved
-		[WEIR_JOBS_MAX]; /* generations, by id; 0: none yet (ctrl/jobs/generations.h) */
+	uint16_t reserved[WEIR_JOBS_MAX]; /* generations, by id; 0: none yet (ctrl/jobs/state.h) */
 	enum ctrl_state_due
 		state_due; /* when the state file is to be written (ctrl/jobs/state.h) */
 	bool state_open; /* it has been read: it may be written */
@@ -101,7 +101,7 @@ struct ctrl_running {
 };
 
 /*
- * Take over a built switch with the jobs of its configuration. 0, or -ENOMEM. The configuration
+ * Describe a built switch, with the jobs of its configuration. 0, or -ENOMEM. The configuration
  * must outlive the result. ctrl_running_destroy (NULL is fine) frees jobs that the switch may run
  * on: destroy that first.
  */
@@ -127,10 +127,10 @@ int ctrl_running_stuck_worker(struct ctrl_running *running);
 /* The job of a name, or NULL; those that are leaving have none. */
 struct ctrl_job *ctrl_running_find_job(struct ctrl_running *running, const char *name);
 
-/* Is it a job no more, and only its last results are on their way? */
+/* Is the job deleted, with its last results on their way? */
 bool ctrl_job_is_leaving(const struct ctrl_running *running, const struct ctrl_job *job);
 
-/* A job's counters; all zero when the engines do not know it, or no more. */
+/* A job's counters; all zero if the engines do not have the job. */
 void ctrl_running_job_stats(const struct ctrl_running *running, const struct ctrl_job *job,
 	struct ppe_job_stats *stats);
 

@@ -12,7 +12,6 @@
 
 #include "ctrl/config/files.h"
 #include "ctrl/config/job.h"
-#include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/tenants.h"
@@ -139,13 +138,6 @@ ctrl_state_save(struct ctrl_running *running)
 void
 ctrl_state_note(struct ctrl_running *running)
 {
-	if (running->state_due == CTRL_STATE_CLEAN)
-		running->state_due = CTRL_STATE_AT_TICK;
-}
-
-void
-ctrl_state_note_soon(struct ctrl_running *running)
-{
 	running->state_due = CTRL_STATE_AT_TURN;
 }
 
@@ -154,14 +146,6 @@ ctrl_state_settle(struct ctrl_running *running)
 {
 	/* After a failure only the tick tries again, once a second. */
 	if (running->state_due == CTRL_STATE_AT_TURN && !running->state_failed)
-		ctrl_state_save(running);
-}
-
-void
-ctrl_state_tick(struct ctrl_running *running)
-{
-	ctrl_generations_tick(running);
-	if (running->state_due != CTRL_STATE_CLEAN)
 		ctrl_state_save(running);
 }
 
@@ -222,7 +206,7 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 		ctrl_log_quote(tenant == NULL ? "" : owner).text,
 		ctrl_job_joined(running->by_id[spec.id]), spec.shape.nb_sources);
 	if (owner[0] != '\0' && tenant == NULL)
-		ctrl_log_change(&who, "job is nobody's now: its tenant is gone", "job=%s tenant=%s",
+		ctrl_log_change(&who, "job has no tenant any more", "job=%s tenant=%s",
 			ctrl_log_quote(spec.shape.name).text, ctrl_log_quote(owner).text);
 	return 0;
 }
@@ -527,7 +511,8 @@ ctrl_generations_reserve(struct ctrl_running *running, uint8_t id, uint16_t firs
 	if (suffices(*reserved, first))
 		return;
 	*reserved = ctrl_generation_add(first, CTRL_GENERATIONS_AHEAD - 1);
-	ctrl_state_note(running);
+	if (running->state_due == CTRL_STATE_CLEAN)
+		running->state_due = CTRL_STATE_AT_TICK;
 }
 
 uint16_t
@@ -552,8 +537,9 @@ ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job)
 		ctrl_generations_reserve(running, job->id, first);
 }
 
-void
-ctrl_generations_tick(struct ctrl_running *running)
+/* Reserve for jobs that have nearly reached what is reserved. */
+static void
+reserve_ahead(struct ctrl_running *running)
 {
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		const struct ctrl_job *job = running->by_id[id];
@@ -565,4 +551,12 @@ ctrl_generations_tick(struct ctrl_running *running)
 		if (g != 0)
 			ctrl_generations_reserve(running, (uint8_t)id, g);
 	}
+}
+
+void
+ctrl_state_tick(struct ctrl_running *running)
+{
+	reserve_ahead(running);
+	if (running->state_due != CTRL_STATE_CLEAN)
+		ctrl_state_save(running);
 }

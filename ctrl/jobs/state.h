@@ -55,19 +55,49 @@ int ctrl_state_restore(
 /* Lay the file aside, as path.forgotten. 0, or -errno (-ENOENT: there is none). */
 int ctrl_state_forget(const char *path);
 
-/* Something has changed: to be written at the latest at the next tick. */
-void ctrl_state_note(struct ctrl_running *running);
-
-/* The same, and write it now. Waits for the disk. */
+/* Write the state now. Waits for the disk. */
 void ctrl_state_save(struct ctrl_running *running);
 
 /* The end of the loop's turn: write what members have changed. */
 void ctrl_state_settle(struct ctrl_running *running);
 
-/* Members have changed: to be written at the end of the loop's turn. */
-void ctrl_state_note_soon(struct ctrl_running *running);
+/* Members have changed: write the state at the end of the loop's turn. */
+void ctrl_state_note(struct ctrl_running *running);
 
 /* Each second: write what has changed, or could not be written. */
 void ctrl_state_tick(struct ctrl_running *running);
+
+/*
+ * -- generations
+ *
+ * No generation of a job id is used twice, also not in later runs of the switch: a host of a former run is then
+ * never taken for one of this run.
+ *
+ * Hosts know a generation as soon as it begins; the state file is written later, or after a crash not at all.
+ * So numbers are reserved ahead: `reserved` of an id is a generation that none has gone beyond, and is in the
+ * file before it is reached. A new run begins after it. When half of CTRL_GENERATIONS_AHEAD is used up, the tick
+ * reserves as many again: 500 generations a second are more than joins over a network make. Generations are a ring
+ * of [1, 65535]. A restart takes at most a 64th of it, and no packet of a run 64 restarts ago is left.
+ */
+
+#define CTRL_GENERATIONS_AHEAD 1024u
+
+/* The generation n after g in the ring; g: [1, 65535]. */
+uint16_t ctrl_generation_add(uint16_t g, unsigned int n);
+
+/* How many generations `to` is after `from` in the ring, [0, 65535). */
+unsigned int ctrl_generation_ahead(uint16_t from, uint16_t to);
+
+/*
+ * What a job that is to be made with this id, while by_id has what it follows, is to begin with
+ * (ppe_job.first_generation; 0: what the switch drew). Nothing is reserved yet: it may be refused.
+ */
+uint16_t ctrl_generations_next(const struct ctrl_running *running, uint8_t id);
+
+/* It runs now: reserve from its first one on. */
+void ctrl_generations_begin(struct ctrl_running *running, const struct ppe_job *job);
+
+/* Reserve for a job that begins with `first`, [1, 65535]. */
+void ctrl_generations_reserve(struct ctrl_running *running, uint8_t id, uint16_t first);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tenants have, and what they may have. A quota is checked when a job is created or changed:
- * what a job was promised once, it keeps.
+ * What tenants use, and their quotas. A quota is checked when a job is created or changed; a job keeps what it
+ * has got.
  */
 #ifndef CTRL_JOBS_TENANTS_H
 #define CTRL_JOBS_TENANTS_H
@@ -23,7 +23,7 @@ uint64_t ctrl_job_memory(const struct ppe_job *job);
 const struct ctrl_tenant *ctrl_tenant_find(const struct ctrl_api *api, const char *name);
 
 /*
- * tenant: NULL for the jobs that are nobody's. Jobs that are leaving count: they have their memory
+ * tenant: NULL for the jobs without a tenant. Jobs that are leaving count: they have their memory
  * until they are gone.
  */
 void ctrl_tenant_use(

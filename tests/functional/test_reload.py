@@ -276,7 +276,7 @@ def tenants_and_levels_change():
         more = api.tcp('POST', '/v1/jobs', {'name': 'c', 'size': 1}, token='w')
         check(more.status == 403 and more.code == 'quota', '%s', more.text)
         check(jobs_of(api)['b']['tenant'] is None, '%s', jobs_of(api)['b'])
-        check("job is nobody's now" in rack.switch.output, 'not logged')
+        check("job has no tenant any more" in rack.switch.output, 'not logged')
         api.unix('DELETE', '/v1/jobs/b')
         wait_for(lambda: 'level=info' in rack.switch.output, 'log.level')
         # A request that was under way belongs to nobody that is gone.

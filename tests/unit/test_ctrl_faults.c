@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "ctrl/config/config.h"
-#include "ctrl/config/faults.h"
 
 static struct ctrl_config config = {.nb_ports = 2, .port = {{.name = "p0"}, {.name = "p1"}}};
 static struct ppe_faults faults;

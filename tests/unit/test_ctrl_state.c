@@ -11,7 +11,6 @@
 
 #include <criterion/criterion.h>
 
-#include "ctrl/jobs/generations.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/config/files.h"
 #include "ctrl/jobs/state.h"
