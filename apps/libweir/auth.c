@@ -207,19 +207,10 @@ gmac(EVP_CIPHER_CTX *context, uint32_t first, uint64_t number, const struct iove
 }
 
 bool
-weir_auth_contribution(struct weir_auth *auth, uint64_t number, const struct iovec *pieces,
+weir_auth_tag(struct weir_auth *auth, uint32_t what, uint64_t number, const struct iovec *pieces,
 	unsigned int n, uint8_t tag[WEIR_TAG_BYTES])
 {
-	return gmac(auth->contributions, WEIR_IV_CONTRIBUTION, number, pieces, n, tag);
-}
-
-bool
-weir_auth_acknowledgement(
-	struct weir_auth *auth, uint64_t number, const uint8_t *header, uint8_t tag[WEIR_TAG_BYTES])
-{
-	const struct iovec piece = {(void *)(uintptr_t)header, WEIR_EXT_BYTES};
-
-	return gmac(auth->contributions, WEIR_IV_ACKNOWLEDGE, number, &piece, 1, tag);
+	return gmac(auth->contributions, what, number, pieces, n, tag);
 }
 
 /* Does the packet say that it has a tag, and room for it? */

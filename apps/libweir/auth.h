@@ -32,13 +32,12 @@ bool weir_auth_challenge(struct weir_auth *auth, const uint8_t challenge[WEIR_CH
 /* The join is accepted under the challenge that is quoted: the generation's keys. false: no memory. */
 bool weir_auth_begin(struct weir_auth *auth, uint16_t generation);
 
-/* The tag of a contribution: of its header and payload, in pieces. false: no memory, and the tag is zeros. */
-bool weir_auth_contribution(struct weir_auth *auth, uint64_t number, const struct iovec *pieces,
-	unsigned int n, uint8_t tag[WEIR_TAG_BYTES]);
-
-/* The tag of an acknowledgement, which is a header. The same. */
-bool weir_auth_acknowledgement(struct weir_auth *auth, uint64_t number, const uint8_t *header,
-	uint8_t tag[WEIR_TAG_BYTES]);
+/*
+ * The tag of a contribution (what: WEIR_IV_CONTRIBUTION), its header and payload in pieces, or of an acknowledgement
+ * (WEIR_IV_ACKNOWLEDGE), a header. false: no memory, and the tag is zeros.
+ */
+bool weir_auth_tag(struct weir_auth *auth, uint32_t what, uint64_t number,
+	const struct iovec *pieces, unsigned int n, uint8_t tag[WEIR_TAG_BYTES]);
 
 /* Whether a packet of `bytes`, its tag at the end, is the block's result. slice: rank + 1 where it is for this
  * receiver alone; else 0. */

@@ -114,7 +114,7 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 struct weir_control {
 	char *address, *job, *token, *ca_file;
 	const char *token_from; /* for people; NULL: there is no token */
-	char *members; /* the path /v1/jobs/NAME/members */
+	char *escaped, *members; /* the job's name in a path; the path /v1/jobs/NAME/members */
 	struct weir_launcher who;
 	bool joined;
 	uint64_t membership; /* of the join; 0: not known */
@@ -191,7 +191,7 @@ static int
 read_settings(struct weir_handle *h, struct weir_control *control, const struct weir_config *config)
 {
 	const char *job = setting(config->job_name, "WEIR_JOB");
-	char text[TEXT_MAX], *escaped;
+	char text[TEXT_MAX];
 
 	if (config->control != NULL && config->switch_address != NULL)
 		return weir_error_set(h, -EINVAL,
@@ -210,10 +210,10 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 	control->address = copy(setting(config->control, "WEIR_SWITCH"));
 	control->job = copy(job);
 	control->ca_file = copy(setting(config->ca_file, "WEIR_CA"));
-	escaped = weir_http_escape(job);
-	if (escaped == NULL || asprintf(&control->members, "/v1/jobs/%s/members", escaped) < 0)
+	control->escaped = weir_http_escape(job);
+	if (control->escaped == NULL ||
+		asprintf(&control->members, "/v1/jobs/%s/members", control->escaped) < 0)
 		control->members = NULL;
-	free(escaped);
 	if (control->address == NULL || control->job == NULL || control->members == NULL)
 		return weir_error_set(h, -ENOMEM, "out of memory");
 	return read_token(h, control, config);
@@ -553,13 +553,8 @@ question(struct weir_control *control, struct weir_http *http, const char *path,
 {
 	uint64_t now = weir_now();
 
-	text[0] = '\0';
-	if (now >= until) {
-		snprintf(text, size, "; no time left");
-		return false;
-	}
-	if (weir_http_ask(http, "GET", path, NULL, until - now, &control->answer, text + 2,
-		    size - 2) == 0)
+	if (weir_http_ask(http, "GET", path, NULL, until > now ? until - now : 1, &control->answer,
+		    text + 2, size - 2) == 0)
 		return true;
 	memcpy(text, "; ", 2);
 	return false;
@@ -571,25 +566,23 @@ query(struct weir_control *control, const struct weir_job_query *query, struct w
 	char *text, size_t size)
 {
 	const struct weir_http_answer *answer = &control->answer;
-	int name = (int)(strlen(control->members) - strlen("/v1/jobs//members"));
 	uint64_t until = weir_now() + QUERY_NS;
-	char *job, *blocks, ignored[TEXT_MAX];
+	char *path, ignored[TEXT_MAX];
 	int verdict = 0;
 
-	if (asprintf(&job, "/v1/jobs/%.*s", name, control->members + strlen("/v1/jobs/")) < 0)
+	if (asprintf(&path, "/v1/jobs/%s", control->escaped) < 0)
 		return 0;
-	if (question(control, http, job, until, text, size))
+	if (question(control, http, path, until, text, size))
 		verdict = weir_job_query_read(
 			query, answer->status, answer->body, answer->length, text, size);
-	if (verdict == 0 && answer->status == 200 && query->present == NULL &&
-		asprintf(&blocks, "/v1/blocks?stuck=1&limit=1&job=%s", job + strlen("/v1/jobs/")) >=
-			0) {
-		if (question(control, http, blocks, until, ignored, sizeof(ignored)))
-			weir_job_query_read_block(query, answer->body, answer->length, text, size);
-		free(blocks);
-	}
-	free(job);
-	return verdict;
+	free(path);
+	if (verdict < 0 || answer->status != 200 || query->present != NULL ||
+		asprintf(&path, "/v1/blocks?stuck=1&limit=1&job=%s", control->escaped) < 0)
+		return verdict;
+	if (question(control, http, path, until, ignored, sizeof(ignored)))
+		weir_job_query_read_block(query, answer->body, answer->length, text, size);
+	free(path);
+	return 0;
 }
 
 int
@@ -653,6 +646,7 @@ weir_control_leave(struct weir_control *control)
 	free(control->address);
 	free(control->job);
 	free(control->ca_file);
+	free(control->escaped);
 	free(control->members);
 	free(control->request);
 	free(control);

@@ -259,8 +259,8 @@ uint32_t weir_result_slice(const struct weir *weir, const struct weir_header *he
 /* unexpected.c. 0 or -ENOMEM; destroy keeps the limit. */
 int weir_unexpected_create(struct weir *weir);
 void weir_unexpected_destroy(struct weir *weir);
-/* A packet that is not for a block in flight: keep the result if it is the next of its residue. Else count it. */
-void weir_unexpected_take(struct weir *weir, const struct weir_header *header,
+/* A packet that is not for a block in flight: keep the result if it is the next of its residue. Returns its counter. */
+uint64_t *weir_unexpected_take(struct weir *weir, const struct weir_header *header,
 	const uint8_t *packet, size_t bytes, uint64_t now);
 void weir_unexpected_repeat(struct weir *weir, uint64_t now); /* what is due becomes ready */
 void weir_unexpected_flush(struct weir *weir, uint64_t now); /* send what is ready */

@@ -410,14 +410,7 @@ renew(const struct weir_handle *h)
 }
 
 int
-weir_error_return(const struct weir_handle *h, int code, const char *text)
-{
-	snprintf(renew(h), WEIR_ERROR_MAX, "%s", text);
-	return code;
-}
-
-int
-weir_error_returnf(const struct weir_handle *h, int code, const char *format, ...)
+weir_error_return(const struct weir_handle *h, int code, const char *format, ...)
 {
 	va_list arguments;
 

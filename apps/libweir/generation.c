@@ -337,7 +337,7 @@ weir_generation_set(struct weir *weir, int code)
 	weir->h.begun |= code == 0;
 	snprintf(weir->failure, sizeof(weir->failure), "%s", code < 0 ? weir->h.error : "");
 	if (code < 0)
-		weir_error_return(&weir->h, code, weir->failure);
+		weir_error_return(&weir->h, code, "%s", weir->failure);
 }
 
 static void
@@ -411,7 +411,7 @@ weir_rejoin(struct weir *weir)
 		weir_end(weir);
 		weir_generation_set(weir, begin_again(weir));
 	} else { /* weir_open has failed before there was anything to join with */
-		weir_error_return(&weir->h, weir->failed, weir->failure);
+		weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
 	}
 	pthread_mutex_lock(&weir->lock);
 	weir->rejoining = false;

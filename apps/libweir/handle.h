@@ -173,8 +173,7 @@ int weir_error_set(struct weir_handle *h, int code, const char *format, ...)
 /* Make it what weir_last_error() returns to this thread for this handle, and return `code`, which is not
  * 0. A thread keeps the texts of WEIR_ERROR_HANDLES handles. */
 #define WEIR_ERROR_HANDLES 8
-int weir_error_return(const struct weir_handle *h, int code, const char *text);
-int weir_error_returnf(const struct weir_handle *h, int code, const char *format, ...)
+int weir_error_return(const struct weir_handle *h, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 const char *weir_error_last(const struct weir_handle *h);
 

@@ -11,8 +11,6 @@
 #define HOT_NS     (2 * WEIR_NS_PER_MS) /* after a call, before the progress thread drives */
 #define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* before a silent switch's control API is asked */
 
-static const char rejoining[] = "weir_rejoin() is under way on this handle: wait for its end";
-
 /* A thread that waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
 struct weir_waiter {
 	pthread_mutex_t lock;
@@ -163,20 +161,29 @@ begin(struct weir *weir, struct weir_request *o)
 	return 0;
 }
 
+/* Can the handle begin an operation? 0; or -errno, with the thread's error text. Under the lock. */
+static int
+check_state(const struct weir *weir)
+{
+	if (weir->closing)
+		return weir_error_return(&weir->h, -ECANCELED, "the handle was closed");
+	if (weir->failed != 0 && !weir->rejoining)
+		return weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
+	if (weir->rejoining || weir->h.sources == 0)
+		return weir_error_return(&weir->h, -EBUSY,
+			"weir_rejoin() is under way on this handle: wait for its end");
+	return 0;
+}
+
 /* Submit a prepared request. 0: the library owns it. Negative: it is freed, and the thread's error text is set.
  * waits: the caller is about to wait for it. */
 static int
 submit(struct weir *weir, struct weir_request *o, bool waits)
 {
-	int code = 0;
+	int code;
 
 	pthread_mutex_lock(&weir->lock);
-	if (weir->closing)
-		code = weir_error_return(&weir->h, -ECANCELED, "the handle was closed");
-	else if (weir->rejoining)
-		code = weir_error_return(&weir->h, -EBUSY, rejoining);
-	else if (weir->failed != 0)
-		code = weir_error_return(&weir->h, weir->failed, weir->failure);
+	code = check_state(weir);
 	if (code == 0 && o->blocks == 0) { /* nothing to send */
 		o->result.sources_least = weir->h.sources;
 		o->finished = true;
@@ -194,21 +201,6 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 	return code;
 }
 
-/* Why the handle has no generation: -errno, with the thread's error text. */
-static int
-unusable(struct weir *weir)
-{
-	int code = -EBUSY;
-
-	pthread_mutex_lock(&weir->lock);
-	if (weir->rejoining || weir->failed == 0) /* 0: weir_rejoin has just ended */
-		weir_error_return(&weir->h, code, rejoining);
-	else
-		code = weir_error_return(&weir->h, weir->failed, weir->failure);
-	pthread_mutex_unlock(&weir->lock);
-	return code;
-}
-
 /* ---- waiting ---- */
 
 /* Return the code of an ended request, and free it. says: set the thread's error text. Under the lock. */
@@ -222,7 +214,7 @@ collect(struct weir *weir, struct weir_request *o, bool says)
 	TAILQ_REMOVE(&weir->over, o, link);
 	code = weir_partial_conclude(&weir->h, o);
 	if (code != 0 && says)
-		weir_error_return(&weir->h, code, text);
+		weir_error_return(&weir->h, code, "%s", text);
 	weir->result = o->result;
 	free(weir->degraded);
 	weir->degraded = o->degraded;
@@ -421,21 +413,21 @@ check_types(const struct call *c)
 	unsigned int dtype = (unsigned int)c->dtype, op = (unsigned int)c->op;
 
 	if (weir_dtype_bytes(dtype) == 0 || op >= WEIR_OPS)
-		return weir_error_returnf(
+		return weir_error_return(
 			h, -EINVAL, "type %u or operation %u does not exist", dtype, op);
 	if (!weir_dtype_has_op(dtype, op))
-		return weir_error_returnf(h, -EINVAL, "%s is for integers, not for %s",
+		return weir_error_return(h, -EINVAL, "%s is for integers, not for %s",
 			weir_op_text(op), weir_dtype_text(dtype));
 	if (c->root >= h->sources)
-		return weir_error_returnf(
+		return weir_error_return(
 			h, -EINVAL, "root: %u is not in [0, %u)", c->root, h->sources);
 	if (!h->base_form || c->collective == WEIR_COLLECTIVE_BARRIER)
 		return 0;
 	if (c->collective != WEIR_COLLECTIVE_ALLREDUCE)
-		return weir_error_returnf(h, -EINVAL,
+		return weir_error_return(h, -EINVAL,
 			"the base form carries only allreduce and barrier: open without base_form");
 	if (dtype != h->job_dtype || op != h->job_op)
-		return weir_error_returnf(h, -EINVAL,
+		return weir_error_return(h, -EINVAL,
 			"the base form carries only the job's own %s of %s, not %s of %s: open "
 			"without base_form",
 			weir_op_text(h->job_op), weir_dtype_text(h->job_dtype), weir_op_text(op),
@@ -451,7 +443,7 @@ check_buffers(const struct weir *weir, const struct weir_request *o)
 
 	if ((o->send != NULL || !sends) && (o->recv != NULL || !receives))
 		return 0;
-	return weir_error_returnf(&weir->h, -EINVAL, "%s is NULL and count is %zu",
+	return weir_error_return(&weir->h, -EINVAL, "%s is NULL and count is %zu",
 		o->send == NULL && sends ? "send" : "recv", g->count);
 }
 
@@ -472,7 +464,7 @@ check_overlap(const struct weir *weir, const struct weir_request *o)
 		return 0;
 	if (sent > received ? recv == send + own : send == recv + (sent < received ? own : 0))
 		return 0;
-	return weir_error_returnf(&weir->h, -EINVAL,
+	return weir_error_return(&weir->h, -EINVAL,
 		"send and recv overlap, and not as in place, which is %s: take another buffer",
 		sent > received           ? "recv == send + rank * count"
 			: sent < received ? "send == recv + rank * count"
@@ -488,13 +480,13 @@ cut(const struct weir *weir, struct weir_request *o)
 	g->limit = weir_elements(weir, o->dtype);
 	code = weir_geometry_cut(g);
 	if (code == -EMSGSIZE)
-		return weir_error_returnf(&weir->h, code,
+		return weir_error_return(&weir->h, code,
 			"slices for %u %ss can't be made of blocks of %u elements: raise the job's "
 			"`elements` to at least %u",
 			weir->h.sources, weir->h.noun, g->limit,
 			g->element_bytes > 4 ? 2 * weir->h.sources : weir->h.sources);
 	if (code < 0)
-		return weir_error_returnf(&weir->h, code,
+		return weir_error_return(&weir->h, code,
 			"%zu elements are more than 2^31 - 1 blocks, or than there is memory",
 			g->count);
 	o->blocks = g->blocks;
@@ -503,7 +495,7 @@ cut(const struct weir *weir, struct weir_request *o)
 	/* Consecutive scatters in place: results would overwrite data that is sent later. */
 	o->copy = malloc(weir_geometry_sent(g) * g->element_bytes);
 	if (o->copy == NULL)
-		return weir_error_returnf(&weir->h, -ENOMEM, "no memory for a copy of %zu bytes",
+		return weir_error_return(&weir->h, -ENOMEM, "no memory for a copy of %zu bytes",
 			weir_geometry_sent(g) * g->element_bytes);
 	memcpy(o->copy, o->send, weir_geometry_sent(g) * g->element_bytes);
 	o->send = o->copy;
@@ -534,7 +526,7 @@ prepare(struct weir_request *o, const struct call *c)
 		return 0;
 	code = check_buffers(weir, o);
 	if (code == 0 && !weir_partial_can(&weir->h, o))
-		code = weir_error_returnf(&weir->h, -EINVAL,
+		code = weir_error_return(&weir->h, -EINVAL,
 			"%s: partial sums of it can't be rescaled; take them as they are, or fail",
 			weir_dtype_text(o->dtype));
 	if (code == 0)
@@ -553,7 +545,7 @@ start(const struct call *c, bool waits, struct weir_request **request)
 	if (request == NULL)
 		return weir == NULL
 			? -EINVAL
-			: weir_error_returnf(&weir->h, -EINVAL,
+			: weir_error_return(&weir->h, -EINVAL,
 				  "request is NULL: what is begun has to be waited for");
 	*request = NULL;
 	if (weir == NULL)
@@ -561,14 +553,18 @@ start(const struct call *c, bool waits, struct weir_request **request)
 	code = weir_check_process(weir);
 	if (code < 0)
 		return code;
-	if (weir->h.sources == 0) /* weir_open or weir_rejoin has failed or is under way */
-		return unusable(weir);
-	code = check_types(c);
+	if (weir->h.sources == 0) { /* weir_open or weir_rejoin has failed or is under way */
+		pthread_mutex_lock(&weir->lock);
+		code = check_state(weir);
+		pthread_mutex_unlock(&weir->lock);
+	}
+	if (code == 0)
+		code = check_types(c);
 	if (code < 0)
 		return code;
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
-		return weir_error_returnf(&weir->h, -ENOMEM, "no memory for an operation");
+		return weir_error_return(&weir->h, -ENOMEM, "no memory for an operation");
 	code = prepare(o, c);
 	if (code < 0) {
 		weir_request_free(o);

@@ -25,19 +25,25 @@ weir_socket_soft_error(int error)
 	}
 }
 
-/* Ask for a receive buffer, beyond the system's limit if we may; what was granted. */
+/* Ask for a buffer, beyond the system's limit if we may; what was granted. */
 static uint64_t
-receive_buffer(int fd, uint64_t wanted)
+set_buffer(int fd, int force, int option, uint64_t wanted)
 {
 	int value = wanted > INT32_MAX / 2 ? INT32_MAX / 2 : (int)wanted;
 	socklen_t size = sizeof(value);
 
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof(value)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, sizeof(value));
-	if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, &size) < 0)
+	if (setsockopt(fd, SOL_SOCKET, force, &value, sizeof(value)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
+	if (getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0)
 		return 0;
 	/* The kernel doubles what is asked for and counts its own overhead against it. */
 	return (uint64_t)value;
+}
+
+static uint64_t
+receive_buffer(int fd, uint64_t wanted)
+{
+	return set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
 }
 
 int
@@ -97,13 +103,11 @@ weir_socket_size(struct weir_handle *h, size_t datagram)
 	uint64_t each = 2 * (uint64_t)datagram + 1024, granted, room;
 	uint32_t window = h->window_job;
 	uint64_t wanted = window * each > BUFFER_LEAST ? window * each : BUFFER_LEAST;
-	int send = wanted > INT32_MAX / 2 ? INT32_MAX / 2 : (int)wanted;
 
 	granted = receive_buffer(h->fd, wanted);
 	if (h->group_fd >= 0)
 		granted = receive_buffer(h->group_fd, wanted);
-	if (setsockopt(h->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send, sizeof(send)) < 0)
-		(void)setsockopt(h->fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+	(void)set_buffer(h->fd, SO_SNDBUFFORCE, SO_SNDBUF, wanted);
 	room = granted / each;
 	while (window > 1 && (window > room || (h->window_limit && window > h->window_limit)))
 		window /= 2;

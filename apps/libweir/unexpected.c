@@ -244,7 +244,8 @@ write_packet(struct weir *weir, const struct weir_residue *r, uint8_t *packet)
 
 	if (weir->h.auth == NULL)
 		return bytes;
-	weir_auth_acknowledgement(weir->h.auth, number, packet, packet + bytes);
+	weir_auth_tag(weir->h.auth, WEIR_IV_ACKNOWLEDGE, number, &(struct iovec){packet, bytes}, 1,
+		packet + bytes);
 	return bytes + WEIR_TAG_BYTES;
 }
 
@@ -354,11 +355,12 @@ keep(struct weir *weir, struct weir_residue *r, const struct weir_header *h, con
 	return true;
 }
 
-void
+uint64_t *
 weir_unexpected_take(struct weir *weir, const struct weir_header *header, const uint8_t *packet,
 	size_t bytes, uint64_t now)
 {
 	struct weir_unexpected *a = &weir->unexpected;
+	struct weir_stats *stats = &weir->h.stats;
 	struct weir_residue *r = residue_of(weir, header->block_id);
 	unsigned int before = weir_header_bytes(header->extended);
 	struct weir_header h = *header;
@@ -371,19 +373,15 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	}
 	if (h.status != WEIR_STATUS_PARTIAL || a->closed || h.block_id != block ||
 		!all_called_are_done(weir, block)) {
-		WEIR_COUNT(&weir->h, duplicates, 1);
 		/* The switch does not know that it is here. */
 		if (!a->closed && !TAILQ_EMPTY(&r->kept) &&
 			h.block_id == block - weir->h.window_job)
 			make_ready(a, r);
-		return;
+		return &stats->duplicates;
 	}
 	if (weir->h.auth != NULL &&
-		!weir_auth_result(
-			weir->h.auth, number, weir_result_slice(weir, &h), packet, bytes)) {
-		WEIR_COUNT(&weir->h, forged, 1);
-		return;
-	}
+		!weir_auth_result(weir->h.auth, number, weir_result_slice(weir, &h), packet, bytes))
+		return &stats->forged;
 	bytes -= before + (weir->h.auth != NULL ? WEIR_TAG_BYTES : 0u);
 	if (!h.extended) {
 		h.collective =
@@ -392,20 +390,16 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 		h.op = weir->h.job_op;
 	}
 	weir->h.heard_at = now;
-	if (bytes < WEIR_BITMAP_BYTES || !makes_sense(weir, &h, packet + before, bytes)) {
-		WEIR_COUNT(&weir->h, malformed, 1);
-		return;
-	}
-	if (!keep(weir, r, &h, packet + before, bytes)) {
-		WEIR_COUNT(&weir->h, unexpected_full, 1);
-		return;
-	}
-	WEIR_COUNT(&weir->h, unexpected, 1);
+	if (bytes < WEIR_BITMAP_BYTES || !makes_sense(weir, &h, packet + before, bytes))
+		return &stats->malformed;
+	if (!keep(weir, r, &h, packet + before, bytes))
+		return &stats->unexpected_full;
 	a->armed = true;
 	if (TAILQ_EMPTY(&weir->requests))
 		watch_all(weir, now, false);
 	answered(weir, r, now);
 	count_run(weir, weir->unexpected_run);
+	return &stats->unexpected;
 }
 
 /* ---- handing over ---- */

@@ -25,7 +25,7 @@ weir_check_process(const struct weir *weir)
 {
 	if (!weir_inherited(weir))
 		return 0;
-	return weir_error_returnf(&weir->h, -EINVAL,
+	return weir_error_return(&weir->h, -EINVAL,
 		"the handle is of the process that forked: open one in this process");
 }
 

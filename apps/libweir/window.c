@@ -95,8 +95,8 @@ load(struct weir *weir, struct weir_slot *slot)
 		struct iovec *vectors = weir->outbox->vectors;
 
 		/* Without memory the tag is wrong, and the block times out. */
-		weir_auth_contribution(
-			weir->h.auth, slot->number, vectors, gather(slot, vectors), slot->tag);
+		weir_auth_tag(weir->h.auth, WEIR_IV_CONTRIBUTION, slot->number, vectors,
+			gather(slot, vectors), slot->tag);
 		slot->tag_bytes = WEIR_TAG_BYTES;
 	}
 	slot->state = WEIR_SLOT_READY;
@@ -436,29 +436,27 @@ weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *
 		(*extended || from->sin_port == weir->h.switch_base.sin_port);
 }
 
-/* Handle a reply, other than a result, to a block in flight. */
-static void
-take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *h,
+/* Handle a reply, other than a result, to a block in flight. Returns its counter. */
+static uint64_t *
+take_status(struct weir *weir, const struct weir_slot *slot, const struct weir_header *reply,
 	const uint8_t *payload, size_t bytes)
 {
-	if (h->status == WEIR_STATUS_WAITING) {
-		if (bytes != WEIR_BITMAP_BYTES) {
-			WEIR_COUNT(&weir->h, malformed, 1);
-			return;
-		}
-		WEIR_COUNT(&weir->h, waiting, 1);
-		memcpy(weir->h.waiting, payload, WEIR_BITMAP_BYTES);
-		weir_note_known(&weir->h, payload);
-		weir->h.waiting_block = h->block_id;
-		weir->h.have_waiting = true;
-	} else if (h->status > WEIR_STATUS_REFUSED) {
-		WEIR_COUNT(&weir->h, malformed, 1);
-	} else {
-		WEIR_COUNT(&weir->h, results_error, 1);
-		weir_fail(weir,
-			weir_error_status(&weir->h, slot->request, slot->block, &slot->shape, h,
-				payload, bytes));
+	struct weir_handle *h = &weir->h;
+
+	if (reply->status > WEIR_STATUS_REFUSED ||
+		(reply->status == WEIR_STATUS_WAITING && bytes != WEIR_BITMAP_BYTES))
+		return &h->stats.malformed;
+	if (reply->status == WEIR_STATUS_WAITING) {
+		memcpy(h->waiting, payload, WEIR_BITMAP_BYTES);
+		weir_note_known(h, payload);
+		h->waiting_block = reply->block_id;
+		h->have_waiting = true;
+		return &h->stats.waiting;
 	}
+	weir_fail(weir,
+		weir_error_status(
+			h, slot->request, slot->block, &slot->shape, reply, payload, bytes));
+	return &h->stats.results_error;
 }
 
 uint32_t
@@ -490,55 +488,45 @@ generation_fits(const struct weir *weir, const struct weir_header *h)
 		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
 }
 
-static void
+/* Handle a packet. Returns the counter of one that is no result of a block in flight; NULL: it is counted. */
+static uint64_t *
 take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
 	bool multicast, uint64_t now)
 {
+	struct weir_stats *stats = &weir->h.stats;
 	struct weir_header h = {0};
 	struct weir_slot *slot;
 	unsigned int header;
 
-	WEIR_COUNT(&weir->h, packets_received, 1);
-	WEIR_COUNT(&weir->h, wire_received, weir_wire_bytes(bytes));
-	if (!weir_from_switch(weir, from, &h.extended)) {
-		WEIR_COUNT(&weir->h, foreign, 1);
-		return;
-	}
+	if (!weir_from_switch(weir, from, &h.extended))
+		return &stats->foreign;
 	header = weir_header_bytes(h.extended);
-	if (bytes < header || bytes > weir->inbox.stride) {
-		WEIR_COUNT(&weir->h, malformed, 1);
-		return;
-	}
+	if (bytes < header || bytes > weir->inbox.stride)
+		return &stats->malformed;
 	weir_header_read(&h, packet);
 	/* A stale reply names the job's new generation. A refusal names any generation or none. Every other
 	 * packet must name this handle's generation. */
 	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source) ||
 		!generation_fits(weir, &h) || h.extended == weir->h.base_form ||
-		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN)) {
-		WEIR_COUNT(&weir->h, foreign, 1);
-		return;
-	}
+		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN))
+		return &stats->foreign;
 	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
-	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id) {
-		weir_unexpected_take(weir, &h, packet, bytes, now);
-		return;
-	}
+	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id)
+		return weir_unexpected_take(weir, &h, packet, bytes, now);
 	if (weir->h.auth != NULL) {
-		if (!authentic(weir, slot, &h, packet, bytes)) {
-			WEIR_COUNT(&weir->h, forged, 1);
-			return;
-		}
+		if (!authentic(weir, slot, &h, packet, bytes))
+			return &stats->forged;
 		bytes -= WEIR_TAG_BYTES;
 	}
 	weir->h.heard_at = now;
 	weir->h.network_error = 0;
-	if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL) {
-		take_status(weir, slot, &h, packet + header, bytes - header);
-	} else if (!result_fits(weir, slot, &h, bytes - header)) {
-		WEIR_COUNT(&weir->h, malformed, 1);
-	} else if (result_deliver(weir, slot, &h, packet + header)) {
+	if (h.status != WEIR_STATUS_OK && h.status != WEIR_STATUS_PARTIAL)
+		return take_status(weir, slot, &h, packet + header, bytes - header);
+	if (!result_fits(weir, slot, &h, bytes - header))
+		return &stats->malformed;
+	if (result_deliver(weir, slot, &h, packet + header))
 		block_answered(weir, slot, now);
-	}
+	return NULL;
 }
 
 void
@@ -561,9 +549,16 @@ weir_receive(struct weir *weir, int fd, bool multicast)
 			return;
 		}
 		now = weir_now();
-		for (int i = 0; i < n; i++)
-			take(weir, &in->from[i], in->bytes + (size_t)i * in->stride,
-				in->messages[i].msg_len, multicast, now);
+		for (int i = 0; i < n; i++) {
+			size_t bytes = in->messages[i].msg_len;
+			uint64_t *counter = take(weir, &in->from[i],
+				in->bytes + (size_t)i * in->stride, bytes, multicast, now);
+
+			WEIR_COUNT(&weir->h, packets_received, 1);
+			WEIR_COUNT(&weir->h, wire_received, weir_wire_bytes(bytes));
+			if (counter != NULL)
+				__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+		}
 		/* Send after each batch, so that the switch does not wait for the next one. */
 		weir_window_repeat(weir, now);
 		weir_window_flush(weir, now);

@@ -175,7 +175,7 @@ struct perf_run {
 	unsigned int rejoin_count, tries;
 	struct perf_row *rows;
 	unsigned int row_count;
-	int heading; /* the collective that the table's last heading is of, plus 1 */
+
 	uint64_t iteration; /* number of the next one; names its data */
 	uint64_t degraded;
 	double bytes; /* of all operations */
@@ -247,7 +247,7 @@ void perf_report_row(struct perf_run *run, const struct perf_row *row);
 void perf_report_end(const struct perf_run *run);
 /* Print a failure that the run has recovered from. Rank 0 only. */
 void perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin);
-void perf_report_totals(const struct perf_run *run, uint64_t *wrong, double *busbw);
+
 /* error: why the run ended early, or NULL. -errno when the file can't be written. */
 int perf_report_json(const struct perf_run *run, const char *error);
 

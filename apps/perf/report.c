@@ -154,6 +154,7 @@ put_timing(struct line *l, const struct perf_run *run, const struct perf_row *ro
 }
 
 /* The table of the present collective. Its columns are those of its first row. */
+static enum weir_collective heads;
 static struct line head;
 static struct table *table;
 
@@ -193,17 +194,18 @@ perf_report_row(struct perf_run *run, const struct perf_row *row)
 		number(&l, NULL, "recv", "B", 7, 0,
 			fmax(row->out.wire_received, row->in.wire_received));
 	}
-	if (run->heading != (int)row->series.collective + 1) {
+	if (table == NULL || heads != row->series.collective) {
 		head = l;
+		heads = row->series.collective;
 		begin_table(run, row, out, in);
 	}
-	run->heading = (int)row->series.collective + 1;
 	if (table == NULL || table_row(table, l.cell) < 0)
 		perf_say(run, "no memory for the table");
 }
 
-void
-perf_report_totals(const struct perf_run *run, uint64_t *wrong, double *busbw)
+/* Wrong elements, and the average of the bandwidths. */
+static void
+add_up(const struct perf_run *run, uint64_t *wrong, double *busbw)
 {
 	unsigned int measured = 0;
 
@@ -264,7 +266,7 @@ perf_report_end(const struct perf_run *run)
 	double busbw;
 
 	weir_stats(run->weir, &s);
-	perf_report_totals(run, &wrong, &busbw);
+	add_up(run, &wrong, &busbw);
 	if (run->rank == 0) {
 		printf("# Out of bounds values : %" PRIu64 " %s\n", wrong,
 			wrong == 0 ? "OK" : "FAILED");
@@ -350,7 +352,7 @@ perf_report_json(const struct perf_run *run, const char *error)
 	rows = json_array();
 	stats = json_object();
 	weir_stats(run->weir, &s);
-	perf_report_totals(run, &wrong, &busbw);
+	add_up(run, &wrong, &busbw);
 	for (unsigned int i = 0; i < run->row_count; i++)
 		json_array_append_new(rows, row_json(run, &run->rows[i]));
 #define X(name, help) json_object_set_new(stats, #name, json_integer((json_int_t)s.name));
