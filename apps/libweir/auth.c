@@ -21,22 +21,17 @@ struct weir_auth {
 	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* of the join */
 };
 
-/* HMAC-SHA256 of a label and up to three pieces. */
-struct piece {
-	const void *bytes;
-	size_t count;
-};
-
+/* HMAC-SHA256 of a label and of pieces, which are only read. */
 static bool
 hmac(struct weir_auth *auth, const uint8_t key[WEIR_KEY_BYTES], const char *label,
-	const struct piece *pieces, unsigned int n, uint8_t out[WEIR_KEY_BYTES])
+	const struct iovec *pieces, unsigned int n, uint8_t out[WEIR_KEY_BYTES])
 {
 	size_t length = 0;
 	bool good = EVP_MAC_init(auth->hmac, key, WEIR_KEY_BYTES, NULL) == 1 &&
 		EVP_MAC_update(auth->hmac, (const uint8_t *)label, strlen(label)) == 1;
 
 	for (unsigned int i = 0; good && i < n; i++)
-		good = EVP_MAC_update(auth->hmac, pieces[i].bytes, pieces[i].count) == 1;
+		good = EVP_MAC_update(auth->hmac, pieces[i].iov_base, pieces[i].iov_len) == 1;
 	good = good && EVP_MAC_final(auth->hmac, out, &length, WEIR_KEY_BYTES) == 1;
 	if (!good)
 		memset(out, 0, WEIR_KEY_BYTES);
@@ -73,7 +68,7 @@ prepare(struct weir_auth *auth)
 int
 weir_auth_create(struct weir_auth **out, const uint8_t *key, size_t bytes, uint8_t source)
 {
-	const struct piece who = {&source, 1};
+	const struct iovec who = {&source, 1};
 	struct weir_auth *auth;
 	bool good;
 
@@ -140,14 +135,14 @@ size_t
 weir_auth_join(struct weir_auth *auth, uint8_t *packet)
 {
 	uint8_t *end = packet + WEIR_EXT_BYTES, out[WEIR_KEY_BYTES];
-	struct piece all = {packet, WEIR_EXT_BYTES + sizeof(struct weir_join_proof)};
+	const struct iovec all = {packet, WEIR_EXT_BYTES + sizeof(struct weir_join_proof)};
 
 	memcpy(end, auth->challenge, sizeof(auth->challenge));
 	memcpy(end + sizeof(auth->challenge), auth->nonce, sizeof(auth->nonce));
 	if (!hmac(auth, auth->source_key, WEIR_LABEL_JOIN, &all, 1, out))
 		return 0;
-	memcpy(packet + all.count, out, WEIR_TAG_BYTES);
-	return all.count + WEIR_TAG_BYTES;
+	memcpy(packet + all.iov_len, out, WEIR_TAG_BYTES);
+	return all.iov_len + WEIR_TAG_BYTES;
 }
 
 bool
@@ -164,7 +159,7 @@ set_key(struct weir_auth *auth, EVP_CIPHER_CTX *gcm, const uint8_t from[WEIR_KEY
 	uint16_t generation)
 {
 	uint8_t id[2], key[WEIR_KEY_BYTES];
-	const struct piece pieces[] = {
+	const struct iovec pieces[] = {
 		{auth->challenge, sizeof(auth->challenge)}, {id, sizeof(id)}};
 	bool good;
 
@@ -245,8 +240,9 @@ bool
 weir_auth_reply(struct weir_auth *auth, const uint8_t answered[WEIR_TAG_BYTES],
 	const uint8_t *packet, size_t bytes)
 {
-	const struct piece pieces[] = {{answered != NULL ? answered : auth->nonce, WEIR_TAG_BYTES},
-		{packet, bytes - WEIR_TAG_BYTES}};
+	const struct iovec pieces[] = {
+		{(void *)(uintptr_t)(answered != NULL ? answered : auth->nonce), WEIR_TAG_BYTES},
+		{(void *)(uintptr_t)packet, bytes - WEIR_TAG_BYTES}};
 	uint8_t out[WEIR_KEY_BYTES];
 
 	return has_tag(packet, bytes) &&

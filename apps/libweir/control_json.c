@@ -279,7 +279,7 @@ static const struct {
 		"it wants a tenant's token: WEIR_TOKEN_FILE or WEIR_TOKEN (weir_config.token)"},
 	{403, "quota", "", -EDQUOT, "the tenant's quota is used up: weirctl jobs shows by what"},
 	{404, "unknown_job", "", -ENOENT,
-		"make it (weirctl job create NAME --size N), or let its hosts make it "
+		"create it (weirctl job create NAME --size N), or let its hosts create it "
 		"(weir_config.create, weir-perf --create)"},
 	{409, "", "size", -EPROTO,
 		"the ranks disagree about the size of the job, or a job of this name is left from "
@@ -289,8 +289,7 @@ static const struct {
 		"shows who is in it, weirctl member delete NAME RANK frees the rank of one that is "
 		"gone"},
 	{400, "", "create.", -EINVAL,
-		"the job can't be made so: mend what it is made with (weir_config.job_name, "
-		".settings)"},
+		"the job can't be created so: correct weir_config.job_name or .settings"},
 	{507, "", "", -ENOSPC, "delete a job, or ask for a smaller window or fewer elements"},
 	{429, "", "", -EBUSY,
 		"the tenant's jobs come and go too fast: ask the switch's administrator for more"},
@@ -385,8 +384,8 @@ static int
 gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 {
 	return weir_say(text, size, -ENOENT,
-		"job \"%.64s\" is gone at the switch (says %s): %s; make it again, and join again "
-		"on all ranks",
+		"job \"%.64s\" is gone at the switch (says %s): %s; create it again, and join "
+		"again on all ranks",
 		q->name, q->where, how);
 }
 

@@ -5,7 +5,7 @@
  * There is one lock: after the join, the thread that holds `lock` owns everything that is not fixed. A caller that
  * submits or waits, or the progress thread, runs the protocol under the lock and gives it up only to sleep. One
  * thread at a time sleeps on the sockets, the `driver`: a waiting caller, so that a result wakes only the thread that
- * wants it; or the progress thread, when nobody waits for the requests, or when there are none and another call is not
+ * wants it; or the progress thread, when no thread waits for the requests, or when there are none and another call is not
  * expected at once. All other threads sleep on the condition `ended`.
  */
 #ifndef APPS_LIBWEIR_ENGINE_H

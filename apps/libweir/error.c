@@ -78,7 +78,7 @@ print_set(char text[SET_MAX], const uint8_t *bitmap, bool wanted, unsigned int l
 
 /*
  * Who is missing of so many sources. Their ids need not be dense; where missing ones can't be told from those that
- * don't exist, the text says who is there.
+ * don't exist, the text says which are there.
  */
 static void
 print_missing(const struct weir_handle *h, char *text, size_t size, const uint8_t *bitmap,
@@ -215,14 +215,14 @@ error_stale(struct weir_handle *h, unsigned int generation)
 {
 	if (generation == WEIR_GEN_JOIN)
 		return weir_error_set(h, -ESTALE,
-			"%s has no generation at the switch, this handle is of generation %u: the "
-			"switch was restarted, the job made again, or one of its %ss joins anew; "
-			"join again on every host",
+			"%s has no generation at the switch, and this handle has generation %u: "
+			"the switch was restarted, the job was created again, or one of its %ss "
+			"joins again; join again on every host",
 			h->job_text, h->generation, h->noun);
 	return weir_error_set(h, -ESTALE,
-		"%s has generation %u now, this handle is of %u: the job's %ss have joined again "
-		"without this one's knowledge, or another process of this host as %s %u; join "
-		"again on every host",
+		"%s has generation %u now, and this handle has %u: the job's %ss have joined again "
+		"without this one, or another process of this host has joined as %s %u; join again "
+		"on every host",
 		h->job_text, generation, h->generation, h->noun, h->noun, h->source);
 }
 
@@ -234,7 +234,7 @@ error_refused(struct weir_handle *h, unsigned int generation)
 	if (generation == WEIR_GEN_JOIN)
 		return weir_error_set(h, -ENOENT,
 			"%s is gone at the switch: it was deleted, or the switch was restarted "
-			"without it; make it again, and join again on all %ss",
+			"without it; create it again, and join again on all %ss",
 			h->job_text, h->noun);
 	return weir_error_set(h, -EACCES,
 		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
@@ -279,7 +279,7 @@ weir_error_status(struct weir_handle *h, const struct weir_request *o, uint32_t 
 	case WEIR_STATUS_STALE: return error_stale(h, reply->gen_id);
 	case WEIR_STATUS_WINDOW:
 		return weir_error_set(h, -ERANGE,
-			"%s: the switch takes block %u for ahead of the window of %u: the switch "
+			"%s: the switch refuses block %u, which is outside its window of %u: it "
 			"was restarted, or another sender uses %s %u; join again on all %ss",
 			h->job_text, block, h->window_job, h->noun, h->source, h->noun);
 	case WEIR_STATUS_UNSUPPORTED:

@@ -379,8 +379,8 @@ weir_end(struct weir *weir)
 	weir->h.error[0] = '\0';
 }
 
-/* A membership may have expired, or the job been made anew, with other keys and another number. The
- * control API has half of the time: without it the former membership may do. */
+/* The membership may have expired, or the job may have been created again, with other keys and another id. The
+ * control API gets half of the time: without its answer the former membership may still be valid. */
 static int
 begin_again(struct weir *weir)
 {

@@ -323,7 +323,7 @@ weir_error_feedback_keep(struct weir_handle *h, struct weir_request *o, uint32_t
 	if (o->feedback == NULL)
 		return false;
 	p = &o->feedback->piece[nth];
-	if (p->sent != NULL) { /* nobody sends it any more */
+	if (p->sent != NULL) { /* it is not sent any more */
 		p->missed = p->sent;
 		p->sent = NULL;
 	} else {

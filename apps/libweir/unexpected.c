@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Results that are ahead of the application: what they are and why is at struct weir_unexpected.
- */
+/* Results that arrive before the application calls their operations: see struct weir_unexpected. */
 #include "apps/libweir/engine.h"
 
 #include <errno.h>
@@ -10,7 +8,7 @@
 
 #define RETRY_NS (20 * WEIR_NS_PER_MS) /* after the kernel refused an acknowledgement */
 
-/* A result that nobody has called for yet. */
+/* A result that is kept. */
 struct weir_kept {
 	TAILQ_ENTRY(weir_kept) link;
 	struct weir_header header;
@@ -190,7 +188,7 @@ weir_unexpected_repeat(struct weir *weir, uint64_t now)
 		if (a->allowance == 0) {
 			if (now < a->probe_at)
 				break;
-			/* No source is known to be ahead, and enough repetitions were sent. */
+			/* No other source is known to go on, and enough repetitions were sent. */
 			if (a->kept == 0 && a->rto == a->most) {
 				leave_list(a, r);
 				continue;
@@ -307,7 +305,7 @@ count_run(struct weir *weir, uint64_t from)
 	__atomic_store_n(&weir->unexpected_run, run, __ATOMIC_RELAXED);
 }
 
-/* Is it a partial result, whole, and without this source? Another can't be ahead of it. */
+/* Is it a complete partial result without this source? No other result can arrive before the call. */
 static bool
 makes_sense(
 	const struct weir *weir, const struct weir_header *h, const uint8_t *payload, size_t bytes)

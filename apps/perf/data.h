@@ -3,7 +3,7 @@
  * What each rank of weir-perf contributes, and whether a result is right.
  *
  *	data.c       the data: a function of seed, rank, iteration and place alone
- *	reference.c  results worked out anew from it, in plain code
+ *	reference.c  results computed again from it, in plain code
  *
  * The reference shares nothing with the library and the switch: neither their kernels nor how they
  * cut an operation into blocks. Every function is pure, and any thread may call it.
@@ -43,7 +43,7 @@ uint64_t perf_float_bits(enum weir_dtype dtype, double value);
 struct perf_reference {
 	struct perf_data data;
 	enum weir_collective collective; /* of those with data */
-	unsigned int rank, root; /* who got it; root: of collectives that have one */
+	unsigned int rank, root; /* of the receiver; root: of collectives that have one */
 	size_t count; /* as in the call: elements, or elements of a slice */
 	uint64_t iteration;
 };
@@ -77,7 +77,7 @@ size_t perf_reference_received(const struct perf_reference *reference);
 
 /*
  * How many of the elements [first, first + count) of the result are wrong, which lie at `got`.
- * present: a bitmap of ranks as on the wire, who is in these elements; NULL: all. Where elements are a
+ * present: a bitmap of the ranks in these elements, as on the wire; NULL: all. Where elements are a
  * missing rank's own (Gather, AllGather, AlltoAll) they have to be zero bytes.
  *
  * Integers are compared exactly, and so is what is copied, and minimum and maximum: a NaN must be the

@@ -8,7 +8,7 @@
 #include "apps/perf/perf.h"
 #include "pktbuf/wire/collectives.h"
 
-#define GUARD      64 /* bytes behind each receive buffer, that nobody may write */
+#define GUARD      64 /* bytes behind each receive buffer, which must not change */
 #define GUARD_BYTE 0xa5
 #define ALIGNED    64
 

@@ -250,7 +250,7 @@ wrong_reduced(const struct perf_reference *r, const uint8_t *present, size_t fir
 		w.in++;
 	}
 	if (w.in == 0)
-		return count; /* a result of nobody */
+		return count; /* no rank is in the result */
 	if (!real)
 		return wrong_integers(d, &w, count, got);
 	return (is_extreme(d->op) ? wrong_extremes : wrong_reals)(d, &w, count, got);

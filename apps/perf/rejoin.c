@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the ranks tell each other: a sum in which each rank has places of its own. The numbers go in pieces
- * of 2 bits, which every type holds exactly: in the base form there is none but the job's.
+ * of 2 bits, which every type holds exactly: the base form has only the job's.
  *
  * So they agree after a failure, when they have joined again, where to go on. A rank may be a step ahead of another, which
- * has failed in what the first has the result of; one that was started anew is at none. All take the least.
+ * has failed in an operation that the first has completed; one that was just started has no step. All take the least.
  */
 #include "apps/perf/perf.h"
 
@@ -164,7 +164,7 @@ perf_agree(struct perf_run *run)
 	return 0;
 }
 
-/* Is it over with this? Else a new generation may mend it. */
+/* Does this code end the run? A new generation may repair other failures. */
 static bool
 is_final(int code)
 {

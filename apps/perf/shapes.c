@@ -34,8 +34,9 @@ int
 perf_shapes_read(const char *path, struct perf_shapes *shapes, char *error, size_t error_size)
 {
 	FILE *file = fopen(path, "re");
-	char line[512];
-	unsigned int number = 0, room = 0;
+	unsigned int number = 0;
+	size_t room = 0;
+	char *line = NULL;
 	int code = 0;
 
 	*shapes = (struct perf_shapes){0};
@@ -44,36 +45,30 @@ perf_shapes_read(const char *path, struct perf_shapes *shapes, char *error, size
 		snprintf(error, error_size, "%s: %s", path, strerror(errno));
 		return code;
 	}
-	while (code == 0 && fgets(line, sizeof(line), file) != NULL) {
-		bool whole = strchr(line, '\n') != NULL || feof(file);
-		long long elements = whole ? tensor(line) : 0;
+	for (; code == 0 && getline(&line, &room, file) >= 0; number++) {
+		long long elements = tensor(line);
+		size_t *more;
 
-		number++;
-		if (elements == 0) {
-			snprintf(error, error_size, "%s:%u: not `name dimension...`", path, number);
-			code = -EINVAL;
-		}
-		if (elements <= 0)
+		if (elements < 0)
 			continue;
-		if (shapes->tensors == room) {
-			size_t *more = reallocarray(
-				shapes->counts, room = room ? room * 2 : 64, sizeof(*more));
-
-			if (more == NULL) {
-				snprintf(error, error_size, "%s: out of memory", path);
-				code = -ENOMEM;
-				continue;
-			}
+		more = reallocarray(shapes->counts, shapes->tensors + 1, sizeof(*more));
+		if (more != NULL)
 			shapes->counts = more;
-		}
-		shapes->counts[shapes->tensors++] = (size_t)elements;
+		code = more == NULL ? -ENOMEM : elements == 0 ? -EINVAL : 0;
+		if (code == 0)
+			more[shapes->tensors++] = (size_t)elements;
 		shapes->elements += (size_t)elements;
 	}
+	free(line);
 	fclose(file);
-	if (code == 0 && shapes->tensors == 0) {
-		snprintf(error, error_size, "%s: no tensor in it", path);
+	if (code == -ENOMEM)
+		snprintf(error, error_size, "%s: out of memory", path);
+	else if (code == -EINVAL)
+		snprintf(error, error_size, "%s:%u: must be `name dimension...`", path, number);
+	else if (shapes->tensors == 0)
+		snprintf(error, error_size, "%s: must have a line for each tensor", path);
+	if (code == 0 && shapes->tensors == 0)
 		code = -EINVAL;
-	}
 	if (code != 0)
 		perf_shapes_destroy(shapes);
 	return code;

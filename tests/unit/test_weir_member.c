@@ -244,7 +244,7 @@ Test(weir_member, refusals, .timeout = 90)
 	refused(400, "{'error': {'code': 'out_of_range', 'key': 'create.window', 'message': 'x'}}",
 		NULL, -EINVAL, "create.window: x");
 	refused(400, "{'error': {'code': 'out_of_range', 'key': 'create.window', 'message': 'x'}}",
-		NULL, -EINVAL, "mend what it is made with");
+		NULL, -EINVAL, "correct weir_config.job_name");
 	refused(400, "{'error': {'code': 'bad_request', 'key': 'port', 'message': 'x'}}", NULL,
 		-EINVAL, "versions");
 	refused(429, "{'error': {'code': 'too_often', 'message': 'x'}}", NULL, -EBUSY, "too fast");
