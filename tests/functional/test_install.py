@@ -135,7 +135,7 @@ def a_host_has_the_library_without_the_switch():
             mkdir /tmp/x
             make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
             ldconfig -p | grep libweir.so
-            WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1 /tmp/x/barrier 2>&1 | grep /nowhere
+            WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1 /tmp/x/collectives 2>&1 | grep /nowhere
             MANPATH=/usr/share/man man -w weir_ibarrier 2>/dev/null || echo no man here
             dpkg -P libweir-bin libweir-dev %s
         ''' % (library, library, library) + LIST % 'after' +

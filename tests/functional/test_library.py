@@ -125,7 +125,7 @@ def built(stage):
           'CFLAGS=-O1 ' + ' '.join(WARNINGS)], env=stage.pkgconfig[1])
     found = {name: os.path.join(folder, name) for name in os.listdir(folder)}
     sources = [os.path.basename(p) for p in glob.glob(stage.path(EXAMPLES, '*.c*'))]
-    check(len(sources) == len(found) >= 13, '%s of %s', sorted(found), sorted(sources))
+    check(len(sources) == len(found) >= 6, '%s of %s', sorted(found), sorted(sources))
     return found
 
 
@@ -153,7 +153,9 @@ def the_examples_run_on_a_rack():
         examples = built(stage)
         rack.start_switch()
         for name, path in sorted(examples.items()):
-            play(rack, stage, name, path)
+            said = play(rack, stage, name, path)
+            count = 8 if name == 'collectives' else 1
+            check(all(text.count(': right') == count for text in said), '%s: %s', name, said)
         for said in play(rack, stage, 'late', examples['partial'], 'late'):
             check('2 of 3 ranks are in it' in said, '%s', said)
         rack.stop_switch()
