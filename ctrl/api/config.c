@@ -5,6 +5,7 @@
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
 #include "ctrl/config/config.h"
+#include "ctrl/config/keys.h"
 #include "ctrl/jobs/tenants.h"
 
 void
@@ -14,23 +15,9 @@ api_get_config(struct api_call *call)
 }
 
 static json_t *
-quota_json(const struct ctrl_quota *quota)
-{
-	json_t *object = json_object();
-
-	api_put(object, "jobs", quota->jobs);
-	api_put(object, "memory_mb", quota->memory_mb);
-	api_put(object, "blocks", quota->blocks);
-	api_put(object, "rate_mbit", quota->rate_mbit);
-	api_put(object, "changes_per_s", quota->changes_per_s);
-	api_put(object, "changes_burst", quota->changes_burst);
-	return object;
-}
-
-static json_t *
 tenant_json(const struct ctrl_running *running, const struct ctrl_tenant *tenant)
 {
-	json_t *object = json_object();
+	json_t *object = json_object(), *quota = json_object();
 	struct ctrl_use use;
 
 	ctrl_tenant_use(running, tenant, &use);
@@ -40,7 +27,8 @@ tenant_json(const struct ctrl_running *running, const struct ctrl_tenant *tenant
 	api_put(object, "memory", use.memory);
 	api_put(object, "blocks", use.blocks);
 	api_put(object, "rate_mbit", use.rate_mbit);
-	json_object_set_new(object, "quota", quota_json(&tenant->quota));
+	ctrl_keys_put("api.tenants[].quota", tenant, quota);
+	json_object_set_new(object, "quota", quota);
 	return object;
 }
 
