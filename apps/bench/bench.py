@@ -14,21 +14,18 @@ exit status is then 1. An aim that is not met does not change the exit status: m
 As root it reserves huge pages for the run where there are none, and gives them back.
 """
 import argparse
-import glob
 import json
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
 
-from experiment import machine, table  # noqa: E402 (the path comes first)
+from experiment import Teller, machine, table  # noqa: E402 (the path comes first)
 from figures import figure_lines, figures  # noqa: E402
+from rack import catch_signals, sweep  # noqa: E402
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
 HUGE_PAGES = 768  # of 2 MiB: what the largest bench takes
@@ -68,17 +65,6 @@ SELECTION = [
 
 
 PRIVILEGED = {'af_packet'}  # runs that are left out, with a line, where they may not be
-
-
-class Interrupted(Exception):
-    """SIGINT or SIGTERM."""
-
-
-def interrupt(_number, _frame):
-    # Once: what cleans up is not to be interrupted itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Interrupted
 
 
 def number_in(path, pattern=r'(\d+)', otherwise=0):
@@ -124,31 +110,8 @@ class HugePages:
             self.write(self.before)
 
 
-def stop(process):
-    """End a bench: it ends what it started when asked; if it does not, nothing of it stays."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            pass
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-    for path in glob.glob('/tmp/weir-bench-%d-*' % process.pid):
-        shutil.rmtree(path, ignore_errors=True)
-    try:
-        os.rmdir('/run/dpdk/weir_bench_%d' % process.pid)
-    except OSError:
-        pass
-
-
-def last_lines(path):
-    with open(path, errors='replace') as file:
-        lines = [line.rstrip() for line in file if line.strip()]
-    return lines[-ERROR_LINES:]
+def last_lines(text):
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-ERROR_LINES:]
 
 
 class Run:
@@ -156,54 +119,36 @@ class Run:
 
     def __init__(self, program, selected, folder, huge, bound):
         self.bench, self.varied, self.options, self.seconds = selected
-        self.table = ''
         self.bound = bound or 3 * self.seconds + 20
-        self.parts = os.path.join(folder, 'run')
-        self.command = [program, self.bench] + self.options + \
-            ['--json', self.parts + '.json', '--huge', huge]
-        self.records, self.wrong, self.left_out, self.lines = [], None, None, []
+        self.file = os.path.join(folder, 'run.json')
+        self.command = [program, self.bench] + self.options + ['--json', self.file, '--huge', huge]
+        self.records, self.wrong, self.left_out = [], None, None
+        self.table = self.said = ''
 
     def run(self):
-        began = time.monotonic()
-        with open(self.parts + '.out', 'w') as out, open(self.parts + '.err', 'w') as err:
-            process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=err, start_new_session=True)
-            try:
-                while process.poll() is None and time.monotonic() - began < self.bound:
-                    try:
-                        process.wait(0.5)
-                    except subprocess.TimeoutExpired:
-                        pass
-                late = process.poll() is None
-            finally:
-                stop(process)
-        if late:
-            self.wrong = 'not done after %g s' % self.bound
-        elif process.returncode == 2 and self.varied in PRIVILEGED:
-            self.left_out = ' '.join(last_lines(self.parts + '.err')[-1:])
-        elif process.returncode != 0:
-            self.wrong = 'exit status %d' % process.returncode
-        if not self.left_out:
-            self.take()
-
-    def take(self):
-        """The records and tables of a run, also of one that failed on the way."""
+        status = None
         try:
-            with open(self.parts + '.json') as file:
-                self.records = json.load(file)
+            # A bench that is killed takes its devices along, and leaves files.
+            done = subprocess.run(self.command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  errors='replace', timeout=self.bound, check=False)
+            status, self.table, self.said = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired as late:
+            self.wrong = 'not done after %g s' % self.bound
+            self.table, self.said = [(text or b'').decode(errors='replace') for text in (late.stdout, late.stderr)]
+        finally:
+            sweep()
+        if status == 2 and self.varied in PRIVILEGED:
+            self.left_out = ' '.join(last_lines(self.said)[-1:])
+            return
+        if status:
+            self.wrong = 'exit status %d' % status
+        # The records of a run that failed on the way count, too.
+        try:
+            with open(self.file) as file:
+                self.records = [dict(record, run=self.varied) for record in json.load(file)]
+            os.unlink(self.file)
         except (OSError, ValueError):
             self.wrong = self.wrong or 'wrote no records'
-        for record in self.records:
-            record['run'] = self.varied
-        with open(self.parts + '.out', errors='replace') as file:
-            self.table = file.read()
-        if self.wrong:
-            self.lines = last_lines(self.parts + '.err') or last_lines(self.parts + '.out')
-
-    def remove(self):
-        for end in ('.json', '.out', '.err'):
-            if os.path.exists(self.parts + end):
-                os.unlink(self.parts + end)
 
 
 def write_json(path, what):
@@ -231,28 +176,21 @@ def offered(program):
     return set(re.findall(r'^  (\w+) ', done.stdout, re.M))
 
 
-def measure(program, selection, folder, huge, bound):
+def measure(program, selection, folder, huge, bound, teller):
     """Run all, return the runs. One that failed is told at once."""
-    began, runs = time.monotonic(), []
-    for at, selected in enumerate(selection):
+    runs = []
+    for at, selected in enumerate(selection, 1):
         run = Run(program, selected, folder, huge, bound)
-        print('bench: %d of %d: %s (%s), about %.0f s; in all %.0f of %.0f s' % (
-            at + 1, len(selection), run.bench, run.varied, run.seconds, time.monotonic() - began,
-            sum(s[3] for s in selection)), flush=True)
-        try:
-            run.run()
-        finally:
-            run.remove()
+        name = '%s (%s)' % (run.bench, run.varied)
+        teller.say('%d of %d: %s, about %.0f s' % (at, len(selection), name, run.seconds))
+        run.run()
         runs.append(run)
         write_bench(folder, run.bench, runs)
         if run.left_out:
-            print('bench: %s (%s) left out: %s' % (run.bench, run.varied, run.left_out),
-                  flush=True)
+            teller.say('%s left out: %s' % (name, run.left_out))
         if run.wrong:
-            print('bench: %s (%s) failed: %s' % (run.bench, run.varied, run.wrong))
-            for line in run.lines:
-                print('bench:   | ' + line)
-            sys.stdout.flush()
+            teller.say('\nbench:   | '.join(['%s failed: %s' % (name, run.wrong)] + (
+                last_lines(run.said) or last_lines(run.table))))
     return runs
 
 
@@ -265,25 +203,22 @@ def clean(folder):
 
 
 def bench(program, selection, folder, wanted_huge, bound):
-    began = time.monotonic()
+    teller = Teller('bench', sum(s[3] for s in selection))
     clean(folder)
     with HugePages(wanted_huge) as huge:
         here = dict(machine(), huge_pages=huge.there if wanted_huge else 0)
         pages = '%d huge pages' % here['huge_pages'] if here['huge_pages'] else 'pages of 4 KiB'
-        print('bench: %s, %d CPUs, %s' % (here['cpu'], here['cpus'], pages))
-        if here['load_before'] > 0.5:
-            print('bench: the machine is busy (load %.1f): the figures will suffer' %
-                  here['load_before'])
+        teller.say('%s, %d CPUs, %s' % (here['cpu'], here['cpus'], pages))
+        teller.warn(here)
         write_json(os.path.join(folder, 'machine.json'), here)
-        runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no', bound)
+        runs = measure(program, selection, folder, 'auto' if wanted_huge else 'no', bound, teller)
     records = [r for run in runs for r in run.records]
     write_json(os.path.join(folder, 'all.json'), records)
     rows = figures(records, {run.bench for run in runs})
     if rows:
         print('\n'.join(figure_lines(rows, table)), flush=True)
     failed = ['%s (%s)' % (run.bench, run.varied) for run in runs if run.wrong]
-    print('bench: %d records in %s, after %.0f s' % (
-        len(records), os.path.relpath(folder), time.monotonic() - began))
+    teller.say('%d records in %s' % (len(records), os.path.relpath(folder)))
     print('bench: failed: ' + ', '.join(failed) if failed else 'bench: all benches ran')
     return 1 if failed else 0
 
@@ -305,15 +240,14 @@ def main():
         print('bench: no bench %s; there are: %s' % (
             ', '.join(sorted(unknown)), ' '.join(dict.fromkeys(s[0] for s in known))))
         return 2
-    signal.signal(signal.SIGINT, interrupt)
-    signal.signal(signal.SIGTERM, interrupt)
+    catch_signals()
     try:
         return bench(program, [s for s in known if not args.bench or s[0] in args.bench],
                      os.path.abspath(args.out or os.path.join(args.build, 'bench')),
                      args.huge == 'auto', args.bound)
-    except Interrupted:
-        print('\nbench: interrupted; its processes are gone, huge pages are as before')
-        return 130
+    except SystemExit:
+        print('bench: interrupted; its processes are gone, huge pages are as before')
+        raise
 
 
 if __name__ == '__main__':

@@ -82,10 +82,10 @@ def ip(*commands, options=()):
 
 def owner(name):
     """The pid in a name that a rack gave, weir-<pid>-<number>[-<place>], or a test of EAL,
-    weir_<what>_<pid>, or a bench's switch, weir-bench-<pid>, or of a socket, weir-<pid>-<number>.sock;
+    weir_<what>_<pid>, or a bench's switch and folder, weir-bench-<pid>[-<name>], or of a socket, weir-<pid>-<number>.sock;
     None for other names.
     """
-    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?(?:\.sock(?:\.lock)?)?|weir(?:-bench-|(?:_[a-z]+)*_)(\d+)',
+    found = re.fullmatch(r'weir-(\d+)-\d+(?:-\w+)?(?:\.sock(?:\.lock)?)?|weir(?:-bench-|(?:_[a-z]+)*_)(\d+)(?:-\w+)?',
                          name)
     return int(found.group(1) or found.group(2)) if found else None
 

@@ -200,7 +200,7 @@ def an_interrupt_ends_all():
                      'it does not start')
             process.send_signal(number)
             out = process.communicate(timeout=120)[0]
-            check(process.returncode == 130 and 'interrupted' in out, 'it says:\n%s', out)
+            check(process.returncode == 128 + number and 'interrupted' in out, 'it says:\n%s', out)
             check(gone(made.path('pid')), 'it goes on')
 
 
