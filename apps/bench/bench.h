@@ -78,10 +78,6 @@ void bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)
 unsigned int bench_cpus(void);
 unsigned int bench_cpu(unsigned int i);
 
-/* Has each of `workers` lcores a CPU of its own? Rates are of CPU time: two that share one would
- * measure as two. 0, or -1 after a line. */
-int bench_lcores_fit(unsigned int workers);
-
 /* Are there free huge pages of 2 MiB for so many MiB? */
 bool bench_huge_pages_for(unsigned int megabytes);
 

@@ -20,7 +20,7 @@
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}};
 static uint64_t burst = 32, frames = 4096, packets;
-static bool any_disturbed, deterministic;
+static bool deterministic;
 static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
@@ -100,7 +100,6 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 		cpu[n] = result->sample[n].cpu;
 	}
 	disturbed = bench_median(cpu, result->samples) < GENERATOR_CPU;
-	any_disturbed |= disturbed;
 	r = bench_median(rate, result->samples);
 	/* The limits are put so that value / limit is the median of the pairs' ratios. */
 	q = w->forward ? BENCH_NONE : bench_median(ratio, result->samples);
@@ -228,8 +227,11 @@ run(void)
 	}
 	for (unsigned int i = 0; i < lcores.count; i++)
 		most = RTE_MAX(most, (unsigned int)lcores.value[i]);
-	if (packets == 0 && bench_lcores_fit(most) < 0)
+	if (packets == 0 && most > bench_cpus()) {
+		warnx("--lcores %u: this process may use %u CPUs, and each lcore needs one", most,
+			bench_cpus());
 		return 2;
+	}
 	if (sweep(count_memory) < 0 || bench_start_eal(most, memory_needed) < 0)
 		return 2;
 	if (packets == 0) {
@@ -238,13 +240,12 @@ run(void)
 			burst, bench_pages());
 		bench_note(
 			"bare: the same vector operations on the same frames, alone, in the same "
-			"run; times are CPU time");
+			"run; times are CPU time; *: other processes had the CPU for more than a "
+			"tenth of most "
+			"phases, and its caches");
 		bench_table(columns, RTE_DIM(columns));
 	}
 	rc = sweep(measure);
-	if (any_disturbed)
-		bench_note("*: other processes had the CPU for more than a tenth of most phases: "
-			   "rates of CPU time, with caches that others used");
 	bench_stop_eal();
 	return rc < 0 ? 1 : 0;
 }

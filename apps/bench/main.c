@@ -157,16 +157,6 @@ bench_cpu(unsigned int i)
 	return cpu;
 }
 
-int
-bench_lcores_fit(unsigned int workers)
-{
-	if (workers <= bench_cpus())
-		return 0;
-	warnx("--lcores %u: this process may use %u CPUs, and each lcore needs one", workers,
-		bench_cpus());
-	return -1;
-}
-
 static bool on_huge_pages;
 
 bool

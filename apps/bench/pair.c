@@ -10,10 +10,6 @@
 #include <rte_cycles.h>
 
 #define RETRIES 2 /* times as many pairs */
-#define BUSY    0.05 /* a generator with less idle time is the limit, not the device */
-
-static unsigned int measured, spoilt;
-static bool marked_disturbed, marked_lost, marked_busy;
 
 /* Nanoseconds that the threads of a process were ready and had no CPU (Documentation/scheduler/
  * sched-stats.rst). */
@@ -73,8 +69,6 @@ once(struct device *device, pair_measure *measure, void *context, unsigned int t
 	/* The worse of both judgments. */
 	*disturbed = RTE_MAX(
 		(double)waited * 1e-9 / ((double)began / (double)hz), value[PAIR_DISTURBED]);
-	measured++;
-	spoilt += *disturbed > PAIR_LIMIT;
 	return rc;
 }
 
@@ -148,38 +142,16 @@ pair_run(struct device device[2], pair_measure *measure, void *context, struct p
 bool
 pair_busy(const struct pair *pair)
 {
-	return RTE_MIN(pair->value[0][PAIR_IDLE], pair->value[1][PAIR_IDLE]) < BUSY;
+	return RTE_MIN(pair->value[0][PAIR_IDLE], pair->value[1][PAIR_IDLE]) < PAIR_BUSY;
 }
 
 const char *
 pair_mark(const struct pair *pair)
 {
 	static char mark[8];
-	bool disturbed = pair->disturbed > PAIR_LIMIT;
 	bool lost = pair->value[0][PAIR_LOST] > 0 || pair->value[1][PAIR_LOST] > 0;
 
-	snprintf(mark, sizeof(mark), "%s%s%s", disturbed ? "* " : "", lost ? "! " : "",
-		pair_busy(pair) ? "g" : "");
-	marked_disturbed |= disturbed;
-	marked_lost |= lost;
-	marked_busy |= pair_busy(pair);
+	snprintf(mark, sizeof(mark), "%s%s%s", pair->disturbed > PAIR_LIMIT ? "* " : "",
+		lost ? "! " : "", pair_busy(pair) ? "g" : "");
 	return mark;
-}
-
-void
-pair_note(void)
-{
-	if (spoilt > 0)
-		bench_note("other processes took more than %.0f %% of the time in %u of %u "
-			   "measurements; those were repeated",
-			100 * PAIR_LIMIT, spoilt, measured);
-	if (marked_disturbed)
-		bench_note("*: such a disturbed measurement");
-	if (marked_lost)
-		bench_note("!: something was lost, on one side or both: a rate with losses is no "
-			   "capacity");
-	if (marked_busy)
-		bench_note("g: the generator was idle for less than %.0f %% of the time: it is the "
-			   "limit, and beside testpmd the ratio flatters the switch",
-			100 * BUSY);
 }

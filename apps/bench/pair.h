@@ -20,6 +20,7 @@ enum {
 };
 
 #define PAIR_LIMIT 0.03 /* a pair that is disturbed more is measured again */
+#define PAIR_BUSY  0.05 /* a generator with less idle time is the limit, not the device */
 
 struct pair {
 	double value[2][PAIR_VALUES]; /* of the switch, of testpmd */
@@ -41,12 +42,8 @@ int pair_once(struct device *device, pair_measure *measure, void *context, unsig
 /* Nanoseconds, so far, that the device and the generator were ready and had no CPU. */
 uint64_t pair_waited_ns(const struct device *device);
 
-/* The marks of a row: what was disturbed, lost, limited by the generator; pair_note explains those
- * that were given. Valid until the next call. */
+/* The marks of a row: * disturbed, ! lost, g limited by the generator. Valid until the next call. */
 const char *pair_mark(const struct pair *pair);
-
-/* At the end of a table: what its marks mean, and how many measurements were disturbed. */
-void pair_note(void);
 
 /* Is the generator the limit? */
 bool pair_busy(const struct pair *pair);

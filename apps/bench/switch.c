@@ -152,6 +152,12 @@ enter(const char *what, const char *note, const struct table_column *columns, si
 		   " sources, window %" PRIu64,
 		what, device_over, bench_pages(), sources, window);
 	bench_note("%s", note);
+	bench_note("*: other processes took more than %.0f %% of the time, in the repetitions, "
+		   "too; !: lost, a "
+		   "rate with losses is no capacity; g: the generator was idle for less than %.0f "
+		   "%%: it is the "
+		   "limit, and beside testpmd the ratio flatters the switch",
+		100 * PAIR_LIMIT, 100 * PAIR_BUSY);
 	bench_table(columns, count);
 	return 0;
 }
@@ -174,7 +180,6 @@ for_elements(int (*what)(unsigned int n))
 static int
 leave(int rc)
 {
-	pair_note();
 	device_leave();
 	return device_interrupted() ? 1 : rc;
 }
@@ -191,7 +196,7 @@ measure_rate(void *context, unsigned int t, double value[PAIR_VALUES])
 	value[PAIR_IDLE] = loop.idle;
 	value[PAIR_GOOD] = loop.good;
 	value[PAIR_LOST] = (double)loop.lost;
-	value[PAIR_DISTURBED] = loop.enough ? 0 : 1 - loop.good;
+	value[PAIR_DISTURBED] = loop.good < TRAFFIC_GOOD ? 1 - loop.good : 0;
 	return rc;
 }
 

@@ -43,6 +43,7 @@ struct traffic {
 	uint64_t came; /* for config.lose */
 	unsigned int open; /* places */
 	uint64_t now; /* TSC after the last receive */
+	uint64_t idle, stalled; /* cycles of a closed loop: without work; without a CPU */
 	struct samples *samples; /* may be NULL */
 	unsigned int each;
 	struct place place[DEVICE_WINDOW_MAX];
@@ -388,59 +389,10 @@ give_up(struct traffic *t)
 	return -1;
 }
 
-/*
- * A closed loop on a machine with other work: time is cut in slices of half a millisecond, and a
- * slice counts when the generator turned all along. Its turns are microseconds apart; a gap of a
- * fifth of a millisecond is the scheduler's. A gap in what arrives excludes nothing: it may be the
- * device that lost frames or stood still.
- */
-struct slices {
-	uint64_t begin, first, turn; /* TSC: of all; of this slice; of the last turn */
-	uint64_t units, begin_units; /* when this slice, and all, began */
-	bool bad;
-	uint64_t good, good_cycles, good_units; /* slices that count */
-	uint64_t idle; /* cycles without work */
-};
-
-static void
-slices_turn(struct slices *s, uint64_t now, uint64_t units)
-{
-	uint64_t hz = rte_get_tsc_hz();
-
-	s->bad |= now - s->turn > hz / 5000;
-	s->turn = now;
-	if (now - s->first < hz / 2000)
-		return;
-	if (!s->bad) {
-		s->good++;
-		s->good_cycles += now - s->first;
-		s->good_units += units - s->units;
-	}
-	s->first = now;
-	s->units = units;
-	s->bad = false;
-}
-
-/* The rate by the slices that count, if they suffice: four, and a quarter of the time. A measurement
- * of less than four slices needs all that fit. What came only in the others must not become 0. */
-static void
-slices_judge(const struct slices *s, uint64_t units, struct closed_loop *result)
-{
-	double hz = (double)rte_get_tsc_hz(), all = RTE_MAX((double)(s->turn - s->begin), 1.0);
-	uint64_t fit = (s->turn - s->begin) / (rte_get_tsc_hz() / 2000);
-
-	result->good = RTE_MIN((double)s->good_cycles / all, 1.0);
-	result->enough =
-		s->good_units > 0 && s->good >= RTE_MIN(fit, UINT64_C(4)) && result->good >= 0.25;
-	result->rate = result->enough ? (double)s->good_units * hz / (double)s->good_cycles
-				      : (double)(units - s->begin_units) * hz / all;
-	result->idle = (double)s->idle / all;
-}
-
 /* Send and receive for so many ms, and only receive, until nothing is under way, with ms 0. 0, or -1
  * after a line. */
 static int
-loop(struct traffic *t, uint64_t ms, struct slices *slices)
+loop(struct traffic *t, uint64_t ms)
 {
 	uint64_t cycles = rte_get_tsc_hz() / 1000, now = rte_rdtsc(), end = now + ms * cycles;
 	uint64_t checked = now, progress = now;
@@ -454,10 +406,11 @@ loop(struct traffic *t, uint64_t ms, struct slices *slices)
 
 		moved += poll_ports(t);
 		now = rte_rdtsc();
-		if (slices != NULL) {
-			slices_turn(slices, now, t->done);
-			slices->idle += moved == 0 ? now - before : 0;
-		}
+		/* Turns are microseconds apart: a longer one is the scheduler's. */
+		if (now - before > cycles / 5)
+			t->stalled += now - before;
+		else if (moved == 0)
+			t->idle += now - before;
 		if (t->done != done)
 			progress = now;
 		if (now - checked > cycles) {
@@ -483,7 +436,7 @@ finish(struct traffic *t)
 		send_some(t, sources - t->next % sources, (double)rte_rdtsc(), 0);
 		poll_ports(t);
 	}
-	return loop(t, 0, NULL);
+	return loop(t, 0);
 }
 
 static void
@@ -499,23 +452,27 @@ begin(struct traffic *t)
 int
 traffic_run(struct traffic *t, uint64_t ms, struct closed_loop *result)
 {
-	uint64_t lost = t->lost, patience = rte_get_tsc_hz() / 1000 * GIVE_UP_MS;
-	struct slices s = {0};
+	uint64_t lost = t->lost, hz = rte_get_tsc_hz(), began, all, done;
 
 	begin(t);
 	/* The device wakes up, caches fill. */
-	if (loop(t, ms / 4 + 1, NULL) < 0)
+	if (loop(t, ms / 4 + 1) < 0)
 		return -1;
-	s.begin = s.first = s.turn = rte_rdtsc();
-	s.units = s.begin_units = t->done;
+	t->idle = t->stalled = 0;
+	done = t->done;
+	began = rte_rdtsc();
 	/* On a busy machine the device may not even run in a short time. */
 	do {
-		if (loop(t, ms, &s) < 0)
+		if (loop(t, ms) < 0)
 			return -1;
-	} while (t->done == s.begin_units && rte_rdtsc() - s.begin < patience);
-	slices_judge(&s, t->done, result);
-	if (t->done == s.begin_units)
+		all = rte_rdtsc() - began;
+	} while (t->done == done && all < hz / 1000 * GIVE_UP_MS);
+	if (t->done == done)
 		return give_up(t);
+	result->good = 1 - (double)t->stalled / (double)all;
+	result->idle = (double)t->idle / (double)all;
+	result->rate = (double)(t->done - done) * (double)hz / (double)all /
+		(result->good < TRAFFIC_GOOD ? 1 : result->good);
 	/* What is missing now is noticed here. */
 	if (finish(t) < 0)
 		return -1;

@@ -39,11 +39,13 @@ unsigned int traffic_frame_bytes(unsigned int elements);
 struct traffic *traffic_create(const struct traffic_config *config);
 void traffic_destroy(struct traffic *t);
 
+#define TRAFFIC_GOOD 0.25
+
 struct closed_loop {
-	double rate; /* frames per second, by the slices of time that count */
+	double rate; /* frames per second in which the generator had a CPU; if that was less than TRAFFIC_GOOD
+		      * of the time: of the whole time */
 	double idle; /* share of the time, [0, 1], in which the generator had nothing to do */
-	double good; /* share of the time in slices that count */
-	bool enough; /* those suffice; if not, the rate is that of the whole time */
+	double good; /* share of the time in which it had a CPU */
 	uint64_t lost; /* frames that did not come back in time, warm-up and end included */
 };
 

@@ -2,7 +2,6 @@
 /* Weir's side. Arguments: SWITCH_ADDRESS OWN_ADDRESS JOB SOURCE SOURCES. */
 #include "apps/compare/bench.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "apps/libweir/weir.h"
@@ -66,14 +65,5 @@ system_barrier(void)
 void
 system_close(void)
 {
-	struct weir_stats stats;
-
-	/* For tuning: what was lost. */
-	weir_stats(weir, &stats);
-	fprintf(stderr,
-		"sent %llu, again %llu (timeouts %llu, gaps %llu), srtt %llu us, window %llu\n",
-		(unsigned long long)stats.packets_sent, (unsigned long long)stats.retransmissions,
-		(unsigned long long)stats.timeouts, (unsigned long long)stats.gaps,
-		(unsigned long long)stats.srtt_ns / 1000, (unsigned long long)stats.window);
 	weir_close(weir);
 }
