@@ -121,8 +121,4 @@ int bench_ascending(const void *a, const void *b);
 /* The value in the middle; sorts. n: [1, ...]. */
 double bench_median(double *values, size_t n);
 
-/* The value at a quantile, [0, 1], of sorted values, by the nearest rank: the least value that so
- * great a share of all does not exceed. n: [1, ...]. */
-double bench_quantile(const double *sorted, size_t n, double quantile);
-
 #endif

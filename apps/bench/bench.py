@@ -23,11 +23,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'rack'))
 
-from experiment import Teller, machine, table  # noqa: E402 (the path comes first)
+from experiment import Teller, machine, table, write_json  # noqa: E402 (the path comes first)
 from figures import figure_lines, figures  # noqa: E402
 from rack import catch_signals, sweep  # noqa: E402
 
 NR_HUGEPAGES = '/proc/sys/vm/nr_hugepages'
+FREE_PAGES = '/proc/meminfo', r'HugePages_Free:\s+(\d+)'
 HUGE_PAGES = 768  # of 2 MiB: what the largest bench takes
 HUGE_SHARE = 0.5  # of the memory that is free, at most
 ERROR_LINES = 8  # of a failed bench that are shown
@@ -82,7 +83,7 @@ class HugePages:
     def __init__(self, wanted):
         self.before = number_in(NR_HUGEPAGES)
         self.changed = False
-        free = number_in('/proc/meminfo', r'HugePages_Free:\s+(\d+)')
+        free = number_in(*FREE_PAGES)
         spare = number_in('/proc/meminfo', r'MemAvailable:\s+(\d+)') * 1024
         size = number_in('/proc/meminfo', r'Hugepagesize:\s+(\d+)') * 1024
         more = min(HUGE_PAGES - free, int(spare * HUGE_SHARE / size) if size else 0)
@@ -97,10 +98,6 @@ class HugePages:
         except OSError:
             return False
         return True
-
-    @property
-    def there(self):
-        return number_in('/proc/meminfo', r'HugePages_Free:\s+(\d+)')
 
     def __enter__(self):
         return self
@@ -151,12 +148,6 @@ class Run:
             self.wrong = self.wrong or 'wrote no records'
 
 
-def write_json(path, what):
-    with open(path, 'w') as file:
-        json.dump(what, file, indent=1)
-        file.write('\n')
-
-
 def write_bench(folder, bench, runs):
     """A bench's files, again after each of its runs: an interrupt loses one run only."""
     mine = [r for r in runs if r.bench == bench]
@@ -167,13 +158,6 @@ def write_bench(folder, bench, runs):
                 ' '.join([bench] + run.options), run.table,
                 '# failed: %s\n' % run.wrong if run.wrong else
                 '# left out: %s\n' % run.left_out if run.left_out else ''))
-
-
-def offered(program):
-    """The benches that this weir-bench has."""
-    done = subprocess.run([program, '--help'], capture_output=True, text=True, timeout=20,
-                          check=False)
-    return set(re.findall(r'^  (\w+) ', done.stdout, re.M))
 
 
 def measure(program, selection, folder, huge, bound, teller):
@@ -205,8 +189,8 @@ def clean(folder):
 def bench(program, selection, folder, wanted_huge, bound):
     teller = Teller('bench', sum(s[3] for s in selection))
     clean(folder)
-    with HugePages(wanted_huge) as huge:
-        here = dict(machine(), huge_pages=huge.there if wanted_huge else 0)
+    with HugePages(wanted_huge):
+        here = dict(machine(), huge_pages=number_in(*FREE_PAGES) if wanted_huge else 0)
         pages = '%d huge pages' % here['huge_pages'] if here['huge_pages'] else 'pages of 4 KiB'
         teller.say('%s, %d CPUs, %s' % (here['cpu'], here['cpus'], pages))
         teller.warn(here)
@@ -233,16 +217,14 @@ def main():
     parser.add_argument('--bound', type=float, help='seconds that a run may take')
     args = parser.parse_args()
     program = args.weir_bench or os.path.join(args.build, 'apps', 'bench', 'weir-bench')
-    has = offered(program)
-    known = [s for s in SELECTION if s[0] in has]
-    unknown = set(args.bench) - {s[0] for s in known}
-    if unknown or not known:
-        print('bench: no bench %s; there are: %s' % (
-            ', '.join(sorted(unknown)), ' '.join(dict.fromkeys(s[0] for s in known))))
+    known = dict.fromkeys(s[0] for s in SELECTION)
+    unknown = set(args.bench) - set(known)
+    if unknown:
+        print('bench: no bench %s; there are: %s' % (', '.join(sorted(unknown)), ' '.join(known)))
         return 2
     catch_signals()
     try:
-        return bench(program, [s for s in known if not args.bench or s[0] in args.bench],
+        return bench(program, [s for s in SELECTION if not args.bench or s[0] in args.bench],
                      os.path.abspath(args.out or os.path.join(args.build, 'bench')),
                      args.huge == 'auto', args.bound)
     except SystemExit:

@@ -28,8 +28,8 @@
 #define SNAP_BYTES     66 /* of a frame of net_af_packet's ring, before the data */
 
 const char *device_over = "memif", *device_checksum = "software";
-static const char *idle = "spin", *weir_switch, *testpmd = "dpdk-testpmd";
-static uint64_t slots = 512, threads = 20;
+static const char *idle = "spin", *weir_switch;
+static uint64_t slots = 512;
 
 const struct option_row device_options[] = {
 	{.help = "Devices:"},
@@ -41,10 +41,8 @@ const struct option_row device_options[] = {
 		"what the switch's worker does without work"},
 	{"rx-checksum", 0, OPTION_CHOICE, &device_checksum, 0, 0, "software|off",
 		"whether the switch verifies the checksums of contributions"},
-	{"threads", 0, OPTION_UINT, &threads, 1, 64, NULL, "contexts of the switch's worker"},
 	{"switch", 0, OPTION_TEXT, &weir_switch, 0, 0, "PATH",
 		"weir-switch; by default the one beside weir-bench, or in PATH"},
-	{"testpmd", 0, OPTION_TEXT, &testpmd, 0, 0, "PATH", "dpdk-testpmd"},
 	{0},
 };
 
@@ -426,11 +424,11 @@ write_config(const struct device *device, const struct device_config *config, co
 			jobs, job(config, DEVICE_JOB_MULTICAST, "multicast", "239.77.0.1"));
 	}
 	snprintf(name, sizeof(name), "bench-%d", (int)getpid());
-	root = json_pack("{s{ssss} s{si s[i] si ss si} s{si} so so so si}", "switch", "name", name,
+	root = json_pack("{s{ssss} s{si s[i] si ss} s{si} so so so si}", "switch", "name", name,
 		"address", "10.77.0.254/16", "workers", "count", 1, "cpus", (int)last_cpu(),
-		"main_cpu", (int)bench_cpu(0), "idle", idle, "threads", (int)threads, "pools",
-		"frame_bytes", (int)device->link.buffer_bytes, "eal", eal, "ports", ports, "jobs",
-		jobs, "memory_mb", MEMORY_MB);
+		"main_cpu", (int)bench_cpu(0), "idle", idle, "pools", "frame_bytes",
+		(int)device->link.buffer_bytes, "eal", eal, "ports", ports, "jobs", jobs,
+		"memory_mb", MEMORY_MB);
 	rc = root == NULL ? -1 : json_dump_file(root, path, JSON_INDENT(1));
 	json_decref(root);
 	if (rc != 0)
@@ -499,7 +497,7 @@ start_testpmd(struct device *device)
 {
 	char lcores[32], prefix[32], size[32], memory[16];
 	bool huge = bench_on_huge_pages();
-	const char *argv[] = {testpmd, "--lcores", lcores, "--no-pci", "--no-shconf",
+	const char *argv[] = {"dpdk-testpmd", "--lcores", lcores, "--no-pci", "--no-shconf",
 		"--no-telemetry", "-m", memory, "--file-prefix", prefix, "--vdev",
 		device->link.device[0], "--vdev", device->link.device[1],
 		huge ? "--single-file-segments" : "--no-huge", huge ? "--in-memory" : "--no-huge",

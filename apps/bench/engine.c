@@ -240,9 +240,9 @@ run(void)
 			burst, bench_pages());
 		bench_note(
 			"bare: the same vector operations on the same frames, alone, in the same "
-			"run; times are CPU time; *: other processes had the CPU for more than a "
-			"tenth of most "
-			"phases, and its caches");
+			"run; times are CPU time");
+		bench_note("*: other processes had the CPU, and its caches, for more than a tenth "
+			   "of most phases");
 		bench_table(columns, RTE_DIM(columns));
 	}
 	rc = sweep(measure);

@@ -251,15 +251,6 @@ bench_median(double *values, size_t n)
 	return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-double
-bench_quantile(const double *sorted, size_t n, double quantile)
-{
-	/* What a product of decimals lacks or has too much must not move the rank. */
-	double rank = ceil(quantile * (double)n - 1e-9 * (double)n);
-
-	return sorted[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
-}
-
 /* What --help says of the program: a line for each bench. */
 static const char *
 about(void)

@@ -41,12 +41,6 @@ waited_ns(pid_t pid)
 	return total;
 }
 
-uint64_t
-pair_waited_ns(const struct device *device)
-{
-	return waited_ns(device->pid) + waited_ns(getpid());
-}
-
 /* Measure once; *disturbed: share. */
 static int
 once(struct device *device, pair_measure *measure, void *context, unsigned int t,
@@ -60,11 +54,11 @@ once(struct device *device, pair_measure *measure, void *context, unsigned int t
 	value[PAIR_LOST] = 0;
 	value[PAIR_DISTURBED] = 0;
 	device_select(device);
-	waited = pair_waited_ns(device);
+	waited = waited_ns(device->pid) + waited_ns(getpid());
 	began = rte_rdtsc();
 	rc = measure(context, t, value);
 	began = rte_rdtsc() - began;
-	waited = pair_waited_ns(device) - waited;
+	waited = waited_ns(device->pid) + waited_ns(getpid()) - waited;
 	device_deselect(device);
 	/* The worse of both judgments. */
 	*disturbed = RTE_MAX(

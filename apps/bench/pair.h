@@ -39,9 +39,6 @@ int pair_run(struct device device[2], pair_measure *measure, void *context, stru
 int pair_once(struct device *device, pair_measure *measure, void *context, unsigned int t,
 	unsigned int tries, double value[PAIR_VALUES], bool *disturbed);
 
-/* Nanoseconds, so far, that the device and the generator were ready and had no CPU. */
-uint64_t pair_waited_ns(const struct device *device);
-
 /* The marks of a row: * disturbed, ! lost, g limited by the generator. Valid until the next call. */
 const char *pair_mark(const struct pair *pair);
 

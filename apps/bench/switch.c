@@ -32,10 +32,8 @@
 #define SAMPLES_MOST (1u << 20)
 #define SAMPLES_P999 10000 /* with fewer, p99.9 is a guess */
 #define UNLOADED     100000.0 /* frames per second: one at a time */
-#define PARTS        4 /* of --phase-ms: short runs are disturbed more rarely */
 #define GIVE_UP_S    2
-#define LIMIT_PHASES 12 /* of --phase-ms, for a measurement */
-#define RUNS         16 /* in a measurement: tails need samples */
+#define PHASES       4 /* of --phase-ms for latencies: tails need samples */
 #define KEPT_RATE    0.98 /* a trial at less than this share of its schedule does not count */
 #define RATE_LEAST   1000 /* below, nothing passes */
 
@@ -152,12 +150,12 @@ enter(const char *what, const char *note, const struct table_column *columns, si
 		   " sources, window %" PRIu64,
 		what, device_over, bench_pages(), sources, window);
 	bench_note("%s", note);
-	bench_note("*: other processes took more than %.0f %% of the time, in the repetitions, "
-		   "too; !: lost, a "
-		   "rate with losses is no capacity; g: the generator was idle for less than %.0f "
-		   "%%: it is the "
-		   "limit, and beside testpmd the ratio flatters the switch",
-		100 * PAIR_LIMIT, 100 * PAIR_BUSY);
+	bench_note("*: other processes took more than %.0f %% of the time, in repetitions, too; "
+		   "!: lost, a rate with losses is no capacity",
+		100 * PAIR_LIMIT);
+	bench_note("g: the generator was idle for less than %.0f %%: it is the limit, and beside "
+		   "testpmd the ratio flatters the switch",
+		100 * PAIR_BUSY);
 	bench_table(columns, count);
 	return 0;
 }
@@ -317,66 +315,51 @@ const struct bench bench_ports = {
 /* Values of a measurement of latencies; the pairs are sorted by the first. */
 enum { P50, P99, P999, WORST, RATE, SAMPLES };
 
-/* One short run; its samples are taken back when it was disturbed and `keep` is false. Beside blocks
- * one of testpmd's frames in `sources` is a sample, so that it has as many. */
-static int
-run_once(struct subject *subject, unsigned int t, bool keep, bool *clean, double *value)
+/* The value at a quantile, [0, 1], of n sorted ones by the nearest rank: the least that so great a share does
+ * not exceed. */
+static double
+quantile_of(const double *sorted, size_t n, double quantile)
 {
-	uint64_t ms = RTE_MAX(bench_common.phase_ms / PARTS, UINT64_C(1));
-	unsigned int each = subject->blocks && t == 1 ? (unsigned int)sources : 1;
-	struct samples *s = &subject->samples;
-	size_t before = s->count;
-	struct open_loop result;
-	uint64_t waited = pair_waited_ns(&device[t]);
-	int rc = traffic_offer(subject->traffic[t], subject->rate, ms, s, each, &result);
+	/* What a product of decimals lacks or has too much must not move the rank. */
+	double rank = ceil(quantile * (double)n - 1e-9 * (double)n);
 
-	waited = pair_waited_ns(&device[t]) - waited;
-	*clean = (double)waited < PAIR_LIMIT * 1e6 * (double)ms;
-	if (rc != 0)
-		return rc;
-	if (!*clean && !keep) {
-		s->count = before;
-		return 0;
-	}
-	value[RATE] = result.rate;
-	value[PAIR_LOST] += (double)(result.sent - result.done);
-	return 0;
+	return sorted[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
 }
 
-/* Short runs, until enough were undisturbed. */
+/* Beside blocks one of testpmd's frames in `sources` is a sample, so that it has as many. */
 static int
 measure_latency(void *context, unsigned int t, double value[PAIR_VALUES])
 {
 	static const double quantile[] = {0.5, 0.99, 0.999, 1};
 	struct subject *subject = context;
-	double us = 1e6 / (double)rte_get_tsc_hz();
+	unsigned int each = subject->blocks && t == 1 ? (unsigned int)sources : 1;
 	struct samples *s = &subject->samples;
-	uint64_t limit =
-		rte_rdtsc() + rte_get_tsc_hz() / 1000 * LIMIT_PHASES * bench_common.phase_ms;
-	unsigned int good = 0;
-	bool clean, late = false;
+	uint64_t limit = rte_rdtsc() + GIVE_UP_S * rte_get_tsc_hz();
+	struct open_loop result;
 
 	s->count = 0;
-	/* Until enough were undisturbed or time is up; then at least some samples. */
-	while (good < RUNS && (!late || s->count == 0)) {
-		late = rte_rdtsc() > limit;
-		if (run_once(subject, t, late && good == 0, &clean, value) != 0)
+	/* On a busy machine the device may not even run in a short time. */
+	do {
+		if (traffic_offer(subject->traffic[t], subject->rate, PHASES * subject->ms, s, each,
+			    &result) != 0)
 			return -1;
-		good += clean;
-		if (s->count == 0 && rte_rdtsc() > limit + GIVE_UP_S * rte_get_tsc_hz()) {
-			device_blame(&device[t], "nothing comes through in time");
-			return -1;
-		}
+		value[PAIR_LOST] += (double)(result.sent - result.done);
+	} while (s->count == 0 && result.sent > 0 && rte_rdtsc() < limit);
+	if (s->count == 0 && result.sent > 0) {
+		device_blame(&device[t], "nothing comes through in time");
+		return -1;
 	}
 	qsort(s->value, s->count, sizeof(double), bench_ascending);
 	for (unsigned int q = P50; q <= WORST; q++)
 		value[q] = s->count == 0 /* a capacity so low that not one frame was due */
 			? BENCH_NONE
-			: us * bench_quantile(s->value, s->count, quantile[q]);
+			: 1e6 / (double)rte_get_tsc_hz() *
+				quantile_of(s->value, s->count, quantile[q]);
 	if (s->count < SAMPLES_P999)
 		value[P999] = BENCH_NONE;
+	value[RATE] = result.rate;
 	value[SAMPLES] = (double)s->count;
-	value[PAIR_DISTURBED] = good > 0 && s->count > 0 ? 0 : 1;
+	value[PAIR_DISTURBED] = s->count == 0;
 	return 0;
 }
 

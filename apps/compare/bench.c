@@ -179,7 +179,7 @@ static int
 measure(const struct bench_operation *operation, const struct command *c, const void *send,
 	void *recv, uint64_t *began, uint64_t *ended)
 {
-	if (system_prepare(operation, send, recv) < 0)
+	if (system_prepare != NULL && system_prepare(operation, send, recv) < 0)
 		return -1;
 	for (unsigned long i = 0; i < c->warmup; i++)
 		if (system_run(operation, send, recv) < 0)

@@ -47,8 +47,10 @@ int bench_fail(const char *text);
 
 /* Connect to the other ranks; the arguments are the system's own. */
 int system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks);
-/* send and recv do not overlap, and stay the same from system_prepare to the last system_run of an operation. */
-int system_prepare(const struct bench_operation *operation, const void *send, void *recv);
+/* send and recv do not overlap, and stay the same from system_prepare to the last system_run of an operation. A system
+ * with nothing to prepare has no system_prepare. */
+__attribute__((weak)) int system_prepare(
+	const struct bench_operation *operation, const void *send, void *recv);
 int system_run(const struct bench_operation *operation, const void *send, void *recv);
 int system_barrier(void);
 void system_close(void);

@@ -19,13 +19,6 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 }
 
 int
-system_prepare(const struct bench_operation *operation, const void *send, void *recv)
-{
-	(void)operation, (void)send, (void)recv;
-	return 0;
-}
-
-int
 system_run(const struct bench_operation *operation, const void *send, void *recv)
 {
 	MPI_Datatype type = operation->fp32 ? MPI_FLOAT : MPI_INT32_T;

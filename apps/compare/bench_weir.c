@@ -32,13 +32,6 @@ system_open(int argc, char **argv, unsigned int *rank, unsigned int *ranks)
 }
 
 int
-system_prepare(const struct bench_operation *operation, const void *send, void *recv)
-{
-	(void)operation, (void)send, (void)recv;
-	return 0;
-}
-
-int
 system_run(const struct bench_operation *operation, const void *send, void *recv)
 {
 	enum weir_dtype type = operation->fp32 ? WEIR_DTYPE_FP32 : WEIR_DTYPE_INT32;

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import systems  # noqa: E402 (the path comes first)
-from experiment import Teller, add_outputs, keep, machine, table  # noqa: E402
+from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from plots import GLOO, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
 
@@ -38,7 +38,7 @@ LINK_AIM = 0.95  # from 1 MiB on
 SPEED_AIM = 1.7  # 8 hosts, from 1 MiB on
 
 
-class Wrong(Exception):
+class Wrong(RackError):
     """A system's result is wrong."""
 
 
@@ -326,7 +326,8 @@ def on_rack(chosen, hosts, settings, programs, found, teller):
         rack.stop_switch()
 
 
-def run(chosen, teller):
+def run(chosen):
+    teller = Teller('compare')
     with open(chosen.settings) as file:
         settings = json.load(file)
     found = {'rate': chosen.rate, 'seed': chosen.seed, 'machine': machine(), 'settings': settings,
@@ -338,30 +339,10 @@ def run(chosen, teller):
         chosen.collectives = ['allreduce']
     for hosts in sorted(set(chosen.hosts)):
         on_rack(chosen, hosts, settings, programs, found, teller)
-    return found
-
-
-def main():
-    chosen = options()
-    if os.getuid() != 0:
-        print('compare: needs root, for network namespaces')
-        return 1
-    teller = Teller('compare')
-    try:
-        found = run(chosen, teller)
-        text = '\n'.join(['# links of %d Mbit/s each way; fp32; all through weir-switch' % chosen.rate, ''] +
-                         lines(found['points'], chosen.rate))
-        print('#\n%s\n#' % text, flush=True)
-        keep(chosen, found, plots, {'compare.py': text}, teller)
-    except Wrong as error:
-        print('compare: %s' % error)
-        return 1
-    except RackError as error:
-        print('compare: failed: %s' % error)
-        return 1
-    except SystemExit:
-        print('compare: interrupted; processes and namespaces are gone', flush=True)
-        raise
+    text = '\n'.join(['# links of %d Mbit/s each way; fp32; all through weir-switch' % chosen.rate, ''] +
+                     lines(found['points'], chosen.rate))
+    print('#\n%s\n#' % text, flush=True)
+    keep(chosen, found, plots, {'compare.py': text}, teller)
     for words in missed(found['points'], chosen.rate):
         print('compare: aim missed: ' + words)
     print(last_line(found['points'], chosen.rate))
@@ -369,4 +350,5 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    options_chosen = options()
+    sys.exit(play('compare', lambda: run(options_chosen)))

@@ -67,6 +67,21 @@ def renew(page, tables):
         file.write(text)
 
 
+def play(name, measure):
+    """The exit status of an experiment that needs a rack: measure() says it, or an error is told."""
+    if os.getuid() != 0:
+        print('%s: needs root, for network namespaces' % name)
+        return 1
+    try:
+        return measure()
+    except RackError as error:
+        print('%s: failed: %s' % (name, error))
+        return 1
+    except SystemExit:
+        print('%s: interrupted; processes and namespaces are gone' % name, flush=True)
+        raise
+
+
 def add_outputs(parser):
     """The options of what keep() writes."""
     parser.add_argument('--json', metavar='FILE', help='write all figures into this file')
@@ -74,14 +89,18 @@ def add_outputs(parser):
     parser.add_argument('--page', metavar='FILE', help='put the tables into this Markdown page')
 
 
+def write_json(path, what):
+    with open(path, 'w') as file:
+        json.dump(what, file, indent=1)
+        file.write('\n')
+
+
 def keep(chosen, found, plots, tables, teller):
     """Write what was asked for: chosen.json, chosen.plots, chosen.page. plots: a function that makes them of the
     figures found; tables: by their names in the page."""
     if chosen.json:
         os.makedirs(os.path.dirname(os.path.abspath(chosen.json)), exist_ok=True)
-        with open(chosen.json, 'w') as file:
-            json.dump(found, file, indent=1)
-            file.write('\n')
+        write_json(chosen.json, found)
         teller.say('figures in ' + chosen.json)
     if chosen.plots:
         os.makedirs(chosen.plots, exist_ok=True)

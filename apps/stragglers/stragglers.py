@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from experiment import Teller, add_outputs, keep, machine, table  # noqa: E402 (the path comes first)
+from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402 (the path comes first)
 from plots import GREY, LIGHT, PURPLE, WEIR, Panel, Plot  # noqa: E402
 from rack import SWITCH_ADDRESS, Api, Rack, RackError, job  # noqa: E402
 
@@ -104,7 +104,6 @@ def slowdown_seconds(plan):
 
 def slowdown_row(policy, chance, found):
     """What the reports of all hosts add up to."""
-    each = [i['us'] / 1e3 for r in found for i in r['each']]
     total = sum(r['iterations'] for r in found)
     row = {key: sum(r[key] for r in found) / total
            for key in ('slowed', 'partial', 'missed', 'given_up')}
@@ -113,12 +112,10 @@ def slowdown_row(policy, chance, found):
         # What waiting for all must cost by the draws: the longest delay of each iteration.
         'held_up_ms': mean(max(i['slow_us'] for i in hosts) / 1e3
                            for hosts in zip(*(r['each'] for r in found))),
-        'median_ms': sorted(each)[len(each) // 2], 'longest_ms': max(each),
         'iteration_ms': sum(r['seconds'] for r in found) * 1e3 / total,
         'slow_ms': sum(r['slow_us'] for r in found) / 1e3 / total,
         'sources': mean(r['sources_mean'] for r in found),
         'wrong': sum(r['wrong'] for r in found),
-        'retransmissions': sum(r['stats']['retransmissions'] for r in found),
         'model': {key: found[0][key] for key in ('elements', 'tensors', 'buckets', 'blocks')}})
     return row
 
@@ -453,19 +450,6 @@ def run(chosen):
                           'times that, block timeout %(timeout_ms)d ms, target %(target)g, seed %(seed)d'
                           % found['training']['settings'],), training_table(found['training']['rows']))
     keep(chosen, found, plots, tables, teller)
-    return found
-
-
-def main():
-    chosen = options()
-    if os.getuid() != 0:
-        print('stragglers: needs root, for network namespaces')
-        return 1
-    try:
-        found = run(chosen)
-    except RackError as error:
-        print('stragglers: %s' % error)
-        return 1
     wrong = sum(row['wrong'] for row in found.get('slowdown', {}).get('rows', ()))
     if wrong:
         print('stragglers: %d elements are WRONG' % wrong)
@@ -478,4 +462,5 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    options_chosen = options()
+    sys.exit(play('stragglers', lambda: run(options_chosen)))
