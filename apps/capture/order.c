@@ -67,23 +67,11 @@ capture_order_destroy(struct order *order)
 	free(order);
 }
 
+/* `blocks` blocks of one source, then the same of the next source; then the next blocks. */
 static bool
-by_blocks(struct order *order, struct order_step *step)
+in_turn(struct order *order, uint64_t blocks, struct order_step *step)
 {
-	if (!within(order, order->block))
-		return false;
-	*step = (struct order_step){.block = order->block, .source = order->source};
-	if (++order->source == order->plan->nb_sources) {
-		order->source = 0;
-		order->block++;
-	}
-	return true;
-}
-
-static bool
-by_sources(struct order *order, struct order_step *step)
-{
-	uint64_t end = order->base + order->window;
+	uint64_t end = order->base + blocks;
 
 	if (!within(order, order->block))
 		return false;
@@ -148,8 +136,8 @@ order_next(struct order *order, struct order_step *step)
 	if (order->plan->duplicates > 0 && repeat(order, step))
 		return true;
 	switch (order->plan->order) {
-	case CAPTURE_BLOCKS: more = by_blocks(order, step); break;
-	case CAPTURE_SOURCES: more = by_sources(order, step); break;
+	case CAPTURE_BLOCKS: more = in_turn(order, 1, step); break;
+	case CAPTURE_SOURCES: more = in_turn(order, order->window, step); break;
 	case CAPTURE_RANDOM: more = at_random(order, step); break;
 	}
 	if (!more)

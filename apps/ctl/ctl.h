@@ -133,6 +133,7 @@ enum view_cell {
 	CELL_AGE, /* seconds */
 	CELL_MS, /* milliseconds, shown as CELL_AGE does */
 	CELL_RATE, /* per second, since the row was seen before */
+	CELL_OF, /* of the path "joined/size": "3 of 8", or "3" where there is no size or it is 0 */
 	CELL_PRINT_RIGHT, /* as CELL_PRINT */
 };
 

@@ -10,6 +10,8 @@
 #include <wchar.h>
 #include <wctype.h>
 
+#define CUT "..." /* ends a text that was too long */
+
 json_t *
 get(json_t *from, const char *path)
 {
@@ -115,28 +117,6 @@ get_clean(char *text)
 	*to = '\0';
 }
 
-/* Leave at most GET_TEXT_MAX characters of a clean text. */
-static void
-cut(char *text)
-{
-	static const char mark[] = "...";
-	size_t bytes = 0, begin = 0;
-
-	for (size_t i = 0; text[bytes] != '\0'; i++) {
-		mbstate_t state = {0};
-		size_t more =
-			mbrtowc(NULL, text + bytes, strnlen(text + bytes, MB_CUR_MAX), &state);
-
-		if (i == GET_TEXT_MAX) {
-			memcpy(text + begin, mark, sizeof(mark));
-			return;
-		}
-		bytes += more > MB_CUR_MAX ? 1 : more;
-		if (i + 1 == GET_TEXT_MAX - (sizeof(mark) - 1))
-			begin = bytes;
-	}
-}
-
 /* A clean and short copy; NULL when `text` is both. */
 static char *
 cleaned(const char *text)
@@ -146,7 +126,13 @@ cleaned(const char *text)
 	if (copy == NULL)
 		err(1, "answer");
 	get_clean(copy);
-	cut(copy);
+	if (strlen(copy) > GET_TEXT_MAX) {
+		char *end = copy + GET_TEXT_MAX - strlen(CUT);
+
+		while ((*end & 0xc0) == 0x80) /* not within a character of UTF-8 */
+			end--;
+		strcpy(end, CUT);
+	}
 	if (strcmp(copy, text) != 0)
 		return copy;
 	free(copy);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define GET_TEXT_MAX 2048 /* characters of a text in an answer */
+#define GET_TEXT_MAX 2048 /* bytes of a text in an answer */
 
 /* The value below a path such as "memory.free"; NULL when there is none, and for a NULL argument. */
 json_t *get(json_t *from, const char *path);
@@ -35,7 +35,7 @@ json_t *get_by_text(json_t *array, const char *key);
 /**
  * Parse an answer, and replace in all its strings and keys, by "?", what must not reach a terminal:
  * control characters (C0, C1, DEL), marks of writing direction, and what the locale can't print.
- * Of a text of more than GET_TEXT_MAX characters the beginning and "..." are left: a table or a
+ * Of a text that is longer than GET_TEXT_MAX the beginning and "..." are left: a table or a
  * paragraph of more helps nobody.
  *
  * @return NULL when it is not JSON

@@ -14,13 +14,6 @@
 #define RANKS_MAX 256
 
 static void
-joined_of(json_t *job, FILE *out)
-{
-	fprintf(out, "%s of %s", units_exact(get_number(job, "joined")).text,
-		units_exact(get_number(job, "size")).text);
-}
-
-static void
 operation(json_t *job, FILE *out)
 {
 	fprintf(out, "%s %s", get_text(job, "op"), get_text(job, "type"));
@@ -33,7 +26,7 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 		{"JOB", "name", CELL_TEXT, 1, 0, NULL},
 		{"ID", "id", CELL_EXACT, 0, 0, NULL},
 		{"STATE", "state", CELL_TEXT, 0, 0, NULL},
-		{"JOINED", NULL, CELL_PRINT_RIGHT, 0, 0, joined_of},
+		{"JOINED", "joined/size", CELL_OF, 0, 0, NULL},
 		{"IN FLIGHT", "blocks_in_flight", CELL_EXACT, 0, 0, NULL},
 		{"COMPLETE", "counters.blocks_complete", CELL_EXACT, 0, 0, NULL},
 		{"PARTIAL", "counters.blocks_partial", CELL_EXACT, 0, 0, NULL},
@@ -250,13 +243,6 @@ missing(json_t *block, FILE *out)
 }
 
 static void
-heard_of(json_t *block, FILE *out)
-{
-	fprintf(out, "%s of %s", units_exact(get_number(block, "heard")).text,
-		units_exact(get_number(block, "size")).text);
-}
-
-static void
 acts(json_t *block, FILE *out)
 {
 	double in = get_number(block, "policy_in");
@@ -274,7 +260,7 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 		{"STATE", "state", CELL_TEXT, 0, 1, NULL},
 		{"AGE", "age", CELL_AGE, 0, 0, NULL},
 		{"IDLE", "idle", CELL_AGE, 0, 0, NULL},
-		{"HEARD", NULL, CELL_PRINT_RIGHT, 0, 0, heard_of},
+		{"HEARD", "heard/size", CELL_OF, 0, 0, NULL},
 		{"MISSING", NULL, CELL_PRINT, 1, 0, missing},
 		{"POLICY", "policy", CELL_TEXT, 0, 2, NULL},
 		{"ACTS IN", NULL, CELL_PRINT_RIGHT, 0, 2, acts},

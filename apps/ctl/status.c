@@ -146,41 +146,14 @@ view_json(json_t *answer, FILE *out, unsigned int width)
 	fputc('\n', out);
 }
 
-/* "3 of 8", or "3" where there is no quota. */
 static void
-used_of(json_t *tenant, const char *used, const char *quota, bool bytes, FILE *out)
+memory_of(json_t *tenant, FILE *out)
 {
-	double have = get_number(tenant, used), may = get_number(get(tenant, "quota"), quota);
+	double most = get_number(tenant, "quota.memory_mb") * (1 << 20);
 
-	fputs((bytes ? units_bytes(have) : units_exact(have)).text, out);
-	if (bytes)
-		may *= 1 << 20;
-	if (isfinite(may) && may > 0)
-		fprintf(out, " of %s", (bytes ? units_bytes(may) : units_exact(may)).text);
-}
-
-static void
-used_jobs(json_t *tenant, FILE *out)
-{
-	used_of(tenant, "jobs", "jobs", false, out);
-}
-
-static void
-used_memory(json_t *tenant, FILE *out)
-{
-	used_of(tenant, "memory", "memory_mb", true, out);
-}
-
-static void
-used_blocks(json_t *tenant, FILE *out)
-{
-	used_of(tenant, "blocks", "blocks", false, out);
-}
-
-static void
-used_rate(json_t *tenant, FILE *out)
-{
-	used_of(tenant, "rate_mbit", "rate_mbit", false, out);
+	fputs(units_bytes(get_number(tenant, "memory")).text, out);
+	if (most > 0)
+		fprintf(out, " of %s", units_bytes(most).text);
 }
 
 void
@@ -188,10 +161,10 @@ view_tenants(json_t *answer, FILE *out, unsigned int width)
 {
 	static const struct view_column columns[] = {
 		{"TENANT", "name", CELL_TEXT, 1, 0, NULL},
-		{"JOBS", NULL, CELL_PRINT_RIGHT, 0, 0, used_jobs},
-		{"MEMORY", NULL, CELL_PRINT_RIGHT, 0, 0, used_memory},
-		{"BLOCKS", NULL, CELL_PRINT_RIGHT, 0, 0, used_blocks},
-		{"RATE (Mbit/s)", NULL, CELL_PRINT_RIGHT, 0, 1, used_rate},
+		{"JOBS", "jobs/quota.jobs", CELL_OF, 0, 0, NULL},
+		{"MEMORY", NULL, CELL_PRINT_RIGHT, 0, 0, memory_of},
+		{"BLOCKS", "blocks/quota.blocks", CELL_OF, 0, 0, NULL},
+		{"RATE (Mbit/s)", "rate_mbit/quota.rate_mbit", CELL_OF, 0, 1, NULL},
 	};
 
 	if (json_array_size(get(answer, "tenants")) == 0)

@@ -25,6 +25,19 @@ rate(const struct view_rows *rows, json_t *before, json_t *row, const char *path
 }
 
 static void
+print_of(json_t *row, const char *path, FILE *out)
+{
+	const char *behind = strchr(path, '/');
+	double whole = get_number(row, behind + 1);
+	char part[64];
+
+	snprintf(part, sizeof(part), "%.*s", (int)(behind - path), path);
+	fputs(units_exact(get_number(row, part)).text, out);
+	if (whole > 0)
+		fprintf(out, " of %s", units_exact(whole).text);
+}
+
+static void
 print_cell(const struct view_column *column, const struct view_rows *rows, json_t *before,
 	json_t *row, FILE *out)
 {
@@ -42,6 +55,7 @@ print_cell(const struct view_column *column, const struct view_rows *rows, json_
 	case CELL_AGE: text = units_age(value); break;
 	case CELL_MS: text = units_age(value / 1e3); break;
 	case CELL_RATE: text = units_rate(rate(rows, before, row, column->path)); break;
+	case CELL_OF: print_of(row, column->path, out); return;
 	}
 	fputs(text.text, out);
 }
