@@ -13,61 +13,178 @@
 #include "apps/ctl/get.h"
 #include "ctrl/api/units.h"
 
+#define BODY_MAX ((size_t)8 << 20) /* bytes of an answer, but for a trace */
+
+/* Of the environment; NULL: it is not set, or to nothing. */
+static const char *
+variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
 /* One line without blanks; http.c checks the rest. */
 static bool
-read_token(struct client *client, const char *name)
+read_token(struct ctl *ctl, const char *name)
 {
 	FILE *file = fopen(name, "re");
 	size_t length;
 
-	client->token_from = name;
+	ctl->token_from = name;
 	if (file == NULL) {
-		snprintf(client->error, sizeof(client->error), "token file %s: %s", name,
-			strerror(errno));
+		ctl_say("token file %s: %s", name, strerror(errno));
 		return false;
 	}
-	length = fread(client->token, 1, sizeof(client->token), file);
+	length = fread(ctl->token, 1, sizeof(ctl->token), file);
 	fclose(file);
-	while (length > 0 && strchr(" \t\r\n", client->token[length - 1]) != NULL)
+	while (length > 0 && strchr(" \t\r\n", ctl->token[length - 1]) != NULL)
 		length--;
-	if (length == 0 || length == sizeof(client->token)) {
-		snprintf(client->error, sizeof(client->error),
-			"token file %s: must contain one token, a line without blanks", name);
+	if (length == 0 || length == sizeof(ctl->token)) {
+		ctl_say("token file %s: must contain one token, a line without blanks", name);
 		return false;
 	}
-	client->token[length] = '\0';
-	client->http.token = client->token;
+	ctl->token[length] = '\0';
 	return true;
 }
 
-bool
-client_open(struct client *client, const char *token_file)
+/* The only socket in CTL_FOLDER. */
+static bool
+find_socket(char *address, size_t size)
 {
+	char names[512] = "";
+	unsigned int found = 0;
+	struct dirent *entry;
+	DIR *dir = opendir(CTL_FOLDER);
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		struct stat kind;
+		size_t used = strlen(names);
+
+		if (fstatat(dirfd(dir), entry->d_name, &kind, 0) < 0 || !S_ISSOCK(kind.st_mode))
+			continue;
+		if (found++ == 0)
+			snprintf(address, size, "unix:" CTL_FOLDER "/%s", entry->d_name);
+		snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "",
+			entry->d_name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	if (found == 0)
+		ctl_say("no socket in " CTL_FOLDER ": is the switch running, and does its "
+			"configuration have a section \"api\"? -s or WEIR_SWITCH names another "
+			"address");
+	else if (found > 1)
+		ctl_say("%u switches in " CTL_FOLDER ": %s; choose one with -s unix:" CTL_FOLDER
+			"/NAME",
+			found, names);
+	return found == 1;
+}
+
+static const char *
+first_socket(json_t *listeners)
+{
+	for (size_t i = 0; i < json_array_size(listeners); i++) {
+		const char *listener = json_string_value(json_array_get(listeners, i));
+
+		if (listener != NULL && strncmp(listener, "unix:", 5) == 0)
+			return listener;
+	}
+	return NULL;
+}
+
+json_t *
+ctl_load(const char *name)
+{
+	bool input = strcmp(name, "-") == 0;
+	FILE *file = input ? stdin : fopen(name, "re");
+	json_error_t error;
+	json_t *root;
+
+	if (file == NULL) {
+		ctl_say("%s: %s", name, strerror(errno));
+		return NULL;
+	}
+	root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+	if (!input)
+		fclose(file);
+	if (root == NULL)
+		ctl_say("%s:%d:%d: %s", input ? "standard input" : name,
+			error.line < 1 ? 1 : error.line, error.column < 1 ? 1 : error.column,
+			error.text);
+	return root;
+}
+
+/* The first Unix socket of a switch's configuration. Other errors of the file are the switch's to report. */
+static bool
+find_socket_of(const char *file, char *address, size_t size)
+{
+	json_t *root = ctl_load(file), *api = json_object_get(root, "api");
+	json_t *listeners = json_object_get(api, "listen");
+	const char *found = first_socket(listeners), *name = get_text(root, "switch.name");
+	bool standard = json_is_object(api) && listeners == NULL && strcmp(name, "-") != 0;
+
+	if (found != NULL)
+		snprintf(address, size, "%s", found);
+	else if (standard)
+		snprintf(address, size, "unix:" CTL_FOLDER "/%s.sock", name);
+	else if (root != NULL)
+		ctl_say("%s: the switch listens on no Unix socket: the section \"api\" needs a "
+			"\"listen\" with unix:PATH",
+			file);
+	standard |= found != NULL;
+	json_decref(root);
+	return standard;
+}
+
+int
+ctl_connect(struct ctl *ctl)
+{
+	const struct ctl_options *o = &ctl->options;
+	struct weir_http_config config = {.address = o->address, .ca_file = o->ca_file};
+	const char *file = o->token_file;
 	char why[512];
 	bool token;
 
-	client->most = CLIENT_BODY_MAX;
-	if (token_file != NULL && !read_token(client, token_file))
-		return false;
-	if (weir_http_open(&client->http, &client->handle, why, sizeof(why)) == 0)
-		return true;
-	token = client->token_from != NULL && strncmp(why, "the token", 9) == 0;
-	snprintf(client->error, sizeof(client->error), "%s%s%s", token ? client->token_from : "",
-		token ? ": " : "", why);
-	return false;
+	if (config.address == NULL && o->config == NULL)
+		config.address = variable("WEIR_SWITCH");
+	if (config.ca_file == NULL)
+		config.ca_file = variable("WEIR_CA");
+	if (config.address == NULL) {
+		if (!(o->config != NULL ? find_socket_of(o->config, ctl->found, sizeof(ctl->found))
+					: find_socket(ctl->found, sizeof(ctl->found))))
+			return CTL_NO_CONNECTION;
+		config.address = ctl->found;
+	}
+	ctl->address = config.address;
+	/* The same variables as libweir's, in the same order. */
+	if (file == NULL && (config.token = variable("WEIR_TOKEN")) != NULL)
+		ctl->token_from = "WEIR_TOKEN";
+	else if (file == NULL)
+		file = variable("WEIR_TOKEN_FILE");
+	if (file != NULL) {
+		if (!read_token(ctl, file))
+			return CTL_USAGE;
+		config.token = ctl->token;
+	}
+	if (weir_http_open(&config, &ctl->http, why, sizeof(why)) == 0)
+		return CTL_OK;
+	token = ctl->token_from != NULL && strncmp(why, "the token", 9) == 0;
+	ctl_say("%s%s%s", token ? ctl->token_from : "", token ? ": " : "", why);
+	return CTL_USAGE;
 }
 
 void
-client_close(struct client *client)
+ctl_close(struct ctl *ctl)
 {
-	weir_http_close(client->handle);
-	explicit_bzero(client->token, sizeof(client->token));
+	weir_http_close(ctl->http);
+	explicit_bzero(ctl->token, sizeof(ctl->token));
 }
 
 static bool
 take(void *to, const char *bytes, size_t length)
 {
-	struct client_answer *answer = to;
+	struct ctl_answer *answer = to;
 
 	if (answer->length + length + 1 > answer->room) {
 		size_t room = 2 * (answer->length + length) + 4096;
@@ -85,101 +202,27 @@ take(void *to, const char *bytes, size_t length)
 }
 
 bool
-client_request(struct client *client, const char *method, const char *path, const char *body,
-	double more, struct client_answer *answer)
+ctl_request(struct ctl *ctl, const char *method, const char *path, const char *body, double more,
+	size_t most, struct ctl_answer *answer)
 {
 	const struct weir_http_request request = {
 		.method = method,
 		.path = path,
 		.body = body,
-		.timeout_ns = (uint64_t)((client->timeout + more) * 1e9),
+		.timeout_ns = (uint64_t)((ctl->options.timeout + more) * 1e9),
 		.take = take,
 		.to = answer,
-		.most = client->most,
+		.most = most,
 	};
+	char why[1024];
 
-	*answer = (struct client_answer){0};
-	if (weir_http_request(client->handle, &request, &answer->status, client->error,
-		    sizeof(client->error)) == 0)
+	*answer = (struct ctl_answer){0};
+	if (weir_http_request(ctl->http, &request, &answer->status, why, sizeof(why)) == 0)
 		return true;
 	free(answer->body);
-	*answer = (struct client_answer){0};
+	ctl_say("%s", why);
+	ctl->status = CTL_NO_CONNECTION;
 	return false;
-}
-
-bool
-client_find(const char *folder, char *text, size_t size)
-{
-	char names[512] = "";
-	unsigned int found = 0;
-	struct dirent *entry;
-	DIR *dir = opendir(folder);
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		struct stat kind;
-		size_t used = strlen(names);
-
-		if (fstatat(dirfd(dir), entry->d_name, &kind, 0) < 0 || !S_ISSOCK(kind.st_mode))
-			continue;
-		if (found++ == 0)
-			snprintf(text, size, "unix:%s/%s", folder, entry->d_name);
-		snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "",
-			entry->d_name);
-	}
-	if (dir != NULL)
-		closedir(dir);
-	if (found == 0)
-		snprintf(text, size,
-			"no socket in %s: is the switch running, and does its configuration have a "
-			"section \"api\"? -s or WEIR_SWITCH names another address",
-			folder);
-	else if (found > 1)
-		snprintf(text, size, "%u switches in %s: %s; choose one with -s unix:%s/NAME",
-			found, folder, names, folder);
-	return found == 1;
-}
-
-static const char *
-first_socket(json_t *listeners)
-{
-	for (size_t i = 0; i < json_array_size(listeners); i++) {
-		const char *listener = json_string_value(json_array_get(listeners, i));
-
-		if (listener != NULL && strncmp(listener, "unix:", 5) == 0)
-			return listener;
-	}
-	return NULL;
-}
-
-/* Other errors of the file are the switch's to report. */
-bool
-client_find_of(const char *file, char *text, size_t size)
-{
-	json_error_t error;
-	json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
-	json_t *api = json_object_get(root, "api"), *listeners = json_object_get(api, "listen");
-	const char *found = first_socket(listeners);
-	const char *name =
-		json_string_value(json_object_get(json_object_get(root, "switch"), "name"));
-	bool good = true;
-
-	if (root == NULL) {
-		snprintf(text, size, "%s:%d:%d: %s", file, error.line < 1 ? 1 : error.line,
-			error.column < 1 ? 1 : error.column, error.text);
-		good = false;
-	} else if (found != NULL) {
-		snprintf(text, size, "%s", found);
-	} else if (json_is_object(api) && listeners == NULL && name != NULL) {
-		snprintf(text, size, "unix:/run/weir/%s.sock", name);
-	} else {
-		snprintf(text, size,
-			"%s: the switch listens on no Unix socket: the section \"api\" needs a "
-			"\"listen\" with unix:PATH",
-			file);
-		good = false;
-	}
-	json_decref(root);
-	return good;
 }
 
 double
@@ -224,7 +267,7 @@ ctl_say(const char *format, ...)
 static void
 advise(const struct ctl *ctl, long status, const char *code)
 {
-	const char *token = ctl->client.token_from;
+	const char *token = ctl->token_from;
 
 	if (status == 401 && token == NULL)
 		ctl_say("the switch requires a tenant's token: --token-file FILE, WEIR_TOKEN_FILE "
@@ -267,7 +310,7 @@ say_amounts(json_t *error, const char *what)
 }
 
 void
-ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
+ctl_refused(const struct ctl *ctl, const struct ctl_answer *answer)
 {
 	json_error_t where;
 	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
@@ -278,8 +321,8 @@ ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
 	if (json_is_string(get(all, "status"))) {
 		ctl_say("the switch says: %s", get_text(all, "status"));
 	} else if (!json_is_object(error)) {
-		ctl_say("%s answers with HTTP status %ld, but not as a switch does",
-			ctl->client.http.address, answer->status);
+		ctl_say("%s answers with HTTP status %ld, but not as a switch does", ctl->address,
+			answer->status);
 	} else {
 		ctl_say("%s%s%s (%s)", key[0] == '-' ? "" : key, key[0] == '-' ? "" : ": ",
 			get_text(error, "message"), code);
@@ -292,14 +335,13 @@ ctl_refused(const struct ctl *ctl, const struct client_answer *answer)
 
 /* Parsed; NULL when it is not what a switch says. */
 static json_t *
-parse(const struct ctl *ctl, const struct client_answer *answer)
+parse(const struct ctl *ctl, const struct ctl_answer *answer)
 {
 	json_error_t where;
 	json_t *all = get_parsed(answer->body == NULL ? "" : answer->body, answer->length, &where);
 
 	if (!json_is_object(all)) {
-		ctl_say("%s does not answer in JSON: is it a weir-switch?",
-			ctl->client.http.address);
+		ctl_say("%s does not answer in JSON: is it a weir-switch?", ctl->address);
 		json_decref(all);
 		return NULL;
 	}
@@ -313,12 +355,12 @@ ctl_lacks(const struct ctl *ctl, json_t *answer, const char *key)
 		return false;
 	ctl_say("the answer of %s has no \"%s\": it is not a weir-switch, or not of "
 		"weirctl's version (" WEIR_VERSION ")",
-		ctl->client.http.address, key);
+		ctl->address, key);
 	return true;
 }
 
 static bool
-print_raw(struct ctl *ctl, const struct client_answer *answer)
+print_raw(struct ctl *ctl, const struct ctl_answer *answer)
 {
 	json_t *all = parse(ctl, answer);
 
@@ -337,18 +379,15 @@ bool
 ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, json_t **answer)
 {
 	char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
-	struct client_answer raw;
+	struct ctl_answer raw;
 	bool answered;
 
 	*answer = NULL;
 	json_decref(body);
-	answered = client_request(&ctl->client, method, path, text, 0, &raw);
+	answered = ctl_request(ctl, method, path, text, 0, BODY_MAX, &raw);
 	free(text);
-	if (!answered) {
-		ctl_say("%s", ctl->client.error);
-		ctl->status = CTL_NO_CONNECTION;
+	if (!answered)
 		return false;
-	}
 	if (raw.status / 100 != 2) {
 		ctl_refused(ctl, &raw);
 		ctl->status = CTL_REFUSED;
@@ -368,15 +407,12 @@ ctl_ask(struct ctl *ctl, const char *method, const char *path, json_t *body, jso
 bool
 ctl_get(struct ctl *ctl, const char *path, json_t **answer)
 {
-	struct client_answer raw;
+	struct ctl_answer raw;
 	bool missing = false;
 
 	*answer = NULL;
-	if (!client_request(&ctl->client, "GET", path, NULL, 0, &raw)) {
-		ctl_say("%s", ctl->client.error);
-		ctl->status = CTL_NO_CONNECTION;
+	if (!ctl_request(ctl, "GET", path, NULL, 0, BODY_MAX, &raw))
 		return false;
-	}
 	ctl->status = CTL_REFUSED;
 	if (raw.status == 404)
 		missing = true;

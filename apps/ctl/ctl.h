@@ -20,54 +20,6 @@ enum {
 	CTL_NO_CONNECTION,
 };
 
-/* Bytes of an answer that are taken: of most, and of the largest, a trace. */
-#define CLIENT_BODY_MAX  ((size_t)8 << 20)
-#define CLIENT_TRACE_MAX ((size_t)256 << 20)
-
-struct client {
-	struct weir_http_config http;
-	const char *token_from; /* where the token is from, for people; NULL: there is none */
-	double timeout; /* seconds that a request takes at most, > 0 */
-	size_t most; /* bytes of an answer that are taken */
-	struct weir_http *handle;
-	char token[4096];
-	char error[1024]; /* why the last call failed, and what to do: a line */
-};
-
-struct client_answer {
-	long status; /* of HTTP */
-	char *body; /* terminated; may be NULL */
-	size_t length, room;
-};
-
-/* With http, token_from and timeout set; the token is read from a file when `token_file` is not NULL.
- * False: the address or the token is wrong. */
-bool client_open(struct client *client, const char *token_file);
-void client_close(struct client *client);
-
-/**
- * Send a request and wait for its answer.
- *
- * @param path    such as "/v1/jobs"
- * @param body    JSON, or NULL
- * @param more    seconds to add to the configured ones
- * @param[out] answer  free `body`
- * @return false: no connection, or no answer in time
- */
-bool client_request(struct client *client, const char *method, const char *path, const char *body,
-	double more, struct client_answer *answer);
-
-/**
- * The address when none is given: the only socket in a folder.
- *
- * @param[out] text  "unix:PATH", or why there is none
- * @return whether there is one
- */
-bool client_find(const char *folder, char *text, size_t size);
-
-/* The same for a switch's configuration: the first Unix socket that it listens on. */
-bool client_find_of(const char *file, char *text, size_t size);
-
 struct ctl_options {
 	/* of all commands */
 	const char *address, *config, *token_file, *ca_file;
@@ -84,10 +36,37 @@ struct ctl_options {
 
 struct ctl {
 	struct ctl_options options;
-	struct client client;
+	struct weir_http *http;
+	const char *address; /* of the switch */
+	char found[1024]; /* one that was not given */
+	const char *token_from; /* where the token is from, for people; NULL: there is none */
+	char token[4096];
 	unsigned int width; /* of the terminal; 0: none */
 	int status; /* of the program, when ctl_ask() returned false */
 };
+
+/* Open the client of these options; says why not. Returns the exit status. */
+int ctl_connect(struct ctl *ctl);
+void ctl_close(struct ctl *ctl);
+
+struct ctl_answer {
+	long status; /* of HTTP */
+	char *body; /* terminated; may be NULL */
+	size_t length, room;
+};
+
+/**
+ * Send a request and wait for its answer.
+ *
+ * @param path    such as "/v1/jobs"
+ * @param body    JSON, or NULL
+ * @param more    seconds to add to --timeout
+ * @param most    bytes of an answer that are taken
+ * @param[out] answer  free `body`
+ * @return false: no connection, or no answer in time; it is said, and ctl->status set
+ */
+bool ctl_request(struct ctl *ctl, const char *method, const char *path, const char *body,
+	double more, size_t most, struct ctl_answer *answer);
 
 /**
  * Ask the switch, and say what went wrong.
@@ -115,7 +94,10 @@ char *ctl_path(const char *before, const char *name, const char *after);
 void ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Why the switch refuses, from its answer. */
-void ctl_refused(const struct ctl *ctl, const struct client_answer *answer);
+void ctl_refused(const struct ctl *ctl, const struct ctl_answer *answer);
+
+/* JSON of a file (-: standard input); NULL, and why, if it is none. New. */
+json_t *ctl_load(const char *name);
 
 /* Seconds, of a clock that only goes forward. */
 double ctl_clock(void);

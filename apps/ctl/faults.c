@@ -242,41 +242,15 @@ keep_settings(json_t *section)
 	}
 }
 
-/* The section that a file is, or has; NULL and a message. A new reference. */
-static json_t *
-read_section(const char *file)
-{
-	json_error_t error;
-	bool input = strcmp(file, "-") == 0;
-	FILE *in = input ? stdin : fopen(file, "r");
-	json_t *root, *section;
-
-	if (in == NULL) {
-		ctl_say("%s: %s", file, strerror(errno));
-		return NULL;
-	}
-	root = json_loadf(in, JSON_REJECT_DUPLICATES, &error);
-	if (!input)
-		fclose(in);
-	if (root == NULL) {
-		ctl_say("%s:%d:%d: %s", input ? "standard input" : file,
-			error.line < 1 ? 1 : error.line, error.column < 1 ? 1 : error.column,
-			error.text);
-		return NULL;
-	}
-	section = json_object_get(root, "faults");
-	section = json_incref(section != NULL ? section : root);
-	json_decref(root);
-	return section;
-}
-
 int
 command_faults_set(struct ctl *ctl)
 {
-	json_t *section = read_section(ctl->options.words[0]);
+	json_t *root = ctl_load(ctl->options.words[0]), *section = json_object_get(root, "faults");
 
-	if (section == NULL)
+	if (root == NULL)
 		return CTL_USAGE;
+	section = json_incref(section != NULL ? section : root);
+	json_decref(root);
 	if (json_object_get(section, "rules") == NULL) {
 		ctl_say("%s: no faults: \"rules\" is missing", ctl->options.words[0]);
 		json_decref(section);

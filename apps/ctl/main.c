@@ -462,15 +462,6 @@ about(void)
 	return help;
 }
 
-/* NULL: it is not set, or to nothing. */
-static const char *
-variable(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value == NULL || value[0] == '\0' ? NULL : value;
-}
-
 /* Reads the command line; ends the program on a mistake. */
 static const struct ctl_command *
 read_options(struct ctl_options *options, int argc, char **argv)
@@ -494,10 +485,6 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	read_command(command, argc - at, argv + at);
 	if (given.config != NULL && given.address != NULL)
 		wrong("--config and --switch exclude each other");
-	if (given.address == NULL)
-		given.address = variable("WEIR_SWITCH");
-	if (given.ca_file == NULL)
-		given.ca_file = variable("WEIR_CA");
 	given.timeout = span("timeout", text.timeout, 0.001);
 	given.interval = span("interval", text.interval, 0.1);
 	given.span = span("for", text.span, 0.001);
@@ -509,38 +496,6 @@ read_options(struct ctl_options *options, int argc, char **argv)
 			put_field(given.fields, f);
 	*options = given;
 	return command;
-}
-
-/* Opens the client of these options; says why not. Returns the exit status. */
-static int
-connect_switch(struct ctl *ctl)
-{
-	const struct ctl_options *o = &ctl->options;
-	struct client *client = &ctl->client;
-	static char found[1024];
-	const char *file = o->token_file;
-
-	client->http = (struct weir_http_config){.address = o->address, .ca_file = o->ca_file};
-	client->timeout = o->timeout;
-	if (o->config != NULL || o->address == NULL) {
-		if (!(o->config != NULL ? client_find_of(o->config, found, sizeof(found))
-					: client_find(CTL_FOLDER, found, sizeof(found)))) {
-			ctl_say("%s", found);
-			return CTL_NO_CONNECTION;
-		}
-		client->http.address = found;
-	}
-	/* The same variables as libweir's, in the same order. */
-	if (file == NULL) {
-		client->http.token = variable("WEIR_TOKEN");
-		client->token_from = client->http.token != NULL ? "WEIR_TOKEN" : NULL;
-	}
-	if (file == NULL && client->http.token == NULL)
-		file = variable("WEIR_TOKEN_FILE");
-	if (client_open(client, file))
-		return CTL_OK;
-	ctl_say("%s", client->error);
-	return CTL_USAGE;
 }
 
 /* The whole command: ask, print. Returns the exit status. */
@@ -586,10 +541,10 @@ main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	command = read_options(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
-	status = connect_switch(&ctl);
+	status = ctl_connect(&ctl);
 	if (status == CTL_OK)
 		status = run(command, &ctl);
-	client_close(&ctl.client);
+	ctl_close(&ctl);
 	json_decref(ctl.options.fields);
 	return finish(status);
 }

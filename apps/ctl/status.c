@@ -9,7 +9,8 @@
 #include "apps/ctl/get.h"
 #include "ctrl/api/units.h"
 
-#define INDENT 9
+#define INDENT    9
+#define TRACE_MAX ((size_t)256 << 20) /* bytes of a trace */
 
 static void
 pools(json_t *from, FILE *out, unsigned int width)
@@ -202,7 +203,7 @@ command_reload(struct ctl *ctl)
 }
 
 static int
-save(const char *name, const struct client_answer *trace)
+save(const char *name, const struct ctl_answer *trace)
 {
 	bool failed = true;
 	FILE *file;
@@ -234,7 +235,7 @@ int
 command_trace(struct ctl *ctl)
 {
 	const struct ctl_options *o = &ctl->options;
-	struct client_answer trace;
+	struct ctl_answer trace;
 	char path[64];
 	int status = CTL_REFUSED;
 
@@ -243,11 +244,8 @@ command_trace(struct ctl *ctl)
 		return CTL_USAGE;
 	}
 	snprintf(path, sizeof(path), "/v1/trace?ms=%.0f", o->span * 1e3 < 1 ? 1 : o->span * 1e3);
-	ctl->client.most = CLIENT_TRACE_MAX;
-	if (!client_request(&ctl->client, "GET", path, NULL, o->span, &trace)) {
-		ctl_say("%s", ctl->client.error);
-		return CTL_NO_CONNECTION;
-	}
+	if (!ctl_request(ctl, "GET", path, NULL, o->span, TRACE_MAX, &trace))
+		return ctl->status;
 	if (trace.status == 200)
 		status = save(o->output, &trace);
 	else
