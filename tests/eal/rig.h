@@ -17,6 +17,13 @@
 #define RIG_FRAME_MAX 9216
 #define RIG_SWITCH_IP 0x0a4d00fe /* 10.77.0.254 */
 
+/* A test that is one call. */
+#define CASE(suite, name, call)                                                                    \
+	Test(suite, name, .timeout = 90)                                                           \
+	{                                                                                          \
+		call;                                                                              \
+	}
+
 struct rig_config {
 	unsigned int workers, threads, ports;
 	unsigned int jobs; /* entries of `job` in use */

@@ -119,20 +119,9 @@ counts(unsigned int workers, unsigned int threads)
 	cr_expect_null(books, "%s", books);
 }
 
-Test(flowcount, one_worker, .timeout = 90)
-{
-	counts(1, 20);
-}
-
-Test(flowcount, one_thread, .timeout = 90)
-{
-	counts(1, 1);
-}
-
-Test(flowcount, two_workers, .timeout = 90)
-{
-	counts(2, 20);
-}
+CASE(flowcount, one_worker, counts(1, 20))
+CASE(flowcount, one_thread, counts(1, 1))
+CASE(flowcount, two_workers, counts(2, 20))
 
 /* A frame that is no IPv4 is not counted, and passes. */
 Test(flowcount, others_pass, .timeout = 90)

@@ -22,18 +22,9 @@ sums(unsigned int workers, bool segmented)
 	stop();
 }
 
-Test(ppe_auth, sums_one_worker, .timeout = 90)
-{
-	sums(1, false);
-}
-Test(ppe_auth, sums_two_workers_segments, .timeout = 90)
-{
-	sums(2, true);
-}
-Test(ppe_auth, sums_four_workers, .timeout = 90)
-{
-	sums(4, false);
-}
+CASE(ppe_auth, sums_one_worker, sums(1, false))
+CASE(ppe_auth, sums_two_workers_segments, sums(2, true))
+CASE(ppe_auth, sums_four_workers, sums(4, false))
 
 Test(ppe_auth, partial_result, .timeout = 90)
 {

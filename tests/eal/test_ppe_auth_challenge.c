@@ -51,11 +51,5 @@ generations(unsigned int workers)
 	stop();
 }
 
-Test(ppe_auth_challenge, one_worker, .timeout = 90)
-{
-	generations(1);
-}
-Test(ppe_auth_challenge, two_workers, .timeout = 90)
-{
-	generations(2);
-}
+CASE(ppe_auth_challenge, one_worker, generations(1))
+CASE(ppe_auth_challenge, two_workers, generations(2))

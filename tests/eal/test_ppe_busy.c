@@ -82,15 +82,8 @@ straggles_under_a_flood(unsigned int threads)
 	ppe_destroy(rig.ppe, NULL);
 }
 
-Test(ppe_busy, one_thread, .timeout = 90)
-{
-	straggles_under_a_flood(1);
-}
-
-Test(ppe_busy, four_threads, .timeout = 90)
-{
-	straggles_under_a_flood(4);
-}
+CASE(ppe_busy, one_thread, straggles_under_a_flood(1))
+CASE(ppe_busy, four_threads, straggles_under_a_flood(4))
 
 /* Of a window that is more than a poll, half has come when the workers lose their CPU, and the rest is there
  * when they are back: at port 0, which is worker 0's, the first to come back. */
@@ -129,12 +122,5 @@ comes_back(unsigned int workers)
 	ppe_destroy(rig.ppe, NULL);
 }
 
-Test(ppe_busy, away_alone, .timeout = 90)
-{
-	comes_back(1);
-}
-
-Test(ppe_busy, away_with_another, .timeout = 90)
-{
-	comes_back(2);
-}
+CASE(ppe_busy, away_alone, comes_back(1))
+CASE(ppe_busy, away_with_another, comes_back(2))

@@ -103,15 +103,8 @@ all_of_them(unsigned int workers, bool segmented)
 	stop();
 }
 
-Test(ppe_collectives_auth, one_worker, .timeout = 90)
-{
-	all_of_them(1, false);
-}
-
-Test(ppe_collectives_auth, two_workers_segments, .timeout = 90)
-{
-	all_of_them(2, true);
-}
+CASE(ppe_collectives_auth, one_worker, all_of_them(1, false))
+CASE(ppe_collectives_auth, two_workers_segments, all_of_them(2, true))
 
 Test(ppe_collectives_auth, partial_parts, .timeout = 90)
 {

@@ -289,32 +289,15 @@ change_sources(enum weir_collective before, enum weir_collective collective)
 	stop();
 }
 
-Test(ppe_collectives_edges, sources_change_under_allreduce, .timeout = 90)
-{
-	change_sources(NONE, WEIR_COLLECTIVE_ALLREDUCE);
-}
-
-Test(ppe_collectives_edges, sources_change_under_allgather, .timeout = 90)
-{
-	change_sources(NONE, WEIR_COLLECTIVE_ALLGATHER);
-}
-
-Test(ppe_collectives_edges, sources_change_under_alltoall, .timeout = 90)
-{
-	change_sources(NONE, WEIR_COLLECTIVE_ALLTOALL);
-}
-
-Test(ppe_collectives_edges, sources_change_under_reducescatter, .timeout = 90)
-{
-	change_sources(NONE, WEIR_COLLECTIVE_REDUCESCATTER);
-}
-
-Test(ppe_collectives_edges, sources_change_behind_a_block_for_all, .timeout = 90)
-{
-	change_sources(WEIR_COLLECTIVE_ALLREDUCE, WEIR_COLLECTIVE_ALLTOALL);
-}
-
-Test(ppe_collectives_edges, sources_change_behind_parts, .timeout = 90)
-{
-	change_sources(WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_ALLREDUCE);
-}
+CASE(ppe_collectives_edges, sources_change_under_allreduce,
+	change_sources(NONE, WEIR_COLLECTIVE_ALLREDUCE))
+CASE(ppe_collectives_edges, sources_change_under_allgather,
+	change_sources(NONE, WEIR_COLLECTIVE_ALLGATHER))
+CASE(ppe_collectives_edges, sources_change_under_alltoall,
+	change_sources(NONE, WEIR_COLLECTIVE_ALLTOALL))
+CASE(ppe_collectives_edges, sources_change_under_reducescatter,
+	change_sources(NONE, WEIR_COLLECTIVE_REDUCESCATTER))
+CASE(ppe_collectives_edges, sources_change_behind_a_block_for_all,
+	change_sources(WEIR_COLLECTIVE_ALLREDUCE, WEIR_COLLECTIVE_ALLTOALL))
+CASE(ppe_collectives_edges, sources_change_behind_parts,
+	change_sources(WEIR_COLLECTIVE_SCATTER, WEIR_COLLECTIVE_ALLREDUCE))

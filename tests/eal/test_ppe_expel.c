@@ -196,17 +196,6 @@ nobody_is_expelled(uint8_t policy, uint32_t dead_after_ms, uint16_t fixed_genera
 	stop();
 }
 
-Test(ppe_expel, not_when_it_is_0, .timeout = 90)
-{
-	nobody_is_expelled(PPE_POLICY_PARTIAL, 0, 0);
-}
-
-Test(ppe_expel, not_with_policy_error, .timeout = 90)
-{
-	nobody_is_expelled(PPE_POLICY_ERROR, 50, 0);
-}
-
-Test(ppe_expel, not_of_a_fixed_generation, .timeout = 90)
-{
-	nobody_is_expelled(PPE_POLICY_PARTIAL, 50, 7);
-}
+CASE(ppe_expel, not_when_it_is_0, nobody_is_expelled(PPE_POLICY_PARTIAL, 0, 0))
+CASE(ppe_expel, not_with_policy_error, nobody_is_expelled(PPE_POLICY_ERROR, 50, 0))
+CASE(ppe_expel, not_of_a_fixed_generation, nobody_is_expelled(PPE_POLICY_PARTIAL, 50, 7))

@@ -80,15 +80,8 @@ drops_a_list(unsigned int workers, enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, a_list_is_dropped_on_the_way_in, .timeout = 90)
-{
-	drops_a_list(1, PPE_FAULT_IN);
-}
-
-Test(ppe_faults, a_list_is_dropped_on_the_way_out, .timeout = 90)
-{
-	drops_a_list(2, PPE_FAULT_OUT);
-}
+CASE(ppe_faults, a_list_is_dropped_on_the_way_in, drops_a_list(1, PPE_FAULT_IN))
+CASE(ppe_faults, a_list_is_dropped_on_the_way_out, drops_a_list(2, PPE_FAULT_OUT))
 
 Test(ppe_faults, every_third_is_dropped_and_none_when_cleared, .timeout = 90)
 {
@@ -125,15 +118,8 @@ duplicates(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, frames_come_twice, .timeout = 90)
-{
-	duplicates(PPE_FAULT_IN);
-}
-
-Test(ppe_faults, frames_leave_twice, .timeout = 90)
-{
-	duplicates(PPE_FAULT_OUT);
-}
+CASE(ppe_faults, frames_come_twice, duplicates(PPE_FAULT_IN))
+CASE(ppe_faults, frames_leave_twice, duplicates(PPE_FAULT_OUT))
 
 /* Nobody is overtaken by more than the distance, and somebody is. */
 static void
@@ -164,15 +150,8 @@ reorders(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, frames_are_overtaken_on_the_way_in, .timeout = 90)
-{
-	reorders(PPE_FAULT_IN);
-}
-
-Test(ppe_faults, frames_are_overtaken_on_the_way_out, .timeout = 90)
-{
-	reorders(PPE_FAULT_OUT);
-}
+CASE(ppe_faults, frames_are_overtaken_on_the_way_in, reorders(PPE_FAULT_IN))
+CASE(ppe_faults, frames_are_overtaken_on_the_way_out, reorders(PPE_FAULT_OUT))
 
 Test(ppe_faults, a_delay_keeps_the_order_and_takes_its_time, .timeout = 90)
 {
@@ -320,15 +299,8 @@ drains(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults, what_is_held_in_front_leaves_at_a_stop, .timeout = 90)
-{
-	drains(PPE_FAULT_IN);
-}
-
-Test(ppe_faults, what_is_held_behind_leaves_at_a_stop, .timeout = 90)
-{
-	drains(PPE_FAULT_OUT);
-}
+CASE(ppe_faults, what_is_held_in_front_leaves_at_a_stop, drains(PPE_FAULT_IN))
+CASE(ppe_faults, what_is_held_behind_leaves_at_a_stop, drains(PPE_FAULT_OUT))
 
 Test(ppe_faults, faults_change_while_frames_pass, .timeout = 90)
 {

@@ -126,15 +126,8 @@ copies(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults_edges, each_rule_copies_what_comes, .timeout = 90)
-{
-	copies(PPE_FAULT_IN);
-}
-
-Test(ppe_faults_edges, each_rule_copies_what_leaves, .timeout = 90)
-{
-	copies(PPE_FAULT_OUT);
-}
+CASE(ppe_faults_edges, each_rule_copies_what_comes, copies(PPE_FAULT_IN))
+CASE(ppe_faults_edges, each_rule_copies_what_leaves, copies(PPE_FAULT_OUT))
 
 /* More copies than there are buffers or room: each that is missing is charged to its rule. */
 Test(ppe_faults_edges, all_rules_copy_a_flood, .timeout = 90)
@@ -185,15 +178,8 @@ holds(enum ppe_fault_direction direction)
 	stop();
 }
 
-Test(ppe_faults_edges, thousands_are_held_in_front, .timeout = 90)
-{
-	holds(PPE_FAULT_IN);
-}
-
-Test(ppe_faults_edges, thousands_are_held_behind, .timeout = 90)
-{
-	holds(PPE_FAULT_OUT);
-}
+CASE(ppe_faults_edges, thousands_are_held_in_front, holds(PPE_FAULT_IN))
+CASE(ppe_faults_edges, thousands_are_held_behind, holds(PPE_FAULT_OUT))
 
 /* Each packet has its own delay: all come, in another order. */
 Test(ppe_faults_edges, what_is_held_leaves_when_it_is_due, .timeout = 90)

@@ -162,15 +162,8 @@ flip_every_bit(bool extended)
 	stop(&bench);
 }
 
-Test(ppe_flow_cache, every_bit_in_the_base_form, .timeout = 90)
-{
-	flip_every_bit(false);
-}
-
-Test(ppe_flow_cache, every_bit_in_the_extended_form, .timeout = 90)
-{
-	flip_every_bit(true);
-}
+CASE(ppe_flow_cache, every_bit_in_the_base_form, flip_every_bit(false))
+CASE(ppe_flow_cache, every_bit_in_the_extended_form, flip_every_bit(true))
 
 /* Both sources' contributions to the next block. */
 static void

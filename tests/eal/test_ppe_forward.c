@@ -86,15 +86,8 @@ learns(unsigned int workers)
 	stop();
 }
 
-Test(ppe_forward, one_worker_learns, .timeout = 90)
-{
-	learns(1);
-}
-
-Test(ppe_forward, three_workers_learn, .timeout = 90)
-{
-	learns(3);
-}
+CASE(ppe_forward, one_worker_learns, learns(1))
+CASE(ppe_forward, three_workers_learn, learns(3))
 
 Test(ppe_forward, a_silent_station_is_forgotten, .timeout = 90)
 {
@@ -144,20 +137,9 @@ keeps_order(unsigned int workers, unsigned int threads)
 	stop();
 }
 
-Test(ppe_forward, order_with_one_thread, .timeout = 90)
-{
-	keeps_order(1, 1);
-}
-
-Test(ppe_forward, order_with_many_threads, .timeout = 90)
-{
-	keeps_order(1, 64);
-}
-
-Test(ppe_forward, order_over_the_crossbar, .timeout = 90)
-{
-	keeps_order(3, 20);
-}
+CASE(ppe_forward, order_with_one_thread, keeps_order(1, 1))
+CASE(ppe_forward, order_with_many_threads, keeps_order(1, 64))
+CASE(ppe_forward, order_over_the_crossbar, keeps_order(3, 20))
 
 /* A program whose packets take from 1 to 9 segments, and of which some end early. */
 static struct ppe_next
@@ -246,20 +228,9 @@ wobbling(unsigned int workers, bool ordered)
 	stop();
 }
 
-Test(ppe_forward, an_ordered_program_keeps_order, .timeout = 90)
-{
-	wobbling(1, true);
-}
-
-Test(ppe_forward, an_ordered_program_keeps_order_on_three_workers, .timeout = 90)
-{
-	wobbling(3, true);
-}
-
-Test(ppe_forward, an_unordered_program_does_not, .timeout = 90)
-{
-	wobbling(1, false);
-}
+CASE(ppe_forward, an_ordered_program_keeps_order, wobbling(1, true))
+CASE(ppe_forward, an_ordered_program_keeps_order_on_three_workers, wobbling(3, true))
+CASE(ppe_forward, an_unordered_program_does_not, wobbling(1, false))
 
 Test(ppe_forward, bad_addresses_are_counted, .timeout = 90)
 {

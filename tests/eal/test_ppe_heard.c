@@ -88,15 +88,8 @@ heard_by_its_own(unsigned int workers)
 	stop();
 }
 
-Test(ppe_heard, by_its_own_packets, .timeout = 90)
-{
-	heard_by_its_own(1);
-}
-
-Test(ppe_heard, by_its_own_packets_on_two_workers, .timeout = 90)
-{
-	heard_by_its_own(2);
-}
+CASE(ppe_heard, by_its_own_packets, heard_by_its_own(1))
+CASE(ppe_heard, by_its_own_packets_on_two_workers, heard_by_its_own(2))
 
 /* A stranger's join costs a look at the table, and no HMAC: so its tag is not what it is dropped for. */
 Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 90)

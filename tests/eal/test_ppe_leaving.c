@@ -115,15 +115,8 @@ leaves(unsigned int workers)
 	stop();
 }
 
-Test(ppe_leaving, quiet_devices_give_back_what_a_leaving_job_needs, .timeout = 90)
-{
-	leaves(1);
-}
-
-Test(ppe_leaving, quiet_devices_of_two_workers, .timeout = 90)
-{
-	leaves(2);
-}
+CASE(ppe_leaving, quiet_devices_give_back_what_a_leaving_job_needs, leaves(1))
+CASE(ppe_leaving, quiet_devices_of_two_workers, leaves(2))
 
 /* 2 x window buffers are all there are: were they kept until more is sent, nothing more would be. */
 Test(ppe_leaving, a_job_goes_on_when_devices_keep_all_its_buffers, .timeout = 90)

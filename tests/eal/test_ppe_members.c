@@ -148,15 +148,8 @@ swap(unsigned int leaves, unsigned int comes)
 	stop();
 }
 
-Test(ppe_members, a_higher_id_comes, .timeout = 90)
-{
-	swap(2, 7);
-}
-
-Test(ppe_members, a_lower_id_comes, .timeout = 90)
-{
-	swap(6, 3);
-}
+CASE(ppe_members, a_higher_id_comes, swap(2, 7))
+CASE(ppe_members, a_lower_id_comes, swap(6, 3))
 
 Test(ppe_members, a_higher_id_comes_to_a_fixed_generation, .timeout = 90)
 {

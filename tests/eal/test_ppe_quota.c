@@ -115,12 +115,5 @@ run(unsigned int workers)
 	cr_expect_null(books, "%s", books);
 }
 
-Test(ppe_quota, one_worker, .timeout = 90)
-{
-	run(1);
-}
-
-Test(ppe_quota, two_workers, .timeout = 90)
-{
-	run(2);
-}
+CASE(ppe_quota, one_worker, run(1))
+CASE(ppe_quota, two_workers, run(2))

@@ -104,15 +104,8 @@ holds_the_rate(unsigned int workers)
 	stop();
 }
 
-Test(ppe_rate, holds_the_rate, .timeout = 90)
-{
-	holds_the_rate(1);
-}
-
-Test(ppe_rate, holds_the_rate_on_two_workers, .timeout = 90)
-{
-	holds_the_rate(2);
-}
+CASE(ppe_rate, holds_the_rate, holds_the_rate(1))
+CASE(ppe_rate, holds_the_rate_on_two_workers, holds_the_rate(2))
 
 Test(ppe_rate, the_rate_is_changed_while_it_runs, .timeout = 90)
 {

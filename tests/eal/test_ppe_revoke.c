@@ -142,15 +142,8 @@ revokes(unsigned int workers)
 	stop();
 }
 
-Test(ppe_revoke, the_generation_ends, .timeout = 90)
-{
-	revokes(1);
-}
-
-Test(ppe_revoke, the_generation_ends_on_every_worker, .timeout = 90)
-{
-	revokes(3);
-}
+CASE(ppe_revoke, the_generation_ends, revokes(1))
+CASE(ppe_revoke, the_generation_ends_on_every_worker, revokes(3))
 
 Test(ppe_revoke, a_job_that_waits_runs_on, .timeout = 90)
 {

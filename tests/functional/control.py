@@ -141,3 +141,13 @@ def switch(hosts=2, jobs=(), changes=None, workers=1, api=Control, **section):
         rack.start_switch()
         yield rack, control
         rack.stop_switch()
+
+
+@contextlib.contextmanager
+def running(*shape, **more):
+    """A rack (arguments are its) whose switch runs; in the end packets add up, at rest and after an orderly stop."""
+    with Rack(*shape, **more) as rack:
+        rack.start_switch()
+        yield rack
+        rack.check_packets()
+        rack.stop_switch()

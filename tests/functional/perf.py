@@ -2,6 +2,7 @@
 """Runs of weir-perf on the hosts of a rack, and what must be true of them."""
 import json
 import os
+import re
 
 from tap import check, wait_for
 
@@ -32,6 +33,12 @@ def under_way(rack, runs, number=None):
                          if number in (None, j['id'])), 'nothing happens: %s', lambda: runs[0].output)
     for run in runs:
         check(run.status is None, '%s: over too soon\n%s', run.name, run.output)
+
+
+def wait_row(run, size=4096):
+    """Wait until the table of a run has a row of so many bytes."""
+    wait_for(lambda: re.search(r'^ *%d ' % size, run.output, re.M), 'no row of %d bytes: %s', size,
+             lambda: run.output)
 
 
 def finish(runs, seconds=60):

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """AllReduce with weir-perf, which compares every element with sums of its own."""
+from control import running
 from tap import case, check, main
 from perf import finish, reduce, shapes, start
-from rack import Rack, job
+from rack import job
 
 BLOCK = 256  # elements per block, rack.job's default
 ODD = [1, 2, 3, 127, BLOCK - 1, BLOCK, BLOCK + 1, 7919, 64 * BLOCK, 64 * BLOCK + 5, 104729]
@@ -12,13 +13,11 @@ ODD = [1, 2, 3, 127, BLOCK - 1, BLOCK, BLOCK + 1, 7919, 64 * BLOCK, 64 * BLOCK +
 def run(hosts, *option_lists, jobs=None, **rack_options):
     """A rack, a run per option list one after the other, the books, a clean stop."""
     jobs = jobs or [job(1, hosts)]
-    with Rack(hosts=hosts, jobs=jobs, **rack_options) as rack:
-        rack.start_switch()
+    with running(hosts=hosts, jobs=jobs, **rack_options) as rack:
         for options in option_lists:
             options = [shapes(rack, o) if isinstance(o, list) else o for o in options]
             reduce(rack, 1, range(hosts), *options)
         stats = rack.check_packets()
-        rack.stop_switch()
     return stats
 
 
@@ -103,13 +102,10 @@ def multicast_results():
 @case
 def two_jobs_at_once():
     jobs = [job(1, 3, type='int32'), job(2, 3, first=1, type='fp32')]
-    with Rack(hosts=4, jobs=jobs) as rack:
-        rack.start_switch()
+    with running(hosts=4, jobs=jobs) as rack:
         runs = start(rack, 1, [0, 1, 2], '-b', 4, '-e', '2M', '-f', 8, '-n', 4, '-d', 'int32')
         runs += start(rack, 2, [1, 2, 3], '-b', 4, '-e', '2M', '-f', 8, '-n', 4, '-d', 'fp32')
         finish(runs)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 def workers(count, threads=20, hosts=4):
@@ -175,14 +171,11 @@ def workers_that_spin():
 @case
 def a_wrong_result_would_be_seen():
     # The sources of one job disagree in what they reduce: none of them may call that right.
-    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2)]) as rack:
         runs = [rack.perf(0, 1, '-b', 4096, '-e', 4096, '-d', 'int32', '--timeout', 3000),
                 rack.perf(1, 1, '-b', 4096, '-e', 4096, '-d', 'fp32', '--timeout', 3000)]
         for each in runs:
             check(each.end(30) != 0, '%s: called it right', each.name)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 if __name__ == '__main__':

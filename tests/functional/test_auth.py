@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 
-from control import PORT, Control, make_certificate
+from control import PORT, Control, make_certificate, running
 from tap import case, check, main
 from perf import finish, start
 from rack import SWITCH_ADDRESS, Rack, job
@@ -40,8 +40,7 @@ def report(run):
 def sums(*options, **job_options):
     with key_file() as key:
         keyed = job(1, 3, key_file=key, **job_options)
-        with Rack(hosts=3, jobs=[keyed, job(2, 3)], workers=2) as rack:
-            rack.start_switch()
+        with running(hosts=3, jobs=[keyed, job(2, 3)], workers=2) as rack:
             for _ in range(2):  # a second generation
                 runs = start(rack, 1, range(3), '--key-file', key, *options)
                 runs += start(rack, 2, range(3), *options)
@@ -51,7 +50,6 @@ def sums(*options, **job_options):
             stats = rack.check_packets()
             check(stats['drops']['forged'] == 0, '%s', stats['drops'])
             check(stats['jobs'][0]['generations'] == 2, '%s', stats['jobs'][0])
-            rack.stop_switch()
 
 
 @case
@@ -180,12 +178,10 @@ def learn(rack):
 def an_attacker_changes_nothing():
     with key_file() as key:
         keyed = job(1, 2, key_file=key, type='int32', window=16)
-        with Rack(hosts=3, jobs=[keyed], workers=2) as rack:
-            rack.start_switch()
+        with running(hosts=3, jobs=[keyed], workers=2) as rack:
             learn(rack)
             runs = [rack.perf(i, 1, '--key-file', key, *ATTACKED) for i in range(2)]
             changed_nothing(rack, runs, attack(rack, runs)[1])
-            rack.stop_switch()
 
 
 def members(rack, url, *options):
@@ -241,13 +237,10 @@ def mac_bytes(host):
 
 def ends(key_of_job, options, words):
     """weir-perf ends within its time, and says so."""
-    with Rack(hosts=1, jobs=[job(1, 1, **key_of_job)]) as rack:
-        rack.start_switch()
+    with running(hosts=1, jobs=[job(1, 1, **key_of_job)]) as rack:
         run = rack.perf(0, 1, '-b', 4, '-e', 4, '--join-timeout', 500, *options)
         run.wait(10, status=1)
         check(words in run.output, '%s', run.output)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case

@@ -7,8 +7,9 @@ windows; roots at random; in place and not; blocking, and up to six in flight, w
 Blocks are small (64 elements, a window of 8), so that a few hundred elements are several windows; with 8
 ranks an AlltoAll of 8-byte types has no block for all its slices, and is scattered rank by rank.
 """
+from control import running
 from tap import case, main, seed
-from rack import Rack, job
+from rack import job
 from ranks import Run, everything
 
 BLOCK = 64
@@ -20,11 +21,8 @@ def all_of_them(ranks, ids=None, changes=None, seconds=80, **options):
     made = job(1, ranks, elements=BLOCK, window=8, **options)
     for rank, number in enumerate(ids or []):
         made['sources'][rank]['id'] = number
-    with Rack(hosts=ranks, jobs=[made], changes=changes) as rack:
-        rack.start_switch()
+    with running(hosts=ranks, jobs=[made], changes=changes) as rack:
         Run(rack, 1, plan, range(ranks), ids).finish(seconds)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case

@@ -6,8 +6,9 @@ each way, two jobs on the same hosts, keys, results by multicast, several worker
 import os
 import tempfile
 
+from control import running
 from tap import case, check, main, seed
-from rack import Rack, job
+from rack import job
 from ranks import Run, everything
 
 LOSS = {'rules': [{'direction': way, 'action': 'drop', 'chance_ppm': 20000} for way in ('in', 'out')]}
@@ -19,11 +20,9 @@ def run(ranks, block=64, window=8, config=None, changes=None, workers=1, mtu=150
     if changes and 'faults' in changes:
         changes = {'faults': dict(changes['faults'], seed=plan.seed)}
     made = job(1, ranks, elements=block, window=window, **options)
-    with Rack(hosts=ranks, jobs=[made], changes=changes, workers=workers, mtu=mtu) as rack:
-        rack.start_switch()
+    with running(hosts=ranks, jobs=[made], changes=changes, workers=workers, mtu=mtu) as rack:
         Run(rack, 1, plan, range(ranks), **(config or {})).finish(80)
         stats = rack.check_packets()
-        rack.stop_switch()
     return stats
 
 
@@ -53,13 +52,10 @@ def two_jobs_at_once():
     draw = seed()
     plans = [everything(draw, 4, 64), everything(draw, 3, 256)]
     jobs = [job(1, 4, elements=64, window=8), job(2, 3, first=1, type='int8', op='max', elements=256)]
-    with Rack(hosts=4, jobs=jobs) as rack:
-        rack.start_switch()
+    with running(hosts=4, jobs=jobs) as rack:
         runs = [Run(rack, 1, plans[0], range(4)), Run(rack, 2, plans[1], range(1, 4))]
         for each in runs:
             each.finish(80)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case
@@ -67,13 +63,10 @@ def two_jobs_under_loss():
     draw = seed()
     plans = [everything(draw, 3, 64), everything(draw, 3, 128)]
     jobs = [job(1, 3, elements=64, window=8), job(2, 3, elements=128, window=4)]
-    with Rack(hosts=3, jobs=jobs, changes={'faults': dict(LOSS, seed=plans[0].seed)}) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=jobs, changes={'faults': dict(LOSS, seed=plans[0].seed)}) as rack:
         runs = [Run(rack, number, plan, range(3)) for number, plan in enumerate(plans, 1)]
         for each in runs:
             each.finish(80)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case

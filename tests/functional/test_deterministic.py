@@ -5,8 +5,9 @@ again, gives the bits of the sum in the order of the ranks, and without the opti
 import random
 import struct
 
+from control import running
 from tap import case, check, main, seed
-from rack import Rack, job
+from rack import job
 from ranks import Plan, Run, operation
 
 COUNT, TIMES = 300, 48
@@ -46,12 +47,10 @@ def results(ranks, workers, **options):
     for _ in range(TIMES // 6):
         plan.group('all', [operation('allreduce', 'fp32', 'sum', COUNT) for _ in range(6)])
     made = job(1, ranks, elements=64, window=8, **options)
-    with Rack(hosts=ranks, jobs=[made], workers=workers,
-              changes={'faults': {'seed': plan.seed, 'rules': FAULTS}}) as rack:
-        rack.start_switch()
+    with running(hosts=ranks, jobs=[made], workers=workers,
+                 changes={'faults': {'seed': plan.seed, 'rules': FAULTS}}) as rack:
         told = Run(rack, 1, plan, range(ranks)).told(60)
         stats = rack.check_packets()
-        rack.stop_switch()
     check(stats['drops']['fault_drop'] > 10, '%s', stats['drops'])
     for entries in told:
         check(len(entries) == TIMES and all(e['code'] == 0 and not e['harm'] for e in entries), '%s', entries)

@@ -9,8 +9,9 @@ import itertools
 import re
 import time
 
+from control import running
 from tap import case, check, main, seed
-from rack import Rack, job
+from rack import job
 from ranks import Plan, Run, operation
 from reference import COLLECTIVES, REDUCING, ROOTED
 
@@ -37,11 +38,8 @@ def fail(pairs):
     for each in odd:
         each.seed = plan.seed
     began = time.monotonic()
-    with Rack(hosts=RANKS, jobs=[job(1, RANKS, elements=BLOCK, window=8)]) as rack:
-        rack.start_switch()
+    with running(hosts=RANKS, jobs=[job(1, RANKS, elements=BLOCK, window=8)]) as rack:
         told = Run(rack, 1, plan, range(RANKS), plans=dict(enumerate(odd))).told(60)
-        rack.check_packets()
-        rack.stop_switch()
     print('# %d disagreements in %.1f s' % (len(pairs), time.monotonic() - began))
     for i, (field, wanted, other) in enumerate(pairs):
         for rank in range(RANKS):

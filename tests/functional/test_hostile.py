@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 
+from control import running
 from tap import case, check, main, seed
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
 from wire import (ALLREDUCE, BASE, EXTENDED, INT32, OK, REFUSED, SUM, Peer, Raw, frame, header,
@@ -92,8 +93,7 @@ def delta(before, after):
 
 @case
 def each_hostile_frame_is_counted_under_its_reason():
-    with Rack(hosts=4, jobs=[job(1, 2, window=4, elements=256, type='int32')]) as rack:
-        rack.start_switch()
+    with running(hosts=4, jobs=[job(1, 2, window=4, elements=256, type='int32')]) as rack:
         learn(rack)
         with Peer(rack, 0, 1, 0) as one, Peer(rack, 1, 1, 1) as two, Raw(rack, 0) as raw:
             join_all([one, two])
@@ -116,7 +116,6 @@ def each_hostile_frame_is_counted_under_its_reason():
                 if found != {reason: TIMES}:
                     wrong.append('frame %d: %s, not %s' % (number, found, {reason: TIMES}))
             check(not wrong, '%s', '; '.join(wrong))
-        rack.stop_switch()
 
 
 def told(peer, seconds=0.5):
@@ -133,8 +132,7 @@ def who_is_in_no_job_is_told():
         key.write(os.urandom(32).hex() + '\n')
         key.flush()
         jobs = [job(1, 2, type='int32'), job(2, 2, key_file=key.name)]
-        with Rack(hosts=4, jobs=jobs) as rack:
-            rack.start_switch()
+        with running(hosts=4, jobs=jobs) as rack:
             learn(rack)
             with contextlib.ExitStack() as held:
                 def peer(host, *which, **more):
@@ -166,14 +164,11 @@ def who_is_in_no_job_is_told():
                 one.send(0, [1, 2])
                 two.send(0, [3, 4])
                 check(one.receive().ints() == [4, 6], 'the job beside it is wrong')
-            rack.check_packets()
-            rack.stop_switch()
 
 
 @case
 def a_flood_of_hostile_frames_beside_a_verified_job():
-    with Rack(hosts=4, jobs=[job(1, 2, type='int32')]) as rack:
-        rack.start_switch()
+    with running(hosts=4, jobs=[job(1, 2, type='int32')]) as rack:
         learn(rack)
         runs = [rack.perf(i, 1, '-b', 65536, '-e', 1 << 20, '-f', 4, '-n', 5, '-d', 'int32')
                 for i in range(2)]
@@ -188,8 +183,6 @@ def a_flood_of_hostile_frames_beside_a_verified_job():
         for run in runs:
             run.wait(60)
         check(sent > 0, 'nothing was sent')
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case

@@ -12,8 +12,9 @@ import time
 
 from fake_api import FakeApi
 from join_hosts import PERF, PORT, SHORT, Members, environment
+from control import running
 from tap import case, check, main, wait_for
-from rack import SWITCH_ADDRESS, Rack, job
+from rack import SWITCH_ADDRESS, job
 
 
 def hosts_with(rack, address, each=None, options=(), only=None, **settings):
@@ -43,8 +44,7 @@ def right(runs):
 
 @case
 def hosts_join_over_the_links_that_they_train_on():
-    with Rack(hosts=3, jobs=[job(1, 3, name='ring')]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3, name='ring')]) as rack:
         with rack.inside('sw'):
             api = FakeApi(tcp=True, host=SWITCH_ADDRESS, port=PORT)
         with api:
@@ -62,13 +62,11 @@ def hosts_join_over_the_links_that_they_train_on():
             for run in hosts_with(rack, api.address):
                 out = run.wait(10, 1)
                 check('no way to the switch\'s address 192.0.2.1' in out, '%s', out)
-        rack.stop_switch()
 
 
 @case
 def a_token_that_is_wrong():
-    with Rack(hosts=2, jobs=[job(1, 2, name='ring')]) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2, name='ring')]) as rack:
         with rack.inside('sw'):
             api = FakeApi(tcp=True, host=SWITCH_ADDRESS, port=PORT)
         with api:
@@ -85,7 +83,6 @@ def a_token_that_is_wrong():
                 file.write('s3cret\n')
             right(hosts_with(rack, api.address, WEIR_TOKEN_FILE=path))
             check(not members.now and len(members.ever) == 2, '%s', members.now)
-        rack.stop_switch()
 
 
 TENANTS = [{'name': 'lab', 'token_sha256': hashlib.sha256(b's3cret').hexdigest(), 'admin': False},
@@ -98,11 +95,9 @@ def switch_with_api(hosts, jobs=(), tenants=None):
     api = {'listen': ['tcp:SWITCH:%d' % PORT]}
     if tenants:
         api['tenants'] = tenants
-    with Rack(hosts=hosts, jobs=jobs, changes={'api': api}) as rack:
-        rack.start_switch()
+    with running(hosts=hosts, jobs=jobs, changes={'api': api}) as rack:
         address = 'http://%s:%d' % (SWITCH_ADDRESS, PORT)
         yield rack, address
-        rack.stop_switch()
 
 
 @case

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 
+from control import running
 from tap import case, check, main
 from perf import finish, reduce, start, under_way
 from rack import Rack, RackError, job
@@ -130,39 +131,31 @@ def two_racks_beside_each_other():
 
 @case
 def hosts_that_start_again_begin_a_new_generation():
-    with Rack(hosts=3, jobs=[job(1, 3)]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3)]) as rack:
         for _ in range(4):
             reduce(rack, 1, range(3), '-b', 4, '-e', 65536, '-f', 16, '-n', 2, '-d', 'int32')
         stats = rack.check_packets()
         check(stats['jobs'][0]['generations'] == 4, 'generations: %s', stats['jobs'][0])
-        rack.stop_switch()
 
 
 @case
 def hosts_killed_in_the_middle_begin_again():
-    with Rack(hosts=3, jobs=[job(1, 3)]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3)]) as rack:
         runs = start(rack, 1, range(3), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32')
         under_way(rack, runs)
         for run in runs:
             run.kill()
         reduce(rack, 1, range(3), '-b', 4, '-e', 65536, '-f', 16, '-n', 2, '-d', 'int32')
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case
 def a_source_that_never_comes_is_named():
-    with Rack(hosts=3, jobs=[job(1, 3)]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3)]) as rack:
         runs = [rack.perf(i, 1, '-b', 4096, '-e', 4096, '-d', 'int32', '--timeout', 2000)
                 for i in (0, 2)]
         for run in runs:
             check(run.end(20) != 0, '%s: right without source 1', run.name)
             names(run, 1)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 def names(run, source):
@@ -174,8 +167,7 @@ def names(run, source):
 
 @case
 def a_host_that_dies_in_the_middle_is_named():
-    with Rack(hosts=4, jobs=[job(1, 4, timeout_ms=300)]) as rack:
-        rack.start_switch()
+    with running(hosts=4, jobs=[job(1, 4, timeout_ms=300)]) as rack:
         runs = start(rack, 1, range(4), '-b', '8M', '-e', '8M', '-n', 5000, '-d', 'fp32',
                      '--timeout', 3000)
         under_way(rack, runs)
@@ -183,8 +175,6 @@ def a_host_that_dies_in_the_middle_is_named():
         for run in (runs[0], runs[1], runs[3]):
             check(run.end(20) != 0, '%s: right without source 2', run.name)
             names(run, 2)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case

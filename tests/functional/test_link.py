@@ -8,10 +8,11 @@ import signal
 import subprocess
 import time
 
-from perf import SLOW
+from control import running
+from perf import SLOW, wait_row
 from process import cpu_seconds
 from tap import case, check, main
-from rack import Rack, job
+from rack import job
 
 SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '600', '-d', 'int32')
 
@@ -19,12 +20,10 @@ SIZES = ('-b', '4K', '-e', '8K', '-f', '2', '-n', '600', '-d', 'int32')
 @contextlib.contextmanager
 def two_hosts(*options):
     """A run under way."""
-    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
         runs = [rack.perf(host, 1, *SIZES, *options) for host in range(2)]
-        runs[0].wait_line('%11d' % 4096, 30)
+        wait_row(runs[0])
         yield rack, runs
-        rack.stop_switch()
 
 
 def ip(rack, host, *words):

@@ -4,9 +4,10 @@
 again, in a job with the policy `partial`. weir_degraded says who is in which block, and each block must be
 what reference.py makes of these: `avg` divides by their number, and what is missing of slices is zero.
 """
+from control import running
 from tap import case, check, main, seed
 from elements import TYPE
-from rack import Rack, job
+from rack import job
 from ranks import HOWS, Plan, Run, allowed, described, operation
 from reference import ROOTED, collective, receive_count
 
@@ -60,11 +61,9 @@ def wrong(plan, step, entry, rank, cache):
 def a_rank_that_is_late():
     good, late = plans(seed())
     made = job(1, RANKS, elements=BLOCK, window=8, policy='partial', timeout_ms=100, dead_after_ms=60000)
-    with Rack(hosts=RANKS, jobs=[made]) as rack:
-        rack.start_switch()
+    with running(hosts=RANKS, jobs=[made]) as rack:
         told = Run(rack, 1, good, range(RANKS), plans={LATE: late}).told(80)
         stats = rack.check_packets()
-        rack.stop_switch()
     seen = set()
     for i, step in enumerate(s for g in good.groups for s in g['steps']):
         cache = {}

@@ -4,8 +4,9 @@
 import json
 import re
 
+from control import running
 from tap import case, check, main
-from rack import Rack, job
+from rack import job
 from elements import TYPE
 from ranks import allowed
 from reference import ROOTED, SLICED_RECEIVE, SLICED_SEND
@@ -22,16 +23,13 @@ def everything(roots):
 
 def measure(*options, each=(), status=0, hosts=HOSTS, seconds=120, **job_options):
     """The reports of all ranks, and rank 0's output; rank 1 has options of its own in `each`."""
-    with Rack(hosts=hosts, jobs=[job(1, hosts, **job_options)]) as rack:
-        rack.start_switch()
+    with running(hosts=hosts, jobs=[job(1, hosts, **job_options)]) as rack:
         runs = [rack.perf(h, 1, *options, *(each if h == 1 else ())) for h in range(hosts)]
         outputs = [run.wait(seconds, status) for run in runs]
         reports = []
         for run in runs:
             with open(run.json) as file:
                 reports.append(json.load(file))
-        rack.check_packets()
-        rack.stop_switch()
     return reports, outputs[0]
 
 

@@ -6,7 +6,8 @@ import json
 import os
 import time
 
-from perf import SLOW
+from control import running
+from perf import SLOW, wait_row
 from tap import case, check, main
 from rack import Rack, job
 
@@ -29,11 +30,6 @@ def ends_right(runs, status=0):
     return reports
 
 
-def under_way(runs, size=4096):
-    """The first row of the table is there."""
-    runs[0].wait_line('%11d' % size, 30)
-
-
 def recovered(found, most=8):
     check(1 <= len(found['rejoins']) <= most, '%s', found['rejoins'])
     for one in found['rejoins']:
@@ -51,11 +47,10 @@ def whole(found, rows=4):
 
 
 def comes_back(rejoin, timeout):
-    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200, rejoin=rejoin)], workers=2,
-              changes={'faults': SLOW}) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3, timeout_ms=200, rejoin=rejoin)], workers=2,
+                 changes={'faults': SLOW}) as rack:
         runs = [rack.perf(host, 1, *SIZES, *OPTIONS, '--timeout', timeout) for host in range(3)]
-        under_way(runs)
+        wait_row(runs[0])
         runs[2].kill()
         runs[2] = rack.perf(2, 1, *SIZES, *OPTIONS, '--timeout', timeout)
         found = ends_right(runs)
@@ -72,7 +67,6 @@ def comes_back(rejoin, timeout):
         stats = rack.check_packets()
         check(stats['jobs'][0]['revokes'] == (rejoin == 'revoke'), '%s', stats['jobs'][0])
         check(stats['jobs'][0]['blocks_in_flight'] == 0 or rejoin == 'wait', '%s', stats['jobs'][0])
-        rack.stop_switch()
 
 
 @case
@@ -107,7 +101,7 @@ def restarted(hosts, *options, **changes):
 def switch_is_killed(*options, size=4096, **changes):
     steps = restarted(2, *options, **changes)
     _, runs = next(steps)
-    under_way(runs, size)
+    wait_row(runs[0], size)
     return next(steps)
 
 
@@ -143,18 +137,16 @@ def a_model_and_barriers_go_on():
 
 @case
 def tries_are_bounded():
-    with Rack(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2, timeout_ms=200)], changes={'faults': SLOW}) as rack:
         few = ('--rejoin', '2', '--timeout', '1000', '--join-timeout', '1000')
         runs = [rack.perf(host, 1, *SIZES, *few) for host in range(2)]
-        under_way(runs)
+        wait_row(runs[0])
         runs[1].kill()
         runs[0].wait(15, 1)
         found = report(runs[0])
         check('missing: source 1' in found['error'], '%s', found['error'])
         check(len(found['rejoins']) == 1 and not found['rejoins'][0]['recovered'] and
               found['rejoins'][0]['tries'] == 2, '%s', found['rejoins'])
-        rack.stop_switch()
 
 
 if __name__ == '__main__':

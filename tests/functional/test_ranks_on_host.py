@@ -5,7 +5,7 @@ configured and as members by the control API."""
 import json
 import os
 
-from control import Control
+from control import Control, running
 from join_hosts import LAUNCHERS, SHORT, environment
 from tap import case, check, main, seed
 from rack import Rack, job
@@ -27,11 +27,8 @@ def every_collective():
     made = job(1, 5, elements=64, window=8)
     for rank, host in enumerate(WHERE):
         made['sources'][rank]['address'] = '10.77.0.%d' % (host + 1)
-    with Rack(hosts=2, jobs=[made]) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[made]) as rack:
         Run(rack, 1, plan, WHERE).finish(60)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case

@@ -11,10 +11,11 @@ import os
 import struct
 import sys
 
+from control import running
 from tap import case, check, main, seed
 from elements import OPERATIONS, TYPE, TYPES
 from libweir import ARGUMENTS, Handle, Library, addresses, c_request, environment
-from rack import SWITCH_ADDRESS, Rack, job
+from rack import SWITCH_ADDRESS, job
 from reference import COLLECTIVES, REDUCING, ROOTED
 from wire import OK, UNSUPPORTED, Peer, header, join_all
 
@@ -86,15 +87,12 @@ def child(build, address, source, ranks):
 
 @case
 def by_the_library():
-    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2)]) as rack:
         runs = [rack.spawn(host, [sys.executable, os.path.abspath(__file__), 'child', rack.build,
                                   rack.address(host), str(host), '2'], 'refused',
                            environment(rack.build)) for host in (0, 1)]
         for each in runs:
             check(json.loads(each.wait(60))['refused'] > 300, '%s', each.output)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 def small(build, address, source):
@@ -112,14 +110,11 @@ def small(build, address, source):
 
 @case
 def slices_of_blocks_that_are_too_small():
-    with Rack(hosts=3, jobs=[job(1, 3, elements=2)]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3, elements=2)]) as rack:
         for each in [rack.spawn(host, [sys.executable, os.path.abspath(__file__), 'small', rack.build,
                                        rack.address(host), str(host)], 'small',
                                 environment(rack.build)) for host in range(3)]:
             each.wait(60)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 # -- by the switch
@@ -157,8 +152,7 @@ def by_the_switch():
              if c != COLLECTIVES.index('barrier')]
     draw.shuffle(table)
     block = 0
-    with Rack(hosts=1, jobs=[job(1, 1)]) as rack:
-        rack.start_switch()
+    with running(hosts=1, jobs=[job(1, 1)]) as rack:
         with Peer(rack, 0, 1, 0) as peer:
             join_all([peer])
             for collective, op, dtype in table:
@@ -170,13 +164,11 @@ def by_the_switch():
         check(block == 3 * (8 * 11 + 6 * 5) + 5 * 14, '%d are served', block)
         stats = rack.check_packets()
         check(stats['jobs'][0]['blocks_complete'] == block, '%s', stats['jobs'][0])
-        rack.stop_switch()
 
 
 @case
 def roots_that_nobody_is():
-    with Rack(hosts=1, jobs=[job(1, 1)]) as rack:
-        rack.start_switch()
+    with running(hosts=1, jobs=[job(1, 1)]) as rack:
         block = 0
         with Peer(rack, 0, 1, 0) as peer:
             join_all([peer])
@@ -186,8 +178,6 @@ def roots_that_nobody_is():
                     wanted = OK if root == 0 else UNSUPPORTED
                     check(reply.status == wanted, '%s root %d: status %d', name, root, reply.status)
                     block += reply.status == OK
-        rack.check_packets()
-        rack.stop_switch()
 
 
 @case
@@ -196,8 +186,7 @@ def payloads_that_do_not_fit_their_role():
     size, elements = 4, 256
     allowed = {'allreduce': 8, 'reduce': 8, 'reducescatter': 8, 'broadcast': 0, 'scatter': 0,
                'gather': 4, 'allgather': 4, 'alltoall': 8}
-    with Rack(hosts=2, jobs=[job(1, 2, elements=elements)]) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2, elements=elements)]) as rack:
         with Peer(rack, 0, 1, 0) as zero, Peer(rack, 1, 1, 1) as one:
             join_all([zero, one])
             sent = 0
@@ -225,8 +214,6 @@ def payloads_that_do_not_fit_their_role():
                 while reply is not None and reply.status != OK:
                     reply = peer.receive()
                 check(reply is not None and struct.unpack('<2i', reply.payload) == (6, 8), '%s', reply)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 if __name__ == '__main__':

@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 
-from control import Control
-from perf import SLOW
+from control import Control, running
+from perf import SLOW, wait_row
 from tap import case, check, main, wait_for
 from wire import EXTENDED, JOIN
 from rack import Rack, job
@@ -47,10 +47,6 @@ def fails(run, seconds, *patterns):
     for pattern in patterns:
         check(re.search(pattern, out), '"%s" is not in what came after %.1f s:\n%s', pattern,
               time.monotonic() - began, out)
-
-
-def under_way(runs, size=4096):
-    runs[0].wait_line('%11d' % size, 30)
 
 
 # -- authenticated: what is on the wire
@@ -140,10 +136,10 @@ def keys_through(*, state):
         more = ('--key-file', key, *SIZES, *OPTIONS)
         with Overheard(rack, 0) as heard:
             runs = [rack.perf(host, 1, *more) for host in range(2)]
-            under_way(runs)
+            wait_row(runs[0])
             rack.switch.kill()
             rack.start_switch()
-            under_way(runs, 8192)
+            wait_row(runs[0], 8192)
             runs[1].kill()
             runs[1] = rack.perf(1, 1, *more)
             found = ends_right(runs)
@@ -202,7 +198,7 @@ class Members:
 
     def run(self, *options):
         runs = [self.start(rank, *options) for rank in range(2)]
-        under_way(runs)
+        wait_row(runs[0])
         return runs
 
     def restart(self):
@@ -304,8 +300,7 @@ def a_member_whose_place_is_taken():
 def expelled(rejoin, *options):
     """Host 2 stands still for longer than it may. Yields the rack and the runs, when it goes on."""
     shape = job(1, 3, timeout_ms=50, policy='partial', window=4, dead_after_ms=400, rejoin=rejoin)
-    with Rack(hosts=3, jobs=[shape], changes={'faults': SLOW}) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[shape], changes={'faults': SLOW}) as rack:
         runs = [rack.perf(host, 1, '-b', '4K', '-e', '4K', '-n', '2000', '-d', 'int32', *options)
                 for host in range(3)]
         until = time.monotonic() + 60
@@ -316,7 +311,6 @@ def expelled(rejoin, *options):
             check(time.monotonic() < until, 'nobody is expelled')
         runs[2].signal(signal.SIGCONT)
         yield rack, runs
-        rack.stop_switch()
 
 
 @case

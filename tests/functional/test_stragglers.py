@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+from control import running
 from tap import case, check, main
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
@@ -17,7 +18,7 @@ RUNNER = os.path.join(APPS, 'stragglers.py')
 sys.path.insert(0, APPS)
 
 import stragglers  # noqa: E402 (the path comes first)
-from rack import Rack, job  # noqa: E402
+from rack import job  # noqa: E402
 
 
 def seed():
@@ -60,14 +61,12 @@ def a_straggler_is_noticed_in_time():
 
 @case
 def what_is_no_sum_of_those_present_is_wrong():
-    with Rack(hosts=2, jobs=[job(1, 2)]) as rack:
-        rack.start_switch()
+    with running(hosts=2, jobs=[job(1, 2)]) as rack:
         runs = [stragglers.start(rack, host, elements=1024, iterations=2, seed=host)
                 for host in range(2)]
         for run in runs:
             said = run.wait(30, status=1)
             check(re.search(r'; [1-9]\d* wrong$', said, re.M), '%s', said)
-        rack.stop_switch()
 
 
 @case

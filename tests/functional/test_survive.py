@@ -7,6 +7,7 @@ import re
 import signal
 import tempfile
 
+from control import running
 from tap import case, check, main, seed, wait_for
 from rack import Rack, SWITCH_ADDRESS, job
 
@@ -60,8 +61,7 @@ def a_host_s_mac_address_changes():
 
 @case
 def a_host_is_killed_and_comes_back():
-    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=200)]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3, timeout_ms=200)]) as rack:
         loops = Loops(rack, 3, again=1)
         loops.reach(40)
         loops.runs[2].kill()
@@ -71,8 +71,6 @@ def a_host_is_killed_and_comes_back():
             check(end['rejoins'] == 1 and len(end['generations']) == 2, '%s', end)
             check(any('missing: source 2' in f for f in end['failures']), '%s', end)
         check(ends[2]['generations'] == ends[0]['generations'][1:], '%s', ends)
-        rack.check_packets()
-        rack.stop_switch()
 
 
 def restarted(**changes):
@@ -107,8 +105,7 @@ def the_switch_is_killed_and_started_with_its_state():
 
 @case
 def a_host_stands_still_and_what_it_had_is_fed_back():
-    with Rack(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=16)]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[job(1, 3, timeout_ms=100, policy='partial', window=16)]) as rack:
         loops = Loops(rack, 3, error_feedback=1, timeout=10000)
         for step in (20, 60):
             loops.reach(step)
@@ -121,7 +118,6 @@ def a_host_stands_still_and_what_it_had_is_fed_back():
         check(sum(end['partial'] for end in ends) > 0, 'nothing was missed: %s', ends)
         for end in ends:
             check(end['got'] == given, 'contributed %d, delivered %s', given, ends)
-        rack.stop_switch()
 
 
 def partial_job():
@@ -130,8 +126,7 @@ def partial_job():
 
 @case
 def a_host_is_killed_and_the_others_run_on():
-    with Rack(hosts=3, jobs=[partial_job()]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[partial_job()]) as rack:
         loops = Loops(rack, 3)
         loops.reach(40)
         loops.runs[2].kill()
@@ -139,13 +134,11 @@ def a_host_is_killed_and_the_others_run_on():
             check(end['partial'] > STEPS // 2 and not end['failures'], '%s', end)
         stats = rack.check_packets()
         check(stats['jobs'][0]['expelled'] == 1, '%s', stats['jobs'][0])
-        rack.stop_switch()
 
 
 @case
 def a_host_that_was_away_for_too_long_is_told():
-    with Rack(hosts=3, jobs=[partial_job()]) as rack:
-        rack.start_switch()
+    with running(hosts=3, jobs=[partial_job()]) as rack:
         loops = Loops(rack, 3, steps=1000)
         loops.reach(40)
         os.kill(loops.runs[2].pid, signal.SIGSTOP)
@@ -155,7 +148,6 @@ def a_host_that_was_away_for_too_long_is_told():
         end = said(loops.runs[2].output)
         check(any('silent for too long' in f for f in end['failures']), '%s', end)
         loops.finish([0, 1])
-        rack.stop_switch()
 
 
 def naps(settings=None, faults=None, **changes):

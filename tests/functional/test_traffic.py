@@ -9,8 +9,9 @@ import os
 import re
 import sys
 
+from control import running
 from tap import case, check, main
-from rack import ROOT, Rack, job
+from rack import ROOT, job
 from ranks import Plan, Run, operation
 from reference import COLLECTIVES, REDUCING, ROOTED, SLICED_RECEIVE, SLICED_SEND
 
@@ -44,8 +45,7 @@ def measured():
         plan.group('blocking', [operation('barrier')])
         plan.group('blocking', [operation(name, TYPE, 'sum' if name in REDUCING else None, count)])
     found = {}
-    with Rack(hosts=RANKS, jobs=[job(1, RANKS, elements=BLOCK, window=64)]) as rack:
-        rack.start_switch()
+    with running(hosts=RANKS, jobs=[job(1, RANKS, elements=BLOCK, window=64)]) as rack:
         for _ in range(3):
             told = Run(rack, 1, plan, range(RANKS)).told(60)
             for i, name in enumerate(COLLECTIVES):
@@ -55,8 +55,6 @@ def measured():
                     found.setdefault(name, traffic)
             if len(found) == len(COLLECTIVES):
                 break
-        rack.check_packets()
-        rack.stop_switch()
     check(len(found) == len(COLLECTIVES), 'too slow a machine: only %s can be told', sorted(found))
     return found
 

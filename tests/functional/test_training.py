@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+from control import running
 from tap import case, check, main, seed
 from rack import Rack, RackError, job
 
@@ -77,8 +78,7 @@ def goes_on_without_slow_hosts_feeds_back_and_learns():
 
 @case
 def says_that_hosts_have_other_weights():
-    with Rack(BUILD, hosts=2, jobs=[job(1, 2)]) as rack:
-        rack.start_switch()
+    with running(BUILD, hosts=2, jobs=[job(1, 2)]) as rack:
         # Another seed is another model: they learn together, and are not the same.
         runs = [stragglers.start(rack, host, iterations=5, target=1, seed=1 + host)
                 for host in range(2)]
@@ -87,7 +87,6 @@ def says_that_hosts_have_other_weights():
             check('rank %d has other weights' % (1 - host) in output, '%s', output)
         with open(runs[0].json) as file:
             check(json.load(file)['diverged'], 'the report does not say it')
-        rack.stop_switch()
     # And the runner, of reports that it reads itself.
     made = small(hosts=2, slow_ppm=0, iterations=20, target=1, compute_ms=1)
     begin = stragglers.start
@@ -119,11 +118,9 @@ def says_why_it_can_not_begin():
 
 @case
 def says_that_the_target_was_missed():
-    with Rack(BUILD, hosts=1, jobs=[job(1, 1)]) as rack:
-        rack.start_switch()
+    with running(BUILD, hosts=1, jobs=[job(1, 1)]) as rack:
         output = stragglers.start(rack, 0, iterations=15, target=0.9).wait(30, status=3)
         check('15 iterations' in output and 'target NOT reached' in output, '%s', output)
-        rack.stop_switch()
 
 
 if __name__ == '__main__':
