@@ -8,9 +8,9 @@
  *
  * A hop can't deadlock, because the sender never waits. A thread's state moves from its context to its
  * packet's private area. When the ring is full, the packet is dropped under crossbar_full, which hosts
- * repair like any loss. The few threads that must arrive (those that announce a generation to all shards,
- * at most one per job) stay staged until there is room; the stage has room for all of them (PPE_STAGE >=
- * 256 jobs + a burst of 256).
+ * repair like any loss. The few threads that must arrive (those that announce a generation, its end or a
+ * source's new endpoint to all shards, at most one per job) stay staged until there is room; the stage has
+ * room for all of them (PPE_STAGE >= 256 jobs + a burst of 256).
  *
  * A second ring per ordered pair returns payload buffers: when a worker's driver has sent a packet whose
  * payload is another worker's aggregation buffer, the hold returns to that worker. The ring is as deep as

@@ -35,8 +35,10 @@ rest(const struct ppe_worker *worker)
 	uint64_t ns = worker->ppe->config.idle_sleep_us * UINT64_C(1000);
 	struct timespec t = {0};
 
-	if (wake <= now)
+	if (wake <= now) {
+		sched_yield(); /* not for long: a timer is due */
 		return;
+	}
 	/* Compare cycles first: a deadline may be infinite, and the product would wrap. */
 	if (wake - now < ns * hz / NS_PER_S)
 		ns = (wake - now) * NS_PER_S / hz;

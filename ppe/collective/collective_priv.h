@@ -264,7 +264,7 @@ struct announcement {
 	uint8_t job;
 	uint8_t source; /* follow */
 };
-static_assert(sizeof(struct announcement) <= PPE_HOP_BYTES, "a announcement can hop");
+static_assert(sizeof(struct announcement) <= PPE_HOP_BYTES, "an announcement can hop");
 
 /* A timer thread's position in its records, and what it found in the last step. */
 #define STRAGGLERS_MAX 16

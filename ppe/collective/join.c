@@ -277,6 +277,15 @@ has_moved(const struct job_shard *js, const struct ppe_thread *thread, const str
 			known->port != seen->port || known->udp != seen->udp);
 }
 
+/* There is at most one announcement per job: ppe/crossbar.h. The source repeats its join. */
+static struct ppe_next
+hold_back(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+{
+	js->count.held_back++;
+	ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
+	return PPE_END;
+}
+
 struct ppe_next
 join(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -320,6 +329,9 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		if (fresh)
 			home->request[h.src_id].accepted = now;
 		if (unlikely(has_moved(js, thread, &h, &seen))) {
+			if (home->announcing)
+				return hold_back(worker, thread, js);
+			home->announcing = true;
 			*announcement = (struct announcement){.home = home,
 				.endpoint = seen,
 				.serial = js->serial,
@@ -336,11 +348,8 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_STALE);
 		return PPE_END;
 	}
-	if (home->announcing) {
-		js->count.held_back++;
-		ppe_drop(worker, thread, PPE_DROP_HELD_BACK);
-		return PPE_END;
-	}
+	if (home->announcing)
+		return hold_back(worker, thread, js);
 	if (unlikely(is_late_copy(js, &h, proof))) {
 		ppe_drop(worker, thread, PPE_DROP_STALE);
 		return PPE_END;
@@ -472,16 +481,19 @@ revoke(struct ppe_worker *worker, struct ppe_thread *thread)
 }
 
 /* The announcement is over: joins are accepted again. */
-static struct ppe_next
-revoked(struct ppe_worker *worker, struct ppe_thread *thread)
+static void
+end_announcement(struct job_shard *js)
 {
-	struct job_shard *js =
-		announced_job(ppe_state(worker, thread), &lmem(thread)->announcement);
-
 	if (likely(js != NULL)) {
 		(void)abandon(js->home);
 		js->home->announcing = false;
 	}
+}
+
+static struct ppe_next
+revoked(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	end_announcement(announced_job(ppe_state(worker, thread), &lmem(thread)->announcement));
 	ppe_consume(worker, thread);
 	return PPE_END;
 }
@@ -508,6 +520,7 @@ followed(struct ppe_worker *worker, struct ppe_thread *thread)
 	const struct announcement *announcement = &lmem(thread)->announcement;
 	struct job_shard *js = announced_job(ppe_state(worker, thread), announcement);
 
+	end_announcement(js);
 	if (likely(js != NULL) && js->generation == announcement->generation)
 		return answer_joins(worker, thread, js, announcement->source);
 	ppe_drop(worker, thread, PPE_DROP_STALE);

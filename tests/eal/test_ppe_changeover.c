@@ -145,6 +145,21 @@ join(uint8_t job, uint8_t source)
 	rig_offer(&rig, 0, &h, NULL, 0);
 }
 
+/* As if the source's interface had a MAC address with this last byte. */
+static void
+join_from_mac(uint8_t job, uint8_t source, uint8_t last)
+{
+	struct weir_header h = {.job_id = job,
+		.src_id = source,
+		.block_id = 1000u + source,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.extended = true};
+	unsigned int n = rig_frame(frame, source, &h, NULL, 0);
+
+	frame[11] = last;
+	rig_send(&rig, 0, frame, n);
+}
+
 /* One answer. false: none came. */
 static bool
 hear(struct weir_header *h, const uint8_t **payload, unsigned int *bytes, unsigned int ms)
@@ -293,6 +308,47 @@ joined(const struct ppe_job *job)
 		answers++;
 	}
 	return generation;
+}
+
+/* While a source's new endpoint is on its way to worker 1, that of another repeat waits: a job has one announcement at a
+ * time, or repeats from many addresses would fill the memory for those. */
+Test(ppe_changeover, endpoints_are_announced_one_at_a_time, .timeout = 90)
+{
+	const struct ppe_job job = rig_job(2, 2, 4, ELEMENTS); /* its home is worker 0 */
+	const unsigned int repeats = 2 * PPE_STAGE;
+	struct weir_header h;
+	struct ppe_job_stats count;
+	const uint8_t *payload;
+	unsigned int bytes;
+
+	start(&job);
+	join(2, 0);
+	join(2, 1);
+	joined(&job);
+	close_gate(GATE_BEFORE);
+	for (unsigned int i = 0; i < repeats; i++) {
+		join_from_mac(2, 0, (uint8_t)(i % 2 == 0 ? 0x55 : 0x66));
+		for (unsigned int ms = 0; ms < 2000; ms++) {
+			ppe_job_stats_read(rig.ppe, 2, &count);
+			if (count.joins == i + 3)
+				break;
+			rte_delay_us_sleep(1000);
+		}
+	}
+	wait_for_hops(1);
+	ppe_job_stats_read(rig.ppe, 2, &count);
+	cr_expect_geq(count.held_back, repeats / 2 - 1, "%" PRIu64 " held back", count.held_back);
+	open_gate();
+	frame[5] = 0;
+	for (unsigned int i = 0; i < 100 && frame[5] != 0x77; i++) {
+		join_from_mac(2, 0, 0x77);
+		while (hear(&h, &payload, &bytes, 50) && frame[5] != 0x77)
+			;
+	}
+	cr_expect_eq(frame[5], 0x77, "the endpoint no longer follows its source");
+	while (hear(&h, &payload, &bytes, 50))
+		;
+	finish(&job, 0);
 }
 
 /* An announcement comes to a worker that does not have its job yet: it must come again. */
