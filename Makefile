@@ -38,8 +38,9 @@ endif
 	packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
-	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine; takes two minutes'
+	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine, in about a minute'
 	@echo 'make build       build the programs into $(BUILD)/'
+	@echo 'make build-all   build the programs and the tests'
 	@echo 'make install     install them into /usr/local (prefix=/usr DESTDIR=/tmp/x)'
 	@echo 'make test        all tests, in about ten minutes (SUITE="unit model eal functional fault instructions fuzz lint")'
 	@echo 'make soak        what takes too long for make test, in about an hour and a half (SOAK="model faults fuzz sanitize")'
@@ -67,9 +68,11 @@ build: packages
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 
 # What users need, and no tests; build-install/ has a prefix of its own.
-install:
+install: packages
+	@mkdir -p build-install
 	@if [ -f build-install/build.ninja ]; then meson configure build-install --prefix=$(prefix); \
-	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >/dev/null
+	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >build-install/setup.log || \
+		{ cat build-install/setup.log >&2; exit 1; }
 	@ninja -C build-install -j $(JOBS) --quiet
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
