@@ -136,9 +136,7 @@ notify_tick(bool workers_alive)
 {
 	uint64_t now = monotonic_us();
 
-	if (manager.stopping)
-		return;
-	if (manager.every_us == 0 || !workers_alive ||
+	if (manager.stopping || manager.every_us == 0 || !workers_alive ||
 		now + TICK_US / 2 < manager.told_us + manager.every_us)
 		return;
 	manager.told_us = now;

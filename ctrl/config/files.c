@@ -52,34 +52,27 @@ ctrl_open_regular(const char *path, const char **why)
 char *
 ctrl_read_file(const char *path, size_t *length, const char **why)
 {
-	int fd = ctrl_open_regular(path, why);
-	char *text = fd < 0 ? NULL : malloc(FILE_MAX + 1);
+	int fd = ctrl_open_regular(path, why), wrong;
 	ssize_t got = 1;
-	int saved;
+	char *text;
 
-	if (fd >= 0)
-		*why = strerror(ENOMEM);
+	if (fd < 0)
+		return NULL;
+	text = malloc(FILE_MAX + 1);
 	for (*length = 0; text != NULL && got > 0 && *length <= FILE_MAX; *length += (size_t)got) {
 		got = read(fd, text + *length, FILE_MAX + 1 - *length);
 		if (got < 0)
 			break;
 	}
-	if (got >= 0 && *length > FILE_MAX) {
-		got = -1;
-		errno = EFBIG;
-	}
-	saved = errno;
-	if (fd >= 0)
-		close(fd);
-	if (text == NULL)
-		return NULL;
-	if (got >= 0) {
+	wrong = text == NULL ? ENOMEM : got < 0 ? errno : *length > FILE_MAX ? EFBIG : 0;
+	close(fd);
+	if (wrong == 0) {
 		text[*length] = '\0';
 		return text;
 	}
 	free(text);
-	*why = strerror(saved);
-	errno = saved;
+	*why = strerror(wrong);
+	errno = wrong;
 	return NULL;
 }
 

@@ -196,6 +196,104 @@ ctrl_jobs_publish(
 	return rc;
 }
 
+/* -- a job that is to be created: checks, and the choice of its id */
+
+static bool
+id_is_leaving(const struct ctrl_running *running, unsigned int id)
+{
+	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
+		if (job->job->id == id)
+			return true;
+	return false;
+}
+
+/* Ids of the configuration's jobs stay taken when these are deleted, because they return at the next start. */
+static bool
+id_is_free(const struct ctrl_running *running, unsigned int id)
+{
+	return running->by_id[id] == NULL && running->config->jobs.by_id[id] == NULL;
+}
+
+/* The id of the next job; -1: all are in use. Prefer ids that no leaving job has, to avoid confusing people. */
+static int
+free_id(const struct ctrl_running *running)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (id_is_free(running, i) && !id_is_leaving(running, i))
+			return (int)i;
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (id_is_free(running, i))
+			return (int)i;
+	return -1;
+}
+
+/* Refuse the name and id of a deleted job of the configuration. */
+static int
+check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
+	struct ctrl_refusal *why)
+{
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ppe_job *job = running->config->jobs.by_id[i];
+		bool same_name = job != NULL && strcmp(job->name, spec->shape.name) == 0;
+
+		if (same_name || (job != NULL && spec->id == (int)i))
+			return ctrl_deny(why, CTRL_REFUSED_EXISTS, same_name ? "name" : "id",
+				"job \"%s\" with the id %u was deleted, but is in the "
+				"configuration "
+				"file, and back at the next start: take another %s, or remove it "
+				"there and reload",
+				job->name, i, same_name ? "name" : "id");
+	}
+	return 0;
+}
+
+/* Refuse a multicast group of another tenant's job: each would get the other's results. */
+static int
+check_group(const struct ctrl_running *running, uint32_t group, const struct ctrl_tenant *tenant,
+	struct ctrl_refusal *why)
+{
+	for (unsigned int i = 0; group != 0 && i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = running->by_id[i];
+
+		if (job != NULL && job->job->group == group && job->tenant != tenant)
+			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "results",
+				"another tenant's job sends its results to this group: choose "
+				"another group, or unicast");
+	}
+	return 0;
+}
+
+/* May a tenant (NULL: everything) have this job? 0, or refused. */
+static int
+check_spec(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
+{
+	const struct ppe_job *shape = &spec->shape;
+	struct ctrl_reason reason;
+	int rc;
+
+	if (ctrl_running_find_job(running, shape->name) != NULL)
+		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "name",
+			"a job is called \"%s\" already: names are unique", shape->name);
+	if (spec->id >= 0 && running->by_id[spec->id] != NULL)
+		return ctrl_deny(why, CTRL_REFUSED_EXISTS, "id",
+			"a job has the id %d already: leave \"id\" out for the lowest free one",
+			spec->id);
+	rc = check_deleted(running, spec, why);
+	if (rc < 0)
+		return rc;
+	if (free_id(running) < 0)
+		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
+			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
+	if (!ctrl_check_reduction(shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
+	if (!ctrl_check_frames(running->config, shape, &reason) ||
+		!ctrl_check_links(running->config, shape, &reason) ||
+		!ctrl_check_buffers(running->config, shape, &reason))
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
+	return ctrl_tenant_check(running, tenant, shape, why);
+}
+
 static struct ctrl_job *
 make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
@@ -212,7 +310,7 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 		ctrl_job_free(job);
 		return NULL;
 	}
-	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : ctrl_spec_free_id(running));
+	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : free_id(running));
 	copy->instance = running->instances + 1;
 	copy->first_generation = ctrl_generations_next(running, copy->id);
 	memset(copy->members, 0, sizeof(copy->members));
@@ -246,10 +344,10 @@ create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
 {
 	struct ctrl_job *job;
-	int rc = ctrl_spec_check(running, spec, tenant, why);
+	int rc = check_spec(running, spec, tenant, why);
 
 	if (rc == 0)
-		rc = ctrl_spec_check_group(running, spec->shape.group, tenant, why);
+		rc = check_group(running, spec->shape.group, tenant, why);
 	if (rc == 0 && spec->first_address != 0)
 		rc = ctrl_member_check(running, spec->first_rank, spec->shape.nb_sources,
 			spec->first_address, why);
@@ -275,7 +373,7 @@ ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 {
 	struct ctrl_job *job;
 	struct ctrl_reason reason;
-	int rc = ctrl_spec_check(running, spec, NULL, why);
+	int rc = check_spec(running, spec, NULL, why);
 
 	for (unsigned int rank = 0; rc == 0 && rank < spec->shape.nb_sources; rank++)
 		if (member[rank].state != CTRL_MEMBER_EXPECTED &&

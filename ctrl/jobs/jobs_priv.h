@@ -41,17 +41,6 @@ void ctrl_jobs_reap(struct ctrl_running *running);
 int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why);
 
-/* The id of the next job; -1: all are in use. ctrl/jobs/spec.c */
-int ctrl_spec_free_id(const struct ctrl_running *running);
-
-/* May a tenant (NULL: everything) have this job? 0, or refused. */
-int ctrl_spec_check(struct ctrl_running *running, const struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
-
-/* Refuse a multicast group of another tenant's job: each would get the other's results. 0, or refused. */
-int ctrl_spec_check_group(const struct ctrl_running *running, uint32_t group,
-	const struct ctrl_tenant *tenant, struct ctrl_refusal *why);
-
 /* Members of a table's job: a rank is at an address (host order), or nowhere (0). ctrl/jobs/members.c */
 void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address);
 
