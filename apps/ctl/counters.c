@@ -108,7 +108,7 @@ time_of(json_t *answer)
 static void
 show_rates(const struct ctl *ctl, json_t *now, json_t *before, double seconds)
 {
-	struct view_rows rows = {json_copy(now), before, seconds};
+	struct view_rows rows = {json_copy(now), before, seconds, "nothing counted"};
 	time_t clock = time(NULL);
 	struct tm parts;
 	char text[32] = "";
@@ -118,10 +118,8 @@ show_rates(const struct ctl *ctl, json_t *now, json_t *before, double seconds)
 	if (localtime_r(&clock, &parts) != NULL)
 		strftime(text, sizeof(text), "%H:%M:%S", &parts);
 	printf("%s over %s\n", text, units_age(seconds).text);
-	if (json_array_size(rows.now) > 0)
-		view_table(
-			columns, sizeof(columns) / sizeof(columns[0]), &rows, stdout, ctl->width);
-	puts(json_array_size(rows.now) == 0 ? "nothing counted\n" : "");
+	view_table(columns, sizeof(columns) / sizeof(columns[0]), &rows, stdout, ctl->width);
+	putchar('\n');
 	fflush(stdout);
 	json_decref(rows.now);
 }
@@ -177,10 +175,7 @@ command_counters(struct ctl *ctl)
 	rows = rows_of(answer);
 	if (!ctl->options.zeros)
 		keep_changed(rows, NULL);
-	if (json_array_size(rows) > 0)
-		VIEW_TABLE(columns_total, rows, stdout, ctl->width);
-	else
-		puts("every counter is 0");
+	VIEW_TABLE(columns_total, rows, "every counter is 0", stdout, ctl->width);
 	json_decref(rows);
 	json_decref(answer);
 	return CTL_OK;

@@ -130,8 +130,9 @@ struct view_column {
 
 struct view_rows {
 	json_t *now; /* array of rows */
-	json_t *before; /* the array some seconds ago, for rates, found by "id"; NULL: they are dashes */
+	json_t *before; /* some seconds ago, for rates, found by "id"; NULL: they are dashes */
 	double seconds; /* between the two */
+	const char *none; /* is printed where there are no rows; NULL: the titles */
 };
 
 /* Titles and rows, no wider than the terminal (0: there is none). Ends the program when there is no
@@ -139,9 +140,9 @@ struct view_rows {
 void view_table(const struct view_column *columns, size_t count, const struct view_rows *rows,
 	FILE *out, unsigned int width);
 
-#define VIEW_TABLE(columns, list, out, width)                                                      \
+#define VIEW_TABLE(columns, list, text, out, width)                                                \
 	view_table(columns, sizeof(columns) / sizeof((columns)[0]),                                \
-		&(struct view_rows){.now = (list)}, out, width)
+		&(struct view_rows){.now = (list), .none = (text)}, out, width)
 
 /* A line, broken at blanks where it is wider than the terminal. indent: blanks before the second and
  * further lines; the first keeps its own. */

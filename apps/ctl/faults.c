@@ -100,7 +100,6 @@ put_list(json_t *list, FILE *out)
 static void
 chosen(json_t *rule, FILE *out)
 {
-
 	if (is(rule, "choice", "every"))
 		fprintf(out, "1 in %s", units_exact(get_number(rule, "nth")).text);
 	else if (is(rule, "choice", "list"))
@@ -137,7 +136,6 @@ put_delay(json_t *rule, FILE *out)
 static void
 action(json_t *rule, FILE *out)
 {
-
 	fprintf(out, "%s", get_text(rule, "action"));
 	if (is(rule, "action", "delay"))
 		put_delay(rule, out);
@@ -184,7 +182,7 @@ view_faults(json_t *answer, FILE *out, unsigned int width)
 	fputc('\n', out);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		json_object_set_new(json_array_get(list, i), "number", json_integer((json_int_t)i));
-	VIEW_TABLE(columns, list, out, width);
+	VIEW_TABLE(columns, list, NULL, out, width);
 }
 
 void

@@ -39,10 +39,7 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 		{"FROM", "origin", CELL_TEXT, 0, 5, NULL},
 	};
 
-	if (json_array_size(get(answer, "jobs")) == 0)
-		fputs("no jobs\n", out);
-	else
-		VIEW_TABLE(columns, get(answer, "jobs"), out, width);
+	VIEW_TABLE(columns, get(answer, "jobs"), "no jobs", out, width);
 }
 
 /* Seconds since a point in Unix time. */
@@ -135,7 +132,7 @@ view_members(json_t *job, FILE *out, unsigned int width)
 		fputs("no members\n", out);
 		return;
 	}
-	VIEW_TABLE(columns, list, out, width);
+	VIEW_TABLE(columns, list, NULL, out, width);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_t *m = json_array_get(list, i);
 
@@ -169,7 +166,7 @@ counters(json_t *from, FILE *out, unsigned int width)
 				rows, json_pack("{s:s,s:O}", "name", key, "total", value));
 	if (json_array_size(rows) > 0) {
 		fputc('\n', out);
-		VIEW_TABLE(columns, rows, out, width);
+		VIEW_TABLE(columns, rows, NULL, out, width);
 	}
 	json_decref(rows);
 }
@@ -266,10 +263,7 @@ view_blocks(json_t *answer, FILE *out, unsigned int width)
 		{"ACTS IN", NULL, CELL_PRINT_RIGHT, 0, 2, acts},
 	};
 
-	if (json_array_size(get(answer, "blocks")) == 0)
-		fputs("no blocks\n", out);
-	else
-		VIEW_TABLE(columns, get(answer, "blocks"), out, width);
+	VIEW_TABLE(columns, get(answer, "blocks"), "no blocks", out, width);
 }
 
 /* What is stuck, in the switch's words. */

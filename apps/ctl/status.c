@@ -33,7 +33,7 @@ pools(json_t *from, FILE *out, unsigned int width)
 			json_object_set_new(row, "used", json_real(1 - left / size));
 		json_array_append_new(list, row);
 	}
-	VIEW_TABLE(columns, list, out, width);
+	VIEW_TABLE(columns, list, NULL, out, width);
 	json_decref(list);
 }
 
@@ -98,7 +98,7 @@ view_status(json_t *s, FILE *out, unsigned int width)
 	view_faults_brief(s, out, width);
 	if (json_array_size(get(s, "workers")) > 0) {
 		fputc('\n', out);
-		VIEW_TABLE(workers, get(s, "workers"), out, width);
+		VIEW_TABLE(workers, get(s, "workers"), NULL, out, width);
 	}
 	if (json_object_size(get(s, "pools")) > 0) {
 		fputc('\n', out);
@@ -136,7 +136,7 @@ view_ports(json_t *answer, FILE *out, unsigned int width)
 		{"MISSED", "missed", CELL_EXACT, 0, 0, NULL},
 	};
 
-	VIEW_TABLE(columns, get(answer, "ports"), out, width);
+	VIEW_TABLE(columns, get(answer, "ports"), NULL, out, width);
 }
 
 void
@@ -168,12 +168,9 @@ view_tenants(json_t *answer, FILE *out, unsigned int width)
 		{"RATE (Mbit/s)", "rate_mbit/quota.rate_mbit", CELL_OF, 0, 1, NULL},
 	};
 
-	if (json_array_size(get(answer, "tenants")) == 0)
-		text_print("no tenants: the Unix socket is for the administrator, and TCP is "
-			   "read-only",
-			out, 0, width);
-	else
-		VIEW_TABLE(columns, get(answer, "tenants"), out, width);
+	VIEW_TABLE(columns, get(answer, "tenants"),
+		"no tenants: the Unix socket is for the administrator, and TCP is read-only", out,
+		width);
 }
 
 int

@@ -90,8 +90,13 @@ view_table(const struct view_column *columns, size_t count, const struct view_ro
 {
 	struct table_column shown[COLUMNS_MAX];
 	struct table *table;
-	json_t *before = get_by_text(rows->before, "id");
+	json_t *before;
 
+	if (json_array_size(rows->now) == 0 && rows->none != NULL) {
+		text_print(rows->none, out, 0, width);
+		return;
+	}
+	before = get_by_text(rows->before, "id");
 	for (size_t c = 0; c < count; c++)
 		shown[c] = (struct table_column){.title = columns[c].title,
 			.left = columns[c].cell < CELL_EXACT,

@@ -4,6 +4,7 @@
 import re
 
 from control import Control
+from openapi import Document
 from rack import Rack, job
 from tap import case, check, main, wait_for
 from wire import Peer, join_all
@@ -62,6 +63,8 @@ def sentences_name_sources_and_say_what_the_policy_does():
             check(re.fullmatch(r'the oldest open for [\d.]+ s, no new contribution for [\d.]+ s; 1 of 7 sources have '
                                'contributed; generation 7', found['detail']), '%s', found['detail'])
             check(found['job'] == 'job1' and found['reason'] == 'blocks', '%s', found)
+            page = Document()
+            page.check(page.root['paths']['/v1/blocks']['get'], 200, api.get('/v1/blocks?stuck=1'))
             check([one['rank'] for one in found['missing']] == list(range(1, 7)), '%s', found)
             rack.stop_switch()
 

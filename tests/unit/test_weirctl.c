@@ -186,7 +186,7 @@ Test(weirctl, long_texts_take_no_time, .timeout = 90)
 	fclose(to);
 	to = open_memstream(&out, &written);
 	rows = json_pack("[{s:s,s:s%,s:s}]", "a", text, "b", text, (size_t)30, "c", "c");
-	VIEW_TABLE(columns, rows, to, 42);
+	VIEW_TABLE(columns, rows, NULL, to, 42);
 	fclose(to);
 	cr_assert_str_eq(out,
 		"A                   B                   C\n"
