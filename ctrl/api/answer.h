@@ -31,7 +31,7 @@ struct api_answer {
 /* Answer with a JSON body, which is the answer's from now on. NULL is answered as an error. */
 void api_answer(struct api_call *call, unsigned int status, json_t *body);
 
-/* 200 with bytes that are never freed (a page), or that were allocated and are freed later. */
+/* 200 with bytes that are never freed (a page), or that were allocated and are freed later (NULL: no memory). */
 void api_answer_constant(struct api_call *call, const char *type, const void *bytes, size_t length);
 void api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t length);
 

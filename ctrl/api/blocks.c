@@ -454,12 +454,13 @@ api_get_blocks(struct api_call *call)
 	const struct ctrl_running *running = call->running;
 	const char *name = api_query(call->target, "job");
 	struct found found = {.running = running, .whole = true};
-	bool stuck, any = name == NULL;
+	bool any = name == NULL;
+	uint64_t stuck;
 
-	if (!api_query_flag(call, "stuck", &stuck) ||
+	if (!api_query_number(call, "stuck", 0, 1, 0, &stuck) ||
 		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &found.limit))
 		return;
-	found.stuck = stuck ? json_array() : NULL;
+	found.stuck = stuck == 1 ? json_array() : NULL;
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 

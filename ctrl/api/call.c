@@ -142,17 +142,6 @@ api_query_number(struct api_call *call, const char *key, uint64_t min, uint64_t 
 	return true;
 }
 
-bool
-api_query_flag(struct api_call *call, const char *key, bool *value)
-{
-	uint64_t number;
-
-	if (!api_query_number(call, key, 0, 1, 0, &number))
-		return false;
-	*value = number == 1;
-	return true;
-}
-
 /* -- route */
 
 const char *

@@ -130,9 +130,6 @@ const char *api_query(const struct api_target *target, const char *key);
 bool api_query_number(struct api_call *call, const char *key, uint64_t min, uint64_t max,
 	uint64_t fallback, uint64_t *value);
 
-/* A switch of the query, 0 or 1; as above. */
-bool api_query_flag(struct api_call *call, const char *key, bool *value);
-
 /*
  * Fill call->parameter and return the route, or answer 404, or 405 with Allow, and return NULL.
  * method: as in the request; HEAD is served as GET. call->target is set.

@@ -179,5 +179,5 @@ api_get_history(struct api_call *call)
 	api_text_put(&text, "],\"drops\":{");
 	put_drops(&text, history);
 	api_text_put(&text, "}}\n");
-	api_text_answer(call, "application/json", &text);
+	api_answer_bytes(call, "application/json", text.at, text.used);
 }

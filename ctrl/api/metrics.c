@@ -461,5 +461,5 @@ api_get_metrics(struct api_call *call)
 	put_histograms(&text, jobs);
 	put_sources(&text, jobs);
 	free(jobs);
-	api_text_answer(call, "text/plain; version=0.0.4; charset=utf-8", &text);
+	api_answer_bytes(call, "text/plain; version=0.0.4; charset=utf-8", text.at, text.used);
 }

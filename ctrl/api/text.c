@@ -7,8 +7,6 @@
 
 #include <jansson.h>
 
-#include "ctrl/api/answer.h"
-
 #define NUMBER_BYTES 32
 
 void
@@ -142,11 +140,4 @@ api_text_label(char *out, size_t size, const char *name, const char *value)
 	out[used++] = '"';
 	out[used] = '\0';
 	return out;
-}
-
-void
-api_text_answer(struct api_call *call, const char *type, struct api_text *text)
-{
-	api_answer_bytes(call, type, text->at, text->used);
-	text->at = NULL;
 }

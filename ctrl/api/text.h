@@ -3,7 +3,7 @@
  * A long answer as text, built once, for answers with thousands of numbers: a tree of JSON values, or a
  * printf of each number, costs ten times as much. The buffer doubles when it is full.
  *
- * A text without memory ignores what is put into it, and api_text_answer answers the error: no check is
+ * A text without memory ignores what is put into it, and api_answer_bytes answers the error: no check is
  * needed in between.
  */
 #ifndef CTRL_API_TEXT_H
@@ -12,15 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct api_call;
-
 struct api_text {
 	char *at; /* allocated; NULL: no memory */
 	size_t used, room; /* bytes */
 	const char *family; /* of the samples */
 };
 
-/* Begin with `room` bytes, [1, ...). End with api_text_answer. */
+/* Begin with `room` bytes, [1, ...). End with api_answer_bytes(call, type, text.at, text.used). */
 void api_text_begin(struct api_text *text, size_t room);
 
 void api_text_put(struct api_text *text, const char *string);
@@ -43,8 +41,5 @@ void api_text_sample(struct api_text *text, const char *suffix, const char *a, c
 
 /* Write name="value", escaped, cut to `size` bytes at a whole character. Returns `out`. */
 char *api_text_label(char *out, size_t size, const char *name, const char *value);
-
-/* Answer 200 with the text, which is the answer's from now on; or the error. */
-void api_text_answer(struct api_call *call, const char *type, struct api_text *text);
 
 #endif

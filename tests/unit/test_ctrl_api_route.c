@@ -134,14 +134,13 @@ Test(ctrl_api_route, numbers_of_a_query)
 	static const char *const wrong[] = {"/?n=", "/?n=-1", "/?n=+1", "/?n=1x", "/?n=0", "/?n=11",
 		"/?n=99999999999999999999999", "/?n=%201"};
 	uint64_t n;
-	bool flag;
 
 	parse("/?n=10&f=1");
 	cr_assert(api_query_number(&call, "n", 1, 10, 5, &n) && n == 10);
-	cr_assert(api_query_flag(&call, "f", &flag) && flag);
+	cr_assert(api_query_number(&call, "f", 0, 1, 0, &n) && n == 1);
 	parse("/");
 	cr_assert(api_query_number(&call, "n", 1, 10, 5, &n) && n == 5);
-	cr_assert(api_query_flag(&call, "f", &flag) && !flag);
+	cr_assert(api_query_number(&call, "f", 0, 1, 0, &n) && n == 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		parse(wrong[i]);
 		cr_expect(!api_query_number(&call, "n", 1, 10, 5, &n), "%s", wrong[i]);
