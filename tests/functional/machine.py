@@ -126,7 +126,7 @@ class Machine:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
                               check=False)
 
-    def run(self, command, seconds=60):
+    def run(self, command, seconds=240):
         """Run a shell command in a fresh copy. Returns its output; a failure raises."""
         done = self._call('set -e\n' + command, seconds)
         if done.returncode != 0:
