@@ -68,10 +68,10 @@ receive(char *data, size_t one, size_t count, void *to)
 static int
 progress(void *to, curl_off_t down, curl_off_t down_now, curl_off_t up, curl_off_t up_now)
 {
-	const struct weir_http_request *request = to;
+	const struct weir_http_config *config = to;
 
 	(void)down, (void)down_now, (void)up, (void)up_now;
-	return request->interrupted(request->argument);
+	return config->interrupted(config->argument);
 }
 
 static bool
@@ -133,6 +133,9 @@ set_up(struct weir_http *http)
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->detail);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, http->headers);
+	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, http->config.interrupted == NULL ? 1L : 0L);
+	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
+	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, &http->config);
 	if (http->config.ca_file != NULL)
 		curl_easy_setopt(easy, CURLOPT_CAINFO, http->config.ca_file);
 	return http->path == NULL ||
@@ -306,9 +309,7 @@ weir_http_request(struct weir_http *http, const struct weir_http_request *reques
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
-	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, request->interrupted == NULL ? 1L : 0L);
-	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
-	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, request);
+
 	code = perform(easy);
 	if (code != CURLE_OK)
 		return error_text(http, code, request, text, size);
@@ -338,8 +339,7 @@ weir_http_ask(struct weir_http *http, const char *method, const char *path, cons
 		.take = take_body,
 		.to = answer,
 		.most = sizeof(answer->body),
-		.interrupted = http->config.interrupted,
-		.argument = http->config.argument,
+
 	};
 
 	answer->length = 0;

@@ -22,8 +22,9 @@ struct weir_http_config {
 	const char *address; /* http://HOST:PORT, https://HOST:PORT or unix:PATH */
 	const char *token; /* NULL: none */
 	const char *ca_file; /* certificates to trust instead of the system's; NULL */
-	bool (*interrupted)(void *); /* of weir_http_ask's requests; NULL: none */
-	void *argument; /* of interrupted */
+	/* Called at least once a second while a request waits; true ends the request. NULL: none */
+	bool (*interrupted)(void *argument);
+	void *argument;
 };
 
 struct weir_http_answer {
@@ -49,9 +50,6 @@ struct weir_http_request {
 	bool (*take)(void *to, const char *bytes, size_t length);
 	void *to;
 	size_t most; /* bytes that are taken */
-	bool (*interrupted)(
-		void *); /* called at least once a second; true ends the request. NULL: none */
-	void *argument; /* of interrupted */
 };
 
 /* As weir_http_ask(); -EINTR: interrupted() returned true. */

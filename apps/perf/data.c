@@ -74,25 +74,14 @@ perf_float_bits(enum weir_dtype dtype, double value)
 		(bits >> (52 - f.fraction_bits) & ((UINT64_C(1) << f.fraction_bits) - 1));
 }
 
-/* Does the minimum or maximum have a value here that is not like the others? */
-static inline bool
-is_special(const struct perf_data *data, uint64_t x)
-{
-	return (data->op == WEIR_OP_MIN || data->op == WEIR_OP_MAX) && mix(~x) % 64 == 0;
-}
-
-static inline double
-special(uint64_t x)
-{
-	static const double values[4] = {0.0, -0.0, NAN, -NAN};
-
-	return values[x % 4];
-}
-
+/* A number; for the minimum and the maximum sometimes one that is not like the others. */
 static inline double
 value_of(const struct perf_data *data, uint64_t x, int digits)
 {
-	return is_special(data, x) ? special(x) : real(data->op, x, digits);
+	static const double special[4] = {0.0, -0.0, NAN, -NAN};
+	bool extreme = data->op == WEIR_OP_MIN || data->op == WEIR_OP_MAX;
+
+	return extreme && mix(~x) % 64 == 0 ? special[x % 4] : real(data->op, x, digits);
 }
 
 /* The types of 8 and 16 bits. NaNs have any sign and fraction. */
@@ -105,18 +94,13 @@ narrow_of(const struct perf_data *data, uint64_t x)
 	return isnan(value) ? f.infinity | 1 | x >> 48 : perf_float_bits(data->dtype, value);
 }
 
-/* fp32 rounds 31 digits to its 24 bits, so that no sum of them is exact; a product's are exact. */
-static inline float
-fp32_of(const struct perf_data *data, uint64_t x)
-{
-	return (float)value_of(data, x, data->op == WEIR_OP_PROD ? 23 : 31);
-}
-
 void
 perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iteration, size_t first,
 	size_t count, void *to)
 {
 	uint64_t start = stream(data, rank, iteration) + first * GOLDEN;
+	/* fp32 rounds 31 digits to its 24 bits, so that no sum of them is exact; a product's are exact. */
+	int fp32_digits = data->op == WEIR_OP_PROD ? 23 : 31;
 
 #define FILL(type, expression)                                                                     \
 	do {                                                                                       \
@@ -142,7 +126,7 @@ perf_data_fill(const struct perf_data *data, unsigned int rank, uint64_t iterati
 	case WEIR_DTYPE_BF16: FILL(uint16_t, (uint16_t)narrow_of(data, x)); break;
 	case WEIR_DTYPE_FP8_E4M3:
 	case WEIR_DTYPE_FP8_E5M2: FILL(uint8_t, (uint8_t)narrow_of(data, x)); break;
-	case WEIR_DTYPE_FP32: FILL(float, fp32_of(data, x)); break;
+	case WEIR_DTYPE_FP32: FILL(float, (float)value_of(data, x, fp32_digits)); break;
 	case WEIR_DTYPE_FP64: FILL(double, value_of(data, x, 52)); break;
 	default: break;
 	}

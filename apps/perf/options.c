@@ -30,8 +30,9 @@ static bool authenticate, deterministic;
 static uint64_t job_id = 1, sources, timeout_ms = 30000, join_timeout_ms, window, spin_us = 100,
 		port_base = WEIR_PORT_BASE, port_ext = WEIR_PORT_EXT;
 
-#define MOST 1000000000
-#define DAY  86400000
+#define WORD(name, code, text, ...) text " "
+#define MOST                        1000000000
+#define DAY                         86400000
 
 static const struct option_row measure[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "As in nccl-tests:"},
@@ -46,10 +47,10 @@ static const struct option_row measure[] = {
 	{"check", 'c', OPTION_UINT, &options.check, 0, 1, "0|1",
 		"check every element of every result"},
 	{"datatype", 'd', OPTION_TEXT, &types, 0, 0, "LIST",
-		"int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp16 (half) bf16 (bfloat16) "
-		"fp32 (float) fp64 (double) fp8_e4m3 (f8e4m3) fp8_e5m2 (f8e5m2), or all"},
+		WEIR_DTYPE_LIST(
+			WORD) "or all; or nccl-tests' half bfloat16 float double f8e4m3 f8e5m2"},
 	{"op", 'o', OPTION_TEXT, &ops, 0, 0, "LIST",
-		"sum prod min max avg, of integers also band bor bxor land lor lxor; or all"},
+		WEIR_OP_LIST(WORD) "or all; from band on for integers"},
 	{"root", 'r', OPTION_TEXT, &root, 0, 0, "RANK", "root of the collective, or all"},
 	{"collective", 'C', OPTION_TEXT, &collectives, 0, 0, "LIST",
 		"the same as the argument COLLECTIVES"},

@@ -158,9 +158,9 @@ struct perf_run {
 	unsigned int rank, ranks;
 	uint64_t step; /* the one that is next */
 	uint64_t done; /* steps [0, done) have been taken, those before `began_at` by others */
-	uint64_t repeated; /* of them, taken again */
+	uint64_t repeated; /* of them, steps taken again */
 	uint64_t began_at; /* 0, or where the others were when this rank came */
-	bool started; /* this rank has taken steps, or has agreed on its first one */
+	bool started; /* this rank has taken a step, or has agreed on its first one */
 	bool resumed; /* the ranks have just agreed on the step */
 	struct perf_series *series;
 	unsigned int series_count, sizes; /* rows of each that has data */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table as in nccl-tests, the lines around it, and the same as JSON. */
+/* The table as in nccl-tests, the lines around it, and the report in JSON. */
 #include "apps/perf/perf.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The measurements. A run is a sequence of steps, numbered alike on all ranks: an iteration each, or
- * the end of a measurement. What is done in a step depends on its number alone; so ranks of which one was
- * started anew, or is a step ahead, can agree on one and go on there.
+ * the end of a measurement. A step depends on its number alone. So ranks can agree on a step and continue there, also
+ * when one of them was started again or is a step ahead.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -135,14 +135,14 @@ iterate(struct perf_run *run, const struct perf_row *row, struct perf_timing *ti
 	int code;
 
 	perf_slots_prepare(run, row->count, in_place, anew);
-	if (anew) { /* Have none wait in the measurement for another's data. */
+	if (anew) { /* so that no rank waits for another's data during the measurement */
 		code = perf_wait_for_all(run);
 		if (code < 0)
 			return code;
 	}
 	progress(run, row->bytes, k < o->warmup ? 0 : k - o->warmup);
 	run->bytes += (double)(row->bytes * o->inflight);
-	/* Time is measured at the first time: what is taken again may be warmer, or colder. */
+	/* Only the first time counts: caches differ when a step is repeated. */
 	return perf_operate(run, timing, k >= o->warmup && run->step >= run->done);
 }
 
@@ -161,7 +161,7 @@ find(struct perf_run *run, uint64_t measurement, unsigned int *number, unsigned 
 		measurement == series * 2 * run->sizes;
 }
 
-/* The end of a measurement: what it comes to. */
+/* The end of a measurement: compute and print its results. */
 static int
 conclude(struct perf_run *run, struct perf_row *row, struct perf_timing *timing, bool in_place)
 {
@@ -277,7 +277,7 @@ model_step(struct perf_run *run)
 		code = perf_exchange_timing(run, &row->in);
 	if (code < 0)
 		return code;
-	/* What was wrong before the measurement began is told in its first row. */
+	/* The first row includes the wrong elements of the warm-up. */
 	run->early_wrong = row == &warm ? row->in.own_wrong : 0;
 	if (row != &warm)
 		row_print(run, row);
