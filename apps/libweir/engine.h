@@ -191,7 +191,7 @@ struct weir {
 	uint64_t progressed; /* ns: the last completed block, or the first call's time */
 	uint64_t query_at; /* ns: when the control API is asked about a silent switch */
 	uint64_t query_after; /* ns: of silence */
-	uint64_t query_heard; /* packets_received then */
+	uint64_t query_heard; /* h.heard_at then */
 	bool failing; /* all requests end with `failed`, once the control API was asked about it */
 
 	/* Of the request that was waited for last. */

@@ -161,6 +161,16 @@ weir_error_timeout(
 			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
 			o->blocks, h->waiting_block, missing);
 	}
+	if (h->join_heard_at != 0 && h->join_heard_at + 3 * WEIR_JOIN_REPEAT_NS > now)
+		return weir_error_set(h, -ETIMEDOUT,
+			"%s, %s: the switch is up, but no block has completed for %llu ms (%u of "
+			"%u have): a "
+			"%s is late, dead, or not in this operation. The switch names missing %ss "
+			"only after "
+			"the job's timeout of %u ms",
+			h->job_text, call,
+			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
+			o->blocks, h->noun, h->noun, h->timeout_ms);
 	print_silence(silence, h, "", now - (h->heard_at > o->started ? h->heard_at : o->started));
 	return weir_error_set(h, -ETIMEDOUT,
 		"%s (%s: %u of %u blocks have completed); is it running? It names missing %ss only "

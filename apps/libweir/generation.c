@@ -16,8 +16,7 @@
 /* ---- joining ---- */
 
 #define JOIN_FIRST_NS (10 * WEIR_NS_PER_MS)
-#define JOIN_MOST_NS  (500 * WEIR_NS_PER_MS)
-#define SILENT_NS     (500 * WEIR_NS_PER_MS) /* the switch answers each contribution that it takes */
+#define SILENT_NS     (500 * WEIR_NS_PER_MS) /* without a packet from the switch */
 
 /* generation: WEIR_GEN_JOIN asks for the next one; else a repeat in the one that runs. */
 static int
@@ -234,7 +233,8 @@ join_job(struct weir *weir, uint64_t deadline)
 			if (code < 0)
 				return code;
 			next = now + interval;
-			interval = interval * 2 < JOIN_MOST_NS ? interval * 2 : JOIN_MOST_NS;
+			interval = interval * 2 < WEIR_JOIN_REPEAT_NS ? interval * 2
+								      : WEIR_JOIN_REPEAT_NS;
 		}
 		code = look_around(weir, begin);
 		if (code < 0)
@@ -259,7 +259,7 @@ weir_join_repeat(struct weir *weir, uint64_t now)
 
 	if (now < heard + SILENT_NS || now < weir->join_repeat_at || weir->h.auth != NULL)
 		return;
-	weir->join_repeat_at = now + JOIN_MOST_NS;
+	weir->join_repeat_at = now + WEIR_JOIN_REPEAT_NS;
 	/* The next contribution fails with an error that lasts. */
 	(void)send_join(&weir->h, weir->join_nonce, weir->h.generation);
 }

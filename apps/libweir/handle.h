@@ -34,10 +34,12 @@
 #include "apps/libweir/weir.h"
 #include "pktbuf/wire/wire.h"
 
-#define WEIR_BATCH      64 /* packets per system call at most */
-#define WEIR_ERROR_MAX  1280
-#define WEIR_NS_PER_MS  UINT64_C(1000000)
-#define WEIR_WINDOW_MAX 4096
+#define WEIR_JOIN_REPEAT_NS UINT64_C(500000000) /* the longest pause between repeats of a join */
+
+#define WEIR_BATCH          64 /* packets per system call at most */
+#define WEIR_ERROR_MAX      1280
+#define WEIR_NS_PER_MS      UINT64_C(1000000)
+#define WEIR_WINDOW_MAX     4096
 
 struct weir_control;
 struct weir_error_feedback;
@@ -81,6 +83,7 @@ struct weir_handle {
 
 	/* What came last. */
 	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
+	uint64_t join_heard_at; /* ns: last answer to a join repeated in the generation; 0: never */
 	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
 	unsigned int waited_for; /* sources of the job, by the last reply `waiting` to a join */
 	bool have_waiting; /* a reply has listed the sources that are in the operation, or have joined */

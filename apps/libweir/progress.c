@@ -185,7 +185,7 @@ query(struct weir *weir)
 static uint64_t
 query_due(struct weir *weir)
 {
-	uint64_t heard = weir->h.stats.packets_received;
+	uint64_t heard = weir->h.heard_at;
 
 	if (weir->failing)
 		return 0;

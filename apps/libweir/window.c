@@ -507,8 +507,14 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 	/* A stale reply names the job's new generation. A refusal names any generation or none. Every other
 	 * packet must name this handle's generation. */
 	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source) ||
-		!generation_fits(weir, &h) || h.extended == weir->h.base_form ||
-		(h.extended && h.collective == WEIR_COLLECTIVE_JOIN))
+		!generation_fits(weir, &h))
+		return &stats->foreign;
+	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN && h.block_id == weir->join_nonce &&
+		h.status == WEIR_STATUS_OK) {
+		weir->h.join_heard_at = now; /* weir_join_repeat() */
+		return NULL;
+	}
+	if (h.extended == weir->h.base_form || (h.extended && h.collective == WEIR_COLLECTIVE_JOIN))
 		return &stats->foreign;
 	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
 	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id)

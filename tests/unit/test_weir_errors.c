@@ -270,6 +270,34 @@ Test(weir_errors, silent_switch_is_told_from_missing_sources, .timeout = 90)
 	cr_expect_not_null(strstr(hosts[0].error, "has not answered"), "%s", hosts[0].error);
 }
 
+static int
+reduce_alone(struct host *h)
+{
+	h->code = weir_barrier(h->weir);
+	if (h->code == 0 && h->id == 0)
+		h->code = reduce(h);
+	return h->code;
+}
+
+/* Before the job's timeout the switch says nothing of the source that is missing, but it answers joins. */
+Test(weir_errors, missing_source_is_told_from_a_silent_switch, .timeout = 90)
+{
+	struct fake_switch_config c = switch_config(2);
+
+	c.job.timeout_ms = 60000;
+	start_switch(&c);
+	for (unsigned int h = 0; h < 2; h++) {
+		hosts[h].body = reduce_alone;
+		hosts[h].count = 64;
+		hosts[h].config.op_timeout_ms = 2500;
+	}
+	run_hosts(0, 2);
+	fake_switch_stop(fake, NULL);
+	cr_expect_eq(hosts[0].code, -ETIMEDOUT);
+	cr_expect_not_null(strstr(hosts[0].error, "the switch is up"), "%s", hosts[0].error);
+	cr_expect_eq(hosts[0].stats.foreign, 0u);
+}
+
 /* Host 0 opens a second time: a new generation, of which its first handle must learn. */
 static int
 rejoin(struct host *h)
