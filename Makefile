@@ -68,7 +68,7 @@ build: packages
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 
 # What users need, and no tests; build-install/ has a prefix of its own.
-install: packages
+install:
 	@mkdir -p build-install
 	@if [ -f build-install/build.ninja ]; then meson configure build-install --prefix=$(prefix); \
 	else meson setup build-install -Dtests=false --prefix=$(prefix); fi >build-install/setup.log || \
