@@ -58,7 +58,7 @@ read_number(const char *name, long *number, char *text, size_t size)
 	if (errno == 0 && *end == '\0' && value[0] >= '0' && value[0] <= '9' &&
 		*number <= WEIR_SOURCES_MAX)
 		return 0;
-	return weir_say(text, size, -EINVAL,
+	return weir_error_text(text, size, -EINVAL,
 		"the environment's %s is \"%.40s\", and not a number of [0, %d]", name, value,
 		WEIR_SOURCES_MAX);
 }
@@ -72,7 +72,7 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 
 	if (launch->rank < 0) {
 		if (by == NULL)
-			return weir_say(text, size, -EINVAL,
+			return weir_error_text(text, size, -EINVAL,
 				"which rank is this host? Set WEIR_RANK and WEIR_SIZE, or start it "
 				"with mpirun, srun or torchrun, which set theirs");
 		if (read_number(by->rank, &number, text, size) < 0)
@@ -84,18 +84,20 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 		const char *name = by != NULL ? by->size : "WEIR_SIZE";
 
 		if (environment(name) == NULL)
-			return weir_say(text, size, -EINVAL,
-				"how many ranks has the job? The environment has no %s", name);
+			return weir_error_text(text, size, -EINVAL,
+				"how many ranks does the job have? The environment has no %s",
+				name);
 		if (read_number(name, &number, text, size) < 0)
 			return -EINVAL;
 		launch->size = (unsigned int)number;
 		size_from = name;
 	}
 	if (launch->size == 0 || launch->size > WEIR_SOURCES_MAX)
-		return weir_say(text, size, -EINVAL, "a job of %u ranks (%s): it may have 1 to %d",
-			launch->size, size_from, WEIR_SOURCES_MAX);
+		return weir_error_text(text, size, -EINVAL,
+			"a job of %u ranks (%s): it may have 1 to %d", launch->size, size_from,
+			WEIR_SOURCES_MAX);
 	if (launch->rank < 0 || (unsigned int)launch->rank >= launch->size)
-		return weir_say(text, size, -EINVAL,
+		return weir_error_text(text, size, -EINVAL,
 			"rank %d (%s) of a job of %u ranks (%s): they are 0..%u", launch->rank,
 			rank_from, launch->size, size_from, launch->size - 1);
 	return 0;
@@ -261,10 +263,8 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 	}
 }
 
-/*
- * A UDP socket that is connected to the switch, or -1 with errno. It sends nothing; it has the route that packets to the
- * switch take. from: the own address, or any.
- */
+/* A UDP socket that is connected to the switch, or -1 with errno. It sends nothing; it has the route of packets to the
+ * switch. from: the own address, or any. */
 static int
 connect_udp(struct in_addr from, struct in_addr to)
 {
@@ -293,8 +293,8 @@ own_address(struct weir_handle *h, struct in_addr to)
 
 	if (fd < 0)
 		return weir_error_set(h, -errno,
-			"this host has no way to the switch's address %s, which the control API "
-			"names: %s; has the interface towards the switch an address in its subnet?",
+			"this host has no route to the switch's address %s (from the control API): "
+			"%s; does the interface towards the switch have an address in its subnet?",
 			inet_ntop(AF_INET, &to, text, sizeof(text)), strerror(errno));
 	(void)getsockname(fd, (struct sockaddr *)&h->own, &size);
 	h->own.sin_port = 0;
@@ -568,17 +568,17 @@ query(struct weir_control *control, const struct weir_job_query *query, struct w
 	const struct weir_http_answer *answer = &control->answer;
 	uint64_t until = weir_now() + QUERY_NS;
 	char *path, ignored[TEXT_MAX];
-	int verdict = 0;
+	int code = 0;
 
 	if (asprintf(&path, "/v1/jobs/%s", control->escaped) < 0)
 		return 0;
 	if (question(control, http, path, until, text, size))
-		verdict = weir_job_query_read(
+		code = weir_job_query_read(
 			query, answer->status, answer->body, answer->length, text, size);
 	free(path);
-	if (verdict < 0 || answer->status != 200 || query->present != NULL ||
+	if (code < 0 || answer->status != 200 || query->present != NULL ||
 		asprintf(&path, "/v1/blocks?stuck=1&limit=1&job=%s", control->escaped) < 0)
-		return verdict;
+		return code;
 	if (question(control, http, path, until, ignored, sizeof(ignored)))
 		weir_job_query_read_block(query, answer->body, answer->length, text, size);
 	free(path);
@@ -591,14 +591,14 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 	struct weir_control *control = h->control;
 	char address[INET_ADDRSTRLEN] = "", why[TEXT_MAX];
 	struct weir_http *http;
-	int verdict;
+	int code;
 
 	text[0] = '\0';
 	if (control == NULL || !control->joined ||
 		open_http(control, NULL, &http, why, sizeof(why)) < 0)
 		return 0;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
-	verdict = query(control,
+	code = query(control,
 		&(struct weir_job_query){
 			.where = control->address,
 			.name = control->job,
@@ -611,7 +611,7 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 		},
 		http, text, size);
 	weir_http_close(http);
-	return verdict;
+	return code;
 }
 
 static void

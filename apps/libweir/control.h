@@ -30,8 +30,8 @@ int weir_control_rejoin(struct weir_handle *h, uint64_t deadline);
 
 /*
  * Ask the switch what it knows of the job: see weir_job_query_read(). present: the bitmap of the sources that the
- * switch says are in; NULL: it is silent. Takes two seconds at most. Reads only what is fixed for the generation, so any
- * thread may call it. Not a member: 0, and an empty text.
+ * switch says are in; NULL: it is silent. Takes two seconds at most. Reads only what is fixed for the generation, so
+ * any thread may call it. Not a member: 0, and an empty text.
  */
 int weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size);
 

@@ -19,10 +19,8 @@
 
 #define MEMBERSHIP_MAX (INT64_C(1) << 53)
 
-/*
- * Add "key=value key=value...": a value is a number or a truth value if it looks like one, else a text. The switch checks keys
- * and values.
- */
+/* Add "key=value key=value...": a value is a number or a truth value if it looks like one, else a text. The switch
+ * checks keys and values. */
 static bool
 add_settings(json_t *to, const char *settings)
 {
@@ -88,7 +86,7 @@ read_address(json_t *from, const char *key, struct in_addr *to)
 static int
 senseless(const char *what, char *text, size_t size)
 {
-	return weir_say(text, size, -EPROTO,
+	return weir_error_text(text, size, -EPROTO,
 		"the control API's answer to the join makes no sense (%s): do switch and library "
 		"have the same version?",
 		what);
@@ -268,7 +266,7 @@ read_message(json_t *error, char *to, size_t size)
 	add_amounts(to, size, error, "free");
 }
 
-/* Refusals and what to do about them, the first that fits: status, "code" of the answer and beginning of its "key", or any. */
+/* Refusals and what to do about them; the first that fits. Empty or 0: any. about: the beginning of the answer's "key". */
 static const struct {
 	long status;
 	const char *code, *about;
@@ -285,11 +283,11 @@ static const struct {
 		"the ranks disagree about the size of the job, or a job of this name is left from "
 		"another run (weirctl job delete NAME)"},
 	{409, "", "", -EADDRINUSE,
-		"has another host this rank, or is the job another run's? weirctl members NAME "
-		"shows who is in it, weirctl member delete NAME RANK frees the rank of one that is "
-		"gone"},
+		"does another host have this rank, or does the job belong to another run? weirctl "
+		"members NAME shows who is in it, weirctl member delete NAME RANK frees the rank "
+		"of one that is gone"},
 	{400, "", "create.", -EINVAL,
-		"the job can't be created so: correct weir_config.job_name or .settings"},
+		"the switch cannot create this job: correct weir_config.job_name or .settings"},
 	{507, "", "", -ENOSPC, "delete a job, or ask for a smaller window or fewer elements"},
 	{429, "", "", -EBUSY,
 		"the tenant's jobs come and go too fast: ask the switch's administrator for more"},
@@ -299,22 +297,23 @@ static const struct {
 };
 
 static int
-judge(const struct weir_refused *r, long status, const char *code, const char *about,
+check_refusal(const struct weir_refused *r, long status, const char *code, const char *about,
 	const char *message, char *text, size_t size)
 {
 	size_t i = 0;
 
 	if ((status == 401 && r->token_from != NULL) ||
 		(status == 403 && strcmp(code, "quota") != 0))
-		return weir_say(text, size, -EACCES, "job \"%.64s\": %s refuses%s%s: %s", r->job,
-			r->where, r->token_from != NULL ? " the token of " : " without a token",
+		return weir_error_text(text, size, -EACCES, "job \"%.64s\": %s refuses%s%s: %s",
+			r->job, r->where,
+			r->token_from != NULL ? " the token of " : " without a token",
 			r->token_from != NULL ? r->token_from : "", message);
 	while (refusals[i].status != 0 &&
 		(refusals[i].status != status ||
 			(refusals[i].code[0] != '\0' && strcmp(refusals[i].code, code) != 0) ||
 			strncmp(refusals[i].about, about, strlen(refusals[i].about)) != 0))
 		i++;
-	return weir_say(text, size, refusals[i].result,
+	return weir_error_text(text, size, refusals[i].result,
 		"job \"%.64s\": %s says: %s (HTTP status %ld); %s", r->job, r->where,
 		message[0] != '\0' ? message : "nothing", status, refusals[i].advice);
 }
@@ -330,13 +329,13 @@ weir_member_refused(const struct weir_refused *refused, long status, const char 
 	int result;
 
 	if (!json_is_object(error)) {
-		result = weir_say(text, size, status == 503 ? -EBUSY : -EPROTO,
+		result = weir_error_text(text, size, status == 503 ? -EBUSY : -EPROTO,
 			"%s answers with HTTP status %ld, and not as a switch's control API does: "
 			"is the address right?",
 			refused->where, status);
 	} else {
 		read_message(error, message, sizeof(message));
-		result = judge(refused, status, code != NULL ? code : "",
+		result = check_refusal(refused, status, code != NULL ? code : "",
 			about != NULL ? about : "", message, text, size);
 	}
 	json_decref(all);
@@ -383,33 +382,33 @@ member_of(const json_t *members, unsigned int rank)
 static int
 gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 {
-	return weir_say(text, size, -ENOENT,
-		"job \"%.64s\" is gone at the switch (says %s): %s; create it again, and join "
-		"again on all ranks",
+	return weir_error_text(text, size, -ENOENT,
+		"job \"%.64s\" is gone at the switch (according to %s): %s; create it again, and "
+		"join again on all ranks",
 		q->name, q->where, how);
 }
 
 /* Is this source still a member, at the same address? */
 static int
-judge_member(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
+check_member(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
 {
 	char at[INET_ADDRSTRLEN];
 
 	/* A member that has left keeps its address in the answer, for messages. */
 	if (member == NULL || is_state(member, "expired") || is_state(member, "left") ||
 		address_of(member, at)[0] == '\0')
-		return weir_say(text, size, -EACCES,
-			"rank %u is no longer a member of job \"%.64s\" (says %s): it %s; join it "
-			"again",
+		return weir_error_text(text, size, -EACCES,
+			"rank %u is no longer a member of job \"%.64s\" (according to %s): it %s; "
+			"join it again",
 			q->source, q->name, q->where,
 			is_state(member, "expired")
 				? "was silent for longer than the job's expire_s"
 				: "has left, or was removed");
 	if (strcmp(at, q->address) == 0)
 		return 0;
-	return weir_say(text, size, -EACCES,
-		"rank %u of job \"%.64s\" is another host now, %s (says %s): join again, as "
-		"another rank or when it has left",
+	return weir_error_text(text, size, -EACCES,
+		"rank %u of job \"%.64s\" is another host now, %s (according to %s): join again, "
+		"as another rank or when it has left",
 		q->source, q->name, at, q->where);
 }
 
@@ -470,7 +469,7 @@ add_silence(const struct weir_job_query *q, const json_t *member, char *text, si
 
 /* -ECONNABORTED if another member has left since this one joined: the job cannot begin then. Otherwise 0. */
 static int
-judge_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
+check_others(const struct weir_job_query *q, const json_t *members, char *text, size_t size)
 {
 	const json_t *member;
 	size_t i;
@@ -482,16 +481,16 @@ judge_others(const struct weir_job_query *q, const json_t *members, char *text, 
 
 		if (is_state(member, "left") && rank != q->source && json_is_number(gone_s) &&
 			json_number_value(gone_s) < q->joined_s)
-			return weir_say(text, size, -ECONNABORTED,
-				"rank %d (%s) left job \"%.64s\" before it had begun (says %s): "
-				"start all ranks again",
+			return weir_error_text(text, size, -ECONNABORTED,
+				"rank %d (%s) left job \"%.64s\" before it had begun (according to "
+				"%s): start all ranks again",
 				(int)rank, address_of(member, at), q->name, q->where);
 	}
 	return 0;
 }
 
 static int
-judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t size)
+check_job(const struct weir_job_query *q, const json_t *job, char *text, size_t size)
 {
 	const json_t *members = json_object_get(job, "members"), *member;
 	const json_t *generation = json_object_get(job, "generation");
@@ -504,22 +503,22 @@ judge_job(const struct weir_job_query *q, const json_t *job, char *text, size_t 
 	if (json_integer_value(json_object_get(job, "id")) != q->job)
 		return gone(q, "another job has its name", text, size);
 	member = member_of(members, q->source);
-	code = judge_member(q, member, text, size);
+	code = check_member(q, member, text, size);
 	if (code == 0)
-		code = judge_others(q, members, text, size);
+		code = check_others(q, members, text, size);
 	if (code < 0)
 		return code;
 	if (q->generation != 0 && json_integer_value(generation) == 0)
-		return weir_say(text, size, -ESTALE,
-			"job \"%.64s\" has not begun at the switch (says %s), this handle is of "
-			"generation %u: the switch was restarted, or the job made again; join "
-			"again on every host",
+		return weir_error_text(text, size, -ESTALE,
+			"job \"%.64s\" has not begun at the switch (according to %s), this handle "
+			"is of generation %u: the switch was restarted, or the job created again; "
+			"join again on every host",
 			q->name, q->where, q->generation);
 	if (q->generation != 0 && json_integer_value(generation) != q->generation)
-		return weir_say(text, size, -ESTALE,
-			"job \"%.64s\" has generation %d now, this handle is of %u (says %s): its "
-			"ranks have joined again, or the switch was restarted; join again on every "
-			"host",
+		return weir_error_text(text, size, -ESTALE,
+			"job \"%.64s\" has generation %d now, this handle is of %u (according to "
+			"%s): its ranks have joined again, or the switch was restarted; join again "
+			"on every host",
 			q->name, (int)json_integer_value(generation), q->generation, q->where);
 	if (q->present != NULL)
 		add_missing(members, q->present, text, size);
@@ -535,16 +534,16 @@ weir_job_query_read(const struct weir_job_query *q, long status, const char *bod
 	json_t *all = parse(body, length);
 	const char *code =
 		json_string_value(json_object_get(json_object_get(all, "error"), "code"));
-	int verdict = 0;
+	int result = 0;
 
 	text[0] = '\0';
 	if (status == 404 && code != NULL && strcmp(code, "unknown_job") == 0)
-		verdict = gone(
+		result = gone(
 			q, "it was deleted, or the switch was restarted without it", text, size);
 	else if (status == 200 && json_is_object(all))
-		verdict = judge_job(q, all, text, size);
+		result = check_job(q, all, text, size);
 	json_decref(all);
-	return verdict;
+	return result;
 }
 
 void

@@ -70,8 +70,9 @@ struct weir_job_query {
 
 /*
  * Read the answer to GET /v1/jobs/NAME. With the reason in text: -ENOENT, the job is gone; -EACCES, the source is
- * no longer a member; -ECONNABORTED, another member left after this one joined, and the job has not begun; -ESTALE, the job has another generation. 0: none of these; text is then what to add to the
- * host's own message, such as "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
+ * no longer a member; -ECONNABORTED, another member left after this one joined, and the job has not begun; -ESTALE, the
+ * job has another generation. 0: none of these; text is then what to add to the host's own message, such as
+ * "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
  */
 int weir_job_query_read(const struct weir_job_query *query, long status, const char *body,
 	size_t length, char *text, size_t size);

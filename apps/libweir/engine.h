@@ -5,8 +5,8 @@
  * There is one lock: after the join, the thread that holds `lock` owns everything that is not fixed. A caller that
  * submits or waits, or the progress thread, runs the protocol under the lock and gives it up only to sleep. One
  * thread at a time sleeps on the sockets, the `driver`: a waiting caller, so that a result wakes only the thread that
- * wants it; or the progress thread, when no thread waits for the requests, or when there are none and another call is not
- * expected at once. All other threads sleep on the condition `ended`.
+ * wants it; or the progress thread, when no thread waits for the requests, or when there are none and another call is
+ * not expected at once. All other threads sleep on the condition `ended`.
  */
 #ifndef APPS_LIBWEIR_ENGINE_H
 #define APPS_LIBWEIR_ENGINE_H
@@ -54,13 +54,13 @@ TAILQ_HEAD(weir_slots, weir_slot);
 /*
  * The window. A slot moves idle -> ready -> flying -> (ready -> flying ->)* idle. The result of block b moves it on to
  * block b + window, if the operations reach that far. So the shape of the ring is the rule of the protocol, needs no
- * other bookkeeping, and a gap in one residue delays no other. `flying` is in the order of transmission: its head is the next to
- * time out (one timeout for all, RFC 6298 with a common back-off), and the first of a gap.
+ * other bookkeeping, and a gap in one residue delays no other. `flying` is in the order of transmission: its head is the
+ * next to time out (one timeout for all, RFC 6298 with a common back-off), and the first of a gap.
  *
  * Against floods: when nothing comes for a whole timeout, the likely cause is a slow source, and repeating the whole
  * window would only burden the switch. So silence is answered with PROBE repetitions (of as many blocks, or of the
- * only one, one timeout after the other), then with as many after twice the timeout. Each result that arrives allows two
- * more repetitions. So a lost window is repaired as fast as a slow start, and a straggler costs each host PROBE
+ * only one, one timeout after the other), then with as many after twice the timeout. Each result that arrives allows
+ * two more repetitions. So a lost window is repaired as fast as a slow start, and a straggler costs each host PROBE
  * packets per timeout.
  *
  * Gaps: a block counts as lost when a block transmitted `gap` or more transmissions later has its result (only
@@ -223,7 +223,7 @@ void weir_join_repeat(struct weir *weir, uint64_t now);
 void weir_end(struct weir *weir);
 
 /* progress.c */
-/* Sleep on the descriptors until one is ready, or until `due` (ns); then no events are returned. UINT64_MAX: without end. */
+/* Sleep on the descriptors until one is ready, or until `due` (ns), which returns no events. UINT64_MAX: without end. */
 void weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due);
 void *weir_progress(void *weir);
 /* All that follows under the lock. */

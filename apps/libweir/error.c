@@ -120,7 +120,7 @@ print_silence(char text[SILENCE_MAX], const struct weir_handle *h, const char *w
 		print_address(own, &h->own), h->job_text, (unsigned long long)(ns / WEIR_NS_PER_MS),
 		error != 0 ? " (" : "", error != 0 ? strerror(error) : "",
 		error == ECONNREFUSED ? ": no process listens there)"
-			: lost        ? ": has this host lost its link, or its address?)"
+			: lost        ? ": did this host lose its link or its address?)"
 			: error != 0  ? ")"
 				      : "");
 	return text;
@@ -164,10 +164,8 @@ weir_error_timeout(
 	if (h->join_heard_at != 0 && h->join_heard_at + 3 * WEIR_JOIN_REPEAT_NS > now)
 		return weir_error_set(h, -ETIMEDOUT,
 			"%s, %s: the switch is up, but no block has completed for %llu ms (%u of "
-			"%u have): a "
-			"%s is late, dead, or not in this operation. The switch names missing %ss "
-			"only after "
-			"the job's timeout of %u ms",
+			"%u have): a %s is late, dead, or not in this operation. The switch names "
+			"missing %ss only after the job's timeout of %u ms",
 			h->job_text, call,
 			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
 			o->blocks, h->noun, h->noun, h->timeout_ms);
@@ -225,14 +223,13 @@ error_stale(struct weir_handle *h, unsigned int generation)
 {
 	if (generation == WEIR_GEN_JOIN)
 		return weir_error_set(h, -ESTALE,
-			"%s has no generation at the switch, and this handle has generation %u: "
-			"the switch was restarted, the job was created again, or one of its %ss "
-			"joins again; join again on every host",
+			"%s has no generation at the switch; this handle has generation %u. The "
+			"switch was restarted, the job was created again, or a %s joined again. "
+			"Join again on every host.",
 			h->job_text, h->generation, h->noun);
 	return weir_error_set(h, -ESTALE,
-		"%s has generation %u now, and this handle has %u: the job's %ss have joined again "
-		"without this one, or another process of this host has joined as %s %u; join again "
-		"on every host",
+		"%s has generation %u; this handle has %u. The other %ss joined again without this "
+		"one, or another process joined as %s %u. Join again on every host.",
 		h->job_text, generation, h->generation, h->noun, h->noun, h->source);
 }
 

@@ -156,8 +156,8 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 			inet_ntop(AF_INET, &h->own.sin_addr, own, sizeof(own)));
 	default:
 		return weir_error_set(h, -EOPNOTSUPP,
-			"the switch answers the join of %s with `%s`: has the job a fixed "
-			"generation?",
+			"the switch answers the join of %s with `%s`: does the job have a "
+			"fixed generation?",
 			h->job_text, weir_status_text(reply.status));
 	}
 }
@@ -187,7 +187,7 @@ receive_replies(struct weir *weir, uint32_t nonce)
  * succeed any more, with h.error set.
  */
 static int
-look_around(struct weir *weir, uint64_t begin)
+check_members(struct weir *weir, uint64_t begin)
 {
 	struct weir_handle *h = &weir->h;
 	bool late = weir_warn_is_due(h, begin);
@@ -236,7 +236,7 @@ join_job(struct weir *weir, uint64_t deadline)
 			interval = interval * 2 < WEIR_JOIN_REPEAT_NS ? interval * 2
 								      : WEIR_JOIN_REPEAT_NS;
 		}
-		code = look_around(weir, begin);
+		code = check_members(weir, begin);
 		if (code < 0)
 			return code;
 		until = next < deadline ? next : deadline;

@@ -3,10 +3,9 @@
  * How an operation is cut into blocks, and where in the buffers their elements lie: docs/protocol.md,
  * "Collectives", seen from a host. Pure functions; any thread.
  *
- * All sources derive the same blocks, in their number, order, collective, root and length: what differs
- * between them is only which of the elements go out and come in. Of buffers that are made of slices a
- * block has the same elements of every slice, so that results go where they belong and nothing is
- * put in order afterwards.
+ * All sources derive the same blocks, in their number, order, collective, root and length. They differ only in the
+ * elements that each sends and receives. If a buffer consists of slices, a block takes the same elements of every
+ * slice, so results need no reordering.
  */
 #ifndef APPS_LIBWEIR_GEOMETRY_H
 #define APPS_LIBWEIR_GEOMETRY_H
@@ -60,10 +59,7 @@ void weir_geometry_block(
 size_t weir_geometry_sent(const struct weir_geometry *geometry);
 size_t weir_geometry_received(const struct weir_geometry *geometry);
 
-/*
- * Are the data of a partial result all there, whoever is missing? So they are where the root alone has any: without
- * its contribution there is no result.
- */
+/* Is a partial result complete, whichever sources are missing? True if only the root has data. */
 bool weir_geometry_always_whole(const struct weir_geometry *geometry);
 
 /*

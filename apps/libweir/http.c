@@ -35,7 +35,7 @@ start(void)
 }
 
 int
-weir_say(char *text, size_t size, int code, const char *format, ...)
+weir_error_text(char *text, size_t size, int code, const char *format, ...)
 {
 	va_list arguments;
 
@@ -153,12 +153,12 @@ weir_http_open(
 
 	*out = NULL;
 	if (!socket && strncmp(address, "http://", 7) != 0 && strncmp(address, "https://", 8) != 0)
-		return weir_say(text, size, -EINVAL,
+		return weir_error_text(text, size, -EINVAL,
 			"the control address \"%.100s\" is none of http://HOST:PORT, "
 			"https://HOST:PORT and unix:PATH",
 			address);
 	if (config->token != NULL && !is_token(config->token))
-		return weir_say(text, size, -EINVAL,
+		return weir_error_text(text, size, -EINVAL,
 			"the token is empty, or has blanks or control characters");
 	http = calloc(1, sizeof(*http));
 	if (http != NULL) {
@@ -175,7 +175,7 @@ weir_http_open(
 		}
 	}
 	weir_http_close(http);
-	return weir_say(
+	return weir_error_text(
 		text, size, -ENOMEM, "libcurl does not start (is the socket's path too long?)");
 }
 
@@ -239,7 +239,7 @@ connect_error_text(struct weir_http *http, char *text, size_t size)
 		number = errno;
 	if (http->path != NULL && (number == EACCES || number == EPERM))
 		advice = "be root or the switch's user, or join over one of its TCP addresses";
-	return weir_say(text, size, number != 0 ? -(int)number : -EHOSTUNREACH,
+	return weir_error_text(text, size, number != 0 ? -(int)number : -EHOSTUNREACH,
 		"no connection to the switch's control API at %s (%s): %s", http->config.address,
 		number != 0 ? strerror((int)number) : http->detail, advice);
 }
@@ -254,7 +254,7 @@ error_text(struct weir_http *http, CURLcode code, const struct weir_http_request
 	if (code == CURLE_COULDNT_CONNECT)
 		return connect_error_text(http, text, size);
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		return weir_say(text, size, -ETIMEDOUT,
+		return weir_error_text(text, size, -ETIMEDOUT,
 			"no answer of the switch's control API at %s for %llu ms: is the address "
 			"right, and the switch alive?",
 			where,
@@ -262,23 +262,24 @@ error_text(struct weir_http *http, CURLcode code, const struct weir_http_request
 	if (code == CURLE_ABORTED_BY_CALLBACK)
 		return -EINTR;
 	if (code == CURLE_OUT_OF_MEMORY)
-		return weir_say(text, size, -ENOMEM, "out of memory");
+		return weir_error_text(text, size, -ENOMEM, "out of memory");
 	if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR)
-		return weir_say(text, size, -ECONNRESET,
+		return weir_error_text(text, size, -ECONNRESET,
 			"%s closes the connection without an answer (%s): is it a switch's control "
 			"API, with TLS only if the address is https, and not overloaded (weirctl "
 			"status)?",
 			where, detail);
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT)
-		return weir_say(text, size, -EINVAL, "the control address %s: %s", where, detail);
+		return weir_error_text(
+			text, size, -EINVAL, "the control address %s: %s", where, detail);
 	if (code == CURLE_WRITE_ERROR)
-		return weir_say(text, size, -EPROTO,
+		return weir_error_text(text, size, -EPROTO,
 			"the answer of %s is larger than %zu KiB: is it a switch?", where,
 			request->most >> 10);
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-		return weir_say(text, size, -EPROTO,
+		return weir_error_text(text, size, -EPROTO,
 			"%s: %s: WEIR_CA names the certificate to trust", where, detail);
-	return weir_say(text, size, -EPROTO,
+	return weir_error_text(text, size, -EPROTO,
 		"%s does not answer as a switch's control API does: %s", where, detail);
 }
 
@@ -296,7 +297,7 @@ weir_http_request(struct weir_http *http, const struct weir_http_request *reques
 	while (base > 0 && http->base[base - 1] == '/')
 		base--;
 	if (asprintf(&url, "%.*s%s", (int)base, http->base, request->path) < 0)
-		return weir_say(text, size, -ENOMEM, "out of memory");
+		return weir_error_text(text, size, -ENOMEM, "out of memory");
 	*status = 0;
 	http->detail[0] = '\0';
 	curl_easy_setopt(easy, CURLOPT_URL, url);

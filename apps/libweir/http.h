@@ -15,7 +15,7 @@
 struct weir_http;
 
 /* Write a text for people, and return `code`. */
-int weir_say(char *text, size_t size, int code, const char *format, ...)
+int weir_error_text(char *text, size_t size, int code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 struct weir_http_config {

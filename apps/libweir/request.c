@@ -203,9 +203,9 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 
 /* ---- waiting ---- */
 
-/* Return the code of an ended request, and free it. says: set the thread's error text. Under the lock. */
+/* Return the code of an ended request, and free it. set_text: set the thread's error text. Under the lock. */
 static int
-collect(struct weir *weir, struct weir_request *o, bool says)
+collect(struct weir *weir, struct weir_request *o, bool set_text)
 {
 	const char *text = o->code < 0 ? weir->failure : o->text != NULL ? o->text : "";
 	int code;
@@ -213,7 +213,7 @@ collect(struct weir *weir, struct weir_request *o, bool says)
 	hold(o, false);
 	TAILQ_REMOVE(&weir->over, o, link);
 	code = weir_partial_conclude(&weir->h, o);
-	if (code != 0 && says)
+	if (code != 0 && set_text)
 		weir_error_return(&weir->h, code, "%s", text);
 	weir->result = o->result;
 	free(weir->degraded);

@@ -29,7 +29,7 @@ weir_unexpected_create(struct weir *weir)
 		TAILQ_INIT(&a->residues[r].kept);
 	TAILQ_INIT(&a->ready);
 	TAILQ_INIT(&a->waiting);
-	/* Others that go on have a result each timeout. A lost acknowledgement the next one makes good. */
+	/* While the others continue, a result arrives each timeout, and the next acknowledgement repairs a lost one. */
 	a->least = 3 * half > WEIR_RTO_LEAST ? 3 * half : WEIR_RTO_LEAST;
 	a->most = a->least > WEIR_RTO_MOST ? a->least : WEIR_RTO_MOST;
 	a->rto = a->least;
@@ -81,7 +81,7 @@ expected(const struct weir *weir, const struct weir_residue *r, uint64_t *number
 	return block;
 }
 
-/* Have the operations under way the results of all their blocks of this one's residue? */
+/* Do the current operations have all results of this block's residue? */
 static bool
 all_called_are_done(const struct weir *weir, uint32_t block)
 {
@@ -276,7 +276,7 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 			n++;
 		}
 		sent = sendmmsg(weir->h.fd, out->messages, n, MSG_DONTWAIT);
-		if (sent <= 0) { /* whatever it was: the others' operation is not ours to end */
+		if (sent <= 0) { /* ignore the error: it must not end the others' operation */
 			WEIR_COUNT(&weir->h, send_errors, 1);
 			a->retry_at = now + RETRY_NS;
 			return;
@@ -450,7 +450,7 @@ weir_unexpected_end(struct weir *weir, int code)
 		a->idle_since = a->armed ? weir_now() : 0;
 		return;
 	}
-	/* The generation is over for this source: it says no more what it has. */
+	/* The generation is over for this source: it acknowledges nothing more. */
 	a->closed = true;
 	a->armed = false;
 	__atomic_store_n(&weir->unexpected_run, 0, __ATOMIC_RELAXED);

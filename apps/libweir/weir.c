@@ -101,7 +101,7 @@ weir_query_job(struct weir *weir, int code)
 	uint8_t waiting[WEIR_BITMAP_BYTES];
 	char text[WEIR_ERROR_MAX];
 	bool have_waiting;
-	int verdict;
+	int found;
 
 	if (weir->h.control == NULL || (code != -ETIMEDOUT && code != -EACCES && code != -ENOENT))
 		return code;
@@ -109,12 +109,12 @@ weir_query_job(struct weir *weir, int code)
 	have_waiting = weir->h.have_waiting;
 	memcpy(waiting, weir->h.waiting, sizeof(waiting));
 	pthread_mutex_unlock(&weir->lock);
-	verdict = weir_control_query(&weir->h, have_waiting ? waiting : NULL, text, sizeof(text));
+	found = weir_control_query(&weir->h, have_waiting ? waiting : NULL, text, sizeof(text));
 	pthread_mutex_lock(&weir->lock);
 	if (weir->closing) { /* all requests have ended with that error, and its text stays */
 		code = weir->failed;
-	} else if (verdict < 0) {
-		code = weir_error_set(&weir->h, verdict, "%s", text);
+	} else if (found < 0) {
+		code = weir_error_set(&weir->h, found, "%s", text);
 	} else if (code == -ETIMEDOUT) {
 		size_t used = strlen(weir->h.error);
 

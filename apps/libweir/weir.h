@@ -45,19 +45,19 @@
  * Handles are independent of each other.
  *
  * A handle does not survive fork(): open it in the child. In the child, functions that return a code return -EINVAL
- * for the parent's handles and their requests, and change nothing; weir_close closes the child's descriptors; the others
- * return the state at the fork, or nothing.
+ * for the parent's handles and their requests, and change nothing; weir_close closes the child's descriptors; the
+ * others return the state at the fork, or nothing.
  *
  * Return values: 0, -errno, or the positive WEIR_PARTIAL. After any value but 0, weir_last_error() returns a
- * description, in the thread that made the call. No call waits forever: weir_open waits for at most join_timeout_ms, and
- * an operation fails when no block of this handle has completed for op_timeout_ms.
+ * description, in the thread that made the call. No call waits forever: weir_open waits for at most join_timeout_ms,
+ * and an operation fails when no block of this handle has completed for op_timeout_ms.
  *
  * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for too few elements, and the -EIO of
  * WEIR_PARTIAL_FAIL) ends the generation for this handle: the sources may have sent different data. All other
  * operations in progress and all later ones fail with the same value and text. weir_rejoin on every source (or
  * weir_close and weir_open) begins a new generation. After a failure the content of the receive buffer is
- * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and does not
- * change the handle; sources that could begin it wait for this one.)
+ * undefined. (A call that could not begin, for -ENOMEM or an -EMSGSIZE of too many slices, has sent nothing and does
+ * not change the handle; sources that could begin it wait for this one.)
  *
  * Cost: one system call for up to 64 packets in each direction; no copy to send, one to receive; see spin_us.
  */
@@ -82,8 +82,8 @@ extern "C" {
  * elements. The value is positive, so that `!= 0` catches it. The handle stays usable.
  *
  * Broadcast and scatter (and an alltoall made of scatters: docs/collectives.md) never return it: only the root
- * has data, and without the root there is no result. When other sources are late they return 0, and the same two functions
- * name these sources.
+ * has data, and without the root there is no result. When other sources are late they return 0, and the same two
+ * functions name these sources.
  */
 #define WEIR_PARTIAL 1
 
@@ -288,8 +288,8 @@ WEIR_API int weir_barrier(struct weir *weir);
 
 /*
  * Start a collective and return without waiting. 0: wait for *request with one of the functions below, also for
- * count 0. Negative: nothing was started, and *request is NULL. Operations are served in the order of the calls, as many at
- * a time as the window has room for, and may be waited for in any order. Waiting for a request frees it; weir_close
+ * count 0. Negative: nothing was started, and *request is NULL. Operations are served in the order of the calls, as many
+ * at a time as the window has room for, and may be waited for in any order. Waiting for a request frees it; weir_close
  * frees the others.
  */
 struct weir_request;
@@ -312,8 +312,8 @@ WEIR_API int weir_ialltoall(struct weir *weir, const void *send, void *recv, siz
 WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
 
 /*
- * Wait for requests of one handle or of several. They return the operation's code, as the blocking function does, free the
- * request and set *request to NULL. Only one thread may wait for a request. A NULL request (already waited
+ * Wait for requests of one handle or of several. They return the operation's code, as the blocking function does, free
+ * the request and set *request to NULL. Only one thread may wait for a request. A NULL request (already waited
  * for) returns 0 at once, or is skipped.
  *
  * weir_test      does not wait: *done says whether the operation has ended; if not, 0 is returned.
@@ -374,16 +374,16 @@ WEIR_API uint64_t weir_error_feedback_forget(struct weir *weir, const void *buff
 /*
  * Leave the job: stop the progress thread, close the sockets, free the handle. NULL is fine. The other sources
  * still get their results from the switch. A member that joined through the control API leaves through it, within
- * 2 s, unless another handle has joined as this rank since. Operations in progress are canceled: a thread that waits for
- * one of them returns -ECANCELED first. Requests that no thread waits for are freed.
+ * 2 s, unless another handle has joined as this rank since. Operations in progress are canceled: a thread that waits
+ * for one of them returns -ECANCELED first. Requests that no thread waits for are freed.
  */
 WEIR_API void weir_close(struct weir *weir);
 
 /*
  * The text of the last failure (or WEIR_PARTIAL) that a call with this handle returned to this thread: one line without
  * a newline, or "". As with errno, neither failures of other threads nor calls that succeed change it. A
- * thread keeps the texts of the last 8 handles that failed. Valid until this thread's next call with a handle. NULL: the
- * text for -ENOMEM. Not after weir_close.
+ * thread keeps the texts of the last 8 handles that failed. Valid until this thread's next call with a handle. NULL:
+ * the text for -ENOMEM. Not after weir_close.
  */
 WEIR_API const char *weir_last_error(const struct weir *weir);
 

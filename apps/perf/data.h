@@ -8,8 +8,8 @@
  * The reference shares nothing with the library and the switch: neither their kernels nor how they
  * cut an operation into blocks. Every function is pure, and any thread may call it.
  */
-#ifndef APPS_HOST_PERF_DATA_H
-#define APPS_HOST_PERF_DATA_H
+#ifndef APPS_PERF_DATA_H
+#define APPS_PERF_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,19 +6,21 @@
 
 /* The exit status of a run whose measurements ended with this code. */
 static enum perf_exit
-judge(const struct perf_run *run, int code)
+exit_status(const struct perf_run *run, int code)
 {
 	uint64_t wrong = 0;
 
 	for (unsigned int i = 0; i < run->row_count; i++)
 		wrong += run->rows[i].out.wrong + run->rows[i].in.wrong;
 	if (wrong != 0)
-		perf_say(run, "%llu elements are wrong on some rank", (unsigned long long)wrong);
+		perf_message(
+			run, "%llu elements are wrong on some rank", (unsigned long long)wrong);
 	if (code < 0 || wrong != 0)
 		return PERF_FAILED;
 	if (run->degraded == 0)
 		return PERF_RIGHT;
-	perf_say(run, "%llu blocks were partial sums: sources came later than the job's timeout",
+	perf_message(run,
+		"%llu blocks were partial sums: sources came later than the job's timeout",
 		(unsigned long long)run->degraded);
 	return PERF_PARTIAL;
 }
@@ -31,7 +33,8 @@ run_with(struct perf_run *run)
 
 	run->ranks = weir_sources(run->weir);
 	if (run->rank >= run->ranks) {
-		perf_say(run, "the job has %u sources, and weir-perf needs them numbered from 0",
+		perf_message(run,
+			"the job has %u sources, and weir-perf needs them numbered from 0",
 			run->ranks);
 		return PERF_FAILED;
 	}
@@ -39,7 +42,7 @@ run_with(struct perf_run *run)
 	code = perf_run_all(run);
 	if (code == 0)
 		perf_report_end(run);
-	status = judge(run, code);
+	status = exit_status(run, code);
 	if (perf_report_json(run, code < 0 ? weir_last_error(run->weir) : NULL) < 0)
 		status = PERF_FAILED;
 	return status;
@@ -57,14 +60,14 @@ main(int argc, char **argv)
 
 	run.rank = o->weir.source < 0 ? 0 : (unsigned int)o->weir.source;
 	if (o->shapes != NULL && perf_shapes_read(o->shapes, &shapes, error, sizeof(error)) < 0) {
-		perf_say(&run, "%s", error);
+		perf_message(&run, "%s", error);
 		return PERF_USAGE;
 	}
 	code = weir_open(&o->weir, &run.weir);
 	if (run.weir != NULL && o->weir.source < 0)
 		run.rank = weir_source(run.weir); /* as the launcher says */
 	if (code < 0) {
-		perf_say(&run, "%s", weir_last_error(run.weir));
+		perf_message(&run, "%s", weir_last_error(run.weir));
 		if (run.weir != NULL)
 			(void)perf_report_json(&run, weir_last_error(run.weir));
 	} else {

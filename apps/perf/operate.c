@@ -24,7 +24,7 @@ perf_now_ns(void)
 static int
 failed(const struct perf_run *run, int code)
 {
-	perf_say(run, "%s", weir_last_error(run->weir));
+	perf_message(run, "%s", weir_last_error(run->weir));
 	return code;
 }
 
@@ -49,7 +49,7 @@ perf_slots_create(struct perf_run *run, size_t bytes, bool out_of_place)
 		if (i + 1 == o->inflight && run->samples != NULL)
 			return 0;
 	}
-	perf_say(run, "no memory for buffers of %zu bytes", bytes);
+	perf_message(run, "no memory for buffers of %zu bytes", bytes);
 	return -ENOMEM;
 }
 

@@ -65,7 +65,7 @@ static const struct option_row job[] = {
 	{"job-name", 0, OPTION_TEXT, &options.weir.job_name, 0, 0, "NAME",
 		"with a URL: the job (WEIR_JOB)"},
 	{"create", 0, OPTION_FLAG, &options.weir.create, 0, 0, NULL,
-		"with a URL: make the job if there is none of this name; over TCP with a token"},
+		"with a URL: create the job if there is none of this name; over TCP with a token"},
 	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
 		"with --create: authenticate every packet; needs https or unix"},
 	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
@@ -102,14 +102,14 @@ static const struct option_row how[] = {
 	{"error-feedback", 0, OPTION_FLAG, &options.weir.error_feedback, 0, 0, NULL,
 		"add contributions that missed their block to the next call; needs -c 0"},
 	{"rejoin", 0, OPTION_UINT, &options.rejoins, 0, 1000, "N",
-		"after a failure join again and go on, N times in all; on every rank, also on one "
-		"that is started again: it goes on where the others are"},
+		"after a failure join again and continue, N times in all; on every rank, also on "
+		"one that is started again: it continues where the others are"},
 	{"base-form", 0, OPTION_FLAG, &options.weir.base_form, 0, 0, NULL,
 		"send 12-byte headers (the job's own type and operation)"},
 	{"window", 0, OPTION_UINT, &window, 0, 4096, "N",
 		"blocks in flight at most; 0: the job's window"},
 	{"spin", 0, OPTION_UINT, &spin_us, 0, 1000000, "US",
-		"a waiting call polls so long before it sleeps"},
+		"microseconds that a waiting call polls before it sleeps"},
 	{"inflight", 0, OPTION_UINT, &options.inflight, 1, PERF_INFLIGHT_MAX, "N",
 		"operations at a time, begun without waiting, each in its own buffers; 1: blocking "
 		"calls"},
@@ -280,7 +280,7 @@ contradiction(const struct perf_options *o)
 		return "--job-name and --create need a URL for --switch";
 	if (w->settings != NULL && !w->create)
 		return "--authenticate and --deterministic need --create: they say what job is "
-		       "made";
+		       "created";
 	if (!addressed && w->source >= 0 && w->sources == 0)
 		return "--source with a URL for --switch needs --sources, too";
 	if (o->check && (w->error_feedback || w->partial == WEIR_PARTIAL_RESCALE))

@@ -14,8 +14,8 @@
  *
  * Every function here is for the main thread; codes are 0 or -errno, and the text is on stderr.
  */
-#ifndef APPS_HOST_PERF_H
-#define APPS_HOST_PERF_H
+#ifndef APPS_PERF_PERF_H
+#define APPS_PERF_PERF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -252,7 +252,7 @@ void perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *re
 int perf_report_json(const struct perf_run *run, const char *error);
 
 /* `weir-perf: rank N: ...` on stderr. */
-void perf_say(const struct perf_run *run, const char *format, ...)
+void perf_message(const struct perf_run *run, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 #endif

@@ -126,7 +126,7 @@ perf_plan_refuses(const struct perf_options *o, char *text, size_t size)
 	return NULL;
 }
 
-/* Is it measured: a collective with this type and operation? A barrier has neither, other collectives may have no operation. */
+/* Is this collective measured with this type and operation? A barrier has neither, others may have no operation. */
 static bool
 is_measured(const struct perf_options *o, unsigned int collective, unsigned int t, unsigned int op)
 {

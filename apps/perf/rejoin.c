@@ -3,8 +3,8 @@
  * What the ranks tell each other: a sum in which each rank has places of its own. The numbers go in pieces
  * of 2 bits, which every type holds exactly: the base form has only the job's.
  *
- * So they agree after a failure, when they have joined again, where to go on. A rank may be a step ahead of another, which
- * has failed in an operation that the first has completed; one that was just started has no step. All take the least.
+ * After a failure they agree in this way where to continue. A rank may be one step ahead of another; a restarted rank
+ * has no step. All take the lowest.
  */
 #include "apps/perf/perf.h"
 
@@ -96,7 +96,7 @@ perf_exchange_timing(struct perf_run *run, struct perf_timing *timing)
 		return 0;
 	code = exchange(run, own, 3, all);
 	if (code < 0) {
-		perf_say(run, "%s", weir_last_error(run->weir));
+		perf_message(run, "%s", weir_last_error(run->weir));
 		return code;
 	}
 	weir_last_result(run->weir, &result);
@@ -193,14 +193,14 @@ join_again(struct perf_run *run)
 	int code = weir_rejoin(run->weir);
 
 	if (code == 0 && weir_sources(run->weir) != run->ranks) {
-		perf_say(run, "the job has %u sources now, and had %u", weir_sources(run->weir),
+		perf_message(run, "the job has %u sources now, and had %u", weir_sources(run->weir),
 			run->ranks);
 		return -EINVAL;
 	}
 	if (code == 0)
 		code = perf_agree(run);
 	if (code < 0)
-		perf_say(run, "%s", weir_last_error(run->weir));
+		perf_message(run, "%s", weir_last_error(run->weir));
 	return code;
 }
 
@@ -218,7 +218,7 @@ perf_recover(struct perf_run *run, int code)
 		return -ENOMEM;
 	while (run->tries < most && !is_final(code)) {
 		run->tries++;
-		perf_say(run, "joins again, try %u of %u", run->tries, most);
+		perf_message(run, "joins again, try %u of %u", run->tries, most);
 		if (r->tries++ != 0) {
 			sleep_ms(pause);
 			pause = pause * 2 < PAUSE_MOST ? pause * 2 : PAUSE_MOST;

@@ -10,7 +10,7 @@
 #include "apps/report/table.h"
 
 void
-perf_say(const struct perf_run *run, const char *format, ...)
+perf_message(const struct perf_run *run, const char *format, ...)
 {
 	char text[1024];
 	va_list arguments;
@@ -200,7 +200,7 @@ perf_report_row(struct perf_run *run, const struct perf_row *row)
 		begin_table(run, row, out, in);
 	}
 	if (table == NULL || table_row(table, l.cell) < 0)
-		perf_say(run, "no memory for the table");
+		perf_message(run, "no memory for the table");
 }
 
 /* Wrong elements, and the average of the bandwidths. */
@@ -233,7 +233,7 @@ perf_report_rejoin(const struct perf_run *run, const struct perf_rejoin *rejoin)
 		return;
 	printf("# failed in iteration %" PRIu64 ": %s\n", rejoin->failed_at, rejoin->error);
 	if (rejoin->recovered)
-		printf("# joined again after %.0f ms, generation %u, goes on with iteration "
+		printf("# joined again after %.0f ms, generation %u, continues with iteration "
 		       "%" PRIu64 "\n",
 			rejoin->ms, rejoin->generation, rejoin->resumed_at);
 	else
@@ -374,6 +374,6 @@ perf_report_json(const struct perf_run *run, const char *error)
 	json_decref(all);
 	if (code == 0)
 		return 0;
-	perf_say(run, "cannot write %s: %s", o->json, strerror(errno));
+	perf_message(run, "cannot write %s: %s", o->json, strerror(errno));
 	return -EIO;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The measurements. A run is a sequence of steps, numbered alike on all ranks: an iteration each, or
- * the end of a measurement. A step depends on its number alone. So ranks can agree on a step and continue there, also
- * when one of them was started again or is a step ahead.
+ * the end of a measurement. A step depends only on its number, so ranks can agree on a step and continue there, even
+ * if one was restarted or is a step ahead.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 #include "apps/perf/perf.h"
 
-#define OVER      2 /* what a step returns that does not exist, but for 0 or -errno */
+#define OVER      2 /* returned for a step beyond the last one */
 #define REPORT_NS UINT64_C(3000000000)
 
 /* Report the progress of a long run from time to time. */
@@ -25,7 +25,7 @@ progress(struct perf_run *run, size_t bytes, unsigned int iteration)
 	if (run->rank != 0 || now - run->reported_ns < REPORT_NS)
 		return;
 	run->reported_ns = now;
-	perf_say(run, "%s of %s, %zu bytes, iteration %u of %" PRIu64,
+	perf_message(run, "%s of %s, %zu bytes, iteration %u of %" PRIu64,
 		weir_collective_text(run->current.collective), weir_dtype_text(run->current.dtype),
 		bytes, iteration + 1, run->options->iterations);
 }
@@ -79,8 +79,8 @@ share(const struct perf_run *run, struct perf_timing *t)
 	t->data_share = t->algbw * 1e3 / rate;
 }
 
-/* A row that this rank works at: the last one, or the one before when the ranks go a step back. NULL: out of memory, after
- * a message. Valid until the next call. */
+/* A row that this rank works at: the last one, or the one before when the ranks go a step back. Valid until the next
+ * call. NULL: out of memory, after a message. */
 static struct perf_row *
 row_of(struct perf_run *run, unsigned int number)
 {
@@ -91,7 +91,7 @@ row_of(struct perf_run *run, unsigned int number)
 			return &run->rows[i];
 	more = reallocarray(run->rows, run->row_count + 1, sizeof(*more));
 	if (more == NULL) {
-		perf_say(run, "out of memory");
+		perf_message(run, "out of memory");
 		return NULL;
 	}
 	run->rows = more;
@@ -340,7 +340,8 @@ perf_run_all(struct perf_run *run)
 	run->sizes = perf_plan_sizes(run->options);
 	run->samples_of = UINT64_MAX;
 	if (code == -EINVAL)
-		perf_say(run, "--root %u: the job has %u ranks", run->options->root, run->ranks);
+		perf_message(
+			run, "--root %u: the job has %u ranks", run->options->root, run->ranks);
 	if (code == 0)
 		code = create_buffers(run);
 	if (code == 0)

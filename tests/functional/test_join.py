@@ -61,7 +61,7 @@ def hosts_join_over_the_links_that_they_train_on():
             api.routes['/v1/status'] = {'address': '192.0.2.1'}
             for run in hosts_with(rack, api.address):
                 out = run.wait(10, 1)
-                check('no way to the switch\'s address 192.0.2.1' in out, '%s', out)
+                check('no route to the switch\'s address 192.0.2.1' in out, '%s', out)
 
 
 @case
@@ -194,7 +194,7 @@ def a_rank_is_taken():
         [first] = hosts_with(rack, address, lambda _: dict(rank=0), only=[0], **settings)
         one_is_in(rack)
         [second] = hosts_with(rack, address, lambda _: dict(rank=0), only=[1], **settings)
-        check('has another host this rank' in second.wait(15, 1), '%s', second.output)
+        check('does another host have this rank' in second.wait(15, 1), '%s', second.output)
         [last] = hosts_with(rack, address, only=[1], **settings)
         right([first, last])
 
@@ -249,7 +249,7 @@ def a_job_that_is_deleted_under_its_hosts():
         for name in ('ring', 'static'):
             ask(rack, 'DELETE', '/v1/jobs/' + name)
         for run in runs:
-            check(hears(run, 8, 'job "ring" is gone at the switch .says http://.*: it was deleted')
+            check(hears(run, 8, 'job "ring" is gone at the switch .according to http://.*: it was deleted')
                   < 6, 'late')
         for run in alone:
             hears(run, 4, 'job 9 is gone at the switch: it was deleted')

@@ -54,7 +54,7 @@ def switch(rack):
     rack.switch.signal(signal.SIGCONT)
 
 
-AWAY = [(no_link, link, 'has this host lost its link'), (no_address, address, 'or its address'),
+AWAY = [(no_link, link, 'did this host lose its link'), (no_address, address, 'or its address'),
         (no_switch, switch, '')]
 
 

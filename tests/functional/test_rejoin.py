@@ -289,7 +289,7 @@ def a_member_whose_place_is_taken():
         runs.append(other)
         wait_for(lambda: members.rank_1()['address'] == '10.77.0.3', 'nobody takes it')
         runs[1].signal(signal.SIGCONT)
-        fails(runs[1], 30, r'another host now, 10\.77\.0\.3', 'has another host this rank')
+        fails(runs[1], 30, r'another host now, 10\.77\.0\.3', 'does another host have this rank')
         ends_right([runs[0], other])
         members.end()
 

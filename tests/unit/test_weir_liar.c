@@ -318,7 +318,7 @@ Test(weir_liar, a_generation_that_is_gone_is_told_from_another, .timeout = 90)
 	answer = answer_that_none_runs;
 	weir = open_handle(&thread);
 	ends(weir, 1, -ESTALE, "job 9 has no generation at the switch");
-	cr_expect_not_null(strstr(weir_last_error(weir), "join again on every host"));
+	cr_expect_not_null(strstr(weir_last_error(weir), "Join again on every host"));
 	cr_expect_null(strstr(weir_last_error(weir), "generation 0"), "%s", weir_last_error(weir));
 	close_handle(weir, thread);
 }
