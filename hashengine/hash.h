@@ -179,8 +179,8 @@ size_t hash_table_bytes(uint32_t capacity);
  * reads and writes only the struct hash_record at the head of inserted records.
  *
  * Memory comes from the DPDK heap of config->socket, or from the C library (aligned_alloc) when there
- * is no EAL or its heap has no room. Any thread; the table then belongs to its owner. Returns NULL with rte_errno EINVAL (a number out of range, records NULL or not
- * aligned) or ENOMEM; one log line says which. Slow.
+ * is no EAL or its heap has no room. Any thread; the table then belongs to its owner. Returns NULL with
+ * rte_errno EINVAL (a number out of range, records NULL or not aligned) or ENOMEM; one log line says which. Slow.
  */
 struct hash_table *hash_create(const struct hash_config *config);
 

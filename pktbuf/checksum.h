@@ -3,7 +3,8 @@
  * Internet checksums (RFC 1071) of received packets, and sums for results.
  *
  * Verification in software reads the whole UDP payload once. If the port uses the offload, the device's
- * verdict counts, and software verifies only packets without one. A UDP checksum of 0 means "not computed" (RFC 768) and is accepted.
+ * verdict counts, and software verifies only packets without one. A UDP checksum of 0 means "not computed"
+ * (RFC 768) and is accepted.
  */
 #ifndef PKTBUF_CHECKSUM_H
 #define PKTBUF_CHECKSUM_H
@@ -35,9 +36,8 @@ enum pktbuf_verdict { PKTBUF_CHECKSUM_GOOD, PKTBUF_CHECKSUM_BAD_IP, PKTBUF_CHECK
 enum pktbuf_verdict pktbuf_checksum_verify(const struct pktbuf_port *port,
 	const struct rte_mbuf *packet, const struct pktbuf_head *head);
 
-/*
- * Limit the vectors of sums to 128, 256 or 512 bits, as far as the CPU has them. Default: the widest. Control thread, workers stopped.
- */
+/* Limit the vectors of sums to 128, 256 or 512 bits, as far as the CPU has them. Default: the widest.
+ * Control thread, workers stopped. */
 void pktbuf_sum_select(unsigned int bits);
 
 /*

@@ -103,8 +103,8 @@ pktbuf_outq_reclaim(struct pktbuf_outq *outq)
 		outq->fifo[PKTBUF_PRIO_RESULT].packets + outq->fifo[PKTBUF_PRIO_BULK].packets;
 	struct rte_mbuf *none = NULL;
 
-	if (sent != outq->looked) {
-		outq->looked = sent;
+	if (sent != outq->sent_before) {
+		outq->sent_before = sent;
 		return;
 	}
 	/* Each time: for some drivers the answer depends on the configuration. */

@@ -29,7 +29,7 @@ struct pktbuf_outq {
 	const struct pktbuf_port *port;
 	uint16_t queue;
 	uint32_t depth; /* a power of two */
-	uint64_t looked; /* packets sent at the last pktbuf_outq_reclaim */
+	uint64_t sent_before; /* packets sent at the last pktbuf_outq_reclaim */
 	struct pktbuf_fifo fifo[PKTBUF_PRIOS];
 };
 

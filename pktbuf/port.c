@@ -111,7 +111,8 @@ pktbuf_port_open(
 		return rc;
 	rc = rte_eth_dev_info_get(port->id, &info);
 	if (rc < 0)
-		return REFUSE(config, rc, "the device says nothing of itself");
+		return REFUSE(
+			config, rc, "cannot read the device's properties: %s", rte_strerror(-rc));
 	strlcpy(port->driver, info.driver_name, sizeof(port->driver));
 	if (config->rx_queues > info.max_rx_queues || config->tx_queues > info.max_tx_queues)
 		return REFUSE(config, -ENOTSUP,

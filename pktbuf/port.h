@@ -48,9 +48,9 @@ struct pktbuf_port {
 };
 
 /*
- * Find the device, which EAL has probed, and configure it and its queues. It receives into `pool`. Control thread. Returns 0, or -errno with one log line that says which port and why:
- * -ENODEV (no such device), -ENOTSUP (too many queues, or an offload that it lacks), -EINVAL.
- * Nothing stays configured on error.
+ * Find the device, which EAL has probed, and configure it and its queues. It receives into `pool`. Control
+ * thread. Returns 0, or -errno with one log line that says which port and why: -ENODEV (no such device),
+ * -ENOTSUP (too many queues, or an offload that it lacks), -EINVAL. Nothing stays configured on error.
  */
 int pktbuf_port_open(struct pktbuf_port *port, const struct pktbuf_port_config *config,
 	struct rte_mempool *pool);

@@ -54,8 +54,8 @@ void pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonc
 	uint32_t more_bytes, uint8_t tag[WEIR_TAG_BYTES]);
 
 /*
- * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length) of the
- * packet, followed by at least WEIR_TAG_BYTES; any segmentation. The comparison takes constant time. Cost: as pktbuf_tag_make().
+ * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length) of the packet,
+ * followed by at least WEIR_TAG_BYTES; any segmentation. Compares in constant time. Cost: as pktbuf_tag_make().
  */
 bool pktbuf_tag_holds(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
 	const struct rte_mbuf *packet, uint32_t offset, uint32_t length);

@@ -40,10 +40,10 @@ crossbar_create(struct ppe *ppe, uint32_t depth, uint32_t returns)
 	/* RTS: a preempted producer does not stop the others. */
 	const unsigned int many = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const unsigned int single = RING_F_SP_ENQ | RING_F_SC_DEQ;
-	uint32_t home = rte_align32pow2(returns + 1);
 
+	returns = rte_align32pow2(returns + 1);
 	for (unsigned int to = 0; to < ppe->config.workers; to++) {
-		ppe->worker[to]->foreign = ring(ppe, "for", to, to, home, many);
+		ppe->worker[to]->foreign = ring(ppe, "for", to, to, returns, many);
 		if (ppe->worker[to]->foreign == NULL)
 			return -ENOMEM;
 		for (unsigned int from = 0; from < ppe->config.workers; from++) {
@@ -54,7 +54,7 @@ crossbar_create(struct ppe *ppe, uint32_t depth, uint32_t returns)
 				continue;
 			out->out = in->in = ring(ppe, "hop", from, to, depth, single);
 			out->returns_out = in->returns_in =
-				ring(ppe, "ret", from, to, home, single);
+				ring(ppe, "ret", from, to, returns, single);
 			if (out->out == NULL || out->returns_out == NULL)
 				return -ENOMEM;
 		}
@@ -80,13 +80,13 @@ peer_empty(struct ppe_peer *peer)
 
 /* Free the buffers in a return ring that is no longer in use. */
 static void
-free_returned(struct rte_ring *ring_home)
+free_returned(struct rte_ring *ring_returns)
 {
 	void *buffer;
 
-	while (ring_home != NULL && rte_ring_sc_dequeue(ring_home, &buffer) == 0)
+	while (ring_returns != NULL && rte_ring_sc_dequeue(ring_returns, &buffer) == 0)
 		rmw_unhold(buffer, 1);
-	rte_ring_free(ring_home);
+	rte_ring_free(ring_returns);
 }
 
 unsigned int
@@ -130,10 +130,10 @@ resume(struct ppe_worker *worker, struct rte_mbuf *packet)
 }
 
 static unsigned int
-receive_home(struct rte_ring *ring_home)
+receive_returns(struct rte_ring *ring_returns)
 {
 	void *entries[RETURNS_BURST];
-	unsigned int n = rte_ring_sc_dequeue_burst(ring_home, entries, RETURNS_BURST, NULL);
+	unsigned int n = rte_ring_sc_dequeue_burst(ring_returns, entries, RETURNS_BURST, NULL);
 
 	for (unsigned int i = 0; i < n; i++)
 		rmw_unhold(entries[i], 1);
@@ -154,7 +154,7 @@ prefetch_arrival(struct rte_mbuf *packet)
 unsigned int
 crossbar_receive(struct ppe_worker *worker)
 {
-	unsigned int total = receive_home(worker->foreign);
+	unsigned int total = receive_returns(worker->foreign);
 
 	for (unsigned int p = 0; p < worker->workers; p++) {
 		struct ppe_peer *peer = &worker->peer[p];
@@ -163,7 +163,7 @@ crossbar_receive(struct ppe_worker *worker)
 
 		if (p == worker->id)
 			continue;
-		total += receive_home(peer->returns_in);
+		total += receive_returns(peer->returns_in);
 
 		/* At most the number of free contexts, so that all can start. */
 		n = RTE_MIN(worker->free_count, (unsigned int)RETURNS_BURST);

@@ -190,15 +190,15 @@ ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	return rc;
 }
 
-static bool
-running(const struct ppe *ppe)
+bool
+ppe_running(const struct ppe *ppe)
 {
 	return ppe->state == PPE_STATE_RUNNING || ppe->state == PPE_STATE_DRAINING;
 }
 
 /* Wait for what takes workers a turn; false: a worker did not turn. */
 static bool
-wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *), const void *arg)
+wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, void *), void *arg)
 {
 	/* Use the clock: on a busy machine a sleep takes longer. */
 	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = rte_rdtsc();
@@ -211,14 +211,17 @@ wait_until(const struct ppe *ppe, bool (*over)(const struct ppe *, const void *)
 	return true;
 }
 
-/* Has every worker taken the table? (An RCU quiescent state is not enough: threads outlive a turn.) */
+/* Has every worker taken the present table? If not, *first is the first that has not. (An RCU quiescent state is not
+ * enough: threads outlive a turn.) */
 static bool
-taken(const struct ppe *ppe, const void *table)
+taken(const struct ppe *ppe, void *first)
 {
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		/* Acquire pairs with the release in ppe_take_jobs: it is done with the old one. */
-		if (__atomic_load_n(&ppe->worker[w]->taken, __ATOMIC_ACQUIRE) != table)
+		if (__atomic_load_n(&ppe->worker[w]->taken, __ATOMIC_ACQUIRE) != ppe->table) {
+			*(unsigned int *)first = w;
 			return false;
+		}
 	return true;
 }
 
@@ -269,8 +272,9 @@ static void
 settle(struct ppe *ppe)
 {
 	struct ppe_job_table *table = ppe->table, *former = table->former;
+	unsigned int stuck;
 
-	if (former == NULL || !taken(ppe, table))
+	if (former == NULL || !taken(ppe, &stuck))
 		return;
 	table->former = NULL;
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
@@ -305,6 +309,7 @@ int
 ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 {
 	struct ppe_job_table *table;
+	unsigned int stuck;
 	int rc;
 
 	settle(ppe);
@@ -317,12 +322,12 @@ ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs)
 	ppe_trace_note_jobs(ppe, ppe->table, table);
 	/* Release: the table's contents before its address. */
 	__atomic_store_n(&ppe->table, table, __ATOMIC_RELEASE);
-	for (unsigned int w = 0; !running(ppe) && w < ppe->config.workers; w++)
+	for (unsigned int w = 0; !ppe_running(ppe) && w < ppe->config.workers; w++)
 		ppe_take_jobs(ppe->worker[w], table);
-	if (wait_until(ppe, taken, table))
+	if (wait_until(ppe, taken, &stuck))
 		ppe_jobs_leaving(ppe);
 	else
-		LOG(WARNING, "a worker does not turn: it has yet to take a change of jobs\n");
+		LOG(WARNING, "worker %u is stuck: it has not taken the new jobs yet\n", stuck);
 	return 0;
 }
 
@@ -339,9 +344,10 @@ idle(const struct ppe *ppe, const struct ppe_job_shards *shards)
 
 /* Have all workers ended the turn in which they saw the token? */
 static bool
-turned(const struct ppe *ppe, const void *token)
+turned(const struct ppe *ppe, void *token)
 {
-	return !running(ppe) || rte_rcu_qsbr_check(ppe->qsbr, *(const uint64_t *)token, false) == 1;
+	return !ppe_running(ppe) ||
+		rte_rcu_qsbr_check(ppe->qsbr, *(const uint64_t *)token, false) == 1;
 }
 
 /* The worker that returned the last buffer may still be in that call: wait for one turn, for all such jobs
@@ -353,12 +359,12 @@ note_returned(struct ppe *ppe)
 	bool any = false;
 
 	for (struct ppe_job_shards *s = ppe->leaving; s != NULL; s = s->next) {
-		if (s->came_home || !idle(ppe, s))
+		if (s->all_returned || !idle(ppe, s))
 			continue;
 		if (!any)
 			token = rte_rcu_qsbr_start(ppe->qsbr);
 		any = true;
-		s->came_home = true;
+		s->all_returned = true;
 		s->token = token;
 	}
 	if (any)
@@ -376,7 +382,7 @@ ppe_jobs_leaving(struct ppe *ppe)
 	while (*link != NULL) {
 		struct ppe_job_shards *shards = *link;
 
-		if (!shards->came_home || !turned(ppe, &shards->token)) {
+		if (!shards->all_returned || !turned(ppe, &shards->token)) {
 			link = &shards->next;
 			n++;
 			continue;

@@ -56,16 +56,16 @@ struct ppe_job {
 	uint16_t nb_sources; /* [1, 256] */
 	uint16_t fixed_generation; /* 0: sources join; else the generation, and no join is needed */
 	uint16_t first_generation; /* before the first join is done; 0: the switch's */
-	bool revoke; /* a source that joins anew ends the generation that runs, at once; else that goes on
+	bool revoke; /* a join of a source of the running generation ends it at once; otherwise it runs
 			until all have joined */
 	bool deterministic; /* floating-point contributions are added in the order of source ids */
-	bool authenticated; /* every packet of it bears a tag; not with a fixed generation */
+	bool authenticated; /* every packet has a tag; not with a fixed generation */
 	uint8_t key[WEIR_KEY_BYTES]; /* from which all others are derived; when authenticated */
-	uint32_t instance; /* tells jobs apart that had the same id one after the other */
+	uint32_t instance; /* distinguishes successive jobs with the same id */
 	uint32_t timeout_ms; /* [1, 60000] */
 	uint32_t
-		dead_after_ms; /* policy partial: a source that holds the others up for so long, and
-				is not heard, is expelled, [0, 3600000]; 0: never */
+		dead_after_ms; /* policy partial: a silent source that delays the others for this long
+				   is expelled, [0, 3600000]; 0: never */
 	uint32_t rate_mbit; /* Mbit/s of its contributions' frames, [1, 10^6]; 0: any */
 	uint32_t group; /* host order; results by multicast to it; 0: unicast */
 	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */

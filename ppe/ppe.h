@@ -120,7 +120,7 @@ int ppe_start(struct ppe *ppe);
  * authenticated job), -ENOSPC (block records), -EBUSY (a worker has not taken the previous change), -EIO
  * (no random bytes for an authenticated job) or -EINVAL (buffers of a shape that no job of the
  * configuration has). Waits for a loop turn of the slowest worker, at most half a second; a worker that
- * does not turn takes the change later. Then does as ppe_jobs_leaving().
+ * is stuck takes the change later. Then does as ppe_jobs_leaving().
  */
 int ppe_publish_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
 
@@ -139,7 +139,7 @@ bool ppe_job_is_leaving(const struct ppe *ppe, uint8_t id, uint32_t instance);
 /*
  * The first generation of a new job of this id (ppe_job.first_generation), so that packets of former jobs
  * with the id are stale: the generation after their last one, [1, 65535]. 0: there was none, so use the
- * switch's; or a worker that does not turn still has the last job, which may begin another generation.
+ * switch's; or a worker that is stuck still has the last job, which may begin another generation.
  */
 uint16_t ppe_generation_after(struct ppe *ppe, uint8_t id);
 
@@ -232,13 +232,13 @@ struct ppe_port_stats {
 	X(out_of_turn, "contributions of a deterministic job that waited for their turn")          \
 	X(policed, "contributions beyond the job's rate")                                          \
 	X(expired, "contributions to a block whose result is gone")                                \
-	X(expelled, "sources that a worker gave up, after dead_after_ms")                          \
+	X(expelled, "sources expelled by a worker after dead_after_ms")                            \
 	X(forged, "packets without the right tag, of an authenticated job")                        \
 	X(stale, "packets of another generation")                                                  \
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \
 	X(generations, "generations begun")                                                        \
-	X(revokes, "generations ended by a source that joined anew")
+	X(revokes, "generations ended because a source joined again")
 
 /* Times by powers of two: bucket 0 counts those under 1 us, bucket i those under 2^i us, the last
  * one all others. */

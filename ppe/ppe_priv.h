@@ -19,20 +19,20 @@ enum ppe_state {
 /* The trace in progress; ctrl only. ppe/trace/trace.c */
 struct ppe_tracing {
 	struct ppe_trace *trace; /* NULL: none */
-	unsigned int ready; /* rings; when all are, the trace runs */
+	unsigned int ready; /* rings that were touched; the trace begins when all were */
 	uint64_t until; /* TSC */
 	uint64_t token; /* of the quiescent states that end it */
 	bool over; /* the workers have been told */
-	bool let_go; /* and none of them writes any more */
-	bool abandoned; /* nobody will take it */
+	bool given_up; /* no worker writes any more */
+	bool abandoned; /* the reader has gone */
 };
 
 /* The programs' state of a job, by worker and program. ppe/jobs.c */
 struct ppe_job_shards {
 	struct ppe_job job; /* as it was when they were made */
 	struct ppe_job_shards *next; /* in ppe.leaving */
-	bool came_home; /* the last buffer has, in the quiescent state `token` */
-	uint64_t token;
+	bool all_returned; /* all buffers have returned */
+	uint64_t token; /* the quiescent state at that time */
 	void *of[PPE_WORKERS_MAX][PPE_PROGRAMS_MAX];
 };
 
@@ -102,6 +102,8 @@ void ppe_timer_arm(struct ppe_worker *worker, uint64_t now);
 
 /* The jobs of a switch that has not started. 0 or -errno. ppe/jobs.c */
 int ppe_first_jobs(struct ppe *ppe, const struct ppe_jobs *jobs);
+/* Returns whether the workers run. ppe/jobs.c */
+bool ppe_running(const struct ppe *ppe);
 /* This worker goes over to another table; it has no threads. */
 void ppe_take_jobs(struct ppe_worker *worker, const struct ppe_job_table *table);
 /* Free all job state after the workers have stopped. */

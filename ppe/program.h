@@ -146,11 +146,10 @@ struct ppe_program {
 	ppe_segment first;
 	bool ordered; /* packets of a flow (a pair of MAC addresses) leave in order of arrival */
 	/*
-	 * A shortcut of dispatch, for the packets that come by the million: knows from its first
-	 * bytes a packet of which it has parsed the like, and starts it in this context: sets
-	 * packet, port, head and next, and returns true; else false, and touches nothing. May say
-	 * true only of what matching and `first` would have taken the same way. Used of the first
-	 * program in the list alone, and not of an ordered one.
+	 * A shortcut for dispatch. If the packet's first bytes equal those of an earlier, parsed
+	 * packet, set packet, port, head and next of the context and return true; otherwise change
+	 * nothing and return false. It must give the same result as matching and `first`. Only the
+	 * first program of the list may have one, and only if it is not ordered.
 	 */
 	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);

@@ -509,7 +509,7 @@ all_return(const struct ppe *ppe)
 
 	while ((w = still_out(ppe)) >= 0) {
 		if (rte_rdtsc() - began >= limit) {
-			LOG(ERR, "worker %d does not turn: it did not stop within %d ms\n", w,
+			LOG(ERR, "worker %d is stuck: it did not stop within %d ms\n", w,
 				RETURN_MS);
 			return false;
 		}

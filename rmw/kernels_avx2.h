@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations for AVX2 and F16C that AVX-512 has otherwise; kernels_avx512.h has the same names.
+ * The vector kernels' operations for AVX2 and F16C that differ from AVX-512; kernels_avx512.h has the same names.
  */
 #ifndef RMW_KERNELS_AVX2_H
 #define RMW_KERNELS_AVX2_H

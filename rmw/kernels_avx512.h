@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations for AVX-512 F, BW, DQ and VL that AVX2 has otherwise; kernels_simd.h explains
+ * The vector kernels' operations for AVX-512 F, BW, DQ and VL that differ from AVX2; kernels_simd.h explains
  * the names.
  */
 #ifndef RMW_KERNELS_AVX512_H

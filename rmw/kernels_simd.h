@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vector kernels' operations that AVX2 and AVX-512 have alike. kernels_avx2.h and kernels_avx512.h say how the
+ * The vector kernels' operations that AVX2 and AVX-512 share. kernels_avx2.h and kernels_avx512.h say how the
  * intrinsics are called there, include this file, and add the operations that differ, under the same names. A name
  * ends with the bits of an element, after s or u if the sign matters, or f for floating point.
  */

@@ -14,7 +14,7 @@ RTE_LOG_REGISTER(rmw_logtype, weir.rmw, NOTICE);
 
 #define RMW_LOG(level, ...) rte_log(RTE_LOG_##level, rmw_logtype, "rmw: " __VA_ARGS__)
 
-/* The distance of two headers. */
+/* Bytes from one header to the next. */
 static size_t
 stride_of(uint32_t bytes)
 {

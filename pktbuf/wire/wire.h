@@ -36,11 +36,12 @@
 #define WEIR_STATUS_LIST(X)                                                                        \
 	X(OK, 0, "ok", "every source is in the result")                                            \
 	X(PARTIAL, 1, "partial", "timed out: the sources of the bitmap are in the result")         \
-	X(ERROR, 2, "error", "timed out: the block failed; the bitmap tells who was in")           \
-	X(WAITING, 3, "waiting", "not complete yet; the bitmap tells who is in")                   \
+	X(ERROR, 2, "error",                                                                       \
+		"timed out: the block failed; the bitmap has the sources that contributed")        \
+	X(WAITING, 3, "waiting", "not complete yet; the bitmap has the sources that contributed")  \
 	X(EXPIRED, 4, "expired", "the block is over and its result is gone")                       \
 	X(STALE, 5, "stale", "the packet's generation is not the job's: join again")               \
-	X(MISMATCH, 6, "mismatch", "contributions disagree; the payload tells in what")            \
+	X(MISMATCH, 6, "mismatch", "contributions disagree; the payload names the field")          \
 	X(WINDOW, 7, "out-of-window", "the block is ahead of what the job's window allows")        \
 	X(UNSUPPORTED, 8, "unsupported", "this collective, type or operation is not served here")  \
 	X(REFUSED, 9, "refused",                                                                   \

@@ -119,9 +119,9 @@ admission_version(const struct ppe_worker *worker, const struct job_shard *js)
 }
 
 /*
- * Verify the packet's IPv4 and UDP checksums; false: it has been dropped. Software reads the whole payload for it, so call
- * this just before the payload is added, which then reads it from L1, and before anything is changed or answered.
- * Inline, because mostly the device has verified them.
+ * Verify the packet's IPv4 and UDP checksums; false: it has been dropped. Software reads the whole payload for it, so
+ * call this just before the payload is added, which then reads it from L1, and before anything is changed or
+ * answered. Inline, because mostly the device has verified them.
  */
 static __rte_always_inline bool
 checksums_hold(struct ppe_worker *worker, struct ppe_thread *thread)

@@ -189,48 +189,39 @@ make_stores(struct ppe *ppe)
 	return 0;
 }
 
-/* Have all workers the present set? Then none uses the former one. */
+/* If all workers have the present set, none uses the former one: free it. Else *stuck is the first that has not. */
 static bool
-taken(const struct ppe *ppe)
+settle(struct ppe *ppe, unsigned int *stuck)
 {
 	for (unsigned int w = 0; w < ppe->config.workers; w++)
 		/* Acquire pairs with the release in ppe_take_faults. */
-		if (__atomic_load_n(&ppe->worker[w]->fault_taken, __ATOMIC_ACQUIRE) != ppe->faults)
+		if (__atomic_load_n(&ppe->worker[w]->fault_taken, __ATOMIC_ACQUIRE) !=
+			ppe->faults) {
+			*stuck = w;
 			return false;
-	return true;
-}
-
-static bool
-settle(struct ppe *ppe)
-{
-	if (!taken(ppe))
-		return false;
+		}
 	free_set(ppe, ppe->former_faults);
 	ppe->former_faults = NULL;
 	return true;
-}
-
-static bool
-running(const struct ppe *ppe)
-{
-	return ppe->state == PPE_STATE_RUNNING || ppe->state == PPE_STATE_DRAINING;
 }
 
 static void
 publish(struct ppe *ppe, struct ppe_fault_set *set)
 {
 	const uint64_t limit = rte_get_tsc_hz() / 1000000 * WAIT_US, began = rte_rdtsc();
+	unsigned int stuck;
 
 	ppe->former_faults = ppe->faults;
 	if (set != NULL)
 		set->epoch = began;
 	/* Release: the contents before the address. */
 	__atomic_store_n(&ppe->faults, set, __ATOMIC_RELEASE);
-	for (unsigned int w = 0; !running(ppe) && w < ppe->config.workers; w++)
+	for (unsigned int w = 0; !ppe_running(ppe) && w < ppe->config.workers; w++)
 		ppe_take_faults(ppe->worker[w], set);
-	while (!settle(ppe)) {
+	while (!settle(ppe, &stuck)) {
 		if (rte_rdtsc() - began >= limit) {
-			LOG(WARNING, "a worker does not turn: it has yet to take the faults\n");
+			LOG(WARNING, "worker %u is stuck: it has not taken the new faults yet\n",
+				stuck);
 			return;
 		}
 		rte_delay_us_sleep(POLL_US);
@@ -242,13 +233,14 @@ ppe_publish_faults(struct ppe *ppe, const struct ppe_faults *faults)
 {
 	struct ppe_fault_set *set = NULL;
 	bool none = faults == NULL || faults->nb_rules == 0;
+	unsigned int stuck;
 
 	if (!none &&
 		(faults->nb_rules > PPE_FAULT_RULES_MAX || faults->held < 1 ||
 			faults->held > PPE_FAULT_HELD_MAX ||
 			ppe_faults_check(faults, ppe->nb_ports) >= 0))
 		return -EINVAL;
-	if (!settle(ppe))
+	if (!settle(ppe, &stuck))
 		return -EBUSY;
 	if (none && ppe->faults == NULL)
 		return 0;

@@ -308,7 +308,7 @@ struct actions {
 	uint64_t copiers, holders; /* bits of the rules that copy it, or hold it */
 };
 
-static_assert(PPE_FAULT_RULES_MAX <= 64, "rules of a actions are bits");
+static_assert(PPE_FAULT_RULES_MAX <= 64, "each rule is one bit of copiers and holders");
 
 static struct ppe_fault_stream *
 stream_at(const struct site *site, unsigned int rule)
@@ -452,7 +452,7 @@ hold(const struct site *site, struct rte_mbuf *packet, const struct actions *act
 	return true;
 }
 
-/* Apply the actions to a packet that has given up its place; `rest`: the packets that will need theirs. */
+/* Apply the rules to a packet that was taken out of the queue. rest: later packets that need a place. */
 static void
 apply_rules(const struct site *site, struct rte_mbuf *packet, unsigned int rest)
 {

@@ -344,7 +344,7 @@ ppe_trace_done(struct ppe *ppe)
 	}
 	if (rte_rcu_qsbr_check(ppe->qsbr, tracing->token, false)) {
 		tracing->trace->full = some_ring_full(tracing->trace);
-		tracing->let_go = true;
+		tracing->given_up = true;
 		return 1;
 	}
 	return now - tracing->trace->end < tracing->trace->hz ? 0 : -ETIMEDOUT;
@@ -355,7 +355,7 @@ ppe_trace_take(struct ppe *ppe)
 {
 	struct ppe_trace *trace = ppe->tracing.trace;
 
-	if (!ppe->tracing.let_go)
+	if (!ppe->tracing.given_up)
 		return NULL;
 	ppe->tracing = (struct ppe_tracing){0};
 	return trace;

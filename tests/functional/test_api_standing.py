@@ -55,7 +55,7 @@ def faults_are_taken_when_the_worker_turns_again():
             check(api.unix('DELETE', '/v1/faults').status == 503, 'cleared')
             check(api.get('/v1/faults')['seed'] == 2, 'refused, and yet changed')
         wait_for(lambda: api.unix('PUT', '/v1/faults', dict(section, seed=4)).status == 200, 'still busy')
-        check('a worker does not turn: it has yet to take the faults' in rack.switch.output, 'not said')
+        check('worker 0 is stuck: it has not taken the new faults yet' in rack.switch.output, 'not said')
 
 
 if __name__ == '__main__':
