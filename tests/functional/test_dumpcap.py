@@ -3,6 +3,7 @@
 """dpdk-dumpcap on a running switch: with "capture" and huge pages, all that enters and leaves a
 port; the books stay in order whatever becomes of it."""
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -38,6 +39,14 @@ def huge_pages():
         raise Skip('dpdk-dumpcap is not installed (package dpdk-dev)')
     if not os.path.exists(NR_HUGEPAGES) or pages('Hugepagesize') != 2048:
         raise Skip('no huge pages of 2 MiB in this kernel')
+    with open('/run/lock/weir-huge-pages', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the machine has them once, for all tests that run on it
+        with reserved_and_mounted() as folder:
+            yield folder
+
+
+@contextlib.contextmanager
+def reserved_and_mounted():
     before, folder = pages('HugePages_Total'), tempfile.mkdtemp(prefix='weir-huge-')
     missing = PAGES - pages()
     mounted = False
