@@ -12,12 +12,14 @@
 #define YIELDS 32
 
 /*
- * A yield that takes longer than this shows that other programs compute on this CPU. Linux (EEVDF) charges a task that
- * yields its whole slice, so a worker that goes on yielding gets a hundredth of the CPU. A task that sleeps is charged
- * what it uses. So the worker then sleeps, and yields again after CALM times as long as that yield took.
+ * A yield that takes longer than a millisecond: other programs compute on this CPU. There a yield is expensive, because
+ * Linux (EEVDF) charges the whole slice to a task that yields, whatever the task has used. A worker that goes on
+ * yielding gets a hundredth of the CPU and answers after seconds. A worker that sleeps is charged what it uses, and
+ * runs soon after it wakes. So the worker does not yield for as long again as that yield took. Each further long yield
+ * doubles the pause, up to 2^BACKOFF_MOST times; a short one ends the series.
  */
 #define LONG_YIELD_S 1e-3
-#define CALM         100
+#define BACKOFF_MOST 7
 
 void
 ppe_idle_prepare(const struct ppe_config *config)
@@ -56,8 +58,12 @@ yield(struct ppe_worker *worker)
 		return false;
 	sched_yield();
 	took = rte_rdtsc() - before;
-	if ((double)took > LONG_YIELD_S * (double)rte_get_tsc_hz())
-		worker->yield_at = before + CALM * took;
+	if ((double)took <= LONG_YIELD_S * (double)rte_get_tsc_hz()) {
+		worker->long_yields = 0;
+	} else {
+		worker->yield_at = before + took + (took << worker->long_yields);
+		worker->long_yields += worker->long_yields < BACKOFF_MOST;
+	}
 	return true;
 }
 

@@ -118,6 +118,7 @@ struct ppe_worker {
 	struct ppe_peer *peer; /* `workers` entries, own one unused */
 	struct rte_ring *foreign; /* payload buffers freed by other threads than workers */
 	uint64_t yield_at; /* TSC: no yields before, ppe/idle.c */
+	uint32_t long_yields; /* in a row */
 	uint32_t empty_turns;
 
 	/* written by this worker, read by the control thread */

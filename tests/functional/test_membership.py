@@ -117,8 +117,12 @@ def who_left_or_expired_is_named_with_its_address():
             peers[0].send(1, [1])
             leave(api, 'ring', 1)
 
+            def blocks():
+                return api.get('/v1/blocks?job=ring')['blocks']
+
             def missing():
-                return api.get('/v1/blocks?job=ring')['blocks'][1]['missing'][0]
+                return blocks()[1]['missing'][0]
+            wait_for(lambda: len(blocks()) > 1, '%s', blocks)
             wait_for(lambda: missing()['gone'] > 0.2, '%s', missing)
             found = missing()
             check(found['address'] == rack.address(1) and found['state'] == 'left' and

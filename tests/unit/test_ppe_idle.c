@@ -80,11 +80,23 @@ Test(ppe_idle, does_not_yield_where_other_programs_compute)
 	turns(5);
 	cr_assert_eq(yields, 1);
 	cr_assert_eq(sleeps, 4);
-	/* Of the time, at most a hundredth goes to yields. */
-	while (clock_ns < 10 * HZ)
+	while (clock_ns < 100 * HZ)
 		turns(5);
-	cr_assert_leq(yields * yield_ns, clock_ns / CALM + yield_ns);
-	cr_assert_geq(yields, 2);
+	cr_assert_leq(yields * yield_ns, clock_ns / 50, "%u yields", yields);
+	cr_assert_geq(yields, BACKOFF_MOST + 2);
+}
+
+/* One long yield says little: the other program may have ended. */
+Test(ppe_idle, yields_again_soon_after_one_long_yield)
+{
+	begin(20000000);
+	turns(1);
+	clock_ns += 20000000;
+	yield_ns = 1000;
+	turns(5);
+	cr_assert_eq(yields, 6);
+	cr_assert_eq(sleeps, 0);
+	cr_assert_eq(worker.long_yields, 0);
 }
 
 Test(ppe_idle, sleeps_until_the_next_timer_and_not_past_it)
