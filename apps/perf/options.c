@@ -11,10 +11,19 @@
 
 const char *argp_program_version = "weir-perf " WEIR_VERSION;
 
+/* The names of a list, for the help. */
+#define WORD(name, code, text, ...)                            text " "
+#define WORD_TO_ALL                                            WORD
+#define WORD_TO_ROOT                                           WORD
+#define WORD_TO_EACH                                           WORD
+#define WORD_TO_NONE(...)                                      /* not a collective */
+#define COLLECTIVE(name, code, text, contribution, result, to) WORD_TO_##to(name, code, text)
+#define COLLECTIVES                                            WEIR_COLLECTIVE_LIST(COLLECTIVE)
+
 static const char about[] =
 	"Measure collectives through a Weir switch; run one process on each host. COLLECTIVES are "
-	"allreduce, reduce, reducescatter, broadcast, scatter, gather, allgather, alltoall and "
-	"barrier, with commas in between, or all (allreduce). In all lists `all' leaves out "
+	"one or more of " COLLECTIVES
+	"or all, with commas in between (allreduce). In all lists `all' leaves out "
 	"impossible combinations.\vWith the switch's control API a host needs --switch URL and "
 	"--job-name; without it --switch ADDRESS, --address and --source. Exit status: 0 all "
 	"right; 1 an error or wrong elements; 2 usage; 3 nothing wrong, but some results were "
@@ -30,9 +39,8 @@ static bool authenticate, deterministic;
 static uint64_t job_id = 1, sources, timeout_ms = 30000, join_timeout_ms, window, spin_us = 100,
 		port_base = WEIR_PORT_BASE, port_ext = WEIR_PORT_EXT;
 
-#define WORD(name, code, text, ...) text " "
-#define MOST                        1000000000
-#define DAY                         86400000
+#define MOST 1000000000
+#define DAY  86400000
 
 static const struct option_row measure[] = {
 	{NULL, 0, OPTION_FLAG, NULL, 0, 0, NULL, "As in nccl-tests:"},

@@ -73,9 +73,9 @@ FORBIDDEN_INCLUDES = [
 # Facts with one list each: (a word that stands for the list, where it may be named, the list). A new file that
 # names it has a copy of the list; take what it needs from the list.
 LISTS = [
-    (r'bf16', r'^(pktbuf/wire/types\.h|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c|apps/perf/options\.c)$', 'types: pktbuf/wire/types.h'),
+    (r'bf16', r'^(pktbuf/wire/types\.h|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
     (r'alltoall', r'^(pktbuf/wire/collectives\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
-     r'apps/perf/(data\.h|operate\.c|options\.c)|apps/compare/.*)$', 'collectives: pktbuf/wire/collectives.h'),
+     r'apps/perf/(data\.h|operate\.c)|apps/compare/.*)$', 'collectives: pktbuf/wire/collectives.h'),
     (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/timeout\.c|ctrl/api/blocks\.c|'
      r'apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
      'settings of a job: ctrl/config/job_settings.h'),
