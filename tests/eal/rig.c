@@ -145,9 +145,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.workers = (uint16_t)config->workers,
 		.threads = (uint16_t)config->threads,
 		.burst = 32,
-		.idle = config->spin    ? PPE_IDLE_SPIN
-			: config->sleep ? PPE_IDLE_SLEEP
-					: PPE_IDLE_YIELD,
+		.idle = config->spin ? PPE_IDLE_SPIN : PPE_IDLE_SLEEP,
 		.idle_sleep_us = 50,
 		.crossbar_depth = 1024,
 		.queue_depth = 1024,

@@ -32,7 +32,7 @@ struct rig_config {
 	unsigned int joins_s; /* 0: as a switch keeps joins */
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
-	bool spin, sleep; /* how workers idle; else they yield */
+	bool spin; /* how workers idle; else they sleep */
 };
 
 struct rig {

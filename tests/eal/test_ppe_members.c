@@ -172,12 +172,8 @@ walk(void)
 {
 	static const struct ppe_program *const programs[] = {
 		&collective_program, &stand_program, NULL};
-	struct rig_config config = {.workers = 2,
-		.threads = 4,
-		.ports = PORTS,
-		.jobs = 1,
-		.sleep = true,
-		.programs = programs};
+	struct rig_config config = {
+		.workers = 2, .threads = 4, .ports = PORTS, .jobs = 1, .programs = programs};
 
 	config.job[0] = rig_job(2, 3, WINDOW, 16); /* worker 0 has its joins, and ports 0 and 2 */
 	stand_choose(1);

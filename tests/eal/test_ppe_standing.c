@@ -23,7 +23,6 @@ start(unsigned int worker)
 		.threads = 4,
 		.ports = 4,
 		.jobs = 1,
-		.sleep = true,
 		.first_generation = 100,
 		.programs = programs};
 

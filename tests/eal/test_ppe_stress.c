@@ -36,7 +36,7 @@ static const uint8_t job_id[JOBS] = {1, 2};
 struct shape {
 	unsigned int threads, window, blocks; /* per generation */
 	unsigned int workers; /* 0: 4 */
-	bool spin, sleep, segmented;
+	bool spin, segmented;
 	bool others; /* jobs come and go meanwhile */
 };
 
@@ -450,8 +450,7 @@ start(struct play *p, const struct shape *shape)
 		.threads = shape->threads,
 		.ports = PORTS,
 		.jobs = JOBS,
-		.spin = shape->spin,
-		.sleep = shape->sleep};
+		.spin = shape->spin};
 
 	for (unsigned int j = 0, h = 0; j < JOBS; j++) {
 		config.job[j] =
@@ -557,10 +556,10 @@ SHAPE(one_thread_window_1, .threads = 1, .window = 1, .blocks = 60)
 SHAPE(one_thread_window_256, .threads = 1, .window = 256, .blocks = 512, .segmented = true)
 SHAPE(seven_threads_window_8, .threads = 7, .window = 8, .blocks = 300)
 SHAPE(twenty_threads_window_1, .threads = 20, .window = 1, .blocks = 60, .segmented = true)
-SHAPE(twenty_threads_window_8, .threads = 20, .window = 8, .blocks = 300, .sleep = true)
+SHAPE(twenty_threads_window_8, .threads = 20, .window = 8, .blocks = 300)
 SHAPE(twenty_threads_window_256, .threads = 20, .window = 256, .blocks = 512)
 SHAPE(many_threads_window_8, .threads = 64, .window = 8, .blocks = 300, .segmented = true)
-SHAPE(many_threads_window_256, .threads = 64, .window = 256, .blocks = 512, .sleep = true)
+SHAPE(many_threads_window_256, .threads = 64, .window = 256, .blocks = 512)
 SHAPE(spinning, .workers = 2, .threads = 20, .window = 8, .blocks = 16, .spin = true)
 SHAPE(jobs_come_and_go, .threads = 20, .window = 8, .blocks = 80, .others = true)
 SHAPE(jobs_come_and_go_window_1, .threads = 3, .window = 1, .blocks = 20, .others = true)
