@@ -53,6 +53,7 @@
 #define ERROR 2
 /* AWAY: source 0 contributes to no block before this one, and acknowledges instead. With ADVERSARY it does
  * both, and so do all. */
+/* MOVES: a source that joins may move, once, to another address (MAC, port). Not with ADVERSARY. */
 /* REVOKE: a source that joins anew ends the generation that runs. */
 /* DEAD_AFTER: at any time, a source that the others wait for may be dead for all the switch knows. */
 #ifndef POLICY
@@ -80,7 +81,7 @@ int acks; /* acknowledgements: the same */
 #endif
 short down[SOURCES * PAIRS]; /* to a source about (epoch, block): bits SAYS_... */
 int mail[SOURCES]; /* bit PAIR: something is in `down` */
-byte join_up[SOURCES]; /* bit: nonce, which is the source's life + 1 */
+byte join_up[SOURCES]; /* bit: nonce, which is the source's life + 1, times 2, + address */
 short join_down[SOURCES * LIVES]; /* accepted, by life; bit: epoch */
 byte losses = LOSSES, duplicates = DUPLICATES;
 
@@ -123,12 +124,20 @@ byte former_nonce[SOURCES];
 #define REVOKING false
 #endif
 
+byte pending_at[SOURCES]; /* address that the join came from */
+byte known_at[SOURCES * WINDOW]; /* address that results go to, by source and shard */
+byte following; /* the shard that is told an address next, + 1; 0: none */
+byte moved, moved_to; /* the source, and its address */
+#define REACHES(r, s) (known_at[(s) * WINDOW + (r)] == at[s])
+#define ANNOUNCEMENTS ((walking != 0) + REVOKING + (following != 0))
+
 /* ---- The sources ---- */
 mtype = {joining, running, finished, failed, dead};
 mtype phase[SOURCES];
 byte life[SOURCES];
 byte epoch[SOURCES];
 byte flying[SOURCES * WINDOW]; /* block of the slot; from BLOCKS on: none is left */
+byte at[SOURCES]; /* address: 0, and 1 after a move */
 byte crashes = CRASHES;
 
 /* ---- The checker's own ---- */
@@ -273,7 +282,7 @@ end:
 #else
 #define TAKEN (up == 0)
 #endif
-#define QUIET (TAKEN && walking == 0 && !REVOKING && EACH(SILENT) && EACH_RESIDUE(CALM))
+#define QUIET (TAKEN && ANNOUNCEMENTS == 0 && EACH(SILENT) && EACH_RESIDUE(CALM))
 
 /* Every timer of every source runs out. */
 inline weir_window_repeat()

@@ -57,6 +57,9 @@ HOLDS = [
      'ADVERSARY POLICY=PARTIAL AWAY=3 DEAD_AFTER'),
     ('one is away, and one crashes, is expelled, revokes: loss',
      'LOSSES=1 CRASHES=1 REVOKE POLICY=PARTIAL DEAD_AFTER AWAY=2 BLOCKS=2 ' + AGAIN),
+    ('a source moves while it joins, window 2: loss', 'LOSSES=1 MOVES WINDOW=2'),
+    ('a source moves while it joins, one crashes, and revokes',
+     'MOVES CRASHES=1 REVOKE WINDOW=2 BLOCKS=2 ' + AGAIN),
     ('three sources, partial: any packet at any time', 'ADVERSARY SOURCES=3 POLICY=PARTIAL BLOCKS=2'),
 ]
 LARGE = [
@@ -83,6 +86,7 @@ BUFFERS = r'assertion violated \(buffers<='
 REFUSED = r'assertion violated \(excused\|\|'
 PLACE = r'assertion violated \(began_with\['
 ASKED = r'assertion violated \(.*began_with\['
+AT_ONCE = r'assertion violated .*following'
 RESTART = 'ADVERSARY RESTARTS=1 ' + AGAIN
 
 # fault, definitions, what is found
@@ -105,6 +109,8 @@ FAULTS = [
     ('NUMBER_REUSED', RESTART, FORMER + '|' + WRONG),
     ('RESULT_OF_ANY_GENERATION', RESTART, FORMER),
     ('JOIN_NOT_ANSWERED', 'LOSSES=1', HANG),
+    ('NOT_FOLLOWED', 'MOVES', HANG),
+    ('FOLLOWED_MEANWHILE', 'MOVES CRASHES=1 REVOKE BLOCKS=2 ' + AGAIN, AT_ONCE),
     ('ACCEPTED_EARLY', 'ADVERSARY WINDOW=2', REFUSED),
     ('LATE_JOIN_REVOKES', 'ADVERSARY CRASHES=1 REVOKE BLOCKS=2 LIVES=2 EPOCHS=3', ASKED),
     ('TOLD_WHILE_WALKING', 'ADVERSARY CRASHES=2 WINDOW=2 BLOCKS=2 LIVES=3 EPOCHS=2', PLACE),

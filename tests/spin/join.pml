@@ -4,7 +4,7 @@
 /*
  * Not modelled: the join that a source without answers repeats in its generation, with gen_id the generation. It
  * differs from the others: accept() answers it in that generation alone, and otherwise it is dropped, so it never
- * sets a bit of pending. Nor is it modelled that a repeat changes the address of its source.
+ * sets a bit of pending. So a source changes its address only while it waits to be accepted.
  */
 
 /* ---- join.c, jobs.c ---- */
@@ -12,14 +12,15 @@
 inline accept(s)
 {
 	if
-	:: ENDED(s) -> skip
+	:: ENDED(s) || !REACHES(0, s) -> skip
 	:: else ->
 		join_down[s * LIVES + accepted_nonce[s] - 1] =
 			join_down[s * LIVES + accepted_nonce[s] - 1] | (1 << generation[0])
 	fi
 }
 
-inline join(s, nonce)
+/* from: the address that the join came from. */
+inline join(s, nonce, from)
 {
 	if
 #ifdef BUG_TOLD_WHILE_WALKING
@@ -28,14 +29,22 @@ inline join(s, nonce)
 	:: generation[0] != 0 && !REVOKED(0) && generation[0] == accepted_generation &&
 		accepted_nonce[s] == nonce ->
 #endif
-#ifndef BUG_JOIN_NOT_ANSWERED
+#ifdef BUG_JOIN_NOT_ANSWERED
+		skip
+#elif defined(BUG_NOT_FOLLOWED)
 		accept(s)
 #else
-		skip
+		if
+		:: known_at[s * WINDOW] == from -> accept(s)
+#ifndef BUG_FOLLOWED_MEANWHILE
+		:: known_at[s * WINDOW] != from && ANNOUNCEMENTS != 0 -> skip /* held back */
+#endif
+		:: else -> following = 1; moved = s; moved_to = from /* has_moved() */
+		fi
 #endif
 	:: else ->
 		if
-		:: walking != 0 || REVOKING -> skip /* held back */
+		:: ANNOUNCEMENTS != 0 -> skip /* held back */
 #if defined(REVOKE) && !defined(BUG_LATE_JOIN_REVOKES)
 		:: former_nonce[s] == nonce || (accepted_nonce[s] == nonce && pending & (1 << s) &&
 			pending_nonce[s] != nonce) -> skip /* is_late_copy() */
@@ -43,6 +52,7 @@ inline join(s, nonce)
 		:: else ->
 			pending = pending | (1 << s);
 			pending_nonce[s] = nonce;
+			pending_at[s] = from;
 			if
 			:: pending == ALL && epochs < EPOCHS ->
 				epochs++;
@@ -125,8 +135,14 @@ inline job_shard_clear(r, count_on)
 inline adopt()
 {
 	r = walking - 1;
+	assert(ANNOUNCEMENTS == 1);
 	job_shard_clear(r, false);
 	generation[r] = epochs;
+	i = 0;
+	do
+	:: i == SOURCES -> break
+	:: else -> known_at[i * WINDOW + r] = pending_at[i]; i++
+	od;
 #ifdef BUG_ACCEPTED_EARLY
 	if
 	:: r == 0 -> joined()
@@ -153,6 +169,7 @@ inline job_shard_revoke(r)
 inline revoke()
 {
 	r = revoking - 1;
+	assert(ANNOUNCEMENTS == 1);
 	job_shard_revoke(r);
 	if
 	:: revoking == WINDOW -> revoking = 0
@@ -160,6 +177,17 @@ inline revoke()
 	fi
 }
 #endif
+
+/* The third walk, when an accepted source repeats its join from elsewhere. */
+inline follow()
+{
+	assert(ANNOUNCEMENTS == 1);
+	known_at[moved * WINDOW + following - 1] = moved_to;
+	if
+	:: following == WINDOW -> following = 0; accept(moved) /* followed() */
+	:: else -> following++
+	fi
+}
 
 /* kill -9, and a fresh start: nothing is left, not even the number of its last generation, which
  * is why the first one is drawn at random, or kept in the state file. */
@@ -184,6 +212,7 @@ inline restart()
 #ifdef REVOKE
 	revoking = 0;
 #endif
+	following = 0;
 	pending = 0;
 	accepted_generation = 0;
 	walking = 0;
@@ -202,7 +231,7 @@ inline take_join(s)
 	:: KEEPS -> skip
 	fi;
 	d_step {
-		join(s, p);
+		join(s, p / 2, p % 2);
 		p = 0; i = 0
 	}
 }

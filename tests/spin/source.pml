@@ -27,7 +27,7 @@ inline deaf(s)
 
 inline send_join(s)
 {
-	join_up[s] = join_up[s] | (1 << life[s] + 1)
+	join_up[s] = join_up[s] | (1 << (2 * (life[s] + 1) + at[s]))
 }
 
 /* The application gives up, or opens again. */
@@ -194,6 +194,12 @@ proctype Source(byte s)
 				p = 0; c = 0; r = 0; i = 0
 			}
 		}
+#ifdef MOVES
+	:: d_step { phase[s] == joining && at[s] == 0 ->
+			at[s] = 1;
+			join_down[s * LIVES + life[s]] = 0 /* what is on its way is lost */
+		}
+#endif
 	:: atomic { crashes > 0 && !ENDED(s) ->
 			crashes--;
 			excused = true;

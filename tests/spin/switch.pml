@@ -38,7 +38,7 @@ inline emit_block(r, rec, only)
 	:: i == SOURCES -> break
 	:: else ->
 		if
-		:: (only) == NONE || (only) == i ->
+		:: ((only) == NONE || (only) == i) && REACHES(r, i) ->
 			tell(i, PAIR(generation[r], rec.block), rec.says)
 		:: else -> skip
 		fi;
@@ -343,6 +343,7 @@ end:
 #ifdef REVOKE
 	:: d_step { revoking != 0 -> revoke(); r = 0 }
 #endif
+	:: d_step { following != 0 -> follow() }
 	:: d_step { restarts > 0 -> restarts--; restart(); r = 0; i = 0 }
 	od;
 }
