@@ -307,6 +307,8 @@ take(struct traffic *t, unsigned int p, struct rte_mbuf *m)
 	if (m->data_len < HEADERS ||
 		weir_get16(bytes + UDP_AT + (t->results ? 0 : 2)) != WEIR_PORT_BASE)
 		return; /* not ours */
+	if (t->ordinary && p == 0)
+		return; /* the frame of teach(), late */
 	weir_header_read(&h, bytes + FRAME_HEADERS);
 	place = &t->place[h.block_id & (t->config.window - 1)];
 	bit = addressee(t, p, bytes, &h);
