@@ -82,7 +82,7 @@ Test(ppe_ack_auth, forged_ones_say_nothing, .timeout = 90)
 	uint8_t kept[RIG_FRAME_MAX];
 	struct weir_header h;
 
-	start(2, 8, PPE_POLICY_PARTIAL, 20);
+	start(2, 8, PPE_POLICY_PARTIAL, 300);
 	enter();
 	two(0);
 	two(WINDOW);

@@ -28,7 +28,7 @@ CASE(ppe_auth, sums_four_workers, sums(4, false))
 
 Test(ppe_auth, partial_result, .timeout = 90)
 {
-	start(2, 8, PPE_POLICY_PARTIAL, 50);
+	start(2, 8, PPE_POLICY_PARTIAL, 300);
 	enter();
 	offer(0, 0, 8);
 	offer(2, 0, 8);

@@ -147,7 +147,7 @@ def the_examples_run_on_a_rack():
     if not option('host_control'):
         raise Skip('the library is built without the control API')
     jobs = [job(1, HOSTS, name='ring', timeout_ms=200),
-            job(2, HOSTS, name='late', timeout_ms=200, policy='partial', dead_after_ms=10000)]
+            job(2, HOSTS, name='late', timeout_ms=1000, policy='partial', dead_after_ms=10000)]
     with Stage() as stage, \
             Rack(hosts=HOSTS, jobs=jobs, changes={'api': {'listen': ['tcp:SWITCH:%d' % PORT]}}) as rack:
         examples = built(stage)
