@@ -196,11 +196,10 @@ tick(struct run *run)
 	ctrl_links_tick(run->running);
 	stuck = ctrl_running_stuck_worker(run->running);
 	if (stuck >= 0 && stuck != run->stuck)
-		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker has not turned for a second",
-			"worker=%d cpu=%u", stuck,
-			(*run->config)->cpu[(unsigned int)stuck % (*run->config)->nb_cpus]);
+		ctrl_log(CTRL_LOG_SWITCH, CTRL_LOG_ERROR, "a worker is stuck", "worker=%d cpu=%u",
+			stuck, (*run->config)->cpu[(unsigned int)stuck % (*run->config)->nb_cpus]);
 	else if (stuck < 0 && run->stuck >= 0)
-		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers turn again");
+		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_NOTICE, "all workers run again");
 	run->stuck = stuck;
 	notify_tick(stuck < 0);
 }

@@ -21,7 +21,7 @@ api_get_health(struct api_call *call)
 	stuck = ctrl_running_stuck_worker(call->running);
 	if (stuck >= 0) {
 		api_error(call, 503, "busy", NULL,
-			"worker %d has not turned for more than a second: is its CPU taken by "
+			"worker %d has been stuck for more than a second: is its CPU taken by "
 			"something else?",
 			stuck);
 		return;

@@ -95,6 +95,5 @@ api_get_trace(struct api_call *call)
 	else if (rc == 0)
 		api_wait(call, LOOK_MS);
 	else
-		api_error(call, 503, "busy", NULL,
-			"a worker has not turned for a second: see /v1/health");
+		api_error(call, 503, "busy", NULL, "a worker is stuck: see /v1/health");
 }

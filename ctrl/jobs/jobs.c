@@ -58,15 +58,15 @@ ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, cons
 }
 
 int
-ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why)
+ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *why)
 {
 	int stuck = running->engine->stuck(running);
 
 	if (stuck < 0)
 		return 0;
 	return ctrl_deny(why, CTRL_REFUSED_BUSY, NULL,
-		"worker %d does not turn, and a change of jobs would wait for it: is its CPU taken "
-		"by something else?",
+		"worker %d is stuck, and a change of jobs would wait for it: is its CPU taken by "
+		"something else?",
 		stuck);
 }
 
@@ -352,7 +352,7 @@ create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 		rc = ctrl_member_check(running, spec->first_rank, spec->shape.nb_sources,
 			spec->first_address, why);
 	if (rc == 0)
-		rc = ctrl_jobs_check_turning(running, why);
+		rc = ctrl_jobs_check_workers(running, why);
 	if (rc < 0)
 		return rc;
 	job = make(running, spec, tenant);
@@ -439,7 +439,7 @@ change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl
 	int rc = check_change(running, job, next, why);
 
 	if (rc == 0 && !ctrl_settings_same(&now, next, false)) {
-		rc = ctrl_jobs_check_turning(running, why);
+		rc = ctrl_jobs_check_workers(running, why);
 		draft = rc < 0 ? NULL : ctrl_job_draft(job);
 		if (rc == 0 && draft == NULL)
 			return ctrl_deny_memory(why);
@@ -497,7 +497,7 @@ ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct
 {
 	uint8_t id = job->job->id;
 	uint32_t instance = job->job->instance;
-	int rc = ctrl_jobs_check_turning(running, why);
+	int rc = ctrl_jobs_check_workers(running, why);
 
 	if (rc == 0) {
 		running->by_id[id] = NULL;

@@ -119,7 +119,7 @@ struct ctrl_engine {
 	uint16_t (*generation)(const struct ppe *ppe, uint8_t id);
 	/* Seconds since a packet came from a source; negative: none yet. */
 	double (*silent)(const struct ppe *ppe, uint8_t id, uint8_t source);
-	/* A worker that does not turn, so that a change would wait for it; -1: all turn. */
+	/* A stuck worker, which a change would wait for; -1: none. */
 	int (*stuck)(struct ctrl_running *running);
 };
 

@@ -18,8 +18,8 @@ struct ctrl_job *ctrl_job_new(const struct ppe_job *shape);
 /* Put a job that is out of the table into ctrl_running.leaving. */
 void ctrl_job_leaves(struct ctrl_running *running, struct ctrl_job *job);
 
-/* Refuse a change while a worker does not turn: the change would wait for it. 0, or refused. */
-int ctrl_jobs_check_turning(struct ctrl_running *running, struct ctrl_refusal *why);
+/* Refuse a change while a worker is stuck: the change would wait for it. 0, or refused. */
+int ctrl_jobs_check_workers(struct ctrl_running *running, struct ctrl_refusal *why);
 
 /* A copy of the job to change and publish, in job->next. NULL: no memory. */
 struct ppe_job *ctrl_job_draft(struct ctrl_job *job);

@@ -106,7 +106,7 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	struct ctrl_refusal *why)
 {
 	struct ppe_job *next;
-	int rc = ctrl_jobs_check_turning(running, why);
+	int rc = ctrl_jobs_check_workers(running, why);
 
 	if (rc < 0)
 		return rc;
@@ -295,7 +295,7 @@ ctrl_members_tick(struct ctrl_running *running)
 	}
 	if (due == NULL)
 		return;
-	if (ctrl_jobs_check_turning(running, &why) < 0) {
+	if (ctrl_jobs_check_workers(running, &why) < 0) {
 		ctrl_jobs_settle(running, false);
 		return;
 	}

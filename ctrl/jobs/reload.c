@@ -132,7 +132,7 @@ publish_faults(
 	*why = (struct ctrl_refusal){
 		.code = rc == -EBUSY ? CTRL_REFUSED_BUSY : CTRL_REFUSED_MEMORY};
 	snprintf(why->message, sizeof(why->message), "the faults can't be set: %s",
-		rc == -EBUSY ? "a worker does not turn" : strerror(-rc));
+		rc == -EBUSY ? "a worker is stuck" : strerror(-rc));
 	return rc;
 }
 
@@ -400,7 +400,7 @@ ctrl_reload_jobs(struct ctrl_running *running, const struct ctrl_config *next,
 	static const struct ppe_job none = {.window = 1, .elements = 1, .nb_sources = 1};
 	struct plan plan = {.running = running, .next = next, .why = why};
 	bool drafted[WEIR_JOBS_MAX] = {false};
-	int rc = ctrl_jobs_check_turning(running, why);
+	int rc = ctrl_jobs_check_workers(running, why);
 
 	if (rc < 0)
 		return rc;

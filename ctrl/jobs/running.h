@@ -119,8 +119,8 @@ double ctrl_running_uptime(const struct ctrl_running *running);
 void ctrl_running_read(struct ctrl_running *running);
 
 /*
- * The first worker that has not turned for more than a second, by the counters of running->stats;
- * -1: all turn. Call ctrl_running_read first.
+ * The first worker that is stuck: its counter `turns` in running->stats has stood still for more than a second.
+ * -1: none. Call ctrl_running_read first.
  */
 int ctrl_running_stuck_worker(struct ctrl_running *running);
 

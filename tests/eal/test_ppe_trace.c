@@ -89,7 +89,7 @@ wait_for_turns(const struct stage *stage)
 		turned = now.worker[0].turns > before.worker[0].turns + 1 &&
 			now.worker[1].turns > before.worker[1].turns + 1;
 	}
-	cr_assert(turned, "a worker does not turn");
+	cr_assert(turned, "a worker is stuck");
 }
 
 /* Start a trace; when this returns, both workers write. */

@@ -103,8 +103,8 @@ def the_watchdog_is_fed_only_while_workers_turn():
             check(not found, 'a worker stands, and the manager hears %s', found)
         check('WATCHDOG=1' in manager.listen(3), 'not fed again: %s', manager.said)
         said = end(run)
-        check(re.search('level=error module=switch msg="a worker has not turned', said), '%s', said)
-        check(re.search('level=notice module=switch msg="all workers turn again"', said), '%s', said)
+        check(re.search('level=error module=switch msg="a worker is stuck"', said), '%s', said)
+        check(re.search('level=notice module=switch msg="all workers run again"', said), '%s', said)
 
 
 @case

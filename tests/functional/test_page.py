@@ -248,11 +248,11 @@ def absurd_answers_do_no_harm():
             '/v1/ports': (200, {'ports': 7}),
             '/v1/counters': (200, [1, 2]),
             '/v1/jobs': (500, b'<html>no'),
-            '/v1/health': (503, {'error': {'message': 'worker 2 has not turned for 4 s'}}),
+            '/v1/health': (503, {'error': {'message': 'worker 2 has been stuck for 4 s'}}),
         })
         with Visit('absurd', switch) as page:
             page.wait('document.querySelectorAll(".trouble").length >= 3')
-            has(page.text('#verdict'), r'The switch answers 500 to /v1/jobs', 'worker 2 has not turned',
+            has(page.text('#verdict'), r'The switch answers 500 to /v1/jobs', 'worker 2 has been stuck',
                 'Job 5: ')
             switch.answers['/v1/status'] = (200, b'{"name": ')
             page.wait('/answer to .v1.status is not JSON/.test(document.body.innerText)')

@@ -161,7 +161,7 @@ Test(ctrl_jobs, who_leaves_counts)
 	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 }
 
-/* Nobody waits for a worker that does not turn. */
+/* No change waits for a stuck worker. */
 Test(ctrl_jobs, a_stuck_worker)
 {
 	struct ctrl_job *job = create("a");
