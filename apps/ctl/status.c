@@ -94,7 +94,7 @@ view_status(json_t *s, FILE *out, unsigned int width)
 	text_printf(out, INDENT, width, "serves   %s ports, %s jobs",
 		units_exact(get_number(s, "ports")).text, units_exact(get_number(s, "jobs")).text);
 	memory(get(s, "memory"), out, width);
-	packets(get(s, "books"), out, width);
+	packets(get(s, "packets"), out, width);
 	view_faults_brief(s, out, width);
 	if (json_array_size(get(s, "workers")) > 0) {
 		fputc('\n', out);

@@ -88,7 +88,7 @@ pool(const struct ppe_pool_gauge *gauge)
 }
 
 static json_t *
-books(const struct ppe_stats *stats)
+packets(const struct ppe_stats *stats)
 {
 	json_t *object = json_object();
 
@@ -161,7 +161,7 @@ api_get_status(struct api_call *call)
 	json_object_set_new(object, "pools",
 		json_pack("{s:o,s:o,s:o}", "packets", pool(&gauges.packets), "headers",
 			pool(&gauges.headers), "attaches", pool(&gauges.attaches)));
-	json_object_set_new(object, "books", books(&running->stats));
+	json_object_set_new(object, "packets", packets(&running->stats));
 	json_object_set_new(object, "faults", faults(running));
 	api_answer(call, 200, object);
 }

@@ -11,13 +11,13 @@
 
 static struct rig rig;
 
-/* Expects that the books are right, and that everything was returned. */
+/* Expects that every packet is accounted for, and that everything was returned. */
 static inline void
 stop(void)
 {
-	const char *books = rig_stop(&rig);
+	const char *error = rig_stop(&rig);
 
-	cr_expect_null(books, "%s", books);
+	cr_expect_null(error, "%s", error);
 }
 
 /* So many packets have ended so by now. */

@@ -289,7 +289,7 @@ rig_stop(struct rig *rig)
 		snprintf(
 			text, sizeof(text), "stop: %d, %" PRIu64 " in flight", rc, stats.in_flight);
 	else if (imbalance(&stats) != 0)
-		snprintf(text, sizeof(text), "the books are off by %" PRId64,
+		snprintf(text, sizeof(text), "packet accounting is off by %" PRId64,
 			(int64_t)imbalance(&stats));
 	else if (leaked(&leaks) != NULL)
 		snprintf(text, sizeof(text), "%s", leaked(&leaks));

@@ -69,7 +69,7 @@ void rig_start(struct rig *rig, const struct rig_config *config);
 /* The same, but ppe_start() is still to be called. */
 void rig_build(struct rig *rig, const struct rig_config *config);
 
-/* Stop; checks the books and that everything was returned. Returns a text on failure, else NULL. */
+/* Stop; checks packet accounting and that everything was returned. Returns a text on failure, else NULL. */
 const char *rig_stop(struct rig *rig);
 
 /* Offer a frame to a port, over random segments when rig->seed is set. */

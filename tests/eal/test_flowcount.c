@@ -89,7 +89,7 @@ counts(unsigned int workers, unsigned int threads)
 	uint32_t last[2] = {0, 0};
 	unsigned int arrived = 0;
 	struct ppe_stats stats;
-	const char *books;
+	const char *error;
 
 	rig_start(&rig, &config);
 	rig.seed = random; /* frames in several segments */
@@ -115,8 +115,8 @@ counts(unsigned int workers, unsigned int threads)
 	for (unsigned int f = 0; f < FLOWS; f++)
 		check_flow(&flow[f]);
 	check_flow(&(struct flow){.from = 1, .to = 2}); /* nobody's */
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }
 
 CASE(flowcount, one_worker, counts(1, 20))
@@ -128,7 +128,7 @@ Test(flowcount, others_pass, .timeout = 90)
 {
 	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .programs = programs};
 	uint64_t packets, bytes;
-	const char *books;
+	const char *error;
 
 	rig_start(&rig, &config);
 	memset(frame, 0, 60);
@@ -139,8 +139,8 @@ Test(flowcount, others_pass, .timeout = 90)
 	cr_assert_eq(rig_receive(&rig, 1, got, 2000), 60);
 	flowcount_read(rig.ppe, 0, &packets, &bytes);
 	cr_assert_eq(packets, 0);
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }
 
 /* A flow more than the table has room for passes, uncounted. */
@@ -152,7 +152,7 @@ Test(flowcount, a_full_table_stops_nobody, .timeout = 90)
 	uint32_t last[2] = {0, 0};
 	unsigned int arrived = 0;
 	struct ppe_stats stats;
-	const char *books;
+	const char *error;
 
 	rig_start(&rig, &config);
 	for (uint32_t i = 1; i <= flows; i++) {
@@ -170,6 +170,6 @@ Test(flowcount, a_full_table_stops_nobody, .timeout = 90)
 		counted += packets;
 	}
 	cr_assert_eq(counted, 4096);
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }

@@ -203,7 +203,7 @@ reduce(const struct ppe_job *job, uint16_t generation, uint32_t block)
 	cr_expect_eq(results, job->nb_sources, "block %u: %u results", block, results);
 }
 
-/* The job did this and no more; the former one has left; the books balance. */
+/* The job did this and no more; the former one has left; every packet is accounted for. */
 static void
 finish(const struct ppe_job *job, unsigned int blocks)
 {
@@ -211,7 +211,7 @@ finish(const struct ppe_job *job, unsigned int blocks)
 	struct ppe_job_stats count;
 	struct weir_header h;
 	const uint8_t *payload;
-	const char *books;
+	const char *error;
 	unsigned int bytes, left = 1;
 
 	cr_expect_not(hear(&h, &payload, &bytes, 50), "an answer that nobody asked for");
@@ -225,8 +225,8 @@ finish(const struct ppe_job *job, unsigned int blocks)
 		rte_delay_us_sleep(1000);
 	}
 	cr_expect_eq(left, 0, "the former job never left");
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }
 
 /* Contributions of sources 0 and 2 of a job of three, to one of two that has its id now: neither may

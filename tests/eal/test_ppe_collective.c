@@ -146,7 +146,7 @@ run(const struct shape *shape)
 		.job = {rig_job(1, SOURCES, WINDOW, ELEMENTS)}};
 	struct play *play = calloc(1, sizeof(*play));
 	uint32_t left = SOURCES * BLOCKS;
-	const char *books;
+	const char *error;
 
 	if (shape->multicast)
 		config.job[0].group = 0xef4d0001;
@@ -164,10 +164,10 @@ run(const struct shape *shape)
 			left += play->host[s].left;
 		}
 	}
-	books = rig_stop(&play->rig);
+	error = rig_stop(&play->rig);
 	cr_expect_eq(play->wrong, 0, "%" PRIu64 " wrong", play->wrong);
 	cr_expect_eq(left, 0, "%u results never came", left);
-	cr_expect_null(books, "%s", books);
+	cr_expect_null(error, "%s", error);
 	free(play);
 }
 

@@ -155,7 +155,7 @@ ParameterizedTestParameters(ppe_collectives, each_gets_its_part)
 ParameterizedTest(const struct shape *shape, ppe_collectives, each_gets_its_part, .timeout = 120)
 {
 	uint64_t random = rig_seed();
-	const char *books;
+	const char *error;
 	uint16_t generation;
 
 	start(shape);
@@ -183,6 +183,6 @@ ParameterizedTest(const struct shape *shape, ppe_collectives, each_gets_its_part
 	}
 	for (unsigned int port = 0; port < rig.ports; port++)
 		cr_expect_eq(rig_receive(&rig, port, frame, 0), 0, "something is left");
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }

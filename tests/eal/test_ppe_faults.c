@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults on the bench: each kind alone, the same seed twice, what is held, and the books. */
+/* Faults on the bench: each kind alone, the same seed twice, what is held, and packet accounting. */
 #include <criterion/criterion.h>
 
 #include <inttypes.h>

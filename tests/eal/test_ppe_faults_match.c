@@ -123,7 +123,7 @@ Test(ppe_faults_match, what_is_cut_short_is_ordinary, .timeout = 90)
 {
 	struct weir_header header = {.job_id = 3, .gen_id = 1, .grad_cnt = 0};
 	struct ppe_fault_stats stats;
-	struct ppe_stats books;
+	struct ppe_stats packets;
 
 	start();
 	faults.rule[0].what = PPE_FAULT_ORDINARY;
@@ -132,7 +132,7 @@ Test(ppe_faults_match, what_is_cut_short_is_ordinary, .timeout = 90)
 		rig_frame(frame, 0, &header, NULL, 0);
 		rig_send(&rig, 0, frame, bytes);
 	}
-	rig_settle(&rig, &books);
+	rig_settle(&rig, &packets);
 	ppe_faults_read(rig.ppe, &stats);
 	cr_expect_eq(stats.hit[0], 53);
 	stop();

@@ -369,13 +369,13 @@ TestSuite(ppe_hostile, .timeout = 90);
 
 Test(ppe_hostile, each_ends_under_its_reason)
 {
-	const char *books;
+	const char *error;
 
 	start();
 	for (unsigned int i = 0; i < sizeof(packets) / sizeof(packets[0]); i++)
 		attack(&packets[i]);
-	books = rig_stop(&rig);
-	cr_assert_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_assert_null(error, "%s", error);
 }
 
 static void
@@ -383,7 +383,7 @@ cut(bool base_form)
 {
 	unsigned int least = HEADER + weir_header_bytes(!base_form), whole;
 	struct weir_header h;
-	const char *books;
+	const char *error;
 
 	start();
 	offer(VICTIM, 0, 100);
@@ -425,8 +425,8 @@ cut(bool base_form)
 	offer(VICTIM, 1, 200);
 	expect(VICTIM, 300, "cut");
 	one_block(BESIDE, "cut");
-	books = rig_stop(&rig);
-	cr_assert_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_assert_null(error, "%s", error);
 }
 
 Test(ppe_hostile, cut_at_every_byte)

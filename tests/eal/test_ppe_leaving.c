@@ -89,9 +89,9 @@ reduce(uint32_t block)
 static void
 stop(void)
 {
-	const char *books = rig_stop(&rig);
+	const char *error = rig_stop(&rig);
 
-	cr_expect_null(books, "%s", books);
+	cr_expect_null(error, "%s", error);
 	for (unsigned int p = 0; p < PORTS; p++)
 		cr_expect_gt(keeper[p].most, 0, "the device of port %u kept nothing", p);
 }

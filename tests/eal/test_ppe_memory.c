@@ -18,7 +18,7 @@
 
 #define DEVICE       "net_null0"
 #define DEVICE_KEEPS 1024u /* net_null never frees its dummy packets */
-#define JOB_BOOKS    16384u /* what a job's home shard has for joins is not computed */
+#define JOB_JOINS    16384u /* what a job's home shard has for joins is not computed */
 
 struct shape {
 	uint32_t jobs, sources, window, elements, stations;
@@ -27,7 +27,7 @@ struct shape {
 
 struct use {
 	struct ppe_memory needed; /* as the switch computes it before it starts */
-	uint64_t taken; /* from DPDK's heap, its own books included */
+	uint64_t taken; /* from DPDK's heap, the heap's own data included */
 };
 
 static uint64_t
@@ -137,7 +137,7 @@ all_things(const struct shape *base)
 	double payload = 4.0 * base->elements, block;
 
 	more.jobs++;
-	one_more("job", base, &more, 1, JOB_BOOKS);
+	one_more("job", base, &more, 1, JOB_JOINS);
 	more = *base;
 	more.window *= 2;
 	block = one_more("block", base, &more, base->window, 0);

@@ -81,7 +81,7 @@ run(unsigned int workers)
 			rig_job(2, SOURCES, WINDOW, ELEMENTS)}};
 	struct ppe_job_stats greedy, beside;
 	struct ppe_stats stats;
-	const char *books;
+	const char *error;
 
 	config.job[GREEDY].policy = PPE_POLICY_PARTIAL;
 	config.job[GREEDY].timeout_ms = 100;
@@ -111,8 +111,8 @@ run(unsigned int workers)
 	}
 	for (uint32_t block = 2 * WINDOW; block < 3 * WINDOW; block++)
 		one_block(GREEDY, block);
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }
 
 CASE(ppe_quota, one_worker, run(1))

@@ -45,13 +45,13 @@ start(unsigned int workers)
 static void
 stop(void)
 {
-	const char *books;
+	const char *error;
 
 	for (unsigned int port = 0; port < 2; port++)
 		while (rig_receive(&rig, port, frame, 0) > 0)
 			;
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }
 
 Test(ppe_statistics, a_block_tells_who_is_missing, .timeout = 90)

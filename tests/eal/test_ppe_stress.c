@@ -516,7 +516,7 @@ run(const struct shape *shape)
 {
 	struct play *p = calloc(1, sizeof(*p));
 	uint64_t end;
-	const char *books;
+	const char *error;
 
 	start(p, shape);
 	end = rte_rdtsc() + (shape->others ? 2 : 1) * LIMIT_S * rte_get_tsc_hz();
@@ -540,9 +540,9 @@ run(const struct shape *shape)
 		check_gone(p);
 	if (unfinished(p) == 0)
 		check_rest(p);
-	books = rig_stop(&p->rig);
+	error = rig_stop(&p->rig);
 	cr_expect_eq(p->wrong, 0, "%u wrong, first %s", p->wrong, p->what);
-	cr_expect_null(books, "%s", books);
+	cr_expect_null(error, "%s", error);
 	free(p);
 }
 

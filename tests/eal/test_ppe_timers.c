@@ -62,14 +62,14 @@ build(const uint32_t *timeouts_ms, unsigned int jobs, unsigned int threads)
 static void
 finish(void)
 {
-	const char *books;
+	const char *error;
 
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (state->job[id] != NULL)
 			job_shard_clear(state, state->job[id], false);
 	cr_assert_eq(ppe_start(rig.ppe), 0);
-	books = rig_stop(&rig);
-	cr_expect_null(books, "%s", books);
+	error = rig_stop(&rig);
+	cr_expect_null(error, "%s", error);
 }
 
 /* Up to `most` cycles, small ones as likely as large ones. */

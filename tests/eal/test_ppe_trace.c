@@ -45,9 +45,9 @@ open_stage(struct stage *stage)
 static void
 close_stage(struct stage *stage)
 {
-	const char *books = rig_stop(&stage->rig);
+	const char *error = rig_stop(&stage->rig);
 
-	cr_assert_null(books, "%s", books);
+	cr_assert_null(error, "%s", error);
 }
 
 static void

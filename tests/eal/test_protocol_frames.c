@@ -159,9 +159,9 @@ join_all(void)
 static void
 stop(void)
 {
-	const char *books = rig_stop(&rig);
+	const char *error = rig_stop(&rig);
 
-	cr_expect_null(books, "%s", books);
+	cr_expect_null(error, "%s", error);
 	free(page);
 }
 

@@ -171,7 +171,7 @@ expect(struct twin *twin, const char *what, const char *name, uint64_t got, uint
 }
 
 static void
-compare_books(struct twin *twin, const struct ppe_stats *s)
+compare_packets(struct twin *twin, const struct ppe_stats *s)
 {
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
 		expect(twin, "drops", ppe_drop_key((enum ppe_drop)i), s->drops[i], twin->drops[i]);
@@ -212,7 +212,7 @@ different(struct twin *twin, const struct ppe_stats *stats)
 {
 	twin->text[0] = '\0';
 	compare_frames(twin);
-	compare_books(twin, stats);
+	compare_packets(twin, stats);
 	for (unsigned int j = 0; j < twin->jobs; j++)
 		compare_job(twin, j);
 	return twin->text[0] != '\0' ? twin->text : NULL;
@@ -299,7 +299,7 @@ twin_frame(uint8_t frame[RIG_FRAME_MAX], const struct model_peer *from, bool ext
 	return L4 + size;
 }
 
-/* The model's word for what became of a packet, in the books. */
+/* Count a packet's end, by the model's word for it. */
 static void
 enter(struct twin *twin, const char *what)
 {

@@ -137,12 +137,12 @@ def what_is_not_delivered_is_wrong():
 class Leaky:
     """A rack whose switch keeps a buffer."""
 
-    def __init__(self, books=None):
-        self.books = books
+    def __init__(self, error=None):
+        self.error = error
 
     def check_packets(self):
-        if self.books:
-            raise module().RackError(self.books)
+        if self.error:
+            raise module().RackError(self.error)
 
     def renew_jobs(self):
         pass

@@ -208,8 +208,8 @@ class FakeSwitch:
                        'blocks_reserved': 896, 'blocks_used': 171},
             'pools': {'packets': {'size': 65535, 'free': 61020}, 'headers': {'size': 16383, 'free': 16100},
                       'attaches': {'size': 16383, 'free': 15002}},
-            'books': {'received': packets, 'created': packets, 'sent': packets, 'consumed': packets - 500,
-                      'dropped': self.drop('duplicate', 0) + 3120, 'in_flight': 204, 'off_by': 0},
+            'packets': {'received': packets, 'created': packets, 'sent': packets, 'consumed': packets - 500,
+                        'dropped': self.drop('duplicate', 0) + 3120, 'in_flight': 204, 'off_by': 0},
             'faults': self.faults}
 
     def rate(self, port, age):

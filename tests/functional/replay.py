@@ -206,7 +206,7 @@ class Bench:
               self.output(self.switch))
         with open(self.path('stats.json')) as file:
             stats = json.load(file)
-        check(stats['balanced'], 'the books: %s', stats)
+        check(stats['balanced'], 'packet accounting: %s', stats)
         return stats
 
 

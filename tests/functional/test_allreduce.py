@@ -11,7 +11,7 @@ ODD = [1, 2, 3, 127, BLOCK - 1, BLOCK, BLOCK + 1, 7919, 64 * BLOCK, 64 * BLOCK +
 
 
 def run(hosts, *option_lists, jobs=None, **rack_options):
-    """A rack, a run per option list one after the other, the books, a clean stop."""
+    """A rack, a run per option list one after the other, packet accounting, a clean stop."""
     jobs = jobs or [job(1, hosts)]
     with running(hosts=hosts, jobs=jobs, **rack_options) as rack:
         for options in option_lists:

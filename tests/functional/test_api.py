@@ -72,7 +72,7 @@ def the_answers_are_true():
         status, counters = api.get('/v1/status'), api.get('/v1/counters')
         check(status['pid'] == rack.switch.pid, '%s', status['pid'])
         check(status['address'] == SWITCH_ADDRESS and status['udp_port'] == 12000, '%s', status)
-        check(status['books']['received'] > 0 and status['books']['off_by'] == 0, '%s', status)
+        check(status['packets']['received'] > 0 and status['packets']['off_by'] == 0, '%s', status)
         pool = status['pools']['packets']
         check(0 < pool['free'] <= pool['size'], '%s', pool)
         check(0 < status['memory']['free'] < status['memory']['total'], '%s', status['memory'])

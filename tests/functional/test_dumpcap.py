@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """dpdk-dumpcap on a running switch: with "capture" and huge pages, all that enters and leaves a
-port; the books stay in order whatever becomes of it."""
+port; every packet is accounted for, whatever becomes of it."""
 import contextlib
 import fcntl
 import os

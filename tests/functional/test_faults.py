@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults of a switch that works: sums stay right under them, its books add up, a file brings them and
-a reload changes them, on every kind of port; and nothing that they hold holds up a stop."""
+"""Faults of a switch that works: sums stay right under them, every packet is accounted for, a file brings
+them and a reload changes them, on every kind of port; and nothing that they hold holds up a stop."""
 import contextlib
 import json
 import os
@@ -72,7 +72,7 @@ def the_example_does_what_it_says():
               '%s', drops)
 
 
-def the_books_close(queues):
+def packets_are_accounted_for(queues):
     every = [{'direction': way, 'action': action, 'chance_ppm': 20000, 'distance': 5, 'us': 300,
               'most_us': 3000, 'delay': delay}
              for way in ('in', 'out') for action, delay in
@@ -95,13 +95,13 @@ def the_books_close(queues):
 
 
 @case
-def the_books_close_under_load_on_two_workers():
-    the_books_close(1)
+def packets_are_accounted_for_under_load_on_two_workers():
+    packets_are_accounted_for(1)
 
 
 @case
-def the_books_close_with_two_queues_of_each_port():
-    the_books_close(2)
+def packets_are_accounted_for_with_two_queues_of_each_port():
+    packets_are_accounted_for(2)
 
 
 @case

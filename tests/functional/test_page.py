@@ -111,7 +111,7 @@ def a_healthy_switch():
     with FakeSwitch([Job(1, 'ring', 4), Job(2, 'embeddings', 16, {11: 0.62, 3: 0.1}, 1e4)]) as switch, \
             Visit('healthy', switch) as page:
         page.wait('document.querySelectorAll(".member").length === 20')
-        page.wait('document.querySelector("#books dd").textContent.includes("M/s")')
+        page.wait('document.querySelector("#packets dd").textContent.includes("M/s")')
         words = page.text()
         has(words, 'rack7', r'10\.77\.0\.254', 'live', r'No block is stuck\. 2 jobs run, 4 ports up',
             r'23 of 64', r'All 4 hosts keep pace', r'rank 11 \(10\.77\.1\.12\) is late\. 62 % of the',

@@ -32,7 +32,7 @@ def tables():
         check(re.search(r'^     1      2    2  23 %   123M ', out, re.M), '%s', out)
         check(re.search(r'^packets   8192  6000  27 %$', out, re.M), '%s', out)
         check('off by' not in out, '%s', out)
-        api.routes['/v1/status']['books']['off_by'] = 3
+        api.routes['/v1/status']['packets']['off_by'] = 3
         check('the sum is off by 3' in good(ctl(api.address, 'status')), 'off_by')
         out = good(ctl(api.address, 'ports'))
         check(re.search(r'^p1 +up +net_af_packet1 .* 1234567  1\.25 GiB +1234609 .* 7 +0$', out, re.M),

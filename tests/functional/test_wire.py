@@ -8,7 +8,7 @@ from wire import (BARRIER, EXPIRED, INT32, MISMATCH, OK, STALE, UNSUPPORTED, WAI
 
 
 class Table:
-    """A rack with a running switch and joined peers of job 1; the books are checked at the end."""
+    """A rack with a running switch and joined peers of job 1; packet accounting is checked at the end."""
 
     def __init__(self, sources=2, extended=True, **options):
         options = {'window': 4, 'elements': 8, 'timeout_ms': 300, 'type': 'int32', **options}

@@ -394,10 +394,10 @@ __wrap_getrandom(void *to, size_t size, unsigned int flags)
 static void
 at_the_end(void)
 {
-	const char *books = rig_stop(&rig);
+	const char *error = rig_stop(&rig);
 
-	if (books != NULL) {
-		fprintf(stderr, "fuzz: %s\n", books);
+	if (error != NULL) {
+		fprintf(stderr, "fuzz: %s\n", error);
 		_exit(1);
 	}
 }

@@ -134,7 +134,7 @@ turned_check_packets(struct rig *rig)
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
 		ends += s.drops[i];
 	FUZZ_CHECK(s.in_flight == 0, "%" PRIu64 " in flight", s.in_flight);
-	FUZZ_CHECK(s.received + s.created == ends, "the books are off by %" PRId64,
+	FUZZ_CHECK(s.received + s.created == ends, "packet accounting is off by %" PRId64,
 		(int64_t)(s.received + s.created - ends));
 	check_pool(ppe->pools.packets);
 	check_pool(ppe->pools.headers);

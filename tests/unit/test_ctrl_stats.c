@@ -85,7 +85,7 @@ printed(void)
 	return text;
 }
 
-Test(ctrl_stats, books)
+Test(ctrl_stats, packet_accounting)
 {
 	char *text = printed();
 

@@ -46,7 +46,7 @@ start(uint8_t policy, uint32_t timeout_ms, int (*body)(struct host *host))
 	}
 }
 
-/* One AllReduce of this value in round k, added to the books. */
+/* One AllReduce of this value in round k, added to what was given and got. */
 static int
 round_of(struct host *h, unsigned int k, bool zero, uint32_t *send, uint32_t *recv)
 {

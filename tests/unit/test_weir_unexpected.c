@@ -46,7 +46,7 @@ start(double faults, int (*body)(struct host *host))
 	}
 }
 
-/* One AllReduce, added to the books. */
+/* One AllReduce, added to what was given and got. */
 static int
 round_of(struct host *h, unsigned int k, bool zero)
 {

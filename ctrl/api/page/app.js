@@ -101,8 +101,8 @@ function count() {
     const { rates, data, times } = state;
     for (const worker of list(record(data.status).workers))
         rates.count(`worker/${text(worker.id)}/hops`, worker.hops_in, times.status);
-    for (const [name, value] of Object.entries(record(record(data.status).books)))
-        rates.count('book/' + name, value, times.status);
+    for (const [name, value] of Object.entries(record(record(data.status).packets)))
+        rates.count('packets/' + name, value, times.status);
     for (const job of list(record(data.jobs).jobs)) {
         const name = 'job/' + text(job.name), counters = record(job.counters);
         rates.count(name + '/latencies', record(job.latency).blocks, times.jobs);

@@ -260,14 +260,14 @@ function memoryRows(status) {
     return rows;
 }
 
-function showBooks({ data, rates }) {
-    const books = record(record(data.status).books);
+function showPackets({ data, rates }) {
+    const packets = record(record(data.status).packets);
     const names = ['received', 'created', 'sent', 'consumed', 'dropped', 'in_flight']
-        .filter((name) => number(books[name]) !== null);
-    reveal(byId('books'), names.length > 0);
+        .filter((name) => number(packets[name]) !== null);
+    reveal(byId('packets'), names.length > 0);
     const rows = names.map((name) => ({ name: name.replace('_', ' '), words: name === 'in_flight' ?
-        whole(books[name]) : perSecond(rates.get('book/' + name)) }));
-    sync(byId('book-rows'), rows, (row) => row.name, (row) => new Figure(row));
+        whole(packets[name]) : perSecond(rates.get('packets/' + name)) }));
+    sync(byId('packets-rows'), rows, (row) => row.name, (row) => new Figure(row));
 }
 
 // A part that fails (on an absurd answer) leaves the others alone.
@@ -294,7 +294,7 @@ export function show(state) {
         () => showDrops(data),
         () => showWorkers(state),
         () => showMeters('memory', memoryRows(record(data.status))),
-        () => showBooks(state),
+        () => showPackets(state),
     );
 }
 
