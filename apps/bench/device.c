@@ -460,11 +460,16 @@ forwards(struct link *link)
 	return n > 0;
 }
 
-/* Wait until the device's ports see ours and it forwards; then pause it. */
+/*
+ * Wait until the device's ports see ours and it forwards; then pause it. An interrupt waits for the ports: DPDK 22.11
+ * panics when a memif's peer dies while they connect.
+ */
 static int
 await(struct device *device)
 {
-	for (unsigned int ms = 0; ms < START_LIMIT_MS && !device_interrupted(); ms++) {
+	for (unsigned int ms = 0; ms < START_LIMIT_MS; ms++) {
+		if (device_interrupted() && link_is_up(&device->link))
+			break;
 		if (link_is_up(&device->link) && forwards(&device->link)) {
 			usleep(10000); /* more probes are in flight, and are ignored */
 			device_deselect(device);

@@ -39,10 +39,16 @@ def huge_pages():
         raise Skip('dpdk-dumpcap is not installed (package dpdk-dev)')
     if not os.path.exists(NR_HUGEPAGES) or pages('Hugepagesize') != 2048:
         raise Skip('no huge pages of 2 MiB in this kernel')
+    with alone(), reserved_and_mounted() as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def alone():
+    """The machine has huge pages once, for all tests that run on it."""
     with open('/run/lock/weir-huge-pages', 'w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the machine has them once, for all tests that run on it
-        with reserved_and_mounted() as folder:
-            yield folder
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager
@@ -124,7 +130,8 @@ def all_that_enters_and_leaves_a_port():
         said = capture.stop()
         found = kinds(capture.path, rack.folder)
         check(sum(found.values()) == wanted, '%s of %d packets: %s', found, wanted, said)
-        check(found[1] == found[3] >= 8, '%s', found)
+        # A busy machine repeats some contributions.
+        check(found[1] >= found[3] >= 8, '%s', found)
         # Once more, after the first one has gone in order.
         capture = Dumpcap(rack, 'net_af_packet1', 'p1.pcapng')
         reduce(rack, 1, range(2), '-b', 4096, '-e', 4096, '-n', 2, '-w', 0)
@@ -152,9 +159,9 @@ def the_switch_outlives_a_killed_dumpcap():
 @case
 def without_huge_pages_it_is_refused():
     changes = {'capture': True, 'eal': ['--no-pci', '--no-telemetry']}
-    if pages('HugePages_Total') > 0:
-        raise Skip('there are huge pages on this machine')
-    with Rack(hosts=1, jobs=[job(1, 1)], changes=changes) as rack:
+    with alone(), Rack(hosts=1, jobs=[job(1, 1)], changes=changes) as rack:
+        if pages('HugePages_Total') > 0:
+            raise Skip('there are huge pages on this machine')
         try:
             rack.start_switch()
         except RackError as why:
