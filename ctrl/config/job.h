@@ -18,7 +18,9 @@
 
 /* A job as it is asked for. */
 struct ctrl_job_spec {
-	struct ppe_job shape; /* without id, members, key and what else the registry gives */
+	/* Without id, members and what else the registry gives. The key is zeros, so that one is drawn, but in a
+	 * job of the state file. */
+	struct ppe_job shape;
 	int id; /* [0, 256); -1: the lowest that is free */
 	uint32_t expire_s;
 	uint32_t

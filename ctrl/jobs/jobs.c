@@ -298,6 +298,7 @@ static struct ctrl_job *
 make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant)
 {
+	static const uint8_t no_key[WEIR_KEY_BYTES];
 	struct ctrl_job *job = ctrl_job_new(&spec->shape);
 	struct ppe_job *copy;
 
@@ -306,7 +307,8 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	copy = job->copy;
 	job->member = calloc(copy->nb_sources, sizeof(*job->member));
 	if (job->member == NULL ||
-		(copy->authenticated && RAND_bytes(copy->key, sizeof(copy->key)) != 1)) {
+		(memcmp(copy->key, no_key, sizeof(no_key)) == 0 &&
+			RAND_bytes(copy->key, sizeof(copy->key)) != 1)) {
 		ctrl_job_free(job);
 		return NULL;
 	}

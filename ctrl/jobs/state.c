@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <bsd/string.h>
+#include <openssl/crypto.h>
 
 #include "ctrl/config/files.h"
 #include "ctrl/config/job.h"
@@ -16,6 +17,8 @@
 #include "ctrl/jobs/jobs_priv.h"
 #include "ctrl/jobs/tenants.h"
 #include "ctrl/log.h"
+
+#define KEY_DIGITS (2 * WEIR_KEY_BYTES)
 
 struct ctrl_state {
 	char path[CTRL_FILE_BYTES];
@@ -28,6 +31,15 @@ static int64_t
 number(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
+}
+
+/* Free a text with keys in it. NULL is fine. */
+static void
+erase(char *text)
+{
+	if (text != NULL)
+		OPENSSL_cleanse(text, strlen(text));
+	free(text);
 }
 
 /* -- write the state as JSON */
@@ -52,6 +64,16 @@ members_json(const struct ctrl_job *job)
 	return list;
 }
 
+static void
+put_key(json_t *object, const uint8_t key[WEIR_KEY_BYTES])
+{
+	char digits[KEY_DIGITS + 1];
+
+	OPENSSL_buf2hexstr_ex(digits, sizeof(digits), NULL, key, WEIR_KEY_BYTES, '\0');
+	json_object_set_new(object, "key", json_string(digits));
+	OPENSSL_cleanse(digits, sizeof(digits));
+}
+
 static json_t *
 job_json(const struct ctrl_job *job)
 {
@@ -61,6 +83,7 @@ job_json(const struct ctrl_job *job)
 		"tenant", job->tenant == NULL ? "" : job->tenant->name, "size", shape->nb_sources);
 
 	ctrl_settings_put(object, &spec);
+	put_key(object, shape->key);
 	json_object_set_new(object, "created", json_integer((json_int_t)job->created));
 	json_object_set_new(object, "members", members_json(job));
 	return object;
@@ -93,7 +116,7 @@ ctrl_state_text(const struct ctrl_running *running, size_t *length)
 	json_decref(root);
 	if (text != NULL && asprintf(&whole, "%s\n", text) < 0)
 		whole = NULL;
-	free(text);
+	erase(text);
 	*length = whole == NULL ? 0 : strlen(whole);
 	return whole;
 }
@@ -109,7 +132,7 @@ write_now(struct ctrl_running *running)
 
 	if (text != NULL)
 		rc = ctrl_replace_file(running->config->state_file, text, length);
-	free(text);
+	erase(text);
 	running->state_due = rc == 0 ? CTRL_STATE_CLEAN : CTRL_STATE_AT_TICK;
 	return rc;
 }
@@ -157,13 +180,16 @@ text_of(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* An authenticated job gets a new key: keys are never saved, and no generation may repeat under a key. */
+/* A job without a key is from a file of an earlier version, and gets one. */
 static struct ctrl_job_spec
 read_spec(const json_t *object)
 {
 	struct ctrl_job_spec spec = ctrl_job_spec_default();
+	const char *key = text_of(object, "key");
 
 	ctrl_settings_read(object, &spec);
+	if (key != NULL)
+		ctrl_parse_hex(key, spec.shape.key, sizeof(spec.shape.key));
 	spec.id = (int)number(object, "id");
 	spec.shape.nb_sources = (uint16_t)number(object, "size");
 	strlcpy(spec.shape.name, text_of(object, "name"), sizeof(spec.shape.name));
@@ -199,6 +225,7 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 
 	read_members(json_object_get(object, "members"), member);
 	rc = ctrl_job_adopt(running, &spec, tenant, member, (double)number(object, "created"), why);
+	OPENSSL_cleanse(spec.shape.key, sizeof(spec.shape.key));
 	if (rc < 0)
 		return rc;
 	ctrl_log_change(&who, "job restored", "job=%s id=%d tenant=%s joined=%u size=%u",
@@ -271,6 +298,8 @@ static const struct ctrl_key keys[] = {
 #define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
 	CTRL_JOB_SETTINGS(X)
 #undef X
+	/* Absent in files of earlier versions. */
+	{"jobs[].key", CTRL_TEXT, "", .fallback = "", .min = KEY_DIGITS, .max = KEY_DIGITS},
 	NUMBER("jobs[].created", 0, TIME_MAX),
 	LIST("jobs[].members", WEIR_SOURCES_MAX),
 	NUMBER("jobs[].members[].rank", 0, WEIR_SOURCES_MAX - 1),
@@ -322,6 +351,19 @@ check_members(struct ctrl_error *error, size_t job, const json_t *object)
 }
 
 static int
+check_key(struct ctrl_error *error, size_t job, const json_t *object)
+{
+	const char *key = text_of(object, "key");
+	uint8_t bytes[WEIR_KEY_BYTES];
+	bool good = key == NULL || ctrl_parse_hex(key, bytes, sizeof(bytes));
+
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	return good ? 0
+		    : ctrl_refuse(error, ctrl_path("jobs[%zu].key", job),
+			      "a key is %d hexadecimal digits", KEY_DIGITS);
+}
+
+static int
 check_jobs(struct ctrl_error *error, const struct ctrl_state *state)
 {
 	const json_t *list = json_object_get(state->root, "jobs"), *other;
@@ -340,7 +382,9 @@ check_jobs(struct ctrl_error *error, const struct ctrl_state *state)
 				return ctrl_refuse(
 					error, ctrl_path("jobs[%zu].name", i), "it is there twice");
 		}
-		rc = check_members(error, i, object);
+		rc = check_key(error, i, object);
+		if (rc == 0)
+			rc = check_members(error, i, object);
 	}
 	return rc;
 }
@@ -446,7 +490,7 @@ ctrl_state_load(
 		return rc;
 	}
 	rc = ctrl_state_parse(text, length, path, name, state, error, size);
-	free(text);
+	erase(text);
 	return rc;
 }
 

@@ -276,6 +276,8 @@ Test(ctrl_state, the_tick_writes_what_counts)
 
 /* -- reading */
 
+#define DIGITS                                                                                     \
+	"000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0" /* of a key, but one */
 #define JOB                                                                                        \
 	"{\"id\": 0, \"name\": \"ring\", \"tenant\": \"\", \"size\": 2, \"window\": 64, "          \
 	"\"elements\": 256, \"type\": \"fp32\", \"op\": \"sum\", \"policy\": \"wait\", "           \
@@ -330,10 +332,30 @@ Test(ctrl_state, what_is_not_understood_is_refused_with_its_place)
 	expect_refused("\"saved\": 1", "\"saved\": true", "saved: a boolean");
 	expect_refused("[{\"job\"", "[{\"job\": 0, \"reserved\": 1}, {\"job\"", "there twice");
 	expect_refused("[{\"id\"", "[" JOB ", {\"id\"", "jobs[1].id: 0 is there twice");
+	expect_refused("\"size\": 2", "\"size\": 2, \"key\": \"07\"", "jobs[0].key");
+	expect_refused("\"size\": 2", "\"size\": 2, \"key\": \"" DIGITS "x\"", "jobs[0].key");
 	expect_refused("\"joined\"}", "\"joined\"", "");
 }
 
 /* A file that was cut off anywhere is no state. */
+Test(ctrl_state, a_job_of_an_earlier_version_gets_a_key)
+{
+	static const uint8_t none[WEIR_KEY_BYTES];
+	const char *text = STATE(JOB);
+	struct ctrl_running *running;
+	struct ctrl_state *state;
+	char error[1024];
+
+	cr_assert_eq(
+		ctrl_state_parse(text, strlen(text), "s.json", "weir", &state, error, 1024), 0);
+	cr_assert_eq(ctrl_running_create(&config, NULL, &running), 0);
+	running->engine = &engine;
+	cr_assert_eq(ctrl_state_restore(running, state, error, sizeof(error)), 0, "%s", error);
+	cr_assert_arr_neq(running->by_id[0]->job->key, none, sizeof(none));
+	ctrl_state_destroy(state);
+	ctrl_running_destroy(running);
+}
+
 Test(ctrl_state, a_part_is_refused)
 {
 	const char *whole = STATE(JOB);
