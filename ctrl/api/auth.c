@@ -11,6 +11,8 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "ctrl/jobs/tokens.h"
+
 #define SCHEME "Bearer "
 
 static const struct ctrl_tenant *
@@ -28,23 +30,50 @@ find_tenant(const struct ctrl_api *api, const char *token)
 	return found;
 }
 
+/* The token of an Authorization header, or NULL. */
+static const char *
+bearer(const char *authorization)
+{
+	return strncasecmp(authorization, SCHEME, strlen(SCHEME)) == 0
+		? authorization + strlen(SCHEME)
+		: NULL;
+}
+
 bool
 api_authenticate(const struct ctrl_api *api, const char *authorization, struct api_caller *caller)
 {
 	size_t used = strlen(caller->name);
+	const char *token;
 
 	caller->tenant = NULL;
 	caller->admin = caller->local &&
 		(caller->uid == 0 || caller->uid == geteuid() || api->nb_tenants == 0);
 	if (authorization == NULL)
 		return true;
-	if (strncasecmp(authorization, SCHEME, strlen(SCHEME)) == 0)
-		caller->tenant = find_tenant(api, authorization + strlen(SCHEME));
+	token = bearer(authorization);
+	caller->tenant = token == NULL ? NULL : find_tenant(api, token);
 	caller->admin = caller->tenant != NULL && caller->tenant->admin;
 	if (caller->tenant != NULL)
 		snprintf(caller->name + used, sizeof(caller->name) - used, " tenant=%s",
 			caller->tenant->name);
 	return caller->tenant != NULL;
+}
+
+bool
+api_authenticate_rank(
+	struct ctrl_running *running, const char *authorization, struct api_caller *caller)
+{
+	const char *token = bearer(authorization);
+	size_t used = strlen(caller->name);
+	const struct ctrl_job *job;
+
+	job = token == NULL ? NULL : ctrl_rank_token_find(running, token, &caller->rank);
+	if (job == NULL)
+		return false;
+	caller->instance = job->job->instance;
+	snprintf(caller->name + used, sizeof(caller->name) - used, " token=%s~%u", job->job->name,
+		caller->rank);
+	return true;
 }
 
 enum api_verdict
@@ -55,8 +84,13 @@ api_may(const struct ctrl_api *api, const struct api_caller *caller, enum api_ac
 
 	if (caller->admin)
 		return API_ALLOWED;
+	if (caller->instance != 0)
+		return access == API_PUBLIC || access == API_READ_JOB || access == API_JOIN
+			? API_ALLOWED
+			: API_FORBIDDEN;
 	switch (access) {
 	case API_PUBLIC: may = api->open_read || token; break;
+	case API_READ_JOB:
 	case API_READ: may = token || (!tenants && api->open_read); break;
 	case API_READ_ALL: may = !tenants && api->open_read; break;
 	case API_JOIN: may = token || !tenants; break;
@@ -72,6 +106,8 @@ bool
 api_owns(const struct ctrl_api *api, const struct api_caller *caller,
 	const struct ctrl_tenant *owner)
 {
+	if (caller->instance != 0)
+		return false;
 	if (caller->admin || api->nb_tenants == 0)
 		return true;
 	return caller->tenant != NULL && caller->tenant == owner;

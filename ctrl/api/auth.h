@@ -9,6 +9,9 @@
  *
  * A token is compared by its SHA-256, in constant time, with those of all tenants.
  *
+ * A rank's token (ctrl/jobs/tokens.h) instead lets its bearer join and leave as that rank and read its job, with and
+ * without tenants, and from any address, like the job's owner. Else it gives only what is public.
+ *
  * Each tenant has a bucket of `changes_burst` changes that fills by `changes_per_s`. A change costs the
  * control thread a loop turn of the slowest worker and a write of the state file; without the limit, one
  * tenant could occupy that thread. A bucket is the time when it is full again, as in ATM's generic cell rate
@@ -24,13 +27,15 @@
 #include <sys/types.h>
 
 #include "ctrl/config/config.h"
+#include "ctrl/jobs/running.h"
 
 /* The right that a route asks of its caller. */
 enum api_access {
 	API_PUBLIC, /* all callers while api.open_read, else any token */
 	API_READ, /* tenants, of what is theirs; without tenants like API_PUBLIC */
+	API_READ_JOB, /* like API_READ; and rank tokens, of their job (api_may_see) */
 	API_READ_ALL, /* administrators; without tenants like API_PUBLIC */
-	API_JOIN, /* tenants; without tenants all callers */
+	API_JOIN, /* tenants; rank tokens, as their rank; without tenants all callers */
 	API_CHANGE, /* tenants, of what is theirs; without tenants administrators */
 	API_ADMIN,
 };
@@ -40,6 +45,9 @@ struct api_caller {
 	bool private; /* the Unix socket, or TLS: the traffic can't be read on the way */
 	bool admin;
 	const struct ctrl_tenant *tenant; /* whose token was given, or NULL */
+	uint32_t
+		instance; /* of the job whose rank token was given (ppe_job.instance); 0: none was */
+	unsigned int rank; /* that token's */
 	uid_t uid;
 	pid_t pid;
 	uint32_t ip; /* IPv4 of the peer, host order; 0: none */
@@ -59,10 +67,14 @@ enum api_verdict {
 bool api_authenticate(
 	const struct ctrl_api *api, const char *authorization, struct api_caller *caller);
 
+/* The same for a token that no tenant has, after api_authenticate: is it a rank's? False: it is wrong. */
+bool api_authenticate_rank(
+	struct ctrl_running *running, const char *authorization, struct api_caller *caller);
+
 enum api_verdict api_may(
 	const struct ctrl_api *api, const struct api_caller *caller, enum api_access access);
 
-/* May the caller, admitted by API_READ or more, see and change what this tenant owns? owner: NULL: no tenant. */
+/* May the caller see, and if admitted change, what this tenant owns? owner: NULL: no tenant. Not with a rank token. */
 bool api_owns(const struct ctrl_api *api, const struct api_caller *caller,
 	const struct ctrl_tenant *owner);
 

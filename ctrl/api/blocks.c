@@ -464,8 +464,7 @@ api_get_blocks(struct api_call *call)
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
-		if (job == NULL || !api_owns(&running->config->api, call->caller, job->tenant) ||
-			(name != NULL && strcmp(job->job->name, name) != 0))
+		if (!api_may_see(call, job) || (name != NULL && strcmp(job->job->name, name) != 0))
 			continue;
 		any = true;
 		find(&found, job);

@@ -80,13 +80,14 @@ struct api_route {
 	X(API_GET, "/v1/counters", API_READ, NULL, api_get_counters) \
 	X(API_GET, "/v1/config", API_READ_ALL, NULL, api_get_config) \
 	X(API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs) \
-	X(API_GET, "/v1/jobs/{name}", API_READ, NULL, api_get_job) \
-	X(API_GET, "/v1/blocks", API_READ, "job|stuck|limit", api_get_blocks) \
+	X(API_GET, "/v1/jobs/{name}", API_READ_JOB, NULL, api_get_job) \
+	X(API_GET, "/v1/blocks", API_READ_JOB, "job|stuck|limit", api_get_blocks) \
 	X(API_GET, "/v1/history", API_READ, NULL, api_get_history) \
 	X(API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace) \
 	X(API_POST, "/v1/jobs", API_CHANGE, NULL, api_post_jobs) \
 	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, NULL, api_patch_job) \
 	X(API_DELETE, "/v1/jobs/{name}", API_CHANGE, NULL, api_delete_job) \
+	X(API_POST, "/v1/jobs/{name}/tokens", API_CHANGE, NULL, api_post_tokens) \
 	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, NULL, api_post_member) \
 	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, "membership", api_delete_member) \
 	X(API_GET, "/v1/tenants", API_READ_ALL, NULL, api_get_tenants) \

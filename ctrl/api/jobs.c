@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GET and POST /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name}; POST /v1/jobs/{name}/members and DELETE
- * /v1/jobs/{name}/members/{rank}
+ * GET and POST /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name}; POST /v1/jobs/{name}/tokens and
+ * /v1/jobs/{name}/members; DELETE /v1/jobs/{name}/members/{rank}
  */
 #include "ctrl/api/jobs.h"
 
@@ -14,6 +14,7 @@
 #include <rte_common.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/jobs/tokens.h"
 #include "ctrl/stats/stats.h"
 #include "pktbuf/tag.h"
 #include "rmw/kernels.h"
@@ -227,9 +228,13 @@ job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool wh
 	return object;
 }
 
-static bool
-may_see(const struct api_call *call, const struct ctrl_job *job)
+bool
+api_may_see(const struct api_call *call, const struct ctrl_job *job)
 {
+	if (job == NULL)
+		return false;
+	if (call->caller->instance != 0)
+		return call->caller->instance == job->job->instance;
 	return api_owns(&call->running->config->api, call->caller, job->tenant);
 }
 
@@ -242,11 +247,11 @@ api_get_jobs(struct api_call *call)
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
-		if (job != NULL && may_see(call, job))
+		if (api_may_see(call, job))
 			json_array_append_new(list, job_json(running, job, false));
 	}
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
-		if (may_see(call, job))
+		if (api_may_see(call, job))
 			json_array_append_new(list, job_json(running, job, false));
 	api_answer(call, 200, json_pack("{s:o}", "jobs", list));
 }
@@ -258,7 +263,7 @@ find_leaving(const struct api_call *call)
 	const struct ctrl_job *job = call->running->leaving;
 
 	while (job != NULL &&
-		(strcmp(job->job->name, call->parameter[0]) != 0 || !may_see(call, job)))
+		(strcmp(job->job->name, call->parameter[0]) != 0 || !api_may_see(call, job)))
 		job = job->leaving_next;
 	return job;
 }
@@ -270,7 +275,7 @@ find_job(struct api_call *call)
 {
 	struct ctrl_job *job = ctrl_running_find_job(call->running, call->parameter[0]);
 
-	if (job != NULL && may_see(call, job))
+	if (api_may_see(call, job))
 		return job;
 	api_error(call, 404, "unknown_job", NULL, "no job is called \"%.64s\"", call->parameter[0]);
 	return NULL;
@@ -483,16 +488,31 @@ read_address(struct api_call *call, uint32_t *address)
 	return false;
 }
 
+/* May the caller join or leave as this rank? Not with another rank's token. False: the error is answered. */
+static bool
+check_rank(struct api_call *call, unsigned int rank)
+{
+	const struct api_caller *caller = call->caller;
+
+	if (caller->instance == 0 || caller->rank == rank)
+		return true;
+	api_error(call, 403, "forbidden", "rank",
+		"the token is that of rank %u of job %.64s, and the request is for rank %u",
+		caller->rank, call->parameter[0], rank);
+	return false;
+}
+
 /*
- * May the caller join or remove a member at this address? The owner and administrators may; any other client
- * only at its own address. False: no, and the error is answered.
+ * May the caller join or remove a member at this address? The owner, the rank's token and administrators may; any
+ * other client only at its own address. False: no, and the error is answered.
  */
 static bool
 check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
 {
 	const struct api_caller *caller = call->caller;
 
-	if (caller->admin || (caller->tenant != NULL && caller->tenant == owner) ||
+	if (caller->admin || caller->instance != 0 ||
+		(caller->tenant != NULL && caller->tenant == owner) ||
 		(caller->ip != 0 && caller->ip == address))
 		return true;
 	api_error(call, 403, "forbidden", "address",
@@ -559,17 +579,65 @@ read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec
 	return false;
 }
 
-/* The answer to a join carries keys, so the connection must be private. False: the error is answered. */
+/* The keys and tokens of an authenticated job need a private connection. False: the error is answered. */
 static bool
 check_private(struct api_call *call, const struct ppe_job *shape)
 {
 	if (!shape->authenticated || call->caller->private)
 		return true;
 	api_error(call, 403, "forbidden", NULL,
-		"job %s is authenticated, and its key is handed out over TLS or the Unix socket "
-		"alone: use https://, with api.tls in the switch's configuration",
+		"job %s is authenticated, and its keys and tokens are handed out over TLS or the "
+		"Unix socket alone: use https://, with api.tls in the switch's configuration",
 		shape->name);
 	return false;
+}
+
+/* The tokens of a job's ranks, in their order. NULL: no memory. */
+static json_t *
+rank_tokens(const struct ctrl_job *job)
+{
+	struct ctrl_rank_token token;
+	json_t *list = json_array();
+
+	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+		if (!ctrl_rank_token(job, rank, &token)) {
+			json_decref(list);
+			return NULL;
+		}
+		json_array_append_new(list, json_string(token.text));
+	}
+	OPENSSL_cleanse(&token, sizeof(token));
+	return list;
+}
+
+void
+api_post_tokens(struct api_call *call)
+{
+	struct ctrl_log_who who = api_who(call);
+	const struct ctrl_job *job = find_job(call);
+	json_t *list;
+
+	if (job == NULL || !check_private(call, job->job))
+		return;
+	if (call->body != NULL) {
+		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
+		return;
+	}
+	if (job->member == NULL) {
+		api_error(call, 409, "conflict", NULL,
+			"job %s is the configuration's, and its hosts join without tokens: rank "
+			"tokens are for jobs made over the API",
+			job->job->name);
+		return;
+	}
+	list = rank_tokens(job);
+	if (list == NULL) {
+		api_error_memory(call);
+		return;
+	}
+	ctrl_log_change(&who, "rank tokens given", "job=%s size=%u",
+		ctrl_log_quote(job->job->name).text, job->job->nb_sources);
+	api_answer(call, 200, json_pack("{s:o}", "tokens", list));
 }
 
 /*
@@ -630,7 +698,7 @@ api_post_member(struct api_call *call)
 		return;
 	if (job == NULL && create != NULL)
 		join_new(call, rank, size, address);
-	else if (job != NULL && (create == NULL || check_same(call, job)))
+	else if (job != NULL && check_rank(call, rank) && (create == NULL || check_same(call, job)))
 		join(call, job, rank, size, address);
 }
 
@@ -666,7 +734,8 @@ api_delete_member(struct api_call *call)
 		return;
 	}
 	address = member_address(job, (unsigned int)rank);
-	if (address != 0 && !check_peer(call, job->tenant, address))
+	if (!check_rank(call, (unsigned int)rank) ||
+		(address != 0 && !check_peer(call, job->tenant, address)))
 		return;
 	/* A late process must not remove its successor of the same rank. */
 	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))

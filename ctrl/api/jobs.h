@@ -10,6 +10,11 @@
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/membership.h"
 
+struct api_call;
+
+/* May the caller, admitted by API_READ or more, see this job? Not if there is none (NULL). */
+bool api_may_see(const struct api_call *call, const struct ctrl_job *job);
+
 /*
  * Does the job have a member of this rank, joined or not? Ranks of a job of the configuration are its sources'
  * ids, which may have gaps.

@@ -119,13 +119,15 @@ authorize(struct api_request *request, const struct api_route *route)
 {
 	struct api_call *call = &request->call;
 	const struct ctrl_api *api = &call->running->config->api;
+	const char *authorization = header(request, "Authorization");
 	enum api_verdict verdict;
 
 	request->reloads = call->running->reloads;
-	if (!api_authenticate(api, header(request, "Authorization"), &request->caller)) {
+	if (!api_authenticate(api, authorization, &request->caller) &&
+		!api_authenticate_rank(call->running, authorization, &request->caller)) {
 		api_error(call, 401, "unauthorized", NULL,
-			"no tenant of api.tenants has this token: is it the right one, without a "
-			"line end?");
+			"no tenant of api.tenants has this token, and no rank of a job: is it the "
+			"right one, without a line end? A rank's token ends with its job");
 		api_header(call, "WWW-Authenticate", "Bearer error=\"invalid_token\"");
 		return false;
 	}

@@ -45,6 +45,7 @@ QUERIES = ['', 'limit=1', 'limit=0', 'limit=1025', 'limit=-1', 'limit=1e1', 'lim
 HEADERS = [{'Content-Type': 'text/plain'}, {'Content-Type': 'application/jsonx'},
            {'Content-Type': ''}, {'Authorization': 'Bearer'}, {'Authorization': 'Basic dg=='},
            {'Authorization': 'bearer v'}, {'Authorization': 'Bearer v '}, {'Authorization': ''},
+           {'Authorization': 'Bearer ring~0~' + 64 * 'A'}, {'Authorization': 'Bearer %s~%s~' % (40 * 'x', 40 * '9')},
            {'Origin': 'http://evil.example'}, {'Host': 'evil.example'}, {'Connection': 'close'},
            {'X-HTTP-Method-Override': 'DELETE'}, {'Expect': 'something'}, {'Range': 'bytes=0-0'},
            {'Accept-Encoding': 'gzip'}, {'X': 'y' * 9000}]

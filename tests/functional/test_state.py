@@ -96,6 +96,7 @@ def jobs_and_members_come_back():
         kept.ask('DELETE', '/v1/jobs/gone')
         reduce(kept.rack, 0, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
         reduce(kept.rack, 7, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+        token = kept.ask('POST', '/v1/jobs/ring/tokens', None, 200)['tokens'][1]
         before = kept.jobs()
         generations = [before['ring']['generation'], before['job7']['generation']]
         for way in (kept.end, kept.kill, kept.kill):
@@ -109,6 +110,7 @@ def jobs_and_members_come_back():
             check([m['state'] for m in members] == ['joined'] * 2 and
                   members[1]['address'] == '10.77.0.2', '%s', members)
             check('msg="job restored"' in kept.rack.switch.output, 'not logged')
+            check(kept.ask('POST', '/v1/jobs/ring/tokens', None, 200)['tokens'][1] == token, 'another token')
             # Hosts that know nothing of it go on, and in generations that were never before.
             reduce(kept.rack, 0, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
             reduce(kept.rack, 7, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
