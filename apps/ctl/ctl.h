@@ -10,7 +10,8 @@
 
 #include "apps/libweir/http.h"
 
-#define CTL_FOLDER "/run/weir" /* where a switch's socket is */
+#define CTL_FOLDER    "/run/weir" /* where a switch's socket is */
+#define CTL_RANKS_MAX 256u
 
 /* The exit status. */
 enum {
@@ -29,6 +30,7 @@ struct ctl_options {
 	const char *job, *output;
 	double span, interval;
 	unsigned int limit, count;
+	unsigned int rank; /* CTL_RANKS_MAX: all */
 	bool stuck, watch, zeros, wait;
 	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
 	const char *words[2]; /* the command's arguments */
@@ -170,6 +172,7 @@ int command_trace(struct ctl *ctl);
 int command_job_create(struct ctl *ctl);
 int command_job_set(struct ctl *ctl);
 int command_job_delete(struct ctl *ctl);
+int command_job_tokens(struct ctl *ctl);
 int command_member_delete(struct ctl *ctl);
 int command_reload(struct ctl *ctl);
 int command_faults_set(struct ctl *ctl);

@@ -9,9 +9,8 @@
 #include "apps/ctl/get.h"
 #include "ctrl/api/units.h"
 
-#define INDENT    9
-#define POLL_NS   100000000
-#define RANKS_MAX 256
+#define INDENT  9
+#define POLL_NS 100000000
 
 static void
 operation(json_t *job, FILE *out)
@@ -225,11 +224,11 @@ static void
 missing(json_t *block, FILE *out)
 {
 	json_t *list = get(block, "missing");
-	uint64_t numbers[RANKS_MAX];
+	uint64_t numbers[CTL_RANKS_MAX];
 	char text[128];
 	size_t count = 0;
 
-	for (size_t i = 0; i < json_array_size(list) && count < RANKS_MAX; i++) {
+	for (size_t i = 0; i < json_array_size(list) && count < CTL_RANKS_MAX; i++) {
 		double rank = get_number(json_array_get(list, i), "rank");
 
 		if (rank >= 0 && rank < 0x1p32)
@@ -394,6 +393,43 @@ command_job_delete(struct ctl *ctl)
 		else
 			puts("draining: the job ends when its blocks are complete (--wait waits "
 			     "for it)");
+		json_decref(answer);
+	}
+	free(path);
+	return ctl->status;
+}
+
+static const char *
+token_of(json_t *list, size_t rank)
+{
+	const char *text = json_string_value(json_array_get(list, rank));
+
+	return text == NULL ? "-" : text;
+}
+
+int
+command_job_tokens(struct ctl *ctl)
+{
+	const char *job = ctl->options.words[0];
+	char *path = ctl_path("/v1/jobs/", job, "/tokens");
+	unsigned int rank = ctl->options.rank;
+	json_t *answer, *list;
+	size_t size;
+
+	if (ctl_ask(ctl, "POST", path, NULL, &answer)) {
+		list = get(answer, "tokens");
+		size = json_array_size(list);
+		if (ctl_lacks(ctl, answer, "tokens")) {
+			ctl->status = CTL_REFUSED;
+		} else if (rank == CTL_RANKS_MAX) {
+			for (size_t i = 0; i < size; i++)
+				printf("%zu %s\n", i, token_of(list, i));
+		} else if (rank < size) {
+			puts(token_of(list, rank));
+		} else {
+			ctl_say("--rank %u: job %s has %zu ranks, from 0", rank, job, size);
+			ctl->status = CTL_REFUSED;
+		}
 		json_decref(answer);
 	}
 	free(path);

@@ -24,9 +24,9 @@
 /* What options set, as texts: the switch knows the ranges of most. */
 static struct {
 	const char *timeout, *interval, *span;
-	uint64_t limit, count;
+	uint64_t limit, count, rank;
 	bool version;
-} text = {.timeout = "5s", .interval = "1s", .span = "50ms", .limit = 256};
+} text = {.timeout = "5s", .interval = "1s", .span = "50ms", .limit = 256, .rank = CTL_RANKS_MAX};
 static struct ctl_options given;
 
 static const struct option_row everywhere[] = {
@@ -68,6 +68,12 @@ static const struct option_row of_trace[] = {
 };
 static const struct option_row of_job_delete[] = {
 	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
+	{0},
+};
+
+static const struct option_row of_job_tokens[] = {
+	{"rank", 0, OPTION_UINT, &text.rank, 0, CTL_RANKS_MAX - 1, "N",
+		"print the token of this rank, and nothing else"},
 	{0},
 };
 
@@ -168,6 +174,8 @@ static const struct ctl_command commands[] = {
 		command_job_create},
 	{"job set", "JOB", "change settings of a job", 1, NULL, {job_set_fields}, NULL, NULL, NULL, command_job_set},
 	{"job delete", "JOB", "delete a job", 1, of_job_delete, {NULL}, NULL, NULL, NULL, command_job_delete},
+	{"job tokens", "JOB", "print the tokens of a job's ranks, for its hosts", 1, of_job_tokens, {NULL}, NULL, NULL, NULL,
+		command_job_tokens},
 	{"job", "JOB", "show a job: its settings, members and counters", 1, NULL, {NULL}, "/v1/jobs/", view_job, "name", NULL},
 	{"members", "JOB", "show the members of a job, and which is late", 1, NULL, {NULL}, "/v1/jobs/", view_members, "members", NULL},
 	{"member delete", "JOB RANK", "free the rank of a host that is gone", 2, NULL, {NULL}, NULL, NULL, NULL,
@@ -490,6 +498,7 @@ read_options(struct ctl_options *options, int argc, char **argv)
 	given.span = span("for", text.span, 0.001);
 	given.limit = (unsigned int)text.limit;
 	given.count = (unsigned int)text.count;
+	given.rank = (unsigned int)text.rank;
 	given.fields = json_object();
 	for (size_t i = 0; i < 2 && command->fields[i] != NULL; i++)
 		for (const struct field *f = command->fields[i]; f->key != NULL; f++)

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rank tokens: what a host with the token of one rank may do, and how long."""
 import hashlib
+import os
 
 import control
 from openapi import Document
 from rack import Rack, job
 from tap import case, check, main
 
+WEIRCTL = ('ctl', 'weirctl')
 VISION = {'name': 'vision', 'token_sha256': hashlib.sha256(b'v').hexdigest()}
 
 
@@ -96,6 +98,29 @@ def those_of_an_authenticated_job_need_a_private_connection():
         expect(api.tcp('POST', '/v1/jobs/ring/members', member(2), token=token), 403, 'forbidden')
         key = expect(api.unix('POST', '/v1/jobs/ring/members', member(2), token=token), 200)['key']
         check(key not in (None, ''), 'no key')
+
+
+@case
+def weirctl_prints_them():
+    with control.switch(jobs=[job(1, 2)], tenants=[VISION]) as (rack, api):
+        def ctl(*words, status=0):
+            run = rack.spawn('sw', [rack.program(WEIRCTL), '-s', 'unix:' + api.path, *words])
+            check(run.end(20) == status, 'weirctl %s: %s', words, run.output)
+            return run.output
+
+        create(api, 'ring', 'v')
+        tokens = tokens_of(api, 'ring')
+        check(ctl('job', 'tokens', 'ring') == ''.join('%d %s\n' % pair for pair in enumerate(tokens)), 'all')
+        check(ctl('job', 'tokens', 'ring', '--rank', '2') == tokens[2] + '\n', 'one')
+        said = ctl('job', 'tokens', 'ring', '--rank', '3', status=1)
+        check(said == 'weirctl: --rank 3: job ring has 3 ranks, from 0\n', '%s', said)
+        check('tokens are for jobs made over the API' in ctl('job', 'tokens', 'job1', status=1).replace('\n', ' '), 'file')
+        # What it prints is what a host needs.
+        file = os.path.join(rack.folder, 'rank.token')
+        with open(file, 'w') as out:
+            out.write(ctl('job', 'tokens', 'ring', '--rank', '1'))
+        check('ring' in ctl('--token-file', file, 'job', 'ring'), 'job')
+        ctl('--token-file', file, 'jobs', status=1)
 
 
 if __name__ == '__main__':

@@ -32,7 +32,7 @@ def help_of(*words):
 
 def commands():
     """The commands of the summary: ['status', ..., 'job create', ...]."""
-    found = re.findall(r'^  ([a-z]+(?: (?:create|set|delete|show|add|clear))?) +', help_of(), re.M)
+    found = re.findall(r'^  ([a-z]+(?: (?:create|set|delete|tokens|show|add|clear))?) +', help_of(), re.M)
     check(len(found) >= 20 and 'job create' in found, '%s', found)
     return found
 
@@ -92,7 +92,7 @@ def bash_offers(*words):
 
 @case
 def completion_in_bash():
-    for words, want in ((('bl',), {'blocks'}), (('job', ''), {'create', 'set', 'delete'}),
+    for words, want in ((('bl',), {'blocks'}), (('job', ''), {'create', 'set', 'delete', 'tokens'}),
                         (('job', 'set', 'ring', '--policy', ''), {'wait', 'partial', 'error'}),
                         (('job', 'set', 'ring', '--policy', '=', 'p'), {'partial'}),
                         (('faults', ''), {'show', 'set', 'add', 'clear'}), (('member', ''), {'delete'}),
