@@ -37,7 +37,7 @@ rmw_policer_init(
 	policer->full = burst * policer->per_byte;
 	policer->fill = (policer->full + policer->per_tick - 1) / policer->per_tick;
 	policer->burst = burst;
-	policer->units = policer->full;
+	policer->units = (int64_t)policer->full;
 	policer->last = now;
 	return 0;
 }
@@ -48,13 +48,15 @@ rmw_policer_change(
 {
 	struct rmw_policer next;
 	int rc = rmw_policer_init(&next, rate, burst, hz, now);
-	uint64_t bytes;
+	int64_t bytes, most = burst;
 
 	if (rc < 0)
 		return rc;
 	rmw_police(policer, now, 0); /* credit the time until now at the former rate */
-	bytes = policer->units / policer->per_byte;
-	next.units = (bytes < burst ? bytes : burst) * next.per_byte;
+	bytes = policer->units / (int64_t)policer->per_byte;
+	bytes = bytes < most ? bytes : most;
+	bytes = bytes > -most ? bytes : -most;
+	next.units = bytes * (int64_t)next.per_byte;
 	*policer = next;
 	return 0;
 }

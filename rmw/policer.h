@@ -7,6 +7,9 @@
  * RFC 2697's three-color marker (color-blind, excess burst 0: green or red), with tokens that arrive
  * continuously.
  *
+ * What can't be refused is charged (rmw_charge): it takes tokens that are not there yet, and nothing
+ * conforms until they have come. The debt is at most another burst.
+ *
  * DESIGN. Tokens must arrive exactly at the rate, over days, from 1 kbit/s to 400 Gbit/s, on a clock of
  * any frequency, so nothing may be rounded per packet. In bytes, the tokens of an interval are
  * ticks x rate / (8 x hz), a division whose remainder is lost or must be kept. Here the unit is
@@ -30,7 +33,7 @@ struct rmw_policer {
 	uint64_t fill; /* ticks that fill an empty bucket, rounded up */
 	uint32_t burst; /* bytes */
 	uint32_t spare;
-	uint64_t units; /* in the bucket, [0, full] */
+	int64_t units; /* in the bucket, [-full, full]; negative: debt */
 	uint64_t last; /* the time of `units` */
 };
 static_assert(sizeof(struct rmw_policer) == 64, "one line");
@@ -48,8 +51,8 @@ int rmw_policer_init(
 	struct rmw_policer *policer, uint64_t rate, uint32_t burst, uint64_t hz, uint64_t now);
 
 /*
- * Change rate and burst. The bucket keeps its content, in whole bytes, as far as there is room, so that
- * frequent changes grant no more than the rates and the largest burst. Ranges and errors are those of
+ * Change rate and burst. The bucket keeps its content or debt, in whole bytes, as far as there is room, so
+ * that frequent changes grant no more than the rates and the largest burst. Ranges and errors are those of
  * rmw_policer_init(); on error nothing changes. Owner.
  */
 int rmw_policer_change(
@@ -57,7 +60,8 @@ int rmw_policer_change(
 
 /*
  * Returns whether a packet of `bytes` bytes, [0, 2^32), conforms at time `now`, and takes its tokens if
- * so. In any interval of t seconds at most burst + t x rate / 8 bytes conform. Owner. now: ticks,
+ * so. In any interval of t seconds at most burst + t x rate / 8 bytes conform. A packet of 0 bytes conforms
+ * unless there is a debt. Owner. now: ticks,
  * rising; a clock that jumps ahead at most fills the bucket; one that jumps back adds nothing, and time
  * continues from there.
  * Cost: the policer's line, two multiplications.
@@ -65,22 +69,42 @@ int rmw_policer_change(
 static inline bool
 rmw_police(struct rmw_policer *policer, uint64_t now, uint32_t bytes)
 {
-	uint64_t ticks = now - policer->last, units = policer->units, cost;
+	uint64_t ticks = now - policer->last, cost;
+	int64_t units = policer->units, full = (int64_t)policer->full;
 
 	policer->last = now;
+	if (units < 0 && ticks >= policer->fill && ticks <= INT64_MAX) {
+		units += full;
+		ticks -= policer->fill;
+	}
 	if (ticks < policer->fill)
-		units += ticks * policer->per_tick; /* < 2 x full */
+		units += (int64_t)(ticks * policer->per_tick); /* < 2 x full */
 	else if (ticks <= INT64_MAX)
-		units = policer->full;
-	if (units > policer->full)
-		units = policer->full;
+		units = full;
+	if (units > full)
+		units = full;
 	cost = bytes * policer->per_byte; /* no overflow when bytes <= burst */
-	if (bytes > policer->burst || cost > units) {
+	if (bytes > policer->burst || (int64_t)cost > units) {
 		policer->units = units;
 		return false;
 	}
-	policer->units = units - cost;
+	policer->units = units - (int64_t)cost;
 	return true;
+}
+
+/*
+ * Take the tokens of `bytes` bytes at time `now`, whether they are there or not. At most a burst at once, and
+ * the debt is at most a burst. Owner. now and cost: as rmw_police().
+ */
+static inline void
+rmw_charge(struct rmw_policer *policer, uint64_t now, uint32_t bytes)
+{
+	uint64_t cost = (bytes < policer->burst ? bytes : policer->burst) * policer->per_byte;
+
+	rmw_police(policer, now, 0);
+	policer->units -= (int64_t)cost;
+	if (policer->units < -(int64_t)policer->full)
+		policer->units = -(int64_t)policer->full;
 }
 
 #endif

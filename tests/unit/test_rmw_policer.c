@@ -142,17 +142,17 @@ Test(rmw_policer, refuses_wrong_numbers, .timeout = 90)
 
 /* Tokens as an exact fraction: units of 1 / (8 hz) byte in 128 bits, nothing divided. */
 struct model {
-	unsigned __int128 units, full;
+	__int128 units, full;
 	uint64_t rate, hz, last;
 };
 
 static bool
 model_police(struct model *m, uint64_t now, uint32_t bytes)
 {
-	unsigned __int128 cost = (unsigned __int128)bytes * 8 * m->hz;
+	__int128 cost = (__int128)bytes * 8 * m->hz;
 
 	if ((int64_t)(now - m->last) > 0)
-		m->units += (unsigned __int128)(now - m->last) * m->rate;
+		m->units += (__int128)(now - m->last) * m->rate;
 	if (m->units > m->full)
 		m->units = m->full;
 	m->last = now;
@@ -160,6 +160,15 @@ model_police(struct model *m, uint64_t now, uint32_t bytes)
 		return false;
 	m->units -= cost;
 	return true;
+}
+
+static void
+model_charge(struct model *m, uint64_t now, uint32_t bytes)
+{
+	model_police(m, now, 0);
+	m->units -= (__int128)bytes * 8 * m->hz;
+	if (m->units < -m->full)
+		m->units = -m->full;
 }
 
 static uint64_t
@@ -188,7 +197,7 @@ Test(rmw_policer, random_against_a_model, .timeout = 90)
 
 		if (rate > 1000 * GHZ)
 			rate = m.rate = 1000 * GHZ;
-		m.units = m.full = (unsigned __int128)burst * 8 * hz;
+		m.units = m.full = (__int128)burst * 8 * hz;
 		cr_assert_eq(rmw_policer_init(&p, rate, burst, hz, now), 0);
 		for (unsigned int i = 0; i < 500; i++) {
 			uint32_t bytes = (uint32_t)random_below(&state, burst / 2 + 2);
@@ -204,6 +213,69 @@ Test(rmw_policer, random_against_a_model, .timeout = 90)
 	printf("%lu of %lu conform\n", passed, calls);
 	fflush(stdout);
 	cr_assert(passed > calls / 10 && passed < calls * 9 / 10);
+}
+
+/* Half of the packets can't be refused. A byte per tick: what fills an empty bucket is then a whole number of
+ * ticks, and pays exactly that much of a debt. */
+Test(rmw_policer, random_charges_against_a_model, .timeout = 90)
+{
+	uint64_t state = random_seed(), passed = 0, calls = 0;
+
+	for (unsigned int run = 0; run < 2000; run++) {
+		uint32_t burst = 1 + (uint32_t)(random_bits(&state) >> 40);
+		uint64_t hz = clocks[random_below(&state, 6)], now = random_bits(&state);
+		struct model m = {.rate = 8 * hz, .hz = hz, .last = now};
+		struct rmw_policer p;
+
+		m.units = m.full = (__int128)burst * 8 * hz;
+		cr_assert_eq(rmw_policer_init(&p, 8 * hz, burst, hz, now), 0);
+		for (unsigned int i = 0; i < 500; i++) {
+			uint32_t bytes = (uint32_t)random_below(&state, burst + 1ul);
+
+			if (random_below(&state, 2) == 0) {
+				model_charge(&m, now, bytes);
+				rmw_charge(&p, now, bytes);
+			} else {
+				bool conforms = model_police(&m, now, bytes);
+
+				cr_assert_eq(rmw_police(&p, now, bytes), conforms,
+					"burst %u, clock %lu, call %u", burst, hz, i);
+				passed += conforms;
+				calls++;
+			}
+			now += interval(&state, burst);
+		}
+	}
+	cr_assert(passed > calls / 10 && passed < calls * 9 / 10, "%lu of %lu", passed, calls);
+}
+
+Test(rmw_policer, a_debt_is_paid_first, .timeout = 90)
+{
+	struct rmw_policer p;
+
+	cr_assert_eq(rmw_policer_init(&p, 8000, 1000, 1000, 0), 0); /* a byte per tick */
+	rmw_charge(&p, 0, 300);
+	cr_expect_not(rmw_police(&p, 0, 701));
+	rmw_charge(&p, 0, 900);
+	cr_expect_not(rmw_police(&p, 0, 0), "200 are owed");
+	cr_expect_not(rmw_police(&p, 199, 0));
+	cr_expect(rmw_police(&p, 200, 0));
+	cr_expect_not(rmw_police(&p, 200, 1));
+	cr_expect(rmw_police(&p, 201, 1));
+	/* At most a burst is owed, however much was sent, and an idle second does not forgive it. */
+	for (unsigned int i = 0; i < 100; i++)
+		rmw_charge(&p, 201, UINT32_MAX);
+	cr_expect_not(rmw_police(&p, 1200, 0));
+	cr_expect(rmw_police(&p, 1201, 0));
+	cr_expect_not(rmw_police(&p, 1201, 1));
+	rmw_charge(&p, 1201, 1000);
+	cr_expect_not(rmw_police(&p, 2701, 501));
+	cr_expect(rmw_police(&p, 2701, 500));
+	/* A clock that jumps back pays nothing. */
+	rmw_charge(&p, 2701, 500);
+	cr_expect_not(rmw_police(&p, 7, 0));
+	cr_expect_not(rmw_police(&p, 506, 0));
+	cr_expect(rmw_police(&p, 507, 0));
 }
 
 Test(rmw_policer, a_change_keeps_what_is_in_the_bucket, .timeout = 90)
@@ -224,6 +296,15 @@ Test(rmw_policer, a_change_keeps_what_is_in_the_bucket, .timeout = 90)
 	cr_assert_eq(rmw_policer_change(&p, 8000, 10, GHZ, 0), 0);
 	cr_expect_not(rmw_police(&p, 0, 11));
 	cr_expect(rmw_police(&p, 0, 10));
+	/* And so much of a debt. */
+	rmw_charge(&p, 0, 5);
+	cr_assert_eq(rmw_policer_change(&p, 8000, 1000, GHZ, 0), 0);
+	cr_expect_not(rmw_police(&p, GHZ / 1000 * 4, 0));
+	cr_expect(rmw_police(&p, GHZ / 1000 * 5, 0));
+	rmw_charge(&p, GHZ / 1000 * 5, 1000);
+	cr_assert_eq(rmw_policer_change(&p, 8000, 10, GHZ, GHZ / 1000 * 5), 0);
+	cr_expect_not(rmw_police(&p, GHZ / 1000 * 14, 0));
+	cr_expect(rmw_police(&p, GHZ / 1000 * 15, 0));
 	/* What can't be leaves it as it was. */
 	cr_expect_eq(rmw_policer_change(&p, 0, 10, GHZ, 0), -EINVAL);
 	cr_expect(rmw_police(&p, GHZ, 10));
