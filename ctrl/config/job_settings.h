@@ -39,9 +39,11 @@
 	X(timeout_ms, BOTH, YES, INTEGER, shape.timeout_ms, "ms", "1000", 1, 60000, NULL, \
 		"A block that gets no new contribution for this time has a straggler.") \
 	X(rate_mbit, BOTH, YES, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, NULL, \
-		"Rate limit of the job's contributions, counting whole frames. The excess is dropped as `policed`. The burst is " \
-		"10 ms at that rate or one window of all sources, whichever is larger; two windows if they take no more " \
-		"than a second. A change does not refill the bucket. 0: no limit.") \
+		"Rate limit of the job's frames, in each direction: contributions, and what the switch sends for the job " \
+		"(results to all receivers, repeated results, replies; a multicast result counts once per port). Contributions " \
+		"beyond the rate are dropped as `policed`, and all of them until results that were sent beyond it are " \
+		"paid for. The burst is 10 ms at that rate or one window of all sources, whichever is larger; two windows " \
+		"if they take no more than a second. A change does not refill the bucket. 0: no limit.") \
 	X(policy, BOTH, YES, WORD, shape.policy, "", "wait", 0, 0, CTRL_POLICIES, \
 		"What happens to a straggler's block: it waits, is sent without the missing contributions, or fails.") \
 	X(dead_after_ms, BOTH, YES, INTEGER, shape.dead_after_ms, "ms", "10000", 0, 3600000, NULL, \

@@ -139,7 +139,8 @@ static inline bool
 conforms(const struct ppe_worker *worker, struct job_shard *js, const struct ppe_thread *thread)
 {
 	return likely(js->rate_mbit == 0) ||
-		rmw_police(&js->policer, worker->now, thread->packet->pkt_len);
+		(!in_debt(worker, js) &&
+			rmw_police(&js->policer, worker->now, thread->packet->pkt_len));
 }
 
 struct ppe_next

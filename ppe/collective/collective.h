@@ -150,12 +150,13 @@ void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_e
 void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint);
 
-/* Send a small packet to an endpoint, counted as created. payload: at most 64 bytes. Any worker. */
-void send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
+/* Send a small packet to an endpoint, counted as created. job: pays for it; NULL: none. payload: at most 64 bytes.
+ * Any worker. */
+void send_small(struct ppe_worker *worker, struct job_shard *job, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes);
 
 /* Answer the packet's sender: the header `asked` with this status and no elements. payload: at most 64 bytes, or
- * NULL. Any worker. */
+ * NULL. While the job is in debt, only joins are answered. Any worker. */
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);

@@ -47,6 +47,21 @@ block_is(const struct block *block, uint64_t key)
 	return block->hash.live && block->hash.key == key;
 }
 
+/* Packets for the job were made: its rate pays for them. */
+static inline void
+charge(const struct ppe_worker *worker, struct job_shard *js, uint32_t packets, uint32_t bytes)
+{
+	if (unlikely(js->rate_mbit != 0))
+		rmw_charge(&js->sent, worker->now, packets * bytes);
+}
+
+/* Has the switch sent more for the job than its rate allows? */
+static inline bool
+in_debt(const struct ppe_worker *worker, struct job_shard *js)
+{
+	return unlikely(js->rate_mbit != 0) && !rmw_police(&js->sent, worker->now, 0);
+}
+
 /* Have all sources that are not expelled contributed to the block? */
 static inline bool
 block_is_full(const struct job_shard *job, const struct block *block)

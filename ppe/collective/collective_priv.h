@@ -113,12 +113,14 @@ struct job_shard {
 	struct rmw_pool *pool; /* 2 buffers per residue; NULL: no residue is here */
 	struct rmw_quota quota;
 	uint64_t timeout; /* TSC cycles */
-	uint32_t rate_mbit; /* of `policer`; 0: no limit */
+	uint32_t rate_mbit; /* of both policers; 0: no limit */
 	uint32_t records; /* of the block table, reserved for the job */
 	uint32_t serial; /* of the job's shards */
 	struct record_budget *budget; /* where they are reserved. control thread: rw */
 	struct slot *slot; /* `window` entries; those of other shards' residues stay unused */
-	struct rmw_policer policer; /* of this shard's part of the job's rate */
+	/* This shard's part of the job's rate, in each direction: */
+	struct rmw_policer policer; /* of contributions */
+	struct rmw_policer sent; /* of results and replies; a debt stops contributions */
 	struct job_home *home; /* not NULL in the job's home shard */
 	struct job_keys *keys; /* not NULL when the job is authenticated */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */

@@ -322,22 +322,24 @@ burst_of(const struct ppe_job *job, uint64_t rate, unsigned int residues)
 	return (uint32_t)RTE_MIN(burst, BURST_MOST);
 }
 
-/* The rate is divided among the shards as the blocks are. A new rate begins with a full bucket; a change keeps the
- * level. */
+/* The rate is divided among the shards as the blocks are. A new rate begins with full buckets; a change keeps the
+ * levels. */
 static void
 set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe_job *job)
 {
 	unsigned int residues = ppe_job_residues(job, worker->id, worker->workers);
 	uint64_t rate = UINT64_C(1000000) * job->rate_mbit * residues / job->window;
 	uint32_t former = js->rate_mbit;
+	struct rmw_policer *const both[] = {&js->policer, &js->sent};
 
 	if (former == job->rate_mbit)
 		return;
 	js->rate_mbit = residues == 0 ? 0 : job->rate_mbit;
 	if (js->rate_mbit == 0)
 		return;
-	(former == 0 ? rmw_policer_init : rmw_policer_change)(
-		&js->policer, rate, burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
+	for (unsigned int i = 0; i < RTE_DIM(both); i++)
+		(former == 0 ? rmw_policer_init : rmw_policer_change)(both[i], rate,
+			burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
 }
 
 /* Forget the joins of a source that left. During an announcement other workers read the pending joins, so the

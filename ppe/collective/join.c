@@ -42,7 +42,7 @@ join_reply(const struct ppe_job *j)
 #define ANSWER_STEP 8
 
 static void
-send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js,
+send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct pktbuf_endpoint *to)
 {
 	struct answers *a = &lmem(thread)->answers;
@@ -56,7 +56,7 @@ send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, const struct
 		bytes += tag_reply(ppe_state(worker, thread), js, &a->header,
 			js->home->proof[a->header.src_id], payload, bytes);
 	}
-	send_small(worker, to, &a->header, payload, bytes);
+	send_small(worker, js, to, &a->header, payload, bytes);
 }
 
 /* Answer the sources, each under its own nonce. */

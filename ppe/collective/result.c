@@ -35,7 +35,7 @@ source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 }
 
 void
-send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
+send_small(struct ppe_worker *worker, struct job_shard *js, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes)
 {
 	struct rte_mbuf *packet = pktbuf_reply_build(
@@ -46,6 +46,8 @@ send_small(struct ppe_worker *worker, const struct pktbuf_endpoint *to,
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
 	}
+	if (js != NULL)
+		charge(worker, js, 1, packet->pkt_len);
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
@@ -73,8 +75,14 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	struct job_shard *js = state->job[asked->job_id];
 	struct weir_header header = *asked;
 	struct pktbuf_endpoint to;
+	/* A stranger can't make the job pay. */
+	struct job_shard *payer = status == WEIR_STATUS_REFUSED ? NULL : js;
 	uint8_t tagged[64];
 
+	if (payer != NULL && asked->collective != WEIR_COLLECTIVE_JOIN && in_debt(worker, payer)) {
+		payer->count.policed++;
+		return;
+	}
 	endpoint_of(thread, asked->extended, &to);
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
@@ -95,7 +103,7 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 		bytes += tag_reply(state, js, &header, answered, tagged, bytes);
 		payload = tagged;
 	}
-	send_small(worker, &to, &header, payload, bytes);
+	send_small(worker, payer, &to, &header, payload, bytes);
 }
 
 struct weir_header
@@ -252,6 +260,7 @@ send_part(struct ppe_worker *worker, const struct collective *state, struct emis
 		worker->count.drops[PPE_DROP_NO_MBUF]++;
 		return;
 	}
+	charge(worker, js, 1, packet->pkt_len);
 	ppe_output(worker, packet, to->port, PKTBUF_PRIO_RESULT);
 }
 
@@ -321,7 +330,7 @@ multicast_of(struct ppe_worker *worker, struct emission *e, struct job_shard *js
 }
 
 static void
-send_results(struct ppe_worker *worker, struct emission *e,
+send_results(struct ppe_worker *worker, struct emission *e, struct job_shard *js,
 	const struct pktbuf_header_template *const *to, unsigned int n)
 {
 	struct rte_mbuf *packet[EMIT_STEP];
@@ -331,6 +340,7 @@ send_results(struct ppe_worker *worker, struct emission *e,
 	worker->count.created += n;
 	if (unlikely(built < n))
 		worker->count.drops[PPE_DROP_NO_MBUF] += n - built;
+	charge(worker, js, built, built == 0 ? 0 : packet[0]->pkt_len);
 	if (pktbuf_payload_referred(&e->payload))
 		rmw_hold(e->buffer, built);
 	for (unsigned int i = 0; i < built; i++)
@@ -383,11 +393,11 @@ emit(struct ppe_worker *worker, struct ppe_thread *thread)
 		to[0] = multicast_of(worker, e, js, &js->endpoint[e->next]);
 		if (to[0] != NULL) {
 			js->count.results++;
-			send_results(worker, e, to, 1);
+			send_results(worker, e, js, to, 1);
 		}
 	}
 	js->count.results += n;
 	if (n > 0)
-		send_results(worker, e, to, n);
+		send_results(worker, e, js, to, n);
 	return go_on(e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job with a rate gets that and no more; another one does not notice. */
+/* A job with a rate gets that and no more, in both directions; another one does not notice. */
 #include <string.h>
 
 #include <criterion/criterion.h>
@@ -177,3 +177,129 @@ Test(ppe_rate, a_burst_is_a_window_of_a_slow_job, .timeout = 90)
 	cr_expect_leq(bytes, burst + us * MBIT / 8, "%lu bytes in %lu us", bytes, us);
 	stop();
 }
+
+/* -- what the switch sends for a job */
+
+#define SMALL   192 /* frames */
+#define AT_ONCE 16
+#define HEADERS 192 /* of a frame, as the burst counts them */
+
+/* Bytes that a policer lets pass: its burst, what came since, and a packet that took the last of it. */
+static void
+expect_within(uint64_t bytes, uint64_t burst, uint64_t most, uint64_t began)
+{
+	uint64_t us = (rte_rdtsc() - began) * 1000000 / rte_get_tsc_hz();
+
+	cr_expect_leq(bytes, burst + us * MBIT / 8 + most,
+		"%" PRIu64 " bytes in %" PRIu64 " us, after a burst of %" PRIu64, bytes, us, burst);
+}
+
+/* Offer a header `n` times. Returns the bytes that came back. */
+static uint64_t
+offer(const struct weir_header *h, unsigned int n)
+{
+	uint8_t answer[RIG_FRAME_MAX];
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < n; i += AT_ONCE) {
+		for (unsigned int k = 0; k < AT_ONCE; k++)
+			rig_offer(&rig, 0, h, NULL, 0);
+		for (unsigned int got; (got = rig_receive(&rig, 0, answer, 1)) > 0;)
+			bytes += got;
+	}
+	return bytes;
+}
+
+/* A header alone asks for a whole result again. */
+Test(ppe_rate, late_answers_are_paid_for, .timeout = 90)
+{
+	const uint64_t burst = 2 * (HEADERS + 4 * ELEMENTS_MAX) * WINDOW;
+	struct weir_header again = rig_contribution(1, 7, 0, 0, 0);
+	uint64_t began = rte_rdtsc(), bytes;
+	struct short_of less;
+	unsigned int dropped;
+
+	elements = ELEMENTS_MAX;
+	start(1, WINDOW, MBIT);
+	bytes = send_blocks(1, 0, 1, &dropped, &less);
+	bytes += offer(&again, SMALL);
+	expect_within(bytes, burst, HEADERS + 4 * ELEMENTS_MAX, began);
+	cr_expect_gt(bytes, burst / 2, "there is hardly an answer");
+	cr_expect_gt(job_stats(1).policed, 0);
+	/* Without a rate all are answered. */
+	send_blocks(2, 0, 1, &dropped, &less);
+	again.job_id = 2;
+	cr_expect_gt(offer(&again, SMALL), SMALL / 2 * 4 * ELEMENTS_MAX);
+	stop();
+}
+
+/* So are replies. */
+Test(ppe_rate, replies_are_paid_for, .timeout = 90)
+{
+	const uint64_t burst = 2 * (HEADERS + 4 * 64) * WINDOW;
+	struct weir_header stale = rig_contribution(1, 8, 0, 0, 0);
+	uint64_t began = rte_rdtsc(), bytes;
+	struct short_of less;
+	unsigned int dropped;
+
+	elements = 64;
+	start(1, WINDOW, MBIT);
+	bytes = send_blocks(1, 0, 1, &dropped, &less);
+	bytes += offer(&stale, 2 * SMALL);
+	expect_within(bytes, burst, HEADERS, began);
+	cr_expect_gt(job_stats(1).policed, 0);
+	stop();
+}
+
+#define SOURCES 8
+#define ROUNDS  24
+
+/* A root's payload goes to all. Returns the bytes that the ports sent. */
+static uint64_t
+broadcast(uint32_t block)
+{
+	static const uint32_t values[ELEMENTS_MAX];
+	const uint64_t answers = job_stats(1).blocks_complete + 1;
+	uint8_t answer[RIG_FRAME_MAX];
+	uint64_t bytes = 0;
+
+	while (job_stats(1).blocks_complete < answers) {
+		for (unsigned int s = 0; s < SOURCES; s++) {
+			struct weir_header h = rig_contribution(1, 7, s, block, ELEMENTS_MAX);
+
+			h.collective = WEIR_COLLECTIVE_BROADCAST;
+			rig_offer(&rig, s % 2, &h, values, s == 0 ? sizeof(values) : 0);
+		}
+		for (unsigned int port = 0; port < 2; port++)
+			for (unsigned int n; (n = rig_receive(&rig, port, answer, 1)) > 0;)
+				bytes += n;
+	}
+	return bytes;
+}
+
+/* group: 0 for unicast. */
+static void
+results_are_paid_for(uint32_t group)
+{
+	struct rig_config config = {.workers = 1, .threads = 4, .ports = 2, .jobs = 1};
+	const uint64_t rate_s = MBIT * 1000000 / 8, most = HEADERS + 4 * ELEMENTS_MAX;
+	uint64_t began = rte_rdtsc(), bytes = 0;
+
+	config.job[0] = rig_job(1, SOURCES, WINDOW, ELEMENTS_MAX);
+	config.job[0].fixed_generation = 7;
+	config.job[0].rate_mbit = MBIT;
+	config.job[0].group = group;
+	rig_start(&rig, &config);
+	for (uint32_t block = 0; block < ROUNDS; block++)
+		bytes += broadcast(block);
+	/* Two windows, or a second. */
+	expect_within(bytes, RTE_MIN(2 * most * WINDOW * SOURCES, rate_s), most * SOURCES, began);
+	if (group == 0)
+		cr_expect_gt(job_stats(1).policed, 0);
+	else /* a frame for each port and form */
+		cr_expect_eq(job_stats(1).policed, 0, "%" PRIu64, job_stats(1).policed);
+	stop();
+}
+
+CASE(ppe_rate, results_to_all_are_paid_for, results_are_paid_for(0))
+CASE(ppe_rate, a_multicast_result_is_paid_for_once, results_are_paid_for(0xef000001))
