@@ -424,23 +424,32 @@ ppe_destroy_jobs(struct ppe *ppe, struct ppe_program_leaks *leaks)
 }
 
 void
+ppe_job_memory(const struct ppe_job *job, unsigned int workers, struct ppe_memory *memory)
+{
+	memset(memory, 0, sizeof(*memory));
+	for (unsigned int w = 0; w < workers; w++)
+		collective_job_memory(job, w, workers, memory);
+	memory->block_tables += sizeof(struct ppe_job_shards) + sizeof(struct ppe_job);
+	memory->total = memory->data_memory + memory->block_tables;
+}
+
+void
 ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *room)
 {
-	struct ppe_memory memory = {0};
+	struct ppe_memory memory;
 
-	*room = (struct ppe_room){.records_free = UINT32_MAX};
+	ppe_job_memory(job, ppe->config.workers, &memory);
+	*room = (struct ppe_room){.memory_needed = memory.total, .records_free = UINT32_MAX};
 	for (unsigned int w = 0; w < ppe->config.workers; w++) {
 		uint32_t records = 2 * ppe_job_residues(job, w, ppe->config.workers);
 		struct rte_malloc_socket_stats heap;
 
-		collective_job_memory(job, w, ppe->config.workers, &memory);
 		room->records_needed = RTE_MAX(room->records_needed, records);
 		if (rte_malloc_get_socket_stats(
 			    (int)rte_lcore_to_socket_id(ppe->lcore[w]), &heap) == 0)
 			room->memory_free =
 				RTE_MAX(room->memory_free, (uint64_t)heap.greatest_free_size);
 	}
-	room->memory_needed = memory.data_memory + memory.block_tables;
 	collective_room(ppe, room);
 }
 

@@ -83,6 +83,12 @@ struct ppe_memory {
 
 struct ppe; /* a running switch */
 
+/*
+ * Compute what a job of this shape takes on a switch with so many workers, while it exists: its buffers
+ * (data_memory), and its tables, keys and places (block_tables). The others are 0. No side effects, no EAL.
+ */
+void ppe_job_memory(const struct ppe_job *job, unsigned int workers, struct ppe_memory *memory);
+
 /* Compute what ppe_create will allocate for this configuration. No side effects, no EAL. */
 void ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 	const struct ppe_jobs *jobs, struct ppe_memory *memory);

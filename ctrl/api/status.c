@@ -8,7 +8,6 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/config/schema.h"
-#include "ctrl/jobs/tenants.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
 
@@ -58,6 +57,16 @@ workers(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 	return list;
 }
 
+/* Bytes of a job's aggregation buffers. */
+static uint64_t
+data_memory(const struct ctrl_config *config, const struct ppe_job *job)
+{
+	struct ppe_memory memory;
+
+	ppe_job_memory(job, config->ppe.workers, &memory);
+	return memory.data_memory;
+}
+
 static json_t *
 memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 {
@@ -67,7 +76,7 @@ memory(const struct ctrl_running *running, const struct ppe_gauges *gauges)
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
-			data += ctrl_job_memory(running->by_id[i]->job);
+			data += data_memory(config, running->by_id[i]->job);
 	api_put(object, "total", (uint64_t)config->memory_mb << 20);
 	api_put(object, "free", ctrl_memory_free());
 	api_put(object, "data", data);

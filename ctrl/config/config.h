@@ -64,8 +64,8 @@ struct ctrl_listener {
 /* What a tenant may have at most; 0: no limit. */
 struct ctrl_quota {
 	uint32_t jobs;
-	uint32_t memory_mb; /* MiB of aggregation buffers */
-	uint32_t blocks; /* in flight, of all its jobs together */
+	uint32_t memory_mb; /* MiB, of all that its jobs take */
+	uint32_t blocks; /* records of all its jobs together */
 	uint32_t rate_mbit;
 	uint32_t changes_per_s; /* requests that could change something (ctrl/api/auth.h) */
 	uint32_t changes_burst; /* of them at once, [1, 1000000] */

@@ -6,18 +6,6 @@
 
 #include "ctrl/jobs/jobs_priv.h"
 
-#define LINE 64u
-
-uint64_t
-ctrl_job_memory(const struct ppe_job *job)
-{
-	uint64_t payload = RTE_ALIGN(ppe_job_buffer_bytes(job), LINE);
-	uint64_t kept = RTE_ALIGN(ppe_job_payload_bytes(job), LINE);
-
-	return 2ul * job->window * (payload + LINE) +
-		(uint64_t)ppe_job_kept(job) * job->window * (kept + LINE);
-}
-
 const struct ctrl_tenant *
 ctrl_tenant_find(const struct ctrl_api *api, const char *name)
 {
@@ -28,10 +16,13 @@ ctrl_tenant_find(const struct ctrl_api *api, const char *name)
 }
 
 static void
-add(struct ctrl_use *use, const struct ppe_job *job)
+add(const struct ctrl_running *running, struct ctrl_use *use, const struct ppe_job *job)
 {
+	struct ppe_memory memory;
+
+	ppe_job_memory(job, running->config->ppe.workers, &memory);
 	use->jobs++;
-	use->memory += ctrl_job_memory(job);
+	use->memory += memory.total;
 	use->blocks += 2ul * job->window;
 	use->rate_mbit += job->rate_mbit;
 }
@@ -45,11 +36,11 @@ sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
 		const struct ctrl_job *job = running->by_id[i];
 
 		if (job != NULL && job != but && job->tenant == tenant)
-			add(use, job->job);
+			add(running, use, job->job);
 	}
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
 		if (job->tenant == tenant)
-			add(use, job->job);
+			add(running, use, job->job);
 }
 
 void
@@ -94,7 +85,7 @@ ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job
 		return 0;
 	next.rate_mbit = rate_mbit;
 	sum(running, job->tenant, job, &use);
-	add(&use, &next);
+	add(running, &use, &next);
 	return check_rate(job->tenant, &next, &use, why);
 }
 
@@ -104,12 +95,14 @@ ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *
 {
 	struct ctrl_use use;
 	const struct ctrl_quota *quota;
+	uint64_t before;
 
 	if (tenant == NULL)
 		return 0;
 	quota = &tenant->quota;
 	sum(running, tenant, NULL, &use);
-	add(&use, job);
+	before = use.memory;
+	add(running, &use, job);
 	if (quota->jobs > 0 && use.jobs > quota->jobs)
 		return ctrl_deny(why, CTRL_REFUSED_QUOTA, NULL,
 			"tenant %s has %u jobs, those that drain included, and may have %u: delete "
@@ -117,10 +110,9 @@ ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *
 			tenant->name, use.jobs - 1, quota->jobs);
 	if (quota->memory_mb > 0 && use.memory > (uint64_t)quota->memory_mb << 20)
 		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "window",
-			"the job takes %.2f MiB of aggregation buffers, which makes %.2f for "
-			"tenant %s, and it may have %u: a smaller window or fewer elements take "
-			"less",
-			(double)ctrl_job_memory(job) / (1 << 20), (double)use.memory / (1 << 20),
+			"the job takes %.2f MiB, which makes %.2f for tenant %s, and it may have "
+			"%u: a smaller window or fewer elements take less",
+			(double)(use.memory - before) / (1 << 20), (double)use.memory / (1 << 20),
 			tenant->name, quota->memory_mb);
 	if (quota->blocks > 0 && use.blocks > quota->blocks)
 		return ctrl_deny(why, CTRL_REFUSED_QUOTA, "window",

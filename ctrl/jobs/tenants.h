@@ -11,13 +11,10 @@
 /* Sums over a tenant's jobs. */
 struct ctrl_use {
 	uint32_t jobs;
-	uint64_t memory; /* bytes of aggregation buffers */
+	uint64_t memory; /* bytes, of all that they take (ppe_job_memory) */
 	uint64_t blocks; /* that they may keep: twice their windows */
 	uint64_t rate_mbit; /* promised; jobs without a limit count nothing */
 };
-
-/* Bytes of aggregation buffers that a job reserves, their headers included. */
-uint64_t ctrl_job_memory(const struct ppe_job *job);
 
 /* The tenant of a name, or NULL. */
 const struct ctrl_tenant *ctrl_tenant_find(const struct ctrl_api *api, const char *name);

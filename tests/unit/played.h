@@ -122,6 +122,7 @@ setup(void)
 	played.stuck = -1;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		played.silent[s] = -1;
+	config.ppe.workers = 1;
 	config.ppe.identity.ip = SWITCH;
 	config.ppe.packet_bytes = 2048;
 	config.prefix = 24;

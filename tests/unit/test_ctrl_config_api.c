@@ -132,7 +132,7 @@ Test(ctrl_config_api, tenants)
 	cr_assert_eq(t[0].token_sha256[31], 0xad);
 	cr_assert_eq(t[1].token_sha256[31], 0xae);
 	cr_assert(!t[0].admin && t[1].admin);
-	cr_assert_eq(t[0].quota.jobs, 0);
+	cr_assert_eq(t[0].quota.jobs, 32);
 	cr_assert_eq(t[1].quota.jobs, 3);
 	cr_assert_eq(t[1].quota.rate_mbit, 10);
 	/* Not without a limit, unless somebody says so. */
@@ -241,7 +241,7 @@ Test(ctrl_config_api, secrets_are_not_told)
 	cr_assert_str_eq(json_string_value(json_array_get(at(root, "api", "listen"), 0)),
 		"unix:/run/weir/rack7.sock");
 	cr_assert_str_eq(json_string_value(json_object_get(tenant, "name")), "a");
-	cr_assert_eq(json_integer_value(at(tenant, "quota", "jobs")), 0);
+	cr_assert_eq(json_integer_value(at(tenant, "quota", "jobs")), 32);
 	cr_assert_null(at(root, "api", "tls"));
 	free(text);
 	json_decref(root);

@@ -232,8 +232,11 @@ Test(ctrl_jobs, quotas)
 	cr_assert_eq(use.jobs, 1);
 	cr_assert_eq(use.blocks, 256);
 	cr_assert_eq(use.rate_mbit, 60);
-	cr_assert_eq(
-		use.memory, 256 * (1024 + 64 + 64), "payload and bitmap in lines, and a header");
+	ppe_job_memory(job->job, 1, &memory);
+	cr_assert_eq(use.memory, memory.total);
+	cr_assert_geq(memory.data_memory, 256 * (1024 + 64 + 64),
+		"payload and bitmap in lines, and a header");
+	cr_assert_geq(memory.block_tables, 64 * 1024, "and what the engines know of 256 sources");
 	refused(change(job, "rate_mbit", 101), CTRL_REFUSED_QUOTA, "rate_mbit");
 	cr_assert_eq(change(job, "rate_mbit", 100), 0); /* itself does not count twice */
 	cr_assert_eq(change(job, "rate_mbit", 99), 0);
