@@ -298,6 +298,21 @@ ctrl_log_change(const struct ctrl_log_who *who, const char *what, const char *fo
 	va_end(args);
 }
 
+void
+ctrl_log_change_limited(struct ctrl_log_limit *limit, const struct ctrl_log_who *who,
+	const char *what, const char *format, ...)
+{
+	va_list args;
+
+	if (!ctrl_log_allow(limit, now_ms()))
+		return;
+	va_start(args, format);
+	write_line(
+		CTRL_LOG_CTRL, CTRL_LOG_NOTICE, who->text, what, limit->suppressed, format, args);
+	va_end(args);
+	limit->suppressed = 0;
+}
+
 static bool
 is_word(const char *text)
 {

@@ -140,6 +140,17 @@ struct ctrl_log_who ctrl_log_who_itself(const char *why);
 void ctrl_log_change(const struct ctrl_log_who *who, const char *what, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same within a limit, for changes that clients can cause as often as they like: CTRL_LOG_CHANGE_LIMITED. */
+void ctrl_log_change_limited(struct ctrl_log_limit *limit, const struct ctrl_log_who *who,
+	const char *what, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* With a limit of this call site's own. */
+#define CTRL_LOG_CHANGE_LIMITED(who, what, ...)                                                    \
+	do {                                                                                       \
+		static struct ctrl_log_limit limit_of_site;                                        \
+		ctrl_log_change_limited(&limit_of_site, (who), (what), __VA_ARGS__);               \
+	} while (0)
+
 /* A value for a field: as it is when it is a word, else in quotes, escaped; at most 120 bytes. */
 struct ctrl_log_value {
 	char text[128];

@@ -195,20 +195,41 @@ api_limits_set(struct api_limits *limits, const struct ctrl_api *api)
 	}
 }
 
+static double
+take(double *full_at, unsigned int per_s, unsigned int burst, double now)
+{
+	double interval = 1.0 / per_s;
+	/* The bucket's deficit after this request, in seconds of filling. */
+	double lacks = (*full_at > now ? *full_at - now : 0) + interval;
+
+	if (lacks > burst * interval + interval / 1e6)
+		return lacks - burst * interval;
+	*full_at = now + lacks;
+	return 0;
+}
+
 double
 api_limits_take(struct api_limits *limits, const struct ctrl_tenant *tenant, double now)
 {
 	const struct ctrl_quota *quota = &tenant->quota;
 	struct api_bucket *bucket = find_bucket(limits, tenant->name);
-	double interval, lacks;
 
 	if (bucket == NULL || quota->changes_per_s == 0)
 		return 0;
-	interval = 1.0 / quota->changes_per_s;
-	/* The bucket's deficit after this request, in seconds of filling. */
-	lacks = (bucket->full_at > now ? bucket->full_at - now : 0) + interval;
-	if (lacks > quota->changes_burst * interval + interval / 1e6)
-		return lacks - quota->changes_burst * interval;
-	bucket->full_at = now + lacks;
-	return 0;
+	return take(&bucket->full_at, quota->changes_per_s, quota->changes_burst, now);
+}
+
+double
+api_limits_take_address(struct api_limits *limits, uint64_t network, double now)
+{
+	struct api_address_bucket *bucket = &limits->address[0];
+
+	for (unsigned int i = 0; i < API_ADDRESSES && bucket->network != network; i++) {
+		struct api_address_bucket *other = &limits->address[i];
+
+		if (other->network == network || other->full_at < bucket->full_at)
+			bucket = other;
+	}
+	bucket->network = network;
+	return take(&bucket->full_at, API_ADDRESS_CHANGES_PER_S, API_ADDRESS_CHANGES_BURST, now);
 }

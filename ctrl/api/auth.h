@@ -14,7 +14,8 @@
  *
  * Each tenant has a bucket of `changes_burst` changes that fills by `changes_per_s`. A change costs the
  * control thread a loop turn of the slowest worker and a write of the state file; without the limit, one
- * tenant could occupy that thread. A bucket is the time when it is full again, as in ATM's generic cell rate
+ * tenant could occupy that thread. A caller without a tenant may only join and leave, and has a bucket by its
+ * address, unless it is an administrator. A bucket is the time when it is full again, as in ATM's generic cell rate
  * algorithm: nothing has to run to fill it, and a rate changed by a reload holds from the next request on.
  *
  * Thread safety: for the one control thread.
@@ -98,10 +99,21 @@ struct api_bucket {
 	double full_at; /* CLOCK_MONOTONIC, s */
 };
 
-/* The buckets of a configuration's tenants, in its order. All zero: no tenants. */
+/* Joins and leaves of an address without a tenant. The burst is all ranks of the largest job. */
+#define API_ADDRESS_CHANGES_PER_S 50
+#define API_ADDRESS_CHANGES_BURST WEIR_SOURCES_MAX
+#define API_ADDRESSES             64
+
+struct api_address_bucket {
+	uint64_t network; /* struct api_connection's */
+	double full_at;
+};
+
+/* The buckets of a configuration's tenants, in its order, and of other callers. All zero: none. */
 struct api_limits {
 	unsigned int count;
 	struct api_bucket bucket[CTRL_TENANTS_MAX];
+	struct api_address_bucket address[API_ADDRESSES]; /* of the last ones to be in debt */
 };
 
 /* Set the tenants. A tenant of the same name as before keeps its bucket. */
@@ -112,5 +124,11 @@ void api_limits_set(struct api_limits *limits, const struct ctrl_api *api);
  * taken. A tenant that was not set is not limited.
  */
 double api_limits_take(struct api_limits *limits, const struct ctrl_tenant *tenant, double now);
+
+/*
+ * Likewise, from the bucket of a network. When all buckets are in use, a new network gets the fullest one as it
+ * is, so that many addresses get no more than the buckets.
+ */
+double api_limits_take_address(struct api_limits *limits, uint64_t network, double now);
 
 #endif

@@ -139,7 +139,19 @@ authorize(struct api_request *request, const struct api_route *route)
 	return verdict == API_ALLOWED;
 }
 
-/* Limit each tenant's changes, so that one tenant can't occupy the control thread. False: the error is answered. */
+static void
+refuse_often(struct api_call *call, double wait)
+{
+	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a client joins and leaves too often",
+		"%s", api_who(call).text);
+	api_error(call, 429, "too_often", NULL,
+		"an address may join and leave %u times a second: ask again in %.2f s",
+		API_ADDRESS_CHANGES_PER_S, wait);
+	api_header(call, "Retry-After", "%u", (unsigned int)wait + 1);
+}
+
+/* Limit the changes of each tenant, and of each address without one, so that none can occupy the control thread.
+ * False: the error is answered. */
 static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
@@ -147,11 +159,17 @@ check_rate(struct api_request *request, const struct api_route *route)
 	const struct ctrl_tenant *tenant = request->caller.tenant;
 	double wait;
 
-	if (route->method == API_GET || tenant == NULL)
+	if (route->method == API_GET || (tenant == NULL && request->caller.admin))
 		return true;
-	wait = api_limits_take(limits, tenant, ctrl_monotonic());
+	wait = tenant != NULL
+		? api_limits_take(limits, tenant, ctrl_monotonic())
+		: api_limits_take_address(limits, request->peer->network, ctrl_monotonic());
 	if (wait <= 0)
 		return true;
+	if (tenant == NULL) {
+		refuse_often(&request->call, wait);
+		return false;
+	}
 	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a tenant changes too often",
 		"tenant=%s changes_per_s=%u", ctrl_log_quote(tenant->name).text,
 		tenant->quota.changes_per_s);

@@ -138,7 +138,8 @@ ctrl_member_begin(
 		.membership = draw_membership(),
 		.joined = ctrl_unix_time(),
 		.seen = ctrl_monotonic()};
-	ctrl_log_change(who, "member joined", "job=%s rank=%u member_address=%s joined=%u size=%u",
+	CTRL_LOG_CHANGE_LIMITED(who, "member joined",
+		"job=%s rank=%u member_address=%s joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
 		ctrl_job_joined(job), job->job->nb_sources);
 }
@@ -223,7 +224,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
 	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
-	ctrl_log_change(who, "member left", "job=%s rank=%u joined=%u size=%u",
+	CTRL_LOG_CHANGE_LIMITED(who, "member left", "job=%s rank=%u joined=%u size=%u",
 		ctrl_log_quote(job->job->name).text, rank, ctrl_job_joined(job),
 		job->job->nb_sources);
 	ctrl_state_note(running);
@@ -268,7 +269,7 @@ mark_expired(struct ctrl_job *job)
 		if (member->state != CTRL_MEMBER_JOINED || ppe_job_has(job->job, (uint8_t)rank))
 			continue;
 		note_gone(member, CTRL_MEMBER_EXPIRED);
-		ctrl_log_change(&who, "member expired",
+		CTRL_LOG_CHANGE_LIMITED(&who, "member expired",
 			"job=%s rank=%u member_address=%s expire_s=%u",
 			ctrl_log_quote(job->job->name).text, rank,
 			ctrl_address_text(member->address).text, job->expire_s);

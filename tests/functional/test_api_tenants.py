@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Tenants beside each other: how often each may change something, and names that two want."""
+import contextlib
 import hashlib
 import json
 import os
@@ -8,7 +9,7 @@ import time
 
 import control
 from openapi import Document
-from rack import Rack
+from rack import SWITCH_ADDRESS, Rack
 from process import answer_to
 from tap import case, check, main, wait_for
 
@@ -99,6 +100,68 @@ def another_rate_comes_with_a_reload():
         check(burst(api, 'm')[0] >= 2, 'the new tenant')
         quota = api.get('/v1/tenants')['tenants'][1]['quota']
         check(quota['changes_per_s'] == 1 and quota['changes_burst'] == 31, '%s', quota)
+
+
+# -- what a job takes
+
+@case
+def a_quota_counts_all_that_a_job_takes():
+    with switch(tenant('vision', 'v', memory_mb=16, jobs=0)) as (_rack, api):
+        # What DPDK's heap keeps for itself is there then.
+        api.tcp('POST', '/v1/jobs', {'name': 'warm', 'size': 256, 'window': 1, 'elements': 1}, token='v')
+        api.tcp('DELETE', '/v1/jobs/warm', token='v')
+        free, made = api.get('/v1/status')['memory']['free'], 0
+        while True:
+            answer = api.tcp('POST', '/v1/jobs', {'name': 'j%d' % made, 'size': 256, 'window': 1,
+                                                  'elements': 1}, token='v')
+            if answer.status != 201:
+                break
+            made += 1
+        check(answer.status == 403 and answer.code == 'quota', '%s', answer.text)
+        taken = free - api.get('/v1/status')['memory']['free']
+        use = api.get('/v1/tenants')['tenants'][0]
+        print('# %d jobs take %.2f MiB, counted %.2f' % (made, taken / 2 ** 20, use['memory'] / 2 ** 20))
+        check(0.9 * taken <= use['memory'] <= 1.1 * taken, '%d are counted, and %d taken', use['memory'], taken)
+
+
+@case
+def one_tenant_cannot_take_all_ids():
+    with switch(tenant('vision', 'v')) as (_rack, api):
+        made = 0
+        while (answer := api.tcp('POST', '/v1/jobs', {'name': 'j%d' % made, 'size': 1, 'window': 1},
+                                 token='v')).status == 201:
+            made += 1
+        check(answer.code == 'quota' and made == 32, '%d jobs: %s', made, answer.text)
+        check(api.unix('POST', '/v1/jobs', {'name': 'other', 'size': 1}).status == 201, 'none is left')
+
+
+# -- callers without a token
+
+@case
+def a_stranger_joins_and_leaves_only_so_often():
+    with switch() as (rack, api):
+        api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2})
+        began, done, refused = time.monotonic(), 0, None
+        with contextlib.closing(api.connect(0, SWITCH_ADDRESS)) as connection:
+            while done < 2000 and refused is None:
+                joined = api.ask(connection, 'POST', '/v1/jobs/ring/members', {'rank': 0, 'size': 2})
+                left = api.ask(connection, 'DELETE', '/v1/jobs/ring/members/0')
+                done += (joined.status == 200) + (left.status == 200)
+                refused = next((answer for answer in (joined, left) if answer.status == 429), None)
+            took = time.monotonic() - began
+            check(refused is not None, '%d joins and leaves in %.1f s, and none is too many', done, took)
+            check(refused.code == 'too_often' and 'Retry-After' in refused.headers, '%s', refused.text)
+            check(256 <= done <= 256 + 50 * took + 1, '%d in %.1f s', done, took)
+            check(api.ask(connection, 'GET', '/v1/jobs').status == 200, 'reading')
+        # Others are not meant.
+        check(api.tcp('POST', '/v1/jobs/ring/members', {'rank': 1, 'size': 2}, place=1,
+                      address=SWITCH_ADDRESS).status == 200, "another address's")
+        for _ in range(300):
+            check(api.unix('PATCH', '/v1/jobs/ring', {'timeout_ms': 1000}).status == 200, 'an administrator')
+        took = time.monotonic() - began
+        for what in ('member joined', 'member left'):
+            lines = rack.switch.output.count('msg="%s"' % what)
+            check(10 <= lines <= 10 + took + 1, '%d lines "%s" in %.1f s', lines, what, took)
 
 
 # -- names

@@ -71,6 +71,42 @@ Test(ctrl_api_limit, bursts_of_one_and_no_limit)
 	cr_assert_eq(take_all(&tenants[2], 7), 10000, "it is none of those that were set");
 }
 
+/* Requests of a network at one time until one is refused. */
+static unsigned int
+take_all_of(uint64_t network, double now)
+{
+	unsigned int taken = 0;
+
+	while (taken < 10000 && api_limits_take_address(&limits, network, now) <= 0)
+		taken++;
+	return taken;
+}
+
+Test(ctrl_api_limit, an_address_has_a_bucket)
+{
+	const double now = 1000;
+
+	cr_assert_eq(take_all_of(1, now), API_ADDRESS_CHANGES_BURST);
+	cr_assert_float_eq(api_limits_take_address(&limits, 1, now), 0.02, EPSILON);
+	cr_assert_eq(take_all_of(2, now), API_ADDRESS_CHANGES_BURST, "nobody pays for another");
+	api_limits_set(&limits, &api);
+	cr_assert_eq(take_all_of(1, now), 0, "a reload gives nothing back");
+	cr_assert_eq(take_all_of(1, now + 1), API_ADDRESS_CHANGES_PER_S);
+	cr_assert_eq(take_all(&tenants[0], now), 5, "nor does a tenant");
+}
+
+/* Each of very many addresses takes all that it can: they share the buckets. */
+Test(ctrl_api_limit, many_addresses)
+{
+	unsigned int taken = 0;
+
+	for (uint64_t network = 1; network <= 100 * API_ADDRESSES; network++)
+		taken += take_all_of(network, 1000);
+	cr_assert_eq(taken, API_ADDRESSES * API_ADDRESS_CHANGES_BURST);
+	/* One that was always there keeps its own. */
+	cr_assert_eq(take_all_of(100 * API_ADDRESSES, 1001), API_ADDRESS_CHANGES_PER_S);
+}
+
 Test(ctrl_api_limit, a_reload_gives_nothing_back)
 {
 	struct ctrl_tenant next[2] = {tenants[1], tenants[0]};

@@ -186,6 +186,19 @@ Test(ctrl_log, each_site_has_its_limit, .timeout = 90, .init = setup)
 	cr_assert(lines >= 2 * CTRL_LOG_BURST && lines <= 2 * CTRL_LOG_BURST + 4, "%u", lines);
 }
 
+Test(ctrl_log, a_change_may_have_a_limit, .timeout = 90, .init = setup)
+{
+	struct ctrl_log_who who = ctrl_log_who_process(7, 8);
+	struct ctrl_log_limit limit = {.full_at_ms = UINT64_MAX / 2};
+
+	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 0);
+	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 1);
+	limit.full_at_ms = 0;
+	ctrl_log_change_limited(&limit, &who, "joined", "n=%d", 2);
+	cr_assert_str_eq(read_all(),
+		"<5>level=notice module=ctrl msg=\"joined\" uid=7 pid=8 n=2 suppressed=2\n");
+}
+
 Test(ctrl_log, rte_log_has_the_same_form, .timeout = 90, .init = setup)
 {
 	struct ctrl_log_config config = levels(CTRL_LOG_NOTICE);
