@@ -446,9 +446,10 @@ ppe_job_room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *
 
 		room->records_needed = RTE_MAX(room->records_needed, records);
 		if (rte_malloc_get_socket_stats(
-			    (int)rte_lcore_to_socket_id(ppe->lcore[w]), &heap) == 0)
-			room->memory_free =
-				RTE_MAX(room->memory_free, (uint64_t)heap.greatest_free_size);
+			    (int)rte_lcore_to_socket_id(ppe->lcore[w]), &heap) != 0)
+			continue;
+		room->memory_free = RTE_MAX(room->memory_free, (uint64_t)heap.greatest_free_size);
+		room->memory_left = RTE_MAX(room->memory_left, (uint64_t)heap.heap_freesz_bytes);
 	}
 	collective_room(ppe, room);
 }

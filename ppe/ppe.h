@@ -152,6 +152,7 @@ uint16_t ppe_generation_after(struct ppe *ppe, uint8_t id);
 /* The needs of a job of this shape, and what is free. */
 struct ppe_room {
 	uint64_t memory_needed, memory_free; /* bytes; free: the largest piece that DPDK has */
+	uint64_t memory_left; /* all pieces together */
 	uint32_t records_needed, records_free; /* block records, on the worker with the fewest */
 };
 

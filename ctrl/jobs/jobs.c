@@ -247,6 +247,53 @@ check_deleted(const struct ctrl_running *running, const struct ctrl_job_spec *sp
 	return 0;
 }
 
+/* Add up what deleted jobs of the configuration need when they return; what a leaving job has is not free yet.
+ * Returns one of them, or NULL. */
+static const struct ppe_job *
+sum_returning(const struct ctrl_running *running, struct ppe_room *room)
+{
+	const unsigned int workers = running->config->ppe.workers;
+	const struct ppe_job *returning = NULL;
+	struct ppe_memory memory;
+
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ppe_job *job = running->config->jobs.by_id[id];
+
+		if (job == NULL || running->by_id[id] != NULL || id_is_leaving(running, id))
+			continue;
+		ppe_job_memory(job, workers, &memory);
+		room->memory_needed += memory.total;
+		room->records_needed += 2 * ((job->window + workers - 1) / workers);
+		returning = job;
+	}
+	return returning;
+}
+
+/* Refuse a job that takes what deleted jobs of the configuration need at the next start. */
+static int
+check_returning(struct ctrl_running *running, const struct ppe_job *shape, struct ctrl_refusal *why)
+{
+	struct ppe_room sum = {0}, room;
+	const struct ppe_job *returning = sum_returning(running, &sum);
+	bool records;
+
+	if (returning == NULL)
+		return 0;
+	running->engine->room(running->ppe, shape, &room);
+	room.memory_needed += sum.memory_needed;
+	room.records_needed += sum.records_needed;
+	records = room.records_needed > room.records_free;
+	if (!records && room.memory_needed <= room.memory_left)
+		return 0;
+	ctrl_deny(why, CTRL_REFUSED_MEMORY, records ? "window" : NULL,
+		"the job takes %s that deleted jobs of the configuration, such as \"%s\", need at "
+		"the next start: a smaller window or fewer elements take less, or remove those "
+		"jobs from the file and reload",
+		records ? "block records" : "memory", returning->name);
+	why->room = room;
+	return -EINVAL;
+}
+
 /* Refuse a multicast group of another tenant's job: each would get the other's results. */
 static int
 check_group(const struct ctrl_running *running, uint32_t group, const struct ctrl_tenant *tenant,
@@ -353,6 +400,8 @@ create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	if (rc == 0 && spec->first_address != 0)
 		rc = ctrl_member_check(running, spec->first_rank, spec->shape.nb_sources,
 			spec->first_address, why);
+	if (rc == 0)
+		rc = check_returning(running, &spec->shape, why);
 	if (rc == 0)
 		rc = ctrl_jobs_check_workers(running, why);
 	if (rc < 0)

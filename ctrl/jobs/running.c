@@ -77,6 +77,7 @@ ctrl_running_destroy(struct ctrl_running *running)
 		running->leaving = job->leaving_next;
 		ctrl_job_free(job);
 	}
+	json_decref(running->set_aside);
 	free(running);
 }
 

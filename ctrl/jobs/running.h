@@ -94,6 +94,7 @@ struct ctrl_running {
 		state_due; /* when the state file is to be written (ctrl/jobs/state.h) */
 	bool state_open; /* it has been read: it may be written */
 	bool state_failed; /* it could not be */
+	json_t *set_aside; /* jobs of the state that did not fit, as they are in it; or NULL */
 	struct ppe_stats stats; /* of the last ctrl_running_read */
 	struct ctrl_pulse pulse[PPE_WORKERS_MAX];
 	bool link_is_down[PPE_PORTS_MAX]; /* at the last tick */

@@ -89,6 +89,26 @@ job_json(const struct ctrl_job *job)
 	return object;
 }
 
+/* Does the job wait for a start at which it fits? */
+static bool
+is_aside(const json_t *job)
+{
+	return json_is_true(json_object_get(job, "set_aside"));
+}
+
+/* Was a job of this name made over the API since this one was set aside? */
+static bool
+is_replaced(const struct ctrl_running *running, const json_t *job)
+{
+	const char *name = json_string_value(json_object_get(job, "name"));
+
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
+		if (running->by_id[id] != NULL && !running->by_id[id]->from_file &&
+			strcmp(running->by_id[id]->job->name, name) == 0)
+			return true;
+	return false;
+}
+
 static json_t *
 state_json(const struct ctrl_running *running)
 {
@@ -102,6 +122,9 @@ state_json(const struct ctrl_running *running)
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (running->by_id[id] != NULL && !running->by_id[id]->from_file)
 			json_array_append_new(jobs, job_json(running->by_id[id]));
+	for (size_t i = 0; i < json_array_size(running->set_aside); i++)
+		if (!is_replaced(running, json_array_get(running->set_aside, i)))
+			json_array_append(jobs, json_array_get(running->set_aside, i));
 	return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "weir_state", CTRL_STATE_VERSION,
 		"switch", running->config->name, "saved", (json_int_t)ctrl_unix_time(), "instances",
 		(json_int_t)running->instances, "generations", generations, "jobs", jobs);
@@ -238,30 +261,51 @@ restore_job(struct ctrl_running *running, const json_t *object, struct ctrl_refu
 	return 0;
 }
 
+/* The job does not fit: keep it for the next start. False: no memory. */
+static bool
+set_aside(struct ctrl_running *running, json_t *object, const struct ctrl_refusal *why)
+{
+	struct ctrl_log_who who = ctrl_log_who_itself("restart");
+
+	ctrl_log_change(&who, "job set aside: it does not fit this configuration",
+		"job=%s id=%d reason=%s", ctrl_log_quote(text_of(object, "name")).text,
+		(int)number(object, "id"), ctrl_log_quote(why->message).text);
+	if (running->set_aside == NULL)
+		running->set_aside = json_array();
+	return json_object_set_new(object, "set_aside", json_true()) == 0 &&
+		json_array_append(running->set_aside, object) == 0;
+}
+
+/* Bring back the jobs that were, or were not, set aside before. False: no memory. */
+static bool
+restore_jobs(struct ctrl_running *running, const json_t *jobs, bool were_aside)
+{
+	struct ctrl_refusal why;
+
+	for (size_t i = 0; i < json_array_size(jobs); i++) {
+		json_t *object = json_array_get(jobs, i);
+
+		if (is_aside(object) == were_aside && restore_job(running, object, &why) < 0 &&
+			!set_aside(running, object, &why))
+			return false;
+	}
+	return true;
+}
+
 int
 ctrl_state_restore(
 	struct ctrl_running *running, const struct ctrl_state *state, char *error, size_t size)
 {
 	const json_t *jobs = json_object_get(state->root, "jobs");
-	struct ctrl_refusal why;
 	int rc;
 
 	running->instances = state->instances;
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
 		if (running->reserved[id] == 0)
 			running->reserved[id] = state->reserved[id];
-	for (size_t i = 0; i < json_array_size(jobs); i++) {
-		const json_t *object = json_array_get(jobs, i);
-
-		if (restore_job(running, object, &why) == 0)
-			continue;
-		snprintf(error, size,
-			"%s: job \"%s\" was made over the API, and does not fit this "
-			"configuration: "
-			"%s. Change the configuration, or start once with --forget-state, which "
-			"lays the file aside and loses all such jobs",
-			state->path, text_of(object, "name"), why.message);
-		return -EINVAL;
+	if (!restore_jobs(running, jobs, false) || !restore_jobs(running, jobs, true)) {
+		snprintf(error, size, "%s: %s", state->path, strerror(ENOMEM));
+		return -ENOMEM;
 	}
 	running->state_open = true;
 	rc = running->config->state_file[0] != '\0' ? write_now(running) : 0;
@@ -291,8 +335,9 @@ static const struct ctrl_key keys[] = {
 	LIST("generations", WEIR_JOBS_MAX),
 	NUMBER("generations[].job", 0, WEIR_JOBS_MAX - 1),
 	NUMBER("generations[].reserved", 1, UINT16_MAX),
-	LIST("jobs", WEIR_JOBS_MAX),
+	LIST("jobs", INT32_MAX), /* those set aside are any number */
 	CTRL_JOB_IDENTITY("jobs[].", NULL, NULL)
+	{"jobs[].set_aside", CTRL_BOOLEAN, "", .fallback = "false"},
 	{"jobs[].tenant", CTRL_TEXT, "", NULL, .max = CTRL_NAME_BYTES - 1},
 	/* A file of an earlier version may lack settings. */
 #define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "jobs[]." #key, CTRL_##kind, __VA_ARGS__},)
@@ -374,6 +419,8 @@ check_jobs(struct ctrl_error *error, const struct ctrl_state *state)
 
 		for (size_t j = 0; j < i; j++) {
 			other = json_array_get(list, j);
+			if (is_aside(object) || is_aside(other))
+				continue;
 			if (number(other, "id") == number(object, "id"))
 				return ctrl_refuse(error, ctrl_path("jobs[%zu].id", i),
 					"%d is there twice", (int)number(object, "id"));

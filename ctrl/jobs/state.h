@@ -45,9 +45,10 @@ void ctrl_state_destroy(struct ctrl_state *state);
 void ctrl_state_begin(const struct ctrl_state *state, struct ctrl_config *config);
 
 /*
- * Before the workers start: bring back jobs and generations, and write the file for the first time.
- * Without state.file: 0 and nothing. -errno with a line in `error`: a job does not fit this
- * configuration, or the file can't be written.
+ * Before the workers start: bring back jobs and generations, and write the file for the first time. A job
+ * that does not fit this configuration is logged and set aside: it stays in the file, for the next start,
+ * until another job of its name is made over the API. Without state.file: 0 and nothing. -errno with a line
+ * in `error`: no memory, or the file can't be written.
  */
 int ctrl_state_restore(
 	struct ctrl_running *running, const struct ctrl_state *state, char *error, size_t size);

@@ -188,20 +188,63 @@ def a_damaged_state_refuses_the_start_and_stays():
 
 
 @case
-def a_state_that_does_not_fit_the_configuration_is_said():
+def a_job_that_does_not_fit_is_set_aside():
     with Kept() as kept:
         kept.up()
-        kept.create('ring', 2, id=5)
+        kept.create('ring', 2, id=5, timeout_ms=77)
+        kept.create('pair', 2)
+        for rank in range(2):
+            kept.join('ring', rank, 2, rank)
         kept.end()
-        for jobs in ([job(5, 2)], [job(6, 2, name='ring')]):
+        for jobs, names in (([job(5, 2)], ['job5', 'pair']), ([job(6, 2, name='ring')], ['pair', 'ring'])):
             kept.rack.jobs = jobs
-            run = kept.start()
-            check(run.end(20) == 1, '%s', run.output)
-            check('"ring" was made over the API' in run.output and 'already' in run.output, '%s',
-                  run.output)
+            kept.up()
+            check(sorted(kept.jobs()) == names, '%s', kept.jobs())
+            line = next(line for line in kept.rack.switch.output.splitlines() if 'set aside' in line)
+            check('job=ring' in line and 'already' in line, '%s', line)
+            kept.create('more', 2)  # the file is written again
+            kept.ask('DELETE', '/v1/jobs/more')
+            kept.end()
         kept.rack.jobs = []
         kept.up()
-        check(list(kept.jobs()) == ['ring'], 'lost')
+        check(sorted(kept.jobs()) == ['pair', 'ring'], 'lost: %s', kept.jobs())
+        now = kept.api.get('/v1/jobs/ring')
+        check((now['id'], now['timeout_ms'], now['joined']) == (5, 77, 2), '%s', now)
+        check(not any(j.get('set_aside') for j in kept.state()['jobs']), '%s', kept.state())
+        kept.end()
+        # Another job of the name takes its place.
+        kept.rack.jobs = [job(5, 2)]
+        kept.up()
+        kept.create('ring', 3)
+        kept.end()
+        kept.rack.jobs = []
+        kept.up()
+        check(kept.jobs()['ring']['size'] == 3 and len(kept.state()['jobs']) == 2, '%s', kept.state())
+        kept.end()
+
+
+@case
+def what_a_deleted_job_of_the_file_needs_stays_free():
+    with Kept(jobs=[job(0, 2, window=64)], changes={'tables': {'blocks': 192}}) as kept:
+        kept.up()
+        kept.ask('DELETE', '/v1/jobs/job0', status=200)
+        error = kept.ask('POST', '/v1/jobs', {'name': 'large', 'size': 2, 'window': 64}, 507)['error']
+        check('job0' in error['message'] and error['key'] == 'window', '%s', error)
+        kept.create('small', 2, window=32)
+        kept.kill()
+        kept.up()
+        check(sorted(kept.jobs()) == ['job0', 'small'], '%s', kept.jobs())
+        kept.end()
+    # Of memory, too: each of these takes far more than half.
+    shape = {'window': 4096, 'deterministic': True}
+    with Kept(jobs=[job(0, 8, **shape)], changes={'memory_mb': 96}) as kept:
+        kept.up()
+        kept.ask('DELETE', '/v1/jobs/job0')
+        error = kept.ask('POST', '/v1/jobs', dict(shape, name='large', size=8), 507)['error']
+        check('job0' in error['message'], '%s', error)
+        kept.kill()
+        kept.up()
+        check(list(kept.jobs()) == ['job0'], '%s', kept.jobs())
         kept.end()
 
 

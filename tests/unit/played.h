@@ -41,6 +41,8 @@ static struct {
 	bool leaving[WEIR_JOBS_MAX];
 	uint16_t generation[WEIR_JOBS_MAX];
 	double silent[WEIR_SOURCES_MAX];
+	uint64_t left; /* memory, all pieces together */
+	uint32_t records; /* free ones */
 } played;
 
 static int
@@ -61,7 +63,11 @@ static void
 room(const struct ppe *ppe, const struct ppe_job *job, struct ppe_room *r)
 {
 	(void)ppe;
-	*r = (struct ppe_room){1000u * job->window, 77, 2u * job->window, 9};
+	*r = (struct ppe_room){.memory_needed = 1000u * job->window,
+		.memory_free = 77,
+		.memory_left = played.left,
+		.records_needed = 2u * job->window,
+		.records_free = played.records};
 }
 
 static unsigned int
@@ -120,6 +126,7 @@ setup(void)
 	memset(&config, 0, sizeof(config));
 	memset(&tenant.quota, 0, sizeof(tenant.quota));
 	played.stuck = -1;
+	played.records = 9;
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		played.silent[s] = -1;
 	config.ppe.workers = 1;

@@ -161,6 +161,32 @@ Test(ctrl_jobs, who_leaves_counts)
 	cr_assert_eq(ctrl_job_create(running, &spec, &tenant, &who, &job, &why), 0);
 }
 
+/* They come back at the next start, and before what the API has made. */
+Test(ctrl_jobs, what_deleted_jobs_of_the_file_need_stays_free)
+{
+	struct ctrl_job_spec spec = spec_of("a");
+	struct ppe_memory memory;
+	struct ctrl_job *job;
+
+	ppe_job_memory(&of_file, 1, &memory);
+	played.leaving[1] = true;
+	cr_assert(delete (running->by_id[1]));
+	create("while_it_leaves");
+	played.leaving[1] = false;
+	ctrl_jobs_tick(running);
+	played.left = 64000 + memory.total;
+	played.records = 2 * 128 - 1;
+	create_refused(spec, NULL, CTRL_REFUSED_MEMORY, "window");
+	cr_assert_not_null(strstr(why.message, "\"file\""), "%s", why.message);
+	cr_assert_eq(why.room.records_needed, 2 * 128);
+	played.records++;
+	played.left--;
+	create_refused(spec, NULL, CTRL_REFUSED_MEMORY, "");
+	cr_assert_eq(why.room.memory_needed, 64000 + memory.total);
+	played.left++;
+	cr_assert_eq(ctrl_job_create(running, &spec, NULL, &who, &job, &why), 0, "%s", why.message);
+}
+
 /* No change waits for a stuck worker. */
 Test(ctrl_jobs, a_stuck_worker)
 {
@@ -216,6 +242,7 @@ Test(ctrl_jobs, quotas)
 {
 	struct ctrl_job_spec spec = spec_of("a");
 	struct ctrl_job *job;
+	struct ppe_memory memory;
 	struct ctrl_use use;
 
 	tenant.quota =
@@ -349,6 +376,8 @@ Test(ctrl_jobs, any_order)
 	struct ctrl_job *job;
 	char name[16];
 
+	played.left = UINT32_MAX;
+	played.records = UINT16_MAX;
 	srandom((unsigned int)random_seed());
 	create("first"); /* the played table is known from now on */
 	for (unsigned int step = 0; step < 20000; step++) {

@@ -14,6 +14,8 @@ Test(ctrl_jobs_edges, a_deleted_job_of_the_file_keeps_its_place)
 {
 	struct ctrl_job_spec spec = spec_of("other");
 
+	played.left = UINT32_MAX;
+	played.records = UINT16_MAX;
 	create("zero");
 	delete (running->by_id[1]);
 	cr_assert_eq(create("next")->job->id, 2);

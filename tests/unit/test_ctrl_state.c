@@ -284,6 +284,10 @@ Test(ctrl_state, the_tick_writes_what_counts)
 	"\"timeout_ms\": 1000, \"results\": \"unicast\", \"rate_mbit\": 0, \"expire_s\": 0, "      \
 	"\"authenticate\": false, \"created\": 1, \"members\": [{\"rank\": 1, "                    \
 	"\"address\": \"10.77.0.2\", \"joined\": 2, \"state\": \"joined\"}]}"
+/* Names and ids of those that were set aside may be in use. */
+#define ASIDE                                                                                      \
+	"{\"set_aside\": true, \"id\": 0, \"name\": \"ring\", \"tenant\": \"\", \"size\": 2, "     \
+	"\"created\": 1, \"members\": []}"
 #define STATE(jobs)                                                                                \
 	"{\"weir_state\": 1, \"switch\": \"weir\", \"saved\": 1, \"instances\": 1,\n"              \
 	"\"generations\": [{\"job\": 0, \"reserved\": 9}],\n\"jobs\": [" jobs "]}"
@@ -319,6 +323,8 @@ Test(ctrl_state, what_is_not_understood_is_refused_with_its_place)
 
 	cr_assert_eq(parse(STATE(JOB), error), 0, "%s", error);
 	cr_assert_eq(parse(STATE(""), error), 0, "%s", error);
+	cr_assert_lt(parse(STATE(JOB "," JOB), error), 0);
+	cr_assert_eq(parse(STATE(JOB "," ASIDE "," ASIDE), error), 0, "%s", error);
 	expect_refused("\"window\": 64", "\"window\": 63", "jobs[0].window: 63 is not a power");
 	expect_refused("\"size\": 2, ", "", "jobs[0].size: this key is required");
 	expect_refused("\"window\"", "\"windov\"", "jobs[0].windov: unknown key");
