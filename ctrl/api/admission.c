@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: limits, and which one is closed when a listener is full. */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "ctrl/api/server_priv.h"
 
-/* Where a connection comes from, for counting. The owner of an IPv6 address usually has its whole /64. */
+/* Where a connection comes from, for counting; never 0. The owner of an IPv6 address usually has its whole /64. */
 static uint64_t
 network_of(const struct sockaddr *address)
 {
@@ -27,7 +28,7 @@ network_of(const struct sockaddr *address)
 		memcpy(&in6, address, sizeof(in6));
 		memcpy(&network, &in6.sin6_addr, sizeof(network));
 	}
-	return network;
+	return network == 0 ? 1 : network; /* ::1 */
 }
 
 static bool
@@ -41,6 +42,9 @@ api_close(struct api_connection *c)
 {
 	c->closing = true;
 	shutdown(c->fd, SHUT_RDWR);
+	/* libmicrohttpd does not look at a suspended connection. */
+	if (c->suspended != NULL)
+		api_request_abandon(c->suspended);
 }
 
 static void
@@ -164,11 +168,11 @@ count_of_owner(const struct api_connection *one)
 	return n;
 }
 
-/* Has the connection shown no token for too long? */
+/* Has the connection shown no token, in its first request or for too long? */
 static bool
 is_unauthenticated(const struct api_connection *c, double now)
 {
-	return rank_of(c) == RANK_UNAUTHENTICATED && now - c->began > API_TOKEN_S;
+	return rank_of(c) == RANK_UNAUTHENTICATED && (c->stranger || now - c->began > API_TOKEN_S);
 }
 
 /*
@@ -187,50 +191,60 @@ standing(const struct api_connection *c, double now)
 		rights = 0;
 	else if (rank_of(c) == RANK_TENANT && count > API_SHARE)
 		rights = 1;
-	return rights << 16 | (UINT8_MAX - count) << 1 | busy;
+	return rights << 16 | (API_CONNECTIONS + API_CLOSING - count) << 1 | busy;
 }
 
-/* The connection to close: that with the lowest standing, and of these the oldest. */
-static struct api_connection *
-choose(const struct api_listener *listener, double now)
+/* Does the connection take a place of these clients? network: of TCP clients; 0: of any. */
+static bool
+is_among(const struct api_connection *c, const struct api_listener *listener, uint64_t network)
+{
+	return c->listener == listener && !c->closing && (network == 0 || c->network == network);
+}
+
+static unsigned int
+count_among(const struct api_listener *listener, uint64_t network)
+{
+	const struct api_connection *c;
+	unsigned int n = 0;
+
+	TAILQ_FOREACH (c, &listener->server->connections, next)
+		n += is_among(c, listener, network);
+	return n;
+}
+
+/* Close the connection with the lowest standing, and of these the oldest. False: an administrator's, in use. */
+static bool
+make_room(const struct api_listener *listener, uint64_t network, double now)
 {
 	struct api_connection *c, *worst = NULL;
+	unsigned int least = UINT_MAX;
 
 	/* The list is in the order of arrival. */
-	TAILQ_FOREACH (c, &listener->server->connections, next)
-		if (c->listener == listener && !c->closing &&
-			(worst == NULL || standing(c, now) < standing(worst, now)))
+	TAILQ_FOREACH (c, &listener->server->connections, next) {
+		unsigned int rank = is_among(c, listener, network) ? standing(c, now) : UINT_MAX;
+
+		if (rank < least) {
 			worst = c;
-	return worst;
+			least = rank;
+		}
+	}
+	if (worst == NULL || (rank_of(worst) == RANK_ADMIN && worst->serving))
+		return false;
+	api_close(worst);
+	return true;
 }
 
 enum MHD_Result
 api_accept(void *cls, const struct sockaddr *address, socklen_t length)
 {
 	const struct api_listener *listener = cls;
-	bool local = is_local(listener);
-	uint64_t network = local ? 0 : network_of(address);
-	unsigned int all = 0, here = 0, unauthenticated = 0;
-	struct api_connection *c;
+	uint64_t network = is_local(listener) ? 0 : network_of(address);
 	double now = ctrl_monotonic();
 
 	(void)length;
-	TAILQ_FOREACH (c, &listener->server->connections, next) {
-		if (c->listener != listener || c->closing)
-			continue;
-		all++;
-		if (!local && c->network == network) {
-			here++;
-			unauthenticated += is_unauthenticated(c, now);
-		}
-	}
-	if (here >= API_PER_ADDRESS || unauthenticated >= API_NO_TOKEN)
-		return MHD_NO;
-	if (all < API_CONNECTIONS)
+	if (network != 0 && count_among(listener, network) >= API_PER_ADDRESS)
+		return make_room(listener, network, now) ? MHD_YES : MHD_NO;
+	if (count_among(listener, 0) < API_CONNECTIONS || make_room(listener, 0, now))
 		return MHD_YES;
-	c = choose(listener, now);
-	if (rank_of(c) == RANK_ADMIN && c->serving)
-		return MHD_NO;
-	api_close(c);
-	return MHD_YES;
+	return MHD_NO;
 }

@@ -13,6 +13,7 @@
 
 #define JSON_TYPE    "application/json"
 #define STREAM_BLOCK 16384
+#define FIRST_BYTES  16384 /* of a text */
 
 void
 api_answer_clear(struct api_answer *answer)
@@ -81,6 +82,13 @@ api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t le
 	if (response == NULL)
 		free(bytes);
 	answer_with(call, type, response);
+}
+
+void
+api_answer_text(struct api_call *call, const char *type)
+{
+	api_answer_bytes(call, type, call->text.at, call->text.used);
+	call->text.at = NULL;
 }
 
 void
@@ -167,6 +175,26 @@ api_wait(struct api_call *call, unsigned int ms)
 {
 	begin(call, 0);
 	call->wait_ms = ms;
+}
+
+void
+api_in_steps(struct api_call *call, size_t size, bool (*begin_steps)(struct api_call *, void *),
+	bool (*step)(struct api_call *, void *))
+{
+	call->unfinished = true;
+	if (call->context == NULL) {
+		call->context = calloc(1, size);
+		if (call->context == NULL) {
+			api_error_memory(call);
+			call->unfinished = false;
+			return;
+		}
+		call->context_free = free;
+		api_text_begin(&call->text, FIRST_BYTES);
+		call->unfinished = begin_steps(call, call->context);
+	}
+	while (call->unfinished && ctrl_monotonic() < call->until)
+		call->unfinished = step(call, call->context);
 }
 
 void

@@ -35,6 +35,9 @@ void api_answer(struct api_call *call, unsigned int status, json_t *body);
 void api_answer_constant(struct api_call *call, const char *type, const void *bytes, size_t length);
 void api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t length);
 
+/* 200 with call->text. */
+void api_answer_text(struct api_call *call, const char *type);
+
 /*
  * 200 with what `read` writes, up to `room` bytes at a time. It returns how many, or -1 at the end (as
  * MHD_ContentReaderCallback). stream_free frees the stream, now or later.

@@ -6,7 +6,8 @@
  * line to API_ROUTES, and the operation to docs/openapi.yaml. Answers: ctrl/api/answer.h.
  *
  * A handler runs on the control thread, between two turns of its event loop, and must not wait for
- * anything. When it returns, it has answered, or asked to be called again (api_wait).
+ * anything. When it returns, it has answered, or asked to be called again (api_wait). One that may take longer than
+ * about a millisecond does its work in steps (api_in_steps).
  */
 #ifndef CTRL_API_CALL_H
 #define CTRL_API_CALL_H
@@ -19,6 +20,7 @@
 
 #include "ctrl/api/answer.h"
 #include "ctrl/api/auth.h"
+#include "ctrl/api/text.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/jobs/running.h"
 
@@ -53,9 +55,12 @@ struct api_call {
 	struct api_answer answer;
 
 	/* across calls of one request that waits */
+	struct api_text text; /* of a long answer */
 	void *context; /* the handler's; NULL at first */
 	void (*context_free)(void *context); /* called once at the end, whatever happens */
 	unsigned int wait_ms; /* api_wait; 0: not */
+	bool unfinished; /* to be called again in its turn */
+	double until; /* CLOCK_MONOTONIC, s: the end of its turn */
 };
 
 typedef void (*api_handler)(struct api_call *call);
@@ -157,6 +162,15 @@ struct ctrl_log_who api_who(const struct api_call *call);
 
 /* "GET". */
 const char *api_method_text(enum api_method method);
+
+/*
+ * Make a long answer in steps. At the first call, allocate a context of `size` zero bytes, begin call->text, and call
+ * `begin`; false: it has answered an error. Then call `step` until it returns false: it has answered. When the turn is
+ * over, other requests are served before the next step, jobs may come and go, and the handler is called again.
+ */
+void api_in_steps(struct api_call *call, size_t size,
+	bool (*begin)(struct api_call *call, void *context),
+	bool (*step)(struct api_call *call, void *context));
 
 /* Don't answer yet: call this handler again after `ms` [1, 60000], with the same call. */
 void api_wait(struct api_call *call, unsigned int ms);

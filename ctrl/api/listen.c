@@ -14,8 +14,6 @@
 
 #include "ctrl/config/files.h"
 
-#define BACKLOG 64
-
 int
 api_complain(char *error, size_t size, int rc, const char *format, ...)
 {
@@ -171,7 +169,7 @@ bind_unix(const struct ctrl_listener *listener, const char *group, struct api_so
 	rc = open_to_group(path, group, error, size);
 	if (rc == 0 && lstat(path, &s->file) < 0)
 		rc = api_complain(error, size, -errno, "%s: %s", path, strerror(errno));
-	if (rc == 0 && listen(s->fd, BACKLOG) < 0)
+	if (rc == 0 && listen(s->fd, API_BACKLOG) < 0)
 		rc = api_complain(error, size, -errno, "%s: %s", listener->text, strerror(errno));
 	if (rc < 0) {
 		unlink(path);
@@ -189,7 +187,7 @@ bind_tcp(const struct ctrl_listener *listener, const struct api_socket *s, char 
 	if (listener->address.any.sa_family == AF_INET6)
 		setsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
 	if (bind(s->fd, &listener->address.any, listener->length) == 0 &&
-		listen(s->fd, BACKLOG) == 0)
+		listen(s->fd, API_BACKLOG) == 0)
 		return 0;
 	return api_complain(error, size, -errno, "%s: %s%s", listener->text, strerror(errno),
 		errno == EADDRINUSE              ? ": choose another port"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stages of a request: target, route, caller, body, handler, perhaps a wait, answer. */
+/* The stages of a request: target, route, caller, body, queue, handler, perhaps a wait, answer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include <rte_common.h>
 
 #include "ctrl/api/auth.h"
 #include "ctrl/api/call.h"
@@ -52,7 +55,9 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	*context = NULL;
 	if (request->waiting)
 		TAILQ_REMOVE(&listener->server->waiting, request, next);
+	api_turns_end(&listener->server->turns, &request->turn);
 	if (request->peer != NULL) {
+		request->peer->suspended = NULL;
 		request->peer->serving = false;
 		request->peer->served = true;
 		request->peer->deadline = ctrl_monotonic() + API_IDLE_S + API_HEAD_S;
@@ -60,6 +65,7 @@ api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	if (request->call.context_free != NULL)
 		request->call.context_free(request->call.context);
 	api_answer_clear(&request->call.answer);
+	free(request->call.text.at);
 	json_decref(request->call.body);
 	free(request->text);
 	free(request);
@@ -305,20 +311,6 @@ read_body(struct api_request *request)
 }
 
 static enum MHD_Result
-suspend(struct api_request *request)
-{
-	struct api_call *call = &request->call;
-
-	request->due = ctrl_monotonic() + call->wait_ms / 1e3;
-	call->wait_ms = 0;
-	request->waiting = true;
-	request->peer->deadline = INFINITY;
-	TAILQ_INSERT_TAIL(&request->peer->listener->server->waiting, request, next);
-	MHD_suspend_connection(request->connection);
-	return MHD_YES;
-}
-
-static enum MHD_Result
 respond(struct api_request *request)
 {
 	struct MHD_Response *response = api_answer_response(&request->call);
@@ -333,21 +325,186 @@ respond(struct api_request *request)
 	return queued;
 }
 
+/* -- the queue */
+
+static struct api_server *
+server_of(const struct api_request *request)
+{
+	return request->peer->listener->server;
+}
+
+static void
+refuse_busy(struct api_request *request)
+{
+	api_error(&request->call, 503, "busy", NULL, "the switch stops, or has too many clients");
+}
+
+/* The request is complete: queue it, and respond when it has been served. */
 static enum MHD_Result
 finish(struct api_request *request)
 {
+	const struct api_caller *caller = &request->caller;
+	struct api_owner owner;
+
+	if (request->route == NULL || request->done)
+		return respond(request);
+	if (server_of(request)->stopping) {
+		refuse_busy(request);
+		return respond(request);
+	}
+	memset(&owner, 0, sizeof(owner));
+	if (caller->tenant != NULL) {
+		memcpy(owner.tenant, caller->tenant->name, sizeof(owner.tenant));
+	} else {
+		owner.local = caller->local;
+		owner.network = request->peer->network;
+		owner.uid = caller->uid;
+	}
+	if (api_turns_begin(&server_of(request)->turns, &request->turn,
+		    caller->admin ? NULL : &owner, ctrl_monotonic()) < 0) {
+		api_error_memory(&request->call);
+		return respond(request);
+	}
+	request->peer->suspended = request;
+	request->peer->deadline = INFINITY;
+	MHD_suspend_connection(request->connection);
+	return MHD_YES;
+}
+
+/* libmicrohttpd asks for the answer in its next run. */
+static void
+resume(struct api_request *request)
+{
+	request->done = true;
+	request->peer->suspended = NULL;
+	request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
+	MHD_resume_connection(request->connection);
+}
+
+static void
+stop_waiting(struct api_request *request)
+{
+	if (request->waiting)
+		TAILQ_REMOVE(&server_of(request)->waiting, request, next);
+	request->waiting = false;
+}
+
+void
+api_request_abandon(struct api_request *request)
+{
+	stop_waiting(request);
+	api_turns_end(&server_of(request)->turns, &request->turn);
+	refuse_busy(request);
+	resume(request);
+}
+
+static void
+put_back(struct api_request *request)
+{
+	struct api_server *server = server_of(request);
 	struct api_call *call = &request->call;
 
-	if (request->route != NULL)
-		readmit(request);
+	if (call->unfinished) {
+		api_turns_again(&server->turns, &request->turn, ctrl_monotonic());
+		return;
+	}
+	request->due = ctrl_monotonic() + call->wait_ms / 1e3;
+	request->waiting = true;
+	TAILQ_INSERT_TAIL(&server->waiting, request, next);
+}
+
+/* Call the handler. Returns whether the request is answered. */
+static bool
+serve(struct api_request *request)
+{
+	struct api_call *call = &request->call;
+
+	call->wait_ms = 0;
+	call->unfinished = false;
+	call->until = ctrl_monotonic() + API_TURN_S;
+	readmit(request);
 	if (request->route != NULL && read_body(request)) {
 		request->route->handler(call);
-		if (call->wait_ms > 0)
-			return suspend(request);
+		if (call->unfinished || call->wait_ms > 0) {
+			put_back(request);
+			return false;
+		}
 		if (call->answer.status == 0)
 			api_error(call, 500, "busy", NULL, "the switch had no answer");
 	}
-	return respond(request);
+	resume(request);
+	return true;
+}
+
+/* CPU time of this thread, s. */
+static double
+used_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void
+take_due(struct api_server *server, double now)
+{
+	struct api_request *request, *next;
+
+	for (request = TAILQ_FIRST(&server->waiting); request != NULL; request = next) {
+		next = TAILQ_NEXT(request, next);
+		if (request->due > now)
+			continue;
+		stop_waiting(request);
+		api_turns_again(&server->turns, &request->turn, now);
+	}
+}
+
+bool
+api_requests_serve(struct api_server *server)
+{
+	double now = ctrl_monotonic(), end = now + API_SLICE_S;
+	double before = used_s();
+	struct api_turn *turn;
+	bool answered = false;
+
+	take_due(server, now);
+	while (now < end && (turn = api_turns_next(&server->turns, now)) != NULL) {
+		double after;
+
+		answered |= serve(container_of(turn, struct api_request, turn));
+		now = ctrl_monotonic();
+		after = used_s();
+		api_turns_charge(turn, after - before, now);
+		before = after;
+	}
+	return answered;
+}
+
+void
+api_requests_refuse_late(struct api_server *server)
+{
+	double now = ctrl_monotonic(), wait;
+	struct api_turn *turn;
+
+	while ((turn = api_turns_late(&server->turns, API_PATIENCE_S, now)) != NULL) {
+		struct api_request *request = container_of(turn, struct api_request, turn);
+
+		wait = api_turns_debt(turn, now);
+		CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE,
+			"a caller asks for more than its share", "%s", request->caller.name);
+		if (wait > 0)
+			api_error(&request->call, 429, "too_often", NULL,
+				"the requests of this caller have taken their %.0f %% of the "
+				"switch's time: ask again in %.1f s, or ask for less",
+				100 * API_SHARE_OF_TIME, wait);
+		else
+			api_error(&request->call, 429, "too_often", NULL,
+				"this caller has not read the answers to %d other requests",
+				API_OPEN);
+		api_header(&request->call, "Retry-After", "%u", (unsigned int)wait + 1);
+		resume(request);
+	}
 }
 
 enum MHD_Result
@@ -369,6 +526,7 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 		request->caller = request->peer->caller;
 		admit(request, method);
+		request->peer->stranger |= request->caller.tenant == NULL && !request->caller.admin;
 		if (request->route == NULL)
 			request->peer->deadline = ctrl_monotonic() + API_REFUSED_S;
 		if (request->route == NULL && asks_first(request))

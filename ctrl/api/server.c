@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,7 @@ api_server_create(
 	api_limits_set(&server->limits, api);
 	TAILQ_INIT(&server->connections);
 	TAILQ_INIT(&server->waiting);
+	api_turns_init(&server->turns);
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (server->epoll < 0)
 		rc = api_complain(error, error_size, -errno, "epoll: %s", strerror(errno));
@@ -159,18 +161,6 @@ api_server_create(
 	return 0;
 }
 
-/* Needed before a daemon stops: libmicrohttpd aborts if a connection is suspended then. */
-static void
-resume(struct api_request *request)
-{
-	struct api_server *server = request->peer->listener->server;
-
-	TAILQ_REMOVE(&server->waiting, request, next);
-	request->waiting = false;
-	request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
-	MHD_resume_connection(request->connection);
-}
-
 /* Close a socket, unless libmicrohttpd has done so: it may when a daemon does not start. */
 static void
 close_socket(int fd)
@@ -182,16 +172,15 @@ close_socket(int fd)
 void
 api_server_destroy(struct api_server *server)
 {
-	struct api_request *request;
+	struct api_connection *c;
 
 	if (server == NULL)
 		return;
-	while ((request = TAILQ_FIRST(&server->waiting)) != NULL) {
-		/* Handlers must not run any more: their data is being freed. */
-		request->route = NULL;
-		api_error(&request->call, 503, "busy", NULL, "the switch stops");
-		resume(request);
-	}
+	/* libmicrohttpd aborts if a connection is suspended when its daemon stops. */
+	server->stopping = true;
+	TAILQ_FOREACH (c, &server->connections, next)
+		if (c->suspended != NULL)
+			api_request_abandon(c->suspended);
 	for (unsigned int i = 0; i < server->nb_listeners; i++) {
 		struct api_listener *listener = &server->listener[i];
 
@@ -208,6 +197,7 @@ api_server_destroy(struct api_server *server)
 	if (server->epoll >= 0)
 		close(server->epoll);
 	free_pems(&server->pem);
+	api_turns_free(&server->turns);
 	free(server);
 }
 
@@ -368,35 +358,34 @@ int
 api_server_timeout(const struct api_server *server)
 {
 	const struct api_request *request;
-	double wait = -1, now = ctrl_monotonic();
+	double now = ctrl_monotonic(), wait = api_turns_wait(&server->turns, now) * 1e3;
+	double daemons = -1;
 
+	TAILQ_FOREACH (request, &server->waiting, next)
+		wait = fmin(wait, fmax(0, request->due - now) * 1e3);
+	/* To the next millisecond, not to find it not yet due. */
+	wait = wait > 0 ? fmin(wait, 60000) + 1 : 0;
 	for (unsigned int i = 0; i < server->nb_listeners; i++)
 		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
-			wait = sooner(wait, server->listener[i].daemon[d]);
-	TAILQ_FOREACH (request, &server->waiting, next) {
-		double ms = request->due <= now ? 0 : (request->due - now) * 1e3 + 1;
+			daemons = sooner(daemons, server->listener[i].daemon[d]);
+	return (int)(daemons < 0 ? wait : fmin(wait, daemons));
+}
 
-		if (wait < 0 || ms < wait)
-			wait = ms;
-	}
-	return (int)(wait > 60000 ? 60000 : wait);
+static void
+run_daemons(struct api_server *server)
+{
+	for (unsigned int i = 0; i < server->nb_listeners; i++)
+		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
+			if (server->listener[i].daemon[d] != NULL)
+				MHD_run(server->listener[i].daemon[d]);
 }
 
 void
 api_server_run(struct api_server *server)
 {
-	double now = ctrl_monotonic();
-	struct api_request *request, *next;
-
-	for (request = TAILQ_FIRST(&server->waiting); request != NULL; request = next) {
-		next = TAILQ_NEXT(request, next);
-		if (request->due <= now)
-			resume(request);
-	}
-	for (unsigned int i = 0; i < server->nb_listeners; i++)
-		for (unsigned int d = 0; d < RTE_DIM(server->listener[i].daemon); d++)
-			if (server->listener[i].daemon[d] != NULL)
-				MHD_run(server->listener[i].daemon[d]);
+	run_daemons(server);
+	if (api_requests_serve(server))
+		run_daemons(server); /* sends the answers */
 }
 
 void
@@ -408,6 +397,7 @@ api_server_tick(struct api_server *server)
 	TAILQ_FOREACH (c, &server->connections, next)
 		if (now > c->deadline)
 			api_close(c);
+	api_requests_refuse_late(server);
 	api_server_run(server);
 	for (unsigned int i = 0; i < server->nb_listeners; i++)
 		for (unsigned int d = 1; d < RTE_DIM(server->listener[i].daemon); d++)

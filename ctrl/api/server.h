@@ -4,11 +4,15 @@
  *
  * It makes no threads and never blocks: a slow or silent client occupies a connection and nothing else.
  *
- * Each listener has 64 connections, so TCP clients take none of the Unix socket's. A network (an IPv4 address, or
- * the /64 of an IPv6 one) has at most 16 of them, and 8 without a token. When all are in use, a new connection
- * replaces another: first one without a token (on the Unix socket: of a user who is no administrator), then one of
- * a tenant with more than 16, then one of other tenants, then one of administrators. Of these, the network, user or
- * tenant with the most connections loses its oldest one; an idle one of a tenant goes first.
+ * Requests are served in turn, administrators' first (ctrl/api/turns.h), for about 10 ms at a time: then the loop's
+ * owner can look after its timers and signals.
+ *
+ * Each listener has 256 connections, so TCP clients take none of the Unix socket's. A network (an IPv4 address, or
+ * the /64 of an IPv6 one) has at most 128 of them. When all are in use, a new connection replaces another one of its
+ * network, or of the listener: first one that has shown no token (on the Unix socket: of a user who is no
+ * administrator), then one of a tenant with more than 64, then one of other tenants, then one of administrators. Of
+ * these, the network, user or tenant with the most connections loses its oldest one; an idle one of a tenant goes
+ * first.
  *
  * A connection is closed after 15 s without a request, 5 s within the head of a request, 30 s within a request, or
  * 1 s within the body of a refused one. Heads of requests have at most some 12 KiB, bodies 64 KiB.
@@ -55,10 +59,10 @@ void api_server_destroy(struct api_server *server);
 /* A descriptor that is readable when api_server_run has something to do. It never changes. */
 int api_server_fd(const struct api_server *server);
 
-/* Milliseconds until api_server_run has something to do even if nothing becomes readable; -1: forever. */
+/* Milliseconds [0, 60001] until api_server_run may have something to do even if nothing becomes readable. */
 int api_server_timeout(const struct api_server *server);
 
-/* Serve what is ready, without waiting. Cost: the handler of each complete request. */
+/* Serve what is ready, without waiting. Cost: 10 ms and one step of a handler at most, and the sockets' work. */
 void api_server_run(struct api_server *server);
 
 /* Call once a second: closes connections that take too long. */

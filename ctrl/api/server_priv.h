@@ -11,20 +11,26 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/server.h"
+#include "ctrl/api/turns.h"
 
 #define API_BODY_BYTES  65536
-#define API_CONNECTIONS 64
+#define API_CONNECTIONS 256
 #define API_CLOSING     16 /* more, closed by the switch and not yet by libmicrohttpd */
-#define API_PER_ADDRESS 16
-#define API_SHARE       16 /* of a tenant; those beyond make room first */
-#define API_NO_TOKEN    8 /* of an address, without a token after API_TOKEN_S */
-#define API_TOKEN_S     0.5 /* time for a new connection to send a token */
-#define API_HEAD_BYTES  16384 /* of a connection, for heads of requests and answers */
-#define API_IDLE_S      15
-#define API_REQUEST_S   30
-#define API_HEAD_S      5
-#define API_REFUSED_S   1 /* for the body of a request that is refused whatever it says */
-#define API_RETIRED     4 /* former certificates that connections may still have */
+#define API_PER_ADDRESS                                                                            \
+	128 /* more than API_BACKLOG: those that come at once do not close each other */
+#define API_BACKLOG 64
+#define API_SHARE   64 /* of a tenant; those beyond make room first */
+#define API_TOKEN_S 0.5 /* time for a new connection to send a token */
+#define API_SLICE_S                                                                                \
+	0.010 /* that requests take before the loop turns to signals, timers and sockets */
+#define API_TURN_S     0.002 /* that a caller's request takes before another caller's */
+#define API_PATIENCE_S 5 /* that a request waits for its caller's budget */
+#define API_HEAD_BYTES 16384 /* of a connection, for heads of requests and answers */
+#define API_IDLE_S     15
+#define API_REQUEST_S  30
+#define API_HEAD_S     5
+#define API_REFUSED_S  1 /* for the body of a request that is refused whatever it says */
+#define API_RETIRED    4 /* former certificates that connections may still have */
 /* Bytes of a body that is too large: so much is read, so that the client reads the answer. */
 #define API_DISCARD_BYTES (1u << 20)
 
@@ -75,23 +81,27 @@ struct api_connection {
 	uint64_t network; /* where it comes from: an IPv4 address, or the /64 of an IPv6 one */
 	double began;
 	const struct ctrl_tenant *tenant; /* of the last token, in running->config; or NULL */
+	bool stranger; /* the head of a request has come, without a token */
 	bool retired; /* it has a former certificate: it ends with the next answer */
 	bool serving; /* between the head of a request and the end of its answer */
 	bool served; /* a request of it has had its answer */
+	struct api_request *suspended; /* its request that is queued or waits; or NULL */
 	bool closing; /* it is shut down, and libmicrohttpd has not seen it */
 	double deadline; /* CLOCK_MONOTONIC, s: closed then; INFINITY: a request of it waits */
 	struct api_caller caller; /* without its token */
 };
 
-/* One request; libmicrohttpd's connection context. */
+/* One request; libmicrohttpd's connection context. While it is queued or waits, its connection is suspended. */
 struct api_request {
 	TAILQ_ENTRY(api_request) next; /* while it waits */
+	struct api_turn turn;
 	struct MHD_Connection *connection;
 	struct api_connection *peer; /* NULL until api_request_serve has been called for it */
 	const struct api_route *route; /* NULL: not admitted yet, or refused */
 	uint32_t reloads; /* of the configuration that admitted it */
 	bool parsed; /* the target is valid */
-	bool waiting;
+	bool waiting; /* as its handler asked */
+	bool done; /* it has been in the queue, and has its answer */
 	double due; /* when it waits no longer */
 	char *text; /* the body so far, API_BODY_BYTES */
 	size_t length; /* of it; more than API_BODY_BYTES: too large, and what was there is gone */
@@ -109,8 +119,10 @@ struct api_server {
 	struct api_pem staged; /* of listeners' staged daemons */
 	struct api_limits limits;
 	char reason[256]; /* libmicrohttpd's last complaint */
+	bool stopping; /* no request is queued any more */
 	TAILQ_HEAD(, api_connection) connections;
 	TAILQ_HEAD(, api_request) waiting;
+	struct api_turns turns;
 };
 
 /* Callbacks of libmicrohttpd; cls: the listener. ctrl/api/request.c */
@@ -120,9 +132,18 @@ enum MHD_Result api_request_serve(void *cls, struct MHD_Connection *connection, 
 void api_request_end(void *cls, struct MHD_Connection *connection, void **context,
 	enum MHD_RequestTerminationCode why);
 
+/* Serve requests in turn, for API_SLICE_S and at most one handler's step. Returns whether any was answered. */
+bool api_requests_serve(struct api_server *server);
+
+/* Refuse requests that have waited too long for their callers' budgets. */
+void api_requests_refuse_late(struct api_server *server);
+
+/* Answer a suspended request 503, or what its answer is already: it is served no more. */
+void api_request_abandon(struct api_request *request);
+
 /*
- * May a client connect? Not if its network has too many connections. When the listener is full, the connection
- * with the lowest standing is closed for it. ctrl/api/admission.c
+ * A client connects. When its network has too many connections, or the listener, the one with the lowest standing
+ * is closed for it. MHD_NO: all others are administrators'. ctrl/api/admission.c
  */
 enum MHD_Result api_accept(void *cls, const struct sockaddr *address, socklen_t length);
 

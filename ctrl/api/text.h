@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 struct api_text {
 	char *at; /* allocated; NULL: no memory */
 	size_t used, room; /* bytes */
@@ -29,6 +31,12 @@ void api_text_put_number(struct api_text *text, uint64_t value, unsigned int dig
 void api_text_put_real(struct api_text *text, double value);
 /* A string of a JSON document, with its quotes. */
 void api_text_put_json(struct api_text *text, const char *string);
+/* A JSON value, which is freed. NULL: no memory. */
+void api_text_put_value(struct api_text *text, json_t *value);
+/* The members of a JSON object, which is freed, without the braces. */
+void api_text_put_members(struct api_text *text, json_t *object);
+/* What another text has. */
+void api_text_put_text(struct api_text *text, const struct api_text *other);
 
 /*
  * Prometheus' exposition format 0.0.4: begin a family, then put its samples. help: without line ends and

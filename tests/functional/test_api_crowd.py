@@ -17,7 +17,8 @@ from rack import Rack
 from process import answer_to
 from tap import Skip, case, check, main, wait_for
 
-PLACES = 64  # of a listener
+PLACES = 256  # of a listener
+PER_ADDRESS = 128
 ENDLESS = b'POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n%s\r\n'
 
 
@@ -84,6 +85,34 @@ def strangers_that_send_slowly():
                 check(hears(rack, name), '%s is kept out', name)
             # What is refused in any case has a moment for its body.
             wait_for(lambda: all(is_over(connection) for connection in held), 'kept for ever')
+
+
+@case
+def an_administrator_behind_the_address_of_strangers():
+    """Idle ones, some that ask, some that send without end, all that come back when they are closed: at the first try."""
+    asks = b'GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    with switch() as (rack, api):
+        for data in (b'', asks, ENDLESS % b''):
+            held = []
+            try:
+                for _ in range(PER_ADDRESS):
+                    held.append(connect(rack, 0))
+                    held[-1].sendall(data)
+                api.wait_read()
+                for _ in range(10):
+                    check(hears(rack, 'root', 0), 'kept out by %s', data)
+                    for place in [n for n, connection in enumerate(held) if is_over(connection)]:
+                        held[place] = connect(rack, 0)
+                        held[place].sendall(data)
+                # A newcomer outlives as many others that come after it.
+                with contextlib.closing(connect(rack, 0)) as late:
+                    held.extend(connect(rack, 0) for _ in range(PER_ADDRESS // 2))
+                    api.wait_read()
+                    late.sendall(b'GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n%s\r\n' % bearer('root'))
+                    check(late.recv(1000).startswith(b'HTTP/1.1 200'), 'closed before its token came')
+            finally:
+                for connection in held:
+                    connection.close()
 
 
 @case

@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <criterion/criterion.h>
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/server.h"
+#include "ctrl/api/turns.h"
 
 static unsigned int calls, ends;
 
@@ -63,6 +66,58 @@ stream(struct api_call *call)
 	api_answer_stream(call, "text/plain", read_numbers, &calls, count_end);
 }
 
+static unsigned int steps;
+
+static bool
+begin_steps(struct api_call *call, void *context)
+{
+	(void)context;
+	api_text_put(&call->text, "[");
+	return true;
+}
+
+/* A hundred steps of a millisecond. */
+static bool
+step(struct api_call *call, void *context)
+{
+	unsigned int *mine = context;
+
+	for (double end = ctrl_monotonic() + 0.001; ctrl_monotonic() < end;)
+		;
+	steps++;
+	if (++*mine < 100)
+		return true;
+	api_text_put(&call->text, "]\n");
+	api_answer_text(call, "application/json");
+	return false;
+}
+
+static void
+in_steps(struct api_call *call)
+{
+	api_in_steps(call, sizeof(unsigned int), begin_steps, step);
+}
+
+static double
+cpu_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Takes CPU time: the burst and as many ms more. */
+static void
+spend(struct api_call *call)
+{
+	double end = cpu_s() + API_BURST_S + atoi(call->parameter[0]) / 1e3;
+
+	while (cpu_s() < end)
+		;
+	api_answer(call, 200, json_object());
+}
+
 static void
 say_nothing(struct api_call *call)
 {
@@ -79,6 +134,8 @@ const struct api_route api_routes[] = {
 	{API_GET, "/twice", API_PUBLIC, NULL, wait_twice},
 	{API_GET, "/ever", API_PUBLIC, NULL, wait_for_ever},
 	{API_GET, "/stream", API_PUBLIC, NULL, stream},
+	{API_GET, "/steps", API_PUBLIC, NULL, in_steps},
+	{API_GET, "/spend/{ms}", API_PUBLIC, NULL, spend},
 	{API_GET, "/nothing", API_PUBLIC, NULL, say_nothing},
 	{API_POST, "/echo", API_CHANGE, NULL, echo},
 };
@@ -275,4 +332,144 @@ Test(ctrl_api_server, bodies_in_pieces)
 		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n{\"b\":2}");
 	cr_assert_not_null(strstr(turn(fd, "{\"b\":2}\n", 2000), "{\"b\":1}\n"));
 	close(fd);
+}
+
+/* -- callers that are no administrators: with tenants, other users of the socket without a token */
+
+#define STRANGERS 8
+
+static int
+stranger(uid_t uid)
+{
+	static struct ctrl_tenant tenant = {.name = "vision"};
+	int fd;
+
+	config.api.tenant = &tenant;
+	config.api.nb_tenants = 1;
+	cr_assert_eq(chmod(config.api.listener[0].address.un.sun_path, 0666), 0);
+	cr_assert_eq(chmod(folder, 0755), 0);
+	cr_assert_eq(seteuid(uid), 0);
+	fd = client();
+	cr_assert_eq(seteuid(0), 0);
+	return fd;
+}
+
+static bool
+is_readable(int fd)
+{
+	struct pollfd fds = {fd, POLLIN, 0};
+
+	return poll(&fds, 1, 0) == 1;
+}
+
+/* What an administrator asks is answered within two slices, and others' answers go on afterwards. */
+Test(ctrl_api_server, an_administrator_waits_for_steps_not_for_answers)
+{
+	int fd[STRANGERS], admin = client();
+
+	for (unsigned int i = 0; i < STRANGERS; i++) {
+		fd[i] = stranger(10001 + i);
+		send_text(fd[i], GET("/steps"));
+	}
+	while (steps == 0)
+		api_server_run(server);
+	for (unsigned int i = 0; i < 10; i++) {
+		unsigned int before = steps;
+
+		send_text(admin, GET("/nothing"));
+		cr_assert_not_null(strstr(turn(admin, "}", 5000), " 500 "));
+		cr_assert_leq(steps - before, 30, "%u steps of others came first", steps - before);
+	}
+	for (unsigned int i = 0; i < STRANGERS; i++)
+		cr_assert_not(is_readable(fd[i]), "answered before the administrator");
+	for (unsigned int i = 0; i < STRANGERS; i++) {
+		cr_assert_not_null(strstr(turn(fd[i], "]", 30000), "[]"));
+		close(fd[i]);
+	}
+	cr_assert_eq(steps, 100 * STRANGERS);
+	close(admin);
+}
+
+Test(ctrl_api_server, the_loop_returns_between_steps)
+{
+	int fd = client();
+
+	send_text(fd, GET("/steps"));
+	while (steps < 100) {
+		unsigned int before = steps;
+
+		api_server_run(server);
+		cr_assert_leq(steps - before, 11);
+	}
+	cr_assert_not_null(strstr(turn(fd, "]", 2000), "[]"));
+	close(fd);
+}
+
+Test(ctrl_api_server, who_has_spent_much_waits)
+{
+	int rich = stranger(10001), poor = stranger(10002);
+
+	send_text(poor, GET("/spend/100"));
+	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 200 "));
+	send_text(poor, GET("/nothing"));
+	for (unsigned int i = 0; i < 10; i++) {
+		send_text(rich, GET("/nothing"));
+		cr_assert_not_null(strstr(turn(rich, "}", 30000), " 500 "));
+	}
+	cr_assert_not(is_readable(poor), "answered, though in debt");
+	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 500 "));
+	close(rich);
+	close(poor);
+}
+
+Test(ctrl_api_server, who_has_spent_too_much_is_refused)
+{
+	int poor = stranger(10001);
+	const char *got = "";
+
+	send_text(poor, GET("/spend/2000"));
+	cr_assert_not_null(strstr(turn(poor, "}", 30000), " 200 "));
+	send_text(poor, GET("/nothing"));
+	for (unsigned int s = 0; s < 60 && strstr(got, "}") == NULL; s++) {
+		api_server_tick(server);
+		got = turn(poor, "}", 1000);
+	}
+	cr_assert_not_null(strstr(got, " 429 "), "%s", got);
+	cr_assert_not_null(strstr(got, "Retry-After: "), "%s", got);
+	close(poor);
+}
+
+/* Stopping while requests are queued, begun and not. */
+Test(ctrl_api_server, the_end_does_not_wait_for_the_queue)
+{
+	int first = stranger(10001), second = stranger(10001);
+
+	send_text(first, GET("/steps"));
+	send_text(second, GET("/steps"));
+	while (steps == 0)
+		api_server_run(server);
+	api_server_destroy(server);
+	server = NULL;
+	cr_assert_lt(steps, 100);
+	close(first);
+	close(second);
+}
+
+/* One user fills the socket with requests that wait for their turn, and another gets in. */
+Test(ctrl_api_server, queued_requests_are_closed_for_another_client)
+{
+	enum { PLACES = 256 };
+	int fd[PLACES], admin;
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		fd[i] = stranger(10001);
+		send_text(fd[i], GET("/steps"));
+		api_server_run(server);
+	}
+	admin = client();
+	send_text(admin, GET("/nothing"));
+	cr_assert_not_null(strstr(turn(admin, "}", 10000), " 500 "));
+	for (unsigned int i = 0; i < PLACES; i++)
+		close(fd[i]);
+	close(admin);
 }
