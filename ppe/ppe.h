@@ -331,7 +331,8 @@ struct ppe_block_info {
 	bool open; /* false: its result was sent, and is kept for repetitions */
 	uint16_t heard_count;
 	uint64_t heard[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in it */
-	uint64_t age_us; /* since the first contribution */
+	uint64_t opened_us; /* time of the first contribution, since the machine started */
+	uint64_t age_us; /* since then */
 	uint64_t idle_us; /* since the last new one */
 };
 

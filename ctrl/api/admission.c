@@ -144,6 +144,8 @@ rank_of(const struct api_connection *c)
 {
 	if (c->tenant != NULL)
 		return c->tenant->admin ? RANK_ADMIN : RANK_TENANT;
+	if (c->member)
+		return RANK_TENANT;
 	return c->caller.local && (c->caller.uid == 0 || c->caller.uid == geteuid())
 		? RANK_ADMIN
 		: RANK_UNAUTHENTICATED;

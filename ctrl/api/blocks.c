@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GET /v1/blocks: which block waits for which sources, since when, and what the policy will do; and
  * the same in sentences, which weirctl and the page print. */
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #define LIMIT_MAX     1024
 #define FOUND_MAX     16384 /* blocks that are sorted by age */
 #define MISSING_MAX   16384 /* entries of all lists of missing ranks in an answer */
+#define MISSING_BYTES 4096 /* of such a list, at first */
 #define STUCK_US      UINT64_C(1000000)
 
 /* Of a sentence. */
@@ -23,18 +24,57 @@
 #define RANGES_NAMED  8
 #define SOON          2.0 /* s; a host that waits repeats itself more often */
 
-/* The blocks found, and their jobs. */
+/* A job as it was found. */
+struct job_found {
+	uint32_t instance;
+	struct ctrl_membership membership;
+	/* Many blocks wait for the same sources: the list of the last one, as text. */
+	uint64_t heard[WEIR_SOURCES_MAX / 64];
+	struct api_text missing; /* at NULL: none yet */
+	size_t nb_missing;
+};
+
+/* The job that the sentences are about. */
+struct telling {
+	bool on;
+	uint8_t id;
+	struct ppe_job_stats stats;
+	unsigned int at, end; /* its stuck blocks that are not told yet */
+	bool whole; /* there are no more */
+};
+
+/* The blocks found, and the answer, while it is made: jobs are read and told one by one, then blocks are listed. */
 struct found {
+	struct api_call *call;
 	const struct ctrl_running *running;
+	const char *name; /* of the only job that is asked for, or NULL */
 	uint64_t limit; /* of each list in the answer */
-	json_t *stuck; /* sentences; NULL: not wanted */
+	struct ppe_block_info after; /* list blocks behind this one; opened_us 0: all */
+	bool stuck; /* sentences are wanted */
 	size_t listed; /* entries of all lists of missing ranks */
+	bool any; /* the caller may see such a job */
+	unsigned int next_id; /* of the job to read next */
+	struct telling telling;
+	json_t *told; /* sentences */
 	struct ppe_block_info *block;
 	unsigned int count, room;
 	uint64_t total; /* including those that did not fit */
 	bool whole; /* false: no memory for all */
-	struct ctrl_membership membership[WEIR_JOBS_MAX]; /* of the jobs, by id */
+	bool sorted;
+	unsigned int at, nb_put; /* the block to list next, and how many have been */
+	struct job_found job[WEIR_JOBS_MAX]; /* by id */
 };
+
+/* The job of an id that was found, if it still exists and the caller may see it; or NULL. */
+static const struct ctrl_job *
+job_of(const struct found *found, unsigned int id)
+{
+	const struct ctrl_job *job = found->running->by_id[id];
+
+	return api_may_see(found->call, job) && job->job->instance == found->job[id].instance
+		? job
+		: NULL;
+}
 
 static double
 seconds(uint64_t us)
@@ -57,10 +97,9 @@ missing(struct found *found, const struct ctrl_job *of, const uint64_t in[WEIR_S
 			continue;
 		object = json_object();
 		ppe_source_stats_read(found->running->ppe, job->id, (uint8_t)s, &source);
-		api_put_presence(object, of, &found->membership[job->id], s, &source);
+		api_put_presence(object, of, &found->job[job->id].membership, s, &source);
 		json_array_append_new(list, object);
 	}
-	found->listed += json_array_size(list);
 	return list;
 }
 
@@ -184,7 +223,7 @@ name_policy(struct sentence *to, const struct ctrl_job *of, const json_t *missin
 static bool
 is_full(const struct found *found)
 {
-	return json_array_size(found->stuck) >= found->limit || found->listed >= MISSING_MAX;
+	return json_array_size(found->told) >= found->limit || found->listed >= MISSING_MAX;
 }
 
 /* missing: taken; detail: NULL where there is none. */
@@ -192,7 +231,8 @@ static void
 say(struct found *found, const struct ctrl_job *of, const char *reason, json_t *missing,
 	const struct sentence *what, const struct sentence *detail)
 {
-	json_array_append_new(found->stuck,
+	found->listed += json_array_size(missing);
+	json_array_append_new(found->told,
 		json_pack("{ss ss so ss ss?}", "job", of->job->name, "reason", reason, "missing",
 			missing, "text", what->text, "detail",
 			detail == NULL ? NULL : detail->text));
@@ -258,7 +298,7 @@ by_cause_and_number(const void *a, const void *b)
 static void
 say_joining(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats)
 {
-	const struct ctrl_membership *membership = &found->membership[of->job->id];
+	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
 	json_t *sources = missing(found, of, membership->in);
 	struct sentence what = {.length = 0};
 
@@ -287,7 +327,7 @@ find_silent(
 	}
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (!(least < SOON && silent[s] > least + patience &&
-			    ctrl_membership_has(&found->membership[of->job->id], s)))
+			    ctrl_membership_has(&found->job[of->job->id].membership, s)))
 			in[s / 64] |= UINT64_C(1) << (s % 64);
 }
 
@@ -320,22 +360,13 @@ say_unacknowledged(struct found *found, const struct ctrl_job *of)
 	say(found, of, "acknowledgement", sources, &what, NULL);
 }
 
-/* Why a job does not progress: its stuck blocks, or what its hosts wait for while no block is open. */
+/* What the job's hosts wait for while no block is open. */
 static void
-say_job(struct found *found, const struct ctrl_job *of, const struct ppe_job_stats *stats,
-	struct ppe_block_info *block, unsigned int count, bool whole)
+say_rest(struct found *found, const struct ctrl_job *of)
 {
-	const struct ctrl_membership *membership = &found->membership[of->job->id];
+	const struct ctrl_membership *membership = &found->job[of->job->id].membership;
+	const struct ppe_job_stats *stats = &found->telling.stats;
 
-	if (count > 0)
-		qsort(block, count, sizeof(*block), by_cause_and_number);
-	for (unsigned int at = 0, next; at < count && !is_full(found); at = next) {
-		for (next = at + 1; next < count && compare_causes(&block[at], &block[next]) == 0;)
-			next++;
-		say_blocks(found, of, &block[at], next - at, whole);
-	}
-	if (is_full(found))
-		return;
 	/* Nobody waits for a job that no host has joined yet, or none joins again. */
 	if (membership->state == CTRL_JOB_JOINING && membership->joined > 0 &&
 		membership->joined < of->job->nb_sources &&
@@ -347,52 +378,88 @@ say_job(struct found *found, const struct ctrl_job *of, const struct ppe_job_sta
 		say_unacknowledged(found, of);
 }
 
+/* Why the job does not progress: one more sentence. */
+static void
+say_next(struct found *found)
+{
+	struct telling *t = &found->telling;
+	const struct ctrl_job *of = job_of(found, t->id);
+	unsigned int at = t->at, next = at + 1;
+
+	t->on = of != NULL && !is_full(found) && at < t->end;
+	if (of == NULL || is_full(found))
+		return;
+	if (at == t->end) {
+		say_rest(found, of);
+		return;
+	}
+	while (next < t->end && compare_causes(&found->block[at], &found->block[next]) == 0)
+		next++;
+	say_blocks(found, of, &found->block[at], next - at, t->whole);
+	t->at = next;
+}
+
+/* Make room for the blocks of a job. */
+static unsigned int
+make_room(struct found *found, const struct ctrl_job *job)
+{
+	unsigned int most = RTE_MIN(2u * job->job->window, FOUND_MAX - found->count);
+	struct ppe_block_info *more;
+
+	if (found->room - found->count >= most)
+		return most;
+	more = realloc(found->block, (found->count + most) * sizeof(*more));
+	if (more == NULL) {
+		found->whole = false;
+		return 0;
+	}
+	found->block = more;
+	found->room = found->count + most;
+	return most;
+}
+
 static void
 find(struct found *found, const struct ctrl_job *job)
 {
 	const struct ctrl_running *running = found->running;
-	bool stuck = found->stuck != NULL;
+	struct ctrl_membership *membership = &found->job[job->job->id].membership;
 	uint64_t timeout_us = job->job->timeout_ms * UINT64_C(1000);
-	uint64_t idle_us = stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
-	struct ctrl_membership *membership = &found->membership[job->job->id];
-	unsigned int most, taken;
-	struct ppe_job_stats stats;
+	uint64_t idle_us = found->stuck ? RTE_MIN(timeout_us, STUCK_US) : 0;
+	struct telling *t = &found->telling;
+	unsigned int most = make_room(found, job);
 	int n = 0;
 
-	ctrl_running_job_stats(running, job, &stats);
-	ctrl_membership_of(running, job, &stats, membership);
-	most = RTE_MIN(2u * job->job->window, FOUND_MAX - found->count);
-	if (found->room - found->count < most) {
-		unsigned int room = found->count + most;
-		struct ppe_block_info *more = realloc(found->block, room * sizeof(*more));
-
-		if (more == NULL) {
-			found->whole = false;
-			return;
-		}
-		found->block = more;
-		found->room = room;
-	}
+	found->any = true;
+	found->job[job->job->id].instance = job->job->instance;
+	ctrl_running_job_stats(running, job, &t->stats);
+	ctrl_membership_of(running, job, &t->stats, membership);
 	/* Nobody waits for the blocks of an abandoned job. */
-	if (!stuck || !membership->abandoned)
-		n = ppe_blocks_read(running->ppe, job->job->id, stuck, idle_us,
+	if (!found->stuck || !membership->abandoned)
+		n = ppe_blocks_read(running->ppe, job->job->id, found->stuck, idle_us,
 			most == 0 ? NULL : &found->block[found->count], most);
 	n = RTE_MAX(n, 0);
-	taken = RTE_MIN((unsigned int)n, most);
-	if (stuck)
-		say_job(found, job, &stats, most == 0 ? NULL : &found->block[found->count], taken,
-			(unsigned int)n == taken);
+	t->on = found->stuck;
+	t->id = job->job->id;
+	t->at = found->count;
+	t->end = t->at + RTE_MIN((unsigned int)n, most);
+	t->whole = t->end - t->at == (unsigned int)n;
+	if (t->on && t->end > t->at)
+		qsort(&found->block[t->at], t->end - t->at, sizeof(*found->block),
+			by_cause_and_number);
 	found->total += (unsigned int)n;
-	found->count += taken;
+	found->count = t->end;
 }
 
 static int
 oldest_first(const void *a, const void *b)
 {
-	uint64_t x = ((const struct ppe_block_info *)a)->age_us;
-	uint64_t y = ((const struct ppe_block_info *)b)->age_us;
+	const struct ppe_block_info *x = a, *y = b;
 
-	return x > y ? -1 : x < y;
+	if (x->opened_us != y->opened_us)
+		return x->opened_us < y->opened_us ? -1 : 1;
+	if (x->job != y->job)
+		return x->job < y->job ? -1 : 1;
+	return (x->block > y->block) - (x->block < y->block);
 }
 
 /* What the policy does, and when; null if it waits forever or has already acted. */
@@ -406,10 +473,27 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 	return json_real(left < 0 ? 0 : left);
 }
 
-static json_t *
-block_json(struct found *found, const struct ppe_block_info *block)
+static void
+put_missing(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block)
 {
-	const struct ctrl_job *of = found->running->by_id[block->job];
+	struct job_found *job = &found->job[block->job];
+	json_t *list;
+
+	if (job->missing.at == NULL || memcmp(job->heard, block->heard, sizeof(job->heard)) != 0) {
+		list = missing(found, of, block->heard);
+		job->nb_missing = json_array_size(list);
+		memcpy(job->heard, block->heard, sizeof(job->heard));
+		free(job->missing.at);
+		api_text_begin(&job->missing, MISSING_BYTES);
+		api_text_put_value(&job->missing, list);
+	}
+	found->listed += job->nb_missing;
+	api_text_put_text(&found->call->text, &job->missing);
+}
+
+static void
+put_block(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block)
+{
 	const struct ppe_job *job = of->job;
 	json_t *object = json_object();
 
@@ -417,65 +501,144 @@ block_json(struct found *found, const struct ppe_block_info *block)
 	api_put(object, "block", block->block);
 	api_put(object, "generation", block->generation);
 	api_put_text(object, "state",
-		!block->open                                      ? "done"
-			: found->membership[block->job].abandoned ? "abandoned"
-								  : "open");
+		!block->open                                          ? "done"
+			: found->job[block->job].membership.abandoned ? "abandoned"
+								      : "open");
 	json_object_set_new(object, "age", json_real(seconds(block->age_us)));
 	json_object_set_new(object, "idle", json_real(seconds(block->idle_us)));
 	api_put(object, "heard", block->heard_count);
 	api_put(object, "size", job->nb_sources);
-	json_object_set_new(object, "missing", missing(found, of, block->heard));
 	api_put_text(object, "policy", ctrl_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
-	return object;
+	api_text_put(&found->call->text, found->nb_put++ == 0 ? "{" : ",{");
+	api_text_put_members(&found->call->text, object);
+	api_text_put(&found->call->text, ",\"missing\":");
+	put_missing(found, of, block);
+	api_text_put(&found->call->text, "}");
 }
 
 static void
 answer_blocks(struct api_call *call, struct found *found)
 {
-	json_t *list = json_array(), *answer;
+	bool more = found->at < found->count;
+	char next[64] = "";
 
-	if (found->count > 0)
-		qsort(found->block, found->count, sizeof(*found->block), oldest_first);
-	/* MISSING_MAX bounds an answer to some milliseconds: this thread serves other clients, too. */
-	found->listed = 0;
-	for (unsigned int i = 0;
-		i < found->count && i < found->limit && found->listed < MISSING_MAX; i++)
-		json_array_append_new(list, block_json(found, &found->block[i]));
-	answer = json_pack("{s:o,s:I}", "blocks", list, "total", (json_int_t)found->total);
-	if (found->stuck != NULL)
-		json_object_set(answer, "stuck", found->stuck);
-	api_answer(call, 200, answer);
+	if (more) {
+		const struct ppe_block_info *last = &found->block[found->at - 1];
+
+		snprintf(next, sizeof(next), "%" PRIu64 "-%u-%u", last->opened_us, last->job,
+			last->block);
+	}
+	api_text_put(&call->text, "],");
+	api_text_put_members(&call->text,
+		json_pack("{s:I,s:s*,s:O*}", "total", (json_int_t)found->total, "next",
+			more ? next : NULL, "stuck", found->stuck ? found->told : NULL));
+	api_text_put(&call->text, "}\n");
+	api_answer_text(call, "application/json");
+}
+
+/* The next block. Returns whether another one may follow. */
+static bool
+list_next(struct found *found)
+{
+	const struct ppe_block_info *block;
+	const struct ctrl_job *of;
+
+	/* MISSING_MAX bounds an answer, which is in memory as a whole, to some megabytes. */
+	if (found->at == found->count || found->nb_put == found->limit ||
+		found->listed >= MISSING_MAX)
+		return false;
+	block = &found->block[found->at++];
+	of = job_of(found, block->job);
+	if (of != NULL && oldest_first(block, &found->after) > 0)
+		put_block(found, of, block);
+	return true;
+}
+
+static bool
+step(struct api_call *call, void *context)
+{
+	struct found *found = context;
+
+	if (found->telling.on) {
+		say_next(found);
+	} else if (found->next_id < WEIR_JOBS_MAX) {
+		const struct ctrl_job *job = found->running->by_id[found->next_id++];
+
+		if (api_may_see(call, job) &&
+			(found->name == NULL || strcmp(job->job->name, found->name) == 0))
+			find(found, job);
+	} else if (found->name != NULL && !found->any) {
+		api_error(
+			call, 404, "unknown_job", "job", "no job is called \"%.64s\"", found->name);
+		return false;
+	} else if (!found->whole) {
+		api_error(call, 503, "busy", NULL,
+			"no memory for the list of blocks; ask for one job");
+		return false;
+	} else if (!found->sorted) {
+		if (found->count > 0)
+			qsort(found->block, found->count, sizeof(*found->block), oldest_first);
+		found->sorted = true;
+		found->listed = 0;
+	} else if (!list_next(found)) {
+		answer_blocks(call, found);
+		return false;
+	}
+	return true;
+}
+
+static void
+free_found(void *context)
+{
+	struct found *found = context;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		free(found->job[i].missing.at);
+	json_decref(found->told);
+	free(found->block);
+	free(found);
+}
+
+/* "OPENED-JOB-BLOCK", the `next` of the page before. False: it is none, and the call is answered. */
+static bool
+read_after(struct api_call *call, struct ppe_block_info *after)
+{
+	const char *text = api_query(call->target, "after");
+	int end = 0;
+
+	if (text == NULL ||
+		(sscanf(text, "%" SCNu64 "-%" SCNu8 "-%" SCNu32 "%n", &after->opened_us,
+			 &after->job, &after->block, &end) == 3 &&
+			text[end] == '\0'))
+		return true;
+	api_error(call, 400, "wrong_type", "after", "not the \"next\" of another page");
+	return false;
+}
+
+static bool
+begin(struct api_call *call, void *context)
+{
+	struct found *found = context;
+	uint64_t stuck;
+
+	if (!api_query_number(call, "stuck", 0, 1, 0, &stuck) ||
+		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &found->limit) ||
+		!read_after(call, &found->after))
+		return false;
+	call->context_free = free_found;
+	found->call = call;
+	found->running = call->running;
+	found->name = api_query(call->target, "job");
+	found->stuck = stuck == 1;
+	found->told = json_array();
+	found->whole = true;
+	api_text_put(&call->text, "{\"blocks\":[");
+	return true;
 }
 
 void
 api_get_blocks(struct api_call *call)
 {
-	const struct ctrl_running *running = call->running;
-	const char *name = api_query(call->target, "job");
-	struct found found = {.running = running, .whole = true};
-	bool any = name == NULL;
-	uint64_t stuck;
-
-	if (!api_query_number(call, "stuck", 0, 1, 0, &stuck) ||
-		!api_query_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &found.limit))
-		return;
-	found.stuck = stuck == 1 ? json_array() : NULL;
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (!api_may_see(call, job) || (name != NULL && strcmp(job->job->name, name) != 0))
-			continue;
-		any = true;
-		find(&found, job);
-	}
-	if (!any)
-		api_error(call, 404, "unknown_job", "job", "no job is called \"%.64s\"", name);
-	else if (!found.whole)
-		api_error(call, 503, "busy", NULL,
-			"no memory for the list of blocks; ask for one job");
-	else
-		answer_blocks(call, &found);
-	json_decref(found.stuck);
-	free(found.block);
+	api_in_steps(call, sizeof(struct found), begin, step);
 }

@@ -84,9 +84,9 @@ struct api_route {
 	X(API_GET, "/v1/ports/{name}", API_READ, NULL, api_get_port) \
 	X(API_GET, "/v1/counters", API_READ, NULL, api_get_counters) \
 	X(API_GET, "/v1/config", API_READ_ALL, NULL, api_get_config) \
-	X(API_GET, "/v1/jobs", API_READ, NULL, api_get_jobs) \
+	X(API_GET, "/v1/jobs", API_READ, "limit|after", api_get_jobs) \
 	X(API_GET, "/v1/jobs/{name}", API_READ_JOB, NULL, api_get_job) \
-	X(API_GET, "/v1/blocks", API_READ_JOB, "job|stuck|limit", api_get_blocks) \
+	X(API_GET, "/v1/blocks", API_READ_JOB, "job|stuck|limit|after", api_get_blocks) \
 	X(API_GET, "/v1/history", API_READ, NULL, api_get_history) \
 	X(API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace) \
 	X(API_POST, "/v1/jobs", API_CHANGE, NULL, api_post_jobs) \

@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GET /v1/history */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/api/text.h"
 #include "ctrl/stats/history.h"
 
-#define SAMPLE_BYTES 8 /* about, with its comma */
+/* An answer, while it is made. */
+struct request {
+	uint32_t second; /* of the latest sample */
+	unsigned int length; /* of each series */
+	unsigned int port, job; /* to put next; deleted jobs, then the others */
+	const char *comma;
+};
 
-/* "key":[300 values]: oldest first, null where there is none. */
+/* "key":[300 values]: oldest first, null where there is none. A tick may have replaced the oldest ones meanwhile. */
 static void
-put_series(struct api_text *text, const char *key, const struct ctrl_history *history,
-	const struct ctrl_series *series)
+put_series(struct api_text *text, const char *key, const struct request *request,
+	const struct ctrl_history *history, const struct ctrl_series *series)
 {
+	unsigned int late = history->second - request->second;
+
 	api_text_put(text, "\"");
 	api_text_put(text, key);
 	api_text_put(text, "\":[");
-	for (unsigned int age = ctrl_history_length(history); age-- > 0;) {
-		float rate = ctrl_history_rate(history, series, age);
+	for (unsigned int age = request->length; age-- > 0;) {
+		float rate = age + late < CTRL_HISTORY_SAMPLES
+			? ctrl_history_rate(history, series, age + late)
+			: NAN;
 
 		if (isnan(rate))
 			api_text_put(text, "null");
@@ -34,19 +44,18 @@ put_series(struct api_text *text, const char *key, const struct ctrl_history *hi
 }
 
 static void
-put_ports(struct api_text *text, const struct ctrl_running *running)
+put_port(struct api_text *text, const struct request *request, const struct ctrl_running *running,
+	unsigned int p)
 {
 	const struct ctrl_history *history = running->history;
 
-	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
-		api_text_put(text, p == 0 ? "{\"name\":" : ",{\"name\":");
-		api_text_put_json(text, running->config->port[p].name);
-		api_text_put(text, ",");
-		put_series(text, "rx_bps", history, &history->rx[p]);
-		api_text_put(text, ",");
-		put_series(text, "tx_bps", history, &history->tx[p]);
-		api_text_put(text, "}");
-	}
+	api_text_put(text, p == 0 ? "{\"name\":" : ",{\"name\":");
+	api_text_put_json(text, running->config->port[p].name);
+	api_text_put(text, ",");
+	put_series(text, "rx_bps", request, history, &history->rx[p]);
+	api_text_put(text, ",");
+	put_series(text, "tx_bps", request, history, &history->tx[p]);
+	api_text_put(text, "}");
 }
 
 /* The job of a history entry; NULL: it is gone. */
@@ -109,75 +118,95 @@ owns(const struct api_call *call, const struct ctrl_job_history *place)
 	return api_owns(api, call->caller, owner);
 }
 
-/* Deleted jobs come first: if a name appears twice, the later entry is the existing job. */
 static void
-put_jobs(struct api_text *text, const struct api_call *call, bool alive, const char **comma)
+put_job(struct api_call *call, struct request *request, unsigned int i, bool alive)
 {
 	const struct ctrl_running *running = call->running;
 	const struct ctrl_history *history = running->history;
+	const struct ctrl_job_history *place = &history->job[i];
+	struct api_text *text = &call->text;
+	const struct ppe_job *job;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job_history *place = &history->job[i];
-		const struct ppe_job *job;
-
-		if (!ctrl_history_has(history, place) || !owns(call, place))
-			continue;
-		job = living(running, place);
-		if ((job != NULL) != alive)
-			continue;
-		api_text_put(text, *comma);
-		api_text_put(text, "{\"name\":");
-		api_text_put_json(text, place->name);
-		api_text_put(text, ",");
-		put_series(text, "contributions", history, &place->contributions);
-		api_text_put(text, ",");
-		put_series(text, "blocks", history, &place->blocks);
-		put_shares(text, running, job, place);
-		api_text_put(text, "}");
-		*comma = ",";
-	}
+	if (!ctrl_history_has(history, place) || !owns(call, place))
+		return;
+	job = living(running, place);
+	if ((job != NULL) != alive)
+		return;
+	api_text_put(text, request->comma);
+	api_text_put(text, "{\"name\":");
+	api_text_put_json(text, place->name);
+	api_text_put(text, ",");
+	put_series(text, "contributions", request, history, &place->contributions);
+	api_text_put(text, ",");
+	put_series(text, "blocks", request, history, &place->blocks);
+	put_shares(text, running, job, place);
+	api_text_put(text, "}");
+	request->comma = ",";
 }
 
 /* Only reasons that have dropped packets: most never do. */
 static void
-put_drops(struct api_text *text, const struct ctrl_history *history)
+put_drops(struct api_text *text, const struct request *request, const struct ctrl_history *history)
 {
 	const char *comma = "";
 
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++) {
 		bool any = false;
 
-		for (unsigned int age = 0; age < ctrl_history_length(history); age++)
+		for (unsigned int age = 0; age < request->length; age++)
 			any |= ctrl_history_rate(history, &history->drop[i], age) > 0;
 		if (!any)
 			continue;
 		api_text_put(text, comma);
-		put_series(text, ppe_drop_key((enum ppe_drop)i), history, &history->drop[i]);
+		put_series(
+			text, ppe_drop_key((enum ppe_drop)i), request, history, &history->drop[i]);
 		comma = ",";
 	}
+}
+
+static bool
+begin(struct api_call *call, void *context)
+{
+	const struct ctrl_history *history = call->running->history;
+	struct request *request = context;
+	char head[64];
+
+	request->second = history->second;
+	request->length = ctrl_history_length(history);
+	request->comma = "";
+	snprintf(head, sizeof(head), "{\"interval\":1,\"time\":%.3f,\"ports\":[", history->time);
+	api_text_put(&call->text, head);
+	return true;
+}
+
+/* Deleted jobs come first: if a name appears twice, the later entry is the existing job. */
+static bool
+step(struct api_call *call, void *context)
+{
+	const struct ctrl_running *running = call->running;
+	struct request *request = context;
+	struct api_text *text = &call->text;
+
+	if (request->port < running->config->nb_ports) {
+		put_port(text, request, running, request->port++);
+		return true;
+	}
+	if (request->job == 0)
+		api_text_put(text, "],\"jobs\":[");
+	if (request->job < 2 * WEIR_JOBS_MAX) {
+		put_job(call, request, request->job % WEIR_JOBS_MAX, request->job >= WEIR_JOBS_MAX);
+		request->job++;
+		return true;
+	}
+	api_text_put(text, "],\"drops\":{");
+	put_drops(text, request, running->history);
+	api_text_put(text, "}}\n");
+	api_answer_text(call, "application/json");
+	return false;
 }
 
 void
 api_get_history(struct api_call *call)
 {
-	const struct ctrl_running *running = call->running;
-	const struct ctrl_history *history = running->history;
-	const char *comma = "";
-	struct api_text text;
-	char time[32];
-
-	api_text_begin(&text,
-		4096 + 2ul * running->config->nb_ports * SAMPLE_BYTES * CTRL_HISTORY_SAMPLES);
-	snprintf(time, sizeof(time), "%.3f", history->time);
-	api_text_put(&text, "{\"interval\":1,\"time\":");
-	api_text_put(&text, time);
-	api_text_put(&text, ",\"ports\":[");
-	put_ports(&text, running);
-	api_text_put(&text, "],\"jobs\":[");
-	put_jobs(&text, call, false, &comma);
-	put_jobs(&text, call, true, &comma);
-	api_text_put(&text, "],\"drops\":{");
-	put_drops(&text, history);
-	api_text_put(&text, "}}\n");
-	api_answer_bytes(call, "application/json", text.at, text.used);
+	api_in_steps(call, sizeof(struct request), begin, step);
 }

@@ -238,22 +238,23 @@ api_may_see(const struct api_call *call, const struct ctrl_job *job)
 	return api_owns(&call->running->config->api, call->caller, job->tenant);
 }
 
+static json_t *
+brief_json(const struct ctrl_running *running, const struct ctrl_job *job)
+{
+	return job_json(running, job, false);
+}
+
+static bool
+begin_list(struct api_call *call, void *list)
+{
+	api_text_put(&call->text, "{\"jobs\":[");
+	return api_list_begin(call, list, brief_json, true);
+}
+
 void
 api_get_jobs(struct api_call *call)
 {
-	const struct ctrl_running *running = call->running;
-	json_t *list = json_array();
-
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-
-		if (api_may_see(call, job))
-			json_array_append_new(list, job_json(running, job, false));
-	}
-	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
-		if (api_may_see(call, job))
-			json_array_append_new(list, job_json(running, job, false));
-	api_answer(call, 200, json_pack("{s:o}", "jobs", list));
+	api_in_steps(call, sizeof(struct api_list), begin_list, api_list_step);
 }
 
 /* The job of parameter[0] that is leaving and that the caller may see, or NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Members of jobs, for the resources that name them. Control thread. */
+/* Jobs and their members, for the resources that name them. Control thread. */
 #ifndef CTRL_API_JOBS_H
 #define CTRL_API_JOBS_H
 
@@ -7,10 +7,9 @@
 
 #include <jansson.h>
 
+#include "ctrl/api/call.h"
 #include "ctrl/jobs/jobs.h"
 #include "ctrl/jobs/membership.h"
-
-struct api_call;
 
 /* May the caller, admitted by API_READ or more, see this job? Not if there is none (NULL). */
 bool api_may_see(const struct api_call *call, const struct ctrl_job *job);
@@ -32,5 +31,26 @@ bool api_silence(const struct ctrl_job *job, unsigned int rank,
 
 /* Has it left or expired? */
 bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
+
+/* What a list says of a job. New. */
+typedef json_t *(*api_list_maker)(const struct ctrl_running *running, const struct ctrl_job *job);
+
+/*
+ * The context of an answer {..., "jobs": [...]} of the jobs that the caller may see, by id. The query's `limit` and
+ * `after` (an id) choose a page; the answer's "next" is the `after` of the next page.
+ */
+struct api_list {
+	api_list_maker make;
+	bool leaving; /* those that are leaving, too */
+	unsigned int id; /* of the job to look at next */
+	unsigned int last; /* id of the one listed last */
+	uint64_t room; /* jobs that still fit */
+	const char *comma;
+};
+
+/* For api_in_steps: `begin` calls api_list_begin, and puts the text up to the array of jobs. */
+bool api_list_begin(
+	struct api_call *call, struct api_list *list, api_list_maker make, bool leaving);
+bool api_list_step(struct api_call *call, void *list);
 
 #endif

@@ -11,17 +11,10 @@
 
 #include "ctrl/api/call.h"
 #include "ctrl/api/jobs.h"
-#include "ctrl/api/text.h"
 #include "ctrl/config/config.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
-
-/* Approximate sizes in the text: of the fixed part, and of a port, a job (mostly histograms) and a source. */
-#define FIXED_BYTES  25600
-#define PORT_BYTES   1024
-#define JOB_BYTES    9216
-#define SOURCE_BYTES 256
 
 /* A job's name may take twice its bytes, escaped. */
 #define LABEL_BYTES (PPE_JOB_NAME_MAX * 2 + 16)
@@ -200,11 +193,12 @@ put_faults(struct api_text *text, const struct ctrl_running *running)
 
 /* -- jobs */
 
+/* As it was read: later it may not exist. */
 struct one_job {
-	const struct ctrl_job *job;
 	char label[LABEL_BYTES]; /* job="..." */
+	char about[2 * LABEL_BYTES]; /* id="...",policy="...",tenant="...",origin="..." */
 	struct ppe_job_stats stats;
-	unsigned int joined;
+	unsigned int size, window, joined;
 };
 
 /* A source with series of its own, or the sum of a job's other sources. */
@@ -216,8 +210,10 @@ struct one_source {
 	double silent; /* s; when heard */
 };
 
-/* The jobs of a scrape. All are read first, because a family's samples must be adjacent. */
+/* A scrape, while it is made. All jobs are read first, because a family's samples must be adjacent. */
 struct jobs {
+	unsigned int next_id; /* of the job to read next */
+	unsigned int next_part; /* of the text */
 	unsigned int nb_jobs, nb_sources, left_out;
 	struct one_job job[WEIR_JOBS_MAX];
 	struct one_source source[ALL_SOURCES + WEIR_JOBS_MAX];
@@ -269,9 +265,9 @@ give_ranks(const struct ctrl_running *running)
 }
 
 static void
-read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_running *running)
+read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_running *running,
+	const struct ctrl_job *job)
 {
-	const struct ctrl_job *job = one->job;
 	struct one_source *others = NULL;
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
@@ -281,6 +277,11 @@ read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_run
 
 		if (!is_shown(job, s))
 			continue;
+		/* Jobs that came while others were read may be too many. */
+		if (jobs->nb_sources == RTE_DIM(jobs->source) && (own || others == NULL)) {
+			jobs->left_out++;
+			continue;
+		}
 		source = own || others == NULL ? &jobs->source[jobs->nb_sources++] : others;
 		ppe_source_stats_read(running->ppe, job->job->id, (uint8_t)s, &stats);
 		source->job = one->label;
@@ -297,50 +298,42 @@ read_sources(struct jobs *jobs, const struct one_job *one, const struct ctrl_run
 	}
 }
 
-/* Read all jobs that the caller may see. NULL: no memory. */
-static struct jobs *
-read_jobs(const struct api_call *call)
+static void
+describe(const struct ctrl_job *job, char *about, size_t size)
 {
-	const struct ctrl_running *running = call->running;
-	struct jobs *jobs = calloc(1, sizeof(*jobs));
+	char tenant[LABEL_BYTES];
 
-	if (jobs == NULL)
-		return NULL;
-	give_ranks(running);
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-		struct ctrl_membership membership;
-		struct one_job *one;
+	api_text_label(
+		tenant, sizeof(tenant), "tenant", job->tenant == NULL ? "" : job->tenant->name);
+	snprintf(about, size, "id=\"%u\",policy=\"%s\",%s,origin=\"%s\"", job->job->id,
+		ctrl_policy_text(job->job->policy), tenant, job->from_file ? "file" : "api");
+}
 
-		if (job == NULL || !api_owns(&running->config->api, call->caller, job->tenant))
-			continue;
-		one = &jobs->job[jobs->nb_jobs++];
-		one->job = job;
-		api_text_label(one->label, sizeof(one->label), "job", job->job->name);
-		ctrl_running_job_stats(running, job, &one->stats);
-		ctrl_membership_of(running, job, &one->stats, &membership);
-		one->joined = membership.joined;
-		read_sources(jobs, one, running);
-	}
-	return jobs;
+static void
+read_job(struct jobs *jobs, const struct ctrl_running *running, const struct ctrl_job *job)
+{
+	struct one_job *one = &jobs->job[jobs->nb_jobs++];
+	struct ctrl_membership membership;
+
+	if (!job->has_series)
+		give_ranks(running);
+	api_text_label(one->label, sizeof(one->label), "job", job->job->name);
+	describe(job, one->about, sizeof(one->about));
+	ctrl_running_job_stats(running, job, &one->stats);
+	ctrl_membership_of(running, job, &one->stats, &membership);
+	one->size = job->job->nb_sources;
+	one->window = job->job->window;
+	one->joined = membership.joined;
+	read_sources(jobs, one, running, job);
 }
 
 static void
 put_info(struct api_text *text, const struct jobs *jobs)
 {
-	api_text_family(text, "weir_job_info", "gauge",
-		"the job's id, policy, tenant and origin; always 1");
-	for (unsigned int i = 0; i < jobs->nb_jobs; i++) {
-		const struct ctrl_job *job = jobs->job[i].job;
-		char tenant[LABEL_BYTES], more[2 * LABEL_BYTES];
-
-		api_text_label(tenant, sizeof(tenant), "tenant",
-			job->tenant == NULL ? "" : job->tenant->name);
-		snprintf(more, sizeof(more), "id=\"%u\",policy=\"%s\",%s,origin=\"%s\"",
-			job->job->id, ctrl_policy_text(job->job->policy), tenant,
-			job->from_file ? "file" : "api");
-		api_text_sample(text, "", jobs->job[i].label, more, 1, 0);
-	}
+	put_one(text, "weir_jobs", "gauge", "jobs that exist", jobs->nb_jobs);
+	PUT_EACH(text, "weir_job_info", "gauge",
+		"the job's id, policy, tenant and origin; always 1", jobs->nb_jobs,
+		jobs->job[i].label, jobs->job[i].about, 1);
 }
 
 #define PUT_JOBS(name, type, help, value)                                                          \
@@ -350,13 +343,13 @@ put_info(struct api_text *text, const struct jobs *jobs)
 static void
 put_levels(struct api_text *text, const struct jobs *jobs)
 {
-	PUT_JOBS("weir_job_members", "gauge", "sources of the job", job->job->nb_sources);
+	PUT_JOBS("weir_job_members", "gauge", "sources of the job", size);
 	PUT_JOBS("weir_job_members_joined", "gauge",
 		"sources that have joined; while the job waits for others, those that ask", joined);
 	PUT_JOBS("weir_job_generation", "gauge", "the job's generation; 0: none has begun",
 		stats.generation);
 	PUT_JOBS("weir_job_window_blocks", "gauge", "blocks that a source may have in flight",
-		job->job->window);
+		window);
 	PUT_JOBS("weir_job_blocks_in_flight", "gauge", "open blocks: contributions are missing",
 		stats.blocks_in_flight);
 	PUT_JOBS("weir_job_buffers", "gauge", "aggregation buffers in use", stats.buffers_used);
@@ -394,12 +387,17 @@ put_histogram(struct api_text *text, const char *label, const struct ppe_histogr
 }
 
 static void
-put_histograms(struct api_text *text, const struct jobs *jobs)
+put_latencies(struct api_text *text, const struct jobs *jobs)
 {
 	api_text_family(text, "weir_job_block_latency_seconds", "histogram",
 		"from a block's first contribution to its result");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
 		put_histogram(text, jobs->job[i].label, &jobs->job[i].stats.latency);
+}
+
+static void
+put_spreads(struct api_text *text, const struct jobs *jobs)
+{
 	api_text_family(text, "weir_job_contribution_spread_seconds", "histogram",
 		"from a block's first contribution to its last one");
 	for (unsigned int i = 0; i < jobs->nb_jobs; i++)
@@ -407,7 +405,7 @@ put_histograms(struct api_text *text, const struct jobs *jobs)
 }
 
 static void
-put_sources(struct api_text *text, const struct jobs *jobs)
+put_waits(struct api_text *text, const struct jobs *jobs)
 {
 	const struct one_source *source = jobs->source;
 
@@ -415,9 +413,23 @@ put_sources(struct api_text *text, const struct jobs *jobs)
 		"how long blocks waited for the source, from their last contribution but one");
 	for (unsigned int s = 0; s < jobs->nb_sources; s++)
 		api_text_sample(text, "", source[s].job, source[s].rank, source[s].waited_us, 6);
+}
+
+static void
+put_last(struct api_text *text, const struct jobs *jobs)
+{
+	const struct one_source *source = jobs->source;
+
 	PUT_EACH(text, "weir_source_last_blocks_total", "counter",
 		"blocks that the source completed as the last one", jobs->nb_sources, source[i].job,
 		source[i].rank, source[i].last);
+}
+
+static void
+put_silences(struct api_text *text, const struct jobs *jobs)
+{
+	const struct one_source *source = jobs->source;
+
 	api_text_family(text, "weir_source_silent_seconds", "gauge",
 		"time since the source's last packet in the generation; absent before the first");
 	for (unsigned int s = 0; s < jobs->nb_sources; s++)
@@ -429,37 +441,50 @@ put_sources(struct api_text *text, const struct jobs *jobs)
 		jobs->left_out);
 }
 
+/* All but the jobs. */
+static bool
+begin(struct api_call *call, void *context)
+{
+	struct ctrl_running *running = call->running;
+	struct ppe_gauges gauges;
+
+	(void)context;
+	ctrl_running_read(running);
+	ppe_gauges_read(running->ppe, &gauges);
+	put_switch(&call->text, running);
+	put_packets(&call->text, &running->stats);
+	put_ports(&call->text, running);
+	put_workers(&call->text, running, &gauges);
+	put_pools(&call->text, &gauges);
+	put_tables(&call->text, running);
+	put_faults(&call->text, running);
+	return true;
+}
+
+static bool
+step(struct api_call *call, void *context)
+{
+	static void (*const part[])(struct api_text * text, const struct jobs *jobs) = {put_info,
+		put_levels, put_counters, put_latencies, put_spreads, put_waits, put_last,
+		put_silences};
+	struct jobs *jobs = context;
+
+	if (jobs->next_id < WEIR_JOBS_MAX) {
+		struct ctrl_job *job = call->running->by_id[jobs->next_id++];
+
+		if (api_may_see(call, job))
+			read_job(jobs, call->running, job);
+	} else if (jobs->next_part < RTE_DIM(part)) {
+		part[jobs->next_part++](&call->text, jobs);
+	} else {
+		api_answer_text(call, "text/plain; version=0.0.4; charset=utf-8");
+		return false;
+	}
+	return true;
+}
+
 void
 api_get_metrics(struct api_call *call)
 {
-	struct ctrl_running *running = call->running;
-	struct api_text text;
-	struct ppe_gauges gauges;
-	struct jobs *jobs;
-
-	ctrl_running_read(running);
-	ppe_gauges_read(running->ppe, &gauges);
-	jobs = read_jobs(call);
-	if (jobs == NULL) {
-		api_error_memory(call);
-		return;
-	}
-	api_text_begin(&text,
-		FIXED_BYTES + PORT_BYTES * running->stats.nb_ports + JOB_BYTES * jobs->nb_jobs +
-			SOURCE_BYTES * jobs->nb_sources);
-	put_switch(&text, running);
-	put_packets(&text, &running->stats);
-	put_ports(&text, running);
-	put_workers(&text, running, &gauges);
-	put_pools(&text, &gauges);
-	put_tables(&text, running);
-	put_faults(&text, running);
-	put_one(&text, "weir_jobs", "gauge", "jobs that exist", jobs->nb_jobs);
-	put_info(&text, jobs);
-	put_levels(&text, jobs);
-	put_counters(&text, jobs);
-	put_histograms(&text, jobs);
-	put_sources(&text, jobs);
-	free(jobs);
-	api_answer_bytes(call, "text/plain; version=0.0.4; charset=utf-8", text.at, text.used);
+	api_in_steps(call, sizeof(struct jobs), begin, step);
 }

@@ -355,6 +355,9 @@ finish(struct api_request *request)
 	memset(&owner, 0, sizeof(owner));
 	if (caller->tenant != NULL) {
 		memcpy(owner.tenant, caller->tenant->name, sizeof(owner.tenant));
+	} else if (caller->instance != 0) {
+		owner.job = caller->instance;
+		owner.rank = caller->rank;
 	} else {
 		owner.local = caller->local;
 		owner.network = request->peer->network;
@@ -526,7 +529,9 @@ api_request_serve(void *cls, struct MHD_Connection *connection, const char *url,
 		request->peer->deadline = ctrl_monotonic() + API_REQUEST_S;
 		request->caller = request->peer->caller;
 		admit(request, method);
-		request->peer->stranger |= request->caller.tenant == NULL && !request->caller.admin;
+		request->peer->member |= request->caller.instance != 0;
+		request->peer->stranger |= request->caller.tenant == NULL &&
+			request->caller.instance == 0 && !request->caller.admin;
 		if (request->route == NULL)
 			request->peer->deadline = ctrl_monotonic() + API_REFUSED_S;
 		if (request->route == NULL && asks_first(request))

@@ -81,6 +81,7 @@ struct api_connection {
 	uint64_t network; /* where it comes from: an IPv4 address, or the /64 of an IPv6 one */
 	double began;
 	const struct ctrl_tenant *tenant; /* of the last token, in running->config; or NULL */
+	bool member; /* it has shown a rank's token */
 	bool stranger; /* the head of a request has come, without a token */
 	bool retired; /* it has a former certificate: it ends with the next answer */
 	bool serving; /* between the head of a request and the end of its answer */

@@ -7,6 +7,7 @@
 #include <rte_ethdev.h>
 
 #include "ctrl/api/call.h"
+#include "ctrl/api/jobs.h"
 #include "ctrl/config/schema.h"
 #include "ctrl/stats/stats.h"
 #include "ppe/faults/faults.h"
@@ -234,30 +235,20 @@ api_get_port(struct api_call *call)
 }
 
 static json_t *
-jobs_counters(const struct api_call *call)
+job_counters(const struct ctrl_running *running, const struct ctrl_job *job)
 {
-	const struct ctrl_running *running = call->running;
-	json_t *list = json_array();
+	json_t *object = json_object();
+	struct ppe_job_stats stats;
 
-	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
-		const struct ctrl_job *job = running->by_id[i];
-		struct ppe_job_stats stats;
-		json_t *object;
-
-		if (job == NULL || !api_owns(&running->config->api, call->caller, job->tenant))
-			continue;
-		ctrl_running_job_stats(running, job, &stats);
-		object = json_object();
-		api_put(object, "id", i);
-		api_put_text(object, "name", job->job->name);
-		ctrl_put_job_counters(object, &stats);
-		json_array_append_new(list, object);
-	}
-	return list;
+	ctrl_running_job_stats(running, job, &stats);
+	api_put(object, "id", job->job->id);
+	api_put_text(object, "name", job->job->name);
+	ctrl_put_job_counters(object, &stats);
+	return object;
 }
 
-void
-api_get_counters(struct api_call *call)
+static bool
+begin_counters(struct api_call *call, void *list)
 {
 	struct ctrl_running *running = call->running;
 	json_t *packets = json_object(), *workers, *worker;
@@ -269,9 +260,17 @@ api_get_counters(struct api_call *call)
 		api_put(worker, "id", id);
 	ctrl_put_packet_counters(packets, &running->stats);
 	json_object_del(packets, "in_flight"); /* a gauge */
-	api_answer(call, 200,
-		json_pack("{s:f,s:o,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
+	api_text_put(&call->text, "{");
+	api_text_put_members(&call->text,
+		json_pack("{s:f,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
 			"drops", ctrl_drops_json(&running->stats), "workers", workers, "ports",
-			ctrl_ports_json(running->config, &running->stats), "jobs",
-			jobs_counters(call)));
+			ctrl_ports_json(running->config, &running->stats)));
+	api_text_put(&call->text, ",\"jobs\":[");
+	return api_list_begin(call, list, job_counters, false);
+}
+
+void
+api_get_counters(struct api_call *call)
+{
+	api_in_steps(call, sizeof(struct api_list), begin_counters, api_list_step);
 }

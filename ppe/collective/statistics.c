@@ -168,6 +168,7 @@ collective_job_blocks(const void *shard, bool open, uint64_t idle_us, struct ppe
 				.job = copy.job,
 				.open = copy.state == BLOCK_OPEN,
 				.heard_count = (uint16_t)heard_in(&copy),
+				.opened_us = us_since(0, copy.opened, hz),
 				.age_us = us_since(copy.opened, now, hz),
 				.idle_us = us_since(copy.progress, now, hz)};
 			memcpy(blocks[n].heard, copy.heard, sizeof(copy.heard));
