@@ -5,10 +5,13 @@
  *
  *	host_loop SWITCH ADDRESS SOURCE JOB STEPS [OPTION...]
  *
+ * SWITCH is the switch's IPv4 address, and JOB the job's id; or the address of its control API, and the job's name.
+ *
  *	partial=0|1|2    enum weir_partial	error_feedback=1       error feedback
  *	timeout=MS       of operations		join=MS       of joins
  *	again=N          joins again so often	newcomer=1    takes its step from the others
  *	pause=US         between steps	key=HEX       of an authenticated job
+ *	sources=N        that the job must have
  *	nap=MS, at=STEP  computes for so long before this step, once
  *	ahead=BLOCKS     and as long again, some times, until the others are so far ahead
  *
@@ -78,6 +81,8 @@ option(const char *text)
 		me.again = number;
 	else if (IS("newcomer"))
 		me.newcomer = number != 0;
+	else if (IS("sources"))
+		me.config.sources = number;
 	else if (IS("pause"))
 		me.pause_us = number;
 	else if (IS("key"))
@@ -255,14 +260,20 @@ loop(void)
 int
 main(int argc, char **argv)
 {
+	struct weir_stats stats;
 	int code;
 
 	if (argc < 6)
 		return 2;
-	me.config.switch_address = argv[1];
+	if (strchr(argv[1], ':') != NULL) {
+		me.config.control = argv[1];
+		me.config.job_name = argv[4];
+	} else {
+		me.config.switch_address = argv[1];
+		me.config.job = (uint8_t)atoi(argv[4]);
+	}
 	me.config.address = argv[2];
 	me.config.source = atoi(argv[3]);
-	me.config.job = (uint8_t)atoi(argv[4]);
 	me.steps = (unsigned int)atoi(argv[5]);
 	for (int i = 6; i < argc; i++)
 		if (!option(argv[i]))
@@ -275,9 +286,10 @@ main(int argc, char **argv)
 	printf("generation: %u\n", weir_generation(me.weir));
 	fflush(stdout);
 	code = loop();
-	printf("done: wrong=%llu partial=%llu rejoins=%llu given=%u got=%u\n",
+	weir_stats(me.weir, &stats);
+	printf("done: wrong=%llu partial=%llu rejoins=%llu given=%u got=%u forged=%llu\n",
 		(unsigned long long)me.wrong, (unsigned long long)me.partial,
-		(unsigned long long)me.rejoins, me.given, me.got);
+		(unsigned long long)me.rejoins, me.given, me.got, (unsigned long long)stats.forged);
 	weir_close(me.weir);
 	return code < 0 || me.wrong != 0;
 }

@@ -8,43 +8,9 @@ import signal
 import tempfile
 
 from control import running
+from loops import Loops, STEPS, said
 from tap import case, check, main, seed, wait_for
-from rack import Rack, SWITCH_ADDRESS, job
-
-STEPS = 300
-
-
-class Loops:
-    """host_loop on every host of a rack."""
-
-    def __init__(self, rack, hosts, steps=STEPS, **options):
-        self.rack, self.steps = rack, steps
-        self.options = dict({'pause': 3000, 'timeout': 3000, 'join': 15000}, **options)
-        self.runs = [self.start(host) for host in range(hosts)]
-
-    def start(self, host, **more):
-        words = ['%s=%s' % item for item in dict(self.options, **more).items()]
-        program = os.path.join(self.rack.build, 'tests', 'functional', 'weir-host-loop')
-        return self.rack.spawn(host, [program, SWITCH_ADDRESS, self.rack.address(host), str(host), '1',
-                                      str(self.steps)] + words, 'loop')
-
-    def reach(self, step, hosts=None):
-        for host in range(len(self.runs)) if hosts is None else hosts:
-            self.runs[host].wait_line('at %d' % step, 30)
-
-    def finish(self, hosts=None, seconds=60):
-        """Each ends well. Returns what they said."""
-        return [said(self.runs[host].wait(seconds))
-                for host in (range(len(self.runs)) if hosts is None else hosts)]
-
-
-def said(output):
-    last = re.search(r'^done: (.*)$', output, re.M).group(1)
-    found = {key: int(value) for key, value in (word.split('=') for word in last.split())}
-    check(found['wrong'] == 0, 'a wrong sum: %s', output)
-    found['generations'] = [int(g) for g in re.findall(r'^generation: (\d+)', output, re.M)]
-    found['failures'] = re.findall(r'^failed: (.*)$', output, re.M)
-    return found
+from rack import Rack, job
 
 
 @case
