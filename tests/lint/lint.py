@@ -268,9 +268,19 @@ def anchors(text):
     return found
 
 
+def missing_cases(tree, row):
+    """A row's test cases, as in "no: `a_case`, `another`", that no file of its last cell has."""
+    cells = row.strip('| ').split(' | ')
+    files = [tree.read(path) for path in re.findall(r'`(tests/[\w./-]+)`', cells[-1])
+             if os.path.isfile(os.path.join(tree.root, path))]
+    names = [name for names in re.findall(r': ((?:`\w+`(?:, )?)+)', ' | '.join(cells[1:-1]) if files else '')
+             for name in re.findall(r'\w+', names)]
+    return [name for name in names if not any(re.search(r'\b%s\(' % name, text) for text in files)]
+
+
 def check_docs(tree):
     """Links between pages lead somewhere"""
-    found, named = [], []
+    found, named, cases = [], [], []
     for path in tree.sources('.md'):
         text = re.sub(r'^```.*?^```', lambda m: re.sub(r'[^\n]', ' ', m.group(0)),
                       tree.read(path), flags=re.S | re.M)
@@ -291,8 +301,12 @@ def check_docs(tree):
             if not os.path.exists(os.path.join(tree.root, match.group(1))):
                 named.append('%s:%d: %s does not exist' % (path, line_of(text, match.start()),
                                                            match.group(1)))
+        for match in re.finditer(r'^\|.*\|$', text, re.M):
+            for name in missing_cases(tree, match.group(0)):
+                cases.append('%s:%d: no test case %s' % (path, line_of(text, match.start()), name))
     yield 'relative links', found
     yield 'files that pages name', named
+    yield 'test cases that tables name', cases
 
 
 CHECKS = {

@@ -21,7 +21,9 @@ GOOD = {
     'pktbuf/wire/wire.h': MARK + '#include <stdint.h>\n',
     'apps/perf/data.h': MARK + '#include "pktbuf/wire/wire.h"\n',
     'README.md': '# Weir\n\n[a](docs/a.md#the-walk) and `rmw/rmw.c`\n',
-    'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n',
+    'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n'
+                 '\n| a `b` | no: `stop` | yes: `other` | see |\n| a | no: `stop` | `tests/a.py` |\n',
+    'tests/a.py': '# SPDX-License-Identifier: BSD-3-Clause\ndef stop():\n    pass\n',
 }
 # check, the case that must fail, path, text
 BAD = [
@@ -70,6 +72,7 @@ BAD = [
     ('docs', 'relative links', 'docs/b.md', '[gone](gone.md)\n'),
     ('docs', 'relative links', 'docs/b.md', '[gone](a.md#gone)\n'),
     ('docs', 'files that', 'docs/b.md', 'see `rmw/gone.c`\n'),
+    ('docs', 'test cases', 'docs/b.md', '| a | no: `stop`, `gone` | `tests/a.py` |\n'),
 ]
 
 
