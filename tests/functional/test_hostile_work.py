@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Work that others have to do: reads that keep an administrator waiting, connections that keep it out, bytes that the
+switch has to send, joins, log lines, memory and ids. Answers and bytes are counted, and compared with each other."""
+import contextlib
+import hashlib
+import os
+import selectors
+import socket
+import threading
+import time
+
+import control
+from control import PORT
+from rack import SWITCH_ADDRESS, Rack, job
+from tap import case, check, main, wait_for
+from wire import INT32, OK, SUM, Peer, header, join_all
+
+STRANGERS, WINDOW, BROADCAST = 64, 4096, 3
+ASK = b'GET /v1/blocks?limit=1024 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+
+
+def tenant(name, **more):
+    """Its token is its name."""
+    return dict(name=name, token_sha256=hashlib.sha256(name.encode()).hexdigest(), **more)
+
+
+class Crowd:
+    """Strangers, each of which asks for all blocks, over and over. answers: that were given."""
+
+    def __init__(self, rack):
+        self.rack, self.answers, self.on = rack, 0, True
+        self.ready = selectors.DefaultSelector()
+        for _ in range(STRANGERS):
+            self.ask()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def ask(self):
+        with self.rack.inside('sw'):
+            stranger = socket.create_connection(('127.0.0.1', PORT), 60)
+        stranger.sendall(ASK)
+        self.ready.register(stranger, selectors.EVENT_READ, [b''])
+
+    def run(self):
+        while self.on:
+            for key, _ in self.ready.select(0.1):
+                with contextlib.suppress(OSError):
+                    part = key.fileobj.recv(1 << 20)
+                    if part:
+                        key.data[0] = key.data[0] or part
+                        continue
+                self.answers += key.data[0].startswith(b'HTTP/1.1 200')
+                self.ready.unregister(key.fileobj)
+                key.fileobj.close()
+                self.ask()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.on = False
+        self.thread.join(10)
+        for key in list(self.ready.get_map().values()):
+            key.fileobj.close()
+
+
+@case
+def reads_keep_no_administrator_waiting():
+    jobs = [job(n, 2, window=WINDOW, elements=1, type='int32') for n in (1, 2)]
+    with control.switch(hosts=2, jobs=jobs, changes={'tables': {'blocks': 4 * WINDOW}}) as (rack, api), \
+            contextlib.ExitStack() as stack:
+        for number in (1, 2):
+            pair = [stack.enter_context(Peer(rack, host, number, host)) for host in (0, 1)]
+            join_all(pair)
+            for block in range(WINDOW):
+                pair[0].send(block, [1])
+        with Crowd(rack) as crowd:
+            wait_for(lambda: crowd.answers > 0, 'nobody is answered')
+            began, asked = crowd.answers, 20
+            for _ in range(asked):
+                check(api.unix('GET', '/v1/health').status == 200, 'health')
+                answered = crowd.answers - began
+                check(answered <= 8 * asked, 'strangers got %d answers before an administrator got %d', answered, asked)
+            wait_for(lambda: crowd.answers > began + 2, 'the strangers starve')
+
+
+def stranger(rack, data):
+    with rack.inside('sw'):
+        made = socket.create_connection(('127.0.0.1', PORT), 60)
+    made.sendall(data)
+    return made
+
+
+@case
+def strangers_of_its_address_keep_no_administrator_out():
+    sent = (b'', b'GET', b'POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n', ASK)
+    with control.switch(tenants=[tenant('root', admin=True)], open_read=True) as (rack, api):
+        held, got = [], 0
+        for number in range(20):
+            held += [stranger(rack, sent[(number + k) % 4]) for k in range(STRANGERS if number == 0 else 8)]
+            with contextlib.suppress(OSError):
+                got += api.tcp('GET', '/v1/jobs', token='root').status == 200
+        for connection in held:
+            connection.close()
+        check(got == 20, 'an administrator got %d of 20 answers', got)
+
+
+@case
+def a_job_s_rate_pays_for_what_the_switch_sends():
+    """A root's block goes to 16 sources: 16 frames for one."""
+    sources, elements, rate = 16, 256, 1000000 / 8
+    shape = job(1, sources, window=1, elements=elements, type='int32', rate_mbit=1)
+    shape['sources'] = [{'id': n, 'address': Rack.address(0)} for n in range(sources)]
+    with control.running(hosts=1, jobs=[shape]) as rack, contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(Peer(rack, 0, 1, source)) for source in range(sources)]
+        join_all(peers)
+        frame = 192 + 4 * elements  # at most, as the burst counts them
+        before, began = rack.wire(0)['rx_bytes'], time.monotonic()
+        for block in range(8):
+            left = list(peers)
+            while left:
+                for peer in left:
+                    peer.raw(header(1, block, peer.source, peer.generation, elements, (BROADCAST, SUM, INT32, 0, 0)) +
+                             bytes(4 * elements if peer.source == 0 else 0))
+                left = [peer for peer in left if not has_result(peer, block)]
+        sent, took = rack.wire(0)['rx_bytes'] - before, time.monotonic() - began
+        most = 2 * sources * frame + rate * took + sources * frame
+        check(sent <= most, '%d bytes in %.2f s, not %d', sent, took, most)
+        check(rack.read_stats()['jobs'][0]['policed'] > 0, 'not policed')
+
+
+@case
+def joins_and_log_lines_are_few():
+    with control.switch(hosts=1) as (rack, api):
+        api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2})
+        began, done, refused = time.monotonic(), 0, 0
+        with contextlib.closing(api.connect(0, SWITCH_ADDRESS)) as connection:
+            for _ in range(400):
+                for method, path, body in (('POST', '', {'rank': 0, 'size': 2}), ('DELETE', '/0', None)):
+                    status = api.ask(connection, method, '/v1/jobs/ring/members' + path, body).status
+                    done, refused = done + (status == 200), refused + (status == 429)
+        took = time.monotonic() - began
+        lines = [rack.switch.output.count('msg="%s"' % what) for what in ('member joined', 'member left')]
+        check(refused > 0, '%d joins and leaves in %.1f s, and none is too many', done, took)
+        check(max(lines) <= 10 + took + 1, '%s lines in %.1f s', lines, took)
+        check(api.unix('DELETE', '/v1/jobs/ring').status == 200, 'an administrator')
+
+
+@case
+def a_tenant_takes_no_more_than_its_quota():
+    """Neither ids, nor memory that is no buffer, nor what a deleted job of the configuration needs at the next start."""
+    tenants = [tenant('a', quota={'changes_per_s': 0}), tenant('b', quota={'memory_mb': 1, 'jobs': 0, 'changes_per_s': 0})]
+    with Rack(hosts=2, jobs=[job(0, 8, window=4096, deterministic=True)], changes={'memory_mb': 96}) as rack:
+        api = control.Control(rack, tenants=tenants)
+        rack.changes['state'] = {'file': os.path.join(rack.folder, 'state.json')}
+        rack.start_switch()
+
+        def made(name, size, **more):
+            return api.unix('POST', '/v1/jobs', dict(more, name=name, size=size), token=name[0])
+
+        def free():
+            return api.get('/v1/status')['memory']['free']
+
+        def fill(name, size):
+            """Make jobs until one is too much. Returns their number, and the memory that is gone."""
+            before = free()
+            for count in range(256):
+                answer = made('%s-%d' % (name, count), size, window=1, elements=1)
+                if answer.status != 201:
+                    check(answer.code == 'quota', '%.200s', answer.text)
+                    break
+            return count, before - free()
+
+        for number in range(2):  # what DPDK's heap keeps for itself is there after the first
+            check(made('a-%d' % number, 256, window=1, elements=1).status == 201, 'no memory')
+            check(api.unix('DELETE', '/v1/jobs/a-%d' % number).status == 200, 'delete')
+        count, taken = fill('b', 256)
+        check(taken <= 2 << 20, '%d jobs took %d bytes, and the quota is 1 MiB', count, taken)
+        count, _ = fill('a', 1)
+        check(count <= 64, 'one tenant has %d jobs', count)
+        check(api.unix('POST', '/v1/jobs', {'name': 'other', 'size': 1, 'window': 1}).status == 201, 'no id is left')
+        for number in range(count):
+            check(api.unix('DELETE', '/v1/jobs/a-%d' % number).status == 200, 'delete')
+        check(api.unix('DELETE', '/v1/jobs/job0').status == 200, 'delete')
+        # Whether this job is refused now, or set aside at the start:
+        wait_for(lambda: made('a-large', 8, window=4096, deterministic=True).status in (201, 507), 'no memory at all')
+        rack.switch.kill()
+        rack.start_switch()
+        check('job0' in [j['name'] for j in api.get('/v1/jobs')['jobs']], 'the job of the configuration is gone')
+        rack.stop_switch()
+
+
+def has_result(peer, block):
+    """Has it come, within a moment?"""
+    while (got := peer.receive(0.02)) is not None:
+        if got.status == OK and got.block == block:
+            return True
+    return False
+
+
+if __name__ == '__main__':
+    main()
