@@ -59,7 +59,8 @@ struct ppe_job {
 	bool revoke; /* a join of a source of the running generation ends it at once; otherwise it runs
 			until all have joined */
 	bool deterministic; /* floating-point contributions are added in the order of source ids */
-	bool authenticated; /* every packet has a tag; not with a fixed generation */
+	bool authenticated; /* every packet has a tag; with a fixed generation only to measure: tags repeat when
+			       the switch is started again */
 	uint8_t key[WEIR_KEY_BYTES]; /* from which all others are derived; when authenticated */
 	uint32_t instance; /* distinguishes successive jobs with the same id */
 	uint32_t timeout_ms; /* [1, 60000] */

@@ -52,6 +52,7 @@ SELECTION = [
     ('engine', 'window', ['--window', '8..512', '--elements', '64,256,1024', '--type', 'fp32'],
      7),
     ('engine', 'sources', ['--sources', '2..64', '--elements', '64,1024', '--type', 'fp32'], 4),
+    ('engine', 'tags', ['--authenticate', '--elements', '64,256,1024', '--type', 'fp32'], 2),
     ('engine', 'lcores', ['--lcores', '1..%d' % lcores(), '--far', '0,50', '--type', 'int32'],
      3 * lcores().bit_length()),
     ('hash', 'records', ['--records', '1k,8k,64k,256k,1M', '--load', '50'], 6),

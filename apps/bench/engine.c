@@ -3,6 +3,8 @@
  * weir-bench engine: contributions that lie in mbufs already, through the real program, beside the
  * same vector operations alone.
  *
+ * --authenticate measures each point a second time, with tags.
+ *
  * With several lcores each worker has a port, and a job whose sources all sit there; a contribution
  * belongs to another worker's shard with a given probability, and then hops. The limit of n lcores
  * is n times what one does, which the point before has measured.
@@ -20,7 +22,7 @@
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}};
 static uint64_t burst = 32, frames = 4096, packets;
-static bool deterministic;
+static bool authenticate, deterministic;
 static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
 
@@ -42,6 +44,8 @@ static const struct option_row options[] = {
 		"UDP checksums: neither verified nor computed, or by software both"},
 	{"results", 0, OPTION_CHOICE, &results, 0, 0, "unicast|multicast",
 		"a result for each source, or one for all"},
+	{"authenticate", 0, OPTION_FLAG, &authenticate, 0, 0, NULL,
+		"each point a second time, as an authenticated job; hosts' tags take no time"},
 	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
 		"add floating-point contributions in the order of their sources"},
 	{"burst", 0, OPTION_UINT, &burst, 1, 256, NULL, "packets per poll"},
@@ -65,6 +69,7 @@ static const struct table_column columns[] = {
 	{.key = "isa"},
 	{.key = "frames"},
 	{.key = "deterministic"},
+	{.key = "authenticated"},
 	{.key = "huge_pages"},
 	{.key = "traffic"},
 	{.key = "time", .title = "time", .unit = "ns/packet", .width = 9, .digits = 1},
@@ -77,13 +82,15 @@ static const struct table_column columns[] = {
 	{.key = "hop", .title = "hop", .unit = "ns", .width = 6, .digits = 1},
 	{.key = "many", .title = "n x one", .unit = "Gbit/s", .width = 7, .digits = 1},
 	{.key = "scaled", .title = "scaled", .digits = 3},
+	{.key = "plain", .title = "no tags", .unit = "Gbit/s", .width = 7, .digits = 1},
+	{.key = "kept", .title = "kept", .digits = 3},
 	{.key = "disturbed"},
 	{.title = "", .left = true},
 };
 
 /* What points before this one have measured of the same work: the rate of one lcore; ns per packet
- * with as many lcores and no hops. BENCH_NONE: there was no such point. */
-static double alone, near;
+ * with as many lcores and no hops; the rate without tags. BENCH_NONE: there was no such point. */
+static double alone, near, plain;
 
 /* Medians over the samples; the ratio is that of pairs. */
 static void
@@ -91,7 +98,7 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 {
 	double rate[BENCH_REPEAT_MAX], ratio[BENCH_REPEAT_MAX], cpu[BENCH_REPEAT_MAX];
 	double gbits = w->elements * weir_dtype_bytes(w->type) * 8e-9, r, q, time, limit;
-	double hops = (double)result->hops / (double)result->contributions;
+	double hops = (double)result->hops / (double)result->contributions, tagless;
 	bool disturbed;
 
 	for (unsigned int n = 0; n < result->samples; n++) {
@@ -104,21 +111,25 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	/* The limits are put so that value / limit is the median of the pairs' ratios. */
 	q = w->forward ? BENCH_NONE : bench_median(ratio, result->samples);
 	time = 1e9 * w->workers / r;
-	if (w->workers == 1)
+	if (w->workers == 1 && !w->authenticated)
 		alone = r;
-	if (w->far <= 0)
+	if (w->far <= 0 && !w->authenticated)
 		near = time;
+	tagless = w->authenticated ? plain : BENCH_NONE;
+	plain = r;
 	limit = w->workers > 1 ? alone * w->workers : BENCH_NONE;
 	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->threads),
 		TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window), TABLE_NUMBER(w->elements),
 		TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),
 		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_TEXT(isa),
 		TABLE_NUMBER(w->copies * w->depth * w->sources), TABLE_BOOL(deterministic),
-		TABLE_BOOL(bench_on_huge_pages()), TABLE_TEXT(traffic), TABLE_NUMBER(time),
-		TABLE_NUMBER(r * 1e-6), TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q),
-		TABLE_NUMBER(q), TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
+		TABLE_BOOL(w->authenticated), TABLE_BOOL(bench_on_huge_pages()),
+		TABLE_TEXT(traffic), TABLE_NUMBER(time), TABLE_NUMBER(r * 1e-6),
+		TABLE_NUMBER(r * gbits), TABLE_NUMBER(r * gbits / q), TABLE_NUMBER(q),
+		TABLE_NUMBER(w->far), TABLE_NUMBER(hops),
 		TABLE_NUMBER(w->far > 0 ? (time - near) / hops : BENCH_NONE),
-		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_BOOL(disturbed),
+		TABLE_NUMBER(limit * gbits), TABLE_NUMBER(r / limit), TABLE_NUMBER(tagless * gbits),
+		TABLE_NUMBER(r / tagless), TABLE_BOOL(disturbed),
 		TABLE_TEXT(disturbed ? "*" : "")});
 }
 
@@ -199,15 +210,19 @@ sweep(int (*each)(const struct generator_work *work))
 			.packets = packets,
 		};
 		bool chosen =
-			strcmp(type, "all") == 0 || strcmp(type, weir_dtype_text(w.type)) == 0;
+			(strcmp(type, "all") == 0 || strcmp(type, weir_dtype_text(w.type)) == 0) &&
+			/* One lcore has no other to hop to. */
+			(w.workers > 1 || at[6] == 0);
 
 		if (at[5] + at[6] == 0)
 			alone = BENCH_NONE;
 		if (at[6] == 0)
 			near = BENCH_NONE;
 		fit(&w);
-		/* One lcore has no other to hop to. */
-		if (chosen && (w.workers > 1 || at[6] == 0) && each(&w) < 0)
+		if (chosen && each(&w) < 0)
+			return -1;
+		w.authenticated = authenticate;
+		if (chosen && authenticate && each(&w) < 0)
 			return -1;
 		for (i = RTE_DIM(at); i > 0 && ++at[i - 1] == list[i - 1]->count; i--)
 			at[i - 1] = 0;
@@ -221,6 +236,10 @@ run(void)
 	unsigned int most = 0;
 	int rc;
 
+	if (authenticate && (checksum[0] == 's' || traffic[0] == 'f')) {
+		warnx("--authenticate: only with --traffic aggregate and --checksum none");
+		return 2;
+	}
 	if (packets != 0 && !BENCH_CAN_COLLECT) {
 		warnx("built without valgrind's header");
 		return 2;

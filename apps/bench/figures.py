@@ -57,6 +57,8 @@ def threads(records, **params):
 
 
 def of_engine(records):
+    tagged = [r for r in records if r.get('authenticated')]
+    records = [r for r in records if not r.get('authenticated')]
     for results in ('unicast', 'multicast'):
         for kind in ('int32', 'fp32'):
             for elements, aim in RATIO_AIMS:
@@ -71,6 +73,8 @@ def of_engine(records):
     yield figure('payload per lcore, 1024 elements, huge pages', sorted(found, key=lambda r: r['payload']),
                  'payload', 'bare', 'Gbit/s', '>= %d Gbit/s' % PAYLOAD_AIM, lambda v, _: v >= PAYLOAD_AIM,
                  lambda _, most: most is None or most >= PAYLOAD_BARE)
+    yield at_least('authenticated beside plain, 1024 elements', pick(tagged, 'engine', elements=1024, **ENGINE),
+                   'payload', 'plain', 'Gbit/s', 0.8)
     for far, hops in ((0, 'no hops'), (0.5, 'half hop')):
         yield at_least('2 lcores beside twice 1, 1024 elements, %s' % hops,
                        pick(records, 'engine', lcores=2, far=far, elements=1024), 'payload', 'many', 'Gbit/s', 0.9)

@@ -99,13 +99,17 @@ payload_bytes(const struct frames_config *config)
 static unsigned int
 frame_bytes(const struct frames_config *config)
 {
-	return RTE_MAX(config->bytes, FRAME_HEADERS + WEIR_BASE_BYTES + payload_bytes(config));
+	return RTE_MAX(config->bytes,
+		FRAME_HEADERS + weir_header_bytes(config->authenticated) + payload_bytes(config) +
+			(config->authenticated ? WEIR_TAG_BYTES : 0));
 }
 
 static unsigned int
 room(const struct frames_config *config)
 {
-	return RTE_PKTMBUF_HEADROOM + frame_bytes(config);
+	/* Behind an authenticated frame lies what frames_tag() begins with. */
+	return RTE_PKTMBUF_HEADROOM + frame_bytes(config) +
+		(config->authenticated ? WEIR_TAG_BYTES : 0);
 }
 
 uint64_t
@@ -138,13 +142,16 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 	const struct weir_header header = {.job_id = c->job,
 		.src_id = (uint8_t)source,
 		.gen_id = c->generation,
+		.extended = c->authenticated,
+		.dtype = (uint8_t)c->type,
+		.flags = c->authenticated ? WEIR_FLAG_AUTHENTICATED : 0,
 		.grad_cnt = (uint16_t)c->elements};
 	unsigned int i = row * c->sources + source;
 	struct rte_mbuf *packet = rte_pktmbuf_alloc(frames->pool);
 	uint8_t *f = (uint8_t *)rte_pktmbuf_append(packet, (uint16_t)frames->bytes);
 	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(void *)(f + 14);
 	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(f + 34);
-	uint8_t *payload = f + FRAME_HEADERS + WEIR_BASE_BYTES;
+	uint8_t *payload = f + FRAME_HEADERS + weir_header_bytes(c->authenticated);
 
 	memset(f, 0, frames->bytes);
 	memcpy(f, frames_switch.mac, 6);
@@ -161,13 +168,117 @@ make_frame(struct frames *frames, unsigned int row, unsigned int source)
 	ip->dst_addr = rte_cpu_to_be_32(frames_switch.ip + c->ordinary);
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 	udp->src_port = rte_cpu_to_be_16((uint16_t)(40000 + source));
-	udp->dst_port = rte_cpu_to_be_16(frames_switch.port_base);
+	udp->dst_port = rte_cpu_to_be_16(
+		c->authenticated ? frames_switch.port_ext : frames_switch.port_base);
 	udp->dgram_len = rte_cpu_to_be_16((uint16_t)(frames->bytes - 34));
 	weir_header_write(&header, f + FRAME_HEADERS);
 	fill_payload(c, payload, i + 1);
 	frames->mbuf[i] = packet;
 	frames->payload[i] = payload;
 	frames->sum[i] = (uint16_t)~rte_be_to_cpu_16(rte_ipv4_udptcp_cksum(ip, udp));
+}
+
+/*
+ * Tags, which hold for one block each. GMAC's hash is linear (NIST SP 800-38D, 6.4): a tag is that of block 0, plus
+ * what the bits of the block id and the nonce add to it. So a frame gets its tag without a look at its payload, which
+ * would bring that into the caches.
+ */
+
+static void
+add_tag(uint8_t sum[WEIR_TAG_BYTES], const uint8_t tag[WEIR_TAG_BYTES])
+{
+	for (unsigned int i = 0; i < WEIR_TAG_BYTES; i++)
+		sum[i] ^= tag[i];
+}
+
+/* What a block's nonce adds to every tag, and a constant. */
+static void
+nonce_tag(const struct frames_key *key, uint32_t block, uint8_t tag[WEIR_TAG_BYTES])
+{
+	static const uint8_t constant[WEIR_EXT_BYTES];
+
+	pktbuf_tag_make(&key->gmac, (struct pktbuf_nonce){.number = block}, constant, NULL, 0, tag);
+}
+
+void
+frames_tag(const struct frames *frames, struct rte_mbuf *packet)
+{
+	uint8_t *end = rte_pktmbuf_mtod_offset(packet, uint8_t *, frames->bytes);
+	const uint8_t *header = rte_pktmbuf_mtod_offset(packet, const uint8_t *, FRAME_HEADERS);
+	const struct frames_key *key = &frames->key[header[6]];
+	uint32_t block = weir_get32(header + 1);
+	uint8_t tag[WEIR_TAG_BYTES];
+
+	nonce_tag(key, block, tag);
+	add_tag(tag, end);
+	for (; block != 0; block &= block - 1)
+		add_tag(tag, key->bit[__builtin_ctz(block)]);
+	memcpy(end - WEIR_TAG_BYTES, tag, sizeof(tag));
+}
+
+/* A frame's tag as the contribution to a block, without what the nonce adds. */
+static void
+bare_tag(const struct frames *frames, unsigned int i, uint32_t block, uint8_t tag[WEIR_TAG_BYTES])
+{
+	const uint8_t *payload = frames->payload[i];
+	const struct frames_key *key = &frames->key[i % frames->config.sources];
+	uint8_t header[WEIR_EXT_BYTES], nonce[WEIR_TAG_BYTES];
+
+	memcpy(header, payload - sizeof(header), sizeof(header));
+	weir_put32(header + 1, block);
+	pktbuf_tag_make(&key->gmac, (struct pktbuf_nonce){.number = 0}, header, payload,
+		payload_bytes(&frames->config), tag);
+	nonce_tag(key, 0, nonce);
+	add_tag(tag, nonce);
+}
+
+/* The keys of a generation that is fixed: its challenge is zeros. */
+static bool
+derive(const struct frames_config *c, unsigned int source, struct pktbuf_hmac *hmac,
+	struct pktbuf_tag_key *gmac)
+{
+	uint8_t message[sizeof(WEIR_LABEL_GENERATION) - 1 + WEIR_CHALLENGE_BYTES + 2] =
+		WEIR_LABEL_GENERATION;
+	const uint8_t job[WEIR_KEY_BYTES] = {0};
+	uint8_t own[PKTBUF_MEMBER_KEY_BYTES], key[WEIR_KEY_BYTES];
+
+	weir_put16(message + sizeof(message) - 2, c->generation);
+	if (!pktbuf_member_key(job, (uint8_t)source, own) ||
+		!pktbuf_hmac(hmac, own, message, sizeof(message), key))
+		return false;
+	pktbuf_tag_expand(gmac, key);
+	return true;
+}
+
+static bool
+make_keys(struct frames *frames)
+{
+	const struct frames_config *c = &frames->config;
+	struct pktbuf_hmac *hmac = pktbuf_tag_init() < 0 ? NULL : pktbuf_hmac_create();
+	bool made = hmac != NULL;
+
+	frames->key = aligned_alloc(RTE_CACHE_LINE_SIZE, c->sources * sizeof(*frames->key));
+	for (unsigned int s = 0; made && s < c->sources; s++)
+		made = derive(c, s, hmac, &frames->key[s].gmac);
+	pktbuf_hmac_destroy(hmac);
+	return made;
+}
+
+static void
+prepare_tags(struct frames *frames)
+{
+	unsigned int sources = frames->config.sources;
+
+	for (unsigned int i = 0; i < sources * frames->config.rows; i++)
+		bare_tag(frames, i, 0,
+			rte_pktmbuf_mtod_offset(frames->mbuf[i], uint8_t *, frames->bytes));
+	for (unsigned int s = 0; s < sources; s++)
+		for (unsigned int bit = 0; bit < 32; bit++) {
+			bare_tag(frames, s, UINT32_C(1) << bit, frames->key[s].bit[bit]);
+			add_tag(frames->key[s].bit[bit],
+				rte_pktmbuf_mtod_offset(
+					frames->mbuf[s], const uint8_t *, frames->bytes));
+		}
 }
 
 static void
@@ -238,6 +349,13 @@ frames_create(const struct frames_config *config)
 	frames->expected = calloc(config->rows, sizeof(*frames->expected));
 	for (unsigned int k = 0; k < config->rows; k++)
 		make_row(frames, k);
+	if (config->authenticated && !make_keys(frames)) {
+		warnx("no keys for authenticated frames");
+		frames_destroy(frames);
+		return NULL;
+	}
+	if (config->authenticated)
+		prepare_tags(frames);
 	return frames;
 }
 
@@ -249,6 +367,7 @@ frames_destroy(struct frames *frames)
 	for (unsigned int k = 0; k < frames->config.rows; k++)
 		free(frames->expected[k]);
 	free(frames->expected);
+	free(frames->key);
 	free(frames->sum);
 	free(frames->payload);
 	free(frames->mbuf);

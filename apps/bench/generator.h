@@ -12,6 +12,9 @@
  * UDP datagrams between hosts, all to a station behind an additional port. The switch learns that
  * station from a frame in the port's receive ring. Forwarding has no bare kernel.
  *
+ * `authenticated`: contributions have tags, each made when its frame is given out. That is the hosts'
+ * work, and its time is taken out. Hosts do not join: the generation is fixed, its challenge zeros.
+ *
  * The loop is closed, as with real hosts: a slot takes its next block only when the results of the
  * block before have left.
  *
@@ -47,6 +50,7 @@ struct generator_work {
 	enum generator_order order;
 	bool checksum; /* software verifies and computes UDP checksums; else they are not used */
 	bool multicast;
+	bool authenticated;
 	bool deterministic; /* contributions are added in the order of their sources */
 	bool forward; /* ordinary frames */
 	double far; /* probability that a block's shard is another worker's, [0, 1) */

@@ -63,6 +63,7 @@ struct generator {
 	/* own writes */
 	struct place place;
 	uint64_t packets;
+	uint64_t aside; /* TSC cycles that the hosts' tags took */
 	uint64_t forwarded; /* of them, those that have left */
 	uint64_t random;
 	unsigned int *given; /* [slot]: contributions given out of the block under way */

@@ -295,11 +295,15 @@ collective_job_create(
 void
 collective_job_take(void *arg, uint8_t id, void *shard)
 {
+	static const uint8_t zeros[WEIR_CHALLENGE_BYTES];
 	struct collective *state = arg;
+	struct job_shard *js = shard;
 
 	if (state->job[id] != NULL)
 		job_shard_clear(state, state->job[id], false);
-	state->job[id] = shard;
+	state->job[id] = js;
+	if (js != NULL && js->keys != NULL && js->generation != 0)
+		job_keys_begin(state, js, js->generation, zeros);
 }
 
 /* Visits of a record per timeout. A block may become due just after a visit, and be put off once for waiting

@@ -44,6 +44,24 @@ def a_deterministic_job_sums_as_well():
 
 
 @case
+def an_authenticated_job_beside_a_plain_one():
+    end = subprocess.run([BENCH, 'engine', '--huge', 'no', '--authenticate', '--elements', '16,300', '--json', '-',
+                          '--type', 'fp32', '--frames', '2048'], capture_output=True, text=True, timeout=120, check=False)
+    if 'no time to measure' in end.stderr:
+        raise Skip('the machine is too busy')
+    check(end.returncode == 0, 'exit status %d\n%s', end.returncode, end.stderr)
+    found = json.loads(end.stdout)
+    check([(r['elements'], r['authenticated']) for r in found] ==
+          [(16, False), (16, True), (300, False), (300, True)], '%s', found)
+    for plain, tagged in zip(found[::2], found[1::2]):
+        check(plain['plain'] is None and tagged['plain'] == plain['payload'], '%s', tagged)
+        check(abs(tagged['kept'] - tagged['payload'] / plain['payload']) < 1e-3, '%s', tagged)
+    end = subprocess.run([BENCH, 'engine', '--authenticate', '--checksum', 'software'],
+                         capture_output=True, text=True, timeout=120, check=False)
+    check(end.returncode == 2 and 'only with' in end.stderr, 'it says:\n%s', end.stderr)
+
+
+@case
 def more_lcores_than_cpus_are_refused():
     have = len(os.sched_getaffinity(0))
     if have >= 16:

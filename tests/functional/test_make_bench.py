@@ -20,7 +20,8 @@ sys.path.insert(0, os.path.abspath(APPS_BENCH))
 # the parameters that were asked for, all combinations of them.
 FAKE = r'''#!/usr/bin/python3
 import itertools, json, os, signal, sys, time
-name, options = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
+words = [w for w in sys.argv[1:] if w != '--authenticate']
+name, options, tags = words[0], dict(zip(words[1::2], words[2::2])), '--authenticate' in sys.argv
 do = dict(w.split('=') for w in os.environ.get('FAKE', '').split()).get(name, 'work')
 print('# table of ' + name)
 sys.stdout.flush()
@@ -44,6 +45,8 @@ if name == 'engine':
             records.append({'bench': name, 'lcores': 1, 'sources': 8, 'threads': t, 'window': w, 'elements': e,
                             'type': kind, 'huge_pages': False, 'results': options.get('--results', 'unicast'),
                             'payload': 100.0 + t, 'rate': 100.0 + t, 'bare': (100.0 + t) / ratio})
+            if tags:
+                records.append(dict(records[-1], authenticated=True, payload=90.0, plain=100.0 + t))
 if do != 'nothing':
     json.dump(records, open(options['--json'], 'w'))
 if do == 'fail':
@@ -114,12 +117,13 @@ def files_and_figures():
         check(names == wanted, 'files %s', sorted(names ^ wanted))
         check(made.json('all.json') == made.json('engine.json') != [], 'all.json differs')
         with open(made.path('out', 'engine.txt')) as file:
-            check(file.read().count('# table of engine') == 7, 'tables of engine')
+            check(file.read().count('# table of engine') == 8, 'tables of engine')
         check(re.search(r'engine, int32, 1024 elements, unicast +120\.0 Gbit/s +126\.3 Gbit/s +0\.950  '
                         r'ratio >= 0\.90 +met', out), 'figures:\n%s', out)
         check(re.search(r'engine, fp32, 64 elements, multicast +120\.0 Gbit/s', out), '%s', out)
         check(re.search(r'16 threads beside 1, fp32, 64 elements +116\.0 Mpps +101\.0 Mpps +1\.149',
                         out), 'figures:\n%s', out)
+        check(re.search(r'authenticated beside plain, 1024 elements +90\.00 Gbit/s +120\.0 Gbit/s +0\.750', out), '%s', out)
         check(re.search(r'16 threads beside 1, int32, 64 elements +116\.0 Mpps', out), '%s', out)
         check(re.search(r'hash hits, a million records .*not measured', out), 'figures:\n%s', out)
         check(out.endswith('bench: all benches ran\n'), 'it says:\n%s', out)
