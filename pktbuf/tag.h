@@ -56,9 +56,10 @@ void pktbuf_tag_make_pieces(const struct pktbuf_tag_key *key, struct pktbuf_nonc
 /*
  * Returns whether the tag behind a message is right. The message is bytes [offset, offset + length) of the packet,
  * followed by at least WEIR_TAG_BYTES; any segmentation. Compares in constant time. Cost: as pktbuf_tag_make().
+ * next: where as many bytes lie that will be read next, prefetched meanwhile; NULL: none.
  */
 bool pktbuf_tag_holds(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce,
-	const struct rte_mbuf *packet, uint32_t offset, uint32_t length);
+	const struct rte_mbuf *packet, uint32_t offset, uint32_t length, const uint8_t *next);
 
 /* Returns whether two tags are equal, in constant time. */
 bool pktbuf_tag_equal(const uint8_t a[WEIR_TAG_BYTES], const uint8_t b[WEIR_TAG_BYTES]);

@@ -160,7 +160,7 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-	if (js->keys != NULL && !authentic(worker, thread, js))
+	if (js->keys != NULL && !authentic(worker, thread, js, NULL))
 		return PPE_END;
 	from = from_its_source(js, thread, h);
 	if (from)
@@ -189,17 +189,41 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(find_block);
 }
 
-/* Unusual packets, and all of authenticated jobs: examine will read the payload. */
-static __rte_noinline struct ppe_next
-unusual(struct ppe_worker *worker, struct ppe_thread *thread)
+/* May the contribution go on to its block, if its tag turns out to be right? Its length includes the tag. */
+static bool
+admits_tagged(const struct collective *state, const struct job_shard *js, const struct ppe_job *j,
+	const struct ppe_thread *thread, struct contribution *c)
 {
-	const struct collective *state = ppe_state(worker, thread);
-	const struct job_shard *js = state->job[lmem(thread)->c.header.job_id];
+	const struct weir_header *h = &c->header;
+	bool fits;
 
-	if (js == NULL || js->keys == NULL)
-		return examine(worker, thread);
-	start_payload(thread, &lmem(thread)->c, 0, 16);
-	return PPE_RUN(examine);
+	/* The rate counts only what is authentic: examine() does. */
+	if (h->gen_id != js->generation || js->generation == 0 || js->rate_mbit != 0 ||
+		!h->extended || (h->flags & WEIR_FLAG_AUTHENTICATED) == 0 ||
+		c->bytes < WEIR_TAG_BYTES || !from_its_source(js, thread, h) ||
+		!served(state, js, h))
+		return false;
+	c->bytes -= WEIR_TAG_BYTES;
+	fits = lengths_fit(state, js, j, c);
+	c->bytes += WEIR_TAG_BYTES;
+	return fits;
+}
+
+/* A contribution to an authenticated job: its tag is verified when its payload is read. */
+static __rte_noinline struct ppe_next
+admit_tagged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct ppe_job *j)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+
+	if (!admits_tagged(state, js, j, thread, c)) {
+		start_payload(thread, c, 0, 16);
+		return PPE_RUN(examine);
+	}
+	if (c->learned)
+		flow_cache_admit(worker, js, c);
+	return await_verification(state, js, thread);
 }
 
 struct ppe_next
@@ -215,7 +239,9 @@ admit(struct ppe_worker *worker, struct ppe_thread *thread)
 		    js->keys != NULL || h->gen_id != js->generation ||
 		    !from_its_source(js, thread, h) || !served(state, js, h) ||
 		    !lengths_fit(state, js, j, c)))
-		return unusual(worker, thread);
+		return j != NULL && js != NULL && js->keys != NULL && js->serial == c->serial
+			? admit_tagged(worker, thread, js, j)
+			: examine(worker, thread);
 	note_heard(worker, js, h->src_id);
 	if (unlikely(!conforms(worker, js, thread)))
 		return police(worker, thread, js);

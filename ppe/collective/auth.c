@@ -132,10 +132,10 @@ forged(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *j
 	return false;
 }
 
-/* Is the contribution's tag right under this key? */
+/* Is the contribution's tag right under this key? next: as authentic(). */
 static bool
 holds(const struct ppe_thread *thread, const struct contribution *c,
-	const struct pktbuf_tag_key *key, uint64_t number)
+	const struct pktbuf_tag_key *key, uint64_t number, const uint8_t *next)
 {
 	const struct pktbuf_nonce nonce = {
 		.number = number,
@@ -144,8 +144,8 @@ holds(const struct ppe_thread *thread, const struct contribution *c,
 			: WEIR_IV_CONTRIBUTION,
 	};
 
-	return pktbuf_tag_holds(
-		key, nonce, thread->packet, c->payload - WEIR_EXT_BYTES, WEIR_EXT_BYTES + c->bytes);
+	return pktbuf_tag_holds(key, nonce, thread->packet, c->payload - WEIR_EXT_BYTES,
+		WEIR_EXT_BYTES + c->bytes, next);
 }
 
 /* The source's GMAC key in the running generation; NULL: it can't be derived. */
@@ -181,11 +181,12 @@ of_former(struct collective *state, const struct ppe_thread *thread, const struc
 	own = source_key(state->hmac, keys, c->header.src_id);
 	return own != NULL &&
 		generation_key(state->hmac, own, keys->former, keys->former_challenge, &key) &&
-		holds(thread, c, &key, c->header.block_id);
+		holds(thread, c, &key, c->header.block_id, NULL);
 }
 
 bool
-authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
+authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const uint8_t *next)
 {
 	struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
@@ -207,7 +208,8 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 		return false;
 	}
 	key = key_of(state, js, h->src_id);
-	if (likely(key != NULL) && likely(holds(thread, c, key, block_number(js, h->block_id))))
+	if (likely(key != NULL) &&
+		likely(holds(thread, c, key, block_number(js, h->block_id), next)))
 		return true;
 	return forged(worker, thread, js);
 }

@@ -11,9 +11,12 @@
  *   aggregate    verify the checksums, add the payload; the last one fixes the result
  *   emit         send the result (result.c)                                       "
  *
- * Checksums are verified in aggregate because the payload is in L1 then. Before that no sum changes and nothing is
- * answered; only a source's time of last contact (without authentication) and the job's rate change. examine
- * (admit.c) takes acknowledgements, and all packets of authenticated jobs, whose tags it verifies.
+ * In an authenticated job verify takes the place of the three before emit: it verifies the tag while the next payload
+ * is fetched, then searches the block and adds.
+ *
+ * Checksums and tags are verified just before the payload is added, which is in L1 then. Before that no sum changes and
+ * nothing is answered; only a source's time of last contact (without authentication) and the job's rate change. examine
+ * (admit.c) takes acknowledgements and other unusual packets, whose tags it verifies itself.
  *
  * Files: block.c the life of a block; reduce.c payloads; result.c results; timeout.c stragglers; join.c generations;
  * auth.c keys and tags; jobs.c jobs in a shard; statistics.c what the control thread reads.
@@ -186,6 +189,27 @@ agree(const struct block *b, const struct weir_header *h)
 		likely(b->final == h->final);
 }
 
+/* The steps of a contribution with a tag, in one segment. */
+struct ppe_next
+verify(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	struct collective *state = ppe_state(worker, thread);
+	struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js = state->job[c->header.job_id];
+	const uint8_t *next = next_payload(&state->tagged, c);
+
+	if (!checksums_hold(worker, thread) || !authentic(worker, thread, js, next))
+		return PPE_END;
+	c->verified = true;
+	note_heard(worker, js, c->header.src_id);
+	if (!hash_find(state->blocks, &c->probe))
+		return open_block(worker, thread);
+	c->block = (struct block *)(void *)hash_peek(state->blocks, &c->probe);
+	if (unlikely(c->block == NULL))
+		return open_block(worker, thread);
+	return aggregate(worker, thread);
+}
+
 /* All sources, or all that have not been expelled, have contributed. */
 static __rte_noinline struct ppe_next
 complete(struct ppe_worker *worker, struct ppe_thread *thread, struct collective *state,
@@ -295,6 +319,7 @@ static const struct ppe_segment_name segments[] = {
 	{job_entry, "job_entry"},
 	{admit, "admit"},
 	{examine, "examine"},
+	{verify, "verify"},
 	{find_block, "find_block"},
 	{record, "record"},
 	{aggregate, "aggregate"},

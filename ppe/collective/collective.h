@@ -10,6 +10,7 @@
  * find_block follows admission. */
 struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
+struct ppe_next verify(struct ppe_worker *worker, struct ppe_thread *thread);
 
 /* flow_cache.c: flow_cache_lookup is struct ppe_program's `recognise`; flow_cache_learn stores a parsed packet's
  * headers; flow_cache_admit notes, in the same call of the segment, that the packet was admitted. Worker. */
@@ -205,7 +206,8 @@ void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t ge
 
 /* Verify the tag of a contribution or join, after its checksums; its payload then ends before the tag. false: the
  * packet has been dropped. */
-bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
+bool authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job,
+	const uint8_t *next);
 bool authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *job);
 
 /* Write the tag of a result, which is payload, then end, behind the end; returns the tag's bytes. */

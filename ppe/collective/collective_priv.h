@@ -195,6 +195,14 @@ struct job_keys {
 	struct source_keys source[]; /* [source_end] */
 };
 
+/* Where the payloads of tagged contributions lie that wait for verification, in their order: while a tag is verified,
+ * the next payload is fetched. A power of two, as many as a worker has threads. */
+#define TAGGED_MAX 64
+struct tagged {
+	const uint8_t *payload[TAGGED_MAX];
+	uint32_t verified, end; /* [verified, end) wait */
+};
+
 /* Block records of a worker, and how many its jobs have reserved. Control thread: rw. */
 struct record_budget {
 	uint32_t capacity, reserved;
@@ -214,6 +222,7 @@ struct collective {
 	uint32_t aging; /* timer threads that run now: at most half of all */
 	struct record_budget *budget; /* control thread's */
 	struct pktbuf_hmac *hmac;
+	struct tagged tagged;
 	struct rmw_policer
 		refusals; /* of answers to unknown senders, a byte each; all zero: none */
 };
@@ -249,6 +258,7 @@ struct contribution {
 	struct block *block;
 	uint32_t payload; /* offset in the packet */
 	uint32_t bytes;
+	uint32_t place; /* in struct tagged */
 	uint32_t
 		serial; /* of the job on the receiving worker; the shard's owner may have another */
 	bool verified; /* its checksums are right; otherwise not verified yet */

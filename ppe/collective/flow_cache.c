@@ -111,12 +111,14 @@ flow_cache_lookup(
 	c->bytes = flow->head.payload_length - (uint32_t)flow->header_bytes;
 	c->verified = false;
 	c->learned = false;
-	if (home) {
+	if (unlikely(!home)) {
+		thread->next = PPE_RUN(job_entry);
+	} else if (unlikely(js->keys != NULL)) {
+		thread->next = await_verification(state, js, thread);
+	} else {
 		seen->heard = heard_now(worker->now);
 		start_bucket(state, js, c);
 		thread->next = PPE_RUN(find_block);
-	} else {
-		thread->next = PPE_RUN(job_entry);
 	}
 	return true;
 }

@@ -21,7 +21,9 @@
 static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
 static uint8_t job_key[32], source_key[SOURCES][32];
 static uint64_t random_state;
-static bool job_revokes; /* before start() */
+static bool job_revokes; /* before start(), as are these: */
+static unsigned int rig_threads = 8;
+static const struct ppe_program *const *rig_programs;
 
 /* What a generation's packets are made with. */
 static struct epoch {
@@ -33,9 +35,10 @@ static inline void
 start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t timeout_ms)
 {
 	struct rig_config config = {.workers = workers,
-		.threads = 8,
+		.threads = rig_threads,
 		.ports = SOURCES,
 		.jobs = 2,
+		.programs = rig_programs,
 		.job = {rig_job(1, SOURCES, WINDOW, elements), rig_job(2, SOURCES, WINDOW, 8)}};
 
 	random_state = rig_seed();

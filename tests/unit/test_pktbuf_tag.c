@@ -41,7 +41,7 @@ Test(pktbuf_tag, gmac, .timeout = 90)
 
 Test(pktbuf_tag, segments, .timeout = 90)
 {
-	static uint8_t message[64 + BYTES];
+	static uint8_t message[128 + BYTES];
 	uint64_t random = packet_seed();
 	uint8_t bytes[WEIR_KEY_BYTES];
 	struct pktbuf_nonce nonce = {.number = 7};
@@ -51,7 +51,7 @@ Test(pktbuf_tag, segments, .timeout = 90)
 	fill(&random, bytes, sizeof(bytes));
 	fill(&random, message, sizeof(message));
 	pktbuf_tag_expand(&key, bytes);
-	for (uint32_t n = 0; n < 600; n++) {
+	for (uint32_t n = 0; n < BYTES; n += n < 600 ? 1 : 97) {
 		uint32_t length = WEIR_EXT_BYTES + n, all = 42 + length + WEIR_TAG_BYTES;
 
 		tags_gmac(bytes, 0, 7, message + 42, message + 42 + WEIR_EXT_BYTES, n,
@@ -60,19 +60,20 @@ Test(pktbuf_tag, segments, .timeout = 90)
 			uint32_t bit = (uint32_t)(random_bits(&random) % (8 * (all - 42)));
 			uint64_t *split = try == 0 ? NULL : &random;
 
-			cr_assert(pktbuf_tag_holds(
-				&key, nonce, packet_make(message, all, split), 42, length));
+			cr_assert(pktbuf_tag_holds(&key, nonce, packet_make(message, all, split),
+				42, length, try % 3 == 0 ? message : NULL));
 			cr_assert_not(pktbuf_tag_holds(&key, (struct pktbuf_nonce){.number = 8},
-				packet_make(message, all, split), 42, length));
+				packet_make(message, all, split), 42, length, NULL));
 			message[42 + bit / 8] ^= (uint8_t)(1u << bit % 8);
 			cr_assert_not(pktbuf_tag_holds(&key, nonce,
-					      packet_make(message, all, split), 42, length),
+					      packet_make(message, all, split), 42, length, NULL),
 				"bit %u of %u bytes", bit, length);
 			message[42 + bit / 8] ^= (uint8_t)(1u << bit % 8);
 		}
 	}
 	/* A packet that ends before its tag does. */
-	cr_assert_not(pktbuf_tag_holds(&key, nonce, packet_make(message, 42 + 24, NULL), 42, 16));
+	cr_assert_not(
+		pktbuf_tag_holds(&key, nonce, packet_make(message, 42 + 24, NULL), 42, 16, NULL));
 }
 
 Test(pktbuf_tag, hmac, .timeout = 90)
