@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -33,7 +32,6 @@
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
-#define FILES         4096
 #define LAST_WORDS_MS 1000 /* that the last lines wait for the reader of stdout */
 
 /* A switch between ppe_create and ppe_destroy. */
@@ -522,18 +520,6 @@ live(struct run *run)
 	return stop(run) != 0 || rc < 0;
 }
 
-/* Each listener of the API has hundreds of connections; shells allow 1024 descriptors. */
-static void
-allow_files(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FILES)
-		return;
-	limit.rlim_cur = limit.rlim_max < FILES ? limit.rlim_max : FILES;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int
 run_switch(
 	const struct options *options, struct ctrl_config **in_out, const struct ctrl_state *state)
@@ -545,7 +531,6 @@ run_switch(
 
 	ctrl_log_start(&config->log);
 	notify_open();
-	allow_files();
 	/* Before EAL creates its threads, which inherit the mask. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	/* Shells start background jobs with SIGINT ignored. */

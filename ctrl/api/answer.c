@@ -73,22 +73,17 @@ api_answer_constant(struct api_call *call, const char *type, const void *bytes, 
 }
 
 void
-api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t length)
-{
-	struct MHD_Response *response = bytes == NULL
-		? NULL
-		: MHD_create_response_from_buffer(length, bytes, MHD_RESPMEM_MUST_FREE);
-
-	if (response == NULL)
-		free(bytes);
-	answer_with(call, type, response);
-}
-
-void
 api_answer_text(struct api_call *call, const char *type)
 {
-	api_answer_bytes(call, type, call->text.at, call->text.used);
-	call->text.at = NULL;
+	struct api_text *text = &call->text;
+	struct MHD_Response *response = text->at == NULL
+		? NULL
+		: MHD_create_response_from_buffer(text->used, text->at, MHD_RESPMEM_MUST_FREE);
+
+	if (response == NULL)
+		free(text->at);
+	text->at = NULL;
+	answer_with(call, type, response);
 }
 
 void

@@ -31,11 +31,10 @@ struct api_answer {
 /* Answer with a JSON body, which is the answer's from now on. NULL is answered as an error. */
 void api_answer(struct api_call *call, unsigned int status, json_t *body);
 
-/* 200 with bytes that are never freed (a page), or that were allocated and are freed later (NULL: no memory). */
+/* 200 with bytes that are never freed (a page). */
 void api_answer_constant(struct api_call *call, const char *type, const void *bytes, size_t length);
-void api_answer_bytes(struct api_call *call, const char *type, char *bytes, size_t length);
 
-/* 200 with call->text. */
+/* 200 with call->text, or an error if there was no memory for it. */
 void api_answer_text(struct api_call *call, const char *type);
 
 /*

@@ -16,7 +16,6 @@
 #define LIMIT_MAX     1024
 #define FOUND_MAX     16384 /* blocks that are sorted by age */
 #define MISSING_MAX   16384 /* entries of all lists of missing ranks in an answer */
-#define MISSING_BYTES 4096 /* of such a list, at first */
 #define STUCK_US      UINT64_C(1000000)
 
 /* Of a sentence. */
@@ -30,7 +29,7 @@ struct job_found {
 	struct ctrl_membership membership;
 	/* Many blocks wait for the same sources: the list of the last one, as text. */
 	uint64_t heard[WEIR_SOURCES_MAX / 64];
-	struct api_text missing; /* at NULL: none yet */
+	char *missing; /* NULL: none yet */
 	size_t nb_missing;
 };
 
@@ -473,22 +472,22 @@ policy_in(const struct ppe_job *job, const struct ppe_block_info *block)
 	return json_real(left < 0 ? 0 : left);
 }
 
-static void
-put_missing(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block)
+static const char *
+missing_text(struct found *found, const struct ctrl_job *of, const struct ppe_block_info *block)
 {
 	struct job_found *job = &found->job[block->job];
-	json_t *list;
 
-	if (job->missing.at == NULL || memcmp(job->heard, block->heard, sizeof(job->heard)) != 0) {
-		list = missing(found, of, block->heard);
+	if (job->missing == NULL || memcmp(job->heard, block->heard, sizeof(job->heard)) != 0) {
+		json_t *list = missing(found, of, block->heard);
+
+		free(job->missing);
+		job->missing = json_dumps(list, JSON_COMPACT);
 		job->nb_missing = json_array_size(list);
 		memcpy(job->heard, block->heard, sizeof(job->heard));
-		free(job->missing.at);
-		api_text_begin(&job->missing, MISSING_BYTES);
-		api_text_put_value(&job->missing, list);
+		json_decref(list);
 	}
 	found->listed += job->nb_missing;
-	api_text_put_text(&found->call->text, &job->missing);
+	return job->missing == NULL ? "[]" : job->missing;
 }
 
 static void
@@ -511,9 +510,9 @@ put_block(struct found *found, const struct ctrl_job *of, const struct ppe_block
 	api_put_text(object, "policy", ctrl_policy_text(job->policy));
 	json_object_set_new(object, "policy_in", policy_in(job, block));
 	api_text_put(&found->call->text, found->nb_put++ == 0 ? "{" : ",{");
-	api_text_put_members(&found->call->text, object);
+	api_text_put_object(&found->call->text, object, JSON_EMBED);
 	api_text_put(&found->call->text, ",\"missing\":");
-	put_missing(found, of, block);
+	api_text_put(&found->call->text, missing_text(found, of, block));
 	api_text_put(&found->call->text, "}");
 }
 
@@ -530,9 +529,10 @@ answer_blocks(struct api_call *call, struct found *found)
 			last->block);
 	}
 	api_text_put(&call->text, "],");
-	api_text_put_members(&call->text,
+	api_text_put_object(&call->text,
 		json_pack("{s:I,s:s*,s:O*}", "total", (json_int_t)found->total, "next",
-			more ? next : NULL, "stuck", found->stuck ? found->told : NULL));
+			more ? next : NULL, "stuck", found->stuck ? found->told : NULL),
+		JSON_EMBED);
 	api_text_put(&call->text, "}\n");
 	api_answer_text(call, "application/json");
 }
@@ -594,7 +594,7 @@ free_found(void *context)
 	struct found *found = context;
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
-		free(found->job[i].missing.at);
+		free(found->job[i].missing);
 	json_decref(found->told);
 	free(found->block);
 	free(found);

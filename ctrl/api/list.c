@@ -23,7 +23,7 @@ static void
 put(struct api_call *call, struct api_list *list, const struct ctrl_job *job)
 {
 	api_text_put(&call->text, list->comma);
-	api_text_put_value(&call->text, list->make(call->running, job));
+	api_text_put_object(&call->text, list->make(call->running, job), 0);
 	list->comma = ",";
 }
 

@@ -261,10 +261,11 @@ begin_counters(struct api_call *call, void *list)
 	ctrl_put_packet_counters(packets, &running->stats);
 	json_object_del(packets, "in_flight"); /* a gauge */
 	api_text_put(&call->text, "{");
-	api_text_put_members(&call->text,
+	api_text_put_object(&call->text,
 		json_pack("{s:f,s:o,s:o,s:o,s:o}", "time", ctrl_unix_time(), "packets", packets,
 			"drops", ctrl_drops_json(&running->stats), "workers", workers, "ports",
-			ctrl_ports_json(running->config, &running->stats)));
+			ctrl_ports_json(running->config, &running->stats)),
+		JSON_EMBED);
 	api_text_put(&call->text, ",\"jobs\":[");
 	return api_list_begin(call, list, job_counters, false);
 }

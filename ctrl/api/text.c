@@ -99,42 +99,15 @@ put_part(const char *bytes, size_t length, void *text)
 	return 0;
 }
 
-static void
-fail(struct api_text *text)
-{
-	free(text->at);
-	text->at = NULL;
-}
-
-static void
-dump(struct api_text *text, json_t *value, size_t flags)
-{
-	if (value == NULL ||
-		json_dump_callback(value, put_part, text, JSON_COMPACT | JSON_ENCODE_ANY | flags) <
-			0)
-		fail(text);
-	json_decref(value);
-}
-
 void
-api_text_put_value(struct api_text *text, json_t *value)
+api_text_put_object(struct api_text *text, json_t *object, size_t flags)
 {
-	dump(text, value, 0);
-}
-
-void
-api_text_put_members(struct api_text *text, json_t *object)
-{
-	dump(text, object, JSON_EMBED);
-}
-
-void
-api_text_put_text(struct api_text *text, const struct api_text *other)
-{
-	if (other->at == NULL)
-		fail(text);
-	else
-		api_text_put_bytes(text, other->at, other->used);
+	if (object == NULL ||
+		json_dump_callback(object, put_part, text, JSON_COMPACT | flags) < 0) {
+		free(text->at);
+		text->at = NULL;
+	}
+	json_decref(object);
 }
 
 void

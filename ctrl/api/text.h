@@ -3,7 +3,7 @@
  * A long answer as text, built once, for answers with thousands of numbers: a tree of JSON values, or a
  * printf of each number, costs ten times as much. The buffer doubles when it is full.
  *
- * A text without memory ignores what is put into it, and api_answer_bytes answers the error: no check is
+ * A text without memory ignores what is put into it, and api_answer_text answers the error: no check is
  * needed in between.
  */
 #ifndef CTRL_API_TEXT_H
@@ -20,7 +20,7 @@ struct api_text {
 	const char *family; /* of the samples */
 };
 
-/* Begin with `room` bytes, [1, ...). End with api_answer_bytes(call, type, text.at, text.used). */
+/* Begin with `room` bytes, [1, ...). The call frees the text, or the answer. */
 void api_text_begin(struct api_text *text, size_t room);
 
 void api_text_put(struct api_text *text, const char *string);
@@ -31,12 +31,8 @@ void api_text_put_number(struct api_text *text, uint64_t value, unsigned int dig
 void api_text_put_real(struct api_text *text, double value);
 /* A string of a JSON document, with its quotes. */
 void api_text_put_json(struct api_text *text, const char *string);
-/* A JSON value, which is freed. NULL: no memory. */
-void api_text_put_value(struct api_text *text, json_t *value);
-/* The members of a JSON object, which is freed, without the braces. */
-void api_text_put_members(struct api_text *text, json_t *object);
-/* What another text has. */
-void api_text_put_text(struct api_text *text, const struct api_text *other);
+/* A JSON object, which is freed; without its braces, for JSON_EMBED in `flags`. NULL: no memory. */
+void api_text_put_object(struct api_text *text, json_t *object, size_t flags);
 
 /*
  * Prometheus' exposition format 0.0.4: begin a family, then put its samples. help: without line ends and

@@ -101,20 +101,13 @@ debt(const struct api_account *account, double now)
 	return fmax(0, account->full_at - now - API_BURST_S / API_SHARE_OF_TIME);
 }
 
-/* May the account begin another request? */
-static bool
-may_begin(const struct api_account *account)
-{
-	return account->open < API_OPEN;
-}
-
 /* The account's next request; NULL: it has none, or must not begin it. */
 static struct api_turn *
 first(const struct api_account *account)
 {
 	struct api_turn *turn = TAILQ_FIRST(&account->queue);
 
-	return turn != NULL && (turn->begun || may_begin(account)) ? turn : NULL;
+	return turn != NULL && (turn->begun || account->open < API_OPEN) ? turn : NULL;
 }
 
 static void
@@ -192,7 +185,7 @@ api_turns_late(struct api_turns *turns, double patience, double now)
 	struct api_turn *turn;
 
 	TAILQ_FOREACH (account, &turns->accounts, next) {
-		if (debt(account, now) <= 0 && may_begin(account))
+		if (debt(account, now) <= 0 && account->open < API_OPEN)
 			continue;
 		TAILQ_FOREACH (turn, &account->queue, next)
 			if (!turn->begun && turn->since + patience < now) {

@@ -31,7 +31,8 @@ must_be(const char *wanted)
 {
 	cr_assert_eq(text.used, strlen(wanted), "%.*s", (int)text.used, text.at);
 	cr_assert_eq(memcmp(text.at, wanted, strlen(wanted)), 0, "%.*s", (int)text.used, text.at);
-	api_answer_bytes(&call, "text/plain", text.at, text.used);
+	call.text = text;
+	api_answer_text(&call, "text/plain");
 	cr_assert_eq(call.answer.status, 200);
 }
 
@@ -65,7 +66,8 @@ Test(ctrl_api_text, without_memory_it_is_an_error)
 	free(text.at);
 	text.at = NULL;
 	api_text_put(&text, "more than there is room for");
-	api_answer_bytes(&call, "text/plain", text.at, text.used);
+	call.text = text;
+	api_answer_text(&call, "text/plain");
 	cr_assert_eq(call.answer.status, 503);
 }
 
