@@ -13,7 +13,7 @@
 	X(IP_FRAGMENT, "ip_fragment", "aggregation packet in IPv4 fragments")                      \
 	X(IP_CHECKSUM, "ip_checksum", "wrong IPv4 header checksum")                                \
 	X(UDP_CHECKSUM, "udp_checksum", "wrong UDP checksum")                                      \
-	X(VLAN_TAG, "vlan_tag", "aggregation packet with a VLAN tag")                              \
+	X(VLAN_TAG, "vlan_tag", "aggregation packet with a VLAN tag, or frame with more than 8")   \
 	X(TRUNCATED, "truncated", "shorter than the aggregation header")                           \
 	X(LENGTH, "length", "payload is not grad_cnt elements, or larger than the job's block")    \
 	X(UNKNOWN_JOB, "unknown_job", "no job has this id")                                        \
@@ -42,6 +42,10 @@
 	X(CROSSBAR_FULL, "crossbar_full", "the ring to the owning worker is full")                 \
 	X(BAD_SOURCE_MAC, "bad_source_mac",                                                        \
 		"Ethernet source is a group address or the switch's own")                          \
+	X(SPOOFED_SWITCH, "spoofed_switch", "sender's IPv4 address is the switch's own")           \
+	X(SPOOFED_MEMBER, "spoofed_member",                                                        \
+		"sender's address belongs to another port: by a join, or by the ports' hosts")     \
+	X(POLICED_PORT, "policed_port", "the port exceeds a rate of the policers")                 \
 	X(RESERVED_MAC, "reserved_mac", "link-local group address (IEEE 802.1D), not forwarded")   \
 	X(SAME_PORT, "same_port", "the destination is on the port that the frame came from")       \
 	X(NO_OTHER_PORT, "no_other_port", "a flood found no other port")                           \

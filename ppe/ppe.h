@@ -39,6 +39,33 @@ enum ppe_idle {
 	PPE_IDLE_SLEEP, /* sleep idle_sleep_us after some empty turns: small machines, demos */
 };
 
+/* What each port may send to each worker: name, key, default, and what is counted; frames per second, 0: no limit. */
+#define PPE_POLICERS(X)                                                                            \
+	X(BROADCAST, broadcast, "20000",                                                           \
+		"Frames that are flooded: broadcast, multicast, unknown unicast.")                 \
+	X(EXCEPTION, exception, "2000", "Frames to the exception interface.")                      \
+	X(REPLIES, replies, "20000",                                                               \
+		"Packets that are answered with a status instead of a result.")                    \
+	X(REFUSALS, refusals, "1000",                                                              \
+		"Packets of unknown senders that are answered with a refusal.")                    \
+	X(JOINS, joins, "2000", "Joins whose tags are verified.")
+
+struct ppe_policers {
+#define X(name, key, ...) uint32_t key; /* [0, PPE_POLICER_MAX] */
+	PPE_POLICERS(X)
+#undef X
+};
+
+#define PPE_POLICER_MAX 10000000
+
+/* IPv4 addresses that come only from the ports that list them. Host order. */
+struct ppe_host {
+	uint32_t address, mask;
+	uint64_t ports; /* bit p: port p lists them */
+};
+
+#define PPE_HOSTS_MAX 256
+
 struct ppe_program;
 
 /* Filled and validated by ctrl; ppe_create checks the numbers again and returns -EINVAL. */
@@ -51,7 +78,9 @@ struct ppe_config {
 	uint32_t crossbar_depth; /* packets per ordered pair of workers, a power of two */
 	uint32_t queue_depth; /* packets per output queue and priority, a power of two */
 	uint32_t timer_threads; /* [1, 1000]: the slices of an aging scan */
-	uint32_t refusals; /* [0, 1000000] answers per second and worker to unknown senders */
+	struct ppe_policers policers;
+	unsigned int nb_hosts; /* [0, PPE_HOSTS_MAX] */
+	struct ppe_host host[PPE_HOSTS_MAX]; /* ppe/guard.h has the rule */
 	uint32_t
 		joins_s; /* [0, 3600] how long a join is kept without repetition; 0: as in docs/protocol.md */
 	uint32_t fdb_entries; /* [16, 1 << 20] */
@@ -75,7 +104,7 @@ struct ppe_memory {
 	uint64_t packet_pools; /* all mbuf pools together, once per switch */
 	uint64_t data_memory; /* aggregation buffers, summed over the workers */
 	uint64_t block_tables; /* records and buckets, summed over the workers */
-	uint64_t fdb; /* forwarding tables, summed over the workers */
+	uint64_t fdb; /* forwarding tables and bound addresses, summed over the workers */
 	uint64_t rings; /* crossbar and output queues */
 	uint64_t faults; /* of the configuration's faults; ppe_memory_needed leaves it out */
 	uint64_t total;
@@ -202,6 +231,8 @@ void ppe_destroy(struct ppe *ppe, struct ppe_leaks *leaks);
 	ONE(rx_packets, "packets received")                                                        \
 	ONE(rx_bytes, "bytes received: frames without FCS")                                        \
 	ONE(missed, "packets that the device dropped before Weir saw them")                        \
+	ONE(spoofed, "frames dropped because they carried an address that belongs elsewhere")      \
+	ONE(policed, "packets beyond the port's rates: dropped, or not answered")                  \
 	EACH(tx_packets, "packets sent")                                                           \
 	EACH(tx_bytes, "bytes sent: frames without FCS")                                           \
 	EACH(queue_full, "packets dropped because the port's output queue was full")
@@ -296,6 +327,19 @@ struct ppe_stats {
 
 /* Sum the per-worker counters. Reads only; any time between create and destroy. */
 void ppe_stats_read(const struct ppe *ppe, struct ppe_stats *stats);
+
+/* A source address that a port must not carry. */
+struct ppe_spoofed {
+	bool is_mac;
+	uint8_t mac[6]; /* if is_mac */
+	uint32_t ip; /* otherwise; host order */
+};
+
+/* The last such address of a frame that was counted as `spoofed`. false: there was none. Control thread. */
+bool ppe_spoofed_read(const struct ppe *ppe, unsigned int port, struct ppe_spoofed *spoofed);
+
+/* Have there been more joined hosts than ppe/guard.h has room for? Control thread. */
+bool ppe_guard_is_full(const struct ppe *ppe);
 
 /* Sum a job's counters. 0, or -ENOENT. Cost: visits window x workers slots, one or two cache lines each,
  * which the workers write; for a scrape, not for a loop. */

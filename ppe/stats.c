@@ -26,6 +26,8 @@ add_worker(struct ppe_stats *stats, const struct ppe_worker *worker)
 
 		port->rx_packets += count->rx_packets[p];
 		port->rx_bytes += count->rx_bytes[p];
+		port->spoofed += count->spoofed[p];
+		port->policed += count->policed[p];
 		for (unsigned int q = 0; q < 2; q++)
 			port->queue_full[q] += count->queue_full[p][q];
 	}

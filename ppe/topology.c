@@ -14,6 +14,7 @@
 
 #include "ppe/crossbar.h"
 #include "ppe/faults/faults_priv.h"
+#include "ppe/guard.h"
 #include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
 #include "ppe/trace/trace.h"
@@ -53,8 +54,11 @@ check_config(const struct ppe_config *config, unsigned int nb_ports)
 		rte_is_power_of_2(config->crossbar_depth) &&
 		rte_is_power_of_2(config->queue_depth) && config->first_generation != 0 &&
 		config->timer_threads >= 1 && config->timer_threads <= 1000 &&
-		config->refusals <= 1000000 && config->joins_s <= 3600;
+		config->nb_hosts <= PPE_HOSTS_MAX && config->joins_s <= 3600;
 
+#define X(name, key, ...) good = good && config->policers.key <= PPE_POLICER_MAX;
+	PPE_POLICERS(X)
+#undef X
 	return good ? 0 : -EINVAL;
 }
 
@@ -114,8 +118,9 @@ create_worker(struct ppe *ppe, uint16_t id)
 		rte_zmalloc_socket("weir_peers", sizeof(struct ppe_peer) * c->workers, 64, socket);
 	for (unsigned int p = 0; p < ppe->nb_ports; p++)
 		w->port[p] = &ppe->port[p];
+	w->guard = guard_create(c, ppe->nb_ports, socket);
 	ppe->worker[id] = w;
-	if (w->thread == NULL || w->peer == NULL)
+	if (w->thread == NULL || w->peer == NULL || w->guard == NULL)
 		return NULL;
 	for (unsigned int t = 0; t < c->threads; t++)
 		w->free[w->free_count++] = &w->thread[t];
@@ -337,6 +342,7 @@ destroy_worker(struct ppe *ppe, struct ppe_worker *w, struct ppe_program_leaks *
 			ppe->program[p]->destroy(w->state[p], leaks);
 	rte_free(w->thread);
 	rte_free(w->peer);
+	guard_destroy(w->guard);
 	rte_free(w);
 }
 
@@ -417,6 +423,7 @@ ppe_memory_needed(const struct ppe_config *config, unsigned int nb_ports,
 		(uint64_t)nb_ports * config->workers * pktbuf_outq_bytes(config->queue_depth);
 	collective_memory(config, jobs, memory);
 	forward_memory(config, memory);
+	memory->fdb += config->workers * guard_bytes(nb_ports);
 	memory->total = memory->packet_pools + memory->data_memory + memory->block_tables +
 		memory->fdb + memory->rings;
 }

@@ -61,9 +61,11 @@ struct ppe_counters {
 	uint64_t drops[PPE_DROP_COUNT];
 	uint64_t rx_packets[PPE_PORTS_MAX], rx_bytes[PPE_PORTS_MAX];
 	uint64_t queue_full[PPE_PORTS_MAX][2];
+	uint64_t spoofed[PPE_PORTS_MAX], policed[PPE_PORTS_MAX];
 	struct ppe_worker_stats worker;
 };
 
+struct guard;
 struct ppe_tracer;
 struct ppe_fault_set;
 struct ppe_fault_store;
@@ -76,6 +78,7 @@ struct ppe_worker {
 	const struct ppe_jobs *jobs; /* the same, without the programs' shards */
 	const struct pktbuf_identity *identity;
 	struct pktbuf_pools *pools;
+	struct guard *guard; /* ppe/guard.h */
 	void *state[PPE_PROGRAMS_MAX]; /* by program */
 	uint16_t id, workers, nb_ports, threads, burst;
 	uint16_t nb_rx, nb_outq, nb_matches, nb_timers;

@@ -14,10 +14,6 @@
 #include "ctrl/config/files.h"
 #include "rmw/kernels.h"
 
-/* Answers per second and worker to hosts that are no sources of a job: enough to tell some hundred hosts of a
- * deleted job at their first repetition, too few to echo a flood. */
-#define REFUSALS 1000
-
 static_assert(RMW_ISA_AUTO == 0 && RMW_ISA_SCALAR == 1 && RMW_ISA_AVX2 == 2 && RMW_ISA_AVX512 == 3,
 	"the words of workers.vectors are in this order");
 static_assert(PPE_IDLE_SPIN == 0 && PPE_IDLE_YIELD == 1 && PPE_IDLE_SLEEP == 2,
@@ -109,7 +105,6 @@ read_all(struct ctrl_reading *reading)
 	int rc = 0;
 
 	ctrl_keys_read("", reading->root, reading->config);
-	reading->config->ppe.refusals = REFUSALS;
 	read_cpus(reading);
 	read_log(reading);
 	for (unsigned int i = 0; rc == 0 && i < RTE_DIM(steps); i++)

@@ -100,6 +100,12 @@ static const struct ctrl_key keys[] = {
 	NUMBER("tables.timer_threads", "", "100", 1, 1000,
 		"Timer threads; each scans 1/N of the table.", CONFIG(ppe.timer_threads)),
 
+	OBJECT("policers", "Rates that each port is limited to, by each worker. 0: no limit."),
+#define X(name, key, fallback, counted) \
+	NUMBER("policers." #key, "frames/s", fallback, 0, PPE_POLICER_MAX, counted, CONFIG(ppe.policers.key)),
+	PPE_POLICERS(X)
+#undef X
+
 	OBJECT("exception", "Interface for packets to the switch itself (ARP, ping). Without it, they are dropped."),
 	{"exception.interface", CTRL_NAME, "", NULL, 1, 15, NULL,
 		.help = "Name of the TAP interface that Weir creates, with the switch's MAC and IPv4 address.", CONFIG(exception)},
@@ -161,6 +167,9 @@ static const struct ctrl_key keys[] = {
 	NUMBER("ports[].mtu", "bytes", "0", 0, 65407, "MTU to set. 0: keep the device's.", PORT(mtu)),
 	{"ports[].promiscuous", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
 		.help = "Promiscuous mode. Forwarding to other stations needs it.", PORT(promiscuous)},
+	{"ports[].hosts", CTRL_ARRAY, "", "[]", 0, PPE_HOSTS_MAX, NULL,
+		.help = "IPv4 addresses of the hosts behind the port. Packets with one of these source addresses enter only by ports that list it, and the port takes no other source addresses. Default: any address that no port lists; that of a joined source belongs to the port where it joined."},
+	{"ports[].hosts[]", CTRL_TEXT, "", NULL, 7, 18, NULL, .help = "`ADDRESS`, or `ADDRESS/LENGTH` for a prefix."},
 
 	{"jobs", CTRL_ARRAY, "", "[]", 0, WEIR_JOBS_MAX, NULL, .help = "The jobs."},
 	OBJECT("jobs[]", "A job."),

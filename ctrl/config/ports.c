@@ -186,6 +186,51 @@ check_queues(struct ctrl_reading *reading, unsigned int index, unsigned int pair
 	return 0;
 }
 
+/* "10.77.0.1" or "10.77.0.0/24", without bits behind the prefix. */
+static bool
+parse_hosts(const char *text, struct ppe_host *host)
+{
+	uint8_t prefix = 32;
+
+	if (!ctrl_parse_address(text, &host->address) &&
+		!ctrl_parse_subnet(text, &host->address, &prefix))
+		return false;
+	host->mask = UINT32_MAX << (32 - prefix);
+	return ctrl_is_host(host->address) && (host->address & ~host->mask) == 0;
+}
+
+/* Ports that list the same addresses share an entry. */
+static int
+read_hosts(struct ctrl_reading *reading, unsigned int index, const json_t *list)
+{
+	struct ppe_config *ppe = &reading->config->ppe;
+
+	for (unsigned int i = 0; i < json_array_size(list); i++) {
+		struct ctrl_path path = ctrl_path("ports[%u].hosts[%u]", index, i);
+		const char *text = json_string_value(json_array_get(list, i));
+		struct ppe_host host;
+		unsigned int n = 0;
+
+		if (!parse_hosts(text, &host))
+			return ctrl_refuse(reading->error, path,
+				"\"%s\" is neither an IPv4 address of a host nor a prefix such as "
+				"10.77.1.0/24",
+				text);
+		while (n < ppe->nb_hosts &&
+			(ppe->host[n].address != host.address || ppe->host[n].mask != host.mask))
+			n++;
+		if (n == PPE_HOSTS_MAX)
+			return ctrl_refuse(reading->error, path,
+				"the ports list more than %d prefixes", PPE_HOSTS_MAX);
+		if (n == ppe->nb_hosts) {
+			host.ports = 0;
+			ppe->host[ppe->nb_hosts++] = host;
+		}
+		ppe->host[n].ports |= UINT64_C(1) << index;
+	}
+	return 0;
+}
+
 static int
 read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 {
@@ -206,7 +251,9 @@ read_port(struct ctrl_reading *reading, unsigned int index, const json_t *object
 		(more->pci || more->frame_max == 0 || more->frame_max > port->mtu + 14u))
 		more->frame_max = port->mtu + 14u;
 	rc = check_unique(reading, index);
-	return rc < 0 ? rc : check_queues(reading, index, pairs);
+	if (rc == 0)
+		rc = check_queues(reading, index, pairs);
+	return rc < 0 ? rc : read_hosts(reading, index, json_object_get(object, "hosts"));
 }
 
 /* One more port, behind the others: a TAP with the switch's own MAC address. */

@@ -47,7 +47,7 @@ ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix)
 			return false;
 		bits = bits * 10 + (unsigned int)(*p - '0');
 	}
-	if (bits < 1 || bits > 30 || !ctrl_parse_address(host, address))
+	if (bits < 1 || bits > 32 || !ctrl_parse_address(host, address))
 		return false;
 	*prefix = (uint8_t)bits;
 	return true;
@@ -404,7 +404,7 @@ check_subnet(const struct spot *spot, const char *text)
 	uint32_t address, hosts;
 	uint8_t prefix;
 
-	if (!ctrl_parse_subnet(text, &address, &prefix))
+	if (!ctrl_parse_subnet(text, &address, &prefix) || prefix > 30)
 		return REFUSE(spot,
 			"\"%.64s\" is not an IPv4 address and a prefix in 1..30, such as "
 			"10.77.0.254/24",

@@ -87,7 +87,7 @@ json_t *ctrl_key_get(const struct ctrl_key *key, const void *base);
 
 /* Parse a string of a kind. False: it is not one. Outputs are in host order. */
 bool ctrl_parse_address(const char *text, uint32_t *address); /* any IPv4 address */
-bool ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix); /* prefix [1, 30] */
+bool ctrl_parse_subnet(const char *text, uint32_t *address, uint8_t *prefix); /* prefix [1, 32] */
 bool ctrl_parse_mac(const char *text, uint8_t mac[6]);
 bool ctrl_parse_hex(const char *text, uint8_t *bytes, size_t count); /* and more may follow */
 

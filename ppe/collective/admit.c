@@ -8,25 +8,14 @@
 
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/guard_fast.h"
 
 /*
  * Unknown senders: the job was deleted, the membership expired, or the switch was restarted without the job. A refusal
  * ends the host's repetitions before its timeout. The sender's address may be forged, so a refusal is a header, never
- * longer than the packet, and each worker sends a limited number per second. Unknown senders to an authenticated job
- * get none, because they may lack its keys.
+ * longer than the packet, and a port gets a limited number per second. Unknown senders to an authenticated job get
+ * none, because they may lack its keys.
  */
-#define BURST_LEAST 64
-
-int
-refusals_init(struct collective *state, uint32_t per_second)
-{
-	uint32_t burst = RTE_MAX(per_second / 4, (uint32_t)BURST_LEAST);
-
-	if (per_second == 0)
-		return 0;
-	return rmw_policer_init(
-		&state->refusals, UINT64_C(8) * per_second, burst, rte_get_tsc_hz(), rte_rdtsc());
-}
 
 struct ppe_next
 end_dropped(struct ppe_worker *worker, struct ppe_thread *thread, enum ppe_drop reason)
@@ -54,11 +43,12 @@ reason_of(const struct ppe_job *j, uint8_t source)
 struct ppe_next
 refuse_unknown_sender(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j)
 {
-	struct collective *state = ppe_state(worker, thread);
 	const struct weir_header *h = &lmem(thread)->c.header;
 
+	if (!guard_passes(worker, thread, GUARD_NO_JOB))
+		return PPE_END;
 	if ((j == NULL || !j->authenticated) && !from_group(thread) &&
-		rmw_police(&state->refusals, worker->now, 1)) {
+		guard_conforms(worker, thread->port, GUARD_REFUSALS)) {
 		if (!checksums_hold(worker, thread))
 			return PPE_END;
 		reply_status(worker, thread, h, WEIR_STATUS_REFUSED, NULL, 0);
@@ -160,9 +150,11 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+	from = from_its_source(js, thread, h);
+	if (!from && !guard_passes(worker, thread, GUARD_NO_JOB))
+		return PPE_END;
 	if (js->keys != NULL && !authentic(worker, thread, js, NULL))
 		return PPE_END;
-	from = from_its_source(js, thread, h);
 	if (from)
 		note_heard(worker, js, h->src_id);
 	if (js->generation == 0)

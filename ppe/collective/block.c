@@ -318,13 +318,12 @@ job_shard_regroup(struct collective *state, struct job_shard *job, const uint64_
 void
 job_shard_revoke(struct collective *state, struct job_shard *job)
 {
-	static const struct pktbuf_endpoint nowhere;
-
 	job_shard_clear(state, job, true);
 	job->revoked = true;
-	/* Remove all endpoints, so that no flow stays admitted. */
+	/* Remove all endpoints, so that no flow stays admitted; their addresses stay bound. */
 	for (unsigned int s = 0; s < job->source_end; s++)
-		source_is_at(state->worker, job, (uint8_t)s, &nowhere);
+		job->endpoint[s].valid = 0;
+	job->version++;
 }
 
 bool

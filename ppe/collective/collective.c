@@ -28,6 +28,7 @@
 #include <rte_ether.h>
 
 #include "ppe/collective/collective_fast.h"
+#include "ppe/guard_fast.h"
 #include "ppe/programs/programs.h"
 
 static struct ppe_next record(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -91,6 +92,11 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 		return refuse_unknown_sender(worker, thread, j);
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
+	/* A source may move: the job decides about its own. */
+	if (!guard_passes(worker, thread, j->id))
+		return PPE_END;
+	if (j->authenticated && !guard_conforms(worker, thread->port, GUARD_JOINS))
+		return end_dropped(worker, thread, PPE_DROP_POLICED_PORT);
 	if (j->authenticated && !authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;
 	note_job(worker, thread);

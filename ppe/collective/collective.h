@@ -36,9 +36,6 @@ struct ppe_next refuse(struct ppe_worker *worker, struct ppe_thread *thread, enu
 struct ppe_next refuse_unknown_sender(
 	struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *job);
 
-/* Set how many unknown senders a worker answers per second. Control thread. 0 or -errno. */
-int refusals_init(struct collective *state, uint32_t per_second);
-
 /* block.c: open the block of a first contribution. On success it returns PPE_DROP_COUNT, and *block is in the
  * table, empty, with its buffer. Otherwise it returns the drop reason; *block is NULL, and *status is for the
  * source (WEIR_STATUS_OK: nothing). */
@@ -147,17 +144,20 @@ uint32_t result_end(const struct job_shard *js, const struct weir_header *result
 /* The packet's source endpoint. Any worker. */
 void endpoint_of(const struct ppe_thread *thread, bool extended, struct pktbuf_endpoint *endpoint);
 
-/* Set a source's endpoint, and write its header template. */
+/* Set a source's endpoint, and write its header template. The endpoint of a join is bound to its port. */
 void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint);
+
+/* Release what source_is_at() has bound. A source without an endpoint may still be bound. */
+void source_unbind(struct ppe_worker *worker, struct job_shard *job, uint8_t source);
 
 /* Send a small packet to an endpoint, counted as created. job: pays for it; NULL: none. payload: at most 64 bytes.
  * Any worker. */
 void send_small(struct ppe_worker *worker, struct job_shard *job, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes);
 
-/* Answer the packet's sender: the header `asked` with this status and no elements. payload: at most 64 bytes, or
- * NULL. While the job is in debt, only joins are answered. Any worker. */
+/* Answer the packet's sender, within the port's limit: the header `asked` with this status and no elements.
+ * payload: at most 64 bytes, or NULL. While the job is in debt, only joins are answered. Any worker. */
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);

@@ -136,6 +136,8 @@ struct job_shard {
 	uint16_t ranks; /* nb_sources; fewer while members of a job without joins are missing */
 	uint64_t in[MASK_WORDS]; /* sources of the running generation; pinned jobs only */
 	uint64_t expelled[MASK_WORDS]; /* those of them that were expelled */
+	uint64_t bound
+		[MASK_WORDS]; /* sources whose endpoints are bound to their ports: ppe/guard.h */
 	uint32_t version; /* of what admission depends on: generations and endpoints */
 	uint32_t group; /* of the templates that follow, host order; 0: none yet */
 	struct pktbuf_header_template group_template[2]; /* by form; each result sets the port */
@@ -223,8 +225,6 @@ struct collective {
 	struct record_budget *budget; /* control thread's */
 	struct pktbuf_hmac *hmac;
 	struct tagged tagged;
-	struct rmw_policer
-		refusals; /* of answers to unknown senders, a byte each; all zero: none */
 };
 
 /* A result in progress, to one source or to all; the state of the emit segment. */

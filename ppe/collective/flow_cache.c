@@ -141,6 +141,15 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 		thread->head.payload == JOB_AT;
 }
 
+/* Not another port, which would make the source's own packets expensive. */
+static bool
+from_its_port(const struct job_shard *js, const struct ppe_thread *thread, uint8_t source)
+{
+	const struct pktbuf_endpoint *known = &js->endpoint[source];
+
+	return !js->pinned || !known->valid || known->port == thread->port;
+}
+
 void
 flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct contribution *c)
 {
@@ -148,7 +157,8 @@ flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct co
 	struct job_shard *js = state->job[c->header.job_id];
 	struct flow *flow;
 
-	if (js == NULL || !worth_learning(worker, thread, &c->header))
+	if (js == NULL || !worth_learning(worker, thread, &c->header) ||
+		!from_its_port(js, thread, c->header.src_id))
 		return;
 	flow = &js->flow[c->header.src_id];
 	memcpy(flow->frame, thread->head.bytes, sizeof(flow->frame));

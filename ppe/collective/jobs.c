@@ -9,6 +9,7 @@
 #include "hashengine/deadline_fast.h"
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/ppe_priv.h"
 #include "ppe/programs/programs.h"
 
 /* Block records that all jobs can need in this shard; at least 1. */
@@ -81,8 +82,6 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	state->tsc_per_ms = rte_get_tsc_hz() / 1000;
 	state->tsc_per_us = rte_get_tsc_hz() / 1000000;
 	state->slices = setup->config->timer_threads;
-	if (refusals_init(state, setup->config->refusals) < 0)
-		return -EINVAL;
 	fill_reductions(state);
 	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
 		state->dtype_bytes[type] = (uint8_t)weir_dtype_bytes(type);
@@ -154,6 +153,29 @@ collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free)
 		*size += state->budget->capacity;
 		*free += state->budget->capacity - state->budget->reserved;
 	}
+}
+
+bool
+collective_heard(const struct ppe_worker *worker, uint8_t job, uint8_t source, uint32_t seconds)
+{
+	const struct ppe_job_shards *shards = worker->table->shards[job];
+	const struct ppe *ppe = worker->ppe;
+	uint32_t now = heard_now(worker->now);
+	unsigned int p = 0;
+
+	while (p < ppe->nb_programs && ppe->program[p] != &collective_program)
+		p++;
+	for (unsigned int w = 0; shards != NULL && p < ppe->nb_programs && w < worker->workers;
+		w++) {
+		const struct job_shard *js = shards->of[w][p];
+		uint32_t heard =
+			js == NULL ? 0 : __atomic_load_n(&js->seen[source].heard, __ATOMIC_RELAXED);
+
+		if (heard != 0 &&
+			ticks_since(heard, now) < seconds * rte_get_tsc_hz() >> HEARD_SHIFT)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -297,10 +319,12 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 {
 	static const uint8_t zeros[WEIR_CHALLENGE_BYTES];
 	struct collective *state = arg;
-	struct job_shard *js = shard;
+	struct job_shard *js = shard, *former = state->job[id];
 
-	if (state->job[id] != NULL)
-		job_shard_clear(state, state->job[id], false);
+	if (former != NULL)
+		job_shard_clear(state, former, false);
+	for (unsigned int s = 0; former != NULL && s < former->source_end; s++)
+		source_unbind(state->worker, former, (uint8_t)s);
 	state->job[id] = js;
 	if (js != NULL && js->keys != NULL && js->generation != 0)
 		job_keys_begin(state, js, js->generation, zeros);
@@ -389,6 +413,7 @@ set_members(struct collective *state, struct job_shard *js, const struct ppe_job
 		if (js->address[s] == address)
 			continue;
 		if (js->address[s] != 0) {
+			source_unbind(state->worker, js, (uint8_t)s);
 			js->endpoint[s].valid = 0;
 			js->flow[s] = (struct flow){0};
 			js->seen[s] = (struct source_activity){0};

@@ -14,6 +14,7 @@
 
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/guard_fast.h"
 
 static struct ppe_next adopt(struct ppe_worker *worker, struct ppe_thread *thread);
 static struct ppe_next joined(struct ppe_worker *worker, struct ppe_thread *thread);
@@ -354,6 +355,12 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 		ppe_drop(worker, thread, PPE_DROP_STALE);
 		return PPE_END;
 	}
+	/* Without a proof, only the process that has joined may move to another port. */
+	if (proof == NULL &&
+		!(mask_test(home->pending, h.src_id) &&
+			home->pending_nonce[h.src_id] == h.block_id) &&
+		!guard_passes(worker, thread, GUARD_NO_JOB))
+		return PPE_END;
 	forget_old(home, now);
 	if (fresh)
 		collect(home, thread, &h, proof, now);

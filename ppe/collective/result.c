@@ -8,6 +8,7 @@
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
 #include "ppe/crossbar.h"
+#include "ppe/guard_fast.h"
 
 /* Packets per step, so that other threads run in between. */
 #define EMIT_STEP 16
@@ -27,11 +28,24 @@ void
 source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	const struct pktbuf_endpoint *endpoint)
 {
+	source_unbind(worker, job, source);
 	job->endpoint[source] = *endpoint;
 	job->version++;
-	if (endpoint->valid)
-		pktbuf_header_template_write(
-			&job->header_template[source], worker->identity, endpoint, source);
+	if (!endpoint->valid)
+		return;
+	if (job->pinned && guard_bind(worker, endpoint, job->job, source))
+		mask_set(job->bound, source);
+	pktbuf_header_template_write(
+		&job->header_template[source], worker->identity, endpoint, source);
+}
+
+void
+source_unbind(struct ppe_worker *worker, struct job_shard *job, uint8_t source)
+{
+	if (!mask_test(job->bound, source))
+		return;
+	guard_unbind(worker, &job->endpoint[source]);
+	mask_clear(job->bound, source);
 }
 
 void
@@ -79,6 +93,8 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	struct job_shard *payer = status == WEIR_STATUS_REFUSED ? NULL : js;
 	uint8_t tagged[64];
 
+	if (!guard_conforms(worker, thread->port, GUARD_REPLIES))
+		return;
 	if (payer != NULL && asked->collective != WEIR_COLLECTIVE_JOIN && in_debt(worker, payer)) {
 		payer->count.policed++;
 		return;

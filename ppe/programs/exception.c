@@ -12,6 +12,7 @@
 #include <rte_udp.h>
 
 #include "pktbuf/wire/wire.h"
+#include "ppe/guard_fast.h"
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
 
@@ -69,6 +70,12 @@ classify(struct ppe_worker *worker, struct ppe_thread *thread)
 	}
 	if (unlikely(thread->port == worker->exception_port)) {
 		ppe_drop(worker, thread, PPE_DROP_SAME_PORT);
+		return PPE_END;
+	}
+	if (!guard_passes(worker, thread, GUARD_NO_JOB))
+		return PPE_END;
+	if (!guard_conforms(worker, thread->port, GUARD_EXCEPTION)) {
+		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
 		return PPE_END;
 	}
 	return ppe_in_order(worker, thread, to_kernel);

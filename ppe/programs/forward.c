@@ -2,7 +2,7 @@
 /*
  * The forward program: a learning layer 2 switch (IEEE 802.1D, without spanning tree).
  *
- *   addresses  checks both addresses, prefetches their buckets
+ *   addresses  checks the addresses (ppe/guard.h), prefetches the buckets of both MAC addresses
  *   learn      the source's record: its port
  *   lookup     the destination's record
  *   send_known / flood, in the flow's order
@@ -18,6 +18,7 @@
 
 #include "hashengine/aging.h"
 #include "hashengine/hash_fast.h"
+#include "ppe/guard_fast.h"
 #include "ppe/program_fast.h"
 #include "ppe/programs/programs.h"
 
@@ -134,6 +135,10 @@ flood(struct ppe_worker *worker, struct ppe_thread *thread)
 {
 	int last = -1;
 
+	if (!guard_conforms(worker, thread->port, GUARD_BROADCAST)) {
+		ppe_drop(worker, thread, PPE_DROP_POLICED_PORT);
+		return PPE_END;
+	}
 	for (uint16_t p = 0; p < worker->nb_ports; p++) {
 		struct rte_mbuf *copy;
 
@@ -215,12 +220,13 @@ addresses(struct ppe_worker *worker, struct ppe_thread *thread)
 	static const uint8_t reserved[5] = {0x01, 0x80, 0xc2, 0x00, 0x00};
 	struct forward *state = ppe_state(worker, thread);
 	const uint8_t *to = thread->head.bytes, *from = to + RTE_ETHER_ADDR_LEN;
-	bool own = memcmp(from, worker->identity->mac, RTE_ETHER_ADDR_LEN) == 0;
 
-	if (unlikely((from[0] & 1) != 0 || (own && thread->port != worker->exception_port))) {
+	if (unlikely((from[0] & 1) != 0)) {
 		ppe_drop(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
 		return PPE_END;
 	}
+	if (unlikely(!guard_passes(worker, thread, GUARD_NO_JOB)))
+		return PPE_END;
 	if (unlikely(memcmp(to, reserved, sizeof(reserved)) == 0 && to[5] < 0x10)) {
 		ppe_drop(worker, thread, PPE_DROP_RESERVED_MAC);
 		return PPE_END;

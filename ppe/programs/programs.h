@@ -12,6 +12,8 @@
 #include "ppe/ppe.h"
 #include "ppe/program.h"
 
+struct ppe_worker;
+
 extern const struct ppe_program collective_program;
 extern const struct ppe_program exception_program;
 extern const struct ppe_program forward_program;
@@ -22,6 +24,10 @@ void collective_memory(
 void collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned int shards,
 	struct ppe_memory *memory);
 void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
+
+/* Has any worker heard a source of a job in the last seconds? On a worker. */
+bool collective_heard(
+	const struct ppe_worker *worker, uint8_t job, uint8_t source, uint32_t seconds);
 
 /* Lower room->records_free to that of the worker with the fewest. Control thread. */
 void collective_room(const struct ppe *ppe, struct ppe_room *room);

@@ -150,12 +150,13 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.crossbar_depth = 1024,
 		.queue_depth = 1024,
 		.timer_threads = 100,
-		.refusals = 1000000, /* all that tests send */
 		.joins_s = config->joins_s,
 		.blocks = 4096,
 		.fdb_entries = 1024,
 		.fdb_timeout_s = config->fdb_timeout_s != 0 ? config->fdb_timeout_s : 300,
-		.exception_port = -1,
+		.exception_port = config->exception ? (int)config->ports - 1 : -1,
+		.policers = config->policers,
+		.nb_hosts = config->nb_hosts,
 		.isa = RMW_ISA_AVX512,
 		.first_generation =
 			config->first_generation != 0 ? config->first_generation : 65534,
@@ -163,6 +164,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.packet_bytes = RIG_FRAME_MAX,
 		.headers = 4096,
 	};
+	memcpy(rig->config.host, config->host, sizeof(config->host));
 	memcpy(rig->config.identity.mac, rig_switch_mac, 6);
 	rig->config.identity.ip = RIG_SWITCH_IP;
 	rig->config.identity.port_base = WEIR_PORT_BASE;

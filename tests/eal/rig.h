@@ -33,6 +33,10 @@ struct rig_config {
 	uint16_t first_generation; /* 0: 65534, so that it wraps in the tests */
 	const struct ppe_program *const *programs; /* NULL: the built-in ones */
 	bool spin; /* how workers idle; else they sleep */
+	bool exception; /* the last port leads to the kernel */
+	struct ppe_policers policers;
+	unsigned int nb_hosts;
+	struct ppe_host host[4];
 };
 
 struct rig {

@@ -209,7 +209,7 @@ Test(ppe_auth, replay, .timeout = 90)
 	expect_nothing(1);
 	/* From another switch port than the source's. */
 	rig_send(&rig, 1, old, n);
-	expect_drop(PPE_DROP_ADDRESS, 1);
+	expect_drop(PPE_DROP_SPOOFED_MEMBER, 1);
 	offer(1, 0, 8);
 	offer(2, 0, 8);
 	expect_result(0, 8, WEIR_STATUS_OK, 7);

@@ -211,7 +211,7 @@ Test(ppe_flow_cache, another_port_is_another_address, .timeout = 90)
 	complete_pair(&bench);
 	end = offer_at(&bench, 1, write_contribution(&bench, 0, 8));
 	cr_assert_eq(end.contributions, 0);
-	cr_assert_eq(end.drops[PPE_DROP_ADDRESS], 1);
+	cr_assert_eq(end.drops[PPE_DROP_SPOOFED_MEMBER], 1);
 	stop(&bench);
 }
 

@@ -278,7 +278,7 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 	expect_drop(PPE_DROP_ADDRESS, 1);
 	n = rig_frame(frame, 1, &h, NULL, 0); /* the right address at the wrong port */
 	rig_send(&rig, 0, frame, n);
-	expect_drop(PPE_DROP_ADDRESS, 2);
+	expect_drop(PPE_DROP_SPOOFED_MEMBER, 1);
 	for (unsigned int cut = 42; cut < 42 + WEIR_EXT_BYTES; cut++) {
 		n = rig_frame(frame, 1, &h, NULL, 0);
 		weir_put16(frame + 16, (uint16_t)(cut - 14));

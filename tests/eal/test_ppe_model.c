@@ -220,7 +220,7 @@ wrong_join(struct play *p, unsigned int j, unsigned int source)
 		WEIR_EXT_BYTES + (what == 2 ? 1 + below(p, 8) : 0));
 }
 
-/* A source joins the next generation, perhaps from elsewhere. The last one begins it. */
+/* A source joins the next generation, perhaps as another process. The last one begins it. */
 static void
 join(struct play *p, unsigned int j, unsigned int s)
 {
@@ -231,7 +231,7 @@ join(struct play *p, unsigned int j, unsigned int s)
 		settle(p);
 	source->next_at = (struct model_peer){.address = job(p, j)->address[s],
 		.port = (uint16_t)(1024 + below(p, 60000)),
-		.link = (uint8_t)below(p, p->ports),
+		.link = source->at.link,
 		.mac = {0x02, 0x48, (uint8_t)j, (uint8_t)s, (uint8_t)below(p, 256), 1}};
 	source->next_nonce = (uint32_t)rig_random(&p->random);
 	source->joining = true;
@@ -368,6 +368,8 @@ start(struct play *p, unsigned int workers, unsigned int threads)
 		*job = rig_job(ids[j], (uint16_t)(2 + below(p, most - 1)),
 			(uint16_t)(1u << below(p, 6)), (uint16_t)(2 + below(p, 300)));
 		job->timeout_ms = SHORT_MS;
+		for (unsigned int s = 0; s < job->nb_sources; s++)
+			job->address[s] += j << 8; /* a source's address belongs to its port */
 	}
 	config.job[JOB_FLOAT].dtype = WEIR_DTYPE_FP32;
 	config.job[JOB_FIXED].fixed_generation = 300;
@@ -376,10 +378,11 @@ start(struct play *p, unsigned int workers, unsigned int threads)
 	twin_start(&p->twin, &config);
 	for (unsigned int j = 0; j < JOBS; j++) {
 		for (unsigned int s = 0; s < config.job[j].nb_sources; s++)
-			p->source[j][s].at = (struct model_peer){.address = rig_source_ip(s),
-				.port = (uint16_t)(5000 + s),
-				.link = (uint8_t)(s % p->ports),
-				.mac = {0x02, 0x48, (uint8_t)j, (uint8_t)s}};
+			p->source[j][s].at =
+				(struct model_peer){.address = config.job[j].address[s],
+					.port = (uint16_t)(5000 + s),
+					.link = (uint8_t)(s % p->ports),
+					.mac = {0x02, 0x48, (uint8_t)j, (uint8_t)s}};
 		twin_set_policy(&p->twin, j, PPE_POLICY_WAIT, LONG_MS, false);
 	}
 }

@@ -117,6 +117,21 @@ model_count(const struct model *m)
 	return &m->count;
 }
 
+/* Does the packet carry the address of a source that has joined at another link? */
+static bool
+spoofed(const struct model *m, const struct model_peer *from)
+{
+	for (unsigned int s = 0; s < m->c.sources && m->c.fixed_generation == 0; s++) {
+		const struct model_peer *at = &m->running[s].peer;
+
+		if (m->running[s].valid && at->link != from->link &&
+			(at->address == from->address ||
+				memcmp(at->mac, from->mac, sizeof(at->mac)) == 0))
+			return true;
+	}
+	return false;
+}
+
 /* ---- joining ---- */
 
 static const char *
@@ -141,6 +156,8 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 	}
 	if (h->gen_id != WEIR_GEN_JOIN)
 		return "stale";
+	if (spoofed(m, from))
+		return "spoofed_member";
 	m->collecting[h->src_id] = (struct joined){
 		.valid = true,
 		.nonce = h->block_id,
@@ -409,6 +426,8 @@ stranger(struct model *m, const struct model_peer *from, const struct weir_heade
 
 	if (!unknown && (m->c.address[h->src_id] == 0 || m->c.address[h->src_id] == from->address))
 		return NULL;
+	if (spoofed(m, from))
+		return "spoofed_member";
 	model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
 	return unknown ? "unknown_source" : "address";
 }
@@ -440,6 +459,8 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	if (h.collective == WEIR_COLLECTIVE_JOIN)
 		return take_join(m, from, &h, size);
 	h.block_id &= last_number(m);
+	if (!same_peer(from, &m->running[h.src_id].peer) && spoofed(m, from))
+		return "spoofed_member";
 	if (h.gen_id != m->generation || m->generation == 0) {
 		model_reply(m, from, &h, WEIR_STATUS_STALE, NULL);
 		m->count.stale += m->generation != 0;

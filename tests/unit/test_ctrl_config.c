@@ -28,6 +28,9 @@ Test(ctrl_config, defaults, .timeout = 90)
 	cr_assert_eq(c->ppe.fdb_entries, 4096);
 	cr_assert_eq(c->ppe.fdb_timeout_s, 300);
 	cr_assert_eq(c->ppe.exception_port, -1);
+	cr_assert_eq(c->ppe.policers.broadcast, 20000);
+	cr_assert_eq(c->ppe.policers.refusals, 1000);
+	cr_assert_eq(c->ppe.nb_hosts, 0);
 	cr_assert_eq(c->ppe.packets, 4096);
 	cr_assert_eq(c->ppe.packet_bytes, 2048);
 	cr_assert_eq(c->ppe.headers, 4096);
@@ -69,6 +72,22 @@ Test(ctrl_config, eal_arguments, .timeout = 90)
 	cr_assert_eq(c->ppe.exception_port, 2);
 	cr_assert_str_eq(c->port[1].device, "0000:01:00.0");
 	cr_assert_str_eq(c->exception, "weir0");
+	ctrl_config_destroy(c);
+}
+
+Test(ctrl_config, hosts_of_ports, .timeout = 90)
+{
+	const struct ppe_host want[] = {{0x0a4d0001, 0xffffffff, 1}, {0x0a4d0100, 0xffffff00, 3},
+		{0x0a4d0100, 0xfffffff0, 2}};
+	struct ctrl_config *c = must_take(text_with_two(7,
+		"{ \"name\": \"p0\", \"device\": \"net_af_packet0,iface=a\", "
+		"\"hosts\": [\"10.77.0.1\", \"10.77.1.0/24\"] },",
+		8,
+		"{ \"name\": \"p1\", \"device\": \"net_af_packet1,iface=b\", "
+		"\"hosts\": [\"10.77.1.0/24\", \"10.77.1.0/28\"] }"));
+
+	cr_assert_eq(c->ppe.nb_hosts, 3);
+	cr_assert_eq(memcmp(c->ppe.host, want, sizeof(want)), 0);
 	ctrl_config_destroy(c);
 }
 

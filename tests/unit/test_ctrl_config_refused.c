@@ -36,12 +36,12 @@ Test(ctrl_config_refused, unknown_keys_are_refused, .timeout = 90)
 		"x.json:2:44: switch.n\xc3\xa4me: unknown key; did you mean \"name\"?");
 	refuse(3, "  \"switch.name\": \"x\",",
 		"x.json:3:3: switch.name: unknown key; known here: comment, memory_mb, capture, "
-		"telemetry, switch, log, eal, workers, pools, queues, tables, exception, api, "
-		"state, ports, jobs, faults");
+		"telemetry, switch, log, eal, workers, pools, queues, tables, policers, exception, "
+		"api, state, ports, jobs, faults");
 	refuse(3, "  \"\": 1,",
 		"x.json:3:3: unknown key; known here: comment, memory_mb, capture, telemetry, "
-		"switch, log, eal, workers, pools, queues, tables, exception, api, state, "
-		"ports, jobs, faults");
+		"switch, log, eal, workers, pools, queues, tables, policers, exception, api, "
+		"state, ports, jobs, faults");
 }
 
 /* Strings on the way to a place may hold what looks like structure. */
@@ -196,6 +196,26 @@ Test(ctrl_config_refused, devices_are_refused, .timeout = 90)
 		"x.json:8:31: ports[1].device: framecnt=many is not a number in 1..1073741824");
 	refuse(8, "    { \"name\": \"p1\", \"device\": \"1:0.0\", \"mtu\": 67 }",
 		"x.json:8:47: ports[1].mtu: 67 is less than 68, IPv4's least");
+}
+
+Test(ctrl_config_refused, hosts_of_ports_are_refused, .timeout = 90)
+{
+	static const char *const wrong[] = {"10.77.0", "10.77.0.1/", "10.77.0.0/33", "10.77.0.1/24",
+		"10.77.0.1 /32", "224.0.0.0/4", "0.0.0.0/1", "10.77.0.0/+8"};
+	char line[128], reason[256];
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(line, sizeof(line),
+			"{\"name\":\"p1\",\"device\":\"1:0.0\",\"hosts\":[\"10.77.0.1\",\"%s\"]}",
+			wrong[i]);
+		snprintf(reason, sizeof(reason),
+			"x.json:8:52: ports[1].hosts[1]: \"%s\" is neither an IPv4 address of a "
+			"host nor a prefix such as 10.77.1.0/24",
+			wrong[i]);
+		refuse(8, line, reason);
+	}
+	refuse(8, "{\"name\":\"p1\",\"device\":\"1:0.0\",\"hosts\":[\"1.1.1.\"]}",
+		"x.json:8:40: ports[1].hosts[0]: 6 characters are not in 7..18");
 }
 
 Test(ctrl_config_refused, combinations_are_refused, .timeout = 90)

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ports that claim foreign addresses, turned by hand: which frames pass, and under which reason the others end. */
+#include <criterion/criterion.h>
+
+#include <string.h>
+
+#include "ppe/guard.h"
+#include "ppe/ppe_priv.h"
+#include "tests/fuzz/turned.h"
+
+#define LONG_US   61000000 /* longer than a silent source's address stays its own */
+#define EXCEPTION 3
+#define OF_NOBODY 9 /* a source's number whose addresses nobody has */
+#define PORTS     4
+
+static struct rig rig;
+static uint8_t frame[RIG_FRAME_MAX];
+static const uint8_t all[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+/* Job 1 of two sources at ports 0 and 1; port 3 is the exception port. */
+static void
+start(unsigned int workers, const struct rig_config *more)
+{
+	struct rig_config config = more != NULL ? *more : (struct rig_config){.workers = 0};
+
+	config.workers = workers;
+	config.threads = 8;
+	config.ports = PORTS;
+	config.exception = true;
+	config.jobs = 2;
+	config.job[0] = rig_job(1, 2, 4, 8);
+	config.job[1] = rig_job(2, 2, 4, 8);
+	turned_start(&rig, &config);
+}
+
+static void
+stop(void)
+{
+	turned_rest(&rig);
+	for (unsigned int p = 0; p < rig.ports; p++)
+		while (rig_receive(&rig, p, frame, 0) > 0)
+			;
+	turned_check_packets(&rig);
+	ppe_destroy(rig.ppe, NULL);
+	rig_stop_eal();
+}
+
+static struct ppe_stats
+stats(void)
+{
+	struct ppe_stats now;
+
+	turned_rest(&rig);
+	ppe_stats_read(rig.ppe, &now);
+	return now;
+}
+
+/* How many frames leave by all ports. */
+static unsigned int
+left(void)
+{
+	unsigned int n = 0;
+
+	turned_rest(&rig);
+	for (unsigned int p = 0; p < rig.ports; p++)
+		while (rig_receive(&rig, p, frame, 0) > 0)
+			n++;
+	return n;
+}
+
+/* A frame's bytes up to its EtherType, with so many VLAN tags; returns where the rest begins. */
+static unsigned int
+begin(const uint8_t to[6], const uint8_t from[6], unsigned int tags, uint16_t type)
+{
+	unsigned int at = 12;
+
+	memset(frame, 0, 128);
+	memcpy(frame, to, 6);
+	memcpy(frame + 6, from, 6);
+	for (unsigned int i = 0; i < tags; i++, at += 4)
+		weir_put16(frame + at, i + 1 == tags ? 0x8100 : 0x88a8);
+	weir_put16(frame + at, type);
+	return at + 2;
+}
+
+static void
+send_ip(unsigned int port, const uint8_t to[6], const uint8_t from[6], unsigned int tags,
+	uint32_t ip)
+{
+	unsigned int at = begin(to, from, tags, 0x0800);
+
+	frame[at] = 0x45;
+	weir_put16(frame + at + 2, 40);
+	frame[at + 9] = 17;
+	weir_put32(frame + at + 12, ip);
+	weir_put32(frame + at + 16, rig_source_ip(OF_NOBODY));
+	weir_put16(frame + at + 24, 20);
+	rig_send(&rig, port, frame, 128);
+}
+
+static void
+send_arp(unsigned int port, const uint8_t to[6], unsigned int tags, const uint8_t mac[6],
+	uint32_t ip)
+{
+	uint8_t from[6];
+	unsigned int at;
+
+	rig_source_mac(OF_NOBODY, from);
+	at = begin(to, from, tags, 0x0806);
+	memcpy(frame + at, "\0\1\x08\0\6\4\0\2", 8);
+	memcpy(frame + at + 8, mac, 6);
+	weir_put32(frame + at + 14, ip);
+	rig_send(&rig, port, frame, 128);
+}
+
+/* Nothing has left, and port's frames have ended so. */
+static void
+expect_ends(unsigned int port, enum ppe_drop reason, uint64_t drops, uint64_t spoofed)
+{
+	unsigned int n = left();
+	struct ppe_stats now = stats();
+
+	cr_expect_eq(n, 0, "%u frames left", n);
+	cr_expect_eq(now.drops[reason], drops, "%s: %lu, not %lu", ppe_drop_key(reason),
+		now.drops[reason], drops);
+	cr_expect_eq(now.port[port].spoofed, spoofed, "spoofed: %lu, not %lu",
+		now.port[port].spoofed, spoofed);
+}
+
+static void
+join_at(unsigned int port, uint8_t job, unsigned int source, uint32_t nonce)
+{
+	const struct weir_header h = {.job_id = job,
+		.block_id = nonce,
+		.src_id = (uint8_t)source,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.extended = true};
+
+	rig_offer(&rig, port, &h, NULL, 0);
+	turned_rest(&rig);
+}
+
+/* Returns the generation. */
+static uint16_t
+join_all(uint8_t job)
+{
+	struct ppe_job_stats now;
+
+	join_at(0, job, 0, 100);
+	join_at(1, job, 1, 101);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, job, &now), 0);
+	cr_assert_eq(now.generations, 1);
+	left();
+	return now.generation;
+}
+
+/* All frames that carry a source's address, at a port. Returns how many there are. */
+static unsigned int
+send_as(unsigned int port, unsigned int source, unsigned int tags)
+{
+	uint8_t mac[6], other[6], to[6];
+
+	rig_source_mac(source, mac);
+	rig_source_mac(OF_NOBODY, other);
+	rig_source_mac(OF_NOBODY + 1, to);
+	send_ip(port, to, other, tags, rig_source_ip(source));
+	send_ip(port, all, other, tags, rig_source_ip(source));
+	send_ip(port, to, mac, tags, rig_source_ip(OF_NOBODY));
+	send_arp(port, all, tags, other, rig_source_ip(source));
+	send_arp(port, to, tags, mac, 0);
+	return 5;
+}
+
+static void
+pretends_to_be_the_switch(unsigned int workers)
+{
+	uint8_t other[6], to[6];
+	unsigned int n = 0;
+
+	start(workers, NULL);
+	rig_source_mac(OF_NOBODY, other);
+	rig_source_mac(0, to);
+	for (unsigned int tags = 0; tags <= 4; tags++) {
+		send_ip(2, to, other, tags, RIG_SWITCH_IP);
+		send_ip(2, all, other, tags, RIG_SWITCH_IP);
+		send_ip(2, rig_switch_mac, other, tags, RIG_SWITCH_IP);
+		send_arp(2, all, tags, other, RIG_SWITCH_IP);
+		send_arp(2, to, tags, other, RIG_SWITCH_IP);
+		send_arp(2, rig_switch_mac, tags, other, RIG_SWITCH_IP);
+		n += 6;
+	}
+	expect_ends(2, PPE_DROP_SPOOFED_SWITCH, n, n);
+	send_ip(2, to, rig_switch_mac, 0, rig_source_ip(0));
+	send_ip(2, rig_switch_mac, rig_switch_mac, 0, rig_source_ip(0));
+	send_arp(2, all, 1, rig_switch_mac, 0);
+	expect_ends(2, PPE_DROP_BAD_SOURCE_MAC, 3, n + 3);
+	send_ip(2, to, other, 9, RIG_SWITCH_IP);
+	expect_ends(2, PPE_DROP_VLAN_TAG, 1, n + 3);
+	/* The kernel is the switch. */
+	send_ip(EXCEPTION, to, rig_switch_mac, 0, RIG_SWITCH_IP);
+	send_arp(EXCEPTION, all, 0, rig_switch_mac, RIG_SWITCH_IP);
+	cr_expect_eq(left(), 2 * (PORTS - 1));
+	stop();
+}
+
+CASE(ppe_guard, the_switch, pretends_to_be_the_switch(1))
+CASE(ppe_guard, the_switch_of_two_workers, pretends_to_be_the_switch(2))
+
+static void
+pretends_to_be_a_source(unsigned int workers)
+{
+	unsigned int n = 0;
+
+	start(workers, NULL);
+	for (unsigned int tags = 0; tags <= 2; tags++)
+		send_as(2, 0, tags);
+	cr_expect_gt(left(), 0, "who has not joined has no port");
+	join_all(1);
+	for (unsigned int tags = 0; tags <= 2; tags++)
+		for (unsigned int source = 0; source < 2; source++)
+			n += send_as(2, source, tags);
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n, n);
+	/* To the kernel, and as an aggregation packet. */
+	send_ip(2, rig_switch_mac, (const uint8_t[]){2, 0, 0, 0, 0, 1}, 0, rig_source_ip(0));
+	for (uint8_t job = 1; job <= 3; job++) {
+		struct weir_header h = rig_contribution(job, 65535, 0, 0, 0);
+
+		rig_offer(&rig, 2, &h, NULL, 0);
+		join_at(2, job, 0, 55);
+	}
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n + 7, n + 7);
+	/* Who is where it joined, and others, may send. */
+	cr_expect_eq(send_as(0, 0, 0), 5);
+	cr_expect_geq(left(), 5);
+	send_as(2, OF_NOBODY + 2, 0);
+	cr_expect_geq(left(), 5);
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, n + 7, n + 7);
+	/* A job that is gone has no sources. */
+	rig.jobs.by_id[1] = NULL;
+	turned_change_jobs(&rig);
+	send_as(2, 0, 0);
+	cr_expect_geq(left(), 5);
+	cr_expect_eq(rig.ppe->worker[0]->guard->active, 0);
+	stop();
+}
+
+CASE(ppe_guard, a_source, pretends_to_be_a_source(1))
+CASE(ppe_guard, a_source_of_three_workers, pretends_to_be_a_source(3))
+
+Test(ppe_guard, a_host_in_two_jobs_stays_bound, .timeout = 90)
+{
+	start(2, NULL);
+	join_all(1);
+	join_all(2);
+	rig.jobs.by_id[1] = NULL;
+	turned_change_jobs(&rig);
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, send_as(2, 0, 0), 5);
+	/* Source 0 leaves the other job. */
+	rig.job[1].members[0] = 2;
+	turned_change_jobs(&rig);
+	send_as(2, 0, 0);
+	cr_expect_geq(left(), 5);
+	send_as(2, 1, 0);
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 10, 10);
+	stop();
+}
+
+Test(ppe_guard, who_is_silent_may_have_moved, .timeout = 90)
+{
+	const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
+	struct weir_header h;
+	uint16_t generation;
+
+	start(2, NULL);
+	generation = join_all(1);
+	turned_wait_us(&rig, LONG_US);
+	send_ip(0, all, nowhere, 0, rig_source_ip(0)); /* its own frame renews it */
+	left();
+	send_ip(2, all, nowhere, 0, rig_source_ip(0));
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
+	turned_wait_us(&rig, LONG_US);
+	/* And so does a contribution, whichever worker has the block. */
+	for (uint32_t block = 0; block < 2; block++) {
+		h = rig_contribution(1, generation, 0, block, 0);
+		rig_offer(&rig, 0, &h, NULL, 0);
+		left();
+		send_ip(2, all, nowhere, 0, rig_source_ip(0));
+		expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 2 + block, 2 + block);
+		turned_wait_us(&rig, LONG_US);
+	}
+	send_ip(2, all, nowhere, 0, rig_source_ip(0));
+	cr_expect_eq(left(), PORTS - 1);
+	/* The process that has joined may come from elsewhere at once. */
+	join_at(2, 1, 0, 100);
+	left();
+	send_ip(2, all, nowhere, 0, rig_source_ip(0));
+	cr_expect_eq(left(), PORTS - 1);
+	send_ip(0, all, nowhere, 0, rig_source_ip(0));
+	expect_ends(0, PPE_DROP_SPOOFED_MEMBER, 4, 1);
+	stop();
+}
+
+Test(ppe_guard, ports_with_lists, .timeout = 90)
+{
+	const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
+	const struct rig_config config = {
+		.nb_hosts = 2,
+		.host = {{rig_source_ip(0), UINT32_MAX, 1 | 4}, {0x0a4d0100, 0xffffff00, 1}},
+	};
+
+	start(2, &config);
+	for (unsigned int port = 0; port <= 2; port += 2) {
+		send_ip(port, all, nowhere, 0, rig_source_ip(0));
+		send_arp(port, all, 0, nowhere, 0); /* no address yet */
+	}
+	send_ip(0, all, nowhere, 0, 0x0a4d01fe);
+	send_ip(1, all, nowhere, 0, rig_source_ip(1));
+	cr_expect_eq(left(), 6 * (PORTS - 1));
+	send_ip(1, all, nowhere, 0, rig_source_ip(0));
+	send_ip(1, all, nowhere, 0, 0x0a4d0101);
+	expect_ends(1, PPE_DROP_SPOOFED_MEMBER, 2, 2);
+	send_ip(0, all, nowhere, 0, rig_source_ip(1));
+	join_at(0, 1, 1, 5); /* not listed there */
+	expect_ends(0, PPE_DROP_SPOOFED_MEMBER, 4, 2);
+	/* A listed source may use all its ports, and its MAC address with it. */
+	join_all(1);
+	send_as(2, 0, 0);
+	cr_expect_eq(left(), 4 * (PORTS - 1)); /* one has the address of nobody */
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 5, 1);
+	stop();
+}
+
+Test(ppe_guard, policers, .timeout = 90)
+{
+	const struct rig_config config = {
+		.policers = {.broadcast = 100, .exception = 200, .refusals = 300}};
+	struct ppe_stats now;
+	uint8_t from[6];
+
+	start(1, &config);
+	rig_source_mac(0, from);
+	for (unsigned int i = 0; i < 100; i++) {
+		struct weir_header h = rig_contribution(77, 1, 0, i, 0);
+
+		send_ip(0, all, from, 0, rig_source_ip(0));
+		send_ip(0, rig_switch_mac, from, 0, rig_source_ip(0));
+		rig_offer(&rig, 0, &h, NULL, 0);
+	}
+	/* A bucket of at least 64, and a quarter of a second's. */
+	cr_expect_eq(left(), 64 * (PORTS - 1) + 64 + 75);
+	now = stats();
+	cr_expect_eq(now.drops[PPE_DROP_POLICED_PORT], 36 + 36);
+	cr_expect_eq(now.port[0].policed, 36 + 36 + 25);
+	send_ip(1, all, from, 0, rig_source_ip(1)); /* another port has its own */
+	cr_expect_eq(left(), PORTS - 1);
+	turned_wait_us(&rig, 105000);
+	for (unsigned int i = 0; i < 20; i++)
+		send_ip(0, all, from, 0, rig_source_ip(0));
+	cr_expect_eq(left(), 10 * (PORTS - 1));
+	for (unsigned int i = 0; i < 300; i++)
+		send_ip(EXCEPTION, all, rig_switch_mac, 0, RIG_SWITCH_IP);
+	cr_expect_eq(left(), 300 * (PORTS - 1));
+	stop();
+}
