@@ -134,6 +134,8 @@ view_ports(json_t *answer, FILE *out, unsigned int width)
 		{"TX BYTES", "tx_bytes", CELL_BYTES, 0, 1, NULL},
 		{"QUEUE FULL", "queue_full", CELL_EXACT, 0, 0, NULL},
 		{"MISSED", "missed", CELL_EXACT, 0, 0, NULL},
+		{"SPOOFED", "spoofed", CELL_EXACT, 0, 0, NULL},
+		{"POLICED", "policed", CELL_EXACT, 0, 2, NULL},
 	};
 
 	VIEW_TABLE(columns, get(answer, "ports"), NULL, out, width);

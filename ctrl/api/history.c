@@ -43,6 +43,17 @@ put_series(struct api_text *text, const char *key, const struct request *request
 	api_text_put(text, "]");
 }
 
+/* Most ports and reasons never have a sample other than 0. */
+static bool
+is_any(const struct request *request, const struct ctrl_history *history,
+	const struct ctrl_series *series)
+{
+	for (unsigned int age = 0; age < request->length; age++)
+		if (ctrl_history_rate(history, series, age) > 0)
+			return true;
+	return false;
+}
+
 static void
 put_port(struct api_text *text, const struct request *request, const struct ctrl_running *running,
 	unsigned int p)
@@ -55,6 +66,10 @@ put_port(struct api_text *text, const struct request *request, const struct ctrl
 	put_series(text, "rx_bps", request, history, &history->rx[p]);
 	api_text_put(text, ",");
 	put_series(text, "tx_bps", request, history, &history->tx[p]);
+	if (is_any(request, history, &history->spoofed[p])) {
+		api_text_put(text, ",");
+		put_series(text, "spoofed", request, history, &history->spoofed[p]);
+	}
 	api_text_put(text, "}");
 }
 
@@ -144,18 +159,13 @@ put_job(struct api_call *call, struct request *request, unsigned int i, bool ali
 	request->comma = ",";
 }
 
-/* Only reasons that have dropped packets: most never do. */
 static void
 put_drops(struct api_text *text, const struct request *request, const struct ctrl_history *history)
 {
 	const char *comma = "";
 
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++) {
-		bool any = false;
-
-		for (unsigned int age = 0; age < request->length; age++)
-			any |= ctrl_history_rate(history, &history->drop[i], age) > 0;
-		if (!any)
+		if (!is_any(request, history, &history->drop[i]))
 			continue;
 		api_text_put(text, comma);
 		put_series(

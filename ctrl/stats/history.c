@@ -197,6 +197,7 @@ ctrl_history_tick(struct ctrl_history *history, const struct ctrl_running *runni
 		ctrl_history_put(history, &history->rx[p], port->rx_bytes * 8);
 		ctrl_history_put(
 			history, &history->tx[p], (port->tx_bytes[0] + port->tx_bytes[1]) * 8);
+		ctrl_history_put(history, &history->spoofed[p], port->spoofed);
 	}
 	for (unsigned int i = 0; i < PPE_DROP_COUNT; i++)
 		ctrl_history_put(history, &history->drop[i], stats->drops[i]);

@@ -55,6 +55,7 @@ struct ctrl_history {
 	double at; /* of the last sample, as ctrl_history_begin had it */
 	double time; /* the same, Unix time */
 	struct ctrl_series rx[PPE_PORTS_MAX], tx[PPE_PORTS_MAX]; /* bit/s */
+	struct ctrl_series spoofed[PPE_PORTS_MAX]; /* frames/s */
 	struct ctrl_series drop[PPE_DROP_COUNT]; /* packets/s */
 	struct ctrl_job_history job[WEIR_JOBS_MAX];
 };

@@ -2,6 +2,7 @@
 #include "ctrl/stats/stats.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -12,6 +13,7 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 
+#include "ctrl/config/schema.h"
 #include "ctrl/log.h"
 
 uint64_t
@@ -335,5 +337,48 @@ ctrl_links_tick(struct ctrl_running *running)
 				up ? "link up" : "link down", "port=%s device=%s",
 				ctrl_log_quote(running->config->port[p].name).text,
 				ctrl_log_quote(running->config->port[p].device).text);
+	}
+}
+
+/* -- spoofed addresses */
+
+struct address_text {
+	char text[18];
+};
+
+static struct address_text
+spoofed_text(const struct ppe_spoofed *s)
+{
+	struct address_text out;
+
+	if (s->is_mac)
+		snprintf(out.text, sizeof(out.text), "%02x:%02x:%02x:%02x:%02x:%02x", s->mac[0],
+			s->mac[1], s->mac[2], s->mac[3], s->mac[4], s->mac[5]);
+	else
+		snprintf(out.text, sizeof(out.text), "%s", ctrl_address_text(s->ip).text);
+	return out;
+}
+
+void
+ctrl_spoofed_tick(struct ctrl_running *running)
+{
+	struct ppe_spoofed last;
+
+	for (unsigned int p = 0; p < running->config->nb_ports; p++) {
+		uint64_t now = running->stats.port[p].spoofed, more = now - running->spoofed[p];
+
+		running->spoofed[p] = now;
+		if (more > 0 && ppe_spoofed_read(running->ppe, p, &last))
+			CTRL_LOG_LIMITED(CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+				"port sends an address that belongs elsewhere",
+				"port=%s address=%s frames=%" PRIu64,
+				ctrl_log_quote(running->config->port[p].name).text,
+				spoofed_text(&last).text, more);
+	}
+	if (!running->guard_is_full && ppe_guard_is_full(running->ppe)) {
+		running->guard_is_full = true;
+		ctrl_log_say(CTRL_LOG_SWITCH, CTRL_LOG_WARNING,
+			"more hosts have joined than addresses can be bound to ports: list them in "
+			"ports[].hosts");
 	}
 }

@@ -70,6 +70,9 @@ bool ctrl_port_is_up(const struct ctrl_running *running, unsigned int port);
 /* Log the links that went up or down since the last call; at the first call, those that are down. */
 void ctrl_links_tick(struct ctrl_running *running);
 
+/* Log which ports have sent addresses that belong elsewhere since the last call; after ctrl_running_tick. */
+void ctrl_spoofed_tick(struct ctrl_running *running);
+
 /* Print every counter that is not 0, and whether every packet is accounted for. */
 void ctrl_stats_print(const json_t *stats, FILE *out);
 

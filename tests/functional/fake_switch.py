@@ -85,6 +85,7 @@ class FakeSwitch:
 
     def __init__(self, jobs, ports=('p0', 'p1', 'p2', 'p3'), name='rack7'):
         self.jobs, self.ports, self.name = jobs, ports, name
+        self.spoofed = {}  # by port
         self.began = time.monotonic() - 97000
         self.absent = set()  # paths that answer 404
         self.answers = {}  # path → (status, body): instead of what would be answered
@@ -222,6 +223,7 @@ class FakeSwitch:
             'mac': '02:00:00:00:01:%02x' % n, 'mtu': 1500, 'rx_packets': 1, 'rx_bytes': 1,
             'tx_packets': {'results': 1, 'bulk': 1}, 'tx_bytes': {'results': 1, 'bulk': 1},
             'queue_full': {'results': 0, 'bulk': 31 if n == 1 else 0}, 'missed': 0,
+            'spoofed': self.spoofed.get(name, 0), 'policed': 0,
             'queues': {'rx': 4, 'tx': 4}} for n, name in enumerate(self.ports)]}
 
     @staticmethod
@@ -246,7 +248,8 @@ class FakeSwitch:
         return {
             'interval': 1, 'time': time.time(),
             'ports': [{'name': name, 'rx_bps': [self.rate(n, age) for age in ages],
-                       'tx_bps': [self.rate(n, age) * 0.97 for age in ages]}
+                       'tx_bps': [self.rate(n, age) * 0.97 for age in ages],
+                       'spoofed': [self.spoofed.get(name, 0) * (age == 60) for age in ages]}
                       for n, name in enumerate(self.ports)],
             'jobs': [{'name': job.name, 'contributions': [job.at(age) for age in ages],
                       'blocks': [job.at(age) / job.size for age in ages],

@@ -150,6 +150,16 @@ def faults_on_purpose_are_told():
 
 
 @case
+def a_port_that_lies_is_told():
+    with FakeSwitch([Job(1, 'ring', 4)]) as switch, Visit('spoofed', switch) as page:
+        page.wait('document.querySelectorAll(".member").length === 4')
+        check('elsewhere' not in page.text(), 'told when there are none')
+        switch.spoofed['p2'] = 1234
+        page.wait('document.querySelector("#troubles").textContent.includes("Port p2 sends addresses")')
+        has(page.text('#ports'), r'1 234 with an address that belongs elsewhere')
+
+
+@case
 def a_host_dies():
     with FakeSwitch([Job(1, 'ring', 4), Job(2, 'other', 2)]) as switch, Visit('dead', switch) as page:
         page.wait('document.querySelectorAll(".member").length === 6')

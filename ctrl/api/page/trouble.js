@@ -131,6 +131,11 @@ function switchTrouble(data) {
     for (const port of list(record(data.ports).ports)) {
         if (port.up === false) say('warn', `Port ${text(port.name)} is down.`);
     }
+    for (const port of list(record(data.history).ports)) {
+        if (Array.isArray(port.spoofed) && port.spoofed.some((rate) => number(rate) > 0))
+            say('warn', `Port ${text(port.name)} sends addresses that belong to another port.`,
+                'These frames are dropped. The log names the addresses.');
+    }
     for (const [name, pool] of Object.entries(record(record(data.status).pools))) {
         const size = number(record(pool).size), free = number(record(pool).free);
         if (size > 0 && free !== null && free < size / 20)

@@ -106,7 +106,9 @@ class PortCard {
         const full = record(port.queue_full);
         const queue = (number(full.results) || 0) + (number(full.bulk) || 0);
         const lost = [queue ? whole(queue) + ' dropped at a full queue' : '',
-            number(port.missed) ? whole(port.missed) + ' missed by the card' : ''].filter(Boolean);
+            number(port.missed) ? whole(port.missed) + ' missed by the card' : '',
+            number(port.spoofed) ? whole(port.spoofed) + ' with an address that belongs elsewhere' : '',
+            number(port.policed) ? whole(port.policed) + ' beyond the port\u2019s limits' : ''].filter(Boolean);
         set(this.lost, lost.join(', '));
         reveal(this.lost, lost.length > 0);
     }
