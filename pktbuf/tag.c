@@ -55,9 +55,11 @@ pktbuf_tag_expand(struct pktbuf_tag_key *key, const uint8_t bytes[WEIR_KEY_BYTES
 static inline void
 write_iv(struct pktbuf_nonce nonce, uint8_t iv[WEIR_GMAC_IV_BYTES])
 {
-	weir_put32(iv, nonce.slice << 8 | nonce.status);
-	weir_put32(iv + 4, (uint32_t)(nonce.number >> 32));
-	weir_put32(iv + 8, (uint32_t)nonce.number);
+	const uint32_t first = rte_cpu_to_be_32(nonce.slice << 8 | nonce.status);
+	const uint64_t number = rte_cpu_to_be_64(nonce.number);
+
+	memcpy(iv, &first, sizeof(first));
+	memcpy(iv + sizeof(first), &number, sizeof(number));
 }
 
 static void
@@ -118,7 +120,7 @@ make_whole(const struct pktbuf_tag_key *key, struct pktbuf_nonce nonce, const ui
 	struct gcm_context_data context;
 	uint8_t iv[WEIR_GMAC_IV_BYTES];
 
-	if (length <= STEP) {
+	if (length <= 2 * STEP) {
 		if (next != NULL)
 			prefetch(next, length);
 		/* Nothing is encrypted: one call takes less time than three. */

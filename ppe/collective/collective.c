@@ -162,6 +162,14 @@ find_block(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(record);
 }
 
+static inline void
+start_block(const struct block *block)
+{
+	rte_prefetch0(&block->heard_count);
+	if (block->buffer != NULL)
+		rte_prefetch0(rmw_buffer_data(block->buffer));
+}
+
 static struct ppe_next
 record(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -171,9 +179,7 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 	c->block = (struct block *)(void *)hash_peek(state->blocks, &c->probe);
 	if (unlikely(c->block == NULL))
 		return open_block(worker, thread);
-	rte_prefetch0(&c->block->heard_count);
-	if (c->block->buffer != NULL)
-		rte_prefetch0(rmw_buffer_data(c->block->buffer));
+	start_block(c->block);
 	start_payload(thread, c, 8, 16);
 	return PPE_RUN(aggregate);
 }
@@ -204,16 +210,16 @@ verify(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct job_shard *js = state->job[c->header.job_id];
 	const uint8_t *next = next_payload(&state->tagged, c);
 
+	c->block = NULL;
+	if (likely(hash_find(state->blocks, &c->probe)))
+		c->block = (struct block *)(void *)hash_peek(state->blocks, &c->probe);
+	if (likely(c->block != NULL))
+		start_block(c->block);
 	if (!checksums_hold(worker, thread) || !authentic(worker, thread, js, next))
 		return PPE_END;
 	c->verified = true;
 	note_heard(worker, js, c->header.src_id);
-	if (!hash_find(state->blocks, &c->probe))
-		return open_block(worker, thread);
-	c->block = (struct block *)(void *)hash_peek(state->blocks, &c->probe);
-	if (unlikely(c->block == NULL))
-		return open_block(worker, thread);
-	return aggregate(worker, thread);
+	return likely(c->block != NULL) ? aggregate(worker, thread) : open_block(worker, thread);
 }
 
 /* All sources, or all that have not been expelled, have contributed. */
