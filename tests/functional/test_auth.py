@@ -105,32 +105,36 @@ def last_of(heard, said):
 
 
 def forgeries(generation, number, port):
-    """Frames of one who knows all but the key: to the switch, and to source 0."""
+    """(place, frame) of one who knows all but the key and is on every link: to the switch, from a host; and to
+    source 0, from the switch's end of its link."""
     me, switch = Rack.mac(ATTACKER), SWITCH_ADDRESS
     allreduce = (ALLREDUCE, SUM, INT32, AUTHENTICATED, 0)
     for source in range(2):
         for tag in (b'', bytes(16), os.urandom(16)):
             payload = header(1, number, source, generation, 4, allreduce) + bytes(16) + tag
-            yield frame(Rack.address(source), payload, EXTENDED, source_mac=me, source_port=port)
+            yield source, frame(Rack.address(source), payload, EXTENDED, source_mac=me, source_port=port)
         payload = header(1, number, source, generation, 4, (ALLREDUCE, SUM, INT32, 0, 0))
-        yield frame(Rack.address(source), payload + bytes(16), EXTENDED, source_mac=me,
-                    source_port=port)
+        yield source, frame(Rack.address(source), payload + bytes(16), EXTENDED, source_mac=me,
+                            source_port=port)
         join = header(1, number, source, 0, 0, (JOIN, 0, 0, AUTHENTICATED, 0)) + os.urandom(48)
-        yield frame(Rack.address(source), join, EXTENDED, source_mac=me, source_port=port)
+        yield source, frame(Rack.address(source), join, EXTENDED, source_mac=me, source_port=port)
     for status in (0, 4, 5, 9):
         more = 256 if status == 0 else 0
         payload = header(1, number, 0, generation + (status == 5), more,
                          (ALLREDUCE, SUM, INT32, AUTHENTICATED, status), status=status,
                          sources=2 if status == 0 else 0)
-        yield frame(switch, payload + bytes(4 * more) + os.urandom(16), port, Rack.address(0),
-                    source_mac=me, destination_mac=Rack.mac(0), source_port=EXTENDED)
+        yield 'sw', frame(switch, payload + bytes(4 * more) + os.urandom(16), port, Rack.address(0),
+                          source_mac=me, destination_mac=Rack.mac(0), source_port=EXTENDED)
 
 
 def attack(rack, runs, old=None):
     """Forge and repeat until the runs end. Returns the last contribution that was overheard, and how
     many were repeated."""
     sent, repeated, rounds, last = 0, 0, 0, None
-    with Raw(rack, ATTACKER) as raw, contextlib.closing(overheard(rack, 0)) as heard:
+    with contextlib.ExitStack() as held:
+        raw = {place: held.enter_context(Raw(rack, place, name)) for place, name in
+               ((0, 'eth0'), (1, 'eth0'), ('sw', 'p0'))}
+        heard = held.enter_context(contextlib.closing(overheard(rack, 0)))
         while any(run.status is None for run in runs) and sent < 30000:
             said = listen(heard)
             if said is None:
@@ -139,13 +143,13 @@ def attack(rack, runs, old=None):
                 runs[1].signal(signal.SIGSTOP)
                 said = last_of(heard, said)
             for block in range(said.block - 16, said.block + 1):
-                for data in forgeries(said.generation, block & 0xffffffff, said.port):
-                    raw.send(data)
+                for place, data in forgeries(said.generation, block & 0xffffffff, said.port):
+                    raw[place].send(data)
                     sent += 1
             runs[1].signal(signal.SIGCONT)
             # Once more what source 0 said, from another place; and what it said in another run.
             for again in filter(None, (said, old)):
-                raw.send(again.data[:6] + mac_bytes(ATTACKER) + again.data[12:])
+                raw[0].send(again.data[:6] + mac_bytes(ATTACKER) + again.data[12:])
                 repeated += 1
             rounds, last = rounds + 1, said
     check(sent > 100 and repeated > 0, '%d sent, %d repeated', sent, repeated)

@@ -166,10 +166,10 @@ def frame(source, payload, port=EXTENDED, destination=SWITCH_ADDRESS, source_mac
 class Raw:
     """A raw socket on a host's interface."""
 
-    def __init__(self, rack, host):
+    def __init__(self, rack, host, interface='eth0'):
         with rack.inside(host):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-            self.socket.bind(('eth0', 0))
+            self.socket.bind((interface, 0))
 
     def __enter__(self):
         return self
