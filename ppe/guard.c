@@ -17,9 +17,10 @@ struct binding {
 	uint64_t ports; /* bit p: it may come from port p */
 	uint64_t heard; /* TSC: when a frame with it was last seen, other than a contribution */
 	uint32_t users; /* sources */
+	uint32_t ip; /* theirs, of a MAC address; host order */
 	int16_t job; /* of all users, or SEVERAL_JOBS */
 	uint8_t last_job, last_source; /* the last one that was bound */
-	uint8_t spare[24];
+	uint8_t spare[20];
 };
 static_assert(sizeof(struct binding) == 64, "one line");
 
@@ -133,7 +134,8 @@ guard_destroy(struct guard *guard)
 
 /* One more user of an address. */
 static bool
-add_user(struct ppe_worker *worker, uint64_t key, uint64_t ports, uint8_t job, uint8_t source)
+add_user(struct ppe_worker *worker, uint64_t key, uint32_t ip, uint64_t ports, uint8_t job,
+	uint8_t source)
 {
 	struct guard *guard = worker->guard;
 	struct binding *binding = find(guard, key);
@@ -149,8 +151,11 @@ add_user(struct ppe_worker *worker, uint64_t key, uint64_t ports, uint8_t job, u
 		binding->job = job;
 		guard->active++;
 	}
-	binding->users++;
-	binding->ports = ports;
+	/* A MAC address stays with its host: a source can prove its own IPv4 address alone. */
+	if (binding->users++ == 0 || binding->ip == ip) {
+		binding->ports = ports;
+		binding->ip = ip;
+	}
 	binding->heard = worker->now;
 	if (binding->job != job)
 		binding->job = SEVERAL_JOBS;
@@ -179,8 +184,8 @@ guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, ui
 
 	if (ports == 0)
 		ports = UINT64_C(1) << endpoint->port;
-	if (add_user(worker, mac_key(endpoint->mac), ports, job, source)) {
-		if (add_user(worker, IP_KEY | endpoint->ip, ports, job, source))
+	if (add_user(worker, mac_key(endpoint->mac), endpoint->ip, ports, job, source)) {
+		if (add_user(worker, IP_KEY | endpoint->ip, endpoint->ip, ports, job, source))
 			return true;
 		remove_user(guard, mac_key(endpoint->mac));
 	}
@@ -234,10 +239,10 @@ is_alive(const struct ppe_worker *worker, const struct binding *binding)
 
 /* The reason to drop a frame with this address; PPE_DROP_COUNT: none. */
 static enum ppe_drop
-judge(const struct ppe_worker *worker, uint16_t port, uint64_t key, int job)
+judge(const struct ppe_worker *worker, const struct ppe_thread *thread, uint64_t key, int job)
 {
 	const struct guard *guard = worker->guard;
-	uint64_t here = UINT64_C(1) << port, ports = 0;
+	uint64_t here = UINT64_C(1) << thread->port, ports = 0;
 	bool is_ip = (key & IP_KEY) != 0;
 	struct binding *binding;
 
@@ -255,7 +260,8 @@ judge(const struct ppe_worker *worker, uint16_t port, uint64_t key, int job)
 		return PPE_DROP_COUNT;
 	if (likely((binding->ports & here) != 0))
 		binding->heard = worker->now;
-	else if (binding->job != job && is_alive(worker, binding))
+	else if ((binding->job != job || binding->ip != thread->head.ip_src) &&
+		is_alive(worker, binding))
 		return PPE_DROP_SPOOFED_MEMBER;
 	return PPE_DROP_COUNT;
 }
@@ -275,7 +281,7 @@ guard_examine(struct ppe_worker *worker, struct ppe_thread *thread, int job)
 		return false;
 	}
 	for (i = 0; i < n && reason == PPE_DROP_COUNT; i++)
-		reason = judge(worker, thread->port, claims[i], job);
+		reason = judge(worker, thread, claims[i], job);
 	if (likely(reason == PPE_DROP_COUNT))
 		return true;
 	worker->guard->claimed[thread->port] = claims[i - 1];

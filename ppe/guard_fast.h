@@ -9,9 +9,9 @@
 #include "ppe/worker_priv.h"
 
 /*
- * Returns whether the frame may carry its source addresses on its port; otherwise drops it. job: one whose own bindings
- * do not count, because the packet is about to prove that its source has moved; or GUARD_NO_JOB. Cost: a few
- * instructions; with bindings or lists, a lookup of each address.
+ * Returns whether the frame may carry its source addresses on its port; otherwise drops it. job: one whose bindings of
+ * the packet's own IPv4 address do not count, because the packet is about to prove that its source has moved; or
+ * GUARD_NO_JOB. Cost: a few instructions; with bindings or lists, a lookup of each address.
  */
 static inline bool
 guard_passes(struct ppe_worker *worker, struct ppe_thread *thread, int job)
