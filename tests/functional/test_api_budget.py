@@ -14,7 +14,6 @@ from tap import case, check, main, wait_for
 from wire import Peer
 
 CLIENTS = 64
-REQUESTS = 30  # of each, sent at once
 
 
 def blocks(api, **query):
@@ -43,29 +42,36 @@ class Crowd:
     """Clients at several addresses, each with many requests at once. The age of the oldest block, which does not change,
     tells when the switch has served them."""
 
-    def __init__(self, rack):
+    def __init__(self, rack, requests, *paths):
         self.selector = selectors.DefaultSelector()
         self.ages = []
+        self.answers = 0
         for number in range(CLIENTS):
             with rack.inside('sw'):
                 client = socket.create_connection(('127.0.0.1', PORT), 60,
                                                   ('127.0.0.%d' % (2 + number // 8), 0))
             client.setblocking(False)
             self.selector.register(client, selectors.EVENT_READ, bytearray())
-            client.sendall(REQUESTS * b'GET /v1/blocks?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            ask = b'GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n' % paths[number % len(paths)]
+            client.sendall(requests * ask)
 
     def read(self):
         """Take what has come. Returns the number of answers so far."""
         for key, _ in self.selector.select(1):
             data = key.fileobj.recv(1 << 20)
-            check(data, 'a client was closed')
+            if not data:  # it has been silent since its last answer
+                self.selector.unregister(key.fileobj)
+                key.fileobj.close()
             key.data.extend(data)
-            end = len(key.data) - 64  # the next age may begin there
-            for found in re.finditer(rb'"age":([0-9.]+),', key.data):
-                self.ages.append(float(found.group(1)))
+            end = len(key.data) - 64  # the next match may begin there
+            for found in re.finditer(rb'HTTP/1.1 200 |"age":([0-9.]+),', key.data):
+                if found.group(1):
+                    self.ages.append(float(found.group(1)))
+                else:
+                    self.answers += 1
                 end = max(end, found.end())
             del key.data[:max(0, end)]
-        return len(self.ages)
+        return self.answers
 
     def close(self):
         for key in list(self.selector.get_map().values()):
@@ -75,15 +81,16 @@ class Crowd:
 @case
 def administrators_come_before_thousands_of_others():
     with with_open_blocks(4096) as (rack, api):
-        with contextlib.closing(Crowd(rack)) as crowd, contextlib.closing(api.connect()) as connection:
+        with contextlib.closing(Crowd(rack, 30, b'/v1/blocks?limit=1')) as crowd, \
+             contextlib.closing(api.connect()) as connection:
             wait_for(crowd.read, 'nobody is answered')
             asked = []
             for _ in range(20):
                 connection.request('GET', '/v1/blocks?limit=1')
                 sent = time.monotonic()
                 asked.append((sent, json.loads(connection.getresponse().read())['blocks'][0]['age']))
-            wait_for(lambda: crowd.read() == CLIENTS * REQUESTS, '%d were answered', lambda: len(crowd.ages),
-                     seconds=120)
+            wait_for(lambda: crowd.read() == 30 * CLIENTS, '%d were answered',
+                     lambda: crowd.answers, seconds=120)
         # When the oldest block was opened, or a little later.
         opened = max(sent - age for sent, age in asked)
         for sent, age in asked:
@@ -91,6 +98,24 @@ def administrators_come_before_thousands_of_others():
             check(between <= CLIENTS // 4, '%d answers to others came first', between)
         after = sum(one > asked[-1][1] for one in crowd.ages)
         check(after > CLIENTS, 'only %d came after the administrator', after)
+
+
+@case
+def jobs_come_and_go_while_they_are_listed():
+    with with_open_blocks(256) as (rack, api):
+        with contextlib.closing(Crowd(rack, 6, b'/v1/blocks?stuck=1', b'/metrics', b'/v1/jobs', b'/v1/history',
+                                      b'/v1/blocks', b'/v1/counters')) as crowd, \
+             contextlib.closing(api.connect()) as connection:
+            def change():
+                for method, path, body in (('POST', '/v1/jobs', {'name': 'new', 'size': 200, 'window': 1}),
+                                           ('DELETE', '/v1/jobs/new', None),
+                                           ('DELETE', '/v1/jobs/job2', None),
+                                           ('POST', '/v1/reload', None)):
+                    crowd.read()
+                    answer = api.ask(connection, method, path, body)
+                    check(answer.status in (200, 201, 202, 404), '%s: %s', path, answer.text)
+                return crowd.answers == 6 * CLIENTS
+            wait_for(change, '%d were answered', lambda: crowd.answers, seconds=120)
 
 
 def pages(api, path, key):

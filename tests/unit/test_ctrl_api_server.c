@@ -455,21 +455,24 @@ Test(ctrl_api_server, the_end_does_not_wait_for_the_queue)
 	close(second);
 }
 
-/* One user fills the socket with requests that wait for their turn, and another gets in. */
-Test(ctrl_api_server, queued_requests_are_closed_for_another_client)
+/* One user fills the socket with requests that wait for their turn, and others get in: as many as they are. */
+Test(ctrl_api_server, queued_requests_are_closed_for_other_clients)
 {
-	enum { PLACES = 256 };
-	int fd[PLACES], admin;
+	enum { PLACES = 256, OTHERS = 40 };
+	int fd[PLACES], admin[OTHERS];
 
 	for (unsigned int i = 0; i < PLACES; i++) {
 		fd[i] = stranger(10001);
-		send_text(fd[i], GET("/steps"));
+		send_text(fd[i], i == 0 ? GET("/spend/2000") : GET("/nothing"));
 		api_server_run(server);
 	}
-	admin = client();
-	send_text(admin, GET("/nothing"));
-	cr_assert_not_null(strstr(turn(admin, "}", 10000), " 500 "));
+	for (unsigned int i = 0; i < OTHERS; i++) {
+		admin[i] = client();
+		send_text(admin[i], GET("/nothing"));
+		cr_assert_not_null(strstr(turn(admin[i], "}", 5000), " 500 "), "client %u", i);
+	}
 	for (unsigned int i = 0; i < PLACES; i++)
 		close(fd[i]);
-	close(admin);
+	for (unsigned int i = 0; i < OTHERS; i++)
+		close(admin[i]);
 }
