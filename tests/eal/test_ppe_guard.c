@@ -28,7 +28,8 @@ start(unsigned int workers, const struct rig_config *more)
 	config.ports = PORTS;
 	config.exception = true;
 	config.jobs = 2;
-	config.job[0] = rig_job(1, 2, 4, 8);
+	if (config.job[0].id == 0)
+		config.job[0] = rig_job(1, 2, 4, 8);
 	config.job[1] = rig_job(2, 2, 4, 8);
 	turned_start(&rig, &config);
 }
@@ -293,12 +294,30 @@ Test(ppe_guard, who_is_silent_may_have_moved, .timeout = 90)
 	send_ip(2, all, nowhere, 0, rig_source_ip(0));
 	cr_expect_eq(left(), PORTS - 1);
 	/* The process that has joined may come from elsewhere at once. */
+	send_ip(0, all, nowhere, 0, rig_source_ip(0));
+	left();
 	join_at(2, 1, 0, 100);
 	left();
 	send_ip(2, all, nowhere, 0, rig_source_ip(0));
 	cr_expect_eq(left(), PORTS - 1);
 	send_ip(0, all, nowhere, 0, rig_source_ip(0));
 	expect_ends(0, PPE_DROP_SPOOFED_MEMBER, 4, 1);
+	stop();
+}
+
+Test(ppe_guard, who_must_join_again_stays_bound, .timeout = 90)
+{
+	struct rig_config config = {.job = {rig_job(1, 2, 4, 8)}};
+	struct ppe_job_stats now;
+
+	config.job[0].revoke = true;
+	start(2, &config);
+	join_all(1);
+	join_at(1, 1, 1, 102);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &now), 0);
+	cr_assert_eq(now.revokes, 1);
+	left();
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, send_as(2, 0, 0), 5);
 	stop();
 }
 
