@@ -201,6 +201,30 @@ agree(const struct block *b, const struct weir_header *h)
 		likely(b->final == h->final);
 }
 
+struct ppe_next
+await_verification(struct collective *state, struct job_shard *js, struct ppe_thread *thread)
+{
+	struct contribution *c = &lmem(thread)->c;
+	struct tagged *tagged = &state->tagged;
+
+	start_bucket(state, js, c);
+	if (tagged->verified == tagged->end)
+		start_payload(thread, c, 0, UINT16_MAX);
+	c->place = tagged->end++;
+	tagged->payload[c->place % TAGGED_MAX] =
+		rte_pktmbuf_mtod_offset(thread->packet, const uint8_t *, c->payload);
+	return PPE_RUN(verify);
+}
+
+/* The payload that will be read after this one; NULL: not known. */
+static inline const uint8_t *
+next_payload(struct tagged *tagged, const struct contribution *c)
+{
+	tagged->verified = c->place + 1;
+	return tagged->verified == tagged->end ? NULL
+					       : tagged->payload[tagged->verified % TAGGED_MAX];
+}
+
 /* The steps of a contribution with a tag, in one segment. */
 struct ppe_next
 verify(struct ppe_worker *worker, struct ppe_thread *thread)

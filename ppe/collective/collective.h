@@ -12,6 +12,10 @@ struct ppe_next job_entry(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next find_block(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next verify(struct ppe_worker *worker, struct ppe_thread *thread);
 
+/* An admitted contribution with a tag continues at `verify`. Only the first one that waits fetches its own payload. */
+struct ppe_next await_verification(
+	struct collective *state, struct job_shard *job, struct ppe_thread *thread);
+
 /* flow_cache.c: flow_cache_lookup is struct ppe_program's `recognise`; flow_cache_learn stores a parsed packet's
  * headers; flow_cache_admit notes, in the same call of the segment, that the packet was admitted. Worker. */
 bool flow_cache_lookup(

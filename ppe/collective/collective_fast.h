@@ -168,32 +168,6 @@ start_payload(
 		rte_prefetch0(payload + at);
 }
 
-/* An admitted contribution with a tag continues at `verify`, on the owner of the shard. Only the first one that waits
- * fetches its own payload. */
-static inline struct ppe_next
-await_verification(struct collective *state, struct job_shard *js, struct ppe_thread *thread)
-{
-	struct contribution *c = &lmem(thread)->c;
-	struct tagged *tagged = &state->tagged;
-
-	start_bucket(state, js, c);
-	if (tagged->verified == tagged->end)
-		start_payload(thread, c, 0, UINT16_MAX);
-	c->place = tagged->end++;
-	tagged->payload[c->place % TAGGED_MAX] =
-		rte_pktmbuf_mtod_offset(thread->packet, const uint8_t *, c->payload);
-	return PPE_RUN(verify);
-}
-
-/* The payload that will be read after this one; NULL: not known. */
-static inline const uint8_t *
-next_payload(struct tagged *tagged, const struct contribution *c)
-{
-	tagged->verified = c->place + 1;
-	return tagged->verified == tagged->end ? NULL
-					       : tagged->payload[tagged->verified % TAGGED_MAX];
-}
-
 /* Reduce elements into the buffer of a block that has a reduction; the first ones initialize it. */
 static inline void
 add_elements(const struct block *b, const void *from, bool first)
