@@ -223,18 +223,27 @@ pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const v
 	return false;
 }
 
-bool
-pktbuf_member_key(
-	const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint8_t key[PKTBUF_MEMBER_KEY_BYTES])
+void
+pktbuf_source_message(uint8_t source, uint64_t epoch, uint8_t message[PKTBUF_SOURCE_MESSAGE_BYTES])
 {
-	uint8_t label[] = WEIR_LABEL_SOURCE; /* its final zero is the source's place */
+	const size_t label = sizeof(WEIR_LABEL_SOURCE) - 1;
+
+	memcpy(message, WEIR_LABEL_SOURCE, label);
+	message[label] = source;
+	weir_put32(message + label + 1, (uint32_t)(epoch >> 32));
+	weir_put32(message + label + 5, (uint32_t)epoch);
+}
+
+bool
+pktbuf_member_key(const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint64_t epoch,
+	uint8_t key[WEIR_KEY_BYTES])
+{
+	uint8_t message[PKTBUF_SOURCE_MESSAGE_BYTES];
 	struct pktbuf_hmac *hmac = pktbuf_hmac_create();
 	bool made;
 
-	label[sizeof(label) - 1] = source;
-	made = hmac != NULL && pktbuf_hmac(hmac, job, label, sizeof(label), key) &&
-		pktbuf_hmac(hmac, job, WEIR_LABEL_RESULTS, sizeof(WEIR_LABEL_RESULTS) - 1,
-			key + WEIR_KEY_BYTES);
+	pktbuf_source_message(source, epoch, message);
+	made = hmac != NULL && pktbuf_hmac(hmac, job, message, sizeof(message), key);
 	pktbuf_hmac_destroy(hmac);
 	return made;
 }

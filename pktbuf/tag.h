@@ -75,12 +75,14 @@ void pktbuf_hmac_destroy(struct pktbuf_hmac *hmac); /* NULL is fine */
 bool pktbuf_hmac(struct pktbuf_hmac *hmac, const uint8_t key[WEIR_KEY_BYTES], const void *message,
 	size_t bytes, uint8_t out[WEIR_KEY_BYTES]);
 
-/*
- * The keys for a source of an authenticated job: its own, then the results'. Any thread. false: no
- * memory. OpenSSL allocates.
- */
-#define PKTBUF_MEMBER_KEY_BYTES (2 * WEIR_KEY_BYTES)
-bool pktbuf_member_key(
-	const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint8_t key[PKTBUF_MEMBER_KEY_BYTES]);
+/* HMAC's message for the key of a source: label, src_id, epoch. Any thread. */
+#define PKTBUF_SOURCE_MESSAGE_BYTES (sizeof(WEIR_LABEL_SOURCE) - 1 + 1 + 8)
+void pktbuf_source_message(
+	uint8_t source, uint64_t epoch, uint8_t message[PKTBUF_SOURCE_MESSAGE_BYTES]);
+
+/* The key of a source in an epoch, from the job's: with it the source proves its joins. Any thread. false: no memory.
+ * OpenSSL allocates. */
+bool pktbuf_member_key(const uint8_t job[WEIR_KEY_BYTES], uint8_t source, uint64_t epoch,
+	uint8_t key[WEIR_KEY_BYTES]);
 
 #endif

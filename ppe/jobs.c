@@ -90,7 +90,8 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		a->nb_sources == b->nb_sources && a->block_shift == b->block_shift &&
 		ppe_job_source_end(b) <= ppe_job_source_end(a) &&
 		a->fixed_generation == b->fixed_generation &&
-		a->deterministic == b->deterministic && a->authenticated == b->authenticated &&
+		a->deterministic == b->deterministic && a->proved == b->proved &&
+		a->authenticated == b->authenticated &&
 		memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 

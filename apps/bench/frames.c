@@ -240,10 +240,10 @@ derive(const struct frames_config *c, unsigned int source, struct pktbuf_hmac *h
 	uint8_t message[sizeof(WEIR_LABEL_GENERATION) - 1 + WEIR_CHALLENGE_BYTES + 2] =
 		WEIR_LABEL_GENERATION;
 	const uint8_t job[WEIR_KEY_BYTES] = {0};
-	uint8_t own[PKTBUF_MEMBER_KEY_BYTES], key[WEIR_KEY_BYTES];
+	uint8_t own[WEIR_KEY_BYTES], key[WEIR_KEY_BYTES];
 
 	weir_put16(message + sizeof(message) - 2, c->generation);
-	if (!pktbuf_member_key(job, (uint8_t)source, own) ||
+	if (!pktbuf_member_key(job, (uint8_t)source, 0, own) ||
 		!pktbuf_hmac(hmac, own, message, sizeof(message), key))
 		return false;
 	pktbuf_tag_expand(gmac, key);

@@ -424,17 +424,17 @@ api_delete_job(struct api_call *call)
 
 /* -- joins and leaves */
 
-/* The keys that a new member of an authenticated job needs. Not the job's own key, with which it could send as
- * another member. */
+/* The key with which a new member proves its joins. Not the job's own key, with which it could join as another
+ * member. */
 static void
 put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
 {
-	unsigned char text[(PKTBUF_MEMBER_KEY_BYTES + 2) / 3 * 4 + 1];
-	uint8_t key[PKTBUF_MEMBER_KEY_BYTES];
+	unsigned char text[(WEIR_KEY_BYTES + 2) / 3 * 4 + 1];
+	uint8_t key[WEIR_KEY_BYTES];
 
-	if (!job->authenticated)
+	if (!job->proved)
 		return;
-	if (pktbuf_member_key(job->key, (uint8_t)rank, key)) {
+	if (pktbuf_member_key(job->key, (uint8_t)rank, job->epoch[rank], key)) {
 		EVP_EncodeBlock(text, key, sizeof(key));
 		api_put_text(object, "key", (const char *)text);
 	}

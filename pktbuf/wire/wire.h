@@ -46,7 +46,9 @@
 	X(UNSUPPORTED, 8, "unsupported", "this collective, type or operation is not served here")  \
 	X(REFUSED, 9, "refused",                                                                   \
 		"there is no such job, this source is not in it, or its address is not the "       \
-		"source's")
+		"source's")                                                                        \
+	X(DISPLACED, 10, "displaced",                                                              \
+		"a newer join has taken the source's place; the payload names its sender")
 
 enum weir_status {
 #define X(name, code, text, help) WEIR_STATUS_##name = code,
@@ -89,15 +91,16 @@ struct weir_join_reply {
 	uint8_t elements[2]; /* elements per block at most, [1, 4095] */
 	uint8_t sources[2]; /* sources of the job, [1, 256] */
 	uint8_t dtype_op; /* dtype:4 op:4 that the base form means in this job */
-	uint8_t flags; /* bit 0: results come by multicast; the rest 0 */
+	uint8_t flags; /* WEIR_JOIN_ bits; the rest 0 */
 	uint8_t timeout_ms[4]; /* the job's block timeout */
 	uint8_t group[4]; /* the multicast group of the results, or 0.0.0.0 */
 };
 static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
-#define WEIR_JOIN_MULTICAST 0x1
+#define WEIR_JOIN_MULTICAST     0x1 /* results come by multicast */
+#define WEIR_JOIN_AUTHENTICATED 0x2 /* all packets of the job have tags */
 
 /*
- * Authentication: docs/protocol.md, "Authenticated jobs". Keys are derived with HMAC-SHA256 under
+ * Proved joins and authentication: docs/protocol.md, "Proved joins". Keys are derived with HMAC-SHA256 under
  * these labels; a tag is GMAC with AES-256 in contributions and results, HMAC-SHA256 elsewhere.
  */
 #define WEIR_TAG_BYTES        16
@@ -105,18 +108,28 @@ static_assert(sizeof(struct weir_join_reply) == 16, "16 bytes");
 #define WEIR_GMAC_IV_BYTES    12 /* slice:24, status:8, number of the block:64 */
 #define WEIR_IV_CONTRIBUTION  0 /* in place of the status, in what sources send */
 #define WEIR_IV_ACKNOWLEDGE   1
-#define WEIR_LABEL_SOURCE     "weir source" /* and src_id: a source's key, from the job's */
-#define WEIR_LABEL_RESULTS    "weir results" /* the results' key, from the job's */
-#define WEIR_LABEL_GENERATION "weir generation" /* challenge, gen_id: GMAC's key, from those two */
-#define WEIR_LABEL_JOIN       "weir join" /* header, payload: the tag of a join */
+#define WEIR_LABEL_SOURCE     "weir source" /* src_id, epoch: a source's key, from the job's */
+#define WEIR_LABEL_RESULTS    "weir results" /* challenge, gen_id: GMAC's key, from the job's */
+#define WEIR_LABEL_GENERATION "weir generation" /* the same: GMAC's key, from a source's */
+#define WEIR_LABEL_WRAP       "weir wrap" /* nonce, challenge, gen_id: hides the results' key */
+#define WEIR_LABEL_JOIN       "weir join" /* address, UDP port, header, payload: tag of a join */
 #define WEIR_LABEL_REPLY      "weir reply" /* what is answered, header, payload: of a reply */
 
-/* The payload of a join for an authenticated job. */
+/* The payload of a proved join. A tag follows. */
 struct weir_join_proof {
 	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* the switch's; zeros ask for it */
 	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* the source's */
+	uint8_t count[4]; /* transmissions of the join with this nonce, this one included */
 };
-static_assert(sizeof(struct weir_join_proof) == 32, "32 bytes");
+static_assert(sizeof(struct weir_join_proof) == 36, "36 bytes");
+
+/* The payload of `displaced`: from where the newer join came. */
+struct weir_displaced {
+	uint8_t address[4]; /* IPv4 */
+	uint8_t port[2]; /* UDP */
+	uint8_t mac[6];
+};
+static_assert(sizeof(struct weir_displaced) == 12, "12 bytes");
 
 /* The payload of a mismatch reply. */
 struct weir_mismatch {
