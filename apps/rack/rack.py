@@ -267,6 +267,7 @@ class Rack:
         self.folder = os.path.join(tempfile.gettempdir(), self.name)
         self.stats_file = os.path.join(self.folder, 'stats.json')
         self.processes, self.numbers, self.runtimes = [], {}, set()
+        self.keys = {}  # of sources that joined over the API: (job, source): bytes
         self.sockets = set()
         self.switch = None
 
@@ -535,6 +536,16 @@ class Rack:
             thread.join(seconds)
         return hashlib.sha256(data).hexdigest(), seen[0] if seen else 'the receiver did not end'
 
+    def key_options(self, number, source):
+        """weir-perf's, for the key of a source, if there is one in `keys`."""
+        key = self.keys.get((number, source))
+        if key is None:
+            return []
+        path = os.path.join(self.folder, 'source-%d-%d.key' % (number, source))
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'w') as file:
+            file.write(key.hex())
+        return ['--source-key', '--key-file', path]
+
     def perf(self, host, number, *options, source=None):
         """Start weir-perf on a host for a job; its report is in the process's `json`."""
         source = host if source is None else source
@@ -545,7 +556,8 @@ class Rack:
         process = self.spawn(host, [
             self.program(('perf', 'weir-perf')), '--switch', SWITCH_ADDRESS, '--job', str(number),
             '--source', str(source), '--address', self.address(host), '--json', report]
-            + ['--sources=%d' % n for n in sources] + [str(o) for o in options],
+            + ['--sources=%d' % n for n in sources] + self.key_options(number, source)
+            + [str(o) for o in options],
             'perf-job%d' % number)
         process.json = report
         return process

@@ -425,23 +425,25 @@ api_delete_job(struct api_call *call)
 /* -- joins and leaves */
 
 /* The key with which a new member proves its joins. Not the job's own key, with which it could join as another
- * member. */
-static void
+ * member. False: no memory. */
+static bool
 put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
 {
 	unsigned char text[(WEIR_KEY_BYTES + 2) / 3 * 4 + 1];
 	uint8_t key[WEIR_KEY_BYTES];
 
 	if (!job->proved)
-		return;
-	if (pktbuf_member_key(job->key, (uint8_t)rank, job->epoch[rank], key)) {
-		EVP_EncodeBlock(text, key, sizeof(key));
-		api_put_text(object, "key", (const char *)text);
-	}
+		return true;
+	if (!pktbuf_member_key(job->key, (uint8_t)rank, job->epoch[rank], key))
+		return false;
+	EVP_EncodeBlock(text, key, sizeof(key));
+	api_put_text(object, "key", (const char *)text);
 	OPENSSL_cleanse(key, sizeof(key));
 	OPENSSL_cleanse(text, sizeof(text));
+	return true;
 }
 
+/* The answer to a join. NULL: no memory. */
 static json_t *
 joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
 {
@@ -469,8 +471,10 @@ joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsi
 	json_object_set_new(object, "switch", at);
 	if (job->member != NULL)
 		api_put(object, "membership", job->member[rank].membership);
-	put_key(object, shape, rank);
-	return object;
+	if (put_key(object, shape, rank))
+		return object;
+	json_decref(object);
+	return NULL;
 }
 
 /* The member's address: the body's, or the client's own. False: there is none, and the error is answered. */

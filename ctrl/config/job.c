@@ -337,7 +337,7 @@ read_key_file(struct ctrl_reading *reading, unsigned int index, const char *name
 	}
 	rc = read_key(reading, path, name, file, job->key);
 	fclose(file);
-	job->authenticated = rc == 0;
+	job->proved = job->authenticated = rc == 0;
 	return rc;
 }
 

@@ -362,8 +362,10 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	copy->id = (uint8_t)(spec->id >= 0 ? spec->id : free_id(running));
 	copy->instance = running->instances + 1;
 	copy->first_generation = ctrl_generations_next(running, copy->id);
+	copy->proved = true;
 	memset(copy->members, 0, sizeof(copy->members));
 	memset(copy->address, 0, sizeof(copy->address));
+	memset(copy->epoch, 0, sizeof(copy->epoch));
 	job->tenant = tenant;
 	job->expire_s = spec->expire_s;
 	return job;
@@ -410,7 +412,8 @@ create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	if (job == NULL)
 		return ctrl_deny_memory(why);
 	if (spec->first_address != 0)
-		ctrl_member_set(job->copy, spec->first_rank, spec->first_address);
+		ctrl_member_set(
+			job->copy, spec->first_rank, spec->first_address, ctrl_membership_draw());
 	rc = begin(running, job, why);
 	if (rc == 0)
 		*out = job;
@@ -439,7 +442,8 @@ ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	memcpy(job->member, member, spec->shape.nb_sources * sizeof(*member));
 	for (unsigned int rank = 0; rank < spec->shape.nb_sources; rank++)
 		if (member[rank].state == CTRL_MEMBER_JOINED)
-			ctrl_member_set(job->copy, rank, member[rank].address);
+			ctrl_member_set(
+				job->copy, rank, member[rank].address, member[rank].membership);
 	return begin(running, job, why);
 }
 
@@ -457,7 +461,7 @@ ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
 		(*job)->job->window, (*job)->job->elements);
 	if (spec->first_address != 0)
-		ctrl_member_begin(*job, spec->first_rank, spec->first_address, who);
+		ctrl_member_begin(*job, spec->first_rank, who);
 	ctrl_state_save(running);
 	return 0;
 }

@@ -78,8 +78,9 @@ int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_log_who *who, bool *leaving, struct ctrl_refusal *why);
 
 /*
- * A host joins with a rank, for a job of this size. A repeated join from the same address only renews the
- * member's last sign of life and its membership number. In a job of the configuration, the file lists the hosts.
+ * A host joins with a rank, for a job of this size. Each join is another membership, whose number is the epoch of
+ * the member's key: a former process of this rank can't join the generations any more. In a job of the configuration,
+ * the file lists the hosts, and nothing changes.
  */
 int ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	unsigned int size, uint32_t address, const struct ctrl_log_who *who,

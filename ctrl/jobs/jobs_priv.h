@@ -41,12 +41,17 @@ void ctrl_jobs_reap(struct ctrl_running *running);
 int ctrl_jobs_refused(int rc, const struct ctrl_log_who *who, const char *what, const char *job,
 	const struct ctrl_refusal *why);
 
-/* Members of a table's job: a rank is at an address (host order), or nowhere (0). ctrl/jobs/members.c */
-void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address);
+/* A number that no other membership has, nor had before a restart. ctrl/jobs/members.c */
+uint64_t ctrl_membership_draw(void);
+
+/*
+ * Members of a table's job: a rank is at an address (host order) in an epoch, which is its membership; or it is
+ * nowhere, and both are 0. ctrl/jobs/members.c
+ */
+void ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address, uint64_t epoch);
 
 /* A rank is published at an address: it is a member from now on, and that is logged. ctrl/jobs/members.c */
-void ctrl_member_begin(
-	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who);
+void ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log_who *who);
 
 /* Let members expire. ctrl/jobs/members.c */
 void ctrl_members_tick(struct ctrl_running *running);

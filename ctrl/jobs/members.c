@@ -25,7 +25,7 @@ count(const uint64_t mask[WORDS])
 }
 
 void
-ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address)
+ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address, uint64_t epoch)
 {
 	uint64_t bit = UINT64_C(1) << (rank % 64);
 
@@ -34,6 +34,7 @@ ctrl_member_set(struct ppe_job *job, unsigned int rank, uint32_t address)
 	else
 		job->members[rank / 64] &= ~bit;
 	job->address[rank] = address;
+	job->epoch[rank] = epoch;
 }
 
 unsigned int
@@ -100,10 +101,10 @@ check_join(const struct ctrl_running *running, const struct ctrl_job *job, unsig
 	return 0;
 }
 
-/* Publish the job with another address of this rank; 0: none. */
+/* Publish the job with this rank at an address in an epoch; or nowhere, both 0. */
 static int
 move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint32_t address,
-	struct ctrl_refusal *why)
+	uint64_t epoch, struct ctrl_refusal *why)
 {
 	struct ppe_job *next;
 	int rc = ctrl_jobs_check_workers(running, why);
@@ -113,14 +114,13 @@ move(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank, uint
 	next = ctrl_job_draft(job);
 	if (next == NULL)
 		return ctrl_deny_memory(why);
-	ctrl_member_set(next, rank, address);
+	ctrl_member_set(next, rank, address, epoch);
 	return ctrl_jobs_publish(running, job->job, why);
 }
 
-/* A number that no other join has, nor had before a restart. Microseconds since 1970 serve, as long as the clock
- * does not go back. */
-static uint64_t
-draw_membership(void)
+/* Microseconds since 1970 serve, as long as the clock does not go back. */
+uint64_t
+ctrl_membership_draw(void)
 {
 	static uint64_t last; /* the control thread's */
 	uint64_t now = (uint64_t)(ctrl_unix_time() * 1e6);
@@ -130,18 +130,18 @@ draw_membership(void)
 }
 
 void
-ctrl_member_begin(
-	struct ctrl_job *job, unsigned int rank, uint32_t address, const struct ctrl_log_who *who)
+ctrl_member_begin(struct ctrl_job *job, unsigned int rank, const struct ctrl_log_who *who)
 {
 	job->member[rank] = (struct ctrl_member){.state = CTRL_MEMBER_JOINED,
-		.address = address,
-		.membership = draw_membership(),
+		.address = job->job->address[rank],
+		.membership = job->job->epoch[rank],
 		.joined = ctrl_unix_time(),
 		.seen = ctrl_monotonic()};
 	CTRL_LOG_CHANGE_LIMITED(who, "member joined",
 		"job=%s rank=%u member_address=%s joined=%u size=%u",
-		ctrl_log_quote(job->job->name).text, rank, ctrl_address_text(address).text,
-		ctrl_job_joined(job), job->job->nb_sources);
+		ctrl_log_quote(job->job->name).text, rank,
+		ctrl_address_text(job->job->address[rank]).text, ctrl_job_joined(job),
+		job->job->nb_sources);
 }
 
 int
@@ -154,19 +154,18 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 
 	if (rc == 0 && job->member == NULL)
 		return 0;
-	member = &job->member[rank];
-	if (rc == 0 && member->state == CTRL_MEMBER_JOINED) {
-		member->seen = ctrl_monotonic();
-		/* It may be a new process on that host, to which the rank belongs from now on. */
-		member->membership = draw_membership();
-		ctrl_state_note(running);
-		return 0;
-	}
 	if (rc == 0)
-		rc = move(running, job, rank, address, why);
+		rc = move(running, job, rank, address, ctrl_membership_draw(), why);
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "join", job->job->name, why);
-	ctrl_member_begin(job, rank, address, who);
+	member = &job->member[rank];
+	if (member->state == CTRL_MEMBER_JOINED) {
+		/* It may be a new process on that host, to which the rank belongs from now on. */
+		member->membership = job->job->epoch[rank];
+		member->seen = ctrl_monotonic();
+	} else {
+		ctrl_member_begin(job, rank, who);
+	}
 	ctrl_state_note(running);
 	return 0;
 }
@@ -219,7 +218,7 @@ ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned i
 		return 0;
 	else if (job->member[rank].state == CTRL_MEMBER_JOINED) {
 		note_heard(running, job, rank);
-		rc = move(running, job, rank, 0, why);
+		rc = move(running, job, rank, 0, 0, why);
 	}
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
@@ -253,7 +252,7 @@ draft_expiry(const struct ctrl_running *running, struct ctrl_job *job, double no
 		if (job->next == NULL && ctrl_job_draft(job) == NULL)
 			return;
 		note_heard(running, job, rank);
-		ctrl_member_set(job->next, rank, 0);
+		ctrl_member_set(job->next, rank, 0, 0);
 	}
 }
 

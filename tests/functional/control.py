@@ -6,6 +6,7 @@
     status, body = api.get('/v1/status')
     api.tcp('GET', '/v1/jobs', token='...')
 """
+import base64
 import contextlib
 import http.client
 import json
@@ -87,7 +88,10 @@ class Control:
             body = json.dumps(body)
             headers.setdefault('Content-Type', 'application/json')
         connection.request(method, path, body=body, headers=headers)
-        return Answer(connection.getresponse())
+        answer = Answer(connection.getresponse())
+        if answer.status == 200 and path.endswith('/members') and answer.body.get('key'):
+            self.rack.keys[answer.body['job'], answer.body['source']] = base64.b64decode(answer.body['key'])
+        return answer
 
     def unix(self, method, path, *args, **more):
         with contextlib.closing(self.connect()) as connection:

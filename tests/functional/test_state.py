@@ -3,6 +3,9 @@
 """What outlives a restart: jobs made over the API, their members, and that no generation comes
 twice; after an end in peace, after kill -9 at any moment, and what is said of a file that is not
 one."""
+import base64
+import hashlib
+import hmac
 import http.client
 import json
 import os
@@ -72,6 +75,15 @@ class Kept:
             return json.load(file)
 
 
+def key_is_as_documented(kept, name):
+    """What a member gets is made from the job's key, which is in the file, and from its membership."""
+    joined = kept.join(name, 1, 2, 1)
+    [saved] = [j for j in kept.state()['jobs'] if j['name'] == name]
+    said = b'weir source\1' + joined['membership'].to_bytes(8, 'big')
+    made = hmac.new(bytes.fromhex(saved['key']), said, hashlib.sha256).digest()
+    check(base64.b64decode(joined['key']) == made, '%s', joined)
+
+
 def kept_of(made):
     """What of a job stays over a restart."""
     keys = ['id', 'name', 'tenant', 'origin', 'size', 'window', 'elements', 'type', 'op', 'deterministic', 'policy',
@@ -110,6 +122,7 @@ def jobs_and_members_come_back():
             check([m['state'] for m in members] == ['joined'] * 2 and
                   members[1]['address'] == '10.77.0.2', '%s', members)
             check('msg="job restored"' in kept.rack.switch.output, 'not logged')
+            key_is_as_documented(kept, 'ring')
             check(kept.ask('POST', '/v1/jobs/ring/tokens', None, 200)['tokens'][1] == token, 'another token')
             # Hosts that know nothing of it go on, and in generations that were never before.
             reduce(kept.rack, 0, [0, 1], '-b', '16K', '-e', '16K', '-n', 3)

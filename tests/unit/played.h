@@ -231,6 +231,12 @@ expect_in_step(void)
 		cr_assert_eq(job->job, played.table.by_id[i]);
 		cr_assert_arr_eq(job->job, &played.job[i], sizeof(*job->job));
 		cr_assert_eq(job->job->id, i);
+		/* A member's epoch is its membership, and nobody else has one. */
+		for (unsigned int s = 0; job->member != NULL && s < job->job->nb_sources; s++)
+			cr_assert_eq(job->job->epoch[s],
+				job->member[s].state == CTRL_MEMBER_JOINED
+					? job->member[s].membership
+					: 0);
 	}
 }
 

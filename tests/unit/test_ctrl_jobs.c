@@ -287,7 +287,6 @@ Test(ctrl_jobs, quotas)
 Test(ctrl_jobs, members)
 {
 	struct ctrl_job *job = create("a");
-	unsigned int before;
 	uint64_t first;
 
 	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
@@ -295,10 +294,10 @@ Test(ctrl_jobs, members)
 	cr_assert_eq(played.job[0].address[3], HOST);
 	first = job->member[3].membership;
 	cr_assert(first > 0 && first < UINT64_C(1) << 53);
-	before = played.published;
+	cr_assert_eq(played.job[0].epoch[3], first);
 	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
-	cr_assert_eq(played.published, before, "the same join is no change");
-	cr_assert(job->member[3].membership > first, "but from now on it is the later one's");
+	cr_assert(job->member[3].membership > first, "from now on it is the later one's");
+	cr_assert_eq(played.job[0].epoch[3], job->member[3].membership);
 	cr_assert_not(ctrl_member_is(job, 3, first));
 	cr_assert(ctrl_member_is(job, 3, job->member[3].membership));
 	cr_assert(ctrl_member_is(job, 4, first) && ctrl_member_is(job, 0, first), "nobody's");
@@ -316,7 +315,43 @@ Test(ctrl_jobs, members)
 	refused(ctrl_member_leave(running, job, 4, &who, &why), CTRL_REFUSED_MEMBER, "");
 	cr_assert_eq(ctrl_member_leave(running, job, 3, &who, &why), 0);
 	cr_assert_eq(played.job[0].members[0], 0);
+	cr_assert_eq(played.job[0].epoch[3], 0);
+	first = job->member[3].membership;
 	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST + 1, &who, &why), 0);
+	cr_assert(played.job[0].epoch[3] > first);
+	cr_assert_eq(played.job[0].epoch[3], job->member[3].membership);
+	expect_in_step();
+}
+
+/* No two jobs have one key, and joins to all of them are proved. */
+Test(ctrl_jobs, keys)
+{
+	static const uint8_t none[WEIR_KEY_BYTES];
+
+	create("a");
+	create("b");
+	cr_assert(played.job[0].proved && played.job[2].proved && !played.job[1].proved);
+	cr_assert_not(played.job[0].authenticated);
+	cr_assert_arr_neq(played.job[0].key, none, sizeof(none));
+	cr_assert_arr_neq(played.job[2].key, none, sizeof(none));
+	cr_assert_arr_neq(played.job[0].key, played.job[2].key, sizeof(none));
+	cr_assert_arr_eq(played.job[1].key, none, sizeof(none));
+	change(running->by_id[0], "timeout_ms", 5);
+	cr_assert(played.job[0].proved);
+	cr_assert_arr_neq(played.job[0].key, none, sizeof(none));
+}
+
+/* A join that can't be published leaves the rank to its former process. */
+Test(ctrl_jobs, a_refused_join_changes_no_membership)
+{
+	struct ctrl_job *job = create("a");
+	uint64_t first;
+
+	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	first = job->member[3].membership;
+	played.rc = -EBUSY;
+	refused(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), CTRL_REFUSED_BUSY, "");
+	cr_assert_eq(job->member[3].membership, first);
 	expect_in_step();
 }
 
@@ -357,6 +392,8 @@ Test(ctrl_jobs, expiry)
 	ctrl_jobs_tick(running);
 	cr_assert_eq(played.published, 1);
 	cr_assert_eq(played.job[0].members[0], 0xa);
+	cr_assert_eq(played.job[0].epoch[0], 0);
+	cr_assert_eq(played.job[0].epoch[1], job->member[1].membership);
 	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPIRED);
 	cr_assert_eq(job->member[0].address, HOST, "for people");
 	cr_assert_eq(job->member[2].state, CTRL_MEMBER_EXPIRED);

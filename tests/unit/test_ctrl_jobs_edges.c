@@ -89,6 +89,8 @@ Test(ctrl_jobs_edges, a_job_begins_with_who_makes_it)
 	cr_assert_eq(played.job[0].address[2], HOST);
 	cr_assert_eq(job->member[2].state, CTRL_MEMBER_JOINED);
 	cr_assert_eq(job->member[2].address, HOST);
+	cr_assert_neq(job->member[2].membership, 0);
+	cr_assert_eq(played.job[0].epoch[2], job->member[2].membership);
 	cr_assert_eq(ctrl_job_joined(job), 1);
 	spec = spec_of("b");
 	spec.first_rank = 4;
