@@ -113,6 +113,24 @@ lock_state(const struct ctrl_config *config, int *lock)
 	return *lock >= 0;
 }
 
+/* Warn of jobs without a key. Those of the API all have one. */
+static void
+warn_of_addresses(const struct ctrl_config *config)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < config->nb_jobs; i++)
+		if (!config->job[i].proved)
+			fprintf(stderr, "%s%s",
+				count++ > 0 ? ", "
+					    : "weir-switch: warning: hosts are known by their "
+					      "addresses alone in jobs without a key_file "
+					      "(docs/security.md): ",
+				config->job[i].name);
+	if (count > 0)
+		fputc('\n', stderr);
+}
+
 /* Warn of settings that are allowed but probably not intended. */
 static void
 warn(const struct ctrl_config *config)
@@ -124,6 +142,7 @@ warn(const struct ctrl_config *config)
 			"weir-switch: warning: tenants send their tokens to %s in clear text, and "
 			"anyone on the path can use them: set api.tls\n",
 			clear->text);
+	warn_of_addresses(config);
 }
 
 /* Check or run the configuration. Returns the exit status. */

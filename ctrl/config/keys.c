@@ -189,7 +189,7 @@ static const struct ctrl_key keys[] = {
 	CTRL_JOB_SETTINGS(X)
 #undef X
 	{"jobs[].key_file", CTRL_TEXT, "", "", 0, CTRL_FILE_BYTES - 1, NULL,
-		.help = "File with a key of 64 hexadecimal digits, not readable by other users. All packets of the job then carry authentication tags, and its hosts need the same key."},
+		.help = "File with a key of 64 hexadecimal digits, not readable by other users. All packets of the job then carry authentication tags, and its hosts need the same key. Without it, hosts are known by their addresses alone."},
 	NUMBER("jobs[].block_bits", "bits", "32", 8, 32,
 		"Block ids count modulo 2 to this power, which is at least 4 windows. Less than 32 only with a fixed `generation`, for captures that are replayed in a loop."),
 

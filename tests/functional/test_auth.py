@@ -5,6 +5,7 @@ import collections
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -50,6 +51,17 @@ def sums(*options, **job_options):
             stats = rack.check_packets()
             check(stats['drops']['forged'] == 0, '%s', stats['drops'])
             check(stats['jobs'][0]['generations'] == 2, '%s', stats['jobs'][0])
+
+
+@case
+def jobs_without_a_key_are_named_at_the_start():
+    with key_file() as key:
+        jobs = [job(1, 2), job(2, 2, key_file=key), job(3, 2, generation=7)]
+        for these, named in ((jobs, ['job1, job3']), (jobs[1:2], [])):
+            with Rack(hosts=2, jobs=these) as rack:
+                run = rack.spawn('sw', [rack.program(('switch', 'weir-switch')), '--check', '-c', rack.write_config()])
+                check(run.end(20) == 0, '%s', run.output)
+                check(re.findall(r'^weir-switch: warning: .*addresses alone .*: (.*)$', run.output, re.M) == named, '%s', run.output)
 
 
 @case
