@@ -19,7 +19,7 @@
 	X(UNKNOWN_JOB, "unknown_job", "no job has this id")                                        \
 	X(UNKNOWN_SOURCE, "unknown_source", "the job has no source with this id")                  \
 	X(ADDRESS, "address", "source address, UDP port or switch port differs from the source's") \
-	X(FORGED, "forged", "packet of an authenticated job without the right tag")                \
+	X(FORGED, "forged", "packet without the right tag, of a job with a key")                   \
 	X(STALE, "stale", "packet of another generation of the job")                               \
 	X(NOT_JOINED, "not_joined",                                                                \
 		"the job has no generation, because its sources have not all joined")              \

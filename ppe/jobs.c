@@ -91,8 +91,7 @@ same_job(const struct ppe_job *a, const struct ppe_job *b)
 		ppe_job_source_end(b) <= ppe_job_source_end(a) &&
 		a->fixed_generation == b->fixed_generation &&
 		a->deterministic == b->deterministic && a->proved == b->proved &&
-		a->authenticated == b->authenticated &&
-		memcmp(a->key, b->key, sizeof(a->key)) == 0;
+		a->authenticated == b->authenticated && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
 static struct ppe_job_table *

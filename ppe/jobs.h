@@ -62,7 +62,8 @@ struct ppe_job {
 	bool proved; /* joins need a proof; not with a fixed generation */
 	bool authenticated; /* every packet has a tag; implies `proved`. With a fixed generation only to measure: tags
 			       repeat when the switch is started again */
-	uint8_t key[WEIR_KEY_BYTES]; /* from which all others are derived; when proved or authenticated */
+	uint8_t key
+		[WEIR_KEY_BYTES]; /* from which all others are derived; when proved or authenticated */
 	uint32_t instance; /* distinguishes successive jobs with the same id */
 	uint32_t timeout_ms; /* [1, 60000] */
 	uint32_t
@@ -72,7 +73,8 @@ struct ppe_job {
 	uint32_t group; /* host order; results by multicast to it; 0: unicast */
 	uint64_t members[WEIR_SOURCES_MAX / 64]; /* bit s: source s is in the job */
 	uint32_t address[WEIR_SOURCES_MAX]; /* host order, of the sources that are in it */
-	uint64_t epoch[WEIR_SOURCES_MAX]; /* of the sources that are in it: another for each membership,
+	uint64_t epoch
+		[WEIR_SOURCES_MAX]; /* of the sources that are in it: another for each membership,
 					     or 0 for sources that keep their key */
 };
 

@@ -271,7 +271,7 @@ struct ppe_port_stats {
 	X(policed, "contributions dropped, and replies not sent, beyond the job's rate")           \
 	X(expired, "contributions to a block whose result is gone")                                \
 	X(expelled, "sources expelled by a worker after dead_after_ms")                            \
-	X(forged, "packets without the right tag, of an authenticated job")                        \
+	X(forged, "packets without the right tag, of a job with a key")                            \
 	X(stale, "packets of another generation")                                                  \
 	X(results, "result and reply packets built")                                               \
 	X(joins, "join packets taken")                                                             \

@@ -12,7 +12,7 @@ local weir = Proto("weir", "Weir Aggregation Protocol")
 
 -- The codes of docs/protocol.md.
 local STATUS = { [0] = "ok", "partial", "error", "waiting", "expired", "stale", "mismatch",
-	"out-of-window", "unsupported", "refused" }
+	"out-of-window", "unsupported", "refused", "displaced" }
 local COLLECTIVE = { [0] = "allreduce", "reduce", "reducescatter", "broadcast", "scatter", "gather",
 	"allgather", "alltoall", "barrier", [14] = "acknowledge", [15] = "join" }
 local DTYPE = { [0] = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -25,7 +25,7 @@ local OP = { [0] = "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "l
 local FIELD = { "collective", "op", "type", "root", "grad_cnt", "final" }
 local KIND = { "contribution", "join", "result", "reply", "acknowledgement" }
 local CONTRIBUTION, JOINING, RESULT, REPLY, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5
-local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED = 0, 1, 2, 3, 6, 9
+local OK, PARTIAL, ERROR, WAITING, MISMATCH, REFUSED, DISPLACED = 0, 1, 2, 3, 6, 9, 10
 local BARRIER, ACKNOWLEDGE, JOIN = 8, 14, 15
 
 -- The part of a block that a packet carries: all, none, a slice, the slices of a column.
@@ -45,7 +45,8 @@ local PARTS = {
 local REDUCES = { [0] = true, true, true }
 local ROOTED = { true, [3] = true, [4] = true, [5] = true }
 local BASE_BYTES, EXTENDED_BYTES, BITMAP_BYTES, JOIN_BYTES, MISMATCH_BYTES = 12, 16, 32, 16, 8
-local TAG_BYTES, CHALLENGE_BYTES, NONCE_BYTES = 16, 16, 16 -- of authenticated jobs
+local TAG_BYTES, CHALLENGE_BYTES, NONCE_BYTES, COUNT_BYTES, KEY_BYTES = 16, 16, 16, 4, 32 -- of jobs with a key
+local DISPLACED_BYTES = 12
 
 local FORM_BASE, FORM_EXTENDED = 0, 1
 local FORM = { [0] = "base", "extended" }
@@ -84,6 +85,11 @@ local f = {
 	missing = ProtoField.string("weir.bitmap.missing", "sources missing"),
 	challenge = ProtoField.bytes("weir.join.challenge", "challenge"),
 	join_nonce = ProtoField.bytes("weir.join.nonce", "nonce"),
+	join_count = ProtoField.uint32("weir.join.count", "count"),
+	wrapped = ProtoField.bytes("weir.join.wrapped_key", "wrapped key"),
+	newer_address = ProtoField.ipv4("weir.displaced.address", "address"),
+	newer_port = ProtoField.uint16("weir.displaced.port", "UDP port"),
+	newer_mac = ProtoField.ether("weir.displaced.mac", "MAC address"),
 	tag = ProtoField.bytes("weir.tag", "tag"),
 	trailer = ProtoField.bytes("weir.trailer", "beyond the packet"),
 	window = ProtoField.uint16("weir.join.window", "window"),
@@ -93,6 +99,7 @@ local f = {
 	join_op = ProtoField.uint8("weir.join.op", "op", base.DEC, OP, 0x0f),
 	join_flags = ProtoField.uint8("weir.join.flags", "flags", base.HEX),
 	multicast = ProtoField.bool("weir.join.multicast", "results come by multicast", 8, nil, 0x01),
+	all_tagged = ProtoField.bool("weir.join.authenticated", "all packets have tags", 8, nil, 0x02),
 	timeout = ProtoField.uint32("weir.join.timeout_ms", "timeout_ms"),
 	group = ProtoField.ipv4("weir.join.group", "group"),
 	field = ProtoField.uint8("weir.mismatch.field", "field", base.DEC, FIELD),
@@ -532,7 +539,9 @@ local function show_join(tree, buf, at, h, complain)
 	item:add(f.join_sources, buf(at + 4, 2))
 	item:add(f.join_dtype, buf(at + 6, 1))
 	item:add(f.join_op, buf(at + 6, 1))
-	item:add(f.join_flags, buf(at + 7, 1)):add(f.multicast, buf(at + 7, 1))
+	local flags = item:add(f.join_flags, buf(at + 7, 1))
+	flags:add(f.multicast, buf(at + 7, 1))
+	flags:add(f.all_tagged, buf(at + 7, 1))
 	item:add(f.timeout, buf(at + 8, 4))
 	item:add(f.group, buf(at + 12, 4))
 	h.told = string.format(", window %d, %d elements, %d sources", window, elements, sources)
@@ -562,6 +571,14 @@ local function show_mismatch(tree, buf, at, h, complain)
 	h.told = string.format(": %s is %s of source %d, %s of source %d", named(FIELD, field),
 		names[block] or block, buf(at + 1, 1):uint(), names[offered] or offered, buf(at + 4, 1):uint())
 	if FIELD[field] == nil then complain("field " .. field .. " is reserved") end
+end
+
+local function show_displaced(tree, buf, at, h)
+	local item = tree:add(weir, buf(at, DISPLACED_BYTES), "newer join")
+	item:add(f.newer_address, buf(at, 4))
+	item:add(f.newer_port, buf(at + 4, 2))
+	item:add(f.newer_mac, buf(at + 6, 6))
+	h.told = string.format(", by %s port %d", tostring(buf(at, 4):ipv4()), buf(at + 4, 2):uint())
 end
 
 -- The number of a block's elements that the packet carries. If the capture has no accepted join with
@@ -604,6 +621,8 @@ local function parts_of(tree, buf, h, frame, complain)
 		parts[1] = { whole, function(at) show_elements(tree, buf, at, whole, dtype, h.carried) end, true }
 	elseif h.kind == REPLY and h.join and h.status == OK then
 		parts[1] = { JOIN_BYTES, function(at) show_join(tree, buf, at, h, complain) end }
+	elseif h.kind == REPLY and h.status == DISPLACED then
+		parts[1] = { DISPLACED_BYTES, function(at) show_displaced(tree, buf, at, h) end }
 	elseif h.kind == REPLY and h.status == MISMATCH then
 		parts[1] = { MISMATCH_BYTES, function(at) show_mismatch(tree, buf, at, h, complain) end }
 	end
@@ -618,7 +637,13 @@ local function parts_of(tree, buf, h, frame, complain)
 		if h.join and (h.kind == JOINING or h.status == OK or h.status == WAITING) then
 			bytes(f.challenge, CHALLENGE_BYTES)
 		end
-		if h.kind == JOINING then bytes(f.join_nonce, NONCE_BYTES) end
+		if h.kind == JOINING then
+			bytes(f.join_nonce, NONCE_BYTES)
+			bytes(f.join_count, COUNT_BYTES)
+		elseif h.join and h.status == OK and buf:len() > h.bytes + 7 and
+			buf(h.bytes + 7, 1):bitfield(6, 1) == 1 then
+			bytes(f.wrapped, KEY_BYTES)
+		end
 		bytes(f.tag, TAG_BYTES)
 	end
 	return parts

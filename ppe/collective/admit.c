@@ -56,9 +56,9 @@ refuse_unknown_sender(struct ppe_worker *worker, struct ppe_thread *thread, cons
 	return end_dropped(worker, thread, reason_of(j, h->src_id));
 }
 
-/* Does the packet come from its source's endpoint? */
+/* Does the packet come from its source's endpoint? That stays when it is not valid any more. */
 static inline bool
-from_its_source(
+from_endpoint(
 	const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
 {
 	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
@@ -70,8 +70,29 @@ from_its_source(
 	memcpy(&high[0], known->mac + 4, 2);
 	memcpy(&low[1], mac, 4);
 	memcpy(&high[1], mac + 4, 2);
-	return known->valid && known->udp == thread->head.udp_src && known->port == thread->port &&
+	return known->udp == thread->head.udp_src && known->port == thread->port &&
 		low[0] == low[1] && high[0] == high[1];
+}
+
+static inline bool
+from_its_source(
+	const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h)
+{
+	return js->endpoint[h->src_id].valid && from_endpoint(js, thread, h);
+}
+
+/* A packet for a job with joins from elsewhere than its source's endpoint. Answers would reveal the job's state, so
+ * there is none, but before the first generation: the switch may have been restarted. */
+static struct ppe_next
+stray(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_job *j,
+	const struct job_shard *js)
+{
+	if (js->generation != 0)
+		return ppe_hop(
+			worker, thread, (uint16_t)ppe_job_shard(j, 0, worker->workers), strayed);
+	if (j->authenticated)
+		return end_dropped(worker, thread, PPE_DROP_NOT_JOINED);
+	return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
 }
 
 /* A job without joins learns the endpoint from the packet. false: refused. */
@@ -150,15 +171,15 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-	from = from_its_source(js, thread, h);
+	from = from_endpoint(js, thread, h);
 	if (!from && !guard_passes(worker, thread, GUARD_NO_JOB))
 		return PPE_END;
+	if (!from && j->fixed_generation == 0)
+		return stray(worker, thread, j, js);
 	if (js->keys != NULL && !authentic(worker, thread, js, NULL))
 		return PPE_END;
 	if (from)
 		note_heard(worker, js, h->src_id);
-	if (js->generation == 0)
-		return refuse(worker, thread, PPE_DROP_NOT_JOINED, WEIR_STATUS_STALE);
 	if (h->gen_id != js->generation || js->revoked) {
 		js->count.stale++;
 		return refuse(worker, thread, PPE_DROP_STALE, WEIR_STATUS_STALE);

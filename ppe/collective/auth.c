@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Authenticated jobs: keys, and the tags that they make and verify. docs/protocol.md, "Authenticated jobs";
- * the reasons are in docs/architecture.md.
+ * Proved joins and authenticated jobs: keys, and the tags that they make and verify. docs/protocol.md, "Proved joins"
+ * and "Authenticated jobs"; the reasons are in docs/architecture.md.
  *
  * GMAC nonces never repeat under a key: a generation's keys come from a challenge that the switch made for it;
  * each source has its own keys, and so have the results; in a generation a block has one contribution and one
@@ -19,25 +19,38 @@
 #include "ppe/collective/collective_fast.h"
 
 size_t
-job_keys_bytes(uint16_t source_end)
+job_keys_bytes(const struct ppe_job *job)
 {
-	return sizeof(struct job_keys) + source_end * sizeof(struct source_keys);
+	uint16_t end = ppe_job_source_end(job);
+
+	return (job->proved || job->authenticated
+			       ? sizeof(struct own_keys) + end * sizeof(struct own_key)
+			       : 0) +
+		(job->authenticated ? sizeof(struct job_keys) + end * sizeof(struct pktbuf_tag_key)
+				    : 0);
 }
 
-struct job_keys *
-job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket)
+struct own_keys *
+own_keys_create(const struct ppe_job *job, uint16_t source_end, int socket)
 {
-	struct job_keys *keys;
+	struct own_keys *own;
 
 	if (pktbuf_tag_init() < 0)
 		return NULL;
-	keys = rte_zmalloc_socket(
-		"weir_keys", job_keys_bytes(source_end), RTE_CACHE_LINE_SIZE, socket);
-	if (keys == NULL)
-		return NULL;
-	memcpy(keys->job, job->key, sizeof(keys->job));
-	keys->source_end = source_end;
-	return keys;
+	own = rte_zmalloc_socket("weir_own_keys",
+		sizeof(*own) + source_end * sizeof(own->source[0]), RTE_CACHE_LINE_SIZE, socket);
+	if (own != NULL)
+		memcpy(own->job, job->key, sizeof(own->job));
+	return own;
+}
+
+struct job_keys *
+job_keys_create(uint16_t source_end, int socket)
+{
+	const struct job_keys *keys;
+
+	return rte_zmalloc_socket("weir_keys", sizeof(*keys) + source_end * sizeof(keys->source[0]),
+		RTE_CACHE_LINE_SIZE, socket);
 }
 
 int
@@ -49,70 +62,110 @@ job_challenges_create(struct job_home *home)
 		return -EIO;
 	pktbuf_tag_expand(&home->challenger, key);
 	explicit_bzero(key, sizeof(key));
-	job_challenge_next(home);
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
+		job_challenge_next(home, home->challenge[s]);
 	return 0;
 }
 
 /* AES of a counter is a permutation, so no challenge repeats, and none can be predicted. It needs neither memory
  * nor a system call, and cannot fail. */
 void
-job_challenge_next(struct job_home *home)
+job_challenge_next(struct job_home *home, uint8_t challenge[WEIR_CHALLENGE_BYTES])
 {
 	static const uint8_t label[WEIR_EXT_BYTES] = "weir challenge";
 
 	static_assert(WEIR_CHALLENGE_BYTES == WEIR_TAG_BYTES, "a challenge is a tag");
 	pktbuf_tag_make(&home->challenger, (struct pktbuf_nonce){.number = home->challenges++},
-		label, NULL, 0, home->challenge);
+		label, NULL, 0, challenge);
 }
 
-/* A source's own key; NULL: it can't be derived. */
+/* A source's own key in an epoch, valid until the next call; NULL: it can't be derived. source: below the job's
+ * source_end. */
 static const uint8_t *
-source_key(struct pktbuf_hmac *hmac, struct job_keys *keys, uint8_t source)
+source_key(
+	const struct collective *state, const struct job_shard *js, uint8_t source, uint64_t epoch)
 {
-	uint8_t message[] = WEIR_LABEL_SOURCE; /* its final zero is the source's place */
+	struct own_key *own = &js->own->source[source];
+	uint8_t message[PKTBUF_SOURCE_MESSAGE_BYTES];
 
-	if (likely(mask_test(keys->known, source)))
-		return keys->source[source].own;
-	message[sizeof(message) - 1] = source;
-	if (source >= keys->source_end ||
-		!pktbuf_hmac(hmac, keys->job, message, sizeof(message), keys->source[source].own))
-		return NULL;
-	mask_set(keys->known, source);
-	return keys->source[source].own;
+	if (likely(own->derived && own->derived_epoch == epoch))
+		return own->key;
+	pktbuf_source_message(source, epoch, message);
+	own->derived_epoch = epoch;
+	own->derived = pktbuf_hmac(state->hmac, js->own->job, message, sizeof(message), own->key);
+	return own->derived ? own->key : NULL;
 }
 
-/* The GMAC key of a generation, from a source's key or the results' key. */
+/* A key of a generation: of a label, the nonce if there is one, the challenge and the generation. */
 static bool
-generation_key(struct pktbuf_hmac *hmac, const uint8_t from[WEIR_KEY_BYTES], uint16_t generation,
-	const uint8_t challenge[WEIR_CHALLENGE_BYTES], struct pktbuf_tag_key *key)
+generation_key(const struct collective *state, const uint8_t from[WEIR_KEY_BYTES],
+	const char *label, const uint8_t nonce[WEIR_CHALLENGE_BYTES],
+	const uint8_t challenge[WEIR_CHALLENGE_BYTES], uint16_t generation,
+	uint8_t key[WEIR_KEY_BYTES])
 {
-	const size_t label = sizeof(WEIR_LABEL_GENERATION) - 1;
-	uint8_t message[sizeof(WEIR_LABEL_GENERATION) + WEIR_CHALLENGE_BYTES + 1] =
-		WEIR_LABEL_GENERATION;
-	uint8_t bytes[WEIR_KEY_BYTES];
-	bool made;
+	uint8_t message[sizeof(WEIR_LABEL_GENERATION) + 2 * WEIR_CHALLENGE_BYTES + 2];
+	size_t at = strlen(label);
 
-	memcpy(message + label, challenge, WEIR_CHALLENGE_BYTES);
-	weir_put16(message + label + WEIR_CHALLENGE_BYTES, generation);
-	made = pktbuf_hmac(hmac, from, message, sizeof(message), bytes);
+	memcpy(message, label, at);
+	if (nonce != NULL) {
+		memcpy(message + at, nonce, WEIR_CHALLENGE_BYTES);
+		at += WEIR_CHALLENGE_BYTES;
+	}
+	memcpy(message + at, challenge, WEIR_CHALLENGE_BYTES);
+	weir_put16(message + at + WEIR_CHALLENGE_BYTES, generation);
+	return pktbuf_hmac(
+		state->hmac, from, message, at + WEIR_CHALLENGE_BYTES + sizeof(generation), key);
+}
+
+/* The GMAC key of a source's contributions. */
+static bool
+contributions_key(const struct collective *state, const struct job_shard *js, uint8_t source,
+	uint64_t epoch, uint16_t generation, const uint8_t challenge[WEIR_CHALLENGE_BYTES],
+	struct pktbuf_tag_key *key)
+{
+	const uint8_t *own = source_key(state, js, source, epoch);
+	uint8_t bytes[WEIR_KEY_BYTES];
+
+	if (own == NULL ||
+		!generation_key(
+			state, own, WEIR_LABEL_GENERATION, NULL, challenge, generation, bytes))
+		return false;
 	pktbuf_tag_expand(key, bytes);
-	return made;
+	return true;
 }
 
 void
 job_keys_begin(struct collective *state, struct job_shard *js, uint16_t generation,
-	const uint8_t challenge[WEIR_CHALLENGE_BYTES])
+	const uint8_t challenge[WEIR_CHALLENGE_BYTES], const struct claim *joined)
 {
 	struct job_keys *keys = js->keys;
-	uint8_t results[WEIR_KEY_BYTES];
 
 	keys->former = js->generation;
 	memcpy(keys->former_challenge, keys->challenge, sizeof(keys->challenge));
+	memcpy(keys->former_epoch, keys->epoch, sizeof(keys->epoch));
 	memcpy(keys->challenge, challenge, sizeof(keys->challenge));
+	for (unsigned int s = 0; joined != NULL && s < WEIR_SOURCES_MAX; s++)
+		keys->epoch[s] = joined[s].epoch;
 	memset(keys->derived, 0, sizeof(keys->derived));
-	keys->results_derived = pktbuf_hmac(state->hmac, keys->job, WEIR_LABEL_RESULTS,
-					sizeof(WEIR_LABEL_RESULTS) - 1, results) &&
-		generation_key(state->hmac, results, generation, challenge, &keys->results);
+	keys->results_derived = generation_key(state, js->own->job, WEIR_LABEL_RESULTS, NULL,
+		keys->challenge, generation, keys->results_bytes);
+	pktbuf_tag_expand(&keys->results, keys->results_bytes);
+}
+
+uint8_t
+wrap_results_key(struct collective *state, const struct job_shard *js, uint8_t source,
+	const struct claim *joined, uint8_t wrapped[WEIR_KEY_BYTES])
+{
+	const struct job_keys *keys = js->keys;
+	const uint8_t *own = source_key(state, js, source, joined->epoch);
+
+	memset(wrapped, 0, WEIR_KEY_BYTES);
+	if (own != NULL && keys->results_derived &&
+		generation_key(state, own, WEIR_LABEL_WRAP, joined->proof, keys->challenge,
+			js->generation, wrapped))
+		for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++)
+			wrapped[i] ^= keys->results_bytes[i];
+	return WEIR_KEY_BYTES;
 }
 
 /* The residue's next block is less than 2^31 away. */
@@ -153,34 +206,30 @@ static const struct pktbuf_tag_key *
 key_of(struct collective *state, const struct job_shard *js, uint8_t source)
 {
 	struct job_keys *keys = js->keys;
-	const uint8_t *own;
 
 	if (likely(mask_test(keys->derived, source)))
-		return &keys->source[source].generation;
-	own = source_key(state->hmac, keys, source);
-	if (own == NULL ||
-		!generation_key(state->hmac, own, js->generation, keys->challenge,
-			&keys->source[source].generation))
+		return &keys->source[source];
+	if (!contributions_key(state, js, source, keys->epoch[source], js->generation,
+		    keys->challenge, &keys->source[source]))
 		return NULL;
 	mask_set(keys->derived, source);
-	return &keys->source[source].generation;
+	return &keys->source[source];
 }
 
 /* Is the packet an authentic contribution of the former generation, to be answered `stale`? Recognizes that
  * generation's first 2^32 blocks. */
 static bool
 of_former(struct collective *state, const struct ppe_thread *thread, const struct job_shard *js,
-	const struct contribution *c)
+	struct contribution *c)
 {
-	struct job_keys *keys = js->keys;
+	const struct job_keys *keys = js->keys;
 	struct pktbuf_tag_key key;
-	const uint8_t *own;
 
 	if (keys->former == 0 || c->header.gen_id != keys->former)
 		return false;
-	own = source_key(state->hmac, keys, c->header.src_id);
-	return own != NULL &&
-		generation_key(state->hmac, own, keys->former, keys->former_challenge, &key) &&
+	c->epoch = keys->former_epoch[c->header.src_id];
+	return contributions_key(state, js, c->header.src_id, c->epoch, keys->former,
+		       keys->former_challenge, &key) &&
 		holds(thread, c, &key, c->header.block_id, NULL);
 }
 
@@ -207,6 +256,7 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 		ppe_drop(worker, thread, PPE_DROP_STALE);
 		return false;
 	}
+	c->epoch = js->keys->epoch[h->src_id];
 	key = key_of(state, js, h->src_id);
 	if (likely(key != NULL) &&
 		likely(holds(thread, c, key, block_number(js, h->block_id), next)))
@@ -214,12 +264,13 @@ authentic(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 	return forged(worker, thread, js);
 }
 
-/* The HMAC tag of up to 96 bytes under a label and a source's key. */
+/* The HMAC tag of up to 112 bytes under a label and a source's key. */
 static bool
-short_tag(struct collective *state, struct job_keys *keys, uint8_t source, const char *label,
-	const void *bytes, size_t length, uint8_t tag[WEIR_TAG_BYTES])
+short_tag(const struct collective *state, const struct job_shard *js, uint8_t source,
+	uint64_t epoch, const char *label, const void *bytes, size_t length,
+	uint8_t tag[WEIR_TAG_BYTES])
 {
-	const uint8_t *key = source_key(state->hmac, keys, source);
+	const uint8_t *key = source_key(state, js, source, epoch);
 	uint8_t message[128], out[WEIR_KEY_BYTES];
 	size_t before = strlen(label);
 
@@ -234,30 +285,52 @@ short_tag(struct collective *state, struct job_keys *keys, uint8_t source, const
 	return true;
 }
 
+/* What a join's tag covers, and the tag that came with it. */
+struct signed_join {
+	uint8_t address[4], port[2]; /* of the sender */
+	uint8_t header[WEIR_EXT_BYTES];
+	struct weir_join_proof proof;
+	uint8_t tag[WEIR_TAG_BYTES];
+};
+
+static bool
+is_of_epoch(const struct collective *state, const struct job_shard *js, struct contribution *c,
+	const struct signed_join *join, uint64_t epoch)
+{
+	uint8_t tag[WEIR_TAG_BYTES];
+
+	c->epoch = epoch;
+	return short_tag(state, js, c->header.src_id, epoch, WEIR_LABEL_JOIN, join,
+		       offsetof(struct signed_join, tag), tag) &&
+		pktbuf_tag_equal(tag, join->tag);
+}
+
 bool
 authentic_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js)
 {
-	struct {
-		uint8_t header[WEIR_EXT_BYTES];
-		struct weir_join_proof proof;
-		uint8_t tag[WEIR_TAG_BYTES];
-	} room;
+	const struct collective *state = ppe_state(worker, thread);
 	struct contribution *c = &lmem(thread)->c;
-	uint8_t tag[WEIR_TAG_BYTES];
+	const struct own_key *own;
 	struct pktbuf_cursor cursor;
+	struct signed_join join;
+	const uint32_t bytes = sizeof(join) - offsetof(struct signed_join, header);
 
-	if (js == NULL || js->keys == NULL) {
+	if (js == NULL || js->own == NULL || c->header.src_id >= js->source_end) {
 		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
 		return false;
 	}
 	if ((c->header.flags & WEIR_FLAG_AUTHENTICATED) == 0 ||
-		c->bytes != sizeof(room.proof) + sizeof(room.tag))
+		c->bytes != sizeof(join.proof) + sizeof(join.tag))
 		return forged(worker, thread, js);
-	pktbuf_cursor_init(&cursor, thread->packet, c->payload - WEIR_EXT_BYTES, sizeof(room));
-	if (pktbuf_cursor_copy(&cursor, &room, sizeof(room)) != sizeof(room) ||
-		!short_tag(ppe_state(worker, thread), js->keys, c->header.src_id, WEIR_LABEL_JOIN,
-			&room, sizeof(room) - sizeof(room.tag), tag) ||
-		!pktbuf_tag_equal(tag, room.tag))
+	weir_put32(join.address, thread->head.ip_src);
+	weir_put16(join.port, thread->head.udp_src);
+	pktbuf_cursor_init(&cursor, thread->packet, c->payload - WEIR_EXT_BYTES, bytes);
+	if (pktbuf_cursor_copy(&cursor, (uint8_t *)&join + offsetof(struct signed_join, header),
+		    bytes) != bytes)
+		return forged(worker, thread, js);
+	own = &js->own->source[c->header.src_id];
+	if (!is_of_epoch(state, js, c, &join, own->epoch) &&
+		(own->former_epoch == 0 || !is_of_epoch(state, js, c, &join, own->former_epoch)))
 		return forged(worker, thread, js);
 	c->bytes = 0;
 	return true;
@@ -284,7 +357,7 @@ tag_result(const struct job_shard *js, const struct weir_header *result, uint64_
 
 uint8_t
 tag_reply(struct collective *state, const struct job_shard *js, const struct weir_header *header,
-	const uint8_t answered[WEIR_TAG_BYTES], void *payload, uint8_t bytes)
+	uint64_t epoch, const uint8_t answered[WEIR_TAG_BYTES], void *payload, uint8_t bytes)
 {
 	uint8_t message[WEIR_TAG_BYTES + WEIR_EXT_BYTES + 64];
 	uint8_t *end = message + WEIR_TAG_BYTES + WEIR_EXT_BYTES;
@@ -292,7 +365,7 @@ tag_reply(struct collective *state, const struct job_shard *js, const struct wei
 	memcpy(message, answered, WEIR_TAG_BYTES);
 	weir_header_write(header, message + WEIR_TAG_BYTES);
 	memcpy(end, payload, bytes);
-	short_tag(state, js->keys, header->src_id, WEIR_LABEL_REPLY, message,
+	short_tag(state, js, header->src_id, epoch, WEIR_LABEL_REPLY, message,
 		(size_t)(end + bytes - message), (uint8_t *)payload + bytes);
 	return WEIR_TAG_BYTES;
 }

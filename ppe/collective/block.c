@@ -81,7 +81,7 @@ check_turn(struct collective *state, struct job_shard *job, struct slot *slot,
 	*status = WEIR_STATUS_OK;
 	if (unlikely(h->gen_id != job->generation || job->revoked)) {
 		job->count.stale++;
-		*status = WEIR_STATUS_STALE;
+		/* Another process may have the source's place by now: only a repetition is answered. */
 		return PPE_DROP_STALE;
 	}
 	if (ahead < 0) {
@@ -320,7 +320,7 @@ job_shard_revoke(struct collective *state, struct job_shard *job)
 {
 	job_shard_clear(state, job, true);
 	job->revoked = true;
-	/* Remove all endpoints, so that no flow stays admitted; their addresses stay bound. */
+	/* Invalidate all endpoints, so that no flow stays admitted; their addresses stay bound, and are answered. */
 	for (unsigned int s = 0; s < job->source_end; s++)
 		job->endpoint[s].valid = 0;
 	job->version++;
@@ -343,7 +343,7 @@ job_shard_begin(struct collective *state, struct job_shard *job, uint16_t genera
 	memcpy(job->in, home->pending, sizeof(job->in));
 	memset(job->expelled, 0, sizeof(job->expelled));
 	for (unsigned int s = 0; s < job->source_end; s++) {
-		const struct pktbuf_endpoint *joined = &home->pending_endpoint[s];
+		const struct pktbuf_endpoint *joined = &home->asking[s].at;
 		bool pending = mask_test(home->pending, (uint8_t)s);
 		bool member = pending && joined->ip == job->address[s];
 

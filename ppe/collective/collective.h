@@ -155,13 +155,13 @@ void source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t sour
 /* Release what source_is_at() has bound. A source without an endpoint may still be bound. */
 void source_unbind(struct ppe_worker *worker, struct job_shard *job, uint8_t source);
 
-/* Send a small packet to an endpoint, counted as created. job: pays for it; NULL: none. payload: at most 64 bytes.
+/* Send a small packet to an endpoint, counted as created. job: pays for it; NULL: none. payload: at most 80 bytes.
  * Any worker. */
 void send_small(struct ppe_worker *worker, struct job_shard *job, const struct pktbuf_endpoint *to,
 	const struct weir_header *header, const void *payload, uint8_t bytes);
 
 /* Answer the packet's sender, within the port's limit: the header `asked` with this status and no elements.
- * payload: at most 64 bytes, or NULL. While the job is in debt, only joins are answered. Any worker. */
+ * payload: at most 48 bytes, or NULL. While the job is in debt, only joins are answered. Any worker. */
 void reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	const struct weir_header *asked, enum weir_status status, const void *payload,
 	uint8_t bytes);
@@ -193,20 +193,31 @@ void expel(struct collective *state, struct job_shard *job, struct slot *slot, u
 struct ppe_next join(struct ppe_worker *worker, struct ppe_thread *thread);
 extern const struct ppe_segment_name join_segments[];
 
-/* auth.c: create the keys of a job in a shard, with room for sources [0, source_end); NULL: no memory. Control
- * thread. */
-struct job_keys *job_keys_create(const struct ppe_job *job, uint16_t source_end, int socket);
-size_t job_keys_bytes(uint16_t source_end);
+/* The segment for a packet of a source from elsewhere than its endpoint, at the home shard: it is dropped, and if the
+ * source's former process sent it, that is told so. */
+struct ppe_next strayed(struct ppe_worker *worker, struct ppe_thread *thread);
 
-/* Draw the key of the job's challenges. Control thread. -EIO: the system has no random bytes. */
+/* A source's membership ended. removed: it has no address any more; otherwise its process in the running generation
+ * stays until the next one begins. */
+void forget_joins(struct job_home *home, uint8_t source, bool removed);
+
+/* auth.c: create a job's keys in a shard, with room for sources [0, source_end): the sources' own, and those of an
+ * authenticated job. NULL: no memory. Control thread. */
+struct own_keys *own_keys_create(const struct ppe_job *job, uint16_t source_end, int socket);
+struct job_keys *job_keys_create(uint16_t source_end, int socket);
+
+/* Bytes of both. Any thread. */
+size_t job_keys_bytes(const struct ppe_job *job);
+
+/* Draw the key of the job's challenges, and the first ones. Control thread. -EIO: the system has no random bytes. */
 int job_challenges_create(struct job_home *home);
 
-/* Put the next challenge in home->challenge: never used before, and unpredictable. */
-void job_challenge_next(struct job_home *home);
+/* Write the next challenge: never used before, and unpredictable. */
+void job_challenge_next(struct job_home *home, uint8_t challenge[WEIR_CHALLENGE_BYTES]);
 
-/* Begin a generation: js->generation is still the former one. */
+/* Begin a generation: js->generation is still the former one. joined: by source; NULL: the generation is fixed. */
 void job_keys_begin(struct collective *state, struct job_shard *job, uint16_t generation,
-	const uint8_t challenge[WEIR_CHALLENGE_BYTES]);
+	const uint8_t challenge[WEIR_CHALLENGE_BYTES], const struct claim *joined);
 
 /* Verify the tag of a contribution or join, after its checksums; its payload then ends before the tag. false: the
  * packet has been dropped. */
@@ -221,11 +232,15 @@ uint32_t tag_result(const struct job_shard *js, const struct weir_header *result
 /* The block's number in its generation, without wrapping. */
 uint64_t block_number(const struct job_shard *job, uint32_t block);
 
-/* Write the tag of a reply behind its payload; returns its bytes. answered: the bytes that tie it to the packet
- * that it answers. */
+/* Write the results' key of the running generation for the process of an accepted join; returns its bytes. */
+uint8_t wrap_results_key(struct collective *state, const struct job_shard *job, uint8_t source,
+	const struct claim *joined, uint8_t wrapped[WEIR_KEY_BYTES]);
+
+/* Write the tag of a reply behind its payload of at most 64 bytes; returns its bytes. epoch: of the source's key.
+ * answered: the bytes that tie it to the packet that it answers. */
 uint8_t tag_reply(struct collective *state, const struct job_shard *job,
-	const struct weir_header *header, const uint8_t answered[WEIR_TAG_BYTES], void *payload,
-	uint8_t bytes);
+	const struct weir_header *header, uint64_t epoch, const uint8_t answered[WEIR_TAG_BYTES],
+	void *payload, uint8_t bytes);
 
 /* jobs.c and statistics.c: the hooks of struct ppe_program. ppe/program.h names their threads. */
 int collective_state_create(const struct ppe_setup *setup, void **state);

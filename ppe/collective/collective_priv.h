@@ -122,7 +122,7 @@ struct job_shard {
 	struct rmw_policer policer; /* of contributions */
 	struct rmw_policer sent; /* of results and replies; a debt stops contributions */
 	struct job_home *home; /* not NULL in the job's home shard */
-	struct job_keys *keys; /* not NULL when the job is authenticated */
+	struct job_keys *keys; /* not NULL when the job is authenticated: its packets have tags */
 	struct order *order; /* not NULL when the job is deterministic and a residue is here */
 	struct ppe_job_stats count; /* gauges unused */
 	struct pktbuf_endpoint endpoint[WEIR_SOURCES_MAX];
@@ -141,6 +141,7 @@ struct job_shard {
 	uint32_t version; /* of what admission depends on: generations and endpoints */
 	uint32_t group; /* of the templates that follow, host order; 0: none yet */
 	struct pktbuf_header_template group_template[2]; /* by form; each result sets the port */
+	struct own_keys *own; /* not NULL when joins are proved */
 };
 
 /* A source's joins; times as heard_now(). Home shard: rw, control: ro. */
@@ -151,50 +152,70 @@ struct join_request {
 	uint32_t former_nonce; /* of the pending join that the present one replaced; 0: none */
 };
 
+/* A process that joined as a source. */
+struct claim {
+	struct pktbuf_endpoint at; /* not valid: there is none */
+	uint32_t order; /* of all claims of the job */
+	uint32_t nonce; /* the join's block_id */
+	uint32_t count; /* proved: of its last transmission */
+	uint8_t proof[WEIR_CHALLENGE_BYTES]; /* proved: the long nonce */
+	uint64_t epoch; /* proved: of its key */
+};
+
 /* The collection of joins, in the home shard (the one of residue 0). */
 struct job_home {
 	bool announcing; /* an announcement is in progress */
 	uint16_t kept_s; /* seconds that a join counts without being repeated; not 0 */
 	uint16_t begun; /* the last generation that was tried; none is tried twice. 0: none yet */
 	uint16_t pending_count;
+	uint32_t claims; /* counts new joins */
 	uint64_t pending[MASK_WORDS];
 	uint64_t gone[MASK_WORDS]; /* pending sources that left meanwhile */
 	uint64_t in[MASK_WORDS]; /* sources whose joins began the running generation */
-	uint32_t pending_nonce[WEIR_SOURCES_MAX];
-	struct pktbuf_endpoint pending_endpoint[WEIR_SOURCES_MAX];
-	struct join_request request[WEIR_SOURCES_MAX];
-	uint32_t nonce[WEIR_SOURCES_MAX]; /* of the running generation */
-	uint32_t former[WEIR_SOURCES_MAX]; /* nonces of the former one; 0: none, or the same */
 	uint64_t present[MASK_WORDS]; /* in it, and has neither left nor joined again */
-	/* Of an authenticated job: */
+	struct join_request request[WEIR_SOURCES_MAX];
+	struct claim asking[WEIR_SOURCES_MAX]; /* of pending joins */
+	struct claim joined[WEIR_SOURCES_MAX]; /* of the running generation */
+	struct claim displaced[WEIR_SOURCES_MAX]; /* who lost its place last */
+	uint64_t tell[MASK_WORDS]; /* sources for which it has not been told */
+	uint32_t former[WEIR_SOURCES_MAX]; /* nonces of the former one; 0: none, or the same */
+	/* Of a job whose joins are proved: */
 	struct pktbuf_tag_key challenger; /* makes the challenges; drawn by the control thread */
 	uint64_t challenges; /* made so far */
-	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* that joins must quote */
-	uint8_t pending_proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* their long nonces */
-	uint8_t proof[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* of the running generation */
-};
-
-/* A source's keys in one shard. */
-struct source_keys {
-	struct pktbuf_tag_key generation; /* GMAC's, of the running generation */
-	uint8_t own[WEIR_KEY_BYTES]; /* its origin; also the key of joins and replies */
+	uint64_t quoted[MASK_WORDS]; /* sources whose challenge has served a join */
+	uint8_t challenge[WEIR_SOURCES_MAX][WEIR_CHALLENGE_BYTES]; /* that joins must quote */
+	uint8_t generation_challenge[WEIR_CHALLENGE_BYTES]; /* of the generation that begins */
 };
 
 /*
- * The keys of an authenticated job in one shard. A source's keys are derived when one of its packets needs them, so that
- * no worker stops to derive all at once, and kept, because each costs one or two HMACs and any host can cause that.
+ * The own keys of a job's sources in one shard. A key is derived when a packet of its source needs it, so that no worker
+ * stops to derive all at once, and kept, because deriving costs an HMAC and any host can cause it. While a rank changes
+ * hands, two epochs may take turns.
  */
-struct job_keys {
+struct own_keys {
 	uint8_t job[WEIR_KEY_BYTES];
+	struct own_key {
+		uint64_t epoch; /* of the source in the worker's job table */
+		uint64_t former_epoch; /* that it replaced at the same address; 0: none */
+		uint64_t derived_epoch; /* of the key */
+		bool derived;
+		uint8_t key[WEIR_KEY_BYTES];
+	} source[];
+};
+
+/* The keys of an authenticated job in one shard; a source's key is derived as above. */
+struct job_keys {
 	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* of the running generation */
 	uint8_t former_challenge[WEIR_CHALLENGE_BYTES]; /* of the one before */
+	uint64_t
+		epoch[WEIR_SOURCES_MAX]; /* in which the sources of the running generation joined */
+	uint64_t former_epoch[WEIR_SOURCES_MAX]; /* and of the one before */
 	uint16_t former; /* that generation; 0: there was none */
 	bool results_derived;
-	uint16_t source_end; /* the job's */
-	uint64_t derived[MASK_WORDS]; /* sources whose key of the generation is there */
-	uint64_t known[MASK_WORDS]; /* sources whose own key is there */
+	uint64_t derived[MASK_WORDS]; /* sources whose key is there */
+	uint8_t results_bytes[WEIR_KEY_BYTES]; /* what the sources get, wrapped */
 	struct pktbuf_tag_key results;
-	struct source_keys source[]; /* [source_end] */
+	struct pktbuf_tag_key source[]; /* contributions' keys of the running generation */
 };
 
 /* Where the payloads of tagged contributions lie that wait for verification, in their order: while a tag is verified,
@@ -247,7 +268,6 @@ struct emission {
 struct answers {
 	struct weir_header header;
 	struct weir_join_reply reply;
-	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* behind it, if the job is authenticated */
 	uint16_t next, end; /* as in an emission */
 };
 
@@ -261,6 +281,7 @@ struct contribution {
 	uint32_t place; /* in struct tagged */
 	uint32_t
 		serial; /* of the job on the receiving worker; the shard's owner may have another */
+	uint64_t epoch; /* whose key verified its tag, and will make that of an answer */
 	bool verified; /* its checksums are right; otherwise not verified yet */
 	bool learned; /* its source's flow cache entry comes from this packet */
 };

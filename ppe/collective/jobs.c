@@ -204,8 +204,7 @@ collective_job_memory(const struct ppe_job *job, unsigned int shard, unsigned in
 	bool home = job->fixed_generation == 0 && ppe_job_shard(job, 0, shards) == shard;
 
 	memory->block_tables += sizeof(struct job_shard) + job->window * sizeof(struct slot) +
-		(home ? sizeof(struct job_home) : 0) +
-		(job->authenticated ? job_keys_bytes(ppe_job_source_end(job)) : 0);
+		(home ? sizeof(struct job_home) : 0) + job_keys_bytes(job);
 	if (residues > 0)
 		memory->data_memory +=
 			rmw_pool_bytes(ppe_job_buffer_bytes(job), 2 * residues, DEVICE_PAGE);
@@ -285,8 +284,12 @@ collective_job_create(
 	}
 	for (uint32_t residue = 0; rc == 0 && residue < job->window; residue++)
 		js->slot[residue].next = residue;
+	if (rc == 0 && (job->proved || job->authenticated)) {
+		js->own = own_keys_create(job, js->source_end, setup->socket);
+		rc = js->own == NULL ? -ENOMEM : 0;
+	}
 	if (rc == 0 && job->authenticated) {
-		js->keys = job_keys_create(job, js->source_end, setup->socket);
+		js->keys = job_keys_create(js->source_end, setup->socket);
 		rc = js->keys == NULL ? -ENOMEM : 0;
 	}
 	if (rc == 0 && home) {
@@ -297,7 +300,7 @@ collective_job_create(
 			js->home->kept_s =
 				(uint16_t)(setup->config->joins_s != 0 ? setup->config->joins_s
 								       : JOIN_FORGOTTEN_S);
-		if (rc == 0 && js->keys != NULL)
+		if (rc == 0 && js->own != NULL)
 			rc = job_challenges_create(js->home);
 	}
 	if (rc == 0 && residues > 0)
@@ -327,7 +330,7 @@ collective_job_take(void *arg, uint8_t id, void *shard)
 		source_unbind(state->worker, former, (uint8_t)s);
 	state->job[id] = js;
 	if (js != NULL && js->keys != NULL && js->generation != 0)
-		job_keys_begin(state, js, js->generation, zeros);
+		job_keys_begin(state, js, js->generation, zeros, NULL);
 }
 
 /* Visits of a record per timeout. A block may become due just after a visit, and be put off once for waiting
@@ -370,24 +373,6 @@ set_rate(struct job_shard *js, const struct ppe_worker *worker, const struct ppe
 			burst_of(job, rate, residues), rte_get_tsc_hz(), worker->now);
 }
 
-/* Forget the joins of a source that left. During an announcement other workers read the pending joins, so the
- * source is only marked. */
-static void
-forget_joins(struct job_home *home, uint8_t source)
-{
-	mask_clear(home->in, source);
-	mask_clear(home->present, source);
-	home->request[source] = (struct join_request){0};
-	if (!mask_test(home->pending, source))
-		return;
-	if (home->announcing) {
-		mask_set(home->gone, source);
-		return;
-	}
-	mask_clear(home->pending, source);
-	home->pending_count--;
-}
-
 void
 rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 {
@@ -400,6 +385,20 @@ rank_sources(struct job_shard *js, const uint64_t sources[MASK_WORDS])
 	js->version++;
 }
 
+/* The source's key changes, if it has another epoch: its pending join is forgotten. */
+static void
+set_epoch(struct job_shard *js, const struct ppe_job *job, uint8_t source)
+{
+	struct own_key *own = &js->own->source[source];
+
+	if (!ppe_job_has(job, source) || own->epoch == job->epoch[source])
+		return;
+	own->former_epoch = js->address[source] == job->address[source] ? own->epoch : 0;
+	own->epoch = job->epoch[source];
+	if (js->home != NULL && own->former_epoch != 0)
+		forget_joins(js->home, source, false);
+}
+
 /* A member that left, or returned at another address, is a new one: forget its joins and endpoint. */
 static void
 set_members(struct collective *state, struct job_shard *js, const struct ppe_job *job)
@@ -410,11 +409,13 @@ set_members(struct collective *state, struct job_shard *js, const struct ppe_job
 	for (unsigned int s = 0; s < js->source_end; s++) {
 		uint32_t address = ppe_job_has(job, (uint8_t)s) ? job->address[s] : 0;
 
+		if (js->own != NULL)
+			set_epoch(js, job, (uint8_t)s);
 		if (js->address[s] == address)
 			continue;
 		if (js->address[s] != 0) {
 			source_unbind(state->worker, js, (uint8_t)s);
-			js->endpoint[s].valid = 0;
+			js->endpoint[s] = (struct pktbuf_endpoint){0};
 			js->flow[s] = (struct flow){0};
 			js->seen[s] = (struct source_activity){0};
 			js->late[s] = (struct source_late){0};
@@ -422,7 +423,7 @@ set_members(struct collective *state, struct job_shard *js, const struct ppe_job
 			mask_set(left, (uint8_t)s);
 		}
 		if (js->address[s] != 0 && js->home != NULL)
-			forget_joins(js->home, (uint8_t)s);
+			forget_joins(js->home, (uint8_t)s, true);
 		js->address[s] = address;
 		changed = true;
 	}
@@ -493,5 +494,6 @@ collective_job_destroy(void *shard, struct ppe_program_leaks *leaks)
 	rte_free(js->slot);
 	rte_free(js->home);
 	rte_free(js->keys);
+	rte_free(js->own);
 	rte_free(js);
 }

@@ -28,7 +28,8 @@ join_reply(const struct ppe_job *j)
 {
 	struct weir_join_reply reply = {
 		.dtype_op = (uint8_t)(j->dtype << 4 | j->op),
-		.flags = j->group != 0 ? WEIR_JOIN_MULTICAST : 0,
+		.flags = (uint8_t)((j->group != 0 ? WEIR_JOIN_MULTICAST : 0) |
+			(j->authenticated ? WEIR_JOIN_AUTHENTICATED : 0)),
 	};
 
 	weir_put16(reply.window, j->window);
@@ -42,22 +43,103 @@ join_reply(const struct ppe_job *j)
 /* Packets per step, so that other threads run in between. */
 #define ANSWER_STEP 8
 
+/* A source without a key keeps its link for so long after its last packet. */
+#define SOURCE_ALIVE_S 10
+
 static void
 send_accepted(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
 	const struct pktbuf_endpoint *to)
 {
+	struct collective *state = ppe_state(worker, thread);
 	struct answers *a = &lmem(thread)->answers;
-	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_TAG_BYTES];
+	const struct claim *joined = &js->home->joined[a->header.src_id];
+	uint8_t payload[sizeof(a->reply) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES + WEIR_TAG_BYTES];
 	uint8_t bytes = sizeof(a->reply);
 
 	memcpy(payload, &a->reply, bytes);
-	if (js->keys != NULL) {
-		memcpy(payload + bytes, a->challenge, WEIR_CHALLENGE_BYTES);
+	if (js->own != NULL) {
+		memcpy(payload + bytes,
+			js->keys != NULL ? js->keys->challenge : js->home->generation_challenge,
+			WEIR_CHALLENGE_BYTES);
 		bytes += WEIR_CHALLENGE_BYTES;
-		bytes += tag_reply(ppe_state(worker, thread), js, &a->header,
-			js->home->proof[a->header.src_id], payload, bytes);
+		if (js->keys != NULL)
+			bytes += wrap_results_key(
+				state, js, a->header.src_id, joined, payload + bytes);
+		bytes += tag_reply(
+			state, js, &a->header, joined->epoch, joined->proof, payload, bytes);
 	}
 	send_small(worker, js, to, &a->header, payload, bytes);
+}
+
+static bool
+is_same_process(const struct pktbuf_endpoint *a, const struct pktbuf_endpoint *b)
+{
+	return a->ip == b->ip && a->udp == b->udp && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+}
+
+/* The process that displaced the source's former one; NULL: none has joined since. */
+static const struct claim *
+successor(const struct job_home *home, uint8_t s)
+{
+	const struct claim *former = &home->displaced[s];
+	const struct claim *newer =
+		mask_test(home->pending, s) ? &home->asking[s] : &home->joined[s];
+
+	if (!former->at.valid || !newer->at.valid || is_same_process(&former->at, &newer->at) ||
+		(int32_t)(newer->order - former->order) < 0)
+		return NULL;
+	return newer;
+}
+
+/* Tell the source's former process whose join displaced its own. */
+static void
+tell_displaced(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t s)
+{
+	const struct claim *former = &js->home->displaced[s];
+	const struct claim *newer = successor(js->home, s);
+	const struct weir_header header = {
+		.extended = true,
+		.job_id = js->job,
+		.src_id = s,
+		.block_id = former->nonce,
+		.status = WEIR_STATUS_DISPLACED,
+		.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.collective = WEIR_COLLECTIVE_JOIN,
+	};
+	struct weir_displaced displaced;
+	uint8_t payload[sizeof(displaced) + WEIR_TAG_BYTES];
+	uint8_t bytes = sizeof(displaced);
+
+	if (newer == NULL)
+		return;
+	weir_put32(displaced.address, newer->at.ip);
+	weir_put16(displaced.port, newer->at.udp);
+	memcpy(displaced.mac, newer->at.mac, sizeof(displaced.mac));
+	memcpy(payload, &displaced, sizeof(displaced));
+	if (js->own != NULL)
+		bytes += tag_reply(ppe_state(worker, thread), js, &header, former->epoch,
+			former->proof, payload, bytes);
+	send_small(worker, js, &former->at, &header, payload, bytes);
+	js->count.results++;
+}
+
+static void
+tell_once(
+	struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js, uint8_t source)
+{
+	if (likely(!mask_test(js->home->tell, source)))
+		return;
+	mask_clear(js->home->tell, source);
+	tell_displaced(worker, thread, js, source);
+}
+
+/* The process loses its place as the source; it is told when another one has joined. */
+static void
+displace(struct job_home *home, uint8_t source, const struct claim *former)
+{
+	home->displaced[source] = *former;
+	mask_set(home->tell, source);
 }
 
 /* Answer the sources, each under its own nonce. */
@@ -77,11 +159,12 @@ answer(struct ppe_worker *worker, struct ppe_thread *thread)
 			continue;
 		to.extended = true;
 		a->header.src_id = (uint8_t)a->next;
-		a->header.block_id = js->home->nonce[a->next];
+		a->header.block_id = js->home->joined[a->next].nonce;
 		a->header.root = js->rank[a->next];
 		send_accepted(worker, thread, js, &to);
 		js->count.results++;
 		sent++;
+		tell_once(worker, thread, js, (uint8_t)a->next);
 	}
 	return a->next < a->end ? PPE_RUN(answer) : PPE_END;
 }
@@ -101,14 +184,12 @@ answer_joins(struct ppe_worker *worker, struct ppe_thread *thread, struct job_sh
 			.job_id = js->job,
 			.gen_id = js->generation,
 			.src_cnt = (uint8_t)js->nb_sources,
-			.flags = js->keys != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+			.flags = js->own != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
 			.collective = WEIR_COLLECTIVE_JOIN},
 		.reply = join_reply(j),
 		.next = only < 0 ? 0 : (uint16_t)only,
 		.end = only < 0 ? js->source_end : (uint16_t)(only + 1),
 	};
-	if (js->keys != NULL)
-		memcpy(a->challenge, js->keys->challenge, sizeof(a->challenge));
 	return PPE_RUN(answer);
 }
 
@@ -121,10 +202,10 @@ note_asking(struct job_home *home, uint8_t source, uint32_t nonce, uint32_t now)
 	if (!mask_test(home->pending, source)) {
 		asked->since = now;
 		asked->former_nonce = 0;
-	} else if (home->pending_nonce[source] != nonce) {
+	} else if (home->asking[source].nonce != nonce) {
 		if (asked->former_nonce == nonce)
 			asked->contested = now;
-		asked->former_nonce = home->pending_nonce[source];
+		asked->former_nonce = home->asking[source].nonce;
 	}
 	asked->last = now;
 	mask_clear(home->present, source);
@@ -147,27 +228,74 @@ forget_old(struct job_home *home, uint32_t now)
 		}
 }
 
-/* Keep the join in place of the source's former one. A tag does not cover the endpoint: a repeat with the same
- * proof, which any host can send, changes nothing. */
-static void
-collect(struct job_home *home, const struct ppe_thread *thread, const struct weir_header *h,
-	const struct weir_join_proof *proof, uint32_t now)
-{
-	bool base = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0;
+/* The join that a packet makes or repeats. */
+struct joining {
+	struct claim claim;
+	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* proved: that it quotes */
+	uint8_t source;
+	bool proved; /* the job's joins are */
+};
 
-	note_asking(home, h->src_id, h->block_id, now);
-	if (proof != NULL) {
-		if (mask_test(home->pending, h->src_id) &&
-			pktbuf_tag_equal(home->pending_proof[h->src_id], proof->nonce))
-			return;
-		memcpy(home->pending_proof[h->src_id], proof->nonce, sizeof(proof->nonce));
+static bool
+is_repeat(const struct joining *join, const struct claim *of)
+{
+	return join->claim.nonce == of->nonce &&
+		(!join->proved || pktbuf_tag_equal(join->claim.proof, of->proof));
+}
+
+/* Is it a later transmission than the last one? A tag does not cover switch port and MAC address: a copy of a proved
+ * join, which any host can send, must not move the source. */
+static bool
+is_later(const struct joining *join, const struct claim *last)
+{
+	return !join->proved || join->claim.count > last->count;
+}
+
+static bool
+is_pending(const struct job_home *home, const struct joining *join)
+{
+	return mask_test(home->pending, join->source) &&
+		is_repeat(join, &home->asking[join->source]);
+}
+
+/* Does the join quote its source's challenge? A challenge serves one join. Without one, the join may be old. */
+static bool
+quotes_challenge(struct job_home *home, const struct joining *join)
+{
+	uint8_t *challenge = home->challenge[join->source];
+
+	if (!join->proved)
+		return true;
+	if (mask_test(home->quoted, join->source)) {
+		mask_clear(home->quoted, join->source);
+		job_challenge_next(home, challenge);
 	}
-	if (!mask_test(home->pending, h->src_id)) {
-		mask_set(home->pending, h->src_id);
+	return pktbuf_tag_equal(challenge, join->challenge);
+}
+
+/* Keep the join in place of the source's former one. */
+static void
+collect(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct joining *join, uint32_t now)
+{
+	struct job_home *home = js->home;
+	struct claim *asking = &home->asking[join->source];
+	bool repeat = is_pending(home, join);
+	uint32_t order = repeat ? asking->order : ++home->claims;
+
+	note_asking(home, join->source, join->claim.nonce, now);
+	if (!mask_test(home->pending, join->source)) {
+		mask_set(home->pending, join->source);
 		home->pending_count++;
+	} else if (!repeat && !is_same_process(&asking->at, &join->claim.at)) {
+		displace(home, join->source, asking);
 	}
-	home->pending_nonce[h->src_id] = h->block_id;
-	endpoint_of(thread, !base, &home->pending_endpoint[h->src_id]);
+	*asking = join->claim;
+	asking->order = order;
+	if (repeat)
+		return;
+	mask_set(home->quoted, join->source);
+	tell_once(worker, thread, js, join->source);
 }
 
 static uint16_t
@@ -179,7 +307,7 @@ generation_after(const struct job_shard *js)
 	return next == WEIR_GEN_JOIN ? 1 : next;
 }
 
-/* Tell a joining source the present sources and, for an authenticated job, the challenge to quote. */
+/* Tell a joining source the present sources and, if its join is proved, the challenge to quote. */
 static void
 reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct job_shard *js)
 {
@@ -188,8 +316,8 @@ reply_waiting(struct ppe_worker *worker, struct ppe_thread *thread, const struct
 	uint8_t bytes = WEIR_BITMAP_BYTES;
 
 	memcpy(payload, js->home->pending, WEIR_BITMAP_BYTES);
-	if (js->keys != NULL) {
-		memcpy(payload + bytes, js->home->challenge, WEIR_CHALLENGE_BYTES);
+	if (js->own != NULL) {
+		memcpy(payload + bytes, js->home->challenge[h.src_id], WEIR_CHALLENGE_BYTES);
 		bytes += WEIR_CHALLENGE_BYTES;
 	}
 	h.src_cnt = (uint8_t)js->nb_sources;
@@ -226,54 +354,113 @@ ends_generation(const struct ppe_job *j, const struct job_shard *js)
 /* Is it a late copy of the join for the former generation, or for a revoked one after which the source has joined
  * again? Without a challenge, the copy looks like a new join. */
 static bool
-is_late_copy(const struct job_shard *js, const struct weir_header *h,
-	const struct weir_join_proof *proof)
+is_late_copy(const struct job_home *home, const struct joining *join)
 {
-	const struct job_home *home = js->home;
-	uint8_t s = h->src_id;
+	uint8_t s = join->source;
 
-	if (proof != NULL || h->block_id == 0)
+	if (join->proved || join->claim.nonce == 0)
 		return false;
-	return home->former[s] == h->block_id ||
-		(home->nonce[s] == h->block_id && mask_test(home->pending, s) &&
-			home->pending_nonce[s] != h->block_id);
+	return home->former[s] == join->claim.nonce ||
+		(home->joined[s].nonce == join->claim.nonce && mask_test(home->pending, s) &&
+			home->asking[s].nonce != join->claim.nonce);
 }
 
-/* The verified proof of an authenticated job's join; NULL: the job has none. */
-static const struct weir_join_proof *
-proof_of(const struct job_shard *js, struct ppe_thread *thread, struct weir_join_proof *room)
+static bool
+is_at_same_link(const struct pktbuf_endpoint *a, const struct pktbuf_endpoint *b)
 {
-	if (js->keys == NULL)
-		return NULL;
-	return rte_pktmbuf_read(thread->packet, lmem(thread)->c.payload, sizeof(*room), room);
+	return a->port == b->port && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+}
+
+/* Without a proof the source's link must do: does this join come from another one while the source is alive on its
+ * own? */
+static bool
+is_usurping(const struct job_shard *js, const struct joining *join, uint32_t now)
+{
+	const struct job_home *home = js->home;
+	const struct claim *asking = &home->asking[join->source];
+	const struct claim *joined = &home->joined[join->source];
+	uint32_t heard = js->seen[join->source].heard;
+	uint32_t accepted = home->request[join->source].accepted;
+	uint64_t hz = rte_get_tsc_hz();
+
+	if (join->proved)
+		return false;
+	if (mask_test(home->pending, join->source))
+		return asking->nonce != join->claim.nonce &&
+			!is_at_same_link(&asking->at, &join->claim.at);
+	return joined->at.valid && !is_at_same_link(&joined->at, &join->claim.at) &&
+		RTE_MIN(ticks_since(heard, now), ticks_since(accepted, now)) <
+		(SOURCE_ALIVE_S * hz) >> HEARD_SHIFT;
+}
+
+/* Does the packet come from the process that was the source before? */
+static bool
+is_from_displaced(const struct claim *displaced, const struct pktbuf_endpoint *seen)
+{
+	return displaced->at.valid && displaced->at.port == seen->port &&
+		is_same_process(&displaced->at, seen);
+}
+
+struct ppe_next
+strayed(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	const struct collective *state = ppe_state(worker, thread);
+	const struct contribution *c = &lmem(thread)->c;
+	struct job_shard *js = state->job[c->header.job_id];
+	uint8_t source = c->header.src_id;
+	struct pktbuf_endpoint seen;
+
+	endpoint_of(thread, true, &seen);
+	if (js != NULL && js->home != NULL && js->serial == c->serial &&
+		is_from_displaced(&js->home->displaced[source], &seen) &&
+		guard_conforms(worker, thread->port, GUARD_REPLIES))
+		tell_displaced(worker, thread, js, source);
+	return end_dropped(worker, thread, PPE_DROP_ADDRESS);
+}
+
+static struct joining
+joining_of(const struct job_shard *js, struct ppe_thread *thread, const struct weir_header *h)
+{
+	const struct contribution *c = &lmem(thread)->c;
+	struct joining join = {.source = h->src_id, .proved = js->own != NULL};
+	struct weir_join_proof room = {0};
+
+	if (join.proved) {
+		const struct weir_join_proof *proof =
+			rte_pktmbuf_read(thread->packet, c->payload, sizeof(room), &room);
+
+		memcpy(join.challenge, proof->challenge, sizeof(join.challenge));
+		memcpy(join.claim.proof, proof->nonce, sizeof(join.claim.proof));
+		join.claim.count = weir_get32(proof->count);
+		join.claim.epoch = c->epoch;
+	}
+	join.claim.nonce = h->block_id;
+	endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, &join.claim.at);
+	return join;
 }
 
 /* Is it the source's join for the running generation? A source that repeats its join for a revoked generation
  * joins the next one. During an announcement home->in is empty, because the answer would belong to the next
  * generation. */
 static bool
-accepted(const struct job_shard *js, const struct weir_header *h,
-	const struct weir_join_proof *proof)
+accepted(const struct job_shard *js, const struct weir_header *h, const struct joining *join)
 {
 	return !js->revoked && mask_test(js->home->in, h->src_id) &&
-		js->home->nonce[h->src_id] == h->block_id &&
-		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == js->generation) &&
-		(proof == NULL || pktbuf_tag_equal(js->home->proof[h->src_id], proof->nonce));
+		is_repeat(join, &js->home->joined[h->src_id]) &&
+		(h->gen_id == WEIR_GEN_JOIN || h->gen_id == js->generation);
 }
 
 /*
  * An accepted join is repeated from elsewhere: the source's MAC address or port has changed (bonding), or the accepted
- * join had a damaged source MAC address, which no checksum covers. The last join counts, but not in an authenticated
- * job, whose tags do not cover the Ethernet header: any host could move a source with a copy of its join.
+ * join had a damaged source MAC address, which no checksum covers. The last join counts.
  */
 static bool
-has_moved(const struct job_shard *js, const struct ppe_thread *thread, const struct weir_header *h,
-	struct pktbuf_endpoint *seen)
+has_moved(const struct job_shard *js, const struct joining *join)
 {
-	const struct pktbuf_endpoint *known = &js->endpoint[h->src_id];
+	const struct pktbuf_endpoint *known = &js->endpoint[join->source];
+	const struct pktbuf_endpoint *seen = &join->claim.at;
 
-	endpoint_of(thread, (h->flags & WEIR_FLAG_BASE_RESULTS) == 0, seen);
-	return js->keys == NULL && known->valid &&
+	return known->valid &&
 		(memcmp(known->mac, seen->mac, sizeof(seen->mac)) != 0 ||
 			known->port != seen->port || known->udp != seen->udp);
 }
@@ -287,6 +474,69 @@ hold_back(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard
 	return PPE_END;
 }
 
+/* The accepted join is repeated: answer it, and follow its source. */
+static struct ppe_next
+join_again(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct joining *join, uint32_t now)
+{
+	struct announcement *announcement = &lmem(thread)->announcement;
+	struct claim *joined = &js->home->joined[join->source];
+	bool moved = has_moved(js, join);
+
+	if (!is_later(join, joined)) {
+		ppe_drop(worker, thread, PPE_DROP_STALE);
+		return PPE_END;
+	}
+	if (unlikely(moved && js->home->announcing))
+		return hold_back(worker, thread, js);
+	joined->at = join->claim.at;
+	joined->count = join->claim.count;
+	js->home->request[join->source].accepted = now;
+	if (likely(!moved))
+		return answer_joins(worker, thread, js, join->source);
+	js->home->announcing = true;
+	*announcement = (struct announcement){.home = js->home,
+		.endpoint = joined->at,
+		.serial = js->serial,
+		.home_worker = worker->id,
+		.generation = js->generation,
+		.job = js->job,
+		.source = join->source};
+	return ppe_hop_certain(worker, thread, 0, follow);
+}
+
+/* A join that is not of the running generation, or PPE_DROP_COUNT: it may begin the next one. */
+static enum ppe_drop
+check_join(struct ppe_worker *worker, struct ppe_thread *thread, struct job_shard *js,
+	const struct weir_header *h, const struct joining *join, uint32_t now)
+{
+	const struct ppe_job *j = worker->jobs->by_id[h->job_id];
+	struct job_home *home = js->home;
+	const struct claim *displaced = &home->displaced[h->src_id];
+
+	if (unlikely(h->gen_id != WEIR_GEN_JOIN))
+		return PPE_DROP_STALE; /* a repeat for a generation that does not run here */
+	if (home->announcing)
+		return PPE_DROP_HELD_BACK;
+	forget_old(home, now);
+	if (successor(home, h->src_id) != NULL && is_from_displaced(displaced, &join->claim.at) &&
+		is_repeat(join, displaced)) {
+		home->request[h->src_id].contested = now;
+		if (guard_conforms(worker, thread->port, GUARD_REPLIES))
+			tell_displaced(worker, thread, js, h->src_id);
+		return PPE_DROP_ADDRESS;
+	}
+	if (join->proved && join->claim.epoch != j->epoch[h->src_id])
+		return PPE_DROP_STALE; /* its membership is over */
+	if (unlikely(is_late_copy(home, join)))
+		return PPE_DROP_STALE;
+	if (is_usurping(js, join, now))
+		return PPE_DROP_ADDRESS;
+	if (is_pending(home, join) && !is_later(join, &home->asking[h->src_id]))
+		return PPE_DROP_STALE;
+	return PPE_DROP_COUNT;
+}
+
 struct ppe_next
 join(struct ppe_worker *worker, struct ppe_thread *thread)
 {
@@ -297,77 +547,39 @@ join(struct ppe_worker *worker, struct ppe_thread *thread)
 	struct announcement *announcement = &lmem(thread)->announcement;
 	const struct ppe_job *j = worker->jobs->by_id[h.job_id];
 	uint32_t now = heard_now(worker->now);
-	struct weir_join_proof room;
-	const struct weir_join_proof *proof;
-	struct pktbuf_endpoint seen;
+	struct joining join;
+	enum ppe_drop reason;
 	bool fresh;
 
 	if (unlikely(js == NULL || js->serial != lmem(thread)->c.serial ||
-		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src)) {
-		ppe_drop(worker, thread, PPE_DROP_UNKNOWN_JOB);
-		return PPE_END;
-	}
-	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0) {
-		ppe_drop(worker, thread, PPE_DROP_LENGTH);
-		return PPE_END;
-	}
-	if (home == NULL) {
-		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
-		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
-		return PPE_END;
-	}
-	proof = proof_of(js, thread, &room);
-	if (proof != NULL && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0) {
-		/* The base form has no tags. */
-		reply_status(worker, thread, &h, WEIR_STATUS_UNSUPPORTED, NULL, 0);
-		ppe_drop(worker, thread, PPE_DROP_UNSUPPORTED);
-		return PPE_END;
-	}
+		    !ppe_job_has(j, h.src_id) || j->address[h.src_id] != thread->head.ip_src))
+		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
+	if (lmem(thread)->c.bytes != 0 || h.grad_cnt != 0)
+		return end_dropped(worker, thread, PPE_DROP_LENGTH);
+	/* The base form has no tags. */
+	if (home == NULL || (js->keys != NULL && (h.flags & WEIR_FLAG_BASE_RESULTS) != 0))
+		return refuse(worker, thread, PPE_DROP_UNSUPPORTED, WEIR_STATUS_UNSUPPORTED);
+	join = joining_of(js, thread, &h);
 	js->count.joins++;
-	/* Without the current challenge it may be a replay: only answer it. */
-	fresh = proof == NULL || pktbuf_tag_equal(proof->challenge, home->challenge);
-	if (accepted(js, &h, proof)) {
-		if (fresh)
-			home->request[h.src_id].accepted = now;
-		if (unlikely(has_moved(js, thread, &h, &seen))) {
-			if (home->announcing)
-				return hold_back(worker, thread, js);
-			home->announcing = true;
-			*announcement = (struct announcement){.home = home,
-				.endpoint = seen,
-				.serial = js->serial,
-				.home_worker = worker->id,
-				.generation = js->generation,
-				.job = js->job,
-				.source = h.src_id};
-			return ppe_hop_certain(worker, thread, 0, follow);
-		}
-		return answer_joins(worker, thread, js, h.src_id);
-	}
-	if (unlikely(h.gen_id != WEIR_GEN_JOIN)) {
-		/* A repeat for a generation that does not run here. */
-		ppe_drop(worker, thread, PPE_DROP_STALE);
-		return PPE_END;
-	}
-	if (home->announcing)
-		return hold_back(worker, thread, js);
-	if (unlikely(is_late_copy(js, &h, proof))) {
-		ppe_drop(worker, thread, PPE_DROP_STALE);
-		return PPE_END;
-	}
+	if (accepted(js, &h, &join))
+		return join_again(worker, thread, js, &join, now);
 	/* Without a proof, only the process that has joined may move to another port. */
-	if (proof == NULL &&
-		!(mask_test(home->pending, h.src_id) &&
-			home->pending_nonce[h.src_id] == h.block_id) &&
-		!guard_passes(worker, thread, GUARD_NO_JOB))
+	if (!join.proved && !is_pending(home, &join) && !guard_passes(worker, thread, GUARD_NO_JOB))
 		return PPE_END;
-	forget_old(home, now);
+	reason = check_join(worker, thread, js, &h, &join, now);
+	if (unlikely(reason == PPE_DROP_HELD_BACK))
+		return hold_back(worker, thread, js);
+	if (unlikely(reason != PPE_DROP_COUNT))
+		return end_dropped(worker, thread, reason);
+	fresh = is_pending(home, &join) || quotes_challenge(home, &join);
 	if (fresh)
-		collect(home, thread, &h, proof, now);
+		collect(worker, thread, js, &join, now);
 	if (home->pending_count < js->nb_sources)
 		return wait_for_others(worker, thread, js, fresh && ends_generation(j, js));
 	home->announcing = true;
 	home->begun = generation_after(js);
+	if (js->own != NULL)
+		job_challenge_next(home, home->generation_challenge);
 	memset(home->in, 0, sizeof(home->in)); /* the former generation is over */
 	*announcement = (struct announcement){.home = home,
 		.serial = js->serial,
@@ -398,8 +610,9 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	if (likely(js != NULL)) {
 		/* The thread may visit a shard twice. */
 		if (js->keys != NULL && js->generation != announcement->generation)
-			job_keys_begin(
-				state, js, announcement->generation, announcement->home->challenge);
+			job_keys_begin(state, js, announcement->generation,
+				announcement->home->generation_challenge,
+				announcement->home->asking);
 		if (unlikely(!job_shard_begin(
 			    state, js, announcement->generation, announcement->home)))
 			announcement->missed = true;
@@ -411,6 +624,34 @@ adopt(struct ppe_worker *worker, struct ppe_thread *thread)
 	return ppe_hop_certain(worker, thread, announcement->home_worker, joined);
 }
 
+/* Forget the source's pending join. */
+static void
+withdraw(struct job_home *home, uint8_t source)
+{
+	mask_clear(home->pending, source);
+	home->pending_count--;
+	displace(home, source, &home->asking[source]);
+}
+
+/* During an announcement other workers read the pending joins, so the source is only marked. */
+void
+forget_joins(struct job_home *home, uint8_t source, bool removed)
+{
+	if (removed) {
+		mask_clear(home->in, source);
+		mask_clear(home->present, source);
+		displace(home, source, &home->joined[source]);
+		home->joined[source] = (struct claim){0};
+		home->request[source] = (struct join_request){0};
+	}
+	if (mask_test(home->pending, source)) {
+		if (home->announcing)
+			mask_set(home->gone, source);
+		else
+			withdraw(home, source);
+	}
+}
+
 /* A member left during the announcement: abandon the generation and its number, which no source knows. The others'
  * joins stay. True: abandoned. */
 static bool
@@ -420,12 +661,34 @@ abandon(struct job_home *home)
 
 	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++)
 		if (mask_test(home->gone, (uint8_t)s)) {
-			mask_clear(home->pending, (uint8_t)s);
-			home->pending_count--;
+			withdraw(home, (uint8_t)s);
 			any = true;
 		}
 	memset(home->gone, 0, sizeof(home->gone));
 	return any;
+}
+
+/* The pending joins are those of the running generation. */
+static void
+adopt_joins(struct job_shard *js)
+{
+	struct job_home *home = js->home;
+
+	for (unsigned int s = 0; s < js->source_end; s++) {
+		struct claim *joined = &home->joined[s], *asking = &home->asking[s];
+
+		/* A source that entered both generations with one join may still wait for its answer. */
+		home->former[s] = joined->nonce == asking->nonce ? 0 : joined->nonce;
+		if (joined->at.valid && !is_same_process(&joined->at, &asking->at))
+			displace(home, (uint8_t)s, joined);
+		*joined = *asking;
+		*asking = (struct claim){0};
+		home->request[s].accepted = home->request[s].last;
+	}
+	memcpy(home->in, home->pending, sizeof(home->in));
+	memcpy(home->present, home->pending, sizeof(home->present));
+	memset(home->pending, 0, sizeof(home->pending));
+	home->pending_count = 0;
 }
 
 /* The announcement is over: the generation begins, and all sources are answered. */
@@ -451,22 +714,7 @@ joined(struct ppe_worker *worker, struct ppe_thread *thread)
 		lmem(thread)->announcement.missed = false;
 		return ppe_hop_certain(worker, thread, 0, adopt);
 	}
-	/* A source that entered both generations with one join may still wait for its answer. */
-	for (unsigned int s = 0; s < js->source_end; s++)
-		home->former[s] = home->nonce[s] == home->pending_nonce[s] ? 0 : home->nonce[s];
-	memcpy(home->nonce, home->pending_nonce, sizeof(home->nonce));
-	memcpy(home->proof, home->pending_proof, sizeof(home->proof));
-	memcpy(home->in, home->pending, sizeof(home->in));
-	memcpy(home->present, home->pending, sizeof(home->present));
-	for (unsigned int s = 0; s < js->source_end; s++)
-		home->request[s].accepted = home->request[s].last;
-	memset(home->pending, 0, sizeof(home->pending));
-	memset(home->pending_nonce, 0, sizeof(home->pending_nonce));
-	memset(home->pending_proof, 0, sizeof(home->pending_proof));
-	memset(home->pending_endpoint, 0, sizeof(home->pending_endpoint));
-	home->pending_count = 0;
-	if (js->keys != NULL)
-		job_challenge_next(home);
+	adopt_joins(js);
 	home->announcing = false;
 	js->count.generations++; /* in the home shard only: the shards are summed */
 	return answer_joins(worker, thread, js, -1);
@@ -536,6 +784,7 @@ followed(struct ppe_worker *worker, struct ppe_thread *thread)
 
 const struct ppe_segment_name join_segments[] = {
 	{join, "join"},
+	{strayed, "strayed"},
 	{adopt, "adopt"},
 	{joined, "joined"},
 	{revoke, "revoke"},

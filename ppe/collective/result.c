@@ -102,21 +102,27 @@ reply_status(struct ppe_worker *worker, const struct ppe_thread *thread,
 	endpoint_of(thread, asked->extended, &to);
 	header.gen_id = WEIR_GEN_JOIN;
 	if (js != NULL) {
-		header.gen_id = js->revoked ? WEIR_GEN_JOIN : js->generation;
+		/* The sender of a refused packet must not learn the generation. */
+		if (!js->revoked && status != WEIR_STATUS_REFUSED)
+			header.gen_id = js->generation;
 		js->count.results++;
 	}
 	header.status = (uint8_t)status;
 	header.grad_cnt = 0;
 	header.flags = 0;
 	header.degraded = status == WEIR_STATUS_WAITING;
-	if (js != NULL && js->keys != NULL) {
+	if (js != NULL && status != WEIR_STATUS_REFUSED &&
+		(js->keys != NULL ||
+			(js->own != NULL && asked->collective == WEIR_COLLECTIVE_JOIN))) {
 		uint8_t answered[WEIR_TAG_BYTES];
 
 		answered_bytes(thread, asked, answered);
 		header.flags = WEIR_FLAG_AUTHENTICATED;
 		if (bytes > 0)
 			memcpy(tagged, payload, bytes);
-		bytes += tag_reply(state, js, &header, answered, tagged, bytes);
+		bytes += tag_reply(state, js, &header,
+			lmem((struct ppe_thread *)(uintptr_t)thread)->c.epoch, answered, tagged,
+			bytes);
 		payload = tagged;
 	}
 	send_small(worker, payer, &to, &header, payload, bytes);

@@ -154,19 +154,17 @@ timeout_rearm(struct collective *state, const struct job_shard *js)
 
 /* The source has no endpoint, gets no more results, and its packets are answered `expired`. */
 static void
-expel_source(struct collective *state, struct job_shard *job, uint8_t source)
+expel_source(struct job_shard *job, uint8_t source)
 {
-	static const struct pktbuf_endpoint nowhere;
-
 	mask_set(job->expelled, source);
 	job->target--;
 	job->count.expelled++;
-	source_is_at(state->worker, job, source, &nowhere);
+	job->endpoint[source].valid = 0;
+	job->version++;
 }
 
 static bool
-expel_silent(struct collective *state, struct job_shard *job, const struct slot *slot,
-	uint64_t patience, uint64_t now)
+expel_silent(struct job_shard *job, const struct slot *slot, uint64_t patience, uint64_t now)
 {
 	bool any = false;
 
@@ -179,7 +177,7 @@ expel_silent(struct collective *state, struct job_shard *job, const struct slot 
 			continue;
 		if (heard != 0 && ticks_since(heard, heard_now(now)) < patience >> HEARD_SHIFT)
 			continue;
-		expel_source(state, job, source);
+		expel_source(job, source);
 		any = true;
 	}
 	return any;
@@ -197,7 +195,7 @@ expel(struct collective *state, struct job_shard *job, struct slot *slot, uint64
 	patience = j->dead_after_ms * state->tsc_per_ms;
 	if (slot->held_since == 0)
 		slot->held_since = now;
-	if (now - slot->held_since < patience || !expel_silent(state, job, slot, patience, now))
+	if (now - slot->held_since < patience || !expel_silent(job, slot, patience, now))
 		return;
 	for (unsigned int residue = 0; residue < job->window; residue++)
 		if (job->slot[residue].current != NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rig with an authenticated job, and its hosts: they know the key, join, contribute under right tags,
- * and hold the answers' tags against the model's. For one test file each; main thread.
+ * A rig with an authenticated job, or one whose joins alone are proved, and its hosts: they know the key, join,
+ * contribute under right tags, and hold the answers' tags against the model's. For one test file each; main thread.
  */
 #ifndef TESTS_EAL_AUTH_RIG_H
 #define TESTS_EAL_AUTH_RIG_H
@@ -17,13 +17,15 @@
 #define WINDOW  4
 #define TAG     WEIR_TAG_BYTES
 #define HEADER  42 /* where the aggregation header begins */
+#define MAC     11 /* the last byte of the sender's */
 
 static uint8_t frame[RIG_FRAME_MAX], answer[RIG_FRAME_MAX];
 static uint8_t job_key[32], source_key[SOURCES][32];
 static uint64_t random_state;
-static bool job_revokes; /* before start(), as are these: */
+static bool job_revokes, job_plain; /* before start(), as are these; plain: only joins have tags */
 static unsigned int rig_threads = 8;
 static const struct ppe_program *const *rig_programs;
+static uint32_t transmissions; /* of joins */
 
 /* What a generation's packets are made with. */
 static struct epoch {
@@ -45,8 +47,9 @@ start(unsigned int workers, uint16_t elements, enum ppe_policy policy, uint32_t 
 	for (unsigned int i = 0; i < sizeof(job_key); i++)
 		job_key[i] = (uint8_t)rig_random(&random_state);
 	for (unsigned int s = 0; s < SOURCES; s++)
-		tags_source_key(job_key, (uint8_t)s, source_key[s]);
-	config.job[0].authenticated = true;
+		tags_source_key(job_key, (uint8_t)s, 0, source_key[s]);
+	config.job[0].proved = true;
+	config.job[0].authenticated = !job_plain;
 	config.job[0].revoke = job_revokes;
 	config.job[0].policy = (uint8_t)policy;
 	config.job[0].timeout_ms = timeout_ms;
@@ -70,6 +73,10 @@ take(unsigned int source, const uint8_t **payload, unsigned int *bytes)
 	cr_assert_gt(n, 0, "source %u gets nothing", source);
 	cr_assert(rig_parse(answer, n, &h, payload, bytes));
 	cr_assert(rig_checksums_hold(answer));
+	if (job_plain && h.collective != WEIR_COLLECTIVE_JOIN) {
+		cr_assert_eq(h.flags, 0);
+		return h;
+	}
 	cr_assert(h.extended && h.flags == WEIR_FLAG_AUTHENTICATED && *bytes >= TAG);
 	*bytes -= TAG;
 	return h;
@@ -108,15 +115,17 @@ join_frame(unsigned int source, const uint8_t challenge[16], const uint8_t nonce
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.flags = WEIR_FLAG_AUTHENTICATED,
 		.extended = true};
-	uint8_t payload[48], header[16], message[48];
+	uint8_t payload[sizeof(struct weir_join_proof) + TAG] = {0};
+	unsigned int n;
 
 	memcpy(payload, challenge, 16);
 	memcpy(payload + 16, nonce, 16);
-	weir_header_write(&h, header);
-	memcpy(message, header, 16);
-	memcpy(message + 16, payload, 32);
-	tags_hmac(source_key[source], "weir join", message, 48, NULL, 0, payload + 32);
-	return rig_frame(frame, source, &h, payload, sizeof(payload));
+	weir_put32(payload + 32, ++transmissions);
+	n = rig_frame(frame, source, &h, payload, sizeof(payload));
+	tags_join(source_key[source], weir_get32(frame + 26), weir_get16(frame + 34),
+		frame + HEADER, frame + n - TAG);
+	rig_fix_checksums(frame);
+	return n;
 }
 
 static inline void
@@ -126,9 +135,9 @@ draw(uint8_t nonce[16])
 		nonce[i] = (uint8_t)rig_random(&random_state);
 }
 
-/* What the switch challenges joins with. */
+/* What the switch challenges joins of the source with. */
 static inline void
-ask_challenge(uint8_t challenge[16])
+ask_challenge(unsigned int source, uint8_t challenge[16])
 {
 	static const uint8_t none[16];
 	const uint8_t *payload;
@@ -137,47 +146,59 @@ ask_challenge(uint8_t challenge[16])
 	uint8_t nonce[16];
 
 	draw(nonce);
-	rig_send(&rig, 0, frame, join_frame(0, none, nonce));
-	h = take(0, &payload, &bytes);
+	rig_send(&rig, source, frame, join_frame(source, none, nonce));
+	h = take(source, &payload, &bytes);
 	cr_assert_eq(h.status, WEIR_STATUS_WAITING);
 	cr_assert_eq(bytes, 48);
-	cr_assert(reply_holds(0, nonce, bytes));
+	cr_assert(reply_holds(source, nonce, bytes));
 	memcpy(challenge, payload + 32, 16);
+}
+
+/* The answer to an accepted join begins the generation `now`. */
+static inline void
+take_accepted(unsigned int s, const uint8_t nonce[16])
+{
+	const uint8_t *payload;
+	unsigned int bytes;
+	struct weir_header h = take(s, &payload, &bytes);
+
+	cr_assert_eq(h.status, WEIR_STATUS_OK);
+	cr_assert_eq(bytes, job_plain ? 32 : 64);
+	cr_assert_eq(payload[7], job_plain ? 0 : WEIR_JOIN_AUTHENTICATED);
+	cr_assert(reply_holds(s, nonce, bytes));
+	now.generation = h.gen_id;
+	memcpy(now.challenge, payload + 16, 16);
+	tags_contributions_key(source_key[s], now.challenge, now.generation, now.source[s]);
+	if (job_plain)
+		return;
+	tags_results_key(job_key, now.challenge, now.generation, now.results);
+	tags_wrap(source_key[s], nonce, now.challenge, now.generation,
+		(uint8_t *)(uintptr_t)payload + 32);
+	cr_assert_arr_eq(payload + 32, now.results, 32, "the wrapped key of source %u", s);
 }
 
 static inline void
 enter(void)
 {
-	uint8_t nonce[SOURCES][16];
+	uint8_t nonce[SOURCES][16], challenge[16];
 	const uint8_t *payload;
 	unsigned int bytes;
 
 	before = now;
-	ask_challenge(now.challenge);
 	for (unsigned int s = 0; s < SOURCES; s++) {
+		ask_challenge(s, challenge);
 		draw(nonce[s]);
-		rig_send(&rig, s, frame, join_frame(s, now.challenge, nonce[s]));
+		rig_send(&rig, s, frame, join_frame(s, challenge, nonce[s]));
 		if (s + 1 == SOURCES)
 			break;
 		cr_assert_eq(take(s, &payload, &bytes).status, WEIR_STATUS_WAITING);
 		cr_assert(reply_holds(s, nonce[s], bytes));
 		cr_assert_eq(payload[0], (2u << s) - 1u);
 	}
-	for (unsigned int s = 0; s < SOURCES; s++) {
-		struct weir_header h = take(s, &payload, &bytes);
-
-		cr_assert_eq(h.status, WEIR_STATUS_OK);
-		cr_assert_eq(bytes, 32);
-		cr_assert(reply_holds(s, nonce[s], bytes));
-		cr_assert_arr_eq(payload + 16, now.challenge, 16);
-		now.generation = h.gen_id;
-	}
+	for (unsigned int s = 0; s < SOURCES; s++)
+		take_accepted(s, nonce[s]);
 	cr_assert_neq(now.generation, before.generation);
 	cr_assert_neq(memcmp(now.challenge, before.challenge, 16), 0);
-	for (unsigned int s = 0; s < SOURCES; s++)
-		tags_generation_key(source_key[s], now.challenge, now.generation, now.source[s]);
-	tags_results_key(job_key, now.results);
-	tags_generation_key(now.results, now.challenge, now.generation, now.results);
 }
 
 /* --- contributions ------------------------------------------------------------------------------ */
@@ -192,7 +213,7 @@ header(const struct epoch *epoch, unsigned int source, uint32_t block, unsigned 
 		.grad_cnt = (uint16_t)count,
 		.collective = count == 0 ? WEIR_COLLECTIVE_BARRIER : WEIR_COLLECTIVE_ALLREDUCE,
 		.dtype = WEIR_DTYPE_INT32,
-		.flags = WEIR_FLAG_AUTHENTICATED,
+		.flags = job_plain ? 0 : WEIR_FLAG_AUTHENTICATED,
 		.extended = true};
 }
 
@@ -219,7 +240,7 @@ contribution(const struct weir_header *h, const uint8_t key[32], uint64_t number
 	}
 	weir_header_write(h, bare);
 	tags_gmac(key, 0, number, bare, payload, bytes, payload + bytes);
-	return rig_frame(frame, h->src_id, h, payload, bytes + TAG);
+	return rig_frame(frame, h->src_id, h, payload, bytes + (job_plain ? 0 : TAG));
 }
 
 static inline void
@@ -242,7 +263,8 @@ expect_result(uint32_t block, unsigned int count, enum weir_status status, unsig
 		cr_assert_eq(h.status, status, "%s", weir_status_text(h.status));
 		cr_assert(h.block_id == block && h.src_id == s);
 		cr_assert_eq(bytes, count * 4 + (status == WEIR_STATUS_PARTIAL ? 32 : 0));
-		cr_assert(result_holds(&h, bytes), "block %u of %u elements", block, count);
+		cr_assert(job_plain || result_holds(&h, bytes), "block %u of %u elements", block,
+			count);
 		for (unsigned int i = 0; i < count; i++) {
 			uint32_t sum = 0, got;
 

@@ -18,7 +18,7 @@ start(unsigned int workers, bool authenticated)
 	struct rig_config config = {.workers = workers, .threads = 4, .ports = 2, .jobs = 1};
 
 	config.job[0] = rig_job(1, 2, WINDOW, 16);
-	config.job[0].authenticated = authenticated;
+	config.job[0].proved = config.job[0].authenticated = authenticated;
 	rig_start(&rig, &config);
 }
 
@@ -99,7 +99,7 @@ Test(ppe_heard, a_stranger_is_known_by_its_address, .timeout = 90)
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.flags = WEIR_FLAG_AUTHENTICATED,
 		.extended = true};
-	const uint8_t proof[48] = {0};
+	const uint8_t proof[52] = {0};
 	struct ppe_stats stats;
 
 	start(1, true);
@@ -121,7 +121,7 @@ Test(ppe_heard, not_without_the_key, .timeout = 90)
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.flags = WEIR_FLAG_AUTHENTICATED,
 		.extended = true};
-	const uint8_t proof[48] = {0};
+	const uint8_t proof[52] = {0};
 	struct ppe_stats stats;
 
 	start(2, true);
@@ -129,6 +129,7 @@ Test(ppe_heard, not_without_the_key, .timeout = 90)
 	rig_send(&rig, 0, frame, rig_frame(frame, 0, &h, proof, sizeof(proof)));
 	rig_settle(&rig, &stats);
 	cr_expect_not(source_0().heard);
-	cr_expect_eq(stats.drops[PPE_DROP_FORGED], 1 + WINDOW);
+	cr_expect_eq(stats.drops[PPE_DROP_FORGED], 1);
+	cr_expect_eq(stats.drops[PPE_DROP_NOT_JOINED], WINDOW);
 	stop();
 }

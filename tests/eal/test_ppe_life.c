@@ -232,7 +232,7 @@ Test(ppe_life, hostile_packets_are_counted_and_touch_nothing, .timeout = 90)
 	expect_drop(PPE_DROP_UNKNOWN_JOB, 1);
 	h = rig_contribution(1, generation, 3, 0, 8);
 	offer(&h, 32);
-	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, generation);
+	cr_expect_eq(expect(1, WEIR_STATUS_REFUSED, &payload, &bytes).gen_id, WEIR_GEN_JOIN);
 	expect_drop(PPE_DROP_UNKNOWN_SOURCE, 1);
 	h = rig_contribution(1, generation, 1, 0, 8);
 	offer(&h, 31);

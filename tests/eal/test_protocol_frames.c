@@ -246,6 +246,24 @@ Test(protocol_frames, collectives, .timeout = 90)
 	stop();
 }
 
+Test(protocol_frames, displaced, .timeout = 90)
+{
+	unsigned int bytes;
+
+	start(PPE_POLICY_WAIT, 1000, 0);
+	send_page(0, "Join");
+	skip(0);
+	/* Another process, at UDP port 40100, with a nonce of its own. */
+	bytes = of_page("Join", frame);
+	frame[35] += 100;
+	frame[46]++;
+	rig_fix_checksums(frame);
+	rig_send(&rig, 0, frame, bytes);
+	expect(0, "Displaced");
+	skip(0);
+	stop();
+}
+
 Test(protocol_frames, refusals, .timeout = 90)
 {
 	const float one = 1;

@@ -169,12 +169,12 @@ def attack(rack, runs, old=None):
 
 
 def changed_nothing(rack, runs, repeated, generations=1):
-    """The sums are right, and what was sent beside them is dropped under its reasons: a repeat has the
-    right tag and comes from a wrong place, a forgery is not even asked where it comes from."""
+    """The sums are right, and what was sent beside them is dropped under its reasons: a join has a wrong tag, and of
+    all else, whatever its tag, the place is wrong."""
     finish(runs)
     stats = rack.check_packets()
-    check(stats['drops']['forged'] > 100, '%s', stats['drops'])
-    check(0 < stats['drops']['address'] <= repeated, '%d repeated: %s', repeated, stats['drops'])
+    check(stats['drops']['forged'] > 10, '%s', stats['drops'])
+    check(stats['drops']['address'] > repeated, '%d repeated: %s', repeated, stats['drops'])
     check(stats['jobs'][0]['forged'] == stats['drops']['forged'], '%s', stats['jobs'][0])
     check(stats['jobs'][0]['generations'] == generations, '%s', stats['jobs'][0])
     check(report(runs[0])['stats']['forged'] > 0, '%s', report(runs[0])['stats'])
@@ -226,12 +226,11 @@ def members_that_get_their_keys_over_tls():
         url = 'https://%s:%d' % (SWITCH_ADDRESS, PORT)
         runs = members(rack, url, '--ca', crt)
         old, repeated = attack(rack, runs)
-        before = changed_nothing(rack, runs, repeated)['drops']['stale']
-        # The next run has other keys: what is repeated from this one is stale.
+        changed_nothing(rack, runs, repeated)
+        # The next run has other keys: what is repeated from this one is nothing there.
         runs = members(rack, url, '--ca', crt)
         repeated += attack(rack, runs, old)[1]
-        stats = changed_nothing(rack, runs, repeated, 2)
-        check(stats['drops']['stale'] > before, 'nothing is stale')
+        changed_nothing(rack, runs, repeated, 2)
         rack.stop_switch()
 
 

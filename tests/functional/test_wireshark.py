@@ -131,7 +131,7 @@ def packets_of_the_protocol_page():
         starts = ['Contribution', 'Contribution', 'Contribution', 'Result', 'Result', 'Result',
                   'Barrier', 'Barrier', 'Result', 'Result', 'Result', 'Result', 'Contribution', 'Contribution',
                   'Result', 'Contribution', 'Result', 'Join job', 'Join waiting', 'Join accepted',
-                  'Join job', 'Join refused', 'Status waiting', 'Status waiting', 'Partial result',
+                  'Join job', 'Join refused', 'Join displaced', 'Status waiting', 'Status waiting', 'Partial result',
                   'Partial result', 'Acknowledgement', 'Status error', 'Status mismatch', 'Status expired',
                   'Status stale', 'Status out-of-window', 'Status unsupported']
         for info, start in zip(infos, starts):
@@ -151,13 +151,19 @@ def tagged_packets_of_the_protocol_page():
         write_pcap(path, [reply(data) if what in ('reply', 'result') else frame('10.77.0.1', data)
                           for what, data in packets])
         rows = fields(path, ['weir.tag', 'weir.flags.authenticated', 'weir.join.challenge', 'weir.join.nonce',
+                             'weir.join.count', 'weir.join.wrapped_key', 'weir.displaced.port',
                              'weir.element.float', 'weir.expert.impossible', 'weir.expert.truncated'], home=home)
     for row, (what, data) in zip(rows, packets):
         check(row['weir.tag'] == [data[-16:].hex()] and row['weir.flags.authenticated'] == ['1'], '%s: %s', what, row)
         check(row['weir.expert.impossible'] == row['weir.expert.truncated'] == [], '%s: %s', what, row)
         check((row['weir.join.nonce'] == [data[32:48].hex()]) == (what == 'join'), '%s: %s', what, row)
+        check(row['weir.join.count'] == ([str(data[51])] if what == 'join' else []), '%s: %s', what, row)
         check(len(row['weir.element.float']) == (3 if what in ('contribution', 'result') else 0), '%s: %s', what, row)
-    check(sum(row['weir.join.challenge'] == [bytes(range(0xa0, 0xb0)).hex()] for row in rows) == 3, '%s', rows)
+    for challenge in (0xa0, 0xb0):  # the generation's, and the source's
+        check(sum(row['weir.join.challenge'] == [bytes(range(challenge, challenge + 16)).hex()] for row in rows) == 2,
+              '%s', rows)
+    check(sum(row['weir.join.wrapped_key'] != [] for row in rows) == 1, '%s', rows)
+    check([row['weir.displaced.port'] for row in rows if row['weir.displaced.port']] == [['40100']], '%s', rows)
 
 
 @case

@@ -125,6 +125,8 @@ class Peer:
 def join_all(peers):
     for peer in peers:
         peer.send_join()
+        if peer.key:
+            peer.receive(1)  # the challenge, which it quotes
     for peer in peers:
         peer.take_join()
 

@@ -39,7 +39,9 @@ static const uint8_t job_key[WEIR_KEY_BYTES] = {1, 2, 3};
 static struct {
 	uint16_t generation;
 	uint16_t sources; /* of it; 0: who knows */
-	uint8_t challenge[WEIR_CHALLENGE_BYTES], begun[WEIR_CHALLENGE_BYTES];
+	uint8_t challenge[4][WEIR_CHALLENGE_BYTES]; /* by source */
+	uint8_t begun[WEIR_CHALLENGE_BYTES];
+	uint32_t joins; /* sent */
 } heard[JOBS];
 static bool varied; /* not only allreduce and barrier, which the base form tells apart */
 static bool changed; /* some aggregation header or payload was not as a host makes it */
@@ -52,8 +54,9 @@ sign(uint8_t *header, unsigned int payload, unsigned int source, uint32_t block)
 {
 	uint8_t key[WEIR_KEY_BYTES];
 
-	tags_source_key(job_key, (uint8_t)source, key);
-	tags_generation_key(key, heard[AUTHENTICATED].begun, heard[AUTHENTICATED].generation, key);
+	tags_source_key(job_key, (uint8_t)source, 0, key);
+	tags_contributions_key(
+		key, heard[AUTHENTICATED].begun, heard[AUTHENTICATED].generation, key);
 	tags_gmac(key, 0, block, header, header + WEIR_EXT_BYTES, payload,
 		header + WEIR_EXT_BYTES + payload);
 }
@@ -102,15 +105,15 @@ join(unsigned int j, unsigned int source, uint8_t nonce, bool base_form)
 	uint8_t payload[sizeof(struct weir_join_proof) + WEIR_TAG_BYTES] = {0};
 	unsigned int bytes;
 
-	memcpy(payload, heard[j].challenge, WEIR_CHALLENGE_BYTES);
+	memcpy(payload, heard[j].challenge[source & 3], WEIR_CHALLENGE_BYTES);
 	payload[WEIR_CHALLENGE_BYTES + 3] = nonce;
+	weir_put32(payload + offsetof(struct weir_join_proof, count), ++heard[j].joins);
 	bytes = rig_frame(frame, source, &h, payload, tagged ? sizeof(payload) : 0);
 	if (tagged) {
 		uint8_t key[WEIR_KEY_BYTES];
 
-		tags_source_key(job_key, (uint8_t)source, key);
-		tags_hmac(key, WEIR_LABEL_JOIN, frame + HEADER, WEIR_EXT_BYTES,
-			frame + HEADER + WEIR_EXT_BYTES, sizeof(struct weir_join_proof),
+		tags_source_key(job_key, (uint8_t)source, 0, key);
+		tags_join(key, weir_get32(frame + 26), weir_get16(frame + 34), frame + HEADER,
 			frame + HEADER + WEIR_EXT_BYTES + sizeof(struct weir_join_proof));
 		rig_fix_checksums(frame);
 	}
@@ -140,7 +143,8 @@ learn(unsigned int j, const struct weir_header *h, const uint8_t *payload, unsig
 			memcpy(heard[j].begun, payload + more, WEIR_CHALLENGE_BYTES);
 	} else if (h->status == WEIR_STATUS_WAITING && j == AUTHENTICATED &&
 		bytes >= WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES) {
-		memcpy(heard[j].challenge, payload + WEIR_BITMAP_BYTES, WEIR_CHALLENGE_BYTES);
+		memcpy(heard[j].challenge[h->src_id & 3], payload + WEIR_BITMAP_BYTES,
+			WEIR_CHALLENGE_BYTES);
 	}
 }
 
@@ -157,7 +161,7 @@ hear(const uint8_t *bytes, unsigned int size)
 		!rig_parse(bytes, size, &h, &payload, &n))
 		return;
 	FUZZ_CHECK(rig_checksums_hold(bytes), "a wrong checksum");
-	FUZZ_CHECK(h.status <= WEIR_STATUS_REFUSED, "status %u", h.status);
+	FUZZ_CHECK(h.status <= WEIR_STATUS_DISPLACED, "status %u", h.status);
 	j = job_of(h.job_id);
 	FUZZ_CHECK(j >= 0 || h.status == WEIR_STATUS_REFUSED, "%s, of job %u",
 		weir_status_text(h.status), h.job_id);
@@ -372,7 +376,7 @@ make_jobs(void)
 	job[FIXED].fixed_generation = GENERATION;
 	job[FIXED].block_shift = 24;
 	job[FIXED].policy = PPE_POLICY_PARTIAL;
-	job[AUTHENTICATED].authenticated = true;
+	job[AUTHENTICATED].proved = job[AUTHENTICATED].authenticated = true;
 	job[AUTHENTICATED].policy = PPE_POLICY_PARTIAL;
 	memcpy(job[AUTHENTICATED].key, job_key, sizeof(job_key));
 	job[GROUP].group = 0xef010101;

@@ -227,6 +227,17 @@ read_mac(const char *text, uint8_t mac[6])
 		6);
 }
 
+static void
+read_displaced(struct page_packet *p, const char *text)
+{
+	struct weir_displaced displaced;
+
+	cr_assert_eq(inet_pton(AF_INET, value(text, "address"), displaced.address), 1);
+	weir_put16(displaced.port, (uint16_t)value_number(text, "port"));
+	read_mac(value(text, "mac"), displaced.mac);
+	append(p, &displaced, sizeof(displaced));
+}
+
 static uint32_t
 read_ip(const char *text)
 {
@@ -267,6 +278,8 @@ read_line(struct page_packet *p, char *line)
 		read_bitmap(p, text);
 	} else if (strcmp(line, "join") == 0) {
 		read_join(p, text);
+	} else if (strcmp(line, "displaced") == 0) {
+		read_displaced(p, text);
 	} else {
 		cr_assert_str_eq(line, "mismatch", "unknown key");
 		read_mismatch(p, text);

@@ -134,11 +134,59 @@ spoofed(const struct model *m, const struct model_peer *from)
 
 /* ---- joining ---- */
 
+static bool
+same_peer(const struct model_peer *a, const struct model_peer *b)
+{
+	return a->address == b->address && a->port == b->port && a->link == b->link &&
+		memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+}
+
+static bool
+same_process(const struct model_peer *a, const struct model_peer *b)
+{
+	return a->address == b->address && a->port == b->port &&
+		memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+}
+
+static bool
+same_link(const struct model_peer *a, const struct model_peer *b)
+{
+	return a->link == b->link && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+}
+
+/* Who displaced the source's former process; NULL: nobody. */
+static const struct joined *
+successor(const struct model *m, uint8_t s)
+{
+	const struct joined *newer = m->collecting[s].valid ? &m->collecting[s] : &m->running[s];
+
+	return m->displaced[s].valid && newer->valid && newer->order > m->displaced[s].order &&
+			!same_process(&newer->peer, &m->displaced[s].peer)
+		? newer
+		: NULL;
+}
+
+/* Is it from the displaced process? That is told. */
+static bool
+tell_displaced(struct model *m, const struct model_peer *from, uint8_t s)
+{
+	const struct joined *newer = successor(m, s);
+
+	if (newer == NULL || !same_peer(from, &m->displaced[s].peer))
+		return false;
+	model_displaced(m, s, &m->displaced[s], &newer->peer);
+	return true;
+}
+
 static const char *
 take_join(struct model *m, const struct model_peer *from, const struct weir_header *h, size_t size)
 {
 	struct joined *running = &m->running[h->src_id];
+	struct joined *asking = &m->collecting[h->src_id];
+	const struct joined *holder;
+	struct joined former;
 	struct set bitmap = {{0}};
+	bool repeat;
 	uint16_t next;
 
 	if (size != WEIR_EXT_BYTES || h->grad_cnt != 0)
@@ -154,16 +202,28 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 		model_accept_join(m, h->src_id);
 		return "join";
 	}
+	repeat = asking->valid && asking->nonce == h->block_id;
+	if (!repeat && spoofed(m, from))
+		return "spoofed_member";
 	if (h->gen_id != WEIR_GEN_JOIN)
 		return "stale";
-	if (spoofed(m, from))
-		return "spoofed_member";
-	m->collecting[h->src_id] = (struct joined){
+	if (m->displaced[h->src_id].nonce == h->block_id && tell_displaced(m, from, h->src_id))
+		return "address";
+	holder = asking->valid ? asking : running;
+	if (!repeat && holder->valid && !same_link(from, &holder->peer))
+		return "address";
+	former = *asking;
+	*asking = (struct joined){
 		.valid = true,
 		.nonce = h->block_id,
 		.base_results = (h->flags & WEIR_FLAG_BASE_RESULTS) != 0,
 		.peer = *from,
+		.order = repeat ? former.order : ++m->joins,
 	};
+	if (!repeat && former.valid && !same_process(&former.peer, from)) {
+		m->displaced[h->src_id] = former;
+		model_displaced(m, h->src_id, &former, from);
+	}
 	for (unsigned int s = 0; s < m->c.sources; s++)
 		if (m->collecting[s].valid)
 			set_add(&bitmap, s);
@@ -174,10 +234,16 @@ take_join(struct model *m, const struct model_peer *from, const struct weir_head
 	next = (uint16_t)(m->last_generation + 1);
 	begin_generation(m, next == WEIR_GEN_JOIN ? 1 : next);
 	m->count.generations++;
-	memcpy(m->running, m->collecting, sizeof(m->running));
-	memset(m->collecting, 0, sizeof(m->collecting));
-	for (unsigned int s = 0; s < m->c.sources; s++)
+	for (unsigned int s = 0; s < m->c.sources; s++) {
+		former = m->running[s];
+		m->running[s] = m->collecting[s];
 		model_accept_join(m, (uint8_t)s);
+		if (!former.valid || same_process(&former.peer, &m->running[s].peer))
+			continue;
+		m->displaced[s] = former;
+		model_displaced(m, (uint8_t)s, &former, &m->running[s].peer);
+	}
+	memset(m->collecting, 0, sizeof(m->collecting));
 	return "join";
 }
 
@@ -398,22 +464,22 @@ take_acknowledgement(struct model *m, const struct model_peer *from, const struc
 	return "late";
 }
 
-static bool
-same_peer(const struct model_peer *a, const struct model_peer *b)
-{
-	return a->address == b->address && a->port == b->port && a->link == b->link &&
-		memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
-}
-
-/* Whoever sends for a job that does not exist is told. */
-static const char *
-unknown_job(struct model *m, const struct model_peer *from, const struct weir_header *h)
+/* A refusal does not tell the generation. */
+static void
+refuse(struct model *m, const struct model_peer *from, const struct weir_header *h)
 {
 	uint16_t generation = m->generation;
 
 	m->generation = 0;
 	model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
 	m->generation = generation;
+}
+
+/* Whoever sends for a job that does not exist is told. */
+static const char *
+unknown_job(struct model *m, const struct model_peer *from, const struct weir_header *h)
+{
+	refuse(m, from, h);
 	m->count.results--; /* it is no job's */
 	return "unknown_job";
 }
@@ -428,7 +494,7 @@ stranger(struct model *m, const struct model_peer *from, const struct weir_heade
 		return NULL;
 	if (spoofed(m, from))
 		return "spoofed_member";
-	model_reply(m, from, h, WEIR_STATUS_REFUSED, NULL);
+	refuse(m, from, h);
 	return unknown ? "unknown_source" : "address";
 }
 
@@ -461,6 +527,11 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	h.block_id &= last_number(m);
 	if (!same_peer(from, &m->running[h.src_id].peer) && spoofed(m, from))
 		return "spoofed_member";
+	if (m->c.fixed_generation == 0 && m->generation != 0 &&
+		!same_peer(from, &m->running[h.src_id].peer)) {
+		tell_displaced(m, from, h.src_id);
+		return "address";
+	}
 	if (h.gen_id != m->generation || m->generation == 0) {
 		model_reply(m, from, &h, WEIR_STATUS_STALE, NULL);
 		m->count.stale += m->generation != 0;
@@ -469,8 +540,6 @@ model_input(struct model *m, uint64_t now_ms, bool extended, const struct model_
 	if (m->c.fixed_generation != 0)
 		m->running[h.src_id] =
 			(struct joined){.valid = true, .base_results = !extended, .peer = *from};
-	if (!same_peer(from, &m->running[h.src_id].peer))
-		return "address";
 	if (h.collective != WEIR_COLLECTIVE_ACKNOWLEDGE && !model_served(m, &h)) {
 		model_reply(m, from, &h, WEIR_STATUS_UNSUPPORTED, NULL);
 		return "unsupported";

@@ -39,6 +39,7 @@ struct joined {
 	uint32_t nonce;
 	bool base_results;
 	struct model_peer peer;
+	unsigned int order; /* of all joins */
 };
 
 struct model {
@@ -47,6 +48,8 @@ struct model {
 	uint16_t last_generation;
 	struct joined running[WEIR_SOURCES_MAX];
 	struct joined collecting[WEIR_SOURCES_MAX]; /* for the next generation */
+	struct joined displaced[WEIR_SOURCES_MAX]; /* who was the source before */
+	unsigned int joins;
 	struct residue *residues;
 	struct model_counters count;
 	uint64_t now_ms;
@@ -79,6 +82,10 @@ set_count(const struct set *set)
 /* A reply to one packet, to where it came from, in its form, with nothing but a status. */
 void model_reply(struct model *m, const struct model_peer *to, const struct weir_header *to_what,
 	uint8_t status, const struct set *bitmap);
+
+/* Tell the process that a source was before whose join has displaced it. */
+void model_displaced(struct model *m, uint8_t source, const struct joined *former,
+	const struct model_peer *newer);
 
 /* Is this collective, with this root, type and operation, served? */
 bool model_served(const struct model *m, const struct weir_header *h);

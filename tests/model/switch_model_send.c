@@ -43,6 +43,26 @@ model_reply(struct model *m, const struct model_peer *to, const struct weir_head
 	emit(m, to, false, &h, NULL, 0, bitmap);
 }
 
+void
+model_displaced(struct model *m, uint8_t source, const struct joined *former,
+	const struct model_peer *newer)
+{
+	struct weir_displaced displaced;
+	const struct weir_header h = {
+		.extended = true,
+		.job_id = m->c.job,
+		.src_id = source,
+		.block_id = former->nonce,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.status = WEIR_STATUS_DISPLACED,
+	};
+
+	weir_put32(displaced.address, newer->address);
+	weir_put16(displaced.port, newer->port);
+	memcpy(displaced.mac, newer->mac, sizeof(displaced.mac));
+	emit(m, &former->peer, false, &h, &displaced, sizeof(displaced), NULL);
+}
+
 /* To one source, or to the group (source < 0), in this form. */
 static void
 send_result(struct model *m, const struct block *b, int source, const struct model_peer *to,

@@ -19,32 +19,59 @@ hmac(const uint8_t key[32], const uint8_t *message, size_t bytes, uint8_t out[32
 }
 
 void
-tags_source_key(const uint8_t job[32], uint8_t source, uint8_t key[32])
+tags_source_key(const uint8_t job[32], uint8_t source, uint64_t epoch, uint8_t key[32])
 {
-	uint8_t message[12];
+	uint8_t message[20];
 
 	memcpy(message, "weir source", 11);
 	message[11] = source;
-	hmac(job, message, 12, key);
+	for (int i = 0; i < 8; i++)
+		message[12 + i] = (uint8_t)(epoch >> (56 - 8 * i));
+	hmac(job, message, 20, key);
+}
+
+/* H(key, label, nonce (NULL: none), challenge, gen_id:16). */
+static void
+of_generation(const uint8_t key[32], const char *label, const uint8_t *nonce,
+	const uint8_t challenge[16], uint16_t generation, uint8_t out[32])
+{
+	uint8_t message[64];
+	size_t n = strlen(label);
+
+	memcpy(message, label, n);
+	if (nonce != NULL) {
+		memcpy(message + n, nonce, 16);
+		n += 16;
+	}
+	memcpy(message + n, challenge, 16);
+	message[n + 16] = (uint8_t)(generation >> 8);
+	message[n + 17] = (uint8_t)generation;
+	hmac(key, message, n + 18, out);
 }
 
 void
-tags_results_key(const uint8_t job[32], uint8_t key[32])
+tags_contributions_key(
+	const uint8_t source[32], const uint8_t challenge[16], uint16_t generation, uint8_t key[32])
 {
-	hmac(job, (const uint8_t *)"weir results", 12, key);
+	of_generation(source, "weir generation", NULL, challenge, generation, key);
 }
 
 void
-tags_generation_key(
-	const uint8_t from[32], const uint8_t challenge[16], uint16_t generation, uint8_t key[32])
+tags_results_key(
+	const uint8_t job[32], const uint8_t challenge[16], uint16_t generation, uint8_t key[32])
 {
-	uint8_t message[33];
+	of_generation(job, "weir results", NULL, challenge, generation, key);
+}
 
-	memcpy(message, "weir generation", 15);
-	memcpy(message + 15, challenge, 16);
-	message[31] = (uint8_t)(generation >> 8);
-	message[32] = (uint8_t)generation;
-	hmac(from, message, 33, key);
+void
+tags_wrap(const uint8_t source[32], const uint8_t nonce[16], const uint8_t challenge[16],
+	uint16_t generation, uint8_t key[32])
+{
+	uint8_t mask[32];
+
+	of_generation(source, "weir wrap", nonce, challenge, generation, mask);
+	for (int i = 0; i < 32; i++)
+		key[i] ^= mask[i];
 }
 
 void
@@ -88,4 +115,16 @@ tags_hmac(const uint8_t key[32], const char *label, const void *a, size_t a_byte
 		memcpy(message + n + a_bytes, b, b_bytes);
 	hmac(key, message, n + a_bytes + b_bytes, out);
 	memcpy(tag, out, 16);
+}
+
+void
+tags_join(const uint8_t source[32], uint32_t address, uint16_t port,
+	const uint8_t join[WEIR_EXT_BYTES + sizeof(struct weir_join_proof)], uint8_t tag[16])
+{
+	uint8_t sender[6];
+
+	weir_put32(sender, address);
+	weir_put16(sender + 4, port);
+	tags_hmac(source, "weir join", sender, sizeof(sender), join,
+		WEIR_EXT_BYTES + sizeof(struct weir_join_proof), tag);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys and tags of authenticated jobs as docs/protocol.md says them, by OpenSSL alone and one call
+ * The keys and tags of proved joins and authenticated jobs as docs/protocol.md says them, by OpenSSL alone and one call
  * at a time: what the switch and the hosts' library are compared with.
  */
 #ifndef TESTS_MODEL_TAGS_H
@@ -11,10 +11,17 @@
 
 #include "pktbuf/wire/wire.h"
 
-void tags_source_key(const uint8_t job[32], uint8_t source, uint8_t key[32]);
-void tags_results_key(const uint8_t job[32], uint8_t key[32]);
-void tags_generation_key(
-	const uint8_t from[32], const uint8_t challenge[16], uint16_t generation, uint8_t key[32]);
+void tags_source_key(const uint8_t job[32], uint8_t source, uint64_t epoch, uint8_t key[32]);
+
+/* The keys of a generation: contributions' (from the source's key), results' (from the job's). */
+void tags_contributions_key(const uint8_t source[32], const uint8_t challenge[16],
+	uint16_t generation, uint8_t key[32]);
+void tags_results_key(
+	const uint8_t job[32], const uint8_t challenge[16], uint16_t generation, uint8_t key[32]);
+
+/* The results' key as the accepted reply to a join has it, or back. */
+void tags_wrap(const uint8_t source[32], const uint8_t nonce[16], const uint8_t challenge[16],
+	uint16_t generation, uint8_t key[32]);
 
 /* GMAC of header and payload. */
 void tags_gmac(const uint8_t key[32], uint8_t status, uint64_t number, const uint8_t header[16],
@@ -27,5 +34,9 @@ void tags_gmac_slice(const uint8_t key[32], uint32_t slice, uint8_t status, uint
 /* The first 16 bytes of HMAC-SHA256 of up to three pieces, one after the other. */
 void tags_hmac(const uint8_t key[32], const char *label, const void *a, size_t a_bytes,
 	const void *b, size_t b_bytes, uint8_t tag[16]);
+
+/* The tag of a proved join, from header and proof. address, port: of the sender, host order. */
+void tags_join(const uint8_t source[32], uint32_t address, uint16_t port,
+	const uint8_t join[WEIR_EXT_BYTES + sizeof(struct weir_join_proof)], uint8_t tag[16]);
 
 #endif

@@ -221,8 +221,8 @@ Test(pktbuf_wire, elements_have_sizes_and_codes_have_texts)
 	for (unsigned int dtype = 0; dtype < 300; dtype++)
 		cr_assert_eq(weir_dtype_bytes(dtype), dtype < 14 ? bytes[dtype] : 0);
 	cr_assert_str_eq(weir_status_text(WEIR_STATUS_OK), "ok");
-	cr_assert_str_eq(weir_status_text(9), "refused");
-	cr_assert_str_eq(weir_status_text(10), "?");
+	cr_assert_str_eq(weir_status_text(10), "displaced");
+	cr_assert_str_eq(weir_status_text(11), "?");
 	cr_assert_str_eq(weir_field_text(5), "grad_cnt");
 	cr_assert_str_eq(weir_field_text(0), "?");
 }

@@ -130,6 +130,8 @@ check_lengths(const struct page_packet *p)
 		bytes += WEIR_BITMAP_BYTES;
 	if (h->status == WEIR_STATUS_MISMATCH)
 		bytes = sizeof(struct weir_mismatch);
+	if (h->status == WEIR_STATUS_DISPLACED)
+		bytes = sizeof(struct weir_displaced);
 	if (h->collective == WEIR_COLLECTIVE_JOIN && h->status == WEIR_STATUS_OK && !to_switch(p))
 		bytes = sizeof(struct weir_join_reply);
 	/* Some have a part of it, as the switch is asked: tests/eal/test_protocol_frames.c. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tags of docs/protocol.md, "Authenticated packets, byte by byte", by the definitions above them
- * there. */
+/* The tags of docs/protocol.md, "Packets with tags, byte by byte", by the definitions above them there. */
 #include <criterion/criterion.h>
 
 #include <inttypes.h>
@@ -13,6 +12,9 @@
 
 #define SOURCE     1
 #define GENERATION 7
+#define EPOCH      UINT64_C(0x0006123456789abc)
+#define ADDRESS    0x0a4d0002
+#define PORT       40001
 #define BYTES_MAX  256
 
 static const uint8_t *
@@ -49,29 +51,29 @@ read_dump(const char *text, uint8_t bytes[BYTES_MAX])
 static void
 tag_of(const char *kind, const uint8_t *bytes, unsigned int n, uint8_t tag[16])
 {
-	uint8_t source[32], results[32], key[32], header[16], answered[16];
+	uint8_t job[32], source[32], results[32], key[32], header[16], answered[16];
 	uint64_t number = 0;
 	unsigned int byte;
 
-	tags_source_key(run_of(0, 32), SOURCE, source);
-	tags_results_key(run_of(0, 32), results);
+	memcpy(job, run_of(0, 32), 32);
+	tags_source_key(job, SOURCE, EPOCH, source);
+	tags_contributions_key(source, run_of(0xa0, 16), GENERATION, key);
+	tags_results_key(job, run_of(0xa0, 16), GENERATION, results);
 	memcpy(header, bytes, 16);
 	if (sscanf(kind, "contribution number=%" SCNu64, &number) == 1) {
 		cr_assert_eq((uint32_t)number, weir_get32(bytes + 1));
-		tags_generation_key(source, run_of(0xa0, 16), GENERATION, key);
 		tags_gmac(key, bytes[15], number, header, bytes + 16, n - 16, tag);
 	} else if (sscanf(kind, "acknowledgement number=%" SCNu64, &number) == 1) {
 		cr_assert_eq((uint32_t)number, weir_get32(bytes + 1));
-		tags_generation_key(source, run_of(0xa0, 16), GENERATION, key);
 		tags_gmac(key, 1, number, header, NULL, 0, tag);
 	} else if (sscanf(kind, "result number=%" SCNu64, &number) == 1) {
 		cr_assert_eq((uint32_t)number, weir_get32(bytes + 1));
 		cr_assert_eq(header[6], SOURCE);
 		header[6] = 0;
-		tags_generation_key(results, run_of(0xa0, 16), GENERATION, key);
-		tags_gmac(key, bytes[15], number, header, bytes + 16, n - 16, tag);
+		tags_gmac(results, bytes[15], number, header, bytes + 16, n - 16, tag);
 	} else if (strncmp(kind, "join\n", 5) == 0) {
-		tags_hmac(source, "weir join", bytes, n, NULL, 0, tag);
+		cr_assert_eq(n, WEIR_EXT_BYTES + sizeof(struct weir_join_proof));
+		tags_join(source, ADDRESS, PORT, bytes, tag);
 	} else {
 		cr_assert_eq(strncmp(kind, "reply answered=", 15), 0, "%s", kind);
 		for (unsigned int i = 0; i < 16; i++) {
@@ -79,6 +81,10 @@ tag_of(const char *kind, const uint8_t *bytes, unsigned int n, uint8_t tag[16])
 			answered[i] = (uint8_t)byte;
 		}
 		tags_hmac(source, "weir reply", answered, 16, bytes, n, tag);
+		if (n == 16 + sizeof(struct weir_join_reply) + 16 + 32) {
+			tags_wrap(source, answered, run_of(0xa0, 16), GENERATION, results);
+			cr_assert_arr_eq(bytes + n - 32, results, 32, "the wrapped key");
+		}
 	}
 }
 
@@ -104,6 +110,6 @@ Test(protocol_tags, packets, .timeout = 90)
 		free(block);
 		seen++;
 	}
-	cr_assert_geq(seen, 9);
+	cr_assert_geq(seen, 11);
 	free(page);
 }

@@ -298,7 +298,7 @@ Test(weir_errors, missing_source_is_told_from_a_silent_switch, .timeout = 90)
 	cr_expect_eq(hosts[0].stats.foreign, 0u);
 }
 
-/* Host 0 opens a second time: a new generation, of which its first handle must learn. */
+/* Host 0 opens a second time: a new generation, of which its first handle is told. */
 static int
 rejoin(struct host *h)
 {
@@ -316,7 +316,7 @@ rejoin(struct host *h)
 	return h->code;
 }
 
-Test(weir_errors, old_generation_is_stale, .timeout = 90)
+Test(weir_errors, a_newer_handle_displaces_it, .timeout = 90)
 {
 	struct fake_switch_config c = switch_config(2);
 
@@ -326,6 +326,6 @@ Test(weir_errors, old_generation_is_stale, .timeout = 90)
 	fake_switch_stop(fake, NULL);
 	for (unsigned int h = 0; h < 2; h++) {
 		cr_expect_eq(hosts[h].wrong, 0u);
-		cr_expect_eq(hosts[h].code, -ESTALE, "%s", hosts[h].error);
+		cr_expect_eq(hosts[h].code, -EEXIST, "%s", hosts[h].error);
 	}
 }
