@@ -147,6 +147,8 @@ member_json(const struct ctrl_running *running, const struct ctrl_job *job,
 	json_object_set_new(object, "udp", s.located ? json_integer(s.udp) : json_null());
 	put_or_null(object, "joined", member != NULL && member->joined > 0,
 		member == NULL ? 0 : member->joined);
+	json_object_set_new(object, "membership",
+		member != NULL ? json_integer((json_int_t)member->membership) : json_null());
 	json_object_set_new(object, "waited", json_real((double)s.waited_us / 1e6));
 	json_object_set_new(object, "waiting", json_real((double)waits_us / 1e6));
 	api_put(object, "last", s.last);

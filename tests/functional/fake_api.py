@@ -183,7 +183,7 @@ def job(name, number, **more):
 
 def members(dead=None, size=4):
     return [{'rank': r, 'address': '10.77.0.%d' % (r + 1), 'port': 'p%d' % r, 'udp': 40000 + r,
-             'joined': 1700000001, 'last_heard': 12.4 if r == dead else 0.0004,
+             'joined': 1700000001, 'membership': 1000 + r, 'last_heard': 12.4 if r == dead else 0.0004,
              'waited': 12.3 if r == dead else 0.02, 'last': 64 if r == dead else 3,
              'state': 'joined'} for r in range(size)]
 
