@@ -16,9 +16,10 @@
 struct weir_auth {
 	EVP_MAC_CTX *hmac;
 	EVP_CIPHER_CTX *contributions, *results; /* GMAC, keyed for the generation */
-	uint8_t source_key[WEIR_KEY_BYTES], results_key[WEIR_KEY_BYTES];
+	uint8_t source_key[WEIR_KEY_BYTES];
 	uint8_t challenge[WEIR_CHALLENGE_BYTES]; /* quoted by joins */
 	uint8_t nonce[WEIR_CHALLENGE_BYTES]; /* of the join */
+	uint32_t count; /* of its transmissions */
 };
 
 /* HMAC-SHA256 of a label and of pieces, which are only read. */
@@ -66,26 +67,23 @@ prepare(struct weir_auth *auth)
 }
 
 int
-weir_auth_create(struct weir_auth **out, const uint8_t *key, size_t bytes, uint8_t source)
+weir_auth_create(
+	struct weir_auth **out, const uint8_t key[WEIR_KEY_BYTES], bool of_job, uint8_t source)
 {
-	const struct iovec who = {&source, 1};
-	struct weir_auth *auth;
+	/* The source and its epoch, which is 0 where hosts have the job's key. */
+	uint8_t who[1 + sizeof(uint64_t)] = {source};
+	struct weir_auth *auth = calloc(1, sizeof(*auth));
 	bool good;
 
 	*out = NULL;
-	if (bytes != WEIR_KEY_BYTES && bytes != (size_t)2 * WEIR_KEY_BYTES)
-		return -EINVAL;
-	auth = calloc(1, sizeof(*auth));
 	if (auth == NULL)
 		return -ENOMEM;
 	good = prepare(auth);
-	if (good && bytes == WEIR_KEY_BYTES) {
-		good = hmac(auth, key, WEIR_LABEL_SOURCE, &who, 1, auth->source_key) &&
-			hmac(auth, key, WEIR_LABEL_RESULTS, NULL, 0, auth->results_key);
-	} else if (good) {
+	if (good && of_job)
+		good = hmac(auth, key, WEIR_LABEL_SOURCE, &(struct iovec){who, sizeof(who)}, 1,
+			auth->source_key);
+	else if (good)
 		memcpy(auth->source_key, key, WEIR_KEY_BYTES);
-		memcpy(auth->results_key, key + WEIR_KEY_BYTES, WEIR_KEY_BYTES);
-	}
 	if (!good) {
 		weir_auth_destroy(auth);
 		return -ENOMEM;
@@ -107,18 +105,12 @@ weir_auth_destroy(struct weir_auth *auth)
 }
 
 int
-weir_auth_use(struct weir_handle *h, const uint8_t *key, size_t bytes)
+weir_auth_use(struct weir_handle *h, const uint8_t key[WEIR_KEY_BYTES], bool of_job)
 {
 	int code;
 
-	if (h->base_form)
-		return weir_error_set(
-			h, -EINVAL, "the base form has no place for an authenticated job's tag");
 	weir_auth_destroy(h->auth);
-	code = weir_auth_create(&h->auth, key, bytes, h->source);
-	if (code == -EINVAL)
-		return weir_error_set(h, code, "key_bytes: %zu is neither %u nor %u", bytes,
-			WEIR_KEY_BYTES, 2 * WEIR_KEY_BYTES);
+	code = weir_auth_create(&h->auth, key, of_job, h->source);
 	return code == 0 ? 0 : weir_error_set(h, code, "out of memory");
 }
 
@@ -128,21 +120,30 @@ weir_auth_draw(struct weir_auth *auth, uint32_t *block_id)
 	if (getrandom(auth->nonce, sizeof(auth->nonce), 0) != sizeof(auth->nonce))
 		return -EIO;
 	*block_id = weir_get32(auth->nonce);
+	memset(auth->challenge, 0, sizeof(auth->challenge));
+	auth->count = 0;
 	return 0;
 }
 
 size_t
-weir_auth_join(struct weir_auth *auth, uint8_t *packet)
+weir_auth_join(struct weir_auth *auth, const struct sockaddr_in *from, uint8_t *packet)
 {
-	uint8_t *end = packet + WEIR_EXT_BYTES, out[WEIR_KEY_BYTES];
-	const struct iovec all = {packet, WEIR_EXT_BYTES + sizeof(struct weir_join_proof)};
+	const size_t bytes = WEIR_EXT_BYTES + sizeof(struct weir_join_proof);
+	struct in_addr address = from->sin_addr;
+	in_port_t port = from->sin_port;
+	const struct iovec pieces[] = {
+		{&address, sizeof(address)}, {&port, sizeof(port)}, {packet, bytes}};
+	struct weir_join_proof proof;
+	uint8_t out[WEIR_KEY_BYTES];
 
-	memcpy(end, auth->challenge, sizeof(auth->challenge));
-	memcpy(end + sizeof(auth->challenge), auth->nonce, sizeof(auth->nonce));
-	if (!hmac(auth, auth->source_key, WEIR_LABEL_JOIN, &all, 1, out))
+	memcpy(proof.challenge, auth->challenge, sizeof(proof.challenge));
+	memcpy(proof.nonce, auth->nonce, sizeof(proof.nonce));
+	weir_put32(proof.count, ++auth->count);
+	memcpy(packet + WEIR_EXT_BYTES, &proof, sizeof(proof));
+	if (!hmac(auth, auth->source_key, WEIR_LABEL_JOIN, pieces, 3, out))
 		return 0;
-	memcpy(packet + all.iov_len, out, WEIR_TAG_BYTES);
-	return all.iov_len + WEIR_TAG_BYTES;
+	memcpy(packet + bytes, out, WEIR_TAG_BYTES);
+	return bytes + WEIR_TAG_BYTES;
 }
 
 bool
@@ -154,27 +155,23 @@ weir_auth_challenge(struct weir_auth *auth, const uint8_t challenge[WEIR_CHALLEN
 	return true;
 }
 
-static bool
-set_key(struct weir_auth *auth, EVP_CIPHER_CTX *gcm, const uint8_t from[WEIR_KEY_BYTES],
-	uint16_t generation)
+bool
+weir_auth_begin(struct weir_auth *auth, uint16_t generation, const uint8_t wrapped[WEIR_KEY_BYTES])
 {
 	uint8_t id[2], key[WEIR_KEY_BYTES];
-	const struct iovec pieces[] = {
+	const struct iovec pieces[] = {{auth->nonce, sizeof(auth->nonce)},
 		{auth->challenge, sizeof(auth->challenge)}, {id, sizeof(id)}};
 	bool good;
 
 	weir_put16(id, generation);
-	good = hmac(auth, from, WEIR_LABEL_GENERATION, pieces, 2, key) &&
-		EVP_EncryptInit_ex(gcm, NULL, NULL, key, NULL) == 1;
+	good = hmac(auth, auth->source_key, WEIR_LABEL_GENERATION, pieces + 1, 2, key) &&
+		EVP_EncryptInit_ex(auth->contributions, NULL, NULL, key, NULL) == 1 &&
+		hmac(auth, auth->source_key, WEIR_LABEL_WRAP, pieces, 3, key);
+	for (unsigned int i = 0; i < WEIR_KEY_BYTES; i++)
+		key[i] ^= wrapped[i];
+	good = good && EVP_EncryptInit_ex(auth->results, NULL, NULL, key, NULL) == 1;
 	OPENSSL_cleanse(key, sizeof(key));
 	return good;
-}
-
-bool
-weir_auth_begin(struct weir_auth *auth, uint16_t generation)
-{
-	return set_key(auth, auth->contributions, auth->source_key, generation) &&
-		set_key(auth, auth->results, auth->results_key, generation);
 }
 
 /* first: of the nonce, slice:24 and status:8. */

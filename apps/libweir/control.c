@@ -400,12 +400,11 @@ become(struct weir_handle *h, const struct weir_member *member)
 	h->expected = h->control->who.size;
 	if (h->key_given)
 		return 0;
-	if (!member->authenticated) {
-		weir_auth_destroy(h->auth);
-		h->auth = NULL;
-		return 0;
-	}
-	return weir_auth_use(h, member->key, sizeof(member->key));
+	if (member->has_key)
+		return weir_auth_use(h, member->key, false);
+	weir_auth_destroy(h->auth);
+	h->auth = NULL;
+	return 0;
 }
 
 /* Join, or join again. */
@@ -606,6 +605,7 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 			.job = h->job,
 			.source = h->source,
 			.generation = h->generation,
+			.membership = control->membership,
 			.joined_s = h->begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
 			.present = present,
 		},

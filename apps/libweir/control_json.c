@@ -92,8 +92,8 @@ senseless(const char *what, char *text, size_t size)
 		what);
 }
 
-/* Base64 codes groups of three bytes: the last two bytes are padding, and read as zeros. */
-#define KEY_ROOM   ((2 * WEIR_KEY_BYTES + 2) / 3 * 3)
+/* Base64 codes groups of three bytes: the last byte is padding, and reads as zero. */
+#define KEY_ROOM   ((WEIR_KEY_BYTES + 2) / 3 * 3)
 #define KEY_DIGITS (KEY_ROOM / 3 * 4)
 #define TAKEN      '*' /* replaces the key's digits in the answer */
 
@@ -120,7 +120,7 @@ take_key(char *body, size_t length, char digits[KEY_DIGITS])
 	memset(at + 1, TAKEN, KEY_DIGITS);
 }
 
-/* Read the base64 key of an authenticated job; false: it is no key. */
+/* Read the source's key, in base64; false: it is no key. */
 static bool
 read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
 {
@@ -128,8 +128,8 @@ read_key(json_t *from, const char digits[KEY_DIGITS], struct weir_member *m)
 	uint8_t bytes[KEY_ROOM];
 	bool good;
 
-	m->authenticated = from != NULL && !json_is_null(from);
-	if (!m->authenticated)
+	m->has_key = from != NULL && !json_is_null(from);
+	if (!m->has_key)
 		return true;
 	good = text != NULL && strlen(text) == KEY_DIGITS && text[0] == TAKEN &&
 		memchr(digits, '=', KEY_DIGITS) ==
@@ -388,10 +388,11 @@ gone(const struct weir_job_query *q, const char *how, char *text, size_t size)
 		q->name, q->where, how);
 }
 
-/* Is this source still a member, at the same address? */
+/* Is this source still a member, at the same address, and still the one that asks? */
 static int
 check_member(const struct weir_job_query *q, const json_t *member, char *text, size_t size)
 {
+	const json_t *membership = json_object_get(member, "membership");
 	char at[INET_ADDRSTRLEN];
 
 	/* A member that has left keeps its address in the answer, for messages. */
@@ -404,12 +405,19 @@ check_member(const struct weir_job_query *q, const json_t *member, char *text, s
 			is_state(member, "expired")
 				? "was silent for longer than the job's expire_s"
 				: "has left, or was removed");
-	if (strcmp(at, q->address) == 0)
-		return 0;
-	return weir_error_text(text, size, -EACCES,
-		"rank %u of job \"%.64s\" is another host now, %s (according to %s): join again, "
-		"as another rank or when it has left",
-		q->source, q->name, at, q->where);
+	if (strcmp(at, q->address) != 0)
+		return weir_error_text(text, size, -EACCES,
+			"rank %u of job \"%.64s\" is another host now, %s (according to %s): join "
+			"again, as another rank or when it has left",
+			q->source, q->name, at, q->where);
+	/* The switch takes joins of the last membership alone. */
+	if (q->generation == 0 && q->membership != 0 && json_is_integer(membership) &&
+		json_integer_value(membership) != (json_int_t)q->membership)
+		return weir_error_text(text, size, -EEXIST,
+			"rank %u of job \"%.64s\" was joined again from this host's address %s "
+			"(according to %s): is another process running as rank %u?",
+			q->source, q->name, at, q->where, q->source);
+	return 0;
 }
 
 /* "source 1 (10.77.0.2, last heard 3.2 s ago)" */

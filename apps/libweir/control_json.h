@@ -23,8 +23,8 @@ struct weir_member {
 	uint16_t port_base, port_ext;
 	uint16_t mtu; /* of the switch's links, the least; 0: unknown */
 	uint16_t datagram_bytes; /* of a full block, with IPv4 and UDP headers; 0: unknown */
-	uint8_t key[2 * WEIR_KEY_BYTES]; /* of an authenticated job: the source's, the results' */
-	bool authenticated; /* there is one */
+	uint8_t key[WEIR_KEY_BYTES]; /* of the source, for this membership */
+	bool has_key;
 };
 
 /* The body that joins. The caller frees it; NULL: no memory, or text that is not UTF-8. */
@@ -32,7 +32,7 @@ char *weir_member_request(
 	const struct weir_config *config, const struct weir_launcher *who, const char *address);
 
 /*
- * Read the answer to it. Unknown keys are skipped: a newer switch sends them. The key of the job is removed from
+ * Read the answer to it. Unknown keys are skipped: a newer switch sends them. The source's key is removed from
  * body, and is then in member alone: the caller cleanses that. 0, or -EPROTO with the reason in text.
  */
 int weir_member_read(char *body, size_t length, const struct weir_launcher *who,
@@ -64,13 +64,14 @@ struct weir_job_query {
 	const char *address; /* own, dotted */
 	uint8_t job, source;
 	uint16_t generation; /* 0: none has begun here yet */
+	uint64_t membership; /* 0: unknown */
 	double joined_s; /* since this member joined, while the job has not begun; else 0 */
 	const uint8_t *present; /* bitmap of the sources that are in; NULL: the switch is silent */
 };
 
 /*
  * Read the answer to GET /v1/jobs/NAME. With the reason in text: -ENOENT, the job is gone; -EACCES, the source is
- * no longer a member; -ECONNABORTED, another member left after this one joined, and the job has not begun; -ESTALE, the
+ * no longer a member; -EEXIST, it is a newer member, and this one has not begun; -ECONNABORTED, another member left after this one joined, and the job has not begun; -ESTALE, the
  * job has another generation. 0: none of these; text is then what to add to the host's own message, such as
  * "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
  */

@@ -159,7 +159,7 @@ struct weir {
 	struct weir_handle h;
 	pthread_t thread;
 	bool running; /* the thread exists */
-	bool join_lost; /* a source that had joined is no more among those that wait */
+	bool join_doubt; /* a source that had joined no longer waits, or the join seems to be refused */
 	bool join_again; /* the switch sent its challenge: join with it, now */
 	uint32_t join_nonce; /* of the join that began the generation */
 	uint64_t join_repeat_at; /* ns: not before, while the switch is silent */
@@ -217,7 +217,7 @@ int weir_begin(struct weir *weir, uint64_t deadline);
 void weir_generation_set(struct weir *weir, int code); /* what weir_begin() has returned */
 /* Under the lock: repeat the accepted join when the switch has been silent for a while. The switch moves a source to
  * where its join comes from, which cures a MAC address that has changed or was damaged (docs/protocol.md,
- * "Joining"). Not in an authenticated job. */
+ * "Joining"). */
 void weir_join_repeat(struct weir *weir, uint64_t now);
 /* Stop the progress thread and forget the generation, but not the addresses and the job. */
 void weir_end(struct weir *weir);

@@ -142,7 +142,9 @@ weir_error_join(struct weir_handle *h, uint64_t waited)
 	return weir_error_set(h, -ETIMEDOUT,
 		"%s; is it running, is the job in its configuration, and %s?",
 		print_silence(silence, h, "the join of ", waited),
-		h->auth != NULL ? "is this the job's key" : "does it need no key");
+		h->key_given              ? "is this the job's key"
+			: h->auth != NULL ? "does no other process have this rank"
+					  : "does it need no key");
 }
 
 int
@@ -229,8 +231,8 @@ error_stale(struct weir_handle *h, unsigned int generation)
 			h->job_text, h->generation, h->noun);
 	return weir_error_set(h, -ESTALE,
 		"%s has generation %u; this handle has %u. The other %ss joined again without this "
-		"one, or another process joined as %s %u. Join again on every host.",
-		h->job_text, generation, h->generation, h->noun, h->noun, h->source);
+		"one. Join again on every host.",
+		h->job_text, generation, h->generation, h->noun);
 }
 
 static int
@@ -247,6 +249,21 @@ error_refused(struct weir_handle *h, unsigned int generation)
 		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
 		"left), or another host has its place; join again",
 		h->job_text, h->noun, h->source, print_address(own, &h->own));
+}
+
+int
+weir_error_displaced(struct weir_handle *h, const uint8_t *payload)
+{
+	char at[INET_ADDRSTRLEN] = "";
+	struct weir_displaced by;
+
+	memcpy(&by, payload, sizeof(by));
+	inet_ntop(AF_INET, by.address, at, sizeof(at));
+	return weir_error_set(h, -EEXIST,
+		"%s: the place of %s %u was taken by a newer join from %s port %u "
+		"(%02x:%02x:%02x:%02x:%02x:%02x): is another process running as %s %u?",
+		h->job_text, h->noun, h->source, at, weir_get16(by.port), by.mac[0], by.mac[1],
+		by.mac[2], by.mac[3], by.mac[4], by.mac[5], h->noun, h->source);
 }
 
 /* Late sources, by the job's policy; or what a result can't be without. */

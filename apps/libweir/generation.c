@@ -29,15 +29,14 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 		.block_id = nonce,
 		.gen_id = generation,
 		.collective = WEIR_COLLECTIVE_JOIN,
-		.flags = h->auth != NULL ? WEIR_FLAG_AUTHENTICATED
-			: h->base_form   ? WEIR_FLAG_BASE_RESULTS
-					 : 0,
+		.flags = (h->auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0) |
+			(h->base_form ? WEIR_FLAG_BASE_RESULTS : 0),
 	};
 	uint8_t packet[WEIR_EXT_BYTES + sizeof(struct weir_join_proof) + WEIR_TAG_BYTES];
 	size_t bytes = weir_header_write(&header, packet);
 
 	if (h->auth != NULL)
-		bytes = weir_auth_join(h->auth, packet);
+		bytes = weir_auth_join(h->auth, &h->own, packet);
 	if (bytes == 0)
 		return weir_error_set(h, -ENOMEM, "out of memory");
 	if (sendto(h->fd, packet, bytes, 0, (const struct sockaddr *)&h->switch_ext,
@@ -50,9 +49,9 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 	return 0;
 }
 
-/* The reply that begins the generation. 1, or -EPROTO when it is impossible. */
+/* The job's settings, in the reply that begins the generation. 1, or -EPROTO when they are impossible. */
 static int
-accept_reply(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload)
+take_settings(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload)
 {
 	struct weir_join_reply r;
 	uint32_t window;
@@ -88,6 +87,30 @@ accept_reply(struct weir_handle *h, const struct weir_header *reply, const uint8
 	return 1;
 }
 
+/* The reply that begins the generation. 1 or -errno. */
+static int
+take_accepted(struct weir_handle *h, const struct weir_header *reply, const uint8_t *payload,
+	size_t bytes)
+{
+	const uint8_t *challenge = payload + sizeof(struct weir_join_reply);
+	size_t expected = sizeof(struct weir_join_reply);
+
+	h->tagged = bytes >= expected &&
+		(payload[offsetof(struct weir_join_reply, flags)] & WEIR_JOIN_AUTHENTICATED) != 0;
+	if (h->auth != NULL)
+		expected += WEIR_CHALLENGE_BYTES + (h->tagged ? WEIR_KEY_BYTES : 0u);
+	if (bytes != expected || (h->tagged && (h->auth == NULL || h->base_form)))
+		return weir_error_set(h, -EPROTO,
+			"%s: the switch's reply to the join makes no sense (%zu bytes, flags %u): "
+			"do switch and library have the same version?",
+			h->job_text, bytes, h->tagged);
+	if (h->auth != NULL)
+		weir_auth_challenge(h->auth, challenge);
+	if (h->tagged && !weir_auth_begin(h->auth, reply->gen_id, challenge + WEIR_CHALLENGE_BYTES))
+		return weir_error_set(h, -ENOMEM, "out of memory");
+	return take_settings(h, reply, payload);
+}
+
 /* The reply that lists the sources which have joined. */
 static void
 note_waiting(struct weir *weir, const struct weir_header *reply, const uint8_t *payload)
@@ -97,7 +120,7 @@ note_waiting(struct weir *weir, const struct weir_header *reply, const uint8_t *
 	if (h->auth != NULL)
 		weir->join_again |= weir_auth_challenge(h->auth, payload + WEIR_BITMAP_BYTES);
 	for (unsigned int i = 0; h->have_waiting && i < WEIR_BITMAP_BYTES; i++)
-		weir->join_lost |= (h->waiting[i] & ~payload[i]) != 0;
+		weir->join_doubt |= (h->waiting[i] & ~payload[i]) != 0;
 	memcpy(h->waiting, payload, WEIR_BITMAP_BYTES);
 	weir_note_known(h, payload);
 	h->have_waiting = true;
@@ -113,7 +136,6 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	struct weir_header reply = {.extended = true};
 	const uint8_t *payload = packet + WEIR_EXT_BYTES;
 	char own[INET_ADDRSTRLEN];
-	size_t more = h->auth != NULL ? WEIR_CHALLENGE_BYTES : 0; /* behind the payload */
 	bool extended;
 
 	if (!weir_from_switch(weir, from, &extended) || !extended || bytes < WEIR_EXT_BYTES)
@@ -125,6 +147,8 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	if (h->auth != NULL) {
 		if (!weir_auth_reply(h->auth, NULL, packet, bytes)) {
 			WEIR_COUNT(h, forged, 1);
+			/* Refusals have no tags: the control API knows. */
+			weir->join_doubt |= reply.status == WEIR_STATUS_REFUSED;
 			return 0;
 		}
 		bytes -= WEIR_TAG_BYTES;
@@ -132,22 +156,14 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 	h->heard_at = weir_now();
 	bytes -= WEIR_EXT_BYTES;
 	switch (reply.status) {
-	case WEIR_STATUS_OK:
-		if (bytes != sizeof(struct weir_join_reply) + more)
-			return weir_error_set(h, -EPROTO,
-				"%s: the switch's reply to the join has %zu bytes instead of %zu: "
-				"do switch and library have the same version?",
-				h->job_text, bytes, sizeof(struct weir_join_reply) + more);
-		if (h->auth != NULL) {
-			weir_auth_challenge(h->auth, payload + sizeof(struct weir_join_reply));
-			if (!weir_auth_begin(h->auth, reply.gen_id))
-				return weir_error_set(h, -ENOMEM, "out of memory");
-		}
-		return accept_reply(h, &reply, payload);
+	case WEIR_STATUS_OK: return take_accepted(h, &reply, payload, bytes);
 	case WEIR_STATUS_WAITING:
-		if (bytes == WEIR_BITMAP_BYTES + more)
+		if (bytes == WEIR_BITMAP_BYTES + (h->auth != NULL ? WEIR_CHALLENGE_BYTES : 0u))
 			note_waiting(weir, &reply, payload);
 		return 0;
+	case WEIR_STATUS_DISPLACED:
+		return bytes == sizeof(struct weir_displaced) ? weir_error_displaced(h, payload)
+							      : 0;
 	case WEIR_STATUS_REFUSED:
 		return weir_error_set(h, -EACCES,
 			"the switch refuses %s %u of %s: it is not in the job, or this host's "
@@ -156,9 +172,11 @@ take_reply(struct weir *weir, uint32_t nonce, const struct sockaddr_in *from, co
 			inet_ntop(AF_INET, &h->own.sin_addr, own, sizeof(own)));
 	default:
 		return weir_error_set(h, -EOPNOTSUPP,
-			"the switch answers the join of %s with `%s`: does the job have a "
-			"fixed generation?",
-			h->job_text, weir_status_text(reply.status));
+			"the switch answers the join of %s with `%s`: %s", h->job_text,
+			weir_status_text(reply.status),
+			h->auth != NULL && h->base_form
+				? "is the job authenticated? The base form has no place for tags"
+				: "does the job have a fixed generation?");
 	}
 }
 
@@ -183,8 +201,8 @@ receive_replies(struct weir *weir, uint32_t nonce)
 }
 
 /*
- * Ask the control API when a source has gone that had joined, and when a message is due. Negative: the join can't
- * succeed any more, with h.error set.
+ * Ask the control API when a source has gone that had joined, when the switch seems to refuse the join, and when a
+ * message is due. Negative: the join can't succeed any more, with h.error set.
  */
 static int
 check_members(struct weir *weir, uint64_t begin)
@@ -195,9 +213,9 @@ check_members(struct weir *weir, uint64_t begin)
 	size_t used;
 	int code;
 
-	if (!late && !weir->join_lost)
+	if (!late && !weir->join_doubt)
 		return 0;
-	weir->join_lost = false;
+	weir->join_doubt = false;
 	code = weir_control_query(h, h->have_waiting ? h->waiting : NULL, text, sizeof(text));
 	if (code < 0)
 		return weir_error_set(h, code, "%s", text);
@@ -257,7 +275,7 @@ weir_join_repeat(struct weir *weir, uint64_t now)
 {
 	uint64_t heard = weir->h.heard_at > weir->progressed ? weir->h.heard_at : weir->progressed;
 
-	if (now < heard + SILENT_NS || now < weir->join_repeat_at || weir->h.auth != NULL)
+	if (now < heard + SILENT_NS || now < weir->join_repeat_at)
 		return;
 	weir->join_repeat_at = now + WEIR_JOIN_REPEAT_NS;
 	/* The next contribution fails with an error that lasts. */
@@ -362,6 +380,7 @@ weir_end(struct weir *weir)
 		close(weir->h.group_fd);
 	weir->h.group_fd = -1;
 	weir->h.group.s_addr = 0;
+	weir->h.tagged = false;
 	weir_ring_destroy(&weir->ring);
 	weir_unexpected_destroy(weir);
 	free(weir->inbox.bytes);

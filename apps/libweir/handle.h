@@ -4,7 +4,7 @@
  *
  *	helpers (this header; they never include engine.h)
  *	  socket.c        the sockets: open, size, multicast group, errors that the kernel queued
- *	  auth.c          keys and tags of an authenticated job
+ *	  auth.c          the source's key: proofs of joins, tags of an authenticated job
  *	  geometry.c      how an operation is cut into blocks
  *	  partial.c       partial results: who is missing, rescaling, error feedback
  *	  error.c         every text for people, and the last one that each thread was given
@@ -75,7 +75,8 @@ struct weir_handle {
 	uint8_t job_dtype, job_op;
 	uint32_t timeout_ms;
 	struct in_addr group; /* 0: unicast results */
-	struct weir_auth *auth; /* NULL: the job is not authenticated */
+	struct weir_auth *auth; /* proves joins; NULL: they prove nothing */
+	bool tagged; /* the job is authenticated: its data packets have tags, too */
 
 	int fd; /* sends and receives */
 	int group_fd; /* receives multicast results; -1 without */
@@ -189,6 +190,8 @@ int weir_error_timeout(struct weir_handle *h, const struct weir_request *oldest,
 int weir_error_status(struct weir_handle *h, const struct weir_request *request, uint32_t block,
 	const struct weir_shape *shape, const struct weir_header *header, const uint8_t *payload,
 	size_t bytes);
+/* The reply to a join, struct weir_displaced, says that another join has taken its place. */
+int weir_error_displaced(struct weir_handle *h, const uint8_t *payload);
 int weir_error_mtu(struct weir_handle *h, unsigned int elements, size_t datagram);
 int weir_error_partial(struct weir_handle *h, struct weir_request *request);
 /* An unexpected result is of another operation than the call. */
@@ -216,8 +219,8 @@ uint32_t weir_socket_size(struct weir_handle *h, size_t datagram);
 void weir_socket_drain_errors(struct weir_handle *h);
 bool weir_socket_soft_error(int error); /* repetition may repair it */
 
-/* Take the key of an authenticated job, once the source is known. 0 or -errno with h->error set. */
-int weir_auth_use(struct weir_handle *h, const uint8_t *key, size_t bytes);
+/* Prove joins with this key (weir_auth_create), once the source is known. 0 or -errno with h->error set. */
+int weir_auth_use(struct weir_handle *h, const uint8_t key[WEIR_KEY_BYTES], bool of_job);
 
 /* ---- partial.c ---- */
 

@@ -50,6 +50,7 @@ int
 weir_socket_open(struct weir_handle *h)
 {
 	const int on = 1, discover = IP_PMTUDISC_DO;
+	socklen_t size = sizeof(h->own);
 
 	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (h->wake_fd < 0)
@@ -69,6 +70,9 @@ weir_socket_open(struct weir_handle *h)
 			"cannot bind the own address: %s; is `address` one of this host's "
 			"interfaces?",
 			strerror(errno));
+	/* The port, too: joins prove where they come from. */
+	if (getsockname(h->fd, (struct sockaddr *)&h->own, &size) < 0)
+		return weir_error_set(h, -errno, "getsockname: %s", strerror(errno));
 	(void)receive_buffer(h->fd, BUFFER_LEAST);
 	return 0;
 }

@@ -236,11 +236,11 @@ write_packet(struct weir *weir, const struct weir_residue *r, uint8_t *packet)
 		.block_id = expected(weir, r, &number),
 		.gen_id = weir->h.generation,
 		.collective = WEIR_COLLECTIVE_ACKNOWLEDGE,
-		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0,
 	};
 	size_t bytes = weir_header_write(&h, packet);
 
-	if (weir->h.auth == NULL)
+	if (!weir->h.tagged)
 		return bytes;
 	weir_auth_tag(weir->h.auth, WEIR_IV_ACKNOWLEDGE, number, &(struct iovec){packet, bytes}, 1,
 		packet + bytes);
@@ -365,7 +365,7 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 	uint64_t number;
 	uint32_t block = expected(weir, r, &number);
 
-	if (weir->h.auth == NULL) {
+	if (!weir->h.tagged) {
 		weir->h.heard_at = now;
 		weir->h.network_error = 0;
 	}
@@ -377,10 +377,10 @@ weir_unexpected_take(struct weir *weir, const struct weir_header *header, const 
 			make_ready(a, r);
 		return &stats->duplicates;
 	}
-	if (weir->h.auth != NULL &&
+	if (weir->h.tagged &&
 		!weir_auth_result(weir->h.auth, number, weir_result_slice(weir, &h), packet, bytes))
 		return &stats->forged;
-	bytes -= before + (weir->h.auth != NULL ? WEIR_TAG_BYTES : 0u);
+	bytes -= before + (weir->h.tagged ? WEIR_TAG_BYTES : 0u);
 	if (!h.extended) {
 		h.collective =
 			h.grad_cnt != 0 ? WEIR_COLLECTIVE_ALLREDUCE : WEIR_COLLECTIVE_BARRIER;

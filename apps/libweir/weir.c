@@ -81,9 +81,10 @@ read_addresses(struct weir_handle *h, const struct weir_config *c)
 		return weir_error_set(h, -EINVAL,
 			"address: with switch_address it is this host's own IPv4 address, of the "
 			"interface towards the switch");
-	if (inet_pton(AF_INET, c->address, &h->own.sin_addr) != 1)
+	if (inet_pton(AF_INET, c->address, &h->own.sin_addr) != 1 ||
+		h->own.sin_addr.s_addr == htonl(INADDR_ANY))
 		return weir_error_set(
-			h, -EINVAL, "address: \"%s\" is not an IPv4 address", c->address);
+			h, -EINVAL, "address: \"%s\" is not an IPv4 address of a host", c->address);
 	if (base == ext)
 		return weir_error_set(h, -EINVAL, "port_base and port_ext are both %u", base);
 	if (c->source < 0 || c->source >= WEIR_SOURCES_MAX)
@@ -93,6 +94,19 @@ read_addresses(struct weir_handle *h, const struct weir_config *c)
 	h->expected = c->sources;
 	snprintf(h->job_text, sizeof(h->job_text), "job %u", h->job);
 	return 0;
+}
+
+/* Take the configuration's key. */
+static int
+use_key(struct weir_handle *h, const struct weir_config *c)
+{
+	if (c->base_form)
+		return weir_error_set(
+			h, -EINVAL, "the base form has no place for an authenticated job's tag");
+	if (c->key_bytes != WEIR_KEY_BYTES)
+		return weir_error_set(
+			h, -EINVAL, "key_bytes: %zu is not %u", c->key_bytes, WEIR_KEY_BYTES);
+	return weir_auth_use(h, c->key, !c->key_of_source);
 }
 
 int
@@ -152,7 +166,7 @@ open_handle(struct weir *weir, const struct weir_config *config)
 	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
 	h->key_given = config->key != NULL;
 	if (code == 0 && h->key_given)
-		code = weir_auth_use(h, config->key, config->key_bytes);
+		code = use_key(h, config);
 	if (code == 0)
 		code = weir_socket_open(h);
 	if (code < 0)

@@ -157,12 +157,13 @@ struct weir_config {
 	const char *settings;
 	const char *token; /* of the tenant; readable on the wire unless control is https */
 	const char *token_file; /* a file with the token, in one line; token overrides it */
-	/* Of an authenticated job: the job's key (WEIR_KEY_BYTES), or this source's keys (twice as many
-	 * bytes: the source's key, the results' key). Only the job's hosts may read it. NULL: with control
-	 * the keys that the switch sends, if the job is authenticated; otherwise no authentication. Not
-	 * with base_form. */
+	/* Of a job with a key file: the job's key, WEIR_KEY_BYTES; or, with key_of_source, the key of this
+	 * source, which is made from it (docs/operations.md, "Authenticated jobs"). Only the job's hosts
+	 * may read the one, and only this host the other. NULL: with control the key that the switch gives
+	 * to this member; otherwise none. Not with base_form. */
 	const uint8_t *key;
 	size_t key_bytes;
+	bool key_of_source;
 	const char *ca_file; /* PEM: certificates to trust for https; NULL: the system's */
 
 	/*
@@ -188,6 +189,7 @@ struct weir;
  *   -EINVAL      config: a required field is missing, or out of its range
  *   -ETIMEDOUT   the switch did not answer, or not all sources joined; the text says which
  *   -EACCES      refused: this source is not in the job, or its address is not the source's
+ *   -EEXIST      a newer join has taken this source's place; the text says from where it came
  *   -EPROTO      the switch's reply is invalid (another version?), or the job's number of sources is
  *                not config.sources
  *   -ENOMEM      no memory
@@ -257,6 +259,7 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
  *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
  *   -EACCES      this source is no longer in the job
+ *   -EEXIST      a newer join has taken this source's place; the text says from where it came
  *   -EMSGSIZE    a block does not fit the MTU of the interface; or the job's blocks have fewer elements
  *                than the job has sources, too few for slices: then no source has sent anything, and the
  *                handle is unchanged
@@ -442,7 +445,7 @@ WEIR_API size_t weir_degraded(const struct weir *weir, const struct weir_degrade
 	X(waiting, "replies that say that a block waits for sources")                              \
 	X(duplicates, "packets about blocks that have their result already")                       \
 	X(foreign, "packets of another job, generation or source, or not from the switch")         \
-	X(forged, "packets without the right tag, in an authenticated job; ignored")               \
+	X(forged, "packets without the right tag, where they need one; ignored")                   \
 	X(malformed, "packets from the switch that failed a check of length, type or range")       \
 	X(send_errors, "errors of sendmmsg(2) and ICMP errors, repaired by repetition")            \
 	X(srtt_ns, "smoothed round-trip time of a block, stragglers' time included")               \

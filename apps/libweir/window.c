@@ -46,7 +46,7 @@ fill(struct weir *weir, struct weir_request *o, uint32_t nth)
 		.final = nth + 1 == o->blocks,
 		.op = o->op,
 		.dtype = o->dtype,
-		.flags = weir->h.auth != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0,
 	};
 
 	weir_geometry_block(&o->geometry, nth, shape);
@@ -91,7 +91,7 @@ static void
 load(struct weir *weir, struct weir_slot *slot)
 {
 	slot->tag_bytes = 0;
-	if (weir->h.auth != NULL) {
+	if (weir->h.tagged) {
 		struct iovec *vectors = weir->outbox->vectors;
 
 		/* Without memory the tag is wrong, and the block times out. */
@@ -488,6 +488,34 @@ generation_fits(const struct weir *weir, const struct weir_header *h)
 		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
 }
 
+/* Handle an answer to the join that began the generation: the join was repeated, or another one has its place. Returns
+ * its counter, or NULL. */
+static uint64_t *
+take_join_reply(struct weir *weir, const struct weir_header *reply, const uint8_t *packet,
+	size_t bytes, uint64_t now)
+{
+	struct weir_handle *h = &weir->h;
+
+	if (reply->block_id != weir->join_nonce)
+		return &h->stats.foreign;
+	if (h->auth != NULL) {
+		if (!weir_auth_reply(h->auth, NULL, packet, bytes))
+			return &h->stats.forged;
+		bytes -= WEIR_TAG_BYTES;
+	}
+	if (reply->status == WEIR_STATUS_OK && reply->gen_id == h->generation) {
+		h->join_heard_at = now; /* weir_join_repeat() */
+		return NULL;
+	}
+	if (reply->status != WEIR_STATUS_DISPLACED ||
+		bytes != WEIR_EXT_BYTES + sizeof(struct weir_displaced))
+		return &h->stats.foreign;
+	/* Also while no operation is under way: the next one fails. */
+	if (weir->failed == 0)
+		weir_fail(weir, weir_error_displaced(h, packet + WEIR_EXT_BYTES));
+	return &h->stats.results_error;
+}
+
 /* Handle a packet. Returns the counter of one that is no result of a block in flight; NULL: it is counted. */
 static uint64_t *
 take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, size_t bytes,
@@ -505,21 +533,17 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 		return &stats->malformed;
 	weir_header_read(&h, packet);
 	/* A stale reply names the job's new generation. A refusal names any generation or none. Every other
-	 * packet must name this handle's generation. */
-	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source) ||
-		!generation_fits(weir, &h))
+	 * packet but a reply to the join must name this handle's generation. */
+	if (h.job_id != weir->h.job || (!multicast && h.src_id != weir->h.source))
 		return &stats->foreign;
-	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN && h.block_id == weir->join_nonce &&
-		h.status == WEIR_STATUS_OK) {
-		weir->h.join_heard_at = now; /* weir_join_repeat() */
-		return NULL;
-	}
-	if (h.extended == weir->h.base_form || (h.extended && h.collective == WEIR_COLLECTIVE_JOIN))
+	if (h.extended && h.collective == WEIR_COLLECTIVE_JOIN)
+		return take_join_reply(weir, &h, packet, bytes, now);
+	if (!generation_fits(weir, &h) || h.extended == weir->h.base_form)
 		return &stats->foreign;
 	slot = &weir->ring.slots[h.block_id & (weir->ring.window - 1)];
 	if (slot->state == WEIR_SLOT_IDLE || slot->block != h.block_id)
 		return weir_unexpected_take(weir, &h, packet, bytes, now);
-	if (weir->h.auth != NULL) {
+	if (weir->h.tagged) {
 		if (!authentic(weir, slot, &h, packet, bytes))
 			return &stats->forged;
 		bytes -= WEIR_TAG_BYTES;

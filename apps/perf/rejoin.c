@@ -169,7 +169,7 @@ static bool
 is_final(int code)
 {
 	return code == -EINVAL || code == -EOPNOTSUPP || code == -EMSGSIZE || code == -ENOMEM ||
-		code == -ECANCELED || code == -EBUSY || code == -EADDRINUSE;
+		code == -ECANCELED || code == -EBUSY || code == -EADDRINUSE || code == -EEXIST;
 }
 
 static struct perf_rejoin *

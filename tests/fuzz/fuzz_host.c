@@ -5,7 +5,7 @@
  * only when the input says so.
  *
  * Whatever comes: each packet has one end among the counters, what the caller gets is all of an
- * operation or an error, and nothing without the right tag is taken in an authenticated job.
+ * operation or an error; nothing without the right tag is taken in an authenticated job, nor of a join that is proved.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,20 +32,25 @@
 static struct play {
 	struct fuzz_input in;
 	bool on; /* the kernel is the input; else it is itself */
-	bool base_form, authenticated;
+	bool base_form, keyed; /* keyed: the host has a key */
 	bool signed_right; /* some packet has borne a tag made with the key */
+	uint64_t join_replies; /* in a generation: accepted ones are counted nowhere */
 	uint64_t now;
 	uint32_t nonce; /* of the join */
-	uint8_t answered[WEIR_TAG_BYTES]; /* what the tag of a reply to a join covers */
+	uint8_t answered[WEIR_TAG_BYTES]; /* the join's whole nonce: the tag of a reply covers it */
 	uint8_t key[WEIR_KEY_BYTES];
 	struct weir *weir;
 } play;
 
 /* --- packets of the input's switch -------------------------------------------------------------- */
 
+enum join_kind { ACCEPTED, WAITS, ACCEPTED_PLAIN, DISPLACED };
+
 static size_t
-join_reply(uint8_t *packet, unsigned int kind)
+join_reply(uint8_t *packet, enum join_kind kind)
 {
+	static const uint8_t statuses[] = {
+		WEIR_STATUS_OK, WEIR_STATUS_WAITING, WEIR_STATUS_OK, WEIR_STATUS_DISPLACED};
 	struct weir_header h = {.extended = true,
 		.job_id = JOB,
 		.src_id = SOURCE,
@@ -53,9 +58,9 @@ join_reply(uint8_t *packet, unsigned int kind)
 		.block_id = play.nonce,
 		.collective = WEIR_COLLECTIVE_JOIN,
 		.gen_id = GENERATION,
-		.flags = play.authenticated ? WEIR_FLAG_AUTHENTICATED : 0,
+		.flags = play.keyed ? WEIR_FLAG_AUTHENTICATED : 0,
 		.src_cnt = SOURCES,
-		.status = kind == 0 ? WEIR_STATUS_OK : WEIR_STATUS_WAITING};
+		.status = statuses[kind]};
 	struct weir_join_reply reply = {.window = {0, WINDOW},
 		.elements = {0, ELEMENTS},
 		.sources = {0, SOURCES},
@@ -63,11 +68,20 @@ join_reply(uint8_t *packet, unsigned int kind)
 		.timeout_ms = {0, 0, 0, 100}};
 	size_t bytes = weir_header_write(&h, packet);
 
-	memset(packet + bytes, 0, WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES);
-	if (kind == 0)
-		memcpy(packet + bytes, &reply, sizeof(reply));
-	bytes += kind == 0 ? sizeof(reply) : WEIR_BITMAP_BYTES;
-	return bytes + (play.authenticated ? WEIR_CHALLENGE_BYTES : 0);
+	memset(packet + bytes, 0, 2 * WEIR_KEY_BYTES);
+	if (kind == DISPLACED)
+		return bytes + sizeof(struct weir_displaced);
+	if (kind == WAITS)
+		return bytes + WEIR_BITMAP_BYTES + (play.keyed ? WEIR_CHALLENGE_BYTES : 0);
+	if (play.keyed && kind == ACCEPTED)
+		reply.flags |= WEIR_JOIN_AUTHENTICATED;
+	memcpy(packet + bytes, &reply, sizeof(reply));
+	bytes += sizeof(reply);
+	/* A challenge of zeros, and the results' key hidden in zeros. */
+	return bytes +
+		(!play.keyed                       ? 0u
+				: kind == ACCEPTED ? WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES
+						   : WEIR_CHALLENGE_BYTES);
 }
 
 /* What answers block `block` of the operations, of this status. */
@@ -84,7 +98,7 @@ answer(uint8_t *packet, uint32_t block, unsigned int status)
 		.status = (uint8_t)status,
 		.degraded = status == WEIR_STATUS_PARTIAL,
 		.src_cnt = SOURCES,
-		.flags = play.authenticated ? WEIR_FLAG_AUTHENTICATED : 0};
+		.flags = play.weir->h.tagged ? WEIR_FLAG_AUTHENTICATED : 0};
 	size_t bytes, payload = 0;
 
 	while (o != NULL && block - o->first >= o->blocks)
@@ -121,6 +135,7 @@ answer(uint8_t *packet, uint32_t block, unsigned int status)
 static size_t
 sign_join(uint8_t *packet, size_t bytes)
 {
+	play.signed_right |= play.weir->h.generation != 0; /* it may displace */
 	tags_hmac(play.key, WEIR_LABEL_REPLY, play.answered, sizeof(play.answered), packet, bytes,
 		packet + bytes);
 	return bytes + WEIR_TAG_BYTES;
@@ -131,14 +146,13 @@ static size_t
 sign_result(uint8_t *packet, size_t bytes)
 {
 	static const uint8_t challenge[WEIR_CHALLENGE_BYTES];
-	uint8_t key[WEIR_KEY_BYTES], job[WEIR_KEY_BYTES] = {1}, header[WEIR_EXT_BYTES];
+	uint8_t key[WEIR_KEY_BYTES] = {0}, header[WEIR_EXT_BYTES];
 	struct weir_header h = {.extended = true};
 
 	weir_header_read(&h, packet);
 	memcpy(header, packet, sizeof(header));
 	header[6] = 0;
-	tags_results_key(job, key);
-	tags_generation_key(key, challenge, play.weir->h.generation, key);
+	tags_wrap(play.key, play.answered, challenge, play.weir->h.generation, key);
 	tags_gmac(key, h.status, h.block_id, header, packet + WEIR_EXT_BYTES,
 		bytes - WEIR_EXT_BYTES, packet + bytes);
 	play.signed_right = true;
@@ -185,6 +199,7 @@ static size_t
 datagram(uint8_t packet[DATAGRAM_MAX], struct sockaddr_in *from, bool joining)
 {
 	uint8_t kind = fuzz_8(&play.in), how = fuzz_8(&play.in);
+	bool of_join = joining || (kind & 7) == 6;
 	size_t bytes = DATAGRAM_MAX / 2;
 
 	if ((kind & 7) == 7) {
@@ -194,21 +209,22 @@ datagram(uint8_t packet[DATAGRAM_MAX], struct sockaddr_in *from, bool joining)
 		bytes = given;
 		if (given > 0)
 			memcpy(packet, text, given);
-	} else if (joining) {
-		bytes = join_reply(packet, kind & 1);
+	} else if (of_join) {
+		play.join_replies += !joining;
+		bytes = join_reply(packet, (joining ? kind : kind >> 5) & 3);
 	} else {
 		uint8_t block = fuzz_8(&play.in);
 
 		bytes = answer(packet, (uint32_t)(int8_t)block,
 			(kind & 7) > 1 ? fuzz_8(&play.in) % 11 : kind & 1);
 	}
-	sender(from, joining || !play.base_form, kind >> 3 & 3);
+	sender(from, of_join || !play.base_form, kind >> 3 & 3);
 	/* Spoiled before it is signed, or behind. */
 	if ((how & 0x10) != 0)
 		bytes = spoil(packet, bytes, how);
-	if (play.authenticated && (how & 0x20) == 0 && bytes + WEIR_TAG_BYTES <= DATAGRAM_MAX &&
-		bytes >= WEIR_EXT_BYTES)
-		bytes = joining ? sign_join(packet, bytes) : sign_result(packet, bytes);
+	if ((of_join ? play.keyed : play.weir->h.tagged) && (how & 0x20) == 0 &&
+		bytes + WEIR_TAG_BYTES <= DATAGRAM_MAX && bytes >= WEIR_EXT_BYTES)
+		bytes = of_join ? sign_join(packet, bytes) : sign_result(packet, bytes);
 	return (how & 0x10) != 0 ? bytes : spoil(packet, bytes, how);
 }
 
@@ -377,9 +393,10 @@ check_counters(const struct weir *weir)
 		s->duplicates + s->foreign + s->malformed;
 
 	/* forged counts joins' answers, too, which packets_received does not. */
-	FUZZ_CHECK(s->packets_received >= ends && s->packets_received <= ends + s->forged,
+	FUZZ_CHECK(s->packets_received >= ends &&
+			s->packets_received <= ends + s->forged + play.join_replies,
 		"a packet has no end, or two");
-	if (play.authenticated && !play.signed_right)
+	if (weir->h.tagged && !play.signed_right)
 		FUZZ_CHECK(s->results_ok + s->results_partial + s->results_error + s->waiting == 0,
 			"taken without a tag");
 }
@@ -438,7 +455,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	tags_source_key(job, SOURCE, play.key);
+	tags_source_key(job, SOURCE, 0, play.key);
 	return 0;
 }
 
@@ -465,11 +482,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	play.in = (struct fuzz_input){data, size};
 	flags = fuzz_8(&play.in);
 	play.base_form = (flags & 3) == 1;
-	play.authenticated = (flags & 3) == 2;
+	play.keyed = (flags & 3) == 2;
 	play.signed_right = false;
+	play.join_replies = 0;
 	play.now = 1000000000;
 	config.base_form = play.base_form;
-	if (play.authenticated) {
+	if (play.keyed) {
 		config.key = job;
 		config.key_bytes = sizeof(job);
 	}
@@ -478,9 +496,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (weir_open(&config, &play.weir) == 0) {
 		for (unsigned int n = 0; n < 4 && play.in.left > 0 && play.weir->failed == 0; n++)
 			operate(play.weir,
-				(flags & 3) == 3             ? -1
-					: play.authenticated ? flags >> 5
-							     : 0,
+				(flags & 3) == 3     ? -1
+					: play.keyed ? flags >> 5
+						     : 0,
 				(flags >> 2) * (n + 1u) % 70);
 		check_counters(play.weir);
 	} else {

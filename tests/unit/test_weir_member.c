@@ -60,28 +60,26 @@ Test(weir_member, the_answer, .timeout = 90)
 	free(json);
 }
 
-/* An authenticated job's answer has 64 bytes in base64. */
-Test(weir_member, authentication_key, .timeout = 90)
+/* 32 bytes in base64. */
+Test(weir_member, key_of_the_source, .timeout = 90)
 {
-	static const char right[] = "'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissL"
-				    "S4vMDEyMzQ1Njc4OTo7PD0+Pw=='";
+	static const char right[] = "'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='";
 	static const char *const wrong[] = {"''", "7", "true", "[]", "'AAECAwQ='",
-		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7P"
-		"D0+P==='",
-		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7P"
-		"D0+P0BB'",
-		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7P"
-		"D0!Pw=='"};
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg=='",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g'",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh!='",
+		"'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
+		"ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=='"};
 	char *json = quoted(good), *other = quoted(right), *made;
 	struct weir_member m;
 	json_t *all = json_loads(json, 0, NULL);
 
 	cr_assert_eq(read_text(json, &m), 0, "%s", text);
-	cr_assert_not(m.authenticated);
+	cr_assert_not(m.has_key);
 	json_object_set_new(all, "key", json_loads(other, JSON_DECODE_ANY, NULL));
 	made = json_dumps(all, 0);
 	cr_assert_eq(read_text(made, &m), 0, "%s", text);
-	cr_assert(m.authenticated);
+	cr_assert(m.has_key);
 	for (unsigned int i = 0; i < sizeof(m.key); i++)
 		cr_assert_eq(m.key[i], i);
 	free(made);
@@ -278,22 +276,26 @@ Test(weir_member, hostile_refusals, .timeout = 90)
 	refused(507, huge, NULL, -ENOSPC, "a 1, k0 1000000, k1 1000001");
 }
 
-/* The job of a silent switch: its generation, and of this host's member state and address. */
+/* What a host of generation `own` (0: it joins) and membership 77 hears of the job of a silent switch: its generation,
+ * and of this host's member state, address and membership. */
 static void
-settles(int generation, const char *state, const char *address, int verdict, const char *words)
+settles(uint16_t own, int generation, const char *state, const char *address, int membership,
+	int verdict, const char *words)
 {
-	static const struct weir_job_query inquiry = {.where = "http://10.0.0.1:8080",
+	const struct weir_job_query inquiry = {.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
 		.source = 2,
-		.generation = 4};
+		.membership = 77,
+		.generation = own};
 	char single[400], *body;
 
 	snprintf(single, sizeof(single),
 		"{'id': 7, 'name': 'ring', 'state': 'running', 'generation': %d, 'members': "
-		"[{'rank': 2, 'address': '%s', 'state': '%s', 'last_heard': 0.5}]}",
-		generation, address, state);
+		"[{'rank': 2, 'address': '%s', 'state': '%s', 'last_heard': 0.5, 'membership': "
+		"%d}]}",
+		generation, address, state, membership);
 	body = quoted(single);
 	cr_assert_eq(weir_job_query_read(&inquiry, 200, body, strlen(body), text, sizeof(text)),
 		verdict);
@@ -303,13 +305,19 @@ settles(int generation, const char *state, const char *address, int verdict, con
 
 Test(weir_member, a_job_that_hangs, .timeout = 90)
 {
-	settles(4, "joined", "10.77.0.3", 0, "rank 2 (10.77.0.3, last heard 0.5 s ago)");
-	settles(4, "expected", "10.77.0.3", 0, "rank 2");
-	settles(5, "joined", "10.77.0.3", -ESTALE, "has generation 5 now");
-	settles(0, "joined", "10.77.0.3", -ESTALE, "has not begun at the switch");
-	settles(4, "left", "10.77.0.3", -EACCES, "it has left, or was removed");
-	settles(4, "expired", "10.77.0.3", -EACCES, "silent for longer than");
-	settles(4, "joined", "10.77.0.4", -EACCES, "is another host now, 10.77.0.4");
+	static const char own[] = "10.77.0.3";
+
+	settles(4, 4, "joined", own, 77, 0, "rank 2 (10.77.0.3, last heard 0.5 s ago)");
+	settles(4, 4, "expected", own, 77, 0, "rank 2");
+	settles(4, 5, "joined", own, 77, -ESTALE, "has generation 5 now");
+	settles(4, 0, "joined", own, 77, -ESTALE, "has not begun at the switch");
+	settles(4, 4, "left", own, 77, -EACCES, "it has left, or was removed");
+	settles(4, 4, "expired", own, 77, -EACCES, "silent for longer than");
+	settles(4, 4, "joined", "10.77.0.4", 77, -EACCES, "is another host now, 10.77.0.4");
+	/* Another process has joined as this rank: one that runs may go on until the switch says so. */
+	settles(4, 4, "joined", own, 78, 0, "rank 2");
+	settles(0, 3, "expected", own, 78, -EEXIST, "is another process running as rank 2?");
+	settles(0, 3, "expected", own, 77, 0, "rank 2");
 }
 
 /* Another member left so many seconds ago; this one joined 4 s ago, and the job has not begun. */

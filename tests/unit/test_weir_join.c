@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Joins of libweir: what proves them, what their answers bring, and who has lost its place. The test plays the
+ * switch, packet by packet, and makes proofs and tags by tests/model/tags.h; libweir's calls run in a thread of
+ * their own, which returns codes and asserts nothing.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/libweir/weir.h"
+#include "pktbuf/wire/wire.h"
+#include "tests/model/tags.h"
+
+#define JOB        9
+#define SOURCE     3
+#define GENERATION 5
+#define ELEMENTS   8
+#define WAIT_MS    20000
+
+static const uint8_t job_key[WEIR_KEY_BYTES] = {7, 7, 7}, results_key[WEIR_KEY_BYTES] = {9, 9};
+static const uint8_t challenge[WEIR_CHALLENGE_BYTES] = {1, 2, 3};
+static uint8_t source_key[WEIR_KEY_BYTES];
+
+static int sockets[2]; /* base, extended */
+static struct weir_config config;
+static struct weir *weir;
+static pthread_t thread;
+static int32_t data[ELEMENTS];
+static uint32_t block_id; /* of the last join */
+
+/* The last packet of the host. */
+static struct {
+	uint8_t bytes[512];
+	size_t size;
+	struct sockaddr_in from;
+	struct weir_header header;
+	struct weir_join_proof proof; /* of the last join */
+} heard;
+
+static bool
+hear(int ms)
+{
+	struct pollfd p = {.fd = sockets[1], .events = POLLIN};
+	socklen_t size = sizeof(heard.from);
+	ssize_t bytes;
+
+	if (poll(&p, 1, ms) <= 0)
+		return false;
+	bytes = recvfrom(sockets[1], heard.bytes, sizeof(heard.bytes), 0,
+		(struct sockaddr *)&heard.from, &size);
+	cr_assert_geq(bytes, WEIR_EXT_BYTES);
+	heard.size = (size_t)bytes;
+	heard.header.extended = true;
+	weir_header_read(&heard.header, heard.bytes);
+	return true;
+}
+
+/* The next join, of this generation, which its key proves. */
+static void
+hear_join(uint16_t generation)
+{
+	const size_t bytes = WEIR_EXT_BYTES + sizeof(heard.proof);
+	uint8_t tag[WEIR_TAG_BYTES];
+
+	do
+		cr_assert(hear(WAIT_MS), "no join");
+	while (heard.header.collective != WEIR_COLLECTIVE_JOIN);
+	cr_assert_eq(heard.header.gen_id, generation);
+	cr_assert_eq(heard.header.src_id, SOURCE);
+	block_id = heard.header.block_id;
+	if (config.key == NULL) {
+		cr_assert_eq(heard.header.flags, 0);
+		cr_assert_eq(heard.size, WEIR_EXT_BYTES);
+		return;
+	}
+	cr_assert_eq(heard.header.flags, WEIR_FLAG_AUTHENTICATED);
+	cr_assert_eq(heard.size, bytes + WEIR_TAG_BYTES);
+	memcpy(&heard.proof, heard.bytes + WEIR_EXT_BYTES, sizeof(heard.proof));
+	cr_assert_eq(weir_get32(heard.proof.nonce), block_id);
+	tags_join(source_key, ntohl(heard.from.sin_addr.s_addr), ntohs(heard.from.sin_port),
+		heard.bytes, tag);
+	cr_assert_arr_eq(heard.bytes + bytes, tag, sizeof(tag));
+}
+
+static void
+say(const uint8_t *packet, size_t bytes)
+{
+	cr_assert_eq(sendto(sockets[1], packet, bytes, 0, (const struct sockaddr *)&heard.from,
+			     sizeof(heard.from)),
+		(ssize_t)bytes);
+}
+
+/* Answer the last join that was heard; spoil: with a wrong tag. */
+static void
+answer_join(unsigned int status, const void *payload, size_t bytes, bool spoil)
+{
+	struct weir_header h = {.extended = true,
+		.job_id = JOB,
+		.src_id = SOURCE,
+		.src_cnt = 2,
+		.block_id = block_id,
+		.gen_id = status == WEIR_STATUS_OK ? GENERATION : 0,
+		.collective = WEIR_COLLECTIVE_JOIN,
+		.flags = config.key != NULL ? WEIR_FLAG_AUTHENTICATED : 0,
+		.status = (uint8_t)status};
+	uint8_t packet[256];
+	size_t all = weir_header_write(&h, packet);
+
+	memcpy(packet + all, payload, bytes);
+	all += bytes;
+	if (config.key != NULL) {
+		tags_hmac(source_key, "weir reply", heard.proof.nonce, sizeof(heard.proof.nonce),
+			packet, all, packet + all);
+		packet[all] ^= spoil;
+		all += WEIR_TAG_BYTES;
+	}
+	say(packet, all);
+}
+
+/* flags: WEIR_JOIN_AUTHENTICATED or 0. */
+static void
+accept_join(uint8_t flags)
+{
+	struct weir_join_reply r = {.dtype_op = WEIR_DTYPE_INT32 << 4, .flags = flags};
+	uint8_t payload[sizeof(r) + WEIR_CHALLENGE_BYTES + WEIR_KEY_BYTES];
+	size_t bytes = sizeof(r);
+
+	weir_put16(r.window, 4);
+	weir_put16(r.elements, ELEMENTS);
+	weir_put16(r.sources, 2);
+	weir_put32(r.timeout_ms, 1000);
+	memcpy(payload, &r, sizeof(r));
+	if (config.key != NULL) {
+		memcpy(payload + bytes, challenge, sizeof(challenge));
+		bytes += sizeof(challenge);
+	}
+	if (config.key != NULL && (flags & WEIR_JOIN_AUTHENTICATED) != 0) {
+		memcpy(payload + bytes, results_key, sizeof(results_key));
+		tags_wrap(source_key, heard.proof.nonce, challenge, GENERATION, payload + bytes);
+		bytes += sizeof(results_key);
+	}
+	answer_join(WEIR_STATUS_OK, payload, bytes, false);
+}
+
+static void
+answer_waiting(const uint8_t quote[WEIR_CHALLENGE_BYTES], bool spoil)
+{
+	uint8_t payload[WEIR_BITMAP_BYTES + WEIR_CHALLENGE_BYTES] = {1 << SOURCE};
+
+	memcpy(payload + WEIR_BITMAP_BYTES, quote, WEIR_CHALLENGE_BYTES);
+	answer_join(WEIR_STATUS_WAITING, payload,
+		config.key != NULL ? sizeof(payload) : WEIR_BITMAP_BYTES, spoil);
+}
+
+static void
+displace(bool spoil)
+{
+	static const struct weir_displaced by = {
+		{10, 77, 0, 4}, {5000 >> 8, 5000 & 0xff}, {2, 0x48, 0, 0, 0, 5}};
+
+	answer_join(WEIR_STATUS_DISPLACED, &by, sizeof(by), spoil);
+}
+
+/* The block's result, with the tag of an authenticated job or without. */
+static void
+answer_block(uint32_t block, int32_t sum, bool tagged)
+{
+	const struct weir_header h = {.extended = true,
+		.job_id = JOB,
+		.src_id = SOURCE,
+		.block_id = block,
+		.gen_id = GENERATION,
+		.src_cnt = 2,
+		.grad_cnt = ELEMENTS,
+		.dtype = WEIR_DTYPE_INT32,
+		.flags = tagged ? WEIR_FLAG_AUTHENTICATED : 0};
+	uint8_t packet[256], header[WEIR_EXT_BYTES];
+	size_t bytes = weir_header_write(&h, packet);
+
+	memcpy(header, packet, sizeof(header));
+	header[6] = 0;
+	for (int i = 0; i < ELEMENTS; i++, bytes += sizeof(sum))
+		memcpy(packet + bytes, &sum, sizeof(sum));
+	if (tagged) {
+		tags_gmac(results_key, 0, block, header, packet + WEIR_EXT_BYTES,
+			bytes - WEIR_EXT_BYTES, packet + bytes);
+		bytes += WEIR_TAG_BYTES;
+	}
+	say(packet, bytes);
+}
+
+static void *
+run_open(void *to)
+{
+	*(int *)to = weir_open(&config, &weir);
+	return NULL;
+}
+
+static void *
+run_rejoin(void *to)
+{
+	*(int *)to = weir_rejoin(weir);
+	return NULL;
+}
+
+static void *
+run_reduce(void *to)
+{
+	*(int *)to = weir_allreduce(weir, data, data, ELEMENTS, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	return NULL;
+}
+
+static int code; /* of what runs */
+
+static void
+begin(void *(*call)(void *))
+{
+	cr_assert_eq(pthread_create(&thread, NULL, call, &code), 0);
+}
+
+/* It ends with this code, and its text has these words. */
+static void
+ends(int wanted, const char *words)
+{
+	pthread_join(thread, NULL);
+	cr_assert_eq(code, wanted, "%d: %s", code, weir_last_error(weir));
+	/* Texts are the thread's; another call says it again here. */
+	if (wanted < 0) {
+		cr_assert_eq(weir_barrier(weir), wanted);
+		cr_assert_not_null(
+			strstr(weir_last_error(weir), words), "%s", weir_last_error(weir));
+	}
+}
+
+/* key: NULL, or of the job or the source. */
+static void
+start(const uint8_t *key)
+{
+	config = (struct weir_config){.switch_address = "127.0.0.1",
+		.address = "127.0.0.3",
+		.job = JOB,
+		.source = SOURCE,
+		.key = key,
+		.key_bytes = key != NULL ? WEIR_KEY_BYTES : 0,
+		.key_of_source = key == source_key,
+		.op_timeout_ms = WAIT_MS};
+	tags_source_key(job_key, SOURCE, 0, source_key);
+	for (int i = 0; i < 2; i++) {
+		struct sockaddr_in own = {
+			.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		socklen_t size = sizeof(own);
+
+		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
+		cr_assert_eq(bind(sockets[i], (struct sockaddr *)&own, sizeof(own)), 0);
+		cr_assert_eq(getsockname(sockets[i], (struct sockaddr *)&own, &size), 0);
+		*(i == 0 ? &config.port_base : &config.port_ext) = ntohs(own.sin_port);
+	}
+	begin(run_open);
+	hear_join(WEIR_GEN_JOIN);
+}
+
+static void
+stop(void)
+{
+	weir_close(weir);
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+static uint64_t
+forged(void)
+{
+	struct weir_stats stats;
+
+	weir_stats(weir, &stats);
+	return stats.forged;
+}
+
+static void
+hear_contribution(void)
+{
+	do
+		cr_assert(hear(WAIT_MS));
+	while (heard.header.collective == WEIR_COLLECTIVE_JOIN);
+}
+
+/* The host reduces a block; tagged: its job is authenticated. */
+static void
+reduces(bool tagged)
+{
+	uint8_t key[WEIR_KEY_BYTES], tag[WEIR_TAG_BYTES];
+	size_t bytes = WEIR_EXT_BYTES + sizeof(data);
+	uint64_t before = forged();
+
+	begin(run_reduce);
+	hear_contribution();
+	cr_assert_eq(heard.header.flags, tagged ? WEIR_FLAG_AUTHENTICATED : 0);
+	cr_assert_eq(heard.size, bytes + (tagged ? sizeof(tag) : 0));
+	if (tagged) {
+		tags_contributions_key(source_key, challenge, GENERATION, key);
+		tags_gmac(key, 0, heard.header.block_id, heard.bytes, heard.bytes + WEIR_EXT_BYTES,
+			sizeof(data), tag);
+		cr_assert_arr_eq(heard.bytes + bytes, tag, sizeof(tag));
+		answer_block(heard.header.block_id, -1, false);
+	}
+	answer_block(heard.header.block_id, 42, tagged);
+	ends(0, "");
+	cr_assert_eq(data[ELEMENTS - 1], 42);
+	cr_assert_eq(forged(), before + tagged);
+}
+
+Test(weir_join, a_join_is_proved_each_time_it_is_sent, .timeout = 90)
+{
+	static const uint8_t zeros[WEIR_CHALLENGE_BYTES], wrong[WEIR_CHALLENGE_BYTES] = {6, 6};
+	uint8_t nonce[WEIR_CHALLENGE_BYTES];
+	uint32_t count;
+
+	start(job_key);
+	memcpy(nonce, heard.proof.nonce, sizeof(nonce));
+	cr_expect_arr_eq(heard.proof.challenge, zeros, sizeof(zeros));
+	cr_expect_eq(weir_get32(heard.proof.count), 1);
+	hear_join(WEIR_GEN_JOIN);
+	cr_expect_eq(weir_get32(heard.proof.count), 2);
+	answer_waiting(wrong, true);
+	answer_waiting(challenge, false);
+	do {
+		count = weir_get32(heard.proof.count);
+		hear_join(WEIR_GEN_JOIN);
+		cr_assert_eq(weir_get32(heard.proof.count), count + 1);
+		cr_assert_arr_neq(heard.proof.challenge, wrong, sizeof(wrong));
+	} while (memcmp(heard.proof.challenge, challenge, sizeof(challenge)) != 0);
+	cr_expect_arr_eq(heard.proof.nonce, nonce, sizeof(nonce));
+	accept_join(0);
+	ends(0, "");
+	cr_expect_eq(forged(), 1u);
+	stop();
+}
+
+Test(weir_join, a_proved_join_does_not_make_packets_longer, .timeout = 90)
+{
+	start(source_key);
+	accept_join(0);
+	ends(0, "");
+	reduces(false);
+	stop();
+}
+
+Test(weir_join, an_authenticated_job_s_keys_come_with_its_reply, .timeout = 90)
+{
+	start(job_key);
+	accept_join(WEIR_JOIN_AUTHENTICATED);
+	ends(0, "");
+	reduces(true);
+	stop();
+}
+
+Test(weir_join, tags_need_a_key, .timeout = 90)
+{
+	start(NULL);
+	accept_join(WEIR_JOIN_AUTHENTICATED);
+	ends(-EPROTO, "the same version");
+	stop();
+}
+
+/* So that the switch finds a host whose address was damaged, also where it believes nothing else. */
+Test(weir_join, silence_repeats_the_join_of_an_authenticated_job, .timeout = 90)
+{
+	uint32_t count;
+
+	start(job_key);
+	accept_join(WEIR_JOIN_AUTHENTICATED);
+	ends(0, "");
+	while (hear(0))
+		; /* joins that were repeated meanwhile */
+	count = weir_get32(heard.proof.count);
+	begin(run_reduce);
+	hear_join(GENERATION);
+	cr_expect_gt(weir_get32(heard.proof.count), count);
+	count = weir_get32(heard.proof.count);
+	hear_join(GENERATION);
+	cr_expect_eq(weir_get32(heard.proof.count), count + 1);
+	cr_expect_arr_eq(heard.proof.challenge, challenge, sizeof(challenge));
+	answer_block(0, 42, true);
+	ends(0, "");
+	stop();
+}
+
+#define TAKEN                                                                                      \
+	"the place of source 3 was taken by a newer join from 10.77.0.4 port 5000 "                \
+	"(02:48:00:00:00:05): is another process running as source 3?"
+
+/* Join once more, until the call has returned. */
+static void
+joins_until(void *(*call)(void *))
+{
+	while (hear(0))
+		; /* what is left of the last join */
+	begin(call);
+	hear_join(WEIR_GEN_JOIN);
+	accept_join(0);
+	ends(0, "");
+}
+
+/* While it joins, and while an operation is under way. */
+static void
+loses_its_place(const uint8_t *key)
+{
+	start(key);
+	if (key != NULL)
+		displace(true);
+	displace(false);
+	ends(-EEXIST, TAKEN);
+	cr_expect_eq(forged(), key != NULL ? 1u : 0u);
+	weir_close(weir);
+	joins_until(run_open);
+	begin(run_reduce);
+	hear_contribution();
+	if (key != NULL)
+		displace(true);
+	displace(false);
+	ends(-EEXIST, TAKEN);
+	cr_expect_eq(forged(), key != NULL ? 1u : 0u);
+	joins_until(run_rejoin);
+	reduces(false);
+	stop();
+}
+
+Test(weir_join, a_newer_join_takes_its_place, .timeout = 90)
+{
+	loses_its_place(job_key);
+}
+
+Test(weir_join, a_newer_join_takes_its_place_without_a_key, .timeout = 90)
+{
+	loses_its_place(NULL);
+}
+
+Test(weir_join, its_place_is_taken_while_it_does_nothing, .timeout = 90)
+{
+	int32_t one = 1;
+
+	start(job_key);
+	accept_join(WEIR_JOIN_AUTHENTICATED);
+	ends(0, "");
+	displace(false);
+	/* Whichever comes first, the packet or the call: it ends so. */
+	cr_expect_eq(weir_allreduce(weir, &one, &one, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM), -EEXIST);
+	cr_expect_not_null(strstr(weir_last_error(weir), TAKEN));
+	stop();
+}
+
+Test(weir_join, keys_that_are_refused, .timeout = 90)
+{
+	static const struct {
+		struct weir_config config;
+		const char *text;
+	} wrong[] = {
+		{{.key = job_key, .key_bytes = 64}, "key_bytes: 64 is not 32"},
+		{{.key = job_key, .key_bytes = 0}, "key_bytes: 0 is not 32"},
+		{{.key = job_key, .key_bytes = 32, .base_form = true},
+			"the base form has no place"},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		config = wrong[i].config;
+		config.switch_address = config.address = "127.0.0.1";
+		cr_expect_eq(weir_open(&config, &weir), -EINVAL);
+		cr_expect_not_null(
+			strstr(weir_last_error(weir), wrong[i].text), "%s", weir_last_error(weir));
+		weir_close(weir);
+	}
+}
