@@ -35,7 +35,7 @@ static struct perf_options options = {
 static const char *least = "32M", *most = "32M", *step = "1M", *types = "fp32", *ops = "sum",
 		  *root = "0", *collectives, *link_rate, *where, *key_file, *source,
 		  *partial = "as-is";
-static bool authenticate, deterministic;
+static bool authenticate, deterministic, source_key;
 static uint64_t job_id = 1, sources, timeout_ms = 30000, join_timeout_ms, window, spin_us = 100,
 		port_base = WEIR_PORT_BASE, port_ext = WEIR_PORT_EXT;
 
@@ -83,7 +83,9 @@ static const struct option_row job[] = {
 	{"ca", 0, OPTION_TEXT, &options.weir.ca_file, 0, 0, "FILE",
 		"with https: certificates to trust (WEIR_CA)"},
 	{"key-file", 0, OPTION_TEXT, &key_file, 0, 0, "FILE",
-		"key of an authenticated job: 64 hexadecimal digits, or the 128 of this source"},
+		"64 hexadecimal digits: the job's key, as in its key_file"},
+	{"source-key", 0, OPTION_FLAG, &source_key, 0, 0, NULL,
+		"the key in --key-file is this source's, not the job's"},
 	{"address", 0, OPTION_TEXT, &options.weir.address, 0, 0, "ADDRESS",
 		"IPv4 address of this host towards the switch"},
 	{"source", 0, OPTION_TEXT, &source, 0, 0, "N",
@@ -190,8 +192,8 @@ rank_of(const char *option, const char *text)
 static void
 read_key(struct weir_config *weir, const char *path)
 {
-	static uint8_t key[2 * WEIR_KEY_BYTES];
-	char text[4 * WEIR_KEY_BYTES + 2];
+	static uint8_t key[WEIR_KEY_BYTES];
+	char text[4 * WEIR_KEY_BYTES]; /* more than there should be */
 	FILE *file = fopen(path, "re");
 	size_t read = 0, digits;
 
@@ -204,12 +206,11 @@ read_key(struct weir_config *weir, const char *path)
 	fclose(file);
 	text[read] = '\0';
 	digits = strspn(text, "0123456789abcdefABCDEF");
-	if (digits + strspn(text + digits, "\n") != read ||
-		(digits != sizeof(key) && digits != 2 * sizeof(key))) {
+	if (digits + strspn(text + digits, "\n") != read || digits != 2 * sizeof(key)) {
 		fprintf(stderr,
-			"weir-perf: --key-file %s: it should hold %zu or %zu hexadecimal digits "
+			"weir-perf: --key-file %s: it should hold %zu hexadecimal digits "
 			"and a line end, and no more; it begins with %zu\n",
-			path, sizeof(key), 2 * sizeof(key), digits);
+			path, 2 * sizeof(key), digits);
 		explicit_bzero(text, sizeof(text));
 		exit(PERF_USAGE);
 	}
@@ -220,7 +221,8 @@ read_key(struct weir_config *weir, const char *path)
 	}
 	explicit_bzero(text, sizeof(text));
 	weir->key = key;
-	weir->key_bytes = digits / 2;
+	weir->key_bytes = sizeof(key);
+	weir->key_of_source = source_key;
 }
 
 /* Convert what options_parse() has stored. */
@@ -289,6 +291,8 @@ contradiction(const struct perf_options *o)
 	if (w->settings != NULL && !w->create)
 		return "--authenticate and --deterministic need --create: they say what job is "
 		       "created";
+	if (source_key && w->key == NULL)
+		return "--source-key needs --key-file";
 	if (!addressed && w->source >= 0 && w->sources == 0)
 		return "--source with a URL for --switch needs --sources, too";
 	if (o->check && (w->error_feedback || w->partial == WEIR_PARTIAL_RESCALE))

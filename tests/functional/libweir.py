@@ -45,7 +45,7 @@ class Config(ctypes.Structure):
                 ('window_limit', ctypes.c_uint), ('spin_us', ctypes.c_int),
                 ('control', ctypes.c_char_p), ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', ctypes.c_char_p),
                 ('token', ctypes.c_char_p), ('token_file', ctypes.c_char_p),
-                ('key', ctypes.c_char_p), ('key_bytes', ctypes.c_size_t),
+                ('key', ctypes.c_char_p), ('key_bytes', ctypes.c_size_t), ('key_of_source', ctypes.c_bool),
                 ('ca_file', ctypes.c_char_p), ('rest', ctypes.c_uint8 * 256)]
 
 
@@ -83,7 +83,7 @@ class Library:
 
 
 class Handle:
-    """An open handle; a context manager. key: of an authenticated job, hexadecimal."""
+    """An open handle; a context manager. key: the job's, hexadecimal."""
 
     def __init__(self, library, key=None, **config):
         self.so, self.handle = library.so, c_handle()

@@ -190,7 +190,7 @@ def failures():
                     ['--partial', 'half'], ['-d', 'int9'], ['nothing'], ['--link-rate', '1Q'],
                     ['--inflight', '65'], ['-d', 'fp16,fp32', '-o', 'sum,band'], ['reduce', '--base-form'],
                     ['all', '--shapes', 'x'], ['-o', 'max', '--partial', 'rescale', '-c', '0'],
-                    ['--deterministic']):
+                    ['--deterministic'], ['--source-key']):
         end = subprocess.run([PERF, '--switch', '127.0.0.1', '--address', '127.0.0.1', '--source', '0']
                              + options if options else [PERF], capture_output=True, text=True,
                              timeout=10, check=False)
@@ -198,8 +198,8 @@ def failures():
     with tempfile.TemporaryDirectory(prefix='weir-perf-') as folder:
         name = os.path.join(folder, 'key')
         for text, wanted in ((None, 'No such file or directory'), ('ab' * 20, 'begins with 40'),
-                             ('ab' * 31 + 'xy', 'begins with 62'), ('ab' * 200, 'should hold 64 or 128'),
-                             ('ab' * 32 + '\0\0', 'should hold')):
+                             ('ab' * 31 + 'xy', 'begins with 62'), ('ab' * 200, 'should hold 64 hex'),
+                             ('ab' * 64, 'should hold'), ('ab' * 32 + '\0\0', 'should hold')):
             if text is not None:
                 with open(name, 'w') as file:
                     file.write(text)
