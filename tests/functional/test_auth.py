@@ -15,7 +15,7 @@ from control import PORT, Control, make_certificate, running
 from tap import case, check, main
 from perf import finish, start
 from rack import SWITCH_ADDRESS, Rack, job
-from wire import (ALLREDUCE, EXTENDED, INT32, JOIN, SUM, Raw, frame, header)
+from wire import ALLREDUCE, EXTENDED, INT32, JOIN, SUM, Raw, frame, header, source_key
 
 AUTHENTICATED = 2  # the flag
 ATTACKER = 2  # a host that is no source
@@ -79,6 +79,24 @@ def barriers():
     sums('-C', 'barrier', '-n', 200)
 
 
+@case
+def each_host_has_the_key_of_its_source_alone():
+    with key_file() as key, contextlib.ExitStack() as held:
+        with open(key) as file:
+            whole = bytes.fromhex(file.read())
+        own = [held.enter_context(key_file(source_key(whole, s).hex())) for s in range(2)]
+        with running(hosts=2, jobs=[job(1, 2, key_file=key)]) as rack:
+            def start_with(keys, *more):
+                return [rack.perf(s, 1, '--key-file', keys[s], '--source-key', '-b', 4, '-e', '64K', '-f', 4,
+                                  '-n', 2, *more) for s in range(2)]
+
+            finish(start_with(own))
+            check(rack.check_packets()['drops']['forged'] == 0, 'forged')
+            for run in start_with(own[::-1], '--join-timeout', 500):
+                run.wait(10, status=1)
+                check('has not answered the join' in run.output, '%s', run.output)
+
+
 def overheard(rack, host):
     """A socket that hears what a host sends and receives."""
     with rack.inside(host):
@@ -128,7 +146,7 @@ def forgeries(generation, number, port):
         payload = header(1, number, source, generation, 4, (ALLREDUCE, SUM, INT32, 0, 0))
         yield source, frame(Rack.address(source), payload + bytes(16), EXTENDED, source_mac=me,
                             source_port=port)
-        join = header(1, number, source, 0, 0, (JOIN, 0, 0, AUTHENTICATED, 0)) + os.urandom(48)
+        join = header(1, number, source, 0, 0, (JOIN, 0, 0, AUTHENTICATED, 0)) + os.urandom(52)
         yield source, frame(Rack.address(source), join, EXTENDED, source_mac=me, source_port=port)
     for status in (0, 4, 5, 9):
         more = 256 if status == 0 else 0
@@ -231,6 +249,23 @@ def members_that_get_their_keys_over_tls():
         runs = members(rack, url, '--ca', crt)
         repeated += attack(rack, runs, old)[1]
         changed_nothing(rack, runs, repeated, 2)
+        rack.stop_switch()
+
+
+@case
+def members_prove_their_joins_in_a_plain_job():
+    """In the base form, too. Their packets are no longer than others'."""
+    with Rack(hosts=2) as rack:
+        api = Control(rack)
+        rack.start_switch()
+        made = api.unix('POST', '/v1/jobs', {'name': 'sealed', 'size': 2, 'type': 'int32'})
+        check(made.status == 201, '%d %s', made.status, made.text)
+        for more in ((), ('--base-form',)):
+            runs = members(rack, 'unix:' + api.path, *more)
+            finish(runs)
+            stats = report(runs[0])['stats']
+            check(stats['wire_sent'] - stats['payload_sent'] <= 60 * stats['packets_sent'], '%s', stats)
+        check(rack.check_packets()['drops']['forged'] == 0, 'forged')
         rack.stop_switch()
 
 

@@ -210,7 +210,7 @@ def the_next_of_a_rank_stays_when_the_last_one_leaves():
         failed = rank_1('3000')
         one_is_in(rack)
         again = rank_1('20000')
-        failed.wait(15, 1)
+        check('is another process running as rank 1?' in failed.wait(15, 1), '%s', failed.output)
         # On the wire, too, the last that asked is the one that lives.
         sent = rack.wire(1)['tx_packets']
         wait_for(lambda: rack.wire(1)['tx_packets'] > sent + 1, 'rank 1 asks no more: %s', lambda: again.output)
@@ -290,6 +290,26 @@ def a_member_that_is_removed_expires_or_is_replaced():
             runs[1].signal(signal.SIGCONT)
             hears(runs[1], 8, words)
             runs[0].kill()
+
+
+@case
+def those_whose_ranks_others_take_are_told():
+    """At once, and not after their own timeouts of 20 s: in jobs of the API and of the file."""
+    with switch_with_api(2, [job(9, 2, name='static')], OPERATED) as (rack, address):
+        def start(name):
+            return hosts_with(rack, address, WEIR_JOB=name, options=['--create', '--rejoin', '3', *LONG],
+                              WEIR_TOKEN='s3cret')
+
+        for name in ('ring', 'static'):
+            former = start(name)
+            under_way(rack, former, name)
+            newer = start(name)
+            for host, run in enumerate(former):
+                hears(run, 10, r'the place of rank %d was taken by a newer join from 10\.77\.0\.%d port \d+ .*: is '
+                      'another process running as rank %d' % (host, host + 1, host))
+            for run in newer:
+                check(run.status is None, '%s', run.output)
+                run.kill()
 
 
 @case

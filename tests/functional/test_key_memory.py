@@ -41,7 +41,7 @@ def host(address):
 
 @case
 def the_answer_leaves_no_key_behind():
-    key = seed().getrandbits(8 * 64).to_bytes(64, 'big')
+    key = seed().getrandbits(8 * 32).to_bytes(32, 'big')
     digits = base64.b64encode(key)
     with FakeApi(tcp=True) as api:
         api.routes['/v1/status'] = {'address': '127.0.0.1'}

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Who is in a job, and what it waits for: in a second run, after hosts left, died or began anew."""
+import base64
 import contextlib
 import re
 import sys
@@ -9,16 +10,16 @@ import time
 from control import switch
 from rack import job
 from tap import case, check, main, wait_for
-from wire import WAITING, Peer, join_all
+from wire import DISPLACED, WAITING, Peer, join_all
 
 WEIRCTL = ('ctl', 'weirctl')
 FORGOTTEN = 3  # seconds: docs/protocol.md
 
 
 @contextlib.contextmanager
-def sources(rack, number, count):
+def sources(rack, number, count, keys=None):
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(Peer(rack, s, number, s)) for s in range(count)]
+        yield [stack.enter_context(Peer(rack, s, number, s, key=keys and keys[s])) for s in range(count)]
 
 
 def ctl(rack, api, *words):
@@ -38,18 +39,18 @@ def metric(api, name, **labels):
 
 
 def make(rack, api, name, size, **more):
-    """A job over the API, with all its members in. Returns its id."""
+    """A job over the API, with all its members in. Returns its id, and their keys."""
     made = api.unix('POST', '/v1/jobs', dict(more, name=name, size=size))
     check(made.status == 201, '%s', made.text)
-    for rank in range(size):
-        enter(rack, api, name, rank, size)
-    return made.body['id']
+    return made.body['id'], [enter(rack, api, name, rank, size) for rank in range(size)]
 
 
 def enter(rack, api, name, rank, size):
+    """Become a member. Returns its key."""
     answer = api.unix('POST', '/v1/jobs/%s/members' % name,
                       {'rank': rank, 'size': size, 'address': rack.address(rank)})
     check(answer.status == 200, '%s', answer.text)
+    return base64.b64decode(answer.body['key'])
 
 
 def leave(api, name, rank):
@@ -87,15 +88,15 @@ def a_second_run_of_a_job_of_the_file_lacks_a_host():
 @case
 def a_second_run_of_a_job_of_the_api_lacks_a_host():
     with switch(2) as (rack, api):
-        number = make(rack, api, 'ring', 2)
-        with sources(rack, number, 2) as peers:
+        number, keys = make(rack, api, 'ring', 2)
+        with sources(rack, number, 2, keys) as peers:
             join_all(peers)
             check(state(api, 'ring') == ('running', 2, ['joined'] * 2), '%s', state(api, 'ring'))
             for rank in range(2):
                 leave(api, 'ring', rank)
             check(state(api, 'ring') == ('idle', 0, ['left'] * 2), '%s', state(api, 'ring'))
             check(ctl(rack, api, 'blocks', '--stuck') == 'nothing is stuck ', 'idle')
-            enter(rack, api, 'ring', 1, 2)
+            peers[1].key = enter(rack, api, 'ring', 1, 2)
             peers[1].send_join()
             check(peers[1].receive().status == WAITING, 'waiting')
             check(state(api, 'ring') == ('joining', 1, ['left', 'joined']), '%s',
@@ -109,8 +110,8 @@ def a_second_run_of_a_job_of_the_api_lacks_a_host():
 @case
 def who_left_or_expired_is_named_with_its_address():
     with switch(2) as (rack, api):
-        number = make(rack, api, 'ring', 2, expire_s=3)
-        with sources(rack, number, 2) as peers:
+        number, keys = make(rack, api, 'ring', 2, expire_s=3)
+        with sources(rack, number, 2, keys) as peers:
             join_all(peers)
             peers[1].send(0, [1])
             check(peers[1].receive(0.1) is None, 'no result')
@@ -201,12 +202,17 @@ def two_processes_of_one_rank_are_seen():
 
         peers[0].send_join()
         with Peer(rack, 1, 1, 1) as other:
-            for turn in range(3):
+            peers[1].send_join(11)
+            check(peers[1].receive().status == WAITING, 'waiting')
+            check(contested() == [False] * 3, '%s', contested())
+            other.send_join(12)
+            check(other.receive().status == WAITING, 'waiting')
+            for _ in range(2):  # at once, and each time that the former one repeats itself
+                said = peers[1].receive()
+                check((said.status, said.block) == (DISPLACED, 11) and
+                      said.displaced_by() == (rack.address(1), other.port), '%s', vars(said))
                 peers[1].send_join(11)
-                check(peers[1].receive().status == WAITING, 'waiting')
-                check(contested() == [False, turn > 0, False], 'turn %d: %s', turn, contested())
-                other.send_join(12)
-                check(other.receive().status == WAITING, 'waiting')
+            check(contested() == [False, True, False], '%s', contested())
             told = ctl(rack, api, 'members', 'job1')
             check('two processes join as rank 1 (10.77.0.2)' in told, '%s', told)
 

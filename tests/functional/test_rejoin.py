@@ -106,7 +106,7 @@ def no_key_comes_twice(heard, least):
     said = {}
     for packet in heard.sent:
         generation = int.from_bytes(packet[8:10], 'big')
-        if generation != 0:
+        if generation != 0 and packet[12] >> 4 != JOIN:
             check(packet[13] & 2, 'a contribution without a tag')
             said.setdefault((generation, packet[1:5]), set()).add(packet)
     check(len(said) > 100, 'only %d blocks were overheard', len(said))

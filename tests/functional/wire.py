@@ -4,7 +4,10 @@
 Frames for raw sockets, down to the Ethernet header, and a plain peer on a UDP socket that speaks
 the protocol one packet at a time.
 """
+import hashlib
+import hmac
 import ipaddress
+import os
 import random
 import socket
 import struct
@@ -14,7 +17,9 @@ from rack import SWITCH_ADDRESS, SWITCH_MAC
 
 BASE, EXTENDED = 12000, 12001
 ALLREDUCE, BARRIER, JOIN = 0, 8, 15
-OK, PARTIAL, ERROR, WAITING, EXPIRED, STALE, MISMATCH, WINDOW, UNSUPPORTED, REFUSED = range(10)
+(OK, PARTIAL, ERROR, WAITING, EXPIRED, STALE, MISMATCH, WINDOW, UNSUPPORTED, REFUSED,
+ DISPLACED) = range(11)
+TAGGED = 2  # the flag
 INT32, FP32 = 4, 10
 SUM = 0
 
@@ -52,18 +57,41 @@ class Packet:
     def ints(self):
         return list(struct.unpack('<%di' % self.count, self.payload[:4 * self.count]))
 
+    def displaced_by(self):
+        """Address and UDP port of the newer join."""
+        return str(ipaddress.ip_address(self.payload[:4])), int.from_bytes(self.payload[4:6], 'big')
+
     def bitmap(self):
         """The sources in the bitmap, the last 32 bytes of the payload."""
         bits = int.from_bytes(self.payload[-32:], 'little')
         return [s for s in range(256) if bits >> s & 1]
 
 
-class Peer:
-    """A source of a job on a UDP socket in a host's namespace."""
+def source_key(job_key, source, epoch=0):
+    """The key with which a source proves its joins."""
+    return tag(job_key, b'weir source', struct.pack('>BQ', source, epoch), length=32)
 
-    def __init__(self, rack, host, job, source, extended=True, dtype=INT32):
+
+def tag(key, *message, length=16):
+    return hmac.new(key, b''.join(message), hashlib.sha256).digest()[:length]
+
+
+def proof(key, address, port, head, challenge, nonce, count):
+    """A join that is proved: what follows UDP. head: its header."""
+    said = head + challenge + nonce + struct.pack('>I', count)
+    place = ipaddress.ip_address(address).packed + struct.pack('>H', port)
+    return said + tag(key, b'weir join', place, said)
+
+
+class Peer:
+    """A source of a job on a UDP socket in a host's namespace. key: of the source, if the job has keys; but not
+    in an authenticated job."""
+
+    def __init__(self, rack, host, job, source, extended=True, dtype=INT32, key=None):
         self.job, self.source, self.extended, self.dtype = job, source, extended, dtype
-        self.generation = 0
+        self.generation, self.nonce = 0, None
+        self.key, self.secret, self.challenge, self.count = key, b'', bytes(16), 0
+        self.address = rack.address(host)
         with rack.inside(host):
             self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self.socket.bind((rack.address(host), 0))
@@ -99,12 +127,31 @@ class Peer:
             return None
         if address != SWITCH_ADDRESS or port not in (BASE, EXTENDED):
             raise AssertionError('a packet from %s:%d' % (address, port))
-        return Packet(data, port == EXTENDED)
+        packet = Packet(data, port == EXTENDED)
+        if self.key is None or packet.collective != JOIN or not packet.flags & TAGGED:
+            return packet
+        if tag(self.key, b'weir reply', self.secret, data[:-16]) != data[-16:]:
+            raise AssertionError('a reply with a wrong tag')
+        packet.payload = packet.payload[:-16]
+        if packet.status == WAITING:
+            packet.payload, challenge = packet.payload[:32], packet.payload[32:]
+            if challenge != self.challenge:  # the join is not taken yet
+                self.challenge = challenge
+                self.send_join(self.nonce)
+                return self.receive(seconds)
+        return packet
 
     def send_join(self, nonce=None):
-        self.nonce = random.getrandbits(32) if nonce is None else nonce
-        flags = 0 if self.extended else 1
-        self.raw(header(self.job, self.nonce, self.source, 0, 0, (JOIN, 0, 0, flags, 0)), True)
+        """Another join, or with the last one's nonce that one again."""
+        if nonce is None or nonce != self.nonce:
+            self.nonce = random.getrandbits(32) if nonce is None else nonce
+            self.secret, self.count = struct.pack('>I', self.nonce) + os.urandom(12), 0
+        flags = (0 if self.extended else 1) | (TAGGED if self.key else 0)
+        said = header(self.job, self.nonce, self.source, 0, 0, (JOIN, 0, 0, flags, 0))
+        if self.key:
+            self.count += 1
+            said = proof(self.key, self.address, self.port, said, self.challenge, self.secret, self.count)
+        self.raw(said, True)
 
     def take_join(self, seconds=5):
         """Wait for the join to be accepted; a join or a reply may be lost, so it is repeated."""
