@@ -296,14 +296,11 @@ def a_member_that_is_removed_expires_or_is_replaced():
 def those_whose_ranks_others_take_are_told():
     """At once, and not after their own timeouts of 20 s: in jobs of the API and of the file."""
     with switch_with_api(2, [job(9, 2, name='static')], OPERATED) as (rack, address):
-        def start(name):
-            return hosts_with(rack, address, WEIR_JOB=name, options=['--create', '--rejoin', '3', *LONG],
-                              WEIR_TOKEN='s3cret')
-
-        for name in ('ring', 'static'):
-            former = start(name)
+        for name, create in (('ring', ['--create']), ('static', [])):
+            known = dict(WEIR_JOB=name, options=[*create, '--rejoin', '3', *LONG], WEIR_TOKEN='adm1n')
+            former = hosts_with(rack, address, **known)
             under_way(rack, former, name)
-            newer = start(name)
+            newer = hosts_with(rack, address, **known)
             for host, run in enumerate(former):
                 hears(run, 10, r'the place of rank %d was taken by a newer join from 10\.77\.0\.%d port \d+ .*: is '
                       'another process running as rank %d' % (host, host + 1, host))
