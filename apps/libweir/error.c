@@ -235,19 +235,15 @@ error_stale(struct weir_handle *h, unsigned int generation)
 		h->job_text, generation, h->generation, h->noun);
 }
 
+/* Which of these it is, the control API says (weir_query_job). */
 static int
-error_refused(struct weir_handle *h, unsigned int generation)
+error_refused(struct weir_handle *h)
 {
 	char own[INET_ADDRSTRLEN];
 
-	if (generation == WEIR_GEN_JOIN)
-		return weir_error_set(h, -ENOENT,
-			"%s is gone at the switch: it was deleted, or the switch was restarted "
-			"without it; create it again, and join again on all %ss",
-			h->job_text, h->noun);
-	return weir_error_set(h, -EACCES,
-		"%s: the switch refuses %s %u at %s: it is no longer in the job (expired, or "
-		"left), or another host has its place; join again",
+	return weir_error_set(h, -ENOENT,
+		"%s is gone at the switch: it was deleted, or the switch was restarted without it; "
+		"or %s %u at %s is no longer in it; create it again, or join again",
 		h->job_text, h->noun, h->source, print_address(own, &h->own));
 }
 
@@ -312,7 +308,7 @@ weir_error_status(struct weir_handle *h, const struct weir_request *o, uint32_t 
 			"library, or the block larger than the job's?",
 			h->job_text,
 			print_call(call, shape->collective, o->op, o->dtype, shape->root));
-	case WEIR_STATUS_REFUSED: return error_refused(h, reply->gen_id);
+	case WEIR_STATUS_REFUSED: return error_refused(h);
 	default:
 		return weir_error_set(h, -EPROTO, "%s: block %u came back with status %u",
 			h->job_text, block, reply->status);

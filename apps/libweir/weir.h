@@ -257,8 +257,9 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *                restarted, or a source joins again and the job revokes the others
  *   -ENODATA     expired: the switch no longer has the block's result
  *   -ERANGE      out-of-window: the switch and the library disagree about the window
- *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it
- *   -EACCES      this source is no longer in the job
+ *   -ENOENT      the job is gone: it was deleted, or the switch was restarted without it; or,
+ *                without control, this source is no longer in it
+ *   -EACCES      this source is no longer in the job, as the control API says
  *   -EEXIST      a newer join has taken this source's place; the text says from where it came
  *   -EMSGSIZE    a block does not fit the MTU of the interface; or the job's blocks have fewer elements
  *                than the job has sources, too few for slices: then no source has sent anything, and the
