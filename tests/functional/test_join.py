@@ -187,6 +187,17 @@ def one_is_in(rack):
 
 
 @case
+def a_token_is_for_one_rank():
+    """That is all that a host needs."""
+    with switch_with_api(2, tenants=OPERATED) as (rack, address):
+        ask(rack, 'POST', '/v1/jobs', {'name': 'ring', 'size': 2})
+        tokens = ask(rack, 'POST', '/v1/jobs/ring/tokens')['tokens']
+        right(hosts_with(rack, address, lambda rank: {'WEIR_TOKEN': tokens[rank]}))
+        for run in hosts_with(rack, address, lambda rank: {'WEIR_TOKEN': tokens[1 - rank]}):
+            check('refuses the token of WEIR_TOKEN' in run.wait(20, 1), '%s', run.output)
+
+
+@case
 def a_rank_is_taken():
     """Two hosts are told that they are rank 0: the second hears of the first."""
     with switch_with_api(2, tenants=OPERATED) as (rack, address):
