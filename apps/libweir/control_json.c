@@ -274,7 +274,8 @@ static const struct {
 	const char *advice;
 } refusals[] = {
 	{401, "", "", -EACCES,
-		"it wants a tenant's token: WEIR_TOKEN_FILE or WEIR_TOKEN (weir_config.token)"},
+		"it wants a token, the tenant's or this rank's: WEIR_TOKEN_FILE or WEIR_TOKEN "
+		"(weir_config.token)"},
 	{403, "quota", "", -EDQUOT, "the tenant's quota is used up: weirctl jobs shows by what"},
 	{404, "unknown_job", "", -ENOENT,
 		"create it (weirctl job create NAME --size N), or let its hosts create it "

@@ -155,7 +155,8 @@ struct weir_config {
 	/* Of the job that is created: "elements=1024 policy=partial", the settings of POST /v1/jobs
 	 * (docs/configuration.md, "Jobs"). NULL: the switch's defaults. */
 	const char *settings;
-	const char *token; /* of the tenant; readable on the wire unless control is https */
+	/* The tenant's or this rank's; readable on the wire unless control is https. */
+	const char *token;
 	const char *token_file; /* a file with the token, in one line; token overrides it */
 	/* Of a job with a key file: the job's key, WEIR_KEY_BYTES; or, with key_of_source, the key of this
 	 * source, which is made from it (docs/operations.md, "Authenticated jobs"). Only the job's hosts

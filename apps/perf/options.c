@@ -79,7 +79,8 @@ static const struct option_row job[] = {
 	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
 		"with --create: floating-point results are the same bits in every run"},
 	{"token-file", 0, OPTION_TEXT, &options.weir.token_file, 0, 0, "FILE",
-		"with a URL: the tenant's token (WEIR_TOKEN_FILE, WEIR_TOKEN)"},
+		"with a URL: the token of the tenant or of this rank (WEIR_TOKEN_FILE, "
+		"WEIR_TOKEN)"},
 	{"ca", 0, OPTION_TEXT, &options.weir.ca_file, 0, 0, "FILE",
 		"with https: certificates to trust (WEIR_CA)"},
 	{"key-file", 0, OPTION_TEXT, &key_file, 0, 0, "FILE",

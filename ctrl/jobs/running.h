@@ -29,9 +29,8 @@ enum ctrl_member_state {
 struct ctrl_member {
 	enum ctrl_member_state state;
 	uint32_t address; /* host order; not of expected ones */
-	uint64_t
-		membership; /* its last one: a number unique in this switch, and the epoch of its key; 0:
-				not known */
+	/* Its last one: a number unique in this switch, and the epoch of its key; 0: not known. */
+	uint64_t membership;
 	double joined; /* Unix time, s */
 	double seen; /* its last join; CLOCK_MONOTONIC, s */
 	double gone; /* when it left or expired; likewise */

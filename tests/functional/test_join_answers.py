@@ -60,7 +60,7 @@ def refusals():
             api.routes['/v1/jobs/ring/members'] = said
             fails(Ended(start(api.address)), *patterns, **options)
 
-        refused(error(401, 'unauthorized'), "wants a tenant's token: WEIR_TOKEN_FILE")
+        refused(error(401, 'unauthorized'), "wants a token, the tenant's or this rank's: WEIR_TOKEN_FILE")
         refused(error(403, 'forbidden', message='job of another tenant'), 'another tenant')
         refused(error(404, 'unknown_job'), 'weirctl job create', 'weir-perf --create')
         refused(error(409, 'conflict', 'address', 'rank 0 is 10.77.0.9'), '10.77.0.9', 'this rank')
