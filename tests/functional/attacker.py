@@ -4,6 +4,7 @@
     with victims('proved') as (rack, api, at), Attacker(rack, 2) as attacker, counted(rack, 2, spoofed_switch=1):
         attacker.send(result(0, at.ports[0], at.block, at.generation))
 """
+import base64
 import contextlib
 import ipaddress
 import os
@@ -18,10 +19,9 @@ import control
 from loops import Loops
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack, job
 from tap import check, wait_for
-from wire import ALLREDUCE, EXTENDED, INT32, JOIN, OK, SUM, frame, header, mac
+from wire import ALLREDUCE, EXTENDED, INT32, JOIN, OK, SUM, TAGGED, frame, header, mac
 
 ELEMENTS = 320  # of a block: room for tags
-TAGGED = 2  # a flag
 BROADCAST = 'ff:ff:ff:ff:ff:ff'
 PACKET_OUTGOING = 4
 EVERYTHING = 3  # ETH_P_ALL
@@ -130,12 +130,10 @@ def disguised(data):
 
 # -- victims
 
-WAYS = ('plain', 'proved', 'authenticated')  # joins by addresses, by keys; by keys, with tags
-
-
 @contextlib.contextmanager
 def rack_of(way, hosts=3, size=2, changes=None, **settings):
-    """A rack with the job "ring", id 1, and its switch. Yields rack and API."""
+    """A rack with the job "ring", id 1, and its switch. way: `plain`, which has joins by addresses; or a job of the control
+    API, `proved` or `authenticated`. Yields rack and API."""
     settings = dict({'window': 64, 'elements': ELEMENTS, 'type': 'int32'}, **settings)
     jobs = [job(1, size, name='ring', **settings)] if way == 'plain' else []
     with control.switch(hosts=hosts, jobs=jobs, changes=changes) as (rack, api):
@@ -147,6 +145,13 @@ def rack_of(way, hosts=3, size=2, changes=None, **settings):
             rack.ping(host, SWITCH_ADDRESS, count=1)
         yield rack, api
         rack.check_packets()
+
+
+def enter(api, rank, address):
+    """Become a member of the job "ring" of the control API. Returns the key."""
+    answer = api.unix('POST', '/v1/jobs/ring/members', {'rank': rank, 'size': 2, 'address': address})
+    check(answer.status == 200, '%s', answer.text)
+    return base64.b64decode(answer.body['key'])
 
 
 def listed_ports(hosts):

@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 
-from attacker import (BROADCAST, Attacker, arp, counted, disguised, from_mac, listed_ports, rack_of, tagged, victims)
+from attacker import (BROADCAST, Attacker, arp, counted, disguised, enter, from_mac, listed_ports, rack_of, tagged, victims)
 from rack import SWITCH_ADDRESS, SWITCH_MAC, Rack
 from tap import case, check, main
 from wire import Peer, frame, join_all
@@ -118,15 +118,18 @@ def that_the_configuration_gives_to_another_port():
 @case
 def of_a_member_by_another():
     """A member of the job moves to the MAC address of another one, and stays at its own switch port."""
-    with rack_of('plain', 2) as (rack, _), Peer(rack, 0, 1, 0) as victim, Peer(rack, 1, 1, 1) as thief:
-        join_all([victim, thief])
-        rack._ip_in(1, 'link set eth0 address ' + rack.mac(0),
-                    'neigh replace %s lladdr %s dev eth0 nud permanent' % (SWITCH_ADDRESS, SWITCH_MAC))
-        with counted(rack, 1, spoofed_member=TIMES):
-            for _ in range(TIMES):
-                thief.send_join(thief.nonce)
-        rack.ping(0, SWITCH_ADDRESS, count=1)
-        rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
+    for way in ('plain', 'proved'):
+        with rack_of(way, 2) as (rack, api):
+            keys = [enter(api, rank, rack.address(rank)) if way == 'proved' else None for rank in (0, 1)]
+            with Peer(rack, 0, 1, 0, key=keys[0]) as victim, Peer(rack, 1, 1, 1, key=keys[1]) as thief:
+                join_all([victim, thief])
+                rack._ip_in(1, 'link set eth0 address ' + rack.mac(0),
+                            'neigh replace %s lladdr %s dev eth0 nud permanent' % (SWITCH_ADDRESS, SWITCH_MAC))
+                with counted(rack, 1, spoofed_member=TIMES):
+                    for _ in range(TIMES):
+                        thief.send_join(thief.nonce)
+                rack.ping(0, SWITCH_ADDRESS, count=1)
+                rack._ip_in(1, 'link set eth0 address ' + rack.mac(1))
 
 
 if __name__ == '__main__':

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Results that the switch has not made, and contributions that a host has not made, sent by another port."""
-from attacker import (TAGGED, Attacker, contribution, counted, disguised, drops_of, from_mac, held, is_answer,
+from attacker import (Attacker, contribution, counted, disguised, drops_of, from_mac, held, is_answer,
                       loops_of, rack_of, result, tagged, victims)
 from rack import SWITCH_MAC, Rack
 from tap import case, check, main, wait_for
-from wire import EXTENDED, Packet
+from wire import EXTENDED, TAGGED, Packet
 
 THIEF = 2
 PORTS = range(1024, 65536)
