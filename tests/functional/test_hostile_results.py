@@ -75,7 +75,8 @@ def past_the_switch_they_need_a_tag():
             for flags in (0, TAGGED):
                 thief.send(*disguised(result(0, at.ports[0], at.block, at.generation, THIEF, flags)))
         end = loops.finish()[0]
-        check(end['forged'] >= 14 and not end['failures'], '%s', end)
+        # A few come when the victim has its result and reads no more; of each kind of flags, some are counted.
+        check(end['forged'] > 7 and not end['failures'], '%s', end)
 
 
 if __name__ == '__main__':
