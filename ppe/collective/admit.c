@@ -171,7 +171,8 @@ examine(struct ppe_worker *worker, struct ppe_thread *thread)
 		return end_dropped(worker, thread, PPE_DROP_UNKNOWN_JOB);
 	if (from_group(thread))
 		return end_dropped(worker, thread, PPE_DROP_BAD_SOURCE_MAC);
-	from = from_endpoint(js, thread, h);
+	/* A source without an endpoint has zeros there, which a frame may have, too. */
+	from = js->endpoint[h->src_id].ip == thread->head.ip_src && from_endpoint(js, thread, h);
 	if (!from && !guard_passes(worker, thread, GUARD_NO_JOB))
 		return PPE_END;
 	if (!from && j->fixed_generation == 0)

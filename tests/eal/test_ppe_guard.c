@@ -305,6 +305,45 @@ Test(ppe_guard, who_is_silent_may_have_moved, .timeout = 90)
 	stop();
 }
 
+/* A contribution of source 0 from port 0, with a MAC address and a UDP port of zeros. */
+static void
+offer_from_zeros(uint16_t generation, uint32_t block)
+{
+	const struct weir_header h = rig_contribution(1, generation, 0, block, 0);
+	unsigned int bytes = rig_frame(frame, 0, &h, NULL, 0);
+
+	memset(frame + 6, 0, 6);
+	weir_put16(frame + 34, 0);
+	rig_fix_checksums(frame);
+	rig_send(&rig, 0, frame, bytes);
+}
+
+Test(ppe_guard, who_has_not_joined_is_at_no_endpoint, .timeout = 90)
+{
+	struct ppe_job_stats now;
+	uint16_t generation;
+
+	start(2, NULL);
+	offer_from_zeros(0, 0);
+	left();
+	cr_expect_eq(stats().drops[PPE_DROP_NOT_JOINED], 1);
+	generation = join_all(1);
+	/* Source 0 leaves, and returns without a join. */
+	rig.job[0].members[0] = 2;
+	rig.job[0].address[0] = 0;
+	turned_change_jobs(&rig);
+	rig.job[0].members[0] = 3;
+	rig.job[0].address[0] = rig_source_ip(0);
+	turned_change_jobs(&rig);
+	offer_from_zeros(generation, 0);
+	offer_from_zeros((uint16_t)(generation + 1), 0);
+	cr_expect_eq(left(), 0, "an answer reveals the generation");
+	cr_expect_eq(stats().drops[PPE_DROP_ADDRESS], 2);
+	cr_assert_eq(ppe_job_stats_read(rig.ppe, 1, &now), 0);
+	cr_expect_eq(now.contributions, 0);
+	stop();
+}
+
 Test(ppe_guard, who_must_join_again_stays_bound, .timeout = 90)
 {
 	struct rig_config config = {.job = {rig_job(1, 2, 4, 8)}};
