@@ -16,11 +16,12 @@ struct binding {
 	struct hash_record hash;
 	uint64_t ports; /* bit p: it may come from port p */
 	uint64_t heard; /* TSC: when a frame with it was last seen, other than a contribution */
+	uint64_t searched; /* TSC: when contributions were last looked for */
 	uint32_t users; /* sources */
 	uint32_t ip; /* theirs, of a MAC address; host order */
 	int16_t job; /* of all users, or SEVERAL_JOBS */
-	uint8_t last_job, last_source; /* the last one that was bound */
-	uint8_t spare[20];
+	bool contributes; /* what was found then */
+	uint8_t spare[13];
 };
 static_assert(sizeof(struct binding) == 64, "one line");
 
@@ -134,8 +135,7 @@ guard_destroy(struct guard *guard)
 
 /* One more user of an address. */
 static bool
-add_user(struct ppe_worker *worker, uint64_t key, uint32_t ip, uint64_t ports, uint8_t job,
-	uint8_t source)
+add_user(struct ppe_worker *worker, uint64_t key, uint32_t ip, uint64_t ports, uint8_t job)
 {
 	struct guard *guard = worker->guard;
 	struct binding *binding = find(guard, key);
@@ -149,6 +149,7 @@ add_user(struct ppe_worker *worker, uint64_t key, uint32_t ip, uint64_t ports, u
 		binding = (struct binding *)(void *)record;
 		binding->users = 0;
 		binding->job = job;
+		binding->searched = 0;
 		guard->active++;
 	}
 	/* A MAC address stays with its host: a source can prove its own IPv4 address alone. */
@@ -159,8 +160,6 @@ add_user(struct ppe_worker *worker, uint64_t key, uint32_t ip, uint64_t ports, u
 	binding->heard = worker->now;
 	if (binding->job != job)
 		binding->job = SEVERAL_JOBS;
-	binding->last_job = job;
-	binding->last_source = source;
 	return true;
 }
 
@@ -176,16 +175,15 @@ remove_user(struct guard *guard, uint64_t key)
 }
 
 bool
-guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, uint8_t job,
-	uint8_t source)
+guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, uint8_t job)
 {
 	struct guard *guard = worker->guard;
 	uint64_t ports = listed(guard, endpoint->ip);
 
 	if (ports == 0)
 		ports = UINT64_C(1) << endpoint->port;
-	if (add_user(worker, mac_key(endpoint->mac), endpoint->ip, ports, job, source)) {
-		if (add_user(worker, IP_KEY | endpoint->ip, endpoint->ip, ports, job, source))
+	if (add_user(worker, mac_key(endpoint->mac), endpoint->ip, ports, job)) {
+		if (add_user(worker, IP_KEY | endpoint->ip, endpoint->ip, ports, job))
 			return true;
 		remove_user(guard, mac_key(endpoint->mac));
 	}
@@ -229,12 +227,19 @@ read_claims(const struct pktbuf_head *head, uint64_t claims[CLAIMS_MAX])
 	return n;
 }
 
-/* Has the source of a binding sent anything of late? */
+/* Has a source of a binding sent anything of late? The search is expensive, so its result serves for a second. */
 static bool
-is_alive(const struct ppe_worker *worker, const struct binding *binding)
+is_alive(const struct ppe_worker *worker, struct binding *binding)
 {
-	return worker->now - binding->heard < GUARD_SILENT_S * rte_get_tsc_hz() ||
-		collective_heard(worker, binding->last_job, binding->last_source, GUARD_SILENT_S);
+	uint64_t hz = rte_get_tsc_hz();
+
+	if (worker->now - binding->heard < GUARD_SILENT_S * hz)
+		return true;
+	if (binding->searched == 0 || worker->now - binding->searched >= hz) {
+		binding->searched = worker->now;
+		binding->contributes = collective_heard(worker, binding->ip, GUARD_SILENT_S);
+	}
+	return binding->contributes;
 }
 
 /* The reason to drop a frame with this address; PPE_DROP_COUNT: none. */

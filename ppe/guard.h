@@ -71,8 +71,7 @@ size_t guard_bytes(unsigned int nb_ports);
  * Bind the addresses of a source that has joined, or release them. bind returns false if there is no room, and then
  * nothing is bound; unbind only what was bound, with the same endpoint. The worker.
  */
-bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, uint8_t job,
-	uint8_t source);
+bool guard_bind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint, uint8_t job);
 void guard_unbind(struct ppe_worker *worker, const struct pktbuf_endpoint *endpoint);
 
 /* All rules of a frame that guard_passes() does not pass at once. false: it has been dropped and counted. */

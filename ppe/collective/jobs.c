@@ -155,8 +155,8 @@ collective_records(const struct ppe *ppe, uint32_t *size, uint32_t *free)
 	}
 }
 
-bool
-collective_heard(const struct ppe_worker *worker, uint8_t job, uint8_t source, uint32_t seconds)
+static bool
+source_heard(const struct ppe_worker *worker, uint8_t job, uint8_t source, uint32_t seconds)
 {
 	const struct ppe_job_shards *shards = worker->table->shards[job];
 	const struct ppe *ppe = worker->ppe;
@@ -174,6 +174,20 @@ collective_heard(const struct ppe_worker *worker, uint8_t job, uint8_t source, u
 		if (heard != 0 &&
 			ticks_since(heard, now) < seconds * rte_get_tsc_hz() >> HEARD_SHIFT)
 			return true;
+	}
+	return false;
+}
+
+bool
+collective_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds)
+{
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ppe_job *job = worker->jobs->by_id[id];
+
+		for (unsigned int s = 0; job != NULL && s < ppe_job_source_end(job); s++)
+			if (ppe_job_has(job, (uint8_t)s) && job->address[s] == address &&
+				source_heard(worker, (uint8_t)id, (uint8_t)s, seconds))
+				return true;
 	}
 	return false;
 }

@@ -33,7 +33,7 @@ source_is_at(struct ppe_worker *worker, struct job_shard *job, uint8_t source,
 	job->version++;
 	if (!endpoint->valid)
 		return;
-	if (job->pinned && guard_bind(worker, endpoint, job->job, source))
+	if (job->pinned && guard_bind(worker, endpoint, job->job))
 		mask_set(job->bound, source);
 	pktbuf_header_template_write(
 		&job->header_template[source], worker->identity, endpoint, source);

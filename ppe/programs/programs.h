@@ -25,9 +25,9 @@ void collective_job_memory(const struct ppe_job *job, unsigned int shard, unsign
 	struct ppe_memory *memory);
 void forward_memory(const struct ppe_config *config, struct ppe_memory *memory);
 
-/* Has any worker heard a source of a job in the last seconds? On a worker. */
-bool collective_heard(
-	const struct ppe_worker *worker, uint8_t job, uint8_t source, uint32_t seconds);
+/* Has any worker heard a source at this address, of any job, in the last seconds? Linear in the sources of all jobs. On a
+ * worker. */
+bool collective_heard(const struct ppe_worker *worker, uint32_t address, uint32_t seconds);
 
 /* Lower room->records_free to that of the worker with the fewest. Control thread. */
 void collective_room(const struct ppe *ppe, struct ppe_room *room);

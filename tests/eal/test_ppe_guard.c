@@ -344,6 +344,36 @@ Test(ppe_guard, who_has_not_joined_is_at_no_endpoint, .timeout = 90)
 	stop();
 }
 
+/* Either job's contributions keep a host's addresses: also those of the job that it joined first, while the other one is
+ * idle or gone. */
+static void
+contributes_to_one_of_two_jobs(bool deleted)
+{
+	const uint8_t nowhere[6] = {2, 0, 0, 0, 0, 1};
+	uint16_t generation;
+
+	start(2, NULL);
+	generation = join_all(1);
+	join_all(2);
+	if (deleted) {
+		rig.jobs.by_id[2] = NULL;
+		turned_change_jobs(&rig);
+	}
+	turned_wait_us(&rig, LONG_US);
+	for (uint32_t block = 0; block < 2; block++) {
+		const struct weir_header h = rig_contribution(1, generation, 0, block, 0);
+
+		rig_offer(&rig, 0, &h, NULL, 0);
+	}
+	left();
+	send_ip(2, all, nowhere, 0, rig_source_ip(0));
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 1, 1);
+	stop();
+}
+
+CASE(ppe_guard, contributions_beside_an_idle_job, contributes_to_one_of_two_jobs(false))
+CASE(ppe_guard, contributions_beside_a_job_that_is_gone, contributes_to_one_of_two_jobs(true))
+
 Test(ppe_guard, who_must_join_again_stays_bound, .timeout = 90)
 {
 	struct rig_config config = {.job = {rig_job(1, 2, 4, 8)}};
