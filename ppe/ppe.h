@@ -48,7 +48,7 @@ enum ppe_idle {
 		"Packets that are answered with a status instead of a result.")                    \
 	X(REFUSALS, refusals, "1000",                                                              \
 		"Packets of unknown senders that are answered with a refusal.")                    \
-	X(JOINS, joins, "2000", "Joins whose tags are verified.")
+	X(JOINS, joins, "2000", "Joins: their tags are verified, or their nonces compared.")
 
 struct ppe_policers {
 #define X(name, key, ...) uint32_t key; /* [0, PPE_POLICER_MAX] */

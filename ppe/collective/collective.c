@@ -95,7 +95,7 @@ joining(struct ppe_worker *worker, struct ppe_thread *thread, const struct ppe_j
 	/* A source may move: the job decides about its own. */
 	if (!guard_passes(worker, thread, j->id))
 		return PPE_END;
-	if (j->proved && !guard_conforms(worker, thread->port, GUARD_JOINS))
+	if (!guard_conforms(worker, thread->port, GUARD_JOINS))
 		return end_dropped(worker, thread, PPE_DROP_POLICED_PORT);
 	if (j->proved && !authentic_join(worker, thread, state->job[j->id]))
 		return PPE_END;

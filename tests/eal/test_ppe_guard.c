@@ -420,6 +420,22 @@ Test(ppe_guard, ports_with_lists, .timeout = 90)
 	stop();
 }
 
+/* A join is known by its nonce of 32 bits, so a port must not try many. */
+Test(ppe_guard, guesses_of_nonces_are_few, .timeout = 90)
+{
+	const struct rig_config config = {.policers = {.joins = 100}};
+
+	start(1, &config);
+	join_all(1);
+	for (uint32_t i = 0; i < 100; i++)
+		join_at(2, 1, 0, 1000 + i);
+	expect_ends(2, PPE_DROP_SPOOFED_MEMBER, 64, 64);
+	expect_ends(2, PPE_DROP_POLICED_PORT, 36, 64);
+	join_at(0, 1, 0, 100); /* its own port's joins are not affected */
+	cr_expect_eq(left(), 1);
+	stop();
+}
+
 Test(ppe_guard, policers, .timeout = 90)
 {
 	const struct rig_config config = {
