@@ -45,13 +45,13 @@ api_authenticate(const struct ctrl_api *api, const char *authorization, struct a
 	size_t used = strlen(caller->name);
 	const char *token;
 
-	caller->tenant = NULL;
+	caller->tenant = caller->pays = NULL;
 	caller->admin = caller->local &&
 		(caller->uid == 0 || caller->uid == geteuid() || api->nb_tenants == 0);
 	if (authorization == NULL)
 		return true;
 	token = bearer(authorization);
-	caller->tenant = token == NULL ? NULL : find_tenant(api, token);
+	caller->tenant = caller->pays = token == NULL ? NULL : find_tenant(api, token);
 	caller->admin = caller->tenant != NULL && caller->tenant->admin;
 	if (caller->tenant != NULL)
 		snprintf(caller->name + used, sizeof(caller->name) - used, " tenant=%s",
@@ -71,6 +71,7 @@ api_authenticate_rank(
 	if (job == NULL)
 		return false;
 	caller->instance = job->job->instance;
+	caller->pays = job->tenant;
 	snprintf(caller->name + used, sizeof(caller->name) - used, " token=%s~%u", job->job->name,
 		caller->rank);
 	return true;

@@ -46,6 +46,9 @@ struct api_caller {
 	bool private; /* the Unix socket, or TLS: the traffic can't be read on the way */
 	bool admin;
 	const struct ctrl_tenant *tenant; /* whose token was given, or NULL */
+	const struct ctrl_tenant
+		*pays; /* whose budgets the requests take: that tenant, or the owner
+					   of the job whose rank token was given; or NULL */
 	uint32_t
 		instance; /* of the job whose rank token was given (ppe_job.instance); 0: none was */
 	unsigned int rank; /* that token's */
@@ -102,7 +105,7 @@ struct api_bucket {
 /* Joins and leaves of an address without a tenant. The burst is all ranks of the largest job. */
 #define API_ADDRESS_CHANGES_PER_S 50
 #define API_ADDRESS_CHANGES_BURST WEIR_SOURCES_MAX
-#define API_ADDRESSES             64
+#define API_ADDRESSES             1024
 
 struct api_address_bucket {
 	uint64_t network; /* struct api_connection's */

@@ -162,7 +162,7 @@ static bool
 check_rate(struct api_request *request, const struct api_route *route)
 {
 	struct api_limits *limits = &request->peer->listener->server->limits;
-	const struct ctrl_tenant *tenant = request->caller.tenant;
+	const struct ctrl_tenant *tenant = request->caller.pays;
 	double wait;
 
 	if (route->method == API_GET || (tenant == NULL && request->caller.admin))
@@ -353,11 +353,10 @@ finish(struct api_request *request)
 		return respond(request);
 	}
 	memset(&owner, 0, sizeof(owner));
-	if (caller->tenant != NULL) {
-		memcpy(owner.tenant, caller->tenant->name, sizeof(owner.tenant));
+	if (caller->pays != NULL) {
+		memcpy(owner.tenant, caller->pays->name, sizeof(owner.tenant));
 	} else if (caller->instance != 0) {
 		owner.job = caller->instance;
-		owner.rank = caller->rank;
 	} else {
 		owner.local = caller->local;
 		owner.network = request->peer->network;

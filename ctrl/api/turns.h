@@ -3,7 +3,7 @@
  * Whose request is served next.
  *
  * One thread serves all callers, the watchdog and the timers. So requests queue, administrators' first, and the
- * others by caller: the tenant or rank of a token; without one, a network or a user of the Unix socket. Callers take turns.
+ * others by caller: the tenant or job of a token; without one, a network or a user of the Unix socket. Callers take turns.
  * A handler whose answer takes longer than a turn continues in its caller's next turn.
  *
  * Each caller but administrators has a budget of the thread's CPU time: API_SHARE_OF_TIME, of which API_BURST_S can
@@ -32,7 +32,7 @@
 /* A caller that is no administrator. Cleared before its fields are set: padding is compared, too. */
 struct api_owner {
 	char tenant[CTRL_NAME_BYTES]; /* "": none */
-	uint32_t job, rank; /* of a rank's token: the job's instance; 0: none */
+	uint32_t job; /* of a rank's token of a job without a tenant: the job's instance; 0: none */
 	uint64_t network; /* of a client over TCP without a token */
 	uint32_t uid; /* of one over the Unix socket */
 	bool local;

@@ -60,6 +60,18 @@ def is_one_rank_of_ring(api, token, ask):
 
 
 @case
+def it_takes_the_changes_of_its_tenant():
+    """All rank tokens of a tenant's jobs together."""
+    with control.switch(hosts=3, jobs=[job(1, 2)],
+                        tenants=[dict(VISION, quota={'changes_per_s': 1, 'changes_burst': 20})]) as (_, api):
+        create(api, 'ring', 'v')
+        tokens = tokens_of(api, 'ring', 'v')
+        answers = [api.unix('POST', '/v1/jobs/ring/members', member(n % 3), token=tokens[n % 3]) for n in range(60)]
+        check(answers[0].status == 200, '%s', answers[0].text)
+        check(any(a.status == 429 and b'tenant vision' in a.text for a in answers), 'all were taken')
+
+
+@case
 def it_is_one_rank_of_one_job():
     for tenants, owner in (([VISION], 'v'), ([], None)):
         with control.switch(hosts=3, jobs=[job(1, 2)], tenants=tenants) as (rack, api):
