@@ -96,16 +96,20 @@ is_aside(const json_t *job)
 	return json_is_true(json_object_get(job, "set_aside"));
 }
 
-/* Was a job of this name made over the API since this one was set aside? */
+/* Has its owner or an administrator made a job of this name over the API since this one was set aside? */
 static bool
 is_replaced(const struct ctrl_running *running, const json_t *job)
 {
 	const char *name = json_string_value(json_object_get(job, "name"));
 
-	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (running->by_id[id] != NULL && !running->by_id[id]->from_file &&
-			strcmp(running->by_id[id]->job->name, name) == 0)
-			return true;
+	const char *owner = json_string_value(json_object_get(job, "tenant"));
+
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
+		const struct ctrl_job *other = running->by_id[id];
+
+		if (other != NULL && !other->from_file && strcmp(other->job->name, name) == 0)
+			return other->tenant == NULL || strcmp(other->tenant->name, owner) == 0;
+	}
 	return false;
 }
 
