@@ -35,7 +35,7 @@
 struct ppe_worker;
 struct ppe_thread;
 
-/* For guard_passes: no job. */
+/* For guard_passes: the bindings of all jobs count. */
 #define GUARD_NO_JOB (-1)
 
 enum guard_policer {

@@ -488,8 +488,8 @@ generation_fits(const struct weir *weir, const struct weir_header *h)
 		(h->gen_id != weir->h.generation) == (h->status == WEIR_STATUS_STALE);
 }
 
-/* Handle an answer to the join that began the generation: the join was repeated, or another one has its place. Returns
- * its counter, or NULL. */
+/* Handle an answer to the join that began the generation: the join was repeated, or a newer join has displaced it.
+ * Returns its counter, or NULL. */
 static uint64_t *
 take_join_reply(struct weir *weir, const struct weir_header *reply, const uint8_t *packet,
 	size_t bytes, uint64_t now)

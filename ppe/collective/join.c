@@ -134,7 +134,7 @@ tell_once(
 	tell_displaced(worker, thread, js, source);
 }
 
-/* The process loses its place as the source; it is told when another one has joined. */
+/* The process loses its place as the source. It is told when the next process of the source has joined. */
 static void
 displace(struct job_home *home, uint8_t source, const struct claim *former)
 {
