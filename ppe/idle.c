@@ -22,11 +22,17 @@
 #define BACKOFF_MOST 7
 
 void
-ppe_idle_prepare(const struct ppe_config *config)
+ppe_sleep_exactly(void)
 {
 	/* Linux rounds sleeps up by 50 us unless told otherwise: prctl(2), PR_SET_TIMERSLACK. */
+	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+}
+
+void
+ppe_idle_prepare(const struct ppe_config *config)
+{
 	if (config->idle == PPE_IDLE_SLEEP)
-		prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+		ppe_sleep_exactly();
 }
 
 /* Sleep for the configured time, but not past the next timer. */

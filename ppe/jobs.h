@@ -97,12 +97,12 @@ ppe_job_has(const struct ppe_job *job, uint8_t source)
 static inline uint16_t
 ppe_job_source_end(const struct ppe_job *job)
 {
-	uint16_t end = job->nb_sources;
+	unsigned int end = 0;
 
-	for (unsigned int s = job->nb_sources; s < WEIR_SOURCES_MAX; s++)
-		if (ppe_job_has(job, (uint8_t)s))
-			end = (uint16_t)(s + 1);
-	return end;
+	for (unsigned int i = 0; i < WEIR_SOURCES_MAX / 64; i++)
+		if (job->members[i] != 0)
+			end = 64 * i + 64 - (unsigned int)__builtin_clzll(job->members[i]);
+	return (uint16_t)(end > job->nb_sources ? end : job->nb_sources);
 }
 
 /* A block's number in the job: its id without the ignored high bits. */

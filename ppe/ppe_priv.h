@@ -92,6 +92,9 @@ struct ppe_next ppe_ended_early(struct ppe_worker *worker, struct ppe_thread *th
 void ppe_idle_turn(struct ppe_worker *worker);
 void ppe_idle_prepare(const struct ppe_config *config);
 
+/* From now on the calling thread's sleeps are as short as asked for, within a few us. ppe/idle.c */
+void ppe_sleep_exactly(void);
+
 /* Start threads for the timer slices that are due, while a context is free. Returns how many.
  * ppe/timer.c */
 unsigned int ppe_timer_launch(struct ppe_worker *worker);

@@ -465,6 +465,8 @@ ppe_start(struct ppe *ppe)
 {
 	unsigned int left;
 
+	/* This thread will wait for the workers to take tables. */
+	ppe_sleep_exactly();
 	for (unsigned int p = 0; p < ppe->nb_ports; p++) {
 		int rc = pktbuf_port_start(&ppe->port[p]);
 

@@ -96,6 +96,7 @@ api_may(const struct ctrl_api *api, const struct api_caller *caller, enum api_ac
 	case API_READ_ALL: may = !tenants && api->open_read; break;
 	case API_JOIN: may = token || !tenants; break;
 	case API_CHANGE: may = token; break;
+	case API_OPEN: may = token || (!tenants && !caller->local && api->open_jobs > 0); break;
 	case API_ADMIN: may = false; break;
 	}
 	if (may)
@@ -187,6 +188,10 @@ api_limits_set(struct api_limits *limits, const struct ctrl_api *api)
 	struct api_limits former = *limits;
 
 	limits->count = api->nb_tenants;
+	limits->address_per_s =
+		api->open_jobs > 0 ? API_OPEN_CHANGES_PER_S : API_ADDRESS_CHANGES_PER_S;
+	limits->address_burst =
+		api->open_jobs > 0 ? API_OPEN_CHANGES_BURST : API_ADDRESS_CHANGES_BURST;
 	for (unsigned int i = 0; i < api->nb_tenants; i++) {
 		const struct api_bucket *known = find_bucket(&former, api->tenant[i].name);
 		struct api_bucket *bucket = &limits->bucket[i];
@@ -232,5 +237,5 @@ api_limits_take_address(struct api_limits *limits, uint64_t network, double now)
 			bucket = other;
 	}
 	bucket->network = network;
-	return take(&bucket->full_at, API_ADDRESS_CHANGES_PER_S, API_ADDRESS_CHANGES_BURST, now);
+	return take(&bucket->full_at, limits->address_per_s, limits->address_burst, now);
 }

@@ -38,6 +38,7 @@ enum api_access {
 	API_READ_ALL, /* administrators; without tenants like API_PUBLIC */
 	API_JOIN, /* tenants; rank tokens, as their rank; without tenants all callers */
 	API_CHANGE, /* tenants, of what is theirs; without tenants administrators */
+	API_OPEN, /* like API_CHANGE; and over TCP callers without a token, if api.open_jobs admits any */
 	API_ADMIN,
 };
 
@@ -78,6 +79,13 @@ bool api_authenticate_rank(
 enum api_verdict api_may(
 	const struct ctrl_api *api, const struct api_caller *caller, enum api_access access);
 
+/* Is it a caller over TCP without a token? Of the jobs it may change those that such callers have made. */
+static inline bool
+api_is_stranger(const struct api_caller *caller)
+{
+	return !caller->admin && caller->tenant == NULL && caller->instance == 0;
+}
+
 /* May the caller see, and if admitted change, what this tenant owns? owner: NULL: no tenant. Not with a rank token. */
 bool api_owns(const struct ctrl_api *api, const struct api_caller *caller,
 	const struct ctrl_tenant *owner);
@@ -102,9 +110,14 @@ struct api_bucket {
 	double full_at; /* CLOCK_MONOTONIC, s */
 };
 
-/* Joins and leaves of an address without a tenant. The burst is all ranks of the largest job. */
+/*
+ * Changes of an address without a tenant. The burst is all ranks of the largest job. Where api.open_jobs admits
+ * jobs, a program makes and leaves hundreds of them in a row.
+ */
 #define API_ADDRESS_CHANGES_PER_S 50
 #define API_ADDRESS_CHANGES_BURST WEIR_SOURCES_MAX
+#define API_OPEN_CHANGES_PER_S    500
+#define API_OPEN_CHANGES_BURST    1024
 #define API_ADDRESSES             1024
 
 struct api_address_bucket {
@@ -116,6 +129,7 @@ struct api_address_bucket {
 struct api_limits {
 	unsigned int count;
 	struct api_bucket bucket[CTRL_TENANTS_MAX];
+	unsigned int address_per_s, address_burst;
 	struct api_address_bucket address[API_ADDRESSES]; /* of the last ones to be in debt */
 };
 

@@ -89,9 +89,10 @@ struct api_route {
 	X(API_GET, "/v1/blocks", API_READ_JOB, "job|stuck|limit|after", api_get_blocks) \
 	X(API_GET, "/v1/history", API_READ, NULL, api_get_history) \
 	X(API_GET, "/v1/trace", API_ADMIN, "ms", api_get_trace) \
-	X(API_POST, "/v1/jobs", API_CHANGE, NULL, api_post_jobs) \
+	X(API_POST, "/v1/jobs", API_OPEN, NULL, api_post_jobs) \
+	X(API_DELETE, "/v1/jobs", API_OPEN, "prefix", api_delete_jobs) \
 	X(API_PATCH, "/v1/jobs/{name}", API_CHANGE, NULL, api_patch_job) \
-	X(API_DELETE, "/v1/jobs/{name}", API_CHANGE, NULL, api_delete_job) \
+	X(API_DELETE, "/v1/jobs/{name}", API_OPEN, NULL, api_delete_job) \
 	X(API_POST, "/v1/jobs/{name}/tokens", API_CHANGE, NULL, api_post_tokens) \
 	X(API_POST, "/v1/jobs/{name}/members", API_JOIN, NULL, api_post_member) \
 	X(API_DELETE, "/v1/jobs/{name}/members/{rank}", API_JOIN, "membership", api_delete_member) \

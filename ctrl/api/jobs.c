@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * GET and POST /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name}; POST /v1/jobs/{name}/tokens and
- * /v1/jobs/{name}/members; DELETE /v1/jobs/{name}/members/{rank}
- */
+/* GET, POST and DELETE /v1/jobs; GET, PATCH and DELETE /v1/jobs/{name} */
 #include "ctrl/api/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <rte_common.h>
 
 #include "ctrl/api/call.h"
-#include "ctrl/jobs/tokens.h"
 #include "ctrl/stats/stats.h"
-#include "pktbuf/tag.h"
 #include "rmw/kernels.h"
-
-#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
 
 /* clang-format off */
 #define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = #key, CTRL_##kind, __VA_ARGS__},)
@@ -32,22 +23,10 @@ static const struct ctrl_key new_keys[] = {
 #define X(key, where, change, kind, field, ...) CTRL_CHANGE_##change({.path = #key, CTRL_##kind, __VA_ARGS__},)
 static const struct ctrl_key change_keys[] = {CTRL_JOB_SETTINGS(X)};
 #undef X
-
-#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
-static const struct ctrl_key join_keys[] = {
-	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
-	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
-	{"address", CTRL_ADDRESS, "", .fallback = ""},
-	{"create", CTRL_OBJECT, "", .fallback = ""},
-	CTRL_JOB_IDENTITY("create.", "", "")
-	CTRL_JOB_SETTINGS(X)
-};
-#undef X
 /* clang-format on */
 
 static const struct ctrl_schema new_schema = {new_keys, RTE_DIM(new_keys)};
 static const struct ctrl_schema change_schema = {change_keys, RTE_DIM(change_keys)};
-static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
 
 static void
 put_state(json_t *object, const struct ppe_job_stats *stats)
@@ -205,7 +184,7 @@ job_json(const struct ctrl_running *running, const struct ctrl_job *job, bool wh
 {
 	const struct ppe_job *shape = job->job;
 	json_t *object = json_object(), *counters = json_object();
-	struct ctrl_job_spec spec = ctrl_job_spec_of(shape, job->expire_s);
+	struct ctrl_job_spec spec = ctrl_job_settings(job);
 	struct ctrl_membership membership;
 	struct ppe_job_stats stats;
 
@@ -271,10 +250,8 @@ find_leaving(const struct api_call *call)
 	return job;
 }
 
-/* The job of parameter[0]; NULL: the caller sees none, and 404 is answered. For a tenant, other tenants' jobs do
- * not exist. */
-static struct ctrl_job *
-find_job(struct api_call *call)
+struct ctrl_job *
+api_find_job(struct api_call *call)
 {
 	struct ctrl_job *job = ctrl_running_find_job(call->running, call->parameter[0]);
 
@@ -287,7 +264,7 @@ find_job(struct api_call *call)
 void
 api_get_job(struct api_call *call)
 {
-	const struct ctrl_job *job = find_job(call);
+	const struct ctrl_job *job = api_find_job(call);
 
 	if (job == NULL)
 		job = find_leaving(call);
@@ -297,9 +274,15 @@ api_get_job(struct api_call *call)
 
 /* -- changes */
 
-/* prefix: the key's place in the body, such as "create", or NULL. */
-static void
-answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix)
+/* A key of the body. prefix: its place, such as "create", or NULL. */
+static struct ctrl_path
+key_in(const char *prefix, const char *key)
+{
+	return ctrl_path("%s%s%s", prefix == NULL ? "" : prefix, prefix == NULL ? "" : ".", key);
+}
+
+void
+api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix)
 {
 	static const struct {
 		unsigned int status;
@@ -309,8 +292,7 @@ answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char
 		CTRL_REFUSALS(X)
 #undef X
 	};
-	struct ctrl_path key = ctrl_path(
-		"%s%s%s", prefix == NULL ? "" : prefix, prefix == NULL ? "" : ".", why->key);
+	struct ctrl_path key = key_in(prefix, why->key);
 
 	api_error(call, answers[why->code].status, answers[why->code].code,
 		why->key[0] == '\0' ? prefix : key.text, "%s", why->message);
@@ -324,11 +306,11 @@ answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char
 			(json_int_t)why->room.records_needed));
 }
 
-/* Read a new job that passed its check. name, size: if the object has none. */
-static struct ctrl_job_spec
-read_spec(const json_t *object, const char *name, unsigned int size)
+struct ctrl_job_spec
+api_read_spec(const json_t *object, const char *name, unsigned int size)
 {
-	struct ctrl_job_spec spec = ctrl_job_spec_default();
+	struct ctrl_job_spec spec =
+		ctrl_job_spec_default(json_is_true(json_object_get(object, "temporary")));
 	const json_t *value;
 
 	ctrl_settings_read(object, &spec);
@@ -343,20 +325,25 @@ read_spec(const json_t *object, const char *name, unsigned int size)
 	return spec;
 }
 
-/*
- * May the caller choose the id that the object has, if it has one? Only administrators: packets on the wire name
- * the id, and late packets of another tenant's former job would find the new one. prefix: as in answer_refusal.
- * False: the error is answered.
- */
-static bool
-may_id(struct api_call *call, const json_t *object, const char *prefix)
+bool
+api_may_id(struct api_call *call, const json_t *object, const char *prefix)
 {
 	if (call->caller->admin || json_object_get(object, "id") == NULL)
 		return true;
-	api_error(call, 403, "forbidden",
-		ctrl_path("%s%sid", prefix == NULL ? "" : prefix, prefix == NULL ? "" : ".").text,
+	api_error(call, 403, "forbidden", key_in(prefix, "id").text,
 		"only an administrator gives a job its id: leave \"id\" out for the lowest free "
 		"one");
+	return false;
+}
+
+bool
+api_may_make(struct api_call *call, struct ctrl_job_spec *spec, const char *prefix)
+{
+	spec->open = api_is_stranger(call->caller);
+	if (!spec->open || spec->temporary)
+		return true;
+	api_error(call, 403, "forbidden", key_in(prefix, "temporary").text,
+		"without a token, only temporary jobs can be made: \"temporary\": true");
 	return false;
 }
 
@@ -369,11 +356,13 @@ api_post_jobs(struct api_call *call)
 	struct ctrl_refusal why;
 	struct ctrl_job *job;
 
-	if (!api_body_check(call, &new_schema) || !may_id(call, call->body, NULL))
+	if (!api_body_check(call, &new_schema) || !api_may_id(call, call->body, NULL))
 		return;
-	spec = read_spec(call->body, "", 0);
+	spec = api_read_spec(call->body, "", 0);
+	if (!api_may_make(call, &spec, NULL))
+		return;
 	if (ctrl_job_create(call->running, &spec, call->caller->tenant, &who, &job, &why) < 0) {
-		answer_refusal(call, &why, NULL);
+		api_answer_refusal(call, &why, NULL);
 		return;
 	}
 	api_answer(call, 201, job_json(call->running, job, true));
@@ -383,17 +372,17 @@ api_post_jobs(struct api_call *call)
 void
 api_patch_job(struct api_call *call)
 {
-	struct ctrl_job *job = find_job(call);
+	struct ctrl_job *job = api_find_job(call);
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_job_spec next;
 	struct ctrl_refusal why;
 
 	if (job == NULL || !api_body_check(call, &change_schema))
 		return;
-	next = ctrl_job_spec_of(job->job, job->expire_s);
+	next = ctrl_job_settings(job);
 	ctrl_settings_read(call->body, &next);
 	if (ctrl_job_change(call->running, job, &next, &who, &why) < 0)
-		answer_refusal(call, &why, NULL);
+		api_answer_refusal(call, &why, NULL);
 	else
 		api_answer(call, 200, job_json(call->running, job, true));
 }
@@ -405,10 +394,17 @@ answer_state(struct api_call *call, bool leaving)
 		json_pack("{s:s}", "state", leaving ? "draining" : "gone"));
 }
 
+/* May the caller, admitted by API_OPEN, delete a job that it sees? */
+static bool
+may_delete(const struct api_call *call, const struct ctrl_job *job)
+{
+	return job->open || !api_is_stranger(call->caller);
+}
+
 void
 api_delete_job(struct api_call *call)
 {
-	struct ctrl_job *job = find_job(call);
+	struct ctrl_job *job = api_find_job(call);
 	struct ctrl_log_who who = api_who(call);
 	struct ctrl_refusal why;
 	bool leaving;
@@ -418,337 +414,43 @@ api_delete_job(struct api_call *call)
 			answer_state(call, true);
 		return;
 	}
-	if (ctrl_job_delete(call->running, job, &who, &leaving, &why) < 0)
-		answer_refusal(call, &why, NULL);
+	if (!may_delete(call, job))
+		api_error(call, 403, "forbidden", NULL,
+			"job %s was made by an administrator or is in the configuration: without a "
+			"token, only jobs that were made without one can be deleted",
+			job->job->name);
+	else if (ctrl_job_delete(call->running, job, &who, &leaving, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
 	else
 		answer_state(call, leaving);
 }
 
-/* -- joins and leaves */
-
-/* The key with which a new member proves its joins. Not the job's own key, with which it could join as another
- * member. False: no memory. */
-static bool
-put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
-{
-	unsigned char text[(WEIR_KEY_BYTES + 2) / 3 * 4 + 1];
-	uint8_t key[WEIR_KEY_BYTES];
-
-	if (!job->proved)
-		return true;
-	if (!pktbuf_member_key(job->key, (uint8_t)rank, job->epoch[rank], key))
-		return false;
-	EVP_EncodeBlock(text, key, sizeof(key));
-	api_put_text(object, "key", (const char *)text);
-	OPENSSL_cleanse(key, sizeof(key));
-	OPENSSL_cleanse(text, sizeof(text));
-	return true;
-}
-
-/* The answer to a join. NULL: no memory. */
-static json_t *
-joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
-{
-	const struct pktbuf_identity *identity = &running->config->ppe.identity;
-	const struct ppe_job *shape = job->job;
-	json_t *object = json_object(), *at = json_object();
-	struct ppe_job_stats stats;
-
-	ctrl_running_job_stats(running, job, &stats);
-	api_put(object, "job", shape->id);
-	api_put_text(object, "name", shape->name);
-	api_put(object, "source", rank);
-	api_put(object, "size", shape->nb_sources);
-	api_put(object, "generation", stats.generation);
-	api_put(object, "window", shape->window);
-	api_put(object, "elements", shape->elements);
-	api_put_text(object, "type", weir_dtype_text(shape->dtype));
-	api_put_text(object, "op", weir_op_text(shape->op));
-	api_put(object, "timeout_ms", shape->timeout_ms);
-	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
-	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
-	api_put(at, "mtu", ctrl_links_mtu(running->config));
-	api_put(at, "udp_port", identity->port_base);
-	api_put(at, "udp_port_ext", identity->port_ext);
-	json_object_set_new(object, "switch", at);
-	if (job->member != NULL)
-		api_put(object, "membership", job->member[rank].membership);
-	if (put_key(object, shape, rank))
-		return object;
-	json_decref(object);
-	return NULL;
-}
-
-/* The member's address: the body's, or the client's own. False: there is none, and the error is answered. */
-static bool
-read_address(struct api_call *call, uint32_t *address)
-{
-	const json_t *given = json_object_get(call->body, "address");
-
-	if (given != NULL && ctrl_parse_address(json_string_value(given), address))
-		return true;
-	*address = call->caller->ip;
-	if (*address != 0)
-		return true;
-	api_error(call, 400, "missing_key", "address",
-		"a host that asks over the Unix socket or IPv6 has to give its address");
-	return false;
-}
-
-/* May the caller join or leave as this rank? Not with another rank's token. False: the error is answered. */
-static bool
-check_rank(struct api_call *call, unsigned int rank)
-{
-	const struct api_caller *caller = call->caller;
-
-	if (caller->instance == 0 || caller->rank == rank)
-		return true;
-	api_error(call, 403, "forbidden", "rank",
-		"the token is that of rank %u of job %.64s, and the request is for rank %u",
-		caller->rank, call->parameter[0], rank);
-	return false;
-}
-
-/*
- * May the caller join or remove a member at this address? The owner, the rank's token and administrators may; any
- * other client only at its own address. False: no, and the error is answered.
- */
-static bool
-check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
-{
-	const struct api_caller *caller = call->caller;
-
-	if (caller->admin || caller->instance != 0 ||
-		(caller->tenant != NULL && caller->tenant == owner) ||
-		(caller->ip != 0 && caller->ip == address))
-		return true;
-	api_error(call, 403, "forbidden", "address",
-		"the member is at %s, and this request comes from elsewhere: ask from there, leave "
-		"\"address\" out, or be an administrator",
-		ctrl_address_text(address).text);
-	return false;
-}
-
-/* Do the settings that `create` gives equal the job's? False: no, and the error is answered. */
-static bool
-check_same(struct api_call *call, const struct ctrl_job *job)
-{
-	const json_t *create = json_object_get(call->body, "create");
-	struct ctrl_job_spec is = ctrl_job_spec_of(job->job, job->expire_s);
-	struct ctrl_job_spec asked = read_spec(create, is.shape.name, is.shape.nb_sources);
-	const char *other = NULL;
-
-	if (strcmp(asked.shape.name, is.shape.name) != 0)
-		other = "name";
-	else if (asked.shape.nb_sources != is.shape.nb_sources)
-		other = "size";
-	else if (json_object_get(create, "id") != NULL && asked.id != is.id)
-		other = "id";
-	for (size_t i = 0; other == NULL && i < ctrl_settings_count; i++)
-		if (json_object_get(create, ctrl_settings[i].key.path) != NULL &&
-			!ctrl_setting_same(&ctrl_settings[i], &is, &asked))
-			other = ctrl_settings[i].key.path;
-	if (other == NULL)
-		return true;
-	api_error(call, 409, "conflict", ctrl_path("create.%s", other).text,
-		"job %s exists, with another \"%s\": do all ranks ask for the same, or is it "
-		"another run's?",
-		is.shape.name, other);
-	return false;
-}
-
-/* Read the settings of the job to create. False: the error is answered. */
-static bool
-read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec)
-{
-	const json_t *create = json_object_get(call->body, "create");
-	const char *name = call->parameter[0];
-
-	if (api_may(&call->running->config->api, call->caller, API_CHANGE) != API_ALLOWED) {
-		api_error(call, 403, "forbidden", "create",
-			"there is no job \"%.64s\", and this caller may not create one: an "
-			"administrator has to, or a tenant by its token",
-			name);
-		return false;
-	}
-	if (!ctrl_is_name(name) || strlen(name) >= PPE_JOB_NAME_MAX) {
-		api_error(call, 400, "out_of_range", "create.name",
-			"\"%.64s\" is not a valid name: use at most %d letters, digits and . _ -",
-			name, PPE_JOB_NAME_MAX - 1);
-		return false;
-	}
-	*spec = read_spec(create, name, size);
-	if (strcmp(spec->shape.name, name) == 0 && spec->shape.nb_sources == size)
-		return true;
-	api_error(call, 409, "conflict",
-		spec->shape.nb_sources == size ? "create.name" : "create.size",
-		"the job to create is not the one to join: leave name and size out of \"create\"");
-	return false;
-}
-
-/* The keys and tokens of an authenticated job need a private connection. False: the error is answered. */
-static bool
-check_private(struct api_call *call, const struct ppe_job *shape)
-{
-	if (!shape->authenticated || call->caller->private)
-		return true;
-	api_error(call, 403, "forbidden", NULL,
-		"job %s is authenticated, and its keys and tokens are handed out over TLS or the "
-		"Unix socket alone: use https://, with api.tls in the switch's configuration",
-		shape->name);
-	return false;
-}
-
-/* The tokens of a job's ranks, in their order. NULL: no memory. */
-static json_t *
-rank_tokens(const struct ctrl_job *job)
-{
-	struct ctrl_rank_token token;
-	json_t *list = json_array();
-
-	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
-		if (!ctrl_rank_token(job, rank, &token)) {
-			json_decref(list);
-			return NULL;
-		}
-		json_array_append_new(list, json_string(token.text));
-	}
-	OPENSSL_cleanse(&token, sizeof(token));
-	return list;
-}
-
 void
-api_post_tokens(struct api_call *call)
+api_delete_jobs(struct api_call *call)
 {
+	const char *prefix = api_query(call->target, "prefix");
 	struct ctrl_log_who who = api_who(call);
-	const struct ctrl_job *job = find_job(call);
-	json_t *list;
-
-	if (job == NULL || !check_private(call, job->job))
-		return;
-	if (call->body != NULL) {
-		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
-		return;
-	}
-	if (job->member == NULL) {
-		api_error(call, 409, "conflict", NULL,
-			"job %s is the configuration's, and its hosts join without tokens: rank "
-			"tokens are for jobs made over the API",
-			job->job->name);
-		return;
-	}
-	list = rank_tokens(job);
-	if (list == NULL) {
-		api_error_memory(call);
-		return;
-	}
-	ctrl_log_change(&who, "rank tokens given", "job=%s size=%u",
-		ctrl_log_quote(job->job->name).text, job->job->nb_sources);
-	api_answer(call, 200, json_pack("{s:o}", "tokens", list));
-}
-
-/*
- * Create a job with its first member in one publication, so that a failure leaves no empty job.
- */
-static void
-join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t address)
-{
-	const struct ctrl_tenant *tenant = call->caller->tenant;
-	struct ctrl_log_who who = api_who(call);
-	struct ctrl_job_spec spec;
-	struct ctrl_refusal why;
-	struct ctrl_job *job;
-
-	if (!read_create(call, size, &spec) || !check_private(call, &spec.shape) ||
-		!check_peer(call, tenant, address))
-		return;
-	spec.first_rank = rank;
-	spec.first_address = address;
-	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
-		answer_refusal(call, &why, NULL);
-	else if (ctrl_job_create(call->running, &spec, tenant, &who, &job, &why) < 0)
-		answer_refusal(call, &why, "create");
-	else
-		api_answer(call, 200, joined_json(call->running, job, rank));
-}
-
-static void
-join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned int size,
-	uint32_t address)
-{
-	struct ctrl_log_who who = api_who(call);
+	uint64_t ids[CTRL_IDS_WORDS] = {0};
+	unsigned int deleted = 0, leaving = 0;
 	struct ctrl_refusal why;
 
-	if (!check_private(call, job->job) || !check_peer(call, job->tenant, address))
-		return;
-	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) < 0)
-		answer_refusal(call, &why, NULL);
-	else
-		api_answer(call, 200, joined_json(call->running, job, rank));
-}
-
-void
-api_post_member(struct api_call *call)
-{
-	unsigned int rank, size;
-	struct ctrl_job *job;
-	const json_t *create;
-	uint32_t address;
-
-	if (!api_body_check(call, &join_schema) || !read_address(call, &address))
-		return;
-	rank = (unsigned int)json_integer_value(json_object_get(call->body, "rank"));
-	size = (unsigned int)json_integer_value(json_object_get(call->body, "size"));
-	create = json_object_get(call->body, "create");
-	job = find_job(call);
-	if (create != NULL && !may_id(call, create, "create"))
-		return;
-	if (job == NULL && create != NULL)
-		join_new(call, rank, size, address);
-	else if (job != NULL && check_rank(call, rank) && (create == NULL || check_same(call, job)))
-		join(call, job, rank, size, address);
-}
-
-/* The member's address; 0: the rank has not joined. */
-static uint32_t
-member_address(const struct ctrl_job *job, unsigned int rank)
-{
-	if (job->member == NULL)
-		return job->job->address[rank];
-	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_LEFT
-		? job->member[rank].address
-		: 0;
-}
-
-void
-api_delete_member(struct api_call *call)
-{
-	struct ctrl_job *job = find_job(call);
-	struct ctrl_log_who who = api_who(call);
-	const char *text = call->parameter[1];
-	struct ctrl_refusal why;
-	char *end;
-	unsigned long rank;
-	uint32_t address;
-	uint64_t membership;
-
-	if (job == NULL || !api_query_number(call, "membership", 1, MEMBERSHIP_MAX, 0, &membership))
-		return;
-	rank = strtoul(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {
-		api_error(call, 404, "unknown_member", NULL, "\"%.32s\" is not a rank in 0..%d",
-			text, WEIR_SOURCES_MAX - 1);
+	if (prefix == NULL || prefix[0] == '\0') {
+		api_error(call, 400, "missing_key", "prefix",
+			"the query has to say how the names of the temporary jobs to delete begin");
 		return;
 	}
-	address = member_address(job, (unsigned int)rank);
-	if (!check_rank(call, (unsigned int)rank) ||
-		(address != 0 && !check_peer(call, job->tenant, address)))
-		return;
-	/* A late process must not remove its successor of the same rank. */
-	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))
-		api_answer(call, 200, json_object());
-	else if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
-		answer_refusal(call, &why, NULL);
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
+		const struct ctrl_job *job = call->running->by_id[i];
+
+		if (!api_may_see(call, job) || !may_delete(call, job) || !job->temporary ||
+			strncmp(job->job->name, prefix, strlen(prefix)) != 0)
+			continue;
+		ids[i / 64] |= UINT64_C(1) << (i % 64);
+		deleted++;
+	}
+	if (deleted > 0 && ctrl_jobs_delete(call->running, ids, &who, &leaving, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
 	else
-		api_answer(call, 200, json_object());
+		api_answer(call, 200,
+			json_pack("{s:i, s:i}", "deleted", (int)deleted, "draining", (int)leaving));
 }

@@ -32,6 +32,28 @@ bool api_silence(const struct ctrl_job *job, unsigned int rank,
 /* Has it left or expired? */
 bool api_is_gone(const struct ctrl_job *job, unsigned int rank);
 
+/* The job of parameter[0]; NULL: the caller sees none, and 404 is answered. For a tenant, other tenants' jobs do not
+ * exist. */
+struct ctrl_job *api_find_job(struct api_call *call);
+
+/*
+ * A new job, which passed its check: its settings are those of the object, its name and size too, or else these.
+ */
+struct ctrl_job_spec api_read_spec(const json_t *object, const char *name, unsigned int size);
+
+/*
+ * May the caller choose the id that the object has, if it has one? Only administrators: packets on the wire name
+ * the id, and late packets of another tenant's former job would find the new one. prefix: the object's place in the
+ * body, such as "create", or NULL. False: the error is answered.
+ */
+bool api_may_id(struct api_call *call, const json_t *object, const char *prefix);
+
+/* May the caller make this job? Without a token, it makes open ones. prefix: likewise. False: the error is answered. */
+bool api_may_make(struct api_call *call, struct ctrl_job_spec *spec, const char *prefix);
+
+/* Answer that a change is refused. prefix: likewise. */
+void api_answer_refusal(struct api_call *call, const struct ctrl_refusal *why, const char *prefix);
+
 /* What a list says of a job. New. */
 typedef json_t *(*api_list_maker)(const struct ctrl_running *running, const struct ctrl_job *job);
 

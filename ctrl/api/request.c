@@ -146,13 +146,13 @@ authorize(struct api_request *request, const struct api_route *route)
 }
 
 static void
-refuse_often(struct api_call *call, double wait)
+refuse_often(struct api_call *call, unsigned int per_s, double wait)
 {
 	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a client joins and leaves too often",
 		"%s", api_who(call).text);
 	api_error(call, 429, "too_often", NULL,
-		"an address may join and leave %u times a second: ask again in %.2f s",
-		API_ADDRESS_CHANGES_PER_S, wait);
+		"an address may change something %u times a second: ask again in %.2f s", per_s,
+		wait);
 	api_header(call, "Retry-After", "%u", (unsigned int)wait + 1);
 }
 
@@ -173,7 +173,7 @@ check_rate(struct api_request *request, const struct api_route *route)
 	if (wait <= 0)
 		return true;
 	if (tenant == NULL) {
-		refuse_often(&request->call, wait);
+		refuse_often(&request->call, limits->address_per_s, wait);
 		return false;
 	}
 	CTRL_LOG_LIMITED(CTRL_LOG_CTRL, CTRL_LOG_NOTICE, "a tenant changes too often",

@@ -213,7 +213,13 @@ ctrl_read_api(struct ctrl_reading *reading)
 	read_names(json_object_get(object, "names"), api);
 	if (rc == 0)
 		rc = read_listeners(reading, json_object_get(object, "listen"));
-	return rc < 0 ? rc : read_tenants(reading, json_object_get(object, "tenants"));
+	if (rc == 0)
+		rc = read_tenants(reading, json_object_get(object, "tenants"));
+	if (rc == 0 && api->open_jobs > 0 && api->nb_tenants > 0)
+		return ctrl_refuse(reading->error, ctrl_path("api.open_jobs"),
+			"where there are tenants, every request needs a token: remove open_jobs or "
+			"tenants");
+	return rc;
 }
 
 static bool

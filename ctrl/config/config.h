@@ -88,6 +88,7 @@ struct ctrl_api {
 	unsigned int nb_names;
 	char name[CTRL_HOSTS_MAX][CTRL_HOST_BYTES]; /* that clients may call the switch by */
 	bool open_read; /* reading the public resources needs no token */
+	uint16_t open_jobs; /* temporary jobs that clients over TCP without a token may have made */
 	unsigned int nb_tenants;
 	struct ctrl_tenant *tenant;
 };

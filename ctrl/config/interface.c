@@ -20,16 +20,16 @@
 static int
 ask(const char *name, unsigned long request, struct ifreq *ifr)
 {
-	int fd, rc;
+	/* Kept: each join over HTTP asks for the MTU of every port's interface. */
+	static int fd = -1;
 
 	if (strlcpy(ifr->ifr_name, name, sizeof(ifr->ifr_name)) >= sizeof(ifr->ifr_name))
 		return -ENODEV;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	rc = ioctl(fd, request, ifr) < 0 ? -errno : 0;
-	close(fd);
-	return rc;
+	return ioctl(fd, request, ifr) < 0 ? -errno : 0;
 }
 
 static int

@@ -52,19 +52,23 @@ ctrl_settings_read(const json_t *object, struct ctrl_job_spec *spec)
 }
 
 struct ctrl_job_spec
-ctrl_job_spec_default(void)
+ctrl_job_spec_default(bool temporary)
 {
 	struct ctrl_job_spec spec = {.id = -1};
 
 	FOREACH_SETTING(s)
 	ctrl_key_set(&s->key, NULL, &spec);
+	if (temporary) {
+		spec.expire_s = CTRL_TEMPORARY_EXPIRE_S;
+		spec.shape.elements = 0;
+	}
 	return spec;
 }
 
 struct ctrl_job_spec
-ctrl_job_spec_of(const struct ppe_job *job, uint32_t expire_s)
+ctrl_job_spec_of(const struct ppe_job *job)
 {
-	return (struct ctrl_job_spec){.shape = *job, .id = job->id, .expire_s = expire_s};
+	return (struct ctrl_job_spec){.shape = *job, .id = job->id};
 }
 
 void
@@ -262,6 +266,22 @@ ctrl_links_mtu(const struct ctrl_config *config)
 	return least;
 }
 
+void
+ctrl_fit_elements(const struct ctrl_config *config, struct ppe_job *job)
+{
+	uint32_t most =
+		RTE_MIN(ctrl_links_mtu(config) + 14, config->ppe.packet_bytes - VLAN_AND_FCS);
+	uint32_t fit;
+
+	if (job->elements != 0)
+		return;
+	job->elements = 2;
+	most -= RTE_MIN(most, ctrl_job_frame_bytes(job) - ppe_job_payload_bytes(job));
+	fit = RTE_MIN(most / 4, CTRL_FIT_MAX);
+	job->elements =
+		(uint16_t)(fit < CTRL_FIT_STEP ? RTE_MAX(fit, 1u) : fit - fit % CTRL_FIT_STEP);
+}
+
 bool
 ctrl_check_buffers(
 	const struct ctrl_config *config, const struct ppe_job *job, struct ctrl_reason *reason)
@@ -454,6 +474,10 @@ read_job(struct ctrl_reading *reading, unsigned int index, const json_t *object)
 	job->id = (uint8_t)spec.id;
 	job->block_shift = (uint8_t)(32 - block_bits);
 	rc = check_unique(reading, index);
+	if (rc == 0 && job->elements == 0)
+		rc = ctrl_refuse(reading->error, ctrl_path("jobs[%u].elements", index),
+			"0 is for jobs of the control API: what fits the ports is known when the "
+			"switch runs");
 	if (rc == 0)
 		rc = read_sources(reading, index, json_object_get(object, "sources"));
 	if (rc == 0)

@@ -23,6 +23,8 @@ struct ctrl_job_spec {
 	struct ppe_job shape;
 	int id; /* [0, 256); -1: the lowest that is free */
 	uint32_t expire_s;
+	bool temporary;
+	bool open; /* asked for by a client that api.open_jobs admits */
 	uint32_t
 		first_address; /* host order: of a host that joins with first_rank at once; 0: none */
 	unsigned int first_rank;
@@ -44,10 +46,10 @@ extern const size_t ctrl_settings_count;
 void ctrl_settings_read(const json_t *object, struct ctrl_job_spec *spec);
 
 /* A job whose settings are the defaults, without a name, size or id. */
-struct ctrl_job_spec ctrl_job_spec_default(void);
+struct ctrl_job_spec ctrl_job_spec_default(bool temporary);
 
-/* The settings of a job that exists. */
-struct ctrl_job_spec ctrl_job_spec_of(const struct ppe_job *job, uint32_t expire_s);
+/* The settings of a job of the configuration. Of a running job: ctrl_job_settings. */
+struct ctrl_job_spec ctrl_job_spec_of(const struct ppe_job *job);
 
 /* Put the settings that the control API has into an object. */
 void ctrl_settings_put(json_t *object, const struct ctrl_job_spec *spec);
@@ -96,6 +98,9 @@ bool ctrl_check_links(
 
 /* Bytes of the largest IPv4 datagram that every port carries now, at most 65535. Asks the kernel. */
 uint32_t ctrl_links_mtu(const struct ctrl_config *config);
+
+/* Set the elements of a job that has 0 of them: as CTRL_JOB_SETTINGS says. Asks the kernel. */
+void ctrl_fit_elements(const struct ctrl_config *config, struct ppe_job *job);
 
 /* Packet buffer that the job's frames need, bytes. */
 uint32_t ctrl_job_packet_bytes(const struct ppe_job *job);

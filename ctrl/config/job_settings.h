@@ -34,8 +34,9 @@
 #define CTRL_JOB_SETTINGS(X) \
 	X(window, BOTH, NO, POWER, shape.window, "blocks", "64", 1, PPE_WINDOW_MAX, NULL, \
 		"Maximum number of blocks that a source has in flight. Twice as many buffers are reserved.") \
-	X(elements, BOTH, NO, INTEGER, shape.elements, "elements", "256", 1, WEIR_ELEMENTS_MAX, NULL, \
-		"Maximum number of elements of a block. They must fit into one frame.") \
+	X(elements, BOTH, NO, INTEGER, shape.elements, "elements", "256", 0, WEIR_ELEMENTS_MAX, NULL, \
+		"Maximum number of elements of a block. They must fit into one frame. 0, over the control API alone and the " \
+		"default of a temporary job: the largest multiple of 64, at most 2048, that fits the frames of all ports.") \
 	X(timeout_ms, BOTH, YES, INTEGER, shape.timeout_ms, "ms", "1000", 1, 60000, NULL, \
 		"A block that gets no new contribution for this time has a straggler.") \
 	X(rate_mbit, BOTH, YES, INTEGER, shape.rate_mbit, "Mbit/s", "0", 0, 1000000, NULL, \
@@ -66,9 +67,17 @@
 		"0: sources join, and a generation begins when all have joined. Otherwise the number of the only " \
 		"generation, which needs no joins: for packet generators.") \
 	X(expire_s, API, YES, INTEGER, expire_s, "s", "0", 0, 1000000, NULL, \
-		"A member that is silent for this time expires. 0: never.") \
+		"A member that is silent for this time expires. 0: never. The default of a temporary job is 30, and 0 is " \
+		"refused.") \
+	X(temporary, API, NO, BOOLEAN, temporary, "", "false", 0, 0, NULL, \
+		"The switch deletes the job when its last member leaves or expires, and when no member has joined for " \
+		"`expire_s` after its creation. The job does not survive a restart of the switch.") \
 	X(authenticate, API, NO, BOOLEAN, shape.authenticated, "", "false", 0, 0, NULL, \
 		"Every packet carries a keyed tag. The switch makes the key.")
+
+#define CTRL_TEMPORARY_EXPIRE_S 30 /* a temporary job's default of expire_s */
+#define CTRL_FIT_STEP           64u /* what elements: 0 stands for is a multiple of it, */
+#define CTRL_FIT_MAX            2048u /* and at most so many */
 
 /* A row of the list, if its `where` includes the configuration, or the API; if it can change. */
 #define CTRL_FILE_BOTH(...) __VA_ARGS__

@@ -122,6 +122,9 @@ static const struct ctrl_key keys[] = {
 	{"api.names[]", CTRL_NAME, "", NULL, 1, CTRL_HOST_BYTES - 1, NULL, .help = "A DNS name, without a port."},
 	{"api.open_read", CTRL_BOOLEAN, "", "true", 0, 0, NULL,
 		.help = "Allow health, readiness, status, metrics and the live page without a token.", CONFIG(api.open_read)},
+	NUMBER("api.open_jobs", "jobs", "0", 0, WEIR_JOBS_MAX,
+		"Number of temporary jobs that clients over TCP may have made without a token, for hosts on a trusted rack "
+		"(docs/security.md). They also delete such jobs. Not with `api.tenants`.", CONFIG(api.open_jobs)),
 	OBJECT("api.tls", "TLS for the `tcp:` listeners."),
 	{"api.tls.certificate", CTRL_TEXT, "", NULL, 1, CTRL_FILE_BYTES - 1, NULL,
 		.help = "PEM file with the certificate and its chain.", CONFIG(api.certificate)},

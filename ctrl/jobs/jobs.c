@@ -104,6 +104,7 @@ ctrl_job_new(const struct ppe_job *shape)
 	*copy = *shape;
 	job->job = job->copy = copy;
 	job->created = ctrl_unix_time();
+	job->began = ctrl_monotonic();
 	return job;
 }
 
@@ -144,6 +145,16 @@ ctrl_jobs_settle(struct ctrl_running *running, bool published)
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL)
 			settle(running->by_id[i], published);
+}
+
+struct ctrl_job_spec
+ctrl_job_settings(const struct ctrl_job *job)
+{
+	struct ctrl_job_spec spec = ctrl_job_spec_of(job->job);
+
+	spec.expire_s = job->expire_s;
+	spec.temporary = job->temporary;
+	return spec;
 }
 
 /* Explain why the engines refused. */
@@ -294,25 +305,30 @@ check_returning(struct ctrl_running *running, const struct ppe_job *shape, struc
 	return -EINVAL;
 }
 
-/* Refuse a multicast group of another tenant's job: each would get the other's results. */
+/* Refuse a multicast group of another owner's job: each would get the other's results. */
 static int
-check_group(const struct ctrl_running *running, uint32_t group, const struct ctrl_tenant *tenant,
-	struct ctrl_refusal *why)
+check_group(const struct ctrl_running *running, const struct ctrl_job_spec *spec,
+	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
+	uint32_t group = spec->shape.group;
+
 	for (unsigned int i = 0; group != 0 && i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
-		if (job != NULL && job->job->group == group && job->tenant != tenant)
+		if (job != NULL && job->job->group == group &&
+			(job->tenant != tenant || job->open != spec->open))
 			return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "results",
-				"another tenant's job sends its results to this group: choose "
+				"another owner's job sends its results to this group: choose "
 				"another group, or unicast");
 	}
 	return 0;
 }
 
-/* May a tenant (NULL: everything) have this job? 0, or refused. */
+#define EXPIRES "members of a temporary job have to expire: give it 1 or more"
+
+/* May a tenant (NULL: everything) have this job? 0, with its number of elements set, or refused. */
 static int
-check_spec(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+check_spec(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, struct ctrl_refusal *why)
 {
 	const struct ppe_job *shape = &spec->shape;
@@ -330,15 +346,19 @@ check_spec(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	if (rc < 0)
 		return rc;
 	if (free_id(running) < 0)
-		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, NULL,
-			"all %d ids are in use: delete a job", WEIR_JOBS_MAX);
+		return ctrl_deny(why, CTRL_REFUSED_FULL, NULL,
+			"no free job id: all %d are in use: delete a job", WEIR_JOBS_MAX);
+	if (spec->temporary && spec->expire_s == 0)
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "expire_s", EXPIRES);
+	ctrl_fit_elements(running->config, &spec->shape);
 	if (!ctrl_check_reduction(shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "op", "%s", reason.text);
 	if (!ctrl_check_frames(running->config, shape, &reason) ||
 		!ctrl_check_links(running->config, shape, &reason) ||
 		!ctrl_check_buffers(running->config, shape, &reason))
 		return ctrl_deny(why, CTRL_REFUSED_RANGE, "elements", "%s", reason.text);
-	return ctrl_tenant_check(running, tenant, shape, why);
+	return spec->open ? ctrl_open_check(running, shape, why)
+			  : ctrl_tenant_check(running, tenant, shape, why);
 }
 
 static struct ctrl_job *
@@ -368,6 +388,8 @@ make(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	memset(copy->epoch, 0, sizeof(copy->epoch));
 	job->tenant = tenant;
 	job->expire_s = spec->expire_s;
+	job->temporary = spec->temporary;
+	job->open = spec->open;
 	return job;
 }
 
@@ -391,14 +413,14 @@ begin(struct ctrl_running *running, struct ctrl_job *job, struct ctrl_refusal *w
 }
 
 static int
-create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
-	const struct ctrl_tenant *tenant, struct ctrl_job **out, struct ctrl_refusal *why)
+create(struct ctrl_running *running, struct ctrl_job_spec *spec, const struct ctrl_tenant *tenant,
+	struct ctrl_job **out, struct ctrl_refusal *why)
 {
 	struct ctrl_job *job;
 	int rc = check_spec(running, spec, tenant, why);
 
 	if (rc == 0)
-		rc = check_group(running, spec->shape.group, tenant, why);
+		rc = check_group(running, spec, tenant, why);
 	if (rc == 0 && spec->first_address != 0)
 		rc = ctrl_member_check(running, spec->first_rank, spec->shape.nb_sources,
 			spec->first_address, why);
@@ -421,7 +443,7 @@ create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 }
 
 int
-ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
 	struct ctrl_refusal *why)
 {
@@ -447,22 +469,52 @@ ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
 	return begin(running, job, why);
 }
 
+#define CREATED "job=%s id=%u tenant=%s size=%u window=%u elements=%u"
+
+static void
+log_created(const struct ctrl_job *job, const struct ctrl_log_who *who)
+{
+	const struct ppe_job *shape = job->job;
+	struct ctrl_log_value name = ctrl_log_quote(shape->name);
+	struct ctrl_log_value owner = ctrl_log_quote(job->tenant == NULL ? "" : job->tenant->name);
+
+	if (job->temporary)
+		CTRL_LOG_CHANGE_LIMITED(who, "job created", CREATED, name.text, shape->id,
+			owner.text, shape->nb_sources, shape->window, shape->elements);
+	else
+		ctrl_log_change(who, "job created", CREATED, name.text, shape->id, owner.text,
+			shape->nb_sources, shape->window, shape->elements);
+}
+
+static void
+log_deleted(const struct ctrl_job *job, const struct ctrl_log_who *who)
+{
+	struct ctrl_log_value name = ctrl_log_quote(job->job->name);
+
+	if (job->temporary)
+		CTRL_LOG_CHANGE_LIMITED(
+			who, "job deleted", "job=%s id=%u", name.text, job->job->id);
+	else
+		ctrl_log_change(who, "job deleted", "job=%s id=%u", name.text, job->job->id);
+}
+
 int
-ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
 	struct ctrl_refusal *why)
 {
-	int rc = create(running, spec, tenant, job, why);
+	int rc;
 
+	/* What has left in the meantime makes room. */
+	if (running->leaving != NULL)
+		ctrl_jobs_reap(running);
+	rc = create(running, spec, tenant, job, why);
 	if (rc < 0)
 		return ctrl_jobs_refused(rc, who, "create", spec->shape.name, why);
-	ctrl_log_change(who, "job created", "job=%s id=%u tenant=%s size=%u window=%u elements=%u",
-		ctrl_log_quote((*job)->job->name).text, (*job)->job->id,
-		ctrl_log_quote(tenant == NULL ? "" : tenant->name).text, (*job)->job->nb_sources,
-		(*job)->job->window, (*job)->job->elements);
+	log_created(*job, who);
 	if (spec->first_address != 0)
 		ctrl_member_begin(*job, spec->first_rank, who);
-	ctrl_state_save(running);
+	ctrl_state_job(running, spec->temporary);
 	return 0;
 }
 
@@ -481,6 +533,8 @@ check_change(struct ctrl_running *running, const struct ctrl_job *job,
 	if (next->expire_s > 0 && job->member == NULL)
 		return ctrl_deny(why, CTRL_REFUSED_CONFLICT, "expire_s",
 			"the job's members are the configuration's and do not expire");
+	if (next->expire_s == 0 && job->temporary)
+		return ctrl_deny(why, CTRL_REFUSED_RANGE, "expire_s", EXPIRES);
 	return ctrl_tenant_check_rate(running, job, next->shape.rate_mbit, why);
 }
 
@@ -489,10 +543,11 @@ change_job(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl
 	struct ctrl_refusal *why)
 {
 	/* expire_s concerns only the control thread: the engines need no change for it. */
-	struct ctrl_job_spec now = ctrl_job_spec_of(job->job, next->expire_s);
+	struct ctrl_job_spec now = ctrl_job_settings(job);
 	struct ppe_job *draft;
 	int rc = check_change(running, job, next, why);
 
+	now.expire_s = next->expire_s;
 	if (rc == 0 && !ctrl_settings_same(&now, next, false)) {
 		rc = ctrl_jobs_check_workers(running, why);
 		draft = rc < 0 ? NULL : ctrl_job_draft(job);
@@ -512,7 +567,7 @@ int
 ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_job_spec *next, const struct ctrl_log_who *who, struct ctrl_refusal *why)
 {
-	struct ctrl_job_spec now = ctrl_job_spec_of(job->job, job->expire_s);
+	struct ctrl_job_spec now = ctrl_job_settings(job);
 	int rc = ctrl_settings_same(&now, next, false) ? 1 : change_job(running, job, next, why);
 
 	if (rc < 0)
@@ -521,7 +576,7 @@ ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 		return 0;
 	ctrl_log_change(who, "job changed", "job=%s id=%u%s", ctrl_log_quote(job->job->name).text,
 		job->job->id, ctrl_settings_text(next).text);
-	ctrl_state_save(running);
+	ctrl_state_job(running, job->temporary);
 	return 0;
 }
 
@@ -546,29 +601,56 @@ ctrl_jobs_reap(struct ctrl_running *running)
 	}
 }
 
+#define FOREACH_ID(id, ids)                                                                        \
+	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)                                        \
+		if (((ids)[id / 64] >> (id % 64) & 1) != 0)
+
+int
+ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS],
+	const struct ctrl_log_who *who, unsigned int *leaving, struct ctrl_refusal *why)
+{
+	struct ctrl_job *gone[WEIR_JOBS_MAX] = {NULL}, *last = NULL;
+	uint32_t instance[WEIR_JOBS_MAX];
+	int rc = ctrl_jobs_check_workers(running, why);
+
+	FOREACH_ID(id, ids)
+	{
+		last = gone[id] = running->by_id[id];
+		instance[id] = last->job->instance;
+	}
+	if (rc == 0) {
+		FOREACH_ID(id, ids) running->by_id[id] = NULL;
+		rc = ctrl_jobs_publish(running, last->job, why);
+	}
+	if (rc < 0) {
+		FOREACH_ID(id, ids) running->by_id[id] = gone[id];
+		return ctrl_jobs_refused(rc, who, "delete", last->job->name, why);
+	}
+	FOREACH_ID(id, ids)
+	{
+		log_deleted(gone[id], who);
+		ctrl_job_leaves(running, gone[id]);
+		ctrl_state_job(running, gone[id]->temporary);
+	}
+	ctrl_jobs_reap(running);
+	*leaving = 0;
+	FOREACH_ID(id, ids)
+	*leaving += running->engine->is_leaving(running->ppe, (uint8_t)id, instance[id]);
+	return 0;
+}
+
 int
 ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job, const struct ctrl_log_who *who,
 	bool *leaving, struct ctrl_refusal *why)
 {
-	uint8_t id = job->job->id;
-	uint32_t instance = job->job->instance;
-	int rc = ctrl_jobs_check_workers(running, why);
+	uint64_t ids[CTRL_IDS_WORDS] = {0};
+	unsigned int n = 0;
+	int rc;
 
-	if (rc == 0) {
-		running->by_id[id] = NULL;
-		rc = ctrl_jobs_publish(running, job->job, why);
-	}
-	if (rc < 0) {
-		running->by_id[id] = job;
-		return ctrl_jobs_refused(rc, who, "delete", job->job->name, why);
-	}
-	ctrl_log_change(
-		who, "job deleted", "job=%s id=%u", ctrl_log_quote(job->job->name).text, id);
-	ctrl_job_leaves(running, job);
-	ctrl_state_save(running);
-	ctrl_jobs_reap(running);
-	*leaving = running->engine->is_leaving(running->ppe, id, instance);
-	return 0;
+	ids[job->job->id / 64] = UINT64_C(1) << (job->job->id % 64);
+	rc = ctrl_jobs_delete(running, ids, who, &n, why);
+	*leaving = n > 0;
+	return rc;
 }
 
 void

@@ -13,6 +13,10 @@
  * back at the next start. A new job of an id begins with the generation after the last one that the
  * id had, so that packets which still fly are stale in it.
  *
+ * A *temporary* job is deleted when its last member leaves or expires, and when none has joined for expire_s after its
+ * creation. Clients without a token may make them, and delete those that such clients have made, as api.open_jobs
+ * allows: these jobs are *open*.
+ *
  * Thread safety: for the one control thread.
  */
 #ifndef CTRL_JOBS_H
@@ -33,6 +37,7 @@
 	X(EXISTS, "exists", 409)                                                                   \
 	X(CONFLICT, "conflict", 409)                                                               \
 	X(BUSY, "busy", 503)                                                                       \
+	X(FULL, "no_free_job", 507)                                                                \
 	X(MEMORY, "no_memory", 507)
 
 enum ctrl_refused {
@@ -49,12 +54,15 @@ struct ctrl_refusal {
 	struct ppe_room room; /* of CTRL_REFUSED_MEMORY */
 };
 
+/* The settings of a running job. */
+struct ctrl_job_spec ctrl_job_settings(const struct ctrl_job *job);
+
 /*
  * All of these: who: for the log. 0; or -EINVAL and *why: refused, nothing has changed.
  *
- * Create a job for a tenant (NULL: for none); *job is it.
+ * Create a job for a tenant (NULL: for none); *job is it. 0 elements become as many as fit (ctrl_fit_elements).
  */
-int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+int ctrl_job_create(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_log_who *who, struct ctrl_job **job,
 	struct ctrl_refusal *why);
 
@@ -62,7 +70,7 @@ int ctrl_job_create(struct ctrl_running *running, const struct ctrl_job_spec *sp
  * Bring a job back that a former run made, with its id, members (size of them) and when it was created
  * (Unix time). Its quota was checked when it was created. The caller logs.
  */
-int ctrl_job_adopt(struct ctrl_running *running, const struct ctrl_job_spec *spec,
+int ctrl_job_adopt(struct ctrl_running *running, struct ctrl_job_spec *spec,
 	const struct ctrl_tenant *tenant, const struct ctrl_member *member, double created,
 	struct ctrl_refusal *why);
 
@@ -76,6 +84,12 @@ int ctrl_job_change(struct ctrl_running *running, struct ctrl_job *job,
 /* Delete a job; `job` is gone on success. *leaving: its last results are on their way. */
 int ctrl_job_delete(struct ctrl_running *running, struct ctrl_job *job,
 	const struct ctrl_log_who *who, bool *leaving, struct ctrl_refusal *why);
+
+/* Delete the jobs of a set of ids, at least one, with one publication: bit i is job i, which exists. All or none.
+ * *leaving: how many have last results on their way. */
+#define CTRL_IDS_WORDS (WEIR_JOBS_MAX / 64)
+int ctrl_jobs_delete(struct ctrl_running *running, const uint64_t ids[CTRL_IDS_WORDS],
+	const struct ctrl_log_who *who, unsigned int *leaving, struct ctrl_refusal *why);
 
 /*
  * A host joins with a rank, for a job of this size. Each join is another membership, whose number is the epoch of
@@ -96,11 +110,13 @@ int ctrl_member_check(const struct ctrl_running *running, unsigned int rank, uns
  */
 bool ctrl_member_is(const struct ctrl_job *job, unsigned int rank, uint64_t membership);
 
-/* A member leaves. Those of a job of the configuration stay its sources. */
+/* A member leaves. Those of a job of the configuration stay its sources. `job` is gone if it is temporary and this was its
+ * last member. */
 int ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	const struct ctrl_log_who *who, struct ctrl_refusal *why);
 
-/* Each second: jobs that have left are forgotten, members that were silent too long expire. */
+/* Each second: jobs that have left are forgotten, members that were silent too long expire, and temporary jobs without
+ * members are deleted. */
 void ctrl_jobs_tick(struct ctrl_running *running);
 
 /* Members that are in now; of a job of the configuration, its sources. */

@@ -2,6 +2,7 @@
 /* Members of jobs, and their addresses. The source id on the wire is the rank. */
 #include <string.h>
 
+#include <bsd/string.h>
 #include <rte_common.h>
 
 #include "ctrl/config/job.h"
@@ -166,7 +167,7 @@ ctrl_member_join(struct ctrl_running *running, struct ctrl_job *job, unsigned in
 	} else {
 		ctrl_member_begin(job, rank, who);
 	}
-	ctrl_state_note(running);
+	ctrl_state_member(running, job->temporary);
 	return 0;
 }
 
@@ -205,29 +206,74 @@ note_gone(struct ctrl_member *member, enum ctrl_member_state how)
 	member->gone = ctrl_monotonic();
 }
 
+static void
+log_left(const char *job, unsigned int rank, unsigned int joined, unsigned int size,
+	const struct ctrl_log_who *who)
+{
+	CTRL_LOG_CHANGE_LIMITED(who, "member left", "job=%s rank=%u joined=%u size=%u",
+		ctrl_log_quote(job).text, rank, joined, size);
+}
+
+/* The member leaves a job that stays. */
+static int
+leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+{
+	int rc = 0;
+
+	if (job->member[rank].state == CTRL_MEMBER_JOINED) {
+		note_heard(running, job, rank);
+		rc = move(running, job, rank, 0, 0, why);
+	}
+	if (rc < 0)
+		return rc;
+	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
+	log_left(job->job->name, rank, ctrl_job_joined(job), job->job->nb_sources, who);
+	ctrl_state_member(running, job->temporary);
+	return 0;
+}
+
+/* Does the job end without this rank? */
+static bool
+is_last(const struct ctrl_job *job, unsigned int rank)
+{
+	return job->temporary && job->member[rank].state == CTRL_MEMBER_JOINED &&
+		ctrl_job_joined(job) == 1;
+}
+
+/* The last member of a temporary job leaves. */
+static int
+leave_last(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
+	const struct ctrl_log_who *who, struct ctrl_refusal *why)
+{
+	unsigned int size = job->job->nb_sources;
+	char name[PPE_JOB_NAME_MAX];
+	bool leaving;
+	int rc;
+
+	strlcpy(name, job->job->name, sizeof(name));
+	rc = ctrl_job_delete(running, job, who, &leaving, why);
+	if (rc == 0)
+		log_left(name, rank, 0, size, who);
+	return rc;
+}
+
 int
 ctrl_member_leave(struct ctrl_running *running, struct ctrl_job *job, unsigned int rank,
 	const struct ctrl_log_who *who, struct ctrl_refusal *why)
 {
-	int rc = 0;
+	int rc;
 
 	if (!is_known(job, rank))
 		rc = ctrl_deny(why, CTRL_REFUSED_MEMBER, NULL, "rank %u has not joined job %s",
 			rank, job->job->name);
 	else if (job->member == NULL)
 		return 0;
-	else if (job->member[rank].state == CTRL_MEMBER_JOINED) {
-		note_heard(running, job, rank);
-		rc = move(running, job, rank, 0, 0, why);
-	}
-	if (rc < 0)
-		return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
-	note_gone(&job->member[rank], CTRL_MEMBER_LEFT);
-	CTRL_LOG_CHANGE_LIMITED(who, "member left", "job=%s rank=%u joined=%u size=%u",
-		ctrl_log_quote(job->job->name).text, rank, ctrl_job_joined(job),
-		job->job->nb_sources);
-	ctrl_state_note(running);
-	return 0;
+	else if (is_last(job, rank))
+		return leave_last(running, job, rank, who, why);
+	else
+		rc = leave(running, job, rank, who, why);
+	return ctrl_jobs_refused(rc, who, "leave", job->job->name, why);
 }
 
 /* Seconds since the member's last sign of life: its join over HTTP, or a packet. */
@@ -277,12 +323,12 @@ mark_expired(struct ctrl_job *job)
 
 /* All expired members are removed by one publication, because each publication waits for a turn of all workers. A
  * failure is retried at the next tick. */
-void
-ctrl_members_tick(struct ctrl_running *running)
+static void
+expire_members(struct ctrl_running *running, double now)
 {
-	double now = ctrl_monotonic();
 	const struct ctrl_job *due = NULL;
 	struct ctrl_refusal why;
+	bool temporary = true;
 
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		struct ctrl_job *job = running->by_id[i];
@@ -290,8 +336,10 @@ ctrl_members_tick(struct ctrl_running *running)
 		if (job == NULL || job->member == NULL || job->expire_s == 0)
 			continue;
 		draft_expiry(running, job, now);
-		if (job->next != NULL)
-			due = job;
+		if (job->next == NULL)
+			continue;
+		due = job;
+		temporary &= job->temporary;
 	}
 	if (due == NULL)
 		return;
@@ -301,10 +349,46 @@ ctrl_members_tick(struct ctrl_running *running)
 	}
 	if (ctrl_jobs_publish(running, due->job, &why) < 0)
 		return;
-	ctrl_state_note(running);
+	ctrl_state_member(running, temporary);
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
 		if (running->by_id[i] != NULL && running->by_id[i]->member != NULL)
 			mark_expired(running->by_id[i]);
+}
+
+/* Has a temporary job lost all its members, or waited too long for the first one? */
+static bool
+is_over(const struct ctrl_job *job, double now)
+{
+	if (!job->temporary || ctrl_job_joined(job) > 0)
+		return false;
+	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++)
+		if (job->member[rank].state != CTRL_MEMBER_EXPECTED)
+			return true;
+	return now - job->began > job->expire_s;
+}
+
+static void
+delete_temporary(struct ctrl_running *running, double now)
+{
+	struct ctrl_log_who who = ctrl_log_who_itself("no member");
+	uint64_t ids[CTRL_IDS_WORDS] = {0};
+	struct ctrl_refusal why;
+	unsigned int leaving;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		if (running->by_id[i] != NULL && is_over(running->by_id[i], now))
+			ids[i / 64] |= UINT64_C(1) << (i % 64);
+	if (count(ids) > 0)
+		ctrl_jobs_delete(running, ids, &who, &leaving, &why);
+}
+
+void
+ctrl_members_tick(struct ctrl_running *running)
+{
+	double now = ctrl_monotonic();
+
+	expire_members(running, now);
+	delete_temporary(running, now);
 }
 
 /* The sources that are joining; if none is, those of the running generation; before the first generation, those

@@ -16,8 +16,8 @@
 #include "ctrl/jobs/state.h"
 #include "ctrl/jobs/tenants.h"
 
-const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read", "api.tls",
-	"api.tenants", "faults", "jobs", NULL};
+const char *const ctrl_reload_keys[] = {"comment", "log", "api.names", "api.open_read",
+	"api.open_jobs", "api.tls", "api.tenants", "faults", "jobs", NULL};
 
 /* The list of keys that differ and can't be reloaded. */
 struct differences {
@@ -226,7 +226,7 @@ struct plan {
 static bool
 same_shape(const struct ppe_job *a, const struct ppe_job *b)
 {
-	struct ctrl_job_spec of_a = ctrl_job_spec_of(a, 0), of_b = ctrl_job_spec_of(b, 0);
+	struct ctrl_job_spec of_a = ctrl_job_spec_of(a), of_b = ctrl_job_spec_of(b);
 
 	return ctrl_settings_same(&of_a, &of_b, true) && strcmp(a->name, b->name) == 0 &&
 		ppe_job_source_end(b) <= ppe_job_source_end(a) && a->nb_sources == b->nb_sources &&
@@ -243,7 +243,7 @@ same_sources(const struct ppe_job *a, const struct ppe_job *b)
 static bool
 same(const struct ppe_job *a, const struct ppe_job *b)
 {
-	struct ctrl_job_spec of_a = ctrl_job_spec_of(a, 0), of_b = ctrl_job_spec_of(b, 0);
+	struct ctrl_job_spec of_a = ctrl_job_spec_of(a), of_b = ctrl_job_spec_of(b);
 
 	return same_shape(a, b) && same_sources(a, b) && ctrl_settings_same(&of_a, &of_b, false);
 }
@@ -283,9 +283,9 @@ change(struct plan *plan, struct ctrl_job *job, const struct ppe_job *was,
 
 	if (next == NULL)
 		return ctrl_deny_memory(plan->why);
-	spec = ctrl_job_spec_of(next, 0);
-	before = ctrl_job_spec_of(was, 0);
-	after = ctrl_job_spec_of(shape, 0);
+	spec = ctrl_job_spec_of(next);
+	before = ctrl_job_spec_of(was);
+	after = ctrl_job_spec_of(shape);
 	ctrl_settings_change(&spec, &before, &after);
 	*next = spec.shape;
 	memcpy(next->members, shape->members, sizeof(next->members));

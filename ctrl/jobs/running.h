@@ -50,6 +50,9 @@ struct ctrl_job {
 	bool from_file; /* the configuration has it, and its sources */
 	double created; /* Unix time, s */
 	uint32_t expire_s; /* a member silent for so long is expired; 0: never */
+	bool temporary; /* it ends with its last member */
+	bool open; /* made by a client that api.open_jobs admits */
+	double began; /* CLOCK_MONOTONIC, s: it was made */
 	bool has_series; /* a scrape has set: */
 	uint16_t series; /* sources below this rank have series of their own (ctrl/api/metrics.c) */
 	struct ctrl_member *member; /* nb_sources, by rank; NULL: the configuration's */

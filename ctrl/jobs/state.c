@@ -78,7 +78,7 @@ static json_t *
 job_json(const struct ctrl_job *job)
 {
 	const struct ppe_job *shape = job->job;
-	struct ctrl_job_spec spec = ctrl_job_spec_of(shape, job->expire_s);
+	struct ctrl_job_spec spec = ctrl_job_settings(job);
 	json_t *object = json_pack("{s:i, s:s, s:s, s:i}", "id", shape->id, "name", shape->name,
 		"tenant", job->tenant == NULL ? "" : job->tenant->name, "size", shape->nb_sources);
 
@@ -87,6 +87,13 @@ job_json(const struct ctrl_job *job)
 	json_object_set_new(object, "created", json_integer((json_int_t)job->created));
 	json_object_set_new(object, "members", members_json(job));
 	return object;
+}
+
+/* Is the job one of those that are in the file? */
+static bool
+outlives_restart(const struct ctrl_job *job)
+{
+	return !job->from_file && !job->temporary;
 }
 
 /* Does the job wait for a start at which it fits? */
@@ -107,7 +114,7 @@ is_replaced(const struct ctrl_running *running, const json_t *job)
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++) {
 		const struct ctrl_job *other = running->by_id[id];
 
-		if (other != NULL && !other->from_file && strcmp(other->job->name, name) == 0)
+		if (other != NULL && outlives_restart(other) && strcmp(other->job->name, name) == 0)
 			return other->tenant == NULL || strcmp(other->tenant->name, owner) == 0;
 	}
 	return false;
@@ -124,7 +131,7 @@ state_json(const struct ctrl_running *running)
 				json_pack("{s:i, s:i}", "job", (int)id, "reserved",
 					running->reserved[id]));
 	for (unsigned int id = 0; id < WEIR_JOBS_MAX; id++)
-		if (running->by_id[id] != NULL && !running->by_id[id]->from_file)
+		if (running->by_id[id] != NULL && outlives_restart(running->by_id[id]))
 			json_array_append_new(jobs, job_json(running->by_id[id]));
 	for (size_t i = 0; i < json_array_size(running->set_aside); i++)
 		if (!is_replaced(running, json_array_get(running->set_aside, i)))
@@ -186,9 +193,19 @@ ctrl_state_save(struct ctrl_running *running)
 }
 
 void
-ctrl_state_note(struct ctrl_running *running)
+ctrl_state_job(struct ctrl_running *running, bool temporary)
 {
-	running->state_due = CTRL_STATE_AT_TURN;
+	if (!temporary)
+		ctrl_state_save(running);
+	else if (running->state_due != CTRL_STATE_CLEAN)
+		running->state_due = CTRL_STATE_AT_TURN;
+}
+
+void
+ctrl_state_member(struct ctrl_running *running, bool temporary)
+{
+	if (!temporary)
+		running->state_due = CTRL_STATE_AT_TURN;
 }
 
 void
@@ -211,7 +228,7 @@ text_of(const json_t *object, const char *key)
 static struct ctrl_job_spec
 read_spec(const json_t *object)
 {
-	struct ctrl_job_spec spec = ctrl_job_spec_default();
+	struct ctrl_job_spec spec = ctrl_job_spec_default(false);
 	const char *key = text_of(object, "key");
 
 	ctrl_settings_read(object, &spec);

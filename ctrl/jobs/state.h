@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The state that survives a restart, in the file `state.file`: the jobs created over the API with their
- * members and owners, and the last generation of each job id. Jobs of the configuration are not in it.
+ * members and owners, and the last generation of each job id. Jobs of the configuration and temporary jobs are not in
+ * it.
  *
  * The file is JSON, replaced as a whole after each change (ctrl/config/files.h): before the answer when a
  * job is created, changed or deleted; at the end of the loop's turn for members; at the next tick for
@@ -62,8 +63,12 @@ void ctrl_state_save(struct ctrl_running *running);
 /* The end of the loop's turn: write what members have changed. */
 void ctrl_state_settle(struct ctrl_running *running);
 
-/* Members have changed: write the state at the end of the loop's turn. */
-void ctrl_state_note(struct ctrl_running *running);
+/* A job has been made, changed or deleted: write the state now. Of a temporary one the file only has the generations
+ * that its id has reserved: they are written at the end of the loop's turn. */
+void ctrl_state_job(struct ctrl_running *running, bool temporary);
+
+/* A job's members have changed: write the state at the end of the loop's turn, if they are in it. */
+void ctrl_state_member(struct ctrl_running *running, bool temporary);
 
 /* Each second: write what has changed, or could not be written. */
 void ctrl_state_tick(struct ctrl_running *running);

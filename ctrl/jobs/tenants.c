@@ -27,19 +27,20 @@ add(const struct ctrl_running *running, struct ctrl_use *use, const struct ppe_j
 	use->rate_mbit += job->rate_mbit;
 }
 
+/* What the jobs of `running` with this tenant take; of no tenant, those that are open or not. */
 static void
-sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
+sum(const struct ctrl_running *running, const struct ctrl_tenant *tenant, bool open,
 	const struct ctrl_job *but, struct ctrl_use *use)
 {
 	memset(use, 0, sizeof(*use));
 	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++) {
 		const struct ctrl_job *job = running->by_id[i];
 
-		if (job != NULL && job != but && job->tenant == tenant)
+		if (job != NULL && job != but && job->tenant == tenant && job->open == open)
 			add(running, use, job->job);
 	}
 	for (const struct ctrl_job *job = running->leaving; job != NULL; job = job->leaving_next)
-		if (job->tenant == tenant)
+		if (job->tenant == tenant && job->open == open)
 			add(running, use, job->job);
 }
 
@@ -47,7 +48,7 @@ void
 ctrl_tenant_use(
 	const struct ctrl_running *running, const struct ctrl_tenant *tenant, struct ctrl_use *use)
 {
-	sum(running, tenant, NULL, use);
+	sum(running, tenant, false, NULL, use);
 }
 
 static int
@@ -84,7 +85,7 @@ ctrl_tenant_check_rate(const struct ctrl_running *running, const struct ctrl_job
 	if (job->tenant == NULL || !is_more(rate_mbit, next.rate_mbit))
 		return 0;
 	next.rate_mbit = rate_mbit;
-	sum(running, job->tenant, job, &use);
+	sum(running, job->tenant, false, job, &use);
 	add(running, &use, &next);
 	return check_rate(job->tenant, &next, &use, why);
 }
@@ -100,7 +101,7 @@ ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *
 	if (tenant == NULL)
 		return 0;
 	quota = &tenant->quota;
-	sum(running, tenant, NULL, &use);
+	sum(running, tenant, false, NULL, &use);
 	before = use.memory;
 	add(running, &use, job);
 	if (quota->jobs > 0 && use.jobs > quota->jobs)
@@ -120,4 +121,43 @@ ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *
 			" for tenant %s, and it may have %u: a smaller window takes less",
 			job->window, 2u * job->window, use.blocks, tenant->name, quota->blocks);
 	return check_rate(tenant, job, &use, why);
+}
+
+static unsigned int
+count_open(const struct ctrl_running *running)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < WEIR_JOBS_MAX; i++)
+		n += running->by_id[i] != NULL && running->by_id[i]->open;
+	return n;
+}
+
+int
+ctrl_open_check(
+	const struct ctrl_running *running, const struct ppe_job *job, struct ctrl_refusal *why)
+{
+	const unsigned int workers = running->config->ppe.workers;
+	struct ppe_room room;
+	struct ctrl_use use;
+	bool records;
+
+	if (count_open(running) >= running->config->api.open_jobs)
+		return ctrl_deny(why, CTRL_REFUSED_FULL, NULL,
+			"no free job: clients without a token have made the %u temporary jobs that "
+			"api.open_jobs allows",
+			running->config->api.open_jobs);
+	sum(running, NULL, true, NULL, &use);
+	running->engine->room(running->ppe, job, &room);
+	/* Half of what these jobs have and what is free. */
+	records = (use.blocks / workers + room.records_free) / 2 <
+		use.blocks / workers + room.records_needed;
+	if (!records && (use.memory + room.memory_left) / 2 >= use.memory + room.memory_needed)
+		return 0;
+	ctrl_deny(why, CTRL_REFUSED_MEMORY, records ? "window" : NULL,
+		"jobs of clients without a token get at most half of the %s: close some, take a "
+		"smaller window or fewer elements, or raise %s in the configuration",
+		records ? "block records" : "memory", records ? "tables.blocks" : "memory_mb");
+	why->room = room;
+	return -EINVAL;
 }

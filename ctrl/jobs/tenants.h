@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tenants use, and their quotas. A quota is checked when a job is created or changed; a job keeps what it
- * has got.
+ * What tenants, and clients without a token, use, and their quotas. A quota is checked when a job is created or changed;
+ * a job keeps what it has got.
  */
 #ifndef CTRL_JOBS_TENANTS_H
 #define CTRL_JOBS_TENANTS_H
@@ -29,6 +29,14 @@ void ctrl_tenant_use(
 /* May the tenant (NULL: everything) have a job of this shape beside its others? 0, or refused. */
 int ctrl_tenant_check(const struct ctrl_running *running, const struct ctrl_tenant *tenant,
 	const struct ppe_job *job, struct ctrl_refusal *why);
+
+/*
+ * May clients without a token have another job of this shape? Not more than api.open_jobs of them, those that are
+ * leaving not counted; and all together get at most half of the memory and of the block records that other jobs leave.
+ * 0, or refused.
+ */
+int ctrl_open_check(
+	const struct ctrl_running *running, const struct ppe_job *job, struct ctrl_refusal *why);
 
 /*
  * May the job's tenant have it with this rate? A lower one always, also when a reload has lowered the

@@ -3,6 +3,7 @@
 """Jobs that come and go over the control API, with real hosts: made, used, changed, deleted, and
 refused; and what becomes of the others meanwhile."""
 import base64
+import contextlib
 import hashlib
 import re
 import sys
@@ -34,6 +35,7 @@ class Api(Control):
         self.document = Document()
 
     def judge(self, method, path, answer):
+        path = re.sub(r'\?.*', '', path)
         path = re.sub(r'^(/v1/jobs/)[^/]+', r'\1{name}', path)
         path = re.sub(r'(/members/).+', r'\1{rank}', path)
         operation = self.document.root['paths'][path][method.lower()]
@@ -291,6 +293,90 @@ def a_join_makes_the_job():
         api.join('other', 0, 2, None, create=create, place=0, address=SWITCH_ADDRESS, status=403,
                  code='forbidden', key='create')
         api.join('made', 0, 2, None, place=0, address=SWITCH_ADDRESS)
+
+
+@case
+def temporary_jobs_end_by_themselves():
+    with switch(open_jobs=256) as (rack, api):
+        def there(name):
+            return any(j['name'] == name and j['state'] != 'draining' for j in api.get('/v1/jobs')['jobs'])
+
+        create = {'temporary': True, 'expire_s': 1}
+        # Hosts make it by their joins, and it ends with the last one of them.
+        for _ in range(2):
+            for rank in range(2):
+                found = api.join('pair', rank, 2, None, create=create, place=rank, address=SWITCH_ADDRESS)
+            reduce(rack, found['job'], [0, 1], '-b', '16K', '-e', '16K', '-n', 3)
+            told = api.do('GET', '/v1/jobs/pair')
+            check(told['temporary'] and told['expire_s'] == 1, '%s', told)
+            for rank in range(2):
+                check(there('pair'), 'rank %d is still in', rank)
+                api.do('DELETE', '/v1/jobs/pair/members/%d' % rank, place=rank, address=SWITCH_ADDRESS)
+            check(not there('pair'), 'it is without members')
+        # They expire; or none joins.
+        api.join('pair', 0, 2, None, create=create, place=0, address=SWITCH_ADDRESS)
+        api.do('POST', '/v1/jobs', dict(create, name='empty', size=2), 201, place=1, address=SWITCH_ADDRESS)
+        api.create('stays', 2)
+        wait_for(lambda: not there('pair') and not there('empty'), 'they stay: %s', lambda: api.get('/v1/jobs'))
+        check(there('stays'), 'it was not temporary')
+        told = api.create('default', 2, temporary=True)
+        check(told['expire_s'] == 30 and told['elements'] == 320, '%s', told)
+        # Whoever asks for as many as fit, asks for what there is.
+        api.join('default', 0, 2, 0, create={'temporary': True, 'elements': 0})
+        api.join('default', 1, 2, 1, create={'elements': 64}, status=409, code='conflict', key='create.elements')
+        check(api.create('fits', 2, elements=0, policy='partial')['elements'] == 320, 'elements')
+        api.create('never', 2, temporary=True, expire_s=0, status=400, code='out_of_range', key='expire_s')
+        api.do('PATCH', '/v1/jobs/default', {'expire_s': 0}, 400, 'out_of_range', 'expire_s')
+
+
+@case
+def temporary_jobs_are_deleted_by_prefix():
+    tenants = [{'name': n, 'token_sha256': hash_of(n)} for n in ('a', 'b')]
+    with switch(tenants=tenants) as (rack, api):
+        def names():
+            return sorted(j['name'] for j in api.get('/v1/jobs')['jobs'] if j['state'] != 'draining')
+
+        def delete(query, status=200, **more):
+            return api.do('DELETE', '/v1/jobs' + query, None, status, **more)
+
+        for name, more in (('run.0', {}), ('run.1', {}), ('runs', {}), ('run.stays', {'temporary': False})):
+            api.create(name, 2, token='a', **dict({'temporary': True}, **more))
+        api.create('run.b', 2, token='b', temporary=True)
+        for query in ('', '?prefix=', '?name=run.'):
+            delete(query, 400, token='a')
+        check(delete('?prefix=walk.', token='a')['deleted'] == 0, 'another prefix')
+        check(delete('?prefix=run.', token='a')['deleted'] == 2, 'its own')
+        check(names() == ['run.b', 'run.stays', 'runs'], '%s', names())
+        weirctl = [rack.program(('ctl', 'weirctl')), '-s', 'unix:' + api.path]
+        jobs = rack.spawn('sw', weirctl + ['jobs'])
+        check(jobs.end(20) == 0 and jobs.output.count('temporary') == 2, '%s', jobs.output)
+        ctl = rack.spawn('sw', weirctl + ['job', 'delete', '--prefix', 'run'])
+        check(ctl.end(20) == 0 and '2 deleted' in ctl.output, '%s', ctl.output)
+        check(names() == ['run.stays'], '%s', names())
+
+
+@case
+def job_ids_run_out():
+    """270 temporary jobs are alive at once, or nearly; then 300 come and go in a row."""
+    with switch(open_jobs=256, changes={'tables': {'blocks': 65536}, 'memory_mb': 256}) as (rack, api):
+        with contextlib.closing(api.connect(0, SWITCH_ADDRESS)) as connection:
+            def join(name):
+                return api.ask(connection, 'POST', '/v1/jobs/%s/members' % name, {'rank': 0, 'size': 1, 'create': {'temporary': True}})
+
+            def leave(name):
+                return api.ask(connection, 'DELETE', '/v1/jobs/%s/members/0' % name).status
+
+            answers = [join('job-%d' % number) for number in range(270)]
+            check([a.status for a in answers] == [200] * 256 + [507] * 14, '%s', [a.text for a in answers[255:258]])
+            check(answers[-1].code == 'no_free_job', '%s', answers[-1].text)
+            api.judge('POST', '/v1/jobs/x/members', answers[-1])
+            check(sorted({a.body['job'] for a in answers[:256]}) == list(range(256)), 'ids')
+            check(all(leave('job-%d' % number) == 200 for number in range(256)), 'leave')
+            for number in range(300):
+                wait_for(lambda: join('job').status == 200, 'job %d', number)
+                check(leave('job') == 200, 'job %d', number)
+        check(not api.get('/v1/jobs')['jobs'], 'jobs are left')
+        rack.check_packets()
 
 
 @case

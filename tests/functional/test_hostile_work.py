@@ -193,6 +193,72 @@ def a_tenant_takes_no_more_than_its_quota():
         rack.stop_switch()
 
 
+OPEN = {'temporary': True}
+
+
+@contextlib.contextmanager
+def open_rack(most, **more):
+    """Its hosts may make so many jobs; gives their way to ask, too."""
+    with control.switch(jobs=[job(7, 2)], open_jobs=most, **more) as (rack, api):
+        def ask(method, path, body=None, host=0):
+            return api.tcp(method, path, body, place=host, address=SWITCH_ADDRESS)
+        yield rack, api, ask
+
+
+@case
+def strangers_change_only_open_jobs():
+    with open_rack(4) as (rack, api, ask):
+        check(api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2}).status == 201, 'create')
+        check(api.unix('POST', '/v1/jobs', dict(OPEN, name='own', size=2, results='239.1.2.3')).status == 201, 'create')
+        before = api.get('/v1/jobs')
+        check(ask('DELETE', '/v1/jobs?prefix=own').body['deleted'] == 0, 'by its prefix')
+        for name in ('ring', 'own', 'job7'):
+            for method, path, body in (('DELETE', '', None), ('PATCH', '', {'timeout_ms': 7}), ('POST', '/tokens', None)):
+                check(ask(method, '/v1/jobs/' + name + path, body).status == 403, '%s %s%s', method, name, path)
+        for body in ({'name': 'new', 'size': 2}, dict(OPEN, name='new', size=2, id=9),
+                     dict(OPEN, name='new', size=2, temporary=False)):
+            check(ask('POST', '/v1/jobs', body).status == 403, '%s', body)
+        # Neither another owner's name or group, nor another host's address.
+        for status, body in ((409, {'name': 'ring'}), (409, {'name': 'job7'}), (409, {'name': 'new', 'results': '239.1.2.3'})):
+            check(ask('POST', '/v1/jobs', dict(OPEN, size=2, **body)).status == status, '%s', body)
+        join = {'rank': 0, 'size': 2, 'create': OPEN}
+        check(ask('POST', '/v1/jobs/new/members', dict(join, address=rack.address(1))).status == 403, 'address')
+        check(ask('POST', '/v1/jobs/new/members', dict(join, create={})).status == 403, 'a job that stays')
+        after = api.get('/v1/jobs')
+        check([j['name'] for j in after['jobs']] == [j['name'] for j in before['jobs']], '%s', after)
+        # What one of them has made, another one ends.
+        check(ask('POST', '/v1/jobs/new/members', join).status == 200, 'join')
+        check(ask('DELETE', '/v1/jobs/new', host=1).status in (200, 202), 'delete')
+        check(api.unix('GET', '/v1/jobs/new').status == 404, 'it is there')
+
+
+@case
+def strangers_take_no_more_than_open_jobs():
+    with open_rack(5, changes={'memory_mb': 96, 'tables': {'blocks': 4096}}) as (_rack, api, ask):
+        def make(name, size=2, **more):
+            return ask('POST', '/v1/jobs', dict(OPEN, name=name, size=size, **more))
+
+        def room():
+            memory = api.get('/v1/status')['memory']
+            return memory['free'], memory['blocks_capacity'] - memory['blocks_reserved']
+
+        made = [make('job-%d' % number, window=1) for number in range(8)]
+        check([answer.status for answer in made] == [201] * 5 + [507] * 3, '%s', made)
+        check(made[-1].code == 'no_free_job', '%s', made[-1].text)
+        for number in range(5):
+            check(ask('DELETE', '/v1/jobs/job-%d' % number).status in (200, 202), 'delete')
+        # Most of the records that are left, or of the memory, in few jobs.
+        memory, records = room()
+        for more in ({'window': 512, 'elements': 1}, {'window': 64, 'deterministic': True, 'size': 256}):
+            made = [make('large-%d' % number, **more) for number in range(5)]
+            check(made[-1].code == 'no_memory', '%s', made[-1].text)
+            left = room()
+            check(2 * left[0] >= memory and 2 * left[1] >= records, '%s of %d, %d', left, memory, records)
+            check(api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 2, 'window': 64}).status == 201, 'nothing is left')
+            for name in ['ring'] + ['large-%d' % n for n in range(5) if made[n].status == 201]:
+                check(api.unix('DELETE', '/v1/jobs/' + name).status in (200, 202), 'delete')
+
+
 def has_result(peer, block):
     """Has it come, within a moment?"""
     while (got := peer.receive(0.02)) is not None:

@@ -3,12 +3,14 @@
 """Who is in a job, and what it waits for: in a second run, after hosts left, died or began anew."""
 import base64
 import contextlib
+import os
 import re
 import sys
 import time
 
-from control import switch
-from rack import job
+from control import PORT, switch
+from join_hosts import environment
+from rack import SWITCH_ADDRESS, job
 from tap import case, check, main, wait_for
 from wire import DISPLACED, WAITING, Peer, join_all
 
@@ -105,6 +107,33 @@ def a_second_run_of_a_job_of_the_api_lacks_a_host():
             check('job ring: 1 of 2 sources have joined again; waiting for rank 0 '
                   '(10.77.0.1), left '
                   in told, '%s', told)
+
+
+IDLE = """
+import os, signal, sys
+sys.path.insert(0, %r)
+from libweir import Handle, Library
+with Handle(Library(os.environ['WEIR_BUILD'])) as handle:
+    print('joined', flush=True)
+    signal.pause()
+""" % os.path.dirname(os.path.abspath(__file__))
+
+
+@case
+def a_member_that_computes_does_not_expire():
+    with switch(1) as (rack, api):
+        made = api.unix('POST', '/v1/jobs', {'name': 'ring', 'size': 1, 'expire_s': 9})
+        check(made.status == 201, '%s', made.text)
+        run = rack.spawn(0, [sys.executable, '-c', IDLE], 'idle', environment(
+            rank=0, size=1, WEIR_BUILD=os.environ['WEIR_BUILD'], WEIR_JOB='ring',
+            WEIR_SWITCH='http://%s:%d' % (SWITCH_ADDRESS, PORT)))
+        run.wait_line('joined', 30)
+
+        def silent():
+            return metric(api, 'source_silent_seconds', job='ring', rank='0')
+        wait_for(lambda: silent() > 2, 'never silent')
+        wait_for(lambda: silent() < 1, 'silent for %s s', silent)
+        check(state(api, 'ring')[-1] == ['joined'], '%s', state(api, 'ring'))
 
 
 @case

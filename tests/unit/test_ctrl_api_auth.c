@@ -86,7 +86,7 @@ Test(ctrl_api_auth, administrators_of_the_unix_socket)
 	cr_assert(!caller(&some, true, 0, "Bearer token of vision", true).admin);
 }
 
-/* By access: PUBLIC READ READ_JOB READ_ALL JOIN CHANGE ADMIN; + allowed, u unauthorized, f forbidden. */
+/* By access: PUBLIC READ READ_JOB READ_ALL JOIN CHANGE OPEN ADMIN; + allowed, u unauthorized, f forbidden. */
 static void
 expect(const struct ctrl_api *api, struct api_caller c, const char *verdicts, const char *who)
 {
@@ -97,24 +97,27 @@ expect(const struct ctrl_api *api, struct api_caller c, const char *verdicts, co
 
 Test(ctrl_api_auth, who_may_what)
 {
-	struct ctrl_api none_closed = none, some_closed = some;
+	struct ctrl_api none_closed = none, some_closed = some, open = none;
 	struct api_caller tcp = caller(&some, false, 0, NULL, true);
 	struct api_caller tenant = caller(&some, false, 0, "Bearer token of vision", true);
 	struct api_caller admin = caller(&some, true, 0, NULL, true);
 	struct api_caller rank = {.local = true, .private = true, .instance = 1};
 
 	none_closed.open_read = some_closed.open_read = false;
-	expect(&none, tcp, "+++++ff", "TCP without tenants");
-	expect(&none_closed, tcp, "ffff+ff", "TCP without tenants, reading closed");
-	expect(&some, tcp, "+uuuuuu", "TCP without token");
-	expect(&some_closed, tcp, "uuuuuuu", "TCP without token, reading closed");
-	expect(&some, tenant, "+++f++f", "tenant");
-	expect(&some_closed, tenant, "+++f++f", "tenant, reading closed");
-	expect(&some_closed, admin, "+++++++", "administrator");
-	expect(&none_closed, admin, "+++++++", "administrator without tenants");
-	expect(&none, rank, "+f+f+ff", "rank token without tenants");
-	expect(&some, rank, "+f+f+ff", "rank token");
-	expect(&some_closed, rank, "+f+f+ff", "rank token, reading closed");
+	expect(&none, tcp, "+++++fff", "TCP without tenants");
+	open.open_jobs = 1;
+	expect(&open, tcp, "+++++f+f", "TCP where jobs are open");
+	expect(&open, rank, "+f+f+fff", "rank token where jobs are open");
+	expect(&none_closed, tcp, "ffff+fff", "TCP without tenants, reading closed");
+	expect(&some, tcp, "+uuuuuuu", "TCP without token");
+	expect(&some_closed, tcp, "uuuuuuuu", "TCP without token, reading closed");
+	expect(&some, tenant, "+++f+++f", "tenant");
+	expect(&some_closed, tenant, "+++f+++f", "tenant, reading closed");
+	expect(&some_closed, admin, "++++++++", "administrator");
+	expect(&none_closed, admin, "++++++++", "administrator without tenants");
+	expect(&none, rank, "+f+f+fff", "rank token without tenants");
+	expect(&some, rank, "+f+f+fff", "rank token");
+	expect(&some_closed, rank, "+f+f+fff", "rank token, reading closed");
 }
 
 Test(ctrl_api_auth, a_tenant_owns_its_own)

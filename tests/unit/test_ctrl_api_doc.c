@@ -72,7 +72,7 @@ static const char *
 access_text(enum api_access access)
 {
 	static const char *const texts[] = {
-		"public", "read", "read_job", "read_all", "join", "change", "admin"};
+		"public", "read", "read_job", "read_all", "join", "change", "open", "admin"};
 
 	return texts[access];
 }

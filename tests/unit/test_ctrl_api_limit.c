@@ -95,6 +95,17 @@ Test(ctrl_api_limit, an_address_has_a_bucket)
 	cr_assert_eq(take_all(&tenants[0], now), 5, "nor does a tenant");
 }
 
+/* Programs make and leave jobs in a row. */
+Test(ctrl_api_limit, where_jobs_are_open)
+{
+	struct ctrl_api open = api;
+
+	open.open_jobs = 1;
+	api_limits_set(&limits, &open);
+	cr_assert_eq(take_all_of(1, 1000), API_OPEN_CHANGES_BURST);
+	cr_assert_eq(take_all_of(1, 1001), API_OPEN_CHANGES_PER_S);
+}
+
 /* Each of very many addresses takes all that it can: they share the buckets. */
 Test(ctrl_api_limit, many_addresses)
 {

@@ -90,7 +90,10 @@ Test(ctrl_config_refused, ranges_are_refused, .timeout = 90)
 	refuse(16, "      \"window\": 8192",
 		"x.json:16:17: jobs[0].window: 8192 is not in 1..4096");
 	refuse(16, "      \"elements\": 4096",
-		"x.json:16:19: jobs[0].elements: 4096 is not in 1..4095");
+		"x.json:16:19: jobs[0].elements: 4096 is not in 0..4095");
+	refuse(16, "      \"elements\": 0",
+		"x.json:16:19: jobs[0].elements: 0 is for jobs of the control API: what fits the "
+		"ports is known when the switch runs");
 	refuse(16, "      \"policy\": \"hope\"",
 		"x.json:16:17: jobs[0].policy: \"hope\" is not one of wait, partial, error");
 	refuse(16, "      \"policy\": \"\"",

@@ -41,7 +41,7 @@ Test(ctrl_jobs, all_ids_in_use)
 		snprintf(name, sizeof(name), "j%u", i);
 		create(name);
 	}
-	create_refused(spec_of("more"), NULL, CTRL_REFUSED_CONFLICT, "");
+	create_refused(spec_of("more"), NULL, CTRL_REFUSED_FULL, "");
 	played.leaving[77] = true;
 	delete (running->by_id[77]);
 	cr_assert_eq(create("more")->job->id, 77, "that of one which is leaving, if need be");

@@ -132,3 +132,15 @@ Test(ctrl_jobs_edges, rates_over_a_lowered_quota_go_down)
 	cr_assert_not_null(strstr(why.message, "has 2 jobs"), "%s", why.message);
 	cr_assert_not_null(strstr(why.message, "may have 1"), "%s", why.message);
 }
+
+/* A source id may lie above the number of sources. */
+Test(ctrl_jobs_edges, the_room_for_source_ids)
+{
+	struct ppe_job job = {.nb_sources = 2};
+
+	cr_assert_eq(ppe_job_source_end(&job), 2);
+	for (unsigned int s = 0; s < WEIR_SOURCES_MAX; s++) {
+		job.members[s / 64] |= UINT64_C(1) << (s % 64);
+		cr_assert_eq(ppe_job_source_end(&job), s < 2 ? 2 : s + 1);
+	}
+}

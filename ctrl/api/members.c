@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* POST /v1/jobs/{name}/tokens and /v1/jobs/{name}/members; DELETE /v1/jobs/{name}/members/{rank} */
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <rte_common.h>
+
+#include "ctrl/api/jobs.h"
+#include "ctrl/jobs/tokens.h"
+#include "pktbuf/tag.h"
+
+#define MEMBERSHIP_MAX (UINT64_C(1) << 53) /* exact in a double, as JSON parsers need */
+
+/* clang-format off */
+#define X(key, where, change, kind, field, ...) CTRL_API_##where({.path = "create." #key, CTRL_##kind, __VA_ARGS__},)
+static const struct ctrl_key join_keys[] = {
+	{"rank", CTRL_INTEGER, "", NULL, .max = WEIR_SOURCES_MAX - 1},
+	{"size", CTRL_INTEGER, "", NULL, .min = 1, .max = WEIR_SOURCES_MAX},
+	{"address", CTRL_ADDRESS, "", .fallback = ""},
+	{"create", CTRL_OBJECT, "", .fallback = ""},
+	CTRL_JOB_IDENTITY("create.", "", "")
+	CTRL_JOB_SETTINGS(X)
+};
+#undef X
+/* clang-format on */
+
+static const struct ctrl_schema join_schema = {join_keys, RTE_DIM(join_keys)};
+
+/* The key with which a new member proves its joins. Not the job's own key, with which it could join as another
+ * member. False: no memory. */
+static bool
+put_key(json_t *object, const struct ppe_job *job, unsigned int rank)
+{
+	unsigned char text[(WEIR_KEY_BYTES + 2) / 3 * 4 + 1];
+	uint8_t key[WEIR_KEY_BYTES];
+
+	if (!job->proved)
+		return true;
+	if (!pktbuf_member_key(job->key, (uint8_t)rank, job->epoch[rank], key))
+		return false;
+	EVP_EncodeBlock(text, key, sizeof(key));
+	api_put_text(object, "key", (const char *)text);
+	OPENSSL_cleanse(key, sizeof(key));
+	OPENSSL_cleanse(text, sizeof(text));
+	return true;
+}
+
+/* The answer to a join. NULL: no memory. */
+static json_t *
+joined_json(const struct ctrl_running *running, const struct ctrl_job *job, unsigned int rank)
+{
+	const struct pktbuf_identity *identity = &running->config->ppe.identity;
+	const struct ppe_job *shape = job->job;
+	json_t *object = json_object(), *at = json_object();
+	struct ppe_job_stats stats;
+
+	ctrl_running_job_stats(running, job, &stats);
+	api_put(object, "job", shape->id);
+	api_put_text(object, "name", shape->name);
+	api_put(object, "source", rank);
+	api_put(object, "size", shape->nb_sources);
+	api_put(object, "generation", stats.generation);
+	api_put(object, "window", shape->window);
+	api_put(object, "elements", shape->elements);
+	api_put_text(object, "type", weir_dtype_text(shape->dtype));
+	api_put_text(object, "op", weir_op_text(shape->op));
+	api_put(object, "timeout_ms", shape->timeout_ms);
+	api_put(object, "expire_s", job->expire_s);
+	api_put(object, "datagram_bytes", ctrl_job_frame_bytes(shape) - 14);
+	api_put_text(at, "address", ctrl_address_text(identity->ip).text);
+	api_put(at, "mtu", ctrl_links_mtu(running->config));
+	api_put(at, "udp_port", identity->port_base);
+	api_put(at, "udp_port_ext", identity->port_ext);
+	json_object_set_new(object, "switch", at);
+	if (job->member != NULL)
+		api_put(object, "membership", job->member[rank].membership);
+	if (put_key(object, shape, rank))
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* The member's address: the body's, or the client's own. False: there is none, and the error is answered. */
+static bool
+read_address(struct api_call *call, uint32_t *address)
+{
+	const json_t *given = json_object_get(call->body, "address");
+
+	if (given != NULL && ctrl_parse_address(json_string_value(given), address))
+		return true;
+	*address = call->caller->ip;
+	if (*address != 0)
+		return true;
+	api_error(call, 400, "missing_key", "address",
+		"a host that asks over the Unix socket or IPv6 has to give its address");
+	return false;
+}
+
+/* May the caller join or leave as this rank? Not with another rank's token. False: the error is answered. */
+static bool
+check_rank(struct api_call *call, unsigned int rank)
+{
+	const struct api_caller *caller = call->caller;
+
+	if (caller->instance == 0 || caller->rank == rank)
+		return true;
+	api_error(call, 403, "forbidden", "rank",
+		"the token is that of rank %u of job %.64s, and the request is for rank %u",
+		caller->rank, call->parameter[0], rank);
+	return false;
+}
+
+/*
+ * May the caller join or remove a member at this address? The owner, the rank's token and administrators may; any
+ * other client only at its own address. False: no, and the error is answered.
+ */
+static bool
+check_peer(struct api_call *call, const struct ctrl_tenant *owner, uint32_t address)
+{
+	const struct api_caller *caller = call->caller;
+
+	if (caller->admin || caller->instance != 0 ||
+		(caller->tenant != NULL && caller->tenant == owner) ||
+		(caller->ip != 0 && caller->ip == address))
+		return true;
+	api_error(call, 403, "forbidden", "address",
+		"the member is at %s, and this request comes from elsewhere: ask from there, leave "
+		"\"address\" out, or be an administrator",
+		ctrl_address_text(address).text);
+	return false;
+}
+
+/* Do the settings that `create` gives equal the job's? False: no, and the error is answered. */
+static bool
+check_same(struct api_call *call, const struct ctrl_job *job)
+{
+	const json_t *create = json_object_get(call->body, "create");
+	struct ctrl_job_spec is = ctrl_job_settings(job);
+	struct ctrl_job_spec asked = api_read_spec(create, is.shape.name, is.shape.nb_sources);
+	const char *other = NULL;
+
+	if (strcmp(asked.shape.name, is.shape.name) != 0)
+		other = "name";
+	else if (asked.shape.nb_sources != is.shape.nb_sources)
+		other = "size";
+	else if (json_object_get(create, "id") != NULL && asked.id != is.id)
+		other = "id";
+	if (asked.shape.elements == 0)
+		asked.shape.elements = is.shape.elements;
+	for (size_t i = 0; other == NULL && i < ctrl_settings_count; i++)
+		if (json_object_get(create, ctrl_settings[i].key.path) != NULL &&
+			!ctrl_setting_same(&ctrl_settings[i], &is, &asked))
+			other = ctrl_settings[i].key.path;
+	if (other == NULL)
+		return true;
+	api_error(call, 409, "conflict", ctrl_path("create.%s", other).text,
+		"job %s exists, with another \"%s\": do all ranks ask for the same, or is it "
+		"another run's?",
+		is.shape.name, other);
+	return false;
+}
+
+/* Read the settings of the job to create. False: the error is answered. */
+static bool
+read_create(struct api_call *call, unsigned int size, struct ctrl_job_spec *spec)
+{
+	const json_t *create = json_object_get(call->body, "create");
+	const char *name = call->parameter[0];
+
+	if (api_may(&call->running->config->api, call->caller, API_OPEN) != API_ALLOWED) {
+		api_error(call, 403, "forbidden", "create",
+			"there is no job \"%.64s\", and this caller may not create one: an "
+			"administrator has to, a tenant by its token, or api.open_jobs has to "
+			"allow it",
+			name);
+		return false;
+	}
+	if (!ctrl_is_name(name) || strlen(name) >= PPE_JOB_NAME_MAX) {
+		api_error(call, 400, "out_of_range", "create.name",
+			"\"%.64s\" is not a valid name: use at most %d letters, digits and . _ -",
+			name, PPE_JOB_NAME_MAX - 1);
+		return false;
+	}
+	*spec = api_read_spec(create, name, size);
+	if (strcmp(spec->shape.name, name) == 0 && spec->shape.nb_sources == size)
+		return true;
+	api_error(call, 409, "conflict",
+		spec->shape.nb_sources == size ? "create.name" : "create.size",
+		"the job to create is not the one to join: leave name and size out of \"create\"");
+	return false;
+}
+
+/* The keys and tokens of an authenticated job need a private connection. False: the error is answered. */
+static bool
+check_private(struct api_call *call, const struct ppe_job *shape)
+{
+	if (!shape->authenticated || call->caller->private)
+		return true;
+	api_error(call, 403, "forbidden", NULL,
+		"job %s is authenticated, and its keys and tokens are handed out over TLS or the "
+		"Unix socket alone: use https://, with api.tls in the switch's configuration",
+		shape->name);
+	return false;
+}
+
+/* The tokens of a job's ranks, in their order. NULL: no memory. */
+static json_t *
+rank_tokens(const struct ctrl_job *job)
+{
+	struct ctrl_rank_token token;
+	json_t *list = json_array();
+
+	for (unsigned int rank = 0; rank < job->job->nb_sources; rank++) {
+		if (!ctrl_rank_token(job, rank, &token)) {
+			json_decref(list);
+			return NULL;
+		}
+		json_array_append_new(list, json_string(token.text));
+	}
+	OPENSSL_cleanse(&token, sizeof(token));
+	return list;
+}
+
+void
+api_post_tokens(struct api_call *call)
+{
+	struct ctrl_log_who who = api_who(call);
+	const struct ctrl_job *job = api_find_job(call);
+	json_t *list;
+
+	if (job == NULL || !check_private(call, job->job))
+		return;
+	if (call->body != NULL) {
+		api_error(call, 400, "unknown_key", NULL, "this request takes no body");
+		return;
+	}
+	if (job->member == NULL) {
+		api_error(call, 409, "conflict", NULL,
+			"job %s is the configuration's, and its hosts join without tokens: rank "
+			"tokens are for jobs made over the API",
+			job->job->name);
+		return;
+	}
+	list = rank_tokens(job);
+	if (list == NULL) {
+		api_error_memory(call);
+		return;
+	}
+	ctrl_log_change(&who, "rank tokens given", "job=%s size=%u",
+		ctrl_log_quote(job->job->name).text, job->job->nb_sources);
+	api_answer(call, 200, json_pack("{s:o}", "tokens", list));
+}
+
+/*
+ * Create a job with its first member in one publication, so that a failure leaves no empty job.
+ */
+static void
+join_new(struct api_call *call, unsigned int rank, unsigned int size, uint32_t address)
+{
+	const struct ctrl_tenant *tenant = call->caller->tenant;
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_job_spec spec;
+	struct ctrl_refusal why;
+	struct ctrl_job *job;
+
+	if (!read_create(call, size, &spec) || !api_may_make(call, &spec, "create") ||
+		!check_private(call, &spec.shape) || !check_peer(call, tenant, address))
+		return;
+	spec.first_rank = rank;
+	spec.first_address = address;
+	if (ctrl_member_check(call->running, rank, size, address, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else if (ctrl_job_create(call->running, &spec, tenant, &who, &job, &why) < 0)
+		api_answer_refusal(call, &why, "create");
+	else
+		api_answer(call, 200, joined_json(call->running, job, rank));
+}
+
+static void
+join(struct api_call *call, struct ctrl_job *job, unsigned int rank, unsigned int size,
+	uint32_t address)
+{
+	struct ctrl_log_who who = api_who(call);
+	struct ctrl_refusal why;
+
+	if (!check_private(call, job->job) || !check_peer(call, job->tenant, address))
+		return;
+	if (ctrl_member_join(call->running, job, rank, size, address, &who, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, joined_json(call->running, job, rank));
+}
+
+void
+api_post_member(struct api_call *call)
+{
+	unsigned int rank, size;
+	struct ctrl_job *job;
+	const json_t *create;
+	uint32_t address;
+
+	if (!api_body_check(call, &join_schema) || !read_address(call, &address))
+		return;
+	rank = (unsigned int)json_integer_value(json_object_get(call->body, "rank"));
+	size = (unsigned int)json_integer_value(json_object_get(call->body, "size"));
+	create = json_object_get(call->body, "create");
+	job = api_find_job(call);
+	if (create != NULL && !api_may_id(call, create, "create"))
+		return;
+	if (job == NULL && create != NULL)
+		join_new(call, rank, size, address);
+	else if (job != NULL && check_rank(call, rank) && (create == NULL || check_same(call, job)))
+		join(call, job, rank, size, address);
+}
+
+/* The member's address; 0: the rank has not joined. */
+static uint32_t
+member_address(const struct ctrl_job *job, unsigned int rank)
+{
+	if (job->member == NULL)
+		return job->job->address[rank];
+	return rank < job->job->nb_sources && job->member[rank].state != CTRL_MEMBER_LEFT
+		? job->member[rank].address
+		: 0;
+}
+
+void
+api_delete_member(struct api_call *call)
+{
+	struct ctrl_job *job = api_find_job(call);
+	struct ctrl_log_who who = api_who(call);
+	const char *text = call->parameter[1];
+	struct ctrl_refusal why;
+	char *end;
+	unsigned long rank;
+	uint32_t address;
+	uint64_t membership;
+
+	if (job == NULL || !api_query_number(call, "membership", 1, MEMBERSHIP_MAX, 0, &membership))
+		return;
+	rank = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || rank >= WEIR_SOURCES_MAX) {
+		api_error(call, 404, "unknown_member", NULL, "\"%.32s\" is not a rank in 0..%d",
+			text, WEIR_SOURCES_MAX - 1);
+		return;
+	}
+	address = member_address(job, (unsigned int)rank);
+	if (!check_rank(call, (unsigned int)rank) ||
+		(address != 0 && !check_peer(call, job->tenant, address)))
+		return;
+	/* A late process must not remove its successor of the same rank. */
+	if (membership != 0 && !ctrl_member_is(job, (unsigned int)rank, membership))
+		api_answer(call, 200, json_object());
+	else if (ctrl_member_leave(call->running, job, (unsigned int)rank, &who, &why) < 0)
+		api_answer_refusal(call, &why, NULL);
+	else
+		api_answer(call, 200, json_object());
+}
