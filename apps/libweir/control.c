@@ -7,15 +7,18 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <openssl/crypto.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/libweir/connection.h"
 #include "apps/libweir/control_json.h"
 #include "apps/libweir/handle.h"
 #include "apps/libweir/http.h"
+#include "apps/libweir/work.h"
 #include "pktbuf/wire/wire.h"
 
 /* ---- the launcher ---- */
@@ -106,6 +109,7 @@ weir_launcher_complete(struct weir_launcher *launch, char *text, size_t size)
 /* ---- the control API ---- */
 
 #define LEAVE_NS   (2000 * WEIR_NS_PER_MS)
+#define SILENT_NS  (5000 * WEIR_NS_PER_MS) /* after a leave without an answer: see is_silent() */
 #define QUERY_NS   (2000 * WEIR_NS_PER_MS) /* for all requests about a silent switch */
 #define AGAIN_NS   (100 * WEIR_NS_PER_MS) /* pause after status 503 */
 #define LATER_NS   (500 * WEIR_NS_PER_MS) /* pause after 429, which many ranks may get */
@@ -118,12 +122,16 @@ struct weir_control {
 	const char *token_from; /* for people; NULL: there is no token */
 	char *escaped, *members; /* the job's name in a path; the path /v1/jobs/NAME/members */
 	struct weir_launcher who;
-	bool joined;
+	bool create, temporary;
+	char *settings; /* of the job that is created; NULL */
+	bool joined, answered;
+	uint64_t contact_by; /* ns: when the API has to have answered */
+	unsigned int closed; /* connections without an answer */
+	struct weir_work leaving; /* of a temporary job */
 	uint64_t membership; /* of the join; 0: not known */
 	uint64_t joined_at,
 		asked_at; /* ns: the join's answer; the first question of a join or rejoin */
 	char *request; /* the join, for repetitions */
-	struct weir_http_answer answer;
 };
 
 /* The configured value, otherwise the environment's; NULL: neither is set, or it is empty. */
@@ -212,6 +220,9 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 	control->address = copy(setting(config->control, "WEIR_SWITCH"));
 	control->job = copy(job);
 	control->ca_file = copy(setting(config->ca_file, "WEIR_CA"));
+	control->create = config->create;
+	control->temporary = config->temporary;
+	control->settings = copy(setting(config->settings, "WEIR_SETTINGS"));
 	control->escaped = weir_http_escape(job);
 	if (control->escaped == NULL ||
 		asprintf(&control->members, "/v1/jobs/%s/members", control->escaped) < 0)
@@ -224,25 +235,31 @@ read_settings(struct weir_handle *h, struct weir_control *control, const struct 
 /* Retries after a connection that was closed without an answer: the switch drops some when many ranks join at once. */
 #define CLOSED_MAX 10
 
-/* Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the answer. */
+/* Repeat the request until the status is neither 503 nor 429. Returns 0 for status 200, with the answer. again: instead
+ * of a pause it returns 1, and *again is when to call again (ns); NULL: it pauses. */
 static int
-ask(struct weir_handle *h, struct weir_http *http, const char *method, const char *path,
-	const char *body, uint64_t deadline)
+ask(struct weir_handle *h, struct weir_connection *connection, const char *method, const char *path,
+	const char *body, uint64_t deadline, uint64_t *again)
 {
 	struct weir_control *control = h->control;
-	struct weir_http_answer *answer = &control->answer;
+	struct weir_http_answer *answer = &connection->answer;
 	const struct weir_refused refused = {
 		.where = control->address, .job = control->job, .token_from = control->token_from};
-	unsigned int closed = 0;
 	char text[TEXT_MAX];
 
 	for (;;) {
 		uint64_t now = weir_now(), pause = 0;
-		int code = weir_http_ask(http, method, path, body,
-			deadline > now ? deadline - now : 1, answer, text, sizeof(text));
+		uint64_t until = control->answered || control->contact_by > deadline
+			? deadline
+			: control->contact_by;
+		int code = weir_http_ask(connection->http, method, path, body,
+			until > now ? until - now : 1, answer, text, sizeof(text));
 
-		if (code == 0 && answer->status == 200)
+		control->answered |= code == 0;
+		if (code == 0 && answer->status == 200) {
+			control->closed = 0;
 			return 0;
+		}
 		if (code == 0) {
 			pause = answer->status == 503   ? AGAIN_NS
 				: answer->status == 429 ? LATER_NS
@@ -251,14 +268,18 @@ ask(struct weir_handle *h, struct weir_http *http, const char *method, const cha
 				answer->length, text, sizeof(text));
 		} else if (code == -ECONNRESET) {
 			code = -EPROTO;
-			if (++closed < CLOSED_MAX)
+			if (++control->closed < CLOSED_MAX)
 				pause = AGAIN_NS / 2 +
 					now % AGAIN_NS; /* spread the ranks' retries */
 		}
-		if (pause == 0 || weir_now() + pause >= deadline)
+		if (pause == 0 || weir_now() + pause >= (control->answered ? deadline : until))
 			return weir_error_set(h, code, "%s", text);
 		if (answer->status != 0 && weir_warn_is_due(h, control->asked_at))
 			weir_warn_waiting(h, text);
+		if (again != NULL) {
+			*again = weir_now() + pause;
+			return 1;
+		}
 		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 	}
 }
@@ -303,27 +324,26 @@ own_address(struct weir_handle *h, struct in_addr to)
 }
 
 static int
-find_address(struct weir_handle *h, struct weir_http *http, const struct weir_config *config,
-	uint64_t deadline)
+find_address(struct weir_handle *h, struct weir_connection *connection, uint64_t deadline,
+	uint64_t *again)
 {
-	struct weir_http_answer *answer = &h->control->answer;
-	struct in_addr to = {0};
+	struct weir_http_answer *answer = &connection->answer;
+	struct in_addr *to = &connection->switch_address;
 	char text[TEXT_MAX];
 	int code;
 
-	if (config->address != NULL) {
-		if (inet_pton(AF_INET, config->address, &h->own.sin_addr) == 1)
-			return 0;
-		return weir_error_set(
-			h, -EINVAL, "address: \"%s\" is not an IPv4 address", config->address);
+	if (h->own.sin_addr.s_addr != htonl(INADDR_ANY)) /* configured */
+		return 0;
+	if (to->s_addr == 0) {
+		code = ask(h, connection, "GET", "/v1/status", NULL, deadline, again);
+		if (code != 0)
+			return code;
+		code = weir_member_read_status(
+			answer->body, answer->length, to, text, sizeof(text));
+		if (code < 0)
+			return weir_error_set(h, code, "%s: %s", h->control->address, text);
 	}
-	code = ask(h, http, "GET", "/v1/status", NULL, deadline);
-	if (code < 0)
-		return code;
-	code = weir_member_read_status(answer->body, answer->length, &to, text, sizeof(text));
-	if (code < 0)
-		return weir_error_set(h, code, "%s: %s", h->control->address, text);
-	return own_address(h, to);
+	return own_address(h, *to);
 }
 
 /* The name of the interface that has this address; "DEV" if none has. */
@@ -365,6 +385,8 @@ check_mtu(struct weir_handle *h, const struct weir_member *member)
 	close(fd);
 	if (mtu <= 0)
 		return;
+	if (mtu >= member->datagram_bytes && (member->mtu == 0 || mtu <= member->mtu))
+		return;
 	interface_of(h->own.sin_addr, name);
 	if (mtu < member->datagram_bytes) {
 		snprintf(text, sizeof(text),
@@ -374,7 +396,7 @@ check_mtu(struct weir_handle *h, const struct weir_member *member)
 			member->mtu > member->datagram_bytes ? member->mtu
 							     : member->datagram_bytes);
 		weir_warn(h, text);
-	} else if (member->mtu != 0 && mtu > member->mtu) {
+	} else {
 		snprintf(text, sizeof(text),
 			"this host's interface %s has MTU %d, and the switch's links have MTU %u: "
 			"the switch drops larger packets; ip link set dev %s mtu %u, or raise the "
@@ -394,6 +416,7 @@ become(struct weir_handle *h, const struct weir_member *member)
 	h->job = member->job;
 	h->source = member->source;
 	h->noun = "rank";
+	h->keepalive = weir_member_keepalive(member);
 	snprintf(h->job_text, sizeof(h->job_text), "job \"%.64s\" (%u)", h->control->job,
 		member->job);
 	/* Window, elements and so on are taken from the reply to the UDP join. */
@@ -409,18 +432,19 @@ become(struct weir_handle *h, const struct weir_member *member)
 
 /* Join, or join again. */
 static int
-say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
+say_join(struct weir_handle *h, struct weir_connection *connection, uint64_t deadline,
+	uint64_t *again)
 {
 	struct weir_control *control = h->control;
 	struct weir_member member = {0};
 	char text[TEXT_MAX];
-	int code = ask(h, http, "POST", control->members, control->request, deadline);
+	int code = ask(h, connection, "POST", control->members, control->request, deadline, again);
 
-	if (code < 0)
+	if (code != 0)
 		return code;
 	control->joined = true;
 	control->joined_at = weir_now();
-	code = weir_member_read(control->answer.body, control->answer.length, &control->who,
+	code = weir_member_read(connection->answer.body, connection->answer.length, &control->who,
 		&member, text, sizeof(text));
 	control->membership = member.membership;
 	if (code < 0)
@@ -430,28 +454,29 @@ say_join(struct weir_handle *h, struct weir_http *http, uint64_t deadline)
 	if (code == 0)
 		check_mtu(h, &member);
 	OPENSSL_cleanse(&member, sizeof(member));
-	/* Also if the answer was cut off: it may contain a key. */
-	OPENSSL_cleanse(control->answer.body, sizeof(control->answer.body));
 	return code;
 }
 
 static int
-join(struct weir_handle *h, struct weir_http *http, const struct weir_config *config,
-	uint64_t deadline)
+join(struct weir_handle *h, struct weir_connection *connection, uint64_t deadline, uint64_t *again)
 {
 	struct weir_control *control = h->control;
+	const struct weir_config create = {.create = control->create,
+		.temporary = control->temporary,
+		.settings = control->settings};
 	char address[INET_ADDRSTRLEN] = "";
-	int code = find_address(h, http, config, deadline);
+	int code = find_address(h, connection, deadline, again);
 
-	if (code < 0)
+	if (code != 0)
 		return code;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
-	control->request = weir_member_request(config, &control->who, address);
+	free(control->request);
+	control->request = weir_member_request(&create, &control->who, address);
 	if (control->request == NULL)
 		return weir_error_set(h, -EINVAL,
 			"settings: must be KEY=VALUE pairs with blanks in between, such as "
 			"\"elements=1024 policy=partial\"");
-	return say_join(h, http, deadline);
+	return say_join(h, connection, deadline, again);
 }
 
 /* Called about once a second while a request has no answer. Warns, and lets the request go on. */
@@ -474,8 +499,8 @@ still_waiting(void *handle)
 
 /* waits: the handle that warns while a request waits; NULL: no warnings. */
 static int
-open_http(const struct weir_control *control, struct weir_handle *waits, struct weir_http **http,
-	char *text, size_t size)
+connect_api(const struct weir_control *control, struct weir_handle *waits,
+	struct weir_connection **connection, char *text, size_t size)
 {
 	const struct weir_http_config config = {
 		.interrupted = waits != NULL ? still_waiting : NULL,
@@ -485,29 +510,45 @@ open_http(const struct weir_control *control, struct weir_handle *waits, struct 
 		.ca_file = control->ca_file,
 	};
 
-	return weir_http_open(&config, http, text, size);
+	return weir_connection_take(&config, connection, text, size);
 }
 
 int
-weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline)
+weir_control_prepare(struct weir_handle *h, const struct weir_config *config)
 {
 	struct weir_control *control = h->control = calloc(1, sizeof(*control));
-	char text[TEXT_MAX];
-	struct weir_http *http;
 	int code;
 
 	if (control == NULL)
 		return weir_error_set(h, -ENOMEM, "out of memory");
-	control->asked_at = weir_now();
 	code = read_settings(h, control, config);
 	if (code < 0)
 		return code;
 	h->source = (uint8_t)control->who.rank;
-	code = open_http(control, h, &http, text, sizeof(text));
+	if (config->address != NULL && inet_pton(AF_INET, config->address, &h->own.sin_addr) != 1)
+		return weir_error_set(
+			h, -EINVAL, "address: \"%s\" is not an IPv4 address", config->address);
+	return 0;
+}
+
+int
+weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again)
+{
+	struct weir_control *control = h->control;
+	char text[TEXT_MAX];
+	struct weir_connection *connection;
+	int code;
+
+	/* Now, and not when weir_iopen was called: the time in the control thread's queue says nothing about the switch. */
+	if (control->asked_at == 0) {
+		control->asked_at = weir_now();
+		control->contact_by = control->asked_at + h->contact_timeout;
+	}
+	code = connect_api(control, h, &connection, text, sizeof(text));
 	if (code < 0)
 		return weir_error_set(h, code, "%s", text);
-	code = join(h, http, config, deadline);
-	weir_http_close(http);
+	code = join(h, connection, deadline, again);
+	weir_connection_give(connection);
 	return code;
 }
 
@@ -516,20 +557,20 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 {
 	struct weir_control *control = h->control;
 	char text[TEXT_MAX];
-	struct weir_http *http;
+	struct weir_connection *connection;
 	int code;
 
 	if (control == NULL || control->request == NULL)
 		return 0;
 	control->asked_at = weir_now();
-	code = open_http(control, h, &http, text, sizeof(text));
+	code = connect_api(control, h, &connection, text, sizeof(text));
 	if (code < 0)
 		return weir_error_set(h, code, "%s", text);
 	for (;;) {
 		uint64_t now = weir_now(), until = now + ATTEMPT_NS;
 
-		code = say_join(h, http, until < deadline ? until : deadline);
-		if (code == 0 || control->answer.status != 0)
+		code = say_join(h, connection, until < deadline ? until : deadline, NULL);
+		if (code == 0 || connection->answer.status != 0)
 			break;
 		/* No answer: the switch may be starting. It may also have lost its control API, which does
 		 * not matter as long as the membership is valid. */
@@ -541,19 +582,19 @@ weir_control_rejoin(struct weir_handle *h, uint64_t deadline)
 			weir_warn_waiting(h, h->error);
 		nanosleep(&(struct timespec){.tv_nsec = (long)AGAIN_NS}, NULL);
 	}
-	weir_http_close(http);
+	weir_connection_give(connection);
 	return code;
 }
 
 /* Send a GET request, until a deadline; false: no answer, and the reason is in text. */
 static bool
-question(struct weir_control *control, struct weir_http *http, const char *path, uint64_t until,
-	char *text, size_t size)
+question(struct weir_connection *connection, const char *path, uint64_t until, char *text,
+	size_t size)
 {
 	uint64_t now = weir_now();
 
-	if (weir_http_ask(http, "GET", path, NULL, until > now ? until - now : 1, &control->answer,
-		    text + 2, size - 2) == 0)
+	if (weir_http_ask(connection->http, "GET", path, NULL, until > now ? until - now : 1,
+		    &connection->answer, text + 2, size - 2) == 0)
 		return true;
 	memcpy(text, "; ", 2);
 	return false;
@@ -561,27 +602,27 @@ question(struct weir_control *control, struct weir_http *http, const char *path,
 
 /* Ask about the job, and about the sources that its oldest block waits for if they are not known. */
 static int
-query(struct weir_control *control, const struct weir_job_query *query, struct weir_http *http,
-	char *text, size_t size)
+query(struct weir_control *control, struct weir_job_query *query,
+	struct weir_connection *connection, char *text, size_t size)
 {
-	const struct weir_http_answer *answer = &control->answer;
+	const struct weir_http_answer *answer = &connection->answer;
 	uint64_t until = weir_now() + QUERY_NS;
 	char *path, ignored[TEXT_MAX];
 	int code = 0;
 
 	if (asprintf(&path, "/v1/jobs/%s", control->escaped) < 0)
 		return 0;
-	if (question(control, http, path, until, text, size))
+	if (question(connection, path, until, text, size))
 		code = weir_job_query_read(
 			query, answer->status, answer->body, answer->length, text, size);
 	free(path);
 	if (code < 0 || answer->status != 200 || query->present != NULL ||
 		asprintf(&path, "/v1/blocks?stuck=1&limit=1&job=%s", control->escaped) < 0)
 		return code;
-	if (question(control, http, path, until, ignored, sizeof(ignored)))
-		weir_job_query_read_block(query, answer->body, answer->length, text, size);
+	if (question(connection, path, until, ignored, sizeof(ignored)))
+		code = weir_job_query_read_block(query, answer->body, answer->length, text, size);
 	free(path);
-	return 0;
+	return code;
 }
 
 int
@@ -589,12 +630,12 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 {
 	struct weir_control *control = h->control;
 	char address[INET_ADDRSTRLEN] = "", why[TEXT_MAX];
-	struct weir_http *http;
+	struct weir_connection *connection;
 	int code;
 
 	text[0] = '\0';
 	if (control == NULL || !control->joined ||
-		open_http(control, NULL, &http, why, sizeof(why)) < 0)
+		connect_api(control, NULL, &connection, why, sizeof(why)) < 0)
 		return 0;
 	inet_ntop(AF_INET, &h->own.sin_addr, address, sizeof(address));
 	code = query(control,
@@ -609,28 +650,88 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 			.joined_s = h->begun ? 0 : (double)(weir_now() - control->joined_at) / 1e9,
 			.present = present,
 		},
-		http, text, size);
-	weir_http_close(http);
+		connection, text, size);
+	weir_connection_give(connection);
 	return code;
 }
 
-static void
+bool
+weir_control_temporary(const struct weir_handle *h)
+{
+	return h->control != NULL && h->control->joined && h->control->temporary;
+}
+
+/* 0; or -errno if the switch has not answered. */
+static int
 leave(struct weir_control *control)
 {
 	char text[TEXT_MAX], which[40] = "", *path;
-	struct weir_http *http;
+	struct weir_connection *connection;
+	int code;
 
 	/* End only this membership: the next process of this rank may have joined already. */
 	if (control->membership != 0)
 		snprintf(which, sizeof(which), "?membership=%" PRIu64, control->membership);
 	if (asprintf(&path, "%s/%d%s", control->members, control->who.rank, which) < 0)
-		return;
-	if (open_http(control, NULL, &http, text, sizeof(text)) == 0) {
-		(void)weir_http_ask(
-			http, "DELETE", path, NULL, LEAVE_NS, &control->answer, text, sizeof(text));
-		weir_http_close(http);
+		return -ENOMEM;
+	code = connect_api(control, NULL, &connection, text, sizeof(text));
+	if (code == 0) {
+		code = weir_http_ask(connection->http, "DELETE", path, NULL, LEAVE_NS,
+			&connection->answer, text, sizeof(text));
+		weir_connection_give(connection);
 	}
 	free(path);
+	return code;
+}
+
+static void
+destroy(struct weir_control *control)
+{
+	if (control->token != NULL)
+		explicit_bzero(control->token, strlen(control->token));
+	free(control->token);
+	free(control->address);
+	free(control->job);
+	free(control->ca_file);
+	free(control->settings);
+	free(control->escaped);
+	free(control->members);
+	free(control->request);
+	free(control);
+}
+
+/* The last switch that did not answer a leave. The control thread's. */
+static char *silent_address;
+static uint64_t silent_at; /* ns */
+
+/*
+ * Has the switch not answered a leave a moment ago, nor a join since? Then do not leave: each try would keep the control
+ * thread from other handles for LEAVE_NS. If the switch is there after all, the member expires.
+ */
+static bool
+is_silent(const struct weir_control *control)
+{
+	return silent_address != NULL && strcmp(silent_address, control->address) == 0 &&
+		control->joined_at < silent_at && weir_now() < silent_at + SILENT_NS;
+}
+
+static void
+note_silent(const struct weir_control *control)
+{
+	free(silent_address);
+	silent_address = copy(control->address);
+	silent_at = weir_now();
+}
+
+static void
+leave_later(struct weir_work *work)
+{
+	struct weir_control *control = (struct weir_control *)(void *)((char *)work -
+		offsetof(struct weir_control, leaving));
+
+	if (!is_silent(control) && leave(control) == -ETIMEDOUT)
+		note_silent(control);
+	destroy(control);
 }
 
 void
@@ -638,16 +739,11 @@ weir_control_leave(struct weir_control *control)
 {
 	if (control == NULL)
 		return;
+	control->leaving = (struct weir_work){.run = leave_later, .fd = -1, .lasting = true};
+	/* No process waits for the end of a temporary job. */
+	if (control->joined && control->temporary && weir_work_submit(&control->leaving, 0) == 0)
+		return;
 	if (control->joined)
-		leave(control);
-	if (control->token != NULL)
-		explicit_bzero(control->token, strlen(control->token));
-	free(control->token);
-	free(control->address);
-	free(control->job);
-	free(control->ca_file);
-	free(control->escaped);
-	free(control->members);
-	free(control->request);
-	free(control);
+		(void)leave(control);
+	destroy(control);
 }

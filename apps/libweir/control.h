@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Joining a job and leaving it through the switch's control API, in the threads of weir_open, weir_rejoin and
- * weir_close. Built without libcurl (-Dhost_control=false), weir_control_join always fails.
+ * weir_close, or in the control thread (work.h). Built without libcurl (-Dhost_control=false),
+ * weir_control_prepare always fails.
  */
 #ifndef APPS_LIBWEIR_CONTROL_H
 #define APPS_LIBWEIR_CONTROL_H
@@ -15,11 +16,17 @@
 struct weir_handle;
 struct weir_control;
 
+/* Read what the configuration and the environment say of the API, and keep it; h->source is known then. Does not
+ * wait. 0 or -errno with h->error set; weir_control_leave() frees in either case. */
+int weir_control_prepare(struct weir_handle *h, const struct weir_config *config);
+
 /*
- * Become a member of the job, by `deadline` (ns, weir_now) at the latest. Fills in the addresses, job, source and
- * expected sources of the handle. 0 or -errno with h->error set.
+ * Become a member of the job, by `deadline` (ns, weir_now) at the latest; the first answer of the API comes within
+ * h->contact_timeout. Fills in the addresses, job, source and expected sources of the handle. 0 or -errno with
+ * h->error set. again: where the switch asks for patience, it returns 1 instead of pausing, and *again is when to call
+ * it again (ns); NULL: it pauses.
  */
-int weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline);
+int weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again);
 
 /*
  * Become a member again, with the same request: the former membership may have expired, the job may be a new one,
@@ -35,7 +42,11 @@ int weir_control_rejoin(struct weir_handle *h, uint64_t deadline);
  */
 int weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, size_t size);
 
-/* Tell the switch that the member leaves, if it joined; takes 2 s at most. Frees. NULL is fine. */
+/* Was the job to be temporary (weir_config.temporary), and the handle a member of it? Fixed after the join; any thread. */
+bool weir_control_temporary(const struct weir_handle *h);
+
+/* Tell the switch that the member leaves, if it joined; takes 2 s at most. A member of a temporary job leaves in the
+ * control thread; not at all if the switch has not answered another leave in the last seconds. Frees. NULL is fine. */
 void weir_control_leave(struct weir_control *control);
 
 /*

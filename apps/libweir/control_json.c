@@ -52,6 +52,8 @@ weir_member_request(
 
 	if (!config->create ||
 		(add_settings(create, config->settings != NULL ? config->settings : "") &&
+			(!config->temporary ||
+				json_object_set_new(create, "temporary", json_true()) == 0) &&
 			json_object_set(all, "create", create) == 0))
 		text = json_dumps(all, JSON_COMPACT);
 	json_decref(create);
@@ -178,6 +180,7 @@ read_member(json_t *all, const char digits[KEY_DIGITS], const struct weir_launch
 	/* Both are only for a warning. The switch answers an MTU of UINT16_MAX when it knows none. */
 	m->mtu = read_number(where, "mtu", 1, UINT16_MAX - 1, &v) ? (uint16_t)v : 0;
 	m->datagram_bytes = read_number(all, "datagram_bytes", 1, UINT16_MAX, &v) ? (uint16_t)v : 0;
+	m->expire_s = read_number(all, "expire_s", 1, WEIR_EXPIRE_MAX, &v) ? (uint32_t)v : 0;
 	if (!read_key(json_object_get(all, "key"), digits, m))
 		return "key";
 	return NULL;
@@ -197,6 +200,16 @@ weir_member_read(char *body, size_t length, const struct weir_launcher *who,
 	json_decref(all);
 	OPENSSL_cleanse(digits, sizeof(digits));
 	return wrong == NULL ? 0 : senseless(wrong, text, size);
+}
+
+#define KEEPALIVE_NS (10000 * WEIR_NS_PER_MS) /* at most */
+
+uint64_t
+weir_member_keepalive(const struct weir_member *member)
+{
+	uint64_t third = (uint64_t)member->expire_s * 1000 * WEIR_NS_PER_MS / 3;
+
+	return third == 0 || third > KEEPALIVE_NS ? KEEPALIVE_NS : third;
 }
 
 int
@@ -289,6 +302,8 @@ static const struct {
 		"of one that is gone"},
 	{400, "", "create.", -EINVAL,
 		"the switch cannot create this job: correct weir_config.job_name or .settings"},
+	{507, "no_free_job", "", -ENOSPC,
+		"close a handle, or delete a job: weirctl jobs lists them"},
 	{507, "", "", -ENOSPC, "delete a job, or ask for a smaller window or fewer elements"},
 	{429, "", "", -EBUSY,
 		"the tenant's jobs come and go too fast: ask the switch's administrator for more"},
@@ -498,8 +513,37 @@ check_others(const struct weir_job_query *q, const json_t *members, char *text, 
 	return 0;
 }
 
+static bool
+is_gone(const json_t *member)
+{
+	return is_state(member, "left") || is_state(member, "expired");
+}
+
+/* -ECONNABORTED if a source that the operation waits for has gone: in a temporary job nobody takes its place. */
 static int
-check_job(const struct weir_job_query *q, const json_t *job, char *text, size_t size)
+check_lost(const struct weir_job_query *q, const json_t *waited_for, char *text, size_t size)
+{
+	const json_t *member;
+	size_t i;
+
+	json_array_foreach (waited_for, i, member) {
+		json_int_t rank = json_integer_value(json_object_get(member, "rank"));
+		char at[INET_ADDRSTRLEN];
+
+		if (rank < 0 || rank >= WEIR_SOURCES_MAX || rank == q->source || !is_gone(member) ||
+			(q->present != NULL && weir_bitmap_has(q->present, (unsigned int)rank)))
+			continue;
+		return weir_error_text(text, size, -ECONNABORTED,
+			"rank %d (%s) has %s job \"%.64s\", and the others wait for it (according "
+			"to %s): has its process ended?",
+			(int)rank, address_of(member, at),
+			is_state(member, "left") ? "left" : "expired in", q->name, q->where);
+	}
+	return 0;
+}
+
+static int
+check_job(struct weir_job_query *q, const json_t *job, char *text, size_t size)
 {
 	const json_t *members = json_object_get(job, "members"), *member;
 	const json_t *generation = json_object_get(job, "generation");
@@ -529,15 +573,20 @@ check_job(const struct weir_job_query *q, const json_t *job, char *text, size_t 
 			"%s): its ranks have joined again, or the switch was restarted; join again "
 			"on every host",
 			q->name, (int)json_integer_value(generation), q->generation, q->where);
-	if (q->present != NULL)
-		add_missing(members, q->present, text, size);
-	else
+	q->temporary = q->generation != 0 && json_is_true(json_object_get(job, "temporary"));
+	if (q->present == NULL) {
 		add_silence(q, member, text, size);
-	return 0;
+		return 0;
+	}
+	if (q->temporary)
+		code = check_lost(q, members, text, size);
+	if (code == 0)
+		add_missing(members, q->present, text, size);
+	return code;
 }
 
 int
-weir_job_query_read(const struct weir_job_query *q, long status, const char *body, size_t length,
+weir_job_query_read(struct weir_job_query *q, long status, const char *body, size_t length,
 	char *text, size_t size)
 {
 	json_t *all = parse(body, length);
@@ -555,17 +604,19 @@ weir_job_query_read(const struct weir_job_query *q, long status, const char *bod
 	return result;
 }
 
-void
+int
 weir_job_query_read_block(
 	const struct weir_job_query *q, const char *body, size_t length, char *text, size_t size)
 {
 	json_t *all = parse(body, length);
 	const json_t *block = json_array_get(json_object_get(all, "blocks"), 0);
 	const json_t *missing = json_object_get(block, "missing");
+	int code = q->temporary ? check_lost(q, missing, text, size) : 0;
 
-	if (json_array_size(missing) > 0 && member_of(missing, q->source) == NULL) {
+	if (code == 0 && json_array_size(missing) > 0 && member_of(missing, q->source) == NULL) {
 		text[0] = '\0';
 		add_missing(missing, NULL, text, size);
 	}
 	json_decref(all);
+	return code;
 }

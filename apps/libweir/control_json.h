@@ -19,6 +19,7 @@ struct weir_member {
 	uint8_t job, source;
 	uint64_t membership; /* of this join, to leave with; 0: unknown */
 	uint16_t window, elements;
+	uint32_t expire_s; /* a member silent for so long is expired; 0: never, or unknown */
 	struct in_addr address; /* the switch's */
 	uint16_t port_base, port_ext;
 	uint16_t mtu; /* of the switch's links, the least; 0: unknown */
@@ -26,6 +27,8 @@ struct weir_member {
 	uint8_t key[WEIR_KEY_BYTES]; /* of the source, for this membership */
 	bool has_key;
 };
+
+#define WEIR_EXPIRE_MAX 1000000 /* s */
 
 /* The body that joins. The caller frees it; NULL: no memory, or text that is not UTF-8. */
 char *weir_member_request(
@@ -37,6 +40,12 @@ char *weir_member_request(
  */
 int weir_member_read(char *body, size_t length, const struct weir_launcher *who,
 	struct weir_member *member, char *text, size_t size);
+
+/*
+ * How long a member may send nothing before it repeats its join (ns): 10 s, or a third of expire_s where that is less,
+ * so that two repeats may be lost. Never less than a third of a second.
+ */
+uint64_t weir_member_keepalive(const struct weir_member *member);
 
 /* The switch's address from an answer to GET /v1/status. As weir_member_read. */
 int weir_member_read_status(
@@ -67,20 +76,22 @@ struct weir_job_query {
 	uint64_t membership; /* 0: unknown */
 	double joined_s; /* since this member joined, while the job has not begun; else 0 */
 	const uint8_t *present; /* bitmap of the sources that are in; NULL: the switch is silent */
+	bool temporary; /* read from the answer: the job is, and a generation has begun here */
 };
 
 /*
  * Read the answer to GET /v1/jobs/NAME. With the reason in text: -ENOENT, the job is gone; -EACCES, the source is
- * no longer a member; -EEXIST, it is a newer member, and this one has not begun; -ECONNABORTED, another member left after this one joined, and the job has not begun; -ESTALE, the
- * job has another generation. 0: none of these; text is then what to add to the host's own message, such as
- * "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
+ * no longer a member; -EEXIST, it is a newer member, and this one has not begun; -ECONNABORTED, another member left
+ * after this one joined, and the job has not begun, or the job is temporary, and another member that is not present
+ * has left or expired; -ESTALE, the job has another generation. 0: none of these; text is then what to add to the
+ * host's own message, such as "; the switch waits for rank 1 (10.77.0.2, ...)", or empty.
  */
-int weir_job_query_read(const struct weir_job_query *query, long status, const char *body,
-	size_t length, char *text, size_t size);
+int weir_job_query_read(struct weir_job_query *query, long status, const char *body, size_t length,
+	char *text, size_t size);
 
 /* If the answer to GET /v1/blocks?stuck=1 says that the block waits for others, name them as above; else leave
- * text as it is. */
-void weir_job_query_read_block(const struct weir_job_query *query, const char *body, size_t length,
+ * text as it is. 0, or -ECONNABORTED as above. */
+int weir_job_query_read_block(const struct weir_job_query *query, const char *body, size_t length,
 	char *text, size_t size);
 
 #endif

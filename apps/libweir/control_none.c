@@ -7,13 +7,21 @@
 #include "apps/libweir/handle.h"
 
 int
-weir_control_join(struct weir_handle *h, const struct weir_config *config, uint64_t deadline)
+weir_control_prepare(struct weir_handle *h, const struct weir_config *config)
 {
 	(void)config;
-	(void)deadline;
 	return weir_error_set(h, -EOPNOTSUPP,
 		"this libweir was built without the control API (meson -Dhost_control=false): give "
 		"switch_address, address, job and source, and unset WEIR_SWITCH");
+}
+
+int
+weir_control_join(struct weir_handle *h, uint64_t deadline, uint64_t *again)
+{
+	(void)h;
+	(void)deadline;
+	(void)again;
+	return -EOPNOTSUPP;
 }
 
 int
@@ -32,6 +40,13 @@ weir_control_query(struct weir_handle *h, const uint8_t *present, char *text, si
 	if (size > 0)
 		text[0] = '\0';
 	return 0;
+}
+
+bool
+weir_control_temporary(const struct weir_handle *h)
+{
+	(void)h;
+	return false;
 }
 
 void

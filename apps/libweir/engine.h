@@ -4,20 +4,20 @@
  *
  * There is one lock: after the join, the thread that holds `lock` owns everything that is not fixed. A caller that
  * submits or waits, or the progress thread, runs the protocol under the lock and gives it up only to sleep. One
- * thread at a time sleeps on the sockets, the `driver`: a waiting caller, so that a result wakes only the thread that
- * wants it; or the progress thread, when no thread waits for the requests, or when there are none and another call is
- * not expected at once. All other threads sleep on the condition `ended`.
+ * thread at a time sleeps on the sockets: a waiting caller (`driven`), so that a result wakes only the thread that
+ * wants it; or the progress thread (`watched`), when no thread waits for the requests, or when there are none and
+ * another call is not expected at once. All other callers sleep on the condition `ended`.
  */
 #ifndef APPS_LIBWEIR_ENGINE_H
 #define APPS_LIBWEIR_ENGINE_H
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "apps/libweir/handle.h"
 #include "apps/libweir/timing.h"
+#include "apps/libweir/work.h"
 
 TAILQ_HEAD(weir_requests, weir_request);
 
@@ -152,30 +152,49 @@ struct weir_outbox {
 };
 static_assert(WEIR_VECTORS >= WEIR_SOURCES_MAX + 2, "header, slices, tag");
 
-/* Who sleeps on the sockets. */
-enum weir_driver { WEIR_DRIVER_NONE, WEIR_DRIVER_CALLER, WEIR_DRIVER_THREAD };
+/* A join under way; ns. */
+struct weir_joining {
+	uint64_t begin, deadline;
+	uint64_t next, interval; /* of repeats */
+};
+
+/* After a call, until the progress thread drives: another call is likely. */
+#define WEIR_HOT_NS (2 * WEIR_NS_PER_MS)
+/* How often the progress thread checks whether callers still drive. */
+#define WEIR_PARKED_NS (5 * WEIR_NS_PER_MS)
 
 struct weir {
 	struct weir_handle h;
-	pthread_t thread;
-	bool running; /* the thread exists */
+	int place; /* in the progress thread's table; -1: none */
 	bool join_doubt; /* a source that had joined no longer waits, or the join seems to be refused */
 	bool join_again; /* the switch sent its challenge: join with it, now */
 	uint32_t join_nonce; /* of the join that began the generation */
 	uint64_t join_repeat_at; /* ns: not before, while the switch is silent */
+	struct weir_joining joining;
+	struct weir_work open_work; /* of weir_iopen */
+	bool contacted; /* its HTTP is done, and the join by UDP has begun */
 
 	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t ended; /* a request has, or there is no driver any more */
-	pthread_cond_t called; /* the progress thread has something to do */
-	enum weir_driver driver;
-	uint64_t asleep_until; /* ns: when the driver wakes by itself */
+	pthread_cond_t ended; /* a request has, or no caller drives any more */
+	bool driven; /* a caller drives */
+	uint32_t
+		watched; /* events for which the progress thread watches the sockets; 0: it does not */
+	uint64_t asleep_until; /* ns: when the caller that drives wakes by itself */
 	struct weir_spin spin; /* of a caller that drives */
 	bool asleep_for_write; /* or when the socket has room */
 	unsigned int waiters; /* threads in functions that wait for requests of this handle */
 	unsigned int held; /* requests that a thread has, and will yet look at */
-	uint64_t
-		hot_until; /* ns: when a waiting caller leaves, another call is likely until then */
-	bool stop, closing, rejoining;
+	unsigned int unclaimed; /* requests that have ended, and no thread has; and an opening */
+	int ended_fd; /* eventfd: readable while there are any; -1: nobody has asked for it */
+	bool told; /* it is readable */
+	uint64_t hot_until; /* ns: callers drive; until then the progress thread stays away */
+	uint64_t drove_at; /* ns: the last pass over the sockets */
+	uint64_t tested_at; /* ns: the last that a test made */
+	bool left_alone; /* the last nonblocking call was not soon followed by a wait or a test */
+	bool closing, rejoining;
+	bool opening; /* weir_iopen has not ended; the control thread owns the rest of the handle */
+	bool opened; /* it has ended; weir_open_test has not said so */
+	bool abandoned; /* closed meanwhile: the control thread frees it */
 
 	/* The protocol's. */
 	struct weir_ring ring;
@@ -189,9 +208,12 @@ struct weir {
 	uint32_t next_block; /* the first that is not called for */
 	uint64_t next_number; /* the same, without wrapping */
 	uint64_t progressed; /* ns: the last completed block, or the first call's time */
+	uint64_t asked_at; /* ns: the last query about these operations; 0: none */
 	uint64_t query_at; /* ns: when the control API is asked about a silent switch */
 	uint64_t query_after; /* ns: of silence */
 	uint64_t query_heard; /* h.heard_at then */
+	struct weir_work query_work;
+	bool querying; /* it is queued or under way */
 	bool failing; /* all requests end with `failed`, once the control API was asked about it */
 
 	/* Of the request that was waited for last. */
@@ -214,23 +236,50 @@ int weir_query_job(struct weir *weir, int code);
 
 /* generation.c: join until the deadline (ns), and create what depends on the job. 0 or -errno with h.error set. */
 int weir_begin(struct weir *weir, uint64_t deadline);
+/* The same in steps that do not wait for other hosts: begin, then step until it returns 1, joined, or -errno; 0: again
+ * when the socket is readable, or at *until. Then weir_joined(). */
+int weir_join_begin(struct weir *weir, uint64_t deadline);
+int weir_join_step(struct weir *weir, uint64_t *until);
+int weir_joined(struct weir *weir);
 void weir_generation_set(struct weir *weir, int code); /* what weir_begin() has returned */
 /* Under the lock: repeat the accepted join when the switch has been silent for a while. The switch moves a source to
  * where its join comes from, which cures a MAC address that has changed or was damaged (docs/protocol.md,
  * "Joining"). */
 void weir_join_repeat(struct weir *weir, uint64_t now);
-/* Stop the progress thread and forget the generation, but not the addresses and the job. */
+/* Under the lock: a member of the control API's repeats its join, too, when it has sent nothing for 10 s, with or without
+ * an operation under way: its membership does not expire while the application computes. due: ns, or UINT64_MAX. */
+void weir_keepalive(struct weir *weir, uint64_t now);
+uint64_t weir_keepalive_due(const struct weir *weir);
+/* Leave the progress thread and forget the generation, but not the addresses and the job. */
 void weir_end(struct weir *weir);
 
-/* progress.c */
-/* Sleep on the descriptors until one is ready, or until `due` (ns), which returns no events. UINT64_MAX: without end. */
-void weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due);
-void *weir_progress(void *weir);
+/*
+ * loop.c: the progress thread. add: 0 or -errno with h.error set; from then on the thread looks at the handle. remove:
+ * without the lock; it no longer does.
+ */
+int weir_loop_add(struct weir *weir);
+void weir_loop_remove(struct weir *weir);
+/* The process: getpid(2), without a system call. */
+pid_t weir_process(void);
 /* All that follows under the lock. */
-/* The driver: sleep on the sockets, without the lock, until something happens or until then (ns); then receive, and
+/* Let the thread look at the handle at this time (ns; 0: now) or earlier. */
+void weir_loop_look(struct weir *weir, uint64_t at);
+/* Let it look also when the sockets are ready. false: it cannot. Or no longer, but at this time. */
+bool weir_loop_watch(struct weir *weir);
+void weir_loop_unwatch(struct weir *weir, uint64_t at);
+
+/* progress.c; under the lock. */
+/* The progress thread looks at the handle: it drives, unless callers do. error: a socket has one. Returns when to look
+ * again (ns). */
+uint64_t weir_serve(struct weir *weir, bool error);
+/* Ask the control API, in the control thread, about silence or about a failure. */
+void weir_query(struct weir *weir);
+/* A caller that drives: sleep on the sockets, without the lock, until something happens or until then (ns); then receive, and
  * send what is due. */
 void weir_drive(struct weir *weir, uint64_t until);
-/* Something was submitted: see that there is a driver, and that it does not sleep too long. */
+/* One pass over the sockets, without sleeping: receive, and send what is due. Not while a caller drives. */
+void weir_drive_once(struct weir *weir);
+/* Something was submitted: see that a thread drives, and that it does not sleep too long. */
 void weir_drive_soon(struct weir *weir);
 
 /* request.c; under the lock. */
@@ -240,6 +289,8 @@ void weir_fail(struct weir *weir, int code);
 /* The control API has been asked: end failing requests with this. */
 void weir_fail_all(struct weir *weir, int code);
 void weir_request_free(struct weir_request *request);
+/* `unclaimed` has changed: make weir_fd()'s descriptor readable or not, if there is one. */
+void weir_fd_tell(struct weir *weir);
 
 /* window.c */
 int weir_ring_create(struct weir_ring *ring, uint32_t window);
@@ -250,7 +301,7 @@ void weir_window_repeat(struct weir *weir, uint64_t now); /* what is due becomes
 void weir_window_flush(struct weir *weir, uint64_t now); /* send what is ready */
 uint64_t weir_window_due(const struct weir *weir); /* ns: when to look again; UINT64_MAX */
 /* Receive all that the socket has, up to a bound. multicast: fd is the group's. */
-void weir_receive(struct weir *weir, int fd, bool multicast);
+void weir_receive(struct weir *weir, int fd, bool multicast, uint64_t now);
 /* Is the packet from the switch? *extended is its form. */
 bool weir_from_switch(const struct weir *weir, const struct sockaddr_in *from, bool *extended);
 /* Part of the nonce of a result's tag: rank + 1 where each receiver gets another result; else 0. */

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -151,7 +152,7 @@ int
 weir_error_timeout(
 	struct weir_handle *h, const struct weir_request *o, uint64_t progressed, uint64_t now)
 {
-	char silence[SILENCE_MAX], missing[2 * SET_MAX], call[CALL_MAX];
+	char missing[2 * SET_MAX], call[CALL_MAX];
 
 	print_request(call, o);
 	if (h->have_waiting) {
@@ -171,7 +172,17 @@ weir_error_timeout(
 			h->job_text, call,
 			(unsigned long long)((now - progressed) / WEIR_NS_PER_MS), o->done,
 			o->blocks, h->noun, h->noun, h->timeout_ms);
-	print_silence(silence, h, "", now - (h->heard_at > o->started ? h->heard_at : o->started));
+	return weir_error_silence(
+		h, o, now - (h->heard_at > o->started ? h->heard_at : o->started));
+}
+
+int
+weir_error_silence(struct weir_handle *h, const struct weir_request *o, uint64_t silent)
+{
+	char silence[SILENCE_MAX], call[CALL_MAX];
+
+	print_request(call, o);
+	print_silence(silence, h, "", silent);
 	return weir_error_set(h, -ETIMEDOUT,
 		"%s (%s: %u of %u blocks have completed); is it running? It names missing %ss only "
 		"after the job's timeout of %u ms",
@@ -378,12 +389,23 @@ weir_warn_is_due(struct weir_handle *h, uint64_t since)
 }
 
 static void
-warn(const struct weir_handle *h, const char *prefix, const char *text)
+warn(struct weir_handle *h, const char *prefix, const char *text)
 {
+	pthread_mutex_lock(&h->warn_lock);
 	if (h->warn != NULL)
 		h->warn(h->warn_context, text);
-	else
+	else if (!h->mute)
 		fprintf(stderr, "weir: %s%s\n", prefix, text);
+	pthread_mutex_unlock(&h->warn_lock);
+}
+
+void
+weir_warn_end(struct weir_handle *h)
+{
+	pthread_mutex_lock(&h->warn_lock);
+	h->warn = NULL;
+	h->mute = true;
+	pthread_mutex_unlock(&h->warn_lock);
 }
 
 void

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "apps/libweir/control.h"
+#include "apps/libweir/work.h"
 
 /* ---- joining ---- */
 
@@ -39,6 +39,7 @@ send_join(struct weir_handle *h, uint32_t nonce, uint16_t generation)
 		bytes = weir_auth_join(h->auth, &h->own, packet);
 	if (bytes == 0)
 		return weir_error_set(h, -ENOMEM, "out of memory");
+	h->spoke_at = weir_now();
 	if (sendto(h->fd, packet, bytes, 0, (const struct sockaddr *)&h->switch_ext,
 		    sizeof(h->switch_ext)) >= 0 ||
 		errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
@@ -228,46 +229,72 @@ check_members(struct weir *weir, uint64_t begin)
 	return 0;
 }
 
-static int
-join_job(struct weir *weir, uint64_t deadline)
+int
+weir_join_begin(struct weir *weir, uint64_t deadline)
 {
-	uint64_t begin = weir_now(), now = begin, next = begin, interval = JOIN_FIRST_NS;
+	uint64_t now = weir_now();
 	uint32_t nonce = 0;
 
 	if (weir->h.auth != NULL) {
 		if (weir_auth_draw(weir->h.auth, &nonce) < 0)
 			return weir_error_set(&weir->h, -EIO, "the system has no random bytes");
 	} else if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
-		nonce = (uint32_t)(begin ^ begin >> 32);
+		nonce = (uint32_t)(now ^ now >> 32);
 	weir->join_nonce = nonce;
-	while ((now = weir_now()) < deadline) {
-		struct pollfd p = {.fd = weir->h.fd, .events = POLLIN};
-		uint64_t until;
-		int code;
+	weir->joining = (struct weir_joining){
+		.begin = now, .deadline = deadline, .next = now, .interval = JOIN_FIRST_NS};
+	return 0;
+}
 
-		if (now >= next || weir->join_again) {
-			weir->join_again = false;
-			code = send_join(&weir->h, nonce, WEIR_GEN_JOIN);
-			if (code < 0)
-				return code;
-			next = now + interval;
-			interval = interval * 2 < WEIR_JOIN_REPEAT_NS ? interval * 2
-								      : WEIR_JOIN_REPEAT_NS;
-		}
-		code = check_members(weir, begin);
-		if (code < 0)
-			return code;
-		until = next < deadline ? next : deadline;
-		if (weir_warn_due(&weir->h, begin) < until)
-			until = weir_warn_due(&weir->h, begin);
-		weir_sleep(&p, 1, until);
-		if (p.revents & POLLERR)
-			weir_socket_drain_errors(&weir->h);
-		code = receive_replies(weir, nonce);
-		if (code != 0)
-			return code < 0 ? code : 0;
+/* Send the join when it is due. */
+static int
+repeat_join(struct weir *weir, uint64_t now)
+{
+	struct weir_joining *j = &weir->joining;
+
+	if (now < j->next && !weir->join_again)
+		return 0;
+	weir->join_again = false;
+	j->next = now + j->interval;
+	j->interval = j->interval * 2 < WEIR_JOIN_REPEAT_NS ? j->interval * 2 : WEIR_JOIN_REPEAT_NS;
+	return send_join(&weir->h, weir->join_nonce, WEIR_GEN_JOIN);
+}
+
+int
+weir_join_step(struct weir *weir, uint64_t *until)
+{
+	struct weir_joining *j = &weir->joining;
+	uint64_t now = weir_now();
+	int code;
+
+	weir_socket_drain_errors(&weir->h);
+	code = receive_replies(weir, weir->join_nonce);
+	if (code == 0 && now >= j->deadline)
+		return weir_error_join(&weir->h, now - j->begin);
+	if (code == 0)
+		code = repeat_join(weir, now);
+	if (code == 0)
+		code = check_members(weir, j->begin);
+	*until = j->next < j->deadline ? j->next : j->deadline;
+	if (weir_warn_due(&weir->h, j->begin) < *until)
+		*until = weir_warn_due(&weir->h, j->begin);
+	return code;
+}
+
+static int
+join_job(struct weir *weir, uint64_t deadline)
+{
+	int code = weir_join_begin(weir, deadline);
+
+	while (code == 0) {
+		struct pollfd p = {.fd = weir->h.fd, .events = POLLIN};
+		uint64_t until = 0;
+
+		code = weir_join_step(weir, &until);
+		if (code == 0)
+			weir_sleep(&p, 1, until);
 	}
-	return weir_error_join(&weir->h, now - begin);
+	return code < 0 ? code : 0;
 }
 
 void
@@ -280,6 +307,21 @@ weir_join_repeat(struct weir *weir, uint64_t now)
 	weir->join_repeat_at = now + WEIR_JOIN_REPEAT_NS;
 	/* The next contribution fails with an error that lasts. */
 	(void)send_join(&weir->h, weir->join_nonce, weir->h.generation);
+}
+
+uint64_t
+weir_keepalive_due(const struct weir *weir)
+{
+	if (weir->h.control == NULL || weir->failed != 0)
+		return UINT64_MAX;
+	return weir->h.spoke_at + weir->h.keepalive;
+}
+
+void
+weir_keepalive(struct weir *weir, uint64_t now)
+{
+	if (now >= weir_keepalive_due(weir))
+		(void)send_join(&weir->h, weir->join_nonce, weir->h.generation);
 }
 
 /* ---- beginning and ending ---- */
@@ -300,6 +342,7 @@ create_inbox(struct weir_inbox *in, unsigned int elements)
 		in->vectors[i] = (struct iovec){in->bytes + (size_t)i * in->stride, in->stride};
 		in->messages[i].msg_hdr = (struct msghdr){
 			.msg_name = &in->from[i],
+			.msg_namelen = sizeof(in->from[i]),
 			.msg_iov = &in->vectors[i],
 			.msg_iovlen = 1,
 		};
@@ -307,32 +350,11 @@ create_inbox(struct weir_inbox *in, unsigned int elements)
 	return 0;
 }
 
-static int
-start_thread(struct weir *weir)
-{
-	sigset_t all, before;
-	int error;
-
-	/* The application's signals are the application's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	weir->running = true;
-	error = pthread_create(&weir->thread, NULL, weir_progress, weir);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
-		return 0;
-	weir->running = false;
-	return weir_error_set(
-		&weir->h, -error, "cannot start the progress thread: %s", strerror(error));
-}
-
 int
-weir_begin(struct weir *weir, uint64_t deadline)
+weir_joined(struct weir *weir)
 {
-	int code = join_job(weir, deadline);
+	int code = 0;
 
-	if (code < 0)
-		return weir_query_job(weir, code);
 	if (weir->h.group.s_addr != 0)
 		code = weir_socket_join_group(&weir->h);
 	if (code < 0)
@@ -345,7 +367,15 @@ weir_begin(struct weir *weir, uint64_t deadline)
 	weir->outbox = calloc(1, sizeof(*weir->outbox));
 	if (weir->outbox == NULL || weir_unexpected_create(weir) < 0)
 		return weir_error_set(&weir->h, -ENOMEM, "out of memory");
-	return start_thread(weir);
+	return weir_loop_add(weir);
+}
+
+int
+weir_begin(struct weir *weir, uint64_t deadline)
+{
+	int code = join_job(weir, deadline);
+
+	return code < 0 ? weir_query_job(weir, code) : weir_joined(weir);
 }
 
 void
@@ -358,24 +388,12 @@ weir_generation_set(struct weir *weir, int code)
 		weir_error_return(&weir->h, code, "%s", weir->failure);
 }
 
-static void
-end_thread(struct weir *weir)
-{
-	if (!weir->running)
-		return;
-	pthread_mutex_lock(&weir->lock);
-	weir->stop = true;
-	weir_drive_soon(weir);
-	pthread_mutex_unlock(&weir->lock);
-	pthread_join(weir->thread, NULL);
-	weir->running = false;
-	weir->stop = false;
-}
-
 void
 weir_end(struct weir *weir)
 {
-	end_thread(weir);
+	weir_loop_remove(weir);
+	weir_work_cancel(&weir->query_work);
+	weir->querying = false;
 	if (weir->h.group_fd >= 0)
 		close(weir->h.group_fd);
 	weir->h.group_fd = -1;
@@ -418,17 +436,22 @@ weir_rejoin(struct weir *weir)
 	if (code < 0)
 		return code;
 	pthread_mutex_lock(&weir->lock);
-	busy = weir->rejoining || !TAILQ_EMPTY(&weir->requests) || !TAILQ_EMPTY(&weir->over);
+	busy = weir->opening || weir->rejoining || !TAILQ_EMPTY(&weir->requests) ||
+		!TAILQ_EMPTY(&weir->over);
 	if (!busy)
 		weir->rejoining = true;
 	pthread_mutex_unlock(&weir->lock);
 	if (busy)
 		return weir_error_return(&weir->h, -EBUSY,
-			"an operation, another thread's perhaps, is under way on this handle, or "
-			"its request was not waited for");
+			"weir_iopen or an operation, another thread's perhaps, is under way on "
+			"this "
+			"handle, or its request was not waited for");
 	if (weir->h.fd >= 0) {
 		weir_end(weir);
-		weir_generation_set(weir, begin_again(weir));
+		code = begin_again(weir);
+		pthread_mutex_lock(&weir->lock);
+		weir_generation_set(weir, code);
+		pthread_mutex_unlock(&weir->lock);
 	} else { /* weir_open has failed before there was anything to join with */
 		weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
 	}

@@ -8,8 +8,9 @@
  *	  geometry.c      how an operation is cut into blocks
  *	  partial.c       partial results: who is missing, rescaling, error feedback
  *	  error.c         every text for people, and the last one that each thread was given
- *	  control.c       membership through the switch's control API; http.c sends the requests,
- *	                  control_json.c reads and writes their bodies
+ *	  control.c       membership through the switch's control API; http.c sends the requests on
+ *	                  connections of connection.c, control_json.c reads and writes their bodies
+ *	  work.c          the control thread: what may wait for the control API
  *	  timing.h        round-trip time, and how long a waiting call polls
  *
  *	the engine (engine.h)
@@ -18,12 +19,15 @@
  *	  generation.c    a generation of the job: joined, begun, ended
  *	  window.c        blocks in flight: sent, repeated, answered
  *	  unexpected.c    results of operations that the application has not called yet
- *	  progress.c      the loop around ppoll, and the progress thread
+ *	  progress.c      driving: receives what has come, sends what is due
+ *	  loop.c          the progress thread of the process, which drives handles that no caller drives
  */
 #ifndef APPS_LIBWEIR_HANDLE_H
 #define APPS_LIBWEIR_HANDLE_H
 
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -55,7 +59,7 @@ struct weir_handle {
 	const char *noun; /* for people: what `source` is to them, "source" or "rank" */
 	bool base_form;
 	unsigned int expected; /* config.sources */
-	uint64_t join_timeout, op_timeout; /* ns */
+	uint64_t join_timeout, op_timeout, silence_timeout, contact_timeout; /* ns */
 
 	enum weir_partial partial;
 	bool error_feedback;
@@ -63,8 +67,12 @@ struct weir_handle {
 	unsigned int window_limit;
 	void (*warn)(void *context, const char *text); /* NULL: stderr */
 	void *warn_context;
+	bool mute; /* no warnings, to stderr either */
+	pthread_mutex_t warn_lock; /* of these three */
 	bool key_given; /* by the configuration: it goes before the control API's */
 	struct weir_control *control; /* NULL: joined by addresses */
+	uint64_t
+		keepalive; /* ns without a packet to the switch, before a member repeats its join */
 
 	bool begun; /* a generation has begun on this handle, now or before */
 
@@ -83,6 +91,7 @@ struct weir_handle {
 	int wake_fd; /* eventfd: wakes the thread that sleeps on the sockets */
 
 	/* What came last. */
+	uint64_t spoke_at; /* ns: last packet to the switch; 0: never */
 	uint64_t heard_at; /* ns: last valid packet from the switch; 0: never */
 	uint64_t join_heard_at; /* ns: last answer to a join repeated in the generation; 0: never */
 	int network_error; /* last soft error (ECONNREFUSED, ...); 0: none since the last packet */
@@ -123,6 +132,7 @@ struct weir_request {
 	uint64_t number; /* the same, without wrapping */
 	uint32_t blocks, done;
 	uint64_t started; /* ns */
+	uint64_t submitted; /* ns: a nonblocking call has returned */
 	bool feeds_back; /* contributions that miss their block are kept */
 	struct weir_error_feedback *feedback; /* of this call's buffer; NULL: none yet */
 	bool finished;
@@ -133,6 +143,7 @@ struct weir_request {
 	struct weir_degraded *degraded;
 	size_t degraded_count, degraded_room;
 	uint8_t punctual[WEIR_BITMAP_BYTES]; /* sources that are in all its degraded results */
+	bool attended; /* a thread has waited for it, or tested it */
 	struct weir_waiter *waiter; /* to wake at its end; NULL: only those that wait on `ended` */
 };
 
@@ -186,6 +197,8 @@ int weir_error_join(struct weir_handle *h, uint64_t waited);
 /* The oldest operation under way has made no progress since `progressed`. */
 int weir_error_timeout(struct weir_handle *h, const struct weir_request *oldest,
 	uint64_t progressed, uint64_t now);
+/* The switch has answered nothing for so long (ns). */
+int weir_error_silence(struct weir_handle *h, const struct weir_request *oldest, uint64_t silent);
 /* The reply to this block is not a result. */
 int weir_error_status(struct weir_handle *h, const struct weir_request *request, uint32_t block,
 	const struct weir_shape *shape, const struct weir_header *header, const uint8_t *payload,
@@ -200,6 +213,8 @@ int weir_error_unexpected(struct weir_handle *h, const struct weir_request *requ
 
 /* Report `text` through weir_config.warn, or on stderr. */
 void weir_warn(struct weir_handle *h, const char *text);
+/* No more: the application has closed the handle. Waits for a report under way. */
+void weir_warn_end(struct weir_handle *h);
 
 /*
  * When to report what a wait that began at `since` is for (ns): after 3 s, and each time the wait has doubled.
@@ -217,6 +232,8 @@ void weir_socket_close(struct weir_handle *h);
 /* Size the buffers for datagrams of so many bytes; returns the window that they have room for. */
 uint32_t weir_socket_size(struct weir_handle *h, size_t datagram);
 void weir_socket_drain_errors(struct weir_handle *h);
+/* Sleep on the descriptors until one is ready, or until `due` (ns), which returns no events. UINT64_MAX: without end. */
+void weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due);
 bool weir_socket_soft_error(int error); /* repetition may repair it */
 
 /* Prove joins with this key (weir_auth_create), once the source is known. 0 or -errno with h->error set. */

@@ -133,7 +133,6 @@ set_up(struct weir_http *http)
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->detail);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, http->headers);
-	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, http->config.interrupted == NULL ? 1L : 0L);
 	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
 	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, &http->config);
 	if (http->config.ca_file != NULL)
@@ -283,6 +282,13 @@ error_text(struct weir_http *http, CURLcode code, const struct weir_http_request
 		"%s does not answer as a switch's control API does: %s", where, detail);
 }
 
+void
+weir_http_interrupt(struct weir_http *http, bool (*interrupted)(void *argument), void *argument)
+{
+	http->config.interrupted = interrupted;
+	http->config.argument = argument;
+}
+
 int
 weir_http_request(struct weir_http *http, const struct weir_http_request *request, long *status,
 	char *text, size_t size)
@@ -310,6 +316,7 @@ weir_http_request(struct weir_http *http, const struct weir_http_request *reques
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
+	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, http->config.interrupted == NULL ? 1L : 0L);
 
 	code = perform(easy);
 	if (code != CURLE_OK)

@@ -40,6 +40,9 @@ struct weir_http_answer {
 int weir_http_open(
 	const struct weir_http_config *config, struct weir_http **http, char *text, size_t size);
 void weir_http_close(struct weir_http *http); /* NULL is fine */
+/* Replace what the configuration has for these. */
+void weir_http_interrupt(
+	struct weir_http *http, bool (*interrupted)(void *argument), void *argument);
 
 /* A request, and where its answer goes. */
 struct weir_http_request {

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#define HOT_NS     (2 * WEIR_NS_PER_MS) /* after a call, before the progress thread drives */
+#define SOON_NS                                                                                    \
+	(WEIR_NS_PER_MS / 10) /* a nonblocking call was followed by a wait, for `left_alone` */
 #define SILENCE_NS (2000 * WEIR_NS_PER_MS) /* before a silent switch's control API is asked */
 
 /* A thread that waits for one of several requests, perhaps of several handles. Its lock is taken under theirs. */
@@ -29,6 +31,52 @@ weir_request_free(struct weir_request *o)
 	free(o);
 }
 
+/* ---- the descriptor of ended requests ---- */
+
+void
+weir_fd_tell(struct weir *weir)
+{
+	bool ended = weir->unclaimed != 0;
+	uint64_t count = 1;
+
+	if (weir->ended_fd < 0 || ended == weir->told)
+		return;
+	weir->told = ended;
+	/* Neither can fail: the counter is 0 or 1, and only changes here. */
+	if (ended ? write(weir->ended_fd, &count, sizeof(count)) < 0
+		  : read(weir->ended_fd, &count, sizeof(count)) < 0)
+		weir->told = !ended;
+}
+
+int
+weir_fd(struct weir *weir)
+{
+	int code = weir == NULL ? -EINVAL : weir_check_process(weir);
+
+	if (code < 0)
+		return code;
+	pthread_mutex_lock(&weir->lock);
+	if (weir->ended_fd < 0) {
+		weir->ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		weir->told = false;
+	}
+	code = weir->ended_fd;
+	if (code < 0)
+		code = weir_error_return(
+			&weir->h, -errno, "cannot create an eventfd: %s", strerror(errno));
+	weir_fd_tell(weir);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
+}
+
+static void
+release(struct weir *weir)
+{
+	weir->held--;
+	if (weir->closing && weir->held == 0)
+		pthread_cond_broadcast(&weir->ended);
+}
+
 /* Mark that a thread waits for the request, or is about to, or no longer does. Under the lock. */
 static void
 hold(struct weir_request *o, bool held)
@@ -41,9 +89,23 @@ hold(struct weir_request *o, bool held)
 	if (held)
 		weir->held++;
 	else
-		weir->held--;
-	if (weir->closing && weir->held == 0)
-		pthread_cond_broadcast(&weir->ended);
+		release(weir);
+	if (o->finished) {
+		weir->unclaimed += held ? -1u : 1u;
+		weir_fd_tell(weir);
+	}
+}
+
+/* The request has ended. Under the lock. */
+static void
+end(struct weir *weir, struct weir_request *o)
+{
+	TAILQ_INSERT_TAIL(&weir->over, o, link);
+	o->finished = true;
+	if (!o->held) {
+		weir->unclaimed++;
+		weir_fd_tell(weir);
+	}
 }
 
 /* ---- ending ---- */
@@ -52,9 +114,8 @@ static void
 finish(struct weir *weir, struct weir_request *o, int code)
 {
 	TAILQ_REMOVE(&weir->requests, o, link);
-	TAILQ_INSERT_TAIL(&weir->over, o, link);
 	o->code = code;
-	o->finished = true;
+	end(weir, o);
 	if (o->feeds_back)
 		weir_error_feedback_end(&weir->h, o);
 	if (o->waiter != NULL) {
@@ -93,8 +154,8 @@ weir_fail_all(struct weir *weir, int code)
 	weir_unexpected_end(weir, code);
 	while ((o = TAILQ_FIRST(&weir->requests)) != NULL)
 		finish(weir, o, code);
-	if (weir->asleep_until != 0)
-		weir_drive_soon(weir); /* the driver waits for requests that have ended */
+	if (weir->driven)
+		weir_drive_soon(weir); /* that caller waits for requests that have ended */
 }
 
 void
@@ -122,7 +183,7 @@ weir_fail(struct weir *weir, int code)
 		return;
 	}
 	weir->failing = true;
-	pthread_cond_signal(&weir->called);
+	weir_query(weir);
 }
 
 /* ---- beginning ---- */
@@ -142,6 +203,7 @@ begin(struct weir *weir, struct weir_request *o)
 	if (first) {
 		weir->progressed = o->started;
 		weir->h.have_waiting = false;
+		weir->asked_at = 0;
 		weir->query_after = SILENCE_NS;
 		weir->query_at = o->started + SILENCE_NS;
 		r->allowance = 0;
@@ -169,10 +231,25 @@ check_state(const struct weir *weir)
 		return weir_error_return(&weir->h, -ECANCELED, "the handle was closed");
 	if (weir->failed != 0 && !weir->rejoining)
 		return weir_error_return(&weir->h, weir->failed, "%s", weir->failure);
+	if (weir->opening)
+		return weir_error_return(&weir->h, -EBUSY,
+			"weir_iopen() is under way on this handle: weir_open_test() says when it "
+			"has ended");
 	if (weir->rejoining || weir->h.sources == 0)
 		return weir_error_return(&weir->h, -EBUSY,
 			"weir_rejoin() is under way on this handle: wait for its end");
 	return 0;
+}
+
+/* The request of a nonblocking call is under way: the progress thread drives it, unless its caller is expected soon. */
+static void
+expect(struct weir *weir, struct weir_request *o)
+{
+	o->submitted = weir_now();
+	if (weir->left_alone)
+		weir->hot_until = 0;
+	if (weir->driven || o->submitted >= weir->hot_until)
+		weir_drive_soon(weir);
 }
 
 /* Submit a prepared request. 0: the library owns it. Negative: it is freed, and the thread's error text is set.
@@ -184,17 +261,19 @@ submit(struct weir *weir, struct weir_request *o, bool waits)
 
 	pthread_mutex_lock(&weir->lock);
 	code = check_state(weir);
-	if (code == 0 && o->blocks == 0) { /* nothing to send */
-		o->result.sources_least = weir->h.sources;
-		o->finished = true;
-		TAILQ_INSERT_TAIL(&weir->over, o, link);
-	} else if (code == 0) {
-		code = begin(weir, o);
-		if (!waits || weir->driver != WEIR_DRIVER_NONE)
-			weir_drive_soon(weir);
-	}
 	if (code == 0 && waits)
 		hold(o, true);
+	if (code == 0 && o->blocks == 0) { /* nothing to send */
+		o->result.sources_least = weir->h.sources;
+		end(weir, o);
+	} else if (code == 0) {
+		code = begin(weir, o);
+		o->attended = waits;
+		if (!waits)
+			expect(weir, o);
+		else if (weir->driven)
+			weir_drive_soon(weir);
+	}
 	pthread_mutex_unlock(&weir->lock);
 	if (code < 0)
 		weir_request_free(o);
@@ -210,8 +289,9 @@ collect(struct weir *weir, struct weir_request *o, bool set_text)
 	const char *text = o->code < 0 ? weir->failure : o->text != NULL ? o->text : "";
 	int code;
 
-	hold(o, false);
+	hold(o, true);
 	TAILQ_REMOVE(&weir->over, o, link);
+	release(weir);
 	code = weir_partial_conclude(&weir->h, o);
 	if (code != 0 && set_text)
 		weir_error_return(&weir->h, code, "%s", text);
@@ -224,33 +304,70 @@ collect(struct weir *weir, struct weir_request *o, bool set_text)
 	return code;
 }
 
-/* Wait until the request has ended; run the loop if no other thread does. Under the lock. */
+/* Sleep until a request ends or there is no driver any more, or until then (ns). */
 static void
-await(struct weir *weir, const struct weir_request *o)
+sleep_behind(struct weir *weir, uint64_t until)
+{
+	struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+
+	if (until == UINT64_MAX)
+		pthread_cond_wait(&weir->ended, &weir->lock);
+	else
+		(void)pthread_cond_clockwait(&weir->ended, &weir->lock, CLOCK_MONOTONIC, &t);
+}
+
+/* Was the caller away since its nonblocking call? Then the progress thread drives the next one at once. */
+static void
+attend(struct weir *weir, struct weir_request *o, uint64_t now)
+{
+	if (o->attended)
+		return;
+	o->attended = true;
+	weir->left_alone = now > o->submitted + SOON_NS;
+}
+
+/* Wait until the request has ended, or until then (ns); drive if no other caller does. Under the lock. */
+static void
+await(struct weir *weir, const struct weir_request *o, uint64_t until)
 {
 	bool drove = false;
 
 	if (o->finished)
 		return;
 	weir->waiters++;
-	while (!o->finished) {
-		if (weir->driver != WEIR_DRIVER_NONE || weir->failing) {
-			pthread_cond_wait(&weir->ended, &weir->lock);
+	do {
+		if (weir->driven || weir->failing) {
+			sleep_behind(weir, until);
 			continue;
 		}
-		weir->driver = WEIR_DRIVER_CALLER;
-		weir_drive(weir, UINT64_MAX);
-		weir->driver = WEIR_DRIVER_NONE;
+		weir->driven = true;
+		weir_drive(weir, until);
+		weir->driven = false;
 		drove = true;
-	}
+	} while (!o->finished && (until == UINT64_MAX || weir_now() < until));
 	weir->waiters--;
-	weir->hot_until = weir_now() + HOT_NS;
-	if (drove && weir->waiters > 0)
+	if (drove)
+		weir->hot_until = weir->drove_at + WEIR_HOT_NS;
+	if ((drove && weir->waiters > 0) || (weir->closing && weir->waiters == 0))
 		pthread_cond_broadcast(&weir->ended);
-	else if ((drove && !TAILQ_EMPTY(&weir->requests)) || weir->failing)
-		pthread_cond_signal(&weir->called);
-	if (weir->closing && weir->waiters == 0)
-		pthread_cond_broadcast(&weir->ended);
+}
+
+/* Drive once, if no other caller does. Under the lock. */
+static void
+advance(struct weir *weir)
+{
+	uint64_t now;
+
+	if (weir->driven || weir->failing)
+		return;
+	weir_drive_once(weir);
+	now = weir->drove_at;
+	/* The progress thread leaves the sockets to a caller that tests often. */
+	if (now < weir->tested_at + WEIR_HOT_NS) {
+		weir_loop_unwatch(weir, now + WEIR_PARKED_NS);
+		weir->hot_until = now + WEIR_HOT_NS;
+	}
+	weir->tested_at = now;
 }
 
 /* silent: the number of the handle whose errors no longer set the thread's error text; 0: none. */
@@ -266,7 +383,9 @@ wait_for(struct weir_request **request, uint64_t silent)
 	*request = NULL;
 	weir = o->weir;
 	pthread_mutex_lock(&weir->lock);
-	await(weir, o);
+	if (!o->attended)
+		attend(weir, o, weir_now());
+	await(weir, o, UINT64_MAX);
 	code = collect(weir, o, weir->h.number != silent);
 	pthread_mutex_unlock(&weir->lock);
 	return code;
@@ -276,7 +395,7 @@ wait_for(struct weir_request **request, uint64_t silent)
 static int
 check_process(struct weir_request **requests, size_t n)
 {
-	pid_t own = getpid();
+	pid_t own = weir_process();
 
 	for (size_t i = 0; i < n; i++)
 		if (requests[i] != NULL && requests[i]->weir->h.process != own)
@@ -293,24 +412,41 @@ weir_wait(struct weir_request **request)
 }
 
 int
-weir_test(struct weir_request **request, bool *done)
+weir_wait_for(struct weir_request **request, unsigned int ms, bool *done)
 {
 	struct weir_request *o = *request;
 	struct weir *weir;
+	uint64_t now;
 	int code = check_process(request, 1);
 
 	*done = o == NULL;
 	if (o == NULL || code < 0)
 		return code;
 	weir = o->weir;
+	now = weir_now();
 	pthread_mutex_lock(&weir->lock);
+	attend(weir, o, now);
+	if (!o->finished && ms == 0) {
+		advance(weir);
+	} else if (!o->finished) {
+		hold(o, true);
+		await(weir, o, now + ms * WEIR_NS_PER_MS);
+	}
 	if (o->finished) {
 		*done = true;
 		*request = NULL;
 		code = collect(weir, o, true);
+	} else {
+		hold(o, false);
 	}
 	pthread_mutex_unlock(&weir->lock);
 	return code;
+}
+
+int
+weir_test(struct weir_request **request, bool *done)
+{
+	return weir_wait_for(request, 0, done);
 }
 
 /*
@@ -335,6 +471,10 @@ hold_all(struct weir_request **requests, size_t n, bool held, struct weir_waiter
 			found = i;
 		if (held || i != found)
 			hold(o, held);
+		if (waiter != NULL && !o->finished) { /* this thread does not drive */
+			weir->hot_until = 0;
+			weir_drive_soon(weir);
+		}
 		pthread_mutex_unlock(&weir->lock);
 	}
 	return found;

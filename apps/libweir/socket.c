@@ -133,6 +133,24 @@ weir_socket_close(struct weir_handle *h)
 }
 
 void
+weir_sleep(struct pollfd *polls, nfds_t count, uint64_t due)
+{
+	struct timespec wait, *timeout = NULL;
+
+	if (due != UINT64_MAX) {
+		uint64_t now = weir_now();
+
+		due = due > now ? due - now : 0;
+		wait.tv_sec = (time_t)(due / 1000000000);
+		wait.tv_nsec = (long)(due % 1000000000);
+		timeout = &wait;
+	}
+	if (ppoll(polls, count, timeout, NULL) < 0)
+		for (nfds_t i = 0; i < count; i++)
+			polls[i].revents = 0;
+}
+
+void
 weir_socket_drain_errors(struct weir_handle *h)
 {
 	char control[512];

@@ -281,6 +281,7 @@ weir_unexpected_flush(struct weir *weir, uint64_t now)
 			a->retry_at = now + RETRY_NS;
 			return;
 		}
+		weir->h.spoke_at = now;
 		WEIR_COUNT(&weir->h, acknowledged, (uint64_t)sent);
 		while (sent-- > 0)
 			wait_for(a, TAILQ_FIRST(&a->ready), now);

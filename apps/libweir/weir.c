@@ -2,9 +2,11 @@
 #include "apps/libweir/weir.h"
 #include "apps/libweir/engine.h"
 #include "apps/libweir/control.h"
+#include "apps/libweir/work.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 bool
 weir_inherited(const struct weir *weir)
 {
-	return weir->h.process != getpid();
+	return weir->h.process != weir_process();
 }
 
 int
@@ -46,7 +48,11 @@ read_config(struct weir *weir, const struct weir_config *c)
 	h->base_form = c->base_form;
 	h->window_limit = c->window_limit;
 	h->join_timeout = (c->join_timeout_ms ? c->join_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	h->contact_timeout =
+		c->contact_timeout_ms ? c->contact_timeout_ms * WEIR_NS_PER_MS : h->join_timeout;
 	h->op_timeout = (c->op_timeout_ms ? c->op_timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
+	h->silence_timeout =
+		c->silence_timeout_ms ? c->silence_timeout_ms * WEIR_NS_PER_MS : h->op_timeout;
 	h->partial = c->partial;
 	h->error_feedback = c->error_feedback;
 	h->error_feedback_limit =
@@ -148,55 +154,202 @@ has_control(const struct weir_config *config)
 		(config->switch_address == NULL && variable != NULL && variable[0] != '\0');
 }
 
+/* Read the configuration, which is not used any more afterwards. Does not wait. */
 static int
-open_handle(struct weir *weir, const struct weir_config *config)
+prepare(struct weir *weir, const struct weir_config *config)
 {
-	uint64_t deadline;
 	struct weir_handle *h = &weir->h;
 	int code;
 
 	if (config == NULL)
 		return weir_error_set(h, -EINVAL, "config is NULL");
 	code = read_config(weir, config);
-	if (code < 0)
-		return code;
-	deadline = weir_now() + h->join_timeout;
-	code = has_control(config) ? weir_control_join(h, config, deadline)
-				   : read_addresses(h, config);
-	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
+	if (code == 0)
+		code = has_control(config) ? weir_control_prepare(h, config)
+					   : read_addresses(h, config);
 	h->key_given = config->key != NULL;
 	if (code == 0 && h->key_given)
 		code = use_key(h, config);
-	if (code == 0)
-		code = weir_socket_open(h);
-	if (code < 0)
-		return weir_query_job(weir, code);
-	return weir_begin(weir, deadline);
+	h->known[h->source / 8] |= (uint8_t)(1u << h->source % 8);
+	return code;
+}
+
+/* Have all that the join by UDP needs. It may wait for the control API, and for no host. again: as of
+ * weir_control_join(). */
+static int
+contact(struct weir *weir, uint64_t deadline, uint64_t *again)
+{
+	int code = weir->h.control != NULL ? weir_control_join(&weir->h, deadline, again) : 0;
+
+	return code != 0 ? code : weir_socket_open(&weir->h);
+}
+
+static struct weir *
+create(void)
+{
+	static uint64_t handles;
+	struct weir *weir = calloc(1, sizeof(*weir));
+
+	if (weir == NULL)
+		return NULL;
+	weir->h.number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
+	weir->h.process = weir_process();
+	weir->place = -1;
+	weir->h.noun = "source";
+	weir->h.fd = weir->h.group_fd = weir->h.wake_fd = weir->ended_fd = -1;
+	pthread_mutex_init(&weir->h.warn_lock, NULL);
+	pthread_mutex_init(&weir->lock, NULL);
+	pthread_cond_init(&weir->ended, NULL);
+	TAILQ_INIT(&weir->requests);
+	TAILQ_INIT(&weir->over);
+	return weir;
 }
 
 int
 weir_open(const struct weir_config *config, struct weir **out)
 {
-	static uint64_t handles;
 	struct weir *weir;
+	uint64_t deadline;
+	int code;
 
 	if (out == NULL)
 		return -EINVAL;
-	*out = weir = calloc(1, sizeof(*weir));
+	*out = weir = create();
 	if (weir == NULL)
 		return -ENOMEM;
-	weir->h.number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
-	weir->h.process = getpid();
-	weir->h.noun = "source";
-	weir->h.fd = weir->h.group_fd = weir->h.wake_fd = -1;
-	pthread_mutex_init(&weir->lock, NULL);
-	pthread_cond_init(&weir->ended, NULL);
-	pthread_cond_init(&weir->called, NULL);
-	TAILQ_INIT(&weir->requests);
-	TAILQ_INIT(&weir->over);
-	weir_generation_set(weir, open_handle(weir, config));
-	return weir->failed;
+	code = prepare(weir, config);
+	deadline = weir_now() + weir->h.join_timeout;
+	if (code == 0) {
+		code = contact(weir, deadline, NULL);
+		code = code < 0 ? weir_query_job(weir, code) : weir_begin(weir, deadline);
+	}
+	pthread_mutex_lock(&weir->lock);
+	weir_generation_set(weir, code);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
 }
+
+/* ---- in the control thread ---- */
+
+static void destroy(struct weir *weir);
+
+/* The opening has ended, or was abandoned. */
+static void
+open_end(struct weir *weir, int code)
+{
+	bool abandoned;
+
+	pthread_mutex_lock(&weir->lock);
+	weir_generation_set(weir, code);
+	weir->opening = false;
+	weir->opened = true;
+	weir->unclaimed++;
+	weir_fd_tell(weir);
+	abandoned = weir->abandoned;
+	pthread_mutex_unlock(&weir->lock);
+	if (abandoned) {
+		weir_work_cancel(&weir->open_work);
+		destroy(weir);
+	}
+}
+
+static bool
+is_abandoned(struct weir *weir)
+{
+	bool abandoned;
+
+	pthread_mutex_lock(&weir->lock);
+	abandoned = weir->abandoned;
+	pthread_mutex_unlock(&weir->lock);
+	return abandoned;
+}
+
+/* 1: the generation has begun; 0: again at *until, or when the socket is readable; or -errno. */
+static int
+go_on(struct weir *weir, uint64_t *until)
+{
+	int code;
+
+	if (is_abandoned(weir))
+		return -ECANCELED;
+	if (!weir->contacted) {
+		code = contact(weir, weir->joining.deadline, until);
+		if (code == 0)
+			code = weir_join_begin(weir, weir->joining.deadline);
+		if (code != 0)
+			return code < 0 ? code : 0;
+		weir->contacted = true;
+		weir->open_work.fd = weir->h.fd;
+	}
+	return weir_join_step(weir, until);
+}
+
+static void
+open_step(struct weir_work *work)
+{
+	struct weir *weir =
+		(struct weir *)(void *)((char *)work - offsetof(struct weir, open_work));
+	uint64_t until = 0;
+	int code = go_on(weir, &until);
+
+	if (code == 0)
+		(void)weir_work_submit(work, until); /* the thread runs */
+	else if (code < 0)
+		open_end(weir, weir_query_job(weir, code));
+	else
+		open_end(weir, weir_joined(weir));
+}
+
+int
+weir_iopen(const struct weir_config *config, struct weir **out)
+{
+	struct weir *weir;
+	int code;
+
+	if (out == NULL)
+		return -EINVAL;
+	*out = weir = create();
+	if (weir == NULL)
+		return -ENOMEM;
+	code = prepare(weir, config);
+	if (code == 0) {
+		weir->joining.deadline = weir_now() + weir->h.join_timeout;
+		weir->open_work = (struct weir_work){.run = open_step, .fd = -1};
+		weir->opening = true;
+		code = weir_work_submit(&weir->open_work, 0);
+		if (code == 0)
+			return 0;
+		weir->opening = false;
+		weir_error_set(
+			&weir->h, code, "cannot start the control thread: %s", strerror(-code));
+	}
+	weir_generation_set(weir, code);
+	return code;
+}
+
+int
+weir_open_test(struct weir *weir, bool *done)
+{
+	int code = weir != NULL ? weir_check_process(weir) : -EINVAL;
+
+	*done = true;
+	if (code < 0)
+		return code;
+	pthread_mutex_lock(&weir->lock);
+	*done = !weir->opening;
+	if (weir->opened) {
+		weir->opened = false;
+		weir->unclaimed--;
+		weir_fd_tell(weir);
+	}
+	code = weir->opening ? 0 : weir->failed;
+	if (code < 0)
+		weir_error_return(&weir->h, code, "%s", weir->failure);
+	pthread_mutex_unlock(&weir->lock);
+	return code;
+}
+
+/* ---- closing ---- */
 
 /* End all requests, and wait until no thread waits for them. */
 static void
@@ -218,6 +371,47 @@ cancel(struct weir *weir)
 	pthread_mutex_unlock(&weir->lock);
 }
 
+static void
+close_descriptors(struct weir *weir)
+{
+	weir_socket_close(&weir->h);
+	if (weir->ended_fd >= 0)
+		close(weir->ended_fd);
+}
+
+/* No other thread uses the handle any more. */
+static void
+destroy(struct weir *weir)
+{
+	weir_end(weir);
+	weir_control_leave(weir->h.control);
+	weir_error_feedback_drop(&weir->h, NULL);
+	close_descriptors(weir);
+	weir_auth_destroy(weir->h.auth);
+	free(weir->degraded);
+	pthread_cond_destroy(&weir->ended);
+	pthread_mutex_destroy(&weir->lock);
+	pthread_mutex_destroy(&weir->h.warn_lock);
+	free(weir);
+}
+
+/* If the control thread is opening the handle, let it free the handle as soon as it can. */
+static bool
+abandon(struct weir *weir)
+{
+	bool opening;
+
+	pthread_mutex_lock(&weir->lock);
+	opening = weir->abandoned = weir->opening;
+	if (opening) {
+		weir_warn_end(&weir->h);
+		weir->open_work.lasting = true;
+		(void)weir_work_submit(&weir->open_work, 0); /* its thread runs */
+	}
+	pthread_mutex_unlock(&weir->lock);
+	return opening;
+}
+
 void
 weir_close(struct weir *weir)
 {
@@ -225,20 +419,13 @@ weir_close(struct weir *weir)
 		return;
 	if (weir_inherited(weir)) {
 		/* A thread of the parent may hold the lock, and the membership is the parent's. */
-		weir_socket_close(&weir->h);
+		close_descriptors(weir);
 		return;
 	}
+	if (abandon(weir))
+		return;
 	cancel(weir);
-	weir_end(weir);
-	weir_control_leave(weir->h.control);
-	weir_error_feedback_drop(&weir->h, NULL);
-	weir_socket_close(&weir->h);
-	weir_auth_destroy(weir->h.auth);
-	free(weir->degraded);
-	pthread_cond_destroy(&weir->ended);
-	pthread_cond_destroy(&weir->called);
-	pthread_mutex_destroy(&weir->lock);
-	free(weir);
+	destroy(weir);
 }
 
 uint64_t

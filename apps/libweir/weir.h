@@ -19,7 +19,7 @@
  *	};
  *
  * and not even these if WEIR_SWITCH and WEIR_JOB are set. weir_open then becomes a member of the job over
- * HTTP and learns the rest from the answer; weir_close leaves the job. The launcher sets rank and size. A field
+ * HTTP and takes the rest from the answer; weir_close leaves the job. The launcher sets rank and size. A field
  * of the configuration overrides its variable:
  *
  *	WEIR_SWITCH                      control
@@ -30,6 +30,7 @@
  *	                                 WORLD_SIZE): rank and size come from the first that has a rank
  *	WEIR_TOKEN, or WEIR_TOKEN_FILE   token, token_file
  *	WEIR_CA                          ca_file
+ *	WEIR_SETTINGS                    settings
  *
  * The library reads these variables only when there is a control address, and never in a set-user-ID
  * program.
@@ -39,9 +40,10 @@
  * order with the same count, type, operation and root. A process may have any number of handles, of one job or
  * of several. Several sources may share an address: each has its own UDP port.
  *
- * Threads: each handle has a progress thread. Any thread may call any function, and several threads may use one
- * handle at once; only weir_open, weir_rejoin and weir_close must be the only call on their handle. Operations run in
- * the order of the calls, which must be the same on all sources: threads that share a handle have to agree on it.
+ * Threads: a process has one progress thread for all its handles, and one control thread while that has work. Any
+ * thread may call any function, and several threads may use one handle at once; only weir_open, weir_rejoin and
+ * weir_close must be the only call on their handle. Operations run in the order of the calls, which must be the same
+ * on all sources: threads that share a handle have to agree on it.
  * Handles are independent of each other.
  *
  * A handle does not survive fork(): open it in the child. In the child, functions that return a code return -EINVAL
@@ -50,7 +52,8 @@
  *
  * Return values: 0, -errno, or the positive WEIR_PARTIAL. After any value but 0, weir_last_error() returns a
  * description, in the thread that made the call. No call waits forever: weir_open waits for at most join_timeout_ms,
- * and an operation fails when no block of this handle has completed for op_timeout_ms.
+ * and an operation fails when no block of this handle has completed for op_timeout_ms, or the switch has not answered for
+ * silence_timeout_ms.
  *
  * A failed operation (a negative value other than -EINVAL, -EBUSY, -EMSGSIZE for too few elements, and the -EIO of
  * WEIR_PARTIAL_FAIL) ends the generation for this handle: the sources may have sent different data. All other
@@ -122,7 +125,12 @@ struct weir_config {
 	unsigned int sources; /* sources that the job must have; 0: any number; with control 0: the
 				launcher's number */
 	unsigned int join_timeout_ms; /* 0: 30000 */
+	unsigned int contact_timeout_ms; /* of the first answer of the control API, within
+					join_timeout_ms; 0: join_timeout_ms */
 	unsigned int op_timeout_ms; /* without a completed block; 0: 30000 */
+	unsigned int
+		silence_timeout_ms; /* of an operation, without any answer of the switch, not even that it
+					waits for other sources; 0: op_timeout_ms */
 	enum weir_partial partial; /* what to do with partial results */
 	/*
 	 * Error feedback: a contribution that missed its block is added to the contribution of the next call
@@ -153,8 +161,11 @@ struct weir_config {
 	const char *job_name; /* the job's name */
 	bool create; /* create the job if it does not exist; over TCP with a tenant's token */
 	/* Of the job that is created: "elements=1024 policy=partial", the settings of POST /v1/jobs
-	 * (docs/configuration.md, "Jobs"). NULL: the switch's defaults. */
+	 * (docs/configuration.md, "Jobs"). NULL: WEIR_SETTINGS, or else the switch's defaults. */
 	const char *settings;
+	/* The job that is created is temporary: the switch removes it when its last member leaves or expires. An
+	 * operation that waits for a member that has left or expired fails with -ECONNABORTED. */
+	bool temporary;
 	/* The tenant's or this rank's; readable on the wire unless control is https. */
 	const char *token;
 	const char *token_file; /* a file with the token, in one line; token overrides it */
@@ -200,7 +211,7 @@ struct weir;
  *
  *   -EINVAL      also: no job name, no rank or size, or the switch refuses a setting
  *   -ECONNREFUSED, -EHOSTUNREACH, -ENOENT (a socket) and similar: no process listens there
- *   -ETIMEDOUT   also: the control API does not answer
+ *   -ETIMEDOUT   also: the control API does not answer, within contact_timeout_ms
  *   -EACCES      also: the token is wrong or missing
  *   -ENOENT      there is no such job, and create is not set
  *   -ECONNABORTED  another member left the job before it began; the text names its rank
@@ -214,6 +225,22 @@ struct weir;
  * All failures but -ETIMEDOUT and -EBUSY return at once; within 3 s if the API closes connections without an answer.
  */
 WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
+
+/*
+ * Begin what weir_open does, and return without waiting for the switch or for another source: the library's control
+ * thread does the rest. config is only read during the call; a token file too. 0: weir_open_test() says when it has
+ * ended. Otherwise as weir_open: nothing was begun, and the caller closes *weir.
+ *
+ * A process may open any number of handles at once, in any order. Until the end only weir_open_test, weir_fd,
+ * weir_close, weir_last_error and weir_stats may be called with the handle; calls that return a code return -EBUSY.
+ */
+WEIR_API int weir_iopen(const struct weir_config *config, struct weir **weir);
+
+/*
+ * Has weir_iopen ended? *done: no, and 0; or yes, and what weir_open would have returned. Again and again the same.
+ * Any thread, at any time between weir_iopen and weir_close. *done of a handle from weir_open is true. Costs a mutex.
+ */
+WEIR_API int weir_open_test(struct weir *weir, bool *done);
 
 /*
  * The collectives. Arguments are in NCCL's order, after the handle. n is weir_sources(), and a source's
@@ -232,10 +259,11 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   alltoall       n * count             n * count             send == recv
  *
  * Any other overlap is refused (-EINVAL). (An alltoall in place copies `send` if the job's blocks have fewer elements
- * than pairs of sources.) Buffers are aligned as the type, stay the caller's, and are used only
- * until the operation ends; send is not written to, except in place. `send` of sources other
- * than the root in broadcast and scatter, and `recv` of others in reduce and gather, are not
- * touched and may be NULL. count 0 sends nothing; like every count, it must be the same on all sources.
+ * than pairs of sources.) Buffers of allreduce, reduce and reducescatter are aligned as the type; the data of the
+ * others is only moved, and needs no alignment. Buffers stay the caller's, and are used only until the
+ * operation ends; send is not written to, except in place. `send` of sources other than the root in broadcast and
+ * scatter, and `recv` of others in reduce and gather, are not touched and may be NULL. count 0 sends nothing; like
+ * every count, it must be the same on all sources.
  *
  * Operations: all for integers; sum, prod, min, max and avg for floating-point types. docs/collectives.md
  * defines them to the last bit.
@@ -269,8 +297,8 @@ WEIR_API int weir_open(const struct weir_config *config, struct weir **weir);
  *   others       from sendmmsg(2)
  *
  * With control the library asks the control API when the switch is silent for seconds, and when the
- * operation fails: so it learns before op_timeout_ms that the job is gone, and the text gives the addresses of
- * missing sources. Such a call takes up to 2 s longer (and so does a weir_open or weir_rejoin that fails).
+ * operation fails: so the operation fails before op_timeout_ms when the job is gone, and the text gives the
+ * addresses of missing sources. Such a call takes up to 2 s longer (and so does a weir_open or weir_rejoin that fails).
  */
 WEIR_API int weir_allreduce(struct weir *weir, const void *send, void *recv, size_t count,
 	enum weir_dtype dtype, enum weir_op op);
@@ -321,17 +349,35 @@ WEIR_API int weir_ibarrier(struct weir *weir, struct weir_request **request);
  * the request and set *request to NULL. Only one thread may wait for a request. A NULL request (already waited
  * for) returns 0 at once, or is skipped.
  *
- * weir_test      does not wait: *done says whether the operation has ended; if not, 0 is returned.
+ * weir_test      does not wait: *done says whether the operation has ended; if not, 0 is returned. It makes
+ *                progress, as MPI_Test does: if no other thread runs the handle's sockets, it receives what has
+ *                come, and sends what is due.
+ * weir_wait_for  waits for ms milliseconds at most, as weir_wait does: it polls first (spin_us), then sleeps.
+ *                0: as weir_test. If the operation has not ended by then, *done is false and 0 is returned.
  * weir_wait_any  waits for one of requests[0 .. n): *which is its index. -ENOENT: all are NULL, *which is n.
  * weir_wait_all  waits for all of them; the first code in the array's order that is not 0 and, of up to 8
  *                failed handles, its text.
  *
+ * Between weir_iX and the first of these calls a thread of the library makes progress. While a thread calls them
+ * often (every 2 ms), it alone does: weir_iX and a loop of weir_wait_for cost as much as the blocking function.
+ *
  * -EINVAL for a request from before fork(): no request was waited for or changed; *which is n.
  */
 WEIR_API int weir_test(struct weir_request **request, bool *done);
+WEIR_API int weir_wait_for(struct weir_request **request, unsigned int ms, bool *done);
 WEIR_API int weir_wait(struct weir_request **request);
 WEIR_API int weir_wait_any(struct weir_request **requests, size_t n, size_t *which);
 WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
+
+/*
+ * A descriptor that is readable while a request of this handle has ended and no thread waits for it, or weir_iopen
+ * has ended: for an event loop with epoll(7) or poll(2). weir_test, or weir_open_test, then takes it. Do not read,
+ * write or close it: it belongs to the handle, and weir_close closes it. It is made by the first call; a handle without
+ * it pays nothing for it, one with it two system calls a request. While a program sleeps on it the progress thread
+ * makes the progress.
+ * Returns the descriptor, or -errno: -EINVAL for a NULL handle and one from before fork(), others from eventfd(2).
+ */
+WEIR_API int weir_fd(struct weir *weir);
 
 /*
  * Begin a new generation on this handle, with or without a failure: join again, from the same address
@@ -349,7 +395,7 @@ WEIR_API int weir_wait_all(struct weir_request **requests, size_t n);
  * another id or other keys, and a switch that has lost its state are handled. While the API does not
  * answer, the request is repeated, for half of join_timeout_ms; then the former membership is used.
  *
- * The job's setting `rejoin` says how the others learn of it. With "wait" their operations continue until they
+ * The job's setting `rejoin` says what happens to the others. With "wait" their operations continue until they
  * fail, or the application calls weir_rejoin; with "revoke" they fail at once, with -ESTALE.
  *
  * In an authenticated job each generation has its own keys, derived from a challenge that the switch
@@ -377,10 +423,11 @@ WEIR_API uint64_t weir_unexpected(const struct weir *weir);
 WEIR_API uint64_t weir_error_feedback_forget(struct weir *weir, const void *buffer);
 
 /*
- * Leave the job: stop the progress thread, close the sockets, free the handle. NULL is fine. The other sources
- * still get their results from the switch. A member that joined through the control API leaves through it, within
+ * Leave the job, close the sockets, free the handle; with the last handle the progress thread ends. NULL is fine. The
+ * other sources still get their results from the switch. A member that joined through the control API leaves through it, within
  * 2 s, unless another handle has joined as this rank since. Operations in progress are canceled: a thread that waits
- * for one of them returns -ECANCELED first. Requests that no thread waits for are freed.
+ * for one of them returns -ECANCELED first. Requests that no thread waits for are freed. A weir_iopen in progress is
+ * canceled: the call returns at once, and the control thread leaves and frees.
  */
 WEIR_API void weir_close(struct weir *weir);
 

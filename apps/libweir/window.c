@@ -245,7 +245,7 @@ repeat(struct weir_ring *r, struct weir_slot *slot, bool by_gap)
 
 /* Update the estimates of the network from a result. */
 static void
-learn(struct weir *weir, const struct weir_slot *slot, uint64_t now)
+sample(struct weir *weir, const struct weir_slot *slot, uint64_t now)
 {
 	struct weir_ring *r = &weir->ring;
 	uint64_t ago = now > slot->sent_at ? now - slot->sent_at : 1;
@@ -274,7 +274,7 @@ block_answered(struct weir *weir, struct weir_slot *slot, uint64_t now)
 	/* The answer to an earlier transmission may arrive before a repetition is sent. */
 	if (slot->state == WEIR_SLOT_FLYING) {
 		TAILQ_REMOVE(&r->flying, slot, link);
-		learn(weir, slot, now);
+		sample(weir, slot, now);
 	} else {
 		TAILQ_REMOVE(&r->ready, slot, link);
 	}
@@ -418,6 +418,7 @@ weir_window_flush(struct weir *weir, uint64_t now)
 			send_refused(weir, done < 0 ? errno : EAGAIN, TAILQ_FIRST(&r->ready), now);
 			return;
 		}
+		weir->h.spoke_at = now;
 		while (done-- > 0)
 			sent(weir, TAILQ_FIRST(&r->ready), now);
 	}
@@ -560,30 +561,28 @@ take(struct weir *weir, const struct sockaddr_in *from, const uint8_t *packet, s
 }
 
 void
-weir_receive(struct weir *weir, int fd, bool multicast)
+weir_receive(struct weir *weir, int fd, bool multicast, uint64_t now)
 {
 	struct weir_inbox *in = &weir->inbox;
 
 	for (int round = 0; round < ROUNDS_MAX; round++) {
-		uint64_t now;
-		int n;
+		int n = recvmmsg(fd, in->messages, WEIR_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 
-		for (int i = 0; i < WEIR_BATCH; i++) {
-			in->messages[i].msg_hdr.msg_namelen = sizeof(in->from[i]);
-			in->messages[i].msg_hdr.msg_flags = 0;
-		}
-		n = recvmmsg(fd, in->messages, WEIR_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 		if (n <= 0) {
 			if (n < 0 && errno != EAGAIN && errno != EINTR)
 				weir_socket_drain_errors(&weir->h);
 			return;
 		}
-		now = weir_now();
+		if (round > 0)
+			now = weir_now();
 		for (int i = 0; i < n; i++) {
 			size_t bytes = in->messages[i].msg_len;
 			uint64_t *counter = take(weir, &in->from[i],
 				in->bytes + (size_t)i * in->stride, bytes, multicast, now);
 
+			/* What the kernel has written. */
+			in->messages[i].msg_hdr.msg_namelen = sizeof(in->from[i]);
+			in->messages[i].msg_hdr.msg_flags = 0;
 			WEIR_COUNT(&weir->h, packets_received, 1);
 			WEIR_COUNT(&weir->h, wire_received, weir_wire_bytes(bytes));
 			if (counter != NULL)

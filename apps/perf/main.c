@@ -38,6 +38,8 @@ run_with(struct perf_run *run)
 			run->ranks);
 		return PERF_FAILED;
 	}
+	if (run->options->opens != 0)
+		return perf_opens(run) == 0 ? PERF_RIGHT : PERF_FAILED;
 	perf_report_header(run);
 	code = perf_run_all(run);
 	if (code == 0)

@@ -115,6 +115,9 @@ static const struct option_row how[] = {
 	{"rejoin", 0, OPTION_UINT, &options.rejoins, 0, 1000, "N",
 		"after a failure join again and continue, N times in all; on every rank, also on "
 		"one that is started again: it continues where the others are"},
+	{"opens", 0, OPTION_UINT, &options.opens, 0, 1000000, "N",
+		"with a URL: measure no collectives, but how long it takes to open a job, with N "
+		"temporary ones that the ranks create"},
 	{"base-form", 0, OPTION_FLAG, &options.weir.base_form, 0, 0, NULL,
 		"send 12-byte headers (the job's own type and operation)"},
 	{"window", 0, OPTION_UINT, &window, 0, 4096, "N",
@@ -259,6 +262,8 @@ convert(struct perf_options *o)
 		: authenticate                      ? "authenticate=true"
 		: deterministic                     ? "deterministic=true"
 						    : NULL;
+	if (o->opens != 0)
+		w->create = w->temporary = true;
 	w->control = url ? where : NULL;
 	w->switch_address = url ? NULL : where;
 	w->source = source == NULL ? -1 : (int)rank_of("--source", source);
@@ -289,6 +294,8 @@ contradiction(const struct perf_options *o)
 		return "--address and --source are needed, or a URL for --switch";
 	if (addressed && (w->job_name != NULL || w->create))
 		return "--job-name and --create need a URL for --switch";
+	if (addressed && o->opens != 0)
+		return "--opens needs a URL for --switch";
 	if (w->settings != NULL && !w->create)
 		return "--authenticate and --deterministic need --create: they say what job is "
 		       "created";

@@ -9,6 +9,7 @@
  *	data.h       what each rank contributes, and whether a result is right
  *	run.c        the measurements, also of a model's tensors, as steps that can be repeated
  *	operate.c    operations: called, timed, counted and checked
+ *	opens.c      how long it takes to open jobs
  *	rejoin.c     what the ranks tell each other; after a failure: join again, and agree where to resume
  *	report.c     the table and the JSON report
  *
@@ -57,6 +58,7 @@ struct perf_options {
 	double link_rate; /* bit/s; 0: unknown */
 	uint64_t seed;
 	const char *json, *shapes; /* files; NULL: none */
+	uint64_t opens; /* of temporary jobs, instead of measuring collectives; 0: none */
 	uint64_t rejoins; /* tries to join again after failures; 0: a failure is the end */
 };
 
@@ -184,6 +186,9 @@ struct perf_run {
 
 /* The iteration of a step. */
 uint64_t perf_iteration(const struct perf_run *run, uint64_t step);
+
+/* Open and close options->opens jobs, and print how long that takes. 0, or -errno after a message. */
+int perf_opens(struct perf_run *run);
 
 /* Run the measurements; rows are printed as they come. 0 or -errno of what ended them. */
 int perf_run_all(struct perf_run *run);

@@ -32,7 +32,8 @@ class Config(ctypes.Structure):
     """struct weir_config, as far as it is used; the zeros behind it are defaults."""
     _fields_ = [('switch_address', ctypes.c_char_p), ('address', ctypes.c_char_p), ('ports', ctypes.c_uint16 * 2),
                 ('job', ctypes.c_uint8), ('base_form', ctypes.c_bool), ('source', ctypes.c_int),
-                ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint), ('op_timeout_ms', ctypes.c_uint),
+                ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint), ('contact_timeout_ms', ctypes.c_uint),
+                ('op_timeout_ms', ctypes.c_uint), ('silence_timeout_ms', ctypes.c_uint),
                 ('partial', ctypes.c_int), ('error_feedback', ctypes.c_bool), ('rest', ctypes.c_uint64 * 128)]
 
 

@@ -39,11 +39,13 @@ class Config(ctypes.Structure):
     _fields_ = [('switch_address', ctypes.c_char_p), ('address', ctypes.c_char_p),
                 ('port_base', ctypes.c_uint16), ('port_ext', ctypes.c_uint16),
                 ('job', ctypes.c_uint8), ('base_form', ctypes.c_bool), ('source', ctypes.c_int),
-                ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint),
-                ('op_timeout_ms', ctypes.c_uint), ('partial', c_code), ('error_feedback', ctypes.c_bool),
+                ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint), ('contact_timeout_ms', ctypes.c_uint),
+                ('op_timeout_ms', ctypes.c_uint), ('silence_timeout_ms', ctypes.c_uint),
+                ('partial', c_code), ('error_feedback', ctypes.c_bool),
                 ('error_feedback_bytes', ctypes.c_uint64), ('unexpected_bytes', ctypes.c_uint64),
                 ('window_limit', ctypes.c_uint), ('spin_us', ctypes.c_int),
                 ('control', ctypes.c_char_p), ('job_name', ctypes.c_char_p), ('create', ctypes.c_bool), ('settings', ctypes.c_char_p),
+                ('temporary', ctypes.c_bool),
                 ('token', ctypes.c_char_p), ('token_file', ctypes.c_char_p),
                 ('key', ctypes.c_char_p), ('key_bytes', ctypes.c_size_t), ('key_of_source', ctypes.c_bool),
                 ('ca_file', ctypes.c_char_p), ('rest', ctypes.c_uint8 * 256)]
@@ -71,8 +73,12 @@ class Library:
         self.declare('weir_last_error', [], ctypes.c_char_p)
         self.declare('weir_close', [], None)
         self.declare('weir_degraded', [ctypes.POINTER(ctypes.POINTER(Degraded))], ctypes.c_size_t)
-        self.so.weir_open.argtypes = [ctypes.POINTER(Config), ctypes.POINTER(c_handle)]
+        for name in ('weir_open', 'weir_iopen'):
+            getattr(self.so, name).argtypes = [ctypes.POINTER(Config), ctypes.POINTER(c_handle)]
+        self.declare('weir_open_test', [ctypes.POINTER(ctypes.c_bool)])
+        self.declare('weir_fd', [])
         self.so.weir_test.argtypes = wait + [ctypes.POINTER(ctypes.c_bool)]
+        self.so.weir_wait_for.argtypes = wait + [ctypes.c_uint, ctypes.POINTER(ctypes.c_bool)]
         self.so.weir_wait.argtypes = wait
         self.so.weir_wait_any.argtypes = wait + [ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
         self.so.weir_wait_all.argtypes = wait + [ctypes.c_size_t]
@@ -83,18 +89,18 @@ class Library:
 
 
 class Handle:
-    """An open handle; a context manager. key: the job's, hexadecimal."""
+    """An open handle; a context manager. key: the job's, hexadecimal. begin: or `iopen`."""
 
-    def __init__(self, library, key=None, **config):
+    def __init__(self, library, key=None, begin='open', **config):
         self.so, self.handle = library.so, c_handle()
         config = {k: v.encode() if isinstance(v, str) else v for k, v in config.items()}
         if key:
             config.update(key=bytes.fromhex(key), key_bytes=len(key) // 2)
-        code = self.so.weir_open(ctypes.byref(Config(**config)), ctypes.byref(self.handle))
+        code = getattr(self.so, 'weir_' + begin)(ctypes.byref(Config(**config)), ctypes.byref(self.handle))
         if code != 0:
             text = self.text()
             self.close()
-            raise SystemExit('weir_open: %d: %s' % (code, text))
+            raise SystemExit('weir_%s: %d: %s' % (begin, code, text))
 
     def __enter__(self):
         return self

@@ -428,7 +428,7 @@ operate(struct weir *weir, int kind, size_t count)
 			break;
 	} while (flights < FLIGHTS);
 	while (!last->request->finished && play.in.left > 0) {
-		weir_receive(weir, weir->h.fd, (fuzz_8(&play.in) & 1) != 0);
+		weir_receive(weir, weir->h.fd, (fuzz_8(&play.in) & 1) != 0, play.now);
 		play.now += fuzz_8(&play.in) * WEIR_NS_PER_MS;
 		if (last->request->finished)
 			break;

@@ -177,7 +177,7 @@ create(const char *name)
 static inline int
 change(struct ctrl_job *job, const char *key, unsigned int value)
 {
-	struct ctrl_job_spec next = ctrl_job_spec_of(job->job, job->expire_s);
+	struct ctrl_job_spec next = ctrl_job_settings(job);
 	json_t *object = json_pack("{s:I}", key, (json_int_t)value);
 	int rc;
 

@@ -104,8 +104,9 @@ waits_for_inherited(struct weir *weir, struct weir_request *theirs)
 	return weir_wait(&requests[1]) != -EINVAL ||
 		strstr(weir_last_error(weir), "forked") == NULL ||
 		weir_test(&requests[1], &done) != -EINVAL || done ||
-		weir_wait_any(requests, 3, &which) != -EINVAL || which != 3 ||
-		weir_wait_all(requests, 3) != -EINVAL || requests[1] != theirs;
+		weir_wait_for(&requests[1], 1, &done) != -EINVAL || done ||
+		weir_fd(weir) != -EINVAL || weir_wait_any(requests, 3, &which) != -EINVAL ||
+		which != 3 || weir_wait_all(requests, 3) != -EINVAL || requests[1] != theirs;
 }
 
 /* What a child says of its parent's handle, as an exit status. */

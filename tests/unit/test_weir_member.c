@@ -60,6 +60,35 @@ Test(weir_member, the_answer, .timeout = 90)
 	free(json);
 }
 
+/* A member sends often enough not to expire, and at most three times a second, whatever the answer says. */
+Test(weir_member, how_often_it_sends, .timeout = 90)
+{
+	static const struct {
+		const char *expire_s;
+		unsigned int ms;
+	} rows[] = {{"1", 333}, {"2", 666}, {"29", 9666}, {"30", 10000}, {"31", 10000},
+		{"1000000", 10000}, {"0", 10000}, {"-1", 10000}, {"1000001", 10000},
+		{"4294967297", 10000}, {"18446744073709551617", 0}, {"0.1", 10000}, {"null", 10000},
+		{"\"1\"", 10000}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_member m = {0};
+		char *base = quoted(good), *json;
+
+		cr_assert_gt(
+			asprintf(&json, "{\"expire_s\": %s, %s", rows[i].expire_s, base + 1), 0);
+		if (rows[i].ms == 0)
+			cr_expect_eq(read_text(json, &m), -EPROTO);
+		else
+			cr_expect_eq(read_text(json, &m), 0, "%s", text);
+		if (rows[i].ms != 0)
+			cr_expect_eq(weir_member_keepalive(&m) / 1000000, rows[i].ms, "%s",
+				rows[i].expire_s);
+		free(json);
+		free(base);
+	}
+}
+
 /* 32 bytes in base64. */
 Test(weir_member, key_of_the_source, .timeout = 90)
 {
@@ -190,6 +219,12 @@ Test(weir_member, the_request, .timeout = 90)
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert(strstr(body, "\"create\":{\"authenticate\":true}") != NULL, "%s", body);
 	free(body);
+	config.temporary = true;
+	body = weir_member_request(&config, &who, "10.77.0.3");
+	cr_assert(strstr(body, "\"create\":{\"authenticate\":true,\"temporary\":true}") != NULL,
+		"%s", body);
+	free(body);
+	config.temporary = false;
 	config.settings = "op=avg deterministic=true";
 	body = weir_member_request(&config, &who, "10.77.0.3");
 	cr_assert(strstr(body, "\"create\":{\"op\":\"avg\",\"deterministic\":true}") != NULL, "%s",
@@ -282,7 +317,7 @@ static void
 settles(uint16_t own, int generation, const char *state, const char *address, int membership,
 	int verdict, const char *words)
 {
-	const struct weir_job_query inquiry = {.where = "http://10.0.0.1:8080",
+	struct weir_job_query inquiry = {.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
@@ -324,7 +359,7 @@ Test(weir_member, a_job_that_hangs, .timeout = 90)
 static int
 another_left(double ago, double joined_s)
 {
-	const struct weir_job_query query = {.where = "http://10.0.0.1:8080",
+	struct weir_job_query query = {.where = "http://10.0.0.1:8080",
 		.name = "ring",
 		.address = "10.77.0.3",
 		.job = 7,
@@ -350,4 +385,56 @@ Test(weir_member, another_leaves_before_the_job_has_begun, .timeout = 90)
 	cr_expect(strstr(text, "rank 1 (10.77.0.2) left job \"ring\"") != NULL, "%s", text);
 	cr_expect_eq(another_left(5, 4), 0, "it left before this one joined");
 	cr_expect_eq(another_left(1.5, 0), 0, "a generation has begun");
+}
+
+/* What the job says of a rank that a block waits for, or has, while this rank's operation waits. */
+static int
+lost(const char *temporary, uint16_t generation, const char *state, const uint8_t *present)
+{
+	struct weir_job_query query = {.where = "http://10.0.0.1:8080",
+		.name = "ring",
+		.address = "10.77.0.3",
+		.job = 7,
+		.source = 2,
+		.generation = generation,
+		.present = present};
+	char single[500], *body;
+	int verdict;
+
+	snprintf(single, sizeof(single),
+		"{'id': 7, 'generation': %u, 'temporary': %s, 'members': [{'rank': 1, 'address': "
+		"'10.77.0.2', 'state': '%s', 'gone': 1.0}, {'rank': 2, 'address': '10.77.0.3', "
+		"'state': 'joined'}]}",
+		generation, temporary, state);
+	body = quoted(single);
+	verdict = weir_job_query_read(&query, 200, body, strlen(body), text, sizeof(text));
+	free(body);
+	if (verdict != 0 || present != NULL)
+		return verdict;
+	snprintf(single, sizeof(single),
+		"{'blocks': [{'missing': [{'rank': 1, 'address': '10.77.0.2', 'state': '%s'}]}]}",
+		state);
+	body = quoted(single);
+	verdict = weir_job_query_read_block(&query, body, strlen(body), text, sizeof(text));
+	free(body);
+	return verdict;
+}
+
+/* Nobody takes the place of a member that a temporary job has lost. */
+Test(weir_member, a_lost_member, .timeout = 90)
+{
+	static const uint8_t without[WEIR_BITMAP_BYTES] = {1 << 2};
+	static const uint8_t with[WEIR_BITMAP_BYTES] = {1 << 2 | 1 << 1};
+
+	cr_assert_eq(lost("true", 4, "left", NULL), -ECONNABORTED);
+	cr_assert(strstr(text, "rank 1 (10.77.0.2) has left job \"ring\"") != NULL, "%s", text);
+	cr_assert_eq(lost("true", 4, "expired", NULL), -ECONNABORTED);
+	cr_assert(strstr(text, "has expired in job \"ring\"") != NULL, "%s", text);
+	cr_assert_eq(lost("true", 4, "joined", NULL), 0);
+	cr_assert_eq(lost("true", 4, "left", without), -ECONNABORTED);
+	cr_assert_eq(lost("true", 4, "left", with), 0);
+	cr_assert_eq(lost("false", 4, "left", NULL), 0);
+	cr_assert_eq(lost("false", 4, "left", without), 0);
+	/* Before the first generation other rules hold. */
+	cr_assert_eq(lost("true", 0, "expired", without), 0);
 }

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,13 +146,19 @@ wait_somehow(struct host *h, unsigned int n, uint64_t *random)
 	bool done = false;
 	size_t which;
 
-	switch (random_bits(random) % 3) {
+	switch (random_bits(random) % 4) {
 	case 0:
 		h->code = weir_wait(&h->calls[k].request);
 		check(h, k);
 		break;
 	case 1:
 		h->code = weir_test(&h->calls[k].request, &done);
+		if (done)
+			check(h, k);
+		break;
+	case 2:
+		h->code = weir_wait_for(
+			&h->calls[k].request, (unsigned int)(random_bits(random) % 4), &done);
 		if (done)
 			check(h, k);
 		break;
@@ -333,6 +340,91 @@ Test(weir_requests, closing_cancels_them, .timeout = 90)
 	pthread_join(thread, &code);
 	cr_expect_eq((int)(intptr_t)code, -ECANCELED);
 	stop();
+}
+
+/* Nobody else calls: the time ends first, and the request stays. */
+Test(weir_requests, a_wait_may_have_an_end, .timeout = 90)
+{
+	struct call *c = &hosts[0].calls[0];
+	bool done = true;
+
+	start(0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		hosts[h].calls[0].count = 2 * WINDOW * ELEMENTS;
+		if (h > 0)
+			continue;
+		cr_assert_eq(begin(&hosts[h], 0), 0);
+		for (unsigned int ms = 0; ms < 3; ms++) {
+			cr_expect_eq(weir_wait_for(&c->request, ms, &done), 0);
+			cr_expect(!done && c->request != NULL);
+		}
+	}
+	for (unsigned int h = 1; h < HOSTS; h++)
+		cr_assert_eq(begin(&hosts[h], 0), 0);
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		cr_expect_eq(weir_wait_for(&hosts[h].calls[0].request, 60000, &done), 0);
+		cr_expect(done);
+		check(&hosts[h], 0);
+		cr_expect_eq(hosts[h].wrong, 0u);
+		done = false;
+		cr_expect_eq(weir_wait_for(&hosts[h].calls[0].request, 1, &done), 0);
+		cr_expect(done, "what is waited for has ended");
+	}
+	stop();
+}
+
+/* Readable within so many ms? */
+static bool
+readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+static void *
+one_call(void *argument)
+{
+	struct host *h = argument;
+	int32_t one = 1;
+
+	h->code = weir_allreduce(h->weir, &one, &one, 1, WEIR_DTYPE_INT32, WEIR_OP_SUM);
+	return NULL;
+}
+
+Test(weir_requests, a_descriptor_tells_that_one_has_ended, .timeout = 90)
+{
+	bool done = false;
+	int fd;
+
+	start(0);
+	fd = weir_fd(hosts[0].weir);
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(weir_fd(hosts[0].weir), fd);
+	cr_expect(!readable(fd, 0));
+	for (unsigned int k = 0; k < 2; k++)
+		for (unsigned int h = 0; h < HOSTS; h++) {
+			hosts[h].calls[k].count = 40 * WINDOW * k + 3;
+			cr_assert_eq(begin(&hosts[h], k), 0);
+		}
+	cr_expect(readable(fd, 60000));
+	cr_expect_eq(weir_wait(&hosts[0].calls[1].request), 0);
+	cr_expect(readable(fd, 0), "the first one was not waited for");
+	cr_expect_eq(weir_test(&hosts[0].calls[0].request, &done), 0);
+	cr_expect(done && !readable(fd, 0));
+	for (unsigned int h = 1; h < HOSTS; h++)
+		for (unsigned int k = 0; k < 2; k++)
+			cr_expect_eq(weir_wait(&hosts[h].calls[k].request), 0);
+	/* Blocking calls tell nothing; one asked for late tells of what has ended before. */
+	each_host(one_call);
+	cr_expect(!readable(fd, 0));
+	hosts[1].calls[0].count = 0;
+	cr_assert_eq(begin(&hosts[1], 0), 0);
+	cr_expect(readable(weir_fd(hosts[1].weir), 0));
+	cr_expect_eq(weir_wait(&hosts[1].calls[0].request), 0);
+	cr_expect(!readable(weir_fd(hosts[1].weir), 0));
+	stop();
+	cr_expect_eq(weir_fd(NULL), -EINVAL);
 }
 
 static struct weir_request *several[CALLS];
