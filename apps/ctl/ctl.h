@@ -28,12 +28,15 @@ struct ctl_options {
 	bool json;
 	/* of some commands */
 	const char *job, *output;
+	const char *prefix; /* of jobs' names, in place of one job */
 	double span, interval;
 	unsigned int limit, count;
 	unsigned int rank; /* CTL_RANKS_MAX: all */
 	bool stuck, watch, zeros, wait;
 	json_t *fields; /* of a job: the body of create and set; of a fault: a rule, and the seed */
 	const char *words[2]; /* the command's arguments */
+	const char *space, *preload; /* of run */
+	char **command; /* that run runs */
 };
 
 struct ctl {
@@ -178,5 +181,6 @@ int command_reload(struct ctl *ctl);
 int command_faults_set(struct ctl *ctl);
 int command_faults_add(struct ctl *ctl);
 int command_faults_clear(struct ctl *ctl);
+int command_run(struct ctl *ctl); /* connects by itself */
 
 #endif

@@ -18,6 +18,12 @@ operation(json_t *job, FILE *out)
 	fprintf(out, "%s %s", get_text(job, "op"), get_text(job, "type"));
 }
 
+static void
+origin(json_t *job, FILE *out)
+{
+	fputs(get_true(job, "temporary") ? "temporary" : get_text(job, "origin"), out);
+}
+
 void
 view_jobs(json_t *answer, FILE *out, unsigned int width)
 {
@@ -35,7 +41,7 @@ view_jobs(json_t *answer, FILE *out, unsigned int width)
 		{"TYPE", NULL, CELL_PRINT, 0, 4, operation},
 		{"ELEMENTS", "elements", CELL_EXACT, 0, 4, NULL},
 		{"TENANT", "tenant", CELL_TEXT, 1, 3, NULL},
-		{"FROM", "origin", CELL_TEXT, 0, 5, NULL},
+		{"FROM", NULL, CELL_PRINT, 0, 5, origin},
 	};
 
 	VIEW_TABLE(columns, get(answer, "jobs"), "no jobs", out, width);
@@ -181,9 +187,10 @@ settings(json_t *j, FILE *out, unsigned int width)
 		from = "the configuration";
 	else if (strcmp(from, "api") == 0)
 		from = "the API";
-	text_printf(out, INDENT, width, "job      %s, id %s, %s, from %s%s%s", get_text(j, "name"),
-		units_exact(get_number(j, "id")).text, get_text(j, "state"), from,
-		owned ? ", tenant " : "", owned ? tenant : "");
+	text_printf(out, INDENT, width, "job      %s, id %s, %s, %sfrom %s%s%s",
+		get_text(j, "name"), units_exact(get_number(j, "id")).text, get_text(j, "state"),
+		get_true(j, "temporary") ? "temporary, " : "", from, owned ? ", tenant " : "",
+		owned ? tenant : "");
 	text_printf(out, INDENT, width,
 		"blocks   %s of %s, %s elements each, window %s, results %s%s%s", get_text(j, "op"),
 		get_text(j, "type"), units_exact(get_number(j, "elements")).text,
@@ -379,12 +386,29 @@ wait_until_gone(struct ctl *ctl, const char *path)
 	return CTL_REFUSED;
 }
 
+static int
+delete_by_prefix(struct ctl *ctl)
+{
+	char *path = ctl_path("/v1/jobs?prefix=", ctl->options.prefix, "");
+	json_t *answer;
+
+	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
+		printf("%s deleted\n", units_exact(get_number(answer, "deleted")).text);
+		json_decref(answer);
+	}
+	free(path);
+	return ctl->status;
+}
+
 int
 command_job_delete(struct ctl *ctl)
 {
-	char *path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
 	json_t *answer;
+	char *path;
 
+	if (ctl->options.prefix != NULL)
+		return delete_by_prefix(ctl);
+	path = ctl_path("/v1/jobs/", ctl->options.words[0], "");
 	if (ctl_ask(ctl, "DELETE", path, NULL, &answer)) {
 		if (strcmp(get_text(answer, "state"), "draining") != 0)
 			puts("gone");

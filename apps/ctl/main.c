@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weirctl: inspect a running switch and change its jobs. The command line: the commands, the options of each,
- * and near misses. */
+/* weirctl: inspect a running switch, change its jobs, and run programs on it. The command line: the commands, the
+ * options of each, and near misses. */
 #include "apps/report/options.h"
 
 #include <ctype.h>
 #include <err.h>
 #include <errno.h>
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -68,12 +69,25 @@ static const struct option_row of_trace[] = {
 };
 static const struct option_row of_job_delete[] = {
 	{"wait", 0, OPTION_FLAG, &given.wait, 0, 0, NULL, "wait until the job is gone"},
+	{"prefix", 0, OPTION_TEXT, &given.prefix, 0, 0, "PREFIX",
+		"in place of JOB: delete all temporary jobs whose names begin so"},
 	{0},
 };
 
 static const struct option_row of_job_tokens[] = {
 	{"rank", 0, OPTION_UINT, &text.rank, 0, CTL_RANKS_MAX - 1, "N",
 		"print the token of this rank, and nothing else"},
+	{0},
+};
+
+static const struct option_row of_run[] = {
+	{"space", 0, OPTION_TEXT, &given.space, 0, 0, "NAME",
+		"begin the names of the jobs with NAME, 11 characters at most; default: "
+		"WEIR_NAMESPACE, "
+		"or else run"},
+	{"preload", 0, OPTION_TEXT, &given.preload, 0, 0, "mpich|openmpi",
+		"let MPI's calls go through Weir's library for this MPI, or the library of a path; "
+		"default: through Open MPI's component"},
 	{0},
 };
 
@@ -152,7 +166,7 @@ struct ctl_command {
 	const char *name; /* a word or two */
 	const char *arguments; /* for help: each is a word */
 	const char *help;
-	unsigned int words; /* arguments, all needed */
+	unsigned int words; /* arguments, all needed, or COMMAND_LINE */
 	const struct option_row *rows;
 	struct field *fields[2];
 	/* Either the answer to a question, the name (of `words` 1) at the path's end … */
@@ -162,6 +176,9 @@ struct ctl_command {
 	/* … or a function. */
 	int (*run)(struct ctl *ctl);
 };
+
+/* Arguments that are a command with its own options. Such a command of weirctl's connects by itself. */
+#define COMMAND_LINE UINT_MAX
 
 /* clang-format off */
 static const struct ctl_command commands[] = {
@@ -192,6 +209,8 @@ static const struct ctl_command commands[] = {
 	{"faults clear", "", "remove all faults", 0, NULL, {NULL}, NULL, NULL, NULL, command_faults_clear},
 	{"config", "", "print the running configuration as JSON", 0, NULL, {NULL}, "/v1/config", view_json, NULL, NULL},
 	{"reload", "", "make the switch read its configuration again", 0, NULL, {NULL}, NULL, NULL, NULL, command_reload},
+	{"run", "COMMAND", "run a command whose MPI programs use the switch", COMMAND_LINE, of_run, {NULL}, NULL, NULL, NULL,
+		command_run},
 	{"tenants", "", "show tenants, their usage and their quotas", 0, NULL, {NULL}, "/v1/tenants", view_tenants, "tenants", NULL},
 };
 /* clang-format on */
@@ -422,7 +441,7 @@ is_mistyped(const struct ctl_command *command, const char *word)
 			commands[i].name[length] == ' ' && strlen(word) > 4 &&
 			distance(word, commands[i].name + length + 1) == 1)
 			return true;
-	return command->words > 0 && is_show(word);
+	return command->words > 0 && command->words != COMMAND_LINE && is_show(word);
 }
 
 /* Its options and arguments; argv[0] is its last word. */
@@ -439,11 +458,17 @@ read_command(const struct ctl_command *command, int argc, char **argv)
 		at = options_parse(program, command->help, command->arguments, tables, argc, argv);
 		if (at >= argc)
 			break;
+		if (command->words == COMMAND_LINE) {
+			given.command = argv + at;
+			return;
+		}
 		if (count == command->words)
 			unknown(first, count > 0 ? given.words[0] : argv[at]);
 		given.words[count++] = argv[at];
 	}
-	if (count < command->words)
+	if (given.prefix != NULL && (count > 0 || given.wait))
+		wrong("%s: --prefix excludes JOB and --wait", command->name);
+	if (count < command->words && given.prefix == NULL)
 		wrong("%s: %s is missing", command->name, command->arguments);
 }
 
@@ -456,7 +481,9 @@ about(void)
 
 	if (out == NULL)
 		err(CTL_USAGE, "help");
-	fputs("Inspect a running weir-switch, manage its jobs, and inject faults.\n\n", out);
+	fputs("Inspect a running weir-switch, manage its jobs, inject faults, and run MPI "
+	      "programs.\n\n",
+		out);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %s %-*s %s\n", commands[i].name,
 			(int)(22 - strlen(commands[i].name)),
@@ -550,7 +577,7 @@ main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	command = read_options(&ctl.options, argc, argv);
 	ctl.width = terminal_width();
-	status = ctl_connect(&ctl);
+	status = command->words == COMMAND_LINE ? CTL_OK : ctl_connect(&ctl);
 	if (status == CTL_OK)
 		status = run(command, &ctl);
 	ctl_close(&ctl);

@@ -99,6 +99,8 @@ def completion_in_bash():
                         (('member', 'delete', 'ring', ''), set())):
         check(bash_offers(*words) == want, '%s: %s', words, bash_offers(*words))
     check({'status', 'blocks', 'job'} <= bash_offers(''), '%s', bash_offers(''))
+    check('bash' in bash_offers('run', '--space', 'a', '--', 'bas'), 'the commands of the shell')
+    check(not bash_offers('run', '--', 'bash', '--s'), 'options of weirctl for another command')
     check('--stuck' in bash_offers('blocks', '--'), '%s', bash_offers('blocks', '--'))
     check('--stuck' not in bash_offers('jobs', '--'), '%s', bash_offers('jobs', '--'))
 

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weirctl run: a command whose MPI programs use the switch, in a name space of jobs that ends with the command. */
+#include <err.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/ctl/ctl.h"
+
+/* Names of jobs have 31 characters at most: SPACE.NUMBER.<12 hexadecimal digits>, NUMBER of 6 digits. */
+#define SPACE_BYTES 12 /* what --space gives, terminated */
+#define NUMBERED    (SPACE_BYTES + 7)
+#define CONTACT     1.0 /* seconds until the command starts without a switch */
+#define NOT_FOUND   127 /* exit statuses of env(1) and shells */
+#define NOT_STARTED 126
+#define ANSWER_MAX  ((size_t)1 << 20)
+
+/* A name below the given one that nobody else has: a run never deletes the jobs of another. */
+static bool
+name_space(const char *given, char space[NUMBERED])
+{
+	static const char good[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	const char *from = given != NULL ? "--space" : "WEIR_NAMESPACE", *dot = NULL;
+	uint32_t number = 0;
+	size_t length;
+
+	if (given == NULL) {
+		given = getenv("WEIR_NAMESPACE");
+		dot = given != NULL ? strrchr(given, '.') : NULL;
+	}
+	if (given == NULL || given[0] == '\0')
+		given = "run";
+	length = strlen(given);
+	/* A run inside a run: without the outer one's number. */
+	if (length >= SPACE_BYTES && dot != NULL)
+		length = (size_t)(dot - given);
+	if (length >= SPACE_BYTES || given[strspn(given, good)] != '\0' || given[0] == '.' ||
+		given[0] == '-') {
+		ctl_say("%s %s: must be a name of at most %d characters: letters, digits, \".\", "
+			"\"_\" and \"-\", which begins with a letter, a digit or \"_\"",
+			from, given, SPACE_BYTES - 1);
+		return false;
+	}
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		err(CTL_REFUSED, "random number");
+	snprintf(space, NUMBERED, "%.*s.%06x", (int)length, given, number & 0xffffff);
+	return true;
+}
+
+/* Delete the temporary jobs of the name space. CTL_NO_CONNECTION and CTL_REFUSED: it is said why not. */
+static int
+delete_jobs(struct ctl *ctl, const char *space)
+{
+	char *path = ctl_path("/v1/jobs?prefix=", space, ".");
+	struct ctl_answer answer;
+
+	ctl->status = CTL_OK;
+	if (ctl_request(ctl, "DELETE", path, NULL, 0, ANSWER_MAX, &answer)) {
+		if (answer.status / 100 != 2) {
+			ctl_refused(ctl, &answer);
+			ctl->status = CTL_REFUSED;
+		}
+		free(answer.body);
+	}
+	free(path);
+	return ctl->status;
+}
+
+/* Whether the switch answers, and lets this user delete temporary jobs, and so create them. There are none yet.
+ * The connection is closed again: the command does not inherit it. */
+static int
+is_ready(struct ctl *ctl, const char *space)
+{
+	double timeout = ctl->options.timeout;
+	int status = ctl_connect(ctl);
+
+	ctl->options.timeout = timeout < CONTACT ? timeout : CONTACT;
+	if (status == CTL_OK)
+		status = delete_jobs(ctl, space);
+	ctl->options.timeout = timeout;
+	ctl_close(ctl);
+	ctl->http = NULL;
+	return status;
+}
+
+static void
+set(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) < 0)
+		err(CTL_REFUSED, "%s", name);
+}
+
+/* Let mpirun of Open MPI pass LD_PRELOAD and Weir's variables to all hosts. */
+static void
+set_passed(void)
+{
+	const char *others = getenv("OMPI_MCA_mca_base_env_list");
+	char *list = NULL;
+	size_t length;
+	FILE *out = open_memstream(&list, &length);
+
+	if (out == NULL)
+		err(CTL_REFUSED, "mca_base_env_list");
+	fputs("LD_PRELOAD", out);
+	for (char **variable = environ; *variable != NULL; variable++)
+		if (strncmp(*variable, "WEIR_", 5) == 0)
+			fprintf(out, ";%.*s", (int)strcspn(*variable, "="), *variable);
+	if (others != NULL)
+		fprintf(out, ";%s", others);
+	if (fclose(out) != 0)
+		err(CTL_REFUSED, "mca_base_env_list");
+	set("OMPI_MCA_mca_base_env_list", list);
+	free(list);
+}
+
+/* The library that MPI's calls go through first, on all ranks. ld.so finds one without a slash where it finds all
+ * libraries. */
+static void
+preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *all;
+
+	if (asprintf(&all, strchr(library, '/') != NULL ? "%s%s%s" : "libweir-mpi-%s.so%s%s",
+		    library, others != NULL ? ":" : "", others != NULL ? others : "") < 0)
+		err(CTL_REFUSED, "LD_PRELOAD");
+	set("LD_PRELOAD", all);
+	free(all);
+	set_passed();
+}
+
+/*
+ * What Weir's MPI plug-ins, and libweir, read. mpirun of Open MPI passes to ranks on other hosts the variables that
+ * begin with OMPI_, and no others unless it is told. It can be told by mca_base_env_list, but then refuses a command
+ * line with -x; so only set_passed() does that. mpiexec of MPICH, srun and torchrun pass all.
+ */
+static void
+set_environment(const struct ctl *ctl, const char *space)
+{
+	const char *settings = getenv("WEIR_SETTINGS");
+
+	set("WEIR_SWITCH", ctl->address);
+	set("WEIR_NAMESPACE", space);
+	if (ctl->options.token_file != NULL)
+		set("WEIR_TOKEN_FILE", ctl->options.token_file);
+	if (ctl->options.ca_file != NULL)
+		set("WEIR_CA", ctl->options.ca_file);
+	if (ctl->options.preload != NULL) {
+		preload(ctl->options.preload);
+		return;
+	}
+	set("OMPI_MCA_coll_weir_enable", "1");
+	set("OMPI_MCA_coll_weir_switch", ctl->address);
+	set("OMPI_MCA_coll_weir_namespace", space);
+	if (settings != NULL)
+		set("OMPI_MCA_coll_weir_settings", settings);
+}
+
+/* In the group of weirctl: the terminal's keys, job control and a shell's kill %1 reach it as they reach weirctl. */
+static pid_t
+start(char **command, const sigset_t *mask)
+{
+	pid_t child = fork();
+	int why;
+
+	if (child != 0)
+		return child;
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execvp(command[0], command);
+	why = errno;
+	ctl_say("run: %s: %s", command[0], strerror(why));
+	_exit(why == ENOENT ? NOT_FOUND : NOT_STARTED);
+}
+
+/* Pass on signals until the command ends. Returns how it ended, as waitpid(2) does. */
+static int
+wait_for_end(pid_t child, const sigset_t *passed)
+{
+	siginfo_t signal;
+	int ended;
+
+	while (true) {
+		if (sigwaitinfo(passed, &signal) < 0)
+			continue;
+		if (signal.si_signo == SIGCHLD) {
+			if (waitpid(child, &ended, WNOHANG) == child)
+				return ended;
+		} else if (signal.si_code != SI_KERNEL) {
+			/* What the terminal sends, it sends to the command, too. */
+			kill(child, signal.si_signo);
+		}
+	}
+}
+
+/* End as the command did: a shell then knows that its script was interrupted. */
+static int
+end_like(int ended, const sigset_t *mask)
+{
+	const struct rlimit none = {0, 0};
+
+	if (WIFEXITED(ended))
+		return WEXITSTATUS(ended);
+	setrlimit(RLIMIT_CORE, &none); /* the command has left its own */
+	signal(WTERMSIG(ended), SIG_DFL);
+	raise(WTERMSIG(ended));
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	return 128 + WTERMSIG(ended);
+}
+
+int
+command_run(struct ctl *ctl)
+{
+	static const int all[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	char space[NUMBERED];
+	sigset_t passed, mask;
+	int ready, ended;
+	pid_t child;
+
+	if (!name_space(ctl->options.space, space))
+		return CTL_USAGE;
+	ready = is_ready(ctl, space);
+	if (ready == CTL_USAGE)
+		return ready;
+	if (ready == CTL_OK) {
+		set_environment(ctl, space);
+	} else {
+		set("OMPI_MCA_coll_weir_enable", "0");
+		ctl_say("run: %s runs without Weir", ctl->options.command[0]);
+	}
+	sigemptyset(&passed);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		sigaddset(&passed, all[i]);
+	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_BLOCK, &passed, &mask);
+	child = start(ctl->options.command, &mask);
+	if (child < 0)
+		err(NOT_STARTED, "fork");
+	ended = wait_for_end(child, &passed);
+	if (ready == CTL_OK && (ctl_connect(ctl) != CTL_OK || delete_jobs(ctl, space) != CTL_OK))
+		ctl_say("run: jobs %s.*, if any are left, end when the switch misses their members",
+			space);
+	return end_like(ended, &mask);
+}
