@@ -38,6 +38,7 @@ static const char *const collectives[] = {
 	[BENCH_REDUCESCATTER] = "reducescatter",
 	[BENCH_ALLGATHER] = "allgather",
 	[BENCH_ALLTOALL] = "alltoall",
+	[BENCH_BROADCAST] = "broadcast",
 };
 
 /* All processes are on one machine and have the same clock. */
@@ -163,6 +164,10 @@ count_wrong(const struct bench_operation *operation, uint64_t seed, unsigned int
 			wrong += wrong_sum(operation->fp32, seed, ranks, i, at);
 			continue;
 		}
+		if (operation->collective == BENCH_BROADCAST) {
+			giver = 0;
+			place = i;
+		}
 		if (operation->collective == BENCH_REDUCESCATTER) {
 			wrong += wrong_sum(operation->fp32, seed, ranks, rank * slice + i, at);
 			continue;
@@ -208,6 +213,8 @@ run(const struct ranks *me, const struct bench_operation *operation, const struc
 		code = bench_fail("out of memory");
 	} else {
 		fill(c->seed, operation->fp32, me->rank, given, send);
+		if (operation->collective == BENCH_BROADCAST && me->rank == 0)
+			memcpy(recv, send, 4 * got);
 		code = measure(operation, c, send, recv, &began, &ended);
 		if (code == 0 && c->check)
 			wrong = count_wrong(operation, c->seed, me->rank, me->ranks, recv);

@@ -27,11 +27,12 @@ enum bench_collective {
 	BENCH_REDUCESCATTER,
 	BENCH_ALLGATHER,
 	BENCH_ALLTOALL,
+	BENCH_BROADCAST,
 };
 
 /*
  * An operation on 4-byte elements. total: elements of the larger of a rank's two buffers; a multiple of the ranks in all
- * but allreduce. Reductions are sums.
+ * but allreduce. Reductions are sums. A broadcast is of recv, from rank 0.
  */
 struct bench_operation {
 	enum bench_collective collective;

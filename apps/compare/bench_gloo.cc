@@ -11,6 +11,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/barrier.h>
+#include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
@@ -83,6 +84,17 @@ allreduce(const struct bench_operation *operation, const void *send, void *recv)
 	gloo::allreduce(options);
 }
 
+template <typename T>
+static void
+broadcast(const struct bench_operation *operation, void *recv)
+{
+	gloo::BroadcastOptions options(context);
+
+	options.setOutput(static_cast<T *>(recv), operation->total);
+	options.setRoot(0);
+	gloo::broadcast(options);
+}
+
 int
 system_prepare(const struct bench_operation *operation, const void *, void *recv)
 {
@@ -95,8 +107,13 @@ system_prepare(const struct bench_operation *operation, const void *, void *recv
 int
 system_run(const struct bench_operation *operation, const void *send, void *recv)
 {
+	if (operation->collective == BENCH_BROADCAST)
+		return guarded([&] {
+			operation->fp32 ? broadcast<float>(operation, recv)
+					: broadcast<int32_t>(operation, recv);
+		});
 	if (operation->collective != BENCH_ALLREDUCE)
-		return bench_fail("only allreduce is compared");
+		return bench_fail("only allreduce and broadcast are compared");
 	return guarded([&] {
 		operation->fp32 ? allreduce<float>(operation, send, recv)
 				: allreduce<int32_t>(operation, send, recv);

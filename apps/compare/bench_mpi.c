@@ -35,6 +35,7 @@ system_run(const struct bench_operation *operation, const void *send, void *recv
 		return MPI_Allgather(send, slice, type, recv, slice, type, MPI_COMM_WORLD);
 	case BENCH_ALLTOALL:
 		return MPI_Alltoall(send, slice, type, recv, slice, type, MPI_COMM_WORLD);
+	case BENCH_BROADCAST: return MPI_Bcast(recv, total, type, 0, MPI_COMM_WORLD);
 	}
 	return -1;
 }

@@ -45,6 +45,8 @@ system_run(const struct bench_operation *operation, const void *send, void *recv
 		return checked(weir_reducescatter(weir, send, recv, slice, type, WEIR_OP_SUM));
 	case BENCH_ALLGATHER: return checked(weir_allgather(weir, send, recv, slice, type));
 	case BENCH_ALLTOALL: return checked(weir_alltoall(weir, send, recv, slice, type));
+	case BENCH_BROADCAST:
+		return checked(weir_broadcast(weir, recv, recv, operation->total, type, 0));
 	}
 	return -1;
 }

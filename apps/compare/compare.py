@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weir beside Open MPI and Gloo on the same hosts and the same rate-limited links.
+"""Weir, by libweir and through Open MPI, beside plain Open MPI and Gloo on the same hosts and rate-limited links.
 
     compare.py [BUILD] [--hosts 2 4 8] [--sizes 4 16 ... 64M] [--rate 200] [--quick]
 
 All systems are up all the time, and asleep while another is measured; repetitions are interleaved, and the measuring
 loop, the data and the check are the same code in all of them. docs/compare.md says what is measured and how to read it.
 
-The last line is `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is 1 if a result was
-wrong or something failed; an aim that is not met is printed.
+The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI` and
+`compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is 1 if a result was wrong or
+something failed; an aim that is not met is printed.
 """
 import argparse
 import json
@@ -22,20 +23,24 @@ sys.path.insert(0, HERE)
 
 import systems  # noqa: E402 (the path comes first)
 from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
-from plots import GLOO, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
+from plots import GLOO, LIGHT, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
+from systems import COLLECTIVES, WITH_WEIR  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')
 SIZES = [4 << (2 * k) for k in range(13)]  # 4 B to 64 MiB
 OTHER_SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]  # of the collectives beside AllReduce
-OTHERS = ('reducescatter', 'allgather', 'alltoall')
-COLOURS = {'Weir': WEIR, 'Open MPI': OPEN_MPI, 'Gloo': GLOO}
+COLOURS = {'Weir': WEIR, WITH_WEIR: LIGHT, 'Open MPI': OPEN_MPI, 'Gloo': GLOO}
 TCP_LEAST = 0.95  # of the link: with less the switch slows the others down
 GIVE_UP = 1.4  # an algorithm so much slower than the best of the others is not repeated
 FORGET = ((4 << 20, 1.25), (256 << 10, 3.0))  # from this size on so much slower: not tried with larger ones
+PLAIN = ('Open MPI', 'default')  # is measured with all sizes: Weir through MPI is compared with it
 MIB = 1 << 20
 LINK_AIM = 0.95  # from 1 MiB on
 SPEED_AIM = 1.7  # 8 hosts, from 1 MiB on
+MPI_COST_AIM = 0.03  # more than libweir takes, through MPI, from 1 MiB on
+MPI_SPEED_AIM = 1.7  # x plain Open MPI, AllReduce of 8 hosts, from 16 KiB on
+MPI_SPEED_LEAST = 16 << 10
 
 
 class Wrong(RackError):
@@ -57,13 +62,12 @@ def options(words=None):
     parser.add_argument('--hosts', nargs='+', type=int, default=[2, 4, 8], metavar='N')
     parser.add_argument('--sizes', nargs='+', type=size, metavar='BYTES',
                         help='of AllReduce, and of the others; 4 .. 64M by 4, and 4K .. 16M by 16')
-    parser.add_argument('--collectives', nargs='+', default=('allreduce',) + OTHERS,
-                        choices=('allreduce',) + OTHERS, metavar='C',
-                        help='allreduce, reducescatter, allgather, alltoall (all)')
+    parser.add_argument('--collectives', nargs='+', default=list(COLLECTIVES), choices=list(COLLECTIVES), metavar='C',
+                        help=', '.join(COLLECTIVES) + ' (all)')
     parser.add_argument('--rate', type=int, default=200, metavar='MBIT',
                         help='of the links, Mbit/s each way (200)')
     parser.add_argument('--repeat', type=int, metavar='N', help='repetitions (5; 3 above 1 MiB)')
-    parser.add_argument('--only-weir', action='store_true', help='leave the others out')
+    parser.add_argument('--only-weir', action='store_true', help='libweir alone')
     parser.add_argument('--settings', default=SETTINGS, metavar='FILE',
                         help='of the switch and the job (apps/compare/settings.json)')
     add_outputs(parser)
@@ -98,25 +102,34 @@ def share(point, rate):
 
 
 def rows(points):
-    """Points that belong together: [{'hosts', 'collective', 'bytes', 'weir', 'best', 'ratio'}]. weir, best (of the
-    others): points or None. ratio: how many times faster Weir is."""
+    """Points that belong together: [{'hosts', 'collective', 'bytes', 'weir', 'mpi', 'plain', 'best', 'ratio',
+    'mpi_ratio'}]. weir: by libweir; mpi: Weir through Open MPI; plain: Open MPI's default choice; best: of the systems
+    without Weir; these are points or None. ratio, mpi_ratio: how many times faster weir is than best, and mpi than
+    plain."""
     found = {}
     for point in points:
         key = (point['hosts'], point['collective'], point['bytes'])
-        row = found.setdefault(key, dict(zip(('hosts', 'collective', 'bytes'), key),
-                                         weir=None, best=None, ratio=None))
-        place = 'weir' if point['system'] == 'Weir' else 'best'
+        row = found.setdefault(key, dict(zip(('hosts', 'collective', 'bytes'), key), weir=None, mpi=None, plain=None,
+                                         best=None, ratio=None, mpi_ratio=None))
+        place = {'Weir': 'weir', WITH_WEIR: 'mpi'}.get(point['system'], 'best')
         if row[place] is None or point['us'] < row[place]['us']:
             row[place] = point
+        if (point['system'], point['algorithm']) == PLAIN:
+            row['plain'] = point
     for row in found.values():
-        if row['weir'] and row['best']:
-            row['ratio'] = row['best']['us'] / row['weir']['us']
+        for name, fast, slow in (('ratio', 'weir', 'best'), ('mpi_ratio', 'mpi', 'plain')):
+            if row[fast] and row[slow]:
+                row[name] = row[slow]['us'] / row[fast]['us']
     return list(found.values())
 
 
 def which(point):
     return '-' if point is None else point['system'] if point['algorithm'] == 'default' else \
         '%(system)s, %(algorithm)s' % point
+
+
+def times(ratio, none='-'):
+    return none if ratio is None else '%.2f' % ratio
 
 
 def lines(points, rate):
@@ -132,30 +145,54 @@ def lines(points, rate):
     for row in rows(points):
         groups.setdefault('%(collective)s, %(hosts)d hosts' % row, []).append(
             (size_text(row['bytes']),) + cells(row['weir']) + cells(row['best']) +
-            (which(row['best']), '-' if row['ratio'] is None else '%.2f' % row['ratio']))
-    return table((('', 'Weir', '', '', 'best other', '', '', '', ''),
-                  ('size', 'time', 'algbw', 'link', 'time', 'algbw', 'link', 'which', 'Weir is'),
-                  ('', '(us)', '(Mbit/s)', '', '(us)', '(Mbit/s)', '', '', '(times)')),
+            (which(row['best']), times(row['ratio'])) +
+            cells(row['mpi'])[0::2] + (times(row['mpi_ratio']),))
+    return table((('', 'Weir', '', '', 'best other', '', '', '', '', WITH_WEIR, '', ''),
+                  ('size', 'time', 'algbw', 'link', 'time', 'algbw', 'link', 'which', 'Weir is', 'time', 'link', 'is'),
+                  ('', '(us)', '(Mbit/s)', '', '(us)', '(Mbit/s)', '', '', '(times)', '(us)', '', '(x plain)')),
                  groups.items(), left=(7,))
 
 
-def last_line(points, rate):
-    """About AllReduce, the most hosts, 1 MiB; else the size next to it."""
-    found = [r for r in rows(points) if r['collective'] == 'allreduce' and r['weir']]
-    if not found:
-        return 'compare: nothing of Weir was measured'
-    most = max(r['hosts'] for r in found)
-    row = min((r for r in found if r['hosts'] == most),
-              key=lambda r: max(r['bytes'] / MIB, MIB / r['bytes']))
-    return 'compare: %d hosts %s: %.2f of the link, %s the best other' % (
-        row['hosts'], size_text(row['bytes']), share(row['weir'], rate),
-        '-.-- x' if row['ratio'] is None else '%.2f x' % row['ratio'])
+def of_most(points, place):
+    """The row of AllReduce with the most hosts and 1 MiB, else the size next to it; None: `place` has none."""
+    found = [r for r in rows(points) if r['collective'] == 'allreduce' and r[place]]
+    most = max((r['hosts'] for r in found), default=0)
+    return min((r for r in found if r['hosts'] == most), default=None,
+               key=lambda r: max(r['bytes'] / MIB, MIB / r['bytes']))
+
+
+def last_lines(points, rate):
+    weir, mpi = of_most(points, 'weir'), of_most(points, 'mpi')
+    said = [] if mpi is None else ['compare: %d hosts %s through MPI: %s x plain Open MPI' % (
+        mpi['hosts'], size_text(mpi['bytes']), times(mpi['mpi_ratio'], '-.--'))]
+    return said + ['compare: nothing of Weir was measured' if weir is None else
+                   'compare: %d hosts %s: %.2f of the link, %s x the best other' % (
+                       weir['hosts'], size_text(weir['bytes']), share(weir['weir'], rate), times(weir['ratio'], '-.--'))]
+
+
+def missed_through_mpi(row):
+    """Its aims that were not met, in words, of all collectives; MPI_SPEED_AIM is AllReduce's, for which alone a switch
+    that computes halves what the links carry."""
+    mpi, plain, name = row['mpi'], row['plain'], '%(hosts)d hosts, %(collective)s, ' % row + size_text(row['bytes'])
+    if mpi is None:
+        return []
+    words, ratio = [], row['mpi_ratio'] or MPI_SPEED_AIM
+    if row['weir'] and row['bytes'] >= MIB and mpi['us'] > (1 + MPI_COST_AIM) * row['weir']['us']:
+        words.append('%s: through MPI %.3f x the time of libweir; the aim is %.2f' % (
+            name, mpi['us'] / row['weir']['us'], 1 + MPI_COST_AIM))
+    if row['bytes'] == 4 and ratio < 1:
+        words.append('%s: through MPI %.1f us; plain Open MPI takes %.1f us' % (name, mpi['us'], plain['us']))
+    if (row['collective'] == 'allreduce' and row['hosts'] >= 8 and row['bytes'] >= MPI_SPEED_LEAST and
+            ratio < MPI_SPEED_AIM):
+        words.append('%s: through MPI %.2f x plain Open MPI; the aim is %.1f' % (name, ratio, MPI_SPEED_AIM))
+    return words
 
 
 def missed(points, rate):
-    """The aims that were not met, in words; AllReduce only."""
+    """The aims that were not met, in words; of libweir, AllReduce only."""
     words = []
     for row in rows(points):
+        words += missed_through_mpi(row)
         if row['collective'] != 'allreduce' or row['weir'] is None:
             continue
         name, reached = '%d hosts, %s' % (row['hosts'], size_text(row['bytes'])), share(row['weir'], rate)
@@ -235,8 +272,7 @@ class Comparison:
 
     def runners(self, collective):
         """(system, algorithm) that know the collective."""
-        return [(s, a) for s in self.systems for a in s.algorithms
-                if collective == 'allreduce' or (s.name != 'Gloo' and a == 'default')]
+        return [(s, a) for s in self.systems for a in s.algorithms.get(collective, ())]
 
     def measure(self, collective, bytes_):
         """Points of one operation, of all systems."""
@@ -252,7 +288,8 @@ class Comparison:
                 slow = self.slow(samples, GIVE_UP)
                 for least, factor in FORGET:
                     if bytes_ >= least:
-                        self.forgotten |= {(collective, r) for r in self.slow(samples, factor)}
+                        self.forgotten |= {(collective, r) for r in self.slow(samples, factor)
+                                           if (r[0].name, r[1]) != PLAIN}
         real = self.order(collective, bytes_)['total'] * 4
         return [{'hosts': self.rack.hosts, 'collective': collective, 'bytes': real, 'type': 'fp32',
                  'system': system.name, 'algorithm': algorithm, 'us': statistics.median(found),
@@ -261,7 +298,7 @@ class Comparison:
     @staticmethod
     def slow(samples, factor):
         """The algorithms that are far from the best of the others."""
-        others = {r: s[0] for r, s in samples.items() if r[0].name != 'Weir'}
+        others = {r: s[0] for r, s in samples.items() if r[0].name not in ('Weir', WITH_WEIR)}
         return {r for r, took in others.items() if took > factor * min(others.values())}
 
     def verify(self, collective):
@@ -286,6 +323,8 @@ class Comparison:
             words += ' Weir %.1f us, %.3f of the link' % (row['weir']['us'], share(row['weir'], self.chosen.rate))
         if row['ratio']:
             words += '; %s %.1f us; %.2f x' % (which(row['best']), row['best']['us'], row['ratio'])
+        if row['mpi']:
+            words += '; through MPI %.1f us; %s x plain' % (row['mpi']['us'], times(row['mpi_ratio']))
         return words
 
 
@@ -294,6 +333,7 @@ def start_systems(rack, programs):
     if 'Open MPI' in programs:
         up += [systems.open_mpi(rack, programs['Open MPI'], algorithm)
                for algorithm in systems.MPI_ALGORITHMS]
+        up.append(systems.WeirByMpi(rack, programs['Open MPI']))
     if 'Gloo' in programs:
         up.append(systems.gloo(rack, programs['Gloo']))
     return up
@@ -310,11 +350,9 @@ def on_rack(chosen, hosts, settings, programs, found, teller):
                 else '; the switch slows the others down'))
         up = start_systems(rack, programs)
         teller.say('%d hosts: up are %s' % (hosts, '; '.join(
-            '%s (%s)' % (system.name, ', '.join(system.algorithms)) for system in up)))
+            '%s (%s)' % (system.name, ', '.join(system.algorithms['allreduce'])) for system in up)))
         one = Comparison(chosen, rack, up)
         for collective in chosen.collectives:
-            if collective != 'allreduce' and hosts != max(chosen.hosts):
-                continue
             teller.say('%d hosts, %s: %d implementations agree, int32 to the last bit' % (
                 hosts, collective, one.verify(collective)))
             for bytes_ in chosen.sizes or (SIZES if collective == 'allreduce' else OTHER_SIZES):
@@ -345,7 +383,7 @@ def run(chosen):
     keep(chosen, found, plots, {'compare.py': text}, teller)
     for words in missed(found['points'], chosen.rate):
         print('compare: aim missed: ' + words)
-    print(last_line(found['points'], chosen.rate))
+    print('\n'.join(last_lines(found['points'], chosen.rate)))
     return 0
 
 

@@ -15,8 +15,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'apps', 'rack'))
 
-from rack import SWITCH_ADDRESS, Rack, RackError, job, tail  # noqa: E402 (the path comes first)
+import mpi  # noqa: E402 (the path comes first)
+from rack import SWITCH_ADDRESS, Rack, RackError, job, tail  # noqa: E402
 
+# What is compared: MPI's name.
+COLLECTIVES = {'allreduce': 'allreduce', 'broadcast': 'bcast', 'reducescatter': 'reduce_scatter_block',
+               'allgather': 'allgather', 'alltoall': 'alltoall'}
+WITH_WEIR = 'Open MPI + Weir'
 JOB = 1
 MTU = 9000
 BURST = 20_000  # bytes that a link may send at once: two frames
@@ -28,8 +33,9 @@ class LimitedRack(Rack):
 
     def __init__(self, build, hosts, rate, settings):
         self.rate = rate
-        super().__init__(build, hosts=hosts, mtu=MTU, changes={'workers': settings.get('workers', {})},
-                         jobs=[job(JOB, hosts, **settings.get('job', {}))])
+        self.job = settings.get('job', {})
+        super().__init__(build, hosts=hosts, mtu=MTU, jobs=[job(JOB, hosts, **self.job)], changes={
+            'workers': settings.get('workers', {}), 'api': {'listen': ['tcp:SWITCH:%d' % mpi.PORT], 'open_jobs': 8}})
 
     def device(self, port):
         # The ring must not bypass the queueing discipline, which has the rate.
@@ -70,13 +76,13 @@ class LimitedRack(Rack):
 class System:
     """One system, up on every host: a socket to each of its ranks.
 
-    name: of the system, as printed. algorithms: names that its ranks know.
+    name: of the system, as printed. algorithms: {collective: names that its ranks know}.
     """
 
     def __init__(self, rack, name, algorithms, start):
         self.rack, self.name, self.algorithms = rack, name, algorithms
         self.path = os.path.join(rack.folder, 'rank-%d.sock' % len(os.listdir(rack.folder)))
-        self.ranks = {}
+        self.ranks, self.measured = {}, set()
         until = time.monotonic() + 60
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.path)
@@ -118,6 +124,7 @@ class System:
 
     def run(self, order, seconds):
         """An order to all ranks. Returns the answers, by rank."""
+        self.measured.add(order['collective'])
         line = ('run %(collective)s %(type)s %(total)d %(algorithm)s %(warmup)d %(iterations)d '
                 '%(seed)d %(check)d\n' % order)
         for link in self.ranks.values():
@@ -135,13 +142,13 @@ class System:
 
 
 def weir(rack):
-    """Weir: a process on each host."""
+    """Weir by libweir: a process on each host."""
     def start(path):
         return [rack.spawn(host, [rack.program(('compare', 'compare-weir')), path, SWITCH_ADDRESS,
                                   rack.address(host), str(JOB), str(host), str(rack.hosts)])
                 for host in range(rack.hosts)]
 
-    return System(rack, 'Weir', ('default',), start)
+    return System(rack, 'Weir', dict.fromkeys(COLLECTIVES, ('default',)), start)
 
 
 def gloo(rack, program):
@@ -153,52 +160,46 @@ def gloo(rack, program):
         return [rack.spawn(host, [program, path, 'eth0', folder, str(host), str(rack.hosts)])
                 for host in range(rack.hosts)]
 
-    return System(rack, 'Gloo', ('ring', 'bcube', 'halving'), start)
+    return System(rack, 'Gloo', {'allreduce': ('ring', 'bcube', 'halving'), 'broadcast': ('default',)}, start)
 
 
-# How mpirun starts its daemon on another host: AGENT ADDRESS COMMAND... No shell stays between them: the daemon has
-# to die with mpirun, as the switch that would carry the end of its connection may be gone.
-AGENT = '''#!/bin/sh
-host=$((${1##*.} - 1))
-shift
-exec setpriv --pdeathsig KILL ip netns exec %s-h$host unshare --uts \\
-	sh -c 'hostname "$1"; shift; exec sh -c "exec $*"' sh weir-h$host "$@"
-'''
 # Open MPI's numbers of AllReduce's algorithms (coll_tuned_allreduce_algorithm).
 MPI_ALGORITHMS = {'default': None, 'ring': 4, 'rabenseifner': 6}
 
 
 def open_mpi(rack, program, algorithm='default'):
-    """Open MPI: mpirun on host 0 and its daemon on each other host."""
-    agent = os.path.join(rack.folder, 'agent')
-    if not os.path.exists(agent):
-        with open(agent, 'w') as file:
-            file.write(AGENT % rack.name)
-        os.chmod(agent, 0o755)
-    name = 'openmpi-' + algorithm
-    temporary = os.path.join(rack.folder, name)
-    os.mkdir(temporary)
-    values = {
-        'plm_rsh_agent': agent, 'plm_rsh_no_tree_spawn': 1, 'pml': 'ob1', 'btl': 'tcp,self',
-        'btl_tcp_if_include': 'eth0', 'oob_tcp_if_include': 'eth0',
-        # Ranks share CPUs: a rank that waits must let the others run.
-        'mpi_yield_when_idle': 1, 'hwloc_base_binding_policy': 'none',
-        'orte_tmpdir_base': temporary, 'orte_leave_session_attached': 1,
-        'rmaps_base_oversubscribe': 1,
-    }
+    """Open MPI, its ranks one on each host."""
+    mca = {}
     if MPI_ALGORITHMS[algorithm] is not None:
-        values.update(coll_tuned_use_dynamic_rules=1,
-                      coll_tuned_allreduce_algorithm=MPI_ALGORITHMS[algorithm])
+        mca = {'coll_tuned_use_dynamic_rules': 1, 'coll_tuned_allreduce_algorithm': MPI_ALGORITHMS[algorithm]}
 
     def start(path):
-        words = ['unshare', '--uts', 'sh', '-c', 'hostname weir-h0; exec "$@"', 'sh', 'mpirun',
-                 '--allow-run-as-root', '--map-by', 'node', '-np', str(rack.hosts), '--host',
-                 ','.join(rack.address(host) + ':1' for host in range(rack.hosts))]
-        for key, value in values.items():
-            words += ['--mca', key, str(value)]
-        return [rack.spawn(0, words + [program, path], name=name)]
+        return [mpi.start(rack, [program, path], hosts=rack.hosts, mca=mca, name='openmpi-' + algorithm).process]
 
-    return System(rack, 'Open MPI', (algorithm,), start)
+    return System(rack, 'Open MPI', {collective: (algorithm,) for collective in COLLECTIVES
+                                     if algorithm == 'default' or collective == 'allreduce'}, start)
+
+
+class WeirByMpi(System):
+    """Open MPI with Weir's component, in a temporary job with the settings of Weir's own."""
+
+    def __init__(self, rack, program):
+        self.mpirun = None
+        super().__init__(rack, WITH_WEIR, dict.fromkeys(COLLECTIVES, ('default',)), lambda path: self._start(path, program))
+
+    def _start(self, path, program):
+        self.mpirun = mpi.start(self.rack, [program, path], hosts=self.rack.hosts, weir='component', name='openmpi-weir',
+                                settings={
+                                    'settings': ' '.join('%s=%s' % pair for pair in self.rack.job.items())})
+        return [self.mpirun.process]
+
+    def close(self):
+        """Raises RackError if a collective that was measured never ran on Weir."""
+        super().close()
+        reports = self.mpirun.reports.values()
+        missing = [c for c in self.measured if not all(report['offloaded'][COLLECTIVES[c]] for report in reports)]
+        if missing or len(reports) != self.rack.hosts:
+            raise self._failed('not on Weir: %s' % (', '.join(missing) or 'a rank without a report'))
 
 
 def compile_others(folder, say):
@@ -214,9 +215,9 @@ def compile_others(folder, say):
         if done.returncode != 0:
             raise RackError('%s\n%s' % (' '.join(words), done.stdout))
 
-    if shutil.which('mpicc') and shutil.which('mpirun'):
+    if shutil.which('mpicc.openmpi') and shutil.which('mpirun.openmpi'):
         made['Open MPI'] = os.path.join(folder, 'compare-openmpi')
-        run('mpicc', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-o', made['Open MPI'], sources['bench.c'],
+        run('mpicc.openmpi', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-o', made['Open MPI'], sources['bench.c'],
             sources['bench_mpi.c'], '-lm')
     if shutil.which('g++') and os.path.exists('/usr/include/gloo/allreduce.h'):
         made['Gloo'] = os.path.join(folder, 'compare-gloo')

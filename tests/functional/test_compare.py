@@ -5,7 +5,6 @@ line from figures that are known; wrong results are found, and nothing stays beh
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import tempfile
 import time
 
 from tap import Skip, case, check, main
+from rack import RackError
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 APPS = os.path.abspath(os.path.join(ROOT, 'apps', 'compare'))
@@ -40,6 +40,8 @@ POINTS = [
     point('Weir', 'default', 1 << 20, 50000.0, hosts=2),
     point('Gloo', 'ring', 1 << 20, 45000.0, hosts=2),
     point('Weir', 'default', 1 << 20, 42000.0, collective='alltoall'),
+    point('Open MPI + Weir', 'default', 4, 85.0), point('Open MPI + Weir', 'default', 1 << 20, 44300.0),
+    point('Open MPI + Weir', 'default', 1 << 20, 43200.0, collective='alltoall'),
 ]
 
 
@@ -51,34 +53,45 @@ def the_table_and_the_last_line_say_what_was_measured():
     row = [line.split() for line in lines if '43000.0' in line]
     # 8388608 bit in 43 ms are 195.08 Mbit/s.
     check(row == [['1', 'MiB', '43000.0', '195', '0.975', '77400.0', '108', '0.542', 'Gloo,', 'ring',
-                   '1.80']], '%s', row)
-    check(any(re.search(r'4 B +100\.0 .* 80\.0 .* Open MPI +0\.80$', line) for line in lines), '%s',
+                   '1.80', '44300.0', '0.947', '2.23']], '%s', row)
+    check(any(re.search(r'4 B +100\.0 .* 80\.0 .* Open MPI +0\.80 +85\.0 +0\.002 +0\.94$', line) for line in lines),
+          '%s', lines)
+    check(any(re.search(r'42000\.0 +200 +0\.999 +- +- +- +- +- +43200\.0 +0\.971 +-$', line) for line in lines), '%s',
           lines)
-    check(any(re.search(r'42000\.0 +200 +0\.999 +- +- +- +- +-$', line) for line in lines), '%s', lines)
-    check(max(len(line) for line in lines) <= 120, 'too wide: %s', lines)
-    last = compare.last_line(POINTS, 200)
-    check(last == 'compare: 8 hosts 1 MiB: 0.98 of the link, 1.80 x the best other', '%s', last)
+    check(any(re.search(r'200000\.0 .* - +- +-$', line) for line in lines), '%s', lines)
+    check(max(len(line) for line in lines) <= 130, 'too wide: %s', lines)
+    last = compare.last_lines(POINTS, 200)
+    check(last == ['compare: 8 hosts 1 MiB through MPI: 2.23 x plain Open MPI',
+                   'compare: 8 hosts 1 MiB: 0.98 of the link, 1.80 x the best other'], '%s', last)
     # Without 1 MiB the size next to it; without the others no ratio.
     few = [p for p in POINTS if p['bytes'] != 1 << 20 and p['system'] == 'Weir']
-    last = compare.last_line(few, 200)
-    check(last == 'compare: 8 hosts 4 MiB: 0.84 of the link, -.-- x the best other', '%s', last)
+    last = compare.last_lines(few, 200)
+    check(last == ['compare: 8 hosts 4 MiB: 0.84 of the link, -.-- x the best other'], '%s', last)
+    last = compare.last_lines([p for p in POINTS if p['algorithm'] != 'default' or 'Weir' in p['system']], 200)
+    check(last[0] == 'compare: 8 hosts 1 MiB through MPI: -.-- x plain Open MPI', '%s', last)
 
 
 @case
 def aims_that_are_missed_are_said():
     words = compare.missed(POINTS, 200)
     check(words == [
+        '8 hosts, allreduce, 4 B: through MPI 85.0 us; plain Open MPI takes 80.0 us',
         '8 hosts, 4 B: 100.0 us; Open MPI takes 80.0 us',
+        '8 hosts, allreduce, 1 MiB: through MPI 1.030 x the time of libweir; the aim is 1.03',
         '8 hosts, 4 MiB: 0.839 of the link; the aim is 0.95',
         '8 hosts, 4 MiB: 1.50 x the best other (Gloo, ring); the aim is 1.7',
         '2 hosts, 1 MiB: 0.839 of the link; the aim is 0.95'], '%s', words)
+    mine = [point('Open MPI + Weir', 'default', bytes_, 1000.0, hosts, collective) for hosts, collective, bytes_ in (
+        (8, 'allreduce', 1 << 12), (8, 'allreduce', 1 << 14), (4, 'allreduce', 1 << 14), (8, 'alltoall', 1 << 14))]
+    words = compare.missed(mine + [dict(p, system='Open MPI', us=1690.0) for p in mine], 200)
+    check(words == ['8 hosts, allreduce, 16 KiB: through MPI 1.69 x plain Open MPI; the aim is 1.7'], '%s', words)
 
 
 class Canned:
     """A system that answers at once."""
 
     def __init__(self, name, us, wrong=0, algorithms=('default',)):
-        self.name, self.us, self.wrong, self.algorithms = name, us, wrong, algorithms
+        self.name, self.us, self.wrong, self.algorithms = name, us, wrong, {'allreduce': algorithms}
         self.orders = []
 
     def run(self, order, _seconds):
@@ -115,6 +128,18 @@ def repetitions_are_interleaved_and_slow_ones_given_up():
 
 
 @case
+def weir_and_plain_open_mpi_are_never_given_up():
+    """What each other is compared with; but a slow one is not repeated, unless it is Weir."""
+    up = [Canned('Weir', {'default': 500}), Canned('Open MPI + Weir', {'default': 600}), Canned('Open MPI', {'default': 400}),
+          Canned('Open MPI', {'ring': 300}, 0, ('ring',)), Canned('Gloo', {'ring': 100}, 0, ('ring',))]
+    one = comparison(*up)
+    for bytes_ in (1 << 20, 1 << 22, 1 << 24):
+        found = [(p['system'], p['algorithm'], len(p['samples_us'])) for p in one.measure('allreduce', bytes_)]
+        check(found == [('Weir', 'default', 3), ('Open MPI + Weir', 'default', 3), ('Open MPI', 'default', 1)] +
+              [('Open MPI', 'ring', 1)] * (bytes_ < 1 << 24) + [('Gloo', 'ring', 3)], '%s', found)
+
+
+@case
 def a_wrong_result_ends_it():
     one = comparison(Canned('Weir', {'default': 50}, wrong=3))
     try:
@@ -144,6 +169,55 @@ def the_checks_of_the_bench_find_other_data():
         rack.stop_switch()
 
 
+def others():
+    """What is measured beside Weir; raises Skip if it is not there."""
+    with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder:
+        made = systems.compile_others(folder, lambda text: print('# ' + text))
+    if len(made) < 2:
+        raise Skip('Open MPI or Gloo is not installed (.ci/install packages.compare)')
+
+
+@case
+def the_checks_find_other_data_of_a_broadcast():
+    order = {'collective': 'broadcast', 'total': 5000, 'algorithm': 'default', 'warmup': 0, 'iterations': 1, 'check': 1}
+    with systems.LimitedRack(BUILD, 2, 1000, {}) as rack:
+        rack.start_switch()
+        weir = systems.weir(rack)
+        for kind in ('fp32', 'int32'):
+            good = weir.run(dict(order, seed=1, type=kind), 20)
+            check([a['wrong'] for a in good] == [0, 0] and good[0]['fingerprint'] == good[1]['fingerprint'], '%s', good)
+        for rank, link in weir.ranks.items():
+            link.send(b'run broadcast int32 5000 default 0 1 %d 1\n' % rank)
+        bad = [weir.answer(weir.ranks[rank], time.monotonic() + 60) for rank in range(2)]
+        check(bad[0]['wrong'] == 0 and bad[1]['wrong'] > 4900, '%s', bad)
+        weir.close()
+        rack.stop_switch()
+
+
+@case
+def a_run_that_offloads_nothing_fails():
+    others()
+    order = {'collective': 'allreduce', 'type': 'fp32', 'total': 5000, 'algorithm': 'default', 'warmup': 0, 'iterations': 1,
+             'seed': 1, 'check': 1}
+    with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder, \
+            systems.LimitedRack(BUILD, 2, 1000, {'job': {'window': 8}}) as rack:
+        rack.start_switch()
+        program = systems.compile_others(folder, lambda text: None)['Open MPI']
+        up = systems.WeirByMpi(rack, program)
+        up.run(order, 60)
+        up.close()
+        rack.job = {'window': 3}  # which the switch refuses
+        up = systems.WeirByMpi(rack, program)
+        up.run(order, 60)
+        try:
+            up.close()
+        except RackError as error:
+            check('Open MPI + Weir: not on Weir: allreduce' in str(error), '%s', error)
+        else:
+            check(False, 'nobody noticed')
+        rack.stop_switch()
+
+
 def play(*words):
     with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder:
         report = os.path.join(folder, 'compare.json')
@@ -159,12 +233,12 @@ def play(*words):
     check(drawn.startswith('<?xml') and drawn.count('<path') > 5, 'no plot')
     last = re.fullmatch(LAST, done.stdout.splitlines()[-1])
     check(last and last.group(1, 2) == ('2', '64 KiB'), 'last line: %s', done.stdout)
-    return found, last
+    return found, last, done.stdout.splitlines()[-2]
 
 
 @case
 def weir_alone_is_measured():
-    found, last = play('--only-weir', '--collectives', 'allreduce')
+    found, last, _ = play('--only-weir', '--collectives', 'allreduce')
     check([(p['system'], p['bytes']) for p in found['points']] == [('Weir', 4), ('Weir', 1 << 16)],
           '%s', found)
     check(0 < float(last.group(3)) <= 1.3 and last.group(4) == '-.--', '%s', last.group(0))
@@ -172,12 +246,13 @@ def weir_alone_is_measured():
 
 @case
 def the_others_are_measured_beside_it():
-    if not (shutil.which('mpicc') and shutil.which('mpirun') and
-            os.path.exists('/usr/include/gloo/allreduce.h')):
-        raise Skip('Open MPI or Gloo is not installed (.ci/install packages.compare)')
-    found, last = play('--collectives', 'allreduce')
-    check({p['system'] for p in found['points']} == {'Weir', 'Open MPI', 'Gloo'}, '%s', found)
+    others()
+    found, last, through = play('--collectives', 'allreduce', 'broadcast')
+    for collective in ('allreduce', 'broadcast'):
+        seen = {p['system'] for p in found['points'] if p['collective'] == collective}
+        check(seen == {'Weir', 'Open MPI', 'Open MPI + Weir', 'Gloo'}, '%s', found)
     check(float(last.group(4)) > 0, '%s', last.group(0))
+    check(re.fullmatch(r'compare: 2 hosts 64 KiB through MPI: \d+\.\d\d x plain Open MPI', through), '%s', through)
 
 
 @case

@@ -67,6 +67,11 @@ def a_program_builds_from_the_build_tree():
         check(call([made], env={'LD_LIBRARY_PATH': library}) == 'linked\n', '%s', found)
 
 
+def mpis():
+    """The MPI libraries whose headers are here, for which plug-ins are built."""
+    return [kind for kind in ('openmpi', 'mpich') if shutil.which('mpicc.' + kind)]
+
+
 def packages(machine=None):
     """The Debian packages, built once and then kept in the build directory: {name: path}. They are
     put where the machine sees them, as name.deb."""
@@ -75,7 +80,8 @@ def packages(machine=None):
     said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb'),
                  '-Doptimization=1', '-Ddebug=false'])
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
-    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'weir'}, '%s', made)
+    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'weir'} |
+          {'weir-' + kind for kind in mpis()}, '%s', made)
     for name, path in made.items() if machine else ():
         shutil.copy(path, os.path.join(machine.folder, name + '.deb'))
     return made
@@ -90,7 +96,7 @@ def the_package_installs_and_leaves_no_trace():
     with Machine() as machine:
         packages(machine)
         said = machine.run(LIST % 'before' + '''
-            dpkg -i /exchange/weir.deb
+            dpkg -i /exchange/weir.deb /exchange/libweir-bin.deb
             weir-switch --version
             weir-switch --check -c /etc/weir/demo.json
             weir-switch --check -c /usr/share/weir/configs/minimal.json
@@ -112,7 +118,7 @@ def the_package_installs_and_leaves_no_trace():
             test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@mine.service
             test ! -e /usr/bin/weir-switch
             test -e /etc/weir/demo.json -a -e /var/lib/weir/demo.state
-            dpkg -P weir
+            dpkg -P weir libweir-bin
             cat /etc/weir/mine.json
             rm /etc/weir/mine.json; rmdir /etc/weir
         ''' + LIST % 'after' + 'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
@@ -132,6 +138,7 @@ def a_host_has_the_library_without_the_switch():
             dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb
             dpkg --verify %s libweir-dev libweir-bin
             weir-perf --version
+            weirctl --version
             mkdir /tmp/x
             make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
             ldconfig -p | grep libweir.so
@@ -141,6 +148,38 @@ def a_host_has_the_library_without_the_switch():
         ''' % (library, library, library) + LIST % 'after' +
                            'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
         check(said.endswith('nothing is left\n'), '%s', said)
+
+
+# Open MPI finds the component without a path, the linker the libraries to preload; neither needs the switch's package.
+MPI = {'openmpi': '''
+            ompi_info --param coll weir --level 9 --parsable | grep coll_weir_min_bytes:help
+            mpirun.openmpi --allow-run-as-root --mca coll_weir_enable 1 --mca coll_weir_verbose 1 --oversubscribe -n 2 /tmp/program
+''', 'mpich': '''
+            mpirun.mpich -genv WEIR_MPI_VERBOSE 1 -genv LD_PRELOAD libweir-mpi-mpich.so -n 2 /tmp/program
+'''}
+PROGRAM = '''
+            echo '#include <mpi.h>
+            int main(void) { return MPI_Init(0, 0) || MPI_Barrier(MPI_COMM_WORLD) || MPI_Finalize(); }' >/tmp/program.c
+            mpicc.%(kind)s -o /tmp/program /tmp/program.c
+            dpkg -i /exchange/weir-%(kind)s.deb
+            dpkg --verify weir-%(kind)s
+            %(run)s
+            dpkg -P weir-%(kind)s
+'''
+
+
+@case
+def mpi_finds_its_plug_in():
+    if not mpis():
+        raise Skip('no MPI is installed (.ci/install packages.mpi)')
+    packages()
+    with Machine() as machine:
+        packages(machine)
+        said = machine.run('ip link set lo up\n' + LIST % 'before' +
+                           ''.join(PROGRAM % {'kind': kind, 'run': MPI[kind]} for kind in mpis()) + LIST % 'after' +
+                           'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
+        check(said.endswith('nothing is left\n'), '%s', said)
+        check(said.count('weir: rank 0: offloaded 0 of ') == len(mpis()), '%s', said)
 
 
 SERVICE = '''

@@ -20,6 +20,7 @@ from reference import ROOTED, Exactly, collective, receive_count, receives_data
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BLOCK = 64
+MPIRUN = shutil.which('mpirun.openmpi') or shutil.which('mpirun')  # beside MPICH's, Debian gives it this name
 
 
 def both_have(name, kind, op):
@@ -28,7 +29,7 @@ def both_have(name, kind, op):
 
 def mpi(rack, ranks, paths):
     run = subprocess.run(
-        ['mpirun', '--allow-run-as-root', '--oversubscribe', '-n', str(ranks), '--mca', 'btl', 'self,vader',
+        [MPIRUN, '--allow-run-as-root', '--oversubscribe', '-n', str(ranks), '--mca', 'btl', 'self,vader',
          '--mca', 'mpi_yield_when_idle', '1', '--mca', 'op', '^avx', sys.executable, os.path.join(HERE, 'mpi_rank.py'), paths],
         cwd=rack.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
         check=False, env={k: v for k, v in os.environ.items() if not k.startswith('WEIR_')})
@@ -45,7 +46,7 @@ def same(kind, wanted, ours, theirs):
 
 
 def compare(ranks):
-    if not shutil.which('mpirun'):
+    if not MPIRUN:
         raise Skip('Open MPI (openmpi-bin) is not installed')
     draw = seed()
     plan = Plan(ranks, draw.getrandbits(32))

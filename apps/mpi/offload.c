@@ -1,0 +1,789 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/mpi/offload.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "apps/mpi/offload_priv.h"
+
+struct offload_front front;
+struct offload_settings settings;
+_Thread_local unsigned int inside;
+
+/*
+ * Two locks. The registry's protects the list of communicators and their references; no MPI function is called with it. The
+ * engine's protects operations and openings. MPI is called with it, though never to wait, and MPI's progress may call the core
+ * again in the same thread: then offload_progress() finds the lock taken and returns, and the creation and release of
+ * communicators need the registry alone.
+ */
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER, engine = PTHREAD_MUTEX_INITIALIZER;
+static struct offload_comm *comms; /* registry */
+static struct offload_comm *actives; /* engine */
+static _Atomic unsigned int busy; /* active communicators */
+static bool started, finalized;
+
+#define PROGRESS_BUSY_NS 10000
+#define SPIN_NS          200000 /* how long a wait for a step polls before it sleeps between polls */
+/*
+ * A blocking call on Weir lets MPI work after WAIT_MS. If MPI had work, its next turn is at once, and the one after that
+ * after WAIT_MS; otherwise its turns are WAIT_MS_MAX apart. Shorter turns cost more than they bring: libweir's
+ * progress changes threads each time.
+ */
+#define WAIT_MS        4
+#define WAIT_MS_MAX    8
+#define SLEEP_NS       50000
+#define TAG_FAILURE    0x4000 /* from a leader to the ranks of its host; other tags are below */
+#define IDLE_MAX       16 /* communicators that one call of offload_progress() lets go */
+#define FAILURE_PASSES 64 /* the rank looks for it once in so many passes */
+
+#define NO_MEMORY      "no memory"
+#define NO_COPY        "no memory for a copy of the data, or MPI could not make the copy"
+#define NOT_OPENED     "MPI had no memory or no communicator to open it with"
+
+void
+offload_init(const struct offload_front *front_, const struct offload_settings *settings_)
+{
+	front = *front_;
+	settings = *settings_;
+	started = true;
+}
+
+bool
+offload_inside(void)
+{
+	return inside > 0;
+}
+
+static uint64_t
+now_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Let MPI work. True: it had work, so more of it is due soon. CPU time tells, since MPI may also give the CPU away. */
+static bool
+mpi_progress(void)
+{
+	uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	inside++;
+	front.progress();
+	inside--;
+	return now_ns(CLOCK_THREAD_CPUTIME_ID) - start > PROGRESS_BUSY_NS;
+}
+
+/* Between two looks at something that MPI, another thread or libweir completes. start: when the wait began. */
+static void
+wait_a_little(uint64_t start)
+{
+	const struct timespec short_sleep = {.tv_nsec = SLEEP_NS};
+
+	if (mpi_progress() || now_ns(CLOCK_MONOTONIC) - start < SPIN_NS)
+		sched_yield();
+	else
+		nanosleep(&short_sleep, NULL);
+}
+
+/* Communicators */
+
+struct offload_comm *
+offload_comm_create(MPI_Comm mpi)
+{
+	struct offload_comm *comm;
+	int inter = 1, size = 0, length;
+
+	if (!started || finalized || PMPI_Comm_test_inter(mpi, &inter) != MPI_SUCCESS || inter ||
+		PMPI_Comm_size(mpi, &size) != MPI_SUCCESS || size < 2)
+		return NULL;
+	comm = calloc(1, sizeof(*comm));
+	if (comm == NULL)
+		return NULL;
+	PMPI_Comm_rank(mpi, &comm->rank);
+	PMPI_Comm_get_name(mpi, comm->name, &length);
+	if (comm->name[0] == '\0')
+		strcpy(comm->name, "a communicator");
+	comm->comm = mpi;
+	comm->size = size;
+	comm->references = 1;
+	comm->last = &comm->first;
+	comm->local[0] = comm->local[1] = comm->private_comm = MPI_COMM_NULL;
+	pthread_mutex_lock(&registry);
+	comm->next = comms;
+	if (comms != NULL)
+		comms->previous = comm;
+	comms = comm;
+	pthread_mutex_unlock(&registry);
+	return comm;
+}
+
+static void
+mpi_comm_free(MPI_Comm *comm)
+{
+	if (*comm != MPI_COMM_NULL)
+		INSIDE(PMPI_Comm_free(comm));
+	*comm = MPI_COMM_NULL;
+}
+
+/* Give back what the opening got. */
+static void
+comm_close(struct offload_comm *comm)
+{
+	weir_close(comm->weir);
+	comm->weir = NULL;
+	/* A failed communicator may have left local steps without an end. */
+	if (atomic_load(&comm->state) != COMM_FAILED) {
+		mpi_comm_free(&comm->local[0]);
+		mpi_comm_free(&comm->local[1]);
+	}
+	mpi_comm_free(&comm->private_comm);
+	layout_free(&comm->layout);
+}
+
+static void
+comm_reference(struct offload_comm *comm)
+{
+	pthread_mutex_lock(&registry);
+	comm->references++;
+	pthread_mutex_unlock(&registry);
+}
+
+void
+offload_comm_release(struct offload_comm *comm)
+{
+	bool last = false;
+
+	if (comm == NULL)
+		return;
+	pthread_mutex_lock(&registry);
+	if (--comm->references == 0) {
+		last = true;
+		*(comm->previous != NULL ? &comm->previous->next : &comms) = comm->next;
+		if (comm->next != NULL)
+			comm->next->previous = comm->previous;
+	}
+	pthread_mutex_unlock(&registry);
+	if (!last)
+		return;
+	if (!finalized)
+		comm_close(comm);
+	free(comm);
+}
+
+void
+offload_finalize(void)
+{
+	if (!started || finalized)
+		return;
+	report_finalize();
+	/* Nothing is in progress any more, and no other thread calls MPI. */
+	finalized = true;
+	for (struct offload_comm *comm = comms; comm != NULL; comm = comm->next) {
+		comm_close(comm);
+		atomic_store(&comm->state, COMM_OFF);
+	}
+}
+
+/* Steps */
+
+static int
+weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
+	struct weir_request **request)
+{
+	enum weir_dtype dtype = plan->form.dtype;
+	enum weir_op op = plan->form.op;
+	unsigned int root = (unsigned int)step->root;
+	const void *send = step->send;
+	void *recv = step->recv;
+	size_t count = step->count;
+
+	switch (step->collective) {
+	case OFFLOAD_ALLREDUCE: return weir_iallreduce(weir, send, recv, count, dtype, op, request);
+	case OFFLOAD_REDUCE: return weir_ireduce(weir, send, recv, count, dtype, op, root, request);
+	case OFFLOAD_REDUCE_SCATTER_BLOCK:
+		return weir_ireducescatter(weir, send, recv, count, dtype, op, request);
+	case OFFLOAD_BCAST: return weir_ibroadcast(weir, send, recv, count, dtype, root, request);
+	case OFFLOAD_SCATTER: return weir_iscatter(weir, send, recv, count, dtype, root, request);
+	case OFFLOAD_GATHER: return weir_igather(weir, send, recv, count, dtype, root, request);
+	case OFFLOAD_ALLGATHER: return weir_iallgather(weir, send, recv, count, dtype, request);
+	case OFFLOAD_ALLTOALL: return weir_ialltoall(weir, send, recv, count, dtype, request);
+	case OFFLOAD_BARRIER: return weir_ibarrier(weir, request);
+	case OFFLOAD_COLLECTIVES: break;
+	}
+	return -EINVAL;
+}
+
+static int
+local_start(struct offload_op *op, const struct step *step)
+{
+	const struct offload_comm *comm = op->comm;
+	MPI_Comm on = comm->local[step->last];
+	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
+	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
+	const void *send = comm->layout.local == step->root && step->send == step->recv
+		? MPI_IN_PLACE
+		: step->send;
+
+	if (step->kind == STEP_SEND)
+		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
+	if (step->kind == STEP_RECV)
+		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
+	switch (step->collective) {
+	case OFFLOAD_REDUCE:
+		return PMPI_Ireduce(
+			send, step->recv, count, type, op->plan.op, step->root, on, &op->request);
+	case OFFLOAD_BCAST:
+		return PMPI_Ibcast(step->recv, count, type, step->root, on, &op->request);
+	case OFFLOAD_GATHER:
+		return PMPI_Igather(
+			send, count, type, step->recv, count, type, step->root, on, &op->request);
+	case OFFLOAD_SCATTER:
+		return PMPI_Iscatter(step->send, count, type, step->recv, count, type, step->root,
+			on, &op->request);
+	case OFFLOAD_BARRIER: return PMPI_Ibarrier(on, &op->request);
+	case OFFLOAD_ALLREDUCE:
+	case OFFLOAD_REDUCE_SCATTER_BLOCK:
+	case OFFLOAD_ALLGATHER:
+	case OFFLOAD_ALLTOALL:
+	case OFFLOAD_COLLECTIVES: break;
+	}
+	return MPI_ERR_INTERN;
+}
+
+/* Errors */
+
+/*
+ * The communicator fails, by an error of this rank or, on a rank without a handle, by its leader's. Every error after the
+ * decision to run a call on Weir comes here, since the rank's next call would meet the others' current one. Under the
+ * engine's lock. Returns the code.
+ */
+static int
+comm_fail(struct offload_comm *comm, enum offload_collective collective, const char *text)
+{
+	if (comm->error != MPI_SUCCESS)
+		return comm->error;
+	comm->error = error_code("Weir: %s on %s, job %s: %s", collective_text(collective),
+		comm->name, comm->job[0] != '\0' ? comm->job : "none", text);
+	snprintf(comm->failure, sizeof(comm->failure), "%s", text);
+	atomic_store(&comm->state, COMM_FAILED);
+	/* The ranks of this host wait for a last step that will not come. */
+	if (comm->layout.local == 0 && comm->local[0] != MPI_COMM_NULL)
+		for (int to = 1; to < comm->layout.locals; to++) {
+			MPI_Request request;
+
+			INSIDE(PMPI_Isend(comm->failure, sizeof(comm->failure), MPI_CHAR, to,
+				TAG_FAILURE, comm->local[0], &request));
+			INSIDE(PMPI_Request_free(&request));
+		}
+	return comm->error;
+}
+
+/* This rank misses an opening or an operation that the others count, wherever that one runs. As comm_fail(). */
+static int
+comm_lose(struct offload_comm *comm, enum offload_collective collective, const char *text)
+{
+	atomic_store(&comm->lost, true);
+	return comm_fail(comm, collective, text);
+}
+
+/* Has this rank's leader failed? */
+static void
+comm_look_for_failure(struct offload_comm *comm, enum offload_collective collective)
+{
+	char text[sizeof(comm->failure)];
+	int found = 0;
+
+	if (comm->layout.local == 0 || comm->local[0] == MPI_COMM_NULL ||
+		comm->passes++ % FAILURE_PASSES != 0 || atomic_load(&comm->state) != COMM_ON)
+		return;
+	if (INSIDE(PMPI_Iprobe(0, TAG_FAILURE, comm->local[0], &found, MPI_STATUS_IGNORE)) ==
+			MPI_SUCCESS &&
+		found &&
+		INSIDE(PMPI_Recv(text, sizeof(text), MPI_CHAR, 0, TAG_FAILURE, comm->local[0],
+			MPI_STATUS_IGNORE)) == MPI_SUCCESS)
+		comm_fail(comm, collective, text);
+}
+
+/* The engine: operations in progress */
+
+/* Operations start their steps of one kind in the order of the calls, which is the same on all ranks. */
+enum { GATE_FIRST = 1, GATE_LAST = 2, GATE_WEIR = 4, GATE_PRIVATE = 8 };
+
+static unsigned int
+gate_of(const struct step *step)
+{
+	switch (step->kind) {
+	case STEP_LOCAL: return step->last ? GATE_LAST : GATE_FIRST;
+	case STEP_WEIR: return GATE_WEIR;
+	case STEP_PRIVATE: return GATE_PRIVATE;
+	case STEP_SEND:
+	case STEP_RECV: break; /* they have tags */
+	}
+	return 0;
+}
+
+/* The code of a step's call, 0 or an error of libweir or MPI, as an MPI error code. */
+static int
+step_code(struct offload_op *op, const struct step *step, int code)
+{
+	if (code == 0 || step->kind == STEP_PRIVATE)
+		return code;
+	return comm_fail(op->comm, op->call.collective,
+		step->kind == STEP_WEIR ? weir_last_error(op->comm->weir)
+					: "MPI failed inside the host");
+}
+
+static int
+step_start(struct offload_op *op, const struct step *step)
+{
+	return step_code(op, step,
+		step->kind == STEP_WEIR ? weir_start(op->comm->weir, &op->plan, step, &op->weir)
+			: step->kind == STEP_PRIVATE ? INSIDE(private_start(op))
+						     : INSIDE(local_start(op, step)));
+}
+
+static int
+step_test(struct offload_op *op, const struct step *step, bool *done)
+{
+	int code, flag = 0;
+
+	if (step->kind == STEP_WEIR)
+		return step_code(op, step, weir_test(&op->weir, done));
+	code = INSIDE(PMPI_Test(&op->request, &flag, MPI_STATUS_IGNORE));
+	*done = flag;
+	return step_code(op, step, code);
+}
+
+/*
+ * Start and test steps until one has not ended; never waits. gates: what earlier operations have not started yet; testing: none
+ * of them waits for Weir.
+ */
+static void
+op_advance(struct offload_op *op, unsigned int *gates, bool *testing)
+{
+	while (!op->done && op->error == MPI_SUCCESS && op->at < op->plan.n) {
+		const struct step *step = &op->plan.steps[op->at];
+		bool done = false;
+
+		if (!op->in_progress) {
+			if (*gates & gate_of(step))
+				break;
+			op->error = step_start(op, step);
+			if (op->error != MPI_SUCCESS)
+				break;
+			op->in_progress = true;
+		}
+		/* Weir completes operations in their order, so the first one's test is enough, and moves all. */
+		if (step->kind == STEP_WEIR && !*testing)
+			break;
+		op->error = step_test(op, step, &done);
+		if (op->error == MPI_SUCCESS && !done) {
+			*testing &= step->kind != STEP_WEIR;
+			break;
+		}
+		op->in_progress = op->error != MPI_SUCCESS && step->kind != STEP_WEIR;
+		op->at += op->error == MPI_SUCCESS;
+	}
+	for (unsigned int i = op->at + op->in_progress; i < op->plan.n; i++)
+		*gates |= gate_of(&op->plan.steps[i]);
+	if (op->error != MPI_SUCCESS) {
+		op->done = true;
+	} else if (op->at == op->plan.n) {
+		op->error = plan_unpack(&op->plan);
+		op->done = true;
+	}
+}
+
+/* Does this operation, which Weir could have, run on Weir? If not, a nonblocking one may have to run on the private one. */
+static bool
+on_weir(const struct offload_comm *comm, enum comm_state state, const struct offload_call *call,
+	const struct facts *facts)
+{
+	if (state == COMM_FAILED && atomic_load(&comm->lost))
+		return true;
+	return (state == COMM_ON || state == COMM_FAILED) && call_fits(comm, call, facts);
+}
+
+static void
+op_plan(struct offload_op *op, enum comm_state state)
+{
+	struct offload_comm *comm = op->comm;
+	struct facts facts;
+	bool offloaded =
+		call_facts(comm, &op->call, &facts) && on_weir(comm, state, &op->call, &facts);
+
+	op->planned = true;
+	/* Open MPI does not tell all ranks of such a call: it must not count. */
+	if (facts.nothing)
+		return;
+	op->number = comm->operations++;
+	count_call(op->call.collective, offloaded);
+	if (!offloaded) {
+		op->plan.n = 1;
+		op->plan.steps[0] = (struct step){.kind = STEP_PRIVATE};
+		return;
+	}
+	op->error = comm->error;
+	if (op->error == MPI_SUCCESS &&
+		(plan_make(&op->plan, comm, &op->call, &facts) != MPI_SUCCESS ||
+			plan_pack(&op->plan) != MPI_SUCCESS))
+		op->error = comm_fail(comm, op->call.collective, NO_COPY);
+}
+
+/* Advance a communicator. Operations that ended go from its list to *ended. True: nothing is in progress any more. */
+static bool
+comm_advance(struct offload_comm *comm, struct offload_op ***ended)
+{
+	unsigned int gates = 0;
+	bool testing = true;
+	enum comm_state state = atomic_load(&comm->state), opening = COMM_OPENING;
+
+	if (comm->opening != NULL) {
+		if (!opening_advance(&comm->opening, &state))
+			return false;
+		if (state == COMM_FAILED)
+			comm_lose(comm, comm->first->call.collective, NOT_OPENED);
+		if (comm->error != MPI_SUCCESS)
+			state = COMM_FAILED;
+	}
+	if (comm->first != NULL)
+		comm_look_for_failure(comm, comm->first->call.collective);
+	for (struct offload_op **link = &comm->first, *op; (op = *link) != NULL;) {
+		if (!op->planned)
+			op_plan(op, state);
+		/* Weir ends its operations itself. */
+		if (atomic_load(&comm->state) == COMM_FAILED && op->weir == NULL &&
+			op->error == MPI_SUCCESS && op->plan.steps[0].kind != STEP_PRIVATE)
+			op->error = comm->error;
+		op_advance(op, &gates, &testing);
+		if (!op->done) {
+			link = &op->next;
+			continue;
+		}
+		*link = op->next;
+		op->next = NULL;
+		**ended = op;
+		*ended = &op->next;
+	}
+	/* Not earlier: a blocking call in another thread must not get ahead of those that waited. */
+	atomic_compare_exchange_strong(&comm->state, &opening, state);
+	comm->last = &comm->first;
+	while (*comm->last != NULL)
+		comm->last = &(*comm->last)->next;
+	return comm->first == NULL;
+}
+
+static void
+op_destroy(struct offload_op *op)
+{
+	/* Local steps of a communicator that failed may still write there. */
+	if (!op->in_progress)
+		plan_end(&op->plan);
+	if (op->kept[0])
+		PMPI_Type_free(&op->call.send_type);
+	if (op->kept[1])
+		PMPI_Type_free(&op->call.recv_type);
+	free(op);
+}
+
+/* Tell the owners, without a lock, and let go. Returns the number of operations. */
+static int
+ops_end(struct offload_op *ended)
+{
+	struct offload_op *next;
+	int n = 0;
+
+	for (struct offload_op *op = ended; op != NULL; op = next, n++) {
+		struct offload_comm *comm = op->comm;
+		void (*tell)(void *, int);
+		bool freed;
+
+		next = op->next;
+		pthread_mutex_lock(&engine);
+		tell = op->ended;
+		pthread_mutex_unlock(&engine);
+		if (tell != NULL)
+			tell(op->context, op->error);
+		pthread_mutex_lock(&engine);
+		freed = op->freed;
+		atomic_store(&op->told, true);
+		pthread_mutex_unlock(&engine);
+		if (freed)
+			op_destroy(op);
+		offload_comm_release(comm);
+	}
+	return n;
+}
+
+/* Under the lock. */
+static void
+comm_activate(struct offload_comm *comm)
+{
+	if (comm->active)
+		return;
+	comm->active = true;
+	comm->next_active = actives;
+	actives = comm;
+	comm_reference(comm);
+	atomic_fetch_add(&busy, 1);
+}
+
+int
+offload_progress(void)
+{
+	struct offload_op *ended = NULL, **last = &ended;
+	struct offload_comm *idle[IDLE_MAX];
+	unsigned int n = 0;
+
+	if (atomic_load_explicit(&busy, memory_order_relaxed) == 0 ||
+		pthread_mutex_trylock(&engine) != 0)
+		return 0;
+	for (struct offload_comm **link = &actives, *comm; (comm = *link) != NULL;) {
+		/* What is let go is not in a list: its next_active may change once the lock is free. */
+		if (!comm_advance(comm, &last) || n == IDLE_MAX) {
+			link = &comm->next_active;
+			continue;
+		}
+		*link = comm->next_active;
+		comm->active = false;
+		idle[n++] = comm;
+		atomic_fetch_sub(&busy, 1);
+	}
+	pthread_mutex_unlock(&engine);
+	while (n > 0)
+		offload_comm_release(idle[--n]);
+	return ended != NULL ? ops_end(ended) : 0;
+}
+
+/* Calls */
+
+/* Until the communicator has been opened, or not. Only in blocking calls. */
+static enum comm_state
+comm_open(struct offload_comm *comm, enum offload_collective collective)
+{
+	struct opening *opening;
+	enum comm_state state;
+	uint64_t start = now_ns(CLOCK_MONOTONIC);
+
+	for (;;) {
+		pthread_mutex_lock(&engine);
+		state = atomic_load(&comm->state);
+		if (state == COMM_UNKNOWN || state == COMM_LATER)
+			atomic_store(&comm->state, COMM_OPENING);
+		pthread_mutex_unlock(&engine);
+		if (state != COMM_OPENING)
+			break;
+		offload_progress();
+		wait_a_little(start);
+	}
+	if (state != COMM_UNKNOWN && state != COMM_LATER)
+		return state;
+	opening = opening_begin(comm, true);
+	while (!opening_advance(&opening, &state))
+		wait_a_little(start);
+	pthread_mutex_lock(&engine);
+	if (state == COMM_FAILED)
+		comm_lose(comm, collective, NOT_OPENED);
+	else
+		atomic_store(&comm->state, state);
+	pthread_mutex_unlock(&engine);
+	return state;
+}
+
+static int
+run_failed(struct offload_comm *comm, const struct offload_call *call, const char *text)
+{
+	int error;
+
+	pthread_mutex_lock(&engine);
+	error = comm_fail(comm, call->collective, text);
+	pthread_mutex_unlock(&engine);
+	return error;
+}
+
+/* One rank on each host: the call is one operation of Weir. */
+static int
+run_alone(struct offload_comm *comm, const struct offload_call *call, const struct facts *facts)
+{
+	struct plan plan;
+	struct weir_request *request = NULL;
+	unsigned int wait_ms = WAIT_MS;
+	bool done = false;
+	int code, error = plan_make(&plan, comm, call, facts);
+
+	if (error != MPI_SUCCESS)
+		return run_failed(comm, call, NO_COPY);
+	if (plan_pack(&plan) != MPI_SUCCESS) {
+		error = run_failed(comm, call, NO_COPY);
+	} else {
+		code = weir_start(comm->weir, &plan, &plan.steps[0], &request);
+		while (code == 0 && !done) {
+			code = weir_wait_for(&request, wait_ms, &done);
+			if (code == 0 && !done)
+				wait_ms = mpi_progress() ? 0 : wait_ms == 0 ? WAIT_MS : WAIT_MS_MAX;
+		}
+		error = code == 0 ? plan_unpack(&plan)
+				  : run_failed(comm, call, weir_last_error(comm->weir));
+	}
+	plan_end(&plan);
+	return error;
+}
+
+static struct offload_op *
+op_append(struct offload_comm *comm, const struct offload_call *call, void (*ended)(void *, int),
+	void *context)
+{
+	struct offload_op *op = calloc(1, sizeof(*op));
+
+	if (op == NULL)
+		return NULL;
+	op->comm = comm;
+	op->call = *call;
+	op->ended = ended;
+	op->context = context;
+	op->request = MPI_REQUEST_NULL;
+	comm_reference(comm);
+	*comm->last = op;
+	comm->last = &op->next;
+	comm_activate(comm);
+	return op;
+}
+
+int
+offload_run(struct offload_comm *comm, const struct offload_call *call)
+{
+	struct facts facts;
+	enum comm_state state;
+	struct offload_op *op;
+	int error;
+
+	if (comm == NULL || inside > 0)
+		return OFFLOAD_MPI;
+	state = atomic_load_explicit(&comm->state, memory_order_acquire);
+	if (state == COMM_OFF || !call_facts(comm, call, &facts)) {
+		count_call(call->collective, false);
+		return OFFLOAD_MPI;
+	}
+	if (facts.nothing)
+		return MPI_SUCCESS;
+	if (state < COMM_ON)
+		state = comm_open(comm, call->collective);
+	if (!on_weir(comm, state, call, &facts)) {
+		count_call(call->collective, false);
+		return OFFLOAD_MPI;
+	}
+	if (state == COMM_FAILED)
+		return comm->error;
+	if (comm->layout.alone) {
+		count_call(call->collective, true);
+		return run_alone(comm, call, &facts);
+	}
+	pthread_mutex_lock(&engine);
+	op = op_append(comm, call, NULL, NULL);
+	error = op != NULL ? MPI_SUCCESS : comm_lose(comm, call->collective, NO_MEMORY);
+	pthread_mutex_unlock(&engine);
+	if (op == NULL)
+		return error;
+	offload_op_wait(op);
+	error = op->error;
+	offload_op_free(op);
+	return error;
+}
+
+/* The program may free derived datatypes while the operation needs them. */
+static void
+op_keep_types(struct offload_op *op)
+{
+	MPI_Datatype *types[] = {&op->call.send_type, &op->call.recv_type};
+
+	if (front.keeps_types)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (op->call.collective != OFFLOAD_BARRIER && *types[i] != MPI_DATATYPE_NULL &&
+			!mpi_type_named(*types[i]))
+			op->kept[i] = PMPI_Type_dup(*types[i], types[i]) == MPI_SUCCESS;
+}
+
+int
+offload_start(struct offload_comm *comm, const struct offload_call *call,
+	void (*ended)(void *context, int error), void *context, struct offload_op **op)
+{
+	struct offload_op *gone = NULL, **last = &gone;
+	struct facts facts;
+	enum comm_state state;
+	int error = OFFLOAD_MPI;
+
+	*op = NULL;
+	if (comm == NULL || inside > 0)
+		return OFFLOAD_MPI;
+	state = atomic_load_explicit(&comm->state, memory_order_acquire);
+	if ((state == COMM_OFF && !comm->privately) || !call_facts(comm, call, &facts)) {
+		count_call(call->collective, false);
+		return OFFLOAD_MPI;
+	}
+	pthread_mutex_lock(&engine);
+	state = atomic_load(&comm->state);
+	if (state == COMM_UNKNOWN && !facts.nothing) {
+		comm->opening = opening_begin(comm, false);
+		comm->privately = true;
+		atomic_store(&comm->state, COMM_OPENING);
+		if (comm->opening == NULL)
+			comm_lose(comm, call->collective, NOT_OPENED);
+	}
+	if (facts.nothing || comm->privately || on_weir(comm, state, call, &facts)) {
+		*op = op_append(comm, call, ended, context);
+		error = *op != NULL     ? MPI_SUCCESS
+			: facts.nothing ? MPI_ERR_NO_MEM
+					: comm_lose(comm, call->collective, NO_MEMORY);
+	}
+	if (*op != NULL) {
+		op_keep_types(*op);
+		/* Its Weir operation starts here, if it can: the next call may be a blocking one. */
+		comm_advance(comm, &last);
+	}
+	pthread_mutex_unlock(&engine);
+	if (error == OFFLOAD_MPI)
+		count_call(call->collective, false);
+	ops_end(gone);
+	return error;
+}
+
+void
+offload_op_wait(struct offload_op *op)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC);
+
+	for (offload_progress(); !atomic_load(&op->told); offload_progress())
+		wait_a_little(start);
+}
+
+void
+offload_op_free(struct offload_op *op)
+{
+	bool told;
+
+	if (op == NULL)
+		return;
+	pthread_mutex_lock(&engine);
+	told = atomic_load(&op->told);
+	op->freed = true;
+	op->ended = NULL;
+	pthread_mutex_unlock(&engine);
+	if (told)
+		op_destroy(op);
+}
+
+bool
+offload_could(const struct offload_comm *comm, const struct offload_call *call)
+{
+	struct facts facts;
+
+	return comm != NULL && call_facts(comm, call, &facts);
+}

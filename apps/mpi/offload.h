@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MPI's collectives on Weir: what the Open MPI component and the preload library share. It is compiled once for each
+ * MPI, against mpi.h and weir.h alone, and calls MPI by its PMPI_ names.
+ *
+ * A *front end* receives the program's calls and hands them to the core. The core decides whether Weir runs the call,
+ * opens handles, runs the call, and reports errors. If the core answers OFFLOAD_MPI, the front end gives the call to MPI,
+ * as if the core did not exist.
+ *
+ * The life of a communicator. offload_comm_create() is local and costs an allocation; most communicators never need more.
+ *
+ *	UNKNOWN  The first call that could be offloaded opens the communicator. A call could be offloaded if its
+ *	         collective, type and operation have a form in Weir. The thresholds play no part here: they come from
+ *	         the environment, which may differ between ranks.
+ *	OPENING  Blocking call: the ranks exchange the names of their hosts (PMPI_Allgather), rank 0 broadcasts the job's
+ *	         name, the switch and the settings (PMPI_Bcast), one rank of each host opens a Weir handle, and
+ *	         PMPI_Allreduce(MIN) decides for all. Nonblocking call: the same on a private communicator, as a state
+ *	         machine driven by offload_progress(). Nonblocking calls made meanwhile wait in a queue; if the answer
+ *	         is off, they run on the private communicator. A blocking call that could be offloaded finishes
+ *	         the opening first. All other calls go to MPI at once.
+ *	ON       Calls within the thresholds of rank 0 run on Weir.
+ *	OFF      MPI runs everything from now on. Why is printed once per communicator with verbosity 1. The reasons: all
+ *	         ranks are on one host, no switch, the switch refused the job.
+ *	FAILED   An operation failed, on this rank at least. Calls that would run on Weir return the same error; the
+ *	         others go to MPI. If this rank missed an opening or a call for lack of memory, all calls that could
+ *	         be offloaded return the error.
+ *
+ * Decisions use only what MPI guarantees to be equal on all ranks: the collective, the bytes of the type signature, the
+ * operation, the communicator. A rank whose datatype has gaps packs its data and takes part.
+ *
+ * Several ranks on a host: MPI reduces or gathers inside the host, one leader of each host talks to Weir, MPI
+ * distributes inside the host. An operation is a list of steps, the same for blocking and nonblocking calls.
+ *
+ * Threads: with MPI_THREAD_MULTIPLE any thread may call any function; MPI's own rule holds, that calls on one
+ * communicator are in the same order on all ranks. The core never holds a lock while it waits. offload_progress()
+ * returns at once if another thread is inside, or if it is called from within itself.
+ *
+ * The core calls PMPI_ functions, which a component sees as calls on its own communicator. offload_inside() tells them
+ * apart from the program's.
+ *
+ * Errors are MPI error codes with Weir's text (MPI_Error_string), of an error class of their own. The front end passes
+ * them to the communicator's error handler. An operation never falls back to MPI after it began.
+ */
+#ifndef APPS_MPI_OFFLOAD_H
+#define APPS_MPI_OFFLOAD_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The collectives: name, MPI's name, text in reports. libweir has the same nine. Count, type, operation and root of a
+ * call mean what MPI says.
+ */
+#define OFFLOAD_LIST(X)                                                                            \
+	X(ALLREDUCE, Allreduce, "allreduce")                                                       \
+	X(REDUCE, Reduce, "reduce")                                                                \
+	X(REDUCE_SCATTER_BLOCK, Reduce_scatter_block, "reduce_scatter_block")                      \
+	X(BCAST, Bcast, "bcast")                                                                   \
+	X(SCATTER, Scatter, "scatter")                                                             \
+	X(GATHER, Gather, "gather")                                                                \
+	X(ALLGATHER, Allgather, "allgather")                                                       \
+	X(ALLTOALL, Alltoall, "alltoall")                                                          \
+	X(BARRIER, Barrier, "barrier")
+
+enum offload_collective {
+#define OFFLOAD_X(name, mpi, text) OFFLOAD_##name,
+	OFFLOAD_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
+		OFFLOAD_COLLECTIVES
+};
+
+/*
+ * A call, with the program's arguments as they are: MPI_IN_PLACE in `send` (Scatter: in `recv`), MPI_BOTTOM allowed.
+ * What a collective has only one of is in both: the count and type of the three reductions, and of Bcast,
+ * whose buffer is also both `send` and `recv`. Unused fields are 0; arguments that MPI ignores on this rank may be anything.
+ */
+struct offload_call {
+	enum offload_collective collective;
+	const void *send;
+	void *recv;
+	int send_count, recv_count;
+	MPI_Datatype send_type, recv_type;
+	MPI_Op op;
+	int root;
+};
+
+/*
+ * The settings: field, name in the component (coll_weir_NAME), variable, type, help. Defaults are 0. Only those of one rank
+ * count: the lowest one that has a switch's address.
+ */
+#define OFFLOAD_SETTING_LIST(X)                                                                    \
+	X(min_bytes, "min_bytes", "WEIR_MPI_MIN_BYTES", NUMBER,                                    \
+		"Smallest call for Weir, in bytes; where each rank has a slice, of all slices")    \
+	X(max_bytes, "max_bytes", "WEIR_MPI_MAX_BYTES", NUMBER,                                    \
+		"Largest call for Weir; 0: no limit")                                              \
+	X(flat, "flat", "WEIR_MPI_FLAT", FLAG,                                                     \
+		"Each rank talks to Weir, also those that share a host")                           \
+	X(verbose, "verbose", "WEIR_MPI_VERBOSE", NUMBER, "1: say what ran on Weir, and why not")  \
+	X(timeout_s, "timeout_s", "WEIR_MPI_TIMEOUT_S", NUMBER,                                    \
+		"An operation fails after so many seconds without an answer of the switch; 0: 20") \
+	X(contact_ms, "contact_ms", "WEIR_MPI_CONTACT_MS", NUMBER,                                 \
+		"So long a communicator waits for the switch's first answer; 0: 800")              \
+	X(report, "report", "WEIR_MPI_REPORT", TEXT, "Counters go to the file REPORT.RANK.json")   \
+	X(switch_address, "switch", "WEIR_SWITCH", TEXT, "The switch: http://HOST:PORT")           \
+	X(job_settings, "settings", "WEIR_SETTINGS", TEXT,                                         \
+		"Settings of the jobs: deterministic=true")                                        \
+	X(namespace, "namespace", "WEIR_NAMESPACE", TEXT, "Prefix of the jobs' names")
+
+/* Fields that no setting gives are 0 or NULL. Texts live until MPI_Finalize. */
+struct offload_settings {
+#define OFFLOAD_NUMBER                               uint64_t
+#define OFFLOAD_FLAG                                 bool
+#define OFFLOAD_TEXT                                 const char *
+#define OFFLOAD_X(field, name, variable, type, help) OFFLOAD_##type field;
+	OFFLOAD_SETTING_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
+};
+
+/* The settings from the variables; another value of a variable than a number is 0. */
+void offload_environment(struct offload_settings *settings);
+
+/* What the core needs of a front end. */
+struct offload_front {
+	/*
+	 * Let MPI make progress, without waiting. Component: opal_progress(); preload: PMPI_Test() of a request that
+	 * never ends.
+	 */
+	void (*progress)(void);
+	/*
+	 * Start to create a communicator of the ranks of `group`, which are calling this at some time, each in its
+	 * own; `which`, [0, 3), tells several creations on one communicator apart. Must not wait for other ranks and must not
+	 * disturb the order of other calls on `comm`. The result has no attributes, its error handler is
+	 * MPI_ERRORS_RETURN, and the front end never hands its calls to the core. NULL if only the group of all
+	 * ranks can be created (MPI_Comm_idup): then `create_all` is used, and communicators with several ranks on a host
+	 * are opened by blocking calls alone. Returns an MPI error code.
+	 */
+	int (*create)(MPI_Comm comm, MPI_Group group, int which, void **creation);
+	int (*create_all)(MPI_Comm comm, void **creation);
+	/* Has it ended? Then *result is the communicator, or MPI_COMM_NULL, and `creation` is freed. Never waits. */
+	bool (*created)(void *creation, MPI_Comm *result);
+	/*
+	 * Do elements of a datatype lie in memory as they are sent, one after the other, beginning at the buffer's address?
+	 * NULL: the core asks MPI how the type was made. Open MPI's own collectives use types that this cannot
+	 * be asked of.
+	 */
+	bool (*plain)(MPI_Datatype type);
+	bool keeps_types; /* MPI keeps the datatypes of nonblocking calls until these end; otherwise the core does */
+};
+
+/*
+ * Once per process, before the other functions, from one thread; does not call MPI. front and settings are copied.
+ */
+void offload_init(const struct offload_front *front, const struct offload_settings *settings);
+
+/*
+ * Once per process, in MPI_Finalize, while PMPI functions may be called and after the program's last call: prints the
+ * counters with verbosity 1 and writes the report. Handles that are open are closed when their communicators are
+ * released, or here.
+ */
+void offload_finalize(void);
+
+/* The state of a communicator. */
+struct offload_comm;
+
+/*
+ * The state of an intracommunicator. Local: calls no MPI function that communicates. NULL if its calls never run on
+ * Weir: an intercommunicator, one rank, or no memory.
+ */
+struct offload_comm *offload_comm_create(MPI_Comm comm);
+
+/*
+ * The communicator is being freed. Operations in progress still end; then the handle is closed. Local. NULL is fine. Not
+ * from within offload_run of the same communicator.
+ */
+void offload_comm_release(struct offload_comm *comm);
+
+/* The call is MPI's: nothing was done. No MPI error code is negative. */
+#define OFFLOAD_MPI (-1)
+
+/*
+ * Run a call and wait for its end; MPI makes progress meanwhile. Returns OFFLOAD_MPI, MPI_SUCCESS or an MPI error code.
+ * Cost when the communicator is off: an atomic addition, which counts the call. A call on Weir with one rank per host costs no
+ * lock and no allocation.
+ */
+int offload_run(struct offload_comm *comm, const struct offload_call *call);
+
+/* An operation in progress. */
+struct offload_op;
+
+/*
+ * Start a call. OFFLOAD_MPI: nothing was started, *op is NULL. MPI_SUCCESS: *op is an operation. An MPI error code:
+ * the communicator has failed; nothing was started.
+ *
+ * ended(context, error) is called once, from offload_progress() or offload_op_wait() in any thread, or before this
+ * function returns; error is an MPI error code. It must not call MPI except to complete a request (MPI_Grequest_complete),
+ * and it may call offload_op_free(). Datatypes and the operation may be freed by the program meanwhile: they are kept.
+ */
+int offload_start(struct offload_comm *comm, const struct offload_call *call,
+	void (*ended)(void *context, int error), void *context, struct offload_op **op);
+
+/*
+ * Wait until `ended` has been called, while MPI makes progress. Not needed; a preload's MPI_Wait may use it. Does not
+ * free.
+ */
+void offload_op_wait(struct offload_op *op);
+
+/* Free an operation, at any time after `ended` began, or before: then it ends, without a call of `ended`. NULL is fine. */
+void offload_op_free(struct offload_op *op);
+
+/*
+ * Could this call ever run on Weir? Local, from the collective, type and operation alone: so the same on all ranks. For persistent
+ * requests, whose front end prepares both ways and calls offload_start() at each MPI_Start.
+ */
+bool offload_could(const struct offload_comm *comm, const struct offload_call *call);
+
+/*
+ * Advance all operations and openings in progress. Returns the number of operations that ended. Never waits. Cost without
+ * operations: a branch on a global counter. A front end calls it from MPI's progress (component), or from
+ * every completion call of the program (preload): a rank that waits in MPI for anything else must call it too.
+ */
+int offload_progress(void);
+
+/* Is this thread inside a PMPI_ call of the core? Then the front end gives the call to MPI. */
+bool offload_inside(void);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the core's files share. offload.c has the states and runs operations, plan.c turns calls into steps, open.c opens
+ * communicators, report.c counts and prints.
+ */
+#ifndef APPS_MPI_OFFLOAD_PRIV_H
+#define APPS_MPI_OFFLOAD_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "apps/libweir/weir.h"
+#include "apps/mpi/offload.h"
+#include "apps/mpi/types.h"
+
+#define JOB_NAME_MAX 32
+
+enum comm_state {
+	COMM_UNKNOWN,
+	COMM_OPENING,
+	COMM_LATER, /* a nonblocking call could not open it: the next blocking one does */
+	COMM_ON,
+	COMM_OFF,
+	COMM_FAILED,
+};
+
+/* Where the ranks are. Hosts are numbered by their lowest rank; a host's lowest rank is its leader. */
+struct layout {
+	int hosts, host; /* number of hosts, and this rank's */
+	int local, locals; /* this rank's position on its host, and the ranks there */
+	int *host_of, *leader_of; /* by rank, and by host */
+	bool regular; /* host h has the ranks [h * locals, (h + 1) * locals) */
+	bool alone; /* every host has one rank */
+};
+
+struct opening;
+
+struct offload_comm {
+	MPI_Comm comm; /* the program may have freed it while operations are in progress */
+	char name[MPI_MAX_OBJECT_NAME + 16]; /* as it was at the creation of this state */
+	int rank, size;
+	_Atomic(enum comm_state) state;
+	_Atomic bool lost; /* in COMM_FAILED: all calls that could be offloaded fail */
+
+	/* Of offload.c; under its registry lock. */
+	unsigned int references; /* the front end's, and one for each operation */
+	struct offload_comm *next, *previous; /* all of them */
+
+	/* From the opening on, until the end: */
+	struct weir *weir; /* leaders have one; with `flat` all ranks */
+	uint64_t min_bytes, max_bytes;
+	unsigned int elements; /* of 4 bytes, in a block of the job */
+	struct layout layout;
+	/* The ranks of this host, for the first steps of operations and for the last ones. So the order of calls on
+	 * each is the order of the operations, whatever ends first. */
+	MPI_Comm local[2];
+	MPI_Comm
+		private_comm; /* of an opening by a nonblocking call; for the calls that waited for it */
+	char job[JOB_NAME_MAX];
+
+	/* In progress; under the engine's lock. */
+	struct offload_comm *next_active;
+	bool privately; /* a nonblocking call opened it; such calls that Weir cannot have use private_comm */
+	bool active; /* among those that offload_progress() looks at */
+	struct opening *opening; /* by a nonblocking call */
+	struct offload_op *first,
+		**last; /* operations that have not ended, in the order of the calls */
+	uint32_t operations; /* so far; tags are made of it */
+	unsigned int passes;
+	int error; /* MPI_SUCCESS until the communicator fails */
+	char failure[256]; /* what a leader tells the ranks of its host */
+};
+
+/*
+ * The steps of an operation. Each is done by one rank or by all of a host. STEP_LOCAL is the collective of `call` inside the
+ * host, on local[which]; STEP_WEIR the collective among the hosts.
+ */
+enum step_kind { STEP_LOCAL, STEP_SEND, STEP_RECV, STEP_WEIR, STEP_PRIVATE };
+
+struct step {
+	enum step_kind kind;
+	enum offload_collective collective;
+	bool last; /* of STEP_LOCAL: on local[1] */
+	const void *send;
+	void *recv;
+	size_t count; /* elements of the plan's type; at most INT_MAX, except for STEP_WEIR */
+	int root; /* or the peer, in the communicator of the step */
+};
+
+#define STEPS_MAX 4
+
+/* What to copy where, before the first step and after the last one. Contiguous memory at `flat`. */
+struct packing {
+	void *user; /* NULL: nothing */
+	size_t count;
+	MPI_Datatype type;
+	char *flat;
+	size_t bytes;
+};
+
+struct plan {
+	struct step steps[STEPS_MAX];
+	unsigned int n;
+	struct mpi_form form; /* op: of reductions */
+	MPI_Op op;
+	struct packing pack, unpack;
+	void *memory[5]; /* temporary buffers; NULL after the last one */
+};
+
+struct offload_op {
+	struct offload_op *next;
+	struct offload_comm *comm;
+	struct offload_call call; /* with datatypes of its own if the program may free them */
+	struct plan plan;
+	unsigned int at; /* the step that is done next, or in progress */
+	bool planned, in_progress, done, freed;
+	bool kept[2]; /* the datatypes of `call` are duplicates */
+	_Atomic bool told; /* `ended` has been called */
+	uint32_t number;
+	MPI_Request request; /* of the step in progress, or ... */
+	struct weir_request *weir;
+	int error;
+	void (*ended)(void *context, int error);
+	void *context;
+};
+
+extern struct offload_front front;
+extern struct offload_settings settings;
+extern _Thread_local unsigned int inside; /* PMPI_ calls of the core in this thread */
+
+/* A PMPI_ call of the core. */
+#define INSIDE(call) (inside++, inside_end(call))
+
+static inline int
+inside_end(int result)
+{
+	inside--;
+	return result;
+}
+
+/* plan.c */
+
+/* Facts about a call that are equal on all ranks. */
+struct facts {
+	uint64_t bytes; /* in all; n slices count as n */
+	bool nothing; /* to be done */
+	size_t unit; /* bytes of a slice, or of the vector */
+	size_t count; /* of a slice, in elements of form.dtype */
+	bool reduces;
+	struct mpi_form form;
+};
+
+/*
+ * Can Weir have this call? Fills the facts. From the call and the communicator's size alone. A call without bytes ends at once:
+ * Open MPI's own entry points do that where a count is 0, and not where a type has no bytes, which may be another rank's
+ * view of the same call.
+ */
+bool call_facts(
+	const struct offload_comm *comm, const struct offload_call *call, struct facts *facts);
+
+/* Does an open communicator run it on Weir? From what is equal on all ranks alone. */
+bool call_fits(const struct offload_comm *comm, const struct offload_call *call,
+	const struct facts *facts);
+
+/* Make the steps of this rank. An MPI error code: no memory. plan_end() frees what it holds. */
+int plan_make(struct plan *plan, const struct offload_comm *comm, const struct offload_call *call,
+	const struct facts *facts);
+
+/* Copy the program's data to where the steps expect it, and the result back. MPI error codes. */
+int plan_pack(struct plan *plan);
+int plan_unpack(struct plan *plan);
+void plan_end(struct plan *plan);
+
+/* Start the whole call, by MPI, on the private communicator. An MPI error code. */
+int private_start(struct offload_op *op);
+
+/* open.c */
+
+/* Begin to open: in a blocking call, or else on a private communicator. NULL: no memory. */
+struct opening *opening_begin(struct offload_comm *comm, bool blocking);
+
+/*
+ * One step further. True: it has ended, *state is what the communicator becomes, and *opening is NULL. Waits in
+ * blocking calls alone. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no
+ * memory, gives that.
+ */
+bool opening_advance(struct opening **opening, enum comm_state *state);
+
+void layout_free(struct layout *layout);
+
+/* report.c */
+
+void count_call(enum offload_collective collective, bool offloaded);
+void report_job(const char *job);
+void report_finalize(void);
+
+/* As in counters and messages. */
+const char *collective_text(enum offload_collective collective);
+
+/* One line to stderr, after "weir: ", if the verbosity is at least `level`. */
+void say(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* An MPI error code whose string is this text. */
+int error_code(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "apps/mpi/offload_priv.h"
+
+#define CONTACT_TIMEOUT_MS 800
+/*
+ * After the time of the contact. All ranks have arrived when they join, so only a broken path makes them wait: a rank that
+ * cannot reach the switch votes at the end of its contact's time, and the others wait for its join until then.
+ */
+#define JOIN_MORE_MS      3000
+#define OP_TIMEOUT_MS     86400000 /* a rank may be late for legal reasons: a day */
+#define SILENCE_TIMEOUT_S 20
+#define RETRY_S           30 /* after a switch did not answer, new communicators do not ask it for so long */
+
+/* A number of a rank's host; the lowest bit says that the rank has a switch's address. */
+#define HOST_HAS_SWITCH UINT64_C(1)
+
+#define NO_ANSWER       "the switch did not answer a moment ago"
+
+/* What one rank tells the others. */
+struct invitation {
+	char why_not[128]; /* "": open */
+	char job[JOB_NAME_MAX];
+	char namespace[24];
+	char switch_address[256];
+	char job_settings[512];
+	uint64_t min_bytes, max_bytes;
+	uint32_t timeout_s, contact_ms, flat;
+};
+
+/* What each rank says of its part; the minimum decides. */
+enum { VOTE_FAILED_RANK, VOTE_CONTACT, VOTE_ELEMENTS, VOTES };
+
+struct opening {
+	struct offload_comm *comm;
+	bool blocking;
+	enum { STAGE_CREATE, STAGE_HOSTS, STAGE_INVITE, STAGE_JOIN, STAGE_VOTE, STAGE_LOCAL } stage;
+	MPI_Comm on; /* the communicator itself, or the private one */
+	void *creation; /* of a communicator, in progress */
+	MPI_Request request;
+	uint64_t host, *hosts; /* hash of the own host's name, and of all ranks' */
+	struct invitation invitation;
+	int vote[VOTES], votes[VOTES];
+	int created; /* of comm->local */
+	bool local_voted; /* the vote is that on comm->local, the last one */
+	uint64_t joined_at; /* seconds */
+	unsigned int join_ms;
+	char why_not[256];
+};
+
+static _Atomic uint64_t no_switch_until; /* seconds of the monotonic clock */
+
+static uint64_t
+now_s(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec;
+}
+
+/* Layout */
+
+void
+layout_free(struct layout *layout)
+{
+	free(layout->host_of);
+	free(layout->leader_of);
+	*layout = (struct layout){0};
+}
+
+/* hosts: a number of each rank's host; NULL: each rank counts as a host. False: no memory. */
+static bool
+layout_make(struct layout *layout, const uint64_t *hosts, int rank, int size)
+{
+	layout_free(layout);
+	layout->host_of = malloc((size_t)size * sizeof(int));
+	layout->leader_of = malloc((size_t)size * sizeof(int));
+	if (layout->host_of == NULL || layout->leader_of == NULL)
+		return false;
+	for (int r = 0; r < size; r++) {
+		int host = layout->hosts;
+
+		for (int h = 0; hosts != NULL && h < layout->hosts && host == layout->hosts; h++)
+			if (hosts[layout->leader_of[h]] == hosts[r])
+				host = h;
+		if (host == layout->hosts)
+			layout->leader_of[layout->hosts++] = r;
+		layout->host_of[r] = host;
+	}
+	layout->host = layout->host_of[rank];
+	for (int r = 0; r < size; r++) {
+		layout->locals += layout->host_of[r] == layout->host;
+		layout->local += layout->host_of[r] == layout->host && r < rank;
+	}
+	layout->alone = layout->hosts == size;
+	layout->regular = size % layout->hosts == 0;
+	for (int r = 0; r < size && layout->regular; r++)
+		layout->regular = layout->host_of[r] == r / (size / layout->hosts);
+	return true;
+}
+
+/* Ranks whose processor has the same name share a host. */
+static uint64_t
+host_hash(void)
+{
+	char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	int length = 0;
+
+	PMPI_Get_processor_name(name, &length);
+	for (int i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says that none does. */
+
+static bool
+has_switch(void)
+{
+	return settings.switch_address != NULL && settings.switch_address[0] != '\0';
+}
+
+static int
+inviter(const struct opening *opening)
+{
+	for (int rank = 0; rank < opening->comm->size; rank++)
+		if (opening->hosts[rank] & HOST_HAS_SWITCH)
+			return rank;
+	return 0;
+}
+
+/* The variables may be set on one host only: all ranks use its settings from now on. */
+static void
+adopt(const struct invitation *from)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct invitation known;
+
+	pthread_mutex_lock(&lock);
+	if (!has_switch() && from->switch_address[0] != '\0') {
+		known = *from;
+		settings.job_settings = known.job_settings;
+		settings.namespace = known.namespace;
+		settings.switch_address = known.switch_address;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void
+invite(struct invitation *to)
+{
+	const char *space = settings.namespace;
+	const char *jobs = settings.job_settings != NULL ? settings.job_settings : "";
+	bool named = space != NULL && space[0] != '\0';
+	uint64_t number = 0;
+
+	memset(to, 0, sizeof(*to));
+	to->min_bytes = settings.min_bytes;
+	to->max_bytes = settings.max_bytes;
+	to->flat = settings.flat;
+	to->timeout_s = (uint32_t)settings.timeout_s;
+	to->contact_ms = (uint32_t)settings.contact_ms;
+	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		number = (uint64_t)(uintptr_t)to ^ now_s() << 20;
+	snprintf(to->job, sizeof(to->job), "%.18s%c%012llx", named ? space : "mpi",
+		named ? '.' : '-', (unsigned long long)(number & UINT64_C(0xffffffffffff)));
+	snprintf(to->namespace, sizeof(to->namespace), "%.18s", named ? space : "");
+	snprintf(to->job_settings, sizeof(to->job_settings), "%s", jobs);
+	if (!has_switch())
+		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
+	else if (now_s() < atomic_load(&no_switch_until))
+		snprintf(to->why_not, sizeof(to->why_not), NO_ANSWER);
+	else if (strlen(jobs) >= sizeof(to->job_settings))
+		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SETTINGS is too long");
+	else if (strlen(settings.switch_address) >= sizeof(to->switch_address))
+		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is too long");
+	else
+		memcpy(to->switch_address, settings.switch_address,
+			strlen(settings.switch_address) + 1);
+}
+
+/* Every rank's part */
+
+static void
+warn(void *context, const char *text)
+{
+	static _Atomic bool warned;
+
+	(void)context;
+	say(atomic_exchange(&warned, true) ? 1 : 0, "%s", text);
+}
+
+/* Start to open the handle. Returns what weir_iopen does. */
+static int
+join(struct opening *opening)
+{
+	const struct invitation *invitation = &opening->invitation;
+	struct offload_comm *comm = opening->comm;
+	unsigned int contact_ms =
+		invitation->contact_ms > 0 ? invitation->contact_ms : CONTACT_TIMEOUT_MS;
+	struct weir_config config = {
+		.control = invitation->switch_address,
+		.job_name = invitation->job,
+		.create = true,
+		.temporary = true,
+		/* "", not NULL, which would be this rank's own variable. */
+		.settings = invitation->job_settings,
+		.source = comm->layout.host,
+		.sources = (unsigned int)comm->layout.hosts,
+		.contact_timeout_ms = contact_ms,
+		.join_timeout_ms = contact_ms + JOIN_MORE_MS,
+		.op_timeout_ms = OP_TIMEOUT_MS,
+		.silence_timeout_ms = 1000 *
+			(invitation->timeout_s > 0 ? invitation->timeout_s : SILENCE_TIMEOUT_S),
+		.partial = WEIR_PARTIAL_FAIL,
+		.warn = warn,
+	};
+
+	opening->join_ms = config.join_timeout_ms;
+	return weir_iopen(&config, &comm->weir);
+}
+
+/* The handle is open, or is not: what this rank votes. */
+static void
+vote(struct opening *opening, int code)
+{
+	struct offload_comm *comm = opening->comm;
+
+	if (code == 0) {
+		opening->vote[VOTE_ELEMENTS] = (int)weir_elements(comm->weir, WEIR_DTYPE_UINT32);
+		return;
+	}
+	snprintf(opening->why_not, sizeof(opening->why_not), "%s",
+		code == -EAGAIN ? NO_ANSWER : weir_last_error(comm->weir));
+	opening->vote[VOTE_FAILED_RANK] = comm->rank;
+	/* A time-out may also be that of the join, when other ranks are missing. */
+	if (code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -ENETUNREACH ||
+		(code == -ETIMEDOUT && now_s() - opening->joined_at < opening->join_ms / 1000)) {
+		opening->vote[VOTE_CONTACT] = 0;
+		atomic_store(&no_switch_until, now_s() + RETRY_S);
+	}
+}
+
+/* Stages */
+
+struct opening *
+opening_begin(struct offload_comm *comm, bool blocking)
+{
+	struct opening *opening = calloc(1, sizeof(*opening));
+
+	if (opening == NULL)
+		return NULL;
+	opening->hosts = malloc((size_t)comm->size * sizeof(*opening->hosts));
+	if (opening->hosts == NULL) {
+		free(opening);
+		return NULL;
+	}
+	opening->comm = comm;
+	opening->blocking = blocking;
+	opening->on = comm->comm;
+	opening->request = MPI_REQUEST_NULL;
+	opening->host = (host_hash() & ~HOST_HAS_SWITCH) | (has_switch() ? HOST_HAS_SWITCH : 0);
+	for (int i = 0; i < VOTES; i++)
+		opening->vote[i] = INT_MAX;
+	return opening;
+}
+
+static bool
+opening_end(struct opening **opening, enum comm_state *state, enum comm_state result,
+	const char *why_not)
+{
+	struct offload_comm *comm = (*opening)->comm;
+
+	if (why_not != NULL)
+		say(1, "%s with %d ranks stays on MPI: %s", comm->name, comm->size, why_not);
+	if (result == COMM_ON)
+		report_job(comm->job);
+	if (result == COMM_OFF) {
+		weir_close(comm->weir);
+		comm->weir = NULL;
+	}
+	*state = result;
+	free((*opening)->hosts);
+	free(*opening);
+	*opening = NULL;
+	return true;
+}
+
+/* The ranks of this host, on the communicator of first steps or of last ones; nonblocking. */
+static int
+local_create(struct opening *opening)
+{
+	const struct offload_comm *comm = opening->comm;
+	MPI_Group all, local;
+	int *ranks = malloc((size_t)comm->layout.locals * sizeof(int)), n = 0, code;
+
+	if (ranks == NULL)
+		return MPI_ERR_NO_MEM;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (comm->layout.host_of[rank] == comm->layout.host)
+			ranks[n++] = rank;
+	PMPI_Comm_group(comm->comm, &all);
+	PMPI_Group_incl(all, n, ranks, &local);
+	code = INSIDE(front.create(comm->comm, local, 1 + opening->created, &opening->creation));
+	PMPI_Group_free(&local);
+	PMPI_Group_free(&all);
+	free(ranks);
+	return code;
+}
+
+/* Both of them. True: it has ended, and what is missing is this rank's vote. */
+static bool
+local_make(struct opening *opening)
+{
+	struct offload_comm *comm = opening->comm;
+	int color = comm->layout.locals > 1 ? comm->layout.host : MPI_UNDEFINED;
+	bool ended;
+
+	for (int i = 0; i < 2 && opening->blocking; i++) {
+		INSIDE(PMPI_Comm_split(comm->comm, color, comm->rank, &comm->local[i]));
+		if (comm->local[i] != MPI_COMM_NULL)
+			PMPI_Comm_set_errhandler(comm->local[i], MPI_ERRORS_RETURN);
+	}
+	for (; opening->created < 2 && comm->layout.locals > 1 && !opening->blocking;
+		opening->created++) {
+		if (opening->creation == NULL && local_create(opening) != MPI_SUCCESS)
+			break;
+		inside++;
+		ended = front.created(opening->creation, &comm->local[opening->created]);
+		inside--;
+		if (!ended)
+			return false;
+		opening->creation = NULL;
+	}
+	if (comm->layout.locals > 1 &&
+		(comm->local[0] == MPI_COMM_NULL || comm->local[1] == MPI_COMM_NULL)) {
+		snprintf(opening->why_not, sizeof(opening->why_not),
+			"MPI could not create a communicator of the host's ranks");
+		opening->vote[VOTE_FAILED_RANK] = comm->rank;
+	}
+	return true;
+}
+
+/* All ranks know the invitation: who takes part? True: the opening ends here. */
+static bool
+accept_invitation(struct opening **at, enum comm_state *state)
+{
+	struct opening *opening = *at;
+	struct offload_comm *comm = opening->comm;
+	const struct invitation *invitation = &opening->invitation;
+	const char *say_why = comm->rank == 0 ? "" : NULL; /* one rank says it */
+	int code;
+
+	adopt(invitation);
+	comm->min_bytes = invitation->min_bytes;
+	comm->max_bytes = invitation->max_bytes;
+	memcpy(comm->job, invitation->job, sizeof(comm->job));
+	if (invitation->why_not[0] != '\0')
+		return opening_end(
+			at, state, COMM_OFF, say_why != NULL ? invitation->why_not : NULL);
+	if (!layout_make(&comm->layout, invitation->flat ? NULL : opening->hosts, comm->rank,
+		    comm->size)) {
+		snprintf(opening->why_not, sizeof(opening->why_not), "no memory");
+		opening->vote[VOTE_FAILED_RANK] = comm->rank;
+		return false;
+	}
+	if (comm->layout.hosts == 1)
+		return opening_end(at, state, COMM_OFF,
+			say_why != NULL ? "all its ranks are on one host" : NULL);
+	if (comm->layout.hosts > WEIR_SOURCES_MAX)
+		return opening_end(at, state, COMM_OFF,
+			say_why != NULL ? "a job has at most 256 sources" : NULL);
+	if (!comm->layout.alone && !opening->blocking && front.create == NULL)
+		return opening_end(at, state, COMM_LATER, NULL);
+	if (comm->layout.local == 0) {
+		opening->joined_at = now_s();
+		code = join(opening);
+		if (code < 0)
+			vote(opening, code);
+	}
+	return false;
+}
+
+bool
+opening_advance(struct opening **at, enum comm_state *state)
+{
+	struct opening *opening = *at;
+	struct offload_comm *comm;
+	MPI_Request *request;
+	int done = 0, code, size, from;
+	bool ended;
+
+	if (opening == NULL) {
+		*state = COMM_FAILED;
+		return true;
+	}
+	comm = opening->comm;
+	request = opening->blocking ? NULL : &opening->request;
+	if (opening->request != MPI_REQUEST_NULL) {
+		INSIDE(PMPI_Test(&opening->request, &done, MPI_STATUS_IGNORE));
+		if (!done)
+			return false;
+	}
+	switch (opening->stage) {
+	case STAGE_CREATE:
+		if (!opening->blocking && comm->private_comm == MPI_COMM_NULL) {
+			if (opening->creation == NULL &&
+				INSIDE(front.create_all(comm->comm, &opening->creation)) !=
+					MPI_SUCCESS)
+				return opening_end(at, state, COMM_FAILED, NULL);
+			inside++;
+			ended = front.created(opening->creation, &comm->private_comm);
+			inside--;
+			if (!ended)
+				return false;
+			opening->creation = NULL;
+			if (comm->private_comm == MPI_COMM_NULL)
+				return opening_end(at, state, COMM_FAILED, NULL);
+			opening->on = comm->private_comm;
+		}
+		if (request == NULL)
+			INSIDE(PMPI_Allgather(&opening->host, 1, MPI_UINT64_T, opening->hosts, 1,
+				MPI_UINT64_T, opening->on));
+		else
+			INSIDE(PMPI_Iallgather(&opening->host, 1, MPI_UINT64_T, opening->hosts, 1,
+				MPI_UINT64_T, opening->on, request));
+		opening->stage = STAGE_HOSTS;
+		return false;
+	case STAGE_HOSTS:
+		from = inviter(opening);
+		if (comm->rank == from)
+			invite(&opening->invitation);
+		for (int rank = 0; rank < comm->size; rank++)
+			opening->hosts[rank] &= ~HOST_HAS_SWITCH;
+		size = (int)sizeof(opening->invitation);
+		if (request == NULL)
+			INSIDE(PMPI_Bcast(&opening->invitation, size, MPI_BYTE, from, opening->on));
+		else
+			INSIDE(PMPI_Ibcast(
+				&opening->invitation, size, MPI_BYTE, from, opening->on, request));
+		opening->stage = STAGE_INVITE;
+		return false;
+	case STAGE_INVITE: opening->stage = STAGE_JOIN; return accept_invitation(at, state);
+	case STAGE_JOIN:
+		if (comm->weir != NULL && opening->vote[VOTE_FAILED_RANK] == INT_MAX) {
+			bool opened = false;
+
+			code = weir_open_test(comm->weir, &opened);
+			/* Another communicator has found out that the switch does not answer. */
+			if (!opened && code == 0 && now_s() < atomic_load(&no_switch_until))
+				code = -EAGAIN;
+			if (!opened && code == 0)
+				return false;
+			vote(opening, code);
+		}
+		if (request == NULL)
+			INSIDE(PMPI_Allreduce(opening->vote, opening->votes, VOTES, MPI_INT,
+				MPI_MIN, opening->on));
+		else
+			INSIDE(PMPI_Iallreduce(opening->vote, opening->votes, VOTES, MPI_INT,
+				MPI_MIN, opening->on, request));
+		opening->stage = STAGE_VOTE;
+		return false;
+	case STAGE_VOTE:
+		if (opening->votes[VOTE_FAILED_RANK] != INT_MAX) {
+			if (opening->votes[VOTE_CONTACT] == 0)
+				atomic_store(&no_switch_until, now_s() + RETRY_S);
+			return opening_end(at, state, COMM_OFF,
+				opening->votes[VOTE_FAILED_RANK] == comm->rank ? opening->why_not
+									       : NULL);
+		}
+		comm->elements = (unsigned int)opening->votes[VOTE_ELEMENTS];
+		if (comm->layout.alone || opening->local_voted)
+			return opening_end(at, state, COMM_ON, NULL);
+		opening->stage = STAGE_LOCAL;
+		return false;
+	case STAGE_LOCAL:
+		if (local_make(opening)) {
+			opening->local_voted = true;
+			opening->stage = STAGE_JOIN;
+		}
+		return false;
+	}
+	return false;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/mpi/openmpi/coll_weir.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <ompi/datatype/ompi_datatype.h>
+#include <ompi/mca/coll/base/base.h>
+#include <ompi/mca/rte/rte.h>
+#include <ompi/runtime/mpiruntime.h>
+#include <opal/mca/pmix/pmix.h>
+#include <opal/runtime/opal_progress.h>
+
+/* Above all others, whose functions the module keeps for what Weir does not do. */
+#define PRIORITY 95
+
+extern __attribute__((visibility("default")))
+mca_coll_base_component_2_0_0_t mca_coll_weir_component;
+
+static bool enable;
+static struct offload_settings own;
+
+static void
+progress(void)
+{
+	opal_progress();
+}
+
+static bool
+plain(MPI_Datatype type)
+{
+	const opal_datatype_t *layout = &type->super;
+	const uint16_t flags = OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS;
+
+	return (layout->flags & flags) == flags && layout->true_lb == 0 &&
+		(ptrdiff_t)layout->size == layout->ub - layout->lb;
+}
+
+/* The core */
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF first, while everything works. */
+static int
+finalize(MPI_Comm comm, int key, void *value, void *extra)
+{
+	(void)comm;
+	(void)key;
+	(void)value;
+	(void)extra;
+	offload_finalize();
+	return MPI_SUCCESS;
+}
+
+/*
+ * mpirun hands no variable but its own to ranks on other hosts. So rank 0, which is on mpirun's host, gives its texts to
+ * the others, with what else ranks learn of each other in MPI_Init.
+ */
+struct texts {
+	char switch_address[257], job_settings[513],
+		namespace[32]; /* too long for the core stays so */
+};
+
+static int
+publish(void)
+{
+	struct texts texts = {0};
+	int code = OPAL_SUCCESS;
+
+	if (!enable || OMPI_PROC_MY_NAME->vpid != 0)
+		return OMPI_SUCCESS;
+#define COPY(field)                                                                                \
+	snprintf(texts.field, sizeof(texts.field), "%s", own.field != NULL ? own.field : "")
+	COPY(switch_address);
+	COPY(job_settings);
+	COPY(namespace);
+#undef COPY
+	OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version, &texts,
+		sizeof(texts));
+	return code;
+}
+
+static void
+look_up(struct offload_settings *settings)
+{
+	opal_process_name_t first = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
+	static struct texts *texts; /* kept */
+	size_t bytes = 0;
+	int code;
+
+	if (settings->switch_address != NULL && settings->switch_address[0] != '\0')
+		return;
+	OPAL_MODEX_RECV(
+		code, &mca_coll_weir_component.collm_version, &first, (void **)&texts, &bytes);
+	if (code != OPAL_SUCCESS || bytes != sizeof(*texts))
+		return;
+	settings->switch_address = texts->switch_address;
+	settings->job_settings = texts->job_settings;
+	settings->namespace = texts->namespace;
+}
+
+static void
+begin(void)
+{
+	static const struct offload_front front = {
+		.progress = progress,
+		.create = coll_weir_create,
+		.create_all = coll_weir_create_all,
+		.created = coll_weir_created,
+		.plain = plain,
+		.keeps_types = true,
+	};
+	struct offload_settings settings = own; /* MPI owns the texts in `own` */
+	int key;
+
+	look_up(&settings);
+	offload_init(&front, &settings);
+	PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &key, NULL);
+	PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+	opal_progress_register(offload_progress);
+}
+
+struct offload_comm *
+coll_weir_comm(coll_weir_module_t *module, MPI_Comm comm)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (!module->known) {
+		/* Open MPI calls collectives in MPI_Init (of spawned processes) and in MPI_Finalize, when PMPI_ calls
+		 * are not allowed. */
+		if (ompi_mpi_state != OMPI_MPI_STATE_INIT_COMPLETED)
+			return NULL;
+		pthread_once(&once, begin);
+		module->offload = offload_comm_create(comm);
+		module->known = true;
+	}
+	return module->offload;
+}
+
+/*
+ * MPI_Comm_dup and its like agree on a context id by nonblocking collectives on the parent. Those of MPI_Comm_idup begin at any
+ * time, in another order on each rank, so Weir must not have them. They are calls for one int that do not come
+ * from an entry point of MPI.
+ */
+static bool
+internal(const struct offload_call *call, const void *caller)
+{
+	Dl_info info;
+
+	if (call->recv_count != 1 || call->recv_type != MPI_INT)
+		return false;
+	return dladdr(caller, &info) == 0 || info.dli_sname == NULL ||
+		(strncmp(info.dli_sname, "MPI_", 4) != 0 &&
+			strncmp(info.dli_sname, "PMPI_", 5) != 0);
+}
+
+/* Modules */
+
+/*
+ * The collectives: Open MPI's name, the core's, parameters, arguments, and the fields of struct offload_call. The lists end with
+ * a comma, because more follows.
+ */
+#define TYPE struct ompi_datatype_t *
+#define OP   struct ompi_op_t *
+#define REDUCED                                                                                    \
+	.send = send, .recv = recv, .send_count = count, .recv_count = count, .send_type = type,   \
+	.recv_type = type, .op = op,
+#define MOVED                                                                                      \
+	.send = send, .recv = recv, .send_count = send_count, .recv_count = recv_count,            \
+	.send_type = send_type, .recv_type = recv_type,
+#define REDUCED_PARAMETERS const void *send, void *recv, int count, TYPE type, OP op,
+#define MOVED_PARAMETERS                                                                           \
+	const void *send, int send_count, TYPE send_type, void *recv, int recv_count,              \
+		TYPE recv_type,
+#define CALL_LIST(X)                                                                               \
+	X(allreduce, ALLREDUCE, (REDUCED_PARAMETERS), (send, recv, count, type, op, ), (REDUCED))  \
+	X(reduce, REDUCE, (REDUCED_PARAMETERS int root, ), (send, recv, count, type, op, root, ),  \
+		(REDUCED.root = root, ))                                                           \
+	X(reduce_scatter_block, REDUCE_SCATTER_BLOCK, (REDUCED_PARAMETERS),                        \
+		(send, recv, count, type, op, ), (REDUCED))                                        \
+	X(bcast, BCAST, (void *buffer, int count, TYPE type, int root, ),                          \
+		(buffer, count, type, root, ),                                                     \
+		(.send = buffer, .recv = buffer, .send_count = count, .recv_count = count,         \
+			.send_type = type, .recv_type = type, .root = root, ))                     \
+	X(scatter, SCATTER, (MOVED_PARAMETERS int root, ),                                         \
+		(send, send_count, send_type, recv, recv_count, recv_type, root, ),                \
+		(MOVED.root = root, ))                                                             \
+	X(gather, GATHER, (MOVED_PARAMETERS int root, ),                                           \
+		(send, send_count, send_type, recv, recv_count, recv_type, root, ),                \
+		(MOVED.root = root, ))                                                             \
+	X(allgather, ALLGATHER, (MOVED_PARAMETERS),                                                \
+		(send, send_count, send_type, recv, recv_count, recv_type, ), (MOVED))             \
+	X(alltoall, ALLTOALL, (MOVED_PARAMETERS),                                                  \
+		(send, send_count, send_type, recv, recv_count, recv_type, ), (MOVED))             \
+	X(barrier, BARRIER, (), (), ())
+#define LIST(...) __VA_ARGS__
+
+/* The three functions of a collective: run, start, make persistent. */
+#define X(name, id, parameters, arguments, fields)                                                 \
+	static int weir_##name(                                                                    \
+		LIST parameters struct ompi_communicator_t *comm, mca_coll_base_module_t *base)    \
+	{                                                                                          \
+		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
+		const struct offload_call call = {.collective = OFFLOAD_##id, LIST fields};        \
+		int code = offload_run(coll_weir_comm(module, comm), &call);                       \
+                                                                                                   \
+		return code != OFFLOAD_MPI ? code                                                  \
+					   : module->mpi.coll_##name(LIST arguments comm,          \
+						     module->mpi.coll_##name##_module);            \
+	}                                                                                          \
+	static int weir_i##name(LIST parameters struct ompi_communicator_t *comm,                  \
+		ompi_request_t **request, mca_coll_base_module_t *base)                            \
+	{                                                                                          \
+		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
+		const struct offload_call call = {.collective = OFFLOAD_##id, LIST fields};        \
+		int code = internal(&call, __builtin_return_address(0))                            \
+			? OFFLOAD_MPI                                                              \
+			: coll_weir_start(module, comm, &call, request);                           \
+                                                                                                   \
+		return code != OFFLOAD_MPI ? code                                                  \
+					   : module->mpi.coll_i##name(LIST arguments comm,         \
+						     request, module->mpi.coll_i##name##_module);  \
+	}                                                                                          \
+	static int weir_##name##_init(LIST parameters struct ompi_communicator_t *comm,            \
+		struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)  \
+	{                                                                                          \
+		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
+		const struct offload_call call = {.collective = OFFLOAD_##id, LIST fields};        \
+		int code = module->mpi.coll_##name##_init(LIST arguments comm, info, request,      \
+			module->mpi.coll_##name##_init_module);                                    \
+                                                                                                   \
+		return code == OMPI_SUCCESS ? coll_weir_persist(module, comm, &call, request)      \
+					    : code;                                                \
+	}
+CALL_LIST(X)
+#undef X
+
+/* Keep the functions that are in use below this module. */
+static int
+module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+	coll_weir_module_t *module = (coll_weir_module_t *)base;
+
+	module->mpi = *comm->c_coll;
+#define X(name, ...)                                                                               \
+	if (module->mpi.coll_##name == NULL || module->mpi.coll_i##name == NULL ||                 \
+		module->mpi.coll_##name##_init == NULL)                                            \
+		return OMPI_ERROR;
+	CALL_LIST(X)
+#undef X
+#define X(name, ...)                                                                               \
+	OBJ_RETAIN(module->mpi.coll_##name##_module);                                              \
+	OBJ_RETAIN(module->mpi.coll_i##name##_module);                                             \
+	OBJ_RETAIN(module->mpi.coll_##name##_init_module);
+	CALL_LIST(X)
+#undef X
+	return OMPI_SUCCESS;
+}
+
+static void
+module_construct(coll_weir_module_t *module)
+{
+	memset(&module->mpi, 0, sizeof(module->mpi));
+	module->offload = NULL;
+	module->known = false;
+	module->super.coll_module_enable = module_enable;
+#define X(name, ...)                                                                               \
+	module->super.coll_##name = weir_##name;                                                   \
+	module->super.coll_i##name = weir_i##name;                                                 \
+	module->super.coll_##name##_init = weir_##name##_init;
+	CALL_LIST(X)
+#undef X
+}
+
+static void
+module_destruct(coll_weir_module_t *module)
+{
+	offload_comm_release(module->offload);
+	if (module->mpi.coll_barrier_module == NULL)
+		return;
+#define X(name, ...)                                                                               \
+	OBJ_RELEASE(module->mpi.coll_##name##_module);                                             \
+	OBJ_RELEASE(module->mpi.coll_i##name##_module);                                            \
+	OBJ_RELEASE(module->mpi.coll_##name##_init_module);
+	CALL_LIST(X)
+#undef X
+}
+
+OBJ_CLASS_DECLARATION(coll_weir_module_t);
+OBJ_CLASS_INSTANCE(coll_weir_module_t, mca_coll_base_module_t, module_construct, module_destruct);
+
+/* The component */
+
+static mca_coll_base_module_t *
+comm_query(struct ompi_communicator_t *comm, int *priority)
+{
+	coll_weir_module_t *module;
+
+	/* The core's own communicators are made inside the core. */
+	if (!enable || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 || offload_inside())
+		return NULL;
+	module = OBJ_NEW(coll_weir_module_t);
+	*priority = PRIORITY;
+	return module != NULL ? &module->super : NULL;
+}
+
+static int
+init_query(bool progress_threads, bool threads)
+{
+	(void)progress_threads;
+	(void)threads;
+	return OMPI_SUCCESS;
+}
+
+static int
+register_parameters(void)
+{
+#define NUMBER MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG
+#define FLAG   MCA_BASE_VAR_TYPE_BOOL
+#define TEXT   MCA_BASE_VAR_TYPE_STRING
+#define PARAMETER(name, type, help, at)                                                            \
+	(void)mca_base_component_var_register(&mca_coll_weir_component.collm_version, name, help,  \
+		type, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, at)
+
+	offload_environment(&own);
+	PARAMETER("enable", FLAG, "Run collectives in the Weir switch that WEIR_SWITCH names",
+		&enable);
+#define OFFLOAD_X(field, name, variable, type, help) PARAMETER(name, type, help, &own.field);
+	OFFLOAD_SETTING_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
+#undef PARAMETER
+	return OMPI_SUCCESS;
+}
+
+mca_coll_base_component_2_0_0_t mca_coll_weir_component = {
+	.collm_version =
+		{
+			MCA_COLL_BASE_VERSION_2_0_0,
+			.mca_component_name = "weir",
+			MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+			.mca_open_component = publish,
+			.mca_register_component_params = register_parameters,
+		},
+	.collm_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
+	.collm_init_query = init_query,
+	.collm_comm_query = comm_query,
+};

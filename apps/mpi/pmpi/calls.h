@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The MPI calls that the preload library takes over: one list, from which its symbols, its table of the MPI
+ * library's functions and its table of hooks are made.
+ *
+ * The preload library is two files. libweir-mpi-KIND.so (preload.c) is what LD_PRELOAD names. It depends on no MPI
+ * and on nothing of Weir, so it does no harm in a process that uses another MPI or none: mpirun, a shell, a Python
+ * interpreter. Its first MPI call finds the MPI library; if it is of the right kind, it loads
+ * libweir-mpi-KIND-offload.so (hooks.c), which has the rest, and from then on calls that library's hooks.
+ *
+ * Both names of a call are taken over, MPI_X and PMPI_X, because Fortran's bindings call PMPI_X: all of Open MPI's,
+ * and in MPICH those of mpi_f08 that have no buffer. So there are no Fortran symbols here: the MPI library's own
+ * convert handles, MPI_IN_PLACE, MPI_BOTTOM and statuses, in every binding and for every way to spell a
+ * Fortran name. A tool that is preloaded before Weir and calls PMPI_X is served too.
+ */
+#ifndef APPS_MPI_PMPI_CALLS_H
+#define APPS_MPI_PMPI_CALLS_H
+
+#ifndef MPI_VERSION
+/*
+ * Without mpi.h: handles as preload.c passes them on, in a register each, whatever they are: Open MPI has
+ * pointers, MPICH has int.
+ */
+typedef void *MPI_Comm, *MPI_Datatype, *MPI_Op, *MPI_Request;
+typedef void MPI_Status;
+#endif
+
+/* A collective and its nonblocking form, which has a request as its last argument. */
+#define WEIR_MPI_REQUEST(...)          (__VA_ARGS__, MPI_Request * request)
+#define WEIR_MPI_REQUEST_ARGUMENT(...) (__VA_ARGS__, request)
+#define WEIR_MPI_FORMS(X, name, iname, parameters, arguments)                                      \
+	X(name, parameters, arguments)                                                             \
+	X(iname, WEIR_MPI_REQUEST parameters, WEIR_MPI_REQUEST_ARGUMENT arguments)
+
+/* F(X, blocking form, nonblocking form, parameters, arguments) */
+#define WEIR_MPI_COLLECTIVES(F, X)                                                                 \
+	F(X, Allreduce, Iallreduce,                                                                \
+		(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,            \
+			MPI_Comm comm),                                                            \
+		(send, recv, count, type, op, comm))                                               \
+	F(X, Reduce, Ireduce,                                                                      \
+		(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,  \
+			MPI_Comm comm),                                                            \
+		(send, recv, count, type, op, root, comm))                                         \
+	F(X, Reduce_scatter_block, Ireduce_scatter_block,                                          \
+		(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,            \
+			MPI_Comm comm),                                                            \
+		(send, recv, count, type, op, comm))                                               \
+	F(X, Bcast, Ibcast, (void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm), \
+		(buffer, count, type, root, comm))                                                 \
+	F(X, Barrier, Ibarrier, (MPI_Comm comm), (comm))                                           \
+	F(X, Allgather, Iallgather,                                                                \
+		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
+			int recv_count, MPI_Datatype recv_type, MPI_Comm comm),                    \
+		(send, send_count, send_type, recv, recv_count, recv_type, comm))                  \
+	F(X, Alltoall, Ialltoall,                                                                  \
+		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
+			int recv_count, MPI_Datatype recv_type, MPI_Comm comm),                    \
+		(send, send_count, send_type, recv, recv_count, recv_type, comm))                  \
+	F(X, Gather, Igather,                                                                      \
+		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
+			int recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm),          \
+		(send, send_count, send_type, recv, recv_count, recv_type, root, comm))            \
+	F(X, Scatter, Iscatter,                                                                    \
+		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
+			int recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm),          \
+		(send, send_count, send_type, recv, recv_count, recv_type, root, comm))
+
+/* Wait for requests, or ask about them: during these calls offloaded operations go on. */
+#define WEIR_MPI_COMPLETIONS(X)                                                                    \
+	X(Wait, (MPI_Request * request, MPI_Status * status), (request, status))                   \
+	X(Waitall, (int n, MPI_Request *requests, MPI_Status *statuses), (n, requests, statuses))  \
+	X(Waitany, (int n, MPI_Request *requests, int *which, MPI_Status *status),                 \
+		(n, requests, which, status))                                                      \
+	X(Waitsome, (int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses),   \
+		(n, requests, done, which, statuses))                                              \
+	X(Test, (MPI_Request * request, int *done, MPI_Status *status), (request, done, status))   \
+	X(Testall, (int n, MPI_Request *requests, int *done, MPI_Status *statuses),                \
+		(n, requests, done, statuses))                                                     \
+	X(Testany, (int n, MPI_Request *requests, int *which, int *done, MPI_Status *status),      \
+		(n, requests, which, done, status))                                                \
+	X(Testsome, (int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses),   \
+		(n, requests, done, which, statuses))                                              \
+	X(Request_get_status, (MPI_Request request, int *done, MPI_Status *status),                \
+		(request, done, status))
+
+/* X(name without MPI_, parameters, arguments), the last two in parentheses; all return int. */
+#define WEIR_MPI_CALLS(X)                                                                          \
+	WEIR_MPI_COLLECTIVES(WEIR_MPI_FORMS, X)                                                    \
+	WEIR_MPI_COMPLETIONS(X)                                                                    \
+	X(Init, (int *argc, char ***argv), (argc, argv))                                           \
+	X(Init_thread, (int *argc, char ***argv, int required, int *provided),                     \
+		(argc, argv, required, provided))                                                  \
+	X(Finalize, (void), ())                                                                    \
+	X(Comm_free, (MPI_Comm * comm), (comm))                                                    \
+	X(Comm_disconnect, (MPI_Comm * comm), (comm))
+
+struct weir_mpi_calls {
+#define WEIR_X(name, parameters, arguments) int(*name) parameters;
+	WEIR_MPI_CALLS(WEIR_X)
+#undef WEIR_X
+};
+
+/* A hook's answer: the call is MPI's. No MPI error code is negative. */
+#define WEIR_MPI_NEXT (-1)
+
+/*
+ * libweir-mpi-KIND-offload.so: called instead of MPI. Any thread may call. A hook may itself call PMPI_X, which
+ * comes back to it, and which it then answers with WEIR_MPI_NEXT.
+ */
+extern const struct weir_mpi_calls weir_mpi_hooks;
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/mpi/offload_priv.h"
+
+static _Atomic uint64_t counts[OFFLOAD_COLLECTIVES][2]; /* by MPI, and on Weir */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char (*jobs)[JOB_NAME_MAX]; /* the first JOBS_MAX */
+static unsigned int n_jobs; /* all */
+
+#define JOBS_MAX 8 /* named in the line that is printed, and in the report */
+
+const char *
+collective_text(enum offload_collective collective)
+{
+	static const char *const texts[] = {
+#define OFFLOAD_X(name, mpi, text) text,
+		OFFLOAD_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
+	};
+
+	return texts[collective];
+}
+
+void
+count_call(enum offload_collective collective, bool offloaded)
+{
+	atomic_fetch_add_explicit(&counts[collective][offloaded], 1, memory_order_relaxed);
+}
+
+void
+report_job(const char *job)
+{
+	static char names[JOBS_MAX][JOB_NAME_MAX];
+
+	pthread_mutex_lock(&lock);
+	jobs = names;
+	if (n_jobs < JOBS_MAX)
+		memcpy(names[n_jobs], job, JOB_NAME_MAX);
+	n_jobs++;
+	pthread_mutex_unlock(&lock);
+}
+
+static void
+write_report(int rank)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.%d.json", settings.report, rank);
+	file = fopen(path, "we");
+	if (file == NULL) {
+		say(0, "%s: %m", path);
+		return;
+	}
+	fprintf(file, "{\"rank\": %d, \"jobs\": %u", rank, n_jobs);
+	for (unsigned int on = 0; on < 2; on++) {
+		const char *comma = "";
+
+		fprintf(file, ", \"%s\": {", on ? "offloaded" : "mpi");
+		for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++, comma = ", ")
+			fprintf(file, "%s\"%s\": %llu", comma,
+				collective_text((enum offload_collective)i),
+				(unsigned long long)atomic_load(&counts[i][on]));
+		fprintf(file, "}");
+	}
+	fprintf(file, "}\n");
+	if (fclose(file) != 0)
+		say(0, "%s: %m", path);
+}
+
+void
+report_finalize(void)
+{
+	char line[1024];
+	int rank = 0;
+	size_t n = 0;
+	uint64_t calls = 0, offloaded = 0;
+
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++) {
+		calls += atomic_load(&counts[i][0]) + atomic_load(&counts[i][1]);
+		offloaded += atomic_load(&counts[i][1]);
+	}
+	if (settings.report != NULL && settings.report[0] != '\0')
+		write_report(rank);
+	if (settings.verbose < 1)
+		return;
+	line[0] = '\0';
+	for (unsigned int i = 0; i < OFFLOAD_COLLECTIVES; i++)
+		if (atomic_load(&counts[i][1]) > 0)
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s %s %llu",
+				n > 0 ? "," : ":", collective_text((enum offload_collective)i),
+				(unsigned long long)atomic_load(&counts[i][1]));
+	for (unsigned int i = 0; i < n_jobs && i < JOBS_MAX; i++)
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%.*s",
+			i == 0 ? " (job " : ", ", JOB_NAME_MAX, jobs[i]);
+	if (n_jobs > JOBS_MAX)
+		n += (size_t)snprintf(
+			line + n, sizeof(line) - n, " and %u more", n_jobs - JOBS_MAX);
+	if (n_jobs > 0)
+		snprintf(line + n, sizeof(line) - n, ")");
+	say(1, "rank %d: offloaded %llu of %llu collectives%s", rank, (unsigned long long)offloaded,
+		(unsigned long long)calls, line);
+}
+
+void
+say(int level, const char *format, ...)
+{
+	char text[1400];
+	va_list args;
+
+	if ((int)settings.verbose < level)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fprintf(stderr, "weir: %s\n", text);
+}
+
+int
+error_code(const char *format, ...)
+{
+	static int class = MPI_ERR_OTHER;
+	char text[MPI_MAX_ERROR_STRING];
+	int code = MPI_ERR_OTHER;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	pthread_mutex_lock(&lock);
+	if (class == MPI_ERR_OTHER && PMPI_Add_error_class(&class) == MPI_SUCCESS)
+		PMPI_Add_error_string(class, "an operation on Weir failed");
+	if (PMPI_Add_error_code(class, &code) == MPI_SUCCESS)
+		PMPI_Add_error_string(code, text);
+	pthread_mutex_unlock(&lock);
+	say(0, "%s", text);
+	return code;
+}
+
+static uint64_t
+number(const char *text)
+{
+	return text != NULL ? strtoull(text, NULL, 0) : 0;
+}
+
+void
+offload_environment(struct offload_settings *to)
+{
+#define NUMBER(variable)                             number(secure_getenv(variable))
+#define FLAG(variable)                               (number(secure_getenv(variable)) != 0)
+#define TEXT(variable)                               secure_getenv(variable)
+#define OFFLOAD_X(field, name, variable, type, help) to->field = type(variable);
+	OFFLOAD_SETTING_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
+}

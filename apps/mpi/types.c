@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "apps/mpi/types.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+/* Types that not every MPI has. */
+#ifndef MPI_LOGICAL1
+#define MPI_LOGICAL1 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_LOGICAL2
+#define MPI_LOGICAL2 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_LOGICAL4
+#define MPI_LOGICAL4 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_LOGICAL8
+#define MPI_LOGICAL8 MPI_DATATYPE_NULL
+#endif
+#ifndef MPI_REAL2
+#define MPI_REAL2 MPI_DATATYPE_NULL
+#endif
+#ifndef MPIX_C_FLOAT16
+#define MPIX_C_FLOAT16 MPI_DATATYPE_NULL
+#endif
+
+/*
+ * MPI's types that have reductions (MPI 4.0, 6.9.2): datatype, kind. CINT and CUINT are integers of C, which alone have
+ * logical operations; INT is one of Fortran or of all languages. Without a row: characters, MPI_PACKED, and
+ * pairs of a number and an index.
+ */
+#define TYPE_LIST(X)                                                                               \
+	X(MPI_SIGNED_CHAR, CINT)                                                                   \
+	X(MPI_SHORT, CINT)                                                                         \
+	X(MPI_INT, CINT)                                                                           \
+	X(MPI_LONG, CINT)                                                                          \
+	X(MPI_LONG_LONG_INT, CINT)                                                                 \
+	X(MPI_INT8_T, CINT)                                                                        \
+	X(MPI_INT16_T, CINT)                                                                       \
+	X(MPI_INT32_T, CINT)                                                                       \
+	X(MPI_INT64_T, CINT)                                                                       \
+	X(MPI_UNSIGNED_CHAR, CUINT)                                                                \
+	X(MPI_UNSIGNED_SHORT, CUINT)                                                               \
+	X(MPI_UNSIGNED, CUINT)                                                                     \
+	X(MPI_UNSIGNED_LONG, CUINT)                                                                \
+	X(MPI_UNSIGNED_LONG_LONG, CUINT)                                                           \
+	X(MPI_UINT8_T, CUINT)                                                                      \
+	X(MPI_UINT16_T, CUINT)                                                                     \
+	X(MPI_UINT32_T, CUINT)                                                                     \
+	X(MPI_UINT64_T, CUINT)                                                                     \
+	X(MPI_AINT, INT)                                                                           \
+	X(MPI_OFFSET, INT)                                                                         \
+	X(MPI_COUNT, INT)                                                                          \
+	X(MPI_INTEGER, INT)                                                                        \
+	X(MPI_INTEGER1, INT)                                                                       \
+	X(MPI_INTEGER2, INT)                                                                       \
+	X(MPI_INTEGER4, INT)                                                                       \
+	X(MPI_INTEGER8, INT)                                                                       \
+	X(MPI_FLOAT, FLOAT)                                                                        \
+	X(MPI_DOUBLE, FLOAT)                                                                       \
+	X(MPI_REAL, FLOAT)                                                                         \
+	X(MPI_REAL2, FLOAT)                                                                        \
+	X(MPIX_C_FLOAT16, FLOAT)                                                                   \
+	X(MPI_REAL4, FLOAT)                                                                        \
+	X(MPI_REAL8, FLOAT)                                                                        \
+	X(MPI_DOUBLE_PRECISION, FLOAT)                                                             \
+	X(MPI_C_FLOAT_COMPLEX, COMPLEX)                                                            \
+	X(MPI_C_DOUBLE_COMPLEX, COMPLEX)                                                           \
+	X(MPI_CXX_FLOAT_COMPLEX, COMPLEX)                                                          \
+	X(MPI_CXX_DOUBLE_COMPLEX, COMPLEX)                                                         \
+	X(MPI_COMPLEX, COMPLEX)                                                                    \
+	X(MPI_COMPLEX8, COMPLEX)                                                                   \
+	X(MPI_COMPLEX16, COMPLEX)                                                                  \
+	X(MPI_DOUBLE_COMPLEX, COMPLEX)                                                             \
+	X(MPI_LOGICAL, LOGICAL)                                                                    \
+	X(MPI_LOGICAL1, LOGICAL)                                                                   \
+	X(MPI_LOGICAL2, LOGICAL)                                                                   \
+	X(MPI_LOGICAL4, LOGICAL)                                                                   \
+	X(MPI_LOGICAL8, LOGICAL)                                                                   \
+	X(MPI_C_BOOL, LOGICAL)                                                                     \
+	X(MPI_CXX_BOOL, LOGICAL)                                                                   \
+	X(MPI_BYTE, BITS)                                                                          \
+	/* No reductions, but so frequent that they belong into the table. */                      \
+	X(MPI_CHAR, MOVED)                                                                         \
+	X(MPI_CHARACTER, MOVED)                                                                    \
+	X(MPI_WCHAR, MOVED)                                                                        \
+	X(MPI_PACKED, MOVED)                                                                       \
+	X(MPI_LONG_DOUBLE, MOVED)
+
+/* What each kind may do. */
+#define OPS_ARITHMETIC                                                                             \
+	(1u << WEIR_OP_SUM | 1u << WEIR_OP_PROD | 1u << WEIR_OP_MIN | 1u << WEIR_OP_MAX)
+#define OPS_LOGICAL (1u << WEIR_OP_LAND | 1u << WEIR_OP_LOR | 1u << WEIR_OP_LXOR)
+#define OPS_BITWISE (1u << WEIR_OP_BAND | 1u << WEIR_OP_BOR | 1u << WEIR_OP_BXOR)
+#define KIND_LIST(X)                                                                               \
+	X(MOVED, 0)                                                                                \
+	X(CINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE)                                        \
+	X(CUINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE)                                       \
+	X(INT, OPS_ARITHMETIC | OPS_BITWISE)                                                       \
+	X(FLOAT, OPS_ARITHMETIC)                                                                   \
+	X(COMPLEX, 1u << WEIR_OP_SUM)                                                              \
+	X(LOGICAL, OPS_LOGICAL)                                                                    \
+	X(BITS, OPS_BITWISE)
+
+enum kind {
+#define X(name, ops) KIND_##name,
+	KIND_LIST(X)
+#undef X
+};
+
+struct known_type {
+	MPI_Datatype type;
+	bool used;
+
+	uint32_t ops; /* that Weir and MPI have, by enum weir_op */
+	struct mpi_form form;
+};
+
+/* Found by the handle, which is an address or a number: an open hash table, a quarter full. */
+#define SLOTS 256
+static struct known_type table[SLOTS];
+static MPI_Datatype fp16; /* the first one in the table; MPI_DATATYPE_NULL: this MPI has none */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static unsigned int
+slot_of(MPI_Datatype type)
+{
+	return (unsigned int)(((uint64_t)(uintptr_t)type * UINT64_C(0x9e3779b97f4a7c15)) >> 56) %
+		SLOTS;
+}
+
+/* The Weir type of so many bytes; WEIR_DTYPES: none. */
+static unsigned int
+dtype_of(enum kind kind, size_t bytes)
+{
+	switch (kind) {
+	case KIND_FLOAT:
+	case KIND_COMPLEX:
+		return bytes == 2    ? WEIR_DTYPE_FP16
+			: bytes == 4 ? WEIR_DTYPE_FP32
+			: bytes == 8 ? WEIR_DTYPE_FP64
+				     : WEIR_DTYPES;
+	case KIND_CUINT:
+	case KIND_BITS:
+		return bytes == 1    ? WEIR_DTYPE_UINT8
+			: bytes == 2 ? WEIR_DTYPE_UINT16
+			: bytes == 4 ? WEIR_DTYPE_UINT32
+			: bytes == 8 ? WEIR_DTYPE_UINT64
+				     : WEIR_DTYPES;
+	case KIND_CINT:
+	case KIND_INT:
+	case KIND_LOGICAL:
+		return bytes == 1    ? WEIR_DTYPE_INT8
+			: bytes == 2 ? WEIR_DTYPE_INT16
+			: bytes == 4 ? WEIR_DTYPE_INT32
+			: bytes == 8 ? WEIR_DTYPE_INT64
+				     : WEIR_DTYPES;
+	case KIND_MOVED: break;
+	}
+	return WEIR_DTYPES;
+}
+
+static void
+table_add(MPI_Datatype type, enum kind kind)
+{
+	static const uint32_t ops[] = {
+#define X(name, ops) ops,
+		KIND_LIST(X)
+#undef X
+	};
+	unsigned int slot = slot_of(type), dtype;
+	int bytes = 0;
+
+	/* Types that this MPI was built without. */
+	if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &bytes) != MPI_SUCCESS || bytes <= 0)
+		return;
+	while (table[slot].used && table[slot].type != type)
+		slot = (slot + 1) % SLOTS;
+	if (table[slot].used)
+		return;
+	table[slot] = (struct known_type){.type = type, .used = true};
+	table[slot].form.bytes = (size_t)bytes;
+	table[slot].form.elements = kind == KIND_COMPLEX ? 2 : 1;
+	dtype = dtype_of(kind, (size_t)bytes / table[slot].form.elements);
+	if (dtype < WEIR_DTYPES) {
+		table[slot].form.dtype = (enum weir_dtype)dtype;
+		table[slot].ops = ops[kind];
+		if (dtype == WEIR_DTYPE_FP16 && fp16 == MPI_DATATYPE_NULL)
+			fp16 = type;
+	}
+}
+
+static void
+table_fill(void)
+{
+	fp16 = MPI_DATATYPE_NULL;
+#define X(type, kind) table_add(type, KIND_##kind);
+	TYPE_LIST(X)
+#undef X
+}
+
+static const struct known_type *
+table_find(MPI_Datatype type)
+{
+	pthread_once(&once, table_fill);
+	for (unsigned int slot = slot_of(type); table[slot].used; slot = (slot + 1) % SLOTS)
+		if (table[slot].type == type)
+			return &table[slot];
+	return NULL;
+}
+
+/* WEIR_OPS: not an operation of Weir. */
+static unsigned int
+op_of(MPI_Op op)
+{
+#define X(mpi, weir)                                                                               \
+	if (op == mpi)                                                                             \
+		return weir;
+	X(MPI_SUM, WEIR_OP_SUM)
+	X(MPI_MAX, WEIR_OP_MAX)
+	X(MPI_MIN, WEIR_OP_MIN)
+	X(MPI_PROD, WEIR_OP_PROD)
+	X(MPI_LAND, WEIR_OP_LAND)
+	X(MPI_LOR, WEIR_OP_LOR)
+	X(MPI_LXOR, WEIR_OP_LXOR)
+	X(MPI_BAND, WEIR_OP_BAND)
+	X(MPI_BOR, WEIR_OP_BOR)
+	X(MPI_BXOR, WEIR_OP_BXOR)
+#undef X
+	return WEIR_OPS;
+}
+
+bool
+mpi_reduction(MPI_Datatype type, MPI_Op op, struct mpi_form *form)
+{
+	const struct known_type *known = table_find(type);
+	unsigned int weir_op = op_of(op);
+
+	if (known == NULL || weir_op >= WEIR_OPS || !(known->ops & 1u << weir_op))
+		return false;
+	*form = known->form;
+	form->op = (enum weir_op)weir_op;
+	return true;
+}
+
+enum weir_dtype
+mpi_moved(size_t bytes, size_t *count)
+{
+	unsigned int unit = bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+
+	*count = bytes / unit;
+	return unit == 4 ? WEIR_DTYPE_UINT32 : unit == 2 ? WEIR_DTYPE_UINT16 : WEIR_DTYPE_UINT8;
+}
+
+MPI_Datatype
+mpi_type_of(enum weir_dtype dtype)
+{
+	const MPI_Datatype types[WEIR_DTYPES] = {
+		[WEIR_DTYPE_INT8] = MPI_INT8_T,
+		[WEIR_DTYPE_UINT8] = MPI_UINT8_T,
+		[WEIR_DTYPE_INT16] = MPI_INT16_T,
+		[WEIR_DTYPE_UINT16] = MPI_UINT16_T,
+		[WEIR_DTYPE_INT32] = MPI_INT32_T,
+		[WEIR_DTYPE_UINT32] = MPI_UINT32_T,
+		[WEIR_DTYPE_INT64] = MPI_INT64_T,
+		[WEIR_DTYPE_UINT64] = MPI_UINT64_T,
+		[WEIR_DTYPE_FP16] = fp16,
+		[WEIR_DTYPE_FP32] = MPI_FLOAT,
+		[WEIR_DTYPE_FP64] = MPI_DOUBLE,
+	};
+
+	return types[dtype];
+}
+
+size_t
+mpi_type_bytes(MPI_Datatype type)
+{
+	const struct known_type *known = table_find(type);
+	MPI_Count bytes;
+
+	if (known != NULL)
+		return known->form.bytes;
+	if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &bytes) != MPI_SUCCESS)
+		return 0;
+	return bytes > 0 ? (size_t)bytes : 0;
+}
+
+bool
+mpi_type_named(MPI_Datatype type)
+{
+	int integers, addresses, types, combiner;
+
+	return table_find(type) != NULL ||
+		(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) ==
+				MPI_SUCCESS &&
+			combiner == MPI_COMBINER_NAMED);
+}
+
+bool
+mpi_type_plain(MPI_Datatype type)
+{
+	int integers, addresses, types, combiner, count;
+	MPI_Aint lb, extent;
+	MPI_Datatype inner;
+	bool plain;
+
+	if (table_find(type) != NULL)
+		return true;
+	if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
+		return false;
+	if (combiner == MPI_COMBINER_NAMED)
+		return PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 &&
+			extent == (MPI_Aint)mpi_type_bytes(type);
+	if ((combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) || integers > 1 ||
+		PMPI_Type_get_contents(type, integers, addresses, types, &count, NULL, &inner) !=
+			MPI_SUCCESS)
+		return false;
+	plain = mpi_type_plain(inner);
+	if (!mpi_type_named(inner))
+		PMPI_Type_free(&inner);
+	return plain;
+}

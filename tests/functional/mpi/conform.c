@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ *	conform SEED CALLS SCENARIO...
+ *
+ * Rank 0 prints `ok` and a scenario's name when it has passed. `mixed` and `trace` change the scenarios behind them;
+ * `threads` as the first asks for MPI_THREAD_MULTIPLE.
+ */
+#include "tests/functional/mpi/conform.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS = 4, MANY = 300, ALIVE = 270, UNUSED = 1000, LARGE = 10000000, ROUNDS = 6 };
+
+static uint64_t seed;
+static unsigned int calls;
+static char *program;
+static int rank, ranks;
+
+uint64_t
+draw_at(uint64_t from, uint64_t first, uint64_t second)
+{
+	uint64_t x =
+		from + first * UINT64_C(0x9e3779b97f4a7c15) + second * UINT64_C(0xd1b54a32d192ed03);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+uint64_t
+draw64(struct draw *draw)
+{
+	return draw_at(draw->state++, 0, 0);
+}
+
+unsigned int
+draw_below(struct draw *draw, unsigned int n)
+{
+	return (unsigned int)(draw64(draw) % n);
+}
+
+/* Sum of the ranks' numbers of a communicator. */
+static void
+sum_right(MPI_Comm comm)
+{
+	int mine, all, sum = 0;
+
+	MPI_Comm_rank(comm, &mine);
+	MPI_Comm_size(comm, &all);
+	MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+	if (sum != all * (all - 1) / 2)
+		fail("Allreduce: %d", sum);
+}
+
+static void
+exercise_and_free(MPI_Comm comm, const char *what, uint64_t own)
+{
+	if (comm == MPI_COMM_NULL)
+		return;
+	exercise(comm, what, seed + own, calls);
+	MPI_Comm_free(&comm);
+}
+
+static void
+world(void)
+{
+	exercise(MPI_COMM_WORLD, "world", seed, 4 * calls);
+}
+
+static void
+communicators(void)
+{
+	MPI_Group all, some;
+	MPI_Request request;
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	exercise_and_free(comm, "dup", 1);
+	MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	exercise_and_free(comm, "idup", 2);
+	MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comm);
+	exercise_and_free(comm, "split, ranks reversed", 3);
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, (rank * 5) % ranks, &comm);
+	exercise_and_free(comm, "split in two", 4 + (uint64_t)(rank % 2));
+	MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, (int[]){1}, 1, &comm);
+	exercise_and_free(comm, "cart", 6);
+
+	MPI_Comm_group(MPI_COMM_WORLD, &all);
+	MPI_Group_range_incl(all, 1, (int[][3]){{ranks - 1, 1, -1}}, &some);
+	MPI_Comm_create(MPI_COMM_WORLD, some, &comm);
+	exercise_and_free(comm, "create", 7);
+	if (rank > 0) {
+		MPI_Comm_create_group(MPI_COMM_WORLD, some, 9, &comm);
+		exercise_and_free(comm, "create_group", 8);
+	}
+	MPI_Group_free(&some);
+	MPI_Group_free(&all);
+	exercise_and_free((MPI_Comm_split(MPI_COMM_WORLD, rank, 0, &comm), comm), "one rank", 9);
+}
+
+/* Of the parents and of their children. */
+static void
+between(MPI_Comm children, int high)
+{
+	MPI_Comm merged;
+	int sum = 0, remote;
+
+	MPI_Comm_remote_size(children, &remote);
+	MPI_Allreduce(&(int){high ? 100 : 1}, &sum, 1, MPI_INT, MPI_SUM, children);
+	if (sum != remote * (high ? 1 : 100))
+		fail("Allreduce with another group: %d", sum);
+	MPI_Intercomm_merge(children, high, &merged);
+	exercise_and_free(merged, "spawn and merge", 10);
+	MPI_Comm_disconnect(&children);
+}
+
+static void
+spawned(void)
+{
+	char seed_text[24], calls_text[24], *words[] = {seed_text, calls_text, NULL};
+	MPI_Comm children;
+
+	snprintf(seed_text, sizeof(seed_text), "%llu", (unsigned long long)seed);
+	snprintf(calls_text, sizeof(calls_text), "%u", calls);
+	mixed_layouts = false; /* two ranks on a host, where MPI has the last word */
+	/* One: Open MPI 4.1 does not start two on different hosts of ours. */
+	MPI_Comm_spawn(program, words, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+		MPI_ERRCODES_IGNORE);
+	between(children, 0);
+}
+
+/* A send needs progress at its sender while that is inside of a collective, and the receiver is not yet. */
+static void
+sends(void)
+{
+	char *out = malloc(LARGE), *in = malloc(LARGE);
+	int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks, sum, ones;
+	MPI_Request sending, receiving, reducing;
+
+	for (int way = 0; way < 4; way++) {
+		memset(out, rank + way, LARGE);
+		memset(in, 99, LARGE);
+		MPI_Isend(out, LARGE, MPI_CHAR, right, way, MPI_COMM_WORLD, &sending);
+		if (way == 0 && rank % 2 == 1)
+			MPI_Recv(in, LARGE, MPI_CHAR, left, way, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		if (way == 1)
+			MPI_Barrier(MPI_COMM_WORLD);
+		else if (way == 2) {
+			MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &reducing);
+			MPI_Wait(&reducing, MPI_STATUS_IGNORE);
+		} else
+			sum_right(MPI_COMM_WORLD);
+		if (way != 0 || rank % 2 == 0) {
+			MPI_Irecv(in, LARGE, MPI_CHAR, left, way, MPI_COMM_WORLD, &receiving);
+			if (way == 3)
+				sum_right(MPI_COMM_WORLD);
+			MPI_Wait(&receiving, MPI_STATUS_IGNORE);
+		} else if (way == 3)
+			sum_right(MPI_COMM_WORLD);
+		MPI_Wait(&sending, MPI_STATUS_IGNORE);
+		if (in[0] != (char)(left + way) || memcmp(in, in + 1, LARGE - 1) != 0)
+			fail("a send beside a collective");
+	}
+	/* A rank receives while its nonblocking collective runs, and another sends after it. */
+	MPI_Iallreduce(&(int){1}, &ones, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &reducing);
+	if (rank == 0) {
+		MPI_Wait(&reducing, MPI_STATUS_IGNORE);
+		for (int to = 1; to < ranks; to++)
+			MPI_Send(out, LARGE, MPI_CHAR, to, 7, MPI_COMM_WORLD);
+	} else {
+		MPI_Recv(in, LARGE, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Wait(&reducing, MPI_STATUS_IGNORE);
+	}
+	if (ones != ranks)
+		fail("a collective beside sends: %d", ones);
+	free(out);
+	free(in);
+}
+
+/* Several communicators at once, and calls that are MPI's between those of Weir. */
+static void
+interleaved(void)
+{
+	MPI_Comm comms[3];
+	MPI_Request requests[3], big;
+	enum { COUNT = 5000 };
+	static int mine[COUNT], all[COUNT];
+	int *counts = malloc((size_t)ranks * sizeof(int)),
+	    *places = malloc((size_t)ranks * sizeof(int));
+	int *gathered = malloc((size_t)(ranks * ranks) * sizeof(int)), numbers[3], sums[3], scanned;
+
+	for (int i = 0; i < 3; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+	for (int i = 0; i < ranks; i++)
+		counts[i] = i + 1, places[i] = i * (i + 1) / 2;
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < COUNT; i++)
+			mine[i] = i * rank + round;
+		MPI_Iallreduce(mine, all, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &big);
+		for (int i = 0; i < 3; i++)
+			numbers[i] = rank + i,
+			MPI_Iallreduce(
+				&numbers[i], &sums[i], 1, MPI_INT, MPI_SUM, comms[i], &requests[i]);
+		for (int i = 0; i < counts[rank]; i++)
+			gathered[places[rank] + i] = rank * round + i;
+		MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_INT, gathered, counts, places, MPI_INT,
+			comms[round % 3]);
+		MPI_Scan(&rank, &scanned, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		sum_right(comms[(round + 1) % 3]);
+		for (int i = 0; i < 3; i++)
+			MPI_Wait(&requests[(i + rank + round) % 3], MPI_STATUS_IGNORE);
+		MPI_Wait(&big, MPI_STATUS_IGNORE);
+		for (int i = 0; i < 3; i++)
+			if (sums[i] != ranks * (ranks - 1) / 2 + i * ranks)
+				fail("communicator %d: %d", i, sums[i]);
+		for (int i = 0; i < COUNT; i++)
+			if (all[i] != i * (ranks * (ranks - 1) / 2) + ranks * round)
+				fail("element %d: %d", i, all[i]);
+		for (int from = 0; from < ranks; from++)
+			for (int i = 0; i < counts[from]; i++)
+				if (gathered[places[from] + i] != from * round + i)
+					fail("Allgatherv");
+		if (scanned != rank * (rank + 1) / 2)
+			fail("Scan: %d", scanned);
+	}
+	for (int i = 0; i < 3; i++)
+		MPI_Comm_free(&comms[i]);
+	free(counts);
+	free(places);
+	free(gathered);
+}
+
+static MPI_Comm thread_comms[THREADS];
+
+static void *
+thread(void *argument)
+{
+	uint64_t number = (uint64_t)(uintptr_t)argument;
+
+	exercise(thread_comms[number], "a thread", seed + 20 + number, calls);
+	return NULL;
+}
+
+static void
+threads(void)
+{
+	pthread_t ids[THREADS];
+	int provided;
+
+	MPI_Query_thread(&provided);
+	if (provided != MPI_THREAD_MULTIPLE)
+		fail("no MPI_THREAD_MULTIPLE");
+	for (int i = 0; i < THREADS; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &thread_comms[i]);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&ids[i], NULL, thread, (void *)i);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(ids[i], NULL);
+	for (int i = 0; i < THREADS; i++)
+		MPI_Comm_free(&thread_comms[i]);
+}
+
+static void
+in_a_row(void)
+{
+	MPI_Comm comm;
+
+	for (int i = 0; i < MANY; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		sum_right(comm);
+		MPI_Comm_free(&comm);
+	}
+}
+
+static void
+alive(void)
+{
+	MPI_Comm comms[ALIVE];
+
+	for (int i = 0; i < ALIVE; i++) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+		sum_right(comms[i]);
+	}
+	for (int i = 0; i < ALIVE; i++)
+		sum_right(comms[i]);
+	for (int i = 0; i < ALIVE; i++)
+		MPI_Comm_free(&comms[i]);
+}
+
+static void
+dups(void)
+{
+	static MPI_Comm comms[UNUSED];
+
+	for (int i = 0; i < UNUSED; i++)
+		MPI_Comm_dup(i % 2 || i == 0 ? MPI_COMM_WORLD : comms[i - 1], &comms[i]);
+	sum_right(comms[UNUSED - 1]);
+	for (int i = 0; i < UNUSED; i++)
+		MPI_Comm_free(&comms[i]);
+	sum_right(MPI_COMM_WORLD);
+}
+
+/* MPI checks its arguments, and its error handlers are called. */
+static void
+invalid(void)
+{
+	MPI_Comm comm;
+	int sum, class;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	MPI_Error_class(MPI_Allreduce(&rank, &sum, -1, MPI_INT, MPI_SUM, comm), &class);
+	if (class != MPI_ERR_COUNT)
+		fail("a negative count: class %d", class);
+	MPI_Error_class(MPI_Bcast(&sum, 1, MPI_DATATYPE_NULL, 0, comm), &class);
+	if (class != MPI_ERR_TYPE)
+		fail("no type: class %d", class);
+	MPI_Error_class(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_OP_NULL, comm), &class);
+	if (class != MPI_ERR_OP)
+		fail("no operation: class %d", class);
+	MPI_Error_class(MPI_Bcast(&sum, 1, MPI_INT, ranks, comm), &class);
+	if (class != MPI_ERR_ROOT)
+		fail("a root that is none: class %d", class);
+	sum_right(comm);
+	MPI_Comm_free(&comm);
+}
+
+/* Reduce until it fails; then say how, and leave without MPI's help. */
+static void
+until_error(void)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int sum, code, length, again;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	sum_right(MPI_COMM_WORLD);
+	printf("running %d\n", rank);
+	fflush(stdout);
+	do
+		code = MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	while (code == MPI_SUCCESS);
+	MPI_Error_string(code, text, &length);
+	again = MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	printf("failed %d, again %d: %s\n", rank, again == code, text);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void
+mixed(void)
+{
+	mixed_layouts = true;
+}
+
+static void
+trace(void)
+{
+	trace_calls = true;
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} scenarios[] = {{"world", world}, {"communicators", communicators}, {"spawned", spawned},
+	{"sends", sends}, {"interleaved", interleaved}, {"threads", threads},
+	{"in_a_row", in_a_row}, {"alive", alive}, {"dups", dups}, {"invalid", invalid},
+	{"mixed", mixed}, {"trace", trace}, {"until_error", until_error}};
+
+int
+main(int argc, char **argv)
+{
+	bool threaded = argc > 3 && strcmp(argv[3], "threads") == 0;
+	int provided;
+	MPI_Comm parents;
+
+	MPI_Init_thread(
+		&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	MPI_Comm_get_parent(&parents);
+	program = argv[0];
+	seed = strtoull(argv[1], NULL, 0);
+	calls = (unsigned int)atoi(argv[2]);
+	types_begin();
+	if (parents != MPI_COMM_NULL)
+		between(parents, 1);
+	for (int i = 3; i < argc; i++)
+		for (size_t j = 0; j < sizeof(scenarios) / sizeof(scenarios[0]); j++)
+			if (strcmp(argv[i], scenarios[j].name) == 0) {
+				double began = MPI_Wtime();
+
+				scenarios[j].run();
+				if (rank == 0)
+					printf("ok %s, %.1f s\n", argv[i], MPI_Wtime() - began);
+				fflush(stdout);
+			}
+	types_end();
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Temporary jobs, and those of clients without a token, on engines that are played. */
+#include <stdio.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <rte_common.h>
+
+#include "ctrl/config/job.h"
+#include "ctrl/jobs/state.h"
+#include "tests/unit/played.h"
+
+TestSuite(ctrl_temporary, .init = setup, .fini = teardown, .timeout = 60);
+
+static struct ctrl_job_spec
+temporary(const char *name)
+{
+	struct ctrl_job_spec spec = spec_of(name);
+
+	spec.temporary = true;
+	spec.expire_s = CTRL_TEMPORARY_EXPIRE_S;
+	return spec;
+}
+
+static struct ctrl_job *
+make(struct ctrl_job_spec *spec)
+{
+	struct ctrl_job *job = NULL;
+
+	cr_assert_eq(ctrl_job_create(running, spec, NULL, &who, &job, &why), 0, "%s: %s",
+		spec->shape.name, why.message);
+	return job;
+}
+
+/* Without defaults of its own, a temporary job would never expire. */
+Test(ctrl_temporary, defaults)
+{
+	struct ctrl_job_spec spec = ctrl_job_spec_default(true);
+
+	cr_assert_eq(spec.expire_s, 30);
+	cr_assert_eq(ctrl_job_spec_default(false).expire_s, 0);
+	spec = temporary("t");
+	spec.expire_s = 0;
+	create_refused(spec, NULL, CTRL_REFUSED_RANGE, "expire_s");
+	spec.expire_s = 1;
+	refused(change(make(&spec), "expire_s", 0), CTRL_REFUSED_RANGE, "expire_s");
+}
+
+/* Frames of 58 bytes and 4 for each element, within the least of what ports and packet buffers take. */
+Test(ctrl_temporary, as_many_elements_as_fit)
+{
+	static const struct {
+		uint32_t frame, packet, elements;
+	} fits[] = {{1514, 2048, 320}, {58 + 320 * 4, 2048, 320}, {58 + 320 * 4 - 1, 2048, 256},
+		{9014, 9216, 2048}, {0, 2048, 448}, {0, 65408, 2048}, {9014, 58 + 8 + 64 * 4, 64},
+		{58 + 63 * 4, 2048, 63}};
+
+	cr_assert_eq(ctrl_job_spec_default(true).shape.elements, 0);
+	for (unsigned int i = 0; i < RTE_DIM(fits); i++) {
+		struct ctrl_job_spec spec = temporary("t");
+
+		config.port_more[0].frame_max = fits[i].frame;
+		config.ppe.packet_bytes = fits[i].packet;
+		config.ppe.exception_port = -1;
+		spec.shape.elements = 0;
+		delete (make(&spec));
+		cr_expect_eq(
+			spec.shape.elements, fits[i].elements, "%u: %u", i, spec.shape.elements);
+	}
+}
+
+Test(ctrl_temporary, ends_with_its_last_member)
+{
+	struct ctrl_job_spec spec = temporary("t");
+	struct ctrl_job *job, *other = create("other");
+	unsigned int published;
+
+	spec.first_address = HOST + 5;
+	job = make(&spec);
+	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	cr_assert_eq(ctrl_member_leave(running, job, 0, &who, &why), 0);
+	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
+	/* Another process has its rank since: the job goes on. */
+	cr_assert_eq(ctrl_member_join(running, job, 3, 4, HOST, &who, &why), 0);
+	published = played.published;
+	cr_assert_eq(ctrl_member_leave(running, job, 3, &who, &why), 0);
+	cr_assert_null(ctrl_running_find_job(running, "t"));
+	cr_assert_eq(played.published, published + 1, "one turn of the workers");
+	expect_in_step();
+	/* Others stay. */
+	cr_assert_eq(ctrl_member_join(running, other, 0, 4, HOST, &who, &why), 0);
+	cr_assert_eq(ctrl_member_leave(running, other, 0, &who, &why), 0);
+	cr_assert_eq(ctrl_running_find_job(running, "other"), other);
+}
+
+Test(ctrl_temporary, a_leave_that_fails_has_not_happened)
+{
+	struct ctrl_job_spec spec = temporary("t");
+	struct ctrl_job *job;
+
+	spec.first_address = HOST;
+	job = make(&spec);
+	played.rc = -EBUSY;
+	refused(ctrl_member_leave(running, job, 0, &who, &why), CTRL_REFUSED_BUSY, "");
+	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_JOINED);
+	played.rc = 0;
+	cr_assert_eq(ctrl_member_leave(running, job, 0, &who, &why), 0);
+	expect_in_step();
+}
+
+Test(ctrl_temporary, ends_when_its_members_expire)
+{
+	struct ctrl_job_spec spec = temporary("t");
+	struct ctrl_job *job;
+
+	spec.first_address = HOST;
+	job = make(&spec);
+	cr_assert_eq(ctrl_member_join(running, job, 1, 4, HOST + 1, &who, &why), 0);
+	job->member[0].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	ctrl_jobs_tick(running);
+	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
+	cr_assert_eq(job->member[0].state, CTRL_MEMBER_EXPIRED);
+	job->member[1].seen -= CTRL_TEMPORARY_EXPIRE_S + 1;
+	ctrl_jobs_tick(running);
+	cr_assert_null(ctrl_running_find_job(running, "t"));
+	expect_in_step();
+}
+
+Test(ctrl_temporary, nobody_comes)
+{
+	struct ctrl_job_spec spec = temporary("t"), stays = temporary("stays");
+	struct ctrl_job *job = make(&spec);
+
+	stays.temporary = false;
+	make(&stays)->began -= 1000;
+	job->began -= CTRL_TEMPORARY_EXPIRE_S - 1;
+	ctrl_jobs_tick(running);
+	cr_assert_eq(ctrl_running_find_job(running, "t"), job);
+	job->began -= 2;
+	ctrl_jobs_tick(running);
+	cr_assert_null(ctrl_running_find_job(running, "t"));
+	cr_assert_not_null(ctrl_running_find_job(running, "stays"));
+	expect_in_step();
+}
+
+/* Results of the last ones are on their way: their ids are given again, and they do not count. */
+Test(ctrl_temporary, three_hundred_in_a_row)
+{
+	struct ctrl_job_spec spec = temporary("t");
+
+	spec.open = true;
+	spec.first_address = HOST;
+	config.api.open_jobs = 2;
+	played.left = 1 << 30;
+	played.records = 1 << 20;
+	memset(played.leaving, true, sizeof(played.leaving));
+	for (unsigned int i = 0; i < 300; i++)
+		cr_assert_eq(ctrl_member_leave(running, make(&spec), 0, &who, &why), 0);
+	memset(played.leaving, 0, sizeof(played.leaving));
+	make(&spec);
+	cr_assert_null(running->leaving, "what has left is forgotten when another one comes");
+	expect_in_step();
+}
+
+/* Neither such a job nor its name is in the state file. */
+Test(ctrl_temporary, does_not_outlive_a_restart)
+{
+	struct ctrl_job_spec spec = temporary("t");
+	json_t *aside = json_pack("[{s:s,s:s,s:b}]", "name", "t", "tenant", "", "set_aside", 1);
+	json_t *root, *jobs;
+	size_t length;
+	char *text;
+
+	create("stays");
+	make(&spec);
+	running->set_aside = aside;
+	text = ctrl_state_text(running, &length);
+	root = json_loads(text, 0, NULL);
+	jobs = json_object_get(root, "jobs");
+	cr_assert_eq(json_array_size(jobs), 2, "%s", text);
+	cr_assert_str_eq(
+		json_string_value(json_object_get(json_array_get(jobs, 0), "name")), "stays");
+	cr_assert(json_is_true(json_object_get(json_array_get(jobs, 1), "set_aside")),
+		"a temporary job of its name replaces none that was set aside");
+	json_decref(root);
+	free(text);
+}
+
+/* -- jobs of clients without a token */
+
+Test(ctrl_temporary, open_jobs_are_counted)
+{
+	struct ctrl_job_spec spec = temporary("a"), more = temporary("b");
+
+	spec.open = more.open = true;
+	played.left = 1 << 30;
+	played.records = 1 << 20;
+	create_refused(spec, NULL, CTRL_REFUSED_FULL, "");
+	config.api.open_jobs = 1;
+	make(&spec);
+	create_refused(more, NULL, CTRL_REFUSED_FULL, "");
+	more.open = false;
+	make(&more);
+}
+
+/* They get half of what others leave: here 1000 bytes for each block of the window, and 2 records. */
+Test(ctrl_temporary, open_jobs_leave_half_of_the_memory)
+{
+	struct ctrl_job_spec spec = temporary("a");
+	struct ppe_memory memory;
+	struct ctrl_job *job;
+
+	config.api.open_jobs = 3;
+	spec.open = true;
+	played.left = 2 * 64000;
+	played.records = 2 * 128;
+	job = make(&spec);
+	ppe_job_memory(job->job, 1, &memory);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
+	/* The played engines do not take anything away. */
+	played.left = memory.total + 2 * 64000;
+	played.records = 128 + 2 * 128 - 1;
+	create_refused(spec, NULL, CTRL_REFUSED_MEMORY, "window");
+	played.records += 1;
+	played.left -= 1;
+	create_refused(spec, NULL, CTRL_REFUSED_MEMORY, "");
+	played.left += 1;
+	make(&spec);
+	spec.open = false;
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "c");
+	played.left = 0;
+	make(&spec);
+}
+
+/* Such a job shares its results' group with none of an administrator's. */
+Test(ctrl_temporary, a_group_is_of_one_kind)
+{
+	struct ctrl_job_spec spec = temporary("a");
+
+	config.api.open_jobs = 9;
+	played.left = 1 << 30;
+	played.records = 1 << 20;
+	spec.shape.group = 0xef010101;
+	make(&spec);
+	snprintf(spec.shape.name, sizeof(spec.shape.name), "b");
+	spec.open = true;
+	create_refused(spec, NULL, CTRL_REFUSED_CONFLICT, "results");
+	spec.shape.group++;
+	make(&spec);
+}

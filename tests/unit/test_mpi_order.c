@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations of a communicator reach Weir in the order of the calls, while another thread makes the core's progress. The
+ * communicators are open, with one rank on each host; libweir and MPI are tests/unit/fake_mpi.c. An operation of the
+ * other communicator never ends, so the core has work, and its lock is mostly taken.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+
+#include "tests/unit/fake_mpi.h"
+
+enum { ROUNDS = 10000 };
+
+static _Atomic bool stop;
+static _Atomic unsigned int started, wrong;
+
+/* What the opening would do; this communicator needs none. */
+struct opening *
+opening_begin(struct offload_comm *of, bool blocking)
+{
+	(void)of, (void)blocking;
+	return NULL;
+}
+
+bool
+opening_advance(struct opening **opening, enum comm_state *state)
+{
+	(void)opening, (void)state;
+	return false;
+}
+
+void
+layout_free(struct layout *layout)
+{
+	(void)layout;
+}
+
+/* A barrier and an allreduce take turns. */
+static void
+count_start(struct weir *weir, enum offload_collective collective)
+{
+	if (weir != fake_weir_endless)
+		wrong += collective != (started++ % 2 == 0 ? OFFLOAD_BARRIER : OFFLOAD_ALLREDUCE);
+}
+
+static void
+no_progress(void)
+{
+}
+
+static void *
+progress(void *argument)
+{
+	(void)argument;
+	while (!stop)
+		offload_progress();
+	return NULL;
+}
+
+static struct offload_comm *
+open_comm(struct weir *weir)
+{
+	struct offload_comm *comm = offload_comm_create(MPI_COMM_WORLD);
+
+	comm->layout = (struct layout){.hosts = 4, .locals = 1, .alone = true, .regular = true};
+	comm->elements = 256;
+	comm->weir = weir;
+	atomic_store(&comm->state, COMM_ON);
+	return comm;
+}
+
+Test(mpi_order, blocking_after_nonblocking)
+{
+	const struct offload_front with = {.progress = no_progress};
+	const struct offload_settings without = {.min_bytes = 0};
+	const struct offload_call barrier = {.collective = OFFLOAD_BARRIER};
+	int32_t in = 1, out;
+	const struct offload_call allreduce = {.collective = OFFLOAD_ALLREDUCE,
+		.send = &in,
+		.recv = &out,
+		.send_count = 1,
+		.recv_count = 1,
+		.send_type = MPI_INT,
+		.recv_type = MPI_INT,
+		.op = MPI_SUM};
+	struct offload_comm *comm, *other;
+	struct offload_op *op, *endless;
+	pthread_t thread;
+
+	offload_init(&with, &without);
+	comm = open_comm(NULL);
+	other = open_comm(fake_weir_endless);
+	cr_assert_eq(offload_start(other, &barrier, NULL, NULL, &endless), MPI_SUCCESS);
+	fake_weir_started = count_start;
+	cr_assert_eq(pthread_create(&thread, NULL, progress, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		cr_assert_eq(offload_start(comm, &barrier, NULL, NULL, &op), MPI_SUCCESS);
+		offload_op_free(op);
+		cr_assert_eq(offload_run(comm, &allreduce), MPI_SUCCESS);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	cr_assert_eq(started, 2 * ROUNDS);
+	cr_assert_eq(wrong, 0, "%u of %u operations out of order", wrong, started);
+}
