@@ -39,6 +39,8 @@ mkdir -p "$R/dev/shm" "$R/dev/pts"
 mount -t tmpfs tmpfs "$R/run"
 mkdir -p "$R/run/netns"
 mount -t tmpfs tmpfs "$R/tmp"
+# dpkg reads no page of this machine again.
+rm -f "$R/var/lib/man-db/auto-update"
 '''
 CHROOT = 'exec chroot "$R" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive '
 UNITS = r'''

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is installed works where it is installed: from `meson install`, and from the Debian package,
 in a throw-away copy of this machine."""
+import atexit
+import functools
 import glob
 import os
 import re
@@ -72,19 +74,38 @@ def mpis():
     return [kind for kind in ('openmpi', 'mpich') if shutil.which('mpicc.' + kind)]
 
 
-def packages(machine=None):
-    """The Debian packages, built once and then kept in the build directory: {name: path}. They are
-    put where the machine sees them, as name.deb."""
-    if option('b_sanitize') != 'none':
-        raise Skip('sanitizers are not packed')
-    said = call(['nice', os.path.join(ROOT, '.ci', 'deb'), os.path.join(BUILD, 'deb'),
-                 '-Doptimization=1', '-Ddebug=false'])
+OVERLAY = '''
+mount --make-rprivate /
+mount -t tmpfs tmpfs "$F/over"
+mkdir "$F/over/up" "$F/over/work"
+mount -t overlay overlay -o "lowerdir=$B,upperdir=$F/over/up,workdir=$F/over/work" "$B"
+"$1" "$F"
+'''
+
+
+@functools.cache
+def built():
+    """The Debian packages, {name: path}: from the objects of the build under test, which only the paths of the
+    installation differ from; an overlay keeps that build as it is."""
+    folder = tempfile.mkdtemp(prefix='weir-packages-')
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.mkdir(os.path.join(folder, 'over'))
+    os.symlink(BUILD, os.path.join(folder, 'build'))
+    said = call(['unshare', '--mount', 'sh', '-ec', OVERLAY, 'sh', os.path.join(ROOT, '.ci', 'deb')],
+                env=dict(os.environ, B=BUILD, F=folder))
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
     check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'weir'} |
           {'weir-' + kind for kind in mpis()}, '%s', made)
-    for name, path in made.items() if machine else ():
-        shutil.copy(path, os.path.join(machine.folder, name + '.deb'))
     return made
+
+
+def packages(machine):
+    """Puts them where the machine sees them, as name.deb. Returns {name: path}."""
+    if option('b_sanitize') != 'none':
+        raise Skip('sanitizers are not packed')
+    for name, path in built().items():
+        shutil.copy(path, os.path.join(machine.folder, name + '.deb'))
+    return built()
 
 
 LIST = 'find /etc /usr /var/lib /run -xdev 2>/dev/null | sort >/tmp/%s\n'
@@ -92,7 +113,6 @@ LIST = 'find /etc /usr /var/lib /run -xdev 2>/dev/null | sort >/tmp/%s\n'
 
 @case
 def the_package_installs_and_leaves_no_trace():
-    packages()
     with Machine() as machine:
         packages(machine)
         said = machine.run(LIST % 'before' + '''
@@ -128,12 +148,11 @@ def the_package_installs_and_leaves_no_trace():
 @case
 def a_host_has_the_library_without_the_switch():
     """What programs run with, and are built with; neither brings DPDK."""
-    made = packages()
-    (library,) = (name for name in made if re.fullmatch(r'libweir\d+', name))
-    for name in (library, 'libweir-bin', 'libweir-dev'):
-        check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
     with Machine() as machine:
-        packages(machine)
+        made = packages(machine)
+        (library,) = (name for name in made if re.fullmatch(r'libweir\d+', name))
+        for name in (library, 'libweir-bin', 'libweir-dev'):
+            check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
         said = machine.run(LIST % 'before' + '''
             dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb
             dpkg --verify %s libweir-dev libweir-bin
@@ -172,7 +191,6 @@ PROGRAM = '''
 def mpi_finds_its_plug_in():
     if not mpis():
         raise Skip('no MPI is installed (.ci/install packages.mpi)')
-    packages()
     with Machine() as machine:
         packages(machine)
         said = machine.run('ip link set lo up\n' + LIST % 'before' +
@@ -246,13 +264,13 @@ test ! -L /etc/systemd/system/multi-user.target.wants/weir-switch@demo.service
 systemctl is-active weir-switch@demo && exit 1
 journalctl -u weir-switch@demo -o cat | grep 'everything returned'
 /usr/share/weir/demo-rack down 2>/dev/null || true
-test ! -e /etc/weir -a ! -e /run/weir -a ! -e /var/lib/weir
+left=$(ls -d /etc/weir /run/weir /var/lib/weir 2>/dev/null || true)
+test -z "$left" || { ls -laR $left; grep '' /proc/[0-9]*/comm; exit 1; }
 '''
 
 
 @case
 def the_demo_runs_as_a_service():
-    packages()
     with Machine() as machine:
         packages(machine)
         said = machine.boot(SERVICE)
