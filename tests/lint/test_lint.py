@@ -10,8 +10,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARK = '/* SPDX-License-Identifier: BSD-3-Clause */\n'
 GOOD = {
+    'compile_commands.json': '[{"directory": ".", "file": "rmw/rmw.c", "command": "gcc"}]',
     'rmw/rmw.h': MARK + '#include <stdint.h>\n\nuint32_t rmw_add(uint32_t a);\n',
-    'rmw/rmw.c': MARK + '#include "rmw/rmw.h"\n\n#include <string.h>\n',
+    'rmw/rmw.c': MARK + '#include "rmw/rmw.h"\n#include "rmw/second.h"\n',
+    'rmw/second.h': MARK,
     'ppe/x_fast.h': MARK + '/* never calls malloc() or exit() */\n#include "rmw/rmw.h"\n',
     'ppe/good.c': MARK + '#include "ppe/x_fast.h"\n\nstatic const char *s = "abort() // here";\n',
     'apps/main.c': MARK + '#include <stdlib.h>\n\nvoid\nstop(void)\n{\n\texit(1);\n}\n',
@@ -28,6 +30,7 @@ GOOD = {
 # check, the case that must fail, path, text
 BAD = [
     ('headers', 'rmw/bad.h', 'rmw/bad.h', MARK + 'uint32_t f(void);\n'),
+    ('headers', 'rmw/second.h', 'rmw/second.h', MARK + 'uint32_t f(void);\n'),  # after one that has what it needs
     ('headers', 'apps/libweir/weir.h as C[+][+]', 'apps/libweir/weir.h', MARK + 'int f(int class);\n'),
     ('format', 'clang-format', 'rmw/bad.c', MARK + 'int   a;\n'),
     ('includes', 'include directions', 'rmw/bad.c', MARK + '#include "ppe/x_fast.h"\n'),
