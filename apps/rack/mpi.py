@@ -26,8 +26,10 @@ SECONDS = 120
 
 # A name of its own for a host: AT_HOST NAME WORD...
 AT_HOST = ['unshare', '--uts', 'sh', '-c', 'hostname "$1"; shift; exec "$@"', 'sh']
-# All processes of an mpirun, on all hosts, end with their process 1, and that with mpirun.
-TOGETHER = ['unshare', '--pid', '--fork', '--kill-child=KILL', '--mount-proc', 'sh', '-c', '"$@"; exit $?', 'sh']
+# All processes of an mpirun, on all hosts, end with their process 1, and that with mpirun. Its shared memory is its own:
+# Open MPI names a segment by the host's name and mpirun's pid, and both are the same in another mpirun beside it.
+TOGETHER = ['unshare', '--pid', '--ipc', '--fork', '--kill-child=KILL', '--mount-proc', 'sh', '-c',
+            'mount -t tmpfs tmpfs /dev/shm && "$@"; exit $?', 'sh']
 # AGENT [OPTION...] ADDRESS COMMAND...
 AGENT = '''#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
