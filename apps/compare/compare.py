@@ -25,12 +25,12 @@ import systems  # noqa: E402 (the path comes first)
 from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from plots import GLOO, LIGHT, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
-from systems import COLLECTIVES, WITH_WEIR  # noqa: E402
+from systems import COLLECTIVES, FLAT, WITH_WEIR  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')
 SIZES = [4 << (2 * k) for k in range(13)]  # 4 B to 64 MiB
 OTHER_SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]  # of the collectives beside AllReduce
-COLOURS = {'Weir': WEIR, WITH_WEIR: LIGHT, 'Open MPI': OPEN_MPI, 'Gloo': GLOO}
+COLOURS = {'Weir': WEIR, FLAT: WEIR, WITH_WEIR: LIGHT, 'Open MPI': OPEN_MPI, 'Gloo': GLOO}
 TCP_LEAST = 0.95  # of the link: with less the switch slows the others down
 GIVE_UP = 1.4  # an algorithm so much slower than the best of the others is not repeated
 FORGET = ((4 << 20, 1.25), (256 << 10, 3.0))  # from this size on so much slower: not tried with larger ones
@@ -67,6 +67,8 @@ def options(words=None):
     parser.add_argument('--rate', type=int, default=200, metavar='MBIT',
                         help='of the links, Mbit/s each way (200)')
     parser.add_argument('--repeat', type=int, metavar='N', help='repetitions (5; 3 above 1 MiB)')
+    parser.add_argument('--per-host', type=int, default=1, metavar='N',
+                        help='ranks on each host; with 2 to 8: Open MPI without Weir, with Weir, and with Weir and flat (1)')
     parser.add_argument('--only-weir', action='store_true', help='libweir alone')
     parser.add_argument('--settings', default=SETTINGS, metavar='FILE',
                         help='of the switch and the job (apps/compare/settings.json)')
@@ -79,6 +81,10 @@ def options(words=None):
         parser.error('2 to 16 hosts')
     if not 1 <= chosen.rate <= 10000:
         parser.error('a rate of 1 to 10000 Mbit/s')
+    if not 1 <= chosen.per_host <= 8:
+        parser.error('1 to 8 ranks on each host')
+    if chosen.per_host > 1:  # what several ranks on a host are for: less data on its link
+        chosen.collectives = [c for c in chosen.collectives if c in ('allreduce', 'broadcast')]
     if chosen.quick:
         chosen.hosts = [min(chosen.hosts)]
         chosen.sizes = chosen.sizes or [4, 1 << 16]
@@ -103,7 +109,7 @@ def share(point, rate):
 
 def rows(points):
     """Points that belong together: [{'hosts', 'collective', 'bytes', 'weir', 'mpi', 'plain', 'best', 'ratio',
-    'mpi_ratio'}]. weir: by libweir; mpi: Weir through Open MPI; plain: Open MPI's default choice; best: of the systems
+    'mpi_ratio'}]. weir: by libweir, or flat; mpi: Weir through Open MPI; plain: Open MPI's default choice; best: of the systems
     without Weir; these are points or None. ratio, mpi_ratio: how many times faster weir is than best, and mpi than
     plain."""
     found = {}
@@ -111,7 +117,7 @@ def rows(points):
         key = (point['hosts'], point['collective'], point['bytes'])
         row = found.setdefault(key, dict(zip(('hosts', 'collective', 'bytes'), key), weir=None, mpi=None, plain=None,
                                          best=None, ratio=None, mpi_ratio=None))
-        place = {'Weir': 'weir', WITH_WEIR: 'mpi'}.get(point['system'], 'best')
+        place = {'Weir': 'weir', FLAT: 'weir', WITH_WEIR: 'mpi'}.get(point['system'], 'best')
         if row[place] is None or point['us'] < row[place]['us']:
             row[place] = point
         if (point['system'], point['algorithm']) == PLAIN:
@@ -147,7 +153,8 @@ def lines(points, rate):
             (size_text(row['bytes']),) + cells(row['weir']) + cells(row['best']) +
             (which(row['best']), times(row['ratio'])) +
             cells(row['mpi'])[0::2] + (times(row['mpi_ratio']),))
-    return table((('', 'Weir', '', '', 'best other', '', '', '', '', WITH_WEIR, '', ''),
+    flat = any(point['system'] == FLAT for point in points)
+    return table((('', FLAT if flat else 'Weir', '', '', 'best other', '', '', '', '', WITH_WEIR, '', ''),
                   ('size', 'time', 'algbw', 'link', 'time', 'algbw', 'link', 'which', 'Weir is', 'time', 'link', 'is'),
                   ('', '(us)', '(Mbit/s)', '', '(us)', '(Mbit/s)', '', '', '(times)', '(us)', '', '(x plain)')),
                  groups.items(), left=(7,))
@@ -253,7 +260,8 @@ class Comparison:
         """Operations in a row: about 0.4 s at half the rate of a link, 1 at least and 100 at most."""
         total = bytes_ // 4
         if collective != 'allreduce':
-            total = max(1, total // self.rack.hosts) * self.rack.hosts
+            ranks = self.rack.hosts * self.chosen.per_host
+            total = max(1, total // ranks) * ranks
         row = int(0.2 * self.chosen.rate * 1e6 / (8 * bytes_))
         return dict({'collective': collective, 'type': 'fp32', 'total': total, 'algorithm': 'default',
                      'warmup': 5 if bytes_ <= 1 << 16 else 1 if bytes_ <= 1 << 22 else 0,
@@ -298,7 +306,7 @@ class Comparison:
     @staticmethod
     def slow(samples, factor):
         """The algorithms that are far from the best of the others."""
-        others = {r: s[0] for r, s in samples.items() if r[0].name not in ('Weir', WITH_WEIR)}
+        others = {r: s[0] for r, s in samples.items() if r[0].name not in ('Weir', FLAT, WITH_WEIR)}
         return {r for r, took in others.items() if took > factor * min(others.values())}
 
     def verify(self, collective):
@@ -320,7 +328,7 @@ class Comparison:
         row = rows(points)[0]
         words = '%d hosts, %s, %s:' % (row['hosts'], row['collective'], size_text(row['bytes']))
         if row['weir']:
-            words += ' Weir %.1f us, %.3f of the link' % (row['weir']['us'], share(row['weir'], self.chosen.rate))
+            words += ' %s %.1f us, %.3f of the link' % (row['weir']['system'], row['weir']['us'], share(row['weir'], self.chosen.rate))
         if row['ratio']:
             words += '; %s %.1f us; %.2f x' % (which(row['best']), row['best']['us'], row['ratio'])
         if row['mpi']:
@@ -328,7 +336,12 @@ class Comparison:
         return words
 
 
-def start_systems(rack, programs):
+def start_systems(rack, programs, per_host):
+    if per_host > 1:
+        if 'Open MPI' not in programs:
+            raise RackError('--per-host needs Open MPI')
+        return [systems.open_mpi(rack, programs['Open MPI'], per_host=per_host)] + [
+            systems.WeirByMpi(rack, programs['Open MPI'], per_host, flat) for flat in (False, True)]
     up = [systems.weir(rack)]
     if 'Open MPI' in programs:
         up += [systems.open_mpi(rack, programs['Open MPI'], algorithm)
@@ -348,7 +361,7 @@ def on_rack(chosen, hosts, settings, programs, found, teller):
             teller.say('one TCP stream through weir-switch: %.3f of the link%s' % (
                 found['tcp_share'], '' if found['tcp_share'] >= TCP_LEAST
                 else '; the switch slows the others down'))
-        up = start_systems(rack, programs)
+        up = start_systems(rack, programs, chosen.per_host)
         teller.say('%d hosts: up are %s' % (hosts, '; '.join(
             '%s (%s)' % (system.name, ', '.join(system.algorithms['allreduce'])) for system in up)))
         one = Comparison(chosen, rack, up)
@@ -381,7 +394,7 @@ def run(chosen):
                      lines(found['points'], chosen.rate))
     print('#\n%s\n#' % text, flush=True)
     keep(chosen, found, plots, {'compare.py': text}, teller)
-    for words in missed(found['points'], chosen.rate):
+    for words in missed(found['points'], chosen.rate) if chosen.per_host == 1 else ():
         print('compare: aim missed: ' + words)
     print('\n'.join(last_lines(found['points'], chosen.rate)))
     return 0

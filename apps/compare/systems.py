@@ -22,6 +22,7 @@ from rack import SWITCH_ADDRESS, Rack, RackError, job, tail  # noqa: E402
 COLLECTIVES = {'allreduce': 'allreduce', 'broadcast': 'bcast', 'reducescatter': 'reduce_scatter_block',
                'allgather': 'allgather', 'alltoall': 'alltoall'}
 WITH_WEIR = 'Open MPI + Weir'
+FLAT = WITH_WEIR + ', flat'
 JOB = 1
 MTU = 9000
 BURST = 20_000  # bytes that a link may send at once: two frames
@@ -76,26 +77,26 @@ class LimitedRack(Rack):
 class System:
     """One system, up on every host: a socket to each of its ranks.
 
-    name: of the system, as printed. algorithms: {collective: names that its ranks know}.
+    name: of the system, as printed. algorithms: {collective: names that its ranks know}. per_host: its ranks on a host.
     """
 
-    def __init__(self, rack, name, algorithms, start):
-        self.rack, self.name, self.algorithms = rack, name, algorithms
+    def __init__(self, rack, name, algorithms, start, per_host=1):
+        self.rack, self.name, self.algorithms, expected = rack, name, algorithms, rack.hosts * per_host
         self.path = os.path.join(rack.folder, 'rank-%d.sock' % len(os.listdir(rack.folder)))
         self.ranks, self.measured = {}, set()
         until = time.monotonic() + 60
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.path)
-            listener.listen(rack.hosts)
+            listener.listen(expected)
             self.processes = start(self.path)
             links = []
-            while len(links) < rack.hosts:
+            while len(links) < expected:
                 self._wait(listener, until)
                 links.append(listener.accept()[0])
         for link in links:
             answer = self.answer(link, until)
-            if answer['ranks'] != rack.hosts:
-                raise RackError('%s: %d ranks, not %d' % (name, answer['ranks'], rack.hosts))
+            if answer['ranks'] != expected:
+                raise RackError('%s: %d ranks, not %d' % (name, answer['ranks'], expected))
             self.ranks[answer['rank']] = link
 
     def _failed(self, what):
@@ -167,30 +168,31 @@ def gloo(rack, program):
 MPI_ALGORITHMS = {'default': None, 'ring': 4, 'rabenseifner': 6}
 
 
-def open_mpi(rack, program, algorithm='default'):
-    """Open MPI, its ranks one on each host."""
+def open_mpi(rack, program, algorithm='default', per_host=1):
+    """Open MPI, so many ranks on each host."""
     mca = {}
     if MPI_ALGORITHMS[algorithm] is not None:
         mca = {'coll_tuned_use_dynamic_rules': 1, 'coll_tuned_allreduce_algorithm': MPI_ALGORITHMS[algorithm]}
 
     def start(path):
-        return [mpi.start(rack, [program, path], hosts=rack.hosts, mca=mca, name='openmpi-' + algorithm).process]
+        return [mpi.start(rack, [program, path], rack.hosts, per_host, mca=mca, name='openmpi-' + algorithm).process]
 
     return System(rack, 'Open MPI', {collective: (algorithm,) for collective in COLLECTIVES
-                                     if algorithm == 'default' or collective == 'allreduce'}, start)
+                                     if algorithm == 'default' or collective == 'allreduce'}, start, per_host)
 
 
 class WeirByMpi(System):
-    """Open MPI with Weir's component, in a temporary job with the settings of Weir's own."""
+    """Open MPI with Weir's component, in a temporary job with the settings of Weir's own. flat: each rank talks to Weir,
+    and not one of each host."""
 
-    def __init__(self, rack, program):
-        self.mpirun = None
-        super().__init__(rack, WITH_WEIR, dict.fromkeys(COLLECTIVES, ('default',)), lambda path: self._start(path, program))
+    def __init__(self, rack, program, per_host=1, flat=False):
+        self.settings = {'flat': int(flat), 'settings': ' '.join('%s=%s' % pair for pair in rack.job.items())}
+        super().__init__(rack, FLAT if flat else WITH_WEIR, dict.fromkeys(COLLECTIVES, ('default',)),
+                         lambda path: self._start([program, path], per_host), per_host)
 
-    def _start(self, path, program):
-        self.mpirun = mpi.start(self.rack, [program, path], hosts=self.rack.hosts, weir='component', name='openmpi-weir',
-                                settings={
-                                    'settings': ' '.join('%s=%s' % pair for pair in self.rack.job.items())})
+    def _start(self, words, per_host):
+        self.mpirun = mpi.start(self.rack, words, self.rack.hosts, per_host, weir='component', name='openmpi-weir',
+                                settings=self.settings)
         return [self.mpirun.process]
 
     def close(self):
@@ -198,7 +200,7 @@ class WeirByMpi(System):
         super().close()
         reports = self.mpirun.reports.values()
         missing = [c for c in self.measured if not all(report['offloaded'][COLLECTIVES[c]] for report in reports)]
-        if missing or len(reports) != self.rack.hosts:
+        if missing or len(reports) != len(self.ranks):
             raise self._failed('not on Weir: %s' % (', '.join(missing) or 'a rank without a report'))
 
 

@@ -256,6 +256,14 @@ def the_others_are_measured_beside_it():
 
 
 @case
+def hosts_may_have_several_ranks():
+    others()
+    found, _, through = play('--per-host', '2', '--collectives', 'allreduce', '--sizes', '64K')
+    check({p['system'] for p in found['points']} == {'Open MPI', systems.WITH_WEIR, systems.FLAT}, '%s', found)
+    check(through.startswith('compare: 2 hosts 64 KiB through MPI: '), '%s', through)
+
+
+@case
 def an_interruption_leaves_nothing():
     run = subprocess.Popen([RUNNER, BUILD, '--hosts', '2', '--sizes', '64M', '--collectives',
                             'allreduce'], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
