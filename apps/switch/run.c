@@ -32,6 +32,7 @@
 #include "ppe/ppe.h"
 
 #define STOP_LIMIT_MS 2000
+#define STOP_AGAIN    4
 #define LAST_WORDS_MS 1000 /* that the last lines wait for the reader of stdout */
 
 /* A switch between ppe_create and ppe_destroy. */
@@ -483,6 +484,9 @@ stop(struct run *run)
 	run->running->ready = false;
 	api_server_destroy(run->server);
 	rc = ppe_stop(run->ppe, STOP_LIMIT_MS);
+	/* A busy machine may leave a worker alone for longer than a second. */
+	for (int more = 0; rc == -EBUSY && more < STOP_AGAIN; more++)
+		rc = ppe_stop(run->ppe, 0);
 	run->abandoned = rc == -EBUSY;
 	if (rc == -ETIMEDOUT)
 		fprintf(stderr, "weir-switch: packets in progress were dropped after %d ms\n",
