@@ -44,7 +44,7 @@ SWITCH_ADDRESS = '10.77.0.254'
 SWITCH_MAC = '02:77:00:00:00:fe'
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
-BUSY_SECONDS = 60  # the least bound of a wait: the machine may be busy
+BUSY_SECONDS = 120  # the least bound of a wait: the machine may be busy
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 

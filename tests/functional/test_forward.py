@@ -132,7 +132,7 @@ def hosts_behind_ports():
 def everything_at_once():
     for workers in (1, 2):
         with running(hosts=4, jobs=[job(1, 4)], workers=workers) as rack:
-            runs = start(rack, 1, range(4), '-b', '1M', '-e', '4M', '-f', 2, '-n', 8, '-d', 'fp32')
+            runs = start(rack, 1, range(4), '-b', '512K', '-e', '2M', '-f', 2, '-n', 8, '-d', 'fp32')
             pings = [rack.ping(0, rack.address(3), count=10, background=True),
                      rack.ping(2, SWITCH_ADDRESS, count=10, background=True)]
             exact(rack, 1, 2, 5_000_000)
