@@ -21,14 +21,18 @@
 #include "apps/report/table.h"
 
 /*
- * What callgrind collects: under --collect-atstart=no, what a thread runs between two
- * BENCH_COLLECT_TOGGLE of its own. Where the build found no header of valgrind's, BENCH_CAN_COLLECT
- * is false, and a bench that is asked to count says so.
+ * What callgrind collects: under --instr-atstart=no --collect-atstart=no, what a thread runs between two
+ * BENCH_COLLECT_TOGGLE of its own. What runs before the first one is not slowed down. Where the build found
+ * no header of valgrind's, BENCH_CAN_COLLECT is false, and a bench that is asked to count says so.
  */
 #ifdef HAVE_CALLGRIND
 #include <valgrind/callgrind.h>
-#define BENCH_CAN_COLLECT    true
-#define BENCH_COLLECT_TOGGLE CALLGRIND_TOGGLE_COLLECT
+#define BENCH_CAN_COLLECT true
+#define BENCH_COLLECT_TOGGLE                                                                       \
+	do {                                                                                       \
+		CALLGRIND_START_INSTRUMENTATION;                                                   \
+		CALLGRIND_TOGGLE_COLLECT;                                                          \
+	} while (0)
 #else
 #define BENCH_CAN_COLLECT    false
 #define BENCH_COLLECT_TOGGLE (void)0

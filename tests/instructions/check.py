@@ -124,7 +124,7 @@ def count(build, arguments):
     bench = os.path.join(build, 'apps', 'bench', 'weir-bench')
     with tempfile.TemporaryDirectory(prefix='weir-instructions-') as folder:
         out = os.path.join(folder, 'out')
-        command = ['valgrind', '--tool=callgrind', '--collect-atstart=no',
+        command = ['valgrind', '--tool=callgrind', '--instr-atstart=no', '--collect-atstart=no',
                    '--fair-sched=yes', '--callgrind-out-file=' + out, bench] + arguments + ['--huge', 'no']
         try:
             end = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

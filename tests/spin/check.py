@@ -145,7 +145,7 @@ def search(folder, definitions, optimise, seconds):
                        '-DMEMLIM=%d' % MEMORY_MB, '-o', 'pan', 'pan.c')
     if status != 0:
         return text, 'the checker does not compile'
-    status, text = run(folder, seconds, './pan', '-m1000000', '-w22')
+    status, text = run(folder, seconds, './pan', '-m100000', '-w22')
     if status == 124:
         return text, text
     return text, None
@@ -189,7 +189,7 @@ def check(definitions, wanted, seconds):
     folder = tempfile.mkdtemp(prefix='weir-spin-')
     began = time.monotonic()
     # A fault is found after a few states: that takes less time than to optimise.
-    text, wrong = search(folder, definitions, '-O0' if wanted else '-O1', seconds)
+    text, wrong = search(folder, definitions, '-O0' if wanted else '-Og', seconds)
     if wrong is None:
         wrong = judge_holds(text) if wanted is None else judge_fault(text, wanted)
     lines = ['%s: %s, %.1f s' % (definitions, figures(text), time.monotonic() - began)]
