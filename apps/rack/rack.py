@@ -155,7 +155,7 @@ class Api(http.client.HTTPConnection):
 class Process:
     """A process in a namespace of the rack, its output in a file."""
 
-    def __init__(self, rack, place, argv, name, env=None):
+    def __init__(self, rack, place, argv, name, env=None, session=False):
         self.name, self.argv = name, argv
         self.log = os.path.join(rack.folder, name + '.log')
         self.began = time.monotonic()
@@ -171,7 +171,7 @@ class Process:
         with open(self.log, 'wb') as out:
             self.popen = subprocess.Popen(
                 ['ip', 'netns', 'exec', rack.namespace(place)] + argv, stdin=subprocess.DEVNULL,
-                stdout=out, stderr=subprocess.STDOUT, preexec_fn=tie, env=env)
+                stdout=out, stderr=subprocess.STDOUT, preexec_fn=tie, env=env, start_new_session=session)
 
     @property
     def pid(self):
@@ -348,11 +348,11 @@ class Rack:
         """Run a command to its end. Returns its output."""
         return command(['ip', 'netns', 'exec', self.namespace(place)] + argv, seconds=seconds)
 
-    def spawn(self, place, argv, name=None, env=None):
-        """Start a process. Returns a Process."""
+    def spawn(self, place, argv, name=None, env=None, session=False):
+        """Start a process, in a session of its own or in ours. Returns a Process."""
         name = name or os.path.basename(argv[0])
         number = self.numbers[name] = self.numbers.get(name, 0) + 1
-        process = Process(self, place, argv, '%s-%s-%d' % (name, place, number), env)
+        process = Process(self, place, argv, '%s-%s-%d' % (name, place, number), env, session)
         self.processes.append(process)
         return process
 
@@ -426,9 +426,11 @@ class Rack:
         self.runtimes.add(os.path.join(DPDK, 'weir-' + config['switch']['name']))
         self.sockets.update(w[len('unix:'):] for w in config.get('api', {}).get('listen', [])
                             if w.startswith('unix:'))
+        # Linux divides a CPU among sessions first (sched_autogroup). A worker that naps wakes 20000 times a second; in
+        # a session whose other processes compute, that has kept all other sessions off a CPU for seconds (Linux 6.18).
         self.switch = self.spawn('sw', [
             self.program(('switch', 'weir-switch')), '-c', path,
-            '--stats-file', self.stats_file], 'switch')
+            '--stats-file', self.stats_file], 'switch', session=True)
         self.switch.wait_line('weir-switch: ready', seconds)
         return self.switch
 

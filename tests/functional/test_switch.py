@@ -208,6 +208,14 @@ def who_does_not_read_holds_nobody_up():
 
 
 @case
+def a_rack_s_switch_has_a_session_of_its_own():
+    with Rack(hosts=1) as rack:
+        pid = rack.start_switch().pid
+        check(os.getsid(pid) == pid, 'the switch is in session %d', os.getsid(pid))
+        rack.stop_switch()
+
+
+@case
 def an_idle_switch_sleeps():
     """Control thread and worker together take a small part of a CPU; a busy machine makes it smaller."""
     with Rack(hosts=2) as rack:
