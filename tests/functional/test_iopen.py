@@ -108,8 +108,8 @@ def a_member_that_is_lost_fails_the_others():
         with temporary_jobs(2) as rack:
             rack.start_switch()
             settings = 'expire_s=3' if how != 'left' else 'expire_s=1000'
-            lost = Opener(rack, 1, **member(1, 2, settings=settings, op_timeout_ms=6000))
-            waits = Opener(rack, 0, **member(0, 2, settings=settings, op_timeout_ms=6000))
+            lost = Opener(rack, 1, **member(1, 2, settings=settings, op_timeout_ms=60000))
+            waits = Opener(rack, 0, **member(0, 2, settings=settings, op_timeout_ms=60000))
             for rank in (waits, lost):
                 rank.does('wait', r'0 $')
             waits.says('sum')
@@ -196,15 +196,15 @@ def who_closes_while_it_opens_leaves():
 def the_job_is_what_the_environment_says():
     with FakeApi(tcp=True) as api:
         members = Members(api, 2)
-        config = played(api, join_timeout_ms=200)
+        config = played(api)
         api.routes['/v1/jobs/ring/members'] = members.join
         for settings, wanted in ((None, {'window': 8, 'policy': 'partial', 'temporary': True}),
                                  ('window=4', {'window': 4, 'temporary': True})):
             rank = Opener(variables={'WEIR_SETTINGS': 'window=8 policy=partial'}, **config,
                           **({'settings': settings} if settings else {}))
-            rank.says('wait')
+            wait_for(lambda: members.ever, 'a join')
             rank.ends()
-            check(members.ever[0]['create'] == wanted, '%s', members.ever)
+            check(members.ever.pop(0)['create'] == wanted, 'not %s', wanted)
 
 
 if __name__ == '__main__':
