@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """mpirun over the hosts of a rack: each rank on a host of its own, or several on each.
 
-    with MpiRack(hosts=4) as rack:
-        rack.start_switch()
+    with running(hosts=4) as rack:
         run = mpirun(rack, ['./a.out', '100'], weir='component')
         print(run.output, run.offloaded)
-        rack.stop_switch()
 
 A host has namespaces of its own for its network and its name. The agent that starts mpirun's daemons passes no
 environment on, like ssh. All processes of an mpirun share a PID namespace and end with it. MPI's own messages take a network beside the
 switch (eth1, on a bridge), and so do not take the switch's time; on a plain Rack, which has only eth0, they take that.
 MPICH's take shared memory: UCX's TCP often hangs in MPI_Finalize.
 """
+import contextlib
 import json
 import os
 import shlex
@@ -78,6 +77,15 @@ class MpiRack(Rack):
     def jobs_now(self):
         """The switch's jobs, by name."""
         return {found['name']: found for found in Api(self.api_path, BUSY_SECONDS).ask('GET', '/v1/jobs')['jobs']}
+
+
+@contextlib.contextmanager
+def running(hosts=4, **more):
+    """An MpiRack whose switch runs; in the end it has to stop in an orderly way."""
+    with MpiRack(hosts=hosts, **more) as rack:
+        rack.start_switch()
+        yield rack
+        rack.stop_switch()
 
 
 class Run:
@@ -186,7 +194,7 @@ def plug_in(rack, mpi, weir, settings, report):
     """What a user sets for Weir: (mpirun's environment, parameters of Open MPI, environment of the ranks)."""
     folder = os.path.join(rack.build, 'apps', 'mpi')
     # The machine may be busy.
-    settings = {'report': report, 'contact_ms': 5000, **settings}
+    settings = {'report': report, 'contact_ms': 60000, **settings}
     if weir == 'component':
         system = subprocess.run(['ompi_info', '--parsable', '--path', 'pkglibdir'], check=True, text=True, timeout=60,
                                 stdout=subprocess.PIPE).stdout.strip().rpartition(':')[2]

@@ -11,7 +11,7 @@ import tempfile
 
 from tap import Skip, case, check, main
 from rack import Api
-from mpi import MpiRack, mpirun, start
+from mpi import mpirun, running, start
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, 'mpi')
@@ -74,18 +74,18 @@ def each(*programs):
     return found
 
 
-def served(mpi, program, wanted, ranks=2, **options):
-    """Run on a rack; every rank must have offloaded this and left nothing to MPI."""
-    with MpiRack(hosts=ranks) as rack:
-        rack.start_switch()
-        run = mpirun(rack, program, hosts=ranks, mpi=mpi, weir='preload', settings=SETTINGS, **options)
-        check('good' in run.output, '%s', run.output)
-        check(len(run.reports) == ranks, '%d reports: %s', len(run.reports), run.output)
-        for rank, report in run.reports.items():
-            found = {key: value for key, value in report['offloaded'].items() if value}
-            check(found == wanted, '%s, rank %d: on Weir %s, not %s\n%s', mpi, rank, found, wanted, run.output)
-            check(not any(report['mpi'].values()), '%s, rank %d: on MPI %s', mpi, rank, report['mpi'])
-        rack.stop_switch()
+def served(needed, program, wanted, ranks=2):
+    """Run on a rack, by each MPI; every rank must have offloaded this and left nothing to MPI."""
+    mpis = each(needed)
+    with running(ranks) as rack:
+        for mpi in mpis:
+            run = mpirun(rack, program(mpi), hosts=ranks, mpi=mpi, weir='preload', settings=SETTINGS)
+            check('good' in run.output, '%s', run.output)
+            check(len(run.reports) == ranks, '%d reports: %s', len(run.reports), run.output)
+            for rank, report in run.reports.items():
+                found = {key: value for key, value in report['offloaded'].items() if value}
+                check(found == wanted, '%s, rank %d: on Weir %s, not %s\n%s', mpi, rank, found, wanted, run.output)
+                check(not any(report['mpi'].values()), '%s, rank %d: on MPI %s', mpi, rank, report['mpi'])
 
 
 @case
@@ -129,8 +129,7 @@ def half_installed():
 @case
 def fortran():
     """mpif.h, use mpi and use mpi_f08."""
-    for mpi in each('mpif90.%s'):
-        served(mpi, [compiled(mpi, 'interfaces.f90')], {'allreduce': 9, 'barrier': 6})
+    served('mpif90.%s', lambda mpi: [compiled(mpi, 'interfaces.f90')], {'allreduce': 9, 'barrier': 6})
 
 
 REQUESTS = {'allgather': 2, 'allreduce': 42, 'barrier': 38}  # of nonblocking.c
@@ -138,36 +137,34 @@ REQUESTS = {'allgather': 2, 'allreduce': 42, 'barrier': 38}  # of nonblocking.c
 
 @case
 def requests():
-    for mpi in each('mpicc.%s'):
-        served(mpi, [compiled(mpi, 'nonblocking.c')], REQUESTS, 3)
+    served('mpicc.%s', lambda mpi: [compiled(mpi, 'nonblocking.c')], REQUESTS, 3)
 
 
 @case
 def loaded_at_run_time():
     """As in Python, MPI comes with a library that a program without MPI loads for itself alone."""
     load = 'import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).main(1, (ctypes.c_char_p * 2)(b"program", None)))'
-    for mpi in each('mpicc.%s'):
-        served(mpi, ['/usr/bin/python3', '-c', load, compiled(mpi, 'nonblocking.c', '-shared', '-fPIC')], REQUESTS)
+    served('mpicc.%s', lambda mpi: ['/usr/bin/python3', '-c', load, compiled(mpi, 'nonblocking.c', '-shared', '-fPIC')],
+           REQUESTS)
 
 
 @case
 def several_on_a_host():
     """Whatever runs on Weir, requests complete."""
-    for mpi in each('mpicc.%s'):
-        with MpiRack(hosts=2) as rack:
-            rack.start_switch()
+    mpis = each('mpicc.%s')
+    with running(2) as rack:
+        for mpi in mpis:
             run = mpirun(rack, [compiled(mpi, 'nonblocking.c')], hosts=2, per_host=2, mpi=mpi, weir='preload',
                          settings=SETTINGS)
             check('good' in run.output and run.offloaded['barrier'] > 0, '%s', run.output)
-            rack.stop_switch()
 
 
 @case
 def errors():
     """A job is deleted: the error has Weir's text and reaches the communicator's own error handler."""
-    for mpi in each('mpicc.%s'):
-        with MpiRack(hosts=2) as rack:
-            rack.start_switch()
+    mpis = each('mpicc.%s')
+    with running(2) as rack:
+        for mpi in mpis:
             run = start(rack, [compiled(mpi, 'nonblocking.c'), 'fail'], hosts=2, mpi=mpi, weir='preload',
                         settings=SETTINGS)
             run.process.wait_line('running', 60)
@@ -175,7 +172,6 @@ def errors():
                 Api(rack.api_path).ask('DELETE', '/v1/jobs/' + name)
             lines = [line for line in run.wait().splitlines() if line.startswith('rank ')]
             check(len(lines) == 2 and all('Weir' in line for line in lines), '%s', run.output)
-            rack.stop_switch()
 
 
 if __name__ == '__main__':

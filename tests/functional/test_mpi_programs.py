@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real MPI programs on four hosts, unmodified, with and without Weir: hpcc, LAMMPS, mpi4py, the tests of
 ScaLAPACK and BLACS, and a Fortran program. What they print must be the same, but for times, and Weir must have run
-the collectives that each case names. A program that is not installed skips its case; docs/mpi.md has their list, and its table of settings is checked here."""
+the collectives that each case names. A program that is not installed skips its case; docs/mpi.md has their list, and its
+table of settings is checked here."""
 import contextlib
 import difflib
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 from tap import Skip, case, check, main
-from mpi import MpiRack, mpirun
+from mpi import mpirun, running
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -31,15 +33,16 @@ def write(folder, name, text):
 
 
 # Lines that are left out: Weir's; what Fortran's runtime says at the end of a rank in which a denormal number came up, as MPI
-# adds there and Weir does not; and CPU times, which hpcc prints where they are not 0.
-LEFT_OUT = ('weir: ', 'Note: The following floating-point exceptions are signalling:', 'CPU ')
+# adds there and Weir does not; CPU times, which hpcc prints where they are not 0; and a race of mpirun.
+LEFT_OUT = re.compile(r'weir: |Note: The following floating-point exceptions are signalling:|CPU |'
+                      r'\[.*\] plm:rsh: Warning: setpgid')
 
 
 def masked(text, pattern):
     """Lines of a text. Numbers in those that match the pattern are times, or come of them."""
     lines = []
     for line in text.splitlines():
-        if line.startswith(LEFT_OUT):
+        if LEFT_OUT.match(line):
             continue
         if re.search(pattern, line, re.I):
             line = re.sub(r'\b\d[\d.]*(e[-+]?\d+)?', 'N', line, flags=re.I)
@@ -88,8 +91,7 @@ class Program:
         need('mpirun.' + self.mpi)
         if not os.path.exists(os.path.join(os.environ['WEIR_BUILD'], 'apps', 'mpi', 'pmpi', 'libweir-mpi-%s.so' % self.mpi)):
             raise Skip('the plug-in is not built: no headers of %s (.ci/install packages.mpi)' % self.mpi)
-        with MpiRack(hosts=HOSTS) as rack:
-            rack.start_switch()
+        with running(HOSTS) as rack:
             plain, offloaded = self.run(rack)
             check(not offloaded, 'offloaded without Weir: %s', offloaded)
             for way in ways:
@@ -102,7 +104,6 @@ class Program:
                         check(found[name] >= count, '%s: rank %d: %d x %s on Weir, not %d at least: %s', way, rank,
                               found[name], name, count, found)
                 print('# %s: %s' % (way, offloaded[0]))
-            rack.stop_switch()
             return lines
 
 
@@ -278,13 +279,15 @@ def blacs_in_fortran_by_mpich():
     check('THERE WERE NO FAILURES IN THIS TEST RUN' in lines, '%s', lines[-10:])
 
 
+# Not square: for square matrices the tester also solves, and its PDGETRS fails at random on a busy machine, with and without
+# Weir.
 LU = """'LU factorization'
 '4 hosts'
 'LU.out'
 6
 2
-13 57
-13 50
+131 57
+120 50
 1
 8
 1
@@ -303,15 +306,15 @@ T
 def scalapack():
     tester = SCALAPACK % ('openmpi', 'xdlu')
     need(tester)
-    lines = Program([tester], [('LU.dat', LU)], None, r'^WALL').compare({'bcast': 300, 'allreduce': 100})
+    lines = Program([tester], [('LU.dat', LU)], None, r'^WALL').compare({'bcast': 300, 'allreduce': 15})
     check('4 tests completed and passed residual checks.' in lines, '%s', lines[-10:])
 
 
 def fortran(mpi, ways):
     compiler = 'mpifort.' + mpi
     need(compiler, 'mpirun.' + mpi)
-    with MpiRack(hosts=1) as rack:
-        path = os.path.join(rack.folder, 'program')
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'program')
         subprocess.run([compiler, '-O1', '-w', '-fallow-argument-mismatch', '-o', path,
                         os.path.join(HERE, 'mpi', 'program.f90')], check=True, timeout=120)
         Program([path], mpi=mpi, order=False).compare(

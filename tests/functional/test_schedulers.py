@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from tap import Skip, case, check, main, wait_for
-from mpi import PORT, SWITCH, MpiRack, plug_in, yielding
+from mpi import PORT, SWITCH, plug_in, running, yielding
 from rack import RackError, command, tail
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -109,10 +109,8 @@ def slurm(conf='WEIR_SWITCH=%s\n' % SWITCH):
     missing = [program for program in PROGRAMS if not shutil.which(program)]
     if missing:
         raise Skip('%s is not installed (.ci/install packages.mpi)' % ', '.join(missing))
-    with MpiRack(hosts=HOSTS) as rack:
-        rack.start_switch()
+    with running(HOSTS) as rack:
         yield rack, Slurm(rack, conf)
-        rack.stop_switch()
 
 
 def weir_of(text):
@@ -178,12 +176,13 @@ def mpi_programs_of_srun_run_in_their_name_spaces():
         plugins = os.path.join(rack.build, 'apps', 'mpi')
         ran = shutil.which('mpicc.openmpi') and ranks_of(rack, up, 'openmpi', ['--mpi=pmix', '-N', '2'], {
             'OMPI_MCA_mca_base_component_path': plug_in(rack, 'openmpi', 'component', {}, '')[0]['OMPI_MCA_mca_base_component_path'],
-            'OMPI_MCA_coll_weir_verbose': '1', 'OMPI_MCA_pml': 'ob1', 'OMPI_MCA_btl': 'tcp,self',
+            'OMPI_MCA_coll_weir_verbose': '1', 'OMPI_MCA_coll_weir_contact_ms': '60000', 'OMPI_MCA_pml': 'ob1', 'OMPI_MCA_btl': 'tcp,self',
             'OMPI_MCA_btl_tcp_if_include': 'eth1', 'OMPI_MCA_mpi_yield_when_idle': '1'})
         # Ranks of MPICH have only shared memory for messages of their own, so they are on one node.
         both = ':'.join((os.path.join(plugins, 'pmpi', 'libweir-mpi-mpich.so'), yielding(rack)))
         ran = ranks_of(rack, up, 'mpich', ['--mpi=pmi2', '-N', '1'], {
-            'LD_PRELOAD': both, 'UCX_TLS': 'sysv,self', 'WEIR_MPI_FLAT': '1', 'WEIR_MPI_VERBOSE': '1'}) or ran
+            'LD_PRELOAD': both, 'UCX_TLS': 'sysv,self', 'WEIR_MPI_FLAT': '1', 'WEIR_MPI_VERBOSE': '1',
+            'WEIR_MPI_CONTACT_MS': '60000'}) or ran
     if not ran:
         raise Skip('no MPI is installed')
 

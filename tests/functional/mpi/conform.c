@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS = 4, MANY = 300, ALIVE = 270, UNUSED = 1000, LARGE = 10000000, ROUNDS = 6 };
+enum { THREADS = 4, MANY = 300, ALIVE = 270, UNUSED = 1000, ROUNDS = 6, SIZES = 100 };
+enum { LARGE = 10000000, PIECES = 100, PIECE = LARGE / PIECES };
 
 static uint64_t seed;
 static unsigned int calls;
@@ -134,6 +135,33 @@ spawned(void)
 	between(children, 0);
 }
 
+static void
+receive_pieces(char *in, int left)
+{
+	for (int i = 0; i < PIECES; i++)
+		MPI_Recv(in + i * PIECE, PIECE, MPI_CHAR, left, i, MPI_COMM_WORLD,
+			MPI_STATUS_IGNORE);
+}
+
+/* More messages than MPI sends at once. */
+static void
+send_pieces(char *out, char *in, int right, int left)
+{
+	MPI_Request sending[PIECES];
+
+	memset(out, rank, LARGE);
+	for (int i = 0; i < PIECES; i++)
+		MPI_Isend(out + i * PIECE, PIECE, MPI_CHAR, right, i, MPI_COMM_WORLD, &sending[i]);
+	if (rank % 2 == 1)
+		receive_pieces(in, left);
+	sum_right(MPI_COMM_WORLD);
+	if (rank % 2 == 0)
+		receive_pieces(in, left);
+	MPI_Waitall(PIECES, sending, MPI_STATUSES_IGNORE);
+	if (in[0] != (char)left || memcmp(in, in + 1, LARGE - 1) != 0)
+		fail("many sends beside a collective");
+}
+
 /* A send needs progress at its sender while that is inside of a collective, and the receiver is not yet. */
 static void
 sends(void)
@@ -142,6 +170,7 @@ sends(void)
 	int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks, sum, ones;
 	MPI_Request sending, receiving, reducing;
 
+	send_pieces(out, in, right, left);
 	for (int way = 0; way < 4; way++) {
 		memset(out, rank + way, LARGE);
 		memset(in, 99, LARGE);
@@ -330,12 +359,32 @@ invalid(void)
 	MPI_Comm_free(&comm);
 }
 
-/* Reduce until it fails; then say how, and leave without MPI's help. */
+/* Calls of 4, 8, ... bytes, and of such slices. */
+static void
+sizes(void)
+{
+	int mine[SIZES] = {0}, sum[SIZES], *all = malloc((size_t)ranks * sizeof(mine));
+
+	for (int count = 1; count <= SIZES; count++) {
+		MPI_Allreduce(mine, sum, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		MPI_Bcast(sum, count, MPI_INT, count % ranks, MPI_COMM_WORLD);
+		MPI_Gather(mine, count, MPI_INT, all, rank == 0 ? count : 0, MPI_INT, 0,
+			MPI_COMM_WORLD);
+	}
+	free(all);
+}
+
+/*
+ * Reduce until it fails; then say how, and leave without MPI's help. With GO_ON, once there is a file of this name, go on
+ * with another communicator.
+ */
 static void
 until_error(void)
 {
+	const char *go_on = getenv("GO_ON");
 	char text[MPI_MAX_ERROR_STRING];
 	int sum, code, length, again;
+	MPI_Comm comm;
 
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	sum_right(MPI_COMM_WORLD);
@@ -348,7 +397,13 @@ until_error(void)
 	again = MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 	printf("failed %d, again %d: %s\n", rank, again == code, text);
 	fflush(stdout);
-	_exit(0);
+	if (go_on == NULL)
+		_exit(0);
+	while (access(go_on, F_OK) != 0)
+		usleep(10000);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	sum_right(comm);
+	MPI_Comm_free(&comm);
 }
 
 static void
@@ -369,7 +424,7 @@ static const struct {
 } scenarios[] = {{"world", world}, {"communicators", communicators}, {"spawned", spawned},
 	{"sends", sends}, {"interleaved", interleaved}, {"threads", threads},
 	{"in_a_row", in_a_row}, {"alive", alive}, {"dups", dups}, {"invalid", invalid},
-	{"mixed", mixed}, {"trace", trace}, {"until_error", until_error}};
+	{"mixed", mixed}, {"trace", trace}, {"sizes", sizes}, {"until_error", until_error}};
 
 int
 main(int argc, char **argv)

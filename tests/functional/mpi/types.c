@@ -236,6 +236,17 @@ load(const struct type *type, const void *bytes)
 	return number;
 }
 
+/* Open MPI 4.1 takes the first for signed and the second for unsigned in maxima and minima, MPICH 4.0 all for signed. */
+static bool
+confused(const struct type *type)
+{
+#ifdef MPICH_VERSION
+	return type->category == UNSIGNED || type->handle == MPI_OFFSET;
+#else
+	return type->handle == MPI_UNSIGNED_LONG || type->handle == MPI_OFFSET;
+#endif
+}
+
 /* Sums and products of integers don't overflow: MPI doesn't say what they are then. */
 static struct number
 operand(const struct type *type, enum kind kind, uint64_t seed, int rank, uint64_t index)
@@ -259,10 +270,8 @@ operand(const struct type *type, enum kind kind, uint64_t seed, int rank, uint64
 		number.bits = bits & 1;
 	else if (type->category == PAIR) /* few different values, so that indices decide */
 		number.bits = (bits & 3) | (bits >> 8 & 0xff) << 32;
-	else if ((kind == MAX || kind == MIN) &&
-		(type->handle == MPI_UNSIGNED_LONG || type->handle == MPI_OFFSET))
-		number.bits = bits >>
-			1; /* Open MPI 4.1 takes the first for signed and the second for unsigned */
+	else if ((kind == MAX || kind == MIN) && confused(type))
+		number.bits = bits & ((UINT64_C(1) << (width - 1)) - 1);
 	else if (kind >= LAND && kind <= LXOR)
 		number.bits = bits & 1 ? 0 : bits >> 1;
 	else if (kind == SUM || kind == USER) {
