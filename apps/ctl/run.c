@@ -15,7 +15,6 @@
 /* Names of jobs have 31 characters at most: SPACE.NUMBER.<12 hexadecimal digits>, NUMBER of 6 digits. */
 #define SPACE_BYTES 12 /* what --space gives, terminated */
 #define NUMBERED    (SPACE_BYTES + 7)
-#define CONTACT     1.0 /* seconds until the command starts without a switch */
 #define NOT_FOUND   127 /* exit statuses of env(1) and shells */
 #define NOT_STARTED 126
 #define ANSWER_MAX  ((size_t)1 << 20)
@@ -77,13 +76,10 @@ delete_jobs(struct ctl *ctl, const char *space)
 static int
 is_ready(struct ctl *ctl, const char *space)
 {
-	double timeout = ctl->options.timeout;
 	int status = ctl_connect(ctl);
 
-	ctl->options.timeout = timeout < CONTACT ? timeout : CONTACT;
 	if (status == CTL_OK)
 		status = delete_jobs(ctl, space);
-	ctl->options.timeout = timeout;
 	ctl_close(ctl);
 	ctl->http = NULL;
 	return status;
@@ -191,8 +187,8 @@ wait_for_end(pid_t child, const sigset_t *passed)
 		if (signal.si_signo == SIGCHLD) {
 			if (waitpid(child, &ended, WNOHANG) == child)
 				return ended;
-		} else if (signal.si_code != SI_KERNEL) {
-			/* What the terminal sends, it sends to the command, too. */
+		} else if (signal.si_code != SI_KERNEL || signal.si_signo == SIGHUP) {
+			/* The terminal's keys reach the command, too; its hang-up perhaps the session's leader alone. */
 			kill(child, signal.si_signo);
 		}
 	}
