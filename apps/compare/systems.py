@@ -186,7 +186,7 @@ class WeirByMpi(System):
     and not one of each host."""
 
     def __init__(self, rack, program, per_host=1, flat=False):
-        self.settings = {'flat': int(flat), 'settings': ' '.join('%s=%s' % pair for pair in rack.job.items())}
+        self.settings = {'flat': int(flat), 'min_hosts': 2, 'settings': ' '.join('%s=%s' % pair for pair in rack.job.items())}
         super().__init__(rack, FLAT if flat else WITH_WEIR, dict.fromkeys(COLLECTIVES, ('default',)),
                          lambda path: self._start([program, path], per_host), per_host)
 

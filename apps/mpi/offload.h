@@ -95,6 +95,8 @@ struct offload_call {
 		"Smallest call for Weir, in bytes; where each rank has a slice, of all slices")    \
 	X(max_bytes, "max_bytes", "WEIR_MPI_MAX_BYTES", NUMBER,                                    \
 		"Largest call for Weir; 0: no limit")                                              \
+	X(min_hosts, "min_hosts", "WEIR_MPI_MIN_HOSTS", NUMBER,                                    \
+		"Fewest hosts for calls where each rank has a slice; 0: 3")                        \
 	X(flat, "flat", "WEIR_MPI_FLAT", FLAG,                                                     \
 		"Each rank talks to Weir, also those that share a host")                           \
 	X(verbose, "verbose", "WEIR_MPI_VERBOSE", NUMBER, "1: say what ran on Weir, and why not")  \

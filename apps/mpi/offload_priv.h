@@ -48,7 +48,7 @@ struct offload_comm {
 
 	/* From the opening on, until the end: */
 	struct weir *weir; /* leaders have one; with `flat` all ranks */
-	uint64_t min_bytes, max_bytes;
+	uint64_t min_bytes, max_bytes, min_hosts;
 	unsigned int elements; /* of 4 bytes, in a block of the job */
 	struct layout layout;
 	/* The ranks of this host, for the first steps of operations and for the last ones. So the order of calls on

@@ -17,6 +17,7 @@
 #define JOIN_MORE_MS      3000
 #define OP_TIMEOUT_MS     86400000 /* a rank may be late for legal reasons: a day */
 #define SILENCE_TIMEOUT_S 20
+#define MIN_HOSTS         3 /* two send each other half of what they would send to the switch */
 #define RETRY_S           30 /* after a switch did not answer, new communicators do not ask it for so long */
 
 /* A number of a rank's host; the lowest bit says that the rank has a switch's address. */
@@ -31,7 +32,7 @@ struct invitation {
 	char namespace[24];
 	char switch_address[256];
 	char job_settings[512];
-	uint64_t min_bytes, max_bytes;
+	uint64_t min_bytes, max_bytes, min_hosts;
 	uint32_t timeout_s, contact_ms, flat;
 };
 
@@ -166,6 +167,7 @@ invite(struct invitation *to)
 	memset(to, 0, sizeof(*to));
 	to->min_bytes = settings.min_bytes;
 	to->max_bytes = settings.max_bytes;
+	to->min_hosts = settings.min_hosts > 0 ? settings.min_hosts : MIN_HOSTS;
 	to->flat = settings.flat;
 	to->timeout_s = (uint32_t)settings.timeout_s;
 	to->contact_ms = (uint32_t)settings.contact_ms;
@@ -363,6 +365,7 @@ accept_invitation(struct opening **at, enum comm_state *state)
 	adopt(invitation);
 	comm->min_bytes = invitation->min_bytes;
 	comm->max_bytes = invitation->max_bytes;
+	comm->min_hosts = invitation->min_hosts;
 	memcpy(comm->job, invitation->job, sizeof(comm->job));
 	if (invitation->why_not[0] != '\0')
 		return opening_end(

@@ -77,6 +77,8 @@ call_fits(
 	if (facts->bytes < comm->min_bytes ||
 		(comm->max_bytes > 0 && facts->bytes > comm->max_bytes))
 		return false;
+	if (slices(call->collective) && (uint64_t)layout->hosts < comm->min_hosts)
+		return false;
 	/* A block has an element of each slice at least; it has half as many elements of 8 bytes. */
 	if (slices(call->collective) &&
 		comm->elements /

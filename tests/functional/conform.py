@@ -39,13 +39,13 @@ def words(mpi, draw, calls, scenarios):
 
 def begin(rack, draw, scenarios, calls=24, mpi='openmpi', weir='component', **options):
     """Start scenarios. Returns a Run."""
-    options['settings'] = {'min_bytes': 0, 'verbose': 1, **options.get('settings', {})}
+    options['settings'] = {'min_hosts': 2, 'verbose': 1, **options.get('settings', {})}
     return start(rack, words(mpi, draw, calls, scenarios), mpi=mpi, weir=weir, **options)
 
 
 def conform(rack, draw, scenarios, calls=24, mpi='openmpi', weir='component', **options):
     """Run scenarios to their end; each has to pass. Returns the Run."""
-    options['settings'] = {'min_bytes': 0, **options.get('settings', {})}
+    options['settings'] = {'min_hosts': 2, **options.get('settings', {})}
     run = mpirun(rack, words(mpi, draw, calls, scenarios), mpi=mpi, weir=weir, **options)
     for name in scenarios.split():
         check('ok %s,' % name in run.output, '%s: %s', name, run.output)

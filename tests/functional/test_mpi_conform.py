@@ -98,15 +98,16 @@ def more_communicators_than_jobs():
 
 
 @case
-def bounds_of_bytes():
-    """min_bytes and max_bytes: of the ints of a call, 25 to 75 for Weir; of two slices, 13 to 37."""
+def bounds_of_bytes_and_hosts():
+    """min_bytes and max_bytes: of the ints of a call, 25 to 75 for Weir; of two slices, 13 to 37, if 2 hosts are enough."""
     draw = seed()
     with running(2) as rack:
-        for mpi, weir in (('openmpi', 'component'), ('mpich', 'preload')):
-            run = conform(rack, draw, 'sizes', hosts=2, mpi=mpi, weir=weir, settings={'min_bytes': 100, 'max_bytes': 300})
+        for mpi, weir, least, gathered in (('openmpi', 'component', 2, 25), ('mpich', 'preload', 0, 0)):
+            run = conform(rack, draw, 'sizes', hosts=2, mpi=mpi, weir=weir,
+                          settings={'min_bytes': 100, 'max_bytes': 300, 'min_hosts': least})
             check(len(run.reports) == 2, '%s', run.output)
             for found in run.reports.values():
-                for name, weirs in (('allreduce', 51), ('bcast', 51), ('gather', 25)):
+                for name, weirs in (('allreduce', 51), ('bcast', 51), ('gather', gathered)):
                     check((found['offloaded'][name], found['mpi'][name]) == (weirs, 100 - weirs), '%s: %s', name, found)
 
 

@@ -25,7 +25,7 @@ LOCAL = {'openmpi': ['mpirun.openmpi', '--allow-run-as-root', '--oversubscribe',
          'mpich': ['mpirun.mpich', '-n', '2']}
 folder = tempfile.TemporaryDirectory()  # of programs
 # Weir, whatever the size, and with words on why not.
-SETTINGS = {'min_bytes': 0, 'verbose': 1}
+SETTINGS = {'min_hosts': 2, 'verbose': 1}
 
 
 def library(mpi):
