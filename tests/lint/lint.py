@@ -10,6 +10,7 @@ with which warnings the project compiles). Without CHECK, all of them run.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -73,9 +74,9 @@ FORBIDDEN_INCLUDES = [
 # Facts with one list each: (a word that stands for the list, where it may be named, the list). A new file that
 # names it has a copy of the list; take what it needs from the list.
 LISTS = [
-    (r'bf16', r'^(pktbuf/wire/types\.h|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
+    (r'bf16', r'^(pktbuf/wire/types\.h|apps/python/weir/(_abi|torch)\.py|rmw/kernels\w*\.[ch]|apps/bench/kernels_loops\.c)$', 'types: pktbuf/wire/types.h'),
     (r'alltoall', r'^(pktbuf/wire/collectives\.h|apps/libweir/(geometry\.h|request\.c|weir\.h)|'
-     r'apps/perf/(data\.h|operate\.c)|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/collectives.h'),
+     r'apps/perf/(data\.h|operate\.c)|apps/python/.*|apps/(compare|mpi)/.*)$', 'collectives: pktbuf/wire/collectives.h'),
     (r'dead_after_ms', r'^(ctrl/config/job_settings\.h|ppe/(jobs|ppe)\.h|ppe/collective/timeout\.c|ctrl/api/blocks\.c|'
      r'apps/libweir/(control_json\.c|weir\.h)|apps/stragglers/stragglers\.py)$',
      'settings of a job: ctrl/config/job_settings.h'),
@@ -339,6 +340,14 @@ def check_docs(tree):
     yield 'test cases that tables name', cases
 
 
+def check_types(tree):
+    """The Python package is typed; without mypy nothing is checked"""
+    if shutil.which('mypy'):
+        done = subprocess.run(['mypy', '--cache-dir', os.path.join(tree.build, 'mypy'), '-p', 'weir'], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False, cwd=os.path.join(tree.root, 'apps/python'))
+        yield 'mypy', done.stdout.splitlines() if done.returncode else []
+
+
 CHECKS = {
     'headers': check_headers,
     'format': check_format,
@@ -346,6 +355,7 @@ CHECKS = {
     'tokens': check_tokens,
     'files': check_files,
     'docs': check_docs,
+    'types': check_types,
 }
 
 

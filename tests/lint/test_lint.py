@@ -3,6 +3,7 @@
 """Every lint check can fail: each is shown a tree that breaks its rule, and one that does not."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ GOOD = {
     'README.md': '# Weir\n\n[a](docs/a.md#the-walk) and `rmw/rmw.c`\n',
     'docs/a.md': '# A page\n\n## The walk\n\n[back](../README.md) [out](https://example.org/x)\n'
                  '\n| a `b` | no: `stop` | yes: `other` | see |\n| a | no: `stop` | `tests/a.py` |\n',
+    'apps/python/pyproject.toml': '[tool.mypy]\nstrict = true\n',
+    'apps/python/weir/__init__.py': '# SPDX-License-Identifier: BSD-3-Clause\nA: int = 1\n',
     'tests/a.py': '# SPDX-License-Identifier: BSD-3-Clause\ndef stop():\n    pass\n',
 }
 # check, the case that must fail, path, text
@@ -77,6 +80,8 @@ BAD = [
     ('docs', 'files that', 'docs/b.md', 'see `rmw/gone.c`\n'),
     ('docs', 'test cases', 'docs/b.md', '| a | no: `stop`, `gone` | `tests/a.py` |\n'),
 ]
+TYPES = ('types',) if shutil.which('mypy') else ()
+BAD += [(check, 'mypy', 'apps/python/weir/__init__.py', text) for check in TYPES for text in ('A: int = ""\n', 'def f(a): pass\n')]
 
 
 def lint(changes, check):
@@ -105,7 +110,7 @@ def main():
         if not good:
             print(''.join('# %s\n' % line for line in tap.splitlines()))
 
-    for check in ('headers', 'format', 'includes', 'tokens', 'files', 'docs'):
+    for check in ('headers', 'format', 'includes', 'tokens', 'files', 'docs') + TYPES:
         tap = lint({}, check)
         case('not ok' not in tap and re.search(r'^ok', tap, re.M), check + ' takes a good tree',
              tap)
