@@ -8,7 +8,6 @@ sums tensors of a large model's shape and checks each element. Exit status: 0 ev
 and all hosts have the same weights; 1 an error; 2 usage; 3 the target was not reached.
 """
 import argparse
-import ctypes
 import json
 import os
 import sys
@@ -18,66 +17,18 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')  # hosts share the CPUs
 
 import numpy as np  # noqa: E402 (the variable comes first)
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'python'))
+
+import weir  # noqa: E402
 import workload  # noqa: E402
 
 LAYERS = 25  # of a pass: so often a host checks whether it is too late
 COMPARISONS = 1000  # of weights: each fails while some host is late
 RIGHT, FAILED, USAGE, MISSED = range(4)  # exit statuses
-PARTIAL = {'as-is': 0, 'rescale': 1, 'fail': 2}  # enum weir_partial
-INT32, FP32, SUM, WEIR_PARTIAL = 4, 10, 0, 1
-STATS = {'retransmissions': 6, 'results_error': 11, 'fed_back': 12}  # places in struct weir_stats
-
-
-class Config(ctypes.Structure):
-    """struct weir_config, as far as it is used; the zeros behind it are defaults."""
-    _fields_ = [('switch_address', ctypes.c_char_p), ('address', ctypes.c_char_p), ('ports', ctypes.c_uint16 * 2),
-                ('job', ctypes.c_uint8), ('base_form', ctypes.c_bool), ('source', ctypes.c_int),
-                ('sources', ctypes.c_uint), ('join_timeout_ms', ctypes.c_uint), ('contact_timeout_ms', ctypes.c_uint),
-                ('op_timeout_ms', ctypes.c_uint), ('silence_timeout_ms', ctypes.c_uint),
-                ('partial', ctypes.c_int), ('error_feedback', ctypes.c_bool), ('rest', ctypes.c_uint64 * 128)]
-
-
-DEGRADED = np.dtype([('first', 'u8'), ('count', 'u8'), ('present', 'u1', 32)])  # struct weir_degraded
 
 
 class Failed(Exception):
     """Says why the run ended early."""
-
-
-class Weir:
-    """A handle of libweir."""
-
-    def __init__(self, path, **config):
-        self.so, self.handle = ctypes.CDLL(path), ctypes.c_void_p()
-        for name, result in (('unexpected', ctypes.c_uint64), ('degraded', ctypes.c_size_t),
-                             ('last_error', ctypes.c_char_p)):
-            getattr(self.so, 'weir_' + name).restype = result
-        if self.so.weir_open(ctypes.byref(Config(**config)), ctypes.byref(self.handle)) < 0:
-            raise Failed(self.error())
-        self.ranks, self.block = self.call('sources'), self.call('elements', FP32)
-
-    def call(self, name, *arguments):
-        return getattr(self.so, 'weir_' + name)(self.handle, *arguments)
-
-    def error(self):
-        return self.call('last_error').decode()
-
-    def allreduce(self, send, recv, dtype):
-        return self.call('allreduce', ctypes.c_void_p(send.ctypes.data), ctypes.c_void_p(recv.ctypes.data),
-                         ctypes.c_size_t(send.size), dtype, SUM)
-
-    def degraded(self):
-        """The blocks of the last operation that not all sources are in: (first, count, sources that are in it)."""
-        blocks = ctypes.c_void_p()
-        number = self.call('degraded', ctypes.byref(blocks))
-        found = np.frombuffer(ctypes.string_at(blocks, number * DEGRADED.itemsize) if number else b'', DEGRADED)
-        return [(int(b['first']), int(b['count']),
-                 np.flatnonzero(np.unpackbits(b['present'], bitorder='little')).tolist()) for b in found]
-
-    def stats(self):
-        numbers = (ctypes.c_uint64 * 128)()  # the library's struct has fewer
-        self.call('stats', numbers)
-        return {name: numbers[place] for name, place in STATS.items()}
 
 
 def sleep_until(when):
@@ -87,36 +38,36 @@ def sleep_until(when):
 class Run:
     """The state of one host's run; `found` becomes the report."""
 
-    def __init__(self, options, weir):
-        self.options, self.weir, self.rank = options, weir, options.source
+    def __init__(self, options, comm):
+        self.options, self.comm, self.rank, self.block = options, comm, options.source, comm.elements('fp32')
         self.blocks_in = 0  # contributions in all results, of any source
         self.results, self.wrong, self.each, self.marks, self.seconds = 0, 0, [], [], 0
         self.model, self.reached, self.diverged = None, False, False
-        if self.rank >= weir.ranks:
-            raise Failed('the job has %d sources; weir-train needs them numbered from 0' % weir.ranks)
+        if self.rank >= comm.size:
+            raise Failed('the job has %d sources; weir-train needs them numbered from 0' % comm.size)
         if options.shapes or options.elements:
             counts = workload.read_shapes(options.shapes) if options.shapes else [options.elements]
             self.tensors, self.first = len(counts), workload.make_buckets(counts, options.scale, options.bucket)
         else:
             self.prepare_model()
-        self.blocks = workload.blocks_of(self.first, weir.block)
+        self.blocks = workload.blocks_of(self.first, self.block)
         self.send, self.recv = np.zeros((2, self.first[-1]), np.float32)
 
     def prepare_model(self):
-        options, ranks = self.options, self.weir.ranks
-        if self.weir.block < 2:
+        options, ranks = self.options, self.comm.size
+        if self.block < 2:
             raise Failed("the job's blocks have one element, and two are needed")
         if options.batch > workload.POINTS_ALL // ranks:
             raise Failed('--batch: a host has %d points, not %d' % (workload.POINTS_ALL // ranks, options.batch))
         self.train = workload.make_set(workload.stream(options.seed, workload.STREAM_TRAIN), workload.POINTS_ALL)
         self.test = workload.make_set(workload.stream(options.seed, workload.STREAM_TEST), workload.POINTS_TEST)
         self.share = workload.Share(options.seed, workload.POINTS_ALL, self.rank, ranks)
-        self.model = workload.Model(options.seed, self.weir.block)
+        self.model = workload.Model(options.seed, self.block)
         self.first = [0, self.model.elements]
 
     def is_over(self):
         """Whether the others have finished this iteration without this host: all sums of it are here."""
-        return self.weir.call('unexpected') >= self.blocks
+        return self.comm.unexpected() >= self.blocks
 
     def make_gradients(self, number):
         if self.model is None:
@@ -158,15 +109,17 @@ class Run:
         """Sum all buckets and check tensors exactly. Returns (partial blocks, whether this host misses some)."""
         partial, missed = 0, False
         for first, end in zip(self.first, self.first[1:]):
-            if self.weir.allreduce(self.send[first:end], self.recv[first:end], FP32) < 0:
-                raise Failed('iteration %d: %s' % (number, self.weir.error()))
-            blocks = self.weir.degraded()
-            self.results += -(-(end - first) // self.weir.block)
-            self.blocks_in -= sum(self.weir.ranks - len(present) for _, _, present in blocks)
+            try:
+                self.comm.allreduce(self.send[first:end], self.recv[first:end])
+            except weir.Error as error:
+                raise Failed('iteration %d: %s' % (number, error.strerror)) from None
+            blocks = self.comm.degraded()
+            self.results += -(-(end - first) // self.block)
+            self.blocks_in -= sum(self.comm.size - len(present) for _, _, present in blocks)
             missed = missed or any(self.rank not in present for _, _, present in blocks)
             partial += len(blocks)
             if self.model is None:
-                self.wrong += workload.wrong(self.options.seed, self.weir.ranks, number, first,
+                self.wrong += workload.wrong(self.options.seed, self.comm.size, number, first,
                                              self.recv[first:end], blocks)
         return partial, missed
 
@@ -207,28 +160,27 @@ class Run:
 
     def compare_replicas(self):
         """Compare the weights of all hosts by their checksums: each puts its own in its place of a sum."""
-        own, everybody = np.zeros((2, self.weir.ranks, 2), np.int32)
+        own, everybody = np.zeros((2, self.comm.size, 2), np.int32)
         own[self.rank] = np.frombuffer(self.model.checksum(), np.int32)
         for _ in range(COMPARISONS):
-            code = self.weir.allreduce(own, everybody, INT32)
-            # It is sent again, and must count once.
-            self.weir.call('error_feedback_forget', ctypes.c_void_p(own.ctypes.data))
-            if code != WEIR_PARTIAL:
+            self.comm.allreduce(own, everybody)
+            self.comm.error_feedback_forget(own)  # it is sent again, and must count once
+            if not self.comm.last_result().degraded:
                 break
-        if code != 0:
-            raise Failed("the weights can't be compared: " + self.weir.error())
-        for rank in range(self.weir.ranks):
+        else:
+            raise Failed("the weights can't be compared: a host is late each time")
+        for rank in range(self.comm.size):
             if (everybody[rank] != own[self.rank]).any():
                 self.diverged = True
                 say(self.rank, 'rank %d has other weights' % rank)
 
     def report(self, error):
         """What the iterations add up to."""
-        found = {'rank': self.rank, 'ranks': self.weir.ranks, 'seed': self.options.seed, 'seconds': self.seconds,
-                 'iterations': len(self.each), 'each': self.each, 'stats': self.weir.stats(), 'error': error,
+        found = {'rank': self.rank, 'ranks': self.comm.size, 'seed': self.options.seed, 'seconds': self.seconds,
+                 'iterations': len(self.each), 'each': self.each, 'stats': self.comm.stats(), 'error': error,
                  'partial_blocks': sum(i['partial_blocks'] for i in self.each),
                  'slow_us': sum(i['slow_us'] for i in self.each),
-                 'sources_mean': self.weir.ranks + self.blocks_in / self.results if self.results else 0}
+                 'sources_mean': self.comm.size + self.blocks_in / self.results if self.results else 0}
         for name, key in (('slowed', 'slow_us'), ('partial', 'partial_blocks'), ('missed', 'missed'),
                           ('given_up', 'given_up')):
             found[name] = sum(bool(i[key]) for i in self.each)
@@ -254,21 +206,21 @@ def say(rank, text):
 def train(options):
     """Returns the exit status."""
     run, error, found = None, None, {}
+    os.environ['WEIR_LIBRARY'] = options.library
     try:
-        run = Run(options, Weir(
-            options.library, switch_address=options.switch.encode(), address=options.address.encode(),
-            job=options.job, source=options.source, sources=options.sources, op_timeout_ms=options.timeout,
-            join_timeout_ms=options.join_timeout or options.timeout, partial=PARTIAL[options.partial],
-            error_feedback=options.error_feedback))
+        run = Run(options, weir.open(
+            options.job, options.switch, options.source, options.sources, address=options.address,
+            op_timeout_ms=options.timeout, join_timeout_ms=options.join_timeout or options.timeout,
+            partial=options.partial.replace('-', '_'), error_feedback=options.error_feedback, raise_partial=False))
         run.iterate()
         if run.model is not None:
             run.compare_replicas()
-    except Failed as failure:
-        error = str(failure)
+    except (Failed, weir.Error) as failure:
+        error = getattr(failure, 'strerror', None) or str(failure)
         say(options.source, error)
     if run is not None:
         found = run.report(error)
-        run.weir.call('close')
+        run.comm.close()
     if options.json:
         with open(options.json, 'w') as file:
             json.dump(found or {'error': error}, file)
@@ -322,7 +274,8 @@ def parse_options():
             ('bucket', whole, 0, 'elements of a bucket, about; 0: one for all')):
         parser.add_argument('--' + name, type=kind, default=default, help=text,
                             required=name in ('switch', 'address', 'source'))
-    parser.add_argument('--partial', choices=PARTIAL, default='as-is', help='partial results, as in weir-perf')
+    parser.add_argument('--partial', choices=['as-is', 'rescale', 'fail'], default='as-is',
+                        help='partial results, as in weir-perf')
     parser.add_argument('--error-feedback', action='store_true',
                         help='add what missed its sum to the next contribution')
     options = parser.parse_args()
