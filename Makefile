@@ -34,7 +34,7 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build install test faults model fuzz demo bench stragglers compare reference deb format keys clean packages \
+.PHONY: help build install test faults model fuzz demo bench stragglers compare reference deb format keys clean packages wheel \
 	packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
@@ -52,8 +52,9 @@ help:
 	@echo 'make compare     Weir beside Open MPI and Gloo on the same links, in fifteen minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
 	@echo 'make deb         Debian packages, into build-deb/'
+	@echo 'make wheel       the Python package for pip, into $(BUILD)/wheel/'
 	@echo 'make packages    install the Debian packages that the build needs'
-	@echo 'make keys        rewrite what the documents say of configuration keys and job settings'
+	@echo 'make keys        rewrite what documents say of configuration keys, and what the Python package knows of weir.h'
 	@echo 'make format      format the C sources'
 	@echo 'make clean       remove build/, build-sanitize/, build-fuzz/, build-deb/ and build-install/'
 
@@ -142,6 +143,10 @@ compare: packages
 deb: packages-test
 	@JOBS=$(JOBS) .ci/deb build-deb
 
+# Needs no network, nor does `pip install` of the result.
+wheel: packages-test
+	@.ci/wheel $(BUILD)/wheel
+
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
@@ -152,3 +157,4 @@ clean:
 keys: packages
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) $(SETUP)
 	@ninja -C $(BUILD) keys
+	@apps/python/generate.py

@@ -94,7 +94,7 @@ def built():
     said = call(['unshare', '--mount', 'sh', '-ec', OVERLAY, 'sh', os.path.join(ROOT, '.ci', 'deb')],
                 env=dict(os.environ, B=BUILD, F=folder))
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
-    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'weir'} |
+    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'python3-weir', 'weir'} |
           {'weir-' + kind for kind in mpis()}, '%s', made)
     return made
 
@@ -154,16 +154,19 @@ def a_host_has_the_library_without_the_switch():
         for name in (library, 'libweir-bin', 'libweir-dev'):
             check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
         said = machine.run(LIST % 'before' + '''
-            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb
-            dpkg --verify %s libweir-dev libweir-bin
+            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb /exchange/python3-weir.deb
+            dpkg --verify %s libweir-dev libweir-bin python3-weir
             weir-perf --version
             weirctl --version
             mkdir /tmp/x
             make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
             ldconfig -p | grep libweir.so
-            WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1 /tmp/x/collectives 2>&1 | grep /nowhere
+            export WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1
+            for program in /tmp/x/collectives 'python3 /usr/share/doc/weir/examples/python/without_numpy.py'; do
+            $program 2>&1 | grep /nowhere
+            done
             MANPATH=/usr/share/man man -w weir_ibarrier 2>/dev/null || echo no man here
-            dpkg -P libweir-bin libweir-dev %s
+            dpkg -P python3-weir libweir-bin libweir-dev %s
         ''' % (library, library, library) + LIST % 'after' +
                            'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
         check(said.endswith('nothing is left\n'), '%s', said)
