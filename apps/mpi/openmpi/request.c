@@ -34,11 +34,11 @@ op_ended(void *context, int error)
 static int
 mpi_ended(ompi_request_t *mpi)
 {
-	int error = mpi->req_status.MPI_ERROR;
-
 	mpi->req_state = OMPI_REQUEST_INACTIVE;
-	complete(mpi->req_complete_cb_data, error);
-	return 0;
+	/* MPI would say so after this function, when another thread may have started the request again. */
+	mpi->req_complete = REQUEST_COMPLETED;
+	complete(mpi->req_complete_cb_data, mpi->req_status.MPI_ERROR);
+	return 1;
 }
 
 static int
@@ -56,7 +56,10 @@ request_start(size_t count, ompi_request_t **requests)
 		requests[i]->req_state = OMPI_REQUEST_ACTIVE;
 		code = offload_start(coll_weir_comm(request->module, comm), &request->call,
 			op_ended, request, &request->op);
-		if (code == OFFLOAD_MPI) {
+		if (code == OFFLOAD_MPI && request->mpi->req_type == OMPI_REQUEST_NOOP) {
+			complete(requests[i], OMPI_SUCCESS); /* no data, and no req_start */
+			code = OMPI_SUCCESS;
+		} else if (code == OFFLOAD_MPI) {
 			request->mpi->req_complete_cb = mpi_ended;
 			request->mpi->req_complete_cb_data = request;
 			code = request->mpi->req_start(1, &request->mpi);
