@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""PyTorch on Weir: four ranks on four hosts, each call compared with gloo's; training; failures. docs/pytorch.md."""
+import os
+import sys
+
+from tap import Skip, case, check, main, wait_for
+from mpi import SWITCH, MpiRack
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def start(rack, *specs):
+    """The ranks of these cases of torch_ranks.py, one after the other."""
+    if not any(os.path.exists(os.path.join(path, 'torch', '__init__.py')) for path in sys.path):
+        raise Skip('PyTorch is not installed (.ci/install packages.torch)')
+    around = {key: value for key, value in os.environ.items() if not key.startswith('WEIR_')}
+    around.update(PYTHONPATH=os.path.join(ROOT, 'apps', 'python'), OMP_NUM_THREADS='1', FOLDER=rack.folder, WEIR_SWITCH=SWITCH,
+                  WEIR_LIBRARY=os.path.join(rack.build, 'apps', 'libweir', 'libweir.so'))
+    return rack.spawn('sw', [sys.executable, os.path.join(HERE, 'torch_ranks.py'), *specs, '--',
+                             *(rack.namespace(host) for host in range(rack.hosts))], specs[0].partition(',')[0], around)
+
+
+def say(rack, name):
+    with open(os.path.join(rack.folder, name), 'w'):
+        pass
+
+
+@case
+def every_call_gives_gloos_result():
+    with MpiRack() as rack:
+        rack.start_switch()
+        run = start(rack, 'calls+profiled', 'subgroups,WEIR_NAMESPACE=run7')
+        run.wait_line('jobs', 60)
+        names = list(rack.jobs_now())
+        check(len(names) == 5 and all(name.startswith('run7.') for name in names), 'jobs: %s', names)
+        say(rack, 'counted')
+        run.wait_line('left', 60)
+        wait_for(lambda: not rack.jobs_now(), 'jobs are left: %s', rack.jobs_now)
+        say(rack, 'done')
+        output = run.wait(60)
+        for text in ('send goes through gloo', 'all_to_all of lists', 'all_reduce goes through gloo: sparse'):
+            check(0 < output.count(text) <= 4, '"%s" %d times:\n%s', text, output.count(text), output)
+        rack.stop_switch()
+
+
+@case
+def training_gives_gloos_losses():
+    with MpiRack() as rack:
+        rack.start_switch()
+        start(rack, 'training+feedback,WEIR_SETTINGS=deterministic=true',
+              'partial,WEIR_SETTINGS=policy=partial timeout_ms=100').wait(60)
+        rack.stop_switch()
+
+
+@case
+def failures_are_errors_and_without_the_switch_all_use_gloo():
+    with MpiRack() as rack:
+        rack.start_switch()
+        output = start(rack, 'without_switch,WEIR_SWITCH=', 'without_switch,WITHOUT=2', 'killed').wait(60)
+        for why in ('WEIR_SWITCH is not set', 'rank 2: '):
+            check(output.count('uses gloo alone: ' + why) == 1, 'said:\n%s', output)
+        lines = [line for line in output.splitlines() if line.startswith('error ')]
+        check(len(lines) == 5 and all('missing: rank 3' in line for line in lines), '%s', output)
+        rack.stop_switch()
+
+
+if __name__ == '__main__':
+    main()

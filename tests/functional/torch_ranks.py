@@ -1,0 +1,487 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks of a PyTorch program, one in each of these network namespaces, for test_torch.py:
+
+    torch_ranks.py CASE+CASE...,VARIABLE=VALUE... ... -- NAMESPACE...
+
+Cases with + are of the same processes. PyTorch is loaded once, before the ranks are forked. The exit status is 0 if every rank's
+was, or was to be killed."""
+import ctypes
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import weir.torch
+
+warnings.filterwarnings('ignore', message='.*deprecated.*')
+PORT = 29500
+CLONE_NEWNET = 0x40000000
+ADDS = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
+MOVES = ADDS + [torch.int16, torch.bool, torch.complex64, torch.bfloat16]
+OPS = ['SUM', 'PRODUCT', 'MIN', 'MAX']
+SHAPES = [(), (1,), (37, 3), (0,)]
+
+
+def check(good, message, *values):
+    if not good:
+        raise AssertionError(message % values)
+
+
+def data(rank, dtype=torch.float32, shape=(37, 3), salt=0):
+    """A rank's data. Sums and products of four ranks are exact in every type."""
+    values = torch.randint(0, 4, shape, generator=torch.Generator().manual_seed(1000 * rank + salt))
+    return values.to(dtype)
+
+
+def same(what, got, wanted):
+    for one, other in zip(got, wanted):
+        check(one.dtype == other.dtype and torch.equal(one, other), '%s: %s, not %s', what, one, other)
+    check(len(got) == len(wanted), '%s: %d tensors, not %d', what, len(got), len(wanted))
+
+
+def group_of(weir_group=None):
+    return weir_group or dist.distributed_c10d._get_default_group()
+
+
+def blocks(group=None):
+    """Completed in the switch for this rank."""
+    return group_of(group)._comm.stats()['results_ok']
+
+
+def init(backend='weir', seconds=60):
+    dist.init_process_group(backend, timeout=timedelta(seconds=seconds))
+    return dist.get_rank(), dist.get_world_size()
+
+
+# -- every call
+
+def collectives(rank, size, dtype):
+    """{name: a function of a group that returns what it received} of the calls that gloo has, too."""
+    def scattered(group, shape):
+        out = torch.empty(shape, dtype=dtype)
+        dist.scatter(out, [data(i, dtype, shape, 5) for i in range(size)] if rank == 1 else None, src=1, group=group)
+        return [out]
+
+    def gathered(group, shape):
+        outs = [torch.empty(shape, dtype=dtype) for _ in range(size)] if rank == 2 else None
+        dist.gather(data(rank, dtype, shape), outs, dst=2, group=group)
+        return outs or []
+
+    def all_gathered(group, shape):
+        outs = [torch.empty(shape, dtype=dtype) for _ in range(size)]
+        dist.all_gather(outs, data(rank, dtype, shape), group=group)
+        return outs
+
+    def sent_around(group, shape):
+        out = torch.empty(size * 3, 2, dtype=dtype)
+        dist.all_to_all_single(out, data(rank, dtype, (size * 3, 2)), group=group)
+        return [out]
+
+    def broadcast(group, shape):
+        out = data(rank, dtype, shape)
+        dist.broadcast(out, src=3, group=group)
+        return [out]
+    made = {'scatter': scattered, 'gather': gathered, 'all_gather': all_gathered, 'broadcast': broadcast}
+    if not dtype.is_complex:  # gloo takes none in all_to_all_single
+        made['all_to_all_single'] = sent_around
+    return made
+
+
+def reductions(rank, dtype, op):
+    def all_reduced(group, shape):
+        out = data(rank, dtype, shape)
+        dist.all_reduce(out, getattr(dist.ReduceOp, op), group=group)
+        return [out]
+
+    def reduced(group, shape):
+        out = data(rank, dtype, shape)
+        dist.reduce(out, 1, getattr(dist.ReduceOp, op), group=group)
+        return [out] if rank == 1 else []
+    return {'all_reduce': all_reduced, 'reduce': reduced}
+
+
+def calls():
+    """Every call gives gloo's result, and runs in the switch."""
+    rank, size = init()
+    check(dist.get_backend() == dist.Backend.WEIR == 'weir', 'the backend is %s', dist.get_backend())
+    gloo = dist.new_group(backend='gloo')
+    for dtype in MOVES:
+        for name, call in collectives(rank, size, dtype).items():
+            for shape in SHAPES[:3]:
+                before = blocks()
+                got = call(None, shape)
+                check(blocks() > before, '%s of %s did not run in the switch', name, dtype)
+                if dtype not in (torch.bool, torch.complex64, torch.int16, torch.bfloat16):
+                    same((name, dtype, shape), got, call(gloo, shape))
+                elif name == 'all_gather':
+                    same((name, dtype, shape), got, [data(i, dtype, shape) for i in range(size)])
+                elif name == 'broadcast':
+                    same((name, dtype, shape), got, [data(3, dtype, shape)])
+    for dtype in ADDS:
+        for op in OPS + ['BAND', 'BOR', 'BXOR'] * (not dtype.is_floating_point):
+            for name, call in reductions(rank, dtype, op).items():
+                for shape in SHAPES if op == 'SUM' else SHAPES[2:3]:
+                    before = blocks()
+                    got = call(None, shape)
+                    check(blocks() > before or shape == (0,), '%s of %s did not run in the switch', name, dtype)
+                    if op != 'BXOR' or dtype != torch.float16:
+                        same((name, dtype, op, shape), got, call(gloo, shape))
+    without_gloo(rank, size)
+    forms(rank, size)
+    by_gloo(rank, size)
+    before = blocks()
+    dist.barrier()
+    check(blocks() == before + 1, 'the barrier did not run in the switch')
+
+
+def without_gloo(rank, size):
+    """What gloo of torch 1.13 has not: compared with the definition."""
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        total = sum(data(i, dtype) for i in range(size))
+        got = data(rank, dtype)
+        dist.all_reduce(got)
+        same('all_reduce', [got], [total])
+        if dtype.is_floating_point:
+            got = data(rank, dtype)
+            dist.all_reduce(got, dist.ReduceOp.AVG)
+            same('all_reduce AVG', [got], [total / size])
+        whole = [data(i, dtype, (size * 5, 2)) for i in range(size)]
+        own = sum(whole)[rank * 5:rank * 5 + 5]
+        got = torch.empty(5, 2, dtype=dtype)
+        dist.reduce_scatter(got, list(whole[rank].chunk(size)))
+        same('reduce_scatter', [got], [own])
+        got.zero_()
+        dist.reduce_scatter_tensor(got, whole[rank])
+        same('reduce_scatter_tensor', [got], [own])
+        got = torch.empty(size * 37, 3, dtype=dtype)
+        dist.all_gather_into_tensor(got, data(rank, dtype))
+        same('all_gather_into_tensor', [got], [torch.cat([data(i, dtype) for i in range(size)])])
+        got[:37 * rank] = got[37 * (rank + 1):] = 0
+        dist.all_gather_into_tensor(got, got[37 * rank:37 * (rank + 1)])  # in place, as FSDP does
+        same('all_gather_into_tensor', [got], [torch.cat([data(i, dtype) for i in range(size)])])
+        pair = [data(rank, dtype), data(rank, dtype, (5,), 1)]
+        dist.all_reduce_coalesced(pair)
+        same('all_reduce_coalesced', pair, [total, sum(data(i, dtype, (5,), 1) for i in range(size))])
+
+
+def forms(rank, size):
+    """Data with gaps, nonblocking calls, their works and futures."""
+    total = sum(data(i) for i in range(size))
+    gaps = torch.zeros(3, 37).t()
+    gaps.copy_(data(rank))
+    dist.all_reduce(gaps)
+    same('a transposed tensor', [gaps], [total])
+    outs = [torch.zeros(3, 37).t() for _ in range(size)]
+    dist.all_gather(outs, data(rank))
+    same('into transposed tensors', outs, [data(i) for i in range(size)])
+    many = [data(rank, salt=i) for i in range(20)]
+    works = [dist.all_reduce(one, async_op=True) for one in many]
+    for i in reversed(range(20)):
+        check(works[i].wait() is True and works[i].is_completed() and works[i].is_success(), 'work %d', i)
+        same('all_reduce %d' % i, [many[i]], [sum(data(j, salt=i) for j in range(size))])
+    one = data(rank)
+    doubled = dist.all_reduce(one, async_op=True).get_future().then(lambda done: done.value()[0] * 2)
+    same('a future', [doubled.wait()], [total * 2])
+    one = data(rank)
+    chained = dist.all_reduce(one, async_op=True).get_future().then(  # as PowerSGD does
+        lambda done: dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0])
+    same('a collective in a callback', [chained.wait()], [total * size])
+    one = data(rank)
+    group_of().allreduce([one]).wait()
+    same('a process group by itself', [one], [total])
+    objects = [None] * size
+    dist.all_gather_object(objects, {'rank': rank})
+    check(objects == [{'rank': i} for i in range(size)], 'objects: %s', objects)
+    raises('BAND of floats', lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND))
+    raises('all_gather', lambda: dist.all_gather([torch.ones(3)] * size, torch.ones(2)))
+    raises('all_gather_into_tensor', lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
+    raises('all_to_all_single', lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)))
+
+
+def by_gloo(rank, size):
+    """What gloo carries."""
+    before = blocks()
+    one = data(rank)
+    if rank % 2:
+        dist.send(one, rank - 1)
+    else:
+        dist.recv(one, rank + 1)
+        same('recv', [one], [data(rank + 1)])
+    if rank == 0:
+        check(dist.recv(one) == 3, 'recv from any')
+    elif rank == 3:
+        dist.send(one, 0)
+    sparse = torch.sparse_coo_tensor([[rank]], [1.0], (size,))
+    dist.all_reduce(sparse)
+    same('a sparse tensor', [sparse.to_dense()], [torch.ones(size)])
+    outs = [torch.empty(i + 1) for i in range(size)]
+    dist.all_to_all(outs, [torch.full((rank + 1,), float(i)) for i in range(size)])
+    same('all_to_all', outs, [torch.full((i + 1,), float(rank)) for i in range(size)])
+    lists = [[torch.empty(37, 3), torch.empty(5)] for _ in range(size)]
+    dist.all_gather_coalesced(lists, [data(rank), data(rank, shape=(5,))])
+    for i, found in enumerate(lists):
+        same('all_gather_coalesced', found, [data(i), data(i, shape=(5,))])
+    splits = [i + 1 for i in range(size)]
+    out = torch.empty(sum(splits))
+    dist.all_to_all_single(out, torch.full(((rank + 1) * size,), float(rank)), splits, [rank + 1] * size)
+    same('all_to_all_single', [out], [torch.cat([torch.full((i + 1,), float(i)) for i in range(size)])])
+    check(blocks() == before, 'the switch carried what is for gloo')
+
+
+def subgroups():
+    """Several groups at a time, each with its own job, and their end."""
+    rank, size = init()
+    halves = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    three, alone = dist.new_group([3, 1, 0]), dist.new_group([2])
+    own = halves[rank % 2]
+    for _ in range(3):
+        one, other = data(rank), data(rank)
+        works = [dist.all_reduce(one, group=own, async_op=True)]
+        if rank != 2:
+            works.append(dist.all_reduce(other, group=three, async_op=True))
+        for work in works:
+            work.wait()
+        same('a half', [one], [data(rank % 2) + data(rank % 2 + 2)])
+        if rank != 2:
+            same('three', [other], [data(0) + data(1) + data(3)])
+    check(blocks(own) > 0, 'a half did not run in the switch')
+    out = torch.empty(1)
+    dist.broadcast(one, src=3, group=three)
+    if rank == 2:
+        dist.all_gather_into_tensor(out, torch.ones(1), group=alone)
+        dist.reduce_scatter_tensor(out, torch.ones(1), group=alone)
+        same('alone', [out], [torch.ones(1)])
+    dist.barrier()
+    if rank == 0:
+        print('jobs', flush=True)
+        wait_for_file('counted')
+    dist.barrier()
+    dist.destroy_process_group(own)
+    dist.destroy_process_group()
+    del own, halves, three
+    if rank == 0:
+        print('left', flush=True)
+        wait_for_file('done')
+
+
+def wait_for_file(name, seconds=60):
+    end = time.monotonic() + seconds
+    while not os.path.exists(os.path.join(os.environ['FOLDER'], name)):
+        check(time.monotonic() < end, 'no file %s', name)
+        time.sleep(0.02)
+
+
+# -- training
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.BatchNorm1d(300), torch.nn.ReLU(), torch.nn.Linear(300, 4))
+
+
+def batch(rank, step):
+    made = torch.Generator().manual_seed(100 * step + rank)
+    return torch.randn(16, 20, generator=made), torch.randint(0, 4, (16,), generator=made)
+
+
+def train(rank, group=None, hook=None, sharded=False, steps=4):
+    """The losses and weights."""
+    trained = DistributedDataParallel(model(), process_group=group, bucket_cap_mb=0.01)
+    if hook is not None:
+        trained.register_comm_hook(*hook)
+    if sharded:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+        optimizer = ZeroRedundancyOptimizer(trained.parameters(), torch.optim.SGD, process_group=group, lr=0.1, momentum=0.9)
+    else:
+        optimizer = torch.optim.SGD(trained.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for step in range(steps):
+        features, labels = batch(rank, step)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(trained(features), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses + [p.detach().clone() for p in trained.parameters()]
+
+
+def near(what, got, wanted, tolerance=1e-5):
+    for one, other in zip(got, wanted):
+        check(torch.allclose(one, other, atol=tolerance), '%s: %g apart', what, (one - other).abs().max())
+
+
+def training():
+    """DDP, ZeRO-1 and the hook: as with gloo; in a deterministic job the same bits twice."""
+    rank, size = init()
+    gloo = dist.new_group(backend='gloo')
+    wanted = train(rank, gloo)
+    before = blocks()
+    first = train(rank)
+    check(blocks() > before + 50, 'DDP did not run in the switch')
+    near('DDP', first, wanted)
+    same('DDP again', train(rank), first)
+    if rank == 0:
+        print('loss %s' % ' '.join('%.5f' % loss for loss in first[:4]), flush=True)
+    near('ZeRO-1', train(rank, sharded=True), wanted)
+    near('the hook', train(rank, gloo, weir.torch.hook()), wanted)
+    plain = weir.torch.hook(compress='bf16')
+    near('the hook, bf16', train(rank, gloo, plain), wanted, 0.05)
+    check(plain[0].comm.stats()['results_ok'] > 0, 'the hook did not use the switch')
+
+
+def feedback():
+    """Error feedback adds what compression cut off to the next step: the mean of many steps is right."""
+    rank, size = init()
+    for error_feedback in (True, False):
+        weights = torch.nn.Linear(1, 100, bias=False)
+        averaged = DistributedDataParallel(weights)
+        averaged.register_comm_hook(*weir.torch.hook(compress='bf16', error_feedback=error_feedback))
+        total, exact = torch.zeros(100, 1), torch.linspace(0.1, 0.2, 100).view(100, 1)
+        for _ in range(32):
+            averaged.zero_grad()
+            (averaged(torch.ones(1, 1)) * exact.view(1, 100)).sum().backward()
+            total += weights.weight.grad
+        error = (total / 32 - exact).abs().max().item()
+        check((error < 3e-5) == error_feedback, 'error_feedback=%s: the mean is %g wrong', error_feedback, error)
+
+
+def profiled():
+    """Timelines show Weir."""
+    rank, size = init()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        dist.all_reduce(data(rank))
+        dist.broadcast(data(rank), 0, async_op=True).wait()
+        dist.all_gather_into_tensor(torch.empty(size * 37, 3), data(rank))
+        group_of().allreduce([data(rank)]).wait()
+        dist.barrier()
+    found = [event.name for event in profiler.events() if event.name.startswith('weir:')]
+    check(sorted(found) == ['weir:all_gather', 'weir:all_reduce', 'weir:all_reduce', 'weir:barrier', 'weir:broadcast'],
+          'events: %s', found)
+
+
+# -- failures
+
+def partial():
+    """A rank is late, and the job's policy is `partial`: the hook rescales, or fails."""
+    rank, size = init('gloo')
+    for compress in (None, 'bf16'):
+        for error_feedback in (False, True):
+            weights = torch.nn.Linear(1, 100, bias=False)
+            averaged = DistributedDataParallel(weights)
+            averaged.register_comm_hook(*weir.torch.hook(compress=compress, error_feedback=error_feedback))
+            total = torch.zeros(100, 1)
+            for step in range(6):
+                dist.barrier()
+                if step == 2 and rank == 3:
+                    time.sleep(0.5)  # the others do not wait: the policy's time is over sooner
+                averaged.zero_grad()
+                averaged(torch.full((1, 1), float(rank + 1))).sum().backward()
+                grad = weights.weight.grad.clone()
+                if step == 2:
+                    check(torch.allclose(grad, torch.full((100, 1), 2.0)), 'not rescaled: %s', grad[0])
+                total += grad
+            # Without feedback step 2 is the mean of three ranks, rescaled; with it rank 3's 4.0 comes later.
+            wanted = 5 * 2.5 + 2.0 + (1.0 if error_feedback else 0.0)
+            check(torch.allclose(total, torch.full((100, 1), wanted), atol=0.02), '%s, %s: %s, not %g', compress,
+                  error_feedback, total[0], wanted)
+
+
+def raises(what, call):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        return str(error).splitlines()[0]
+    check(False, '%s did not fail', what)
+
+
+def killed():
+    """A rank dies: every form of waiting gets an error with libweir's text."""
+    rank, size = init()
+    group = dist.new_group(timeout=timedelta(seconds=5))
+    averaged = DistributedDataParallel(torch.nn.Linear(3, 3), process_group=group)
+    dist.all_reduce(data(rank), group=group)
+    if rank == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(data(rank), group=group, async_op=True)
+    future = dist.all_reduce(data(rank), group=group, async_op=True).get_future()
+    told = [raises('all_reduce', lambda: dist.all_reduce(data(rank), group=group)), raises('work.wait', work.wait),
+            raises('future.wait', future.wait), raises('barrier', lambda: dist.barrier(group)),
+            raises('backward', lambda: averaged(torch.ones(1, 3)).sum().backward())]
+    check(not work.is_success(), 'the work is a success')
+    if rank == 0:
+        print('\n'.join('error %s' % line for line in told), flush=True)
+
+
+def without_switch():
+    """No rank can use the switch, or one cannot: all use gloo."""
+    rank, size = init()
+    check(group_of()._comm is None, 'there is a job')
+    one = data(rank)
+    dist.all_reduce(one)
+    same('all_reduce', [one], [sum(data(i) for i in range(size))])
+    near('DDP', train(rank, steps=1), train(rank, dist.new_group(backend='gloo'), steps=1))
+
+
+# -- processes
+
+def become(rank, namespaces):
+    with open('/run/netns/' + namespaces[rank]) as there:
+        check(ctypes.CDLL(None).setns(there.fileno(), CLONE_NEWNET) == 0, 'setns')
+    with open('/proc/self/ns/net'):
+        os.environ.update(RANK=str(rank), LOCAL_RANK='0', WORLD_SIZE=str(len(namespaces)), MASTER_ADDR='10.78.0.1',
+                          GLOO_SOCKET_IFNAME='eth1')
+    if rank == int(os.environ.get('WITHOUT', -1)):
+        weir.torch._join = lambda *_, **__: weir.open(job='torch', switch='http://127.0.0.1:9', rank=rank, size=4)
+    torch.set_num_threads(1)
+    logging.basicConfig(level=logging.WARNING, format='%(name)s: %(message)s')
+
+
+def be_rank(rank, namespaces, names, port):
+    """Of a forked process; does not return."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    try:
+        become(rank, namespaces)
+        for i, name in enumerate(names):
+            os.environ['MASTER_PORT'] = str(port + i)
+            globals()[name]()
+            if dist.is_initialized():
+                dist.destroy_process_group()
+        sys.exit(0)
+    except Exception:
+        print('rank %d: %s' % (rank, traceback.format_exc()), flush=True)
+        os._exit(1)
+
+
+def main():
+    specs, namespaces = sys.argv[1:sys.argv.index('--')], sys.argv[sys.argv.index('--') + 1:]
+    known = dict(os.environ)
+    for number, spec in enumerate(specs):
+        words = spec.split(',')
+        os.environ.clear()
+        os.environ.update(known, **dict(word.split('=', 1) for word in words[1:]))
+        names, pids = words[0].split('+'), {}
+        for rank in range(len(namespaces)):
+            pid = os.fork()
+            if pid == 0:
+                be_rank(rank, namespaces, names, PORT + 10 * number)
+            pids[pid] = rank
+        while pids:
+            pid, status = os.wait()
+            if status != 0 and not (names == ['killed'] and pids[pid] == 3):
+                for other in pids:  # they would wait for it
+                    if other != pid:
+                        os.kill(other, signal.SIGKILL)
+                sys.exit('%s: rank %d failed' % (spec, pids[pid]))
+            del pids[pid]
+
+
+if __name__ == '__main__':
+    main()
