@@ -58,7 +58,7 @@ def training_gives_gloos_losses():
 def failures_are_errors_and_without_the_switch_all_use_gloo():
     with MpiRack() as rack:
         rack.start_switch()
-        output = start(rack, 'without_switch,WEIR_SWITCH=', 'without_switch,WITHOUT=2', 'killed').wait(60)
+        output = start(rack, 'without_switch,WEIR_SWITCH=', 'without_switch,WITHOUT=2', 'exits', 'killed').wait(60)
         for why in ('WEIR_SWITCH is not set', 'rank 2: '):
             check(output.count('uses gloo alone: ' + why) == 1, 'said:\n%s', output)
         lines = [line for line in output.splitlines() if line.startswith('error ')]

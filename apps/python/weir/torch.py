@@ -98,9 +98,11 @@ class _Operation:
 
 
 class _Ender:
-    """A thread that waits for operations in their order and ends their futures."""
+    """A thread that waits for operations in their order and ends their futures. It ends with this object, and before Python
+    does: a thread that Python stops inside C++ aborts the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, comm: Optional[Communicator]) -> None:
+        self.comm = weakref.ref(comm) if comm is not None else None  # works, which keep this object, do not keep the job
         self.queue: 'queue.SimpleQueue[Optional[Future]]' = queue.SimpleQueue()
         self.thread: Optional[threading.Thread] = None
 
@@ -118,8 +120,17 @@ class _Ender:
             if self.thread is None:
                 self.thread = threading.Thread(target=self._run, args=(self.queue,), name='weir', daemon=True)
                 self.thread.start()
-                weakref.finalize(self, self.queue.put, None)
+                weakref.finalize(self, self._stop, self.comm, self.queue, self.thread)
         return end
+
+    @staticmethod
+    def _stop(known: Any, waiting: 'queue.SimpleQueue[Optional[Future]]', thread: threading.Thread) -> None:
+        comm = known and known()
+        if comm is not None:
+            comm.close()  # operations in progress fail
+        waiting.put(None)
+        if thread is not threading.current_thread():
+            thread.join(JOIN_S)
 
     @staticmethod
     def _run(waiting: 'queue.SimpleQueue[Optional[Future]]') -> None:
@@ -278,12 +289,13 @@ class ProcessGroup(dist.ProcessGroup):
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._description = rank, size, '', ''
-        self._lock, self._ender = threading.Lock(), _Ender()
+        self._lock = threading.Lock()
         self._gloo = ProcessGroupGloo(PrefixStore('gloo', store), rank, size, timeout=timeout)
         if hasattr(self, '_register_backend'):  # torch 2: for what this class does not define
             self._register_backend(torch.device('cpu'), dist.ProcessGroup.BackendType.GLOO, self._gloo)
         self._comm: Any  # None: gloo carries everything
         self._comm, why = _open(PrefixStore('weir', store), rank, size, timeout.total_seconds())
+        self._ender = _Ender(self._comm)
         if why and rank == 0:
             log.warning('weir: a process group of %d ranks uses gloo alone: %s', size, why)
 
@@ -554,7 +566,7 @@ class _Reduction(_Operation):
 class _HookState:
     def __init__(self, comm: Communicator, compress: Optional[str], error_feedback: bool, partial: str):
         self.comm, self.compress, self.error_feedback, self.partial = comm, compress, error_feedback, partial
-        self.ender = _Ender()
+        self.ender = _Ender(comm)
         self.kept: Dict[int, Tuple[torch.Tensor, Optional[torch.Tensor]]] = {}  # of each bucket: (sent, residual)
 
     def buffers(self, bucket: dist.GradBucket) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
