@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "apps/mpi/offload.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -27,17 +26,18 @@ static struct offload_comm *actives; /* engine */
 static _Atomic unsigned int busy; /* active communicators */
 static bool started, finalized;
 
-#define PROGRESS_BUSY_NS 10000
+#define PROGRESS_BUSY_NS 8000
 #define SPIN_NS          200000 /* how long a wait for a step polls before it sleeps between polls */
 /*
- * A blocking call on Weir lets MPI work after WAIT_MS. If MPI had work, its next turn is at once, and the one after that
- * after WAIT_MS; otherwise its turns are WAIT_MS_MAX apart. Shorter turns cost more than they bring: libweir's
- * progress changes threads each time.
+ * A blocking call on Weir sleeps 8 times for 1 ms, 8 times for 2 ms, and so on up to 8 ms. After each sleep MPI has some
+ * turns. Each one with work is worth 10 more, and halves the sleeps, since a large message takes many turns, with
+ * pauses between them. One alone is worth little: it may also be one that an interrupt made long.
  */
-#define WAIT_MS        4
-#define WAIT_MS_MAX    8
+#define WAIT_SLEEPS    56
+#define WAIT_TURNS     4
+#define WAIT_MORE      10
+#define WAIT_TURNS_MAX 200
 #define SLEEP_NS       50000
-#define TAG_FAILURE    0x4000 /* from a leader to the ranks of its host; other tags are below */
 #define IDLE_MAX       16 /* communicators that one call of offload_progress() lets go */
 #define FAILURE_PASSES 64 /* the rank looks for it once in so many passes */
 
@@ -189,72 +189,6 @@ offload_finalize(void)
 		comm_close(comm);
 		atomic_store(&comm->state, COMM_OFF);
 	}
-}
-
-/* Steps */
-
-static int
-weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
-	struct weir_request **request)
-{
-	enum weir_dtype dtype = plan->form.dtype;
-	enum weir_op op = plan->form.op;
-	unsigned int root = (unsigned int)step->root;
-	const void *send = step->send;
-	void *recv = step->recv;
-	size_t count = step->count;
-
-	switch (step->collective) {
-	case OFFLOAD_ALLREDUCE: return weir_iallreduce(weir, send, recv, count, dtype, op, request);
-	case OFFLOAD_REDUCE: return weir_ireduce(weir, send, recv, count, dtype, op, root, request);
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-		return weir_ireducescatter(weir, send, recv, count, dtype, op, request);
-	case OFFLOAD_BCAST: return weir_ibroadcast(weir, send, recv, count, dtype, root, request);
-	case OFFLOAD_SCATTER: return weir_iscatter(weir, send, recv, count, dtype, root, request);
-	case OFFLOAD_GATHER: return weir_igather(weir, send, recv, count, dtype, root, request);
-	case OFFLOAD_ALLGATHER: return weir_iallgather(weir, send, recv, count, dtype, request);
-	case OFFLOAD_ALLTOALL: return weir_ialltoall(weir, send, recv, count, dtype, request);
-	case OFFLOAD_BARRIER: return weir_ibarrier(weir, request);
-	case OFFLOAD_COLLECTIVES: break;
-	}
-	return -EINVAL;
-}
-
-static int
-local_start(struct offload_op *op, const struct step *step)
-{
-	const struct offload_comm *comm = op->comm;
-	MPI_Comm on = comm->local[step->last];
-	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
-	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
-	const void *send = comm->layout.local == step->root && step->send == step->recv
-		? MPI_IN_PLACE
-		: step->send;
-
-	if (step->kind == STEP_SEND)
-		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
-	if (step->kind == STEP_RECV)
-		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
-	switch (step->collective) {
-	case OFFLOAD_REDUCE:
-		return PMPI_Ireduce(
-			send, step->recv, count, type, op->plan.op, step->root, on, &op->request);
-	case OFFLOAD_BCAST:
-		return PMPI_Ibcast(step->recv, count, type, step->root, on, &op->request);
-	case OFFLOAD_GATHER:
-		return PMPI_Igather(
-			send, count, type, step->recv, count, type, step->root, on, &op->request);
-	case OFFLOAD_SCATTER:
-		return PMPI_Iscatter(step->send, count, type, step->recv, count, type, step->root,
-			on, &op->request);
-	case OFFLOAD_BARRIER: return PMPI_Ibarrier(on, &op->request);
-	case OFFLOAD_ALLREDUCE:
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-	case OFFLOAD_ALLGATHER:
-	case OFFLOAD_ALLTOALL:
-	case OFFLOAD_COLLECTIVES: break;
-	}
-	return MPI_ERR_INTERN;
 }
 
 /* Errors */
@@ -608,14 +542,39 @@ run_failed(struct offload_comm *comm, const struct offload_call *call, const cha
 	return error;
 }
 
+/* Wait for an operation of Weir while MPI makes progress. Returns the operation's code. */
+static int
+weir_await(struct weir_request **request)
+{
+	unsigned int turns = 0, sleeps = 0;
+	bool done = false;
+	int code;
+
+	for (;;) {
+		code = weir_wait_for(request, turns > 0 ? 0 : 1 + sleeps / 8, &done);
+		if (code != 0 || done)
+			return code;
+		if (turns == 0) { /* the first turn after a sleep takes long in any case */
+			(void)mpi_progress();
+			turns = WAIT_TURNS;
+			sleeps += sleeps < WAIT_SLEEPS;
+		} else if (mpi_progress()) {
+			turns += turns < WAIT_TURNS_MAX ? WAIT_MORE : 0;
+			sleeps /= 2;
+		} else {
+			turns--;
+		}
+		if (turns > 0)
+			sched_yield();
+	}
+}
+
 /* One rank on each host: the call is one operation of Weir. */
 static int
 run_alone(struct offload_comm *comm, const struct offload_call *call, const struct facts *facts)
 {
 	struct plan plan;
 	struct weir_request *request = NULL;
-	unsigned int wait_ms = WAIT_MS;
-	bool done = false;
 	int code, error = plan_make(&plan, comm, call, facts);
 
 	if (error != MPI_SUCCESS)
@@ -624,11 +583,8 @@ run_alone(struct offload_comm *comm, const struct offload_call *call, const stru
 		error = run_failed(comm, call, NO_COPY);
 	} else {
 		code = weir_start(comm->weir, &plan, &plan.steps[0], &request);
-		while (code == 0 && !done) {
-			code = weir_wait_for(&request, wait_ms, &done);
-			if (code == 0 && !done)
-				wait_ms = mpi_progress() ? 0 : wait_ms == 0 ? WAIT_MS : WAIT_MS_MAX;
-		}
+		if (code == 0)
+			code = weir_await(&request);
 		error = code == 0 ? plan_unpack(&plan)
 				  : run_failed(comm, call, weir_last_error(comm->weir));
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the core's files share. offload.c has the states and runs operations, plan.c turns calls into steps, open.c opens
- * communicators, report.c counts and prints.
+ * What the core's files share. offload.c has the states and runs operations, plan.c turns calls into steps and starts
+ * these, open.c opens communicators, report.c counts and prints.
  */
 #ifndef APPS_MPI_OFFLOAD_PRIV_H
 #define APPS_MPI_OFFLOAD_PRIV_H
@@ -87,7 +87,9 @@ struct step {
 	int root; /* or the peer, in the communicator of the step */
 };
 
-#define STEPS_MAX 4
+#define STEPS_MAX   4
+
+#define TAG_FAILURE 0x4000 /* from a leader to the ranks of its host; the tags of steps are below */
 
 /* What to copy where, before the first step and after the last one. Contiguous memory at `flat`. */
 struct packing {
@@ -171,7 +173,13 @@ int plan_pack(struct plan *plan);
 int plan_unpack(struct plan *plan);
 void plan_end(struct plan *plan);
 
-/* Start the whole call, by MPI, on the private communicator. An MPI error code. */
+/*
+ * Start a step: among the hosts, which gives a request of libweir or -errno; inside the host, or the whole call by MPI on
+ * the private communicator, which give op->request or an MPI error code.
+ */
+int weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
+	struct weir_request **request);
+int local_start(struct offload_op *op, const struct step *step);
 int private_start(struct offload_op *op);
 
 /* open.c */

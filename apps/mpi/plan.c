@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -399,6 +400,72 @@ plan_end(struct plan *plan)
 	for (void **memory = plan->memory; *memory != NULL; memory++)
 		free(*memory);
 	plan->memory[0] = NULL;
+}
+
+/* Start what steps say */
+
+int
+weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
+	struct weir_request **request)
+{
+	enum weir_dtype dtype = plan->form.dtype;
+	enum weir_op op = plan->form.op;
+	unsigned int root = (unsigned int)step->root;
+	const void *send = step->send;
+	void *recv = step->recv;
+	size_t count = step->count;
+
+	switch (step->collective) {
+	case OFFLOAD_ALLREDUCE: return weir_iallreduce(weir, send, recv, count, dtype, op, request);
+	case OFFLOAD_REDUCE: return weir_ireduce(weir, send, recv, count, dtype, op, root, request);
+	case OFFLOAD_REDUCE_SCATTER_BLOCK:
+		return weir_ireducescatter(weir, send, recv, count, dtype, op, request);
+	case OFFLOAD_BCAST: return weir_ibroadcast(weir, send, recv, count, dtype, root, request);
+	case OFFLOAD_SCATTER: return weir_iscatter(weir, send, recv, count, dtype, root, request);
+	case OFFLOAD_GATHER: return weir_igather(weir, send, recv, count, dtype, root, request);
+	case OFFLOAD_ALLGATHER: return weir_iallgather(weir, send, recv, count, dtype, request);
+	case OFFLOAD_ALLTOALL: return weir_ialltoall(weir, send, recv, count, dtype, request);
+	case OFFLOAD_BARRIER: return weir_ibarrier(weir, request);
+	case OFFLOAD_COLLECTIVES: break;
+	}
+	return -EINVAL;
+}
+
+int
+local_start(struct offload_op *op, const struct step *step)
+{
+	const struct offload_comm *comm = op->comm;
+	MPI_Comm on = comm->local[step->last];
+	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
+	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
+	const void *send = comm->layout.local == step->root && step->send == step->recv
+		? MPI_IN_PLACE
+		: step->send;
+
+	if (step->kind == STEP_SEND)
+		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
+	if (step->kind == STEP_RECV)
+		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
+	switch (step->collective) {
+	case OFFLOAD_REDUCE:
+		return PMPI_Ireduce(
+			send, step->recv, count, type, op->plan.op, step->root, on, &op->request);
+	case OFFLOAD_BCAST:
+		return PMPI_Ibcast(step->recv, count, type, step->root, on, &op->request);
+	case OFFLOAD_GATHER:
+		return PMPI_Igather(
+			send, count, type, step->recv, count, type, step->root, on, &op->request);
+	case OFFLOAD_SCATTER:
+		return PMPI_Iscatter(step->send, count, type, step->recv, count, type, step->root,
+			on, &op->request);
+	case OFFLOAD_BARRIER: return PMPI_Ibarrier(on, &op->request);
+	case OFFLOAD_ALLREDUCE:
+	case OFFLOAD_REDUCE_SCATTER_BLOCK:
+	case OFFLOAD_ALLGATHER:
+	case OFFLOAD_ALLTOALL:
+	case OFFLOAD_COLLECTIVES: break;
+	}
+	return MPI_ERR_INTERN;
 }
 
 int

@@ -6,6 +6,8 @@
 #include <string.h>
 
 void (*fake_weir_started)(struct weir *weir, enum offload_collective collective);
+int fake_weir_looks = 3;
+unsigned int fake_weir_slept_ms;
 
 /* MPI */
 
@@ -105,7 +107,7 @@ PMPI_Comm_get_name(MPI_Comm comm, char *name, int *length)
 	return MPI_SUCCESS;
 }
 
-/* libweir: operations end at the third look; those of the endless handle never, and a look at them takes a while. */
+/* libweir: operations end after some looks; those of the endless handle never, and a look at them takes a while. */
 
 struct weir *const fake_weir_endless = (struct weir *)(uintptr_t)1;
 
@@ -145,7 +147,7 @@ weir_test(struct weir_request **request, bool *done)
 	if ((*request)->endless)
 		sched_yield();
 	else
-		*done = ++(*request)->looks == 3;
+		*done = ++(*request)->looks == fake_weir_looks;
 	if (*done) {
 		free(*request);
 		*request = NULL;
@@ -156,7 +158,7 @@ weir_test(struct weir_request **request, bool *done)
 int
 weir_wait_for(struct weir_request **request, unsigned int ms, bool *done)
 {
-	(void)ms;
+	fake_weir_slept_ms += ms;
 	return weir_test(request, done);
 }
 

@@ -14,6 +14,10 @@
 /* Called where libweir would start and test operations. */
 extern void (*fake_weir_started)(struct weir *weir, enum offload_collective collective);
 
+/* So many looks at an operation until it ends, and the ms that all looks would have slept. */
+extern int fake_weir_looks;
+extern unsigned int fake_weir_slept_ms;
+
 /* A handle whose operations never end. */
 extern struct weir *const fake_weir_endless;
 

@@ -3,9 +3,12 @@
  * Operations of a communicator reach Weir in the order of the calls, while another thread makes the core's progress. The
  * communicators are open, with one rank on each host; libweir and MPI are tests/unit/fake_mpi.c. An operation of the
  * other communicator never ends, so the core has work, and its lock is mostly taken.
+ *
+ * And MPI gets its turns while a blocking call waits for Weir.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "tests/unit/fake_mpi.h"
 
@@ -102,4 +105,37 @@ Test(mpi_order, blocking_after_nonblocking)
 	pthread_join(thread, NULL);
 	cr_assert_eq(started, 2 * ROUNDS);
 	cr_assert_eq(wrong, 0, "%u of %u operations out of order", wrong, started);
+}
+
+/* MPI has work in each fifth of its first WORKING turns, in CPU time, which does not depend on who else runs. */
+enum { WORKING = 1000, LOOKS = 2000 };
+static unsigned int turns, slept_ms;
+
+static void
+work(void)
+{
+	struct timespec start, now;
+
+	if (turns++ == WORKING)
+		slept_ms = fake_weir_slept_ms;
+	if (turns > WORKING || turns % 5 != 0)
+		return;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 50000);
+}
+
+Test(mpi_order, progress_of_mpi)
+{
+	const struct offload_front with = {.progress = work};
+	const struct offload_settings without = {.min_bytes = 0};
+	const struct offload_call barrier = {.collective = OFFLOAD_BARRIER};
+
+	offload_init(&with, &without);
+	fake_weir_looks = LOOKS;
+	cr_assert_eq(offload_run(open_comm(NULL), &barrier), MPI_SUCCESS);
+	cr_assert_eq(turns, LOOKS - 1, "%u turns for %d looks", turns, LOOKS);
+	cr_assert_lt(slept_ms, 10, "slept %u ms while MPI had work", slept_ms);
+	cr_assert_gt(fake_weir_slept_ms, 300, "slept %u ms in all", fake_weir_slept_ms);
 }
