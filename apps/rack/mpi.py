@@ -34,7 +34,7 @@ AGENT = '''#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$((${1##*.} - 1))
 shift
-exec ip netns exec %s-h$host %s weir-h$host env -i PATH="$PATH" HOME="$HOME" setpriv --pdeathsig KILL sh -c "exec $*"
+exec setsid --wait ip netns exec %s-h$host %s weir-h$host env -i PATH="$PATH" HOME="$HOME" setpriv --pdeathsig KILL sh -c "exec $*"
 '''
 # Ranks share CPUs: one that waits must let the others run. Open MPI has a parameter for it, and MPICH has not.
 YIELD = '''#define _GNU_SOURCE

@@ -168,13 +168,13 @@ class Process:
             if os.getppid() != parent:
                 os._exit(1)
 
-        # Linux divides a CPU among sessions first (sched_autogroup). A worker that naps wakes 20000 times a second; in
-        # a session whose other processes compute, that has kept all other sessions off a CPU for seconds (Linux 6.18).
-        session = any(os.path.basename(word) == 'weir-switch' for word in argv)
+        # A session of its own, as if on a machine of its own. Linux divides a CPU among sessions first
+        # (sched_autogroup), and a session that has both processes that nap and processes that compute can keep all
+        # others off the CPUs for a minute (Linux 6.18).
         with open(self.log, 'wb') as out:
             self.popen = subprocess.Popen(
                 ['ip', 'netns', 'exec', rack.namespace(place)] + argv, stdin=subprocess.DEVNULL,
-                stdout=out, stderr=subprocess.STDOUT, preexec_fn=tie, env=env, start_new_session=session)
+                stdout=out, stderr=subprocess.STDOUT, preexec_fn=tie, env=env, start_new_session=True)
 
     @property
     def pid(self):
