@@ -154,8 +154,8 @@ in_child(void)
 		close(wake_fd);
 	started = ending = false;
 	running = NULL;
-	count = 0;
-	TAILQ_INIT(&works);
+	while (!TAILQ_EMPTY(&works))
+		take_out(TAILQ_FIRST(&works));
 	pthread_cond_init(&changed, NULL);
 	pthread_mutex_unlock(&lock);
 }
