@@ -51,10 +51,11 @@ finalize(MPI_Comm comm, int key, void *value, void *extra)
 }
 
 /*
- * mpirun hands no variable but its own to ranks on other hosts. So rank 0, which is on mpirun's host, gives its texts to
- * the others, with what else ranks learn of each other in MPI_Init.
+ * mpirun hands no variable but its own to ranks on other hosts. So rank 0, which is on mpirun's host, gives its settings
+ * to the others, with what else ranks learn of each other in MPI_Init.
  */
-struct texts {
+struct published {
+	struct offload_settings settings; /* its texts are these: */
 	char switch_address[257], job_settings[513],
 		namespace[32]; /* too long for the core stays so */
 };
@@ -62,19 +63,19 @@ struct texts {
 static int
 publish(void)
 {
-	struct texts texts = {0};
+	struct published published = {.settings = own};
 	int code = OPAL_SUCCESS;
 
 	if (!enable || OMPI_PROC_MY_NAME->vpid != 0)
 		return OMPI_SUCCESS;
 #define COPY(field)                                                                                \
-	snprintf(texts.field, sizeof(texts.field), "%s", own.field != NULL ? own.field : "")
+	snprintf(published.field, sizeof(published.field), "%s", own.field != NULL ? own.field : "")
 	COPY(switch_address);
 	COPY(job_settings);
 	COPY(namespace);
 #undef COPY
-	OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version, &texts,
-		sizeof(texts));
+	OPAL_MODEX_SEND(code, OPAL_PMIX_GLOBAL, &mca_coll_weir_component.collm_version, &published,
+		sizeof(published));
 	return code;
 }
 
@@ -82,19 +83,23 @@ static void
 look_up(struct offload_settings *settings)
 {
 	opal_process_name_t first = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
-	static struct texts *texts; /* kept */
+	static struct published *published; /* kept */
+	struct offload_settings mine = *settings;
 	size_t bytes = 0;
 	int code;
 
-	if (settings->switch_address != NULL && settings->switch_address[0] != '\0')
+	if (mine.switch_address != NULL && mine.switch_address[0] != '\0')
 		return;
 	OPAL_MODEX_RECV(
-		code, &mca_coll_weir_component.collm_version, &first, (void **)&texts, &bytes);
-	if (code != OPAL_SUCCESS || bytes != sizeof(*texts))
+		code, &mca_coll_weir_component.collm_version, &first, (void **)&published, &bytes);
+	if (code != OPAL_SUCCESS || bytes != sizeof(*published))
 		return;
-	settings->switch_address = texts->switch_address;
-	settings->job_settings = texts->job_settings;
-	settings->namespace = texts->namespace;
+	*settings = published->settings;
+	settings->switch_address = published->switch_address;
+	settings->job_settings = published->job_settings;
+	settings->namespace = published->namespace;
+	settings->verbose = mine.verbose;
+	settings->report = mine.report;
 }
 
 static void
@@ -123,6 +128,9 @@ coll_weir_comm(coll_weir_module_t *module, MPI_Comm comm)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+	/* A communicator of the core's own, or one that MPI creates or uses inside of the core's wait. */
+	if (offload_inside())
+		return NULL;
 	if (!module->known) {
 		/* Open MPI calls collectives in MPI_Init (of spawned processes) and in MPI_Finalize, when PMPI_ calls
 		 * are not allowed. */
@@ -239,13 +247,15 @@ module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
 	coll_weir_module_t *module = (coll_weir_module_t *)base;
 
-	module->mpi = *comm->c_coll;
+	const mca_coll_base_comm_coll_t *below = comm->c_coll;
+
 #define X(name, ...)                                                                               \
-	if (module->mpi.coll_##name == NULL || module->mpi.coll_i##name == NULL ||                 \
-		module->mpi.coll_##name##_init == NULL)                                            \
+	if (below->coll_##name == NULL || below->coll_i##name == NULL ||                           \
+		below->coll_##name##_init == NULL)                                                 \
 		return OMPI_ERROR;
 	CALL_LIST(X)
 #undef X
+	module->mpi = *below; /* not earlier: the destructor releases what is here */
 #define X(name, ...)                                                                               \
 	OBJ_RETAIN(module->mpi.coll_##name##_module);                                              \
 	OBJ_RETAIN(module->mpi.coll_i##name##_module);                                             \
@@ -294,8 +304,8 @@ comm_query(struct ompi_communicator_t *comm, int *priority)
 {
 	coll_weir_module_t *module;
 
-	/* The core's own communicators are made inside the core. */
-	if (!enable || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 || offload_inside())
+	/* All ranks answer alike. MPI_Comm_idup may end inside of the core's wait on some ranks alone. */
+	if (!enable || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2)
 		return NULL;
 	module = OBJ_NEW(coll_weir_module_t);
 	*priority = PRIORITY;

@@ -87,6 +87,13 @@ communicators(void)
 	MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
 	exercise_and_free(comm, "idup", 2);
+	/* On some ranks it ends in the wait for the other call. */
+	MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
+	if (rank % 2 == 0)
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	sum_right(MPI_COMM_WORLD);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	exercise_and_free(comm, "idup beside a call", 11);
 	MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comm);
 	exercise_and_free(comm, "split, ranks reversed", 3);
 	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, (rank * 5) % ranks, &comm);
