@@ -394,7 +394,8 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended)
 			op_plan(op, state);
 		/* Weir ends its operations itself. */
 		if (atomic_load(&comm->state) == COMM_FAILED && op->weir == NULL &&
-			op->error == MPI_SUCCESS && op->plan.steps[0].kind != STEP_PRIVATE)
+			op->error == MPI_SUCCESS && op->plan.n > 0 &&
+			op->plan.steps[0].kind != STEP_PRIVATE)
 			op->error = comm->error;
 		op_advance(op, &gates, &testing);
 		if (!op->done) {

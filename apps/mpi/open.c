@@ -17,6 +17,7 @@
 #define JOIN_MORE_MS      3000
 #define OP_TIMEOUT_MS     86400000 /* a rank may be late for legal reasons: a day */
 #define SILENCE_TIMEOUT_S 20
+#define TIMEOUT_MAX_S     86400
 #define MIN_HOSTS         3 /* two send each other half of what they would send to the switch */
 #define RETRY_S           30 /* after a switch did not answer, new communicators do not ask it for so long */
 
@@ -139,55 +140,74 @@ inviter(const struct opening *opening)
 	return 0;
 }
 
+static pthread_mutex_t adopting =
+	PTHREAD_MUTEX_INITIALIZER; /* the settings, which adopt() changes */
+
 /* The variables may be set on one host only: all ranks use its settings from now on. */
 static void
 adopt(const struct invitation *from)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct invitation known;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&adopting);
 	if (!has_switch() && from->switch_address[0] != '\0') {
 		known = *from;
 		settings.job_settings = known.job_settings;
 		settings.namespace = known.namespace;
 		settings.switch_address = known.switch_address;
+		settings.min_bytes = known.min_bytes;
+		settings.max_bytes = known.max_bytes;
+		settings.min_hosts = known.min_hosts;
+		settings.flat = known.flat;
+		settings.timeout_s = known.timeout_s;
+		settings.contact_ms = known.contact_ms;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&adopting);
+}
+
+static uint32_t
+least(uint64_t value, uint32_t most)
+{
+	return value < most ? (uint32_t)value : most;
 }
 
 static void
 invite(struct invitation *to)
 {
-	const char *space = settings.namespace;
-	const char *jobs = settings.job_settings != NULL ? settings.job_settings : "";
-	bool named = space != NULL && space[0] != '\0';
+	struct offload_settings own;
 	uint64_t number = 0;
+	const char *space, *jobs;
+	bool named;
 
+	pthread_mutex_lock(&adopting);
+	own = settings;
+	pthread_mutex_unlock(&adopting);
+	space = own.namespace;
+	jobs = own.job_settings != NULL ? own.job_settings : "";
+	named = space != NULL && space[0] != '\0';
 	memset(to, 0, sizeof(*to));
-	to->min_bytes = settings.min_bytes;
-	to->max_bytes = settings.max_bytes;
-	to->min_hosts = settings.min_hosts > 0 ? settings.min_hosts : MIN_HOSTS;
-	to->flat = settings.flat;
-	to->timeout_s = (uint32_t)settings.timeout_s;
-	to->contact_ms = (uint32_t)settings.contact_ms;
+	to->min_bytes = own.min_bytes;
+	to->max_bytes = own.max_bytes;
+	to->min_hosts = own.min_hosts > 0 ? own.min_hosts : MIN_HOSTS;
+	to->flat = own.flat;
+	to->timeout_s = least(own.timeout_s, TIMEOUT_MAX_S);
+	to->contact_ms = least(own.contact_ms, TIMEOUT_MAX_S * 1000);
 	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
 		number = (uint64_t)(uintptr_t)to ^ now_s() << 20;
 	snprintf(to->job, sizeof(to->job), "%.18s%c%012llx", named ? space : "mpi",
 		named ? '.' : '-', (unsigned long long)(number & UINT64_C(0xffffffffffff)));
 	snprintf(to->namespace, sizeof(to->namespace), "%.18s", named ? space : "");
 	snprintf(to->job_settings, sizeof(to->job_settings), "%s", jobs);
-	if (!has_switch())
+	if (own.switch_address == NULL || own.switch_address[0] == '\0')
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
 	else if (now_s() < atomic_load(&no_switch_until))
 		snprintf(to->why_not, sizeof(to->why_not), NO_ANSWER);
 	else if (strlen(jobs) >= sizeof(to->job_settings))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SETTINGS is too long");
-	else if (strlen(settings.switch_address) >= sizeof(to->switch_address))
+	else if (strlen(own.switch_address) >= sizeof(to->switch_address))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is too long");
 	else
-		memcpy(to->switch_address, settings.switch_address,
-			strlen(settings.switch_address) + 1);
+		memcpy(to->switch_address, own.switch_address, strlen(own.switch_address) + 1);
 }
 
 /* Every rank's part */
@@ -270,7 +290,9 @@ opening_begin(struct offload_comm *comm, bool blocking)
 	opening->blocking = blocking;
 	opening->on = comm->comm;
 	opening->request = MPI_REQUEST_NULL;
+	pthread_mutex_lock(&adopting);
 	opening->host = (host_hash() & ~HOST_HAS_SWITCH) | (has_switch() ? HOST_HAS_SWITCH : 0);
+	pthread_mutex_unlock(&adopting);
 	for (int i = 0; i < VOTES; i++)
 		opening->vote[i] = INT_MAX;
 	return opening;

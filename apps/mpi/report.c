@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +9,9 @@
 
 static _Atomic uint64_t counts[OFFLOAD_COLLECTIVES][2]; /* by MPI, and on Weir */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char (*jobs)[JOB_NAME_MAX]; /* the first JOBS_MAX */
-static unsigned int n_jobs; /* all */
-
 #define JOBS_MAX 8 /* named in the line that is printed, and in the report */
+static char jobs[JOBS_MAX][JOB_NAME_MAX]; /* the first ones */
+static unsigned int n_jobs; /* all */
 
 const char *
 collective_text(enum offload_collective collective)
@@ -34,12 +34,9 @@ count_call(enum offload_collective collective, bool offloaded)
 void
 report_job(const char *job)
 {
-	static char names[JOBS_MAX][JOB_NAME_MAX];
-
 	pthread_mutex_lock(&lock);
-	jobs = names;
 	if (n_jobs < JOBS_MAX)
-		memcpy(names[n_jobs], job, JOB_NAME_MAX);
+		memcpy(jobs[n_jobs], job, JOB_NAME_MAX);
 	n_jobs++;
 	pthread_mutex_unlock(&lock);
 }
@@ -142,17 +139,29 @@ error_code(const char *format, ...)
 	return code;
 }
 
+/* The value of a variable; 0, with a message, if that is not a number. */
 static uint64_t
-number(const char *text)
+number(const char *variable)
 {
-	return text != NULL ? strtoull(text, NULL, 0) : 0;
+	const char *text = secure_getenv(variable);
+	unsigned long long value;
+	char *end;
+
+	if (text == NULL || text[0] == '\0')
+		return 0;
+	errno = 0;
+	value = strtoull(text, &end, 0);
+	if (errno == 0 && *end == '\0' && strchr(text, '-') == NULL)
+		return value;
+	say(0, "%s: \"%.64s\" is not a number: it is ignored", variable, text);
+	return 0;
 }
 
 void
 offload_environment(struct offload_settings *to)
 {
-#define NUMBER(variable)                             number(secure_getenv(variable))
-#define FLAG(variable)                               (number(secure_getenv(variable)) != 0)
+#define NUMBER(variable)                             number(variable)
+#define FLAG(variable)                               (number(variable) != 0)
 #define TEXT(variable)                               secure_getenv(variable)
 #define OFFLOAD_X(field, name, variable, type, help) to->field = type(variable);
 	OFFLOAD_SETTING_LIST(OFFLOAD_X)

@@ -268,6 +268,27 @@ Test(mpi_plan, every_layout)
 	}
 }
 
+/* A variable that is no number is ignored, with a message. */
+Test(mpi_plan, numbers_of_variables)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} rows[] = {{"4096", 4096}, {"0x10", 16}, {"", 0}, {"4K", 0}, {"-1", 0}, {"1e6", 0},
+		{"99999999999999999999", 0}};
+	struct offload_settings found;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		setenv("WEIR_MPI_MIN_BYTES", rows[i].text, 1);
+		offload_environment(&found);
+		cr_assert_eq(found.min_bytes, rows[i].value, "\"%s\": %llu", rows[i].text,
+			(unsigned long long)found.min_bytes);
+	}
+	unsetenv("WEIR_MPI_MIN_BYTES");
+	offload_environment(&found);
+	cr_assert_eq(found.min_bytes, 0);
+}
+
 Test(mpi_plan, types)
 {
 	static const struct {
