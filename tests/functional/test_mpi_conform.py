@@ -4,10 +4,13 @@
 with the preload library: every collective, blocking, nonblocking and persistent, in place, of many types and operations,
 on communicators of every kind, by several threads, and with several ranks on a host. A run that offloads too little
 fails. WEIR_SEED repeats one."""
+import re
+
 from tap import case, check, main, seed, wait_for
 from mpi import running
 from conform import COLLECTIVES, compiled, conform
 SCENARIOS = 'mixed world communicators sends interleaved'
+COMPARED = 'unchecked world'
 
 
 def offloaded(run, least, jobs=0, collectives=COLLECTIVES, total=0):
@@ -22,12 +25,21 @@ def offloaded(run, least, jobs=0, collectives=COLLECTIVES, total=0):
     wait_for(lambda: not run.rack.jobs_now(), 'jobs that stay: %s', run.rack.jobs_now)
 
 
+def digests(run):
+    """What each rank received on each communicator."""
+    return sorted(re.findall('^digest of .*', run.output, re.MULTILINE))
+
+
 def all_of_it(mpi, weir, more=''):
     compiled(mpi)
     draw = seed()
     with running() as rack:
-        offloaded(conform(rack, draw, SCENARIOS + more, mpi=mpi, weir=weir), 4,
-                  300 if 'in_a_row' in more else 9, total=100)
+        state = draw.getstate()
+        run = conform(rack, draw, SCENARIOS + more, mpi=mpi, weir=weir)
+        offloaded(run, 4, 300 if 'in_a_row' in more else 9, total=100)
+        draw.setstate(state)
+        found, wanted = digests(run), digests(conform(rack, draw, COMPARED, mpi=mpi, weir=None))
+        check(len(wanted) == 4 and set(wanted) <= set(found), 'without Weir %s, not %s', wanted, found)
         if (mpi, weir) != ('openmpi', 'preload'):  # docs/mpi.md, "Threads"
             offloaded(conform(rack, draw, 'threads', mpi=mpi, weir=weir), 1, 4, total=30)
 

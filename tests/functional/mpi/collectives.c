@@ -66,10 +66,10 @@ struct call {
 	MPI_Request request;
 };
 
-bool mixed_layouts, trace_calls;
+bool mixed_layouts, trace_calls, unchecked;
 
 static _Thread_local const char *where = "", *where_comm = "";
-static _Thread_local uint64_t where_seed;
+static _Thread_local uint64_t where_seed, digest;
 
 void
 fail(const char *format, ...)
@@ -247,6 +247,25 @@ fill(struct call *call, MPI_Comm comm)
 			collective == SCATTER || collective == ALLTOALL ? rank : 0);
 }
 
+/* Add the received data, however it is laid out. A reduction of floating-point numbers depends on the order. */
+static void
+add_to_digest(const struct call *call, int slices)
+{
+	const struct layout *layout = &call->recv_layout;
+	int bytes = slices * call->elements * call->type->size, packed = 0;
+	char *data;
+
+	if (call->operation &&
+		(call->type->category == FLOATING || call->type->category == COMPLEX))
+		return;
+	data = malloc((size_t)bytes + 1);
+	MPI_Pack(call->recv.start, slices * layout->count, layout->type, data, bytes, &packed,
+		MPI_COMM_SELF);
+	for (int i = 0; i < packed; i++)
+		digest = (digest ^ (unsigned char)data[i]) * UINT64_C(0x100000001b3);
+	free(data);
+}
+
 static void
 check(const struct call *call, MPI_Comm comm)
 {
@@ -256,6 +275,10 @@ check(const struct call *call, MPI_Comm comm)
 	MPI_Comm_rank(comm, &rank);
 	MPI_Comm_size(comm, &ranks);
 	if (call->collective == BARRIER)
+		return;
+	if (rank == call->root || (call->collective != REDUCE && call->collective != GATHER))
+		add_to_digest(call, recv_slices(call->collective, ranks));
+	if (unchecked)
 		return;
 	if (!call->operation) {
 		for (at = 0; at < call->wanted.bytes &&
@@ -506,11 +529,12 @@ exercise(MPI_Comm comm, const char *what, uint64_t seed, unsigned int count)
 {
 	struct draw all = {draw_at(seed, 0, 0)}, own;
 	struct call calls[BATCH];
-	int rank;
+	int rank, world;
 
 	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_rank(MPI_COMM_WORLD, &world);
 	own.state = draw_at(seed, (uint64_t)rank, 1);
-	where_seed = seed, where_comm = what;
+	where_seed = seed, where_comm = what, digest = 0;
 	for (unsigned int made = 0; made < count;) {
 		enum mode mode = (enum mode)draw_below(&all, MODES);
 		int together = mode == BLOCKING ? 1 : 1 + (int)draw_below(&all, BATCH);
@@ -520,6 +544,7 @@ exercise(MPI_Comm comm, const char *what, uint64_t seed, unsigned int count)
 				&all, &own);
 		run(calls, together, comm, &own);
 	}
+	printf("digest of %s, rank %d: %016" PRIx64 "\n", what, world, digest);
 	if (rank == 0)
 		printf("ok %s\n", what);
 }
