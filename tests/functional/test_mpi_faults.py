@@ -20,12 +20,12 @@ TEXT = re.compile(r'failed (\d+), again 1: (.*)')
 
 
 @contextlib.contextmanager
-def reducing(hosts=2, **options):
+def reducing(hosts=2, per_host=1, **options):
     """A rack and a Run of ranks that reduce until it fails."""
     compiled('openmpi')
     with running(hosts) as rack:
-        run = begin(rack, seed(), 'until_error', hosts=hosts, mca=ALIVE, **options)
-        wait_for(lambda: run.output.count('running ') == hosts, 'not all run: %s', lambda: run.output)
+        run = begin(rack, seed(), 'until_error', hosts=hosts, per_host=per_host, mca=ALIVE, **options)
+        wait_for(lambda: run.output.count('running ') == hosts * per_host, 'not all run: %s', lambda: run.output)
         check(rack.jobs_now(), 'no job')
         yield rack, run
 
@@ -52,7 +52,16 @@ def lost_packets():
 
 @case
 def a_rank_is_killed():
-    with reducing(3, ranks=SOON) as (_, run):
+    for weir in ('component', 'preload'):
+        with reducing(3, weir=weir, ranks=SOON) as (_, run):
+            os.kill(run.pids()['1'], signal.SIGKILL)
+            failed(run, 2, 'rank 1')
+
+
+@case
+def a_leader_is_killed():
+    """Of two ranks on its host. Both of the other host fail; its own waits in MPI."""
+    with reducing(2, 2, ranks=SOON) as (_, run):
         os.kill(run.pids()['1'], signal.SIGKILL)
         failed(run, 2, 'rank 1')
 
