@@ -20,14 +20,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.join(ROOT, 'apps', 'python')
 
 
-def start(rack, ranks, name, words, **more):
+def start(rack, ranks, name, words, python='/usr/bin/python3', **more):
     """A process of each rank, started as by torchrun."""
-    made = [rack.spawn(rank, ['/usr/bin/python3', *words], name, environment(
-        rank, ranks, launcher=2, TEST_FOLDER=rack.folder, PYTHONPATH=PACKAGE, WEIR_LIBRARY=path(rack.build),
-        WEIR_SWITCH='http://%s:%d' % (SWITCH_ADDRESS, PORT), PYTHONDONTWRITEBYTECODE='1',
-        **{k: v for k, v in (sanitized(rack.build) or {}).items() if k in ('LD_PRELOAD', 'ASAN_OPTIONS')}, **more))
-        for rank in range(ranks)]
-    return made
+    around = {'TEST_FOLDER': rack.folder, 'PYTHONPATH': PACKAGE, 'WEIR_LIBRARY': path(rack.build),
+              'WEIR_SWITCH': 'http://%s:%d' % (SWITCH_ADDRESS, PORT), 'PYTHONDONTWRITEBYTECODE': '1',
+              **{k: v for k, v in (sanitized(rack.build) or {}).items() if k in ('LD_PRELOAD', 'ASAN_OPTIONS')}, **more}
+    return [rack.spawn(rank, [python, *words], name, environment(rank, ranks, launcher=2, **around)) for rank in range(ranks)]
 
 
 def play(rack, ranks, part, **more):
@@ -94,6 +92,12 @@ def a_wheel_for_an_empty_environment():
         said = call([folder + '/env/bin/python', '-c', 'import weir; print(weir.__version__, weir.__file__)'], env={})
         check(folder in said, '%s', said)
         check('py.typed' in os.listdir(os.path.dirname(said.split()[1])), 'not typed')
+        # Neither the source tree nor WEIR_LIBRARY: what pip installed, and the library that the dynamic linker finds.
+        with switch(2, open_jobs=8) as (rack, _):
+            told = finish(start(rack, 2, 'wheel', [os.path.join(PACKAGE, 'examples', 'without_numpy.py')],
+                                folder + '/env/bin/python', PYTHONPATH='', WEIR_LIBRARY='',
+                                LD_LIBRARY_PATH=os.path.dirname(path(rack.build))))
+        check('rank 1: [1, 1, 1]; ' in told[1], '%s', told)
 
 
 if __name__ == '__main__':
