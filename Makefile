@@ -49,7 +49,7 @@ help:
 	@echo 'make fuzz        search for packets and texts that break something, a minute for each target (needs clang)'
 	@echo 'make bench       every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
-	@echo 'make compare     Weir beside Open MPI and Gloo on the same links, in fifteen minutes (COMPARE="--hosts 8 --sizes 1M")'
+	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in eighteen minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
 	@echo 'make deb         Debian packages, into build-deb/'
 	@echo 'make wheel       the Python package for pip, into $(BUILD)/wheel/'
@@ -131,10 +131,10 @@ stragglers: build packages-test
 reference: build packages-test
 	@ninja -C $(BUILD) reference
 
-# The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI` and
-# `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
+# The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI`, `compare: 8 hosts 1 MiB through torch:
+# X.XX x gloo` and `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`.
 compare: packages
-	@.ci/install packages.test packages.compare
+	@.ci/install packages.test packages.compare packages.torch
 	@[ ! -f $(BUILD)/build.ninja ] || [ -f $(BUILD)/apps/mpi/openmpi/mca_coll_weir.so ] || \
 		meson setup --reconfigure $(BUILD) >/dev/null
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One measuring loop for every system that is compared: bench.c is the same code in compare-weir, compare-openmpi and
- * compare-gloo; only the functions below differ.
+ * One measuring loop for every system that is compared: bench.c is the same code in compare-weir, compare-openmpi,
+ * compare-gloo and compare-torch.so; only the functions below differ.
  *
  *	bench.c         main: takes commands from a Unix socket, one at a time, checks results, answers with times
  *	bench_weir.c    Weir (built by meson)
  *	bench_mpi.c     MPI (built by compare.py with mpicc)
  *	bench_gloo.cc   Gloo (built by compare.py with g++)
+ *	bench_torch.c   PyTorch, with bench_torch.py (built by compare.py with gcc)
  *
  * Between commands a process sleeps in read(2): a system that is not measured takes no CPU time. All functions are for
  * the main thread. Codes are 0, or -1 and bench_error.

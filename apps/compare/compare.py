@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weir, by libweir and through Open MPI, beside plain Open MPI and Gloo on the same hosts and rate-limited links.
+"""Weir, by libweir, through Open MPI and through PyTorch, beside plain Open MPI, Gloo and PyTorch's gloo on the same hosts and
+rate-limited links.
 
     compare.py [BUILD] [--hosts 2 4 8] [--sizes 4 16 ... 64M] [--rate 200] [--quick]
 
 All systems are up all the time, and asleep while another is measured; repetitions are interleaved, and the measuring
 loop, the data and the check are the same code in all of them. docs/compare.md says what is measured and how to read it.
 
-The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI` and
-`compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is 1 if a result was wrong or
+The last lines are `compare: 8 hosts 1 MiB through MPI: X.XX x plain Open MPI`, `compare: 8 hosts 1 MiB through torch:
+X.XX x gloo` and `compare: 8 hosts 1 MiB: X.XX of the link, Y.YY x the best other`. The exit status is 1 if a result was wrong or
 something failed; an aim that is not met is printed.
 """
 import argparse
@@ -25,7 +26,7 @@ import systems  # noqa: E402 (the path comes first)
 from experiment import Teller, add_outputs, keep, machine, play, table  # noqa: E402
 from plots import GLOO, LIGHT, OPEN_MPI, SHADES, WEIR, Panel, Plot  # noqa: E402
 from rack import RackError  # noqa: E402
-from systems import COLLECTIVES, FLAT, WITH_WEIR  # noqa: E402
+from systems import COLLECTIVES, FLAT, OTHERS, WITH_WEIR  # noqa: E402
 
 SETTINGS = os.path.join(HERE, 'settings.json')
 SIZES = [4 << (2 * k) for k in range(13)]  # 4 B to 64 MiB
@@ -41,6 +42,8 @@ SPEED_AIM = 1.7  # 8 hosts, from 1 MiB on
 MPI_COST_AIM = 0.03  # more than libweir takes, through MPI, from 1 MiB on
 MPI_SPEED_AIM = 1.7  # x plain Open MPI, AllReduce of 8 hosts, from 16 KiB on
 MPI_SPEED_LEAST = 16 << 10
+TORCH_COST_AIM = 0.05  # more than libweir takes, through PyTorch, from 4 MiB on
+TORCH_COST_LEAST = 4 << 20
 
 
 class Wrong(RackError):
@@ -69,7 +72,8 @@ def options(words=None):
     parser.add_argument('--repeat', type=int, metavar='N', help='repetitions (5; 3 above 1 MiB)')
     parser.add_argument('--per-host', type=int, default=1, metavar='N',
                         help='ranks on each host; with 2 to 8: Open MPI without Weir, with Weir, and with Weir and flat (1)')
-    parser.add_argument('--only-weir', action='store_true', help='libweir alone')
+    parser.add_argument('--systems', nargs='*', default=list(OTHERS), choices=list(OTHERS), metavar='SYSTEM',
+                        help='beside libweir: %s (all); none: libweir alone' % ', '.join(OTHERS))
     parser.add_argument('--settings', default=SETTINGS, metavar='FILE',
                         help='of the switch and the job (apps/compare/settings.json)')
     add_outputs(parser)
@@ -107,23 +111,28 @@ def share(point, rate):
     return point['bytes'] * 8 / point['us'] / rate
 
 
+# Of a row, for a system or one of its algorithms.
+PLACES = {'Weir': 'weir', FLAT: 'weir', WITH_WEIR: 'mpi', ('PyTorch', 'weir'): 'torch', ('PyTorch', 'gloo'): 'torch_gloo'}
+
+
 def rows(points):
-    """Points that belong together: [{'hosts', 'collective', 'bytes', 'weir', 'mpi', 'plain', 'best', 'ratio',
-    'mpi_ratio'}]. weir: by libweir, or flat; mpi: Weir through Open MPI; plain: Open MPI's default choice; best: of the systems
-    without Weir; these are points or None. ratio, mpi_ratio: how many times faster weir is than best, and mpi than
-    plain."""
+    """Points that belong together: [{'hosts', 'collective', 'bytes', 'weir', 'mpi', 'plain', 'torch', 'torch_gloo', 'best',
+    'ratio', 'mpi_ratio', 'torch_ratio'}]. weir: by libweir, or flat; mpi: Weir through Open MPI; plain: Open MPI's default
+    choice; torch, torch_gloo: PyTorch's backends; best: of the systems without Weir and PyTorch; these are points or None.
+    ratio, mpi_ratio, torch_ratio: how many times faster weir is than best, mpi than plain, and torch than torch_gloo."""
     found = {}
     for point in points:
         key = (point['hosts'], point['collective'], point['bytes'])
-        row = found.setdefault(key, dict(zip(('hosts', 'collective', 'bytes'), key), weir=None, mpi=None, plain=None,
-                                         best=None, ratio=None, mpi_ratio=None))
-        place = {'Weir': 'weir', FLAT: 'weir', WITH_WEIR: 'mpi'}.get(point['system'], 'best')
+        row = found.setdefault(key, dict(zip(('hosts', 'collective', 'bytes'), key), **dict.fromkeys(
+            ('weir', 'mpi', 'plain', 'torch', 'torch_gloo', 'best', 'ratio', 'mpi_ratio', 'torch_ratio'))))
+        place = PLACES.get(point['system']) or PLACES.get((point['system'], point['algorithm']), 'best')
         if row[place] is None or point['us'] < row[place]['us']:
             row[place] = point
         if (point['system'], point['algorithm']) == PLAIN:
             row['plain'] = point
     for row in found.values():
-        for name, fast, slow in (('ratio', 'weir', 'best'), ('mpi_ratio', 'mpi', 'plain')):
+        for name, fast, slow in (
+                ('ratio', 'weir', 'best'), ('mpi_ratio', 'mpi', 'plain'), ('torch_ratio', 'torch', 'torch_gloo')):
             if row[fast] and row[slow]:
                 row[name] = row[slow]['us'] / row[fast]['us']
     return list(found.values())
@@ -134,30 +143,58 @@ def which(point):
         '%(system)s, %(algorithm)s' % point
 
 
-def times(ratio, none='-'):
-    return none if ratio is None else '%.2f' % ratio
+def times(ratio, none='-', digits=2):
+    return none if ratio is None else '%.*f' % (digits, ratio)
+
+
+def cells(point, rate):
+    """Time, bandwidth and share of the link."""
+    if point is None:
+        return '-', '-', '-'
+    bandwidth = point['bytes'] * 8 / point['us']
+    return '%.1f' % point['us'], ('%.3g' if bandwidth < 100 else '%.0f') % bandwidth, '%.3f' % share(point, rate)
 
 
 def lines(points, rate):
     """The table, a block for each collective and number of hosts."""
-    def cells(point):
-        if point is None:
-            return '-', '-', '-'
-        bandwidth = point['bytes'] * 8 / point['us']
-        return ('%.1f' % point['us'], ('%.3g' if bandwidth < 100 else '%.0f') % bandwidth,
-                '%.3f' % share(point, rate))
-
     groups = {}
     for row in rows(points):
         groups.setdefault('%(collective)s, %(hosts)d hosts' % row, []).append(
-            (size_text(row['bytes']),) + cells(row['weir']) + cells(row['best']) +
+            (size_text(row['bytes']),) + cells(row['weir'], rate) + cells(row['best'], rate) +
             (which(row['best']), times(row['ratio'])) +
-            cells(row['mpi'])[0::2] + (times(row['mpi_ratio']),))
+            cells(row['mpi'], rate)[0::2] + (times(row['mpi_ratio']),))
     flat = any(point['system'] == FLAT for point in points)
     return table((('', FLAT if flat else 'Weir', '', '', 'best other', '', '', '', '', WITH_WEIR, '', ''),
                   ('size', 'time', 'algbw', 'link', 'time', 'algbw', 'link', 'which', 'Weir is', 'time', 'link', 'is'),
                   ('', '(us)', '(Mbit/s)', '', '(us)', '(Mbit/s)', '', '', '(times)', '(us)', '', '(x plain)')),
                  groups.items(), left=(7,))
+
+
+def cost(row):
+    """How many times libweir's time PyTorch's all_reduce takes with Weir; None: not measured."""
+    return row['torch']['us'] / row['weir']['us'] if row['torch'] and row['weir'] else None
+
+
+def torch_lines(points, rate):
+    """The table of PyTorch, a block for each number of hosts."""
+    groups = {}
+    for row in rows(points):
+        if row['torch']:
+            groups.setdefault('allreduce through PyTorch, %(hosts)d hosts' % row, []).append(
+                (size_text(row['bytes']), *cells(row['weir'], rate)[0::2], *cells(row['torch'], rate)[0::2],
+                 times(cost(row), digits=3), *cells(row['torch_gloo'], rate)[0::2], times(row['torch_ratio'])))
+    return table((('', 'libweir', '', 'backend weir', '', '', 'backend gloo', '', 'weir is'),
+                  ('size', 'time', 'link', 'time', 'link', '', 'time', 'link', ''),
+                  ('', '(us)', '', '(us)', '', '(x libweir)', '(us)', '', '(x gloo)')), groups.items())
+
+
+def texts(points, rate):
+    """{name in the page: its table}."""
+    head = ['# links of %d Mbit/s each way; fp32; all through weir-switch' % rate, '']
+    made = {'compare.py': head + lines(points, rate)}
+    if any(row['torch'] for row in rows(points)):
+        made['compare.py, PyTorch'] = head + torch_lines(points, rate)
+    return {name: '\n'.join(found) for name, found in made.items()}
 
 
 def of_most(points, place):
@@ -169,9 +206,12 @@ def of_most(points, place):
 
 
 def last_lines(points, rate):
-    weir, mpi = of_most(points, 'weir'), of_most(points, 'mpi')
-    said = [] if mpi is None else ['compare: %d hosts %s through MPI: %s x plain Open MPI' % (
-        mpi['hosts'], size_text(mpi['bytes']), times(mpi['mpi_ratio'], '-.--'))]
+    weir, said = of_most(points, 'weir'), []
+    for place, ratio, words in (('mpi', 'mpi_ratio', 'through MPI: %s x plain Open MPI'),
+                                ('torch', 'torch_ratio', 'through torch: %s x gloo')):
+        row = of_most(points, place)
+        if row is not None:
+            said.append('compare: %d hosts %s ' % (row['hosts'], size_text(row['bytes'])) + words % times(row[ratio], '-.--'))
     return said + ['compare: nothing of Weir was measured' if weir is None else
                    'compare: %d hosts %s: %.2f of the link, %s x the best other' % (
                        weir['hosts'], size_text(weir['bytes']), share(weir['weir'], rate), times(weir['ratio'], '-.--'))]
@@ -200,6 +240,9 @@ def missed(points, rate):
     words = []
     for row in rows(points):
         words += missed_through_mpi(row)
+        if row['bytes'] >= TORCH_COST_LEAST and (cost(row) or 0) > 1 + TORCH_COST_AIM:
+            words.append('%d hosts, %s: through PyTorch %.3f x the time of libweir; the aim is %.2f' % (
+                row['hosts'], size_text(row['bytes']), cost(row), 1 + TORCH_COST_AIM))
         if row['collective'] != 'allreduce' or row['weir'] is None:
             continue
         name, reached = '%d hosts, %s' % (row['hosts'], size_text(row['bytes'])), share(row['weir'], rate)
@@ -306,7 +349,7 @@ class Comparison:
     @staticmethod
     def slow(samples, factor):
         """The algorithms that are far from the best of the others."""
-        others = {r: s[0] for r, s in samples.items() if r[0].name not in ('Weir', FLAT, WITH_WEIR)}
+        others = {r: s[0] for r, s in samples.items() if r[0].name not in ('Weir', FLAT, WITH_WEIR, 'PyTorch')}
         return {r for r, took in others.items() if took > factor * min(others.values())}
 
     def verify(self, collective):
@@ -333,6 +376,8 @@ class Comparison:
             words += '; %s %.1f us; %.2f x' % (which(row['best']), row['best']['us'], row['ratio'])
         if row['mpi']:
             words += '; through MPI %.1f us; %s x plain' % (row['mpi']['us'], times(row['mpi_ratio']))
+        if row['torch']:
+            words += '; through torch %.1f us; %s x gloo' % (row['torch']['us'], times(row['torch_ratio']))
         return words
 
 
@@ -349,6 +394,8 @@ def start_systems(rack, programs, per_host):
         up.append(systems.WeirByMpi(rack, programs['Open MPI']))
     if 'Gloo' in programs:
         up.append(systems.gloo(rack, programs['Gloo']))
+    if 'PyTorch' in programs:
+        up.append(systems.torch(rack, programs['PyTorch']))
     return up
 
 
@@ -385,15 +432,16 @@ def run(chosen):
              'points': []}
     teller.warn(found['machine'])
     build = os.path.abspath(chosen.build or os.environ.get('WEIR_BUILD') or 'build')
-    programs = {} if chosen.only_weir else systems.compile_others(os.path.join(build, 'compare'), teller.say)
+    programs = systems.compile_others(os.path.join(build, 'compare'), teller.say, chosen.systems)
     if 'Open MPI' not in programs and 'allreduce' in chosen.collectives:
         chosen.collectives = ['allreduce']
     for hosts in sorted(set(chosen.hosts)):
         on_rack(chosen, hosts, settings, programs, found, teller)
-    text = '\n'.join(['# links of %d Mbit/s each way; fp32; all through weir-switch' % chosen.rate, ''] +
-                     lines(found['points'], chosen.rate))
-    print('#\n%s\n#' % text, flush=True)
-    keep(chosen, found, plots, {'compare.py': text}, teller)
+    tables = texts(found['points'], chosen.rate)
+    print('#\n%s\n#' % '\n#\n'.join(tables.values()), flush=True)
+    if not {'openmpi', 'gloo'} <= set(chosen.systems):
+        del tables['compare.py']  # the page keeps its own
+    keep(chosen, found, plots, tables, teller)
     for words in missed(found['points'], chosen.rate) if chosen.per_host == 1 else ():
         print('compare: aim missed: ' + words)
     print('\n'.join(last_lines(found['points'], chosen.rate)))

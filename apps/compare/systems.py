@@ -2,6 +2,7 @@
 """A rack whose links have a rate, and the systems that are compared on it. `tc tbf` limits each link at both ends, so
 each direction has the rate for itself."""
 import contextlib
+import importlib.util
 import json
 import os
 import select
@@ -23,6 +24,7 @@ COLLECTIVES = {'allreduce': 'allreduce', 'broadcast': 'bcast', 'reducescatter': 
                'allgather': 'allgather', 'alltoall': 'alltoall'}
 WITH_WEIR = 'Open MPI + Weir'
 FLAT = WITH_WEIR + ', flat'
+OTHERS = {'openmpi': 'Open MPI', 'gloo': 'Gloo', 'torch': 'PyTorch'}  # by the names of --systems
 JOB = 1
 MTU = 9000
 BURST = 20_000  # bytes that a link may send at once: two frames
@@ -186,7 +188,7 @@ class WeirByMpi(System):
     and not one of each host."""
 
     def __init__(self, rack, program, per_host=1, flat=False):
-        self.settings = {'flat': int(flat), 'min_hosts': 2, 'settings': ' '.join('%s=%s' % pair for pair in rack.job.items())}
+        self.settings = {'flat': int(flat), 'min_hosts': 2, 'settings': settings_text(rack)}
         super().__init__(rack, FLAT if flat else WITH_WEIR, dict.fromkeys(COLLECTIVES, ('default',)),
                          lambda path: self._start([program, path], per_host), per_host)
 
@@ -204,10 +206,31 @@ class WeirByMpi(System):
             raise self._failed('not on Weir: %s' % (', '.join(missing) or 'a rank without a report'))
 
 
-def compile_others(folder, say):
-    """Build the programs of the systems that are installed. Returns {'Open MPI': path, 'Gloo': path}."""
+def torch(rack, library):
+    """PyTorch: a process on each host, in which the backends weir and gloo have a process group each. Weir's has a temporary
+    job with the settings of Weir's own."""
+    around = {key: value for key, value in os.environ.items() if not key.startswith('WEIR_')}
+    around.update(PYTHONPATH=os.path.join(ROOT, 'apps', 'python'), OMP_NUM_THREADS='1', WORLD_SIZE=str(rack.hosts),
+                  MASTER_ADDR=rack.address(0), MASTER_PORT='29400', GLOO_SOCKET_IFNAME='eth0', WEIR_SWITCH=mpi.SWITCH,
+                  WEIR_SETTINGS=settings_text(rack), WEIR_LIBRARY=rack.program(('libweir', 'libweir.so')))
+
+    def start(path):
+        return [rack.spawn(host, [sys.executable, os.path.join(HERE, 'bench_torch.py'), library, path], 'torch',
+                           dict(around, RANK=str(host))) for host in range(rack.hosts)]
+
+    return System(rack, 'PyTorch', {'allreduce': ('weir', 'gloo')}, start)
+
+
+def settings_text(rack):
+    """Of Weir's own job, for those that make another."""
+    return ' '.join('%s=%s' % pair for pair in rack.job.items())
+
+
+def compile_others(folder, say, wanted=tuple(OTHERS)):
+    """Build the programs of the systems that are wanted and installed. Returns {'Open MPI': path, 'Gloo': path, 'PyTorch': path};
+    PyTorch's is a library."""
     os.makedirs(folder, exist_ok=True)
-    sources = {name: os.path.join(HERE, name) for name in ('bench.c', 'bench_mpi.c', 'bench_gloo.cc')}
+    sources = {name: os.path.join(HERE, name) for name in ('bench.c', 'bench_mpi.c', 'bench_gloo.cc', 'bench_torch.c')}
     flags = ['-O2', '-Wall', '-Wextra', '-I' + ROOT]
     made = {}
 
@@ -217,17 +240,21 @@ def compile_others(folder, say):
         if done.returncode != 0:
             raise RackError('%s\n%s' % (' '.join(words), done.stdout))
 
-    if shutil.which('mpicc.openmpi') and shutil.which('mpirun.openmpi'):
+    if 'openmpi' in wanted and shutil.which('mpicc.openmpi') and shutil.which('mpirun.openmpi'):
         made['Open MPI'] = os.path.join(folder, 'compare-openmpi')
         run('mpicc.openmpi', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-o', made['Open MPI'], sources['bench.c'],
             sources['bench_mpi.c'], '-lm')
-    if shutil.which('g++') and os.path.exists('/usr/include/gloo/allreduce.h'):
+    if 'gloo' in wanted and shutil.which('g++') and os.path.exists('/usr/include/gloo/allreduce.h'):
         made['Gloo'] = os.path.join(folder, 'compare-gloo')
         loop = made['Gloo'] + '-bench.o'
         run('gcc', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-c', '-o', loop, sources['bench.c'])
         run('g++', *flags, '-o', made['Gloo'], loop, sources['bench_gloo.cc'], '-lgloo', '-lpthread')
-    for name in ('Open MPI', 'Gloo'):
-        if name not in made:
-            say('%s is not installed' % name)
+    if 'torch' in wanted and importlib.util.find_spec('torch'):
+        made['PyTorch'] = os.path.join(folder, 'compare-torch.so')
+        run('gcc', '-std=gnu11', '-D_GNU_SOURCE', *flags, '-shared', '-fPIC', '-o', made['PyTorch'], sources['bench.c'],
+            sources['bench_torch.c'], '-lm')
+    for name in wanted:
+        if OTHERS[name] not in made:
+            say('%s is not installed' % OTHERS[name])
     return made
 

@@ -42,6 +42,8 @@ POINTS = [
     point('Weir', 'default', 1 << 20, 42000.0, collective='alltoall'),
     point('Open MPI + Weir', 'default', 4, 85.0), point('Open MPI + Weir', 'default', 1 << 20, 44300.0),
     point('Open MPI + Weir', 'default', 1 << 20, 43200.0, collective='alltoall'),
+    point('PyTorch', 'weir', 1 << 20, 43430.0), point('PyTorch', 'gloo', 1 << 20, 75000.0),
+    point('PyTorch', 'weir', 1 << 22, 220000.0),
 ]
 
 
@@ -60,9 +62,12 @@ def the_table_and_the_last_line_say_what_was_measured():
           lines)
     check(any(re.search(r'200000\.0 .* - +- +-$', line) for line in lines), '%s', lines)
     check(max(len(line) for line in lines) <= 130, 'too wide: %s', lines)
+    row = [line.split() for line in compare.torch_lines(POINTS, 200)]
+    check(row[-2:] == [['1', 'MiB', '43000.0', '0.975', '43430.0', '0.966', '1.010', '75000.0', '0.559', '1.73'],
+                       ['4', 'MiB', '200000.0', '0.839', '220000.0', '0.763', '1.100', '-', '-', '-']], '%s', row)
     last = compare.last_lines(POINTS, 200)
     check(last == ['compare: 8 hosts 1 MiB through MPI: 2.23 x plain Open MPI',
-                   'compare: 8 hosts 1 MiB: 0.98 of the link, 1.80 x the best other'], '%s', last)
+                   'compare: 8 hosts 1 MiB through torch: 1.73 x gloo', 'compare: 8 hosts 1 MiB: 0.98 of the link, 1.80 x the best other'], '%s', last)
     # Without 1 MiB the size next to it; without the others no ratio.
     few = [p for p in POINTS if p['bytes'] != 1 << 20 and p['system'] == 'Weir']
     last = compare.last_lines(few, 200)
@@ -78,6 +83,7 @@ def aims_that_are_missed_are_said():
         '8 hosts, allreduce, 4 B: through MPI 85.0 us; plain Open MPI takes 80.0 us',
         '8 hosts, 4 B: 100.0 us; Open MPI takes 80.0 us',
         '8 hosts, allreduce, 1 MiB: through MPI 1.030 x the time of libweir; the aim is 1.03',
+        '8 hosts, 4 MiB: through PyTorch 1.100 x the time of libweir; the aim is 1.05',
         '8 hosts, 4 MiB: 0.839 of the link; the aim is 0.95',
         '8 hosts, 4 MiB: 1.50 x the best other (Gloo, ring); the aim is 1.7',
         '2 hosts, 1 MiB: 0.839 of the link; the aim is 0.95'], '%s', words)
@@ -128,15 +134,17 @@ def repetitions_are_interleaved_and_slow_ones_given_up():
 
 
 @case
-def weir_and_plain_open_mpi_are_never_given_up():
-    """What each other is compared with; but a slow one is not repeated, unless it is Weir."""
+def what_others_are_compared_with_is_never_given_up():
+    """Weir, plain Open MPI and PyTorch; but plain Open MPI is not repeated if it is slow."""
     up = [Canned('Weir', {'default': 500}), Canned('Open MPI + Weir', {'default': 600}), Canned('Open MPI', {'default': 400}),
-          Canned('Open MPI', {'ring': 300}, 0, ('ring',)), Canned('Gloo', {'ring': 100}, 0, ('ring',))]
+          Canned('Open MPI', {'ring': 300}, 0, ('ring',)), Canned('Gloo', {'ring': 100}, 0, ('ring',)),
+          Canned('PyTorch', {'weir': 500, 'gloo': 500}, 0, ('weir', 'gloo'))]
     one = comparison(*up)
     for bytes_ in (1 << 20, 1 << 22, 1 << 24):
         found = [(p['system'], p['algorithm'], len(p['samples_us'])) for p in one.measure('allreduce', bytes_)]
         check(found == [('Weir', 'default', 3), ('Open MPI + Weir', 'default', 3), ('Open MPI', 'default', 1)] +
-              [('Open MPI', 'ring', 1)] * (bytes_ < 1 << 24) + [('Gloo', 'ring', 3)], '%s', found)
+              [('Open MPI', 'ring', 1)] * (bytes_ < 1 << 24) + [('Gloo', 'ring', 3), ('PyTorch', 'weir', 3),
+                                                                ('PyTorch', 'gloo', 3)], '%s', found)
 
 
 @case
@@ -170,11 +178,12 @@ def the_checks_of_the_bench_find_other_data():
 
 
 def others():
-    """What is measured beside Weir; raises Skip if it is not there."""
+    """What can be measured beside Weir; raises Skip if Open MPI or Gloo is not there."""
     with tempfile.TemporaryDirectory(prefix='weir-compare-') as folder:
         made = systems.compile_others(folder, lambda text: print('# ' + text))
-    if len(made) < 2:
+    if not {'Open MPI', 'Gloo'} <= made.keys():
         raise Skip('Open MPI or Gloo is not installed (.ci/install packages.compare)')
+    return made
 
 
 @case
@@ -233,12 +242,12 @@ def play(*words):
     check(drawn.startswith('<?xml') and drawn.count('<path') > 5, 'no plot')
     last = re.fullmatch(LAST, done.stdout.splitlines()[-1])
     check(last and last.group(1, 2) == ('2', '64 KiB'), 'last line: %s', done.stdout)
-    return found, last, done.stdout.splitlines()[-2]
+    return found, last, re.findall('^compare: 2 hosts .* through .*$', done.stdout, re.M)
 
 
 @case
 def weir_alone_is_measured():
-    found, last, _ = play('--only-weir', '--collectives', 'allreduce')
+    found, last, _ = play('--collectives', 'allreduce', '--systems')
     check([(p['system'], p['bytes']) for p in found['points']] == [('Weir', 4), ('Weir', 1 << 16)],
           '%s', found)
     check(0 < float(last.group(3)) <= 1.3 and last.group(4) == '-.--', '%s', last.group(0))
@@ -246,13 +255,16 @@ def weir_alone_is_measured():
 
 @case
 def the_others_are_measured_beside_it():
-    others()
+    extra = others().keys() & {'PyTorch'}
     found, last, through = play('--collectives', 'allreduce', 'broadcast')
     for collective in ('allreduce', 'broadcast'):
         seen = {p['system'] for p in found['points'] if p['collective'] == collective}
-        check(seen == {'Weir', 'Open MPI', 'Open MPI + Weir', 'Gloo'}, '%s', found)
+        check(seen == {'Weir', 'Open MPI', 'Open MPI + Weir', 'Gloo'} | (extra if collective == 'allreduce' else set()), '%s',
+              found)
+    if extra:
+        check(re.fullmatch(r'compare: 2 hosts 64 KiB through torch: \d+\.\d\d x gloo', through[1]), '%s', through)
     check(float(last.group(4)) > 0, '%s', last.group(0))
-    check(re.fullmatch(r'compare: 2 hosts 64 KiB through MPI: \d+\.\d\d x plain Open MPI', through), '%s', through)
+    check(re.fullmatch(r'compare: 2 hosts 64 KiB through MPI: \d+\.\d\d x plain Open MPI', through[0]), '%s', through)
 
 
 @case
@@ -260,7 +272,7 @@ def hosts_may_have_several_ranks():
     others()
     found, _, through = play('--per-host', '2', '--collectives', 'allreduce', '--sizes', '64K')
     check({p['system'] for p in found['points']} == {'Open MPI', systems.WITH_WEIR, systems.FLAT}, '%s', found)
-    check(through.startswith('compare: 2 hosts 64 KiB through MPI: '), '%s', through)
+    check(through[0].startswith('compare: 2 hosts 64 KiB through MPI: '), '%s', through)
 
 
 @case
