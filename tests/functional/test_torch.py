@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 def start(rack, *specs):
-    """The ranks of these cases of torch_ranks.py, one after the other."""
+    """The ranks of these cases of torch_ranks.py."""
     if not any(os.path.exists(os.path.join(path, 'torch', '__init__.py')) for path in sys.path):
         raise Skip('PyTorch is not installed (.ci/install packages.torch)')
     around = {key: value for key, value in os.environ.items() if not key.startswith('WEIR_')}
@@ -31,7 +31,7 @@ def say(rack, name):
 def every_call_gives_gloos_result():
     with MpiRack() as rack:
         rack.start_switch()
-        run = start(rack, 'calls+profiled', 'subgroups,WEIR_NAMESPACE=run7')
+        run = start(rack, 'calls+profiled+subgroups,WEIR_NAMESPACE=run7')
         run.wait_line('jobs', 60)
         names = list(rack.jobs_now())
         check(len(names) == 5 and all(name.startswith('run7.') for name in names), 'jobs: %s', names)
@@ -49,8 +49,7 @@ def every_call_gives_gloos_result():
 def training_gives_gloos_losses():
     with MpiRack() as rack:
         rack.start_switch()
-        start(rack, 'training+feedback,WEIR_SETTINGS=deterministic=true',
-              'partial,WEIR_SETTINGS=policy=partial timeout_ms=100').wait(60)
+        start(rack, 'training+feedback+partial,WEIR_SETTINGS=deterministic=true').wait(60)
         rack.stop_switch()
 
 

@@ -4,9 +4,10 @@
 
     torch_ranks.py CASE+CASE...,VARIABLE=VALUE... ... -- NAMESPACE...
 
-Cases with + are of the same processes. PyTorch is loaded once, before the ranks are forked. The exit status is 0 if every rank's
-was, or was to be killed."""
+Cases with + are of the same processes, one after the other; the others run at the same time. PyTorch is loaded once, before the
+ranks are forked. The exit status is 0 if every rank's was, or was to be killed."""
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -382,6 +383,7 @@ def profiled():
 
 def partial():
     """A rank is late, and the job's policy is `partial`: the hook rescales, or fails."""
+    os.environ['WEIR_SETTINGS'] = 'policy=partial timeout_ms=100'
     rank, size = init('gloo')
     for compress in (None, 'bf16'):
         for error_feedback in (False, True):
@@ -473,25 +475,24 @@ def be_rank(rank, namespaces, names, port):
 
 def main():
     specs, namespaces = sys.argv[1:sys.argv.index('--')], sys.argv[sys.argv.index('--') + 1:]
-    known = dict(os.environ)
+    pids = {}
+    gc.freeze()  # at their end ranks leave alone what was loaded here
     for number, spec in enumerate(specs):
         words = spec.split(',')
-        os.environ.clear()
-        os.environ.update(known, **dict(word.split('=', 1) for word in words[1:]))
-        names, pids = words[0].split('+'), {}
         for rank in range(len(namespaces)):
             pid = os.fork()
             if pid == 0:
-                be_rank(rank, namespaces, names, PORT + 10 * number)
-            pids[pid] = rank
-        while pids:
-            pid, status = os.wait()
-            if status != 0 and not (names == ['killed'] and pids[pid] == 3):
-                for other in pids:  # they would wait for it
-                    if other != pid:
-                        os.kill(other, signal.SIGKILL)
-                sys.exit('%s: rank %d failed' % (spec, pids[pid]))
-            del pids[pid]
+                os.environ.update(word.split('=', 1) for word in words[1:])
+                be_rank(rank, namespaces, words[0].split('+'), PORT + 10 * number)
+            pids[pid] = (spec, rank)
+    while pids:
+        pid, status = os.wait()
+        if status != 0 and pids[pid] != ('killed', 3):
+            for other in pids:  # they would wait for it
+                if other != pid:
+                    os.kill(other, signal.SIGKILL)
+            sys.exit('%s: rank %d failed' % pids[pid])
+        del pids[pid]
 
 
 if __name__ == '__main__':
