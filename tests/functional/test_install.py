@@ -94,7 +94,8 @@ def built():
     said = call(['unshare', '--mount', 'sh', '-ec', OVERLAY, 'sh', os.path.join(ROOT, '.ci', 'deb')],
                 env=dict(os.environ, B=BUILD, F=folder))
     made = {os.path.basename(path).split('_')[0]: path for path in said.splitlines()}
-    check({re.sub(r'\d+$', 'N', name) for name in made} == {'libweirN', 'libweir-bin', 'libweir-dev', 'python3-weir', 'weir'} |
+    check({re.sub(r'\d+$', 'N', name) for name in made} ==
+          {'libweirN', 'libweir-bin', 'libweir-dev', 'python3-weir', 'libnccl-net-weir', 'weir'} |
           {'weir-' + kind for kind in mpis()}, '%s', made)
     return made
 
@@ -151,22 +152,25 @@ def a_host_has_the_library_without_the_switch():
     with Machine() as machine:
         made = packages(machine)
         (library,) = (name for name in made if re.fullmatch(r'libweir\d+', name))
-        for name in (library, 'libweir-bin', 'libweir-dev'):
+        for name in (library, 'libweir-bin', 'libweir-dev', 'libnccl-net-weir'):
             check('rte' not in call(['dpkg-deb', '--field', made[name], 'Depends']), '%s wants DPDK', name)
         said = machine.run(LIST % 'before' + '''
-            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb /exchange/python3-weir.deb
-            dpkg --verify %s libweir-dev libweir-bin python3-weir
+            dpkg -i /exchange/%s.deb /exchange/libweir-dev.deb /exchange/libweir-bin.deb /exchange/python3-weir.deb \\
+                /exchange/libnccl-net-weir.deb
+            dpkg --verify %s libweir-dev libweir-bin python3-weir libnccl-net-weir
             weir-perf --version
             weirctl --version
             mkdir /tmp/x
             make -s -f /usr/share/doc/weir/examples/libweir/Makefile FOLDER=/tmp/x
             ldconfig -p | grep libweir.so
+            # As NCCL loads it.
+            python3 -c 'import ctypes; print(ctypes.CDLL("libnccl-net-weir.so").ncclCollNetPlugin_v8)'
             export WEIR_SWITCH=unix:/nowhere WEIR_JOB=x WEIR_RANK=0 WEIR_SIZE=1
             for program in /tmp/x/collectives 'python3 /usr/share/doc/weir/examples/python/without_numpy.py'; do
             $program 2>&1 | grep /nowhere
             done
             MANPATH=/usr/share/man man -w weir_ibarrier 2>/dev/null || echo no man here
-            dpkg -P python3-weir libweir-bin libweir-dev %s
+            dpkg -P libnccl-net-weir python3-weir libweir-bin libweir-dev %s
         ''' % (library, library, library) + LIST % 'after' +
                            'diff /tmp/before /tmp/after | grep weir || echo nothing is left')
         check(said.endswith('nothing is left\n'), '%s', said)
