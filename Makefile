@@ -7,7 +7,7 @@
 #   TEST_JOBS=4                  how many tests run at a time (default: two per CPU)
 #   JOBS=2                       how many compilers run at a time
 #   BENCH="engine hash"          run only these benches
-#   SEED=7                       the seed of make faults and make stragglers
+#   SEED=7                       the seed of make faults, make stragglers and make train
 #   FAULTS="tests/fault/a.json"  run only these scenarios
 #   FUZZ_TIME=600                seconds of search for each fuzz target
 #   FUZZ="packets host"          search with these targets only
@@ -34,8 +34,8 @@ export ASAN_OPTIONS := abort_on_error=1:detect_leaks=1:detect_stack_use_after_re
 export UBSAN_OPTIONS := print_stacktrace=1:halt_on_error=1:abort_on_error=1
 endif
 
-.PHONY: help build install test faults model fuzz demo bench stragglers compare reference deb format keys clean packages wheel \
-	packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
+.PHONY: help build install test faults model fuzz demo bench stragglers compare train reference deb format keys clean packages \
+	wheel packages-test build-all soak soak-model soak-faults soak-fuzz soak-sanitize
 
 help:
 	@echo 'make demo        a switch, four hosts and a verified AllReduce on this machine, in about a minute'
@@ -50,6 +50,7 @@ help:
 	@echo 'make bench       every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
 	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in eighteen minutes (COMPARE="--hosts 8 --sizes 1M")'
+	@echo 'make train       PyTorch with and without slow hosts, on gloo and on Weir, in two minutes (SEED=7)'
 	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
 	@echo 'make deb         Debian packages, into build-deb/'
 	@echo 'make wheel       the Python package for pip, into $(BUILD)/wheel/'
@@ -139,6 +140,12 @@ compare: packages
 		meson setup --reconfigure $(BUILD) >/dev/null
 	@JOBS=$(JOBS) .ci/build $(BUILD) programs $(SETUP)
 	@apps/compare/compare.py $(BUILD) --json $(BUILD)/compare/compare.json --plots $(BUILD)/compare $(COMPARE)
+
+# The last line is `train: 30 % stragglers: X.XX x faster to accuracy than waiting, loss equal to gloo: yes`.
+train: build packages-test
+	@.ci/install packages.torch
+	@apps/train/train.py $(BUILD) $(if $(SEED),--seed $(SEED)) \
+		--json $(BUILD)/train/train.json --plots $(BUILD)/train
 
 deb: packages-test
 	@JOBS=$(JOBS) .ci/deb build-deb
