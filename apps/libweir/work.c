@@ -21,6 +21,7 @@ static size_t count; /* of works */
 static pthread_t thread;
 static struct weir_work *running; /* run() is under way; it may have been freed */
 static bool started, ending;
+static bool unjoined; /* a thread has ended, but perhaps not what other libraries do then */
 static int wake_fd;
 
 static void
@@ -115,9 +116,19 @@ control_thread(void *argument)
 	}
 	close(wake_fd);
 	started = false;
+	unjoined = true;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	return argument;
+}
+
+/* A thread that has ended takes no lock any more: this may be called under it. */
+static void
+join_ended(void)
+{
+	if (unjoined)
+		pthread_join(thread, NULL);
+	unjoined = false;
 }
 
 int
@@ -152,7 +163,7 @@ in_child(void)
 {
 	if (started)
 		close(wake_fd);
-	started = ending = false;
+	started = ending = unjoined = false;
 	running = NULL;
 	while (!TAILQ_EMPTY(&works))
 		take_out(TAILQ_FIRST(&works));
@@ -166,7 +177,8 @@ watch_forks(void)
 	(void)pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Wait for lasting works; the others belong to handles that were not closed. */
+/* Wait for lasting works; the others belong to handles that were not closed. Then for all that ends with the thread: OpenSSL's
+ * destructor and its handler of the exit free the same memory. */
 static void
 at_end(void)
 {
@@ -185,6 +197,7 @@ at_end(void)
 		wake();
 	while (started && pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &t) == 0)
 		;
+	join_ended();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -206,6 +219,7 @@ start_thread(void)
 
 	if (started)
 		return 0;
+	join_ended();
 	wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (wake_fd < 0)
 		return -errno;
@@ -214,7 +228,6 @@ start_thread(void)
 		close(wake_fd);
 		return code;
 	}
-	pthread_detach(thread);
 	started = true;
 	return 0;
 }

@@ -2,10 +2,13 @@
 /* Handles that open while the application goes on: weir_iopen, weir_open_test. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/libweir/work.h"
 #include "tests/unit/hosts.h"
 
 #define SOURCES 4
@@ -163,4 +166,48 @@ Test(weir_iopen, fails_as_weir_open, .timeout = 90)
 		weir_last_error(hosts[0].weir));
 	cr_assert_eq(open_end(hosts[0].weir), -ETIMEDOUT);
 	close_all();
+}
+
+/* ---- the end of the process ---- */
+
+static bool thread_gone;
+
+/* Of another library, as OpenSSL's is: it takes longer than an exit that does not wait. */
+static void
+destroy_value(void *value)
+{
+	(void)value;
+	usleep(100000);
+	thread_gone = true;
+}
+
+static void
+leave_value(struct weir_work *work)
+{
+	pthread_key_t key;
+
+	if (pthread_key_create(&key, destroy_value) == 0)
+		pthread_setspecific(key, work);
+}
+
+static void
+end_child(void)
+{
+	_exit(thread_gone ? 0 : 1);
+}
+
+/* With all that other libraries do when a thread ends. */
+Test(weir_iopen, the_control_thread_ends_before_the_process, .timeout = 90)
+{
+	struct weir_work work = {.run = leave_value, .fd = -1, .lasting = true};
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (atexit(end_child) != 0 || weir_work_submit(&work, 0) < 0)
+			_exit(2);
+		exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
 }
