@@ -43,7 +43,8 @@
  * DESIGN. The scalar kernels define the bits (kernels_scalar_*.c, a file per family of types). The vector kernels
  * are written once (kernels_vector_*.c), over a header of operations per instruction set (kernels_avx2.h,
  * kernels_avx512.h), and compiled for each with its own flags, because the rest of the program is compiled for any
- * x86-64. The CPU's features select the table when the program starts. The kernels are loops of four vectors. The
+ * x86-64. The CPU's features select the table when the program starts. The kernels are loops of four vectors, which
+ * take all contributions of a call before they are stored; a single contribution has a loop of its own. The
  * remainder takes a masked vector with AVX-512, and a copy on the stack with AVX2, which has no byte masks.
  * AVX512-BF16, whose conversion takes denormals for 0, and AVX512-FP16, which rounds to fp16 at every step, are not
  * used: they would change the bits.
@@ -82,13 +83,14 @@ enum rmw_isa {
 enum { RMW_ISA_COUNT = 4 };
 
 /*
- * The first contribution: acc[i] = src[i], i in [0, n_elements), converted to the accumulator's form. acc is
- * only written. n_elements may be 0. Owner of acc.
+ * Contributions src[0] to src[n_src - 1], each of n_elements, in this order. reduce: acc[i] = acc[i] OP src[0][i] OP
+ * src[1][i] ...; begin: acc[i] = src[0][i] OP src[1][i] ..., where src[0] is converted to the accumulator's form and acc
+ * is only written. The result has the same bits as if each contribution were added by a call of its own. n_src:
+ * at least 1; n_elements may be 0. The vector kernels read and write acc once, however many contributions there are.
+ * Owner of acc.
  */
-typedef void (*rmw_begin_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
-
-/* A later contribution: acc[i] = acc[i] OP src[i], i in [0, n_elements); n_elements may be 0. Owner of acc. */
-typedef void (*rmw_reduce_fn)(void *restrict acc, const void *restrict src, size_t n_elements);
+typedef void (*rmw_reduce_fn)(
+	void *restrict acc, const void *const src[], unsigned int n_src, size_t n_elements);
 
 /*
  * Turn acc into the result, in place, its elements packed from the front. count: contributions in acc,
@@ -102,8 +104,7 @@ typedef void (*rmw_finish_fn)(void *acc, size_t n_elements, unsigned int count);
  * applied piece by piece: elements [i, j) of src go to acc at byte i * acc_bytes.
  */
 struct rmw_reduction {
-	rmw_begin_fn begin;
-	rmw_reduce_fn reduce;
+	rmw_reduce_fn begin, reduce;
 	rmw_finish_fn finish; /* NULL: acc is the result */
 	uint8_t acc_bytes; /* of an element of acc: the type's size or 4 */
 };

@@ -7,11 +7,12 @@
  * A file serves a family of types and exports one row per type, rmw_<variant>_<type>. The rows are the same
  * macros in all variants. They use functions that the file defines under these names:
  *
- *   copyB boolB sumB prodB bandB borB bxorB landB lorB lxorB     B: bits; the sign does not matter
- *   min_T max_T average_T                                        T: s8, u16, ..., f32, fp16, ...
- *   canonical_T                                                  a copy in which all NaNs are canonical
- *   widen_T sum_wide_T prod_wide_T                               an accumulator of 4 bytes
- *   narrow_T, average_T                                          from that accumulator to the result
+ *   sumB prodB bandB borB bxorB landB lorB lxorB     B: bits; the sign does not matter
+ *   min_T max_T                                      T: s8, u16, ..., f32, fp16, ...
+ *   sum_wide_T prod_wide_T                           an accumulator of 4 bytes
+ *   narrow_T, average_T                              from the accumulator to the result
+ *
+ * Each of the first three is a pair: NAME is reduce, NAME_begin is begin.
  */
 #ifndef RMW_KERNELS_PRIV_H
 #define RMW_KERNELS_PRIV_H
@@ -36,41 +37,45 @@ void rmw_scalar_copy(void *restrict to, const void *restrict from, size_t bytes)
 void rmw_avx2_copy(void *restrict to, const void *restrict from, size_t bytes);
 void rmw_avx512_copy(void *restrict to, const void *restrict from, size_t bytes);
 
-/* A row's cells: begin, reduce, finish, bytes of an element of the accumulator. */
+/* A cell: its pair of functions, finish, bytes of an element of the accumulator. */
+#define RMW_CELL(name, finish, bytes)                                                              \
+	{                                                                                          \
+		name##_begin, name, finish, bytes                                                  \
+	}
+
 #define RMW_INTEGER_OPS(sign, bits)                                                                \
-	[WEIR_OP_SUM] = {copy##bits, sum##bits, NULL, bits / 8},                                   \
-	[WEIR_OP_PROD] = {copy##bits, prod##bits, NULL, bits / 8},                                 \
-	[WEIR_OP_MIN] = {copy##bits, min_##sign##bits, NULL, bits / 8},                            \
-	[WEIR_OP_MAX] = {copy##bits, max_##sign##bits, NULL, bits / 8},                            \
-	[WEIR_OP_BAND] = {copy##bits, band##bits, NULL, bits / 8},                                 \
-	[WEIR_OP_BOR] = {copy##bits, bor##bits, NULL, bits / 8},                                   \
-	[WEIR_OP_BXOR] = {copy##bits, bxor##bits, NULL, bits / 8},                                 \
-	[WEIR_OP_LAND] = {bool##bits, land##bits, NULL, bits / 8},                                 \
-	[WEIR_OP_LOR] = {bool##bits, lor##bits, NULL, bits / 8},                                   \
-	[WEIR_OP_LXOR] = {bool##bits, lxor##bits, NULL, bits / 8}
+	[WEIR_OP_SUM] = RMW_CELL(sum##bits, NULL, bits / 8),                                       \
+	[WEIR_OP_PROD] = RMW_CELL(prod##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_MIN] = RMW_CELL(min_##sign##bits, NULL, bits / 8),                                \
+	[WEIR_OP_MAX] = RMW_CELL(max_##sign##bits, NULL, bits / 8),                                \
+	[WEIR_OP_BAND] = RMW_CELL(band##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_BOR] = RMW_CELL(bor##bits, NULL, bits / 8),                                       \
+	[WEIR_OP_BXOR] = RMW_CELL(bxor##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_LAND] = RMW_CELL(land##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_LOR] = RMW_CELL(lor##bits, NULL, bits / 8),                                       \
+	[WEIR_OP_LXOR] = RMW_CELL(lxor##bits, NULL, bits / 8)
 
 /* int8, int16: avg accumulates in 32 bits, because the sum of 256 elements needs 8 bits more. */
 #define RMW_SHORT_OPS(sign, bits)                                                                  \
 	RMW_INTEGER_OPS(sign, bits),                                                               \
-		[WEIR_OP_AVG] = {                                                                  \
-			widen_##sign##bits, sum_wide_##sign##bits, average_##sign##bits, 4}
+		[WEIR_OP_AVG] = RMW_CELL(sum_wide_##sign##bits, average_##sign##bits, 4)
 
 #define RMW_LONG_OPS(sign, bits)                                                                   \
 	RMW_INTEGER_OPS(sign, bits),                                                               \
-		[WEIR_OP_AVG] = {copy##bits, sum##bits, average_##sign##bits, bits / 8}
+		[WEIR_OP_AVG] = RMW_CELL(sum##bits, average_##sign##bits, bits / 8)
 
 /* fp32, fp64 */
 #define RMW_FLOAT_OPS(bits)                                                                        \
-	[WEIR_OP_SUM] = {copy##bits, sum_f##bits, NULL, bits / 8},                                 \
-	[WEIR_OP_PROD] = {copy##bits, prod_f##bits, NULL, bits / 8},                               \
-	[WEIR_OP_MIN] = {canonical_f##bits, min_f##bits, NULL, bits / 8},                          \
-	[WEIR_OP_MAX] = {canonical_f##bits, max_f##bits, NULL, bits / 8},                          \
-	[WEIR_OP_AVG] = {copy##bits, sum_f##bits, average_f##bits, bits / 8}
+	[WEIR_OP_SUM] = RMW_CELL(sum_f##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_PROD] = RMW_CELL(prod_f##bits, NULL, bits / 8),                                   \
+	[WEIR_OP_MIN] = RMW_CELL(min_f##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_MAX] = RMW_CELL(max_f##bits, NULL, bits / 8),                                     \
+	[WEIR_OP_AVG] = RMW_CELL(sum_f##bits, average_f##bits, bits / 8)
 
 /* fp16, bf16, fp8: operations that round accumulate in fp32. min and max are separate. */
 #define RMW_NARROW_OPS(type)                                                                       \
-	[WEIR_OP_SUM] = {widen_##type, sum_wide_##type, narrow_##type, 4},                         \
-	[WEIR_OP_PROD] = {widen_##type, prod_wide_##type, narrow_##type, 4},                       \
-	[WEIR_OP_AVG] = {widen_##type, sum_wide_##type, average_##type, 4}
+	[WEIR_OP_SUM] = RMW_CELL(sum_wide_##type, narrow_##type, 4),                               \
+	[WEIR_OP_PROD] = RMW_CELL(prod_wide_##type, narrow_##type, 4),                             \
+	[WEIR_OP_AVG] = RMW_CELL(sum_wide_##type, average_##type, 4)
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates of the scalar kernels: loops over elements of any alignment (memcpy). acc becomes `expression`, in
- * which `a` is the element of acc and `b` that of src.
+ * Templates of the scalar kernels: loops over elements of any alignment (memcpy), one contribution after the other.
+ * In the expressions `a` is the element of acc and `b` that of a source.
  */
 #ifndef RMW_KERNELS_SCALAR_H
 #define RMW_KERNELS_SCALAR_H
@@ -12,39 +12,36 @@
 
 #define RMW_VARIANT scalar
 
-/* acc of acc_type, src of src_type. */
-#define RMW_SCALAR_REDUCE(name, acc_type, src_type, expression)                                    \
-	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+/*
+ * A pair of functions, name##_begin and name. acc of acc_type, sources of src_type. first: what becomes of `b` in begin;
+ * expression: the new `a`.
+ */
+#define RMW_SCALAR_REDUCE(name, acc_type, src_type, first, expression)                             \
+	static inline void name##_one(                                                             \
+		uint8_t *restrict to, const uint8_t *restrict from, size_t n, bool begin)          \
 	{                                                                                          \
-		uint8_t *to = acc;                                                                 \
-		const uint8_t *from = src;                                                         \
-                                                                                                   \
 		for (size_t i = 0; i < n; i++) {                                                   \
-			acc_type a;                                                                \
+			acc_type a = 0;                                                            \
 			src_type b;                                                                \
                                                                                                    \
-			memcpy(&a, to + i * sizeof(a), sizeof(a));                                 \
+			if (!begin)                                                                \
+				memcpy(&a, to + i * sizeof(a), sizeof(a));                         \
 			memcpy(&b, from + i * sizeof(b), sizeof(b));                               \
-			a = (acc_type)(expression);                                                \
+			a = begin ? (acc_type)(first) : (acc_type)(expression);                    \
 			memcpy(to + i * sizeof(a), &a, sizeof(a));                                 \
 		}                                                                                  \
-	}
-
-/* acc is only written. */
-#define RMW_SCALAR_BEGIN(name, acc_type, src_type, expression)                                     \
-	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+	}                                                                                          \
+	static void name(                                                                          \
+		void *restrict acc, const void *const src[], unsigned int n_src, size_t n)         \
 	{                                                                                          \
-		uint8_t *to = acc;                                                                 \
-		const uint8_t *from = src;                                                         \
-                                                                                                   \
-		for (size_t i = 0; i < n; i++) {                                                   \
-			acc_type a;                                                                \
-			src_type b;                                                                \
-                                                                                                   \
-			memcpy(&b, from + i * sizeof(b), sizeof(b));                               \
-			a = (acc_type)(expression);                                                \
-			memcpy(to + i * sizeof(a), &a, sizeof(a));                                 \
-		}                                                                                  \
+		for (unsigned int s = 0; s < n_src; s++)                                           \
+			name##_one(acc, src[s], n, false);                                         \
+	}                                                                                          \
+	static void name##_begin(                                                                  \
+		void *restrict acc, const void *const src[], unsigned int n_src, size_t n)         \
+	{                                                                                          \
+		name##_one(acc, src[0], n, true);                                                  \
+		name(acc, src + 1, n_src - 1, n);                                                  \
 	}
 
 /* In place, in ascending order: a result is never wider than its accumulator. */
@@ -62,12 +59,6 @@
 			result = (result_type)(expression);                                        \
 			memcpy(to + i * sizeof(result), &result, sizeof(result));                  \
 		}                                                                                  \
-	}
-
-#define RMW_SCALAR_COPY(bits)                                                                      \
-	static void copy##bits(void *restrict acc, const void *restrict src, size_t n)             \
-	{                                                                                          \
-		memcpy(acc, src, n *(bits / 8));                                                   \
 	}
 
 /*
@@ -109,9 +100,9 @@
 		return (key_##type(a) < key_##type(b)) != max ? a : b;                             \
 	}                                                                                          \
                                                                                                    \
-	RMW_SCALAR_REDUCE(min_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, false)) \
-	RMW_SCALAR_REDUCE(max_##type, uint##bits##_t, uint##bits##_t, minimum_##type(a, b, true))  \
-	RMW_SCALAR_BEGIN(                                                                          \
-		canonical_##type, uint##bits##_t, uint##bits##_t, minimum_##type(b, b, false))
+	RMW_SCALAR_REDUCE(min_##type, uint##bits##_t, uint##bits##_t, minimum_##type(b, b, false), \
+		minimum_##type(a, b, false))                                                       \
+	RMW_SCALAR_REDUCE(max_##type, uint##bits##_t, uint##bits##_t, minimum_##type(b, b, true),  \
+		minimum_##type(a, b, true))
 
 #endif

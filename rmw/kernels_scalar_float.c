@@ -8,9 +8,8 @@ RMW_SCALAR_FIRST_NAN(add64, double, "addsd", +)
 RMW_SCALAR_FIRST_NAN(multiply64, double, "mulsd", *)
 
 #define FLOAT(bits, type)                                                                          \
-	RMW_SCALAR_COPY(bits)                                                                      \
-	RMW_SCALAR_REDUCE(sum_f##bits, type, type, add##bits(a, b))                                \
-	RMW_SCALAR_REDUCE(prod_f##bits, type, type, multiply##bits(a, b))                          \
+	RMW_SCALAR_REDUCE(sum_f##bits, type, type, b, add##bits(a, b))                             \
+	RMW_SCALAR_REDUCE(prod_f##bits, type, type, b, multiply##bits(a, b))                       \
 	RMW_SCALAR_FINISH(average_f##bits, type, type, a / (type)count)
 
 FLOAT(32, float)

@@ -4,20 +4,18 @@
 
 /* Unsigned, so that they wrap. Products are computed in 64 bits, because narrow factors would be promoted to int. */
 #define INTEGER(bits)                                                                              \
-	RMW_SCALAR_COPY(bits)                                                                      \
-	RMW_SCALAR_BEGIN(bool##bits, uint##bits##_t, uint##bits##_t, b != 0)                       \
-	RMW_SCALAR_REDUCE(sum##bits, uint##bits##_t, uint##bits##_t, a + b)                        \
-	RMW_SCALAR_REDUCE(prod##bits, uint##bits##_t, uint##bits##_t, 1ull * a * b)                \
-	RMW_SCALAR_REDUCE(band##bits, uint##bits##_t, uint##bits##_t, (a) & (b))                   \
-	RMW_SCALAR_REDUCE(bor##bits, uint##bits##_t, uint##bits##_t, a | b)                        \
-	RMW_SCALAR_REDUCE(bxor##bits, uint##bits##_t, uint##bits##_t, a ^ b)                       \
-	RMW_SCALAR_REDUCE(land##bits, uint##bits##_t, uint##bits##_t, (a) & (b != 0))              \
-	RMW_SCALAR_REDUCE(lor##bits, uint##bits##_t, uint##bits##_t, a | (b != 0))                 \
-	RMW_SCALAR_REDUCE(lxor##bits, uint##bits##_t, uint##bits##_t, a ^ (b != 0))                \
-	RMW_SCALAR_REDUCE(min_s##bits, int##bits##_t, int##bits##_t, a < b ? a : b)                \
-	RMW_SCALAR_REDUCE(max_s##bits, int##bits##_t, int##bits##_t, a > b ? a : b)                \
-	RMW_SCALAR_REDUCE(min_u##bits, uint##bits##_t, uint##bits##_t, a < b ? a : b)              \
-	RMW_SCALAR_REDUCE(max_u##bits, uint##bits##_t, uint##bits##_t, a > b ? a : b)
+	RMW_SCALAR_REDUCE(sum##bits, uint##bits##_t, uint##bits##_t, b, a + b)                     \
+	RMW_SCALAR_REDUCE(prod##bits, uint##bits##_t, uint##bits##_t, b, 1ull * a * b)             \
+	RMW_SCALAR_REDUCE(band##bits, uint##bits##_t, uint##bits##_t, b, (a) & (b))                \
+	RMW_SCALAR_REDUCE(bor##bits, uint##bits##_t, uint##bits##_t, b, a | b)                     \
+	RMW_SCALAR_REDUCE(bxor##bits, uint##bits##_t, uint##bits##_t, b, a ^ b)                    \
+	RMW_SCALAR_REDUCE(land##bits, uint##bits##_t, uint##bits##_t, b != 0, (a) & (b != 0))      \
+	RMW_SCALAR_REDUCE(lor##bits, uint##bits##_t, uint##bits##_t, b != 0, a | (b != 0))         \
+	RMW_SCALAR_REDUCE(lxor##bits, uint##bits##_t, uint##bits##_t, b != 0, a ^ (b != 0))        \
+	RMW_SCALAR_REDUCE(min_s##bits, int##bits##_t, int##bits##_t, b, a < b ? a : b)             \
+	RMW_SCALAR_REDUCE(max_s##bits, int##bits##_t, int##bits##_t, b, a > b ? a : b)             \
+	RMW_SCALAR_REDUCE(min_u##bits, uint##bits##_t, uint##bits##_t, b, a < b ? a : b)           \
+	RMW_SCALAR_REDUCE(max_u##bits, uint##bits##_t, uint##bits##_t, b, a > b ? a : b)
 
 INTEGER(8)
 INTEGER(16)
@@ -25,8 +23,7 @@ INTEGER(32)
 INTEGER(64)
 
 #define WIDE_AVERAGE(name, wide, narrow)                                                           \
-	RMW_SCALAR_BEGIN(widen_##name, wide, narrow, b)                                            \
-	RMW_SCALAR_REDUCE(sum_wide_##name, wide, narrow, a + b)                                    \
+	RMW_SCALAR_REDUCE(sum_wide_##name, wide, narrow, b, a + b)                                 \
 	RMW_SCALAR_FINISH(average_##name, wide, narrow, a / (wide)count)
 
 WIDE_AVERAGE(s8, int32_t, int8_t)

@@ -121,10 +121,10 @@ divide(uint32_t a, unsigned int count)
 }
 
 #define NARROW(type, bits, infinity, nan)                                                          \
-	RMW_SCALAR_BEGIN(widen_##type, uint32_t, uint##bits##_t, type##_to_fp32(b))                \
-	RMW_SCALAR_REDUCE(sum_wide_##type, uint32_t, uint##bits##_t, add(a, type##_to_fp32(b)))    \
-	RMW_SCALAR_REDUCE(                                                                         \
-		prod_wide_##type, uint32_t, uint##bits##_t, multiply(a, type##_to_fp32(b)))        \
+	RMW_SCALAR_REDUCE(sum_wide_##type, uint32_t, uint##bits##_t, type##_to_fp32(b),            \
+		add(a, type##_to_fp32(b)))                                                         \
+	RMW_SCALAR_REDUCE(prod_wide_##type, uint32_t, uint##bits##_t, type##_to_fp32(b),           \
+		multiply(a, type##_to_fp32(b)))                                                    \
 	RMW_SCALAR_FINISH(narrow_##type, uint32_t, uint##bits##_t, fp32_to_##type(a))              \
 	RMW_SCALAR_FINISH(                                                                         \
 		average_##type, uint32_t, uint##bits##_t, fp32_to_##type(divide(a, count)))        \
@@ -136,8 +136,8 @@ NARROW(fp8_e4m3, 8, 0x7e, 0x7f) /* no infinity: an overflow is NaN */
 NARROW(fp8_e5m2, 8, 0x7c, 0x7e)
 
 #define EXTREMES(type, bytes)                                                                      \
-	[WEIR_OP_MIN] = {canonical_##type, min_##type, NULL, bytes},                               \
-	[WEIR_OP_MAX] = {canonical_##type, max_##type, NULL, bytes}
+	[WEIR_OP_MIN] = RMW_CELL(min_##type, NULL, bytes),                                         \
+	[WEIR_OP_MAX] = RMW_CELL(max_##type, NULL, bytes)
 
 const rmw_row RMW_ROW(FP16) = {RMW_NARROW_OPS(fp16), EXTREMES(fp16, 2)};
 const rmw_row RMW_ROW(BF16) = {RMW_NARROW_OPS(bf16), EXTREMES(bf16, 2)};

@@ -13,55 +13,49 @@
 #ifdef V_BYTES
 #define V_INLINE static inline __attribute__((always_inline))
 
-/* acc = op(acc, src), of `bytes` bytes. `rest` handles the remainder. It is not inlined, because with AVX2 it needs
- * an aligned stack frame, which would cost every call. */
+/*
+ * `bytes` bytes of acc = op(op(acc, src[0]), src[1]) ..., or, if there is `first`, of acc = op(first(src[0]), src[1]) ...
+ * `rest` handles the remainder. It is not inlined, because with AVX2 it needs an aligned stack frame, which would cost
+ * every call.
+ */
 V_INLINE void
-v_reduce(void *restrict acc, const void *restrict src, size_t bytes, vector (*op)(vector, vector),
-	void (*rest)(uint8_t *restrict, const uint8_t *restrict, size_t))
+v_reduce(void *restrict acc, const void *const *src, unsigned int n_src, size_t bytes,
+	vector (*first)(vector), vector (*op)(vector, vector),
+	void (*rest)(uint8_t *restrict, const void *const *, unsigned int, size_t, size_t))
 {
 	uint8_t *to = acc;
-	const uint8_t *from = src;
+	const uint8_t *from = src[0];
 	size_t i = 0;
 
+#define V_START(at)                                                                                \
+	(first != NULL ? first(v_load(from + (at))) : op(v_load(to + (at)), v_load(from + (at))))
 	for (; i + 4 * V_BYTES <= bytes; i += 4 * V_BYTES) {
-		vector v0 = op(v_load(to + i), v_load(from + i));
-		vector v1 = op(v_load(to + i + V_BYTES), v_load(from + i + V_BYTES));
-		vector v2 = op(v_load(to + i + 2 * V_BYTES), v_load(from + i + 2 * V_BYTES));
-		vector v3 = op(v_load(to + i + 3 * V_BYTES), v_load(from + i + 3 * V_BYTES));
+		vector v0 = V_START(i), v1 = V_START(i + V_BYTES);
+		vector v2 = V_START(i + 2 * V_BYTES), v3 = V_START(i + 3 * V_BYTES);
 
+		for (unsigned int s = 1; s < n_src; s++) {
+			const uint8_t *more = (const uint8_t *)src[s] + i;
+
+			v0 = op(v0, v_load(more));
+			v1 = op(v1, v_load(more + V_BYTES));
+			v2 = op(v2, v_load(more + 2 * V_BYTES));
+			v3 = op(v3, v_load(more + 3 * V_BYTES));
+		}
 		v_store(to + i, v0);
 		v_store(to + i + V_BYTES, v1);
 		v_store(to + i + 2 * V_BYTES, v2);
 		v_store(to + i + 3 * V_BYTES, v3);
 	}
-	for (; i + V_BYTES <= bytes; i += V_BYTES)
-		v_store(to + i, op(v_load(to + i), v_load(from + i)));
-	if (i < bytes)
-		rest(to + i, from + i, bytes - i);
-}
+	for (; i + V_BYTES <= bytes; i += V_BYTES) {
+		vector v = V_START(i);
 
-/* to = op(from), of `bytes` bytes; `rest` as above. */
-V_INLINE void
-v_map(void *restrict to, const void *restrict from, size_t bytes, vector (*op)(vector),
-	void (*rest)(uint8_t *restrict, const uint8_t *restrict, size_t))
-{
-	uint8_t *t = to;
-	const uint8_t *f = from;
-	size_t i = 0;
-
-	for (; i + 4 * V_BYTES <= bytes; i += 4 * V_BYTES) {
-		vector v0 = op(v_load(f + i)), v1 = op(v_load(f + i + V_BYTES));
-		vector v2 = op(v_load(f + i + 2 * V_BYTES)), v3 = op(v_load(f + i + 3 * V_BYTES));
-
-		v_store(t + i, v0);
-		v_store(t + i + V_BYTES, v1);
-		v_store(t + i + 2 * V_BYTES, v2);
-		v_store(t + i + 3 * V_BYTES, v3);
+		for (unsigned int s = 1; s < n_src; s++)
+			v = op(v, v_load((const uint8_t *)src[s] + i));
+		v_store(to + i, v);
 	}
-	for (; i + V_BYTES <= bytes; i += V_BYTES)
-		v_store(t + i, op(v_load(f + i)));
+#undef V_START
 	if (i < bytes)
-		rest(t + i, f + i, bytes - i);
+		rest(to, src, n_src, i, bytes - i);
 }
 
 /* acc = op(acc, with), of `bytes` bytes. */
@@ -77,51 +71,54 @@ v_finish(void *acc, size_t bytes, vector with, vector (*op)(vector, vector))
 		v_store_part(to + i, op(v_load_part(to + i, bytes - i), with), bytes - i);
 }
 
-/* acc = load(src), for n elements of `size` bytes. */
+/*
+ * n elements of acc = op(op(acc, load(src[0])), load(src[1])) ..., or, if there is `first`, of acc = op(first(src[0]),
+ * load(src[1])) ...; `size`: bytes of an element of a source.
+ */
 V_INLINE void
-v_widen(void *restrict acc, const void *restrict src, size_t n, size_t size,
-	vector (*load)(const uint8_t *, size_t))
+v_reduce_wide(void *restrict acc, const void *const *src, unsigned int n_src, size_t n, size_t size,
+	vector (*first)(const uint8_t *, size_t), vector (*load)(const uint8_t *, size_t),
+	vector (*op)(vector, vector))
 {
 	uint8_t *to = acc;
-	const uint8_t *from = src;
+	const uint8_t *from = src[0];
 	size_t i = 0;
 
-	for (; i + V_WORDS <= n; i += V_WORDS)
-		v_store(to + 4 * i, load(from + size * i, V_WORDS));
-	if (i < n)
-		v_store_part(to + 4 * i, load(from + size * i, n - i), 4 * (n - i));
-}
-
-/* acc = op(acc, load(src)), for n elements of `size` bytes. */
-V_INLINE void
-v_reduce_wide(void *restrict acc, const void *restrict src, size_t n, size_t size,
-	vector (*load)(const uint8_t *, size_t), vector (*op)(vector, vector))
-{
-	uint8_t *to = acc;
-	const uint8_t *from = src;
-	size_t i = 0;
-
+#define V_START(at)                                                                                \
+	(first != NULL ? first(from + size * (at), V_WORDS)                                        \
+		       : op(v_load(to + 4 * (at)), load(from + size * (at), V_WORDS)))
 	for (; i + 4 * V_WORDS <= n; i += 4 * V_WORDS) {
-		uint8_t *t = to + 4 * i;
-		const uint8_t *f = from + size * i;
-		vector v0 = op(v_load(t), load(f, V_WORDS));
-		vector v1 = op(v_load(t + V_BYTES), load(f + size * V_WORDS, V_WORDS));
-		vector v2 = op(v_load(t + 2 * V_BYTES), load(f + 2 * size * V_WORDS, V_WORDS));
-		vector v3 = op(v_load(t + 3 * V_BYTES), load(f + 3 * size * V_WORDS, V_WORDS));
+		vector v0 = V_START(i), v1 = V_START(i + V_WORDS);
+		vector v2 = V_START(i + 2 * V_WORDS), v3 = V_START(i + 3 * V_WORDS);
 
-		v_store(t, v0);
-		v_store(t + V_BYTES, v1);
-		v_store(t + 2 * V_BYTES, v2);
-		v_store(t + 3 * V_BYTES, v3);
+		for (unsigned int s = 1; s < n_src; s++) {
+			const uint8_t *more = (const uint8_t *)src[s] + size * i;
+
+			v0 = op(v0, load(more, V_WORDS));
+			v1 = op(v1, load(more + size * V_WORDS, V_WORDS));
+			v2 = op(v2, load(more + 2 * size * V_WORDS, V_WORDS));
+			v3 = op(v3, load(more + 3 * size * V_WORDS, V_WORDS));
+		}
+		v_store(to + 4 * i, v0);
+		v_store(to + 4 * i + V_BYTES, v1);
+		v_store(to + 4 * i + 2 * V_BYTES, v2);
+		v_store(to + 4 * i + 3 * V_BYTES, v3);
 	}
-	for (; i + V_WORDS <= n; i += V_WORDS)
-		v_store(to + 4 * i, op(v_load(to + 4 * i), load(from + size * i, V_WORDS)));
-	if (i < n) {
-		size_t rest = n - i;
+#undef V_START
+	while (i < n) {
+		size_t rest = n - i < V_WORDS ? n - i : V_WORDS;
+		vector v = first != NULL ? first(from + size * i, rest)
+					 : op(rest == V_WORDS ? v_load(to + 4 * i)
+							      : v_load_part(to + 4 * i, 4 * rest),
+						   load(from + size * i, rest));
 
-		v_store_part(to + 4 * i,
-			op(v_load_part(to + 4 * i, 4 * rest), load(from + size * i, rest)),
-			4 * rest);
+		for (unsigned int s = 1; s < n_src; s++)
+			v = op(v, load((const uint8_t *)src[s] + size * i, rest));
+		if (rest == V_WORDS)
+			v_store(to + 4 * i, v);
+		else
+			v_store_part(to + 4 * i, v, 4 * rest);
+		i += rest;
 	}
 }
 
@@ -146,37 +143,42 @@ v_same(vector x)
 	return x;
 }
 
-#define V_REST(name, result)                                                                       \
-	static __attribute__((noinline)) void name##_rest(                                         \
-		uint8_t *restrict to, const uint8_t *restrict from, size_t bytes)                  \
+/* A pair of functions: NAME_begin, whose first contribution goes through `first`, and NAME. */
+#define V_REDUCE(name, bits, first, op)                                                            \
+	V_REDUCE_AS(name##_begin, bits, first, first(v_load_part(from, bytes)), op)                \
+	V_REDUCE_AS(name, bits, NULL, op(v_load_part(to, bytes), v_load_part(from, bytes)), op)
+
+#define V_REDUCE_AS(name, bits, first, start, op)                                                  \
+	static __attribute__((noinline)) void name##_rest(uint8_t *restrict acc,                   \
+		const void *const *src, unsigned int n_src, size_t at, size_t bytes)               \
 	{                                                                                          \
-		v_store_part(to, result, bytes);                                                   \
+		uint8_t *to = acc + at;                                                            \
+		const uint8_t *from = (const uint8_t *)src[0] + at;                                \
+		vector v = start;                                                                  \
+                                                                                                   \
+		for (unsigned int s = 1; s < n_src; s++)                                           \
+			v = op(v, v_load_part((const uint8_t *)src[s] + at, bytes));               \
+		v_store_part(to, v, bytes);                                                        \
+	}                                                                                          \
+	static void name(                                                                          \
+		void *restrict acc, const void *const src[], unsigned int n_src, size_t n)         \
+	{                                                                                          \
+		if (n_src == 1) /* a loop of its own */                                            \
+			v_reduce(acc, src, 1, n *(bits / 8), first, op, name##_rest);              \
+		else                                                                               \
+			v_reduce(acc, src, n_src, n *(bits / 8), first, op, name##_rest);          \
 	}
 
-#define V_REDUCE(name, bits, op)                                                                   \
-	V_REST(name, op(v_load_part(to, bytes), v_load_part(from, bytes)))                         \
-	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+#define V_REDUCE_WIDE(name, size, first, load, op)                                                 \
+	static void name##_begin(                                                                  \
+		void *restrict acc, const void *const src[], unsigned int n_src, size_t n)         \
 	{                                                                                          \
-		v_reduce(acc, src, n *(bits / 8), op, name##_rest);                                \
-	}
-
-#define V_MAP(name, bits, op)                                                                      \
-	V_REST(name, op(v_load_part(from, bytes)))                                                 \
-	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
+		v_reduce_wide(acc, src, n_src, n, size, first, load, op);                          \
+	}                                                                                          \
+	static void name(                                                                          \
+		void *restrict acc, const void *const src[], unsigned int n_src, size_t n)         \
 	{                                                                                          \
-		v_map(acc, src, n *(bits / 8), op, name##_rest);                                   \
-	}
-
-#define V_WIDE(name, size, load)                                                                   \
-	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
-	{                                                                                          \
-		v_widen(acc, src, n, size, load);                                                  \
-	}
-
-#define V_REDUCE_WIDE(name, size, load, op)                                                        \
-	static void name(void *restrict acc, const void *restrict src, size_t n)                   \
-	{                                                                                          \
-		v_reduce_wide(acc, src, n, size, load, op);                                        \
+		v_reduce_wide(acc, src, n_src, n, size, NULL, load, op);                           \
 	}
 
 #endif

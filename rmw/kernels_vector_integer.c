@@ -16,23 +16,21 @@
 	{                                                                                          \
 		return v_xor(a, to_bool##bits(b));                                                 \
 	}                                                                                          \
-	V_MAP(bool##bits, bits, to_bool##bits)                                                     \
-	V_REDUCE(land##bits, bits, v_min_u##bits)                                                  \
-	V_REDUCE(lor##bits, bits, lor_op##bits)                                                    \
-	V_REDUCE(lxor##bits, bits, lxor_op##bits)
+	V_REDUCE(land##bits, bits, to_bool##bits, v_min_u##bits)                                   \
+	V_REDUCE(lor##bits, bits, to_bool##bits, lor_op##bits)                                     \
+	V_REDUCE(lxor##bits, bits, to_bool##bits, lxor_op##bits)
 
 #define INTEGER(bits)                                                                              \
 	LOGICAL(bits)                                                                              \
-	V_MAP(copy##bits, bits, v_same)                                                            \
-	V_REDUCE(sum##bits, bits, v_add##bits)                                                     \
-	V_REDUCE(prod##bits, bits, v_multiply##bits)                                               \
-	V_REDUCE(band##bits, bits, v_and)                                                          \
-	V_REDUCE(bor##bits, bits, v_or)                                                            \
-	V_REDUCE(bxor##bits, bits, v_xor)                                                          \
-	V_REDUCE(min_s##bits, bits, v_min_s##bits)                                                 \
-	V_REDUCE(max_s##bits, bits, v_max_s##bits)                                                 \
-	V_REDUCE(min_u##bits, bits, v_min_u##bits)                                                 \
-	V_REDUCE(max_u##bits, bits, v_max_u##bits)
+	V_REDUCE(sum##bits, bits, v_same, v_add##bits)                                             \
+	V_REDUCE(prod##bits, bits, v_same, v_multiply##bits)                                       \
+	V_REDUCE(band##bits, bits, v_same, v_and)                                                  \
+	V_REDUCE(bor##bits, bits, v_same, v_or)                                                    \
+	V_REDUCE(bxor##bits, bits, v_same, v_xor)                                                  \
+	V_REDUCE(min_s##bits, bits, v_same, v_min_s##bits)                                         \
+	V_REDUCE(max_s##bits, bits, v_same, v_max_s##bits)                                         \
+	V_REDUCE(min_u##bits, bits, v_same, v_min_u##bits)                                         \
+	V_REDUCE(max_u##bits, bits, v_same, v_max_u##bits)
 
 INTEGER(8)
 INTEGER(16)
@@ -48,8 +46,7 @@ divide_small(vector x, vector divisor)
 }
 
 #define WIDE_AVERAGE(name, size, store)                                                            \
-	V_WIDE(widen_##name, size, v_widen_##name)                                                 \
-	V_REDUCE_WIDE(sum_wide_##name, size, v_widen_##name, v_add32)                              \
+	V_REDUCE_WIDE(sum_wide_##name, size, v_widen_##name, v_widen_##name, v_add32)              \
 	static void average_##name(void *acc, size_t n, unsigned int count)                        \
 	{                                                                                          \
 		v_narrow(acc, n, size, v_set_f32((float)count), divide_small, store);              \
@@ -108,5 +105,5 @@ const rmw_row RMW_ROW(UINT64) = {RMW_LONG_OPS(u, 64)};
 void
 RMW_ROW(copy)(void *restrict to, const void *restrict from, size_t bytes)
 {
-	v_map(to, from, bytes, v_same, copy8_rest);
+	sum8_begin(to, (const void *[]){from}, 1, bytes);
 }

@@ -87,9 +87,8 @@ undivided(vector x, vector unused)
 }
 
 #define NARROW(type, bytes)                                                                        \
-	V_WIDE(widen_##type, bytes, v_widen_##type)                                                \
-	V_REDUCE_WIDE(sum_wide_##type, bytes, v_widen_##type, v_add_f32)                           \
-	V_REDUCE_WIDE(prod_wide_##type, bytes, v_widen_##type, v_multiply_f32)                     \
+	V_REDUCE_WIDE(sum_wide_##type, bytes, v_widen_##type, v_widen_##type, v_add_f32)           \
+	V_REDUCE_WIDE(prod_wide_##type, bytes, v_widen_##type, v_widen_##type, v_multiply_f32)     \
 	static void narrow_##type(void *acc, size_t n, unsigned int count)                         \
 	{                                                                                          \
 		(void)count;                                                                       \
@@ -128,8 +127,7 @@ NARROW(fp8_e5m2, 1)
 		return v_choose_above16(                                                           \
 			v_and(x, v_set16(0x7fff)), v_set16(infinity), v_set16(nan), x);            \
 	}                                                                                          \
-	V_MAP(name##_begin, 16, name##_place)                                                      \
-	V_REDUCE(name, 16, name##_op)                                                              \
+	V_REDUCE(name, 16, name##_place, name##_op)                                                \
 	static void name##_finish(void *acc, size_t n, unsigned int count)                         \
 	{                                                                                          \
 		(void)count;                                                                       \
@@ -142,8 +140,8 @@ EXTREME(min_bf16, v_min_s16, +, 0x7f80, 0x7fc0)
 EXTREME(max_bf16, v_max_s16, -, 0x7f80, 0x7fc0)
 
 #define EXTREMES(type)                                                                             \
-	[WEIR_OP_MIN] = {min_##type##_begin, min_##type, min_##type##_finish, 2},                  \
-	[WEIR_OP_MAX] = {max_##type##_begin, max_##type, max_##type##_finish, 2}
+	[WEIR_OP_MIN] = RMW_CELL(min_##type, min_##type##_finish, 2),                              \
+	[WEIR_OP_MAX] = RMW_CELL(max_##type, max_##type##_finish, 2)
 
 const rmw_row RMW_ROW(FP16) = {RMW_NARROW_OPS(fp16), EXTREMES(fp16)};
 const rmw_row RMW_ROW(BF16) = {RMW_NARROW_OPS(bf16), EXTREMES(bf16)};
@@ -156,16 +154,15 @@ const rmw_row RMW_ROW(BF16) = {RMW_NARROW_OPS(bf16), EXTREMES(bf16)};
                                                                                                    \
 		return v_min_f32(x, x);                                                            \
 	}                                                                                          \
-	V_WIDE(begin_extreme_##type, 1, canonical_##type)                                          \
-	V_REDUCE_WIDE(min_##type, 1, v_widen_##type, v_min_f32)                                    \
-	V_REDUCE_WIDE(max_##type, 1, v_widen_##type, v_max_f32)
+	V_REDUCE_WIDE(min_##type, 1, canonical_##type, v_widen_##type, v_min_f32)                  \
+	V_REDUCE_WIDE(max_##type, 1, canonical_##type, v_widen_##type, v_max_f32)
 
 WIDE_EXTREMES(fp8_e4m3)
 WIDE_EXTREMES(fp8_e5m2)
 
 #define WIDE_EXTREMES_OPS(type)                                                                    \
-	[WEIR_OP_MIN] = {begin_extreme_##type, min_##type, narrow_##type, 4},                      \
-	[WEIR_OP_MAX] = {begin_extreme_##type, max_##type, narrow_##type, 4}
+	[WEIR_OP_MIN] = RMW_CELL(min_##type, narrow_##type, 4),                                    \
+	[WEIR_OP_MAX] = RMW_CELL(max_##type, narrow_##type, 4)
 
 const rmw_row RMW_ROW(FP8_E4M3) = {RMW_NARROW_OPS(fp8_e4m3), WIDE_EXTREMES_OPS(fp8_e4m3)};
 const rmw_row RMW_ROW(FP8_E5M2) = {RMW_NARROW_OPS(fp8_e5m2), WIDE_EXTREMES_OPS(fp8_e5m2)};

@@ -294,7 +294,8 @@ make_row(struct frames *frames, unsigned int row)
 		if (s == 0)
 			memcpy(sum, frames->payload[row * c->sources], payload_bytes(c));
 		else
-			r->reduce(sum, frames->payload[row * c->sources + s], c->elements);
+			r->reduce(sum, (const void *[]){frames->payload[row * c->sources + s]}, 1,
+				c->elements);
 	}
 }
 

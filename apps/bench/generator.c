@@ -339,7 +339,7 @@ bare_one(struct generator *g, uint32_t step, const uint8_t *from)
 		bare->buffer[slot] = bare->free[--bare->nb_free];
 		bare->copy(bare->buffer[slot], from, elements * (size_t)4);
 	} else {
-		bare->reduce(bare->buffer[slot], from, elements);
+		bare->reduce(bare->buffer[slot], (const void *[]){from}, 1, elements);
 	}
 	if (--bare->left[slot] == 0)
 		bare_finish(bare, slot);

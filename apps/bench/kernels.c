@@ -15,13 +15,14 @@
 #include "apps/bench/kernels_loops.h"
 #include "pktbuf/wire/wire.h"
 
-#define LINE      64u
-#define HUGE_PAGE ((size_t)2 << 20)
-#define INTO      58u /* Ethernet, IPv4, UDP, aggregation header, extension: 14 + 20 + 8 + 12 + 4 */
-#define BATCH     64u /* blocks between two looks at the clock */
+#define LINE         64u
+#define HUGE_PAGE    ((size_t)2 << 20)
+#define INTO         58u /* Ethernet, IPv4, UDP, aggregation header, extension: 14 + 20 + 8 + 12 + 4 */
+#define BATCH        64u /* blocks between two looks at the clock */
+#define TOGETHER_MAX 64u
 
 static struct option_list kib = {2, {16, 512}};
-static uint64_t elements = 1024, sources = 8;
+static uint64_t elements = 1024, sources = 8, together = 8;
 static const char *only_type = "all", *only_op = "all";
 
 static const struct option_row options[] = {
@@ -32,6 +33,8 @@ static const struct option_row options[] = {
 		"KiB of accumulators and contributions in turn"},
 	{"sources", 0, OPTION_UINT, &sources, 1, 256, NULL,
 		"of the blocks that are begun, reduced and finished"},
+	{"together", 0, OPTION_UINT, &together, 1, TOGETHER_MAX, NULL,
+		"contributions to such a block that are added in one pass"},
 	{0},
 };
 
@@ -55,7 +58,7 @@ struct cell {
 	const struct rmw_reduction *widest;
 };
 
-static rmw_reduce_fn
+static kernels_loop_fn
 loop_of(enum rmw_isa isa, enum weir_dtype type, enum weir_op op)
 {
 	if (!rmw_isa_supported(isa))
@@ -125,56 +128,67 @@ cell_create(struct cell *c, uint64_t bytes)
 	return 0;
 }
 
-/* A block from the first contributions, in turn. */
+/* A block from the first contributions, in turn, `together` in one pass. */
 static void
 whole_block(const struct cell *c, const struct rmw_reduction *r, uint8_t *acc)
 {
-	for (uint64_t s = 0; s < sources; s++)
-		(s == 0 ? r->begin : r->reduce)(
-			acc, c->src + s % c->blocks * c->src_stride + INTO, elements);
+	const void *src[TOGETHER_MAX];
+
+	for (uint64_t s = 0; s < sources;) {
+		unsigned int n = 0;
+
+		for (; s + n < sources && n < together; n++)
+			src[n] = c->src + (s + n) % c->blocks * c->src_stride + INTO;
+		(s == 0 ? r->begin : r->reduce)(acc, src, n, elements);
+		s += n;
+	}
 	if (r->finish != NULL)
 		r->finish(acc, elements, (unsigned int)sources);
 }
 
-/* What one of them does to block b. */
+/* What one of them does to block b. loop: for the loops; r: of the kernels. */
 static void
-step(const struct cell *c, unsigned int what, rmw_reduce_fn reduce, rmw_copy_fn copy, size_t b)
+step(const struct cell *c, unsigned int what, kernels_loop_fn loop, const struct rmw_reduction *r,
+	rmw_copy_fn copy, size_t b)
 {
 	uint8_t *acc = c->acc + b * c->acc_stride;
-	const uint8_t *src = c->src + b * c->src_stride + INTO;
+	const void *src = c->src + b * c->src_stride + INTO;
 
 	if (what == BLOCK)
 		whole_block(c, c->widest, acc);
 	else if (what == COPY)
 		copy(acc, src, c->src_bytes);
+	else if (loop != NULL)
+		loop(acc, src, elements);
 	else
-		reduce(acc, src, elements);
+		r->reduce(acc, &src, 1, elements);
 }
 
 /* GB/s, or BENCH_NONE. */
 static double
 rate(const struct cell *c, unsigned int what)
 {
-	bool loop = what >= LOOP && what < COPY;
+	bool is_loop = what >= LOOP && what < COPY;
 	enum rmw_isa isa = what < COPY ? isas[what % ISAS] : RMW_ISA_AUTO;
 	/* A loop's accumulators are plain numbers; a kernel's are what it makes of them. */
 	const struct rmw_reduction *r =
-		rmw_reduction_of(loop ? RMW_ISA_SCALAR : isa, c->type, c->op);
-	rmw_reduce_fn reduce = loop ? loop_of(isa, c->type, c->op) : r == NULL ? NULL : r->reduce;
+		rmw_reduction_of(is_loop ? RMW_ISA_SCALAR : isa, c->type, c->op);
+	kernels_loop_fn loop = is_loop ? loop_of(isa, c->type, c->op) : NULL;
 	rmw_copy_fn copy = rmw_kernel_copy_of(RMW_ISA_AUTO);
 	uint64_t began, now, done = 0;
 	size_t b = 0;
 
-	if (reduce == NULL)
+	if (is_loop ? loop == NULL : r == NULL)
 		return BENCH_NONE;
 	for (size_t i = 0; i < c->blocks; i++) { /* also warms up */
-		r->begin(c->acc + i * c->acc_stride, c->src + i * c->src_stride + INTO, elements);
-		step(c, what, reduce, copy, i);
+		r->begin(c->acc + i * c->acc_stride,
+			(const void *[]){c->src + i * c->src_stride + INTO}, 1, elements);
+		step(c, what, loop, r, copy, i);
 	}
 	began = bench_cpu_ns();
 	do {
 		for (unsigned int i = 0; i < BATCH; i++) {
-			step(c, what, reduce, copy, b);
+			step(c, what, loop, r, copy, b);
 			b = b + 1 == c->blocks ? 0 : b + 1;
 		}
 		done += BATCH * (what == BLOCK ? sources : 1);
@@ -255,8 +269,9 @@ run(void)
 	bench_note("contributions of %" PRIu64 " elements; %s is the widest instruction set here",
 		elements, rmw_isa_name(rmw_kernels_select(RMW_ISA_AUTO)));
 	bench_note("bare: plain C, vectorized by the compiler for the widest; block: %" PRIu64
-		   " contributions begun, reduced and finished by the widest",
-		sources);
+		   " contributions begun, reduced and finished by the widest, %" PRIu64
+		   " in one pass",
+		sources, together);
 	bench_table(columns, sizeof(columns) / sizeof(columns[0]));
 	for (unsigned int i = 0; i < kib.count * each && rc == 0; i++) {
 		enum weir_dtype type = (enum weir_dtype)(i % each / WEIR_OPS);

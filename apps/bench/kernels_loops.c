@@ -92,7 +92,7 @@ ANYWHERE(_Float16, f16);
 HALF(fp16, f16, (float))
 #endif
 
-static const rmw_reduce_fn loops[WEIR_DTYPES][WEIR_OPS] = {
+static const kernels_loop_fn loops[WEIR_DTYPES][WEIR_OPS] = {
 	[WEIR_DTYPE_INT8] = {INTEGER_OPS(s8)},
 	[WEIR_DTYPE_UINT8] = {INTEGER_OPS(u8)},
 	[WEIR_DTYPE_INT16] = {INTEGER_OPS(s16)},
@@ -109,7 +109,7 @@ static const rmw_reduce_fn loops[WEIR_DTYPES][WEIR_OPS] = {
 	[WEIR_DTYPE_FP64] = {FLOAT_OPS(f64)},
 };
 
-rmw_reduce_fn
+kernels_loop_fn
 KERNELS_LOOP(enum weir_dtype type, enum weir_op op)
 {
 	if ((unsigned int)type >= WEIR_DTYPES || (unsigned int)op >= WEIR_OPS)

@@ -10,8 +10,11 @@
  * -0 and 0, it takes any for the lesser. Compiled for that instruction set; NULL: there is none, or the
  * compiler doesn't know the type.
  */
-rmw_reduce_fn kernels_loop_scalar(enum weir_dtype type, enum weir_op op);
-rmw_reduce_fn kernels_loop_avx2(enum weir_dtype type, enum weir_op op);
-rmw_reduce_fn kernels_loop_avx512(enum weir_dtype type, enum weir_op op);
+/* acc[i] = acc[i] OP src[i], i in [0, n). */
+typedef void (*kernels_loop_fn)(void *restrict acc, const void *restrict src, size_t n);
+
+kernels_loop_fn kernels_loop_scalar(enum weir_dtype type, enum weir_op op);
+kernels_loop_fn kernels_loop_avx2(enum weir_dtype type, enum weir_op op);
+kernels_loop_fn kernels_loop_avx512(enum weir_dtype type, enum weir_op op);
 
 #endif

@@ -174,10 +174,7 @@ add_elements(const struct block *b, const void *from, bool first)
 {
 	void *to = rmw_buffer_data(b->buffer);
 
-	if (first)
-		b->reduction->begin(to, from, b->grad_cnt);
-	else
-		b->reduction->reduce(to, from, b->grad_cnt);
+	(first ? b->reduction->begin : b->reduction->reduce)(to, &from, 1, b->grad_cnt);
 }
 
 static inline void

@@ -33,7 +33,7 @@ add_pieces(const struct rte_mbuf *packet, const struct contribution *c, const st
 			pktbuf_cursor_copy(&cursor, whole, take);
 			from = whole;
 		}
-		add(to, from, take / size);
+		add(to, (const void *[]){from}, 1, take / size);
 		to += take / size * reduction->acc_bytes;
 		left -= take;
 	}

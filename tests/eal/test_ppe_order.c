@@ -145,7 +145,7 @@ expect(struct play *p, uint64_t in)
 	for (unsigned int s = 0; s < p->shape->sources; s++)
 		if ((in >> s & 1) != 0)
 			(count++ == 0 ? p->reduction->begin : p->reduction->reduce)(
-				p->expected, p->value[s], ELEMENTS);
+				p->expected, (const void *[]){p->value[s]}, 1, ELEMENTS);
 	if (p->reduction->finish != NULL)
 		p->reduction->finish(p->expected, ELEMENTS, count);
 	if (p->shape->dtype == WEIR_DTYPE_FP32 && p->shape->op == WEIR_OP_SUM)

@@ -115,7 +115,7 @@ check_one(uint64_t *state, rmw_reduce_fn kernel, reference_fn reference, size_t 
 	fill(state, m.src + src_offset, 4 * n, true);
 	memcpy(m.src_before, m.src, 64 + 4 * n);
 	apply(reference, m.expected + (acc - m.acc), m.src + src_offset, n);
-	kernel(acc, m.src + src_offset, n);
+	kernel(acc, (const void *[]){m.src + src_offset}, 1, n);
 	if (memcmp(m.acc, m.expected, whole) == 0 && memcmp(m.src, m.src_before, 64 + 4 * n) == 0)
 		return;
 	for (size_t i = 0; i < whole; i++)
@@ -164,7 +164,7 @@ check_pairs(enum rmw_isa isa, enum weir_dtype type, reference_fn reference)
 			src[i] = hard[(i + shift) % COUNT];
 			expected[i] = reference(acc[i], src[i]);
 		}
-		kernel(acc, src, COUNT);
+		kernel(acc, (const void *[]){src}, 1, COUNT);
 		for (size_t i = 0; i < COUNT; i++)
 			cr_assert_eq(acc[i], expected[i], "%08x + %08x = %08x, not %08x", hard[i],
 				src[i], acc[i], expected[i]);
@@ -180,9 +180,9 @@ check_end(enum rmw_isa isa)
 		cr_skip_test("this CPU has no %s", rmw_isa_name(isa));
 	for (size_t n = 0; n <= LENGTH_MAX; n++) {
 		rmw_reduction_of(isa, WEIR_DTYPE_INT32, WEIR_OP_SUM)
-			->reduce(acc - 4 * n, src - 4 * n, n);
+			->reduce(acc - 4 * n, (const void *[]){src - 4 * n}, 1, n);
 		rmw_reduction_of(isa, WEIR_DTYPE_FP32, WEIR_OP_SUM)
-			->reduce(acc - 4 * n, src - 4 * n, n);
+			->reduce(acc - 4 * n, (const void *[]){src - 4 * n}, 1, n);
 		rmw_kernel_copy_of(isa)(acc - n, src - n, n);
 	}
 }

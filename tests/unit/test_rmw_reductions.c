@@ -14,9 +14,10 @@
 #include "tests/random.h"
 #include "tests/unit/page_end.h"
 
-#define LENGTH_MAX 1100
-#define GUARD      128 /* whole lines, more than any vector */
-#define COUNT_MAX  256
+#define LENGTH_MAX   1100
+#define GUARD        128 /* whole lines, more than any vector */
+#define COUNT_MAX    256
+#define TOGETHER_MAX 9
 
 static const enum rmw_isa all[] = {RMW_ISA_SCALAR, RMW_ISA_AVX2, RMW_ISA_AVX512};
 
@@ -91,7 +92,7 @@ fill(uint64_t *state, enum weir_dtype type, uint8_t *to, size_t n)
 struct arena {
 	uint8_t acc[8 * LENGTH_MAX + 64 + 2 * GUARD] __attribute__((aligned(64)));
 	uint8_t before[8 * LENGTH_MAX + 64 + 2 * GUARD];
-	uint8_t src[8 * LENGTH_MAX + 64] __attribute__((aligned(64)));
+	uint8_t src[TOGETHER_MAX][8 * LENGTH_MAX + 64] __attribute__((aligned(64)));
 	uint64_t contribution[LENGTH_MAX][COUNT_MAX];
 };
 
@@ -108,25 +109,45 @@ check_guards(enum weir_dtype type, enum weir_op op, const uint8_t *acc, size_t b
 		weir_dtype_text(type), weir_op_text(op), bytes);
 }
 
-/* One block of n elements from `count` contributions. */
+/* Contributions [c, c + k) at any alignment, in one pass. */
+static void
+add(uint64_t *state, const struct rmw_reduction *r, enum weir_dtype type, uint8_t *acc, size_t n,
+	unsigned int c, unsigned int k)
+{
+	size_t size = weir_dtype_bytes(type);
+	const void *src[TOGETHER_MAX];
+
+	for (unsigned int s = 0; s < k; s++) {
+		uint8_t *from = m.src[s] + random_below(state, 64);
+
+		fill(state, type, from, n);
+		for (size_t i = 0; i < n; i++)
+			m.contribution[i][c + s] = load(from + i * size, size);
+		src[s] = from;
+	}
+	(c == 0 ? r->begin : r->reduce)(acc, src, k, n);
+	for (unsigned int s = 0; s < k; s++)
+		for (size_t i = 0; i < n; i++)
+			cr_assert_eq(load((const uint8_t *)src[s] + i * size, size),
+				m.contribution[i][c + s]);
+}
+
+/* One block of n elements from `count` contributions, in groups: the model takes them one by one. */
 static void
 check_block(uint64_t *state, enum rmw_isa isa, enum weir_dtype type, enum weir_op op, size_t n,
 	unsigned int count)
 {
 	const struct rmw_reduction *r = rmw_reduction_of(isa, type, op);
-	size_t size = weir_dtype_bytes(type), at = random_below(state, 64);
+	size_t size = weir_dtype_bytes(type);
 	uint8_t *acc = m.acc + GUARD + (random_below(state, 2) == 0 ? 0 : random_below(state, 64));
 
 	for (size_t i = 0; i < sizeof(m.acc); i++)
 		m.before[i] = (uint8_t)random_bits(state);
 	memcpy(m.acc, m.before, sizeof(m.acc));
-	for (unsigned int c = 0; c < count; c++) {
-		fill(state, type, m.src + at, n);
-		for (size_t i = 0; i < n; i++)
-			m.contribution[i][c] = load(m.src + at + i * size, size);
-		(c == 0 ? r->begin : r->reduce)(acc, m.src + at, n);
-		for (size_t i = 0; i < n; i++)
-			cr_assert_eq(load(m.src + at + i * size, size), m.contribution[i][c]);
+	for (unsigned int c = 0, k; c < count; c += k) {
+		k = 1 + (unsigned int)random_below(state, TOGETHER_MAX);
+		k = k < count - c ? k : count - c;
+		add(state, r, type, acc, n, c, k);
 	}
 	check_guards(type, op, acc, n * r->acc_bytes);
 	if (r->finish != NULL)
@@ -159,7 +180,7 @@ check_blocks(enum rmw_isa isa)
 	{
 		for (size_t n = 0; n <= 130; n++)
 			check_block(&state, isa, type, op, n,
-				1 + (unsigned int)random_below(&state, 4));
+				1 + (unsigned int)random_below(&state, 12));
 		for (unsigned int i = 0; i < 4; i++)
 			check_block(&state, isa, type, op, LENGTH_MAX - random_below(&state, 130),
 				2 + i);
@@ -180,12 +201,12 @@ check_end(enum rmw_isa isa)
 
 		for (size_t n = 0; n <= 130; n++) {
 			uint8_t *to = acc - n * r->acc_bytes;
-			const uint8_t *from = src - n * weir_dtype_bytes(type);
+			const void *from = src - n * weir_dtype_bytes(type);
 
-			r->begin(to, from, n);
-			r->reduce(to, from, n);
+			r->begin(to, (const void *[]){from, from}, 2, n);
+			r->reduce(to, (const void *[]){from, from}, 2, n);
 			if (r->finish != NULL)
-				r->finish(to, n, 2);
+				r->finish(to, n, 4);
 		}
 	}
 }
