@@ -8,6 +8,7 @@ PyTorch is loaded and the data are made once; then the ranks of each run are for
 report of each rank, FOLDER/N-RANK.json. The exit status is 0 if every rank's was.
 """
 import ctypes
+import gc
 import hashlib
 import json
 import os
@@ -201,6 +202,7 @@ def main():
     torch.set_num_threads(1)
     data = make_images(plan.seed << 1, (WARMUP + plan.steps) * len(plan.namespaces) * plan.batch)
     tests = make_images(plan.seed << 1 | 1, TESTS)
+    gc.freeze()  # at their end ranks leave alone what was loaded here
     unit_us = 0
     for number in range(len(plan.runs)):
         fork_ranks(plan, number, unit_us, data, tests)

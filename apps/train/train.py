@@ -66,8 +66,9 @@ def row_of(way, chance, found, target):
     """What the reports of all ranks say of a run."""
     if len({r['checksum'] for r in found}) != 1:
         raise RackError('%s, %g: hosts have different weights: %s' % (way, chance, [r['checksum'] for r in found]))
-    results = {key: sum(r['stats'].get(key, 0) for r in found) for key in ('results_ok', 'results_partial', 'fed_back')}
-    if way != 'gloo' and not results['results_ok']:
+    stats = {key: sum(r['stats'].get(key, 0) for r in found) for key in ('results_ok', 'results_partial', 'fed_back')}
+    results = stats['results_ok'] + stats['results_partial']
+    if way != 'gloo' and not results:
         raise RackError('%s, %g: Weir has reduced nothing' % (way, chance))
     ends = [statistics.mean(times) for times in zip(*(r['ends'] for r in found))]
     losses = [statistics.mean(known) if (known := [v for v in step if v is not None]) else None
@@ -78,7 +79,7 @@ def row_of(way, chance, found, target):
     return {'way': way, 'chance': chance, 'parameters': found[0]['parameters'], 'checksum': found[0]['checksum'],
             'step_ms': 1e3 * ends[-1] / len(ends), 'seconds': ends[-1], 'losses': losses, 'marks': marks, 'reached': reached,
             'given_up': sum(r['given_up'] for r in found) / HOSTS / len(ends),
-            'partial': results['results_partial'] / (sum(results.values()) - results['fed_back'] or 1), **results}
+            'partial': stats['results_partial'] / max(results, 1), **stats}
 
 
 def train(chosen, plan, tell):
