@@ -6,6 +6,7 @@
 
 Cases with + are of the same processes, one after the other; the others run at the same time. PyTorch is loaded once, before the
 ranks are forked. The exit status is 0 if every rank's was, or was to be killed."""
+import _thread
 import ctypes
 import gc
 import logging
@@ -199,6 +200,12 @@ def forms(rank, size):
     one = data(rank)
     group_of().allreduce([one]).wait()
     same('a process group by itself', [one], [total])
+    one, works = data(rank), []
+    # No function in Python is the caller, as in the backward pass on a GPU.
+    _thread.start_new_thread(works.extend, (map(group_of().allreduce, [[one]]),))
+    wait_until(lambda: works, 'no work')
+    works[0].wait()
+    same('called by C', [one], [total])
     objects = [None] * size
     dist.all_gather_object(objects, {'rank': rank})
     check(objects == [{'rank': i} for i in range(size)], 'objects: %s', objects)
@@ -274,11 +281,15 @@ def subgroups():
         wait_for_file('done')
 
 
-def wait_for_file(name, seconds=60):
-    end = time.monotonic() + seconds
-    while not os.path.exists(os.path.join(os.environ['FOLDER'], name)):
-        check(time.monotonic() < end, 'no file %s', name)
+def wait_until(holds, message, *values):
+    end = time.monotonic() + 60
+    while not holds():
+        check(time.monotonic() < end, message, *values)
         time.sleep(0.02)
+
+
+def wait_for_file(name):
+    wait_until(lambda: os.path.exists(os.path.join(os.environ['FOLDER'], name)), 'no file %s', name)
 
 
 def exits():
@@ -325,6 +336,16 @@ def train(rank, group=None, hook=None, sharded=False, steps=4):
     return losses + [p.detach().clone() for p in trained.parameters()]
 
 
+def joined(rank, group=None):
+    """The gradients after training with more batches on some ranks, whose mean is of the ranks that have one."""
+    trained = DistributedDataParallel(model(), process_group=group)
+    with trained.join(divide_by_initial_world_size=False):
+        for step in range(2 + rank):
+            features, labels = batch(rank, step)
+            torch.nn.functional.cross_entropy(trained(features), labels).backward()
+    return [p.grad for p in trained.parameters()]
+
+
 def near(what, got, wanted, tolerance=1e-5):
     for one, other in zip(got, wanted):
         check(torch.allclose(one, other, atol=tolerance), '%s: %g apart', what, (one - other).abs().max())
@@ -343,6 +364,7 @@ def training():
     if rank == 0:
         print('loss %s' % ' '.join('%.5f' % loss for loss in first[:4]), flush=True)
     near('ZeRO-1', train(rank, sharded=True), wanted)
+    near('Join', joined(rank), joined(rank, gloo))
     near('the hook', train(rank, gloo, weir.torch.hook()), wanted)
     plain = weir.torch.hook(compress='bf16')
     near('the hook, bf16', train(rank, gloo, plain), wanted, 0.05)

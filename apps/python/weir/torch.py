@@ -48,6 +48,8 @@ OPERATIONS = {hash(getattr(ReduceOp, name)): ours for name, ours in (
     ('SUM', 'sum'), ('AVG', 'avg'), ('PRODUCT', 'prod'), ('MIN', 'min'), ('MAX', 'max'),
     ('BAND', 'band'), ('BOR', 'bor'), ('BXOR', 'bxor')) if hasattr(ReduceOp, name)}
 INTEGERS_ONLY = ('band', 'bor', 'bxor')
+# The modules of torch's functions, and of what decorates them.
+WRAPPERS = ('torch.distributed.distributed_c10d', 'torch.distributed.c10d_logger')
 
 _said = set()
 _switch: Dict[str, str] = {}  # what the process that knew the switch has told
@@ -240,6 +242,16 @@ def _reduction(tensors: Sequence[torch.Tensor], opts: Any) -> Tuple[str, str]:
 
 # -- the process group
 
+def _for_python(caller: Any) -> bool:
+    """Whether a work stays in Python: torch's functions call, and not Join, which gives it to DDP's C++. caller: the frame
+    that calls the collective; None: a thread of C++, such as that of a GPU's backward pass."""
+    if caller is None or caller.f_globals is not distributed_c10d.__dict__:
+        return False
+    while caller is not None and caller.f_globals['__name__'] in WRAPPERS:
+        caller = caller.f_back
+    return caller is None or caller.f_code.co_name != 'notify_join_context'
+
+
 def _carried(event: str) -> Callable[..., Any]:
     """A collective that `begin` begins and returns as an _Operation, unless it returns why it is gloo's. event: its name in
     the profiler's timeline, which is gloo's and NCCL's."""
@@ -267,7 +279,7 @@ def _carried(event: str) -> Callable[..., Any]:
                 work: Work = getattr(self._gloo, name)(*args, **more)
                 return work
             operation.profile = profile
-            if sys._getframe(1).f_globals is distributed_c10d.__dict__:
+            if _for_python(sys._getframe().f_back):
                 return _Work(operation, self._ender)
             work = _create_work_from_future(self._ender.future(operation))
             return work
