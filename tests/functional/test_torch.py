@@ -31,7 +31,7 @@ def say(rack, name):
 def every_call_gives_gloos_result():
     with MpiRack() as rack:
         rack.start_switch()
-        run = start(rack, 'calls+profiled+subgroups,WEIR_NAMESPACE=run7')
+        run = start(rack, 'calls+profiled+again+subgroups,WEIR_NAMESPACE=run7')
         run.wait_line('jobs', 60)
         names = list(rack.jobs_now())
         check(len(names) == 5 and all(name.startswith('run7.') for name in names), 'jobs: %s', names)

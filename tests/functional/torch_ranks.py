@@ -292,6 +292,22 @@ def wait_for_file(name):
     wait_until(lambda: os.path.exists(os.path.join(os.environ['FOLDER'], name)), 'no file %s', name)
 
 
+def again():
+    """A group that is made again in the same store finds nothing of the first one."""
+    rank, size = init()
+    store = dist.PrefixStore('again', dist.distributed_c10d._get_default_store())
+    for number in range(2):
+        if rank == 0:  # as the others do not wait for it, they find what is there
+            wait_until(lambda: store.add('begun', 0) == (number + 1) * (size - 1), 'group %d: not begun', number)
+        else:
+            store.add('begun', 1)
+        group, one = weir.torch.ProcessGroup(store, rank, size, timedelta(seconds=30)), data(rank)
+        group.allreduce([one]).get_future().wait()
+        same('group %d' % number, [one], [sum(data(i) for i in range(size))])
+        check(blocks(group) > 0, 'group %d did not run in the switch', number)
+        dist.barrier()
+
+
 def exits():
     """A program may end without a word, with operations in progress."""
     rank, size = init()

@@ -302,6 +302,8 @@ class ProcessGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         self._rank, self._size, self._name, self._description = rank, size, '', ''
         self._lock = threading.Lock()
+        # After a failure a group is made again, perhaps in the same store, where the keys of the first one still are.
+        store = PrefixStore('%d' % store.add('groups of rank %d' % rank, 1), store)
         self._gloo = ProcessGroupGloo(PrefixStore('gloo', store), rank, size, timeout=timeout)
         if hasattr(self, '_register_backend'):  # torch 2: for what this class does not define
             self._register_backend(torch.device('cpu'), dist.ProcessGroup.BackendType.GLOO, self._gloo)
