@@ -505,12 +505,16 @@ def _invitation(size: int) -> Dict[str, str]:
     return {**_switch, 'job': '%.18s.%s' % (_switch['space'], number) if _switch['space'] else 'torch-' + number}
 
 
-def _join(invitation: Dict[str, str], rank: int, size: int, timeout: float, **config: Any) -> Communicator:
-    limit = {'join_timeout_ms': min(timeout, JOIN_S), 'contact_timeout_ms': min(timeout, CONTACT_S),
-             'op_timeout_ms': timeout, 'silence_timeout_ms': min(timeout, SILENCE_S)}
-    return _open_communicator(job=invitation['job'], switch=invitation['switch'], settings=invitation['settings'], rank=rank,
-                              size=size, create=True, temporary=True,
-                              **{name: max(1, min(int(1000 * s), 2**32 - 1)) for name, s in limit.items()}, **config)
+def _limits(timeout: float) -> Dict[str, int]:
+    """What weir.open() waits for at most; an operation, so long as torch's."""
+    seconds = {'join_timeout_ms': min(timeout, JOIN_S), 'contact_timeout_ms': min(timeout, CONTACT_S),
+               'op_timeout_ms': timeout, 'silence_timeout_ms': min(timeout, SILENCE_S)}
+    return {name: max(1, min(int(1000 * s), 2**32 - 1)) for name, s in seconds.items()}
+
+
+def _join(invitation: Dict[str, str], rank: int, size: int, **config: Any) -> Communicator:
+    made = {'settings': invitation['settings'], 'create': True, 'temporary': True, **config}
+    return _open_communicator(invitation['job'], invitation['switch'], rank, size, **made)
 
 
 def _open(store: dist.Store, rank: int, size: int, timeout: float) -> Tuple[Optional[Communicator], str]:
@@ -525,7 +529,7 @@ def _open(store: dist.Store, rank: int, size: int, timeout: float) -> Tuple[Opti
 
     def join() -> None:
         try:
-            opened.put(_join(invitation, rank, size, timeout, partial='fail'))
+            opened.put(_join(invitation, rank, size, partial='fail', **_limits(timeout)))
         except Exception as error:
             opened.put(error)
     threading.Thread(target=join, daemon=True).start()
@@ -634,6 +638,7 @@ def hook(job: Optional[str] = None, *, group: Optional[dist.ProcessGroup] = None
             compress, partial))
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     made: Dict[str, Any] = {
+        **_limits(distributed_c10d.default_pg_timeout.total_seconds()),
         'partial': 'as_is' if compress else partial, 'error_feedback': error_feedback and not compress,
         'raise_partial': bool(compress) or partial == 'fail', **config}
     if job is not None:
@@ -643,7 +648,7 @@ def hook(job: Optional[str] = None, *, group: Optional[dist.ProcessGroup] = None
         dist.broadcast_object_list(told, src=0 if group is None else distributed_c10d.get_global_rank(group, 0), group=group)
         if 'why' in told[0]:
             raise Failure(told[0]['why'])
-        comm = _join(told[0], rank, size, SILENCE_S, **made)
+        comm = _join(told[0], rank, size, **made)
     return _HookState(comm, compress, error_feedback, partial), _average
 
 
