@@ -219,6 +219,8 @@ def arguments():
     raises(TypeError, 'no argument', weir.open, key_bytes=3)
     raises(ValueError, 'size: it is needed with rank', weir.open, 'x', rank=0)
     raises(ValueError, 'rank: it is needed', weir.open, 1, '10.0.0.1')
+    raises(ValueError, "job: 'x'; with the IPv4 address of a switch it is a number", weir.open, 'x', '10.0.0.1', 0)
+    raises(ValueError, 'job: 1; with a control API it is a name', weir.open, 1)
     raises(ValueError, 'job: 300 is out of range', weir.open, 300, '10.0.0.1', 0)
     raises(ValueError, "partial: 'some'", weir.open, 'x', partial='some')
     raises(TypeError, 'not int', weir.open, 'x', token=7)

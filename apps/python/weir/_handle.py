@@ -148,6 +148,9 @@ def make_config(job: Union[str, int, None], switch: Optional[str], rank: Optiona
     fields = dict({'control' if by_api else 'switch_address': switch, 'job' if isinstance(job, int) else 'job_name': job,
                    'source': rank, 'sources': size}, **fields)
     config, by_api = _abi.Config(), fields.get('switch_address') is None
+    if fields.get('job' if by_api else 'job_name') is not None:
+        raise ValueError('job: %r; %s' % (job, 'with a control API it is a name' if by_api else
+                                          'with the IPv4 address of a switch it is a number'))
     if fields['source'] is None:
         if not by_api:
             raise ValueError('rank: it is needed with the IPv4 address of a switch')
