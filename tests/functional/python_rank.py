@@ -161,6 +161,7 @@ def other_buffers(comm):
     check(comm.allgather(b'ab', bytearray(8)) == bytearray(b'abababab'), 'bytes as send')
     check((comm.allreduce(np.ones((2, 3, 4), np.float32)) == 4).all(), 'more dimensions')
     check(comm.allreduce(np.array(2.0)) == 8 and len(comm.allreduce(np.array([]))) == 0, 'no dimension, no elements')
+    check((comm.allreduce(np.full(3, 1 + 2j), dtype='fp64') == 4 + 8j).all(), 'complex numbers, as pairs')
     read_only = np.ones(4)
     read_only.flags.writeable = False
     check((comm.allreduce(read_only, np.zeros(4)) == 4).all(), 'a read-only send')
@@ -245,7 +246,9 @@ def arguments():
             raises(BufferError, 'recv is read-only', function, b'abc', b'abc')
             raises(ValueError, "op: 'add' is none of sum, prod", function, ones, op='add')
             raises(ValueError, "dtype: 'half' is none of int8", function, ones, dtype='half')
+            raises(ValueError, 'op: None is none of sum, prod', function, ones, op=None)
             raises(TypeError, 'items of 4 bytes are not bf16', function, ones, dtype='bf16')
+            raises(TypeError, 'items of 6 bytes are not fp32', function, np.zeros(2, 'V6'), dtype='fp32')
             raises(ValueError, '3 bytes are not a number of elements of 2', function, bytearray(3), dtype='bf16')
             raises(weir.Error, 'band', function, ones, op='band')
             raises(weir.Error, 'operation', function, ones, op=99)
@@ -256,8 +259,9 @@ def arguments():
         raises(ValueError, 'send has 2 elements and recv 6, with 2 ranks', comm.allgather, np.ones(2), np.ones(6))
         raises(ValueError, 'send has 3 elements', comm.alltoall, np.ones(3))
         raises(weir.Error, 'overlap', comm.allreduce, ones[:3], ones[1:])
-        if comm.rank == 1:
-            raises(TypeError, 'recv: only the root', comm.scatter, ones, root=0)
+        raises(TypeError, 'recv: only the root' if comm.rank else 'send: the root scatters', comm.scatter, None, None)
+        if comm.rank == 0:
+            raises(TypeError, 'send: the root scatters', comm.scatter, None, ones)
         check(comm.stats() == before, 'refused, and something was sent')
         check((comm.allreduce(ones) == n).all(), 'afterwards')
     closed = raises(weir.Error, 'closed', comm.allreduce, ones)

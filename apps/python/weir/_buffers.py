@@ -76,8 +76,8 @@ class Buffer:
             self.keep, itemsize, length = view, view.itemsize, view.nbytes
             self.address = 0 if not length else _address(view) if view.readonly else addressof(c_char.from_buffer(view))
         if dtype is not None:
-            kind = dtype_kind(dtype)
-            if itemsize not in (1, kind[1]):
+            known, kind = kind, dtype_kind(dtype)
+            if itemsize not in (1, kind[1]) and (known or itemsize % kind[1]):
                 raise TypeError('%s: items of %d bytes are not %s' % (role, itemsize, dtype))
         if kind is None:
             raise TypeError('%s: Weir has no type for %s; dtype can name one' % (

@@ -243,17 +243,18 @@ class Communicator:
         return self._start(self._lib.weir_ibarrier, (), (), None)
 
     def _begin(self, function: Any, send: Any, recv: Any, dtype: Text, slices: str = '',
-               op: Optional[OpName] = None, root: Number = None, only: str = '') -> Request:
-        """slices: which of the buffers ('s'end, 'r'ecv) have n of them. only: which of them the root alone has."""
-        more: Tuple[int, ...] = () if op is None else (_op(op),)
+               op: OpName = '', root: Number = None, only: str = '') -> Request:
+        """slices: which of the buffers ('s'end, 'r'ecv) have n of them. only: which of them the root alone has. op: '' if
+        the collective has none."""
+        more: Tuple[int, ...] = () if op == '' else (_op(op),)
         if root is not None:
             if not 0 <= root < self.size:
                 raise ValueError('root: %d is not in [0, %d)' % (root, self.size))
             more += (root,)
         sends, receives = only != 's' or root == self.rank, only != 'r' or root == self.rank
         if receives and (recv is None or (send is None and sends)):
-            if recv is None and not sends and slices:
-                raise TypeError('recv: only the root can scatter in place')
+            if only == 's' and slices and (send if sends else recv) is None:
+                raise TypeError('send: the root scatters its data' if sends else 'recv: only the root can scatter in place')
             return self._begin_in_place(function, send if recv is None else recv, dtype, slices, more)
         given = Buffer(send, dtype, 'send', False) if sends else None
         taken = Buffer(recv, dtype, 'recv', True) if receives else None
