@@ -6,6 +6,7 @@ import contextlib
 import errno
 import gc
 import os
+import pickle
 import re
 import signal
 import sys
@@ -285,6 +286,8 @@ def partial():
                 found = raises(weir.Partial, r'rank\(s\) 2 came later', each.allreduce, data, answer)
                 check(isinstance(found, weir.Error) and found.missing == (2,) and found.errno, '%r', found)
                 result, degraded = found.result, found.degraded
+                sent = pickle.loads(pickle.dumps(found))  # as multiprocessing sends it
+                check(str(sent) == str(found) and (sent.missing, sent.degraded) == ((2,), degraded), '%r', sent)
             else:
                 check(each.allreduce(data, answer) is answer, 'returned')
                 result, degraded = each.last_result(), each.degraded()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What calls raise, and how an operation ended."""
 import errno
-from typing import List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Tuple
 
 
 class Result(NamedTuple):
@@ -39,6 +39,9 @@ class Partial(Error):
         super().__init__(errno.EIO, text)
         self.result = result
         self.degraded = degraded
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.strerror, self.result, self.degraded)  # for copies, and for pickle
 
     @property
     def missing(self) -> Tuple[int, ...]:
