@@ -279,8 +279,7 @@ step_start(struct offload_op *op, const struct step *step)
 {
 	return step_code(op, step,
 		step->kind == STEP_WEIR ? weir_start(op->comm->weir, &op->plan, step, &op->weir)
-			: step->kind == STEP_PRIVATE ? INSIDE(private_start(op))
-						     : INSIDE(local_start(op, step)));
+					: INSIDE(mpi_start(op, step)));
 }
 
 static int

@@ -49,23 +49,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * The collectives: name, MPI's name, text in reports. libweir has the same nine. Count, type, operation and root of a
- * call mean what MPI says.
- */
-#define OFFLOAD_LIST(X)                                                                            \
-	X(ALLREDUCE, Allreduce, "allreduce")                                                       \
-	X(REDUCE, Reduce, "reduce")                                                                \
-	X(REDUCE_SCATTER_BLOCK, Reduce_scatter_block, "reduce_scatter_block")                      \
-	X(BCAST, Bcast, "bcast")                                                                   \
-	X(SCATTER, Scatter, "scatter")                                                             \
-	X(GATHER, Gather, "gather")                                                                \
-	X(ALLGATHER, Allgather, "allgather")                                                       \
-	X(ALLTOALL, Alltoall, "alltoall")                                                          \
-	X(BARRIER, Barrier, "barrier")
+#include "apps/mpi/collectives.h"
 
 enum offload_collective {
-#define OFFLOAD_X(name, mpi, text) OFFLOAD_##name,
+#define OFFLOAD_X(name, ...) OFFLOAD_##name,
 	OFFLOAD_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
 		OFFLOAD_COLLECTIVES
@@ -73,8 +60,8 @@ enum offload_collective {
 
 /*
  * A call, with the program's arguments as they are: MPI_IN_PLACE in `send` (Scatter: in `recv`), MPI_BOTTOM allowed.
- * What a collective has only one of is in both: the count and type of the three reductions, and of Bcast,
- * whose buffer is also both `send` and `recv`. Unused fields are 0; arguments that MPI ignores on this rank may be anything.
+ * Count, type, operation and root mean what MPI says. What a collective has only one of is in both fields (collectives.h).
+ * Unused fields are 0; arguments that MPI ignores on this rank may be anything.
  */
 struct offload_call {
 	enum offload_collective collective;

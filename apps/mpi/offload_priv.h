@@ -173,14 +173,11 @@ int plan_pack(struct plan *plan);
 int plan_unpack(struct plan *plan);
 void plan_end(struct plan *plan);
 
-/*
- * Start a step: among the hosts, which gives a request of libweir or -errno; inside the host, or the whole call by MPI on
- * the private communicator, which give op->request or an MPI error code.
- */
+/* Start a step: among the hosts, which gives a request of libweir or -errno; or any other, by MPI, which gives op->request
+ * or an MPI error code. */
 int weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
 	struct weir_request **request);
-int local_start(struct offload_op *op, const struct step *step);
-int private_start(struct offload_op *op);
+int mpi_start(struct offload_op *op, const struct step *step);
 
 /* open.c */
 

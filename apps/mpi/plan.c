@@ -357,13 +357,14 @@ plan_make(struct plan *plan, const struct offload_comm *comm, const struct offlo
 static int
 copy(const struct packing *packing, bool pack)
 {
-	size_t bytes = mpi_type_bytes(packing->type), done = 0;
-	size_t piece = bytes > 0 && bytes < INT_MAX / 2 ? INT_MAX / 2 / bytes : 1;
+	size_t bytes, piece, done = 0;
 	MPI_Aint lb, extent;
 	int code, position, left;
 
 	if (packing->flat == NULL)
 		return MPI_SUCCESS;
+	bytes = mpi_type_bytes(packing->type);
+	piece = bytes > 0 && bytes < INT_MAX / 2 ? INT_MAX / 2 / bytes : 1;
 	PMPI_Type_get_extent(packing->type, &lb, &extent);
 	for (size_t first = 0; first < packing->count; first += piece) {
 		size_t count = packing->count - first < piece ? packing->count - first : piece;
@@ -385,13 +386,13 @@ copy(const struct packing *packing, bool pack)
 int
 plan_pack(struct plan *plan)
 {
-	return plan->pack.flat == NULL ? MPI_SUCCESS : copy(&plan->pack, true);
+	return copy(&plan->pack, true);
 }
 
 int
 plan_unpack(struct plan *plan)
 {
-	return plan->unpack.flat == NULL ? MPI_SUCCESS : copy(&plan->unpack, false);
+	return copy(&plan->unpack, false);
 }
 
 void
@@ -431,77 +432,50 @@ weir_start(struct weir *weir, const struct plan *plan, const struct step *step,
 	return -EINVAL;
 }
 
-int
-local_start(struct offload_op *op, const struct step *step)
+/* A nonblocking collective of MPI. */
+static int
+collective_start(const struct offload_call *call, MPI_Comm on, MPI_Request *request)
 {
-	const struct offload_comm *comm = op->comm;
-	MPI_Comm on = comm->local[step->last];
-	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
-	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
-	const void *send = comm->layout.local == step->root && step->send == step->recv
-		? MPI_IN_PLACE
-		: step->send;
-
-	if (step->kind == STEP_SEND)
-		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
-	if (step->kind == STEP_RECV)
-		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
-	switch (step->collective) {
-	case OFFLOAD_REDUCE:
-		return PMPI_Ireduce(
-			send, step->recv, count, type, op->plan.op, step->root, on, &op->request);
-	case OFFLOAD_BCAST:
-		return PMPI_Ibcast(step->recv, count, type, step->root, on, &op->request);
-	case OFFLOAD_GATHER:
-		return PMPI_Igather(
-			send, count, type, step->recv, count, type, step->root, on, &op->request);
-	case OFFLOAD_SCATTER:
-		return PMPI_Iscatter(step->send, count, type, step->recv, count, type, step->root,
-			on, &op->request);
-	case OFFLOAD_BARRIER: return PMPI_Ibarrier(on, &op->request);
-	case OFFLOAD_ALLREDUCE:
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-	case OFFLOAD_ALLGATHER:
-	case OFFLOAD_ALLTOALL:
+	switch (call->collective) {
+#define FIELD(type, name)                call->name,
+#define RECEIVED(type, name, sent, recv) call->recv,
+#define OFFLOAD_X(id, mpi, name, shape, ...)                                                       \
+	case OFFLOAD_##id: return PMPI_I##name(OFFLOAD_##shape(FIELD, RECEIVED) on, request);
+		OFFLOAD_LIST(OFFLOAD_X)
+#undef OFFLOAD_X
 	case OFFLOAD_COLLECTIVES: break;
 	}
 	return MPI_ERR_INTERN;
 }
 
 int
-private_start(struct offload_op *op)
+mpi_start(struct offload_op *op, const struct step *step)
 {
-	const struct offload_call *call = &op->call;
-	MPI_Comm on = op->comm->private_comm;
-	MPI_Request *request = &op->request;
+	const struct offload_comm *comm = op->comm;
+	MPI_Comm on = comm->local[step->last];
+	MPI_Datatype type = mpi_type_of(op->plan.form.dtype);
+	int count = (int)step->count, tag = (int)(op->number % TAG_FAILURE);
+	bool in_place = comm->layout.local == step->root && step->send == step->recv;
+	const struct offload_call call = {
+		.collective = step->collective,
+		.send = in_place ? MPI_IN_PLACE : step->send,
+		.recv = step->recv,
+		.send_count = count,
+		.recv_count = count,
+		.send_type = type,
+		.recv_type = type,
+		.op = op->plan.op,
+		.root = step->root,
+	};
 
-	switch (call->collective) {
-	case OFFLOAD_ALLREDUCE:
-		return PMPI_Iallreduce(call->send, call->recv, call->recv_count, call->recv_type,
-			call->op, on, request);
-	case OFFLOAD_REDUCE:
-		return PMPI_Ireduce(call->send, call->recv, call->recv_count, call->recv_type,
-			call->op, call->root, on, request);
-	case OFFLOAD_REDUCE_SCATTER_BLOCK:
-		return PMPI_Ireduce_scatter_block(call->send, call->recv, call->recv_count,
-			call->recv_type, call->op, on, request);
-	case OFFLOAD_BCAST:
-		return PMPI_Ibcast(
-			call->recv, call->recv_count, call->recv_type, call->root, on, request);
-	case OFFLOAD_SCATTER:
-		return PMPI_Iscatter(call->send, call->send_count, call->send_type, call->recv,
-			call->recv_count, call->recv_type, call->root, on, request);
-	case OFFLOAD_GATHER:
-		return PMPI_Igather(call->send, call->send_count, call->send_type, call->recv,
-			call->recv_count, call->recv_type, call->root, on, request);
-	case OFFLOAD_ALLGATHER:
-		return PMPI_Iallgather(call->send, call->send_count, call->send_type, call->recv,
-			call->recv_count, call->recv_type, on, request);
-	case OFFLOAD_ALLTOALL:
-		return PMPI_Ialltoall(call->send, call->send_count, call->send_type, call->recv,
-			call->recv_count, call->recv_type, on, request);
-	case OFFLOAD_BARRIER: return PMPI_Ibarrier(on, request);
-	case OFFLOAD_COLLECTIVES: break;
+	switch (step->kind) {
+	case STEP_SEND:
+		return PMPI_Isend(step->send, count, type, step->root, tag, on, &op->request);
+	case STEP_RECV:
+		return PMPI_Irecv(step->recv, count, type, step->root, tag, on, &op->request);
+	case STEP_LOCAL: return collective_start(&call, on, &op->request);
+	case STEP_PRIVATE: return collective_start(&op->call, comm->private_comm, &op->request);
+	case STEP_WEIR: break;
 	}
 	return MPI_ERR_INTERN;
 }

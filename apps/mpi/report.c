@@ -17,7 +17,7 @@ const char *
 collective_text(enum offload_collective collective)
 {
 	static const char *const texts[] = {
-#define OFFLOAD_X(name, mpi, text) text,
+#define OFFLOAD_X(id, mpi, name, ...) #name,
 		OFFLOAD_LIST(OFFLOAD_X)
 #undef OFFLOAD_X
 	};

@@ -20,12 +20,6 @@ mca_coll_base_component_2_0_0_t mca_coll_weir_component;
 static bool enable;
 static struct offload_settings own;
 
-static void
-progress(void)
-{
-	opal_progress();
-}
-
 static bool
 plain(MPI_Datatype type)
 {
@@ -106,7 +100,7 @@ static void
 begin(void)
 {
 	static const struct offload_front front = {
-		.progress = progress,
+		.progress = opal_progress,
 		.create = coll_weir_create,
 		.create_all = coll_weir_create_all,
 		.created = coll_weir_created,
@@ -162,83 +156,45 @@ internal(const struct offload_call *call, const void *caller)
 
 /* Modules */
 
-/*
- * The collectives: Open MPI's name, the core's, parameters, arguments, and the fields of struct offload_call. The lists end with
- * a comma, because more follows.
- */
-#define TYPE struct ompi_datatype_t *
-#define OP   struct ompi_op_t *
-#define REDUCED                                                                                    \
-	.send = send, .recv = recv, .send_count = count, .recv_count = count, .send_type = type,   \
-	.recv_type = type, .op = op,
-#define MOVED                                                                                      \
-	.send = send, .recv = recv, .send_count = send_count, .recv_count = recv_count,            \
-	.send_type = send_type, .recv_type = recv_type,
-#define REDUCED_PARAMETERS const void *send, void *recv, int count, TYPE type, OP op,
-#define MOVED_PARAMETERS                                                                           \
-	const void *send, int send_count, TYPE send_type, void *recv, int recv_count,              \
-		TYPE recv_type,
-#define CALL_LIST(X)                                                                               \
-	X(allreduce, ALLREDUCE, (REDUCED_PARAMETERS), (send, recv, count, type, op, ), (REDUCED))  \
-	X(reduce, REDUCE, (REDUCED_PARAMETERS int root, ), (send, recv, count, type, op, root, ),  \
-		(REDUCED.root = root, ))                                                           \
-	X(reduce_scatter_block, REDUCE_SCATTER_BLOCK, (REDUCED_PARAMETERS),                        \
-		(send, recv, count, type, op, ), (REDUCED))                                        \
-	X(bcast, BCAST, (void *buffer, int count, TYPE type, int root, ),                          \
-		(buffer, count, type, root, ),                                                     \
-		(.send = buffer, .recv = buffer, .send_count = count, .recv_count = count,         \
-			.send_type = type, .recv_type = type, .root = root, ))                     \
-	X(scatter, SCATTER, (MOVED_PARAMETERS int root, ),                                         \
-		(send, send_count, send_type, recv, recv_count, recv_type, root, ),                \
-		(MOVED.root = root, ))                                                             \
-	X(gather, GATHER, (MOVED_PARAMETERS int root, ),                                           \
-		(send, send_count, send_type, recv, recv_count, recv_type, root, ),                \
-		(MOVED.root = root, ))                                                             \
-	X(allgather, ALLGATHER, (MOVED_PARAMETERS),                                                \
-		(send, send_count, send_type, recv, recv_count, recv_type, ), (MOVED))             \
-	X(alltoall, ALLTOALL, (MOVED_PARAMETERS),                                                  \
-		(send, send_count, send_type, recv, recv_count, recv_type, ), (MOVED))             \
-	X(barrier, BARRIER, (), (), ())
-#define LIST(...) __VA_ARGS__
-
 /* The three functions of a collective: run, start, make persistent. */
-#define X(name, id, parameters, arguments, fields)                                                 \
-	static int weir_##name(                                                                    \
-		LIST parameters struct ompi_communicator_t *comm, mca_coll_base_module_t *base)    \
+#define X(id, mpi_name, name, shape, ...)                                                          \
+	static int weir_##name(OFFLOAD_PARAMETERS(shape) struct ompi_communicator_t *comm,         \
+		mca_coll_base_module_t *base)                                                      \
 	{                                                                                          \
 		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
-		const struct offload_call call = {.collective = OFFLOAD_##id, LIST fields};        \
-		int code = offload_run(coll_weir_comm(module, comm), &call);                       \
+		int code = offload_run(coll_weir_comm(module, comm), &OFFLOAD_CALL(id, shape));    \
                                                                                                    \
-		return code != OFFLOAD_MPI ? code                                                  \
-					   : module->mpi.coll_##name(LIST arguments comm,          \
-						     module->mpi.coll_##name##_module);            \
+		return code != OFFLOAD_MPI                                                         \
+			? code                                                                     \
+			: module->mpi.coll_##name(OFFLOAD_ARGUMENTS(shape) comm,                   \
+				  module->mpi.coll_##name##_module);                               \
 	}                                                                                          \
-	static int weir_i##name(LIST parameters struct ompi_communicator_t *comm,                  \
+	static int weir_i##name(OFFLOAD_PARAMETERS(shape) struct ompi_communicator_t *comm,        \
 		ompi_request_t **request, mca_coll_base_module_t *base)                            \
 	{                                                                                          \
 		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
-		const struct offload_call call = {.collective = OFFLOAD_##id, LIST fields};        \
+		const struct offload_call call = OFFLOAD_CALL(id, shape);                          \
 		int code = internal(&call, __builtin_return_address(0))                            \
 			? OFFLOAD_MPI                                                              \
 			: coll_weir_start(module, comm, &call, request);                           \
                                                                                                    \
-		return code != OFFLOAD_MPI ? code                                                  \
-					   : module->mpi.coll_i##name(LIST arguments comm,         \
-						     request, module->mpi.coll_i##name##_module);  \
+		return code != OFFLOAD_MPI                                                         \
+			? code                                                                     \
+			: module->mpi.coll_i##name(OFFLOAD_ARGUMENTS(shape) comm, request,         \
+				  module->mpi.coll_i##name##_module);                              \
 	}                                                                                          \
-	static int weir_##name##_init(LIST parameters struct ompi_communicator_t *comm,            \
+	static int weir_##name##_init(OFFLOAD_PARAMETERS(shape) struct ompi_communicator_t *comm,  \
 		struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)  \
 	{                                                                                          \
 		coll_weir_module_t *module = (coll_weir_module_t *)base;                           \
-		const struct offload_call call = {.collective = OFFLOAD_##id, LIST fields};        \
-		int code = module->mpi.coll_##name##_init(LIST arguments comm, info, request,      \
-			module->mpi.coll_##name##_init_module);                                    \
+		int code = module->mpi.coll_##name##_init(OFFLOAD_ARGUMENTS(shape) comm, info,     \
+			request, module->mpi.coll_##name##_init_module);                           \
                                                                                                    \
-		return code == OMPI_SUCCESS ? coll_weir_persist(module, comm, &call, request)      \
-					    : code;                                                \
+		if (code != OMPI_SUCCESS)                                                          \
+			return code;                                                               \
+		return coll_weir_persist(module, comm, &OFFLOAD_CALL(id, shape), request);         \
 	}
-CALL_LIST(X)
+OFFLOAD_LIST(X)
 #undef X
 
 /* Keep the functions that are in use below this module. */
@@ -249,18 +205,18 @@ module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 
 	const mca_coll_base_comm_coll_t *below = comm->c_coll;
 
-#define X(name, ...)                                                                               \
+#define X(id, mpi_name, name, ...)                                                                 \
 	if (below->coll_##name == NULL || below->coll_i##name == NULL ||                           \
 		below->coll_##name##_init == NULL)                                                 \
 		return OMPI_ERROR;
-	CALL_LIST(X)
+	OFFLOAD_LIST(X)
 #undef X
 	module->mpi = *below; /* not earlier: the destructor releases what is here */
-#define X(name, ...)                                                                               \
+#define X(id, mpi_name, name, ...)                                                                 \
 	OBJ_RETAIN(module->mpi.coll_##name##_module);                                              \
 	OBJ_RETAIN(module->mpi.coll_i##name##_module);                                             \
 	OBJ_RETAIN(module->mpi.coll_##name##_init_module);
-	CALL_LIST(X)
+	OFFLOAD_LIST(X)
 #undef X
 	return OMPI_SUCCESS;
 }
@@ -272,11 +228,11 @@ module_construct(coll_weir_module_t *module)
 	module->offload = NULL;
 	module->known = false;
 	module->super.coll_module_enable = module_enable;
-#define X(name, ...)                                                                               \
+#define X(id, mpi_name, name, ...)                                                                 \
 	module->super.coll_##name = weir_##name;                                                   \
 	module->super.coll_i##name = weir_i##name;                                                 \
 	module->super.coll_##name##_init = weir_##name##_init;
-	CALL_LIST(X)
+	OFFLOAD_LIST(X)
 #undef X
 }
 
@@ -286,11 +242,11 @@ module_destruct(coll_weir_module_t *module)
 	offload_comm_release(module->offload);
 	if (module->mpi.coll_barrier_module == NULL)
 		return;
-#define X(name, ...)                                                                               \
+#define X(id, mpi_name, name, ...)                                                                 \
 	OBJ_RELEASE(module->mpi.coll_##name##_module);                                             \
 	OBJ_RELEASE(module->mpi.coll_i##name##_module);                                            \
 	OBJ_RELEASE(module->mpi.coll_##name##_init_module);
-	CALL_LIST(X)
+	OFFLOAD_LIST(X)
 #undef X
 }
 

@@ -16,6 +16,8 @@
 #ifndef APPS_MPI_PMPI_CALLS_H
 #define APPS_MPI_PMPI_CALLS_H
 
+#include "apps/mpi/collectives.h"
+
 #ifndef MPI_VERSION
 /*
  * Without mpi.h: handles as preload.c passes them on, in a register each, whatever they are: Open MPI has
@@ -26,45 +28,10 @@ typedef void MPI_Status;
 #endif
 
 /* A collective and its nonblocking form, which has a request as its last argument. */
-#define WEIR_MPI_REQUEST(...)          (__VA_ARGS__, MPI_Request * request)
-#define WEIR_MPI_REQUEST_ARGUMENT(...) (__VA_ARGS__, request)
-#define WEIR_MPI_FORMS(X, name, iname, parameters, arguments)                                      \
-	X(name, parameters, arguments)                                                             \
-	X(iname, WEIR_MPI_REQUEST parameters, WEIR_MPI_REQUEST_ARGUMENT arguments)
-
-/* F(X, blocking form, nonblocking form, parameters, arguments) */
-#define WEIR_MPI_COLLECTIVES(F, X)                                                                 \
-	F(X, Allreduce, Iallreduce,                                                                \
-		(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,            \
-			MPI_Comm comm),                                                            \
-		(send, recv, count, type, op, comm))                                               \
-	F(X, Reduce, Ireduce,                                                                      \
-		(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,  \
-			MPI_Comm comm),                                                            \
-		(send, recv, count, type, op, root, comm))                                         \
-	F(X, Reduce_scatter_block, Ireduce_scatter_block,                                          \
-		(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,            \
-			MPI_Comm comm),                                                            \
-		(send, recv, count, type, op, comm))                                               \
-	F(X, Bcast, Ibcast, (void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm), \
-		(buffer, count, type, root, comm))                                                 \
-	F(X, Barrier, Ibarrier, (MPI_Comm comm), (comm))                                           \
-	F(X, Allgather, Iallgather,                                                                \
-		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
-			int recv_count, MPI_Datatype recv_type, MPI_Comm comm),                    \
-		(send, send_count, send_type, recv, recv_count, recv_type, comm))                  \
-	F(X, Alltoall, Ialltoall,                                                                  \
-		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
-			int recv_count, MPI_Datatype recv_type, MPI_Comm comm),                    \
-		(send, send_count, send_type, recv, recv_count, recv_type, comm))                  \
-	F(X, Gather, Igather,                                                                      \
-		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
-			int recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm),          \
-		(send, send_count, send_type, recv, recv_count, recv_type, root, comm))            \
-	F(X, Scatter, Iscatter,                                                                    \
-		(const void *send, int send_count, MPI_Datatype send_type, void *recv,             \
-			int recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm),          \
-		(send, send_count, send_type, recv, recv_count, recv_type, root, comm))
+#define WEIR_MPI_FORMS(id, name, lower, shape, X)                                                  \
+	X(name, (OFFLOAD_PARAMETERS(shape) MPI_Comm comm), (OFFLOAD_ARGUMENTS(shape) comm))        \
+	X(I##lower, (OFFLOAD_PARAMETERS(shape) MPI_Comm comm, MPI_Request * request),              \
+		(OFFLOAD_ARGUMENTS(shape) comm, request))
 
 /* Wait for requests, or ask about them: during these calls offloaded operations go on. */
 #define WEIR_MPI_COMPLETIONS(X)                                                                    \
@@ -86,7 +53,7 @@ typedef void MPI_Status;
 
 /* X(name without MPI_, parameters, arguments), the last two in parentheses; all return int. */
 #define WEIR_MPI_CALLS(X)                                                                          \
-	WEIR_MPI_COLLECTIVES(WEIR_MPI_FORMS, X)                                                    \
+	OFFLOAD_LIST(WEIR_MPI_FORMS, X)                                                            \
 	WEIR_MPI_COMPLETIONS(X)                                                                    \
 	X(Init, (int *argc, char ***argv), (argc, argv))                                           \
 	X(Init_thread, (int *argc, char ***argv, int required, int *provided),                     \

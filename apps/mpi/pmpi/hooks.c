@@ -342,34 +342,16 @@ start(MPI_Comm comm, const struct offload_call *call, MPI_Request *handle)
 	return MPI_SUCCESS;
 }
 
-#define REDUCTION                                                                                  \
-	.send = send, .recv = recv, .send_count = count, .recv_count = count, .send_type = type,   \
-	.recv_type = type, .op = op
-#define EXCHANGE                                                                                   \
-	.send = send, .recv = recv, .send_count = send_count, .recv_count = recv_count,            \
-	.send_type = send_type, .recv_type = recv_type
-#define CALL_Allreduce            .collective = OFFLOAD_ALLREDUCE, REDUCTION
-#define CALL_Reduce               .collective = OFFLOAD_REDUCE, REDUCTION, .root = root
-#define CALL_Reduce_scatter_block .collective = OFFLOAD_REDUCE_SCATTER_BLOCK, REDUCTION
-#define CALL_Bcast                                                                                 \
-	.collective = OFFLOAD_BCAST, .send = buffer, .recv = buffer, .send_count = count,          \
-	.recv_count = count, .send_type = type, .recv_type = type, .root = root
-#define CALL_Barrier   .collective = OFFLOAD_BARRIER
-#define CALL_Allgather .collective = OFFLOAD_ALLGATHER, EXCHANGE
-#define CALL_Alltoall  .collective = OFFLOAD_ALLTOALL, EXCHANGE
-#define CALL_Gather    .collective = OFFLOAD_GATHER, EXCHANGE, .root = root
-#define CALL_Scatter   .collective = OFFLOAD_SCATTER, EXCHANGE, .root = root
-
-#define HOOKS(X, name, iname, parameters, arguments)                                               \
-	static int hook_##name parameters                                                          \
+#define HOOKS(id, name, lower, shape, ...)                                                         \
+	static int hook_##name(OFFLOAD_PARAMETERS(shape) MPI_Comm comm)                            \
 	{                                                                                          \
-		return run(comm, &(struct offload_call){CALL_##name});                             \
+		return run(comm, &OFFLOAD_CALL(id, shape));                                        \
 	}                                                                                          \
-	static int hook_##iname WEIR_MPI_REQUEST parameters                                        \
+	static int hook_I##lower(OFFLOAD_PARAMETERS(shape) MPI_Comm comm, MPI_Request *request)    \
 	{                                                                                          \
-		return start(comm, &(struct offload_call){CALL_##name}, request);                  \
+		return start(comm, &OFFLOAD_CALL(id, shape), request);                             \
 	}
-WEIR_MPI_COLLECTIVES(HOOKS, )
+OFFLOAD_LIST(HOOKS)
 
 /* ---- completion ---- */
 

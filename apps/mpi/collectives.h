@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collectives that Weir can run, and the parameters of each. Open MPI's functions, the preload library's symbols
+ * and hooks, and the core's own calls of MPI are made from this list. Macros alone, which need no mpi.h.
+ */
+#ifndef APPS_MPI_COLLECTIVES_H
+#define APPS_MPI_COLLECTIVES_H
+
+/*
+ * X(NAME, Name, name, SHAPE, ...): OFFLOAD_NAME; MPI_Name and MPI_Iname; the name in Open MPI's functions and in
+ * reports; the parameters. libweir has the same nine.
+ */
+#define OFFLOAD_LIST(X, ...)                                                                       \
+	X(ALLREDUCE, Allreduce, allreduce, REDUCED, __VA_ARGS__)                                   \
+	X(REDUCE, Reduce, reduce, REDUCED_TO_ROOT, __VA_ARGS__)                                    \
+	X(REDUCE_SCATTER_BLOCK, Reduce_scatter_block, reduce_scatter_block, REDUCED, __VA_ARGS__)  \
+	X(BCAST, Bcast, bcast, BUFFER, __VA_ARGS__)                                                \
+	X(SCATTER, Scatter, scatter, MOVED_WITH_ROOT, __VA_ARGS__)                                 \
+	X(GATHER, Gather, gather, MOVED_WITH_ROOT, __VA_ARGS__)                                    \
+	X(ALLGATHER, Allgather, allgather, MOVED, __VA_ARGS__)                                     \
+	X(ALLTOALL, Alltoall, alltoall, MOVED, __VA_ARGS__)                                        \
+	X(BARRIER, Barrier, barrier, NOTHING, __VA_ARGS__)
+
+/*
+ * The shapes: the parameters of MPI's function before the communicator. ONE(type, name): also the name of the field of
+ * struct offload_call. BOTH(type, name, field, field): it stands for what is sent and for what is received.
+ */
+#define OFFLOAD_REDUCED(ONE, BOTH)                                                                 \
+	ONE(const void *, send)                                                                    \
+	ONE(void *, recv)                                                                          \
+	BOTH(int, count, send_count, recv_count)                                                   \
+	BOTH(MPI_Datatype, type, send_type, recv_type)                                             \
+	ONE(MPI_Op, op)
+#define OFFLOAD_REDUCED_TO_ROOT(ONE, BOTH)                                                         \
+	OFFLOAD_REDUCED(ONE, BOTH)                                                                 \
+	ONE(int, root)
+#define OFFLOAD_BUFFER(ONE, BOTH)                                                                  \
+	BOTH(void *, buffer, send, recv)                                                           \
+	BOTH(int, count, send_count, recv_count)                                                   \
+	BOTH(MPI_Datatype, type, send_type, recv_type)                                             \
+	ONE(int, root)
+#define OFFLOAD_MOVED(ONE, BOTH)                                                                   \
+	ONE(const void *, send)                                                                    \
+	ONE(int, send_count)                                                                       \
+	ONE(MPI_Datatype, send_type)                                                               \
+	ONE(void *, recv)                                                                          \
+	ONE(int, recv_count)                                                                       \
+	ONE(MPI_Datatype, recv_type)
+#define OFFLOAD_MOVED_WITH_ROOT(ONE, BOTH)                                                         \
+	OFFLOAD_MOVED(ONE, BOTH)                                                                   \
+	ONE(int, root)
+#define OFFLOAD_NOTHING(ONE, BOTH)
+
+/* The parameters and their names; each ends with a comma, since more follows. Where they are in scope, their call. */
+#define OFFLOAD_PARAMETERS(shape) OFFLOAD_##shape(OFFLOAD_PARAMETER, OFFLOAD_PARAMETER)
+#define OFFLOAD_ARGUMENTS(shape)  OFFLOAD_##shape(OFFLOAD_ARGUMENT, OFFLOAD_ARGUMENT)
+#define OFFLOAD_CALL(id, shape)                                                                    \
+	((const struct offload_call){                                                              \
+		.collective = OFFLOAD_##id, OFFLOAD_##shape(OFFLOAD_FIELD, OFFLOAD_FIELDS)})
+
+#define OFFLOAD_PARAMETER(type, name, ...)   type name,
+#define OFFLOAD_ARGUMENT(type, name, ...)    name,
+#define OFFLOAD_FIELD(type, name)            .name = name,
+#define OFFLOAD_FIELDS(type, name, one, two) .one = name, .two = name,
+
+#endif
