@@ -113,7 +113,6 @@ offload_comm_create(MPI_Comm mpi)
 	comm->comm = mpi;
 	comm->size = size;
 	comm->references = 1;
-	comm->last = &comm->first;
 	comm->local[0] = comm->local[1] = comm->private_comm = MPI_COMM_NULL;
 	pthread_mutex_lock(&registry);
 	comm->next = comms;
@@ -379,7 +378,8 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended)
 	enum comm_state state = atomic_load(&comm->state), opening = COMM_OPENING;
 
 	if (comm->opening != NULL) {
-		if (!opening_advance(&comm->opening, &state))
+		state = opening_advance(&comm->opening);
+		if (state == COMM_OPENING)
 			return false;
 		if (state == COMM_FAILED)
 			comm_lose(comm, comm->first->call.collective, NOT_OPENED);
@@ -408,9 +408,6 @@ comm_advance(struct offload_comm *comm, struct offload_op ***ended)
 	}
 	/* Not earlier: a blocking call in another thread must not get ahead of those that waited. */
 	atomic_compare_exchange_strong(&comm->state, &opening, state);
-	comm->last = &comm->first;
-	while (*comm->last != NULL)
-		comm->last = &(*comm->last)->next;
 	return comm->first == NULL;
 }
 
@@ -520,7 +517,7 @@ comm_open(struct offload_comm *comm, enum offload_collective collective)
 	if (state != COMM_UNKNOWN && state != COMM_LATER)
 		return state;
 	opening = opening_begin(comm, true);
-	while (!opening_advance(&opening, &state))
+	while ((state = opening_advance(&opening)) == COMM_OPENING)
 		wait_a_little(start);
 	pthread_mutex_lock(&engine);
 	if (state == COMM_FAILED)
@@ -596,18 +593,19 @@ static struct offload_op *
 op_append(struct offload_comm *comm, const struct offload_call *call, void (*ended)(void *, int),
 	void *context)
 {
-	struct offload_op *op = calloc(1, sizeof(*op));
+	struct offload_op *op = calloc(1, sizeof(*op)), **last = &comm->first;
 
 	if (op == NULL)
 		return NULL;
+	while (*last != NULL)
+		last = &(*last)->next;
 	op->comm = comm;
 	op->call = *call;
 	op->ended = ended;
 	op->context = context;
 	op->request = MPI_REQUEST_NULL;
 	comm_reference(comm);
-	*comm->last = op;
-	comm->last = &op->next;
+	*last = op;
 	comm_activate(comm);
 	return op;
 }

@@ -63,8 +63,7 @@ struct offload_comm {
 	bool privately; /* a nonblocking call opened it; such calls that Weir cannot have use private_comm */
 	bool active; /* among those that offload_progress() looks at */
 	struct opening *opening; /* by a nonblocking call */
-	struct offload_op *first,
-		**last; /* operations that have not ended, in the order of the calls */
+	struct offload_op *first; /* operations that have not ended, in the order of the calls */
 	uint32_t operations; /* so far; tags are made of it */
 	unsigned int passes;
 	int error; /* MPI_SUCCESS until the communicator fails */
@@ -185,11 +184,10 @@ int mpi_start(struct offload_op *op, const struct step *step);
 struct opening *opening_begin(struct offload_comm *comm, bool blocking);
 
 /*
- * One step further. True: it has ended, *state is what the communicator becomes, and *opening is NULL. Waits in
- * blocking calls alone. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no
- * memory, gives that.
+ * One step further. Returns COMM_OPENING, or what the communicator becomes; then *opening is NULL. Waits in blocking calls
+ * alone. COMM_FAILED: this rank could not tell the others; NULL, an opening for which there was no memory, gives that.
  */
-bool opening_advance(struct opening **opening, enum comm_state *state);
+enum comm_state opening_advance(struct opening **opening);
 
 void layout_free(struct layout *layout);
 

@@ -42,11 +42,10 @@ enum { VOTE_FAILED_RANK, VOTE_CONTACT, VOTE_ELEMENTS, VOTES };
 
 struct opening {
 	struct offload_comm *comm;
-	bool blocking;
-	enum { STAGE_CREATE, STAGE_HOSTS, STAGE_INVITE, STAGE_JOIN, STAGE_VOTE, STAGE_LOCAL } stage;
-	MPI_Comm on; /* the communicator itself, or the private one */
+	bool blocking; /* on the communicator itself; otherwise on the private one */
+	enum { CREATE, HOSTS, INVITE, ACCEPT, JOIN, VOTE, LOCAL } stage;
 	void *creation; /* of a communicator, in progress */
-	MPI_Request request;
+	MPI_Request request; /* of a collective, which ends before the next stage */
 	uint64_t host, *hosts; /* hash of the own host's name, and of all ranks' */
 	struct invitation invitation;
 	int vote[VOTES], votes[VOTES];
@@ -251,6 +250,14 @@ join(struct opening *opening)
 	return weir_iopen(&config, &comm->weir);
 }
 
+/* This rank cannot take part: it votes against. */
+static void
+vote_against(struct opening *opening, const char *why_not)
+{
+	snprintf(opening->why_not, sizeof(opening->why_not), "%s", why_not);
+	opening->vote[VOTE_FAILED_RANK] = opening->comm->rank;
+}
+
 /* The handle is open, or is not: what this rank votes. */
 static void
 vote(struct opening *opening, int code)
@@ -261,62 +268,13 @@ vote(struct opening *opening, int code)
 		opening->vote[VOTE_ELEMENTS] = (int)weir_elements(comm->weir, WEIR_DTYPE_UINT32);
 		return;
 	}
-	snprintf(opening->why_not, sizeof(opening->why_not), "%s",
-		code == -EAGAIN ? NO_ANSWER : weir_last_error(comm->weir));
-	opening->vote[VOTE_FAILED_RANK] = comm->rank;
+	vote_against(opening, code == -EAGAIN ? NO_ANSWER : weir_last_error(comm->weir));
 	/* A time-out may also be that of the join, when other ranks are missing. */
 	if (code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -ENETUNREACH ||
 		(code == -ETIMEDOUT && now_s() - opening->joined_at < opening->join_ms / 1000)) {
 		opening->vote[VOTE_CONTACT] = 0;
 		atomic_store(&no_switch_until, now_s() + RETRY_S);
 	}
-}
-
-/* Stages */
-
-struct opening *
-opening_begin(struct offload_comm *comm, bool blocking)
-{
-	struct opening *opening = calloc(1, sizeof(*opening));
-
-	if (opening == NULL)
-		return NULL;
-	opening->hosts = malloc((size_t)comm->size * sizeof(*opening->hosts));
-	if (opening->hosts == NULL) {
-		free(opening);
-		return NULL;
-	}
-	opening->comm = comm;
-	opening->blocking = blocking;
-	opening->on = comm->comm;
-	opening->request = MPI_REQUEST_NULL;
-	pthread_mutex_lock(&adopting);
-	opening->host = (host_hash() & ~HOST_HAS_SWITCH) | (has_switch() ? HOST_HAS_SWITCH : 0);
-	pthread_mutex_unlock(&adopting);
-	for (int i = 0; i < VOTES; i++)
-		opening->vote[i] = INT_MAX;
-	return opening;
-}
-
-static bool
-opening_end(struct opening **opening, enum comm_state *state, enum comm_state result,
-	const char *why_not)
-{
-	struct offload_comm *comm = (*opening)->comm;
-
-	if (why_not != NULL)
-		say(1, "%s with %d ranks stays on MPI: %s", comm->name, comm->size, why_not);
-	if (result == COMM_ON)
-		report_job(comm->job);
-	if (result == COMM_OFF) {
-		weir_close(comm->weir);
-		comm->weir = NULL;
-	}
-	*state = result;
-	free((*opening)->hosts);
-	free(*opening);
-	*opening = NULL;
-	return true;
 }
 
 /* The ranks of this host, on the communicator of first steps or of last ones; nonblocking. */
@@ -341,13 +299,12 @@ local_create(struct opening *opening)
 	return code;
 }
 
-/* Both of them. True: it has ended, and what is missing is this rank's vote. */
+/* Both of them. False: not yet. */
 static bool
 local_make(struct opening *opening)
 {
 	struct offload_comm *comm = opening->comm;
 	int color = comm->layout.locals > 1 ? comm->layout.host : MPI_UNDEFINED;
-	bool ended;
 
 	for (int i = 0; i < 2 && opening->blocking; i++) {
 		INSIDE(PMPI_Comm_split(comm->comm, color, comm->rank, &comm->local[i]));
@@ -358,30 +315,79 @@ local_make(struct opening *opening)
 		opening->created++) {
 		if (opening->creation == NULL && local_create(opening) != MPI_SUCCESS)
 			break;
-		inside++;
-		ended = front.created(opening->creation, &comm->local[opening->created]);
-		inside--;
-		if (!ended)
+		if (!INSIDE(front.created(opening->creation, &comm->local[opening->created])))
 			return false;
 		opening->creation = NULL;
-	}
-	if (comm->layout.locals > 1 &&
-		(comm->local[0] == MPI_COMM_NULL || comm->local[1] == MPI_COMM_NULL)) {
-		snprintf(opening->why_not, sizeof(opening->why_not),
-			"MPI could not create a communicator of the host's ranks");
-		opening->vote[VOTE_FAILED_RANK] = comm->rank;
 	}
 	return true;
 }
 
-/* All ranks know the invitation: who takes part? True: the opening ends here. */
-static bool
-accept_invitation(struct opening **at, enum comm_state *state)
+/*
+ * Stages. Each gives COMM_OPENING, or what the communicator becomes. A collective of all ranks has ended before the next
+ * stage begins; blocking openings wait for it.
+ */
+
+#define COLLECTIVE(opening, call, nonblocking_call, ...)                                           \
+	((opening)->blocking ? INSIDE(call(__VA_ARGS__, (opening)->comm->comm))                    \
+			     : INSIDE(nonblocking_call(__VA_ARGS__, (opening)->comm->private_comm, \
+				       &(opening)->request)))
+
+/* The communicator stays on MPI. One rank says why. */
+static enum comm_state
+off(const struct opening *opening, int speaker, const char *why_not)
 {
-	struct opening *opening = *at;
+	const struct offload_comm *comm = opening->comm;
+
+	if (comm->rank == speaker)
+		say(1, "%s with %d ranks stays on MPI: %s", comm->name, comm->size, why_not);
+	return COMM_OFF;
+}
+
+static enum comm_state
+exchange_hosts(struct opening *opening)
+{
+	COLLECTIVE(opening, PMPI_Allgather, PMPI_Iallgather, &opening->host, 1, MPI_UINT64_T,
+		opening->hosts, 1, MPI_UINT64_T);
+	opening->stage = INVITE;
+	return COMM_OPENING;
+}
+
+static enum comm_state
+create_private(struct opening *opening)
+{
+	struct offload_comm *comm = opening->comm;
+
+	if (opening->creation == NULL &&
+		INSIDE(front.create_all(comm->comm, &opening->creation)) != MPI_SUCCESS)
+		return COMM_FAILED;
+	if (!INSIDE(front.created(opening->creation, &comm->private_comm)))
+		return COMM_OPENING;
+	opening->creation = NULL;
+	return comm->private_comm == MPI_COMM_NULL ? COMM_FAILED : exchange_hosts(opening);
+}
+
+static enum comm_state
+send_invitation(struct opening *opening)
+{
+	int from = inviter(opening);
+
+	if (opening->comm->rank == from)
+		invite(&opening->invitation);
+	for (int rank = 0; rank < opening->comm->size; rank++)
+		opening->hosts[rank] &= ~HOST_HAS_SWITCH;
+	COLLECTIVE(opening, PMPI_Bcast, PMPI_Ibcast, &opening->invitation,
+		(int)sizeof(opening->invitation), MPI_BYTE, from);
+	opening->stage = ACCEPT;
+	return COMM_OPENING;
+}
+
+/* All ranks know the invitation: who takes part? */
+static enum comm_state
+accept_invitation(struct opening *opening)
+{
 	struct offload_comm *comm = opening->comm;
 	const struct invitation *invitation = &opening->invitation;
-	const char *say_why = comm->rank == 0 ? "" : NULL; /* one rank says it */
+	const uint64_t *hosts = invitation->flat ? NULL : opening->hosts;
 	int code;
 
 	adopt(invitation);
@@ -389,131 +395,143 @@ accept_invitation(struct opening **at, enum comm_state *state)
 	comm->max_bytes = invitation->max_bytes;
 	comm->min_hosts = invitation->min_hosts;
 	memcpy(comm->job, invitation->job, sizeof(comm->job));
+	opening->stage = JOIN;
 	if (invitation->why_not[0] != '\0')
-		return opening_end(
-			at, state, COMM_OFF, say_why != NULL ? invitation->why_not : NULL);
-	if (!layout_make(&comm->layout, invitation->flat ? NULL : opening->hosts, comm->rank,
-		    comm->size)) {
-		snprintf(opening->why_not, sizeof(opening->why_not), "no memory");
-		opening->vote[VOTE_FAILED_RANK] = comm->rank;
-		return false;
+		return off(opening, 0, invitation->why_not);
+	if (!layout_make(&comm->layout, hosts, comm->rank, comm->size)) {
+		vote_against(opening, "no memory");
+		return COMM_OPENING;
 	}
 	if (comm->layout.hosts == 1)
-		return opening_end(at, state, COMM_OFF,
-			say_why != NULL ? "all its ranks are on one host" : NULL);
+		return off(opening, 0, "all its ranks are on one host");
 	if (comm->layout.hosts > WEIR_SOURCES_MAX)
-		return opening_end(at, state, COMM_OFF,
-			say_why != NULL ? "a job has at most 256 sources" : NULL);
+		return off(opening, 0, "a job has at most 256 sources");
 	if (!comm->layout.alone && !opening->blocking && front.create == NULL)
-		return opening_end(at, state, COMM_LATER, NULL);
+		return COMM_LATER;
 	if (comm->layout.local == 0) {
 		opening->joined_at = now_s();
 		code = join(opening);
 		if (code < 0)
 			vote(opening, code);
 	}
-	return false;
+	return COMM_OPENING;
 }
 
-bool
-opening_advance(struct opening **at, enum comm_state *state)
+static enum comm_state
+await_join(struct opening *opening)
 {
+	struct offload_comm *comm = opening->comm;
+	bool opened = false;
+	int code;
+
+	if (comm->weir != NULL && opening->vote[VOTE_FAILED_RANK] == INT_MAX) {
+		code = weir_open_test(comm->weir, &opened);
+		/* Another communicator has found out that the switch does not answer. */
+		if (!opened && code == 0 && now_s() < atomic_load(&no_switch_until))
+			code = -EAGAIN;
+		if (!opened && code == 0)
+			return COMM_OPENING;
+		vote(opening, code);
+	}
+	COLLECTIVE(opening, PMPI_Allreduce, PMPI_Iallreduce, opening->vote, opening->votes, VOTES,
+		MPI_INT, MPI_MIN);
+	opening->stage = VOTE;
+	return COMM_OPENING;
+}
+
+static enum comm_state
+count_votes(struct opening *opening)
+{
+	struct offload_comm *comm = opening->comm;
+
+	if (opening->votes[VOTE_FAILED_RANK] != INT_MAX) {
+		if (opening->votes[VOTE_CONTACT] == 0)
+			atomic_store(&no_switch_until, now_s() + RETRY_S);
+		return off(opening, opening->votes[VOTE_FAILED_RANK], opening->why_not);
+	}
+	comm->elements = (unsigned int)opening->votes[VOTE_ELEMENTS];
+	if (comm->layout.alone || opening->local_voted)
+		return COMM_ON;
+	opening->stage = LOCAL;
+	return COMM_OPENING;
+}
+
+/* Several ranks on a host, on some host: after their communicators the ranks vote again. */
+static enum comm_state
+await_local(struct opening *opening)
+{
+	const struct offload_comm *comm = opening->comm;
+
+	if (!local_make(opening))
+		return COMM_OPENING;
+	if (comm->layout.locals > 1 &&
+		(comm->local[0] == MPI_COMM_NULL || comm->local[1] == MPI_COMM_NULL))
+		vote_against(opening, "MPI could not create a communicator of the host's ranks");
+	opening->local_voted = true;
+	opening->stage = JOIN;
+	return COMM_OPENING;
+}
+
+struct opening *
+opening_begin(struct offload_comm *comm, bool blocking)
+{
+	struct opening *opening = calloc(1, sizeof(*opening));
+
+	if (opening == NULL)
+		return NULL;
+	opening->hosts = malloc((size_t)comm->size * sizeof(*opening->hosts));
+	if (opening->hosts == NULL) {
+		free(opening);
+		return NULL;
+	}
+	opening->comm = comm;
+	opening->blocking = blocking;
+	opening->stage = blocking ? HOSTS : CREATE;
+	opening->request = MPI_REQUEST_NULL;
+	pthread_mutex_lock(&adopting);
+	opening->host = (host_hash() & ~HOST_HAS_SWITCH) | (has_switch() ? HOST_HAS_SWITCH : 0);
+	pthread_mutex_unlock(&adopting);
+	for (int i = 0; i < VOTES; i++)
+		opening->vote[i] = INT_MAX;
+	return opening;
+}
+
+enum comm_state
+opening_advance(struct opening **at)
+{
+	static enum comm_state (*const stages[])(struct opening *) = {
+		[CREATE] = create_private,
+		[HOSTS] = exchange_hosts,
+		[INVITE] = send_invitation,
+		[ACCEPT] = accept_invitation,
+		[JOIN] = await_join,
+		[VOTE] = count_votes,
+		[LOCAL] = await_local,
+	};
 	struct opening *opening = *at;
 	struct offload_comm *comm;
-	MPI_Request *request;
-	int done = 0, code, size, from;
-	bool ended;
+	enum comm_state state;
+	int done = 0;
 
-	if (opening == NULL) {
-		*state = COMM_FAILED;
-		return true;
-	}
+	if (opening == NULL)
+		return COMM_FAILED;
 	comm = opening->comm;
-	request = opening->blocking ? NULL : &opening->request;
 	if (opening->request != MPI_REQUEST_NULL) {
 		INSIDE(PMPI_Test(&opening->request, &done, MPI_STATUS_IGNORE));
 		if (!done)
-			return false;
+			return COMM_OPENING;
 	}
-	switch (opening->stage) {
-	case STAGE_CREATE:
-		if (!opening->blocking && comm->private_comm == MPI_COMM_NULL) {
-			if (opening->creation == NULL &&
-				INSIDE(front.create_all(comm->comm, &opening->creation)) !=
-					MPI_SUCCESS)
-				return opening_end(at, state, COMM_FAILED, NULL);
-			inside++;
-			ended = front.created(opening->creation, &comm->private_comm);
-			inside--;
-			if (!ended)
-				return false;
-			opening->creation = NULL;
-			if (comm->private_comm == MPI_COMM_NULL)
-				return opening_end(at, state, COMM_FAILED, NULL);
-			opening->on = comm->private_comm;
-		}
-		if (request == NULL)
-			INSIDE(PMPI_Allgather(&opening->host, 1, MPI_UINT64_T, opening->hosts, 1,
-				MPI_UINT64_T, opening->on));
-		else
-			INSIDE(PMPI_Iallgather(&opening->host, 1, MPI_UINT64_T, opening->hosts, 1,
-				MPI_UINT64_T, opening->on, request));
-		opening->stage = STAGE_HOSTS;
-		return false;
-	case STAGE_HOSTS:
-		from = inviter(opening);
-		if (comm->rank == from)
-			invite(&opening->invitation);
-		for (int rank = 0; rank < comm->size; rank++)
-			opening->hosts[rank] &= ~HOST_HAS_SWITCH;
-		size = (int)sizeof(opening->invitation);
-		if (request == NULL)
-			INSIDE(PMPI_Bcast(&opening->invitation, size, MPI_BYTE, from, opening->on));
-		else
-			INSIDE(PMPI_Ibcast(
-				&opening->invitation, size, MPI_BYTE, from, opening->on, request));
-		opening->stage = STAGE_INVITE;
-		return false;
-	case STAGE_INVITE: opening->stage = STAGE_JOIN; return accept_invitation(at, state);
-	case STAGE_JOIN:
-		if (comm->weir != NULL && opening->vote[VOTE_FAILED_RANK] == INT_MAX) {
-			bool opened = false;
-
-			code = weir_open_test(comm->weir, &opened);
-			/* Another communicator has found out that the switch does not answer. */
-			if (!opened && code == 0 && now_s() < atomic_load(&no_switch_until))
-				code = -EAGAIN;
-			if (!opened && code == 0)
-				return false;
-			vote(opening, code);
-		}
-		if (request == NULL)
-			INSIDE(PMPI_Allreduce(opening->vote, opening->votes, VOTES, MPI_INT,
-				MPI_MIN, opening->on));
-		else
-			INSIDE(PMPI_Iallreduce(opening->vote, opening->votes, VOTES, MPI_INT,
-				MPI_MIN, opening->on, request));
-		opening->stage = STAGE_VOTE;
-		return false;
-	case STAGE_VOTE:
-		if (opening->votes[VOTE_FAILED_RANK] != INT_MAX) {
-			if (opening->votes[VOTE_CONTACT] == 0)
-				atomic_store(&no_switch_until, now_s() + RETRY_S);
-			return opening_end(at, state, COMM_OFF,
-				opening->votes[VOTE_FAILED_RANK] == comm->rank ? opening->why_not
-									       : NULL);
-		}
-		comm->elements = (unsigned int)opening->votes[VOTE_ELEMENTS];
-		if (comm->layout.alone || opening->local_voted)
-			return opening_end(at, state, COMM_ON, NULL);
-		opening->stage = STAGE_LOCAL;
-		return false;
-	case STAGE_LOCAL:
-		if (local_make(opening)) {
-			opening->local_voted = true;
-			opening->stage = STAGE_JOIN;
-		}
-		return false;
+	state = stages[opening->stage](opening);
+	if (state == COMM_OPENING)
+		return state;
+	if (state == COMM_ON)
+		report_job(comm->job);
+	if (state == COMM_OFF) {
+		weir_close(comm->weir);
+		comm->weir = NULL;
 	}
-	return false;
+	free(opening->hosts);
+	free(opening);
+	*at = NULL;
+	return state;
 }

@@ -25,11 +25,11 @@ opening_begin(struct offload_comm *of, bool blocking)
 	return NULL;
 }
 
-bool
-opening_advance(struct opening **opening, enum comm_state *state)
+enum comm_state
+opening_advance(struct opening **opening)
 {
-	(void)opening, (void)state;
-	return false;
+	(void)opening;
+	return COMM_OPENING;
 }
 
 void
