@@ -54,8 +54,8 @@ struct offload_comm {
 	/* The ranks of this host, for the first steps of operations and for the last ones. So the order of calls on
 	 * each is the order of the operations, whatever ends first. */
 	MPI_Comm local[2];
-	MPI_Comm
-		private_comm; /* of an opening by a nonblocking call; for the calls that waited for it */
+	/* Of an opening by a nonblocking call, and for the calls that waited for it. */
+	MPI_Comm private_comm;
 	char job[JOB_NAME_MAX];
 
 	/* In progress; under the engine's lock. */

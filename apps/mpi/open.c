@@ -51,8 +51,7 @@ struct opening {
 	int vote[VOTES], votes[VOTES];
 	int created; /* of comm->local */
 	bool local_voted; /* the vote is that on comm->local, the last one */
-	uint64_t joined_at; /* seconds */
-	unsigned int join_ms;
+	uint64_t join_until; /* seconds: an earlier time-out is not the join's */
 	char why_not[256];
 };
 
@@ -125,9 +124,9 @@ host_hash(void)
 /* One rank's part: the lowest rank that has a switch's address invites the others, or rank 0 says that none does. */
 
 static bool
-has_switch(void)
+has_switch(const struct offload_settings *of)
 {
-	return settings.switch_address != NULL && settings.switch_address[0] != '\0';
+	return of->switch_address != NULL && of->switch_address[0] != '\0';
 }
 
 static int
@@ -149,7 +148,7 @@ adopt(const struct invitation *from)
 	static struct invitation known;
 
 	pthread_mutex_lock(&adopting);
-	if (!has_switch() && from->switch_address[0] != '\0') {
+	if (!has_switch(&settings) && from->switch_address[0] != '\0') {
 		known = *from;
 		settings.job_settings = known.job_settings;
 		settings.namespace = known.namespace;
@@ -197,7 +196,7 @@ invite(struct invitation *to)
 		named ? '.' : '-', (unsigned long long)(number & UINT64_C(0xffffffffffff)));
 	snprintf(to->namespace, sizeof(to->namespace), "%.18s", named ? space : "");
 	snprintf(to->job_settings, sizeof(to->job_settings), "%s", jobs);
-	if (own.switch_address == NULL || own.switch_address[0] == '\0')
+	if (!has_switch(&own))
 		snprintf(to->why_not, sizeof(to->why_not), "WEIR_SWITCH is not set");
 	else if (now_s() < atomic_load(&no_switch_until))
 		snprintf(to->why_not, sizeof(to->why_not), NO_ANSWER);
@@ -246,7 +245,7 @@ join(struct opening *opening)
 		.warn = warn,
 	};
 
-	opening->join_ms = config.join_timeout_ms;
+	opening->join_until = now_s() + config.join_timeout_ms / 1000;
 	return weir_iopen(&config, &comm->weir);
 }
 
@@ -271,7 +270,7 @@ vote(struct opening *opening, int code)
 	vote_against(opening, code == -EAGAIN ? NO_ANSWER : weir_last_error(comm->weir));
 	/* A time-out may also be that of the join, when other ranks are missing. */
 	if (code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -ENETUNREACH ||
-		(code == -ETIMEDOUT && now_s() - opening->joined_at < opening->join_ms / 1000)) {
+		(code == -ETIMEDOUT && now_s() < opening->join_until)) {
 		opening->vote[VOTE_CONTACT] = 0;
 		atomic_store(&no_switch_until, now_s() + RETRY_S);
 	}
@@ -409,7 +408,6 @@ accept_invitation(struct opening *opening)
 	if (!comm->layout.alone && !opening->blocking && front.create == NULL)
 		return COMM_LATER;
 	if (comm->layout.local == 0) {
-		opening->joined_at = now_s();
 		code = join(opening);
 		if (code < 0)
 			vote(opening, code);
@@ -489,7 +487,8 @@ opening_begin(struct offload_comm *comm, bool blocking)
 	opening->stage = blocking ? HOSTS : CREATE;
 	opening->request = MPI_REQUEST_NULL;
 	pthread_mutex_lock(&adopting);
-	opening->host = (host_hash() & ~HOST_HAS_SWITCH) | (has_switch() ? HOST_HAS_SWITCH : 0);
+	opening->host =
+		(host_hash() & ~HOST_HAS_SWITCH) | (has_switch(&settings) ? HOST_HAS_SWITCH : 0);
 	pthread_mutex_unlock(&adopting);
 	for (int i = 0; i < VOTES; i++)
 		opening->vote[i] = INT_MAX;

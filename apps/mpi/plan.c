@@ -72,20 +72,20 @@ call_fits(
 	const struct offload_comm *comm, const struct offload_call *call, const struct facts *facts)
 {
 	const struct layout *layout = &comm->layout;
+	bool sliced = slices(call->collective);
+	unsigned int elements = comm->elements;
 
 	if (call->collective == OFFLOAD_BARRIER)
 		return true;
 	if (facts->bytes < comm->min_bytes ||
 		(comm->max_bytes > 0 && facts->bytes > comm->max_bytes))
 		return false;
-	if (slices(call->collective) && (uint64_t)layout->hosts < comm->min_hosts)
-		return false;
 	/* A block has an element of each slice at least; it has half as many elements of 8 bytes. */
-	if (slices(call->collective) &&
-		comm->elements /
-				(facts->reduces && weir_dtype_bytes(facts->form.dtype) == 8 ? 2
-											    : 1) <
-			(unsigned int)layout->hosts)
+	if (facts->reduces && weir_dtype_bytes(facts->form.dtype) == 8)
+		elements /= 2;
+	if (sliced &&
+		((uint64_t)layout->hosts < comm->min_hosts ||
+			elements < (unsigned int)layout->hosts))
 		return false;
 	if (layout->alone)
 		return true;
@@ -93,7 +93,7 @@ call_fits(
 	 * Leaders exchange the slices of their ranks in one piece, so these must be neighbors. An AlltoAll would be
 	 * reordered twice, and no byte of it less would pass the link.
 	 */
-	if (call->collective == OFFLOAD_ALLTOALL || (slices(call->collective) && !layout->regular))
+	if (call->collective == OFFLOAD_ALLTOALL || (sliced && !layout->regular))
 		return false;
 	/* MPI counts in int. */
 	return facts->count <= (size_t)INT_MAX / (size_t)comm->size;

@@ -87,23 +87,27 @@
 	X(MPI_PACKED, MOVED)                                                                       \
 	X(MPI_LONG_DOUBLE, MOVED)
 
-/* What each kind may do. */
+/* The kinds: the operations of each, and the Weir types of its parts of 1, 2, 4 and 8 bytes. */
 #define OPS_ARITHMETIC                                                                             \
 	(1u << WEIR_OP_SUM | 1u << WEIR_OP_PROD | 1u << WEIR_OP_MIN | 1u << WEIR_OP_MAX)
 #define OPS_LOGICAL (1u << WEIR_OP_LAND | 1u << WEIR_OP_LOR | 1u << WEIR_OP_LXOR)
 #define OPS_BITWISE (1u << WEIR_OP_BAND | 1u << WEIR_OP_BOR | 1u << WEIR_OP_BXOR)
+#define SIGNED      WEIR_DTYPE_INT8, WEIR_DTYPE_INT16, WEIR_DTYPE_INT32, WEIR_DTYPE_INT64
+#define UNSIGNED    WEIR_DTYPE_UINT8, WEIR_DTYPE_UINT16, WEIR_DTYPE_UINT32, WEIR_DTYPE_UINT64
+#define FLOATS      WEIR_DTYPES, WEIR_DTYPE_FP16, WEIR_DTYPE_FP32, WEIR_DTYPE_FP64
+#define NONE        WEIR_DTYPES, WEIR_DTYPES, WEIR_DTYPES, WEIR_DTYPES
 #define KIND_LIST(X)                                                                               \
-	X(MOVED, 0)                                                                                \
-	X(CINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE)                                        \
-	X(CUINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE)                                       \
-	X(INT, OPS_ARITHMETIC | OPS_BITWISE)                                                       \
-	X(FLOAT, OPS_ARITHMETIC)                                                                   \
-	X(COMPLEX, 1u << WEIR_OP_SUM)                                                              \
-	X(LOGICAL, OPS_LOGICAL)                                                                    \
-	X(BITS, OPS_BITWISE)
+	X(MOVED, 0, NONE)                                                                          \
+	X(CINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE, SIGNED)                                \
+	X(CUINT, OPS_ARITHMETIC | OPS_LOGICAL | OPS_BITWISE, UNSIGNED)                             \
+	X(INT, OPS_ARITHMETIC | OPS_BITWISE, SIGNED)                                               \
+	X(FLOAT, OPS_ARITHMETIC, FLOATS)                                                           \
+	X(COMPLEX, 1u << WEIR_OP_SUM, FLOATS)                                                      \
+	X(LOGICAL, OPS_LOGICAL, SIGNED)                                                            \
+	X(BITS, OPS_BITWISE, UNSIGNED)
 
 enum kind {
-#define X(name, ops) KIND_##name,
+#define X(name, ...) KIND_##name,
 	KIND_LIST(X)
 #undef X
 };
@@ -111,7 +115,6 @@ enum kind {
 struct known_type {
 	MPI_Datatype type;
 	bool used;
-
 	uint32_t ops; /* that Weir and MPI have, by enum weir_op */
 	struct mpi_form form;
 };
@@ -129,46 +132,18 @@ slot_of(MPI_Datatype type)
 		SLOTS;
 }
 
-/* The Weir type of so many bytes; WEIR_DTYPES: none. */
-static unsigned int
-dtype_of(enum kind kind, size_t bytes)
-{
-	switch (kind) {
-	case KIND_FLOAT:
-	case KIND_COMPLEX:
-		return bytes == 2    ? WEIR_DTYPE_FP16
-			: bytes == 4 ? WEIR_DTYPE_FP32
-			: bytes == 8 ? WEIR_DTYPE_FP64
-				     : WEIR_DTYPES;
-	case KIND_CUINT:
-	case KIND_BITS:
-		return bytes == 1    ? WEIR_DTYPE_UINT8
-			: bytes == 2 ? WEIR_DTYPE_UINT16
-			: bytes == 4 ? WEIR_DTYPE_UINT32
-			: bytes == 8 ? WEIR_DTYPE_UINT64
-				     : WEIR_DTYPES;
-	case KIND_CINT:
-	case KIND_INT:
-	case KIND_LOGICAL:
-		return bytes == 1    ? WEIR_DTYPE_INT8
-			: bytes == 2 ? WEIR_DTYPE_INT16
-			: bytes == 4 ? WEIR_DTYPE_INT32
-			: bytes == 8 ? WEIR_DTYPE_INT64
-				     : WEIR_DTYPES;
-	case KIND_MOVED: break;
-	}
-	return WEIR_DTYPES;
-}
-
 static void
 table_add(MPI_Datatype type, enum kind kind)
 {
-	static const uint32_t ops[] = {
-#define X(name, ops) ops,
+	static const struct {
+		uint32_t ops;
+		unsigned int dtypes[4]; /* WEIR_DTYPES: none */
+	} kinds[] = {
+#define X(name, ops, ...) {ops, {__VA_ARGS__}},
 		KIND_LIST(X)
 #undef X
 	};
-	unsigned int slot = slot_of(type), dtype;
+	unsigned int slot = slot_of(type), dtype = WEIR_DTYPES;
 	int bytes = 0;
 
 	/* Types that this MPI was built without. */
@@ -181,10 +156,12 @@ table_add(MPI_Datatype type, enum kind kind)
 	table[slot] = (struct known_type){.type = type, .used = true};
 	table[slot].form.bytes = (size_t)bytes;
 	table[slot].form.elements = kind == KIND_COMPLEX ? 2 : 1;
-	dtype = dtype_of(kind, (size_t)bytes / table[slot].form.elements);
+	for (unsigned int i = 0; i < 4; i++)
+		if ((size_t)bytes == (size_t)table[slot].form.elements << i)
+			dtype = kinds[kind].dtypes[i];
 	if (dtype < WEIR_DTYPES) {
 		table[slot].form.dtype = (enum weir_dtype)dtype;
-		table[slot].ops = ops[kind];
+		table[slot].ops = kinds[kind].ops;
 		if (dtype == WEIR_DTYPE_FP16 && fp16 == MPI_DATATYPE_NULL)
 			fp16 = type;
 	}

@@ -197,26 +197,24 @@ internal(const struct offload_call *call, const void *caller)
 OFFLOAD_LIST(X)
 #undef X
 
+#define FUNCTIONS(id, mpi_name, name, shape, F) F(name) F(i##name) F(name##_init)
+#define FUNCTION_LIST(F)                        OFFLOAD_LIST(FUNCTIONS, F)
+
 /* Keep the functions that are in use below this module. */
 static int
 module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
 	coll_weir_module_t *module = (coll_weir_module_t *)base;
-
 	const mca_coll_base_comm_coll_t *below = comm->c_coll;
 
-#define X(id, mpi_name, name, ...)                                                                 \
-	if (below->coll_##name == NULL || below->coll_i##name == NULL ||                           \
-		below->coll_##name##_init == NULL)                                                 \
+#define X(function)                                                                                \
+	if (below->coll_##function == NULL)                                                        \
 		return OMPI_ERROR;
-	OFFLOAD_LIST(X)
+	FUNCTION_LIST(X)
 #undef X
 	module->mpi = *below; /* not earlier: the destructor releases what is here */
-#define X(id, mpi_name, name, ...)                                                                 \
-	OBJ_RETAIN(module->mpi.coll_##name##_module);                                              \
-	OBJ_RETAIN(module->mpi.coll_i##name##_module);                                             \
-	OBJ_RETAIN(module->mpi.coll_##name##_init_module);
-	OFFLOAD_LIST(X)
+#define X(function) OBJ_RETAIN(module->mpi.coll_##function##_module);
+	FUNCTION_LIST(X)
 #undef X
 	return OMPI_SUCCESS;
 }
@@ -228,11 +226,8 @@ module_construct(coll_weir_module_t *module)
 	module->offload = NULL;
 	module->known = false;
 	module->super.coll_module_enable = module_enable;
-#define X(id, mpi_name, name, ...)                                                                 \
-	module->super.coll_##name = weir_##name;                                                   \
-	module->super.coll_i##name = weir_i##name;                                                 \
-	module->super.coll_##name##_init = weir_##name##_init;
-	OFFLOAD_LIST(X)
+#define X(function) module->super.coll_##function = weir_##function;
+	FUNCTION_LIST(X)
 #undef X
 }
 
@@ -242,11 +237,8 @@ module_destruct(coll_weir_module_t *module)
 	offload_comm_release(module->offload);
 	if (module->mpi.coll_barrier_module == NULL)
 		return;
-#define X(id, mpi_name, name, ...)                                                                 \
-	OBJ_RELEASE(module->mpi.coll_##name##_module);                                             \
-	OBJ_RELEASE(module->mpi.coll_i##name##_module);                                            \
-	OBJ_RELEASE(module->mpi.coll_##name##_init_module);
-	OFFLOAD_LIST(X)
+#define X(function) OBJ_RELEASE(module->mpi.coll_##function##_module);
+	FUNCTION_LIST(X)
 #undef X
 }
 

@@ -355,9 +355,9 @@ OFFLOAD_LIST(HOOKS)
 
 /* ---- completion ---- */
 
-/* The operation of the request at this place of a completion call's array, or NULL if this library has not made it. */
+/* The operation behind requests[index], if this library has made that request; its failure will be told for this index. */
 static struct offload_op *
-op_at(int index, const MPI_Request *requests)
+note_ours(const MPI_Request *requests, int index)
 {
 	struct request *request;
 
@@ -378,7 +378,7 @@ await_all(int n, const MPI_Request *requests)
 	struct offload_op *op;
 
 	for (int i = 0; i < n && table.known > 0; i++) {
-		op = op_at(i, requests);
+		op = note_ours(requests, i);
 		if (op != NULL)
 			offload_op_wait(op);
 	}
@@ -391,7 +391,7 @@ count_ours(int n, const MPI_Request *requests)
 	int ours = 0;
 
 	for (int i = 0; i < n && table.known > 0; i++)
-		ours += op_at(i, requests) != NULL;
+		ours += note_ours(requests, i) != NULL;
 	return ours;
 }
 
