@@ -11,7 +11,6 @@
 
 static void close_old(struct weir_work *work);
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static TAILQ_HEAD(, weir_connection) kept = TAILQ_HEAD_INITIALIZER(kept); /* the oldest first */
 static struct weir_work closing = {.run = close_old, .fd = -1};
@@ -46,29 +45,13 @@ destroy(struct weir_connection *c)
 /* ---- fork(): the child shares its parent's sockets, and must not use them, or say goodbye on them ---- */
 
 static void
-before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void
-after_fork(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-static void
 in_child(void)
 {
 	TAILQ_INIT(&kept);
 	pthread_mutex_unlock(&lock);
 }
 
-static void
-watch_forks(void)
-{
-	(void)pthread_atfork(before_fork, after_fork, in_child);
-}
+WEIR_SEES_FORKS(&lock, in_child)
 
 /* ---- connections ---- */
 
@@ -92,7 +75,7 @@ weir_connection_take(const struct weir_http_config *config, struct weir_connecti
 	struct weir_connection *c;
 	int code;
 
-	pthread_once(&once, watch_forks);
+	(void)sees_forks();
 	pthread_mutex_lock(&lock);
 	*out = c = find(config);
 	if (c != NULL)

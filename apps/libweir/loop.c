@@ -48,23 +48,9 @@ static struct loop {
 	const struct weir *at; /* the handle that the thread looks at */
 } loop = LOOP_EMPTY;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool sees_forks;
 static pid_t process; /* relaxed atomic; 0: not asked yet */
 
 /* ---- fork ---- */
-
-static void
-before_fork(void)
-{
-	pthread_mutex_lock(&loop.lock);
-}
-
-static void
-after_fork(void)
-{
-	pthread_mutex_unlock(&loop.lock);
-}
 
 /* The child has neither the thread nor the handles. */
 static void
@@ -79,11 +65,7 @@ in_child(void)
 	process = 0;
 }
 
-static void
-watch_forks(void)
-{
-	sees_forks = pthread_atfork(before_fork, after_fork, in_child) == 0;
-}
+WEIR_SEES_FORKS(&loop.lock, in_child)
 
 pid_t
 weir_process(void)
@@ -92,9 +74,8 @@ weir_process(void)
 
 	if (own != 0)
 		return own;
-	pthread_once(&once, watch_forks);
 	own = getpid();
-	if (sees_forks)
+	if (sees_forks())
 		__atomic_store_n(&process, own, __ATOMIC_RELAXED);
 	return own;
 }

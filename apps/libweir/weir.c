@@ -184,14 +184,19 @@ contact(struct weir *weir, uint64_t deadline, uint64_t *again)
 	return code != 0 ? code : weir_socket_open(&weir->h);
 }
 
-static struct weir *
-create(void)
+/* Make a handle, and read its configuration. 0, or -errno: then *out has the reason, or is NULL without memory. */
+static int
+create(const struct weir_config *config, struct weir **out)
 {
 	static uint64_t handles;
-	struct weir *weir = calloc(1, sizeof(*weir));
+	struct weir *weir;
+	int code;
 
+	if (out == NULL)
+		return -EINVAL;
+	*out = weir = calloc(1, sizeof(*weir));
 	if (weir == NULL)
-		return NULL;
+		return -ENOMEM;
 	weir->h.number = __atomic_add_fetch(&handles, 1, __ATOMIC_RELAXED);
 	weir->h.process = weir_process();
 	weir->place = -1;
@@ -202,27 +207,25 @@ create(void)
 	pthread_cond_init(&weir->ended, NULL);
 	TAILQ_INIT(&weir->requests);
 	TAILQ_INIT(&weir->over);
-	return weir;
+	code = prepare(weir, config);
+	if (code < 0)
+		weir_generation_set(weir, code);
+	return code;
 }
 
 int
 weir_open(const struct weir_config *config, struct weir **out)
 {
+	int code = create(config, out);
 	struct weir *weir;
 	uint64_t deadline;
-	int code;
 
-	if (out == NULL)
-		return -EINVAL;
-	*out = weir = create();
-	if (weir == NULL)
-		return -ENOMEM;
-	code = prepare(weir, config);
+	if (code < 0)
+		return code;
+	weir = *out;
 	deadline = weir_now() + weir->h.join_timeout;
-	if (code == 0) {
-		code = contact(weir, deadline, NULL);
-		code = code < 0 ? weir_query_job(weir, code) : weir_begin(weir, deadline);
-	}
+	code = contact(weir, deadline, NULL);
+	code = code < 0 ? weir_query_job(weir, code) : weir_begin(weir, deadline);
 	pthread_mutex_lock(&weir->lock);
 	weir_generation_set(weir, code);
 	pthread_mutex_unlock(&weir->lock);
@@ -303,27 +306,22 @@ open_step(struct weir_work *work)
 int
 weir_iopen(const struct weir_config *config, struct weir **out)
 {
+	int code = create(config, out);
 	struct weir *weir;
-	int code;
 
-	if (out == NULL)
-		return -EINVAL;
-	*out = weir = create();
-	if (weir == NULL)
-		return -ENOMEM;
-	code = prepare(weir, config);
-	if (code == 0) {
-		weir->joining.deadline = weir_now() + weir->h.join_timeout;
-		weir->open_work = (struct weir_work){.run = open_step, .fd = -1};
-		weir->opening = true;
-		code = weir_work_submit(&weir->open_work, 0);
-		if (code == 0)
-			return 0;
+	if (code < 0)
+		return code;
+	weir = *out;
+	weir->joining.deadline = weir_now() + weir->h.join_timeout;
+	weir->open_work = (struct weir_work){.run = open_step, .fd = -1};
+	weir->opening = true;
+	code = weir_work_submit(&weir->open_work, 0);
+	if (code < 0) {
 		weir->opening = false;
 		weir_error_set(
 			&weir->h, code, "cannot start the control thread: %s", strerror(-code));
+		weir_generation_set(weir, code);
 	}
-	weir_generation_set(weir, code);
 	return code;
 }
 

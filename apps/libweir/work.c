@@ -13,7 +13,7 @@
 #define IDLE_NS (1000 * WEIR_NS_PER_MS) /* without work, before the thread ends */
 #define EXIT_NS (2000 * WEIR_NS_PER_MS) /* that the end of the process waits */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT, once_lasting = PTHREAD_ONCE_INIT;
+static pthread_once_t once_lasting = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a run() or the thread has ended */
 static TAILQ_HEAD(, weir_work) works = TAILQ_HEAD_INITIALIZER(works);
@@ -147,18 +147,6 @@ weir_thread_start(pthread_t *to, void *(*body)(void *), void *argument)
 /* ---- the process ---- */
 
 static void
-before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void
-after_fork(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-static void
 in_child(void)
 {
 	if (started)
@@ -171,11 +159,7 @@ in_child(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static void
-watch_forks(void)
-{
-	(void)pthread_atfork(before_fork, after_fork, in_child);
-}
+WEIR_SEES_FORKS(&lock, in_child)
 
 /* Wait for lasting works; the others belong to handles that were not closed. Then for all that ends with the thread: OpenSSL's
  * destructor and its handler of the exit free the same memory. */
@@ -237,7 +221,7 @@ weir_work_submit(struct weir_work *work, uint64_t at)
 {
 	int code;
 
-	pthread_once(&once, watch_forks);
+	(void)sees_forks();
 	if (work->lasting)
 		pthread_once(&once_lasting, watch_end);
 	pthread_mutex_lock(&lock);

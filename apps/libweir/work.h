@@ -40,4 +40,30 @@ void weir_work_cancel(struct weir_work *work);
 /* pthread_create(), with all signals blocked: the application's signals are the application's. 0 or -errno. */
 int weir_thread_start(pthread_t *thread, void *(*body)(void *), void *argument);
 
+/*
+ * Defines bool sees_forks(void). From its first call on, fork() waits for `lock`; the parent releases it, and the child
+ * calls in_child(), which must leave it free. False: no memory for that.
+ */
+#define WEIR_SEES_FORKS(lock, in_child)                                                            \
+	static bool fork_seen;                                                                     \
+	static void before_fork(void)                                                              \
+	{                                                                                          \
+		pthread_mutex_lock(lock);                                                          \
+	}                                                                                          \
+	static void after_fork(void)                                                               \
+	{                                                                                          \
+		pthread_mutex_unlock(lock);                                                        \
+	}                                                                                          \
+	static void watch_forks(void)                                                              \
+	{                                                                                          \
+		fork_seen = pthread_atfork(before_fork, after_fork, in_child) == 0;                \
+	}                                                                                          \
+	static bool sees_forks(void)                                                               \
+	{                                                                                          \
+		static pthread_once_t once = PTHREAD_ONCE_INIT;                                    \
+                                                                                                   \
+		pthread_once(&once, watch_forks);                                                  \
+		return fork_seen;                                                                  \
+	}
+
 #endif
