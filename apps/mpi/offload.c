@@ -328,7 +328,7 @@ op_advance(struct offload_op *op, unsigned int *gates, bool *testing)
 	if (op->error != MPI_SUCCESS) {
 		op->done = true;
 	} else if (op->at == op->plan.n) {
-		op->error = plan_unpack(&op->plan);
+		op->error = plan_copy(&op->plan, PLAN_UNPACK);
 		op->done = true;
 	}
 }
@@ -365,7 +365,7 @@ op_plan(struct offload_op *op, enum comm_state state)
 	op->error = comm->error;
 	if (op->error == MPI_SUCCESS &&
 		(plan_make(&op->plan, comm, &op->call, &facts) != MPI_SUCCESS ||
-			plan_pack(&op->plan) != MPI_SUCCESS))
+			plan_copy(&op->plan, PLAN_PACK) != MPI_SUCCESS))
 		op->error = comm_fail(comm, op->call.collective, NO_COPY);
 }
 
@@ -576,13 +576,13 @@ run_alone(struct offload_comm *comm, const struct offload_call *call, const stru
 
 	if (error != MPI_SUCCESS)
 		return run_failed(comm, call, NO_COPY);
-	if (plan_pack(&plan) != MPI_SUCCESS) {
+	if (plan_copy(&plan, PLAN_PACK) != MPI_SUCCESS) {
 		error = run_failed(comm, call, NO_COPY);
 	} else {
 		code = weir_start(comm->weir, &plan, &plan.steps[0], &request);
 		if (code == 0)
 			code = weir_await(&request);
-		error = code == 0 ? plan_unpack(&plan)
+		error = code == 0 ? plan_copy(&plan, PLAN_UNPACK)
 				  : run_failed(comm, call, weir_last_error(comm->weir));
 	}
 	plan_end(&plan);

@@ -103,7 +103,6 @@ struct plan {
 	struct step steps[STEPS_MAX];
 	unsigned int n;
 	struct mpi_form form; /* op: of reductions */
-	MPI_Op op;
 	struct packing pack, unpack;
 	void *memory[5]; /* temporary buffers; NULL after the last one */
 };
@@ -148,7 +147,7 @@ struct facts {
 	size_t unit; /* bytes of a slice, or of the vector */
 	size_t count; /* of a slice, in elements of form.dtype */
 	bool reduces;
-	struct mpi_form form;
+	struct mpi_form form; /* op: of reductions */
 };
 
 /*
@@ -167,9 +166,9 @@ bool call_fits(const struct offload_comm *comm, const struct offload_call *call,
 int plan_make(struct plan *plan, const struct offload_comm *comm, const struct offload_call *call,
 	const struct facts *facts);
 
-/* Copy the program's data to where the steps expect it, and the result back. MPI error codes. */
-int plan_pack(struct plan *plan);
-int plan_unpack(struct plan *plan);
+/* Copy the program's data to where the steps expect it, or the result back. An MPI error code. */
+enum plan_copy { PLAN_PACK, PLAN_UNPACK };
+int plan_copy(const struct plan *plan, enum plan_copy what);
 void plan_end(struct plan *plan);
 
 /* Start a step: among the hosts, which gives a request of libweir or -errno; or any other, by MPI, which gives op->request

@@ -165,21 +165,18 @@ regions(struct maker *maker)
 	struct plan *plan = maker->plan;
 	size_t sends = part(maker, true), gets = part(maker, false), slice = maker->facts->unit;
 	bool in_place = call->send == MPI_IN_PLACE, discard = call->recv == MPI_IN_PLACE;
+	char *from = in_place ? call->recv : (void *)(uintptr_t)call->send;
+	size_t count = (size_t)(in_place ? call->recv_count : call->send_count);
+	MPI_Datatype type = in_place ? call->recv_type : call->send_type;
 	MPI_Aint lb, extent;
-	char *from;
 
-	if (sends > 0 && !in_place) {
-		maker->send = region(maker, &plan->pack, (void *)(uintptr_t)call->send,
-			(size_t)call->send_count * (sends / slice), call->send_type, sends, false);
-	} else if (sends > 0) {
-		from = call->recv;
-		if (sends < gets) { /* the own slice among the others' */
-			PMPI_Type_get_extent(call->recv_type, &lb, &extent);
-			from += (MPI_Aint)maker->comm->rank * call->recv_count * extent;
-		}
-		maker->send = region(maker, &plan->pack, from,
-			(size_t)call->recv_count * (sends / slice), call->recv_type, sends, false);
+	if (in_place && sends > 0 && sends < gets) { /* the own slice among the others' */
+		PMPI_Type_get_extent(type, &lb, &extent);
+		from += (MPI_Aint)maker->comm->rank * (MPI_Aint)count * extent;
 	}
+	if (sends > 0)
+		maker->send = region(
+			maker, &plan->pack, from, count * (sends / slice), type, sends, false);
 	if (gets > 0 && discard) /* the root of a scatter keeps its slice where it is */
 		maker->recv = temporary(maker, gets);
 	else if (gets > 0)
@@ -336,7 +333,6 @@ plan_make(struct plan *plan, const struct offload_comm *comm, const struct offlo
 	plan->n = 0;
 	plan->pack.flat = plan->unpack.flat = NULL;
 	plan->form = facts->form;
-	plan->op = call->op;
 	memset(plan->memory, 0, sizeof(plan->memory));
 	if (call->collective != OFFLOAD_BARRIER)
 		regions(&maker);
@@ -354,9 +350,10 @@ plan_make(struct plan *plan, const struct offload_comm *comm, const struct offlo
 }
 
 /* In pieces, because MPI_Pack counts in int. MPI_COMM_SELF, because the program may have freed the communicator. */
-static int
-copy(const struct packing *packing, bool pack)
+int
+plan_copy(const struct plan *plan, enum plan_copy what)
 {
+	const struct packing *packing = what == PLAN_PACK ? &plan->pack : &plan->unpack;
 	size_t bytes, piece, done = 0;
 	MPI_Aint lb, extent;
 	int code, position, left;
@@ -372,27 +369,16 @@ copy(const struct packing *packing, bool pack)
 
 		left = packing->bytes - done < INT_MAX ? (int)(packing->bytes - done) : INT_MAX;
 		position = 0;
-		code = pack ? PMPI_Pack(user, (int)count, packing->type, packing->flat + done, left,
-				      &position, MPI_COMM_SELF)
-			    : PMPI_Unpack(packing->flat + done, left, &position, user, (int)count,
-				      packing->type, MPI_COMM_SELF);
+		code = what == PLAN_PACK
+			? PMPI_Pack(user, (int)count, packing->type, packing->flat + done, left,
+				  &position, MPI_COMM_SELF)
+			: PMPI_Unpack(packing->flat + done, left, &position, user, (int)count,
+				  packing->type, MPI_COMM_SELF);
 		if (code != MPI_SUCCESS)
 			return code;
 		done += count * bytes;
 	}
 	return MPI_SUCCESS;
-}
-
-int
-plan_pack(struct plan *plan)
-{
-	return copy(&plan->pack, true);
-}
-
-int
-plan_unpack(struct plan *plan)
-{
-	return copy(&plan->unpack, false);
 }
 
 void
@@ -464,7 +450,7 @@ mpi_start(struct offload_op *op, const struct step *step)
 		.recv_count = count,
 		.send_type = type,
 		.recv_type = type,
-		.op = op->plan.op,
+		.op = op->call.op,
 		.root = step->root,
 	};
 

@@ -218,7 +218,7 @@ check(const int *hosts, int n, enum offload_collective c, int root, bool in_plac
 		cr_assert_eq(
 			plan_make(&ranks[r].plan, &ranks[r].comm, &ranks[r].call, &ranks[r].facts),
 			MPI_SUCCESS);
-		plan_pack(&ranks[r].plan);
+		plan_copy(&ranks[r].plan, PLAN_PACK);
 	}
 	while (advance(n, hosts, layout->hosts))
 		;
@@ -227,7 +227,7 @@ check(const int *hosts, int n, enum offload_collective c, int root, bool in_plac
 		const int32_t *result = c == OFFLOAD_BCAST ? rank->send : rank->recv;
 
 		cr_assert_eq(rank->at, rank->plan.n, "rank %d is stuck", r);
-		plan_unpack(&rank->plan);
+		plan_copy(&rank->plan, PLAN_UNPACK);
 		plan_end(&rank->plan);
 		for (int i = 0; i < got(c, n, r == root) * COUNT && rank->call.recv != MPI_IN_PLACE;
 			i++)
