@@ -4,7 +4,7 @@
 and its version.
 
     generate.py            write it
-    generate.py --check    fail if it is not what it would be
+    generate.py --check    fail if it is out of date
 
 The C preprocessor expands the header's lists; what it leaves is so regular (enums, structs of plain fields, functions)
 that it is read line by line here. What is not as expected is an error. tests/unit/test_python_abi.py compares the result

@@ -12,7 +12,7 @@ from . import _abi
 from ._library import library
 from .errors import Degraded, Error, Partial, Result
 
-_done = byref(c_bool())  # C says it in the request, too
+_done = byref(c_bool())  # not read: the request is NULL when the operation has ended
 _handles: 'weakref.WeakSet[Handle]' = weakref.WeakSet()
 
 

@@ -160,7 +160,7 @@ class Communicator:
 
     def close(self) -> None:
         """Leave the job and free everything. Operations in progress are canceled: other threads that wait for them get
-        Error ECANCELED. Again and again the same."""
+        Error ECANCELED. A second call does nothing."""
         self._finalizer()
 
     # -- collectives

@@ -75,7 +75,7 @@ class _Operation:
         self.failure: Optional[BaseException] = None
 
     def end(self, timeout: Optional[float] = None) -> Any:
-        """Wait, and return the value; again and again the same."""
+        """Wait, and return the value. May be called again, in any thread."""
         with self.lock:
             if self.requests and self.failure is None:
                 try:
@@ -506,7 +506,7 @@ def _invitation(size: int) -> Dict[str, str]:
 
 
 def _limits(timeout: float) -> Dict[str, int]:
-    """What weir.open() waits for at most; an operation, so long as torch's."""
+    """The timeouts of weir.open(). An operation has that of torch."""
     seconds = {'join_timeout_ms': min(timeout, JOIN_S), 'contact_timeout_ms': min(timeout, CONTACT_S),
                'op_timeout_ms': timeout, 'silence_timeout_ms': min(timeout, SILENCE_S)}
     return {name: max(1, min(int(1000 * s), 2**32 - 1)) for name, s in seconds.items()}
