@@ -387,6 +387,12 @@ def training():
     plain = weir.torch.hook(compress='bf16')
     near('the hook, bf16', train(rank, gloo, plain), wanted, 0.05)
     check(plain[0].comm.stats()['results_ok'] > 0, 'the hook did not use the switch')
+    for more in ({}, {'error_feedback': True}, {'partial': 'fail'}):
+        halves = torch.nn.Embedding(1, 7, dtype=torch.float16)
+        averaged = DistributedDataParallel(halves, process_group=gloo)
+        averaged.register_comm_hook(*weir.torch.hook(**more))
+        (averaged(torch.tensor([0])) * rank).sum().backward()
+        same('the hook, fp16 %s' % more, [halves.weight.grad], [torch.full((1, 7), 1.5, dtype=torch.float16)])
 
 
 def feedback():

@@ -590,12 +590,15 @@ class _HookState:
     def buffers(self, bucket: dist.GradBucket) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
         """They stay: libweir knows what it owes by the address. DDP changes its buckets after the first step."""
         data = bucket.buffer()
+        dtype = torch.bfloat16 if self.compress else data.dtype
+        if not self.compress and (self.partial == 'rescale' or self.error_feedback) and data.element_size() < 4:
+            dtype = torch.float32  # libweir neither scales nor keeps smaller ones
         old = self.kept.get(bucket.index())
-        if old is not None and old[0].numel() == data.numel():
+        if old is not None and (old[0].numel(), old[0].dtype) == (data.numel(), dtype):
             return old
         if old is not None and self.error_feedback and not self.compress:
             self.comm.error_feedback_forget(old[0])
-        sent = torch.empty(data.numel(), dtype=torch.bfloat16 if self.compress else data.dtype, pin_memory=not data.is_cpu)
+        sent = torch.empty(data.numel(), dtype=dtype, pin_memory=not data.is_cpu)
         residual = torch.zeros(data.numel()) if self.compress and self.error_feedback else None
         self.kept[bucket.index()] = sent, residual
         return sent, residual
@@ -611,7 +614,7 @@ def _average(state: _HookState, bucket: dist.GradBucket) -> Future[torch.Tensor]
         residual -= sent
     else:
         sent.copy_(mean)
-    received = torch.empty_like(sent) if state.compress or not data.is_cpu else data
+    received = data if data.is_cpu and data.dtype is sent.dtype else torch.empty_like(sent)
     request = state.comm.iallreduce(sent, received)
     if not state.compress:
         return state.ender.future(_Operation([request], data, [(data, received)] if received is not data else []))
@@ -630,7 +633,7 @@ def hook(job: Optional[str] = None, *, group: Optional[dist.ProcessGroup] = None
     compress: 'bf16': gradients are sent in 2 bytes.
     error_feedback: what compression cut off, and a contribution that came too late, is added to the next step's gradients.
     partial: if the job's policy is `partial`, what to do with a sum that lacks ranks: 'rescale' it to all ranks, take it
-        'as_is', or 'fail'. Without compression, 'rescale' has fp32 and fp64 only.
+        'as_is', or 'fail'. Without compression, 'rescale' and error_feedback send fp16 and bf16 in 4 bytes.
     config: more for weir.open().
     """
     if compress not in (None, 'bf16') or partial not in ('rescale', 'as_is', 'fail'):
