@@ -21,12 +21,11 @@
 
 /* Poll each port queue of this worker once, as far as the backlog has room. */
 TWICE unsigned int
-receive(struct ppe_worker *worker, const bool traced)
+poll_queues(struct ppe_worker *worker, const bool traced)
 {
 	struct rte_mbuf *packets[256];
 	unsigned int total = 0;
 
-	worker->more = false;
 	for (unsigned int i = 0; i < worker->nb_rx; i++) {
 		struct ppe_rx_queue *rx = &worker->rx[worker->rx_next];
 		uint16_t used = (uint16_t)(worker->backlog_tail - worker->backlog_head);
@@ -60,6 +59,53 @@ receive(struct ppe_worker *worker, const bool traced)
 			ppe_trace_step(worker, PPE_EVENT_RECEIVE, rx->port->index, n);
 	}
 	return total;
+}
+
+static inline unsigned int
+backlog(const struct ppe_worker *worker)
+{
+	return (uint16_t)(worker->backlog_tail - worker->backlog_head);
+}
+
+/* Poll the queues; more than once while they have packets for a batch. */
+TWICE unsigned int
+receive(struct ppe_worker *worker, const bool traced)
+{
+	unsigned int total = 0;
+
+	do {
+		worker->more = false;
+		total += poll_queues(worker, traced);
+	} while (worker->batched != NULL && worker->more && backlog(worker) < worker->batch);
+	return total;
+}
+
+/* Does a thread have a packet? */
+static inline bool
+threads_have_packets(const struct ppe_worker *worker)
+{
+	for (unsigned int i = 0; i < worker->live_count; i++)
+		if (worker->live[i]->packet != NULL)
+			return true;
+	return false;
+}
+
+/* Let the program take what it can of the backlog. */
+static __rte_noinline void
+run_batch(struct ppe_worker *worker)
+{
+	struct rte_mbuf *packets[PPE_BACKLOG];
+	unsigned int n = backlog(worker), left;
+
+	for (unsigned int i = 0; i < n; i++)
+		packets[i] = worker->backlog[(uint16_t)(worker->backlog_head + i) % PPE_BACKLOG];
+	left = worker->batched(worker, worker->state[worker->recogniser], packets, n);
+	if (left == n)
+		return;
+	worker->count.worker.batched += n - left;
+	worker->backlog_head = (uint16_t)(worker->backlog_tail - left);
+	for (unsigned int i = 0; i < left; i++)
+		worker->backlog[(uint16_t)(worker->backlog_head + i) % PPE_BACKLOG] = packets[i];
 }
 
 /* Start the oldest packet of the backlog that a program takes. False: the backlog is empty. */
@@ -284,6 +330,8 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	/* A timer that found no free context goes first in the next turn: a flood from other workers must not stop
 	 * the search for stragglers. */
 	const bool running = state == PPE_STATE_RUNNING, first = worker->timers_first;
+	/* Packets must not overtake others of their source, which a thread has since an earlier turn. */
+	const bool batch = !traced && worker->batched != NULL && !threads_have_packets(worker);
 	unsigned int work = 0, timers = 0;
 
 	if (unlikely(first) && likely(running))
@@ -297,10 +345,12 @@ turn(struct ppe_worker *worker, uint32_t state, const bool traced)
 	worker->timers_first = !first && timers == 0 && worker->free_count == 0;
 	if (unlikely(worker->faults != NULL))
 		work += ppe_faults_release(worker, state != PPE_STATE_RUNNING);
-	fill(worker, traced);
 	/* A timer's slice does not keep the worker awake, unless it took contexts from packets. */
-	work += worker->live_count - (likely(!first) ? timers : 0);
+	work += backlog(worker) + worker->live_count - (likely(!first) ? timers : 0);
 	note_time(worker, work);
+	if (likely(batch) && work > 0)
+		run_batch(worker);
+	fill(worker, traced);
 	for (unsigned int rounds = 0; rounds < ROUNDS && worker->live_count > 0; rounds++) {
 		barrel_round(worker, traced);
 		if (worker->backlog_head == worker->backlog_tail)

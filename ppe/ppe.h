@@ -73,6 +73,7 @@ struct ppe_config {
 	uint16_t workers; /* [1, 16] worker lcores: the first `workers` EAL worker lcores */
 	uint16_t threads; /* [1, 64] contexts per worker */
 	uint16_t burst; /* [1, 256] packets per poll of a port queue or of the crossbar */
+	uint16_t batch; /* [1, 256] packets that batch segments take at once; 1: only threads */
 	enum ppe_idle idle;
 	uint32_t idle_sleep_us; /* [1, 10000] */
 	uint32_t crossbar_depth; /* packets per ordered pair of workers, a power of two */
@@ -249,6 +250,7 @@ struct ppe_port_stats {
 	X(turns, "turns of the worker's loop")                                                     \
 	X(busy_turns, "turns that found work")                                                     \
 	X(threads_started, "packets and timers given to a thread")                                 \
+	X(batched, "packets that batches took, without a thread")                                  \
 	X(hops_out, "threads given to the crossbar")                                               \
 	X(hops_in, "threads taken from the crossbar")                                              \
 	X(segments, "segments of microcode run")                                                   \

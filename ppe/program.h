@@ -153,6 +153,14 @@ struct ppe_program {
 	 */
 	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
+	/*
+	 * Batch segments: take the usual packets of a turn's backlog through one step after the other, without threads.
+	 * packets: n, in order of arrival. Those that it does not take stay at the front of the array, in their order,
+	 * and are dispatched; returns how many. It must give the same result as threads would. Only the first program of the
+	 * list may have one, and only if it is not ordered. No thread has a packet of this worker's ports meanwhile.
+	 */
+	unsigned int (*batch)(
+		struct ppe_worker *worker, void *state, struct rte_mbuf **packets, unsigned int n);
 	/* Make this worker's state, and register matches with ppe_match_add and timers with
 	 * ppe_timer_add. Control thread, before start. 0 or -errno. */
 	int (*create)(const struct ppe_setup *setup, void **state);

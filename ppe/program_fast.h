@@ -23,13 +23,19 @@ ppe_state(const struct ppe_worker *worker, const struct ppe_thread *thread)
 /* End of the packet: its bytes went into an aggregation buffer, a table or the kernel. It is freed with
  * others, by the end of the turn. */
 static inline void
-ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
+ppe_consume_packet(struct ppe_worker *worker, struct rte_mbuf *packet)
 {
-	worker->consumed[worker->nb_consumed++] = thread->packet;
-	thread->packet = NULL;
+	worker->consumed[worker->nb_consumed++] = packet;
 	worker->count.consumed++;
 	if (unlikely(worker->nb_consumed == PPE_CONSUMED))
 		ppe_free_consumed(worker);
+}
+
+static inline void
+ppe_consume(struct ppe_worker *worker, struct ppe_thread *thread)
+{
+	ppe_consume_packet(worker, thread->packet);
+	thread->packet = NULL;
 }
 
 /* End of the packet: dropped and counted under `reason`. Frees it. */

@@ -49,7 +49,8 @@ check_config(const struct ppe_config *config, unsigned int nb_ports)
 {
 	bool good = config->workers >= 1 && config->workers <= PPE_WORKERS_MAX &&
 		config->threads >= 1 && config->threads <= PPE_THREADS_MAX && config->burst >= 1 &&
-		config->burst <= 256 && nb_ports >= 1 && nb_ports <= PPE_PORTS_MAX &&
+		config->burst <= 256 && config->batch >= 1 && config->batch <= 256 &&
+		nb_ports >= 1 && nb_ports <= PPE_PORTS_MAX &&
 		config->exception_port < (int)nb_ports &&
 		rte_is_power_of_2(config->crossbar_depth) &&
 		rte_is_power_of_2(config->queue_depth) && config->first_generation != 0 &&
@@ -110,6 +111,7 @@ create_worker(struct ppe *ppe, uint16_t id)
 	w->workers = c->workers;
 	w->threads = c->threads;
 	w->burst = c->burst;
+	w->batch = c->batch;
 	w->nb_ports = (uint16_t)ppe->nb_ports;
 	w->exception_port = (int16_t)c->exception_port;
 	w->thread = rte_zmalloc_socket(
@@ -202,6 +204,8 @@ create_programs(
 			if (p == 0 && !w->ordered[p] && ppe->program[p]->recognise != NULL) {
 				w->recognise = ppe->program[p]->recognise;
 				w->recogniser = (uint8_t)p;
+				if (w->batch > 1)
+					w->batched = ppe->program[p]->batch;
 			}
 			if (ppe->program[p]->create == NULL)
 				continue;

@@ -87,6 +87,9 @@ struct ppe_worker {
 	uint8_t recogniser; /* the program with a shortcut, when recognise is not NULL */
 	bool (*recognise)(struct ppe_worker *worker, void *state, struct ppe_thread *thread,
 		struct rte_mbuf *packet);
+	uint16_t batch; /* packets that go through a step of `batched` at once; 1: only threads */
+	unsigned int (*batched)(struct ppe_worker *worker, void *state, struct rte_mbuf **packets,
+		unsigned int n); /* NULL: the recogniser has no batches */
 	struct ppe_match match[PPE_MATCHES_MAX];
 	ppe_segment first[PPE_PROGRAMS_MAX];
 	bool ordered[PPE_PROGRAMS_MAX];

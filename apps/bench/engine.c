@@ -21,7 +21,7 @@
 
 static struct option_list threads = {1, {20}}, sources = {1, {8}}, window = {1, {64}},
 			  elements = {3, {64, 256, 1024}}, lcores = {1, {1}}, far = {1, {0}};
-static uint64_t burst = 32, frames = 4096, packets;
+static uint64_t burst = 32, batch = 256, frames = 4096, packets;
 static bool authenticate, deterministic;
 static const char *type = "all", *order = "block", *checksum = "none", *results = "unicast",
 		  *isa = "auto", *traffic = "aggregate";
@@ -49,6 +49,8 @@ static const struct option_row options[] = {
 	{"deterministic", 0, OPTION_FLAG, &deterministic, 0, 0, NULL,
 		"add floating-point contributions in the order of their sources"},
 	{"burst", 0, OPTION_UINT, &burst, 1, 256, NULL, "packets per poll"},
+	{"batch", 0, OPTION_UINT, &batch, 1, 256, NULL,
+		"contributions that take each step together; 1: a thread for each"},
 	{"frames", 0, OPTION_UINT, &frames, 1, 1000000, NULL,
 		"mbufs in rotation per lcore, at least sources x window"},
 	{"isa", 0, OPTION_CHOICE, &isa, 0, 0, "auto|scalar|avx2|avx512", "widest vectors"},
@@ -66,6 +68,7 @@ static const struct table_column columns[] = {
 	{.key = "checksum"},
 	{.key = "results"},
 	{.key = "burst"},
+	{.key = "batch"},
 	{.key = "isa"},
 	{.key = "frames"},
 	{.key = "deterministic"},
@@ -121,7 +124,7 @@ add_row(const struct generator_work *w, const struct generator_result *result)
 	bench_row((struct table_cell[]){TABLE_NUMBER(w->workers), TABLE_NUMBER(w->threads),
 		TABLE_NUMBER(w->sources), TABLE_NUMBER(w->window), TABLE_NUMBER(w->elements),
 		TABLE_TEXT(weir_dtype_text(w->type)), TABLE_TEXT(order), TABLE_TEXT(checksum),
-		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_TEXT(isa),
+		TABLE_TEXT(results), TABLE_NUMBER(burst), TABLE_NUMBER(batch), TABLE_TEXT(isa),
 		TABLE_NUMBER(w->copies * w->depth * w->sources), TABLE_BOOL(deterministic),
 		TABLE_BOOL(w->authenticated), TABLE_BOOL(bench_on_huge_pages()),
 		TABLE_TEXT(traffic), TABLE_NUMBER(time), TABLE_NUMBER(r * 1e-6),
@@ -197,6 +200,7 @@ sweep(int (*each)(const struct generator_work *work))
 			.workers = (unsigned int)lcores.value[at[5]],
 			.far = lcores.value[at[5]] > 1 ? (double)far.value[at[6]] / 100 : 0,
 			.burst = (unsigned int)burst,
+			.batch = (unsigned int)batch,
 			.order = order[0] == 'b'  ? GENERATOR_BLOCK
 				: order[0] == 's' ? GENERATOR_SOURCE
 						  : GENERATOR_RANDOM,

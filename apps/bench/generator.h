@@ -42,7 +42,7 @@ enum generator_order {
 /* One point of a sweep. */
 struct generator_work {
 	unsigned int workers; /* [1, 16] */
-	unsigned int threads, burst;
+	unsigned int threads, burst, batch;
 	unsigned int sources, window, elements;
 	unsigned int depth; /* blocks under way at most per worker, [1, window / workers] */
 	unsigned int copies; /* laps until a frame is used again, [1, ...] */

@@ -41,6 +41,7 @@ configure(struct bench_switch *s)
 		.workers = (uint16_t)w->workers,
 		.threads = (uint16_t)w->threads,
 		.burst = (uint16_t)w->burst,
+		.batch = (uint16_t)w->batch,
 		/* valgrind runs one thread at a time: a thread that waits must sleep. */
 		.idle = w->packets != 0 ? PPE_IDLE_SLEEP : PPE_IDLE_SPIN,
 		.idle_sleep_us = 50,

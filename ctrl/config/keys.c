@@ -69,6 +69,8 @@ static const struct ctrl_key keys[] = {
 	NUMBER("workers.threads", "", "20", 1, PPE_THREADS_MAX,
 		"Thread contexts per engine: packets that it processes concurrently.", CONFIG(ppe.threads)),
 	NUMBER("workers.burst", "packets", "32", 1, 256, "Packets per poll of a queue.", CONFIG(ppe.burst)),
+	NUMBER("workers.batch", "packets", "256", 1, 256,
+		"Contributions that a worker takes through each step together; 1: one thread for each.", CONFIG(ppe.batch)),
 	WORD("workers.idle", "sleep", "spin|yield|sleep",
 		"What an engine without work does: keep polling, yield the CPU, or sleep.", CONFIG(ppe.idle)),
 	NUMBER("workers.idle_sleep_us", "µs", "50", 1, 10000, "Duration of a sleep.", CONFIG(ppe.idle_sleep_us)),

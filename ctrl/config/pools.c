@@ -33,7 +33,9 @@ static int
 check_packets(struct ctrl_reading *reading)
 {
 	const struct ctrl_config *config = reading->config;
-	uint64_t held = 0, work = 2u * config->ppe.burst * config->ppe.workers;
+	unsigned int turn =
+		config->ppe.burst > config->ppe.batch ? config->ppe.burst : config->ppe.batch;
+	uint64_t held = 0, work = 2u * turn * config->ppe.workers;
 
 	for (unsigned int p = 0; p < config->nb_ports; p++)
 		if (config->port_more[p].holds_mbufs)

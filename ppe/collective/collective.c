@@ -11,6 +11,8 @@
  *   aggregate    verify the checksums, add the payload; the last one fixes the result
  *   emit         send the result (result.c)                                       "
  *
+ * Usual contributions do not come here: batch.c takes those of a whole turn, unless `workers.batch` is 1.
+ *
  * In an authenticated job verify takes the place of the three before emit: it verifies the tag while the next payload
  * is fetched, then searches the block and adds.
  *
@@ -184,23 +186,6 @@ record(struct ppe_worker *worker, struct ppe_thread *thread)
 	return PPE_RUN(aggregate);
 }
 
-/* Do block and contribution agree? The four fields are adjacent in both. */
-static inline bool
-agree(const struct block *b, const struct weir_header *h)
-{
-	uint32_t has, offers;
-
-	static_assert(offsetof(struct block, root) - offsetof(struct block, collective) == 3 &&
-			offsetof(struct weir_header, root) -
-					offsetof(struct weir_header, collective) ==
-				3,
-		"collective, op, dtype, root");
-	memcpy(&has, &b->collective, sizeof(has));
-	memcpy(&offers, &h->collective, sizeof(offers));
-	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt) &&
-		likely(b->final == h->final);
-}
-
 struct ppe_next
 await_verification(struct collective *state, struct job_shard *js, struct ppe_thread *thread)
 {
@@ -288,7 +273,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 		return answer_late(worker, thread, b);
 	if (unlikely(mask_test(b->heard, h->src_id)))
 		return duplicate(worker, thread, b);
-	if (unlikely(!agree(b, h))) {
+	if (unlikely(!block_agrees(b, h) || b->final != h->final)) {
 		uint16_t has, offers;
 		enum weir_field field = disagreement(b, h, &has, &offers);
 
@@ -307,11 +292,7 @@ aggregate(struct ppe_worker *worker, struct ppe_thread *thread)
 	ppe_consume(worker, thread);
 	if (likely(!block_is_full(js, b)))
 		return PPE_END;
-	js->late[h->src_id].last++;
-	if ((int64_t)(js->late[h->src_id].until - since) > 0)
-		since = js->late[h->src_id].until;
-	js->late[h->src_id].waited += worker->now - since;
-	js->late[h->src_id].until = worker->now;
+	source_was_last(&js->late[h->src_id], since, worker->now);
 	return complete(worker, thread, state, js, b);
 }
 
@@ -367,6 +348,7 @@ const struct ppe_program collective_program = {
 	.name = "collective",
 	.first = parse,
 	.recognise = flow_cache_lookup,
+	.batch = collective_batch,
 	.create = create,
 	.destroy = collective_state_destroy,
 	.stats = collective_stats,

@@ -25,6 +25,12 @@ void flow_cache_learn(
 void flow_cache_admit(const struct ppe_worker *worker, struct job_shard *job,
 	const struct contribution *contribution);
 
+/* batch.c: struct ppe_program's `batch`, and its memory. -ENOMEM leaves what destroy frees. */
+unsigned int collective_batch(
+	struct ppe_worker *worker, void *state, struct rte_mbuf **packets, unsigned int n);
+int collective_batch_create(struct collective *state, int socket);
+void collective_batch_destroy(struct collective *state);
+
 /* admit.c: admit takes the usual contributions; examine takes all others and finds the reason. */
 struct ppe_next admit(struct ppe_worker *worker, struct ppe_thread *thread);
 struct ppe_next examine(struct ppe_worker *worker, struct ppe_thread *thread);

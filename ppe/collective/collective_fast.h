@@ -168,6 +168,33 @@ start_payload(
 		rte_prefetch0(payload + at);
 }
 
+/* Do block and contribution agree, but for the final flag? Four fields are adjacent in both. */
+static inline bool
+block_agrees(const struct block *b, const struct weir_header *h)
+{
+	uint32_t has, offers;
+
+	static_assert(offsetof(struct block, root) - offsetof(struct block, collective) == 3 &&
+			offsetof(struct weir_header, root) -
+					offsetof(struct weir_header, collective) ==
+				3,
+		"collective, op, dtype, root");
+	memcpy(&has, &b->collective, sizeof(has));
+	memcpy(&offers, &h->collective, sizeof(offers));
+	return likely(has == offers) && likely(b->grad_cnt == h->grad_cnt);
+}
+
+/* A source completed a block that had waited for it since then. */
+static inline void
+source_was_last(struct source_late *late, uint64_t since, uint64_t now)
+{
+	late->last++;
+	if ((int64_t)(late->until - since) > 0)
+		since = late->until;
+	late->waited += now - since;
+	late->until = now;
+}
+
 /* Reduce elements into the buffer of a block that has a reduction; the first ones initialize it. */
 static inline void
 add_elements(const struct block *b, const void *from, bool first)

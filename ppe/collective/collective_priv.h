@@ -51,7 +51,8 @@ struct block {
 	uint8_t copied; /* by its collective's row: payloads are copied, not reduced */
 	uint8_t per_receiver; /* by its row: receivers get different results */
 	uint8_t on_arrival; /* payloads are reduced as they arrive */
-	uint8_t spare[5];
+	uint8_t group; /* of the batch under way */
+	uint8_t spare[4];
 
 	uint64_t in[MASK_WORDS]; /* sources in a degraded result */
 	uint64_t received[MASK_WORDS]; /* sources that acknowledged the result other than by a
@@ -79,7 +80,8 @@ struct flow {
 	struct pktbuf_head head; /* length 0: nothing seen yet */
 	struct weir_header header;
 	uint16_t port;
-	uint16_t header_bytes; /* of its header form */
+	uint8_t header_bytes; /* of its header form */
+	bool summed; /* once admitted: such payloads are summed as they arrive */
 } __rte_cache_aligned;
 static_assert(sizeof(struct flow) == 128, "two lines");
 
@@ -138,6 +140,7 @@ struct job_shard {
 	uint64_t expelled[MASK_WORDS]; /* those of them that were expelled */
 	uint64_t bound
 		[MASK_WORDS]; /* sources whose endpoints are bound to their ports: ppe/guard.h */
+	uint64_t left[2][MASK_WORDS]; /* sources of which a batch has left a packet to a thread */
 	uint32_t version; /* of what admission depends on: generations and endpoints */
 	uint32_t group; /* of the templates that follow, host order; 0: none yet */
 	struct pktbuf_header_template group_template[2]; /* by form; each result sets the port */
@@ -246,6 +249,10 @@ struct collective {
 	struct record_budget *budget; /* control thread's */
 	struct pktbuf_hmac *hmac;
 	struct tagged tagged;
+	struct batch *batch; /* batch.c; NULL: only threads */
+	struct ppe_thread *batch_thread; /* a context for calls that take one */
+	bool left; /* job_shard.left of some job is not 0 */
+	bool all_left; /* all packets are for threads, until the turn ends */
 };
 
 /* A result in progress, to one source or to all; the state of the emit segment. */

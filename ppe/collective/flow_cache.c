@@ -9,21 +9,11 @@
  */
 #include "ppe/collective/collective.h"
 #include "ppe/collective/collective_fast.h"
+#include "ppe/collective/flow_cache_fast.h"
 
-#define WORDS     8
-#define JOB_AT    42 /* Ethernet 14, IPv4 20, UDP 8: where the aggregation header begins */
-#define BLOCK_AT  (JOB_AT + 1)
-#define FLAGS_AT  (JOB_AT + 5)
-#define SOURCE_AT (JOB_AT + 6)
-#define IPV4_ID   18
-#define IPV4_SUM  24
-#define UDP_SUM   40
-
-/* Which bits of the first 64 bytes must be equal, by header form. */
-union mask {
-	uint8_t byte[8 * WORDS];
-	uint64_t word[WORDS];
-};
+#define IPV4_ID  18
+#define IPV4_SUM 24
+#define UDP_SUM  40
 
 /* All but IPv4's identification and checksum, UDP's checksum, the block id and the final flag. */
 #define MASK(end)                                                                                  \
@@ -32,43 +22,16 @@ union mask {
 			[0 ... IPV4_ID - 1] = 0xff,                                                \
 			[IPV4_ID + 2 ... IPV4_SUM - 1] = 0xff,                                     \
 			[IPV4_SUM + 2 ... UDP_SUM - 1] = 0xff,                                     \
-			[JOB_AT] = 0xff,                                                           \
-			[FLAGS_AT] = (uint8_t)~WEIR_FINAL,                                         \
-			[SOURCE_AT...(end) - 1] = 0xff,                                            \
+			[FLOW_JOB_AT] = 0xff,                                                      \
+			[FLOW_FLAGS_AT] = (uint8_t)~WEIR_FINAL,                                    \
+			[FLOW_SOURCE_AT...(end) - 1] = 0xff,                                       \
 		}                                                                                  \
 	}
 
-static const union mask masks[2] = {
-	MASK(JOB_AT + WEIR_BASE_BYTES),
-	MASK(JOB_AT + WEIR_EXT_BYTES),
+const union flow_mask flow_masks[2] = {
+	MASK(FLOW_JOB_AT + WEIR_BASE_BYTES),
+	MASK(FLOW_JOB_AT + WEIR_EXT_BYTES),
 };
-
-/* Does the frame at p match the entry under the mask? */
-static inline bool
-alike(const struct flow *flow, const uint8_t *p)
-{
-	const union mask *mask = &masks[flow->header.extended];
-	uint64_t difference = 0;
-
-	for (unsigned int i = 0; i < WORDS; i++) {
-		uint64_t word;
-
-		memcpy(&word, p + 8 * i, sizeof(word));
-		difference |= (word & mask->word[i]) ^ flow->frame[i];
-	}
-	return difference == 0;
-}
-
-static inline const struct flow *
-flow_of(const struct job_shard *js, const uint8_t *p, const struct rte_mbuf *packet)
-{
-	const struct flow *flow = &js->flow[p[SOURCE_AT]];
-
-	if (likely(alike(flow, p) && flow->head.length == packet->pkt_len &&
-		    flow->port == packet->port))
-		return flow;
-	return NULL;
-}
 
 /* A contribution for this worker's shard is admitted if its flow's version shows that nothing has changed. Others
  * continue at job_entry, and hop. */
@@ -86,18 +49,14 @@ flow_cache_lookup(
 	uint32_t block;
 	bool home;
 
-	if (unlikely(packet->data_len < 8 * WORDS || packet->nb_segs != 1))
-		return false;
-	j = worker->jobs->by_id[p[JOB_AT]];
-	js = state->job[p[JOB_AT]];
-	if (unlikely(j == NULL || js == NULL))
-		return false;
-	flow = flow_of(js, p, packet);
+	flow = flow_cache_find(worker, state, packet);
 	if (unlikely(flow == NULL))
 		return false;
-	block = ppe_job_block(j, weir_get32(p + BLOCK_AT));
+	j = worker->jobs->by_id[p[FLOW_JOB_AT]];
+	js = state->job[p[FLOW_JOB_AT]];
+	block = ppe_job_block(j, weir_get32(p + FLOW_BLOCK_AT));
 	home = ppe_job_shard(j, block, worker->workers) == worker->id;
-	seen = &js->seen[p[SOURCE_AT]];
+	seen = &js->seen[p[FLOW_SOURCE_AT]];
 	if (home && unlikely(seen->admitted != admission_version(worker, js)))
 		return false;
 	thread->packet = packet;
@@ -106,8 +65,8 @@ flow_cache_lookup(
 	thread->head.bytes = p;
 	c->header = flow->header;
 	c->header.block_id = block;
-	c->header.final = (p[FLAGS_AT] & WEIR_FINAL) != 0;
-	c->payload = JOB_AT + (uint32_t)flow->header_bytes;
+	c->header.final = (p[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
+	c->payload = FLOW_JOB_AT + (uint32_t)flow->header_bytes;
 	c->bytes = flow->head.payload_length - (uint32_t)flow->header_bytes;
 	c->verified = false;
 	c->learned = false;
@@ -137,8 +96,8 @@ worth_learning(const struct ppe_worker *worker, const struct ppe_thread *thread,
 		!(h->extended &&
 			(h->collective == WEIR_COLLECTIVE_JOIN ||
 				h->collective == WEIR_COLLECTIVE_ACKNOWLEDGE)) &&
-		packet->data_len >= 8 * WORDS && packet->nb_segs == 1 &&
-		thread->head.payload == JOB_AT;
+		packet->data_len >= FLOW_BYTES && packet->nb_segs == 1 &&
+		thread->head.payload == FLOW_JOB_AT;
 }
 
 /* Not another port, which would make the source's own packets expensive. */
@@ -162,12 +121,12 @@ flow_cache_learn(struct ppe_worker *worker, struct ppe_thread *thread, struct co
 		return;
 	flow = &js->flow[c->header.src_id];
 	memcpy(flow->frame, thread->head.bytes, sizeof(flow->frame));
-	for (unsigned int i = 0; i < WORDS; i++)
-		flow->frame[i] &= masks[c->header.extended].word[i];
+	for (unsigned int i = 0; i < RTE_DIM(flow->frame); i++)
+		flow->frame[i] &= flow_masks[c->header.extended].word[i];
 	flow->head = thread->head;
 	flow->header = c->header;
 	flow->port = thread->port;
-	flow->header_bytes = (uint16_t)weir_header_bytes(c->header.extended);
+	flow->header_bytes = (uint8_t)weir_header_bytes(c->header.extended);
 	js->seen[c->header.src_id].admitted = 0;
 	c->learned = true;
 }
@@ -176,11 +135,14 @@ void
 flow_cache_admit(
 	const struct ppe_worker *worker, struct job_shard *js, const struct contribution *c)
 {
-	struct weir_header *header = &js->flow[c->header.src_id].header;
+	struct flow *flow = &js->flow[c->header.src_id];
+	struct weir_header *header = &flow->header;
 
 	/* The base form takes these from the job. */
 	header->collective = c->header.collective;
 	header->dtype = c->header.dtype;
 	header->op = c->header.op;
+	flow->summed = header->grad_cnt > 0 && !js->ordered &&
+		collective_table[header->collective].contribution == CONTRIBUTION_REDUCE;
 	js->seen[c->header.src_id].admitted = admission_version(worker, js);
 }

@@ -101,7 +101,7 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 		return -ENOMEM;
 	state->budget->capacity = records;
 	state->hmac = pktbuf_hmac_create();
-	if (state->hmac == NULL)
+	if (state->hmac == NULL || collective_batch_create(state, setup->socket) < 0)
 		return -ENOMEM;
 	return ppe_timer_add(setup, &timer);
 }
@@ -120,6 +120,7 @@ collective_state_destroy(void *arg, struct ppe_program_leaks *leaks)
 	rte_free(state->records);
 	rte_free(state->budget);
 	pktbuf_hmac_destroy(state->hmac);
+	collective_batch_destroy(state);
 	rte_free(state);
 }
 

@@ -129,6 +129,15 @@ rig_stop_eal(void)
 	rmdir(rte_eal_get_runtime_dir());
 }
 
+/* WEIR_BATCH: 1 for a thread for each packet. */
+static uint16_t
+batch_size(void)
+{
+	const char *size = getenv("WEIR_BATCH");
+
+	return size != NULL ? (uint16_t)atoi(size) : 256;
+}
+
 void
 rig_build(struct rig *rig, const struct rig_config *config)
 {
@@ -145,6 +154,7 @@ rig_build(struct rig *rig, const struct rig_config *config)
 		.workers = (uint16_t)config->workers,
 		.threads = (uint16_t)config->threads,
 		.burst = 32,
+		.batch = batch_size(),
 		.idle = config->spin ? PPE_IDLE_SPIN : PPE_IDLE_SLEEP,
 		.idle_sleep_us = 50,
 		.crossbar_depth = 1024,

@@ -73,6 +73,7 @@ measure(const struct shape *shape)
 	const struct ppe_config config = {.workers = 1,
 		.threads = 20,
 		.burst = 32,
+		.batch = 256,
 		.idle = PPE_IDLE_SLEEP,
 		.idle_sleep_us = 50,
 		.crossbar_depth = 1024,

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The flow cache's comparison (flow_cache.c), for threads and for batches. */
+#ifndef PPE_COLLECTIVE_FLOW_CACHE_FAST_H
+#define PPE_COLLECTIVE_FLOW_CACHE_FAST_H
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "ppe/collective/collective_priv.h"
+
+/* Where the fields lie in a frame of Ethernet 14, IPv4 20 and UDP 8 bytes. */
+#define FLOW_BYTES     64 /* that are compared */
+#define FLOW_JOB_AT    42
+#define FLOW_BLOCK_AT  (FLOW_JOB_AT + 1)
+#define FLOW_FLAGS_AT  (FLOW_JOB_AT + 5)
+#define FLOW_SOURCE_AT (FLOW_JOB_AT + 6)
+
+/* Which bits must be equal, by header form. */
+union flow_mask {
+	uint8_t byte[FLOW_BYTES];
+	uint64_t word[FLOW_BYTES / 8];
+};
+extern const union flow_mask flow_masks[2];
+
+/* Does the frame at p match the entry under the mask? */
+static inline bool
+flow_alike(const struct flow *flow, const uint8_t *p)
+{
+	const union flow_mask *mask = &flow_masks[flow->header.extended];
+#ifdef __SSE2__
+	const __m128i *with = (const void *)mask->byte, *has = (const void *)flow->frame;
+	__m128i difference = _mm_setzero_si128();
+
+	for (unsigned int i = 0; i < FLOW_BYTES / 16; i++) {
+		__m128i found = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
+
+		difference = _mm_or_si128(difference,
+			_mm_xor_si128(_mm_and_si128(found, _mm_load_si128(&with[i])),
+				_mm_load_si128(&has[i])));
+	}
+	return _mm_movemask_epi8(_mm_cmpeq_epi8(difference, _mm_setzero_si128())) == 0xffff;
+#else
+	uint64_t difference = 0, word;
+
+	for (unsigned int i = 0; i < FLOW_BYTES / 8; i++) {
+		memcpy(&word, p + 8 * i, sizeof(word));
+		difference |= (word & mask->word[i]) ^ flow->frame[i];
+	}
+	return difference == 0;
+#endif
+}
+
+/* The entry that the packet equals; NULL: there is none, or the job is not there. */
+static inline const struct flow *
+flow_cache_find(const struct ppe_worker *worker, const struct collective *state,
+	const struct rte_mbuf *packet)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
+	const struct job_shard *js;
+	const struct flow *flow;
+
+	if (unlikely(packet->data_len < FLOW_BYTES || packet->nb_segs != 1))
+		return NULL;
+	js = state->job[p[FLOW_JOB_AT]];
+	if (unlikely(js == NULL || worker->jobs->by_id[p[FLOW_JOB_AT]] == NULL))
+		return NULL;
+	flow = &js->flow[p[FLOW_SOURCE_AT]];
+	if (likely(flow_alike(flow, p) && flow->head.length == packet->pkt_len &&
+		    flow->port == packet->port))
+		return flow;
+	return NULL;
+}
+
+/* Are the fields where the cache expects them, if this is an aggregation packet? */
+static inline bool
+flow_cache_is_plain(const struct rte_mbuf *packet)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(packet, const uint8_t *);
+
+	return packet->data_len >= FLOW_JOB_AT + WEIR_BASE_BYTES && weir_get16(p + 12) == 0x0800 &&
+		p[14] == 0x45 && (weir_get16(p + 20) & 0x3fff) == 0 && p[23] == 17;
+}
+
+#endif
