@@ -33,9 +33,7 @@ static int
 check_packets(struct ctrl_reading *reading)
 {
 	const struct ctrl_config *config = reading->config;
-	unsigned int turn =
-		config->ppe.burst > config->ppe.batch ? config->ppe.burst : config->ppe.batch;
-	uint64_t held = 0, work = 2u * turn * config->ppe.workers;
+	uint64_t held = 0, work = 2u * config->ppe.burst * config->ppe.workers;
 
 	for (unsigned int p = 0; p < config->nb_ports; p++)
 		if (config->port_more[p].holds_mbufs)
