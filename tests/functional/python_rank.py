@@ -399,14 +399,22 @@ def ending():
     """fork(), and the end of the program with everything open."""
     comm = weir.open('ending', create=True, temporary=True)
     data = np.ones(10)
+    if comm.rank == 1:
+        hear('forked')
     request = comm.iallreduce(np.ones(10))
+    if comm.rank == 0:  # a thread waits for it, which the child has not
+        threading.Thread(target=request.wait).start()
+        while not comm._handle.inside:
+            time.sleep(0.001)
     child = os.fork()
     if child == 0:
         for function in (lambda: comm.allreduce(data), request.wait, comm.barrier, comm.rejoin):
             check(raises(weir.Error, 'fork', function).errno == errno.EINVAL, 'errno')
+        check(request.test(), 'a request of the parent')
         comm.close()
         sys.exit(0)
     check(os.waitpid(child, 0)[1] == 0, 'the child')
+    tell('forked')
     check((request.wait() == 2).all() and (comm.allreduce(data) == 2).all(), 'after fork')
     if comm.rank == 0:
         def wait():

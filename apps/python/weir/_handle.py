@@ -26,6 +26,7 @@ class Handle:
         self.inside: List[int] = []  # threads in C, or about to be; a list's own methods need no lock
         self.orphans: List[Tuple[c_void_p, Any]] = []  # requests that the program dropped, and their buffers
         self.lock = RLock()  # of what follows
+        self.process = object()  # another one after fork()
         self.closed = False
         self.barred = False  # threads have to stay out of C for a while, or forever
         self.late = self.rejoining = False  # close() was called in the middle of a call: its thread closes
@@ -131,7 +132,7 @@ def _forked() -> None:
     """The parent's other threads are not here. C itself refuses the parent's handles."""
     for handle in list(_handles):
         handle.inside.clear()
-        handle.lock = RLock()
+        handle.lock, handle.process = RLock(), object()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -23,7 +23,7 @@ class Request:
 
     Any thread may call any method; signals are handled while they wait.
     """
-    __slots__ = ('_comm', '_handle', '_raw', '_at', '_codes', '_buffers', '_result', '_error', '_lock', 'done')
+    __slots__ = ('_comm', '_handle', '_raw', '_at', '_codes', '_buffers', '_result', '_error', '_lock', '_process', 'done')
 
     def __init__(self, comm: 'Communicator', buffers: Tuple[Optional[Buffer], ...], result: Any) -> None:
         self._comm, self._handle, self._buffers, self._result = comm, comm._handle, buffers, result
@@ -31,17 +31,18 @@ class Request:
         self._at = byref(raw)
         self._codes: List[int] = []
         self._error: Optional[Error] = None
-        self._lock = RLock()
+        self._lock, self._process = RLock(), self._handle.process
         self.done = False  # whether wait() or test() has found that the operation has ended
 
     def test(self) -> bool:
         """Make progress, without waiting, and return whether the operation has ended, well or not: wait() tells."""
-        if not self._lock.acquire(False):  # another thread waits
+        lock = self._own_lock()
+        if not lock.acquire(False):  # another thread waits
             return self.done
         try:
             return self._step(0)
         finally:
-            self._lock.release()
+            lock.release()
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Wait until the operation has ended and return its result, the buffer that received (None if this rank receives
@@ -62,8 +63,13 @@ class Request:
             raise self._error.with_traceback(None)
         return self._result
 
+    def _own_lock(self) -> Any:
+        if self._process is not self._handle.process:  # forked; a thread that holds the lock is in the parent
+            self._lock, self._process = RLock(), self._handle.process
+        return self._lock
+
     def _step(self, milliseconds: int) -> bool:
-        with self._lock:
+        with self._own_lock():
             if self.done:
                 return True
             try:
