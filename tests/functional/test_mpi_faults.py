@@ -111,8 +111,8 @@ def one_host_cannot_join():
     with running() as rack:
         Api(rack.api_path).ask('PUT', '/v1/faults', {'rules': [
             {'direction': 'in', 'port': 'p1', 'action': 'drop', 'what': 'contribution'}]})
-        for mpi, weir, more in (('openmpi', 'component', ' empty'), ('mpich', 'preload', '')):
-            run = conform(rack, draw, 'threads' + more, mpi=mpi, weir=weir, settings={'contact_ms': 800, 'verbose': 1})
+        for mpi, weir, more in (('openmpi', 'component', 'empty'), ('mpich', 'preload', '')):
+            run = conform(rack, draw, 'tight threads ' + more, mpi=mpi, weir=weir, settings={'contact_ms': 800, 'verbose': 1})
             check(run.output.count('stays on MPI: ') == 4 + bool(more), '%s', run.output)
             for found in run.reports.values():
                 check(not any(found['offloaded'].values()) and found['mpi']['allreduce'] > 0, '%s', found)

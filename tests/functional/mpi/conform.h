@@ -76,8 +76,8 @@ bool reduced(const struct type *type, const struct operation *operation, uint64_
 extern bool mixed_layouts;
 /* Whether each call is printed by each rank. */
 extern bool trace_calls;
-/* Whether results go into the digest alone: MPICH 4.0 itself writes into gaps of types. */
-extern bool unchecked;
+/* Whether types with gaps are left out: MPICH 4.0 itself writes into gaps, or finds its messages truncated. */
+extern bool no_gaps;
 
 /*
  * Random calls on a communicator, blocking, nonblocking and persistent; all ranks with the same seed. Each rank prints a

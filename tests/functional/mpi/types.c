@@ -155,6 +155,15 @@ draw_any(struct draw *draw)
 	return type;
 }
 
+static bool
+has_gaps(const struct type *type)
+{
+	MPI_Aint lb, extent;
+
+	MPI_Type_get_extent(type->handle, &lb, &extent);
+	return extent != type->size;
+}
+
 const struct type *
 draw_type(struct draw *draw)
 {
@@ -163,7 +172,8 @@ draw_type(struct draw *draw)
 	do
 		type = draw_any(draw);
 	/* MPICH may leave out the padding of the one, and gives wrong results for the other in plain nonblocking calls. */
-	while (type->handle == MPI_LONG_DOUBLE || type->handle == MPI_DOUBLE_INT);
+	while (type->handle == MPI_LONG_DOUBLE || type->handle == MPI_DOUBLE_INT ||
+		(no_gaps && has_gaps(type)));
 	return type;
 }
 
