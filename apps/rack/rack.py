@@ -25,11 +25,13 @@ import ctypes
 import hashlib
 import http.client
 import json
+import math
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -131,8 +133,10 @@ class Api(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        # While the listener's queue is full, connect() waits for so long; with settimeout() it would fail at once.
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack('ll', math.ceil(self.timeout), 0))
         self.sock.connect(self.path)
+        self.sock.settimeout(self.timeout)
 
     def ask(self, method, target, body=None):
         """The body of the answer, from JSON or as text; raises RackError unless the answer is a success."""

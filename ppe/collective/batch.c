@@ -99,8 +99,8 @@ forget_left(struct collective *state)
 /* What becomes of a packet. */
 enum fate {
 	LANE, /* it has one */
-	HOP, /* a thread takes it to another worker: nothing here depends on it */
-	LEFT, /* it is for a thread here */
+	THREAD, /* a thread takes it to another worker, or all of its job's: no lane depends on it */
+	LEFT, /* a thread takes it, and no later packet of its source may overtake it */
 };
 
 static inline enum fate
@@ -121,10 +121,10 @@ recognize(struct ppe_worker *worker, struct collective *state, struct batch *bat
 	js = state->job[p[FLOW_JOB_AT]];
 	source = p[FLOW_SOURCE_AT];
 	block = ppe_job_block(j, weir_get32(p + FLOW_BLOCK_AT));
-	if (unlikely(ppe_job_shard(j, block, worker->workers) != worker->id))
-		return HOP;
+	if (unlikely(ppe_job_shard(j, block, worker->workers) != worker->id || js->keys != NULL))
+		return THREAD;
 	if (unlikely(js->seen[source].admitted != admission_version(worker, js) ||
-		    js->keys != NULL || mask_test(js->left[BY_RECOGNIZE], source) ||
+		    mask_test(js->left[BY_RECOGNIZE], source) ||
 		    mask_test(js->left[BY_ASSIGN], source)))
 		return LEFT;
 	batch->packet[lane] = packet;

@@ -20,7 +20,7 @@
 union flow_mask {
 	uint8_t byte[FLOW_BYTES];
 	uint64_t word[FLOW_BYTES / 8];
-};
+} __rte_aligned(16);
 extern const union flow_mask flow_masks[2];
 
 /* Does the frame at p match the entry under the mask? */
