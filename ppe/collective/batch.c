@@ -45,11 +45,14 @@ struct batch {
 	/* By lane: */
 	struct rte_mbuf *packet[LANES];
 	uint16_t place[LANES]; /* in the array that was given */
+	const void *payload[LANES];
 	const struct flow *flow[LANES];
 	struct job_shard *js[LANES];
 	struct slot *slot[LANES];
 	uint32_t block[LANES];
 	uint16_t next[LANES]; /* of the same group */
+	uint8_t source[LANES];
+	bool final[LANES];
 	struct group group[LANES];
 };
 
@@ -128,6 +131,9 @@ recognize(struct ppe_worker *worker, struct collective *state, struct batch *bat
 		    mask_test(js->left[BY_ASSIGN], source)))
 		return LEFT;
 	batch->packet[lane] = packet;
+	batch->payload[lane] = p + FLOW_JOB_AT + flow->header_bytes;
+	batch->source[lane] = source;
+	batch->final[lane] = (p[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
 	batch->flow[lane] = flow;
 	batch->js[lane] = js;
 	batch->block[lane] = block;
@@ -168,16 +174,7 @@ static inline bool
 intact(struct ppe_worker *worker, struct collective *state, const struct batch *batch,
 	unsigned int lane)
 {
-	const struct pktbuf_port *port = worker->port[batch->packet[lane]->port];
-
-	return likely(port->rx_checksum == PKTBUF_CHECKSUM_OFF) ||
-		checksums_hold(worker, thread_of(state, batch, lane));
-}
-
-static inline bool
-is_final(const struct rte_mbuf *packet)
-{
-	return (rte_pktmbuf_mtod(packet, const uint8_t *)[FLOW_FLAGS_AT] & WEIR_FINAL) != 0;
+	return likely(!state->verifies) || checksums_hold(worker, thread_of(state, batch, lane));
 }
 
 /* Is the block the residue's next one, and has the one before the last been released? */
@@ -201,7 +198,7 @@ open_next(struct ppe_worker *worker, struct collective *state, const struct batc
 	struct block *b;
 
 	c.header.block_id = batch->block[lane];
-	c.header.final = is_final(batch->packet[lane]);
+	c.header.final = batch->final[lane];
 	hash_place(state->blocks, block_key(js->generation, js->job, c.header.block_id), &c.probe);
 	reason = block_open(state, js, &c, worker->now, &b, &status);
 	if (unlikely(b == NULL)) /* no memory: nothing that the source is told */
@@ -229,22 +226,23 @@ join_group(struct batch *batch, unsigned int lane, struct block *b)
 static inline bool
 fits(const struct batch *batch, unsigned int lane, const struct block *b, bool opens)
 {
-	const struct weir_header *h = &batch->flow[lane]->header;
 	const struct job_shard *js = batch->js[lane];
+	uint8_t source = batch->source[lane];
 
-	if (unlikely(mask_test(js->left[BY_ASSIGN], h->src_id)))
+	if (unlikely(mask_test(js->left[BY_ASSIGN], source)))
 		return false;
 	if (unlikely(opens))
 		return is_next(js, batch->slot[lane], batch->block[lane]);
-	return likely(b->state == BLOCK_OPEN) && likely(!mask_test(b->heard, h->src_id)) &&
-		likely(block_agrees(b, h)) && likely(b->final == is_final(batch->packet[lane]));
+	return likely(b->state == BLOCK_OPEN) && likely(!mask_test(b->heard, source)) &&
+		likely(block_agrees(b, &batch->flow[lane]->header)) &&
+		likely(b->final == batch->final[lane]);
 }
 
 /* Put a lane into its block's group, or drop its packet. False: it is for a thread, and nothing was changed. */
 static inline bool
 assign(struct ppe_worker *worker, struct collective *state, struct batch *batch, unsigned int lane)
 {
-	uint8_t source = batch->flow[lane]->header.src_id;
+	uint8_t source = batch->source[lane];
 	struct job_shard *js = batch->js[lane];
 	struct block *b = batch->slot[lane]->current;
 	bool opens = b == NULL || b->block_id != batch->block[lane];
@@ -266,13 +264,6 @@ assign(struct ppe_worker *worker, struct collective *state, struct batch *batch,
 
 /* ---- groups ---- */
 
-static inline const void *
-payload_of(const struct batch *batch, unsigned int lane)
-{
-	return rte_pktmbuf_mtod_offset(batch->packet[lane], const uint8_t *,
-		FLOW_JOB_AT + (uint32_t)batch->flow[lane]->header_bytes);
-}
-
 /* Start to fetch what sum() reads: the hardware prefetcher continues. */
 static inline void
 fetch(const struct batch *batch, const struct group *g)
@@ -282,7 +273,7 @@ fetch(const struct batch *batch, const struct group *g)
 
 	rte_prefetch0(rmw_buffer_data(g->block->buffer));
 	for (unsigned int i = 0; i < g->count; i++, lane = batch->next[lane]) {
-		const uint8_t *payload = payload_of(batch, lane);
+		const uint8_t *payload = batch->payload[lane];
 
 		for (uint32_t at = 0; at < RTE_MIN(bytes, 8u * RTE_CACHE_LINE_SIZE);
 			at += RTE_CACHE_LINE_SIZE)
@@ -301,7 +292,7 @@ sum(const struct batch *batch, const struct group *g)
 		unsigned int n = RTE_MIN(g->count - done, (unsigned int)SUMMED_TOGETHER);
 
 		for (unsigned int i = 0; i < n; i++, lane = batch->next[lane])
-			src[i] = payload_of(batch, lane);
+			src[i] = batch->payload[lane];
 		(b->heard_count == 0 ? b->reduction->begin : b->reduction->reduce)(
 			rmw_buffer_data(b->buffer), src, n, b->grad_cnt);
 		b->heard_count = (uint16_t)(b->heard_count + n);
@@ -317,7 +308,7 @@ complete(struct ppe_worker *worker, struct collective *state, const struct batch
 	struct job_shard *js = g->js;
 	struct block *b = g->block;
 
-	source_was_last(&js->late[batch->flow[g->last]->header.src_id], since, worker->now);
+	source_was_last(&js->late[batch->source[g->last]], since, worker->now);
 	block_finish(state, js, b,
 		likely(b->heard_count == js->nb_sources) ? WEIR_STATUS_OK : WEIR_STATUS_PARTIAL);
 	emit_block(worker, state->batch_thread, b, -1, NULL);

@@ -242,6 +242,7 @@ struct collective {
 	struct job_shard *job[WEIR_JOBS_MAX];
 	const struct rmw_reduction *reduction[16][16]; /* by dtype and op; NULL: not served */
 	uint8_t dtype_bytes[16]; /* weir_dtype_bytes, without its branches */
+	bool verifies; /* some port's packets come with checksums that software or the device verifies */
 	bool sums; /* some port computes UDP checksums in software: payloads are summed */
 	uint64_t tsc_per_ms, tsc_per_us;
 	uint32_t slices; /* of the scan for stragglers */

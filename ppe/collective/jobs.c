@@ -85,8 +85,10 @@ collective_state_create(const struct ppe_setup *setup, void **out)
 	fill_reductions(state);
 	for (unsigned int type = 0; type < RTE_DIM(state->dtype_bytes); type++)
 		state->dtype_bytes[type] = (uint8_t)weir_dtype_bytes(type);
-	for (unsigned int p = 0; p < setup->nb_ports; p++)
+	for (unsigned int p = 0; p < setup->nb_ports; p++) {
 		state->sums |= setup->worker->port[p]->tx_checksum == PKTBUF_CHECKSUM_SOFTWARE;
+		state->verifies |= setup->worker->port[p]->rx_checksum != PKTBUF_CHECKSUM_OFF;
+	}
 	state->records = rte_zmalloc_socket("weir_blocks",
 		hash_records_bytes(records, sizeof(struct block)), 64, setup->socket);
 	table.records = state->records;
