@@ -96,6 +96,8 @@ stop(void)
 		while (rig_receive(&rig, port, frame, 0) > 0)
 			;
 	turned_check_packets(&rig);
+	ppe_destroy(rig.ppe, NULL);
+	rig_stop_eal();
 }
 
 Test(ppe_batch, a_window_in_one_turn, .timeout = 90)
