@@ -49,7 +49,7 @@ help:
 	@echo 'make fuzz        search for packets and texts that break something, a minute for each target (needs clang)'
 	@echo 'make bench       every figure of docs/performance.md on this machine, in a minute or two (BENCH="engine hash")'
 	@echo 'make stragglers  slow hosts, waited for and not: docs/compare.md, in five minutes (SEED=7, PARTS="slowdown")'
-	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in eighteen minutes (COMPARE="--hosts 8 --sizes 1M")'
+	@echo 'make compare     Weir beside Open MPI, Gloo and PyTorch on the same links, in about twenty minutes (COMPARE="--hosts 8 --sizes 1M")'
 	@echo 'make train       PyTorch with and without slow hosts, on gloo and on Weir, in two minutes (SEED=7)'
 	@echo 'make reference   the headers as pages, into $(BUILD)/docs/reference/'
 	@echo 'make deb         Debian packages, into build-deb/'

@@ -10,13 +10,14 @@
  *
  * What this relies on, and what sees to it:
  *   - A packet that any step does not take goes to a thread, which does what the segments in collective.c do. Nothing was
- *     changed for it. So this file has no refusals and no answers.
+ *     changed for it. So this file answers nobody. It drops packets with wrong checksums, and those of a block for which
+ *     there is no memory.
  *   - Nothing overtakes what its source has left behind: after a packet for a thread, all packets of this source in this
  *     turn go to threads (leave()), and the engine calls here only if no thread has a packet (barrel.c).
  *   - The block of a residue is slot->current: only the residue's owner opens blocks, in order. The hash table is used to
  *     open; threads find the same records in it.
- *   - Admission is that of the flow cache: the same version. Keys, rates and types that are not summed on arrival never
- *     have it, or are left in assign().
+ *   - Admission is that of the flow cache: the same version, which jobs with a rate never have. recognize() leaves tagged
+ *     packets, and payloads that are not summed as they arrive.
  *   - A block gets its contributions in order of arrival, so the sums are those of threads.
  *
  * The idea of a batch that goes through one step after the other is that of VPP's vectors (fd.io).
