@@ -409,6 +409,8 @@ class Rack:
                 else:
                     into[key] = value
 
+        if os.environ.get('WEIR_BATCH'):
+            made['workers']['batch'] = int(os.environ['WEIR_BATCH'])
         merge(made, self.changes)
         return made
 
